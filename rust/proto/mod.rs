@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pure logic of Weft: layouts, rings, messages, state machines.
+//!
+//! `core` only: no allocation, no kernel crate, no I/O, no `unsafe`. The module mounts this folder,
+//! and so does the cargo crate `weft-proto`, in which it is tested and from which the library and
+//! the tools take it. It must not know who drives it.
+
+pub mod cell;
+pub mod link;
+pub mod pages;
+pub mod ring;
+pub mod wire;
