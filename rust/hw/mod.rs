@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a port of the fabric can do, whatever hardware it is.
+//!
+//! One file per family implements [`Port`]. A port knows its registers, its memory and its
+//! interrupts; it must not know channels, files or the protocol that runs over its mailbox. What
+//! happens at the hardware is told upwards through [`Events`].
+//!
+//! A port gives each of its links
+//! - an *arena*: local memory that this neighbour, and nobody else, may reach while it is granted;
+//! - a *window* onto the neighbour's arena, attached once the neighbour has said where it is;
+//! - doorbells in both directions and a mailbox for short messages that may get lost.
+//!
+//! Ordering, by which the layers above stand: stores through a window reach the neighbour's memory
+//! in program order if a write barrier of [`crate::sys::area`] separates them; a doorbell or a
+//! message that follows a barrier arrives after them. Nothing is said between different links.
+
+use crate::sys::area::Area;
+use kernel::prelude::*;
+
+pub(crate) mod ivshmem;
+pub(crate) mod weft_port;
+
+/// The most links a port has.
+pub(crate) const MAX_LINKS: usize = 4;
+
+/// Bytes of the longest mailbox message. Every port carries this much.
+pub(crate) const MBOX_BYTES: usize = 256;
+
+/// Who a port is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// `WEFT_PORT_*` of the user interface.
+    pub(crate) kind: u32,
+    /// Hardware id, unique in the fabric.
+    pub(crate) hwid: u64,
+    /// Changes with every reset of the port.
+    pub(crate) generation: u32,
+    /// Mask of `WEFT_PROT_*` of the user interface.
+    pub(crate) protection: u32,
+}
+
+/// The physical state of a link.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LinkStatus {
+    pub(crate) up: bool,
+    pub(crate) present: bool,
+    /// This end is the endpoint.
+    pub(crate) endpoint: bool,
+    /// PCI Express generation, 0 if unknown.
+    pub(crate) speed: u32,
+    /// Lanes, 0 if unknown.
+    pub(crate) width: u32,
+    /// How often the link came up. A change means that it was down in between.
+    pub(crate) trained: u32,
+}
+
+/// Where an arena lies in its owner's aperture space: what the neighbour has to be told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Numbers, at this port, of the doorbells that the neighbour on one link may ring.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Doorbells {
+    /// Look at the rings.
+    pub(crate) wake: u32,
+    /// Ring my `wake` back: what you sent before has then arrived.
+    pub(crate) echo: u32,
+}
+
+/// A counter with its name in sysfs.
+#[derive(Clone, Copy)]
+pub(crate) struct Counter {
+    pub(crate) name: &'static CStr,
+    pub(crate) value: u64,
+}
+
+/// What a port tells upwards.
+///
+/// `wake` and `echo` are called from hard interrupts; the others from a thread, and may sleep.
+pub(crate) trait Events: Send + Sync {
+    /// [`Port::link_status`] of some link has changed.
+    fn links_changed(&self);
+    /// [`Port::recv`] has something.
+    fn message(&self);
+    /// The port reports an error; `what` says which, for people.
+    fn error(&self, what: &CStr, addr: u64);
+    /// The neighbour on `link` rang `wake`.
+    fn wake(&self, link: usize);
+    /// The neighbour on `link` rang `echo`.
+    fn echo(&self, link: usize);
+}
+
+/// A port. Lives between probe and unbind; every method is called in between only.
+pub(crate) trait Port: Send + Sync {
+    fn identity(&self) -> Identity;
+
+    /// Whether the function still answers. False after surprise removal.
+    fn is_present(&self) -> bool;
+
+    /// How many links, up to [`MAX_LINKS`].
+    fn links(&self) -> usize;
+
+    fn link_status(&self, link: usize) -> LinkStatus;
+
+    /// The local memory that the neighbour on `link` reaches.
+    fn arena(&self, link: usize) -> Result<&Area>;
+
+    /// Lets the neighbour on `link` reach the arena, which should be zeroed before.
+    fn grant(&self, link: usize) -> Result<Grant>;
+
+    /// Takes that back. When this returns, no access of the neighbour can still land in the arena.
+    /// Sleeps, for at most a second; on `ETIMEDOUT` the arena must not be given to anybody.
+    fn withdraw(&self, link: usize) -> Result;
+
+    /// Points the window of `link` at what the neighbour has granted. Checks `grant`, which came
+    /// from the neighbour: `EINVAL` if it is misaligned, `E2BIG` if the window is smaller.
+    fn attach(&self, link: usize, grant: Grant) -> Result;
+
+    /// Points the window of `link` nowhere: writes are dropped, reads are all ones.
+    fn detach(&self, link: usize);
+
+    /// The window of `link`, of which [`Grant::bytes`] are behind it while attached.
+    fn window(&self, link: usize) -> Result<&Area>;
+
+    /// The doorbells that the neighbour on `link` is to be told of.
+    fn doorbells(&self, link: usize) -> Doorbells;
+
+    /// Rings `doorbell` of the neighbour on `link`. Any context.
+    fn ring(&self, link: usize, doorbell: u32);
+
+    /// Physical address of a page by which a user may ring `doorbell` of the neighbour on `link`,
+    /// and nothing else, with a 32-bit store of the number at its start. `None`: no such page left,
+    /// or the hardware has none.
+    fn doorbell_page(&self, link: usize, doorbell: u32) -> Option<u64>;
+
+    /// Sends a message of up to [`MBOX_BYTES`] bytes to the neighbour on `link`. May get lost.
+    /// `ENOLINK`: the link is down.
+    fn send(&self, link: usize, msg: &[u8]) -> Result;
+
+    /// Takes the oldest message: the link it came by and its length.
+    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)>;
+
+    /// Counter number `n`, `None` behind the last one.
+    fn counter(&self, n: usize) -> Option<Counter>;
+
+    /// Starts events; links may come up. Called once, when everything above is ready.
+    fn start(&self) -> Result;
+
+    /// Stops events: no call of [`Events`] is running or follows. May be called again.
+    fn stop(&self);
+}
