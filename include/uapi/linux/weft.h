@@ -327,11 +327,11 @@ struct weft_chan_status {
  * struct weft_chan_user - written by the user, read by the kernel in poll()
  * @consumed: number of the next cell to be received
  * @produced: number of the next cell to be sent
+ * @credit_wanted: POLLOUT waits until the peer has consumed as many cells as
+ *	this; 0: for any room
  *
  * poll() reports POLLIN when cell @consumed has come, POLLOUT when fewer than
  * all cells are on the way; before it sleeps it tells the peer where to ring.
- * @credit_wanted: POLLOUT waits until the peer has consumed as many cells as
- *	this; 0: for any room.
  */
 struct weft_chan_user {
 	__u64 consumed;
