@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Weft port: doorbells, to neighbours and to oneself.
+ *
+ * A neighbour sets bits in this port's doorbell page, shared memory, and
+ * kicks its eventfd. The page is written by another process: it is read only
+ * by atomic exchange, and every bit is checked against DB_ALLOW here.
+ */
+#include "qemu/osdep.h"
+#include "qemu/atomic.h"
+#include "qemu/memfd.h"
+#include "qapi/error.h"
+#include "weft_port.h"
+
+/* Marks ERR_ADDR of a doorbell that a neighbour rang without a right to. */
+#define WEFT_DB_FROM_PEER       BIT_ULL(63)
+
+QEMU_BUILD_BUG_ON(sizeof(struct weft_fab_doorbell) > WEFT_PAGE);
+QEMU_BUILD_BUG_ON(WEFT_MAX_LINKS >
+                  ARRAY_SIZE(((struct weft_fab_doorbell *)0)->pending));
+
+static void weft_doorbell_raise(WeftPort *s, uint32_t bits)
+{
+    uint32_t vectors = 0;
+
+    while (bits) {
+        unsigned n = ctz32(bits);
+
+        bits &= bits - 1;
+        if (s->db_vector[n] < WEFT_VECTORS) {
+            vectors |= BIT(s->db_vector[n]);
+        }
+    }
+    weft_interrupt(s, vectors);
+}
+
+static void weft_doorbell_set(WeftPort *s, uint32_t bits)
+{
+    uint32_t fresh = bits & ~s->db_pending;
+
+    s->db_pending |= bits;
+    weft_doorbell_raise(s, fresh & ~s->db_mask);
+}
+
+void weft_doorbell_set_mask(WeftPort *s, uint32_t mask)
+{
+    uint32_t unmasked = s->db_mask & ~mask;
+
+    s->db_mask = mask;
+    weft_doorbell_raise(s, s->db_pending & unmasked);
+}
+
+static void weft_doorbell_take(EventNotifier *e)
+{
+    WeftPort *s = container_of(e, WeftPort, db_event);
+    uint32_t rung = 0;
+
+    if (!event_notifier_test_and_clear(e)) {
+        return;
+    }
+    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
+        uint32_t bits = qatomic_xchg(&s->db_shared->pending[n], 0);
+        uint32_t denied = bits & ~s->db_allow[n];
+
+        if (denied) {
+            s->counter[WEFT_CNT_DB_DENIED] += ctpop32(denied);
+            weft_error(s, WEFT_ERR_DB_DENIED, n,
+                       WEFT_DB_FROM_PEER | ctz32(denied));
+        }
+        bits &= s->db_allow[n];
+        s->counter[WEFT_CNT_RX_DB] += ctpop32(bits);
+        rung |= bits;
+    }
+    weft_doorbell_set(s, rung);
+}
+
+/* A write at the first word of doorbell page @page. */
+void weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
+{
+    uint32_t dest = s->db_page[page].dest;
+    unsigned n = dest & ~WEFT_DEST_TYPE;
+    WeftLink *link;
+    uint64_t one = 1;
+
+    if (val >= WEFT_DOORBELLS || !(s->db_page[page].allow & BIT(val))) {
+        goto denied;
+    }
+    switch (dest & WEFT_DEST_TYPE) {
+    case WEFT_DEST_SELF:
+        weft_doorbell_set(s, BIT(val));
+        return;
+    case WEFT_DEST_LINK:
+        if (n >= WEFT_MAX_LINKS || !s->link[n].up) {
+            goto denied;
+        }
+        link = &s->link[n];
+        qatomic_or(&link->doorbell->pending[link->far_link], BIT(val));
+        /* Not blocking: when the count is full the neighbour has a kick. */
+        if (write(link->doorbell_event, &one, sizeof(one)) < 0 &&
+            errno != EAGAIN) {
+            weft_fab_complain(s, "a neighbour's doorbell cannot be written");
+        }
+        s->counter[WEFT_CNT_TX_DB]++;
+        return;
+    }
+denied:
+    s->counter[WEFT_CNT_DB_DENIED]++;
+    weft_error(s, WEFT_ERR_DB_DENIED, page, val);
+}
+
+/* Does the neighbour on @link still hold on to memory of this host? */
+bool weft_doorbell_held(WeftPort *s, unsigned link)
+{
+    struct flock lock = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = link, .l_len = 1,
+    };
+
+    return fcntl(s->db_fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+void weft_doorbell_reset(WeftPort *s)
+{
+    s->db_pending = 0;
+    s->db_mask = UINT32_MAX;
+    for (unsigned n = 0; n < WEFT_DOORBELLS; n++) {
+        s->db_vector[n] = 4 + n % 12;
+    }
+    memset(s->db_allow, 0, sizeof(s->db_allow));
+    memset(s->db_page, 0, sizeof(s->db_page));
+    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
+        qatomic_xchg(&s->db_shared->pending[n], 0);
+    }
+}
+
+bool weft_doorbell_init(WeftPort *s, Error **errp)
+{
+    int ret;
+
+    s->db_fd = qemu_memfd_create("weft-doorbell", WEFT_PAGE, false, 0,
+                                 F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL,
+                                 errp);
+    if (s->db_fd < 0) {
+        return false;
+    }
+    s->db_shared = weft_map_sealed(s->db_fd, WEFT_PAGE, NULL, errp);
+    if (!s->db_shared) {
+        goto close;
+    }
+    ret = event_notifier_init(&s->db_event, 0);
+    if (ret < 0) {
+        error_setg_errno(errp, -ret, "weft-port: doorbell eventfd");
+        goto unmap;
+    }
+    event_notifier_set_handler(&s->db_event, weft_doorbell_take);
+    return true;
+
+unmap:
+    munmap(s->db_shared, WEFT_PAGE);
+    s->db_shared = NULL;
+close:
+    close(s->db_fd);
+    s->db_fd = -1;
+    return false;
+}
+
+void weft_doorbell_exit(WeftPort *s)
+{
+    if (!s->db_shared) {
+        return;
+    }
+    event_notifier_set_handler(&s->db_event, NULL);
+    event_notifier_cleanup(&s->db_event);
+    munmap(s->db_shared, WEFT_PAGE);
+    s->db_shared = NULL;
+    close(s->db_fd);
+    s->db_fd = -1;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Weft port: events, errors and the interrupts they raise.
+ *
+ * An interrupt is sent when a bit turns from 0 to 1 while unmasked, and when
+ * a set bit is unmasked. Causes that share a vector send one message.
+ */
+#include "qemu/osdep.h"
+#include "hw/pci/msix.h"
+#include "weft_port.h"
+
+/* @vectors: a bit a vector. */
+void weft_interrupt(WeftPort *s, uint32_t vectors)
+{
+    while (vectors) {
+        unsigned n = ctz32(vectors);
+
+        vectors &= vectors - 1;
+        s->counter[WEFT_CNT_IRQS]++;
+        msix_notify(PCI_DEVICE(s), n);
+    }
+}
+
+static uint32_t weft_event_vector(WeftPort *s, uint32_t field)
+{
+    uint32_t n = (s->event_vector & field) >> ctz32(field);
+
+    return n < WEFT_VECTORS ? BIT(n) : 0;
+}
+
+static void weft_event_raise(WeftPort *s, uint32_t bits)
+{
+    uint32_t vectors = 0;
+
+    if (bits & WEFT_EVENT_LINK) {
+        vectors |= weft_event_vector(s, WEFT_EVENT_VECTOR_LINK);
+    }
+    if (bits & WEFT_EVENT_MBOX) {
+        vectors |= weft_event_vector(s, WEFT_EVENT_VECTOR_MBOX);
+    }
+    if (bits & WEFT_EVENT_ERROR) {
+        vectors |= weft_event_vector(s, WEFT_EVENT_VECTOR_ERROR);
+    }
+    weft_interrupt(s, vectors);
+}
+
+void weft_event(WeftPort *s, uint32_t bits)
+{
+    uint32_t fresh = bits & ~s->event;
+
+    s->event |= bits;
+    weft_event_raise(s, fresh & ~s->event_mask);
+}
+
+void weft_event_set_mask(WeftPort *s, uint32_t mask)
+{
+    uint32_t unmasked = s->event_mask & ~mask;
+
+    s->event_mask = mask;
+    weft_event_raise(s, s->event & unmasked);
+}
+
+/* @where: slot, entry, link or doorbell page; @addr: what ERR_ADDR shows. */
+void weft_error(WeftPort *s, uint32_t bit, unsigned where, uint64_t addr)
+{
+    if (!s->err_status) {
+        s->err_info = ctz32(bit) | where << 8;
+        s->err_addr = addr;
+    }
+    if (!(s->err_status & bit)) {
+        s->err_status |= bit;
+        weft_event(s, WEFT_EVENT_ERROR);
+    }
+}
+
+void weft_event_reset(WeftPort *s)
+{
+    s->event = 0;
+    s->event_mask = UINT32_MAX;
+    s->event_vector = 0x03020100;
+    s->err_status = 0;
+    s->err_info = 0;
+    s->err_addr = 0;
+    memset(s->counter, 0, sizeof(s->counter));
+}

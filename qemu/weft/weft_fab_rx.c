@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Weft port: what weft-fabric says, checked and handed on.
+ */
+#include "qemu/osdep.h"
+#include "qemu/error-report.h"
+#include "qapi/error.h"
+#include "weft_port.h"
+
+#define WEFT_LINK_UP_FDS        3
+
+static bool weft_fab_welcome(WeftPort *s, const struct weft_fab_msg *m,
+                             Error **errp)
+{
+    if (m->arg[0] > UINT32_MAX || m->arg[2] > WEFT_MAX_LINKS ||
+        !s->fab.welcomes_due) {
+        error_setg(errp, "unexpected WELCOME, generation %" PRIu64 ", %"
+                   PRIu64 " links", m->arg[0], m->arg[2]);
+        return false;
+    }
+    s->generation = m->arg[0];
+    s->hwid = m->arg[1];
+    s->fab.links = m->arg[2];
+    s->fab.traced = m->arg[3] & 1;
+    s->fab.welcomed = true;
+    weft_trace_set(s);
+    if (--s->fab.welcomes_due) {
+        return true;
+    }
+    weft_link_publish(s);
+    weft_inbound_publish(s);
+    weft_fab_enable(s);
+    return true;
+}
+
+static void weft_fab_counters(WeftPort *s, const struct weft_fab_msg *m)
+{
+    struct weft_fab_msg reply = { .type = WEFT_FAB_COUNTERS };
+
+    QEMU_BUILD_BUG_ON(sizeof(s->counter) > sizeof(reply.data));
+
+    weft_trace_close(s);
+    reply.arg[0] = m->arg[0];
+    reply.len = sizeof(s->counter);
+    memcpy(reply.data, s->counter, sizeof(s->counter));
+    weft_fab_send(s, &reply);
+    if (m->arg[1]) {
+        memset(s->counter, 0, sizeof(s->counter));
+    }
+}
+
+static void weft_fab_refused(WeftPort *s, const struct weft_fab_msg *m,
+                             Error **errp)
+{
+    g_autofree char *why = g_strndup((const char *)m->data, m->len);
+
+    for (char *p = why; *p; p++) {
+        if (!g_ascii_isprint(*p)) {
+            *p = '?';
+        }
+    }
+    error_setg(errp, "refused: %s", why);
+}
+
+/* Messages of a link, while the fabric knows the port as it is. */
+static bool weft_fab_link_message(WeftPort *s, const struct weft_fab_msg *m,
+                                  int *fds, Error **errp)
+{
+    switch (m->type) {
+    case WEFT_FAB_LINK_UP:
+        return weft_link_up(s, m, fds, errp);
+    case WEFT_FAB_LINK_DOWN:
+        weft_link_down(s, m->link);
+        return true;
+    case WEFT_FAB_INBOUND:
+        /* A link that went down takes its apertures along. */
+        return !s->link[m->link].up || weft_link_inbound(s, m, errp);
+    case WEFT_FAB_DENIED:
+        weft_inbound_denied(s, m->link, m->arg[0], m->arg[2]);
+        return true;
+    default: /* WEFT_FAB_MBOX */
+        if (!m->len || m->len > WEFT_MBOX_BYTES) {
+            error_setg(errp, "mailbox message of %" PRIu32 " bytes", m->len);
+            return false;
+        }
+        if (s->link[m->link].up) {
+            weft_mbox_receive(s, m->link, m->data, m->len);
+        }
+        return true;
+    }
+}
+
+/*
+ * @fds: taken over where set to -1. False: the fabric is not to be trusted
+ * any more; the caller gives it up.
+ */
+bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
+                      unsigned nfds, Error **errp)
+{
+    unsigned want_fds = m->type == WEFT_FAB_LINK_UP ? WEFT_LINK_UP_FDS : 0;
+
+    if (nfds != want_fds) {
+        error_setg(errp, "message %u with %u descriptors instead of %u",
+                   m->type, nfds, want_fds);
+        return false;
+    }
+    if (m->type == WEFT_FAB_WELCOME) {
+        return weft_fab_welcome(s, m, errp);
+    }
+    if (m->type == WEFT_FAB_REFUSED) {
+        weft_fab_refused(s, m, errp);
+        return false;
+    }
+    if (!s->fab.welcomed) {
+        error_setg(errp, "message %u before WELCOME", m->type);
+        return false;
+    }
+    switch (m->type) {
+    case WEFT_FAB_LINK_UP:
+    case WEFT_FAB_LINK_DOWN:
+    case WEFT_FAB_LINK_INFO:
+    case WEFT_FAB_INBOUND:
+    case WEFT_FAB_DENIED:
+    case WEFT_FAB_MBOX:
+        if (m->link >= s->fab.links) {
+            error_setg(errp, "message %u for link %u of %u", m->type, m->link,
+                       s->fab.links);
+            return false;
+        }
+        if (m->type == WEFT_FAB_LINK_INFO) {
+            return weft_link_info(s, m, errp);
+        }
+        /* Meant for the port as it was before its reset: */
+        return s->fab.welcomes_due || weft_fab_link_message(s, m, fds, errp);
+    case WEFT_FAB_INBOUND_ACK:
+        if (m->arg[0] >= WEFT_MAX_INBOUND) {
+            error_setg(errp, "confirmation of aperture entry %" PRIu64,
+                       m->arg[0]);
+            return false;
+        }
+        weft_inbound_ack(s, m->arg[0], m->arg[5] >> 32);
+        return true;
+    case WEFT_FAB_TRACE:
+        s->fab.traced = m->arg[0] & 1;
+        weft_trace_set(s);
+        return true;
+    case WEFT_FAB_COUNTERS_GET:
+        weft_fab_counters(s, m);
+        return true;
+    }
+    error_setg(errp, "message of unknown type %u", m->type);
+    return false;
+}

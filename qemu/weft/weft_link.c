@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Weft port: links, and the neighbour at the other end of each.
+ *
+ * While a link is up, this port holds a lock on the neighbour's doorbell page
+ * (weft_fabric.h): from it the neighbour sees, without asking anybody and
+ * whoever dies, whether its memory may still be reached from here.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "qapi/error.h"
+#include "weft_port.h"
+
+#define WEFT_LINGER_MS          1
+#define WEFT_MAX_SPEED          6
+#define WEFT_MAX_WIDTH          32
+#define WEFT_RIGHTS             (WEFT_RIGHT_READ | WEFT_RIGHT_WRITE)
+#define WEFT_LINK_CTRL_BITS     (WEFT_LINK_DISABLE | \
+                                 WEFT_LINK_TARGET_SPEED | \
+                                 WEFT_LINK_TARGET_WIDTH)
+
+/* ---- registers ------------------------------------------------------ */
+
+static uint32_t weft_link_rate(uint32_t speed, uint32_t width)
+{
+    return speed << ctz32(WEFT_LINK_SPEED) | width << ctz32(WEFT_LINK_WIDTH);
+}
+
+static uint32_t weft_link_status(const WeftLink *link)
+{
+    return (link->up ? WEFT_LINK_UP |
+                       weft_link_rate(link->speed, link->width) : 0) |
+           (link->present ? WEFT_LINK_PRESENT : 0) |
+           (link->role_ep ? WEFT_LINK_ROLE_EP : 0);
+}
+
+uint32_t weft_link_read(WeftPort *s, unsigned n, unsigned reg)
+{
+    const WeftLink *link = &s->link[n];
+
+    switch (reg) {
+    case WEFT_LINK_STATUS:
+        return weft_link_status(link);
+    case WEFT_LINK_CTRL:
+        return link->ctrl;
+    case WEFT_LINK_TRAINED:
+        return link->trained;
+    case WEFT_LINK_MAX:
+        return weft_link_rate(link->max_speed, link->max_width);
+    }
+    return 0;
+}
+
+static void weft_link_send_ctrl(WeftPort *s, unsigned n)
+{
+    uint32_t ctrl = s->link[n].ctrl;
+    struct weft_fab_msg m = { .type = WEFT_FAB_LINK_CTRL, .link = n };
+
+    m.arg[0] = ctrl & WEFT_LINK_DISABLE;
+    m.arg[1] = (ctrl & WEFT_LINK_TARGET_SPEED) >> ctz32(WEFT_LINK_TARGET_SPEED);
+    m.arg[2] = (ctrl & WEFT_LINK_TARGET_WIDTH) >> ctz32(WEFT_LINK_TARGET_WIDTH);
+    weft_fab_send(s, &m);
+}
+
+void weft_link_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val)
+{
+    if (reg != WEFT_LINK_CTRL) {
+        return;
+    }
+    s->link[n].ctrl = val & WEFT_LINK_CTRL_BITS;
+    if (weft_fab_ready(s) && n < s->fab.links) {
+        weft_link_send_ctrl(s, n);
+    }
+}
+
+/* A fabric that knows nothing of this port wants to know. */
+void weft_link_publish(WeftPort *s)
+{
+    for (unsigned n = 0; n < s->fab.links; n++) {
+        weft_link_send_ctrl(s, n);
+    }
+}
+
+bool weft_link_any_up(WeftPort *s)
+{
+    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
+        if (s->link[n].up) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- neighbours that have not let go yet ---------------------------- */
+
+static void weft_link_linger_timer(void *opaque)
+{
+    WeftPort *s = opaque;
+
+    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
+        if ((s->linger & BIT(n)) && !weft_doorbell_held(s, n)) {
+            s->linger &= ~BIT(n);
+        }
+    }
+    weft_inbound_settled(s);
+    if (s->linger) {
+        timer_mod(s->linger_timer,
+                  qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + WEFT_LINGER_MS);
+    }
+}
+
+static void weft_link_linger(WeftPort *s, unsigned n)
+{
+    if (weft_doorbell_held(s, n)) {
+        s->linger |= BIT(n);
+        timer_mod(s->linger_timer,
+                  qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + WEFT_LINGER_MS);
+    }
+}
+
+/*
+ * Take the neighbour's lock, with an open file of our own: a lock belongs to
+ * the open file, and the one handed over is shared by all who got it.
+ */
+static int weft_link_hold(int fd, unsigned far_link, Error **errp)
+{
+    g_autofree char *path = g_strdup_printf("/proc/self/fd/%d", fd);
+    struct flock lock = {
+        .l_type = F_RDLCK, .l_whence = SEEK_SET,
+        .l_start = far_link, .l_len = 1,
+    };
+    int own = open(path, O_RDWR | O_CLOEXEC);
+
+    if (own < 0) {
+        error_setg_errno(errp, errno, "opening a doorbell page by %s", path);
+        return -1;
+    }
+    if (fcntl(own, F_OFD_SETLK, &lock) < 0) {
+        error_setg_errno(errp, errno, "locking a doorbell page");
+        close(own);
+        return -1;
+    }
+    return own;
+}
+
+/* ---- up and down ---------------------------------------------------- */
+
+static void weft_link_forget(WeftLink *link)
+{
+    for (unsigned e = 0; e < WEFT_MAX_INBOUND; e++) {
+        weft_aperture_close(&link->seen[e]);
+    }
+    weft_aperture_close(&link->partial.aperture);
+    link->partial.active = false;
+    memset(link->report, 0, sizeof(link->report));
+}
+
+static void weft_link_release(WeftLink *link)
+{
+    weft_ram_close(&link->ram);
+    if (link->doorbell) {
+        munmap(link->doorbell, WEFT_PAGE);
+        link->doorbell = NULL;
+    }
+    if (link->doorbell_event >= 0) {
+        close(link->doorbell_event);
+        link->doorbell_event = -1;
+    }
+    /* Last, for it says that nothing of the neighbour is in reach. */
+    if (link->doorbell_lock >= 0) {
+        close(link->doorbell_lock);
+        link->doorbell_lock = -1;
+    }
+}
+
+/* Without the event: a reset clears events anyway. */
+static void weft_link_drop(WeftPort *s, unsigned n)
+{
+    WeftLink *link = &s->link[n];
+
+    if (!link->up) {
+        return;
+    }
+    link->up = false;
+    weft_link_forget(link);
+    weft_window_update(s);
+    weft_link_release(link);
+    weft_link_linger(s, n);
+    weft_inbound_link_down(s, n);
+}
+
+void weft_link_down(WeftPort *s, unsigned n)
+{
+    if (s->link[n].up) {
+        weft_link_drop(s, n);
+        weft_event(s, BIT(n));
+    }
+}
+
+static bool weft_link_check(uint64_t speed, uint64_t width, Error **errp)
+{
+    if (speed > WEFT_MAX_SPEED || width > WEFT_MAX_WIDTH) {
+        error_setg(errp, "link of speed %" PRIu64 ", %" PRIu64 " lanes",
+                   speed, width);
+        return false;
+    }
+    return true;
+}
+
+/* @fds: RAM, doorbell page, eventfd; those taken over are set to -1. */
+bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
+                  Error **errp)
+{
+    WeftLink *link = &s->link[m->link];
+    int flags;
+
+    if (!weft_link_check(m->arg[0], m->arg[1], errp)) {
+        return false;
+    }
+    if (m->arg[5] >= WEFT_MAX_LINKS) {
+        error_setg(errp, "link to link %" PRIu64 " of a neighbour", m->arg[5]);
+        return false;
+    }
+    weft_link_down(s, m->link);
+
+    flags = fcntl(fds[2], F_GETFL);
+    if (flags < 0 || fcntl(fds[2], F_SETFL, flags | O_NONBLOCK) < 0) {
+        error_setg_errno(errp, errno, "doorbell event of a neighbour");
+        return false;
+    }
+    link->doorbell_lock = weft_link_hold(fds[1], m->arg[5], errp);
+    if (link->doorbell_lock < 0) {
+        return false;
+    }
+    link->doorbell = weft_map_sealed(fds[1], WEFT_PAGE, NULL, errp);
+    if (!link->doorbell) {
+        goto fail;
+    }
+    if (!weft_ram_open(&link->ram, g_steal_fd(&fds[0]), errp)) {
+        goto fail;
+    }
+    link->doorbell_event = g_steal_fd(&fds[2]);
+    link->far_link = m->arg[5];
+    link->speed = m->arg[0];
+    link->width = m->arg[1];
+    link->role_ep = m->arg[2] & 1;
+    link->present = true;
+    link->up = true;
+    link->trained++;
+    weft_event(s, BIT(m->link));
+    return true;
+
+fail:
+    weft_link_release(link);
+    return false;
+}
+
+bool weft_link_info(WeftPort *s, const struct weft_fab_msg *m, Error **errp)
+{
+    WeftLink *link = &s->link[m->link];
+    uint32_t before = weft_link_status(link);
+
+    if (!weft_link_check(m->arg[0], m->arg[1], errp) ||
+        !weft_link_check(m->arg[4], m->arg[5], errp)) {
+        return false;
+    }
+    link->speed = m->arg[0];
+    link->width = m->arg[1];
+    link->role_ep = m->arg[2] & 1;
+    link->present = m->arg[3] & 1;
+    link->max_speed = m->arg[4];
+    link->max_width = m->arg[5];
+    if (weft_link_status(link) != before) {
+        weft_event(s, BIT(m->link));
+    }
+    return true;
+}
+
+/* ---- apertures of the neighbour ------------------------------------- */
+
+static bool weft_link_inbound_start(WeftLink *link,
+                                    const struct weft_fab_msg *m,
+                                    Error **errp)
+{
+    WeftAperture *ap = &link->partial.aperture;
+
+    if ((m->arg[1] | m->arg[2]) % WEFT_PAGE ||
+        (m->arg[2] && m->arg[2] - 1 > UINT64_MAX - m->arg[1]) ||
+        m->arg[3] & ~(uint64_t)WEFT_RIGHTS) {
+        error_setg(errp, "aperture of %" PRIu64 " bytes at 0x%" PRIx64
+                   ", rights 0x%" PRIx64, m->arg[2], m->arg[1], m->arg[3]);
+        return false;
+    }
+    weft_aperture_close(ap);
+    ap->offset = m->arg[1];
+    ap->len = m->arg[2];
+    ap->rights = m->arg[3];
+    link->partial.active = true;
+    link->partial.entry = m->arg[0];
+    link->partial.seq = m->arg[5] >> 32;
+    link->partial.segments = 0;
+    return true;
+}
+
+static bool weft_link_inbound_add(WeftLink *link,
+                                  const struct weft_fab_msg *m, Error **errp)
+{
+    struct weft_fab_seg seg;
+
+    for (uint32_t at = 0; at < m->len; at += sizeof(seg)) {
+        memcpy(&seg, m->data + at, sizeof(seg));
+        if (!seg.len || (seg.offset | seg.len) % WEFT_PAGE ||
+            seg.offset > link->ram.size ||
+            seg.len > link->ram.size - seg.offset ||
+            !weft_aperture_append(&link->partial.aperture, seg.offset,
+                                  seg.len)) {
+            error_setg(errp, "segment of %" PRIu64 " bytes at 0x%" PRIx64
+                       " in RAM of %" PRIu64 " bytes", seg.len, seg.offset,
+                       link->ram.size);
+            return false;
+        }
+        link->partial.segments++;
+    }
+    return true;
+}
+
+/*
+ * INBOUND of the neighbour. The slots follow when the caller has taken all
+ * that is there to be read, and only then may the change be confirmed.
+ */
+bool weft_link_inbound(WeftPort *s, const struct weft_fab_msg *m,
+                       Error **errp)
+{
+    WeftLink *link = &s->link[m->link];
+    WeftAperture *ap = &link->partial.aperture;
+    uint32_t first = (uint32_t)m->arg[5] >> 1;
+    struct weft_fab_msg ack = {
+        .type = WEFT_FAB_INBOUND_ACK, .link = m->link,
+    };
+
+    if (m->arg[0] >= WEFT_MAX_INBOUND ||
+        m->len % sizeof(struct weft_fab_seg)) {
+        error_setg(errp, "aperture entry %" PRIu64 " with %" PRIu32
+                   " bytes of segments", m->arg[0], m->len);
+        return false;
+    }
+    if (!first && !weft_link_inbound_start(link, m, errp)) {
+        return false;
+    }
+    if (!link->partial.active || link->partial.entry != m->arg[0] ||
+        link->partial.seq != m->arg[5] >> 32 ||
+        link->partial.segments != first ||
+        ap->offset != m->arg[1] || ap->len != m->arg[2] ||
+        ap->rights != m->arg[3]) {
+        error_setg(errp, "aperture in pieces that do not fit together");
+        return false;
+    }
+    if (!weft_link_inbound_add(link, m, errp)) {
+        return false;
+    }
+    if (m->arg[5] & 1) {
+        return true;
+    }
+    if (weft_aperture_bytes(ap) != ap->len) {
+        error_setg(errp, "aperture of %" PRIu64 " bytes with %" PRIu64
+                   " in its segments", ap->len, weft_aperture_bytes(ap));
+        return false;
+    }
+    weft_aperture_close(&link->seen[m->arg[0]]);
+    ap->serial = ++s->aperture_serial;
+    link->seen[m->arg[0]] = *ap;
+    *ap = (WeftAperture) { };
+    link->partial.active = false;
+
+    ack.arg[0] = m->arg[0];
+    ack.arg[5] = m->arg[5];
+    g_array_append_val(s->fab.acks, ack);
+    return true;
+}
+
+/* ---- life ------------------------------------------------------------ */
+
+/* The fabric is gone: nothing is known of what is plugged in. */
+void weft_link_lost(WeftPort *s)
+{
+    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
+        WeftLink *link = &s->link[n];
+        uint32_t before = weft_link_status(link);
+
+        weft_link_drop(s, n);
+        link->present = false;
+        link->role_ep = false;
+        link->max_speed = 0;
+        link->max_width = 0;
+        if (weft_link_status(link) != before) {
+            weft_event(s, BIT(n));
+        }
+    }
+}
+
+/* What is plugged in stays. */
+void weft_link_reset(WeftPort *s)
+{
+    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
+        weft_link_drop(s, n);
+        s->link[n].ctrl = 0;
+        s->link[n].trained = 0;
+    }
+}
+
+void weft_link_init(WeftPort *s)
+{
+    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
+        s->link[n].ram.fd = -1;
+        s->link[n].doorbell_lock = -1;
+        s->link[n].doorbell_event = -1;
+    }
+    s->linger_timer = timer_new_ms(QEMU_CLOCK_REALTIME,
+                                   weft_link_linger_timer, s);
+}
+
+void weft_link_exit(WeftPort *s)
+{
+    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
+        weft_link_drop(s, n);
+    }
+    timer_free(s->linger_timer);
+    s->linger_timer = NULL;
+}

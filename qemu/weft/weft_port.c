@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Weft port: the PCI Express function, its configuration space and its life.
+ */
+#include "qemu/osdep.h"
+#include "qemu/memfd.h"
+#include "qemu/module.h"
+#include "qemu/units.h"
+#include "qapi/error.h"
+#include "exec/cpu-common.h"
+#include "hw/pci/msix.h"
+#include "hw/pci/pcie.h"
+#include "hw/pci/pcie_aer.h"
+#include "migration/vmstate.h"
+#include "weft_port.h"
+
+static const char *const weft_counter_name[WEFT_COUNTERS] = {
+    [WEFT_CNT_TX_MWR] = "tx-mwr",
+    [WEFT_CNT_TX_MWR_BYTES] = "tx-mwr-bytes",
+    [WEFT_CNT_TX_MRD] = "tx-mrd",
+    [WEFT_CNT_TX_MRD_BYTES] = "tx-mrd-bytes",
+    [WEFT_CNT_TX_DB] = "tx-db",
+    [WEFT_CNT_TX_MSG] = "tx-msg",
+    [WEFT_CNT_RX_DB] = "rx-db",
+    [WEFT_CNT_RX_MSG] = "rx-msg",
+    [WEFT_CNT_OUT_DROPPED] = "out-dropped",
+    [WEFT_CNT_OUT_ONES] = "out-ones",
+    [WEFT_CNT_IN_DENIED] = "in-denied",
+    [WEFT_CNT_DB_DENIED] = "db-denied",
+    [WEFT_CNT_MSG_DROPPED] = "msg-dropped",
+    [WEFT_CNT_IRQS] = "irqs",
+    [WEFT_CNT_REMAPS] = "remaps",
+};
+
+/* ---- reset ----------------------------------------------------------- */
+
+/*
+ * CTRL.RESET, function level reset and system reset. Links first, so that
+ * apertures know who may still reach them.
+ */
+void weft_port_reset(WeftPort *s)
+{
+    weft_trace_close(s);
+    weft_link_reset(s);
+    weft_inbound_reset(s);
+    weft_window_reset(s);
+    weft_mbox_reset(s);
+    weft_doorbell_reset(s);
+    weft_event_reset(s);
+    s->lid = 0;
+    s->ctrl = 0;
+    s->scratch = 0;
+    weft_fab_reset(s);
+}
+
+static void weft_port_reset_hold(Object *obj, ResetType type)
+{
+    WeftPort *s = WEFT_PORT(obj);
+
+    /* The bus clears the command register after this. */
+    s->bus_master = false;
+    weft_port_reset(s);
+}
+
+/* ---- configuration space --------------------------------------------- */
+
+static void weft_port_config_write(PCIDevice *d, uint32_t addr, uint32_t val,
+                                   int len)
+{
+    WeftPort *s = WEFT_PORT(d);
+    bool master;
+
+    pci_default_write_config(d, addr, val, len);
+    pcie_aer_write_config(d, addr, val, len);
+    pcie_cap_flr_write_config(d, addr, val, len);
+    weft_vpd_config_write(s, addr, len);
+
+    master = pci_get_word(d->config + PCI_COMMAND) & PCI_COMMAND_MASTER;
+    if (master != s->bus_master) {
+        s->bus_master = master;
+        weft_inbound_refresh(s);
+    }
+}
+
+/* ---- realize --------------------------------------------------------- */
+
+static bool weft_port_check(WeftPort *s, Error **errp)
+{
+    if (!is_power_of_2(s->slots) || s->slots > WEFT_MAX_SLOTS) {
+        error_setg(errp, "weft-port: slots=%" PRIu32 " is not a power of two "
+                   "from 1 to %d", s->slots, WEFT_MAX_SLOTS);
+        return false;
+    }
+    if (!is_power_of_2(s->slot_size) || s->slot_size < WEFT_PAGE ||
+        s->slot_size > 4 * GiB) {
+        error_setg(errp, "weft-port: slot-size=%" PRIu64 " is not a power of "
+                   "two from 4 KiB to 4 GiB", s->slot_size);
+        return false;
+    }
+    if (qemu_real_host_page_size() != WEFT_PAGE) {
+        error_setg(errp, "weft-port: windows need a host with pages of %d "
+                   "bytes", WEFT_PAGE);
+        return false;
+    }
+    return true;
+}
+
+/* Other hosts map this guest's RAM: it must be a descriptor, and shared. */
+static bool weft_port_own_ram(WeftPort *s, Error **errp)
+{
+    MemoryRegion *mr = MACHINE(qdev_get_machine())->ram;
+    int fd = -1;
+
+    if (mr && mr->ram_block && qemu_ram_is_shared(mr->ram_block)) {
+        fd = memory_region_get_fd(mr);
+    }
+    if (fd >= 0) {
+        fd = qemu_dup_flags(fd, O_CLOEXEC);
+    }
+    if (fd < 0) {
+        error_setg(errp, "weft-port: the guest's RAM has no descriptor to "
+                   "share with its neighbours");
+    } else if (weft_ram_open(&s->ram, fd, errp)) {
+        s->ram_mr = mr;
+        return true;
+    }
+    error_append_hint(errp, "Start QEMU with -object memory-backend-memfd,"
+                      "id=ram,share=on,size=... -machine memory-backend=ram\n");
+    return false;
+}
+
+static bool weft_port_capabilities(PCIDevice *d, Error **errp)
+{
+    WeftPort *s = WEFT_PORT(d);
+    /* The hardware id may come later, from the fabric; this must not change. */
+    uint64_t serial = s->hwid_wanted ? s->hwid_wanted :
+                      0x5745465400000000ull | g_str_hash(s->serial);
+
+    if (pci_pm_init(d, WEFT_CFG_PM, errp) < 0 || !weft_vpd_init(s, errp) ||
+        pcie_endpoint_cap_init(d, WEFT_CFG_EXP) < 0) {
+        return false;
+    }
+    pci_set_word(d->config + WEFT_CFG_PM + PCI_PM_CTRL,
+                 PCI_PM_CTRL_NO_SOFT_RESET);
+    pci_set_word(d->wmask + WEFT_CFG_PM + PCI_PM_CTRL, PCI_PM_CTRL_STATE_MASK);
+    /* Without it DEVCTL is read-only, and errors are reported to nobody. */
+    pcie_cap_deverr_init(d);
+    pcie_cap_flr_init(d);
+    if (pcie_aer_init(d, PCI_ERR_VER, WEFT_CFG_AER, PCI_ERR_SIZEOF, errp) < 0) {
+        return false;
+    }
+    pcie_ari_init(d, WEFT_CFG_ARI);
+    pcie_dev_ser_num_init(d, WEFT_CFG_SERIAL, serial);
+    return true;
+}
+
+static void weft_port_realize(PCIDevice *d, Error **errp)
+{
+    WeftPort *s = WEFT_PORT(d);
+
+    if (!weft_port_check(s, errp) || !weft_port_own_ram(s, errp)) {
+        return;
+    }
+    if (!weft_doorbell_init(s, errp)) {
+        goto ram;
+    }
+    if (!weft_window_init(s, errp)) {
+        goto doorbell;
+    }
+    memory_region_init_io(&s->bar_ctrl, OBJECT(s), &weft_regs_ops, s,
+                          "weft-ctrl", WEFT_BAR_CTRL_SIZE);
+    pci_register_bar(d, WEFT_BAR_CTRL, PCI_BASE_ADDRESS_SPACE_MEMORY,
+                     &s->bar_ctrl);
+    pci_register_bar(d, WEFT_BAR_WINDOW, PCI_BASE_ADDRESS_MEM_TYPE_64 |
+                     PCI_BASE_ADDRESS_MEM_PREFETCH, &s->bar_window);
+    weft_link_init(s);
+    weft_trace_init(s);
+    if (msix_init_exclusive_bar(d, WEFT_VECTORS, WEFT_BAR_MSIX, errp)) {
+        goto window;
+    }
+    for (unsigned n = 0; n < WEFT_VECTORS; n++) {
+        msix_vector_use(d, n);
+    }
+    if (!weft_port_capabilities(d, errp)) {
+        goto msix;
+    }
+    weft_trace_set(s);
+    if (!weft_fab_init(s, errp)) {
+        goto msix;
+    }
+    return;
+
+msix:
+    msix_uninit_exclusive_bar(d);
+    pcie_cap_exit(d);
+window:
+    weft_trace_exit(s);
+    weft_link_exit(s);
+    weft_window_exit(s);
+doorbell:
+    weft_doorbell_exit(s);
+ram:
+    weft_ram_close(&s->ram);
+}
+
+static void weft_port_exit(PCIDevice *d)
+{
+    WeftPort *s = WEFT_PORT(d);
+
+    weft_fab_exit(s);
+    for (unsigned n = 0; n < s->slots; n++) {
+        s->slot[n].active.ctrl = 0;
+    }
+    weft_link_exit(s);
+    weft_inbound_reset(s);
+    weft_window_update(s);
+    weft_window_exit(s);
+    weft_trace_exit(s);
+    weft_doorbell_exit(s);
+    weft_ram_close(&s->ram);
+    pcie_aer_exit(d);
+    pcie_cap_exit(d);
+    msix_uninit_exclusive_bar(d);
+}
+
+/* ---- type ------------------------------------------------------------ */
+
+static void weft_port_init(Object *obj)
+{
+    WeftPort *s = WEFT_PORT(obj);
+
+    PCI_DEVICE(obj)->cap_present |= QEMU_PCI_CAP_EXPRESS;
+    s->ram.fd = -1;
+    s->db_fd = -1;
+    s->ones_fd = -1;
+    s->fab.sock = -1;
+    s->node = g_strdup("port");
+    s->part = g_strdup("WEFT-PORT");
+    s->serial = g_strdup("0");
+    s->blade = g_strdup("");
+    s->sockets = g_strdup("1");
+    for (unsigned n = 0; n < WEFT_COUNTERS; n++) {
+        object_property_add_uint64_ptr(obj, weft_counter_name[n],
+                                       &s->counter[n], OBJ_PROP_FLAG_READ);
+    }
+}
+
+static void weft_port_finalize(Object *obj)
+{
+    weft_window_finalize(WEFT_PORT(obj));
+}
+
+static const VMStateDescription weft_port_vmstate = {
+    .name = TYPE_WEFT_PORT,
+    .unmigratable = 1,
+};
+
+static const Property weft_port_properties[] = {
+    DEFINE_PROP_STRING("fabric", WeftPort, fabric),
+    DEFINE_PROP_STRING("node", WeftPort, node),
+    DEFINE_PROP_UINT64("hwid", WeftPort, hwid_wanted, 0),
+    DEFINE_PROP_UINT32("slots", WeftPort, slots, 8),
+    DEFINE_PROP_SIZE("slot-size", WeftPort, slot_size, 16 * MiB),
+    DEFINE_PROP_BOOL("traced", WeftPort, traced_always, false),
+    DEFINE_PROP_STRING("part", WeftPort, part),
+    DEFINE_PROP_STRING("serial", WeftPort, serial),
+    DEFINE_PROP_STRING("blade", WeftPort, blade),
+    DEFINE_PROP_STRING("sockets", WeftPort, sockets),
+};
+
+static void weft_port_class_init(ObjectClass *class, WEFT_CLASS_DATA *data)
+{
+    DeviceClass *dc = DEVICE_CLASS(class);
+    PCIDeviceClass *pc = PCI_DEVICE_CLASS(class);
+
+    pc->realize = weft_port_realize;
+    pc->exit = weft_port_exit;
+    pc->config_write = weft_port_config_write;
+    pc->vendor_id = WEFT_VENDOR_ID;
+    pc->device_id = WEFT_DEVICE_ID_PF;
+    pc->class_id = PCI_CLASS_BRIDGE_OTHER;
+    RESETTABLE_CLASS(class)->phases.hold = weft_port_reset_hold;
+    dc->desc = "Weft port: NTB endpoint of a PCI Express fabric";
+    dc->vmsd = &weft_port_vmstate;
+    device_class_set_props(dc, weft_port_properties);
+    set_bit(DEVICE_CATEGORY_MISC, dc->categories);
+}
+
+static const TypeInfo weft_port_types[] = {
+    {
+        .name = TYPE_WEFT_PORT,
+        .parent = TYPE_PCI_DEVICE,
+        .instance_size = sizeof(WeftPort),
+        .instance_init = weft_port_init,
+        .instance_finalize = weft_port_finalize,
+        .class_init = weft_port_class_init,
+        .interfaces = (WEFT_INTERFACES[]) {
+            { INTERFACE_PCIE_DEVICE },
+            { },
+        },
+    },
+};
+
+DEFINE_TYPES(weft_port_types)

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Weft port: state of the device model and what its files offer each other.
+ *
+ * Everything here runs under the BQL: MMIO, configuration space, timers and
+ * the handlers of the descriptors. Only two things are touched by others at
+ * the same time: doorbell pages (atomics alone) and guest memory.
+ */
+#ifndef WEFT_PORT_H
+#define WEFT_PORT_H
+
+#include "qemu/event_notifier.h"
+#include "qemu/queue.h"
+#include "qemu/timer.h"
+#include "hw/pci/pci_device.h"
+#include "weft_compat.h"
+#include "weft_fabric.h"
+#include "weft_regs.h"
+
+#define TYPE_WEFT_PORT "weft-port"
+OBJECT_DECLARE_SIMPLE_TYPE(WeftPort, WEFT_PORT)
+
+/*
+ * Capabilities. From 0x200 on, extended configuration space is left for
+ * SR-IOV and what else virtual functions need.
+ */
+#define WEFT_CFG_PM             0x60
+#define WEFT_CFG_VPD            0x70
+#define WEFT_CFG_EXP            0xa0
+#define WEFT_CFG_AER            0x100
+#define WEFT_CFG_ARI            0x150
+#define WEFT_CFG_SERIAL         0x160
+
+#define WEFT_VPD_BYTES          1024
+/* Pieces of one aperture: each becomes a host mapping, and these are few. */
+#define WEFT_MAX_SEGMENTS       16384
+/* Where a slot or a doorbell leads: a link, this port, or nowhere. */
+#define WEFT_VIA_SELF           31
+#define WEFT_VIA_NONE           (-1)
+
+/* Memory of a host, as its memory backend's descriptor. */
+typedef struct WeftRam {
+    int fd;                     /* -1: none */
+    uint64_t size;
+    uint8_t *ptr;               /* all of it, for accesses that trap */
+} WeftRam;
+
+typedef struct WeftSegment {
+    uint64_t pos;               /* in the aperture */
+    uint64_t offset;            /* in the owner's RAM */
+    uint64_t len;
+} WeftSegment;
+
+/* Memory an owner has opened: an entry of this port, or one of a neighbour. */
+typedef struct WeftAperture {
+    uint64_t offset;            /* in the owner's aperture space */
+    uint64_t len;               /* 0: closed */
+    uint32_t rights;
+    uint32_t allow;             /* the owner's own entries only */
+    uint64_t serial;            /* a new one with every change */
+    GArray *segments;
+} WeftAperture;
+
+/* What a slot resolves to. */
+typedef struct WeftTarget {
+    int via;                    /* link, WEFT_VIA_SELF or WEFT_VIA_NONE */
+    const WeftAperture *aperture;       /* NULL: nothing there is reachable */
+    const WeftRam *ram;
+    uint64_t pos;               /* of the slot's first byte, in the aperture */
+    uint64_t len;               /* live bytes, from the slot's first byte on */
+} WeftTarget;
+
+typedef struct WeftSlotRegs {
+    uint32_t dest;
+    uint64_t offset;
+    uint64_t len;
+    uint32_t ctrl;
+} WeftSlotRegs;
+
+typedef struct WeftSlot {
+    WeftSlotRegs regs;          /* as written */
+    WeftSlotRegs active;        /* as latched by CTRL */
+    WeftTarget target;
+    MemoryRegion uncached;
+    MemoryRegion combining;
+    uint64_t mapped;            /* bytes that go straight to memory */
+    uint64_t mapped_serial;     /* of the aperture they belong to */
+    uint64_t mapped_pos;
+} WeftSlot;
+
+typedef struct WeftInboundRegs {
+    uint64_t offset;
+    uint64_t len;
+    uint64_t base;
+    uint32_t rights;
+    uint32_t allow;
+    uint32_t ctrl;
+} WeftInboundRegs;
+
+typedef struct WeftInbound {
+    WeftInboundRegs regs;       /* as written */
+    WeftInboundRegs active;     /* as latched by CTRL */
+    WeftAperture open;
+    bool invalid;
+    bool ack_due;               /* the fabric has not confirmed yet */
+    uint32_t lingering;         /* links over which it may still be reached */
+    uint32_t seq;
+} WeftInbound;
+
+typedef struct WeftReport {
+    uint64_t offset;
+    uint64_t count;
+} WeftReport;
+
+typedef struct WeftLink {
+    bool up;
+    bool present;
+    bool role_ep;
+    uint32_t speed, width;
+    uint32_t max_speed, max_width;
+    uint32_t ctrl;
+    uint32_t trained;
+
+    /* The neighbour, while the link is up. */
+    WeftRam ram;
+    struct weft_fab_doorbell *doorbell;
+    int doorbell_lock;          /* says that this port may reach its memory */
+    int doorbell_event;
+    unsigned far_link;          /* the link's number over there */
+    WeftAperture seen[WEFT_MAX_INBOUND];
+    struct {                    /* an INBOUND of which more packets follow */
+        bool active;
+        unsigned entry;
+        uint32_t seq;
+        unsigned segments;      /* received so far */
+        WeftAperture aperture;
+    } partial;
+    WeftReport report[2];       /* refused reads, refused writes */
+} WeftLink;
+
+typedef struct WeftMessage {
+    unsigned link;
+    unsigned len;
+    uint8_t data[WEFT_MBOX_BYTES];
+} WeftMessage;
+
+typedef struct WeftPending WeftPending;
+
+typedef struct WeftFab {
+    int sock;
+    bool welcomed;              /* has been, on this connection */
+    bool broken;                /* to be closed by the timer */
+    unsigned welcomes_due;      /* HELLO and RESETs not answered yet */
+    unsigned links;
+    bool traced;
+    QEMUTimer *retry;
+    QSIMPLEQ_HEAD(, WeftPending) queue;
+    unsigned queued;
+    GArray *acks;               /* struct weft_fab_msg, sent when in force */
+    char *complaint;            /* the last one, to say it once */
+} WeftFab;
+
+struct WeftPort {
+    PCIDevice parent_obj;
+
+    /* properties */
+    char *fabric;
+    char *node;
+    uint64_t hwid_wanted;
+    uint32_t slots;
+    uint64_t slot_size;
+    bool traced_always;
+    char *part;
+    char *serial;
+    char *blade;
+    char *sockets;
+
+    MemoryRegion bar_ctrl;
+    MemoryRegion bar_window;
+    MemoryRegion slot_ram;      /* the slots' host addresses, fixed for life */
+    uint8_t *slot_ptr;
+    int ones_fd;
+    unsigned slot_shift;
+    uint64_t wc_offset;
+
+    WeftRam ram;                /* this guest's own */
+    MemoryRegion *ram_mr;
+    bool bus_master;
+
+    uint64_t hwid;
+    uint32_t generation;
+    uint32_t lid;
+    uint32_t ctrl;
+    uint32_t event, event_mask, event_vector;
+    uint32_t scratch;
+    uint32_t err_status, err_info;
+    uint64_t err_addr;
+    uint64_t counter[WEFT_COUNTERS];
+
+    WeftLink link[WEFT_MAX_LINKS];
+    uint32_t linger;            /* links down whose neighbour still holds on */
+    QEMUTimer *linger_timer;
+
+    WeftSlot slot[WEFT_MAX_SLOTS];
+    QEMUTimer *report_timer;
+    WeftInbound inbound[WEFT_MAX_INBOUND];
+    uint64_t aperture_serial;
+
+    uint32_t db_pending, db_mask;
+    uint32_t db_vector[WEFT_DOORBELLS];
+    uint32_t db_allow[WEFT_MAX_LINKS];
+    struct {
+        uint32_t dest;
+        uint32_t allow;
+    } db_page[WEFT_DB_PAGES];
+    int db_fd;
+    struct weft_fab_doorbell *db_shared;
+    EventNotifier db_event;
+
+    uint8_t mbox_tx[WEFT_MBOX_BYTES];
+    bool mbox_failed;
+    WeftMessage mbox_rx[WEFT_MBOX_DEPTH];
+    unsigned mbox_head, mbox_count;
+
+    bool traced;
+    struct {                    /* the write-combining buffer, traced mode */
+        bool open;
+        hwaddr next;
+        unsigned bytes;
+        QEMUTimer *timer;
+    } wc;
+
+    WeftFab fab;
+
+    uint8_t vpd[WEFT_VPD_BYTES];
+};
+
+/* weft_port.c */
+void weft_port_reset(WeftPort *s);
+
+/* weft_ram.c */
+bool weft_ram_open(WeftRam *ram, int fd, Error **errp);
+void weft_ram_close(WeftRam *ram);
+void *weft_map_sealed(int fd, uint64_t least, uint64_t *size, Error **errp);
+
+/* weft_aperture.c */
+bool weft_aperture_append(WeftAperture *ap, uint64_t offset, uint64_t len);
+void weft_aperture_close(WeftAperture *ap);
+const WeftSegment *weft_aperture_find(const WeftAperture *ap, uint64_t pos);
+uint64_t weft_aperture_bytes(const WeftAperture *ap);
+
+/* weft_event.c */
+void weft_event(WeftPort *s, uint32_t bits);
+void weft_error(WeftPort *s, uint32_t bit, unsigned where, uint64_t addr);
+void weft_event_set_mask(WeftPort *s, uint32_t mask);
+void weft_interrupt(WeftPort *s, uint32_t vectors);
+void weft_event_reset(WeftPort *s);
+
+/* weft_regs.c */
+extern const MemoryRegionOps weft_regs_ops;
+
+/* weft_window.c */
+bool weft_window_init(WeftPort *s, Error **errp);
+void weft_window_exit(WeftPort *s);
+void weft_window_finalize(WeftPort *s);
+void weft_window_reset(WeftPort *s);
+void weft_window_update(WeftPort *s);
+uint32_t weft_slot_read(WeftPort *s, unsigned n, unsigned reg);
+void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
+
+/* weft_trace.c */
+void weft_trace_init(WeftPort *s);
+void weft_trace_exit(WeftPort *s);
+void weft_trace_set(WeftPort *s);
+void weft_trace_read(WeftPort *s, unsigned size);
+void weft_trace_write(WeftPort *s, hwaddr addr, unsigned size, bool combining);
+void weft_trace_close(WeftPort *s);
+
+/* weft_inbound.c */
+void weft_inbound_reset(WeftPort *s);
+void weft_inbound_refresh(WeftPort *s);
+void weft_inbound_publish(WeftPort *s);
+void weft_inbound_ack(WeftPort *s, unsigned n, uint32_t seq);
+void weft_inbound_link_down(WeftPort *s, unsigned link);
+void weft_inbound_settled(WeftPort *s);
+void weft_inbound_denied(WeftPort *s, unsigned via, uint64_t offset,
+                         uint64_t count);
+uint32_t weft_inbound_read(WeftPort *s, unsigned n, unsigned reg);
+void weft_inbound_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
+
+/* weft_doorbell.c */
+bool weft_doorbell_init(WeftPort *s, Error **errp);
+void weft_doorbell_exit(WeftPort *s);
+void weft_doorbell_reset(WeftPort *s);
+void weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val);
+void weft_doorbell_set_mask(WeftPort *s, uint32_t mask);
+bool weft_doorbell_held(WeftPort *s, unsigned link);
+
+/* weft_mbox.c */
+void weft_mbox_reset(WeftPort *s);
+void weft_mbox_send(WeftPort *s, uint32_t val);
+void weft_mbox_receive(WeftPort *s, unsigned link, const uint8_t *data,
+                       unsigned len);
+uint32_t weft_mbox_rx_status(WeftPort *s);
+uint32_t weft_mbox_rx_word(WeftPort *s, unsigned offset);
+void weft_mbox_pop(WeftPort *s);
+
+/* weft_link.c */
+void weft_link_init(WeftPort *s);
+void weft_link_exit(WeftPort *s);
+void weft_link_reset(WeftPort *s);
+bool weft_link_any_up(WeftPort *s);
+bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
+                  Error **errp);
+void weft_link_down(WeftPort *s, unsigned n);
+bool weft_link_info(WeftPort *s, const struct weft_fab_msg *m, Error **errp);
+bool weft_link_inbound(WeftPort *s, const struct weft_fab_msg *m,
+                       Error **errp);
+void weft_link_lost(WeftPort *s);
+void weft_link_publish(WeftPort *s);
+uint32_t weft_link_read(WeftPort *s, unsigned n, unsigned reg);
+void weft_link_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
+
+/* weft_fab.c */
+bool weft_fab_init(WeftPort *s, Error **errp);
+void weft_fab_exit(WeftPort *s);
+void weft_fab_send(WeftPort *s, const struct weft_fab_msg *m);
+bool weft_fab_ready(WeftPort *s);
+void weft_fab_enable(WeftPort *s);
+void weft_fab_reset(WeftPort *s);
+void weft_fab_break(WeftPort *s);
+void weft_fab_complain(WeftPort *s, const char *what);
+
+/* weft_fab_rx.c */
+bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
+                      unsigned nfds, Error **errp);
+
+/* weft_vpd.c */
+bool weft_vpd_init(WeftPort *s, Error **errp);
+void weft_vpd_config_write(WeftPort *s, uint32_t addr, int len);
+
+#endif /* WEFT_PORT_H */

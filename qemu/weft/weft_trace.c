@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Weft port: traced mode, in which every TLP of the windows is counted.
+ *
+ * The data of a store reach the peer at once; what is modelled here is only
+ * how many TLPs carry them. Through the uncached alias a store is one memory
+ * write and a load one memory read. Through the write-combining alias, stores
+ * that each begin where the last one ended share a TLP, as long as they stay
+ * within an aligned line.
+ */
+#include "qemu/osdep.h"
+#include "weft_port.h"
+
+#define WEFT_WC_LINE            64
+#define WEFT_WC_TIMEOUT_NS      10000
+
+static void weft_trace_timeout(void *opaque)
+{
+    weft_trace_close(opaque);
+}
+
+void weft_trace_init(WeftPort *s)
+{
+    s->wc.timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, weft_trace_timeout, s);
+}
+
+void weft_trace_exit(WeftPort *s)
+{
+    timer_free(s->wc.timer);
+    s->wc.timer = NULL;
+}
+
+/* Traced mode by property or by the fabric's wish, whichever says so. */
+void weft_trace_set(WeftPort *s)
+{
+    bool traced = s->traced_always || s->fab.traced;
+
+    if (traced == s->traced) {
+        return;
+    }
+    weft_trace_close(s);
+    s->traced = traced;
+    weft_window_update(s);
+}
+
+static void weft_trace_count(WeftPort *s, unsigned bytes)
+{
+    s->counter[WEFT_CNT_TX_MWR]++;
+    s->counter[WEFT_CNT_TX_MWR_BYTES] += bytes;
+}
+
+/* The open line leaves: by an uncached access, a fence, or its age. */
+void weft_trace_close(WeftPort *s)
+{
+    if (s->wc.open) {
+        s->wc.open = false;
+        timer_del(s->wc.timer);
+        weft_trace_count(s, s->wc.bytes);
+    }
+}
+
+void weft_trace_read(WeftPort *s, unsigned size)
+{
+    if (s->traced) {
+        s->counter[WEFT_CNT_TX_MRD]++;
+        s->counter[WEFT_CNT_TX_MRD_BYTES] += size;
+    }
+}
+
+static void weft_trace_combine(WeftPort *s, hwaddr addr, unsigned size)
+{
+    if (s->wc.open && addr == s->wc.next) {
+        s->wc.bytes += size;
+    } else {
+        weft_trace_close(s);
+        s->wc.open = true;
+        s->wc.bytes = size;
+        timer_mod(s->wc.timer, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) +
+                  WEFT_WC_TIMEOUT_NS);
+    }
+    s->wc.next = addr + size;
+    if (s->wc.next % WEFT_WC_LINE == 0) {
+        /* What follows is another line. */
+        weft_trace_close(s);
+    }
+}
+
+/* A store has reached the peer. @addr: in BAR 2. */
+void weft_trace_write(WeftPort *s, hwaddr addr, unsigned size, bool combining)
+{
+    unsigned head;
+
+    if (!s->traced) {
+        return;
+    }
+    if (!combining) {
+        weft_trace_close(s);
+        weft_trace_count(s, size);
+        return;
+    }
+    head = MIN(size, WEFT_WC_LINE - addr % WEFT_WC_LINE);
+    weft_trace_combine(s, addr, head);
+    if (size > head) {
+        weft_trace_combine(s, addr + head, size - head);
+    }
+}
