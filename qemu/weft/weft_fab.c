@@ -7,6 +7,7 @@
  * trusted any more, is closed and tried again by a timer.
  */
 #include "qemu/osdep.h"
+#include "qemu/cutils.h"
 #include "qemu/error-report.h"
 #include "qemu/main-loop.h"
 #include "qemu/sockets.h"

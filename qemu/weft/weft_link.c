@@ -207,6 +207,14 @@ static bool weft_link_check(uint64_t speed, uint64_t width, Error **errp)
     return true;
 }
 
+static int weft_link_take(int *fd)
+{
+    int taken = *fd;
+
+    *fd = -1;
+    return taken;
+}
+
 /* @fds: RAM, doorbell page, eventfd; those taken over are set to -1. */
 bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
                   Error **errp)
@@ -236,10 +244,10 @@ bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     if (!link->doorbell) {
         goto fail;
     }
-    if (!weft_ram_open(&link->ram, g_steal_fd(&fds[0]), errp)) {
+    if (!weft_ram_open(&link->ram, weft_link_take(&fds[0]), errp)) {
         goto fail;
     }
-    link->doorbell_event = g_steal_fd(&fds[2]);
+    link->doorbell_event = weft_link_take(&fds[2]);
     link->far_link = m->arg[5];
     link->speed = m->arg[0];
     link->width = m->arg[1];
