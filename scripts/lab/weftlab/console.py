@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The watchdog of a boot: who says nothing for long is captured, then ended."""
+
+import os
+import time
+
+from .errors import BootHang, LabError
+
+# A loaded machine without KVM is slow, but a kernel that boots is not silent.
+SILENCE = float(os.environ.get("WEFT_BOOT_SILENCE", "60"))
+LIMIT = float(os.environ.get("WEFT_BOOT_LIMIT", "300"))
+
+
+def tail(path, size=4096):
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - size))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def capture(guest, why):
+    """Writes what can be known of a guest that is stuck; returns the folder."""
+    folder = guest.dir / f"evidence-{time.strftime('%H%M%S')}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "why").write_text(why + "\n")
+    (folder / "command").write_text("\n".join(guest.args) + "\n")
+    for name, ask in (
+        ("status", lambda: guest.qmp.call("query-status", 5)),
+        ("registers", lambda: guest.qmp.human("info registers -a", 5)),
+        # Twice: whether the processors get anywhere.
+        ("registers-later", lambda: guest.qmp.human("info registers -a", 5)),
+        ("pci", lambda: guest.qmp.human("info pci", 5)),
+        ("chardev", lambda: guest.qmp.human("info chardev", 5)),
+    ):
+        try:
+            answer = str(ask())
+        except LabError as error:
+            answer = f"no answer: {error}"
+        (folder / name).write_text(answer + "\n")
+        if name == "registers":
+            time.sleep(1)
+    for name in ("console.log", "qemu.log"):
+        (folder / name).write_text(tail(guest.dir / name, 1 << 20))
+    return folder
+
+
+def watch(guest, hellos):
+    """Returns when the agent has said hello for the `hellos`th time."""
+    agent = guest.agent
+    begin = last = time.monotonic()
+    size = -1
+    while True:
+        with agent.changed:
+            if agent.hellos >= hellos:
+                return
+            agent.changed.wait(0.2)
+        guest.check_alive()
+        now = time.monotonic()
+        grown = os.path.getsize(guest.console_log)
+        if grown != size:
+            size, last = grown, now
+        if now - last > SILENCE or now - begin > LIMIT:
+            why = f"{guest.name}: no word for {now - last:.0f} s, {now - begin:.0f} s after the start"
+            folder = capture(guest, why)
+            guest.kill()
+            raise BootHang(f"{why}; evidence in {folder}\n{tail(guest.console_log, 1500)}")

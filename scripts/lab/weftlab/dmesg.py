@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the kernel of a guest may not say."""
+
+import re
+
+BAD = re.compile(
+    r"\bWARNING\b|\bBUG\b|\bOops\b|Call Trace|general protection fault|\brefcount_t\b"
+    r"|kmemleak|scheduling while atomic|sleeping function called|unregister_netdevice"
+    r"|blocked for more than|self-detected stall|detected stalls|soft lockup|hard LOCKUP"
+    r"|INFO: (possible|suspicious|task|inconsistent)|circular locking|suspicious RCU"
+    r"|KASAN|UBSAN|KCSAN|KFENCE: (?!initialized)|Kernel panic|nobody cared|list_(add|del) corruption"
+    r"|page allocation failure|Objects remaining|Bad page (state|map)|non-zero pgtables_bytes"
+    r"|Bad rss-counter|invalid opcode|divide error|stack segment|double fault"
+    r"|Trying to (v?free|vfree)|memory leak|leaked|DMA-API:|rust_kernel: panicked|\bpanicked at\b"
+)
+
+# Said by the stock kernel in these machines, with or without weft.
+KNOWN = re.compile(
+    r"Speculative Return Stack Overflow|Spectre|RETBleed|VMSCAPE|MDS CPU bug|TAA CPU bug"
+    r"|Mitigation|vulnerab",
+    re.I,
+)
+
+_STAMP = re.compile(r"^(?:<\d+>)?\[\s*(\d+\.\d+)\]")
+
+
+def complaints(text, context=25):
+    """Each complaint in a log, with the lines that follow it."""
+    lines = text.splitlines()
+    found = []
+    skip = 0
+    for number, line in enumerate(lines):
+        if number < skip or not BAD.search(line) or KNOWN.search(line):
+            continue
+        found.append("\n".join(lines[max(0, number - 3) : number + context]))
+        skip = number + context
+    return found
+
+
+def stamp(line):
+    """Seconds since boot that a line starts with, or None."""
+    match = _STAMP.match(line)
+    return float(match.group(1)) if match else None

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Where things are: the repository, what scripts/env makes, what is built."""
+
+import functools
+import os
+import pathlib
+import subprocess
+
+from .errors import SetupError
+
+TOP = pathlib.Path(__file__).resolve().parents[3]
+BUILD = TOP / "build" / "lab"
+
+
+@functools.cache
+def env(what):
+    """A path (or, for kver, a version) that scripts/env knows."""
+    args = [str(TOP / "scripts" / "env"), "path", *what.split()]
+    done = subprocess.run(args, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise SetupError(f"scripts/env path {what} failed; try: make setup")
+    return done.stdout.strip()
+
+
+def tools_dir():
+    """Directory of weftctl and weft-fabric."""
+    target = os.environ.get("CARGO_TARGET_DIR", str(TOP / "tools" / "target"))
+    return pathlib.Path(target) / "release"
+
+
+def tool(name):
+    path = tools_dir() / name
+    if not os.access(path, os.X_OK):
+        raise SetupError(f"{path} is not built; run: make tools")
+    return str(path)
+
+
+def module():
+    """weft.ko for the kernel that the guests boot."""
+    for path in (os.environ.get("WEFT_KO"), BUILD.parent / env("kver") / "weft.ko"):
+        if path and os.path.exists(path):
+            return pathlib.Path(path)
+    raise SetupError("weft.ko is not built; run: make modules")
+
+
+def _fresh(output, inputs):
+    return output.exists() and all(
+        output.stat().st_mtime >= pathlib.Path(i).stat().st_mtime for i in inputs
+    )
+
+
+def _make(args, output):
+    done = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise SetupError(f"cannot make {output}:\n{done.stdout}")
+
+
+@functools.cache
+def guest_files():
+    """Kernel, initrd and the directory of the agent; made when missing or old."""
+    vm = TOP / "scripts" / "vm"
+    shared = BUILD / "guest"
+    shared.mkdir(parents=True, exist_ok=True)
+    kver = env("kver")
+    kernel = env("kernel")
+    initrd = BUILD / f"initrd-{kver}.gz"
+    if not _fresh(initrd, [vm / "init", vm / "mkinitrd", kernel]):
+        _make([str(vm / "mkinitrd"), kver, str(initrd)], initrd)
+    agent = shared / "agent"
+    if not _fresh(agent, [vm / "agent.c"]):
+        new = shared / "agent.new"
+        _make(["gcc", "-O2", "-Wall", "-o", str(new), str(vm / "agent.c")], agent)
+        new.rename(agent)
+    return kernel, str(initrd), str(shared)
