@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A Weft port as a driver sees it: configuration space, BARs, registers, interrupts."""
+
+import regs as R
+from qtest import Qemu
+from tap import equal, until
+
+ECAM = 0xb0000000
+CTRL = 0xc0000000
+MSIX = 0xc0100000
+WINDOW = 0x800000000
+DEVICE = 4
+
+# Guest memory: interrupts land here, a page a purpose.
+MSI_PAGE = 0x100000
+MEMORY = 0x200000
+PAGE = R.PAGE
+
+PCI_COMMAND = 0x04
+COMMAND_MEMORY, COMMAND_MASTER = 2, 4
+
+RW = R.RIGHT_READ | R.RIGHT_WRITE
+ONES = {1: 0xff, 2: 0xffff, 4: 0xffffffff, 8: 0xffffffffffffffff}
+
+
+class Bus:
+    """Configuration space of a machine, by ECAM."""
+
+    def __init__(self, qemu):
+        self.qemu = qemu
+        # The host bridge opens ECAM; there is no firmware to do it.
+        qemu.command(f"outl 0xcf8 {0x80000060:#x}")
+        qemu.command(f"outl 0xcfc {ECAM | 1:#x}")
+
+    def address(self, bus, device, register):
+        return ECAM + (bus << 20) + (device << 15) + register
+
+    def read(self, device, register, size=4, bus=0):
+        return self.qemu.read(self.address(bus, device, register), size)
+
+    def write(self, device, register, value, size=4, bus=0):
+        self.qemu.write(self.address(bus, device, register), size, value)
+
+
+class Port:
+    """One port; `vectors` of it that have fired are read from guest memory."""
+
+    def __init__(self, qemu, device=DEVICE, ctrl=CTRL, msix=MSIX, window=WINDOW, bus=None, number=0):
+        self.qemu = qemu
+        self.bus = bus or Bus(qemu)
+        self.device = device
+        self.number = number
+        self.ctrl, self.msix, self.window = ctrl, msix, window
+        self.set_up()
+
+    @property
+    def msi_page(self):
+        return MSI_PAGE + 0x1000 * self.device
+
+    def set_up(self):
+        """What firmware and a driver's probe do."""
+        self.config_write(0x10, self.ctrl)
+        self.config_write(0x18, self.window & 0xffffffff)
+        self.config_write(0x1c, self.window >> 32)
+        self.config_write(0x20, self.msix)
+        self.config_write(PCI_COMMAND, COMMAND_MEMORY | COMMAND_MASTER, 2)
+        for vector in range(R.VECTORS):
+            entry = self.msix + 16 * vector
+            self.qemu.writel(entry, self.msi_page + 4 * vector)
+            self.qemu.writel(entry + 4, 0)
+            self.qemu.writel(entry + 8, 0x1000 + vector)
+            self.qemu.writel(entry + 12, 0)
+            self.qemu.writel(self.msi_page + 4 * vector, 0)
+        capability = self.capability(0x11)
+        self.config_write(capability + 2, 0x8000, 2)
+        self.slot_size = 1 << self.read(R.R_SLOT_SHIFT)
+        self.wc_offset = self.read64(R.R_WC_OFFSET)
+
+    # ---- configuration space
+
+    def config_read(self, register, size=4):
+        return self.bus.read(self.device, register, size, self.number)
+
+    def config_write(self, register, value, size=4):
+        self.bus.write(self.device, register, value, size, self.number)
+
+    def capability(self, wanted):
+        at = self.config_read(0x34, 1)
+        while at:
+            if self.config_read(at, 1) == wanted:
+                return at
+            at = self.config_read(at + 1, 1)
+        raise AssertionError(f"no capability {wanted:#x}")
+
+    def extended(self, wanted):
+        at = 0x100
+        while at:
+            header = self.config_read(at)
+            if header & 0xffff == wanted:
+                return at
+            at = header >> 20
+        raise AssertionError(f"no extended capability {wanted:#x}")
+
+    # ---- registers
+
+    def read(self, register):
+        return self.qemu.readl(self.ctrl + register)
+
+    def write(self, register, value):
+        self.qemu.writel(self.ctrl + register, value)
+
+    def read64(self, register):
+        return self.read(register) | self.read(register + 4) << 32
+
+    def write64(self, register, value):
+        self.write(register, value & 0xffffffff)
+        self.write(register + 4, value >> 32)
+
+    def counter(self, number):
+        return self.read64(R.R_COUNTERS + 8 * number)
+
+    def error(self):
+        """The first error: bit, where, address."""
+        info = self.read(R.R_ERR_INFO)
+        return 1 << (info & 0xff), info >> 8, self.read64(R.R_ERR_ADDR)
+
+    def clear_errors(self):
+        self.write(R.R_ERR_STATUS, 0xffffffff)
+        self.write(R.R_EVENT, R.EVENT_ERROR)
+
+    # ---- interrupts
+
+    def fired(self):
+        """The vectors that fired since the last call."""
+        page = self.qemu.read_bytes(self.msi_page, 4 * R.VECTORS)
+        self.qemu.write_bytes(self.msi_page, bytes(4 * R.VECTORS))
+        vectors = set()
+        for vector in range(R.VECTORS):
+            data = int.from_bytes(page[4 * vector:4 * vector + 4], "little")
+            if data:
+                equal(data, 0x1000 + vector, f"message of vector {vector}")
+                vectors.add(vector)
+        return vectors
+
+    def mask_vector(self, vector, masked):
+        self.qemu.writel(self.msix + 16 * vector + 12, int(masked))
+
+    # ---- links
+
+    def link(self, n, register=R.LINK_STATUS):
+        return self.read(R.R_LINK + n * R.LINK_STRIDE + register)
+
+    def link_up(self, n=0):
+        return bool(self.link(n) & R.LINK_UP)
+
+    # ---- slots and inbound entries
+
+    def set_slot(self, n, dest, offset, length, ctrl=R.SLOT_ENABLE):
+        base = R.R_SLOT + n * R.SLOT_STRIDE
+        self.write(base + R.SLOT_DEST, dest)
+        self.write64(base + R.SLOT_OFFSET, offset)
+        self.write64(base + R.SLOT_LEN, length)
+        self.write(base + R.SLOT_CTRL, ctrl)
+
+    def slot_status(self, n):
+        return self.read(R.R_SLOT + n * R.SLOT_STRIDE + R.SLOT_STATUS)
+
+    def slot(self, n, offset=0, wc=False):
+        """The address of a byte in a slot."""
+        return self.window + (self.wc_offset if wc else 0) + n * self.slot_size + offset
+
+    def set_inbound(self, n, offset, length, base, rights=RW, allow=1, ctrl=R.INBOUND_ENABLE):
+        group = R.R_INBOUND + n * R.INBOUND_STRIDE
+        self.write64(group + R.INBOUND_OFFSET, offset)
+        self.write64(group + R.INBOUND_LEN, length)
+        self.write64(group + R.INBOUND_BASE, base)
+        self.write(group + R.INBOUND_RIGHTS, rights)
+        self.write(group + R.INBOUND_ALLOW, allow)
+        self.write(group + R.INBOUND_CTRL, ctrl)
+
+    def close_inbound(self, n):
+        self.write(R.R_INBOUND + n * R.INBOUND_STRIDE + R.INBOUND_CTRL, 0)
+
+    def inbound_status(self, n):
+        return self.read(R.R_INBOUND + n * R.INBOUND_STRIDE + R.INBOUND_STATUS)
+
+    # ---- doorbells
+
+    def set_page(self, n, dest, allow):
+        self.write(R.R_DB_PAGE + n * R.DB_PAGE_STRIDE + R.DB_PAGE_DEST, dest)
+        self.write(R.R_DB_PAGE + n * R.DB_PAGE_STRIDE + R.DB_PAGE_ALLOW, allow)
+
+    def ring(self, page, doorbell):
+        self.write(R.DB_PAGE_BASE + page * PAGE, doorbell)
+
+    # ---- mailbox
+
+    def send(self, link, data):
+        for at in range(0, len(data), 4):
+            self.write(R.R_MBOX_TX_DATA + at, int.from_bytes(data[at:at + 4], "little"))
+        self.write(R.R_MBOX_TX_CTRL, link | len(data) << 8)
+
+    def receive(self):
+        """The oldest message, (link, data), or None; it is taken."""
+        status = self.read(R.R_MBOX_RX_STATUS)
+        if not status & R.MBOX_RX_VALID:
+            return None
+        length = R.field(R.MBOX_LEN, status)
+        data = b"".join(self.read(R.R_MBOX_RX_DATA + at).to_bytes(4, "little")
+                        for at in range(0, length, 4))
+        self.write(R.R_MBOX_RX_POP, 0)
+        return R.field(R.MBOX_LINK, status), data[:length]
+
+
+def host(scope, name="h1", **properties):
+    """A machine with one port."""
+    option = ",".join(["weft-port", f"addr={DEVICE:#x}", f"node={name}"] +
+                      [f"{key.replace('_', '-')}={value}" for key, value in properties.items()])
+    return Port(Qemu(scope, name, "-device", option))
+
+
+def wait_up(*ports, link=0, step=None):
+    for port in ports:
+        until(lambda p=port: p.link_up(link), f"link {link} of {port.qemu.name} to come up",
+              **({"step": step} if step else {}))
