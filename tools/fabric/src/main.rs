@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! `weft-fabric`: what lies between the emulated Weft ports.
+//! The program `weft-fabric`: see the library of the same name.
+#![forbid(unsafe_code)]
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    weft_fabric::cli::main()
+}

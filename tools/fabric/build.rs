@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Makes the Rust view of the two headers that QEMU is compiled with, so that
+//! there is no second copy of the protocol to go stale.
+
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
+
+/// Both headers in one translation unit, as the device has them.
+const WRAPPER: &str = "#include \"weft_regs.h\"\n#include \"weft_fabric.h\"\n";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let headers = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../qemu/weft");
+    let out = env::var("OUT_DIR")?;
+    let wrapper = Path::new(&out).join("wrapper.h");
+    let bindgen = env::var("BINDGEN").unwrap_or_else(|_| "bindgen".into());
+
+    println!("cargo::rerun-if-env-changed=BINDGEN");
+    for header in ["weft_regs.h", "weft_fabric.h"] {
+        println!("cargo::rerun-if-changed={}", headers.join(header).display());
+    }
+    fs::write(&wrapper, WRAPPER)?;
+    let status = Command::new(&bindgen)
+        .arg(&wrapper)
+        .args(["--allowlist-item", "(WEFT|weft_fab)_.*"])
+        .args(["--no-prepend-enum-name", "--no-doc-comments", "--use-core"])
+        .arg("--output")
+        .arg(Path::new(&out).join("abi.rs"))
+        .arg("--")
+        .arg("-I")
+        .arg(&headers)
+        .status()
+        .map_err(|e| format!("cannot run {bindgen}: {e}; install bindgen or name it in BINDGEN"))?;
+    if !status.success() {
+        return Err(format!("{bindgen} failed on {}: {status}", wrapper.display()).into());
+    }
+    Ok(())
+}

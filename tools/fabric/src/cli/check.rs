@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! `check`: reads a topology and says everything that is wrong with it.
+
+use super::{Context, Failure};
+use crate::topology::{Problem, Topology, parse};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The topology's file
+    topology: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Report {
+    ok: bool,
+    hosts: usize,
+    switches: usize,
+    cables: usize,
+    links: Vec<[String; 2]>,
+    problems: Vec<JsonProblem>,
+}
+
+#[derive(Serialize)]
+struct JsonProblem {
+    line: usize,
+    message: String,
+}
+
+/// Reads a file; the inner error is what is wrong with its content.
+pub fn read(path: &Path) -> Result<Result<Topology, Vec<Problem>>, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Failure::Failed(format!("cannot read {}: {e}", path.display())))?;
+    Ok(parse(&text))
+}
+
+pub fn run(context: &Context, args: &Args) -> Result<(), Failure> {
+    let file = args.topology.display();
+    match read(&args.topology)? {
+        Ok(topology) => {
+            let names = |p: &crate::topology::Path| p.ends.map(|e| topology.host_end_name(e));
+            let report = Report {
+                ok: true,
+                hosts: topology.hosts.len(),
+                switches: topology.switches.len(),
+                cables: topology.cables.len(),
+                links: topology.paths.iter().map(names).collect(),
+                problems: vec![],
+            };
+            context.print(&report, |r| {
+                format!(
+                    "{file}: in order; hosts: {}, switches: {}, cables: {}, links between hosts: {}\n",
+                    r.hosts,
+                    r.switches,
+                    r.cables,
+                    r.links.len()
+                )
+            })
+        }
+        Err(problems) => {
+            let count = problems.len();
+            let problems =
+                problems.into_iter().map(|Problem { line, message }| JsonProblem { line, message });
+            let report = Report {
+                ok: false,
+                hosts: 0,
+                switches: 0,
+                cables: 0,
+                links: vec![],
+                problems: problems.collect(),
+            };
+            context.print(&report, |r| {
+                let line = |p: &JsonProblem| format!("{file}:{}: {}\n", p.line, p.message);
+                r.problems.iter().map(line).collect()
+            })?;
+            // The problems were the output; this only sets the exit status.
+            Err(Failure::Reported(format!("{file}: {count} problems")))
+        }
+    }
+}

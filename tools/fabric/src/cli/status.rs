@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! `status`: the whole fabric, as a picture of its links and a table of its hosts.
+
+use super::client::{ask, mismatch};
+use super::table::{or_dash, table, yes};
+use super::{Context, Failure};
+use crate::control::{Answer, DaemonStatus, Request};
+use crate::state::{AdminState, CableStatus, LinkStatus, NodeStatus};
+use std::fmt::Write;
+
+/// Asks the daemon for its status.
+pub fn get(context: &Context) -> Result<DaemonStatus, Failure> {
+    match ask(context, &Request::Status)? {
+        Answer::Status(status) => Ok(status),
+        other => mismatch(&other),
+    }
+}
+
+pub fn run(context: &Context) -> Result<(), Failure> {
+    context.print(&get(context)?, text)
+}
+
+fn text(status: &DaemonStatus) -> String {
+    let mut out = format!("{}, served by process {}\n\n", status.topology, status.pid);
+    let links = &status.fabric.links;
+    let widest = links.iter().map(|l| l.ends[0].len()).max().unwrap_or(0);
+    for link in links {
+        let _ = writeln!(out, "  {}", picture(link, widest));
+    }
+    for cable in status.fabric.cables.iter().filter(|c| worth_a_line(c)) {
+        let _ = writeln!(out, "  {}", limits(cable));
+    }
+    if links.is_empty() {
+        out.push_str("  no links between hosts\n");
+    }
+    out.push('\n');
+    out.push_str(&table(
+        [
+            "HOST",
+            "CONNECTED",
+            "ENABLED",
+            "GENERATION",
+            "HWID",
+            "RAM",
+            "APERTURES",
+            "TRACED",
+            "BLADE",
+        ],
+        &status.fabric.nodes.iter().map(row).collect::<Vec<_>>(),
+    ));
+    for node in status.fabric.nodes.iter().filter(|n| !n.waiting_for.is_empty()) {
+        let names = node.waiting_for.join(", ");
+        let _ =
+            writeln!(out, "{} waits for {names} to confirm a change of its apertures", node.name);
+    }
+    for (node, dropped) in &status.dropped {
+        let _ = writeln!(out, "{node} reads too slowly: {dropped} mailbox messages were dropped");
+    }
+    out
+}
+
+fn picture(link: &LinkStatus, widest: usize) -> String {
+    let [a, b] = &link.ends;
+    let line = if link.up { "====" } else { "- - " };
+    let mut way: Vec<String> = link.via.iter().map(|s| format!("( {s} )")).collect();
+    way.push(match link.up {
+        true => format!(" gen{} x{} ", link.speed, link.width),
+        false => " down ".into(),
+    });
+    let line = format!("{a:>widest$} {line}{}{line} {b}", way.join(line));
+    match &link.why_down {
+        Some(why) => format!("{line}    {why}"),
+        None => line,
+    }
+}
+
+/// A cable the administrator has done something to.
+fn worth_a_line(cable: &CableStatus) -> bool {
+    cable.state == AdminState::Down
+        || (cable.speed, cable.width) != (cable.max_speed, cable.max_width)
+}
+
+fn limits(cable: &CableStatus) -> String {
+    let [a, b] = &cable.ends;
+    let CableStatus { speed, width, max_speed, max_width, .. } = cable;
+    let state = match cable.state {
+        AdminState::Up => "",
+        AdminState::Down => "switched off, ",
+    };
+    format!("cable {a}--{b}: {state}gen{speed} x{width} of gen{max_speed} x{max_width}")
+}
+
+fn row(node: &NodeStatus) -> [String; 9] {
+    [
+        node.name.clone(),
+        yes(node.connected),
+        yes(node.enabled),
+        if node.generation == 0 { "-".into() } else { node.generation.to_string() },
+        node.hwid.to_string(),
+        if node.connected { format!("{} MiB", node.ram >> 20) } else { "-".into() },
+        node.apertures.to_string(),
+        yes(node.traced),
+        or_dash(node.blade.as_deref()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(up: bool) -> LinkStatus {
+        LinkStatus {
+            ends: ["h1:0".into(), "h2:1".into()],
+            via: vec!["s1".into()],
+            up,
+            why_down: (!up).then(|| "h2 is not connected".into()),
+            speed: 4,
+            width: 8,
+            max_speed: 4,
+            max_width: 8,
+        }
+    }
+
+    #[test]
+    fn the_picture_shows_switches_rate_and_reason() {
+        assert_eq!(picture(&link(true), 4), "h1:0 ====( s1 )==== gen4 x8 ==== h2:1");
+        assert_eq!(
+            picture(&link(false), 5),
+            " h1:0 - - ( s1 )- -  down - -  h2:1    h2 is not connected"
+        );
+    }
+}

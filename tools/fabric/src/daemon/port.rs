@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! The connection of a port: packets in, and a bounded queue of packets out that
+//! never blocks the daemon. Does not know what packets mean.
+
+use super::descriptors::{COUNT, Descriptors};
+use crate::wire::{PACKET_BYTES, Packet, ToPort};
+use rustix::cmsg_space;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, recvmsg, sendmsg, shutdown,
+};
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+/// Packets a port may leave unread: the largest apertures of four neighbours,
+/// and as much again for what changes meanwhile.
+pub const MAX_QUEUED: usize = 256 * 1024;
+/// Packets from which on messages that may be lost are.
+pub const MAX_DROPPABLE: usize = 1024;
+
+/// A connection, before and after its HELLO.
+pub struct Port {
+    fd: OwnedFd,
+    queue: VecDeque<Outgoing>,
+    /// Set once HELLO was found in order.
+    pub descriptors: Option<Descriptors>,
+    /// When it is closed unless it has become a port.
+    pub deadline: Option<Instant>,
+    /// Was refused; only waits for its peer to read why.
+    pub refused: bool,
+    /// Messages not passed on since it connected.
+    pub dropped: u64,
+}
+
+struct Outgoing {
+    bytes: Box<[u8; PACKET_BYTES]>,
+    descriptors: Option<Descriptors>,
+}
+
+/// What came in.
+pub enum Received {
+    /// Nothing, for now.
+    Nothing,
+    /// A packet and its descriptors.
+    Packet(Packet, Vec<OwnedFd>),
+    /// The connection has ended.
+    Gone(String),
+    /// Something no port sends.
+    Bad(String),
+}
+
+impl Port {
+    pub fn new(fd: OwnedFd, deadline: Instant) -> Self {
+        Port {
+            fd,
+            queue: VecDeque::new(),
+            descriptors: None,
+            deadline: Some(deadline),
+            refused: false,
+            dropped: 0,
+        }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// What to wait for.
+    pub fn interest(&self) -> PollFlags {
+        if self.queue.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT }
+    }
+
+    /// Takes the next packet, without waiting.
+    pub fn receive(&self) -> Received {
+        let mut bytes = [0; PACKET_BYTES];
+        // Room for more than a correct port sends, to tell one too many from none.
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(8))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let got = match recvmsg(&self.fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
+            Ok(got) => got,
+            Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
+            Err(e) => return Received::Gone(format!("the connection broke: {e}")),
+        };
+        let fds: Vec<OwnedFd> = control
+            .drain()
+            .filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        if got.bytes == 0 {
+            return Received::Gone("the connection ended".into());
+        }
+        if got.flags.contains(ReturnFlags::TRUNC) {
+            return Received::Bad(format!("a packet of more than {PACKET_BYTES} bytes"));
+        }
+        if got.flags.contains(ReturnFlags::CTRUNC) {
+            return Received::Bad("more descriptors than can be taken".into());
+        }
+        match Packet::decode(&bytes[..got.bytes]) {
+            Ok(packet) => Received::Packet(packet, fds),
+            Err(why) => Received::Bad(why),
+        }
+    }
+
+    /// Puts a message at the end of the queue; `Err` if the port is hopeless.
+    pub fn push(
+        &mut self,
+        message: &ToPort,
+        descriptors: Option<Descriptors>,
+    ) -> Result<(), String> {
+        if message.may_be_dropped() && self.queue.len() >= MAX_DROPPABLE {
+            self.dropped += 1;
+            return Ok(());
+        }
+        if self.queue.len() >= MAX_QUEUED {
+            return Err(format!("it has left {MAX_QUEUED} packets unread"));
+        }
+        let bytes = Box::new(message.packet().encode());
+        self.queue.push_back(Outgoing { bytes, descriptors });
+        Ok(())
+    }
+
+    /// Sends what can be sent without waiting; `Err` if the connection is broken.
+    pub fn flush(&mut self) -> Result<(), String> {
+        while let Some(next) = self.queue.front() {
+            match next.send(&self.fd) {
+                Ok(()) => drop(self.queue.pop_front()),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(format!("the connection broke: {e}")),
+            }
+        }
+        if self.refused {
+            // Closing with packets unread would take the reason back from the
+            // peer; so the peer, having read it, closes first.
+            return shutdown(&self.fd, Shutdown::Write).map_err(|e| e.to_string());
+        }
+        Ok(())
+    }
+
+    /// The peer has closed its end, though its last packets may still be unread.
+    pub fn hung_up(&self) -> bool {
+        let mut fds = [PollFd::new(&self.fd, PollFlags::RDHUP)];
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        poll(&mut fds, Some(&Timespec::default())).is_ok() && fds[0].revents().intersects(gone)
+    }
+}
+
+impl Outgoing {
+    fn send(&self, to: &OwnedFd) -> Result<(), Errno> {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let data = [IoSlice::new(&self.bytes[..])];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(COUNT))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let borrowed;
+        if let Some(descriptors) = &self.descriptors {
+            borrowed = descriptors.each_ref().map(AsFd::as_fd);
+            if !control.push(SendAncillaryMessage::ScmRights(&borrowed)) {
+                return Err(Errno::NOBUFS);
+            }
+        }
+        sendmsg(to, &data, &mut control, flags).map(|_| ())
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! What the administrator can ask of the fabric while it runs.
+
+use super::effect::AdminState;
+use super::{Effect, Event, Fabric, Refusal};
+use crate::topology::{End, SPEEDS, WIDTHS, split_end};
+use crate::wire::ToPort;
+
+impl Fabric {
+    /// Switches the cable at `end` on or off.
+    pub fn switch_cable(&mut self, end: &str, up: bool) -> Result<(), Refusal> {
+        let cable = self.cable_named(end)?;
+        if self.cables[cable].up != up {
+            self.cables[cable].up = up;
+            self.cable_changed(cable);
+        }
+        Ok(())
+    }
+
+    /// Limits speed or width of the cable at `end`; `None` leaves it as it is.
+    pub fn limit_cable(
+        &mut self,
+        end: &str,
+        speed: Option<u8>,
+        width: Option<u8>,
+    ) -> Result<(), Refusal> {
+        let cable = self.cable_named(end)?;
+        let (most, name) = (&self.topology.cables[cable], self.topology.cable_name(cable));
+        let speed = speed.unwrap_or(self.cables[cable].speed);
+        if !(*SPEEDS.start()..=most.speed).contains(&speed) {
+            return Err(Refusal(format!(
+                "link {name}: speed {speed}; give a generation, {} to {}",
+                SPEEDS.start(),
+                most.speed
+            )));
+        }
+        let width = width.unwrap_or(self.cables[cable].width);
+        if width > most.width || !WIDTHS.contains(&width) {
+            let widths: Vec<_> =
+                WIDTHS.iter().filter(|w| **w <= most.width).map(u8::to_string).collect();
+            return Err(Refusal(format!(
+                "link {name}: width {width}; its lanes can be {}",
+                widths.join(", ")
+            )));
+        }
+        let state = &mut self.cables[cable];
+        if (state.speed, state.width) != (speed, width) {
+            (state.speed, state.width) = (speed, width);
+            self.cable_changed(cable);
+        }
+        Ok(())
+    }
+
+    /// Switches counting of every TLP of a host's port on or off, now and for
+    /// its later connections.
+    pub fn trace(&mut self, name: &str, on: bool) -> Result<(), Refusal> {
+        let host = self.host_named(name)?;
+        if self.nodes[host].traced != on {
+            self.nodes[host].traced = on;
+            self.tell(host, ToPort::Trace(on));
+            self.effects.push(Effect::Event(Event::Trace { node: name.into(), on }));
+        }
+        Ok(())
+    }
+
+    /// Asks a port for its counters; the answer is an [`Effect::Counters`] with
+    /// this host and request.
+    pub fn ask_counters(
+        &mut self,
+        name: &str,
+        request: u64,
+        clear: bool,
+    ) -> Result<usize, Refusal> {
+        let host = self.host_named(name)?;
+        if self.session(host).is_none() {
+            return Err(Refusal(format!("{name} is not connected; start its QEMU")));
+        }
+        self.tell(host, ToPort::CountersGet { request, clear });
+        Ok(host)
+    }
+
+    /// What keeps the hosts (all, if none is named) from being connected and, if
+    /// `links` is set, their links from being up, but those switched off.
+    pub fn missing(&self, names: &[String], links: bool) -> Result<Vec<String>, Refusal> {
+        let mut hosts = vec![];
+        for name in names {
+            hosts.push(self.host_named(name)?);
+        }
+        if hosts.is_empty() {
+            hosts.extend(0..self.nodes.len());
+        }
+        let absent = hosts.iter().filter(|&&host| self.session(host).is_none());
+        let mut missing: Vec<_> = absent
+            .map(|&host| format!("{} is not connected", self.topology.hosts[host].name))
+            .collect();
+        if links {
+            for (n, path) in self.topology.paths.iter().enumerate() {
+                let ours = path.ends.iter().any(|end| hosts.contains(&end.host));
+                let wanted = path.cables.iter().all(|&cable| self.cables[cable].up);
+                if let (true, false, Some(why)) =
+                    (ours && wanted, self.paths[n].up, self.why_down(n))
+                {
+                    let [a, b] = self.path_names(n);
+                    missing.push(format!("link {a}--{b} is down, {why}"));
+                }
+            }
+        }
+        Ok(missing)
+    }
+
+    fn host_named(&self, name: &str) -> Result<usize, Refusal> {
+        self.topology
+            .host(name)
+            .ok_or_else(|| Refusal(format!("no host is called \"{name}\"; {}", self.known_hosts())))
+    }
+
+    fn cable_named(&self, text: &str) -> Result<usize, Refusal> {
+        let (name, port) = split_end(text).map_err(Refusal)?;
+        let node = self.topology.node(name).ok_or_else(|| {
+            Refusal(format!(
+                "no host or switch is called \"{name}\"; see them with: weft-fabric status"
+            ))
+        })?;
+        self.topology.cable_at(End { node, port }).ok_or_else(|| {
+            Refusal(format!("no link ends at {text}; see them with: weft-fabric status"))
+        })
+    }
+
+    fn cable_changed(&mut self, cable: usize) {
+        let state = self.cables[cable];
+        let ends = self.topology.cables[cable].ends.map(|e| self.topology.end_name(e));
+        let (speed, width) = (state.speed, state.width);
+        let state = if state.up { AdminState::Up } else { AdminState::Down };
+        self.effects.push(Effect::Event(Event::Cable { ends, state, speed, width }));
+        self.settle();
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! What the state machine wants done, and what it reports to people.
+
+use crate::wire::ToPort;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A connection of a port. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u64);
+
+/// Something to do outside of the state machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Send a message.
+    Send {
+        /// To whom.
+        to: PortId,
+        /// What.
+        message: ToPort,
+        /// Along with the three descriptors of this port.
+        descriptors: Option<PortId>,
+    },
+    /// Tell a connection why it is not wanted, then close it.
+    Refuse {
+        /// Which one.
+        port: PortId,
+        /// What it is told.
+        why: String,
+    },
+    /// Close a connection at once.
+    Close {
+        /// Which one.
+        port: PortId,
+        /// For the log.
+        why: String,
+    },
+    /// A port answered a request for its counters.
+    Counters {
+        /// Of which host.
+        host: usize,
+        /// Number of the request.
+        request: u64,
+        /// In the order of `WEFT_CNT_*`.
+        values: Vec<u64>,
+    },
+    /// Tell whoever listens.
+    Event(Event),
+}
+
+/// Something that happened in the fabric, for people and scripts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs)] // one sentence each in Display
+pub enum Event {
+    Connected { node: String, generation: u32, hwid: u64 },
+    Refused { node: String, why: String },
+    Complaint { node: String, why: String },
+    Reset { node: String, generation: u32 },
+    Gone { node: String, generation: u32, why: String },
+    LinkUp { ends: [String; 2], speed: u8, width: u8 },
+    LinkDown { ends: [String; 2], why: String },
+    LinkRate { ends: [String; 2], speed: u8, width: u8 },
+    Cable { ends: [String; 2], state: AdminState, speed: u8, width: u8 },
+    Trace { node: String, on: bool },
+}
+
+/// What the administrator wants of a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum AdminState {
+    Up,
+    Down,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Connected { node, generation, hwid } => {
+                write!(f, "{node} connected, generation {generation}, hwid {hwid}")
+            }
+            Event::Refused { node, why } => write!(f, "\"{node}\" refused: {why}"),
+            Event::Complaint { node, why } => write!(f, "{node} broke the protocol: {why}"),
+            Event::Reset { node, generation } => write!(f, "{node} reset, generation {generation}"),
+            Event::Gone { node, generation, why } => {
+                write!(f, "{node} gone, generation {generation}: {why}")
+            }
+            Event::LinkUp { ends: [a, b], speed, width } => {
+                write!(f, "link {a}--{b} up, gen{speed} x{width}")
+            }
+            Event::LinkDown { ends: [a, b], why } => write!(f, "link {a}--{b} down: {why}"),
+            Event::LinkRate { ends: [a, b], speed, width } => {
+                write!(f, "link {a}--{b} runs at gen{speed} x{width}")
+            }
+            Event::Cable { ends: [a, b], state, speed, width } => {
+                let state = match state {
+                    AdminState::Up => "on",
+                    AdminState::Down => "off",
+                };
+                write!(f, "cable {a}--{b} switched {state}, at most gen{speed} x{width}")
+            }
+            Event::Trace { node, on: true } => write!(f, "{node} traced"),
+            Event::Trace { node, on: false } => write!(f, "{node} no longer traced"),
+        }
+    }
+}

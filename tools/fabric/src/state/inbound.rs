@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Apertures: what the owner of memory opens to its neighbours. A change is put
+//! together from its packets, kept for links that come up later, forwarded to the
+//! neighbours concerned, and answered once all of them have it in force or can no
+//! longer reach anything.
+//!
+//! Forwarded changes carry numbers of the fabric's own (tickets): the owner's
+//! begin again when it is reset, and a late answer to an old one would then pass
+//! for the answer to a new one.
+
+use super::{Effect, Fabric, Place};
+use crate::topology::HostEnd;
+use crate::wire::{Complaint, ENTRIES, InboundPart, LINKS, MAX_SEGMENTS, PACKET_SEGMENTS, PAGE};
+use crate::wire::{Segment, ToPort};
+use std::rc::Rc;
+
+/// Packets an owner may have under way to neighbours that have not answered:
+/// twice what all its entries at their largest need.
+const MAX_UNANSWERED: usize = 2 * ENTRIES * MAX_SEGMENTS / PACKET_SEGMENTS;
+
+/// An open entry.
+#[derive(Debug, PartialEq, Eq)]
+struct Aperture {
+    offset: u64,
+    bytes: u64,
+    rights: u64,
+    /// Links whose neighbour may see it.
+    allow: u8,
+    segments: Vec<Segment>,
+}
+
+#[derive(Default)]
+struct Entry {
+    aperture: Option<Rc<Aperture>>,
+    /// Links through which it is seen.
+    held: u8,
+    /// The last ticket each neighbour has not answered.
+    awaited: [Option<u32>; LINKS],
+}
+
+/// A change whose last packet has not come.
+struct Assembly {
+    head: InboundPart,
+    segments: Vec<Segment>,
+    bytes: u64,
+}
+
+/// A change that the owner has no answer to.
+struct Change {
+    entry: u8,
+    sequence: u32,
+    waits: [Option<u32>; LINKS],
+    packets: usize,
+}
+
+/// All entries of a port.
+pub struct Table {
+    entries: [Entry; ENTRIES],
+    assembly: Option<Assembly>,
+    changes: Vec<Change>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        let entries = std::array::from_fn(|_| Entry::default());
+        Table { entries, assembly: None, changes: vec![] }
+    }
+}
+
+/// `ticket` was given out no later than `limit`; both count round.
+fn not_after(ticket: u32, limit: u32) -> bool {
+    limit.wrapping_sub(ticket) as i32 >= 0
+}
+
+impl Table {
+    /// Entries that are open.
+    pub fn open(&self) -> usize {
+        self.entries.iter().filter(|e| e.aperture.is_some()).count()
+    }
+
+    /// Links whose neighbour owes an answer.
+    pub fn waiting_for(&self) -> impl Iterator<Item = u8> + '_ {
+        (0..LINKS as u8).filter(|&l| self.changes.iter().any(|c| c.waits[usize::from(l)].is_some()))
+    }
+
+    /// Takes a packet of a change; gives the whole change with the last one.
+    fn assemble(&mut self, part: InboundPart, ram: u64) -> Result<Option<Assembly>, Complaint> {
+        let what = format!("inbound entry {}", part.entry);
+        let mut whole = match self.assembly.take() {
+            None if part.first == 0 => {
+                let head = InboundPart { segments: vec![], ..part.clone() };
+                Assembly { head, segments: vec![], bytes: 0 }
+            }
+            Some(whole) if whole.continues_with(&part) => whole,
+            _ => return Err(format!("{what}: a packet that does not continue its change")),
+        };
+        if part.segments.is_empty() != (part.bytes == 0) || (part.bytes == 0 && part.more) {
+            return Err(format!(
+                "{what}: {} bytes, but {} segments",
+                part.bytes,
+                part.segments.len()
+            ));
+        }
+        if part.offset % PAGE != 0 || part.offset.checked_add(part.bytes).is_none() {
+            return Err(format!(
+                "{what}: offset {:#x} is not aligned to {PAGE} bytes or too high",
+                part.offset
+            ));
+        }
+        for segment in part.segments {
+            whole.add(segment, ram).map_err(|why| format!("{what}: {why}"))?;
+        }
+        if part.more {
+            self.assembly = Some(whole);
+            return Ok(None);
+        }
+        if whole.bytes != part.bytes {
+            return Err(format!(
+                "{what}: segments of {:#x} bytes for an aperture of {:#x}",
+                whole.bytes, part.bytes
+            ));
+        }
+        Ok(Some(whole))
+    }
+
+    /// Takes the answers out that need not be waited for any longer.
+    fn answered(&mut self) -> Vec<(u8, u32)> {
+        let mut done = vec![];
+        self.changes.retain(|change| {
+            let waits = change.waits.iter().any(Option::is_some);
+            if !waits {
+                done.push((change.entry, change.sequence));
+            }
+            waits
+        });
+        done
+    }
+}
+
+impl Assembly {
+    fn continues_with(&self, part: &InboundPart) -> bool {
+        let InboundPart { entry, offset, bytes, rights, allow, sequence, .. } = &self.head;
+        part.first as usize == self.segments.len()
+            && (part.entry, part.sequence) == (*entry, *sequence)
+            && (part.offset, part.bytes) == (*offset, *bytes)
+            && (part.rights, part.allow) == (*rights, *allow)
+    }
+
+    fn add(&mut self, segment: Segment, ram: u64) -> Result<(), String> {
+        let Segment { offset, len } = segment;
+        if len == 0 || offset % PAGE != 0 || len % PAGE != 0 {
+            return Err(format!(
+                "segment {offset:#x}+{len:#x} is empty or not aligned to {PAGE} bytes"
+            ));
+        }
+        if offset.checked_add(len).is_none_or(|end| end > ram) {
+            return Err(format!("segment {offset:#x}+{len:#x} leaves the RAM of {ram:#x} bytes"));
+        }
+        if self.segments.len() == MAX_SEGMENTS {
+            return Err(format!("more than {MAX_SEGMENTS} segments"));
+        }
+        // Segments lie within RAM and are counted, so their sum cannot wrap;
+        // what it must be is checked with the last packet.
+        self.bytes = self.bytes.saturating_add(len);
+        self.segments.push(segment);
+        Ok(())
+    }
+}
+
+impl Fabric {
+    /// A packet of an owner's change.
+    pub(super) fn inbound(&mut self, host: usize, part: InboundPart) -> Result<(), Complaint> {
+        let Some(session) = &mut self.nodes[host].session else { return Ok(()) };
+        let Some(whole) = session.inbound.assemble(part, session.ram)? else {
+            return Ok(());
+        };
+        let Assembly {
+            head: InboundPart { entry, sequence, offset, bytes, rights, allow, .. },
+            ..
+        } = whole;
+        let aperture = (bytes != 0)
+            .then(|| Rc::new(Aperture { offset, bytes, rights, allow, segments: whole.segments }));
+        self.change(host, entry, sequence, aperture)
+    }
+
+    fn change(
+        &mut self,
+        host: usize,
+        entry: u8,
+        sequence: u32,
+        aperture: Option<Rc<Aperture>>,
+    ) -> Result<(), Complaint> {
+        let allow = aperture.as_ref().map_or(0, |a| a.allow);
+        let Some(held) = self.entry(host, entry).map(|e| e.held) else { return Ok(()) };
+        self.entry_mut(host, entry, |e| e.aperture.clone_from(&aperture));
+        let mut packets = 0;
+        for link in 0..LINKS as u8 {
+            let Some(far) = self.up_neighbour(host, link) else { continue };
+            let seen = aperture.as_ref().filter(|_| allow & (1 << link) != 0);
+            if seen.is_none() && held & (1 << link) == 0 {
+                continue;
+            }
+            let ticket = self.next_ticket();
+            packets += self.forward(far, entry, ticket, seen.map(Rc::as_ref));
+            let bit = if seen.is_some() { 1 << link } else { 0 };
+            self.entry_mut(host, entry, |e| {
+                e.held = e.held & !(1 << link) | bit;
+                e.awaited[usize::from(link)] = Some(ticket);
+            });
+        }
+        let Some(session) = &mut self.nodes[host].session else { return Ok(()) };
+        let table = &mut session.inbound;
+        // An answer still owed to an earlier change of the entry is waited for
+        // as well: until then what was there before may be reached.
+        let waits = table.entries[usize::from(entry)].awaited;
+        table.changes.push(Change { entry, sequence, waits, packets });
+        let unanswered: usize = table.changes.iter().map(|c| c.packets.max(1)).sum();
+        self.answer(host);
+        if unanswered > MAX_UNANSWERED {
+            return Err(format!(
+                "{unanswered} packets of INBOUND are not acknowledged by the neighbours; \
+                 the limit is {MAX_UNANSWERED}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Gives an aperture, or its withdrawal, to a neighbour; returns the packets.
+    fn forward(&mut self, to: HostEnd, entry: u8, ticket: u32, what: Option<&Aperture>) -> usize {
+        let (offset, bytes, rights) = what.map_or((0, 0, 0), |a| (a.offset, a.bytes, a.rights));
+        let all: &[Segment] = what.map_or(&[], |a| &a.segments);
+        let packets = all.len().div_ceil(PACKET_SEGMENTS).max(1);
+        for n in 0..packets {
+            let first = n * PACKET_SEGMENTS;
+            let part = InboundPart {
+                entry,
+                offset,
+                bytes,
+                rights,
+                allow: 0,
+                sequence: ticket,
+                first: first as u32,
+                more: n + 1 < packets,
+                segments: all.iter().skip(first).take(PACKET_SEGMENTS).copied().collect(),
+            };
+            self.tell(to.host, ToPort::Inbound { link: to.link, part });
+        }
+        packets
+    }
+
+    /// A neighbour has a change in force. Answers nobody waits for are late ones
+    /// to a replay or from before the link went down.
+    pub(super) fn inbound_ack(
+        &mut self,
+        host: usize,
+        link: u8,
+        entry: u8,
+        ticket: u32,
+    ) -> Result<(), Complaint> {
+        let Some(Place { path, side }) = self.place(host, link) else {
+            return Err(format!("INBOUND_ACK on link {link}, where there is no neighbour"));
+        };
+        let owner = self.topology.paths[path].ends[1 - side];
+        let Some(session) = &mut self.nodes[owner.host].session else { return Ok(()) };
+        let n = usize::from(owner.link);
+        let table = &mut session.inbound;
+        let awaited = &mut table.entries[usize::from(entry)].awaited[n];
+        match *awaited {
+            Some(last) if last == ticket => *awaited = None,
+            Some(last) if not_after(ticket, last) => {}
+            Some(_) => return Err(format!("INBOUND_ACK {ticket} of a change it was never sent")),
+            None => return Ok(()),
+        }
+        for change in table.changes.iter_mut().filter(|c| c.entry == entry) {
+            if change.waits[n].is_some_and(|waited| not_after(waited, ticket)) {
+                change.waits[n] = None;
+            }
+        }
+        self.answer(owner.host);
+        Ok(())
+    }
+
+    /// Gives a neighbour whose link came up what is open to it.
+    pub(super) fn replay(&mut self, owner: HostEnd, to: HostEnd) {
+        let bit = 1 << owner.link;
+        for entry in 0..ENTRIES as u8 {
+            let aperture = self.entry(owner.host, entry).and_then(|e| e.aperture.clone());
+            let Some(aperture) = aperture.filter(|a| a.allow & bit != 0) else { continue };
+            let ticket = self.next_ticket();
+            self.forward(to, entry, ticket, Some(&aperture));
+            self.entry_mut(owner.host, entry, |e| e.held |= bit);
+        }
+    }
+
+    /// Nothing of `owner` is seen through this link any more.
+    pub(super) fn inbound_link_down(&mut self, owner: HostEnd) {
+        let n = usize::from(owner.link);
+        let Some(session) = &mut self.nodes[owner.host].session else { return };
+        for entry in &mut session.inbound.entries {
+            entry.held &= !(1 << owner.link);
+            entry.awaited[n] = None;
+        }
+        for change in &mut session.inbound.changes {
+            change.waits[n] = None;
+        }
+        self.answer(owner.host);
+    }
+
+    fn answer(&mut self, host: usize) {
+        let Some(session) = &mut self.nodes[host].session else { return };
+        let to = session.port;
+        for (entry, sequence) in session.inbound.answered() {
+            let message = ToPort::InboundAck { entry, sequence };
+            self.effects.push(Effect::Send { to, message, descriptors: None });
+        }
+    }
+
+    fn next_ticket(&mut self) -> u32 {
+        self.ticket = self.ticket.wrapping_add(1);
+        self.ticket
+    }
+
+    fn entry(&self, host: usize, entry: u8) -> Option<&Entry> {
+        self.session(host).map(|s| &s.inbound.entries[usize::from(entry)])
+    }
+
+    fn entry_mut(&mut self, host: usize, entry: u8, change: impl FnOnce(&mut Entry)) {
+        self.session_mut(host, |s| change(&mut s.inbound.entries[usize::from(entry)]));
+    }
+}

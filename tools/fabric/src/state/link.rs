@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Links between hosts: whether one is up, why not, and how fast it runs. Both
+//! ends are always told together.
+
+use super::{Effect, Event, Fabric};
+use crate::topology::{Cable, HostEnd, WIDTHS};
+use crate::wire::{LinkInfo, ToPort};
+
+/// `WEFT_LINK_CTRL` of one end; 0 as target means the most it can.
+#[derive(Clone, Copy, Default)]
+pub struct Ctrl {
+    pub disable: bool,
+    pub speed: u8,
+    pub width: u8,
+}
+
+/// What the administrator made of a cable.
+#[derive(Clone, Copy)]
+pub struct CableState {
+    pub up: bool,
+    /// Highest generation allowed, at most the cable's own.
+    pub speed: u8,
+    /// Most lanes allowed, at most the cable's own.
+    pub width: u8,
+}
+
+impl CableState {
+    pub fn new(cable: &Cable) -> Self {
+        CableState { up: cable.up, speed: cable.speed, width: cable.width }
+    }
+}
+
+/// Run-time state of a path between two hosts.
+#[derive(Default)]
+pub struct Pathway {
+    pub up: bool,
+    /// At which it last came up, for LINK_INFO events.
+    pub rate: (u8, u8),
+}
+
+/// The most lanes a link can have with at most `most`.
+fn lanes(most: u8) -> u8 {
+    WIDTHS.into_iter().rev().find(|w| *w <= most).unwrap_or(WIDTHS[0])
+}
+
+fn target(wanted: u8, most: u8) -> u8 {
+    if wanted == 0 { most } else { wanted.min(most) }
+}
+
+impl Fabric {
+    /// Brings every link to where its ends and the administrator want it, and
+    /// tells the ports what changed. Links that must go down do so first.
+    pub(super) fn settle(&mut self) {
+        for path in 0..self.paths.len() {
+            if let (true, Some(why)) = (self.paths[path].up, self.why_down(path)) {
+                self.link_down(path, why);
+            }
+        }
+        for path in 0..self.paths.len() {
+            self.refresh_info(path);
+            if !self.paths[path].up && self.why_down(path).is_none() {
+                self.link_up(path);
+            }
+        }
+    }
+
+    /// Why a path cannot be up, or `None` if it can.
+    pub(super) fn why_down(&self, path: usize) -> Option<String> {
+        for &cable in &self.topology.paths[path].cables {
+            if !self.cables[cable].up {
+                return Some(format!("{} is switched off", self.topology.cable_name(cable)));
+            }
+        }
+        let ends = self.topology.paths[path].ends;
+        let name = |end: HostEnd| &self.topology.hosts[end.host].name;
+        for end in ends {
+            let Some(session) = self.session(end.host) else {
+                return Some(format!("{} is not connected", name(end)));
+            };
+            if session.ctrl[usize::from(end.link)].disable {
+                return Some(format!("{} has disabled its end", name(end)));
+            }
+            if !session.enabled {
+                return Some(format!("{} has not enabled its port", name(end)));
+            }
+        }
+        None
+    }
+
+    /// Highest speed and width of a path, by its cables alone.
+    pub(super) fn path_max(&self, path: usize) -> (u8, u8) {
+        let cables = || self.topology.paths[path].cables.iter().map(|&c| &self.topology.cables[c]);
+        let least = |of: fn(&Cable) -> u8| cables().map(of).min().unwrap_or(0);
+        (least(|c| c.speed), least(|c| c.width))
+    }
+
+    /// Speed and width two ends agree on, whether or not the link is up.
+    pub(super) fn path_rate(&self, path: usize) -> (u8, u8) {
+        let (mut speed, mut width) = self.path_max(path);
+        let here = &self.topology.paths[path];
+        for &cable in &here.cables {
+            speed = speed.min(self.cables[cable].speed);
+            width = width.min(self.cables[cable].width);
+        }
+        for end in here.ends {
+            if let Some(session) = self.session(end.host) {
+                let ctrl = session.ctrl[usize::from(end.link)];
+                speed = target(ctrl.speed, speed);
+                width = target(ctrl.width, width);
+            }
+        }
+        (speed, lanes(width))
+    }
+
+    /// What a port is to know of its link `link`.
+    pub(super) fn link_info(&self, host: usize, link: u8) -> LinkInfo {
+        let Some(place) = self.place(host, link) else {
+            return LinkInfo::default();
+        };
+        let (speed, width) = self.path_rate(place.path);
+        let (max_speed, max_width) = self.path_max(place.path);
+        let far = self.topology.paths[place.path].ends[1 - place.side];
+        let present = self.session(far.host).is_some();
+        LinkInfo { speed, width, endpoint: place.side == 1, present, max_speed, max_width }
+    }
+
+    fn refresh_info(&mut self, path: usize) {
+        for end in self.topology.paths[path].ends {
+            let info = self.link_info(end.host, end.link);
+            let told = self.session(end.host).map(|s| s.told[usize::from(end.link)]);
+            if told.is_some_and(|told| told != info) {
+                self.tell_info(end.host, end.link, info);
+            }
+        }
+        let rate = self.path_rate(path);
+        if self.paths[path].up && self.paths[path].rate != rate {
+            self.paths[path].rate = rate;
+            let (speed, width) = rate;
+            let ends = self.path_names(path);
+            self.effects.push(Effect::Event(Event::LinkRate { ends, speed, width }));
+        }
+    }
+
+    fn link_up(&mut self, path: usize) {
+        let rate @ (speed, width) = self.path_rate(path);
+        let ends = self.topology.paths[path].ends;
+        self.paths[path].up = true;
+        self.paths[path].rate = rate;
+        for side in 0..2 {
+            let (near, far) = (ends[side], ends[1 - side]);
+            let (Some(near_session), Some(far_session)) =
+                (self.session(near.host), self.session(far.host))
+            else {
+                continue;
+            };
+            let message = ToPort::LinkUp {
+                link: near.link,
+                speed,
+                width,
+                endpoint: side == 1,
+                hwid: far_session.hwid,
+                generation: far_session.generation,
+                far: far.link,
+            };
+            let (to, descriptors) = (near_session.port, Some(far_session.port));
+            self.effects.push(Effect::Send { to, message, descriptors });
+        }
+        for side in 0..2 {
+            self.replay(ends[side], ends[1 - side]);
+        }
+        let ends = self.path_names(path);
+        self.effects.push(Effect::Event(Event::LinkUp { ends, speed, width }));
+    }
+
+    /// A neighbour that is told so closes everything it saw through the link, so
+    /// no answer of it is waited for any longer. The owner hears of the link first.
+    pub(super) fn link_down(&mut self, path: usize, why: String) {
+        self.paths[path].up = false;
+        let ends = self.topology.paths[path].ends;
+        for end in ends {
+            self.tell(end.host, ToPort::LinkDown { link: end.link });
+        }
+        for end in ends {
+            self.inbound_link_down(end);
+        }
+        let ends = self.path_names(path);
+        self.effects.push(Effect::Event(Event::LinkDown { ends, why }));
+    }
+
+    pub(super) fn path_names(&self, path: usize) -> [String; 2] {
+        self.topology.paths[path].ends.map(|end| self.topology.host_end_name(end))
+    }
+}

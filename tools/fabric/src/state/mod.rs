@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! The fabric as a state machine: messages of ports and wishes of the
+//! administrator in, [`Effect`]s out. No sockets, no descriptors, no clock: a
+//! port is a [`PortId`], and its descriptors are "those of port so-and-so", so
+//! that everything here can be driven at random by tests.
+
+mod command;
+mod effect;
+mod inbound;
+mod link;
+mod node;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use effect::{AdminState, Effect, Event, PortId};
+pub use status::{CableStatus, LinkStatus, NodeStatus, Status, SwitchStatus};
+
+use crate::topology::{Host, HostEnd, Topology};
+use crate::wire::{Complaint, FromPort, LinkInfo, ToPort, abi};
+use link::{CableState, Pathway};
+use node::Session;
+
+/// Refused a wish of the administrator; says what to do.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct Refusal(pub String);
+
+/// All state of a fabric.
+pub struct Fabric {
+    topology: Topology,
+    /// One a host, in the topology's order.
+    nodes: Vec<Node>,
+    /// One a cable.
+    cables: Vec<CableState>,
+    /// One a path.
+    paths: Vec<Pathway>,
+    /// The last generation given to a port.
+    generation: u32,
+    /// The last sequence number given to a forwarded change.
+    ticket: u32,
+    effects: Vec<Effect>,
+}
+
+/// A host of the topology, connected or not.
+#[derive(Default)]
+struct Node {
+    session: Option<Session>,
+    traced: bool,
+    /// The last generation it had, 0 before the first.
+    generation: u32,
+}
+
+/// Which path ends at a link of a host, and with which of its ends.
+#[derive(Clone, Copy)]
+struct Place {
+    path: usize,
+    side: usize,
+}
+
+impl Fabric {
+    /// A fabric to which nobody is connected; generations begin after `generation`.
+    pub fn new(topology: Topology, generation: u32) -> Self {
+        Fabric {
+            nodes: topology.hosts.iter().map(|_| Node::default()).collect(),
+            cables: topology.cables.iter().map(CableState::new).collect(),
+            paths: topology.paths.iter().map(|_| Pathway::default()).collect(),
+            topology,
+            generation,
+            ticket: 0,
+            effects: vec![],
+        }
+    }
+
+    /// What the fabric was made from.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The last generation given to a port.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// What has to be done because of what came in, in this order.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// The port connected as host `name`.
+    pub fn port_of(&self, name: &str) -> Option<PortId> {
+        self.nodes[self.topology.host(name)?].session.as_ref().map(|s| s.port)
+    }
+
+    /// What a port is called, if it has said hello.
+    pub fn name_of(&self, port: PortId) -> Option<&str> {
+        self.host_of(port).map(|host| self.topology.hosts[host].name.as_str())
+    }
+
+    /// A message of `port`. One that does not fit the state costs the connection.
+    pub fn message(&mut self, port: PortId, message: FromPort) {
+        let done = match (message, self.host_of(port)) {
+            (FromPort::Hello { version, hwid, ram, name }, None) => {
+                if let Err(why) = self.hello(port, version, hwid, ram, &name) {
+                    self.refuse(port, name, why);
+                }
+                Ok(())
+            }
+            (FromPort::Hello { .. }, Some(_)) => Err("a second HELLO".into()),
+            (_, None) => Err("a message before HELLO".into()),
+            (message, Some(host)) => self.dispatch(host, message),
+        };
+        if let Err(why) = done {
+            self.close(port, why);
+        }
+    }
+
+    /// Turns a connection away before it is a port.
+    pub fn refuse(&mut self, port: PortId, name: String, why: String) {
+        self.effects.push(Effect::Event(Event::Refused { node: name, why: why.clone() }));
+        self.effects.push(Effect::Refuse { port, why });
+    }
+
+    /// Ends the connection of a port that broke the protocol.
+    pub fn close(&mut self, port: PortId, why: Complaint) {
+        if let Some(name) = self.name_of(port) {
+            let node = name.to_owned();
+            self.effects.push(Effect::Event(Event::Complaint { node, why: why.clone() }));
+        }
+        self.effects.push(Effect::Close { port, why: why.clone() });
+        self.gone(port, why);
+    }
+
+    /// The connection of `port` has ended, by whatever cause.
+    pub fn gone(&mut self, port: PortId, why: String) {
+        let Some(host) = self.host_of(port) else { return };
+        let generation = self.nodes[host].generation;
+        self.nodes[host].session = None;
+        let node = self.topology.hosts[host].name.clone();
+        self.effects.push(Effect::Event(Event::Gone { node, generation, why }));
+        self.settle();
+    }
+
+    fn hello(
+        &mut self,
+        port: PortId,
+        version: u64,
+        wanted: u64,
+        ram: u64,
+        name: &str,
+    ) -> Result<(), String> {
+        let ours = u64::from(abi::WEFT_FAB_VERSION);
+        if version != ours {
+            return Err(format!(
+                "the port speaks version {version} of the protocol, the fabric {ours}; \
+                 build both from one source"
+            ));
+        }
+        let host = self
+            .topology
+            .host(name)
+            .ok_or_else(|| format!("no host is called \"{name}\"; {}", self.known_hosts()))?;
+        if let Some(session) = &self.nodes[host].session {
+            return Err(format!(
+                "{name} is connected already, as generation {}; end that port or use \
+                 another name",
+                session.generation
+            ));
+        }
+        let hwid = self.hwid_for(host, wanted)?;
+        self.nodes[host].session = Some(Session::new(port, hwid, ram));
+        self.welcome(host);
+        let generation = self.nodes[host].generation;
+        self.effects.push(Effect::Event(Event::Connected { node: name.into(), generation, hwid }));
+        self.settle();
+        Ok(())
+    }
+
+    fn known_hosts(&self) -> String {
+        let names: Vec<_> = self.topology.hosts.iter().map(|h| h.name.as_str()).collect();
+        format!("the topology names {}", names.join(", "))
+    }
+
+    fn hwid_for(&self, host: usize, wanted: u64) -> Result<u64, String> {
+        let Host { name, hwid, hwid_given, .. } = &self.topology.hosts[host];
+        if wanted == 0 || wanted == *hwid {
+            return Ok(*hwid);
+        }
+        if *hwid_given {
+            return Err(format!(
+                "{name} has hwid {hwid} in the topology, the port wants {wanted}; \
+                 take one of them out"
+            ));
+        }
+        let taken = |&other: &usize| {
+            let live = self.nodes[other].session.as_ref().map(|s| s.hwid);
+            other != host && live.unwrap_or(self.topology.hosts[other].hwid) == wanted
+        };
+        match (0..self.nodes.len()).find(taken) {
+            None => Ok(wanted),
+            Some(other) => Err(format!(
+                "{name} wants hwid {wanted}, which {} has; give it another",
+                self.topology.hosts[other].name
+            )),
+        }
+    }
+
+    /// Gives the host its next generation and tells its port.
+    fn welcome(&mut self, host: usize) {
+        // 0 is no generation. In the year 2106 the numbers begin again.
+        self.generation = self.generation.wrapping_add(1).max(1);
+        let node = &mut self.nodes[host];
+        node.generation = self.generation;
+        let traced = node.traced;
+        let Some(session) = &mut node.session else { return };
+        session.generation = self.generation;
+        let (generation, hwid) = (session.generation, session.hwid);
+        let links = self.topology.links_of(host);
+        self.tell(host, ToPort::Welcome { generation, hwid, links, traced });
+        for link in 0..links {
+            let info = self.link_info(host, link);
+            self.tell_info(host, link, info);
+        }
+    }
+
+    fn dispatch(&mut self, host: usize, message: FromPort) -> Result<(), Complaint> {
+        match message {
+            FromPort::Hello { .. } => {}
+            FromPort::Enable(on) => {
+                self.session_mut(host, |s| s.enabled = on);
+                self.settle();
+            }
+            FromPort::Reset => self.reset(host),
+            FromPort::LinkCtrl { link, disable, speed, width } => {
+                self.session_mut(host, |s| {
+                    s.ctrl[usize::from(link)] = link::Ctrl { disable, speed, width }
+                });
+                self.settle();
+            }
+            FromPort::Inbound(part) => self.inbound(host, part)?,
+            FromPort::InboundAck { link, entry, sequence } => {
+                self.inbound_ack(host, link, entry, sequence)?;
+            }
+            FromPort::Mbox { link, data } => {
+                if let Some(far) = self.up_neighbour(host, link) {
+                    self.tell(far.host, ToPort::Mbox { link: far.link, data });
+                }
+            }
+            FromPort::Denied { link, offset, kind, count } => {
+                if let Some(far) = self.up_neighbour(host, link) {
+                    self.tell(far.host, ToPort::Denied { link: far.link, offset, kind, count });
+                }
+            }
+            FromPort::Counters { request, values } => {
+                self.effects.push(Effect::Counters { host, request, values });
+            }
+        }
+        Ok(())
+    }
+
+    /// The port was reset: as if it had gone and come back with the same memory.
+    fn reset(&mut self, host: usize) {
+        let node = self.topology.hosts[host].name.clone();
+        self.session_mut(host, Session::reset);
+        for path in 0..self.paths.len() {
+            let ends = self.topology.paths[path].ends;
+            if self.paths[path].up && ends.iter().any(|e| e.host == host) {
+                self.link_down(path, format!("{node} was reset"));
+            }
+        }
+        self.welcome(host);
+        self.settle();
+        let generation = self.nodes[host].generation;
+        self.effects.push(Effect::Event(Event::Reset { node, generation }));
+    }
+
+    fn host_of(&self, port: PortId) -> Option<usize> {
+        self.nodes.iter().position(|n| n.session.as_ref().is_some_and(|s| s.port == port))
+    }
+
+    fn session(&self, host: usize) -> Option<&Session> {
+        self.nodes[host].session.as_ref()
+    }
+
+    fn session_mut(&mut self, host: usize, change: impl FnOnce(&mut Session)) {
+        if let Some(session) = &mut self.nodes[host].session {
+            change(session);
+        }
+    }
+
+    /// The path that ends at a link of a host.
+    fn place(&self, host: usize, link: u8) -> Option<Place> {
+        let here = HostEnd { host, link };
+        self.topology.paths.iter().enumerate().find_map(|(path, p)| {
+            p.ends.iter().position(|e| *e == here).map(|side| Place { path, side })
+        })
+    }
+
+    /// The other end of a link that is up.
+    fn up_neighbour(&self, host: usize, link: u8) -> Option<HostEnd> {
+        let Place { path, side } = self.place(host, link)?;
+        self.paths[path].up.then(|| self.topology.paths[path].ends[1 - side])
+    }
+
+    fn tell(&mut self, host: usize, message: ToPort) {
+        if let Some(session) = &self.nodes[host].session {
+            self.effects.push(Effect::Send { to: session.port, message, descriptors: None });
+        }
+    }
+
+    fn tell_info(&mut self, host: usize, link: u8, info: LinkInfo) {
+        self.session_mut(host, |s| s.told[usize::from(link)] = info);
+        self.tell(host, ToPort::LinkInfo { link, info });
+    }
+}

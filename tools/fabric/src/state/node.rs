@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! What the fabric knows of a connected port. Forgotten with the connection;
+//! all but its identity also with a reset.
+
+use super::PortId;
+use super::inbound::Table;
+use super::link::Ctrl;
+use crate::wire::{LINKS, LinkInfo};
+
+/// A port from its HELLO to the end of its connection.
+pub struct Session {
+    pub port: PortId,
+    pub hwid: u64,
+    /// Bytes of its RAM descriptor.
+    pub ram: u64,
+    /// Changes with every WELCOME.
+    pub generation: u32,
+    /// `WEFT_CTRL_ENABLE`.
+    pub enabled: bool,
+    pub ctrl: [Ctrl; LINKS],
+    /// What it was last told of each link.
+    pub told: [LinkInfo; LINKS],
+    pub inbound: Table,
+}
+
+impl Session {
+    pub fn new(port: PortId, hwid: u64, ram: u64) -> Self {
+        Session {
+            port,
+            hwid,
+            ram,
+            generation: 0,
+            enabled: false,
+            ctrl: Default::default(),
+            told: Default::default(),
+            inbound: Table::default(),
+        }
+    }
+
+    /// Back to the reset values of the registers.
+    pub fn reset(&mut self) {
+        let (told, generation) = (self.told, self.generation);
+        *self = Session::new(self.port, self.hwid, self.ram);
+        (self.told, self.generation) = (told, generation);
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! What the fabric consists of: hosts (ports), switches and the cables between
+//! them, read from TOML and checked as a whole. Cables that lead through switches
+//! are resolved to the hosts at their far ends. Knows nothing of what happens at
+//! run time.
+
+mod file;
+mod resolve;
+
+use crate::wire::LINKS;
+use std::fmt;
+
+pub use file::parse;
+
+/// Generations of PCI Express a link can have.
+pub const SPEEDS: std::ops::RangeInclusive<u8> = 1..=6;
+/// Lanes a link can have.
+pub const WIDTHS: [u8; 5] = [1, 2, 4, 8, 16];
+/// Longest name of a host or a switch.
+pub const MAX_NAME: usize = 32;
+/// Most ports of a switch.
+pub const MAX_SWITCH_PORTS: u8 = 64;
+
+/// A host's port as the topology describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Unique among hosts and switches.
+    pub name: String,
+    /// Unique among hosts.
+    pub hwid: u64,
+    /// The file gives the hardware id: a port may not ask for another.
+    pub hwid_given: bool,
+    /// Blade the host sits in, for people.
+    pub blade: Option<String>,
+}
+
+/// A switch, which only joins cables so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// Unique among hosts and switches.
+    pub name: String,
+    /// Number of its ports.
+    pub ports: u8,
+}
+
+/// Something that cables are plugged into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Node {
+    /// Index in [`Topology::hosts`].
+    Host(usize),
+    /// Index in [`Topology::switches`].
+    Switch(usize),
+}
+
+/// One end of a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct End {
+    /// Where it is plugged in.
+    pub node: Node,
+    /// Into which port.
+    pub port: u8,
+}
+
+/// A `[[link]]` of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cable {
+    /// The first end is the root complex side.
+    pub ends: [End; 2],
+    /// Highest generation.
+    pub speed: u8,
+    /// Most lanes.
+    pub width: u8,
+    /// Switched on at the start.
+    pub up: bool,
+}
+
+/// A host's end of a [`Path`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostEnd {
+    /// Index in [`Topology::hosts`].
+    pub host: usize,
+    /// Link of that host, below [`LINKS`].
+    pub link: u8,
+}
+
+/// What joins two hosts: one cable, or several with switches in between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The first end is the root complex side.
+    pub ends: [HostEnd; 2],
+    /// Indices in [`Topology::cables`], from the first end to the second.
+    pub cables: Vec<usize>,
+    /// Indices in [`Topology::switches`], in the same order.
+    pub via: Vec<usize>,
+}
+
+/// A checked topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// In the order of the file, as are the others.
+    pub hosts: Vec<Host>,
+    /// Joins of cables.
+    pub switches: Vec<Switch>,
+    /// Everything that can be plugged and switched.
+    pub cables: Vec<Cable>,
+    /// Which hosts are neighbours.
+    pub paths: Vec<Path>,
+}
+
+/// A fault of the file, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// From 1; 0 where the whole file is meant.
+    pub line: usize,
+    /// Names the object, the limit and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}", self.message),
+            line => write!(f, "line {line}: {}", self.message),
+        }
+    }
+}
+
+impl Topology {
+    /// Index of the host called `name`.
+    pub fn host(&self, name: &str) -> Option<usize> {
+        self.hosts.iter().position(|h| h.name == name)
+    }
+
+    /// The host or switch called `name`.
+    pub fn node(&self, name: &str) -> Option<Node> {
+        let switch = || self.switches.iter().position(|s| s.name == name).map(Node::Switch);
+        self.host(name).map(Node::Host).or_else(switch)
+    }
+
+    /// What a node is called.
+    pub fn name(&self, node: Node) -> &str {
+        match node {
+            Node::Host(n) => &self.hosts[n].name,
+            Node::Switch(n) => &self.switches[n].name,
+        }
+    }
+
+    /// Number of ports of a node.
+    pub fn ports(&self, node: Node) -> u8 {
+        match node {
+            Node::Host(_) => LINKS as u8,
+            Node::Switch(n) => self.switches[n].ports,
+        }
+    }
+
+    /// The cable plugged in at `end`.
+    pub fn cable_at(&self, end: End) -> Option<usize> {
+        self.cables.iter().position(|c| c.ends.contains(&end))
+    }
+
+    /// `node:port`, as people write it.
+    pub fn end_name(&self, end: End) -> String {
+        format!("{}:{}", self.name(end.node), end.port)
+    }
+
+    /// Both ends of a cable.
+    pub fn cable_name(&self, cable: usize) -> String {
+        let [a, b] = self.cables[cable].ends;
+        format!("{}--{}", self.end_name(a), self.end_name(b))
+    }
+
+    /// `host:link` of one end of a path.
+    pub fn host_end_name(&self, end: HostEnd) -> String {
+        format!("{}:{}", self.hosts[end.host].name, end.link)
+    }
+
+    /// Links a host's port has: up to the highest that has a cable.
+    pub fn links_of(&self, host: usize) -> u8 {
+        let ends = self.cables.iter().flat_map(|c| c.ends);
+        ends.filter(|e| e.node == Node::Host(host)).map(|e| e.port + 1).max().unwrap_or(0)
+    }
+}
+
+/// Splits `node:port`; which nodes and ports there are is not known here.
+pub fn split_end(text: &str) -> Result<(&str, u8), String> {
+    let parts = text.rsplit_once(':').map(|(node, port)| (node, port.parse::<u8>()));
+    match parts {
+        Some((node, Ok(port))) if !node.is_empty() => Ok((node, port)),
+        _ => Err(format!("\"{text}\" does not name a port; write NODE:PORT, as in h1:0")),
+    }
+}

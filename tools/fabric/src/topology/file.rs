@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! The topology's file: TOML in, [`Topology`] out, or every problem at once so
+//! that nobody mends a file one message at a time.
+
+use super::{Cable, End, Host, MAX_NAME, MAX_SWITCH_PORTS, Node, Problem, SPEEDS, Switch};
+use super::{Topology, WIDTHS, resolve, split_end};
+use serde::Deserialize;
+use std::collections::HashMap;
+use toml::Spanned;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    #[serde(default)]
+    host: Vec<Spanned<RawHost>>,
+    #[serde(default)]
+    switch: Vec<Spanned<RawSwitch>>,
+    #[serde(default)]
+    link: Vec<Spanned<RawLink>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawHost {
+    name: String,
+    hwid: Option<i64>,
+    blade: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSwitch {
+    name: String,
+    ports: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLink {
+    ends: Vec<String>,
+    #[serde(default = "default_speed")]
+    speed: i64,
+    #[serde(default = "default_width")]
+    width: i64,
+    #[serde(default)]
+    state: RawState,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawState {
+    #[default]
+    Up,
+    Down,
+}
+
+fn default_speed() -> i64 {
+    4
+}
+
+fn default_width() -> i64 {
+    8
+}
+
+/// Reads and checks a topology.
+pub fn parse(text: &str) -> Result<Topology, Vec<Problem>> {
+    let raw: RawFile = toml::from_str(text).map_err(|e| {
+        let line = e.span().map_or(0, |span| line_of(text, span.start));
+        vec![Problem { line, message: e.message().trim().replace('\n', ", ") }]
+    })?;
+    let mut reader = Reader {
+        text,
+        topology: Topology { hosts: vec![], switches: vec![], cables: vec![], paths: vec![] },
+        used: HashMap::new(),
+        lines: vec![],
+        problems: vec![],
+    };
+    for host in &raw.host {
+        reader.host(host);
+    }
+    for switch in &raw.switch {
+        reader.switch(switch);
+    }
+    for link in &raw.link {
+        reader.link(link);
+    }
+    reader.finish()
+}
+
+/// Number of the line that holds the byte at `offset`. A table begins with its
+/// header, which some spans leave out and others end just before.
+fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|&b| b == b'\n').count() + 1
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    topology: Topology,
+    /// Line of the cable that has each end.
+    used: HashMap<End, usize>,
+    /// Line of each cable.
+    lines: Vec<usize>,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn line<T>(&self, of: &Spanned<T>) -> usize {
+        line_of(self.text, of.span().start)
+    }
+
+    fn problem(&mut self, line: usize, message: String) {
+        self.problems.push(Problem { line, message });
+    }
+
+    fn name(&mut self, line: usize, kind: &str, name: &str) {
+        let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+        if name.is_empty() || name.len() > MAX_NAME || !letters {
+            self.problem(
+                line,
+                format!(
+                    "{kind} \"{name}\": a name has 1 to {MAX_NAME} letters, digits, \
+                     '-', '_' or '.'; choose another"
+                ),
+            );
+        } else if self.topology.node(name).is_some() {
+            self.problem(line, format!("{kind} {name}: the name is taken; choose another"));
+        }
+    }
+
+    fn host(&mut self, raw: &Spanned<RawHost>) {
+        let line = self.line(raw);
+        let RawHost { name, hwid, blade } = raw.get_ref();
+        self.name(line, "host", name);
+        let hwid_given = hwid.is_some();
+        let hwid = match hwid {
+            None => derived_hwid(name),
+            Some(given) if *given > 0 => *given as u64,
+            Some(given) => {
+                let message =
+                    format!("host {name}: hwid {given} is not above 0; give one or leave it out");
+                return self.problem(line, message);
+            }
+        };
+        if let Some(other) = self.topology.hosts.iter().find(|h| h.hwid == hwid) {
+            let message = format!(
+                "host {name}: hwid {hwid} is that of host {} already; give another",
+                other.name
+            );
+            self.problem(line, message);
+        }
+        let (name, blade) = (name.clone(), blade.clone());
+        self.topology.hosts.push(Host { name, hwid, hwid_given, blade });
+    }
+
+    fn switch(&mut self, raw: &Spanned<RawSwitch>) {
+        let line = self.line(raw);
+        let RawSwitch { name, ports } = raw.get_ref();
+        self.name(line, "switch", name);
+        match u8::try_from(*ports) {
+            Ok(ports) if (1..=MAX_SWITCH_PORTS).contains(&ports) => {
+                self.topology.switches.push(Switch { name: name.clone(), ports });
+            }
+            _ => self.problem(
+                line,
+                format!("switch {name}: {ports} ports; give 1 to {MAX_SWITCH_PORTS}"),
+            ),
+        }
+    }
+
+    fn link(&mut self, raw: &Spanned<RawLink>) {
+        let line = self.line(raw);
+        let RawLink { ends, speed, width, state } = raw.get_ref();
+        let what = format!("link {}", ends.join("--"));
+        let found = self.problems.len();
+
+        let speed = u8::try_from(*speed).ok().filter(|s| SPEEDS.contains(s)).or_else(|| {
+            let (low, high) = (SPEEDS.start(), SPEEDS.end());
+            self.problem(
+                line,
+                format!("{what}: speed {speed}; give a generation, {low} to {high}"),
+            );
+            None
+        });
+        let width = u8::try_from(*width).ok().filter(|w| WIDTHS.contains(w)).or_else(|| {
+            self.problem(line, format!("{what}: width {width}; give 1, 2, 4, 8 or 16 lanes"));
+            None
+        });
+        let [a, b] = ends.as_slice() else {
+            return self.problem(line, format!("{what}: {} ends; a link has two", ends.len()));
+        };
+        let (a, b) = (self.end(line, &what, a), self.end(line, &what, b));
+        let (Some(a), Some(b), Some(speed), Some(width)) = (a, b, speed, width) else {
+            return;
+        };
+        if a.node == b.node {
+            let name = self.topology.name(a.node).to_owned();
+            return self.problem(
+                line,
+                format!("{what}: both ends are at {name}; join two different nodes"),
+            );
+        }
+        for end in [a, b] {
+            if let Some(other) = self.used.insert(end, line) {
+                let end = self.topology.end_name(end);
+                self.problem(
+                    line,
+                    format!("{what}: {end} has the link of line {other} already; use another port"),
+                );
+            }
+        }
+        if self.problems.len() == found {
+            let up = matches!(state, RawState::Up);
+            self.topology.cables.push(Cable { ends: [a, b], speed, width, up });
+            self.lines.push(line);
+        }
+    }
+
+    fn end(&mut self, line: usize, what: &str, text: &str) -> Option<End> {
+        let (name, port) = match split_end(text) {
+            Ok(parts) => parts,
+            Err(why) => {
+                self.problem(line, format!("{what}: {why}"));
+                return None;
+            }
+        };
+        let Some(node) = self.topology.node(name) else {
+            self.problem(
+                line,
+                format!(
+                    "{what}: no host or switch is called \"{name}\"; name it above or mend the link"
+                ),
+            );
+            return None;
+        };
+        let ports = self.topology.ports(node);
+        if port >= ports {
+            let kind = match node {
+                Node::Host(_) => "host",
+                Node::Switch(_) => "switch",
+            };
+            self.problem(
+                line,
+                format!("{what}: {kind} {name} has ports 0 to {}; use one of them", ports - 1),
+            );
+            return None;
+        }
+        Some(End { node, port })
+    }
+
+    fn finish(mut self) -> Result<Topology, Vec<Problem>> {
+        if self.topology.hosts.is_empty() && self.problems.is_empty() {
+            self.problem(0, "no host is named; add [[host]] with a name".into());
+        }
+        if self.problems.is_empty() {
+            match resolve::paths(&self.topology) {
+                Ok(paths) => self.topology.paths = paths,
+                Err((cable, message)) => self.problem(self.lines[cable], message),
+            }
+        }
+        if self.problems.is_empty() { Ok(self.topology) } else { Err(self.problems) }
+    }
+}
+
+/// A hardware id that stays with the name: FNV-1a, cut to what every reader of
+/// JSON takes for an exact number.
+fn derived_hwid(name: &str) -> u64 {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    (hash & ((1 << 48) - 1)).max(1)
+}

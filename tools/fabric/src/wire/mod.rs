@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! What travels between a port and the fabric: [`Packet`] is one
+//! `struct weft_fab_msg` in bytes, [`FromPort`] and [`ToPort`] are what the
+//! packets mean. Everything a port could get wrong by itself is found here;
+//! whether a message fits the state of the fabric is not known here.
+
+mod message;
+mod packet;
+
+pub use message::{Complaint, FromPort, InboundPart, LinkInfo, Segment, ToPort};
+pub use packet::{PACKET_BYTES, Packet};
+
+/// The constants and structures of `weft_fabric.h` and `weft_regs.h`.
+#[allow(missing_docs, non_camel_case_types, dead_code)]
+#[allow(clippy::all, clippy::undocumented_unsafe_blocks)]
+pub mod abi {
+    include!(concat!(env!("OUT_DIR"), "/abi.rs"));
+}
+
+/// Links of a port.
+pub const LINKS: usize = abi::WEFT_MAX_LINKS as usize;
+/// Entries of a port's inbound table.
+pub const ENTRIES: usize = abi::WEFT_MAX_INBOUND as usize;
+/// Segments that fit one packet.
+pub const PACKET_SEGMENTS: usize = abi::WEFT_FAB_SEGS as usize;
+/// Bytes of a page, to which apertures are aligned.
+pub const PAGE: u64 = abi::WEFT_PAGE as u64;
+/// Pieces an aperture may consist of, as in the device model.
+pub const MAX_SEGMENTS: usize = 16384;
