@@ -51,7 +51,14 @@ kernel_series() {
 kernel_key() { digest "$(kernel_field "$1" 3)" "$(kernel_field "$1" 5)" "$(declare -f kernel_fetch)"; }
 kbuild_key() { digest "$(kernel_key "$1")" "$(root_key)" "$(declare -f kbuild_make)"; }
 
-# Download and unpack: boot/ and modules of the image, headers/, source/.
+# The packages of an image: it, and what it is split into.
+kernel_image() {
+	echo "linux-image-$1"
+	root_apt apt-cache show "linux-image-$1=$2" | sed -n 's/^Depends: //p' | tr ',' '\n' |
+		sed -nE "s/^ *(linux-(base|binary|modules)-${1//+/\\+}) .*/\1/p"
+}
+
+# Download and unpack: vmlinuz and modules/ of the image, headers/, source/.
 kernel_fetch() {
 	local series=$1 version abi image dir deb common
 	version=$(kernel_field "$series" 3) abi=$(kernel_field "$series" 4) image=$(kernel_field "$series" 5)
@@ -59,7 +66,7 @@ kernel_fetch() {
 	dir=$(scratch "kernel-$series")
 	mkdir -p "$dir"/{deb,kernel/headers}
 	local packages=("linux-headers-$abi" "linux-headers-$common-common" "linux-kbuild-$common" "linux-source-$series")
-	[ "$image" = - ] || packages+=("linux-image-$abi")
+	[ "$image" = - ] || mapfile -O ${#packages[@]} -t packages < <(kernel_image "$abi" "$version")
 	apt_get "$dir/deb" download "${packages[@]/%/=$version}"
 
 	for deb in "$dir"/deb/linux-{headers,kbuild}-*.deb; do dpkg-deb -x "$deb" "$dir/kernel/headers"; done
@@ -68,11 +75,15 @@ kernel_fetch() {
 	mkdir "$dir/kernel/source"
 	xz -dc -T0 "$dir"/linux-source-*.tar.xz | tar -xf - -C "$dir/kernel/source" --strip-components=1
 	if [ "$image" != - ]; then
-		dpkg-deb -x "$dir"/deb/linux-image-*.deb "$dir/image"
-		[ -e "$dir/image/lib" ] || ln -s usr/lib "$dir/image/lib"
+		mkdir -p "$dir/image/usr/lib"
+		ln -s usr/lib "$dir/image/lib"
+		for deb in "$dir"/deb/linux-{image,base,binary,modules}-*.deb; do
+			[ ! -e "$deb" ] || dpkg-deb --fsys-tarfile "$deb" | tar -xf - -C "$dir/image" --keep-directory-symlink
+		done
 		# The image's postinst is not run, it would make an initramfs.
 		"$TOP/scripts/in-root" depmod -b "$dir/image" "$abi"
-		mv "$dir/image/boot" "$dir/kernel/boot"
+		# Where the image lies depends on the revision's packaging.
+		cp "$(find "$dir/image" -name 'vmlinuz*' -type f)" "$dir/kernel/vmlinuz"
 		mv "$dir/image/lib/modules" "$dir/kernel/modules"
 	fi
 	rm -rf "$dir/deb"
@@ -113,7 +124,7 @@ kbuild_make() {
 	"$TOP/scripts/in-root" "${make[@]}" prepare modules_prepare
 	grep -qF "\"$abi\"" "$obj/include/generated/utsrelease.h"
 
-	for file in .config Module.symvers arch include vmlinux; do
+	for file in .config .kernelvariables Module.symvers arch include vmlinux; do
 		[ ! -e "$headers/$file" ] || ln -s "$headers/$file" "$kbuild/$file"
 	done
 	for file in "$kernel/headers/usr/lib/linux-kbuild-$common"/scripts/*; do ln -s "$file" "$kbuild/scripts/"; done
