@@ -32,9 +32,11 @@ class Node:
         self.socket = sock
         self.scope = scope
         self.hello = None
+        self.how = None         # what its WELCOME says
         self.generation = 0
         self.enabled = False
         self.far = {}           # link -> (node, its link)
+        self.roles = {}         # link -> 1 for the endpoint's end
         self.up = set()
         self.apertures = {}     # entry -> messages, as the owner sent them
         self.waiting = {}       # (entry, seq) -> neighbours that have not confirmed
@@ -129,6 +131,7 @@ class Fabric:
     def wire(self, a, link_a, b, link_b):
         a.far[link_a] = (b, link_b)
         b.far[link_b] = (a, link_a)
+        a.roles[link_a], b.roles[link_b] = 0, 1
         self.train(a)
 
     def train(self, node):
@@ -138,10 +141,10 @@ class Fabric:
 
     def link_up(self, node, link, speed=4, width=4):
         far, far_link = node.far[link]
-        for near, n, other, m, role in (node, link, far, far_link, 0), (far, far_link, node, link, 1):
+        for near, n, other, m in (node, link, far, far_link), (far, far_link, node, link):
             near.up.add(n)
-            near.send(R.FAB_LINK_UP, n, (speed, width, role, other.hello.arg[1], other.generation, m),
-                      fds=other.hello.fds)
+            arg = speed, width, near.roles[n], other.hello.arg[1], other.generation, m
+            near.send(R.FAB_LINK_UP, n, arg, fds=other.hello.fds)
         for near, n, other, m in (node, link, far, far_link), (far, far_link, node, link):
             for entry in list(other.apertures):
                 for message in other.apertures[entry]:
@@ -232,7 +235,8 @@ class Fabric:
             node.enabled = False
             node.apertures.clear()
             node.waiting.clear()
-            self.welcome(node, **node.how)
+            if node.how is not None:
+                self.welcome(node, **node.how)
         elif message.type == R.FAB_INBOUND:
             self.inbound(node, message)
         elif message.link in node.up:
