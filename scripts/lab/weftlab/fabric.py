@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+"""weft-fabric: the daemon of a run, and its command line."""
+
+import json
+import subprocess
+import time
+
+from . import paths, process
+from .errors import CommandTimeout, FabricError
+
+
+class Fabric:
+    def __init__(self, topology, folder, sockets):
+        self.topology = topology
+        self.folder = folder
+        self.dir = sockets
+        self.port_socket = sockets / "port.sock"
+        self.log = folder / "weft-fabric.log"
+        self._file = folder / "topology.toml"
+        self._file.write_text(topology.toml())
+        self._child = None
+
+    def start(self, timeout=20.0):
+        """Returns when the daemon says that it is ready."""
+        log = open(self.log, "ab")
+        with log:
+            self._child = process.spawn(
+                [paths.tool("weft-fabric"), "run", self._file, "--dir", self.dir],
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        line = self._child.stdout.readline().decode().strip()
+        if line != "ready":
+            status = process.end(self._child)
+            raise FabricError(
+                f"weft-fabric said {line!r}, not 'ready', and ended with {status}; {self.log}:\n"
+                + self.log.read_text()[-2000:]
+            )
+        return self
+
+    @property
+    def alive(self):
+        return self._child is not None and self._child.poll() is None
+
+    def call(self, *words, timeout=30.0, check=True):
+        """Runs `weft-fabric --dir DIR words…`; the completed process."""
+        args = [paths.tool("weft-fabric"), "--dir", str(self.dir), *map(str, words)]
+        try:
+            done = subprocess.run(args, capture_output=True, text=True, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise CommandTimeout(f"weft-fabric {' '.join(words)}: no end within {timeout:.0f} s")
+        if check and done.returncode:
+            raise FabricError(
+                f"weft-fabric {' '.join(map(str, words))} ended with {done.returncode}: "
+                f"{done.stderr.strip()}"
+            )
+        return done
+
+    def status(self):
+        return json.loads(self.call("status", "--json").stdout)
+
+    def link(self, state, end):
+        self.call("link", state, end)
+
+    def trace(self, node, on):
+        self.call("trace", node, "on" if on else "off")
+
+    def counters(self, node, clear=False):
+        """Counters by name."""
+        answer = json.loads(
+            self.call("counters", node, "--json", *(["--clear"] if clear else [])).stdout
+        )
+        return answer.get("counters", answer)
+
+    def kill(self):
+        process.kill(self._child)
+        self._child.stdout.close()
+
+    def stop(self):
+        if self._child is not None:
+            process.end(self._child)
+            if not self._child.stdout.closed:
+                self._child.stdout.close()
+            self._child = None
+
+
+def tlps(before, after):
+    """What was counted in between."""
+    return {name: after[name] - before.get(name, 0) for name in after}
+
+
+def wait_until(condition, timeout, what, every=0.05):
+    """Polls the host's own state (not a guest's), where nothing announces it."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise CommandTimeout(f"{what}: not within {timeout:.0f} s")
+        time.sleep(every)

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One guest: a QEMU, the Linux in it, and everything that is known of it."""
+
+import os
+import signal
+import socket
+import time
+
+from . import console, dmesg, paths, process
+from .agent import Agent
+from .errors import DmesgError, GuestDied, LabError
+from .ivshmem import VECTORS
+from .qmp import Qmp
+
+APPEND = (
+    "console=ttyS0 loglevel=6 panic=-1 oops=panic panic_on_oops=1 log_buf_len=2M nokaslr "
+    "mitigations=off no_timer_check tsc=reliable random.trust_cpu=on "
+    "transparent_hugepage=never hung_task_panic=0 printk.time=1"
+)
+
+
+def kvm():
+    """KVM only where it is the real thing: see Documentation/testing.rst."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            flags = next((line for line in file if line.startswith("flags")), "").split()
+        if not {"vmx", "svm"} & set(flags):
+            return False
+        os.close(os.open("/dev/kvm", os.O_RDWR))
+        return True
+    except OSError:
+        return False
+
+
+class Port:
+    """A device that joins guests, as the guest gets it."""
+
+    def __init__(self, name, driver, server=None, **props):
+        self.name = name
+        self.driver = driver
+        self.server = server
+        self.props = props
+
+    @classmethod
+    def weft(cls, fabric, node, **props):
+        return cls(node, "weft-port", fabric=fabric.port_socket, node=node, **props)
+
+    @classmethod
+    def ivshmem(cls, server, name):
+        return cls(name, "ivshmem-doorbell", server, chardev=f"{name}-server", vectors=VECTORS)
+
+    def backend(self):
+        if self.server is None:
+            return []
+        return ["-chardev", f"socket,id={self.props['chardev']},path={self.server.socket}"]
+
+    def device(self, bus):
+        words = [self.driver, f"id={self.name}", f"bus={bus}"]
+        return ",".join(words + [f"{key}={value}" for key, value in self.props.items()])
+
+
+class Guest:
+    def __init__(self, name, folder, ports=(), memory=256, cpus=1, shares=None, shell=None,
+                 extra=()):  # fmt: skip
+        """`shares`: tag -> directory, for the guest to read; `shell`: path of a socket
+        where a terminal of the guest is to be had."""
+        self.name = name
+        self.dir = folder
+        self.run_dir = folder / "run"
+        self.ports = list(ports)
+        self.memory = memory
+        self.cpus = cpus
+        self.shares = dict(shares or {})
+        self.shell = shell
+        self.extra = list(extra)
+        self.console_log = folder / "console.log"
+        self.qemu_log = folder / "qemu.log"
+        self.args = []
+        self.child = None
+        self.agent = None
+        self.qmp = None
+        self.expect_death = False
+        self._hellos = 0
+        self._checked = 0.0
+        self._console_at = 0
+
+    # ---- birth ----------------------------------------------------------
+
+    def _command(self, agent_fd, qmp_fd):
+        kernel, initrd, agent_dir = paths.guest_files()
+        memory = f"memory-backend-memfd,id=ram,size={self.memory}M,share=on"
+        shares = {"lab": agent_dir, "weft": paths.TOP, **self.shares}
+        args = [
+            paths.env("qemu"), "-name", f"{self.name},process=weft-{self.name}",
+            "-L", "/usr/share/seabios", "-L", "/usr/share/qemu",
+            "-nodefaults", "-no-user-config", "-display", "none",
+            "-M", "q35,memory-backend=ram", "-object", memory, "-m", f"{self.memory}M",
+            "-smp", self.cpus, *(["-accel", "kvm", "-cpu", "host"] if kvm() else
+                                 ["-accel", "tcg,thread=multi", "-cpu", "max"]),
+            # Hot plug as hardware does it, by the ports themselves.
+            "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",
+            # A guest that resets or panics ends; a reboot is asked for by QMP.
+            "-action", "reboot=shutdown,panic=shutdown",
+            "-kernel", kernel, "-initrd", initrd,
+            "-append", f"{APPEND} weft.host={self.name}",
+            "-chardev", f"file,id=console,path={self.console_log}",
+            "-serial", "chardev:console",
+            "-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control",
+            "-chardev", f"socket,id=agent,fd={agent_fd}",
+            "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=weft.agent",
+            "-device", "virtio-rng-pci",
+        ]  # fmt: skip
+        if self.shell:
+            args += ["-chardev", f"socket,id=shell,path={self.shell},server=on,wait=off",
+                     "-device", "virtconsole,chardev=shell"]  # fmt: skip
+        args += self._share("rootfs", paths.env("root"), True)
+        args += self._share("run", self.run_dir, False)
+        for tag, folder in shares.items():
+            args += self._share(tag, folder, True)
+        for number, port in enumerate(self.ports):
+            bus = f"slot{number}"
+            args += ["-device",
+                     f"pcie-root-port,id={bus},chassis={number + 1},slot={number + 1},"
+                     "pref64-reserve=1G"]  # fmt: skip
+            args += [*port.backend(), "-device", port.device(bus)]
+        return [str(arg) for arg in args + self.extra]
+
+    @staticmethod
+    def _share(tag, folder, readonly):
+        return [
+            "-fsdev",
+            f"local,id=fs-{tag},path={str(folder).replace(',', ',,')},security_model=none,"
+            f"multidevs=remap{',readonly=on' if readonly else ''}",
+            "-device", f"virtio-9p-pci,fsdev=fs-{tag},mount_tag={tag}",
+        ]  # fmt: skip
+
+    def start(self):
+        """Starts QEMU; wait_ready() waits for the guest in it."""
+        self.run_dir.mkdir(parents=True, exist_ok=True)
+        self.console_log.write_bytes(b"")
+        agent, agent_far = socket.socketpair()
+        qmp, qmp_far = socket.socketpair()
+        fds = [agent_far.fileno(), qmp_far.fileno()]
+        fds += [int(path.split("/")[4]) for path in map(str, self.shares.values())
+                if path.startswith("/proc/self/fd/")]  # fmt: skip
+        self.args = self._command(*fds[:2])
+        with open(self.qemu_log, "wb") as log:
+            self.child = process.spawn(self.args, stdout=log, stderr=log, pass_fds=fds)
+        agent_far.close()
+        qmp_far.close()
+        self.agent = Agent(self.name, agent)
+        self.qmp = Qmp(qmp)
+        self._hellos = 0
+        self._checked = 0.0
+        self._console_at = 0
+        return self
+
+    def wait_ready(self):
+        """Waits for the agent, under the watchdog."""
+        console.watch(self, self._hellos + 1)
+        self._hellos = self.agent.hellos
+        # The firmware may have reset the machine once more; from here on only we may.
+        self.qmp.call("set-action", reboot="shutdown")
+        return self
+
+    # ---- life -----------------------------------------------------------
+
+    @property
+    def alive(self):
+        return self.child is not None and self.child.poll() is None
+
+    def check_alive(self):
+        if not self.alive:
+            raise self._death()
+
+    def _death(self):
+        status = self.child.poll() if self.child else None
+        log = self.qemu_log.read_text(errors="replace")[-2000:] if self.qemu_log.exists() else ""
+        error = GuestDied(
+            f"{self.name}: QEMU ended by itself with {status}\n{log}"
+            f"console:\n{console.tail(self.console_log, 3000)}"
+        )
+        if self.agent:
+            self.agent.gone = error
+        return error
+
+    def start_job(self, command):
+        """Starts a command in the guest; returns its Job."""
+        return self.agent.start(command)
+
+    def run(self, command, timeout=60.0, status=0):
+        """Runs a command in the guest to its end. `status=None` takes any."""
+        try:
+            result = self.agent.start(command).wait(timeout)
+        except LabError:
+            if self.alive:
+                console.capture(self, f"{self.name}: `{command}`")
+            elif not self.expect_death:
+                raise self._death()
+            raise
+        return result if status is None else result.must(status)
+
+    def out(self, command, timeout=60.0):
+        return self.run(command, timeout).out.strip()
+
+    def mark(self, text):
+        """A line in the kernel's log, so that it can be read later what was when."""
+        self.run(f"echo 'lab: {text}' >/dev/kmsg")
+
+    def push(self, name, data):
+        """A file for the guest; returns its path there."""
+        (self.run_dir / name).write_bytes(data)
+        return f"/mnt/run/{name}"
+
+    def reboot(self):
+        """A warm reboot, as by the reset button; wait_ready() waits for it."""
+        self.collect()
+        self.qmp.call("set-action", reboot="reset")
+        self.qmp.call("system_reset")
+        self._checked = 0.0
+        return self
+
+    def unplug(self, port, timeout=60.0):
+        """Takes a port away the orderly way, through the slot's attention button."""
+        self.qmp.call("device_del", id=port)
+        self.qmp.wait_event("DEVICE_DELETED", timeout, lambda d: d.get("device") == port)
+
+    def plug(self, port, bus):
+        """Puts a port into a slot."""
+        props = {key: str(value) for key, value in port.props.items()}
+        self.qmp.call("device_add", driver=port.driver, id=port.name, bus=bus, **props)
+
+    # ---- what the kernel said -------------------------------------------
+
+    def complaints(self):
+        """What the kernel complained of since the last look, the log kept."""
+        if self.alive and self.agent and not self.agent.gone:
+            text = self.run("dmesg", 60).out
+            (self.dir / "dmesg.log").write_text(text)
+            fresh = [line for line in text.splitlines() if (dmesg.stamp(line) or 0) > self._checked]
+            stamps = [dmesg.stamp(line) for line in fresh]
+            self._checked = max([s for s in stamps if s is not None], default=self._checked)
+            return dmesg.complaints("\n".join(fresh))
+        # It is gone: the console is what is left of it.
+        with open(self.console_log, "rb") as file:
+            file.seek(self._console_at)
+            text = file.read().decode(errors="replace")
+        self._console_at += len(text.encode())
+        return dmesg.complaints(text)
+
+    def check_dmesg(self):
+        found = self.complaints()
+        if found:
+            raise DmesgError(f"{self.name}: the kernel complained:\n" + "\n--\n".join(found))
+
+    def collect(self):
+        """Keeps the log of a guest that is about to end, and checks it."""
+        self.check_dmesg()
+
+    # ---- death ----------------------------------------------------------
+
+    def kill(self):
+        """A power cut."""
+        self.expect_death = True
+        if self.child is not None:
+            process.kill(self.child)
+        self._close()
+
+    def _close(self):
+        if self.agent:
+            self.agent.fail(GuestDied(f"{self.name} was ended"))
+            self.agent.close()
+        self.child = None
+
+    def stop(self):
+        """Checks dmesg, then ends the guest."""
+        if self.child is None:
+            return
+        try:
+            if not self.alive and not self.expect_death:
+                raise self._death()
+            self.collect()
+        finally:
+            self.expect_death = True
+            if self.alive:
+                # Its disks are read-only or the host's own: nothing to shut down.
+                self.child.send_signal(signal.SIGTERM)
+            process.end(self.child)
+            self._close()
+
+
+def start_all(guests):
+    """Boots several at once; returns the seconds that took."""
+    begin = time.monotonic()
+    for guest in guests:
+        guest.start()
+    for guest in guests:
+        guest.wait_ready()
+    return time.monotonic() - begin
