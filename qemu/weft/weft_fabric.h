@@ -34,6 +34,11 @@ struct weft_fab_seg {
  * A port's doorbell page (its own memfd, WEFT_PAGE bytes). The neighbour on the
  * owner's link n sets bits in pending[n] atomically, then writes 1 to the
  * owner's eventfd; the owner takes them with an atomic exchange.
+ *
+ * From before it maps anything of the owner until after it has unmapped all of
+ * it, that neighbour holds a shared lock (F_OFD_SETLK, by an open file of its
+ * own) on byte n of the page. So the owner sees, whoever has died meanwhile,
+ * whether its memory may still be reached over a link that is down.
  */
 struct weft_fab_doorbell {
 	uint32_t pending[16];

@@ -3,7 +3,7 @@
 
 import regs as R
 from qtest import Qemu
-from tap import equal, until
+from tap import equal
 
 ECAM = 0xb0000000
 CTRL = 0xc0000000
@@ -213,13 +213,8 @@ class Port:
 
 
 def host(scope, name="h1", **properties):
-    """A machine with one port."""
-    option = ",".join(["weft-port", f"addr={DEVICE:#x}", f"node={name}"] +
+    """A machine with one port, on the node of that name if no other is given."""
+    properties.setdefault("node", name)
+    option = ",".join(["weft-port", f"addr={DEVICE:#x}"] +
                       [f"{key.replace('_', '-')}={value}" for key, value in properties.items()])
     return Port(Qemu(scope, name, "-device", option))
-
-
-def wait_up(*ports, link=0, step=None):
-    for port in ports:
-        until(lambda p=port: p.link_up(link), f"link {link} of {port.qemu.name} to come up",
-              **({"step": step} if step else {}))
