@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that somebody else writes at any time: a peer, a device, a user.
+//!
+//! Never behind a reference or a Rust atomic, for which the compiler may assume that values stay:
+//! every access is a volatile one of a checked offset. What was read is a copy, to be checked
+//! before it is used. Order is made by the barriers named here and by nothing else.
+//!
+//! It must not know what the bytes mean.
+
+pub(crate) use crate::sys::iomap::Cache;
+
+use crate::sys::{dma::DmaMem, ext, iomap::IoMap};
+use core::ptr::NonNull;
+use kernel::{
+    page::{PAGE_SHIFT, PAGE_SIZE},
+    prelude::*,
+    sync::Arc,
+};
+
+/// Stores before it become visible, to CPUs and to what is behind a window, before stores after it.
+/// Gathered stores of a write-combining window leave. To be put before the word that publishes.
+pub(crate) fn wmb() {
+    // SAFETY: No requirements.
+    unsafe { ext::weft_wmb() }
+}
+
+/// Loads before it are done before loads after it. To be put behind the word that publishes.
+pub(crate) fn rmb() {
+    // SAFETY: No requirements.
+    unsafe { ext::weft_rmb() }
+}
+
+/// Both, and stores before it (those of a write-combining window included) have left before loads
+/// after it: what is needed between "I sleep" and the last look.
+pub(crate) fn mb() {
+    // SAFETY: No requirements.
+    unsafe { ext::weft_mb() }
+}
+
+/// What keeps the memory.
+enum Owner {
+    Dma(DmaMem),
+    Bar { map: Arc<IoMap>, offset: usize },
+}
+
+/// A page-aligned piece of such memory.
+///
+/// # Invariants
+///
+/// `base` is valid for volatile accesses of `bytes` bytes while `owner` lives, and page aligned;
+/// `bytes` is a multiple of the page size.
+pub(crate) struct Area {
+    base: NonNull<u8>,
+    bytes: usize,
+    owner: Owner,
+}
+
+// SAFETY: The memory belongs to no thread.
+unsafe impl Send for Area {}
+// SAFETY: Volatile accesses only, which do not tear up to 8 bytes; races are its very purpose.
+unsafe impl Sync for Area {}
+
+impl Area {
+    /// All of `mem`.
+    pub(crate) fn from_dma(mem: DmaMem) -> Self {
+        // INVARIANT: By those of `DmaMem`; allocations of whole pages are page aligned.
+        Self {
+            base: mem.cpu(),
+            bytes: mem.bytes(),
+            owner: Owner::Dma(mem),
+        }
+    }
+
+    /// `bytes` bytes from `offset` of a mapping of memory without side effects, in whole pages.
+    pub(crate) fn from_map(map: Arc<IoMap>, offset: usize, bytes: usize) -> Result<Self> {
+        let end = offset.checked_add(bytes).ok_or(EINVAL)?;
+        if bytes == 0 || offset % PAGE_SIZE != 0 || bytes % PAGE_SIZE != 0 || end > map.bytes() {
+            return Err(EINVAL);
+        }
+        // SAFETY: Inside the mapping.
+        let base = unsafe { map.base().add(offset) };
+        // INVARIANT: By those of `IoMap`, and the checks.
+        Ok(Self {
+            base,
+            bytes,
+            owner: Owner::Bar { map, offset },
+        })
+    }
+
+    /// How large it is, a multiple of the page size.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How it is mapped, hence how users have to map it.
+    pub(crate) fn cache(&self) -> Cache {
+        match &self.owner {
+            Owner::Dma(_) => Cache::Normal,
+            Owner::Bar { map, .. } => map.cache(),
+        }
+    }
+
+    /// Page frame number of page `page`, to be mapped to users while the port is there.
+    pub(crate) fn pfn(&self, page: usize) -> Result<usize> {
+        if page >= self.bytes / PAGE_SIZE {
+            return Err(EINVAL);
+        }
+        match &self.owner {
+            Owner::Dma(mem) => mem.pfn(page),
+            Owner::Bar { map, offset } => {
+                let phys = map.phys() + (offset + page * PAGE_SIZE) as u64;
+                Ok((phys >> PAGE_SHIFT) as usize)
+            }
+        }
+    }
+
+    /// The address of `bytes` bytes at `off`: `EINVAL` if they are not all inside.
+    fn at(&self, off: usize, bytes: usize) -> Result<*mut u8> {
+        match off.checked_add(bytes) {
+            // SAFETY: `off` is at most `self.bytes`.
+            Some(end) if end <= self.bytes => Ok(unsafe { self.base.as_ptr().add(off) }),
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// As [`Area::at`], for a word that must be aligned.
+    fn word<T>(&self, off: usize) -> Result<*mut T> {
+        if off % size_of::<T>() != 0 {
+            return Err(EINVAL);
+        }
+        Ok(self.at(off, size_of::<T>())?.cast())
+    }
+
+    pub(crate) fn read64(&self, off: usize) -> Result<u64> {
+        let p = self.word::<u64>(off)?;
+        // SAFETY: Inside the area and aligned.
+        Ok(unsafe { p.read_volatile() })
+    }
+
+    pub(crate) fn write64(&self, off: usize, value: u64) -> Result {
+        let p = self.word::<u64>(off)?;
+        // SAFETY: Inside the area and aligned.
+        unsafe { p.write_volatile(value) };
+        Ok(())
+    }
+
+    pub(crate) fn read32(&self, off: usize) -> Result<u32> {
+        let p = self.word::<u32>(off)?;
+        // SAFETY: Inside the area and aligned.
+        Ok(unsafe { p.read_volatile() })
+    }
+
+    pub(crate) fn write32(&self, off: usize, value: u32) -> Result {
+        let p = self.word::<u32>(off)?;
+        // SAFETY: Inside the area and aligned.
+        unsafe { p.write_volatile(value) };
+        Ok(())
+    }
+
+    /// Copies out of the area, by aligned words of 8 bytes where they are whole.
+    pub(crate) fn copy_in(&self, off: usize, to: &mut [u8]) -> Result {
+        let from = self.at(off, to.len())?;
+        let (head, words) = split(off, to.len());
+        let mut i = 0;
+        while i < to.len() {
+            if i >= head && i < head + words {
+                // SAFETY: Bytes `i` to `i + 8` are inside both, and aligned in the area.
+                let w = unsafe { from.add(i).cast::<u64>().read_volatile() };
+                if let Some(to) = to.get_mut(i..i + 8) {
+                    to.copy_from_slice(&w.to_ne_bytes());
+                }
+                i += 8;
+            } else {
+                // SAFETY: Byte `i` is inside.
+                let b = unsafe { from.add(i).read_volatile() };
+                if let Some(to) = to.get_mut(i) {
+                    *to = b;
+                }
+                i += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies into the area, in ascending order, by aligned words of 8 bytes where they are whole.
+    pub(crate) fn copy_out(&self, off: usize, from: &[u8]) -> Result {
+        let to = self.at(off, from.len())?;
+        let (head, words) = split(off, from.len());
+        let (first, rest) = from.split_at_checked(head).ok_or(EINVAL)?;
+        let (middle, last) = rest.split_at_checked(words).ok_or(EINVAL)?;
+        let mut i = 0;
+        for &b in first {
+            // SAFETY: `i` is below `from.len()`, hence inside the area.
+            unsafe { to.add(i).write_volatile(b) };
+            i += 1;
+        }
+        for w in middle.chunks_exact(8) {
+            let w = u64::from_ne_bytes(w.try_into().map_err(|_| EINVAL)?);
+            // SAFETY: As above for 8 bytes, which are aligned since the head ended.
+            unsafe { to.add(i).cast::<u64>().write_volatile(w) };
+            i += 8;
+        }
+        for &b in last {
+            // SAFETY: As above.
+            unsafe { to.add(i).write_volatile(b) };
+            i += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes zeroes.
+    pub(crate) fn zero(&self, off: usize, len: usize) -> Result {
+        let to = self.at(off, len)?;
+        let (head, words) = split(off, len);
+        let mut i = 0;
+        while i < len {
+            if i >= head && i < head + words {
+                // SAFETY: Bytes `i` to `i + 8` are inside, and aligned.
+                unsafe { to.add(i).cast::<u64>().write_volatile(0) };
+                i += 8;
+            } else {
+                // SAFETY: Byte `i` is inside.
+                unsafe { to.add(i).write_volatile(0) };
+                i += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many of `len` bytes at `off` come before the first aligned word of 8 bytes, and how many are
+/// in whole aligned words then.
+fn split(off: usize, len: usize) -> (usize, usize) {
+    let head = (off.wrapping_neg() % 8).min(len);
+    (head, (len - head) & !7)
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! MSI-X vectors, a handler each.
+//!
+//! It must not know what a vector is for: that is said by the [`Line`]s it is given.
+
+use crate::sys::raw_pci;
+use kernel::{
+    bindings,
+    device::Bound,
+    error::to_result,
+    pci,
+    prelude::*,
+    str::{CStrExt, CString},
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Full},
+        Arc,
+    },
+};
+
+/// What is to happen after the hard interrupt.
+pub(crate) enum Next {
+    Done,
+    /// Call [`Handler::thread`].
+    Thread,
+}
+
+/// What the interrupts of a device are handled by.
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// In the hard interrupt.
+    fn hard(&self, vector: u32) -> Next;
+
+    /// In the vector's thread; may sleep.
+    fn thread(&self, vector: u32);
+}
+
+/// A vector that is used.
+pub(crate) struct Line {
+    pub(crate) vector: u32,
+    /// Its purpose, for `/proc/interrupts`.
+    pub(crate) name: CString,
+}
+
+/// What the kernel hands to the handlers.
+struct Cookie<H: Handler> {
+    handler: Arc<H>,
+    vector: u32,
+    irq: u32,
+    /// The kernel keeps the pointer.
+    name: CString,
+}
+
+/// The vectors of a device and the handlers of those that are used. All handlers are off until
+/// [`IrqSet::enable`]. Dropping frees the handlers, then the vectors.
+pub(crate) struct IrqSet<H: Handler> {
+    pdev: ARef<pci::Device>,
+    cookies: KVec<KBox<Cookie<H>>>,
+    enabled: Atomic<bool>,
+}
+
+extern "C" fn hard<H: Handler>(_irq: c_int, data: *mut c_void) -> bindings::irqreturn_t {
+    // SAFETY: The cookie given to `request_threaded_irq` by `IrqSet<H>`; it lives until `free_irq`.
+    let cookie = unsafe { &*data.cast::<Cookie<H>>() };
+    match cookie.handler.hard(cookie.vector) {
+        Next::Done => bindings::irqreturn_IRQ_HANDLED,
+        Next::Thread => bindings::irqreturn_IRQ_WAKE_THREAD,
+    }
+}
+
+extern "C" fn thread<H: Handler>(_irq: c_int, data: *mut c_void) -> bindings::irqreturn_t {
+    // SAFETY: As above; `free_irq` waits for the thread, too.
+    let cookie = unsafe { &*data.cast::<Cookie<H>>() };
+    cookie.handler.thread(cookie.vector);
+    bindings::irqreturn_IRQ_HANDLED
+}
+
+impl<H: Handler> IrqSet<H> {
+    /// Allocates `vectors` vectors, no fewer, and requests those of `lines`.
+    pub(crate) fn new(
+        dev: &pci::Device<Bound>,
+        handler: &Arc<H>,
+        vectors: u32,
+        lines: KVec<Line>,
+    ) -> Result<Self> {
+        let raw = raw_pci(dev);
+        let mut cookies = KVec::with_capacity(lines.len(), GFP_KERNEL)?;
+        // SAFETY: The device is bound.
+        to_result(unsafe {
+            bindings::pci_alloc_irq_vectors(raw, vectors, vectors, bindings::PCI_IRQ_MSIX)
+        })
+        .inspect_err(|_| dev_err!(dev, "needs {} MSI-X vectors\n", vectors))?;
+        // From here on dropping `set` undoes what was done.
+        let mut set = Self {
+            pdev: dev.into(),
+            cookies: KVec::new(),
+            enabled: Atomic::new(false),
+        };
+        core::mem::swap(&mut set.cookies, &mut cookies);
+        for line in lines {
+            // SAFETY: The vectors are allocated; a number that is not among them is refused.
+            let irq = unsafe { bindings::pci_irq_vector(raw, line.vector) };
+            to_result(irq)?;
+            let cookie = KBox::new(
+                Cookie {
+                    handler: handler.clone(),
+                    vector: line.vector,
+                    irq: irq as u32,
+                    name: CString::try_from_fmt(fmt!(
+                        "weft-{}-{}",
+                        dev.as_ref().name(),
+                        &*line.name
+                    ))?,
+                },
+                GFP_KERNEL,
+            )?;
+            // SAFETY: The cookie and its name stay where they are until `free_irq`.
+            to_result(unsafe {
+                bindings::request_threaded_irq(
+                    cookie.irq,
+                    Some(hard::<H>),
+                    Some(thread::<H>),
+                    bindings::IRQF_NO_AUTOEN as c_ulong,
+                    cookie.name.as_char_ptr(),
+                    core::ptr::from_ref::<Cookie<H>>(&cookie).cast_mut().cast(),
+                )
+            })?;
+            // There is room: reserved above.
+            set.cookies.push(cookie, GFP_KERNEL)?;
+        }
+        Ok(set)
+    }
+
+    /// Lets the handlers run. Not to be called at the same time as [`IrqSet::disable`].
+    pub(crate) fn enable(&self) {
+        if !self.enabled.xchg(true, Full) {
+            for cookie in &self.cookies {
+                // SAFETY: Requested, and off.
+                unsafe { bindings::enable_irq(cookie.irq) };
+            }
+        }
+    }
+
+    /// Waits until no handler runs; none will until [`IrqSet::enable`]. Sleeps.
+    pub(crate) fn disable(&self) {
+        if self.enabled.xchg(false, Full) {
+            for cookie in &self.cookies {
+                // SAFETY: Requested, and on.
+                unsafe { bindings::disable_irq(cookie.irq) };
+            }
+        }
+    }
+}
+
+impl<H: Handler> Drop for IrqSet<H> {
+    fn drop(&mut self) {
+        for cookie in &self.cookies {
+            let data = core::ptr::from_ref::<Cookie<H>>(cookie).cast_mut();
+            // SAFETY: Requested with this cookie; waits for handlers that run.
+            unsafe { bindings::free_irq(cookie.irq, data.cast()) };
+        }
+        // SAFETY: No handler is left.
+        unsafe { bindings::pci_free_irq_vectors(raw_pci(&self.pdev)) };
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Safe wrappers over what the kernel crate lacks, one file per facility of C.
+//!
+//! With `hw`, the only place of `unsafe`, and the only one where the kernel's series makes a
+//! difference (`cfg(KERNEL_7_3)`). It must not know ports, links or channels.
+
+use kernel::{bindings, device::DeviceContext};
+
+pub(crate) mod area;
+pub(crate) mod dma;
+pub(crate) mod ext;
+pub(crate) mod iomap;
+pub(crate) mod irq;
+pub(crate) mod irqlock;
+pub(crate) mod pci;
+pub(crate) mod sysfs;
+pub(crate) mod trace;
+pub(crate) mod work;
+
+/// The `struct pci_dev`; `pci::Device::as_raw` is private.
+pub(crate) fn raw_pci<C: DeviceContext>(dev: &kernel::pci::Device<C>) -> *mut bindings::pci_dev {
+    // `pci::Device` is transparent around `Opaque<struct pci_dev>`.
+    core::ptr::from_ref(dev).cast_mut().cast()
+}
+
+/// The `struct device` inside.
+pub(crate) fn raw_dev<C: DeviceContext>(dev: &kernel::pci::Device<C>) -> *mut bindings::device {
+    // SAFETY: The reference makes it a valid `struct pci_dev`; only an address is computed.
+    unsafe { &raw mut (*raw_pci(dev)).dev }
+}

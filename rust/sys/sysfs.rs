@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Attributes of a device, one value a file, as tables that the compiler makes.
+//!
+//! A table belongs to a driver whose data are `D`; [`crate::sys::pci::Driver`] sees to it that it
+//! is used with no other.
+
+use crate::sys::raw_dev;
+use core::marker::PhantomData;
+use kernel::{bindings, device::CoreInternal, pci, prelude::*, str::CStrExt};
+
+/// A value, and how it is written.
+pub(crate) enum Value {
+    Decimal(u64),
+    /// With all its digits: an id.
+    Hex64(u64),
+    Text(&'static CStr),
+}
+
+/// Gives the value number `arg`. `ENOENT`, while the files are made: there shall be none.
+pub(crate) type Show<D> = fn(&D, usize) -> Result<Value>;
+
+/// A file.
+#[repr(C)]
+pub(crate) struct Attr<D: 'static> {
+    raw: bindings::device_attribute,
+    show: Show<D>,
+    arg: usize,
+}
+
+// SAFETY: Never changed; the pointers inside are to statics.
+unsafe impl<D> Sync for Attr<D> {}
+
+impl<D: 'static> Attr<D> {
+    pub(crate) const fn new(name: &'static CStr, show: Show<D>, arg: usize) -> Self {
+        let mut raw: bindings::device_attribute = pin_init::zeroed();
+        // `as_char_ptr` is not const.
+        #[allow(clippy::disallowed_methods)]
+        {
+            raw.attr.name = name.as_ptr().cast();
+        }
+        raw.attr.mode = 0o444;
+        raw.__bindgen_anon_1.show = Some(show_cb::<D>);
+        Self { raw, show, arg }
+    }
+}
+
+/// The data of the driver that is bound to `dev`.
+///
+/// # Safety
+///
+/// `dev` is a PCI device bound to a driver whose data are `D`, and stays so during `'a`.
+unsafe fn data<'a, D>(dev: *mut bindings::device) -> &'a D {
+    // SAFETY: By the requirements; `pci::Device` is transparent around `struct pci_dev`.
+    unsafe {
+        let pdev = kernel::container_of!(dev, bindings::pci_dev, dev);
+        let pdev = &*pdev.cast::<pci::Device<CoreInternal<'_>>>();
+        pdev.as_ref().drvdata_borrow::<D>().get_ref()
+    }
+}
+
+extern "C" fn show_cb<D>(
+    dev: *mut bindings::device,
+    attr: *mut bindings::device_attribute,
+    buf: *mut c_char,
+) -> isize {
+    // SAFETY: The files are made after a probe that succeeded and are gone, with everybody out of
+    // this function, before the driver is unbound.
+    let data = unsafe { data::<D>(dev) };
+    // SAFETY: Every `device_attribute` with this callback is inside an `Attr<D>`.
+    let attr = unsafe { &*kernel::container_of!(attr, Attr<D>, raw) };
+    match (attr.show)(data, attr.arg) {
+        // SAFETY: `buf` is the page of sysfs; the format takes one u64.
+        Ok(Value::Decimal(v)) => unsafe {
+            bindings::sysfs_emit(buf, c"%llu\n".as_char_ptr(), v) as isize
+        },
+        // SAFETY: As above.
+        Ok(Value::Hex64(v)) => unsafe {
+            bindings::sysfs_emit(buf, c"0x%016llx\n".as_char_ptr(), v) as isize
+        },
+        // SAFETY: As above, with a string.
+        Ok(Value::Text(s)) => unsafe {
+            bindings::sysfs_emit(buf, c"%s\n".as_char_ptr(), s.as_char_ptr()) as isize
+        },
+        Err(e) => e.to_errno() as isize,
+    }
+}
+
+extern "C" fn visible_cb<D>(
+    kobj: *mut bindings::kobject,
+    attr: *mut bindings::attribute,
+    n: c_int,
+) -> bindings::umode_t {
+    // SAFETY: As in `show_cb`; the attribute is the first member of the `device_attribute`.
+    let (data, attr) = unsafe {
+        let dev = kernel::container_of!(kobj, bindings::device, kobj);
+        let attr: *mut bindings::device_attribute = attr.cast();
+        (
+            data::<D>(dev),
+            &*kernel::container_of!(attr, Attr<D>, raw),
+        )
+    };
+    match (attr.show)(data, attr.arg) {
+        // A directory goes with its first file.
+        Err(e) if e == ENOENT && n == 0 => bindings::SYSFS_GROUP_INVISIBLE as bindings::umode_t,
+        Err(e) if e == ENOENT => 0,
+        _ => attr.raw.attr.mode,
+    }
+}
+
+/// The files of a group: `M` is one more than there are.
+#[repr(transparent)]
+pub(crate) struct List<D: 'static, const M: usize>(
+    [*const bindings::attribute; M],
+    PhantomData<&'static D>,
+);
+
+// SAFETY: Never changed; the pointers are to statics.
+unsafe impl<D, const M: usize> Sync for List<D, M> {}
+
+impl<D: 'static, const M: usize> List<D, M> {
+    pub(crate) const fn new(attrs: &'static [Attr<D>]) -> Self {
+        assert!(attrs.len() + 1 == M);
+        let mut list = [core::ptr::null(); M];
+        let mut i = 0;
+        while i < attrs.len() {
+            list[i] = &raw const attrs[i].raw.attr;
+            i += 1;
+        }
+        Self(list, PhantomData)
+    }
+}
+
+/// A directory, or the files directly in the device's.
+#[repr(transparent)]
+pub(crate) struct Group<D: 'static>(bindings::attribute_group, PhantomData<&'static D>);
+
+// SAFETY: Never changed; the pointers are to statics.
+unsafe impl<D> Sync for Group<D> {}
+
+impl<D: 'static> Group<D> {
+    pub(crate) const fn new<const M: usize>(
+        name: Option<&'static CStr>,
+        list: &'static List<D, M>,
+    ) -> Self {
+        let mut raw: bindings::attribute_group = pin_init::zeroed();
+        if let Some(name) = name {
+            // `as_char_ptr` is not const.
+            #[allow(clippy::disallowed_methods)]
+            {
+                raw.name = name.as_ptr().cast();
+            }
+        }
+        raw.__bindgen_anon_1.is_visible = Some(visible_cb::<D>);
+        raw.__bindgen_anon_2.attrs_const = list.0.as_ptr();
+        Self(raw, PhantomData)
+    }
+}
+
+/// All groups of a driver: `M` is one more than there are.
+#[repr(transparent)]
+pub(crate) struct Groups<D: 'static, const M: usize>(
+    [*const bindings::attribute_group; M],
+    PhantomData<&'static D>,
+);
+
+// SAFETY: Never changed; the pointers are to statics.
+unsafe impl<D, const M: usize> Sync for Groups<D, M> {}
+
+impl<D: 'static, const M: usize> Groups<D, M> {
+    pub(crate) const fn new(groups: &'static [Group<D>]) -> Self {
+        assert!(groups.len() + 1 == M);
+        let mut list = [core::ptr::null(); M];
+        let mut i = 0;
+        while i < groups.len() {
+            list[i] = &raw const groups[i].0;
+            i += 1;
+        }
+        Self(list, PhantomData)
+    }
+
+    /// For a driver whose data are `D`.
+    pub(crate) const fn get(&'static self) -> GroupsRef<D> {
+        GroupsRef(&self.0 as *const _ as _, PhantomData)
+    }
+}
+
+/// All groups of a driver, however many.
+pub(crate) struct GroupsRef<D: 'static>(
+    *const *const bindings::attribute_group,
+    PhantomData<&'static D>,
+);
+
+impl<D: 'static> GroupsRef<D> {
+    /// For `pci_driver.dev_groups`; nobody writes through it.
+    pub(super) fn as_ptr(&self) -> *mut *const bindings::attribute_group {
+        self.0.cast_mut()
+    }
+}
+
+/// Wakes those who poll the file `attr` (in directory `dir`) of `dev`. Sleeps. A file that is not
+/// there, not yet or not any more, is skipped.
+pub(crate) fn notify(dev: &pci::Device, dir: Option<&CStr>, attr: &CStr) {
+    let dir = dir.map_or(core::ptr::null(), CStrExt::as_char_ptr);
+    // SAFETY: The device is held; the strings are read during the call.
+    unsafe {
+        bindings::sysfs_notify(&raw mut (*raw_dev(dev)).kobj, dir, attr.as_char_ptr());
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tracepoints, `/sys/kernel/tracing/events/weft`. What they are is in `c/weft_trace.h`.
+//!
+//! (`kernel::declare_trace!` only knows tracepoints that are in `kernel::bindings`.)
+
+use crate::sys::ext;
+use kernel::{pci, prelude::*, str::CStrExt};
+
+/// What [`port_event`] tells, in the words of `weft_trace.h`.
+#[derive(Clone, Copy)]
+pub(crate) enum Port {
+    Start = 0,
+    Stop = 1,
+    Links = 2,
+    Wake = 3,
+    Echo = 4,
+    Reset = 5,
+    Gone = 6,
+}
+
+macro_rules! tracepoint {
+    ($(#[$doc:meta])* $name:ident, $key:ident, $call:ident, ($($arg:ident: $ty:ty),*)) => {
+        $(#[$doc])*
+        pub(crate) fn $name(dev: &pci::Device, $($arg: $ty),*) {
+            // SAFETY: The key is that of a tracepoint that `trace.c` defines.
+            let on = unsafe {
+                kernel::jump_label::static_branch_unlikely!(
+                    ext::$key,
+                    kernel::bindings::tracepoint,
+                    key
+                )
+            };
+            if on {
+                let name = dev.as_ref().name().as_char_ptr();
+                // SAFETY: The name lives as long as the device; the rest are numbers.
+                unsafe { ext::$call(name, $($arg),*) };
+            }
+        }
+    };
+}
+
+tracepoint!(
+    /// A link has changed its state, `WEFT_LINK_*` of the user interface.
+    link_state,
+    __tracepoint_weft_link_state,
+    rust_do_trace_weft_link_state,
+    (link: u32, from: u32, to: u32)
+);
+tracepoint!(
+    raw_port_event,
+    __tracepoint_weft_port_event,
+    rust_do_trace_weft_port_event,
+    (what: u32, arg: u64)
+);
+tracepoint!(
+    /// The port reports errors: their bits, and number and address of the first.
+    port_error,
+    __tracepoint_weft_port_error,
+    rust_do_trace_weft_port_error,
+    (bits: u32, info: u32, addr: u64)
+);
+tracepoint!(
+    /// A message was given to the mailbox.
+    mbox_send,
+    __tracepoint_weft_mbox_send,
+    rust_do_trace_weft_mbox_send,
+    (link: u32, kind: u32, len: u32)
+);
+tracepoint!(
+    /// A message was taken from the mailbox.
+    mbox_recv,
+    __tracepoint_weft_mbox_recv,
+    rust_do_trace_weft_mbox_recv,
+    (link: u32, kind: u32, len: u32)
+);
+tracepoint!(
+    /// A channel has changed its state; 0 is a channel that is not there.
+    chan_state,
+    __tracepoint_weft_chan_state,
+    rust_do_trace_weft_chan_state,
+    (id: u64, from: u32, to: u32, reason: u32)
+);
+
+/// Something happened at the port; `arg` is the link, where it concerns one.
+pub(crate) fn port_event(dev: &pci::Device, what: Port, arg: u64) {
+    raw_port_event(dev, what as u32, arg);
+}

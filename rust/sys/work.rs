@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the kernel crate's work queues lack: waiting, cancelling and moving a timer.
+//!
+//! A work item that is queued owns a reference to its object. An item that is cancelled, or whose
+//! timer was moved, gives one back; these functions keep that account.
+
+use kernel::{
+    bindings,
+    prelude::*,
+    sync::Arc,
+    time::Jiffies,
+    workqueue::{HasDelayedWork, HasWork, Queue, Work, WorkItem},
+};
+
+/// The system's queue for work that does not take long. (`workqueue::system()` is one that the
+/// kernel calls deprecated, with a warning in the log.)
+pub(crate) fn queue() -> &'static Queue {
+    // SAFETY: A queue of the system, always there.
+    unsafe { Queue::from_raw(bindings::system_percpu_wq) }
+}
+
+fn raw_work<T, const ID: u64>(this: &Arc<T>) -> *mut bindings::work_struct
+where
+    T: HasWork<T, ID> + WorkItem<ID>,
+{
+    // SAFETY: The object is there, and with it its work item.
+    unsafe { Work::raw_get(T::raw_get_work(Arc::as_ptr(this).cast_mut())) }
+}
+
+fn raw_delayed<T, const ID: u64>(this: &Arc<T>) -> *mut bindings::delayed_work
+where
+    T: HasDelayedWork<T, ID> + WorkItem<ID>,
+{
+    let work = raw_work::<T, ID>(this);
+    // SAFETY: By the requirements of `HasDelayedWork` it is the `work` of a `delayed_work`.
+    unsafe { kernel::container_of!(work, bindings::delayed_work, work) }
+}
+
+/// Waits until the item, if it is queued or runs, has run. Sleeps.
+pub(crate) fn flush<T, const ID: u64>(this: &Arc<T>)
+where
+    T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
+{
+    // SAFETY: Initialised with the object.
+    unsafe { bindings::flush_work(raw_work::<T, ID>(this)) };
+}
+
+/// Takes the item out of its queue and waits until it does not run. Sleeps.
+pub(crate) fn cancel<T, const ID: u64>(this: &Arc<T>)
+where
+    T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
+{
+    // SAFETY: Initialised with the object.
+    if unsafe { bindings::cancel_work_sync(raw_work::<T, ID>(this)) } {
+        // SAFETY: The reference that it owned while it was queued.
+        drop(unsafe { Arc::from_raw(Arc::as_ptr(this)) });
+    }
+}
+
+/// As [`cancel`], for an item with a timer.
+pub(crate) fn cancel_delayed<T, const ID: u64>(this: &Arc<T>)
+where
+    T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
+{
+    // SAFETY: Initialised with the object.
+    if unsafe { bindings::cancel_delayed_work_sync(raw_delayed::<T, ID>(this)) } {
+        // SAFETY: The reference that it owned while it was queued.
+        drop(unsafe { Arc::from_raw(Arc::as_ptr(this)) });
+    }
+}
+
+/// Has the item run `delay` from now, whether it waits for another time or not at all.
+pub(crate) fn run_in<T, const ID: u64>(this: &Arc<T>, delay: Jiffies)
+where
+    T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
+{
+    let owned = Arc::into_raw(this.clone());
+    // SAFETY: Initialised with the object; it owns a reference while it is queued.
+    let waiting = unsafe {
+        bindings::mod_delayed_work_on(
+            bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
+            bindings::system_percpu_wq,
+            raw_delayed::<T, ID>(this),
+            delay,
+        )
+    };
+    if waiting {
+        // It had one.
+        // SAFETY: Made above, and not taken.
+        drop(unsafe { Arc::from_raw(owned) });
+    }
+}
