@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The memory of a channel: where things lie in an area, and what a cell says.
+//!
+//! The values are those of `include/uapi/linux/weft.h`, where they are explained. Whatever is
+//! decoded here was written by a peer that is not trusted: the caller copies a word once and hands
+//! the copy over, and uses only what comes back. This file must not know how memory is reached.
+
+/// Bytes of a cell.
+pub const CELL_BYTES: usize = 64;
+/// The longest payload that travels in a cell.
+pub const INLINE_BYTES: usize = 48;
+/// Where the cells begin in an area.
+pub const CELLS_AT: usize = 4096;
+/// The unit in which the bulk ring is handed out.
+pub const BULK_UNIT: usize = 64;
+/// What the parts of an area are aligned to.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Fewest cells of a ring.
+pub const MIN_CELLS: u32 = 16;
+/// Most cells of a ring.
+pub const MAX_CELLS: u32 = 16384;
+/// Smallest bulk ring, in bytes.
+pub const MIN_BULK: u32 = 4096;
+/// Largest bulk ring, in bytes.
+pub const MAX_BULK: u32 = 1 << 20;
+
+/// Offset in an area of the count of consumed cells, `weft_chan_ctl.credit`.
+pub const CREDIT_AT: usize = 0;
+/// Offset in an area of `weft_chan_ctl.recv_event`.
+pub const RECV_EVENT_AT: usize = 64;
+/// Offset in an area of `weft_chan_ctl.send_event`.
+pub const SEND_EVENT_AT: usize = 128;
+
+/// Offset in a cell of the user's tag.
+pub const TAG_AT: usize = 8;
+/// Offset in a cell of the payload, or of the offset of a bulk payload.
+pub const DATA_AT: usize = 16;
+
+const KIND_SHIFT: u32 = 32;
+const SEQ_SHIFT: u32 = 40;
+const PHASE: u64 = 1 << 63;
+const RESERVED: u64 = 0x7f << 56;
+
+/// The sizes of a channel, checked: the same for both directions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    cells: u32,
+    bulk: u32,
+}
+
+impl Shape {
+    /// A channel of `cells` cells and `bulk` bytes of bulk ring each way; `None` if the user
+    /// interface does not allow these.
+    pub const fn new(cells: u32, bulk: u32) -> Option<Self> {
+        let cells_fit = cells >= MIN_CELLS && cells <= MAX_CELLS && cells.is_power_of_two();
+        let bulk_fits = bulk >= MIN_BULK && bulk <= MAX_BULK && bulk as usize % PAGE_BYTES == 0;
+        if cells_fit && bulk_fits {
+            Some(Self { cells, bulk })
+        } else {
+            None
+        }
+    }
+
+    /// Cells of a ring.
+    pub const fn cells(self) -> u32 {
+        self.cells
+    }
+
+    /// Bytes of a bulk ring, and so of the longest message.
+    pub const fn bulk(self) -> u32 {
+        self.bulk
+    }
+
+    /// Where cell `number` lies in an area.
+    pub const fn cell_at(self, number: u64) -> usize {
+        CELLS_AT + self.slot(number) * CELL_BYTES
+    }
+
+    /// Where the bulk ring begins in an area.
+    pub const fn bulk_at(self) -> usize {
+        let end = CELLS_AT + self.cells as usize * CELL_BYTES;
+        end.div_ceil(PAGE_BYTES) * PAGE_BYTES
+    }
+
+    /// Bytes of an area.
+    pub const fn area_bytes(self) -> usize {
+        self.bulk_at() + self.bulk as usize
+    }
+
+    /// Place in the ring of cell `number`.
+    pub const fn slot(self, number: u64) -> usize {
+        // At most MAX_CELLS - 1: no bits are lost.
+        (number & (self.cells as u64 - 1)) as usize
+    }
+
+    /// The phase bit of cell `number`: set in the first lap.
+    const fn phase(self, number: u64) -> u64 {
+        if (number >> self.cells.trailing_zeros()) & 1 == 0 {
+            PHASE
+        } else {
+            0
+        }
+    }
+}
+
+/// What a cell is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// The payload is in the cell.
+    Inline = 1,
+    /// The payload is in the bulk ring.
+    Bulk = 2,
+    /// The sender will send no more.
+    Fin = 3,
+}
+
+/// The head of a cell, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// What the cell is.
+    pub kind: Kind,
+    /// Bytes of payload, within what `kind` allows.
+    pub len: u32,
+}
+
+/// What is wrong with what the peer wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The kind of a cell is unknown, or a reserved bit of its head is set.
+    Kind,
+    /// A payload is longer than its kind allows.
+    Length,
+    /// A cell carries another cell's number.
+    Sequence,
+    /// A bulk payload does not lie in the bulk ring, or not at a multiple of [`BULK_UNIT`].
+    Offset,
+    /// The count of consumed cells went back, or beyond what was sent.
+    Credit,
+    /// Cells came after the last one.
+    AfterFin,
+}
+
+impl Fault {
+    /// The fault in words that complete "the peer …".
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kind => "sent a cell of an unknown kind",
+            Self::Length => "sent a cell with an impossible length",
+            Self::Sequence => "sent a cell under another cell's number",
+            Self::Offset => "sent a payload that lies outside of the bulk ring",
+            Self::Credit => {
+                "acknowledged cells that were never sent, or took an acknowledgement back"
+            }
+            Self::AfterFin => "sent cells after the last one",
+        }
+    }
+}
+
+/// What is to be seen where a cell is expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// The cell has not come yet.
+    Empty,
+    /// The cell has come.
+    Ready(Head),
+    /// The peer broke the protocol.
+    Corrupt(Fault),
+}
+
+impl Head {
+    /// The word that makes cell `number` valid.
+    pub const fn encode(self, number: u64, shape: Shape) -> u64 {
+        self.len as u64
+            | (self.kind as u64) << KIND_SHIFT
+            | (number & 0xffff) << SEQ_SHIFT
+            | shape.phase(number)
+    }
+
+    /// Decodes `word`, a copy of the head at the place of cell `number`.
+    ///
+    /// What a phase of the lap before stands for is not looked at: such a cell was checked when it
+    /// was current, and a peer that spoils it has only failed to send.
+    pub const fn decode(word: u64, number: u64, shape: Shape) -> Seen {
+        if word & PHASE != shape.phase(number) {
+            return Seen::Empty;
+        }
+        // In the second lap and every other one after it the phase is 0, and only there can the
+        // place of a cell be all zero while its phase fits. A lap before filled it, so that this is
+        // a peer's doing.
+        if word & RESERVED != 0 {
+            return Seen::Corrupt(Fault::Kind);
+        }
+        if (word >> SEQ_SHIFT) & 0xffff != number & 0xffff {
+            return Seen::Corrupt(Fault::Sequence);
+        }
+        let (kind, most) = match (word >> KIND_SHIFT) & 0xff {
+            1 => (Kind::Inline, INLINE_BYTES as u32),
+            2 => (Kind::Bulk, shape.bulk),
+            3 => (Kind::Fin, 0),
+            _ => return Seen::Corrupt(Fault::Kind),
+        };
+        let len = word as u32;
+        if len > most {
+            return Seen::Corrupt(Fault::Length);
+        }
+        Seen::Ready(Self { kind, len })
+    }
+}
+
+/// Checks `offset`, a copy of what a bulk cell of `len` bytes says, and returns where in the area
+/// the payload lies.
+pub const fn bulk_place(offset: u64, len: u32, shape: Shape) -> Result<usize, Fault> {
+    let aligned = offset % BULK_UNIT as u64 == 0;
+    let inside = offset <= shape.bulk as u64 && len as u64 <= shape.bulk as u64 - offset;
+    if aligned && inside {
+        Ok(shape.bulk_at() + offset as usize)
+    } else {
+        Err(Fault::Offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape() -> Shape {
+        Shape::new(16, 8192).expect("allowed")
+    }
+
+    #[test]
+    fn shapes_are_those_of_the_user_interface() {
+        for (cells, bulk) in [
+            (8, 4096),
+            (24, 4096),
+            (32768, 4096),
+            (16, 0),
+            (16, 2048),
+            (16, 4097),
+            (16, (1 << 20) + 4096),
+        ] {
+            assert_eq!(Shape::new(cells, bulk), None, "{cells} cells, {bulk} bytes");
+        }
+        let small = shape();
+        assert_eq!(small.bulk_at(), 8192);
+        assert_eq!(small.area_bytes(), 16384);
+        let large = Shape::new(MAX_CELLS, MAX_BULK).expect("allowed");
+        assert_eq!(large.bulk_at(), 4096 + (1 << 20));
+        assert_eq!(large.cell_at(u64::from(MAX_CELLS) * 5 + 3), 4096 + 3 * 64);
+    }
+
+    #[test]
+    fn fresh_memory_is_empty_for_a_lap() {
+        for number in 0..16 {
+            assert_eq!(Head::decode(0, number, shape()), Seen::Empty);
+        }
+    }
+
+    #[test]
+    fn a_cell_is_valid_for_its_own_number_only() {
+        for number in [0u64, 15, 16, 31, 32, 65535, 65536, u64::MAX] {
+            let head = Head {
+                kind: Kind::Inline,
+                len: 48,
+            };
+            let word = head.encode(number, shape());
+            assert_eq!(Head::decode(word, number, shape()), Seen::Ready(head));
+            // What is there before the sender comes to write the next lap's cell.
+            assert_eq!(
+                Head::decode(word, number.wrapping_add(16), shape()),
+                Seen::Empty
+            );
+            // Two laps off the phase fits again: the number tells.
+            let other = Head::decode(word, number.wrapping_add(32), shape());
+            assert_eq!(other, Seen::Corrupt(Fault::Sequence));
+        }
+    }
+
+    #[test]
+    fn lengths_and_kinds_are_checked() {
+        let check =
+            |kind: u64, len: u64| Head::decode(PHASE | kind << KIND_SHIFT | len, 0, shape());
+        assert!(matches!(check(1, 48), Seen::Ready(_)));
+        assert_eq!(check(1, 49), Seen::Corrupt(Fault::Length));
+        assert!(matches!(check(2, 8192), Seen::Ready(_)));
+        assert_eq!(check(2, 8193), Seen::Corrupt(Fault::Length));
+        assert_eq!(check(2, 0xffff_ffff), Seen::Corrupt(Fault::Length));
+        assert!(matches!(check(3, 0), Seen::Ready(_)));
+        assert_eq!(check(3, 1), Seen::Corrupt(Fault::Length));
+        for kind in [0, 4, 255] {
+            assert_eq!(check(kind, 0), Seen::Corrupt(Fault::Kind));
+        }
+        for bit in 56..63 {
+            assert_eq!(
+                check(1 | 1 << (bit - KIND_SHIFT), 0),
+                Seen::Corrupt(Fault::Kind)
+            );
+        }
+    }
+
+    #[test]
+    fn bulk_payloads_lie_in_the_bulk_ring() {
+        let at = shape().bulk_at();
+        assert_eq!(bulk_place(0, 8192, shape()), Ok(at));
+        assert_eq!(bulk_place(8128, 64, shape()), Ok(at + 8128));
+        for (offset, len) in [
+            (64, 8192),
+            (8192, 1),
+            (8, 8),
+            (u64::MAX - 63, 64),
+            (u64::MAX, 0),
+            (1 << 63, 64),
+        ] {
+            assert_eq!(
+                bulk_place(offset, len, shape()),
+                Err(Fault::Offset),
+                "{offset}+{len}"
+            );
+        }
+    }
+}
