@@ -275,7 +275,7 @@ static void weft_fab_readable(void *opaque)
         weft_fab_lost(s);
         return;
     }
-    weft_window_update(s);
+    weft_slots_update(s);
     weft_fab_confirm(s);
 }
 

@@ -74,7 +74,7 @@ static bool weft_fab_link_message(WeftPort *s, const struct weft_fab_msg *m,
         return true;
     case WEFT_FAB_INBOUND:
         /* A link that went down takes its apertures along. */
-        return !s->link[m->link].up || weft_link_inbound(s, m, errp);
+        return !s->link[m->link].up || weft_seen_inbound(s, m, errp);
     case WEFT_FAB_DENIED:
         weft_inbound_denied(s, m->link, m->arg[0], m->arg[2]);
         return true;

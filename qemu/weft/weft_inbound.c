@@ -12,7 +12,6 @@
 #include "qemu/rcu.h"
 #include "weft_port.h"
 
-#define WEFT_RIGHTS             (WEFT_RIGHT_READ | WEFT_RIGHT_WRITE)
 #define WEFT_ALLOW_LINKS        ((1u << WEFT_MAX_LINKS) - 1)
 
 /* Append the memory at @base, which must all be guest RAM. */
@@ -128,7 +127,7 @@ static void weft_inbound_apply(WeftPort *s, unsigned n)
     if (was_open) {
         e->lingering |= s->linger;
     }
-    weft_window_update(s);
+    weft_slots_update(s);
     if (weft_fab_ready(s)) {
         e->ack_due = weft_link_any_up(s);
         weft_inbound_send(s, n);

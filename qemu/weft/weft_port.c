@@ -43,7 +43,7 @@ void weft_port_reset(WeftPort *s)
     weft_trace_close(s);
     weft_link_reset(s);
     weft_inbound_reset(s);
-    weft_window_reset(s);
+    weft_slots_reset(s);
     weft_mbox_reset(s);
     weft_doorbell_reset(s);
     weft_event_reset(s);
@@ -213,7 +213,7 @@ static void weft_port_exit(PCIDevice *d)
     }
     weft_link_exit(s);
     weft_inbound_reset(s);
-    weft_window_update(s);
+    weft_slots_update(s);
     weft_window_exit(s);
     weft_trace_exit(s);
     weft_doorbell_exit(s);

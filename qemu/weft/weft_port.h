@@ -34,6 +34,9 @@ OBJECT_DECLARE_SIMPLE_TYPE(WeftPort, WEFT_PORT)
 #define WEFT_VPD_BYTES          1024
 /* Pieces of one aperture: each becomes a host mapping, and these are few. */
 #define WEFT_MAX_SEGMENTS       16384
+/* A file of ones, mapped under slots that have just been taken away. */
+#define WEFT_ONES_BYTES         0x100000
+#define WEFT_RIGHTS             (WEFT_RIGHT_READ | WEFT_RIGHT_WRITE)
 /* Where a slot or a doorbell leads: a link, this port, or nowhere. */
 #define WEFT_VIA_SELF           31
 #define WEFT_VIA_NONE           (-1)
@@ -263,8 +266,10 @@ extern const MemoryRegionOps weft_regs_ops;
 bool weft_window_init(WeftPort *s, Error **errp);
 void weft_window_exit(WeftPort *s);
 void weft_window_finalize(WeftPort *s);
-void weft_window_reset(WeftPort *s);
-void weft_window_update(WeftPort *s);
+
+/* weft_slot.c */
+void weft_slots_reset(WeftPort *s);
+void weft_slots_update(WeftPort *s);
 uint32_t weft_slot_read(WeftPort *s, unsigned n, unsigned reg);
 void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
 
@@ -314,12 +319,14 @@ bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
                   Error **errp);
 void weft_link_down(WeftPort *s, unsigned n);
 bool weft_link_info(WeftPort *s, const struct weft_fab_msg *m, Error **errp);
-bool weft_link_inbound(WeftPort *s, const struct weft_fab_msg *m,
-                       Error **errp);
 void weft_link_lost(WeftPort *s);
 void weft_link_publish(WeftPort *s);
 uint32_t weft_link_read(WeftPort *s, unsigned n, unsigned reg);
 void weft_link_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
+
+/* weft_seen.c */
+bool weft_seen_inbound(WeftPort *s, const struct weft_fab_msg *m,
+                       Error **errp);
 
 /* weft_fab.c */
 bool weft_fab_init(WeftPort *s, Error **errp);

@@ -40,7 +40,7 @@ void weft_trace_set(WeftPort *s)
     }
     weft_trace_close(s);
     s->traced = traced;
-    weft_window_update(s);
+    weft_slots_update(s);
 }
 
 static void weft_trace_count(WeftPort *s, unsigned bytes)

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Weft port: outbound slots, where each leads and what lies under it.
+ *
+ * A live slot that may be read and written runs straight on the peer's
+ * memory: the RAM region below the slots is made once, and the host mapping
+ * under it is changed. That is safe against other vCPUs at once, while a
+ * change of the memory topology reaches them only some time later. All else
+ * traps (weft_window.c): refused accesses, partial rights, odd alignments,
+ * traced mode.
+ */
+#include "qemu/osdep.h"
+#include "qemu/error-report.h"
+#include "weft_port.h"
+
+/* ---- where a slot leads --------------------------------------------- */
+
+static const WeftAperture *weft_slot_match(const WeftAperture *ap,
+                                           uint64_t offset)
+{
+    return ap->len && offset >= ap->offset && offset - ap->offset < ap->len ?
+           ap : NULL;
+}
+
+static WeftTarget weft_slot_resolve(WeftPort *s, WeftSlot *slot)
+{
+    const WeftSlotRegs *r = &slot->active;
+    unsigned link = r->dest & ~WEFT_DEST_TYPE;
+    WeftTarget t = { .via = WEFT_VIA_NONE };
+
+    if (!(r->ctrl & WEFT_SLOT_ENABLE)) {
+        return t;
+    }
+    switch (r->dest & WEFT_DEST_TYPE) {
+    case WEFT_DEST_SELF:
+        t.via = WEFT_VIA_SELF;
+        t.ram = &s->ram;
+        break;
+    case WEFT_DEST_LINK:
+        if (link >= WEFT_MAX_LINKS || !s->link[link].up) {
+            return t;
+        }
+        t.via = link;
+        t.ram = &s->link[link].ram;
+        break;
+    default:
+        return t;
+    }
+    if (!r->len || r->len > s->slot_size ||
+        r->len - 1 > UINT64_MAX - r->offset) {
+        return t;
+    }
+    for (unsigned n = 0; n < WEFT_MAX_INBOUND && !t.aperture; n++) {
+        if (t.via != WEFT_VIA_SELF) {
+            t.aperture = weft_slot_match(&s->link[link].seen[n], r->offset);
+        } else if (s->inbound[n].open.allow & WEFT_ALLOW_SELF) {
+            t.aperture = weft_slot_match(&s->inbound[n].open, r->offset);
+        }
+    }
+    if (t.aperture) {
+        t.pos = r->offset - t.aperture->offset;
+        t.len = MIN(r->len, t.aperture->len - t.pos);
+    }
+    return t;
+}
+
+/* ---- the host mapping under the slots ------------------------------- */
+
+static uint8_t *weft_slot_host(WeftPort *s, unsigned n)
+{
+    return s->slot_ptr + ((uint64_t)n << s->slot_shift);
+}
+
+/* Private pages of ones: nothing written there goes anywhere. */
+static void weft_slot_unmap(WeftPort *s, unsigned n, uint64_t from,
+                            uint64_t to)
+{
+    uint8_t *base = weft_slot_host(s, n);
+
+    while (from < to) {
+        uint64_t len = MIN(to - from, WEFT_ONES_BYTES);
+
+        if (mmap(base + from, len, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, s->ones_fd, 0) ==
+            MAP_FAILED) {
+            break;
+        }
+        from += len;
+    }
+    /* Short of mappings: one of zeroes for the rest needs none. */
+    if (from < to &&
+        mmap(base + from, to - from, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) ==
+        MAP_FAILED) {
+        /* The peer's memory must not stay in reach. */
+        error_report("weft-port: cannot unmap a slot: %s", strerror(errno));
+        abort();
+    }
+}
+
+static bool weft_slot_map(WeftPort *s, unsigned n, const WeftTarget *t)
+{
+    uint8_t *base = weft_slot_host(s, n);
+    uint64_t done = 0;
+
+    while (done < t->len) {
+        const WeftSegment *seg = weft_aperture_find(t->aperture,
+                                                    t->pos + done);
+        uint64_t skip, len;
+
+        if (!seg) {
+            return false;
+        }
+        skip = t->pos + done - seg->pos;
+        len = MIN(seg->len - skip, t->len - done);
+        if (mmap(base + done, len, PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_FIXED | MAP_NORESERVE, t->ram->fd,
+                 seg->offset + skip) == MAP_FAILED) {
+            return false;
+        }
+        done += len;
+    }
+    return true;
+}
+
+static bool weft_slot_direct(WeftPort *s, const WeftTarget *t)
+{
+    return t->aperture && !s->traced && t->aperture->rights == WEFT_RIGHTS &&
+           !(t->pos % WEFT_PAGE) && !(t->len % WEFT_PAGE);
+}
+
+static void weft_slot_update(WeftPort *s, unsigned n)
+{
+    WeftSlot *slot = &s->slot[n];
+    WeftTarget t = weft_slot_resolve(s, slot);
+    uint64_t serial = t.aperture ? t.aperture->serial : 0;
+    uint64_t want = weft_slot_direct(s, &t) ? t.len : 0;
+    uint64_t had = slot->mapped;
+
+    slot->target = t;
+    if (want == had &&
+        (!want || (slot->mapped_serial == serial &&
+                   slot->mapped_pos == t.pos))) {
+        return;
+    }
+    if (want && !weft_slot_map(s, n, &t)) {
+        /* It works all the same, by trapping. */
+        warn_report_once("weft-port: cannot map a slot: %s; it will be slow",
+                         strerror(errno));
+        had = MAX(had, want);
+        want = 0;
+    }
+    weft_slot_unmap(s, n, want, had);
+    if (want != slot->mapped) {
+        if (want) {
+            memory_region_set_size(&slot->uncached, want);
+            memory_region_set_size(&slot->combining, want);
+        }
+        memory_region_set_enabled(&slot->uncached, want != 0);
+        memory_region_set_enabled(&slot->combining, want != 0);
+    }
+    slot->mapped = want;
+    slot->mapped_serial = serial;
+    slot->mapped_pos = t.pos;
+    s->counter[WEFT_CNT_REMAPS]++;
+}
+
+/*
+ * Links, apertures or slots have changed. When this returns, nothing that was
+ * taken away can be reached any more.
+ */
+void weft_slots_update(WeftPort *s)
+{
+    memory_region_transaction_begin();
+    for (unsigned n = 0; n < s->slots; n++) {
+        weft_slot_update(s, n);
+    }
+    memory_region_transaction_commit();
+}
+
+/* ---- registers ------------------------------------------------------ */
+
+uint32_t weft_slot_read(WeftPort *s, unsigned n, unsigned reg)
+{
+    const WeftSlot *slot = &s->slot[n];
+
+    switch (reg) {
+    case WEFT_SLOT_DEST:
+        return slot->regs.dest;
+    case WEFT_SLOT_OFFSET:
+        return slot->regs.offset;
+    case WEFT_SLOT_OFFSET + 4:
+        return slot->regs.offset >> 32;
+    case WEFT_SLOT_LEN:
+        return slot->regs.len;
+    case WEFT_SLOT_LEN + 4:
+        return slot->regs.len >> 32;
+    case WEFT_SLOT_CTRL:
+        return slot->regs.ctrl;
+    case WEFT_SLOT_STATUS:
+        return (slot->target.aperture ? WEFT_SLOT_LIVE : 0) |
+               (slot->mapped ? WEFT_SLOT_DIRECT : 0);
+    }
+    return 0;
+}
+
+void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val)
+{
+    WeftSlot *slot = &s->slot[n];
+    WeftSlotRegs *r = &slot->regs;
+
+    switch (reg) {
+    case WEFT_SLOT_DEST:
+        r->dest = val;
+        break;
+    case WEFT_SLOT_OFFSET:
+        r->offset = deposit64(r->offset, 0, 32, val);
+        break;
+    case WEFT_SLOT_OFFSET + 4:
+        r->offset = deposit64(r->offset, 32, 32, val);
+        break;
+    case WEFT_SLOT_LEN:
+        r->len = deposit64(r->len, 0, 32, val);
+        break;
+    case WEFT_SLOT_LEN + 4:
+        r->len = deposit64(r->len, 32, 32, val);
+        break;
+    case WEFT_SLOT_CTRL:
+        r->ctrl = val & WEFT_SLOT_ENABLE;
+        slot->active = *r;
+        weft_slots_update(s);
+        break;
+    }
+}
+
+void weft_slots_reset(WeftPort *s)
+{
+    for (unsigned n = 0; n < s->slots; n++) {
+        s->slot[n].regs = (WeftSlotRegs) { };
+        s->slot[n].active = (WeftSlotRegs) { };
+    }
+    weft_slots_update(s);
+}
