@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The state machine of one end of a link.
+//!
+//! ```text
+//!            up                 peer known, and it has acknowledged
+//!   DOWN ----------> HELLO ------------------------------------------> READY
+//!    ^                 ^  <------------------------------------------    |
+//!    |                 |     silence, or the peer is in another life     |
+//!    +-----------------+-------------------------------------------------+
+//!                                  down
+//! ```
+//!
+//! Each end numbers its lives: a *session* begins when the link comes up and whenever READY ends.
+//! With the session goes the grant of the arena, which is made before the first hello of the session
+//! tells of it and taken back before the next session's. READY means that both ends know the same pair
+//! of sessions. Why that holds however the mailbox misbehaves is in `Documentation/protocol.rst`; in
+//! short: an end commits itself to a peer by naming the peer's session together with its own, changes
+//! its own session to leave READY, and, if it changes its mind before READY, believes only an
+//! acknowledgement of a hello that it has sent after that.
+//!
+//! Nothing is done here but through [`Effects`]; time comes in as milliseconds.
+
+use super::wire::{Body, Header, Hello, Incarnation, Message, Offer};
+
+/// A peer that has said nothing for so long is taken for dead.
+pub const SILENCE_MS: u64 = 3000;
+/// How often an end that is READY says that it is there.
+pub const HEARTBEAT_MS: u64 = 1000;
+/// Hellos are repeated after this, then after twice as long, and so on.
+pub const HELLO_MIN_MS: u64 = 200;
+/// The longest time between two hellos.
+pub const HELLO_MAX_MS: u64 = 1000;
+/// How often [`Link::tick`] wants to be called while the link is up.
+pub const TICK_MS: u64 = 200;
+
+/// States of a link. The numbers are `WEFT_LINK_*` of the user interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// No signal.
+    Down = 0,
+    /// Waiting for the neighbour's driver.
+    Hello = 1,
+    /// Channels can be made.
+    Ready = 2,
+}
+
+/// Why READY ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// The link went down.
+    Link,
+    /// The peer was restarted, has said good-bye, or is silent.
+    Peer,
+    /// This end goes away.
+    Removed,
+}
+
+/// An effect could not be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failed;
+
+/// The neighbour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Who, and in which life.
+    pub id: Incarnation,
+    /// What it offers.
+    pub offer: Offer,
+}
+
+/// What the machine has done for it, in the order of the calls.
+pub trait Effects {
+    /// Lets the neighbour reach the arena, which holds nothing.
+    fn grant(&mut self) -> Result<Offer, Failed>;
+    /// Takes the arena back. Until this succeeds it is not granted again.
+    fn withdraw(&mut self) -> Result<(), Failed>;
+    /// Points the window at what the peer offers.
+    fn attach(&mut self, peer: &Peer) -> Result<(), Failed>;
+    /// Points the window nowhere.
+    fn detach(&mut self);
+    /// Sends; the message may get lost.
+    fn send(&mut self, message: &Message);
+    /// The link is READY.
+    fn ready(&mut self, peer: &Peer);
+    /// It was READY; everything that hangs on that is broken. Window and arena are still there.
+    fn broken(&mut self, reason: Reason);
+}
+
+/// What is known of the peer in this session.
+struct Known {
+    peer: Peer,
+    /// Number of its newest hello.
+    number: u32,
+    /// An acknowledgement counts from this number of own hellos on.
+    challenge: u32,
+}
+
+/// One end of a link.
+pub struct Link {
+    hwid: u64,
+    generation: u32,
+    session: u64,
+    state: State,
+    /// What the neighbour may reach in this session.
+    offer: Option<Offer>,
+    /// A grant has to be withdrawn before the next.
+    stale_grant: bool,
+    known: Option<Known>,
+    /// Number of the newest own hello.
+    number: u32,
+    sequence: u32,
+    /// When a valid message of the peer came last; counts in READY.
+    heard: u64,
+    /// When the hello or heartbeat was sent last.
+    sent: u64,
+    interval: u64,
+    was_ready: u64,
+}
+
+impl Link {
+    /// A link that is down.
+    pub const fn new(hwid: u64, generation: u32) -> Self {
+        Self {
+            hwid,
+            generation,
+            session: 0,
+            state: State::Down,
+            offer: None,
+            stale_grant: false,
+            known: None,
+            number: 0,
+            sequence: 0,
+            heard: 0,
+            sent: 0,
+            interval: HELLO_MIN_MS,
+            was_ready: 0,
+        }
+    }
+
+    /// Where the machine is.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// This end.
+    pub fn me(&self) -> Incarnation {
+        Incarnation {
+            hwid: self.hwid,
+            generation: self.generation,
+            session: self.session,
+        }
+    }
+
+    /// The neighbour, while one is known.
+    pub fn peer(&self) -> Option<&Peer> {
+        self.known.as_ref().map(|known| &known.peer)
+    }
+
+    /// How often the link became READY.
+    pub fn was_ready(&self) -> u64 {
+        self.was_ready
+    }
+
+    /// The port was reset: it has another generation. To be called while the link is down.
+    pub fn reset(&mut self, hwid: u64, generation: u32) {
+        self.hwid = hwid;
+        self.generation = generation;
+        // What was granted went with the reset.
+        self.stale_grant = false;
+    }
+
+    /// The hardware has a link.
+    pub fn up(&mut self, now: u64, fx: &mut impl Effects) {
+        if self.state == State::Down {
+            self.begin(now);
+            self.greet(now, fx);
+        }
+    }
+
+    /// The hardware has lost the link, or the port is to be left alone.
+    pub fn down(&mut self, reason: Reason, fx: &mut impl Effects) {
+        if self.state != State::Down {
+            self.end(reason, fx);
+            self.state = State::Down;
+            self.take_back(fx);
+        }
+    }
+
+    /// Tells the neighbour that nobody will be here. Then comes [`Link::down`].
+    pub fn bye(&mut self, fx: &mut impl Effects) {
+        if self.state == State::Ready {
+            self.send(Body::Bye, fx);
+        }
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: u64, fx: &mut impl Effects) {
+        match self.state {
+            State::Down => {
+                self.take_back(fx);
+            }
+            State::Hello => {
+                if now.saturating_sub(self.sent) >= self.interval {
+                    self.interval = (self.interval * 2).min(HELLO_MAX_MS);
+                    self.greet(now, fx);
+                }
+            }
+            State::Ready => {
+                if now.saturating_sub(self.heard) > SILENCE_MS {
+                    self.restart(now, fx);
+                    self.greet(now, fx);
+                } else if now.saturating_sub(self.sent) >= HEARTBEAT_MS {
+                    self.sent = now;
+                    self.send(Body::Heartbeat, fx);
+                }
+            }
+        }
+    }
+
+    /// Takes a message. What is not for the machine itself, and comes from the peer of this very
+    /// session while the link is READY, is handed back.
+    pub fn message(&mut self, now: u64, m: &Message, fx: &mut impl Effects) -> Option<Body> {
+        if self.state == State::Down {
+            return None;
+        }
+        let names_me = m.header.to_session == self.session && self.is_my_generation(&m.header);
+        if let Body::Hello(hello) = &m.body {
+            self.hello(now, &m.header, names_me, hello, fx);
+            return None;
+        }
+        let known = self.known.as_ref().filter(|k| k.peer.id == m.header.from)?;
+        if !names_me {
+            return None;
+        }
+        match (m.body, self.state) {
+            (Body::HelloAck { echo }, State::Hello) if echo >= known.challenge => {
+                self.become_ready(now, fx);
+                None
+            }
+            (Body::HelloAck { .. }, _) | (_, State::Hello | State::Down) => None,
+            (Body::Heartbeat, State::Ready) => {
+                self.heard = now;
+                None
+            }
+            (Body::Bye, State::Ready) => {
+                self.restart(now, fx);
+                self.greet(now, fx);
+                None
+            }
+            (body, State::Ready) => {
+                self.heard = now;
+                Some(body)
+            }
+        }
+    }
+
+    /// Sends something to the peer of this session, if the link is READY.
+    pub fn send(&mut self, body: Body, fx: &mut impl Effects) {
+        let (to_generation, to_session) = match &self.known {
+            Some(known) => (known.peer.id.generation, known.peer.id.session),
+            None => (0, 0),
+        };
+        self.sequence = self.sequence.wrapping_add(1);
+        fx.send(&Message {
+            header: Header {
+                from: self.me(),
+                to_generation,
+                to_session,
+                sequence: self.sequence,
+            },
+            body,
+        });
+    }
+
+    fn is_my_generation(&self, header: &Header) -> bool {
+        header.to_generation == self.generation
+    }
+
+    /// A new session. Time is in it so that a driver that was loaded anew, on a port that was not
+    /// reset, does not use a number again.
+    fn begin(&mut self, now: u64) {
+        self.session = (self.session + 1).max(now);
+        self.state = State::Hello;
+        self.known = None;
+        self.number = 0;
+        self.interval = HELLO_MIN_MS;
+    }
+
+    /// Ends what the session had, except that the grant may be left to be withdrawn.
+    fn end(&mut self, reason: Reason, fx: &mut impl Effects) {
+        if self.state == State::Ready {
+            fx.broken(reason);
+        }
+        if self.known.take().is_some() {
+            fx.detach();
+        }
+        if self.offer.take().is_some() {
+            self.stale_grant = true;
+        }
+    }
+
+    fn restart(&mut self, now: u64, fx: &mut impl Effects) {
+        self.end(Reason::Peer, fx);
+        self.begin(now);
+    }
+
+    /// Withdraws a grant of a former session. False if that is still to be done.
+    fn take_back(&mut self, fx: &mut impl Effects) -> bool {
+        if self.stale_grant && fx.withdraw().is_ok() {
+            self.stale_grant = false;
+        }
+        !self.stale_grant
+    }
+
+    /// Sees to it that there is a grant of this session.
+    fn offer(&mut self, fx: &mut impl Effects) -> Option<Offer> {
+        if self.offer.is_none() && self.take_back(fx) {
+            self.offer = fx.grant().ok();
+        }
+        self.offer
+    }
+
+    fn greet(&mut self, now: u64, fx: &mut impl Effects) {
+        self.sent = now;
+        let Some(offer) = self.offer(fx) else {
+            return;
+        };
+        self.number = self.number.saturating_add(1);
+        let hello = Hello {
+            number: self.number,
+            echo: self.known.as_ref().map_or(0, |known| known.number),
+            offer,
+        };
+        self.send(Body::Hello(hello), fx);
+    }
+
+    fn become_ready(&mut self, now: u64, fx: &mut impl Effects) {
+        if let Some(known) = &self.known {
+            self.state = State::Ready;
+            self.heard = now;
+            self.sent = now;
+            self.was_ready += 1;
+            fx.ready(&known.peer);
+        }
+    }
+
+    fn hello(
+        &mut self,
+        now: u64,
+        header: &Header,
+        mut names_me: bool,
+        hello: &Hello,
+        fx: &mut impl Effects,
+    ) {
+        let mut challenge = 1;
+        match &mut self.known {
+            Some(known) if known.peer.id == header.from => {
+                if known.peer.offer != hello.offer {
+                    // A session has one offer. Whoever says otherwise is not to be believed.
+                    return;
+                }
+                known.number = known.number.max(hello.number);
+                challenge = known.challenge;
+            }
+            Some(known) if is_older(&header.from, &known.peer.id) => return,
+            _ if !names_me && header.to_session != 0 => {
+                // It speaks to a former life of this end, which it has to learn has ended.
+                self.greet(now, fx);
+                return;
+            }
+            _ => {
+                // The peer in a new life.
+                if self.state == State::Ready {
+                    self.restart(now, fx);
+                    names_me = false;
+                } else if self.known.take().is_some() {
+                    fx.detach();
+                    challenge = self.number.saturating_add(1);
+                }
+                if self.offer(fx).is_none() {
+                    return;
+                }
+                let peer = Peer {
+                    id: header.from,
+                    offer: hello.offer,
+                };
+                if fx.attach(&peer).is_err() {
+                    return;
+                }
+                self.known = Some(Known {
+                    peer,
+                    number: hello.number,
+                    challenge,
+                });
+            }
+        }
+
+        if names_me {
+            if self.state == State::Hello && hello.echo >= challenge {
+                self.become_ready(now, fx);
+            }
+            self.heard = now;
+        }
+        if names_me && self.state == State::Ready {
+            let echo = self.known.as_ref().map_or(0, |known| known.number);
+            self.send(Body::HelloAck { echo }, fx);
+        } else {
+            self.greet(now, fx);
+        }
+    }
+}
+
+/// Whether `a` is an earlier life of the same driver than `b`.
+fn is_older(a: &Incarnation, b: &Incarnation) -> bool {
+    a.hwid == b.hwid && a.generation == b.generation && a.session < b.session
+}

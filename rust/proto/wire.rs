@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages between the drivers of two neighbours, as bytes.
+//!
+//! A message is at most [`MAX_BYTES`] long, little endian, and travels over a mailbox that may lose,
+//! repeat and reorder it. [`Message::parse`] checks everything that can be checked without knowing
+//! who is asked; whether the message fits the state of the link is for [`super::link`], whether its
+//! offsets lie inside an arena for those who know the arena. This file must not know either.
+
+use super::cell::{Shape, PAGE_BYTES};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// Bytes of the longest message.
+pub const MAX_BYTES: usize = 256;
+/// First four bytes of every message: "WEFT".
+pub const MAGIC: u32 = 0x5446_4557;
+/// Version of the protocol. Another one is not understood.
+pub const VERSION: u8 = 1;
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 48;
+
+/// Nobody listens there, or its backlog is full.
+pub const REJECT_REFUSED: u32 = 1;
+/// The arena has no room.
+pub const REJECT_NO_ROOM: u32 = 2;
+/// The request makes no sense here.
+pub const REJECT_INVALID: u32 = 3;
+/// The connection is one that was closed before.
+pub const REJECT_CLOSED: u32 = 4;
+
+/// The file was closed.
+pub const CLOSE_USER: u32 = 1;
+/// The one who asked gave up waiting.
+pub const CLOSE_GAVE_UP: u32 = 2;
+/// There is no such connection.
+pub const CLOSE_UNKNOWN: u32 = 3;
+/// The other side broke the protocol.
+pub const CLOSE_PROTOCOL: u32 = 4;
+
+/// Why bytes are not a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// Shorter than its header, or than its header says.
+    Short,
+    /// Does not start with [`MAGIC`].
+    Magic,
+    /// Of another version of the protocol.
+    Version(u8),
+    /// Of an unknown type.
+    Type(u8),
+    /// Not as long as a message of its type is.
+    Length,
+    /// A member has a value that it never has.
+    Value,
+}
+
+/// One life of one end of a link. No two are equal in a fabric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Incarnation {
+    /// Hardware id of the port.
+    pub hwid: u64,
+    /// Its generation: changes with every reset.
+    pub generation: u32,
+    /// Rises with every life of the link within a generation. Never 0.
+    pub session: u64,
+}
+
+/// What every message starts with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Who sends.
+    pub from: Incarnation,
+    /// Generation of the receiver as the sender knows it, 0 if it does not.
+    pub to_generation: u32,
+    /// Session of the receiver as the sender knows it, 0 if it does not.
+    pub to_session: u64,
+    /// Counts what the sender sends, for people.
+    pub sequence: u32,
+}
+
+/// Says who is there and what it offers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// Number of this hello in the sender's session, from 1.
+    pub number: u32,
+    /// The receiver's newest hello that the sender has taken, 0 if none.
+    pub echo: u32,
+    /// What the sender offers.
+    pub offer: Offer,
+}
+
+/// What a neighbour may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// Where the arena is, in the owner's aperture space.
+    pub offset: u64,
+    /// Bytes of the arena.
+    pub bytes: u64,
+    /// Doorbell: look at the rings.
+    pub wake: u32,
+    /// Doorbell: ring my `wake` back.
+    pub echo: u32,
+}
+
+/// What an end of a channel says about itself when the channel is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct End {
+    /// The sender's id of the channel. Never 0.
+    pub conn: u32,
+    /// The sizes, the same in both directions.
+    pub shape: Shape,
+    /// Where in the sender's arena its area is.
+    pub area_offset: u64,
+}
+
+/// The part behind the header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// Who is there.
+    Hello(Hello),
+    /// Answers a hello; `echo` is its number.
+    HelloAck {
+        /// Number of the hello that is answered.
+        echo: u32,
+    },
+    /// Still here.
+    Heartbeat,
+    /// The driver goes away.
+    Bye,
+    /// Asks for a channel.
+    Connect {
+        /// The asking end.
+        end: End,
+        /// Who is wanted. Never 0.
+        service: u32,
+    },
+    /// Makes the channel.
+    Accept {
+        /// The accepting end.
+        end: End,
+        /// The receiver's id of the channel.
+        peer_conn: u32,
+    },
+    /// There will be no channel.
+    Reject {
+        /// The receiver's id of the channel.
+        peer_conn: u32,
+        /// `REJECT_*`.
+        code: u32,
+    },
+    /// The sender no longer uses the channel, nor writes into the receiver's area.
+    Close {
+        /// The sender's id of the channel.
+        conn: u32,
+        /// The receiver's id, 0 if the sender was never told.
+        peer_conn: u32,
+        /// `CLOSE_*`, for people.
+        reason: u32,
+    },
+    /// The sender does not write into the area of the channel any more.
+    CloseAck {
+        /// The receiver's id of the channel.
+        peer_conn: u32,
+    },
+}
+
+/// A message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// Who to whom.
+    pub header: Header,
+    /// What.
+    pub body: Body,
+}
+
+const HELLO: u8 = 1;
+const HELLO_ACK: u8 = 2;
+const HEARTBEAT: u8 = 3;
+const BYE: u8 = 4;
+const CONNECT: u8 = 5;
+const ACCEPT: u8 = 6;
+const REJECT: u8 = 7;
+const CLOSE: u8 = 8;
+const CLOSE_ACK: u8 = 9;
+
+/// Writes members one after the other. What does not fit is left out, and noticed in the tests: every
+/// message fits.
+struct Writer<'a> {
+    buf: &'a mut [u8; MAX_BYTES],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        if let Some(to) = self.buf.get_mut(self.at..self.at + bytes.len()) {
+            to.copy_from_slice(bytes);
+            self.at += bytes.len();
+        }
+    }
+
+    fn u8(&mut self, v: u8) {
+        self.put(&v.to_le_bytes());
+    }
+
+    fn u16(&mut self, v: u16) {
+        self.put(&v.to_le_bytes());
+    }
+
+    fn u32(&mut self, v: u32) {
+        self.put(&v.to_le_bytes());
+    }
+
+    fn u64(&mut self, v: u64) {
+        self.put(&v.to_le_bytes());
+    }
+}
+
+/// Reads members one after the other.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let (head, rest) = self.0.split_first_chunk::<N>().ok_or(Error::Short)?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    fn u8(&mut self) -> Result<u8, Error> {
+        Ok(u8::from_le_bytes(self.take()?))
+    }
+
+    fn u16(&mut self) -> Result<u16, Error> {
+        Ok(u16::from_le_bytes(self.take()?))
+    }
+
+    fn u32(&mut self) -> Result<u32, Error> {
+        Ok(u32::from_le_bytes(self.take()?))
+    }
+
+    fn u64(&mut self) -> Result<u64, Error> {
+        Ok(u64::from_le_bytes(self.take()?))
+    }
+
+    fn zero(&mut self) -> Result<(), Error> {
+        check(self.u32()? == 0)
+    }
+
+    fn nonzero(&mut self) -> Result<u32, Error> {
+        let v = self.u32()?;
+        check(v != 0)?;
+        Ok(v)
+    }
+}
+
+fn check(ok: bool) -> Result<(), Error> {
+    if ok {
+        Ok(())
+    } else {
+        Err(Error::Value)
+    }
+}
+
+impl Offer {
+    fn put(&self, w: &mut Writer<'_>) {
+        w.u64(self.offset);
+        w.u64(self.bytes);
+        w.u32(self.wake);
+        w.u32(self.echo);
+    }
+
+    fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
+        let offer = Self {
+            offset: r.u64()?,
+            bytes: r.u64()?,
+            wake: r.u32()?,
+            echo: r.u32()?,
+        };
+        check(offer.offset % PAGE == 0 && offer.bytes % PAGE == 0)?;
+        check(offer.bytes != 0 && offer.offset.checked_add(offer.bytes).is_some())?;
+        Ok(offer)
+    }
+}
+
+impl End {
+    fn put(&self, w: &mut Writer<'_>) {
+        w.u32(self.conn);
+        w.u32(self.shape.cells());
+        w.u32(self.shape.bulk());
+        w.u32(0);
+        w.u64(self.area_offset);
+        w.u64(self.area_bytes());
+    }
+
+    fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
+        let conn = r.nonzero()?;
+        let shape = Shape::new(r.u32()?, r.u32()?).ok_or(Error::Value)?;
+        r.zero()?;
+        let area_offset = r.u64()?;
+        check(area_offset % PAGE == 0)?;
+        check(r.u64()? == shape.area_bytes() as u64)?;
+        check(area_offset.checked_add(shape.area_bytes() as u64).is_some())?;
+        Ok(Self {
+            conn,
+            shape,
+            area_offset,
+        })
+    }
+
+    /// Bytes of the area.
+    pub const fn area_bytes(&self) -> u64 {
+        self.shape.area_bytes() as u64
+    }
+
+    /// Whether the area lies inside an arena of `bytes`.
+    pub fn inside(&self, bytes: u64) -> bool {
+        self.area_offset
+            .checked_add(self.area_bytes())
+            .is_some_and(|end| end <= bytes)
+    }
+}
+
+impl Body {
+    fn kind(&self) -> u8 {
+        match self {
+            Body::Hello(_) => HELLO,
+            Body::HelloAck { .. } => HELLO_ACK,
+            Body::Heartbeat => HEARTBEAT,
+            Body::Bye => BYE,
+            Body::Connect { .. } => CONNECT,
+            Body::Accept { .. } => ACCEPT,
+            Body::Reject { .. } => REJECT,
+            Body::Close { .. } => CLOSE,
+            Body::CloseAck { .. } => CLOSE_ACK,
+        }
+    }
+
+    fn put(&self, w: &mut Writer<'_>) {
+        match self {
+            Body::Hello(h) => {
+                w.u32(h.number);
+                w.u32(h.echo);
+                h.offer.put(w);
+            }
+            Body::HelloAck { echo } => {
+                w.u32(*echo);
+                w.u32(0);
+            }
+            Body::Heartbeat | Body::Bye => {}
+            Body::Connect { end, service } => {
+                end.put(w);
+                w.u32(*service);
+                w.u32(0);
+            }
+            Body::Accept { end, peer_conn } => {
+                end.put(w);
+                w.u32(*peer_conn);
+                w.u32(0);
+            }
+            Body::Reject { peer_conn, code } => {
+                w.u32(*peer_conn);
+                w.u32(*code);
+            }
+            Body::Close {
+                conn,
+                peer_conn,
+                reason,
+            } => {
+                w.u32(*conn);
+                w.u32(*peer_conn);
+                w.u32(*reason);
+                w.u32(0);
+            }
+            Body::CloseAck { peer_conn } => {
+                w.u32(*peer_conn);
+                w.u32(0);
+            }
+        }
+    }
+
+    fn get(kind: u8, r: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(match kind {
+            HELLO => Body::Hello(Hello {
+                number: r.nonzero()?,
+                echo: r.u32()?,
+                offer: Offer::get(r)?,
+            }),
+            HELLO_ACK => {
+                let echo = r.nonzero()?;
+                r.zero()?;
+                Body::HelloAck { echo }
+            }
+            HEARTBEAT => Body::Heartbeat,
+            BYE => Body::Bye,
+            CONNECT => {
+                let end = End::get(r)?;
+                let service = r.nonzero()?;
+                r.zero()?;
+                Body::Connect { end, service }
+            }
+            ACCEPT => {
+                let end = End::get(r)?;
+                let peer_conn = r.nonzero()?;
+                r.zero()?;
+                Body::Accept { end, peer_conn }
+            }
+            REJECT => Body::Reject {
+                peer_conn: r.nonzero()?,
+                code: r.nonzero()?,
+            },
+            CLOSE => {
+                let (conn, peer_conn, reason) = (r.nonzero()?, r.u32()?, r.u32()?);
+                r.zero()?;
+                Body::Close {
+                    conn,
+                    peer_conn,
+                    reason,
+                }
+            }
+            CLOSE_ACK => {
+                let peer_conn = r.nonzero()?;
+                r.zero()?;
+                Body::CloseAck { peer_conn }
+            }
+            other => return Err(Error::Type(other)),
+        })
+    }
+}
+
+impl Message {
+    /// Writes the message and says how many bytes it has.
+    pub fn encode(&self, buf: &mut [u8; MAX_BYTES]) -> usize {
+        let mut body = [0; MAX_BYTES];
+        let mut w = Writer {
+            buf: &mut body,
+            at: 0,
+        };
+        self.body.put(&mut w);
+        let bytes = w.at;
+
+        let h = &self.header;
+        let mut w = Writer { buf, at: 0 };
+        w.u32(MAGIC);
+        w.u8(VERSION);
+        w.u8(self.body.kind());
+        w.u16((HEADER_BYTES + bytes) as u16);
+        w.u64(h.from.hwid);
+        w.u32(h.from.generation);
+        w.u32(h.to_generation);
+        w.u64(h.from.session);
+        w.u64(h.to_session);
+        w.u32(h.sequence);
+        w.u32(0);
+        w.put(body.get(..bytes).unwrap_or_default());
+        w.at
+    }
+
+    /// Reads a message. `buf` may be longer than the message: some mailboxes carry whole words only.
+    pub fn parse(buf: &[u8]) -> Result<Self, Error> {
+        let mut r = Reader(buf);
+        if r.u32()? != MAGIC {
+            return Err(Error::Magic);
+        }
+        let version = r.u8()?;
+        if version != VERSION {
+            return Err(Error::Version(version));
+        }
+        let kind = r.u8()?;
+        let bytes = usize::from(r.u16()?);
+        let hwid = r.u64()?;
+        let generation = r.u32()?;
+        let to_generation = r.u32()?;
+        let session = r.u64()?;
+        let to_session = r.u64()?;
+        let sequence = r.u32()?;
+        r.zero()?;
+        check(session != 0)?;
+
+        let body = buf.get(HEADER_BYTES..bytes).ok_or(Error::Short)?;
+        let mut r = Reader(body);
+        let body = Body::get(kind, &mut r)?;
+        if !r.0.is_empty() {
+            return Err(Error::Length);
+        }
+        Ok(Self {
+            header: Header {
+                from: Incarnation {
+                    hwid,
+                    generation,
+                    session,
+                },
+                to_generation,
+                to_session,
+                sequence,
+            },
+            body,
+        })
+    }
+}
