@@ -6,6 +6,8 @@
 
 mod file;
 mod resolve;
+#[cfg(test)]
+mod tests;
 
 use crate::wire::LINKS;
 use std::fmt;

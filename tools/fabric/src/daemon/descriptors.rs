@@ -4,7 +4,7 @@
 //! file only makes sure that each is what it is said to be.
 
 use crate::wire::PAGE;
-use rustix::fs::{FileType, fstat, readlink};
+use rustix::fs::{FileType, SealFlags, fcntl_get_seals, fstat, readlink};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 
@@ -39,13 +39,20 @@ fn memory(fd: &OwnedFd, what: &str, least: u64) -> Result<(), String> {
             "{what}: the descriptor is not memory; use memory-backend-memfd with share=on"
         ));
     }
-    match u64::try_from(stat.st_size) {
-        Ok(size) if size >= least => Ok(()),
-        _ => Err(format!(
+    if u64::try_from(stat.st_size).is_ok_and(|size| size < least) {
+        return Err(format!(
             "{what}: the descriptor has {:#x} bytes; {least:#x} are needed",
             stat.st_size
-        )),
+        ));
     }
+    // A neighbour that maps memory which then shrinks dies of SIGBUS.
+    if !fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
+        return Err(format!(
+            "{what}: the descriptor is not a memfd sealed against shrinking; use \
+             memory-backend-memfd with share=on,seal=on"
+        ));
+    }
+    Ok(())
 }
 
 /// An eventfd has no type of its own in fstat; /proc has its name.

@@ -18,7 +18,7 @@ use crate::topology::Topology;
 use crate::wire::{FromPort, Packet, ToPort};
 use client::{Client, Lost};
 use dir::Dir;
-use port::{Port, Received};
+use port::{ENDED, Port, Received};
 use requests::Unanswered;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -225,7 +225,7 @@ impl Daemon {
         if let FromPort::Hello { ram, name, .. } = &message {
             if let Some(old) = self.fabric.port_of(name) {
                 if old != id && self.ports.get(&old).is_some_and(Port::hung_up) {
-                    self.drop_port(old, "the connection ended".into());
+                    self.drop_port(old, ENDED.into());
                 }
             }
             if self.fabric.name_of(id).is_none() {

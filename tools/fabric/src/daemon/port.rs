@@ -23,6 +23,9 @@ pub const MAX_QUEUED: usize = 256 * 1024;
 /// Packets from which on messages that may be lost are.
 pub const MAX_DROPPABLE: usize = 1024;
 
+/// Why a port is gone, where its process did nothing worth a complaint.
+pub const ENDED: &str = "the connection ended";
+
 /// A connection, before and after its HELLO.
 pub struct Port {
     fd: OwnedFd,
@@ -85,6 +88,8 @@ impl Port {
         let got = match recvmsg(&self.fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
             Ok(got) => got,
             Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
+            // It died with something unread.
+            Err(Errno::CONNRESET) => return Received::Gone(ENDED.into()),
             Err(e) => return Received::Gone(format!("the connection broke: {e}")),
         };
         let fds: Vec<OwnedFd> = control
@@ -96,7 +101,7 @@ impl Port {
             .flatten()
             .collect();
         if got.bytes == 0 {
-            return Received::Gone("the connection ended".into());
+            return Received::Gone(ENDED.into());
         }
         if got.flags.contains(ReturnFlags::TRUNC) {
             return Received::Bad(format!("a packet of more than {PACKET_BYTES} bytes"));
@@ -135,6 +140,7 @@ impl Port {
                 Ok(()) => drop(self.queue.pop_front()),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(ENDED.into()),
                 Err(e) => return Err(format!("the connection broke: {e}")),
             }
         }
@@ -168,5 +174,36 @@ impl Outgoing {
             }
         }
         sendmsg(to, &data, &mut control, flags).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    #[test]
+    fn a_queue_is_bounded_and_drops_only_what_may_be_lost() {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let mut port = Port::new(ours, Instant::now());
+        let mbox = ToPort::Mbox { link: 0, data: vec![1] };
+        let down = ToPort::LinkDown { link: 0 };
+        for n in 0..MAX_QUEUED {
+            assert_eq!(port.push(&mbox, None), Ok(()));
+            if port.dropped == 0 {
+                assert!(n < MAX_DROPPABLE);
+            }
+            if port.queue.len() < MAX_QUEUED {
+                assert_eq!(port.push(&down, None), Ok(()));
+            }
+        }
+        assert_eq!(port.queue.len(), MAX_QUEUED);
+        assert!(port.push(&down, None).unwrap_err().contains("unread"));
+        port.flush().unwrap();
+        assert!(!port.queue.is_empty(), "a socket holds less");
+        drop(theirs);
+        assert!(port.flush().is_err());
     }
 }

@@ -12,6 +12,7 @@ use super::{Effect, Fabric, Place};
 use crate::topology::HostEnd;
 use crate::wire::{Complaint, ENTRIES, InboundPart, LINKS, MAX_SEGMENTS, PACKET_SEGMENTS, PAGE};
 use crate::wire::{Segment, ToPort};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Packets an owner may have under way to neighbours that have not answered:
@@ -36,6 +37,9 @@ struct Entry {
     held: u8,
     /// The last ticket each neighbour has not answered.
     awaited: [Option<u32>; LINKS],
+    /// What the owner has no answer to, oldest first. A later change waits for at
+    /// least as much as an earlier one, so they are over in this order.
+    changes: VecDeque<Change>,
 }
 
 /// A change whose last packet has not come.
@@ -47,7 +51,6 @@ struct Assembly {
 
 /// A change that the owner has no answer to.
 struct Change {
-    entry: u8,
     sequence: u32,
     waits: [Option<u32>; LINKS],
     packets: usize,
@@ -57,13 +60,14 @@ struct Change {
 pub struct Table {
     entries: [Entry; ENTRIES],
     assembly: Option<Assembly>,
-    changes: Vec<Change>,
+    /// Packets of all changes that are not answered, at least one each.
+    unanswered: usize,
 }
 
 impl Default for Table {
     fn default() -> Self {
         let entries = std::array::from_fn(|_| Entry::default());
-        Table { entries, assembly: None, changes: vec![] }
+        Table { entries, assembly: None, unanswered: 0 }
     }
 }
 
@@ -80,7 +84,11 @@ impl Table {
 
     /// Links whose neighbour owes an answer.
     pub fn waiting_for(&self) -> impl Iterator<Item = u8> + '_ {
-        (0..LINKS as u8).filter(|&l| self.changes.iter().any(|c| c.waits[usize::from(l)].is_some()))
+        let waits = |link: usize| {
+            let mut changes = self.entries.iter().flat_map(|e| &e.changes);
+            changes.any(|c| c.waits[link].is_some())
+        };
+        (0..LINKS as u8).filter(move |&link| waits(usize::from(link)))
     }
 
     /// Takes a packet of a change; gives the whole change with the last one.
@@ -101,7 +109,7 @@ impl Table {
                 part.segments.len()
             ));
         }
-        if part.offset % PAGE != 0 || part.offset.checked_add(part.bytes).is_none() {
+        if part.offset % PAGE != 0 || part.bytes.saturating_sub(1) > u64::MAX - part.offset {
             return Err(format!(
                 "{what}: offset {:#x} is not aligned to {PAGE} bytes or too high",
                 part.offset
@@ -123,17 +131,13 @@ impl Table {
         Ok(Some(whole))
     }
 
-    /// Takes the answers out that need not be waited for any longer.
-    fn answered(&mut self) -> Vec<(u8, u32)> {
-        let mut done = vec![];
-        self.changes.retain(|change| {
-            let waits = change.waits.iter().any(Option::is_some);
-            if !waits {
-                done.push((change.entry, change.sequence));
-            }
-            waits
-        });
-        done
+    /// Takes a change out that need not be waited for any longer.
+    fn answered(&mut self, entry: u8) -> Option<u32> {
+        let changes = &mut self.entries[usize::from(entry)].changes;
+        changes.front().filter(|c| c.waits.iter().all(Option::is_none))?;
+        let change = changes.pop_front()?;
+        self.unanswered -= change.packets;
+        Some(change.sequence)
     }
 }
 
@@ -212,10 +216,13 @@ impl Fabric {
         let table = &mut session.inbound;
         // An answer still owed to an earlier change of the entry is waited for
         // as well: until then what was there before may be reached.
-        let waits = table.entries[usize::from(entry)].awaited;
-        table.changes.push(Change { entry, sequence, waits, packets });
-        let unanswered: usize = table.changes.iter().map(|c| c.packets.max(1)).sum();
-        self.answer(host);
+        let state = &mut table.entries[usize::from(entry)];
+        let waits = state.awaited;
+        let packets = packets.max(1);
+        state.changes.push_back(Change { sequence, waits, packets });
+        table.unanswered += packets;
+        let unanswered = table.unanswered;
+        self.answer(host, entry);
         if unanswered > MAX_UNANSWERED {
             return Err(format!(
                 "{unanswered} packets of INBOUND are not acknowledged by the neighbours; \
@@ -271,12 +278,13 @@ impl Fabric {
             Some(_) => return Err(format!("INBOUND_ACK {ticket} of a change it was never sent")),
             None => return Ok(()),
         }
-        for change in table.changes.iter_mut().filter(|c| c.entry == entry) {
-            if change.waits[n].is_some_and(|waited| not_after(waited, ticket)) {
-                change.waits[n] = None;
+        for change in &mut table.entries[usize::from(entry)].changes {
+            match change.waits[n] {
+                Some(waited) if !not_after(waited, ticket) => break,
+                _ => change.waits[n] = None,
             }
         }
-        self.answer(owner.host);
+        self.answer(owner.host, entry);
         Ok(())
     }
 
@@ -299,17 +307,19 @@ impl Fabric {
         for entry in &mut session.inbound.entries {
             entry.held &= !(1 << owner.link);
             entry.awaited[n] = None;
+            for change in &mut entry.changes {
+                change.waits[n] = None;
+            }
         }
-        for change in &mut session.inbound.changes {
-            change.waits[n] = None;
+        for entry in 0..ENTRIES as u8 {
+            self.answer(owner.host, entry);
         }
-        self.answer(owner.host);
     }
 
-    fn answer(&mut self, host: usize) {
+    fn answer(&mut self, host: usize, entry: u8) {
         let Some(session) = &mut self.nodes[host].session else { return };
         let to = session.port;
-        for (entry, sequence) in session.inbound.answered() {
+        while let Some(sequence) = session.inbound.answered(entry) {
             let message = ToPort::InboundAck { entry, sequence };
             self.effects.push(Effect::Send { to, message, descriptors: None });
         }

@@ -39,6 +39,9 @@ pub struct Fabric {
     generation: u32,
     /// The last sequence number given to a forwarded change.
     ticket: u32,
+    /// Name and reason of the last connection refused: a port that is refused
+    /// tries again several times a second.
+    refused: Option<(String, String)>,
     effects: Vec<Effect>,
 }
 
@@ -68,6 +71,7 @@ impl Fabric {
             topology,
             generation,
             ticket: 0,
+            refused: None,
             effects: vec![],
         }
     }
@@ -117,7 +121,11 @@ impl Fabric {
 
     /// Turns a connection away before it is a port.
     pub fn refuse(&mut self, port: PortId, name: String, why: String) {
-        self.effects.push(Effect::Event(Event::Refused { node: name, why: why.clone() }));
+        let refused = Some((name.clone(), why.clone()));
+        if self.refused != refused {
+            self.refused = refused;
+            self.effects.push(Effect::Event(Event::Refused { node: name, why: why.clone() }));
+        }
         self.effects.push(Effect::Refuse { port, why });
     }
 
@@ -169,6 +177,7 @@ impl Fabric {
         }
         let hwid = self.hwid_for(host, wanted)?;
         self.nodes[host].session = Some(Session::new(port, hwid, ram));
+        self.refused = None;
         self.welcome(host);
         let generation = self.nodes[host].generation;
         self.effects.push(Effect::Event(Event::Connected { node: name.into(), generation, hwid }));

@@ -121,6 +121,7 @@ impl FromPort {
                 entry: entry(arg[0])?,
                 sequence: (arg[5] >> 32) as u32,
             },
+            WEFT_FAB_MBOX if data.is_empty() => return Err("an empty mailbox message".into()),
             WEFT_FAB_MBOX => FromPort::Mbox { link: link_number(link)?, data },
             WEFT_FAB_DENIED => FromPort::Denied {
                 link: link_number(link)?,

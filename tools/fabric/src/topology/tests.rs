@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Every rule of a topology, by a file that breaks it.
+
+use super::{HostEnd, parse};
+
+fn problems(text: &str) -> Vec<String> {
+    parse(text).err().unwrap_or_default().iter().map(ToString::to_string).collect()
+}
+
+const TWO: &str = "[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n";
+
+/// The one problem of two hosts and this link, on line 5.
+fn bad_link(link: &str) -> String {
+    let found = problems(&format!("{TWO}[[link]]\n{link}\n"));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("line 5: "), "{found:?}");
+    found[0].clone()
+}
+
+#[test]
+fn a_link_is_checked() {
+    for (link, why) in [
+        ("ends = [\"h1:0\", \"h9:0\"]", "no host or switch is called \"h9\""),
+        ("ends = [\"h1:4\", \"h2:0\"]", "has ports 0 to 3"),
+        ("ends = [\"h1\", \"h2:0\"]", "write NODE:PORT"),
+        ("ends = [\"h1:0\", \"h2:x\"]", "write NODE:PORT"),
+        ("ends = [\"h1:0\", \"h2:256\"]", "write NODE:PORT"),
+        ("ends = [\"h1:0\", \"h1:1\"]", "both ends are at h1"),
+        ("ends = [\"h1:0\"]", "a link has two"),
+        ("ends = [\"h1:0\", \"h2:0\"]\nwidth = 3", "1, 2, 4, 8 or 16"),
+        ("ends = [\"h1:0\", \"h2:0\"]\nwidth = 264", "1, 2, 4, 8 or 16"),
+        ("ends = [\"h1:0\", \"h2:0\"]\nspeed = 0", "1 to 6"),
+        ("ends = [\"h1:0\", \"h2:0\"]\nspeed = 7", "1 to 6"),
+    ] {
+        let found = bad_link(link);
+        assert!(found.contains(why), "{link}: {found}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_refused_where_it_stands() {
+    for (text, line, why) in [
+        (format!("{TWO}[[link]]\nends = [\"h1:0\", \"h2:0\"]\nstate = \"off\"\n"), 7, "off"),
+        (format!("{TWO}colour = 1\n"), 5, "colour"),
+        ("[[host]]\nname = 1\n".into(), 2, "string"),
+        ("[[host]\n".into(), 1, "table"),
+    ] {
+        let found = problems(&text);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with(&format!("line {line}: ")), "{found:?}");
+        assert!(found[0].contains(why), "{found:?}");
+    }
+}
+
+#[test]
+fn names_and_hardware_ids_are_unique() {
+    let found = problems(
+        "[[host]]\nname = \"a\"\nhwid = 5\n[[host]]\nname = \"b\"\nhwid = 5\n\
+         [[switch]]\nname = \"a\"\nports = 2\n",
+    );
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("host b: hwid 5 is that of host a"));
+    assert!(found[1].contains("switch a: the name is taken"));
+    assert_eq!(problems("[[host]]\nname = \"a:b\"\n").len(), 1);
+    assert_eq!(problems("[[host]]\nname = \"\"\n").len(), 1);
+    assert_eq!(problems("[[host]]\nname = \"a\"\nhwid = 0\n").len(), 1);
+    assert_eq!(problems(&format!("{TWO}[[switch]]\nname = \"s\"\nports = 65\n")).len(), 1);
+    assert!(problems("")[0].contains("no host is named"));
+}
+
+#[test]
+fn a_port_takes_one_link() {
+    let found = problems(&format!(
+        "{TWO}[[link]]\nends = [\"h1:0\", \"h2:0\"]\n[[link]]\nends = [\"h1:1\", \"h2:0\"]\n"
+    ));
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("line 7: ") && found[0].contains("h2:0 has the link of line 5"));
+}
+
+#[test]
+fn derived_hardware_ids_stay_and_differ() {
+    let hosts = parse(TWO).unwrap().hosts;
+    assert_eq!(hosts, parse(TWO).unwrap().hosts);
+    assert_ne!(hosts[0].hwid, hosts[1].hwid);
+    assert!(hosts.iter().all(|h| h.hwid > 0 && h.hwid < 1 << 53 && !h.hwid_given));
+}
+
+const CHAIN: &str = "[[switch]]\nname = \"s1\"\nports = 4\n[[switch]]\nname = \"s2\"\nports = 4\n";
+
+#[test]
+fn a_chain_of_switches_joins_two_hosts() {
+    let text = format!(
+        "{TWO}{CHAIN}\
+         [[link]]\nends = [\"s1:3\", \"s2:1\"]\n\
+         [[link]]\nends = [\"s2:0\", \"h2:2\"]\n\
+         [[link]]\nends = [\"h1:1\", \"s1:0\"]\n"
+    );
+    let topology = parse(&text).unwrap();
+    assert_eq!(topology.paths.len(), 1);
+    let path = &topology.paths[0];
+    assert_eq!(path.ends, [HostEnd { host: 0, link: 1 }, HostEnd { host: 1, link: 2 }]);
+    assert_eq!((path.cables.as_slice(), path.via.as_slice()), (&[2, 0, 1][..], &[0, 1][..]));
+    assert_eq!((topology.links_of(0), topology.links_of(1)), (2, 3));
+}
+
+#[test]
+fn a_link_that_ends_at_a_switch_leads_nowhere() {
+    let text = format!("{TWO}{CHAIN}[[link]]\nends = [\"h1:0\", \"s1:0\"]\n");
+    assert!(parse(&text).unwrap().paths.is_empty());
+}
+
+#[test]
+fn a_switch_with_three_links_is_refused_until_it_can_route() {
+    let found = problems(&format!(
+        "{TWO}[[host]]\nname = \"h3\"\n[[switch]]\nname = \"s1\"\nports = 4\n\
+         [[link]]\nends = [\"h1:0\", \"s1:0\"]\n[[link]]\nends = [\"h2:0\", \"s1:1\"]\n\
+         [[link]]\nends = [\"h3:0\", \"s1:2\"]\n"
+    ));
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("line 14: switch s1: h3:0--s1:2 is its third link"), "{found:?}");
+}
