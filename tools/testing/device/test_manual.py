@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The manual and the header name the same registers at the same offsets."""
+
+import os
+import re
+
+import regs as R
+
+MANUAL = os.path.join(R.TOP, "Documentation/hardware.rst")
+# Where the manual has a formula instead of a row.
+FORMULAS = {"R_LINK", "R_COUNTERS", "R_COUNTERS_CLEAR", "R_SLOT", "R_INBOUND"}
+GROUPS = {"LINK_STATUS", "LINK_CTRL", "LINK_TRAINED", "LINK_MAX", "SLOT_DEST", "SLOT_OFFSET", "SLOT_LEN",
+          "SLOT_CTRL", "SLOT_STATUS", "INBOUND_OFFSET", "INBOUND_LEN", "INBOUND_BASE", "INBOUND_RIGHTS",
+          "INBOUND_ALLOW", "INBOUND_CTRL", "INBOUND_STATUS", "DB_PAGE_DEST", "DB_PAGE_ALLOW"}
+
+
+def rows():
+    with open(MANUAL, encoding="utf-8") as file:
+        text = file.read()
+    return text, {name: int(offset, 0) for offset, name in re.findall(r"^(0x[0-9a-f]+|\d+) +``(\w+)``", text, re.M)}
+
+
+def test_registers(_scope):
+    """every register has a row with its offset, and no row is without a register"""
+    _, found = rows()
+    want = {name.removeprefix("R_"): value for name, value in vars(R).items()
+            if name.startswith("R_") and name not in FORMULAS}
+    want.update({name: getattr(R, name) for name in GROUPS})
+    want.update({name: value for name, value in vars(R).items() if name.startswith("CNT_")})
+    errors = {name: value.bit_length() - 1 for name, value in vars(R).items()
+              if name.startswith("ERR_") and isinstance(value, int)}
+    want.update(errors)
+    missing = {name: hex(value) for name, value in want.items() if found.get(name) != value}
+    assert not missing, f"not in the manual, or at another offset: {missing}"
+    extra = set(found) - set(want)
+    assert not extra, f"in the manual only: {extra}"
+
+
+def test_groups(_scope):
+    """the formulas of groups are the header's"""
+    text, _ = rows()
+    for formula in (f"{R.R_LINK:#x} + {R.LINK_STRIDE:#x} × *n*", f"{R.R_SLOT:#x} + {R.SLOT_STRIDE:#x} × *n*",
+                    f"{R.R_INBOUND:#x} + {R.INBOUND_STRIDE:#x} × *n*", f"{R.R_COUNTERS:#x} + 8 × *n*",
+                    f"({R.R_COUNTERS_CLEAR:#x}, wo)", f"{R.DB_PAGE_BASE:#x} + {R.PAGE} × *n*",
+                    f"{R.VENDOR_ID:#x}, {R.DEVICE_ID_PF:#x}"):
+        assert formula in text, f"not in the manual: {formula}"
