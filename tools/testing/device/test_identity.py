@@ -94,6 +94,30 @@ def test_configuration_space(scope):
         assert port.extended(wanted) < 0x200, "from 0x200 on is left for SR-IOV"
 
 
+def test_serial_number(scope):
+    """the PCIe serial number is the hardware id that was asked for, else made from the serial"""
+    serials = []
+    for name, properties in ("h1", {"hwid": 0x123456789abc}), ("h2", {"serial": "S1"}), ("h3", {"serial": "S2"}):
+        port = host(scope, name, **properties)
+        at = port.extended(0x0003)
+        serials.append(port.config_read(at + 8) << 32 | port.config_read(at + 4))
+    equal(serials[0], 0x123456789abc, "serial number of a given hardware id")
+    assert serials[1] != serials[2], "serial numbers of two ports"
+
+
+def test_power_states(scope):
+    """in D3hot the BARs are silent; back in D0 the registers are as they were"""
+    port = host(scope)
+    port.write(R.R_SCRATCH, 0x5c5c)
+    control = port.capability(0x01) + 4
+    port.config_write(control, 3, 2)
+    equal(port.config_read(control, 2) & 3, 3, "power state")
+    assert port.read(R.R_ID) != R.ID, "a register answers in D3hot"
+    port.write(R.R_SCRATCH, 0)
+    port.config_write(control, 0, 2)
+    equal(port.read(R.R_SCRATCH), 0x5c5c, "register back in D0")
+
+
 def test_window_bar(scope):
     """the window BAR is 64-bit prefetchable and holds all slots twice"""
     port = host(scope, slots=4, slot_size="1M")
@@ -182,6 +206,8 @@ def test_wide_access(scope):
     port.qemu.write(port.ctrl + register, 2, 0xffff)
     port.qemu.write(port.ctrl + register, 1, 0xff)
     equal(port.read64(register), 0x1122334455667788, "pair after narrow writes")
+    for size in 1, 2:
+        equal(port.qemu.read(port.ctrl + register, size), 0, f"read of {size} bytes")
 
 
 def test_reset_by_register(scope):
