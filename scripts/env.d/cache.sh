@@ -39,6 +39,9 @@ digest() {
 	done | sha256sum | cut -c1-16
 }
 
+# recipe FILE FUNCTION: how something is made, as part of its key.
+recipe() { sed -n "/^$2() {/,/^}/p" "$ENV_D/$1"; }
+
 # step_done NAME KEY: is what the step makes there, made from this very key?
 step_done() {
 	[ -e "$WEFT_CACHE/stamp/$1" ] && [ "$(<"$WEFT_CACHE/stamp/$1")" = "$2" ]

@@ -48,8 +48,8 @@ kernel_series() {
 }
 
 # kernel_key SERIES: of the kernel's parts; kbuild_key: of what is built from them.
-kernel_key() { digest "$(kernel_field "$1" 3)" "$(kernel_field "$1" 5)" "$(declare -f kernel_fetch)"; }
-kbuild_key() { digest "$(kernel_key "$1")" "$(root_key)" "$(declare -f kbuild_make)"; }
+kernel_key() { digest "$(kernel_field "$1" 3)" "$(kernel_field "$1" 5)" "$(recipe kernel.sh kernel_fetch)"; }
+kbuild_key() { digest "$(kernel_key "$1")" "$(root_key)" "$(recipe kernel.sh kbuild_make)"; }
 
 # The packages of an image: it, and what it is split into.
 kernel_image() {

@@ -15,7 +15,7 @@ qemu_find() {
 
 qemu_version() { sed -n 's/^qemu //p' "$INDEX/available"; }
 
-qemu_source_key() { digest "$(qemu_version)" "$(declare -f qemu_source)"; }
+qemu_source_key() { digest "$(qemu_version)" "$(recipe qemu.sh qemu_source)"; }
 qemu_build_key() {
 	digest "$(qemu_source_key)" "$(root_key)" "$TOP/qemu/build.sh" "$TOP/qemu/apply.sh" "$TOP/qemu/weft.mak" \
 		"$(cd "$TOP/qemu/weft" && find . -type f | LC_ALL=C sort | xargs sha256sum)"
@@ -42,10 +42,14 @@ qemu_build() {
 	done
 }
 
-need_qemu() {
-	local about="about 5 min"
+need_qemu_source() {
 	step qemu-source "$(qemu_source_key)" \
 		"QEMU: downloading and unpacking Debian's source $(qemu_version) (20 s)" qemu_source
+}
+
+need_qemu() {
+	local about="about 5 min"
+	need_qemu_source
 	[ ! -e "$QEMU/bin/qemu-system-x86_64" ] || [ ! -e "$QEMU/build/build.ninja" ] || about="what changed: about 20 s"
 	step qemu "$(qemu_build_key)" "QEMU: compiling it with the Weft port ($about)" qemu_build
 }

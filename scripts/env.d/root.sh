@@ -10,7 +10,7 @@ SUITE=trixie
 
 root_packages() { sed -e 's/#.*//' -e '/^ *$/d' "$ENV_D/packages"; }
 
-root_key() { digest "$SUITE" "$(root_packages)" "$(declare -f root_make)"; }
+root_key() { digest "$SUITE" "$(root_packages)" "$(recipe root.sh root_make)"; }
 
 # What the host's own apt says about a label: the mirror's address, nothing if
 # it does not know one.

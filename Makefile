@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Weft. The module is built by Kbuild, this file is for people: `make help`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+# The targets below lock and parallelise by themselves.
+.NOTPARALLEL:
+
+export WEFT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/weft
+export KERNEL KDIR ARGS
+
+# A file to carry between two hosts; hosts of `make vm`; a suite of `make check`.
+FILE ?=
+HOSTS ?= 2
+SUITE ?=
+
+.PHONY: help
+help: ## this text
+	@echo 'Weft joins Linux hosts through PCI Express. All of this needs root.'
+	@echo
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 14 | sed 's/^/  make /'
+	@echo
+	@echo '  KERNEL=7.2    the kernel series to boot and to build for (newest that can be had)'
+	@echo '  KDIR=/path    build directory of another kernel, for modules and install'
+	@echo '  WEFT_CACHE=…  where everything that is downloaded or built once is kept ($(WEFT_CACHE))'
+
+.PHONY: demo
+demo: setup-demo modules tools ## two emulated hosts, a file carried from one to the other (FILE=…)
+	@scripts/lab/demo $(if $(FILE),'$(FILE)')
+
+.PHONY: check
+check: ## all tests (SUITE=name: one suite)
+	@scripts/check $(SUITE)
+
+.PHONY: vm
+vm: setup-demo modules tools ## interactive shells on emulated hosts (HOSTS=3)
+	@scripts/lab/vm $(HOSTS)
+
+.PHONY: modules
+modules: ## weft.ko as build/<kernel>/weft.ko
+	@scripts/modules
+
+.PHONY: tools
+tools: ## weftctl, weft-fabric and the library
+	@cd tools && ../scripts/in-root cargo build --quiet --release --locked
+
+.PHONY: install
+install: ## the module, the tools and their manual pages on this machine (PREFIX, DESTDIR)
+	@scripts/install
+
+.PHONY: lint
+lint: ## formatting and static checks
+	@scripts/check lint
+
+.PHONY: doc
+doc: ## the documentation as HTML in build/doc
+	@scripts/doc
+
+.PHONY: setup
+setup: ## everything the other targets make first: root, kernels, QEMU
+	@scripts/env setup
+
+# What booting takes, without the kernels that can only be built for.
+.PHONY: setup-demo
+setup-demo:
+	@scripts/env boot
+
+.PHONY: status
+status: ## what is in the cache, and the kernels that can be had
+	@scripts/env status
+	@scripts/env list
+
+.PHONY: update
+update: ## look for newer kernels
+	@scripts/env update
+
+.PHONY: clean
+clean: ## remove what was built from this tree
+	rm -rf build
+
+.PHONY: clean-cache
+clean-cache: ## remove the root, the kernels and QEMU
+	@scripts/env clean
