@@ -53,7 +53,11 @@ class Node:
 
     def receive(self):
         """The next message, or None when the port is gone."""
-        data, fds, _, _ = socket.recv_fds(self.socket, MESSAGE_BYTES + 1, 8)
+        try:
+            data, fds, _, _ = socket.recv_fds(self.socket, MESSAGE_BYTES + 1, 8)
+        except ConnectionResetError:
+            # It closed without having read all that was sent.
+            data, fds = b"", []
         for fd in fds:
             self.scope.callback(os.close, fd)
         if not data:

@@ -13,7 +13,7 @@ import time
 import traceback
 
 # Nothing here takes longer than a moment; a loaded machine may.
-PATIENCE = 30
+PATIENCE = float(os.environ.get("WEFT_PATIENCE", "30"))
 
 
 class Skip(Exception):

@@ -144,7 +144,8 @@ def test_no_descriptor_leaks(scope):
     pair.share()
     pair.a.set_slot(0, R.DEST_LINK, 0, PAGE)
     pair.until(lambda: pair.a.slot_status(0) == LIVE, "the slot to live")
-    before = descriptors(pair.a), mappings(pair.a, "weft-doorbell"), mappings(pair.a, "memory-backend")
+    before = descriptors(pair.a), mappings(pair.a, "memfd:weft-doorbell"), mappings(pair.a, "memfd:memory-backend")
+    assert all(before), f"descriptors and mappings to compare with: {before}"
     for _ in range(5):
         pair.fabric.link_down(pair.node_a, 0)
         pair.until(lambda: not pair.a.link_up() and not pair.b.link_up(), "the link to go down")
@@ -157,7 +158,7 @@ def test_no_descriptor_leaks(scope):
         pair.fabric.listen()
         pair.fabric.wire(pair.fabric.attach(), 0, pair.fabric.attach(), 0)
         pair.until(lambda: pair.a.slot_status(0) == LIVE, "the slot to live")
-    after = descriptors(pair.a), mappings(pair.a, "weft-doorbell"), mappings(pair.a, "memory-backend")
+    after = descriptors(pair.a), mappings(pair.a, "memfd:weft-doorbell"), mappings(pair.a, "memfd:memory-backend")
     equal(after, before, "descriptors and mappings")
 
 
@@ -204,9 +205,10 @@ def test_unplug(scope):
         # The request presses the attention button; the guest then cuts the power.
         qemu.events.clear()
         qemu.qmp("device_del", id="port")
+        assert mappings(port, "memfd:weft-"), "its memory is mapped"
         power(False)
         qemu.wait_event("DEVICE_DELETED")
         fabric.until(lambda: not other.link_up(), "the neighbour to see it")
-        gone = until(lambda p=port: not mappings(p, "weft-") and (descriptors(p),), "its memory to be released")
+        gone = until(lambda p=port: not mappings(p, "memfd:weft-") and (descriptors(p),), "its memory to be released")
         baseline = baseline or gone
         equal(gone, baseline, "descriptors")
