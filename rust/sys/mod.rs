@@ -8,14 +8,22 @@
 use kernel::{bindings, device::DeviceContext};
 
 pub(crate) mod area;
+pub(crate) mod chrdev;
 pub(crate) mod dma;
 pub(crate) mod ext;
+pub(crate) mod file;
+pub(crate) mod gate;
 pub(crate) mod iomap;
 pub(crate) mod irq;
 pub(crate) mod irqlock;
 pub(crate) mod pci;
+pub(crate) mod steps;
 pub(crate) mod sysfs;
+pub(crate) mod throttle;
 pub(crate) mod trace;
+pub(crate) mod user;
+pub(crate) mod vma;
+pub(crate) mod waitq;
 pub(crate) mod work;
 
 /// The `struct pci_dev`; `pci::Device::as_raw` is private.

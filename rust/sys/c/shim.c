@@ -39,6 +39,26 @@ void weft_vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 	vm_flags_set(vma, flags);
 }
 
+bool weft_vma_shared(const struct vm_area_struct *vma)
+{
+	return vma->vm_flags & VM_MAYSHARE;
+}
+
+pgprot_t weft_pgprot_noncached(pgprot_t prot)
+{
+	return pgprot_noncached(prot);
+}
+
+unsigned long weft_page_pfn(struct page *page)
+{
+	return page_to_pfn(page);
+}
+
+void *weft_page_address(struct page *page)
+{
+	return page_address(page);
+}
+
 /*
  * An inode of its own whose address_space collects every mapping of one port,
  * whatever path it was opened through. The file is dropped at once: it must not

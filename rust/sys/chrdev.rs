@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The major number, the class and the device nodes.
+
+use crate::sys::{file, file::Device};
+use kernel::{
+    bindings,
+    error::{from_err_ptr, to_result},
+    prelude::*,
+    str::CStrExt,
+    sync::{
+        atomic::{Atomic, Full},
+        global_lock, Arc,
+    },
+};
+
+/// The most device nodes.
+const MINORS: usize = 64;
+/// `MINORBITS` of the kernel.
+const MINOR_MASK: u32 = (1 << 20) - 1;
+
+/// Who is behind which minor.
+pub(crate) struct Table {
+    base: bindings::dev_t,
+    class: *mut bindings::class,
+    slots: [Option<Arc<dyn Device>>; MINORS],
+}
+
+// SAFETY: `class` is only passed to the driver core, which does its own locking.
+unsafe impl Send for Table {}
+
+global_lock! {
+    // SAFETY: Initialised by `Region::new`, called once before the drivers are registered.
+    unsafe(uninit) static TABLE: Mutex<Table> = Table {
+        base: 0,
+        class: core::ptr::null_mut(),
+        slots: [const { None }; MINORS],
+    };
+}
+
+/// The major number and the class, for the life of the module.
+pub(crate) struct Region {
+    base: bindings::dev_t,
+    class: *mut bindings::class,
+}
+
+// SAFETY: As for `Table`.
+unsafe impl Send for Region {}
+// SAFETY: Has no methods by shared reference.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// To be called once, by the module's `init`, before a driver is registered. Drop it after the
+    /// drivers.
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: Called once.
+        unsafe { TABLE.init() };
+        let mut base = 0;
+        let name = c"weft".as_char_ptr();
+        // SAFETY: The name is static.
+        to_result(unsafe { bindings::alloc_chrdev_region(&mut base, 0, MINORS as u32, name) })?;
+        // SAFETY: The name is static.
+        match from_err_ptr(unsafe { bindings::class_create(name) }) {
+            Ok(class) => {
+                let mut table = TABLE.lock();
+                table.base = base;
+                table.class = class;
+                Ok(Self { base, class })
+            }
+            Err(e) => {
+                // SAFETY: Allocated above.
+                unsafe { bindings::unregister_chrdev_region(base, MINORS as u32) };
+                Err(e)
+            }
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: The drivers are unregistered, hence no node is left.
+        unsafe {
+            bindings::class_destroy(self.class);
+            bindings::unregister_chrdev_region(self.base, MINORS as u32);
+        }
+    }
+}
+
+/// The device behind a number.
+pub(super) fn find(number: bindings::dev_t) -> Result<Arc<dyn Device>> {
+    TABLE
+        .lock()
+        .slots
+        // The region starts at minor 0.
+        .get((number & MINOR_MASK) as usize)
+        .and_then(Clone::clone)
+        .ok_or(ENODEV)
+}
+
+/// A device node, `/dev/weftN`.
+pub(crate) struct NodeReg {
+    minor: usize,
+    number: bindings::dev_t,
+    class: *mut bindings::class,
+    cdev: *mut bindings::cdev,
+    live: Atomic<bool>,
+}
+
+// SAFETY: The C side locks; `live` makes the removal happen once.
+unsafe impl Send for NodeReg {}
+// SAFETY: As above.
+unsafe impl Sync for NodeReg {}
+
+impl NodeReg {
+    /// Makes the device node; it may be opened before this returns.
+    ///
+    /// # Safety
+    ///
+    /// `parent` is a device that is there until the node is unregistered.
+    pub(super) unsafe fn new(
+        device: Arc<dyn Device>,
+        parent: *mut bindings::device,
+    ) -> Result<Self> {
+        let mut table = TABLE.lock();
+        let minor = table.slots.iter().position(Option::is_none).ok_or(ENOSPC)?;
+        let (number, class) = (table.base + minor as u32, table.class);
+        *table.slots.get_mut(minor).ok_or(ENOSPC)? = Some(device);
+        drop(table);
+
+        // SAFETY: Plain allocation.
+        let cdev = unsafe { bindings::cdev_alloc() };
+        let mut reg = Self {
+            minor,
+            number,
+            class,
+            cdev,
+            live: Atomic::new(false),
+        };
+        if cdev.is_null() {
+            reg.clear();
+            return Err(ENOMEM);
+        }
+        // SAFETY: Ours until added.
+        let added = unsafe {
+            (*cdev).owner = crate::THIS_MODULE.as_ptr();
+            (*cdev).ops = file::operations();
+            bindings::cdev_add(cdev, number, 1)
+        };
+        if let Err(e) = to_result(added) {
+            // SAFETY: Never added.
+            unsafe { bindings::kobject_put(&raw mut (*cdev).kobj) };
+            reg.clear();
+            return Err(e);
+        }
+        // SAFETY: The class is there, and by the requirements the parent; the format takes one int.
+        let made = from_err_ptr(unsafe {
+            bindings::device_create(
+                class,
+                parent,
+                number,
+                core::ptr::null_mut(),
+                c"weft%d".as_char_ptr(),
+                minor as c_int,
+            )
+        });
+        if let Err(e) = made {
+            // SAFETY: Added above.
+            unsafe { bindings::cdev_del(cdev) };
+            reg.clear();
+            return Err(e);
+        }
+        *reg.live.get_mut() = true;
+        Ok(reg)
+    }
+
+    /// As `new`, for a device node of `dev`, which is bound while the node is there.
+    pub(crate) fn for_pci(
+        device: Arc<dyn Device>,
+        dev: &kernel::pci::Device<kernel::device::Bound>,
+    ) -> Result<Self> {
+        // SAFETY: The driver unregisters the node when it is unbound.
+        unsafe { Self::new(device, crate::sys::raw_dev(dev)) }
+    }
+
+    /// Which N.
+    pub(crate) fn minor(&self) -> usize {
+        self.minor
+    }
+
+    /// Removes the device node; open files stay. May be called again.
+    pub(crate) fn unregister(&self) {
+        if self.live.xchg(false, Full) {
+            // SAFETY: Created in `new`; open files keep the cdev itself.
+            unsafe {
+                bindings::device_destroy(self.class, self.number);
+                bindings::cdev_del(self.cdev);
+            }
+            self.clear();
+        }
+    }
+
+    fn clear(&self) {
+        let device = TABLE
+            .lock()
+            .slots
+            .get_mut(self.minor)
+            .and_then(Option::take);
+        // Not with the lock held.
+        drop(device);
+    }
+}
+
+impl Drop for NodeReg {
+    fn drop(&mut self) {
+        self.unregister();
+    }
+}

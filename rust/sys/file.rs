@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Open files of a character device, and what the kernel calls on them.
+//!
+//! The wait queue of a file is made with it and lives at least as long: epoll asks for the queues of
+//! a file once, when the file is added, whatever becomes of the file later.
+//!
+//! It must not know what the device is.
+
+use crate::sys::{
+    chrdev,
+    vma::{Fault, Mapping, NewVma, Outcome},
+    waitq::WaitQueue,
+};
+use core::any::Any;
+use kernel::{
+    bindings,
+    error::from_result,
+    fs::file::{flags, LocalFile},
+    prelude::*,
+    sync::{aref::ARef, Arc},
+};
+
+/// Events of `poll`.
+pub(crate) mod events {
+    pub(crate) const IN: u32 = 0x0001 | 0x0040;
+    pub(crate) const OUT: u32 = 0x0004 | 0x0100;
+    pub(crate) const ERR: u32 = 0x0008;
+    pub(crate) const HUP: u32 = 0x0010;
+    pub(crate) const RDHUP: u32 = 0x2000;
+}
+
+/// What is behind a device node.
+pub(crate) trait Device: Send + Sync {
+    /// The address space of its mappings.
+    fn mapping(&self) -> &Mapping;
+
+    /// Opens it. `waiters` is the queue that `poll` of the new file waits on.
+    fn open(&self, waiters: Arc<WaitQueue>) -> Result<KBox<dyn File>>;
+}
+
+/// An open file. When it is dropped, nobody has it mapped.
+pub(crate) trait File: Any + Send + Sync {
+    fn as_any(&self) -> &dyn Any;
+
+    /// The events that there are; `want` says which ones somebody is to be woken for.
+    fn poll(&self, want: u32) -> u32;
+
+    /// `nonblock`: the file is `O_NONBLOCK`.
+    fn ioctl(&self, cmd: u32, arg: usize, nonblock: bool) -> Result;
+
+    fn mmap(&self, vma: &NewVma<'_>) -> Result;
+
+    fn fault(&self, fault: &Fault<'_>) -> Outcome;
+}
+
+/// What `private_data` points to.
+struct Open {
+    file: KBox<dyn File>,
+    waiters: Arc<WaitQueue>,
+    /// Keeps the address space.
+    _device: Arc<dyn Device>,
+}
+
+/// # Safety
+///
+/// `file` was opened by [`open`] and is not released during `'a`.
+unsafe fn of<'a>(file: *mut bindings::file) -> &'a Open {
+    // SAFETY: `open` has put it there, `release` takes it.
+    unsafe { &*(*file).private_data.cast::<Open>() }
+}
+
+extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+    from_result(|| {
+        // SAFETY: Given by the VFS.
+        let device = chrdev::find(unsafe { (*inode).i_rdev })?;
+        let waiters = Arc::pin_init(
+            WaitQueue::new(c"weft file", kernel::static_lock_class!()),
+            GFP_KERNEL,
+        )?;
+        let mapping = device.mapping().as_ptr();
+        let open = KBox::new(
+            Open {
+                file: device.open(waiters.clone())?,
+                waiters,
+                _device: device,
+            },
+            GFP_KERNEL,
+        )?;
+        // SAFETY: The file is being opened, hence ours; `Open` keeps the address space.
+        unsafe {
+            (*file).f_mapping = mapping;
+            (*file).private_data = KBox::into_raw(open).cast();
+            bindings::nonseekable_open(inode, file);
+        }
+        Ok(0)
+    })
+}
+
+extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+    // SAFETY: Put there by `open`; this is the last use of the file.
+    drop(unsafe { KBox::from_raw((*file).private_data.cast::<Open>()) });
+    0
+}
+
+extern "C" fn poll(file: *mut bindings::file, table: *mut bindings::poll_table) -> u32 {
+    // SAFETY: The VFS keeps the file during the call.
+    let open = unsafe { of(file) };
+    // SAFETY: Called by `poll`, and the queue lives as long as the file.
+    unsafe { open.waiters.poll_wait(file, table) };
+    let want = if table.is_null() {
+        u32::MAX
+    } else {
+        // SAFETY: Valid during the call.
+        unsafe { (*table)._key }
+    };
+    open.file.poll(want)
+}
+
+extern "C" fn unlocked_ioctl(file: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
+    // SAFETY: The VFS keeps the file during the call.
+    let (open, file) = unsafe { (of(file), LocalFile::from_raw_file(file)) };
+    let nonblock = file.flags() & flags::O_NONBLOCK != 0;
+    match open.file.ioctl(cmd, arg as usize, nonblock) {
+        Ok(()) => 0,
+        Err(e) => e.to_errno() as c_long,
+    }
+}
+
+extern "C" fn mmap(file: *mut bindings::file, vma: *mut bindings::vm_area_struct) -> c_int {
+    from_result(|| {
+        // SAFETY: The mapping is being set up for a file of ours.
+        let (open, vma) = unsafe { (of(file), NewVma::new(vma, &VM_OPS.0)) };
+        open.file.mmap(&vma).map(|()| 0)
+    })
+}
+
+extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
+    // SAFETY: The memory manager keeps the mapping, and with it the file, during the call; the
+    // mapping was made by `mmap`.
+    let (open, fault) = unsafe {
+        let vma = (*vmf).__bindgen_anon_1.vma;
+        (of((*vma).vm_file), Fault::new(vmf))
+    };
+    open.file.fault(&fault).into_raw()
+}
+
+/// A table of functions that can be a static.
+struct Table<T>(T);
+
+// SAFETY: Never changed.
+unsafe impl<T> Sync for Table<T> {}
+
+static VM_OPS: Table<bindings::vm_operations_struct> = Table(bindings::vm_operations_struct {
+    fault: Some(fault),
+    ..pin_init::zeroed()
+});
+
+static FOPS: Table<bindings::file_operations> = Table(bindings::file_operations {
+    owner: crate::THIS_MODULE.as_ptr(),
+    open: Some(open),
+    release: Some(release),
+    poll: Some(poll),
+    unlocked_ioctl: Some(unlocked_ioctl),
+    compat_ioctl: bindings::compat_ptr_ioctl,
+    mmap: Some(mmap),
+    ..pin_init::zeroed()
+});
+
+/// The operations of every file.
+pub(super) fn operations() -> *const bindings::file_operations {
+    &FOPS.0
+}
+
+/// A file of this driver, from a descriptor of the current process. `EBADF`: there is none such,
+/// `EINVAL`: it is somebody else's.
+pub(crate) struct Borrowed(ARef<LocalFile>);
+
+impl Borrowed {
+    pub(crate) fn get(fd: i32) -> Result<Self> {
+        let fd = u32::try_from(fd).map_err(|_| EBADF)?;
+        let file = LocalFile::fget(fd).map_err(|_| EBADF)?;
+        // SAFETY: The file is held.
+        if !core::ptr::eq(unsafe { (*file.as_ptr()).f_op }, operations()) {
+            return Err(EINVAL);
+        }
+        Ok(Self(file))
+    }
+
+    pub(crate) fn file(&self) -> &dyn File {
+        // SAFETY: A file with these operations was opened by `open`; it is held.
+        unsafe { &*of(self.0.as_ptr()).file }
+    }
+}

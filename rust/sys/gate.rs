@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A value that can be taken away from those who use it.
+//!
+//! Entering never blocks: it succeeds or fails at once. A reader-writer lock would not do, as a task
+//! in an ioctl may fault and so wait for `mmap_lock`, while another holds `mmap_lock` in a page fault
+//! and enters; a writer that waits in between would close the circle. Hard interrupts enter, too.
+
+use core::{cell::UnsafeCell, ops::Deref};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{Acquire, Atomic, Full, Relaxed, Release},
+        Completion,
+    },
+};
+
+/// Set while closed. The bits below count those inside, plus one while open.
+const CLOSED: i32 = 1 << 30;
+
+/// A value that is there between [`Gate::open`] and [`Gate::revoke`].
+#[pin_data]
+pub(crate) struct Gate<T> {
+    state: Atomic<i32>,
+    used: Atomic<bool>,
+    #[pin]
+    drained: Completion,
+    value: UnsafeCell<Option<T>>,
+}
+
+// SAFETY: The value is handed out by shared reference, and moved out when nobody is inside.
+unsafe impl<T: Send + Sync> Sync for Gate<T> {}
+// SAFETY: As above.
+unsafe impl<T: Send> Send for Gate<T> {}
+
+impl<T> Gate<T> {
+    /// A closed gate.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            state: Atomic::new(CLOSED),
+            used: Atomic::new(false),
+            drained <- Completion::new(),
+            value: UnsafeCell::new(None),
+        })
+    }
+
+    /// Opens the gate, once in its life; another time `value` is dropped, with `EBUSY`.
+    pub(crate) fn open(&self, value: T) -> Result {
+        if self.used.xchg(true, Full) {
+            return Err(EBUSY);
+        }
+        // SAFETY: The gate was never open, and only one caller gets here: nobody looks at the value.
+        unsafe { *self.value.get() = Some(value) };
+        self.state.store(1, Release);
+        Ok(())
+    }
+
+    /// Enters, unless the gate is closed.
+    pub(crate) fn enter(&self) -> Option<Guard<'_, T>> {
+        let mut state = self.state.load(Relaxed);
+        loop {
+            if state & CLOSED != 0 || state == CLOSED - 1 {
+                return None;
+            }
+            match self.state.cmpxchg(state, state + 1, Full) {
+                Ok(_) => break,
+                Err(now) => state = now,
+            }
+        }
+        // SAFETY: `open` has set the value; `revoke` takes it when those inside have left.
+        match unsafe { (*self.value.get()).as_ref() } {
+            Some(value) => Some(Guard { gate: self, value }),
+            None => {
+                self.leave();
+                None
+            }
+        }
+    }
+
+    /// Whether nobody can enter.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.load(Acquire) & CLOSED != 0
+    }
+
+    /// Closes the gate, calls `closed`, which has to wake those who sleep inside, waits until all
+    /// have left and returns the value. Once: then, and if it never was open, `None`.
+    pub(crate) fn revoke(&self, closed: impl FnOnce()) -> Option<T> {
+        // A gate that was not opened stays closed.
+        self.used.xchg(true, Full);
+        let mut state = self.state.load(Relaxed);
+        loop {
+            if state & CLOSED != 0 {
+                return None;
+            }
+            match self.state.cmpxchg(state, state - 1 + CLOSED, Full) {
+                Ok(_) => break,
+                Err(now) => state = now,
+            }
+        }
+        closed();
+        if state != 1 {
+            self.drained.wait_for_completion();
+        }
+        // SAFETY: Nobody is inside or can enter, and only one caller gets here.
+        unsafe { (*self.value.get()).take() }
+    }
+
+    fn leave(&self) {
+        if self.state.fetch_sub(1, Full) == CLOSED + 1 {
+            self.drained.complete_all();
+        }
+    }
+}
+
+/// Keeps the value of a [`Gate`] where it is.
+pub(crate) struct Guard<'a, T> {
+    gate: &'a Gate<T>,
+    value: &'a T,
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    fn drop(&mut self) {
+        self.gate.leave();
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Structures of the user interface: each starts with its size as the caller knows it.
+//!
+//! What the caller does not know of is taken as zero; a tail that this driver does not know of must
+//! be zero. The same as `copy_struct_from_user()`, with the size inside, which is read once.
+
+use crate::sys::ext;
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*,
+    transmute::{AsBytes, FromBytes},
+    uaccess::{UserPtr, UserSlice},
+};
+
+/// A structure of the user interface. Its first member is a `u32`, its size.
+pub(crate) trait Extensible: AsBytes + FromBytes + Default {}
+
+macro_rules! extensible {
+    ($($name:ident)*) => {$(
+        // SAFETY: Integers without padding.
+        unsafe impl AsBytes for ext::$name {}
+        // SAFETY: Any bytes are integers.
+        unsafe impl FromBytes for ext::$name {}
+        impl Extensible for ext::$name {}
+    )*};
+}
+
+extensible! {
+    weft_port_info
+    weft_link_info
+    weft_chan_listen
+    weft_chan_connect
+    weft_chan_accept
+    weft_chan_info
+    weft_chan_kick
+}
+
+/// A structure in the caller's memory, and how much of it the caller knows.
+pub(crate) struct UserStruct {
+    at: usize,
+    bytes: usize,
+}
+
+impl UserStruct {
+    /// Copies the structure at address `at`, of which the first version had `min` bytes.
+    pub(crate) fn read<T: Extensible>(at: usize, min: usize) -> Result<(Self, T)> {
+        let ptr = UserPtr::from_addr(at);
+        let bytes = UserSlice::new(ptr, size_of::<u32>()).reader().read::<u32>()?;
+        let size = bytes.to_ne_bytes();
+        let bytes = bytes as usize;
+        if bytes < min {
+            return Err(EINVAL);
+        }
+        if bytes > PAGE_SIZE {
+            return Err(E2BIG);
+        }
+        let mut value = T::default();
+        let known = value.as_bytes_mut();
+        let count = bytes.min(known.len());
+        let mut reader = UserSlice::new(ptr, bytes).reader();
+        reader.read_slice(known.get_mut(..count).ok_or(EINVAL)?)?;
+        while !reader.is_empty() {
+            if reader.read::<u8>()? != 0 {
+                return Err(E2BIG);
+            }
+        }
+        // Whatever the caller has made of it meanwhile.
+        known.get_mut(..size.len()).ok_or(EINVAL)?.copy_from_slice(&size);
+        Ok((Self { at, bytes }, value))
+    }
+
+    /// Copies back as much as the caller knows.
+    pub(crate) fn write<T: Extensible>(&self, value: &T) -> Result {
+        let known = value.as_bytes();
+        let count = self.bytes.min(known.len());
+        UserSlice::new(UserPtr::from_addr(self.at), self.bytes)
+            .writer()
+            .write_slice(known.get(..count).ok_or(EINVAL)?)
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A wait queue that hard interrupts wake, and that `poll` and blocking calls wait on.
+//!
+//! `CondVar` looks at the condition before it queues the task and relies on a lock to exclude a
+//! wake-up in between; a handler that takes no lock would be missed. Here the task is queued first.
+//!
+//! A queue that is polled lives at least as long as the file ([`super::file`] sees to that), so that
+//! nothing of `poll` or epoll is left on it when it goes.
+
+use core::mem::MaybeUninit;
+use kernel::{
+    bindings,
+    prelude::*,
+    str::CStrExt,
+    sync::LockClassKey,
+    task::{MAX_SCHEDULE_TIMEOUT, TASK_INTERRUPTIBLE, TASK_NORMAL},
+    time::{msecs_to_jiffies, Msecs},
+    types::Opaque,
+};
+
+/// A wait queue.
+#[pin_data]
+pub(crate) struct WaitQueue {
+    #[pin]
+    head: Opaque<bindings::wait_queue_head>,
+}
+
+// SAFETY: The queue has a lock of its own.
+unsafe impl Sync for WaitQueue {}
+// SAFETY: As above; it is pinned.
+unsafe impl Send for WaitQueue {}
+
+impl WaitQueue {
+    pub(crate) fn new(name: &'static CStr, key: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
+        pin_init!(Self {
+            head <- Opaque::ffi_init(|slot| {
+                // SAFETY: `slot` is pinned; name and key are static.
+                unsafe {
+                    bindings::__init_waitqueue_head(slot, name.as_char_ptr(), key.as_ptr())
+                }
+            }),
+        })
+    }
+
+    /// Wakes everybody. Any context.
+    pub(crate) fn wake_all(&self) {
+        // SAFETY: Initialised.
+        unsafe { bindings::__wake_up(self.head.get(), TASK_NORMAL, 0, core::ptr::null_mut()) };
+    }
+
+    /// Lets `poll` wait here.
+    ///
+    /// # Safety
+    ///
+    /// To be called in `poll` with its arguments, on a queue that outlives the file.
+    pub(super) unsafe fn poll_wait(
+        &self,
+        file: *mut bindings::file,
+        table: *mut bindings::poll_table,
+    ) {
+        // SAFETY: By the requirements.
+        unsafe { bindings::poll_wait(file, self.head.get(), table) };
+    }
+
+    /// Sleeps until `done`. `ERESTARTSYS`: a signal came.
+    pub(crate) fn wait(&self, done: impl FnMut() -> bool) -> Result {
+        self.sleep(done, MAX_SCHEDULE_TIMEOUT as c_long)
+    }
+
+    /// As [`WaitQueue::wait`], but no longer than `timeout`: then `ETIMEDOUT`.
+    pub(crate) fn wait_ms(&self, done: impl FnMut() -> bool, timeout: Msecs) -> Result {
+        let jiffies = c_long::try_from(msecs_to_jiffies(timeout)).unwrap_or(c_long::MAX);
+        self.sleep(done, jiffies.saturating_add(1))
+    }
+
+    fn sleep(&self, mut done: impl FnMut() -> bool, mut jiffies: c_long) -> Result {
+        let mut entry = MaybeUninit::<bindings::wait_queue_entry>::uninit();
+        let entry = entry.as_mut_ptr();
+        // SAFETY: The entry does not move and is off the queue when this returns.
+        unsafe {
+            bindings::init_wait_entry(entry, 0);
+            let result = loop {
+                let signal = bindings::prepare_to_wait_event(
+                    self.head.get(),
+                    entry,
+                    TASK_INTERRUPTIBLE as c_int,
+                );
+                if done() {
+                    break Ok(());
+                }
+                if signal != 0 {
+                    break Err(ERESTARTSYS);
+                }
+                if jiffies == 0 {
+                    break Err(ETIMEDOUT);
+                }
+                jiffies = bindings::schedule_timeout(jiffies);
+            };
+            bindings::finish_wait(self.head.get(), entry);
+            result
+        }
+    }
+}
