@@ -4,8 +4,9 @@
 import regs as R
 from fabric import Fabric
 from fixture import Pair
-from port import MEMORY, PAGE, host
-from tap import equal
+from port import CTRL, MEMORY, MSIX, PAGE, WINDOW, Port, host
+from qtest import Qemu
+from tap import equal, until
 
 
 def rate(speed, width):
@@ -149,3 +150,42 @@ def test_four_links(scope):
     fabric.link_down(hub_node, 2)
     fabric.until(lambda: not hub.link_up(2), "link 2 to go down")
     equal([bool(hub.slot_status(n)) for n in range(4)], [True, True, False, True], "slots that live")
+
+
+def test_loopback(scope):
+    """two ports of one machine are neighbours like any others, withdrawal included"""
+    fabric = Fabric(scope)
+    args = []
+    for n in range(2):
+        args += ["-device", f"weft-port,addr={4 + n},node=p{n},hwid={16 + n},fabric={fabric.path}"]
+    qemu = Qemu(scope, "h1", *args)
+    # Both have connected, in whatever order.
+    nodes = sorted((fabric.attach() for _ in range(2)), key=lambda node: node.hello.arg[1])
+    a = Port(qemu, 4)
+    b = Port(qemu, 5, ctrl=CTRL + 0x200000, msix=MSIX + 0x200000, window=2 * WINDOW, bus=a.bus)
+    fabric.wire(nodes[0], 0, nodes[1], 0)
+    for port in a, b:
+        fabric.until(lambda p=port: p.read(R.R_STATUS) & R.STATUS_FABRIC, "a port to join")
+        port.write(R.R_CTRL, R.CTRL_ENABLE)
+    fabric.until(lambda: a.link_up() and b.link_up(), "the link to come up")
+    equal((a.read64(R.R_HWID), b.read64(R.R_HWID)), (16, 17), "hardware ids")
+    b.set_inbound(0, 0, PAGE, MEMORY)
+    a.set_slot(0, R.DEST_LINK, 0, PAGE)
+    fabric.until(lambda: a.slot_status(0) == R.SLOT_LIVE | R.SLOT_DIRECT, "the slot to live")
+    qemu.write(a.slot(0), 8, 0x100b)
+    equal(qemu.read(MEMORY, 8), 0x100b, "memory")
+    b.write(R.R_DB_ALLOW, 1)
+    b.write(R.R_DB_MASK, 0)
+    a.set_page(0, R.DEST_LINK, 1)
+    a.ring(0, 0)
+    fabric.until(lambda: b.fired() == {4}, "the doorbell")
+    equal(a.fired(), set(), "interrupts at the one that rang")
+    a.send(0, b"hello")
+    fabric.until(lambda: b.read(R.R_EVENT) & R.EVENT_MBOX, "the message")
+    equal(b.receive(), (0, b"hello"), "message")
+    b.close_inbound(0)
+    fabric.until(lambda: not b.inbound_status(0), "the withdrawal")
+    equal(qemu.read(a.slot(0), 8), (1 << 64) - 1, "read after it")
+    fabric.link_down(nodes[0], 0)
+    fabric.until(lambda: not a.link_up() and not b.link_up(), "the link to go down")
+    until(lambda: not b.inbound_status(0), "no port to hold on to the other")
