@@ -21,7 +21,3 @@ put "$here/weft.mak" "$src/configs/devices/x86_64-softmmu/weft.mak"
 
 add "subdir('weft')" "$src/hw/misc/meson.build"
 add "source weft/Kconfig" "$src/hw/misc/Kconfig"
-
-# TEMPORARY: the device is being written.
-[ -e "$dst/Kconfig" ] || printf 'config WEFT\n    bool\n' >"$dst/Kconfig"
-[ -e "$dst/meson.build" ] || : >"$dst/meson.build"

@@ -12,7 +12,7 @@ here=$(dirname "$(readlink -f "$0")")
 
 # Debian's tarball comes without the UEFI images, which meson wants to unpack and
 # nobody here boots.
-for image in $(sed -n "s/.*'\(edk2-[^']*\.fd\)'.*/\1/p" "$src/pc-bios/meson.build"); do
+sed -n "s/.*'\(edk2-[^']*\.fd\)'.*/\1/p" "$src/pc-bios/meson.build" | while read -r image; do
 	[ -e "$src/pc-bios/$image.bz2" ] || bzip2 -c </dev/null >"$src/pc-bios/$image.bz2"
 done
 

@@ -115,7 +115,7 @@ kbuild_make() {
 	# The keys Debian signs with are not for us; nothing else may differ.
 	sed -E 's/^(CONFIG_MODULE_SIG_KEY|CONFIG_SYSTEM_TRUSTED_KEYS)=.*/\1=""/' "$headers/.config" >"$obj/.config"
 	cp "$obj/.config" "$dir/wanted"
-	local make=(make -C "$kernel/source" O="$obj" -j"$(nproc)" CC=$KERNEL_CC LOCALVERSION="${abi#"${abi%%+*}"}")
+	local make=(make -C "$kernel/source" O="$obj" -j"$(nproc)" CC="$KERNEL_CC" LOCALVERSION="${abi#"${abi%%+*}"}")
 	"$TOP/scripts/in-root" "${make[@]}" olddefconfig
 	diff -u "$dir/wanted" "$obj/.config" || {
 		echo "the configuration of $abi does not survive olddefconfig: other compilers or tools than Debian's?"
