@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! `weftctl`: shows the ports of this host, carries files to and from other
+//! hosts, measures latency.
+#![forbid(unsafe_code)]
+
+pub mod cli;
