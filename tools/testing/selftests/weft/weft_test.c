@@ -86,7 +86,9 @@ unsigned int wt_service(void)
 {
 	static unsigned int next;
 
-	return ((unsigned int)getpid() << 8 | (__atomic_add_fetch(&next, 1, __ATOMIC_SEQ_CST) & 0xff)) | 0x40000000;
+	unsigned int n = __atomic_add_fetch(&next, 1, __ATOMIC_SEQ_CST);
+
+	return 0x40000000 | (unsigned int)getpid() << 8 | (n & 0xff);
 }
 
 int wt_listen(unsigned int port, unsigned int service, unsigned int backlog)
@@ -379,8 +381,9 @@ void wt_give_credit(struct wt_chan *c)
 		offsetof(struct weft_chan_ctl, credit)) = c->consumed;
 	full_fence();
 	event = area_u64(c, offsetof(struct weft_chan_ctl, send_event));
-	if (c->consumed > event)
+	if (c->credited <= event && event < c->consumed)
 		kick(c);
+	c->credited = c->consumed;
 }
 
 bool wt_spin(const struct wt_chan *c, int timeout_ms)

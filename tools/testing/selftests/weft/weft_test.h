@@ -49,6 +49,7 @@ struct wt_chan {
 	volatile struct weft_chan_user *user;
 	volatile uint32_t *kick;	/* or NULL */
 	uint64_t produced, consumed;
+	uint64_t credited;		/* the peer was told so much */
 	uint64_t bulk_next;		/* in the peer's bulk ring */
 };
 

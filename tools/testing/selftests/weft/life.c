@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Files and mappings outlive the port: unbind, removal and reset under open
+ * channels. Nobody gets SIGBUS, everybody learns of it, and the port that
+ * comes back works.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "weft_test.h"
+
+#define DRIVER "/sys/bus/pci/drivers/weft/"
+
+FIXTURE(life) {
+	struct wt_chan a, b;
+	char pci[32];
+};
+
+FIXTURE_SETUP(life)
+{
+	ASSERT_TRUE(wt_wait_ready(15000));
+	ASSERT_TRUE(wt_pair(&self->a, &self->b, 16, 8192));
+	ASSERT_TRUE(wt_pci_name(0, self->pci, sizeof(self->pci)));
+}
+
+FIXTURE_TEARDOWN(life)
+{
+	wt_close(&self->a);
+	wt_close(&self->b);
+}
+
+struct waiter {
+	struct wt_chan *c;
+	short got;
+};
+
+static void *wait_thread(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->got = wt_poll(w->c, POLLIN, 20000);
+	return NULL;
+}
+
+/* All that a user can do with a file whose port has gone. */
+static void use_gone(struct __test_metadata *_metadata, struct wt_chan *c)
+{
+	struct weft_port_info i = { .size = sizeof(i) };
+	struct weft_chan_kick k = { .size = sizeof(k) };
+	uint64_t sum = 0;
+
+	EXPECT_EQ(-ENODEV, wt_ioctl(c->fd, WEFT_PORT_INFO, &i));
+	EXPECT_EQ(-ENODEV, wt_ioctl(c->fd, WEFT_CHAN_KICK, &k));
+	EXPECT_NE(0, wt_poll(c, POLLIN, 0) & POLLHUP);
+	for (uint64_t at = 0; at < c->info.area_bytes; at += WT_PAGE) {
+		sum += c->area[at];
+		c->window[at] = 1;
+		sum += c->window[at];
+	}
+	c->user->consumed = sum;
+	if (c->kick)
+		*c->kick = c->info.kick_value;
+	EXPECT_EQ(WEFT_CHAN_BROKEN, c->status->state);
+	EXPECT_EQ(WEFT_REASON_REMOVED, c->status->reason);
+}
+
+static bool bind_again(const char *pci)
+{
+	/* The removed file may have been waited for by udev or a test. */
+	return !wt_write(DRIVER "bind", pci) && wt_wait_ready(15000);
+}
+
+TEST_F(life, unbind_under_open_channels)
+{
+	struct waiter w = { .c = &self->a };
+	struct wt_chan fresh = { .fd = wt_open(0, 0) };
+	struct weft_chan_user user = { 0 };
+	struct wt_chan c, d;
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, wait_thread, &w);
+	usleep(100000);
+	ASSERT_EQ(0, wt_write(DRIVER "unbind", self->pci));
+	pthread_join(thread, NULL);
+	EXPECT_NE(0, w.got & POLLHUP);
+	use_gone(_metadata, &self->a);
+	fresh.user = &user;
+	EXPECT_NE(0, wt_poll(&fresh, POLLIN, 0) & POLLHUP);
+	EXPECT_EQ(-ENOENT, wt_open(0, 0));
+	/* The other end learns of it. */
+	EXPECT_NE(0, wt_poll(&self->b, POLLIN, 10000) & (POLLHUP | POLLERR));
+	EXPECT_EQ(WEFT_CHAN_BROKEN, self->b.status->state);
+
+	ASSERT_TRUE(bind_again(self->pci));
+	ASSERT_TRUE(wt_pair(&c, &d, 16, 4096));
+	wt_send_inline(&c, "again", 5, 0);
+	EXPECT_TRUE(wt_spin(&d, 5000));
+	/* What is left of the old port is still harmless. */
+	use_gone(_metadata, &self->a);
+	EXPECT_EQ(0, wt_peek(&c));
+	wt_close(&c);
+	wt_close(&d);
+	close(fresh.fd);
+}
+
+TEST_F(life, unbind_many_times)
+{
+	for (int i = 0; i < 10; i++) {
+		ASSERT_EQ(0, wt_write(DRIVER "unbind", self->pci)) TH_LOG("round %d", i);
+		ASSERT_EQ(0, wt_write(DRIVER "bind", self->pci)) TH_LOG("round %d", i);
+	}
+	ASSERT_TRUE(wt_wait_ready(15000));
+}
+
+TEST_F(life, removal_of_the_function)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/remove", self->pci);
+	ASSERT_EQ(0, wt_write(path, "1"));
+	use_gone(_metadata, &self->a);
+	ASSERT_EQ(0, wt_write("/sys/bus/pci/rescan", "1"));
+	ASSERT_TRUE(wt_wait_ready(15000));
+}
+
+TEST_F(life, function_level_reset)
+{
+	uint32_t before = wt_port_info(self->a.fd).generation;
+	char path[PATH_MAX];
+	struct wt_chan c, d;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", self->pci);
+	ASSERT_EQ(0, wt_write(path, "1"));
+	EXPECT_NE(0, wt_poll(&self->a, POLLIN, 10000) & (POLLHUP | POLLERR));
+	EXPECT_EQ(WEFT_CHAN_BROKEN, self->a.status->state);
+	EXPECT_NE(0, wt_poll(&self->b, POLLIN, 10000) & (POLLHUP | POLLERR));
+	ASSERT_TRUE(wt_wait_ready(15000));
+	EXPECT_NE(before, wt_port_info(self->a.fd).generation);
+	ASSERT_TRUE(wt_pair(&c, &d, 16, 4096));
+	wt_send_inline(&c, "again", 5, 0);
+	EXPECT_TRUE(wt_spin(&d, 5000));
+	wt_close(&c);
+	wt_close(&d);
+}
+
+TEST_HARNESS_MAIN

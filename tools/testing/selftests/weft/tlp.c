@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a message costs on the wire, counted by a port in traced mode: at most
+ * two posted TLPs up to 48 bytes, no read, and no interrupt while the receiver
+ * looks. Skipped where the port does not count.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "weft_test.h"
+
+#define MESSAGES 256
+
+FIXTURE(tlp) {
+	struct wt_chan a, b;
+};
+
+FIXTURE_SETUP(tlp)
+{
+	if (wt_attr_u64(0, "traced") != 1)
+		SKIP(return, "the port is not in traced mode");
+	ASSERT_TRUE(wt_wait_ready(10000));
+	ASSERT_TRUE(wt_pair(&self->a, &self->b, 512, 8192));
+}
+
+FIXTURE_TEARDOWN(tlp)
+{
+	wt_close(&self->a);
+	wt_close(&self->b);
+}
+
+static uint64_t count(unsigned int port, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "counters/%s", name);
+	return wt_attr_u64(port, path);
+}
+
+TEST_F(tlp, a_short_message_is_two_posted_writes)
+{
+	static const uint8_t data[48] = { 1, 2, 3 };
+
+	for (uint32_t len = 1; len <= WEFT_CELL_INLINE; len++) {
+		uint64_t writes = count(0, "tx_mwr"), reads = count(0, "tx_mrd");
+		uint64_t bells = count(0, "tx_db");
+		uint8_t in[48];
+
+		for (int i = 0; i < 5; i++)
+			wt_send_inline(&self->a, data, len, i);
+		writes = count(0, "tx_mwr") - writes;
+		EXPECT_LE(writes, 10) TH_LOG("%u bytes", len);
+		EXPECT_GE(writes, 5) TH_LOG("%u bytes: nothing was counted", len);
+		EXPECT_EQ(reads, count(0, "tx_mrd"));
+		EXPECT_EQ(bells, count(0, "tx_db"));
+		for (int i = 0; i < 5; i++) {
+			ASSERT_TRUE(wt_spin(&self->b, 5000));
+			ASSERT_EQ(len, wt_take(&self->b, in, NULL));
+		}
+		wt_give_credit(&self->b);
+	}
+}
+
+TEST_F(tlp, a_busy_receiver_takes_no_interrupt)
+{
+	uint64_t rung = count(1, "rx_db"), reads = count(1, "tx_mrd");
+	uint64_t irqs = count(1, "irqs"), writes = count(1, "tx_mwr");
+	uint8_t in[48];
+
+	for (int i = 0; i < MESSAGES; i++) {
+		wt_send_inline(&self->a, "0123456789", 10, i);
+		wt_kick_receiver(&self->a);
+		ASSERT_TRUE(wt_spin(&self->b, 5000));
+		ASSERT_EQ(10, wt_take(&self->b, in, NULL));
+		if (i % 16 == 15)
+			wt_give_credit(&self->b);
+	}
+	/* The event index starts at 0: the first cell may ring once. */
+	EXPECT_LE(count(1, "rx_db") - rung, 1);
+	EXPECT_EQ(reads, count(1, "tx_mrd"));
+	EXPECT_EQ(MESSAGES / 16, count(1, "tx_mwr") - writes);
+	/* Heartbeats of the mailbox may come meanwhile, a handful at most. */
+	EXPECT_LE(count(1, "irqs") - irqs, 8);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the header promises of every ioctl: sizes, reserved members, flags,
+ * limits, states and errnos. Needs ports 0 and 1 joined by link 0 of each.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/ioctl.h>
+#include <poll.h>
+#include <time.h>
+
+#include "kselftest_harness.h"
+#include "weft_test.h"
+
+static const struct {
+	const char *name;
+	unsigned long cmd;
+	unsigned int size;
+} all[] = {
+	{ "PORT_INFO", WEFT_PORT_INFO, sizeof(struct weft_port_info) },
+	{ "LINK_INFO", WEFT_LINK_INFO, sizeof(struct weft_link_info) },
+	{ "CHAN_LISTEN", WEFT_CHAN_LISTEN, sizeof(struct weft_chan_listen) },
+	{ "CHAN_CONNECT", WEFT_CHAN_CONNECT, sizeof(struct weft_chan_connect) },
+	{ "CHAN_ACCEPT", WEFT_CHAN_ACCEPT, sizeof(struct weft_chan_accept) },
+	{ "CHAN_INFO", WEFT_CHAN_INFO, sizeof(struct weft_chan_info) },
+	{ "CHAN_KICK", WEFT_CHAN_KICK, sizeof(struct weft_chan_kick) },
+};
+
+#define ALL (sizeof(all) / sizeof(all[0]))
+
+FIXTURE(uapi) {
+	int fd;
+};
+
+FIXTURE_SETUP(uapi)
+{
+	ASSERT_TRUE(wt_wait_ready(10000));
+	self->fd = wt_open(0, 0);
+	ASSERT_GE(self->fd, 0);
+}
+
+FIXTURE_TEARDOWN(uapi)
+{
+	close(self->fd);
+}
+
+TEST_F(uapi, unknown_ioctl_is_enotty)
+{
+	uint32_t arg[2] = { sizeof(arg) };
+
+	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 7), arg));
+	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO(WEFT_IOC_TYPE, WEFT_IOC_BASE - 1), arg));
+	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO('w', WEFT_IOC_BASE), arg));
+	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, TIOCGWINSZ, arg));
+}
+
+TEST_F(uapi, short_size_is_einval)
+{
+	char buf[512];
+
+	for (size_t i = 0; i < ALL; i++) {
+		for (uint32_t size = 0; size < all[i].size; size++) {
+			memset(buf, 0, sizeof(buf));
+			memcpy(buf, &size, 4);
+			EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, all[i].cmd, buf))
+				TH_LOG("%s, %u bytes", all[i].name, size);
+		}
+	}
+}
+
+TEST_F(uapi, unknown_tail_must_be_zero)
+{
+	char buf[512] = { 0 };
+
+	for (size_t i = 0; i < ALL; i++) {
+		uint32_t size = all[i].size + 64;
+		long r;
+
+		memset(buf, 0, sizeof(buf));
+		memcpy(buf, &size, 4);
+		r = wt_ioctl(self->fd, all[i].cmd, buf);
+		EXPECT_NE(-E2BIG, r) TH_LOG("%s", all[i].name);
+		EXPECT_NE(-ENOTTY, r) TH_LOG("%s", all[i].name);
+		for (uint32_t at = all[i].size; at < size; at += 21) {
+			memset(buf, 0, sizeof(buf));
+			memcpy(buf, &size, 4);
+			buf[at] = 1;
+			EXPECT_EQ(-E2BIG, wt_ioctl(self->fd, all[i].cmd, buf))
+				TH_LOG("%s, byte %u", all[i].name, at);
+		}
+	}
+}
+
+TEST_F(uapi, unknown_flags_are_einval)
+{
+	char buf[512];
+
+	for (size_t i = 0; i < ALL; i++) {
+		for (int bit = 0; bit < 32; bit++) {
+			uint32_t flags = 1u << bit;
+
+			memset(buf, 0, sizeof(buf));
+			memcpy(buf, &all[i].size, 4);
+			memcpy(buf + 4, &flags, 4);
+			EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, all[i].cmd, buf))
+				TH_LOG("%s, bit %d", all[i].name, bit);
+		}
+	}
+}
+
+TEST_F(uapi, bad_pointers_are_efault)
+{
+	for (size_t i = 0; i < ALL; i++) {
+		EXPECT_EQ(-EFAULT, wt_ioctl(self->fd, all[i].cmd, NULL))
+			TH_LOG("%s", all[i].name);
+		EXPECT_EQ(-EFAULT, wt_ioctl(self->fd, all[i].cmd, (void *)8))
+			TH_LOG("%s", all[i].name);
+		EXPECT_EQ(-EFAULT, wt_ioctl(self->fd, all[i].cmd, (void *)-4096))
+			TH_LOG("%s", all[i].name);
+	}
+}
+
+TEST_F(uapi, port_info)
+{
+	struct weft_port_info i = wt_port_info(self->fd);
+
+	ASSERT_EQ(sizeof(i), i.size);
+	EXPECT_EQ(0, i.flags);
+	EXPECT_TRUE(i.kind == WEFT_PORT_WEFT || i.kind == WEFT_PORT_IVSHMEM);
+	EXPECT_NE(0, i.hwid);
+	EXPECT_GE(i.links, 1);
+	EXPECT_LE(i.links, 4);
+	EXPECT_EQ(0, i.reserved);
+	if (i.kind == WEFT_PORT_WEFT) {
+		EXPECT_NE(0, i.protection & WEFT_PROT_APERTURE);
+	}
+}
+
+TEST_F(uapi, link_info)
+{
+	struct weft_link_info i = wt_link_info(self->fd, 0);
+	int other = wt_open(1, 0);
+	struct weft_port_info peer = wt_port_info(other);
+	struct weft_port_info me = wt_port_info(self->fd);
+
+	close(other);
+	ASSERT_EQ(sizeof(i), i.size);
+	EXPECT_EQ(WEFT_LINK_READY, i.state);
+	EXPECT_EQ(peer.hwid, i.peer_hwid);
+	EXPECT_EQ(peer.generation, i.peer_generation);
+	EXPECT_GE(i.arena_bytes, i.arena_free);
+	EXPECT_GE(i.arena_free, 64 * 1024);
+
+	i = (struct weft_link_info){ .size = sizeof(i), .link = me.links };
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_LINK_INFO, &i));
+	i.link = UINT32_MAX;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_LINK_INFO, &i));
+}
+
+TEST_F(uapi, listen_limits)
+{
+	struct weft_chan_listen l = { .size = sizeof(l), .service = 0, .backlog = 1 };
+
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_CHAN_LISTEN, &l));
+	l.service = wt_service();
+	l.backlog = 0;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_CHAN_LISTEN, &l));
+	l.backlog = 65;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_CHAN_LISTEN, &l));
+	l.backlog = 64;
+	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_CHAN_LISTEN, &l));
+	EXPECT_EQ(-EISCONN, wt_ioctl(self->fd, WEFT_CHAN_LISTEN, &l));
+	EXPECT_EQ(-EISCONN, wt_connect(self->fd, wt_service(), 16, 4096, 100));
+	EXPECT_EQ(-EADDRINUSE, wt_listen(0, l.service, 1));
+}
+
+TEST_F(uapi, a_service_is_free_when_its_listener_is_closed)
+{
+	unsigned int service = wt_service();
+	int fd = wt_listen(0, service, 1);
+
+	ASSERT_GE(fd, 0);
+	close(fd);
+	fd = wt_listen(0, service, 1);
+	EXPECT_GE(fd, 0);
+	close(fd);
+}
+
+TEST_F(uapi, connect_limits)
+{
+	static const struct {
+		unsigned int cells, bulk, timeout, link, service, reserved;
+	} bad[] = {
+		{ 8, 4096, 100, 0, 1, 0 },
+		{ 15, 4096, 100, 0, 1, 0 },
+		{ 24, 4096, 100, 0, 1, 0 },
+		{ 32768, 4096, 100, 0, 1, 0 },
+		{ 0, 4096, 100, 0, 1, 0 },
+		{ 0x80000000, 4096, 100, 0, 1, 0 },
+		{ 16, 0, 100, 0, 1, 0 },
+		{ 16, 4095, 100, 0, 1, 0 },
+		{ 16, 6144, 100, 0, 1, 0 },
+		{ 16, (1 << 20) + 4096, 100, 0, 1, 0 },
+		{ 16, 0xfffff000, 100, 0, 1, 0 },
+		{ 16, 4096, 60001, 0, 1, 0 },
+		{ 16, 4096, 100, 4, 1, 0 },
+		{ 16, 4096, 100, 0x7fffffff, 1, 0 },
+		{ 16, 4096, 100, 0, 0, 0 },
+		{ 16, 4096, 100, 0, 1, 1 },
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct weft_chan_connect c = {
+			.size = sizeof(c), .link = bad[i].link,
+			.service = bad[i].service, .cells = bad[i].cells,
+			.bulk = bad[i].bulk, .timeout_ms = bad[i].timeout,
+			.reserved = bad[i].reserved,
+		};
+
+		EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_CHAN_CONNECT, &c))
+			TH_LOG("case %zu", i);
+	}
+}
+
+TEST_F(uapi, nobody_listens)
+{
+	EXPECT_EQ(-ECONNREFUSED, wt_connect(self->fd, wt_service(), 16, 4096, 0));
+	/* The file is fresh still. */
+	EXPECT_EQ(-ECONNREFUSED, wt_connect(self->fd, wt_service(), 16, 4096, 0));
+}
+
+TEST_F(uapi, unknown_peer)
+{
+	struct weft_chan_connect c = {
+		.size = sizeof(c), .link = WEFT_ANY_LINK, .peer = 0xdeadbeef12345678,
+		.service = 1, .cells = 16, .bulk = 4096,
+	};
+
+	EXPECT_EQ(-EHOSTUNREACH, wt_ioctl(self->fd, WEFT_CHAN_CONNECT, &c));
+	c.link = 0;
+	EXPECT_EQ(-EHOSTUNREACH, wt_ioctl(self->fd, WEFT_CHAN_CONNECT, &c));
+}
+
+TEST_F(uapi, connection_times_out_when_nobody_accepts)
+{
+	unsigned int service = wt_service();
+	int listener = wt_listen(1, service, 1);
+
+	ASSERT_GE(listener, 0);
+	EXPECT_EQ(-ETIMEDOUT, wt_connect(self->fd, service, 16, 4096, 300));
+	/* Nothing is left of it in the arena. */
+	EXPECT_EQ(-ETIMEDOUT, wt_connect(self->fd, service, 16, 4096, 300));
+	close(listener);
+}
+
+struct connecting {
+	unsigned int service;
+	long result;
+};
+
+static void *connect_thread(void *arg)
+{
+	struct connecting *c = arg;
+	int fd = wt_open(0, 0);
+
+	c->result = wt_connect(fd, c->service, 16, 4096, 5000);
+	close(fd);
+	return NULL;
+}
+
+TEST_F(uapi, full_backlog_refuses)
+{
+	struct connecting first = { .service = wt_service() };
+	int listener = wt_listen(1, first.service, 1);
+	short seen = 0;
+	pthread_t thread;
+	struct wt_chan l = { .fd = listener };
+	struct weft_chan_user user = { 0 };
+	int fd;
+
+	ASSERT_GE(listener, 0);
+	l.user = &user;
+	pthread_create(&thread, NULL, connect_thread, &first);
+	seen = wt_poll(&l, POLLIN, 5000);
+	EXPECT_EQ(POLLIN, seen & POLLIN);
+	EXPECT_EQ(-ECONNREFUSED, wt_connect(self->fd, first.service, 16, 4096, 0));
+	fd = wt_accept(1, listener);
+	EXPECT_GE(fd, 0);
+	pthread_join(thread, NULL);
+	EXPECT_EQ(0, first.result);
+	close(fd);
+	close(listener);
+}
+
+TEST_F(uapi, closed_listener_refuses_those_who_wait)
+{
+	struct connecting first = { .service = wt_service() };
+	int listener = wt_listen(1, first.service, 4);
+	struct weft_chan_user user = { 0 };
+	struct wt_chan l = { .fd = listener, .user = &user };
+	pthread_t thread;
+
+	ASSERT_GE(listener, 0);
+	pthread_create(&thread, NULL, connect_thread, &first);
+	EXPECT_NE(0, wt_poll(&l, POLLIN, 5000));
+	close(listener);
+	pthread_join(thread, NULL);
+	EXPECT_EQ(-ECONNREFUSED, first.result);
+}
+
+TEST_F(uapi, accept_checks_the_listener)
+{
+	struct weft_chan_accept a = { .size = sizeof(a), .listen_fd = -1 };
+	int null = open("/dev/null", O_RDWR);
+	int other = wt_listen(1, wt_service(), 1);
+	int fresh = wt_open(0, 0);
+
+	EXPECT_EQ(-EBADF, wt_ioctl(self->fd, WEFT_CHAN_ACCEPT, &a));
+	a.listen_fd = null;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_CHAN_ACCEPT, &a));
+	a.listen_fd = fresh;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_CHAN_ACCEPT, &a));
+	/* A listener of another port. */
+	a.listen_fd = other;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_CHAN_ACCEPT, &a));
+	a.listen_fd = self->fd;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_CHAN_ACCEPT, &a));
+	a.reserved = 1;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_CHAN_ACCEPT, &a));
+	close(fresh);
+	close(other);
+	close(null);
+}
+
+TEST_F(uapi, accept_without_waiting)
+{
+	int listener = wt_listen(0, wt_service(), 1);
+	struct weft_chan_accept a = { .size = sizeof(a), .listen_fd = listener };
+
+	ASSERT_GE(listener, 0);
+	fcntl(self->fd, F_SETFL, O_NONBLOCK);
+	EXPECT_EQ(-EAGAIN, wt_ioctl(self->fd, WEFT_CHAN_ACCEPT, &a));
+	close(listener);
+}
+
+static void on_signal(int sig)
+{
+	(void)sig;
+}
+
+static void interrupt_soon(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal };	/* no SA_RESTART */
+	struct itimerspec when = { .it_value.tv_nsec = 200 * 1000 * 1000 };
+	timer_t timer;
+
+	sigaction(SIGALRM, &sa, NULL);
+	timer_create(CLOCK_MONOTONIC, NULL, &timer);
+	timer_settime(timer, 0, &when, NULL);
+}
+
+TEST_F(uapi, a_signal_ends_connect)
+{
+	unsigned int service = wt_service();
+	int listener = wt_listen(1, service, 1);
+
+	ASSERT_GE(listener, 0);
+	interrupt_soon();
+	EXPECT_EQ(-EINTR, wt_connect(self->fd, service, 16, 4096, 30000));
+	close(listener);
+	EXPECT_EQ(-ECONNREFUSED, wt_connect(self->fd, service, 16, 4096, 0));
+}
+
+TEST_F(uapi, a_signal_ends_accept)
+{
+	int listener = wt_listen(0, wt_service(), 1);
+	struct weft_chan_accept a = { .size = sizeof(a), .listen_fd = listener };
+
+	ASSERT_GE(listener, 0);
+	interrupt_soon();
+	EXPECT_EQ(-EINTR, wt_ioctl(self->fd, WEFT_CHAN_ACCEPT, &a));
+	close(listener);
+}
+
+TEST_F(uapi, not_a_channel)
+{
+	struct weft_chan_info i = { .size = sizeof(i) };
+	struct weft_chan_kick k = { .size = sizeof(k) };
+
+	EXPECT_EQ(-ENOTCONN, wt_ioctl(self->fd, WEFT_CHAN_INFO, &i));
+	EXPECT_EQ(-ENOTCONN, wt_ioctl(self->fd, WEFT_CHAN_KICK, &k));
+}
+
+TEST_F(uapi, channel_info)
+{
+	struct weft_port_info p1;
+	struct wt_chan a, b;
+
+	ASSERT_TRUE(wt_pair(&a, &b, 64, 8192));
+	p1 = wt_port_info(b.fd);
+	EXPECT_EQ(WEFT_CHAN_OPEN, a.info.state);
+	EXPECT_EQ(WEFT_REASON_NONE, a.info.reason);
+	EXPECT_EQ(p1.hwid, a.info.peer_hwid);
+	EXPECT_EQ(p1.generation, a.info.peer_generation);
+	EXPECT_EQ(64, a.info.cells);
+	EXPECT_EQ(8192, a.info.bulk);
+	EXPECT_EQ(64, b.info.cells);
+	EXPECT_EQ(8192, b.info.bulk);
+	EXPECT_EQ(a.info.service, b.info.service);
+	EXPECT_EQ(4096 + 4096 + 8192, a.info.area_bytes);
+	EXPECT_EQ(-EISCONN, wt_connect(a.fd, 1, 16, 4096, 10));
+	wt_close(&a);
+	wt_close(&b);
+}
+
+TEST_F(uapi, arena_is_given_back)
+{
+	uint64_t before = wt_link_info(self->fd, 0).arena_free;
+
+	for (int i = 0; i < 40; i++) {
+		struct wt_chan a, b;
+
+		ASSERT_TRUE(wt_pair(&a, &b, 1024, 1 << 20)) TH_LOG("round %d", i);
+		wt_close(&a);
+		wt_close(&b);
+	}
+	/* The last area comes back when the peer has confirmed. */
+	for (int i = 0; i < 500; i++) {
+		if (wt_link_info(self->fd, 0).arena_free == before)
+			break;
+		usleep(10000);
+	}
+	EXPECT_EQ(before, wt_link_info(self->fd, 0).arena_free);
+	EXPECT_EQ(0, wt_link_info(self->fd, 0).channels);
+}
+
+TEST_F(uapi, full_arena_is_enospc)
+{
+	struct wt_chan a[64], b[64];
+	unsigned int n, service = wt_service();
+	int listener = wt_listen(1, service, 1);
+
+	for (n = 0; n < 64; n++) {
+		if (wt_link_info(self->fd, 0).arena_free < (1 << 20) + 65536 + 4096)
+			break;
+		ASSERT_TRUE(wt_pair(&a[n], &b[n], 1024, 1 << 20));
+	}
+	EXPECT_EQ(-ENOSPC, wt_connect(self->fd, service, 1024, 1 << 20, 1000));
+	while (n--) {
+		wt_close(&a[n]);
+		wt_close(&b[n]);
+	}
+	close(listener);
+}
+
+TEST_HARNESS_MAIN
