@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # The module takes its own ports by itself and nobody else's hardware.
 cd "$(dirname "$0")" || exit 1
+# shellcheck disable=SC2119
+# shellcheck source=lib.sh
 . ./lib.sh
 plan 3
 
-modinfo -F alias "$WEFT_MODULE" >/tmp/weft-aliases
+modinfo -F alias "$WEFT_KO" >/tmp/weft-aliases
 grep -qi '^pci:v00001234d00007EF7' /tmp/weft-aliases
 result $? "its own port is in the aliases"
 ! grep -vi '^pci:v00001234d00007EF[78]' /tmp/weft-aliases

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2034,SC2119,SC2120
 # shellcheck shell=sh
-# What the shell tests share. WEFT_MODULE names the weft.ko to load.
+# What the shell tests share. WEFT_KO names the weft.ko to load.
 
-KSFT_SKIP=4
-WEFT_MODULE=${WEFT_MODULE:-weft}
-DRIVER=/sys/bus/pci/drivers/weft
+WEFT_KO=${WEFT_KO:-weft}
 
 count=0
 failed=0
@@ -35,10 +34,10 @@ finish() {
 }
 
 load() {
-	if [ -f "$WEFT_MODULE" ]; then
-		insmod "$WEFT_MODULE" "$@"
+	if [ -f "$WEFT_KO" ]; then
+		insmod "$WEFT_KO" "$@"
 	else
-		modprobe "$WEFT_MODULE" "$@"
+		modprobe "$WEFT_KO" "$@"
 	fi
 }
 

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Every step of probe is failed in turn: nothing may be left of it.
 cd "$(dirname "$0")" || exit 1
+# shellcheck disable=SC2119
+# shellcheck source=lib.sh
 . ./lib.sh
 
 left() {

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # The module comes and goes 50 times, and does not go while a file is open.
 cd "$(dirname "$0")" || exit 1
+# shellcheck disable=SC2119
+# shellcheck source=lib.sh
 . ./lib.sh
 plan 4
 

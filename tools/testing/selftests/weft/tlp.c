@@ -4,6 +4,7 @@
  * two posted TLPs up to 48 bytes, no read, and no interrupt while the receiver
  * looks. Skipped where the port does not count.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,20 +17,6 @@ FIXTURE(tlp) {
 	struct wt_chan a, b;
 };
 
-FIXTURE_SETUP(tlp)
-{
-	if (wt_attr_u64(0, "traced") != 1)
-		SKIP(return, "the port is not in traced mode");
-	ASSERT_TRUE(wt_wait_ready(10000));
-	ASSERT_TRUE(wt_pair(&self->a, &self->b, 512, 8192));
-}
-
-FIXTURE_TEARDOWN(tlp)
-{
-	wt_close(&self->a);
-	wt_close(&self->b);
-}
-
 static uint64_t count(unsigned int port, const char *name)
 {
 	char path[64];
@@ -38,22 +25,57 @@ static uint64_t count(unsigned int port, const char *name)
 	return wt_attr_u64(port, path);
 }
 
+/* Whether a message moves the counter: that is what tracing is. */
+static bool traced(struct wt_chan *x, struct wt_chan *y)
+{
+	uint64_t before = count(0, "tx_writes");
+	uint8_t in[48];
+	bool ok;
+
+	wt_send_inline(x, "?", 1, 0);
+	if (!wt_spin(y, 5000))
+		return false;
+	wt_take(y, in, NULL);
+	ok = count(0, "tx_writes") != before;
+	wt_give_credit(y);
+	return ok;
+}
+
+FIXTURE_SETUP(tlp)
+{
+	bool on;
+
+	ASSERT_TRUE(wt_wait_ready(10000));
+	ASSERT_TRUE(wt_pair(&self->a, &self->b, 512, 8192));
+	on = traced(&self->a, &self->b);
+	/* Who switched tracing on says so, lest nothing is tested. */
+	if (!on && !getenv("WEFT_TRACED"))
+		SKIP(return, "the port is not in traced mode");
+	ASSERT_TRUE(on);
+}
+
+FIXTURE_TEARDOWN(tlp)
+{
+	wt_close(&self->a);
+	wt_close(&self->b);
+}
+
 TEST_F(tlp, a_short_message_is_two_posted_writes)
 {
 	static const uint8_t data[48] = { 1, 2, 3 };
 
 	for (uint32_t len = 1; len <= WEFT_CELL_INLINE; len++) {
-		uint64_t writes = count(0, "tx_mwr"), reads = count(0, "tx_mrd");
-		uint64_t bells = count(0, "tx_db");
+		uint64_t writes = count(0, "tx_writes"), reads = count(0, "tx_reads");
+		uint64_t bells = count(0, "tx_doorbells");
 		uint8_t in[48];
 
 		for (int i = 0; i < 5; i++)
 			wt_send_inline(&self->a, data, len, i);
-		writes = count(0, "tx_mwr") - writes;
+		writes = count(0, "tx_writes") - writes;
 		EXPECT_LE(writes, 10) TH_LOG("%u bytes", len);
 		EXPECT_GE(writes, 5) TH_LOG("%u bytes: nothing was counted", len);
-		EXPECT_EQ(reads, count(0, "tx_mrd"));
-		EXPECT_EQ(bells, count(0, "tx_db"));
+		EXPECT_EQ(reads, count(0, "tx_reads"));
+		EXPECT_EQ(bells, count(0, "tx_doorbells"));
 		for (int i = 0; i < 5; i++) {
 			ASSERT_TRUE(wt_spin(&self->b, 5000));
 			ASSERT_EQ(len, wt_take(&self->b, in, NULL));
@@ -64,8 +86,8 @@ TEST_F(tlp, a_short_message_is_two_posted_writes)
 
 TEST_F(tlp, a_busy_receiver_takes_no_interrupt)
 {
-	uint64_t rung = count(1, "rx_db"), reads = count(1, "tx_mrd");
-	uint64_t irqs = count(1, "irqs"), writes = count(1, "tx_mwr");
+	uint64_t rung = count(1, "rx_doorbells"), reads = count(1, "tx_reads");
+	uint64_t irqs = count(1, "interrupts"), writes = count(1, "tx_writes");
 	uint8_t in[48];
 
 	for (int i = 0; i < MESSAGES; i++) {
@@ -77,11 +99,11 @@ TEST_F(tlp, a_busy_receiver_takes_no_interrupt)
 			wt_give_credit(&self->b);
 	}
 	/* The event index starts at 0: the first cell may ring once. */
-	EXPECT_LE(count(1, "rx_db") - rung, 1);
-	EXPECT_EQ(reads, count(1, "tx_mrd"));
-	EXPECT_EQ(MESSAGES / 16, count(1, "tx_mwr") - writes);
+	EXPECT_LE(count(1, "rx_doorbells") - rung, 1);
+	EXPECT_EQ(reads, count(1, "tx_reads"));
+	EXPECT_EQ(MESSAGES / 16, count(1, "tx_writes") - writes);
 	/* Heartbeats of the mailbox may come meanwhile, a handful at most. */
-	EXPECT_LE(count(1, "irqs") - irqs, 8);
+	EXPECT_LE(count(1, "interrupts") - irqs, 8);
 }
 
 TEST_HARNESS_MAIN
