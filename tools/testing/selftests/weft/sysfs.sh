@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # N-1: link state, speed, width, role and identity in sysfs, one value a file.
 cd "$(dirname "$0")" || exit 1
-# shellcheck disable=SC2119
+# shellcheck disable=SC2119,SC2319
 # shellcheck source=lib.sh
 . ./lib.sh
 
