@@ -98,7 +98,7 @@ impl fmt::Display for Event {
                     AdminState::Up => "on",
                     AdminState::Down => "off",
                 };
-                write!(f, "cable {a}--{b} switched {state}, at most gen{speed} x{width}")
+                write!(f, "cable {a}--{b} set: {state}, at most gen{speed} x{width}")
             }
             Event::Trace { node, on: true } => write!(f, "{node} traced"),
             Event::Trace { node, on: false } => write!(f, "{node} no longer traced"),
