@@ -61,16 +61,17 @@ fn text(status: &DaemonStatus) -> String {
 
 fn picture(link: &LinkStatus, widest: usize) -> String {
     let [a, b] = &link.ends;
-    let line = if link.up { "====" } else { "- - " };
-    let mut way: Vec<String> = link.via.iter().map(|s| format!("( {s} )")).collect();
-    way.push(match link.up {
-        true => format!(" gen{} x{} ", link.speed, link.width),
-        false => " down ".into(),
-    });
-    let line = format!("{a:>widest$} {line}{}{line} {b}", way.join(line));
+    let (line, state) = match link.up {
+        true => ("====", format!(" gen{} x{} ", link.speed, link.width)),
+        false => (" - - ", "down".into()),
+    };
+    let switches = link.via.iter().map(|s| format!("( {s} )"));
+    let way: Vec<_> = switches.chain([state]).collect();
+    let way = format!("{line}{}{line}", way.join(line));
+    let picture = format!("{a:>widest$} {} {b}", way.trim());
     match &link.why_down {
-        Some(why) => format!("{line}    {why}"),
-        None => line,
+        Some(why) => format!("{picture}    {why}"),
+        None => picture,
     }
 }
 
@@ -126,7 +127,7 @@ mod tests {
         assert_eq!(picture(&link(true), 4), "h1:0 ====( s1 )==== gen4 x8 ==== h2:1");
         assert_eq!(
             picture(&link(false), 5),
-            " h1:0 - - ( s1 )- -  down - -  h2:1    h2 is not connected"
+            " h1:0 - - ( s1 ) - - down - - h2:1    h2 is not connected"
         );
     }
 }
