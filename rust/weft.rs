@@ -6,7 +6,8 @@
 //!
 //! - `chardev`: `/dev/weftN`;
 //! - `queue`: channels; `fabric`: the node, its links, the hello with the neighbours;
-//! - [`driver`]: binds the PCI functions, puts everything together and takes it apart;
+//! - [`driver`]: binds the PCI functions, puts everything together and takes it apart, with what
+//!   they show in sysfs, [`attrs`];
 //! - [`hw`]: the ports, one file per family;
 //! - [`sys`]: safe wrappers over what the kernel crate lacks;
 //! - [`proto`]: layouts and state machines, pure logic.
@@ -16,8 +17,52 @@
 //! The device lock is held in probe, unbind and reset. Inside a port the order is: setup of
 //! windows and apertures, then mailbox; they nest in nothing of the port. Doorbells take no lock.
 
+use kernel::{driver::Registration, prelude::*, InPlaceModule};
+
+mod attrs;
+mod chardev;
 mod driver;
+mod fabric;
 mod hw;
 #[path = "proto/mod.rs"]
 pub mod proto;
 mod sys;
+
+/// What the module has while it is loaded: the drivers, then what their device nodes need.
+#[pin_data]
+struct WeftModule {
+    #[pin]
+    _weft: Registration<sys::pci::Adapter<driver::WeftDriver>>,
+    #[pin]
+    _ivshmem: Registration<sys::pci::Adapter<driver::IvshmemDriver>>,
+    _region: sys::chrdev::Region,
+}
+
+impl InPlaceModule for WeftModule {
+    fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        // Initialised as written here, dropped as the fields are: the region first in, last out.
+        try_pin_init!(Self {
+            _region: sys::chrdev::Region::new()?,
+            _weft <- Registration::new(c"weft", module),
+            _ivshmem <- Registration::new(c"weft-ivshmem", module),
+        })
+    }
+}
+
+module! {
+    type: WeftModule,
+    name: "weft",
+    authors: ["Weft developers"],
+    description: "Hosts joined by PCI Express: ports, channels, /dev/weftN",
+    license: "GPL",
+    params: {
+        arena_kib: u32 {
+            default: 4096,
+            description: "KiB of memory that each neighbour may reach, a power of two from 256",
+        },
+        fail_probe: u32 {
+            default: 0,
+            description: "Step of the probe that is to fail, for tests",
+        },
+    },
+}

@@ -96,6 +96,8 @@ pub(crate) trait Events: Send + Sync {
 
 /// A port. Lives between probe and unbind; every method is called in between only.
 pub(crate) trait Port: Send + Sync {
+    /// To be asked anew after every change of a link: a fabric that returns, and a reset, give the
+    /// port another generation.
     fn identity(&self) -> Identity;
 
     /// Whether the function still answers. False after surprise removal.
@@ -109,7 +111,8 @@ pub(crate) trait Port: Send + Sync {
     /// The local memory that the neighbour on `link` reaches.
     fn arena(&self, link: usize) -> Result<&Area>;
 
-    /// Lets the neighbour on `link` reach the arena, which should be zeroed before.
+    /// Lets the neighbour on `link` reach the arena, which should be zeroed before. Sleeps, for at
+    /// most a second, if a neighbour still holds on to what was granted before: `ETIMEDOUT`.
     fn grant(&self, link: usize) -> Result<Grant>;
 
     /// Takes that back. When this returns, no access of the neighbour can still land in the arena.
@@ -138,10 +141,10 @@ pub(crate) trait Port: Send + Sync {
     fn doorbell_page(&self, link: usize, doorbell: u32) -> Option<u64>;
 
     /// Sends a message of up to [`MBOX_BYTES`] bytes to the neighbour on `link`. May get lost.
-    /// `ENOLINK`: the link is down.
+    /// `ENOLINK`: the link is down. May sleep.
     fn send(&self, link: usize, msg: &[u8]) -> Result;
 
-    /// Takes the oldest message: the link it came by and its length.
+    /// Takes the oldest message: the link it came by and its length. May sleep.
     fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)>;
 
     /// Counter number `n`, `None` behind the last one.
@@ -152,4 +155,11 @@ pub(crate) trait Port: Send + Sync {
 
     /// Stops events: no call of [`Events`] is running or follows. May be called again.
     fn stop(&self);
+
+    /// The function will be reset: stops events; all links are down until [`Port::resume`].
+    fn suspend(&self);
+
+    /// The function was reset: what was granted and attached is not any more, and the generation
+    /// is another one. Starts events again, as [`Port::start`] does.
+    fn resume(&self) -> Result;
 }

@@ -75,7 +75,8 @@ impl Area {
     /// `bytes` bytes from `offset` of a mapping of memory without side effects, in whole pages.
     pub(crate) fn from_map(map: Arc<IoMap>, offset: usize, bytes: usize) -> Result<Self> {
         let end = offset.checked_add(bytes).ok_or(EINVAL)?;
-        if bytes == 0 || offset % PAGE_SIZE != 0 || bytes % PAGE_SIZE != 0 || end > map.bytes() {
+        let aligned = (map.phys() as usize | offset | bytes) % PAGE_SIZE == 0;
+        if bytes == 0 || !aligned || end > map.bytes() {
             return Err(EINVAL);
         }
         // SAFETY: Inside the mapping.

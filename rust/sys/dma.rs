@@ -5,7 +5,6 @@
 use crate::sys::raw_dev;
 use core::ptr::NonNull;
 use kernel::{
-    alloc::flags::{GFP_KERNEL, __GFP_NOWARN},
     bindings,
     device::Bound,
     page::PAGE_SIZE,
@@ -37,11 +36,11 @@ impl DmaMem {
         if bytes == 0 || bytes % PAGE_SIZE != 0 {
             return Err(EINVAL);
         }
-        let flags = GFP_KERNEL | __GFP_NOWARN;
+        let flags = bindings::GFP_KERNEL | bindings::__GFP_NOWARN;
         let mut addr = 0;
         // SAFETY: The device is bound and its DMA mask was set. Such memory is always zeroed.
         let cpu = unsafe {
-            bindings::dma_alloc_attrs(raw_dev(dev), bytes, &mut addr, flags.as_raw(), 0)
+            bindings::dma_alloc_attrs(raw_dev(dev), bytes, &mut addr, flags, 0)
         };
         Ok(Self {
             pdev: dev.into(),

@@ -98,10 +98,10 @@ unsafe impl Send for IoMap {}
 unsafe impl Sync for IoMap {}
 
 impl IoMap {
-    /// Maps `bytes` bytes from `offset` of `region`, both multiples of the page size.
+    /// Maps `bytes` bytes, whole words, from `offset` of `region`, a multiple of the page size.
     pub(crate) fn new(region: &Region, offset: u64, bytes: usize, cache: Cache) -> Result<Self> {
         let end = offset.checked_add(bytes as u64).ok_or(EINVAL)?;
-        let aligned = offset % PAGE_SIZE as u64 == 0 && bytes % PAGE_SIZE == 0;
+        let aligned = offset % PAGE_SIZE as u64 == 0 && bytes % 8 == 0;
         if bytes == 0 || !aligned || end > region.bytes {
             return Err(EINVAL);
         }

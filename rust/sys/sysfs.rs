@@ -59,7 +59,7 @@ unsafe fn data<'a, D>(dev: *mut bindings::device) -> &'a D {
     }
 }
 
-extern "C" fn show_cb<D>(
+extern "C" fn show_cb<D: 'static>(
     dev: *mut bindings::device,
     attr: *mut bindings::device_attribute,
     buf: *mut c_char,
@@ -86,7 +86,7 @@ extern "C" fn show_cb<D>(
     }
 }
 
-extern "C" fn visible_cb<D>(
+extern "C" fn visible_cb<D: 'static>(
     kobj: *mut bindings::kobject,
     attr: *mut bindings::attribute,
     n: c_int,

@@ -5,7 +5,7 @@
 //! (`kernel::declare_trace!` only knows tracepoints that are in `kernel::bindings`.)
 
 use crate::sys::ext;
-use kernel::{pci, prelude::*, str::CStrExt};
+use kernel::{pci, str::CStrExt};
 
 /// What [`port_event`] tells, in the words of `weft_trace.h`.
 #[derive(Clone, Copy)]

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a port shows in sysfs, in the directory of its PCI function: one table, one value a file.
+//! `Documentation/ABI/testing/sysfs-bus-pci-drivers-weft` says what they mean.
+
+use crate::{
+    driver::Data,
+    fabric::LinkInfo,
+    proto::link::State,
+    sys::{
+        ext,
+        sysfs::{Attr, Group, Groups, GroupsRef, List, Value},
+    },
+};
+use kernel::prelude::*;
+
+/// The names of the links' directories.
+const LINKS: [&CStr; crate::hw::MAX_LINKS] = [c"link0", c"link1", c"link2", c"link3"];
+
+/// `ENOENT` for a link that the port does not have.
+fn link(data: &Data, n: usize) -> Result<LinkInfo> {
+    data.node
+        .link_info(n)
+        .map_err(|e| if e == EINVAL { ENOENT } else { e })
+}
+
+fn hwid(data: &Data, _: usize) -> Result<Value> {
+    Ok(Value::Hex64(data.node.identity()?.hwid))
+}
+
+fn generation(data: &Data, _: usize) -> Result<Value> {
+    Ok(Value::Decimal(data.node.identity()?.generation.into()))
+}
+
+fn kind(data: &Data, _: usize) -> Result<Value> {
+    Ok(Value::Text(match data.node.identity()?.kind {
+        ext::WEFT_PORT_WEFT => c"weft",
+        ext::WEFT_PORT_IVSHMEM => c"ivshmem",
+        _ => c"unknown",
+    }))
+}
+
+fn link_state(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Text(match link(data, n)?.state {
+        State::Down => c"down",
+        State::Hello => c"hello",
+        State::Ready => c"ready",
+    }))
+}
+
+fn link_speed(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.status.speed.into()))
+}
+
+fn link_width(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.status.width.into()))
+}
+
+fn link_role(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Text(if link(data, n)?.status.endpoint {
+        c"endpoint"
+    } else {
+        c"root"
+    }))
+}
+
+fn link_trained(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.status.trained.into()))
+}
+
+fn link_peer_hwid(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Hex64(link(data, n)?.peer.map_or(0, |peer| peer.0)))
+}
+
+fn link_peer_generation(data: &Data, n: usize) -> Result<Value> {
+    let peer = link(data, n)?.peer;
+    Ok(Value::Decimal(peer.map_or(0, |peer| peer.1).into()))
+}
+
+fn link_arena_bytes(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.arena_bytes))
+}
+
+fn link_channels(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.usage.open))
+}
+
+fn link_channels_opened(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.usage.opened))
+}
+
+fn link_channels_broken(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.usage.broken))
+}
+
+/// Every counter that some port has, by its name.
+const COUNTER_NAMES: [&CStr; 15] = [
+    c"tx_writes",
+    c"tx_write_bytes",
+    c"tx_reads",
+    c"tx_read_bytes",
+    c"tx_doorbells",
+    c"tx_messages",
+    c"rx_doorbells",
+    c"rx_messages",
+    c"out_dropped",
+    c"out_ones",
+    c"in_denied",
+    c"doorbells_denied",
+    c"messages_dropped",
+    c"interrupts",
+    c"remaps",
+];
+
+/// `ENOENT` for a counter that this kind of port does not have.
+fn counter(data: &Data, n: usize) -> Result<Value> {
+    let name = COUNTER_NAMES.get(n).ok_or(ENOENT)?;
+    let port = data.node.port()?;
+    let mut counters = (0..).map_while(|n| port.counter(n));
+    let found = counters.find(|c| c.name == *name).ok_or(ENOENT)?;
+    Ok(Value::Decimal(found.value))
+}
+
+static ROOT: [Attr<Data>; 3] = [
+    Attr::new(c"hwid", hwid, 0),
+    Attr::new(c"generation", generation, 0),
+    Attr::new(c"kind", kind, 0),
+];
+static ROOT_LIST: List<Data, 4> = List::new(&ROOT);
+
+const fn link_attrs(n: usize) -> [Attr<Data>; 11] {
+    [
+        // The one that is notified of changes.
+        Attr::new(c"state", link_state, n),
+        Attr::new(c"speed", link_speed, n),
+        Attr::new(c"width", link_width, n),
+        Attr::new(c"role", link_role, n),
+        Attr::new(c"trained", link_trained, n),
+        Attr::new(c"peer_hwid", link_peer_hwid, n),
+        Attr::new(c"peer_generation", link_peer_generation, n),
+        Attr::new(c"arena_bytes", link_arena_bytes, n),
+        Attr::new(c"channels", link_channels, n),
+        Attr::new(c"channels_opened", link_channels_opened, n),
+        Attr::new(c"channels_broken", link_channels_broken, n),
+    ]
+}
+
+static LINK: [[Attr<Data>; 11]; 4] = [link_attrs(0), link_attrs(1), link_attrs(2), link_attrs(3)];
+static LINK_LISTS: [List<Data, 12>; 4] = [
+    List::new(&LINK[0]),
+    List::new(&LINK[1]),
+    List::new(&LINK[2]),
+    List::new(&LINK[3]),
+];
+
+static COUNTERS: [Attr<Data>; COUNTER_NAMES.len()] = {
+    let mut attrs = [const { Attr::new(c"", counter, 0) }; COUNTER_NAMES.len()];
+    let mut n = 0;
+    while n < COUNTER_NAMES.len() {
+        attrs[n] = Attr::new(COUNTER_NAMES[n], counter, n);
+        n += 1;
+    }
+    attrs
+};
+static COUNTERS_LIST: List<Data, { COUNTER_NAMES.len() + 1 }> = List::new(&COUNTERS);
+
+static GROUPS: [Group<Data>; 6] = [
+    Group::new(None, &ROOT_LIST),
+    Group::new(Some(LINKS[0]), &LINK_LISTS[0]),
+    Group::new(Some(LINKS[1]), &LINK_LISTS[1]),
+    Group::new(Some(LINKS[2]), &LINK_LISTS[2]),
+    Group::new(Some(LINKS[3]), &LINK_LISTS[3]),
+    Group::new(Some(c"counters"), &COUNTERS_LIST),
+];
+static GROUPS_LIST: Groups<Data, 7> = Groups::new(&GROUPS);
+
+/// All of them.
+pub(crate) fn groups() -> GroupsRef<Data> {
+    GROUPS_LIST.get()
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Binds the PCI functions: puts the parts of a port together, and takes them apart.
+//!
+//! The node comes first and goes last, as open files and handlers hold on to it. The port lives
+//! behind the node's gate: once [`Node::revoke`] has returned, nobody uses it and it is gone.
+//! Whatever fails on the way, dropping what is there undoes it.
+
+use crate::{
+    attrs, chardev,
+    fabric::Node,
+    hw::{
+        ivshmem::{self, Ivshmem},
+        weft_port::{WeftPort, MAX_ARENA},
+        Events, Port,
+    },
+    sys::{
+        chrdev::NodeReg,
+        ext,
+        pci::{self as sys_pci, Channel, Driver, Recovery},
+        steps::Steps,
+        sysfs::GroupsRef,
+        trace,
+    },
+};
+use kernel::{device::Core, pci, prelude::*, sync::Arc};
+
+/// What a bound function has; the same for every kind of port.
+pub(crate) struct Data {
+    pub(crate) node: Arc<Node>,
+    registration: NodeReg,
+}
+
+/// Takes the port from the node if the probe fails.
+struct Unwind<'a>(&'a Arc<Node>);
+
+impl Drop for Unwind<'_> {
+    fn drop(&mut self) {
+        self.0.revoke();
+    }
+}
+
+impl Data {
+    /// The part of the probe that is the same for every kind of port; `make` makes the port.
+    fn bring_up(
+        dev: &pci::Device<Core<'_>>,
+        make: impl FnOnce(Arc<dyn Events>, &mut Steps<'_>) -> Result<KBox<dyn Port>>,
+    ) -> Result<Self> {
+        let mut steps = Steps::new(dev, *crate::module_parameters::fail_probe.value());
+        let node = steps.step("node", || Node::new(dev))?;
+        let unwind = Unwind(&node);
+        let port = make(node.clone(), &mut steps)?;
+        steps.step("saved state", || sys_pci::save_state(dev))?;
+        let (hwid, links) = (port.identity().hwid, port.links());
+        steps.step("start", || node.open(port))?;
+        let registration = steps.step("character device", || chardev::register(&node, dev))?;
+        dev_info!(
+            dev,
+            "weft{}: hardware id {:#018x}, {} links\n",
+            registration.minor(),
+            hwid,
+            links
+        );
+        core::mem::forget(unwind);
+        Ok(Self { node, registration })
+    }
+
+    fn take_down(&self) {
+        self.registration.unregister();
+        self.node.revoke();
+    }
+
+    fn reset_done(&self, dev: &pci::Device<Core<'_>>) {
+        // Whoever asked for the reset is not told by a driver how it went: the log is.
+        match self.node.reset_done() {
+            Ok(()) => dev_info!(dev, "was reset\n"),
+            Err(e) => dev_err!(dev, "does not come back from its reset: {}\n", e.to_errno()),
+        }
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        self.take_down();
+    }
+}
+
+/// What the drivers have in common: everything but the probe.
+macro_rules! common_callbacks {
+    () => {
+        type Data = Data;
+
+        fn groups() -> GroupsRef<Data> {
+            attrs::groups()
+        }
+
+        fn remove(dev: &pci::Device<Core<'_>>, data: &Data) {
+            if !sys_pci::is_present(dev) {
+                trace::port_event(dev, trace::Port::Gone, 0);
+            }
+            data.take_down();
+        }
+
+        fn reset_prepare(_dev: &pci::Device<Core<'_>>, data: &Data) {
+            data.node.reset_prepare();
+        }
+
+        fn reset_done(dev: &pci::Device<Core<'_>>, data: &Data) {
+            data.reset_done(dev);
+        }
+
+        fn error_detected(
+            _dev: &pci::Device<Core<'_>>,
+            data: &Data,
+            left: Channel,
+        ) -> Recovery {
+            data.node.reset_prepare();
+            match left {
+                Channel::Dead => Recovery::Disconnect,
+                // What was lost on the way is not known: begin anew in either case.
+                Channel::Normal | Channel::Frozen => Recovery::NeedReset,
+            }
+        }
+
+        fn slot_reset(dev: &pci::Device<Core<'_>>, _data: &Data) -> Recovery {
+            sys_pci::restore_state(dev);
+            if sys_pci::is_present(dev) {
+                Recovery::Recovered
+            } else {
+                Recovery::Disconnect
+            }
+        }
+
+        fn resume(dev: &pci::Device<Core<'_>>, data: &Data) {
+            data.reset_done(dev);
+        }
+    };
+}
+
+/// Bytes of an arena, as the module's parameter wants it.
+fn arena_bytes(dev: &pci::Device<Core<'_>>) -> Result<usize> {
+    const MIN_KIB: u32 = 256;
+    const MAX_KIB: u32 = (MAX_ARENA >> 10) as u32;
+    let kib = *crate::module_parameters::arena_kib.value();
+    if !kib.is_power_of_two() || !(MIN_KIB..=MAX_KIB).contains(&kib) {
+        dev_err!(
+            dev,
+            "arena_kib={} is not a power of two from {} to {}\n",
+            kib,
+            MIN_KIB,
+            MAX_KIB
+        );
+        return Err(EINVAL);
+    }
+    Ok((kib as usize) << 10)
+}
+
+/// Takes every Weft port.
+pub(crate) struct WeftDriver;
+
+sys_pci::alias_table!(
+    WEFT_TABLE,
+    WEFT_MODULE_TABLE,
+    sys_pci::id(ext::WEFT_VENDOR_ID, ext::WEFT_DEVICE_ID_PF, false)
+);
+
+impl Driver for WeftDriver {
+    const IDS: pci::IdTable<()> = &WEFT_TABLE;
+
+    fn probe(dev: &pci::Device<Core<'_>>) -> Result<Data> {
+        let arena = arena_bytes(dev)?;
+        Data::bring_up(dev, |events, steps| {
+            WeftPort::new(dev, events, arena, steps)
+        })
+    }
+
+    common_callbacks!();
+}
+
+/// Takes an `ivshmem-doorbell` that it is told to, by `driver_override` or `new_id`: the device may
+/// as well be another program's.
+pub(crate) struct IvshmemDriver;
+
+sys_pci::override_table!(
+    IVSHMEM_TABLE,
+    sys_pci::id(ivshmem::VENDOR_ID, ivshmem::DEVICE_ID, true)
+);
+
+impl Driver for IvshmemDriver {
+    const IDS: pci::IdTable<()> = &IVSHMEM_TABLE;
+
+    fn probe(dev: &pci::Device<Core<'_>>) -> Result<Data> {
+        Data::bring_up(dev, |events, steps| Ivshmem::new(dev, events, steps))
+    }
+
+    common_callbacks!();
+}

@@ -1,0 +1,663 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The Weft port: registers as `qemu/weft/weft_regs.h` states them.
+//!
+//! Link n uses outbound slot n, inbound aperture n (at n << 32 of the aperture space), doorbells
+//! 2n (wake) and 2n + 1 (echo), doorbell page n for users and page `links` + n for the kernel.
+
+mod chip;
+
+use crate::{
+    hw::{
+        Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES,
+    },
+    sys::{
+        area::{Area, Cache},
+        dma::DmaMem,
+        errno::ENOLINK,
+        ext,
+        iomap::{IoMap, Region, Regs},
+        irq::{IrqSet, Line},
+        pci::Enabled,
+        steps::Steps,
+        trace,
+    },
+};
+use chip::{Chip, DOORBELL_VECTOR, ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR};
+use kernel::{
+    device::{Bound, Core},
+    dma::{Device as _, DmaMask},
+    fmt, new_mutex, pci,
+    prelude::*,
+    str::CString,
+    sync::{
+        aref::ARef,
+        atomic::{Acquire, Atomic, Relaxed, Release},
+        Arc, Mutex,
+    },
+    time::{delay::fsleep, Delta, Instant, Monotonic},
+};
+
+/// The least memory of a link that is of use.
+const MIN_ARENA: usize = 256 << 10;
+/// The most: what of a slot is mapped, as no neighbour grants more.
+pub(crate) const MAX_ARENA: usize = 64 << 20;
+
+/// How long a neighbour may hold on to an arena that was withdrawn.
+const WITHDRAW_TIME: Delta = Delta::from_secs(1);
+const WITHDRAW_POLL: Delta = Delta::from_micros(100);
+
+const COUNTERS: [&CStr; ext::WEFT_COUNTERS as usize] = [
+    c"tx_writes",
+    c"tx_write_bytes",
+    c"tx_reads",
+    c"tx_read_bytes",
+    c"tx_doorbells",
+    c"tx_messages",
+    c"rx_doorbells",
+    c"rx_messages",
+    c"out_dropped",
+    c"out_ones",
+    c"in_denied",
+    c"doorbells_denied",
+    c"messages_dropped",
+    c"interrupts",
+    c"remaps",
+];
+
+/// What belongs to one link.
+struct Link {
+    arena: Area,
+    /// Where the port finds the arena.
+    arena_addr: u64,
+    window: Area,
+    /// To be added to the port's own count of trainings, which a reset sets back.
+    trained_before: Atomic<u32>,
+}
+
+/// Registers that take more than one access.
+#[pin_data]
+struct Locks {
+    /// Slots, apertures, doorbell pages.
+    #[pin]
+    tables: Mutex<()>,
+    #[pin]
+    send: Mutex<()>,
+    #[pin]
+    recv: Mutex<()>,
+}
+
+/// Dropped in this order: handlers before what they use, mappings before the BARs, all before the
+/// function is disabled.
+pub(crate) struct WeftPort {
+    irqs: IrqSet<Chip>,
+    links: KVec<Link>,
+    /// The function is being reset: links are down.
+    suspended: Atomic<bool>,
+    locks: Pin<KBox<Locks>>,
+    chip: Arc<Chip>,
+    _windows: Region,
+    control: Region,
+    _enabled: Enabled,
+}
+
+/// A register of group `n` of those at `base`.
+fn group(base: u32, stride: u32, n: usize, reg: u32) -> usize {
+    base as usize + stride as usize * n + reg as usize
+}
+
+fn link_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_LINK, ext::WEFT_LINK_STRIDE, n, reg)
+}
+
+fn slot_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_SLOT, ext::WEFT_SLOT_STRIDE, n, reg)
+}
+
+fn inbound_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_INBOUND, ext::WEFT_INBOUND_STRIDE, n, reg)
+}
+
+fn page_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_DB_PAGE, ext::WEFT_DB_PAGE_STRIDE, n, reg)
+}
+
+/// A field of a register, shifted down.
+fn field(value: u32, mask: u32) -> u32 {
+    (value & mask) >> mask.trailing_zeros()
+}
+
+/// Allocates an arena of `bytes` bytes, or of what can be had.
+fn new_arena(dev: &pci::Device<Bound>, link: usize, bytes: usize) -> Result<DmaMem> {
+    let mut size = bytes;
+    loop {
+        match DmaMem::new(dev, size) {
+            Ok(mem) if size == bytes => return Ok(mem),
+            Ok(mem) => {
+                dev_warn!(
+                    dev,
+                    "link {}: an arena of {} KiB only, there is no contiguous memory for {} KiB\n",
+                    link,
+                    size >> 10,
+                    bytes >> 10
+                );
+                return Ok(mem);
+            }
+            Err(_) if size > MIN_ARENA => size /= 2,
+            Err(e) => {
+                dev_err!(
+                    dev,
+                    "link {}: no contiguous memory, not even the {} KiB that an arena needs\n",
+                    link,
+                    MIN_ARENA >> 10
+                );
+                return Err(e);
+            }
+        }
+    }
+}
+
+/// Maps slot `link` through the write-combining alias.
+fn new_window(chip: &Chip, region: &Region, link: usize) -> Result<Area> {
+    let shift = chip.read(ext::WEFT_R_SLOT_SHIFT);
+    let alias = chip.regs.read64(ext::WEFT_R_WC_OFFSET as usize);
+    if !(12..=40).contains(&shift) {
+        dev_err!(chip.pdev, "has slots of 2^{} bytes\n", shift);
+        return Err(ENODEV);
+    }
+    let bytes = (1usize << shift).min(MAX_ARENA);
+    let offset = alias.checked_add((link as u64) << shift).ok_or(ENODEV)?;
+    let map = IoMap::new(region, offset, bytes, Cache::WriteCombining).inspect_err(|_| {
+        dev_err!(
+            chip.pdev,
+            "slot {} at {:#x} of BAR {} cannot be mapped\n",
+            link,
+            offset,
+            ext::WEFT_BAR_WINDOW
+        )
+    })?;
+    Area::from_map(Arc::new(map, GFP_KERNEL)?, 0, bytes)
+}
+
+fn lines(links: usize) -> Result<KVec<Line>> {
+    let mut lines = KVec::new();
+    let mut add = |vector, name: fmt::Arguments<'_>| -> Result {
+        let name = CString::try_from_fmt(name)?;
+        Ok(lines.push(Line { vector, name }, GFP_KERNEL)?)
+    };
+    add(LINK_VECTOR, fmt!("link"))?;
+    add(MBOX_VECTOR, fmt!("mailbox"))?;
+    add(ERROR_VECTOR, fmt!("error"))?;
+    for link in 0..links {
+        add(DOORBELL_VECTOR + chip::wake(link), fmt!("wake{}", link))?;
+        add(DOORBELL_VECTOR + chip::echo(link), fmt!("echo{}", link))?;
+    }
+    Ok(lines)
+}
+
+impl WeftPort {
+    /// Brings the port up, up to the point where [`Port::start`] has only to let it go. Whatever
+    /// was done is undone on failure.
+    pub(crate) fn new(
+        dev: &pci::Device<Core<'_>>,
+        events: Arc<dyn Events>,
+        arena: usize,
+        steps: &mut Steps<'_>,
+    ) -> Result<KBox<dyn Port>> {
+        let bound: &pci::Device<Bound> = dev;
+        let enabled = steps.step("enable", || Enabled::new(dev))?;
+        steps.step("DMA mask", || {
+            // SAFETY: Nothing was allocated for DMA yet.
+            unsafe { dev.dma_set_mask_and_coherent(DmaMask::new::<64>()) }
+        })?;
+        let (control, chip) = steps.step("registers", || {
+            let bytes = ext::WEFT_BAR_CTRL_SIZE as usize;
+            let control = Region::new(bound, ext::WEFT_BAR_CTRL, bytes as u64)?;
+            let regs = Regs::new(&control, bytes)?;
+            let chip = Chip::new(regs, ARef::from(&**dev), events)?;
+            Ok((control, Arc::new(chip, GFP_KERNEL)?))
+        })?;
+        // Nothing that a driver before this one has left may still lead into memory.
+        chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
+        if !chip.is_present() {
+            return Err(ENODEV);
+        }
+        let (windows, mapped) = steps.step("windows", || {
+            let region = Region::new(bound, ext::WEFT_BAR_WINDOW, 0)?;
+            let mut mapped = KVec::with_capacity(chip.links, GFP_KERNEL)?;
+            for link in 0..chip.links {
+                mapped.push(new_window(&chip, &region, link)?, GFP_KERNEL)?;
+            }
+            Ok((region, mapped))
+        })?;
+        let links = steps.step("arenas", || {
+            let mut links = KVec::with_capacity(chip.links, GFP_KERNEL)?;
+            for (n, window) in mapped.into_iter().enumerate() {
+                let mem = new_arena(bound, n, arena)?;
+                let link = Link {
+                    arena_addr: mem.addr(),
+                    arena: Area::from_dma(mem),
+                    window,
+                    trained_before: Atomic::new(0),
+                };
+                links.push(link, GFP_KERNEL)?;
+            }
+            Ok(links)
+        })?;
+        let irqs = steps.step("interrupts", || {
+            dev.set_master();
+            let vectors = DOORBELL_VECTOR + 2 * chip.links as u32;
+            IrqSet::new(bound, &chip, vectors, lines(chip.links)?)
+        })?;
+        let locks = KBox::pin_init(
+            pin_init!(Locks {
+                tables <- new_mutex!((), "weft_port::tables"),
+                send <- new_mutex!((), "weft_port::send"),
+                recv <- new_mutex!((), "weft_port::recv"),
+            }),
+            GFP_KERNEL,
+        )?;
+        let port = KBox::new(
+            Self {
+                irqs,
+                links,
+                suspended: Atomic::new(false),
+                locks,
+                chip,
+                _windows: windows,
+                control,
+                _enabled: enabled,
+            },
+            GFP_KERNEL,
+        )?;
+        Ok(port)
+    }
+
+    fn link(&self, link: usize) -> Result<&Link> {
+        self.links.get(link).ok_or(EINVAL)
+    }
+
+    /// Number of the doorbell page by which the kernel rings.
+    fn kernel_page(&self, link: usize) -> usize {
+        self.links.len() + link
+    }
+
+    fn set_page(&self, page: usize, link: usize, doorbells: u32) {
+        let regs = &self.chip.regs;
+        regs.write32(
+            page_reg(page, ext::WEFT_DB_PAGE_DEST),
+            ext::WEFT_DEST_LINK | link as u32,
+        );
+        regs.write32(page_reg(page, ext::WEFT_DB_PAGE_ALLOW), doorbells);
+    }
+
+    fn page_offset(page: usize) -> usize {
+        ext::WEFT_DB_PAGE_BASE as usize + page * ext::WEFT_PAGE as usize
+    }
+
+    /// Masks everything and waits for the handlers.
+    fn silence(&self) {
+        self.chip.write(ext::WEFT_R_EVENT_MASK, u32::MAX);
+        self.chip.write(ext::WEFT_R_DB_MASK, u32::MAX);
+        self.irqs.disable();
+    }
+
+    /// Programs what does not depend on neighbours, and lets links come up.
+    fn program(&self) -> Result {
+        let chip = &self.chip;
+        if !chip.is_present() {
+            return Err(ENODEV);
+        }
+        chip.write(
+            ext::WEFT_R_EVENT_VECTOR,
+            LINK_VECTOR | MBOX_VECTOR << 8 | ERROR_VECTOR << 16 | 0xff << 24,
+        );
+        for doorbell in 0..2 * self.links.len() {
+            let reg = ext::WEFT_R_DB_VECTOR as usize + 4 * doorbell;
+            chip.regs
+                .write32(reg, DOORBELL_VECTOR + doorbell as u32);
+        }
+        for link in 0..self.links.len() {
+            self.set_page(self.kernel_page(link), link, u32::MAX);
+        }
+        self.irqs.enable();
+        chip.write(
+            ext::WEFT_R_EVENT_MASK,
+            !(ext::WEFT_EVENT_LINK | ext::WEFT_EVENT_MBOX | ext::WEFT_EVENT_ERROR),
+        );
+        chip.write(ext::WEFT_R_DB_MASK, !chip.doorbells());
+        chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_ENABLE);
+        Ok(())
+    }
+
+    /// What the port itself counts, and what it had counted before the last reset.
+    fn trained(&self, n: usize) -> u32 {
+        let now = self.chip.regs.read32(link_reg(n, ext::WEFT_LINK_TRAINED));
+        let before = self.links.get(n).map_or(0, |l| l.trained_before.load(Relaxed));
+        before.wrapping_add(now)
+    }
+
+    /// Closes the aperture of `link`, which stays busy until its neighbour has let go.
+    fn close(&self, link: usize) {
+        let regs = &self.chip.regs;
+        let _tables = self.locks.tables.lock();
+        regs.write32(ext::WEFT_R_DB_ALLOW as usize + 4 * link, 0);
+        regs.write32(inbound_reg(link, ext::WEFT_INBOUND_CTRL), 0);
+    }
+
+    fn inbound_status(&self, link: usize) -> u32 {
+        self.chip
+            .regs
+            .read32(inbound_reg(link, ext::WEFT_INBOUND_STATUS))
+    }
+
+    /// Waits until no neighbour holds on to what the aperture of `link` was before.
+    fn settle(&self, link: usize) -> Result {
+        let since = Instant::<Monotonic>::now();
+        loop {
+            let status = self.inbound_status(link);
+            // Through a port that is gone nobody reaches anything.
+            if status == u32::MAX || status & ext::WEFT_INBOUND_BUSY == 0 {
+                return Ok(());
+            }
+            if since.elapsed() >= WITHDRAW_TIME {
+                dev_err!(
+                    self.chip.pdev,
+                    "link {}: the neighbour still holds on to the arena\n",
+                    link
+                );
+                return Err(ETIMEDOUT);
+            }
+            fsleep(WITHDRAW_POLL);
+        }
+    }
+
+    fn counter64(&self, n: usize) -> u64 {
+        let reg = ext::WEFT_R_COUNTERS as usize + 8 * n;
+        let regs = &self.chip.regs;
+        // A carry between the halves is seen by the upper one having changed.
+        let high = regs.read32(reg + 4);
+        let low = regs.read32(reg);
+        let again = regs.read32(reg + 4);
+        let low = if again == high { low } else { regs.read32(reg) };
+        u64::from(again) << 32 | u64::from(low)
+    }
+
+    /// A message of the port, checked: link and length.
+    fn rx_head(&self) -> Option<(usize, usize)> {
+        let status = self.chip.read(ext::WEFT_R_MBOX_RX_STATUS);
+        if status == u32::MAX || status & ext::WEFT_MBOX_RX_VALID == 0 {
+            return None;
+        }
+        Some((
+            field(status, ext::WEFT_MBOX_LINK) as usize,
+            field(status, ext::WEFT_MBOX_LEN) as usize,
+        ))
+    }
+}
+
+impl Port for WeftPort {
+    fn identity(&self) -> Identity {
+        // Read anew: the fabric gives the port a generation when it attaches.
+        Identity {
+            kind: ext::WEFT_PORT_WEFT,
+            hwid: self.chip.regs.read64(ext::WEFT_R_HWID as usize),
+            generation: self.chip.read(ext::WEFT_R_GENERATION),
+            protection: ext::WEFT_PROT_DEVICE | ext::WEFT_PROT_APERTURE,
+        }
+    }
+
+    fn is_present(&self) -> bool {
+        self.chip.is_present()
+    }
+
+    fn links(&self) -> usize {
+        self.links.len()
+    }
+
+    fn link_status(&self, link: usize) -> LinkStatus {
+        if link >= self.links.len() {
+            return LinkStatus::default();
+        }
+        let status = self.chip.regs.read32(link_reg(link, ext::WEFT_LINK_STATUS));
+        if status == u32::MAX || self.suspended.load(Acquire) {
+            return LinkStatus::default();
+        }
+        LinkStatus {
+            up: status & ext::WEFT_LINK_UP != 0,
+            present: status & ext::WEFT_LINK_PRESENT != 0,
+            endpoint: status & ext::WEFT_LINK_ROLE_EP != 0,
+            speed: field(status, ext::WEFT_LINK_SPEED),
+            width: field(status, ext::WEFT_LINK_WIDTH),
+            trained: self.trained(link),
+        }
+    }
+
+    fn arena(&self, link: usize) -> Result<&Area> {
+        Ok(&self.link(link)?.arena)
+    }
+
+    fn grant(&self, link: usize) -> Result<Grant> {
+        let regs = &self.chip.regs;
+        let l = self.link(link)?;
+        let grant = Grant {
+            offset: (link as u64) << 32,
+            bytes: l.arena.bytes() as u64,
+        };
+        // From before a reset, perhaps.
+        self.settle(link)?;
+        let _tables = self.locks.tables.lock();
+        let reg = |reg| inbound_reg(link, reg);
+        regs.write64(reg(ext::WEFT_INBOUND_OFFSET), grant.offset);
+        regs.write64(reg(ext::WEFT_INBOUND_LEN), grant.bytes);
+        regs.write64(reg(ext::WEFT_INBOUND_BASE), l.arena_addr);
+        regs.write32(
+            reg(ext::WEFT_INBOUND_RIGHTS),
+            ext::WEFT_RIGHT_READ | ext::WEFT_RIGHT_WRITE,
+        );
+        regs.write32(reg(ext::WEFT_INBOUND_ALLOW), 1 << link);
+        regs.write32(reg(ext::WEFT_INBOUND_CTRL), ext::WEFT_INBOUND_ENABLE);
+        let status = self.inbound_status(link);
+        if status == u32::MAX || status & ext::WEFT_INBOUND_LIVE == 0 {
+            regs.write32(reg(ext::WEFT_INBOUND_CTRL), 0);
+            dev_err!(
+                self.chip.pdev,
+                "link {}: the port does not take the arena at {:#x}: status {:#x}\n",
+                link,
+                l.arena_addr,
+                status
+            );
+            return Err(EIO);
+        }
+        regs.write32(
+            ext::WEFT_R_DB_ALLOW as usize + 4 * link,
+            1 << chip::wake(link) | 1 << chip::echo(link),
+        );
+        Ok(grant)
+    }
+
+    fn withdraw(&self, link: usize) -> Result {
+        self.link(link)?;
+        self.close(link);
+        self.settle(link)
+    }
+
+    fn attach(&self, link: usize, grant: Grant) -> Result {
+        let page = u64::from(ext::WEFT_PAGE);
+        let l = self.link(link)?;
+        if grant.bytes == 0 || grant.bytes % page != 0 || grant.offset % page != 0 {
+            return Err(EINVAL);
+        }
+        grant.offset.checked_add(grant.bytes).ok_or(EINVAL)?;
+        if grant.bytes > l.window.bytes() as u64 {
+            return Err(E2BIG);
+        }
+        let regs = &self.chip.regs;
+        let reg = |reg| slot_reg(link, reg);
+        let _tables = self.locks.tables.lock();
+        regs.write32(reg(ext::WEFT_SLOT_DEST), ext::WEFT_DEST_LINK | link as u32);
+        regs.write64(reg(ext::WEFT_SLOT_OFFSET), grant.offset);
+        regs.write64(reg(ext::WEFT_SLOT_LEN), grant.bytes);
+        regs.write32(reg(ext::WEFT_SLOT_CTRL), ext::WEFT_SLOT_ENABLE);
+        Ok(())
+    }
+
+    fn detach(&self, link: usize) {
+        if link >= self.links.len() {
+            return;
+        }
+        let _tables = self.locks.tables.lock();
+        self.chip
+            .regs
+            .write32(slot_reg(link, ext::WEFT_SLOT_CTRL), 0);
+        // Users ring nobody either.
+        self.set_page(link, link, 0);
+    }
+
+    fn window(&self, link: usize) -> Result<&Area> {
+        Ok(&self.link(link)?.window)
+    }
+
+    fn doorbells(&self, link: usize) -> Doorbells {
+        Doorbells {
+            wake: chip::wake(link),
+            echo: chip::echo(link),
+        }
+    }
+
+    fn ring(&self, link: usize, doorbell: u32) {
+        if link < self.links.len() && doorbell < ext::WEFT_DOORBELLS {
+            self.chip
+                .regs
+                .write32(Self::page_offset(self.kernel_page(link)), doorbell);
+        }
+    }
+
+    fn doorbell_page(&self, link: usize, doorbell: u32) -> Option<u64> {
+        if link >= self.links.len() || doorbell >= ext::WEFT_DOORBELLS {
+            return None;
+        }
+        let _tables = self.locks.tables.lock();
+        self.set_page(link, link, 1 << doorbell);
+        Some(self.control.start() + Self::page_offset(link) as u64)
+    }
+
+    fn send(&self, link: usize, msg: &[u8]) -> Result {
+        self.link(link)?;
+        if msg.is_empty() || msg.len() > MBOX_BYTES {
+            return Err(EINVAL);
+        }
+        let chip = &self.chip;
+        let _send = self.locks.send.lock();
+        let mut reg = ext::WEFT_R_MBOX_TX_DATA as usize;
+        for part in msg.chunks(4) {
+            let mut word = [0; 4];
+            for (to, from) in word.iter_mut().zip(part) {
+                *to = *from;
+            }
+            chip.regs.write32(reg, u32::from_le_bytes(word));
+            reg += 4;
+        }
+        chip.write(
+            ext::WEFT_R_MBOX_TX_CTRL,
+            link as u32 | (msg.len() as u32) << 8,
+        );
+        // All ones, too: a port that is gone has no links.
+        if chip.read(ext::WEFT_R_MBOX_TX_STATUS) & ext::WEFT_MBOX_TX_FAILED != 0 {
+            return Err(ENOLINK.into());
+        }
+        Ok(())
+    }
+
+    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
+        let chip = &self.chip;
+        let _recv = self.locks.recv.lock();
+        for _ in 0..ext::WEFT_MBOX_DEPTH {
+            let (link, len) = self.rx_head()?;
+            let good = link < self.links.len() && (1..=MBOX_BYTES).contains(&len);
+            if good {
+                let mut reg = ext::WEFT_R_MBOX_RX_DATA as usize;
+                for part in buf.chunks_mut(4).take(len.div_ceil(4)) {
+                    let word = chip.regs.read32(reg).to_le_bytes();
+                    for (to, from) in part.iter_mut().zip(word) {
+                        *to = from;
+                    }
+                    reg += 4;
+                }
+            }
+            chip.write(ext::WEFT_R_MBOX_RX_POP, 1);
+            if good {
+                return Some((link, len));
+            }
+        }
+        None
+    }
+
+    fn counter(&self, n: usize) -> Option<Counter> {
+        let name = COUNTERS.get(n)?;
+        Some(Counter {
+            name,
+            value: self.counter64(n),
+        })
+    }
+
+    fn start(&self) -> Result {
+        trace::port_event(&self.chip.pdev, trace::Port::Start, 0);
+        self.program()
+    }
+
+    fn stop(&self) {
+        self.silence();
+        trace::port_event(&self.chip.pdev, trace::Port::Stop, 0);
+    }
+
+    fn suspend(&self) {
+        trace::port_event(&self.chip.pdev, trace::Port::Reset, 0);
+        self.silence();
+        for (n, link) in self.links.iter().enumerate() {
+            // Whoever compares sees that the link was down, whatever the count after the reset.
+            let trained = self.trained(n).wrapping_add(1);
+            link.trained_before.store(trained, Relaxed);
+        }
+        self.suspended.store(true, Release);
+    }
+
+    fn resume(&self) -> Result {
+        trace::port_event(&self.chip.pdev, trace::Port::Reset, 1);
+        for (n, link) in self.links.iter().enumerate() {
+            // Should the port have kept its own count, it is not counted twice.
+            let kept = self.chip.regs.read32(link_reg(n, ext::WEFT_LINK_TRAINED));
+            let before = link.trained_before.load(Relaxed).wrapping_sub(kept);
+            link.trained_before.store(before, Relaxed);
+        }
+        self.suspended.store(false, Release);
+        self.program()
+    }
+}
+
+impl Drop for WeftPort {
+    fn drop(&mut self) {
+        self.silence();
+        for link in 0..self.links.len() {
+            self.detach(link);
+            self.close(link);
+        }
+        self.chip.write(ext::WEFT_R_CTRL, 0);
+        let mut held = [false; MAX_LINKS];
+        for (link, held) in held.iter_mut().enumerate().take(self.links.len()) {
+            *held = self.settle(link).is_err();
+        }
+        let links = core::mem::replace(&mut self.links, KVec::new());
+        for (link, held) in links.into_iter().zip(held) {
+            if held {
+                // Rather lost than written by a stranger when it is somebody else's.
+                dev_err!(
+                    self.chip.pdev,
+                    "{} KiB of memory are given up for good\n",
+                    link.arena.bytes() >> 10
+                );
+                core::mem::forget(link.arena);
+            }
+        }
+    }
+}

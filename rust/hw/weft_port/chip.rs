@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The registers of a Weft port, and what its interrupts do.
+//!
+//! Shared by the port and the handlers. It must not know arenas and windows.
+
+use crate::{
+    hw::{Events, MAX_LINKS},
+    sys::{
+        ext,
+        iomap::Regs,
+        irq::{Handler, Next},
+        trace,
+    },
+};
+use kernel::{
+    pci,
+    prelude::*,
+    sync::{aref::ARef, Arc},
+    time::{delay::fsleep, Delta},
+};
+
+/// Vectors of the purposes; those of the doorbells follow from [`DOORBELL_VECTOR`].
+pub(super) const LINK_VECTOR: u32 = 0;
+pub(super) const MBOX_VECTOR: u32 = 1;
+pub(super) const ERROR_VECTOR: u32 = 2;
+pub(super) const DOORBELL_VECTOR: u32 = 4;
+
+/// Doorbells of a link: to look at the rings, and to be rung back.
+pub(super) const fn wake(link: usize) -> u32 {
+    2 * link as u32
+}
+pub(super) const fn echo(link: usize) -> u32 {
+    2 * link as u32 + 1
+}
+
+/// What an error is, by its bit.
+const ERRORS: [(u32, &CStr); 7] = [
+    (ext::WEFT_ERR_OUT_WRITE, c"a write to the fabric was dropped"),
+    (ext::WEFT_ERR_OUT_READ, c"a read from the fabric was answered by all ones"),
+    (ext::WEFT_ERR_IN_DENIED, c"an access of a neighbour was refused"),
+    (ext::WEFT_ERR_IN_INVALID, c"an aperture does not lie in memory"),
+    (ext::WEFT_ERR_DB_DENIED, c"a doorbell was refused"),
+    (ext::WEFT_ERR_MSG_DROPPED, c"a message was dropped, the mailbox is full"),
+    (ext::WEFT_ERR_FABRIC_LOST, c"the fabric is lost"),
+];
+
+/// How long the port is left alone after an error. It reports nothing meanwhile, so that a
+/// neighbour cannot keep this host busy with its mistakes.
+const ERROR_PAUSE: Delta = Delta::from_millis(10);
+
+pub(super) struct Chip {
+    pub(super) regs: Regs,
+    pub(super) pdev: ARef<pci::Device>,
+    pub(super) links: usize,
+    events: Arc<dyn Events>,
+}
+
+impl Chip {
+    /// Checks what port this is.
+    pub(super) fn new(
+        regs: Regs,
+        pdev: ARef<pci::Device>,
+        events: Arc<dyn Events>,
+    ) -> Result<Self> {
+        let id = regs.read32(ext::WEFT_R_ID as usize);
+        if id != ext::WEFT_ID {
+            dev_err!(pdev, "is no Weft port: id {:#010x}\n", id);
+            return Err(ENODEV);
+        }
+        let version = regs.read32(ext::WEFT_R_VERSION as usize);
+        if version >> 16 != ext::WEFT_VERSION >> 16 {
+            dev_err!(
+                pdev,
+                "has registers of version {}.{}, this driver knows {}.x\n",
+                version >> 16,
+                version & 0xffff,
+                ext::WEFT_VERSION >> 16
+            );
+            return Err(ENODEV);
+        }
+        let links = (regs.read32(ext::WEFT_R_CAP1 as usize) & ext::WEFT_CAP1_LINKS) as usize;
+        let chip = Self {
+            regs,
+            pdev,
+            links,
+            events,
+        };
+        chip.check()?;
+        Ok(chip)
+    }
+
+    /// Whether there is as much of everything as the links need.
+    fn check(&self) -> Result {
+        let cap0 = self.read(ext::WEFT_R_CAP0);
+        let cap1 = self.read(ext::WEFT_R_CAP1);
+        let links = self.links as u32;
+        let needs = [
+            ("slots", cap0 & ext::WEFT_CAP0_SLOTS, links),
+            ("inbound apertures", (cap0 & ext::WEFT_CAP0_INBOUND) >> 8, links),
+            ("doorbells", (cap0 & ext::WEFT_CAP0_DOORBELLS) >> 16, 2 * links),
+            ("doorbell pages", (cap0 & ext::WEFT_CAP0_DB_PAGES) >> 24, 2 * links),
+            (
+                "bytes of a message",
+                (cap1 & ext::WEFT_CAP1_MBOX_BYTES) >> 16,
+                crate::hw::MBOX_BYTES as u32,
+            ),
+        ];
+        if self.links == 0 || self.links > MAX_LINKS {
+            dev_err!(self.pdev, "has {} links, not 1 to {}\n", links, MAX_LINKS);
+            return Err(ENODEV);
+        }
+        for (what, has, needed) in needs {
+            if has < needed {
+                dev_err!(self.pdev, "has {} {}, {} are needed\n", has, what, needed);
+                return Err(ENODEV);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn read(&self, reg: u32) -> u32 {
+        self.regs.read32(reg as usize)
+    }
+
+    pub(super) fn write(&self, reg: u32, value: u32) {
+        self.regs.write32(reg as usize, value);
+    }
+
+    pub(super) fn is_present(&self) -> bool {
+        self.read(ext::WEFT_R_ID) == ext::WEFT_ID
+    }
+
+    /// All bits of the doorbells that are used.
+    pub(super) fn doorbells(&self) -> u32 {
+        (1 << (2 * self.links)) - 1
+    }
+
+    fn link_event(&self) {
+        let bits = self.read(ext::WEFT_R_EVENT);
+        if bits == u32::MAX {
+            trace::port_event(&self.pdev, trace::Port::Gone, 0);
+        } else {
+            // Before the status is looked at: what changes from here on is another event.
+            self.write(ext::WEFT_R_EVENT, bits & ext::WEFT_EVENT_LINK);
+        }
+        self.events.links_changed();
+    }
+
+    fn mbox_event(&self) {
+        self.write(ext::WEFT_R_EVENT, ext::WEFT_EVENT_MBOX);
+        self.events.message();
+    }
+
+    fn error_event(&self) {
+        self.write(ext::WEFT_R_EVENT, ext::WEFT_EVENT_ERROR);
+        let status = self.read(ext::WEFT_R_ERR_STATUS);
+        if status == 0 || status == u32::MAX {
+            return;
+        }
+        // Info and address are those of the first, whose bit is cleared last of all.
+        let info = self.read(ext::WEFT_R_ERR_INFO);
+        let addr = self.regs.read64(ext::WEFT_R_ERR_ADDR as usize);
+        trace::port_error(&self.pdev, status, info, addr);
+        for (bit, what) in ERRORS {
+            if status & bit == 0 {
+                continue;
+            }
+            let first = 1u32.checked_shl(info & 0xff) == Some(bit);
+            let addr = if first { addr } else { 0 };
+            self.events.error(what, addr);
+        }
+        fsleep(ERROR_PAUSE);
+        self.write(ext::WEFT_R_ERR_STATUS, status);
+    }
+}
+
+impl Handler for Chip {
+    fn hard(&self, vector: u32) -> Next {
+        let Some(doorbell) = vector.checked_sub(DOORBELL_VECTOR) else {
+            return Next::Thread;
+        };
+        // Before the rings are looked at: who rings from here on raises another interrupt.
+        self.write(ext::WEFT_R_DB_PENDING, 1 << doorbell);
+        let link = (doorbell / 2) as usize;
+        if doorbell == wake(link) {
+            trace::port_event(&self.pdev, trace::Port::Wake, link as u64);
+            self.events.wake(link);
+        } else {
+            trace::port_event(&self.pdev, trace::Port::Echo, link as u64);
+            self.events.echo(link);
+        }
+        Next::Done
+    }
+
+    fn thread(&self, vector: u32) {
+        match vector {
+            LINK_VECTOR => self.link_event(),
+            MBOX_VECTOR => self.mbox_event(),
+            ERROR_VECTOR => self.error_event(),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Random numbers.
+
+use kernel::bindings;
+
+/// A random number that is not 0.
+pub(crate) fn nonzero32() -> u32 {
+    // SAFETY: No requirements.
+    unsafe { bindings::get_random_u32() }.max(1)
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The numbered steps of a probe: each says by name when it fails, and can be told to.
+
+use kernel::{pci, prelude::*};
+
+/// Counts the steps. The module parameter `fail_probe=N` makes step N fail once it is done, so that
+/// its own undoing is tested as well; behind the last step it changes nothing.
+pub(crate) struct Steps<'a> {
+    dev: &'a pci::Device,
+    done: u32,
+    fail: u32,
+}
+
+impl<'a> Steps<'a> {
+    pub(crate) fn new(dev: &'a pci::Device, fail: u32) -> Self {
+        Self { dev, done: 0, fail }
+    }
+
+    /// Does the next step.
+    pub(crate) fn step<T>(&mut self, name: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.done += 1;
+        let asked = self.done == self.fail;
+        let result = f().and_then(|v| if asked { Err(EIO) } else { Ok(v) });
+        if let Err(e) = &result {
+            dev_err!(
+                self.dev,
+                "probe: step {} ({}) failed: {}{}\n",
+                self.done,
+                name,
+                e.to_errno(),
+                if asked { ", as fail_probe wants" } else { "" }
+            );
+        }
+        result
+    }
+}
