@@ -1,4 +1,5 @@
 #!/bin/sh
+# shellcheck disable=SC2319
 # SPDX-License-Identifier: GPL-2.0
 # N-1: link state, speed, width, role and identity in sysfs, one value a file.
 cd "$(dirname "$0")" || exit 1
