@@ -75,10 +75,14 @@ step() {
 	set -e
 	if [ $rc -ne 0 ]; then
 		tail -n 15 "$log" | sed 's/^/    /' >&2
-		sed -nE 's/^(E|Err): Failed to fetch ([^ ]+) +(.*)/\2 \3/p' "$log" | sort -u |
-			while read -r url why; do
-				say "    download failed: package ${url##*/}: $why"
-			done
+		# The package that could not be had, by name.
+		sed -nE -e 's/^ *E: Failed to fetch ([^ ]*\/)?([^ /]+) +(.*)/\2: \3/p' \
+			-e "s/^ *E: (Unable to locate package .*|Version '.*' for '.*' was not found)/\1/p" "$log" |
+			sort -u | sed 's/^/    download failed: /' >"$WEFT_CACHE/tmp/failed"
+		if [ -s "$WEFT_CACHE/tmp/failed" ]; then
+			cat "$WEFT_CACHE/tmp/failed" >&2
+			say "    The cache is sound: run it again, or after 'make update' if the mirror has moved on."
+		fi
 		die "$name failed (status $rc); the whole log is $log"
 	fi
 	printf '%s' "$key" >"$WEFT_CACHE/tmp/stamp"

@@ -73,7 +73,8 @@ kernel_fetch() {
 	dpkg-deb --fsys-tarfile "$dir"/deb/linux-source-*.deb |
 		tar -xf - -C "$dir" --strip-components=3 --wildcards './usr/src/*.tar.xz'
 	mkdir "$dir/kernel/source"
-	xz -dc -T0 "$dir"/linux-source-*.tar.xz | tar -xf - -C "$dir/kernel/source" --strip-components=1
+	"$TOP/scripts/in-root" tar -xf "$dir"/linux-source-*.tar.xz -I 'xz -T0' \
+		-C "$dir/kernel/source" --strip-components=1
 	if [ "$image" != - ]; then
 		mkdir -p "$dir/image/usr/lib"
 		ln -s usr/lib "$dir/image/lib"
@@ -132,7 +133,7 @@ kbuild_make() {
 	cp --remove-destination "$obj/scripts/target.json" "$kbuild/scripts/"
 	cp "$obj"/rust/lib*.rmeta "$obj"/rust/lib*.so "$kbuild/rust/"
 	cp "$obj"/rust/kernel/generated_arch_*.rs "$kbuild/rust/kernel/"
-	strip --strip-unneeded "$kbuild"/rust/lib*.so
+	"$TOP/scripts/in-root" strip --strip-unneeded "$kbuild"/rust/lib*.so
 	printf 'KBUILD_OUTPUT := %s\ninclude %s/Makefile\n' "$WEFT_CACHE/kbuild/$series" \
 		"$kernel/headers/usr/src/linux-headers-$common-common" >"$kbuild/Makefile"
 	publish "$kbuild" "$WEFT_CACHE/kbuild/$series"
