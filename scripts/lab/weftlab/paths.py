@@ -62,13 +62,16 @@ def guest_files():
     shared = BUILD / "guest"
     shared.mkdir(parents=True, exist_ok=True)
     kver = env("kver")
-    kernel = env("kernel")
-    initrd = BUILD / f"initrd-{kver}.gz"
-    if not _fresh(initrd, [vm / "init", vm / "mkinitrd", kernel]):
+    image = env("kernel")
+    kernel = BUILD / f"vmlinux-{kver}"
+    if not _fresh(kernel, [vm / "vmlinux", image]):
+        _make([str(vm / "vmlinux"), image, str(kernel)], kernel)
+    initrd = BUILD / f"initrd-{kver}.cpio"
+    if not _fresh(initrd, [vm / "init", vm / "mkinitrd", image]):
         _make([str(vm / "mkinitrd"), kver, str(initrd)], initrd)
     agent = shared / "agent"
     if not _fresh(agent, [vm / "agent.c"]):
         new = shared / "agent.new"
         _make(["gcc", "-O2", "-Wall", "-o", str(new), str(vm / "agent.c")], agent)
         new.rename(agent)
-    return kernel, str(initrd), str(shared)
+    return str(kernel), str(initrd), str(shared)
