@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What tests stand on: labs that several tests share, put right before each.
+
+A test gets the lab in one known state: hosts up, weft.ko loaded, links ready,
+nothing traced. After a test that failed nothing is shared any more.
+"""
+
+from . import topology
+from .errors import LabError
+from .lab import Lab, pair
+
+
+class Bench:
+    def __init__(self, say):
+        self.say = say
+        self._labs = {}
+
+    def _shared(self, name, make):
+        found = self._labs.get(name)
+        if found is None:
+            # Guests take memory and processors: one lab at a time.
+            self.close()
+            found = self._labs[name] = make()
+        self._restore(found)
+        return found
+
+    def pair(self):
+        """h1 and h2 joined by one link."""
+        return self._shared("pair", lambda: pair("pair", self.say))
+
+    def ivshmem(self):
+        """The same over ivshmem-doorbell."""
+        return self._shared("ivshmem", lambda: pair("ivshmem", self.say, ivshmem=True))
+
+    def loopback(self):
+        """One host with two ports, n1 and n2, joined by one link."""
+
+        def make():
+            made = Lab("loopback", self.say)
+            try:
+                made.join(topology.chain(2, prefix="n"))
+                made.add("host", ["n1", "n2"], cpus=2)
+            except BaseException:
+                made.abandon()
+                raise
+            return made
+
+        return self._shared("loopback", make)
+
+    def _restore(self, found):
+        if found.fabric:
+            if not found.fabric.alive:
+                found.fabric.start()
+        if not all(host.alive for host in found.hosts.values()):
+            found.boot()
+        for host in found.hosts.values():
+            if host.run("test -d /sys/module/weft", status=None).status:
+                host.insmod()
+            if found.server:
+                host.bind_ivshmem()
+        if found.fabric:
+            status = found.fabric.status()
+            for node in status["nodes"]:
+                if node["traced"]:
+                    found.fabric.trace(node["name"], False)
+            for cable in status["cables"]:
+                if cable["state"] != "up":
+                    found.fabric.link("up", cable["ends"][0])
+        for host in found.hosts.values():
+            host.wait_links()
+
+    def after(self, ok):
+        """Checks every kernel's log; of a failed test nothing is kept."""
+        try:
+            for found in self._labs.values():
+                found.check_dmesg()
+        except LabError:
+            self.abandon()
+            raise
+        if not ok:
+            self.abandon()
+
+    def abandon(self):
+        for found in self._labs.values():
+            found.abandon()
+        self._labs.clear()
+
+    def close(self):
+        """Ends what is shared; raises what the kernels said at the very end."""
+        labs, self._labs = self._labs, {}
+        for found in labs.values():
+            found.close()
+
+

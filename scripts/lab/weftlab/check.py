@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make check, suite lab: the tests that need running guests, as TAP on stdout."""
+
+import argparse
+import json
+import re
+import sys
+
+from . import lab, paths, process, suite, tap
+from .bench import Bench
+from .errors import LabError
+
+PACKAGE = "hosts"
+
+
+def arguments(tests):
+    suites = list(dict.fromkeys(test.module for test in tests))
+    parser = argparse.ArgumentParser(
+        prog="check",
+        description="Boots guests and tests what runs in them; TAP on stdout, progress on stderr. "
+        f"Suites: {', '.join(suites)}.",
+    )
+    parser.add_argument("which", nargs="*", metavar="SUITE|PATTERN",
+                        help="suites, or regular expressions of test names (default: all)")  # fmt: skip
+    parser.add_argument("--list", action="store_true", help="print the names, run nothing")
+    return parser.parse_args(), suites
+
+
+def chosen(tests, which, suites):
+    if not which:
+        return tests
+    return [
+        t for t in tests
+        if any(t.module == w if w in suites else re.search(w, t.full_name, re.I) for w in which)
+    ]  # fmt: skip
+
+
+def main():
+    tests = suite.find(PACKAGE)
+    args, suites = arguments(tests)
+    tests = chosen(tests, args.which, suites)
+    if args.list:
+        print("\n".join(t.full_name for t in tests))
+        return 0
+    if not tests:
+        print(f"check: no test is called {' or '.join(args.which)}", file=sys.stderr)
+        return 2
+    process.on_signals()
+    say = lab.Progress()
+    out = tap.Writer(sys.stdout)
+    results = []
+    bench = Bench(say)
+
+    def tell(outcome):
+        out.result(outcome.ok, outcome.name, outcome.why, outcome.skip, outcome.seconds)
+        verdict = "skip" if outcome.skip is not None else "ok" if outcome.ok else "FAILED"
+        results.append({"name": outcome.name, "verdict": verdict, "seconds": outcome.seconds})
+        say(f"{verdict:6} {outcome.name}" + (f" ({outcome.seconds:.1f} s)" if outcome.seconds else ""))
+
+    try:
+        for test in tests:
+            for outcome in suite.run(test, bench):
+                tell(outcome)
+        try:
+            bench.close()
+        except LabError as error:
+            tell(suite.Outcome("end: the guests end without a complaint", False, str(error)))
+    except KeyboardInterrupt:
+        bench.abandon()
+        print("Bail out! interrupted", flush=True)
+        return 130
+    finally:
+        bench.abandon()
+    out.plan(out.count)
+    out.note(f"{out.passed} passed, {out.failed} failed, {out.skipped} skipped, {say.seconds:.0f} s")
+    paths.BUILD.mkdir(parents=True, exist_ok=True)
+    (paths.BUILD / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    return 1 if out.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

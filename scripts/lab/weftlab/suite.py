@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests: how they are declared, found, run and told.
+
+A test is a function of a module of tools/testing/hosts with @test("what must
+hold"); requirement ids stand in front of the name. It gets a Bench. A test that
+is many (the kselftests) is a generator function: what it yields are (name, ok,
+why, skip) of its parts.
+"""
+
+import importlib
+import inspect
+import pathlib
+import time
+import traceback
+
+from .errors import LabError, Skip
+
+
+class Test:
+    def __init__(self, name, function):
+        self.name = name
+        self.function = function
+        self.module = function.__module__.rpartition(".")[2]
+
+    @property
+    def full_name(self):
+        return f"{self.module}: {self.name}"
+
+
+def test(name):
+    def declare(function):
+        function.weft_test = Test(name, function)
+        return function
+
+    return declare
+
+
+def find(package):
+    """The tests of a package, module by module in the package's own order."""
+    found = importlib.import_module(package)
+    tests = []
+    for module_name in found.ORDER:
+        module = importlib.import_module(f"{package}.{module_name}")
+        tests += [f.weft_test for f in vars(module).values() if hasattr(f, "weft_test")]
+    here = {p.stem for p in pathlib.Path(found.__file__).parent.glob("[a-z]*.py")}
+    forgotten = here - set(found.ORDER) - set(getattr(found, "HELPERS", ()))
+    if forgotten:
+        raise LabError(f"{package}: not in ORDER: {', '.join(sorted(forgotten))}")
+    return tests
+
+
+def _explain(error):
+    if isinstance(error, LabError):
+        where = traceback.extract_tb(error.__traceback__)
+        lines = [f"{f.filename.rpartition('/')[2]}:{f.lineno} {f.line}" for f in where]
+        return f"{error.kind}: {error}\n" + "\n".join(lines)
+    return "".join(traceback.format_exception(error))
+
+
+class Outcome:
+    def __init__(self, name, ok, why="", skip=None, seconds=None):
+        self.name = name
+        self.ok = ok
+        self.why = why
+        self.skip = skip
+        self.seconds = seconds
+
+
+def run(test_, bench):
+    """Runs one test; yields its outcomes as they come."""
+    begin = time.monotonic()
+    ok, why, skip, parts = True, "", None, 0
+    try:
+        if inspect.isgeneratorfunction(test_.function):
+            for name, part_ok, part_why, part_skip, seconds in test_.function(bench):
+                parts += 1
+                yield Outcome(f"{test_.module}: {name}", part_ok, part_why, part_skip, seconds)
+        else:
+            test_.function(bench)
+    except Skip as error:
+        skip = str(error)
+    except (LabError, AssertionError, OSError, ValueError, LookupError, TypeError) as error:
+        ok, why = False, _explain(error)
+    try:
+        bench.after(ok)
+    except LabError as error:
+        ok, why = False, f"{why}\n{_explain(error)}".strip()
+    # A test of parts counts for itself as well if something went wrong around them.
+    if not parts or not ok:
+        yield Outcome(test_.full_name, ok, why, None if not ok else skip, time.monotonic() - begin)
