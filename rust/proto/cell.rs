@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The memory of a channel: where things lie in an area, and what a cell says.
 //!
@@ -139,8 +139,6 @@ pub enum Fault {
     Offset,
     /// The count of consumed cells went back, or beyond what was sent.
     Credit,
-    /// Cells came after the last one.
-    AfterFin,
 }
 
 impl Fault {
@@ -154,7 +152,6 @@ impl Fault {
             Self::Credit => {
                 "acknowledged cells that were never sent, or took an acknowledgement back"
             }
-            Self::AfterFin => "sent cells after the last one",
         }
     }
 }
@@ -174,8 +171,8 @@ impl Head {
     /// The word that makes cell `number` valid.
     pub const fn encode(self, number: u64, shape: Shape) -> u64 {
         self.len as u64
-            | (self.kind as u64) << KIND_SHIFT
-            | (number & 0xffff) << SEQ_SHIFT
+            | ((self.kind as u64) << KIND_SHIFT)
+            | ((number & 0xffff) << SEQ_SHIFT)
             | shape.phase(number)
     }
 
@@ -187,9 +184,6 @@ impl Head {
         if word & PHASE != shape.phase(number) {
             return Seen::Empty;
         }
-        // In the second lap and every other one after it the phase is 0, and only there can the
-        // place of a cell be all zero while its phase fits. A lap before filled it, so that this is
-        // a peer's doing.
         if word & RESERVED != 0 {
             return Seen::Corrupt(Fault::Kind);
         }
@@ -281,7 +275,7 @@ mod tests {
     #[test]
     fn lengths_and_kinds_are_checked() {
         let check =
-            |kind: u64, len: u64| Head::decode(PHASE | kind << KIND_SHIFT | len, 0, shape());
+            |kind: u64, len: u64| Head::decode(PHASE | (kind << KIND_SHIFT) | len, 0, shape());
         assert!(matches!(check(1, 48), Seen::Ready(_)));
         assert_eq!(check(1, 49), Seen::Corrupt(Fault::Length));
         assert!(matches!(check(2, 8192), Seen::Ready(_)));
@@ -294,7 +288,7 @@ mod tests {
         }
         for bit in 56..63 {
             assert_eq!(
-                check(1 | 1 << (bit - KIND_SHIFT), 0),
+                check(1 | (1 << (bit - KIND_SHIFT)), 0),
                 Seen::Corrupt(Fault::Kind)
             );
         }

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The two ends of a channel's ring.
+//!
+//! ```text
+//!   Sender                                             Receiver
+//!     |  payload, then head of cell i  -- window -->  area  |
+//!     |                                                     |
+//!   area  <-- window --  credit: cells consumed             |
+//! ```
+//!
+//! Each end stores through its window into the peer's area and loads from its own; [`Area`] and
+//! [`Window`] cannot do the reverse. A [`Sender`] fills cells as long as it has credit, a
+//! [`Receiver`] takes them in order and gives credit back, seldom. What is loaded was written by the
+//! peer: it is loaded once, checked, and then used.
+//!
+//! Who sleeps has left an *event index* in the other's area: the number of cells after which it
+//! wants its doorbell rung. Both ends ask for it after they have stored (`needs_kick`). A store and
+//! the index may cross on the bridge; the sleeper's kernel finds such a store by an echo, see
+//! `Documentation/protocol.rst`. This file must not know how to ring, sleep or map memory.
+
+use super::cell::{
+    bulk_place, Fault, Head, Kind, Seen, Shape, BULK_UNIT, CREDIT_AT, DATA_AT, INLINE_BYTES,
+    RECV_EVENT_AT, SEND_EVENT_AT, TAG_AT,
+};
+
+/// This end's area, which the peer writes at any time.
+pub trait Area {
+    /// Loads the word at `at`, a multiple of 8 within the area, exactly once.
+    fn load(&self, at: usize) -> u64;
+
+    /// Loads before this are done before whatever follows.
+    fn rmb(&self);
+
+    /// Copies `out.len()` bytes from `at`, a multiple of 8.
+    fn read(&self, at: usize, out: &mut [u8]) {
+        for (n, part) in out.chunks_mut(8).enumerate() {
+            let word = self.load(at + 8 * n).to_ne_bytes();
+            part.copy_from_slice(&word[..part.len()]);
+        }
+    }
+}
+
+/// The peer's area, as the window shows it.
+pub trait Window {
+    /// Stores a word at `at`, a multiple of 8 within the area, in one piece.
+    fn store(&self, at: usize, word: u64);
+
+    /// Whatever comes before this reaches the peer before stores after it.
+    fn wmb(&self);
+
+    /// Stores before this are on their way before the area is loaded after it.
+    fn mb(&self);
+
+    /// Stores `bytes` at `at`, a multiple of 8, in ascending order; a last word that is not full is
+    /// filled with zeros.
+    fn write(&self, at: usize, bytes: &[u8]) {
+        for (n, part) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.store(at + 8 * n, u64::from_ne_bytes(word));
+        }
+    }
+}
+
+/// Whether a count that went from `old` to `new` has passed `event`.
+const fn passed(event: u64, old: u64, new: u64) -> bool {
+    event.wrapping_sub(old) < new.wrapping_sub(old)
+}
+
+/// Why nothing was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// There is no room until the peer has consumed as many cells as this, counted from the first.
+    Full(u64),
+    /// The payload is longer than this, the bulk ring.
+    TooLong(u32),
+    /// The last cell has been sent.
+    Finished,
+    /// The peer broke the protocol.
+    Corrupt(Fault),
+}
+
+impl From<Fault> for SendError {
+    fn from(fault: Fault) -> Self {
+        Self::Corrupt(fault)
+    }
+}
+
+/// The end that fills cells.
+///
+/// Positions in the bulk ring are counted for ever, like cells. `starts` holds, for each cell under
+/// way, the position from which on the bulk ring is in use while this is the oldest one: where its
+/// own payload starts, or where the next one may if it has none.
+pub struct Sender<S> {
+    shape: Shape,
+    produced: u64,
+    credit: u64,
+    position: u64,
+    starts: S,
+    finished: bool,
+    kicked: u64,
+}
+
+impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
+    /// The sender of a fresh channel. `starts` is its memory, a word a cell; `None` if it is
+    /// shorter.
+    pub fn new(shape: Shape, starts: S) -> Option<Self> {
+        if starts.as_ref().len() < shape.cells() as usize {
+            return None;
+        }
+        Some(Self {
+            shape,
+            produced: 0,
+            credit: 0,
+            position: 0,
+            starts,
+            finished: false,
+            kicked: 0,
+        })
+    }
+
+    /// Cells sent so far.
+    pub fn produced(&self) -> u64 {
+        self.produced
+    }
+
+    /// Cells that the peer is known to have consumed.
+    pub fn credit(&self) -> u64 {
+        self.credit
+    }
+
+    /// Whether the last cell has been sent.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Sends one message. Nothing is stored unless all of it fits.
+    pub fn send<A: Area, W: Window>(
+        &mut self,
+        area: &A,
+        window: &W,
+        payload: &[u8],
+        tag: u64,
+    ) -> Result<(), SendError> {
+        if self.finished {
+            return Err(SendError::Finished);
+        }
+        if payload.len() > self.shape.bulk() as usize {
+            return Err(SendError::TooLong(self.shape.bulk()));
+        }
+        let at = self.shape.cell_at(self.produced);
+        if payload.len() <= INLINE_BYTES {
+            self.reserve(area, self.position, 0)?;
+            window.store(at + TAG_AT, tag);
+            window.write(at + DATA_AT, payload);
+            self.publish(window, Kind::Inline, payload.len());
+        } else {
+            let room = payload.len().next_multiple_of(BULK_UNIT) as u64;
+            let start = self.place(room);
+            self.reserve(area, start, room)?;
+            let offset = start % u64::from(self.shape.bulk());
+            window.write(self.shape.bulk_at() + offset as usize, payload);
+            window.wmb();
+            window.store(at + TAG_AT, tag);
+            window.store(at + DATA_AT, offset);
+            self.position = start + room;
+            self.publish(window, Kind::Bulk, payload.len());
+        }
+        Ok(())
+    }
+
+    /// Says that no more will be sent.
+    pub fn finish<A: Area, W: Window>(&mut self, area: &A, window: &W) -> Result<(), SendError> {
+        if self.finished {
+            return Err(SendError::Finished);
+        }
+        self.reserve(area, self.position, 0)?;
+        self.publish(window, Kind::Fin, 0);
+        self.finished = true;
+        Ok(())
+    }
+
+    /// Whether the peer's receiver sleeps and has not been told of what was sent since this was
+    /// asked last.
+    pub fn needs_kick<A: Area, W: Window>(&mut self, area: &A, window: &W) -> bool {
+        if self.kicked == self.produced {
+            return false;
+        }
+        window.mb();
+        let event = area.load(RECV_EVENT_AT);
+        passed(
+            event,
+            core::mem::replace(&mut self.kicked, self.produced),
+            self.produced,
+        )
+    }
+
+    /// Takes note of what the peer has consumed, and returns it.
+    pub fn refresh<A: Area>(&mut self, area: &A) -> Result<u64, Fault> {
+        let credit = area.load(CREDIT_AT);
+        if credit < self.credit || credit > self.produced {
+            return Err(Fault::Credit);
+        }
+        area.rmb();
+        self.credit = credit;
+        Ok(credit)
+    }
+
+    /// The position that a payload of `room` bytes gets.
+    fn place(&self, room: u64) -> u64 {
+        let bulk = u64::from(self.shape.bulk());
+        if self.position % bulk + room <= bulk {
+            self.position
+        } else {
+            self.position.next_multiple_of(bulk)
+        }
+    }
+
+    /// Makes sure that there are a cell and `room` bytes of the bulk ring from `start` on.
+    fn reserve<A: Area>(&mut self, area: &A, start: u64, room: u64) -> Result<(), SendError> {
+        let needed = self.needed(start, room);
+        if needed > self.credit && needed > self.refresh(area)? {
+            return Err(SendError::Full(needed));
+        }
+        let slot = self.shape.slot(self.produced);
+        self.starts.as_mut()[slot] = start;
+        Ok(())
+    }
+
+    /// The credit with which a cell is free, and `room` bytes of the bulk ring from `start` on.
+    fn needed(&self, start: u64, room: u64) -> u64 {
+        let starts = self.starts.as_ref();
+        let cell = (self.produced + 1).saturating_sub(u64::from(self.shape.cells()));
+        // Starts never go down: the first cell that may stay is found by halves.
+        let (mut low, mut high) = (cell.max(self.credit), self.produced);
+        let clear = (start + room).saturating_sub(u64::from(self.shape.bulk()));
+        while room > 0 && low < high {
+            let middle = low + (high - low) / 2;
+            if starts[self.shape.slot(middle)] >= clear {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        low
+    }
+
+    /// Makes the cell valid that `reserve` has set aside and the caller has filled.
+    fn publish<W: Window>(&mut self, window: &W, kind: Kind, len: usize) {
+        // Bounded by the bulk ring: no bits are lost.
+        let head = Head {
+            kind,
+            len: len as u32,
+        };
+        window.wmb();
+        window.store(
+            self.shape.cell_at(self.produced),
+            head.encode(self.produced, self.shape),
+        );
+        self.produced += 1;
+    }
+}
+
+/// What a cell brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The sender's tag.
+    pub tag: u64,
+    /// Bytes of payload.
+    pub len: u32,
+    at: usize,
+    room: u32,
+}
+
+/// What a receiver finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing yet.
+    Nothing,
+    /// A message.
+    Message(Message),
+    /// The peer will send no more.
+    End,
+}
+
+/// A receiver that has found nothing so many times in a row gives back what credit it has: somebody
+/// may wait for the last of it. Long enough that two ends that talk in turn do not.
+const IDLE: u32 = 1024;
+
+/// A ring that is found empty gives back this many cells or more at once.
+const EARLY: u64 = 16;
+
+/// The end that empties cells.
+pub struct Receiver {
+    shape: Shape,
+    consumed: u64,
+    returned: u64,
+    /// Bytes of the bulk ring that were consumed and not given back.
+    owed: u32,
+    idle: u32,
+    finished: bool,
+    kicked: u64,
+}
+
+impl Receiver {
+    /// The receiver of a fresh channel.
+    pub fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            consumed: 0,
+            returned: 0,
+            owed: 0,
+            idle: 0,
+            finished: false,
+            kicked: 0,
+        }
+    }
+
+    /// Cells consumed so far.
+    pub fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
+    /// Whether the peer's last cell has been seen.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Looks for the next message, which stays. Gives credit back if there is none.
+    pub fn peek<A: Area, W: Window>(&mut self, area: &A, window: &W) -> Result<Next, Fault> {
+        if self.finished {
+            return Ok(Next::End);
+        }
+        let at = self.shape.cell_at(self.consumed);
+        let head = match Head::decode(area.load(at), self.consumed, self.shape) {
+            Seen::Ready(head) => head,
+            Seen::Corrupt(fault) => return Err(fault),
+            Seen::Empty => {
+                self.rest(window);
+                return Ok(Next::Nothing);
+            }
+        };
+        area.rmb();
+        self.idle = 0;
+        let tag = area.load(at + TAG_AT);
+        let (at, room) = match head.kind {
+            Kind::Inline => (at + DATA_AT, 0),
+            Kind::Bulk => {
+                let offset = area.load(at + DATA_AT);
+                (bulk_place(offset, head.len, self.shape)?, head.len)
+            }
+            Kind::Fin => {
+                self.finished = true;
+                self.consumed += 1;
+                self.flush(window);
+                return Ok(Next::End);
+            }
+        };
+        Ok(Next::Message(Message {
+            tag,
+            len: head.len,
+            at,
+            room,
+        }))
+    }
+
+    /// Copies the payload of `message`, which [`Self::peek`] has found and which is not consumed
+    /// yet, or as much of it as `out` takes; returns how many bytes.
+    pub fn copy<A: Area>(&self, area: &A, message: &Message, out: &mut [u8]) -> usize {
+        let len = out.len().min(message.len as usize);
+        area.read(message.at, &mut out[..len]);
+        len
+    }
+
+    /// Lets go of `message`, which [`Self::peek`] has found: the peer may overwrite it.
+    pub fn consume<W: Window>(&mut self, window: &W, message: &Message) {
+        self.consumed += 1;
+        self.owed += message.room;
+        let cells = self.consumed - self.returned;
+        if cells >= u64::from(self.shape.cells() / 4) || self.owed >= self.shape.bulk() / 4 {
+            self.flush(window);
+        }
+    }
+
+    /// Gives all credit back. To be called before sleep.
+    pub fn flush<W: Window>(&mut self, window: &W) {
+        if self.returned != self.consumed {
+            window.wmb();
+            window.store(CREDIT_AT, self.consumed);
+            self.returned = self.consumed;
+            self.owed = 0;
+        }
+    }
+
+    /// Whether the peer's sender sleeps and has not been told of what was given back since this was
+    /// asked last.
+    pub fn needs_kick<A: Area, W: Window>(&mut self, area: &A, window: &W) -> bool {
+        if self.kicked == self.returned {
+            return false;
+        }
+        window.mb();
+        let event = area.load(SEND_EVENT_AT);
+        passed(
+            event,
+            core::mem::replace(&mut self.kicked, self.returned),
+            self.returned,
+        )
+    }
+
+    /// Nothing has come.
+    fn rest<W: Window>(&mut self, window: &W) {
+        self.idle = self.idle.saturating_add(1);
+        if self.owed > 0 || self.consumed - self.returned >= EARLY || self.idle == IDLE {
+            self.flush(window);
+        }
+    }
+}
