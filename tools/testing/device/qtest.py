@@ -68,6 +68,7 @@ class Qemu:
     def __init__(self, scope, name, *args, ram="memory-backend-memfd,id=ram,share=on", fails=False):
         self.name = name
         self.events = []
+        self.complains = False      # whether it has reason to
         path = os.path.join(scope.dir, name)
         self.log = path + ".log"
         self.qtest = _Line(scope, self, path + ".qtest")
@@ -114,6 +115,16 @@ class Qemu:
         self.qmp_line.send(json.dumps({"execute": "quit"}))
         if self.process.wait(PATIENCE):
             raise Died(self.obituary())
+        if self.errors() and not self.complains:
+            raise AssertionError(f"QEMU {self.name} complains:\n{self.errors()}")
+
+    def mappings(self, name):
+        """How many of its mappings are of a file of that name."""
+        with open(f"/proc/{self.process.pid}/maps", encoding="utf-8", errors="replace") as maps:
+            return sum(name in line for line in maps)
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     # ---- qtest
 

@@ -16,6 +16,7 @@ from tap import equal, until
 def joined(scope):
     fabric = Fabric(scope)
     port = host(scope, fabric=fabric.path, hwid=0xa)
+    port.qemu.complains = True
     node = fabric.attach(links=2)
     fabric.until(lambda: port.read(R.R_STATUS) & R.STATUS_FABRIC, "the port to join")
     return fabric, port, node
@@ -89,6 +90,7 @@ def test_bad_welcome(scope):
     """a WELCOME of impossible links or generation, and messages before it"""
     fabric = Fabric(scope)
     port = host(scope, fabric=fabric.path)
+    port.qemu.complains = True
     for packet in (pack(R.FAB_WELCOME, 0, (1, 1, 5, 0)), pack(R.FAB_WELCOME, 0, (1 << 32, 1, 1, 0)),
                    pack(R.FAB_LINK_INFO, 0, (1, 1, 0, 1, 1, 1)), pack(R.FAB_TRACE, 0, (1,)),
                    pack(R.FAB_REFUSED, data=b"go away\n\x1b[31m%s%n")):
@@ -136,10 +138,10 @@ def test_bad_descriptors(scope):
         "a doorbell page that can shrink": [ram, open_ended, event],
         "a doorbell page that is a socket": [ram, left.fileno(), event],
     }.items():
-        before = len(os.listdir(f"/proc/{port.qemu.process.pid}/fd"))
+        before = port.qemu.descriptors()
         node.send_raw(up, fds)
         node = check_given_up(fabric, port, node, what)
-        equal(len(os.listdir(f"/proc/{port.qemu.process.pid}/fd")), before, f"descriptors after {what}")
+        equal(port.qemu.descriptors(), before, f"descriptors after {what}")
     for far_link in 4, 1 << 32:
         node.send_raw(pack(R.FAB_LINK_UP, 0, (4, 4, 0, 0xb, 1, far_link)), [ram, doorbell, event])
         node = check_given_up(fabric, port, node, f"link {far_link} at the neighbour")

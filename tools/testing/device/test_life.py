@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Resets, deaths and returns: of the fabric, of a neighbour, of the port itself."""
 
-import os
-
 import regs as R
 from fabric import Fabric
 from fixture import Pair
@@ -13,13 +11,9 @@ from tap import equal, until
 LIVE = R.SLOT_LIVE | R.SLOT_DIRECT
 
 
-def descriptors(port):
-    return len(os.listdir(f"/proc/{port.qemu.process.pid}/fd"))
-
-
-def mappings(port, name):
-    with open(f"/proc/{port.qemu.process.pid}/maps", encoding="utf-8", errors="replace") as maps:
-        return sum(name in line for line in maps)
+def held(qemu):
+    """What links cost a process."""
+    return (qemu.descriptors(), qemu.mappings("memfd:weft-doorbell"), qemu.mappings("memfd:memory-backend"))
 
 
 def test_fabric_dies(scope):
@@ -144,7 +138,7 @@ def test_no_descriptor_leaks(scope):
     pair.share()
     pair.a.set_slot(0, R.DEST_LINK, 0, PAGE)
     pair.until(lambda: pair.a.slot_status(0) == LIVE, "the slot to live")
-    before = descriptors(pair.a), mappings(pair.a, "memfd:weft-doorbell"), mappings(pair.a, "memfd:memory-backend")
+    before = held(pair.a.qemu)
     assert all(before), f"descriptors and mappings to compare with: {before}"
     for _ in range(5):
         pair.fabric.link_down(pair.node_a, 0)
@@ -158,8 +152,7 @@ def test_no_descriptor_leaks(scope):
         pair.fabric.listen()
         pair.fabric.wire(pair.fabric.attach(), 0, pair.fabric.attach(), 0)
         pair.until(lambda: pair.a.slot_status(0) == LIVE, "the slot to live")
-    after = descriptors(pair.a), mappings(pair.a, "memfd:weft-doorbell"), mappings(pair.a, "memfd:memory-backend")
-    equal(after, before, "descriptors and mappings")
+    equal(held(pair.a.qemu), before, "descriptors and mappings")
 
 
 def test_unplug(scope):
@@ -205,10 +198,10 @@ def test_unplug(scope):
         # The request presses the attention button; the guest then cuts the power.
         qemu.events.clear()
         qemu.qmp("device_del", id="port")
-        assert mappings(port, "memfd:weft-"), "its memory is mapped"
+        assert qemu.mappings("memfd:weft-"), "its memory is mapped"
         power(False)
         qemu.wait_event("DEVICE_DELETED")
         fabric.until(lambda: not other.link_up(), "the neighbour to see it")
-        gone = until(lambda p=port: not mappings(p, "memfd:weft-") and (descriptors(p),), "its memory to be released")
+        gone = until(lambda: not qemu.mappings("memfd:weft-") and (qemu.descriptors(),), "its memory to be released")
         baseline = baseline or gone
         equal(gone, baseline, "descriptors")

@@ -281,7 +281,9 @@ def test_withdrawal(scope):
     """BUSY lasts until the peer has let go, and after it nothing lands"""
     pair = Pair(scope)
     pair.share()
+    mapped = pair.a.qemu.mappings("memfd:memory-backend")
     pair.a.set_slot(0, LINK0, 0, PAGE)
+    equal(pair.a.qemu.mappings("memfd:memory-backend"), mapped + 1, "mappings of the peer's memory")
     pair.fabric.hold = {R.FAB_INBOUND}
     pair.b.close_inbound(0)
     pair.until(lambda: pair.fabric.held, "the withdrawal to be on its way")
@@ -293,6 +295,7 @@ def test_withdrawal(scope):
     pair.b.qemu.write(MEMORY, 8, 0)
     pair.a.qemu.write(pair.a.slot(0), 8, 0xbad)
     equal(pair.b.qemu.read(MEMORY, 8), 0, "memory after the withdrawal")
+    equal(pair.a.qemu.mappings("memfd:memory-backend"), mapped, "mappings after it, for a CPU that is late")
 
 
 def test_withdrawal_again(scope):
@@ -318,15 +321,18 @@ def test_withdrawal_again(scope):
 
 def test_stopped_peer(scope):
     """a peer that has not noticed the link's end keeps BUSY set; death lets go"""
-    for end in "wakes", "dies":
+    for end, close_first in ("wakes", False), ("dies", False), ("dies", True):
         with scope.__class__() as inner:
             pair = Pair(inner)
             pair.share()
             pair.a.set_slot(0, LINK0, 0, PAGE)
             pair.a.qemu.stop()
+            if close_first:
+                pair.b.close_inbound(0)
             pair.fabric.link_down(pair.node_a, 0)
             pair.until(lambda p=pair: not p.b.link_up(), "the link to go down")
-            pair.b.close_inbound(0)
+            if not close_first:
+                pair.b.close_inbound(0)
             equal(pair.b.inbound_status(0), R.INBOUND_BUSY, "entry while the peer is stopped")
             pair.fabric.step(0.05)
             equal(pair.b.inbound_status(0), R.INBOUND_BUSY, "entry a little later")
