@@ -17,6 +17,7 @@ use crate::{
     sys::{
         chrdev::NodeReg,
         ext,
+        module::param,
         pci::{self as sys_pci, Channel, Driver, Recovery},
         steps::Steps,
         sysfs::GroupsRef,
@@ -46,14 +47,15 @@ impl Data {
         dev: &pci::Device<Core<'_>>,
         make: impl FnOnce(Arc<dyn Events>, &mut Steps<'_>) -> Result<KBox<dyn Port>>,
     ) -> Result<Self> {
-        let mut steps = Steps::new(dev, *crate::module_parameters::fail_probe.value());
+        let mut steps = Steps::new(dev, param(crate::module_parameters::fail_probe.value()));
         let node = steps.step("node", || Node::new(dev))?;
         let unwind = Unwind(&node);
         let port = make(node.clone(), &mut steps)?;
         steps.step("saved state", || sys_pci::save_state(dev))?;
         let (hwid, links) = (port.identity().hwid, port.links());
-        steps.step("start", || node.open(port))?;
+        // Gone before the port is, should the start fail; until then nobody finds a port behind it.
         let registration = steps.step("character device", || chardev::register(&node, dev))?;
+        steps.step("start", || node.open(port))?;
         dev_info!(
             dev,
             "weft{}: hardware id {:#018x}, {} links\n",
@@ -141,7 +143,7 @@ macro_rules! common_callbacks {
 fn arena_bytes(dev: &pci::Device<Core<'_>>) -> Result<usize> {
     const MIN_KIB: u32 = 256;
     const MAX_KIB: u32 = (MAX_ARENA >> 10) as u32;
-    let kib = *crate::module_parameters::arena_kib.value();
+    let kib = param(crate::module_parameters::arena_kib.value());
     if !kib.is_power_of_two() || !(MIN_KIB..=MAX_KIB).contains(&kib) {
         dev_err!(
             dev,

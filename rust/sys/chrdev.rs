@@ -142,7 +142,7 @@ impl NodeReg {
         }
         // SAFETY: Ours until added.
         let added = unsafe {
-            (*cdev).owner = crate::THIS_MODULE.as_ptr();
+            (*cdev).owner = crate::sys::module::OWNER;
             (*cdev).ops = file::operations();
             bindings::cdev_add(cdev, number, 1)
         };

@@ -22,5 +22,6 @@
 )]
 
 use kernel::bindings::*;
+use pin_init::MaybeZeroable;
 
 include!(env!("WEFT_EXT"));

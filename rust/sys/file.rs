@@ -157,7 +157,7 @@ static VM_OPS: Table<bindings::vm_operations_struct> = Table(bindings::vm_operat
 });
 
 static FOPS: Table<bindings::file_operations> = Table(bindings::file_operations {
-    owner: crate::THIS_MODULE.as_ptr(),
+    owner: crate::sys::module::OWNER,
     open: Some(open),
     release: Some(release),
     poll: Some(poll),

@@ -19,6 +19,20 @@ use kernel::{
     },
 };
 
+#[cfg(not(KERNEL_7_3))]
+mod verdict {
+    use kernel::bindings;
+    pub(super) const HANDLED: bindings::irqreturn_t = bindings::irqreturn_IRQ_HANDLED;
+    pub(super) const WAKE_THREAD: bindings::irqreturn_t = bindings::irqreturn_IRQ_WAKE_THREAD;
+}
+#[cfg(KERNEL_7_3)]
+mod verdict {
+    use kernel::bindings;
+    pub(super) const HANDLED: bindings::irqreturn_t = bindings::irqreturn::IRQ_HANDLED;
+    pub(super) const WAKE_THREAD: bindings::irqreturn_t = bindings::irqreturn::IRQ_WAKE_THREAD;
+}
+use verdict::{HANDLED, WAKE_THREAD};
+
 /// What is to happen after the hard interrupt.
 pub(crate) enum Next {
     Done,
@@ -63,8 +77,8 @@ extern "C" fn hard<H: Handler>(_irq: c_int, data: *mut c_void) -> bindings::irqr
     // SAFETY: The cookie given to `request_threaded_irq` by `IrqSet<H>`; it lives until `free_irq`.
     let cookie = unsafe { &*data.cast::<Cookie<H>>() };
     match cookie.handler.hard(cookie.vector) {
-        Next::Done => bindings::irqreturn_IRQ_HANDLED,
-        Next::Thread => bindings::irqreturn_IRQ_WAKE_THREAD,
+        Next::Done => HANDLED,
+        Next::Thread => WAKE_THREAD,
     }
 }
 
@@ -72,7 +86,7 @@ extern "C" fn thread<H: Handler>(_irq: c_int, data: *mut c_void) -> bindings::ir
     // SAFETY: As above; `free_irq` waits for the thread, too.
     let cookie = unsafe { &*data.cast::<Cookie<H>>() };
     cookie.handler.thread(cookie.vector);
-    bindings::irqreturn_IRQ_HANDLED
+    HANDLED
 }
 
 impl<H: Handler> IrqSet<H> {

@@ -9,6 +9,7 @@ use kernel::{bindings, device::DeviceContext};
 
 pub(crate) mod area;
 pub(crate) mod chrdev;
+pub(crate) mod clock;
 pub(crate) mod dma;
 pub(crate) mod errno;
 pub(crate) mod ext;
@@ -16,6 +17,8 @@ pub(crate) mod file;
 pub(crate) mod gate;
 pub(crate) mod iomap;
 pub(crate) mod irq;
+pub(crate) mod irqlock;
+pub(crate) mod module;
 pub(crate) mod pci;
 pub(crate) mod random;
 pub(crate) mod steps;
