@@ -26,6 +26,7 @@ mod fabric;
 mod hw;
 #[path = "proto/mod.rs"]
 pub mod proto;
+mod queue;
 mod sys;
 
 /// What the module has while it is loaded: the drivers, then what their device nodes need.

@@ -115,7 +115,6 @@ pub struct Link {
     /// When the hello or heartbeat was sent last.
     sent: u64,
     interval: u64,
-    was_ready: u64,
 }
 
 impl Link {
@@ -134,7 +133,6 @@ impl Link {
             heard: 0,
             sent: 0,
             interval: HELLO_MIN_MS,
-            was_ready: 0,
         }
     }
 
@@ -157,17 +155,10 @@ impl Link {
         self.known.as_ref().map(|known| &known.peer)
     }
 
-    /// How often the link became READY.
-    pub fn was_ready(&self) -> u64 {
-        self.was_ready
-    }
-
     /// The port was reset: it has another generation. To be called while the link is down.
     pub fn reset(&mut self, hwid: u64, generation: u32) {
         self.hwid = hwid;
         self.generation = generation;
-        // What was granted went with the reset.
-        self.stale_grant = false;
     }
 
     /// The hardware has a link.
@@ -340,7 +331,6 @@ impl Link {
             self.state = State::Ready;
             self.heard = now;
             self.sent = now;
-            self.was_ready += 1;
             fx.ready(&known.peer);
         }
     }

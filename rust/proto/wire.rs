@@ -321,7 +321,8 @@ impl End {
 }
 
 impl Body {
-    fn kind(&self) -> u8 {
+    /// Number of the type.
+    pub fn kind(&self) -> u8 {
         match self {
             Body::Hello(_) => HELLO,
             Body::HelloAck { .. } => HELLO_ACK,

@@ -31,13 +31,6 @@ pub(crate) fn rmb() {
     unsafe { ext::weft_rmb() }
 }
 
-/// Both, and stores before it (those of a write-combining window included) have left before loads
-/// after it: what is needed between "I sleep" and the last look.
-pub(crate) fn mb() {
-    // SAFETY: No requirements.
-    unsafe { ext::weft_mb() }
-}
-
 /// What keeps the memory.
 enum Owner {
     Dma(DmaMem),

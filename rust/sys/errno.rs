@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Errors for which the kernel crate has no name: `Err(ENOLINK.into())`.
+//! Errors for which the kernel crate has no name: `Err(ENOLINK.into())`, `if e == ENOLINK`.
 
 use kernel::{bindings, prelude::*};
 
@@ -14,5 +14,19 @@ impl From<Errno> for Error {
     }
 }
 
+impl PartialEq<Errno> for Error {
+    fn eq(&self, errno: &Errno) -> bool {
+        self.to_errno() == -(errno.0 as c_int)
+    }
+}
+
+pub(crate) const EADDRINUSE: Errno = Errno(bindings::EADDRINUSE);
+pub(crate) const ECONNABORTED: Errno = Errno(bindings::ECONNABORTED);
+pub(crate) const ECONNREFUSED: Errno = Errno(bindings::ECONNREFUSED);
+pub(crate) const ECONNRESET: Errno = Errno(bindings::ECONNRESET);
+pub(crate) const EHOSTUNREACH: Errno = Errno(bindings::EHOSTUNREACH);
+pub(crate) const EISCONN: Errno = Errno(bindings::EISCONN);
+pub(crate) const ENOBUFS: Errno = Errno(bindings::ENOBUFS);
 pub(crate) const ENOLINK: Errno = Errno(bindings::ENOLINK);
+pub(crate) const ENOTCONN: Errno = Errno(bindings::ENOTCONN);
 pub(crate) const EPROTO: Errno = Errno(bindings::EPROTO);

@@ -14,26 +14,32 @@ use kernel::{
 };
 
 /// A structure of the user interface. Its first member is a `u32`, its size.
-pub(crate) trait Extensible: AsBytes + FromBytes + Default {}
+pub(crate) trait Extensible: AsBytes + FromBytes + Default {
+    /// Bytes of its first version, which every caller knows.
+    const MIN: usize;
+}
 
 macro_rules! extensible {
-    ($($name:ident)*) => {$(
+    ($($name:ident: $min:literal,)*) => {$(
         // SAFETY: Integers without padding.
         unsafe impl AsBytes for ext::$name {}
         // SAFETY: Any bytes are integers.
         unsafe impl FromBytes for ext::$name {}
-        impl Extensible for ext::$name {}
+        impl Extensible for ext::$name {
+            const MIN: usize = $min;
+        }
+        const _: () = assert!($min <= size_of::<ext::$name>());
     )*};
 }
 
 extensible! {
-    weft_port_info
-    weft_link_info
-    weft_chan_listen
-    weft_chan_connect
-    weft_chan_accept
-    weft_chan_info
-    weft_chan_kick
+    weft_port_info: 40,
+    weft_link_info: 64,
+    weft_chan_listen: 16,
+    weft_chan_connect: 40,
+    weft_chan_accept: 16,
+    weft_chan_info: 96,
+    weft_chan_kick: 8,
 }
 
 /// A structure in the caller's memory, and how much of it the caller knows.
@@ -43,13 +49,15 @@ pub(crate) struct UserStruct {
 }
 
 impl UserStruct {
-    /// Copies the structure at address `at`, of which the first version had `min` bytes.
-    pub(crate) fn read<T: Extensible>(at: usize, min: usize) -> Result<(Self, T)> {
+    /// Copies the structure at address `at`.
+    pub(crate) fn read<T: Extensible>(at: usize) -> Result<(Self, T)> {
         let ptr = UserPtr::from_addr(at);
-        let bytes = UserSlice::new(ptr, size_of::<u32>()).reader().read::<u32>()?;
+        let bytes = UserSlice::new(ptr, size_of::<u32>())
+            .reader()
+            .read::<u32>()?;
         let size = bytes.to_ne_bytes();
         let bytes = bytes as usize;
-        if bytes < min {
+        if bytes < T::MIN {
             return Err(EINVAL);
         }
         if bytes > PAGE_SIZE {
@@ -66,7 +74,10 @@ impl UserStruct {
             }
         }
         // Whatever the caller has made of it meanwhile.
-        known.get_mut(..size.len()).ok_or(EINVAL)?.copy_from_slice(&size);
+        known
+            .get_mut(..size.len())
+            .ok_or(EINVAL)?
+            .copy_from_slice(&size);
         Ok((Self { at, bytes }, value))
     }
 

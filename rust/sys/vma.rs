@@ -46,12 +46,6 @@ impl Mapping {
         // SAFETY: The inode is held.
         unsafe { bindings::unmap_mapping_range(self.as_ptr(), at as i64, bytes as i64, 1) };
     }
-
-    /// Takes all pages out of all mappings. Sleeps.
-    pub(crate) fn zap_all(&self) {
-        // SAFETY: The inode is held. No length means all.
-        unsafe { bindings::unmap_mapping_range(self.as_ptr(), 0, 0, 1) };
-    }
 }
 
 impl Drop for Mapping {

@@ -10,15 +10,8 @@ use kernel::{
     prelude::*,
     sync::Arc,
     time::Jiffies,
-    workqueue::{HasDelayedWork, HasWork, Queue, Work, WorkItem},
+    workqueue::{HasDelayedWork, HasWork, Work, WorkItem},
 };
-
-/// The system's queue for work that does not take long. (`workqueue::system()` is one that the
-/// kernel calls deprecated, with a warning in the log.)
-pub(crate) fn queue() -> &'static Queue {
-    // SAFETY: A queue of the system, always there.
-    unsafe { Queue::from_raw(bindings::system_percpu_wq) }
-}
 
 fn raw_work<T, const ID: u64>(this: &Arc<T>) -> *mut bindings::work_struct
 where
@@ -37,28 +30,7 @@ where
     unsafe { kernel::container_of!(work, bindings::delayed_work, work) }
 }
 
-/// Waits until the item, if it is queued or runs, has run. Sleeps.
-pub(crate) fn flush<T, const ID: u64>(this: &Arc<T>)
-where
-    T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
-{
-    // SAFETY: Initialised with the object.
-    unsafe { bindings::flush_work(raw_work::<T, ID>(this)) };
-}
-
-/// Takes the item out of its queue and waits until it does not run. Sleeps.
-pub(crate) fn cancel<T, const ID: u64>(this: &Arc<T>)
-where
-    T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
-{
-    // SAFETY: Initialised with the object.
-    if unsafe { bindings::cancel_work_sync(raw_work::<T, ID>(this)) } {
-        // SAFETY: The reference that it owned while it was queued.
-        drop(unsafe { Arc::from_raw(Arc::as_ptr(this)) });
-    }
-}
-
-/// As [`cancel`], for an item with a timer.
+/// Takes the item out of its queue, or stops its timer, and waits until it does not run. Sleeps.
 pub(crate) fn cancel_delayed<T, const ID: u64>(this: &Arc<T>)
 where
     T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ioctls: a function each, found by number in a table.
+
+use super::file::{PortFile, Role};
+use crate::{
+    proto::cell::Shape,
+    queue::Wanted,
+    sys::{
+        ext::{
+            self, weft_chan_accept, weft_chan_connect, weft_chan_info, weft_chan_kick,
+            weft_chan_listen, weft_link_info, weft_port_info,
+        },
+        file::Borrowed,
+        user::{Extensible, UserStruct},
+    },
+};
+use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc, time::Msecs};
+
+const MAX_BACKLOG: u32 = 64;
+const DEFAULT_TIMEOUT_MS: Msecs = 5000;
+const MAX_TIMEOUT_MS: Msecs = 60_000;
+
+/// One call of an ioctl.
+struct Call<'a> {
+    file: &'a PortFile,
+    arg: usize,
+    nonblock: bool,
+}
+
+impl Call<'_> {
+    /// Copies the structure of the call.
+    fn read<T: Extensible>(&self) -> Result<(UserStruct, T)> {
+        UserStruct::read(self.arg)
+    }
+}
+
+/// `EINVAL` unless `fits`.
+fn check(fits: bool) -> Result {
+    if fits {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
+
+fn port_info(call: &Call<'_>) -> Result {
+    let (user, mut info) = call.read::<weft_port_info>()?;
+    check(info.flags == 0)?;
+    let port = call.file.node.port()?;
+    let id = port.identity();
+    info = weft_port_info {
+        size: info.size,
+        kind: id.kind,
+        generation: id.generation,
+        hwid: id.hwid,
+        links: port.links() as u32,
+        protection: id.protection,
+        ..Default::default()
+    };
+    drop(port);
+    user.write(&info)
+}
+
+fn link_info(call: &Call<'_>) -> Result {
+    let (user, mut info) = call.read::<weft_link_info>()?;
+    check(info.flags == 0)?;
+    let link = call.file.node.link_info(info.link as usize)?;
+    let (peer_hwid, peer_generation) = link.peer.unwrap_or_default();
+    let taken = link.usage.pages.saturating_mul(PAGE_SIZE as u64);
+    info = weft_link_info {
+        size: info.size,
+        link: info.link,
+        state: link.state as u32,
+        speed: link.status.speed,
+        width: link.status.width,
+        role: link.status.endpoint.into(),
+        trained: link.status.trained,
+        peer_hwid,
+        peer_generation,
+        channels: link.usage.open as u32,
+        arena_bytes: link.arena_bytes,
+        arena_free: link.arena_bytes.saturating_sub(taken),
+        ..Default::default()
+    };
+    user.write(&info)
+}
+
+fn chan_listen(call: &Call<'_>) -> Result {
+    let (_, listen) = call.read::<weft_chan_listen>()?;
+    check(listen.flags == 0)?;
+    check(listen.service != 0 && (1..=MAX_BACKLOG).contains(&listen.backlog))?;
+    let file = call.file;
+    file.become_role(|| {
+        let waiters = file.waiters.clone();
+        let backlog = listen.backlog as usize;
+        let listener = file.channels.listen(listen.service, backlog, waiters)?;
+        Ok(Role::Listening(listener))
+    })
+}
+
+fn chan_connect(call: &Call<'_>) -> Result {
+    let (_, connect) = call.read::<weft_chan_connect>()?;
+    check(connect.flags == 0 && connect.reserved == 0)?;
+    check(connect.service != 0 && connect.timeout_ms <= MAX_TIMEOUT_MS)?;
+    let wanted = Wanted {
+        peer: connect.peer,
+        link: match connect.link {
+            ext::WEFT_ANY_LINK => None,
+            link => Some(link as usize),
+        },
+        service: connect.service,
+        shape: Shape::new(connect.cells, connect.bulk).ok_or(EINVAL)?,
+        timeout: match connect.timeout_ms {
+            0 => DEFAULT_TIMEOUT_MS,
+            ms => ms,
+        },
+    };
+    let file = call.file;
+    file.become_role(|| {
+        let waiters = file.waiters.clone();
+        let channel = file.channels.connect(&file.node, &wanted, waiters)?;
+        Ok(Role::Channel(channel))
+    })
+}
+
+fn chan_accept(call: &Call<'_>) -> Result {
+    let (_, accept) = call.read::<weft_chan_accept>()?;
+    check(accept.flags == 0 && accept.reserved == 0)?;
+    let listening = Borrowed::get(accept.listen_fd)?;
+    let other = listening.file().as_any().downcast_ref::<PortFile>();
+    let file = call.file;
+    let listener = match other.map(|other| (other.role(), &other.node)) {
+        Some((Some(Role::Listening(listener)), node)) if Arc::ptr_eq(node, &file.node) => listener,
+        _ => return Err(EINVAL),
+    };
+    file.become_role(|| {
+        let waiters = file.waiters.clone();
+        let channel = file
+            .channels
+            .accept(&file.node, listener, waiters, call.nonblock)?;
+        Ok(Role::Channel(channel))
+    })
+}
+
+fn chan_info(call: &Call<'_>) -> Result {
+    let (user, mut info) = call.read::<weft_chan_info>()?;
+    check(info.flags == 0)?;
+    let size = info.size;
+    info = call.file.channel()?.info();
+    info.size = size;
+    user.write(&info)
+}
+
+fn chan_kick(call: &Call<'_>) -> Result {
+    let (_, kick) = call.read::<weft_chan_kick>()?;
+    check(kick.flags == 0)?;
+    call.file.channel()?.kick(&call.file.node)
+}
+
+/// An ioctl and its number.
+type Entry = (u32, fn(&Call<'_>) -> Result);
+
+const TABLE: [Entry; 7] = [
+    (ext::WEFT_PORT_INFO, port_info),
+    (ext::WEFT_LINK_INFO, link_info),
+    (ext::WEFT_CHAN_LISTEN, chan_listen),
+    (ext::WEFT_CHAN_CONNECT, chan_connect),
+    (ext::WEFT_CHAN_ACCEPT, chan_accept),
+    (ext::WEFT_CHAN_INFO, chan_info),
+    (ext::WEFT_CHAN_KICK, chan_kick),
+];
+
+/// Calls what `cmd` names.
+pub(super) fn dispatch(file: &PortFile, cmd: u32, arg: usize, nonblock: bool) -> Result {
+    let (_, f) = TABLE
+        .iter()
+        .find(|(number, _)| *number == cmd)
+        .ok_or(ENOTTY)?;
+    if file.node.is_closed() {
+        return Err(ENODEV);
+    }
+    f(&Call {
+        file,
+        arg,
+        nonblock,
+    })
+}

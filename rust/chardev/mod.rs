@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `/dev/weftN`, as `include/uapi/linux/weft.h` and `Documentation/uapi.rst` have it.
+
+mod file;
+mod ioctl;
+
+use crate::{
+    fabric::Node,
+    queue::Channels,
+    sys::{
+        chrdev::NodeReg,
+        file::{Device, File},
+        vma::Mapping,
+        waitq::WaitQueue,
+    },
+};
+use kernel::{device::Bound, pci, prelude::*, sync::Arc};
+
+/// What is behind the device node of a port.
+struct PortDevice {
+    node: Arc<Node>,
+    channels: Arc<Channels>,
+}
+
+impl Device for PortDevice {
+    fn mapping(&self) -> &Mapping {
+        self.channels.mapping()
+    }
+
+    fn open(&self, waiters: Arc<WaitQueue>) -> Result<KBox<dyn File>> {
+        if self.node.is_closed() {
+            return Err(ENODEV);
+        }
+        let file = file::PortFile::new(self.node.clone(), self.channels.clone(), waiters);
+        Ok(KBox::new(file, GFP_KERNEL)?)
+    }
+}
+
+/// Gives `node` its channels and makes `/dev/weftN`.
+pub(crate) fn register(node: &Arc<Node>, dev: &pci::Device<Bound>) -> Result<NodeReg> {
+    let channels = Channels::new(dev)?;
+    node.set_client(channels.clone())?;
+    let device = PortDevice {
+        node: node.clone(),
+        channels,
+    };
+    NodeReg::for_pci(Arc::new(device, GFP_KERNEL)?, dev)
+}

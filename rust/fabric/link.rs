@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A link: the state machine of `proto::link`, and what it does to the port.
+
+use super::{Client, Node, Reason, Usage};
+use crate::{
+    hw::{Grant, LinkStatus, Port},
+    proto::{
+        link::{Effects, Failed, Link as Machine, Peer, State},
+        wire::{Body, Message, Offer, MAX_BYTES},
+    },
+    sys::{clock, errno::ENOTCONN},
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Acquire, Atomic, Release},
+        Mutex,
+    },
+};
+
+/// No peer has told of its doorbells.
+const NO_BELLS: u64 = u64::MAX;
+
+/// What there is to know of a link.
+pub(crate) struct LinkInfo {
+    pub(crate) state: State,
+    pub(crate) status: LinkStatus,
+    /// Hardware id and generation, while known.
+    pub(crate) peer: Option<(u64, u32)>,
+    pub(crate) usage: Usage,
+    pub(crate) arena_bytes: u64,
+}
+
+/// What the lock of a link protects.
+struct Inner {
+    machine: Machine,
+    /// As the machine was told.
+    status: LinkStatus,
+}
+
+/// One end of a link.
+#[pin_data]
+pub(super) struct Link {
+    number: usize,
+    #[pin]
+    inner: Mutex<Inner>,
+    /// The peer's doorbells, `wake` in the upper half, `echo` in the lower; read in hard interrupts.
+    bells: Atomic<u64>,
+}
+
+impl Link {
+    pub(super) fn new(number: usize) -> impl PinInit<Self> {
+        pin_init!(Self {
+            number,
+            inner <- new_mutex!(
+                Inner {
+                    machine: Machine::new(0, 0),
+                    status: LinkStatus::default(),
+                },
+                "weft link"
+            ),
+            bells: Atomic::new(NO_BELLS),
+        })
+    }
+
+    /// The peer's doorbells: `wake`, `echo`.
+    pub(super) fn bells(&self) -> Option<(u32, u32)> {
+        match self.bells.load(Acquire) {
+            NO_BELLS => None,
+            bells => Some(((bells >> 32) as u32, bells as u32)),
+        }
+    }
+
+    /// Calls `f` with the machine and its means, then tells the world if the state is another one.
+    fn drive<R>(
+        &self,
+        node: &Node,
+        port: &dyn Port,
+        f: impl FnOnce(&mut Session<'_>, &mut LinkStatus) -> R,
+    ) -> R {
+        let mut inner = self.inner.lock();
+        let Inner { machine, status } = &mut *inner;
+        let before = (machine.state(), *status);
+        let mut session = Session {
+            machine,
+            effects: Means {
+                node,
+                port,
+                link: self,
+            },
+        };
+        let result = f(&mut session, status);
+        let after = (machine.state(), *status);
+        drop(inner);
+        node.link_changed(self.number, before, after);
+        result
+    }
+
+    /// Looks at the hardware. True if the link wants [`Link::tick`] to be called.
+    pub(super) fn look(&self, node: &Node, port: &dyn Port) -> bool {
+        let me = port.identity();
+        let status = port.link_status(self.number);
+        self.drive(node, port, |session, last| {
+            let (machine, fx) = session.split();
+            let id = machine.me();
+            let another = id.generation != me.generation || id.hwid != me.hwid;
+            if !status.up || status.trained != last.trained || another {
+                machine.down(Reason::Link, fx);
+            }
+            if another {
+                machine.reset(me.hwid, me.generation);
+            }
+            *last = status;
+            if status.up {
+                machine.up(clock::now_ms(), fx);
+            }
+            machine.state() != State::Down
+        })
+    }
+
+    /// Tells a client that comes late.
+    pub(super) fn introduce(&self, node: &Node, port: &dyn Port) {
+        let inner = self.inner.lock();
+        if let (State::Ready, Some(peer), Some(client)) =
+            (inner.machine.state(), inner.machine.peer(), node.client())
+        {
+            client.ready(port, self.number, peer);
+        }
+    }
+
+    /// Some time has passed. True if the link wants to be called again.
+    pub(super) fn tick(&self, node: &Node, port: &dyn Port) -> bool {
+        let now = clock::now_ms();
+        self.drive(node, port, |session, _| {
+            let (machine, fx) = session.split();
+            machine.tick(now, fx);
+            let state = machine.state();
+            if let (State::Ready, Some(client)) = (state, node.client()) {
+                client.tick(session, now);
+            }
+            state != State::Down
+        })
+    }
+
+    pub(super) fn message(&self, node: &Node, port: &dyn Port, message: &Message) {
+        self.drive(node, port, |session, _| {
+            let (machine, fx) = session.split();
+            let body = machine.message(clock::now_ms(), message, fx);
+            if let (Some(body), Some(client)) = (body, node.client()) {
+                client.message(session, body);
+            }
+        });
+    }
+
+    /// Leaves the link alone, until [`Link::look`].
+    pub(super) fn down(&self, node: &Node, port: &dyn Port, reason: Reason) {
+        self.drive(node, port, |session, last| {
+            let (machine, fx) = session.split();
+            machine.bye(fx);
+            machine.down(reason, fx);
+            *last = LinkStatus::default();
+            // The machine has this done when the arena is withdrawn, which may have failed.
+            if let Some(client) = node.client() {
+                client.bury(port, self.number);
+            }
+        });
+    }
+
+    /// Does something over the link, if it is READY: else `ENOTCONN`.
+    pub(super) fn with<R>(
+        &self,
+        node: &Node,
+        port: &dyn Port,
+        f: impl FnOnce(&mut Session<'_>) -> Result<R>,
+    ) -> Result<R> {
+        self.drive(node, port, |session, _| match session.machine.state() {
+            State::Ready => f(session),
+            _ => Err(ENOTCONN.into()),
+        })
+    }
+
+    pub(super) fn info(&self, node: &Node, port: &dyn Port) -> LinkInfo {
+        let inner = self.inner.lock();
+        let client = node.client();
+        LinkInfo {
+            state: inner.machine.state(),
+            status: port.link_status(self.number),
+            peer: inner.machine.peer().map(|p| (p.id.hwid, p.id.generation)),
+            usage: client.map_or_else(Usage::default, |c| c.usage(self.number)),
+            arena_bytes: port.arena(self.number).map_or(0, |a| a.bytes() as u64),
+        }
+    }
+}
+
+/// A link that is locked.
+pub(crate) struct Session<'a> {
+    machine: &'a mut Machine,
+    effects: Means<'a>,
+}
+
+impl<'a> Session<'a> {
+    fn split(&mut self) -> (&mut Machine, &mut Means<'a>) {
+        (self.machine, &mut self.effects)
+    }
+
+    pub(crate) fn port(&self) -> &'a dyn Port {
+        self.effects.port
+    }
+
+    /// Number of the link.
+    pub(crate) fn link(&self) -> usize {
+        self.effects.link.number
+    }
+
+    /// The neighbour, while it is known: when READY, it is.
+    pub(crate) fn peer(&self) -> Option<&Peer> {
+        self.machine.peer()
+    }
+
+    /// Sends to the peer. May get lost.
+    pub(crate) fn send(&mut self, body: Body) {
+        let (machine, fx) = self.split();
+        machine.send(body, fx);
+    }
+}
+
+/// What the machine works with.
+struct Means<'a> {
+    node: &'a Node,
+    port: &'a dyn Port,
+    link: &'a Link,
+}
+
+impl Means<'_> {
+    fn client(&self) -> Option<&dyn Client> {
+        self.node.client()
+    }
+
+    fn failed(&self, what: &str, e: Error) -> Failed {
+        self.node
+            .complain(fmt!("link {}: cannot {}: {:?}", self.link.number, what, e));
+        Failed
+    }
+}
+
+impl Effects for Means<'_> {
+    fn grant(&mut self) -> Result<Offer, Failed> {
+        let n = self.link.number;
+        let grant = self
+            .port
+            .arena(n)
+            .and_then(|arena| arena.zero(0, arena.bytes()))
+            .and_then(|()| self.port.grant(n))
+            .map_err(|e| self.failed("grant its arena", e))?;
+        let bells = self.port.doorbells(n);
+        Ok(Offer {
+            offset: grant.offset,
+            bytes: grant.bytes,
+            wake: bells.wake,
+            echo: bells.echo,
+        })
+    }
+
+    fn withdraw(&mut self) -> Result<(), Failed> {
+        self.port
+            .withdraw(self.link.number)
+            .map_err(|e| self.failed("withdraw its arena", e))?;
+        if let Some(client) = self.client() {
+            client.bury(self.port, self.link.number);
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, peer: &Peer) -> Result<(), Failed> {
+        let grant = Grant {
+            offset: peer.offer.offset,
+            bytes: peer.offer.bytes,
+        };
+        self.port
+            .attach(self.link.number, grant)
+            .map_err(|e| self.failed("attach its window to what the peer offers", e))?;
+        let bells = u64::from(peer.offer.wake) << 32 | u64::from(peer.offer.echo);
+        self.link.bells.store(bells, Release);
+        Ok(())
+    }
+
+    fn detach(&mut self) {
+        self.link.bells.store(NO_BELLS, Release);
+        self.port.detach(self.link.number);
+    }
+
+    fn send(&mut self, message: &Message) {
+        let mut buf = [0; MAX_BYTES];
+        let bytes = message.encode(&mut buf);
+        self.node.trace_sent(self.link.number, message, bytes);
+        // Lost like any other: whoever waits for an answer repeats itself.
+        let _ = self
+            .port
+            .send(self.link.number, buf.get(..bytes).unwrap_or_default());
+    }
+
+    fn ready(&mut self, peer: &Peer) {
+        if let Some(client) = self.client() {
+            client.ready(self.port, self.link.number, peer);
+        }
+    }
+
+    fn broken(&mut self, reason: Reason) {
+        if let Some(client) = self.client() {
+            client.broken(self.link.number, reason);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A host's place in the fabric: the node of a port, and its links to neighbours.
+//!
+//! What is done over a link that is READY is the business of a [`Client`], of which this knows no
+//! more than that it wants to be told.
+//!
+//! # Locks
+//!
+//! In this order, from outside to inside; the gate is no lock, entering it never blocks.
+//!
+//! 1. `Node::pump`: messages are taken from the mailbox and handled one at a time;
+//! 2. `Link::inner`: the state machine, and whatever is sent;
+//! 3. the locks of the [`Client`];
+//! 4. those of the port.
+//!
+//! `Node::me` nests in the first two. Doorbells take no lock: [`Node`] handles them in the hard
+//! interrupt, by atomics.
+
+mod link;
+mod node;
+
+pub(crate) use self::{
+    link::{LinkInfo, Session},
+    node::Node,
+};
+pub(crate) use crate::proto::link::Reason;
+
+use crate::{
+    hw::Port,
+    proto::{link::Peer, wire::Body},
+};
+
+/// What a client has on a link.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Usage {
+    /// Channels that are open now.
+    pub(crate) open: u64,
+    /// Channels that were opened since the port is there.
+    pub(crate) opened: u64,
+    /// How many of them broke.
+    pub(crate) broken: u64,
+    /// Pages of the arena that are taken.
+    pub(crate) pages: u64,
+}
+
+/// Who uses the links of a node. Everything but `wake` is called from threads, with the link locked.
+pub(crate) trait Client: Send + Sync {
+    /// The link is READY: `peer` has its window here, and here is a window onto its arena.
+    fn ready(&self, port: &dyn Port, link: usize, peer: &Peer);
+
+    /// It was READY. No access to the window of `link` may follow when this returns, neither of the
+    /// client nor of users.
+    fn broken(&self, link: usize, reason: Reason);
+
+    /// The neighbour cannot write into the arena any more, and it will be used for something else
+    /// when this returns.
+    fn bury(&self, port: &dyn Port, link: usize);
+
+    /// A message of the peer, while READY.
+    fn message(&self, session: &mut Session<'_>, body: Body);
+
+    /// Some time has passed, while READY.
+    fn tick(&self, session: &mut Session<'_>, now: u64);
+
+    /// The neighbour on `link` rang. Called in hard interrupts.
+    fn wake(&self, link: usize);
+
+    /// Nothing works any more: wake everybody who waits.
+    fn closed(&self);
+
+    /// For those who watch.
+    fn usage(&self, link: usize) -> Usage;
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A node: what a port is to the rest of the driver.
+//!
+//! It outlives the device. Files, interrupts and work items hold it; the port itself is behind a
+//! gate, and gone when [`Node::revoke`] has returned.
+
+use super::{
+    link::{Link, LinkInfo, Session},
+    Client, Reason,
+};
+use crate::{
+    hw::{Events, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES},
+    proto::{
+        link::{State, TICK_MS},
+        wire::Message,
+    },
+    sys::{
+        gate::{Gate, Guard},
+        sysfs,
+        throttle::Throttle,
+        trace, work,
+    },
+};
+use kernel::{
+    fmt::Arguments,
+    impl_has_delayed_work, new_delayed_work, new_mutex, pci,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{Acquire, Atomic, Release},
+        Arc, Mutex, SetOnce,
+    },
+    time::{msecs_to_jiffies, Delta, Jiffies, Msecs},
+    workqueue::{DelayedWork, WorkItem},
+};
+
+/// Messages that are handled in one go.
+const BATCH: usize = 64;
+
+/// The port while it is there.
+pub(crate) type PortGuard<'a> = Guard<'a, KBox<dyn Port>>;
+
+/// A node of the fabric.
+#[pin_data]
+pub(crate) struct Node {
+    pdev: ARef<pci::Device>,
+    #[pin]
+    gate: Gate<KBox<dyn Port>>,
+    #[pin]
+    links: [Link; MAX_LINKS],
+    client: SetOnce<Arc<dyn Client>>,
+    #[pin]
+    pump: Mutex<()>,
+    /// Itself, while the gate is open: for the timer.
+    #[pin]
+    me: Mutex<Option<Arc<Node>>>,
+    #[pin]
+    timer: DelayedWork<Node>,
+    /// The function is being reset.
+    paused: Atomic<bool>,
+    throttle: Throttle,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Node { self.timer }
+}
+
+impl WorkItem for Node {
+    type Pointer = Arc<Node>;
+
+    fn run(this: Arc<Node>) {
+        let Some(port) = this.enter() else {
+            return;
+        };
+        let more = this.drain(&**port);
+        let mut again = false;
+        for link in this.links(&**port) {
+            again |= link.tick(&this, &**port);
+        }
+        // With the gate entered: the revocation cancels it when all have left.
+        if more {
+            work::run_in(&this, 0);
+        } else if again {
+            work::run_in(&this, msecs_to_jiffies(TICK_MS as Msecs));
+        }
+    }
+}
+
+impl Node {
+    /// A node without a port.
+    pub(crate) fn new(pdev: &pci::Device) -> Result<Arc<Self>> {
+        let pdev: ARef<pci::Device> = pdev.into();
+        Arc::pin_init(
+            try_pin_init!(Self {
+                pdev,
+                gate <- Gate::new(),
+                links <- pin_init::pin_init_array_from_fn(Link::new),
+                client: SetOnce::new(),
+                pump <- new_mutex!((), "weft pump"),
+                me <- new_mutex!(None, "weft node"),
+                timer <- new_delayed_work!("weft timer"),
+                paused: Atomic::new(false),
+                throttle: Throttle::new(10, Delta::from_secs(5)),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Says who uses the links, once.
+    pub(crate) fn set_client(&self, client: Arc<dyn Client>) -> Result {
+        if !self.client.populate(client) {
+            return Err(EBUSY);
+        }
+        if let Some(port) = self.enter() {
+            for link in self.links(&**port) {
+                link.introduce(self, &**port);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn client(&self) -> Option<&dyn Client> {
+        self.client.as_ref().map(|client| &**client)
+    }
+
+    /// Gives the node its port; links may come up. After a failure [`Node::revoke`] is to be called.
+    pub(crate) fn open(self: &Arc<Self>, port: KBox<dyn Port>) -> Result {
+        self.gate.open(port)?;
+        *self.me.lock() = Some(self.clone());
+        let port = self.gate.enter().ok_or(ENODEV)?;
+        port.start()?;
+        self.look(&**port);
+        Ok(())
+    }
+
+    /// Takes the port away from everybody, and gives it back to nobody. Sleeps; may be called again.
+    pub(crate) fn revoke(self: &Arc<Self>) {
+        drop(self.me.lock().take());
+        let closed = || {
+            if let Some(client) = self.client() {
+                client.closed();
+            }
+        };
+        let Some(port) = self.gate.revoke(closed) else {
+            return;
+        };
+        // From here on nobody else uses the port; events find the gate closed.
+        for link in self.links(&*port) {
+            link.down(self, &*port, Reason::Removed);
+        }
+        port.stop();
+        drop(port);
+        work::cancel_delayed(self);
+    }
+
+    /// The function is going to be reset: all links go down and stay so until [`Node::reset_done`].
+    pub(crate) fn reset_prepare(&self) {
+        self.paused.store(true, Release);
+        if let Some(port) = self.enter_paused() {
+            for link in self.links(&**port) {
+                link.down(self, &**port, Reason::Link);
+            }
+            port.suspend();
+        }
+    }
+
+    /// The function was reset.
+    pub(crate) fn reset_done(&self) -> Result {
+        let port = self.enter_paused().ok_or(ENODEV)?;
+        port.resume()?;
+        self.paused.store(false, Release);
+        self.look(&**port);
+        Ok(())
+    }
+
+    /// The port, if it is there.
+    pub(crate) fn port(&self) -> Result<PortGuard<'_>> {
+        self.gate.enter().ok_or(ENODEV)
+    }
+
+    /// Whether it is gone, or never was.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.gate.is_closed()
+    }
+
+    pub(crate) fn identity(&self) -> Result<Identity> {
+        Ok(self.port()?.identity())
+    }
+
+    /// `EINVAL`: there is no such link.
+    pub(crate) fn link_info(&self, link: usize) -> Result<LinkInfo> {
+        let port = self.port()?;
+        Ok(self.link(&**port, link)?.info(self, &**port))
+    }
+
+    /// Does something over a link that is READY. `EINVAL`: there is no such link, `ENOTCONN`: it is
+    /// not READY.
+    pub(crate) fn with_link<R>(
+        &self,
+        link: usize,
+        f: impl FnOnce(&mut Session<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let port = self.port()?;
+        self.link(&**port, link)?.with(self, &**port, f)
+    }
+
+    /// Rings the peer's `wake`. Any context.
+    pub(crate) fn ring_wake(&self, port: &dyn Port, link: usize) {
+        if let Some((wake, _)) = self.links.get(link).and_then(Link::bells) {
+            port.ring(link, wake);
+        }
+    }
+
+    /// Asks the peer to ring back when what was written before has arrived. Any context.
+    pub(crate) fn ring_echo(&self, port: &dyn Port, link: usize) {
+        if let Some((_, echo)) = self.links.get(link).and_then(Link::bells) {
+            port.ring(link, echo);
+        }
+    }
+
+    pub(super) fn trace_sent(&self, link: usize, message: &Message, bytes: usize) {
+        let kind = message.body.kind().into();
+        trace::mbox_send(&self.pdev, link as u32, kind, bytes as u32);
+    }
+
+    /// Tells people, unless they were told too much already.
+    pub(super) fn complain(&self, what: Arguments<'_>) {
+        if self.throttle.pass().is_some() {
+            dev_warn!(self.pdev, "{}\n", what);
+        }
+    }
+
+    /// The state or the status of a link may have changed.
+    pub(super) fn link_changed(
+        &self,
+        link: usize,
+        before: (State, LinkStatus),
+        after: (State, LinkStatus),
+    ) {
+        if before.0 != after.0 {
+            trace::link_state(&self.pdev, link as u32, before.0 as u32, after.0 as u32);
+            if self.throttle.pass().is_some() {
+                let name = match after.0 {
+                    State::Down => "down",
+                    State::Hello => "up, waiting for the neighbour",
+                    State::Ready => "ready",
+                };
+                dev_info!(self.pdev, "link {}: {}\n", link, name);
+            }
+        }
+        if before != after {
+            let dir = [c"link0", c"link1", c"link2", c"link3"].get(link).copied();
+            sysfs::notify(&self.pdev, dir, c"state");
+        }
+    }
+
+    fn links(&self, port: &dyn Port) -> impl Iterator<Item = &Link> {
+        self.links.iter().take(port.links())
+    }
+
+    fn link(&self, port: &dyn Port, link: usize) -> Result<&Link> {
+        self.links(port).nth(link).ok_or(EINVAL)
+    }
+
+    /// The port, unless it is not to be used now.
+    fn enter(&self) -> Option<PortGuard<'_>> {
+        if self.paused.load(Acquire) {
+            return None;
+        }
+        self.gate.enter()
+    }
+
+    fn enter_paused(&self) -> Option<PortGuard<'_>> {
+        self.gate.enter()
+    }
+
+    fn look(&self, port: &dyn Port) {
+        let mut again = false;
+        for link in self.links(port) {
+            again |= link.look(self, port);
+        }
+        if again {
+            self.run_in(msecs_to_jiffies(TICK_MS as Msecs));
+        }
+    }
+
+    /// Handles the messages that there are, or some of them and then returns true: a neighbour that
+    /// floods the mailbox is not to keep a thread of an interrupt from leaving the CPU.
+    fn drain(&self, port: &dyn Port) -> bool {
+        let _pump = self.pump.lock();
+        let mut buf = [0; MBOX_BYTES];
+        for _ in 0..BATCH {
+            let Some((link, bytes)) = port.recv(&mut buf) else {
+                return false;
+            };
+            let parsed = Message::parse(buf.get(..bytes).unwrap_or_default());
+            match (parsed, self.link(port, link)) {
+                (Ok(message), Ok(to)) => {
+                    let kind = message.body.kind().into();
+                    trace::mbox_recv(&self.pdev, link as u32, kind, bytes as u32);
+                    to.message(self, port, &message);
+                }
+                (Err(e), _) => {
+                    self.complain(fmt!("link {}: not a message: {:?}", link, e));
+                }
+                (Ok(_), Err(_)) => {}
+            }
+        }
+        true
+    }
+
+    /// Has the timer run.
+    fn run_in(&self, delay: Jiffies) {
+        if let Some(me) = &*self.me.lock() {
+            work::run_in(me, delay);
+        }
+    }
+}
+
+impl Events for Node {
+    fn links_changed(&self) {
+        trace::port_event(&self.pdev, trace::Port::Links, 0);
+        if let Some(port) = self.enter() {
+            self.look(&**port);
+        }
+    }
+
+    fn message(&self) {
+        let Some(port) = self.enter() else {
+            return;
+        };
+        if self.drain(&**port) {
+            self.run_in(0);
+        }
+    }
+
+    fn error(&self, what: &CStr, addr: u64) {
+        self.complain(fmt!("the port reports: {} at {:#x}", what, addr));
+    }
+
+    fn wake(&self, link: usize) {
+        if let Some(client) = self.client() {
+            client.wake(link);
+        }
+    }
+
+    fn echo(&self, link: usize) {
+        // What the peer has written before it rang is visible here, and what was written here before
+        // is on its way: see Documentation/protocol.rst.
+        if let Some(port) = self.gate.enter() {
+            self.ring_wake(&**port, link);
+        }
+    }
+}

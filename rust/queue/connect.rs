@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a user asks for: to listen, to connect, to accept, to close.
+
+use super::{
+    conns::{Channels, Conn, Phase},
+    Channel, Listener, State,
+};
+use crate::{
+    fabric::{Node, Session},
+    proto::{
+        cell::Shape,
+        wire::{self, Body},
+    },
+    sys::{
+        errno::{
+            EADDRINUSE, ECONNABORTED, ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ENOBUFS, ENOTCONN,
+            EPROTO,
+        },
+        waitq::WaitQueue,
+    },
+};
+use kernel::{prelude::*, sync::Arc, time::Msecs};
+
+/// The channel that a user wants.
+pub(crate) struct Wanted {
+    /// Hardware id of the peer, 0 for whoever is there.
+    pub(crate) peer: u64,
+    /// The link, or any.
+    pub(crate) link: Option<usize>,
+    pub(crate) service: u32,
+    pub(crate) shape: Shape,
+    pub(crate) timeout: Msecs,
+}
+
+impl Channels {
+    /// Listens on `service`. `EADDRINUSE`: somebody does already.
+    pub(crate) fn listen(
+        &self,
+        service: u32,
+        backlog: usize,
+        waiters: Arc<WaitQueue>,
+    ) -> Result<Arc<Listener>> {
+        let listener = Listener::new(service, backlog, waiters)?;
+        let mut listeners = self.listeners.lock();
+        if listeners.iter().any(|other| other.service() == service) {
+            return Err(EADDRINUSE.into());
+        }
+        listeners.push(listener.clone(), GFP_KERNEL)?;
+        Ok(listener)
+    }
+
+    /// The listening file is closed: refuses whoever waits.
+    pub(crate) fn unlisten(&self, node: &Node, listener: &Arc<Listener>) {
+        self.listeners
+            .lock()
+            .retain(|other| !Arc::ptr_eq(other, listener));
+        for channel in listener.close() {
+            // Where the link is not READY any more, nobody waits for an answer.
+            let _ = node.with_link(channel.made.link, |session| {
+                let mut conns = self.per_link(channel.made.link)?.conns.lock();
+                if let Some(at) = conns.find(&channel) {
+                    conns.remove(at);
+                    channel.refuse(wire::REJECT_REFUSED);
+                    session.send(Body::Reject {
+                        peer_conn: channel.remote.as_ref().map_or(0, |remote| remote.conn),
+                        code: wire::REJECT_REFUSED,
+                    });
+                }
+                Ok(())
+            });
+        }
+    }
+
+    /// Connects; the errors are those of `WEFT_CHAN_CONNECT`. `waiters` is woken whenever the state
+    /// of the channel changes.
+    pub(crate) fn connect(
+        &self,
+        node: &Node,
+        wanted: &Wanted,
+        waiters: Arc<WaitQueue>,
+    ) -> Result<Arc<Channel>> {
+        let channel = self.ask(node, wanted, &waiters)?;
+        let answered = || channel.state() != State::Pending || node.is_closed();
+        let waited = waiters.wait_ms(answered, wanted.timeout);
+        if let State::Pending = channel.state() {
+            self.give_up(node, &channel);
+        }
+        // The answer may have come while this end gave up.
+        match channel.state() {
+            State::Open | State::PeerClosed => Ok(channel),
+            State::Refused(wire::REJECT_NO_ROOM) => Err(ENOBUFS.into()),
+            State::Refused(wire::REJECT_CLOSED) => Err(ECONNRESET.into()),
+            State::Refused(wire::REJECT_INVALID) => Err(EPROTO.into()),
+            State::Refused(_) => Err(ECONNREFUSED.into()),
+            State::Broken(_) => Err(ECONNRESET.into()),
+            State::Pending if node.is_closed() => Err(ENODEV),
+            State::Pending => Err(match waited {
+                Err(e) if e == ERESTARTSYS => EINTR,
+                Err(e) => e,
+                Ok(()) => ECONNRESET.into(),
+            }),
+        }
+    }
+
+    /// Sends the request over the first link that fits.
+    fn ask(&self, node: &Node, wanted: &Wanted, waiters: &Arc<WaitQueue>) -> Result<Arc<Channel>> {
+        let links = node.port()?.links();
+        let tried = match wanted.link {
+            Some(link) if link >= links => return Err(EINVAL),
+            Some(link) => link..link + 1,
+            None => 0..links,
+        };
+        for link in tried {
+            let asked = node.with_link(link, |session| {
+                let is_it = |hwid| wanted.peer == 0 || wanted.peer == hwid;
+                if !session.peer().is_some_and(|peer| is_it(peer.id.hwid)) {
+                    return Err(ENOTCONN.into());
+                }
+                self.request(session, wanted, waiters)
+            });
+            match asked {
+                Err(e) if e == ENOTCONN => {}
+                other => return other,
+            }
+        }
+        Err(EHOSTUNREACH.into())
+    }
+
+    fn request(
+        &self,
+        session: &mut Session<'_>,
+        wanted: &Wanted,
+        waiters: &Arc<WaitQueue>,
+    ) -> Result<Arc<Channel>> {
+        let mut conns = self.per_link(session.link())?.conns.lock();
+        let channel = self.make(session, &mut conns, wanted.service, wanted.shape)?;
+        channel.set_waiters(waiters.clone());
+        let conn = Conn::new(channel.clone(), Phase::Connecting);
+        let body = conn.request();
+        self.add(&mut conns, conn)?;
+        if let Some(body) = body {
+            session.send(body);
+        }
+        Ok(channel)
+    }
+
+    /// Nobody waits for the answer any more.
+    fn give_up(&self, node: &Node, channel: &Arc<Channel>) {
+        // Where the link is not READY any more, the connection is gone.
+        let _ = node.with_link(channel.made.link, |session| {
+            let mut conns = self.per_link(channel.made.link)?.conns.lock();
+            let at = conns.find(channel).ok_or(ENOENT)?;
+            if let Some(conn) = conns.table.get_mut(at) {
+                if matches!(conn.phase, Phase::Connecting) {
+                    conn.close(wire::CLOSE_GAVE_UP);
+                    if let Some(body) = conn.request() {
+                        session.send(body);
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+
+    /// Accepts the oldest connection that waits; the errors are those of `WEFT_CHAN_ACCEPT`.
+    /// `waiters` is that of the file that the channel is for.
+    pub(crate) fn accept(
+        &self,
+        node: &Node,
+        listener: &Listener,
+        waiters: Arc<WaitQueue>,
+        nonblock: bool,
+    ) -> Result<Arc<Channel>> {
+        let channel = loop {
+            if node.is_closed() {
+                return Err(ENODEV);
+            }
+            match listener.pop() {
+                Some(channel) => break channel,
+                None if nonblock => return Err(EAGAIN),
+                None => listener.wait(|| node.is_closed())?,
+            }
+        };
+        let link = channel.made.link;
+        let opened = node.with_link(link, |session| {
+            let per_link = self.per_link(link)?;
+            let mut conns = per_link.conns.lock();
+            let at = conns.find(&channel).ok_or(ECONNABORTED)?;
+            channel.set_waiters(waiters);
+            match per_link.open(&mut conns, at) {
+                Ok(()) => {
+                    if let Some(conn) = conns.table.get(at) {
+                        session.send(conn.acceptance());
+                    }
+                    Ok(())
+                }
+                Err(e) => {
+                    conns.remove(at);
+                    session.send(Body::Reject {
+                        peer_conn: channel.remote.as_ref().map_or(0, |remote| remote.conn),
+                        code: wire::REJECT_NO_ROOM,
+                    });
+                    Err(e)
+                }
+            }
+        });
+        match opened {
+            Ok(()) => Ok(channel),
+            Err(e) if e == ENOTCONN => Err(ECONNABORTED.into()),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The file of `channel` is closed: nobody has it mapped.
+    pub(crate) fn close(&self, node: &Node, channel: &Channel) {
+        channel.trace_release();
+        let link = channel.made.link;
+        let Ok(per_link) = self.per_link(link) else {
+            return;
+        };
+        per_link.ignore(channel);
+        let told = node.with_link(link, |session| {
+            let mut conns = per_link.conns.lock();
+            let at = conns.find(channel).ok_or(ENOENT)?;
+            if channel.state() == State::PeerClosed {
+                // Nobody at the other end writes into the area.
+                conns.remove(at);
+            } else if let Some(conn) = conns.table.get_mut(at) {
+                conn.close(wire::CLOSE_USER);
+                if let Some(body) = conn.request() {
+                    session.send(body);
+                }
+            }
+            Ok(())
+        });
+        if told.is_err() {
+            // The link broke. If its arena is still to be withdrawn, nobody wants a copy.
+            let mut conns = per_link.conns.lock();
+            conns.forget_wreck(channel);
+        }
+    }
+}

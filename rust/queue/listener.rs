@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who listens on a service, and the connections that wait to be accepted.
+
+use super::Channel;
+use crate::sys::waitq::WaitQueue;
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+};
+
+struct Queue {
+    waiting: KVec<Arc<Channel>>,
+    closed: bool,
+}
+
+/// A listening file.
+#[pin_data]
+pub(crate) struct Listener {
+    service: u32,
+    backlog: usize,
+    waiters: Arc<WaitQueue>,
+    #[pin]
+    queue: Mutex<Queue>,
+}
+
+impl Listener {
+    /// Has room for `backlog` connections from the beginning: none is lost for want of memory.
+    pub(super) fn new(service: u32, backlog: usize, waiters: Arc<WaitQueue>) -> Result<Arc<Self>> {
+        let waiting = KVec::with_capacity(backlog, GFP_KERNEL)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                service,
+                backlog,
+                waiters,
+                queue <- new_mutex!(
+                    Queue {
+                        waiting,
+                        closed: false,
+                    },
+                    "weft listener"
+                ),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    pub(crate) fn service(&self) -> u32 {
+        self.service
+    }
+
+    /// Whether a connection waits.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.queue.lock().waiting.is_empty()
+    }
+
+    /// Puts `channel` into the queue; false if there is no room.
+    pub(super) fn push(&self, channel: Arc<Channel>) -> bool {
+        let mut queue = self.queue.lock();
+        if queue.closed || queue.waiting.len() >= self.backlog {
+            return false;
+        }
+        let pushed = queue.waiting.push_within_capacity(channel).is_ok();
+        drop(queue);
+        self.waiters.wake_all();
+        pushed
+    }
+
+    /// Takes the oldest connection.
+    pub(super) fn pop(&self) -> Option<Arc<Channel>> {
+        self.queue.lock().waiting.remove(0).ok()
+    }
+
+    /// Takes `channel` out, which will not be accepted.
+    pub(super) fn remove(&self, channel: &Arc<Channel>) {
+        self.queue
+            .lock()
+            .waiting
+            .retain(|waiting| !Arc::ptr_eq(waiting, channel));
+    }
+
+    /// Takes no more connections and returns those that wait.
+    pub(super) fn close(&self) -> KVec<Arc<Channel>> {
+        let mut queue = self.queue.lock();
+        queue.closed = true;
+        core::mem::replace(&mut queue.waiting, KVec::new())
+    }
+
+    /// Sleeps until a connection waits or `ended`.
+    pub(super) fn wait(&self, ended: impl Fn() -> bool) -> Result {
+        self.waiters.wait(|| ended() || self.is_ready())
+    }
+
+    pub(super) fn wake_all(&self) {
+        self.waiters.wake_all();
+    }
+}
