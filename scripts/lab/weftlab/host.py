@@ -10,9 +10,9 @@ from .guest import Guest
 IVSHMEM_BIND = """set -e
 for dev in /sys/bus/pci/devices/*; do
 	[ "$(cat $dev/vendor):$(cat $dev/device)" = 0x1af4:0x1110 ] || continue
-	echo weft >$dev/driver_override
+	echo weft-ivshmem >$dev/driver_override
 	echo ${dev##*/} >/sys/bus/pci/drivers_probe
-	[ "$(basename "$(readlink $dev/driver)")" = weft ]
+	[ "$(basename "$(readlink $dev/driver)")" = weft-ivshmem ]
 done
 """
 
