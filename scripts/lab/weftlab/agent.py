@@ -52,6 +52,11 @@ class Job:
     def err(self):
         return self._err.decode(errors="replace")
 
+    def out_from(self, offset):
+        """Output from a byte on, and the byte to ask from next time."""
+        with self._agent.changed:
+            return self._out[offset:].decode(errors="replace"), len(self._out)
+
     @property
     def running(self):
         return self.status is None and self.error is None

@@ -21,8 +21,6 @@ KNOWN = re.compile(
     re.I,
 )
 
-_STAMP = re.compile(r"^(?:<\d+>)?\[\s*(\d+\.\d+)\]")
-
 
 def complaints(text, context=25):
     """Each complaint in a log, with the lines that follow it."""
@@ -37,7 +35,16 @@ def complaints(text, context=25):
     return found
 
 
-def stamp(line):
-    """Seconds since boot that a line starts with, or None."""
-    match = _STAMP.match(line)
-    return float(match.group(1)) if match else None
+_RECORD = re.compile(r"^(\d+),\d+,(\d+),[^;]*;(.*)$")
+
+
+def readable(records):
+    """What /dev/kmsg says, as dmesg would show it."""
+    lines = []
+    for line in records.splitlines():
+        match = _RECORD.match(line)
+        if match:
+            lines.append(f"[{int(match.group(2)) / 1e6:12.6f}] {match.group(3)}")
+        elif not line.startswith(" "):
+            lines.append(line)
+    return "\n".join(lines)

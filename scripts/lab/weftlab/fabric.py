@@ -84,11 +84,6 @@ class Fabric:
             self._child = None
 
 
-def tlps(before, after):
-    """What was counted in between."""
-    return {name: after[name] - before.get(name, 0) for name in after}
-
-
 def wait_until(condition, timeout, what, every=0.05):
     """Polls the host's own state (not a guest's), where nothing announces it."""
     deadline = time.monotonic() + timeout

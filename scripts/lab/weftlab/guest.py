@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """One guest: a QEMU, the Linux in it, and everything that is known of it."""
 
+import contextlib
 import os
+import re
 import signal
 import socket
 import time
 
 from . import console, dmesg, paths, process
 from .agent import Agent
-from .errors import DmesgError, GuestDied, LabError
+from .errors import DmesgError, GuestDied, GuestRebooted, LabError
 from .ivshmem import VECTORS
 from .qmp import Qmp
 
@@ -82,8 +84,9 @@ class Guest:
         self.qmp = None
         self.expect_death = False
         self._hellos = 0
-        self._checked = 0.0
-        self._console_at = 0
+        self._log = None
+        self._log_at = 0
+        self._log_mark = 0
 
     # ---- birth ----------------------------------------------------------
 
@@ -139,6 +142,7 @@ class Guest:
         """Starts QEMU; wait_ready() waits for the guest in it."""
         self.run_dir.mkdir(parents=True, exist_ok=True)
         self.console_log.write_bytes(b"")
+        (self.dir / "dmesg.log").unlink(missing_ok=True)
         agent, agent_far = socket.socketpair()
         qmp, qmp_far = socket.socketpair()
         fds = [agent_far.fileno(), qmp_far.fileno()]
@@ -152,8 +156,7 @@ class Guest:
         self.agent = Agent(self.name, agent)
         self.qmp = Qmp(qmp)
         self._hellos = 0
-        self._checked = 0.0
-        self._console_at = 0
+        self._log = None
         return self
 
     def wait_ready(self):
@@ -162,6 +165,7 @@ class Guest:
         self._hellos = self.agent.hellos
         # The firmware may have reset the machine once more; from here on only we may.
         self.qmp.call("set-action", reboot="shutdown")
+        self._follow_log()
         return self
 
     # ---- life -----------------------------------------------------------
@@ -215,10 +219,9 @@ class Guest:
 
     def reboot(self):
         """A warm reboot, as by the reset button; wait_ready() waits for it."""
-        self.collect()
+        self.check_dmesg()
         self.qmp.call("set-action", reboot="reset")
         self.qmp.call("system_reset")
-        self._checked = 0.0
         return self
 
     def unplug(self, port, timeout=60.0):
@@ -233,30 +236,39 @@ class Guest:
 
     # ---- what the kernel said -------------------------------------------
 
+    def _follow_log(self):
+        # Streamed, so that what a guest said is known even if it is cut off, and whatever a
+        # test does to the guest's own copy.
+        self._log = self.agent.start("exec cat /dev/kmsg")
+        self._log_at = 0
+        self._log_mark = 0
+
+    def _log_until_now(self):
+        self._log_mark += 1
+        mark = f"lab: mark {self._log_mark}"
+        self.run(f"echo '{mark}' >/dev/kmsg")
+        self._log.expect(re.escape(mark) + "$", 30)
+
     def complaints(self):
-        """What the kernel complained of since the last look, the log kept."""
-        if self.alive and self.agent and not self.agent.gone:
-            text = self.run("dmesg", 60).out
-            (self.dir / "dmesg.log").write_text(text)
-            fresh = [line for line in text.splitlines() if (dmesg.stamp(line) or 0) > self._checked]
-            stamps = [dmesg.stamp(line) for line in fresh]
-            self._checked = max([s for s in stamps if s is not None], default=self._checked)
-            return dmesg.complaints("\n".join(fresh))
-        # It is gone: the console is what is left of it.
-        with open(self.console_log, "rb") as file:
-            file.seek(self._console_at)
-            text = file.read().decode(errors="replace")
-        self._console_at += len(text.encode())
-        return dmesg.complaints(text)
+        """What the kernel complained of since the last look."""
+        with contextlib.suppress(GuestDied, GuestRebooted):
+            self._log_until_now()
+        if self._log is None:
+            return dmesg.complaints(console.tail(self.console_log, 1 << 20))
+        text, self._log_at = self._log.out_from(self._log_at)
+        text = dmesg.readable(text)
+        with open(self.dir / "dmesg.log", "a") as file:
+            file.write(text + "\n")
+        found = dmesg.complaints(text)
+        # A kernel that died had no time to say it but on the console.
+        if not self.alive and not self.expect_death:
+            found += dmesg.complaints(console.tail(self.console_log, 1 << 20))
+        return found
 
     def check_dmesg(self):
         found = self.complaints()
         if found:
             raise DmesgError(f"{self.name}: the kernel complained:\n" + "\n--\n".join(found))
-
-    def collect(self):
-        """Keeps the log of a guest that is about to end, and checks it."""
-        self.check_dmesg()
 
     # ---- death ----------------------------------------------------------
 
@@ -280,7 +292,7 @@ class Guest:
         try:
             if not self.alive and not self.expect_death:
                 raise self._death()
-            self.collect()
+            self.check_dmesg()
         finally:
             self.expect_death = True
             if self.alive:

@@ -3,9 +3,11 @@
 
 import hashlib
 import json
+import shlex
+import shutil
+import signal
 
-from . import fabric
-from .errors import CommandFailed, Mismatch
+from .errors import CommandFailed, LabError, Mismatch
 
 # A file travels at megabytes a second even here.
 SLOWEST = 1 << 20
@@ -39,15 +41,33 @@ class Transfer:
 
 
 class Receiver:
-    """`weftctl recv` in the background; ready when this is made."""
+    """`weftctl recv` in the background; it listens when this is made.
 
-    def __init__(self, host, into, service=None, options=()):
+    Files arrive in a folder of the host's that both sides see.
+    """
+
+    def __init__(self, host, options=(), inbox="inbox"):
         self.host = host
-        words = ["--json", "recv", *(["--service", service] if service else []), *options, into]
-        self.job = host.start_job(host.weftctl_line(*words) + "; s=$?; sync -f /mnt/run; exit $s")
-        self.job.expect(r"[Ll]istening|waiting for", 30)
+        self.folder = host.run_dir / inbox
+        self.there = f"/mnt/run/{inbox}"
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        line = host.weftctl_line("--json", "recv", *options, self.there)
+        # The host sees what the guest has written once it is synced.
+        self.job = host.start_job(f"{line}; s=$?; sync -f /mnt/run; exit $s")
+        self.job.expect(r"listening|waiting for", 30)
+
+    def has(self, size, timeout=60):
+        """Waits until so many bytes of a file have come."""
+        there = shlex.quote(self.there)
+        self.host.run(
+            f"until [ $(find {there} -type f -printf '%s\\n' | sort -n | tail -n 1 | grep . || echo 0)"
+            f" -ge {size} ]; do sleep 0.02; done",
+            timeout,
+        )
 
     def wait(self, timeout):
+        """Until it ends by itself, with success."""
         result = self.job.wait(timeout)
         if result.status:
             raise CommandFailed(
@@ -55,43 +75,60 @@ class Receiver:
             )
         return result
 
+    def end(self):
+        """Whatever it does: it is to end now."""
+        if self.job.running:
+            self.job.kill(signal.SIGTERM)
+            try:
+                self.job.wait(20)
+            except LabError:
+                if self.host.alive:
+                    raise
 
-def send_words(path, peer=None, service=None):
-    words = ["--json", "send"]
-    if peer:
-        words += ["--peer", peer]
-    if service:
-        words += ["--service", service]
-    return [*words, path]
+    def arrived(self, name):
+        path = self.folder / name
+        if not path.exists():
+            names = ", ".join(p.name for p in self.folder.iterdir())
+            raise Mismatch(f"no {name} arrived at {self.host.name}, only: {names or 'nothing'}")
+        return path
 
 
-def carry(sender, receiver, path, source, service=None, name="received"):
-    """Carries `path` of the sender, `source` on this machine; the Transfer."""
+def send_line(host, path, *options):
+    return host.weftctl_line("--json", "send", *options, "--", path)
+
+
+def report(result):
+    """What `weftctl --json` said last."""
+    return json.loads(result.out.strip().splitlines()[-1])
+
+
+def carry(sender, receiver, path, source):
+    """Carries `path` of the sender, which is `source` here; the Transfer."""
     size = source.stat().st_size
-    into = receiver.run_dir / name
-    into.unlink(missing_ok=True)
-    receiving = Receiver(receiver, f"/mnt/run/{name}", service)
-    sent = sender.weftctl(*send_words(path, service=service), timeout=patience(size))
-    receiving.wait(30)
-    report = json.loads(sent.out.strip().splitlines()[-1])
-    if not into.exists():
-        raise Mismatch(f"nothing arrived at {into}")
-    if into.stat().st_size != size:
-        raise Mismatch(f"{into.stat().st_size} bytes arrived, not {size}")
-    return Transfer(size, report.get("seconds", sent.seconds), sha256(source), sha256(into))
+    receiving = Receiver(receiver)
+    try:
+        sent = sender.run(send_line(sender, path), patience(size))
+        receiving.wait(60)
+    finally:
+        receiving.end()
+    arrived = receiving.arrived(source.name)
+    if arrived.stat().st_size != size:
+        raise Mismatch(f"{arrived.stat().st_size} bytes arrived, not {size}")
+    done = Transfer(size, report(sent)["seconds"], sha256(source), sha256(arrived))
+    arrived.unlink()
+    return done
 
 
 def traced(lab, sender, receiver, path, source):
     """A transfer of which every TLP is counted: (Transfer, {node: counters})."""
     nodes = [sender.name, receiver.name]
-    before = {}
     for node in nodes:
         lab.fabric.trace(node, True)
-        before[node] = lab.fabric.counters(node, clear=True)
+        lab.fabric.counters(node, clear=True)
     try:
-        done = carry(sender, receiver, path, source, name="traced")
+        done = carry(sender, receiver, path, source)
         counted = {node: lab.fabric.counters(node) for node in nodes}
     finally:
         for node in nodes:
             lab.fabric.trace(node, False)
-    return done, {node: fabric.tlps({}, counted[node]) for node in nodes}
+    return done, counted

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of running hosts, by scripts/lab/check. See Documentation/testing.rst."""
+
+# In the order that boots least: one host with two ports, then two hosts, then
+# two hosts over ivshmem. `alone` boots machines of its own.
+ORDER = ["selftests", "slots", "transfer", "links", "lifecycle", "death", "errors", "ivshmem", "alone"]
+HELPERS = ["steps"]

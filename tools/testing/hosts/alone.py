@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Machines without a fabric, fabrics without sense."""
+
+import subprocess
+
+from weftlab import lab as labs
+from weftlab import paths, topology
+from weftlab.errors import Mismatch
+from weftlab.guest import Port
+from weftlab.host import Host
+from weftlab.suite import test
+
+from . import steps
+
+WRONG = {
+    "an unknown host": ('[[host]]\nname = "a"\n[[link]]\nends = ["a:0", "b:0"]\n', "line 3"),
+    "a link of one end": ('[[host]]\nname = "a"\n[[link]]\nends = ["a:0"]\n', "two"),
+    "a name given twice": ('[[host]]\nname = "a"\n[[host]]\nname = "a"\n', "taken"),
+    "a speed of no generation": (
+        '[[host]]\nname = "a"\n[[host]]\nname = "b"\n[[link]]\nends = ["a:0", "b:0"]\nspeed = 9\n',
+        "generation",
+    ),
+    "no TOML at all": ("hosts?\n", "line 1"),
+}
+
+
+@test("a wrong topology is refused with the line and what to do")
+def wrong_topology(bench):
+    folder = labs.run_folder("topology")
+    for what, (text, word) in WRONG.items():
+        file = folder / "wrong.toml"
+        file.write_text(text)
+        done = subprocess.run(
+            [paths.tool("weft-fabric"), "run", file, "--dir", folder / "d"],
+            capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+        if not done.returncode:
+            raise Mismatch(f"{what}: was taken")
+        if word not in done.stderr or "wrong.toml" not in done.stderr or "panicked" in done.stderr:
+            raise Mismatch(f"{what}: {done.stderr}")
+
+
+@test("a port without a fabric: the driver loads, the link is down, weftctl says why; one comes")
+def no_fabric(bench):
+    bench.close()
+    with labs.Lab("alone", bench.say) as lab:
+        # The daemon's socket is not there yet when the machine starts.
+        port = Port("h1", "weft-port", fabric=lab.sockets / "port.sock", node="h1")
+        without = Port("bare", "weft-port")
+        host = Host("h1", lab.folder / "h1", [port, without])
+        host.dir.mkdir()
+        lab.hosts["h1"] = host
+        lab.boot()
+        host.insmod()
+        result = host.run("weftctl wait --timeout 1", 60, None)
+        steps.refused(result, 5, "link")
+        if "down" not in host.out("weftctl show"):
+            raise Mismatch("weftctl show does not say that the link is down")
+        for n in range(2):
+            host.run(f"test -e /dev/weft{n}")
+        steps.refused(host.run("weftctl send --timeout 1 /etc/hostname", 60, None), 5, "link")
+        host.rmmod()
+        host.insmod()
+        # The fabric comes at last, and with it a peer.
+        lab.join(topology.chain(2))
+        lab.add("h2")
+        lab.boot()
+        lab["h2"].insmod()
+        lab["h2"].wait_links()
+        steps.wait_state(host, "ready")
+
+
+@test("a port that claims to be another host is refused, and its machine runs on")
+def name_taken(bench):
+    bench.close()
+    with labs.Lab("taken", bench.say) as lab:
+        lab.join(topology.chain(2))
+        host = lab.add("h1", ["h1", "h1"])
+        lab.boot()
+        host.insmod()
+        states = host.out("cat /sys/class/weft/weft*/device/link0/state").split()
+        if "ready" in states:
+            raise Mismatch(f"a link is ready without a peer: {states}")
+        nodes = {n["name"]: n["connected"] for n in lab.fabric.status()["nodes"]}
+        if nodes != {"h1": True, "h2": False}:
+            raise Mismatch(f"connected: {nodes}")

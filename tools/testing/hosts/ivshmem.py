@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The same over QEMU's ivshmem-doorbell: the port trait does not fit one hardware only."""
+
+from weftlab.errors import Mismatch
+from weftlab.suite import test
+
+from . import steps
+
+
+@test("a foreign device is not taken by itself, only by driver_override")
+def not_by_itself(bench):
+    lab = bench.ivshmem()
+    host = lab["h1"]
+    host.rmmod()
+    host.run("for d in /sys/bus/pci/devices/*; do echo >$d/driver_override; done")
+    host.insmod()
+    if host.run("ls /dev/weft0", status=None).status == 0:
+        raise Mismatch("weft took an ivshmem device that nobody gave it")
+    host.bind_ivshmem()
+    host.run("test -e /dev/weft0")
+
+
+@test("files arrive as they were, both ways")
+def carry(bench):
+    lab = bench.ivshmem()
+    for size in (0, 1, 49, 100001, 8 << 20):
+        steps.carry(lab, "h1", "h2", size, f"iv-{size}", size)
+    steps.carry(lab, "h2", "h1", 3 << 20, "iv-back", 9)
+
+
+@test("a peer whose power is cut comes back and carries again")
+def peer_dies(bench):
+    lab = bench.ivshmem()
+    lab["h2"].kill()
+    steps.wait_state(lab["h1"], "down", 60)
+    lab["h2"].start().wait_ready()
+    lab["h2"].insmod()
+    lab["h2"].bind_ivshmem()
+    for host in lab.hosts.values():
+        host.wait_links(60)
+    steps.both_ways(lab)
+
+
+@test("insmod and rmmod 10 times on one side while the other stays")
+def reload(bench):
+    lab = bench.ivshmem()
+    host = lab["h1"]
+    for _ in range(10):
+        host.rmmod()
+        host.insmod()
+        host.bind_ivshmem()
+    for each in lab.hosts.values():
+        each.wait_links(60)
+    steps.both_ways(lab)

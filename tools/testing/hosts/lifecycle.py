@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Modules and drivers that go and come while the other side stays."""
+
+from weftlab import transfer
+from weftlab.errors import Mismatch
+from weftlab.suite import test
+
+from . import steps
+
+DEVICE = "$(basename $(readlink -f /sys/class/weft/weft0/device))"
+HOLD = (
+    "exec python3 -c 'import os, signal; os.open(\"/dev/weft0\", os.O_RDWR); "
+    "print(\"open\", flush=True); signal.pause()'"
+)
+
+
+def memory(host):
+    """KiB that are not free and not cached."""
+    words = host.out("sync; echo 3 >/proc/sys/vm/drop_caches; cat /proc/meminfo").splitlines()
+    values = {line.split(":")[0]: int(line.split()[1]) for line in words}
+    free = ("MemFree", "Buffers", "Cached", "SReclaimable")
+    return values["MemTotal"] - sum(values[key] for key in free)
+
+
+@test("insmod and rmmod 50 times on one side while the other stays")
+def reload(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    h1.run("rmmod weft")
+    steps.wait_state(h2, "hello")
+    before = memory(h1), memory(h2)
+    h1.run(
+        "for i in $(seq 50); do insmod /mnt/module/weft.ko && [ -e /dev/weft0 ] || exit 1; "
+        # Every tenth time the neighbours talk first, the others catch them at any moment.
+        "if [ $((i % 10)) = 0 ]; then weftctl wait --timeout 30 || exit 2; fi; "
+        "rmmod weft && [ ! -e /dev/weft0 ] || exit 3; done",
+        300,
+    )
+    steps.wait_state(h2, "hello")
+    after = memory(h1), memory(h2)
+    # An arena is 4 MiB: one lost a round would be 200 MiB.
+    for name, was, now in zip(("h1", "h2"), before, after):
+        if now - was > 16384:
+            raise Mismatch(f"{name}: {now - was} KiB more are in use than before")
+    h1.insmod()
+    for host in lab.hosts.values():
+        host.wait_links()
+    steps.both_ways(lab)
+
+
+@test("rmmod is refused while a file is open, and works when it is closed")
+def rmmod_busy(bench):
+    lab = bench.pair()
+    h1 = lab["h1"]
+    job = h1.start_job(HOLD)
+    job.expect("^open")
+    refused = h1.run("rmmod weft", status=None)
+    if not refused.status:
+        raise Mismatch("rmmod took the module away from under an open file")
+    steps.refused(refused, refused.status, "in use")
+    h1.run("test -e /dev/weft0")
+    job.kill()
+    job.wait(20)
+    h1.run("rmmod weft && test ! -e /dev/weft0")
+
+
+@test("unbind in mid-transfer, files open and mapped: both ends learn of it, and it works again")
+def unbind(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    for who, whom in ((h1, h2), (h2, h1)):
+        device = who.out(f"echo {DEVICE}")
+        path, _ = steps.payload(h1, "unbind", 48 << 20, 6)
+        receiving = transfer.Receiver(h2, ["--timeout", 8])
+        sending = h1.start_job(transfer.send_line(h1, path, "--timeout", 8))
+        receiving.has(1 << 20)
+        who.run(f"echo {device} >/sys/bus/pci/drivers/weft/unbind", 60)
+        who.run("test ! -e /dev/weft0")
+        steps.wait_state(whom, "hello")
+        # The end that lost its port says so at once, the other one tries for a while.
+        mine = sending if who is h1 else receiving.job
+        lost = mine.wait(60)
+        if not lost.status:
+            raise Mismatch(f"{who.name}: the transfer succeeded without a port")
+        steps.refused(lost, lost.status, "port")
+        other = receiving.job if who is h1 else sending
+        given_up = other.wait(90)
+        if not given_up.status:
+            raise Mismatch(f"{whom.name}: the transfer succeeded without a peer")
+        who.run(f"echo {device} >/sys/bus/pci/drivers/weft/bind", 60)
+        for host in lab.hosts.values():
+            host.wait_links()
+        steps.both_ways(lab)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Links that come and go."""
+
+from weftlab import transfer
+from weftlab.errors import Mismatch
+from weftlab.suite import test
+
+from . import steps
+
+END = "h1:0"
+FLAPS = 5
+
+
+@test("a link that goes down and comes back is down and ready at both ends, and carries")
+def down_and_up(bench):
+    lab = bench.pair()
+    for _ in range(2):
+        lab.fabric.link("down", END)
+        for host in lab.hosts.values():
+            steps.wait_state(host, "down")
+        lab.fabric.link("up", END)
+        for host in lab.hosts.values():
+            steps.wait_state(host, "ready")
+    steps.both_ways(lab)
+
+
+@test("a transfer over a link that flaps under load ends with the whole file")
+def flap_under_load(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    path, source = steps.payload(h1, "flap", 24 << 20, 5)
+    receiving = transfer.Receiver(h2)
+    sending = h1.start_job(transfer.send_line(h1, path))
+    size = 0
+    for flap in range(FLAPS):
+        # Each time there is more of it: the transfer goes on, it does not start again.
+        size += (2 << 20) if flap else 1
+        receiving.has(size)
+        if not sending.running:
+            raise Mismatch(f"the transfer was over after {flap} flaps: nothing was tested")
+        lab.fabric.link("down", END)
+        for host in lab.hosts.values():
+            steps.wait_state(host, "down")
+        lab.fabric.link("up", END)
+    report = transfer.report(sending.wait(180).must())
+    receiving.wait(60)
+    if steps.digest(receiving.arrived("flap")) != steps.digest(source):
+        raise Mismatch("the file did not arrive as it was")
+    if not report.get("resumed"):
+        raise Mismatch(f"{FLAPS} flaps, and nothing was resumed: {report}")
+
+
+@test("without a link a transfer ends with a message that says so")
+def no_link(bench):
+    lab = bench.pair()
+    lab.fabric.link("down", END)
+    steps.wait_state(lab["h1"], "down")
+    path, _ = steps.payload(lab["h1"], "nolink", 100)
+    result = lab["h1"].run(transfer.send_line(lab["h1"], path, "--timeout", 2), 60, None)
+    steps.refused(result, 5, "link")
+
+
+@test("N-8: a change of speed and width is seen by both drivers and harms nothing")
+def rate(bench):
+    lab = bench.pair()
+    link = "/sys/class/weft/weft0/device/link0"
+    for speed, width in ((1, 1), (3, 4), (4, 8)):
+        lab.fabric.call("link", "set", END, "--speed", speed, "--width", width)
+        for host in lab.hosts.values():
+            host.run(
+                f"for i in $(seq 500); do [ $(cat {link}/speed)x$(cat {link}/width) = {speed}x{width} ]"
+                f" && exit 0; sleep 0.02; done; cat {link}/speed {link}/width; exit 1",
+            )
+        steps.carry(lab, "h1", "h2", 100000, "rate", speed)
