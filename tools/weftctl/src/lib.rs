@@ -4,3 +4,5 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod failure;
+pub mod transfer;
