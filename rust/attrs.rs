@@ -93,22 +93,23 @@ fn link_channels_broken(data: &Data, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.usage.broken))
 }
 
-/// Every counter that some port has, by its name.
+/// Every counter that some port has, by its name. First one that all have: without its first file
+/// there is no directory.
 const COUNTER_NAMES: [&CStr; 15] = [
+    c"tx_messages",
+    c"rx_messages",
+    c"messages_dropped",
+    c"tx_doorbells",
+    c"rx_doorbells",
+    c"doorbells_denied",
+    c"interrupts",
     c"tx_writes",
     c"tx_write_bytes",
     c"tx_reads",
     c"tx_read_bytes",
-    c"tx_doorbells",
-    c"tx_messages",
-    c"rx_doorbells",
-    c"rx_messages",
     c"out_dropped",
     c"out_ones",
     c"in_denied",
-    c"doorbells_denied",
-    c"messages_dropped",
-    c"interrupts",
     c"remaps",
 ];
 

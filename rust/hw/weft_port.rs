@@ -157,26 +157,26 @@ fn new_arena(dev: &pci::Device<Bound>, link: usize, bytes: usize) -> Result<DmaM
     }
 }
 
-/// Maps slot `link` through the write-combining alias.
-fn new_window(chip: &Chip, region: &Region, link: usize) -> Result<Area> {
+/// Reserves the windows' BAR and maps the slot of each link, through the write-combining alias.
+fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Area>)> {
     let shift = chip.read(ext::WEFT_R_SLOT_SHIFT);
     let alias = chip.regs.read64(ext::WEFT_R_WC_OFFSET as usize);
     if !(12..=40).contains(&shift) {
-        dev_err!(chip.pdev, "has slots of 2^{} bytes\n", shift);
+        dev_err!(dev, "has slots of 2^{} bytes\n", shift);
         return Err(ENODEV);
     }
+    let all = (chip.links as u64) << shift;
+    let min = alias.checked_add(all).ok_or(ENODEV)?;
+    let region = Region::new(dev, ext::WEFT_BAR_WINDOW, min)?;
     let bytes = (1usize << shift).min(MAX_ARENA);
-    let offset = alias.checked_add((link as u64) << shift).ok_or(ENODEV)?;
-    let map = IoMap::new(region, offset, bytes, Cache::WriteCombining).inspect_err(|_| {
-        dev_err!(
-            chip.pdev,
-            "slot {} at {:#x} of BAR {} cannot be mapped\n",
-            link,
-            offset,
-            ext::WEFT_BAR_WINDOW
-        )
-    })?;
-    Area::from_map(Arc::new(map, GFP_KERNEL)?, 0, bytes)
+    let mut windows = KVec::with_capacity(chip.links, GFP_KERNEL)?;
+    for link in 0..chip.links {
+        let at = alias + ((link as u64) << shift);
+        let map = IoMap::new(&region, at, bytes, Cache::WriteCombining)?;
+        let map = Arc::new(map, GFP_KERNEL)?;
+        windows.push(Area::from_map(map, 0, bytes)?, GFP_KERNEL)?;
+    }
+    Ok((region, windows))
 }
 
 fn lines(links: usize) -> Result<KVec<Line>> {
@@ -222,14 +222,7 @@ impl WeftPort {
         if !chip.is_present() {
             return Err(ENODEV);
         }
-        let (windows, mapped) = steps.step("windows", || {
-            let region = Region::new(bound, ext::WEFT_BAR_WINDOW, 0)?;
-            let mut mapped = KVec::with_capacity(chip.links, GFP_KERNEL)?;
-            for link in 0..chip.links {
-                mapped.push(new_window(&chip, &region, link)?, GFP_KERNEL)?;
-            }
-            Ok((region, mapped))
-        })?;
+        let (windows, mapped) = steps.step("windows", || new_windows(bound, &chip))?;
         let links = steps.step("arenas", || {
             let mut links = KVec::with_capacity(chip.links, GFP_KERNEL)?;
             for (n, window) in mapped.into_iter().enumerate() {
@@ -615,8 +608,7 @@ impl Port for WeftPort {
         trace::port_event(&self.chip.pdev, trace::Port::Reset, 0);
         self.silence();
         for (n, link) in self.links.iter().enumerate() {
-            // Whoever compares sees that the link was down, whatever the count after the reset.
-            let trained = self.trained(n).wrapping_add(1);
+            let trained = self.trained(n);
             link.trained_before.store(trained, Relaxed);
         }
         self.suspended.store(true, Release);
@@ -625,7 +617,7 @@ impl Port for WeftPort {
     fn resume(&self) -> Result {
         trace::port_event(&self.chip.pdev, trace::Port::Reset, 1);
         for (n, link) in self.links.iter().enumerate() {
-            // Should the port have kept its own count, it is not counted twice.
+            // The port has begun to count anew; if it has not, nothing is counted twice.
             let kept = self.chip.regs.read32(link_reg(n, ext::WEFT_LINK_TRAINED));
             let before = link.trained_before.load(Relaxed).wrapping_sub(kept);
             link.trained_before.store(before, Relaxed);

@@ -43,7 +43,7 @@ impl Region {
         if start == 0 || bytes < min {
             dev_err!(
                 dev,
-                "BAR {} is of {:#x} bytes, at least {:#x} are needed\n",
+                "BAR {} has {:#x} bytes, at least {:#x} are needed\n",
                 bar,
                 bytes,
                 min

@@ -101,7 +101,7 @@ extern "C" fn visible_cb<D: 'static>(
         )
     };
     match (attr.show)(data, attr.arg) {
-        // A directory goes with its first file.
+        // A directory goes with its first file: that is how sysfs asks for it.
         Err(e) if e == ENOENT && n == 0 => bindings::SYSFS_GROUP_INVISIBLE as bindings::umode_t,
         Err(e) if e == ENOENT => 0,
         _ => attr.raw.attr.mode,
