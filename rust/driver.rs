@@ -111,11 +111,7 @@ macro_rules! common_callbacks {
             data.reset_done(dev);
         }
 
-        fn error_detected(
-            _dev: &pci::Device<Core<'_>>,
-            data: &Data,
-            left: Channel,
-        ) -> Recovery {
+        fn error_detected(_dev: &pci::Device<Core<'_>>, data: &Data, left: Channel) -> Recovery {
             data.node.reset_prepare();
             match left {
                 Channel::Dead => Recovery::Disconnect,

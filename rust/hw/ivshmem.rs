@@ -10,9 +10,7 @@
 mod layout;
 
 use crate::{
-    hw::{
-        Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, MBOX_BYTES,
-    },
+    hw::{Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, MBOX_BYTES},
     sys::{
         area::{Area, Cache},
         errno::ENOLINK,
@@ -162,7 +160,12 @@ fn position(dev: &pci::Device<Bound>, regs: &Regs) -> Result<usize> {
     if id == u32::MAX {
         dev_err!(dev, "has no id: is it ivshmem-doorbell, with its server?\n");
     } else {
-        dev_err!(dev, "has id {}, the memory is shared by {} nodes\n", id, NODES);
+        dev_err!(
+            dev,
+            "has id {}, the memory is shared by {} nodes\n",
+            id,
+            NODES
+        );
     }
     Err(ENODEV)
 }
@@ -284,7 +287,8 @@ impl Ivshmem {
     fn interrupt(&self, link: usize, vector: u32) {
         if let Some(link) = self.links.get(link) {
             self.shared.count(Count::TxDoorbells);
-            self.regs.write32(R_DOORBELL, (link.peer as u32) << 16 | vector);
+            self.regs
+                .write32(R_DOORBELL, (link.peer as u32) << 16 | vector);
         }
     }
 

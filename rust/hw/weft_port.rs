@@ -8,9 +8,7 @@
 mod chip;
 
 use crate::{
-    hw::{
-        Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES,
-    },
+    hw::{Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES},
     sys::{
         area::{Area, Cache},
         dma::DmaMem,
@@ -23,7 +21,7 @@ use crate::{
         trace,
     },
 };
-use chip::{Chip, DOORBELL_VECTOR, ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR};
+use chip::{field, Chip, DOORBELL_VECTOR, ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR};
 use kernel::{
     device::{Bound, Core},
     dma::{Device as _, DmaMask},
@@ -120,11 +118,6 @@ fn inbound_reg(n: usize, reg: u32) -> usize {
 
 fn page_reg(n: usize, reg: u32) -> usize {
     group(ext::WEFT_R_DB_PAGE, ext::WEFT_DB_PAGE_STRIDE, n, reg)
-}
-
-/// A field of a register, shifted down.
-fn field(value: u32, mask: u32) -> u32 {
-    (value & mask) >> mask.trailing_zeros()
 }
 
 /// Allocates an arena of `bytes` bytes, or of what can be had.
@@ -307,8 +300,7 @@ impl WeftPort {
         );
         for doorbell in 0..2 * self.links.len() {
             let reg = ext::WEFT_R_DB_VECTOR as usize + 4 * doorbell;
-            chip.regs
-                .write32(reg, DOORBELL_VECTOR + doorbell as u32);
+            chip.regs.write32(reg, DOORBELL_VECTOR + doorbell as u32);
         }
         for link in 0..self.links.len() {
             self.set_page(self.kernel_page(link), link, u32::MAX);
@@ -326,7 +318,10 @@ impl WeftPort {
     /// What the port itself counts, and what it had counted before the last reset.
     fn trained(&self, n: usize) -> u32 {
         let now = self.chip.regs.read32(link_reg(n, ext::WEFT_LINK_TRAINED));
-        let before = self.links.get(n).map_or(0, |l| l.trained_before.load(Relaxed));
+        let before = self
+            .links
+            .get(n)
+            .map_or(0, |l| l.trained_before.load(Relaxed));
         before.wrapping_add(now)
     }
 

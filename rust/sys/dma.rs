@@ -4,14 +4,7 @@
 
 use crate::sys::raw_dev;
 use core::ptr::NonNull;
-use kernel::{
-    bindings,
-    device::Bound,
-    page::PAGE_SIZE,
-    pci,
-    prelude::*,
-    sync::aref::ARef,
-};
+use kernel::{bindings, device::Bound, page::PAGE_SIZE, pci, prelude::*, sync::aref::ARef};
 
 /// Memory that the device reaches at [`DmaMem::addr`]. To be dropped while the device is bound.
 ///
@@ -39,9 +32,7 @@ impl DmaMem {
         let flags = bindings::GFP_KERNEL | bindings::__GFP_NOWARN;
         let mut addr = 0;
         // SAFETY: The device is bound and its DMA mask was set. Such memory is always zeroed.
-        let cpu = unsafe {
-            bindings::dma_alloc_attrs(raw_dev(dev), bytes, &mut addr, flags, 0)
-        };
+        let cpu = unsafe { bindings::dma_alloc_attrs(raw_dev(dev), bytes, &mut addr, flags, 0) };
         Ok(Self {
             pdev: dev.into(),
             cpu: NonNull::new(cpu.cast()).ok_or(ENOMEM)?,

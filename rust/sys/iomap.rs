@@ -7,13 +7,7 @@
 use crate::sys::raw_pci;
 use core::ptr::NonNull;
 use kernel::{
-    bindings,
-    device::Bound,
-    error::to_result,
-    page::PAGE_SIZE,
-    pci,
-    prelude::*,
-    str::CStrExt,
+    bindings, device::Bound, error::to_result, page::PAGE_SIZE, pci, prelude::*, str::CStrExt,
     sync::aref::ARef,
 };
 

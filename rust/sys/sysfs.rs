@@ -95,10 +95,7 @@ extern "C" fn visible_cb<D: 'static>(
     let (data, attr) = unsafe {
         let dev = kernel::container_of!(kobj, bindings::device, kobj);
         let attr: *mut bindings::device_attribute = attr.cast();
-        (
-            data::<D>(dev),
-            &*kernel::container_of!(attr, Attr<D>, raw),
-        )
+        (data::<D>(dev), &*kernel::container_of!(attr, Attr<D>, raw))
     };
     match (attr.show)(data, attr.arg) {
         // A directory goes with its first file: that is how sysfs asks for it.

@@ -5,7 +5,7 @@
 //! Shared by the port and the handlers. It must not know arenas and windows.
 
 use crate::{
-    hw::{Events, MAX_LINKS},
+    hw::{Events, MAX_LINKS, MBOX_BYTES},
     sys::{
         ext,
         iomap::Regs,
@@ -36,14 +36,19 @@ pub(super) const fn echo(link: usize) -> u32 {
 
 /// What an error is, by its bit.
 const ERRORS: [(u32, &CStr); 7] = [
-    (ext::WEFT_ERR_OUT_WRITE, c"a write to the fabric was dropped"),
-    (ext::WEFT_ERR_OUT_READ, c"a read from the fabric was answered by all ones"),
-    (ext::WEFT_ERR_IN_DENIED, c"an access of a neighbour was refused"),
-    (ext::WEFT_ERR_IN_INVALID, c"an aperture does not lie in memory"),
-    (ext::WEFT_ERR_DB_DENIED, c"a doorbell was refused"),
-    (ext::WEFT_ERR_MSG_DROPPED, c"a message was dropped, the mailbox is full"),
-    (ext::WEFT_ERR_FABRIC_LOST, c"the fabric is lost"),
+    (ext::WEFT_ERR_OUT_WRITE, c"own write dropped"),
+    (ext::WEFT_ERR_OUT_READ, c"own read answered by all ones"),
+    (ext::WEFT_ERR_IN_DENIED, c"a neighbour's access refused"),
+    (ext::WEFT_ERR_IN_INVALID, c"aperture not in memory"),
+    (ext::WEFT_ERR_DB_DENIED, c"doorbell refused"),
+    (ext::WEFT_ERR_MSG_DROPPED, c"mailbox full, message dropped"),
+    (ext::WEFT_ERR_FABRIC_LOST, c"fabric lost"),
 ];
+
+/// A field of a register, shifted down.
+pub(super) fn field(value: u32, mask: u32) -> u32 {
+    (value & mask) >> mask.trailing_zeros()
+}
 
 /// How long the port is left alone after an error. It reports nothing meanwhile, so that a
 /// neighbour cannot keep this host busy with its mistakes.
@@ -96,14 +101,18 @@ impl Chip {
         let cap1 = self.read(ext::WEFT_R_CAP1);
         let links = self.links as u32;
         let needs = [
-            ("slots", cap0 & ext::WEFT_CAP0_SLOTS, links),
-            ("inbound apertures", (cap0 & ext::WEFT_CAP0_INBOUND) >> 8, links),
-            ("doorbells", (cap0 & ext::WEFT_CAP0_DOORBELLS) >> 16, 2 * links),
-            ("doorbell pages", (cap0 & ext::WEFT_CAP0_DB_PAGES) >> 24, 2 * links),
+            ("slots", field(cap0, ext::WEFT_CAP0_SLOTS), links),
+            ("apertures", field(cap0, ext::WEFT_CAP0_INBOUND), links),
             (
-                "bytes of a message",
-                (cap1 & ext::WEFT_CAP1_MBOX_BYTES) >> 16,
-                crate::hw::MBOX_BYTES as u32,
+                "doorbells",
+                field(cap0, ext::WEFT_CAP0_DOORBELLS),
+                2 * links,
+            ),
+            ("pages", field(cap0, ext::WEFT_CAP0_DB_PAGES), 2 * links),
+            (
+                "bytes",
+                field(cap1, ext::WEFT_CAP1_MBOX_BYTES),
+                MBOX_BYTES as u32,
             ),
         ];
         if self.links == 0 || self.links > MAX_LINKS {
@@ -112,7 +121,13 @@ impl Chip {
         }
         for (what, has, needed) in needs {
             if has < needed {
-                dev_err!(self.pdev, "has {} {}, {} are needed\n", has, what, needed);
+                dev_err!(
+                    self.pdev,
+                    "capabilities: {} {}, {} are needed\n",
+                    has,
+                    what,
+                    needed
+                );
                 return Err(ENODEV);
             }
         }
