@@ -68,8 +68,10 @@ bool wt_wait_ready(int timeout_ms)
 			int fd = wt_open(port, 0);
 			struct weft_link_info i;
 
-			if (fd < 0)
-				return false;
+			if (fd < 0) {
+				ready = false;
+				break;
+			}
 			i = wt_link_info(fd, 0);
 			close(fd);
 			if (!i.size || i.state != WEFT_LINK_READY)
