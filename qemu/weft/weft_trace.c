@@ -12,7 +12,12 @@
 #include "weft_port.h"
 
 #define WEFT_WC_LINE            64
-#define WEFT_WC_TIMEOUT_NS      10000
+/*
+ * A real buffer is not closed by age at all while nothing else wants it. Here
+ * it must not happen to a guest whose vCPU was merely not scheduled for a
+ * while: counts are to depend on what the guest does alone.
+ */
+#define WEFT_WC_TIMEOUT_NS      (100 * SCALE_MS)
 
 static void weft_trace_timeout(void *opaque)
 {

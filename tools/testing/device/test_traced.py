@@ -118,7 +118,7 @@ def test_closers(scope):
         "a register read": (lambda: port.read(R.R_ID), 0, 0),
         "a register write": (lambda: port.write(R.R_SCRATCH, 1), 0, 0),
         "a doorbell": (lambda: port.ring(0, 0), 0, 0),
-        "the timer": (lambda: port.qemu.clock_step(20000), 0, 0),
+        "the timer": (lambda: port.qemu.clock_step(200_000_000), 0, 0),
         "a refused store": (lambda: port.qemu.write(port.slot(0, 16 * PAGE, wc=True), 4, 0), 0, 0),
     }
     tlps(port)
