@@ -44,7 +44,7 @@ modules: ## weft.ko as build/<kernel>/weft.ko
 
 .PHONY: tools
 tools: ## weftctl, weft-fabric and the library
-	@cd tools && ../scripts/in-root cargo build --quiet --release --locked
+	@cd tools && ../scripts/in-root cargo build --release --locked
 
 .PHONY: install
 install: ## the module, the tools and their manual pages on this machine (PREFIX, DESTDIR)
