@@ -5,6 +5,7 @@ import json
 import shlex
 
 from . import paths
+from .errors import CommandTimeout
 from .guest import Guest
 
 IVSHMEM_BIND = """set -e
@@ -21,6 +22,8 @@ class Host(Guest):
     def __init__(self, name, folder, ports, **options):
         shares = options.pop("shares", {})
         shares = {"tools": paths.tools_dir(), "module": paths.module().parent, **shares}
+        # (number of the port, number of its link) wherever a cable is plugged in.
+        self.links = options.pop("links", [(0, 0)])
         super().__init__(name, folder, ports, shares=shares, **options)
 
     def insmod(self, *parameters, status=0):
@@ -43,6 +46,22 @@ class Host(Guest):
     def weftctl_json(self, *words, timeout=60.0):
         return json.loads(self.weftctl("--json", *words, timeout=timeout).out)
 
+    def link_state(self, port=0, link=0):
+        return self.out(f"cat /sys/class/weft/weft{port}/device/link{link}/state")
+
+    def wait_link(self, state, timeout=30, port=0, link=0):
+        """Until the driver says that a link is in that state."""
+        attribute = f"/sys/class/weft/weft{port}/device/link{link}/state"
+        loop = f"until read -r s <{attribute} && [ $s = {state} ]; do sleep 0.02; done"
+        result = self.run(f"timeout {timeout} sh -c '{loop}' 2>/dev/null", timeout + 30, None)
+        if result.status:
+            have = self.run(f"cat {attribute}", status=None)
+            raise CommandTimeout(
+                f"{self.name}: link {link} of weft{port} is {(have.out + have.err).strip()}, "
+                f"not {state}, after {timeout} s"
+            )
+
     def wait_links(self, timeout=30):
-        """Until every link of every port can carry channels."""
-        self.weftctl("wait", "--timeout", timeout, timeout=timeout + 15)
+        """Until every link that has a cable can carry channels."""
+        for port, link in self.links:
+            self.wait_link("ready", timeout, port, link)

@@ -77,7 +77,13 @@ class Lab(contextlib.AbstractContextManager):
         if self.server:
             ports = [Port.ivshmem(self.server, f"{name}-port")]
         else:
-            ports = [Port.weft(self.fabric, node) for node in nodes or [name]]
+            nodes = nodes or [name]
+            ports = [Port.weft(self.fabric, node) for node in nodes]
+            options["links"] = [
+                (number, link)
+                for number, node in enumerate(nodes)
+                for link in self.fabric.topology.links_of(node)
+            ]
         self.hosts[name] = Host(name, self.folder / name, ports, **options)
         self.hosts[name].dir.mkdir(exist_ok=True)
         return self.hosts[name]

@@ -16,6 +16,11 @@ class Topology:
         self.links.append((a, b, speed, width))
         return self
 
+    def links_of(self, name):
+        """Numbers of a host's links that have a cable."""
+        ends = [end.rpartition(":") for link in self.links for end in link[:2]]
+        return sorted(int(number) for node, _, number in ends if node == name)
+
     def toml(self):
         lines = []
         for name, hwid in self.hosts:

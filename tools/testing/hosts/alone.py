@@ -67,7 +67,7 @@ def no_fabric(bench):
         lab.boot()
         lab["h2"].insmod()
         lab["h2"].wait_links()
-        steps.wait_state(host, "ready")
+        host.wait_link("ready")
 
 
 @test("a port that claims to be another host is refused, and its machine runs on")

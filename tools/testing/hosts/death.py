@@ -35,7 +35,7 @@ def receiver_dies(bench):
     lab = bench.pair()
     _, sending = in_mid_transfer(lab)
     lab["h2"].kill()
-    steps.wait_state(lab["h1"], "down")
+    lab["h1"].wait_link("down")
     result = sending.wait(60)
     steps.refused(result, 5, "link")
     lab["h2"].start()
@@ -47,7 +47,7 @@ def sender_dies(bench):
     lab = bench.pair()
     receiving, _ = in_mid_transfer(lab)
     lab["h1"].kill()
-    steps.wait_state(lab["h2"], "down")
+    lab["h2"].wait_link("down")
     receiving.end()
     left = lab["h2"].out(f"ls -A {receiving.there}")
     if left:
@@ -84,7 +84,7 @@ def daemon_dies(bench):
     receiving, sending = in_mid_transfer(lab)
     lab.fabric.kill()
     for host in lab.hosts.values():
-        steps.wait_state(host, "down")
+        host.wait_link("down")
     # The machines run on as if nothing had happened.
     for host in lab.hosts.values():
         host.run("weftctl list && dd if=/dev/zero of=/dev/null bs=1M count=16", 30)

@@ -32,7 +32,7 @@ def carry(bench):
 def peer_dies(bench):
     lab = bench.ivshmem()
     lab["h2"].kill()
-    steps.wait_state(lab["h1"], "down", 60)
+    lab["h1"].wait_link("down", 60)
     lab["h2"].start().wait_ready()
     lab["h2"].insmod()
     lab["h2"].bind_ivshmem()

@@ -27,7 +27,7 @@ def reload(bench):
     lab = bench.pair()
     h1, h2 = lab["h1"], lab["h2"]
     h1.run("rmmod weft")
-    steps.wait_state(h2, "hello")
+    h2.wait_link("down")
     before = memory(h1), memory(h2)
     h1.run(
         "for i in $(seq 50); do insmod /mnt/module/weft.ko && [ -e /dev/weft0 ] || exit 1; "
@@ -36,7 +36,7 @@ def reload(bench):
         "rmmod weft && [ ! -e /dev/weft0 ] || exit 3; done",
         300,
     )
-    steps.wait_state(h2, "hello")
+    h2.wait_link("down")
     after = memory(h1), memory(h2)
     # An arena is 4 MiB: one lost a round would be 200 MiB.
     for name, was, now in zip(("h1", "h2"), before, after):
@@ -76,7 +76,7 @@ def unbind(bench):
         receiving.has(1 << 20)
         who.run(f"echo {device} >/sys/bus/pci/drivers/weft/unbind", 60)
         who.run("test ! -e /dev/weft0")
-        steps.wait_state(whom, "hello")
+        whom.wait_link("down")
         # The end that lost its port says so at once, the other one tries for a while.
         mine = sending if who is h1 else receiving.job
         lost = mine.wait(60)

@@ -17,10 +17,10 @@ def down_and_up(bench):
     for _ in range(2):
         lab.fabric.link("down", END)
         for host in lab.hosts.values():
-            steps.wait_state(host, "down")
+            host.wait_link("down")
         lab.fabric.link("up", END)
         for host in lab.hosts.values():
-            steps.wait_state(host, "ready")
+            host.wait_link("ready")
     steps.both_ways(lab)
 
 
@@ -40,7 +40,7 @@ def flap_under_load(bench):
             raise Mismatch(f"the transfer was over after {flap} flaps: nothing was tested")
         lab.fabric.link("down", END)
         for host in lab.hosts.values():
-            steps.wait_state(host, "down")
+            host.wait_link("down")
         lab.fabric.link("up", END)
     report = transfer.report(sending.wait(180).must())
     receiving.wait(60)
@@ -54,7 +54,7 @@ def flap_under_load(bench):
 def no_link(bench):
     lab = bench.pair()
     lab.fabric.link("down", END)
-    steps.wait_state(lab["h1"], "down")
+    lab["h1"].wait_link("down")
     path, _ = steps.payload(lab["h1"], "nolink", 100)
     result = lab["h1"].run(transfer.send_line(lab["h1"], path, "--timeout", 2), 60, None)
     steps.refused(result, 5, "link")

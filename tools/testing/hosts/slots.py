@@ -20,7 +20,7 @@ def hot_plug(bench):
     if not lost.status:
         raise Mismatch("recv ended well although its port was pulled")
     steps.refused(lost, lost.status, "port")
-    steps.wait_state(h1, "down")
+    h1.wait_link("down")
     h2.plug(port, "slot0")
     h2.run("until [ -e /dev/weft0 ]; do sleep 0.1; done", 60)
     for host in lab.hosts.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What several tests do: payloads, refusals, waiting for a link's state."""
+"""What several tests do: payloads, transfers, refusals."""
 
 import hashlib
 import random
@@ -44,25 +44,3 @@ def refused(result, status, *words):
 def digest(path):
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def wait_state(host, state, timeout=30, port=0, link=0):
-    """Until the driver says so; sysfs tells of changes, so that nobody has to look again and again."""
-    attribute = f"/sys/class/weft/weft{port}/device/link{link}/state"
-    host.run(
-        f"python3 - {attribute} {state} {timeout} <<'E'\n"
-        "import os, select, sys, time\n"
-        "path, want, limit = sys.argv[1], sys.argv[2], time.monotonic() + float(sys.argv[3])\n"
-        "file = os.open(path, os.O_RDONLY)\n"
-        "poll = select.poll()\n"
-        "poll.register(file, select.POLLPRI)\n"
-        "while True:\n"
-        "    have = os.pread(file, 64, 0).decode().strip()\n"
-        "    left = limit - time.monotonic()\n"
-        "    if have == want or left <= 0:\n"
-        "        break\n"
-        "    poll.poll(left * 1000)\n"
-        "sys.exit(0 if have == want else f'{path}: {have}, not {want}')\n"
-        "E\n",
-        timeout + 30,
-    )
