@@ -168,7 +168,7 @@ impl Driver for WeftDriver {
     fn probe(dev: &pci::Device<Core<'_>>) -> Result<Data> {
         let arena = arena_bytes(dev)?;
         Data::bring_up(dev, |events, steps| {
-            WeftPort::new(dev, events, arena, steps)
+            WeftPort::probe(dev, events, arena, steps)
         })
     }
 
@@ -188,7 +188,7 @@ impl Driver for IvshmemDriver {
     const IDS: pci::IdTable<()> = &IVSHMEM_TABLE;
 
     fn probe(dev: &pci::Device<Core<'_>>) -> Result<Data> {
-        Data::bring_up(dev, |events, steps| Ivshmem::new(dev, events, steps))
+        Data::bring_up(dev, |events, steps| Ivshmem::probe(dev, events, steps))
     }
 
     common_callbacks!();

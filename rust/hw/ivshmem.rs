@@ -201,7 +201,7 @@ fn new_link(map: &Arc<IoMap>, bytes: u64, own: usize, peer: usize) -> Result<Lin
 impl Ivshmem {
     /// Brings the port up, up to the point where [`Port::start`] has only to let it go. Whatever
     /// was done is undone on failure.
-    pub(crate) fn new(
+    pub(crate) fn probe(
         dev: &pci::Device<Core<'_>>,
         events: Arc<dyn Events>,
         steps: &mut Steps<'_>,

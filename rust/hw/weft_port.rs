@@ -191,7 +191,7 @@ fn lines(links: usize) -> Result<KVec<Line>> {
 impl WeftPort {
     /// Brings the port up, up to the point where [`Port::start`] has only to let it go. Whatever
     /// was done is undone on failure.
-    pub(crate) fn new(
+    pub(crate) fn probe(
         dev: &pci::Device<Core<'_>>,
         events: Arc<dyn Events>,
         arena: usize,

@@ -121,7 +121,7 @@ extern "C" fn unlocked_ioctl(file: *mut bindings::file, cmd: c_uint, arg: c_ulon
     // SAFETY: The VFS keeps the file during the call.
     let (open, file) = unsafe { (of(file), LocalFile::from_raw_file(file)) };
     let nonblock = file.flags() & flags::O_NONBLOCK != 0;
-    match open.file.ioctl(cmd, arg as usize, nonblock) {
+    match open.file.ioctl(cmd, arg, nonblock) {
         Ok(()) => 0,
         Err(e) => e.to_errno() as c_long,
     }

@@ -178,7 +178,7 @@ impl<D: 'static, const M: usize> Groups<D, M> {
 
     /// For a driver whose data are `D`.
     pub(crate) const fn get(&'static self) -> GroupsRef<D> {
-        GroupsRef(&self.0 as *const _ as _, PhantomData)
+        GroupsRef(self.0.as_ptr(), PhantomData)
     }
 }
 
