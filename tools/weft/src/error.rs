@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What can go wrong, in words, and what to do about it.
+
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
+
+/// What the functions of this library return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a channel is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The link went down.
+    LinkDown,
+    /// The peer's driver or host was restarted, or is silent.
+    PeerRestarted,
+    /// The peer broke the protocol.
+    Protocol,
+    /// This host's port was removed.
+    Removed,
+    /// The driver gives a reason that this library does not know.
+    Other(u32),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::LinkDown => f.write_str("the link went down"),
+            Reason::PeerRestarted => f.write_str("the peer was restarted or is silent"),
+            Reason::Protocol => f.write_str("the peer broke the protocol"),
+            Reason::Removed => f.write_str("this host's port was removed"),
+            Reason::Other(number) => write!(f, "reason {number}"),
+        }
+    }
+}
+
+/// What went wrong.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// This host has no port, or not this one.
+    NoPort(PathBuf),
+    /// The port is there, but this user may not open it.
+    Permission(PathBuf),
+    /// The port was removed.
+    Gone,
+    /// Somebody on this host listens on this service already.
+    InUse(u32),
+    /// No link leads to the peer, or none that does is ready.
+    Unreachable(String),
+    /// Nobody listens at the peer, or too many wait there already.
+    Refused(String),
+    /// There is no memory left for a channel: at the peer, or here.
+    NoRoom {
+        /// Whether it is the peer that has none.
+        at_peer: bool,
+    },
+    /// The link or the peer went away while the connection was made.
+    Reset,
+    /// It did not happen in time; what.
+    TimedOut(&'static str),
+    /// The channel is broken: what was not acknowledged may be lost.
+    Broken(Reason),
+    /// The peer has closed its end, and all that came was received.
+    Closed,
+    /// The peer has said that it will send no more, and all that came was received.
+    Ended,
+    /// This end has said already that it will send no more.
+    Finished,
+    /// A message does not fit the bulk ring of the channel.
+    TooLong {
+        /// Bytes of the message.
+        len: usize,
+        /// Bytes of the bulk ring.
+        limit: usize,
+    },
+    /// An argument is out of range; which, and what it may be.
+    Invalid(String),
+    /// The driver is not the one that this library was made for; what is odd about it.
+    Driver(&'static str),
+    /// Anything else that the operating system reports.
+    Os {
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn os(what: &'static str, source: io::Error) -> Self {
+        match Errno::from_io_error(&source) {
+            Some(Errno::NODEV) => Error::Gone,
+            _ => Error::Os { what, source },
+        }
+    }
+
+    pub(crate) fn open(path: &Path, source: io::Error) -> Self {
+        match Errno::from_io_error(&source) {
+            Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => Error::NoPort(path.into()),
+            Some(Errno::ACCESS | Errno::PERM) => Error::Permission(path.into()),
+            _ => Error::Os { what: "opening the port", source },
+        }
+    }
+
+    /// What to do, where something can be said.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Error::NoPort(_) if !Path::new("/sys/module/weft").exists() => {
+                "the driver is not loaded: `modprobe weft`, or `insmod weft.ko`; \
+                 `lspci -d 1234:7ef7` shows whether this host has Weft ports"
+            }
+            Error::NoPort(_) => {
+                "the driver is loaded: `weftctl list` shows the ports it has; a port that \
+                 `lspci -d 1234:7ef7` shows and that is missing was not probed: see dmesg"
+            }
+            Error::Permission(_) => {
+                "ports belong to the group weft: `usermod -aG weft USER` as root, then log in again"
+            }
+            Error::Gone => "it comes back with a new number in /dev when its driver is bound again",
+            Error::InUse(_) => "choose another service number, or end who listens there",
+            Error::Unreachable(_) => {
+                "`weftctl show` tells the state of each link and who is at its other end; \
+                 a link in state hello waits for the driver of the other host"
+            }
+            Error::Refused(_) => {
+                "start the listener on the other host, or look at its service number"
+            }
+            Error::NoRoom { .. } => "close channels, or ask for smaller rings",
+            Error::Reset | Error::Broken(Reason::LinkDown | Reason::PeerRestarted) => {
+                "connect again when the link is ready"
+            }
+            Error::Broken(Reason::Protocol) => {
+                "both ends have to follow the layout of the same include/uapi/linux/weft.h"
+            }
+            Error::TooLong { .. } => "connect with a larger bulk ring, or send it in pieces",
+            Error::Driver(_) => "use the library and the driver of one release",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoPort(path) => write!(f, "{}: there is no such port", path.display()),
+            Error::Permission(path) => write!(f, "{}: permission denied", path.display()),
+            Error::Gone => f.write_str("the port was removed"),
+            Error::InUse(service) => {
+                write!(f, "service {service}: somebody on this host listens there already")
+            }
+            Error::Unreachable(whom) => write!(f, "{whom}: no link that is ready leads there"),
+            Error::Refused(whom) => {
+                write!(f, "{whom}: nobody listens there, or too many wait already")
+            }
+            Error::NoRoom { at_peer } => write!(
+                f,
+                "{} has no memory left for a channel of this size",
+                if *at_peer { "the peer" } else { "this port" }
+            ),
+            Error::Reset => f.write_str("the link or the peer went away while connecting"),
+            Error::TimedOut(what) => write!(f, "{what}: not in time"),
+            Error::Broken(reason) => write!(f, "the channel is broken: {reason}"),
+            Error::Closed => f.write_str("the peer has closed the channel"),
+            Error::Ended => f.write_str("the peer sends no more"),
+            Error::Finished => f.write_str("nothing can be sent after the end was sent"),
+            Error::TooLong { len, limit } => write!(
+                f,
+                "a message of {len} bytes does not fit the channel's bulk ring of {limit} bytes"
+            ),
+            Error::Invalid(what) => f.write_str(what),
+            Error::Driver(what) => write!(f, "the driver is not as expected: {what}"),
+            Error::Os { what, source } => write!(f, "{what}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Os { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The ioctls of the driver, each called by its structure.
+
+use crate::abi;
+use rustix::ioctl::{Opcode, Updater, ioctl};
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// A structure that an ioctl takes.
+pub trait Ioctl {
+    /// Calls the ioctl.
+    fn call(&mut self, fd: BorrowedFd<'_>) -> io::Result<()>;
+}
+
+macro_rules! ioctls {
+    ($($structure:ident: $number:ident;)*) => { $(
+        impl Ioctl for abi::$structure {
+            fn call(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+                self.size = size_of::<Self>() as u32;
+                // SAFETY: The number is that of this very structure, both made from the header of
+                // the driver, which writes no more than the size that the structure begins with.
+                unsafe { ioctl(fd, Updater::<{ abi::$number as Opcode }, Self>::new(self)) }?;
+                Ok(())
+            }
+        }
+    )* };
+}
+
+ioctls! {
+    weft_port_info: IOCTL_WEFT_PORT_INFO;
+    weft_link_info: IOCTL_WEFT_LINK_INFO;
+    weft_chan_listen: IOCTL_WEFT_CHAN_LISTEN;
+    weft_chan_connect: IOCTL_WEFT_CHAN_CONNECT;
+    weft_chan_accept: IOCTL_WEFT_CHAN_ACCEPT;
+    weft_chan_info: IOCTL_WEFT_CHAN_INFO;
+    weft_chan_kick: IOCTL_WEFT_CHAN_KICK;
+}

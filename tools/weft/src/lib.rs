@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Messages between hosts that a PCI Express fabric joins.
+//!
+//! A *port* of this host, `/dev/weftN`, has links to other hosts. A *channel* is a pair of rings
+//! between a program here and one there; whoever listens on a service number accepts, whoever
+//! connects names the peer and that number. Messages are whole, in order, and carry a 64-bit tag of
+//! the sender's. Once a channel is connected a message is a few stores into the peer's memory: no
+//! system call and no interrupt, unless the other end sleeps.
+//!
+//! ```no_run
+//! # fn main() -> weft::Result<()> {
+//! use std::time::Duration;
+//! use weft::{Connect, Port};
+//!
+//! let port = Port::open(0)?;
+//! let mut channel = port.connect(&Connect::to_link(0, 7000))?;
+//! channel.send(b"hello", 1, None)?;
+//! let mut answer = Vec::new();
+//! let tag = channel.recv(&mut answer, Some(Duration::from_secs(5)))?;
+//! println!("{tag}: {} bytes", answer.len());
+//! channel.finish(None)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # When things go wrong
+//!
+//! A channel does not repair itself. When the link goes down or the peer is restarted, it is
+//! *broken*, with a reason ([`Reason`]): what had arrived can still be received, and what the peer
+//! has consumed is known ([`Sender::consumed`]); everything else may be lost, and the program
+//! connects again. Errors say what can be done about them ([`Error::hint`]).
+//!
+//! # With an event loop
+//!
+//! Channels, their halves and listeners lend their descriptor ([`std::os::fd::AsFd`]). It is readable
+//! when a message may have come, or the channel ended, and writable when there is room for what was
+//! refused last. Before the descriptor is waited for, [`Receiver::before_sleep`] has to be called. It
+//! has to be waited for *level-triggered* (with epoll: no `EPOLLET`): it is the call that finds
+//! nothing which tells the peer to ring.
+
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod ioctl;
+#[allow(unsafe_code)]
+mod mapping;
+
+#[allow(missing_docs, non_camel_case_types, dead_code)]
+#[rustfmt::skip]
+mod abi;
+
+mod channel;
+mod connect;
+mod error;
+mod link;
+mod listener;
+mod port;
+mod receiver;
+mod sender;
+mod shared;
+mod time;
+
+pub use channel::Channel;
+pub use connect::Connect;
+pub use error::{Error, Reason, Result};
+pub use link::{Link, LinkState, Peer};
+pub use listener::Listener;
+pub use port::{Port, PortKind, Protection};
+pub use receiver::Receiver;
+pub use sender::Sender;
+pub use shared::State;
+
+/// The longest payload that travels without the bulk ring, in bytes.
+pub const INLINE_BYTES: usize = weft_proto::cell::INLINE_BYTES;

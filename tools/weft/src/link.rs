@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A link of a port: its state, and who is at the other end.
+
+use crate::abi;
+use std::fmt;
+
+/// States of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LinkState {
+    /// No signal, or disabled.
+    Down,
+    /// Up; waiting for the neighbour's driver.
+    Hello,
+    /// Channels can be connected.
+    Ready,
+    /// A state that this library does not know.
+    Other(u32),
+}
+
+impl From<u32> for LinkState {
+    fn from(number: u32) -> Self {
+        match number {
+            abi::WEFT_LINK_DOWN => LinkState::Down,
+            abi::WEFT_LINK_HELLO => LinkState::Hello,
+            abi::WEFT_LINK_READY => LinkState::Ready,
+            other => LinkState::Other(other),
+        }
+    }
+}
+
+impl fmt::Display for LinkState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            LinkState::Down => "down",
+            LinkState::Hello => "hello",
+            LinkState::Ready => "ready",
+            LinkState::Other(_) => "unknown",
+        })
+    }
+}
+
+/// The port at the other end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its hardware id, unique in the fabric.
+    pub hwid: u64,
+    /// Changes with every reset of it.
+    pub generation: u32,
+}
+
+/// A link, as it was when it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Link {
+    /// Its number at this port.
+    pub number: u32,
+    /// Its state.
+    pub state: LinkState,
+    /// PCI Express generation, 0 while unknown.
+    pub speed: u32,
+    /// Lanes, 0 while unknown.
+    pub width: u32,
+    /// This end is the endpoint, not the root complex.
+    pub endpoint: bool,
+    /// How often it came up.
+    pub trained: u32,
+    /// Who is at the other end, if that is known.
+    pub peer: Option<Peer>,
+    /// Channels open on it.
+    pub channels: u32,
+    /// Memory that the neighbour may reach, for channels.
+    pub arena_bytes: u64,
+    /// What is left of it.
+    pub arena_free: u64,
+}
+
+impl From<abi::weft_link_info> for Link {
+    fn from(info: abi::weft_link_info) -> Self {
+        Link {
+            number: info.link,
+            state: info.state.into(),
+            speed: info.speed,
+            width: info.width,
+            endpoint: info.role != 0,
+            trained: info.trained,
+            peer: (info.peer_hwid != 0)
+                .then_some(Peer { hwid: info.peer_hwid, generation: info.peer_generation }),
+            channels: info.channels,
+            arena_bytes: info.arena_bytes,
+            arena_free: info.arena_free,
+        }
+    }
+}

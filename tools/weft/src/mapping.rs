@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Memory that somebody else writes or reads at the same time: the only file that touches it.
+//!
+//! There is never a reference to such memory, only volatile accesses of whole words at offsets that
+//! are checked here. Fences are those of the bridge, not of the language: a window is mapped write
+//! combining, which Rust's atomics know nothing of.
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+use weft_proto::ring;
+
+/// A mapping of a file of the driver.
+#[derive(Debug)]
+struct Mapping {
+    base: NonNull<c_void>,
+    bytes: usize,
+}
+
+// SAFETY: The memory belongs to the mapping and not to a thread, and every access is volatile.
+unsafe impl Send for Mapping {}
+// SAFETY: As above; concurrent accesses of a word are single instructions on the machines that
+// `fence` knows.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(fd: BorrowedFd<'_>, offset: u64, bytes: usize, rights: ProtFlags) -> io::Result<Self> {
+        // SAFETY: The kernel chooses a place where nothing is.
+        let base = unsafe { mmap(ptr::null_mut(), bytes, rights, MapFlags::SHARED, fd, offset) }?;
+        let base = NonNull::new(base).ok_or_else(|| io::Error::other("mapped at address 0"))?;
+        Ok(Mapping { base, bytes })
+    }
+
+    /// Where `bytes` bytes at `at` are. Offsets come from code that has checked them: one that does
+    /// not fit is a bug there.
+    fn place<T>(&self, at: usize, bytes: usize) -> *mut T {
+        let fits = at.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        assert!(fits && at % size_of::<T>() == 0, "{at:#x}+{bytes:#x} in {:#x}", self.bytes);
+        // SAFETY: Inside of the mapping, as just checked.
+        unsafe { self.base.as_ptr().byte_add(at).cast() }
+    }
+
+    fn load64(&self, at: usize) -> u64 {
+        // SAFETY: `place` has checked bounds and alignment; the kernel backs every page of a mapping
+        // for as long as it exists, also after the device is gone.
+        unsafe { self.place::<u64>(at, 8).read_volatile() }
+    }
+
+    fn store64(&self, at: usize, word: u64) {
+        // SAFETY: As for `load64`; what is stored to was mapped writable.
+        unsafe { self.place::<u64>(at, 8).write_volatile(word) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: Nothing points into the mapping any more. It can only fail for arguments that
+        // mmap() did not return.
+        let _ = unsafe { munmap(self.base.as_ptr(), self.bytes) };
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod fence {
+    use std::arch::asm;
+
+    /// Loads are not reordered with what follows: the compiler is to leave it so.
+    pub fn load() {
+        // SAFETY: No instruction.
+        unsafe { asm!("", options(nostack, preserves_flags)) }
+    }
+
+    /// Drains write combining buffers before later stores.
+    pub fn store() {
+        // SAFETY: Touches no register, and memory only in that it orders it.
+        unsafe { asm!("sfence", options(nostack, preserves_flags)) }
+    }
+
+    /// The same before later loads.
+    pub fn full() {
+        // SAFETY: As above.
+        unsafe { asm!("mfence", options(nostack, preserves_flags)) }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod fence {
+    use std::arch::asm;
+
+    /// Loads before it are done before whatever follows.
+    pub fn load() {
+        // SAFETY: Touches no register, and memory only in that it orders it.
+        unsafe { asm!("dmb oshld", options(nostack, preserves_flags)) }
+    }
+
+    /// Everything before it is done before later stores: loads of what is given back as well.
+    pub fn store() {
+        // SAFETY: As above.
+        unsafe { asm!("dmb osh", options(nostack, preserves_flags)) }
+    }
+
+    /// Everything before it is done before whatever follows.
+    pub fn full() {
+        // SAFETY: As above.
+        unsafe { asm!("dsb osh", options(nostack, preserves_flags)) }
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("the fences of this architecture are not known");
+
+/// This end's area.
+#[derive(Debug)]
+pub struct Area(Mapping);
+
+impl Area {
+    /// Maps the area.
+    pub fn new(fd: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Self> {
+        Mapping::new(fd, offset, bytes, ProtFlags::READ).map(Area)
+    }
+}
+
+impl ring::Area for Area {
+    fn load(&self, at: usize) -> u64 {
+        self.0.load64(at)
+    }
+
+    fn rmb(&self) {
+        fence::load();
+    }
+
+    fn read(&self, at: usize, out: &mut [u8]) {
+        let from = self.0.place::<u64>(at, out.len().next_multiple_of(8));
+        for (n, part) in out.chunks_mut(8).enumerate() {
+            // SAFETY: `place` has checked all of the words.
+            let word = unsafe { from.add(n).read_volatile() }.to_ne_bytes();
+            part.copy_from_slice(&word[..part.len()]);
+        }
+    }
+}
+
+/// The peer's area.
+#[derive(Debug)]
+pub struct Window(Mapping);
+
+impl Window {
+    /// Maps the window.
+    pub fn new(fd: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Self> {
+        Mapping::new(fd, offset, bytes, ProtFlags::WRITE).map(Window)
+    }
+}
+
+impl ring::Window for Window {
+    fn store(&self, at: usize, word: u64) {
+        self.0.store64(at, word);
+    }
+
+    fn wmb(&self) {
+        fence::store();
+    }
+
+    fn mb(&self) {
+        fence::full();
+    }
+
+    fn write(&self, at: usize, bytes: &[u8]) {
+        let to = self.0.place::<u64>(at, bytes.len().next_multiple_of(8));
+        for (n, part) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            // SAFETY: `place` has checked all of the words.
+            unsafe { to.add(n).write_volatile(u64::from_ne_bytes(word)) };
+        }
+    }
+}
+
+/// A page that is shared with the kernel.
+#[derive(Debug)]
+pub struct Page(Mapping);
+
+/// Bytes of such a page.
+const PAGE: usize = 4096;
+
+impl Page {
+    /// Maps a page that the kernel writes.
+    pub fn to_read(fd: BorrowedFd<'_>, offset: u64) -> io::Result<Self> {
+        Mapping::new(fd, offset, PAGE, ProtFlags::READ).map(Page)
+    }
+
+    /// Maps a page that this end writes.
+    pub fn to_write(fd: BorrowedFd<'_>, offset: u64) -> io::Result<Self> {
+        Mapping::new(fd, offset, PAGE, ProtFlags::WRITE).map(Page)
+    }
+
+    /// Loads 32 bits; later loads are not done earlier.
+    pub fn load32(&self, at: usize) -> u32 {
+        // SAFETY: As for `Mapping::load64`.
+        let value = unsafe { self.0.place::<u32>(at, 4).read_volatile() };
+        fence::load();
+        value
+    }
+
+    /// Stores 32 bits.
+    pub fn store32(&self, at: usize, value: u32) {
+        // SAFETY: As for `Mapping::store64`.
+        unsafe { self.0.place::<u32>(at, 4).write_volatile(value) }
+    }
+
+    /// Stores 64 bits.
+    pub fn store64(&self, at: usize, value: u64) {
+        self.0.store64(at, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ring::{Area as _, Window as _};
+    use std::os::fd::AsFd;
+
+    fn both() -> (Window, Area) {
+        let file = tempfile::tempfile().expect("a temporary file");
+        file.set_len(8192).expect("room");
+        let window = Window::new(file.as_fd(), 4096, 4096).expect("mapped");
+        (window, Area::new(file.as_fd(), 4096, 4096).expect("mapped"))
+    }
+
+    #[test]
+    fn what_is_stored_is_loaded() {
+        let (window, area) = both();
+        window.store(4088, 0x0123_4567_89ab_cdef);
+        assert_eq!(area.load(4088), 0x0123_4567_89ab_cdef);
+        for len in [0usize, 1, 7, 8, 9, 63, 64] {
+            let bytes: Vec<u8> = (1..=len as u8).collect();
+            window.write(64, &[0xff; 72]);
+            window.wmb();
+            window.write(64, &bytes);
+            window.mb();
+            area.rmb();
+            let mut out = vec![0; len];
+            area.read(64, &mut out);
+            assert_eq!(out, bytes);
+            // A last word that is not full is filled up, what follows is left alone.
+            let mut padded = bytes;
+            padded.resize(len.next_multiple_of(8), 0);
+            padded.push(0xff);
+            let mut out = vec![0; padded.len()];
+            area.read(64, &mut out);
+            assert_eq!(out, padded);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "in 0x1000")]
+    fn a_load_outside_is_stopped() {
+        both().1.load(4096);
+    }
+
+    #[test]
+    #[should_panic(expected = "in 0x1000")]
+    fn a_run_that_leaves_is_stopped() {
+        both().0.write(4032, &[0; 65]);
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A port of this host: what it is, its links, and the way to listeners and channels.
+
+use crate::abi;
+use crate::channel::Channel;
+use crate::connect::Connect;
+use crate::error::{Error, Result};
+use crate::ioctl::Ioctl;
+use crate::link::{Link, LinkState};
+use crate::listener::Listener;
+use crate::time::{Deadline, sleep};
+use rustix::event::PollFlags;
+use rustix::fs::{Mode, OFlags, fstat, major, minor, open};
+use rustix::io::Errno;
+use std::fs::{File, read_dir};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fmt, io};
+
+const FOLDER: &str = "/dev";
+
+/// Kinds of ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PortKind {
+    /// A Weft port.
+    Weft,
+    /// ivshmem-doorbell.
+    Ivshmem,
+    /// A kind that this library does not know.
+    Other(u32),
+}
+
+impl fmt::Display for PortKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            PortKind::Weft => "weft",
+            PortKind::Ivshmem => "ivshmem",
+            PortKind::Other(_) => "unknown",
+        })
+    }
+}
+
+/// Who keeps a peer to what it was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protection {
+    /// The owner's device, on each access.
+    pub device: bool,
+    /// The aperture holds granted pages only.
+    pub aperture: bool,
+    /// The kernel copies out of a ring of its own.
+    pub bounce: bool,
+}
+
+impl Protection {
+    /// Names of what there is, best first.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        [(self.device, "device"), (self.aperture, "aperture"), (self.bounce, "bounce")]
+            .into_iter()
+            .filter_map(|(is, name)| is.then_some(name))
+    }
+}
+
+/// What a port is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PortInfo {
+    /// Its kind.
+    pub kind: PortKind,
+    /// Changes with every reset of the port.
+    pub generation: u32,
+    /// Hardware id, unique in the fabric.
+    pub hwid: u64,
+    /// Local id, if it has one.
+    pub lid: Option<u32>,
+    /// Links that it has, numbered from 0.
+    pub links: u32,
+    /// Who keeps a peer to what it was granted.
+    pub protection: Protection,
+}
+
+/// A port of this host.
+#[derive(Debug)]
+pub struct Port {
+    path: PathBuf,
+    file: OwnedFd,
+}
+
+impl Port {
+    /// The numbers of the ports that this host has, lowest first.
+    pub fn list() -> Result<Vec<u32>> {
+        let failed = |e| Error::os("reading /dev", e);
+        let mut numbers = Vec::new();
+        for entry in read_dir(FOLDER).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            numbers.extend(name.to_str().and_then(number));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Opens `/dev/weft<number>`.
+    pub fn open(number: u32) -> Result<Self> {
+        Self::open_path(Path::new(FOLDER).join(format!("weft{number}")))
+    }
+
+    /// Opens a port by the path of its device file.
+    pub fn open_path(path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        let file = open_file(&path, OFlags::empty())?;
+        let port = Port { path, file };
+        match port.info() {
+            Err(Error::Os { source, .. })
+                if Errno::from_io_error(&source) == Some(Errno::NOTTY) =>
+            {
+                Err(Error::NoPort(port.path))
+            }
+            Err(error) => Err(error),
+            Ok(_) => Ok(port),
+        }
+    }
+
+    /// The path of its device file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it is.
+    pub fn info(&self) -> Result<PortInfo> {
+        let mut info = abi::weft_port_info::default();
+        info.call(self.file.as_fd()).map_err(|e| Error::os("asking for the port", e))?;
+        Ok(PortInfo {
+            kind: match info.kind {
+                abi::WEFT_PORT_WEFT => PortKind::Weft,
+                abi::WEFT_PORT_IVSHMEM => PortKind::Ivshmem,
+                other => PortKind::Other(other),
+            },
+            generation: info.generation,
+            hwid: info.hwid,
+            lid: (info.lid != 0).then_some(info.lid),
+            links: info.links,
+            protection: Protection {
+                device: info.protection & abi::WEFT_PROT_DEVICE != 0,
+                aperture: info.protection & abi::WEFT_PROT_APERTURE != 0,
+                bounce: info.protection & abi::WEFT_PROT_BOUNCE != 0,
+            },
+        })
+    }
+
+    /// One of its links, as it is now.
+    pub fn link(&self, number: u32) -> Result<Link> {
+        let mut info = abi::weft_link_info { link: number, ..Default::default() };
+        match info.call(self.file.as_fd()) {
+            Ok(()) => Ok(info.into()),
+            Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) => {
+                Err(Error::Invalid(format!("{}: there is no link {number}", self.path.display())))
+            }
+            Err(e) => Err(Error::os("asking for a link", e)),
+        }
+    }
+
+    /// All of its links, as they are now.
+    pub fn links(&self) -> Result<Vec<Link>> {
+        (0..self.info()?.links).map(|number| self.link(number)).collect()
+    }
+
+    /// Waits until link `number` is in `state`; any time without `timeout`.
+    pub fn wait_link(
+        &self,
+        number: u32,
+        state: LinkState,
+        timeout: Option<Duration>,
+    ) -> Result<Link> {
+        let deadline = Deadline::after(timeout);
+        let failed = |e| Error::os("watching a link in sysfs", e);
+        self.link(number)?;
+        let file = File::open(self.attribute(number)?).map_err(failed)?;
+        loop {
+            // Sysfs tells of changes since it was read last: to be read first, then asked.
+            match file.read_at(&mut [0; 64], 0) {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(failed(e)),
+            }
+            let link = self.link(number)?;
+            if link.state == state {
+                return Ok(link);
+            }
+            if !sleep(file.as_fd(), PollFlags::PRI, deadline)? {
+                return Err(Error::TimedOut("waiting for the link"));
+            }
+        }
+    }
+
+    /// Where sysfs shows the state of a link.
+    fn attribute(&self, link: u32) -> Result<PathBuf> {
+        let device = fstat(&self.file).map_err(|e| Error::os("fstat", e.into()))?.st_rdev;
+        let (major, minor) = (major(device), minor(device));
+        Ok(format!("/sys/dev/char/{major}:{minor}/device/link{link}/state").into())
+    }
+
+    /// Listens on `service`; up to `backlog` connections may wait to be accepted.
+    pub fn listen(&self, service: u32, backlog: u32) -> Result<Listener> {
+        Listener::new(&self.path, service, backlog)
+    }
+
+    /// Connects to a listener on another host.
+    pub fn connect(&self, connect: &Connect) -> Result<Channel> {
+        connect.connect(&self.path)
+    }
+}
+
+/// The number in the name of a device file.
+fn number(name: &str) -> Option<u32> {
+    let digits = name.strip_prefix("weft")?;
+    let number = digits.parse().ok()?;
+    // Not "+1", nor "01".
+    (format!("{number}") == digits).then_some(number)
+}
+
+/// Opens a fresh file of a port.
+pub fn open_file(path: &Path, flags: OFlags) -> Result<OwnedFd> {
+    open(path, OFlags::RDWR | OFlags::CLOEXEC | flags, Mode::empty())
+        .map_err(|e| Error::open(path, e.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_files_are_known_by_name() {
+        assert_eq!(number("weft0"), Some(0));
+        assert_eq!(number("weft17"), Some(17));
+        for name in ["weft", "weft+1", "weft01", "weft-1", "weft1p", "wef1", "weft99999999999"] {
+            assert_eq!(number(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_port_is_reported() {
+        assert!(matches!(Port::open_path("/dev/null"), Err(Error::NoPort(_))));
+        let missing = Port::open_path("/dev/weft-missing");
+        let Err(error @ Error::NoPort(_)) = missing else { panic!("{missing:?}") };
+        assert_eq!(error.to_string(), "/dev/weft-missing: there is no such port");
+        assert!(error.hint().is_some_and(|hint| hint.contains("lspci -d 1234:7ef7")));
+    }
+}
