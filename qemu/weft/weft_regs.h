@@ -99,7 +99,7 @@
 #define WEFT_R_MBOX_TX_DATA		0x200	/* rw: 256 bytes */
 #define WEFT_R_MBOX_TX_CTRL		0x300	/* wo: link | bytes << 8: sends */
 #define WEFT_R_MBOX_TX_STATUS		0x304	/* ro */
-#define   WEFT_MBOX_TX_FAILED		0x00000001	/* last one: link down or length bad */
+#define   WEFT_MBOX_TX_FAILED		0x00000001	/* the last: link down, bad length */
 #define WEFT_R_MBOX_RX_DATA		0x400	/* ro: 256 bytes of the oldest message */
 #define WEFT_R_MBOX_RX_STATUS		0x500	/* ro */
 #define   WEFT_MBOX_RX_VALID		0x80000000
@@ -136,8 +136,8 @@
 #define   WEFT_ERR_DB_DENIED		0x00000010
 #define   WEFT_ERR_MSG_DROPPED		0x00000020
 #define   WEFT_ERR_FABRIC_LOST		0x00000040
-#define WEFT_R_ERR_INFO			0xc04	/* ro: bit number | slot, entry or link << 8, of the first */
-#define WEFT_R_ERR_ADDR			0xc08	/* ro, 64: offset in slot or aperture, of the first */
+#define WEFT_R_ERR_INFO			0xc04	/* ro, the first: bit | slot, entry, link << 8 */
+#define WEFT_R_ERR_ADDR			0xc08	/* ro, 64, the first: offset in slot, aperture */
 
 /* ---- outbound slots: n at 0x1000 + 0x20 n --------------------------- */
 #define WEFT_R_SLOT			0x1000
@@ -176,7 +176,7 @@
 #define   WEFT_INBOUND_INVALID		0x00000004	/* base is not memory, or misaligned */
 
 /* ---- doorbells ------------------------------------------------------ */
-#define WEFT_R_DB_VECTOR		0x3000	/* rw: vector of doorbell n at 4 n, reset 4 + n % 12 */
+#define WEFT_R_DB_VECTOR		0x3000	/* rw: doorbell n's at 4 n, reset 4 + n % 12 */
 #define WEFT_R_DB_ALLOW			0x3100	/* rw, reset 0: mask that link n may ring, at 4 n */
 #define WEFT_R_DB_PAGE			0x3200	/* group of doorbell page n at 8 n */
 #define WEFT_DB_PAGE_STRIDE		0x08

@@ -6,18 +6,23 @@
 #include <linux/vmalloc.h>
 #include "shim.h"
 
+/* What each is for is said where they are called: rust/sys/area.rs. */
+
 void weft_wmb(void)
 {
+	/* Also drains write-combining buffers. */
 	wmb();
 }
 
 void weft_rmb(void)
 {
+	/* Between the word that says that data are there, and the data. */
 	dma_rmb();
 }
 
 void weft_mb(void)
 {
+	/* Between "I sleep" and the last look. */
 	mb();
 }
 

@@ -94,7 +94,7 @@ TEST_F(channel, bulk_messages)
 	static const uint32_t lens[] = { 49, 63, 64, 65, 127, 4095, 4096, 4097, 8191, 8192 };
 
 	for (int lap = 0; lap < 20; lap++) {
-		for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		for (size_t i = 0; i < ARRAY_SIZE(lens); i++) {
 			ASSERT_TRUE(carry(&self->a, &self->b, lens[i], lap * 100 + i))
 				TH_LOG("%u bytes", lens[i]);
 		}
@@ -304,7 +304,7 @@ TEST_F(channel, mappings_allow_no_more_than_they_should)
 		  self->b.info.window_offset, WT_PAGE, PROT_WRITE, MAP_SHARED, EINVAL },
 	};
 
-	for (size_t n = 0; n < sizeof(bad) / sizeof(bad[0]); n++) {
+	for (size_t n = 0; n < ARRAY_SIZE(bad); n++) {
 		void *p = mmap(NULL, bad[n].bytes, bad[n].prot, bad[n].flags, fd, bad[n].at);
 
 		EXPECT_EQ(MAP_FAILED, p) TH_LOG("case %zu", n);

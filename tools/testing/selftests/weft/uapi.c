@@ -31,7 +31,7 @@ static const struct {
 	{ "CHAN_KICK", WEFT_CHAN_KICK, sizeof(struct weft_chan_kick) },
 };
 
-#define ALL (sizeof(all) / sizeof(all[0]))
+#define ALL ARRAY_SIZE(all)
 
 FIXTURE(uapi) {
 	int fd;
@@ -214,7 +214,7 @@ TEST_F(uapi, connect_limits)
 		{ 16, 4096, 100, 0, 1, 1 },
 	};
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct weft_chan_connect c = {
 			.size = sizeof(c), .link = bad[i].link,
 			.service = bad[i].service, .cells = bad[i].cells,
