@@ -6,16 +6,22 @@
 //!
 //! - `chardev`: `/dev/weftN`;
 //! - `queue`: channels; `fabric`: the node, its links, the hello with the neighbours;
-//! - [`driver`]: binds the PCI functions, puts everything together and takes it apart, with what
-//!   they show in sysfs, [`attrs`];
-//! - [`hw`]: the ports, one file per family;
-//! - [`sys`]: safe wrappers over what the kernel crate lacks;
-//! - [`proto`]: layouts and state machines, pure logic.
+//! - `driver`: binds the PCI functions, puts everything together and takes it apart, with what
+//!   they show in sysfs, `attrs`;
+//! - `hw`: the ports, one file per family;
+//! - `sys`: safe wrappers over what the kernel crate lacks;
+//! - `proto`: layouts and state machines, pure logic.
 //!
 //! # Locks
 //!
-//! The device lock is held in probe, unbind and reset. Inside a port the order is: setup of
-//! windows and apertures, then mailbox; they nest in nothing of the port. Doorbells take no lock.
+//! From outside to inside:
+//!
+//! 1. the device lock, held by the PCI core in probe, unbind, reset and error recovery;
+//! 2. those of `fabric` and of its clients, as `fabric` says;
+//! 3. those of a port: one for windows, apertures and doorbell pages, one for each direction of the
+//!    mailbox. None of them is taken inside another, all are mutexes.
+//!
+//! Doorbells, in either direction, take none.
 
 use kernel::{driver::Registration, prelude::*, InPlaceModule};
 

@@ -2,7 +2,7 @@
 
 //! A part of a BAR, mapped.
 //!
-//! Requests nothing: the driver owns the BAR by [`Regions`], and maps what it needs of it.
+//! A [`Region`] reserves the BAR; an [`IoMap`] maps what is needed of it.
 
 use crate::sys::raw_pci;
 use core::ptr::NonNull;
