@@ -98,6 +98,9 @@ class Guest:
         kernel, initrd, agent_dir = paths.guest_files()
         memory = f"memory-backend-memfd,id=ram,size={self.memory}M,share=on"
         shares = {"lab": agent_dir, "weft": paths.TOP, **self.shares}
+        # A kernel patches its own code while it runs. With a thread a processor, one boot in
+        # ten dies of that (int3 in a static branch): they take turns.
+        tcg = f"tcg,thread={'multi' if self.cpus == 1 else 'single'}"
         args = [
             paths.env("qemu"), "-name", f"{self.name},process=weft-{self.name}",
             "-L", "/usr/share/seabios", "-L", "/usr/share/qemu",

@@ -11,7 +11,7 @@ END = "h1:0"
 FLAPS = 5
 
 
-@test("a link that goes down and comes back is down and ready at both ends, and carries")
+@test("N-1: a link that goes down and comes back is down and ready at both ends, and carries")
 def down_and_up(bench):
     lab = bench.pair()
     for _ in range(2):
@@ -60,7 +60,7 @@ def no_link(bench):
     steps.refused(result, 5, "link")
 
 
-@test("N-8: a change of speed and width is seen by both drivers and harms nothing")
+@test("N-1: a change of speed and width is seen by both drivers and harms nothing")
 def rate(bench):
     lab = bench.pair()
     link = "/sys/class/weft/weft0/device/link0"
@@ -72,3 +72,33 @@ def rate(bench):
                 f" && exit 0; sleep 0.02; done; cat {link}/speed {link}/width; exit 1",
             )
         steps.carry(lab, "h1", "h2", 100000, "rate", speed)
+
+
+WATCH = """import os, select, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+epoll = select.epoll()
+epoll.register(file, select.EPOLLPRI | select.EPOLLET)
+while True:
+    print("state", os.pread(file, 64, 0).decode().strip(), flush=True)
+    if not epoll.poll(60):
+        sys.exit("no event for a minute")
+"""
+
+
+@test("N-1: who sleeps on a link's state with epoll is told of each change")
+def epoll(bench):
+    lab = bench.pair()
+    jobs = []
+    for host in lab.hosts.values():
+        path = host.push("watch.py", WATCH.encode())
+        jobs.append(host.start_job(f"exec python3 {path} /sys/class/weft/weft0/device/link0/state"))
+    for job in jobs:
+        job.expect("^state ready")
+    lab.fabric.link("down", END)
+    for job in jobs:
+        job.expect("^state ready\n(?s:.*)^state down")
+    lab.fabric.link("up", END)
+    for job in jobs:
+        job.expect("^state down\n(?s:.*)^state ready")
+        job.kill()
+        job.wait(20)

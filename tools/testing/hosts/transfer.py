@@ -18,7 +18,7 @@ def sizes(bench):
         steps.carry(lab, "h1", "h2", size, f"size-{size}", size)
 
 
-@test("files travel the other way as well, and a second one after the first")
+@test("MR-6: files travel the other way as well, and a second one after the first")
 def other_way(bench):
     lab = bench.pair()
     for seed in range(2):
