@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The rings under every interleaving and every reordering that the language's memory model knows.
+//!
+//! Each word is an atomic accessed without ordering, each fence the weakest that fits its name. The
+//! rings are brought to an interesting place by one thread first, as laps take too many steps.
+
+use loom::sync::atomic::{fence, AtomicU64, Ordering};
+use loom::thread;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weft_proto::cell::{Shape, CREDIT_AT, RECV_EVENT_AT, SEND_EVENT_AT};
+use weft_proto::ring::{Area, Next, Receiver, SendError, Sender, Window};
+
+const CELLS: u64 = 16;
+
+fn shape() -> Shape {
+    Shape::new(CELLS as u32, 4096).expect("allowed")
+}
+
+/// The words of an area that a test uses, and what is missing of the fences of who writes it.
+struct Side {
+    words: BTreeMap<usize, AtomicU64>,
+    wmb: bool,
+    rmb: bool,
+}
+
+impl Side {
+    /// With the words of the cells `slots`, two each, and so many at the start of the bulk ring.
+    fn new(slots: &[u64], bulk: usize, wmb: bool, rmb: bool) -> Self {
+        let mut at = vec![CREDIT_AT, RECV_EVENT_AT, SEND_EVENT_AT];
+        for slot in slots {
+            at.extend((0..3).map(|word| shape().cell_at(*slot) + 8 * word));
+        }
+        at.extend((0..bulk).map(|word| shape().bulk_at() + 8 * word));
+        let words = at.into_iter().map(|at| (at, AtomicU64::new(0))).collect();
+        Side { words, wmb, rmb }
+    }
+}
+
+impl Area for Side {
+    fn load(&self, at: usize) -> u64 {
+        self.words[&at].load(Ordering::Relaxed)
+    }
+
+    fn rmb(&self) {
+        if self.rmb {
+            fence(Ordering::Acquire);
+        }
+    }
+}
+
+/// The window onto a side.
+struct To(Arc<Side>);
+
+impl Window for To {
+    fn store(&self, at: usize, word: u64) {
+        self.0.words[&at].store(word, Ordering::Relaxed);
+    }
+
+    fn wmb(&self) {
+        if self.0.wmb {
+            fence(Ordering::Release);
+        }
+    }
+
+    fn mb(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+fn message(number: u64, len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|n| (number as usize + 3 * n + 1) as u8)
+        .collect()
+}
+
+fn send_all(mut sender: Sender<Vec<u64>>, area: &Side, window: &To, lens: &[usize]) {
+    for len in lens {
+        let number = sender.produced();
+        loop {
+            match sender.send(area, window, &message(number, *len), number) {
+                Ok(()) => break,
+                Err(SendError::Full(_)) => thread::yield_now(),
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    }
+}
+
+fn receive(receiver: &mut Receiver, area: &Side, window: &To, len: usize) {
+    loop {
+        match receiver.peek(area, window).expect("the sender is honest") {
+            Next::Message(next) => {
+                let mut payload = vec![0; next.len as usize];
+                receiver.copy(area, &next, &mut payload);
+                assert_eq!(payload, message(receiver.consumed(), len), "torn");
+                assert_eq!(next.tag, receiver.consumed(), "lost or doubled");
+                receiver.consume(window, &next);
+                return;
+            }
+            _ => thread::yield_now(),
+        }
+    }
+}
+
+fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(test);
+}
+
+/// A message in the cell and one in the bulk ring, to a receiver that is looking.
+fn two_messages(wmb: bool, rmb: bool, first: usize, second: usize) {
+    explore(3, move || {
+        let here = Arc::new(Side::new(&[], 0, true, true));
+        let there = Arc::new(Side::new(&[0, 1], 16, wmb, rmb));
+        let sender = Sender::new(shape(), vec![0; CELLS as usize]).expect("long enough");
+        let (area, window) = (here.clone(), To(there.clone()));
+        let sending = thread::spawn(move || send_all(sender, &area, &window, &[first, second]));
+        let mut receiver = Receiver::new(shape());
+        let back = To(here);
+        receive(&mut receiver, &there, &back, first);
+        receive(&mut receiver, &there, &back, second);
+        sending.join().expect("sent");
+    });
+}
+
+#[test]
+fn nothing_is_lost_doubled_or_torn() {
+    two_messages(true, true, 8, 64);
+}
+
+#[test]
+#[should_panic(expected = "torn")]
+fn without_the_store_fence_a_cell_is_torn() {
+    two_messages(false, true, 8, 8);
+}
+
+#[test]
+#[should_panic(expected = "torn")]
+fn without_the_store_fence_a_bulk_payload_is_torn() {
+    two_messages(false, true, 64, 64);
+}
+
+#[test]
+#[should_panic(expected = "torn")]
+fn without_the_load_fence_a_cell_is_torn() {
+    two_messages(true, false, 8, 8);
+}
+
+/// The ring is full when the threads start: the sender gets the first cell again when credit says
+/// so, and not while it is being read.
+#[test]
+fn a_cell_is_overwritten_after_it_was_consumed() {
+    explore(2, move || {
+        let slots: Vec<u64> = (0..CELLS).collect();
+        let here = Arc::new(Side::new(&[], 0, true, true));
+        let there = Arc::new(Side::new(&slots, 0, true, true));
+        let mut sender = Sender::new(shape(), vec![0; CELLS as usize]).expect("long enough");
+        let window = To(there.clone());
+        for number in 0..CELLS {
+            sender
+                .send(&*here, &window, &message(number, 8), number)
+                .expect("room");
+        }
+        let area = here.clone();
+        let sending = thread::spawn(move || send_all(sender, &area, &window, &[8]));
+        let mut receiver = Receiver::new(shape());
+        let back = To(here);
+        for _ in 0..=CELLS {
+            receive(&mut receiver, &there, &back, 8);
+        }
+        sending.join().expect("sent");
+    });
+}
+
+mod sleep {
+    //! Who sleeps is woken. Stores and doorbells are posted here: the bridge is a thread each way,
+    //! and what it carries arrives late, in order. The kernel of the sleeper does what the driver
+    //! does in poll(): it tells the peer the event index, rings for an echo, looks once more and
+    //! sleeps until its doorbell is rung.
+
+    use super::*;
+    use loom::sync::{Condvar, Mutex};
+    use std::collections::VecDeque;
+
+    enum Post {
+        Store(usize, u64),
+        /// "Look at the rings."
+        Wake,
+        /// "Ring my doorbell back."
+        Echo,
+        Close,
+    }
+
+    /// The way to an end: what is on the bridge, and the doorbell there.
+    struct Way {
+        side: Side,
+        posted: Mutex<VecDeque<Post>>,
+        arrived: Condvar,
+        rung: Mutex<u32>,
+        bell: Condvar,
+    }
+
+    impl Way {
+        fn new(slots: &[u64]) -> Arc<Self> {
+            Arc::new(Way {
+                side: Side::new(slots, 0, true, true),
+                posted: Mutex::new(VecDeque::new()),
+                arrived: Condvar::new(),
+                rung: Mutex::new(0),
+                bell: Condvar::new(),
+            })
+        }
+
+        fn post(&self, post: Post) {
+            self.posted.lock().expect("not poisoned").push_back(post);
+            self.arrived.notify_one();
+        }
+
+        /// Carries what is posted, until the way is closed.
+        fn carry(&self, back: &Way) {
+            loop {
+                let mut posted = self.posted.lock().expect("not poisoned");
+                let next = loop {
+                    match posted.pop_front() {
+                        Some(next) => break next,
+                        None => posted = self.arrived.wait(posted).expect("not poisoned"),
+                    }
+                };
+                drop(posted);
+                match next {
+                    // What arrived earlier is seen by who sees this: the bridge keeps order.
+                    Post::Store(at, word) => self.side.words[&at].store(word, Ordering::Release),
+                    Post::Wake => {
+                        *self.rung.lock().expect("not poisoned") += 1;
+                        self.bell.notify_one();
+                    }
+                    Post::Echo => back.post(Post::Wake),
+                    Post::Close => return,
+                }
+            }
+        }
+
+        /// Sleeps until the doorbell was rung more often than `seen` times.
+        fn sleep(&self, seen: &mut u32) {
+            let mut rung = self.rung.lock().expect("not poisoned");
+            while *rung == *seen {
+                rung = self.bell.wait(rung).expect("not poisoned");
+            }
+            *seen = *rung;
+        }
+    }
+
+    impl Area for Way {
+        fn load(&self, at: usize) -> u64 {
+            self.side.words[&at].load(Ordering::Acquire)
+        }
+
+        fn rmb(&self) {}
+    }
+
+    struct Over<'a>(&'a Way);
+
+    impl Window for Over<'_> {
+        fn store(&self, at: usize, word: u64) {
+            self.0.post(Post::Store(at, word));
+        }
+
+        fn wmb(&self) {}
+
+        fn mb(&self) {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Waits as the driver does until `ready`.
+    fn wait(
+        here: &Way,
+        there: &Way,
+        event_at: usize,
+        event: u64,
+        echo: bool,
+        ready: impl Fn() -> bool,
+    ) {
+        let mut seen = 0;
+        while !ready() {
+            // Told once, as in the driver.
+            if seen == 0 {
+                there.post(Post::Store(event_at, event));
+                if echo {
+                    there.post(Post::Echo);
+                }
+                if ready() {
+                    return;
+                }
+            }
+            here.sleep(&mut seen);
+        }
+    }
+
+    fn with_bridge(
+        test: impl Fn(Arc<Way>, Arc<Way>) + Sync + Send + 'static,
+        slots: &'static [u64],
+    ) {
+        explore(2, move || {
+            let (a, b) = (Way::new(&[]), Way::new(slots));
+            let bridges = [(a.clone(), b.clone()), (b.clone(), a.clone())]
+                .map(|(to, back)| thread::spawn(move || to.carry(&back)));
+            test(a.clone(), b.clone());
+            // An echo may still be on its way from one to the other.
+            let [to_a, to_b] = bridges;
+            b.post(Post::Close);
+            to_b.join().expect("carried");
+            a.post(Post::Close);
+            to_a.join().expect("carried");
+        });
+    }
+
+    /// What is stored before the threads start.
+    struct Directly<'a>(&'a Way);
+
+    impl Window for Directly<'_> {
+        fn store(&self, at: usize, word: u64) {
+            self.0.side.words[&at].store(word, Ordering::Relaxed);
+        }
+
+        fn wmb(&self) {}
+
+        fn mb(&self) {}
+    }
+
+    /// A channel of which `sent` cells were sent and `consumed` of those consumed, `told` of it.
+    fn begun(a: &Way, b: &Way, sent: u64, consumed: u64) -> (Sender<Vec<u64>>, Receiver) {
+        let mut sender = Sender::new(shape(), vec![0; CELLS as usize]).expect("long enough");
+        let mut receiver = Receiver::new(shape());
+        for number in 0..sent {
+            sender
+                .send(a, &Directly(b), &message(number, 8), number)
+                .expect("room");
+            sender.needs_kick(a, &Directly(b));
+        }
+        for _ in 0..consumed {
+            let Ok(Next::Message(next)) = receiver.peek(b, &Directly(a)) else {
+                panic!("lost")
+            };
+            receiver.consume(&Directly(a), &next);
+        }
+        receiver.flush(&Directly(a));
+        receiver.needs_kick(b, &Directly(a));
+        (sender, receiver)
+    }
+
+    fn sleeping_receiver(echo: bool) {
+        with_bridge(
+            move |a, b| {
+                let (mut sender, _) = begun(&a, &b, 1, 1);
+                let (here, there) = (a.clone(), b.clone());
+                let sending = thread::spawn(move || {
+                    let window = Over(&there);
+                    sender
+                        .send(&*here, &window, &message(1, 8), 1)
+                        .expect("room");
+                    if sender.needs_kick(&*here, &window) {
+                        there.post(Post::Wake);
+                    }
+                });
+                let cell = shape().cell_at(1);
+                wait(&b, &a, RECV_EVENT_AT, 1, echo, || b.load(cell) != 0);
+                sending.join().expect("sent");
+            },
+            &[0, 1],
+        );
+    }
+
+    #[test]
+    fn a_receiver_is_woken() {
+        sleeping_receiver(true);
+    }
+
+    /// The event index and the message cross on the bridge, and nobody rings.
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn without_the_echo_a_receiver_sleeps_on() {
+        sleeping_receiver(false);
+    }
+
+    /// The sender waits for the second of two cells to be consumed.
+    fn sleeping_sender(echo: bool) {
+        with_bridge(
+            move |a, b| {
+                let (_, mut receiver) = begun(&a, &b, 2, 1);
+                let (here, there) = (a.clone(), b.clone());
+                let receiving = thread::spawn(move || {
+                    let window = Over(&here);
+                    let next = receiver
+                        .peek(&*there, &window)
+                        .expect("the sender is honest");
+                    let Next::Message(next) = next else {
+                        panic!("lost")
+                    };
+                    receiver.consume(&window, &next);
+                    receiver.flush(&window);
+                    if receiver.needs_kick(&*there, &window) {
+                        here.post(Post::Wake);
+                    }
+                });
+                wait(&a, &b, SEND_EVENT_AT, 1, echo, || a.load(CREDIT_AT) == 2);
+                receiving.join().expect("received");
+            },
+            &[0, 1],
+        );
+    }
+
+    #[test]
+    fn a_sender_is_woken() {
+        sleeping_sender(true);
+    }
+
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn without_the_echo_a_sender_sleeps_on() {
+        sleeping_sender(false);
+    }
+}
