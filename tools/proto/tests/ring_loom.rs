@@ -5,6 +5,8 @@
 //! Each word is an atomic accessed without ordering, each fence the weakest that fits its name. The
 //! rings are brought to an interesting place by one thread first, as laps take too many steps.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 use loom::sync::atomic::{fence, AtomicU64, Ordering};
 use loom::thread;
 use std::collections::BTreeMap;
