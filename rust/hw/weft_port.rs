@@ -602,6 +602,9 @@ impl Port for WeftPort {
     fn suspend(&self) {
         trace::port_event(&self.chip.pdev, trace::Port::Reset, 0);
         self.silence();
+        if self.suspended.load(Relaxed) {
+            return;
+        }
         for (n, link) in self.links.iter().enumerate() {
             let trained = self.trained(n);
             link.trained_before.store(trained, Relaxed);
@@ -611,14 +614,19 @@ impl Port for WeftPort {
 
     fn resume(&self) -> Result {
         trace::port_event(&self.chip.pdev, trace::Port::Reset, 1);
+        if !self.suspended.load(Relaxed) {
+            return Ok(());
+        }
         for (n, link) in self.links.iter().enumerate() {
             // The port has begun to count anew; if it has not, nothing is counted twice.
             let kept = self.chip.regs.read32(link_reg(n, ext::WEFT_LINK_TRAINED));
             let before = link.trained_before.load(Relaxed).wrapping_sub(kept);
             link.trained_before.store(before, Relaxed);
         }
+        // Before events come again: they ask for the status.
         self.suspended.store(false, Release);
         self.program()
+            .inspect_err(|_| self.suspended.store(true, Release))
     }
 }
 
