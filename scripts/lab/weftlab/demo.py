@@ -13,12 +13,14 @@ from .errors import LabError, Mismatch
 HEAD = 64 * 1024
 
 PICTURE = """
-   {a:^18}                              {b:^18}
-  +------------------+                              +------------------+
-  | Linux {kernel:<10.10} |                              | Linux {kernel:<10.10} |
-  | weft.ko          |          {wire:^20}| weft.ko          |
-  | {port:<14.14}   [#]==============================[#]  {port:<14.14} |
-  +------------------+  {joined:^28}  +------------------+
+            h1                                                h2
+  +---------------------+                           +---------------------+
+  | Linux {kernel:<13.13} |                           | Linux {kernel:<13.13} |
+  | weft.ko             |                           | weft.ko             |
+  |                     |{wire:^27}|                     |
+  | {port:<16.16} [#]=============================[#] {port:>16.16} |
+  |                     |{joined:^27}|                     |
+  +---------------------+                           +---------------------+
 """
 
 KINDS = (
@@ -105,7 +107,7 @@ def show(result):
     link = result["link"]
     wire = f"gen{link['speed']} x{link['width']}" if link.get("speed") else "shared memory"
     print(PICTURE.format(
-        a="h1", b="h2", kernel=result["kernel"], wire=wire, port=result["port"],
+        kernel=result["kernel"].partition("-")[0], wire=wire, port=result["port"].replace("-doorbell", ""),
         joined="weft-fabric" if result["tlps"] else "ivshmem-server",
     ))  # fmt: skip
     print(f"  file       {result['file']}")

@@ -52,10 +52,10 @@ class Receiver:
         self.there = f"/mnt/run/{inbox}"
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
-        line = host.weftctl_line("--json", "recv", *options, self.there)
+        line = host.weftctl_line("--json", "recv", "--once", *options, self.there)
         # The host sees what the guest has written once it is synced.
         self.job = host.start_job(f"{line}; s=$?; sync -f /mnt/run; exit $s")
-        self.job.expect(r"listening|waiting for", 30)
+        self.job.expect("listening on", 30)
 
     def has(self, size, timeout=60):
         """Waits until so many bytes of a file have come."""

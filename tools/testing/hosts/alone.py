@@ -75,7 +75,8 @@ def name_taken(bench):
     bench.close()
     with labs.Lab("taken", bench.say) as lab:
         lab.join(topology.chain(2))
-        host = lab.add("h1", ["h1", "h1"])
+        host = lab.add("h1")
+        host.ports.append(Port("again", "weft-port", fabric=lab.fabric.port_socket, node="h1"))
         lab.boot()
         host.insmod()
         states = host.out("cat /sys/class/weft/weft*/device/link0/state").split()

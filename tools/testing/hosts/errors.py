@@ -33,12 +33,17 @@ def permission(bench):
 
 @test("the group weft may use the port, by the udev rule")
 def group(bench):
-    host = bench.pair()["h1"]
+    lab = bench.pair()
+    host = lab["h1"]
+    server = lab["h2"].start_job("weftctl ping --serve")
+    server.expect("listening on")
     host.run("chgrp 4242 /dev/weft0 && chmod 660 /dev/weft0")
     host.run("cp $(command -v weftctl) /tmp/weftctl; chmod 755 /tmp/weftctl")
     member = "setpriv --reuid=65534 --regid=4242 --clear-groups "
     host.run(member + "/tmp/weftctl ping --count 2", 60)
     host.run("chgrp 0 /dev/weft0 && chmod 600 /dev/weft0")
+    server.kill()
+    server.wait(20)
 
 
 @test("a file that the receiver has already is refused, and replaced with --force")
@@ -69,7 +74,7 @@ def disk_full(bench):
     path, _ = steps.payload(h1, "full", 3 << 20, 1)
     h2.run("mkdir -p /tmp/small && mount -t tmpfs -o size=1M tmpfs /tmp/small")
     job = h2.start_job(h2.weftctl_line("--json", "recv", "/tmp/small"))
-    job.expect("listening|waiting for")
+    job.expect("listening on")
     result = h1.run(transfer.send_line(h1, path), 60, None)
     steps.refused(result, 1, "free")
     job.kill()
@@ -79,7 +84,7 @@ def disk_full(bench):
     # It fills up while the file comes: what was promised is not there any more.
     h2.run("mount -o remount,size=8M /tmp/small")
     job = h2.start_job(h2.weftctl_line("--json", "recv", "/tmp/small"))
-    job.expect("listening|waiting for")
+    job.expect("listening on")
     path, _ = steps.payload(h1, "filling", 7 << 20, 2)
     sending = h1.start_job(transfer.send_line(h1, path))
     h2.run("until ls -A /tmp/small | grep -q filling; do :; done; "
