@@ -60,3 +60,26 @@ impl fmt::Display for Failure {
         }
     }
 }
+
+/// An error of the system in words, without its number.
+pub fn plain(e: impl Into<std::io::Error>) -> String {
+    plain_text(&e.into().to_string())
+}
+
+/// The same for a text that ends with such an error.
+pub fn plain_text(text: &str) -> String {
+    let end = text.rfind(" (os error ").unwrap_or(text.len());
+    text.get(..end).unwrap_or(text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_system_are_words() {
+        let e = std::io::Error::from_raw_os_error(2);
+        assert_eq!(plain(e), "No such file or directory");
+        assert_eq!(plain(std::io::Error::other("other")), "other");
+    }
+}

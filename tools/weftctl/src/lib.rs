@@ -3,6 +3,9 @@
 //! hosts, measures latency.
 #![forbid(unsafe_code)]
 
+pub mod channel;
 pub mod cli;
 pub mod failure;
+pub mod ping;
+pub mod progress;
 pub mod transfer;

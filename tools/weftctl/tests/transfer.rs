@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 use weftctl::failure::{Failure, Kind};
+use weftctl::ping;
 use weftctl::transfer::folder::Folder;
 use weftctl::transfer::message::{Code, Id, Message, Offer};
 use weftctl::transfer::receiver::{Outcome, Receiver, Settings};
@@ -441,4 +442,41 @@ fn offers_that_cannot_be_taken_say_why() {
         });
         assert!(files(&dirs.to).is_empty());
     }
+}
+
+#[test]
+fn messages_come_back_as_they_were() {
+    let hub = Hub::new(vec![]);
+    thread::scope(|scope| {
+        let served = scope.spawn(|| {
+            let mut wire = hub.accept().expect("connection");
+            ping::serve(&mut wire, LONG)
+        });
+        let mut wire = hub.connect();
+        let mut echo = Vec::new();
+        for (tag, size) in [(1, 0), (2, 32), (3, 65536)] {
+            let payload = content(size, tag);
+            ping::round_trip(&mut wire, tag, &payload, &mut echo, LONG).expect("echo");
+        }
+        drop(wire);
+        assert_eq!(served.join().expect("server").expect("closed"), 3);
+    });
+}
+
+#[test]
+fn a_message_that_comes_back_changed_is_found() {
+    let hub = Hub::new(vec![]);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut wire = hub.accept().expect("connection");
+            let mut payload = Vec::new();
+            wire.wait(Want::Message, Instant::now() + LONG).expect("wait");
+            let tag = wire.try_receive(&mut payload).expect("received").expect("a message");
+            payload[5] ^= 1;
+            assert!(wire.try_send(tag, &payload).expect("sent"));
+        });
+        let mut wire = hub.connect();
+        let failure = ping::round_trip(&mut wire, 1, &[0; 32], &mut Vec::new(), LONG);
+        assert_eq!(failure.expect_err("changed").kind, Kind::Integrity);
+    });
 }

@@ -3,15 +3,17 @@
 //! are whole. Nothing here reaches outside of the folder, whatever the name is.
 
 use super::message::{Code, Id, printable};
+use crate::failure::plain;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
-use std::ffi::OsStr;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const SUFFIX: &str = ".weft-part";
 /// So much of a name is in the temporary one, which must not be longer than 255.
@@ -26,10 +28,11 @@ pub struct Folder {
     dir: Arc<OwnedFd>,
     path: PathBuf,
     force: bool,
+    parts: Arc<Mutex<BTreeSet<OsString>>>,
 }
 
 fn storage(what: &str, name: &OsStr, e: impl Into<io::Error>) -> No {
-    (Code::Storage, format!("cannot {what} {}: {}", printable(name.as_bytes()), e.into()))
+    (Code::Storage, format!("cannot {what} {}: {}", printable(name.as_bytes()), plain(e)))
 }
 
 /// Checks what a peer calls its file.
@@ -51,7 +54,23 @@ impl Folder {
     pub fn open(path: &Path, force: bool) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty())?;
-        Ok(Folder { dir: Arc::new(dir), path: path.to_owned(), force })
+        Ok(Folder { dir: Arc::new(dir), path: path.to_owned(), force, parts: Arc::default() })
+    }
+
+    fn parts(&self) -> MutexGuard<'_, BTreeSet<OsString>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remove(&self, name: &OsStr) {
+        let _ = rustix::fs::unlinkat(&*self.dir, name, AtFlags::empty());
+    }
+
+    /// Removes all that is not whole, before the process ends in the middle of it.
+    /// Nothing is created or named afterwards: who wants to waits for ever.
+    pub fn sweep(&self) {
+        let parts = self.parts();
+        parts.iter().for_each(|name| self.remove(name));
+        std::mem::forget(parts);
     }
 
     /// What a file in it is called by the user.
@@ -96,12 +115,15 @@ impl Folder {
         temporary.extend_from_slice(format!(".{id}{SUFFIX}").as_bytes());
         let temporary = OsStr::from_bytes(&temporary).to_owned();
         // One of an earlier run is of no use: what is in it was not remembered.
-        let _ = rustix::fs::unlinkat(&*self.dir, &temporary, AtFlags::empty());
+        let mut parts = self.parts();
+        self.remove(&temporary);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o666);
         let file = rustix::fs::openat(&*self.dir, &temporary, flags, mode)
             .map_err(|e| storage("create", &temporary, e))?;
+        parts.insert(temporary.clone());
+        drop(parts);
         Ok(Part { folder: self.clone(), temporary, file: File::from(file), done: false })
     }
 }
@@ -109,7 +131,7 @@ impl Folder {
 /// A file that is not whole yet; when dropped, it is removed.
 pub struct Part {
     folder: Folder,
-    temporary: std::ffi::OsString,
+    temporary: OsString,
     /// To write to.
     pub file: File,
     done: bool,
@@ -120,7 +142,13 @@ impl Part {
     pub fn commit(mut self, name: &OsStr) -> Result<(), No> {
         self.file.sync_all().map_err(|e| storage("write", name, e))?;
         let dir = &*self.folder.dir;
-        match self.rename(name) {
+        let mut parts = self.folder.parts();
+        let renamed = self.rename(name);
+        if renamed.is_ok() {
+            parts.remove(&self.temporary);
+        }
+        drop(parts);
+        match renamed {
             Ok(()) => self.done = true,
             Err(Errno::EXIST) => {
                 let shown = printable(name.as_bytes());
@@ -153,7 +181,9 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         if !self.done {
-            let _ = rustix::fs::unlinkat(&*self.folder.dir, &self.temporary, AtFlags::empty());
+            let mut parts = self.folder.parts();
+            self.folder.remove(&self.temporary);
+            parts.remove(&self.temporary);
         }
     }
 }
@@ -216,6 +246,18 @@ mod tests {
         let part = folder.create("f".as_ref(), Id([1; 16])).expect("part");
         part.commit("f".as_ref()).expect("commit");
         assert_eq!(std::fs::read_to_string(victim).expect("read"), "precious");
+    }
+
+    #[test]
+    fn a_sweep_leaves_nothing_half() {
+        let (dir, folder) = folder(false);
+        let part = folder.create("f".as_ref(), Id([1; 16])).expect("part");
+        folder.create("g".as_ref(), Id([2; 16])).and_then(|p| p.commit("g".as_ref())).expect("g");
+        folder.sweep();
+        let names = std::fs::read_dir(dir.path()).expect("list");
+        assert_eq!(names.map(|e| e.expect("entry").file_name()).collect::<Vec<_>>(), ["g"]);
+        // Would wait for ever.
+        std::mem::forget(part);
     }
 
     #[test]

@@ -450,7 +450,9 @@ impl Unfinished {
     }
 
     fn write(&mut self, data: &[u8]) -> Result<(), No> {
-        let storage = |e: std::io::Error| (Code::Storage, format!("cannot write: {e}"));
+        let storage = |e: std::io::Error| {
+            (Code::Storage, format!("cannot write: {}", crate::failure::plain(e)))
+        };
         self.part.file.write_all(data).map_err(storage)?;
         self.sum.update(self.sum.bytes(), data);
         if self.sum.bytes() - self.synced >= SYNC_BYTES {

@@ -4,7 +4,7 @@
 use super::digest::{Digest, Hasher};
 use super::message::{Code, Id, MAX_SIZE, Message, Offer, printable};
 use super::{Broken, CHUNK, Connect, NoConnection, Patience, Report, Want, Watcher, Wire};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, plain};
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
@@ -28,7 +28,7 @@ fn state(file: &File) -> std::io::Result<(u64, i64, i64)> {
 impl Source {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, Failure> {
-        let shown = path.display().to_string();
+        let shown = printable(path.as_os_str().as_bytes());
         let failed = |why: String| Failure::new(Kind::Failed, format!("{shown}: {why}"));
         // Not blocking: a FIFO is to be refused, not waited for.
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
@@ -36,12 +36,12 @@ impl Source {
             .read(true)
             .custom_flags(flags)
             .open(path)
-            .map_err(|e| failed(format!("cannot open: {e}")))?;
-        let meta = file.metadata().map_err(|e| failed(e.to_string()))?;
+            .map_err(|e| failed(format!("cannot open: {}", plain(e))))?;
+        let meta = file.metadata().map_err(|e| failed(plain(e)))?;
         if !meta.is_file() {
             return Err(failed("not a regular file".into()).hint("only these can be sent"));
         }
-        let state = state(&file).map_err(|e| failed(e.to_string()))?;
+        let state = state(&file).map_err(|e| failed(plain(e)))?;
         if state.0 > MAX_SIZE {
             return Err(failed(format!("{} bytes; at most {MAX_SIZE} can be sent", state.0)));
         }
@@ -64,7 +64,7 @@ impl Source {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Failure> {
         self.file.read_exact_at(buffer, offset).map_err(|e| match e.kind() {
             std::io::ErrorKind::UnexpectedEof => self.changed(),
-            _ => Failure::new(Kind::Failed, format!("{}: cannot read: {e}", self.shown)),
+            _ => Failure::new(Kind::Failed, format!("{}: cannot read: {}", self.shown, plain(e))),
         })
     }
 
@@ -72,7 +72,7 @@ impl Source {
         match state(&self.file) {
             Ok(now) if now == self.state => Ok(()),
             Ok(_) => Err(self.changed()),
-            Err(e) => Err(Failure::new(Kind::Failed, format!("{}: {e}", self.shown))),
+            Err(e) => Err(Failure::new(Kind::Failed, format!("{}: {}", self.shown, plain(e)))),
         }
     }
 }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! `show`: ports with their links, their peers and what protects them.
+
+use super::number::bytes;
+use super::table::table;
+use super::{Context, End, port_path};
+use crate::channel::{LinkInfo, Port, PortInfo};
+use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The port: /dev/weft1, weft1 or 1 [default: all]
+    #[arg(value_name = "PORT", value_parser = port_path, conflicts_with = "port")]
+    only: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    ports: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    #[serde(flatten)]
+    port: PortInfo,
+    links: Vec<LinkInfo>,
+}
+
+pub fn run(context: &Context, args: Args) -> Result<(), End> {
+    let paths = match args.only {
+        Some(path) => vec![path],
+        None => context.ports()?,
+    };
+    let mut ports = Vec::new();
+    for path in paths {
+        let port = Port::open(&path)?;
+        ports.push(Entry { port: port.info()?, links: port.links()? });
+    }
+    context.print(&Report { ports }, |report| {
+        report.ports.iter().map(entry).collect::<Vec<_>>().join("\n")
+    })
+}
+
+fn entry(entry: &Entry) -> String {
+    let PortInfo { port, kind, hwid, generation, lid, protection, .. } = &entry.port;
+    let lid = if *lid == 0 { String::new() } else { format!(", local id {lid}") };
+    let protection = match protection.as_slice() {
+        [] => "nothing that the driver knows of".into(),
+        all => all.iter().map(|p| meaning(p)).collect::<Vec<_>>().join("; "),
+    };
+    let head = ["LINK", "STATE", "SPEED", "ROLE", "UPS", "PEER", "GENERATION", "CHANNELS", "ARENA"];
+    let rows = std::iter::once(head.map(String::from).to_vec()).chain(entry.links.iter().map(row));
+    format!(
+        "{port}: {kind} port, hardware id {hwid}, generation {generation}{lid}\n\
+         \x20 protected by: {protection}\n{}",
+        table(&rows.collect::<Vec<_>>(), 2)
+    )
+}
+
+fn meaning(protection: &str) -> &str {
+    match protection {
+        "device" => "the device checks each access of a peer",
+        "aperture" => "a peer reaches granted pages only",
+        "bounce" => "the kernel copies out of a ring of its own",
+        other => other,
+    }
+}
+
+fn row(link: &LinkInfo) -> Vec<String> {
+    let or_dash = |known: bool, text: String| if known { text } else { "-".into() };
+    let used = link.arena_bytes.saturating_sub(link.arena_free);
+    vec![
+        link.link.to_string(),
+        link.state.clone(),
+        or_dash(link.speed != 0, format!("gen{} x{}", link.speed, link.width)),
+        link.role.to_string(),
+        link.trained.to_string(),
+        link.peer_hwid.clone().unwrap_or_else(|| "-".into()),
+        or_dash(link.peer_hwid.is_some(), link.peer_generation.to_string()),
+        link.channels.to_string(),
+        format!("{} of {} used", bytes(used), bytes(link.arena_bytes)),
+    ]
+}
