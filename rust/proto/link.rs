@@ -92,8 +92,6 @@ struct Known {
     peer: Peer,
     /// Number of its newest hello.
     number: u32,
-    /// An acknowledgement counts from this number of own hellos on.
-    challenge: u32,
 }
 
 /// One end of a link.
@@ -109,6 +107,9 @@ pub struct Link {
     known: Option<Known>,
     /// Number of the newest own hello.
     number: u32,
+    /// An acknowledgement counts from this number of own hellos on: those before may have named
+    /// another peer.
+    challenge: u32,
     sequence: u32,
     /// When a valid message of the peer came last; counts in READY.
     heard: u64,
@@ -129,6 +130,7 @@ impl Link {
             stale_grant: false,
             known: None,
             number: 0,
+            challenge: 1,
             sequence: 0,
             heard: 0,
             sent: 0,
@@ -220,12 +222,14 @@ impl Link {
             self.hello(now, &m.header, names_me, hello, fx);
             return None;
         }
-        let known = self.known.as_ref().filter(|k| k.peer.id == m.header.from)?;
+        self.known
+            .as_ref()
+            .filter(|known| known.peer.id == m.header.from)?;
         if !names_me {
             return None;
         }
         match (m.body, self.state) {
-            (Body::HelloAck { echo }, State::Hello) if echo >= known.challenge => {
+            (Body::HelloAck { echo }, State::Hello) if echo >= self.challenge => {
                 self.become_ready(now, fx);
                 None
             }
@@ -248,16 +252,17 @@ impl Link {
 
     /// Sends something to the peer of this session, if the link is READY.
     pub fn send(&mut self, body: Body, fx: &mut impl Effects) {
-        let (to_generation, to_session) = match &self.known {
-            Some(known) => (known.peer.id.generation, known.peer.id.session),
-            None => (0, 0),
-        };
+        let to = self.known.as_ref().map(|known| known.peer.id);
+        self.send_to(to.unwrap_or_default(), body, fx);
+    }
+
+    fn send_to(&mut self, to: Incarnation, body: Body, fx: &mut impl Effects) {
         self.sequence = self.sequence.wrapping_add(1);
         fx.send(&Message {
             header: Header {
                 from: self.me(),
-                to_generation,
-                to_session,
+                to_generation: to.generation,
+                to_session: to.session,
                 sequence: self.sequence,
             },
             body,
@@ -275,6 +280,7 @@ impl Link {
         self.state = State::Hello;
         self.known = None;
         self.number = 0;
+        self.challenge = 1;
         self.interval = HELLO_MIN_MS;
     }
 
@@ -313,6 +319,15 @@ impl Link {
     }
 
     fn greet(&mut self, now: u64, fx: &mut impl Effects) {
+        let to = self
+            .known
+            .as_ref()
+            .map(|known| (known.peer.id, known.number));
+        self.greet_as(to.unwrap_or_default(), now, fx);
+    }
+
+    /// Says hello to `to`, the number of whose newest hello goes with it.
+    fn greet_as(&mut self, to: (Incarnation, u32), now: u64, fx: &mut impl Effects) {
         self.sent = now;
         let Some(offer) = self.offer(fx) else {
             return;
@@ -320,10 +335,10 @@ impl Link {
         self.number = self.number.saturating_add(1);
         let hello = Hello {
             number: self.number,
-            echo: self.known.as_ref().map_or(0, |known| known.number),
+            echo: to.1,
             offer,
         };
-        self.send(Body::Hello(hello), fx);
+        self.send_to(to.0, Body::Hello(hello), fx);
     }
 
     fn become_ready(&mut self, now: u64, fx: &mut impl Effects) {
@@ -343,7 +358,6 @@ impl Link {
         hello: &Hello,
         fx: &mut impl Effects,
     ) {
-        let mut challenge = 1;
         match &mut self.known {
             Some(known) if known.peer.id == header.from => {
                 if known.peer.offer != hello.offer {
@@ -351,12 +365,12 @@ impl Link {
                     return;
                 }
                 known.number = known.number.max(hello.number);
-                challenge = known.challenge;
             }
             Some(known) if is_older(&header.from, &known.peer.id) => return,
             _ if !names_me && header.to_session != 0 => {
-                // It speaks to a former life of this end, which it has to learn has ended.
-                self.greet(now, fx);
+                // It speaks to a former life of this end, which it has to learn has ended. Whom this
+                // end knows does not matter: named, it could be somebody's former life as well.
+                self.greet_as((Incarnation::default(), 0), now, fx);
                 return;
             }
             _ => {
@@ -366,7 +380,7 @@ impl Link {
                     names_me = false;
                 } else if self.known.take().is_some() {
                     fx.detach();
-                    challenge = self.number.saturating_add(1);
+                    self.challenge = self.number.saturating_add(1);
                 }
                 if self.offer(fx).is_none() {
                     return;
@@ -381,13 +395,12 @@ impl Link {
                 self.known = Some(Known {
                     peer,
                     number: hello.number,
-                    challenge,
                 });
             }
         }
 
         if names_me {
-            if self.state == State::Hello && hello.echo >= challenge {
+            if self.state == State::Hello && hello.echo >= self.challenge {
                 self.become_ready(now, fx);
             }
             self.heard = now;

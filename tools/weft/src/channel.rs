@@ -24,7 +24,11 @@ pub struct Channel {
 impl Channel {
     /// Takes over a file that has become one end of a channel.
     pub(crate) fn new(file: OwnedFd) -> Result<Self> {
-        let shared = Arc::new(Shared::new(file)?);
+        Self::over(Shared::new(file)?)
+    }
+
+    pub(crate) fn over(shared: Shared) -> Result<Self> {
+        let shared = Arc::new(shared);
         let sender = Sender::new(shared.clone())?;
         let receiver = Receiver::new(shared.clone());
         Ok(Channel { shared, sender, receiver })
@@ -65,7 +69,11 @@ impl Channel {
     /// Two ends that both only send wait for each other for ever: who cannot be sure of the peer
     /// uses [`Self::try_send`] and [`Self::wait`].
     pub fn send(&mut self, payload: &[u8], tag: u64, timeout: Option<Duration>) -> Result<()> {
-        self.sender.send(payload, tag, timeout)
+        if !self.sender.try_send(payload, tag)? {
+            self.receiver.before_sleep()?;
+            self.sender.send(payload, tag, timeout)?;
+        }
+        Ok(())
     }
 
     /// Takes the next message, if one has come: see [`Receiver::try_recv`].
@@ -96,11 +104,13 @@ impl Channel {
     /// Says that no more will be sent, and waits until the peer has consumed everything; any time
     /// without `timeout`.
     pub fn finish(&mut self, timeout: Option<Duration>) -> Result<()> {
+        self.receiver.before_sleep()?;
         self.sender.finish(timeout)
     }
 
     /// Waits until the peer has consumed everything; any time without `timeout`.
     pub fn drain(&mut self, timeout: Option<Duration>) -> Result<()> {
+        self.receiver.before_sleep()?;
         self.sender.drain(timeout)
     }
 

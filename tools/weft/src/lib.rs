@@ -59,6 +59,8 @@ mod port;
 mod receiver;
 mod sender;
 mod shared;
+#[cfg(test)]
+mod tests;
 mod time;
 
 pub use channel::Channel;

@@ -59,7 +59,7 @@ impl Receiver {
             if let Some(tag) = self.try_recv(payload)? {
                 return Ok(tag);
             }
-            if !self.wait(deadline.left())? {
+            if deadline.is_over() || !self.wait(deadline.left())? {
                 return Err(Error::TimedOut("waiting for a message"));
             }
         }

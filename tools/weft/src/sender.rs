@@ -155,10 +155,10 @@ impl Sender {
     }
 
     fn wait_until(&mut self, deadline: Deadline, what: &'static str) -> Result<()> {
-        match self.wait(deadline.left())? {
-            true => Ok(()),
-            false => Err(Error::TimedOut(what)),
+        if deadline.is_over() || !self.wait(deadline.left())? {
+            return Err(Error::TimedOut(what));
         }
+        Ok(())
     }
 
     fn drain_until(&mut self, deadline: Deadline) -> Result<()> {

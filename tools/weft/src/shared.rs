@@ -8,6 +8,7 @@ use crate::ioctl::Ioctl;
 use crate::mapping::{Area, Page, Window};
 use crate::time::{Deadline, sleep};
 use rustix::event::PollFlags;
+use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,18 +55,22 @@ impl Shared {
         if info.area_bytes != shape.area_bytes() as u64 {
             return Err(Error::Driver("an area has another layout"));
         }
-        let failed = |e| Error::os("mapping the channel", e);
+        Self::over(file, info, shape).map_err(|e| Error::os("mapping the channel", e))
+    }
+
+    /// Maps what `info` tells of.
+    pub fn over(file: OwnedFd, info: abi::weft_chan_info, shape: Shape) -> io::Result<Self> {
         let fd = file.as_fd();
         let bell = match info.kick_offset {
             0 => None,
-            at => Some((Page::to_write(fd, at).map_err(failed)?, info.kick_value)),
+            at => Some((Page::to_write(fd, at)?, info.kick_value)),
         };
         let alone = available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
         Ok(Shared {
-            area: Area::new(fd, info.area_offset, shape.area_bytes()).map_err(failed)?,
-            window: Window::new(fd, info.window_offset, shape.area_bytes()).map_err(failed)?,
-            status: Page::to_read(fd, info.status_offset).map_err(failed)?,
-            user: Page::to_write(fd, info.user_offset).map_err(failed)?,
+            area: Area::new(fd, info.area_offset, shape.area_bytes())?,
+            window: Window::new(fd, info.window_offset, shape.area_bytes())?,
+            status: Page::to_read(fd, info.status_offset)?,
+            user: Page::to_write(fd, info.user_offset)?,
             bell,
             shape,
             info,
