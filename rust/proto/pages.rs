@@ -97,7 +97,7 @@ impl Pages {
     fn is_taken(&self, page: usize) -> bool {
         self.taken
             .get(page / WORD)
-            .is_some_and(|word| word >> (page % WORD) & 1 != 0)
+            .is_some_and(|word| (word >> (page % WORD)) & 1 != 0)
     }
 
     fn mark(&mut self, run: Run, taken: bool) {
