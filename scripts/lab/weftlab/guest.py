@@ -107,7 +107,7 @@ class Guest:
             "-nodefaults", "-no-user-config", "-display", "none",
             "-M", "q35,memory-backend=ram", "-object", memory, "-m", f"{self.memory}M",
             "-smp", self.cpus, *(["-accel", "kvm", "-cpu", "host"] if kvm() else
-                                 ["-accel", "tcg,thread=multi", "-cpu", CPU]),
+                                 ["-accel", tcg, "-cpu", CPU]),
             # Hot plug as hardware does it, by the ports themselves.
             "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",
             # A guest that resets or panics ends; a reboot is asked for by QMP.

@@ -2,6 +2,8 @@
 
 //! Two ends of a link, and a mailbox between them that loses, repeats and reorders.
 
+#![allow(clippy::expect_used, clippy::panic)] // A test may.
+
 use proptest::prelude::*;
 use weft_proto::{
     link::{Effects, Failed, Link, Peer, Reason, State, SILENCE_MS, TICK_MS},

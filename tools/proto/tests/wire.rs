@@ -2,6 +2,8 @@
 
 //! Messages survive the way through bytes, and no bytes do harm.
 
+#![allow(clippy::expect_used, clippy::panic)] // A test may.
+
 use proptest::prelude::*;
 use weft_proto::{
     cell::{Shape, MAX_BULK, MAX_CELLS},

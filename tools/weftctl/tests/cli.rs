@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The program on a host without ports: exit statuses, messages, JSON.
 
+#![allow(clippy::expect_used)]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -2,6 +2,8 @@
 //! Transfers in one process, over connections that break where chance will have
 //! it: the file arrives as it was, or an error says that it did not.
 
+#![allow(clippy::expect_used)]
+
 mod pipe;
 
 use pipe::{Fate, Hub};
@@ -225,7 +227,7 @@ fn hostile_message() -> impl Strategy<Value = (u64, Vec<u8>)> {
         proptest::collection::vec(any::<u8>(), 1..6),
         Just(vec![0x5a; 32]),
     ];
-    (0u64..10, number, payload).prop_map(|(kind, number, payload)| (number << 8 | kind, payload))
+    (0u64..10, number, payload).prop_map(|(kind, number, payload)| ((number << 8) | kind, payload))
 }
 
 #[test]

@@ -111,8 +111,8 @@ impl Folder {
         let bytes = name.as_bytes();
         let mut temporary = b".".to_vec();
         temporary.extend_from_slice(bytes.get(..KEPT).unwrap_or(bytes));
-        let id: String = id.0.iter().map(|b| format!("{b:02x}")).collect();
-        temporary.extend_from_slice(format!(".{id}{SUFFIX}").as_bytes());
+        let id = u128::from_be_bytes(id.0);
+        temporary.extend_from_slice(format!(".{id:032x}{SUFFIX}").as_bytes());
         let temporary = OsStr::from_bytes(&temporary).to_owned();
         // One of an earlier run is of no use: what is in it was not remembered.
         let mut parts = self.parts();

@@ -115,7 +115,7 @@ pub type Encoded<'a> = (u64, std::borrow::Cow<'a, [u8]>);
 
 fn tag(kind: u64, number: u64) -> u64 {
     debug_assert!(number <= MAX_SIZE);
-    number << 8 | kind
+    (number << 8) | kind
 }
 
 fn text_bytes(text: &str) -> Vec<u8> {
