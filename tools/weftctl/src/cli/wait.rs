@@ -2,7 +2,7 @@
 //! `wait`: until links are in a state.
 
 use super::{Context, End, seconds};
-use crate::channel::Port;
+use crate::channel::{LinkInfo, Port};
 use crate::failure::{Failure, Kind};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only this link [default: all]
+    /// Only this link [default: all that have been up, at least one]
     #[arg(long, value_name = "N")]
     link: Option<u32>,
     /// The state to wait for
@@ -78,7 +78,15 @@ fn check(context: &Context, args: &Args) -> Result<(), Failure> {
                 format!("{shown} has no link {n}; it has {} of them, from 0 on", links.len());
             return Err(Failure::new(Kind::Usage, message));
         }
+        // Without --link those that never were up do not count, but one has to be there.
+        let plugged =
+            |link: &&LinkInfo| args.link.is_some() || link.speed != 0 || link.trained != 0;
+        if !links.iter().any(|link| plugged(&link)) {
+            let failure = format!("no link of {shown} is up");
+            return Err(Failure::new(Kind::Unreachable, failure).hint("see weftctl show"));
+        }
         let asked = links.iter().filter(|link| args.link.is_none_or(|n| n == link.link));
+        let asked = asked.filter(plugged);
         let mut others = asked.filter(|link| link.state != args.state.name());
         if let Some(link) = others.next() {
             let (n, state, want) = (link.link, &link.state, args.state.name());
