@@ -100,9 +100,11 @@ impl Link {
 
     /// Looks at the hardware. True if the link wants [`Link::tick`] to be called.
     pub(super) fn look(&self, node: &Node, port: &dyn Port) -> bool {
-        let me = port.identity();
-        let status = port.link_status(self.number);
         self.drive(node, port, |session, last| {
+            // Read under the lock: of two that look at once, the one with the older state must not
+            // come last, for nothing would make anybody look again.
+            let me = port.identity();
+            let status = port.link_status(self.number);
             let (machine, fx) = session.split();
             let id = machine.me();
             let another = id.generation != me.generation || id.hwid != me.hwid;
