@@ -11,6 +11,16 @@ from .bench import Bench
 from .errors import LabError
 
 PACKAGE = "hosts"
+# Tests that fail by a fault that is known: their names, and why. See Documentation/testing.rst.
+KNOWN = paths.TOP / "tools" / "testing" / "hosts" / "known"
+
+
+def known():
+    """Name by name, why it fails."""
+    if not KNOWN.exists():
+        return {}
+    lines = (line for line in KNOWN.read_text().splitlines() if line and not line.startswith("#"))
+    return {name.strip(): why.strip() for name, _, why in (line.partition("|") for line in lines)}
 
 
 def arguments(tests):
@@ -49,11 +59,15 @@ def main():
     say = lab.Progress()
     out = tap.Writer(sys.stdout)
     results = []
+    faults = known()
     bench = Bench(say)
 
     def tell(outcome):
-        out.result(outcome.ok, outcome.name, outcome.why, outcome.skip, outcome.seconds)
+        todo = faults.get(outcome.name)
+        out.result(outcome.ok, outcome.name, outcome.why, outcome.skip, outcome.seconds, todo)
         verdict = "skip" if outcome.skip is not None else "ok" if outcome.ok else "FAILED"
+        if verdict == "FAILED" and todo:
+            verdict = "known"
         results.append({"name": outcome.name, "verdict": verdict, "seconds": outcome.seconds})
         say(f"{verdict:6} {outcome.name}" + (f" ({outcome.seconds:.1f} s)" if outcome.seconds else ""))
 

@@ -28,9 +28,15 @@ class Writer:
         for line in str(text).rstrip().splitlines():
             self._write(f"# {line}")
 
-    def result(self, ok, name, why="", skip=None, seconds=None):
+    def result(self, ok, name, why="", skip=None, seconds=None, todo=None):
         took = f" ({seconds:.1f} s)" if seconds is not None else ""
-        if skip is not None:
+        if todo is not None and not ok:
+            # TAP's word for a fault that is known and not mended yet: it is shown, and counted
+            # with what was skipped. One that passes counts as passed.
+            self.skipped += 1
+            self.note(why)
+            self._write(f"not ok {self.count} - {name} # TODO {todo}")
+        elif skip is not None:
             self.skipped += 1
             self._write(f"ok {self.count} - {name} # SKIP {skip}")
         elif ok:
