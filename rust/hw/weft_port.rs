@@ -446,7 +446,10 @@ impl Port for WeftPort {
         regs.write32(reg(ext::WEFT_INBOUND_ALLOW), 1 << link);
         regs.write32(reg(ext::WEFT_INBOUND_CTRL), ext::WEFT_INBOUND_ENABLE);
         let status = self.inbound_status(link);
-        if status == u32::MAX || status & ext::WEFT_INBOUND_LIVE == 0 {
+        if !self.is_present() {
+            return Err(ENODEV);
+        }
+        if status & ext::WEFT_INBOUND_LIVE == 0 {
             regs.write32(reg(ext::WEFT_INBOUND_CTRL), 0);
             dev_err!(
                 self.chip.pdev,
