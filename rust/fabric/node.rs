@@ -263,9 +263,14 @@ impl Node {
         self.links(port).nth(link).ok_or(EINVAL)
     }
 
+    /// Whether the function is being reset.
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused.load(Acquire)
+    }
+
     /// The port, unless it is not to be used now.
     fn enter(&self) -> Option<PortGuard<'_>> {
-        if self.paused.load(Acquire) {
+        if self.is_paused() {
             return None;
         }
         self.gate.enter()

@@ -5,41 +5,27 @@
 //! Link n uses outbound slot n, inbound aperture n (at n << 32 of the aperture space), doorbells
 //! 2n (wake) and 2n + 1 (echo), doorbell page n for users and page `links` + n for the kernel.
 
+mod bring_up;
 mod chip;
 
+pub(crate) use bring_up::MAX_ARENA;
+
 use crate::{
-    hw::{Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES},
-    sys::{
-        area::{Area, Cache},
-        dma::DmaMem,
-        errno::ENOLINK,
-        ext,
-        iomap::{IoMap, Region, Regs},
-        irq::{IrqSet, Line},
-        pci::Enabled,
-        steps::Steps,
-        trace,
-    },
+    hw::{Counter, Doorbells, Grant, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES},
+    sys::{area::Area, errno::ENOLINK, ext, iomap::Region, irq::IrqSet, pci::Enabled, trace},
 };
-use chip::{field, Chip, DOORBELL_VECTOR, ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR};
+use chip::{
+    field, inbound_reg, link_reg, page_reg, slot_reg, Chip, DOORBELL_VECTOR, ERROR_VECTOR,
+    LINK_VECTOR, MBOX_VECTOR,
+};
 use kernel::{
-    device::{Bound, Core},
-    dma::{Device as _, DmaMask},
-    fmt, new_mutex, pci,
     prelude::*,
-    str::CString,
     sync::{
-        aref::ARef,
         atomic::{Acquire, Atomic, Relaxed, Release},
         Arc, Mutex,
     },
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
-
-/// The least memory of a link that is of use.
-const MIN_ARENA: usize = 256 << 10;
-/// The most: what of a slot is mapped, as no neighbour grants more.
-pub(crate) const MAX_ARENA: usize = 64 << 20;
 
 /// How long a neighbour may hold on to an arena that was withdrawn.
 const WITHDRAW_TIME: Delta = Delta::from_secs(1);
@@ -99,166 +85,7 @@ pub(crate) struct WeftPort {
     _enabled: Enabled,
 }
 
-/// A register of group `n` of those at `base`.
-fn group(base: u32, stride: u32, n: usize, reg: u32) -> usize {
-    base as usize + stride as usize * n + reg as usize
-}
-
-fn link_reg(n: usize, reg: u32) -> usize {
-    group(ext::WEFT_R_LINK, ext::WEFT_LINK_STRIDE, n, reg)
-}
-
-fn slot_reg(n: usize, reg: u32) -> usize {
-    group(ext::WEFT_R_SLOT, ext::WEFT_SLOT_STRIDE, n, reg)
-}
-
-fn inbound_reg(n: usize, reg: u32) -> usize {
-    group(ext::WEFT_R_INBOUND, ext::WEFT_INBOUND_STRIDE, n, reg)
-}
-
-fn page_reg(n: usize, reg: u32) -> usize {
-    group(ext::WEFT_R_DB_PAGE, ext::WEFT_DB_PAGE_STRIDE, n, reg)
-}
-
-/// Allocates an arena of `bytes` bytes, or of what can be had.
-fn new_arena(dev: &pci::Device<Bound>, link: usize, bytes: usize) -> Result<DmaMem> {
-    let mut size = bytes;
-    loop {
-        match DmaMem::new(dev, size) {
-            Ok(mem) if size == bytes => return Ok(mem),
-            Ok(mem) => {
-                dev_warn!(
-                    dev,
-                    "link {}: an arena of {} KiB only, there is no contiguous memory for {} KiB\n",
-                    link,
-                    size >> 10,
-                    bytes >> 10
-                );
-                return Ok(mem);
-            }
-            Err(_) if size > MIN_ARENA => size /= 2,
-            Err(e) => {
-                dev_err!(
-                    dev,
-                    "link {}: no contiguous memory, not even the {} KiB that an arena needs\n",
-                    link,
-                    MIN_ARENA >> 10
-                );
-                return Err(e);
-            }
-        }
-    }
-}
-
-/// Reserves the windows' BAR and maps the slot of each link, through the write-combining alias.
-fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Area>)> {
-    let shift = chip.read(ext::WEFT_R_SLOT_SHIFT);
-    let alias = chip.regs.read64(ext::WEFT_R_WC_OFFSET as usize);
-    if !(12..=40).contains(&shift) {
-        dev_err!(dev, "has slots of 2^{} bytes\n", shift);
-        return Err(ENODEV);
-    }
-    let all = (chip.links as u64) << shift;
-    let min = alias.checked_add(all).ok_or(ENODEV)?;
-    let region = Region::new(dev, ext::WEFT_BAR_WINDOW, min)?;
-    let bytes = (1usize << shift).min(MAX_ARENA);
-    let mut windows = KVec::with_capacity(chip.links, GFP_KERNEL)?;
-    for link in 0..chip.links {
-        let at = alias + ((link as u64) << shift);
-        let map = IoMap::new(&region, at, bytes, Cache::WriteCombining)?;
-        let map = Arc::new(map, GFP_KERNEL)?;
-        windows.push(Area::from_map(map, 0, bytes)?, GFP_KERNEL)?;
-    }
-    Ok((region, windows))
-}
-
-fn lines(links: usize) -> Result<KVec<Line>> {
-    let mut lines = KVec::new();
-    let mut add = |vector, name: fmt::Arguments<'_>| -> Result {
-        let name = CString::try_from_fmt(name)?;
-        Ok(lines.push(Line { vector, name }, GFP_KERNEL)?)
-    };
-    add(LINK_VECTOR, fmt!("link"))?;
-    add(MBOX_VECTOR, fmt!("mailbox"))?;
-    add(ERROR_VECTOR, fmt!("error"))?;
-    for link in 0..links {
-        add(DOORBELL_VECTOR + chip::wake(link), fmt!("wake{}", link))?;
-        add(DOORBELL_VECTOR + chip::echo(link), fmt!("echo{}", link))?;
-    }
-    Ok(lines)
-}
-
 impl WeftPort {
-    /// Brings the port up, up to the point where [`Port::start`] has only to let it go. Whatever
-    /// was done is undone on failure.
-    pub(crate) fn probe(
-        dev: &pci::Device<Core<'_>>,
-        events: Arc<dyn Events>,
-        arena: usize,
-        steps: &mut Steps<'_>,
-    ) -> Result<KBox<dyn Port>> {
-        let bound: &pci::Device<Bound> = dev;
-        let enabled = steps.step("enable", || Enabled::new(dev))?;
-        steps.step("DMA mask", || {
-            // SAFETY: Nothing was allocated for DMA yet.
-            unsafe { dev.dma_set_mask_and_coherent(DmaMask::new::<64>()) }
-        })?;
-        let (control, chip) = steps.step("registers", || {
-            let bytes = ext::WEFT_BAR_CTRL_SIZE as usize;
-            let control = Region::new(bound, ext::WEFT_BAR_CTRL, bytes as u64)?;
-            let regs = Regs::new(&control, bytes)?;
-            let chip = Chip::new(regs, ARef::from(&**dev), events)?;
-            Ok((control, Arc::new(chip, GFP_KERNEL)?))
-        })?;
-        // Nothing that a driver before this one has left may still lead into memory.
-        chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
-        if !chip.is_present() {
-            return Err(ENODEV);
-        }
-        let (windows, mapped) = steps.step("windows", || new_windows(bound, &chip))?;
-        let links = steps.step("arenas", || {
-            let mut links = KVec::with_capacity(chip.links, GFP_KERNEL)?;
-            for (n, window) in mapped.into_iter().enumerate() {
-                let mem = new_arena(bound, n, arena)?;
-                let link = Link {
-                    arena_addr: mem.addr(),
-                    arena: Area::from_dma(mem),
-                    window,
-                    trained_before: Atomic::new(0),
-                };
-                links.push(link, GFP_KERNEL)?;
-            }
-            Ok(links)
-        })?;
-        let irqs = steps.step("interrupts", || {
-            dev.set_master();
-            let vectors = DOORBELL_VECTOR + 2 * chip.links as u32;
-            IrqSet::new(bound, &chip, vectors, lines(chip.links)?)
-        })?;
-        let locks = KBox::pin_init(
-            pin_init!(Locks {
-                tables <- new_mutex!((), "weft_port::tables"),
-                send <- new_mutex!((), "weft_port::send"),
-                recv <- new_mutex!((), "weft_port::recv"),
-            }),
-            GFP_KERNEL,
-        )?;
-        let port = KBox::new(
-            Self {
-                irqs,
-                links,
-                suspended: Atomic::new(false),
-                locks,
-                chip,
-                _windows: windows,
-                control,
-                _enabled: enabled,
-            },
-            GFP_KERNEL,
-        )?;
-        Ok(port)
-    }
-
     fn link(&self, link: usize) -> Result<&Link> {
         self.links.get(link).ok_or(EINVAL)
     }

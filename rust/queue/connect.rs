@@ -3,8 +3,8 @@
 //! What a user asks for: to listen, to connect, to accept, to close.
 
 use super::{
-    conns::{Channels, Conn, Phase},
-    Channel, Listener, State,
+    conns::{Conn, Phase},
+    Channel, Channels, Listener, State,
 };
 use crate::{
     fabric::{Node, Session},

@@ -19,14 +19,16 @@
 //! 6. `PerLink::awake`, with interrupts off: taken by the hard interrupt.
 
 mod channel;
+mod channels;
 mod connect;
 mod conns;
 mod listener;
+mod messages;
 mod place;
 
 pub(crate) use self::{
     channel::{Channel, State},
+    channels::Channels,
     connect::Wanted,
-    conns::Channels,
     listener::Listener,
 };

@@ -9,13 +9,14 @@
  *  ENOTTY	the ioctl is unknown
  *  EINVAL	the size is below the first version's, a flag is unknown, a
  *		reserved member is not zero, or an argument is out of range
- *  E2BIG	the tail that the kernel does not know of is not zero
+ *  E2BIG	the tail that the kernel does not know of is not zero, or the size
+ *		is larger than a page
  *  EFAULT	the structure cannot be read or written
  *  ENODEV	the port is gone; poll() reports POLLHUP
  *
  * An open file is one of: fresh, listening, or one end of a channel. Which of
  * them changes once, by WEFT_CHAN_LISTEN, WEFT_CHAN_CONNECT or WEFT_CHAN_ACCEPT;
- * a second change fails with EISCONN.
+ * a second change fails with EISCONN, one at the same time as another with EBUSY.
  */
 #ifndef _UAPI_LINUX_WEFT_H
 #define _UAPI_LINUX_WEFT_H
@@ -147,8 +148,8 @@ struct weft_chan_listen {
  * the peer, or none of them is ready. ECONNREFUSED: nobody listens there, or
  * its backlog is full. ENOSPC: the arena of this end has no room; ENOBUFS: that
  * of the peer has none. ETIMEDOUT: no answer. ECONNRESET: the link or the peer
- * went away. EINTR: a signal came; the file stays fresh. EISCONN: the file is
- * not fresh.
+ * went away. EPROTO: the peer broke the protocol. EINTR: a signal came; the file
+ * stays fresh. EISCONN: the file is not fresh.
  */
 struct weft_chan_connect {
 	__u32 size;

@@ -45,6 +45,27 @@ const ERRORS: [(u32, &CStr); 7] = [
     (ext::WEFT_ERR_FABRIC_LOST, c"fabric lost"),
 ];
 
+/// A register of group `n` of those at `base`.
+fn group(base: u32, stride: u32, n: usize, reg: u32) -> usize {
+    base as usize + stride as usize * n + reg as usize
+}
+
+pub(super) fn link_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_LINK, ext::WEFT_LINK_STRIDE, n, reg)
+}
+
+pub(super) fn slot_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_SLOT, ext::WEFT_SLOT_STRIDE, n, reg)
+}
+
+pub(super) fn inbound_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_INBOUND, ext::WEFT_INBOUND_STRIDE, n, reg)
+}
+
+pub(super) fn page_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_DB_PAGE, ext::WEFT_DB_PAGE_STRIDE, n, reg)
+}
+
 /// A field of a register, shifted down.
 pub(super) fn field(value: u32, mask: u32) -> u32 {
     (value & mask) >> mask.trailing_zeros()

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The channels of a port, and what becomes of them when something happens to a link.
+
+use super::{
+    channel::Making,
+    conns::{Conn, Conns, PerLink},
+    Channel, Listener,
+};
+use crate::{
+    fabric::{Client, Reason, Session, Usage},
+    hw::{Port, MAX_LINKS},
+    proto::{cell::Shape, link::Peer, wire::Body},
+    sys::{errno::ENOTCONN, ext, vma::Mapping},
+};
+use kernel::{
+    new_mutex,
+    page::PAGE_SIZE,
+    pci,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
+};
+
+/// The channels of a port.
+#[pin_data]
+pub(crate) struct Channels {
+    dev: ARef<pci::Device>,
+    pub(super) mapping: Mapping,
+    #[pin]
+    pub(super) links: [PerLink; MAX_LINKS],
+    #[pin]
+    pub(super) listeners: Mutex<KVec<Arc<Listener>>>,
+    last_id: Atomic<u32>,
+}
+
+impl Channels {
+    pub(crate) fn new(dev: &pci::Device) -> Result<Arc<Self>> {
+        let mapping = Mapping::new()?;
+        Arc::pin_init(
+            pin_init!(Self {
+                dev: dev.into(),
+                mapping,
+                links <- pin_init::pin_init_array_from_fn(|_| PerLink::new()),
+                listeners <- new_mutex!(KVec::new(), "weft listeners"),
+                last_id: Atomic::new(0),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The address space of all mappings of channels.
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// An id that no connection of the link has.
+    fn new_id(&self, conns: &Conns) -> u32 {
+        loop {
+            let id = self.last_id.fetch_add(1, Relaxed).wrapping_add(1);
+            if id != 0 && conns.find_own(id).is_none() {
+                return id;
+            }
+        }
+    }
+
+    /// Makes a channel with an area that holds nothing. `ENOSPC`: the arena has no room for it.
+    pub(super) fn make(
+        &self,
+        session: &Session<'_>,
+        conns: &mut Conns,
+        service: u32,
+        shape: Shape,
+    ) -> Result<Arc<Channel>> {
+        let link = session.link();
+        let peer = session.peer().ok_or(ENOTCONN)?.id;
+        let run = conns
+            .pages
+            .take(shape.area_bytes() / PAGE_SIZE)
+            .ok_or(ENOSPC)?;
+        let channel = session
+            .port()
+            .arena(link)
+            .and_then(|arena| arena.zero(run.first * PAGE_SIZE, shape.area_bytes()))
+            .and_then(|()| {
+                Channel::new(Making {
+                    dev: self.dev.clone(),
+                    id: self.new_id(conns),
+                    link,
+                    service,
+                    shape,
+                    peer,
+                    run,
+                    kick: conns.kick,
+                })
+            });
+        if channel.is_err() {
+            conns.give(run);
+        }
+        channel
+    }
+
+    /// Adds a connection; on failure its channel's area is given back.
+    pub(super) fn add(&self, conns: &mut Conns, conn: Conn) -> Result {
+        let run = conn.channel.made.run;
+        conns
+            .table
+            .push(conn, GFP_KERNEL)
+            .inspect_err(|_| conns.give(run))?;
+        Ok(())
+    }
+
+    pub(super) fn listener(&self, service: u32) -> Option<Arc<Listener>> {
+        self.listeners
+            .lock()
+            .iter()
+            .find(|listener| listener.service() == service)
+            .cloned()
+    }
+
+    pub(super) fn per_link(&self, link: usize) -> Result<&PerLink> {
+        self.links.get(link).ok_or(EINVAL)
+    }
+}
+
+impl Client for Channels {
+    fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
+        if let Some(per_link) = self.links.get(link) {
+            let bytes = port.arena(link).map_or(0, |arena| arena.bytes());
+            let wake = peer.offer.wake;
+            let kick = (port.doorbell_page(link, wake), wake);
+            per_link.conns.lock().begin(bytes / PAGE_SIZE, kick);
+        }
+    }
+
+    fn broken(&self, link: usize, reason: Reason) {
+        let reason = match reason {
+            Reason::Link => ext::WEFT_REASON_LINK,
+            Reason::Peer => ext::WEFT_REASON_PEER,
+            Reason::Removed => ext::WEFT_REASON_REMOVED,
+        };
+        if let Some(per_link) = self.links.get(link) {
+            let mut conns = per_link.conns.lock();
+            per_link.replace_awake(KVec::new());
+            conns.break_off(&self.mapping, reason);
+        }
+    }
+
+    fn bury(&self, port: &dyn Port, link: usize) {
+        if let Some(per_link) = self.links.get(link) {
+            let arena = port.arena(link).ok();
+            per_link.conns.lock().bury(&self.mapping, arena);
+        }
+    }
+
+    fn message(&self, session: &mut Session<'_>, body: Body) {
+        // What fails is for a connection that there is not, or not any more.
+        let _ = self.on_message(session, body);
+    }
+
+    fn tick(&self, session: &mut Session<'_>, now: u64) {
+        if let Some(per_link) = self.links.get(session.link()) {
+            for conn in &mut per_link.conns.lock().table {
+                if let Some(body) = conn.due(now) {
+                    session.send(body);
+                }
+            }
+        }
+    }
+
+    fn wake(&self, link: usize) {
+        if let Some(per_link) = self.links.get(link) {
+            per_link.wake();
+        }
+    }
+
+    fn closed(&self) {
+        for listener in &*self.listeners.lock() {
+            listener.wake_all();
+        }
+        for per_link in &self.links {
+            for conn in &per_link.conns.lock().table {
+                conn.channel.wake_all();
+            }
+        }
+    }
+
+    fn usage(&self, link: usize) -> Usage {
+        self.links
+            .get(link)
+            .map_or_else(Usage::default, |per_link| per_link.conns.lock().usage())
+    }
+}
