@@ -4,7 +4,7 @@
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
-from . import steps
+from . import library, steps
 
 
 @test("a foreign device is not taken by itself, only by driver_override")
@@ -26,6 +26,11 @@ def carry(bench):
     for size in (0, 1, 49, 100001, 8 << 20):
         steps.carry(lab, "h1", "h2", size, f"iv-{size}", size)
     steps.carry(lab, "h2", "h1", 3 << 20, "iv-back", 9)
+
+
+@test("messages in turn and both ways at once: whole, in order, no sleeper forgotten")
+def messages(bench):
+    library.soak(bench.ivshmem())
 
 
 @test("a peer whose power is cut comes back and carries again")
