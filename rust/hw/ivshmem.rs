@@ -162,9 +162,9 @@ fn position(dev: &pci::Device<Bound>, regs: &Regs) -> Result<usize> {
     } else {
         dev_err!(
             dev,
-            "has id {}, the memory is shared by {} nodes\n",
+            "has id {}, ids above {} have no place in the memory: restart ivshmem-server, which counts on with every node that comes back\n",
             id,
-            NODES
+            NODES - 1
         );
     }
     Err(ENODEV)
