@@ -12,6 +12,10 @@
 /* @vectors: a bit a vector. */
 void weft_interrupt(WeftPort *s, uint32_t vectors)
 {
+    if (weft_iommu_put_off(s)) {
+        s->iommu.vectors |= vectors;
+        return;
+    }
     while (vectors) {
         unsigned n = ctz32(vectors);
 
@@ -81,5 +85,6 @@ void weft_event_reset(WeftPort *s)
     s->err_status = 0;
     s->err_info = 0;
     s->err_addr = 0;
+    s->iommu.vectors = 0;
     memset(s->counter, 0, sizeof(s->counter));
 }

@@ -279,6 +279,31 @@ static void weft_fab_readable(void *opaque)
     weft_fab_confirm(s);
 }
 
+/*
+ * Serve the fabric for up to @ms, without the main loop, for a caller that
+ * waits for something with the BQL held.
+ */
+void weft_fab_wait(WeftPort *s, unsigned ms)
+{
+    GPollFD fd = {
+        .fd = s->fab.sock,
+        .events = G_IO_IN | (s->fab.queued ? G_IO_OUT : 0),
+    };
+
+    if (s->fab.broken) {
+        weft_fab_lost(s);
+    } else if (s->fab.sock < 0) {
+        g_usleep(ms * 1000);
+    } else if (g_poll(&fd, 1, ms) > 0) {
+        if (fd.revents & G_IO_OUT) {
+            weft_fab_writable(s);
+        }
+        if (fd.revents & ~G_IO_OUT) {
+            weft_fab_readable(s);
+        }
+    }
+}
+
 /* ---- connecting ------------------------------------------------------ */
 
 static bool weft_fab_hello(WeftPort *s)

@@ -4,9 +4,10 @@
  *
  * An entry's base is an address of this function: it is resolved in the
  * function's own address space, so that bus mastering and an IOMMU have their
- * say. A change is over (BUSY clear) when no access under the old entry can
- * land any more: the fabric has confirmed it for the neighbours whose links
- * are up, and those whose links went down have let go (see weft_fabric.h).
+ * say, when it is latched and ever after (weft_iommu.c). A change is over
+ * (BUSY clear) when no access under the old entry can land any more: the
+ * fabric has confirmed it for the neighbours whose links are up, and those
+ * whose links went down have let go (see weft_fabric.h).
  */
 #include "qemu/osdep.h"
 #include "qemu/rcu.h"
@@ -14,23 +15,47 @@
 
 #define WEFT_ALLOW_LINKS        ((1u << WEFT_MAX_LINKS) - 1)
 
-/* Append the memory at @base, which must all be guest RAM. */
+/*
+ * Where @base lies in guest RAM, and how much (@len: at most) from there on.
+ * Within RCU.
+ */
+bool weft_inbound_page(WeftPort *s, AddressSpace *as, uint64_t base,
+                       bool write, uint64_t *offset, uint64_t *len)
+{
+    hwaddr xlat, plen = *len;
+    MemoryRegion *mr = address_space_translate(as, base, &xlat, &plen, write,
+                                               MEMTXATTRS_UNSPECIFIED);
+
+    *offset = xlat;
+    *len = plen;
+    return mr == s->ram_mr && plen && !(plen % WEFT_PAGE) &&
+           !(xlat % WEFT_PAGE) && xlat <= s->ram.size &&
+           plen <= s->ram.size - xlat;
+}
+
+/*
+ * Append the memory at @base, which must all be guest RAM, and mapped for all
+ * that @rights say. Without any it must be there all the same.
+ */
 static bool weft_inbound_resolve(WeftPort *s, WeftAperture *ap, uint64_t base,
-                                 uint64_t len, bool write)
+                                 uint64_t len, uint32_t rights)
 {
     AddressSpace *as = pci_get_address_space(PCI_DEVICE(s));
 
     RCU_READ_LOCK_GUARD();
     while (len) {
-        hwaddr xlat, plen = len;
-        MemoryRegion *mr = address_space_translate(as, base, &xlat, &plen,
-                                                   write,
-                                                   MEMTXATTRS_UNSPECIFIED);
+        uint64_t offset, again, plen = len;
 
-        if (mr != s->ram_mr || !plen || plen % WEFT_PAGE ||
-            xlat % WEFT_PAGE || xlat > s->ram.size ||
-            plen > s->ram.size - xlat ||
-            !weft_aperture_append(ap, xlat, plen)) {
+        if (!weft_inbound_page(s, as, base, rights == WEFT_RIGHT_WRITE,
+                               &offset, &plen)) {
+            return false;
+        }
+        if (rights == WEFT_RIGHTS &&
+            (!weft_inbound_page(s, as, base, true, &again, &plen) ||
+             again != offset)) {
+            return false;
+        }
+        if (!weft_aperture_append(ap, offset, plen)) {
             return false;
         }
         base += plen;
@@ -48,34 +73,46 @@ static bool weft_inbound_valid(const WeftInboundRegs *r)
            r->len - 1 <= UINT64_MAX - r->base;
 }
 
-/* Open what the entry says, if it can be. */
-static void weft_inbound_open(WeftPort *s, unsigned n)
+/* An entry has nothing behind it. */
+static void weft_inbound_fault(WeftPort *s, unsigned n)
+{
+    WeftInbound *e = &s->inbound[n];
+
+    e->invalid = true;
+    s->counter[WEFT_CNT_IN_FAULTS]++;
+    weft_error(s, WEFT_ERR_IN_INVALID, n, e->active.base);
+}
+
+/* What the entry says is to be open: nothing, where that cannot be. */
+static WeftAperture weft_inbound_translate(WeftPort *s, unsigned n)
 {
     WeftInbound *e = &s->inbound[n];
     const WeftInboundRegs *r = &e->active;
+    WeftAperture ap = { };
 
     e->invalid = false;
     if (!(r->ctrl & WEFT_INBOUND_ENABLE)) {
-        return;
+        return ap;
     }
     if (!weft_inbound_valid(r)) {
-        e->invalid = true;
-    } else if (s->bus_master) {
-        e->invalid = !weft_inbound_resolve(s, &e->open, r->base, r->len,
-                                           r->rights & WEFT_RIGHT_WRITE);
-    } else {
-        /* Not a master: nothing is forwarded, now. */
-        return;
+        weft_inbound_fault(s, n);
+        return ap;
     }
-    if (e->invalid) {
-        weft_aperture_close(&e->open);
-        weft_error(s, WEFT_ERR_IN_INVALID, n, r->base);
-        return;
+    if (!s->bus_master) {
+        /* Nothing is forwarded, now. */
+        return ap;
     }
-    e->open.offset = r->offset;
-    e->open.len = r->len;
-    e->open.rights = r->rights;
-    e->open.allow = r->allow;
+    if (!weft_iommu_watch(s) ||
+        !weft_inbound_resolve(s, &ap, r->base, r->len, r->rights)) {
+        weft_aperture_close(&ap);
+        weft_inbound_fault(s, n);
+        return ap;
+    }
+    ap.offset = r->offset;
+    ap.len = r->len;
+    ap.rights = r->rights;
+    ap.allow = r->allow;
+    return ap;
 }
 
 static void weft_inbound_send(WeftPort *s, unsigned n)
@@ -112,26 +149,53 @@ static void weft_inbound_send(WeftPort *s, unsigned n)
     } while (first < total);
 }
 
-static void weft_inbound_apply(WeftPort *s, unsigned n)
+static bool weft_inbound_busy(const WeftInbound *e)
 {
-    WeftInbound *e = &s->inbound[n];
-    bool was_open = e->open.len;
+    return e->ack_due || e->lingering;
+}
 
-    weft_aperture_close(&e->open);
-    weft_inbound_open(s, n);
-    if (!was_open && !e->open.len) {
-        return;
+/* Close what is open. From here on the entry may be BUSY with it. */
+static void weft_inbound_leave(WeftPort *s, WeftInbound *e)
+{
+    if (!weft_inbound_busy(e)) {
+        e->held_first = UINT64_MAX;
+        e->held_last = 0;
+        e->late = false;
     }
-    e->open.serial = ++s->aperture_serial;
-    e->seq++;
-    if (was_open) {
+    if (e->open.len) {
+        e->held_first = MIN(e->held_first, e->base);
+        e->held_last = MAX(e->held_last, e->base + e->open.len - 1);
         e->lingering |= s->linger;
     }
+    weft_aperture_close(&e->open);
+}
+
+/* Takes @ap over. */
+static void weft_inbound_set(WeftPort *s, unsigned n, WeftAperture *ap)
+{
+    WeftInbound *e = &s->inbound[n];
+
+    if (!e->open.len && !ap->len) {
+        return;
+    }
+    weft_inbound_leave(s, e);
+    e->open = *ap;
+    e->open.serial = ++s->aperture_serial;
+    e->base = e->active.base;
+    e->seq++;
     weft_slots_update(s);
+    /* If the fabric is being given up the links are about to go down. */
+    e->ack_due = weft_link_any_up(s);
     if (weft_fab_ready(s)) {
-        e->ack_due = weft_link_any_up(s);
         weft_inbound_send(s, n);
     }
+}
+
+static void weft_inbound_apply(WeftPort *s, unsigned n)
+{
+    WeftAperture ap = weft_inbound_translate(s, n);
+
+    weft_inbound_set(s, n, &ap);
 }
 
 /* Bus mastering has changed. */
@@ -143,6 +207,57 @@ void weft_inbound_refresh(WeftPort *s)
         }
     }
 }
+
+/* ---- the IOMMU ------------------------------------------------------- */
+
+/*
+ * [first, last] may not lead any more where it did. An entry that does not in
+ * all of its length is closed until it is latched again.
+ */
+void weft_inbound_unmapped(WeftPort *s, uint64_t first, uint64_t last)
+{
+    for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
+        WeftInbound *e = &s->inbound[n];
+        WeftAperture closed = { };
+
+        if (e->open.len && e->base <= last &&
+            e->base + e->open.len - 1 >= first &&
+            !weft_iommu_maps(s, &e->open, e->base)) {
+            weft_inbound_fault(s, n);
+            weft_inbound_set(s, n, &closed);
+        }
+    }
+}
+
+/* May a neighbour still reach what was open of [first, last] before? */
+bool weft_inbound_held(WeftPort *s, uint64_t first, uint64_t last)
+{
+    for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
+        const WeftInbound *e = &s->inbound[n];
+
+        if (weft_inbound_busy(e) && !e->late && e->held_first <= last &&
+            e->held_last >= first) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* It may, and cannot be waited for any longer; nor will the next unmap. */
+void weft_inbound_late(WeftPort *s, uint64_t first, uint64_t last)
+{
+    for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
+        WeftInbound *e = &s->inbound[n];
+
+        if (weft_inbound_busy(e) && !e->late && e->held_first <= last &&
+            e->held_last >= first) {
+            e->late = true;
+            weft_error(s, WEFT_ERR_UNMAP_LATE, n, e->held_first);
+        }
+    }
+}
+
+/* ---- the fabric and the neighbours ----------------------------------- */
 
 /* A fabric that knows nothing of this port wants to know. */
 void weft_inbound_publish(WeftPort *s)
@@ -221,7 +336,7 @@ uint32_t weft_inbound_read(WeftPort *s, unsigned n, unsigned reg)
         return e->regs.ctrl;
     case WEFT_INBOUND_STATUS:
         return (e->open.len ? WEFT_INBOUND_LIVE : 0) |
-               (e->ack_due || e->lingering ? WEFT_INBOUND_BUSY : 0) |
+               (weft_inbound_busy(e) ? WEFT_INBOUND_BUSY : 0) |
                (e->invalid ? WEFT_INBOUND_INVALID : 0);
     }
     return 0;
@@ -271,10 +386,7 @@ void weft_inbound_reset(WeftPort *s)
     for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
         WeftInbound *e = &s->inbound[n];
 
-        if (e->open.len) {
-            e->lingering |= s->linger;
-        }
-        weft_aperture_close(&e->open);
+        weft_inbound_leave(s, e);
         e->regs = (WeftInboundRegs) { };
         e->active = (WeftInboundRegs) { };
         e->invalid = false;

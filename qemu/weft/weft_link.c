@@ -92,16 +92,22 @@ bool weft_link_any_up(WeftPort *s)
 
 /* ---- neighbours that have not let go yet ---------------------------- */
 
-static void weft_link_linger_timer(void *opaque)
+/* See who has let go. */
+void weft_link_settle(WeftPort *s)
 {
-    WeftPort *s = opaque;
-
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
         if ((s->linger & BIT(n)) && !weft_doorbell_held(s, n)) {
             s->linger &= ~BIT(n);
         }
     }
     weft_inbound_settled(s);
+}
+
+static void weft_link_linger_timer(void *opaque)
+{
+    WeftPort *s = opaque;
+
+    weft_link_settle(s);
     if (s->linger) {
         timer_mod(s->linger_timer,
                   qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + WEFT_LINGER_MS);

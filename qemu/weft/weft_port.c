@@ -30,6 +30,7 @@ static const char *const weft_counter_name[WEFT_COUNTERS] = {
     [WEFT_CNT_MSG_DROPPED] = "msg-dropped",
     [WEFT_CNT_IRQS] = "irqs",
     [WEFT_CNT_REMAPS] = "remaps",
+    [WEFT_CNT_IN_FAULTS] = "in-faults",
 };
 
 /* ---- reset ----------------------------------------------------------- */
@@ -208,6 +209,7 @@ static void weft_port_exit(PCIDevice *d)
     WeftPort *s = WEFT_PORT(d);
 
     weft_fab_exit(s);
+    weft_iommu_exit(s);
     for (unsigned n = 0; n < s->slots; n++) {
         s->slot[n].active.ctrl = 0;
     }
@@ -262,6 +264,7 @@ static const Property weft_port_properties[] = {
     DEFINE_PROP_UINT32("slots", WeftPort, slots, 8),
     DEFINE_PROP_SIZE("slot-size", WeftPort, slot_size, 16 * MiB),
     DEFINE_PROP_BOOL("traced", WeftPort, traced_always, false),
+    DEFINE_PROP_UINT32("unmap-wait", WeftPort, unmap_wait, 2000),
     DEFINE_PROP_STRING("part", WeftPort, part),
     DEFINE_PROP_STRING("serial", WeftPort, serial),
     DEFINE_PROP_STRING("blade", WeftPort, blade),

@@ -86,7 +86,8 @@ typedef struct WeftSlot {
     WeftTarget target;
     MemoryRegion uncached;
     MemoryRegion combining;
-    uint64_t mapped;            /* bytes that go straight to memory */
+    uint64_t mapped;            /* bytes that lead straight to memory */
+    uint64_t shown;             /* as the guest's memory map has it */
     uint64_t mapped_serial;     /* of the aperture they belong to */
     uint64_t mapped_pos;
 } WeftSlot;
@@ -104,9 +105,13 @@ typedef struct WeftInbound {
     WeftInboundRegs regs;       /* as written */
     WeftInboundRegs active;     /* as latched by CTRL */
     WeftAperture open;
+    uint64_t base;              /* of what is open, as DMA address */
     bool invalid;
     bool ack_due;               /* the fabric has not confirmed yet */
     uint32_t lingering;         /* links over which it may still be reached */
+    uint64_t held_first;        /* while BUSY: the DMA addresses that were */
+    uint64_t held_last;         /* open before, all of them in between */
+    bool late;                  /* while BUSY: an unmap has waited in vain */
     uint32_t seq;
 } WeftInbound;
 
@@ -163,6 +168,20 @@ typedef struct WeftFab {
     char *complaint;            /* the last one, to say it once */
 } WeftFab;
 
+/* The IOMMU in front of the function, see weft_iommu.c. */
+typedef struct WeftIommu {
+    AddressSpace *as;           /* the function's; NULL: not watched yet */
+    MemoryListener listener;
+    IOMMUNotifier notifier;
+    MemoryRegion *mr;           /* that translates; NULL: none does */
+    unsigned sections;          /* of it, in the address space */
+    bool unwatched;             /* it translates, and does not tell of unmaps */
+    bool changed;               /* who translates, in this transaction */
+    unsigned waiting;           /* depth of waits for neighbours */
+    uint32_t vectors;           /* interrupts held back meanwhile */
+    QEMUBH *bh;
+} WeftIommu;
+
 struct WeftPort {
     PCIDevice parent_obj;
 
@@ -173,6 +192,7 @@ struct WeftPort {
     uint32_t slots;
     uint64_t slot_size;
     bool traced_always;
+    uint32_t unmap_wait;        /* ms */
     char *part;
     char *serial;
     char *blade;
@@ -208,6 +228,7 @@ struct WeftPort {
     QEMUTimer *report_timer;
     WeftInbound inbound[WEFT_MAX_INBOUND];
     uint64_t aperture_serial;
+    WeftIommu iommu;
 
     uint32_t db_pending, db_mask;
     uint32_t db_vector[WEFT_DOORBELLS];
@@ -270,6 +291,7 @@ void weft_window_finalize(WeftPort *s);
 /* weft_slot.c */
 void weft_slots_reset(WeftPort *s);
 void weft_slots_update(WeftPort *s);
+void weft_slots_show(WeftPort *s);
 uint32_t weft_slot_read(WeftPort *s, unsigned n, unsigned reg);
 void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
 
@@ -288,10 +310,21 @@ void weft_inbound_publish(WeftPort *s);
 void weft_inbound_ack(WeftPort *s, unsigned n, uint32_t seq);
 void weft_inbound_link_down(WeftPort *s, unsigned link);
 void weft_inbound_settled(WeftPort *s);
+bool weft_inbound_page(WeftPort *s, AddressSpace *as, uint64_t base,
+                       bool write, uint64_t *offset, uint64_t *len);
+void weft_inbound_unmapped(WeftPort *s, uint64_t first, uint64_t last);
+bool weft_inbound_held(WeftPort *s, uint64_t first, uint64_t last);
+void weft_inbound_late(WeftPort *s, uint64_t first, uint64_t last);
 void weft_inbound_denied(WeftPort *s, unsigned via, uint64_t offset,
                          uint64_t count);
 uint32_t weft_inbound_read(WeftPort *s, unsigned n, unsigned reg);
 void weft_inbound_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
+
+/* weft_iommu.c */
+bool weft_iommu_watch(WeftPort *s);
+bool weft_iommu_put_off(WeftPort *s);
+bool weft_iommu_maps(WeftPort *s, const WeftAperture *ap, uint64_t base);
+void weft_iommu_exit(WeftPort *s);
 
 /* weft_doorbell.c */
 bool weft_doorbell_init(WeftPort *s, Error **errp);
@@ -321,6 +354,7 @@ void weft_link_down(WeftPort *s, unsigned n);
 bool weft_link_info(WeftPort *s, const struct weft_fab_msg *m, Error **errp);
 void weft_link_lost(WeftPort *s);
 void weft_link_publish(WeftPort *s);
+void weft_link_settle(WeftPort *s);
 uint32_t weft_link_read(WeftPort *s, unsigned n, unsigned reg);
 void weft_link_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
 
@@ -333,6 +367,7 @@ bool weft_fab_init(WeftPort *s, Error **errp);
 void weft_fab_exit(WeftPort *s);
 void weft_fab_send(WeftPort *s, const struct weft_fab_msg *m);
 bool weft_fab_ready(WeftPort *s);
+void weft_fab_wait(WeftPort *s, unsigned ms);
 void weft_fab_enable(WeftPort *s);
 void weft_fab_reset(WeftPort *s);
 void weft_fab_break(WeftPort *s);

@@ -125,7 +125,8 @@
 #define WEFT_CNT_MSG_DROPPED		12	/* mailbox full */
 #define WEFT_CNT_IRQS			13
 #define WEFT_CNT_REMAPS			14
-#define WEFT_COUNTERS			15
+#define WEFT_CNT_IN_FAULTS		15	/* entries with nothing (any more) behind them */
+#define WEFT_COUNTERS			16
 
 /* ---- errors --------------------------------------------------------- */
 #define WEFT_R_ERR_STATUS		0xc00	/* rw1c */
@@ -136,6 +137,7 @@
 #define   WEFT_ERR_DB_DENIED		0x00000010
 #define   WEFT_ERR_MSG_DROPPED		0x00000020
 #define   WEFT_ERR_FABRIC_LOST		0x00000040
+#define   WEFT_ERR_UNMAP_LATE		0x00000080	/* unmapped, and a peer holds on */
 #define WEFT_R_ERR_INFO			0xc04	/* ro, the first: bit | slot, entry, link << 8 */
 #define WEFT_R_ERR_ADDR			0xc08	/* ro, 64, the first: offset in slot, aperture */
 

@@ -151,18 +151,34 @@ static void weft_slot_update(WeftPort *s, unsigned n)
         want = 0;
     }
     weft_slot_unmap(s, n, want, had);
-    if (want != slot->mapped) {
-        if (want) {
-            memory_region_set_size(&slot->uncached, want);
-            memory_region_set_size(&slot->combining, want);
-        }
-        memory_region_set_enabled(&slot->uncached, want != 0);
-        memory_region_set_enabled(&slot->combining, want != 0);
-    }
     slot->mapped = want;
     slot->mapped_serial = serial;
     slot->mapped_pos = t.pos;
     s->counter[WEFT_CNT_REMAPS]++;
+}
+
+static void weft_slot_show(WeftSlot *slot)
+{
+    if (slot->shown == slot->mapped) {
+        return;
+    }
+    if (slot->mapped) {
+        memory_region_set_size(&slot->uncached, slot->mapped);
+        memory_region_set_size(&slot->combining, slot->mapped);
+    }
+    memory_region_set_enabled(&slot->uncached, slot->mapped != 0);
+    memory_region_set_enabled(&slot->combining, slot->mapped != 0);
+    slot->shown = slot->mapped;
+}
+
+/* Let the guest's memory map follow. */
+void weft_slots_show(WeftPort *s)
+{
+    memory_region_transaction_begin();
+    for (unsigned n = 0; n < s->slots; n++) {
+        weft_slot_show(&s->slot[n]);
+    }
+    memory_region_transaction_commit();
 }
 
 /*
@@ -171,11 +187,13 @@ static void weft_slot_update(WeftPort *s, unsigned n)
  */
 void weft_slots_update(WeftPort *s)
 {
-    memory_region_transaction_begin();
     for (unsigned n = 0; n < s->slots; n++) {
         weft_slot_update(s, n);
     }
-    memory_region_transaction_commit();
+    /* An unmap may come from the middle of a change of the memory map. */
+    if (!weft_iommu_put_off(s)) {
+        weft_slots_show(s);
+    }
 }
 
 /* ---- registers ------------------------------------------------------ */

@@ -47,6 +47,7 @@ const COUNTERS: [&CStr; ext::WEFT_COUNTERS as usize] = [
     c"messages_dropped",
     c"interrupts",
     c"remaps",
+    c"in_faults",
 ];
 
 /// What belongs to one link.

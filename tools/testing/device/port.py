@@ -212,9 +212,9 @@ class Port:
         return R.field(R.MBOX_LINK, status), data[:length]
 
 
-def host(scope, name="h1", **properties):
-    """A machine with one port, on the node of that name if no other is given."""
+def host(scope, name="h1", beside=(), **properties):
+    """A machine with one port, on the node of that name if no other is given; `beside`: more options."""
     properties.setdefault("node", name)
     option = ",".join(["weft-port", f"addr={DEVICE:#x}"] +
                       [f"{key.replace('_', '-')}={value}" for key, value in properties.items()])
-    return Port(Qemu(scope, name, "-device", option))
+    return Port(Qemu(scope, name, *beside, "-device", option))

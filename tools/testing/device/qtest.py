@@ -3,6 +3,7 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -136,6 +137,19 @@ class Qemu:
         if not reply.startswith("OK"):
             raise AssertionError(f"{text}: {reply}")
         return reply[3:]
+
+    def begin(self, text):
+        """A command that takes its time; finish() takes its answer."""
+        self.qtest.send(text)
+
+    def finished(self):
+        """Whether there is one."""
+        return bool(self.qtest.buffer or select.select([self.qtest.socket], [], [], 0)[0])
+
+    def finish(self):
+        reply = self.qtest.receive()
+        if not reply.startswith("OK"):
+            raise AssertionError(reply)
 
     def read(self, address, size):
         return int(self.command(f"read{'?bw?l???q'[size]} {address:#x}"), 0)

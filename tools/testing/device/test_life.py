@@ -4,7 +4,8 @@
 import regs as R
 from fabric import Fabric
 from fixture import Pair
-from port import MEMORY, PAGE, WINDOW, Bus, Port, host
+from hotplug import OPTIONS, Slot
+from port import MEMORY, PAGE, Bus, Port, host
 from qtest import Qemu
 from tap import equal, until
 
@@ -158,34 +159,17 @@ def test_no_descriptor_leaks(scope):
 def test_unplug(scope):
     """a port that is unplugged is gone whole: device, descriptors, mappings, and its neighbour sees it"""
     fabric = Fabric(scope)
-    qemu = Qemu(scope, "h1", "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",
-                "-device", "pcie-root-port,id=rp,addr=3,chassis=1,slot=1")
-    bus = Bus(qemu)
+    qemu = Qemu(scope, "h1", *OPTIONS)
+    slot = Slot(Bus(qemu))
     other = host(scope, "h2", fabric=fabric.path, hwid=0xb)
     other_node = fabric.attach()
     other.write(R.R_CTRL, R.CTRL_ENABLE)
-    # Bus 1 behind the root port, with memory and prefetchable memory.
-    bus.write(3, 0x18, 0x010100)
-    bus.write(3, 0x20, 0xc010c000)
-    bus.write(3, 0x24, 0xfff10001)
-    bus.write(3, 0x28, WINDOW >> 32)
-    bus.write(3, 0x2c, WINDOW >> 32)
-    bus.write(3, 0x04, 6, 2)
-    at = bus.read(3, 0x34, 1)
-    while bus.read(3, at, 1) != 0x10:
-        at = bus.read(3, at + 1, 1)
-
-    def power(on):
-        # Power controller and indicator together, as pciehp sets them.
-        control = bus.read(3, at + 0x18, 2) & ~0x700
-        bus.write(3, at + 0x18, control | (0x100 if on else 0x700), 2)
-
     baseline = None
     for _ in range(3):
         qemu.qmp("device_add", driver="weft-port", id="port", bus="rp", fabric=fabric.path, hwid=0xa)
         node = fabric.attach()
-        power(True)
-        port = Port(qemu, 0, bus=bus, number=1)
+        slot.power(True)
+        port = Port(qemu, 0, bus=slot.bus, number=1)
         fabric.until(lambda p=port: p.read(R.R_STATUS) & R.STATUS_FABRIC, "the port to join")
         port.write(R.R_CTRL, R.CTRL_ENABLE)
         fabric.wire(node, 0, other_node, 0)
@@ -195,12 +179,8 @@ def test_unplug(scope):
         fabric.until(lambda p=port: p.slot_status(0) == LIVE, "the slot to live")
         qemu.write(port.slot(0), 8, 0x91)
         equal(other.qemu.read(MEMORY, 8), 0x91, "memory of the peer")
-        # The request presses the attention button; the guest then cuts the power.
-        qemu.events.clear()
-        qemu.qmp("device_del", id="port")
         assert qemu.mappings("memfd:weft-"), "its memory is mapped"
-        power(False)
-        qemu.wait_event("DEVICE_DELETED")
+        slot.unplug("port")
         fabric.until(lambda: not other.link_up(), "the neighbour to see it")
         gone = until(lambda: not qemu.mappings("memfd:weft-") and (qemu.descriptors(),), "its memory to be released")
         baseline = baseline or gone
