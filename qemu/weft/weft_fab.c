@@ -21,6 +21,9 @@
 /* All entries in as many pieces as there may be would be more; so be it. */
 #define WEFT_FAB_MAX_QUEUED     8192
 
+/* The ports of this QEMU that have a fabric. */
+static QLIST_HEAD(, WeftPort) weft_fab_ports;
+
 struct WeftPending {
     QSIMPLEQ_ENTRY(WeftPending) next;
     struct weft_fab_msg msg;
@@ -279,28 +282,40 @@ static void weft_fab_readable(void *opaque)
     weft_fab_confirm(s);
 }
 
-/*
- * Serve the fabric for up to @ms, without the main loop, for a caller that
- * waits for something with the BQL held.
- */
-void weft_fab_wait(WeftPort *s, unsigned ms)
+static void weft_fab_serve(WeftPort *s, unsigned events)
 {
-    GPollFD fd = {
-        .fd = s->fab.sock,
-        .events = G_IO_IN | (s->fab.queued ? G_IO_OUT : 0),
-    };
-
+    if (events & G_IO_OUT) {
+        weft_fab_writable(s);
+    }
     if (s->fab.broken) {
         weft_fab_lost(s);
-    } else if (s->fab.sock < 0) {
-        g_usleep(ms * 1000);
-    } else if (g_poll(&fd, 1, ms) > 0) {
-        if (fd.revents & G_IO_OUT) {
-            weft_fab_writable(s);
-        }
-        if (fd.revents & ~G_IO_OUT) {
-            weft_fab_readable(s);
-        }
+    } else if (events & ~G_IO_OUT) {
+        weft_fab_readable(s);
+    }
+}
+
+/*
+ * Serve the fabric for up to @ms, without the main loop, for a caller that
+ * waits for a neighbour with the BQL held: all ports, for the neighbour may
+ * be one of this QEMU.
+ */
+void weft_fab_wait(unsigned ms)
+{
+    g_autoptr(GArray) fds = g_array_new(false, false, sizeof(GPollFD));
+    unsigned n = 0;
+    WeftPort *s;
+
+    QLIST_FOREACH(s, &weft_fab_ports, fab.others) {
+        GPollFD fd = {
+            .fd = s->fab.sock,  /* -1 is passed over */
+            .events = G_IO_IN | (s->fab.queued ? G_IO_OUT : 0),
+        };
+
+        g_array_append_val(fds, fd);
+    }
+    g_poll((GPollFD *)fds->data, fds->len, ms);
+    QLIST_FOREACH(s, &weft_fab_ports, fab.others) {
+        weft_fab_serve(s, g_array_index(fds, GPollFD, n++).revents);
     }
 }
 
@@ -387,6 +402,7 @@ bool weft_fab_init(WeftPort *s, Error **errp)
     if (s->fabric) {
         weft_fab_connect(s);
     }
+    QLIST_INSERT_HEAD(&weft_fab_ports, s, fab.others);
     return true;
 }
 
@@ -395,6 +411,7 @@ void weft_fab_exit(WeftPort *s)
     if (!s->fab.retry) {
         return;
     }
+    QLIST_REMOVE(s, fab.others);
     weft_fab_close(s);
     timer_free(s->fab.retry);
     s->fab.retry = NULL;

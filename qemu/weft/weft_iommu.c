@@ -10,7 +10,7 @@
  * not map any more as before are closed, and the neighbours are waited for.
  *
  * The wait holds the BQL. It serves the fabric itself, so that two ports that
- * withdraw from each other both get on; it ends after "unmap-wait"
+ * withdraw from each other both get on, in one QEMU or in two; it ends after "unmap-wait"
  * milliseconds, for a neighbour may hang. It may begin inside an access to
  * the IOMMU's registers or inside a change of the memory map, and neither may
  * be entered again: interrupts, which are writes that the IOMMU remaps, and
@@ -24,6 +24,9 @@
 #include "weft_port.h"
 
 /* ---- the wait -------------------------------------------------------- */
+
+/* Some port of this QEMU waits; how deep. */
+static unsigned weft_iommu_waits;
 
 /* What was put off. */
 static void weft_iommu_resume(void *opaque)
@@ -39,10 +42,14 @@ static void weft_iommu_resume(void *opaque)
 /* Is now the wrong moment? Then weft_iommu_resume() comes when it is over. */
 bool weft_iommu_put_off(WeftPort *s)
 {
-    if (s->iommu.waiting) {
-        qemu_bh_schedule(s->iommu.bh);
+    if (!weft_iommu_waits) {
+        return false;
     }
-    return s->iommu.waiting;
+    if (!s->iommu.resume) {
+        s->iommu.resume = qemu_bh_new(weft_iommu_resume, s);
+    }
+    qemu_bh_schedule(s->iommu.resume);
+    return true;
 }
 
 /* [first, last] has been unmapped: return when no neighbour reaches it. */
@@ -50,17 +57,17 @@ static void weft_iommu_unmapped(WeftPort *s, uint64_t first, uint64_t last)
 {
     int64_t end = qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + s->unmap_wait;
 
-    s->iommu.waiting++;
+    weft_iommu_waits++;
     weft_inbound_unmapped(s, first, last);
     while (weft_inbound_held(s, first, last)) {
         if (qemu_clock_get_ms(QEMU_CLOCK_REALTIME) >= end) {
             weft_inbound_late(s, first, last);
             break;
         }
-        weft_fab_wait(s, 1);
+        weft_fab_wait(1);
         weft_link_settle(s);
     }
-    s->iommu.waiting--;
+    weft_iommu_waits--;
 }
 
 /* ---- what the tables say --------------------------------------------- */
@@ -208,7 +215,6 @@ bool weft_iommu_watch(WeftPort *s)
 
     if (!i->as) {
         i->as = pci_device_iommu_address_space(PCI_DEVICE(s));
-        i->bh = qemu_bh_new(weft_iommu_resume, s);
         i->listener = (MemoryListener) {
             .name = "weft-port",
             .region_add = weft_iommu_add,
@@ -227,7 +233,9 @@ void weft_iommu_exit(WeftPort *s)
     if (i->as) {
         i->listener.commit = NULL;
         memory_listener_unregister(&i->listener);
-        qemu_bh_delete(i->bh);
-        *i = (WeftIommu) { };
     }
+    if (i->resume) {
+        qemu_bh_delete(i->resume);
+    }
+    *i = (WeftIommu) { };
 }

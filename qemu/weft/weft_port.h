@@ -165,6 +165,7 @@ typedef struct WeftFab {
     QSIMPLEQ_HEAD(, WeftPending) queue;
     unsigned queued;
     GArray *acks;               /* struct weft_fab_msg, sent when in force */
+    QLIST_ENTRY(WeftPort) others;       /* of this QEMU */
     char *complaint;            /* the last one, to say it once */
 } WeftFab;
 
@@ -177,9 +178,8 @@ typedef struct WeftIommu {
     unsigned sections;          /* of it, in the address space */
     bool unwatched;             /* it translates, and does not tell of unmaps */
     bool changed;               /* who translates, in this transaction */
-    unsigned waiting;           /* depth of waits for neighbours */
-    uint32_t vectors;           /* interrupts held back meanwhile */
-    QEMUBH *bh;
+    uint32_t vectors;           /* interrupts put off */
+    QEMUBH *resume;
 } WeftIommu;
 
 struct WeftPort {
@@ -367,7 +367,7 @@ bool weft_fab_init(WeftPort *s, Error **errp);
 void weft_fab_exit(WeftPort *s);
 void weft_fab_send(WeftPort *s, const struct weft_fab_msg *m);
 bool weft_fab_ready(WeftPort *s);
-void weft_fab_wait(WeftPort *s, unsigned ms);
+void weft_fab_wait(unsigned ms);
 void weft_fab_enable(WeftPort *s);
 void weft_fab_reset(WeftPort *s);
 void weft_fab_break(WeftPort *s);

@@ -428,6 +428,40 @@ def test_both_at_once(scope):
         equal(port.read(R.R_ERR_STATUS) & R.ERR_UNMAP_LATE, 0, "late")
 
 
+def test_loopback(scope):
+    """two ports of one machine, joined to each other: an unmap of one waits for the other, not for ever"""
+    fabric = Fabric(scope)
+    more = f"weft-port,addr={OTHER:#x},node=n2,unmap-wait={LONG},fabric={fabric.path}"
+    one = host(scope, "n1", beside=(*PRESENT, "-device", more), unmap_wait=LONG, fabric=fabric.path)
+    # In the order of the command line.
+    far, near = fabric.attach(links=1), fabric.attach(links=1)
+    two = Port(one.qemu, OTHER, CTRL + 0x200000, MSIX + 0x200000, WINDOW + (1 << 32), one.bus)
+    iommu, domain = translated(one)
+    domain.map(IOVA, MEMORY)
+    domain.map(two.msi_page, two.msi_page)
+    iommu.attach(OTHER, domain)
+    iommu.invalidate(iommu.context_invalidation(), iommu.invalidation_of_all())
+    for port in one, two:
+        fabric.until(lambda p=port: p.read(R.R_STATUS) & R.STATUS_FABRIC, "the port to join")
+        port.write(R.R_CTRL, R.CTRL_ENABLE)
+    fabric.wire(near, 0, far, 0)
+    fabric.until(lambda: one.link_up() and two.link_up(), "the link to come up")
+    one.set_inbound(0, 0, PAGE, IOVA)
+    two.set_slot(0, LINK0, 0, PAGE)
+    fabric.until(lambda: not one.inbound_status(0) & R.INBOUND_BUSY, "the aperture to be open")
+    equal(two.slot_status(0), LIVE, "slot")
+    domain.unmap(IOVA)
+    one.qemu.begin(iommu.prepare(domain.invalidation(IOVA)))
+    fabric.until(one.qemu.finished, "the invalidation to complete")
+    one.qemu.finish()
+    equal(one.qemu.readl(iommu.status), DONE, "the status of the wait descriptor")
+    equal(one.inbound_status(0), R.INBOUND_INVALID, "entry")
+    equal(one.read(R.R_ERR_STATUS), R.ERR_IN_INVALID, "errors")
+    equal(two.slot_status(0), 0, "slot")
+    equal(one.qemu.read(two.slot(0), 8), (1 << 64) - 1, "a read through it")
+    equal(two.counter(R.CNT_OUT_ONES), 1, "which traps, and is counted")
+
+
 def test_daemon(scope):
     """weft-fabric: unmaps of both hosts at once, again and again, complete with nothing in reach"""
     daemon = Daemon(scope)
