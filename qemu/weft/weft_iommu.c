@@ -10,11 +10,11 @@
  * not map any more as before are closed, and the neighbours are waited for.
  *
  * The wait holds the BQL. It serves the fabric itself, so that two ports that
- * withdraw from each other both get on, in one QEMU or in two; it ends after "unmap-wait"
- * milliseconds, for a neighbour may hang. It may begin inside an access to
- * the IOMMU's registers or inside a change of the memory map, and neither may
- * be entered again: interrupts, which are writes that the IOMMU remaps, and
- * changes to the guest's memory map are put off until it is over.
+ * withdraw from each other both get on, in one QEMU or in two; it ends after
+ * "unmap-wait" milliseconds, for a neighbour may hang. It may begin inside an
+ * access to the IOMMU's registers or inside a change of the memory map, and
+ * neither may be entered again: interrupts, which are writes that the IOMMU
+ * remaps, and changes to the guest's memory map are put off until it is over.
  */
 #include "qemu/osdep.h"
 #include "qemu/error-report.h"
@@ -122,6 +122,9 @@ bool weft_iommu_maps(WeftPort *s, const WeftAperture *ap, uint64_t base)
     MemoryRegion *mr = s->iommu.mr;
 
     RCU_READ_LOCK_GUARD();
+    if (s->iommu.unwatched) {
+        return false;
+    }
     if (!mr) {
         for (uint64_t pos = 0; pos < ap->len; pos += WEFT_PAGE) {
             w.same += weft_iommu_same(&w, s->iommu.as, base + pos, pos) ?
@@ -172,9 +175,12 @@ static void weft_iommu_add(MemoryListener *l, MemoryRegionSection *section)
         i->sections = 1;
         return;
     }
-    i->unwatched = true;
-    warn_reportf_err(err, "weft-port %s: the IOMMU does not tell of unmaps, "
-                     "no inbound entry will be live: ", s->node);
+    if (i->unwatched++) {
+        error_free(err);
+    } else {
+        warn_reportf_err(err, "weft-port %s: the IOMMU does not tell of "
+                         "unmaps, no inbound entry will be live: ", s->node);
+    }
 }
 
 static void weft_iommu_del(MemoryListener *l, MemoryRegionSection *section)
@@ -186,7 +192,9 @@ static void weft_iommu_del(MemoryListener *l, MemoryRegionSection *section)
         return;
     }
     i->changed = true;
-    if (i->mr == section->mr && !--i->sections) {
+    if (i->mr != section->mr) {
+        i->unwatched--;
+    } else if (!--i->sections) {
         memory_region_unregister_iommu_notifier(i->mr, &i->notifier);
         i->mr = NULL;
     }

@@ -176,7 +176,7 @@ typedef struct WeftIommu {
     IOMMUNotifier notifier;
     MemoryRegion *mr;           /* that translates; NULL: none does */
     unsigned sections;          /* of it, in the address space */
-    bool unwatched;             /* it translates, and does not tell of unmaps */
+    unsigned unwatched;         /* sections of what does not tell of unmaps */
     bool changed;               /* who translates, in this transaction */
     uint32_t vectors;           /* interrupts put off */
     QEMUBH *resume;

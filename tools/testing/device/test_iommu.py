@@ -619,6 +619,29 @@ def test_unplug(scope):
         iommu.enable()
 
 
+def test_silent(scope):
+    """behind an IOMMU that does not tell of unmaps no entry is live, and QEMU says why"""
+    # With snoop control QEMU's IOMMU tells nobody.
+    port = host(scope, "h1", beside=("-device", "intel-iommu,snoop-control=on"))
+    port.qemu.complains = True
+    port.set_inbound(0, 0, PAGE, MEMORY, allow=R.ALLOW_SELF)
+    equal(port.inbound_status(0), R.INBOUND_LIVE, "entry while nothing is translated")
+    iommu = Iommu(port.qemu)
+    domain = iommu.domain()
+    domain.map(MEMORY, MEMORY)
+    domain.map(port.msi_page, port.msi_page)
+    iommu.attach(DEVICE, domain)
+    iommu.start()
+    iommu.enable()
+    equal(port.inbound_status(0), R.INBOUND_INVALID, "entry when translation is on")
+    port.set_inbound(0, 0, PAGE, MEMORY, allow=R.ALLOW_SELF)
+    equal(port.inbound_status(0), R.INBOUND_INVALID, "entry that is mapped")
+    assert "does not tell of unmaps" in port.qemu.errors(), port.qemu.errors()
+    iommu.enable(False)
+    port.set_inbound(0, 0, PAGE, MEMORY, allow=R.ALLOW_SELF)
+    equal(port.inbound_status(0), R.INBOUND_LIVE, "entry when translation is off again")
+
+
 def test_no_translation(scope):
     """with an IOMMU that does not translate, and with none, a base is a physical address"""
     for beside in PRESENT, ():
