@@ -74,8 +74,8 @@ static void weft_doorbell_take(EventNotifier *e)
     weft_doorbell_set(s, rung);
 }
 
-/* A write at the first word of doorbell page @page. */
-void weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
+/* A write at the first word of doorbell page @page; false if it is refused. */
+bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
 {
     uint32_t dest = s->db_page[page].dest;
     unsigned n = dest & ~WEFT_DEST_TYPE;
@@ -88,7 +88,7 @@ void weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
     switch (dest & WEFT_DEST_TYPE) {
     case WEFT_DEST_SELF:
         weft_doorbell_set(s, BIT(val));
-        return;
+        return true;
     case WEFT_DEST_LINK:
         if (n >= WEFT_MAX_LINKS || !s->link[n].up) {
             goto denied;
@@ -101,11 +101,12 @@ void weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
             weft_fab_complain(s, "a neighbour's doorbell cannot be written");
         }
         s->counter[WEFT_CNT_TX_DB]++;
-        return;
+        return true;
     }
 denied:
     s->counter[WEFT_CNT_DB_DENIED]++;
     weft_error(s, WEFT_ERR_DB_DENIED, page, val);
+    return false;
 }
 
 /* Does the neighbour on @link still hold on to memory of this host? */

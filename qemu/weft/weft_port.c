@@ -42,6 +42,7 @@ static const char *const weft_counter_name[WEFT_COUNTERS] = {
 void weft_port_reset(WeftPort *s)
 {
     weft_trace_close(s);
+    weft_dma_reset(s);
     weft_link_reset(s);
     weft_inbound_reset(s);
     weft_slots_reset(s);
@@ -60,6 +61,7 @@ static void weft_port_reset_hold(Object *obj, ResetType type)
 
     /* The bus clears the command register after this. */
     s->bus_master = false;
+    weft_dma_config_reset(s);
     weft_port_reset(s);
 }
 
@@ -96,6 +98,11 @@ static bool weft_port_check(WeftPort *s, Error **errp)
         s->slot_size > 4 * GiB) {
         error_setg(errp, "weft-port: slot-size=%" PRIu64 " is not a power of "
                    "two from 4 KiB to 4 GiB", s->slot_size);
+        return false;
+    }
+    if (s->dma.channels > WEFT_MAX_DMA) {
+        error_setg(errp, "weft-port: dma-channels=%" PRIu32 " is more than %d",
+                   s->dma.channels, WEFT_MAX_DMA);
         return false;
     }
     if (qemu_real_host_page_size() != WEFT_PAGE) {
@@ -147,6 +154,7 @@ static bool weft_port_capabilities(PCIDevice *d, Error **errp)
     /* Without it DEVCTL is read-only, and errors are reported to nobody. */
     pcie_cap_deverr_init(d);
     pcie_cap_flr_init(d);
+    weft_dma_config_init(s);
     if (pcie_aer_init(d, PCI_ERR_VER, WEFT_CFG_AER, PCI_ERR_SIZEOF, errp) < 0) {
         return false;
     }
@@ -176,6 +184,7 @@ static void weft_port_realize(PCIDevice *d, Error **errp)
                      PCI_BASE_ADDRESS_MEM_PREFETCH, &s->bar_window);
     weft_link_init(s);
     weft_trace_init(s);
+    weft_dma_init(s);
     if (msix_init_exclusive_bar(d, WEFT_VECTORS, WEFT_BAR_MSIX, errp)) {
         goto window;
     }
@@ -195,6 +204,7 @@ msix:
     msix_uninit_exclusive_bar(d);
     pcie_cap_exit(d);
 window:
+    weft_dma_exit(s);
     weft_trace_exit(s);
     weft_link_exit(s);
     weft_window_exit(s);
@@ -209,6 +219,7 @@ static void weft_port_exit(PCIDevice *d)
     WeftPort *s = WEFT_PORT(d);
 
     weft_fab_exit(s);
+    weft_dma_exit(s);
     weft_iommu_exit(s);
     for (unsigned n = 0; n < s->slots; n++) {
         s->slot[n].active.ctrl = 0;
@@ -263,6 +274,7 @@ static const Property weft_port_properties[] = {
     DEFINE_PROP_UINT64("hwid", WeftPort, hwid_wanted, 0),
     DEFINE_PROP_UINT32("slots", WeftPort, slots, 8),
     DEFINE_PROP_SIZE("slot-size", WeftPort, slot_size, 16 * MiB),
+    DEFINE_PROP_UINT32("dma-channels", WeftPort, dma.channels, 4),
     DEFINE_PROP_BOOL("traced", WeftPort, traced_always, false),
     DEFINE_PROP_UINT32("unmap-wait", WeftPort, unmap_wait, 2000),
     DEFINE_PROP_STRING("part", WeftPort, part),

@@ -14,6 +14,7 @@
 #include "qemu/timer.h"
 #include "hw/pci/pci_device.h"
 #include "weft_compat.h"
+#include "weft_dma.h"
 #include "weft_fabric.h"
 #include "weft_regs.h"
 
@@ -246,6 +247,8 @@ struct WeftPort {
     WeftMessage mbox_rx[WEFT_MBOX_DEPTH];
     unsigned mbox_head, mbox_count;
 
+    WeftDma dma;
+
     bool traced;
     struct {                    /* the write-combining buffer, traced mode */
         bool open;
@@ -287,6 +290,10 @@ extern const MemoryRegionOps weft_regs_ops;
 bool weft_window_init(WeftPort *s, Error **errp);
 void weft_window_exit(WeftPort *s);
 void weft_window_finalize(WeftPort *s);
+void weft_window_count_refused(WeftPort *s, unsigned n, uint64_t off,
+                               bool write);
+bool weft_window_move(WeftPort *s, unsigned n, uint64_t off, void *buf,
+                      uint64_t len, bool write);
 
 /* weft_slot.c */
 void weft_slots_reset(WeftPort *s);
@@ -301,6 +308,7 @@ void weft_trace_exit(WeftPort *s);
 void weft_trace_set(WeftPort *s);
 void weft_trace_read(WeftPort *s, unsigned size);
 void weft_trace_write(WeftPort *s, hwaddr addr, unsigned size, bool combining);
+void weft_trace_burst(WeftPort *s, uint64_t tlps, uint64_t bytes, bool write);
 void weft_trace_close(WeftPort *s);
 
 /* weft_inbound.c */
@@ -330,7 +338,7 @@ void weft_iommu_exit(WeftPort *s);
 bool weft_doorbell_init(WeftPort *s, Error **errp);
 void weft_doorbell_exit(WeftPort *s);
 void weft_doorbell_reset(WeftPort *s);
-void weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val);
+bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val);
 void weft_doorbell_set_mask(WeftPort *s, uint32_t mask);
 bool weft_doorbell_held(WeftPort *s, unsigned link);
 

@@ -30,9 +30,10 @@ static uint32_t weft_cap0(WeftPort *s)
            (uint32_t)WEFT_DB_PAGES << ctz32(WEFT_CAP0_DB_PAGES);
 }
 
-static uint32_t weft_cap1(void)
+static uint32_t weft_cap1(WeftPort *s)
 {
     return WEFT_MAX_LINKS | WEFT_CAP1_TRACED |
+           (s->dma.channels ? WEFT_CAP1_DMA : 0) |
            (uint32_t)WEFT_MBOX_BYTES << ctz32(WEFT_CAP1_MBOX_BYTES);
 }
 
@@ -72,6 +73,9 @@ static uint32_t weft_array_read(WeftPort *s, hwaddr a)
         return (a & WEFT_DB_PAGE_ALLOW) ? s->db_page[n].allow :
                                           s->db_page[n].dest;
     }
+    if (weft_dma_covers(s, a)) {
+        return weft_dma_read(s, a);
+    }
     return 0;
 }
 
@@ -88,7 +92,7 @@ static uint64_t weft_regs_read(void *opaque, hwaddr a, unsigned size)
     case WEFT_R_CAP0:
         return weft_cap0(s);
     case WEFT_R_CAP1:
-        return weft_cap1();
+        return weft_cap1(s);
     case WEFT_R_SLOT_SHIFT:
         return s->slot_shift;
     case WEFT_R_WC_OFFSET:
@@ -165,6 +169,8 @@ static void weft_array_write(WeftPort *s, hwaddr a, uint32_t val)
         } else {
             s->db_page[n].dest = val;
         }
+    } else if (weft_dma_covers(s, a)) {
+        weft_dma_write(s, a, val);
     }
 }
 

@@ -33,6 +33,7 @@
 #define WEFT_DOORBELLS			32
 #define WEFT_DB_PAGES			16
 #define WEFT_VECTORS			16
+#define WEFT_MAX_DMA			8	/* channels of a function */
 #define WEFT_PAGE			4096
 
 /* ---- identity and control ------------------------------------------- */
@@ -138,6 +139,7 @@
 #define   WEFT_ERR_MSG_DROPPED		0x00000020
 #define   WEFT_ERR_FABRIC_LOST		0x00000040
 #define   WEFT_ERR_UNMAP_LATE		0x00000080	/* unmapped, and a peer holds on */
+#define   WEFT_ERR_DMA			0x00000100	/* where: channel | code << 8 */
 #define WEFT_R_ERR_INFO			0xc04	/* ro, the first: bit | slot, entry, link << 8 */
 #define WEFT_R_ERR_ADDR			0xc08	/* ro, 64, the first: offset in slot, aperture */
 
@@ -185,7 +187,94 @@
 #define WEFT_DB_PAGE_DEST		0x00	/* rw, reset 0 (nothing) */
 #define WEFT_DB_PAGE_ALLOW		0x04	/* rw, reset 0: doorbells this page may ring */
 
-#define WEFT_DMA_RESERVED		0x4000	/* to 0x7fff: DMA engine */
+/* ---- DMA engine: channel n at 0x4100 + 0x100 n ----------------------- */
+#define WEFT_R_DMA_CAP			0x4000	/* ro */
+#define   WEFT_DMA_CAP_CHANNELS		0x000000ff
+#define   WEFT_DMA_CAP_ORDER		0x0000ff00	/* log2 of a ring's most entries */
+#define   WEFT_DMA_CAP_ELEMENTS		0xffff0000	/* most elements of a list */
+#define WEFT_R_DMA_PENDING		0x4004	/* rw1c: a bit a channel */
+#define WEFT_R_DMA_MASK			0x4008	/* rw, reset all ones: 1 masks */
+#define WEFT_R_DMA			0x4100
+#define WEFT_DMA_STRIDE			0x100
+#define WEFT_DMA_CTRL			0x00	/* rw, reset 0 */
+#define   WEFT_DMA_ENABLE		0x00000001	/* 0 to 1 latches the group */
+#define   WEFT_DMA_ABORT		0x00000002	/* w1: ends all that is submitted */
+#define   WEFT_DMA_RESET		0x80000000	/* w1: the channel, at once */
+#define WEFT_DMA_STATUS			0x04	/* ro */
+#define   WEFT_DMA_RUNNING		0x00000001
+#define   WEFT_DMA_BUSY			0x00000002	/* submitted descriptors are not done */
+#define   WEFT_DMA_HALTED		0x00000004	/* by an error of the channel */
+#define   WEFT_DMA_REASON		0x0000ff00	/* WEFT_DMA_ST_* of that error */
+#define WEFT_DMA_BASE			0x08	/* rw, 64: the ring's DMA address */
+#define WEFT_DMA_ORDER			0x10	/* rw: log2 of its entries */
+#define WEFT_DMA_VECTOR			0x14	/* rw, reset 0xff: that of EVENT_VECTOR */
+#define   WEFT_DMA_VECTOR_SHARED	0x000000ff
+#define WEFT_DMA_HEAD			0x18	/* ro: how many are done */
+#define WEFT_DMA_TAIL			0x1c	/* rw: how many are submitted */
+/* Counters of the channel, 64 bits each, at 0x40 + 8 n. */
+#define WEFT_DMA_COUNTERS		0x40	/* ro, 64 */
+#define WEFT_DMA_CNT_DESCS		0	/* descriptors that succeeded */
+#define WEFT_DMA_CNT_BYTES		1	/* moved */
+#define WEFT_DMA_CNT_ERRORS		2
+#define WEFT_DMA_CNT_MWR		3	/* memory writes to the fabric (traced) */
+#define WEFT_DMA_CNT_MRD		4	/* memory reads to the fabric (traced) */
+#define WEFT_DMA_CNT_CPL		5	/* completions of those (traced) */
+#define WEFT_DMA_CNT_HOST_MWR		6	/* memory writes to the own host (traced) */
+#define WEFT_DMA_CNT_HOST_MRD		7	/* memory reads of the own host (traced) */
+#define WEFT_DMA_CNT_HOST_CPL		8	/* completions of those (traced) */
+#define WEFT_DMA_COUNT			9
+
+/* A descriptor: little endian, aligned to its size. */
+#define WEFT_DMA_MAX_ORDER		12
+#define WEFT_DMA_DESC_BYTES		64
+#define WEFT_DMA_DESC_CTRL		0x00	/* 32 */
+#define   WEFT_DMA_OP			0x000000ff
+#define   WEFT_DMA_NOP			0
+#define   WEFT_DMA_WRITE		1	/* local memory to the window */
+#define   WEFT_DMA_READ			2	/* the window to local memory */
+#define   WEFT_DMA_LIST			0x00000100	/* ADDR is that of a list */
+#define   WEFT_DMA_IRQ			0x00000200	/* set PENDING when done */
+#define   WEFT_DMA_BELL			0x00000400	/* then ring a doorbell */
+#define   WEFT_DMA_CHAIN		0x00000800	/* the next one depends on this */
+#define WEFT_DMA_DESC_SLOT		0x04	/* 32 */
+#define WEFT_DMA_DESC_OFFSET		0x08	/* 64: in the slot */
+#define WEFT_DMA_DESC_ADDR		0x10	/* 64: DMA address of this function */
+#define WEFT_DMA_DESC_LEN		0x18	/* 32: bytes, of all elements */
+#define WEFT_DMA_DESC_COUNT		0x1c	/* 32: elements of the list, else 0 */
+#define WEFT_DMA_DESC_BELL		0x20	/* 32: doorbell page << 16 | doorbell */
+#define WEFT_DMA_DESC_ZERO		0x24	/* 32: reserved, 0 */
+#define WEFT_DMA_DESC_COOKIE		0x28	/* 64: the driver's */
+#define WEFT_DMA_DESC_ZERO2		0x30	/* 64: reserved, 0 */
+#define WEFT_DMA_DESC_STATUS		0x38	/* 32, by the device */
+#define   WEFT_DMA_DONE			0x80000000
+#define   WEFT_DMA_CODE			0x000000ff
+#define WEFT_DMA_DESC_MOVED		0x3c	/* 32, by the device: bytes */
+
+/* An element of a list: 16 bytes, aligned to them. */
+#define WEFT_DMA_MAX_ELEMENTS		256
+#define WEFT_DMA_ELEMENT_BYTES		16
+#define WEFT_DMA_ELEMENT_ADDR		0x00	/* 64 */
+#define WEFT_DMA_ELEMENT_LEN		0x08	/* 32 */
+#define WEFT_DMA_ELEMENT_ZERO		0x0c	/* 32: reserved, 0 */
+
+/* How a descriptor ended, */
+#define WEFT_DMA_ST_OK			0
+#define WEFT_DMA_ST_BAD			1	/* the descriptor or its list makes no sense */
+#define WEFT_DMA_ST_LOCAL		2	/* local address faults, or is not memory */
+#define WEFT_DMA_ST_LIST		3	/* the list cannot be read */
+#define WEFT_DMA_ST_CLOSED		4	/* the slot leads to nothing */
+#define WEFT_DMA_ST_LINK		5	/* its link is down */
+#define WEFT_DMA_ST_BOUNDS		6	/* outside of the slot's live range */
+#define WEFT_DMA_ST_RIGHTS		7	/* the aperture's owner does not allow it */
+#define WEFT_DMA_ST_BELL		8	/* data moved, doorbell refused */
+#define WEFT_DMA_ST_ABORTED		9
+#define WEFT_DMA_ST_SKIPPED		10	/* an earlier one of its chain failed */
+/* and why a channel is halted. */
+#define WEFT_DMA_ST_SETUP		16	/* BASE or ORDER cannot be */
+#define WEFT_DMA_ST_TAIL		17	/* TAIL is further than the ring is long */
+#define WEFT_DMA_ST_RING		18	/* the ring cannot be read or written */
+#define WEFT_DMA_ST_MASTER		19	/* the function may not master the bus */
+
 #define WEFT_ROUTE_RESERVED		0x8000	/* to 0xffff: route, VP and ATPT tables */
 
 /* Doorbell page n: a write of 0 to 31 at its first word rings that doorbell. */

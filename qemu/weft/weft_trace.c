@@ -64,6 +64,13 @@ void weft_trace_close(WeftPort *s)
     }
 }
 
+/* What the DMA engine sends; it does not pass the write-combining buffer. */
+void weft_trace_burst(WeftPort *s, uint64_t tlps, uint64_t bytes, bool write)
+{
+    s->counter[write ? WEFT_CNT_TX_MWR : WEFT_CNT_TX_MRD] += tlps;
+    s->counter[write ? WEFT_CNT_TX_MWR_BYTES : WEFT_CNT_TX_MRD_BYTES] += bytes;
+}
+
 void weft_trace_read(WeftPort *s, unsigned size)
 {
     if (s->traced) {

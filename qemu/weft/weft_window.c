@@ -50,20 +50,26 @@ static void weft_report(WeftPort *s, unsigned n, uint64_t offset, bool write)
     }
 }
 
-static void weft_window_refuse(WeftPort *s, unsigned n, uint64_t off,
+/* Count it and tell the owner; the error here is the caller's to raise. */
+void weft_window_count_refused(WeftPort *s, unsigned n, uint64_t off,
                                bool write)
 {
     const WeftSlot *slot = &s->slot[n];
 
     s->counter[write ? WEFT_CNT_OUT_DROPPED : WEFT_CNT_OUT_ONES]++;
-    weft_error(s, write ? WEFT_ERR_OUT_WRITE : WEFT_ERR_OUT_READ, n, off);
-
     off += slot->active.offset;
     if (slot->target.via == WEFT_VIA_SELF) {
         weft_inbound_denied(s, WEFT_VIA_SELF, off, 1);
     } else if (slot->target.via != WEFT_VIA_NONE) {
         weft_report(s, slot->target.via, off, write);
     }
+}
+
+static void weft_window_refuse(WeftPort *s, unsigned n, uint64_t off,
+                               bool write)
+{
+    weft_window_count_refused(s, n, off, write);
+    weft_error(s, write ? WEFT_ERR_OUT_WRITE : WEFT_ERR_OUT_READ, n, off);
 }
 
 /* ---- accesses that trap --------------------------------------------- */
@@ -88,6 +94,29 @@ static uint8_t *weft_window_host(const WeftTarget *t, uint64_t off,
     skip = t->pos + off - seg->pos;
     *run = seg->len - skip;
     return t->ram->ptr + seg->offset + skip;
+}
+
+/*
+ * Move bytes of the live range between @buf and the slot; the caller has
+ * checked that this is allowed. False if there is nothing after all.
+ */
+bool weft_window_move(WeftPort *s, unsigned n, uint64_t off, void *buf,
+                      uint64_t len, bool write)
+{
+    for (uint64_t done = 0, run = 0; done < len; done += run) {
+        uint8_t *p = weft_window_host(&s->slot[n].target, off + done, &run);
+
+        if (!p) {
+            return false;
+        }
+        run = MIN(run, len - done);
+        if (write) {
+            memcpy(p, buf + done, run);
+        } else {
+            memcpy(buf + done, p, run);
+        }
+    }
+    return true;
 }
 
 static uint64_t weft_window_read(void *opaque, hwaddr addr, unsigned size)

@@ -2,6 +2,7 @@
 """Resets, deaths and returns: of the fabric, of a neighbour, of the port itself."""
 
 import regs as R
+from dma import Channel, write
 from fabric import Fabric
 from fixture import Pair
 from hotplug import OPTIONS, Slot
@@ -179,9 +180,14 @@ def test_unplug(scope):
         fabric.until(lambda p=port: p.slot_status(0) == LIVE, "the slot to live")
         qemu.write(port.slot(0), 8, 0x91)
         equal(other.qemu.read(MEMORY, 8), 0x91, "memory of the peer")
+        # A channel has work when the port goes.
+        channel = Channel(port)
+        channel.submit(write(MEMORY, PAGE))
+        assert channel.status()[0] & R.DMA_BUSY, "a transfer is outstanding"
         assert qemu.mappings("memfd:weft-"), "its memory is mapped"
         slot.unplug("port")
         fabric.until(lambda: not other.link_up(), "the neighbour to see it")
+        qemu.clock_step(1_000_000)
         gone = until(lambda: not qemu.mappings("memfd:weft-") and (qemu.descriptors(),), "its memory to be released")
         baseline = baseline or gone
         equal(gone, baseline, "descriptors")

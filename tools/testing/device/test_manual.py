@@ -5,13 +5,15 @@ import os
 import re
 
 import regs as R
+from tap import equal
 
 MANUAL = os.path.join(R.TOP, "Documentation/hardware.rst")
 # Where the manual has a formula instead of a row.
-FORMULAS = {"R_LINK", "R_COUNTERS", "R_COUNTERS_CLEAR", "R_SLOT", "R_INBOUND"}
+FORMULAS = {"R_LINK", "R_COUNTERS", "R_COUNTERS_CLEAR", "R_SLOT", "R_INBOUND", "R_DMA"}
 GROUPS = {"LINK_STATUS", "LINK_CTRL", "LINK_TRAINED", "LINK_MAX", "SLOT_DEST", "SLOT_OFFSET", "SLOT_LEN",
           "SLOT_CTRL", "SLOT_STATUS", "INBOUND_OFFSET", "INBOUND_LEN", "INBOUND_BASE", "INBOUND_RIGHTS",
-          "INBOUND_ALLOW", "INBOUND_CTRL", "INBOUND_STATUS", "DB_PAGE_DEST", "DB_PAGE_ALLOW"}
+          "INBOUND_ALLOW", "INBOUND_CTRL", "INBOUND_STATUS", "DB_PAGE_DEST", "DB_PAGE_ALLOW", "DMA_CTRL", "DMA_STATUS",
+          "DMA_BASE", "DMA_ORDER", "DMA_VECTOR", "DMA_HEAD", "DMA_TAIL", "DMA_COUNTERS"}
 
 
 def rows():
@@ -26,7 +28,9 @@ def test_registers(_scope):
     want = {name.removeprefix("R_"): value for name, value in vars(R).items()
             if name.startswith("R_") and name not in FORMULAS}
     want.update({name: getattr(R, name) for name in GROUPS})
-    want.update({name: value for name, value in vars(R).items() if name.startswith("CNT_")})
+    want.update({name: value for name, value in vars(R).items() if name.startswith(("CNT_", "DMA_CNT_"))})
+    want.update({name: value for name, value in vars(R).items()
+                 if name.startswith("DMA_DESC_") and name != "DMA_DESC_BYTES"})
     errors = {name: value.bit_length() - 1 for name, value in vars(R).items()
               if name.startswith("ERR_") and isinstance(value, int)}
     want.update(errors)
@@ -41,6 +45,16 @@ def test_groups(_scope):
     text, _ = rows()
     for formula in (f"{R.R_LINK:#x} + {R.LINK_STRIDE:#x} × *n*", f"{R.R_SLOT:#x} + {R.SLOT_STRIDE:#x} × *n*",
                     f"{R.R_INBOUND:#x} + {R.INBOUND_STRIDE:#x} × *n*", f"{R.R_COUNTERS:#x} + 8 × *n*",
-                    f"({R.R_COUNTERS_CLEAR:#x}, wo)", f"{R.DB_PAGE_BASE:#x} + {R.PAGE} × *n*",
+                    f"{R.R_DMA:#x} + {R.DMA_STRIDE:#x} × *n*", f"({R.R_COUNTERS_CLEAR:#x}, wo)",
+                    f"{R.DB_PAGE_BASE:#x} + {R.PAGE} × *n*",
                     f"{R.VENDOR_ID:#x}, {R.DEVICE_ID_PF:#x}"):
         assert formula in text, f"not in the manual: {formula}"
+
+
+def test_dma_codes(_scope):
+    """every code of the DMA engine is in its tables, and no other"""
+    text, _ = rows()
+    chapter = text[text.index("\nDMA engine\n==="):text.index("\nAbort, disable, reset\n---")]
+    found = {name: int(code) for code, name in re.findall(r"^(\d+) +([A-Z]+)  ", chapter, re.M)}
+    equal(found, {name.removeprefix("DMA_ST_"): value for name, value in vars(R).items() if name.startswith("DMA_ST_")},
+          "codes")

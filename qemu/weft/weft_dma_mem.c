@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Weft port: what the DMA engine does to memory, and the TLPs this takes.
+ *
+ * Local addresses go through the function's own address space, an IOMMU
+ * included, and must come out in the guest's RAM: never in a BAR, be it of
+ * this port (a slot would be reached without its checks) or of another.
+ */
+#include "qemu/osdep.h"
+#include "qemu/atomic.h"
+#include "hw/pci/pcie.h"
+#include "hw/pci/pcie_sriov.h"
+#include "system/dma.h"
+#include "weft_port.h"
+
+/* The most that the link to the host can carry: 512 bytes. */
+#define WEFT_DMA_MPSS           2
+#define WEFT_DMA_MRRS_RESET     2
+
+/* ---- negotiated sizes ------------------------------------------------ */
+
+/* Device Control; that of a virtual function is its physical function's. */
+static uint16_t weft_dma_devctl(WeftPort *s)
+{
+    PCIDevice *d = PCI_DEVICE(s);
+
+    if (pci_is_vf(d)) {
+        d = pcie_sriov_get_pf(d);
+    }
+    return pci_get_word(d->config + d->exp.exp_cap + PCI_EXP_DEVCTL);
+}
+
+static unsigned weft_dma_payload(WeftPort *s)
+{
+    unsigned mps = (weft_dma_devctl(s) & PCI_EXP_DEVCTL_PAYLOAD) >>
+                   ctz32(PCI_EXP_DEVCTL_PAYLOAD);
+
+    return 128u << MIN(mps, WEFT_DMA_MPSS);
+}
+
+static unsigned weft_dma_request(WeftPort *s)
+{
+    unsigned mrrs = (weft_dma_devctl(s) & PCI_EXP_DEVCTL_READRQ) >>
+                    ctz32(PCI_EXP_DEVCTL_READRQ);
+
+    return 128u << MIN(mrrs, 5);
+}
+
+/* The function's PCI Express capability says what can be negotiated. */
+void weft_dma_config_init(WeftPort *s)
+{
+    PCIDevice *d = PCI_DEVICE(s);
+    uint8_t *cap = d->config + d->exp.exp_cap;
+
+    if (pci_is_vf(d)) {
+        return;
+    }
+    pci_long_test_and_set_mask(cap + PCI_EXP_DEVCAP, WEFT_DMA_MPSS);
+    pci_word_test_and_set_mask(d->wmask + d->exp.exp_cap + PCI_EXP_DEVCTL,
+                               PCI_EXP_DEVCTL_PAYLOAD |
+                               PCI_EXP_DEVCTL_READRQ);
+    weft_dma_config_reset(s);
+}
+
+/* A function level reset leaves the payload size alone, as PCIe has it. */
+void weft_dma_config_reset(WeftPort *s)
+{
+    PCIDevice *d = PCI_DEVICE(s);
+    uint8_t *at = d->config + d->exp.exp_cap + PCI_EXP_DEVCTL;
+    uint16_t ctl = pci_get_word(at);
+
+    if (pci_is_vf(d)) {
+        return;
+    }
+    if (!(ctl & PCI_EXP_DEVCTL_BCR_FLR)) {
+        ctl &= ~PCI_EXP_DEVCTL_PAYLOAD;
+    }
+    ctl &= ~PCI_EXP_DEVCTL_READRQ;
+    ctl |= WEFT_DMA_MRRS_RESET << ctz32(PCI_EXP_DEVCTL_READRQ);
+    pci_set_word(at, ctl);
+}
+
+/* ---- TLPs ------------------------------------------------------------ */
+
+/*
+ * A transfer is cut at every multiple of the size that limits it. Such sizes
+ * divide 4 KiB, so none of the parts crosses that either.
+ */
+static uint64_t weft_dma_parts(uint64_t at, uint64_t len, unsigned size)
+{
+    return (at + len - 1) / size - at / size + 1;
+}
+
+static uint64_t weft_dma_completions(WeftPort *s, uint64_t at, uint64_t len)
+{
+    return weft_dma_parts(at, len, MIN(weft_dma_payload(s),
+                                       weft_dma_request(s)));
+}
+
+static void weft_dma_trace_local(WeftPort *s, unsigned n, uint64_t addr,
+                                 uint64_t len, bool write)
+{
+    uint64_t *counter = s->dma.channel[n].counter;
+
+    if (!s->traced) {
+        return;
+    }
+    if (write) {
+        counter[WEFT_DMA_CNT_HOST_MWR] +=
+            weft_dma_parts(addr, len, weft_dma_payload(s));
+    } else {
+        counter[WEFT_DMA_CNT_HOST_MRD] +=
+            weft_dma_parts(addr, len, weft_dma_request(s));
+        counter[WEFT_DMA_CNT_HOST_CPL] += weft_dma_completions(s, addr, len);
+    }
+}
+
+static void weft_dma_trace_window(WeftPort *s, unsigned n, uint64_t at,
+                                  uint64_t len, bool write)
+{
+    uint64_t *counter = s->dma.channel[n].counter;
+    uint64_t tlps;
+
+    if (!s->traced) {
+        return;
+    }
+    if (write) {
+        tlps = weft_dma_parts(at, len, weft_dma_payload(s));
+        counter[WEFT_DMA_CNT_MWR] += tlps;
+    } else {
+        tlps = weft_dma_parts(at, len, weft_dma_request(s));
+        counter[WEFT_DMA_CNT_MRD] += tlps;
+        counter[WEFT_DMA_CNT_CPL] += weft_dma_completions(s, at, len);
+    }
+    weft_trace_burst(s, tlps, len, write);
+}
+
+/* ---- the function's own memory --------------------------------------- */
+
+/* May the function access memory at all? */
+bool weft_dma_master(WeftPort *s)
+{
+    PCIDevice *d = PCI_DEVICE(s);
+
+    return s->bus_master &&
+           (!d->pm_cap || !(pci_get_word(d->config + d->pm_cap + PCI_PM_CTRL) &
+                            PCI_PM_CTRL_STATE_MASK));
+}
+
+static void weft_dma_unmap(WeftPort *s, uint8_t *p, dma_addr_t len,
+                           DMADirection dir, dma_addr_t used)
+{
+    dma_memory_unmap(pci_get_address_space(PCI_DEVICE(s)), p, len, dir, used);
+}
+
+/* Some of @len bytes at @addr, as a host address; NULL if it is not RAM. */
+static uint8_t *weft_dma_map(WeftPort *s, uint64_t addr, dma_addr_t *len,
+                             DMADirection dir)
+{
+    /* .memory: not even a read that is refused reaches another device. */
+    uint8_t *p = dma_memory_map(pci_get_address_space(PCI_DEVICE(s)), addr,
+                                len, dir, (MemTxAttrs) { .memory = 1 });
+    const uint8_t *ram = memory_region_get_ram_ptr(s->ram_mr);
+
+    if (p && *len && (p < ram || p >= ram + s->ram.size)) {
+        weft_dma_unmap(s, p, *len, dir, 0);
+        return NULL;
+    }
+    return *len ? p : NULL;
+}
+
+/* Copies between @buf and local memory; false if any of it is refused. */
+bool weft_dma_local(WeftPort *s, unsigned n, uint64_t addr, void *buf,
+                    uint64_t len, bool write)
+{
+    DMADirection dir = write ? DMA_DIRECTION_FROM_DEVICE :
+                               DMA_DIRECTION_TO_DEVICE;
+
+    for (uint64_t done = 0; done < len; ) {
+        dma_addr_t run = len - done;
+        uint8_t *p = weft_dma_map(s, addr + done, &run, dir);
+
+        if (!p) {
+            return false;
+        }
+        if (write) {
+            memcpy(p, buf + done, run);
+        } else {
+            memcpy(buf + done, p, run);
+        }
+        weft_dma_unmap(s, p, run, dir, run);
+        done += run;
+    }
+    weft_dma_trace_local(s, n, addr, len, write);
+    return true;
+}
+
+/* One store of 8 bytes, aligned, after all that was written before. */
+bool weft_dma_local_store(WeftPort *s, unsigned n, uint64_t addr,
+                          uint64_t val)
+{
+    dma_addr_t run = sizeof(val);
+    uint8_t *p = weft_dma_map(s, addr, &run, DMA_DIRECTION_FROM_DEVICE);
+
+    if (!p) {
+        return false;
+    }
+    if (run < sizeof(val)) {
+        weft_dma_unmap(s, p, run, DMA_DIRECTION_FROM_DEVICE, 0);
+        return false;
+    }
+    smp_wmb();
+    qatomic_set__nocheck((uint64_t *)p, cpu_to_le64(val));
+    weft_dma_unmap(s, p, run, DMA_DIRECTION_FROM_DEVICE, run);
+    weft_dma_trace_local(s, n, addr, run, true);
+    return true;
+}
+
+/* ---- the window ------------------------------------------------------ */
+
+static unsigned weft_dma_reach(WeftPort *s, const WeftDmaDesc *d, uint64_t off,
+                               uint64_t len)
+{
+    const WeftSlot *slot = &s->slot[d->slot];
+    const WeftTarget *t = &slot->target;
+    uint32_t dest = slot->active.dest, link = dest & ~WEFT_DEST_TYPE;
+    uint32_t right = (d->ctrl & WEFT_DMA_OP) == WEFT_DMA_WRITE ?
+                     WEFT_RIGHT_WRITE : WEFT_RIGHT_READ;
+
+    if (!t->aperture) {
+        return (slot->active.ctrl & WEFT_SLOT_ENABLE) &&
+               (dest & WEFT_DEST_TYPE) == WEFT_DEST_LINK &&
+               link < WEFT_MAX_LINKS && !s->link[link].up ?
+               WEFT_DMA_ST_LINK : WEFT_DMA_ST_CLOSED;
+    }
+    if (off >= t->len || len > t->len - off) {
+        return WEFT_DMA_ST_BOUNDS;
+    }
+    return t->aperture->rights & right ? WEFT_DMA_ST_OK : WEFT_DMA_ST_RIGHTS;
+}
+
+/* May @len bytes at @off of the slot be moved? A WEFT_DMA_ST_*. */
+unsigned weft_dma_check(WeftPort *s, const WeftDmaDesc *d, uint64_t off,
+                        uint64_t len)
+{
+    unsigned code = weft_dma_reach(s, d, off, len);
+
+    if (code != WEFT_DMA_ST_OK) {
+        weft_window_count_refused(s, d->slot, off,
+                                  (d->ctrl & WEFT_DMA_OP) == WEFT_DMA_WRITE);
+    }
+    return code;
+}
+
+/* Where @off of the slot is in the destination's aperture space. */
+static uint64_t weft_dma_place(WeftPort *s, const WeftDmaDesc *d, uint64_t off)
+{
+    return s->slot[d->slot].active.offset + off;
+}
+
+/* Bytes from there to the end of its page. */
+unsigned weft_dma_room(WeftPort *s, const WeftDmaDesc *d, uint64_t off)
+{
+    return WEFT_PAGE - weft_dma_place(s, d, off) % WEFT_PAGE;
+}
+
+/* Moves what weft_dma_check() has allowed. */
+bool weft_dma_window(WeftPort *s, unsigned n, const WeftDmaDesc *d,
+                     uint64_t off, void *buf, uint64_t len)
+{
+    bool write = (d->ctrl & WEFT_DMA_OP) == WEFT_DMA_WRITE;
+
+    if (!weft_window_move(s, d->slot, off, buf, len, write)) {
+        return false;
+    }
+    weft_dma_trace_window(s, n, weft_dma_place(s, d, off), len, write);
+    return true;
+}
