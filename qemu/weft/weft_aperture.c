@@ -16,8 +16,12 @@ uint64_t weft_aperture_bytes(const WeftAperture *ap)
     return last->pos + last->len;
 }
 
-/* The caller has checked that offset + len does not wrap. */
-bool weft_aperture_append(WeftAperture *ap, uint64_t offset, uint64_t len)
+/*
+ * The caller has checked that offset + len does not wrap. @limit: the pieces
+ * there may be.
+ */
+bool weft_aperture_append(WeftAperture *ap, uint64_t offset, uint64_t len,
+                          unsigned limit)
 {
     WeftSegment seg = {
         .pos = weft_aperture_bytes(ap), .offset = offset, .len = len,
@@ -38,7 +42,7 @@ bool weft_aperture_append(WeftAperture *ap, uint64_t offset, uint64_t len)
             return true;
         }
     }
-    if (ap->segments->len >= WEFT_MAX_SEGMENTS) {
+    if (ap->segments->len >= limit) {
         return false;
     }
     g_array_append_val(ap->segments, seg);

@@ -160,9 +160,9 @@ static uint8_t *weft_dma_map(WeftPort *s, uint64_t addr, dma_addr_t *len,
     /* .memory: not even a read that is refused reaches another device. */
     uint8_t *p = dma_memory_map(pci_get_address_space(PCI_DEVICE(s)), addr,
                                 len, dir, (MemTxAttrs) { .memory = 1 });
-    const uint8_t *ram = memory_region_get_ram_ptr(s->ram_mr);
+    const uint8_t *ram = memory_region_get_ram_ptr(s->pf->ram_mr);
 
-    if (p && *len && (p < ram || p >= ram + s->ram.size)) {
+    if (p && *len && (p < ram || p >= ram + s->pf->ram.size)) {
         weft_dma_unmap(s, p, *len, dir, 0);
         return NULL;
     }
@@ -223,14 +223,14 @@ static unsigned weft_dma_reach(WeftPort *s, const WeftDmaDesc *d, uint64_t off,
 {
     const WeftSlot *slot = &s->slot[d->slot];
     const WeftTarget *t = &slot->target;
-    uint32_t dest = slot->active.dest, link = dest & ~WEFT_DEST_TYPE;
+    uint32_t dest = slot->active.dest, link = dest & WEFT_DEST_WHERE;
     uint32_t right = (d->ctrl & WEFT_DMA_OP) == WEFT_DMA_WRITE ?
                      WEFT_RIGHT_WRITE : WEFT_RIGHT_READ;
 
     if (!t->aperture) {
         return (slot->active.ctrl & WEFT_SLOT_ENABLE) &&
                (dest & WEFT_DEST_TYPE) == WEFT_DEST_LINK &&
-               link < WEFT_MAX_LINKS && !s->link[link].up ?
+               link < WEFT_MAX_LINKS && !weft_function_link_up(s, link) ?
                WEFT_DMA_ST_LINK : WEFT_DMA_ST_CLOSED;
     }
     if (off >= t->len || len > t->len - off) {

@@ -16,9 +16,6 @@
 #define WEFT_DB_FROM_PEER       BIT_ULL(63)
 
 QEMU_BUILD_BUG_ON(sizeof(struct weft_fab_doorbell) > WEFT_PAGE);
-QEMU_BUILD_BUG_ON(WEFT_MAX_LINKS >
-                  ARRAY_SIZE(((struct weft_fab_doorbell *)0)->pending));
-
 static void weft_doorbell_raise(WeftPort *s, uint32_t bits)
 {
     uint32_t vectors = 0;
@@ -50,51 +47,74 @@ void weft_doorbell_set_mask(WeftPort *s, uint32_t mask)
     weft_doorbell_raise(s, s->db_pending & unmasked);
 }
 
-static void weft_doorbell_take(EventNotifier *e)
+/* Doorbells that are there at all: for a VF, as its PF says. */
+static uint32_t weft_doorbell_all(const WeftPort *s)
 {
-    WeftPort *s = container_of(e, WeftPort, db_event);
+    return s->quota->doorbells < WEFT_DOORBELLS ?
+           BIT(s->quota->doorbells) - 1 : UINT32_MAX;
+}
+
+/* @pending: of this function, in the page. */
+static void weft_doorbell_collect(WeftPort *s, uint32_t *pending)
+{
     uint32_t rung = 0;
 
-    if (!event_notifier_test_and_clear(e)) {
-        return;
-    }
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
-        uint32_t bits = qatomic_xchg(&s->db_shared->pending[n], 0);
-        uint32_t denied = bits & ~s->db_allow[n];
+        uint32_t bits = qatomic_xchg(&pending[n], 0);
+        uint32_t allow = weft_function_links(s) & BIT(n) ?
+                         s->db_allow[n] & weft_doorbell_all(s) : 0;
+        uint32_t denied = bits & ~allow;
 
         if (denied) {
             s->counter[WEFT_CNT_DB_DENIED] += ctpop32(denied);
             weft_error(s, WEFT_ERR_DB_DENIED, n,
                        WEFT_DB_FROM_PEER | ctz32(denied));
         }
-        bits &= s->db_allow[n];
+        bits &= allow;
         s->counter[WEFT_CNT_RX_DB] += ctpop32(bits);
         rung |= bits;
     }
     weft_doorbell_set(s, rung);
 }
 
+static void weft_doorbell_take(EventNotifier *e)
+{
+    WeftPort *ep = container_of(e, WeftPort, db_event);
+
+    if (!event_notifier_test_and_clear(e)) {
+        return;
+    }
+    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
+        weft_doorbell_collect(f, ep->db_shared->pending[f->number]);
+    }
+}
+
 /* A write at the first word of doorbell page @page; false if it is refused. */
 bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
 {
     uint32_t dest = s->db_page[page].dest;
-    unsigned n = dest & ~WEFT_DEST_TYPE;
+    unsigned n, function;
     WeftLink *link;
     uint64_t one = 1;
 
-    if (val >= WEFT_DOORBELLS || !(s->db_page[page].allow & BIT(val))) {
+    if (page >= s->quota->db_pages || val >= WEFT_DOORBELLS ||
+        !(s->db_page[page].allow & BIT(val))) {
         goto denied;
     }
     switch (dest & WEFT_DEST_TYPE) {
     case WEFT_DEST_SELF:
+        if (!(weft_doorbell_all(s) & BIT(val))) {
+            goto denied;
+        }
         weft_doorbell_set(s, BIT(val));
         return true;
     case WEFT_DEST_LINK:
-        if (n >= WEFT_MAX_LINKS || !s->link[n].up) {
+        if (!weft_function_dest(s, dest, &n, &function)) {
             goto denied;
         }
         link = &s->link[n];
-        qatomic_or(&link->doorbell->pending[link->far_link], BIT(val));
+        qatomic_or(&link->doorbell->pending[function][link->far_link],
+                   BIT(val));
         /* Not blocking: when the count is full the neighbour has a kick. */
         if (write(link->doorbell_event, &one, sizeof(one)) < 0 &&
             errno != EAGAIN) {
@@ -129,7 +149,7 @@ void weft_doorbell_reset(WeftPort *s)
     memset(s->db_allow, 0, sizeof(s->db_allow));
     memset(s->db_page, 0, sizeof(s->db_page));
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
-        qatomic_xchg(&s->db_shared->pending[n], 0);
+        qatomic_xchg(&s->ep->db_shared->pending[s->number][n], 0);
     }
 }
 

@@ -35,6 +35,7 @@ static void weft_fab_writable(void *opaque);
 /* Say what is wrong, once until something else is. */
 void weft_fab_complain(WeftPort *s, const char *what)
 {
+    s = s->ep;
     if (g_strcmp0(s->fab.complaint, what)) {
         warn_report("weft-port %s: %s", s->node, what);
         g_free(s->fab.complaint);
@@ -84,7 +85,17 @@ static void weft_fab_close(WeftPort *s)
     s->fab.welcomed = false;
     s->fab.welcomes_due = 0;
     s->fab.links = 0;
+    weft_functions_lost(s);
     g_array_set_size(s->fab.acks, 0);
+}
+
+/* Whether the fabric wants the endpoint traced. */
+void weft_fab_trace(WeftPort *s, bool traced)
+{
+    s->fab.traced = traced;
+    for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
+        weft_trace_set(f);
+    }
 }
 
 static void weft_fab_lost(WeftPort *s)
@@ -94,12 +105,9 @@ static void weft_fab_lost(WeftPort *s)
     weft_fab_close(s);
     weft_link_lost(s);
     if (was) {
-        weft_error(s, WEFT_ERR_FABRIC_LOST, 0, 0);
+        weft_functions_error(s, WEFT_ERR_FABRIC_LOST);
     }
-    if (s->fab.traced) {
-        s->fab.traced = false;
-        weft_trace_set(s);
-    }
+    weft_fab_trace(s, false);
     weft_fab_arm(s, WEFT_FAB_RETRY_MS);
 }
 
@@ -138,6 +146,7 @@ void weft_fab_send(WeftPort *s, const struct weft_fab_msg *m)
 {
     WeftPending *p;
 
+    s = s->ep;
     if (s->fab.sock < 0 || s->fab.broken) {
         return;
     }
@@ -166,6 +175,7 @@ void weft_fab_send(WeftPort *s, const struct weft_fab_msg *m)
 /* The fabric knows this port as it is now, and not as before a reset. */
 bool weft_fab_ready(WeftPort *s)
 {
+    s = s->ep;
     return s->fab.welcomed && !s->fab.welcomes_due && !s->fab.broken;
 }
 
@@ -179,11 +189,19 @@ void weft_fab_enable(WeftPort *s)
     }
 }
 
+/* A new generation for @s: the endpoint's reset is that of its links too. */
 void weft_fab_reset(WeftPort *s)
 {
     struct weft_fab_msg m = { .type = WEFT_FAB_RESET };
 
-    if (s->fab.sock >= 0) {
+    if (s != s->ep) {
+        if (weft_fab_ready(s)) {
+            m.type = WEFT_FAB_FUNCTION_RESET;
+            m.arg[0] = s->number;
+            s->generations_due++;
+            weft_fab_send(s, &m);
+        }
+    } else if (s->fab.sock >= 0) {
         s->fab.welcomes_due++;
         weft_fab_send(s, &m);
     }
@@ -278,7 +296,7 @@ static void weft_fab_readable(void *opaque)
         weft_fab_lost(s);
         return;
     }
-    weft_slots_update(s);
+    weft_functions_update(s);
     weft_fab_confirm(s);
 }
 

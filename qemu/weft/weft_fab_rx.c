@@ -21,32 +21,84 @@ static bool weft_fab_welcome(WeftPort *s, const struct weft_fab_msg *m,
     s->generation = m->arg[0];
     s->hwid = m->arg[1];
     s->fab.links = m->arg[2];
-    s->fab.traced = m->arg[3] & 1;
     s->fab.welcomed = true;
-    weft_trace_set(s);
+    weft_fab_trace(s, m->arg[3] & 1);
     if (--s->fab.welcomes_due) {
         return true;
     }
     weft_link_publish(s);
-    weft_inbound_publish(s);
+    weft_functions_joined(s);
     weft_fab_enable(s);
     return true;
 }
 
+/* Those of all functions together. */
 static void weft_fab_counters(WeftPort *s, const struct weft_fab_msg *m)
 {
     struct weft_fab_msg reply = { .type = WEFT_FAB_COUNTERS };
+    uint64_t sum[WEFT_COUNTERS] = { };
 
-    QEMU_BUILD_BUG_ON(sizeof(s->counter) > sizeof(reply.data));
+    QEMU_BUILD_BUG_ON(sizeof(sum) > sizeof(reply.data));
 
-    weft_trace_close(s);
-    reply.arg[0] = m->arg[0];
-    reply.len = sizeof(s->counter);
-    memcpy(reply.data, s->counter, sizeof(s->counter));
-    weft_fab_send(s, &reply);
-    if (m->arg[1]) {
-        memset(s->counter, 0, sizeof(s->counter));
+    for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
+        weft_trace_close(f);
+        for (unsigned n = 0; n < WEFT_COUNTERS; n++) {
+            sum[n] += f->counter[n];
+        }
+        if (m->arg[1]) {
+            memset(f->counter, 0, sizeof(f->counter));
+        }
     }
+    reply.arg[0] = m->arg[0];
+    reply.len = sizeof(sum);
+    memcpy(reply.data, sum, sizeof(sum));
+    weft_fab_send(s, &reply);
+}
+
+/* A function, not the first, has got its generation after a reset. */
+static bool weft_fab_generation(WeftPort *s, const struct weft_fab_msg *m,
+                                Error **errp)
+{
+    WeftPort *f;
+
+    if (m->arg[0] > UINT32_MAX || m->arg[1] >= WEFT_FUNCTIONS) {
+        error_setg(errp, "generation %" PRIu64 " of function %" PRIu64,
+                   m->arg[0], m->arg[1]);
+        return false;
+    }
+    f = s->function[m->arg[1]];
+    /* It may have gone meanwhile, or been another's. */
+    if (f && f->generations_due) {
+        f->generations_due--;
+        f->generation = m->arg[0];
+    }
+    return true;
+}
+
+static bool weft_fab_acked(WeftPort *s, const struct weft_fab_msg *m,
+                           Error **errp)
+{
+    unsigned n = m->arg[0] % WEFT_MAX_INBOUND;
+    WeftPort *f;
+
+    if (m->arg[0] >= WEFT_FUNCTIONS * WEFT_MAX_INBOUND) {
+        error_setg(errp, "confirmation of aperture entry %" PRIu64,
+                   m->arg[0]);
+        return false;
+    }
+    f = s->function[m->arg[0] / WEFT_MAX_INBOUND];
+    if (f) {
+        weft_inbound_ack(f, n, m->arg[5] >> 32);
+    }
+    return true;
+}
+
+static void weft_fab_denied(WeftPort *s, const struct weft_fab_msg *m)
+{
+    WeftPort *f = m->arg[3] < WEFT_FUNCTIONS ? s->function[m->arg[3]] : NULL;
+
+    /* Of a function that is not there, the endpoint is to know. */
+    weft_inbound_denied(f ? f : s, m->link, m->arg[0], m->arg[2]);
 }
 
 static void weft_fab_refused(WeftPort *s, const struct weft_fab_msg *m,
@@ -76,15 +128,17 @@ static bool weft_fab_link_message(WeftPort *s, const struct weft_fab_msg *m,
         /* A link that went down takes its apertures along. */
         return !s->link[m->link].up || weft_seen_inbound(s, m, errp);
     case WEFT_FAB_DENIED:
-        weft_inbound_denied(s, m->link, m->arg[0], m->arg[2]);
+        weft_fab_denied(s, m);
         return true;
     default: /* WEFT_FAB_MBOX */
-        if (!m->len || m->len > WEFT_MBOX_BYTES) {
-            error_setg(errp, "mailbox message of %" PRIu32 " bytes", m->len);
+        if (!m->len || m->len > WEFT_MBOX_BYTES ||
+            m->arg[1] >= WEFT_FUNCTIONS) {
+            error_setg(errp, "mailbox message of %" PRIu32 " bytes from "
+                       "function %" PRIu64, m->len, m->arg[1]);
             return false;
         }
         if (s->link[m->link].up) {
-            weft_mbox_receive(s, m->link, m->data, m->len);
+            weft_mbox_receive(s, m);
         }
         return true;
     }
@@ -133,16 +187,11 @@ bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
         /* Meant for the port as it was before its reset: */
         return s->fab.welcomes_due || weft_fab_link_message(s, m, fds, errp);
     case WEFT_FAB_INBOUND_ACK:
-        if (m->arg[0] >= WEFT_MAX_INBOUND) {
-            error_setg(errp, "confirmation of aperture entry %" PRIu64,
-                       m->arg[0]);
-            return false;
-        }
-        weft_inbound_ack(s, m->arg[0], m->arg[5] >> 32);
-        return true;
+        return weft_fab_acked(s, m, errp);
+    case WEFT_FAB_GENERATION:
+        return weft_fab_generation(s, m, errp);
     case WEFT_FAB_TRACE:
-        s->fab.traced = m->arg[0] & 1;
-        weft_trace_set(s);
+        weft_fab_trace(s, m->arg[0] & 1);
         return true;
     case WEFT_FAB_COUNTERS_GET:
         weft_fab_counters(s, m);

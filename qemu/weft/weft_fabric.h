@@ -12,9 +12,11 @@
 
 #include <stdint.h>
 
-#define WEFT_FAB_VERSION	1
+#define WEFT_FAB_VERSION	2
 #define WEFT_FAB_DATA		256
 #define WEFT_FAB_SEGS		16	/* segments in the data of one INBOUND */
+#define WEFT_FAB_FUNCTIONS	34	/* functions of an endpoint, WEFT_FUNCTIONS */
+#define WEFT_FAB_LINKS		4	/* links of an endpoint, WEFT_MAX_LINKS */
 
 struct weft_fab_msg {
 	uint16_t type;		/* enum weft_fab_type */
@@ -32,8 +34,9 @@ struct weft_fab_seg {
 
 /*
  * A port's doorbell page (its own memfd, WEFT_PAGE bytes). The neighbour on the
- * owner's link n sets bits in pending[n] atomically, then writes 1 to the
- * owner's eventfd; the owner takes them with an atomic exchange.
+ * owner's link n sets bits in pending[f][n] atomically, for function f of the
+ * owner, then writes 1 to the owner's eventfd; the owner takes them with an
+ * atomic exchange.
  *
  * From before it maps anything of the owner until after it has unmapped all of
  * it, that neighbour holds a shared lock (F_OFD_SETLK, by an open file of its
@@ -41,7 +44,7 @@ struct weft_fab_seg {
  * whether its memory may still be reached over a link that is down.
  */
 struct weft_fab_doorbell {
-	uint32_t pending[16];
+	uint32_t pending[WEFT_FAB_FUNCTIONS][WEFT_FAB_LINKS];
 };
 
 enum weft_fab_type {
@@ -79,8 +82,8 @@ enum weft_fab_type {
 	/* port -> fabric. arg: 0 disable, 1 target speed, 2 target width (0: highest). */
 	WEFT_FAB_LINK_CTRL = 9,
 	/*
-	 * owner -> fabric -> each neighbour allowed. arg: 0 entry, 1 aperture
-	 * offset, 2 bytes (0: withdrawn), 3 rights, 4 allow mask (owner's
+	 * owner -> fabric -> each neighbour allowed. arg: 0 entry (32 f + n for
+	 * entry n of function f), 1 aperture offset, 2 bytes (0: withdrawn), 3 rights, 4 allow mask (owner's
 	 * links; the fabric clears it), 5 sequence number << 32 | first segment
 	 * << 1 | more to come. data: struct weft_fab_seg[]. An entry changes when
 	 * its last packet is in. A neighbour no longer allowed gets bytes 0.
@@ -92,11 +95,15 @@ enum weft_fab_type {
 	 * answered or gone: arg 0 entry, 5 sequence number << 32.
 	 */
 	WEFT_FAB_INBOUND_ACK = 11,
-	/* both ways: a mailbox message on link, in data. */
+	/*
+	 * both ways: a mailbox message on link, in data. arg: 0 function it is
+	 * for, 1 function it is from.
+	 */
 	WEFT_FAB_MBOX = 12,
 	/*
 	 * neighbour -> fabric -> owner: an access was refused. arg: 0 aperture
-	 * offset, 1 kind (0 read, 1 write), 2 how many since the last report.
+	 * offset, 1 kind (0 read, 1 write), 2 how many since the last report,
+	 * 3 function of the owner that was meant.
 	 */
 	WEFT_FAB_DENIED = 13,
 	/* fabric -> port. arg 0: traced mode on or off. */
@@ -105,6 +112,13 @@ enum weft_fab_type {
 	WEFT_FAB_COUNTERS_GET = 15,
 	/* port -> fabric. arg 0: number of the request; data: uint64_t[WEFT_COUNTERS]. */
 	WEFT_FAB_COUNTERS = 16,
+	/*
+	 * port -> fabric. arg 0: function, not the first, that was reset. What it
+	 * had open it has withdrawn; only a new generation is asked for.
+	 */
+	WEFT_FAB_FUNCTION_RESET = 17,
+	/* fabric -> port, one for each FUNCTION_RESET. arg: 0 generation, 1 function. */
+	WEFT_FAB_GENERATION = 18,
 };
 
 #endif /* WEFT_FABRIC_H */

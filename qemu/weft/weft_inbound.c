@@ -28,9 +28,9 @@ bool weft_inbound_page(WeftPort *s, AddressSpace *as, uint64_t base,
 
     *offset = xlat;
     *len = plen;
-    return mr == s->ram_mr && plen && !(plen % WEFT_PAGE) &&
-           !(xlat % WEFT_PAGE) && xlat <= s->ram.size &&
-           plen <= s->ram.size - xlat;
+    return mr == s->pf->ram_mr && plen && !(plen % WEFT_PAGE) &&
+           !(xlat % WEFT_PAGE) && xlat <= s->pf->ram.size &&
+           plen <= s->pf->ram.size - xlat;
 }
 
 /*
@@ -55,7 +55,8 @@ static bool weft_inbound_resolve(WeftPort *s, WeftAperture *ap, uint64_t base,
              again != offset)) {
             return false;
         }
-        if (!weft_aperture_append(ap, offset, plen)) {
+        if (!weft_aperture_append(ap, offset, plen, s == s->pf ?
+                                  WEFT_MAX_SEGMENTS : WEFT_VF_SEGMENTS)) {
             return false;
         }
         base += plen;
@@ -71,6 +72,27 @@ static bool weft_inbound_valid(const WeftInboundRegs *r)
     return r->len && !(all % WEFT_PAGE) &&
            r->len - 1 <= UINT64_MAX - r->offset &&
            r->len - 1 <= UINT64_MAX - r->base;
+}
+
+/* Bytes of all live entries. */
+uint64_t weft_inbound_bytes(const WeftPort *s)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
+        /* None is larger than the RAM: this does not wrap. */
+        bytes += s->inbound[n].open.len;
+    }
+    return bytes;
+}
+
+/* Would entry @n be within the quota with @len bytes? */
+static bool weft_inbound_affordable(const WeftPort *s, unsigned n, uint64_t len)
+{
+    uint64_t others = weft_inbound_bytes(s) - s->inbound[n].open.len;
+
+    return n < s->quota->inbound && others <= s->quota->bytes &&
+           len <= s->quota->bytes - others;
 }
 
 /* An entry has nothing behind it. */
@@ -96,6 +118,11 @@ static WeftAperture weft_inbound_translate(WeftPort *s, unsigned n)
     }
     if (!weft_inbound_valid(r)) {
         weft_inbound_fault(s, n);
+        return ap;
+    }
+    if (!weft_inbound_affordable(s, n, r->len)) {
+        e->invalid = true;
+        weft_error(s, WEFT_ERR_QUOTA, n, r->len);
         return ap;
     }
     if (!s->bus_master) {
@@ -125,11 +152,11 @@ static void weft_inbound_send(WeftPort *s, unsigned n)
 
     QEMU_BUILD_BUG_ON(sizeof(piece) > sizeof(m.data));
 
-    m.arg[0] = n;
+    m.arg[0] = s->number * WEFT_MAX_INBOUND + n;
     m.arg[1] = e->open.offset;
     m.arg[2] = e->open.len;
     m.arg[3] = e->open.rights;
-    m.arg[4] = e->open.allow & WEFT_ALLOW_LINKS;
+    m.arg[4] = e->open.allow & weft_function_links(s);
     do {
         unsigned count = MIN(total - first, WEFT_FAB_SEGS);
 
@@ -165,7 +192,7 @@ static void weft_inbound_leave(WeftPort *s, WeftInbound *e)
     if (e->open.len) {
         e->held_first = MIN(e->held_first, e->base);
         e->held_last = MAX(e->held_last, e->base + e->open.len - 1);
-        e->lingering |= s->linger;
+        e->lingering |= s->ep->linger;
     }
     weft_aperture_close(&e->open);
 }
@@ -180,7 +207,7 @@ static void weft_inbound_set(WeftPort *s, unsigned n, WeftAperture *ap)
     }
     weft_inbound_leave(s, e);
     e->open = *ap;
-    e->open.serial = ++s->aperture_serial;
+    e->open.serial = ++s->ep->aperture_serial;
     e->base = e->active.base;
     e->seq++;
     weft_slots_update(s);
@@ -203,6 +230,23 @@ void weft_inbound_refresh(WeftPort *s)
 {
     for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
         if (s->inbound[n].active.ctrl & WEFT_INBOUND_ENABLE) {
+            weft_inbound_apply(s, n);
+        }
+    }
+}
+
+/*
+ * The quota has changed, or, with @links, which links the function may use.
+ * Entries that are too many, or too large together, are closed from the last
+ * one on; they are INVALID until they are latched again.
+ */
+void weft_inbound_quota(WeftPort *s, bool links)
+{
+    for (unsigned n = WEFT_MAX_INBOUND; n-- > 0; ) {
+        bool over = n >= s->quota->inbound ||
+                    weft_inbound_bytes(s) > s->quota->bytes;
+
+        if (s->inbound[n].open.len && (over || links)) {
             weft_inbound_apply(s, n);
         }
     }
@@ -289,7 +333,7 @@ void weft_inbound_link_down(WeftPort *s, unsigned link)
         WeftInbound *e = &s->inbound[n];
 
         if (e->ack_due) {
-            e->lingering |= s->linger & BIT(link);
+            e->lingering |= s->ep->linger & BIT(link);
             e->ack_due = any;
         }
     }
@@ -299,7 +343,7 @@ void weft_inbound_link_down(WeftPort *s, unsigned link)
 void weft_inbound_settled(WeftPort *s)
 {
     for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
-        s->inbound[n].lingering &= s->linger;
+        s->inbound[n].lingering &= s->ep->linger;
     }
 }
 
@@ -380,12 +424,21 @@ void weft_inbound_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val)
     }
 }
 
-/* The links are down already; the fabric is told by a RESET. */
+/*
+ * Of the endpoint the links are down already, and the fabric is told by a
+ * RESET. Other functions withdraw what they have open.
+ */
 void weft_inbound_reset(WeftPort *s)
 {
     for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
         WeftInbound *e = &s->inbound[n];
 
+        if (s != s->ep) {
+            e->regs = (WeftInboundRegs) { };
+            e->active = (WeftInboundRegs) { };
+            weft_inbound_apply(s, n);
+            continue;
+        }
         weft_inbound_leave(s, e);
         e->regs = (WeftInboundRegs) { };
         e->active = (WeftInboundRegs) { };

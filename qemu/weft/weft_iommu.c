@@ -65,7 +65,7 @@ static void weft_iommu_unmapped(WeftPort *s, uint64_t first, uint64_t last)
             break;
         }
         weft_fab_wait(1);
-        weft_link_settle(s);
+        weft_link_settle(s->ep);
     }
     weft_iommu_waits--;
 }

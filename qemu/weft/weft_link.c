@@ -25,9 +25,9 @@ static uint32_t weft_link_rate(uint32_t speed, uint32_t width)
     return speed << ctz32(WEFT_LINK_SPEED) | width << ctz32(WEFT_LINK_WIDTH);
 }
 
-static uint32_t weft_link_status(const WeftLink *link)
+static uint32_t weft_link_status(const WeftLink *link, bool up)
 {
-    return (link->up ? WEFT_LINK_UP |
+    return (up ? WEFT_LINK_UP |
                        weft_link_rate(link->speed, link->width) : 0) |
            (link->present ? WEFT_LINK_PRESENT : 0) |
            (link->role_ep ? WEFT_LINK_ROLE_EP : 0);
@@ -37,11 +37,14 @@ uint32_t weft_link_read(WeftPort *s, unsigned n, unsigned reg)
 {
     const WeftLink *link = &s->link[n];
 
+    if (!(s->quota->links & BIT(n))) {
+        return 0;
+    }
     switch (reg) {
     case WEFT_LINK_STATUS:
-        return weft_link_status(link);
+        return weft_link_status(link, weft_function_link_up(s, n));
     case WEFT_LINK_CTRL:
-        return link->ctrl;
+        return s == s->ep ? link->ctrl : 0;
     case WEFT_LINK_TRAINED:
         return link->trained;
     case WEFT_LINK_MAX:
@@ -63,7 +66,7 @@ static void weft_link_send_ctrl(WeftPort *s, unsigned n)
 
 void weft_link_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val)
 {
-    if (reg != WEFT_LINK_CTRL) {
+    if (reg != WEFT_LINK_CTRL || s != s->ep) {
         return;
     }
     s->link[n].ctrl = val & WEFT_LINK_CTRL_BITS;
@@ -100,7 +103,9 @@ void weft_link_settle(WeftPort *s)
             s->linger &= ~BIT(n);
         }
     }
-    weft_inbound_settled(s);
+    for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
+        weft_inbound_settled(f);
+    }
 }
 
 static void weft_link_linger_timer(void *opaque)
@@ -152,12 +157,11 @@ static int weft_link_hold(int fd, unsigned far_link, Error **errp)
 
 static void weft_link_forget(WeftLink *link)
 {
-    for (unsigned e = 0; e < WEFT_MAX_INBOUND; e++) {
+    for (unsigned e = 0; e < ARRAY_SIZE(link->seen); e++) {
         weft_aperture_close(&link->seen[e]);
     }
     weft_aperture_close(&link->partial.aperture);
     link->partial.active = false;
-    memset(link->report, 0, sizeof(link->report));
 }
 
 static void weft_link_release(WeftLink *link)
@@ -188,17 +192,19 @@ static void weft_link_drop(WeftPort *s, unsigned n)
     }
     link->up = false;
     weft_link_forget(link);
-    weft_slots_update(s);
+    weft_functions_update(s);
     weft_link_release(link);
     weft_link_linger(s, n);
-    weft_inbound_link_down(s, n);
+    for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
+        weft_inbound_link_down(f, n);
+    }
 }
 
 void weft_link_down(WeftPort *s, unsigned n)
 {
     if (s->link[n].up) {
         weft_link_drop(s, n);
-        weft_event(s, BIT(n));
+        weft_functions_link_event(s, n);
     }
 }
 
@@ -260,7 +266,7 @@ bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     link->present = true;
     link->up = true;
     link->trained++;
-    weft_event(s, BIT(m->link));
+    weft_functions_link_event(s, m->link);
     return true;
 
 fail:
@@ -271,7 +277,7 @@ fail:
 bool weft_link_info(WeftPort *s, const struct weft_fab_msg *m, Error **errp)
 {
     WeftLink *link = &s->link[m->link];
-    uint32_t before = weft_link_status(link);
+    uint32_t before = weft_link_status(link, link->up);
 
     if (!weft_link_check(m->arg[0], m->arg[1], errp) ||
         !weft_link_check(m->arg[4], m->arg[5], errp)) {
@@ -283,8 +289,8 @@ bool weft_link_info(WeftPort *s, const struct weft_fab_msg *m, Error **errp)
     link->present = m->arg[3] & 1;
     link->max_speed = m->arg[4];
     link->max_width = m->arg[5];
-    if (weft_link_status(link) != before) {
-        weft_event(s, BIT(m->link));
+    if (weft_link_status(link, link->up) != before) {
+        weft_functions_link_event(s, m->link);
     }
     return true;
 }
@@ -296,15 +302,15 @@ void weft_link_lost(WeftPort *s)
 {
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
         WeftLink *link = &s->link[n];
-        uint32_t before = weft_link_status(link);
+        uint32_t before = weft_link_status(link, link->up);
 
         weft_link_drop(s, n);
         link->present = false;
         link->role_ep = false;
         link->max_speed = 0;
         link->max_width = 0;
-        if (weft_link_status(link) != before) {
-            weft_event(s, BIT(n));
+        if (weft_link_status(link, link->up) != before) {
+            weft_functions_link_event(s, n);
         }
     }
 }

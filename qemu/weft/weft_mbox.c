@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Weft port: the neighbour mailbox, vendor-defined messages that need no
- * address on either side.
+ * address on either side. Each PF has one; a VF talks to its PF (weft_pair.c).
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "weft_port.h"
 
-#define WEFT_MBOX_TX_BYTES_SHIFT        8
-#define WEFT_MBOX_LEN_SHIFT             8
+#define WEFT_MBOX_TX_BYTES              0x007fff00
 
 void weft_mbox_reset(WeftPort *s)
 {
@@ -20,38 +19,52 @@ void weft_mbox_reset(WeftPort *s)
 
 void weft_mbox_send(WeftPort *s, uint32_t val)
 {
-    unsigned link = val & WEFT_MBOX_LINK;
-    uint32_t len = val >> WEFT_MBOX_TX_BYTES_SHIFT;
+    uint32_t len = (val & WEFT_MBOX_TX_BYTES) >> ctz32(WEFT_MBOX_TX_BYTES);
+    uint32_t dest = val & (WEFT_MBOX_LINK | WEFT_DEST_FUNCTION |
+                           WEFT_DEST_NUMBER);
     struct weft_fab_msg m = { .type = WEFT_FAB_MBOX };
+    unsigned link, function;
 
-    s->mbox_failed = link >= WEFT_MAX_LINKS || !s->link[link].up ||
+    s->mbox_failed = s != s->pf || (val & WEFT_DEST_TYPE) ||
+                     !weft_function_dest(s, dest, &link, &function) ||
                      !weft_fab_ready(s) || !len || len > WEFT_MBOX_BYTES;
     if (s->mbox_failed) {
         return;
     }
     m.link = link;
+    m.arg[0] = function;
+    m.arg[1] = s->number;
     m.len = len;
     memcpy(m.data, s->mbox_tx, len);
     s->counter[WEFT_CNT_TX_MSG]++;
     weft_fab_send(s, &m);
 }
 
-/* The caller has checked link and len. */
-void weft_mbox_receive(WeftPort *s, unsigned link, const uint8_t *data,
-                       unsigned len)
+/*
+ * A message for a function of the endpoint @ep. The caller has checked link,
+ * length and from whom.
+ */
+void weft_mbox_receive(WeftPort *ep, const struct weft_fab_msg *msg)
 {
+    WeftPort *s = msg->arg[0] < WEFT_PFS ? ep->function[msg->arg[0]] : NULL;
     WeftMessage *m;
 
+    if (!s || !(weft_function_links(s) & BIT(msg->link))) {
+        /* There is nobody to read it. */
+        ep->counter[WEFT_CNT_MSG_DROPPED]++;
+        return;
+    }
     if (s->mbox_count == WEFT_MBOX_DEPTH) {
         s->counter[WEFT_CNT_MSG_DROPPED]++;
-        weft_error(s, WEFT_ERR_MSG_DROPPED, link, 0);
+        weft_error(s, WEFT_ERR_MSG_DROPPED, msg->link, 0);
         return;
     }
     m = &s->mbox_rx[(s->mbox_head + s->mbox_count) % WEFT_MBOX_DEPTH];
     memset(m->data, 0, sizeof(m->data));
-    memcpy(m->data, data, len);
-    m->link = link;
-    m->len = len;
+    memcpy(m->data, msg->data, msg->len);
+    m->link = msg->link;
+    m->from = msg->arg[1];
+    m->len = msg->len;
     s->mbox_count++;
     s->counter[WEFT_CNT_RX_MSG]++;
     weft_event(s, WEFT_EVENT_MBOX);
@@ -62,7 +75,8 @@ uint32_t weft_mbox_rx_status(WeftPort *s)
     const WeftMessage *m = &s->mbox_rx[s->mbox_head];
 
     return s->mbox_count ?
-           WEFT_MBOX_RX_VALID | m->len << WEFT_MBOX_LEN_SHIFT | m->link : 0;
+           WEFT_MBOX_RX_VALID | m->from << ctz32(WEFT_MBOX_FROM) |
+           m->len << ctz32(WEFT_MBOX_LEN) | m->link : 0;
 }
 
 /* @offset: of a word in the message, already checked. */

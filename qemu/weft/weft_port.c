@@ -37,13 +37,21 @@ static const char *const weft_counter_name[WEFT_COUNTERS] = {
 
 /*
  * CTRL.RESET, function level reset and system reset. Links first, so that
- * apertures know who may still reach them.
+ * apertures know who may still reach them. Those of the endpoint alone: of
+ * another function a reset touches that function only, and a PF's its VFs.
  */
 void weft_port_reset(WeftPort *s)
 {
+    /* Nothing of what follows is to interrupt. */
+    s->event_mask = UINT32_MAX;
     weft_trace_close(s);
     weft_dma_reset(s);
-    weft_link_reset(s);
+    if (s == s->ep) {
+        weft_link_reset(s);
+    }
+    if (s == s->pf) {
+        weft_vfs_reset(s);
+    }
     weft_inbound_reset(s);
     weft_slots_reset(s);
     weft_mbox_reset(s);
@@ -53,9 +61,12 @@ void weft_port_reset(WeftPort *s)
     s->ctrl = 0;
     s->scratch = 0;
     weft_fab_reset(s);
+    if (s != s->pf) {
+        weft_vf_was_reset(s);
+    }
 }
 
-static void weft_port_reset_hold(Object *obj, ResetType type)
+void weft_port_reset_hold(Object *obj, ResetType type)
 {
     WeftPort *s = WEFT_PORT(obj);
 
@@ -67,8 +78,7 @@ static void weft_port_reset_hold(Object *obj, ResetType type)
 
 /* ---- configuration space --------------------------------------------- */
 
-static void weft_port_config_write(PCIDevice *d, uint32_t addr, uint32_t val,
-                                   int len)
+void weft_port_config_write(PCIDevice *d, uint32_t addr, uint32_t val, int len)
 {
     WeftPort *s = WEFT_PORT(d);
     bool master;
@@ -76,7 +86,9 @@ static void weft_port_config_write(PCIDevice *d, uint32_t addr, uint32_t val,
     pci_default_write_config(d, addr, val, len);
     pcie_aer_write_config(d, addr, val, len);
     pcie_cap_flr_write_config(d, addr, val, len);
-    weft_vpd_config_write(s, addr, len);
+    if (s == s->pf) {
+        weft_vpd_config_write(s, addr, len);
+    }
 
     master = pci_get_word(d->config + PCI_COMMAND) & PCI_COMMAND_MASTER;
     if (master != s->bus_master) {
@@ -87,11 +99,26 @@ static void weft_port_config_write(PCIDevice *d, uint32_t addr, uint32_t val,
 
 /* ---- realize --------------------------------------------------------- */
 
+static bool weft_port_check_slots(const char *property, uint32_t slots,
+                                  Error **errp)
+{
+    if (!is_power_of_2(slots) || slots > WEFT_MAX_SLOTS) {
+        error_setg(errp, "weft-port: %s=%" PRIu32 " is not a power of two "
+                   "from 1 to %d", property, slots, WEFT_MAX_SLOTS);
+        return false;
+    }
+    return true;
+}
+
 static bool weft_port_check(WeftPort *s, Error **errp)
 {
-    if (!is_power_of_2(s->slots) || s->slots > WEFT_MAX_SLOTS) {
-        error_setg(errp, "weft-port: slots=%" PRIu32 " is not a power of two "
-                   "from 1 to %d", s->slots, WEFT_MAX_SLOTS);
+    if (!weft_port_check_slots("slots", s->slots, errp) ||
+        !weft_port_check_slots("vf-slots", s->vf_slots, errp)) {
+        return false;
+    }
+    if (s->vfs > WEFT_VFS) {
+        error_setg(errp, "weft-port: vfs=%" PRIu32 " is more than the %d VFs "
+                   "that a PF can have", s->vfs, WEFT_VFS);
         return false;
     }
     if (!is_power_of_2(s->slot_size) || s->slot_size < WEFT_PAGE ||
@@ -163,18 +190,13 @@ static bool weft_port_capabilities(PCIDevice *d, Error **errp)
     return true;
 }
 
-static void weft_port_realize(PCIDevice *d, Error **errp)
+/* What a PF and a VF have alike: BARs and vectors. */
+bool weft_port_bars(WeftPort *s, Error **errp)
 {
-    WeftPort *s = WEFT_PORT(d);
+    PCIDevice *d = PCI_DEVICE(s);
 
-    if (!weft_port_check(s, errp) || !weft_port_own_ram(s, errp)) {
-        return;
-    }
-    if (!weft_doorbell_init(s, errp)) {
-        goto ram;
-    }
     if (!weft_window_init(s, errp)) {
-        goto doorbell;
+        return false;
     }
     memory_region_init_io(&s->bar_ctrl, OBJECT(s), &weft_regs_ops, s,
                           "weft-ctrl", WEFT_BAR_CTRL_SIZE);
@@ -182,33 +204,77 @@ static void weft_port_realize(PCIDevice *d, Error **errp)
                      &s->bar_ctrl);
     pci_register_bar(d, WEFT_BAR_WINDOW, PCI_BASE_ADDRESS_MEM_TYPE_64 |
                      PCI_BASE_ADDRESS_MEM_PREFETCH, &s->bar_window);
-    weft_link_init(s);
     weft_trace_init(s);
     weft_dma_init(s);
     if (msix_init_exclusive_bar(d, WEFT_VECTORS, WEFT_BAR_MSIX, errp)) {
-        goto window;
+        weft_dma_exit(s);
+        weft_trace_exit(s);
+        weft_window_exit(s);
+        return false;
     }
     for (unsigned n = 0; n < WEFT_VECTORS; n++) {
         msix_vector_use(d, n);
     }
+    return true;
+}
+
+/* The opposite, for a function that has been in use, or not. */
+void weft_port_close(WeftPort *s)
+{
+    PCIDevice *d = PCI_DEVICE(s);
+
+    weft_dma_exit(s);
+    weft_iommu_exit(s);
+    for (unsigned n = 0; n < s->slots; n++) {
+        s->slot[n].active.ctrl = 0;
+    }
+    weft_inbound_reset(s);
+    weft_slots_update(s);
+    weft_window_exit(s);
+    weft_trace_exit(s);
+    if (d->exp.aer_cap) {
+        pcie_aer_exit(d);
+    }
+    if (d->exp.exp_cap) {
+        pcie_cap_exit(d);
+    }
+    msix_uninit_exclusive_bar(d);
+}
+
+static void weft_port_realize(PCIDevice *d, Error **errp)
+{
+    WeftPort *s = WEFT_PORT(d);
+
+    if (!weft_port_check(s, errp) || !weft_function_init(s, errp) ||
+        !weft_port_own_ram(s, errp)) {
+        return;
+    }
+    if (!weft_doorbell_init(s, errp)) {
+        goto ram;
+    }
+    weft_link_init(s);
+    if (!weft_port_bars(s, errp)) {
+        goto link;
+    }
     if (!weft_port_capabilities(d, errp)) {
-        goto msix;
+        goto bars;
     }
     weft_trace_set(s);
-    if (!weft_fab_init(s, errp)) {
-        goto msix;
+    if (!weft_vfs_init(s, errp)) {
+        goto bars;
     }
+    if (!weft_fab_init(s, errp)) {
+        goto vfs;
+    }
+    weft_function_join(s);
     return;
 
-msix:
-    msix_uninit_exclusive_bar(d);
-    pcie_cap_exit(d);
-window:
-    weft_dma_exit(s);
-    weft_trace_exit(s);
+vfs:
+    weft_vfs_exit(s);
+bars:
+    weft_port_close(s);
+link:
     weft_link_exit(s);
-    weft_window_exit(s);
-doorbell:
     weft_doorbell_exit(s);
 ram:
     weft_ram_close(&s->ram);
@@ -218,22 +284,13 @@ static void weft_port_exit(PCIDevice *d)
 {
     WeftPort *s = WEFT_PORT(d);
 
+    weft_function_leave(s);
     weft_fab_exit(s);
-    weft_dma_exit(s);
-    weft_iommu_exit(s);
-    for (unsigned n = 0; n < s->slots; n++) {
-        s->slot[n].active.ctrl = 0;
-    }
     weft_link_exit(s);
-    weft_inbound_reset(s);
-    weft_slots_update(s);
-    weft_window_exit(s);
-    weft_trace_exit(s);
+    weft_vfs_exit(s);
+    weft_port_close(s);
     weft_doorbell_exit(s);
     weft_ram_close(&s->ram);
-    pcie_aer_exit(d);
-    pcie_cap_exit(d);
-    msix_uninit_exclusive_bar(d);
 }
 
 /* ---- type ------------------------------------------------------------ */
@@ -260,7 +317,10 @@ static void weft_port_init(Object *obj)
 
 static void weft_port_finalize(Object *obj)
 {
-    weft_window_finalize(WEFT_PORT(obj));
+    WeftPort *s = WEFT_PORT(obj);
+
+    weft_window_finalize(s);
+    g_free(s->own_link);
 }
 
 static const VMStateDescription weft_port_vmstate = {
@@ -277,6 +337,8 @@ static const Property weft_port_properties[] = {
     DEFINE_PROP_UINT32("dma-channels", WeftPort, dma.channels, 4),
     DEFINE_PROP_BOOL("traced", WeftPort, traced_always, false),
     DEFINE_PROP_UINT32("unmap-wait", WeftPort, unmap_wait, 2000),
+    DEFINE_PROP_UINT32("vfs", WeftPort, vfs, 0),
+    DEFINE_PROP_UINT32("vf-slots", WeftPort, vf_slots, 4),
     DEFINE_PROP_STRING("part", WeftPort, part),
     DEFINE_PROP_STRING("serial", WeftPort, serial),
     DEFINE_PROP_STRING("blade", WeftPort, blade),

@@ -19,22 +19,27 @@
 #include "weft_regs.h"
 
 #define TYPE_WEFT_PORT "weft-port"
+/* A VF is a port too, without cables: see weft_function.c. */
+#define TYPE_WEFT_VF "weft-vf"
 OBJECT_DECLARE_SIMPLE_TYPE(WeftPort, WEFT_PORT)
 
-/*
- * Capabilities. From 0x200 on, extended configuration space is left for
- * SR-IOV and what else virtual functions need.
- */
+/* Capabilities. */
 #define WEFT_CFG_PM             0x60
 #define WEFT_CFG_VPD            0x70
 #define WEFT_CFG_EXP            0xa0
 #define WEFT_CFG_AER            0x100
 #define WEFT_CFG_ARI            0x150
 #define WEFT_CFG_SERIAL         0x160
+#define WEFT_CFG_SRIOV          0x200
+
+/* Routing ids of the VFs: those of two PFs side by side alternate. */
+#define WEFT_VF_OFFSET          16
+#define WEFT_VF_ROUTING_STRIDE  2
 
 #define WEFT_VPD_BYTES          1024
 /* Pieces of one aperture: each becomes a host mapping, and these are few. */
 #define WEFT_MAX_SEGMENTS       16384
+#define WEFT_VF_SEGMENTS        512
 /* A file of ones, mapped under slots that have just been taken away. */
 #define WEFT_ONES_BYTES         0x100000
 #define WEFT_RIGHTS             (WEFT_RIGHT_READ | WEFT_RIGHT_WRITE)
@@ -68,6 +73,7 @@ typedef struct WeftAperture {
 /* What a slot resolves to. */
 typedef struct WeftTarget {
     int via;                    /* link, WEFT_VIA_SELF or WEFT_VIA_NONE */
+    unsigned function;          /* of the neighbour on that link */
     const WeftAperture *aperture;       /* NULL: nothing there is reachable */
     const WeftRam *ram;
     uint64_t pos;               /* of the slot's first byte, in the aperture */
@@ -81,6 +87,12 @@ typedef struct WeftSlotRegs {
     uint32_t ctrl;
 } WeftSlotRegs;
 
+/* Refused accesses the owner has not been told of. */
+typedef struct WeftReport {
+    uint64_t offset;
+    uint64_t count;
+} WeftReport;
+
 typedef struct WeftSlot {
     WeftSlotRegs regs;          /* as written */
     WeftSlotRegs active;        /* as latched by CTRL */
@@ -91,6 +103,7 @@ typedef struct WeftSlot {
     uint64_t shown;             /* as the guest's memory map has it */
     uint64_t mapped_serial;     /* of the aperture they belong to */
     uint64_t mapped_pos;
+    WeftReport report[2];       /* refused reads, refused writes */
 } WeftSlot;
 
 typedef struct WeftInboundRegs {
@@ -116,11 +129,7 @@ typedef struct WeftInbound {
     uint32_t seq;
 } WeftInbound;
 
-typedef struct WeftReport {
-    uint64_t offset;
-    uint64_t count;
-} WeftReport;
-
+/* A link. All functions of an endpoint share it. */
 typedef struct WeftLink {
     bool up;
     bool present;
@@ -136,7 +145,7 @@ typedef struct WeftLink {
     int doorbell_lock;          /* says that this port may reach its memory */
     int doorbell_event;
     unsigned far_link;          /* the link's number over there */
-    WeftAperture seen[WEFT_MAX_INBOUND];
+    WeftAperture seen[WEFT_FUNCTIONS * WEFT_MAX_INBOUND];
     struct {                    /* an INBOUND of which more packets follow */
         bool active;
         unsigned entry;
@@ -144,14 +153,38 @@ typedef struct WeftLink {
         unsigned segments;      /* received so far */
         WeftAperture aperture;
     } partial;
-    WeftReport report[2];       /* refused reads, refused writes */
 } WeftLink;
 
 typedef struct WeftMessage {
     unsigned link;
+    unsigned from;
     unsigned len;
     uint8_t data[WEFT_MBOX_BYTES];
 } WeftMessage;
+
+/* What a PF lets a VF have. */
+typedef struct WeftQuota {
+    uint32_t slots, inbound, doorbells, db_pages;
+    uint64_t bytes;             /* of the live entries together */
+    uint32_t links;
+    uint64_t peers;             /* functions of a neighbour, a bit each */
+} WeftQuota;
+
+/* One way of the mailbox between a PF and a VF. */
+typedef struct WeftPairBox {
+    uint8_t tx[WEFT_PAIR_BYTES];
+    uint8_t sent[WEFT_PAIR_BYTES];
+    unsigned len;               /* of what was sent and is not taken, or 0 */
+    bool failed;
+} WeftPairBox;
+
+/* What a PF keeps for each of its VFs. */
+typedef struct WeftVf {
+    WeftQuota wanted;           /* as written */
+    WeftQuota quota;            /* as latched by CTRL */
+    WeftPairBox down, up;       /* to the VF, from the VF */
+    uint32_t news;              /* the rw1c bits of STATUS */
+} WeftVf;
 
 typedef struct WeftPending WeftPending;
 
@@ -194,10 +227,27 @@ struct WeftPort {
     uint64_t slot_size;
     bool traced_always;
     uint32_t unmap_wait;        /* ms */
+    uint32_t vfs;
+    uint32_t vf_slots;
     char *part;
     char *serial;
     char *blade;
     char *sockets;
+
+    /*
+     * Which function this is. The endpoint is its first PF: that one has the
+     * links, the doorbell page and the connection to the fabric.
+     */
+    WeftPort *ep;
+    WeftPort *pf;               /* of a VF; a PF itself */
+    unsigned number;
+    WeftPort *function[WEFT_FUNCTIONS]; /* of an endpoint: those there are */
+    WeftLink *link;             /* the endpoint's */
+    WeftLink *own_link;         /* a PF's, should it be the endpoint */
+    const WeftQuota *quota;
+    WeftVf vf[WEFT_VFS];        /* of a PF */
+    uint32_t vf_pending;
+    unsigned generations_due;   /* FUNCTION_RESETs not answered yet */
 
     MemoryRegion bar_ctrl;
     MemoryRegion bar_window;
@@ -221,7 +271,6 @@ struct WeftPort {
     uint64_t err_addr;
     uint64_t counter[WEFT_COUNTERS];
 
-    WeftLink link[WEFT_MAX_LINKS];
     uint32_t linger;            /* links down whose neighbour still holds on */
     QEMUTimer *linger_timer;
 
@@ -264,6 +313,45 @@ struct WeftPort {
 
 /* weft_port.c */
 void weft_port_reset(WeftPort *s);
+void weft_port_reset_hold(Object *obj, ResetType type);
+void weft_port_config_write(PCIDevice *d, uint32_t addr, uint32_t val, int len);
+bool weft_port_bars(WeftPort *s, Error **errp);
+void weft_port_close(WeftPort *s);
+
+/* weft_function.c */
+WeftPort *weft_function_next(const WeftPort *ep, const WeftPort *f);
+bool weft_function_init(WeftPort *s, Error **errp);
+void weft_function_join(WeftPort *s);
+void weft_function_leave(WeftPort *s);
+void weft_function_enable(WeftPort *s, uint32_t ctrl);
+bool weft_function_link_up(const WeftPort *s, unsigned link);
+uint32_t weft_function_links(const WeftPort *s);
+bool weft_function_dest(const WeftPort *s, uint32_t dest, unsigned *link,
+                        unsigned *function);
+void weft_functions_link_event(WeftPort *ep, unsigned link);
+void weft_functions_error(WeftPort *ep, uint32_t bit);
+void weft_functions_update(WeftPort *ep);
+void weft_functions_joined(WeftPort *ep);
+void weft_functions_lost(WeftPort *ep);
+
+/* weft_vf.c */
+extern const WeftQuota weft_unlimited;
+bool weft_vfs_init(WeftPort *pf, Error **errp);
+void weft_vfs_exit(WeftPort *pf);
+void weft_vfs_reset(WeftPort *pf);
+void weft_vf_was_reset(WeftPort *s);
+void weft_vf_news(WeftPort *pf, unsigned n, uint32_t bit);
+WeftPort *weft_vf_get(WeftPort *pf, unsigned n);
+uint32_t weft_vf_read(WeftPort *pf, unsigned n, unsigned reg);
+void weft_vf_write(WeftPort *pf, unsigned n, unsigned reg, uint32_t val);
+
+/* weft_pair.c */
+uint32_t weft_pair_read(const WeftPairBox *tx, const WeftPairBox *rx,
+                        unsigned reg);
+bool weft_pair_write(WeftPairBox *tx, WeftPairBox *rx, unsigned reg,
+                     uint32_t val, bool *taken);
+uint32_t weft_pair_vf_read(WeftPort *s, unsigned reg);
+void weft_pair_vf_write(WeftPort *s, unsigned reg, uint32_t val);
 
 /* weft_ram.c */
 bool weft_ram_open(WeftRam *ram, int fd, Error **errp);
@@ -271,7 +359,8 @@ void weft_ram_close(WeftRam *ram);
 void *weft_map_sealed(int fd, uint64_t least, uint64_t *size, Error **errp);
 
 /* weft_aperture.c */
-bool weft_aperture_append(WeftAperture *ap, uint64_t offset, uint64_t len);
+bool weft_aperture_append(WeftAperture *ap, uint64_t offset, uint64_t len,
+                          unsigned limit);
 void weft_aperture_close(WeftAperture *ap);
 const WeftSegment *weft_aperture_find(const WeftAperture *ap, uint64_t pos);
 uint64_t weft_aperture_bytes(const WeftAperture *ap);
@@ -287,6 +376,7 @@ void weft_event_reset(WeftPort *s);
 extern const MemoryRegionOps weft_regs_ops;
 
 /* weft_window.c */
+void weft_report_flush(WeftPort *s, unsigned slot);
 bool weft_window_init(WeftPort *s, Error **errp);
 void weft_window_exit(WeftPort *s);
 void weft_window_finalize(WeftPort *s);
@@ -323,6 +413,8 @@ bool weft_inbound_page(WeftPort *s, AddressSpace *as, uint64_t base,
 void weft_inbound_unmapped(WeftPort *s, uint64_t first, uint64_t last);
 bool weft_inbound_held(WeftPort *s, uint64_t first, uint64_t last);
 void weft_inbound_late(WeftPort *s, uint64_t first, uint64_t last);
+uint64_t weft_inbound_bytes(const WeftPort *s);
+void weft_inbound_quota(WeftPort *s, bool links);
 void weft_inbound_denied(WeftPort *s, unsigned via, uint64_t offset,
                          uint64_t count);
 uint32_t weft_inbound_read(WeftPort *s, unsigned n, unsigned reg);
@@ -345,8 +437,7 @@ bool weft_doorbell_held(WeftPort *s, unsigned link);
 /* weft_mbox.c */
 void weft_mbox_reset(WeftPort *s);
 void weft_mbox_send(WeftPort *s, uint32_t val);
-void weft_mbox_receive(WeftPort *s, unsigned link, const uint8_t *data,
-                       unsigned len);
+void weft_mbox_receive(WeftPort *ep, const struct weft_fab_msg *msg);
 uint32_t weft_mbox_rx_status(WeftPort *s);
 uint32_t weft_mbox_rx_word(WeftPort *s, unsigned offset);
 void weft_mbox_pop(WeftPort *s);
@@ -371,12 +462,17 @@ bool weft_seen_inbound(WeftPort *s, const struct weft_fab_msg *m,
                        Error **errp);
 
 /* weft_fab.c */
+/*
+ * The connection is the endpoint's; send, ready, reset and complain can be
+ * called for any of its functions.
+ */
 bool weft_fab_init(WeftPort *s, Error **errp);
 void weft_fab_exit(WeftPort *s);
 void weft_fab_send(WeftPort *s, const struct weft_fab_msg *m);
 bool weft_fab_ready(WeftPort *s);
 void weft_fab_wait(unsigned ms);
 void weft_fab_enable(WeftPort *s);
+void weft_fab_trace(WeftPort *s, bool traced);
 void weft_fab_reset(WeftPort *s);
 void weft_fab_break(WeftPort *s);
 void weft_fab_complain(WeftPort *s, const char *what);

@@ -19,22 +19,40 @@ static uint32_t weft_half(uint64_t val, hwaddr addr)
 
 static uint32_t weft_status(WeftPort *s)
 {
-    return (weft_fab_ready(s) ? WEFT_STATUS_FABRIC : 0) |
+    return (weft_fab_ready(s) && !s->generations_due ?
+            WEFT_STATUS_FABRIC : 0) |
            (s->traced ? WEFT_STATUS_TRACED : 0);
 }
 
 static uint32_t weft_cap0(WeftPort *s)
 {
-    return s->slots | WEFT_MAX_INBOUND << ctz32(WEFT_CAP0_INBOUND) |
-           WEFT_DOORBELLS << ctz32(WEFT_CAP0_DOORBELLS) |
-           (uint32_t)WEFT_DB_PAGES << ctz32(WEFT_CAP0_DB_PAGES);
+    const WeftQuota *q = s->quota;
+
+    return MIN(q->slots, s->slots) |
+           MIN(q->inbound, WEFT_MAX_INBOUND) << ctz32(WEFT_CAP0_INBOUND) |
+           MIN(q->doorbells, WEFT_DOORBELLS) << ctz32(WEFT_CAP0_DOORBELLS) |
+           MIN(q->db_pages, WEFT_DB_PAGES) << ctz32(WEFT_CAP0_DB_PAGES);
 }
 
 static uint32_t weft_cap1(WeftPort *s)
 {
     return WEFT_MAX_LINKS | WEFT_CAP1_TRACED |
            (s->dma.channels ? WEFT_CAP1_DMA : 0) |
-           (uint32_t)WEFT_MBOX_BYTES << ctz32(WEFT_CAP1_MBOX_BYTES);
+           (s->vfs ? WEFT_CAP1_SRIOV : 0) |
+           (s == s->pf ? (uint32_t)WEFT_MBOX_BYTES <<
+                         ctz32(WEFT_CAP1_MBOX_BYTES) : 0);
+}
+
+/* The endpoint's; of its other functions, with their number on top. */
+static uint64_t weft_hwid(WeftPort *s)
+{
+    return s->ep->hwid ? s->ep->hwid ^ (uint64_t)s->number << 58 : 0;
+}
+
+static uint32_t weft_function(WeftPort *s)
+{
+    return s->number | s->vfs << ctz32(WEFT_FUNCTION_VFS) |
+           (s == s->pf ? 0 : WEFT_FUNCTION_VF);
 }
 
 static uint32_t weft_array_read(WeftPort *s, hwaddr a)
@@ -76,6 +94,13 @@ static uint32_t weft_array_read(WeftPort *s, hwaddr a)
     if (weft_dma_covers(s, a)) {
         return weft_dma_read(s, a);
     }
+    if (weft_in(a, WEFT_R_PF_MBOX, WEFT_PAIR_STRIDE, 1)) {
+        return weft_pair_vf_read(s, a - WEFT_R_PF_MBOX);
+    }
+    if (weft_in(a, WEFT_R_VF, WEFT_VF_STRIDE, s->vfs)) {
+        a -= WEFT_R_VF;
+        return weft_vf_read(s, a / WEFT_VF_STRIDE, a % WEFT_VF_STRIDE);
+    }
     return 0;
 }
 
@@ -100,7 +125,7 @@ static uint64_t weft_regs_read(void *opaque, hwaddr a, unsigned size)
         return weft_half(s->wc_offset, a);
     case WEFT_R_HWID:
     case WEFT_R_HWID + 4:
-        return weft_half(s->hwid, a);
+        return weft_half(weft_hwid(s), a);
     case WEFT_R_GENERATION:
         return s->generation;
     case WEFT_R_LID:
@@ -121,6 +146,10 @@ static uint64_t weft_regs_read(void *opaque, hwaddr a, unsigned size)
         return s->db_pending;
     case WEFT_R_DB_MASK:
         return s->db_mask;
+    case WEFT_R_FUNCTION:
+        return weft_function(s);
+    case WEFT_R_VF_PENDING:
+        return s->vf_pending;
     case WEFT_R_MBOX_TX_STATUS:
         return s->mbox_failed ? WEFT_MBOX_TX_FAILED : 0;
     case WEFT_R_MBOX_RX_STATUS:
@@ -171,21 +200,21 @@ static void weft_array_write(WeftPort *s, hwaddr a, uint32_t val)
         }
     } else if (weft_dma_covers(s, a)) {
         weft_dma_write(s, a, val);
+    } else if (weft_in(a, WEFT_R_PF_MBOX, WEFT_PAIR_STRIDE, 1)) {
+        weft_pair_vf_write(s, a - WEFT_R_PF_MBOX, val);
+    } else if (weft_in(a, WEFT_R_VF, WEFT_VF_STRIDE, s->vfs)) {
+        a -= WEFT_R_VF;
+        weft_vf_write(s, a / WEFT_VF_STRIDE, a % WEFT_VF_STRIDE, val);
     }
 }
 
 static void weft_ctrl_write(WeftPort *s, uint32_t val)
 {
-    uint32_t before = s->ctrl;
-
     if (val & WEFT_CTRL_RESET) {
         weft_port_reset(s);
         return;
     }
-    s->ctrl = val & WEFT_CTRL_ENABLE;
-    if (s->ctrl != before) {
-        weft_fab_enable(s);
-    }
+    weft_function_enable(s, val & WEFT_CTRL_ENABLE);
 }
 
 static void weft_regs_write(void *opaque, hwaddr a, uint64_t val,
@@ -218,6 +247,9 @@ static void weft_regs_write(void *opaque, hwaddr a, uint64_t val,
         break;
     case WEFT_R_DB_MASK:
         weft_doorbell_set_mask(s, val);
+        break;
+    case WEFT_R_VF_PENDING:
+        s->vf_pending &= ~val;
         break;
     case WEFT_R_MBOX_TX_CTRL:
         weft_mbox_send(s, val);

@@ -12,6 +12,8 @@
  *        slots again through the write-combining alias at WEFT_R_WC_OFFSET
  * BAR 4  MSI-X table and pending bits
  *
+ * Each function of the device, physical or virtual, has all of this for itself.
+ *
  * 64-bit registers are pairs, low half first; a pair takes effect with the
  * write of the CTRL register of its group.
  */
@@ -34,6 +36,13 @@
 #define WEFT_DB_PAGES			16
 #define WEFT_VECTORS			16
 #define WEFT_MAX_DMA			8	/* channels of a function */
+/*
+ * Functions of an endpoint: PF p is function p, VF v of it function
+ * WEFT_PFS + WEFT_VFS p + v.
+ */
+#define WEFT_PFS			2
+#define WEFT_VFS			16
+#define WEFT_FUNCTIONS			34
 #define WEFT_PAGE			4096
 
 /* ---- identity and control ------------------------------------------- */
@@ -67,6 +76,7 @@
 #define WEFT_R_EVENT			0x038	/* rw1c */
 #define   WEFT_EVENT_LINK		0x0000000f	/* one bit a link: status changed */
 #define   WEFT_EVENT_MBOX		0x00000100	/* a message has arrived */
+#define   WEFT_EVENT_FUNCTION		0x00000200	/* between a PF and its VFs */
 #define   WEFT_EVENT_ERROR		0x00010000	/* ERR_STATUS has a new bit */
 #define WEFT_R_EVENT_MASK		0x03c	/* rw, reset all ones: 1 masks */
 #define WEFT_R_EVENT_VECTOR		0x040	/* rw, reset 0x03020100: a byte a purpose */
@@ -77,6 +87,10 @@
 #define WEFT_R_SCRATCH			0x044	/* rw, reset 0 */
 #define WEFT_R_DB_PENDING		0x048	/* rw1c */
 #define WEFT_R_DB_MASK			0x04c	/* rw, reset all ones: 1 masks */
+#define WEFT_R_FUNCTION			0x050	/* ro: which function this is */
+#define   WEFT_FUNCTION_NUMBER		0x000000ff	/* in its endpoint */
+#define   WEFT_FUNCTION_VFS		0x0000ff00	/* a PF: how many VFs it can have */
+#define   WEFT_FUNCTION_VF		0x80000000	/* this is a VF */
 
 /* ---- links: group n at 0x100 + 0x40 n ------------------------------- */
 #define WEFT_R_LINK			0x100
@@ -98,7 +112,7 @@
 #define WEFT_MBOX_BYTES			256
 #define WEFT_MBOX_DEPTH			32	/* messages held for the reader */
 #define WEFT_R_MBOX_TX_DATA		0x200	/* rw: 256 bytes */
-#define WEFT_R_MBOX_TX_CTRL		0x300	/* wo: link | bytes << 8: sends */
+#define WEFT_R_MBOX_TX_CTRL		0x300	/* wo: link | bytes << 8, or with DEST_FUNCTION: sends */
 #define WEFT_R_MBOX_TX_STATUS		0x304	/* ro */
 #define   WEFT_MBOX_TX_FAILED		0x00000001	/* the last: link down, bad length */
 #define WEFT_R_MBOX_RX_DATA		0x400	/* ro: 256 bytes of the oldest message */
@@ -106,6 +120,7 @@
 #define   WEFT_MBOX_RX_VALID		0x80000000
 #define   WEFT_MBOX_LINK		0x0000000f
 #define   WEFT_MBOX_LEN			0x0001ff00
+#define   WEFT_MBOX_FROM		0x3f000000	/* function of the neighbour */
 #define WEFT_R_MBOX_RX_POP		0x504	/* wo: any value drops the oldest */
 
 /* ---- counters: 64 bits each, at 0x800 + 8 n ------------------------- */
@@ -140,6 +155,7 @@
 #define   WEFT_ERR_FABRIC_LOST		0x00000040
 #define   WEFT_ERR_UNMAP_LATE		0x00000080	/* unmapped, and a peer holds on */
 #define   WEFT_ERR_DMA			0x00000100	/* where: channel | code << 8 */
+#define   WEFT_ERR_QUOTA		0x00010000	/* a VF: more than its PF lets it have */
 #define WEFT_R_ERR_INFO			0xc04	/* ro, the first: bit | slot, entry, link << 8 */
 #define WEFT_R_ERR_ADDR			0xc08	/* ro, 64, the first: offset in slot, aperture */
 
@@ -155,8 +171,14 @@
 #define   WEFT_SLOT_LIVE		0x00000001	/* resolves to the peer's memory */
 #define   WEFT_SLOT_DIRECT		0x00000002	/* without trapping */
 
-/* Where a slot or a doorbell page leads. */
+/*
+ * Where a slot or a doorbell page leads. There, to the function of the same
+ * number as this one, unless FUNCTION names another.
+ */
 #define WEFT_DEST_TYPE			0xc0000000
+#define WEFT_DEST_FUNCTION		0x20000000
+#define WEFT_DEST_NUMBER		0x1f800000	/* which, if FUNCTION */
+#define WEFT_DEST_WHERE			0x007fffff	/* link or local id */
 #define WEFT_DEST_LID			0x00000000	/* by local id; needs CAP1_ROUTES */
 #define WEFT_DEST_LINK			0x40000000	/* the neighbour on link [3:0] */
 #define WEFT_DEST_SELF			0x80000000	/* this port */
@@ -279,5 +301,45 @@
 
 /* Doorbell page n: a write of 0 to 31 at its first word rings that doorbell. */
 #define WEFT_DB_PAGE_BASE		0x10000
+
+/* ---- a VF and its PF: the mailbox, in the VF ------------------------ */
+#define WEFT_R_PF_MBOX			0x640	/* group, laid out as WEFT_VF_MBOX */
+
+/* ---- a PF and its VFs: group of VF n at 0x20000 + 0x400 n ----------- */
+#define WEFT_R_VF_PENDING		0x600	/* rw1c: VFs whose STATUS has news */
+#define WEFT_R_VF			0x20000
+#define WEFT_VF_STRIDE			0x400
+#define WEFT_VF_STATUS			0x000	/* rw1c */
+#define   WEFT_VF_ENABLED		0x00000001	/* ro: by VF Enable and NumVFs */
+#define   WEFT_VF_MASTER		0x00000002	/* ro: its Bus Master Enable */
+#define   WEFT_VF_RESET			0x00000100	/* it has been reset */
+#define   WEFT_VF_RX			0x00000200	/* it has sent a message */
+#define   WEFT_VF_TAKEN			0x00000400	/* it has taken ours */
+#define WEFT_VF_FUNCTION		0x004	/* ro: its number in the endpoint */
+#define WEFT_VF_SLOTS			0x010	/* rw: it may use slots 0 to this - 1 */
+#define WEFT_VF_INBOUND			0x014	/* rw: entries */
+#define WEFT_VF_DOORBELLS		0x018	/* rw: doorbells that may ring here */
+#define WEFT_VF_DB_PAGES		0x01c	/* rw: pages */
+#define WEFT_VF_BYTES			0x020	/* rw, 64: of all its live entries */
+#define WEFT_VF_LINKS			0x028	/* rw: a bit a link it may use */
+#define WEFT_VF_PEERS			0x030	/* rw, 64: functions it may address there */
+#define WEFT_VF_CTRL			0x038	/* wo: any value latches the quota */
+#define WEFT_VF_USED			0x040	/* ro: slots enabled | entries live << 8 */
+#define WEFT_VF_USED_BYTES		0x048	/* ro, 64: of its live entries */
+#define WEFT_VF_MBOX			0x100	/* group of the mailbox */
+
+/* The mailbox between a PF and a VF, the same at both ends. */
+#define WEFT_PAIR_BYTES			64
+#define WEFT_PAIR_STRIDE		0x90
+#define WEFT_PAIR_TX			0x00	/* rw: 64 bytes to send */
+#define WEFT_PAIR_RX			0x40	/* ro: 64 bytes that have come */
+#define WEFT_PAIR_CTRL			0x80	/* wo */
+#define   WEFT_PAIR_LEN			0x0000007f
+#define   WEFT_PAIR_SEND		0x00000100	/* TX, LEN bytes of it */
+#define   WEFT_PAIR_TAKE		0x00000200	/* RX is read: make room */
+#define WEFT_PAIR_STATUS		0x84	/* ro */
+#define   WEFT_PAIR_VALID		0x80000000	/* RX holds LEN bytes */
+#define   WEFT_PAIR_BUSY		0x00000100	/* what was sent is not taken */
+#define   WEFT_PAIR_FAILED		0x00000200	/* the last SEND was refused */
 
 #endif /* WEFT_REGS_H */

@@ -40,7 +40,7 @@ static bool weft_seen_add(WeftLink *link, const struct weft_fab_msg *m,
             seg.offset > link->ram.size ||
             seg.len > link->ram.size - seg.offset ||
             !weft_aperture_append(&link->partial.aperture, seg.offset,
-                                  seg.len)) {
+                                  seg.len, WEFT_MAX_SEGMENTS)) {
             error_setg(errp, "segment of %" PRIu64 " bytes at 0x%" PRIx64
                        " in RAM of %" PRIu64 " bytes", seg.len, seg.offset,
                        link->ram.size);
@@ -65,7 +65,7 @@ bool weft_seen_inbound(WeftPort *s, const struct weft_fab_msg *m,
         .type = WEFT_FAB_INBOUND_ACK, .link = m->link,
     };
 
-    if (m->arg[0] >= WEFT_MAX_INBOUND ||
+    if (m->arg[0] >= ARRAY_SIZE(link->seen) ||
         m->len % sizeof(struct weft_fab_seg)) {
         error_setg(errp, "aperture entry %" PRIu64 " with %" PRIu32
                    " bytes of segments", m->arg[0], m->len);

@@ -25,22 +25,23 @@ static const WeftAperture *weft_slot_match(const WeftAperture *ap,
 static WeftTarget weft_slot_resolve(WeftPort *s, WeftSlot *slot)
 {
     const WeftSlotRegs *r = &slot->active;
-    unsigned link = r->dest & ~WEFT_DEST_TYPE;
+    unsigned link, function;
     WeftTarget t = { .via = WEFT_VIA_NONE };
 
-    if (!(r->ctrl & WEFT_SLOT_ENABLE)) {
+    if (!(r->ctrl & WEFT_SLOT_ENABLE) || slot - s->slot >= s->quota->slots) {
         return t;
     }
     switch (r->dest & WEFT_DEST_TYPE) {
     case WEFT_DEST_SELF:
         t.via = WEFT_VIA_SELF;
-        t.ram = &s->ram;
+        t.ram = &s->pf->ram;
         break;
     case WEFT_DEST_LINK:
-        if (link >= WEFT_MAX_LINKS || !s->link[link].up) {
+        if (!weft_function_dest(s, r->dest, &link, &function)) {
             return t;
         }
         t.via = link;
+        t.function = function;
         t.ram = &s->link[link].ram;
         break;
     default:
@@ -52,7 +53,9 @@ static WeftTarget weft_slot_resolve(WeftPort *s, WeftSlot *slot)
     }
     for (unsigned n = 0; n < WEFT_MAX_INBOUND && !t.aperture; n++) {
         if (t.via != WEFT_VIA_SELF) {
-            t.aperture = weft_slot_match(&s->link[link].seen[n], r->offset);
+            unsigned seen = function * WEFT_MAX_INBOUND + n;
+
+            t.aperture = weft_slot_match(&s->link[link].seen[seen], r->offset);
         } else if (s->inbound[n].open.allow & WEFT_ALLOW_SELF) {
             t.aperture = weft_slot_match(&s->inbound[n].open, r->offset);
         }
@@ -81,7 +84,7 @@ static void weft_slot_unmap(WeftPort *s, unsigned n, uint64_t from,
         uint64_t len = MIN(to - from, WEFT_ONES_BYTES);
 
         if (mmap(base + from, len, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, s->ones_fd, 0) ==
+                 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, s->pf->ones_fd, 0) ==
             MAP_FAILED) {
             break;
         }
@@ -137,6 +140,10 @@ static void weft_slot_update(WeftPort *s, unsigned n)
     uint64_t want = weft_slot_direct(s, &t) ? t.len : 0;
     uint64_t had = slot->mapped;
 
+    if (t.via != slot->target.via || t.function != slot->target.function) {
+        /* Who was to be told is not there any more. */
+        memset(slot->report, 0, sizeof(slot->report));
+    }
     slot->target = t;
     if (want == had &&
         (!want || (slot->mapped_serial == serial &&
@@ -245,8 +252,12 @@ void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val)
         break;
     case WEFT_SLOT_CTRL:
         r->ctrl = val & WEFT_SLOT_ENABLE;
+        weft_report_flush(s, n);
         slot->active = *r;
         weft_slots_update(s);
+        if (r->ctrl && n >= s->quota->slots) {
+            weft_error(s, WEFT_ERR_QUOTA, n, 0);
+        }
         break;
     }
 }

@@ -38,7 +38,7 @@ void weft_trace_exit(WeftPort *s)
 /* Traced mode by property or by the fabric's wish, whichever says so. */
 void weft_trace_set(WeftPort *s)
 {
-    bool traced = s->traced_always || s->fab.traced;
+    bool traced = s->traced_always || s->ep->fab.traced;
 
     if (traced == s->traced) {
         return;

@@ -14,32 +14,39 @@
 
 static void weft_report_send(WeftPort *s, unsigned n, unsigned kind)
 {
-    WeftReport *r = &s->link[n].report[kind];
+    const WeftTarget *t = &s->slot[n].target;
+    WeftReport *r = &s->slot[n].report[kind];
     struct weft_fab_msg m = {
-        .type = WEFT_FAB_DENIED, .link = n,
-        .arg = { r->offset, kind, r->count },
+        .type = WEFT_FAB_DENIED, .link = t->via,
+        .arg = { r->offset, kind, r->count, t->function },
     };
 
-    if (r->count && s->link[n].up) {
+    if (r->count) {
         weft_fab_send(s, &m);
     }
     r->count = 0;
+}
+
+/* The slot is to lead elsewhere: what is left to be told of it is told now. */
+void weft_report_flush(WeftPort *s, unsigned slot)
+{
+    weft_report_send(s, slot, 0);
+    weft_report_send(s, slot, 1);
 }
 
 static void weft_report_timer(void *opaque)
 {
     WeftPort *s = opaque;
 
-    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
-        weft_report_send(s, n, 0);
-        weft_report_send(s, n, 1);
+    for (unsigned n = 0; n < s->slots; n++) {
+        weft_report_flush(s, n);
     }
 }
 
 /* Tell the owner, but not for every access: they may come at any rate. */
 static void weft_report(WeftPort *s, unsigned n, uint64_t offset, bool write)
 {
-    WeftReport *r = &s->link[n].report[write];
+    WeftReport *r = &s->slot[n].report[write];
 
     if (!r->count++) {
         r->offset = offset;
@@ -61,7 +68,7 @@ void weft_window_count_refused(WeftPort *s, unsigned n, uint64_t off,
     if (slot->target.via == WEFT_VIA_SELF) {
         weft_inbound_denied(s, WEFT_VIA_SELF, off, 1);
     } else if (slot->target.via != WEFT_VIA_NONE) {
-        weft_report(s, slot->target.via, off, write);
+        weft_report(s, n, off, write);
     }
 }
 
@@ -224,16 +231,16 @@ bool weft_window_init(WeftPort *s, Error **errp)
 
     s->slot_shift = ctz64(s->slot_size);
     s->wc_offset = bytes;
-    s->ones_fd = weft_ones_create(errp);
-    if (s->ones_fd < 0) {
-        return false;
+    if (s == s->pf) {
+        s->ones_fd = weft_ones_create(errp);
+        if (s->ones_fd < 0) {
+            return false;
+        }
     }
     ptr = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (ptr == MAP_FAILED) {
         error_setg_errno(errp, errno, "weft-port: address space of the slots");
-        close(s->ones_fd);
-        s->ones_fd = -1;
         return false;
     }
     s->slot_ptr = ptr;
@@ -265,6 +272,8 @@ void weft_window_finalize(WeftPort *s)
 {
     if (s->slot_ptr) {
         munmap(s->slot_ptr, s->slots * s->slot_size);
+    }
+    if (s->ones_fd >= 0) {
         close(s->ones_fd);
     }
 }

@@ -62,9 +62,9 @@ fn apertures_reach_the_neighbour_and_its_answer_the_owner() {
     h2.expect(WEFT_FAB_LINK_UP);
     assert_eq!(h2.expect(WEFT_FAB_INBOUND).data, segment(0x1000, 0x2000));
 
-    h2.say(WEFT_FAB_DENIED, 1, [0x4008, 1, 3, 0, 0, 0], &[]);
+    h2.say(WEFT_FAB_DENIED, 1, [0x4008, 1, 3, 17, 0, 0], &[]);
     let denied = h1.expect(WEFT_FAB_DENIED);
-    assert_eq!((denied.link, &denied.arg[..3]), (0, &[0x4008, 1, 3][..]));
+    assert_eq!((denied.link, &denied.arg[..4]), (0, &[0x4008, 1, 3, 17][..]));
 }
 
 #[test]
@@ -73,9 +73,10 @@ fn mailbox_messages_pass_while_the_link_is_up() {
     let (h1, h2) = linked(&daemon);
     let longest = [0xa5; WEFT_MBOX_BYTES as usize];
     for data in [&b"x"[..], &longest] {
-        h1.say(WEFT_FAB_MBOX, 0, [0; 6], data);
+        h1.say(WEFT_FAB_MBOX, 0, [1, 33, 0, 0, 0, 0], data);
         let got = h2.expect(WEFT_FAB_MBOX);
         assert_eq!((got.link, got.data.as_slice()), (1, data));
+        assert_eq!(got.arg[..2], [1, 33]);
     }
     daemon.json(&["link", "down", "h1:0"]);
     h1.expect(WEFT_FAB_LINK_DOWN);
@@ -161,7 +162,7 @@ fn a_hello_that_is_not_in_order_is_refused_with_a_reason() {
     };
 
     for (packet, why) in [
-        (with(0, 2), "version 2"),
+        (with(0, 1), "version 1"),
         (with(1, 12), "hwid 11 in the topology"),
         (with(2, 0), "multiple of 4096"),
         (with(2, 4097), "multiple of 4096"),
@@ -219,15 +220,17 @@ fn whoever_breaks_the_protocol_is_closed_and_nobody_else_is() {
         message(WEFT_FAB_WELCOME, 0, [0; 6], &[]).encode().to_vec(),
         message(WEFT_FAB_MBOX, 4, [0; 6], b"x").encode().to_vec(),
         message(WEFT_FAB_MBOX, 1, [0; 6], b"").encode().to_vec(),
+        message(WEFT_FAB_MBOX, 1, [34, 0, 0, 0, 0, 0], b"x").encode().to_vec(),
+        message(WEFT_FAB_FUNCTION_RESET, 0, [34, 0, 0, 0, 0, 0], &[]).encode().to_vec(),
         message(WEFT_FAB_LINK_CTRL, u16::MAX, [0; 6], &[]).encode().to_vec(),
-        message(WEFT_FAB_INBOUND, 0, [32, 0, 0x1000, 3, 1, 0], &seg).encode().to_vec(),
+        message(WEFT_FAB_INBOUND, 0, [34 * 32, 0, 0x1000, 3, 1, 0], &seg).encode().to_vec(),
         message(WEFT_FAB_INBOUND, 0, [u64::MAX, 0, 0x1000, 3, 1, 0], &seg).encode().to_vec(),
         message(WEFT_FAB_INBOUND, 0, [0, 0, 0x2000, 3, 1, 0], &seg).encode().to_vec(),
         message(WEFT_FAB_INBOUND, 0, [0, 0, 0x1000, 3, 1, 0], &segment(RAM, 0x1000))
             .encode()
             .to_vec(),
         message(WEFT_FAB_INBOUND, 0, [0, 0, 0x1000, 3, 1, 0], &seg[..9]).encode().to_vec(),
-        message(WEFT_FAB_INBOUND_ACK, 1, [99, 0, 0, 0, 0, 0], &[]).encode().to_vec(),
+        message(WEFT_FAB_INBOUND_ACK, 1, [2000, 0, 0, 0, 0, 0], &[]).encode().to_vec(),
         message(WEFT_FAB_COUNTERS, 0, [0; 6], &[0; 7]).encode().to_vec(),
     ];
     for offence in offences {

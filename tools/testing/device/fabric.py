@@ -241,6 +241,9 @@ class Fabric:
             node.waiting.clear()
             if node.how is not None:
                 self.welcome(node, **node.how)
+        elif message.type == R.FAB_FUNCTION_RESET:
+            self.generation += 1
+            node.send(R.FAB_GENERATION, arg=(self.generation, message.arg[0]))
         elif message.type == R.FAB_INBOUND:
             self.inbound(node, message)
         elif message.link in node.up:

@@ -77,9 +77,11 @@ def test_bad_messages(scope):
         "a width there is not": pack(R.FAB_LINK_INFO, 0, (1, 1 << 40, 0, 1, 1, 1)),
         "a highest width there is not": pack(R.FAB_LINK_INFO, 0, (1, 1, 0, 1, 1, 64)),
         "a second WELCOME": pack(R.FAB_WELCOME, 0, (1, 1, 1, 0)),
-        "an ACK of entry 32": pack(ack, 0, (32,)),
+        "an ACK of an entry there is not": pack(ack, 0, (R.FUNCTIONS * R.MAX_INBOUND,)),
         "an ACK of an entry of all ones": pack(ack, 0, ((1 << 64) - 1,)),
         "an empty message": pack(R.FAB_MBOX),
+        "a message of function 34": pack(R.FAB_MBOX, 0, (0, R.FUNCTIONS), b"x"),
+        "a generation of function 34": pack(R.FAB_GENERATION, 0, (1, R.FUNCTIONS)),
         "a LINK_UP without descriptors": pack(R.FAB_LINK_UP, 0, (4, 4, 0, 1, 1, 0)),
     }.items():
         node.send_raw(packet)
@@ -175,7 +177,7 @@ def test_bad_apertures(scope):
     size = node.hello.arg[2]
     one = segment(MEMORY, PAGE)
     for what, (arg, data) in {
-        "entry 32": ((32, 0, PAGE, RW), one),
+        "an entry there is not": ((R.FUNCTIONS * R.MAX_INBOUND, 0, PAGE, RW), one),
         "an entry of all ones": (((1 << 64) - 1, 0, PAGE, RW), one),
         "an odd offset": ((0, 8, PAGE, RW), one),
         "an odd length": ((0, 0, PAGE + 1, RW), one),

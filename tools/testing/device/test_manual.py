@@ -9,11 +9,13 @@ from tap import equal
 
 MANUAL = os.path.join(R.TOP, "Documentation/hardware.rst")
 # Where the manual has a formula instead of a row.
-FORMULAS = {"R_LINK", "R_COUNTERS", "R_COUNTERS_CLEAR", "R_SLOT", "R_INBOUND", "R_DMA"}
+FORMULAS = {"R_LINK", "R_COUNTERS", "R_COUNTERS_CLEAR", "R_SLOT", "R_INBOUND", "R_DMA", "R_VF"}
 GROUPS = {"LINK_STATUS", "LINK_CTRL", "LINK_TRAINED", "LINK_MAX", "SLOT_DEST", "SLOT_OFFSET", "SLOT_LEN",
           "SLOT_CTRL", "SLOT_STATUS", "INBOUND_OFFSET", "INBOUND_LEN", "INBOUND_BASE", "INBOUND_RIGHTS",
           "INBOUND_ALLOW", "INBOUND_CTRL", "INBOUND_STATUS", "DB_PAGE_DEST", "DB_PAGE_ALLOW", "DMA_CTRL", "DMA_STATUS",
-          "DMA_BASE", "DMA_ORDER", "DMA_VECTOR", "DMA_HEAD", "DMA_TAIL", "DMA_COUNTERS"}
+          "DMA_BASE", "DMA_ORDER", "DMA_VECTOR", "DMA_HEAD", "DMA_TAIL", "DMA_COUNTERS", "VF_STATUS", "VF_FUNCTION",
+          "VF_SLOTS", "VF_INBOUND", "VF_DOORBELLS", "VF_DB_PAGES", "VF_BYTES", "VF_LINKS", "VF_PEERS",
+          "VF_CTRL", "VF_USED", "VF_USED_BYTES", "VF_MBOX", "PAIR_TX", "PAIR_RX", "PAIR_CTRL", "PAIR_STATUS"}
 
 
 def rows():
@@ -47,7 +49,8 @@ def test_groups(_scope):
                     f"{R.R_INBOUND:#x} + {R.INBOUND_STRIDE:#x} × *n*", f"{R.R_COUNTERS:#x} + 8 × *n*",
                     f"{R.R_DMA:#x} + {R.DMA_STRIDE:#x} × *n*", f"({R.R_COUNTERS_CLEAR:#x}, wo)",
                     f"{R.DB_PAGE_BASE:#x} + {R.PAGE} × *n*",
-                    f"{R.VENDOR_ID:#x}, {R.DEVICE_ID_PF:#x}"):
+                    f"{R.R_VF:#x} + {R.VF_STRIDE:#x} × *n*",
+                    f"{R.VENDOR_ID:#x}, {R.DEVICE_ID_PF:#x}", f"{R.VENDOR_ID:#x}, {R.DEVICE_ID_VF:#x}"):
         assert formula in text, f"not in the manual: {formula}"
 
 

@@ -3,7 +3,7 @@
 //! never blocks the daemon. Does not know what packets mean.
 
 use super::descriptors::{COUNT, Descriptors};
-use crate::wire::{PACKET_BYTES, Packet, ToPort};
+use crate::wire::{LINKS, MAX_PACKETS, PACKET_BYTES, Packet, ToPort};
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -17,9 +17,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-/// Packets a port may leave unread: the largest apertures of four neighbours,
-/// and as much again for what changes meanwhile.
-pub const MAX_QUEUED: usize = 256 * 1024;
+/// Packets a port may leave unread: the largest apertures of its neighbours, and
+/// as much again for what changes meanwhile.
+pub const MAX_QUEUED: usize = 2 * LINKS * MAX_PACKETS;
 /// Packets from which on messages that may be lost are.
 pub const MAX_DROPPABLE: usize = 1024;
 
@@ -188,7 +188,7 @@ mod tests {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
         let mut port = Port::new(ours, Instant::now());
-        let mbox = ToPort::Mbox { link: 0, data: vec![1] };
+        let mbox = ToPort::Mbox { link: 0, to: 0, from: 0, data: vec![1] };
         let down = ToPort::LinkDown { link: 0 };
         for n in 0..MAX_QUEUED {
             assert_eq!(port.push(&mbox, None), Ok(()));

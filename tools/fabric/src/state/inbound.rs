@@ -10,14 +10,16 @@
 
 use super::{Effect, Fabric, Place};
 use crate::topology::HostEnd;
-use crate::wire::{Complaint, ENTRIES, InboundPart, LINKS, MAX_SEGMENTS, PACKET_SEGMENTS, PAGE};
-use crate::wire::{Segment, ToPort};
-use std::collections::VecDeque;
+use crate::wire::{
+    Complaint, InboundPart, LINKS, MAX_PACKETS, MAX_SEGMENTS, PACKET_SEGMENTS, PAGE, Segment,
+    ToPort,
+};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// Packets an owner may have under way to neighbours that have not answered:
 /// twice what all its entries at their largest need.
-const MAX_UNANSWERED: usize = 2 * ENTRIES * MAX_SEGMENTS / PACKET_SEGMENTS;
+const MAX_UNANSWERED: usize = 2 * MAX_PACKETS;
 
 /// An open entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,19 +58,14 @@ struct Change {
     packets: usize,
 }
 
-/// All entries of a port.
+/// All entries of a port, those of its functions one after the other.
+#[derive(Default)]
 pub struct Table {
-    entries: [Entry; ENTRIES],
+    /// Those that have ever been used.
+    entries: BTreeMap<u16, Entry>,
     assembly: Option<Assembly>,
     /// Packets of all changes that are not answered, at least one each.
     unanswered: usize,
-}
-
-impl Default for Table {
-    fn default() -> Self {
-        let entries = std::array::from_fn(|_| Entry::default());
-        Table { entries, assembly: None, unanswered: 0 }
-    }
 }
 
 /// `ticket` was given out no later than `limit`; both count round.
@@ -79,13 +76,13 @@ fn not_after(ticket: u32, limit: u32) -> bool {
 impl Table {
     /// Entries that are open.
     pub fn open(&self) -> usize {
-        self.entries.iter().filter(|e| e.aperture.is_some()).count()
+        self.entries.values().filter(|e| e.aperture.is_some()).count()
     }
 
     /// Links whose neighbour owes an answer.
     pub fn waiting_for(&self) -> impl Iterator<Item = u8> + '_ {
         let waits = |link: usize| {
-            let mut changes = self.entries.iter().flat_map(|e| &e.changes);
+            let mut changes = self.entries.values().flat_map(|e| &e.changes);
             changes.any(|c| c.waits[link].is_some())
         };
         (0..LINKS as u8).filter(move |&link| waits(usize::from(link)))
@@ -132,8 +129,8 @@ impl Table {
     }
 
     /// Takes a change out that need not be waited for any longer.
-    fn answered(&mut self, entry: u8) -> Option<u32> {
-        let changes = &mut self.entries[usize::from(entry)].changes;
+    fn answered(&mut self, entry: u16) -> Option<u32> {
+        let changes = &mut self.entries.get_mut(&entry)?.changes;
         changes.front().filter(|c| c.waits.iter().all(Option::is_none))?;
         let change = changes.pop_front()?;
         self.unanswered -= change.packets;
@@ -190,12 +187,15 @@ impl Fabric {
     fn change(
         &mut self,
         host: usize,
-        entry: u8,
+        entry: u16,
         sequence: u32,
         aperture: Option<Rc<Aperture>>,
     ) -> Result<(), Complaint> {
         let allow = aperture.as_ref().map_or(0, |a| a.allow);
-        let Some(held) = self.entry(host, entry).map(|e| e.held) else { return Ok(()) };
+        if self.session(host).is_none() {
+            return Ok(());
+        }
+        let held = self.entry(host, entry).map_or(0, |e| e.held);
         self.entry_mut(host, entry, |e| e.aperture.clone_from(&aperture));
         let mut packets = 0;
         for link in 0..LINKS as u8 {
@@ -216,7 +216,7 @@ impl Fabric {
         let table = &mut session.inbound;
         // An answer still owed to an earlier change of the entry is waited for
         // as well: until then what was there before may be reached.
-        let state = &mut table.entries[usize::from(entry)];
+        let state = table.entries.entry(entry).or_default();
         let waits = state.awaited;
         let packets = packets.max(1);
         state.changes.push_back(Change { sequence, waits, packets });
@@ -233,7 +233,7 @@ impl Fabric {
     }
 
     /// Gives an aperture, or its withdrawal, to a neighbour; returns the packets.
-    fn forward(&mut self, to: HostEnd, entry: u8, ticket: u32, what: Option<&Aperture>) -> usize {
+    fn forward(&mut self, to: HostEnd, entry: u16, ticket: u32, what: Option<&Aperture>) -> usize {
         let (offset, bytes, rights) = what.map_or((0, 0, 0), |a| (a.offset, a.bytes, a.rights));
         let all: &[Segment] = what.map_or(&[], |a| &a.segments);
         let packets = all.len().div_ceil(PACKET_SEGMENTS).max(1);
@@ -261,7 +261,7 @@ impl Fabric {
         &mut self,
         host: usize,
         link: u8,
-        entry: u8,
+        entry: u16,
         ticket: u32,
     ) -> Result<(), Complaint> {
         let Some(Place { path, side }) = self.place(host, link) else {
@@ -270,15 +270,15 @@ impl Fabric {
         let owner = self.topology.paths[path].ends[1 - side];
         let Some(session) = &mut self.nodes[owner.host].session else { return Ok(()) };
         let n = usize::from(owner.link);
-        let table = &mut session.inbound;
-        let awaited = &mut table.entries[usize::from(entry)].awaited[n];
+        let Some(state) = session.inbound.entries.get_mut(&entry) else { return Ok(()) };
+        let awaited = &mut state.awaited[n];
         match *awaited {
             Some(last) if last == ticket => *awaited = None,
             Some(last) if not_after(ticket, last) => {}
             Some(_) => return Err(format!("INBOUND_ACK {ticket} of a change it was never sent")),
             None => return Ok(()),
         }
-        for change in &mut table.entries[usize::from(entry)].changes {
+        for change in &mut state.changes {
             match change.waits[n] {
                 Some(waited) if !not_after(waited, ticket) => break,
                 _ => change.waits[n] = None,
@@ -291,7 +291,7 @@ impl Fabric {
     /// Gives a neighbour whose link came up what is open to it.
     pub(super) fn replay(&mut self, owner: HostEnd, to: HostEnd) {
         let bit = 1 << owner.link;
-        for entry in 0..ENTRIES as u8 {
+        for entry in self.used(owner.host) {
             let aperture = self.entry(owner.host, entry).and_then(|e| e.aperture.clone());
             let Some(aperture) = aperture.filter(|a| a.allow & bit != 0) else { continue };
             let ticket = self.next_ticket();
@@ -304,19 +304,19 @@ impl Fabric {
     pub(super) fn inbound_link_down(&mut self, owner: HostEnd) {
         let n = usize::from(owner.link);
         let Some(session) = &mut self.nodes[owner.host].session else { return };
-        for entry in &mut session.inbound.entries {
+        for entry in session.inbound.entries.values_mut() {
             entry.held &= !(1 << owner.link);
             entry.awaited[n] = None;
             for change in &mut entry.changes {
                 change.waits[n] = None;
             }
         }
-        for entry in 0..ENTRIES as u8 {
+        for entry in self.used(owner.host) {
             self.answer(owner.host, entry);
         }
     }
 
-    fn answer(&mut self, host: usize, entry: u8) {
+    fn answer(&mut self, host: usize, entry: u16) {
         let Some(session) = &mut self.nodes[host].session else { return };
         let to = session.port;
         while let Some(sequence) = session.inbound.answered(entry) {
@@ -330,11 +330,16 @@ impl Fabric {
         self.ticket
     }
 
-    fn entry(&self, host: usize, entry: u8) -> Option<&Entry> {
-        self.session(host).map(|s| &s.inbound.entries[usize::from(entry)])
+    /// Numbers of the entries a host's port has ever used.
+    fn used(&self, host: usize) -> Vec<u16> {
+        self.session(host).map_or(vec![], |s| s.inbound.entries.keys().copied().collect())
     }
 
-    fn entry_mut(&mut self, host: usize, entry: u8, change: impl FnOnce(&mut Entry)) {
-        self.session_mut(host, |s| change(&mut s.inbound.entries[usize::from(entry)]));
+    fn entry(&self, host: usize, entry: u16) -> Option<&Entry> {
+        self.session(host)?.inbound.entries.get(&entry)
+    }
+
+    fn entry_mut(&mut self, host: usize, entry: u16, change: impl FnOnce(&mut Entry)) {
+        self.session_mut(host, |s| change(s.inbound.entries.entry(entry).or_default()));
     }
 }

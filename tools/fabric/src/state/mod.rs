@@ -214,10 +214,15 @@ impl Fabric {
         }
     }
 
-    /// Gives the host its next generation and tells its port.
-    fn welcome(&mut self, host: usize) {
+    fn next_generation(&mut self) -> u32 {
         // 0 is no generation. In the year 2106 the numbers begin again.
         self.generation = self.generation.wrapping_add(1).max(1);
+        self.generation
+    }
+
+    /// Gives the host its next generation and tells its port.
+    fn welcome(&mut self, host: usize) {
+        self.next_generation();
         let node = &mut self.nodes[host];
         node.generation = self.generation;
         let traced = node.traced;
@@ -250,15 +255,21 @@ impl Fabric {
             FromPort::InboundAck { link, entry, sequence } => {
                 self.inbound_ack(host, link, entry, sequence)?;
             }
-            FromPort::Mbox { link, data } => {
+            FromPort::Mbox { link, to, from, data } => {
                 if let Some(far) = self.up_neighbour(host, link) {
-                    self.tell(far.host, ToPort::Mbox { link: far.link, data });
+                    self.tell(far.host, ToPort::Mbox { link: far.link, to, from, data });
                 }
             }
-            FromPort::Denied { link, offset, kind, count } => {
+            FromPort::Denied { link, offset, kind, count, to } => {
                 if let Some(far) = self.up_neighbour(host, link) {
-                    self.tell(far.host, ToPort::Denied { link: far.link, offset, kind, count });
+                    let link = far.link;
+                    self.tell(far.host, ToPort::Denied { link, offset, kind, count, to });
                 }
+            }
+            FromPort::FunctionReset { function } => {
+                // Of the same count as the port's own, so that none comes twice.
+                let generation = self.next_generation();
+                self.tell(host, ToPort::Generation { generation, function });
             }
             FromPort::Counters { request, values } => {
                 self.effects.push(Effect::Counters { host, request, values });

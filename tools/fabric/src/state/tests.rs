@@ -6,9 +6,7 @@
 
 use super::{Effect, Event, Fabric, PortId};
 use crate::topology::parse;
-use crate::wire::{
-    ENTRIES, FromPort, InboundPart, LINKS, MAX_SEGMENTS, PACKET_SEGMENTS, PAGE, Segment, ToPort,
-};
+use crate::wire::{ENTRIES, FromPort, InboundPart, LINKS, MAX_PACKETS, PAGE, Segment, ToPort, abi};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,6 +20,7 @@ const TOPOLOGY: &str = r#"
         { ends = ["s:0", "h2:3"], width = 4 },
     ]
 "#;
+const VERSION: u64 = abi::WEFT_FAB_VERSION as u64;
 const HOSTS: usize = 3;
 const CABLE_ENDS: [&str; 4] = ["h0:0", "h2:0", "h0:2", "s:0"];
 /// (host, link) pairs that are joined.
@@ -35,11 +34,16 @@ enum Step {
     Reset(usize),
     Enable(usize, bool),
     Ctrl { host: usize, link: u8, disable: bool, speed: u8, width: u8 },
-    Inbound { host: usize, entry: u8, allow: u8, pages: u64 },
+    Inbound { host: usize, entry: u16, allow: u8, pages: u64 },
     Ack(usize),
     Switch(usize, bool),
     Limit(usize, u8, u8),
     Mbox(usize, u8),
+}
+
+/// Few, so that they are hit again, and not of one function alone.
+fn entry() -> impl Strategy<Value = u16> {
+    prop::sample::select(vec![0, 1, ENTRIES as u16 - 1])
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -52,7 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (host(), 0..LINKS as u8, any::<bool>(), 0u8..9, 0u8..40).prop_map(
             |(host, link, disable, speed, width)| Step::Ctrl { host, link, disable, speed, width }
         ),
-        6 => (host(), 0u8..3, 0u8..16, prop_oneof![Just(0u64), 1u64..40]).prop_map(
+        6 => (host(), entry(), 0u8..16, prop_oneof![Just(0u64), 1u64..40]).prop_map(
             |(host, entry, allow, pages)| Step::Inbound { host, entry, allow, pages }
         ),
         8 => host().prop_map(Step::Ack),
@@ -66,7 +70,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// What a port sees of one neighbour's entry. The owner's sequence number is in
 /// its offset, so that it can be told how old it is.
-type Seen = BTreeMap<u8, u64>;
+type Seen = BTreeMap<u16, u64>;
 
 #[derive(Default)]
 struct Link {
@@ -82,7 +86,7 @@ struct Link {
 
 struct Ack {
     link: u8,
-    entry: u8,
+    entry: u16,
     ticket: u32,
     epoch: u32,
     /// The owner's number, 0 for a withdrawal.
@@ -97,10 +101,10 @@ struct Port {
     links: [Link; LINKS],
     acks: VecDeque<Ack>,
     /// Version and allowed links of its own entries.
-    open: BTreeMap<u8, (u64, u8)>,
+    open: BTreeMap<u16, (u64, u8)>,
     sequence: u32,
     /// Changes not answered.
-    due: Vec<(u8, u32)>,
+    due: Vec<(u16, u32)>,
 }
 
 struct World {
@@ -142,7 +146,7 @@ impl World {
             }
             Step::Mbox(host, link) => {
                 let data = vec![host as u8, link];
-                self.say(host, FromPort::Mbox { link, data });
+                self.say(host, FromPort::Mbox { link, to: 1, from: 33, data });
             }
         }
         self.deliver();
@@ -159,7 +163,7 @@ impl World {
         self.last_id += 1;
         let id = PortId(self.last_id);
         let name = format!("h{host}");
-        self.fabric.message(id, FromPort::Hello { version: 1, hwid: 0, ram: RAM, name });
+        self.fabric.message(id, FromPort::Hello { version: VERSION, hwid: 0, ram: RAM, name });
         if self.ports[host].id.is_some() {
             let effects = self.fabric.take_effects();
             assert!(
@@ -183,7 +187,7 @@ impl World {
         self.fabric.message(id, FromPort::Reset);
     }
 
-    fn inbound(&mut self, host: usize, entry: u8, allow: u8, pages: u64) {
+    fn inbound(&mut self, host: usize, entry: u16, allow: u8, pages: u64) {
         let port = &mut self.ports[host];
         if port.id.is_none() {
             return;
@@ -271,7 +275,8 @@ impl World {
             }
             ToPort::Inbound { link, part } => self.told(host, link, part),
             ToPort::InboundAck { entry, sequence } => self.answered(host, entry, sequence),
-            ToPort::Mbox { link, data } => {
+            ToPort::Mbox { link, to, from, data } => {
+                assert_eq!((to, from), (1, 33));
                 assert!(self.ports[host].links[usize::from(link)].up);
                 let from = (usize::from(data[0]), usize::from(data[1]));
                 assert_eq!(neighbour(host, link), Some(from));
@@ -310,7 +315,7 @@ impl World {
     }
 
     /// The owner is told that a change is over: nobody may reach what was before.
-    fn answered(&mut self, host: usize, entry: u8, sequence: u32) {
+    fn answered(&mut self, host: usize, entry: u16, sequence: u32) {
         let due = &mut self.ports[host].due;
         let at = due.iter().position(|d| *d == (entry, sequence));
         due.remove(at.expect("each change is answered once"));
@@ -502,14 +507,37 @@ fn an_answer_to_what_was_never_sent_is_an_offence() {
 fn what_neighbours_never_confirm_is_bounded() {
     let mut world = pair();
     let id = world.ports[0].id.expect("connected");
-    for sequence in 0..100_000u32 {
+    for sequence in 0..4 * MAX_PACKETS as u32 {
         world.fabric.message(id, FromPort::Inbound(InboundPart { sequence, ..part() }));
         if world.fabric.take_effects().iter().any(|e| matches!(e, Effect::Close { .. })) {
-            assert!(sequence as usize > ENTRIES * MAX_SEGMENTS / PACKET_SEGMENTS);
+            assert!(sequence as usize > MAX_PACKETS);
             return;
         }
     }
     panic!("the flood was never stopped");
+}
+
+#[test]
+fn a_function_that_was_reset_gets_a_generation_nobody_has_had() {
+    let mut world = pair();
+    let mut last = world.last_generation;
+    for function in [1, 33, 1] {
+        world.say(1, FromPort::FunctionReset { function });
+        let Ok([Effect::Send { to, message, .. }]) =
+            <[Effect; 1]>::try_from(world.fabric.take_effects())
+        else {
+            panic!("one answer, and the links stay up");
+        };
+        assert_eq!(Some(to), world.ports[1].id);
+        let ToPort::Generation { generation, function: of } = message else {
+            panic!("{message:?}");
+        };
+        assert!(of == function && generation > last);
+        last = generation;
+    }
+    world.last_generation = last;
+    world.step(&Step::Reset(1));
+    assert!(world.ports[1].generation > last);
 }
 
 #[test]
@@ -518,7 +546,9 @@ fn hardware_ids_stay_unique() {
     let derived = world.fabric.topology().hosts[1].hwid;
     let mut hello = |id, hwid, name: &str| {
         let name = name.into();
-        world.fabric.message(PortId(id), FromPort::Hello { version: 1, hwid, ram: RAM, name });
+        world
+            .fabric
+            .message(PortId(id), FromPort::Hello { version: VERSION, hwid, ram: RAM, name });
         world.fabric.take_effects().into_iter().find_map(|e| match e {
             Effect::Refuse { why, .. } => Some(why),
             _ => None,

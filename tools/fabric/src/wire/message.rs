@@ -5,7 +5,7 @@
 //! not be able to lose its port.
 
 use super::abi::*;
-use super::{ENTRIES, LINKS, PACKET_SEGMENTS, Packet};
+use super::{ENTRIES, FUNCTIONS, LINKS, PACKET_SEGMENTS, Packet};
 
 /// What is wrong with a message, for the log.
 pub type Complaint = String;
@@ -23,7 +23,7 @@ pub struct Segment {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboundPart {
     /// Which entry, below [`ENTRIES`].
-    pub entry: u8,
+    pub entry: u16,
     /// First byte, in the owner's aperture space.
     pub offset: u64,
     /// Bytes of the whole aperture; 0 withdraws it.
@@ -51,10 +51,11 @@ pub enum FromPort {
     Reset,
     LinkCtrl { link: u8, disable: bool, speed: u8, width: u8 },
     Inbound(InboundPart),
-    InboundAck { link: u8, entry: u8, sequence: u32 },
-    Mbox { link: u8, data: Vec<u8> },
-    Denied { link: u8, offset: u64, kind: u64, count: u64 },
+    InboundAck { link: u8, entry: u16, sequence: u32 },
+    Mbox { link: u8, to: u8, from: u8, data: Vec<u8> },
+    Denied { link: u8, offset: u64, kind: u64, count: u64, to: u8 },
     Counters { request: u64, values: Vec<u64> },
+    FunctionReset { function: u8 },
 }
 
 /// What a port is told of a link whether or not it is up.
@@ -79,11 +80,12 @@ pub enum ToPort {
     LinkDown { link: u8 },
     LinkInfo { link: u8, info: LinkInfo },
     Inbound { link: u8, part: InboundPart },
-    InboundAck { entry: u8, sequence: u32 },
-    Mbox { link: u8, data: Vec<u8> },
-    Denied { link: u8, offset: u64, kind: u64, count: u64 },
+    InboundAck { entry: u16, sequence: u32 },
+    Mbox { link: u8, to: u8, from: u8, data: Vec<u8> },
+    Denied { link: u8, offset: u64, kind: u64, count: u64, to: u8 },
     Trace(bool),
     CountersGet { request: u64, clear: bool },
+    Generation { generation: u32, function: u8 },
 }
 
 impl FromPort {
@@ -122,14 +124,21 @@ impl FromPort {
                 sequence: (arg[5] >> 32) as u32,
             },
             WEFT_FAB_MBOX if data.is_empty() => return Err("an empty mailbox message".into()),
-            WEFT_FAB_MBOX => FromPort::Mbox { link: link_number(link)?, data },
+            WEFT_FAB_MBOX => FromPort::Mbox {
+                link: link_number(link)?,
+                to: function(arg[0])?,
+                from: function(arg[1])?,
+                data,
+            },
             WEFT_FAB_DENIED => FromPort::Denied {
                 link: link_number(link)?,
                 offset: arg[0],
                 kind: arg[1],
                 count: arg[2],
+                to: function(arg[3])?,
             },
             WEFT_FAB_COUNTERS => FromPort::Counters { request: arg[0], values: words(&data)? },
+            WEFT_FAB_FUNCTION_RESET => FromPort::FunctionReset { function: function(arg[0])? },
             other => return Err(format!("a message of type {other}, which no port sends")),
         })
     }
@@ -205,14 +214,15 @@ impl ToPort {
                 p.arg[5] = u64::from(*sequence) << 32;
                 WEFT_FAB_INBOUND_ACK
             }
-            ToPort::Mbox { link, data } => {
+            ToPort::Mbox { link, to, from, data } => {
                 p.link = (*link).into();
+                p.arg[..2].copy_from_slice(&[(*to).into(), (*from).into()]);
                 p.data.clone_from(data);
                 WEFT_FAB_MBOX
             }
-            ToPort::Denied { link, offset, kind, count } => {
+            ToPort::Denied { link, offset, kind, count, to } => {
                 p.link = (*link).into();
-                p.arg[..3].copy_from_slice(&[*offset, *kind, *count]);
+                p.arg[..4].copy_from_slice(&[*offset, *kind, *count, (*to).into()]);
                 WEFT_FAB_DENIED
             }
             ToPort::Trace(on) => {
@@ -222,6 +232,10 @@ impl ToPort {
             ToPort::CountersGet { request, clear } => {
                 p.arg[..2].copy_from_slice(&[*request, (*clear).into()]);
                 WEFT_FAB_COUNTERS_GET
+            }
+            ToPort::Generation { generation, function } => {
+                p.arg[..2].copy_from_slice(&[(*generation).into(), (*function).into()]);
+                WEFT_FAB_GENERATION
             }
         };
         p
@@ -241,8 +255,15 @@ fn link_number(link: u16) -> Result<u8, Complaint> {
     }
 }
 
-fn entry(n: u64) -> Result<u8, Complaint> {
+fn function(n: u64) -> Result<u8, Complaint> {
     match u8::try_from(n) {
+        Ok(n) if usize::from(n) < FUNCTIONS => Ok(n),
+        _ => Err(format!("function {n}; a port has functions 0 to {}", FUNCTIONS - 1)),
+    }
+}
+
+fn entry(n: u64) -> Result<u16, Complaint> {
+    match u16::try_from(n) {
         Ok(n) if usize::from(n) < ENTRIES => Ok(n),
         _ => Err(format!("inbound entry {n}; a port has entries 0 to {}", ENTRIES - 1)),
     }
@@ -307,7 +328,7 @@ mod tests {
     #[test]
     fn a_forwarded_change_reads_as_it_was_sent() {
         let part = InboundPart {
-            entry: 31,
+            entry: ENTRIES as u16 - 1,
             offset: 0x1000,
             bytes: 0x3000,
             rights: 3,
@@ -326,7 +347,7 @@ mod tests {
 
     #[test]
     fn types_only_the_fabric_sends_are_refused() {
-        for kind in [WEFT_FAB_WELCOME, WEFT_FAB_LINK_UP, WEFT_FAB_TRACE, 0, 17] {
+        for kind in [WEFT_FAB_WELCOME, WEFT_FAB_LINK_UP, WEFT_FAB_TRACE, WEFT_FAB_GENERATION, 0] {
             assert!(FromPort::read(Packet { kind, ..Packet::default() }).is_err());
         }
     }

@@ -19,11 +19,22 @@ pub mod abi {
 
 /// Links of a port.
 pub const LINKS: usize = abi::WEFT_MAX_LINKS as usize;
-/// Entries of a port's inbound table.
-pub const ENTRIES: usize = abi::WEFT_MAX_INBOUND as usize;
+/// Functions a port may have. Only the port knows what they are.
+pub const FUNCTIONS: usize = abi::WEFT_FUNCTIONS as usize;
+/// Entries of the inbound tables of all functions of a port: entry `n` of
+/// function `f` is `f * WEFT_MAX_INBOUND + n`.
+pub const ENTRIES: usize = FUNCTIONS * abi::WEFT_MAX_INBOUND as usize;
 /// Segments that fit one packet.
 pub const PACKET_SEGMENTS: usize = abi::WEFT_FAB_SEGS as usize;
 /// Bytes of a page, to which apertures are aligned.
 pub const PAGE: u64 = abi::WEFT_PAGE as u64;
 /// Pieces an aperture may consist of, as in the device model.
 pub const MAX_SEGMENTS: usize = 16384;
+/// The same of a virtual function.
+pub const MAX_VF_SEGMENTS: usize = 512;
+/// Packets in which all entries of a port at their largest fit.
+pub const MAX_PACKETS: usize = {
+    let pfs = abi::WEFT_PFS as usize;
+    let segments = pfs * MAX_SEGMENTS + (FUNCTIONS - pfs) * MAX_VF_SEGMENTS;
+    segments / PACKET_SEGMENTS * abi::WEFT_MAX_INBOUND as usize
+};

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Weft port: the mailbox between a PF and one of its VFs.
+ *
+ * Of use to a VF that has been given away: its driver has no other way to ask
+ * the PF for anything. One message each way is held until it is taken. The
+ * registers are the same at both ends; what one sends the other receives.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "weft_port.h"
+
+static bool weft_pair_word(unsigned reg, unsigned base)
+{
+    return reg >= base && reg - base < WEFT_PAIR_BYTES;
+}
+
+/* @tx: the way out, @rx: the way in, from where @reg is read. */
+uint32_t weft_pair_read(const WeftPairBox *tx, const WeftPairBox *rx,
+                        unsigned reg)
+{
+    if (weft_pair_word(reg, WEFT_PAIR_TX)) {
+        return ldl_le_p(tx->tx + reg - WEFT_PAIR_TX);
+    }
+    if (weft_pair_word(reg, WEFT_PAIR_RX)) {
+        return rx->len ? ldl_le_p(rx->sent + reg - WEFT_PAIR_RX) : 0;
+    }
+    if (reg == WEFT_PAIR_STATUS) {
+        return (rx->len ? WEFT_PAIR_VALID | rx->len : 0) |
+               (tx->len ? WEFT_PAIR_BUSY : 0) |
+               (tx->failed ? WEFT_PAIR_FAILED : 0);
+    }
+    return 0;
+}
+
+static bool weft_pair_send(WeftPairBox *tx, unsigned len)
+{
+    tx->failed = tx->len || !len || len > WEFT_PAIR_BYTES;
+    if (tx->failed) {
+        return false;
+    }
+    memset(tx->sent, 0, sizeof(tx->sent));
+    memcpy(tx->sent, tx->tx, len);
+    tx->len = len;
+    return true;
+}
+
+/* True: a message has been sent. @taken: one has been taken. */
+bool weft_pair_write(WeftPairBox *tx, WeftPairBox *rx, unsigned reg,
+                     uint32_t val, bool *taken)
+{
+    *taken = false;
+    if (weft_pair_word(reg, WEFT_PAIR_TX)) {
+        stl_le_p(tx->tx + reg - WEFT_PAIR_TX, val);
+        return false;
+    }
+    if (reg != WEFT_PAIR_CTRL) {
+        return false;
+    }
+    if ((val & WEFT_PAIR_TAKE) && rx->len) {
+        rx->len = 0;
+        *taken = true;
+    }
+    return (val & WEFT_PAIR_SEND) && weft_pair_send(tx, val & WEFT_PAIR_LEN);
+}
+
+/* ---- the VF's end ----------------------------------------------------- */
+
+static WeftVf *weft_pair_vf(WeftPort *s)
+{
+    return &s->pf->vf[(s->number - WEFT_PFS) % WEFT_VFS];
+}
+
+uint32_t weft_pair_vf_read(WeftPort *s, unsigned reg)
+{
+    const WeftVf *vf;
+
+    if (s == s->pf) {
+        return 0;
+    }
+    vf = weft_pair_vf(s);
+    return weft_pair_read(&vf->up, &vf->down, reg);
+}
+
+void weft_pair_vf_write(WeftPort *s, unsigned reg, uint32_t val)
+{
+    WeftVf *vf;
+    bool taken;
+
+    if (s == s->pf) {
+        return;
+    }
+    vf = weft_pair_vf(s);
+    if (weft_pair_write(&vf->up, &vf->down, reg, val, &taken)) {
+        weft_vf_news(s->pf, vf - s->pf->vf, WEFT_VF_RX);
+    }
+    if (taken) {
+        weft_vf_news(s->pf, vf - s->pf->vf, WEFT_VF_TAKEN);
+    }
+}

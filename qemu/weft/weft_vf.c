@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Weft port: virtual functions, and what their PF keeps of each.
+ *
+ * A VF is a port of its own within the quota that its PF has set for it. The
+ * quota is checked where it bites (slots, entries, doorbells), from here.
+ */
+#include "qemu/osdep.h"
+#include "hw/pci/pcie.h"
+#include "hw/pci/pcie_aer.h"
+#include "hw/pci/pcie_sriov.h"
+#include "qapi/error.h"
+#include "qemu/module.h"
+#include "weft_port.h"
+
+#define WEFT_VF_NEWS    (WEFT_VF_RESET | WEFT_VF_RX | WEFT_VF_TAKEN)
+
+/* What a PF may have: all there is. */
+const WeftQuota weft_unlimited = {
+    .slots = UINT32_MAX,
+    .inbound = UINT32_MAX,
+    .doorbells = UINT32_MAX,
+    .db_pages = UINT32_MAX,
+    .bytes = UINT64_MAX,
+    .links = UINT32_MAX,
+    .peers = UINT64_MAX,
+};
+
+/* VF @n of @pf, if it can be had at all. */
+WeftPort *weft_vf_get(WeftPort *pf, unsigned n)
+{
+    return pf->ep->function[WEFT_PFS + WEFT_VFS * pf->number + n];
+}
+
+void weft_vf_news(WeftPort *pf, unsigned n, uint32_t bit)
+{
+    pf->vf[n].news |= bit;
+    pf->vf_pending |= BIT(n);
+    weft_event(pf, WEFT_EVENT_FUNCTION);
+}
+
+/* ---- reset ----------------------------------------------------------- */
+
+/* @s, a VF, has been reset: its messages are void, its quota stays. */
+void weft_vf_was_reset(WeftPort *s)
+{
+    unsigned n = (s->number - WEFT_PFS) % WEFT_VFS;
+
+    s->pf->vf[n].down = (WeftPairBox) { };
+    s->pf->vf[n].up = (WeftPairBox) { };
+    weft_vf_news(s->pf, n, WEFT_VF_RESET);
+}
+
+/* A PF is reset: its VFs with it, and they have nothing any more. */
+void weft_vfs_reset(WeftPort *pf)
+{
+    memset(pf->vf, 0, sizeof(pf->vf));
+    for (unsigned n = 0; n < WEFT_VFS; n++) {
+        WeftPort *vf = weft_vf_get(pf, n);
+
+        if (vf) {
+            weft_port_reset(vf);
+        }
+    }
+    memset(pf->vf, 0, sizeof(pf->vf));
+    pf->vf_pending = 0;
+}
+
+/* ---- the PF's registers ---------------------------------------------- */
+
+static uint32_t weft_vf_status(WeftPort *pf, unsigned n)
+{
+    const WeftPort *vf = weft_vf_get(pf, n);
+
+    return (PCI_DEVICE(vf)->enabled ? WEFT_VF_ENABLED : 0) |
+           (vf->bus_master ? WEFT_VF_MASTER : 0) | pf->vf[n].news;
+}
+
+static uint32_t weft_vf_used(const WeftPort *vf)
+{
+    unsigned slots = 0, live = 0;
+
+    for (unsigned i = 0; i < vf->slots; i++) {
+        slots += vf->slot[i].active.ctrl & WEFT_SLOT_ENABLE;
+    }
+    for (unsigned i = 0; i < WEFT_MAX_INBOUND; i++) {
+        live += vf->inbound[i].open.len != 0;
+    }
+    return slots | live << 8;
+}
+
+static uint32_t weft_vf_quota_read(const WeftQuota *q, unsigned reg)
+{
+    switch (reg) {
+    case WEFT_VF_SLOTS:
+        return q->slots;
+    case WEFT_VF_INBOUND:
+        return q->inbound;
+    case WEFT_VF_DOORBELLS:
+        return q->doorbells;
+    case WEFT_VF_DB_PAGES:
+        return q->db_pages;
+    case WEFT_VF_BYTES:
+        return q->bytes;
+    case WEFT_VF_BYTES + 4:
+        return q->bytes >> 32;
+    case WEFT_VF_LINKS:
+        return q->links;
+    case WEFT_VF_PEERS:
+        return q->peers;
+    case WEFT_VF_PEERS + 4:
+        return q->peers >> 32;
+    }
+    return 0;
+}
+
+uint32_t weft_vf_read(WeftPort *pf, unsigned n, unsigned reg)
+{
+    const WeftPort *vf = weft_vf_get(pf, n);
+    const WeftVf *v = &pf->vf[n];
+
+    if (!vf) {
+        return 0;
+    }
+    if (reg >= WEFT_VF_MBOX && reg - WEFT_VF_MBOX < WEFT_PAIR_STRIDE) {
+        return weft_pair_read(&v->down, &v->up, reg - WEFT_VF_MBOX);
+    }
+    switch (reg) {
+    case WEFT_VF_STATUS:
+        return weft_vf_status(pf, n);
+    case WEFT_VF_FUNCTION:
+        return vf->number;
+    case WEFT_VF_USED:
+        return weft_vf_used(vf);
+    case WEFT_VF_USED_BYTES:
+        return weft_inbound_bytes(vf);
+    case WEFT_VF_USED_BYTES + 4:
+        return weft_inbound_bytes(vf) >> 32;
+    }
+    return weft_vf_quota_read(&v->wanted, reg);
+}
+
+static bool weft_vf_quota_write(WeftQuota *q, unsigned reg, uint32_t val)
+{
+    switch (reg) {
+    case WEFT_VF_SLOTS:
+        q->slots = val;
+        return true;
+    case WEFT_VF_INBOUND:
+        q->inbound = val;
+        return true;
+    case WEFT_VF_DOORBELLS:
+        q->doorbells = val;
+        return true;
+    case WEFT_VF_DB_PAGES:
+        q->db_pages = val;
+        return true;
+    case WEFT_VF_BYTES:
+        q->bytes = deposit64(q->bytes, 0, 32, val);
+        return true;
+    case WEFT_VF_BYTES + 4:
+        q->bytes = deposit64(q->bytes, 32, 32, val);
+        return true;
+    case WEFT_VF_LINKS:
+        q->links = val;
+        return true;
+    case WEFT_VF_PEERS:
+        q->peers = deposit64(q->peers, 0, 32, val);
+        return true;
+    case WEFT_VF_PEERS + 4:
+        q->peers = deposit64(q->peers, 32, 32, val);
+        return true;
+    }
+    return false;
+}
+
+/* What the VF has beyond its new quota is taken away before this returns. */
+static void weft_vf_quota_latch(WeftPort *pf, unsigned n)
+{
+    WeftPort *vf = weft_vf_get(pf, n);
+    WeftVf *v = &pf->vf[n];
+    uint32_t links = (v->wanted.links ^ v->quota.links) & weft_function_links(pf);
+
+    v->quota = v->wanted;
+    weft_slots_update(vf);
+    weft_inbound_quota(vf, links);
+    for (unsigned i = 0; i < WEFT_MAX_LINKS; i++) {
+        if ((links & BIT(i)) && vf->link[i].up) {
+            weft_event(vf, BIT(i));
+        }
+    }
+}
+
+static void weft_vf_mbox_write(WeftPort *pf, unsigned n, unsigned reg,
+                               uint32_t val)
+{
+    bool taken;
+    bool sent = weft_pair_write(&pf->vf[n].down, &pf->vf[n].up, reg, val,
+                                &taken);
+
+    if (sent || taken) {
+        weft_event(weft_vf_get(pf, n), WEFT_EVENT_FUNCTION);
+    }
+}
+
+void weft_vf_write(WeftPort *pf, unsigned n, unsigned reg, uint32_t val)
+{
+    if (!weft_vf_get(pf, n) ||
+        weft_vf_quota_write(&pf->vf[n].wanted, reg, val)) {
+        return;
+    }
+    if (reg == WEFT_VF_STATUS) {
+        pf->vf[n].news &= ~(val & WEFT_VF_NEWS);
+    } else if (reg == WEFT_VF_CTRL) {
+        weft_vf_quota_latch(pf, n);
+    } else if (reg >= WEFT_VF_MBOX && reg - WEFT_VF_MBOX < WEFT_PAIR_STRIDE) {
+        weft_vf_mbox_write(pf, n, reg - WEFT_VF_MBOX, val);
+    }
+}
+
+/* ---- life ------------------------------------------------------------ */
+
+bool weft_vfs_init(WeftPort *pf, Error **errp)
+{
+    static const int bars[] = { WEFT_BAR_CTRL, WEFT_BAR_WINDOW, WEFT_BAR_MSIX };
+    PCIDevice *d = PCI_DEVICE(pf);
+
+    if (!pf->vfs) {
+        return true;
+    }
+    if (!pcie_sriov_pf_init(d, WEFT_CFG_SRIOV, TYPE_WEFT_VF,
+                            WEFT_DEVICE_ID_VF, pf->vfs, pf->vfs,
+                            WEFT_VF_OFFSET, WEFT_VF_ROUTING_STRIDE, errp)) {
+        return false;
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(bars); i++) {
+        const PCIIORegion *r = &d->exp.sriov_pf.vf[0]->io_regions[bars[i]];
+
+        pcie_sriov_pf_init_vf_bar(d, bars[i], r->type, r->size);
+    }
+    return true;
+}
+
+void weft_vfs_exit(WeftPort *pf)
+{
+    if (pf->vfs) {
+        pcie_sriov_pf_exit(PCI_DEVICE(pf));
+    }
+}
+
+static void weft_vf_realize(PCIDevice *d, Error **errp)
+{
+    WeftPort *s = WEFT_PORT(d);
+    unsigned n = pcie_sriov_vf_number(d);
+
+    s->pf = WEFT_PORT(pcie_sriov_get_pf(d));
+    s->ep = s->pf->ep;
+    s->link = s->pf->link;
+    s->number = WEFT_PFS + WEFT_VFS * s->pf->number + n;
+    s->quota = &s->pf->vf[n].quota;
+    s->slots = s->pf->vf_slots;
+    s->slot_size = s->pf->slot_size;
+    s->traced_always = s->pf->traced_always;
+    s->unmap_wait = s->pf->unmap_wait;
+    s->dma.channels = s->pf->dma.channels;
+    if (!weft_port_bars(s, errp)) {
+        return;
+    }
+    if (pcie_endpoint_cap_init(d, WEFT_CFG_EXP) < 0 ||
+        pcie_aer_init(d, PCI_ERR_VER, WEFT_CFG_AER, PCI_ERR_SIZEOF, errp) < 0) {
+        weft_port_close(s);
+        return;
+    }
+    pcie_cap_deverr_init(d);
+    weft_dma_config_init(s);
+    pcie_cap_flr_init(d);
+    pcie_ari_init(d, WEFT_CFG_ARI);
+    s->ep->function[s->number] = s;
+    weft_trace_set(s);
+    weft_port_reset(s);
+}
+
+static void weft_vf_exit(PCIDevice *d)
+{
+    WeftPort *s = WEFT_PORT(d);
+
+    weft_port_close(s);
+    s->ep->function[s->number] = NULL;
+}
+
+static void weft_vf_class_init(ObjectClass *class, WEFT_CLASS_DATA *data)
+{
+    DeviceClass *dc = DEVICE_CLASS(class);
+    PCIDeviceClass *pc = PCI_DEVICE_CLASS(class);
+
+    pc->realize = weft_vf_realize;
+    pc->exit = weft_vf_exit;
+    pc->device_id = WEFT_DEVICE_ID_VF;
+    dc->desc = "Weft port: virtual function";
+    /* They come with their PF alone. */
+    dc->user_creatable = false;
+}
+
+static const TypeInfo weft_vf_types[] = {
+    {
+        .name = TYPE_WEFT_VF,
+        .parent = TYPE_WEFT_PORT,
+        .class_init = weft_vf_class_init,
+    },
+};
+
+DEFINE_TYPES(weft_vf_types)
