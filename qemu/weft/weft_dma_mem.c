@@ -209,6 +209,7 @@ bool weft_dma_local_store(WeftPort *s, unsigned n, uint64_t addr,
         weft_dma_unmap(s, p, run, DMA_DIRECTION_FROM_DEVICE, 0);
         return false;
     }
+    /* Data and list before the word that gives them back to the driver. */
     smp_wmb();
     qatomic_set__nocheck((uint64_t *)p, cpu_to_le64(val));
     weft_dma_unmap(s, p, run, DMA_DIRECTION_FROM_DEVICE, run);
