@@ -18,6 +18,16 @@
 #define WEFT_FAB_FUNCTIONS	34	/* functions of an endpoint, WEFT_FUNCTIONS */
 #define WEFT_FAB_LINKS		4	/* links of an endpoint, WEFT_MAX_LINKS */
 
+/*
+ * What a port reaches by routes are its remotes: in every message remote n is
+ * link WEFT_MAX_LINKS + n. Its owner knows it by a channel, a number from
+ * WEFT_MAX_LINKS on, and by the gate it comes in at: the last link and the VP
+ * there, WEFT_VPS * link + VP.
+ */
+#define WEFT_FAB_REMOTES	64
+#define WEFT_FAB_CHANNELS	64	/* links and remotes that may see one owner */
+#define WEFT_FAB_GATES		64
+
 struct weft_fab_msg {
 	uint16_t type;		/* enum weft_fab_type */
 	uint16_t link;		/* number of the link at the port that sends or gets this */
@@ -41,10 +51,12 @@ struct weft_fab_seg {
  * From before it maps anything of the owner until after it has unmapped all of
  * it, that neighbour holds a shared lock (F_OFD_SETLK, by an open file of its
  * own) on byte n of the page. So the owner sees, whoever has died meanwhile,
- * whether its memory may still be reached over a link that is down.
+ * whether its memory may still be reached over a link that is down. Remotes do
+ * the same with byte channel, and ring in routed[gate].
  */
 struct weft_fab_doorbell {
 	uint32_t pending[WEFT_FAB_FUNCTIONS][WEFT_FAB_LINKS];
+	uint32_t routed[WEFT_FAB_GATES];
 };
 
 enum weft_fab_type {
@@ -75,8 +87,9 @@ enum weft_fab_type {
 	/* fabric -> port: link is down; all apertures seen through it are gone. */
 	WEFT_FAB_LINK_DOWN = 7,
 	/*
-	 * fabric -> port, any time: arg: 0 speed, 1 width, 2 role, 3 present,
-	 * 4 highest speed, 5 highest width.
+	 * fabric -> port, any time: arg: 0 speed, 1 width, 2 role (bit 0), the
+	 * neighbour is a switch that routes (bit 1) and the link to it up (bit 2),
+	 * 3 present, 4 highest speed, 5 highest width.
 	 */
 	WEFT_FAB_LINK_INFO = 8,
 	/* port -> fabric. arg: 0 disable, 1 target speed, 2 target width (0: highest). */
@@ -103,7 +116,10 @@ enum weft_fab_type {
 	/*
 	 * neighbour -> fabric -> owner: an access was refused. arg: 0 aperture
 	 * offset, 1 kind (0 read, 1 write), 2 how many since the last report,
-	 * 3 function of the owner that was meant.
+	 * 3 function of the owner that was meant. Of a remote, the owner gets: link
+	 * the last link, 4 WEFT_FAB_ROUTED | the VP there << 8; and what ends on
+	 * the way, doorbells as well (kind 2), the fabric counts where it ends
+	 * (ROUTE_DENIED).
 	 */
 	WEFT_FAB_DENIED = 13,
 	/* fabric -> port. arg 0: traced mode on or off. */
@@ -119,6 +135,73 @@ enum weft_fab_type {
 	WEFT_FAB_FUNCTION_RESET = 17,
 	/* fabric -> port, one for each FUNCTION_RESET. arg: 0 generation, 1 function. */
 	WEFT_FAB_GENERATION = 18,
+
+	/* ---- routes ---- */
+	/*
+	 * port -> fabric: an entry of its route table. arg: 0 entry, 1 first LID |
+	 * last LID << 32 (0: withdrawn), 2 ROUTE_OUT, 3 ROUTE_FROM, 5 sequence
+	 * number << 32.
+	 */
+	WEFT_FAB_ROUTE = 32,
+	/*
+	 * fabric -> port: what that change broke cannot be reached any more.
+	 * arg: 0 entry, 5 sequence number << 32.
+	 */
+	WEFT_FAB_ROUTE_ACK = 33,
+	/* port -> fabric. arg 0: its LID, 0: none. */
+	WEFT_FAB_LID = 34,
+	/*
+	 * port -> fabric, link a remote: it is to lead to the LID in arg 0. 0: not
+	 * any more, and the port has let go of it; answered by a REMOTE_DOWN with
+	 * arg 2 set, before which the remote must not be used again.
+	 */
+	WEFT_FAB_WANT = 35,
+	/*
+	 * fabric -> port, link a remote: its route leads to a port. arg: 0 hops,
+	 * 1 gate, 2 channel, 3 hardware id and 4 generation of the owner. fds: as
+	 * with LINK_UP. What it has opened to this remote follows as INBOUND.
+	 */
+	WEFT_FAB_REMOTE_UP = 36,
+	/*
+	 * fabric -> port, link a remote: it leads nowhere. arg: 0 why
+	 * (WEFT_STOP_*), 1 links passed, 2 set in the answer to WANT 0, 5 ticket
+	 * << 32, or 0 if it was down before and nothing is to be confirmed.
+	 */
+	WEFT_FAB_REMOTE_DOWN = 37,
+	/* port -> fabric, link a remote: it has let go. arg 5 as received. */
+	WEFT_FAB_REMOTE_ACK = 38,
+	/*
+	 * fabric -> owner: the port that had channel arg 0 is gone, and may not
+	 * have let go; the lock tells.
+	 */
+	WEFT_FAB_PEER_GONE = 39,
+	/*
+	 * port -> fabric, any link: TLPs since the last report. arg: 0 writes,
+	 * 1 their bytes, 2 reads, 3 bytes asked for, 4 doorbells.
+	 */
+	WEFT_FAB_TRAFFIC = 40,
+	/*
+	 * fabric -> port where a route ended. link: the one it came in by, or
+	 * WEFT_MAX_LINKS for the port's own. arg: 0 LID, 1 how many, 2 why.
+	 */
+	WEFT_FAB_ROUTE_DENIED = 41,
+	/*
+	 * port -> fabric: a configuration request, one at a time. arg: 0 its
+	 * number, 1 CFG_CTRL, 2 CFG_ADDR, 3 CFG_DATA, 4 CFG_TERM. data: the path,
+	 * a byte a hop.
+	 */
+	WEFT_FAB_CONFIG = 42,
+	/* fabric -> port. arg: 0 number, 1 WEFT_CFG_*, 2 links passed, 3 data. */
+	WEFT_FAB_CONFIG_REPLY = 43,
+	/*
+	 * owner -> fabric, before an INBOUND of the same entry, which it is part of:
+	 * who may reach the entry by routes. arg: 0 entry, 1 LID or WEFT_FROM_ANY,
+	 * 2 mask of gates. Without it nobody may.
+	 */
+	WEFT_FAB_INBOUND_FROM = 44,
 };
+
+/* In arg 4 of a DENIED. */
+#define WEFT_FAB_ROUTED		1
 
 #endif /* WEFT_FABRIC_H */

@@ -43,6 +43,9 @@
 #define WEFT_PFS			2
 #define WEFT_VFS			16
 #define WEFT_FUNCTIONS			34
+#define WEFT_ROUTES			256	/* entries of a port's route table */
+#define WEFT_VPS			16	/* virtual planes of a link */
+#define WEFT_MAX_HOPS			32	/* links of a route */
 #define WEFT_PAGE			4096
 
 /* ---- identity and control ------------------------------------------- */
@@ -99,6 +102,7 @@
 #define   WEFT_LINK_UP			0x00000001
 #define   WEFT_LINK_PRESENT		0x00000002	/* something is plugged in */
 #define   WEFT_LINK_ROLE_EP		0x00000004	/* this end is the endpoint */
+#define   WEFT_LINK_SWITCH		0x00000008	/* the neighbour is a switch that routes */
 #define   WEFT_LINK_SPEED		0x000000f0	/* generation 1 to 6 */
 #define   WEFT_LINK_WIDTH		0x00003f00	/* lanes */
 #define WEFT_LINK_CTRL			0x04	/* rw, reset 0 */
@@ -171,6 +175,15 @@
 #define   WEFT_SLOT_LIVE		0x00000001	/* resolves to the peer's memory */
 #define   WEFT_SLOT_DIRECT		0x00000002	/* without trapping */
 
+/* Why a route does not reach its port. */
+#define WEFT_STOP_NONE			0
+#define WEFT_STOP_CHANGING		1	/* it leads elsewhere in a moment */
+#define WEFT_STOP_ROUTE			2	/* no entry of a route table */
+#define WEFT_STOP_VP			3	/* no entry of a VP table */
+#define WEFT_STOP_LINK			4	/* a link is down, or there is none */
+#define WEFT_STOP_HOPS			5	/* WEFT_MAX_HOPS links and not there yet */
+#define WEFT_STOP_BUSY			6	/* too many reach that port already */
+
 /*
  * Where a slot or a doorbell page leads. There, to the function of the same
  * number as this one, unless FUNCTION names another.
@@ -200,6 +213,7 @@
 #define   WEFT_INBOUND_LIVE		0x00000001
 #define   WEFT_INBOUND_BUSY		0x00000002	/* a peer may still reach what was there */
 #define   WEFT_INBOUND_INVALID		0x00000004	/* base is not memory, or misaligned */
+#define   WEFT_FROM_ANY			0xffffffff
 
 /* ---- doorbells ------------------------------------------------------ */
 #define WEFT_R_DB_VECTOR		0x3000	/* rw: doorbell n's at 4 n, reset 4 + n % 12 */
@@ -296,6 +310,64 @@
 #define WEFT_DMA_ST_TAIL		17	/* TAIL is further than the ring is long */
 #define WEFT_DMA_ST_RING		18	/* the ring cannot be read or written */
 #define WEFT_DMA_ST_MASTER		19	/* the function may not master the bus */
+
+/* ---- routes, between ports and the fabric --------------------------- */
+/* An entry of a port's route table: where to, */
+#define   WEFT_ROUTE_LINK		0x0000000f
+#define   WEFT_ROUTE_VP			0x00000f00
+/* and whose traffic. */
+#define   WEFT_ROUTE_FROM_LINKS		0x0000000f	/* neighbours', a bit a link */
+#define   WEFT_ROUTE_FROM_VPS		0x00ffff00	/* on these VPs */
+#define   WEFT_ROUTE_FROM_SELF		0x80000000	/* this port's own */
+
+/* A configuration request. */
+#define   WEFT_CFG_HOPS			0x000000ff	/* bytes of its path, 1 to 32 */
+#define   WEFT_CFG_SPACE		0x00000f00
+#define   WEFT_CFG_WRITE		0x00010000
+
+/* CFG_SPACE: what ADDR means. */
+#define WEFT_SPACE_CONFIG		0	/* registers of the node, WEFT_CS_* */
+#define WEFT_SPACE_ROUTE		1	/* a switch's route table: a local id */
+#define WEFT_SPACE_VP			2	/* a switch's VP tables: port << 8 | VP */
+
+/* CFG_RESULT */
+#define WEFT_CFG_OK			0
+#define WEFT_CFG_NO_PATH		1	/* link down, no such port, no switch on the way */
+#define WEFT_CFG_STALE			2	/* the switch has seen a higher term */
+#define WEFT_CFG_READ_ONLY		3	/* there, or not this port's to write */
+#define WEFT_CFG_BAD			4	/* no such space, address or value */
+#define WEFT_CFG_FULL			5	/* no entry left */
+#define WEFT_CFG_NO_FABRIC		6
+
+/* Data of the tables: 0 for none. */
+#define WEFT_TABLE_VALID		0x80000000
+#define WEFT_TABLE_PORT			0x000000ff	/* route table: out by this port */
+#define WEFT_TABLE_VH			0x0000ffff	/* VP table: virtual hierarchy, not 0 */
+
+/* Configuration registers of a node, read by SPACE_CONFIG. */
+#define WEFT_DEVICE_ID_SWITCH		0x7ef9
+#define WEFT_CS_ID			0x000	/* device << 16 | vendor */
+#define WEFT_CS_PORTS			0x004
+#define   WEFT_CS_PORT_COUNT		0x000000ff
+#define   WEFT_CS_PORT_IN		0x0000ff00	/* the one the request came in by */
+#define WEFT_CS_HWID			0x008	/* 64 */
+#define WEFT_CS_MASTER			0x010	/* 64: hardware id of the last writer */
+#define WEFT_CS_TERM			0x018	/* its term */
+#define WEFT_CS_CAP			0x01c
+#define   WEFT_CS_CAP_ROUTES		0x00ffffff	/* entries of its route table */
+#define   WEFT_CS_CAP_VPS		0xff000000
+#define WEFT_CS_STOPPED			0x040	/* 64 each: stopped here, at + 8 WEFT_STOP_* */
+#define WEFT_CS_PORT			0x100	/* port n's group at + 0x40 n */
+#define WEFT_CS_PORT_STRIDE		0x40
+#define WEFT_CS_PORT_STATUS		0x00	/* as LINK_STATUS */
+#define WEFT_CS_PORT_OUT_TLPS		0x10	/* 64: memory TLPs, traced ports only */
+#define WEFT_CS_PORT_OUT_BYTES		0x18	/* 64 */
+#define WEFT_CS_PORT_OUT_DBS		0x20	/* 64: doorbells */
+#define WEFT_CS_PORT_IN_TLPS		0x28	/* 64 */
+#define WEFT_CS_PORT_IN_BYTES		0x30	/* 64 */
+#define WEFT_CS_PORT_IN_DBS		0x38	/* 64 */
+#define WEFT_CS_VPD			0x2000	/* 256 bytes */
+#define WEFT_CS_VPD_BYTES		256
 
 #define WEFT_ROUTE_RESERVED		0x8000	/* to 0xffff: route, VP and ATPT tables */
 

@@ -3,7 +3,7 @@
 //! one JSON object a line, a [`Reply`] for each [`Request`], in order. After
 //! `events` has been answered the events follow.
 
-use crate::state::{Event, Status};
+use crate::state::{Event, Status, TableStatus, WalkStatus};
 use crate::wire::abi::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,6 +24,10 @@ pub enum Request {
     LinkSet { end: String, speed: Option<u8>, width: Option<u8> },
     Trace { node: String, on: bool },
     Counters { node: String, clear: bool },
+    Tables { node: String },
+    Walk { host: String, lid: u32 },
+    RouteSet { node: String, lid: u32, port: Option<u8> },
+    VpSet { end: String, vp: u8, vh: Option<u16> },
     Wait { nodes: Vec<String>, links: bool, timeout_ms: Option<u64> },
     Events,
     Stop,
@@ -49,6 +53,10 @@ pub enum Answer {
     Status(DaemonStatus),
     /// To [`Request::Counters`].
     Counters(Counters),
+    /// To [`Request::Tables`].
+    Tables(TableStatus),
+    /// To [`Request::Walk`].
+    Walk(WalkStatus),
 }
 
 /// The fabric, and the daemon it runs in.

@@ -36,13 +36,19 @@ pub struct Host {
     pub blade: Option<String>,
 }
 
-/// A switch, which only joins cables so far.
+/// A switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// Unique among hosts and switches.
     pub name: String,
     /// Number of its ports.
     pub ports: u8,
+    /// Unique among hosts and switches, derived from the name.
+    pub hwid: u64,
+    /// Blade the switch sits in.
+    pub blade: Option<String>,
+    /// It passes on what its tables say. One that does not only joins two cables.
+    pub routes: bool,
 }
 
 /// Something that cables are plugged into.
@@ -96,17 +102,36 @@ pub struct Path {
     pub via: Vec<usize>,
 }
 
+/// What joins two neighbours for routes: as a [`Path`], but switches that route
+/// are neighbours as well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trunk {
+    /// The first end is the root complex side.
+    pub ends: [End; 2],
+    /// Indices in [`Topology::cables`], from the first end to the second.
+    pub cables: Vec<usize>,
+    /// Indices in [`Topology::switches`], those that only join.
+    pub via: Vec<usize>,
+    /// Index in [`Topology::paths`], if both ends are hosts.
+    pub path: Option<usize>,
+}
+
 /// A checked topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// In the order of the file, as are the others.
     pub hosts: Vec<Host>,
-    /// Joins of cables.
+    /// Those that route, and those that only join cables.
     pub switches: Vec<Switch>,
     /// Everything that can be plugged and switched.
     pub cables: Vec<Cable>,
     /// Which hosts are neighbours.
     pub paths: Vec<Path>,
+    /// The steps of which routes consist: every path, and what leads to a switch
+    /// that routes.
+    pub trunks: Vec<Trunk>,
+    /// The hosts that may program switches; none: all may.
+    pub managers: Vec<usize>,
 }
 
 /// A fault of the file, and where it is.
@@ -158,6 +183,17 @@ impl Topology {
     /// The cable plugged in at `end`.
     pub fn cable_at(&self, end: End) -> Option<usize> {
         self.cables.iter().position(|c| c.ends.contains(&end))
+    }
+
+    /// Switches do what this host tells them.
+    pub fn may_manage(&self, host: usize) -> bool {
+        self.managers.is_empty() || self.managers.contains(&host)
+    }
+
+    /// The trunk plugged in at `end`, and with which of its ends.
+    pub fn trunk_at(&self, end: End) -> Option<(usize, usize)> {
+        let side = |t: &Trunk| t.ends.iter().position(|e| *e == end);
+        self.trunks.iter().enumerate().find_map(|(n, t)| side(t).map(|side| (n, side)))
     }
 
     /// `node:port`, as people write it.

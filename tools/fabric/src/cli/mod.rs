@@ -8,11 +8,14 @@ mod counters;
 mod events;
 mod host;
 mod link;
+mod route;
 mod run;
 mod status;
 mod stop;
 mod table;
 mod trace;
+mod traffic;
+mod vp;
 mod wait;
 
 use clap::{Parser, Subcommand};
@@ -52,6 +55,14 @@ enum Command {
     /// Switch links and limit their speed
     #[command(subcommand)]
     Link(link::Command),
+    /// Show, change and follow route tables
+    #[command(subcommand)]
+    Route(route::Command),
+    /// Show and change VP tables of switches
+    #[command(subcommand)]
+    Vp(vp::Command),
+    /// Show what has passed each cable
+    Traffic,
     /// Show what is known of hosts
     #[command(subcommand)]
     Host(host::Command),
@@ -141,6 +152,9 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&context, &args),
         Command::Status => status::run(&context),
         Command::Link(command) => link::run(&context, command),
+        Command::Route(command) => route::run(&context, command),
+        Command::Vp(command) => vp::run(&context, command),
+        Command::Traffic => traffic::run(&context),
         Command::Host(command) => host::run(&context, &command),
         Command::Trace(args) => trace::run(&context, args),
         Command::Counters(args) => counters::run(&context, args),

@@ -299,6 +299,7 @@ impl Daemon {
                     Effect::Counters { host, request, values } => {
                         self.counters_came(host, request, &values);
                     }
+                    Effect::Withdrawn { request } => self.tables_done(request),
                     Effect::Event(event) => self.event(event),
                 }
             }

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Requests of the command line: most are answered at once, `counters` when the
-//! port has answered, `wait` when what is waited for has come.
+//! port has answered, a change of tables when what it broke is let go of, `wait`
+//! when what is waited for has come.
 
 use super::client::Lost;
 use super::port::Port;
 use super::{Daemon, log};
 use crate::control::{Answer, CONTROL_VERSION, COUNTERS, Counters, DaemonStatus, Reply, Request};
-use crate::state::{PortId, Refusal};
+use crate::state::{Fabric, PortId, Refusal};
 use std::time::{Duration, Instant};
 
 /// How long a port may take to tell its counters.
 const COUNTERS_TIME: Duration = Duration::from_secs(2);
+
+/// How long ports may take to let go of what a change of tables broke.
+const WITHDRAW_TIME: Duration = Duration::from_secs(5);
 
 /// A request whose answer depends on what comes.
 pub enum Unanswered {
@@ -28,19 +32,28 @@ pub enum Unanswered {
         request: u64,
         deadline: Instant,
     },
+    Tables {
+        client: u64,
+        request: u64,
+        deadline: Instant,
+    },
 }
 
 impl Unanswered {
     pub fn client(&self) -> u64 {
         match self {
-            Unanswered::Wait { client, .. } | Unanswered::Counters { client, .. } => *client,
+            Unanswered::Wait { client, .. }
+            | Unanswered::Counters { client, .. }
+            | Unanswered::Tables { client, .. } => *client,
         }
     }
 
     pub fn deadline(&self) -> Option<Instant> {
         match self {
             Unanswered::Wait { deadline, .. } => *deadline,
-            Unanswered::Counters { deadline, .. } => Some(*deadline),
+            Unanswered::Counters { deadline, .. } | Unanswered::Tables { deadline, .. } => {
+                Some(*deadline)
+            }
         }
     }
 }
@@ -72,6 +85,28 @@ impl Daemon {
                 Ok(()) => return None,
                 Err(refusal) => Err(refusal),
             },
+            Request::Tables { node } => match self.fabric.tables(&node) {
+                Ok(tables) => return Some(Reply::Ok(Answer::Tables(tables))),
+                Err(refusal) => Err(refusal),
+            },
+            Request::Walk { host, lid } => match self.fabric.walk_route(&host, lid) {
+                Ok(walk) => return Some(Reply::Ok(Answer::Walk(walk))),
+                Err(refusal) => Err(refusal),
+            },
+            Request::RouteSet { node, lid, port } => {
+                let change = |f: &mut Fabric, n| f.change_route(&node, lid, port, n);
+                match self.change_tables(client, change) {
+                    Ok(()) => return None,
+                    Err(refusal) => Err(refusal),
+                }
+            }
+            Request::VpSet { end, vp, vh } => {
+                let change = |f: &mut Fabric, n| f.change_vp(&end, vp, vh, n);
+                match self.change_tables(client, change) {
+                    Ok(()) => return None,
+                    Err(refusal) => Err(refusal),
+                }
+            }
             Request::Wait { nodes, links, timeout_ms } => {
                 match self.fabric.missing(&nodes, links) {
                     Ok(missing) if missing.is_empty() => Ok(()),
@@ -133,6 +168,30 @@ impl Daemon {
         Ok(())
     }
 
+    fn change_tables(
+        &mut self,
+        client: u64,
+        change: impl FnOnce(&mut Fabric, u64) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let request = self.next_id();
+        change(&mut self.fabric, request)?;
+        let deadline = Instant::now() + WITHDRAW_TIME;
+        self.unanswered.push(Unanswered::Tables { client, request, deadline });
+        Ok(())
+    }
+
+    /// What a change of tables broke is let go of.
+    pub(super) fn tables_done(&mut self, number: u64) {
+        let ours = |u: &Unanswered| {
+            matches!(u, Unanswered::Tables { request, .. }
+            if *request == number)
+        };
+        if let Some(at) = self.unanswered.iter().position(ours) {
+            let client = self.unanswered.remove(at).client();
+            self.answer(client, &Reply::Ok(Answer::Done));
+        }
+    }
+
     /// A port has told its counters. Late answers find nobody waiting.
     pub(super) fn counters_came(&mut self, from: usize, number: u64, values: &[u64]) {
         let matching = |u: &Unanswered| {
@@ -168,6 +227,7 @@ impl Daemon {
                     Err(Refusal(why)) => Reply::Error(why),
                 },
                 Unanswered::Counters { port, .. } if alive(port) => return true,
+                Unanswered::Tables { .. } => return true,
                 Unanswered::Counters { node, .. } => {
                     Reply::Error(format!("{node} went away before it told its counters"))
                 }
@@ -195,6 +255,12 @@ impl Daemon {
                 Unanswered::Counters { node, .. } => format!(
                     "{node} did not tell its counters in {} s; is its QEMU stopped?",
                     COUNTERS_TIME.as_secs()
+                ),
+                Unanswered::Tables { request, .. } => format!(
+                    "the tables are changed, but after {} s {} still reaches what it did before; \
+                     is its QEMU stopped?",
+                    WITHDRAW_TIME.as_secs(),
+                    self.fabric.not_let_go(*request).join(", ")
                 ),
             };
             self.answer(unanswered.client(), &Reply::Error(why));

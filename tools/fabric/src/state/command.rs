@@ -3,7 +3,7 @@
 
 use super::effect::AdminState;
 use super::{Effect, Event, Fabric, Refusal};
-use crate::topology::{End, SPEEDS, WIDTHS, split_end};
+use crate::topology::{End, Node, SPEEDS, WIDTHS, split_end};
 use crate::wire::ToPort;
 
 impl Fabric {
@@ -94,13 +94,14 @@ impl Fabric {
             .map(|&host| format!("{} is not connected", self.topology.hosts[host].name))
             .collect();
         if links {
-            for (n, path) in self.topology.paths.iter().enumerate() {
-                let ours = path.ends.iter().any(|end| hosts.contains(&end.host));
-                let wanted = path.cables.iter().all(|&cable| self.cables[cable].up);
+            for (n, trunk) in self.topology.trunks.iter().enumerate() {
+                let of_ours = |e: &End| matches!(e.node, Node::Host(h) if hosts.contains(&h));
+                let ours = trunk.ends.iter().any(of_ours);
+                let wanted = trunk.cables.iter().all(|&cable| self.cables[cable].up);
                 if let (true, false, Some(why)) =
-                    (ours && wanted, self.paths[n].up, self.why_down(n))
+                    (ours && wanted, self.trunk_up(n), self.trunk_down(n))
                 {
-                    let [a, b] = self.path_names(n);
+                    let [a, b] = trunk.ends.map(|e| self.topology.end_name(e));
                     missing.push(format!("link {a}--{b} is down, {why}"));
                 }
             }
@@ -108,7 +109,7 @@ impl Fabric {
         Ok(missing)
     }
 
-    fn host_named(&self, name: &str) -> Result<usize, Refusal> {
+    pub(super) fn host_named(&self, name: &str) -> Result<usize, Refusal> {
         self.topology
             .host(name)
             .ok_or_else(|| Refusal(format!("no host is called \"{name}\"; {}", self.known_hosts())))

@@ -44,6 +44,11 @@ pub enum Effect {
         /// In the order of `WEFT_CNT_*`.
         values: Vec<u64>,
     },
+    /// All that a command's change of tables broke has been let go of.
+    Withdrawn {
+        /// Number of the command's request.
+        request: u64,
+    },
     /// Tell whoever listens.
     Event(Event),
 }
@@ -63,6 +68,7 @@ pub enum Event {
     LinkRate { ends: [String; 2], speed: u8, width: u8 },
     Cable { ends: [String; 2], state: AdminState, speed: u8, width: u8 },
     Trace { node: String, on: bool },
+    Table { node: String, change: String, master: u64, term: u32 },
 }
 
 /// What the administrator wants of a cable.
@@ -102,6 +108,12 @@ impl fmt::Display for Event {
             }
             Event::Trace { node, on: true } => write!(f, "{node} traced"),
             Event::Trace { node, on: false } => write!(f, "{node} no longer traced"),
+            Event::Table { node, change, master: 0, .. } => {
+                write!(f, "{node}: {change}, by the administrator")
+            }
+            Event::Table { node, change, master, term } => {
+                write!(f, "{node}: {change}, by master {master} in term {term}")
+            }
         }
     }
 }

@@ -7,14 +7,19 @@
 //! Forwarded changes carry numbers of the fabric's own (tickets): the owner's
 //! begin again when it is reset, and a late answer to an old one would then pass
 //! for the answer to a new one.
+//!
+//! Who sees an owner's memory is a *channel* of it: one of its links, or a remote
+//! of any port whose route ends here (`remote.rs`).
 
+use super::remote::Caller;
 use super::{Effect, Fabric, Place};
 use crate::topology::HostEnd;
+use crate::wire::abi::WEFT_FROM_ANY;
 use crate::wire::{
     Complaint, InboundPart, LINKS, MAX_PACKETS, MAX_SEGMENTS, PACKET_SEGMENTS, PAGE, Segment,
     ToPort,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 /// Packets an owner may have under way to neighbours that have not answered:
@@ -29,16 +34,28 @@ struct Aperture {
     rights: u64,
     /// Links whose neighbour may see it.
     allow: u8,
+    routed: Routed,
     segments: Vec<Segment>,
+}
+
+/// Who may see an entry by a route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Routed {
+    /// The LID it may come from, or `WEFT_FROM_ANY`.
+    from: u32,
+    /// The gates it may come in by, a bit each.
+    gates: u64,
 }
 
 #[derive(Default)]
 struct Entry {
     aperture: Option<Rc<Aperture>>,
-    /// Links through which it is seen.
-    held: u8,
-    /// The last ticket each neighbour has not answered.
-    awaited: [Option<u32>; LINKS],
+    /// Of the change that is coming.
+    routed: Routed,
+    /// Channels through which it is seen.
+    held: u64,
+    /// The last ticket that has not been answered, of each channel.
+    awaited: BTreeMap<u8, u32>,
     /// What the owner has no answer to, oldest first. A later change waits for at
     /// least as much as an earlier one, so they are over in this order.
     changes: VecDeque<Change>,
@@ -54,7 +71,8 @@ struct Assembly {
 /// A change that the owner has no answer to.
 struct Change {
     sequence: u32,
-    waits: [Option<u32>; LINKS],
+    /// By channel, the ticket it waits for.
+    waits: BTreeMap<u8, u32>,
     packets: usize,
 }
 
@@ -79,13 +97,10 @@ impl Table {
         self.entries.values().filter(|e| e.aperture.is_some()).count()
     }
 
-    /// Links whose neighbour owes an answer.
-    pub fn waiting_for(&self) -> impl Iterator<Item = u8> + '_ {
-        let waits = |link: usize| {
-            let mut changes = self.entries.values().flat_map(|e| &e.changes);
-            changes.any(|c| c.waits[link].is_some())
-        };
-        (0..LINKS as u8).filter(move |&link| waits(usize::from(link)))
+    /// Channels that owe an answer.
+    pub fn waiting_for(&self) -> BTreeSet<u8> {
+        let changes = self.entries.values().flat_map(|e| &e.changes);
+        changes.flat_map(|c| c.waits.keys().copied()).collect()
     }
 
     /// Takes a packet of a change; gives the whole change with the last one.
@@ -131,7 +146,7 @@ impl Table {
     /// Takes a change out that need not be waited for any longer.
     fn answered(&mut self, entry: u16) -> Option<u32> {
         let changes = &mut self.entries.get_mut(&entry)?.changes;
-        changes.front().filter(|c| c.waits.iter().all(Option::is_none))?;
+        changes.front().filter(|c| c.waits.is_empty())?;
         let change = changes.pop_front()?;
         self.unanswered -= change.packets;
         Some(change.sequence)
@@ -179,9 +194,17 @@ impl Fabric {
             head: InboundPart { entry, sequence, offset, bytes, rights, allow, .. },
             ..
         } = whole;
+        let segments = whole.segments;
+        let mut routed = Routed::default();
+        self.entry_mut(host, entry, |e| routed = std::mem::take(&mut e.routed));
         let aperture = (bytes != 0)
-            .then(|| Rc::new(Aperture { offset, bytes, rights, allow, segments: whole.segments }));
+            .then(|| Rc::new(Aperture { offset, bytes, rights, allow, routed, segments }));
         self.change(host, entry, sequence, aperture)
+    }
+
+    /// Who may see the entry by a route, from its next change on.
+    pub(super) fn inbound_from(&mut self, host: usize, entry: u16, from: u32, gates: u64) {
+        self.entry_mut(host, entry, |e| e.routed = Routed { from, gates });
     }
 
     fn change(
@@ -191,25 +214,24 @@ impl Fabric {
         sequence: u32,
         aperture: Option<Rc<Aperture>>,
     ) -> Result<(), Complaint> {
-        let allow = aperture.as_ref().map_or(0, |a| a.allow);
         if self.session(host).is_none() {
             return Ok(());
         }
         let held = self.entry(host, entry).map_or(0, |e| e.held);
         self.entry_mut(host, entry, |e| e.aperture.clone_from(&aperture));
         let mut packets = 0;
-        for link in 0..LINKS as u8 {
-            let Some(far) = self.up_neighbour(host, link) else { continue };
-            let seen = aperture.as_ref().filter(|_| allow & (1 << link) != 0);
-            if seen.is_none() && held & (1 << link) == 0 {
+        for channel in self.channels(host) {
+            let Some(viewer) = self.viewer(host, channel) else { continue };
+            let seen = aperture.as_ref().filter(|a| self.may_see(host, channel, a));
+            if seen.is_none() && held & (1 << channel) == 0 {
                 continue;
             }
             let ticket = self.next_ticket();
-            packets += self.forward(far, entry, ticket, seen.map(Rc::as_ref));
-            let bit = if seen.is_some() { 1 << link } else { 0 };
+            packets += self.forward(viewer, entry, ticket, seen.map(Rc::as_ref));
+            let bit = if seen.is_some() { 1 << channel } else { 0 };
             self.entry_mut(host, entry, |e| {
-                e.held = e.held & !(1 << link) | bit;
-                e.awaited[usize::from(link)] = Some(ticket);
+                e.held = e.held & !(1 << channel) | bit;
+                e.awaited.insert(channel, ticket);
             });
         }
         let Some(session) = &mut self.nodes[host].session else { return Ok(()) };
@@ -217,7 +239,7 @@ impl Fabric {
         // An answer still owed to an earlier change of the entry is waited for
         // as well: until then what was there before may be reached.
         let state = table.entries.entry(entry).or_default();
-        let waits = state.awaited;
+        let waits = state.awaited.clone();
         let packets = packets.max(1);
         state.changes.push_back(Change { sequence, waits, packets });
         table.unanswered += packets;
@@ -264,51 +286,72 @@ impl Fabric {
         entry: u16,
         ticket: u32,
     ) -> Result<(), Complaint> {
-        let Some(Place { path, side }) = self.place(host, link) else {
-            return Err(format!("INBOUND_ACK on link {link}, where there is no neighbour"));
+        let owner = match link.checked_sub(LINKS as u8) {
+            None => {
+                let Some(Place { path, side }) = self.place(host, link) else {
+                    return Err(format!("INBOUND_ACK on link {link}, where there is no neighbour"));
+                };
+                self.topology.paths[path].ends[1 - side]
+            }
+            // A late one, of a remote that has let go.
+            Some(remote) => match self.owner_of(Caller { host, remote }) {
+                Some(owner) => owner,
+                None => return Ok(()),
+            },
         };
-        let owner = self.topology.paths[path].ends[1 - side];
         let Some(session) = &mut self.nodes[owner.host].session else { return Ok(()) };
-        let n = usize::from(owner.link);
+        let n = owner.link;
         let Some(state) = session.inbound.entries.get_mut(&entry) else { return Ok(()) };
-        let awaited = &mut state.awaited[n];
-        match *awaited {
-            Some(last) if last == ticket => *awaited = None,
-            Some(last) if not_after(ticket, last) => {}
+        match state.awaited.get(&n) {
+            Some(last) if *last == ticket => drop(state.awaited.remove(&n)),
+            Some(last) if not_after(ticket, *last) => {}
             Some(_) => return Err(format!("INBOUND_ACK {ticket} of a change it was never sent")),
             None => return Ok(()),
         }
         for change in &mut state.changes {
-            match change.waits[n] {
-                Some(waited) if !not_after(waited, ticket) => break,
-                _ => change.waits[n] = None,
+            match change.waits.get(&n) {
+                Some(waited) if !not_after(*waited, ticket) => break,
+                _ => drop(change.waits.remove(&n)),
             }
         }
         self.answer(owner.host, entry);
         Ok(())
     }
 
-    /// Gives a neighbour whose link came up what is open to it.
+    /// Gives who came up at a channel of the owner what is open to it.
     pub(super) fn replay(&mut self, owner: HostEnd, to: HostEnd) {
         let bit = 1 << owner.link;
         for entry in self.used(owner.host) {
             let aperture = self.entry(owner.host, entry).and_then(|e| e.aperture.clone());
-            let Some(aperture) = aperture.filter(|a| a.allow & bit != 0) else { continue };
+            let Some(aperture) = aperture.filter(|a| self.may_see(owner.host, owner.link, a))
+            else {
+                continue;
+            };
             let ticket = self.next_ticket();
             self.forward(to, entry, ticket, Some(&aperture));
             self.entry_mut(owner.host, entry, |e| e.held |= bit);
         }
     }
 
-    /// Nothing of `owner` is seen through this link any more.
+    /// What is seen through this channel of the owner is seen until `ticket` is
+    /// answered.
+    pub(super) fn await_all(&mut self, owner: HostEnd, ticket: u32) {
+        let Some(session) = &mut self.nodes[owner.host].session else { return };
+        for entry in session.inbound.entries.values_mut() {
+            if entry.held & (1 << owner.link) != 0 || entry.awaited.contains_key(&owner.link) {
+                entry.awaited.insert(owner.link, ticket);
+            }
+        }
+    }
+
+    /// Nothing of `owner` is seen through this channel any more.
     pub(super) fn inbound_link_down(&mut self, owner: HostEnd) {
-        let n = usize::from(owner.link);
         let Some(session) = &mut self.nodes[owner.host].session else { return };
         for entry in session.inbound.entries.values_mut() {
             entry.held &= !(1 << owner.link);
-            entry.awaited[n] = None;
+            entry.awaited.remove(&owner.link);
             for change in &mut entry.changes {
-                change.waits[n] = None;
+                change.waits.remove(&owner.link);
             }
         }
         for entry in self.used(owner.host) {
@@ -325,8 +368,33 @@ impl Fabric {
         }
     }
 
-    fn next_ticket(&mut self) -> u32 {
-        self.ticket = self.ticket.wrapping_add(1);
+    /// Channels of an owner that somebody may be at.
+    fn channels(&self, owner: usize) -> Vec<u8> {
+        let routed = self.session(owner).into_iter().flat_map(|s| s.channels.keys().copied());
+        (0..LINKS as u8).chain(routed).collect()
+    }
+
+    /// Who sees the owner through a channel, as that port numbers it.
+    fn viewer(&self, owner: usize, channel: u8) -> Option<HostEnd> {
+        if usize::from(channel) < LINKS {
+            return self.up_neighbour(owner, channel);
+        }
+        self.channel_up(owner, channel).map(|(viewer, _)| viewer)
+    }
+
+    fn may_see(&self, owner: usize, channel: u8, aperture: &Aperture) -> bool {
+        if usize::from(channel) < LINKS {
+            return aperture.allow & (1 << channel) != 0;
+        }
+        let Routed { from, gates } = aperture.routed;
+        self.channel_up(owner, channel).is_some_and(|(_, reach)| {
+            gates & (1 << reach.course.gate) != 0 && (from == WEFT_FROM_ANY || from == reach.from)
+        })
+    }
+
+    pub(super) fn next_ticket(&mut self) -> u32 {
+        // 0 is no ticket.
+        self.ticket = self.ticket.wrapping_add(1).max(1);
         self.ticket
     }
 

@@ -3,7 +3,7 @@
 //! ends are always told together.
 
 use super::{Effect, Event, Fabric};
-use crate::topology::{Cable, HostEnd, WIDTHS};
+use crate::topology::{Cable, End, HostEnd, Node, Trunk, WIDTHS};
 use crate::wire::{LinkInfo, ToPort};
 
 /// `WEFT_LINK_CTRL` of one end; 0 as target means the most it can.
@@ -43,6 +43,14 @@ fn lanes(most: u8) -> u8 {
     WIDTHS.into_iter().rev().find(|w| *w <= most).unwrap_or(WIDTHS[0])
 }
 
+/// Those ends of a trunk that are hosts.
+fn host_ends(trunk: &Trunk) -> [Option<HostEnd>; 2] {
+    trunk.ends.map(|end| match end.node {
+        Node::Host(host) => Some(HostEnd { host, link: end.port }),
+        Node::Switch(_) => None,
+    })
+}
+
 fn target(wanted: u8, most: u8) -> u8 {
     if wanted == 0 { most } else { wanted.min(most) }
 }
@@ -62,16 +70,33 @@ impl Fabric {
                 self.link_up(path);
             }
         }
+        for trunk in 0..self.topology.trunks.len() {
+            if self.topology.trunks[trunk].path.is_none() {
+                let ends = host_ends(&self.topology.trunks[trunk]);
+                self.refresh_ends(ends.into_iter().flatten());
+            }
+        }
+        self.resolve();
     }
 
     /// Why a path cannot be up, or `None` if it can.
     pub(super) fn why_down(&self, path: usize) -> Option<String> {
-        for &cable in &self.topology.paths[path].cables {
+        let path = &self.topology.paths[path];
+        self.why_not(&path.cables, path.ends.into_iter())
+    }
+
+    /// The same of a trunk.
+    pub(super) fn trunk_down(&self, trunk: usize) -> Option<String> {
+        let trunk = &self.topology.trunks[trunk];
+        self.why_not(&trunk.cables, host_ends(trunk).into_iter().flatten())
+    }
+
+    fn why_not(&self, cables: &[usize], ends: impl Iterator<Item = HostEnd>) -> Option<String> {
+        for &cable in cables {
             if !self.cables[cable].up {
                 return Some(format!("{} is switched off", self.topology.cable_name(cable)));
             }
         }
-        let ends = self.topology.paths[path].ends;
         let name = |end: HostEnd| &self.topology.hosts[end.host].name;
         for end in ends {
             let Some(session) = self.session(end.host) else {
@@ -89,20 +114,35 @@ impl Fabric {
 
     /// Highest speed and width of a path, by its cables alone.
     pub(super) fn path_max(&self, path: usize) -> (u8, u8) {
-        let cables = || self.topology.paths[path].cables.iter().map(|&c| &self.topology.cables[c]);
-        let least = |of: fn(&Cable) -> u8| cables().map(of).min().unwrap_or(0);
-        (least(|c| c.speed), least(|c| c.width))
+        self.most(&self.topology.paths[path].cables)
     }
 
     /// Speed and width two ends agree on, whether or not the link is up.
     pub(super) fn path_rate(&self, path: usize) -> (u8, u8) {
-        let (mut speed, mut width) = self.path_max(path);
-        let here = &self.topology.paths[path];
-        for &cable in &here.cables {
+        let path = &self.topology.paths[path];
+        self.rate(&path.cables, path.ends.into_iter())
+    }
+
+    /// Rate, and highest rate, of a trunk.
+    pub(super) fn trunk_rates(&self, trunk: usize) -> [(u8, u8); 2] {
+        let trunk = &self.topology.trunks[trunk];
+        let ends = host_ends(trunk).into_iter().flatten();
+        [self.rate(&trunk.cables, ends), self.most(&trunk.cables)]
+    }
+
+    fn most(&self, cables: &[usize]) -> (u8, u8) {
+        let cables = || cables.iter().map(|&c| &self.topology.cables[c]);
+        let least = |of: fn(&Cable) -> u8| cables().map(of).min().unwrap_or(0);
+        (least(|c| c.speed), least(|c| c.width))
+    }
+
+    fn rate(&self, cables: &[usize], ends: impl Iterator<Item = HostEnd>) -> (u8, u8) {
+        let (mut speed, mut width) = self.most(cables);
+        for &cable in cables {
             speed = speed.min(self.cables[cable].speed);
             width = width.min(self.cables[cable].width);
         }
-        for end in here.ends {
+        for end in ends {
             if let Some(session) = self.session(end.host) {
                 let ctrl = session.ctrl[usize::from(end.link)];
                 speed = target(ctrl.speed, speed);
@@ -115,23 +155,41 @@ impl Fabric {
     /// What a port is to know of its link `link`.
     pub(super) fn link_info(&self, host: usize, link: u8) -> LinkInfo {
         let Some(place) = self.place(host, link) else {
-            return LinkInfo::default();
+            return self.switch_link_info(host, link);
         };
         let (speed, width) = self.path_rate(place.path);
         let (max_speed, max_width) = self.path_max(place.path);
         let far = self.topology.paths[place.path].ends[1 - place.side];
         let present = self.session(far.host).is_some();
-        LinkInfo { speed, width, endpoint: place.side == 1, present, max_speed, max_width }
+        let endpoint = place.side == 1;
+        LinkInfo { speed, width, endpoint, present, max_speed, max_width, ..LinkInfo::default() }
     }
 
-    fn refresh_info(&mut self, path: usize) {
-        for end in self.topology.paths[path].ends {
+    /// Of a link whose neighbour is a switch that routes, if it has one at all.
+    fn switch_link_info(&self, host: usize, link: u8) -> LinkInfo {
+        let here = End { node: Node::Host(host), port: link };
+        let Some((trunk, side)) = self.topology.trunk_at(here) else {
+            return LinkInfo::default();
+        };
+        let [(speed, width), (max_speed, max_width)] = self.trunk_rates(trunk);
+        let (endpoint, switch_up) = (side == 1, self.trunk_up(trunk));
+        let (present, switch) = (true, true);
+        LinkInfo { speed, width, endpoint, present, max_speed, max_width, switch, switch_up }
+    }
+
+    /// Tells the ports at these ends what is new about their link.
+    fn refresh_ends(&mut self, ends: impl Iterator<Item = HostEnd>) {
+        for end in ends {
             let info = self.link_info(end.host, end.link);
             let told = self.session(end.host).map(|s| s.told[usize::from(end.link)]);
             if told.is_some_and(|told| told != info) {
                 self.tell_info(end.host, end.link, info);
             }
         }
+    }
+
+    fn refresh_info(&mut self, path: usize) {
+        self.refresh_ends(self.topology.paths[path].ends.into_iter());
         let rate = self.path_rate(path);
         if self.paths[path].up && self.paths[path].rate != rate {
             self.paths[path].rate = rate;

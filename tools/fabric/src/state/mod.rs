@@ -5,21 +5,34 @@
 //! that everything here can be driven at random by tests.
 
 mod command;
+mod config;
 mod effect;
 mod inbound;
 mod link;
 mod node;
+mod remote;
+#[cfg(test)]
+mod routes;
 mod status;
+mod switch;
+mod tables;
 #[cfg(test)]
 mod tests;
+mod traffic;
+mod walk;
+mod withdrawal;
 
 pub use effect::{AdminState, Effect, Event, PortId};
-pub use status::{CableStatus, LinkStatus, NodeStatus, Status, SwitchStatus};
+pub use status::{CableStatus, LinkStatus, NodeStatus, Status, SwitchStatus, TrafficStatus};
+pub use tables::{HopStatus, RemoteStatus, RouteStatus, TableStatus, VpStatus, WalkStatus};
 
-use crate::topology::{Host, HostEnd, Topology};
-use crate::wire::{Complaint, FromPort, LinkInfo, ToPort, abi};
+use crate::topology::{Host, HostEnd, Node as TopologyNode, Topology};
+use crate::wire::{Complaint, FromPort, LINKS, LinkInfo, ToPort, Traffic, abi};
 use link::{CableState, Pathway};
 use node::Session;
+use remote::Caller;
+use switch::SwitchState;
+use withdrawal::{Waiter, Withdrawal};
 
 /// Refused a wish of the administrator; says what to do.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -35,6 +48,12 @@ pub struct Fabric {
     cables: Vec<CableState>,
     /// One a path.
     paths: Vec<Pathway>,
+    /// One a switch.
+    switches: Vec<SwitchState>,
+    /// One a cable: from its first end, and from its second.
+    traffic: Vec<[Traffic; 2]>,
+    /// Changes of tables that are not over.
+    withdrawals: Vec<Withdrawal>,
     /// The last generation given to a port.
     generation: u32,
     /// The last sequence number given to a forwarded change.
@@ -68,6 +87,9 @@ impl Fabric {
             nodes: topology.hosts.iter().map(|_| Node::default()).collect(),
             cables: topology.cables.iter().map(CableState::new).collect(),
             paths: topology.paths.iter().map(|_| Pathway::default()).collect(),
+            switches: topology.switches.iter().map(|s| SwitchState::new(s.ports)).collect(),
+            traffic: topology.cables.iter().map(|_| Default::default()).collect(),
+            withdrawals: vec![],
             topology,
             generation,
             ticket: 0,
@@ -143,6 +165,8 @@ impl Fabric {
     pub fn gone(&mut self, port: PortId, why: String) {
         let Some(host) = self.host_of(port) else { return };
         let generation = self.nodes[host].generation;
+        self.remotes_lost(host, true);
+        self.forget_waiter(host);
         self.nodes[host].session = None;
         let node = self.topology.hosts[host].name.clone();
         self.effects.push(Effect::Event(Event::Gone { node, generation, why }));
@@ -260,6 +284,10 @@ impl Fabric {
                     self.tell(far.host, ToPort::Mbox { link: far.link, to, from, data });
                 }
             }
+            FromPort::Denied { link, offset, kind, count, to } if usize::from(link) >= LINKS => {
+                let remote = link - LINKS as u8;
+                self.remote_denied(Caller { host, remote }, offset, (kind, count, to));
+            }
             FromPort::Denied { link, offset, kind, count, to } => {
                 if let Some(far) = self.up_neighbour(host, link) {
                     let link = far.link;
@@ -274,6 +302,27 @@ impl Fabric {
             FromPort::Counters { request, values } => {
                 self.effects.push(Effect::Counters { host, request, values });
             }
+            FromPort::Route { entry, sequence, route } => {
+                self.session_mut(host, |s| match route {
+                    Some(route) => drop(s.routes.insert(entry, route)),
+                    None => drop(s.routes.remove(&entry)),
+                });
+                let who = Waiter::Route { host, entry, sequence };
+                self.tables_changed(TopologyNode::Host(host), who);
+            }
+            FromPort::Lid(lid) => {
+                self.session_mut(host, |s| s.lid = lid);
+                self.resolve();
+            }
+            FromPort::Want { remote, lid } => self.want(Caller { host, remote }, lid)?,
+            FromPort::RemoteAck { remote, ticket } => {
+                self.remote_ack(Caller { host, remote }, ticket);
+            }
+            FromPort::Traffic { link, traffic } => self.passed(host, link, traffic),
+            FromPort::Config { request, config } => self.config(host, request, &config),
+            FromPort::InboundFrom { entry, from, gates } => {
+                self.inbound_from(host, entry, from, gates);
+            }
         }
         Ok(())
     }
@@ -281,6 +330,8 @@ impl Fabric {
     /// The port was reset: as if it had gone and come back with the same memory.
     fn reset(&mut self, host: usize) {
         let node = self.topology.hosts[host].name.clone();
+        self.remotes_lost(host, false);
+        self.forget_waiter(host);
         self.session_mut(host, Session::reset);
         for path in 0..self.paths.len() {
             let ends = self.topology.paths[path].ends;

@@ -5,7 +5,9 @@
 use super::PortId;
 use super::inbound::Table;
 use super::link::Ctrl;
-use crate::wire::{LINKS, LinkInfo};
+use super::remote::{Caller, Remote};
+use crate::wire::{LINKS, LinkInfo, RouteEntry};
+use std::collections::BTreeMap;
 
 /// A port from its HELLO to the end of its connection.
 pub struct Session {
@@ -21,6 +23,14 @@ pub struct Session {
     /// What it was last told of each link.
     pub told: [LinkInfo; LINKS],
     pub inbound: Table,
+    /// 0: it has none.
+    pub lid: u32,
+    /// Its route table, without what is not live.
+    pub routes: BTreeMap<u8, RouteEntry>,
+    /// What it reaches by routes.
+    pub remotes: BTreeMap<u8, Remote>,
+    /// Who reaches it by routes.
+    pub channels: BTreeMap<u8, Caller>,
 }
 
 impl Session {
@@ -34,6 +44,10 @@ impl Session {
             ctrl: Default::default(),
             told: Default::default(),
             inbound: Table::default(),
+            lid: 0,
+            routes: BTreeMap::new(),
+            remotes: BTreeMap::new(),
+            channels: BTreeMap::new(),
         }
     }
 

@@ -4,7 +4,10 @@
 
 use super::Fabric;
 use super::effect::AdminState;
+use super::tables::reason;
+use crate::wire::Traffic;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The whole fabric at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +54,16 @@ pub struct SwitchStatus {
     pub name: String,
     /// Number of ports.
     pub ports: u8,
+    /// It has tables; otherwise it joins two cables.
+    pub routes: bool,
+    /// Hardware id.
+    pub hwid: u64,
+    /// Hardware id of the port that has programmed it last, 0: none.
+    pub master: u64,
+    /// Its term.
+    pub term: u32,
+    /// Traffic whose route ended here, by reason.
+    pub stopped: BTreeMap<String, u64>,
 }
 
 /// A link between two hosts.
@@ -89,31 +102,51 @@ pub struct CableStatus {
     pub max_speed: u8,
     /// Most lanes.
     pub max_width: u8,
+    /// What has passed from the first end to the second, and back.
+    pub traffic: [TrafficStatus; 2],
+}
+
+/// What has passed a cable in one direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrafficStatus {
+    /// Memory TLPs, of ports that are traced.
+    pub tlps: u64,
+    /// Their payload, and the bytes that reads asked for.
+    pub bytes: u64,
+    /// Doorbells.
+    pub doorbells: u64,
+}
+
+impl From<&Traffic> for TrafficStatus {
+    fn from(t: &Traffic) -> Self {
+        TrafficStatus { tlps: t.tlps, bytes: t.bytes, doorbells: t.doorbells }
+    }
 }
 
 impl Fabric {
     /// Everything there is to see.
     pub fn status(&self) -> Status {
-        let topology = &self.topology;
-        let switch =
-            |s: &crate::topology::Switch| SwitchStatus { name: s.name.clone(), ports: s.ports };
         Status {
             nodes: (0..self.nodes.len()).map(|n| self.node_status(n)).collect(),
-            switches: topology.switches.iter().map(switch).collect(),
-            links: (0..self.paths.len()).map(|n| self.link_status(n)).collect(),
+            switches: (0..self.switches.len()).map(|n| self.switch_status(n)).collect(),
+            links: self.all_links(),
             cables: (0..self.cables.len()).map(|n| self.cable_status(n)).collect(),
         }
+    }
+
+    fn all_links(&self) -> Vec<LinkStatus> {
+        let trunks = self.topology.trunks.iter().enumerate();
+        let trunks = trunks.filter(|(_, t)| t.path.is_none()).map(|(n, _)| self.trunk_status(n));
+        (0..self.paths.len()).map(|n| self.link_status(n)).chain(trunks).collect()
     }
 
     fn node_status(&self, n: usize) -> NodeStatus {
         let (host, node) = (&self.topology.hosts[n], &self.nodes[n]);
         let session = node.session.as_ref();
         let waiting_for = session.map_or(vec![], |s| {
-            let places = s.inbound.waiting_for().filter_map(|link| self.place(n, link));
-            places
-                .map(|p| self.topology.paths[p.path].ends[1 - p.side])
-                .map(|far| self.topology.hosts[far.host].name.clone())
-                .collect()
+            let channels = s.inbound.waiting_for().into_iter();
+            let hosts = channels.filter_map(|channel| self.host_at(n, channel));
+            hosts.map(|host| self.topology.hosts[host].name.clone()).collect()
         });
         NodeStatus {
             name: host.name.clone(),
@@ -126,6 +159,30 @@ impl Fabric {
             ram: session.map_or(0, |s| s.ram),
             apertures: session.map_or(0, |s| s.inbound.open()),
             waiting_for,
+        }
+    }
+
+    /// The host at a channel of another.
+    fn host_at(&self, host: usize, channel: u8) -> Option<usize> {
+        let remote = || self.caller(host, channel).map(|who| who.host);
+        let place = self.place(host, channel);
+        place.map(|p| self.topology.paths[p.path].ends[1 - p.side].host).or_else(remote)
+    }
+
+    /// A link of which one end is a switch that routes, or both are.
+    fn trunk_status(&self, n: usize) -> LinkStatus {
+        let trunk = &self.topology.trunks[n];
+        let [(speed, width), (max_speed, max_width)] = self.trunk_rates(n);
+        let why_down = self.trunk_down(n);
+        LinkStatus {
+            ends: trunk.ends.map(|e| self.topology.end_name(e)),
+            via: trunk.via.iter().map(|&s| self.topology.switches[s].name.clone()).collect(),
+            up: why_down.is_none(),
+            why_down,
+            speed,
+            width,
+            max_speed,
+            max_width,
         }
     }
 
@@ -154,6 +211,21 @@ impl Fabric {
             width: state.width,
             max_speed: cable.speed,
             max_width: cable.width,
+            traffic: self.traffic[n].each_ref().map(TrafficStatus::from),
+        }
+    }
+
+    fn switch_status(&self, n: usize) -> SwitchStatus {
+        let (switch, tables) = (&self.topology.switches[n], &self.switches[n]);
+        let stopped = tables.stopped.iter().enumerate().filter(|(_, count)| **count > 0);
+        SwitchStatus {
+            name: switch.name.clone(),
+            ports: switch.ports,
+            routes: switch.routes,
+            hwid: switch.hwid,
+            master: tables.master,
+            term: tables.term,
+            stopped: stopped.map(|(why, count)| (reason(why as u32).into(), *count)).collect(),
         }
     }
 }

@@ -246,7 +246,7 @@ impl World {
                 Effect::Close { why, .. } => panic!("a correct port was closed: {why}"),
                 Effect::Event(Event::Complaint { why, .. }) => panic!("{why}"),
                 Effect::Refuse { .. } | Effect::Event(_) => {}
-                Effect::Counters { .. } => panic!("nobody asked"),
+                Effect::Counters { .. } | Effect::Withdrawn { .. } => panic!("nobody asked"),
             }
         }
     }

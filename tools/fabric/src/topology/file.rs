@@ -11,6 +11,9 @@ use toml::Spanned;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawFile {
+    /// Hosts that may program switches; left out, all may.
+    #[serde(default)]
+    managers: Vec<Spanned<String>>,
     #[serde(default)]
     host: Vec<Spanned<RawHost>>,
     #[serde(default)]
@@ -32,6 +35,9 @@ struct RawHost {
 struct RawSwitch {
     name: String,
     ports: i64,
+    blade: Option<String>,
+    /// Without it, a switch of more than two links routes.
+    routes: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -70,7 +76,15 @@ pub fn parse(text: &str) -> Result<Topology, Vec<Problem>> {
     })?;
     let mut reader = Reader {
         text,
-        topology: Topology { hosts: vec![], switches: vec![], cables: vec![], paths: vec![] },
+        topology: Topology {
+            hosts: vec![],
+            switches: vec![],
+            cables: vec![],
+            paths: vec![],
+            trunks: vec![],
+            managers: vec![],
+        },
+        routes: vec![],
         used: HashMap::new(),
         lines: vec![],
         problems: vec![],
@@ -84,6 +98,9 @@ pub fn parse(text: &str) -> Result<Topology, Vec<Problem>> {
     for link in &raw.link {
         reader.link(link);
     }
+    for manager in &raw.managers {
+        reader.manager(manager);
+    }
     reader.finish()
 }
 
@@ -96,6 +113,8 @@ fn line_of(text: &str, offset: usize) -> usize {
 struct Reader<'a> {
     text: &'a str,
     topology: Topology,
+    /// What the file says of each switch.
+    routes: Vec<Option<bool>>,
     /// Line of the cable that has each end.
     used: HashMap<End, usize>,
     /// Line of each cable.
@@ -154,15 +173,36 @@ impl Reader<'_> {
 
     fn switch(&mut self, raw: &Spanned<RawSwitch>) {
         let line = self.line(raw);
-        let RawSwitch { name, ports } = raw.get_ref();
+        let RawSwitch { name, ports, blade, routes } = raw.get_ref();
         self.name(line, "switch", name);
+        let hwid = derived_hwid(name);
+        if let Some(other) = self.topology.hosts.iter().find(|h| h.hwid == hwid) {
+            let message = format!(
+                "switch {name}: its hwid, {hwid}, is that of host {}; rename the switch",
+                other.name
+            );
+            self.problem(line, message);
+        }
         match u8::try_from(*ports) {
             Ok(ports) if (1..=MAX_SWITCH_PORTS).contains(&ports) => {
-                self.topology.switches.push(Switch { name: name.clone(), ports });
+                let (name, blade) = (name.clone(), blade.clone());
+                self.topology.switches.push(Switch { name, ports, hwid, blade, routes: false });
+                self.routes.push(*routes);
             }
             _ => self.problem(
                 line,
                 format!("switch {name}: {ports} ports; give 1 to {MAX_SWITCH_PORTS}"),
+            ),
+        }
+    }
+
+    fn manager(&mut self, raw: &Spanned<String>) {
+        let (line, name) = (self.line(raw), raw.get_ref());
+        match self.topology.host(name) {
+            Some(host) => self.topology.managers.push(host),
+            None => self.problem(
+                line,
+                format!("managers: no host is called \"{name}\"; name one of the hosts"),
             ),
         }
     }
@@ -252,8 +292,8 @@ impl Reader<'_> {
             self.problem(0, "no host is named; add [[host]] with a name".into());
         }
         if self.problems.is_empty() {
-            match resolve::paths(&self.topology) {
-                Ok(paths) => self.topology.paths = paths,
+            match resolve::resolve(&mut self.topology, &self.routes) {
+                Ok(()) => {}
                 Err((cable, message)) => self.problem(self.lines[cable], message),
             }
         }

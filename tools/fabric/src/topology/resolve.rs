@@ -1,47 +1,67 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Which hosts are neighbours. A switch passes on what comes in at one of its two
-//! cables to the other; one with more would have to be told where to, and is
-//! refused until there are routing tables.
+//! Which nodes are neighbours. A switch that routes is one; a switch that does
+//! not passes on what comes in at one of its two cables to the other, and is
+//! nobody's neighbour.
 
-use super::{End, HostEnd, Node, Path, Topology};
+use super::{End, HostEnd, Node, Path, Topology, Trunk};
 
-/// The paths between hosts, or a cable and what is wrong with it.
-pub fn paths(topology: &Topology) -> Result<Vec<Path>, (usize, String)> {
-    for (n, switch) in topology.switches.iter().enumerate() {
-        let mut cables = (0..topology.cables.len())
-            .filter(|&c| topology.cables[c].ends.iter().any(|e| e.node == Node::Switch(n)));
-        if let Some(third) = cables.nth(2) {
+/// Finds which switches route, by the file's word or by their number of cables,
+/// and fills in trunks and paths. Or names a cable and what is wrong with it.
+pub fn resolve(topology: &mut Topology, routes: &[Option<bool>]) -> Result<(), (usize, String)> {
+    for n in 0..topology.switches.len() {
+        let third = cables_of(topology, n).nth(2);
+        let routes = routes.get(n).copied().flatten();
+        if let (Some(false), Some(third)) = (routes, third) {
             return Err((
                 third,
                 format!(
-                    "switch {}: {} is its third link; a switch joins two until it can \
-                     route, take the link out",
-                    switch.name,
+                    "switch {}: {} is its third link; one that does not route joins two, \
+                     take \"routes = false\" or the link out",
+                    topology.switches[n].name,
                     topology.cable_name(third)
                 ),
             ));
         }
+        topology.switches[n].routes = routes.unwrap_or(third.is_some());
     }
-    let mut paths: Vec<Path> = vec![];
+    topology.trunks = trunks(topology);
+    topology.paths = vec![];
+    for n in 0..topology.trunks.len() {
+        let trunk = &topology.trunks[n];
+        let [Some(a), Some(b)] = trunk.ends.map(host_end) else { continue };
+        let (cables, via) = (trunk.cables.clone(), trunk.via.clone());
+        topology.trunks[n].path = Some(topology.paths.len());
+        topology.paths.push(Path { ends: [a, b], cables, via });
+    }
+    Ok(())
+}
+
+fn cables_of(topology: &Topology, switch: usize) -> impl Iterator<Item = usize> + '_ {
+    let node = Node::Switch(switch);
+    (0..topology.cables.len())
+        .filter(move |&c| topology.cables[c].ends.iter().any(|e| e.node == node))
+}
+
+fn trunks(topology: &Topology) -> Vec<Trunk> {
+    let mut trunks: Vec<Trunk> = vec![];
     for (first, cable) in topology.cables.iter().enumerate() {
-        for (side, end) in cable.ends.into_iter().enumerate() {
-            let Some(start) = host_end(end) else { continue };
-            if paths.iter().any(|p| p.ends.contains(&start)) {
+        for (side, start) in cable.ends.into_iter().enumerate() {
+            if joins(topology, start.node) || trunks.iter().any(|t| t.ends.contains(&start)) {
                 continue;
             }
-            if let Some(mut path) = walk(topology, start, first) {
-                // Where both hosts sit at the same side of their cables, the
+            if let Some(mut trunk) = walk(topology, start, first) {
+                // Where both nodes sit at the same side of their cables, the
                 // cable that comes first in the file decides.
                 if side == 1 {
-                    path.ends.reverse();
-                    path.cables.reverse();
-                    path.via.reverse();
+                    trunk.ends.reverse();
+                    trunk.cables.reverse();
+                    trunk.via.reverse();
                 }
-                paths.push(path);
+                trunks.push(trunk);
             }
         }
     }
-    Ok(paths)
+    trunks
 }
 
 fn host_end(end: End) -> Option<HostEnd> {
@@ -51,28 +71,28 @@ fn host_end(end: End) -> Option<HostEnd> {
     }
 }
 
-/// Follows the cables from `start` to the next host. Ends, for no switch has more
-/// than two cables and `start` is no switch.
-fn walk(topology: &Topology, start: HostEnd, first: usize) -> Option<Path> {
-    let mut at = End { node: Node::Host(start.host), port: start.link };
-    let mut cable = first;
+fn joins(topology: &Topology, node: Node) -> bool {
+    matches!(node, Node::Switch(n) if !topology.switches[n].routes)
+}
+
+/// Follows the cables from `start` to the next node that is no join. Ends, for no
+/// join has more than two cables and `start` is none.
+fn walk(topology: &Topology, start: End, first: usize) -> Option<Trunk> {
+    let (mut at, mut cable) = (start, first);
     let (mut cables, mut via) = (vec![], vec![]);
     loop {
         cables.push(cable);
         let [a, b] = topology.cables[cable].ends;
         let far = if a == at { b } else { a };
         match far.node {
-            Node::Host(host) => {
-                let ends = [start, HostEnd { host, link: far.port }];
-                return Some(Path { ends, cables, via });
-            }
-            Node::Switch(switch) => {
+            Node::Switch(switch) if joins(topology, far.node) => {
                 via.push(switch);
                 let leaving = |e: &End| e.node == far.node && *e != far;
                 let mut all = topology.cables.iter().enumerate();
                 (cable, at) =
                     all.find_map(|(n, c)| c.ends.iter().find(|e| leaving(e)).map(|e| (n, *e)))?;
             }
+            _ => return Some(Trunk { ends: [start, far], cables, via, path: None }),
         }
     }
 }

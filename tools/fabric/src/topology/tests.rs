@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Every rule of a topology, by a file that breaks it.
 
-use super::{HostEnd, parse};
+use super::{End, HostEnd, Node, parse};
 
 fn problems(text: &str) -> Vec<String> {
     parse(text).err().unwrap_or_default().iter().map(ToString::to_string).collect()
@@ -109,13 +109,44 @@ fn a_link_that_ends_at_a_switch_leads_nowhere() {
     assert!(parse(&text).unwrap().paths.is_empty());
 }
 
+const STAR: &str = "[[host]]\nname = \"h3\"\n\
+     [[link]]\nends = [\"h1:0\", \"s1:0\"]\n[[link]]\nends = [\"h2:0\", \"s1:1\"]\n\
+     [[link]]\nends = [\"h3:0\", \"s1:2\"]\n";
+
 #[test]
-fn a_switch_with_three_links_is_refused_until_it_can_route() {
-    let found = problems(&format!(
-        "{TWO}[[host]]\nname = \"h3\"\n[[switch]]\nname = \"s1\"\nports = 4\n\
-         [[link]]\nends = [\"h1:0\", \"s1:0\"]\n[[link]]\nends = [\"h2:0\", \"s1:1\"]\n\
-         [[link]]\nends = [\"h3:0\", \"s1:2\"]\n"
-    ));
+fn a_switch_with_three_links_routes() {
+    let text = format!("{TWO}[[switch]]\nname = \"s1\"\nports = 4\n{STAR}");
+    let topology = parse(&text).unwrap();
+    assert!(topology.switches[0].routes && topology.paths.is_empty());
+    assert_eq!(topology.trunks.len(), 3);
+    let (trunk, side) = topology.trunk_at(End { node: Node::Switch(0), port: 2 }).unwrap();
+    assert_eq!((topology.trunks[trunk].ends[0].node, side), (Node::Host(2), 1));
+}
+
+#[test]
+fn a_switch_that_is_not_to_route_joins_two() {
+    let text = format!("{TWO}[[switch]]\nname = \"s1\"\nports = 4\nroutes = false\n{STAR}");
+    let found = problems(&text);
     assert_eq!(found.len(), 1);
-    assert!(found[0].contains("line 14: switch s1: h3:0--s1:2 is its third link"), "{found:?}");
+    assert!(found[0].contains("line 15: switch s1: h3:0--s1:2 is its third link"), "{found:?}");
+}
+
+#[test]
+fn a_switch_of_two_links_routes_if_it_is_told_to() {
+    let link = "[[link]]\nends = [\"h1:0\", \"s1:0\"]\n[[link]]\nends = [\"s1:1\", \"h2:0\"]\n";
+    let switch = "[[switch]]\nname = \"s1\"\nports = 4\n";
+    let joins = parse(&format!("{TWO}{switch}{link}")).unwrap();
+    assert_eq!((joins.paths.len(), joins.trunks.len()), (1, 1));
+    assert_eq!(joins.trunks[0].path, Some(0));
+    let routes = parse(&format!("{TWO}{switch}routes = true\n{link}")).unwrap();
+    assert_eq!((routes.paths.len(), routes.trunks.len()), (0, 2));
+}
+
+#[test]
+fn managers_are_hosts() {
+    let topology = parse(&format!("managers = [\"h2\"]\n{TWO}")).unwrap();
+    assert!(!topology.may_manage(0) && topology.may_manage(1));
+    assert!(parse(TWO).unwrap().may_manage(0));
+    let found = problems(&format!("managers = [\"h9\"]\n{TWO}"));
+    assert!(found[0].contains("line 1: ") && found[0].contains("\"h9\""), "{found:?}");
 }

@@ -5,7 +5,8 @@
 //! not be able to lose its port.
 
 use super::abi::*;
-use super::{ENTRIES, FUNCTIONS, LINKS, PACKET_SEGMENTS, Packet};
+use super::{ENTRIES, FUNCTIONS, LINKS, MAX_HOPS, PACKET_SEGMENTS, Packet, REMOTES, ROUTES, VPS};
+use std::ops::RangeInclusive;
 
 /// What is wrong with a message, for the log.
 pub type Complaint = String;
@@ -42,6 +43,49 @@ pub struct InboundPart {
     pub segments: Vec<Segment>,
 }
 
+/// An entry of a port's route table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteEntry {
+    /// Local ids it is for.
+    pub lids: RangeInclusive<u32>,
+    /// Link they are reached by.
+    pub link: u8,
+    /// Virtual plane on that link.
+    pub vp: u8,
+    /// The port's own traffic may take it.
+    pub own: bool,
+    /// So may that of these links ...
+    pub from_links: u8,
+    /// ... on these virtual planes.
+    pub from_vps: u16,
+}
+
+/// What passed a link, in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Memory TLPs, writes and reads.
+    pub tlps: u64,
+    /// Their payload, and the bytes that reads ask for.
+    pub bytes: u64,
+    /// Doorbells.
+    pub doorbells: u64,
+}
+
+/// A configuration request, on its way by port path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigRequest {
+    /// `WEFT_SPACE_*`.
+    pub space: u32,
+    /// What to write; `None` reads.
+    pub write: Option<u32>,
+    /// Meaning depends on the space.
+    pub address: u32,
+    /// Of the master; writes only.
+    pub term: u32,
+    /// Ports to leave by, the requester's link first.
+    pub path: Vec<u8>,
+}
+
 /// A message of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the header says what each field is
@@ -56,6 +100,13 @@ pub enum FromPort {
     Denied { link: u8, offset: u64, kind: u64, count: u64, to: u8 },
     Counters { request: u64, values: Vec<u64> },
     FunctionReset { function: u8 },
+    Route { entry: u8, sequence: u32, route: Option<RouteEntry> },
+    Lid(u32),
+    Want { remote: u8, lid: u32 },
+    RemoteAck { remote: u8, ticket: u32 },
+    Traffic { link: u8, traffic: Traffic },
+    Config { request: u64, config: ConfigRequest },
+    InboundFrom { entry: u16, from: u32, gates: u64 },
 }
 
 /// What a port is told of a link whether or not it is up.
@@ -68,6 +119,10 @@ pub struct LinkInfo {
     pub present: bool,
     pub max_speed: u8,
     pub max_width: u8,
+    /// The neighbour is a switch that routes.
+    pub switch: bool,
+    /// The link to it is up; of hosts, LINK_UP and LINK_DOWN tell.
+    pub switch_up: bool,
 }
 
 /// A message to a port.
@@ -86,6 +141,13 @@ pub enum ToPort {
     Trace(bool),
     CountersGet { request: u64, clear: bool },
     Generation { generation: u32, function: u8 },
+    RouteAck { entry: u8, sequence: u32 },
+    RemoteUp { remote: u8, hops: u8, gate: u8, channel: u8, hwid: u64, generation: u32 },
+    RemoteDown { remote: u8, why: u32, hops: u8, last: bool, ticket: u32 },
+    PeerGone { channel: u8 },
+    RoutedDenied { gate: u8, offset: u64, kind: u64, count: u64, to: u8 },
+    RouteDenied { link: u8, lid: u32, count: u64, why: u32 },
+    ConfigReply { request: u64, result: u32, hops: u8, data: u32 },
 }
 
 impl FromPort {
@@ -119,7 +181,7 @@ impl FromPort {
                 segments: segments(&data)?,
             }),
             WEFT_FAB_INBOUND_ACK => FromPort::InboundAck {
-                link: link_number(link)?,
+                link: any_link(link)?,
                 entry: entry(arg[0])?,
                 sequence: (arg[5] >> 32) as u32,
             },
@@ -131,7 +193,7 @@ impl FromPort {
                 data,
             },
             WEFT_FAB_DENIED => FromPort::Denied {
-                link: link_number(link)?,
+                link: any_link(link)?,
                 offset: arg[0],
                 kind: arg[1],
                 count: arg[2],
@@ -139,6 +201,28 @@ impl FromPort {
             },
             WEFT_FAB_COUNTERS => FromPort::Counters { request: arg[0], values: words(&data)? },
             WEFT_FAB_FUNCTION_RESET => FromPort::FunctionReset { function: function(arg[0])? },
+            WEFT_FAB_ROUTE => FromPort::Route {
+                entry: route_number(arg[0])?,
+                sequence: (arg[5] >> 32) as u32,
+                route: route(arg[1], arg[2] as u32, arg[3] as u32),
+            },
+            WEFT_FAB_LID => FromPort::Lid(arg[0] as u32),
+            WEFT_FAB_WANT => FromPort::Want { remote: remote_number(link)?, lid: arg[0] as u32 },
+            WEFT_FAB_REMOTE_ACK => {
+                FromPort::RemoteAck { remote: remote_number(link)?, ticket: (arg[5] >> 32) as u32 }
+            }
+            WEFT_FAB_TRAFFIC => FromPort::Traffic {
+                link: any_link(link)?,
+                traffic: Traffic {
+                    tlps: arg[0].saturating_add(arg[2]),
+                    bytes: arg[1].saturating_add(arg[3]),
+                    doorbells: arg[4],
+                },
+            },
+            WEFT_FAB_CONFIG => FromPort::Config { request: arg[0], config: config(&arg, data)? },
+            WEFT_FAB_INBOUND_FROM => {
+                FromPort::InboundFrom { entry: entry(arg[0])?, from: arg[1] as u32, gates: arg[2] }
+            }
             other => return Err(format!("a message of type {other}, which no port sends")),
         })
     }
@@ -184,7 +268,9 @@ impl ToPort {
                 p.arg = [
                     info.speed.into(),
                     info.width.into(),
-                    info.endpoint.into(),
+                    u64::from(info.endpoint)
+                        | (u64::from(info.switch) << 1)
+                        | (u64::from(info.switch_up) << 2),
                     info.present.into(),
                     info.max_speed.into(),
                     info.max_width.into(),
@@ -237,6 +323,57 @@ impl ToPort {
                 p.arg[..2].copy_from_slice(&[(*generation).into(), (*function).into()]);
                 WEFT_FAB_GENERATION
             }
+            ToPort::RouteAck { entry, sequence } => {
+                p.arg[0] = (*entry).into();
+                p.arg[5] = u64::from(*sequence) << 32;
+                WEFT_FAB_ROUTE_ACK
+            }
+            ToPort::RemoteUp { remote, hops, gate, channel, hwid, generation } => {
+                p.link = remote_link(*remote);
+                p.arg[..5].copy_from_slice(&[
+                    (*hops).into(),
+                    (*gate).into(),
+                    (*channel).into(),
+                    *hwid,
+                    (*generation).into(),
+                ]);
+                WEFT_FAB_REMOTE_UP
+            }
+            ToPort::RemoteDown { remote, why, hops, last, ticket } => {
+                p.link = remote_link(*remote);
+                p.arg[..3].copy_from_slice(&[(*why).into(), (*hops).into(), (*last).into()]);
+                p.arg[5] = u64::from(*ticket) << 32;
+                WEFT_FAB_REMOTE_DOWN
+            }
+            ToPort::PeerGone { channel } => {
+                p.arg[0] = (*channel).into();
+                WEFT_FAB_PEER_GONE
+            }
+            ToPort::RoutedDenied { gate, offset, kind, count, to } => {
+                p.link = (gate / VPS).into();
+                p.arg[..5].copy_from_slice(&[
+                    *offset,
+                    *kind,
+                    *count,
+                    (*to).into(),
+                    u64::from(WEFT_FAB_ROUTED) | (u64::from(gate % VPS) << 8),
+                ]);
+                WEFT_FAB_DENIED
+            }
+            ToPort::RouteDenied { link, lid, count, why } => {
+                p.link = (*link).into();
+                p.arg[..3].copy_from_slice(&[(*lid).into(), *count, (*why).into()]);
+                WEFT_FAB_ROUTE_DENIED
+            }
+            ToPort::ConfigReply { request, result, hops, data } => {
+                p.arg[..4].copy_from_slice(&[
+                    *request,
+                    (*result).into(),
+                    (*hops).into(),
+                    (*data).into(),
+                ]);
+                WEFT_FAB_CONFIG_REPLY
+            }
         };
         p
     }
@@ -244,7 +381,13 @@ impl ToPort {
     /// A message whose loss its reader must be able to bear: a full mailbox
     /// loses messages as well, and reports of refusals only count.
     pub fn may_be_dropped(&self) -> bool {
-        matches!(self, ToPort::Mbox { .. } | ToPort::Denied { .. })
+        matches!(
+            self,
+            ToPort::Mbox { .. }
+                | ToPort::Denied { .. }
+                | ToPort::RoutedDenied { .. }
+                | ToPort::RouteDenied { .. }
+        )
     }
 }
 
@@ -253,6 +396,66 @@ fn link_number(link: u16) -> Result<u8, Complaint> {
         Ok(n) if usize::from(n) < LINKS => Ok(n),
         _ => Err(format!("link {link}; a port has links 0 to {}", LINKS - 1)),
     }
+}
+
+/// A link or a remote.
+fn any_link(link: u16) -> Result<u8, Complaint> {
+    match u8::try_from(link) {
+        Ok(n) if usize::from(n) < LINKS + REMOTES => Ok(n),
+        _ => Err(format!("link {link}; links and remotes end before {}", LINKS + REMOTES)),
+    }
+}
+
+fn remote_number(link: u16) -> Result<u8, Complaint> {
+    match usize::from(any_link(link)?).checked_sub(LINKS) {
+        Some(n) => Ok(n as u8),
+        None => Err(format!("link {link} is no remote; they begin at {LINKS}")),
+    }
+}
+
+fn remote_link(remote: u8) -> u16 {
+    u16::from(remote) + LINKS as u16
+}
+
+fn route_number(n: u64) -> Result<u8, Complaint> {
+    match u8::try_from(n) {
+        Ok(n) if usize::from(n) < ROUTES => Ok(n),
+        _ => Err(format!("route {n}; a port has routes 0 to {}", ROUTES - 1)),
+    }
+}
+
+/// `lids`: first, and last in the high half; 0 for none.
+fn route(lids: u64, out: u32, from: u32) -> Option<RouteEntry> {
+    let (first, last) = (lids as u32, (lids >> 32) as u32);
+    let link = out & WEFT_ROUTE_LINK;
+    let valid = first != 0 && first <= last && link < LINKS as u32;
+    valid.then(|| RouteEntry {
+        lids: first..=last,
+        link: link as u8,
+        vp: field(out, WEFT_ROUTE_VP) as u8,
+        own: from & WEFT_ROUTE_FROM_SELF != 0,
+        from_links: field(from, WEFT_ROUTE_FROM_LINKS) as u8,
+        from_vps: field(from, WEFT_ROUTE_FROM_VPS) as u16,
+    })
+}
+
+fn config(arg: &[u64; 6], data: Vec<u8>) -> Result<ConfigRequest, Complaint> {
+    let ctrl = arg[1] as u32;
+    if data.is_empty() || data.len() > MAX_HOPS {
+        return Err(format!("a configuration request over {} hops", data.len()));
+    }
+    Ok(ConfigRequest {
+        space: field(ctrl, WEFT_CFG_SPACE),
+        write: (ctrl & WEFT_CFG_WRITE != 0).then_some(arg[3] as u32),
+        address: arg[2] as u32,
+        term: arg[4] as u32,
+        path: data,
+    })
+}
+
+/// The part of a register that `mask` covers.
+pub fn field(value: u32, mask: u32) -> u32 {
+    (value & mask) >> mask.trailing_zeros()
 }
 
 fn function(n: u64) -> Result<u8, Complaint> {
@@ -305,8 +508,8 @@ mod tests {
     proptest! {
         #[test]
         fn every_packet_is_read_within_bounds_or_refused(
-            kind in 0u32..20,
-            link in 0u16..6,
+            kind in 0u32..50,
+            link in 0u16..80,
             arg: [u64; 6],
             data in prop::collection::vec(any::<u8>(), 0..=256),
         ) {
@@ -318,6 +521,16 @@ mod tests {
                 }
                 Ok(FromPort::LinkCtrl { link, .. } | FromPort::Mbox { link, .. }) => {
                     prop_assert!(usize::from(link) < LINKS);
+                }
+                Ok(FromPort::Want { remote, .. } | FromPort::RemoteAck { remote, .. }) => {
+                    prop_assert!(usize::from(remote) < REMOTES);
+                }
+                Ok(FromPort::Route { route: Some(route), .. }) => {
+                    prop_assert!(usize::from(route.link) < LINKS && route.vp < VPS);
+                    prop_assert!(*route.lids.start() > 0 && !route.lids.is_empty());
+                }
+                Ok(FromPort::Config { config, .. }) => {
+                    prop_assert!((1..=MAX_HOPS).contains(&config.path.len()));
                 }
                 Ok(_) => {}
                 Err(why) => prop_assert!(!why.is_empty()),

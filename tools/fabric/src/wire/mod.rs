@@ -7,7 +7,10 @@
 mod message;
 mod packet;
 
-pub use message::{Complaint, FromPort, InboundPart, LinkInfo, Segment, ToPort};
+pub use message::{
+    Complaint, ConfigRequest, FromPort, InboundPart, LinkInfo, RouteEntry, Segment, ToPort,
+    Traffic, field,
+};
 pub use packet::{PACKET_BYTES, Packet};
 
 /// The constants and structures of `weft_fabric.h` and `weft_regs.h`.
@@ -24,6 +27,16 @@ pub const FUNCTIONS: usize = abi::WEFT_FUNCTIONS as usize;
 /// Entries of the inbound tables of all functions of a port: entry `n` of
 /// function `f` is `f * WEFT_MAX_INBOUND + n`.
 pub const ENTRIES: usize = FUNCTIONS * abi::WEFT_MAX_INBOUND as usize;
+/// Remotes of a port, numbered after its links.
+pub const REMOTES: usize = abi::WEFT_FAB_REMOTES as usize;
+/// Links and remotes through which an owner can be seen.
+pub const CHANNELS: u8 = abi::WEFT_FAB_CHANNELS as u8;
+/// Entries of a port's route table.
+pub const ROUTES: usize = abi::WEFT_ROUTES as usize;
+/// Virtual planes of a link.
+pub const VPS: u8 = abi::WEFT_VPS as u8;
+/// Links of the longest route.
+pub const MAX_HOPS: usize = abi::WEFT_MAX_HOPS as usize;
 /// Segments that fit one packet.
 pub const PACKET_SEGMENTS: usize = abi::WEFT_FAB_SEGS as usize;
 /// Bytes of a page, to which apertures are aligned.

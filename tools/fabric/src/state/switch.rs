@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! A switch that routes: its tables, and who programmed them last. The route
+//! table says by which port a local id (LID) is reached. The VP table of a port
+//! says to which virtual hierarchy (VH) traffic on a virtual plane (VP) belongs;
+//! VP numbers mean something on one link only, so traffic that changes links
+//! leaves on the VP that its hierarchy has at the port it leaves by.
+
+use crate::wire::VPS;
+use crate::wire::abi::{WEFT_CFG_BAD, WEFT_CFG_FULL, WEFT_CFG_STALE};
+use std::collections::BTreeMap;
+
+/// Entries of a switch's route table.
+pub const SWITCH_ROUTES: usize = 65536;
+/// Reasons of `WEFT_STOP_*`, with room.
+pub const REASONS: usize = 8;
+
+/// State of a switch.
+pub struct SwitchState {
+    ports: u8,
+    /// LID to port.
+    pub routes: BTreeMap<u32, u8>,
+    /// Port and VP to VH.
+    pub vps: BTreeMap<(u8, u8), u16>,
+    /// Hardware id of the port that has written last, 0: none yet.
+    pub master: u64,
+    /// Its term.
+    pub term: u32,
+    /// Traffic whose route ended here, by `WEFT_STOP_*`.
+    pub stopped: [u64; REASONS],
+}
+
+impl SwitchState {
+    /// A switch nobody has programmed.
+    pub fn new(ports: u8) -> Self {
+        SwitchState {
+            ports,
+            routes: BTreeMap::new(),
+            vps: BTreeMap::new(),
+            master: 0,
+            term: 0,
+            stopped: [0; REASONS],
+        }
+    }
+
+    /// Takes the word of `master`, in its `term`, or answers `WEFT_CFG_STALE`: a
+    /// term is one master's, and never returns.
+    pub fn accept(&mut self, master: u64, term: u32) -> Result<(), u32> {
+        if term < self.term || (term == self.term && self.master != 0 && self.master != master) {
+            return Err(WEFT_CFG_STALE);
+        }
+        (self.master, self.term) = (master, term);
+        Ok(())
+    }
+
+    /// Makes `lid` be reached by `port`, or not at all. `Err` is a `WEFT_CFG_*`.
+    pub fn set_route(&mut self, lid: u32, port: Option<u8>) -> Result<(), u32> {
+        let Some(port) = port else {
+            self.routes.remove(&lid);
+            return Ok(());
+        };
+        if lid == 0 || port >= self.ports {
+            return Err(WEFT_CFG_BAD);
+        }
+        if self.routes.len() >= SWITCH_ROUTES && !self.routes.contains_key(&lid) {
+            return Err(WEFT_CFG_FULL);
+        }
+        self.routes.insert(lid, port);
+        Ok(())
+    }
+
+    /// Puts a VP of a port into a VH, which may have one VP there, or into none.
+    pub fn set_vp(&mut self, port: u8, vp: u8, vh: Option<u16>) -> Result<(), u32> {
+        if port >= self.ports || vp >= VPS || vh == Some(0) {
+            return Err(WEFT_CFG_BAD);
+        }
+        match vh {
+            None => drop(self.vps.remove(&(port, vp))),
+            Some(vh) if self.vp_of(port, vh).is_some_and(|other| other != vp) => {
+                return Err(WEFT_CFG_BAD);
+            }
+            Some(vh) => drop(self.vps.insert((port, vp), vh)),
+        }
+        Ok(())
+    }
+
+    /// The VP that a VH has at a port.
+    pub fn vp_of(&self, port: u8, vh: u16) -> Option<u8> {
+        let mut at_port = self.vps.range((port, 0)..=(port, u8::MAX));
+        at_port.find_map(|((_, vp), other)| (*other == vh).then_some(*vp))
+    }
+}
