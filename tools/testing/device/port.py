@@ -57,12 +57,16 @@ class Port:
     def msi_page(self):
         return MSI_PAGE + 0x1000 * self.device
 
-    def set_up(self):
-        """What firmware and a driver's probe do."""
+    def place(self):
+        """Give the BARs their addresses."""
         self.config_write(0x10, self.ctrl)
         self.config_write(0x18, self.window & 0xffffffff)
         self.config_write(0x1c, self.window >> 32)
         self.config_write(0x20, self.msix)
+
+    def set_up(self):
+        """What firmware and a driver's probe do."""
+        self.place()
         self.config_write(PCI_COMMAND, COMMAND_MEMORY | COMMAND_MASTER, 2)
         for vector in range(R.VECTORS):
             entry = self.msix + 16 * vector
