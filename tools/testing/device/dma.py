@@ -192,3 +192,10 @@ def half(port):
     moved = channel.counter(R.DMA_CNT_BYTES)
     assert 2 * QUANTUM < moved < 4 * QUANTUM, moved
     return channel, moved
+
+
+def negotiate(port, payload, request):
+    """Set the sizes in Device Control, as an operating system does."""
+    at = port.capability(0x10) + 8
+    value = port.config_read(at, 2) & ~0x70e0
+    port.config_write(at, value | (payload.bit_length() - 8) << 5 | (request.bit_length() - 8) << 12, 2)

@@ -4,7 +4,7 @@
 import random
 
 import regs as R
-from dma import LOCAL, OK, Channel, alone, joined, read, write
+from dma import LOCAL, OK, Channel, alone, joined, negotiate, read, write
 from port import PAGE
 from tap import equal
 
@@ -28,12 +28,6 @@ def expected(near, far, length, payload, request, out):
             host_mwr += parts(near, piece, payload)
         near, far, length = near + piece, far + piece, length - piece
     return [mwr, mrd, cpl, host_mwr, host_mrd, host_cpl]
-
-
-def negotiate(port, payload, request):
-    at = port.capability(0x10) + 8
-    value = port.config_read(at, 2) & ~0x70e0
-    port.config_write(at, value | (payload.bit_length() - 8) << 5 | (request.bit_length() - 8) << 12, 2)
 
 
 def test_traced(scope):
