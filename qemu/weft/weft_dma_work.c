@@ -207,6 +207,12 @@ static unsigned weft_dma_move(WeftPort *s, unsigned n)
     if (code != WEFT_DMA_ST_OK) {
         return code;
     }
+    if (weft_fault_dma(s)) {
+        return WEFT_DMA_ST_INTERNAL;
+    }
+    if (!out && weft_fault_dead(s, s->slot[d->slot].target.via)) {
+        return WEFT_DMA_ST_TIMEOUT;
+    }
     if (out && !weft_dma_local(s, n, addr, piece, len, false)) {
         return WEFT_DMA_ST_LOCAL;
     }
@@ -257,7 +263,7 @@ bool weft_dma_pending(const WeftDmaChannel *ch)
 bool weft_dma_serve(WeftPort *s, unsigned n)
 {
     WeftDmaChannel *ch = &s->dma.channel[n];
-    int64_t budget = WEFT_DMA_QUANTUM;
+    int64_t budget = weft_fault_ones(s) ? 0 : WEFT_DMA_QUANTUM;
 
     while (budget > 0 && weft_dma_pending(ch)) {
         uint64_t before = ch->counter[WEFT_DMA_CNT_BYTES];

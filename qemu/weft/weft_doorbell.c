@@ -65,6 +65,9 @@ static void weft_doorbell_collect(WeftPort *s, uint32_t *pending)
                          s->db_allow[n] & weft_doorbell_all(s) : 0;
         uint32_t denied = bits & ~allow;
 
+        if (weft_fault_deaf(s, n)) {
+            continue;
+        }
         if (denied) {
             s->counter[WEFT_CNT_DB_DENIED] += ctpop32(denied);
             weft_error(s, WEFT_ERR_DB_DENIED, n,
@@ -112,6 +115,10 @@ bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
         if (!weft_function_dest(s, dest, &n, &function)) {
             goto denied;
         }
+        s->counter[WEFT_CNT_TX_DB]++;
+        if (weft_fault_dead(s, n)) {
+            return true;
+        }
         link = &s->link[n];
         qatomic_or(&link->doorbell->pending[function][link->far_link],
                    BIT(val));
@@ -120,7 +127,6 @@ bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
             errno != EAGAIN) {
             weft_fab_complain(s, "a neighbour's doorbell cannot be written");
         }
-        s->counter[WEFT_CNT_TX_DB]++;
         return true;
     }
 denied:

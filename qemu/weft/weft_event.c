@@ -12,6 +12,9 @@
 /* @vectors: a bit a vector. */
 void weft_interrupt(WeftPort *s, uint32_t vectors)
 {
+    if (weft_fault_ones(s)) {
+        return;
+    }
     if (weft_iommu_put_off(s)) {
         s->iommu.vectors |= vectors;
         return;

@@ -103,6 +103,7 @@ static void weft_fab_lost(WeftPort *s)
     bool was = s->fab.welcomed;
 
     weft_fab_close(s);
+    weft_fault_clear(s);
     weft_link_lost(s);
     if (was) {
         weft_functions_error(s, WEFT_ERR_FABRIC_LOST);

@@ -98,7 +98,12 @@ static void weft_fab_denied(WeftPort *s, const struct weft_fab_msg *m)
     WeftPort *f = m->arg[3] < WEFT_FUNCTIONS ? s->function[m->arg[3]] : NULL;
 
     /* Of a function that is not there, the endpoint is to know. */
-    weft_inbound_denied(f ? f : s, m->link, m->arg[0], m->arg[2]);
+    f = f ? f : s;
+    if (m->arg[1] == WEFT_FAB_DENIED_POISONED) {
+        weft_fault_poisoned(f, m->link, m->arg[0]);
+    } else {
+        weft_inbound_denied(f, m->link, m->arg[0], m->arg[2]);
+    }
 }
 
 static void weft_fab_refused(WeftPort *s, const struct weft_fab_msg *m,
@@ -190,6 +195,8 @@ bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
         return weft_fab_acked(s, m, errp);
     case WEFT_FAB_GENERATION:
         return weft_fab_generation(s, m, errp);
+    case WEFT_FAB_FAULT:
+        return weft_fault_message(s, m, errp);
     case WEFT_FAB_TRACE:
         weft_fab_trace(s, m->arg[0] & 1);
         return true;

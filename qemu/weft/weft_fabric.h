@@ -115,8 +115,8 @@ enum weft_fab_type {
 	WEFT_FAB_MBOX = 12,
 	/*
 	 * neighbour -> fabric -> owner: an access was refused. arg: 0 aperture
-	 * offset, 1 kind (0 read, 1 write), 2 how many since the last report,
-	 * 3 function of the owner that was meant. Of a remote, the owner gets: link
+	 * offset, 1 kind (0 read, 1 write, 3 write whose data came poisoned),
+	 * 2 how many since the last report, 3 function of the owner that was meant. Of a remote, the owner gets: link
 	 * the last link, 4 WEFT_FAB_ROUTED | the VP there << 8; and what ends on
 	 * the way, doorbells as well (kind 2), the fabric counts where it ends
 	 * (ROUTE_DENIED).
@@ -135,6 +135,15 @@ enum weft_fab_type {
 	WEFT_FAB_FUNCTION_RESET = 17,
 	/* fabric -> port, one for each FUNCTION_RESET. arg: 0 generation, 1 function. */
 	WEFT_FAB_GENERATION = 18,
+	/*
+	 * fabric -> port, any time. arg: 0 enum weft_fab_fault, 1 how often it is
+	 * to strike from now on (0: not any more, WEFT_FAB_FAULT_ALWAYS), of
+	 * SLOW also 2 latency in ns, 3 bytes per second (0: as fast as can be).
+	 * Holds over resets; a port that loses the fabric forgets all.
+	 */
+	WEFT_FAB_FAULT = 19,
+	/* port -> fabric. arg 0: this one has struck as often as it was to. */
+	WEFT_FAB_FAULT_USED = 20,
 
 	/* ---- routes ---- */
 	/*
@@ -199,6 +208,31 @@ enum weft_fab_type {
 	 * 2 mask of gates. Without it nobody may.
 	 */
 	WEFT_FAB_INBOUND_FROM = 44,
+};
+
+#define WEFT_FAB_DENIED_POISONED	3
+#define WEFT_FAB_FAULT_ALWAYS	0x7fffffffffffffff
+
+/* Of the link in the message; MEMORY, ONES and DMA of the endpoint, with link 0. */
+enum weft_fab_fault {
+	/* Stores and doorbells vanish, reads get no answer; the link seems up. */
+	WEFT_FAB_FAULT_DEAD = 1,
+	WEFT_FAB_FAULT_SLOW = 2,
+	/* The data that answer a read come poisoned. */
+	WEFT_FAB_FAULT_POISONED_READ = 3,
+	/* The data of a store are poisoned on their way: DENIED, kind 3. */
+	WEFT_FAB_FAULT_POISONED_WRITE = 4,
+	/* A read gets no answer. */
+	WEFT_FAB_FAULT_TIMEOUT = 5,
+	/* The neighbour's doorbells are lost. */
+	WEFT_FAB_FAULT_DOORBELL = 6,
+	/* No aperture can be reached. */
+	WEFT_FAB_FAULT_MEMORY = 7,
+	/* No function answers its host: reads are all ones. */
+	WEFT_FAB_FAULT_ONES = 8,
+	/* A descriptor of a DMA engine fails. */
+	WEFT_FAB_FAULT_DMA = 9,
+	WEFT_FAB_FAULTS
 };
 
 /* In arg 4 of a DENIED. */

@@ -125,7 +125,7 @@ static WeftAperture weft_inbound_translate(WeftPort *s, unsigned n)
         weft_error(s, WEFT_ERR_QUOTA, n, r->len);
         return ap;
     }
-    if (!s->bus_master) {
+    if (!s->bus_master || weft_fault_closed(s)) {
         /* Nothing is forwarded, now. */
         return ap;
     }
@@ -381,7 +381,8 @@ uint32_t weft_inbound_read(WeftPort *s, unsigned n, unsigned reg)
     case WEFT_INBOUND_STATUS:
         return (e->open.len ? WEFT_INBOUND_LIVE : 0) |
                (weft_inbound_busy(e) ? WEFT_INBOUND_BUSY : 0) |
-               (e->invalid ? WEFT_INBOUND_INVALID : 0);
+               (e->invalid ? WEFT_INBOUND_INVALID : 0) |
+               (e->poisoned ? WEFT_INBOUND_POISONED : 0);
     }
     return 0;
 }
@@ -419,6 +420,7 @@ void weft_inbound_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val)
     case WEFT_INBOUND_CTRL:
         r->ctrl = val & WEFT_INBOUND_ENABLE;
         e->active = *r;
+        e->poisoned = false;
         weft_inbound_apply(s, n);
         break;
     }
@@ -433,6 +435,7 @@ void weft_inbound_reset(WeftPort *s)
     for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
         WeftInbound *e = &s->inbound[n];
 
+        e->poisoned = false;
         if (s != s->ep) {
             e->regs = (WeftInboundRegs) { };
             e->active = (WeftInboundRegs) { };

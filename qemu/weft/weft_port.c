@@ -78,11 +78,22 @@ void weft_port_reset_hold(Object *obj, ResetType type)
 
 /* ---- configuration space --------------------------------------------- */
 
+uint32_t weft_port_config_read(PCIDevice *d, uint32_t addr, int len)
+{
+    if (weft_fault_ones(WEFT_PORT(d))) {
+        return UINT32_MAX >> (32 - 8 * len);
+    }
+    return pci_default_read_config(d, addr, len);
+}
+
 void weft_port_config_write(PCIDevice *d, uint32_t addr, uint32_t val, int len)
 {
     WeftPort *s = WEFT_PORT(d);
     bool master;
 
+    if (weft_fault_ones(s)) {
+        return;
+    }
     pci_default_write_config(d, addr, val, len);
     pcie_aer_write_config(d, addr, val, len);
     pcie_cap_flr_write_config(d, addr, val, len);
@@ -215,6 +226,7 @@ bool weft_port_bars(WeftPort *s, Error **errp)
     for (unsigned n = 0; n < WEFT_VECTORS; n++) {
         msix_vector_use(d, n);
     }
+    weft_fault_init(s);
     return true;
 }
 
@@ -238,6 +250,7 @@ void weft_port_close(WeftPort *s)
     if (d->exp.exp_cap) {
         pcie_cap_exit(d);
     }
+    weft_fault_exit(s);
     msix_uninit_exclusive_bar(d);
 }
 
@@ -352,6 +365,7 @@ static void weft_port_class_init(ObjectClass *class, WEFT_CLASS_DATA *data)
 
     pc->realize = weft_port_realize;
     pc->exit = weft_port_exit;
+    pc->config_read = weft_port_config_read;
     pc->config_write = weft_port_config_write;
     pc->vendor_id = WEFT_VENDOR_ID;
     pc->device_id = WEFT_DEVICE_ID_PF;

@@ -99,11 +99,13 @@ typedef struct WeftSlot {
     WeftTarget target;
     MemoryRegion uncached;
     MemoryRegion combining;
-    uint64_t mapped;            /* bytes that lead straight to memory */
+    bool lost;                  /* a write was refused since it was latched */
+    uint64_t mapped;            /* bytes with the peer's memory under them */
+    uint64_t direct;            /* bytes that lead straight there */
     uint64_t shown;             /* as the guest's memory map has it */
     uint64_t mapped_serial;     /* of the aperture they belong to */
     uint64_t mapped_pos;
-    WeftReport report[2];       /* refused reads, refused writes */
+    WeftReport report[WEFT_FAB_DENIED_POISONED + 1];    /* by kind */
 } WeftSlot;
 
 typedef struct WeftInboundRegs {
@@ -121,6 +123,7 @@ typedef struct WeftInbound {
     WeftAperture open;
     uint64_t base;              /* of what is open, as DMA address */
     bool invalid;
+    bool poisoned;              /* a write to it was, since it was latched */
     bool ack_due;               /* the fabric has not confirmed yet */
     uint32_t lingering;         /* links over which it may still be reached */
     uint64_t held_first;        /* while BUSY: the DMA addresses that were */
@@ -185,6 +188,14 @@ typedef struct WeftVf {
     WeftPairBox down, up;       /* to the VF, from the VF */
     uint32_t news;              /* the rw1c bits of STATUS */
 } WeftVf;
+
+/* Faults of a link, or with link 0 of the endpoint: weft_fabric.h. */
+typedef struct WeftFaults {
+    uint64_t left[WEFT_FAB_FAULTS];     /* how often each still strikes */
+    uint64_t latency_ns;
+    uint64_t bytes_per_second;
+    int64_t busy_until;         /* by then a slow link has carried all it got */
+} WeftFaults;
 
 typedef struct WeftPending WeftPending;
 
@@ -308,12 +319,16 @@ struct WeftPort {
 
     WeftFab fab;
 
+    WeftFaults fault[WEFT_MAX_LINKS];   /* of an endpoint */
+    MemoryRegion bar_ones;      /* over the table of MSI-X */
+
     uint8_t vpd[WEFT_VPD_BYTES];
 };
 
 /* weft_port.c */
 void weft_port_reset(WeftPort *s);
 void weft_port_reset_hold(Object *obj, ResetType type);
+uint32_t weft_port_config_read(PCIDevice *d, uint32_t addr, int len);
 void weft_port_config_write(PCIDevice *d, uint32_t addr, uint32_t val, int len);
 bool weft_port_bars(WeftPort *s, Error **errp);
 void weft_port_close(WeftPort *s);
@@ -380,6 +395,8 @@ void weft_report_flush(WeftPort *s, unsigned slot);
 bool weft_window_init(WeftPort *s, Error **errp);
 void weft_window_exit(WeftPort *s);
 void weft_window_finalize(WeftPort *s);
+void weft_window_report(WeftPort *s, unsigned slot, uint64_t offset,
+                        unsigned kind);
 void weft_window_count_refused(WeftPort *s, unsigned n, uint64_t off,
                                bool write);
 bool weft_window_move(WeftPort *s, unsigned n, uint64_t off, void *buf,
@@ -480,6 +497,23 @@ void weft_fab_complain(WeftPort *s, const char *what);
 /* weft_fab_rx.c */
 bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
                       unsigned nfds, Error **errp);
+
+/* weft_fault.c */
+void weft_fault_init(WeftPort *s);
+void weft_fault_exit(WeftPort *s);
+bool weft_fault_message(WeftPort *ep, const struct weft_fab_msg *m,
+                        Error **errp);
+void weft_fault_clear(WeftPort *ep);
+void weft_fault_moved(WeftPort *s);
+bool weft_fault_ones(WeftPort *s);
+bool weft_fault_closed(WeftPort *s);
+bool weft_fault_dead(WeftPort *s, int via);
+bool weft_fault_traps(WeftPort *s, int via);
+bool weft_fault_deaf(WeftPort *s, unsigned link);
+bool weft_fault_dma(WeftPort *s);
+void weft_fault_poisoned(WeftPort *s, unsigned link, uint64_t offset);
+bool weft_fault_read(WeftPort *s, unsigned n, uint64_t off, unsigned size);
+bool weft_fault_write(WeftPort *s, unsigned n, uint64_t off, unsigned size);
 
 /* weft_vpd.c */
 bool weft_vpd_init(WeftPort *s, Error **errp);

@@ -108,6 +108,9 @@ static uint64_t weft_regs_read(void *opaque, hwaddr a, unsigned size)
 {
     WeftPort *s = opaque;
 
+    if (weft_fault_ones(s)) {
+        return UINT32_MAX;
+    }
     weft_trace_close(s);
     switch (a) {
     case WEFT_R_ID:
@@ -222,6 +225,9 @@ static void weft_regs_write(void *opaque, hwaddr a, uint64_t val,
 {
     WeftPort *s = opaque;
 
+    if (weft_fault_ones(s)) {
+        return;
+    }
     weft_trace_close(s);
     switch (a) {
     case WEFT_R_LID:

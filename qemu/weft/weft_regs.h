@@ -159,6 +159,8 @@
 #define   WEFT_ERR_FABRIC_LOST		0x00000040
 #define   WEFT_ERR_UNMAP_LATE		0x00000080	/* unmapped, and a peer holds on */
 #define   WEFT_ERR_DMA			0x00000100	/* where: channel | code << 8 */
+#define   WEFT_ERR_POISONED		0x00000200	/* data came poisoned */
+#define   WEFT_ERR_TIMEOUT		0x00000400	/* own read without an answer */
 #define   WEFT_ERR_QUOTA		0x00010000	/* a VF: more than its PF lets it have */
 #define WEFT_R_ERR_INFO			0xc04	/* ro, the first: bit | slot, entry, link << 8 */
 #define WEFT_R_ERR_ADDR			0xc08	/* ro, 64, the first: offset in slot, aperture */
@@ -174,6 +176,7 @@
 #define WEFT_SLOT_STATUS		0x1c	/* ro */
 #define   WEFT_SLOT_LIVE		0x00000001	/* resolves to the peer's memory */
 #define   WEFT_SLOT_DIRECT		0x00000002	/* without trapping */
+#define   WEFT_SLOT_LOST		0x00000004	/* a write was refused since CTRL */
 
 /* Why a route does not reach its port. */
 #define WEFT_STOP_NONE			0
@@ -212,6 +215,7 @@
 #define WEFT_INBOUND_STATUS		0x24	/* ro */
 #define   WEFT_INBOUND_LIVE		0x00000001
 #define   WEFT_INBOUND_BUSY		0x00000002	/* a peer may still reach what was there */
+#define   WEFT_INBOUND_POISONED		0x00000008	/* a write was dropped since CTRL */
 #define   WEFT_INBOUND_INVALID		0x00000004	/* base is not memory, or misaligned */
 #define   WEFT_FROM_ANY			0xffffffff
 
@@ -305,6 +309,8 @@
 #define WEFT_DMA_ST_BELL		8	/* data moved, doorbell refused */
 #define WEFT_DMA_ST_ABORTED		9
 #define WEFT_DMA_ST_SKIPPED		10	/* an earlier one of its chain failed */
+#define WEFT_DMA_ST_INTERNAL		11	/* the engine failed */
+#define WEFT_DMA_ST_TIMEOUT		12	/* a read got no answer */
 /* and why a channel is halted. */
 #define WEFT_DMA_ST_SETUP		16	/* BASE or ORDER cannot be */
 #define WEFT_DMA_ST_TAIL		17	/* TAIL is further than the ring is long */

@@ -28,7 +28,8 @@ static WeftTarget weft_slot_resolve(WeftPort *s, WeftSlot *slot)
     unsigned link, function;
     WeftTarget t = { .via = WEFT_VIA_NONE };
 
-    if (!(r->ctrl & WEFT_SLOT_ENABLE) || slot - s->slot >= s->quota->slots) {
+    if (!(r->ctrl & WEFT_SLOT_ENABLE) || weft_fault_ones(s) ||
+        slot - s->slot >= s->quota->slots) {
         return t;
     }
     switch (r->dest & WEFT_DEST_TYPE) {
@@ -126,10 +127,12 @@ static bool weft_slot_map(WeftPort *s, unsigned n, const WeftTarget *t)
     return true;
 }
 
-static bool weft_slot_direct(WeftPort *s, const WeftTarget *t)
+/* The peer's memory can lie under the slot. */
+static bool weft_slot_mappable(WeftPort *s, const WeftTarget *t)
 {
-    return t->aperture && !s->traced && t->aperture->rights == WEFT_RIGHTS &&
-           !(t->pos % WEFT_PAGE) && !(t->len % WEFT_PAGE);
+    return t->aperture && t->aperture->rights == WEFT_RIGHTS &&
+           !(t->pos % WEFT_PAGE) && !(t->len % WEFT_PAGE) &&
+           !weft_fault_dead(s, t->via);
 }
 
 static void weft_slot_update(WeftPort *s, unsigned n)
@@ -137,45 +140,52 @@ static void weft_slot_update(WeftPort *s, unsigned n)
     WeftSlot *slot = &s->slot[n];
     WeftTarget t = weft_slot_resolve(s, slot);
     uint64_t serial = t.aperture ? t.aperture->serial : 0;
-    uint64_t want = weft_slot_direct(s, &t) ? t.len : 0;
-    uint64_t had = slot->mapped;
+    uint64_t want = weft_slot_mappable(s, &t) ? t.len : 0;
+    uint64_t had = slot->mapped, was_direct = slot->direct;
+    bool other = want != had ||
+                 (want && (slot->mapped_serial != serial ||
+                           slot->mapped_pos != t.pos));
 
     if (t.via != slot->target.via || t.function != slot->target.function) {
         /* Who was to be told is not there any more. */
         memset(slot->report, 0, sizeof(slot->report));
     }
     slot->target = t;
-    if (want == had &&
-        (!want || (slot->mapped_serial == serial &&
-                   slot->mapped_pos == t.pos))) {
-        return;
+    if (other) {
+        if (want && !weft_slot_map(s, n, &t)) {
+            /* It works all the same, by trapping. */
+            warn_report_once("weft-port: cannot map a slot: %s; it will be "
+                             "slow", strerror(errno));
+            had = MAX(had, want);
+            want = 0;
+        }
+        weft_slot_unmap(s, n, want, had);
+        slot->mapped = want;
+        slot->mapped_serial = serial;
+        slot->mapped_pos = t.pos;
     }
-    if (want && !weft_slot_map(s, n, &t)) {
-        /* It works all the same, by trapping. */
-        warn_report_once("weft-port: cannot map a slot: %s; it will be slow",
-                         strerror(errno));
-        had = MAX(had, want);
-        want = 0;
+    /*
+     * Where accesses are only to trap, the memory stays: a vCPU that has not
+     * heard of it yet may still store there, and that must not be lost.
+     */
+    slot->direct = s->traced || weft_fault_traps(s, t.via) ? 0 : slot->mapped;
+    if (slot->direct != was_direct || (other && slot->direct)) {
+        s->counter[WEFT_CNT_REMAPS]++;
     }
-    weft_slot_unmap(s, n, want, had);
-    slot->mapped = want;
-    slot->mapped_serial = serial;
-    slot->mapped_pos = t.pos;
-    s->counter[WEFT_CNT_REMAPS]++;
 }
 
 static void weft_slot_show(WeftSlot *slot)
 {
-    if (slot->shown == slot->mapped) {
+    if (slot->shown == slot->direct) {
         return;
     }
-    if (slot->mapped) {
-        memory_region_set_size(&slot->uncached, slot->mapped);
-        memory_region_set_size(&slot->combining, slot->mapped);
+    if (slot->direct) {
+        memory_region_set_size(&slot->uncached, slot->direct);
+        memory_region_set_size(&slot->combining, slot->direct);
     }
-    memory_region_set_enabled(&slot->uncached, slot->mapped != 0);
-    memory_region_set_enabled(&slot->combining, slot->mapped != 0);
-    slot->shown = slot->mapped;
+    memory_region_set_enabled(&slot->uncached, slot->direct != 0);
+    memory_region_set_enabled(&slot->combining, slot->direct != 0);
+    slot->shown = slot->direct;
 }
 
 /* Let the guest's memory map follow. */
@@ -224,7 +234,8 @@ uint32_t weft_slot_read(WeftPort *s, unsigned n, unsigned reg)
         return slot->regs.ctrl;
     case WEFT_SLOT_STATUS:
         return (slot->target.aperture ? WEFT_SLOT_LIVE : 0) |
-               (slot->mapped ? WEFT_SLOT_DIRECT : 0);
+               (slot->direct ? WEFT_SLOT_DIRECT : 0) |
+               (slot->lost ? WEFT_SLOT_LOST : 0);
     }
     return 0;
 }
@@ -254,6 +265,7 @@ void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val)
         r->ctrl = val & WEFT_SLOT_ENABLE;
         weft_report_flush(s, n);
         slot->active = *r;
+        slot->lost = false;
         weft_slots_update(s);
         if (r->ctrl && n >= s->quota->slots) {
             weft_error(s, WEFT_ERR_QUOTA, n, 0);
@@ -267,6 +279,7 @@ void weft_slots_reset(WeftPort *s)
     for (unsigned n = 0; n < s->slots; n++) {
         s->slot[n].regs = (WeftSlotRegs) { };
         s->slot[n].active = (WeftSlotRegs) { };
+        s->slot[n].lost = false;
     }
     weft_slots_update(s);
 }

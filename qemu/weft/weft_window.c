@@ -30,8 +30,9 @@ static void weft_report_send(WeftPort *s, unsigned n, unsigned kind)
 /* The slot is to lead elsewhere: what is left to be told of it is told now. */
 void weft_report_flush(WeftPort *s, unsigned slot)
 {
-    weft_report_send(s, slot, 0);
-    weft_report_send(s, slot, 1);
+    for (unsigned kind = 0; kind <= WEFT_FAB_DENIED_POISONED; kind++) {
+        weft_report_send(s, slot, kind);
+    }
 }
 
 static void weft_report_timer(void *opaque)
@@ -44,9 +45,10 @@ static void weft_report_timer(void *opaque)
 }
 
 /* Tell the owner, but not for every access: they may come at any rate. */
-static void weft_report(WeftPort *s, unsigned n, uint64_t offset, bool write)
+void weft_window_report(WeftPort *s, unsigned slot, uint64_t offset,
+                        unsigned kind)
 {
-    WeftReport *r = &s->slot[n].report[write];
+    WeftReport *r = &s->slot[slot].report[kind];
 
     if (!r->count++) {
         r->offset = offset;
@@ -61,14 +63,15 @@ static void weft_report(WeftPort *s, unsigned n, uint64_t offset, bool write)
 void weft_window_count_refused(WeftPort *s, unsigned n, uint64_t off,
                                bool write)
 {
-    const WeftSlot *slot = &s->slot[n];
+    WeftSlot *slot = &s->slot[n];
 
+    slot->lost |= write;
     s->counter[write ? WEFT_CNT_OUT_DROPPED : WEFT_CNT_OUT_ONES]++;
     off += slot->active.offset;
     if (slot->target.via == WEFT_VIA_SELF) {
         weft_inbound_denied(s, WEFT_VIA_SELF, off, 1);
     } else if (slot->target.via != WEFT_VIA_NONE) {
-        weft_report(s, n, off, write);
+        weft_window_report(s, n, off, write);
     }
 }
 
@@ -136,8 +139,14 @@ static uint64_t weft_window_read(void *opaque, hwaddr addr, unsigned size)
     uint8_t *p;
 
     weft_trace_close(s);
+    if (weft_fault_ones(s)) {
+        return UINT64_MAX;
+    }
     if (!weft_window_allowed(t, off, size, WEFT_RIGHT_READ)) {
         weft_window_refuse(s, n, off, false);
+        return UINT64_MAX;
+    }
+    if (weft_fault_read(s, n, off, size)) {
         return UINT64_MAX;
     }
     weft_trace_read(s, size);
@@ -162,9 +171,15 @@ static void weft_window_write(void *opaque, hwaddr addr, uint64_t val,
     uint64_t run;
     uint8_t *p;
 
+    if (weft_fault_ones(s)) {
+        return;
+    }
     if (!weft_window_allowed(t, off, size, WEFT_RIGHT_WRITE)) {
         weft_trace_close(s);
         weft_window_refuse(s, n, off, true);
+        return;
+    }
+    if (weft_fault_write(s, n, off, size)) {
         return;
     }
     p = weft_window_host(t, off, &run);

@@ -3,7 +3,7 @@
 //! one JSON object a line, a [`Reply`] for each [`Request`], in order. After
 //! `events` has been answered the events follow.
 
-use crate::state::{Event, Status, TableStatus, WalkStatus};
+use crate::state::{Event, Fault, FaultStatus, Status, TableStatus, WalkStatus};
 use crate::wire::abi::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -28,6 +28,9 @@ pub enum Request {
     Walk { host: String, lid: u32 },
     RouteSet { node: String, lid: u32, port: Option<u8> },
     VpSet { end: String, vp: u8, vh: Option<u16> },
+    Inject { fault: Fault },
+    InjectList,
+    InjectClear { number: Option<u32> },
     Wait { nodes: Vec<String>, links: bool, timeout_ms: Option<u64> },
     Events,
     Stop,
@@ -57,6 +60,10 @@ pub enum Answer {
     Tables(TableStatus),
     /// To [`Request::Walk`].
     Walk(WalkStatus),
+    /// To [`Request::Inject`]: the number of the fault.
+    Injected(u32),
+    /// To [`Request::InjectList`].
+    Faults(Vec<FaultStatus>),
 }
 
 /// The fabric, and the daemon it runs in.

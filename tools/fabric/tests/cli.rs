@@ -33,6 +33,10 @@ fn wrong_usage_is_2_with_help_at_hand() {
         &["link", "set", "h1:0", "--speed", "x"],
         &["trace", "h1", "maybe"],
         &["wait", "--timeout", "-1"],
+        &["inject"],
+        &["inject", "mailbox", "h1:0"],
+        &["inject", "flap", "h1:0", "--count", "-1"],
+        &["inject", "clear", "all"],
         &["run"],
     ] {
         let out = command(args).output().unwrap();
@@ -56,6 +60,8 @@ fn no_daemon_is_3_and_says_how_to_start_one() {
         &["host", "list"],
         &["wait"],
         &["events"],
+        &["inject", "list"],
+        &["inject", "all-ones", "h1"],
         &["stop"],
     ] {
         let out = command(args).args(["--dir", dir, "--json"]).output().unwrap();
@@ -247,6 +253,39 @@ fn counters_are_asked_of_the_port() {
     drop(h1);
     let out = child.wait_with_output().unwrap();
     assert!(stderr(&out).contains("went away"), "{}", stderr(&out));
+}
+
+#[test]
+fn faults_are_injected_listed_and_cleared() {
+    let daemon = Daemon::start(TWO);
+    let (h1, _h2) = linked(&daemon);
+    assert_eq!(stdout(&daemon.cli(&["inject", "list"])), "no faults\n");
+    assert_eq!(
+        stdout(&daemon.cli(&["inject", "mailbox", "drop", "h1:0", "--every", "3"])),
+        "fault 1\n"
+    );
+    assert_eq!(daemon.json(&["inject", "memory-gone", "h2"]), json!({"number": 2}));
+    assert_eq!(
+        daemon.json(&["inject", "list"])["faults"],
+        json!([
+            {"number": 1, "kind": "mailbox", "end": "h1:0", "does": "drop", "count": null,
+             "every": 3, "left": null},
+            {"number": 2, "kind": "memory_gone", "node": "h2", "left": null},
+        ])
+    );
+    let text = stdout(&daemon.cli(&["inject", "list"]));
+    assert!(text.contains("1       -     mailbox messages of h1:0 dropped, one in 3"), "{text}");
+    let again = daemon.cli(&["inject", "memory-gone", "h2"]);
+    assert_eq!(status(&again), 1);
+    assert!(stderr(&again).contains("fault 2 does that already"), "{}", stderr(&again));
+    let nowhere = daemon.cli(&["inject", "stuck-doorbell", "h1:3"]);
+    assert!(stderr(&nowhere).contains("no link between hosts ends at h1:3"));
+    assert!(stderr(&daemon.cli(&["inject", "clear", "9"])).contains("there is no fault 9"));
+    assert_eq!(daemon.json(&["inject", "clear", "1"]), json!({"ok": true}));
+    assert_eq!(daemon.json(&["inject", "list"])["faults"][0]["number"], 2);
+    assert_eq!(daemon.json(&["inject", "clear"]), json!({"ok": true}));
+    assert_eq!(daemon.json(&["inject", "list"])["faults"], json!([]));
+    drop(h1);
 }
 
 #[test]

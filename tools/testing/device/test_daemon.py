@@ -103,7 +103,7 @@ def test_everything(scope):
     until(lambda: b.counter(R.CNT_IN_DENIED) == 1, "the owner to be told of a refusal")
     b.close_inbound(0)
     until(lambda: not b.inbound_status(0), "the withdrawal")
-    equal(a.slot_status(0), 0, "slot after it")
+    equal(a.slot_status(0), R.SLOT_LOST, "slot after it, of which a store was refused")
 
 
 def test_link_commands(scope):

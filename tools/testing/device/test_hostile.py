@@ -72,6 +72,9 @@ def test_bad_messages(scope):
     for what, packet in {
         "a link there is not": pack(R.FAB_LINK_DOWN, 2),
         "link 65535": pack(R.FAB_LINK_DOWN, 0xffff),
+        "a fault there is not": pack(R.FAB_FAULT, 0, (99, 1)),
+        "fault 0": pack(R.FAB_FAULT, 0, (0, 1)),
+        "a fault of a link there is not": pack(R.FAB_FAULT, 4, (R.FAB_FAULT_SLOW, 1)),
         "LINK_INFO of a link there is not": pack(R.FAB_LINK_INFO, 9),
         "a speed there is not": pack(R.FAB_LINK_INFO, 0, (7, 1, 0, 1, 1, 1)),
         "a width there is not": pack(R.FAB_LINK_INFO, 0, (1, 1 << 40, 0, 1, 1, 1)),

@@ -7,6 +7,7 @@ mod client;
 mod counters;
 mod events;
 mod host;
+mod inject;
 mod link;
 mod route;
 mod run;
@@ -70,6 +71,9 @@ enum Command {
     Trace(trace::Args),
     /// Show the counters of a port
     Counters(counters::Args),
+    /// Inject faults, list and clear them
+    #[command(subcommand)]
+    Inject(inject::Command),
     /// Wait until hosts are connected or links up
     Wait(wait::Args),
     /// Follow what happens, a line an event
@@ -158,6 +162,7 @@ pub fn main() -> ExitCode {
         Command::Host(command) => host::run(&context, &command),
         Command::Trace(args) => trace::run(&context, args),
         Command::Counters(args) => counters::run(&context, args),
+        Command::Inject(command) => inject::run(&context, command),
         Command::Wait(args) => wait::run(&context, args),
         Command::Events => events::run(&context),
         Command::Stop => stop::run(&context),

@@ -56,6 +56,8 @@ pub struct Daemon {
     /// The last number given to a connection or a request.
     last_id: u64,
     accept_again: Option<Instant>,
+    /// From which the fabric's time counts.
+    start: Instant,
     stopping: bool,
 }
 
@@ -85,6 +87,7 @@ impl Daemon {
             unanswered: vec![],
             last_id: 0,
             accept_again: None,
+            start: Instant::now(),
             stopping: false,
             dir,
         })
@@ -102,6 +105,12 @@ impl Daemon {
         }
         log::line("stopped");
         Ok(())
+    }
+
+    /// Tells the fabric what time it is.
+    fn pass(&mut self) {
+        let now = self.start.elapsed().as_micros();
+        self.fabric.pass(u64::try_from(now).unwrap_or(u64::MAX));
     }
 
     fn next_id(&mut self) -> u64 {
@@ -130,7 +139,8 @@ impl Daemon {
         }
         let deadlines = self.ports.values().filter_map(|p| p.deadline);
         let deadlines = deadlines.chain(self.unanswered.iter().filter_map(Unanswered::deadline));
-        let next = deadlines.chain(self.accept_again).min();
+        let due = self.fabric.next_due().map(|us| self.start + Duration::from_micros(us));
+        let next = deadlines.chain(self.accept_again).chain(due).min();
         let timeout = next.map(|at| {
             // Rounded up, so that the wait does not end just before the deadline.
             let left = at.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
@@ -145,6 +155,7 @@ impl Daemon {
     }
 
     fn handle(&mut self, token: Token, flags: PollFlags) {
+        self.pass();
         match token {
             Token::Signals => {
                 let mut bytes = [0; 16];
@@ -265,6 +276,8 @@ impl Daemon {
 
     /// Closes what has taken too long.
     fn expire(&mut self) {
+        self.pass();
+        self.apply();
         let now = Instant::now();
         self.accept_again = self.accept_again.filter(|at| *at > now);
         let late = |port: &Port| port.deadline.is_some_and(|at| at <= now);

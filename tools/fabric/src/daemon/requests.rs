@@ -81,6 +81,12 @@ impl Daemon {
             Request::LinkDown { end } => self.fabric.switch_cable(&end, false),
             Request::LinkSet { end, speed, width } => self.fabric.limit_cable(&end, speed, width),
             Request::Trace { node, on } => self.fabric.trace(&node, on),
+            Request::Inject { fault } => match self.fabric.inject(fault) {
+                Ok(number) => return Some(Reply::Ok(Answer::Injected(number))),
+                Err(refusal) => Err(refusal),
+            },
+            Request::InjectList => return Some(Reply::Ok(Answer::Faults(self.fabric.faults()))),
+            Request::InjectClear { number } => self.fabric.clear_faults(number),
             Request::Counters { node, clear } => match self.ask_counters(client, node, clear) {
                 Ok(()) => return None,
                 Err(refusal) => Err(refusal),

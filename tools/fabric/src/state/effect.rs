@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What the state machine wants done, and what it reports to people.
 
+use super::FaultState;
 use crate::wire::ToPort;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -69,6 +70,7 @@ pub enum Event {
     Cable { ends: [String; 2], state: AdminState, speed: u8, width: u8 },
     Trace { node: String, on: bool },
     Table { node: String, change: String, master: u64, term: u32 },
+    Fault { number: u32, fault: String, state: FaultState },
 }
 
 /// What the administrator wants of a cable.
@@ -113,6 +115,14 @@ impl fmt::Display for Event {
             }
             Event::Table { node, change, master, term } => {
                 write!(f, "{node}: {change}, by master {master} in term {term}")
+            }
+            Event::Fault { number, fault, state } => {
+                let state = match state {
+                    FaultState::Begun => "injected",
+                    FaultState::Over => "over",
+                    FaultState::Cleared => "cleared",
+                };
+                write!(f, "fault {number} {state}: {fault}")
             }
         }
     }

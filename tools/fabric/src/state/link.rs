@@ -34,6 +34,8 @@ impl CableState {
 #[derive(Default)]
 pub struct Pathway {
     pub up: bool,
+    /// How often it came up.
+    pub life: u64,
     /// At which it last came up, for LINK_INFO events.
     pub rate: (u8, u8),
 }
@@ -96,6 +98,9 @@ impl Fabric {
             if !self.cables[cable].up {
                 return Some(format!("{} is switched off", self.topology.cable_name(cable)));
             }
+        }
+        if let Some(why) = self.held_down(cables) {
+            return Some(why);
         }
         let name = |end: HostEnd| &self.topology.hosts[end.host].name;
         for end in ends {
@@ -203,6 +208,7 @@ impl Fabric {
         let rate @ (speed, width) = self.path_rate(path);
         let ends = self.topology.paths[path].ends;
         self.paths[path].up = true;
+        self.paths[path].life += 1;
         self.paths[path].rate = rate;
         for side in 0..2 {
             let (near, far) = (ends[side], ends[1 - side]);

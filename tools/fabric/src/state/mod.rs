@@ -7,6 +7,7 @@
 mod command;
 mod config;
 mod effect;
+mod fault;
 mod inbound;
 mod link;
 mod node;
@@ -23,14 +24,17 @@ mod walk;
 mod withdrawal;
 
 pub use effect::{AdminState, Effect, Event, PortId};
+pub use fault::{Fault, FaultState, FaultStatus, Spoil};
 pub use status::{CableStatus, LinkStatus, NodeStatus, Status, SwitchStatus, TrafficStatus};
 pub use tables::{HopStatus, RemoteStatus, RouteStatus, TableStatus, VpStatus, WalkStatus};
 
 use crate::topology::{Host, HostEnd, Node as TopologyNode, Topology};
 use crate::wire::{Complaint, FromPort, LINKS, LinkInfo, ToPort, Traffic, abi};
+use fault::{Active, Late, Mail};
 use link::{CableState, Pathway};
 use node::Session;
 use remote::Caller;
+use std::collections::VecDeque;
 use switch::SwitchState;
 use withdrawal::{Waiter, Withdrawal};
 
@@ -61,6 +65,15 @@ pub struct Fabric {
     /// Name and reason of the last connection refused: a port that is refused
     /// tries again several times a second.
     refused: Option<(String, String)>,
+    faults: Vec<Active>,
+    /// The last number given to a fault.
+    fault_number: u32,
+    /// Messages corrupted so far.
+    spoilt: u64,
+    /// On slow links, in the order they were sent.
+    late: VecDeque<Late>,
+    /// The time, as [`Self::pass`] was told last.
+    now_us: u64,
     effects: Vec<Effect>,
 }
 
@@ -74,7 +87,7 @@ struct Node {
 }
 
 /// Which path ends at a link of a host, and with which of its ends.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Place {
     path: usize,
     side: usize,
@@ -94,6 +107,11 @@ impl Fabric {
             generation,
             ticket: 0,
             refused: None,
+            faults: vec![],
+            fault_number: 0,
+            spoilt: 0,
+            late: VecDeque::new(),
+            now_us: 0,
             effects: vec![],
         }
     }
@@ -203,6 +221,7 @@ impl Fabric {
         self.nodes[host].session = Some(Session::new(port, hwid, ram));
         self.refused = None;
         self.welcome(host);
+        self.tell_faults(host);
         let generation = self.nodes[host].generation;
         self.effects.push(Effect::Event(Event::Connected { node: name.into(), generation, hwid }));
         self.settle();
@@ -280,9 +299,7 @@ impl Fabric {
                 self.inbound_ack(host, link, entry, sequence)?;
             }
             FromPort::Mbox { link, to, from, data } => {
-                if let Some(far) = self.up_neighbour(host, link) {
-                    self.tell(far.host, ToPort::Mbox { link: far.link, to, from, data });
-                }
+                self.carry(host, link, Mail { to, from, data });
             }
             FromPort::Denied { link, offset, kind, count, to } if usize::from(link) >= LINKS => {
                 let remote = link - LINKS as u8;
@@ -299,6 +316,7 @@ impl Fabric {
                 let generation = self.next_generation();
                 self.tell(host, ToPort::Generation { generation, function });
             }
+            FromPort::FaultUsed { link, kind } => self.fault_used(host, link, kind),
             FromPort::Counters { request, values } => {
                 self.effects.push(Effect::Counters { host, request, values });
             }

@@ -4,7 +4,7 @@
 //! effect when they acknowledge it, as late as the sequence wants, and answers
 //! from before a link went down may still arrive after it is up again.
 
-use super::{Effect, Event, Fabric, PortId};
+use super::{Effect, Event, Fabric, Fault, FaultState, PortId, Spoil};
 use crate::topology::parse;
 use crate::wire::{ENTRIES, FromPort, InboundPart, LINKS, MAX_PACKETS, PAGE, Segment, ToPort, abi};
 use proptest::prelude::*;
@@ -33,12 +33,27 @@ enum Step {
     Gone(usize),
     Reset(usize),
     Enable(usize, bool),
-    Ctrl { host: usize, link: u8, disable: bool, speed: u8, width: u8 },
-    Inbound { host: usize, entry: u16, allow: u8, pages: u64 },
+    Ctrl {
+        host: usize,
+        link: u8,
+        disable: bool,
+        speed: u8,
+        width: u8,
+    },
+    Inbound {
+        host: usize,
+        entry: u16,
+        allow: u8,
+        pages: u64,
+    },
     Ack(usize),
     Switch(usize, bool),
     Limit(usize, u8, u8),
     Mbox(usize, u8),
+    Inject(Fault),
+    Clear,
+    /// Milliseconds.
+    Pass(u64),
 }
 
 /// Few, so that they are hit again, and not of one function alone.
@@ -65,6 +80,33 @@ fn step() -> impl Strategy<Value = Step> {
             |(c, speed, width)| Step::Limit(c, speed, width)
         ),
         2 => (host(), 0..LINKS as u8).prop_map(|(h, link)| Step::Mbox(h, link)),
+        2 => fault().prop_map(Step::Inject),
+        1 => Just(Step::Clear),
+        4 => (0..400u64).prop_map(Step::Pass),
+    ]
+}
+
+/// Faults that change nothing of what a message says.
+fn fault() -> impl Strategy<Value = Fault> {
+    let end = || prop::sample::select(&["h0:0", "h1:0", "h1:1", "h2:0", "h0:2", "h2:3"][..]);
+    let count = || prop::option::of(1..4u64);
+    prop_oneof![
+        (end(), 1..4u64).prop_map(|(e, count)| Fault::Flap {
+            end: e.into(),
+            count,
+            period_ms: 100
+        }),
+        end().prop_map(|e| Fault::SurpriseDown { end: e.into() }),
+        end().prop_map(|e| Fault::Slow {
+            end: e.into(),
+            latency_us: 150_000,
+            bytes_per_second: 100
+        }),
+        (end(), count(), count(), any::<bool>()).prop_map(|(e, count, every, twice)| {
+            let does = if twice { Spoil::Duplicate } else { Spoil::Drop };
+            Fault::Mailbox { end: e.into(), does, count, every }
+        }),
+        end().prop_map(|e| Fault::StuckDoorbell { end: e.into() }),
     ]
 }
 
@@ -113,12 +155,20 @@ struct World {
     last_id: u64,
     last_generation: u32,
     last_epoch: u32,
+    now_us: u64,
 }
 
 impl World {
     fn new() -> Self {
         let fabric = Fabric::new(parse(TOPOLOGY).expect("the topology is in order"), 100);
-        World { fabric, ports: Default::default(), last_id: 0, last_generation: 100, last_epoch: 0 }
+        World {
+            fabric,
+            ports: Default::default(),
+            last_id: 0,
+            last_generation: 100,
+            last_epoch: 0,
+            now_us: 0,
+        }
     }
 
     fn step(&mut self, step: &Step) {
@@ -147,6 +197,16 @@ impl World {
             Step::Mbox(host, link) => {
                 let data = vec![host as u8, link];
                 self.say(host, FromPort::Mbox { link, to: 1, from: 33, data });
+            }
+            Step::Inject(ref fault) => {
+                // Refused if there is one like it.
+                let _ = self.fabric.inject(fault.clone());
+            }
+            Step::Clear => self.fabric.clear_faults(None).expect("all can be cleared"),
+            Step::Pass(ms) => {
+                self.now_us += ms * 1000;
+                self.fabric.pass(self.now_us);
+                assert!(self.fabric.next_due().is_none_or(|due| due > self.now_us));
             }
         }
         self.deliver();
@@ -575,4 +635,125 @@ fn targets_and_limits_meet_at_the_least() {
     assert_eq!(rate(&world), (true, 3, 2));
     world.step(&Step::Ctrl { host: 0, link: 0, disable: true, speed: 0, width: 0 });
     assert_eq!(rate(&world), (false, 3, 2));
+}
+
+/// The messages that reach h1 of those that h0 sends, each of one byte, and when.
+fn arrivals(world: &mut World, sent: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    for byte in sent {
+        world.say(0, FromPort::Mbox { link: 0, to: 0, from: 0, data: vec![*byte; 8] });
+    }
+    let mut got = vec![];
+    loop {
+        for effect in world.fabric.take_effects() {
+            if let Effect::Send { message: ToPort::Mbox { data, .. }, .. } = effect {
+                got.push((world.now_us, data));
+            }
+        }
+        let Some(due) = world.fabric.next_due() else { return got };
+        world.now_us = due;
+        world.fabric.pass(due);
+    }
+}
+
+fn first_bytes(world: &mut World, sent: &[u8]) -> Vec<u8> {
+    arrivals(world, sent).iter().map(|(_, data)| data[0]).collect()
+}
+
+fn mailbox(does: Spoil, count: Option<u64>, every: Option<u64>) -> Fault {
+    Fault::Mailbox { end: "h0:0".into(), does, count, every }
+}
+
+#[test]
+fn messages_are_dropped_and_doubled_as_often_as_asked() {
+    let mut world = pair();
+    world.fabric.inject(mailbox(Spoil::Drop, Some(2), None)).unwrap();
+    assert_eq!(first_bytes(&mut world, &[1, 2, 3]), [3]);
+    assert!(world.fabric.faults().is_empty(), "it has struck twice");
+    world.fabric.inject(mailbox(Spoil::Duplicate, None, Some(2))).unwrap();
+    assert_eq!(first_bytes(&mut world, &[1, 2, 3, 4]), [1, 2, 2, 3, 4, 4]);
+    world.fabric.clear_faults(None).unwrap();
+    assert_eq!(first_bytes(&mut world, &[1, 2]), [1, 2]);
+}
+
+#[test]
+fn a_corrupted_message_differs_in_one_byte() {
+    let mut world = pair();
+    world.fabric.inject(mailbox(Spoil::Corrupt, None, None)).unwrap();
+    for (_, data) in arrivals(&mut world, &[0; 100]) {
+        assert_eq!(data.iter().filter(|b| **b != 0).count(), 1, "{data:?}");
+    }
+}
+
+#[test]
+fn a_slow_link_delays_in_order_and_loses_nothing() {
+    let mut world = pair();
+    let slow = Fault::Slow { end: "h1:0".into(), latency_us: 5000, bytes_per_second: 1000 };
+    let number = world.fabric.inject(slow).unwrap();
+    let got = arrivals(&mut world, &[1, 2, 3]);
+    let want: Vec<_> = [1, 2, 3].map(|n: u8| (5000 + 8000 * u64::from(n), vec![n; 8])).to_vec();
+    assert_eq!(got, want, "8 ms each on the wire, and 5 ms of latency");
+    // What is on its way is not overtaken by what comes when the link is fast again.
+    world.say(0, FromPort::Mbox { link: 0, to: 0, from: 0, data: vec![4; 8] });
+    world.fabric.clear_faults(Some(number)).unwrap();
+    assert_eq!(first_bytes(&mut world, &[5]), [4, 5]);
+}
+
+#[test]
+fn what_is_on_its_way_is_lost_with_the_link() {
+    let mut world = pair();
+    let slow = Fault::Slow { end: "h1:0".into(), latency_us: 5000, bytes_per_second: 0 };
+    world.fabric.inject(slow).unwrap();
+    world.say(0, FromPort::Mbox { link: 0, to: 0, from: 0, data: vec![1; 8] });
+    world.step(&Step::Switch(0, false));
+    world.step(&Step::Switch(0, true));
+    assert_eq!(first_bytes(&mut world, &[2]), [2]);
+}
+
+#[test]
+fn a_flap_ends_by_itself_with_the_link_up() {
+    let mut world = pair();
+    let flap = Fault::Flap { end: "h0:0".into(), count: 2, period_ms: 10 };
+    world.fabric.inject(flap).unwrap();
+    let mut seen = vec![];
+    while let Some(due) = world.fabric.next_due() {
+        seen.push((world.now_us, world.fabric.status().links[0].up));
+        world.now_us = due;
+        world.fabric.pass(due);
+    }
+    assert_eq!(seen, [(0, false), (5000, true), (10_000, false)]);
+    assert!(world.fabric.status().links[0].up && world.fabric.faults().is_empty());
+}
+
+#[test]
+fn ports_are_told_of_faults_that_they_act_out_and_of_their_end() {
+    let mut world = pair();
+    let told = |world: &mut World| {
+        let mut told = vec![];
+        let mut ended = false;
+        for effect in world.fabric.take_effects() {
+            match effect {
+                Effect::Send { to, message: ToPort::Fault { times, .. }, .. } => {
+                    told.push((world.ports.iter().position(|p| p.id == Some(to)), times));
+                }
+                Effect::Event(Event::Fault { state: FaultState::Over, .. }) => ended = true,
+                _ => {}
+            }
+        }
+        told.sort_unstable();
+        (told, ended)
+    };
+    let both = Fault::SurpriseDown { end: "h0:0".into() };
+    let always = crate::wire::abi::WEFT_FAB_FAULT_ALWAYS;
+    world.fabric.inject(both).unwrap();
+    assert_eq!(told(&mut world).0, [(Some(0), always), (Some(1), always)]);
+    world.fabric.clear_faults(None).unwrap();
+    assert_eq!(told(&mut world).0, [(Some(0), 0), (Some(1), 0)]);
+    let one = Fault::PoisonedRead { end: "h1:0".into(), count: Some(3) };
+    world.fabric.inject(one).unwrap();
+    assert_eq!(told(&mut world).0, [(Some(1), 3)]);
+    let kind = crate::wire::abi::WEFT_FAB_FAULT_POISONED_READ.into();
+    world.say(0, FromPort::FaultUsed { link: 0, kind });
+    assert!(!told(&mut world).1, "that is not who has it");
+    world.say(1, FromPort::FaultUsed { link: 0, kind });
+    assert!(told(&mut world).1);
 }

@@ -107,6 +107,7 @@ pub enum FromPort {
     Traffic { link: u8, traffic: Traffic },
     Config { request: u64, config: ConfigRequest },
     InboundFrom { entry: u16, from: u32, gates: u64 },
+    FaultUsed { link: u8, kind: u64 },
 }
 
 /// What a port is told of a link whether or not it is up.
@@ -148,6 +149,7 @@ pub enum ToPort {
     RoutedDenied { gate: u8, offset: u64, kind: u64, count: u64, to: u8 },
     RouteDenied { link: u8, lid: u32, count: u64, why: u32 },
     ConfigReply { request: u64, result: u32, hops: u8, data: u32 },
+    Fault { link: u8, kind: u64, times: u64, latency_ns: u64, bytes_per_second: u64 },
 }
 
 impl FromPort {
@@ -223,6 +225,7 @@ impl FromPort {
             WEFT_FAB_INBOUND_FROM => {
                 FromPort::InboundFrom { entry: entry(arg[0])?, from: arg[1] as u32, gates: arg[2] }
             }
+            WEFT_FAB_FAULT_USED => FromPort::FaultUsed { link: link_number(link)?, kind: arg[0] },
             other => return Err(format!("a message of type {other}, which no port sends")),
         })
     }
@@ -373,6 +376,11 @@ impl ToPort {
                     (*data).into(),
                 ]);
                 WEFT_FAB_CONFIG_REPLY
+            }
+            ToPort::Fault { link, kind, times, latency_ns, bytes_per_second } => {
+                p.link = (*link).into();
+                p.arg[..4].copy_from_slice(&[*kind, *times, *latency_ns, *bytes_per_second]);
+                WEFT_FAB_FAULT
             }
         };
         p
