@@ -6,7 +6,7 @@ import json
 import re
 import sys
 
-from . import lab, paths, process, suite, tap
+from . import lab, machine, paths, process, suite, tap
 from .bench import Bench
 from .errors import LabError
 
@@ -33,27 +33,35 @@ def arguments(tests):
     parser.add_argument("which", nargs="*", metavar="SUITE|PATTERN",
                         help="suites, or regular expressions of test names (default: all)")  # fmt: skip
     parser.add_argument("--list", action="store_true", help="print the names, run nothing")
+    parser.add_argument("--core", action="store_true",
+                        help="of these only the few that touch most of the driver")  # fmt: skip
+    parser.add_argument("--iommu", action="store_true",
+                        help="machines with an Intel IOMMU in strict mode")  # fmt: skip
     return parser.parse_args(), suites
 
 
-def chosen(tests, which, suites):
-    if not which:
-        return tests
-    return [
-        t for t in tests
-        if any(t.module == w if w in suites else re.search(w, t.full_name, re.I) for w in which)
-    ]  # fmt: skip
+def chosen(tests, args, suites):
+    def wanted(t):
+        if args.core and not t.core or t.iommu and not args.iommu:
+            return False
+        which = args.which
+        return not which or any(
+            t.module == w if w in suites else re.search(w, t.full_name, re.I) for w in which
+        )
+
+    return [t for t in tests if wanted(t)]
 
 
 def main():
     tests = suite.find(PACKAGE)
     args, suites = arguments(tests)
-    tests = chosen(tests, args.which, suites)
+    tests = chosen(tests, args, suites)
+    machine.iommu = args.iommu
     if args.list:
         print("\n".join(t.full_name for t in tests))
         return 0
     if not tests:
-        print(f"check: no test is called {' or '.join(args.which)}", file=sys.stderr)
+        print(f"check: no test is called {' or '.join(args.which) or 'so'}", file=sys.stderr)
         return 2
     process.on_signals()
     say = lab.Progress()

@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 
-from . import console, dmesg, paths, process
+from . import console, dmesg, machine, paths, process
 from .agent import Agent
 from .errors import DmesgError, GuestDied, GuestRebooted, LabError
 from .ivshmem import VECTORS
@@ -106,18 +106,19 @@ class Guest:
             "-L", "/usr/share/seabios", "-L", "/usr/share/qemu",
             "-nodefaults", "-no-user-config", "-display", "none",
             "-M", "q35,memory-backend=ram", "-object", memory, "-m", f"{self.memory}M",
-            "-smp", self.cpus, *(["-accel", "kvm", "-cpu", "host"] if kvm() else
+            "-smp", self.cpus, *(["-accel", f"kvm{machine.kvm()}", "-cpu", "host"] if kvm() else
                                  ["-accel", tcg, "-cpu", CPU]),
             # Hot plug as hardware does it, by the ports themselves.
             "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",
             # A guest that resets or panics ends; a reboot is asked for by QMP.
             "-action", "reboot=shutdown,panic=shutdown",
             "-kernel", kernel, "-initrd", initrd,
-            "-append", f"{APPEND} weft.host={self.name}",
+            "-append", f"{APPEND}{machine.append()} weft.host={self.name}",
             "-chardev", f"file,id=console,path={self.console_log}",
             "-serial", "chardev:console",
             "-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control",
             "-chardev", f"socket,id=agent,fd={agent_fd}",
+            *machine.devices(),
             "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=weft.agent",
             "-device", "virtio-rng-pci",
         ]  # fmt: skip

@@ -5,6 +5,9 @@ A test is a function of a module of tools/testing/hosts with @test("what must
 hold"); requirement ids stand in front of the name. It gets a Bench. A test that
 is many (the kselftests) is a generator function: what it yields are (name, ok,
 why, skip) of its parts.
+
+core: one of the few that are run again on machines of another kind (check
+--core). iommu: there is nothing to test without an IOMMU (check --iommu).
 """
 
 import importlib
@@ -17,9 +20,11 @@ from .errors import LabError, Skip
 
 
 class Test:
-    def __init__(self, name, function):
+    def __init__(self, name, function, core, iommu):
         self.name = name
         self.function = function
+        self.core = core
+        self.iommu = iommu
         self.module = function.__module__.rpartition(".")[2]
 
     @property
@@ -27,9 +32,9 @@ class Test:
         return f"{self.module}: {self.name}"
 
 
-def test(name):
+def test(name, core=False, iommu=False):
     def declare(function):
-        function.weft_test = Test(name, function)
+        function.weft_test = Test(name, function, core, iommu)
         return function
 
     return declare

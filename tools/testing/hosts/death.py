@@ -30,7 +30,7 @@ def comes_back(lab, host):
     steps.both_ways(lab)
 
 
-@test("a receiver whose power is cut in mid-transfer: the sender ends in a clear error; it returns")
+@test("a receiver whose power is cut in mid-transfer: the sender ends in a clear error; it returns", core=True)
 def receiver_dies(bench):
     lab = bench.pair()
     _, sending = in_mid_transfer(lab)
@@ -78,7 +78,7 @@ def reboot(bench):
     steps.both_ways(lab)
 
 
-@test("the daemon dies in mid-transfer: links go down, nobody hangs; a new one joins all again")
+@test("the daemon dies in mid-transfer: links go down, nobody hangs; a new one joins all again", core=True)
 def daemon_dies(bench):
     lab = bench.pair()
     receiving, sending = in_mid_transfer(lab)

@@ -64,7 +64,7 @@ def rmmod_busy(bench):
     h1.run("rmmod weft && test ! -e /dev/weft0")
 
 
-@test("unbind in mid-transfer, files open and mapped: both ends learn of it, and it works again")
+@test("unbind in mid-transfer, files open and mapped: both ends learn of it, and it works again", core=True)
 def unbind(bench):
     lab = bench.pair()
     h1, h2 = lab["h1"], lab["h2"]

@@ -11,7 +11,7 @@ END = "h1:0"
 FLAPS = 5
 
 
-@test("N-1: a link that goes down and comes back is down and ready at both ends, and carries")
+@test("N-1: a link that goes down and comes back is down and ready at both ends, and carries", core=True)
 def down_and_up(bench):
     lab = bench.pair()
     for _ in range(2):
@@ -24,7 +24,7 @@ def down_and_up(bench):
     steps.both_ways(lab)
 
 
-@test("a transfer over a link that flaps under load ends with the whole file")
+@test("a transfer over a link that flaps under load ends with the whole file", core=True)
 def flap_under_load(bench):
     lab = bench.pair()
     h1, h2 = lab["h1"], lab["h2"]

@@ -11,14 +11,14 @@ from . import steps
 SIZES = (0, 1, 47, 48, 49, 63, 64, 65, 4095, 4096, 4097, 65535, 65537, 1000003)
 
 
-@test("files of odd sizes arrive as they were")
+@test("files of odd sizes arrive as they were", core=True)
 def sizes(bench):
     lab = bench.pair()
     for size in SIZES:
         steps.carry(lab, "h1", "h2", size, f"size-{size}", size)
 
 
-@test("MR-6: files travel the other way as well, and a second one after the first")
+@test("MR-6: files travel the other way as well, and a second one after the first", core=True)
 def other_way(bench):
     lab = bench.pair()
     for seed in range(2):
@@ -53,7 +53,7 @@ def larger_than_ram(bench):
         raise Mismatch(f"sent {done.sha256_sent}, arrived {done.sha256_arrived}")
 
 
-@test("both directions at once do not disturb each other")
+@test("both directions at once do not disturb each other", core=True)
 def at_once(bench):
     lab = bench.pair()
     ends = (("h1", "h2", 71), ("h2", "h1", 72))
@@ -71,7 +71,7 @@ def at_once(bench):
             raise Mismatch(f"what {sender} sent did not arrive as it was")
 
 
-@test("a transfer in traced mode costs TLPs and no read across the bridge")
+@test("a transfer in traced mode costs TLPs and no read across the bridge", core=True)
 def traced(bench):
     lab = bench.pair()
     path, source = steps.payload(lab["h1"], "head", 65536, 4)
