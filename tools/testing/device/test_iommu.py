@@ -8,6 +8,7 @@ import time
 import regs as R
 from fabric import Fabric
 from fixture import Pair
+from functions import Endpoints, to
 from hotplug import OPTIONS, Slot
 from iommu import DONE, PASS_THROUGH, READ, REGISTERS, WRITE, Iommu
 from port import CTRL, DEVICE, MEMORY, MSIX, PAGE, RW, WINDOW, Bus, Port, host
@@ -340,6 +341,51 @@ def test_other_function(scope):
     equal(qemu_port.inbound_status(0), R.INBOUND_LIVE, "entry of the first")
     equal(other.inbound_status(0), R.INBOUND_INVALID, "entry of the second")
     equal(other.slot_status(0), 0, "its slot")
+
+
+class Functions(Endpoints):
+    """Host b behind an IOMMU, with what a VF of it has open."""
+
+    def arrive(self, scope, name, **properties):
+        if name == "h2":
+            properties.update({"beside": PRESENT, "unmap-wait": LONG})
+        return super().arrive(scope, name, **properties)
+
+
+def test_virtual_function(scope):
+    """an unmap in the domain of a VF waits for who maps that VF's memory, and leaves the PF's alone"""
+    pair = Functions(scope)
+    pair.b.qemu.complains = True
+    vf = next(vf for vf in pair.virtual(pair.b, 5) if vf.devfn % 8 == 0)
+    iommu = Iommu(pair.b.qemu)
+    domains = {}
+    for function in pair.b, vf:
+        domain = domains[function] = iommu.domain()
+        domain.map(function.msi_page, function.msi_page)
+        domain.map(IOVA, MEMORY if function is vf else MEMORY + PAGE)
+        iommu.attach(function.devfn >> 3, domain, bus=1)
+    iommu.start()
+    iommu.enable()
+    for slot, function in enumerate((pair.b, vf)):
+        pair.opened(function, 0, 0, IOVA)
+        pair.a.set_slot(slot, to(function.function), 0, PAGE)
+        equal(pair.a.slot_status(slot), LIVE, f"slot {slot}")
+        pair.a.qemu.write(pair.a.slot(slot), 8, slot + 1)
+    equal(vf.qemu.read(MEMORY, 8), 2, "memory of the VF")
+    equal(vf.qemu.read(MEMORY + PAGE, 8), 1, "memory of the PF")
+    pair.fabric.hold = {R.FAB_INBOUND}
+    domains[vf].unmap(IOVA)
+    vf.qemu.begin(iommu.prepare(domains[vf].invalidation(IOVA)))
+    pair.until(lambda: pair.fabric.held, "the withdrawal to be on its way")
+    equal(vf.qemu.finished(), False, "the invalidation: complete")
+    pair.fabric.release()
+    pair.until(vf.qemu.finished, "the invalidation to complete")
+    vf.qemu.finish()
+    equal(vf.inbound_status(0), R.INBOUND_INVALID, "entry of the VF")
+    equal(pair.b.inbound_status(0), R.INBOUND_LIVE, "entry of the PF")
+    equal([pair.a.slot_status(n) for n in (0, 1)], [LIVE, 0], "slots to both")
+    equal(vf.counter(R.CNT_IN_FAULTS), 1, "faults of the VF")
+    equal(pair.b.counter(R.CNT_IN_FAULTS), 0, "faults of the PF")
 
 
 def test_stopped_peer(scope):
