@@ -96,10 +96,11 @@ enum weft_fab_type {
 	WEFT_FAB_LINK_CTRL = 9,
 	/*
 	 * owner -> fabric -> each neighbour allowed. arg: 0 entry (32 f + n for
-	 * entry n of function f), 1 aperture offset, 2 bytes (0: withdrawn), 3 rights, 4 allow mask (owner's
-	 * links; the fabric clears it), 5 sequence number << 32 | first segment
-	 * << 1 | more to come. data: struct weft_fab_seg[]. An entry changes when
-	 * its last packet is in. A neighbour no longer allowed gets bytes 0.
+	 * entry n of function f), 1 aperture offset, 2 bytes (0: withdrawn), 3
+	 * rights, 4 allow mask (owner's links; the fabric clears it), 5 sequence
+	 * number << 32 | first segment << 1 | more to come. data: struct
+	 * weft_fab_seg[]. An entry changes when its last packet is in. A neighbour
+	 * no longer allowed gets bytes 0.
 	 */
 	WEFT_FAB_INBOUND = 10,
 	/*

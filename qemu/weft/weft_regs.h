@@ -116,7 +116,7 @@
 #define WEFT_MBOX_BYTES			256
 #define WEFT_MBOX_DEPTH			32	/* messages held for the reader */
 #define WEFT_R_MBOX_TX_DATA		0x200	/* rw: 256 bytes */
-#define WEFT_R_MBOX_TX_CTRL		0x300	/* wo: link | bytes << 8, or with DEST_FUNCTION: sends */
+#define WEFT_R_MBOX_TX_CTRL		0x300	/* wo: link, bytes << 8, DEST_FUNCTION: sends */
 #define WEFT_R_MBOX_TX_STATUS		0x304	/* ro */
 #define   WEFT_MBOX_TX_FAILED		0x00000001	/* the last: link down, bad length */
 #define WEFT_R_MBOX_RX_DATA		0x400	/* ro: 256 bytes of the oldest message */

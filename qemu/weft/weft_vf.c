@@ -179,7 +179,7 @@ static void weft_vf_quota_latch(WeftPort *pf, unsigned n)
 {
     WeftPort *vf = weft_vf_get(pf, n);
     WeftVf *v = &pf->vf[n];
-    uint32_t links = (v->wanted.links ^ v->quota.links) & weft_function_links(pf);
+    uint32_t links = v->wanted.links ^ v->quota.links;
 
     v->quota = v->wanted;
     weft_slots_update(vf);

@@ -109,6 +109,21 @@ def test_lowered(scope):
     equal((vf.inbound_status(1) & 5, vf.slot_status(1)), (OPEN, LIVE), "when the VF opens it again")
 
 
+def test_links_of_the_second(scope):
+    """the same for VFs of the second PF, which need not be enabled itself"""
+    pair = Endpoints(scope)
+    pf = pair.second(pair.b)
+    far = pair.virtual(pf, 1)[0]
+    pair.opened(far, 0, 0, MEMORY)
+    pair.a.set_slot(0, to(far.function), 0, PAGE)
+    equal(pair.a.slot_status(0), LIVE, "slot")
+    pf.write(R.R_CTRL, 0)
+    equal(pair.a.slot_status(0), LIVE, "slot with the PF disabled")
+    pf.grant(0, links=0)
+    pair.settled(far, 0)
+    cannot(pair.a, 0, "link taken from the owner")
+
+
 def test_latched(scope):
     """a quota takes effect as a whole, with CTRL"""
     pf, (vf, _) = machine(scope)
