@@ -271,8 +271,7 @@ bool weft_dma_window(WeftPort *s, unsigned n, const WeftDmaDesc *d,
 {
     bool write = (d->ctrl & WEFT_DMA_OP) == WEFT_DMA_WRITE;
 
-    if (weft_fault_dead(s, s->slot[d->slot].target.via)) {
-        /* A posted write: nobody says that it is lost. */
+    if (write && weft_fault_loses(s, d->slot, off)) {
         return true;
     }
     if (!weft_window_move(s, d->slot, off, buf, len, write)) {

@@ -210,8 +210,11 @@ static unsigned weft_dma_move(WeftPort *s, unsigned n)
     if (weft_fault_dma(s)) {
         return WEFT_DMA_ST_INTERNAL;
     }
-    if (!out && weft_fault_dead(s, s->slot[d->slot].target.via)) {
-        return WEFT_DMA_ST_TIMEOUT;
+    if (!out) {
+        code = weft_fault_answer(s, d->slot, off);
+        if (code != WEFT_DMA_ST_OK) {
+            return code;
+        }
     }
     if (out && !weft_dma_local(s, n, addr, piece, len, false)) {
         return WEFT_DMA_ST_LOCAL;

@@ -161,31 +161,30 @@ static void weft_fault_stall(WeftPort *s, unsigned link, unsigned bytes,
     g_usleep(MIN(wait, WEFT_SLOW_MAX_NS) / SCALE_US);
 }
 
-/* A read that would succeed. True: it is answered with all ones instead. */
-bool weft_fault_read(WeftPort *s, unsigned n, uint64_t off, unsigned size)
+/* A read that would succeed: why there are no data, a WEFT_DMA_ST_*. */
+unsigned weft_fault_answer(WeftPort *s, unsigned n, uint64_t off)
 {
     int via = s->slot[n].target.via;
 
     if (!weft_fault_traps(s, via)) {
-        return false;
+        return WEFT_DMA_ST_OK;
     }
     if (weft_fault_dead(s, via) ||
         weft_fault_strike(s, via, WEFT_FAB_FAULT_TIMEOUT)) {
         weft_fault_timeout(s, n, off);
-        return true;
+        return WEFT_DMA_ST_TIMEOUT;
     }
     if (weft_fault_strike(s, via, WEFT_FAB_FAULT_POISONED_READ)) {
         s->counter[WEFT_CNT_OUT_ONES]++;
         weft_error(s, WEFT_ERR_POISONED, n, off | WEFT_POISONED_READ);
         weft_fault_aer(s, PCI_ERR_UNC_POISON_TLP);
-        return true;
+        return WEFT_DMA_ST_POISONED;
     }
-    weft_fault_stall(s, via, size, false);
-    return false;
+    return WEFT_DMA_ST_OK;
 }
 
-/* A write that would succeed. True: it is lost. */
-bool weft_fault_write(WeftPort *s, unsigned n, uint64_t off, unsigned size)
+/* A write that would succeed. True: it is lost, and the writer not told. */
+bool weft_fault_loses(WeftPort *s, unsigned n, uint64_t off)
 {
     int via = s->slot[n].target.via;
 
@@ -200,7 +199,34 @@ bool weft_fault_write(WeftPort *s, unsigned n, uint64_t off, unsigned size)
                            WEFT_FAB_DENIED_POISONED);
         return true;
     }
-    weft_fault_stall(s, via, size, true);
+    return false;
+}
+
+/* A CPU's read. True: it is answered with all ones instead. */
+bool weft_fault_read(WeftPort *s, unsigned n, uint64_t off, unsigned size)
+{
+    int via = s->slot[n].target.via;
+
+    if (weft_fault_answer(s, n, off) != WEFT_DMA_ST_OK) {
+        return true;
+    }
+    if (weft_fault_traps(s, via)) {
+        weft_fault_stall(s, via, size, false);
+    }
+    return false;
+}
+
+/* A CPU's write. True: it is lost. */
+bool weft_fault_write(WeftPort *s, unsigned n, uint64_t off, unsigned size)
+{
+    int via = s->slot[n].target.via;
+
+    if (weft_fault_loses(s, n, off)) {
+        return true;
+    }
+    if (weft_fault_traps(s, via)) {
+        weft_fault_stall(s, via, size, true);
+    }
     return false;
 }
 

@@ -512,6 +512,8 @@ bool weft_fault_traps(WeftPort *s, int via);
 bool weft_fault_deaf(WeftPort *s, unsigned link);
 bool weft_fault_dma(WeftPort *s);
 void weft_fault_poisoned(WeftPort *s, unsigned link, uint64_t offset);
+unsigned weft_fault_answer(WeftPort *s, unsigned n, uint64_t off);
+bool weft_fault_loses(WeftPort *s, unsigned n, uint64_t off);
 bool weft_fault_read(WeftPort *s, unsigned n, uint64_t off, unsigned size);
 bool weft_fault_write(WeftPort *s, unsigned n, uint64_t off, unsigned size);
 

@@ -311,6 +311,7 @@
 #define WEFT_DMA_ST_SKIPPED		10	/* an earlier one of its chain failed */
 #define WEFT_DMA_ST_INTERNAL		11	/* the engine failed */
 #define WEFT_DMA_ST_TIMEOUT		12	/* a read got no answer */
+#define WEFT_DMA_ST_POISONED		13	/* the data that answer a read are poisoned */
 /* and why a channel is halted. */
 #define WEFT_DMA_ST_SETUP		16	/* BASE or ORDER cannot be */
 #define WEFT_DMA_ST_TAIL		17	/* TAIL is further than the ring is long */

@@ -334,3 +334,39 @@ def test_dma_surprise_down(scope):
     equal(channel.run(write(MEMORY, PAGE)), [(OK, PAGE)], "a write")
     equal(b.qemu.read_bytes(MEMORY, PAGE), bytes(PAGE), "memory of the peer")
     equal(channel.run(read(MEMORY, PAGE)), [(R.DMA_ST_TIMEOUT, 0)], "a read")
+
+
+def test_dma_answers(scope):
+    """poisoned read, completion timeout: the code of a DMA read, what was to come is not in memory, the next succeeds"""
+    daemon, a, b = start(scope)
+    channel = Channel(a)
+    data = noise(2 * PAGE, 3)
+    b.qemu.write_bytes(MEMORY, data)
+    for kind, code, error, logged in (("poisoned-read", R.DMA_ST_POISONED, R.ERR_POISONED, AER_POISONED),
+                                      ("completion-timeout", R.DMA_ST_TIMEOUT, R.ERR_TIMEOUT, AER_TIMEOUT)):
+        quiet(a, b)
+        a.qemu.write_bytes(MEMORY, bytes(2 * PAGE))
+        inject(daemon, kind, "h1:0", "--count", "1")
+        until(lambda: a.slot_status(0) == R.SLOT_LIVE, "the windows to trap")
+        equal(channel.run(read(MEMORY, 2 * PAGE)), [(code, 0)], kind)
+        equal(any(a.qemu.read_bytes(MEMORY, 2 * PAGE)), False, f"memory after {kind}")
+        equal((a.read(R.R_ERR_STATUS), aer(a)), (error | R.ERR_DMA, logged), f"errors of {kind}")
+        equal(channel.run(read(MEMORY, 2 * PAGE)), [(OK, 2 * PAGE)], f"after {kind}")
+        equal(a.qemu.read_bytes(MEMORY, 2 * PAGE), data, f"memory after {kind}, again")
+        until(lambda: not faults(daemon), "the end of the fault")
+
+
+def test_dma_poisoned_write(scope):
+    """poisoned write: of a DMA write the piece is dropped at the owner, which reports it; the status is as ever"""
+    daemon, a, b = start(scope)
+    channel = Channel(a)
+    data = noise(2 * PAGE, 4)
+    a.qemu.write_bytes(MEMORY, data)
+    b.qemu.write_bytes(MEMORY, bytes(2 * PAGE))
+    inject(daemon, "poisoned-write", "h1:0", "--count", "1")
+    until(lambda: a.slot_status(0) == R.SLOT_LIVE, "the windows to trap")
+    equal(channel.run(write(MEMORY, 2 * PAGE)), [(OK, 2 * PAGE)], "result")
+    equal(b.qemu.read_bytes(MEMORY, 2 * PAGE), bytes(PAGE) + data[PAGE:], "memory of the peer")
+    until(lambda: b.read(R.R_ERR_STATUS), "the owner to report it")
+    equal(b.error(), (R.ERR_POISONED, 1, 0), "error")
+    equal((a.read(R.R_ERR_STATUS), aer(a)), (0, 0), "the writer")
