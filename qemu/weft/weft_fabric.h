@@ -117,9 +117,10 @@ enum weft_fab_type {
 	/*
 	 * neighbour -> fabric -> owner: an access was refused. arg: 0 aperture
 	 * offset, 1 kind (0 read, 1 write, 3 write whose data came poisoned),
-	 * 2 how many since the last report, 3 function of the owner that was meant. Of a remote, the owner gets: link
-	 * the last link, 4 WEFT_FAB_ROUTED | the VP there << 8; and what ends on
-	 * the way, doorbells as well (kind 2), the fabric counts where it ends
+	 * 2 how many since the last report, 3 function of the owner that was
+	 * meant. Of a remote, the owner gets: link the last link, 4
+	 * WEFT_FAB_ROUTED | the VP there << 8; and what ends on the way,
+	 * doorbells as well (kind 2), the fabric counts where it ends
 	 * (ROUTE_DENIED).
 	 */
 	WEFT_FAB_DENIED = 13,
