@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A QEMU without a running CPU: the test does the bus accesses, by the qtest protocol."""
+"""A QEMU whose CPU does nothing: the test does the bus accesses, by the qtest protocol."""
 
 import json
 import os
@@ -64,9 +64,9 @@ class _Line:
 
 
 class Qemu:
-    """One QEMU process."""
+    """One QEMU process. With accel="tcg" its CPU runs what it is given, and so does its clock."""
 
-    def __init__(self, scope, name, *args, ram="memory-backend-memfd,id=ram,share=on", fails=False):
+    def __init__(self, scope, name, *args, accel="qtest", ram="memory-backend-memfd,id=ram,share=on", fails=False):
         self.name = name
         self.events = []
         self.complains = False      # whether it has reason to
@@ -77,7 +77,7 @@ class Qemu:
         command = [
             os.environ["WEFT_QEMU"], "-name", name, "-nodefaults", "-display", "none",
             "-L", "/usr/share/seabios", "-L", "/usr/share/qemu",
-            "-machine", "q35,accel=qtest,memory-backend=ram", "-m", str(RAM_BYTES >> 20),
+            "-machine", f"q35,accel={accel},memory-backend=ram", "-m", str(RAM_BYTES >> 20),
             "-object", f"{ram},size={RAM_BYTES}",
             "-qtest", f"unix:{path}.qtest", "-qtest-log", "none",
             "-qmp", f"unix:{path}.qmp", *args,

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """The DMA engine: aborts, resets, and what goes away in the middle of a descriptor."""
 
+import os
+
 import regs as R
 from dma import (BUSY, HALTED, LEAST, LOCAL, OK, QUANTUM, REMOTE, REMOTE_BYTES, RUNNING, Channel, alone, half, joined,
                  nop, put, read, write)
-from port import PAGE
-from tap import equal
+from port import DEVICE, PAGE, Port
+from qtest import Qemu
+from tap import equal, until
 
 
 # ---- abort and reset
@@ -195,3 +198,29 @@ def test_paused(scope):
     port.qemu.qmp("cont")
     channel.finish()
     equal(channel.result(0), (OK, 1 << 20), "afterwards")
+
+
+def test_running(scope):
+    """beside a CPU and a clock that run: registers answer in the middle of long work, and an abort ends it"""
+    rom = os.path.join(scope.dir, "spin")
+    with open(rom, "wb") as file:
+        # jmp to itself, where a CPU begins.
+        file.write(bytes(0xfff0) + b"\xeb\xfe" + bytes(14))
+    port = Port(Qemu(scope, "h1", "-bios", rom, "-device", f"weft-port,addr={DEVICE:#x}", accel="tcg"))
+    port.set_inbound(0, 0, REMOTE_BYTES, REMOTE, allow=R.ALLOW_SELF)
+    port.set_slot(0, R.DEST_SELF, 0, REMOTE_BYTES)
+    channels = [Channel(port, n, order=8) for n in range(4)]
+    total = 256 * REMOTE_BYTES
+    for channel in channels:
+        # Many seconds, at the speed of memory.
+        channel.submit(*[write(LOCAL, REMOTE_BYTES)] * 256)
+    until(lambda: all(channel.counter(R.DMA_CNT_BYTES) for channel in channels), "all channels to move")
+    for channel in channels:
+        channel.write(R.DMA_CTRL, R.DMA_ENABLE | R.DMA_ABORT)
+    until(lambda: not any(channel.status()[0] & BUSY for channel in channels), "the aborts to end")
+    for n, channel in enumerate(channels):
+        results = [channel.result(index) for index in range(256)]
+        moved = channel.counter(R.DMA_CNT_BYTES)
+        equal(sum(one[1] for one in results), moved, f"bytes of channel {n}")
+        assert 0 < moved < total, f"{moved} of {total} bytes"
+        equal(results[-1], (R.DMA_ST_ABORTED, 0), f"the last of channel {n}")
