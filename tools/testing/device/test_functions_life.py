@@ -170,6 +170,22 @@ def test_second_pf(scope):
     pair.until(lambda: two.read(R.R_GENERATION) > generation, "a generation of its own")
 
 
+def test_traced(scope):
+    """the fabric's wish to trace an endpoint is for all its functions, also for a PF that joins later"""
+    pair = Endpoints(scope)
+    vf = pair.virtual(pair.a, 1)[0]
+    two = pair.second(pair.a)
+    pair.node_a.send(R.FAB_TRACE, arg=(1,))
+    for port in pair.a, vf, two:
+        pair.until(lambda p=port: p.read(R.R_STATUS) & R.STATUS_TRACED, "tracing to begin")
+    pair.opened(pair.b, 0, 0, MEMORY)
+    vf.set_slot(0, to(0), 0, PAGE)
+    equal(vf.slot_status(0), R.SLOT_LIVE, "a slot, which traps now")
+    vf.qemu.write(vf.slot(0), 8, 1)
+    equal(vf.counter(R.CNT_TX_MWR), 1, "writes of the VF")
+    equal(pair.a.counter(R.CNT_TX_MWR), 0, "writes of its PF")
+
+
 def test_disable_withdraws(scope):
     """VFs that are disabled close what they had open, and are as new when they are enabled again"""
     pair, near, far = joined(scope)
