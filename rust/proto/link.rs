@@ -6,7 +6,7 @@
 //!            up                 peer known, and it has acknowledged
 //!   DOWN ----------> HELLO ------------------------------------------> READY
 //!    ^                 ^  <------------------------------------------    |
-//!    |                 |     silence, or the peer is in another life     |
+//!    |                 |   silence, loss, or the peer in another life    |
 //!    +-----------------+-------------------------------------------------+
 //!                                  down
 //! ```
@@ -48,7 +48,7 @@ pub enum State {
 /// Why READY ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// The link went down.
+    /// The link went down, or has lost data.
     Link,
     /// The peer was restarted, has said good-bye, or is silent.
     Peer,
@@ -208,6 +208,16 @@ impl Link {
                     self.send(Body::Heartbeat, fx);
                 }
             }
+        }
+    }
+
+    /// Something that was sent or received in READY is lost: what hangs on it is broken, and both ends
+    /// begin anew.
+    pub fn lost(&mut self, now: u64, fx: &mut impl Effects) {
+        if self.state == State::Ready {
+            self.end(Reason::Link, fx);
+            self.begin(now);
+            self.greet(now, fx);
         }
     }
 

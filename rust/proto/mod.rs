@@ -7,6 +7,7 @@
 //! the tools take it. It must not know who drives it.
 
 pub mod cell;
+pub mod crc;
 pub mod link;
 pub mod pages;
 pub mod ring;

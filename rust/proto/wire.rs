@@ -3,11 +3,14 @@
 //! Messages between the drivers of two neighbours, as bytes.
 //!
 //! A message is at most [`MAX_BYTES`] long, little endian, and travels over a mailbox that may lose,
-//! repeat and reorder it. [`Message::parse`] checks everything that can be checked without knowing
+//! repeat, reorder and spoil it. [`Message::parse`] checks everything that can be checked without knowing
 //! who is asked; whether the message fits the state of the link is for [`super::link`], whether its
 //! offsets lie inside an arena for those who know the arena. This file must not know either.
 
-use super::cell::{Shape, PAGE_BYTES};
+use super::{
+    cell::{Shape, PAGE_BYTES},
+    crc::crc32c,
+};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -16,9 +19,11 @@ pub const MAX_BYTES: usize = 256;
 /// First four bytes of every message: "WEFT".
 pub const MAGIC: u32 = 0x5446_4557;
 /// Version of the protocol. Another one is not understood.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 48;
+/// Where in the header the checksum is.
+const CHECKSUM_AT: usize = 44;
 
 /// Nobody listens there, or its backlog is full.
 pub const REJECT_REFUSED: u32 = 1;
@@ -49,6 +54,8 @@ pub enum Error {
     Version(u8),
     /// Of an unknown type.
     Type(u8),
+    /// Not what was sent.
+    Checksum,
     /// Not as long as a message of its type is.
     Length,
     /// A member has a value that it never has.
@@ -253,6 +260,13 @@ impl Reader<'_> {
     }
 }
 
+/// The checksum of a message of which `bytes` is all; its own place counts as 0.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    let own = CHECKSUM_AT..CHECKSUM_AT + 4;
+    let members = bytes.iter().enumerate();
+    crc32c(members.map(|(at, byte)| if own.contains(&at) { 0 } else { *byte }))
+}
+
 fn check(ok: bool) -> Result<(), Error> {
     if ok {
         Ok(())
@@ -453,7 +467,12 @@ impl Message {
         w.u32(h.sequence);
         w.u32(0);
         w.put(body.get(..bytes).unwrap_or_default());
-        w.at
+        let all = w.at;
+        let sum = checksum(buf.get(..all).unwrap_or_default());
+        if let Some(at) = buf.get_mut(CHECKSUM_AT..CHECKSUM_AT + 4) {
+            at.copy_from_slice(&sum.to_le_bytes());
+        }
+        all
     }
 
     /// Reads a message. `buf` may be longer than the message: some mailboxes carry whole words only.
@@ -474,10 +493,13 @@ impl Message {
         let session = r.u64()?;
         let to_session = r.u64()?;
         let sequence = r.u32()?;
-        r.zero()?;
+        let sum = r.u32()?;
+        let body = buf.get(HEADER_BYTES..bytes).ok_or(Error::Short)?;
+        if checksum(buf.get(..bytes).unwrap_or_default()) != sum {
+            return Err(Error::Checksum);
+        }
         check(session != 0)?;
 
-        let body = buf.get(HEADER_BYTES..bytes).ok_or(Error::Short)?;
         let mut r = Reader(body);
         let body = Body::get(kind, &mut r)?;
         if !r.0.is_empty() {

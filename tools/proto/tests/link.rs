@@ -170,6 +170,12 @@ impl World {
         self.collect();
     }
 
+    fn lost(&mut self, end: usize) {
+        let End { link, port, .. } = &mut self.ends[end];
+        link.lost(self.now, port);
+        self.collect();
+    }
+
     fn tick(&mut self, ms: u64) {
         self.now += ms;
         for End { link, port, .. } in &mut self.ends {
@@ -258,6 +264,7 @@ enum Step {
     Bye(usize),
     Restart(usize, bool),
     Fail(usize, u8),
+    Lost(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -272,6 +279,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0usize..2).prop_map(Step::Bye),
         2 => (0usize..2, any::<bool>()).prop_map(|(end, reset)| Step::Restart(end, reset)),
         1 => (0usize..2, 0u8..8).prop_map(|(end, what)| Step::Fail(end, what)),
+        1 => (0usize..2).prop_map(Step::Lost),
     ]
 }
 
@@ -294,6 +302,7 @@ fn run(world: &mut World, steps: Vec<Step>) {
             Step::Down(end) => world.down(end),
             Step::Bye(end) => world.bye(end),
             Step::Restart(end, reset) => world.restart(end, reset),
+            Step::Lost(end) => world.lost(end),
             Step::Fail(end, what) => {
                 let port = &mut world.ends[end].port;
                 port.fail_grant = what & 1 != 0;
@@ -519,4 +528,21 @@ fn a_failure_to_attach_does_not_make_it_credulous() {
     assert_eq!(world.ends[1].state(), State::Hello);
     world.quiet(2000);
     assert!(world.are_ready());
+}
+
+/// Data were lost: channels break at both ends, for the link, and both come back.
+#[test]
+fn loss_breaks_both_ends_and_heals() {
+    let mut world = World::both_up();
+    world.quiet(2000);
+    assert!(world.are_ready());
+    let before = [0, 1].map(|end| world.ends[end].link.me());
+    world.lost(0);
+    assert_eq!(world.ends[0].port.broken, [Reason::Link]);
+    world.quiet(2000);
+    assert!(world.are_ready());
+    assert_eq!(world.ends[1].port.broken, [Reason::Peer]);
+    for end in 0..2 {
+        assert_ne!(world.ends[end].link.me(), before[end], "a new session");
+    }
 }

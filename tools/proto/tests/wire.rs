@@ -7,9 +7,10 @@
 use proptest::prelude::*;
 use weft_proto::{
     cell::{Shape, MAX_BULK, MAX_CELLS},
+    crc::crc32c,
     wire::{
-        Body, End, Error, Header, Hello, Incarnation, Message, Offer, HEADER_BYTES, MAGIC,
-        MAX_BYTES,
+        checksum, Body, End, Error, Header, Hello, Incarnation, Message, Offer, HEADER_BYTES,
+        MAGIC, MAX_BYTES,
     },
 };
 
@@ -83,6 +84,15 @@ fn message() -> impl Strategy<Value = Message> {
         )
 }
 
+/// As somebody would send it on purpose.
+fn seal(bytes: &mut [u8]) {
+    let length = usize::from(u16::from_le_bytes([bytes[6], bytes[7]]));
+    if let Some(whole) = bytes.get(..length) {
+        let sum = checksum(whole);
+        bytes[44..48].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
 fn bytes(message: &Message) -> Vec<u8> {
     let mut buf = [0; MAX_BYTES];
     let count = message.encode(&mut buf);
@@ -110,6 +120,23 @@ proptest! {
         }
     }
 
+    /// What a mailbox does to a message is noticed: up to 32 bits in a row for certain.
+    #[test]
+    fn a_spoilt_message_is_refused(
+        message in message(),
+        at in any::<prop::sample::Index>(),
+        change in 1u32..,
+    ) {
+        let mut bytes = bytes(&message);
+        let at = at.index(bytes.len());
+        for (byte, change) in bytes[at..].iter_mut().zip(change.to_le_bytes()) {
+            *byte ^= change;
+        }
+        if bytes != self::bytes(&message) {
+            prop_assert!(Message::parse(&bytes).is_err());
+        }
+    }
+
     #[test]
     fn random_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = Message::parse(&bytes);
@@ -127,6 +154,7 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = value;
         }
+        seal(&mut bytes);
         if let Ok(parsed) = Message::parse(&bytes) {
             let mut buf = [0; MAX_BYTES];
             let count = parsed.encode(&mut buf);
@@ -176,12 +204,12 @@ fn layout() {
     };
     #[rustfmt::skip]
     let expected = [
-        b'W', b'E', b'F', b'T', 1, 5, 88, 0,
+        b'W', b'E', b'F', b'T', 2, 5, 88, 0,
         0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
         0xcc, 0xbb, 0xaa, 0x99, 0x00, 0xff, 0xee, 0xdd,
         8, 7, 6, 5, 4, 3, 2, 1,
         0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,
-        0x24, 0x23, 0x22, 0x21, 0, 0, 0, 0,
+        0x24, 0x23, 0x22, 0x21, 0x0d, 0x6a, 0x78, 0x31,
         0x34, 0x33, 0x32, 0x31, 0, 1, 0, 0,
         0, 0, 1, 0, 0, 0, 0, 0,
         0, 0x50, 0, 0, 0, 0, 0, 0,
@@ -219,11 +247,12 @@ fn what_is_wrong_is_named() {
     let with = |at: usize, value: u8| {
         let mut bytes = good.clone();
         bytes[at] = value;
+        seal(&mut bytes);
         Message::parse(&bytes)
     };
     assert_eq!(MAGIC.to_le_bytes(), *b"WEFT");
     assert_eq!(with(0, b'w'), Err(Error::Magic));
-    assert_eq!(with(4, 2), Err(Error::Version(2)));
+    assert_eq!(with(4, 1), Err(Error::Version(1)));
     assert_eq!(with(5, 0), Err(Error::Type(0)));
     assert_eq!(with(5, 10), Err(Error::Type(10)));
     // Longer than what came, shorter than its type.
@@ -233,7 +262,6 @@ fn what_is_wrong_is_named() {
     // A close in as many bytes as an accept.
     assert_eq!(with(5, 8), Err(Error::Length));
     assert_eq!(with(24, 0), Err(Error::Value), "session 0");
-    assert_eq!(with(44, 1), Err(Error::Value), "reserved");
     assert_eq!(with(48, 0), Err(Error::Value), "connection 0");
     assert_eq!(with(52, 17), Err(Error::Value), "cells no power of two");
     assert_eq!(with(56, 1), Err(Error::Value), "bulk no whole pages");
@@ -241,8 +269,19 @@ fn what_is_wrong_is_named() {
     assert_eq!(with(64, 1), Err(Error::Value), "area not at a page");
     assert_eq!(with(73, 0x31), Err(Error::Value), "area of another size");
     assert_eq!(with(80, 0), Err(Error::Value), "peer's connection 0");
+    let mut spoilt = good.clone();
+    spoilt[8] ^= 1;
+    assert_eq!(Message::parse(&spoilt), Err(Error::Checksum));
     let mut longer = good.clone();
     longer[6] += 8;
     longer.extend([0; 8]);
+    seal(&mut longer);
     assert_eq!(Message::parse(&longer), Err(Error::Length));
+}
+
+/// The value that everybody gives for CRC-32C (RFC 3720, appendix B.4, and others).
+#[test]
+fn crc() {
+    assert_eq!(crc32c(*b"123456789"), 0xe306_9283);
+    assert_eq!(crc32c([0; 32]), 0x8a91_36aa);
 }
