@@ -95,7 +95,7 @@ fn link_channels_broken(data: &Data, n: usize) -> Result<Value> {
 
 /// Every counter that some port has, by its name. First one that all have: without its first file
 /// there is no directory.
-const COUNTER_NAMES: [&CStr; 16] = [
+const COUNTER_NAMES: [&CStr; 17] = [
     c"tx_messages",
     c"rx_messages",
     c"messages_dropped",
@@ -112,6 +112,7 @@ const COUNTER_NAMES: [&CStr; 16] = [
     c"in_denied",
     c"remaps",
     c"in_faults",
+    c"route_denied",
 ];
 
 /// `ENOENT` for a counter that this kind of port does not have.

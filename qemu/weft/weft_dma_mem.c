@@ -115,8 +115,8 @@ static void weft_dma_trace_local(WeftPort *s, unsigned n, uint64_t addr,
     }
 }
 
-static void weft_dma_trace_window(WeftPort *s, unsigned n, uint64_t at,
-                                  uint64_t len, bool write)
+static void weft_dma_trace_window(WeftPort *s, unsigned n, int via,
+                                  uint64_t at, uint64_t len, bool write)
 {
     uint64_t *counter = s->dma.channel[n].counter;
     uint64_t tlps;
@@ -132,7 +132,7 @@ static void weft_dma_trace_window(WeftPort *s, unsigned n, uint64_t at,
         counter[WEFT_DMA_CNT_MRD] += tlps;
         counter[WEFT_DMA_CNT_CPL] += weft_dma_completions(s, at, len);
     }
-    weft_trace_burst(s, tlps, len, write);
+    weft_trace_burst(s, via, tlps, len, write);
 }
 
 /* ---- the function's own memory --------------------------------------- */
@@ -228,6 +228,10 @@ static unsigned weft_dma_reach(WeftPort *s, const WeftDmaDesc *d, uint64_t off,
     uint32_t right = (d->ctrl & WEFT_DMA_OP) == WEFT_DMA_WRITE ?
                      WEFT_RIGHT_WRITE : WEFT_RIGHT_READ;
 
+    if (!t->aperture && t->via >= WEFT_MAX_LINKS && t->via != WEFT_VIA_SELF) {
+        /* A remote: its route ends on the way, or it has opened nothing. */
+        return s->link[t->via].up ? WEFT_DMA_ST_CLOSED : WEFT_DMA_ST_LINK;
+    }
     if (!t->aperture) {
         return (slot->active.ctrl & WEFT_SLOT_ENABLE) &&
                (dest & WEFT_DEST_TYPE) == WEFT_DEST_LINK &&
@@ -277,6 +281,7 @@ bool weft_dma_window(WeftPort *s, unsigned n, const WeftDmaDesc *d,
     if (!weft_window_move(s, d->slot, off, buf, len, write)) {
         return false;
     }
-    weft_dma_trace_window(s, n, weft_dma_place(s, d, off), len, write);
+    weft_dma_trace_window(s, n, s->slot[d->slot].target.via,
+                          weft_dma_place(s, d, off), len, write);
     return true;
 }

@@ -15,7 +15,9 @@
 /* Marks ERR_ADDR of a doorbell that a neighbour rang without a right to. */
 #define WEFT_DB_FROM_PEER       BIT_ULL(63)
 
-QEMU_BUILD_BUG_ON(sizeof(struct weft_fab_doorbell) > WEFT_PAGE);
+QEMU_BUILD_BUG_ON(sizeof(struct weft_fab_doorbell) > WEFT_FAB_DOORBELL_BYTES);
+QEMU_BUILD_BUG_ON(WEFT_FAB_DOORBELL_BYTES % WEFT_PAGE);
+
 static void weft_doorbell_raise(WeftPort *s, uint32_t bits)
 {
     uint32_t vectors = 0;
@@ -54,28 +56,42 @@ static uint32_t weft_doorbell_all(const WeftPort *s)
            BIT(s->quota->doorbells) - 1 : UINT32_MAX;
 }
 
-/* @pending: of this function, in the page. */
-static void weft_doorbell_collect(WeftPort *s, uint32_t *pending)
+/* Those of @bits that came by @link and that @allow lets ring. */
+static uint32_t weft_doorbell_admit(WeftPort *s, uint32_t bits, unsigned link,
+                                    uint32_t allow, unsigned where)
+{
+    uint32_t denied;
+
+    allow &= weft_function_links(s) & BIT(link) ? weft_doorbell_all(s) : 0;
+    denied = bits & ~allow;
+    if (denied) {
+        s->counter[WEFT_CNT_DB_DENIED] += ctpop32(denied);
+        weft_error(s, WEFT_ERR_DB_DENIED, where,
+                   WEFT_DB_FROM_PEER | ctz32(denied));
+    }
+    s->counter[WEFT_CNT_RX_DB] += ctpop32(bits & allow);
+    return bits & allow;
+}
+
+/* @pending, @routed: of this function, in the page. */
+static void weft_doorbell_collect(WeftPort *s, uint32_t *pending,
+                                  uint32_t *routed)
 {
     uint32_t rung = 0;
 
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
         uint32_t bits = qatomic_xchg(&pending[n], 0);
-        uint32_t allow = weft_function_links(s) & BIT(n) ?
-                         s->db_allow[n] & weft_doorbell_all(s) : 0;
-        uint32_t denied = bits & ~allow;
 
-        if (weft_fault_deaf(s, n)) {
-            continue;
+        if (!weft_fault_deaf(s, n)) {
+            rung |= weft_doorbell_admit(s, bits, n, s->db_allow[n], n);
         }
-        if (denied) {
-            s->counter[WEFT_CNT_DB_DENIED] += ctpop32(denied);
-            weft_error(s, WEFT_ERR_DB_DENIED, n,
-                       WEFT_DB_FROM_PEER | ctz32(denied));
+    }
+    for (unsigned n = 0; n < WEFT_FAB_GATES; n++) {
+        if (qatomic_read(&routed[n])) {
+            rung |= weft_doorbell_admit(s, qatomic_xchg(&routed[n], 0),
+                                        n / WEFT_VPS, s->db_allow_vp[n],
+                                        WEFT_WHERE_ROUTED(n));
         }
-        bits &= allow;
-        s->counter[WEFT_CNT_RX_DB] += ctpop32(bits);
-        rung |= bits;
     }
     weft_doorbell_set(s, rung);
 }
@@ -88,8 +104,25 @@ static void weft_doorbell_take(EventNotifier *e)
         return;
     }
     for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
-        weft_doorbell_collect(f, ep->db_shared->pending[f->number]);
+        weft_doorbell_collect(f, ep->db_shared->pending[f->number],
+                              ep->db_shared->routed[f->number]);
     }
+}
+
+/* Set the bit in @pending of a neighbour's page, and kick it. */
+static void weft_doorbell_ring(WeftPort *s, unsigned link, uint32_t *pending,
+                               uint32_t bit)
+{
+    uint64_t one = 1;
+
+    qatomic_or(pending, bit);
+    /* Not blocking: when the count is full the neighbour has a kick. */
+    if (write(s->link[link].doorbell_event, &one, sizeof(one)) < 0 &&
+        errno != EAGAIN) {
+        weft_fab_complain(s, "a neighbour's doorbell cannot be written");
+    }
+    s->counter[WEFT_CNT_TX_DB]++;
+    weft_traffic_doorbell(s, link);
 }
 
 /* A write at the first word of doorbell page @page; false if it is refused. */
@@ -98,7 +131,6 @@ bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
     uint32_t dest = s->db_page[page].dest;
     unsigned n, function;
     WeftLink *link;
-    uint64_t one = 1;
 
     if (page >= s->quota->db_pages || val >= WEFT_DOORBELLS ||
         !(s->db_page[page].allow & BIT(val))) {
@@ -115,18 +147,27 @@ bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
         if (!weft_function_dest(s, dest, &n, &function)) {
             goto denied;
         }
-        s->counter[WEFT_CNT_TX_DB]++;
         if (weft_fault_dead(s, n)) {
+            s->counter[WEFT_CNT_TX_DB]++;
             return true;
         }
         link = &s->link[n];
-        qatomic_or(&link->doorbell->pending[function][link->far_link],
-                   BIT(val));
-        /* Not blocking: when the count is full the neighbour has a kick. */
-        if (write(link->doorbell_event, &one, sizeof(one)) < 0 &&
-            errno != EAGAIN) {
-            weft_fab_complain(s, "a neighbour's doorbell cannot be written");
+        weft_doorbell_ring(s, n,
+                           &link->doorbell->pending[function][link->far_link],
+                           BIT(val));
+        return true;
+    case WEFT_DEST_LID:
+        if (!weft_remote_dest(s, dest, &n, &function)) {
+            goto denied;
         }
+        link = &s->link[n];
+        if (!link->up) {
+            weft_remote_refused(s, n, val);
+            goto denied;
+        }
+        weft_doorbell_ring(s, n,
+                           &link->doorbell->routed[function][link->gate],
+                           BIT(val));
         return true;
     }
 denied:
@@ -135,11 +176,12 @@ denied:
     return false;
 }
 
-/* Does the neighbour on @link still hold on to memory of this host? */
-bool weft_doorbell_held(WeftPort *s, unsigned link)
+/* Does who is at @channel still hold on to memory of this host? */
+bool weft_doorbell_held(WeftPort *s, unsigned channel)
 {
     struct flock lock = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = link, .l_len = 1,
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = channel,
+        .l_len = 1,
     };
 
     return fcntl(s->db_fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
@@ -153,9 +195,13 @@ void weft_doorbell_reset(WeftPort *s)
         s->db_vector[n] = 4 + n % 12;
     }
     memset(s->db_allow, 0, sizeof(s->db_allow));
+    memset(s->db_allow_vp, 0, sizeof(s->db_allow_vp));
     memset(s->db_page, 0, sizeof(s->db_page));
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
         qatomic_xchg(&s->ep->db_shared->pending[s->number][n], 0);
+    }
+    for (unsigned n = 0; n < WEFT_FAB_GATES; n++) {
+        qatomic_xchg(&s->ep->db_shared->routed[s->number][n], 0);
     }
 }
 
@@ -163,13 +209,15 @@ bool weft_doorbell_init(WeftPort *s, Error **errp)
 {
     int ret;
 
-    s->db_fd = qemu_memfd_create("weft-doorbell", WEFT_PAGE, false, 0,
+    s->db_fd = qemu_memfd_create("weft-doorbell", WEFT_FAB_DOORBELL_BYTES,
+                                 false, 0,
                                  F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL,
                                  errp);
     if (s->db_fd < 0) {
         return false;
     }
-    s->db_shared = weft_map_sealed(s->db_fd, WEFT_PAGE, NULL, errp);
+    s->db_shared = weft_map_sealed(s->db_fd, WEFT_FAB_DOORBELL_BYTES, NULL,
+                                   errp);
     if (!s->db_shared) {
         goto close;
     }
@@ -182,7 +230,7 @@ bool weft_doorbell_init(WeftPort *s, Error **errp)
     return true;
 
 unmap:
-    munmap(s->db_shared, WEFT_PAGE);
+    munmap(s->db_shared, WEFT_FAB_DOORBELL_BYTES);
     s->db_shared = NULL;
 close:
     close(s->db_fd);
@@ -197,7 +245,7 @@ void weft_doorbell_exit(WeftPort *s)
     }
     event_notifier_set_handler(&s->db_event, NULL);
     event_notifier_cleanup(&s->db_event);
-    munmap(s->db_shared, WEFT_PAGE);
+    munmap(s->db_shared, WEFT_FAB_DOORBELL_BYTES);
     s->db_shared = NULL;
     close(s->db_fd);
     s->db_fd = -1;

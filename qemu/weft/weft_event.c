@@ -42,7 +42,7 @@ static void weft_event_raise(WeftPort *s, uint32_t bits)
     if (bits & WEFT_EVENT_LINK) {
         vectors |= weft_event_vector(s, WEFT_EVENT_VECTOR_LINK);
     }
-    if (bits & (WEFT_EVENT_MBOX | WEFT_EVENT_FUNCTION)) {
+    if (bits & (WEFT_EVENT_MBOX | WEFT_EVENT_FUNCTION | WEFT_EVENT_CFG)) {
         vectors |= weft_event_vector(s, WEFT_EVENT_VECTOR_MBOX);
     }
     if (bits & WEFT_EVENT_ERROR) {

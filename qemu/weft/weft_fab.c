@@ -105,6 +105,9 @@ static void weft_fab_lost(WeftPort *s)
     weft_fab_close(s);
     weft_fault_clear(s);
     weft_link_lost(s);
+    weft_remotes_lost(s);
+    weft_routes_lost(s);
+    weft_config_lost(s);
     if (was) {
         weft_functions_error(s, WEFT_ERR_FABRIC_LOST);
     }

@@ -40,6 +40,7 @@ static void weft_fab_counters(WeftPort *s, const struct weft_fab_msg *m)
 
     QEMU_BUILD_BUG_ON(sizeof(sum) > sizeof(reply.data));
 
+    /* Who reads the counters may look at the cables' next. */
     for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
         weft_trace_close(f);
         for (unsigned n = 0; n < WEFT_COUNTERS; n++) {
@@ -49,6 +50,7 @@ static void weft_fab_counters(WeftPort *s, const struct weft_fab_msg *m)
             memset(f->counter, 0, sizeof(f->counter));
         }
     }
+    weft_traffic_flush_all(s);
     reply.arg[0] = m->arg[0];
     reply.len = sizeof(sum);
     memcpy(reply.data, sum, sizeof(sum));
@@ -96,13 +98,18 @@ static bool weft_fab_acked(WeftPort *s, const struct weft_fab_msg *m,
 static void weft_fab_denied(WeftPort *s, const struct weft_fab_msg *m)
 {
     WeftPort *f = m->arg[3] < WEFT_FUNCTIONS ? s->function[m->arg[3]] : NULL;
+    unsigned where = m->link;
 
+    if (m->arg[4] & WEFT_FAB_ROUTED) {
+        where = WEFT_WHERE_ROUTED(m->link * WEFT_VPS +
+                                  (m->arg[4] >> 8) % WEFT_VPS);
+    }
     /* Of a function that is not there, the endpoint is to know. */
     f = f ? f : s;
     if (m->arg[1] == WEFT_FAB_DENIED_POISONED) {
         weft_fault_poisoned(f, m->link, m->arg[0]);
     } else {
-        weft_inbound_denied(f, m->link, m->arg[0], m->arg[2]);
+        weft_inbound_denied(f, where, m->arg[0], m->arg[2]);
     }
 }
 
@@ -135,6 +142,9 @@ static bool weft_fab_link_message(WeftPort *s, const struct weft_fab_msg *m,
     case WEFT_FAB_DENIED:
         weft_fab_denied(s, m);
         return true;
+    case WEFT_FAB_REMOTE_UP:
+    case WEFT_FAB_REMOTE_DOWN:
+        return weft_remote_message(s, m, fds, errp);
     default: /* WEFT_FAB_MBOX */
         if (!m->len || m->len > WEFT_MBOX_BYTES ||
             m->arg[1] >= WEFT_FUNCTIONS) {
@@ -156,7 +166,13 @@ static bool weft_fab_link_message(WeftPort *s, const struct weft_fab_msg *m,
 bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
                       unsigned nfds, Error **errp)
 {
-    unsigned want_fds = m->type == WEFT_FAB_LINK_UP ? WEFT_LINK_UP_FDS : 0;
+    unsigned want_fds = m->type == WEFT_FAB_LINK_UP ||
+                        m->type == WEFT_FAB_REMOTE_UP ? WEFT_LINK_UP_FDS : 0;
+    bool remote = m->type == WEFT_FAB_REMOTE_UP ||
+                  m->type == WEFT_FAB_REMOTE_DOWN ||
+                  (m->type == WEFT_FAB_INBOUND && m->link >= WEFT_MAX_LINKS);
+    unsigned first = remote ? WEFT_MAX_LINKS : 0;
+    unsigned end = remote ? WEFT_MAX_LINKS + WEFT_FAB_REMOTES : s->fab.links;
 
     if (nfds != want_fds) {
         error_setg(errp, "message %u with %u descriptors instead of %u",
@@ -181,9 +197,11 @@ bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     case WEFT_FAB_INBOUND:
     case WEFT_FAB_DENIED:
     case WEFT_FAB_MBOX:
-        if (m->link >= s->fab.links) {
-            error_setg(errp, "message %u for link %u of %u", m->type, m->link,
-                       s->fab.links);
+    case WEFT_FAB_REMOTE_UP:
+    case WEFT_FAB_REMOTE_DOWN:
+        if (m->link < first || m->link >= end) {
+            error_setg(errp, "message %u for link %u of %u to %u", m->type,
+                       m->link, first, end);
             return false;
         }
         if (m->type == WEFT_FAB_LINK_INFO) {
@@ -191,6 +209,14 @@ bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
         }
         /* Meant for the port as it was before its reset: */
         return s->fab.welcomes_due || weft_fab_link_message(s, m, fds, errp);
+    case WEFT_FAB_PEER_GONE:
+        return s->fab.welcomes_due || weft_remote_message(s, m, fds, errp);
+    case WEFT_FAB_ROUTE_ACK:
+    case WEFT_FAB_ROUTE_DENIED:
+        return s->fab.welcomes_due || weft_route_message(s, m, errp);
+    case WEFT_FAB_CONFIG_REPLY:
+        weft_config_reply(s, m);
+        return true;
     case WEFT_FAB_INBOUND_ACK:
         return weft_fab_acked(s, m, errp);
     case WEFT_FAB_GENERATION:

@@ -43,7 +43,7 @@ struct weft_fab_seg {
 };
 
 /*
- * A port's doorbell page (its own memfd, WEFT_PAGE bytes). The neighbour on the
+ * A port's doorbell page (its own memfd). The neighbour on the
  * owner's link n sets bits in pending[f][n] atomically, for function f of the
  * owner, then writes 1 to the owner's eventfd; the owner takes them with an
  * atomic exchange.
@@ -52,12 +52,14 @@ struct weft_fab_seg {
  * it, that neighbour holds a shared lock (F_OFD_SETLK, by an open file of its
  * own) on byte n of the page. So the owner sees, whoever has died meanwhile,
  * whether its memory may still be reached over a link that is down. Remotes do
- * the same with byte channel, and ring in routed[gate].
+ * the same with byte channel, and ring in routed[f][gate].
  */
 struct weft_fab_doorbell {
 	uint32_t pending[WEFT_FAB_FUNCTIONS][WEFT_FAB_LINKS];
-	uint32_t routed[WEFT_FAB_GATES];
+	uint32_t routed[WEFT_FAB_FUNCTIONS][WEFT_FAB_GATES];
 };
+
+#define WEFT_FAB_DOORBELL_BYTES	0x3000	/* of the page: whole pages for it */
 
 enum weft_fab_type {
 	/*
@@ -212,6 +214,7 @@ enum weft_fab_type {
 	WEFT_FAB_INBOUND_FROM = 44,
 };
 
+#define WEFT_FAB_DENIED_DOORBELL	2
 #define WEFT_FAB_DENIED_POISONED	3
 #define WEFT_FAB_FAULT_ALWAYS	0x7fffffffffffffff
 

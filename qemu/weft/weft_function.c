@@ -51,6 +51,13 @@ bool weft_function_link_up(const WeftPort *s, unsigned link)
            (weft_function_links(s) & BIT(link));
 }
 
+/* The same of a link to a switch. */
+bool weft_function_switch_up(const WeftPort *s, unsigned link)
+{
+    return link < WEFT_MAX_LINKS && s->link[link].switch_up &&
+           (weft_function_links(s) & BIT(link));
+}
+
 /* Where a destination of type LINK leads; false: nowhere. */
 bool weft_function_dest(const WeftPort *s, uint32_t dest, unsigned *link,
                         unsigned *function)
@@ -117,6 +124,8 @@ void weft_functions_joined(WeftPort *ep)
         f->generation = ep->generation;
         weft_inbound_publish(f);
     }
+    weft_routes_publish(ep);
+    weft_remotes_publish(ep);
 }
 
 /* The connection is gone, and with it all answers that are due. */
@@ -229,7 +238,7 @@ bool weft_function_init(WeftPort *s, Error **errp)
     s->ep = s;
     s->pf = s;
     s->quota = &weft_unlimited;
-    s->own_link = g_new0(WeftLink, WEFT_MAX_LINKS);
+    s->own_link = g_new0(WeftLink, WEFT_MAX_LINKS + WEFT_FAB_REMOTES);
     s->link = s->own_link;
     s->function[s->number] = s;
     return true;

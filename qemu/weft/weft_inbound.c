@@ -139,7 +139,36 @@ static WeftAperture weft_inbound_translate(WeftPort *s, unsigned n)
     ap.len = r->len;
     ap.rights = r->rights;
     ap.allow = r->allow;
+    ap.gates = r->vps;
+    ap.from = r->from;
     return ap;
+}
+
+/* Who may come by routes, on the links that the function may use. */
+static uint64_t weft_inbound_gates(const WeftPort *s, const WeftAperture *ap)
+{
+    uint64_t gates = 0;
+
+    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
+        if (weft_function_links(s) & BIT(n)) {
+            gates |= MAKE_64BIT_MASK(n * WEFT_VPS, WEFT_VPS);
+        }
+    }
+    return ap->gates & gates;
+}
+
+static void weft_inbound_send_from(WeftPort *s, unsigned n)
+{
+    const WeftAperture *ap = &s->inbound[n].open;
+    struct weft_fab_msg m = {
+        .type = WEFT_FAB_INBOUND_FROM,
+        .arg = { s->number * WEFT_MAX_INBOUND + n, ap->from,
+                 weft_inbound_gates(s, ap) },
+    };
+
+    if (ap->len && m.arg[2]) {
+        weft_fab_send(s, &m);
+    }
 }
 
 static void weft_inbound_send(WeftPort *s, unsigned n)
@@ -152,6 +181,7 @@ static void weft_inbound_send(WeftPort *s, unsigned n)
 
     QEMU_BUILD_BUG_ON(sizeof(piece) > sizeof(m.data));
 
+    weft_inbound_send_from(s, n);
     m.arg[0] = s->number * WEFT_MAX_INBOUND + n;
     m.arg[1] = e->open.offset;
     m.arg[2] = e->open.len;
@@ -205,14 +235,18 @@ static void weft_inbound_set(WeftPort *s, unsigned n, WeftAperture *ap)
     if (!e->open.len && !ap->len) {
         return;
     }
+    e->routed = (e->ack_due && e->routed) || e->open.gates || ap->gates;
     weft_inbound_leave(s, e);
     e->open = *ap;
     e->open.serial = ++s->ep->aperture_serial;
     e->base = e->active.base;
     e->seq++;
     weft_slots_update(s);
-    /* If the fabric is being given up the links are about to go down. */
-    e->ack_due = weft_link_any_up(s);
+    /*
+     * If the fabric is being given up the links are about to go down. Who
+     * comes by a route needs no link that this port knows to be up.
+     */
+    e->ack_due = weft_link_any_up(s) || (e->routed && weft_fab_ready(s));
     if (weft_fab_ready(s)) {
         weft_inbound_send(s, n);
     }
@@ -322,8 +356,9 @@ void weft_inbound_ack(WeftPort *s, unsigned n, uint32_t seq)
 }
 
 /*
- * Link @link went down. With none left nobody is there to confirm anything,
- * but the neighbour may not have heard of it yet.
+ * Link @link went down, or who was at that channel is gone. With none left
+ * nobody is there to confirm anything, but the neighbour may not have heard of
+ * it yet.
  */
 void weft_inbound_link_down(WeftPort *s, unsigned link)
 {
@@ -333,8 +368,8 @@ void weft_inbound_link_down(WeftPort *s, unsigned link)
         WeftInbound *e = &s->inbound[n];
 
         if (e->ack_due) {
-            e->lingering |= s->ep->linger & BIT(link);
-            e->ack_due = any;
+            e->lingering |= s->ep->linger & BIT_ULL(link);
+            e->ack_due = any || (e->routed && weft_fab_ready(s));
         }
     }
 }
@@ -376,6 +411,12 @@ uint32_t weft_inbound_read(WeftPort *s, unsigned n, unsigned reg)
         return e->regs.rights;
     case WEFT_INBOUND_ALLOW:
         return e->regs.allow;
+    case WEFT_INBOUND_VPS:
+        return e->regs.vps;
+    case WEFT_INBOUND_VPS + 4:
+        return e->regs.vps >> 32;
+    case WEFT_INBOUND_FROM:
+        return e->regs.from;
     case WEFT_INBOUND_CTRL:
         return e->regs.ctrl;
     case WEFT_INBOUND_STATUS:
@@ -416,6 +457,15 @@ void weft_inbound_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val)
         break;
     case WEFT_INBOUND_ALLOW:
         r->allow = val & (WEFT_ALLOW_SELF | WEFT_ALLOW_LINKS);
+        break;
+    case WEFT_INBOUND_VPS:
+        r->vps = deposit64(r->vps, 0, 32, val);
+        break;
+    case WEFT_INBOUND_VPS + 4:
+        r->vps = deposit64(r->vps, 32, 32, val);
+        break;
+    case WEFT_INBOUND_FROM:
+        r->from = val;
         break;
     case WEFT_INBOUND_CTRL:
         r->ctrl = val & WEFT_INBOUND_ENABLE;

@@ -30,7 +30,8 @@ static uint32_t weft_link_status(const WeftLink *link, bool up)
     return (up ? WEFT_LINK_UP |
                        weft_link_rate(link->speed, link->width) : 0) |
            (link->present ? WEFT_LINK_PRESENT : 0) |
-           (link->role_ep ? WEFT_LINK_ROLE_EP : 0);
+           (link->role_ep ? WEFT_LINK_ROLE_EP : 0) |
+           (link->to_switch ? WEFT_LINK_SWITCH : 0);
 }
 
 uint32_t weft_link_read(WeftPort *s, unsigned n, unsigned reg)
@@ -42,7 +43,8 @@ uint32_t weft_link_read(WeftPort *s, unsigned n, unsigned reg)
     }
     switch (reg) {
     case WEFT_LINK_STATUS:
-        return weft_link_status(link, weft_function_link_up(s, n));
+        return weft_link_status(link, weft_function_link_up(s, n) ||
+                                      weft_function_switch_up(s, n));
     case WEFT_LINK_CTRL:
         return s == s->ep ? link->ctrl : 0;
     case WEFT_LINK_TRAINED:
@@ -98,9 +100,9 @@ bool weft_link_any_up(WeftPort *s)
 /* See who has let go. */
 void weft_link_settle(WeftPort *s)
 {
-    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
-        if ((s->linger & BIT(n)) && !weft_doorbell_held(s, n)) {
-            s->linger &= ~BIT(n);
+    for (uint64_t left = s->linger; left; left &= left - 1) {
+        if (!weft_doorbell_held(s, ctz64(left))) {
+            s->linger &= ~(left & -left);
         }
     }
     for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
@@ -119,10 +121,11 @@ static void weft_link_linger_timer(void *opaque)
     }
 }
 
-static void weft_link_linger(WeftPort *s, unsigned n)
+/* @n: a link or another channel by which somebody reached this host. */
+void weft_link_linger(WeftPort *s, unsigned n)
 {
     if (weft_doorbell_held(s, n)) {
-        s->linger |= BIT(n);
+        s->linger |= BIT_ULL(n);
         timer_mod(s->linger_timer,
                   qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + WEFT_LINGER_MS);
     }
@@ -168,7 +171,7 @@ static void weft_link_release(WeftLink *link)
 {
     weft_ram_close(&link->ram);
     if (link->doorbell) {
-        munmap(link->doorbell, WEFT_PAGE);
+        munmap(link->doorbell, WEFT_FAB_DOORBELL_BYTES);
         link->doorbell = NULL;
     }
     if (link->doorbell_event >= 0) {
@@ -182,18 +185,24 @@ static void weft_link_release(WeftLink *link)
     }
 }
 
+/* Nothing of the neighbour can be reached after this. */
+void weft_link_detach(WeftPort *s, WeftLink *link)
+{
+    if (link->up) {
+        link->up = false;
+        weft_link_forget(link);
+        weft_functions_update(s);
+        weft_link_release(link);
+    }
+}
+
 /* Without the event: a reset clears events anyway. */
 static void weft_link_drop(WeftPort *s, unsigned n)
 {
-    WeftLink *link = &s->link[n];
-
-    if (!link->up) {
+    if (!s->link[n].up) {
         return;
     }
-    link->up = false;
-    weft_link_forget(link);
-    weft_functions_update(s);
-    weft_link_release(link);
+    weft_link_detach(s, &s->link[n]);
     weft_link_linger(s, n);
     for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
         weft_inbound_link_down(f, n);
@@ -226,12 +235,38 @@ static int weft_link_take(int *fd)
     return taken;
 }
 
-/* @fds: RAM, doorbell page, eventfd; those taken over are set to -1. */
+/*
+ * Take up what a neighbour has given of itself, and its lock on byte @lock.
+ * @fds: RAM, doorbell page, eventfd; those taken over are set to -1.
+ */
+bool weft_link_attach(WeftLink *link, int *fds, unsigned lock, Error **errp)
+{
+    int flags = fcntl(fds[2], F_GETFL);
+
+    if (flags < 0 || fcntl(fds[2], F_SETFL, flags | O_NONBLOCK) < 0) {
+        error_setg_errno(errp, errno, "doorbell event of a neighbour");
+        return false;
+    }
+    link->doorbell_lock = weft_link_hold(fds[1], lock, errp);
+    if (link->doorbell_lock < 0) {
+        return false;
+    }
+    link->doorbell = weft_map_sealed(fds[1], WEFT_FAB_DOORBELL_BYTES, NULL,
+                                     errp);
+    if (!link->doorbell ||
+        !weft_ram_open(&link->ram, weft_link_take(&fds[0]), errp)) {
+        weft_link_release(link);
+        return false;
+    }
+    link->doorbell_event = weft_link_take(&fds[2]);
+    link->far_link = lock;
+    return true;
+}
+
 bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
                   Error **errp)
 {
     WeftLink *link = &s->link[m->link];
-    int flags;
 
     if (!weft_link_check(m->arg[0], m->arg[1], errp)) {
         return false;
@@ -242,24 +277,9 @@ bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     }
     weft_link_down(s, m->link);
 
-    flags = fcntl(fds[2], F_GETFL);
-    if (flags < 0 || fcntl(fds[2], F_SETFL, flags | O_NONBLOCK) < 0) {
-        error_setg_errno(errp, errno, "doorbell event of a neighbour");
+    if (!weft_link_attach(link, fds, m->arg[5], errp)) {
         return false;
     }
-    link->doorbell_lock = weft_link_hold(fds[1], m->arg[5], errp);
-    if (link->doorbell_lock < 0) {
-        return false;
-    }
-    link->doorbell = weft_map_sealed(fds[1], WEFT_PAGE, NULL, errp);
-    if (!link->doorbell) {
-        goto fail;
-    }
-    if (!weft_ram_open(&link->ram, weft_link_take(&fds[0]), errp)) {
-        goto fail;
-    }
-    link->doorbell_event = weft_link_take(&fds[2]);
-    link->far_link = m->arg[5];
     link->speed = m->arg[0];
     link->width = m->arg[1];
     link->role_ep = m->arg[2] & 1;
@@ -268,16 +288,13 @@ bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     link->trained++;
     weft_functions_link_event(s, m->link);
     return true;
-
-fail:
-    weft_link_release(link);
-    return false;
 }
 
 bool weft_link_info(WeftPort *s, const struct weft_fab_msg *m, Error **errp)
 {
     WeftLink *link = &s->link[m->link];
-    uint32_t before = weft_link_status(link, link->up);
+    uint32_t before = weft_link_status(link, link->up || link->switch_up);
+    bool was_up = link->switch_up;
 
     if (!weft_link_check(m->arg[0], m->arg[1], errp) ||
         !weft_link_check(m->arg[4], m->arg[5], errp)) {
@@ -286,10 +303,15 @@ bool weft_link_info(WeftPort *s, const struct weft_fab_msg *m, Error **errp)
     link->speed = m->arg[0];
     link->width = m->arg[1];
     link->role_ep = m->arg[2] & 1;
+    link->to_switch = m->arg[2] & 2;
+    link->switch_up = m->arg[2] & 4;
     link->present = m->arg[3] & 1;
     link->max_speed = m->arg[4];
     link->max_width = m->arg[5];
-    if (weft_link_status(link, link->up) != before) {
+    if (link->switch_up && !was_up) {
+        link->trained++;
+    }
+    if (weft_link_status(link, link->up || link->switch_up) != before) {
         weft_functions_link_event(s, m->link);
     }
     return true;
@@ -302,11 +324,13 @@ void weft_link_lost(WeftPort *s)
 {
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
         WeftLink *link = &s->link[n];
-        uint32_t before = weft_link_status(link, link->up);
+        uint32_t before = weft_link_status(link, link->up || link->switch_up);
 
         weft_link_drop(s, n);
         link->present = false;
         link->role_ep = false;
+        link->to_switch = false;
+        link->switch_up = false;
         link->max_speed = 0;
         link->max_width = 0;
         if (weft_link_status(link, link->up) != before) {
@@ -320,6 +344,7 @@ void weft_link_reset(WeftPort *s)
 {
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
         weft_link_drop(s, n);
+        s->link[n].switch_up = false;
         s->link[n].ctrl = 0;
         s->link[n].trained = 0;
     }
@@ -327,7 +352,7 @@ void weft_link_reset(WeftPort *s)
 
 void weft_link_init(WeftPort *s)
 {
-    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
+    for (unsigned n = 0; n < WEFT_MAX_LINKS + WEFT_FAB_REMOTES; n++) {
         s->link[n].ram.fd = -1;
         s->link[n].doorbell_lock = -1;
         s->link[n].doorbell_event = -1;
@@ -338,6 +363,7 @@ void weft_link_init(WeftPort *s)
 
 void weft_link_exit(WeftPort *s)
 {
+    weft_remotes_reset(s);
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
         weft_link_drop(s, n);
     }

@@ -31,6 +31,7 @@ static const char *const weft_counter_name[WEFT_COUNTERS] = {
     [WEFT_CNT_IRQS] = "irqs",
     [WEFT_CNT_REMAPS] = "remaps",
     [WEFT_CNT_IN_FAULTS] = "in-faults",
+    [WEFT_CNT_ROUTE_DENIED] = "route-denied",
 };
 
 /* ---- reset ----------------------------------------------------------- */
@@ -48,6 +49,9 @@ void weft_port_reset(WeftPort *s)
     weft_dma_reset(s);
     if (s == s->ep) {
         weft_link_reset(s);
+        weft_remotes_reset(s);
+        weft_routes_reset(s);
+        weft_config_reset(s);
     }
     if (s == s->pf) {
         weft_vfs_reset(s);
@@ -61,6 +65,7 @@ void weft_port_reset(WeftPort *s)
     s->ctrl = 0;
     s->scratch = 0;
     weft_fab_reset(s);
+    weft_remotes_update(s);
     if (s != s->pf) {
         weft_vf_was_reset(s);
     }
@@ -266,6 +271,7 @@ static void weft_port_realize(PCIDevice *d, Error **errp)
         goto ram;
     }
     weft_link_init(s);
+    weft_traffic_init(s);
     if (!weft_port_bars(s, errp)) {
         goto link;
     }
@@ -288,6 +294,7 @@ bars:
     weft_port_close(s);
 link:
     weft_link_exit(s);
+    weft_traffic_exit(s);
     weft_doorbell_exit(s);
 ram:
     weft_ram_close(&s->ram);
@@ -302,6 +309,7 @@ static void weft_port_exit(PCIDevice *d)
     weft_link_exit(s);
     weft_vfs_exit(s);
     weft_port_close(s);
+    weft_traffic_exit(s);
     weft_doorbell_exit(s);
     weft_ram_close(&s->ram);
 }

@@ -44,7 +44,12 @@ OBJECT_DECLARE_SIMPLE_TYPE(WeftPort, WEFT_PORT)
 #define WEFT_ONES_BYTES         0x100000
 #define WEFT_RIGHTS             (WEFT_RIGHT_READ | WEFT_RIGHT_WRITE)
 /* Where a slot or a doorbell leads: a link, this port, or nowhere. */
-#define WEFT_VIA_SELF           31
+#define WEFT_VIA_SELF           255
+/* In ERR_INFO's where: the port's own. */
+#define WEFT_WHERE_SELF         31
+/* And what came by a route: by which link, on which VP. */
+#define WEFT_WHERE_ROUTED(gate) ((gate) / WEFT_VPS | 1 << 5 | \
+                                 (gate) % WEFT_VPS << 8)
 #define WEFT_VIA_NONE           (-1)
 
 /* Memory of a host, as its memory backend's descriptor. */
@@ -66,6 +71,8 @@ typedef struct WeftAperture {
     uint64_t len;               /* 0: closed */
     uint32_t rights;
     uint32_t allow;             /* the owner's own entries only */
+    uint64_t gates;             /* likewise: who may come by routes */
+    uint32_t from;
     uint64_t serial;            /* a new one with every change */
     GArray *segments;
 } WeftAperture;
@@ -114,6 +121,8 @@ typedef struct WeftInboundRegs {
     uint64_t base;
     uint32_t rights;
     uint32_t allow;
+    uint64_t vps;
+    uint32_t from;
     uint32_t ctrl;
 } WeftInboundRegs;
 
@@ -125,17 +134,28 @@ typedef struct WeftInbound {
     bool invalid;
     bool poisoned;              /* a write to it was, since it was latched */
     bool ack_due;               /* the fabric has not confirmed yet */
-    uint32_t lingering;         /* links over which it may still be reached */
+    bool routed;                /* nor what it said of routes */
+    uint64_t lingering;         /* channels by which it may still be reached */
     uint64_t held_first;        /* while BUSY: the DMA addresses that were */
     uint64_t held_last;         /* open before, all of them in between */
     bool late;                  /* while BUSY: an unmap has waited in vain */
     uint32_t seq;
 } WeftInbound;
 
-/* A link. All functions of an endpoint share it. */
+/* What was sent over a link and the fabric has not been told of. */
+typedef struct WeftTraffic {
+    uint64_t mwr, mwr_bytes, mrd, mrd_bytes, doorbells;
+} WeftTraffic;
+
+/*
+ * A link, or behind the links a remote: what is reached by a route. All
+ * functions of an endpoint share them.
+ */
 typedef struct WeftLink {
     bool up;
     bool present;
+    bool to_switch;             /* and not to a port */
+    bool switch_up;             /* so is the link */
     bool role_ep;
     uint32_t speed, width;
     uint32_t max_speed, max_width;
@@ -147,7 +167,9 @@ typedef struct WeftLink {
     struct weft_fab_doorbell *doorbell;
     int doorbell_lock;          /* says that this port may reach its memory */
     int doorbell_event;
-    unsigned far_link;          /* the link's number over there */
+    unsigned far_link;          /* the link's number over there, or channel */
+    unsigned gate;              /* of a remote: by which it comes in there */
+    WeftTraffic traffic;
     WeftAperture seen[WEFT_FUNCTIONS * WEFT_MAX_INBOUND];
     struct {                    /* an INBOUND of which more packets follow */
         bool active;
@@ -196,6 +218,43 @@ typedef struct WeftFaults {
     uint64_t bytes_per_second;
     int64_t busy_until;         /* by then a slow link has carried all it got */
 } WeftFaults;
+
+/* What a port reaches by a route: link WEFT_MAX_LINKS + n. */
+typedef enum WeftRemoteState {
+    WEFT_REMOTE_FREE,
+    WEFT_REMOTE_WANTED,
+    WEFT_REMOTE_CLOSING,        /* the fabric has not let go of it */
+} WeftRemoteState;
+
+typedef struct WeftRemote {
+    WeftRemoteState state;
+    uint32_t lid;
+    unsigned hops;              /* links its route passes */
+    unsigned why;               /* and why it ends there: WEFT_STOP_* */
+    WeftReport doorbells;       /* rung in vain */
+} WeftRemote;
+
+typedef struct WeftRouteRegs {
+    uint32_t first, last, out, from, ctrl;
+} WeftRouteRegs;
+
+typedef struct WeftRoute {
+    WeftRouteRegs regs;         /* as written */
+    WeftRouteRegs active;       /* as latched by CTRL */
+    bool invalid;
+    bool busy;                  /* the fabric has not confirmed yet */
+    uint32_t seq;
+} WeftRoute;
+
+/* The configuration request of an endpoint. */
+typedef struct WeftConfig {
+    uint8_t path[WEFT_MAX_HOPS];
+    uint32_t addr, data, term;
+    bool busy;
+    uint32_t number;            /* of the request */
+    uint32_t result;            /* of the last one */
+    unsigned passed;
+} WeftConfig;
 
 typedef struct WeftPending WeftPending;
 
@@ -282,7 +341,7 @@ struct WeftPort {
     uint64_t err_addr;
     uint64_t counter[WEFT_COUNTERS];
 
-    uint32_t linger;            /* links down whose neighbour still holds on */
+    uint64_t linger;            /* channels closed whose port still holds on */
     QEMUTimer *linger_timer;
 
     WeftSlot slot[WEFT_MAX_SLOTS];
@@ -294,6 +353,7 @@ struct WeftPort {
     uint32_t db_pending, db_mask;
     uint32_t db_vector[WEFT_DOORBELLS];
     uint32_t db_allow[WEFT_MAX_LINKS];
+    uint32_t db_allow_vp[WEFT_FAB_GATES];
     struct {
         uint32_t dest;
         uint32_t allow;
@@ -307,6 +367,12 @@ struct WeftPort {
     WeftMessage mbox_rx[WEFT_MBOX_DEPTH];
     unsigned mbox_head, mbox_count;
 
+    /* Of an endpoint. */
+    WeftRemote remote[WEFT_FAB_REMOTES];
+    WeftRoute route[WEFT_ROUTES];
+    WeftConfig config;
+    QEMUTimer *traffic_timer;
+
     WeftDma dma;
 
     bool traced;
@@ -314,6 +380,7 @@ struct WeftPort {
         bool open;
         hwaddr next;
         unsigned bytes;
+        int via;                /* where it leads */
         QEMUTimer *timer;
     } wc;
 
@@ -340,6 +407,7 @@ void weft_function_join(WeftPort *s);
 void weft_function_leave(WeftPort *s);
 void weft_function_enable(WeftPort *s, uint32_t ctrl);
 bool weft_function_link_up(const WeftPort *s, unsigned link);
+bool weft_function_switch_up(const WeftPort *s, unsigned link);
 uint32_t weft_function_links(const WeftPort *s);
 bool weft_function_dest(const WeftPort *s, uint32_t dest, unsigned *link,
                         unsigned *function);
@@ -413,9 +481,11 @@ void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
 void weft_trace_init(WeftPort *s);
 void weft_trace_exit(WeftPort *s);
 void weft_trace_set(WeftPort *s);
-void weft_trace_read(WeftPort *s, unsigned size);
-void weft_trace_write(WeftPort *s, hwaddr addr, unsigned size, bool combining);
-void weft_trace_burst(WeftPort *s, uint64_t tlps, uint64_t bytes, bool write);
+void weft_trace_read(WeftPort *s, int via, unsigned size);
+void weft_trace_write(WeftPort *s, int via, hwaddr addr, unsigned size,
+                      bool combining);
+void weft_trace_burst(WeftPort *s, int via, uint64_t tlps, uint64_t bytes,
+                      bool write);
 void weft_trace_close(WeftPort *s);
 
 /* weft_inbound.c */
@@ -449,7 +519,7 @@ void weft_doorbell_exit(WeftPort *s);
 void weft_doorbell_reset(WeftPort *s);
 bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val);
 void weft_doorbell_set_mask(WeftPort *s, uint32_t mask);
-bool weft_doorbell_held(WeftPort *s, unsigned link);
+bool weft_doorbell_held(WeftPort *s, unsigned channel);
 
 /* weft_mbox.c */
 void weft_mbox_reset(WeftPort *s);
@@ -473,6 +543,51 @@ void weft_link_publish(WeftPort *s);
 void weft_link_settle(WeftPort *s);
 uint32_t weft_link_read(WeftPort *s, unsigned n, unsigned reg);
 void weft_link_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
+
+void weft_link_linger(WeftPort *s, unsigned n);
+bool weft_link_attach(WeftLink *link, int *fds, unsigned lock, Error **errp);
+void weft_link_detach(WeftPort *s, WeftLink *link);
+
+/* weft_remote.c */
+bool weft_remote_dest(const WeftPort *s, uint32_t dest, unsigned *link,
+                      unsigned *function);
+uint32_t weft_remote_status(const WeftPort *s, uint32_t dest);
+void weft_remote_refused(WeftPort *s, unsigned link, uint32_t doorbell);
+void weft_remotes_update(WeftPort *s);
+void weft_remotes_publish(WeftPort *ep);
+void weft_remotes_reset(WeftPort *ep);
+void weft_remotes_lost(WeftPort *ep);
+void weft_remotes_report(WeftPort *ep);
+bool weft_remote_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                         Error **errp);
+
+/* weft_traffic.c */
+void weft_traffic_init(WeftPort *s);
+void weft_traffic_exit(WeftPort *s);
+void weft_traffic_later(WeftPort *ep);
+void weft_traffic_add(WeftPort *s, int via, uint64_t tlps, uint64_t bytes,
+                      bool write);
+void weft_traffic_doorbell(WeftPort *s, unsigned link);
+void weft_traffic_flush(WeftPort *ep, unsigned link);
+void weft_traffic_flush_all(WeftPort *ep);
+
+/* weft_route.c */
+void weft_routes_publish(WeftPort *ep);
+void weft_routes_reset(WeftPort *ep);
+void weft_routes_lost(WeftPort *ep);
+bool weft_route_message(WeftPort *ep, const struct weft_fab_msg *m,
+                        Error **errp);
+void weft_route_set_lid(WeftPort *s, uint32_t lid);
+uint32_t weft_route_read(WeftPort *s, unsigned n, unsigned reg);
+void weft_route_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
+
+/* weft_config.c */
+void weft_config_reset(WeftPort *ep);
+void weft_config_lost(WeftPort *ep);
+void weft_config_reply(WeftPort *ep, const struct weft_fab_msg *m);
+bool weft_config_covers(const WeftPort *s, hwaddr a);
+uint32_t weft_config_read(WeftPort *s, hwaddr a);
+void weft_config_write(WeftPort *s, hwaddr a, uint32_t val);
 
 /* weft_seen.c */
 bool weft_seen_inbound(WeftPort *s, const struct weft_fab_msg *m,

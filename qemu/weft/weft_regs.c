@@ -36,7 +36,7 @@ static uint32_t weft_cap0(WeftPort *s)
 
 static uint32_t weft_cap1(WeftPort *s)
 {
-    return WEFT_MAX_LINKS | WEFT_CAP1_TRACED |
+    return WEFT_MAX_LINKS | WEFT_CAP1_TRACED | WEFT_CAP1_ROUTES |
            (s->dma.channels ? WEFT_CAP1_DMA : 0) |
            (s->vfs ? WEFT_CAP1_SRIOV : 0) |
            (s == s->pf ? (uint32_t)WEFT_MBOX_BYTES <<
@@ -96,6 +96,17 @@ static uint32_t weft_array_read(WeftPort *s, hwaddr a)
     }
     if (weft_in(a, WEFT_R_PF_MBOX, WEFT_PAIR_STRIDE, 1)) {
         return weft_pair_vf_read(s, a - WEFT_R_PF_MBOX);
+    }
+    if (weft_in(a, WEFT_R_ROUTE, WEFT_ROUTE_STRIDE, WEFT_ROUTES)) {
+        a -= WEFT_R_ROUTE;
+        return s == s->ep ? weft_route_read(s, a / WEFT_ROUTE_STRIDE,
+                                            a % WEFT_ROUTE_STRIDE) : 0;
+    }
+    if (weft_config_covers(s, a)) {
+        return weft_config_read(s, a);
+    }
+    if (weft_in(a, WEFT_R_DB_ALLOW_VP, 4, WEFT_FAB_GATES)) {
+        return s->db_allow_vp[(a - WEFT_R_DB_ALLOW_VP) / 4];
     }
     if (weft_in(a, WEFT_R_VF, WEFT_VF_STRIDE, s->vfs)) {
         a -= WEFT_R_VF;
@@ -201,6 +212,17 @@ static void weft_array_write(WeftPort *s, hwaddr a, uint32_t val)
         } else {
             s->db_page[n].dest = val;
         }
+        weft_remotes_update(s);
+    } else if (weft_in(a, WEFT_R_ROUTE, WEFT_ROUTE_STRIDE, WEFT_ROUTES)) {
+        a -= WEFT_R_ROUTE;
+        if (s == s->ep) {
+            weft_route_write(s, a / WEFT_ROUTE_STRIDE, a % WEFT_ROUTE_STRIDE,
+                             val);
+        }
+    } else if (weft_config_covers(s, a)) {
+        weft_config_write(s, a, val);
+    } else if (weft_in(a, WEFT_R_DB_ALLOW_VP, 4, WEFT_FAB_GATES)) {
+        s->db_allow_vp[(a - WEFT_R_DB_ALLOW_VP) / 4] = val;
     } else if (weft_dma_covers(s, a)) {
         weft_dma_write(s, a, val);
     } else if (weft_in(a, WEFT_R_PF_MBOX, WEFT_PAIR_STRIDE, 1)) {
@@ -231,7 +253,7 @@ static void weft_regs_write(void *opaque, hwaddr a, uint64_t val,
     weft_trace_close(s);
     switch (a) {
     case WEFT_R_LID:
-        s->lid = val;
+        weft_route_set_lid(s, val);
         break;
     case WEFT_R_CTRL:
         weft_ctrl_write(s, val);

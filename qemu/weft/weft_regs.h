@@ -80,6 +80,7 @@
 #define   WEFT_EVENT_LINK		0x0000000f	/* one bit a link: status changed */
 #define   WEFT_EVENT_MBOX		0x00000100	/* a message has arrived */
 #define   WEFT_EVENT_FUNCTION		0x00000200	/* between a PF and its VFs */
+#define   WEFT_EVENT_CFG		0x00000400	/* a configuration request is answered */
 #define   WEFT_EVENT_ERROR		0x00010000	/* ERR_STATUS has a new bit */
 #define WEFT_R_EVENT_MASK		0x03c	/* rw, reset all ones: 1 masks */
 #define WEFT_R_EVENT_VECTOR		0x040	/* rw, reset 0x03020100: a byte a purpose */
@@ -146,7 +147,8 @@
 #define WEFT_CNT_IRQS			13
 #define WEFT_CNT_REMAPS			14
 #define WEFT_CNT_IN_FAULTS		15	/* entries with nothing (any more) behind them */
-#define WEFT_COUNTERS			16
+#define WEFT_CNT_ROUTE_DENIED		16	/* traffic whose route ended here */
+#define WEFT_COUNTERS			17
 
 /* ---- errors --------------------------------------------------------- */
 #define WEFT_R_ERR_STATUS		0xc00	/* rw1c */
@@ -161,6 +163,7 @@
 #define   WEFT_ERR_DMA			0x00000100	/* where: channel | code << 8 */
 #define   WEFT_ERR_POISONED		0x00000200	/* data came poisoned */
 #define   WEFT_ERR_TIMEOUT		0x00000400	/* own read without an answer */
+#define   WEFT_ERR_ROUTE_DENIED		0x00000800	/* a route ended here */
 #define   WEFT_ERR_QUOTA		0x00010000	/* a VF: more than its PF lets it have */
 #define WEFT_R_ERR_INFO			0xc04	/* ro, the first: bit | slot, entry, link << 8 */
 #define WEFT_R_ERR_ADDR			0xc08	/* ro, 64, the first: offset in slot, aperture */
@@ -177,6 +180,8 @@
 #define   WEFT_SLOT_LIVE		0x00000001	/* resolves to the peer's memory */
 #define   WEFT_SLOT_DIRECT		0x00000002	/* without trapping */
 #define   WEFT_SLOT_LOST		0x00000004	/* a write was refused since CTRL */
+#define   WEFT_SLOT_HOPS		0x00003f00	/* links its route passes, DEST_LID */
+#define   WEFT_SLOT_STOP		0x00070000	/* why it ends there: WEFT_STOP_* */
 
 /* Why a route does not reach its port. */
 #define WEFT_STOP_NONE			0
@@ -217,6 +222,8 @@
 #define   WEFT_INBOUND_BUSY		0x00000002	/* a peer may still reach what was there */
 #define   WEFT_INBOUND_POISONED		0x00000008	/* a write was dropped since CTRL */
 #define   WEFT_INBOUND_INVALID		0x00000004	/* base is not memory, or misaligned */
+#define WEFT_INBOUND_VPS		0x30	/* rw, 64: VP v of link n at bit 16 n + v, by routes */
+#define WEFT_INBOUND_FROM		0x38	/* rw: local id that may come so */
 #define   WEFT_FROM_ANY			0xffffffff
 
 /* ---- doorbells ------------------------------------------------------ */
@@ -318,19 +325,42 @@
 #define WEFT_DMA_ST_RING		18	/* the ring cannot be read or written */
 #define WEFT_DMA_ST_MASTER		19	/* the function may not master the bus */
 
-/* ---- routes, between ports and the fabric --------------------------- */
-/* An entry of a port's route table: where to, */
+/* ---- route table: entry n at 0x8000 + 0x20 n ------------------------ */
+#define WEFT_R_ROUTE			0x8000
+#define WEFT_ROUTE_STRIDE		0x20
+#define WEFT_ROUTE_FIRST		0x00	/* rw: first local id it is for, not 0 */
+#define WEFT_ROUTE_LAST			0x04	/* rw: last one */
+#define WEFT_ROUTE_OUT			0x08	/* rw: where to */
 #define   WEFT_ROUTE_LINK		0x0000000f
 #define   WEFT_ROUTE_VP			0x00000f00
-/* and whose traffic. */
+#define WEFT_ROUTE_FROM			0x0c	/* rw: whose traffic */
 #define   WEFT_ROUTE_FROM_LINKS		0x0000000f	/* neighbours', a bit a link */
 #define   WEFT_ROUTE_FROM_VPS		0x00ffff00	/* on these VPs */
 #define   WEFT_ROUTE_FROM_SELF		0x80000000	/* this port's own */
+#define WEFT_ROUTE_CTRL			0x10	/* rw: latches the group */
+#define   WEFT_ROUTE_ENABLE		0x00000001
+#define WEFT_ROUTE_STATUS		0x14	/* ro */
+#define   WEFT_ROUTE_LIVE		0x00000001
+#define   WEFT_ROUTE_BUSY		0x00000002	/* what it said before may be in use */
+#define   WEFT_ROUTE_INVALID		0x00000004
 
-/* A configuration request. */
-#define   WEFT_CFG_HOPS			0x000000ff	/* bytes of its path, 1 to 32 */
+/* ---- configuration requests ----------------------------------------- */
+#define WEFT_R_CFG_PATH			0xc000	/* rw: 32 bytes, a port a hop */
+#define WEFT_R_CFG_ADDR			0xc020	/* rw */
+#define WEFT_R_CFG_DATA			0xc024	/* rw: to write; what was read */
+#define WEFT_R_CFG_TERM			0xc028	/* rw: of the master, for writes */
+#define WEFT_R_CFG_CTRL			0xc02c	/* wo: sends the request */
+#define   WEFT_CFG_HOPS			0x000000ff	/* valid bytes of PATH, 1 to 32 */
 #define   WEFT_CFG_SPACE		0x00000f00
 #define   WEFT_CFG_WRITE		0x00010000
+#define WEFT_R_CFG_STATUS		0xc030	/* ro */
+#define   WEFT_CFG_BUSY			0x00000001
+#define   WEFT_CFG_RESULT		0x000000f0
+#define   WEFT_CFG_PASSED		0x0000ff00	/* links it passed */
+#define WEFT_R_ROUTE_CAP		0xc034	/* ro */
+#define   WEFT_ROUTE_CAP_ENTRIES	0x0000ffff
+#define   WEFT_ROUTE_CAP_VPS		0x00ff0000
+#define   WEFT_ROUTE_CAP_HOPS		0xff000000
 
 /* CFG_SPACE: what ADDR means. */
 #define WEFT_SPACE_CONFIG		0	/* registers of the node, WEFT_CS_* */
@@ -376,7 +406,8 @@
 #define WEFT_CS_VPD			0x2000	/* 256 bytes */
 #define WEFT_CS_VPD_BYTES		256
 
-#define WEFT_ROUTE_RESERVED		0x8000	/* to 0xffff: route, VP and ATPT tables */
+/* Doorbells that may be rung by routes: VP v of link n at + 4 (16 n + v). */
+#define WEFT_R_DB_ALLOW_VP		0xc100	/* rw, reset 0 */
 
 /* Doorbell page n: a write of 0 to 31 at its first word rings that doorbell. */
 #define WEFT_DB_PAGE_BASE		0x10000

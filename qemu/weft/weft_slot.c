@@ -45,6 +45,17 @@ static WeftTarget weft_slot_resolve(WeftPort *s, WeftSlot *slot)
         t.function = function;
         t.ram = &s->link[link].ram;
         break;
+    case WEFT_DEST_LID:
+        if (!weft_remote_dest(s, r->dest, &link, &function)) {
+            return t;
+        }
+        t.via = link;
+        t.function = function;
+        if (!s->link[link].up) {
+            return t;
+        }
+        t.ram = &s->link[link].ram;
+        break;
     default:
         return t;
     }
@@ -235,7 +246,9 @@ uint32_t weft_slot_read(WeftPort *s, unsigned n, unsigned reg)
     case WEFT_SLOT_STATUS:
         return (slot->target.aperture ? WEFT_SLOT_LIVE : 0) |
                (slot->direct ? WEFT_SLOT_DIRECT : 0) |
-               (slot->lost ? WEFT_SLOT_LOST : 0);
+               (slot->lost ? WEFT_SLOT_LOST : 0) |
+               (slot->active.ctrl & WEFT_SLOT_ENABLE ?
+                weft_remote_status(s, slot->active.dest) : 0);
     }
     return 0;
 }
@@ -266,6 +279,8 @@ void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val)
         weft_report_flush(s, n);
         slot->active = *r;
         slot->lost = false;
+        weft_slots_update(s);
+        weft_remotes_update(s);
         weft_slots_update(s);
         if (r->ctrl && n >= s->quota->slots) {
             weft_error(s, WEFT_ERR_QUOTA, n, 0);

@@ -48,10 +48,11 @@ void weft_trace_set(WeftPort *s)
     weft_slots_update(s);
 }
 
-static void weft_trace_count(WeftPort *s, unsigned bytes)
+static void weft_trace_count(WeftPort *s, int via, unsigned bytes)
 {
     s->counter[WEFT_CNT_TX_MWR]++;
     s->counter[WEFT_CNT_TX_MWR_BYTES] += bytes;
+    weft_traffic_add(s, via, 1, bytes, true);
 }
 
 /* The open line leaves: by an uncached access, a fence, or its age. */
@@ -60,26 +61,30 @@ void weft_trace_close(WeftPort *s)
     if (s->wc.open) {
         s->wc.open = false;
         timer_del(s->wc.timer);
-        weft_trace_count(s, s->wc.bytes);
+        weft_trace_count(s, s->wc.via, s->wc.bytes);
     }
 }
 
 /* What the DMA engine sends; it does not pass the write-combining buffer. */
-void weft_trace_burst(WeftPort *s, uint64_t tlps, uint64_t bytes, bool write)
+void weft_trace_burst(WeftPort *s, int via, uint64_t tlps, uint64_t bytes,
+                      bool write)
 {
+    weft_traffic_add(s, via, tlps, bytes, write);
     s->counter[write ? WEFT_CNT_TX_MWR : WEFT_CNT_TX_MRD] += tlps;
     s->counter[write ? WEFT_CNT_TX_MWR_BYTES : WEFT_CNT_TX_MRD_BYTES] += bytes;
 }
 
-void weft_trace_read(WeftPort *s, unsigned size)
+void weft_trace_read(WeftPort *s, int via, unsigned size)
 {
     if (s->traced) {
+        weft_traffic_add(s, via, 1, size, false);
         s->counter[WEFT_CNT_TX_MRD]++;
         s->counter[WEFT_CNT_TX_MRD_BYTES] += size;
     }
 }
 
-static void weft_trace_combine(WeftPort *s, hwaddr addr, unsigned size)
+static void weft_trace_combine(WeftPort *s, int via, hwaddr addr,
+                               unsigned size)
 {
     if (s->wc.open && addr == s->wc.next) {
         s->wc.bytes += size;
@@ -87,6 +92,7 @@ static void weft_trace_combine(WeftPort *s, hwaddr addr, unsigned size)
         weft_trace_close(s);
         s->wc.open = true;
         s->wc.bytes = size;
+        s->wc.via = via;
         timer_mod(s->wc.timer, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) +
                   WEFT_WC_TIMEOUT_NS);
     }
@@ -98,7 +104,8 @@ static void weft_trace_combine(WeftPort *s, hwaddr addr, unsigned size)
 }
 
 /* A store has reached the peer. @addr: in BAR 2. */
-void weft_trace_write(WeftPort *s, hwaddr addr, unsigned size, bool combining)
+void weft_trace_write(WeftPort *s, int via, hwaddr addr, unsigned size,
+                      bool combining)
 {
     unsigned head;
 
@@ -107,12 +114,12 @@ void weft_trace_write(WeftPort *s, hwaddr addr, unsigned size, bool combining)
     }
     if (!combining) {
         weft_trace_close(s);
-        weft_trace_count(s, size);
+        weft_trace_count(s, via, size);
         return;
     }
     head = MIN(size, WEFT_WC_LINE - addr % WEFT_WC_LINE);
-    weft_trace_combine(s, addr, head);
+    weft_trace_combine(s, via, addr, head);
     if (size > head) {
-        weft_trace_combine(s, addr + head, size - head);
+        weft_trace_combine(s, via, addr + head, size - head);
     }
 }

@@ -69,7 +69,7 @@ void weft_window_count_refused(WeftPort *s, unsigned n, uint64_t off,
     s->counter[write ? WEFT_CNT_OUT_DROPPED : WEFT_CNT_OUT_ONES]++;
     off += slot->active.offset;
     if (slot->target.via == WEFT_VIA_SELF) {
-        weft_inbound_denied(s, WEFT_VIA_SELF, off, 1);
+        weft_inbound_denied(s, WEFT_WHERE_SELF, off, 1);
     } else if (slot->target.via != WEFT_VIA_NONE) {
         weft_window_report(s, n, off, write);
     }
@@ -149,7 +149,7 @@ static uint64_t weft_window_read(void *opaque, hwaddr addr, unsigned size)
     if (weft_fault_read(s, n, off, size)) {
         return UINT64_MAX;
     }
-    weft_trace_read(s, size);
+    weft_trace_read(s, t->via, size);
     p = weft_window_host(t, off, &run);
     if (p && run >= size) {
         return ldn_le_p(p, size);
@@ -193,7 +193,7 @@ static void weft_window_write(void *opaque, hwaddr addr, uint64_t val,
             }
         }
     }
-    weft_trace_write(s, addr, size, addr >= s->wc_offset);
+    weft_trace_write(s, t->via, addr, size, addr >= s->wc_offset);
 }
 
 static const MemoryRegionOps weft_window_ops = {

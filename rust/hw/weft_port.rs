@@ -48,6 +48,7 @@ const COUNTERS: [&CStr; ext::WEFT_COUNTERS as usize] = [
     c"interrupts",
     c"remaps",
     c"in_faults",
+    c"route_denied",
 ];
 
 /// What belongs to one link.

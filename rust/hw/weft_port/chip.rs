@@ -35,7 +35,7 @@ pub(super) const fn echo(link: usize) -> u32 {
 }
 
 /// What an error is, by its bit.
-const ERRORS: [(u32, &CStr); 9] = [
+const ERRORS: [(u32, &CStr); 10] = [
     (ext::WEFT_ERR_OUT_WRITE, c"own write dropped"),
     (ext::WEFT_ERR_OUT_READ, c"own read answered by all ones"),
     (ext::WEFT_ERR_IN_DENIED, c"a neighbour's access refused"),
@@ -45,6 +45,7 @@ const ERRORS: [(u32, &CStr); 9] = [
     (ext::WEFT_ERR_FABRIC_LOST, c"fabric lost"),
     (ext::WEFT_ERR_UNMAP_LATE, c"unmapped while in use"),
     (ext::WEFT_ERR_DMA, c"DMA transfer failed"),
+    (ext::WEFT_ERR_ROUTE_DENIED, c"a route ended here"),
 ];
 
 /// A register of group `n` of those at `base`.

@@ -120,6 +120,7 @@ pub const COUNTERS: [&str; WEFT_COUNTERS as usize] = {
     names[WEFT_CNT_IRQS as usize] = "irqs";
     names[WEFT_CNT_REMAPS as usize] = "remaps";
     names[WEFT_CNT_IN_FAULTS as usize] = "in_faults";
+    names[WEFT_CNT_ROUTE_DENIED as usize] = "route_denied";
     names
 };
 

@@ -152,7 +152,7 @@ fn refusal(daemon: &Daemon, packet: &Packet, fds: &[&OwnedFd]) -> String {
 #[test]
 fn a_hello_that_is_not_in_order_is_refused_with_a_reason() {
     let mut daemon = Daemon::start(TWO);
-    let (ram, page, bell) = (memory(RAM), memory(4096), event());
+    let (ram, page, bell) = (memory(RAM), memory(WEFT_FAB_DOORBELL_BYTES.into()), event());
     let good = [&ram, &page, &bell];
     let hello = Port::hello_packet("h1");
     let with = |at: usize, value: u64| {

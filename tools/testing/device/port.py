@@ -182,6 +182,12 @@ class Port:
         self.write(group + R.INBOUND_ALLOW, allow)
         self.write(group + R.INBOUND_CTRL, ctrl)
 
+    def admit(self, n, link, vp, lid):
+        """Who may come by routes, from the next set_inbound() on."""
+        group = R.R_INBOUND + n * R.INBOUND_STRIDE
+        self.write64(group + R.INBOUND_VPS, 1 << R.VPS * link + vp)
+        self.write(group + R.INBOUND_FROM, lid)
+
     def close_inbound(self, n):
         self.write(R.R_INBOUND + n * R.INBOUND_STRIDE + R.INBOUND_CTRL, 0)
 
@@ -196,6 +202,29 @@ class Port:
 
     def ring(self, page, doorbell):
         self.write(R.DB_PAGE_BASE + page * PAGE, doorbell)
+
+    # ---- routes
+
+    def route(self, n, register):
+        return self.read(R.R_ROUTE + n * R.ROUTE_STRIDE + register)
+
+    def set_route(self, n, first, link, vp, last=None, own=True, links=0, vps=0, ctrl=R.ROUTE_ENABLE):
+        group = R.R_ROUTE + n * R.ROUTE_STRIDE
+        self.write(group + R.ROUTE_FIRST, first)
+        self.write(group + R.ROUTE_LAST, first if last is None else last)
+        self.write(group + R.ROUTE_OUT, link | vp << 8)
+        self.write(group + R.ROUTE_FROM, (R.ROUTE_FROM_SELF if own else 0) | links | vps << 8)
+        self.write(group + R.ROUTE_CTRL, ctrl)
+
+    def config(self, path, space, address, write=None, term=0):
+        """Sends a configuration request over a path of ports; its answer follows in CFG_STATUS."""
+        padded = bytes(path).ljust(32, b"\0")
+        for at in range(0, 32, 4):
+            self.write(R.R_CFG_PATH + at, int.from_bytes(padded[at:at + 4], "little"))
+        self.write(R.R_CFG_ADDR, address)
+        self.write(R.R_CFG_DATA, write or 0)
+        self.write(R.R_CFG_TERM, term)
+        self.write(R.R_CFG_CTRL, len(path) | space << 8 | (R.CFG_WRITE if write is not None else 0))
 
     # ---- mailbox
 

@@ -25,14 +25,14 @@ LIVE = R.SLOT_LIVE | R.SLOT_DIRECT
 class Daemon:
     """A weft-fabric process and its command line."""
 
-    def __init__(self, scope):
+    def __init__(self, scope, topology=TOPOLOGY):
         self.binary = os.environ["WEFT_FABRIC"]
         if not os.access(self.binary, os.X_OK):
             raise Skip(f"no {self.binary}: build tools/fabric, or set WEFT_FABRIC")
         self.dir = os.path.join(scope.dir, "fabric")
         self.topology = os.path.join(scope.dir, "topology.toml")
         with open(self.topology, "w", encoding="ascii") as file:
-            file.write(TOPOLOGY)
+            file.write(topology)
         self.port = os.path.join(self.dir, "port.sock")
         self.log = scope.enter_context(open(os.path.join(scope.dir, "fabric.log"), "wb"))
         self.process = None

@@ -261,7 +261,7 @@ def test_doorbell_page_scribbled(scope):
     pair = Pair(scope)
     pair.b.write(R.R_DB_ALLOW, 0xff)
     _, doorbell, event = pair.node_b.hello.fds
-    os.pwrite(doorbell, b"\xff" * PAGE, 0)
+    os.pwrite(doorbell, b"\xff" * R.FAB_DOORBELL_BYTES, 0)
     os.eventfd_write(event, 1)
     pair.until(lambda: pair.b.read(R.R_DB_PENDING) == 0xff, "the doorbells that are allowed")
-    equal(pair.b.counter(R.CNT_DB_DENIED), 24 + 3 * 32, "doorbells refused")
+    equal(pair.b.counter(R.CNT_DB_DENIED), 24 + (3 + R.FAB_GATES) * 32, "doorbells refused")

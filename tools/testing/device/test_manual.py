@@ -9,13 +9,17 @@ from tap import equal
 
 MANUAL = os.path.join(R.TOP, "Documentation/hardware.rst")
 # Where the manual has a formula instead of a row.
-FORMULAS = {"R_LINK", "R_COUNTERS", "R_COUNTERS_CLEAR", "R_SLOT", "R_INBOUND", "R_DMA", "R_VF"}
+FORMULAS = {"R_LINK", "R_COUNTERS", "R_COUNTERS_CLEAR", "R_SLOT", "R_INBOUND", "R_DMA", "R_VF", "R_ROUTE"}
 GROUPS = {"LINK_STATUS", "LINK_CTRL", "LINK_TRAINED", "LINK_MAX", "SLOT_DEST", "SLOT_OFFSET", "SLOT_LEN",
           "SLOT_CTRL", "SLOT_STATUS", "INBOUND_OFFSET", "INBOUND_LEN", "INBOUND_BASE", "INBOUND_RIGHTS",
           "INBOUND_ALLOW", "INBOUND_CTRL", "INBOUND_STATUS", "DB_PAGE_DEST", "DB_PAGE_ALLOW", "DMA_CTRL", "DMA_STATUS",
           "DMA_BASE", "DMA_ORDER", "DMA_VECTOR", "DMA_HEAD", "DMA_TAIL", "DMA_COUNTERS", "VF_STATUS", "VF_FUNCTION",
           "VF_SLOTS", "VF_INBOUND", "VF_DOORBELLS", "VF_DB_PAGES", "VF_BYTES", "VF_LINKS", "VF_PEERS",
-          "VF_CTRL", "VF_USED", "VF_USED_BYTES", "VF_MBOX", "PAIR_TX", "PAIR_RX", "PAIR_CTRL", "PAIR_STATUS"}
+          "VF_CTRL", "VF_USED", "VF_USED_BYTES", "VF_MBOX", "PAIR_TX", "PAIR_RX", "PAIR_CTRL", "PAIR_STATUS",
+          "INBOUND_VPS", "INBOUND_FROM", "ROUTE_FIRST", "ROUTE_LAST", "ROUTE_OUT", "ROUTE_FROM", "ROUTE_CTRL",
+          "ROUTE_STATUS", "CS_ID", "CS_PORTS", "CS_HWID", "CS_MASTER", "CS_TERM", "CS_CAP", "CS_STOPPED", "CS_PORT",
+          "CS_PORT_STATUS", "CS_PORT_OUT_TLPS", "CS_PORT_OUT_BYTES", "CS_PORT_OUT_DBS", "CS_PORT_IN_TLPS",
+          "CS_PORT_IN_BYTES", "CS_PORT_IN_DBS", "CS_VPD"}
 
 
 def rows():
@@ -49,7 +53,8 @@ def test_groups(_scope):
                     f"{R.R_INBOUND:#x} + {R.INBOUND_STRIDE:#x} × *n*", f"{R.R_COUNTERS:#x} + 8 × *n*",
                     f"{R.R_DMA:#x} + {R.DMA_STRIDE:#x} × *n*", f"({R.R_COUNTERS_CLEAR:#x}, wo)",
                     f"{R.DB_PAGE_BASE:#x} + {R.PAGE} × *n*",
-                    f"{R.R_VF:#x} + {R.VF_STRIDE:#x} × *n*",
+                    f"{R.R_VF:#x} + {R.VF_STRIDE:#x} × *n*", f"{R.R_ROUTE:#x} + {R.ROUTE_STRIDE:#x} × *n*",
+                    f"+ {R.CS_PORT_STRIDE:#x} × *n*",
                     f"{R.VENDOR_ID:#x}, {R.DEVICE_ID_PF:#x}", f"{R.VENDOR_ID:#x}, {R.DEVICE_ID_VF:#x}"):
         assert formula in text, f"not in the manual: {formula}"
 
@@ -61,3 +66,15 @@ def test_dma_codes(_scope):
     found = {name: int(code) for code, name in re.findall(r"^(\d+) +([A-Z]+)  ", chapter, re.M)}
     equal(found, {name.removeprefix("DMA_ST_"): value for name, value in vars(R).items() if name.startswith("DMA_ST_")},
           "codes")
+
+
+def test_codes_of_routes(_scope):
+    """the results of configuration requests, their spaces and the reasons of stops are numbered as in the header"""
+    text, _ = rows()
+    chapter = text[text.index("\nRoutes\n==="):text.index("\nDMA engine\n===")]
+    for heading, names in ("STOP  The route", "STOP_"), ("Space  Address", "SPACE_"), ("Result  Meaning", None):
+        table = chapter[chapter.index(heading):]
+        found = {int(n) for n in re.findall(r"^(\d) +\S", table[:table.index("\n\n")], re.M)}
+        results = {"CFG_OK", "CFG_NO_PATH", "CFG_STALE", "CFG_READ_ONLY", "CFG_BAD", "CFG_FULL", "CFG_NO_FABRIC"}
+        want = {value for name, value in vars(R).items() if (name.startswith(names) if names else name in results)}
+        equal(found, want, heading)

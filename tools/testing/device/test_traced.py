@@ -169,7 +169,7 @@ def test_counters_by_fabric(scope):
     pair.a.write(R.R_COUNTERS_CLEAR, 0)
     pair.a.qemu.write(pair.a.slot(0, 0, wc=True), 8, 1)
     replies = []
-    pair.fabric.route = lambda node, message: replies.append(message)
+    pair.fabric.route = lambda node, message: message.type == R.FAB_COUNTERS and replies.append(message)
     pair.node_a.send(R.FAB_COUNTERS_GET, arg=(42, 1))
     pair.until(lambda: replies, "the counters")
     equal((replies[0].type, replies[0].arg[0], len(replies[0].data)), (R.FAB_COUNTERS, 42, 8 * R.COUNTERS), "reply")

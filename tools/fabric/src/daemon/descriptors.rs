@@ -4,6 +4,7 @@
 //! file only makes sure that each is what it is said to be.
 
 use crate::wire::PAGE;
+use crate::wire::abi::WEFT_FAB_DOORBELL_BYTES;
 use rustix::fs::{FileType, SealFlags, fcntl_get_seals, fstat, readlink};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
@@ -27,7 +28,7 @@ pub fn check(fds: Vec<OwnedFd>, ram: u64) -> Result<Descriptors, String> {
         return Err(format!("{ram:#x} bytes of RAM; give a positive multiple of {PAGE}"));
     }
     memory(&fds[0], "RAM", ram)?;
-    memory(&fds[1], "doorbell page", PAGE)?;
+    memory(&fds[1], "doorbell page", WEFT_FAB_DOORBELL_BYTES.into())?;
     eventfd(&fds[2])?;
     Ok(Rc::new(fds))
 }

@@ -8,7 +8,7 @@
 use super::walk::{Course, OWN, Stop};
 use super::{Effect, Fabric};
 use crate::topology::{HostEnd, Node};
-use crate::wire::abi::{WEFT_STOP_BUSY, WEFT_STOP_CHANGING};
+use crate::wire::abi::{WEFT_FAB_DENIED_DOORBELL, WEFT_STOP_BUSY, WEFT_STOP_CHANGING};
 use crate::wire::{CHANNELS, Complaint, LINKS, ToPort};
 
 /// A remote of a port.
@@ -157,6 +157,8 @@ impl Fabric {
         let Some(Remote { lid, state }) = self.remote(who) else { return };
         let lid = *lid;
         match state {
+            // Where it rang in vain is no longer where it leads.
+            State::Up(_) if kind == u64::from(WEFT_FAB_DENIED_DOORBELL) => {}
             State::Up(reach) | State::Closing { reach, .. } => {
                 let (owner, gate) = (reach.course.owner, reach.course.gate);
                 self.tell(owner, ToPort::RoutedDenied { gate, offset, kind, count, to });

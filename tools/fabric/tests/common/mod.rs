@@ -162,7 +162,7 @@ impl Port {
         let fd = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
         let addr = SocketAddrUnix::new(daemon.dir.join("port.sock")).unwrap();
         connect(&fd, &addr).unwrap();
-        Port { fd, fds: vec![memory(RAM), memory(4096), event()] }
+        Port { fd, fds: vec![memory(RAM), memory(WEFT_FAB_DOORBELL_BYTES.into()), event()] }
     }
 
     pub fn hello_packet(name: &str) -> Packet {

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Weft port: remotes, what is reached by routes.
+ *
+ * For each local id that a slot or a doorbell page of any function names, the
+ * endpoint asks the fabric for a remote. While its route leads to a port, a
+ * remote is like a link that is up: with that port's memory, doorbell page and
+ * what it has opened to us. When the fabric says that it leads there no more,
+ * everything is unmapped before that is confirmed.
+ *
+ * Seen from the owner's side such a remote is a channel. Nothing is to be done
+ * about it but when the port behind it dies: then its lock on the doorbell
+ * page says whether it may still reach this host's memory.
+ */
+#include "qemu/osdep.h"
+#include "qapi/error.h"
+#include "weft_port.h"
+
+QEMU_BUILD_BUG_ON(WEFT_FAB_CHANNELS > 64);
+
+static WeftLink *weft_remote_link(WeftPort *ep, unsigned n)
+{
+    return &ep->link[WEFT_MAX_LINKS + n];
+}
+
+static WeftRemote *weft_remote_find(WeftPort *ep, uint32_t lid)
+{
+    for (unsigned n = 0; n < WEFT_FAB_REMOTES; n++) {
+        WeftRemote *r = &ep->remote[n];
+
+        if (r->state == WEFT_REMOTE_WANTED && r->lid == lid) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
+/* ---- who wants what -------------------------------------------------- */
+
+/*
+ * Where a destination of type LID leads; false: nowhere, and nobody is to be
+ * told. The remote need not be up. Which link a route takes is not the
+ * function's choice: it must be allowed all.
+ */
+bool weft_remote_dest(const WeftPort *s, uint32_t dest, unsigned *link,
+                      unsigned *function)
+{
+    const WeftRemote *r;
+
+    *function = s->number;
+    if (dest & WEFT_DEST_FUNCTION) {
+        *function = (dest & WEFT_DEST_NUMBER) >> ctz32(WEFT_DEST_NUMBER);
+    }
+    if ((dest & WEFT_DEST_TYPE) != WEFT_DEST_LID ||
+        *function >= WEFT_FUNCTIONS ||
+        !(s->quota->peers & BIT_ULL(*function)) ||
+        ctpop32(weft_function_links(s)) != WEFT_MAX_LINKS) {
+        return false;
+    }
+    r = weft_remote_find(s->ep, dest & WEFT_DEST_WHERE);
+    if (!r) {
+        return false;
+    }
+    *link = WEFT_MAX_LINKS + (r - s->ep->remote);
+    return true;
+}
+
+/* HOPS and STOP of SLOT_STATUS. */
+uint32_t weft_remote_status(const WeftPort *s, uint32_t dest)
+{
+    unsigned link, function;
+    const WeftRemote *r;
+
+    if (!weft_remote_dest(s, dest, &link, &function)) {
+        return 0;
+    }
+    r = &s->ep->remote[link - WEFT_MAX_LINKS];
+    return r->hops << ctz32(WEFT_SLOT_HOPS) | r->why << ctz32(WEFT_SLOT_STOP);
+}
+
+static bool weft_remote_used_by(const WeftPort *s, uint32_t lid)
+{
+    const uint32_t mask = WEFT_DEST_TYPE | WEFT_DEST_WHERE;
+
+    for (unsigned n = 0; n < s->slots; n++) {
+        const WeftSlotRegs *r = &s->slot[n].active;
+
+        if ((r->ctrl & WEFT_SLOT_ENABLE) &&
+            (r->dest & mask) == (WEFT_DEST_LID | lid)) {
+            return true;
+        }
+    }
+    for (unsigned n = 0; n < WEFT_DB_PAGES; n++) {
+        if (s->db_page[n].allow &&
+            (s->db_page[n].dest & mask) == (WEFT_DEST_LID | lid)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool weft_remote_used(WeftPort *ep, uint32_t lid)
+{
+    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
+        if (weft_remote_used_by(f, lid)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void weft_remote_send_want(WeftPort *ep, unsigned n, uint32_t lid)
+{
+    struct weft_fab_msg m = {
+        .type = WEFT_FAB_WANT, .link = WEFT_MAX_LINKS + n, .arg = { lid },
+    };
+
+    weft_fab_send(ep, &m);
+}
+
+static void weft_remote_want(WeftPort *ep, uint32_t dest)
+{
+    uint32_t lid = dest & WEFT_DEST_WHERE;
+
+    if ((dest & WEFT_DEST_TYPE) != WEFT_DEST_LID || !lid ||
+        weft_remote_find(ep, lid)) {
+        return;
+    }
+    for (unsigned n = 0; n < WEFT_FAB_REMOTES; n++) {
+        WeftRemote *r = &ep->remote[n];
+
+        if (r->state == WEFT_REMOTE_FREE) {
+            *r = (WeftRemote) {
+                .state = WEFT_REMOTE_WANTED, .lid = lid,
+                .why = WEFT_STOP_CHANGING,
+            };
+            weft_remote_send_want(ep, n, lid);
+            return;
+        }
+    }
+    /* All are closing, or taken: when one is free this is tried again. */
+}
+
+/* ---- up and down ----------------------------------------------------- */
+
+/* Doorbells in vain are told the fabric, which knows where they ended. */
+static void weft_remote_report(WeftPort *ep, unsigned n)
+{
+    WeftReport *r = &ep->remote[n].doorbells;
+    struct weft_fab_msg m = {
+        .type = WEFT_FAB_DENIED, .link = WEFT_MAX_LINKS + n,
+        .arg = { r->offset, WEFT_FAB_DENIED_DOORBELL, r->count },
+    };
+
+    if (r->count) {
+        weft_fab_send(ep, &m);
+    }
+    r->count = 0;
+}
+
+void weft_remotes_report(WeftPort *ep)
+{
+    for (unsigned n = 0; n < WEFT_FAB_REMOTES; n++) {
+        weft_remote_report(ep, n);
+    }
+}
+
+/* A doorbell rung at a remote that is down. */
+void weft_remote_refused(WeftPort *s, unsigned link, uint32_t doorbell)
+{
+    WeftReport *r = &s->ep->remote[link - WEFT_MAX_LINKS].doorbells;
+
+    if (!r->count++) {
+        r->offset = doorbell;
+    }
+    weft_traffic_later(s->ep);
+}
+
+/* What is to be told of the route as it was is told before it changes. */
+static void weft_remote_settle(WeftPort *ep, unsigned n)
+{
+    unsigned link = WEFT_MAX_LINKS + n;
+
+    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
+        weft_trace_close(f);
+        for (unsigned slot = 0; slot < f->slots; slot++) {
+            if (f->slot[slot].target.via == link) {
+                weft_report_flush(f, slot);
+            }
+        }
+    }
+    weft_remote_report(ep, n);
+    weft_traffic_flush(ep, link);
+}
+
+static bool weft_remote_up(WeftPort *ep, unsigned n,
+                           const struct weft_fab_msg *m, int *fds,
+                           Error **errp)
+{
+    WeftRemote *r = &ep->remote[n];
+    WeftLink *link = weft_remote_link(ep, n);
+
+    if (m->arg[0] > WEFT_MAX_HOPS || m->arg[1] >= WEFT_FAB_GATES ||
+        m->arg[2] < WEFT_MAX_LINKS || m->arg[2] >= WEFT_FAB_CHANNELS) {
+        error_setg(errp, "remote over %" PRIu64 " links, gate %" PRIu64
+                   ", channel %" PRIu64, m->arg[0], m->arg[1], m->arg[2]);
+        return false;
+    }
+    if (r->state != WEFT_REMOTE_WANTED) {
+        return true;
+    }
+    weft_remote_settle(ep, n);
+    weft_link_detach(ep, link);
+    if (!weft_link_attach(link, fds, m->arg[2], errp)) {
+        return false;
+    }
+    link->gate = m->arg[1];
+    link->up = true;
+    r->hops = m->arg[0];
+    r->why = WEFT_STOP_NONE;
+    return true;
+}
+
+static bool weft_remote_down(WeftPort *ep, unsigned n,
+                             const struct weft_fab_msg *m, Error **errp)
+{
+    WeftRemote *r = &ep->remote[n];
+    struct weft_fab_msg ack = {
+        .type = WEFT_FAB_REMOTE_ACK, .link = m->link,
+        .arg = { [5] = m->arg[5] },
+    };
+
+    if (m->arg[0] > WEFT_STOP_BUSY || m->arg[1] > WEFT_MAX_HOPS) {
+        error_setg(errp, "remote that ends after %" PRIu64 " links, reason %"
+                   PRIu64, m->arg[1], m->arg[0]);
+        return false;
+    }
+    if (r->state == WEFT_REMOTE_CLOSING && m->arg[2]) {
+        r->state = WEFT_REMOTE_FREE;
+        weft_remotes_update(ep);
+        return true;
+    }
+    if (r->state != WEFT_REMOTE_WANTED) {
+        return true;
+    }
+    weft_remote_settle(ep, n);
+    weft_link_detach(ep, weft_remote_link(ep, n));
+    r->hops = m->arg[1];
+    r->why = m->arg[0];
+    if (m->arg[5]) {
+        weft_fab_send(ep, &ack);
+    }
+    return true;
+}
+
+/* The port behind a channel is gone. */
+static bool weft_remote_peer_gone(WeftPort *ep, const struct weft_fab_msg *m,
+                                  Error **errp)
+{
+    if (m->arg[0] < WEFT_MAX_LINKS || m->arg[0] >= WEFT_FAB_CHANNELS) {
+        error_setg(errp, "channel %" PRIu64, m->arg[0]);
+        return false;
+    }
+    weft_link_linger(ep, m->arg[0]);
+    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
+        weft_inbound_link_down(f, m->arg[0]);
+    }
+    return true;
+}
+
+/* REMOTE_UP, REMOTE_DOWN and PEER_GONE; m->link is one of a remote. */
+bool weft_remote_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                         Error **errp)
+{
+    unsigned n = m->link - WEFT_MAX_LINKS;
+
+    switch (m->type) {
+    case WEFT_FAB_REMOTE_UP:
+        return weft_remote_up(ep, n, m, fds, errp);
+    case WEFT_FAB_REMOTE_DOWN:
+        return weft_remote_down(ep, n, m, errp);
+    default: /* WEFT_FAB_PEER_GONE */
+        return weft_remote_peer_gone(ep, m, errp);
+    }
+}
+
+/* ---- changes of what is wanted, and life ----------------------------- */
+
+/* Slots or doorbell pages of a function have changed. */
+void weft_remotes_update(WeftPort *s)
+{
+    WeftPort *ep = s->ep;
+
+    if (!weft_fab_ready(ep)) {
+        return;
+    }
+    for (unsigned n = 0; n < WEFT_FAB_REMOTES; n++) {
+        WeftRemote *r = &ep->remote[n];
+
+        if (r->state == WEFT_REMOTE_WANTED && !weft_remote_used(ep, r->lid)) {
+            weft_remote_settle(ep, n);
+            r->state = WEFT_REMOTE_CLOSING;
+            weft_link_detach(ep, weft_remote_link(ep, n));
+            weft_remote_send_want(ep, n, 0);
+        }
+    }
+    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
+        for (unsigned n = 0; n < f->slots; n++) {
+            if (f->slot[n].active.ctrl & WEFT_SLOT_ENABLE) {
+                weft_remote_want(ep, f->slot[n].active.dest);
+            }
+        }
+        for (unsigned n = 0; n < WEFT_DB_PAGES; n++) {
+            if (f->db_page[n].allow) {
+                weft_remote_want(ep, f->db_page[n].dest);
+            }
+        }
+    }
+}
+
+/* A fabric that knows nothing of this port wants to know. */
+void weft_remotes_publish(WeftPort *ep)
+{
+    weft_remotes_update(ep);
+}
+
+/* The fabric has forgotten all remotes, or will have with a RESET. */
+static void weft_remotes_drop(WeftPort *ep)
+{
+    for (unsigned n = 0; n < WEFT_FAB_REMOTES; n++) {
+        weft_link_detach(ep, weft_remote_link(ep, n));
+        ep->remote[n] = (WeftRemote) { };
+        weft_remote_link(ep, n)->traffic = (WeftTraffic) { };
+    }
+    for (unsigned n = WEFT_MAX_LINKS; n < WEFT_FAB_CHANNELS; n++) {
+        weft_link_linger(ep, n);
+    }
+}
+
+/* What is open is closed after this, and then knows who may still reach it. */
+void weft_remotes_reset(WeftPort *ep)
+{
+    weft_remotes_drop(ep);
+}
+
+/* The fabric is gone. */
+void weft_remotes_lost(WeftPort *ep)
+{
+    weft_remotes_drop(ep);
+    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
+        for (unsigned n = WEFT_MAX_LINKS; n < WEFT_FAB_CHANNELS; n++) {
+            weft_inbound_link_down(f, n);
+        }
+    }
+}
