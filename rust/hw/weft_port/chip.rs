@@ -35,7 +35,7 @@ pub(super) const fn echo(link: usize) -> u32 {
 }
 
 /// What an error is, by its bit.
-const ERRORS: [(u32, &CStr); 10] = [
+const ERRORS: [(u32, &CStr); 12] = [
     (ext::WEFT_ERR_OUT_WRITE, c"own write dropped"),
     (ext::WEFT_ERR_OUT_READ, c"own read answered by all ones"),
     (ext::WEFT_ERR_IN_DENIED, c"a neighbour's access refused"),
@@ -46,6 +46,8 @@ const ERRORS: [(u32, &CStr); 10] = [
     (ext::WEFT_ERR_UNMAP_LATE, c"unmapped while in use"),
     (ext::WEFT_ERR_DMA, c"DMA transfer failed"),
     (ext::WEFT_ERR_ROUTE_DENIED, c"a route ended here"),
+    (ext::WEFT_ERR_POISONED, c"data came poisoned"),
+    (ext::WEFT_ERR_TIMEOUT, c"own read without an answer"),
 ];
 
 /// A register of group `n` of those at `base`.
