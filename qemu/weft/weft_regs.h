@@ -222,7 +222,7 @@
 #define   WEFT_INBOUND_BUSY		0x00000002	/* a peer may still reach what was there */
 #define   WEFT_INBOUND_POISONED		0x00000008	/* a write was dropped since CTRL */
 #define   WEFT_INBOUND_INVALID		0x00000004	/* base is not memory, or misaligned */
-#define WEFT_INBOUND_VPS		0x30	/* rw, 64: VP v of link n at bit 16 n + v, by routes */
+#define WEFT_INBOUND_VPS		0x30	/* rw, 64: by routes, bit 16 link + VP */
 #define WEFT_INBOUND_FROM		0x38	/* rw: local id that may come so */
 #define   WEFT_FROM_ANY			0xffffffff
 

@@ -34,7 +34,8 @@ static void weft_route_send(WeftPort *ep, unsigned n)
         m.arg[2] = r->active.out;
         m.arg[3] = r->active.from;
     }
-    m.arg[5] = (uint64_t)++r->seq << 32;
+    r->seq++;
+    m.arg[5] = (uint64_t)r->seq << 32;
     r->busy = true;
     weft_fab_send(ep, &m);
 }

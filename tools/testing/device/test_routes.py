@@ -5,6 +5,7 @@ import os
 
 import regs as R
 from fabric import Fabric
+from functions import Machine
 from port import MEMORY, PAGE, host
 from tap import equal, until
 from test_daemon import Daemon, join
@@ -22,6 +23,7 @@ def topology(hosts, switches, links):
     return "\n".join([*lines, f"link = [{', '.join(each)}]", ""])
 
 
+TWO = topology((1, 2), (1,), [("h1:0", "s1:0"), ("s1:1", "h2:1")])
 # h3 is in a hierarchy of its own.
 ONE = topology((1, 2, 3), (1,), [("h1:0", "s1:0"), ("s1:1", "h2:1"), ("s1:2", "h3:0")])
 THREE = topology((1, 2), (1, 2, 3), [("h1:0", "s1:0"), ("s1:1", "s2:0"), ("s2:1", "s3:0"), ("s3:1", "h2:1")])
@@ -32,13 +34,13 @@ SHARED = topology((1, 2, 3, 4), (1, 2), [("h1:0", "s1:0"), ("h2:0", "s1:1"), ("s
 
 
 class Net:
-    """A daemon and its hosts, h1 with LID 1 and so on."""
+    """A daemon and its hosts, h1 with LID 1 and so on; make() makes the port of one."""
 
-    def __init__(self, scope, text):
+    def __init__(self, scope, text, make=host):
         self.scope = scope
         self.daemon = Daemon(scope, text)
         count = text.count("hwid")
-        self.ports = [host(scope, f"h{n + 1}", fabric=self.daemon.port) for n in range(count)]
+        self.ports = [make(scope, f"h{n + 1}", fabric=self.daemon.port) for n in range(count)]
         for n in range(count):
             self.start(n + 1)
         self.daemon.command("wait", "--links", "--timeout", "30")
@@ -218,7 +220,7 @@ def lid_of(net, n, flows, hops):
 
 
 def test_one_switch(scope):
-    """over a switch: each entry taken out stops what uses it, both memory and doorbells, and is counted there"""
+    """MR-5: over a switch: each entry taken out stops what uses it, both memory and doorbells, and is counted there"""
     net = Net(scope, ONE)
     there, back = Flow(net, 1, 2, link=1, vp=3), Flow(net, 2, 1, link=0, vp=1)
     other = Flow(net, 1, 3, link=0, vp=0, number=1)
@@ -265,7 +267,7 @@ def test_doorbells_admitted(scope):
 
 
 def test_three_switches(scope):
-    """over three switches, with another VP on each link"""
+    """MR-7: over three switches, with another VP on each link"""
     net = Net(scope, THREE)
     there, back = Flow(net, 1, 2, link=1, vp=9), Flow(net, 2, 1, link=0, vp=1)
     both = [there, back]
@@ -497,6 +499,46 @@ def test_programming(scope):
     for count in 0, 33:
         master.write(R.R_CFG_CTRL, count)
         equal(master.read(R.R_CFG_STATUS), R.CFG_BAD << 4, f"a path of {count}")
+
+
+def test_functions(scope):
+    """VFs go by the route table of their endpoint, to the function they name; a VF needs all links for it"""
+    net = Net(scope, TWO, lambda scope, name, **how: Machine(scope, name, node=name, **how).pf[0])
+    net.host_route(1, 0, 2, 0, 1)
+    switch_entries(net, "s1", [(0, 1, 700, ()), (1, 3, 700, ())], [(2, 1, (), 1)])
+    (near,), (far,) = net[1].enable(1), net[2].enable(1)
+    for pf, vf in (net[1], near), (net[2], far):
+        pf.grant(0)
+        until(lambda vf=vf: vf.read(R.R_STATUS) & R.STATUS_FABRIC, "the VF to join")
+        vf.write(R.R_CTRL, R.CTRL_ENABLE)
+    for function, base in (net[2], MEMORY), (far, MEMORY + PAGE):
+        function.admit(0, 1, 3, 1)
+        function.set_inbound(0, 0, PAGE, base, allow=0)
+        until(lambda f=function: not f.inbound_status(0) & R.INBOUND_BUSY, "the entry to be in force")
+        function.write(R.R_DB_ALLOW_VP + 4 * (R.VPS + 3), 0xff)
+    # Where it leads without a function named: to its namesake.
+    near.set_slot(0, R.DEST_LID | 2, 0, PAGE)
+    near.set_slot(1, R.DEST_LID | R.DEST_FUNCTION | 2, 0, PAGE)
+    near.set_page(0, R.DEST_LID | 2, 1)
+    near.set_page(1, R.DEST_LID | R.DEST_FUNCTION | 2, 2)
+    until(lambda: near.slot_status(0) & near.slot_status(1) & LIVE == LIVE, "the slots to live")
+    near.qemu.write(near.slot(0), 4, 11)
+    near.qemu.write(near.slot(1), 4, 22)
+    equal((far.qemu.read(MEMORY + PAGE, 4), far.qemu.read(MEMORY, 4)), (11, 22), "memory of VF and PF")
+    near.ring(0, 0)
+    near.ring(1, 1)
+    until(lambda: (far.read(R.R_DB_PENDING), net[2].read(R.R_DB_PENDING)) == (1, 2), "doorbells of VF and PF")
+    # The table is the first PF's.
+    near.set_route(1, 5, 0, 0)
+    equal([near.route(1, 4 * n) for n in range(8)], [0] * 8, "route table of a VF")
+    near.config([0], R.SPACE_CONFIG, 0)
+    equal(near.read(R.R_CFG_STATUS), 0, "configuration request of a VF")
+    for quota in dict(links=7), dict(peers=1 << 1):
+        net[1].grant(0, **quota)
+        equal((near.slot_status(0), near.slot_status(1)), (0, 0), f"slots with {quota}")
+        equal(near.qemu.read(near.slot(0), 4), 0xffffffff, "read")
+        net[1].grant(0)
+        equal(near.slot_status(0) & LIVE, LIVE, "slot with all")
 
 
 def test_registers(scope):
