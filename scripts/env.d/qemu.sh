@@ -18,7 +18,7 @@ qemu_version() { sed -n 's/^qemu //p' "$INDEX/available"; }
 qemu_source_key() { digest "$(qemu_version)" "$(recipe qemu.sh qemu_source)"; }
 qemu_build_key() {
 	digest "$(qemu_source_key)" "$(root_key)" "$TOP/qemu/build.sh" "$TOP/qemu/apply.sh" "$TOP/qemu/weft.mak" \
-		"$(cd "$TOP/qemu/weft" && find . -type f | LC_ALL=C sort | xargs sha256sum)"
+		"$(cd "$TOP/qemu" && find weft patches -type f | LC_ALL=C sort | xargs sha256sum)"
 }
 
 qemu_source() {
