@@ -35,7 +35,13 @@ void weft_dma_notify(WeftPort *s, unsigned n)
     uint32_t fresh = BIT(n) & ~s->dma.pending;
 
     s->dma.pending |= BIT(n);
-    weft_dma_raise(s, fresh & ~s->dma.mask);
+    weft_dma_raise(s, weft_late(s, WEFT_LATE_DMA, 0, fresh & ~s->dma.mask));
+}
+
+/* Late interrupts, as far as there is still a reason for them. */
+void weft_dma_send(WeftPort *s, uint32_t channels)
+{
+    weft_dma_raise(s, channels & s->dma.pending & ~s->dma.mask);
 }
 
 static void weft_dma_set_mask(WeftPort *s, uint32_t mask)
@@ -43,7 +49,8 @@ static void weft_dma_set_mask(WeftPort *s, uint32_t mask)
     uint32_t unmasked = s->dma.mask & ~mask;
 
     s->dma.mask = mask;
-    weft_dma_raise(s, s->dma.pending & unmasked);
+    weft_dma_raise(s, weft_late(s, WEFT_LATE_DMA, 0,
+                                s->dma.pending & unmasked));
 }
 
 /* ---- service --------------------------------------------------------- */
@@ -65,7 +72,8 @@ static void weft_dma_tick(void *opaque)
     /* An interrupt's address may be a register of this port. */
     guard->engaged_in_io = true;
     for (unsigned n = 0; n < s->dma.channels; n++) {
-        more |= weft_dma_serve(s, n);
+        more |= weft_adversary_idles(s) ?
+                weft_dma_pending(&s->dma.channel[n]) : weft_dma_serve(s, n);
     }
     guard->engaged_in_io = false;
     if (more) {

@@ -81,6 +81,7 @@ bool weft_dma_covers(WeftPort *s, hwaddr addr);
 uint32_t weft_dma_read(WeftPort *s, hwaddr addr);
 void weft_dma_write(WeftPort *s, hwaddr addr, uint32_t val);
 void weft_dma_notify(WeftPort *s, unsigned n);
+void weft_dma_send(WeftPort *s, uint32_t channels);
 void weft_dma_halt(WeftPort *s, unsigned n, unsigned reason, uint64_t addr);
 
 /* weft_dma_work.c */

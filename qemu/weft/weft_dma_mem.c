@@ -278,7 +278,11 @@ bool weft_dma_window(WeftPort *s, unsigned n, const WeftDmaDesc *d,
     if (write && weft_fault_loses(s, d->slot, off)) {
         return true;
     }
-    if (!weft_window_move(s, d->slot, off, buf, len, write)) {
+    if (!write) {
+        weft_posted_push(s, n);
+    }
+    if ((!write || !weft_posted_add(s, n, d->slot, off, buf, len)) &&
+        !weft_window_move(s, d->slot, off, buf, len, write)) {
         return false;
     }
     weft_dma_trace_window(s, n, s->slot[d->slot].target.via,

@@ -248,9 +248,11 @@ static void weft_dma_continue(WeftPort *s, unsigned n)
     if (code == WEFT_DMA_ST_OK && ch->moved < d->len) {
         return;
     }
-    if (code == WEFT_DMA_ST_OK && (d->ctrl & WEFT_DMA_BELL) &&
-        !weft_doorbell_write(s, d->bell >> 16, d->bell & 0xffff)) {
-        code = WEFT_DMA_ST_BELL;
+    if (code == WEFT_DMA_ST_OK && (d->ctrl & WEFT_DMA_BELL)) {
+        weft_posted_push(s, n);
+        if (!weft_doorbell_write(s, d->bell >> 16, d->bell & 0xffff)) {
+            code = WEFT_DMA_ST_BELL;
+        }
     }
     weft_dma_finish(s, n, code);
 }

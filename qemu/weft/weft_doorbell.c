@@ -33,12 +33,19 @@ static void weft_doorbell_raise(WeftPort *s, uint32_t bits)
     weft_interrupt(s, vectors);
 }
 
+/* Late interrupts, as far as there is still a reason for them. */
+void weft_doorbell_send(WeftPort *s, uint32_t bits)
+{
+    weft_doorbell_raise(s, bits & s->db_pending & ~s->db_mask);
+}
+
 static void weft_doorbell_set(WeftPort *s, uint32_t bits)
 {
     uint32_t fresh = bits & ~s->db_pending;
 
     s->db_pending |= bits;
-    weft_doorbell_raise(s, fresh & ~s->db_mask);
+    weft_doorbell_raise(s, weft_late(s, WEFT_LATE_DOORBELL, 0,
+                                     fresh & ~s->db_mask));
 }
 
 void weft_doorbell_set_mask(WeftPort *s, uint32_t mask)
@@ -46,7 +53,8 @@ void weft_doorbell_set_mask(WeftPort *s, uint32_t mask)
     uint32_t unmasked = s->db_mask & ~mask;
 
     s->db_mask = mask;
-    weft_doorbell_raise(s, s->db_pending & unmasked);
+    weft_doorbell_raise(s, weft_late(s, WEFT_LATE_DOORBELL, 0,
+                                     s->db_pending & unmasked));
 }
 
 /* Doorbells that are there at all: for a VF, as its PF says. */
@@ -109,20 +117,33 @@ static void weft_doorbell_take(EventNotifier *e)
     }
 }
 
-/* Set the bit in @pending of a neighbour's page, and kick it. */
-static void weft_doorbell_ring(WeftPort *s, unsigned link, uint32_t *pending,
-                               uint32_t bit)
+/* Doorbells get to where they were rung, if the link is still up. */
+void weft_doorbell_arrive(WeftPort *s, unsigned via, unsigned function,
+                          uint32_t bits)
 {
+    WeftLink *link;
     uint64_t one = 1;
 
-    qatomic_or(pending, bit);
+    if (via == WEFT_VIA_SELF) {
+        weft_doorbell_set(s, bits);
+        return;
+    }
+    link = &s->link[via];
+    if (!bits || !link->up) {
+        return;
+    }
+    qatomic_or(via < WEFT_MAX_LINKS ?
+               &link->doorbell->pending[function][link->far_link] :
+               &link->doorbell->routed[function][link->gate], bits);
     /* Not blocking: when the count is full the neighbour has a kick. */
-    if (write(s->link[link].doorbell_event, &one, sizeof(one)) < 0 &&
+    if (write(link->doorbell_event, &one, sizeof(one)) < 0 &&
         errno != EAGAIN) {
         weft_fab_complain(s, "a neighbour's doorbell cannot be written");
     }
-    s->counter[WEFT_CNT_TX_DB]++;
-    weft_traffic_doorbell(s, link);
+    for (; bits; bits &= bits - 1) {
+        s->counter[WEFT_CNT_TX_DB]++;
+        weft_traffic_doorbell(s, via);
+    }
 }
 
 /* A write at the first word of doorbell page @page; false if it is refused. */
@@ -130,7 +151,6 @@ bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
 {
     uint32_t dest = s->db_page[page].dest;
     unsigned n, function;
-    WeftLink *link;
 
     if (page >= s->quota->db_pages || val >= WEFT_DOORBELLS ||
         !(s->db_page[page].allow & BIT(val))) {
@@ -141,7 +161,8 @@ bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
         if (!(weft_doorbell_all(s) & BIT(val))) {
             goto denied;
         }
-        weft_doorbell_set(s, BIT(val));
+        weft_doorbell_arrive(s, WEFT_VIA_SELF, 0,
+                             weft_late(s, WEFT_LATE_SELF, 0, BIT(val)));
         return true;
     case WEFT_DEST_LINK:
         if (!weft_function_dest(s, dest, &n, &function)) {
@@ -151,23 +172,19 @@ bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
             s->counter[WEFT_CNT_TX_DB]++;
             return true;
         }
-        link = &s->link[n];
-        weft_doorbell_ring(s, n,
-                           &link->doorbell->pending[function][link->far_link],
-                           BIT(val));
+        weft_doorbell_arrive(s, n, function,
+                             weft_late(s, n, function, BIT(val)));
         return true;
     case WEFT_DEST_LID:
         if (!weft_remote_dest(s, dest, &n, &function)) {
             goto denied;
         }
-        link = &s->link[n];
-        if (!link->up) {
+        if (!s->link[n].up) {
             weft_remote_refused(s, n, val);
             goto denied;
         }
-        weft_doorbell_ring(s, n,
-                           &link->doorbell->routed[function][link->gate],
-                           BIT(val));
+        weft_doorbell_arrive(s, n, function,
+                             weft_late(s, n, function, BIT(val)));
         return true;
     }
 denied:

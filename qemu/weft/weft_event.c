@@ -56,7 +56,13 @@ void weft_event(WeftPort *s, uint32_t bits)
     uint32_t fresh = bits & ~s->event;
 
     s->event |= bits;
-    weft_event_raise(s, fresh & ~s->event_mask);
+    weft_event_raise(s, weft_late(s, WEFT_LATE_EVENT, 0, fresh & ~s->event_mask));
+}
+
+/* Late interrupts, as far as there is still a reason for them. */
+void weft_event_send(WeftPort *s, uint32_t bits)
+{
+    weft_event_raise(s, bits & s->event & ~s->event_mask);
 }
 
 void weft_event_set_mask(WeftPort *s, uint32_t mask)
@@ -64,7 +70,7 @@ void weft_event_set_mask(WeftPort *s, uint32_t mask)
     uint32_t unmasked = s->event_mask & ~mask;
 
     s->event_mask = mask;
-    weft_event_raise(s, s->event & unmasked);
+    weft_event_raise(s, weft_late(s, WEFT_LATE_EVENT, 0, s->event & unmasked));
 }
 
 /* @where: slot, entry, link or doorbell page; @addr: what ERR_ADDR shows. */

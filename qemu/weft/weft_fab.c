@@ -98,6 +98,16 @@ void weft_fab_trace(WeftPort *s, bool traced)
     }
 }
 
+/* Whether the fabric wants the endpoint adversarial. */
+void weft_fab_adversarial(WeftPort *s, bool adversarial, uint64_t seed)
+{
+    s->fab.adversarial = adversarial;
+    s->fab.seed = seed;
+    for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
+        weft_adversary_set(f);
+    }
+}
+
 static void weft_fab_lost(WeftPort *s)
 {
     bool was = s->fab.welcomed;
@@ -112,6 +122,7 @@ static void weft_fab_lost(WeftPort *s)
         weft_functions_error(s, WEFT_ERR_FABRIC_LOST);
     }
     weft_fab_trace(s, false);
+    weft_fab_adversarial(s, false, 0);
     weft_fab_arm(s, WEFT_FAB_RETRY_MS);
 }
 

@@ -23,6 +23,7 @@ static bool weft_fab_welcome(WeftPort *s, const struct weft_fab_msg *m,
     s->fab.links = m->arg[2];
     s->fab.welcomed = true;
     weft_fab_trace(s, m->arg[3] & 1);
+    weft_fab_adversarial(s, m->arg[4] & 1, m->arg[5]);
     if (--s->fab.welcomes_due) {
         return true;
     }
@@ -225,6 +226,9 @@ bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
         return weft_fault_message(s, m, errp);
     case WEFT_FAB_TRACE:
         weft_fab_trace(s, m->arg[0] & 1);
+        return true;
+    case WEFT_FAB_ADVERSARIAL:
+        weft_fab_adversarial(s, m->arg[0] & 1, m->arg[1]);
         return true;
     case WEFT_FAB_COUNTERS_GET:
         weft_fab_counters(s, m);

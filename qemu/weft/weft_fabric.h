@@ -68,7 +68,10 @@ enum weft_fab_type {
 	 * fds: RAM memfd, doorbell memfd, doorbell eventfd.
 	 */
 	WEFT_FAB_HELLO = 1,
-	/* fabric -> port. arg: 0 generation, 1 hardware id, 2 links, 3 traced (0, 1). */
+	/*
+	 * fabric -> port. arg: 0 generation, 1 hardware id, 2 links, 3 traced (0, 1),
+	 * 4 adversarial (0, 1) and 5 its seed.
+	 */
 	WEFT_FAB_WELCOME = 2,
 	/* fabric -> port, then closed. data: why. */
 	WEFT_FAB_REFUSED = 3,
@@ -148,6 +151,8 @@ enum weft_fab_type {
 	WEFT_FAB_FAULT = 19,
 	/* port -> fabric. arg 0: this one has struck as often as it was to. */
 	WEFT_FAB_FAULT_USED = 20,
+	/* fabric -> port. arg: 0 adversarial mode on or off, 1 its seed. */
+	WEFT_FAB_ADVERSARIAL = 21,
 
 	/* ---- routes ---- */
 	/*

@@ -185,6 +185,7 @@ static void weft_function_move(WeftPort *pf, WeftPort *ep)
             f->generation = ep->generation;
             f->generations_due = 0;
             weft_trace_set(f);
+            weft_adversary_set(f);
             weft_fault_moved(f);
         }
     }

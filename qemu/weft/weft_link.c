@@ -191,6 +191,9 @@ void weft_link_detach(WeftPort *s, WeftLink *link)
     if (link->up) {
         link->up = false;
         weft_link_forget(link);
+        for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
+            weft_late_link_down(f, link - s->link);
+        }
         weft_functions_update(s);
         weft_link_release(link);
     }

@@ -46,6 +46,7 @@ void weft_port_reset(WeftPort *s)
     /* Nothing of what follows is to interrupt. */
     s->event_mask = UINT32_MAX;
     weft_trace_close(s);
+    weft_adversary_reset(s);
     weft_dma_reset(s);
     if (s == s->ep) {
         weft_link_reset(s);
@@ -222,7 +223,9 @@ bool weft_port_bars(WeftPort *s, Error **errp)
                      PCI_BASE_ADDRESS_MEM_PREFETCH, &s->bar_window);
     weft_trace_init(s);
     weft_dma_init(s);
+    weft_adversary_init(s);
     if (msix_init_exclusive_bar(d, WEFT_VECTORS, WEFT_BAR_MSIX, errp)) {
+        weft_adversary_exit(s);
         weft_dma_exit(s);
         weft_trace_exit(s);
         weft_window_exit(s);
@@ -248,6 +251,7 @@ void weft_port_close(WeftPort *s)
     weft_inbound_reset(s);
     weft_slots_update(s);
     weft_window_exit(s);
+    weft_adversary_exit(s);
     weft_trace_exit(s);
     if (d->exp.aer_cap) {
         pcie_aer_exit(d);
@@ -263,8 +267,8 @@ static void weft_port_realize(PCIDevice *d, Error **errp)
 {
     WeftPort *s = WEFT_PORT(d);
 
-    if (!weft_port_check(s, errp) || !weft_function_init(s, errp) ||
-        !weft_port_own_ram(s, errp)) {
+    if (!weft_port_check(s, errp) || !weft_adversary_check(s, errp) ||
+        !weft_function_init(s, errp) || !weft_port_own_ram(s, errp)) {
         return;
     }
     if (!weft_doorbell_init(s, errp)) {
@@ -279,6 +283,7 @@ static void weft_port_realize(PCIDevice *d, Error **errp)
         goto bars;
     }
     weft_trace_set(s);
+    weft_adversary_set(s);
     if (!weft_vfs_init(s, errp)) {
         goto bars;
     }
@@ -360,6 +365,8 @@ static const Property weft_port_properties[] = {
     DEFINE_PROP_UINT32("unmap-wait", WeftPort, unmap_wait, 2000),
     DEFINE_PROP_UINT32("vfs", WeftPort, vfs, 0),
     DEFINE_PROP_UINT32("vf-slots", WeftPort, vf_slots, 4),
+    DEFINE_PROP_BOOL("adversarial", WeftPort, adversary.always, false),
+    DEFINE_PROP_UINT64("seed", WeftPort, adversary.seed, 1),
     DEFINE_PROP_STRING("part", WeftPort, part),
     DEFINE_PROP_STRING("serial", WeftPort, serial),
     DEFINE_PROP_STRING("blade", WeftPort, blade),
@@ -382,6 +389,7 @@ static void weft_port_class_init(ObjectClass *class, WEFT_CLASS_DATA *data)
     dc->desc = "Weft port: NTB endpoint of a PCI Express fabric";
     dc->vmsd = &weft_port_vmstate;
     device_class_set_props(dc, weft_port_properties);
+    weft_adversary_class_init(class);
     set_bit(DEVICE_CATEGORY_MISC, dc->categories);
 }
 

@@ -52,6 +52,10 @@ OBJECT_DECLARE_SIMPLE_TYPE(WeftPort, WEFT_PORT)
                                  (gate) % WEFT_VPS << 8)
 #define WEFT_VIA_NONE           (-1)
 
+/* What a CPU combines, and how many lines of it adversarial mode holds. */
+#define WEFT_WC_LINE            64
+#define WEFT_WC_LINES           8
+
 /* Memory of a host, as its memory backend's descriptor. */
 typedef struct WeftRam {
     int fd;                     /* -1: none */
@@ -83,6 +87,7 @@ typedef struct WeftTarget {
     unsigned function;          /* of the neighbour on that link */
     const WeftAperture *aperture;       /* NULL: nothing there is reachable */
     const WeftRam *ram;
+    uint64_t serial;            /* of the aperture */
     uint64_t pos;               /* of the slot's first byte, in the aperture */
     uint64_t len;               /* live bytes, from the slot's first byte on */
 } WeftTarget;
@@ -210,6 +215,37 @@ typedef struct WeftVf {
     WeftPairBox down, up;       /* to the VF, from the VF */
     uint32_t news;              /* the rw1c bits of STATUS */
 } WeftVf;
+/* Stores of a CPU to one line that have not left, in adversarial mode. */
+typedef struct WeftHeld {
+    uint64_t valid;             /* a bit a byte; 0: free */
+    const CPUState *cpu;        /* NULL: none, but qtest */
+    hwaddr addr;                /* of the line, in BAR 2 */
+    int64_t since;
+    uint8_t data[WEFT_WC_LINE];
+} WeftHeld;
+
+/* What a DMA channel has written, on its way, in adversarial mode. */
+typedef struct WeftPosted WeftPosted;
+
+/* What may be late in adversarial mode; else, a doorbell to that link. */
+enum {
+    WEFT_LATE_EVENT = 252,      /* the interrupt of an event */
+    WEFT_LATE_DOORBELL,         /* the interrupt of a doorbell */
+    WEFT_LATE_DMA,              /* the interrupt of a DMA channel */
+    WEFT_LATE_SELF              /* a doorbell to this port */
+};
+
+QEMU_BUILD_BUG_ON(WEFT_MAX_LINKS + WEFT_FAB_REMOTES > WEFT_LATE_EVENT);
+
+#define WEFT_LATE_MAX           64
+
+/* A bit that is on its way: a doorbell, or an interrupt. */
+typedef struct WeftLate {
+    int64_t due;
+    uint8_t what;
+    uint8_t function;           /* of the neighbour, for a doorbell */
+    uint8_t bit;
+} WeftLate;
 
 /* Faults of a link, or with link 0 of the endpoint: weft_fabric.h. */
 typedef struct WeftFaults {
@@ -265,6 +301,8 @@ typedef struct WeftFab {
     unsigned welcomes_due;      /* HELLO and RESETs not answered yet */
     unsigned links;
     bool traced;
+    bool adversarial;
+    uint64_t seed;
     QEMUTimer *retry;
     QSIMPLEQ_HEAD(, WeftPending) queue;
     unsigned queued;
@@ -384,6 +422,26 @@ struct WeftPort {
         QEMUTimer *timer;
     } wc;
 
+    struct {
+        bool on;
+        bool always;            /* by property, then with this seed */
+        uint64_t seed;
+        uint64_t random;
+        Notifier fence;
+        WeftHeld held[WEFT_WC_LINES];
+        QEMUTimer *timer;
+    } adversary;
+    struct {
+        WeftLate bit[WEFT_LATE_MAX];
+        unsigned count;
+        QEMUTimer *timer;
+    } late;
+    struct {
+        QSIMPLEQ_HEAD(, WeftPosted) queue[WEFT_MAX_DMA];
+        unsigned count[WEFT_MAX_DMA];
+        QEMUTimer *timer;
+    } posted;
+
     WeftFab fab;
 
     WeftFaults fault[WEFT_MAX_LINKS];   /* of an endpoint */
@@ -453,6 +511,7 @@ void weft_event(WeftPort *s, uint32_t bits);
 void weft_error(WeftPort *s, uint32_t bit, unsigned where, uint64_t addr);
 void weft_event_set_mask(WeftPort *s, uint32_t mask);
 void weft_interrupt(WeftPort *s, uint32_t vectors);
+void weft_event_send(WeftPort *s, uint32_t bits);
 void weft_event_reset(WeftPort *s);
 
 /* weft_regs.c */
@@ -469,6 +528,7 @@ void weft_window_count_refused(WeftPort *s, unsigned n, uint64_t off,
                                bool write);
 bool weft_window_move(WeftPort *s, unsigned n, uint64_t off, void *buf,
                       uint64_t len, bool write);
+void weft_window_put(WeftPort *s, hwaddr addr, uint64_t val, unsigned size);
 
 /* weft_slot.c */
 void weft_slots_reset(WeftPort *s);
@@ -487,6 +547,37 @@ void weft_trace_write(WeftPort *s, int via, hwaddr addr, unsigned size,
 void weft_trace_burst(WeftPort *s, int via, uint64_t tlps, uint64_t bytes,
                       bool write);
 void weft_trace_close(WeftPort *s);
+
+/* weft_adversary.c */
+bool weft_adversary_check(WeftPort *s, Error **errp);
+void weft_adversary_class_init(ObjectClass *class);
+void weft_adversary_init(WeftPort *s);
+void weft_adversary_exit(WeftPort *s);
+void weft_adversary_set(WeftPort *s);
+void weft_adversary_reset(WeftPort *s);
+uint32_t weft_adversary_below(WeftPort *s, uint32_t limit);
+bool weft_adversary_idles(WeftPort *s);
+bool weft_adversary_hold(WeftPort *s, hwaddr addr, uint64_t val,
+                         unsigned size);
+void weft_adversary_load(WeftPort *s);
+void weft_adversary_drop(WeftPort *s, unsigned n);
+
+/* weft_posted.c */
+void weft_posted_init(WeftPort *s);
+void weft_posted_exit(WeftPort *s);
+bool weft_posted_add(WeftPort *s, unsigned n, unsigned slot, uint64_t off,
+                     const void *buf, uint32_t len);
+void weft_posted_push(WeftPort *s, unsigned n);
+void weft_posted_drop(WeftPort *s, unsigned slot);
+
+/* weft_late.c */
+void weft_late_init(WeftPort *s);
+void weft_late_exit(WeftPort *s);
+void weft_late_reset(WeftPort *s);
+void weft_late_flush(WeftPort *s);
+void weft_late_link_down(WeftPort *s, unsigned link);
+uint32_t weft_late(WeftPort *s, unsigned what, unsigned function,
+                   uint32_t bits);
 
 /* weft_inbound.c */
 void weft_inbound_reset(WeftPort *s);
@@ -518,6 +609,9 @@ bool weft_doorbell_init(WeftPort *s, Error **errp);
 void weft_doorbell_exit(WeftPort *s);
 void weft_doorbell_reset(WeftPort *s);
 bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val);
+void weft_doorbell_arrive(WeftPort *s, unsigned via, unsigned function,
+                          uint32_t bits);
+void weft_doorbell_send(WeftPort *s, uint32_t bits);
 void weft_doorbell_set_mask(WeftPort *s, uint32_t mask);
 bool weft_doorbell_held(WeftPort *s, unsigned channel);
 
@@ -605,6 +699,7 @@ bool weft_fab_ready(WeftPort *s);
 void weft_fab_wait(unsigned ms);
 void weft_fab_enable(WeftPort *s);
 void weft_fab_trace(WeftPort *s, bool traced);
+void weft_fab_adversarial(WeftPort *s, bool adversarial, uint64_t seed);
 void weft_fab_reset(WeftPort *s);
 void weft_fab_break(WeftPort *s);
 void weft_fab_complain(WeftPort *s, const char *what);

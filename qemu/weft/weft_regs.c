@@ -21,7 +21,8 @@ static uint32_t weft_status(WeftPort *s)
 {
     return (weft_fab_ready(s) && !s->generations_due ?
             WEFT_STATUS_FABRIC : 0) |
-           (s->traced ? WEFT_STATUS_TRACED : 0);
+           (s->traced ? WEFT_STATUS_TRACED : 0) |
+           (s->adversary.on ? WEFT_STATUS_ADVERSARIAL : 0);
 }
 
 static uint32_t weft_cap0(WeftPort *s)

@@ -7,7 +7,7 @@
  * under it is changed. That is safe against other vCPUs at once, while a
  * change of the memory topology reaches them only some time later. All else
  * traps (weft_window.c): refused accesses, partial rights, odd alignments,
- * traced mode.
+ * traced and adversarial mode.
  */
 #include "qemu/osdep.h"
 #include "qemu/error-report.h"
@@ -73,6 +73,7 @@ static WeftTarget weft_slot_resolve(WeftPort *s, WeftSlot *slot)
         }
     }
     if (t.aperture) {
+        t.serial = t.aperture->serial;
         t.pos = r->offset - t.aperture->offset;
         t.len = MIN(r->len, t.aperture->len - t.pos);
     }
@@ -146,20 +147,28 @@ static bool weft_slot_mappable(WeftPort *s, const WeftTarget *t)
            !weft_fault_dead(s, t->via);
 }
 
+static bool weft_slot_same(const WeftTarget *a, const WeftTarget *b)
+{
+    return a->via == b->via && a->aperture == b->aperture &&
+           a->serial == b->serial && a->pos == b->pos && a->len == b->len;
+}
+
 static void weft_slot_update(WeftPort *s, unsigned n)
 {
     WeftSlot *slot = &s->slot[n];
     WeftTarget t = weft_slot_resolve(s, slot);
-    uint64_t serial = t.aperture ? t.aperture->serial : 0;
     uint64_t want = weft_slot_mappable(s, &t) ? t.len : 0;
     uint64_t had = slot->mapped, was_direct = slot->direct;
     bool other = want != had ||
-                 (want && (slot->mapped_serial != serial ||
+                 (want && (slot->mapped_serial != t.serial ||
                            slot->mapped_pos != t.pos));
 
     if (t.via != slot->target.via || t.function != slot->target.function) {
         /* Who was to be told is not there any more. */
         memset(slot->report, 0, sizeof(slot->report));
+    }
+    if (!weft_slot_same(&slot->target, &t)) {
+        weft_adversary_drop(s, n);
     }
     slot->target = t;
     if (other) {
@@ -172,14 +181,15 @@ static void weft_slot_update(WeftPort *s, unsigned n)
         }
         weft_slot_unmap(s, n, want, had);
         slot->mapped = want;
-        slot->mapped_serial = serial;
+        slot->mapped_serial = t.serial;
         slot->mapped_pos = t.pos;
     }
     /*
      * Where accesses are only to trap, the memory stays: a vCPU that has not
      * heard of it yet may still store there, and that must not be lost.
      */
-    slot->direct = s->traced || weft_fault_traps(s, t.via) ? 0 : slot->mapped;
+    slot->direct = s->traced || s->adversary.on || weft_fault_traps(s, t.via) ?
+                   0 : slot->mapped;
     if (slot->direct != was_direct || (other && slot->direct)) {
         s->counter[WEFT_CNT_REMAPS]++;
     }

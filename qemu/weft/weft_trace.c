@@ -11,7 +11,6 @@
 #include "qemu/osdep.h"
 #include "weft_port.h"
 
-#define WEFT_WC_LINE            64
 /*
  * A real buffer is not closed by age at all while nothing else wants it. Here
  * it must not happen to a guest whose vCPU was merely not scheduled for a

@@ -261,6 +261,8 @@ static void weft_vf_realize(PCIDevice *d, Error **errp)
     s->slots = s->pf->vf_slots;
     s->slot_size = s->pf->slot_size;
     s->traced_always = s->pf->traced_always;
+    s->adversary.always = s->pf->adversary.always;
+    s->adversary.seed = s->pf->adversary.seed + s->number;
     s->unmap_wait = s->pf->unmap_wait;
     s->dma.channels = s->pf->dma.channels;
     if (!weft_port_bars(s, errp)) {
@@ -277,6 +279,7 @@ static void weft_vf_realize(PCIDevice *d, Error **errp)
     pcie_ari_init(d, WEFT_CFG_ARI);
     s->ep->function[s->number] = s;
     weft_trace_set(s);
+    weft_adversary_set(s);
     weft_port_reset(s);
 }
 

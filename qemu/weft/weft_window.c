@@ -142,6 +142,7 @@ static uint64_t weft_window_read(void *opaque, hwaddr addr, unsigned size)
     if (weft_fault_ones(s)) {
         return UINT64_MAX;
     }
+    weft_adversary_load(s);
     if (!weft_window_allowed(t, off, size, WEFT_RIGHT_READ)) {
         weft_window_refuse(s, n, off, false);
         return UINT64_MAX;
@@ -161,25 +162,16 @@ static uint64_t weft_window_read(void *opaque, hwaddr addr, unsigned size)
     return val;
 }
 
-static void weft_window_write(void *opaque, hwaddr addr, uint64_t val,
-                              unsigned size)
+/* A store arrives where its slot leads. @addr: in BAR 2. */
+void weft_window_put(WeftPort *s, hwaddr addr, uint64_t val, unsigned size)
 {
-    WeftPort *s = opaque;
     unsigned n = (addr & (s->wc_offset - 1)) >> s->slot_shift;
     uint64_t off = addr & (s->slot_size - 1);
     const WeftTarget *t = &s->slot[n].target;
     uint64_t run;
     uint8_t *p;
 
-    if (weft_fault_ones(s)) {
-        return;
-    }
     if (!weft_window_allowed(t, off, size, WEFT_RIGHT_WRITE)) {
-        weft_trace_close(s);
-        weft_window_refuse(s, n, off, true);
-        return;
-    }
-    if (weft_fault_write(s, n, off, size)) {
         return;
     }
     p = weft_window_host(t, off, &run);
@@ -193,7 +185,32 @@ static void weft_window_write(void *opaque, hwaddr addr, uint64_t val,
             }
         }
     }
-    weft_trace_write(s, t->via, addr, size, addr >= s->wc_offset);
+}
+
+static void weft_window_write(void *opaque, hwaddr addr, uint64_t val,
+                              unsigned size)
+{
+    WeftPort *s = opaque;
+    unsigned n = (addr & (s->wc_offset - 1)) >> s->slot_shift;
+    uint64_t off = addr & (s->slot_size - 1);
+    const WeftTarget *t = &s->slot[n].target;
+    bool combining = addr >= s->wc_offset;
+
+    if (weft_fault_ones(s)) {
+        return;
+    }
+    if (!weft_window_allowed(t, off, size, WEFT_RIGHT_WRITE)) {
+        weft_trace_close(s);
+        weft_window_refuse(s, n, off, true);
+        return;
+    }
+    if (weft_fault_write(s, n, off, size)) {
+        return;
+    }
+    if (!combining || !weft_adversary_hold(s, addr, val, size)) {
+        weft_window_put(s, addr, val, size);
+    }
+    weft_trace_write(s, t->via, addr, size, combining);
 }
 
 static const MemoryRegionOps weft_window_ops = {

@@ -23,6 +23,7 @@ pub enum Request {
     LinkDown { end: String },
     LinkSet { end: String, speed: Option<u8>, width: Option<u8> },
     Trace { node: String, on: bool },
+    Adversarial { node: String, seed: Option<u64> },
     Counters { node: String, clear: bool },
     Tables { node: String },
     Walk { host: String, lid: u32 },

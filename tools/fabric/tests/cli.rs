@@ -32,6 +32,7 @@ fn wrong_usage_is_2_with_help_at_hand() {
         &["link", "set", "h1:0"],
         &["link", "set", "h1:0", "--speed", "x"],
         &["trace", "h1", "maybe"],
+        &["adversarial", "h1", "on", "--seed", "x"],
         &["wait", "--timeout", "-1"],
         &["inject"],
         &["inject", "mailbox", "h1:0"],
@@ -164,6 +165,7 @@ fn links_are_switched_and_limited() {
         (&["link", "down", "h7:0"], "called \"h7\""),
         (&["link", "down", "h1"], "NODE:PORT"),
         (&["trace", "h7", "on"], "called \"h7\""),
+        (&["adversarial", "h7", "on"], "called \"h7\""),
         (&["wait", "h7"], "called \"h7\""),
     ] {
         let out = daemon.cli(args);

@@ -316,3 +316,18 @@ fn traced_mode_is_told_now_and_at_the_next_welcome() {
     daemon.json(&["trace", "h1", "off"]);
     assert_eq!(h1.expect(WEFT_FAB_TRACE).arg[0], 0);
 }
+
+#[test]
+fn adversarial_mode_is_told_with_its_seed_now_and_at_the_next_welcome() {
+    let daemon = Daemon::start(TWO);
+    let (h1, welcome) = Port::join(&daemon, "h1");
+    assert_eq!(welcome.arg[4..], [0, 0]);
+    daemon.json(&["adversarial", "h1", "on", "--seed", "77"]);
+    assert_eq!(h1.expect(WEFT_FAB_ADVERSARIAL).arg[..2], [1, 77]);
+    assert_eq!(daemon.json(&["status"])["nodes"][0]["adversarial"], 77);
+    h1.say(WEFT_FAB_RESET, 0, [0; 6], &[]);
+    assert_eq!(h1.expect(WEFT_FAB_WELCOME).arg[4..], [1, 77]);
+    daemon.json(&["adversarial", "h1", "off"]);
+    assert_eq!(h1.expect(WEFT_FAB_ADVERSARIAL).arg[..2], [0, 0]);
+    assert!(daemon.json(&["status"])["nodes"][0]["adversarial"].is_null());
+}

@@ -2,6 +2,7 @@
 //! The command line: one file a noun, each with its arguments, its request to the
 //! daemon and its two forms of output. Knows the daemon only by [`crate::control`].
 
+mod adversarial;
 mod check;
 mod client;
 mod counters;
@@ -69,6 +70,8 @@ enum Command {
     Host(host::Command),
     /// Have a port count every TLP, or no longer
     Trace(trace::Args),
+    /// Have a port use all the freedom of the ordering rules, or no longer
+    Adversarial(adversarial::Args),
     /// Show the counters of a port
     Counters(counters::Args),
     /// Inject faults, list and clear them
@@ -161,6 +164,7 @@ pub fn main() -> ExitCode {
         Command::Traffic => traffic::run(&context),
         Command::Host(command) => host::run(&context, &command),
         Command::Trace(args) => trace::run(&context, args),
+        Command::Adversarial(args) => adversarial::run(&context, args),
         Command::Counters(args) => counters::run(&context, args),
         Command::Inject(command) => inject::run(&context, command),
         Command::Wait(args) => wait::run(&context, args),

@@ -44,6 +44,7 @@ fn text(status: &DaemonStatus) -> String {
             "RAM",
             "APERTURES",
             "TRACED",
+            "ADVERSARIAL",
             "BLADE",
         ],
         &status.fabric.nodes.iter().map(row).collect::<Vec<_>>(),
@@ -91,7 +92,7 @@ fn limits(cable: &CableStatus) -> String {
     format!("cable {a}--{b}: {state}gen{speed} x{width} of gen{max_speed} x{max_width}")
 }
 
-fn row(node: &NodeStatus) -> [String; 9] {
+fn row(node: &NodeStatus) -> [String; 10] {
     [
         node.name.clone(),
         yes(node.connected),
@@ -101,6 +102,7 @@ fn row(node: &NodeStatus) -> [String; 9] {
         if node.connected { format!("{} MiB", node.ram >> 20) } else { "-".into() },
         node.apertures.to_string(),
         yes(node.traced),
+        node.adversarial.map_or("no".into(), |seed| format!("seed {seed}")),
         or_dash(node.blade.as_deref()),
     ]
 }

@@ -87,6 +87,7 @@ impl Daemon {
             },
             Request::InjectList => return Some(Reply::Ok(Answer::Faults(self.fabric.faults()))),
             Request::InjectClear { number } => self.fabric.clear_faults(number),
+            Request::Adversarial { node, seed } => self.fabric.adversarial(&node, seed),
             Request::Counters { node, clear } => match self.ask_counters(client, node, clear) {
                 Ok(()) => return None,
                 Err(refusal) => Err(refusal),

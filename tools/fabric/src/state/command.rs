@@ -63,6 +63,18 @@ impl Fabric {
         Ok(())
     }
 
+    /// Has a host's port use all the freedom of the ordering rules, drawn from
+    /// this seed, or no longer; now and for its later connections.
+    pub fn adversarial(&mut self, name: &str, seed: Option<u64>) -> Result<(), Refusal> {
+        let host = self.host_named(name)?;
+        if self.nodes[host].adversarial != seed {
+            self.nodes[host].adversarial = seed;
+            self.tell(host, ToPort::Adversarial(seed));
+            self.effects.push(Effect::Event(Event::Adversarial { node: name.into(), seed }));
+        }
+        Ok(())
+    }
+
     /// Asks a port for its counters; the answer is an [`Effect::Counters`] with
     /// this host and request.
     pub fn ask_counters(

@@ -71,6 +71,7 @@ pub enum Event {
     Trace { node: String, on: bool },
     Table { node: String, change: String, master: u64, term: u32 },
     Fault { number: u32, fault: String, state: FaultState },
+    Adversarial { node: String, seed: Option<u64> },
 }
 
 /// What the administrator wants of a cable.
@@ -124,6 +125,10 @@ impl fmt::Display for Event {
                 };
                 write!(f, "fault {number} {state}: {fault}")
             }
+            Event::Adversarial { node, seed: Some(seed) } => {
+                write!(f, "{node} adversarial, seed {seed}")
+            }
+            Event::Adversarial { node, seed: None } => write!(f, "{node} no longer adversarial"),
         }
     }
 }

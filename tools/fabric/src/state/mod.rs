@@ -82,6 +82,8 @@ pub struct Fabric {
 struct Node {
     session: Option<Session>,
     traced: bool,
+    /// The seed of adversarial mode.
+    adversarial: Option<u64>,
     /// The last generation it had, 0 before the first.
     generation: u32,
 }
@@ -268,12 +270,12 @@ impl Fabric {
         self.next_generation();
         let node = &mut self.nodes[host];
         node.generation = self.generation;
-        let traced = node.traced;
+        let (traced, seed) = (node.traced, node.adversarial);
         let Some(session) = &mut node.session else { return };
         session.generation = self.generation;
         let (generation, hwid) = (session.generation, session.hwid);
         let links = self.topology.links_of(host);
-        self.tell(host, ToPort::Welcome { generation, hwid, links, traced });
+        self.tell(host, ToPort::Welcome { generation, hwid, links, traced, seed });
         for link in 0..links {
             let info = self.link_info(host, link);
             self.tell_info(host, link, info);

@@ -37,6 +37,8 @@ pub struct NodeStatus {
     pub enabled: bool,
     /// Every TLP is counted.
     pub traced: bool,
+    /// The seed, in adversarial mode.
+    pub adversarial: Option<u64>,
     /// Where it sits.
     pub blade: Option<String>,
     /// Bytes of RAM it offers.
@@ -155,6 +157,7 @@ impl Fabric {
             hwid: session.map_or(host.hwid, |s| s.hwid),
             enabled: session.is_some_and(|s| s.enabled),
             traced: node.traced,
+            adversarial: node.adversarial,
             blade: host.blade.clone(),
             ram: session.map_or(0, |s| s.ram),
             apertures: session.map_or(0, |s| s.inbound.open()),

@@ -130,7 +130,7 @@ pub struct LinkInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ToPort {
-    Welcome { generation: u32, hwid: u64, links: u8, traced: bool },
+    Welcome { generation: u32, hwid: u64, links: u8, traced: bool, seed: Option<u64> },
     Refused(String),
     LinkUp { link: u8, speed: u8, width: u8, endpoint: bool, hwid: u64, generation: u32, far: u8 },
     LinkDown { link: u8 },
@@ -140,6 +140,7 @@ pub enum ToPort {
     Mbox { link: u8, to: u8, from: u8, data: Vec<u8> },
     Denied { link: u8, offset: u64, kind: u64, count: u64, to: u8 },
     Trace(bool),
+    Adversarial(Option<u64>),
     CountersGet { request: u64, clear: bool },
     Generation { generation: u32, function: u8 },
     RouteAck { entry: u8, sequence: u32 },
@@ -236,13 +237,15 @@ impl ToPort {
     pub fn packet(&self) -> Packet {
         let mut p = Packet::default();
         p.kind = match self {
-            ToPort::Welcome { generation, hwid, links, traced } => {
-                p.arg[..4].copy_from_slice(&[
+            ToPort::Welcome { generation, hwid, links, traced, seed } => {
+                p.arg = [
                     (*generation).into(),
                     *hwid,
                     (*links).into(),
                     (*traced).into(),
-                ]);
+                    seed.is_some().into(),
+                    seed.unwrap_or_default(),
+                ];
                 WEFT_FAB_WELCOME
             }
             ToPort::Refused(why) => {
@@ -317,6 +320,10 @@ impl ToPort {
             ToPort::Trace(on) => {
                 p.arg[0] = (*on).into();
                 WEFT_FAB_TRACE
+            }
+            ToPort::Adversarial(seed) => {
+                p.arg[..2].copy_from_slice(&[seed.is_some().into(), seed.unwrap_or_default()]);
+                WEFT_FAB_ADVERSARIAL
             }
             ToPort::CountersGet { request, clear } => {
                 p.arg[..2].copy_from_slice(&[*request, (*clear).into()]);
@@ -568,7 +575,15 @@ mod tests {
 
     #[test]
     fn types_only_the_fabric_sends_are_refused() {
-        for kind in [WEFT_FAB_WELCOME, WEFT_FAB_LINK_UP, WEFT_FAB_TRACE, WEFT_FAB_GENERATION, 0] {
+        for kind in [
+            WEFT_FAB_WELCOME,
+            WEFT_FAB_LINK_UP,
+            WEFT_FAB_TRACE,
+            WEFT_FAB_ADVERSARIAL,
+            WEFT_FAB_GENERATION,
+            0,
+            999,
+        ] {
             assert!(FromPort::read(Packet { kind, ..Packet::default() }).is_err());
         }
     }

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Weft port: adversarial mode, in which the port uses all the freedom that the
+ * ordering rules of Documentation/hardware.rst leave.
+ *
+ * Here: stores through the write-combining alias. They are held per CPU and
+ * aligned line, and leave in any order, in pieces of eight bytes, when it
+ * pleases the port: at once, when it has no more room, after a while. A store
+ * fence of that CPU makes all of them leave. Doorbells and interrupts are in
+ * weft_late.c, what DMA channels write in weft_posted.c. What happens is drawn
+ * from a generator with a seed.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "qapi/error.h"
+#include "hw/core/cpu.h"
+#include "system/fence.h"
+#include "system/qtest.h"
+#include "system/tcg.h"
+#include "weft_port.h"
+
+#define WEFT_WORD               8
+/* No store is held longer than this and one tick more. */
+#define WEFT_HOLD_NS            (40 * SCALE_MS)
+#define WEFT_TICK_NS            (8 * SCALE_MS)
+/* One word in so many leaves at once; one in so many is followed by a pause. */
+#define WEFT_ODDS_EARLY         8
+#define WEFT_ODDS_PAUSE         16
+#define WEFT_PAUSE_US           200
+
+/* ---- chance ----------------------------------------------------------- */
+
+/* splitmix64: every seed is a good one. */
+uint32_t weft_adversary_below(WeftPort *s, uint32_t limit)
+{
+    uint64_t z = s->adversary.random += 0x9e3779b97f4a7c15;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return (z ^ (z >> 31)) % limit;
+}
+
+/* The neighbour is to have time to see what has arrived and what has not. */
+static void weft_adversary_pause(WeftPort *s)
+{
+    if (!weft_adversary_below(s, WEFT_ODDS_PAUSE)) {
+        g_usleep(weft_adversary_below(s, WEFT_PAUSE_US));
+    }
+}
+
+/* Whether a channel of the DMA engine has something better to do now. */
+bool weft_adversary_idles(WeftPort *s)
+{
+    return s->adversary.on && weft_adversary_below(s, 2);
+}
+
+/* ---- leaving ---------------------------------------------------------- */
+
+/*
+ * What is held of an aligned word, in the largest aligned pieces there are:
+ * a store of up to eight bytes that is aligned arrives whole.
+ */
+static void weft_adversary_leave(WeftPort *s, WeftHeld *h, unsigned word)
+{
+    unsigned at = word * WEFT_WORD;
+    unsigned mask = extract64(h->valid, at, WEFT_WORD);
+
+    h->valid = deposit64(h->valid, at, WEFT_WORD, 0);
+    while (mask) {
+        unsigned first = ctz32(mask), size = WEFT_WORD;
+
+        while (first % size ||
+               extract32(mask, first, size) != MAKE_64BIT_MASK(0, size)) {
+            size /= 2;
+        }
+        weft_window_put(s, h->addr + at + first,
+                        ldn_le_p(h->data + at + first, size), size);
+        mask = deposit32(mask, first, size, 0);
+    }
+}
+
+static void weft_adversary_leave_any(WeftPort *s, WeftHeld *h)
+{
+    unsigned words[WEFT_WC_LINE / WEFT_WORD], count = 0;
+
+    for (unsigned n = 0; n < ARRAY_SIZE(words); n++) {
+        if (extract64(h->valid, n * WEFT_WORD, WEFT_WORD)) {
+            words[count++] = n;
+        }
+    }
+    weft_adversary_leave(s, h, words[weft_adversary_below(s, count)]);
+    weft_adversary_pause(s);
+}
+
+/* Any line that is held, for @cpu or for whomever; NULL: there is none. */
+static WeftHeld *weft_adversary_any(WeftPort *s, const CPUState *cpu, bool all)
+{
+    WeftHeld *found[WEFT_WC_LINES];
+    unsigned count = 0;
+
+    for (unsigned n = 0; n < WEFT_WC_LINES; n++) {
+        WeftHeld *h = &s->adversary.held[n];
+
+        if (h->valid && (all || h->cpu == cpu)) {
+            found[count++] = h;
+        }
+    }
+    return count ? found[weft_adversary_below(s, count)] : NULL;
+}
+
+static void weft_adversary_drain(WeftPort *s, const CPUState *cpu, bool all)
+{
+    WeftHeld *h;
+
+    while ((h = weft_adversary_any(s, cpu, all))) {
+        weft_adversary_leave_any(s, h);
+    }
+}
+
+static void weft_adversary_tick(void *opaque)
+{
+    WeftPort *s = opaque;
+    int64_t now = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
+    WeftHeld *h = weft_adversary_any(s, NULL, true);
+
+    if (h) {
+        weft_adversary_leave_any(s, h);
+    }
+    for (unsigned n = 0; n < WEFT_WC_LINES; n++) {
+        h = &s->adversary.held[n];
+        while (h->valid && now - h->since >= WEFT_HOLD_NS) {
+            weft_adversary_leave_any(s, h);
+        }
+    }
+    if (weft_adversary_any(s, NULL, true)) {
+        timer_mod(s->adversary.timer,
+                  now + 1 + weft_adversary_below(s, WEFT_TICK_NS));
+    }
+}
+
+/* ---- what a CPU does -------------------------------------------------- */
+
+static WeftHeld *weft_adversary_line(WeftPort *s, hwaddr addr)
+{
+    WeftHeld *room = NULL;
+
+    for (unsigned n = 0; n < WEFT_WC_LINES; n++) {
+        WeftHeld *h = &s->adversary.held[n];
+
+        if (!h->valid) {
+            room = h;
+        } else if (h->cpu == current_cpu && h->addr == addr) {
+            return h;
+        }
+    }
+    if (!room) {
+        room = weft_adversary_any(s, NULL, true);
+        while (room->valid) {
+            weft_adversary_leave_any(s, room);
+        }
+    }
+    room->cpu = current_cpu;
+    room->addr = addr;
+    room->since = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
+    if (!timer_pending(s->adversary.timer)) {
+        timer_mod(s->adversary.timer,
+                  room->since + 1 + weft_adversary_below(s, WEFT_TICK_NS));
+    }
+    return room;
+}
+
+/*
+ * Takes a store through the write-combining alias, which the caller has found
+ * allowed. False: it is not for this file. @addr: in BAR 2.
+ */
+bool weft_adversary_hold(WeftPort *s, hwaddr addr, uint64_t val, unsigned size)
+{
+    WeftHeld *h = NULL;
+    unsigned at = 0;
+
+    if (!s->adversary.on) {
+        return false;
+    }
+    for (unsigned n = 0; n < size; n++) {
+        at = (addr + n) % WEFT_WC_LINE;
+        if (!h || !at) {
+            h = weft_adversary_line(s, addr + n - at);
+        }
+        h->data[at] = val >> 8 * n;
+        h->valid |= BIT_ULL(at);
+    }
+    if (!weft_adversary_below(s, WEFT_ODDS_EARLY)) {
+        if (weft_adversary_below(s, 2)) {
+            h = weft_adversary_any(s, NULL, true);
+            weft_adversary_leave_any(s, h);
+        } else {
+            /* The youngest overtakes all that are older. */
+            weft_adversary_leave(s, h, at / WEFT_WORD);
+            weft_adversary_pause(s);
+        }
+    }
+    return true;
+}
+
+/* A load is behind all stores of its CPU. */
+void weft_adversary_load(WeftPort *s)
+{
+    weft_adversary_drain(s, current_cpu, false);
+}
+
+/* @data: the CPU, NULL for all of them. */
+static void weft_adversary_fence(Notifier *notifier, void *data)
+{
+    WeftPort *s = container_of(notifier, WeftPort, adversary.fence);
+
+    weft_adversary_drain(s, data, !data);
+}
+
+/* qtest has no CPU that could execute a fence: it says so. */
+static void weft_adversary_set_fence(Object *obj, bool value, Error **errp)
+{
+    if (value) {
+        weft_adversary_drain(WEFT_PORT(obj), NULL, true);
+    }
+}
+
+/* What is held, or on its way, for slot @n is lost, as on a link that goes down. */
+void weft_adversary_drop(WeftPort *s, unsigned n)
+{
+    for (unsigned i = 0; i < WEFT_WC_LINES; i++) {
+        WeftHeld *h = &s->adversary.held[i];
+
+        if ((h->addr & (s->wc_offset - 1)) >> s->slot_shift == n) {
+            h->valid = 0;
+        }
+    }
+    weft_posted_drop(s, n);
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+/* By property or by the fabric's wish, whichever says so. */
+void weft_adversary_set(WeftPort *s)
+{
+    bool wish = s->ep->fab.adversarial, on = s->adversary.always || wish;
+
+    if (on && !tcg_enabled() && !qtest_enabled()) {
+        weft_fab_complain(s, "adversarial mode needs -accel tcg: with another "
+                          "one the fences of the guest are not seen");
+        return;
+    }
+    if (on) {
+        s->adversary.random = wish ? s->ep->fab.seed + s->number :
+                              s->adversary.seed;
+    }
+    if (on == s->adversary.on) {
+        return;
+    }
+    if (on) {
+        fence_add_notifier(&s->adversary.fence);
+    } else {
+        fence_remove_notifier(&s->adversary.fence);
+        weft_adversary_drain(s, NULL, true);
+        timer_del(s->adversary.timer);
+        for (unsigned n = 0; n < WEFT_MAX_DMA; n++) {
+            weft_posted_push(s, n);
+        }
+    }
+    s->adversary.on = on;
+    weft_late_flush(s);
+    weft_slots_update(s);
+}
+
+void weft_adversary_reset(WeftPort *s)
+{
+    for (unsigned n = 0; n < s->slots; n++) {
+        weft_adversary_drop(s, n);
+    }
+    weft_late_reset(s);
+}
+
+bool weft_adversary_check(WeftPort *s, Error **errp)
+{
+    if (s->adversary.always && !tcg_enabled() && !qtest_enabled()) {
+        error_setg(errp, "weft-port: adversarial=on needs -accel tcg: with "
+                   "another one the fences of the guest are not seen");
+        return false;
+    }
+    return true;
+}
+
+void weft_adversary_class_init(ObjectClass *class)
+{
+    object_class_property_add_bool(class, "fence", NULL,
+                                   weft_adversary_set_fence);
+}
+
+void weft_adversary_init(WeftPort *s)
+{
+    s->adversary.fence.notify = weft_adversary_fence;
+    s->adversary.timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, weft_adversary_tick,
+                                      s);
+    weft_late_init(s);
+    weft_posted_init(s);
+}
+
+void weft_adversary_exit(WeftPort *s)
+{
+    if (s->adversary.on) {
+        s->adversary.on = false;
+        fence_remove_notifier(&s->adversary.fence);
+    }
+    timer_free(s->adversary.timer);
+    s->adversary.timer = NULL;
+    weft_late_exit(s);
+    weft_posted_exit(s);
+}
