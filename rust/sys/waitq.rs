@@ -63,7 +63,7 @@ impl WaitQueue {
         unsafe { bindings::poll_wait(file, self.head.get(), table) };
     }
 
-    /// Sleeps until `done`. `ERESTARTSYS`: a signal came.
+    /// Sleeps until `done`, which may sleep itself. `ERESTARTSYS`: a signal came.
     pub(crate) fn wait(&self, done: impl FnMut() -> bool) -> Result {
         self.sleep(done, MAX_SCHEDULE_TIMEOUT as c_long)
     }
@@ -74,30 +74,29 @@ impl WaitQueue {
         self.sleep(done, jiffies.saturating_add(1))
     }
 
+    /// `done` is asked while the task runs, so that it may sleep itself (for a mutex): a wake-up from
+    /// then on is kept in the entry, and [`bindings::wait_woken`] returns at once.
     fn sleep(&self, mut done: impl FnMut() -> bool, mut jiffies: c_long) -> Result {
         let mut entry = MaybeUninit::<bindings::wait_queue_entry>::uninit();
         let entry = entry.as_mut_ptr();
-        // SAFETY: The entry does not move and is off the queue when this returns.
+        // SAFETY: The entry is initialised, does not move and is off the queue when this returns.
         unsafe {
             bindings::init_wait_entry(entry, 0);
+            (*entry).func = Some(bindings::woken_wake_function);
+            bindings::add_wait_queue(self.head.get(), entry);
             let result = loop {
-                let signal = bindings::prepare_to_wait_event(
-                    self.head.get(),
-                    entry,
-                    TASK_INTERRUPTIBLE as c_int,
-                );
                 if done() {
                     break Ok(());
                 }
-                if signal != 0 {
+                if kernel::current!().signal_pending() {
                     break Err(ERESTARTSYS);
                 }
                 if jiffies == 0 {
                     break Err(ETIMEDOUT);
                 }
-                jiffies = bindings::schedule_timeout(jiffies);
+                jiffies = bindings::wait_woken(entry, TASK_INTERRUPTIBLE as c_uint, jiffies);
             };
-            bindings::finish_wait(self.head.get(), entry);
+            bindings::remove_wait_queue(self.head.get(), entry);
             result
         }
     }
