@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Wait queues: a wake-up is never missed, and a limit is kept.
+
+use super::spawn;
+use crate::sys::{
+    irqlock::{new_spinlock_irq, SpinLockIrq},
+    waitq::WaitQueue,
+};
+use kernel::{
+    prelude::*,
+    static_lock_class,
+    sync::{
+        atomic::{Acquire, Atomic, Release},
+        Arc,
+    },
+    time::{delay::fsleep, Delta, Instant, Monotonic},
+};
+
+/// A ball, and who waits for it.
+#[pin_data]
+struct Court {
+    #[pin]
+    waiters: WaitQueue,
+    ball: Atomic<u32>,
+    #[pin]
+    lock: SpinLockIrq<()>,
+}
+
+impl Court {
+    fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                waiters <- WaitQueue::new(c"weft kunit", static_lock_class!()),
+                ball: Atomic::new(0),
+                lock <- new_spinlock_irq!((), c"weft kunit court"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// As an interrupt does it.
+    fn play(&self, ball: u32) {
+        let guard = self.lock.lock();
+        self.ball.store(ball, Release);
+        self.waiters.wake_all();
+        drop(guard);
+    }
+
+    fn has(&self, ball: u32) -> bool {
+        self.ball.load(Acquire) == ball
+    }
+}
+
+#[kunit_tests(weft_waitq)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_already_so_is_not_waited_for() -> Result {
+        let court = Court::new()?;
+        court.waiters.wait(|| true)?;
+        court.waiters.wait_ms(|| true, 0)
+    }
+
+    #[test]
+    fn the_limit_is_kept() -> Result {
+        let court = Court::new()?;
+        let begin = Instant::<Monotonic>::now();
+        assert_eq!(court.waiters.wait_ms(|| false, 30), Err(ETIMEDOUT));
+        assert!(begin.elapsed().as_millis() >= 30);
+        Ok(())
+    }
+
+    /// Each of two threads wakes the other at any moment of its falling asleep: one wake-up that is
+    /// missed would stop both.
+    #[test]
+    fn no_wake_up_is_missed() -> Result {
+        const ROUNDS: u32 = 2000;
+        let court = Court::new()?;
+        let ended = {
+            let court = court.clone();
+            spawn(move || {
+                for round in 0..ROUNDS {
+                    let due = || court.has(2 * round + 1);
+                    if court.waiters.wait_ms(due, 20_000).is_err() {
+                        return;
+                    }
+                    court.play(2 * round + 2);
+                }
+            })?
+        };
+        for round in 0..ROUNDS {
+            court.play(2 * round + 1);
+            let due = || court.has(2 * round + 2);
+            court.waiters.wait_ms(due, 20_000)?;
+        }
+        ended.wait();
+        Ok(())
+    }
+
+    /// As one that takes a mutex. The kernel complains of whoever sleeps as if it slept already.
+    #[test]
+    fn the_condition_may_sleep() -> Result {
+        let court = Court::new()?;
+        let ended = {
+            let court = court.clone();
+            spawn(move || court.play(1))?
+        };
+        let due = || {
+            fsleep(Delta::from_millis(2));
+            court.has(1)
+        };
+        court.waiters.wait_ms(due, 20_000)?;
+        ended.wait();
+        Ok(())
+    }
+
+    #[test]
+    fn all_are_woken() -> Result {
+        const THREADS: usize = 4;
+        let court = Court::new()?;
+        let woken = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let mut ended = KVec::with_capacity(THREADS, GFP_KERNEL)?;
+        for _ in 0..THREADS {
+            let (court, woken) = (court.clone(), woken.clone());
+            let thread = spawn(move || {
+                if court.waiters.wait_ms(|| court.has(1), 20_000).is_ok() {
+                    woken.fetch_add(1, Release);
+                }
+            })?;
+            ended.push(thread, GFP_KERNEL)?;
+        }
+        court.play(1);
+        for thread in &ended {
+            thread.wait();
+        }
+        assert_eq!(woken.load(Acquire), THREADS as i32);
+        Ok(())
+    }
+}
