@@ -34,6 +34,7 @@ kernel_field() { awk -v s="$1" -v n="$2" '$1 == "kernel" && $2 == s { print $n }
 kernel_series() {
 	local series
 	series=${1:-${KERNEL:-}}
+	[ -z "$(debug_variant "$series")" ] || series= # of the series that is booted otherwise
 	if [ -n "$series" ]; then
 		case " $SERIES " in *" $series "*) ;; *) die "kernel $series is not supported (only: $SERIES)" ;; esac
 		[ -n "$(kernel_field "$series" 3)" ] ||

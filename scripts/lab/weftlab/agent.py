@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 
+from . import kernel
 from .errors import CommandFailed, CommandTimeout, GuestDied, GuestRebooted
 
 PROTOCOL = 1
@@ -62,6 +63,7 @@ class Job:
         return self.status is None and self.error is None
 
     def _wait(self, ready, timeout, what):
+        timeout *= kernel.patience()
         deadline = time.monotonic() + timeout
         with self._agent.changed:
             while not ready():

@@ -6,7 +6,7 @@ import json
 import re
 import sys
 
-from . import lab, machine, paths, process, suite, tap
+from . import kernel, lab, machine, paths, process, suite, tap
 from .bench import Bench
 from .errors import LabError
 
@@ -32,6 +32,8 @@ def arguments(tests):
     )
     parser.add_argument("which", nargs="*", metavar="SUITE|PATTERN",
                         help="suites, or regular expressions of test names (default: all)")  # fmt: skip
+    parser.add_argument("--kernel", metavar="KERNEL",
+                        help="the kernel to boot: a series, debug or kasan (default: $KERNEL)")  # fmt: skip
     parser.add_argument("--list", action="store_true", help="print the names, run nothing")
     parser.add_argument("--core", action="store_true",
                         help="of these only the few that touch most of the driver")  # fmt: skip
@@ -57,6 +59,8 @@ def main():
     args, suites = arguments(tests)
     tests = chosen(tests, args, suites)
     machine.iommu = args.iommu
+    if args.kernel:
+        kernel.use(args.kernel)
     if args.list:
         print("\n".join(t.full_name for t in tests))
         return 0

@@ -11,13 +11,19 @@ BAD = re.compile(
     r"|KASAN|UBSAN|KCSAN|KFENCE: (?!initialized)|Kernel panic|nobody cared|list_(add|del) corruption"
     r"|page allocation failure|Objects remaining|Bad page (state|map)|non-zero pgtables_bytes"
     r"|Bad rss-counter|invalid opcode|divide error|stack segment|double fault"
+    r"|lockdep is turned off|Poison overwritten|Redzone|ODEBUG: (?!selftest)"
     r"|Trying to (v?free|vfree)|memory leak|leaked|DMA-API:|rust_kernel: panicked|\bpanicked at\b"
 )
 
-# Said by the stock kernel in these machines, with or without weft.
+# Said by the kernels in these machines, with or without weft. The last two are what kmemleak and a
+# page fault say when an allocation of theirs was failed on purpose; neither is the worse for it.
 KNOWN = re.compile(
     r"Speculative Return Stack Overflow|Spectre|RETBleed|VMSCAPE|MDS CPU bug|TAA CPU bug"
-    r"|Mitigation|vulnerab",
+    r"|Mitigation|vulnerab"
+    r"|DMA-API: (preallocated \d+ debug entries|debugging enabled by kernel config)"
+    r"|kmemleak: (Kernel memory leak detector initialized|Automatic memory scanning)"
+    r"|kmemleak: Cannot allocate a scan area"
+    r"|Huh VM_FAULT_OOM leaked out to the #PF handler",
     re.I,
 )
 

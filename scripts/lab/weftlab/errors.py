@@ -50,6 +50,12 @@ class DmesgError(LabError):
     kind = "dmesg"
 
 
+class LeakError(LabError):
+    """The driver has gone, and memory of it has not."""
+
+    kind = "leak"
+
+
 class FabricError(LabError):
     """What joins the ports failed."""
 

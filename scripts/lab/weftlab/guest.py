@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 
-from . import console, dmesg, machine, paths, process
+from . import console, dmesg, kernel, machine, paths, process
 from .agent import Agent
 from .errors import DmesgError, GuestDied, GuestRebooted, LabError
 from .ivshmem import VECTORS
@@ -37,6 +37,11 @@ def kvm():
         return True
     except OSError:
         return False
+
+
+def clock():
+    """For the command line of a kernel without KVM: see scripts/vm/tsc.c."""
+    return "" if kvm() else f" tsc_early_khz={paths.tsc_khz()}"
 
 
 class Port:
@@ -75,7 +80,7 @@ class Guest:
         self.dir = folder
         self.run_dir = folder / "run"
         self.ports = list(ports)
-        self.memory = memory
+        self.memory = kernel.memory(memory)
         self.cpus = cpus
         self.shares = dict(shares or {})
         self.shell = shell
@@ -95,7 +100,7 @@ class Guest:
     # ---- birth ----------------------------------------------------------
 
     def _command(self, agent_fd, qmp_fd):
-        kernel, initrd, agent_dir = paths.guest_files()
+        image, initrd, agent_dir = paths.guest_files()
         memory = f"memory-backend-memfd,id=ram,size={self.memory}M,share=on"
         shares = {"lab": agent_dir, "weft": paths.TOP, **self.shares}
         # A kernel patches its own code while it runs. With a thread a processor, one boot in
@@ -112,8 +117,8 @@ class Guest:
             "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",
             # A guest that resets or panics ends; a reboot is asked for by QMP.
             "-action", "reboot=shutdown,panic=shutdown",
-            "-kernel", kernel, "-initrd", initrd,
-            "-append", f"{APPEND}{machine.append()} weft.host={self.name}",
+            "-kernel", image, "-initrd", initrd,
+            "-append", f"{APPEND}{clock()}{machine.append()} weft.host={self.name}",
             "-chardev", f"file,id=console,path={self.console_log}",
             "-serial", "chardev:console",
             "-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control",

@@ -4,7 +4,7 @@
 import json
 import shlex
 
-from . import paths
+from . import kernel, paths
 from .errors import CommandTimeout
 from .guest import Guest
 
@@ -51,6 +51,7 @@ class Host(Guest):
 
     def wait_link(self, state, timeout=30, port=0, link=0):
         """Until the driver says that a link is in that state."""
+        timeout *= kernel.patience()
         attribute = f"/sys/class/weft/weft{port}/device/link{link}/state"
         loop = f"until read -r s <{attribute} && [ $s = {state} ]; do sleep 0.02; done"
         result = self.run(f"timeout {timeout} sh -c '{loop}' 2>/dev/null", timeout + 30, None)

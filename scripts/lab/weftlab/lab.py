@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from . import paths, topology
+from . import kernel, paths, topology
 from .errors import LabError
 from .fabric import Fabric
 from .guest import Port, start_all
@@ -119,6 +119,10 @@ class Lab(contextlib.AbstractContextManager):
         """Ends everything; raises what was found on the way."""
         errors = []
         for host in self.hosts.values():
+            try:
+                kernel.last_look(host)
+            except (LabError, OSError) as error:
+                errors.append(error)
             try:
                 host.stop()
             except (LabError, OSError) as error:

@@ -64,7 +64,11 @@ def guest_files():
     kver = env("kver")
     image = env("kernel")
     kernel = BUILD / f"vmlinux-{kver}"
-    if not _fresh(kernel, [vm / "vmlinux", image]):
+    with open(image, "rb") as file:
+        bare = file.read(4) == b"\x7fELF"
+    if bare:
+        kernel = image
+    elif not _fresh(kernel, [vm / "vmlinux", image]):
         _make([str(vm / "vmlinux"), image, str(kernel)], kernel)
     initrd = BUILD / f"initrd-{kver}.cpio"
     if not _fresh(initrd, [vm / "init", vm / "mkinitrd", image]):
@@ -75,3 +79,15 @@ def guest_files():
         _make(["gcc", "-O2", "-Wall", "-o", str(new), str(vm / "agent.c")], agent)
         new.rename(agent)
     return str(kernel), str(initrd), str(shared)
+
+
+@functools.cache
+def tsc_khz():
+    """The rate of the time stamp counter, as the guests are told."""
+    source, program = TOP / "scripts" / "vm" / "tsc.c", BUILD / "tsc"
+    if not _fresh(program, [source]):
+        BUILD.mkdir(parents=True, exist_ok=True)
+        new = BUILD / "tsc.new"
+        _make(["gcc", "-O2", "-Wall", "-o", str(new), str(source)], program)
+        new.rename(program)
+    return subprocess.run([program], stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
