@@ -8,36 +8,39 @@ import subprocess
 import time
 
 from weftlab import paths, tap
-from weftlab.errors import LabError, SetupError
+from weftlab.errors import LabError, Mismatch, SetupError
 from weftlab.suite import test
 
 SOURCE = paths.TOP / "tools" / "testing" / "selftests" / "weft"
 # Programs that measure TLPs say so here: their ports count while they run.
 TRACED = ("tlp",)
+MODULE = "/mnt/module/weft.ko"
+# What scripts/kselftest installs.
+LIST = "kselftest-list.txt"
+# Short ones, for the kernel's own runner.
+SHORT = ("uapi", "sysfs.sh")
 
 
 def build():
-    """Builds and installs them; the folder, and the programs in the order of their Makefile."""
-    made, installed = paths.BUILD / "selftests.o", paths.BUILD / "selftests"
-    made.mkdir(parents=True, exist_ok=True)
+    """Builds and installs them; the folder, and the programs in the order of their list."""
+    installed = paths.BUILD / "kselftest"
     shutil.rmtree(installed, ignore_errors=True)
-    kselftest = paths.env("ksource") + "/tools/testing/selftests"
-    command = ["make", "-s", "-C", str(SOURCE), f"OUTPUT={made}", f"KSFT={kselftest}",
-               f"INSTALL_PATH={installed}", "install"]  # fmt: skip
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run([paths.TOP / "scripts" / "kselftest", installed],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
     if done.returncode:
         raise SetupError(f"the kselftests do not build:\n{done.stdout}")
     if re.search(r"\bwarning\b", done.stdout):
         raise SetupError(f"the kselftests build with warnings:\n{done.stdout}")
-    words = {}
-    for line in (SOURCE / "Makefile").read_text().replace("\\\n", " ").splitlines():
-        match = re.match(r"(TEST_GEN_PROGS|TEST_PROGS)\s*[:+]?=\s*(.*)", line)
-        if match:
-            words.setdefault(match.group(1), []).extend(match.group(2).split())
-    programs = words.get("TEST_GEN_PROGS", []) + words.get("TEST_PROGS", [])
+    programs = [line.removeprefix("weft:") for line in (installed / LIST).read_text().split()]
     if not programs:
-        raise SetupError(f"{SOURCE}/Makefile names no program")
+        raise SetupError(f"{installed / LIST} names no program")
     return installed, programs
+
+
+def copy(host, installed):
+    """On a file system of the guest's own, where a program can write beside itself."""
+    shutil.copytree(installed, host.run_dir / "kselftest", dirs_exist_ok=True)
+    host.run("rm -rf /tmp/kselftest && cp -r /mnt/run/kselftest /tmp/")
 
 
 def limit():
@@ -50,8 +53,8 @@ def run(lab, program):
     traced = program.partition(".")[0] in TRACED
     for node in ("n1", "n2") if traced else ():
         lab.fabric.trace(node, True)
-    environment = "WEFT_KO=/mnt/module/weft.ko" + (" WEFT_TRACED=1" if traced else "")
-    result = host.run(f"cd /tmp/weft && {environment} ./{shlex.quote(program)}", limit(), None)
+    environment = f"WEFT_KO={MODULE}" + (" WEFT_TRACED=1" if traced else "")
+    result = host.run(f"cd /tmp/kselftest/weft && {environment} ./{shlex.quote(program)}", limit(), None)
     for node in ("n1", "n2") if traced else ():
         lab.fabric.trace(node, False)
     return result
@@ -63,9 +66,7 @@ def kselftests(bench):
     for program in programs:
         lab = bench.loopback()
         host = lab["host"]
-        # On a file system of the guest's own, where a program can write beside itself.
-        shutil.copytree(installed, host.run_dir / "weft", dirs_exist_ok=True)
-        host.run("rm -rf /tmp/weft && cp -r /mnt/run/weft /tmp/")
+        copy(host, installed)
         begin = time.monotonic()
         try:
             result = run(lab, program)
@@ -95,3 +96,18 @@ def kselftests(bench):
             bench.abandon()
         else:
             yield f"{program}: ends well", True, "", None, time.monotonic() - begin
+
+
+@test("run_kselftest.sh runs an installed copy")
+def runner(bench):
+    installed, programs = build()
+    host = bench.loopback()["host"]
+    copy(host, installed)
+    chosen = " ".join(f"-t weft:{program}" for program in SHORT)
+    result = host.run(f"cd / && WEFT_KO={MODULE} /tmp/kselftest/run_kselftest.sh {chosen}", 2 * limit())
+    told = re.findall(r"^ok \d+ selftests: weft: (\S+)$", result.out, re.M)
+    if tuple(told) != SHORT:
+        raise Mismatch(f"the runner tells of {told}:\n{result.out}{result.err}")
+    listed = host.out("/tmp/kselftest/run_kselftest.sh --list").split()
+    if listed != [f"weft:{program}" for program in programs]:
+        raise Mismatch(f"the runner lists {listed}")

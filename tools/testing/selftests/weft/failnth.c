@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Every allocation of the driver is failed in turn, and every copy from and to
+ * a user: the first of an operation, then the second, until one run of it asks
+ * for no more. After each failure the error is a sensible one, and the same
+ * operation succeeds at once. What was forgotten on the way is found by what
+ * is left when the driver goes, and by kmemleak.
+ *
+ * Skipped on kernels without fault injection.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "kselftest.h"
+#include "inject.h"
+#include "weft_test.h"
+
+/* No operation asks for as much. */
+#define MAX_NTH		5000
+#define READY_MS	30000
+#define CELLS		16
+#define BULK		4096
+
+#define DRIVER	"/sys/bus/pci/drivers/weft/"
+
+static const char *module_path;
+static char pci_name[2][32];
+static int self;	/* fail-nth of this thread */
+
+/* What operations work with. */
+static struct {
+	int fd, listener, epoll;
+	struct wt_chan a, b;
+	bool paired;
+} now = { .fd = -1, .listener = -1, .epoll = -1 };
+
+/*
+ * @run is what is failed, in the calling thread or in that named @thread; it
+ * returns 0 or a negative errno. @prepare and @undo run without failures.
+ */
+struct operation {
+	const char *name;
+	const char *thread;
+	bool (*prepare)(void);
+	long (*run)(void);
+	bool (*undo)(void);
+	/* The least it asks for: with less, the wrong things were counted. */
+	unsigned int least;
+	/* What it may end with, the end of the list is 0: nothing at all. */
+	int errors[8];
+};
+
+/* ---- the module ------------------------------------------------------- */
+
+static bool loaded(void)
+{
+	return !access("/sys/module/weft", F_OK);
+}
+
+/* With arenas that are quick to make, and that can still be had smaller. */
+#define SMALL "arena_kib=512"
+
+static long load_with(const char *parameters)
+{
+	int fd = open(module_path, O_RDONLY | O_CLOEXEC);
+	long r = syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
+
+	close(fd);
+	return r;
+}
+
+static long load(void)
+{
+	return load_with(SMALL);
+}
+
+static bool unload(void)
+{
+	return !loaded() || !syscall(SYS_delete_module, "weft", O_NONBLOCK);
+}
+
+static bool mentions(const char *path, const char *word)
+{
+	FILE *file = fopen(path, "r");
+	char line[512];
+	bool found = false;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (strstr(line, word)) {
+			ksft_print_msg("left in %s: %s", path, line);
+			found = true;
+		}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* Nothing of a port is there. */
+static bool nothing_left(void)
+{
+	bool left = false;
+
+	for (unsigned int port = 0; port < 2; port++) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "/dev/weft%u", port);
+		if (!access(path, F_OK)) {
+			ksft_print_msg("left: %s\n", path);
+			left = true;
+		}
+	}
+	left |= mentions("/proc/interrupts", "weft-");
+	left |= mentions("/proc/iomem", ": weft");
+	/* A module that is loaded lies there itself, by another name. */
+	left |= mentions("/proc/vmallocinfo", "[weft]");
+	return !left;
+}
+
+static bool autoprobe(bool on)
+{
+	return !wt_write("/sys/bus/pci/drivers_autoprobe", on ? "1" : "0");
+}
+
+static bool before_load(void)
+{
+	return unload() && autoprobe(false);
+}
+
+static bool after_load(void)
+{
+	return autoprobe(true) && unload() && nothing_left();
+}
+
+/* ---- a port ----------------------------------------------------------- */
+
+static bool bound(unsigned int port)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), DRIVER "%s", pci_name[port]);
+	return !access(path, F_OK);
+}
+
+static bool unbind(unsigned int port)
+{
+	return !bound(port) || !wt_write(DRIVER "unbind", pci_name[port]);
+}
+
+static bool bind(unsigned int port)
+{
+	return bound(port) || !wt_write(DRIVER "bind", pci_name[port]);
+}
+
+static bool before_bind(void)
+{
+	return (loaded() || !load()) && unbind(0) && unbind(1);
+}
+
+static long bind_first(void)
+{
+	return wt_write(DRIVER "bind", pci_name[0]);
+}
+
+static bool after_bind(void)
+{
+	return unbind(0) && nothing_left();
+}
+
+static bool all_ready(void)
+{
+	return (loaded() || !load()) && bind(0) && bind(1) && wt_wait_ready(READY_MS);
+}
+
+/* ---- the other end ---------------------------------------------------- */
+
+/* A thread that accepts what comes to a listener, or connects to one. */
+static struct {
+	pthread_t thread;
+	bool runs;
+	volatile bool stop;
+	unsigned int port, service;
+	int listener, fd;
+} peer = { .listener = -1, .fd = -1 };
+
+static void *accept_all(void *arg)
+{
+	struct pollfd p = { .fd = peer.listener, .events = POLLIN };
+
+	while (!peer.stop) {
+		int fd;
+
+		if (poll(&p, 1, 20) <= 0)
+			continue;
+		fd = wt_accept(peer.port, peer.listener);
+		if (fd < 0)
+			continue;
+		if (peer.fd >= 0)
+			close(peer.fd);
+		peer.fd = fd;
+	}
+	return arg;
+}
+
+static void *connect_once(void *arg)
+{
+	wt_connect(peer.fd, peer.service, CELLS, BULK, 10000);
+	return arg;
+}
+
+static bool peer_starts(void *(*what)(void *))
+{
+	peer.stop = false;
+	peer.runs = !pthread_create(&peer.thread, NULL, what, NULL);
+	return peer.runs;
+}
+
+static bool peer_listens(unsigned int port)
+{
+	peer.port = port;
+	peer.service = wt_service();
+	peer.listener = wt_listen(port, peer.service, 4);
+	return peer.listener >= 0 && peer_starts(accept_all);
+}
+
+static bool peer_connects(unsigned int port, unsigned int service)
+{
+	peer.service = service;
+	peer.fd = wt_open(port, 0);
+	return peer.fd >= 0 && peer_starts(connect_once);
+}
+
+static void close_one(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static bool peer_ends(void)
+{
+	peer.stop = true;
+	if (peer.runs)
+		pthread_join(peer.thread, NULL);
+	peer.runs = false;
+	close_one(&peer.fd);
+	close_one(&peer.listener);
+	return true;
+}
+
+/* ---- files ------------------------------------------------------------ */
+
+static bool nothing(void)
+{
+	return true;
+}
+
+static long open_port(void)
+{
+	now.fd = wt_open(0, 0);
+	return now.fd < 0 ? now.fd : 0;
+}
+
+static bool open_first(void)
+{
+	return !open_port();
+}
+
+static bool close_first(void)
+{
+	close_one(&now.fd);
+	return true;
+}
+
+static long port_info(void)
+{
+	struct weft_port_info i = { .size = sizeof(i) };
+
+	return wt_ioctl(now.fd, WEFT_PORT_INFO, &i);
+}
+
+static long link_info(void)
+{
+	struct weft_link_info i = { .size = sizeof(i) };
+
+	return wt_ioctl(now.fd, WEFT_LINK_INFO, &i);
+}
+
+static long listen_first(void)
+{
+	struct weft_chan_listen l = {
+		.size = sizeof(l), .service = wt_service(), .backlog = 4,
+	};
+
+	return wt_ioctl(now.fd, WEFT_CHAN_LISTEN, &l);
+}
+
+static bool before_connect(void)
+{
+	return peer_listens(1) && open_first();
+}
+
+static bool before_connect_to(void)
+{
+	return peer_listens(0) && (now.fd = wt_open(1, 0)) >= 0;
+}
+
+static long connect_now(void)
+{
+	return wt_connect(now.fd, peer.service, CELLS, BULK, 3000);
+}
+
+static bool after_connect(void)
+{
+	return close_first() && peer_ends();
+}
+
+static bool before_accept(void)
+{
+	unsigned int service = wt_service();
+	struct pollfd p = { .events = POLLIN };
+
+	now.listener = wt_listen(0, service, 4);
+	if (now.listener < 0 || !peer_connects(1, service) || !open_first())
+		return false;
+	p.fd = now.listener;
+	return poll(&p, 1, READY_MS) == 1;
+}
+
+static long accept_now(void)
+{
+	struct weft_chan_accept a = { .size = sizeof(a), .listen_fd = now.listener };
+
+	return wt_ioctl(now.fd, WEFT_CHAN_ACCEPT, &a);
+}
+
+static bool after_accept(void)
+{
+	close_first();
+	close_one(&now.listener);
+	return peer_ends();
+}
+
+/* ---- channels --------------------------------------------------------- */
+
+static void unpair(void)
+{
+	if (now.paired) {
+		wt_close(&now.a);
+		wt_close(&now.b);
+	}
+	now.paired = false;
+}
+
+/* One channel serves many operations. */
+static bool pair(void)
+{
+	if (!now.paired)
+		now.paired = wt_pair(&now.a, &now.b, CELLS, BULK);
+	return now.paired;
+}
+
+static long chan_info(void)
+{
+	struct weft_chan_info i = { .size = sizeof(i) };
+
+	return wt_ioctl(now.a.fd, WEFT_CHAN_INFO, &i);
+}
+
+static long chan_kick(void)
+{
+	struct weft_chan_kick k = { .size = sizeof(k) };
+
+	return wt_ioctl(now.a.fd, WEFT_CHAN_KICK, &k);
+}
+
+static bool before_epoll(void)
+{
+	now.epoll = epoll_create1(EPOLL_CLOEXEC);
+	return now.epoll >= 0 && pair();
+}
+
+static long epoll_add(void)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+
+	return epoll_ctl(now.epoll, EPOLL_CTL_ADD, now.a.fd, &e) ? -errno : 0;
+}
+
+static bool after_epoll(void)
+{
+	close_one(&now.epoll);
+	return true;
+}
+
+/* Mapped anew, so that every page has to be put in place. */
+static long map_and_touch(void)
+{
+	struct wt_chan again;
+	uint64_t sum = 0;
+	bool mapped = wt_map(&again, now.a.fd);
+	long r = mapped ? 0 : -errno;
+
+	for (uint64_t at = 0; mapped && at < again.info.area_bytes; at += WT_PAGE) {
+		sum += again.area[at];
+		again.window[at + 64] = 0;
+	}
+	if (mapped) {
+		sum += again.status->state;
+		again.user->credit_wanted = sum & 0;
+		if (again.kick)
+			*again.kick = again.info.kick_value;
+	}
+	wt_unmap(&again);
+	return r;
+}
+
+static long close_channel(void)
+{
+	wt_close(&now.a);
+	return 0;
+}
+
+static bool after_close(void)
+{
+	unpair();
+	return true;
+}
+
+/* What a file of a port that has gone still shows must be harmless. */
+static bool touch_gone(void)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t at = 0; at < now.a.info.area_bytes; at += WT_PAGE) {
+		sum += now.a.area[at];
+		now.a.window[at] = sum & 0;
+	}
+	return now.a.status->state == WEFT_CHAN_BROKEN;
+}
+
+static long unbind_under(void)
+{
+	return wt_write(DRIVER "unbind", pci_name[0]);
+}
+
+static bool after_unbind(void)
+{
+	bool harmless = touch_gone();
+
+	unpair();
+	return harmless && all_ready();
+}
+
+static long reset_port(void)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", pci_name[0]);
+	return wt_write(path, "1");
+}
+
+static bool after_reset(void)
+{
+	unpair();
+	return wt_wait_ready(READY_MS);
+}
+
+/* ---- one after the other ---------------------------------------------- */
+
+#define USUAL { ENOMEM, EFAULT }
+
+static const struct operation unloaded[] = {
+	/* EINVAL: module_add_driver() could not make a directory. */
+	{ "load", NULL, before_load, load, after_load, 3, { ENOMEM, EINVAL } },
+	{ "bind", NULL, before_bind, bind_first, after_bind, 30, { ENOMEM, EBUSY, ENOSPC } },
+};
+
+static const struct operation operations[] = {
+	{ "open", NULL, nothing, open_port, close_first, 3, USUAL },
+	{ "WEFT_PORT_INFO", NULL, open_first, port_info, close_first, 3, USUAL },
+	{ "WEFT_LINK_INFO", NULL, open_first, link_info, close_first, 3, USUAL },
+	{ "WEFT_CHAN_LISTEN", NULL, open_first, listen_first, close_first, 3, USUAL },
+	{ "WEFT_CHAN_CONNECT", NULL, before_connect, connect_now, after_connect, 5, USUAL },
+	{ "WEFT_CHAN_ACCEPT", NULL, before_accept, accept_now, after_accept, 3,
+	  { ENOMEM, EFAULT, ECONNABORTED } },
+	{ "being connected to", "mailbox", before_connect_to, connect_now, after_connect, 4,
+	  { ENOBUFS, ECONNREFUSED, ETIMEDOUT } },
+	{ "WEFT_CHAN_INFO", NULL, pair, chan_info, nothing, 3, USUAL },
+	{ "WEFT_CHAN_KICK", NULL, pair, chan_kick, nothing, 2, USUAL },
+	{ "epoll_ctl", NULL, before_epoll, epoll_add, after_epoll, 1, USUAL },
+	{ "mmap and its pages", NULL, pair, map_and_touch, nothing, 5, USUAL },
+	{ "close", NULL, pair, close_channel, after_close, 0, {} },
+	{ "unbind under a channel", NULL, pair, unbind_under, after_unbind, 1, {} },
+	{ "reset under a channel", NULL, pair, reset_port, after_reset, 0, {} },
+};
+
+static bool expected(const struct operation *op, long r)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(op->errors); i++)
+		if (op->errors[i] && r == -op->errors[i])
+			return true;
+	return !r;
+}
+
+static int task_of(const struct operation *op)
+{
+	char name[64];
+	pid_t thread;
+
+	if (!op->thread)
+		return self;
+	snprintf(name, sizeof(name), "-weft-%s-%s", pci_name[0], op->thread);
+	thread = inject_find(name);
+	return thread ? inject_open(thread) : -ESRCH;
+}
+
+/* Fails each thing that @op asks for. */
+static bool fail_each(const struct operation *op)
+{
+	unsigned int nth, refused = 0;
+	int task = -1;
+
+	for (nth = 1; nth <= MAX_NTH; nth++) {
+		int fired;
+		long r;
+
+		if (!op->prepare()) {
+			ksft_print_msg("%s: cannot be prepared, %u\n", op->name, nth);
+			return false;
+		}
+		/* A thread of an interrupt is another one each time the port is bound. */
+		task = task_of(op);
+		if (task < 0 || !inject_arm(task, nth)) {
+			ksft_print_msg("%s: fail-nth: %s\n", op->name, strerror(errno));
+			return false;
+		}
+		r = op->run();
+		fired = inject_disarm(task);
+		if (task != self)
+			close(task);
+		if (!op->undo()) {
+			ksft_print_msg("%s: cannot be undone, %u ended with %ld\n",
+				       op->name, nth, r);
+			return false;
+		}
+		if (fired < 0 || (!fired && r) || !expected(op, r)) {
+			ksft_print_msg("%s: %u ended with %ld (%s), failed: %d\n", op->name, nth,
+				       r, strerror(-r), fired);
+			return false;
+		}
+		if (!fired)
+			break;
+		refused += r != 0;
+		/* Nothing stands in the way of the next one. */
+		r = op->prepare() ? op->run() : -EIO;
+		if (!op->undo() || r) {
+			ksft_print_msg("%s: after %u was failed: %s\n",
+				       op->name, nth, strerror(-r));
+			return false;
+		}
+	}
+	ksft_print_msg("%s: %u were failed, of which %u made it fail\n",
+		       op->name, nth - 1, refused);
+	return nth <= MAX_NTH && nth > op->least;
+}
+
+static void run_all(const struct operation *ops, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		ksft_test_result(fail_each(&ops[i]), "%s, everything it asks for failed in turn\n",
+				 ops[i].name);
+}
+
+int main(void)
+{
+	const char *lacks = inject_lacks();
+	bool known = true;
+
+	ksft_print_header();
+	if (lacks)
+		ksft_exit_skip("%s\n", lacks);
+	module_path = getenv("WEFT_KO");
+	if (!module_path || access(module_path, R_OK))
+		ksft_exit_skip("WEFT_KO does not name weft.ko\n");
+	ksft_set_plan(ARRAY_SIZE(unloaded) + ARRAY_SIZE(operations) + 2);
+
+	self = inject_open(gettid());
+	for (unsigned int port = 0; port < 2; port++)
+		known &= wt_pci_name(port, pci_name[port], sizeof(pci_name[port]));
+	if (self < 0 || !known || !inject_in_modules())
+		ksft_exit_fail_msg("two ports and fault injection are needed\n");
+
+	run_all(unloaded, ARRAY_SIZE(unloaded));
+	ksft_test_result(all_ready(), "the links come up\n");
+	run_all(operations, ARRAY_SIZE(operations));
+	unpair();
+	inject_reset();
+	ksft_test_result(unload() && nothing_left() && !load_with("") && all_ready(),
+			 "the module goes and comes back\n");
+	ksft_finished();
+}
