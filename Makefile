@@ -34,6 +34,18 @@ demo: setup-demo modules tools ## two emulated hosts, a file carried from one to
 check: ## all tests (SUITE=name: one suite)
 	@scripts/check $(SUITE)
 
+.PHONY: check-debug
+check-debug: ## the tests of running hosts on a kernel with lockdep, kmemleak, UBSAN, fault injection …
+	@scripts/check debug
+
+.PHONY: check-kasan
+check-kasan: ## the same on one with KASAN
+	@scripts/check kasan
+
+.PHONY: vng
+vng: setup-demo modules tools ## the kselftests under virtme-ng
+	@scripts/lab/vng
+
 .PHONY: vm
 vm: setup-demo modules tools ## interactive shells on emulated hosts (HOSTS=3)
 	@scripts/lab/vm $(HOSTS)
