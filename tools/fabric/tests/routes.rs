@@ -121,6 +121,29 @@ fn one_who_does_not_let_go_is_named() {
 }
 
 #[test]
+fn a_port_has_one_configuration_request() {
+    let (daemon, [h1, h2, _h3]) = fabric();
+    program(&daemon, &h1);
+    h1.say(WEFT_FAB_WANT, REMOTE, [3, 0, 0, 0, 0, 0], &[]);
+    h1.expect_with_fds(WEFT_FAB_REMOTE_UP);
+    let ctrl = u64::from(1 | (WEFT_SPACE_ROUTE << 8) | WEFT_CFG_WRITE);
+    h2.say(WEFT_FAB_CONFIG, 0, [1, ctrl, 3, 0, 1, 0], &[0]);
+    let down = h1.expect(WEFT_FAB_REMOTE_DOWN);
+    // It is not answered while h1 has not let go. h1 itself is to wait as well.
+    h1.say(WEFT_FAB_CONFIG, 0, [1, ctrl, 3, 0, 2, 0], &[0]);
+    h1.say(WEFT_FAB_REMOTE_ACK, REMOTE, [0, 0, 0, 0, 0, down.arg[5]], &[]);
+    assert_eq!(h2.expect(WEFT_FAB_CONFIG_REPLY).arg[..2], [1, WEFT_CFG_OK.into()]);
+    assert_eq!(h1.expect(WEFT_FAB_CONFIG_REPLY).arg[..2], [1, WEFT_CFG_OK.into()]);
+
+    daemon.json(&["route", "set", "s1", "3", "2"]);
+    h1.expect_with_fds(WEFT_FAB_REMOTE_UP);
+    h2.say(WEFT_FAB_CONFIG, 0, [2, ctrl, 3, 0, 3, 0], &[0]);
+    h1.expect(WEFT_FAB_REMOTE_DOWN);
+    h2.say(WEFT_FAB_CONFIG, 0, [3, ctrl, 3, 0, 3, 0], &[0]);
+    h2.expect_end();
+}
+
+#[test]
 fn traffic_is_counted_at_every_cable_of_its_route() {
     let (daemon, [h1, _h2, _h3]) = fabric();
     program(&daemon, &h1);

@@ -267,7 +267,7 @@ impl Daemon {
                     "the tables are changed, but after {} s {} still reaches what it did before; \
                      is its QEMU stopped?",
                     WITHDRAW_TIME.as_secs(),
-                    self.fabric.not_let_go(*request).join(", ")
+                    self.fabric.give_up(*request).join(", ")
                 ),
             };
             self.answer(unanswered.client(), &Reply::Error(why));

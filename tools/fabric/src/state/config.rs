@@ -10,7 +10,7 @@ use super::withdrawal::Waiter;
 use super::{Effect, Event, Fabric};
 use crate::topology::{End, Node};
 use crate::wire::abi::*;
-use crate::wire::{ConfigRequest, LINKS, ToPort, VPS, field};
+use crate::wire::{Complaint, ConfigRequest, LINKS, ToPort, VPS, field};
 
 /// Where a path leads, and the port it comes in by there.
 struct Target {
@@ -21,7 +21,15 @@ struct Target {
 
 impl Fabric {
     /// Works on a request; the answer to a write comes when it is in force.
-    pub(super) fn config(&mut self, host: usize, request: u64, config: &ConfigRequest) {
+    pub(super) fn config(
+        &mut self,
+        host: usize,
+        request: u64,
+        config: &ConfigRequest,
+    ) -> Result<(), Complaint> {
+        if self.config_is_due(host) {
+            return Err("a configuration request before the last one was answered".into());
+        }
         let (result, hops, data, node) = match self.target(host, &config.path) {
             Err(hops) => (Err(WEFT_CFG_NO_PATH), hops, 0, None),
             Ok(target) => match config.write {
@@ -43,6 +51,7 @@ impl Fabric {
             Some(node) => self.tables_changed(node, Waiter::Config { host, reply }),
             None => self.tell(host, reply),
         }
+        Ok(())
     }
 
     /// Follows a path; `Err` tells how many links it got over.

@@ -339,7 +339,7 @@ impl Fabric {
                 self.remote_ack(Caller { host, remote }, ticket);
             }
             FromPort::Traffic { link, traffic } => self.passed(host, link, traffic),
-            FromPort::Config { request, config } => self.config(host, request, &config),
+            FromPort::Config { request, config } => self.config(host, request, &config)?,
             FromPort::InboundFrom { entry, from, gates } => {
                 self.inbound_from(host, entry, from, gates);
             }

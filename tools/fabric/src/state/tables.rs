@@ -225,9 +225,12 @@ impl Fabric {
         Ok(())
     }
 
-    /// Those who have not let go of what a command took from them.
-    pub fn not_let_go(&self, request: u64) -> Vec<String> {
-        self.command_waits(request)
+    /// Those who have not let go of what a command took from them; it waits no
+    /// longer.
+    pub fn give_up(&mut self, request: u64) -> Vec<String> {
+        let names = self.command_waits(request);
+        self.forget_command(request);
+        names
     }
 
     /// Changes a route table; tells in words what was done.

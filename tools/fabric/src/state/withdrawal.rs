@@ -74,6 +74,18 @@ impl Fabric {
         self.withdrawals.retain(|w| w.who.host() != Some(host));
     }
 
+    /// A port waits for the answer to its configuration request.
+    pub(super) fn config_is_due(&self, host: usize) -> bool {
+        self.withdrawals
+            .iter()
+            .any(|w| matches!(w.who, Waiter::Config { host: h, .. } if h == host))
+    }
+
+    /// A command has waited long enough.
+    pub(super) fn forget_command(&mut self, request: u64) {
+        self.withdrawals.retain(|w| w.who != Waiter::Command(request));
+    }
+
     /// Whom a command waits for.
     pub(super) fn command_waits(&self, request: u64) -> Vec<String> {
         let ours = |w: &&Withdrawal| w.who == Waiter::Command(request);
