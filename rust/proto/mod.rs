@@ -8,6 +8,7 @@
 
 pub mod cell;
 pub mod crc;
+pub mod fence;
 pub mod link;
 pub mod pages;
 pub mod ring;

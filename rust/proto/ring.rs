@@ -23,14 +23,15 @@ use super::cell::{
     bulk_place, Fault, Head, Kind, Seen, Shape, BULK_UNIT, CREDIT_AT, DATA_AT, INLINE_BYTES,
     RECV_EVENT_AT, SEND_EVENT_AT, TAG_AT,
 };
+use super::fence::Fence;
 
 /// This end's area, which the peer writes at any time.
 pub trait Area {
     /// Loads the word at `at`, a multiple of 8 within the area, exactly once.
     fn load(&self, at: usize) -> u64;
 
-    /// Loads before this are done before whatever follows.
-    fn rmb(&self);
+    /// Loads before this are done before loads after it. `fence` is why.
+    fn rmb(&self, fence: Fence);
 
     /// Copies `out.len()` bytes from `at`, a multiple of 8.
     fn read(&self, at: usize, out: &mut [u8]) {
@@ -46,11 +47,12 @@ pub trait Window {
     /// Stores a word at `at`, a multiple of 8 within the area, in one piece.
     fn store(&self, at: usize, word: u64);
 
-    /// Whatever comes before this reaches the peer before stores after it.
-    fn wmb(&self);
+    /// Stores before this reach the peer before stores after it, and loads before it are done before
+    /// stores after it. `fence` is why.
+    fn wmb(&self, fence: Fence);
 
-    /// Stores before this are on their way before the area is loaded after it.
-    fn mb(&self);
+    /// Stores before this are on their way before the area is loaded after it. `fence` is why.
+    fn mb(&self, fence: Fence);
 
     /// Stores `bytes` at `at`, a multiple of 8, in ascending order; a last word that is not full is
     /// filled with zeros.
@@ -161,7 +163,6 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
             self.reserve(area, start, room)?;
             let offset = start % u64::from(self.shape.bulk());
             window.write(self.shape.bulk_at() + offset as usize, payload);
-            window.wmb();
             window.store(at + TAG_AT, tag);
             window.store(at + DATA_AT, offset);
             self.position = start + room;
@@ -187,7 +188,7 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
         if self.kicked == self.produced {
             return false;
         }
-        window.mb();
+        window.mb(Fence::WakeReceiver);
         let event = area.load(RECV_EVENT_AT);
         passed(
             event,
@@ -197,12 +198,14 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
     }
 
     /// Takes note of what the peer has consumed, and returns it.
+    ///
+    /// No fence: whether anything is stored into cells that have become free depends on what was
+    /// loaded here, and no processor makes a store visible before it knows that there is one.
     pub fn refresh<A: Area>(&mut self, area: &A) -> Result<u64, Fault> {
         let credit = area.load(CREDIT_AT);
         if credit < self.credit || credit > self.produced {
             return Err(Fault::Credit);
         }
-        area.rmb();
         self.credit = credit;
         Ok(credit)
     }
@@ -253,7 +256,7 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
             kind,
             len: len as u32,
         };
-        window.wmb();
+        window.wmb(Fence::Publish);
         window.store(
             self.shape.cell_at(self.produced),
             head.encode(self.produced, self.shape),
@@ -341,7 +344,7 @@ impl Receiver {
                 return Ok(Next::Nothing);
             }
         };
-        area.rmb();
+        area.rmb(Fence::Head);
         self.idle = 0;
         let tag = area.load(at + TAG_AT);
         let (at, room) = match head.kind {
@@ -386,7 +389,7 @@ impl Receiver {
     /// Gives all credit back. To be called before sleep.
     pub fn flush<W: Window>(&mut self, window: &W) {
         if self.returned != self.consumed {
-            window.wmb();
+            window.wmb(Fence::Credit);
             window.store(CREDIT_AT, self.consumed);
             self.returned = self.consumed;
             self.owed = 0;
@@ -399,7 +402,7 @@ impl Receiver {
         if self.kicked == self.returned {
             return false;
         }
-        window.mb();
+        window.mb(Fence::WakeSender);
         let event = area.load(SEND_EVENT_AT);
         passed(
             event,

@@ -11,6 +11,7 @@ use crate::{
     hw::Port,
     proto::{
         cell::{Head, Seen, Shape, CREDIT_AT, RECV_EVENT_AT, SEND_EVENT_AT},
+        fence::Fence,
         pages::Run,
         wire::Incarnation,
     },
@@ -38,6 +39,21 @@ use kernel::{
         Arc, Mutex, SetOnce,
     },
 };
+
+/// All of `struct weft_chan_status` as one word.
+fn status_word(state: u32, reason: u32) -> u64 {
+    const { assert!(size_of::<weft_chan_status>() == 8) };
+    let mut bytes = [0; 8];
+    for (at, value) in [
+        (offset_of!(weft_chan_status, state), state),
+        (offset_of!(weft_chan_status, reason), reason),
+    ] {
+        for (to, from) in bytes.iter_mut().skip(at).zip(value.to_ne_bytes()) {
+            *to = from;
+        }
+    }
+    u64::from_ne_bytes(bytes)
+}
 
 /// Where a channel is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,14 +213,8 @@ impl Channel {
         wakeup.state = to;
         drop(wakeup);
         let (state, reason) = to.numbers();
-        // The offsets are inside of the page. The reason first: who sees the state finds it.
-        let _ = self
-            .status
-            .write32(offset_of!(weft_chan_status, reason), reason);
-        area::wmb();
-        let _ = self
-            .status
-            .write32(offset_of!(weft_chan_status, state), state);
+        // In one store: who sees the state finds the reason.
+        let _ = self.status.write64(0, status_word(state, reason));
         self.trace(old, to);
         Some(old)
     }
@@ -385,7 +395,9 @@ impl Channel {
             if window.write64(remote.area_at + event_at, event).is_err() {
                 return false;
             }
-            area::wmb();
+            if Fence::Sleep.is_there() {
+                area::wmb();
+            }
             node.ring_echo(port, self.made.link);
         }
         true

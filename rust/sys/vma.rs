@@ -200,13 +200,13 @@ impl SharedPage {
         Ok(unsafe { self.base().add(off).cast::<u64>().read_volatile() })
     }
 
-    /// Writes the 32-bit word at `off`, which a user may read at any time.
-    pub(crate) fn write32(&self, off: usize, value: u32) -> Result {
-        if off % size_of::<u32>() != 0 || off >= PAGE_SIZE {
+    /// Writes the 64-bit word at `off`, which a user may read at any time.
+    pub(crate) fn write64(&self, off: usize, value: u64) -> Result {
+        if off % size_of::<u64>() != 0 || off >= PAGE_SIZE {
             return Err(EINVAL);
         }
         // SAFETY: Inside the page, and aligned.
-        unsafe { self.base().add(off).cast::<u32>().write_volatile(value) };
+        unsafe { self.base().add(off).cast::<u64>().write_volatile(value) };
         Ok(())
     }
 

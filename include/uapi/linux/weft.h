@@ -315,7 +315,7 @@ struct weft_chan_ctl {
 };
 
 /**
- * struct weft_chan_status - written by the kernel, read by the user
+ * struct weft_chan_status - written by the kernel in one store, read by the user
  * @state: WEFT_CHAN_*
  * @reason: WEFT_REASON_*
  */

@@ -12,6 +12,7 @@ use loom::thread;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_proto::cell::{Shape, CREDIT_AT, RECV_EVENT_AT, SEND_EVENT_AT};
+use weft_proto::fence::Fence;
 use weft_proto::ring::{Area, Next, Receiver, SendError, Sender, Window};
 
 const CELLS: u64 = 16;
@@ -20,23 +21,22 @@ fn shape() -> Shape {
     Shape::new(CELLS as u32, 4096).expect("allowed")
 }
 
-/// The words of an area that a test uses, and what is missing of the fences of who writes it.
+/// The words of an area that a test uses, and the fence that is missing.
 struct Side {
     words: BTreeMap<usize, AtomicU64>,
-    wmb: bool,
-    rmb: bool,
+    without: Option<Fence>,
 }
 
 impl Side {
     /// With the words of the cells `slots`, two each, and so many at the start of the bulk ring.
-    fn new(slots: &[u64], bulk: usize, wmb: bool, rmb: bool) -> Self {
+    fn new(slots: &[u64], bulk: usize, without: Option<Fence>) -> Self {
         let mut at = vec![CREDIT_AT, RECV_EVENT_AT, SEND_EVENT_AT];
         for slot in slots {
             at.extend((0..3).map(|word| shape().cell_at(*slot) + 8 * word));
         }
         at.extend((0..bulk).map(|word| shape().bulk_at() + 8 * word));
         let words = at.into_iter().map(|at| (at, AtomicU64::new(0))).collect();
-        Side { words, wmb, rmb }
+        Side { words, without }
     }
 }
 
@@ -45,8 +45,8 @@ impl Area for Side {
         self.words[&at].load(Ordering::Relaxed)
     }
 
-    fn rmb(&self) {
-        if self.rmb {
+    fn rmb(&self, why: Fence) {
+        if self.without != Some(why) {
             fence(Ordering::Acquire);
         }
     }
@@ -60,14 +60,16 @@ impl Window for To {
         self.0.words[&at].store(word, Ordering::Relaxed);
     }
 
-    fn wmb(&self) {
-        if self.0.wmb {
+    fn wmb(&self, why: Fence) {
+        if self.0.without != Some(why) {
             fence(Ordering::Release);
         }
     }
 
-    fn mb(&self) {
-        fence(Ordering::SeqCst);
+    fn mb(&self, why: Fence) {
+        if self.0.without != Some(why) {
+            fence(Ordering::SeqCst);
+        }
     }
 }
 
@@ -113,10 +115,10 @@ fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
 }
 
 /// A message in the cell and one in the bulk ring, to a receiver that is looking.
-fn two_messages(wmb: bool, rmb: bool, first: usize, second: usize) {
+fn two_messages(without: Option<Fence>, first: usize, second: usize) {
     explore(3, move || {
-        let here = Arc::new(Side::new(&[], 0, true, true));
-        let there = Arc::new(Side::new(&[0, 1], 16, wmb, rmb));
+        let here = Arc::new(Side::new(&[], 0, None));
+        let there = Arc::new(Side::new(&[0, 1], 16, without));
         let sender = Sender::new(shape(), vec![0; CELLS as usize]).expect("long enough");
         let (area, window) = (here.clone(), To(there.clone()));
         let sending = thread::spawn(move || send_all(sender, &area, &window, &[first, second]));
@@ -130,25 +132,94 @@ fn two_messages(wmb: bool, rmb: bool, first: usize, second: usize) {
 
 #[test]
 fn nothing_is_lost_doubled_or_torn() {
-    two_messages(true, true, 8, 64);
+    two_messages(None, 8, 64);
 }
 
 #[test]
 #[should_panic(expected = "torn")]
-fn without_the_store_fence_a_cell_is_torn() {
-    two_messages(false, true, 8, 8);
+fn without_publish_a_cell_is_torn() {
+    two_messages(Some(Fence::Publish), 8, 8);
 }
 
 #[test]
 #[should_panic(expected = "torn")]
-fn without_the_store_fence_a_bulk_payload_is_torn() {
-    two_messages(false, true, 64, 64);
+fn without_publish_a_bulk_payload_is_torn() {
+    two_messages(Some(Fence::Publish), 64, 64);
 }
 
 #[test]
 #[should_panic(expected = "torn")]
-fn without_the_load_fence_a_cell_is_torn() {
-    two_messages(true, false, 8, 8);
+fn without_head_a_cell_is_torn() {
+    two_messages(Some(Fence::Head), 8, 8);
+}
+
+/// A message comes, then the channel is closed: who sees the end has seen the message. The user
+/// looks at the state first, as `Receiver::try_recv` of the library does.
+fn message_then_end(without: Option<Fence>) {
+    explore(3, move || {
+        let here = Arc::new(Side::new(&[], 0, None));
+        let there = Arc::new(Side::new(&[0], 0, without));
+        let ended = Arc::new(AtomicU64::new(0));
+        let sender = Sender::new(shape(), vec![0; CELLS as usize]).expect("long enough");
+        let (area, window, end) = (here.clone(), To(there.clone()), ended.clone());
+        let peer = thread::spawn(move || {
+            send_all(sender, &area, &window, &[8]);
+            // The message that closes the channel, and the driver that gets it.
+            fence(Ordering::Release);
+            end.store(1, Ordering::Relaxed);
+        });
+        let ended = ended.load(Ordering::Relaxed) != 0;
+        there.rmb(Fence::State);
+        let next = Receiver::new(shape()).peek(&*there, &To(here));
+        let lost = ended && next == Ok(Next::Nothing);
+        assert!(!lost, "lost");
+        peer.join().expect("sent");
+    });
+}
+
+#[test]
+fn what_came_before_the_end_is_found() {
+    message_then_end(None);
+}
+
+#[test]
+#[should_panic(expected = "lost")]
+fn without_state_a_message_is_lost() {
+    message_then_end(Some(Fence::State));
+}
+
+/// A channel is broken, then its memory taken away: who has copied something else than a message
+/// sees that it is broken. The user looks at the state last, as `Receiver::recv` of the library does.
+fn memory_taken_away(without: Option<Fence>) {
+    explore(3, move || {
+        let there = Arc::new(Side::new(&[0], 0, without));
+        let broken = Arc::new(AtomicU64::new(0));
+        let tag = shape().cell_at(0) + 8;
+        there.words[&tag].store(7, Ordering::Relaxed);
+        let (area, end) = (there.clone(), broken.clone());
+        let driver = thread::spawn(move || {
+            end.store(1, Ordering::Relaxed);
+            // Pages are taken out of a mapping by far more than this.
+            fence(Ordering::Release);
+            area.words[&tag].store(0, Ordering::Relaxed);
+        });
+        let got = there.load(tag);
+        there.rmb(Fence::Reread);
+        let known = broken.load(Ordering::Relaxed) != 0;
+        assert!(got == 7 || known, "made up");
+        driver.join().expect("taken");
+    });
+}
+
+#[test]
+fn memory_that_was_taken_away_is_no_message() {
+    memory_taken_away(None);
+}
+
+#[test]
+#[should_panic(expected = "made up")]
+fn without_reread_a_message_is_made_up() {
+    memory_taken_away(Some(Fence::Reread));
 }
 
 /// The ring is full when the threads start: the sender gets the first cell again when credit says
@@ -157,8 +228,8 @@ fn without_the_load_fence_a_cell_is_torn() {
 fn a_cell_is_overwritten_after_it_was_consumed() {
     explore(2, move || {
         let slots: Vec<u64> = (0..CELLS).collect();
-        let here = Arc::new(Side::new(&[], 0, true, true));
-        let there = Arc::new(Side::new(&slots, 0, true, true));
+        let here = Arc::new(Side::new(&[], 0, None));
+        let there = Arc::new(Side::new(&slots, 0, None));
         let mut sender = Sender::new(shape(), vec![0; CELLS as usize]).expect("long enough");
         let window = To(there.clone());
         for number in 0..CELLS {
@@ -208,7 +279,7 @@ mod sleep {
     impl Way {
         fn new(slots: &[u64]) -> Arc<Self> {
             Arc::new(Way {
-                side: Side::new(slots, 0, true, true),
+                side: Side::new(slots, 0, None),
                 posted: Mutex::new(VecDeque::new()),
                 arrived: Condvar::new(),
                 rung: Mutex::new(0),
@@ -260,7 +331,7 @@ mod sleep {
             self.side.words[&at].load(Ordering::Acquire)
         }
 
-        fn rmb(&self) {}
+        fn rmb(&self, _: Fence) {}
     }
 
     struct Over<'a>(&'a Way);
@@ -270,9 +341,9 @@ mod sleep {
             self.0.post(Post::Store(at, word));
         }
 
-        fn wmb(&self) {}
+        fn wmb(&self, _: Fence) {}
 
-        fn mb(&self) {
+        fn mb(&self, _: Fence) {
             fence(Ordering::SeqCst);
         }
     }
@@ -328,9 +399,9 @@ mod sleep {
             self.0.side.words[&at].store(word, Ordering::Relaxed);
         }
 
-        fn wmb(&self) {}
+        fn wmb(&self, _: Fence) {}
 
-        fn mb(&self) {}
+        fn mb(&self, _: Fence) {}
     }
 
     /// A channel of which `sent` cells were sent and `consumed` of those consumed, `told` of it.

@@ -11,6 +11,7 @@ use std::ffi::c_void;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
+use weft_proto::fence::Fence;
 use weft_proto::ring;
 
 /// A mapping of a file of the driver.
@@ -128,8 +129,10 @@ impl ring::Area for Area {
         self.0.load64(at)
     }
 
-    fn rmb(&self) {
-        fence::load();
+    fn rmb(&self, fence: Fence) {
+        if fence.is_there() {
+            fence::load();
+        }
     }
 
     fn read(&self, at: usize, out: &mut [u8]) {
@@ -158,12 +161,16 @@ impl ring::Window for Window {
         self.0.store64(at, word);
     }
 
-    fn wmb(&self) {
-        fence::store();
+    fn wmb(&self, fence: Fence) {
+        if fence.is_there() {
+            fence::store();
+        }
     }
 
-    fn mb(&self) {
-        fence::full();
+    fn mb(&self, fence: Fence) {
+        if fence.is_there() {
+            fence::full();
+        }
     }
 
     fn write(&self, at: usize, bytes: &[u8]) {
@@ -199,7 +206,9 @@ impl Page {
     pub fn load32(&self, at: usize) -> u32 {
         // SAFETY: As for `Mapping::load64`.
         let value = unsafe { self.0.place::<u32>(at, 4).read_volatile() };
-        fence::load();
+        if Fence::State.is_there() {
+            fence::load();
+        }
         value
     }
 
@@ -236,10 +245,10 @@ mod tests {
         for len in [0usize, 1, 7, 8, 9, 63, 64] {
             let bytes: Vec<u8> = (1..=len as u8).collect();
             window.write(64, &[0xff; 72]);
-            window.wmb();
+            window.wmb(Fence::Publish);
             window.write(64, &bytes);
-            window.mb();
-            area.rmb();
+            window.mb(Fence::WakeReceiver);
+            area.rmb(Fence::Head);
             let mut out = vec![0; len];
             area.read(64, &mut out);
             assert_eq!(out, bytes);

@@ -10,6 +10,7 @@ use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
+use weft_proto::fence::Fence;
 use weft_proto::ring::{self, Area, Message, Next};
 
 /// The half of a channel that receives.
@@ -101,7 +102,7 @@ impl Receiver {
     fn take(&mut self, message: &Message, payload: &mut Vec<u8>) -> Result<u64> {
         payload.resize(message.len as usize, 0);
         self.ring.copy(&self.shared.area, message, payload);
-        self.shared.area.rmb();
+        self.shared.area.rmb(Fence::Reread);
         if let State::Broken(reason) = self.state() {
             // The area may have been taken away in the middle; then the cell is gone as well.
             if self.peek()? != Next::Message(*message) {

@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use weft_proto::cell::Shape;
+use weft_proto::fence::Fence;
 use weft_proto::ring::{Area, Window};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +83,7 @@ impl Area for Side {
         self.words.borrow()[at / 8]
     }
 
-    fn rmb(&self) {}
+    fn rmb(&self, _: Fence) {}
 }
 
 /// The window onto a side.
@@ -94,13 +95,13 @@ impl Window for To<'_> {
         self.0.post(Event::Store(at, word));
     }
 
-    fn wmb(&self) {
+    fn wmb(&self, _: Fence) {
         if !self.0.unfenced.get() {
             self.0.post(Event::Fence);
         }
     }
 
-    fn mb(&self) {
-        self.wmb();
+    fn mb(&self, fence: Fence) {
+        self.wmb(fence);
     }
 }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The fences as a set, and the one that neither loom nor an x86 processor can show.
+//!
+//! A processor that is not an x86 may do a load after a store that follows it. Loom gives every load
+//! its value at once, so that is modelled here: a load stays open until a fence that it cannot pass,
+//! and what it brought must not have changed by then.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+mod fabric;
+
+use fabric::{Side, To};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use weft_proto::cell::Shape;
+use weft_proto::fence::Fence;
+use weft_proto::ring::{Area, Next, Receiver, SendError, Sender, Window};
+
+/// An area, and the loads of it that may still be done later.
+struct Loads<'a> {
+    side: &'a Side,
+    open: RefCell<Vec<(usize, u64)>>,
+}
+
+impl Area for Loads<'_> {
+    fn load(&self, at: usize) -> u64 {
+        let word = self.side.load(at);
+        self.open.borrow_mut().push((at, word));
+        word
+    }
+
+    fn rmb(&self, _: Fence) {}
+}
+
+/// The receiver's window, behind whose fences no load stays open.
+struct Behind<'a> {
+    to: To<'a>,
+    loads: &'a Loads<'a>,
+    without: Option<Fence>,
+}
+
+impl Window for Behind<'_> {
+    fn store(&self, at: usize, word: u64) {
+        self.to.store(at, word);
+    }
+
+    fn wmb(&self, fence: Fence) {
+        if self.without != Some(fence) {
+            self.loads.open.borrow_mut().clear();
+            self.to.wmb(fence);
+        }
+    }
+
+    fn mb(&self, fence: Fence) {
+        self.wmb(fence);
+    }
+}
+
+/// Fills a ring, takes as much as it takes for credit, and fills it again.
+fn overwrite(without: Option<Fence>, len: usize) {
+    let shape = Shape::new(16, 4096).expect("allowed");
+    let (here, there) = (Side::new(shape), Side::new(shape));
+    let mut sender = Sender::new(shape, vec![0; 16]).expect("long enough");
+    let mut fill = |first: u8| {
+        let mut number = first;
+        loop {
+            match sender.send(&here, &To(&there), &vec![number; len], number.into()) {
+                Ok(()) => number += 1,
+                Err(SendError::Full(_)) => break,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        there.land_all();
+        number - first
+    };
+    assert!(fill(1) > 4);
+    let loads = Loads {
+        side: &there,
+        open: RefCell::default(),
+    };
+    let back = Behind {
+        to: To(&here),
+        loads: &loads,
+        without,
+    };
+    let mut receiver = Receiver::new(shape);
+    for number in 1..=4 {
+        let Ok(Next::Message(message)) = receiver.peek(&loads, &back) else {
+            panic!("lost")
+        };
+        let mut payload = vec![0; len];
+        receiver.copy(&loads, &message, &mut payload);
+        assert_eq!(payload, vec![number; len]);
+        receiver.consume(&back, &message);
+    }
+    receiver.flush(&back);
+    here.land_all();
+    assert!(fill(101) > 0, "credit came");
+    for (at, word) in loads.open.into_inner() {
+        assert_eq!(there.load(at), word, "overwritten");
+    }
+}
+
+#[test]
+fn nothing_is_overwritten_before_it_was_loaded() {
+    overwrite(None, 48);
+    overwrite(None, 512);
+}
+
+#[test]
+#[should_panic(expected = "overwritten")]
+fn without_credit_a_cell_is_overwritten() {
+    overwrite(Some(Fence::Credit), 48);
+}
+
+#[test]
+#[should_panic(expected = "overwritten")]
+fn without_credit_a_bulk_payload_is_overwritten() {
+    overwrite(Some(Fence::Credit), 512);
+}
+
+/// The tables in `Documentation/protocol.rst` name every fence, and each is there in this build.
+#[test]
+fn every_fence_is_there_and_documented() {
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../Documentation/protocol.rst"
+    );
+    let page = std::fs::read_to_string(page).expect("the protocol's page");
+    let names: BTreeSet<_> = Fence::ALL.into_iter().map(Fence::name).collect();
+    assert_eq!(names.len(), Fence::ALL.len());
+    for fence in Fence::ALL {
+        assert!(page.contains(&format!("``{}``", fence.name())), "{fence:?}");
+        assert!(fence.is_there(), "{fence:?}");
+    }
+}
