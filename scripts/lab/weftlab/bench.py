@@ -5,7 +5,7 @@ A test gets the lab in one known state: hosts up, weft.ko loaded, links ready,
 nothing traced. After a test that failed nothing is shared any more.
 """
 
-from . import topology
+from . import paths, topology
 from .errors import LabError
 from .lab import Lab, pair
 
@@ -46,6 +46,22 @@ class Bench:
             return made
 
         return self._shared("loopback", make)
+
+    def endpoints(self, vfs):
+        """h1 and h2 joined by one link; h1 has two physical functions, and the kernel's modules."""
+
+        def make():
+            made = Lab("endpoints", self.say)
+            try:
+                made.join(topology.chain(2))
+                made.add("h1", vfs=vfs, shares={"modules": paths.modules()})
+                made.add("h2")
+            except BaseException:
+                made.abandon()
+                raise
+            return made
+
+        return self._shared("endpoints", make)
 
     def _restore(self, found):
         if found.fabric:

@@ -52,6 +52,18 @@ class Port:
         self.driver = driver
         self.server = server
         self.props = props
+        # Other functions of the same slot.
+        self.others = []
+        # What the firmware is to keep free behind the slot.
+        self.room = "pref64-reserve=1G"
+
+    @classmethod
+    def endpoint(cls, fabric, node, **props):
+        """Two physical functions, with room for the virtual ones of each."""
+        port = cls.weft(fabric, node, addr="0.0", multifunction="on", **props)
+        port.others = [cls(f"{node}-pf1", "weft-port", addr="0.1", **props)]
+        port.room = "pref64-reserve=4G,mem-reserve=32M"
+        return port
 
     @classmethod
     def weft(cls, fabric, node, **props):
@@ -66,9 +78,15 @@ class Port:
             return []
         return ["-chardev", f"socket,id={self.props['chardev']},path={self.server.socket}"]
 
+    @property
+    def functions(self):
+        """In the order in which they can be plugged: function 0 tells the guest of all."""
+        return [*self.others, self]
+
     def device(self, bus):
         words = [self.driver, f"id={self.name}", f"bus={bus}"]
-        return ",".join(words + [f"{key}={value}" for key, value in self.props.items()])
+        props = [f"{key.replace('_', '-')}={value}" for key, value in self.props.items()]
+        return ",".join(words + props)
 
 
 class Guest:
@@ -138,8 +156,10 @@ class Guest:
             bus = f"slot{number}"
             args += ["-device",
                      f"pcie-root-port,id={bus},chassis={number + 1},slot={number + 1},"
-                     "pref64-reserve=1G"]  # fmt: skip
-            args += [*port.backend(), "-device", port.device(bus)]
+                     f"{port.room}"]  # fmt: skip
+            args += port.backend()
+            for function in port.functions:
+                args += ["-device", function.device(bus)]
         return [str(arg) for arg in args + self.extra]
 
     @staticmethod
@@ -244,8 +264,14 @@ class Guest:
 
     def plug(self, port, bus):
         """Puts a port into a slot."""
-        props = {key: str(value) for key, value in port.props.items()}
-        self.qmp.call("device_add", driver=port.driver, id=port.name, bus=bus, **props)
+
+        def typed(value):
+            # Numbers and switches are that here, and not text as on a command line.
+            return value == "on" or (value if isinstance(value, int) else str(value))
+
+        for function in port.functions:
+            props = {key: typed(value) for key, value in function.props.items()}
+            self.qmp.call("device_add", driver=function.driver, id=function.name, bus=bus, **props)
 
     # ---- what the kernel said -------------------------------------------
 

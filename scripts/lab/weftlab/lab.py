@@ -72,13 +72,17 @@ class Lab(contextlib.AbstractContextManager):
         self.server = IvshmemServer(self.folder, self.sockets, size).start()
         return self.server
 
-    def add(self, name, nodes=None, **options):
-        """A host with a port a node; by default one, called as the host."""
+    def add(self, name, nodes=None, vfs=None, **options):
+        """A host with a port a node; by default one, called as the host. With `vfs` each is
+        an endpoint of two physical functions that can have so many virtual ones each."""
         if self.server:
             ports = [Port.ivshmem(self.server, f"{name}-port")]
         else:
             nodes = nodes or [name]
-            ports = [Port.weft(self.fabric, node) for node in nodes]
+            if vfs is None:
+                ports = [Port.weft(self.fabric, node) for node in nodes]
+            else:
+                ports = [Port.endpoint(self.fabric, node, vfs=vfs, vf_slots=1) for node in nodes]
             options["links"] = [
                 (number, link)
                 for number, node in enumerate(nodes)

@@ -43,6 +43,11 @@ def module():
     raise SetupError("weft.ko is not built; run: make modules")
 
 
+def modules():
+    """The modules of the kernel that the guests boot, a directory a version."""
+    return pathlib.Path(env("kernel")).parent / "modules"
+
+
 def _fresh(output, inputs):
     return output.exists() and all(
         output.stat().st_mtime >= pathlib.Path(i).stat().st_mtime for i in inputs
