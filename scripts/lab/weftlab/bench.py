@@ -2,7 +2,8 @@
 """What tests stand on: labs that several tests share, put right before each.
 
 A test gets the lab in one known state: hosts up, weft.ko loaded, links ready,
-nothing traced. After a test that failed nothing is shared any more.
+nothing traced, ports adversarial only if the whole run is. After a test that
+failed nothing is shared any more.
 """
 
 from . import paths, topology
@@ -79,6 +80,8 @@ class Bench:
             for node in status["nodes"]:
                 if node["traced"]:
                     found.fabric.trace(node["name"], False)
+                if node["adversarial"] != found.fabric.adversarial_seed:
+                    found.fabric.adversarial(node["name"], found.fabric.adversarial_seed)
             for cable in status["cables"]:
                 if cable["state"] != "up":
                     found.fabric.link("up", cable["ends"][0])

@@ -9,6 +9,7 @@ import sys
 from . import kernel, lab, machine, paths, process, suite, tap
 from .bench import Bench
 from .errors import LabError
+from .fabric import Fabric
 
 PACKAGE = "hosts"
 # Tests that fail by a fault that is known: their names, and why. See Documentation/testing.rst.
@@ -34,6 +35,9 @@ def arguments(tests):
                         help="suites, or regular expressions of test names (default: all)")  # fmt: skip
     parser.add_argument("--kernel", metavar="KERNEL",
                         help="the kernel to boot: a series, debug or kasan (default: $KERNEL)")  # fmt: skip
+    parser.add_argument("--adversarial", action="store_true",
+                        help="with every port in adversarial mode")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=1, help="of adversarial mode (1)")
     parser.add_argument("--list", action="store_true", help="print the names, run nothing")
     parser.add_argument("--core", action="store_true",
                         help="of these only the few that touch most of the driver")  # fmt: skip
@@ -67,6 +71,7 @@ def main():
     if not tests:
         print(f"check: no test is called {' or '.join(args.which) or 'so'}", file=sys.stderr)
         return 2
+    Fabric.adversarial_seed = args.seed if args.adversarial else None
     process.on_signals()
     say = lab.Progress()
     out = tap.Writer(sys.stdout)

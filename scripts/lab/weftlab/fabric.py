@@ -10,6 +10,9 @@ from .errors import CommandTimeout, FabricError
 
 
 class Fabric:
+    # The seed of adversarial mode in which ports are unless a test says otherwise.
+    adversarial_seed = None
+
     def __init__(self, topology, folder, sockets):
         self.topology = topology
         self.folder = folder
@@ -36,6 +39,9 @@ class Fabric:
                 f"weft-fabric said {line!r}, not 'ready', and ended with {status}; {self.log}:\n"
                 + self.log.read_text()[-2000:]
             )
+        if self.adversarial_seed is not None:
+            for name, _ in self.topology.hosts:
+                self.adversarial(name, self.adversarial_seed)
         return self
 
     @property
@@ -64,6 +70,11 @@ class Fabric:
 
     def trace(self, node, on):
         self.call("trace", node, "on" if on else "off")
+
+    def adversarial(self, node, seed):
+        """Adversarial mode with that seed, or, with None, not."""
+        state = ["off"] if seed is None else ["on", "--seed", seed]
+        self.call("adversarial", node, *state)
 
     def counters(self, node, clear=False):
         """Counters by name."""

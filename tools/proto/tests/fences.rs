@@ -13,7 +13,7 @@ mod fabric;
 use fabric::{Side, To};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use weft_proto::cell::Shape;
+use weft_proto::cell::{Shape, CREDIT_AT, RECV_EVENT_AT, SEND_EVENT_AT};
 use weft_proto::fence::Fence;
 use weft_proto::ring::{Area, Next, Receiver, SendError, Sender, Window};
 
@@ -118,6 +118,87 @@ fn without_credit_a_cell_is_overwritten() {
 #[should_panic(expected = "overwritten")]
 fn without_credit_a_bulk_payload_is_overwritten() {
     overwrite(Some(Fence::Credit), 512);
+}
+
+/// A window whose stores stay in the CPU until a fence.
+struct Held<'a> {
+    to: &'a Side,
+    without: Option<Fence>,
+}
+
+impl Window for Held<'_> {
+    fn store(&self, at: usize, word: u64) {
+        To(self.to).store(at, word);
+    }
+
+    fn wmb(&self, fence: Fence) {
+        if self.without != Some(fence) {
+            self.to.land_all();
+        }
+    }
+
+    fn mb(&self, fence: Fence) {
+        self.wmb(fence);
+    }
+}
+
+/// A receiver goes to sleep while a message is sent: its event index comes after the sender has
+/// looked for it, and the echo that follows the index has the receiver look once more.
+fn receiver_sleeps(without: Option<Fence>) {
+    let shape = Shape::new(16, 4096).expect("allowed");
+    let (here, there) = (Side::new(shape), Side::new(shape));
+    let mut sender = Sender::new(shape, vec![0; 16]).expect("long enough");
+    let held = Held {
+        to: &there,
+        without,
+    };
+    here.poke(RECV_EVENT_AT, u64::MAX);
+    sender.send(&here, &held, b"wake", 0).expect("room");
+    let rung = sender.needs_kick(&here, &held);
+    here.poke(RECV_EVENT_AT, 0);
+    let found = there.load(shape.cell_at(0)) != 0;
+    there.land_all();
+    assert!(rung || found, "sleeps on");
+}
+
+/// The same of a sender that waits for credit.
+fn sender_sleeps(without: Option<Fence>) {
+    let shape = Shape::new(16, 4096).expect("allowed");
+    let (here, there) = (Side::new(shape), Side::new(shape));
+    let mut sender = Sender::new(shape, vec![0; 16]).expect("long enough");
+    sender.send(&here, &To(&there), b"room", 0).expect("room");
+    there.land_all();
+    let held = Held { to: &here, without };
+    there.poke(SEND_EVENT_AT, u64::MAX);
+    let mut receiver = Receiver::new(shape);
+    let Ok(Next::Message(message)) = receiver.peek(&there, &held) else {
+        panic!("lost")
+    };
+    receiver.consume(&held, &message);
+    receiver.flush(&held);
+    let rung = receiver.needs_kick(&there, &held);
+    there.poke(SEND_EVENT_AT, 0);
+    let found = here.load(CREDIT_AT) != 0;
+    here.land_all();
+    assert!(rung || found, "sleeps on");
+}
+
+#[test]
+fn who_sleeps_is_woken() {
+    receiver_sleeps(None);
+    sender_sleeps(None);
+}
+
+#[test]
+#[should_panic(expected = "sleeps on")]
+fn without_wake_receiver_a_receiver_sleeps_on() {
+    receiver_sleeps(Some(Fence::WakeReceiver));
+}
+
+#[test]
+#[should_panic(expected = "sleeps on")]
+fn without_wake_sender_a_sender_sleeps_on() {
+    sender_sleeps(Some(Fence::WakeSender));
 }
 
 /// The tables in `Documentation/protocol.rst` name every fence, and each is there in this build.
