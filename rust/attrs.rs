@@ -6,7 +6,7 @@
 use crate::{
     driver::Data,
     fabric::LinkInfo,
-    proto::link::State,
+    proto::{link::State, wire},
     sys::{
         ext,
         sysfs::{Attr, Group, Groups, GroupsRef, List, Value},
@@ -40,6 +40,20 @@ fn kind(data: &Data, _: usize) -> Result<Value> {
     }))
 }
 
+fn version(_: &Data, _: usize) -> Result<Value> {
+    Ok(Value::Decimal(wire::VERSION.into()))
+}
+
+fn present(data: &Data, _: usize) -> Result<Value> {
+    Ok(Value::Decimal(data.node.port()?.is_present().into()))
+}
+
+/// `ENOENT` where the hardware does not say.
+fn attached(data: &Data, _: usize) -> Result<Value> {
+    let fabric = data.node.port()?.fabric();
+    Ok(Value::Decimal(fabric.ok_or(ENOENT)?.into()))
+}
+
 fn link_state(data: &Data, n: usize) -> Result<Value> {
     Ok(Value::Text(match link(data, n)?.state {
         State::Down => c"down",
@@ -54,6 +68,18 @@ fn link_speed(data: &Data, n: usize) -> Result<Value> {
 
 fn link_width(data: &Data, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.status.width.into()))
+}
+
+fn link_max_speed(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.status.max_speed.into()))
+}
+
+fn link_max_width(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.status.max_width.into()))
+}
+
+fn link_present(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.status.present.into()))
 }
 
 fn link_role(data: &Data, n: usize) -> Result<Value> {
@@ -79,6 +105,34 @@ fn link_peer_generation(data: &Data, n: usize) -> Result<Value> {
 
 fn link_arena_bytes(data: &Data, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.arena_bytes))
+}
+
+fn link_arena_wanted(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.arena_wanted))
+}
+
+fn link_peer_version(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.health.peer_version.into()))
+}
+
+fn link_hello_error(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Text(link(data, n)?.health.hello_error))
+}
+
+fn link_readied(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.health.readied))
+}
+
+fn link_ended(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Text(link(data, n)?.health.ended))
+}
+
+fn link_messages_bad(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.health.messages_bad))
+}
+
+fn link_echo_overdue(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.health.echo_overdue))
 }
 
 fn link_channels(data: &Data, n: usize) -> Result<Value> {
@@ -124,32 +178,49 @@ fn counter(data: &Data, n: usize) -> Result<Value> {
     Ok(Value::Decimal(found.value))
 }
 
-static ROOT: [Attr<Data>; 3] = [
+static ROOT: [Attr<Data>; 6] = [
     Attr::new(c"hwid", hwid, 0),
     Attr::new(c"generation", generation, 0),
     Attr::new(c"kind", kind, 0),
+    Attr::new(c"version", version, 0),
+    Attr::new(c"present", present, 0),
+    Attr::new(c"fabric", attached, 0),
 ];
-static ROOT_LIST: List<Data, 4> = List::new(&ROOT);
+static ROOT_LIST: List<Data, 7> = List::new(&ROOT);
 
-const fn link_attrs(n: usize) -> [Attr<Data>; 11] {
+/// Files of a link.
+const LINK_FILES: usize = 21;
+
+const fn link_attrs(n: usize) -> [Attr<Data>; LINK_FILES] {
     [
         // The one that is notified of changes.
         Attr::new(c"state", link_state, n),
         Attr::new(c"speed", link_speed, n),
         Attr::new(c"width", link_width, n),
+        Attr::new(c"max_speed", link_max_speed, n),
+        Attr::new(c"max_width", link_max_width, n),
+        Attr::new(c"present", link_present, n),
         Attr::new(c"role", link_role, n),
         Attr::new(c"trained", link_trained, n),
         Attr::new(c"peer_hwid", link_peer_hwid, n),
         Attr::new(c"peer_generation", link_peer_generation, n),
+        Attr::new(c"peer_version", link_peer_version, n),
+        Attr::new(c"hello_error", link_hello_error, n),
+        Attr::new(c"readied", link_readied, n),
+        Attr::new(c"ended", link_ended, n),
+        Attr::new(c"messages_bad", link_messages_bad, n),
+        Attr::new(c"echo_overdue", link_echo_overdue, n),
         Attr::new(c"arena_bytes", link_arena_bytes, n),
+        Attr::new(c"arena_wanted", link_arena_wanted, n),
         Attr::new(c"channels", link_channels, n),
         Attr::new(c"channels_opened", link_channels_opened, n),
         Attr::new(c"channels_broken", link_channels_broken, n),
     ]
 }
 
-static LINK: [[Attr<Data>; 11]; 4] = [link_attrs(0), link_attrs(1), link_attrs(2), link_attrs(3)];
-static LINK_LISTS: [List<Data, 12>; 4] = [
+static LINK: [[Attr<Data>; LINK_FILES]; 4] =
+    [link_attrs(0), link_attrs(1), link_attrs(2), link_attrs(3)];
+static LINK_LISTS: [List<Data, { LINK_FILES + 1 }>; 4] = [
     List::new(&LINK[0]),
     List::new(&LINK[1]),
     List::new(&LINK[2]),

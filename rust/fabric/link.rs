@@ -2,7 +2,10 @@
 
 //! A link: the state machine of `proto::link`, and what it does to the port.
 
-use super::{Client, Node, Reason, Usage};
+use super::{
+    health::{Health, Need, Record},
+    Client, Node, Reason, Usage,
+};
 use crate::{
     hw::{Grant, LinkStatus, Port},
     proto::{
@@ -31,6 +34,8 @@ pub(crate) struct LinkInfo {
     pub(crate) peer: Option<(u64, u32)>,
     pub(crate) usage: Usage,
     pub(crate) arena_bytes: u64,
+    pub(crate) arena_wanted: u64,
+    pub(crate) health: Record,
 }
 
 /// What the lock of a link protects.
@@ -48,6 +53,7 @@ pub(super) struct Link {
     inner: Mutex<Inner>,
     /// The peer's doorbells, `wake` in the upper half, `echo` in the lower; read in hard interrupts.
     bells: Atomic<u64>,
+    pub(super) health: Health,
 }
 
 impl Link {
@@ -62,6 +68,7 @@ impl Link {
                 "weft link"
             ),
             bells: Atomic::new(NO_BELLS),
+            health: Health::new(),
         })
     }
 
@@ -110,6 +117,7 @@ impl Link {
             let another = id.generation != me.generation || id.hwid != me.hwid;
             if !status.up || status.trained != last.trained || another {
                 machine.down(Reason::Link, fx);
+                self.health.down();
             }
             if another {
                 machine.reset(me.hwid, me.generation);
@@ -192,6 +200,8 @@ impl Link {
             peer: inner.machine.peer().map(|p| (p.id.hwid, p.id.generation)),
             usage: client.map_or_else(Usage::default, |c| c.usage(self.number)),
             arena_bytes: port.arena(self.number).map_or(0, |a| a.bytes() as u64),
+            arena_wanted: port.arena_wanted(self.number),
+            health: self.health.record(),
         }
     }
 }
@@ -240,7 +250,9 @@ impl Means<'_> {
         self.node.client()
     }
 
-    fn failed(&self, what: &str, e: Error) -> Failed {
+    fn failed(&self, need: Need, e: Error) -> Failed {
+        self.link.health.failed(need);
+        let what = need.what();
         self.node
             .complain(fmt!("link {}: cannot {}: {:?}", self.link.number, what, e));
         Failed
@@ -255,7 +267,7 @@ impl Effects for Means<'_> {
             .arena(n)
             .and_then(|arena| arena.zero(0, arena.bytes()))
             .and_then(|()| self.port.grant(n))
-            .map_err(|e| self.failed("grant its arena", e))?;
+            .map_err(|e| self.failed(Need::Grant, e))?;
         let bells = self.port.doorbells(n);
         Ok(Offer {
             offset: grant.offset,
@@ -268,7 +280,7 @@ impl Effects for Means<'_> {
     fn withdraw(&mut self) -> Result<(), Failed> {
         self.port
             .withdraw(self.link.number)
-            .map_err(|e| self.failed("withdraw its arena", e))?;
+            .map_err(|e| self.failed(Need::Withdraw, e))?;
         if let Some(client) = self.client() {
             client.bury(self.port, self.link.number);
         }
@@ -282,7 +294,7 @@ impl Effects for Means<'_> {
         };
         self.port
             .attach(self.link.number, grant)
-            .map_err(|e| self.failed("attach its window to what the peer offers", e))?;
+            .map_err(|e| self.failed(Need::Attach, e))?;
         let bells = u64::from(peer.offer.wake) << 32 | u64::from(peer.offer.echo);
         self.link.bells.store(bells, Release);
         Ok(())
@@ -304,12 +316,14 @@ impl Effects for Means<'_> {
     }
 
     fn ready(&mut self, peer: &Peer) {
+        self.link.health.ready();
         if let Some(client) = self.client() {
             client.ready(self.port, self.link.number, peer);
         }
     }
 
     fn broken(&mut self, reason: Reason) {
+        self.link.health.broken(reason);
         if let Some(client) = self.client() {
             client.broken(self.link.number, reason);
         }

@@ -17,6 +17,7 @@
 //! `Node::me` nests in the first two. Doorbells take no lock: [`Node`] handles them in the hard
 //! interrupt, by atomics.
 
+mod health;
 mod link;
 mod node;
 

@@ -214,7 +214,11 @@ impl Node {
 
     /// Asks the peer to ring back when what was written before has arrived. Any context.
     pub(crate) fn ring_echo(&self, port: &dyn Port, link: usize) {
-        if let Some((_, echo)) = self.links.get(link).and_then(Link::bells) {
+        let Some(to) = self.links.get(link) else {
+            return;
+        };
+        if let Some((_, echo)) = to.bells() {
+            to.health.asked();
             port.ring(link, echo);
         }
     }
@@ -300,7 +304,11 @@ impl Node {
                 return false;
             };
             let parsed = Message::parse(buf.get(..bytes).unwrap_or_default());
-            match (parsed, self.link(port, link)) {
+            let from = self.link(port, link);
+            if let Ok(from) = from {
+                from.health.heard(&parsed);
+            }
+            match (parsed, from) {
                 (Ok(message), Ok(to)) => {
                     let kind = message.body.kind().into();
                     trace::mbox_recv(&self.pdev, link as u32, kind, bytes as u32);
@@ -345,6 +353,9 @@ impl Events for Node {
     }
 
     fn wake(&self, link: usize) {
+        if let Some(from) = self.links.get(link) {
+            from.health.rung();
+        }
         if let Some(client) = self.client() {
             client.wake(link);
         }

@@ -318,6 +318,11 @@ impl Port for Ivshmem {
         self.regs.read32(R_POSITION) == self.id as u32
     }
 
+    fn fabric(&self) -> Option<bool> {
+        // Its server is not seen from here.
+        None
+    }
+
     fn links(&self) -> usize {
         self.links.len()
     }
@@ -335,12 +340,18 @@ impl Port for Ivshmem {
             endpoint: self.id > l.peer,
             speed: 0,
             width: 0,
+            max_speed: 0,
+            max_width: 0,
             trained: self.trained.load(Relaxed),
         }
     }
 
     fn arena(&self, link: usize) -> Result<&Area> {
         Ok(&self.link(link)?.arena)
+    }
+
+    fn arena_wanted(&self, link: usize) -> u64 {
+        self.link(link).map_or(0, |l| l.arena.bytes() as u64)
     }
 
     fn grant(&self, link: usize) -> Result<Grant> {

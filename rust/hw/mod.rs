@@ -51,6 +51,9 @@ pub(crate) struct LinkStatus {
     pub(crate) speed: u32,
     /// Lanes, 0 if unknown.
     pub(crate) width: u32,
+    /// The most that both ends and what is between them can, 0 if there is no cable, or unknown.
+    pub(crate) max_speed: u32,
+    pub(crate) max_width: u32,
     /// How often the link came up. A change means that it was down in between.
     pub(crate) trained: u32,
 }
@@ -103,6 +106,9 @@ pub(crate) trait Port: Send + Sync {
     /// Whether the function still answers. False after surprise removal.
     fn is_present(&self) -> bool;
 
+    /// Whether it is attached to a fabric, where the hardware says so.
+    fn fabric(&self) -> Option<bool>;
+
     /// How many links, up to [`MAX_LINKS`].
     fn links(&self) -> usize;
 
@@ -110,6 +116,9 @@ pub(crate) trait Port: Send + Sync {
 
     /// The local memory that the neighbour on `link` reaches.
     fn arena(&self, link: usize) -> Result<&Area>;
+
+    /// Bytes that the arena was to have; it may have fewer.
+    fn arena_wanted(&self, link: usize) -> u64;
 
     /// Lets the neighbour on `link` reach the arena, which should be zeroed before. Sleeps, for at
     /// most a second, if a neighbour still holds on to what was granted before: `ETIMEDOUT`.

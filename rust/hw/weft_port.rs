@@ -78,6 +78,8 @@ struct Locks {
 pub(crate) struct WeftPort {
     irqs: IrqSet<Chip>,
     links: KVec<Link>,
+    /// Bytes that an arena was to have.
+    arena_wanted: u64,
     /// The function is being reset: links are down.
     suspended: Atomic<bool>,
     locks: Pin<KBox<Locks>>,
@@ -228,6 +230,11 @@ impl Port for WeftPort {
         self.chip.is_present()
     }
 
+    fn fabric(&self) -> Option<bool> {
+        let status = self.chip.read(ext::WEFT_R_STATUS);
+        Some(status != u32::MAX && status & ext::WEFT_STATUS_FABRIC != 0)
+    }
+
     fn links(&self) -> usize {
         self.links.len()
     }
@@ -240,18 +247,25 @@ impl Port for WeftPort {
         if status == u32::MAX || self.suspended.load(Acquire) {
             return LinkStatus::default();
         }
+        let max = self.chip.regs.read32(link_reg(link, ext::WEFT_LINK_MAX));
         LinkStatus {
             up: status & ext::WEFT_LINK_UP != 0,
             present: status & ext::WEFT_LINK_PRESENT != 0,
             endpoint: status & ext::WEFT_LINK_ROLE_EP != 0,
             speed: field(status, ext::WEFT_LINK_SPEED),
             width: field(status, ext::WEFT_LINK_WIDTH),
+            max_speed: field(max, ext::WEFT_LINK_SPEED),
+            max_width: field(max, ext::WEFT_LINK_WIDTH),
             trained: self.trained(link),
         }
     }
 
     fn arena(&self, link: usize) -> Result<&Area> {
         Ok(&self.link(link)?.arena)
+    }
+
+    fn arena_wanted(&self, _link: usize) -> u64 {
+        self.arena_wanted
     }
 
     fn grant(&self, link: usize) -> Result<Grant> {

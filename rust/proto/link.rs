@@ -50,8 +50,12 @@ pub enum State {
 pub enum Reason {
     /// The link went down, or has lost data.
     Link,
-    /// The peer was restarted, has said good-bye, or is silent.
-    Peer,
+    /// The peer has said nothing for too long.
+    Silence,
+    /// The peer has said good-bye.
+    Bye,
+    /// The peer is in another life.
+    Restart,
     /// This end goes away.
     Removed,
 }
@@ -201,7 +205,7 @@ impl Link {
             }
             State::Ready => {
                 if now.saturating_sub(self.heard) > SILENCE_MS {
-                    self.restart(now, fx);
+                    self.restart(Reason::Silence, now, fx);
                     self.greet(now, fx);
                 } else if now.saturating_sub(self.sent) >= HEARTBEAT_MS {
                     self.sent = now;
@@ -249,7 +253,7 @@ impl Link {
                 None
             }
             (Body::Bye, State::Ready) => {
-                self.restart(now, fx);
+                self.restart(Reason::Bye, now, fx);
                 self.greet(now, fx);
                 None
             }
@@ -307,8 +311,8 @@ impl Link {
         }
     }
 
-    fn restart(&mut self, now: u64, fx: &mut impl Effects) {
-        self.end(Reason::Peer, fx);
+    fn restart(&mut self, reason: Reason, now: u64, fx: &mut impl Effects) {
+        self.end(reason, fx);
         self.begin(now);
     }
 
@@ -386,7 +390,7 @@ impl Link {
             _ => {
                 // The peer in a new life.
                 if self.state == State::Ready {
-                    self.restart(now, fx);
+                    self.restart(Reason::Restart, now, fx);
                     names_me = false;
                 } else if self.known.take().is_some() {
                     fx.detach();

@@ -139,7 +139,7 @@ impl Client for Channels {
     fn broken(&self, link: usize, reason: Reason) {
         let reason = match reason {
             Reason::Link => ext::WEFT_REASON_LINK,
-            Reason::Peer => ext::WEFT_REASON_PEER,
+            Reason::Silence | Reason::Bye | Reason::Restart => ext::WEFT_REASON_PEER,
             Reason::Removed => ext::WEFT_REASON_REMOVED,
         };
         if let Some(per_link) = self.links.get(link) {

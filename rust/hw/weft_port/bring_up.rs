@@ -156,6 +156,7 @@ impl WeftPort {
             Self {
                 irqs,
                 links,
+                arena_wanted: arena as u64,
                 suspended: Atomic::new(false),
                 locks,
                 chip,

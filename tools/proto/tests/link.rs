@@ -402,7 +402,7 @@ fn a_silent_peer_is_dead() {
         world.mail.retain(|(to, _)| *to == 1);
         world.tick(TICK_MS);
     }
-    assert_eq!(world.ends[0].port.broken, [Reason::Peer]);
+    assert_eq!(world.ends[0].port.broken, [Reason::Silence]);
     world.quiet(2000);
     assert!(world.are_ready());
 }
@@ -426,7 +426,7 @@ fn a_peer_that_restarts_gets_another_grant() {
         world.restart(1, reset);
         world.quiet(1000);
         assert!(world.are_ready());
-        assert_eq!(world.ends[0].port.broken, [Reason::Peer]);
+        assert_eq!(world.ends[0].port.broken, [Reason::Restart]);
         assert_ne!(world.ends[0].link.me(), session);
         assert_ne!(world.ends[0].port.granted, granted);
     }
@@ -454,7 +454,7 @@ fn good_bye_is_heard() {
     for (to, bytes) in mail {
         world.deliver(to, &bytes);
     }
-    assert_eq!(world.ends[0].port.broken, [Reason::Peer]);
+    assert_eq!(world.ends[0].port.broken, [Reason::Bye]);
 }
 
 #[test]
@@ -541,8 +541,8 @@ fn loss_breaks_both_ends_and_heals() {
     assert_eq!(world.ends[0].port.broken, [Reason::Link]);
     world.quiet(2000);
     assert!(world.are_ready());
-    assert_eq!(world.ends[1].port.broken, [Reason::Peer]);
-    for end in 0..2 {
-        assert_ne!(world.ends[end].link.me(), before[end], "a new session");
+    assert_eq!(world.ends[1].port.broken, [Reason::Restart]);
+    for (end, before) in world.ends.iter().zip(before) {
+        assert_ne!(end.link.me(), before, "a new session");
     }
 }
