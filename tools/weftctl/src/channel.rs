@@ -137,10 +137,10 @@ fn failure(path: &Path, error: &Error) -> Failure {
 fn missing() -> &'static str {
     if Path::new("/sys/module/weft").exists() {
         "the module is loaded, `weftctl list` shows the ports it has; if `lspci -d 1234:7ef7` \
-         shows more, see dmesg"
+         shows more, `weftctl diagnose` says what keeps them"
     } else {
         "is the module loaded? `modprobe weft` or `insmod weft.ko`; `lspci -d 1234:7ef7` shows \
-         whether this host has Weft ports"
+         whether this host has Weft ports, `weftctl diagnose` what is missing"
     }
 }
 
@@ -325,7 +325,8 @@ impl Connector {
             }
             ([], None) => {
                 let message = format!("no link of {shown} is ready");
-                Err(Failure::new(Kind::Unreachable, message).hint(states(&fitting)))
+                let hint = format!("{}; `weftctl diagnose` says why", states(&fitting));
+                Err(Failure::new(Kind::Unreachable, message).hint(hint))
             }
             ([link], None) | ([link, ..], Some(_)) => {
                 let connect = weft::Connect::to_peer(link.hwid, self.service);

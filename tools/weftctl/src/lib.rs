@@ -5,6 +5,7 @@
 
 pub mod channel;
 pub mod cli;
+pub mod diagnose;
 pub mod failure;
 pub mod ping;
 pub mod progress;

@@ -138,28 +138,3 @@ fn exit_statuses_are_in_the_help() {
         assert!(help.contains(status), "{status}: {help}");
     }
 }
-
-/// Every command and long option of `weftctl`, from its own help.
-fn words() -> Vec<String> {
-    let commands = ["list", "show", "send", "recv", "ping", "wait"];
-    let mut words: Vec<String> = commands.map(String::from).to_vec();
-    for command in commands {
-        let help = text(&weftctl(&[command, "--help"]).stdout);
-        let options = help.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
-        words.extend(options.filter(|w| w.starts_with("--") && w.len() > 2).map(String::from));
-    }
-    words.sort();
-    words.dedup();
-    words
-}
-
-#[test]
-fn the_manual_and_the_completion_know_every_option() {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for file in ["Documentation/man/weftctl.8", "tools/completion/weftctl.bash"] {
-        let content = std::fs::read_to_string(top.join(file)).expect(file).replace("\\-", "-");
-        for word in words() {
-            assert!(content.contains(&word), "{file} does not know {word}");
-        }
-    }
-}

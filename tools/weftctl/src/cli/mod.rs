@@ -2,6 +2,7 @@
 //! The command line: one file a command, each with its arguments and its two
 //! forms of output. Knows ports and channels only by [`crate::channel`].
 
+mod diagnose;
 mod list;
 mod number;
 mod ping;
@@ -58,6 +59,8 @@ enum Command {
     Ping(ping::Args),
     /// Wait until links are in a state
     Wait(wait::Args),
+    /// Say why it does not work, and what mends it
+    Diagnose(diagnose::Args),
 }
 
 /// What every command gets.
@@ -195,6 +198,7 @@ pub fn main() -> ExitCode {
         Command::Recv(args) => recv::run(&context, args),
         Command::Ping(args) => ping::run(&context, &args),
         Command::Wait(args) => wait::run(&context, &args),
+        Command::Diagnose(args) => diagnose::run(&context, &args),
     };
     match done {
         Ok(()) | Err(End::OutputClosed) => ExitCode::SUCCESS,

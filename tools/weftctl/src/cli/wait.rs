@@ -49,6 +49,9 @@ struct Report {
 /// sleeping on each of them in sysfs.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// Who wants to know more.
+const WHY: &str = "`weftctl diagnose` says why";
+
 pub fn run(context: &Context, args: &Args) -> Result<(), End> {
     let start = Instant::now();
     let timeout = args.timeout.unwrap_or(Duration::from_secs(30));
@@ -83,7 +86,7 @@ fn check(context: &Context, args: &Args) -> Result<(), Failure> {
             |link: &&LinkInfo| args.link.is_some() || link.speed != 0 || link.trained != 0;
         if !links.iter().any(|link| plugged(&link)) {
             let failure = format!("no link of {shown} is up");
-            return Err(Failure::new(Kind::Unreachable, failure).hint("see weftctl show"));
+            return Err(Failure::new(Kind::Unreachable, failure).hint(WHY));
         }
         let asked = links.iter().filter(|link| args.link.is_none_or(|n| n == link.link));
         let asked = asked.filter(plugged);
@@ -93,8 +96,10 @@ fn check(context: &Context, args: &Args) -> Result<(), Failure> {
             let message = format!("link {n} of {shown} is {state}, not {want}");
             let failure = Failure::new(Kind::Unreachable, message);
             return Err(match state.as_str() {
-                "hello" => failure.hint("is the driver loaded at the other end?"),
-                _ => failure.hint("see weftctl show"),
+                "hello" => {
+                    failure.hint("is the driver loaded at the other end? see weftctl diagnose")
+                }
+                _ => failure.hint(WHY),
             });
         }
     }

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0 OR MIT
+#
+# Completion of weftctl(8) and weft-fabric(8) for fish, in a folder of
+# $fish_complete_path as weftctl.fish and as weft-fabric.fish. As weft.bash, it asks
+# the programs' own help.
+
+# As _weft_help of weft.bash.
+function __weft_help
+    COLUMNS=1000 command $argv -h 2>/dev/null | awk '
+        function words(line) {
+            if (!match(line, /\[possible values: [^]]*\]/)) return ""
+            line = substr(line, RSTART + 18, RLENGTH - 19)
+            gsub(/,/, "", line)
+            return " " line
+        }
+        /^[A-Z][a-z]+:/ { section = $1 }
+        section == "Commands:" && /^  [a-z]/ { print "c", $1 }
+        section == "Options:" && match($0, /--[a-z-]+( <[A-Z_]+>)?/) {
+            option = substr($0, RSTART, RLENGTH)
+            gsub(/[<>]/, "", option)
+            print "o", option words($0)
+        }
+        section == "Arguments:" && match($0, /^  [[<][A-Z_]+/) {
+            print "a", substr($0, 4, RLENGTH - 3) words($0)
+        }'
+end
+
+function __weft_complete
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    set -l command $words[1]
+    set -l help (__weft_help $command)
+    set -l dir
+    set -l previous
+    for word in $words[2..]
+        if test "$previous" = --dir
+            set dir --dir $word
+        end
+        set previous $word
+        if contains -- "c $word" $help
+            set -a command $word
+            set help (__weft_help $command)
+        end
+    end
+
+    set -l wanted
+    set -l value 0
+    for line in $help
+        set -l part (string split ' ' -- $line)
+        if test $part[1] = o; and test "$part[2]" = "$previous"; and set -q part[3]
+            set value 1
+            set wanted $part[3..]
+        end
+    end
+    if test $value = 0
+        if string match -q -- '-*' $current
+            string replace -rf '^o (\S+).*' '$1' -- $help
+            return
+        end
+        string replace -rf '^c (\S+)$' '$1' -- $help
+        for line in (string replace -rf '^a ' '' -- $help)
+            set -a wanted (string split ' ' -- $line)
+        end
+    end
+    for word in $wanted
+        switch $word
+            case FILE TOPOLOGY
+                __fish_complete_path $current
+            case DIR
+                __fish_complete_directories $current
+            case PORT
+                string match '/dev/weft*' /dev/*
+            case NODE NODES
+                command $words[1] $dir host list 2>/dev/null | awk 'NR > 1 { print $1 }'
+            case END
+                command $words[1] $dir --json status 2>/dev/null | grep -o '"[^" ]*:[0-9]"' | tr -d '"' | sort -u
+            case '*'
+                if test (string upper -- $word) != $word
+                    echo $word
+                end
+        end
+    end
+end
+
+complete -c weftctl -f -a '(__weft_complete)'
+complete -c weft-fabric -f -a '(__weft_complete)'

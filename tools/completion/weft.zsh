@@ -1,0 +1,80 @@
+#compdef weftctl weft-fabric
+# SPDX-License-Identifier: GPL-2.0 OR MIT
+#
+# Completion of weftctl(8) and weft-fabric(8) for zsh, in a folder of $fpath as
+# _weft. As weft.bash, it asks the programs' own help.
+
+# As _weft_help of weft.bash.
+_weft_help() {
+	COLUMNS=1000 "$@" -h 2>/dev/null | awk '
+		function words(line) {
+			if (!match(line, /\[possible values: [^]]*\]/)) return ""
+			line = substr(line, RSTART + 18, RLENGTH - 19)
+			gsub(/,/, "", line)
+			return " " line
+		}
+		/^[A-Z][a-z]+:/ { section = $1 }
+		section == "Commands:" && /^  [a-z]/ { print "c", $1 }
+		section == "Options:" && match($0, /--[a-z-]+( <[A-Z_]+>)?/) {
+			option = substr($0, RSTART, RLENGTH)
+			gsub(/[<>]/, "", option)
+			print "o", option words($0)
+		}
+		section == "Arguments:" && match($0, /^  [[<][A-Z_]+/) {
+			print "a", substr($0, 4, RLENGTH - 3) words($0)
+		}'
+}
+
+_weft() {
+	local -a command help commands options wanted takes line dir
+	local word i
+	command=(${words[1]})
+	help=("${(@f)$(_weft_help $command)}")
+	for ((i = 2; i < CURRENT; i++)); do
+		word=${words[i]}
+		[[ ${words[i - 1]} != --dir ]] || dir=(--dir $word)
+		if (( ${help[(Ie)c $word]} )); then
+			command+=($word)
+			help=("${(@f)$(_weft_help $command)}")
+		fi
+	done
+
+	local prefix=${words[CURRENT]} prev=${words[CURRENT - 1]} value=0
+	for line in $help; do
+		line=(${=line})
+		case ${line[1]} in
+		c) commands+=(${line[2]}) ;;
+		o)
+			options+=(${line[2]})
+			if [[ ${line[2]} == $prev && -n ${line[3]} ]]; then
+				value=1
+				wanted=(${line[3,-1]})
+			fi
+			;;
+		esac
+	done
+	if (( ! value )); then
+		if [[ $prefix == -* ]]; then
+			compadd -- $options
+			return
+		fi
+		for line in $help; do
+			line=(${=line})
+			[[ ${line[1]} != a ]] || wanted+=(${line[2,-1]})
+		done
+		takes=($commands)
+	fi
+	for word in $wanted; do
+		case $word in
+		FILE | TOPOLOGY) _files ;;
+		DIR) _files -/ ;;
+		PORT) takes+=(/dev/weft[0-9]*(N)) ;;
+		NODE | NODES) takes+=(${(f)"$(${words[1]} $dir host list 2>/dev/null | awk 'NR > 1 { print $1 }')"}) ;;
+		END) takes+=(${(f)"$(${words[1]} $dir --json status 2>/dev/null | grep -o '"[^" ]*:[0-9]"' | tr -d '"' | sort -u)"}) ;;
+		*[A-Z]) ;;
+		*) takes+=($word) ;;
+		esac
+	done
+	(( ! ${#takes} )) || compadd -- $takes
+}
+_weft "$@"

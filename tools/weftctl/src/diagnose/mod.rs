@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Why Weft does not work on this host. A [`snapshot`] of what is to be seen is
+//! taken by [`collect`]; each check is a small piece of logic over it, and
+//! [`picture`] draws where the way to the peers breaks.
+
+pub mod collect;
+pub mod finding;
+pub mod snapshot;
+
+mod function;
+mod host;
+mod kmsg;
+mod link;
+mod picture;
+mod port;
+
+pub use collect::collect;
+pub use finding::{Finding, Level, Place};
+pub use picture::picture;
+pub use snapshot::Snapshot;
+
+/// Everything that is found, the worst first.
+pub fn diagnose(snapshot: &Snapshot) -> Vec<Finding> {
+    let mut found = host::check(snapshot);
+    for function in &snapshot.functions {
+        found.extend(function::check(snapshot, function));
+        if let (Some(port), true) = (&function.port, function.is_ours() && !function.is_gone()) {
+            found.extend(port::check(function, port));
+            // Without a fabric there is no more to say about its links.
+            if port.fabric != Some(false) {
+                found.extend(link::check(function, port));
+            }
+        }
+    }
+    found.sort_by(|a, b| (a.level, &a.at).cmp(&(b.level, &b.at)));
+    found
+}
+
+/// Whether one of them is more than a note.
+pub fn is_wrong(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.level != Level::Note)
+}
+
+/// Whether a link is where it stays for a moment only, so that another look is
+/// worth the time.
+pub fn is_settling(snapshot: &Snapshot) -> bool {
+    let ports = snapshot.functions.iter().filter_map(|function| function.port.as_ref());
+    ports
+        .flat_map(|port| &port.links)
+        .any(|link| link.state == "hello" && link.present != Some(false))
+}

@@ -1,0 +1,602 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! The checks of `diagnose`, fed with what guests have recorded and with changes of
+//! that; the collector, fed with folders that look like a host.
+
+#![allow(clippy::expect_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use weftctl::diagnose::snapshot::{Bar, Family, Function, Link, Port, Rate};
+use weftctl::diagnose::{Finding, Level, Snapshot, collect, diagnose, is_wrong, picture};
+
+fn recorded(name: &str) -> Snapshot {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnose");
+    let text = fs::read_to_string(dir.join(name).with_extension("json")).expect("a record");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn ids(found: &[Finding], level: Level) -> Vec<&'static str> {
+    found.iter().filter(|f| f.level == level).map(|f| f.id).collect()
+}
+
+/// A change of a record, and the one finding above a note that has to come of it.
+type Case = (&'static str, fn(&mut Snapshot), &'static str, Level, &'static str);
+
+fn check(cases: &[Case]) {
+    for (record, change, id, level, word) in cases {
+        let mut snapshot = recorded(record);
+        change(&mut snapshot);
+        let found = diagnose(&snapshot);
+        let wrong: Vec<_> = found.iter().filter(|f| f.level != Level::Note).collect();
+        assert_eq!(wrong.len(), 1, "{id}: {found:?}");
+        assert_eq!((wrong[0].id, wrong[0].level), (*id, *level), "{found:?}");
+        let said = format!("{} {} {}", wrong[0].at, wrong[0].what, wrong[0].mend);
+        assert!(said.contains(word), "{id} does not say {word:?}: {said}");
+        assert!(!wrong[0].mend.is_empty(), "{id} says nothing of how to mend it");
+        assert!(is_wrong(&found));
+        for utf8 in [false, true] {
+            let drawn = picture(&snapshot, &found, utf8).join("\n");
+            let mark = if utf8 { '✗' } else { 'X' };
+            // A link that waits, or is bad, has a mark of its own.
+            let marked = drawn.contains(mark) || drawn.contains('?') || drawn.contains(id);
+            assert!(
+                *level != Level::Fault || wrong[0].at.to_string() == "host" || marked,
+                "{drawn}"
+            );
+            assert!(utf8 || drawn.is_ascii(), "{drawn}");
+        }
+    }
+}
+
+fn function(s: &mut Snapshot) -> &mut Function {
+    s.functions.first_mut().expect("a function")
+}
+
+fn port(s: &mut Snapshot) -> &mut Port {
+    function(s).port.as_mut().expect("a port")
+}
+
+fn link(s: &mut Snapshot) -> &mut Link {
+    port(s).links.first_mut().expect("a link")
+}
+
+fn aer(s: &mut Snapshot, severity: &str) {
+    let counts = [("DLP".to_owned(), 3)].into();
+    function(s).aer.insert(severity.into(), counts);
+}
+
+/// The log ends with a probe of the port.
+fn failed(s: &mut Snapshot, lines: &[&str]) {
+    let log = s.log.as_mut().expect("a log");
+    log.extend(lines.iter().map(|line| format!("weft 0000:01:00.0: {line}")));
+}
+
+fn hello(s: &mut Snapshot) -> &mut Link {
+    let link = link(s);
+    link.state = "hello".into();
+    link.peer_version = Some(0);
+    link
+}
+
+fn ivshmem(s: &mut Snapshot) {
+    *function(s) = Function {
+        address: "0000:02:00.0".into(),
+        family: Family::Ivshmem,
+        vendor_now: Some(0x1af4),
+        ..Function::default()
+    };
+    s.nodes.clear();
+    s.log = Some(Vec::new());
+}
+
+#[test]
+fn what_is_well_is_called_so() {
+    let snapshot = recorded("well");
+    let found = diagnose(&snapshot);
+    assert_eq!(found, [], "nothing, not even a note");
+    let drawn = picture(&snapshot, &found, false);
+    assert_eq!(
+        drawn[0],
+        "this host -- weft.ko -- 0000:01:00.0 -- /dev/weft0 -+- link 0 == gen4 x8 == 0x2 ready"
+    );
+    assert_eq!(drawn[3].trim_start(), "`- link 3, no cable");
+}
+
+#[test]
+fn the_host() {
+    check(&[
+        ("well", |s| s.module.loaded = false, "module-not-loaded", Level::Fault, "insmod weft.ko"),
+        (
+            "well",
+            |s| (s.module.loaded, s.module.installed) = (false, true),
+            "module-not-loaded",
+            Level::Fault,
+            "`modprobe weft`",
+        ),
+        (
+            "well",
+            |s| (s.module.loaded, s.module.other_kernels) = (false, vec!["6.1.0".into()]),
+            "module-other-kernel",
+            Level::Fault,
+            "installed for 6.1.0",
+        ),
+        (
+            "well",
+            |s| (s.module.loaded, s.module.signed_only) = (false, true),
+            "module-unsigned",
+            Level::Fault,
+            "sign-file",
+        ),
+        (
+            "well",
+            |s| {
+                s.module.loaded = false;
+                let line = "Loading of unsigned module is rejected".to_owned();
+                s.log.get_or_insert_default().push(line);
+            },
+            "module-unsigned",
+            Level::Fault,
+            "is rejected",
+        ),
+        (
+            "well",
+            |s| {
+                s.module.loaded = false;
+                let line = "weft: disagrees about version of symbol pci_enable_device_mem".into();
+                s.log.get_or_insert_default().push(line);
+            },
+            "module-other-kernel",
+            Level::Fault,
+            "disagrees",
+        ),
+        ("well", |s| s.functions.clear(), "port-removed", Level::Fault, "0000:01:00.0"),
+        (
+            "well",
+            |s| {
+                s.functions.clear();
+                s.nodes.clear();
+                s.log = None;
+            },
+            "no-port",
+            Level::Fault,
+            "1234:7ef7",
+        ),
+        ("well", |s| s.nodes[0].exists = false, "no-node", Level::Fault, "devtmpfs"),
+        ("well", |s| s.nodes[0].usable = false, "permission", Level::Fault, "groupadd"),
+        (
+            "well",
+            |s| (s.nodes[0].usable, s.user.group_exists) = (false, true),
+            "permission",
+            Level::Fault,
+            "70-weft.rules",
+        ),
+        (
+            "well",
+            |s| {
+                (s.nodes[0].usable, s.user.group_exists) = (false, true);
+                s.nodes[0].group = "weft".into();
+            },
+            "permission",
+            Level::Fault,
+            "usermod -aG weft",
+        ),
+        (
+            "well",
+            |s| {
+                (s.nodes[0].usable, s.user.group_exists, s.user.listed) = (false, true, true);
+                s.nodes[0].group = "weft".into();
+            },
+            "permission",
+            Level::Fault,
+            "log in again",
+        ),
+        ("well", |s| s.user.open_files = Some(16), "few-files", Level::Warning, "ulimit -n"),
+        (
+            "well",
+            |s| s.user.address_space = Some(1 << 20),
+            "small-address-space",
+            Level::Warning,
+            "ulimit -v",
+        ),
+    ]);
+}
+
+#[test]
+fn the_function() {
+    check(&[
+        ("unbound", |_| (), "port-unbound", Level::Fault, "/sys/bus/pci/drivers/weft/bind"),
+        ("unbound", |s| s.log = None, "port-unbound", Level::Fault, "only root"),
+        (
+            "unbound",
+            |s| function(s).driver = Some("vfio-pci".into()),
+            "other-driver",
+            Level::Fault,
+            "given to a guest",
+        ),
+        (
+            "unbound",
+            |s| function(s).driver_override = Some("vfio-pci".into()),
+            "driver-override",
+            Level::Fault,
+            "driver_override",
+        ),
+        (
+            "unbound",
+            |s| function(s).bars[2] = Bar { start: 0, end: 0xfff_ffff, flags: 0x2014_220c },
+            "bar-unassigned",
+            Level::Fault,
+            "BAR 2",
+        ),
+        (
+            "unbound",
+            |s| function(s).bars[2] = Bar::default(),
+            "bar-unassigned",
+            Level::Fault,
+            "BAR 2",
+        ),
+        (
+            "unbound",
+            |s| s.command_line.push("pci=realloc,nomsi".into()),
+            "msi-off",
+            Level::Fault,
+            "nomsi",
+        ),
+        ("unbound", |s| function(s).vectors = Some(4), "few-vectors", Level::Fault, "has 4"),
+        (
+            "unbound",
+            |s| failed(s, &["needs 12 MSI-X vectors", "probe: step 7 (interrupts) failed: -28"]),
+            "probe-failed",
+            Level::Fault,
+            "needs 12 MSI-X vectors",
+        ),
+        (
+            "unbound",
+            |s| failed(s, &["link 0: down", "probe: step 6 (arenas) failed: -12"]),
+            "probe-failed",
+            Level::Fault,
+            "\"arenas\": Cannot allocate memory `modprobe",
+        ),
+        (
+            "unbound",
+            |s| failed(s, &["probe: step 2 (enable) failed: -5, as fail_probe wants"]),
+            "probe-failed",
+            Level::Fault,
+            "fail_probe",
+        ),
+        (
+            "unbound",
+            |s| {
+                let why = "arena_kib=3 is not a power of two from 256 to 65536";
+                failed(s, &["probe: step 2 (enable) failed: -5", why]);
+                failed(s, &["probe with driver weft failed with error -22"]);
+            },
+            "bad-parameter",
+            Level::Fault,
+            "arena_kib=3",
+        ),
+        // A log in which nothing is where it should be.
+        ("unbound", |s| failed(s, &["probe: step "]), "probe-failed", Level::Fault, "no reason"),
+        (
+            "well",
+            |s| function(s).vendor_now = Some(0xffff),
+            "function-gone",
+            Level::Fault,
+            "rescan",
+        ),
+        ("well", |s| port(s).present = Some(false), "function-gone", Level::Fault, "all ones"),
+        ("well", |s| function(s).command = Some(0x405), "memory-off", Level::Fault, "setpci"),
+        ("well", |s| function(s).command = Some(0x403), "bus-master-off", Level::Fault, "setpci"),
+        ("well", |s| function(s).power = Some("D3hot".into()), "no-power", Level::Fault, "control"),
+        ("well", |s| function(s).interrupts = Some(0), "interrupts-lost", Level::Fault, "dmesg"),
+        (
+            "well",
+            |s| function(s).slot_max = Some(Rate { speed: 8.0, width: 1 }),
+            "slow-slot",
+            Level::Warning,
+            "2.5 GT/s x1 of 8 GT/s x1",
+        ),
+        ("well", |s| aer(s, "fatal"), "aer", Level::Warning, "3 DLP"),
+        ("well", |s| aer(s, "nonfatal"), "aer", Level::Warning, "3 DLP"),
+        (
+            "unbound",
+            |s| {
+                ivshmem(s);
+                function(s).driver_override = Some("weft-ivshmem".into());
+                function(s).driver = Some("weft-ivshmem".into());
+                let link = Link { state: "hello".into(), ..Link::default() };
+                function(s).port = Some(Port { links: vec![link], ..Port::default() });
+            },
+            "peer-absent",
+            Level::Fault,
+            "ivshmem-server",
+        ),
+    ]);
+    // Correctable errors were corrected.
+    let mut snapshot = recorded("well");
+    aer(&mut snapshot, "correctable");
+    let found = diagnose(&snapshot);
+    assert_eq!(ids(&found, Level::Note), ["aer"]);
+    assert!(!is_wrong(&found));
+    // An ivshmem that nobody has given to Weft is a fault only if there is nothing else.
+    let mut snapshot = recorded("unbound");
+    ivshmem(&mut snapshot);
+    let found = diagnose(&snapshot);
+    assert_eq!(ids(&found, Level::Fault), ["no-port", "ivshmem-unbound"]);
+    let mend = &found.iter().find(|f| f.id == "ivshmem-unbound").expect("found").mend;
+    assert!(mend.contains("echo weft-ivshmem >/sys/bus/pci/devices/0000:02:00.0/driver_override"));
+    let mut snapshot = recorded("well");
+    let mut other = recorded("unbound");
+    ivshmem(&mut other);
+    snapshot.functions.append(&mut other.functions);
+    let found = diagnose(&snapshot);
+    assert_eq!(ids(&found, Level::Note), ["ivshmem-unbound"]);
+    assert!(!is_wrong(&found));
+}
+
+#[test]
+fn the_port_and_its_links() {
+    check(&[
+        ("well", |s| port(s).fabric = Some(false), "fabric-gone", Level::Fault, "weft-fabric run"),
+        ("no-peer", |_| (), "peer-not-enabled", Level::Fault, "modprobe weft"),
+        (
+            "no-peer",
+            |s| link(s).present = Some(false),
+            "peer-absent",
+            Level::Fault,
+            "never been up",
+        ),
+        (
+            "no-peer",
+            |s| (link(s).present, link(s).trained) = (Some(false), 2),
+            "peer-gone",
+            Level::Fault,
+            "nobody is at the other end",
+        ),
+        (
+            "no-peer",
+            |s| (link(s).trained, link(s).ended) = (1, "bye".into()),
+            "peer-unloaded",
+            Level::Fault,
+            "good-bye",
+        ),
+        (
+            "no-peer",
+            |s| (link(s).trained, link(s).ended) = (1, "link".into()),
+            "link-lost",
+            Level::Fault,
+            "weft-fabric link up",
+        ),
+        (
+            "no-peer",
+            |s| {
+                (link(s).present, link(s).max_speed, link(s).max_width) =
+                    (Some(false), Some(0), Some(0));
+            },
+            "no-cable",
+            Level::Fault,
+            "weft-fabric check",
+        ),
+        ("well", |s| _ = hello(s), "peer-silent", Level::Fault, "no hello"),
+        ("well", |s| hello(s).ended = "silence".into(), "peer-silent", Level::Fault, "fell silent"),
+        ("well", |s| hello(s).peer_version = Some(2), "version-mismatch", Level::Fault, "ko here"),
+        ("well", |s| hello(s).peer_version = Some(0xff), "version-mismatch", Level::Fault, "255"),
+        ("well", |s| hello(s).hello_error = "grant".into(), "arena-refused", Level::Fault, "IOMMU"),
+        ("well", |s| hello(s).hello_error = "withdraw".into(), "arena-held", Level::Fault, "holds"),
+        (
+            "well",
+            |s| hello(s).hello_error = "attach".into(),
+            "arena-too-large",
+            Level::Fault,
+            "arena_kib",
+        ),
+        ("well", |s| hello(s).messages_bad = 7, "mailbox-corrupt", Level::Fault, "7 messages"),
+        (
+            "well",
+            |s| {
+                let link = hello(s);
+                (link.peer_version, link.messages_bad) = (Some(37), 1);
+            },
+            "mailbox-corrupt",
+            Level::Fault,
+            "1 messages",
+        ),
+        ("well", |s| link(s).messages_bad = 7, "mailbox-corrupt", Level::Warning, "7 mailbox"),
+        ("well", |s| link(s).speed = 2, "slow-link", Level::Warning, "gen2 x8, but can gen4 x8"),
+        ("well", |s| link(s).width = 1, "slow-link", Level::Warning, "gen4 x1"),
+        ("well", |s| link(s).echo_overdue = 1500, "doorbell-stuck", Level::Fault, "1500 ms"),
+        ("well", |s| link(s).arena_wanted *= 4, "arena-small", Level::Warning, "of the 16384 KiB"),
+        (
+            "well",
+            |s| _ = port(s).counters.insert("doorbells_denied".into(), 9),
+            "port-errors",
+            Level::Warning,
+            "counters/doorbells_denied",
+        ),
+    ]);
+}
+
+#[test]
+fn what_has_passed_is_a_note() {
+    let mut snapshot = recorded("well");
+    port(&mut snapshot).counters.insert("in_denied".into(), 2);
+    let link = link(&mut snapshot);
+    (link.trained, link.readied, link.ended, link.channels_broken) = (2, 3, "silence".into(), 1);
+    let found = diagnose(&snapshot);
+    let notes = ["port-errors", "link-flapped", "peer-returned", "channels-broken"];
+    assert_eq!(ids(&found, Level::Note), notes);
+    assert!(!is_wrong(&found));
+}
+
+#[test]
+fn a_snapshot_without_anything_does_no_harm() {
+    let nothing = Snapshot::default();
+    let found = diagnose(&nothing);
+    assert_eq!(ids(&found, Level::Fault), ["module-not-loaded", "no-port"]);
+    assert_eq!(picture(&nothing, &found, false), ["this host -X- weft.ko  module-not-loaded"]);
+}
+
+/// Files of a host below `root`.
+fn host(root: &Path, files: &[(&str, &[u8])]) {
+    for (path, content) in files {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+        fs::write(path, content).expect("a file");
+    }
+}
+
+const DEVICE: &str = "sys/bus/pci/devices/0000:01:00.0";
+
+#[test]
+fn a_host_is_read() {
+    let temp = tempfile::tempdir().expect("a folder");
+    let mut config = vec![0; 256];
+    // Status: capabilities, from 0x40: another, then MSI-X with 16 vectors.
+    config[..8].copy_from_slice(&[0x34, 0x12, 0xf7, 0x7e, 6, 0, 0x10, 0]);
+    config[0x34] = 0x40;
+    config[0x40..0x42].copy_from_slice(&[0x10, 0x50]);
+    config[0x50..0x54].copy_from_slice(&[0x11, 0, 15, 0x80]);
+    let file = |name: &str| format!("{DEVICE}/{name}");
+    let aer = b"RxErr 2\nBadTLP 0\nTOTAL_ERR_COR 2\n";
+    let resource = "0x00000000fe800000 0x00000000fe83ffff 0x0000000000040200\n\
+                    0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
+    host(
+        temp.path(),
+        &[
+            ("proc/sys/kernel/osrelease", b"7.2.0\n"),
+            ("proc/interrupts", b" CPU0 CPU1\n 24: 5 2 PCI-MSIX-0000:01:00.0 0-edge weft-0000:01:00.0-link\n 25: 1 0 PCI-MSIX-0000:01:00.0 1-edge weft-0000:01:00.0-mailbox\n 26: 9 9 PCI-MSI 1 other\n"),
+            ("proc/self/status", b"Name:\tx\nUid:\t1000\t1000\t1000\t1000\n"),
+            ("proc/self/limits", b"Limit  Soft  Hard  Units\nMax open files            32                   1048576              files\nMax address space         unlimited            unlimited            bytes\n"),
+            ("etc/passwd", b"root:x:0:0::/:/bin/sh\nann:x:1000:1000::/:/bin/sh\n"),
+            ("etc/group", b"root:x:0:\nweft:x:990:bob,ann\n"),
+            ("lib/modules/6.1.0/modules.dep", b"updates/weft.ko.xz:\n"),
+            ("lib/modules/7.2.0/modules.dep", b"kernel/a.ko: kernel/b.ko\n"),
+            ("dev/kmsg", b"6,1,2,-;weft: loading out-of-tree\n6,2,3,-;usb: else\n6,3,4,-;pci 0000:01:00.0: BAR 0\n"),
+            (&file("vendor"), b"0x1234\n"),
+            (&file("device"), b"0x7ef7\n"),
+            (&file("config"), &config),
+            (&file("resource"), resource.as_bytes()),
+            (&file("power_state"), b"D0\n"),
+            (&file("driver_override"), b"(null)\n"),
+            (&file("current_link_speed"), b"16.0 GT/s PCIe\n"),
+            (&file("current_link_width"), b"8\n"),
+            (&file("max_link_speed"), b"16.0 GT/s PCIe\n"),
+            (&file("max_link_width"), b"16\n"),
+            (&file("aer_dev_correctable"), aer),
+            (&file("weft/weft0/dev"), b"240:0\n"),
+            (&file("hwid"), b"0x0000000000000007\n"),
+            (&file("present"), b"1\n"),
+            (&file("link0/state"), b"hello\n"),
+            (&file("link0/peer_version"), b"3\n"),
+            (&file("link1/state"), b"down\n"),
+            (&file("counters/interrupts"), b"8\n"),
+            ("sys/class/weft/weft0/dev", b"240:0\n"),
+            ("sys/bus/pci/devices/0000:02:00.0/vendor", b"0x8086\n"),
+        ],
+    );
+    let seen = collect(temp.path());
+    assert_eq!(seen.kernel, "7.2.0");
+    assert_eq!(seen.module.other_kernels, ["6.1.0"]);
+    assert!(!seen.module.loaded && !seen.module.installed);
+    let log = seen.log.clone().expect("a log");
+    assert_eq!(log, ["weft: loading out-of-tree", "pci 0000:01:00.0: BAR 0"]);
+    assert_eq!(seen.functions.len(), 1);
+    let function = &seen.functions[0];
+    assert_eq!((function.vendor_now, function.command), (Some(0x1234), Some(6)));
+    assert_eq!(function.vectors, Some(16));
+    assert_eq!(function.interrupts, Some(8));
+    assert_eq!(function.bars[0], Bar { start: 0xfe80_0000, end: 0xfe83_ffff, flags: 0x40200 });
+    assert_eq!(function.driver_override, None);
+    assert_eq!(function.slot, Some(Rate { speed: 16.0, width: 8 }));
+    assert_eq!(function.slot_max, Some(Rate { speed: 16.0, width: 16 }));
+    assert_eq!(function.aer["correctable"], [("RxErr".to_owned(), 2)].into());
+    let port = function.port.as_ref().expect("a port");
+    assert_eq!((port.name.as_str(), port.hwid.as_str()), ("weft0", "0x0000000000000007"));
+    assert_eq!((port.present, port.fabric), (Some(true), None));
+    assert_eq!(port.links.len(), 2);
+    assert_eq!((port.links[0].state.as_str(), port.links[0].peer_version), ("hello", Some(3)));
+    assert_eq!(port.counters["interrupts"], 8);
+    assert_eq!(seen.nodes.len(), 1);
+    assert!(!seen.nodes[0].exists);
+    assert_eq!((seen.user.id, seen.user.listed, seen.user.open_files), (1000, true, Some(32)));
+    assert_eq!(seen.user.address_space, None);
+    assert_eq!(seen.unseen, []);
+}
+
+#[test]
+fn what_cannot_be_read_is_told() {
+    let temp = tempfile::tempdir().expect("a folder");
+    let seen = collect(temp.path());
+    let missed: Vec<_> = seen.unseen.iter().map(|u| u.what.as_str()).collect();
+    assert!(missed.contains(&"the PCI functions"), "{missed:?}");
+    assert!(missed.iter().any(|what| what.contains("log")), "{missed:?}");
+    // A function that is gone reads all ones, and a list of capabilities may lead nowhere.
+    let mut looped = vec![0; 256];
+    looped[6] = 0x10;
+    looped[0x34] = 0x40;
+    looped[0x40..0x42].copy_from_slice(&[0x10, 0x40]);
+    for (config, vectors) in [(vec![0xff; 256], None), (looped, Some(0)), (vec![0; 64], None)] {
+        let file = |name: &str| format!("{DEVICE}/{name}");
+        host(
+            temp.path(),
+            &[
+                (&file("vendor"), b"0x1234\n"),
+                (&file("device"), b"0x7ef7\n"),
+                (&file("config"), &config),
+            ],
+        );
+        let seen = collect(temp.path());
+        assert_eq!(seen.functions[0].vectors, vectors);
+        assert_eq!(seen.functions[0].is_gone(), config[0] == 0xff);
+        let told = seen.unseen.iter().any(|u| u.what.contains("MSI-X"));
+        assert_eq!(told, config.len() == 64, "only what lies too far is told of");
+    }
+}
+
+#[test]
+fn the_program_judges_a_record() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnose/unbound.json");
+    let run = |json: bool| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weftctl"));
+        command.args(json.then_some("--json")).arg("diagnose").arg("--from").arg(&file);
+        command.output().expect("it runs")
+    };
+    let out = run(true);
+    assert_eq!(out.status.code(), Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert_eq!(report["ok"], false);
+    assert_eq!(report["findings"][0]["id"], "port-unbound");
+    assert_eq!(report["findings"][0]["level"], "fault");
+    assert_eq!(report["findings"][0]["at"], "0000:01:00.0");
+    assert_eq!(report["ports"][0]["address"], "0000:01:00.0");
+    let text = String::from_utf8(run(false).stdout).expect("text");
+    assert!(text.contains("fault: 0000:01:00.0: no driver is bound"), "{text}");
+    assert!(text.contains("this host -- weft.ko -X- 0000:01:00.0"), "{text}");
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weftctl"));
+    let out = command.args(["diagnose", "--from", "/etc/hostname"]).output().expect("it runs");
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("is no record"));
+}
+
+/// The kinds never change: scripts and the manual name them.
+#[test]
+fn the_manual_names_every_kind() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(top.join("../../Documentation/man/weftctl.8")).expect("manual");
+    let page = page.replace("\\-", "-");
+    let mut kinds = 0;
+    for file in ["function", "host", "link", "port"] {
+        let file = top.join(format!("src/diagnose/{file}.rs"));
+        let source = fs::read_to_string(file).expect("source");
+        let words = source.split('"').skip(1).step_by(2);
+        let is_kind = |word: &&str| {
+            word.contains('-') && word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')
+        };
+        for kind in words.filter(is_kind) {
+            assert!(page.contains(kind) || kind.contains("vfio"), "the manual lacks {kind}");
+            kinds += 1;
+        }
+    }
+    assert!(kinds > 30, "{kinds}");
+}

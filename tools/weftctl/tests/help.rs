@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Completion and the manual know what the program can.
+
+#![allow(clippy::expect_used)]
+
+#[path = "../../completion/check.rs"]
+mod check;
+
+use std::path::Path;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_weftctl");
+
+#[test]
+fn completion_offers_every_command_and_option() {
+    check::completion_knows(Path::new(PROGRAM));
+}
+
+#[test]
+fn the_manual_names_every_command_and_option() {
+    check::manual_knows(Path::new(PROGRAM), "weftctl.8");
+}
