@@ -224,7 +224,7 @@ static void weft_adversary_set_fence(Object *obj, bool value, Error **errp)
     }
 }
 
-/* What is held, or on its way, for slot @n is lost, as when a link goes down. */
+/* What is held, or on its way, for slot @n is lost, as on a dead link. */
 void weft_adversary_drop(WeftPort *s, unsigned n)
 {
     for (unsigned i = 0; i < WEFT_WC_LINES; i++) {
