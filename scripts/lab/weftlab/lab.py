@@ -147,6 +147,14 @@ class Lab(contextlib.AbstractContextManager):
                 part.stop()
         shutil.rmtree(self.sockets, ignore_errors=True)
 
+    @staticmethod
+    def _diagnose(host):
+        """What the host itself says is wrong, if it still can say something."""
+        if host.alive:
+            found = host.weftctl("diagnose", timeout=20, status=None)
+            if found.status == 1:
+                print(f"{host.name}: weftctl diagnose:\n{found.out}", file=sys.stderr)
+
     def __exit__(self, kind, error, _trace):
         if kind is None:
             self.close()
@@ -156,6 +164,7 @@ class Lab(contextlib.AbstractContextManager):
                 with contextlib.suppress(LabError):
                     for complaint in host.complaints():
                         print(f"{host.name}: the kernel complained:\n{complaint}", file=sys.stderr)
+                    self._diagnose(host)
         self.abandon()
 
 
