@@ -399,7 +399,8 @@ def test_stopped_peer(scope):
     begin = time.monotonic()
     pair.unmap(IOVA)
     spent = time.monotonic() - begin
-    assert spent >= SHORT / 1000, f"{spent} s: it did not wait"
+    # The device counts whole milliseconds, and may begin at the end of one.
+    assert spent >= (SHORT - 1) / 1000, f"{spent} s: it did not wait"
     equal(pair.b.inbound_status(0), R.INBOUND_INVALID | R.INBOUND_BUSY, "entry")
     equal(pair.b.read(R.R_ERR_STATUS), R.ERR_IN_INVALID | R.ERR_UNMAP_LATE, "errors")
     equal(pair.b.fired(), {2}, "vectors that fired")
