@@ -45,7 +45,9 @@ fn version(_: &Data, _: usize) -> Result<Value> {
 }
 
 fn present(data: &Data, _: usize) -> Result<Value> {
-    Ok(Value::Decimal(data.node.port()?.is_present().into()))
+    // A function that was let go, as it did not answer, has no port.
+    let present = data.node.port().is_ok_and(|port| port.is_present());
+    Ok(Value::Decimal(present.into()))
 }
 
 /// `ENOENT` where the hardware does not say.
@@ -143,6 +145,10 @@ fn link_channels_opened(data: &Data, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.usage.opened))
 }
 
+fn link_doorbells_lost(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(link(data, n)?.usage.doorbells_lost))
+}
+
 fn link_channels_broken(data: &Data, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.usage.broken))
 }
@@ -189,7 +195,7 @@ static ROOT: [Attr<Data>; 6] = [
 static ROOT_LIST: List<Data, 7> = List::new(&ROOT);
 
 /// Files of a link.
-const LINK_FILES: usize = 21;
+const LINK_FILES: usize = 22;
 
 const fn link_attrs(n: usize) -> [Attr<Data>; LINK_FILES] {
     [
@@ -215,6 +221,7 @@ const fn link_attrs(n: usize) -> [Attr<Data>; LINK_FILES] {
         Attr::new(c"channels", link_channels, n),
         Attr::new(c"channels_opened", link_channels_opened, n),
         Attr::new(c"channels_broken", link_channels_broken, n),
+        Attr::new(c"doorbells_lost", link_doorbells_lost, n),
     ]
 }
 

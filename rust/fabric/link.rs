@@ -10,15 +10,15 @@ use crate::{
     hw::{Grant, LinkStatus, Port},
     proto::{
         link::{Effects, Failed, Link as Machine, Peer, State},
-        wire::{Body, Message, Offer, MAX_BYTES},
+        wire::{self, Body, Message, Offer, MAX_BYTES},
     },
     sys::{clock, errno::ENOTCONN},
 };
 use kernel::{
-    new_mutex,
+    fmt, new_mutex,
     prelude::*,
     sync::{
-        atomic::{Acquire, Atomic, Release},
+        atomic::{Acquire, Atomic, Relaxed, Release},
         Mutex,
     },
 };
@@ -43,6 +43,8 @@ struct Inner {
     machine: Machine,
     /// As the machine was told.
     status: LinkStatus,
+    /// [`Port::intact`] said no, the last time.
+    suspect: bool,
 }
 
 /// One end of a link.
@@ -51,6 +53,10 @@ pub(super) struct Link {
     number: usize,
     #[pin]
     inner: Mutex<Inner>,
+    /// What cannot be done, a bit each, as people were told.
+    failing: Atomic<u32>,
+    /// Messages that were none, as people are told.
+    bad: Atomic<u64>,
     /// The peer's doorbells, `wake` in the upper half, `echo` in the lower; read in hard interrupts.
     bells: Atomic<u64>,
     pub(super) health: Health,
@@ -64,9 +70,12 @@ impl Link {
                 Inner {
                     machine: Machine::new(0, 0),
                     status: LinkStatus::default(),
+                    suspect: false,
                 },
                 "weft link"
             ),
+            failing: Atomic::new(0),
+            bad: Atomic::new(0),
             bells: Atomic::new(NO_BELLS),
             health: Health::new(),
         })
@@ -85,10 +94,14 @@ impl Link {
         &self,
         node: &Node,
         port: &dyn Port,
-        f: impl FnOnce(&mut Session<'_>, &mut LinkStatus) -> R,
+        f: impl FnOnce(&mut Session<'_>, &mut LinkStatus, &mut bool) -> R,
     ) -> R {
         let mut inner = self.inner.lock();
-        let Inner { machine, status } = &mut *inner;
+        let Inner {
+            machine,
+            status,
+            suspect,
+        } = &mut *inner;
         let before = (machine.state(), *status);
         let mut session = Session {
             machine,
@@ -98,7 +111,7 @@ impl Link {
                 link: self,
             },
         };
-        let result = f(&mut session, status);
+        let result = f(&mut session, status, suspect);
         let after = (machine.state(), *status);
         drop(inner);
         node.link_changed(self.number, before, after);
@@ -107,7 +120,7 @@ impl Link {
 
     /// Looks at the hardware. True if the link wants [`Link::tick`] to be called.
     pub(super) fn look(&self, node: &Node, port: &dyn Port) -> bool {
-        self.drive(node, port, |session, last| {
+        self.drive(node, port, |session, last, _| {
             // Read under the lock: of two that look at once, the one with the older state must not
             // come last, for nothing would make anybody look again.
             let me = port.identity();
@@ -143,8 +156,9 @@ impl Link {
     /// Some time has passed. True if the link wants to be called again.
     pub(super) fn tick(&self, node: &Node, port: &dyn Port) -> bool {
         let now = clock::now_ms();
-        self.drive(node, port, |session, _| {
+        self.drive(node, port, |session, _, suspect| {
             let (machine, fx) = session.split();
+            self.check(now, machine, fx, suspect);
             machine.tick(now, fx);
             let state = machine.state();
             if let (State::Ready, Some(client)) = (state, node.client()) {
@@ -154,8 +168,38 @@ impl Link {
         })
     }
 
+    /// Ends a session that has lost something, and that the peer does not end by itself: a peer that
+    /// takes its memory back says so a moment later.
+    fn check(&self, now: u64, machine: &mut Machine, fx: &mut Means<'_>, suspect: &mut bool) {
+        let intact = match machine.state() {
+            State::Ready => fx.port.intact(self.number),
+            State::Down | State::Hello => Ok(()),
+        };
+        let again = core::mem::replace(suspect, intact.is_err());
+        if let (Err(what), true) = (intact, again) {
+            fx.node
+                .complain(fmt!("link {}: {}: begins anew", self.number, what));
+            *suspect = false;
+            machine.lost(now, fx);
+        }
+    }
+
+    /// Somebody has sent, or the mailbox has made, what is no message.
+    pub(super) fn bad_message(&self, node: &Node, why: wire::Error) {
+        let bad = self.bad.fetch_add(1, Relaxed) + 1;
+        // The first, the second, the fourth …: a mailbox that spoils all does so for long.
+        if bad.is_power_of_two() {
+            node.complain(fmt!(
+                "link {}: not a message: {:?} ({} so far)",
+                self.number,
+                why,
+                bad
+            ));
+        }
+    }
+
     pub(super) fn message(&self, node: &Node, port: &dyn Port, message: &Message) {
-        self.drive(node, port, |session, _| {
+        self.drive(node, port, |session, _, _| {
             let (machine, fx) = session.split();
             let body = machine.message(clock::now_ms(), message, fx);
             if let (Some(body), Some(client)) = (body, node.client()) {
@@ -166,7 +210,7 @@ impl Link {
 
     /// Leaves the link alone, until [`Link::look`].
     pub(super) fn down(&self, node: &Node, port: &dyn Port, reason: Reason) {
-        self.drive(node, port, |session, last| {
+        self.drive(node, port, |session, last, _| {
             let (machine, fx) = session.split();
             machine.bye(fx);
             machine.down(reason, fx);
@@ -185,7 +229,7 @@ impl Link {
         port: &dyn Port,
         f: impl FnOnce(&mut Session<'_>) -> Result<R>,
     ) -> Result<R> {
-        self.drive(node, port, |session, _| match session.machine.state() {
+        self.drive(node, port, |session, _, _| match session.machine.state() {
             State::Ready => f(session),
             _ => Err(ENOTCONN.into()),
         })
@@ -231,6 +275,11 @@ impl<'a> Session<'a> {
         self.machine.peer()
     }
 
+    /// Tells people, unless they were told too much already.
+    pub(crate) fn complain(&self, what: fmt::Arguments<'_>) {
+        self.effects.node.complain(what);
+    }
+
     /// Sends to the peer. May get lost.
     pub(crate) fn send(&mut self, body: Body) {
         let (machine, fx) = self.split();
@@ -250,12 +299,27 @@ impl Means<'_> {
         self.node.client()
     }
 
-    fn failed(&self, need: Need, e: Error) -> Failed {
-        self.link.health.failed(need);
-        let what = need.what();
-        self.node
-            .complain(fmt!("link {}: cannot {}: {:?}", self.link.number, what, e));
-        Failed
+    /// Tells people if `need` cannot be done, once until it can.
+    fn told<T>(&self, need: Need, done: Result<T>) -> Result<T, Failed> {
+        let failing = &self.link.failing;
+        let before = failing.load(Relaxed);
+        // All of this is done with the link locked.
+        match done {
+            Ok(value) => {
+                failing.store(before & !(1 << need as u32), Relaxed);
+                Ok(value)
+            }
+            Err(e) => {
+                self.link.health.failed(need);
+                failing.store(before | 1 << need as u32, Relaxed);
+                if before & 1 << need as u32 == 0 {
+                    let what = need.what();
+                    self.node
+                        .complain(fmt!("link {}: cannot {}: {:?}", self.link.number, what, e));
+                }
+                Err(Failed)
+            }
+        }
     }
 }
 
@@ -266,8 +330,8 @@ impl Effects for Means<'_> {
             .port
             .arena(n)
             .and_then(|arena| arena.zero(0, arena.bytes()))
-            .and_then(|()| self.port.grant(n))
-            .map_err(|e| self.failed(Need::Grant, e))?;
+            .and_then(|()| self.port.grant(n));
+        let grant = self.told(Need::Grant, grant)?;
         let bells = self.port.doorbells(n);
         Ok(Offer {
             offset: grant.offset,
@@ -278,9 +342,7 @@ impl Effects for Means<'_> {
     }
 
     fn withdraw(&mut self) -> Result<(), Failed> {
-        self.port
-            .withdraw(self.link.number)
-            .map_err(|e| self.failed(Need::Withdraw, e))?;
+        self.told(Need::Withdraw, self.port.withdraw(self.link.number))?;
         if let Some(client) = self.client() {
             client.bury(self.port, self.link.number);
         }
@@ -292,9 +354,7 @@ impl Effects for Means<'_> {
             offset: peer.offer.offset,
             bytes: peer.offer.bytes,
         };
-        self.port
-            .attach(self.link.number, grant)
-            .map_err(|e| self.failed(Need::Attach, e))?;
+        self.told(Need::Attach, self.port.attach(self.link.number, grant))?;
         let bells = u64::from(peer.offer.wake) << 32 | u64::from(peer.offer.echo);
         self.link.bells.store(bells, Release);
         Ok(())

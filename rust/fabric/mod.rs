@@ -43,6 +43,8 @@ pub(crate) struct Usage {
     pub(crate) broken: u64,
     /// Pages of the arena that are taken.
     pub(crate) pages: u64,
+    /// Sleepers that were woken although no doorbell came.
+    pub(crate) doorbells_lost: u64,
 }
 
 /// Who uses the links of a node. Everything but `wake` is called from threads, with the link locked.

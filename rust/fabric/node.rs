@@ -35,6 +35,8 @@ use kernel::{
     workqueue::{DelayedWork, WorkItem},
 };
 
+/// How often the function is looked at while no link is up.
+const WATCH_MS: Msecs = 1000;
 /// Messages that are handled in one go.
 const BATCH: usize = 64;
 
@@ -59,6 +61,8 @@ pub(crate) struct Node {
     timer: DelayedWork<Node>,
     /// The function is being reset.
     paused: Atomic<bool>,
+    /// It does not answer.
+    gone: Atomic<bool>,
     throttle: Throttle,
 }
 
@@ -70,20 +74,24 @@ impl WorkItem for Node {
     type Pointer = Arc<Node>;
 
     fn run(this: Arc<Node>) {
-        let Some(port) = this.enter() else {
+        // Who has paused it sets it going again.
+        let Some(port) = this.gate.enter().filter(|_| !this.is_paused()) else {
             return;
         };
-        let more = this.drain(&**port);
-        let mut again = false;
-        for link in this.links(&**port) {
-            again |= link.tick(&this, &**port);
+        let mut delay = WATCH_MS;
+        if this.watch(&**port) {
+            let more = this.drain(&**port);
+            for link in this.links(&**port) {
+                if link.tick(&this, &**port) {
+                    delay = TICK_MS as Msecs;
+                }
+            }
+            if more {
+                delay = 0;
+            }
         }
         // With the gate entered: the revocation cancels it when all have left.
-        if more {
-            work::run_in(&this, 0);
-        } else if again {
-            work::run_in(&this, msecs_to_jiffies(TICK_MS as Msecs));
-        }
+        work::run_in(&this, msecs_to_jiffies(delay));
     }
 }
 
@@ -101,6 +109,7 @@ impl Node {
                 me <- new_mutex!(None, "weft node"),
                 timer <- new_delayed_work!("weft timer"),
                 paused: Atomic::new(false),
+                gone: Atomic::new(false),
                 throttle: Throttle::new(10, Delta::from_secs(5)),
             }),
             GFP_KERNEL,
@@ -137,12 +146,7 @@ impl Node {
     /// Takes the port away from everybody, and gives it back to nobody. Sleeps; may be called again.
     pub(crate) fn revoke(self: &Arc<Self>) {
         drop(self.me.lock().take());
-        let closed = || {
-            if let Some(client) = self.client() {
-                client.closed();
-            }
-        };
-        let Some(port) = self.gate.revoke(closed) else {
+        let Some(port) = self.gate.revoke(|| self.tell_closed()) else {
             return;
         };
         // From here on nobody else uses the port; events find the gate closed.
@@ -155,9 +159,11 @@ impl Node {
     }
 
     /// The function is going to be reset: all links go down and stay so until [`Node::reset_done`].
-    pub(crate) fn reset_prepare(&self) {
+    pub(crate) fn reset_prepare(self: &Arc<Self>) {
         self.paused.store(true, Release);
-        if let Some(port) = self.enter_paused() {
+        // What it reads of the function from here on says nothing.
+        work::cancel_delayed(self);
+        if let Some(port) = self.gate.enter() {
             for link in self.links(&**port) {
                 link.down(self, &**port, Reason::Link);
             }
@@ -167,21 +173,67 @@ impl Node {
 
     /// The function was reset.
     pub(crate) fn reset_done(&self) -> Result {
-        let port = self.enter_paused().ok_or(ENODEV)?;
-        port.resume()?;
+        let port = self.gate.enter().ok_or(ENODEV)?;
+        let resumed = port.resume();
+        // If it does not answer, it may do so later.
+        self.gone.store(resumed.is_err(), Release);
         self.paused.store(false, Release);
-        self.look(&**port);
-        Ok(())
+        if resumed.is_ok() {
+            self.look(&**port);
+        } else {
+            self.tell_closed();
+            self.run_in(msecs_to_jiffies(WATCH_MS));
+        }
+        resumed
+    }
+
+    /// Looks whether the function answers, and lets go of one that does not: its links are down and
+    /// its users get `ENODEV`, until it answers again.
+    fn watch(&self, port: &dyn Port) -> bool {
+        let present = port.is_present();
+        match (present, self.gone.load(Acquire)) {
+            (true, true) => {
+                if let Err(e) = port.restart() {
+                    self.complain(fmt!("the function answers, but does not start: {:?}", e));
+                    return false;
+                }
+                self.gone.store(false, Release);
+                dev_info!(self.pdev, "the function answers again\n");
+                self.look(port);
+            }
+            (false, false) => {
+                dev_err!(
+                    self.pdev,
+                    "the function does not answer: all reads are ones; users get ENODEV\n"
+                );
+                trace::port_event(&self.pdev, trace::Port::Gone, 0);
+                self.gone.store(true, Release);
+                for link in self.links(port) {
+                    link.down(self, port, Reason::Removed);
+                }
+                port.suspend();
+                self.tell_closed();
+            }
+            (true, false) | (false, true) => {}
+        }
+        present
+    }
+
+    fn tell_closed(&self) {
+        if let Some(client) = self.client() {
+            client.closed();
+        }
     }
 
     /// The port, if it is there.
     pub(crate) fn port(&self) -> Result<PortGuard<'_>> {
-        self.gate.enter().ok_or(ENODEV)
+        let gone = self.gone.load(Acquire);
+        self.gate.enter().filter(|_| !gone).ok_or(ENODEV)
     }
 
-    /// Whether it is gone, or never was.
+    /// Whether it is gone, or never was, or does not answer.
     pub(crate) fn is_closed(&self) -> bool {
-        self.gate.is_closed()
+        self.gate.is_closed() || self.gone.load(Acquire)
     }
 
     pub(crate) fn identity(&self) -> Result<Identity> {
@@ -274,13 +326,9 @@ impl Node {
 
     /// The port, unless it is not to be used now.
     fn enter(&self) -> Option<PortGuard<'_>> {
-        if self.is_paused() {
+        if self.is_paused() || self.gone.load(Acquire) {
             return None;
         }
-        self.gate.enter()
-    }
-
-    fn enter_paused(&self) -> Option<PortGuard<'_>> {
         self.gate.enter()
     }
 
@@ -289,9 +337,8 @@ impl Node {
         for link in self.links(port) {
             again |= link.look(self, port);
         }
-        if again {
-            self.run_in(msecs_to_jiffies(TICK_MS as Msecs));
-        }
+        let delay = if again { TICK_MS as Msecs } else { WATCH_MS };
+        self.run_in(msecs_to_jiffies(delay));
     }
 
     /// Handles the messages that there are, or some of them and then returns true: a neighbour that
@@ -314,10 +361,8 @@ impl Node {
                     trace::mbox_recv(&self.pdev, link as u32, kind, bytes as u32);
                     to.message(self, port, &message);
                 }
-                (Err(e), _) => {
-                    self.complain(fmt!("link {}: not a message: {:?}", link, e));
-                }
-                (Ok(_), Err(_)) => {}
+                (Err(e), Ok(from)) => from.bad_message(self, e),
+                (_, Err(_)) => {}
             }
         }
         true
@@ -350,6 +395,8 @@ impl Events for Node {
 
     fn error(&self, what: &CStr, addr: u64) {
         self.complain(fmt!("the port reports: {} at {:#x}", what, addr));
+        // What it means for the links is seen there.
+        self.run_in(0);
     }
 
     fn wake(&self, link: usize) {

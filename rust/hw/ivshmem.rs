@@ -314,6 +314,15 @@ impl Port for Ivshmem {
         }
     }
 
+    fn intact(&self, _link: usize) -> Result<(), &'static str> {
+        // Memory that is shared loses nothing.
+        Ok(())
+    }
+
+    fn restart(&self) -> Result {
+        self.resume()
+    }
+
     fn is_present(&self) -> bool {
         self.regs.read32(R_POSITION) == self.id as u32
     }

@@ -103,7 +103,8 @@ pub(crate) trait Port: Send + Sync {
     /// port another generation.
     fn identity(&self) -> Identity;
 
-    /// Whether the function still answers. False after surprise removal.
+    /// Whether the function still answers. False after surprise removal, and while the link to it is
+    /// dead.
     fn is_present(&self) -> bool;
 
     /// Whether it is attached to a fabric, where the hardware says so.
@@ -121,7 +122,8 @@ pub(crate) trait Port: Send + Sync {
     fn arena_wanted(&self, link: usize) -> u64;
 
     /// Lets the neighbour on `link` reach the arena, which should be zeroed before. Sleeps, for at
-    /// most a second, if a neighbour still holds on to what was granted before: `ETIMEDOUT`.
+    /// most a second, if a neighbour still holds on to what was granted before: `ETIMEDOUT`. `EIO`:
+    /// the port does not open it.
     fn grant(&self, link: usize) -> Result<Grant>;
 
     /// Takes that back. When this returns, no access of the neighbour can still land in the arena.
@@ -153,6 +155,10 @@ pub(crate) trait Port: Send + Sync {
     /// `ENOLINK`: the link is down. May sleep.
     fn send(&self, link: usize, msg: &[u8]) -> Result;
 
+    /// Whether all that was stored through the attached window has gone where it was to go, and the
+    /// neighbour still reaches the arena that it was granted. Else: what is wrong, for people.
+    fn intact(&self, link: usize) -> Result<(), &'static str>;
+
     /// Takes the oldest message: the link it came by and its length. May sleep.
     fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)>;
 
@@ -171,4 +177,8 @@ pub(crate) trait Port: Send + Sync {
     /// The function was reset: what was granted and attached is not any more, and the generation
     /// is another one. Starts events again, as [`Port::start`] does.
     fn resume(&self) -> Result;
+
+    /// As [`Port::resume`], of a function that did not answer for a while and was not reset: what it
+    /// has kept leads nowhere afterwards.
+    fn restart(&self) -> Result;
 }

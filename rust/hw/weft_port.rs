@@ -59,6 +59,8 @@ struct Link {
     window: Area,
     /// To be added to the port's own count of trainings, which a reset sets back.
     trained_before: Atomic<u32>,
+    /// The port's own count, as it was read last.
+    trained_seen: Atomic<u32>,
 }
 
 /// Registers that take more than one access.
@@ -148,12 +150,17 @@ impl WeftPort {
 
     /// What the port itself counts, and what it had counted before the last reset.
     fn trained(&self, n: usize) -> u32 {
-        let now = self.chip.regs.read32(link_reg(n, ext::WEFT_LINK_TRAINED));
-        let before = self
-            .links
-            .get(n)
-            .map_or(0, |l| l.trained_before.load(Relaxed));
-        before.wrapping_add(now)
+        let Some(link) = self.links.get(n) else {
+            return 0;
+        };
+        let mut now = self.chip.regs.read32(link_reg(n, ext::WEFT_LINK_TRAINED));
+        if now == u32::MAX {
+            // The function does not answer.
+            now = link.trained_seen.load(Relaxed);
+        } else {
+            link.trained_seen.store(now, Relaxed);
+        }
+        link.trained_before.load(Relaxed).wrapping_add(now)
     }
 
     /// Closes the aperture of `link`, which stays busy until its neighbour has let go.
@@ -294,13 +301,6 @@ impl Port for WeftPort {
         }
         if status & ext::WEFT_INBOUND_LIVE == 0 {
             regs.write32(reg(ext::WEFT_INBOUND_CTRL), 0);
-            dev_err!(
-                self.chip.pdev,
-                "link {}: the port does not take the arena at {:#x}: status {:#x}\n",
-                link,
-                l.arena_addr,
-                status
-            );
             return Err(EIO);
         }
         regs.write32(
@@ -403,6 +403,25 @@ impl Port for WeftPort {
         Ok(())
     }
 
+    fn intact(&self, link: usize) -> Result<(), &'static str> {
+        let slot = self.chip.regs.read32(slot_reg(link, ext::WEFT_SLOT_STATUS));
+        let inbound = self.inbound_status(link);
+        if link >= self.links.len() || slot == u32::MAX || inbound == u32::MAX {
+            // Whether the function answers is asked elsewhere.
+            Ok(())
+        } else if slot & ext::WEFT_SLOT_LIVE == 0 {
+            Err("the neighbour's memory is out of reach")
+        } else if slot & ext::WEFT_SLOT_LOST != 0 {
+            Err("data for the neighbour were refused")
+        } else if inbound & ext::WEFT_INBOUND_LIVE == 0 {
+            Err("this host's memory is out of the neighbour's reach")
+        } else if inbound & ext::WEFT_INBOUND_POISONED != 0 {
+            Err("data of the neighbour came poisoned")
+        } else {
+            Ok(())
+        }
+    }
+
     fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
         let chip = &self.chip;
         let _recv = self.locks.recv.lock();
@@ -473,6 +492,19 @@ impl Port for WeftPort {
         self.suspended.store(false, Release);
         self.program()
             .inspect_err(|_| self.suspended.store(true, Release))
+    }
+
+    fn restart(&self) -> Result {
+        if !self.is_present() {
+            return Err(ENODEV);
+        }
+        // Apertures that were withdrawn while it did not listen are open yet.
+        self.chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
+        // Before the links come up: then a neighbour's new hold would pass for an old one.
+        for link in 0..self.links.len() {
+            self.settle(link)?;
+        }
+        self.resume()
     }
 }
 

@@ -142,6 +142,10 @@ pub(crate) struct Channel {
     waiters: SetOnce<Arc<WaitQueue>>,
     /// Somebody sleeps, or did: wake-ups are for this channel.
     armed: Atomic<bool>,
+    /// The peer is to ring when there is something to receive, and has not.
+    awaits_data: Atomic<bool>,
+    /// Or when there is room to send.
+    awaits_room: Atomic<bool>,
 }
 
 impl Channel {
@@ -170,6 +174,8 @@ impl Channel {
                 blank: SharedPage::new()?,
                 waiters: SetOnce::new(),
                 armed: Atomic::new(false),
+                awaits_data: Atomic::new(false),
+                awaits_room: Atomic::new(false),
             }),
             GFP_KERNEL,
         )
@@ -199,8 +205,31 @@ impl Channel {
     /// The peer's doorbell was rung. Called in hard interrupts.
     pub(super) fn rung(&self) {
         if self.armed.load(Acquire) {
+            self.awaits_data.store(false, Release);
+            self.awaits_room.store(false, Release);
             self.wake_all();
         }
+    }
+
+    /// Wakes who sleeps although it has come what it sleeps for: the doorbell was lost. True if so.
+    pub(super) fn recheck(&self, port: &dyn Port) -> bool {
+        let Ok(area) = port.arena(self.made.link) else {
+            return false;
+        };
+        if self.state() != State::Open {
+            return false;
+        }
+        let mut lost = false;
+        for (awaits, recv) in [(&self.awaits_data, true), (&self.awaits_room, false)] {
+            if awaits.load(Acquire) && self.missing(area, recv).is_none() {
+                awaits.store(false, Release);
+                lost = true;
+            }
+        }
+        if lost {
+            self.wake_all();
+        }
+        lost
     }
 
     /// Moves to `to` if `from` says so, tells the user and returns what the state was before.
@@ -380,6 +409,12 @@ impl Channel {
             return false;
         };
         self.armed.store(true, Release);
+        let awaits = if recv {
+            &self.awaits_data
+        } else {
+            &self.awaits_room
+        };
+        awaits.store(true, Release);
         // The state cannot change meanwhile: nothing is written after the peer was told that.
         let mut wakeup = self.wakeup.lock();
         if wakeup.state != State::Open {

@@ -163,10 +163,18 @@ impl Client for Channels {
 
     fn tick(&self, session: &mut Session<'_>, now: u64) {
         if let Some(per_link) = self.links.get(session.link()) {
+            let mut lost = 0;
             for conn in &mut per_link.conns.lock().table {
                 if let Some(body) = conn.due(now) {
                     session.send(body);
                 }
+                lost += u64::from(conn.channel.recheck(session.port()));
+            }
+            if per_link.doorbells_lost(lost) {
+                session.complain(fmt!(
+                    "link {}: data come, but no doorbell: sleepers are woken by the clock",
+                    session.link()
+                ));
             }
         }
     }
@@ -191,6 +199,6 @@ impl Client for Channels {
     fn usage(&self, link: usize) -> Usage {
         self.links
             .get(link)
-            .map_or_else(Usage::default, |per_link| per_link.conns.lock().usage())
+            .map_or_else(Usage::default, PerLink::usage)
     }
 }

@@ -20,12 +20,17 @@ use crate::{
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
 };
 
 /// Requests are repeated after this many milliseconds, then after twice as long, and so on.
 const REPEAT_MIN_MS: u64 = 200;
 const REPEAT_MAX_MS: u64 = 1000;
+/// After how many wake-ups in a row without a doorbell people are told.
+const LOST_TO_TELL: u64 = 2;
 /// How many connections that were closed are remembered, lest a late copy of their request is taken
 /// for another one.
 const REMEMBERED: usize = 32;
@@ -221,6 +226,7 @@ impl Conns {
             opened: self.opened,
             broken: self.broken,
             pages: (self.pages.total() - self.pages.free_pages()) as u64,
+            doorbells_lost: 0,
         }
     }
 
@@ -245,6 +251,9 @@ pub(super) struct PerLink {
     /// Those that are open, for the interrupt.
     #[pin]
     awake: SpinLockIrq<KVec<Arc<Channel>>>,
+    /// Wake-ups for which no doorbell came: in all, and since the last doorbell.
+    lost: Atomic<u64>,
+    lost_in_a_row: Atomic<u64>,
 }
 
 impl PerLink {
@@ -252,6 +261,8 @@ impl PerLink {
         pin_init!(Self {
             conns <- new_mutex!(Conns::new(), "weft conns"),
             awake <- new_spinlock_irq!(KVec::new(), c"weft awake"),
+            lost: Atomic::new(0),
+            lost_in_a_row: Atomic::new(0),
         })
     }
 
@@ -279,8 +290,27 @@ impl PerLink {
 
     /// The neighbour rang. Called in hard interrupts.
     pub(super) fn wake(&self) {
+        self.lost_in_a_row.store(0, Relaxed);
         for channel in &*self.awake.lock() {
             channel.rung();
+        }
+    }
+
+    /// So many sleepers were woken without a doorbell. True if it is time to tell people.
+    pub(super) fn doorbells_lost(&self, lost: u64) -> bool {
+        if lost == 0 {
+            return false;
+        }
+        self.lost.fetch_add(lost, Relaxed);
+        let before = self.lost_in_a_row.fetch_add(lost, Relaxed);
+        // One may be on its way.
+        (before..before + lost).contains(&LOST_TO_TELL)
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            doorbells_lost: self.lost.load(Relaxed),
+            ..self.conns.lock().usage()
         }
     }
 

@@ -189,7 +189,7 @@ struct weft_chan_accept {
 
 /* Why a channel is broken. */
 #define WEFT_REASON_NONE	0
-#define WEFT_REASON_LINK	1	/* the link went down */
+#define WEFT_REASON_LINK	1	/* the link went down, or lost data */
 #define WEFT_REASON_PEER	2	/* the peer's driver or host was restarted, or is silent */
 #define WEFT_REASON_PROTOCOL	3	/* the peer broke the protocol */
 #define WEFT_REASON_REMOVED	4	/* this host's port was removed */

@@ -134,6 +134,7 @@ impl WeftPort {
                     arena: Area::from_dma(mem),
                     window,
                     trained_before: Atomic::new(0),
+                    trained_seen: Atomic::new(0),
                 };
                 links.push(link, GFP_KERNEL)?;
             }

@@ -14,6 +14,7 @@ from .lab import Lab, pair
 class Bench:
     def __init__(self, say):
         self.say = say
+        self.notes = []
         self._labs = {}
 
     def _shared(self, name, make):
@@ -24,6 +25,10 @@ class Bench:
             found = self._labs[name] = make()
         self._restore(found)
         return found
+
+    def note(self, text):
+        """Something measured, for the report: it decides nothing."""
+        self.notes.append(text)
 
     def pair(self):
         """h1 and h2 joined by one link."""
@@ -76,6 +81,7 @@ class Bench:
             if found.server:
                 host.bind_ivshmem()
         if found.fabric:
+            found.fabric.clear()
             status = found.fabric.status()
             for node in status["nodes"]:
                 if node["traced"]:

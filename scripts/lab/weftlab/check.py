@@ -81,6 +81,9 @@ def main():
 
     def tell(outcome):
         todo = faults.get(outcome.name)
+        for note in bench.notes:
+            out.note(note)
+        bench.notes.clear()
         out.result(outcome.ok, outcome.name, outcome.why, outcome.skip, outcome.seconds, todo)
         verdict = "skip" if outcome.skip is not None else "ok" if outcome.ok else "FAILED"
         if verdict == "FAILED" and todo:

@@ -76,6 +76,17 @@ class Fabric:
         state = ["off"] if seed is None else ["on", "--seed", seed]
         self.call("adversarial", node, *state)
 
+    def inject(self, *words):
+        """A fault; its number."""
+        return json.loads(self.call("inject", *words, "--json").stdout)["number"]
+
+    def faults(self):
+        return json.loads(self.call("inject", "list", "--json").stdout)["faults"]
+
+    def clear(self):
+        """Ends all faults."""
+        self.call("inject", "clear")
+
     def counters(self, node, clear=False):
         """Counters by name."""
         answer = json.loads(

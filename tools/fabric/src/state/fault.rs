@@ -12,6 +12,10 @@ use std::fmt;
 const MAX_US: u64 = 3_600_000_000;
 /// The shortest period of a flap.
 const MIN_PERIOD_MS: u64 = 2;
+/// How long a link that was lost takes to train anew. A neighbour lets go of the
+/// memory meanwhile, and the owner sees it: were the link up at once, the hold of
+/// the new life would pass for one of the old.
+const TRAINING_US: u64 = 200_000;
 /// Messages that a slow link holds; what comes beyond is lost.
 const MAX_LATE: usize = 4096;
 
@@ -307,13 +311,19 @@ impl Fabric {
         for at in (0..self.faults.len()).rev() {
             self.flap(at);
         }
+        let before = self.training.len();
+        self.training.retain(|(_, due_us)| *due_us > self.now_us);
+        if self.training.len() != before {
+            self.settle();
+        }
     }
 
     /// When [`Self::pass`] has something to do, by the same clock.
     pub fn next_due(&self) -> Option<u64> {
         let flaps = self.faults.iter().filter(|f| matches!(f.fault, Fault::Flap { .. }));
         let late = self.late.iter().map(|l| l.due_us);
-        flaps.map(|f| f.due_us).chain(late).min()
+        let training = self.training.iter().map(|(_, due_us)| *due_us);
+        flaps.map(|f| f.due_us).chain(late).chain(training).min()
     }
 
     /// A message of the mailbox of `host`, from its link.
@@ -380,6 +390,12 @@ impl Fabric {
             }
             _ => false,
         };
+        let training = |(path, _): &(usize, u64)| {
+            self.topology.paths[*path].cables.iter().any(|cable| cables.contains(cable))
+        };
+        if self.training.iter().any(training) {
+            return Some("it trains anew after a surprise down".into());
+        }
         let flap = self.faults.iter().find(holds)?;
         Some(format!("it flaps, by fault {}", flap.number))
     }
@@ -446,9 +462,9 @@ impl Fabric {
         self.tell_fault(&active, false);
         self.fault_event(active.number, &active.fault, state);
         match (&active.fault, active.at) {
-            // What was lost has to show at last: the link trains anew.
-            (Fault::SurpriseDown { .. }, At::Link(place)) if self.paths[place.path].up => {
-                self.link_down(place.path, "it is back after a surprise down".into());
+            // What was lost has to show at last.
+            (Fault::SurpriseDown { .. }, At::Link(place)) => {
+                self.training.push((place.path, self.now_us + TRAINING_US));
             }
             _ => {}
         }

@@ -70,6 +70,8 @@ pub struct Fabric {
     fault_number: u32,
     /// Messages corrupted so far.
     spoilt: u64,
+    /// Paths that train anew, and until when.
+    training: Vec<(usize, u64)>,
     /// On slow links, in the order they were sent.
     late: VecDeque<Late>,
     /// The time, as [`Self::pass`] was told last.
@@ -112,6 +114,7 @@ impl Fabric {
             faults: vec![],
             fault_number: 0,
             spoilt: 0,
+            training: vec![],
             late: VecDeque::new(),
             now_us: 0,
             effects: vec![],

@@ -710,6 +710,20 @@ fn what_is_on_its_way_is_lost_with_the_link() {
 }
 
 #[test]
+fn a_link_that_was_lost_trains_before_it_is_up_again() {
+    let mut world = pair();
+    world.fabric.inject(Fault::SurpriseDown { end: "h1:0".into() }).unwrap();
+    assert!(first_bytes(&mut world, &[1]).is_empty());
+    assert!(world.fabric.status().links[0].up, "nobody is told");
+    world.fabric.clear_faults(None).unwrap();
+    assert!(!world.fabric.status().links[0].up);
+    world.now_us = world.fabric.next_due().expect("it trains");
+    world.fabric.pass(world.now_us);
+    assert!(world.fabric.status().links[0].up);
+    assert_eq!(first_bytes(&mut world, &[2]), [2]);
+}
+
+#[test]
 fn a_flap_ends_by_itself_with_the_link_up() {
     let mut world = pair();
     let flap = Fault::Flap { end: "h0:0".into(), count: 2, period_ms: 10 };
