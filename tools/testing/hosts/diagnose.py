@@ -60,6 +60,8 @@ def until(host, condition, timeout=60):
 
 @test("diagnose: two hosts that are well have nothing wrong, and a picture that says so")
 def well(bench):
+    # New machines: what earlier tests did to the bus is still counted.
+    bench.close()
     for host in bench.pair().hosts.values():
         report = diagnose(host)
         if not report["ok"] or report["unseen"]:
