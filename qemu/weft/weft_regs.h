@@ -76,7 +76,7 @@
 #define WEFT_R_STATUS			0x034	/* ro */
 #define   WEFT_STATUS_FABRIC		0x00000001	/* attached to a fabric */
 #define   WEFT_STATUS_TRACED		0x00000002	/* windows trap and are counted */
-#define   WEFT_STATUS_ADVERSARIAL	0x00000004	/* all freedom of the ordering rules is used */
+#define   WEFT_STATUS_ADVERSARIAL	0x00000004	/* the ordering rules' freedom is used */
 #define WEFT_R_EVENT			0x038	/* rw1c */
 #define   WEFT_EVENT_LINK		0x0000000f	/* one bit a link: status changed */
 #define   WEFT_EVENT_MBOX		0x00000100	/* a message has arrived */
