@@ -150,9 +150,7 @@ impl Node {
             return;
         };
         // From here on nobody else uses the port; events find the gate closed.
-        for link in self.links(&*port) {
-            link.down(self, &*port, Reason::Removed);
-        }
+        self.links_down(&*port, Reason::Removed);
         port.stop();
         drop(port);
         work::cancel_delayed(self);
@@ -164,9 +162,7 @@ impl Node {
         // What it reads of the function from here on says nothing.
         work::cancel_delayed(self);
         if let Some(port) = self.gate.enter() {
-            for link in self.links(&**port) {
-                link.down(self, &**port, Reason::Link);
-            }
+            self.links_down(&**port, Reason::Link);
             port.suspend();
         }
     }
@@ -208,9 +204,7 @@ impl Node {
                 );
                 trace::port_event(&self.pdev, trace::Port::Gone, 0);
                 self.gone.store(true, Release);
-                for link in self.links(port) {
-                    link.down(self, port, Reason::Removed);
-                }
+                self.links_down(port, Reason::Removed);
                 port.suspend();
                 self.tell_closed();
             }
@@ -308,6 +302,12 @@ impl Node {
         if before != after {
             let dir = [c"link0", c"link1", c"link2", c"link3"].get(link).copied();
             sysfs::notify(&self.pdev, dir, c"state");
+        }
+    }
+
+    fn links_down(&self, port: &dyn Port, reason: Reason) {
+        for link in self.links(port) {
+            link.down(self, port, reason);
         }
     }
 

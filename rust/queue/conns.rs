@@ -303,7 +303,7 @@ impl PerLink {
         }
         self.lost.fetch_add(lost, Relaxed);
         let before = self.lost_in_a_row.fetch_add(lost, Relaxed);
-        // One may be on its way.
+        // A single one may be chance.
         (before..before + lost).contains(&LOST_TO_TELL)
     }
 
