@@ -14,6 +14,8 @@ import traceback
 
 # Nothing here takes longer than a moment; a loaded machine may.
 PATIENCE = float(os.environ.get("WEFT_PATIENCE", "30"))
+# Of the tests that do at random what the rules allow.
+SEEDS = [int(seed) for seed in os.environ.get("WEFT_SEEDS", "1 2 3").split()]
 
 
 class Skip(Exception):
@@ -58,6 +60,15 @@ def _run(function):
         function(scope)
         for check in reversed(scope.checks):
             check()
+
+
+def each_seed(function):
+    """Runs function(scope, seed) for each seed, and says which one failed."""
+    for seed in SEEDS:
+        try:
+            _run(lambda scope: function(scope, seed))
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
 
 
 def _find(folder, wanted):
