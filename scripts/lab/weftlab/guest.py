@@ -4,6 +4,7 @@
 import contextlib
 import os
 import re
+import shlex
 import signal
 import socket
 import time
@@ -240,6 +241,11 @@ class Guest:
 
     def out(self, command, timeout=60.0):
         return self.run(command, timeout).out.strip()
+
+    def until(self, condition, timeout=60):
+        """Waits for what a shell of the guest can see."""
+        loop = shlex.quote(f"until {condition}; do sleep 0.05; done")
+        self.run(f"timeout {timeout} sh -c {loop}", timeout + 30)
 
     def mark(self, text):
         """A line in the kernel's log, so that it can be read later what was when."""

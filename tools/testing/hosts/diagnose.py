@@ -53,11 +53,6 @@ def only(report, name, *words):
     named(report, name, "fault", *words)
 
 
-def until(host, condition, timeout=60):
-    """Waits for what a shell of the host can see."""
-    host.run(f"timeout {timeout} sh -c 'until {condition}; do sleep 0.05; done'", timeout + 30)
-
-
 @test("diagnose: two hosts that are well have nothing wrong, and a picture that says so")
 def well(bench):
     # New machines: what earlier tests did to the bus is still counted.
@@ -196,7 +191,7 @@ def slow(bench):
     lab = bench.pair()
     lab.fabric.call("link", "set", "h1:0", "--speed", 1, "--width", 2)
     for host in lab.hosts.values():
-        until(host, f"[ $(cat {LINK}/width) = 2 ]")
+        host.until(f"[ $(cat {LINK}/width) = 2 ]")
         named(diagnose(host), "slow-link", "warning", "gen1 x2", "gen4 x8")
     lab.fabric.call("link", "set", "h1:0", "--speed", 4, "--width", 8)
 
@@ -282,7 +277,7 @@ def strangers(bench):
         job = h2.start_job(f"exec python3 {program} {folder}/resource0 '{data}'")
         job.expect("^up")
         h1.wait_link("hello")
-        until(h1, f"[ $(cat {LINK}/{shown}) != 0 ]")
+        h1.until(f"[ $(cat {LINK}/{shown}) != 0 ]")
         only(diagnose(h1), name, *wanted)
         job.kill()
         job.wait(20)
@@ -299,7 +294,7 @@ def pulled_out(bench):
     host.unplug(port.name)
     only(diagnose(host), "port-removed", device, "rescan")
     host.plug(port, "slot0")
-    until(host, "[ -e /dev/weft0 ]")
+    host.until("[ -e /dev/weft0 ]")
     host.wait_link("ready", 60)
     if not diagnose(host)["ok"]:
         raise Mismatch("it is back, and something is said to be wrong")
@@ -331,7 +326,7 @@ def damaged(bench):
     host = lab["h1"]
     with injected(lab, "mailbox", "corrupt", "h2:0"):
         host.wait_link("hello", 60)
-        until(host, f"[ $(cat {LINK}/messages_bad) != 0 ]")
+        host.until(f"[ $(cat {LINK}/messages_bad) != 0 ]")
         found = {f["id"]: f["mend"] for f in diagnose(host)["findings"]}
         if not found.get("mailbox-corrupt"):
             raise Mismatch(f"mailbox-corrupt is not among {found}")
@@ -345,7 +340,7 @@ def stuck(bench):
     server.expect("listening on")
     with injected(lab, "stuck-doorbell", "h1:0"):
         waiting = h1.start_job("weftctl ping --timeout 60")
-        until(h1, f"[ $(cat {LINK}/echo_overdue) -gt 1000 ]")
+        h1.until(f"[ $(cat {LINK}/echo_overdue) -gt 1000 ]")
         only(diagnose(h1), "doorbell-stuck", "ring back")
         waiting.kill()
         waiting.wait(20)
@@ -404,14 +399,14 @@ def alone(bench):
         lab.join(topology.Topology().host("h1", 1).host("h2", 2).link("h1:0", "h2:0"))
         # Its windows are 256 GiB, more than the machine has addresses for.
         host.plug(Port("big", "weft-port", **{"slots": 32, "slot-size": 4 << 30}), "tight")
-        until(host, 'dmesg | grep -q "weft .* probe: step"')
+        host.until('dmesg | grep -q "weft .* probe: step"')
         only(diagnose(host), "bar-unassigned", "BAR 2", "pref64-reserve")
         host.unplug("big")
 
         host.plug(Port.weft(lab.fabric, "h1"), "free")
-        until(host, "[ -e /dev/weft0 ]")
+        host.until("[ -e /dev/weft0 ]")
         only(diagnose(host), "peer-absent", "link 0", "weft-fabric status")
         host.unplug("h1")
         host.plug(Port("bare", "weft-port"), "free")
-        until(host, "[ -e /dev/weft0 ]")
+        host.until("[ -e /dev/weft0 ]")
         only(diagnose(host), "fabric-gone", "weft-fabric run")

@@ -3,7 +3,7 @@
 
 import re
 
-from weftlab import paths, transfer
+from weftlab import paths
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
@@ -142,7 +142,7 @@ def injected(bench):
         host.mark(f"injecting {name}")
         said(host.qmp.human(f"pcie_aer_inject_error {host.ports[0].name} {name}"), "^OK")
         log = f"dmesg | sed -n '/injecting {name}/,$p'"
-        host.run(f"until {log} | grep -q '{words[-1]}'; do sleep 0.05; done", 60)
+        host.until(f"{log} | grep -q '{words[-1]}'")
         said(host.out(log), *words)
         for each in lab.hosts.values():
             each.wait_links(60)
@@ -158,16 +158,10 @@ def pulled(bench):
         for pf in functions.pf:
             host.run(f"setpci -s {pf} ECAP_SRIOV+10.w={VFS:x} && setpci -s {pf} ECAP_SRIOV+8.w=9")
             said(functions.show(pf), rf"Number of VFs: {VFS}", r"IOVCtl:\s+Enable\+")
-        receiving = transfer.Receiver(host, ["--timeout", 8])
-        host.unplug(port.name)
-        host.run("test ! -e /dev/weft0 && test ! -e /dev/weft1")
-        lost = receiving.job.wait(60)
-        if not lost.status:
-            raise Mismatch("recv ended well although its port was pulled")
-        steps.refused(lost, lost.status, "port")
+        steps.pull(host, port, patience=60, nodes=("/dev/weft0", "/dev/weft1"))
         lab["h2"].wait_link("down")
         host.plug(port, "slot0")
-        host.run("until [ -e /dev/weft0 ] && [ -e /dev/weft1 ]; do sleep 0.1; done", 60)
+        host.until("[ -e /dev/weft0 ] && [ -e /dev/weft1 ]")
         for each in lab.hosts.values():
             each.wait_links()
         steps.both_ways(lab)

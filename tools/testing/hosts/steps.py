@@ -29,6 +29,17 @@ def both_ways(lab, size=1 << 20):
     carry(lab, "h2", "h1", size, "back", 3)
 
 
+def pull(host, port, patience, nodes=("/dev/weft0",)):
+    """Pulls a port out of its slot while somebody listens there, who has to learn of it."""
+    receiving = transfer.Receiver(host, ["--timeout", 8])
+    host.unplug(port.name)
+    host.run(" && ".join(f"test ! -e {node}" for node in nodes))
+    lost = receiving.job.wait(patience)
+    if not lost.status:
+        raise Mismatch("recv ended well although its port was pulled")
+    refused(lost, lost.status, "port")
+
+
 def refused(result, status, *words):
     """A command must end with `status` and say each of `words` on stderr, in plain language."""
     if result.status != status:
