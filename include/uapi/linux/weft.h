@@ -14,9 +14,11 @@
  *  EFAULT	the structure cannot be read or written
  *  ENODEV	the port is gone; poll() reports POLLHUP
  *
- * An open file is one of: fresh, listening, or one end of a channel. Which of
- * them changes once, by WEFT_CHAN_LISTEN, WEFT_CHAN_CONNECT or WEFT_CHAN_ACCEPT;
- * a second change fails with EISCONN, one at the same time as another with EBUSY.
+ * An open file is one of: fresh, listening, one end of a channel, or the owner of
+ * objects (protection domains, memory, queues). Which of them changes once, by
+ * WEFT_CHAN_LISTEN, WEFT_CHAN_CONNECT, WEFT_CHAN_ACCEPT or the first ioctl that
+ * makes an object; a second change fails with EISCONN, one at the same time as
+ * another with EBUSY.
  */
 #ifndef _UAPI_LINUX_WEFT_H
 #define _UAPI_LINUX_WEFT_H
@@ -34,6 +36,18 @@
 #define WEFT_CHAN_ACCEPT	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 4)
 #define WEFT_CHAN_INFO		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 5)
 #define WEFT_CHAN_KICK		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 6)
+#define WEFT_PD_ALLOC		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 7)
+#define WEFT_MR_REG		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 8)
+#define WEFT_MW_ALLOC		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 9)
+#define WEFT_CQ_CREATE		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 10)
+#define WEFT_SRQ_CREATE		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 11)
+#define WEFT_QP_CREATE		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 12)
+#define WEFT_QP_MODIFY		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 13)
+#define WEFT_QP_QUERY		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 14)
+#define WEFT_DESTROY		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 15)
+#define WEFT_KICK		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 16)
+#define WEFT_CQ_ARM		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 17)
+#define WEFT_LIMITS		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 18)
 
 /* Kinds of ports. */
 #define WEFT_PORT_WEFT		1	/* Weft port */
@@ -338,6 +352,539 @@ struct weft_chan_user {
 	__u64 consumed;
 	__u64 produced;
 	__u64 credit_wanted;
+};
+
+/*
+ * Objects.
+ *
+ * A file that owns objects names each of them by a handle, a number of its own
+ * that is not 0. Handles of one file mean nothing to another. Closing the last
+ * descriptor and mapping of the file destroys all of them. Common errors of the
+ * ioctls that make or use objects, besides those above:
+ *
+ *  ENOENT	a handle names nothing, or an object of another kind
+ *  EISCONN	the file listens, or is one end of a channel
+ *  ENOSPC	a limit of the port is reached, see struct weft_limits
+ */
+
+/**
+ * struct weft_limits - ioctl(WEFT_LIMITS)
+ * @size: sizeof(struct weft_limits)
+ * @flags: must be 0
+ * @qps: out: queue pairs that the port can have
+ * @cqs: out: completion queues
+ * @srqs: out: shared receive queues
+ * @stags: out: memory regions and windows together
+ * @pds: out: protection domains
+ * @queue_entries: out: entries of a send, receive or shared receive queue
+ * @cq_entries: out: entries of a completion queue
+ * @sges: out: elements of a scatter/gather list
+ * @inline_bytes: out: bytes of inline data of a work request
+ * @engine: out: mask of WEFT_ENGINE_*
+ * @mr_bytes: out: bytes of a memory region
+ */
+struct weft_limits {
+	__u32 size;
+	__u32 flags;
+	__u32 qps;
+	__u32 cqs;
+	__u32 srqs;
+	__u32 stags;
+	__u32 pds;
+	__u32 queue_entries;
+	__u32 cq_entries;
+	__u32 sges;
+	__u32 inline_bytes;
+	__u32 engine;
+	__u64 mr_bytes;
+};
+
+#define WEFT_ENGINE_DMA		(1 << 0)	/* bulk data are moved by a DMA engine */
+#define WEFT_ENGINE_KICK_PAGE	(1 << 1)	/* queues have a doorbell page: weft_qp_create.kick_offset */
+
+/**
+ * struct weft_pd_alloc - ioctl(WEFT_PD_ALLOC): a protection domain
+ * @size: sizeof(struct weft_pd_alloc)
+ * @flags: must be 0
+ * @pd: out: handle
+ * @reserved: must be 0
+ */
+struct weft_pd_alloc {
+	__u32 size;
+	__u32 flags;
+	__u32 pd;
+	__u32 reserved;
+};
+
+/* Who may do what with memory. The owner's own queue pairs may always read. */
+#define WEFT_ACCESS_LOCAL_WRITE		(1 << 0)
+#define WEFT_ACCESS_REMOTE_READ		(1 << 1)
+#define WEFT_ACCESS_REMOTE_WRITE	(1 << 2)	/* needs LOCAL_WRITE */
+#define WEFT_ACCESS_REMOTE_ATOMIC	(1 << 3)	/* needs LOCAL_WRITE */
+#define WEFT_ACCESS_MW_BIND		(1 << 4)	/* windows may be bound to the region */
+
+/*
+ * An STag, 32 bits, names memory: [31:8] the index, which the driver gives, [7:0]
+ * the key, which the user chooses. An access names an STag and a tagged offset (TO).
+ */
+#define WEFT_STAG_KEY		0x000000ffu
+#define WEFT_STAG_INDEX_SHIFT	8
+
+/**
+ * struct weft_mr_reg - ioctl(WEFT_MR_REG): registers memory of the caller
+ * @size: sizeof(struct weft_mr_reg)
+ * @flags: must be 0
+ * @addr: address of the first byte
+ * @length: bytes, 1 to weft_limits.mr_bytes
+ * @base: TO of the first byte; @base + @length must not wrap
+ * @pd: protection domain
+ * @access: mask of WEFT_ACCESS_*
+ * @key: the key of the STag, 0 to 255
+ * @mr: out: handle
+ * @stag: out: the STag
+ * @reserved: must be 0
+ *
+ * The pages are pinned and count against RLIMIT_MEMLOCK (ENOMEM) until the region is
+ * destroyed, whatever is unmapped meanwhile. EFAULT: not all of it is mapped, or not
+ * to be written though LOCAL_WRITE asks for it. EOPNOTSUPP: memory that cannot be
+ * pinned for long, such as pages of a file in a DAX file system.
+ */
+struct weft_mr_reg {
+	__u32 size;
+	__u32 flags;
+	__u64 addr;
+	__u64 length;
+	__u64 base;
+	__u32 pd;
+	__u32 access;
+	__u32 key;
+	__u32 mr;
+	__u32 stag;
+	__u32 reserved;
+};
+
+/**
+ * struct weft_mw_alloc - ioctl(WEFT_MW_ALLOC): a memory window, bound to nothing
+ * @size: sizeof(struct weft_mw_alloc)
+ * @flags: must be 0
+ * @pd: protection domain
+ * @mw: out: handle
+ * @stag: out: the STag, with the key 0: what WEFT_OP_BIND_MW takes
+ * @reserved: must be 0
+ */
+struct weft_mw_alloc {
+	__u32 size;
+	__u32 flags;
+	__u32 pd;
+	__u32 mw;
+	__u32 stag;
+	__u32 reserved;
+};
+
+/**
+ * struct weft_cq_create - ioctl(WEFT_CQ_CREATE): a completion queue
+ * @size: sizeof(struct weft_cq_create)
+ * @flags: must be 0
+ * @entries: a power of two, 16 to weft_limits.cq_entries
+ * @event_fd: an eventfd that is signalled when the queue is armed and an entry comes,
+ *	or -1. poll() of the file reports POLLIN for any armed queue that has one
+ * @cq: out: handle
+ * @reserved: must be 0
+ * @ring_offset: out: mmap() offset of struct weft_cq_ctl, and the entries at
+ *	WEFT_CQ_ENTRIES_AT behind it; to read and write
+ * @ring_bytes: out: bytes to map
+ */
+struct weft_cq_create {
+	__u32 size;
+	__u32 flags;
+	__u32 entries;
+	__s32 event_fd;
+	__u32 cq;
+	__u32 reserved;
+	__u64 ring_offset;
+	__u64 ring_bytes;
+};
+
+#define WEFT_CQ_ENTRIES_AT	128
+
+/**
+ * struct weft_cq_ctl - the beginning of a completion queue's memory
+ * @consumed: written by the user: entries taken
+ * @reserved0: 0
+ * @produced: written by the driver: entries given, for who would rather count than
+ *	look at phases
+ * @overrun: written by the driver: 1 when an entry found no room. Queue pairs that
+ *	complete here are then in ERR
+ * @reserved1: 0
+ *
+ * The driver believes @consumed no further than that no entry is written over before
+ * it was taken.
+ */
+struct weft_cq_ctl {
+	__u64 consumed;
+	__u64 reserved0[7];
+	__u64 produced;
+	__u32 overrun;
+	__u32 reserved1[13];
+};
+
+/**
+ * struct weft_cqe - a completion
+ * @wr_id: of the work request
+ * @qpn: number of the queue pair
+ * @byte_len: bytes received, read or written
+ * @imm: immediate data, or the STag that was invalidated
+ * @status: WEFT_WC_*
+ * @opcode: WEFT_OP_* of the work request; WEFT_OP_RECV or WEFT_OP_RECV_WRITE_IMM
+ * @flags: WEFT_WC_FLAG_*
+ * @valid: written last: bit 31 is the phase, 1 in the first lap of the ring, 0 in the
+ *	second, and so on; the rest is the low bits of the entry's number. The memory
+ *	starts as zero
+ */
+struct weft_cqe {
+	__u64 wr_id;
+	__u32 qpn;
+	__u32 byte_len;
+	__u32 imm;
+	__u16 status;
+	__u8 opcode;
+	__u8 flags;
+	__u32 reserved;
+	__u32 valid;
+};
+
+#define WEFT_CQE_PHASE		0x80000000u
+
+#define WEFT_WC_FLAG_IMM	(1 << 0)	/* imm is there */
+
+/* What became of a work request. After any but SUCCESS its queue pair is in ERR. */
+#define WEFT_WC_SUCCESS		0
+#define WEFT_WC_FLUSHED		1	/* was not begun, or not ended, when the pair went to ERR */
+#define WEFT_WC_LOCAL_LENGTH	2	/* the list is shorter than what came */
+#define WEFT_WC_LOCAL_REQUEST	3	/* the work request makes no sense */
+#define WEFT_WC_LOCAL_PROT	4	/* an STag of the list: none, other PD, rights or bounds */
+#define WEFT_WC_REMOTE_ACCESS	5	/* an STag at the peer: none, other PD, rights or bounds */
+#define WEFT_WC_REMOTE_REQUEST	6	/* the peer takes no such request: rights of the queue
+					 * pair, length, or its receive request is too short */
+#define WEFT_WC_REMOTE_OP	7	/* the peer failed to do it */
+#define WEFT_WC_BIND		8	/* the window could not be bound */
+#define WEFT_WC_LINK		9	/* the link went down; the peer may have done it or not */
+#define WEFT_WC_PEER		10	/* the peer's queue pair is in ERR or gone, or its driver is */
+#define WEFT_WC_PROTOCOL	11	/* the peer broke the protocol, or another one was agreed on */
+
+/**
+ * struct weft_cq_arm - ioctl(WEFT_CQ_ARM)
+ * @size: sizeof(struct weft_cq_arm)
+ * @flags: must be 0
+ * @cq: completion queue
+ * @reserved: must be 0
+ * @consumed: entries taken so far
+ *
+ * Asks for one event: when there is an entry beyond @consumed, at once if there is.
+ */
+struct weft_cq_arm {
+	__u32 size;
+	__u32 flags;
+	__u32 cq;
+	__u32 reserved;
+	__u64 consumed;
+};
+
+/**
+ * struct weft_srq_create - ioctl(WEFT_SRQ_CREATE): a shared receive queue
+ * @size: sizeof(struct weft_srq_create)
+ * @flags: must be 0
+ * @pd: protection domain
+ * @entries: a power of two, 16 to weft_limits.queue_entries
+ * @sges: elements of a list, 1 to weft_limits.sges
+ * @srq: out: handle
+ * @stride: out: bytes of an entry
+ * @reserved: must be 0
+ * @ring_offset: out: mmap() offset of struct weft_queue_ctl, and the entries at
+ *	WEFT_QUEUE_ENTRIES_AT behind it
+ * @ring_bytes: out: bytes to map
+ */
+struct weft_srq_create {
+	__u32 size;
+	__u32 flags;
+	__u32 pd;
+	__u32 entries;
+	__u32 sges;
+	__u32 srq;
+	__u32 stride;
+	__u32 reserved;
+	__u64 ring_offset;
+	__u64 ring_bytes;
+};
+
+/*
+ * Who moves what between the ends of a queue pair: pushed, that is, written by who
+ * has it, or pulled, read by who wants it. Both ends are to agree. Nothing is
+ * pulled by default, and then no read crosses the bridge.
+ */
+#define WEFT_PULL_WQE		(1 << 0)	/* requests */
+#define WEFT_PULL_DATA		(1 << 1)
+#define WEFT_PULL_CQE		(1 << 2)	/* completions */
+
+/**
+ * struct weft_qp_create - ioctl(WEFT_QP_CREATE): a queue pair, in RESET
+ * @size: sizeof(struct weft_qp_create)
+ * @flags: must be 0
+ * @pd: protection domain
+ * @send_cq: where send requests complete
+ * @recv_cq: where receive requests complete; may be the same
+ * @srq: shared receive queue, of the same PD, or 0
+ * @send_entries: a power of two, 16 to weft_limits.queue_entries
+ * @recv_entries: likewise; 0 with @srq
+ * @send_sges: elements of a list, 1 to weft_limits.sges
+ * @recv_sges: likewise; 0 with @srq
+ * @inline_bytes: room for inline data of a send request, 0 to weft_limits.inline_bytes
+ * @protocol: mask of WEFT_PULL_*
+ * @qp: out: handle
+ * @qpn: out: number of the queue pair, 24 bits, unique at the port
+ * @send_stride: out: bytes of an entry of the send queue
+ * @recv_stride: out: of the receive queue, 0 with @srq
+ * @ring_offset: out: mmap() offset of the memory of both queues, to read and write
+ * @ring_bytes: out: bytes to map
+ * @send_at: out: where in it the send queue's struct weft_queue_ctl is
+ * @recv_at: out: where the receive queue's is, 0 with @srq
+ * @kick_page_offset: out: mmap() offset of this file's kick page, or 0: use WEFT_KICK
+ * @kick_offset: out: mmap() offset of a doorbell page, or 0
+ * @kick_value: out: what to write there, 32 bits, at its start
+ * @kick_bit: out: number of this pair's bit in the kick page
+ *
+ * A queue pair has work when @posted of its send queue has grown: set bit @kick_bit of
+ * the kick page, by an atomic or of a little endian 64-bit word, then ring; or call
+ * WEFT_KICK.
+ */
+struct weft_qp_create {
+	__u32 size;
+	__u32 flags;
+	__u32 pd;
+	__u32 send_cq;
+	__u32 recv_cq;
+	__u32 srq;
+	__u32 send_entries;
+	__u32 recv_entries;
+	__u32 send_sges;
+	__u32 recv_sges;
+	__u32 inline_bytes;
+	__u32 protocol;
+	__u32 qp;
+	__u32 qpn;
+	__u32 send_stride;
+	__u32 recv_stride;
+	__u64 ring_offset;
+	__u64 ring_bytes;
+	__u32 send_at;
+	__u32 recv_at;
+	__u64 kick_page_offset;
+	__u64 kick_offset;
+	__u32 kick_value;
+	__u32 kick_bit;
+};
+
+#define WEFT_QUEUE_ENTRIES_AT	128
+
+/**
+ * struct weft_queue_ctl - the beginning of a send, receive or shared receive queue
+ * @posted: written by the user: entries posted, after they were written
+ * @reserved0: 0
+ * @taken: written by the driver: entries of which it has a copy, and which the user
+ *	may write over. What they point to is the driver's until they complete
+ * @reserved1: 0
+ *
+ * Entry number i (counted from 0 for ever) is at WEFT_QUEUE_ENTRIES_AT + (i modulo
+ * entries) * stride.
+ */
+struct weft_queue_ctl {
+	__u64 posted;
+	__u64 reserved0[7];
+	__u64 taken;
+	__u64 reserved1[7];
+};
+
+/**
+ * struct weft_sge - an element of a scatter/gather list
+ * @to: tagged offset
+ * @length: bytes
+ * @stag: STag of the pair's protection domain
+ */
+struct weft_sge {
+	__u64 to;
+	__u32 length;
+	__u32 stag;
+};
+
+/* Operations. */
+#define WEFT_OP_SEND		1	/* to the peer's receive queue */
+#define WEFT_OP_WRITE		2	/* from the list to @remote_to of @remote_stag */
+#define WEFT_OP_WRITE_IMM	3	/* and takes a receive request of the peer, for @imm */
+#define WEFT_OP_READ		4	/* from there into the list: as many bytes as it has */
+#define WEFT_OP_READ_ALL	5	/* likewise, as many as there are from @remote_to on */
+#define WEFT_OP_FETCH_ADD	6	/* 8 bytes: adds @arg0; the old value goes to the list */
+#define WEFT_OP_CMP_SWAP	7	/* 8 bytes: @arg1 if it is @arg0; likewise */
+#define WEFT_OP_BIND_MW		8	/* window @remote_stag to [@arg0, @arg0 + @arg1) of the
+					 * region of the list's one element, rights @access,
+					 * key @imm; @arg1 = 0 unbinds */
+#define WEFT_OP_LOCAL_INV	9	/* takes @remote_stag, a window of this end, back */
+#define WEFT_OP_RECV		16	/* in completions: a message came */
+#define WEFT_OP_RECV_WRITE_IMM	17	/* in completions: a write with immediate data came */
+
+/* Flags of a send request. */
+#define WEFT_WR_SIGNALED	(1 << 0)	/* a completion, also if it succeeds */
+#define WEFT_WR_INLINE		(1 << 1)	/* @count bytes of data stand in place of the list */
+#define WEFT_WR_IMM		(1 << 2)	/* @imm goes with the message, WEFT_OP_SEND */
+#define WEFT_WR_FENCE		(1 << 3)	/* not before earlier reads and atomics are done */
+
+/**
+ * struct weft_send_wqe - a send request: this, then the list or inline data
+ * @wr_id: the user's, returned in the completion
+ * @opcode: WEFT_OP_*
+ * @flags: WEFT_WR_*
+ * @count: elements of the list, or bytes of inline data
+ * @imm: immediate data
+ * @remote_to: tagged offset at the peer
+ * @remote_stag: STag at the peer, or of a window of this end
+ * @access: rights of a window that is bound
+ * @arg0: operand
+ * @arg1: operand
+ * @reserved: must be 0
+ */
+struct weft_send_wqe {
+	__u64 wr_id;
+	__u8 opcode;
+	__u8 flags;
+	__u16 count;
+	__u32 imm;
+	__u64 remote_to;
+	__u32 remote_stag;
+	__u32 access;
+	__u64 arg0;
+	__u64 arg1;
+	__u64 reserved[2];
+};
+
+/**
+ * struct weft_recv_wqe - a receive request: this, then the list
+ * @wr_id: the user's
+ * @count: elements of the list
+ * @reserved: must be 0
+ */
+struct weft_recv_wqe {
+	__u64 wr_id;
+	__u32 count;
+	__u32 reserved;
+};
+
+/* States of a queue pair. */
+#define WEFT_QP_RESET		0
+#define WEFT_QP_INIT		1	/* receive requests can be posted */
+#define WEFT_QP_RTR		2	/* requests of the peer are taken */
+#define WEFT_QP_RTS		3	/* and send requests are done */
+#define WEFT_QP_SQD		4	/* no new send requests are begun */
+#define WEFT_QP_ERR		5	/* all requests are flushed */
+
+/* Members of struct weft_qp_modify that count. */
+#define WEFT_QP_STATE		(1 << 0)
+#define WEFT_QP_ACCESS		(1 << 1)	/* with any state */
+#define WEFT_QP_PATH		(1 << 2)	/* @link, @peer, @peer_qpn; INIT to RTR, which needs it */
+
+/**
+ * struct weft_qp_modify - ioctl(WEFT_QP_MODIFY)
+ * @size: sizeof(struct weft_qp_modify)
+ * @flags: must be 0
+ * @qp: queue pair
+ * @mask: mask of the members that count
+ * @state: RESET to INIT to RTR to RTS; RTS to SQD and back; any to ERR or RESET. EINVAL
+ *	for any other change
+ * @access: what the peer may do by this queue pair: WEFT_ACCESS_REMOTE_*
+ * @peer: hardware id of the peer, or 0 for whoever is at the end of @link
+ * @link: number of the link, or WEFT_ANY_LINK for the first that leads to @peer
+ * @peer_qpn: its queue pair
+ *
+ * EHOSTUNREACH: no link leads to @peer, or none of them is READY. ECONNRESET: to RTS,
+ * of a queue pair whose link went down meanwhile: it is in ERR.
+ */
+struct weft_qp_modify {
+	__u32 size;
+	__u32 flags;
+	__u32 qp;
+	__u32 mask;
+	__u32 state;
+	__u32 access;
+	__u64 peer;
+	__u32 link;
+	__u32 peer_qpn;
+};
+
+/**
+ * struct weft_qp_query - ioctl(WEFT_QP_QUERY)
+ * @size: sizeof(struct weft_qp_query)
+ * @flags: must be 0
+ * @qp: queue pair
+ * @state: out: WEFT_QP_*
+ * @why: out: WEFT_WC_* that brought it to ERR
+ * @access: out: as it was set
+ * @protocol: out: mask of WEFT_PULL_*
+ * @link: out: link, WEFT_ANY_LINK before RTR
+ * @peer_qpn: out: the peer's queue pair
+ * @reserved: must be 0
+ * @peer: out: hardware id of the peer
+ * @sent: out: requests sent to the peer
+ * @received: out: requests of the peer that were done
+ */
+struct weft_qp_query {
+	__u32 size;
+	__u32 flags;
+	__u32 qp;
+	__u32 state;
+	__u32 why;
+	__u32 access;
+	__u32 protocol;
+	__u32 link;
+	__u32 peer_qpn;
+	__u32 reserved;
+	__u64 peer;
+	__u64 sent;
+	__u64 received;
+};
+
+/**
+ * struct weft_destroy - ioctl(WEFT_DESTROY)
+ * @size: sizeof(struct weft_destroy)
+ * @flags: must be 0
+ * @handle: any object
+ * @reserved: must be 0
+ *
+ * EBUSY: another object needs it: a PD its regions, windows and queues, a CQ and an
+ * SRQ their queue pairs, a region its windows. When a region's or window's destruction
+ * returns, nobody reaches the memory by it any more; it waits for accesses that are
+ * going on. A queue pair's memory stays mapped, and means nothing.
+ */
+struct weft_destroy {
+	__u32 size;
+	__u32 flags;
+	__u32 handle;
+	__u32 reserved;
+};
+
+/**
+ * struct weft_kick - ioctl(WEFT_KICK): has the engine look, in this thread
+ * @size: sizeof(struct weft_kick)
+ * @flags: must be 0
+ * @qp: a queue pair that has work, or 0: only what has come from the peers
+ * @budget: requests to handle at most, 0 for 64
+ *
+ * Returns when what there is was done, or the budget is used up. Who polls a
+ * completion queue calls this in its loop: then no interrupt and no other thread is
+ * needed.
+ */
+struct weft_kick {
+	__u32 size;
+	__u32 flags;
+	__u32 qp;
+	__u32 budget;
 };
 
 #endif /* _UAPI_LINUX_WEFT_H */
