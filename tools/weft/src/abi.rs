@@ -34,7 +34,60 @@ pub const WEFT_HEAD_PHASE: i64 = -9223372036854775808;
 pub const WEFT_KIND_INLINE: u32 = 1;
 pub const WEFT_KIND_BULK: u32 = 2;
 pub const WEFT_KIND_FIN: u32 = 3;
+pub const WEFT_ENGINE_DMA: u32 = 1;
+pub const WEFT_ENGINE_KICK_PAGE: u32 = 2;
+pub const WEFT_ACCESS_LOCAL_WRITE: u32 = 1;
+pub const WEFT_ACCESS_REMOTE_READ: u32 = 2;
+pub const WEFT_ACCESS_REMOTE_WRITE: u32 = 4;
+pub const WEFT_ACCESS_REMOTE_ATOMIC: u32 = 8;
+pub const WEFT_ACCESS_MW_BIND: u32 = 16;
+pub const WEFT_STAG_KEY: u32 = 255;
+pub const WEFT_STAG_INDEX_SHIFT: u32 = 8;
+pub const WEFT_CQ_ENTRIES_AT: u32 = 128;
+pub const WEFT_CQE_PHASE: u32 = 2147483648;
+pub const WEFT_WC_FLAG_IMM: u32 = 1;
+pub const WEFT_WC_SUCCESS: u32 = 0;
+pub const WEFT_WC_FLUSHED: u32 = 1;
+pub const WEFT_WC_LOCAL_LENGTH: u32 = 2;
+pub const WEFT_WC_LOCAL_REQUEST: u32 = 3;
+pub const WEFT_WC_LOCAL_PROT: u32 = 4;
+pub const WEFT_WC_REMOTE_ACCESS: u32 = 5;
+pub const WEFT_WC_REMOTE_REQUEST: u32 = 6;
+pub const WEFT_WC_REMOTE_OP: u32 = 7;
+pub const WEFT_WC_BIND: u32 = 8;
+pub const WEFT_WC_LINK: u32 = 9;
+pub const WEFT_WC_PEER: u32 = 10;
+pub const WEFT_WC_PROTOCOL: u32 = 11;
+pub const WEFT_PULL_WQE: u32 = 1;
+pub const WEFT_PULL_DATA: u32 = 2;
+pub const WEFT_PULL_CQE: u32 = 4;
+pub const WEFT_QUEUE_ENTRIES_AT: u32 = 128;
+pub const WEFT_OP_SEND: u32 = 1;
+pub const WEFT_OP_WRITE: u32 = 2;
+pub const WEFT_OP_WRITE_IMM: u32 = 3;
+pub const WEFT_OP_READ: u32 = 4;
+pub const WEFT_OP_READ_ALL: u32 = 5;
+pub const WEFT_OP_FETCH_ADD: u32 = 6;
+pub const WEFT_OP_CMP_SWAP: u32 = 7;
+pub const WEFT_OP_BIND_MW: u32 = 8;
+pub const WEFT_OP_LOCAL_INV: u32 = 9;
+pub const WEFT_OP_RECV: u32 = 16;
+pub const WEFT_OP_RECV_WRITE_IMM: u32 = 17;
+pub const WEFT_WR_SIGNALED: u32 = 1;
+pub const WEFT_WR_INLINE: u32 = 2;
+pub const WEFT_WR_IMM: u32 = 4;
+pub const WEFT_WR_FENCE: u32 = 8;
+pub const WEFT_QP_RESET: u32 = 0;
+pub const WEFT_QP_INIT: u32 = 1;
+pub const WEFT_QP_RTR: u32 = 2;
+pub const WEFT_QP_RTS: u32 = 3;
+pub const WEFT_QP_SQD: u32 = 4;
+pub const WEFT_QP_ERR: u32 = 5;
+pub const WEFT_QP_STATE: u32 = 1;
+pub const WEFT_QP_ACCESS: u32 = 2;
+pub const WEFT_QP_PATH: u32 = 4;
 pub type __u8 = ::std::os::raw::c_uchar;
+pub type __u16 = ::std::os::raw::c_ushort;
 pub type __s32 = ::std::os::raw::c_int;
 pub type __u32 = ::std::os::raw::c_uint;
 pub type __u64 = ::std::os::raw::c_ulonglong;
@@ -154,6 +207,224 @@ pub struct weft_chan_user {
     pub produced: __u64,
     pub credit_wanted: __u64,
 }
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_limits {
+    pub size: __u32,
+    pub flags: __u32,
+    pub qps: __u32,
+    pub cqs: __u32,
+    pub srqs: __u32,
+    pub stags: __u32,
+    pub pds: __u32,
+    pub queue_entries: __u32,
+    pub cq_entries: __u32,
+    pub sges: __u32,
+    pub inline_bytes: __u32,
+    pub engine: __u32,
+    pub mr_bytes: __u64,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_pd_alloc {
+    pub size: __u32,
+    pub flags: __u32,
+    pub pd: __u32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_mr_reg {
+    pub size: __u32,
+    pub flags: __u32,
+    pub addr: __u64,
+    pub length: __u64,
+    pub base: __u64,
+    pub pd: __u32,
+    pub access: __u32,
+    pub key: __u32,
+    pub mr: __u32,
+    pub stag: __u32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_mw_alloc {
+    pub size: __u32,
+    pub flags: __u32,
+    pub pd: __u32,
+    pub mw: __u32,
+    pub stag: __u32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_cq_create {
+    pub size: __u32,
+    pub flags: __u32,
+    pub entries: __u32,
+    pub event_fd: __s32,
+    pub cq: __u32,
+    pub reserved: __u32,
+    pub ring_offset: __u64,
+    pub ring_bytes: __u64,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_cq_ctl {
+    pub consumed: __u64,
+    pub reserved0: [__u64; 7usize],
+    pub produced: __u64,
+    pub overrun: __u32,
+    pub reserved1: [__u32; 13usize],
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_cqe {
+    pub wr_id: __u64,
+    pub qpn: __u32,
+    pub byte_len: __u32,
+    pub imm: __u32,
+    pub status: __u16,
+    pub opcode: __u8,
+    pub flags: __u8,
+    pub reserved: __u32,
+    pub valid: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_cq_arm {
+    pub size: __u32,
+    pub flags: __u32,
+    pub cq: __u32,
+    pub reserved: __u32,
+    pub consumed: __u64,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_srq_create {
+    pub size: __u32,
+    pub flags: __u32,
+    pub pd: __u32,
+    pub entries: __u32,
+    pub sges: __u32,
+    pub srq: __u32,
+    pub stride: __u32,
+    pub reserved: __u32,
+    pub ring_offset: __u64,
+    pub ring_bytes: __u64,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_qp_create {
+    pub size: __u32,
+    pub flags: __u32,
+    pub pd: __u32,
+    pub send_cq: __u32,
+    pub recv_cq: __u32,
+    pub srq: __u32,
+    pub send_entries: __u32,
+    pub recv_entries: __u32,
+    pub send_sges: __u32,
+    pub recv_sges: __u32,
+    pub inline_bytes: __u32,
+    pub protocol: __u32,
+    pub qp: __u32,
+    pub qpn: __u32,
+    pub send_stride: __u32,
+    pub recv_stride: __u32,
+    pub ring_offset: __u64,
+    pub ring_bytes: __u64,
+    pub send_at: __u32,
+    pub recv_at: __u32,
+    pub kick_page_offset: __u64,
+    pub kick_offset: __u64,
+    pub kick_value: __u32,
+    pub kick_bit: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_queue_ctl {
+    pub posted: __u64,
+    pub reserved0: [__u64; 7usize],
+    pub taken: __u64,
+    pub reserved1: [__u64; 7usize],
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_sge {
+    pub to: __u64,
+    pub length: __u32,
+    pub stag: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_send_wqe {
+    pub wr_id: __u64,
+    pub opcode: __u8,
+    pub flags: __u8,
+    pub count: __u16,
+    pub imm: __u32,
+    pub remote_to: __u64,
+    pub remote_stag: __u32,
+    pub access: __u32,
+    pub arg0: __u64,
+    pub arg1: __u64,
+    pub reserved: [__u64; 2usize],
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_recv_wqe {
+    pub wr_id: __u64,
+    pub count: __u32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_qp_modify {
+    pub size: __u32,
+    pub flags: __u32,
+    pub qp: __u32,
+    pub mask: __u32,
+    pub state: __u32,
+    pub access: __u32,
+    pub peer: __u64,
+    pub link: __u32,
+    pub peer_qpn: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_qp_query {
+    pub size: __u32,
+    pub flags: __u32,
+    pub qp: __u32,
+    pub state: __u32,
+    pub why: __u32,
+    pub access: __u32,
+    pub protocol: __u32,
+    pub link: __u32,
+    pub peer_qpn: __u32,
+    pub reserved: __u32,
+    pub peer: __u64,
+    pub sent: __u64,
+    pub received: __u64,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_destroy {
+    pub size: __u32,
+    pub flags: __u32,
+    pub handle: __u32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_kick {
+    pub size: __u32,
+    pub flags: __u32,
+    pub qp: __u32,
+    pub budget: __u32,
+}
 pub const IOCTL_WEFT_PORT_INFO: __u32 = 22400;
 pub const IOCTL_WEFT_LINK_INFO: __u32 = 22401;
 pub const IOCTL_WEFT_CHAN_LISTEN: __u32 = 22402;
@@ -161,3 +432,15 @@ pub const IOCTL_WEFT_CHAN_CONNECT: __u32 = 22403;
 pub const IOCTL_WEFT_CHAN_ACCEPT: __u32 = 22404;
 pub const IOCTL_WEFT_CHAN_INFO: __u32 = 22405;
 pub const IOCTL_WEFT_CHAN_KICK: __u32 = 22406;
+pub const IOCTL_WEFT_PD_ALLOC: __u32 = 22407;
+pub const IOCTL_WEFT_MR_REG: __u32 = 22408;
+pub const IOCTL_WEFT_MW_ALLOC: __u32 = 22409;
+pub const IOCTL_WEFT_CQ_CREATE: __u32 = 22410;
+pub const IOCTL_WEFT_SRQ_CREATE: __u32 = 22411;
+pub const IOCTL_WEFT_QP_CREATE: __u32 = 22412;
+pub const IOCTL_WEFT_QP_MODIFY: __u32 = 22413;
+pub const IOCTL_WEFT_QP_QUERY: __u32 = 22414;
+pub const IOCTL_WEFT_DESTROY: __u32 = 22415;
+pub const IOCTL_WEFT_KICK: __u32 = 22416;
+pub const IOCTL_WEFT_CQ_ARM: __u32 = 22417;
+pub const IOCTL_WEFT_LIMITS: __u32 = 22418;
