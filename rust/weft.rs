@@ -5,7 +5,7 @@
 //! The driver of the ports of a fabric. From above to below, and nobody knows who is above:
 //!
 //! - `chardev`: `/dev/weftN`;
-//! - `queue`: channels; `fabric`: the node, its links, the hello with the neighbours;
+//! - `queue`: channels; `mem`: protected memory; `fabric`: the node, its links, the hello with the neighbours;
 //! - `driver`: binds the PCI functions, puts everything together and takes it apart, with what
 //!   they show in sysfs, `attrs`;
 //! - `hw`: the ports, one file per family;
@@ -30,6 +30,7 @@ mod chardev;
 mod driver;
 mod fabric;
 mod hw;
+mod mem;
 #[path = "proto/mod.rs"]
 pub mod proto;
 mod queue;

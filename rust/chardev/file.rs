@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An open file of a port: fresh, listening, or one end of a channel.
+//! An open file of a port: fresh, listening, one end of a channel, or the owner of objects.
 
-use super::ioctl;
+use super::{ioctl, objects::Objects};
 use crate::{
     fabric::Node,
+    mem::Memory,
     queue::{Channel, Channels, Listener},
     sys::{
         errno::{EISCONN, ENOTCONN},
@@ -26,12 +27,14 @@ use kernel::{
 pub(super) enum Role {
     Listening(Arc<Listener>),
     Channel(Arc<Channel>),
+    Objects(Arc<Objects>),
 }
 
 /// An open file.
 pub(super) struct PortFile {
     pub(super) node: Arc<Node>,
     pub(super) channels: Arc<Channels>,
+    pub(super) memory: Arc<Memory>,
     pub(super) waiters: Arc<WaitQueue>,
     role: SetOnce<Role>,
     /// Somebody is about to give it a role.
@@ -39,10 +42,16 @@ pub(super) struct PortFile {
 }
 
 impl PortFile {
-    pub(super) fn new(node: Arc<Node>, channels: Arc<Channels>, waiters: Arc<WaitQueue>) -> Self {
+    pub(super) fn new(
+        node: Arc<Node>,
+        channels: Arc<Channels>,
+        memory: Arc<Memory>,
+        waiters: Arc<WaitQueue>,
+    ) -> Self {
         Self {
             node,
             channels,
+            memory,
             waiters,
             role: SetOnce::new(),
             changing: Atomic::new(false),
@@ -59,6 +68,27 @@ impl PortFile {
             Some(Role::Channel(channel)) => Ok(channel),
             _ => Err(ENOTCONN.into()),
         }
+    }
+
+    /// The objects of the file. `ENOENT`: it is fresh, and has none; `EISCONN`: it is something else.
+    pub(super) fn objects(&self) -> Result<&Arc<Objects>> {
+        match self.role() {
+            Some(Role::Objects(objects)) => Ok(objects),
+            Some(_) => Err(EISCONN.into()),
+            None => Err(ENOENT),
+        }
+    }
+
+    /// As [`PortFile::objects`], of a file that is going to have one: a fresh one gets the role.
+    pub(super) fn objects_to_be(&self) -> Result<&Arc<Objects>> {
+        if self.role().is_none() {
+            match self.become_role(|| Ok(Role::Objects(Objects::new()?))) {
+                // Somebody was faster; whether with the same role is seen below.
+                Err(e) if e == EISCONN => {}
+                result => result?,
+            }
+        }
+        self.objects()
     }
 
     /// Gives the file the role that `f` makes. `EISCONN`: it has one; `EBUSY`: another task is about
@@ -106,13 +136,17 @@ impl File for PortFile {
     }
 
     fn mmap(&self, vma: &NewVma<'_>) -> Result {
-        self.channel()?.mmap(&self.node, vma)
+        match self.role() {
+            Some(Role::Objects(objects)) => objects.mmap(vma),
+            _ => self.channel()?.mmap(&self.node, vma),
+        }
     }
 
     fn fault(&self, fault: &Fault<'_>) -> Outcome {
-        match self.channel() {
-            Ok(channel) => channel.fault(&self.node, fault),
-            Err(_) => fault.refuse(),
+        match self.role() {
+            Some(Role::Channel(channel)) => channel.fault(&self.node, fault),
+            Some(Role::Objects(objects)) => objects.fault(fault),
+            _ => fault.refuse(),
         }
     }
 }
@@ -122,6 +156,7 @@ impl Drop for PortFile {
         match self.role() {
             Some(Role::Listening(listener)) => self.channels.unlisten(&self.node, listener),
             Some(Role::Channel(channel)) => self.channels.close(&self.node, channel),
+            Some(Role::Objects(objects)) => objects.destroy_all(),
             None => {}
         }
     }

@@ -2,7 +2,10 @@
 
 //! The ioctls: a function each, found by number in a table.
 
-use super::file::{PortFile, Role};
+use super::{
+    file::{PortFile, Role},
+    memory, objects,
+};
 use crate::{
     proto::cell::Shape,
     queue::Wanted,
@@ -22,21 +25,21 @@ const DEFAULT_TIMEOUT_MS: Msecs = 5000;
 const MAX_TIMEOUT_MS: Msecs = 60_000;
 
 /// One call of an ioctl.
-struct Call<'a> {
-    file: &'a PortFile,
+pub(super) struct Call<'a> {
+    pub(super) file: &'a PortFile,
     arg: usize,
     nonblock: bool,
 }
 
 impl Call<'_> {
     /// Copies the structure of the call.
-    fn read<T: Extensible>(&self) -> Result<(UserStruct, T)> {
+    pub(super) fn read<T: Extensible>(&self) -> Result<(UserStruct, T)> {
         UserStruct::read(self.arg)
     }
 }
 
 /// `EINVAL` unless `fits`.
-fn check(fits: bool) -> Result {
+pub(super) fn check(fits: bool) -> Result {
     if fits {
         Ok(())
     } else {
@@ -161,7 +164,7 @@ fn chan_kick(call: &Call<'_>) -> Result {
 /// An ioctl and its number.
 type Entry = (u32, fn(&Call<'_>) -> Result);
 
-const TABLE: [Entry; 7] = [
+const TABLE: &[Entry] = &[
     (ext::WEFT_PORT_INFO, port_info),
     (ext::WEFT_LINK_INFO, link_info),
     (ext::WEFT_CHAN_LISTEN, chan_listen),
@@ -169,6 +172,9 @@ const TABLE: [Entry; 7] = [
     (ext::WEFT_CHAN_ACCEPT, chan_accept),
     (ext::WEFT_CHAN_INFO, chan_info),
     (ext::WEFT_CHAN_KICK, chan_kick),
+    (ext::WEFT_LIMITS, memory::limits),
+    (ext::WEFT_PD_ALLOC, memory::pd_alloc),
+    (ext::WEFT_DESTROY, objects::destroy),
 ];
 
 /// Calls what `cmd` names.

@@ -4,9 +4,12 @@
 
 mod file;
 mod ioctl;
+mod memory;
+mod objects;
 
 use crate::{
     fabric::Node,
+    mem::Memory,
     queue::Channels,
     sys::{
         chrdev::NodeReg,
@@ -21,6 +24,7 @@ use kernel::{device::Bound, pci, prelude::*, sync::Arc};
 struct PortDevice {
     node: Arc<Node>,
     channels: Arc<Channels>,
+    memory: Arc<Memory>,
 }
 
 impl Device for PortDevice {
@@ -32,7 +36,12 @@ impl Device for PortDevice {
         if self.node.is_closed() {
             return Err(ENODEV);
         }
-        let file = file::PortFile::new(self.node.clone(), self.channels.clone(), waiters);
+        let file = file::PortFile::new(
+            self.node.clone(),
+            self.channels.clone(),
+            self.memory.clone(),
+            waiters,
+        );
         Ok(KBox::new(file, GFP_KERNEL)?)
     }
 }
@@ -44,6 +53,7 @@ pub(crate) fn register(node: &Arc<Node>, dev: &pci::Device<Bound>) -> Result<Nod
     let device = PortDevice {
         node: node.clone(),
         channels,
+        memory: Memory::new()?,
     };
     NodeReg::for_pci(Arc::new(device, GFP_KERNEL)?, dev)
 }

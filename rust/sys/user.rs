@@ -40,6 +40,18 @@ extensible! {
     weft_chan_accept: 16,
     weft_chan_info: 96,
     weft_chan_kick: 8,
+    weft_pd_alloc: 16,
+    weft_mr_reg: 56,
+    weft_mw_alloc: 24,
+    weft_cq_create: 40,
+    weft_srq_create: 48,
+    weft_qp_create: 112,
+    weft_qp_modify: 40,
+    weft_qp_query: 64,
+    weft_destroy: 16,
+    weft_kick: 16,
+    weft_cq_arm: 24,
+    weft_limits: 56,
 }
 
 /// A structure in the caller's memory, and how much of it the caller knows.

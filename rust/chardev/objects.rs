@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The objects of a file, by their handles: how they are found, mapped and destroyed.
+//!
+//! A handle is not used again before all others were: who maps an object, destroys it and makes
+//! another does not find the new one where the old one was.
+//!
+//! # Locks
+//!
+//! `Objects::table` is taken in page faults, that is, with `mmap_lock` held. Whoever holds it touches
+//! no user memory, and destroys nothing.
+
+use super::ioctl::{check, Call};
+use crate::{
+    mem::{Pd, Used},
+    sys::{
+        ext::weft_destroy,
+        vma::{Fault, NewVma, Outcome},
+    },
+};
+use kernel::{
+    new_mutex,
+    page::PAGE_SHIFT,
+    prelude::*,
+    rbtree::{RBTree, RBTreeNodeReservation},
+    sync::{Arc, Mutex},
+};
+
+/// The last of [`Object::rank`].
+const LAST_RANK: u32 = 5;
+
+/// An object.
+#[derive(Clone)]
+pub(super) enum Object {
+    Pd(Arc<Pd>),
+}
+
+impl Object {
+    /// In what order what a file leaves behind is destroyed: who needs another comes first.
+    fn rank(&self) -> u32 {
+        match self {
+            Self::Pd(_) => LAST_RANK,
+        }
+    }
+
+    /// From now on nobody begins to need it. For one caller: `EBUSY` if another object needs it,
+    /// `ENOENT` if it was closed before.
+    fn close(&self) -> Result {
+        match self {
+            Self::Pd(pd) => pd.users().close(),
+        }
+    }
+
+    /// Undoes it, after [`Object::close`], or when the file goes. Nobody uses it when this returns.
+    fn destroy(&self) {
+        match self {
+            Self::Pd(_) => {}
+        }
+    }
+
+    /// What of it can be mapped.
+    fn mapped(&self) -> Option<&dyn Mapped> {
+        match self {
+            Self::Pd(_) => None,
+        }
+    }
+}
+
+/// An object with memory to be mapped. Pages are counted from the first one of the object.
+pub(crate) trait Mapped {
+    /// `EINVAL`: there is no such part of it.
+    fn mmap(&self, first: u64, vma: &NewVma<'_>) -> Result;
+
+    fn fault(&self, page: u64, fault: &Fault<'_>) -> Outcome;
+}
+
+/// File offsets of objects begin here: beyond those of channels, in the same address space.
+const OFFSET: u64 = 1 << 62;
+/// Bytes of file offsets of each.
+const SHIFT: u32 = 28;
+
+/// The file offset where the memory of an object is mapped.
+#[allow(dead_code)]
+pub(super) fn place(handle: u32) -> u64 {
+    OFFSET | u64::from(handle) << SHIFT
+}
+
+/// The handle, and the page of its memory, for page `page` of the file.
+fn find_place(page: u64) -> Option<(u32, u64)> {
+    const PAGES: u32 = SHIFT - PAGE_SHIFT as u32;
+    let inside = page.checked_sub(OFFSET >> PAGE_SHIFT)?;
+    let handle = u32::try_from(inside >> PAGES).ok()?;
+    Some((handle, inside & ((1 << PAGES) - 1)))
+}
+
+struct Table {
+    objects: RBTree<u32, Object>,
+    last: u32,
+}
+
+/// The objects of a file.
+#[pin_data]
+pub(super) struct Objects {
+    #[pin]
+    table: Mutex<Table>,
+}
+
+impl Objects {
+    pub(super) fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                table <- new_mutex!(
+                    Table {
+                        objects: RBTree::new(),
+                        last: 0,
+                    },
+                    "weft objects"
+                ),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    /// Room for one more. To be had before the object is made, so that what was made can be added.
+    pub(super) fn room(&self) -> Result<Room> {
+        Ok(Room(RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?))
+    }
+
+    /// Adds an object and returns its handle.
+    pub(super) fn add(&self, room: Room, object: Object) -> u32 {
+        let mut table = self.table.lock();
+        let handle = loop {
+            let next = table.last.wrapping_add(1);
+            table.last = next;
+            // 0 names nothing. There are not nearly as many objects as handles.
+            if next != 0 && table.objects.get(&next).is_none() {
+                break next;
+            }
+        };
+        table.objects.insert(room.0.into_node(handle, object));
+        handle
+    }
+
+    fn get(&self, handle: u32) -> Result<Object> {
+        let table = self.table.lock();
+        table.objects.get(&handle).cloned().ok_or(ENOENT)
+    }
+
+    #[allow(dead_code)]
+    pub(super) fn pd(&self, handle: u32) -> Result<Arc<Pd>> {
+        match self.get(handle)? {
+            Object::Pd(pd) => Ok(pd),
+        }
+    }
+
+    /// `ENOENT`: there is no such object; `EBUSY`: another one needs it.
+    pub(super) fn destroy(&self, handle: u32) -> Result {
+        let object = self.get(handle)?;
+        object.close()?;
+        // Closed once, hence removed once.
+        let removed = self.table.lock().objects.remove(&handle);
+        object.destroy();
+        drop(removed);
+        Ok(())
+    }
+
+    /// Destroys what the caller was not told of. If somebody has guessed the handle and needs it, it
+    /// stays until the file is closed.
+    pub(super) fn undo(&self, handle: u32) {
+        let _ = self.destroy(handle);
+    }
+
+    /// Destroys what is left when the file is closed.
+    pub(super) fn destroy_all(&self) {
+        let mut objects = core::mem::take(&mut self.table.lock().objects);
+        for rank in 0..=LAST_RANK {
+            for object in objects.values_mut().filter(|o| o.rank() == rank) {
+                // Whoever needs it is gone before it: nothing of another file can be among them.
+                let _ = object.close();
+                object.destroy();
+            }
+        }
+    }
+
+    pub(super) fn mmap(&self, vma: &NewVma<'_>) -> Result {
+        let (handle, first) = find_place(vma.first()).ok_or(EINVAL)?;
+        match self.get(handle).map_err(|_| EINVAL)?.mapped() {
+            Some(mapped) => mapped.mmap(first, vma),
+            None => Err(EINVAL),
+        }
+    }
+
+    pub(super) fn fault(&self, fault: &Fault<'_>) -> Outcome {
+        let object = find_place(fault.page())
+            .and_then(|(handle, page)| Some((self.get(handle).ok()?, page)));
+        match object
+            .as_ref()
+            .map(|(object, page)| (object.mapped(), *page))
+        {
+            Some((Some(mapped), page)) => mapped.fault(page, fault),
+            _ => fault.refuse(),
+        }
+    }
+}
+
+/// Room for an object.
+pub(super) struct Room(RBTreeNodeReservation<u32, Object>);
+
+/// `WEFT_DESTROY`.
+pub(super) fn destroy(call: &Call<'_>) -> Result {
+    let (_, destroy) = call.read::<weft_destroy>()?;
+    check(destroy.flags == 0 && destroy.reserved == 0)?;
+    call.file.objects()?.destroy(destroy.handle)
+}
