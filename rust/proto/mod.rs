@@ -7,9 +7,17 @@
 //! the tools take it. It must not know who drives it.
 
 pub mod cell;
+pub mod cqe;
 pub mod crc;
+pub mod eager;
 pub mod fence;
+pub mod fifo;
 pub mod link;
 pub mod pages;
+pub mod request;
 pub mod ring;
+pub mod staging;
+pub mod trunk;
 pub mod wire;
+pub mod word;
+pub mod wqe;

@@ -66,7 +66,7 @@ pub trait Window {
 }
 
 /// Whether a count that went from `old` to `new` has passed `event`.
-const fn passed(event: u64, old: u64, new: u64) -> bool {
+pub(super) const fn passed(event: u64, old: u64, new: u64) -> bool {
     event.wrapping_sub(old) < new.wrapping_sub(old)
 }
 

@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The two ends of a trunk: positions and credit of its FIFOs, and in which order they are read.
+//!
+//! [`Outbound`] writes into the peer's trunk through the window and offers what is to be pulled in
+//! its own; [`Inbound`] reads its own trunk and gives credit back, seldom. All that is not pulled is
+//! stored by who has it and loaded from own memory. What is loaded was written by the peer: it is
+//! loaded once, checked, and then used.
+//!
+//! The receive and the transmit FIFO are read in the order in which both were written: a cell of the
+//! latter says how many of the former came before it. So the requests of a queue pair keep their
+//! order though they take two ways. This file must not know queue pairs, or how to ring.
+
+use super::{
+    fence::Fence,
+    request::{self, Address, Cell, Data, Lane, Message, HEAD},
+    ring::{passed, Area, Window},
+    trunk::{
+        Fault, Layout, Slots, CQ_CREDIT_AT, EVENT_AT, PULL_CQ_CREDIT_AT, PULL_CREDIT_AT,
+        PULL_TAIL_AT, RX_CREDIT_AT, TX_CREDIT_AT,
+    },
+    word::Word,
+};
+
+const PHASE: u64 = 1 << 63;
+
+/// Credit is given back for so many slots at once, or for a quarter of them if that is more.
+const EARLY: u64 = 16;
+
+/// Why nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// There is no room until the peer has taken something.
+    Full,
+    /// The peer broke the protocol.
+    Corrupt(Fault),
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self::Corrupt(fault)
+    }
+}
+
+/// The end of a row of slots that fills them.
+#[derive(Debug)]
+struct Writer {
+    slots: Slots,
+    credit_at: usize,
+    written: u64,
+    taken: u64,
+}
+
+impl Writer {
+    const fn new(slots: Slots, credit_at: usize) -> Self {
+        Self {
+            slots,
+            credit_at,
+            written: 0,
+            taken: 0,
+        }
+    }
+
+    /// Takes note of what the peer has taken.
+    ///
+    /// No fence: see [`super::ring::Sender::refresh`].
+    fn refresh(&mut self, area: &impl Area) -> Result<(), Fault> {
+        let taken = area.load(self.credit_at);
+        if taken < self.taken || taken > self.written {
+            return Err(Fault::Count);
+        }
+        self.taken = taken;
+        Ok(())
+    }
+
+    /// Free slots.
+    fn free(&self) -> u64 {
+        u64::from(self.slots.count()) - (self.written - self.taken)
+    }
+
+    /// Sees to it that so many slots are free, if they can be.
+    fn reserve(&mut self, area: &impl Area, count: u64) -> Result<(), Error> {
+        if self.free() < count {
+            self.refresh(area)?;
+        }
+        if self.free() < count {
+            return Err(Error::Full);
+        }
+        Ok(())
+    }
+
+    /// Stores `cell` into a slot that was reserved.
+    fn cell(&mut self, window: &impl Window, cell: &Cell) {
+        let at = self.slots.place(self.written);
+        for (n, word) in cell.body_words() {
+            window.store(at + 8 * n, word);
+        }
+        window.wmb(Fence::Publish);
+        window.store(at + 8 * HEAD, cell.head() | self.slots.phase(self.written));
+        self.written += 1;
+    }
+
+    /// Takes a slot that was reserved for `word`; where it is, and what is to be stored there.
+    fn word(&mut self, word: &Word) -> (usize, u64) {
+        let number = self.written;
+        self.written += 1;
+        (self.slots.place(number), word.encode(number, self.slots))
+    }
+}
+
+/// The end of a row of slots that empties them.
+#[derive(Debug)]
+struct Reader {
+    slots: Slots,
+    credit_at: usize,
+    taken: u64,
+    returned: u64,
+}
+
+impl Reader {
+    const fn new(slots: Slots, credit_at: usize) -> Self {
+        Self {
+            slots,
+            credit_at,
+            taken: 0,
+            returned: 0,
+        }
+    }
+
+    /// The head of the next cell, if it is there.
+    fn head(&self, area: &impl Area) -> Option<u64> {
+        let head = area.load(self.slots.place(self.taken) + 8 * HEAD);
+        if head & PHASE != self.slots.phase(self.taken) {
+            return None;
+        }
+        area.rmb(Fence::Head);
+        Some(head)
+    }
+
+    /// Loads word `n` of the next cell.
+    fn load(&self, area: &impl Area, n: usize) -> u64 {
+        area.load(self.slots.place(self.taken) + 8 * n)
+    }
+
+    /// The next word, which is taken if it is there.
+    fn word(&mut self, area: &impl Area) -> Result<Option<Word>, Fault> {
+        let word = area.load(self.slots.place(self.taken));
+        let word = Word::decode(word, self.taken, self.slots)?;
+        if word.is_some() {
+            // Data that a word speaks of are loaded after it.
+            area.rmb(Fence::Head);
+            self.taken += 1;
+        }
+        Ok(word)
+    }
+
+    /// Whether so much was taken that credit is due.
+    fn is_due(&self) -> bool {
+        self.taken - self.returned >= EARLY.max(u64::from(self.slots.count()) / 4)
+    }
+
+    /// Gives all credit back.
+    fn flush(&mut self, window: &impl Window) {
+        if self.returned != self.taken {
+            window.wmb(Fence::Credit);
+            window.store(self.credit_at, self.taken);
+            self.returned = self.taken;
+        }
+    }
+}
+
+/// What this end sends. Of the arguments of its functions `area` is the own trunk, `window` the
+/// peer's, and `own` the own one again, to be written.
+#[derive(Debug)]
+pub struct Outbound {
+    rx: Writer,
+    tx: Writer,
+    cq: Writer,
+    cells: Writer,
+    words: Writer,
+    /// What the peer was told of [`Self::cells`].
+    offered: u64,
+    kicked: u64,
+}
+
+impl Outbound {
+    /// At the beginning of a session between trunks of these layouts.
+    pub const fn new(own: Layout, peer: Layout) -> Self {
+        Self {
+            rx: Writer::new(peer.rx(), RX_CREDIT_AT),
+            tx: Writer::new(peer.tx(), TX_CREDIT_AT),
+            cq: Writer::new(peer.cq(), CQ_CREDIT_AT),
+            cells: Writer::new(own.out_cells(), PULL_CREDIT_AT),
+            words: Writer::new(own.out_words(), PULL_CQ_CREDIT_AT),
+            offered: 0,
+            kicked: 0,
+        }
+    }
+
+    fn lane(&mut self, lane: Lane) -> &mut Writer {
+        match lane {
+            Lane::Receive => &mut self.rx,
+            Lane::Transmit => &mut self.tx,
+            Lane::Pulled => &mut self.cells,
+        }
+    }
+
+    /// How many cells were written to `lane`.
+    pub const fn written(&self, lane: Lane) -> u64 {
+        match lane {
+            Lane::Receive => self.rx.written,
+            Lane::Transmit => self.tx.written,
+            Lane::Pulled => self.cells.written,
+        }
+    }
+
+    /// How many of them the peer has taken, as far as is known. What they have named in the eager
+    /// ring is free.
+    pub const fn taken(&self, lane: Lane) -> u64 {
+        match lane {
+            Lane::Receive => self.rx.taken,
+            Lane::Transmit => self.tx.taken,
+            Lane::Pulled => self.cells.taken,
+        }
+    }
+
+    /// Looks what the peer has taken.
+    pub fn refresh(&mut self, area: &impl Area) -> Result<(), Fault> {
+        for writer in [
+            &mut self.rx,
+            &mut self.tx,
+            &mut self.cq,
+            &mut self.cells,
+            &mut self.words,
+        ] {
+            writer.refresh(area)?;
+        }
+        Ok(())
+    }
+
+    /// Sees to it that `count` cells can be written to `lane`.
+    pub fn reserve_cells(&mut self, area: &impl Area, lane: Lane, count: u64) -> Result<(), Error> {
+        self.lane(lane).reserve(area, count)
+    }
+
+    /// Sees to it that `count` words can be written.
+    pub fn reserve_words(&mut self, area: &impl Area, count: u64) -> Result<(), Error> {
+        self.cq.reserve(area, count)
+    }
+
+    /// Writes a message to the FIFO that is its own.
+    pub fn send(
+        &mut self,
+        area: &impl Area,
+        window: &impl Window,
+        address: Address,
+        message: &Message,
+    ) -> Result<(), Error> {
+        let lane = message.lane();
+        let mut cell = Cell::encode(address, message);
+        if lane == Lane::Transmit {
+            cell.set_order(self.rx.written);
+        }
+        let writer = self.lane(lane);
+        writer.reserve(area, 1)?;
+        writer.cell(window, &cell);
+        Ok(())
+    }
+
+    /// Writes a word.
+    pub fn word(
+        &mut self,
+        area: &impl Area,
+        window: &impl Window,
+        word: &Word,
+    ) -> Result<(), Error> {
+        let (at, word) = self.claim(area, word)?;
+        // It speaks of data that were stored before.
+        window.wmb(Fence::Publish);
+        window.store(at, word);
+        Ok(())
+    }
+
+    /// Takes the place of the next word, for who writes it by other means: where in the peer's trunk
+    /// it goes, and what it is. Later words are not seen before it is there.
+    pub fn claim(&mut self, area: &impl Area, word: &Word) -> Result<(usize, u64), Error> {
+        self.cq.reserve(area, 1)?;
+        Ok(self.cq.word(word))
+    }
+
+    /// Puts a request down to be pulled. The peer is told by [`Self::tell`].
+    pub fn offer(
+        &mut self,
+        area: &impl Area,
+        own: &impl Window,
+        address: Address,
+        message: &Message,
+    ) -> Result<(), Error> {
+        self.cells.reserve(area, 1)?;
+        self.cells.cell(own, &Cell::encode(address, message));
+        Ok(())
+    }
+
+    /// Tells the peer of requests to be pulled.
+    pub fn tell(&mut self, window: &impl Window) {
+        if self.offered != self.cells.written {
+            window.wmb(Fence::Publish);
+            window.store(PULL_TAIL_AT, self.cells.written);
+            self.offered = self.cells.written;
+        }
+    }
+
+    /// Puts a word down to be pulled.
+    pub fn offer_word(
+        &mut self,
+        area: &impl Area,
+        own: &impl Window,
+        word: &Word,
+    ) -> Result<(), Error> {
+        self.words.reserve(area, 1)?;
+        let (at, word) = self.words.word(word);
+        own.wmb(Fence::Publish);
+        own.store(at, word);
+        Ok(())
+    }
+
+    /// All that was written or offered.
+    const fn total(&self) -> u64 {
+        self.rx.written
+            + self.tx.written
+            + self.cq.written
+            + self.cells.written
+            + self.words.written
+    }
+
+    /// Whether the peer sleeps and has not been told of what was written since this was asked last.
+    pub fn needs_kick(&mut self, area: &impl Area, window: &impl Window) -> bool {
+        let total = self.total();
+        if self.kicked == total {
+            return false;
+        }
+        window.mb(Fence::WakeReceiver);
+        let event = area.load(EVENT_AT);
+        passed(event, core::mem::replace(&mut self.kicked, total), total)
+    }
+}
+
+/// A cell that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// By which way.
+    pub lane: Lane,
+    /// For whom.
+    pub address: Address,
+    /// What it says.
+    pub message: Message,
+}
+
+/// What this end receives. Of the arguments of its functions `area` is the own trunk, `window` the
+/// peer's, and `remote` the peer's again, to be read over the bridge.
+#[derive(Debug)]
+pub struct Inbound {
+    own: Layout,
+    peer: Layout,
+    rx: Reader,
+    tx: Reader,
+    cq: Reader,
+    cells: Reader,
+    words: Reader,
+    /// What the peer has offered.
+    tail: u64,
+    /// Bytes of the eager ring that were taken and not given back.
+    owed: u64,
+}
+
+impl Inbound {
+    /// At the beginning of a session between trunks of these layouts.
+    pub const fn new(own: Layout, peer: Layout) -> Self {
+        Self {
+            own,
+            peer,
+            rx: Reader::new(own.rx(), RX_CREDIT_AT),
+            tx: Reader::new(own.tx(), TX_CREDIT_AT),
+            cq: Reader::new(own.cq(), CQ_CREDIT_AT),
+            cells: Reader::new(peer.out_cells(), PULL_CREDIT_AT),
+            words: Reader::new(peer.out_words(), PULL_CQ_CREDIT_AT),
+            tail: 0,
+            owed: 0,
+        }
+    }
+
+    /// Looks for the next cell of the receive and transmit FIFOs, which stays.
+    pub fn peek(&self, area: &impl Area) -> Result<Option<Arrived>, Fault> {
+        let rx = self.rx.head(area);
+        // Whatever was written before that cell is seen from here on.
+        let Some(tx) = self.tx.head(area) else {
+            return self.arrived(Lane::Receive, rx, area);
+        };
+        let order = request::order(|n| self.tx.load(area, n));
+        if order == self.rx.taken {
+            return self.arrived(Lane::Transmit, Some(tx), area);
+        }
+        // And whatever was written before this one.
+        match rx.or_else(|| self.rx.head(area)) {
+            Some(rx) if order > self.rx.taken => self.arrived(Lane::Receive, Some(rx), area),
+            _ => Err(Fault::Order),
+        }
+    }
+
+    /// Looks for the next request to be pulled, which stays.
+    pub fn pull(&mut self, area: &impl Area, remote: &impl Area) -> Result<Option<Arrived>, Fault> {
+        if self.tail == self.cells.taken {
+            let tail = area.load(PULL_TAIL_AT);
+            let most = self.cells.taken + u64::from(self.cells.slots.count());
+            if tail < self.tail || tail > most {
+                return Err(Fault::Count);
+            }
+            self.tail = tail;
+            if tail == self.cells.taken {
+                return Ok(None);
+            }
+            area.rmb(Fence::Head);
+        }
+        let head = self.cells.head(remote).ok_or(Fault::Value)?;
+        self.arrived(Lane::Pulled, Some(head), remote)
+    }
+
+    fn arrived(
+        &self,
+        lane: Lane,
+        head: Option<u64>,
+        area: &impl Area,
+    ) -> Result<Option<Arrived>, Fault> {
+        let Some(head) = head else {
+            return Ok(None);
+        };
+        let reader = match lane {
+            Lane::Receive => &self.rx,
+            Lane::Transmit => &self.tx,
+            Lane::Pulled => &self.cells,
+        };
+        let load = |n| reader.load(area, n);
+        let (address, message) = request::decode(lane, head, load, &self.own, &self.peer)?;
+        Ok(Some(Arrived {
+            lane,
+            address,
+            message,
+        }))
+    }
+
+    /// Lets go of a cell that [`Self::peek`] or [`Self::pull`] has found: the peer may overwrite it,
+    /// and what it named in the eager ring.
+    pub fn consume(&mut self, window: &impl Window, arrived: &Arrived) {
+        let bytes = match &arrived.message {
+            Message::Send { data, .. } | Message::Write { data, .. } => match data {
+                Data::Eager { len, .. } => u64::from(*len),
+                _ => 0,
+            },
+            _ => 0,
+        };
+        self.owed += bytes;
+        let reader = match arrived.lane {
+            Lane::Receive => &mut self.rx,
+            Lane::Transmit => &mut self.tx,
+            Lane::Pulled => &mut self.cells,
+        };
+        reader.taken += 1;
+        if reader.is_due() {
+            reader.flush(window);
+        }
+        if self.owed >= self.own.eager_bytes() as u64 / 4 {
+            self.rx.flush(window);
+            self.cells.flush(window);
+            self.owed = 0;
+        }
+    }
+
+    /// The next word, which is taken.
+    pub fn word(&mut self, area: &impl Area, window: &impl Window) -> Result<Option<Word>, Fault> {
+        let word = self.cq.word(area)?;
+        if self.cq.is_due() {
+            self.cq.flush(window);
+        }
+        Ok(word)
+    }
+
+    /// The next word that is to be pulled, which is taken.
+    pub fn pull_word(
+        &mut self,
+        remote: &impl Area,
+        window: &impl Window,
+    ) -> Result<Option<Word>, Fault> {
+        let word = self.words.word(remote)?;
+        if self.words.is_due() {
+            self.words.flush(window);
+        }
+        Ok(word)
+    }
+
+    /// Gives all credit back. To be called before sleep, and when nothing has come for a while:
+    /// somebody may wait for the last of it.
+    pub fn flush(&mut self, window: &impl Window) {
+        for reader in [
+            &mut self.rx,
+            &mut self.tx,
+            &mut self.cq,
+            &mut self.cells,
+            &mut self.words,
+        ] {
+            reader.flush(window);
+        }
+        self.owed = 0;
+    }
+
+    /// Asks the peer to ring when it has written more. What it has written before it sees this is
+    /// found by an echo, for which the caller rings then.
+    pub fn sleep(&mut self, window: &impl Window) {
+        self.flush(window);
+        let total =
+            self.rx.taken + self.tx.taken + self.cq.taken + self.cells.taken + self.words.taken;
+        window.store(EVENT_AT, total);
+        window.wmb(Fence::Sleep);
+    }
+}

@@ -1,0 +1,742 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What the ends of a queue pair tell each other: messages, and the cells they travel in.
+//!
+//! [`Cell::encode`] says which words of a cell a message needs; the others are not written.
+//! [`decode`] takes each word that the operation has, once, and checks it: what it returns names
+//! memory for data only, and lengths that the operation can have. Rights, STags and the order of
+//! requests are for others. This file must not know how words are reached.
+
+use super::trunk::{Fault, Layout, UNIT};
+use super::wqe::MAX_MESSAGE;
+
+/// Words of a cell.
+pub const WORDS: usize = 16;
+/// The word that says that a cell is there.
+pub const HEAD: usize = 8;
+/// The longest payload that travels in a cell.
+pub const INLINE_BYTES: usize = 64;
+/// Most extents of a cell.
+pub const MAX_EXTENTS: usize = 8;
+
+/// Word with `stag` and `imm`.
+const STAG_IMM: usize = 9;
+const TO: usize = 10;
+const LENGTH: usize = 11;
+const ARG0: usize = 12;
+const ARG1: usize = 13;
+const AT: usize = 14;
+const ORDER: usize = 15;
+
+const QPN: u64 = 0x00ff_ffff;
+const COUNT_SHIFT: u32 = 24;
+const RESERVED: u64 = 1 << 31;
+const OP_SHIFT: u32 = 32;
+const FLAGS_SHIFT: u32 = 40;
+const PSN_SHIFT: u32 = 47;
+
+const FLAG_IMM: u8 = 1;
+
+const SEND: u8 = 1;
+const SEND_EAGER: u8 = 2;
+const WRITE: u8 = 3;
+const WRITE_EAGER: u8 = 4;
+const SEND_LONG: u8 = 5;
+const WRITE_LONG: u8 = 6;
+const SIZE: u8 = 7;
+const FETCH_ADD: u8 = 8;
+const CMP_SWAP: u8 = 9;
+const SIZE_IS: u8 = 16;
+const VALUE: u8 = 17;
+const GONE: u8 = 18;
+const LEND: u8 = 24;
+const READ: u8 = 25;
+const OFFER: u8 = 26;
+
+/// A payload that travels in a cell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Inline {
+    len: u8,
+    bytes: [u8; INLINE_BYTES],
+}
+
+impl Inline {
+    /// A copy of `bytes`; `None` if they are too many.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let mut copy = [0; INLINE_BYTES];
+        copy.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Self {
+            len: bytes.len() as u8,
+            bytes: copy,
+        })
+    }
+
+    /// The payload.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len.into()).unwrap_or_default()
+    }
+}
+
+impl core::fmt::Debug for Inline {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.as_bytes().fmt(f)
+    }
+}
+
+/// Where the data of a message are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// In the cell.
+    Inline(Inline),
+    /// In the receiver's eager ring.
+    Eager {
+        /// Offset in the ring.
+        at: u32,
+        /// Bytes.
+        len: u32,
+    },
+    /// Still with the sender: this is the intent, with the length of the message.
+    Long(u64),
+}
+
+/// A piece of staging memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Offset in the trunk of its owner, a multiple of [`UNIT`].
+    pub at: u32,
+    /// Bytes, not 0.
+    pub bytes: u32,
+}
+
+/// A few pieces of staging memory.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extents {
+    count: u8,
+    list: [Extent; MAX_EXTENTS],
+}
+
+impl Extents {
+    /// None.
+    pub const NONE: Self = Self {
+        count: 0,
+        list: [Extent { at: 0, bytes: 0 }; MAX_EXTENTS],
+    };
+
+    /// One more; false if there are [`MAX_EXTENTS`] already.
+    #[must_use]
+    pub fn push(&mut self, extent: Extent) -> bool {
+        match self.list.get_mut(usize::from(self.count)) {
+            Some(free) => {
+                *free = extent;
+                self.count += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// All of them.
+    pub fn as_slice(&self) -> &[Extent] {
+        self.list.get(..self.count.into()).unwrap_or_default()
+    }
+
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> u64 {
+        self.as_slice().iter().map(|e| u64::from(e.bytes)).sum()
+    }
+}
+
+impl core::fmt::Debug for Extents {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.as_slice().fmt(f)
+    }
+}
+
+/// What a cell says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Takes a receive request of the receiver.
+    Send {
+        /// What is sent.
+        data: Data,
+        /// Immediate data.
+        imm: Option<u32>,
+    },
+    /// Goes to `to` of `stag`, and takes a receive request if there are immediate data.
+    Write {
+        /// What is written.
+        data: Data,
+        /// Tagged offset.
+        to: u64,
+        /// STag of the receiver's.
+        stag: u32,
+        /// Immediate data.
+        imm: Option<u32>,
+    },
+    /// Asks how many bytes there are from `to` of `stag` on.
+    Size {
+        /// Tagged offset.
+        to: u64,
+        /// STag of the receiver's.
+        stag: u32,
+    },
+    /// Adds to the 8 bytes there.
+    FetchAdd {
+        /// Tagged offset, a multiple of 8.
+        to: u64,
+        /// STag of the receiver's.
+        stag: u32,
+        /// What is added.
+        add: u64,
+    },
+    /// Replaces the 8 bytes there, if they are as expected.
+    CmpSwap {
+        /// Tagged offset, a multiple of 8.
+        to: u64,
+        /// STag of the receiver's.
+        stag: u32,
+        /// What is expected.
+        expected: u64,
+        /// What is to be there.
+        new: u64,
+    },
+    /// Asks for data from `to` of `stag` on.
+    Read {
+        /// Tagged offset.
+        to: u64,
+        /// STag of the receiver's.
+        stag: u32,
+        /// Bytes.
+        length: u32,
+        /// The sender's, where data are to be put; none if it will pull them.
+        extents: Extents,
+    },
+    /// Answers [`Message::Size`].
+    SizeIs {
+        /// Bytes.
+        length: u64,
+    },
+    /// Answers [`Message::FetchAdd`] and [`Message::CmpSwap`].
+    Value {
+        /// What was there before.
+        old: u64,
+    },
+    /// The sender's queue pair is not there.
+    Gone {
+        /// Why: `WEFT_WC_*`, or 0.
+        why: u64,
+    },
+    /// Memory of the sender's for a part of a long message.
+    Lend {
+        /// The part.
+        part: Part,
+        /// The sender's.
+        extents: Extents,
+    },
+    /// A part of a message, to be pulled.
+    Offer {
+        /// The part.
+        part: Part,
+        /// The sender's.
+        extents: Extents,
+    },
+}
+
+/// A part of a long message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its number, from 0.
+    pub number: u64,
+    /// Where in the message it begins.
+    pub offset: u64,
+}
+
+/// Where cells come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// The receive FIFO.
+    Receive,
+    /// The transmit FIFO.
+    Transmit,
+    /// The peer's outgoing requests.
+    Pulled,
+}
+
+impl Message {
+    /// Which FIFO it is written to, unless it is a request that is pulled.
+    pub const fn lane(&self) -> Lane {
+        match self {
+            Self::Read { .. } | Self::Lend { .. } | Self::Offer { .. } => Lane::Transmit,
+            _ => Lane::Receive,
+        }
+    }
+
+    /// Whether it is a request, to a responder, and not part of an answer.
+    pub const fn is_request(&self) -> bool {
+        matches!(
+            self,
+            Self::Send { .. }
+                | Self::Write { .. }
+                | Self::Size { .. }
+                | Self::FetchAdd { .. }
+                | Self::CmpSwap { .. }
+                | Self::Read { .. }
+        )
+    }
+
+    /// Whether it takes a receive request.
+    pub const fn takes_recv(&self) -> bool {
+        matches!(self, Self::Send { .. } | Self::Write { imm: Some(_), .. })
+    }
+
+    /// Its name, as in `Documentation/queues.rst`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Send { data, .. } => match data {
+                Data::Inline(_) => "SEND",
+                Data::Eager { .. } => "SEND_EAGER",
+                Data::Long(_) => "SEND_LONG",
+            },
+            Self::Write { data, .. } => match data {
+                Data::Inline(_) => "WRITE",
+                Data::Eager { .. } => "WRITE_EAGER",
+                Data::Long(_) => "WRITE_LONG",
+            },
+            Self::Size { .. } => "SIZE",
+            Self::FetchAdd { .. } => "FETCH_ADD",
+            Self::CmpSwap { .. } => "CMP_SWAP",
+            Self::Read { .. } => "READ",
+            Self::SizeIs { .. } => "SIZE_IS",
+            Self::Value { .. } => "VALUE",
+            Self::Gone { .. } => "GONE",
+            Self::Lend { .. } => "LEND",
+            Self::Offer { .. } => "OFFER",
+        }
+    }
+}
+
+/// To whom a message goes, and about what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The receiver's queue pair, 24 bits.
+    pub qpn: u32,
+    /// Low bits of the number of the request.
+    pub psn: u16,
+}
+
+/// A cell, as it is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    words: [u64; WORDS],
+    used: u16,
+}
+
+impl Cell {
+    /// The cell for `message`. Its phase, and in the transmit FIFO its `order`, are added when it is
+    /// written.
+    pub fn encode(address: Address, message: &Message) -> Self {
+        let mut cell = Self {
+            words: [0; WORDS],
+            used: 0,
+        };
+        let (op, count, flags) = cell.body(message);
+        let head = (u64::from(address.qpn) & QPN)
+            | (u64::from(count) << COUNT_SHIFT)
+            | (u64::from(op) << OP_SHIFT)
+            | (u64::from(flags) << FLAGS_SHIFT)
+            | (u64::from(address.psn) << PSN_SHIFT);
+        cell.set(HEAD, head);
+        cell
+    }
+
+    /// The words to be written before the head, in ascending order, with their numbers.
+    pub fn body_words(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let used = self.used;
+        self.words
+            .iter()
+            .copied()
+            .enumerate()
+            .filter(move |&(n, _)| n != HEAD && used & (1 << n) != 0)
+    }
+
+    /// The word to be written last, without its phase.
+    pub const fn head(&self) -> u64 {
+        self.words[HEAD]
+    }
+
+    /// How many cells went into the receive FIFO before this one, which goes into the other.
+    pub fn set_order(&mut self, order: u64) {
+        self.set(ORDER, order);
+    }
+
+    fn set(&mut self, n: usize, word: u64) {
+        if let Some(place) = self.words.get_mut(n) {
+            *place = word;
+            self.used |= 1 << n;
+        }
+    }
+
+    /// Fills in `message`; returns its operation, its count and its flags.
+    fn body(&mut self, message: &Message) -> (u8, u8, u8) {
+        match *message {
+            Message::Send { ref data, imm } => {
+                let count = self.data(data);
+                let flags = self.stag_imm(None, imm);
+                let op = match data {
+                    Data::Inline(_) => SEND,
+                    Data::Eager { .. } => SEND_EAGER,
+                    Data::Long(_) => SEND_LONG,
+                };
+                (op, count, flags)
+            }
+            Message::Write {
+                ref data,
+                to,
+                stag,
+                imm,
+            } => {
+                let count = self.data(data);
+                let flags = self.stag_imm(Some(stag), imm);
+                self.set(TO, to);
+                let op = match data {
+                    Data::Inline(_) => WRITE,
+                    Data::Eager { .. } => WRITE_EAGER,
+                    Data::Long(_) => WRITE_LONG,
+                };
+                (op, count, flags)
+            }
+            Message::Size { to, stag } => {
+                self.set(TO, to);
+                (SIZE, 0, self.stag_imm(Some(stag), None))
+            }
+            Message::FetchAdd { to, stag, add } => {
+                self.set(TO, to);
+                self.set(ARG0, add);
+                (FETCH_ADD, 0, self.stag_imm(Some(stag), None))
+            }
+            Message::CmpSwap {
+                to,
+                stag,
+                expected,
+                new,
+            } => {
+                self.set(TO, to);
+                self.set(ARG0, expected);
+                self.set(ARG1, new);
+                (CMP_SWAP, 0, self.stag_imm(Some(stag), None))
+            }
+            Message::Read {
+                to,
+                stag,
+                length,
+                ref extents,
+            } => {
+                self.set(TO, to);
+                self.set(LENGTH, length.into());
+                let count = self.extents(extents);
+                (READ, count, self.stag_imm(Some(stag), None))
+            }
+            Message::SizeIs { length } => {
+                self.set(LENGTH, length);
+                (SIZE_IS, 0, 0)
+            }
+            Message::Value { old } => {
+                self.set(ARG0, old);
+                (VALUE, 0, 0)
+            }
+            Message::Gone { why } => {
+                self.set(ARG0, why);
+                (GONE, 0, 0)
+            }
+            Message::Lend { part, ref extents } => (LEND, self.part(part, extents), 0),
+            Message::Offer { part, ref extents } => (OFFER, self.part(part, extents), 0),
+        }
+    }
+
+    fn data(&mut self, data: &Data) -> u8 {
+        match *data {
+            Data::Inline(ref inline) => {
+                for (n, part) in inline.as_bytes().chunks(8).enumerate() {
+                    let mut word = [0; 8];
+                    for (to, from) in word.iter_mut().zip(part) {
+                        *to = *from;
+                    }
+                    self.set(n, u64::from_ne_bytes(word));
+                }
+                inline.len
+            }
+            Data::Eager { at, len } => {
+                self.set(AT, at.into());
+                self.set(LENGTH, len.into());
+                0
+            }
+            Data::Long(length) => {
+                self.set(LENGTH, length);
+                0
+            }
+        }
+    }
+
+    fn stag_imm(&mut self, stag: Option<u32>, imm: Option<u32>) -> u8 {
+        if stag.is_some() || imm.is_some() {
+            let (stag, imm) = (stag.unwrap_or(0), imm.unwrap_or(0));
+            self.set(STAG_IMM, u64::from(stag) | (u64::from(imm) << 32));
+        }
+        if imm.is_some() {
+            FLAG_IMM
+        } else {
+            0
+        }
+    }
+
+    fn extents(&mut self, extents: &Extents) -> u8 {
+        for (n, extent) in extents.as_slice().iter().enumerate() {
+            let unit = extent.at / UNIT as u32;
+            self.set(n, u64::from(unit) | (u64::from(extent.bytes) << 32));
+        }
+        extents.count
+    }
+
+    fn part(&mut self, part: Part, extents: &Extents) -> u8 {
+        self.set(ARG0, part.offset);
+        self.set(ARG1, part.number);
+        self.extents(extents)
+    }
+}
+
+/// A cell that is being decoded: each word is loaded at most once.
+struct Reader<'a, F> {
+    load: F,
+    count: u8,
+    imm: bool,
+    own: &'a Layout,
+    peer: &'a Layout,
+}
+
+impl<F: Fn(usize) -> u64> Reader<'_, F> {
+    fn inline(&self) -> Result<Data, Fault> {
+        let mut bytes = [0; INLINE_BYTES];
+        let len = usize::from(self.count);
+        let part = bytes.get_mut(..len).ok_or(Fault::Length)?;
+        for (n, part) in part.chunks_mut(8).enumerate() {
+            let word = (self.load)(n).to_ne_bytes();
+            for (to, from) in part.iter_mut().zip(word) {
+                *to = from;
+            }
+        }
+        Ok(Data::Inline(Inline {
+            len: self.count,
+            bytes,
+        }))
+    }
+
+    fn eager(&self) -> Result<Data, Fault> {
+        self.bare()?;
+        let at = (self.load)(AT) as u32;
+        let len = (self.load)(LENGTH);
+        self.own.eager_place(at, len)?;
+        // In the eager ring: no bits are lost.
+        let len = len as u32;
+        Ok(Data::Eager { at, len })
+    }
+
+    fn long(&self) -> Result<Data, Fault> {
+        self.bare()?;
+        match (self.load)(LENGTH) {
+            0 => Err(Fault::Length),
+            length if length > MAX_MESSAGE => Err(Fault::Length),
+            length => Ok(Data::Long(length)),
+        }
+    }
+
+    /// Line 0 is not used.
+    fn bare(&self) -> Result<(), Fault> {
+        if self.count == 0 {
+            Ok(())
+        } else {
+            Err(Fault::Length)
+        }
+    }
+
+    /// The STag, of an operation that has no immediate data.
+    fn stag(&self) -> u32 {
+        (self.load)(STAG_IMM) as u32
+    }
+
+    fn stag_imm(&self) -> (u32, Option<u32>) {
+        let word = (self.load)(STAG_IMM);
+        (word as u32, self.imm.then_some((word >> 32) as u32))
+    }
+
+    fn send(&self, data: Data) -> Message {
+        let imm = self.imm.then(|| ((self.load)(STAG_IMM) >> 32) as u32);
+        Message::Send { data, imm }
+    }
+
+    fn write(&self, data: Data) -> Message {
+        let (stag, imm) = self.stag_imm();
+        let to = (self.load)(TO);
+        Message::Write {
+            data,
+            to,
+            stag,
+            imm,
+        }
+    }
+
+    fn aligned(&self) -> Result<u64, Fault> {
+        self.bare()?;
+        match (self.load)(TO) {
+            to if to % 8 == 0 => Ok(to),
+            _ => Err(Fault::Value),
+        }
+    }
+
+    fn extents(&self) -> Result<Extents, Fault> {
+        let mut extents = Extents::NONE;
+        for n in 0..usize::from(self.count) {
+            let word = (self.load)(n);
+            let at = (word as u32 as u64) * UNIT as u64;
+            let bytes = (word >> 32) as u32;
+            if bytes == 0 || !self.peer.is_staging(at, bytes) {
+                return Err(Fault::Place);
+            }
+            // In a trunk: no bits are lost.
+            let at = at as u32;
+            if !extents.push(Extent { at, bytes }) {
+                return Err(Fault::Length);
+            }
+        }
+        Ok(extents)
+    }
+
+    fn read(&self) -> Result<Message, Fault> {
+        let extents = self.extents()?;
+        let length = (self.load)(LENGTH);
+        let room = extents.bytes();
+        if length > MAX_MESSAGE || self.count > 0 && room < length {
+            return Err(Fault::Length);
+        }
+        Ok(Message::Read {
+            to: (self.load)(TO),
+            stag: self.stag(),
+            // At most `MAX_MESSAGE`: no bits are lost.
+            length: length as u32,
+            extents,
+        })
+    }
+
+    fn part(&self) -> Result<(Part, Extents), Fault> {
+        let extents = self.extents()?;
+        if self.count == 0 {
+            return Err(Fault::Length);
+        }
+        let part = Part {
+            offset: (self.load)(ARG0),
+            number: (self.load)(ARG1),
+        };
+        if part.offset >= MAX_MESSAGE {
+            return Err(Fault::Value);
+        }
+        Ok((part, extents))
+    }
+
+    fn message(&self, op: u8) -> Result<Message, Fault> {
+        Ok(match op {
+            SEND => self.send(self.inline()?),
+            SEND_EAGER => self.send(self.eager()?),
+            SEND_LONG => self.send(self.long()?),
+            WRITE => self.write(self.inline()?),
+            WRITE_EAGER => self.write(self.eager()?),
+            WRITE_LONG => self.write(self.long()?),
+            _ if self.imm => return Err(Fault::Kind),
+            SIZE => {
+                self.bare()?;
+                Message::Size {
+                    to: (self.load)(TO),
+                    stag: self.stag(),
+                }
+            }
+            FETCH_ADD => Message::FetchAdd {
+                to: self.aligned()?,
+                stag: self.stag(),
+                add: (self.load)(ARG0),
+            },
+            CMP_SWAP => Message::CmpSwap {
+                to: self.aligned()?,
+                stag: self.stag(),
+                expected: (self.load)(ARG0),
+                new: (self.load)(ARG1),
+            },
+            READ => self.read()?,
+            SIZE_IS => {
+                self.bare()?;
+                Message::SizeIs {
+                    length: (self.load)(LENGTH),
+                }
+            }
+            VALUE => {
+                self.bare()?;
+                Message::Value {
+                    old: (self.load)(ARG0),
+                }
+            }
+            GONE => {
+                self.bare()?;
+                Message::Gone {
+                    why: (self.load)(ARG0),
+                }
+            }
+            LEND => {
+                let (part, extents) = self.part()?;
+                Message::Lend { part, extents }
+            }
+            OFFER => {
+                let (part, extents) = self.part()?;
+                Message::Offer { part, extents }
+            }
+            _ => return Err(Fault::Kind),
+        })
+    }
+}
+
+/// Decodes a cell that has come by `lane`. `head` is a copy of its head, whose phase was looked at;
+/// `load` loads another word. `own` is the layout of the trunk that the cell is for, `peer` that of
+/// its sender.
+pub fn decode(
+    lane: Lane,
+    head: u64,
+    load: impl Fn(usize) -> u64,
+    own: &Layout,
+    peer: &Layout,
+) -> Result<(Address, Message), Fault> {
+    let flags = (head >> FLAGS_SHIFT) as u8 & 0x7f;
+    if head & RESERVED != 0 || flags & !FLAG_IMM != 0 {
+        return Err(Fault::Kind);
+    }
+    let reader = Reader {
+        load,
+        count: (head >> COUNT_SHIFT) as u8 & 0x7f,
+        imm: flags & FLAG_IMM != 0,
+        own,
+        peer,
+    };
+    let message = reader.message((head >> OP_SHIFT) as u8)?;
+    let fits = match lane {
+        Lane::Pulled => message.is_request(),
+        lane => message.lane() == lane,
+    };
+    if !fits {
+        return Err(Fault::Kind);
+    }
+    let address = Address {
+        qpn: (head & QPN) as u32,
+        psn: (head >> PSN_SHIFT) as u16,
+    };
+    Ok((address, message))
+}
+
+/// How many cells of the receive FIFO a cell of the transmit FIFO stands behind.
+pub fn order(load: impl Fn(usize) -> u64) -> u64 {
+    load(ORDER)
+}

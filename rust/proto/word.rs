@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Completion words: what the ends of a queue pair say of requests in 8 bytes.
+//!
+//! `Documentation/queues.rst` says what each means. What is decoded was written by the peer: the
+//! caller loads a word once. This file must not know where words lie, but for their phase.
+
+use super::cqe::Status;
+use super::trunk::{Fault, Slots};
+
+const QPN: u64 = 0x00ff_ffff;
+const CODE_SHIFT: u32 = 24;
+const PSN_SHIFT: u32 = 32;
+const DETAIL_SHIFT: u32 = 48;
+const PHASE: u64 = 1 << 63;
+
+/// The largest number of a part that fits into a word; part numbers are told modulo this plus 1.
+pub const DETAIL: u16 = 0x7fff;
+
+const ACK: u8 = 1;
+const NAK: u8 = 2;
+const NO_RECV: u8 = 3;
+const DONE: u8 = 4;
+const RECV: u8 = 5;
+
+/// What a word says of request `psn`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// It and all before it have been carried out.
+    Ack,
+    /// It failed; all before it have been carried out. What its initiator is to report.
+    Nak(Status),
+    /// It found no receive request; all before it have been carried out.
+    NoRecv,
+    /// The data for this part of it lie in the extents that were named; or, if they are pulled, the
+    /// extents are free again. Modulo [`DETAIL`] + 1.
+    Done(u16),
+    /// There are receive requests again: it is to be sent anew, and what followed it.
+    Recv,
+}
+
+/// A completion word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// The receiver's queue pair, 24 bits.
+    pub qpn: u32,
+    /// Low bits of the number of the request.
+    pub psn: u16,
+    /// What of it.
+    pub says: Says,
+}
+
+impl Word {
+    /// The word as number `number` of `slots`.
+    pub fn encode(&self, number: u64, slots: Slots) -> u64 {
+        let (code, detail) = match self.says {
+            Says::Ack => (ACK, 0),
+            Says::Nak(why) => (NAK, why as u16),
+            Says::NoRecv => (NO_RECV, 0),
+            Says::Done(part) => (DONE, part & DETAIL),
+            Says::Recv => (RECV, 0),
+        };
+        (u64::from(self.qpn) & QPN)
+            | (u64::from(code) << CODE_SHIFT)
+            | (u64::from(self.psn) << PSN_SHIFT)
+            | (u64::from(detail) << DETAIL_SHIFT)
+            | slots.phase(number)
+    }
+
+    /// Decodes `word`, a copy of what is at the place of number `number`; `None` if it has not come.
+    pub fn decode(word: u64, number: u64, slots: Slots) -> Result<Option<Self>, Fault> {
+        if word & PHASE != slots.phase(number) {
+            return Ok(None);
+        }
+        let detail = (word >> DETAIL_SHIFT) as u16 & DETAIL;
+        let says = match ((word >> CODE_SHIFT) as u8, detail) {
+            (ACK, 0) => Says::Ack,
+            (NAK, why) => match Status::of(why) {
+                Some(
+                    why @ (Status::RemoteAccess
+                    | Status::RemoteRequest
+                    | Status::RemoteOp
+                    | Status::Protocol),
+                ) => Says::Nak(why),
+                _ => return Err(Fault::Value),
+            },
+            (NO_RECV, 0) => Says::NoRecv,
+            (DONE, part) => Says::Done(part),
+            (RECV, 0) => Says::Recv,
+            (ACK | NO_RECV | RECV, _) => return Err(Fault::Value),
+            _ => return Err(Fault::Kind),
+        };
+        Ok(Some(Self {
+            qpn: (word & QPN) as u32,
+            psn: (word >> PSN_SHIFT) as u16,
+            says,
+        }))
+    }
+
+    /// Its name, as in `Documentation/queues.rst`.
+    pub const fn name(&self) -> &'static str {
+        match self.says {
+            Says::Ack => "ACK",
+            Says::Nak(_) => "NAK",
+            Says::NoRecv => "NO_RECV",
+            Says::Done(_) => "DONE",
+            Says::Recv => "RECV",
+        }
+    }
+}

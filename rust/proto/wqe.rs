@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Work requests, as a user has written them into a queue.
+//!
+//! The values are those of `include/uapi/linux/weft.h`, where they are explained. The caller copies an
+//! entry once and hands over the copy; what comes back makes sense by itself. Whether STags allow it is
+//! for others. This file must not know how memory is reached.
+
+/// Bytes of a send request before its list.
+pub const SEND_BYTES: usize = 64;
+/// Bytes of a receive request before its list.
+pub const RECV_BYTES: usize = 16;
+/// Bytes of an element of a list.
+pub const SGE_BYTES: usize = 16;
+/// Most elements of a list.
+pub const MAX_SGES: usize = 16;
+/// Most bytes of inline data.
+pub const MAX_INLINE: usize = MAX_SGES * SGE_BYTES;
+/// Bytes of the longest entry of a send queue.
+pub const MAX_SEND_BYTES: usize = SEND_BYTES + MAX_INLINE;
+/// Bytes of the longest entry of a receive queue.
+pub const MAX_RECV_BYTES: usize = RECV_BYTES + MAX_SGES * SGE_BYTES;
+/// Bytes of the longest message.
+pub const MAX_MESSAGE: u64 = 1 << 31;
+
+/// Fewest entries of a queue.
+pub const MIN_ENTRIES: u32 = 16;
+/// Most entries of a queue.
+pub const MAX_ENTRIES: u32 = 16384;
+/// Where the entries begin in the memory of a queue.
+pub const ENTRIES_AT: usize = 128;
+/// Offset there of the count of entries posted, `weft_queue_ctl.posted`.
+pub const POSTED_AT: usize = 0;
+/// Offset there of the count of entries taken, `weft_queue_ctl.taken`.
+pub const TAKEN_AT: usize = 64;
+/// What the beginning of an entry is aligned to.
+const ENTRY_ALIGN: usize = 16;
+
+const SIGNALED: u8 = 1 << 0;
+const INLINE: u8 = 1 << 1;
+const IMM: u8 = 1 << 2;
+const FENCE: u8 = 1 << 3;
+
+/// What a send request asks for: `WEFT_OP_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Opcode {
+    /// A message to the peer's receive queue.
+    Send = 1,
+    /// From the list to the peer's memory.
+    Write = 2,
+    /// The same, and takes a receive request.
+    WriteImm = 3,
+    /// From the peer's memory into the list, as much as it has room.
+    Read = 4,
+    /// The same, as much as there is.
+    ReadAll = 5,
+    /// Adds to 8 bytes at the peer.
+    FetchAdd = 6,
+    /// Compares 8 bytes at the peer, and swaps them.
+    CmpSwap = 7,
+    /// Binds a window of this end.
+    BindMw = 8,
+    /// Invalidates a window of this end.
+    LocalInv = 9,
+}
+
+/// `WEFT_OP_RECV`, in completions.
+pub const OP_RECV: u8 = 16;
+/// `WEFT_OP_RECV_WRITE_IMM`, in completions.
+pub const OP_RECV_WRITE_IMM: u8 = 17;
+
+impl Opcode {
+    /// The operation with this number.
+    pub const fn of(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Send,
+            2 => Self::Write,
+            3 => Self::WriteImm,
+            4 => Self::Read,
+            5 => Self::ReadAll,
+            6 => Self::FetchAdd,
+            7 => Self::CmpSwap,
+            8 => Self::BindMw,
+            9 => Self::LocalInv,
+            _ => return None,
+        })
+    }
+
+    /// Whether the list says where data come from.
+    pub const fn reads_list(self) -> bool {
+        matches!(self, Self::Send | Self::Write | Self::WriteImm)
+    }
+
+    /// Whether the list says where data go to.
+    pub const fn writes_list(self) -> bool {
+        matches!(
+            self,
+            Self::Read | Self::ReadAll | Self::FetchAdd | Self::CmpSwap
+        )
+    }
+}
+
+/// A work request makes no sense: `WEFT_WC_LOCAL_REQUEST`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Senseless;
+
+/// An element of a scatter/gather list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sge {
+    /// Tagged offset.
+    pub to: u64,
+    /// Bytes.
+    pub length: u32,
+    /// The STag.
+    pub stag: u32,
+}
+
+/// A scatter/gather list, no longer in all than [`MAX_MESSAGE`].
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sgl {
+    count: u8,
+    list: [Sge; MAX_SGES],
+    bytes: u64,
+}
+
+impl Sgl {
+    /// The elements.
+    pub fn as_slice(&self) -> &[Sge] {
+        self.list.get(..self.count.into()).unwrap_or_default()
+    }
+
+    /// Bytes of all of them.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The first `count` elements at the beginning of `bytes`, of `most` that there may be.
+    fn decode(bytes: &[u8], count: u32, most: u32) -> Result<Self, Senseless> {
+        if count > most {
+            return Err(Senseless);
+        }
+        let mut sgl = Self::default();
+        let used = count as usize * SGE_BYTES;
+        let elements = bytes.get(..used).ok_or(Senseless)?;
+        for (place, element) in sgl.list.iter_mut().zip(elements.chunks_exact(SGE_BYTES)) {
+            *place = Sge {
+                to: word(element, 0)?,
+                length: half(element, 8)?,
+                stag: half(element, 12)?,
+            };
+            sgl.count += 1;
+            sgl.bytes += u64::from(place.length);
+        }
+        if u32::from(sgl.count) == count && sgl.bytes <= MAX_MESSAGE {
+            Ok(sgl)
+        } else {
+            Err(Senseless)
+        }
+    }
+
+    /// The pieces in which `len` bytes at `offset` of the list's lie, in order; shorter if the list
+    /// is.
+    pub fn pieces(&self, offset: u64, len: u64) -> impl Iterator<Item = Sge> + '_ {
+        let (mut skip, mut left) = (offset, len);
+        self.as_slice().iter().filter_map(move |sge| {
+            let bytes = u64::from(sge.length);
+            if skip >= bytes {
+                skip -= bytes;
+                return None;
+            }
+            // Smaller than `length`: no bits are lost.
+            let length = left.min(bytes - skip) as u32;
+            let piece = Sge {
+                to: sge.to.wrapping_add(skip),
+                length,
+                stag: sge.stag,
+            };
+            skip = 0;
+            left -= u64::from(length);
+            (length > 0).then_some(piece)
+        })
+    }
+}
+
+impl core::fmt::Debug for Sgl {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.as_slice().fmt(f)
+    }
+}
+
+/// What stands behind a send request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// A list.
+    List(Sgl),
+    /// So many bytes of data.
+    Inline(u16, [u8; MAX_INLINE]),
+}
+
+impl Tail {
+    /// Bytes of data, in the list or inline.
+    pub const fn bytes(&self) -> u64 {
+        match self {
+            Self::List(sgl) => sgl.bytes(),
+            Self::Inline(count, _) => *count as u64,
+        }
+    }
+
+    /// The list; empty if data are inline.
+    pub const fn list(&self) -> Option<&Sgl> {
+        match self {
+            Self::List(sgl) => Some(sgl),
+            Self::Inline(..) => None,
+        }
+    }
+
+    /// Inline data.
+    pub fn inline(&self) -> Option<&[u8]> {
+        match self {
+            Self::List(_) => None,
+            Self::Inline(count, bytes) => bytes.get(..usize::from(*count)),
+        }
+    }
+}
+
+impl core::fmt::Debug for Tail {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::List(sgl) => sgl.fmt(f),
+            Self::Inline(count, _) => write!(f, "{count} bytes"),
+        }
+    }
+}
+
+/// A send request that makes sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendWqe {
+    /// The user's.
+    pub wr_id: u64,
+    /// What is asked for.
+    pub opcode: Opcode,
+    /// There is to be a completion, also if it succeeds.
+    pub signaled: bool,
+    /// Not before earlier reads and atomics are done.
+    pub fence: bool,
+    /// Immediate data that go with the message.
+    pub imm: Option<u32>,
+    /// Tagged offset at the peer.
+    pub remote_to: u64,
+    /// STag at the peer, or of a window of this end.
+    pub remote_stag: u32,
+    /// Rights of a window that is bound.
+    pub access: u32,
+    /// Key of a window that is bound.
+    pub key: u8,
+    /// Operand.
+    pub arg0: u64,
+    /// Operand.
+    pub arg1: u64,
+    /// List or inline data.
+    pub tail: Tail,
+}
+
+/// What of a send request is known, whether or not it makes sense: what a completion says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The user's.
+    pub wr_id: u64,
+    /// The operation as the user wrote it.
+    pub opcode: u8,
+}
+
+impl SendWqe {
+    /// Decodes `bytes`, a copy of an entry of a send queue of `shape`.
+    pub fn decode(bytes: &[u8], shape: &QueueShape) -> (Identity, Result<Self, Senseless>) {
+        let identity = Identity {
+            wr_id: word(bytes, 0).unwrap_or(0),
+            opcode: bytes.get(8).copied().unwrap_or(0),
+        };
+        (identity, Self::sense(identity, bytes, shape))
+    }
+
+    fn sense(identity: Identity, bytes: &[u8], shape: &QueueShape) -> Result<Self, Senseless> {
+        let opcode = Opcode::of(identity.opcode).ok_or(Senseless)?;
+        let flags = bytes.get(9).copied().ok_or(Senseless)?;
+        let count = u32::from(u16::from_le_bytes([
+            bytes.get(10).copied().ok_or(Senseless)?,
+            bytes.get(11).copied().ok_or(Senseless)?,
+        ]));
+        let may = SIGNALED
+            | FENCE
+            | match opcode {
+                Opcode::Send => INLINE | IMM,
+                Opcode::Write | Opcode::WriteImm => INLINE,
+                _ => 0,
+            };
+        if flags & !may != 0 || word(bytes, 48)? != 0 || word(bytes, 56)? != 0 {
+            return Err(Senseless);
+        }
+        let behind = bytes.get(SEND_BYTES..).ok_or(Senseless)?;
+        let tail = if flags & INLINE != 0 {
+            let mut data = [0; MAX_INLINE];
+            let len = count as usize;
+            if count > shape.inline {
+                return Err(Senseless);
+            }
+            let from = behind.get(..len).ok_or(Senseless)?;
+            data.get_mut(..len).ok_or(Senseless)?.copy_from_slice(from);
+            // At most MAX_INLINE: no bits are lost.
+            Tail::Inline(count as u16, data)
+        } else {
+            Tail::List(Sgl::decode(behind, count, shape.sges)?)
+        };
+        let imm = half(bytes, 12)?;
+        let with_imm = flags & IMM != 0 || opcode == Opcode::WriteImm;
+        let wqe = Self {
+            wr_id: identity.wr_id,
+            opcode,
+            signaled: flags & SIGNALED != 0,
+            fence: flags & FENCE != 0,
+            imm: with_imm.then_some(imm),
+            remote_to: word(bytes, 16)?,
+            remote_stag: half(bytes, 24)?,
+            access: half(bytes, 28)?,
+            // Of a bind, in which it is checked.
+            key: imm as u8,
+            arg0: word(bytes, 32)?,
+            arg1: word(bytes, 40)?,
+            tail,
+        };
+        let fits = match opcode {
+            Opcode::FetchAdd | Opcode::CmpSwap => wqe.tail.bytes() == 8 && wqe.remote_to % 8 == 0,
+            Opcode::BindMw => imm <= 0xff && (count == 1 || count == 0 && wqe.arg1 == 0),
+            Opcode::LocalInv => count == 0,
+            _ => true,
+        };
+        if fits {
+            Ok(wqe)
+        } else {
+            Err(Senseless)
+        }
+    }
+}
+
+/// A receive request that makes sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecvWqe {
+    /// The user's.
+    pub wr_id: u64,
+    /// Where the message goes.
+    pub list: Sgl,
+}
+
+impl RecvWqe {
+    /// Decodes `bytes`, a copy of an entry of a receive queue of `shape`; the first of the two is
+    /// known in any case.
+    pub fn decode(bytes: &[u8], shape: &QueueShape) -> (u64, Result<Self, Senseless>) {
+        let wr_id = word(bytes, 0).unwrap_or(0);
+        (wr_id, Self::sense(wr_id, bytes, shape))
+    }
+
+    fn sense(wr_id: u64, bytes: &[u8], shape: &QueueShape) -> Result<Self, Senseless> {
+        if half(bytes, 12)? != 0 {
+            return Err(Senseless);
+        }
+        let behind = bytes.get(RECV_BYTES..).ok_or(Senseless)?;
+        let list = Sgl::decode(behind, half(bytes, 8)?, shape.sges)?;
+        Ok(Self { wr_id, list })
+    }
+}
+
+/// The sizes of a queue of work requests, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueShape {
+    entries: u32,
+    stride: u32,
+    sges: u32,
+    inline: u32,
+}
+
+impl QueueShape {
+    /// A send queue; `None` if the user interface does not allow it.
+    pub const fn send(entries: u32, sges: u32, inline: u32) -> Option<Self> {
+        if inline as usize > MAX_INLINE {
+            return None;
+        }
+        Self::new(entries, sges, inline, SEND_BYTES)
+    }
+
+    /// A receive queue, of one queue pair or shared; `None` if the user interface does not allow it.
+    pub const fn recv(entries: u32, sges: u32) -> Option<Self> {
+        Self::new(entries, sges, 0, RECV_BYTES)
+    }
+
+    const fn new(entries: u32, sges: u32, inline: u32, head: usize) -> Option<Self> {
+        let entries_fit =
+            entries >= MIN_ENTRIES && entries <= MAX_ENTRIES && entries.is_power_of_two();
+        if !entries_fit || sges == 0 || sges as usize > MAX_SGES {
+            return None;
+        }
+        let list = sges as usize * SGE_BYTES;
+        let inline_bytes = inline as usize;
+        let tail = if list > inline_bytes {
+            list
+        } else {
+            inline_bytes
+        };
+        // At most MAX_SEND_BYTES: no bits are lost.
+        let stride = (head + tail).next_multiple_of(ENTRY_ALIGN) as u32;
+        Some(Self {
+            entries,
+            stride,
+            sges,
+            inline,
+        })
+    }
+
+    /// How many entries.
+    pub const fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// Bytes of an entry, at most [`MAX_SEND_BYTES`].
+    pub const fn stride(&self) -> u32 {
+        self.stride
+    }
+
+    /// Bytes of the queue's memory.
+    pub const fn bytes(&self) -> usize {
+        ENTRIES_AT + self.entries as usize * self.stride as usize
+    }
+
+    /// Where entry `number`, counted from 0 for ever, lies in the queue's memory.
+    pub const fn entry_at(&self, number: u64) -> usize {
+        ENTRIES_AT + (number & (self.entries as u64 - 1)) as usize * self.stride as usize
+    }
+
+    /// How many entries there are to take, of `posted` that the user says to have posted; `None` if
+    /// that cannot be.
+    pub const fn pending(&self, posted: u64, taken: u64) -> Option<u32> {
+        let count = posted.wrapping_sub(taken);
+        if count <= self.entries as u64 {
+            // At most `entries`: no bits are lost.
+            Some(count as u32)
+        } else {
+            None
+        }
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Result<u64, Senseless> {
+    let part = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
+    part.map(|part| u64::from_le_bytes(*part)).ok_or(Senseless)
+}
+
+fn half(bytes: &[u8], at: usize) -> Result<u32, Senseless> {
+    let part = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
+    part.map(|part| u32::from_le_bytes(*part)).ok_or(Senseless)
+}
