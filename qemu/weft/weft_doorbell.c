@@ -193,15 +193,20 @@ denied:
     return false;
 }
 
-/* Does who is at @channel still hold on to memory of this host? */
-bool weft_doorbell_held(WeftPort *s, unsigned channel)
+/*
+ * Does who was at @channel in a life before @over still hold on to memory of
+ * this host?
+ */
+bool weft_doorbell_held(WeftPort *s, unsigned channel, uint64_t over)
 {
     struct flock lock = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = channel,
-        .l_len = 1,
+        .l_type = F_WRLCK, .l_whence = SEEK_SET,
+        .l_start = (uint64_t)channel << 32, .l_len = over,
     };
 
-    return fcntl(s->db_fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    /* A length of 0 would be all that follows. */
+    return over && fcntl(s->db_fd, F_OFD_GETLK, &lock) == 0 &&
+           lock.l_type != F_UNLCK;
 }
 
 void weft_doorbell_reset(WeftPort *s)

@@ -85,7 +85,6 @@ static void weft_fab_close(WeftPort *s)
     s->fab.welcomed = false;
     s->fab.welcomes_due = 0;
     s->fab.links = 0;
-    weft_functions_lost(s);
     g_array_set_size(s->fab.acks, 0);
 }
 
@@ -115,7 +114,8 @@ static void weft_fab_lost(WeftPort *s)
     weft_fab_close(s);
     weft_fault_clear(s);
     weft_link_lost(s);
-    weft_remotes_lost(s);
+    weft_functions_lost(s);
+    weft_remotes_drop(s);
     weft_routes_lost(s);
     weft_config_lost(s);
     if (was) {
@@ -194,6 +194,15 @@ bool weft_fab_ready(WeftPort *s)
     return s->fab.welcomed && !s->fab.welcomes_due && !s->fab.broken;
 }
 
+/*
+ * What the fabric is told of apertures it answers, or the connection is lost:
+ * one of the two is heard of.
+ */
+bool weft_fab_answers(WeftPort *s)
+{
+    return weft_fab_ready(s) || s->ep->fab.broken;
+}
+
 void weft_fab_enable(WeftPort *s)
 {
     struct weft_fab_msg m = { .type = WEFT_FAB_ENABLE };
@@ -216,7 +225,13 @@ void weft_fab_reset(WeftPort *s)
             s->generations_due++;
             weft_fab_send(s, &m);
         }
-    } else if (s->fab.sock >= 0) {
+        return;
+    }
+    for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
+        /* What it still owes an answer to, it forgets with a RESET. */
+        weft_inbound_lost(f);
+    }
+    if (s->fab.sock >= 0) {
         s->fab.welcomes_due++;
         weft_fab_send(s, &m);
     }

@@ -22,6 +22,7 @@ static bool weft_fab_welcome(WeftPort *s, const struct weft_fab_msg *m,
     s->hwid = m->arg[1];
     s->fab.links = m->arg[2];
     s->fab.welcomed = true;
+    weft_link_joined(s);
     weft_fab_trace(s, m->arg[3] & 1);
     weft_fab_adversarial(s, m->arg[4] & 1, m->arg[5]);
     if (--s->fab.welcomes_due) {

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#define WEFT_FAB_VERSION	2
+#define WEFT_FAB_VERSION	3
 #define WEFT_FAB_DATA		256
 #define WEFT_FAB_SEGS		16	/* segments in the data of one INBOUND */
 #define WEFT_FAB_FUNCTIONS	34	/* functions of an endpoint, WEFT_FUNCTIONS */
@@ -50,9 +50,12 @@ struct weft_fab_seg {
  *
  * From before it maps anything of the owner until after it has unmapped all of
  * it, that neighbour holds a shared lock (F_OFD_SETLK, by an open file of its
- * own) on byte n of the page. So the owner sees, whoever has died meanwhile,
- * whether its memory may still be reached over a link that is down. Remotes do
- * the same with byte channel, and ring in routed[f][gate].
+ * own) on byte (n << 32) + life of the page, far behind its end. So the owner
+ * sees, whoever has died meanwhile, whether its memory may still be reached over
+ * a link that is down, even if the link is up again by then: each time that it
+ * comes up is another life. Lives are numbers from the count of generations, so
+ * that all before a WELCOME are below what that says. Remotes do the same with
+ * byte (channel << 32) + life, and ring in routed[f][gate].
  */
 struct weft_fab_doorbell {
 	uint32_t pending[WEFT_FAB_FUNCTIONS][WEFT_FAB_LINKS];
@@ -85,7 +88,7 @@ enum weft_fab_type {
 	/*
 	 * fabric -> port: link is up. arg: 0 speed, 1 width, 2 role (1: endpoint),
 	 * 3 hardware id and 4 generation of the neighbour, 5 link number at the
-	 * neighbour. fds: the neighbour's RAM memfd, doorbell memfd, eventfd.
+	 * neighbour | life << 32. fds: the neighbour's RAM memfd, doorbell memfd, eventfd.
 	 * The neighbour's open apertures follow as INBOUND.
 	 */
 	WEFT_FAB_LINK_UP = 6,
@@ -176,8 +179,9 @@ enum weft_fab_type {
 	WEFT_FAB_WANT = 35,
 	/*
 	 * fabric -> port, link a remote: its route leads to a port. arg: 0 hops,
-	 * 1 gate, 2 channel, 3 hardware id and 4 generation of the owner. fds: as
-	 * with LINK_UP. What it has opened to this remote follows as INBOUND.
+	 * 1 gate, 2 channel, 3 hardware id and 4 generation of the owner, 5 life
+	 * << 32. fds: as with LINK_UP. What it has opened to this remote follows
+	 * as INBOUND.
 	 */
 	WEFT_FAB_REMOTE_UP = 36,
 	/*
@@ -190,7 +194,7 @@ enum weft_fab_type {
 	WEFT_FAB_REMOTE_ACK = 38,
 	/*
 	 * fabric -> owner: the port that had channel arg 0 is gone, and may not
-	 * have let go; the lock tells.
+	 * have let go; the lock tells. arg 5: life << 32.
 	 */
 	WEFT_FAB_PEER_GONE = 39,
 	/*

@@ -133,6 +133,7 @@ void weft_functions_lost(WeftPort *ep)
 {
     for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
         f->generations_due = 0;
+        weft_inbound_lost(f);
     }
 }
 
@@ -178,6 +179,7 @@ static void weft_function_move(WeftPort *pf, WeftPort *ep)
         if (f && f->pf == pf) {
             /* What it had open there is withdrawn. */
             weft_port_reset(f);
+            weft_inbound_lost(f);
             from->function[n] = NULL;
             ep->function[n] = f;
             f->ep = ep;

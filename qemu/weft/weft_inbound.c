@@ -7,7 +7,8 @@
  * say, when it is latched and ever after (weft_iommu.c). A change is over
  * (BUSY clear) when no access under the old entry can land any more: the
  * fabric has confirmed it for the neighbours whose links are up, and those
- * whose links went down have let go (see weft_fabric.h).
+ * whose links went down have let go (see weft_fabric.h). Whose links are up the
+ * fabric knows: of one that has just come up the neighbour may hear first.
  */
 #include "qemu/osdep.h"
 #include "qemu/rcu.h"
@@ -227,26 +228,28 @@ static void weft_inbound_leave(WeftPort *s, WeftInbound *e)
     weft_aperture_close(&e->open);
 }
 
+/* Is it open to anybody but this port itself? */
+static bool weft_inbound_public(const WeftAperture *ap)
+{
+    return ap->len && ((ap->allow & WEFT_ALLOW_LINKS) || ap->gates);
+}
+
 /* Takes @ap over. */
 static void weft_inbound_set(WeftPort *s, unsigned n, WeftAperture *ap)
 {
     WeftInbound *e = &s->inbound[n];
+    bool public = weft_inbound_public(&e->open) || weft_inbound_public(ap);
 
     if (!e->open.len && !ap->len) {
         return;
     }
-    e->routed = (e->ack_due && e->routed) || e->open.gates || ap->gates;
     weft_inbound_leave(s, e);
     e->open = *ap;
     e->open.serial = ++s->ep->aperture_serial;
     e->base = e->active.base;
     e->seq++;
     weft_slots_update(s);
-    /*
-     * If the fabric is being given up the links are about to go down. Who
-     * comes by a route needs no link that this port knows to be up.
-     */
-    e->ack_due = weft_link_any_up(s) || (e->routed && weft_fab_ready(s));
+    e->ack_due = (e->ack_due || public) && weft_fab_answers(s);
     if (weft_fab_ready(s)) {
         weft_inbound_send(s, n);
     }
@@ -356,20 +359,29 @@ void weft_inbound_ack(WeftPort *s, unsigned n, uint32_t seq)
 }
 
 /*
- * Link @link went down, or who was at that channel is gone. With none left
- * nobody is there to confirm anything, but the neighbour may not have heard of
- * it yet.
+ * Link @link went down, or who was at that channel is gone: the fabric waits
+ * for him no longer, but he may not have heard of it yet.
  */
 void weft_inbound_link_down(WeftPort *s, unsigned link)
 {
-    bool any = weft_link_any_up(s);
-
     for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
         WeftInbound *e = &s->inbound[n];
 
         if (e->ack_due) {
             e->lingering |= s->ep->linger & BIT_ULL(link);
-            e->ack_due = any || (e->routed && weft_fab_ready(s));
+        }
+    }
+}
+
+/* No answer comes any more, from nobody: who holds on is waited for. */
+void weft_inbound_lost(WeftPort *s)
+{
+    for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
+        WeftInbound *e = &s->inbound[n];
+
+        if (e->ack_due) {
+            e->lingering |= s->ep->linger;
+            e->ack_due = false;
         }
     }
 }

@@ -4,7 +4,9 @@
  *
  * While a link is up, this port holds a lock on the neighbour's doorbell page
  * (weft_fabric.h): from it the neighbour sees, without asking anybody and
- * whoever dies, whether its memory may still be reached from here.
+ * whoever dies, whether its memory may still be reached from here. The lock is
+ * one of this life of the link: a neighbour that is slow may see it when the
+ * link is up again, and must not take that for what it waits for.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -12,6 +14,7 @@
 #include "weft_port.h"
 
 #define WEFT_LINGER_MS          1
+#define WEFT_ALL_LIVES          (1ULL << 32)
 #define WEFT_MAX_SPEED          6
 #define WEFT_MAX_WIDTH          32
 #define WEFT_LINK_CTRL_BITS     (WEFT_LINK_DISABLE | \
@@ -101,8 +104,10 @@ bool weft_link_any_up(WeftPort *s)
 void weft_link_settle(WeftPort *s)
 {
     for (uint64_t left = s->linger; left; left &= left - 1) {
-        if (!weft_doorbell_held(s, ctz64(left))) {
-            s->linger &= ~(left & -left);
+        unsigned n = ctz64(left);
+
+        if (!weft_doorbell_held(s, n, s->lives_over[n])) {
+            s->linger &= ~BIT_ULL(n);
         }
     }
     for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
@@ -121,10 +126,14 @@ static void weft_link_linger_timer(void *opaque)
     }
 }
 
-/* @n: a link or another channel by which somebody reached this host. */
-void weft_link_linger(WeftPort *s, unsigned n)
+/*
+ * @n: a link or another channel by which somebody reached this host, in lives
+ * before @over.
+ */
+void weft_link_linger(WeftPort *s, unsigned n, uint64_t over)
 {
-    if (weft_doorbell_held(s, n)) {
+    s->lives_over[n] = over;
+    if (weft_doorbell_held(s, n, over)) {
         s->linger |= BIT_ULL(n);
         timer_mod(s->linger_timer,
                   qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + WEFT_LINGER_MS);
@@ -132,15 +141,35 @@ void weft_link_linger(WeftPort *s, unsigned n)
 }
 
 /*
+ * The fabric knows nothing of this port any more: all lives are over, also
+ * those of which this port had not heard yet.
+ */
+static void weft_link_linger_all(WeftPort *s)
+{
+    for (unsigned n = 0; n < WEFT_FAB_CHANNELS; n++) {
+        weft_link_linger(s, n, WEFT_ALL_LIVES);
+    }
+}
+
+/* It knows it again, by this generation: lives from here on are new ones. */
+void weft_link_joined(WeftPort *s)
+{
+    for (unsigned n = 0; n < WEFT_FAB_CHANNELS; n++) {
+        s->lives_over[n] = s->generation;
+    }
+}
+
+/*
  * Take the neighbour's lock, with an open file of our own: a lock belongs to
  * the open file, and the one handed over is shared by all who got it.
  */
-static int weft_link_hold(int fd, unsigned far_link, Error **errp)
+static int weft_link_hold(int fd, unsigned channel, uint32_t life,
+                          Error **errp)
 {
     g_autofree char *path = g_strdup_printf("/proc/self/fd/%d", fd);
     struct flock lock = {
         .l_type = F_RDLCK, .l_whence = SEEK_SET,
-        .l_start = far_link, .l_len = 1,
+        .l_start = (uint64_t)channel << 32 | life, .l_len = 1,
     };
     int own = open(path, O_RDWR | O_CLOEXEC);
 
@@ -206,7 +235,7 @@ static void weft_link_drop(WeftPort *s, unsigned n)
         return;
     }
     weft_link_detach(s, &s->link[n]);
-    weft_link_linger(s, n);
+    weft_link_linger(s, n, s->link[n].life + 1ULL);
     for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
         weft_inbound_link_down(f, n);
     }
@@ -239,10 +268,12 @@ static int weft_link_take(int *fd)
 }
 
 /*
- * Take up what a neighbour has given of itself, and its lock on byte @lock.
- * @fds: RAM, doorbell page, eventfd; those taken over are set to -1.
+ * Take up what a neighbour has given of itself, and the lock of @life at
+ * @channel of it. @fds: RAM, doorbell page, eventfd; those taken over are set
+ * to -1.
  */
-bool weft_link_attach(WeftLink *link, int *fds, unsigned lock, Error **errp)
+bool weft_link_attach(WeftLink *link, int *fds, unsigned channel,
+                      uint32_t life, Error **errp)
 {
     int flags = fcntl(fds[2], F_GETFL);
 
@@ -250,7 +281,7 @@ bool weft_link_attach(WeftLink *link, int *fds, unsigned lock, Error **errp)
         error_setg_errno(errp, errno, "doorbell event of a neighbour");
         return false;
     }
-    link->doorbell_lock = weft_link_hold(fds[1], lock, errp);
+    link->doorbell_lock = weft_link_hold(fds[1], channel, life, errp);
     if (link->doorbell_lock < 0) {
         return false;
     }
@@ -262,7 +293,8 @@ bool weft_link_attach(WeftLink *link, int *fds, unsigned lock, Error **errp)
         return false;
     }
     link->doorbell_event = weft_link_take(&fds[2]);
-    link->far_link = lock;
+    link->far_link = channel;
+    link->life = life;
     return true;
 }
 
@@ -270,19 +302,21 @@ bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
                   Error **errp)
 {
     WeftLink *link = &s->link[m->link];
+    uint32_t far_link = m->arg[5], life = m->arg[5] >> 32;
 
     if (!weft_link_check(m->arg[0], m->arg[1], errp)) {
         return false;
     }
-    if (m->arg[5] >= WEFT_MAX_LINKS) {
-        error_setg(errp, "link to link %" PRIu64 " of a neighbour", m->arg[5]);
+    if (far_link >= WEFT_MAX_LINKS) {
+        error_setg(errp, "link to link %" PRIu32 " of a neighbour", far_link);
         return false;
     }
     weft_link_down(s, m->link);
 
-    if (!weft_link_attach(link, fds, m->arg[5], errp)) {
+    if (!weft_link_attach(link, fds, far_link, life, errp)) {
         return false;
     }
+    s->lives_over[m->link] = life;
     link->speed = m->arg[0];
     link->width = m->arg[1];
     link->role_ep = m->arg[2] & 1;
@@ -340,6 +374,7 @@ void weft_link_lost(WeftPort *s)
             weft_functions_link_event(s, n);
         }
     }
+    weft_link_linger_all(s);
 }
 
 /* What is plugged in stays. */
@@ -351,6 +386,7 @@ void weft_link_reset(WeftPort *s)
         s->link[n].ctrl = 0;
         s->link[n].trained = 0;
     }
+    weft_link_linger_all(s);
 }
 
 void weft_link_init(WeftPort *s)
@@ -366,7 +402,7 @@ void weft_link_init(WeftPort *s)
 
 void weft_link_exit(WeftPort *s)
 {
-    weft_remotes_reset(s);
+    weft_remotes_drop(s);
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
         weft_link_drop(s, n);
     }

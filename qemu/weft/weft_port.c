@@ -50,7 +50,7 @@ void weft_port_reset(WeftPort *s)
     weft_dma_reset(s);
     if (s == s->ep) {
         weft_link_reset(s);
-        weft_remotes_reset(s);
+        weft_remotes_drop(s);
         weft_routes_reset(s);
         weft_config_reset(s);
     }

@@ -139,7 +139,6 @@ typedef struct WeftInbound {
     bool invalid;
     bool poisoned;              /* a write to it was, since it was latched */
     bool ack_due;               /* the fabric has not confirmed yet */
-    bool routed;                /* nor what it said of routes */
     uint64_t lingering;         /* channels by which it may still be reached */
     uint64_t held_first;        /* while BUSY: the DMA addresses that were */
     uint64_t held_last;         /* open before, all of them in between */
@@ -173,6 +172,7 @@ typedef struct WeftLink {
     int doorbell_lock;          /* says that this port may reach its memory */
     int doorbell_event;
     unsigned far_link;          /* the link's number over there, or channel */
+    uint32_t life;              /* which this is: weft_fabric.h */
     unsigned gate;              /* of a remote: by which it comes in there */
     WeftTraffic traffic;
     WeftAperture seen[WEFT_FUNCTIONS * WEFT_MAX_INBOUND];
@@ -380,6 +380,7 @@ struct WeftPort {
     uint64_t counter[WEFT_COUNTERS];
 
     uint64_t linger;            /* channels closed whose port still holds on */
+    uint64_t lives_over[WEFT_FAB_CHANNELS]; /* all below this one are */
     QEMUTimer *linger_timer;
 
     WeftSlot slot[WEFT_MAX_SLOTS];
@@ -585,6 +586,7 @@ void weft_inbound_refresh(WeftPort *s);
 void weft_inbound_publish(WeftPort *s);
 void weft_inbound_ack(WeftPort *s, unsigned n, uint32_t seq);
 void weft_inbound_link_down(WeftPort *s, unsigned link);
+void weft_inbound_lost(WeftPort *s);
 void weft_inbound_settled(WeftPort *s);
 bool weft_inbound_page(WeftPort *s, AddressSpace *as, uint64_t base,
                        bool write, uint64_t *offset, uint64_t *len);
@@ -613,7 +615,7 @@ void weft_doorbell_arrive(WeftPort *s, unsigned via, unsigned function,
                           uint32_t bits);
 void weft_doorbell_send(WeftPort *s, uint32_t bits);
 void weft_doorbell_set_mask(WeftPort *s, uint32_t mask);
-bool weft_doorbell_held(WeftPort *s, unsigned channel);
+bool weft_doorbell_held(WeftPort *s, unsigned channel, uint64_t over);
 
 /* weft_mbox.c */
 void weft_mbox_reset(WeftPort *s);
@@ -638,8 +640,10 @@ void weft_link_settle(WeftPort *s);
 uint32_t weft_link_read(WeftPort *s, unsigned n, unsigned reg);
 void weft_link_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
 
-void weft_link_linger(WeftPort *s, unsigned n);
-bool weft_link_attach(WeftLink *link, int *fds, unsigned lock, Error **errp);
+void weft_link_linger(WeftPort *s, unsigned n, uint64_t over);
+void weft_link_joined(WeftPort *s);
+bool weft_link_attach(WeftLink *link, int *fds, unsigned channel,
+                      uint32_t life, Error **errp);
 void weft_link_detach(WeftPort *s, WeftLink *link);
 
 /* weft_remote.c */
@@ -649,8 +653,7 @@ uint32_t weft_remote_status(const WeftPort *s, uint32_t dest);
 void weft_remote_refused(WeftPort *s, unsigned link, uint32_t doorbell);
 void weft_remotes_update(WeftPort *s);
 void weft_remotes_publish(WeftPort *ep);
-void weft_remotes_reset(WeftPort *ep);
-void weft_remotes_lost(WeftPort *ep);
+void weft_remotes_drop(WeftPort *ep);
 void weft_remotes_report(WeftPort *ep);
 bool weft_remote_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
                          Error **errp);
@@ -696,6 +699,7 @@ bool weft_fab_init(WeftPort *s, Error **errp);
 void weft_fab_exit(WeftPort *s);
 void weft_fab_send(WeftPort *s, const struct weft_fab_msg *m);
 bool weft_fab_ready(WeftPort *s);
+bool weft_fab_answers(WeftPort *s);
 void weft_fab_wait(unsigned ms);
 void weft_fab_enable(WeftPort *s);
 void weft_fab_trace(WeftPort *s, bool traced);

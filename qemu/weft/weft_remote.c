@@ -211,7 +211,7 @@ static bool weft_remote_up(WeftPort *ep, unsigned n,
     }
     weft_remote_settle(ep, n);
     weft_link_detach(ep, link);
-    if (!weft_link_attach(link, fds, m->arg[2], errp)) {
+    if (!weft_link_attach(link, fds, m->arg[2], m->arg[5] >> 32, errp)) {
         return false;
     }
     link->gate = m->arg[1];
@@ -261,7 +261,7 @@ static bool weft_remote_peer_gone(WeftPort *ep, const struct weft_fab_msg *m,
         error_setg(errp, "channel %" PRIu64, m->arg[0]);
         return false;
     }
-    weft_link_linger(ep, m->arg[0]);
+    weft_link_linger(ep, m->arg[0], (m->arg[5] >> 32) + 1);
     for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
         weft_inbound_link_down(f, m->arg[0]);
     }
@@ -325,31 +325,11 @@ void weft_remotes_publish(WeftPort *ep)
 }
 
 /* The fabric has forgotten all remotes, or will have with a RESET. */
-static void weft_remotes_drop(WeftPort *ep)
+void weft_remotes_drop(WeftPort *ep)
 {
     for (unsigned n = 0; n < WEFT_FAB_REMOTES; n++) {
         weft_link_detach(ep, weft_remote_link(ep, n));
         ep->remote[n] = (WeftRemote) { };
         weft_remote_link(ep, n)->traffic = (WeftTraffic) { };
-    }
-    for (unsigned n = WEFT_MAX_LINKS; n < WEFT_FAB_CHANNELS; n++) {
-        weft_link_linger(ep, n);
-    }
-}
-
-/* What is open is closed after this, and then knows who may still reach it. */
-void weft_remotes_reset(WeftPort *ep)
-{
-    weft_remotes_drop(ep);
-}
-
-/* The fabric is gone. */
-void weft_remotes_lost(WeftPort *ep)
-{
-    weft_remotes_drop(ep);
-    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
-        for (unsigned n = WEFT_MAX_LINKS; n < WEFT_FAB_CHANNELS; n++) {
-            weft_inbound_link_down(f, n);
-        }
     }
 }

@@ -500,7 +500,7 @@ impl Port for WeftPort {
         }
         // Apertures that were withdrawn while it did not listen are open yet.
         self.chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
-        // Before the links come up: then a neighbour's new hold would pass for an old one.
+        // Of what neighbours still write by the old ones, nothing is to be in a new session.
         for link in 0..self.links.len() {
             self.settle(link)?;
         }

@@ -29,9 +29,12 @@ fn neighbours_get_each_others_memory_and_doorbell() {
     h2.enable();
     let up = h1.expect_with_fds(WEFT_FAB_LINK_UP);
     assert_eq!(up.packet.link, 0);
-    assert_eq!(up.packet.arg, [5, 16, 0, welcome2.arg[1], welcome2.arg[0], 1]);
+    let life = up.packet.arg[5] >> 32;
+    assert!(life > welcome.arg[0].max(welcome2.arg[0]), "later than both generations");
+    assert_eq!(up.packet.arg, [5, 16, 0, welcome2.arg[1], welcome2.arg[0], 1 | (life << 32)]);
     let up2 = h2.expect_with_fds(WEFT_FAB_LINK_UP);
-    assert_eq!((up2.packet.link, up2.packet.arg), (1, [5, 16, 1, 11, welcome.arg[0], 0]));
+    let arg = [5, 16, 1, 11, welcome.arg[0], life << 32];
+    assert_eq!((up2.packet.link, up2.packet.arg), (1, arg));
     for (got, theirs) in [(&up.fds, &h2.fds), (&up2.fds, &h1.fds)] {
         assert_eq!(got.len(), 3);
         assert!(same_file(&got[0], &theirs[0]) && same_file(&got[1], &theirs[1]));

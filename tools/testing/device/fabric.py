@@ -145,9 +145,11 @@ class Fabric:
 
     def link_up(self, node, link, speed=4, width=4):
         far, far_link = node.far[link]
+        self.generation += 1    # of which lives are numbers, too
+        life = self.generation << 32
         for near, n, other, m in (node, link, far, far_link), (far, far_link, node, link):
             near.up.add(n)
-            arg = speed, width, near.roles[n], other.hello.arg[1], other.generation, m
+            arg = speed, width, near.roles[n], other.hello.arg[1], other.generation, m | life
             near.send(R.FAB_LINK_UP, n, arg, fds=other.hello.fds)
         for near, n, other, m in (node, link, far, far_link), (far, far_link, node, link):
             for entry in list(other.apertures):

@@ -94,7 +94,7 @@ pub(super) struct Active {
 pub(super) struct Late {
     due_us: u64,
     place: Place,
-    life: u64,
+    life: u32,
     mail: Mail,
 }
 

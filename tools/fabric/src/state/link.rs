@@ -34,8 +34,8 @@ impl CableState {
 #[derive(Default)]
 pub struct Pathway {
     pub up: bool,
-    /// How often it came up.
-    pub life: u64,
+    /// Another number each time that it comes up: see `Fabric::next_generation`.
+    pub life: u32,
     /// At which it last came up, for LINK_INFO events.
     pub rate: (u8, u8),
 }
@@ -208,7 +208,8 @@ impl Fabric {
         let rate @ (speed, width) = self.path_rate(path);
         let ends = self.topology.paths[path].ends;
         self.paths[path].up = true;
-        self.paths[path].life += 1;
+        let life = self.next_generation();
+        self.paths[path].life = life;
         self.paths[path].rate = rate;
         for side in 0..2 {
             let (near, far) = (ends[side], ends[1 - side]);
@@ -222,9 +223,8 @@ impl Fabric {
                 speed,
                 width,
                 endpoint: side == 1,
-                hwid: far_session.hwid,
-                generation: far_session.generation,
                 far: far.link,
+                peer: far_session.peer(life),
             };
             let (to, descriptors) = (near_session.port, Some(far_session.port));
             self.effects.push(Effect::Send { to, message, descriptors });

@@ -58,7 +58,7 @@ pub struct Fabric {
     traffic: Vec<[Traffic; 2]>,
     /// Changes of tables that are not over.
     withdrawals: Vec<Withdrawal>,
-    /// The last generation given to a port.
+    /// The last generation given to a port, or life to a link or a remote.
     generation: u32,
     /// The last sequence number given to a forwarded change.
     ticket: u32,
@@ -262,6 +262,8 @@ impl Fabric {
         }
     }
 
+    /// Of ports, and lives of links and remotes: a port is to know which of those are
+    /// from before its own.
     fn next_generation(&mut self) -> u32 {
         // 0 is no generation. In the year 2106 the numbers begin again.
         self.generation = self.generation.wrapping_add(1).max(1);

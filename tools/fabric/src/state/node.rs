@@ -6,7 +6,7 @@ use super::PortId;
 use super::inbound::Table;
 use super::link::Ctrl;
 use super::remote::{Caller, Remote};
-use crate::wire::{LINKS, LinkInfo, RouteEntry};
+use crate::wire::{LINKS, LinkInfo, Peer, RouteEntry};
 use std::collections::BTreeMap;
 
 /// A port from its HELLO to the end of its connection.
@@ -49,6 +49,11 @@ impl Session {
             remotes: BTreeMap::new(),
             channels: BTreeMap::new(),
         }
+    }
+
+    /// As who is at the other end of a link or route sees it, in that life of it.
+    pub fn peer(&self, life: u32) -> Peer {
+        Peer { hwid: self.hwid, generation: self.generation, life }
     }
 
     /// Back to the reset values of the registers.

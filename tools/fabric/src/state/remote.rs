@@ -31,7 +31,7 @@ enum State {
 }
 
 /// What a remote leads to.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Reach {
     pub course: Course,
     /// The LID it comes from.
@@ -40,6 +40,15 @@ pub struct Reach {
     generation: u32,
     /// Its number at the owner.
     channel: u8,
+    /// Another one each time that it is taken up.
+    life: u32,
+}
+
+impl Reach {
+    /// It leads where `other` does, the same way.
+    fn leads_as(&self, other: &Reach) -> bool {
+        (&self.course, self.from, self.generation) == (&other.course, other.from, other.generation)
+    }
 }
 
 /// A remote and the port it belongs to.
@@ -92,7 +101,7 @@ impl Fabric {
         for &who in &all {
             let Some(Remote { lid, state: State::Up(reach) }) = self.remote(who) else { continue };
             let stop = match self.leads_to(who, *lid) {
-                Ok(now) if (Reach { channel: reach.channel, ..now.clone() }) == *reach => continue,
+                Ok(now) if now.leads_as(reach) => continue,
                 Ok(_) => self.unsettled(who),
                 Err(stop) => stop,
             };
@@ -135,10 +144,10 @@ impl Fabric {
     /// gone, and its owners have to see for themselves.
     pub(super) fn remotes_lost(&mut self, host: usize, gone: bool) {
         for who in self.callers().into_iter().filter(|who| who.host == host) {
-            if let Some(Reach { course, channel, .. }) = self.reach(who).filter(|_| gone) {
-                let (owner, channel) = (course.owner, *channel);
+            if let Some(reach) = self.reach(who).filter(|_| gone) {
+                let Reach { course: Course { owner, .. }, channel, life, .. } = *reach;
                 if self.caller(owner, channel) == Some(who) {
-                    self.tell(owner, ToPort::PeerGone { channel });
+                    self.tell(owner, ToPort::PeerGone { channel, life });
                 }
             }
             self.let_go(who);
@@ -255,7 +264,7 @@ impl Fabric {
         let course = self.walk(who.host, lid)?;
         let from = self.session(who.host).map_or(0, |s| s.lid);
         let generation = self.session(course.owner).map_or(0, |s| s.generation);
-        Ok(Reach { course, from, generation, channel: 0 })
+        Ok(Reach { course, from, generation, channel: 0, life: 0 })
     }
 
     fn with_channel(&self, reach: Reach) -> Result<Reach, Stop> {
@@ -272,16 +281,20 @@ impl Fabric {
         }
     }
 
-    fn take_up(&mut self, who: Caller, reach: Reach) {
-        let Reach { course: Course { hops, owner, gate }, generation, channel, .. } = reach.clone();
-        let Some((hwid, port)) = self.session(owner).map(|s| (s.hwid, s.port)) else { return };
+    fn take_up(&mut self, who: Caller, mut reach: Reach) {
+        let life = self.next_generation();
+        reach.life = life;
+        let Reach { course: Course { hops, owner, gate }, channel, .. } = reach.clone();
+        let Some((peer, port)) = self.session(owner).map(|s| (s.peer(life), s.port)) else {
+            return;
+        };
         let Some(to) = self.session(who.host).map(|s| s.port) else { return };
         self.session_mut(owner, |s| {
             s.channels.insert(channel, who);
         });
         self.set_state(who, State::Up(reach));
         let (remote, hops) = (who.remote, hops.len() as u8);
-        let message = ToPort::RemoteUp { remote, hops, gate, channel, hwid, generation };
+        let message = ToPort::RemoteUp { remote, hops, gate, channel, peer };
         self.effects.push(Effect::Send { to, message, descriptors: Some(port) });
         self.replay(HostEnd { host: owner, link: channel }, who.end());
     }

@@ -8,7 +8,7 @@
 use super::{Effect, Fabric, PortId};
 use crate::topology::{Node, Topology, parse};
 use crate::wire::abi::WEFT_FROM_ANY;
-use crate::wire::{FromPort, InboundPart, LINKS, PAGE, RouteEntry, Segment, ToPort, VPS};
+use crate::wire::{FromPort, InboundPart, LINKS, PAGE, Peer, RouteEntry, Segment, ToPort, VPS};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,6 +122,8 @@ struct Net {
     told: BTreeSet<(usize, u8)>,
     /// Changes that are over.
     over: u32,
+    /// Of a remote.
+    last_life: u32,
 }
 
 impl Net {
@@ -139,6 +141,7 @@ impl Net {
             acks: vec![],
             told: BTreeSet::new(),
             over: 0,
+            last_life: 0,
         };
         for host in 0..hosts {
             let name = net.fabric.topology().hosts[host].name.clone();
@@ -179,7 +182,9 @@ impl Net {
 
     fn receive(&mut self, host: usize, message: ToPort) {
         match message {
-            ToPort::RemoteUp { remote, .. } => {
+            ToPort::RemoteUp { remote, peer: Peer { life, .. }, .. } => {
+                assert!(life > self.last_life, "a life that nobody has had");
+                self.last_life = life;
                 assert!(self.up.insert((host, remote), BTreeSet::new()).is_none(), "up twice");
             }
             ToPort::RemoteDown { remote, ticket, .. } if ticket != 0 => {

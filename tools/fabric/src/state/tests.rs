@@ -6,7 +6,9 @@
 
 use super::{Effect, Event, Fabric, Fault, FaultState, PortId, Spoil};
 use crate::topology::parse;
-use crate::wire::{ENTRIES, FromPort, InboundPart, LINKS, MAX_PACKETS, PAGE, Segment, ToPort, abi};
+use crate::wire::{
+    ENTRIES, FromPort, InboundPart, LINKS, MAX_PACKETS, PAGE, Peer, Segment, ToPort, abi,
+};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -117,6 +119,7 @@ type Seen = BTreeMap<u16, u64>;
 #[derive(Default)]
 struct Link {
     up: bool,
+    life: u32,
     /// Its coming up, among all; answers from before are stale.
     epoch: u32,
     /// As received.
@@ -320,15 +323,22 @@ impl World {
                 assert!(links.iter().all(|l| !l.up), "a new life begins with its links down");
                 self.ports[host].generation = generation;
             }
-            ToPort::LinkUp { link, generation, far, .. } => {
+            ToPort::LinkUp { link, far, peer: Peer { generation, life, .. }, .. } => {
                 let far_host = neighbour(host, link).expect("only joined links come up").0;
                 assert_eq!(neighbour(host, link), Some((far_host, usize::from(far))));
                 assert_eq!(descriptors, self.ports[far_host].id, "of the neighbour, as it is now");
                 assert_eq!(generation, self.ports[far_host].generation);
+                let other = &self.ports[far_host].links[usize::from(far)];
+                if other.up {
+                    assert_eq!(life, other.life, "it lives at both ends");
+                } else {
+                    assert!(life > self.last_generation, "a life that nobody has had");
+                    self.last_generation = life;
+                }
                 let link = &mut self.ports[host].links[usize::from(link)];
                 assert!(!link.up, "up twice");
                 self.last_epoch += 1;
-                *link = Link { up: true, epoch: self.last_epoch, ..Link::default() };
+                *link = Link { up: true, life, epoch: self.last_epoch, ..Link::default() };
             }
             ToPort::LinkDown { link } => {
                 self.ports[host].links[usize::from(link)] = Link::default();

@@ -126,13 +126,23 @@ pub struct LinkInfo {
     pub switch_up: bool,
 }
 
+/// Who is at the other end of a link or route that is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Peer {
+    pub hwid: u64,
+    pub generation: u32,
+    /// Another number each time that the way there comes up.
+    pub life: u32,
+}
+
 /// A message to a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ToPort {
     Welcome { generation: u32, hwid: u64, links: u8, traced: bool, seed: Option<u64> },
     Refused(String),
-    LinkUp { link: u8, speed: u8, width: u8, endpoint: bool, hwid: u64, generation: u32, far: u8 },
+    LinkUp { link: u8, speed: u8, width: u8, endpoint: bool, far: u8, peer: Peer },
     LinkDown { link: u8 },
     LinkInfo { link: u8, info: LinkInfo },
     Inbound { link: u8, part: InboundPart },
@@ -144,9 +154,9 @@ pub enum ToPort {
     CountersGet { request: u64, clear: bool },
     Generation { generation: u32, function: u8 },
     RouteAck { entry: u8, sequence: u32 },
-    RemoteUp { remote: u8, hops: u8, gate: u8, channel: u8, hwid: u64, generation: u32 },
+    RemoteUp { remote: u8, hops: u8, gate: u8, channel: u8, peer: Peer },
     RemoteDown { remote: u8, why: u32, hops: u8, last: bool, ticket: u32 },
-    PeerGone { channel: u8 },
+    PeerGone { channel: u8, life: u32 },
     RoutedDenied { gate: u8, offset: u64, kind: u64, count: u64, to: u8 },
     RouteDenied { link: u8, lid: u32, count: u64, why: u32 },
     ConfigReply { request: u64, result: u32, hops: u8, data: u32 },
@@ -253,15 +263,15 @@ impl ToPort {
                 p.data.truncate(WEFT_FAB_DATA as usize);
                 WEFT_FAB_REFUSED
             }
-            ToPort::LinkUp { link, speed, width, endpoint, hwid, generation, far } => {
+            ToPort::LinkUp { link, speed, width, endpoint, far, peer } => {
                 p.link = (*link).into();
                 p.arg = [
                     (*speed).into(),
                     (*width).into(),
                     (*endpoint).into(),
-                    *hwid,
-                    (*generation).into(),
-                    (*far).into(),
+                    peer.hwid,
+                    peer.generation.into(),
+                    u64::from(*far) | (u64::from(peer.life) << 32),
                 ];
                 WEFT_FAB_LINK_UP
             }
@@ -338,15 +348,16 @@ impl ToPort {
                 p.arg[5] = u64::from(*sequence) << 32;
                 WEFT_FAB_ROUTE_ACK
             }
-            ToPort::RemoteUp { remote, hops, gate, channel, hwid, generation } => {
+            ToPort::RemoteUp { remote, hops, gate, channel, peer } => {
                 p.link = remote_link(*remote);
-                p.arg[..5].copy_from_slice(&[
+                p.arg = [
                     (*hops).into(),
                     (*gate).into(),
                     (*channel).into(),
-                    *hwid,
-                    (*generation).into(),
-                ]);
+                    peer.hwid,
+                    peer.generation.into(),
+                    u64::from(peer.life) << 32,
+                ];
                 WEFT_FAB_REMOTE_UP
             }
             ToPort::RemoteDown { remote, why, hops, last, ticket } => {
@@ -355,8 +366,9 @@ impl ToPort {
                 p.arg[5] = u64::from(*ticket) << 32;
                 WEFT_FAB_REMOTE_DOWN
             }
-            ToPort::PeerGone { channel } => {
+            ToPort::PeerGone { channel, life } => {
                 p.arg[0] = (*channel).into();
+                p.arg[5] = u64::from(*life) << 32;
                 WEFT_FAB_PEER_GONE
             }
             ToPort::RoutedDenied { gate, offset, kind, count, to } => {

@@ -8,7 +8,7 @@ mod message;
 mod packet;
 
 pub use message::{
-    Complaint, ConfigRequest, FromPort, InboundPart, LinkInfo, RouteEntry, Segment, ToPort,
+    Complaint, ConfigRequest, FromPort, InboundPart, LinkInfo, Peer, RouteEntry, Segment, ToPort,
     Traffic, field,
 };
 pub use packet::{PACKET_BYTES, Packet};
