@@ -36,6 +36,7 @@ const FLAGS_SHIFT: u32 = 40;
 const PSN_SHIFT: u32 = 47;
 
 const FLAG_IMM: u8 = 1;
+const FLAG_TO_RESPONDER: u8 = 2;
 
 const SEND: u8 = 1;
 const SEND_EAGER: u8 = 2;
@@ -43,15 +44,15 @@ const WRITE: u8 = 3;
 const WRITE_EAGER: u8 = 4;
 const SEND_LONG: u8 = 5;
 const WRITE_LONG: u8 = 6;
-const SIZE: u8 = 7;
-const FETCH_ADD: u8 = 8;
-const CMP_SWAP: u8 = 9;
+const FETCH_ADD: u8 = 7;
+const CMP_SWAP: u8 = 8;
 const SIZE_IS: u8 = 16;
 const VALUE: u8 = 17;
 const GONE: u8 = 18;
 const LEND: u8 = 24;
 const READ: u8 = 25;
 const OFFER: u8 = 26;
+const SIZE: u8 = 27;
 
 /// A payload that travels in a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -235,11 +236,23 @@ pub enum Message {
     },
     /// A part of a message, to be pulled.
     Offer {
+        /// Which of the receiver's requests is meant: of a read to the initiator, else to the
+        /// responder.
+        to: Role,
         /// The part.
         part: Part,
         /// The sender's.
         extents: Extents,
     },
+}
+
+/// Whose request is meant: both ends of a queue pair number theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// One that the receiver has sent.
+    Initiator,
+    /// One that the receiver has got.
+    Responder,
 }
 
 /// A part of a long message.
@@ -266,7 +279,8 @@ impl Message {
     /// Which FIFO it is written to, unless it is a request that is pulled.
     pub const fn lane(&self) -> Lane {
         match self {
-            Self::Read { .. } | Self::Lend { .. } | Self::Offer { .. } => Lane::Transmit,
+            Self::Read { .. } | Self::Size { .. } => Lane::Transmit,
+            Self::Lend { .. } | Self::Offer { .. } => Lane::Transmit,
             _ => Lane::Receive,
         }
     }
@@ -282,6 +296,18 @@ impl Message {
                 | Self::CmpSwap { .. }
                 | Self::Read { .. }
         )
+    }
+
+    /// Whether it may be pulled: a request, or part of one.
+    pub const fn is_pullable(&self) -> bool {
+        let offer = matches!(
+            self,
+            Self::Offer {
+                to: Role::Responder,
+                ..
+            }
+        );
+        offer || self.is_request()
     }
 
     /// Whether it takes a receive request.
@@ -449,7 +475,17 @@ impl Cell {
                 (GONE, 0, 0)
             }
             Message::Lend { part, ref extents } => (LEND, self.part(part, extents), 0),
-            Message::Offer { part, ref extents } => (OFFER, self.part(part, extents), 0),
+            Message::Offer {
+                to,
+                part,
+                ref extents,
+            } => {
+                let flags = match to {
+                    Role::Initiator => 0,
+                    Role::Responder => FLAG_TO_RESPONDER,
+                };
+                (OFFER, self.part(part, extents), flags)
+            }
         }
     }
 
@@ -509,6 +545,7 @@ struct Reader<'a, F> {
     load: F,
     count: u8,
     imm: bool,
+    to: Role,
     own: &'a Layout,
     peer: &'a Layout,
 }
@@ -643,6 +680,7 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
 
     fn message(&self, op: u8) -> Result<Message, Fault> {
         Ok(match op {
+            SEND..=WRITE_LONG if self.to == Role::Responder => return Err(Fault::Kind),
             SEND => self.send(self.inline()?),
             SEND_EAGER => self.send(self.eager()?),
             SEND_LONG => self.send(self.long()?),
@@ -650,6 +688,12 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
             WRITE_EAGER => self.write(self.eager()?),
             WRITE_LONG => self.write(self.long()?),
             _ if self.imm => return Err(Fault::Kind),
+            OFFER => {
+                let (part, extents) = self.part()?;
+                let to = self.to;
+                Message::Offer { to, part, extents }
+            }
+            _ if self.to == Role::Responder => return Err(Fault::Kind),
             SIZE => {
                 self.bare()?;
                 Message::Size {
@@ -691,10 +735,6 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
                 let (part, extents) = self.part()?;
                 Message::Lend { part, extents }
             }
-            OFFER => {
-                let (part, extents) = self.part()?;
-                Message::Offer { part, extents }
-            }
             _ => return Err(Fault::Kind),
         })
     }
@@ -711,19 +751,24 @@ pub fn decode(
     peer: &Layout,
 ) -> Result<(Address, Message), Fault> {
     let flags = (head >> FLAGS_SHIFT) as u8 & 0x7f;
-    if head & RESERVED != 0 || flags & !FLAG_IMM != 0 {
+    if head & RESERVED != 0 || flags & !(FLAG_IMM | FLAG_TO_RESPONDER) != 0 {
         return Err(Fault::Kind);
     }
     let reader = Reader {
         load,
         count: (head >> COUNT_SHIFT) as u8 & 0x7f,
         imm: flags & FLAG_IMM != 0,
+        to: if flags & FLAG_TO_RESPONDER != 0 {
+            Role::Responder
+        } else {
+            Role::Initiator
+        },
         own,
         peer,
     };
     let message = reader.message((head >> OP_SHIFT) as u8)?;
     let fits = match lane {
-        Lane::Pulled => message.is_request(),
+        Lane::Pulled => message.is_pullable(),
         lane => message.lane() == lane,
     };
     if !fits {

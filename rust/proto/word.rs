@@ -6,6 +6,7 @@
 //! caller loads a word once. This file must not know where words lie, but for their phase.
 
 use super::cqe::Status;
+use super::request::Role;
 use super::trunk::{Fault, Slots};
 
 const QPN: u64 = 0x00ff_ffff;
@@ -14,8 +15,12 @@ const PSN_SHIFT: u32 = 32;
 const DETAIL_SHIFT: u32 = 48;
 const PHASE: u64 = 1 << 63;
 
-/// The largest number of a part that fits into a word; part numbers are told modulo this plus 1.
-pub const DETAIL: u16 = 0x7fff;
+const DETAIL: u16 = 0x7fff;
+/// In the detail of DONE: the receiver is the responder.
+const TO_RESPONDER: u16 = 0x4000;
+
+/// Part numbers are told modulo this.
+pub const PARTS: u16 = 0x4000;
 
 const ACK: u8 = 1;
 const NAK: u8 = 2;
@@ -32,9 +37,15 @@ pub enum Says {
     Nak(Status),
     /// It found no receive request; all before it have been carried out.
     NoRecv,
-    /// The data for this part of it lie in the extents that were named; or, if they are pulled, the
-    /// extents are free again. Modulo [`DETAIL`] + 1.
-    Done(u16),
+    /// The data for a part of it lie in the extents that were named; or, if they are pulled, the
+    /// extents are free again.
+    Done {
+        /// Whose request is meant: of a long message that is pushed, or a read that is pulled, the
+        /// responder, else the initiator.
+        to: Role,
+        /// The part, modulo [`PARTS`].
+        part: u16,
+    },
     /// There are receive requests again: it is to be sent anew, and what followed it.
     Recv,
 }
@@ -57,7 +68,13 @@ impl Word {
             Says::Ack => (ACK, 0),
             Says::Nak(why) => (NAK, why as u16),
             Says::NoRecv => (NO_RECV, 0),
-            Says::Done(part) => (DONE, part & DETAIL),
+            Says::Done { to, part } => {
+                let to = match to {
+                    Role::Initiator => 0,
+                    Role::Responder => TO_RESPONDER,
+                };
+                (DONE, (part % PARTS) | to)
+            }
             Says::Recv => (RECV, 0),
         };
         (u64::from(self.qpn) & QPN)
@@ -85,7 +102,14 @@ impl Word {
                 _ => return Err(Fault::Value),
             },
             (NO_RECV, 0) => Says::NoRecv,
-            (DONE, part) => Says::Done(part),
+            (DONE, detail) => Says::Done {
+                to: if detail & TO_RESPONDER != 0 {
+                    Role::Responder
+                } else {
+                    Role::Initiator
+                },
+                part: detail % PARTS,
+            },
             (RECV, 0) => Says::Recv,
             (ACK | NO_RECV | RECV, _) => return Err(Fault::Value),
             _ => return Err(Fault::Kind),
@@ -103,7 +127,7 @@ impl Word {
             Says::Ack => "ACK",
             Says::Nak(_) => "NAK",
             Says::NoRecv => "NO_RECV",
-            Says::Done(_) => "DONE",
+            Says::Done { .. } => "DONE",
             Says::Recv => "RECV",
         }
     }

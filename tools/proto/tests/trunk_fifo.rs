@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use trunk::{layout, message, word, Memory};
 use weft_proto::fifo::{Arrived, Error, Inbound, Outbound};
-use weft_proto::request::{decode, Address, Cell, Lane, Message, HEAD, WORDS};
+use weft_proto::request::{decode, Address, Cell, Lane, Message, Role, HEAD, WORDS};
 use weft_proto::trunk::{
     Fault, Layout, CQ_CREDIT_AT, EVENT_AT, PULL_CQ_CREDIT_AT, PULL_CREDIT_AT, PULL_TAIL_AT,
     RX_CREDIT_AT, TX_CREDIT_AT,
@@ -89,7 +89,7 @@ proptest! {
             Err(Fault::Kind)
         );
         let pulled = decode(Lane::Pulled, words[HEAD], |n| words[n], &own, &peer);
-        prop_assert_eq!(pulled.is_ok(), message.is_request());
+        prop_assert_eq!(pulled.is_ok(), message.is_pullable());
     }
 
     /// Arbitrary words: what is taken for a message names nothing outside of what is for data.
@@ -398,7 +398,10 @@ fn a_claimed_word_holds_later_ones_back() {
     let word = |psn| Word {
         qpn: 1,
         psn,
-        says: Says::Done(0),
+        says: Says::Done {
+            to: Role::Initiator,
+            part: 0,
+        },
     };
     let (at, late) = world.out.claim(&world.sender, &word(1)).expect("room");
     world

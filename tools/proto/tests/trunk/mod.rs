@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use std::cell::RefCell;
 use weft_proto::fence::Fence;
-use weft_proto::request::{Data, Extent, Extents, Inline, Message, Part};
+use weft_proto::request::{Data, Extent, Extents, Inline, Message, Part, Role};
 use weft_proto::ring::{Area, Window};
 use weft_proto::trunk::Layout;
 use weft_proto::word::{Says, Word};
@@ -77,6 +77,10 @@ fn extents(peer: Layout) -> impl Strategy<Value = Extents> {
     )
 }
 
+fn role() -> impl Strategy<Value = Role> {
+    prop::sample::select(vec![Role::Initiator, Role::Responder])
+}
+
 fn part() -> impl Strategy<Value = Part> {
     (any::<u64>(), 0u64..1 << 31).prop_map(|(number, offset)| Part { number, offset })
 }
@@ -122,7 +126,11 @@ pub fn message(own: Layout, peer: Layout) -> impl Strategy<Value = Message> {
         any::<u64>().prop_map(|old| Message::Value { old }),
         any::<u64>().prop_map(|why| Message::Gone { why }),
         (part(), extents(peer)).prop_map(|(part, extents)| Message::Lend { part, extents }),
-        (part(), extents(peer)).prop_map(|(part, extents)| Message::Offer { part, extents }),
+        (role(), part(), extents(peer)).prop_map(|(to, part, extents)| Message::Offer {
+            to,
+            part,
+            extents
+        }),
     ]
 }
 
@@ -138,7 +146,7 @@ pub fn word() -> impl Strategy<Value = Word> {
         ])
         .prop_map(Says::Nak),
         Just(Says::NoRecv),
-        (0u16..0x8000).prop_map(Says::Done),
+        (role(), 0u16..0x4000).prop_map(|(to, part)| Says::Done { to, part }),
         Just(Says::Recv),
     ];
     (0u32..1 << 24, any::<u16>(), says).prop_map(|(qpn, psn, says)| Word { qpn, psn, says })
