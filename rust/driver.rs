@@ -14,6 +14,7 @@ use crate::{
         weft_port::{WeftPort, MAX_ARENA},
         Events, Port,
     },
+    mem::Memory,
     sys::{
         chrdev::NodeReg,
         ext,
@@ -29,15 +30,17 @@ use kernel::{device::Core, pci, prelude::*, sync::Arc};
 /// What a bound function has; the same for every kind of port.
 pub(crate) struct Data {
     pub(crate) node: Arc<Node>,
+    memory: Arc<Memory>,
     registration: NodeReg,
 }
 
-/// Takes the port from the node if the probe fails.
-struct Unwind<'a>(&'a Arc<Node>);
+/// Takes the port from the node, and memory from the device, if the probe fails.
+struct Unwind<'a>(&'a Arc<Node>, &'a Memory);
 
 impl Drop for Unwind<'_> {
     fn drop(&mut self) {
         self.0.revoke();
+        self.1.close();
     }
 }
 
@@ -49,12 +52,14 @@ impl Data {
     ) -> Result<Self> {
         let mut steps = Steps::new(dev, param(crate::module_parameters::fail_probe.value()));
         let node = steps.step("node", || Node::new(dev))?;
-        let unwind = Unwind(&node);
+        let memory = steps.step("memory", || Memory::new(dev))?;
+        let unwind = Unwind(&node, &memory);
         let port = make(node.clone(), &mut steps)?;
         steps.step("saved state", || sys_pci::save_state(dev))?;
         let (hwid, links) = (port.identity().hwid, port.links());
         // Gone before the port is, should the start fail; until then nobody finds a port behind it.
-        let registration = steps.step("character device", || chardev::register(&node, dev))?;
+        let register = || chardev::register(&node, &memory, dev);
+        let registration = steps.step("character device", register)?;
         steps.step("start", || node.open(port))?;
         dev_info!(
             dev,
@@ -64,12 +69,18 @@ impl Data {
             links
         );
         core::mem::forget(unwind);
-        Ok(Self { node, registration })
+        Ok(Self {
+            node,
+            memory,
+            registration,
+        })
     }
 
     fn take_down(&self) {
         self.registration.unregister();
         self.node.revoke();
+        // The port is gone, and with it whoever would use what the device can reach.
+        self.memory.close();
     }
 
     fn reset_done(&self, dev: &pci::Device<Core<'_>>) {

@@ -174,6 +174,8 @@ const TABLE: &[Entry] = &[
     (ext::WEFT_CHAN_KICK, chan_kick),
     (ext::WEFT_LIMITS, memory::limits),
     (ext::WEFT_PD_ALLOC, memory::pd_alloc),
+    (ext::WEFT_MR_REG, memory::mr_reg),
+    (ext::WEFT_MW_ALLOC, memory::mw_alloc),
     (ext::WEFT_DESTROY, objects::destroy),
 ];
 

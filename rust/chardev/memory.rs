@@ -7,8 +7,8 @@ use super::{
     objects::Object,
 };
 use crate::{
-    mem::{self, Pd},
-    sys::ext::{weft_limits, weft_pd_alloc},
+    mem::{self, Pd, Region, Wanted, Window},
+    sys::ext::{weft_limits, weft_mr_reg, weft_mw_alloc, weft_pd_alloc},
 };
 use kernel::prelude::*;
 
@@ -18,7 +18,9 @@ pub(super) fn limits(call: &Call<'_>) -> Result {
     check(limits.flags == 0)?;
     limits = weft_limits {
         size: limits.size,
+        stags: mem::MAX_STAGS,
         pds: mem::MAX_PDS,
+        mr_bytes: mem::MAX_REGION,
         ..Default::default()
     };
     user.write(&limits)
@@ -33,4 +35,38 @@ pub(super) fn pd_alloc(call: &Call<'_>) -> Result {
     let pd = Pd::new(&call.file.memory)?;
     alloc.pd = objects.add(room, Object::Pd(pd));
     user.write(&alloc).inspect_err(|_| objects.undo(alloc.pd))
+}
+
+/// `WEFT_MR_REG`.
+pub(super) fn mr_reg(call: &Call<'_>) -> Result {
+    let (user, mut reg) = call.read::<weft_mr_reg>()?;
+    check(reg.flags == 0 && reg.reserved == 0)?;
+    let wanted = Wanted {
+        addr: reg.addr,
+        length: reg.length,
+        base: reg.base,
+        access: reg.access,
+        key: reg.key.try_into().map_err(|_| EINVAL)?,
+    };
+    wanted.check()?;
+    let objects = call.file.objects()?;
+    let pd = objects.pd(reg.pd)?;
+    let room = objects.room()?;
+    let region = Region::new(&call.file.memory, pd, &wanted)?;
+    reg.stag = region.stag();
+    reg.mr = objects.add(room, Object::Region(region));
+    user.write(&reg).inspect_err(|_| objects.undo(reg.mr))
+}
+
+/// `WEFT_MW_ALLOC`.
+pub(super) fn mw_alloc(call: &Call<'_>) -> Result {
+    let (user, mut alloc) = call.read::<weft_mw_alloc>()?;
+    check(alloc.flags == 0 && alloc.reserved == 0)?;
+    let objects = call.file.objects()?;
+    let pd = objects.pd(alloc.pd)?;
+    let room = objects.room()?;
+    let window = Window::new(&call.file.memory, pd)?;
+    alloc.stag = window.stag();
+    alloc.mw = objects.add(room, Object::Window(window));
+    user.write(&alloc).inspect_err(|_| objects.undo(alloc.mw))
 }

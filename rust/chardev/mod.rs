@@ -47,13 +47,17 @@ impl Device for PortDevice {
 }
 
 /// Gives `node` its channels and makes `/dev/weftN`.
-pub(crate) fn register(node: &Arc<Node>, dev: &pci::Device<Bound>) -> Result<NodeReg> {
+pub(crate) fn register(
+    node: &Arc<Node>,
+    memory: &Arc<Memory>,
+    dev: &pci::Device<Bound>,
+) -> Result<NodeReg> {
     let channels = Channels::new(dev)?;
     node.set_client(channels.clone())?;
     let device = PortDevice {
         node: node.clone(),
         channels,
-        memory: Memory::new()?,
+        memory: memory.clone(),
     };
     NodeReg::for_pci(Arc::new(device, GFP_KERNEL)?, dev)
 }

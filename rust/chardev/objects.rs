@@ -12,7 +12,7 @@
 
 use super::ioctl::{check, Call};
 use crate::{
-    mem::{Pd, Used},
+    mem::{Pd, Region, Used, Window},
     sys::{
         ext::weft_destroy,
         vma::{Fault, NewVma, Outcome},
@@ -33,12 +33,16 @@ const LAST_RANK: u32 = 5;
 #[derive(Clone)]
 pub(super) enum Object {
     Pd(Arc<Pd>),
+    Region(Arc<Region>),
+    Window(Arc<Window>),
 }
 
 impl Object {
     /// In what order what a file leaves behind is destroyed: who needs another comes first.
     fn rank(&self) -> u32 {
         match self {
+            Self::Window(_) => 3,
+            Self::Region(_) => 4,
             Self::Pd(_) => LAST_RANK,
         }
     }
@@ -48,6 +52,8 @@ impl Object {
     fn close(&self) -> Result {
         match self {
             Self::Pd(pd) => pd.users().close(),
+            Self::Region(region) => region.users().close(),
+            Self::Window(window) => window.users().close(),
         }
     }
 
@@ -55,13 +61,15 @@ impl Object {
     fn destroy(&self) {
         match self {
             Self::Pd(_) => {}
+            Self::Region(region) => region.destroy(),
+            Self::Window(window) => window.destroy(),
         }
     }
 
     /// What of it can be mapped.
     fn mapped(&self) -> Option<&dyn Mapped> {
         match self {
-            Self::Pd(_) => None,
+            Self::Pd(_) | Self::Region(_) | Self::Window(_) => None,
         }
     }
 }
@@ -146,10 +154,10 @@ impl Objects {
         table.objects.get(&handle).cloned().ok_or(ENOENT)
     }
 
-    #[allow(dead_code)]
     pub(super) fn pd(&self, handle: u32) -> Result<Arc<Pd>> {
         match self.get(handle)? {
             Object::Pd(pd) => Ok(pd),
+            _ => Err(ENOENT),
         }
     }
 

@@ -5,44 +5,143 @@
 //! Who asks for it names it by an STag; whether he may is decided here, on each access, against
 //! entries that nobody but this host writes. The rules are in `proto::tpt`. It must not know queues,
 //! files or links.
+//!
+//! What belongs to an STag is in one place, its slot of the table, and nowhere else: when that was
+//! taken from everybody, nothing of the memory is mapped or pinned any more.
+//!
+//! # Locks
+//!
+//! In this order; none of them is taken by [`Memory::access`], which waits for nobody.
+//!
+//! 1. `Region::held`, `Window::state`: held while one waits for accesses, whose owners do not come
+//!    here meanwhile;
+//! 2. `Memory::windows`;
+//! 3. those of `sys::slots`.
 
-// Until regions and queues use it all.
+// Until queues use it all.
 #![allow(dead_code, unused_imports)]
 
+mod access;
 mod pd;
+mod pool;
+mod region;
 mod users;
+mod window;
 
 pub(crate) use self::{
+    access::Access,
     pd::Pd,
+    pool::{Command, COMMAND_BYTES},
+    region::{Region, Wanted},
     users::{Use, Used, Users},
+    window::{Binding, Window},
 };
+pub(crate) use crate::proto::tpt::{Denied, Rights};
 
+use self::{access::Target, pool::Pool};
+use crate::{
+    proto::stag::Stag,
+    sys::slots::{Slot, Slots},
+};
 use kernel::{
+    device::Bound,
+    new_mutex, pci,
     prelude::*,
+    rbtree::RBTree,
     sync::{
+        aref::ARef,
         atomic::{Atomic, Relaxed},
-        Arc,
+        Arc, Mutex,
     },
 };
 
 /// Protection domains that a port can have.
 pub(crate) const MAX_PDS: u32 = 16384;
+/// Regions and windows, together, that a port can have; one more is the pool.
+pub(crate) const MAX_STAGS: u32 = 65534;
+/// Bytes of a region.
+pub(crate) const MAX_REGION: u64 = 1 << 36;
 
-/// The memory of a port.
+/// The protection domain of the driver itself. Those of users have other numbers.
+const KERNEL_PD: u64 = 0;
+
+/// The memory of a port. Outlives the device, as files do.
+#[pin_data]
 pub(crate) struct Memory {
+    dev: ARef<pci::Device>,
+    slots: Arc<Slots<Target>>,
+    /// Windows by their index. An index that is taken is no other window's.
+    #[pin]
+    windows: Mutex<RBTree<u32, Arc<Window>>>,
     pds: Atomic<u32>,
     last_pd: Atomic<u64>,
+    pool: Slot<Target>,
 }
 
 impl Memory {
-    pub(crate) fn new() -> Result<Arc<Self>> {
-        Ok(Arc::new(
-            Self {
+    /// Without regions but that of the driver's own commands. [`Memory::close`] is to be called while
+    /// the device is bound.
+    pub(crate) fn new(dev: &pci::Device<Bound>) -> Result<Arc<Self>> {
+        let slots = Slots::new(MAX_STAGS + 2)?;
+        let pool = Pool::register(dev, &slots)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                dev: dev.into(),
+                slots,
+                windows <- new_mutex!(RBTree::new(), "weft windows"),
                 pds: Atomic::new(0),
-                last_pd: Atomic::new(0),
-            },
+                last_pd: Atomic::new(KERNEL_PD),
+                pool,
+            }),
             GFP_KERNEL,
-        )?)
+        )
+    }
+
+    /// Makes all STags invalid for good, waits for accesses that are going on, and takes regions away
+    /// from the device. They stay as objects.
+    pub(crate) fn close(&self) {
+        self.slots.shut();
+    }
+
+    /// The `len` bytes from `to` of what `stag` names, for a queue pair of `pd`, to do what `need` says.
+    ///
+    /// Never waits, takes no lock, and costs the same however many STags there are.
+    pub(crate) fn access(
+        &self,
+        pd: &Pd,
+        stag: u32,
+        need: Rights,
+        to: u64,
+        len: u64,
+    ) -> Result<Access, Denied> {
+        self.access_of(pd.id(), stag, need, to, len)
+    }
+
+    fn access_of(
+        &self,
+        pd: u64,
+        stag: u32,
+        need: Rights,
+        to: u64,
+        len: u64,
+    ) -> Result<Access, Denied> {
+        let stag = Stag(stag);
+        let target = self.slots.find(stag.index()).ok_or(Denied::Invalid)?;
+        let span = target.entry.check(stag, pd, need, to, len)?;
+        Ok(Access::new(target, span, need))
+    }
+
+    /// How many bytes there are from `to` on, of what `stag` names.
+    pub(crate) fn size_from(
+        &self,
+        pd: &Pd,
+        stag: u32,
+        need: Rights,
+        to: u64,
+    ) -> Result<u64, Denied> {
+        let stag = Stag(stag);
+        let target = self.slots.find(stag.index()).ok_or(Denied::Invalid)?;
+        target.entry.size_from(stag, pd.id(), need, to)
     }
 
     /// Counts one more, unless there are `limit`. `ENOSPC`.

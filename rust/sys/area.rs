@@ -110,7 +110,7 @@ impl Area {
     }
 
     /// The address of `bytes` bytes at `off`: `EINVAL` if they are not all inside.
-    fn at(&self, off: usize, bytes: usize) -> Result<*mut u8> {
+    pub(super) fn at(&self, off: usize, bytes: usize) -> Result<*mut u8> {
         match off.checked_add(bytes) {
             // SAFETY: `off` is at most `self.bytes`.
             Some(end) if end <= self.bytes => Ok(unsafe { self.base.as_ptr().add(off) }),

@@ -8,6 +8,7 @@
 use kernel::{bindings, device::DeviceContext};
 
 pub(crate) mod area;
+mod bytes;
 pub(crate) mod chrdev;
 pub(crate) mod clock;
 pub(crate) mod dma;
@@ -19,8 +20,11 @@ pub(crate) mod iomap;
 pub(crate) mod irq;
 pub(crate) mod irqlock;
 pub(crate) mod module;
+pub(crate) mod pat;
 pub(crate) mod pci;
+pub(crate) mod pin;
 pub(crate) mod random;
+pub(crate) mod slots;
 pub(crate) mod steps;
 pub(crate) mod sysfs;
 pub(crate) mod throttle;

@@ -14,7 +14,7 @@ use kernel::{
     prelude::*,
     str::CStrExt,
     sync::LockClassKey,
-    task::{MAX_SCHEDULE_TIMEOUT, TASK_INTERRUPTIBLE, TASK_NORMAL},
+    task::{MAX_SCHEDULE_TIMEOUT, TASK_INTERRUPTIBLE, TASK_NORMAL, TASK_UNINTERRUPTIBLE},
     time::{msecs_to_jiffies, Msecs},
     types::Opaque,
 };
@@ -61,6 +61,23 @@ impl WaitQueue {
     ) {
         // SAFETY: By the requirements.
         unsafe { bindings::poll_wait(file, self.head.get(), table) };
+    }
+
+    /// Sleeps until `done`, whatever signals come: for what ends by itself, and soon.
+    pub(crate) fn wait_through(&self, mut done: impl FnMut() -> bool) {
+        let mut entry = MaybeUninit::<bindings::wait_queue_entry>::uninit();
+        let entry = entry.as_mut_ptr();
+        // SAFETY: As in `sleep`.
+        unsafe {
+            bindings::init_wait_entry(entry, 0);
+            (*entry).func = Some(bindings::woken_wake_function);
+            bindings::add_wait_queue(self.head.get(), entry);
+            while !done() {
+                let forever = MAX_SCHEDULE_TIMEOUT as c_long;
+                bindings::wait_woken(entry, TASK_UNINTERRUPTIBLE as c_uint, forever);
+            }
+            bindings::remove_wait_queue(self.head.get(), entry);
+        }
     }
 
     /// Sleeps until `done`, which may sleep itself. `ERESTARTSYS`: a signal came.

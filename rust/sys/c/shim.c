@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/anon_inodes.h>
+#include <linux/atomic.h>
+#include <linux/dma-mapping.h>
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/io.h>
+#include <linux/sched/mm.h>
 #include <linux/vmalloc.h>
 #include "shim.h"
 
@@ -82,4 +85,76 @@ struct inode *weft_mapping_inode(void)
 	ihold(inode);
 	__fput_sync(file);
 	return inode;
+}
+
+/* Counts pages of the current process, and holds its address space on success. */
+int weft_account_pinned(unsigned long pages, struct mm_struct **held)
+{
+	struct mm_struct *mm = current->mm;
+	int err;
+
+	if (!mm)
+		return -EFAULT;
+	err = account_locked_vm(mm, pages, true);
+	if (err)
+		return err;
+	atomic64_add(pages, &mm->pinned_vm);
+	mmgrab(mm);
+	*held = mm;
+	return 0;
+}
+
+/* Nothing is counted of an address space that nobody uses any more. */
+void weft_unaccount_pinned(struct mm_struct *held, unsigned long pages)
+{
+	if (mmget_not_zero(held)) {
+		account_locked_vm(held, pages, false);
+		atomic64_sub(pages, &held->pinned_vm);
+		/* Not here, should this be the last: the caller may hold locks. */
+		mmput_async(held);
+	}
+	mmdrop(held);
+}
+
+static enum dma_data_direction weft_dma_direction(bool write)
+{
+	return write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
+}
+
+size_t weft_dma_max_mapping(struct device *dev)
+{
+	return dma_max_mapping_size(dev);
+}
+
+int weft_dma_map(struct device *dev, phys_addr_t phys, size_t bytes, bool write,
+		 dma_addr_t *dma)
+{
+	*dma = dma_map_page(dev, pfn_to_page(PHYS_PFN(phys)), 0, bytes,
+			    weft_dma_direction(write));
+	return dma_mapping_error(dev, *dma) ? -ENOMEM : 0;
+}
+
+void weft_dma_unmap(struct device *dev, dma_addr_t dma, size_t bytes, bool write)
+{
+	dma_unmap_page(dev, dma, bytes, weft_dma_direction(write));
+}
+
+void weft_dma_sync(struct device *dev, dma_addr_t dma, size_t bytes, bool write)
+{
+	dma_sync_single_for_device(dev, dma, bytes, weft_dma_direction(write));
+}
+
+void *weft_phys_to_virt(phys_addr_t phys)
+{
+	return __va(phys);
+}
+
+u64 weft_fetch_add(void *word, u64 value)
+{
+	return atomic64_fetch_add(value, (atomic64_t *)word);
+}
+
+u64 weft_compare_swap(void *word, u64 old, u64 new)
+{
+	return cmpxchg64((u64 *)word, old, new);
 }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A memory region: memory of a user, registered.
+
+use super::{
+    access::{Place, Target},
+    Memory, Pd, Use, Used, Users, KERNEL_PD, MAX_REGION,
+};
+use crate::{
+    proto::{
+        stag::Stag,
+        tpt::{page_order, Entry, Extent, Owner, Rights},
+    },
+    sys::{pat::Pat, pin::Pinned, slots::Slot},
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+};
+
+/// What is asked for.
+pub(crate) struct Wanted {
+    /// Where the memory is, in the caller's address space.
+    pub(crate) addr: u64,
+    pub(crate) length: u64,
+    /// TO of the first byte.
+    pub(crate) base: u64,
+    /// Mask of `WEFT_ACCESS_*`.
+    pub(crate) access: u32,
+    pub(crate) key: u8,
+}
+
+impl Wanted {
+    /// `EINVAL`: it makes no sense, whatever there is at the address.
+    pub(crate) fn check(&self) -> Result<(Owner, Extent)> {
+        let rights = Rights::of_region(self.access).ok_or(EINVAL)?;
+        let wraps = self.base.checked_add(self.length).is_none();
+        if self.length == 0 || self.length > MAX_REGION || wraps {
+            return Err(EINVAL);
+        }
+        let owner = Owner {
+            key: self.key,
+            pd: KERNEL_PD,
+            rights,
+        };
+        let extent = Extent {
+            base: self.base,
+            length: self.length,
+        };
+        Ok((owner, extent))
+    }
+}
+
+/// How many windows are bound to a region.
+pub(super) struct Windows(Users);
+
+impl Used for Windows {
+    fn users(&self) -> &Users {
+        &self.0
+    }
+}
+
+/// A region.
+#[pin_data]
+pub(crate) struct Region {
+    stag: Stag,
+    windows: Arc<Windows>,
+    /// `None`: it was deregistered. The domain is needed as long as the slot.
+    #[pin]
+    held: Mutex<Option<(Slot<Target>, Use<Pd>)>>,
+}
+
+impl Region {
+    /// Registers memory of the current process. `EINVAL`: what is asked for makes no sense; `ENOSPC`:
+    /// the port has no STag left; the rest is as [`Pinned::new`] says.
+    pub(crate) fn new(memory: &Arc<Memory>, pd: Arc<Pd>, wanted: &Wanted) -> Result<Arc<Self>> {
+        let (owner, extent) = wanted.check()?;
+        let owner = Owner {
+            pd: pd.id(),
+            ..owner
+        };
+        let at = usize::try_from(wanted.addr).map_err(|_| EFAULT)?;
+        let bytes = usize::try_from(wanted.length).map_err(|_| EINVAL)?;
+        at.checked_add(bytes).ok_or(EFAULT)?;
+        let pd = Use::new(pd)?;
+        // The device stays bound until this is dropped, after whatever was mapped below.
+        let _busy = memory.slots.busy()?;
+        let mut slot = memory.slots.own()?;
+        let stag = Stag::new(slot.index(), wanted.key).ok_or(ENOSPC)?;
+        // Whoever may only read could have been given pages that others share.
+        let pinned = Pinned::new(at, bytes, owner.rights.may_write())?;
+        let order = page_order(pinned.runs(), Pat::max_order(&memory.dev));
+        let pat = Pat::new(&memory.dev, pinned, order)?;
+        let entry = Entry::region(owner, extent, pat.shift(), pat.first() as u64).ok_or(EINVAL)?;
+        let windows = Arc::new(Windows(Users::new()), GFP_KERNEL_ACCOUNT)?;
+        slot.open(Target {
+            entry,
+            place: Place::User(Arc::new(pat, GFP_KERNEL_ACCOUNT)?),
+            windows: Some(windows.clone()),
+        })?;
+        let both = (slot, pd);
+        Arc::pin_init(
+            pin_init!(Self {
+                stag,
+                windows,
+                held <- new_mutex!(Some(both), "weft region"),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    pub(crate) fn stag(&self) -> u32 {
+        self.stag.0
+    }
+
+    /// Deregisters it. When this returns, nobody reaches the memory by it. Waits for accesses that are
+    /// going on.
+    pub(crate) fn destroy(&self) {
+        let held = self.held.lock().take();
+        drop(held);
+    }
+}
+
+impl Used for Region {
+    /// Windows that are bound to it.
+    fn users(&self) -> &Users {
+        self.windows.users()
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A memory window: a part of a region, for peers, with rights of its own, that work requests bind
+//! and take back.
+
+use super::{access::Target, region::Windows, Denied, Memory, Pd, Rights, Use, Used, Users};
+use crate::{
+    proto::{
+        stag::Stag,
+        tpt::{Extent, Owner},
+    },
+    sys::slots::{Slot, Taken},
+};
+use core::task::{ready, Poll};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    rbtree::RBTreeNodeReservation,
+    sync::{Arc, Mutex},
+};
+
+struct State {
+    /// `None`: the window was destroyed. The domain is needed as long as the slot.
+    slot: Option<(Slot<Target>, Use<Pd>)>,
+    /// Of the region that it is bound to, and the key that it was bound with. It stays so until those
+    /// who have an access by it are done.
+    bound: Option<(Use<Windows>, u8)>,
+}
+
+impl State {
+    /// Takes the binding away, if nobody has an access by it; nobody new gets one in any case.
+    fn unbind(&mut self) -> Poll<Option<Taken<Target>>> {
+        let taken = match &mut self.slot {
+            Some((slot, _)) => ready!(slot.try_take()),
+            None => None,
+        };
+        self.bound = None;
+        Poll::Ready(taken)
+    }
+
+    fn key(&self) -> Option<u8> {
+        self.bound.as_ref().map(|(_, key)| *key)
+    }
+}
+
+/// A window.
+#[pin_data]
+pub(crate) struct Window {
+    memory: Arc<Memory>,
+    index: u32,
+    pd: u64,
+    #[pin]
+    state: Mutex<State>,
+    users: Users,
+}
+
+/// What a window is to be bound to.
+#[derive(Clone, Copy)]
+pub(crate) struct Binding {
+    /// STag of the region.
+    pub(crate) region: u32,
+    /// TO of the first byte.
+    pub(crate) to: u64,
+    /// Bytes; 0 to unbind.
+    pub(crate) length: u64,
+    /// Mask of `WEFT_ACCESS_REMOTE_*`.
+    pub(crate) access: u32,
+    pub(crate) key: u8,
+}
+
+impl Window {
+    /// A window that is bound to nothing. `ENOSPC`: the port has no STag left.
+    pub(crate) fn new(memory: &Arc<Memory>, pd: Arc<Pd>) -> Result<Arc<Self>> {
+        let id = pd.id();
+        let pd = Use::new(pd)?;
+        let slot = memory.slots.own()?;
+        let index = slot.index();
+        let held = (slot, pd);
+        let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
+        let window = Arc::pin_init(
+            pin_init!(Self {
+                memory: memory.clone(),
+                index,
+                pd: id,
+                state <- new_mutex!(
+                    State {
+                        slot: Some(held),
+                        bound: None,
+                    },
+                    "weft window"
+                ),
+                users: Users::new(),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        let mut windows = memory.windows.lock();
+        windows.insert(node.into_node(index, window.clone()));
+        drop(windows);
+        Ok(window)
+    }
+
+    /// The STag with the key 0.
+    pub(crate) fn stag(&self) -> u32 {
+        // The index of a slot, which is one of an STag.
+        Stag::new(self.index, 0).map_or(0, |stag| stag.0)
+    }
+
+    /// Destroys it. When this returns, nobody reaches memory by it. Waits for accesses that are going
+    /// on.
+    pub(crate) fn destroy(&self) {
+        // While it has the index, hence before another can.
+        let found = self.memory.windows.lock().remove(&self.index);
+        let mut state = self.state.lock();
+        let slot = state.slot.take();
+        drop(slot);
+        state.bound = None;
+        drop(state);
+        drop(found);
+    }
+}
+
+impl Used for Window {
+    /// Nobody.
+    fn users(&self) -> &Users {
+        &self.users
+    }
+}
+
+impl Memory {
+    /// The window that `stag` names, of the domain `pd`.
+    fn window(&self, pd: &Pd, stag: Stag) -> Result<Arc<Window>, Denied> {
+        let window = self.windows.lock().get(&stag.index()).cloned();
+        let window = window.ok_or(Denied::Invalid)?;
+        if window.pd == pd.id() {
+            Ok(window)
+        } else {
+            Err(Denied::Pd)
+        }
+    }
+
+    /// Binds a window, named by the key 0 or the one that it was bound with, in place of what it is
+    /// bound to. Pending: what it was bound to cannot be reached by it any more, but is being accessed;
+    /// to be called again. What is denied changes nothing. Does not wait.
+    pub(crate) fn bind(&self, pd: &Pd, stag: u32, binding: &Binding) -> Poll<Result<(), Denied>> {
+        let stag = Stag(stag);
+        // Keeps the device, and is dropped after what may be the last of a region.
+        let Ok(_busy) = self.slots.busy() else {
+            return Poll::Ready(Err(Denied::Invalid));
+        };
+        let window = self.window(pd, stag)?;
+        let mut state = window.state.lock();
+        if stag.key() != 0 && state.key() != Some(stag.key()) {
+            return Poll::Ready(Err(Denied::Key));
+        }
+        let new = if binding.length == 0 {
+            None
+        } else {
+            Some(self.target(pd, binding)?)
+        };
+        let old = ready!(state.unbind());
+        let bound = match (new, &mut state.slot) {
+            (Some((target, region)), Some((slot, _))) => {
+                slot.open(target).map_err(|_| Denied::Invalid)?;
+                Some((region, binding.key))
+            }
+            (None, Some(_)) => None,
+            (_, None) => return Poll::Ready(Err(Denied::Invalid)),
+        };
+        state.bound = bound;
+        drop(state);
+        drop(old);
+        Poll::Ready(Ok(()))
+    }
+
+    /// What a window is that is bound so.
+    fn target(&self, pd: &Pd, binding: &Binding) -> Result<(Target, Use<Windows>), Denied> {
+        let owner = Owner {
+            key: binding.key,
+            pd: pd.id(),
+            rights: Rights::of_window(binding.access).ok_or(Denied::Rights)?,
+        };
+        let extent = Extent {
+            base: binding.to,
+            length: binding.length,
+        };
+        let stag = Stag(binding.region);
+        let region = self.slots.find(stag.index()).ok_or(Denied::Invalid)?;
+        let entry = region.entry.window(stag, owner, extent)?;
+        let windows = region.windows.clone().ok_or(Denied::Invalid)?;
+        let target = Target {
+            entry,
+            place: region.place.clone(),
+            windows: None,
+        };
+        Ok((target, Use::new(windows).map_err(|_| Denied::Invalid)?))
+    }
+
+    /// Takes back the window that `stag` names, with the key that it was bound with. Pending as
+    /// [`Memory::bind`] is. Does not wait.
+    pub(crate) fn invalidate(&self, pd: &Pd, stag: u32) -> Poll<Result<(), Denied>> {
+        let stag = Stag(stag);
+        let window = self.window(pd, stag)?;
+        let mut state = window.state.lock();
+        match state.key() {
+            None => return Poll::Ready(Err(Denied::Invalid)),
+            Some(key) if key != stag.key() => return Poll::Ready(Err(Denied::Key)),
+            Some(_) => {}
+        }
+        let old = ready!(state.unbind());
+        drop(state);
+        drop(old);
+        Poll::Ready(Ok(()))
+    }
+}
