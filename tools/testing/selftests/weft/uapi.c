@@ -53,7 +53,7 @@ TEST_F(uapi, unknown_ioctl_is_enotty)
 {
 	uint32_t arg[2] = { sizeof(arg) };
 
-	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 7), arg));
+	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, WEFT_LIMITS + 1, arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO(WEFT_IOC_TYPE, WEFT_IOC_BASE - 1), arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO('w', WEFT_IOC_BASE), arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, TIOCGWINSZ, arg));
