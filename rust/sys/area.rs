@@ -31,6 +31,13 @@ pub(crate) fn rmb() {
     unsafe { ext::weft_rmb() }
 }
 
+/// Loads and stores before it are done before those after it. To be put before the word that gives
+/// memory back from which something has just been loaded, which [`wmb`] does not wait for.
+pub(crate) fn mb() {
+    // SAFETY: No requirements.
+    unsafe { ext::weft_mb() }
+}
+
 /// What keeps the memory.
 enum Owner {
     Dma(DmaMem),

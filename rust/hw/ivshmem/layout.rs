@@ -16,7 +16,7 @@
 use crate::{
     hw::MBOX_BYTES,
     sys::{
-        area::{rmb, wmb, Area},
+        area::Area,
         errno::{ENOLINK, EPROTO},
     },
 };
@@ -57,6 +57,37 @@ pub(super) fn block(bytes: u64, owner: usize, source: usize) -> (usize, usize) {
     ((owner * NODES + source) * block, block)
 }
 
+/// The fences of a mailbox, named as those of the protocol are (`rust/proto/fence.rs`).
+mod fence {
+    use crate::sys::area::{mb, rmb, wmb};
+
+    /// Stores of what is told, then the store of the word that tells.
+    pub(super) fn publish() {
+        wmb();
+    }
+
+    /// The store that says that it holds no longer, then stores of something else.
+    pub(super) fn retract() {
+        wmb();
+    }
+
+    /// The load of the word that tells, then loads of what it tells of.
+    pub(super) fn head() {
+        rmb();
+    }
+
+    /// Loads of a message, then the load that says whether it was there all the time.
+    pub(super) fn reread() {
+        rmb();
+    }
+
+    /// Owner: loads of a message, then the store that lets the source overwrite it. Source: the load
+    /// of that, then the stores that do.
+    pub(super) fn credit() {
+        mb();
+    }
+}
+
 /// What a block's head says.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
@@ -81,7 +112,10 @@ impl Mailbox {
         let version = self.0.read32(HEAD_VERSION)?;
         Ok(match (magic, version) {
             (0, 0) => Head::Empty,
-            (MAGIC, VERSION) => Head::Weft(self.0.read32(HEAD_GENERATION)?),
+            (MAGIC, VERSION) => {
+                fence::head();
+                Head::Weft(self.0.read32(HEAD_GENERATION)?)
+            }
             _ => Head::Foreign,
         })
     }
@@ -92,7 +126,7 @@ impl Mailbox {
         self.release()?;
         self.0.zero(HEAD_TAKEN, ARENA_AT - HEAD_TAKEN)?;
         self.0.write32(HEAD_GENERATION, generation)?;
-        wmb();
+        fence::publish();
         self.0.write32(HEAD_VERSION, VERSION)?;
         self.0.write64(HEAD_MAGIC, MAGIC)
     }
@@ -101,7 +135,7 @@ impl Mailbox {
     pub(super) fn release(&self) -> Result {
         self.0.write64(HEAD_MAGIC, 0)?;
         self.0.write32(HEAD_VERSION, 0)?;
-        wmb();
+        fence::retract();
         Ok(())
     }
 }
@@ -129,12 +163,13 @@ impl Receiver {
         if mbox.0.read64(at + SLOT_NUMBER)? != number {
             return Ok(None);
         }
-        rmb();
+        fence::head();
         let len = mbox.0.read32(at + SLOT_LEN)? as usize;
         mbox.0.copy_in(at + SLOT_DATA, buf)?;
-        rmb();
+        fence::reread();
         let whole = mbox.0.read64(at + SLOT_NUMBER)? == number;
         self.taken = number;
+        fence::credit();
         mbox.0.write64(HEAD_TAKEN, number)?;
         if !whole || len == 0 || len > MBOX_BYTES {
             return Err(EPROTO.into());
@@ -167,7 +202,7 @@ impl Sender {
         let Head::Weft(generation) = mbox.head()? else {
             return Err(ENOLINK.into());
         };
-        rmb();
+        // Behind the same fence as the generation: what this owner has counted.
         let taken = mbox.0.read64(HEAD_TAKEN)?;
         let waiting = self.sent.wrapping_sub(taken);
         if generation != self.generation || waiting > SLOTS {
@@ -178,11 +213,12 @@ impl Sender {
             return Err(EAGAIN);
         }
         let at = slot(self.sent);
+        fence::credit();
         mbox.0.write64(at + SLOT_NUMBER, 0)?;
-        wmb();
+        fence::retract();
         mbox.0.write32(at + SLOT_LEN, msg.len() as u32)?;
         mbox.0.copy_out(at + SLOT_DATA, msg)?;
-        wmb();
+        fence::publish();
         self.sent = self.sent.wrapping_add(1);
         mbox.0.write64(at + SLOT_NUMBER, self.sent)
     }

@@ -25,7 +25,7 @@ void weft_rmb(void)
 
 void weft_mb(void)
 {
-	/* Between "I sleep" and the last look. */
+	/* Between what was read, and the word that lets others overwrite it. */
 	mb();
 }
 
