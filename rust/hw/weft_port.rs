@@ -61,6 +61,8 @@ struct Link {
     trained_before: Atomic<u32>,
     /// The port's own count, as it was read last.
     trained_seen: Atomic<u32>,
+    /// The neighbour holds on to the arena, and the log says so.
+    held: Atomic<bool>,
 }
 
 /// Registers that take more than one access.
@@ -179,19 +181,30 @@ impl WeftPort {
 
     /// Waits until no neighbour holds on to what the aperture of `link` was before.
     fn settle(&self, link: usize) -> Result {
+        let held = &self.link(link)?.held;
         let since = Instant::<Monotonic>::now();
         loop {
             let status = self.inbound_status(link);
             // Through a port that is gone nobody reaches anything.
             if status == u32::MAX || status & ext::WEFT_INBOUND_BUSY == 0 {
+                if held.xchg(false, Relaxed) {
+                    dev_info!(
+                        self.chip.pdev,
+                        "link {}: the neighbour has let go of the arena\n",
+                        link
+                    );
+                }
                 return Ok(());
             }
             if since.elapsed() >= WITHDRAW_TIME {
-                dev_err!(
-                    self.chip.pdev,
-                    "link {}: the neighbour still holds on to the arena\n",
-                    link
-                );
+                // It may hang for days, and is asked for every second.
+                if !held.xchg(true, Relaxed) {
+                    dev_err!(
+                        self.chip.pdev,
+                        "link {}: the neighbour still holds on to the arena: is its machine stopped?\n",
+                        link
+                    );
+                }
                 return Err(ETIMEDOUT);
             }
             fsleep(WITHDRAW_POLL);

@@ -135,6 +135,7 @@ impl WeftPort {
                     window,
                     trained_before: Atomic::new(0),
                     trained_seen: Atomic::new(0),
+                    held: Atomic::new(false),
                 };
                 links.push(link, GFP_KERNEL)?;
             }

@@ -324,6 +324,10 @@ class Guest:
             process.kill(self.child)
         self._close()
 
+    def freeze(self, frozen=True):
+        """Its machine stops, device and all, or goes on."""
+        self.child.send_signal(signal.SIGSTOP if frozen else signal.SIGCONT)
+
     def _close(self):
         if self.agent:
             self.agent.fail(GuestDied(f"{self.name} was ended"))

@@ -331,3 +331,23 @@ def all_ones_in_transfer(bench):
     if not way.sending.wait(120).status:
         raise Mismatch("the sender takes a file for carried that nobody has")
     steps.both_ways(lab)
+
+
+@test("a neighbour whose machine is stopped holds on to memory: said once, and when it is over; all comes back")
+def stopped(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    log = Log(lab)
+    h2.freeze()
+    lab.fabric.link("down", "h1:0")
+    h1.wait_link("down")
+    lab.fabric.link("up", "h1:0")
+    wait_until(lambda: log.said(h1, "still holds on to the arena"), 60, "the driver to name the cause", every=0.5)
+    # It tries again each second: were it to say so each time, it would have by then.
+    h1.run("sleep 4")
+    h2.freeze(False)
+    began = time.monotonic()
+    recovered(bench, lab, "stopped machine", began)
+    log.check(h1, "still holds on to the arena")
+    log.check(h1, "has let go of the arena")
+    steps.both_ways(lab)
