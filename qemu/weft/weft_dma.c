@@ -182,10 +182,18 @@ static void weft_dma_tail_write(WeftPort *s, unsigned n, uint32_t val)
 
 /* ---- registers ------------------------------------------------------- */
 
+/* Those that the function may use. */
+unsigned weft_dma_channels(const WeftPort *s)
+{
+    return MIN(s->quota->channels, s->dma.channels);
+}
+
 bool weft_dma_covers(WeftPort *s, hwaddr addr)
 {
-    return s->dma.channels && addr >= WEFT_R_DMA_CAP &&
-           addr < WEFT_R_DMA + (hwaddr)WEFT_DMA_STRIDE * s->dma.channels;
+    unsigned channels = weft_dma_channels(s);
+
+    return channels && addr >= WEFT_R_DMA_CAP &&
+           addr < WEFT_R_DMA + (hwaddr)WEFT_DMA_STRIDE * channels;
 }
 
 static uint32_t weft_dma_status(const WeftDmaChannel *ch)
@@ -260,7 +268,7 @@ uint32_t weft_dma_read(WeftPort *s, hwaddr addr)
 {
     switch (addr) {
     case WEFT_R_DMA_CAP:
-        return s->dma.channels |
+        return weft_dma_channels(s) |
                WEFT_DMA_MAX_ORDER << ctz32(WEFT_DMA_CAP_ORDER) |
                WEFT_DMA_MAX_ELEMENTS << ctz32(WEFT_DMA_CAP_ELEMENTS);
     case WEFT_R_DMA_PENDING:
@@ -294,6 +302,14 @@ void weft_dma_write(WeftPort *s, hwaddr addr, uint32_t val)
 }
 
 /* ---- life ------------------------------------------------------------ */
+
+/* The quota has changed: channels that are too many are reset. */
+void weft_dma_quota(WeftPort *s)
+{
+    for (unsigned n = weft_dma_channels(s); n < WEFT_MAX_DMA; n++) {
+        weft_dma_channel_reset(s, n);
+    }
+}
 
 /* Nothing more is written to memory, of no channel. */
 void weft_dma_reset(WeftPort *s)

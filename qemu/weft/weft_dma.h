@@ -77,6 +77,8 @@ typedef struct WeftDma {
 void weft_dma_init(WeftPort *s);
 void weft_dma_exit(WeftPort *s);
 void weft_dma_reset(WeftPort *s);
+unsigned weft_dma_channels(const WeftPort *s);
+void weft_dma_quota(WeftPort *s);
 bool weft_dma_covers(WeftPort *s, hwaddr addr);
 uint32_t weft_dma_read(WeftPort *s, hwaddr addr);
 void weft_dma_write(WeftPort *s, hwaddr addr, uint32_t val);

@@ -194,7 +194,7 @@ typedef struct WeftMessage {
 
 /* What a PF lets a VF have. */
 typedef struct WeftQuota {
-    uint32_t slots, inbound, doorbells, db_pages;
+    uint32_t slots, inbound, doorbells, db_pages, channels;
     uint64_t bytes;             /* of the live entries together */
     uint32_t links;
     uint64_t peers;             /* functions of a neighbour, a bit each */

@@ -433,6 +433,7 @@
 #define WEFT_VF_DB_PAGES		0x01c	/* rw: pages */
 #define WEFT_VF_BYTES			0x020	/* rw, 64: of all its live entries */
 #define WEFT_VF_LINKS			0x028	/* rw: a bit a link it may use */
+#define WEFT_VF_CHANNELS		0x02c	/* rw: channels of the DMA engine */
 #define WEFT_VF_PEERS			0x030	/* rw, 64: functions it may address there */
 #define WEFT_VF_CTRL			0x038	/* wo: any value latches the quota */
 #define WEFT_VF_USED			0x040	/* ro: slots enabled | entries live << 8 */

@@ -21,6 +21,7 @@ const WeftQuota weft_unlimited = {
     .inbound = UINT32_MAX,
     .doorbells = UINT32_MAX,
     .db_pages = UINT32_MAX,
+    .channels = UINT32_MAX,
     .bytes = UINT64_MAX,
     .links = UINT32_MAX,
     .peers = UINT64_MAX,
@@ -106,6 +107,8 @@ static uint32_t weft_vf_quota_read(const WeftQuota *q, unsigned reg)
         return q->bytes >> 32;
     case WEFT_VF_LINKS:
         return q->links;
+    case WEFT_VF_CHANNELS:
+        return q->channels;
     case WEFT_VF_PEERS:
         return q->peers;
     case WEFT_VF_PEERS + 4:
@@ -164,6 +167,9 @@ static bool weft_vf_quota_write(WeftQuota *q, unsigned reg, uint32_t val)
     case WEFT_VF_LINKS:
         q->links = val;
         return true;
+    case WEFT_VF_CHANNELS:
+        q->channels = val;
+        return true;
     case WEFT_VF_PEERS:
         q->peers = deposit64(q->peers, 0, 32, val);
         return true;
@@ -184,6 +190,7 @@ static void weft_vf_quota_latch(WeftPort *pf, unsigned n)
     v->quota = v->wanted;
     weft_slots_update(vf);
     weft_inbound_quota(vf, links);
+    weft_dma_quota(vf);
     for (unsigned i = 0; i < WEFT_MAX_LINKS; i++) {
         if ((links & BIT(i)) && vf->link[i].up) {
             weft_event(vf, BIT(i));

@@ -26,7 +26,7 @@ VF_CTRL, VF_MSIX, VF_WINDOW = 0x800000, 0x1000000, 0x20000000
 
 # What a VF may have at most, as a PF that gives it everything writes it.
 ALL = {"slots": VF_SLOTS, "inbound": R.MAX_INBOUND, "doorbells": R.DOORBELLS, "db_pages": R.DB_PAGES,
-       "bytes": 1 << 40, "links": 0xf, "peers": (1 << R.FUNCTIONS) - 1}
+       "channels": R.MAX_DMA, "bytes": 1 << 40, "links": 0xf, "peers": (1 << R.FUNCTIONS) - 1}
 
 
 class Function(Port):

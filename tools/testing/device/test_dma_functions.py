@@ -100,6 +100,34 @@ def test_quota(scope):
     equal(channel.run(write(LOCAL, 8)), [(R.DMA_ST_CLOSED, 0)], "after the slot was taken away")
 
 
+def test_channels_of_a_vf(scope):
+    """a VF has the channels that its quota says; those that it loses stop at once and are as new when it has them again"""
+    machine = Machine(scope, "h1", second=False)
+    pf = machine.pf[0]
+    vf = granted(pf, 1, channels=2)[0]
+    onto_itself(vf)
+    equal(vf.read(R.R_DMA_CAP) & R.DMA_CAP_CHANNELS, 2, "channels")
+    equal(vf.read(R.R_CAP1) & R.CAP1_DMA, R.CAP1_DMA, "CAP1")
+    channels = [Channel(vf, n, ring=RINGS + n * PAGE) for n in range(3)]
+    equal([channel.status()[0] for channel in channels], [R.DMA_RUNNING, R.DMA_RUNNING, 0], "the third one")
+    data = noise(2 * QUANTUM, 1)
+    machine.qemu.write_bytes(LOCAL, data)
+    for channel in channels[:2]:
+        channel.submit(write(LOCAL, 2 * QUANTUM))
+    channels[0].step(1)
+    pf.grant(0, channels=1)
+    equal(vf.read(R.R_DMA_CAP) & R.DMA_CAP_CHANNELS, 1, "channels that are left")
+    channels[0].finish()
+    equal(channels[0].result(0), (OK, 2 * QUANTUM), "the one that is left")
+    equal(channels[1].result(0), None, "status of the other's descriptor")
+    equal(channels[1].status()[0], 0, "status of the other channel")
+    pf.grant(0, channels=0)
+    equal((vf.read(R.R_CAP1) & R.CAP1_DMA, vf.read(R.R_DMA_CAP)), (0, 0), "without any")
+    pf.grant(0)
+    equal([channel.status()[0] for channel in channels], [0] * 3, "all are as new")
+    equal(Channel(vf, 1, ring=RINGS + PAGE).run(write(LOCAL, 8)), [(OK, 8)], "and work")
+
+
 def test_reset_of_one(scope):
     """a VF that is reset, or loses bus mastering, in the middle stops; PF and other VFs go on"""
     machine = Machine(scope, "h1", vfs=3, second=False)
