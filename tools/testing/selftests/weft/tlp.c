@@ -13,6 +13,9 @@
 
 #define MESSAGES 256
 
+/* In traced mode a line that is as old as this is closed, full or not. */
+#define LINE_AGE_MS 100
+
 FIXTURE(tlp) {
 	struct wt_chan a, b;
 };
@@ -60,34 +63,48 @@ FIXTURE_TEARDOWN(tlp)
 	wt_close(&self->b);
 }
 
-TEST_F(tlp, a_short_message_is_two_posted_writes)
+/* Sends five messages of @len bytes: how many writes that took, in so many ms. */
+static uint64_t five(struct wt_chan *c, uint32_t len, int64_t *ms)
 {
 	static const uint8_t data[48] = { 1, 2, 3 };
+	uint64_t writes = count(0, "tx_writes");
+	int64_t begin = wt_now_ms();
 
+	for (int i = 0; i < 5; i++)
+		wt_send_inline(c, data, len, i);
+	*ms = wt_now_ms() - begin;
+	return count(0, "tx_writes") - writes;
+}
+
+TEST_F(tlp, a_short_message_is_two_posted_writes)
+{
 	for (uint32_t len = 1; len <= WEFT_CELL_INLINE; len++) {
-		uint64_t writes = count(0, "tx_writes"), reads = count(0, "tx_reads");
+		uint64_t reads = count(0, "tx_reads"), writes;
 		uint64_t bells = count(0, "tx_doorbells");
 		uint8_t in[48];
+		int64_t ms;
 
-		for (int i = 0; i < 5; i++)
-			wt_send_inline(&self->a, data, len, i);
-		writes = count(0, "tx_writes") - writes;
+		do {
+			writes = five(&self->a, len, &ms);
+			for (int i = 0; i < 5; i++) {
+				ASSERT_TRUE(wt_spin(&self->b, 5000));
+				ASSERT_EQ(len, wt_take(&self->b, in, NULL));
+			}
+			wt_give_credit(&self->b);
+			/* Of one who was kept from running that long it says nothing. */
+		} while (ms >= LINE_AGE_MS);
 		EXPECT_LE(writes, 10) TH_LOG("%u bytes", len);
 		EXPECT_GE(writes, 5) TH_LOG("%u bytes: nothing was counted", len);
 		EXPECT_EQ(reads, count(0, "tx_reads"));
 		EXPECT_EQ(bells, count(0, "tx_doorbells"));
-		for (int i = 0; i < 5; i++) {
-			ASSERT_TRUE(wt_spin(&self->b, 5000));
-			ASSERT_EQ(len, wt_take(&self->b, in, NULL));
-		}
-		wt_give_credit(&self->b);
 	}
 }
 
 TEST_F(tlp, a_busy_receiver_takes_no_interrupt)
 {
 	uint64_t rung = count(1, "rx_doorbells"), reads = count(1, "tx_reads");
-	uint64_t irqs = count(1, "interrupts"), writes = count(1, "tx_writes");
+	uint64_t mail = count(1, "rx_messages"), irqs = count(1, "interrupts");
+	uint64_t writes = count(1, "tx_writes");
 	uint8_t in[48];
 
 	for (int i = 0; i < MESSAGES; i++) {
@@ -102,8 +119,9 @@ TEST_F(tlp, a_busy_receiver_takes_no_interrupt)
 	EXPECT_LE(count(1, "rx_doorbells") - rung, 1);
 	EXPECT_EQ(reads, count(1, "tx_reads"));
 	EXPECT_EQ(MESSAGES / 16, count(1, "tx_writes") - writes);
-	/* Heartbeats of the mailbox may come meanwhile, a handful at most. */
-	EXPECT_LE(count(1, "interrupts") - irqs, 8);
+	/* Heartbeats come by the mailbox meanwhile, with an interrupt each. */
+	irqs = count(1, "interrupts") - irqs;
+	EXPECT_LE(irqs, count(1, "rx_messages") - mail + 1);
 }
 
 TEST_HARNESS_MAIN

@@ -49,7 +49,7 @@ struct weft_link_info wt_link_info(int fd, unsigned int link)
 	return i;
 }
 
-static int64_t now_ms(void)
+int64_t wt_now_ms(void)
 {
 	struct timespec t;
 
@@ -59,7 +59,7 @@ static int64_t now_ms(void)
 
 bool wt_wait_ready(int timeout_ms)
 {
-	int64_t end = now_ms() + timeout_ms;
+	int64_t end = wt_now_ms() + timeout_ms;
 
 	do {
 		bool ready = true;
@@ -80,7 +80,7 @@ bool wt_wait_ready(int timeout_ms)
 		if (ready)
 			return true;
 		poll(NULL, 0, 20);
-	} while (now_ms() < end);
+	} while (wt_now_ms() < end);
 	return false;
 }
 
@@ -390,10 +390,10 @@ void wt_give_credit(struct wt_chan *c)
 
 bool wt_spin(const struct wt_chan *c, int timeout_ms)
 {
-	int64_t end = now_ms() + timeout_ms;
+	int64_t end = wt_now_ms() + timeout_ms;
 
 	while (!wt_peek(c)) {
-		if (now_ms() > end)
+		if (wt_now_ms() > end)
 			return false;
 	}
 	return true;

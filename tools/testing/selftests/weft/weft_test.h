@@ -23,6 +23,9 @@ int wt_open(unsigned int port, int flags);
 struct weft_port_info wt_port_info(int fd);
 struct weft_link_info wt_link_info(int fd, unsigned int link);
 
+/* Milliseconds of a clock that only counts up. */
+int64_t wt_now_ms(void);
+
 /* Waits until link 0 of ports 0 and 1 is ready. False after @timeout_ms. */
 bool wt_wait_ready(int timeout_ms);
 
