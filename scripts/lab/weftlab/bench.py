@@ -6,7 +6,7 @@ nothing traced, ports adversarial only if the whole run is. After a test that
 failed nothing is shared any more.
 """
 
-from . import paths, topology
+from . import topology
 from .errors import LabError
 from .lab import Lab, pair
 
@@ -54,13 +54,13 @@ class Bench:
         return self._shared("loopback", make)
 
     def endpoints(self, vfs):
-        """h1 and h2 joined by one link; h1 has two physical functions, and the kernel's modules."""
+        """h1 and h2 joined by one link; h1 has two physical functions."""
 
         def make():
             made = Lab("endpoints", self.say)
             try:
                 made.join(topology.chain(2))
-                made.add("h1", vfs=vfs, shares={"modules": paths.modules()})
+                made.add("h1", vfs=vfs)
                 made.add("h2")
             except BaseException:
                 made.abandon()

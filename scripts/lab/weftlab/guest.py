@@ -244,6 +244,7 @@ class Guest:
 
     def until(self, condition, timeout=60):
         """Waits for what a shell of the guest can see."""
+        timeout *= kernel.patience()
         loop = shlex.quote(f"until {condition}; do sleep 0.05; done")
         self.run(f"timeout {timeout} sh -c {loop}", timeout + 30)
 
@@ -266,7 +267,8 @@ class Guest:
     def unplug(self, port, timeout=60.0):
         """Takes a port away the orderly way, through the slot's attention button."""
         self.qmp.call("device_del", id=port)
-        self.qmp.wait_event("DEVICE_DELETED", timeout, lambda d: d.get("device") == port)
+        self.qmp.wait_event("DEVICE_DELETED", timeout * kernel.patience(),
+                            lambda d: d.get("device") == port)  # fmt: skip
 
     def plug(self, port, bus):
         """Puts a port into a slot."""

@@ -2,6 +2,7 @@
 """A guest as a Weft host: the driver, its devices and weftctl."""
 
 import json
+import lzma
 import shlex
 
 from . import kernel, paths
@@ -31,6 +32,17 @@ class Host(Guest):
 
     def rmmod(self, status=0):
         return self.run("rmmod weft", status=status)
+
+    def stock(self, driver):
+        """Has a PCI driver of the kernel's own there: it may be built in, or a module."""
+        if self.run(f"test -d /sys/bus/pci/drivers/{driver}", status=None).status:
+            packed = next(paths.modules().glob(f"**/{driver}.ko.xz"))
+            self.run(f"insmod {self.push(f'{driver}.ko', lzma.decompress(packed.read_bytes()))}")
+
+    def no_stock(self, driver):
+        """Unloads it, if it can be."""
+        module = driver.replace("-", "_")
+        self.run(f"test ! -e /sys/module/{module}/initstate || rmmod {module}")
 
     def bind_ivshmem(self):
         """Foreign ids are taken only where the administrator says so."""

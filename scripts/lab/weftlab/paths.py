@@ -44,7 +44,7 @@ def module():
 
 
 def modules():
-    """The modules of the kernel that the guests boot, a directory a version."""
+    """The modules that came with the kernel that the guests boot."""
     return pathlib.Path(env("kernel")).parent / "modules"
 
 

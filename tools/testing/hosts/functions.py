@@ -3,7 +3,7 @@
 
 import re
 
-from weftlab import paths
+from weftlab import kernel
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
@@ -86,8 +86,7 @@ def seen(bench):
 def enabled(bench):
     lab, host, functions = endpoints(bench)
     pf = functions.pf[1]
-    kver = paths.env("kver")
-    host.run(f"insmod /mnt/modules/{kver}/kernel/drivers/pci/pci-pf-stub.ko.xz")
+    host.stock("pci-pf-stub")
     host.run(
         f"echo {pf} >/sys/bus/pci/drivers/weft/unbind && "
         f"echo pci-pf-stub >{SYSFS}/{pf}/driver_override && echo {pf} >/sys/bus/pci/drivers_probe"
@@ -158,10 +157,11 @@ def pulled(bench):
         for pf in functions.pf:
             host.run(f"setpci -s {pf} ECAP_SRIOV+10.w={VFS:x} && setpci -s {pf} ECAP_SRIOV+8.w=9")
             said(functions.show(pf), rf"Number of VFs: {VFS}", r"IOVCtl:\s+Enable\+")
-        steps.pull(host, port, patience=60, nodes=("/dev/weft0", "/dev/weft1"))
-        lab["h2"].wait_link("down")
-        host.plug(port, "slot0")
-        host.until("[ -e /dev/weft0 ] && [ -e /dev/weft1 ]")
-        for each in lab.hosts.values():
-            each.wait_links()
+        with kernel.slots_at_work(host):
+            steps.pull(host, port, patience=60, nodes=("/dev/weft0", "/dev/weft1"))
+            lab["h2"].wait_link("down")
+            host.plug(port, "slot0")
+            host.until("[ -e /dev/weft0 ] && [ -e /dev/weft1 ]")
+            for each in lab.hosts.values():
+                each.wait_links()
         steps.both_ways(lab)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Ports that are pulled out of their slot and put back."""
 
+from weftlab import kernel
 from weftlab.suite import test
 
 from . import steps
@@ -11,10 +12,11 @@ def hot_plug(bench):
     lab = bench.pair()
     h1, h2 = lab["h1"], lab["h2"]
     port = h2.ports[0]
-    steps.pull(h2, port, patience=30)
-    h1.wait_link("down")
-    h2.plug(port, "slot0")
-    h2.until("[ -e /dev/weft0 ]")
-    for host in lab.hosts.values():
-        host.wait_links()
+    with kernel.slots_at_work(h2):
+        steps.pull(h2, port, patience=30)
+        h1.wait_link("down")
+        h2.plug(port, "slot0")
+        h2.until("[ -e /dev/weft0 ]")
+        for host in lab.hosts.values():
+            host.wait_links()
     steps.both_ways(lab)
