@@ -51,7 +51,9 @@ def chosen(tests, args, suites):
         if args.core and not t.core or t.iommu and not args.iommu:
             return False
         which = args.which
-        return not which or any(
+        if not which:
+            return t.closely or not kernel.variant()
+        return any(
             t.module == w if w in suites else re.search(w, t.full_name, re.I) for w in which
         )
 
@@ -61,10 +63,10 @@ def chosen(tests, args, suites):
 def main():
     tests = suite.find(PACKAGE)
     args, suites = arguments(tests)
-    tests = chosen(tests, args, suites)
     machine.iommu = args.iommu
     if args.kernel:
         kernel.use(args.kernel)
+    tests = chosen(tests, args, suites)
     if args.list:
         print("\n".join(t.full_name for t in tests))
         return 0

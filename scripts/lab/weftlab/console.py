@@ -4,6 +4,7 @@
 import os
 import time
 
+from . import kernel
 from .errors import BootHang, LabError
 
 # A loaded machine without KVM is slow, but a kernel that boots is not silent.
@@ -50,6 +51,7 @@ def capture(guest, why):
 def watch(guest, hellos):
     """Returns when the agent has said hello for the `hellos`th time."""
     agent = guest.agent
+    silence, limit = SILENCE * kernel.patience(), LIMIT * kernel.patience()
     begin = last = time.monotonic()
     size = -1
     while True:
@@ -62,7 +64,7 @@ def watch(guest, hellos):
         grown = os.path.getsize(guest.console_log)
         if grown != size:
             size, last = grown, now
-        if now - last > SILENCE or now - begin > LIMIT:
+        if now - last > silence or now - begin > limit:
             why = f"{guest.name}: no word for {now - last:.0f} s, {now - begin:.0f} s after the start"
             folder = capture(guest, why)
             guest.kill()

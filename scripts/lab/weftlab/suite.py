@@ -8,6 +8,9 @@ why, skip) of its parts.
 
 core: one of the few that are run again on machines of another kind (check
 --core). iommu: there is nothing to test without an IOMMU (check --iommu).
+closely: whether a kernel that looks closely (check --kernel debug) can see more
+of the driver in it than in the others; those that are not are run there only by
+name. A module whose CLOSELY is False has none.
 """
 
 import importlib
@@ -20,11 +23,12 @@ from .errors import LabError, Skip
 
 
 class Test:
-    def __init__(self, name, function, core, iommu):
+    def __init__(self, name, function, core, iommu, closely):
         self.name = name
         self.function = function
         self.core = core
         self.iommu = iommu
+        self.closely = closely
         self.module = function.__module__.rpartition(".")[2]
 
     @property
@@ -32,9 +36,9 @@ class Test:
         return f"{self.module}: {self.name}"
 
 
-def test(name, core=False, iommu=False):
+def test(name, core=False, iommu=False, closely=True):
     def declare(function):
-        function.weft_test = Test(name, function, core, iommu)
+        function.weft_test = Test(name, function, core, iommu, closely)
         return function
 
     return declare
@@ -46,7 +50,10 @@ def find(package):
     tests = []
     for module_name in found.ORDER:
         module = importlib.import_module(f"{package}.{module_name}")
-        tests += [f.weft_test for f in vars(module).values() if hasattr(f, "weft_test")]
+        its = [f.weft_test for f in vars(module).values() if hasattr(f, "weft_test")]
+        for each in its:
+            each.closely = each.closely and getattr(module, "CLOSELY", True)
+        tests += its
     here = {p.stem for p in pathlib.Path(found.__file__).parent.glob("[a-z]*.py")}
     forgotten = here - set(found.ORDER) - set(getattr(found, "HELPERS", ()))
     if forgotten:

@@ -24,7 +24,7 @@ WRONG = {
 }
 
 
-@test("a wrong topology is refused with the line and what to do")
+@test("a wrong topology is refused with the line and what to do", closely=False)
 def wrong_topology(bench):
     folder = labs.run_folder("topology")
     for what, (text, word) in WRONG.items():
