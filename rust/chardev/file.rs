@@ -6,7 +6,7 @@ use super::{ioctl, objects::Objects};
 use crate::{
     fabric::Node,
     mem::Memory,
-    queue::{Channel, Channels, Listener},
+    queue::{Channel, Channels, Counts, Listener},
     sys::{
         errno::{EISCONN, ENOTCONN},
         file::{events, File},
@@ -35,6 +35,7 @@ pub(super) struct PortFile {
     pub(super) node: Arc<Node>,
     pub(super) channels: Arc<Channels>,
     pub(super) memory: Arc<Memory>,
+    pub(super) counts: Arc<Counts>,
     pub(super) waiters: Arc<WaitQueue>,
     role: SetOnce<Role>,
     /// Somebody is about to give it a role.
@@ -46,12 +47,14 @@ impl PortFile {
         node: Arc<Node>,
         channels: Arc<Channels>,
         memory: Arc<Memory>,
+        counts: Arc<Counts>,
         waiters: Arc<WaitQueue>,
     ) -> Self {
         Self {
             node,
             channels,
             memory,
+            counts,
             waiters,
             role: SetOnce::new(),
             changing: Atomic::new(false),
@@ -127,6 +130,7 @@ impl File for PortFile {
             Some(Role::Channel(channel)) => channel.poll(&self.node, want),
             _ if self.node.is_closed() => events::HUP | events::ERR,
             Some(Role::Listening(listener)) if listener.is_ready() => events::IN,
+            Some(Role::Objects(objects)) if objects.is_ready() => events::IN,
             _ => 0,
         }
     }

@@ -4,7 +4,7 @@
 
 use super::{
     file::{PortFile, Role},
-    memory, objects,
+    memory, objects, queues,
 };
 use crate::{
     proto::cell::Shape,
@@ -176,7 +176,10 @@ const TABLE: &[Entry] = &[
     (ext::WEFT_PD_ALLOC, memory::pd_alloc),
     (ext::WEFT_MR_REG, memory::mr_reg),
     (ext::WEFT_MW_ALLOC, memory::mw_alloc),
+    (ext::WEFT_CQ_CREATE, queues::cq_create),
+    (ext::WEFT_SRQ_CREATE, queues::srq_create),
     (ext::WEFT_DESTROY, objects::destroy),
+    (ext::WEFT_CQ_ARM, queues::cq_arm),
 ];
 
 /// Calls what `cmd` names.

@@ -8,6 +8,8 @@ use super::{
 };
 use crate::{
     mem::{self, Pd, Region, Wanted, Window},
+    proto::{cqe, wqe},
+    queue,
     sys::ext::{weft_limits, weft_mr_reg, weft_mw_alloc, weft_pd_alloc},
 };
 use kernel::prelude::*;
@@ -21,6 +23,12 @@ pub(super) fn limits(call: &Call<'_>) -> Result {
         stags: mem::MAX_STAGS,
         pds: mem::MAX_PDS,
         mr_bytes: mem::MAX_REGION,
+        cqs: queue::MAX_CQS,
+        srqs: queue::MAX_SRQS,
+        queue_entries: wqe::MAX_ENTRIES,
+        cq_entries: cqe::MAX_CQ_ENTRIES,
+        sges: wqe::MAX_SGES as u32,
+        inline_bytes: wqe::MAX_INLINE as u32,
         ..Default::default()
     };
     user.write(&limits)

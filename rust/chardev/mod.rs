@@ -6,11 +6,12 @@ mod file;
 mod ioctl;
 mod memory;
 mod objects;
+mod queues;
 
 use crate::{
     fabric::Node,
     mem::Memory,
-    queue::Channels,
+    queue::{Channels, Counts},
     sys::{
         chrdev::NodeReg,
         file::{Device, File},
@@ -25,6 +26,7 @@ struct PortDevice {
     node: Arc<Node>,
     channels: Arc<Channels>,
     memory: Arc<Memory>,
+    counts: Arc<Counts>,
 }
 
 impl Device for PortDevice {
@@ -40,6 +42,7 @@ impl Device for PortDevice {
             self.node.clone(),
             self.channels.clone(),
             self.memory.clone(),
+            self.counts.clone(),
             waiters,
         );
         Ok(KBox::new(file, GFP_KERNEL)?)
@@ -58,6 +61,7 @@ pub(crate) fn register(
         node: node.clone(),
         channels,
         memory: memory.clone(),
+        counts: Counts::new()?,
     };
     NodeReg::for_pci(Arc::new(device, GFP_KERNEL)?, dev)
 }

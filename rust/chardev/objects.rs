@@ -13,6 +13,7 @@
 use super::ioctl::{check, Call};
 use crate::{
     mem::{Pd, Region, Used, Window},
+    queue::{Cq, Srq},
     sys::{
         ext::weft_destroy,
         vma::{Fault, NewVma, Outcome},
@@ -35,6 +36,8 @@ pub(super) enum Object {
     Pd(Arc<Pd>),
     Region(Arc<Region>),
     Window(Arc<Window>),
+    Cq(Arc<Cq>),
+    Srq(Arc<Srq>),
 }
 
 impl Object {
@@ -43,6 +46,7 @@ impl Object {
         match self {
             Self::Window(_) => 3,
             Self::Region(_) => 4,
+            Self::Cq(_) | Self::Srq(_) => 1,
             Self::Pd(_) => LAST_RANK,
         }
     }
@@ -54,15 +58,17 @@ impl Object {
             Self::Pd(pd) => pd.users().close(),
             Self::Region(region) => region.users().close(),
             Self::Window(window) => window.users().close(),
+            Self::Cq(cq) => cq.users().close(),
+            Self::Srq(srq) => srq.users().close(),
         }
     }
 
     /// Undoes it, after [`Object::close`], or when the file goes. Nobody uses it when this returns.
     fn destroy(&self) {
         match self {
-            Self::Pd(_) => {}
             Self::Region(region) => region.destroy(),
             Self::Window(window) => window.destroy(),
+            Self::Pd(_) | Self::Cq(_) | Self::Srq(_) => {}
         }
     }
 
@@ -70,6 +76,8 @@ impl Object {
     fn mapped(&self) -> Option<&dyn Mapped> {
         match self {
             Self::Pd(_) | Self::Region(_) | Self::Window(_) => None,
+            Self::Cq(cq) => Some(&**cq),
+            Self::Srq(srq) => Some(&**srq),
         }
     }
 }
@@ -88,7 +96,6 @@ const OFFSET: u64 = 1 << 62;
 const SHIFT: u32 = 28;
 
 /// The file offset where the memory of an object is mapped.
-#[allow(dead_code)]
 pub(super) fn place(handle: u32) -> u64 {
     OFFSET | u64::from(handle) << SHIFT
 }
@@ -159,6 +166,21 @@ impl Objects {
             Object::Pd(pd) => Ok(pd),
             _ => Err(ENOENT),
         }
+    }
+
+    pub(super) fn cq(&self, handle: u32) -> Result<Arc<Cq>> {
+        match self.get(handle)? {
+            Object::Cq(cq) => Ok(cq),
+            _ => Err(ENOENT),
+        }
+    }
+
+    /// Whether there is an entry that somebody has asked to be told of.
+    pub(super) fn is_ready(&self) -> bool {
+        let table = self.table.lock();
+        let ready = |object: &Object| matches!(object, Object::Cq(cq) if cq.is_ready());
+        let any = table.objects.values().any(ready);
+        any
     }
 
     /// `ENOENT`: there is no such object; `EBUSY`: another one needs it.

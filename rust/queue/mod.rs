@@ -17,18 +17,30 @@
 //!    touches no user memory, and zaps no mapping but after giving it back;
 //! 5. `Channel::wakeup`, with interrupts off;
 //! 6. `PerLink::awake`, with interrupts off: taken by the hard interrupt.
+//!
+//! Completion queues and shared receive queues have a spin lock each, inside all others.
 
 mod channel;
 mod channels;
 mod connect;
 mod conns;
+mod counts;
+#[allow(dead_code)] // Until the engine uses it.
+mod cq;
 mod listener;
 mod messages;
 mod place;
+#[allow(dead_code)] // Until the engine uses it.
+mod posted;
+#[allow(dead_code)] // Until the engine uses it.
+mod srq;
 
 pub(crate) use self::{
     channel::{Channel, State},
     channels::Channels,
     connect::Wanted,
+    counts::{Counts, MAX_CQS, MAX_SRQS},
+    cq::Cq,
     listener::Listener,
+    srq::Srq,
 };

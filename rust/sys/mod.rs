@@ -13,6 +13,7 @@ pub(crate) mod chrdev;
 pub(crate) mod clock;
 pub(crate) mod dma;
 pub(crate) mod errno;
+pub(crate) mod eventfd;
 pub(crate) mod ext;
 pub(crate) mod file;
 pub(crate) mod gate;
@@ -20,6 +21,8 @@ pub(crate) mod iomap;
 pub(crate) mod irq;
 pub(crate) mod irqlock;
 pub(crate) mod module;
+#[allow(dead_code)] // Until the engine uses it.
+pub(crate) mod pages;
 pub(crate) mod pat;
 pub(crate) mod pci;
 pub(crate) mod pin;

@@ -14,7 +14,7 @@ use core::marker::PhantomData;
 use kernel::{
     bindings,
     error::from_err_ptr,
-    mm::virt::{flags, VmaNew},
+    mm::virt::{flags, VmaNew, VmaRef},
     page::{Page, PAGE_SHIFT, PAGE_SIZE},
     prelude::*,
 };
@@ -121,6 +121,28 @@ impl<'a> NewVma<'a> {
         }
         Ok(())
     }
+
+    /// Completes a mapping of `pages`, one for each of its own, which it holds: `EINVAL` if it is a
+    /// private one, `EPERM` if the user wants to execute.
+    pub(super) fn fill(&self, pages: &[SharedPage]) -> Result {
+        let area = self.area();
+        // SAFETY: By the requirements of `new`.
+        if !unsafe { ext::weft_vma_shared(self.vma) } || pages.len() as u64 != self.count() {
+            return Err(EINVAL);
+        }
+        area.try_clear_mayexec().map_err(|_| EPERM)?;
+        area.set_dontexpand();
+        area.set_dontdump();
+        let mixed = area.set_mixedmap();
+        let mut address = area.start();
+        for page in pages {
+            mixed.vm_insert_page(address, &page.0)?;
+            address += PAGE_SIZE;
+        }
+        // SAFETY: The mapping is not linked yet.
+        unsafe { (*self.vma).vm_ops = self.ops };
+        Ok(())
+    }
 }
 
 /// What became of a fault.
@@ -142,7 +164,8 @@ pub(crate) struct Fault<'a> {
 impl Fault<'_> {
     /// # Safety
     ///
-    /// `vmf` is a fault that is being handled, of a mapping made by [`NewVma::accept`].
+    /// `vmf` is a fault that is being handled, of a mapping made by [`NewVma::accept`] or
+    /// [`NewVma::fill`].
     pub(super) unsafe fn new(vmf: *mut bindings::vm_fault) -> Self {
         Self {
             vmf,
@@ -158,9 +181,13 @@ impl Fault<'_> {
 
     /// Puts the page with this frame number there. It has to be zapped before it is freed.
     pub(crate) fn insert(&self, pfn: usize) -> Outcome {
-        // SAFETY: By the requirements of `new`, the mapping is a VM_PFNMAP one.
+        // SAFETY: By the requirements of `new`, the mapping is a VM_PFNMAP one, unless its pages are
+        // those of `fill`, whose owners insert none: that is refused.
         Outcome(unsafe {
             let fault = &(*self.vmf).__bindgen_anon_1;
+            if VmaRef::from_raw(fault.vma).flags() & flags::PFNMAP == 0 {
+                return self.refuse();
+            }
             let prot = (*fault.vma).vm_page_prot;
             bindings::vmf_insert_pfn_prot(fault.vma, fault.address, pfn, prot)
         })
@@ -178,7 +205,7 @@ pub(crate) struct SharedPage(Page);
 impl SharedPage {
     /// A page of zeroes.
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self(Page::alloc_page(GFP_KERNEL | __GFP_ZERO)?))
+        Ok(Self(Page::alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO)?))
     }
 
     pub(crate) fn pfn(&self) -> usize {

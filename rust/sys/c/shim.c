@@ -158,3 +158,18 @@ u64 weft_compare_swap(void *word, u64 old, u64 new)
 {
 	return cmpxchg64((u64 *)word, old, new);
 }
+
+struct eventfd_ctx *weft_eventfd_get(int fd)
+{
+	return eventfd_ctx_fdget(fd);
+}
+
+void weft_eventfd_signal(struct eventfd_ctx *ctx)
+{
+	eventfd_signal(ctx);
+}
+
+void weft_eventfd_put(struct eventfd_ctx *ctx)
+{
+	eventfd_ctx_put(ctx);
+}

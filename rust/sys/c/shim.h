@@ -5,6 +5,7 @@
 #ifndef WEFT_SHIM_H
 #define WEFT_SHIM_H
 
+#include <linux/eventfd.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
 
@@ -29,5 +30,8 @@ void weft_dma_sync(struct device *dev, dma_addr_t dma, size_t bytes, bool write)
 void *weft_phys_to_virt(phys_addr_t phys);
 u64 weft_fetch_add(void *word, u64 value);
 u64 weft_compare_swap(void *word, u64 old, u64 new);
+struct eventfd_ctx *weft_eventfd_get(int fd);
+void weft_eventfd_signal(struct eventfd_ctx *ctx);
+void weft_eventfd_put(struct eventfd_ctx *ctx);
 
 #endif /* WEFT_SHIM_H */

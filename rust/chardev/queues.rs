@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ioctls that make completion queues and shared receive queues.
+
+use super::{
+    ioctl::{check, Call},
+    objects::{place, Mapped, Object},
+};
+use crate::{
+    proto::{cqe::CqShape, wqe::QueueShape},
+    queue::{Cq, Srq},
+    sys::{
+        eventfd::EventFd,
+        ext::{weft_cq_arm, weft_cq_create, weft_srq_create},
+        vma::{Fault, NewVma, Outcome},
+    },
+};
+use kernel::prelude::*;
+
+/// The event descriptor of who wants none.
+const NO_EVENT: i32 = -1;
+
+/// `WEFT_CQ_CREATE`.
+pub(super) fn cq_create(call: &Call<'_>) -> Result {
+    let (user, mut create) = call.read::<weft_cq_create>()?;
+    check(create.flags == 0 && create.reserved == 0)?;
+    let shape = CqShape::new(create.entries).ok_or(EINVAL)?;
+    let event = match create.event_fd {
+        NO_EVENT => None,
+        fd => Some(EventFd::get(fd)?),
+    };
+    let file = call.file;
+    let objects = file.objects_to_be()?;
+    let room = objects.room()?;
+    let cq = Cq::new(&file.counts, shape, event, file.waiters.clone())?;
+    create.ring_bytes = cq.memory().bytes() as u64;
+    create.cq = objects.add(room, Object::Cq(cq));
+    create.ring_offset = place(create.cq);
+    user.write(&create).inspect_err(|_| objects.undo(create.cq))
+}
+
+/// `WEFT_CQ_ARM`.
+pub(super) fn cq_arm(call: &Call<'_>) -> Result {
+    let (_, arm) = call.read::<weft_cq_arm>()?;
+    check(arm.flags == 0 && arm.reserved == 0)?;
+    call.file.objects()?.cq(arm.cq)?.arm(arm.consumed);
+    Ok(())
+}
+
+/// `WEFT_SRQ_CREATE`.
+pub(super) fn srq_create(call: &Call<'_>) -> Result {
+    let (user, mut create) = call.read::<weft_srq_create>()?;
+    check(create.flags == 0 && create.reserved == 0)?;
+    let shape = QueueShape::recv(create.entries, create.sges).ok_or(EINVAL)?;
+    let file = call.file;
+    let objects = file.objects()?;
+    let pd = objects.pd(create.pd)?;
+    let room = objects.room()?;
+    let srq = Srq::new(&file.counts, pd, shape)?;
+    create.stride = shape.stride();
+    create.ring_bytes = srq.memory().bytes() as u64;
+    create.srq = objects.add(room, Object::Srq(srq));
+    create.ring_offset = place(create.srq);
+    user.write(&create)
+        .inspect_err(|_| objects.undo(create.srq))
+}
+
+impl Mapped for Cq {
+    fn mmap(&self, first: u64, vma: &NewVma<'_>) -> Result {
+        self.memory().map(first, vma)
+    }
+
+    fn fault(&self, _: u64, fault: &Fault<'_>) -> Outcome {
+        fault.refuse()
+    }
+}
+
+impl Mapped for Srq {
+    fn mmap(&self, first: u64, vma: &NewVma<'_>) -> Result {
+        self.memory().map(first, vma)
+    }
+
+    fn fault(&self, _: u64, fault: &Fault<'_>) -> Outcome {
+        fault.refuse()
+    }
+}
