@@ -50,6 +50,10 @@ vng: setup-demo modules tools ## the kselftests under virtme-ng
 vm: setup-demo modules tools ## interactive shells on emulated hosts (HOSTS=3)
 	@scripts/lab/vm $(HOSTS)
 
+.PHONY: bench
+bench: setup-demo modules tools ## speed beside TCP and Soft-RoCE, into bench/results.md (about 10 min)
+	@scripts/lab/bench
+
 .PHONY: modules
 modules: ## weft.ko as build/<kernel>/weft.ko
 	@scripts/modules

@@ -92,9 +92,10 @@ class Port:
 
 class Guest:
     def __init__(self, name, folder, ports=(), memory=256, cpus=1, shares=None, shell=None,
-                 extra=()):  # fmt: skip
+                 extra=(), counted=False):  # fmt: skip
         """`shares`: tag -> directory, for the guest to read; `shell`: path of a socket
-        where a terminal of the guest is to be had."""
+        where a terminal of the guest is to be had; `counted`: the guest's clock goes on by a
+        nanosecond with each instruction, and so does its time stamp counter."""
         self.name = name
         self.dir = folder
         self.run_dir = folder / "run"
@@ -104,6 +105,7 @@ class Guest:
         self.shares = dict(shares or {})
         self.shell = shell
         self.extra = list(extra)
+        self.counted = counted
         self.console_log = folder / "console.log"
         self.qemu_log = folder / "qemu.log"
         self.args = []
@@ -124,20 +126,23 @@ class Guest:
         shares = {"lab": agent_dir, "weft": paths.TOP, **self.shares}
         # A kernel patches its own code while it runs. With a thread a processor, one boot in
         # ten dies of that (int3 in a static branch): they take turns.
-        tcg = f"tcg,thread={'multi' if self.cpus == 1 else 'single'}"
+        tcg = f"tcg,thread={'multi' if self.cpus == 1 and not self.counted else 'single'}"
+        fast = kvm() and not self.counted
+        ticks = " tsc_early_khz=1000000" if self.counted else clock()
         args = [
             paths.env("qemu"), "-name", f"{self.name},process=weft-{self.name}",
             "-L", "/usr/share/seabios", "-L", "/usr/share/qemu",
             "-nodefaults", "-no-user-config", "-display", "none",
             "-M", "q35,memory-backend=ram", "-object", memory, "-m", f"{self.memory}M",
-            "-smp", self.cpus, *(["-accel", f"kvm{machine.kvm()}", "-cpu", "host"] if kvm() else
+            "-smp", self.cpus, *(["-accel", f"kvm{machine.kvm()}", "-cpu", "host"] if fast else
                                  ["-accel", tcg, "-cpu", CPU]),
+            *(["-icount", "shift=0"] if self.counted else []),
             # Hot plug as hardware does it, by the ports themselves.
             "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",
             # A guest that resets or panics ends; a reboot is asked for by QMP.
             "-action", "reboot=shutdown,panic=shutdown",
             "-kernel", image, "-initrd", initrd,
-            "-append", f"{APPEND}{clock()}{machine.append()} weft.host={self.name}",
+            "-append", f"{APPEND}{ticks}{machine.append()} weft.host={self.name}",
             "-chardev", f"file,id=console,path={self.console_log}",
             "-serial", "chardev:console",
             "-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control",

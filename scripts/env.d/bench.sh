@@ -1,0 +1,28 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# What `make bench` compares with: programs that measure RDMA and TCP, Debian's own, and what
+# they need beyond the root, unpacked beside it. They are not part of the root: only the guests
+# of `make bench` see them.
+
+BENCH=$WEFT_CACHE/bench
+
+bench_packages() { echo qperf perftest iperf3 ibverbs-providers; }
+
+bench_key() { digest "$(root_key)" "$(bench_packages)" "$(recipe bench.sh bench_make)"; }
+
+bench_make() {
+	local dir deb
+	dir=$(scratch bench)
+	mkdir -p "$dir"/{archives/partial,bench}
+	# shellcheck disable=SC2046 # words
+	apt_get "$dir" -y --no-install-recommends --download-only -o Debug::NoLocking=1 \
+		-o Dir::Cache::archives="$dir/archives" install $(bench_packages)
+	for deb in "$dir"/archives/*.deb; do dpkg-deb -x "$deb" "$dir/bench"; done
+	[ -x "$dir/bench/usr/bin/qperf" ]
+	publish "$dir/bench" "$BENCH"
+}
+
+need_bench() {
+	step bench "$(bench_key)" "bench: downloading and unpacking what Weft is compared with (10 s)" bench_make
+}

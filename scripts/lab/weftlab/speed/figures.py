@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Figures: what was measured, how often, and what it was to be."""
+
+import operator
+import statistics
+
+_COMPARE = {"<=": operator.le, ">=": operator.ge}
+
+
+class Figure:
+    """One figure: the median of its samples. `target` is like "<=3", or None; `model` is what
+    hardware would do, computed (see model.py), in the same unit, or None."""
+
+    def __init__(self, name, unit, samples, target=None, model=None):
+        self.id = name
+        self.unit = unit
+        self.samples = list(samples)
+        self.target = target
+        self.model = model
+
+    @property
+    def value(self):
+        return statistics.median(self.samples)
+
+    @property
+    def met(self):
+        if self.target is None:
+            return None
+        return _COMPARE[self.target[:2]](self.value, float(self.target[2:]))
+
+    def json(self):
+        return {
+            "id": self.id,
+            "value": self.value,
+            "unit": self.unit,
+            "target": self.target,
+            "met": self.met,
+            "samples": self.samples,
+            "model": self.model,
+        }
+
+
+class Figures:
+    """All of them, in order."""
+
+    def __init__(self):
+        self._all = {}
+
+    def add(self, name, unit, samples, target=None, model=None):
+        self._all[name] = Figure(name, unit, samples, target, model)
+
+    def get(self, name):
+        return self._all.get(name)
+
+    def __iter__(self):
+        return iter(self._all.values())
+
+
+def size_name(size):
+    """8, 4k, 1m: for ids."""
+    for unit, letter in ((1 << 20, "m"), (1 << 10, "k")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit}{letter}"
+    return str(size)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What two guests would be joined by otherwise: virtio-net, over each backend that works here.
+
+The bridge and the taps are made in a network namespace of this run's own (scripts/lab/bench).
+"""
+
+import subprocess
+
+# Backends by name: the NIC's number, which is in its addresses.
+BACKENDS = {"dgram": 1, "tap": 2}
+
+
+def address(backend, host):
+    """Of a guest: h1 or h2."""
+    return f"10.{BACKENDS[backend]}.0.{host[1:]}"
+
+
+def _mac(backend, host):
+    return f"52:54:00:00:{BACKENDS[backend]:02x}:{int(host[1:]):02x}"
+
+
+def _ip(*words):
+    return subprocess.run(["ip", *words], capture_output=True, text=True)
+
+
+def prepare(hosts):
+    """Makes a bridge with a tap for each host; what does not work, or None."""
+    commands = ["link add br0 type bridge", "link set br0 up"]
+    for host in hosts:
+        commands += [f"tuntap add tap-{host} mode tap", f"link set tap-{host} master br0 up"]
+    for command in commands:
+        done = _ip(*command.split())
+        if done.returncode:
+            return f"ip {command}: {done.stderr.strip()}"
+    return None
+
+
+def arguments(host, peer, sockets, backends):
+    """Options of QEMU: a NIC for each backend."""
+    words = []
+    for name in backends:
+        if name == "tap":
+            backend = f"tap,id={name},ifname=tap-{host},script=no,downscript=no"
+        else:
+            backend = (
+                f"dgram,id={name},local.type=unix,local.path={sockets}/net-{host},"
+                f"remote.type=unix,remote.path={sockets}/net-{peer}"
+            )
+        words += ["-netdev", backend,
+                  "-device", f"virtio-net-pci,netdev={name},mac={_mac(name, host)},romfile="]  # fmt: skip
+    return words
+
+
+def configure(host, backends):
+    """Loads the driver in a guest and gives each NIC its address and name."""
+    host.run("modprobe virtio_net")
+    for name in backends:
+        mac = _mac(name, host.name)
+        host.until(f"grep -lq {mac} /sys/class/net/*/address")
+        host.run(
+            f"nic=$(grep -l {mac} /sys/class/net/*/address | cut -d/ -f5) && "
+            f"ip link set $nic name {name} && "
+            f"ip address add {address(name, host.name)}/24 dev {name} && ip link set {name} up"
+        )
+
+
+def ready(host, peer, backends):
+    """Which of the backends carry a packet."""
+    return [
+        name
+        for name in backends
+        if not host.run(f"timeout 20 bash -c 'until busybox ping -c1 -W1 {address(name, peer)}; do :; done'",
+                        status=None).status  # fmt: skip
+    ]

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The measurements in two guests: weft-bench over channels and TCP, perftest over Soft-RoCE."""
+
+import json
+
+from ..errors import CommandFailed
+from . import network
+
+PROGRAM = "/mnt/tools/weft-bench"
+FOLDER = "/mnt/bench/usr"
+LIBRARIES = f"{FOLDER}/lib/x86_64-linux-gnu"
+RDMA = f"LD_LIBRARY_PATH={LIBRARIES} RDMAV_DRIVERS={LIBRARIES}/libibverbs/librxe"
+PATIENCE = 300
+
+
+def jobs(lab, serve, run, words):
+    """Does jobs between h1 and h2; {(job, bytes): (seconds, count)}."""
+    serving = lab["h2"].start_job(f"{PROGRAM} serve {serve}")
+    serving.expect("^listening", 60)
+    done = lab["h1"].run(f"{PROGRAM} run {run} {' '.join(words)}", PATIENCE)
+    serving.wait(60).must()
+    found = (json.loads(line) for line in done.out.splitlines())
+    return {(one["job"], one["bytes"]): (one["seconds"], one["count"]) for one in found}
+
+
+def tcp(lab, backend, words, port=7000):
+    at = f"tcp {network.address(backend, 'h2')}:{port}"
+    return jobs(lab, at, at, words)
+
+
+def channel(lab, how, words, service=7100):
+    way = f"channel 0 {service} {how}"
+    return jobs(lab, way, way, words)
+
+
+def soft_roce(host, backend):
+    """Makes rxe0 of a NIC; whether there is one."""
+    return not host.run(
+        "modprobe -a rdma_rxe ib_uverbs rdma_ucm && "
+        f"rdma link add rxe0 type rxe netdev {backend} && test -e /dev/infiniband/uverbs0",
+        status=None,
+    ).status
+
+
+def perftest(lab, backend, test, column, options):
+    """The number in a column of what a program of perftest reports."""
+    # The first test is over when the second begins: its port is free by then.
+    command = f"{RDMA} {FOLDER}/bin/{test} -F -d rxe0 {options}"
+    serving = lab["h2"].start_job(command)
+    lab["h2"].until("ss -Hltn 'sport = :18515' | grep -q .")
+    done = lab["h1"].run(f"{command} {network.address(backend, 'h2')}", PATIENCE)
+    serving.wait(60).must()
+    for line in reversed(done.out.splitlines()):
+        words = line.split()
+        if words and words[0].isdigit():
+            return float(words[column])
+    raise CommandFailed(f"{test} reports nothing:\n{done.out}{done.err}")
+
+
+def interrupts(host):
+    """How many the ports of a host have taken."""
+    lines = host.out("grep weft /proc/interrupts || :").splitlines()
+    return sum(int(word) for line in lines for word in line.split()[1:] if word.isdigit())
