@@ -2,6 +2,7 @@
 
 //! What can go wrong, in words, and what to do about it.
 
+use crate::cq::Status;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -77,6 +78,21 @@ pub enum Error {
         /// Bytes of the bulk ring.
         limit: usize,
     },
+    /// A request did not succeed.
+    Failed {
+        /// Which.
+        wr_id: u64,
+        /// Why.
+        status: Status,
+    },
+    /// More completions came than a completion queue has entries: its queue pairs are in ERR.
+    Overrun,
+    /// A limit of the port, or of what this user may pin, is reached; what it counts.
+    Limit(&'static str),
+    /// The object is needed by another one.
+    Busy,
+    /// A queue pair is in a state that does not allow it.
+    BadState(&'static str),
     /// An argument is out of range; which, and what it may be.
     Invalid(String),
     /// The driver is not the one that this library was made for; what is odd about it.
@@ -137,6 +153,17 @@ impl Error {
                 "both ends have to follow the layout of the same include/uapi/linux/weft.h"
             }
             Error::TooLong { .. } => "connect with a larger bulk ring, or send it in pieces",
+            Error::Overrun => {
+                "make the completion queue as large as all queues that complete there"
+            }
+            Error::Limit("pinned memory") => {
+                "`ulimit -l` shows how much this user may pin; register less, or have it raised"
+            }
+            Error::Limit(_) => {
+                "close what is not used; Objects::limits() tells how many there can be"
+            }
+            Error::Busy => "drop what was made of it first",
+            Error::BadState(_) => "queue pairs go from RESET over INIT and RTR to RTS",
             Error::Driver(_) => "use the library and the driver of one release",
             _ => return None,
         })
@@ -171,6 +198,11 @@ impl fmt::Display for Error {
                 f,
                 "a message of {len} bytes does not fit the channel's bulk ring of {limit} bytes"
             ),
+            Error::Failed { wr_id, status } => write!(f, "request {wr_id}: {status}"),
+            Error::Overrun => f.write_str("more completions came than the queue has entries"),
+            Error::Limit(what) => write!(f, "{what}: a limit is reached"),
+            Error::Busy => f.write_str("another object needs it"),
+            Error::BadState(what) => write!(f, "{what}: the queue pair is not in a state for that"),
             Error::Invalid(what) => f.write_str(what),
             Error::Driver(what) => write!(f, "the driver is not as expected: {what}"),
             Error::Os { what, source } => write!(f, "{what}: {source}"),

@@ -35,4 +35,16 @@ ioctls! {
     weft_chan_accept: IOCTL_WEFT_CHAN_ACCEPT;
     weft_chan_info: IOCTL_WEFT_CHAN_INFO;
     weft_chan_kick: IOCTL_WEFT_CHAN_KICK;
+    weft_limits: IOCTL_WEFT_LIMITS;
+    weft_pd_alloc: IOCTL_WEFT_PD_ALLOC;
+    weft_mr_reg: IOCTL_WEFT_MR_REG;
+    weft_mw_alloc: IOCTL_WEFT_MW_ALLOC;
+    weft_cq_create: IOCTL_WEFT_CQ_CREATE;
+    weft_cq_arm: IOCTL_WEFT_CQ_ARM;
+    weft_srq_create: IOCTL_WEFT_SRQ_CREATE;
+    weft_qp_create: IOCTL_WEFT_QP_CREATE;
+    weft_qp_modify: IOCTL_WEFT_QP_MODIFY;
+    weft_qp_query: IOCTL_WEFT_QP_QUERY;
+    weft_destroy: IOCTL_WEFT_DESTROY;
+    weft_kick: IOCTL_WEFT_KICK;
 }

@@ -52,26 +52,44 @@ mod abi;
 
 mod channel;
 mod connect;
+mod cq;
 mod error;
 mod link;
 mod listener;
+mod mr;
+mod mw;
+mod objects;
+mod pd;
 mod port;
+mod qp;
+mod queue;
 mod receiver;
+mod request;
 mod sender;
 mod shared;
+mod srq;
 #[cfg(test)]
 mod tests;
 mod time;
+pub mod verbs;
 
 pub use channel::Channel;
 pub use connect::Connect;
+pub use cq::{Completion, Cq, Status};
 pub use error::{Error, Reason, Result};
 pub use link::{Link, LinkState, Peer};
 pub use listener::Listener;
+pub use mr::{Mr, Rights};
+pub use mw::Mw;
+pub use objects::{Limits, Objects};
+pub use pd::Pd;
 pub use port::{Port, PortKind, Protection};
+pub use qp::{Protocol, Qp, QpOptions, QpPath, QpState, QpStatus};
 pub use receiver::Receiver;
+pub use request::{Operation, Remote, Request, Sge};
 pub use sender::Sender;
 pub use shared::State;
+pub use srq::Srq;
 
 /// The longest payload that travels without the bulk ring, in bytes.
 pub const INLINE_BYTES: usize = weft_proto::cell::INLINE_BYTES;

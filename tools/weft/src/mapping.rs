@@ -6,11 +6,12 @@
 //! are checked here. Fences are those of the bridge, not of the language: a window is mapped write
 //! combining, which Rust's atomics know nothing of.
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ffi::c_void;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{self, AtomicU64, Ordering};
 use weft_proto::fence::Fence;
 use weft_proto::ring;
 
@@ -224,6 +225,114 @@ impl Page {
     }
 }
 
+/// Memory of a queue, which this end and the driver both read and write.
+#[derive(Debug)]
+pub struct Ring(Mapping);
+
+impl Ring {
+    /// Maps a queue.
+    pub fn new(fd: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Self> {
+        Mapping::new(fd, offset, bytes, ProtFlags::READ | ProtFlags::WRITE).map(Ring)
+    }
+
+    /// Memory of this process alone, zeroed: what a region is made of.
+    pub fn anonymous(bytes: usize) -> io::Result<Self> {
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: The kernel chooses a place where nothing is.
+        let base = unsafe { mmap_anonymous(ptr::null_mut(), bytes, rights, MapFlags::PRIVATE) }?;
+        let base = NonNull::new(base).ok_or_else(|| io::Error::other("mapped at address 0"))?;
+        Ok(Ring(Mapping { base, bytes }))
+    }
+
+    /// Where it is, for the driver.
+    pub fn address(&self) -> u64 {
+        self.0.base.as_ptr() as u64
+    }
+
+    /// Bytes of it.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes
+    }
+
+    /// Loads 32 bits; later loads are not done earlier.
+    pub fn load32(&self, at: usize) -> u32 {
+        // SAFETY: As for `Mapping::load64`.
+        let value = unsafe { self.0.place::<u32>(at, 4).read_volatile() };
+        fence::load();
+        value
+    }
+
+    /// Loads 64 bits; later loads are not done earlier.
+    pub fn load64(&self, at: usize) -> u64 {
+        let value = self.0.load64(at);
+        fence::load();
+        value
+    }
+
+    /// Stores 64 bits after everything that was stored and loaded before.
+    pub fn publish64(&self, at: usize, value: u64) {
+        release();
+        self.0.store64(at, value);
+    }
+
+    /// Copies out of it; whole words where `at` allows it.
+    pub fn read(&self, at: usize, out: &mut [u8]) {
+        let from = self.0.place::<u8>(at, out.len());
+        if at % 8 != 0 {
+            for (n, byte) in out.iter_mut().enumerate() {
+                // SAFETY: `place` has checked all of the bytes.
+                *byte = unsafe { from.add(n).read_volatile() };
+            }
+            return;
+        }
+        let mut words = out.chunks_exact_mut(8);
+        let mut n = 0;
+        for part in &mut words {
+            // SAFETY: `place` has checked all of the bytes; `at` is a multiple of 8, and mappings
+            // begin at a page.
+            let word = unsafe { from.add(n).cast::<u64>().read_volatile() };
+            part.copy_from_slice(&word.to_ne_bytes());
+            n += 8;
+        }
+        for byte in words.into_remainder() {
+            // SAFETY: As above.
+            *byte = unsafe { from.add(n).read_volatile() };
+            n += 1;
+        }
+    }
+
+    /// Copies into it; whole words where `at` allows it.
+    pub fn write(&self, at: usize, bytes: &[u8]) {
+        let to = self.0.place::<u8>(at, bytes.len());
+        let whole = if at % 8 == 0 { bytes.len() & !7 } else { 0 };
+        for n in (0..whole).step_by(8) {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[n..n + 8]);
+            // SAFETY: `place` has checked all of the bytes; `at` is a multiple of 8, and mappings
+            // begin at a page.
+            unsafe { to.add(n).cast::<u64>().write_volatile(u64::from_ne_bytes(word)) };
+        }
+        for (n, byte) in bytes.iter().enumerate().skip(whole) {
+            // SAFETY: As above.
+            unsafe { to.add(n).write_volatile(*byte) };
+        }
+    }
+
+    /// Sets a bit of a little endian 64-bit word, after everything that was stored before.
+    pub fn set_bit(&self, at: usize, bit: u32) {
+        let word = (1u64 << (bit % 64)).to_le();
+        // SAFETY: `place` has checked bounds and alignment; of this page only the driver and this
+        // library know, and both use atomics on it.
+        let at = unsafe { AtomicU64::from_ptr(self.0.place::<u64>(at, 8)) };
+        at.fetch_or(word, Ordering::AcqRel);
+    }
+}
+
+/// Stores and loads so far are done before later stores, in ordinary memory.
+fn release() {
+    atomic::fence(Ordering::Release);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,6 +369,34 @@ mod tests {
             area.read(64, &mut out);
             assert_eq!(out, padded);
         }
+    }
+
+    #[test]
+    fn a_ring_keeps_what_is_written_at_any_place() {
+        let ring = Ring::anonymous(4096).expect("mapped");
+        assert_eq!((ring.bytes(), ring.address() % 4096), (4096, 0));
+        for at in [0, 1, 8, 13, 64] {
+            for len in [0usize, 1, 7, 8, 9, 63, 64] {
+                ring.write(0, &[0xff; 256]);
+                let bytes: Vec<u8> = (1..=len as u8).collect();
+                ring.write(at, &bytes);
+                let mut out = vec![0; len + 1];
+                ring.read(at, &mut out);
+                assert_eq!(out[..len], bytes, "{len} bytes at {at}");
+                assert_eq!(out[len], 0xff, "what follows {len} bytes at {at}");
+            }
+        }
+        ring.publish64(8, 0);
+        ring.set_bit(8, 0);
+        ring.set_bit(8, 63);
+        assert_eq!(u64::from_le(ring.load64(8)), (1 << 63) | 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "in 0x1000")]
+    fn a_copy_that_leaves_is_stopped() {
+        let ring = Ring::anonymous(4096).expect("mapped");
+        ring.read(4095, &mut [0; 2]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::ioctl::Ioctl;
 use crate::link::{Link, LinkState};
 use crate::listener::Listener;
+use crate::objects::Objects;
 use crate::time::{Deadline, sleep};
 use rustix::event::PollFlags;
 use rustix::fs::{Mode, OFlags, fstat, major, minor, open};
@@ -205,6 +206,11 @@ impl Port {
     /// Listens on `service`; up to `backlog` connections may wait to be accepted.
     pub fn listen(&self, service: u32, backlog: u32) -> Result<Listener> {
         Listener::new(&self.path, service, backlog)
+    }
+
+    /// A file for objects: protection domains, memory, queues.
+    pub fn objects(&self) -> Result<Objects> {
+        Ok(Objects::new(open_file(&self.path, OFlags::empty())?))
     }
 
     /// Connects to a listener on another host.

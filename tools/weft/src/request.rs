@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Work requests: what a queue pair is asked to do.
+
+use crate::abi;
+use crate::error::{Error, Result};
+use crate::mr::{Mr, Rights};
+use crate::mw::Mw;
+use std::ops::Range;
+
+/// An element of a scatter/gather list: `length` bytes at the tagged offset `to` of `stag`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sge {
+    /// Tagged offset.
+    pub to: u64,
+    /// Bytes.
+    pub length: u32,
+    /// STag.
+    pub stag: u32,
+}
+
+/// A place in memory of the peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remote {
+    /// STag.
+    pub stag: u32,
+    /// Tagged offset.
+    pub to: u64,
+}
+
+impl Remote {
+    /// The place `bytes` further on.
+    #[must_use]
+    pub fn offset(self, bytes: u64) -> Self {
+        Remote { to: self.to.wrapping_add(bytes), ..self }
+    }
+}
+
+/// Operations, in requests and completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// To the peer's receive queue.
+    Send,
+    /// Into memory of the peer.
+    Write,
+    /// Likewise, and takes a receive request of the peer.
+    WriteImm,
+    /// Out of memory of the peer.
+    Read,
+    /// Likewise, as many bytes as there are.
+    ReadAll,
+    /// Adds to 8 bytes of the peer.
+    FetchAdd,
+    /// Replaces 8 bytes of the peer if they are as expected.
+    CompareSwap,
+    /// Binds a memory window.
+    Bind,
+    /// Takes a memory window back.
+    Invalidate,
+    /// A message came.
+    Recv,
+    /// A write with immediate data came.
+    RecvWriteImm,
+    /// One that this library does not know.
+    Other(u8),
+}
+
+impl From<u8> for Operation {
+    fn from(number: u8) -> Self {
+        match number.into() {
+            abi::WEFT_OP_SEND => Operation::Send,
+            abi::WEFT_OP_WRITE => Operation::Write,
+            abi::WEFT_OP_WRITE_IMM => Operation::WriteImm,
+            abi::WEFT_OP_READ => Operation::Read,
+            abi::WEFT_OP_READ_ALL => Operation::ReadAll,
+            abi::WEFT_OP_FETCH_ADD => Operation::FetchAdd,
+            abi::WEFT_OP_CMP_SWAP => Operation::CompareSwap,
+            abi::WEFT_OP_BIND_MW => Operation::Bind,
+            abi::WEFT_OP_LOCAL_INV => Operation::Invalidate,
+            abi::WEFT_OP_RECV => Operation::Recv,
+            abi::WEFT_OP_RECV_WRITE_IMM => Operation::RecvWriteImm,
+            _ => Operation::Other(number),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Data<'a> {
+    List(&'a [Sge]),
+    Inline(&'a [u8]),
+}
+
+/// A request for the send queue. It completes with an entry in the completion queue only if it is
+/// [`signaled`](Self::signaled) or fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    head: abi::weft_send_wqe,
+    data: Data<'a>,
+}
+
+const HEAD: usize = size_of::<abi::weft_send_wqe>();
+const RECV_HEAD: usize = size_of::<abi::weft_recv_wqe>();
+const SGE: usize = size_of::<abi::weft_sge>();
+
+impl<'a> Request<'a> {
+    fn new(wr_id: u64, opcode: u32, remote: Remote, data: Data<'a>) -> Self {
+        let head = abi::weft_send_wqe {
+            wr_id,
+            opcode: opcode as u8,
+            remote_to: remote.to,
+            remote_stag: remote.stag,
+            ..Default::default()
+        };
+        Request { head, data }
+    }
+
+    /// Sends what the list names to the peer's receive queue.
+    pub fn send(wr_id: u64, list: &'a [Sge]) -> Self {
+        Self::new(wr_id, abi::WEFT_OP_SEND, Remote::default(), Data::List(list))
+    }
+
+    /// Sends these bytes, which are copied into the queue.
+    pub fn send_inline(wr_id: u64, bytes: &'a [u8]) -> Self {
+        Self::new(wr_id, abi::WEFT_OP_SEND, Remote::default(), Data::Inline(bytes))
+    }
+
+    /// Writes what the list names to `remote`.
+    pub fn write(wr_id: u64, list: &'a [Sge], remote: Remote) -> Self {
+        Self::new(wr_id, abi::WEFT_OP_WRITE, remote, Data::List(list))
+    }
+
+    /// Writes these bytes, which are copied into the queue.
+    pub fn write_inline(wr_id: u64, bytes: &'a [u8], remote: Remote) -> Self {
+        Self::new(wr_id, abi::WEFT_OP_WRITE, remote, Data::Inline(bytes))
+    }
+
+    /// Reads as many bytes as the list has.
+    pub fn read(wr_id: u64, list: &'a [Sge], remote: Remote) -> Self {
+        Self::new(wr_id, abi::WEFT_OP_READ, remote, Data::List(list))
+    }
+
+    /// Reads as many bytes as there are from `remote` on. The completion says how many.
+    pub fn read_all(wr_id: u64, list: &'a [Sge], remote: Remote) -> Self {
+        Self::new(wr_id, abi::WEFT_OP_READ_ALL, remote, Data::List(list))
+    }
+
+    /// Adds to the 8 bytes at `remote`; the old value goes to the list.
+    pub fn fetch_add(wr_id: u64, list: &'a [Sge], remote: Remote, add: u64) -> Self {
+        let mut request = Self::new(wr_id, abi::WEFT_OP_FETCH_ADD, remote, Data::List(list));
+        request.head.arg0 = add;
+        request
+    }
+
+    /// Puts `new` into the 8 bytes at `remote` if they are `old`; the old value goes to the list.
+    pub fn compare_swap(wr_id: u64, list: &'a [Sge], remote: Remote, old: u64, new: u64) -> Self {
+        let mut request = Self::new(wr_id, abi::WEFT_OP_CMP_SWAP, remote, Data::List(list));
+        (request.head.arg0, request.head.arg1) = (old, new);
+        request
+    }
+
+    /// Binds a window to tagged offsets of the region that the list's one element names
+    /// ([`Mr::all`]), with rights and a key.
+    pub fn bind(
+        wr_id: u64,
+        window: &Mw,
+        region: &'a [Sge; 1],
+        part: Range<u64>,
+        rights: Rights,
+        key: u8,
+    ) -> Self {
+        let remote = Remote { stag: window.stag(), to: 0 };
+        let mut request = Self::new(wr_id, abi::WEFT_OP_BIND_MW, remote, Data::List(region));
+        request.head.access = rights.0;
+        request.head.imm = key.into();
+        (request.head.arg0, request.head.arg1) = (part.start, part.end.saturating_sub(part.start));
+        request
+    }
+
+    /// Takes a window back that was bound with `key`.
+    pub fn invalidate(wr_id: u64, window: &Mw, key: u8) -> Self {
+        let remote = Remote { stag: window.bound(key), to: 0 };
+        Self::new(wr_id, abi::WEFT_OP_LOCAL_INV, remote, Data::List(&[]))
+    }
+
+    /// With immediate data: a send tells them to the receiver, a write takes a receive request for
+    /// them.
+    #[must_use]
+    pub fn imm(mut self, imm: u32) -> Self {
+        self.head.imm = imm;
+        if u32::from(self.head.opcode) == abi::WEFT_OP_WRITE {
+            self.head.opcode = abi::WEFT_OP_WRITE_IMM as u8;
+        } else {
+            self.head.flags |= abi::WEFT_WR_IMM as u8;
+        }
+        self
+    }
+
+    /// Completes with an entry also if it succeeds.
+    #[must_use]
+    pub fn signaled(mut self) -> Self {
+        self.head.flags |= abi::WEFT_WR_SIGNALED as u8;
+        self
+    }
+
+    /// Not before earlier reads and atomic operations are done.
+    #[must_use]
+    pub fn fence(mut self) -> Self {
+        self.head.flags |= abi::WEFT_WR_FENCE as u8;
+        self
+    }
+
+    /// Writes the entry into `out`; its bytes.
+    pub(crate) fn encode(&self, out: &mut [u8]) -> Result<usize> {
+        let mut head = self.head;
+        let (count, bytes) = match self.data {
+            Data::List(list) => (list.len(), list.len() * SGE),
+            Data::Inline(bytes) => (bytes.len(), bytes.len()),
+        };
+        head.count = count.try_into().unwrap_or(u16::MAX);
+        let body = body(out, HEAD, bytes)?;
+        match self.data {
+            Data::List(list) => put_list(body, list),
+            Data::Inline(bytes) => {
+                head.flags |= abi::WEFT_WR_INLINE as u8;
+                body.copy_from_slice(bytes);
+            }
+        }
+        let mut fields = Fields { out, at: 0 };
+        fields.put(head.wr_id.to_ne_bytes());
+        fields.put([head.opcode, head.flags]);
+        fields.put(head.count.to_ne_bytes());
+        fields.put(head.imm.to_ne_bytes());
+        fields.put(head.remote_to.to_ne_bytes());
+        fields.put(head.remote_stag.to_ne_bytes());
+        fields.put(head.access.to_ne_bytes());
+        fields.put(head.arg0.to_ne_bytes());
+        fields.put(head.arg1.to_ne_bytes());
+        fields.put([0; 16]);
+        Ok(HEAD + bytes)
+    }
+}
+
+/// Writes an entry of a receive queue into `out`; its bytes.
+pub fn encode_recv(wr_id: u64, list: &[Sge], out: &mut [u8]) -> Result<usize> {
+    let bytes = list.len() * SGE;
+    put_list(body(out, RECV_HEAD, bytes)?, list);
+    let mut fields = Fields { out, at: 0 };
+    fields.put(wr_id.to_ne_bytes());
+    fields.put((list.len() as u32).to_ne_bytes());
+    fields.put([0; 4]);
+    Ok(RECV_HEAD + bytes)
+}
+
+/// What comes behind a head, if an entry has room for it.
+fn body(out: &mut [u8], head: usize, bytes: usize) -> Result<&mut [u8]> {
+    let room = out.len().saturating_sub(head);
+    out.get_mut(head..).and_then(|out| out.get_mut(..bytes)).ok_or_else(|| {
+        Error::Invalid(format!(
+            "a list or inline data of {bytes} bytes in a queue whose entries have room for {room}"
+        ))
+    })
+}
+
+fn put_list(out: &mut [u8], list: &[Sge]) {
+    let mut fields = Fields { out, at: 0 };
+    for element in list {
+        fields.put(element.to.to_ne_bytes());
+        fields.put(element.length.to_ne_bytes());
+        fields.put(element.stag.to_ne_bytes());
+    }
+}
+
+struct Fields<'a> {
+    out: &'a mut [u8],
+    at: usize,
+}
+
+impl Fields<'_> {
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.out[self.at..self.at + N].copy_from_slice(&bytes);
+        self.at += N;
+    }
+}
+
+impl Mr {
+    /// All of it as the one element that [`Request::bind`] takes.
+    pub fn whole(&self) -> [Sge; 1] {
+        [self.all()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_proto::wqe;
+
+    const REMOTE: Remote = Remote { stag: 0x1234_5678, to: 0x9abc_def0_1234 };
+
+    #[test]
+    fn the_driver_reads_what_is_written() {
+        let list = [Sge { to: 5, length: 6, stag: 7 }, Sge { to: 8, length: 9, stag: 10 }];
+        let shape = wqe::QueueShape::send(16, 4, 64).expect("allowed");
+        let mut out = [0xff; 320];
+        let request = Request::write(3, &list, REMOTE).signaled().fence();
+        request.encode(&mut out).expect("room");
+        let (who, decoded) = wqe::SendWqe::decode(&out[..shape.stride() as usize], &shape);
+        let decoded = decoded.expect("it makes sense");
+        assert_eq!((who.wr_id, decoded.opcode), (3, wqe::Opcode::Write));
+        assert_eq!((decoded.remote_stag, decoded.remote_to), (REMOTE.stag, REMOTE.to));
+        let elements = decoded.tail.list().expect("a list").as_slice();
+        let elements: Vec<_> = elements.iter().map(|e| (e.to, e.length, e.stag)).collect();
+        assert_eq!(elements, [(5, 6, 7), (8, 9, 10)]);
+
+        let list = [Sge { to: 0, length: 8, stag: 7 }];
+        Request::compare_swap(4, &list, REMOTE.offset(4), 77, 78).encode(&mut out).expect("room");
+        let (_, decoded) = wqe::SendWqe::decode(&out[..shape.stride() as usize], &shape);
+        let decoded = decoded.expect("it makes sense");
+        assert_eq!((decoded.arg0, decoded.arg1), (77, 78));
+
+        Request::send_inline(5, b"a word").encode(&mut out).expect("room");
+        let (_, decoded) = wqe::SendWqe::decode(&out[..shape.stride() as usize], &shape);
+        assert_eq!(decoded.expect("it makes sense").tail.inline(), Some(&b"a word"[..]));
+
+        let shape = wqe::QueueShape::recv(16, 4).expect("allowed");
+        let list = [Sge { to: 5, length: 6, stag: 7 }];
+        encode_recv(6, &list, &mut out).expect("room");
+        let (wr_id, decoded) = wqe::RecvWqe::decode(&out[..shape.stride() as usize], &shape);
+        assert_eq!((wr_id, decoded.is_ok()), (6, true));
+    }
+
+    #[test]
+    fn a_write_with_immediate_data_is_an_operation_of_its_own() {
+        let mut out = [0; 128];
+        Request::write_inline(1, b"abc", REMOTE).imm(9).encode(&mut out).expect("room");
+        assert_eq!(out[8], abi::WEFT_OP_WRITE_IMM as u8);
+        assert_eq!(out[9], abi::WEFT_WR_INLINE as u8);
+        assert_eq!(out[64..67], *b"abc");
+        Request::send_inline(1, b"abc").imm(9).encode(&mut out).expect("room");
+        assert_eq!(out[8], abi::WEFT_OP_SEND as u8);
+        assert_eq!(out[9], (abi::WEFT_WR_INLINE | abi::WEFT_WR_IMM) as u8);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let list = [Sge { to: 0, length: 1, stag: 1 }; 5];
+        let mut out = [0; 64 + 4 * 16];
+        assert!(Request::send(1, &list[..4]).encode(&mut out).is_ok());
+        assert!(matches!(Request::send(1, &list).encode(&mut out), Err(Error::Invalid(_))));
+        assert!(Request::send_inline(1, &[0; 64]).encode(&mut out).is_ok());
+        assert!(Request::send_inline(1, &[0; 65]).encode(&mut out).is_err());
+        assert!(encode_recv(1, &list, &mut out[..64]).is_err());
+        assert_eq!(encode_recv(1, &list[..3], &mut out[..64]).expect("room"), 64);
+    }
+}
