@@ -93,6 +93,6 @@ def daemon_dies(bench):
     lab.fabric.start()
     for host in lab.hosts.values():
         host.wait_links()
-    sending.wait(90)
+    sending.wait(transfer.patience(SIZE))
     receiving.end()
     steps.both_ways(lab)

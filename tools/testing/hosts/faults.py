@@ -16,7 +16,8 @@ from weftlab.suite import test
 
 from . import steps
 
-SIZE = 24 << 20
+# Enough to be under way yet when a fault comes, on a machine that has other things to do.
+SIZE = 48 << 20
 LINK = "/sys/class/weft/weft0/device/link0"
 
 
@@ -63,7 +64,7 @@ class UnderWay:
             raise Mismatch("the transfer was over before the fault: nothing was tested")
 
     def whole(self, resumed):
-        report = transfer.report(self.sending.wait(240).must())
+        report = transfer.report(self.sending.wait(transfer.patience(SIZE)).must())
         self.receiving.wait(60)
         if steps.digest(self.receiving.arrived(self.name)) != steps.digest(self.source):
             raise Mismatch("the file did not arrive as it was")

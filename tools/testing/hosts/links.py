@@ -8,7 +8,9 @@ from weftlab.suite import test
 from . import steps
 
 END = "h1:0"
-FLAPS = 5
+# At most, and at least: how far a transfer gets between two is not ours to say.
+FLAPS, ENOUGH = 5, 2
+SIZE = 48 << 20
 
 
 @test("N-1: a link that goes down and comes back is down and ready at both ends, and carries", core=True)
@@ -28,7 +30,7 @@ def down_and_up(bench):
 def flap_under_load(bench):
     lab = bench.pair()
     h1, h2 = lab["h1"], lab["h2"]
-    path, source = steps.payload(h1, "flap", 24 << 20, 5)
+    path, source = steps.payload(h1, "flap", SIZE, 5)
     receiving = transfer.Receiver(h2)
     sending = h1.start_job(transfer.send_line(h1, path))
     size = 0
@@ -37,17 +39,19 @@ def flap_under_load(bench):
         size += (2 << 20) if flap else 1
         receiving.has(size)
         if not sending.running:
-            raise Mismatch(f"the transfer was over after {flap} flaps: nothing was tested")
+            if flap < ENOUGH:
+                raise Mismatch(f"the transfer was over after {flap} flaps: nothing was tested")
+            break
         lab.fabric.link("down", END)
         for host in lab.hosts.values():
             host.wait_link("down")
         lab.fabric.link("up", END)
-    report = transfer.report(sending.wait(180).must())
+    report = transfer.report(sending.wait(transfer.patience(SIZE)).must())
     receiving.wait(60)
     if steps.digest(receiving.arrived("flap")) != steps.digest(source):
         raise Mismatch("the file did not arrive as it was")
     if not report.get("resumed"):
-        raise Mismatch(f"{FLAPS} flaps, and nothing was resumed: {report}")
+        raise Mismatch(f"the link flapped, and nothing was resumed: {report}")
 
 
 @test("without a link a transfer ends with a message that says so")
