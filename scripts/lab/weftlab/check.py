@@ -50,6 +50,8 @@ def chosen(tests, args, suites):
     def wanted(t):
         if args.core and not t.core or t.iommu and not args.iommu:
             return False
+        if t.patient and args.adversarial:
+            return False
         which = args.which
         if not which:
             return t.closely or not kernel.variant()

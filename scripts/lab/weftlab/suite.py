@@ -11,6 +11,8 @@ core: one of the few that are run again on machines of another kind (check
 closely: whether a kernel that looks closely (check --kernel debug) can see more
 of the driver in it than in the others; those that are not are run there only by
 name. A module whose CLOSELY is False has none.
+patient: it moves more than is reasonable through a port that is adversarial
+(check --adversarial leaves it out).
 """
 
 import importlib
@@ -23,12 +25,13 @@ from .errors import LabError, Skip
 
 
 class Test:
-    def __init__(self, name, function, core, iommu, closely):
+    def __init__(self, name, function, core, iommu, closely, patient):
         self.name = name
         self.function = function
         self.core = core
         self.iommu = iommu
         self.closely = closely
+        self.patient = patient
         self.module = function.__module__.rpartition(".")[2]
 
     @property
@@ -36,9 +39,9 @@ class Test:
         return f"{self.module}: {self.name}"
 
 
-def test(name, core=False, iommu=False, closely=True):
+def test(name, core=False, iommu=False, closely=True, patient=False):
     def declare(function):
-        function.weft_test = Test(name, function, core, iommu, closely)
+        function.weft_test = Test(name, function, core, iommu, closely, patient)
         return function
 
     return declare
