@@ -243,9 +243,11 @@ def mailbox_corrupt(bench):
     lab.fabric.inject("mailbox", "corrupt", "h1:0")
     lab["h2"].wait_link("hello")
     lab["h2"].until(f"[ $(cat {LINK}/messages_bad) -gt 0 ]", 30)
+    # Of which byte is wrong it depends what is said, and of how many there were before, when.
+    wait_until(lambda: log.said(lab["h2"], "not a message"), 60, "the driver to say so", every=0.5)
     lab.fabric.clear()
     recovered(bench, lab, "every message corrupted", time.monotonic())
-    log.check(lab["h2"], "not a message: Checksum", most=6)
+    log.check(lab["h2"], "not a message", most=6)
     steps.both_ways(lab)
 
 
