@@ -14,6 +14,7 @@ use std::time::Duration;
 /// Messages of this module, in their tag.
 const HELLO: u64 = 0x5745_4654_5150_0001;
 const READY: u64 = 0x5745_4654_5150_0002;
+const BYE: u64 = 0x5745_4654_5150_0003;
 
 /// Bytes of a place and its length.
 const OFFER: usize = 24;
@@ -57,6 +58,17 @@ pub fn join(
         return Err(unexpected());
     }
     Ok(theirs)
+}
+
+/// Waits until the other end calls this as well: what one of them waits for is not to be taken away
+/// by the other one, who needs nothing more.
+pub fn part(channel: &mut Channel, timeout: Option<Duration>) -> Result<()> {
+    let deadline = Deadline::after(timeout);
+    channel.send(&[], BYE, deadline.left())?;
+    match channel.recv(&mut Vec::new(), deadline.left())? {
+        BYE => Ok(()),
+        _ => Err(unexpected()),
+    }
 }
 
 fn unexpected() -> Error {
