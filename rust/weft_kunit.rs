@@ -14,6 +14,7 @@ mod kunit;
 mod sys {
     pub(crate) mod gate;
     pub(crate) mod irqlock;
+    pub(crate) mod slots;
     pub(crate) mod throttle;
     pub(crate) mod waitq;
     pub(crate) mod work;

@@ -4,6 +4,7 @@
 
 mod gate;
 mod irqlock;
+mod slots;
 mod throttle;
 mod waitq;
 mod work;

@@ -41,6 +41,7 @@ static int self;	/* fail-nth of this thread */
 /* What operations work with. */
 static struct {
 	int fd, listener, epoll;
+	uint32_t pd, object;
 	struct wt_chan a, b;
 	bool paired;
 } now = { .fd = -1, .listener = -1, .epoll = -1 };
@@ -296,6 +297,60 @@ static long link_info(void)
 	return wt_ioctl(now.fd, WEFT_LINK_INFO, &i);
 }
 
+static long pd_alloc(void)
+{
+	struct weft_pd_alloc a = { .size = sizeof(a) };
+	long r = wt_ioctl(now.fd, WEFT_PD_ALLOC, &a);
+
+	now.pd = a.pd;
+	return r;
+}
+
+static bool open_with_pd(void)
+{
+	return open_first() && !pd_alloc();
+}
+
+/* Over several pages, so that the lists that say where they are have to grow. */
+static long mr_reg(void)
+{
+	static char bytes[64 * WT_PAGE];
+	struct weft_mr_reg reg = {
+		.size = sizeof(reg), .addr = (uintptr_t)bytes, .length = sizeof(bytes),
+		.pd = now.pd, .access = WEFT_ACCESS_LOCAL_WRITE,
+	};
+	long r = wt_ioctl(now.fd, WEFT_MR_REG, &reg);
+
+	now.object = reg.mr;
+	return r;
+}
+
+static long mw_alloc(void)
+{
+	struct weft_mw_alloc a = { .size = sizeof(a), .pd = now.pd };
+
+	return wt_ioctl(now.fd, WEFT_MW_ALLOC, &a);
+}
+
+/* What counts as locked is given back. */
+static bool close_with_pd(void)
+{
+	close_one(&now.fd);
+	return !wt_locked_kib();
+}
+
+static bool open_with_mr(void)
+{
+	return open_with_pd() && !mr_reg();
+}
+
+static long destroy(void)
+{
+	struct weft_destroy d = { .size = sizeof(d), .handle = now.object };
+
+	return wt_ioctl(now.fd, WEFT_DESTROY, &d);
+}
+
 static long listen_first(void)
 {
 	struct weft_chan_listen l = {
@@ -500,6 +555,10 @@ static const struct operation operations[] = {
 	  { ENOBUFS, ECONNREFUSED, ETIMEDOUT } },
 	{ "WEFT_CHAN_INFO", NULL, pair, chan_info, nothing, 3, USUAL },
 	{ "WEFT_CHAN_KICK", NULL, pair, chan_kick, nothing, 2, USUAL },
+	{ "WEFT_PD_ALLOC", NULL, open_first, pd_alloc, close_first, 3, USUAL },
+	{ "WEFT_MR_REG", NULL, open_with_pd, mr_reg, close_with_pd, 8, USUAL },
+	{ "WEFT_MW_ALLOC", NULL, open_with_pd, mw_alloc, close_with_pd, 4, USUAL },
+	{ "WEFT_DESTROY", NULL, open_with_mr, destroy, close_with_pd, 1, USUAL },
 	{ "epoll_ctl", NULL, before_epoll, epoll_add, after_epoll, 1, USUAL },
 	{ "mmap and its pages", NULL, pair, map_and_touch, nothing, 3, USUAL },
 	{ "close", NULL, pair, close_channel, after_close, 0, {} },

@@ -29,6 +29,11 @@ static const struct {
 	{ "CHAN_ACCEPT", WEFT_CHAN_ACCEPT, sizeof(struct weft_chan_accept) },
 	{ "CHAN_INFO", WEFT_CHAN_INFO, sizeof(struct weft_chan_info) },
 	{ "CHAN_KICK", WEFT_CHAN_KICK, sizeof(struct weft_chan_kick) },
+	{ "LIMITS", WEFT_LIMITS, sizeof(struct weft_limits) },
+	{ "PD_ALLOC", WEFT_PD_ALLOC, sizeof(struct weft_pd_alloc) },
+	{ "MR_REG", WEFT_MR_REG, sizeof(struct weft_mr_reg) },
+	{ "MW_ALLOC", WEFT_MW_ALLOC, sizeof(struct weft_mw_alloc) },
+	{ "DESTROY", WEFT_DESTROY, sizeof(struct weft_destroy) },
 };
 
 #define ALL ARRAY_SIZE(all)

@@ -448,6 +448,21 @@ uint64_t wt_attr_u64(unsigned int port, const char *name)
 							 UINT64_MAX;
 }
 
+long wt_status_kib(const char *name)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	size_t len = strlen(name);
+	char line[256];
+	long kib = -1;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, name, len) && line[len] == ':')
+			kib = strtol(line + len + 1, NULL, 10);
+	if (f)
+		fclose(f);
+	return kib;
+}
+
 int wt_write(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);

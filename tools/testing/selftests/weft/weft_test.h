@@ -104,6 +104,15 @@ bool wt_attr(unsigned int port, const char *name, char *buf, size_t len);
 /* The same as a number; UINT64_MAX if absent. */
 uint64_t wt_attr_u64(unsigned int port, const char *name);
 
+/* KiB of a line of /proc/self/status like VmLck; -1 if there is none. */
+long wt_status_kib(const char *name);
+
+/* What counts as locked memory of this process. */
+static inline long wt_locked_kib(void)
+{
+	return wt_status_kib("VmLck");
+}
+
 /* Writes to a file of sysfs: 0 or a negative errno. */
 int wt_write(const char *path, const char *text);
 
