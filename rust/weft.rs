@@ -5,7 +5,7 @@
 //! The driver of the ports of a fabric. From above to below, and nobody knows who is above:
 //!
 //! - `chardev`: `/dev/weftN`;
-//! - `queue`: channels; `mem`: protected memory; `fabric`: the node, its links, the hello with the neighbours;
+//! - `queue`: channels, queue pairs; `mem`: protected memory; `fabric`: the node, its links, the hello with the neighbours;
 //! - `driver`: binds the PCI functions, puts everything together and takes it apart, with what
 //!   they show in sysfs, `attrs`;
 //! - `hw`: the ports, one file per family;

@@ -6,7 +6,7 @@ use super::{ioctl, objects::Objects};
 use crate::{
     fabric::Node,
     mem::Memory,
-    queue::{Channel, Channels, Counts, Listener},
+    queue::{Channel, Channels, Counts, Engine, Listener},
     sys::{
         errno::{EISCONN, ENOTCONN},
         file::{events, File},
@@ -35,6 +35,7 @@ pub(super) struct PortFile {
     pub(super) node: Arc<Node>,
     pub(super) channels: Arc<Channels>,
     pub(super) memory: Arc<Memory>,
+    pub(super) engine: Arc<Engine>,
     pub(super) counts: Arc<Counts>,
     pub(super) waiters: Arc<WaitQueue>,
     role: SetOnce<Role>,
@@ -47,6 +48,7 @@ impl PortFile {
         node: Arc<Node>,
         channels: Arc<Channels>,
         memory: Arc<Memory>,
+        engine: Arc<Engine>,
         counts: Arc<Counts>,
         waiters: Arc<WaitQueue>,
     ) -> Self {
@@ -54,6 +56,7 @@ impl PortFile {
             node,
             channels,
             memory,
+            engine,
             counts,
             waiters,
             role: SetOnce::new(),

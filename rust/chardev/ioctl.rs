@@ -4,7 +4,7 @@
 
 use super::{
     file::{PortFile, Role},
-    memory, objects, queues,
+    memory, objects, qp, queues,
 };
 use crate::{
     proto::cell::Shape,
@@ -180,6 +180,10 @@ const TABLE: &[Entry] = &[
     (ext::WEFT_SRQ_CREATE, queues::srq_create),
     (ext::WEFT_DESTROY, objects::destroy),
     (ext::WEFT_CQ_ARM, queues::cq_arm),
+    (ext::WEFT_QP_CREATE, qp::create),
+    (ext::WEFT_QP_MODIFY, qp::modify),
+    (ext::WEFT_QP_QUERY, qp::query),
+    (ext::WEFT_KICK, qp::kick),
 ];
 
 /// Calls what `cmd` names.

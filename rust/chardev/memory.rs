@@ -23,6 +23,7 @@ pub(super) fn limits(call: &Call<'_>) -> Result {
         stags: mem::MAX_STAGS,
         pds: mem::MAX_PDS,
         mr_bytes: mem::MAX_REGION,
+        qps: queue::MAX_QPS,
         cqs: queue::MAX_CQS,
         srqs: queue::MAX_SRQS,
         queue_entries: wqe::MAX_ENTRIES,

@@ -6,12 +6,13 @@ mod file;
 mod ioctl;
 mod memory;
 mod objects;
+mod qp;
 mod queues;
 
 use crate::{
     fabric::Node,
     mem::Memory,
-    queue::{Channels, Counts},
+    queue::{Channels, Clients, Counts, Engine},
     sys::{
         chrdev::NodeReg,
         file::{Device, File},
@@ -26,6 +27,7 @@ struct PortDevice {
     node: Arc<Node>,
     channels: Arc<Channels>,
     memory: Arc<Memory>,
+    engine: Arc<Engine>,
     counts: Arc<Counts>,
 }
 
@@ -42,6 +44,7 @@ impl Device for PortDevice {
             self.node.clone(),
             self.channels.clone(),
             self.memory.clone(),
+            self.engine.clone(),
             self.counts.clone(),
             waiters,
         );
@@ -49,18 +52,21 @@ impl Device for PortDevice {
     }
 }
 
-/// Gives `node` its channels and makes `/dev/weftN`.
+/// Gives `node` its channels and its engine, and makes `/dev/weftN`.
 pub(crate) fn register(
     node: &Arc<Node>,
     memory: &Arc<Memory>,
     dev: &pci::Device<Bound>,
 ) -> Result<NodeReg> {
     let channels = Channels::new(dev)?;
-    node.set_client(channels.clone())?;
+    let engine = Engine::new(dev, memory)?;
+    engine.serve(node);
+    node.set_client(Clients::new(channels.clone(), engine.clone())?)?;
     let device = PortDevice {
         node: node.clone(),
         channels,
         memory: memory.clone(),
+        engine,
         counts: Counts::new()?,
     };
     NodeReg::for_pci(Arc::new(device, GFP_KERNEL)?, dev)

@@ -10,7 +10,10 @@
 //! `Objects::table` is taken in page faults, that is, with `mmap_lock` held. Whoever holds it touches
 //! no user memory, and destroys nothing.
 
-use super::ioctl::{check, Call};
+use super::{
+    ioctl::{check, Call},
+    qp::OpenQp,
+};
 use crate::{
     mem::{Pd, Region, Used, Window},
     queue::{Cq, Srq},
@@ -38,6 +41,7 @@ pub(super) enum Object {
     Window(Arc<Window>),
     Cq(Arc<Cq>),
     Srq(Arc<Srq>),
+    Qp(Arc<OpenQp>),
 }
 
 impl Object {
@@ -46,6 +50,7 @@ impl Object {
         match self {
             Self::Window(_) => 3,
             Self::Region(_) => 4,
+            Self::Qp(_) => 0,
             Self::Cq(_) | Self::Srq(_) => 1,
             Self::Pd(_) => LAST_RANK,
         }
@@ -60,6 +65,7 @@ impl Object {
             Self::Window(window) => window.users().close(),
             Self::Cq(cq) => cq.users().close(),
             Self::Srq(srq) => srq.users().close(),
+            Self::Qp(qp) => qp.close(),
         }
     }
 
@@ -68,6 +74,7 @@ impl Object {
         match self {
             Self::Region(region) => region.destroy(),
             Self::Window(window) => window.destroy(),
+            Self::Qp(qp) => qp.destroy(),
             Self::Pd(_) | Self::Cq(_) | Self::Srq(_) => {}
         }
     }
@@ -78,6 +85,7 @@ impl Object {
             Self::Pd(_) | Self::Region(_) | Self::Window(_) => None,
             Self::Cq(cq) => Some(&**cq),
             Self::Srq(srq) => Some(&**srq),
+            Self::Qp(qp) => Some(&**qp),
         }
     }
 }
@@ -171,6 +179,20 @@ impl Objects {
     pub(super) fn cq(&self, handle: u32) -> Result<Arc<Cq>> {
         match self.get(handle)? {
             Object::Cq(cq) => Ok(cq),
+            _ => Err(ENOENT),
+        }
+    }
+
+    pub(super) fn srq(&self, handle: u32) -> Result<Arc<Srq>> {
+        match self.get(handle)? {
+            Object::Srq(srq) => Ok(srq),
+            _ => Err(ENOENT),
+        }
+    }
+
+    pub(super) fn qp(&self, handle: u32) -> Result<Arc<OpenQp>> {
+        match self.get(handle)? {
+            Object::Qp(qp) => Ok(qp),
             _ => Err(ENOENT),
         }
     }

@@ -72,6 +72,9 @@ pub(crate) trait Client: Send + Sync {
     /// Nothing works any more: wake everybody who waits.
     fn closed(&self);
 
+    /// The port is gone for good. No work of the client runs, or holds the node, when this returns.
+    fn retired(&self);
+
     /// For those who watch.
     fn usage(&self, link: usize) -> Usage;
 }

@@ -146,14 +146,16 @@ impl Node {
     /// Takes the port away from everybody, and gives it back to nobody. Sleeps; may be called again.
     pub(crate) fn revoke(self: &Arc<Self>) {
         drop(self.me.lock().take());
-        let Some(port) = self.gate.revoke(|| self.tell_closed()) else {
-            return;
-        };
-        // From here on nobody else uses the port; events find the gate closed.
-        self.links_down(&*port, Reason::Removed);
-        port.stop();
-        drop(port);
-        work::cancel_delayed(self);
+        if let Some(port) = self.gate.revoke(|| self.tell_closed()) {
+            // From here on nobody else uses the port; events find the gate closed.
+            self.links_down(&*port, Reason::Removed);
+            port.stop();
+            drop(port);
+            work::cancel_delayed(self);
+        }
+        if let Some(client) = self.client() {
+            client.retired();
+        }
     }
 
     /// The function is going to be reset: all links go down and stay so until [`Node::reset_done`].
@@ -275,7 +277,7 @@ impl Node {
     }
 
     /// Tells people, unless they were told too much already.
-    pub(super) fn complain(&self, what: Arguments<'_>) {
+    pub(crate) fn complain(&self, what: Arguments<'_>) {
         if self.throttle.pass().is_some() {
             dev_warn!(self.pdev, "{}\n", what);
         }

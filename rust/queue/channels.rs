@@ -10,7 +10,7 @@ use super::{
 use crate::{
     fabric::{Client, Reason, Session, Usage},
     hw::{Port, MAX_LINKS},
-    proto::{cell::Shape, link::Peer, wire::Body},
+    proto::{cell::Shape, link::Peer, trunk::Layout, wire::Body},
     sys::{errno::ENOTCONN, ext, vma::Mapping},
 };
 use kernel::{
@@ -130,9 +130,11 @@ impl Client for Channels {
     fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
         if let Some(per_link) = self.links.get(link) {
             let bytes = port.arena(link).map_or(0, |arena| arena.bytes());
+            let trunk = Layout::of_arena(bytes as u64).map_or(0, Layout::bytes);
             let wake = peer.offer.wake;
             let kick = (port.doorbell_page(link, wake), wake);
-            per_link.conns.lock().begin(bytes / PAGE_SIZE, kick);
+            let pages = (bytes / PAGE_SIZE, trunk / PAGE_SIZE);
+            per_link.conns.lock().begin(pages, kick);
         }
     }
 
@@ -184,6 +186,8 @@ impl Client for Channels {
             per_link.wake();
         }
     }
+
+    fn retired(&self) {}
 
     fn closed(&self) {
         for listener in &*self.listeners.lock() {

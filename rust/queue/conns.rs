@@ -185,9 +185,12 @@ impl Conns {
             .retain(|conn| !core::ptr::eq(&*conn.channel, channel));
     }
 
-    /// The link is READY: there are `pages` of the arena, and a doorbell.
-    pub(super) fn begin(&mut self, pages: usize, kick: (Option<u64>, u32)) {
+    /// The link is READY: there are so many pages of the arena, of which the first are the trunk's,
+    /// and a doorbell.
+    pub(super) fn begin(&mut self, (pages, trunk): (usize, usize), kick: (Option<u64>, u32)) {
         self.pages.reset(pages);
+        // All are free: these are the first ones. They are taken for the whole session.
+        let _ = self.pages.take(trunk);
         self.closed = [0; REMEMBERED];
         self.kick = kick;
     }

@@ -18,29 +18,49 @@
 //! 5. `Channel::wakeup`, with interrupts off;
 //! 6. `PerLink::awake`, with interrupts off: taken by the hard interrupt.
 //!
-//! Completion queues and shared receive queues have a spin lock each, inside all others.
+//! And of queue pairs, inside those of `fabric`, too:
+//!
+//! 1. `Worker::core`, one a link: a run of the engine. Two links' are never held at once;
+//! 2. `Table::slots`, and never while it is held another of these;
+//! 3. `Qp::inner`: two queue pairs' are never held at once. [`crate::mem`] is called with it held;
+//! 4. completion queues and shared receive queues, a spin lock each, inside all others.
+//!
+//! `Worker::node` is held for a moment only, and nothing inside it.
 
 mod channel;
 mod channels;
+mod clients;
 mod connect;
 mod conns;
 mod counts;
-#[allow(dead_code)] // Until the engine uses it.
 mod cq;
+mod data;
+mod engine;
+mod initiator;
+mod lent;
 mod listener;
 mod messages;
 mod place;
-#[allow(dead_code)] // Until the engine uses it.
 mod posted;
-#[allow(dead_code)] // Until the engine uses it.
+mod qp;
+mod responder;
 mod srq;
+mod table;
+mod traced;
+mod trunk;
+mod turns;
+mod worker;
 
 pub(crate) use self::{
     channel::{Channel, State},
     channels::Channels,
+    clients::Clients,
     connect::Wanted,
     counts::{Counts, MAX_CQS, MAX_SRQS},
     cq::Cq,
+    engine::{Change, Engine, Wanted as WantedPath},
     listener::Listener,
+    qp::{Making as QpMaking, Qp, State as QpState},
     srq::Srq,
+    table::MAX_QPS,
 };

@@ -21,7 +21,6 @@ pub(crate) mod iomap;
 pub(crate) mod irq;
 pub(crate) mod irqlock;
 pub(crate) mod module;
-#[allow(dead_code)] // Until the engine uses it.
 pub(crate) mod pages;
 pub(crate) mod pat;
 pub(crate) mod pci;

@@ -86,3 +86,18 @@ tracepoint!(
 pub(crate) fn port_event(dev: &pci::Device, what: Port, arg: u64) {
     raw_port_event(dev, what as u32, arg);
 }
+
+tracepoint!(
+    /// A cell of a trunk was sent, or taken.
+    cell,
+    __tracepoint_weft_cell,
+    rust_do_trace_weft_cell,
+    (link: u32, sent: u32, qpn: u32, psn: u32, op: u32, bytes: u64)
+);
+tracepoint!(
+    /// A completion word was sent, or taken.
+    word,
+    __tracepoint_weft_word,
+    rust_do_trace_weft_word,
+    (link: u32, sent: u32, qpn: u32, psn: u32, code: u32, detail: u32)
+);

@@ -653,6 +653,8 @@ struct weft_srq_create {
  * @kick_value: out: what to write there, 32 bits, at its start
  * @kick_bit: out: number of this pair's bit in the kick page
  *
+ * EOPNOTSUPP: @protocol asks for what this driver cannot do.
+ *
  * A queue pair has work when @posted of its send queue has grown: set bit @kick_bit of
  * the kick page, by an atomic or of a little endian 64-bit word, then ring; or call
  * WEFT_KICK.

@@ -13,7 +13,7 @@ from weftlab.suite import test
 
 SOURCE = paths.TOP / "tools" / "testing" / "selftests" / "weft"
 # Programs that measure TLPs say so here: their ports count while they run.
-TRACED = ("tlp",)
+TRACED = ("tlp", "qp")
 MODULE = "/mnt/module/weft.ko"
 # What scripts/kselftest installs.
 LIST = "kselftest-list.txt"

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ioctls of queue pairs, and `WEFT_KICK`.
+
+use super::{
+    ioctl::{check, Call},
+    objects::{place, Mapped, Object},
+};
+use crate::{
+    mem::{Use, Users},
+    proto::wqe::QueueShape,
+    queue::{Change, Engine, Qp, QpMaking, QpState, WantedPath},
+    sys::{
+        errno::EOPNOTSUPP,
+        ext::{self, weft_kick, weft_qp_create, weft_qp_modify, weft_qp_query},
+        vma::{Fault, NewVma, Outcome},
+    },
+};
+use kernel::{prelude::*, sync::Arc};
+
+/// Requests that `WEFT_KICK` handles if the caller does not say, and at most.
+const DEFAULT_BUDGET: u32 = 64;
+const MAX_BUDGET: u32 = 4096;
+
+const PROTOCOLS: u32 = ext::WEFT_PULL_WQE | ext::WEFT_PULL_DATA | ext::WEFT_PULL_CQE;
+const RIGHTS: u32 = ext::WEFT_ACCESS_REMOTE_READ
+    | ext::WEFT_ACCESS_REMOTE_WRITE
+    | ext::WEFT_ACCESS_REMOTE_ATOMIC;
+
+/// A queue pair of a file.
+pub(super) struct OpenQp {
+    qp: Arc<Qp>,
+    engine: Arc<Engine>,
+    users: Users,
+}
+
+impl OpenQp {
+    /// Nobody needs one: for one caller, `ENOENT` if it was closed before.
+    pub(super) fn close(&self) -> Result {
+        self.users.close()
+    }
+
+    /// Takes it from the engine.
+    pub(super) fn destroy(&self) {
+        self.engine.destroy(&self.qp);
+    }
+}
+
+impl Mapped for OpenQp {
+    fn mmap(&self, first: u64, vma: &NewVma<'_>) -> Result {
+        self.qp.memory().map(first, vma)
+    }
+
+    fn fault(&self, _: u64, fault: &Fault<'_>) -> Outcome {
+        fault.refuse()
+    }
+}
+
+/// `WEFT_QP_CREATE`.
+pub(super) fn create(call: &Call<'_>) -> Result {
+    let (user, mut create) = call.read::<weft_qp_create>()?;
+    check(create.flags == 0 && create.protocol & !PROTOCOLS == 0)?;
+    if create.protocol != 0 {
+        // Requests, data and completions are pushed.
+        return Err(EOPNOTSUPP.into());
+    }
+    let send = QueueShape::send(create.send_entries, create.send_sges, create.inline_bytes);
+    let recv = if create.srq == 0 {
+        let shape = QueueShape::recv(create.recv_entries, create.recv_sges);
+        Some(shape.ok_or(EINVAL)?)
+    } else {
+        check(create.recv_entries == 0 && create.recv_sges == 0)?;
+        None
+    };
+    let send = send.ok_or(EINVAL)?;
+    let objects = call.file.objects()?;
+    let pd = objects.pd(create.pd)?;
+    let making = QpMaking {
+        pd: Use::new(pd.clone())?,
+        send_cq: Use::new(objects.cq(create.send_cq)?)?,
+        recv_cq: Use::new(objects.cq(create.recv_cq)?)?,
+        srq: match create.srq {
+            0 => None,
+            srq => {
+                let srq = objects.srq(srq)?;
+                check(Arc::ptr_eq(srq.pd(), &pd))?;
+                Some(Use::new(srq)?)
+            }
+        },
+        send,
+        recv,
+        protocol: create.protocol,
+    };
+    let room = objects.room()?;
+    let engine = call.file.engine.clone();
+    let qp = engine.create(making)?;
+    let open = Arc::new(
+        OpenQp {
+            qp: qp.clone(),
+            engine: engine.clone(),
+            users: Users::new(),
+        },
+        GFP_KERNEL_ACCOUNT,
+    )
+    .inspect_err(|_| engine.destroy(&qp))?;
+    create.qpn = qp.number();
+    create.send_stride = send.stride();
+    create.recv_stride = recv.map_or(0, |recv| recv.stride());
+    create.ring_bytes = qp.memory().bytes() as u64;
+    create.send_at = 0;
+    create.recv_at = qp.recv_at() as u32;
+    create.kick_page_offset = 0;
+    create.kick_offset = 0;
+    create.kick_value = 0;
+    create.kick_bit = 0;
+    create.qp = objects.add(room, Object::Qp(open));
+    create.ring_offset = place(create.qp);
+    user.write(&create)
+        .inspect_err(|_| objects.undo(create.qp))
+}
+
+/// `WEFT_QP_MODIFY`.
+pub(super) fn modify(call: &Call<'_>) -> Result {
+    let (_, modify) = call.read::<weft_qp_modify>()?;
+    let known = ext::WEFT_QP_STATE | ext::WEFT_QP_ACCESS | ext::WEFT_QP_PATH;
+    check(modify.flags == 0 && modify.mask & !known == 0)?;
+    let asked = |bit| modify.mask & bit != 0;
+    let mut change = Change::default();
+    if asked(ext::WEFT_QP_STATE) {
+        change.state = Some(QpState::of(modify.state).ok_or(EINVAL)?);
+    }
+    if asked(ext::WEFT_QP_ACCESS) {
+        check(modify.access & !RIGHTS == 0)?;
+        change.access = Some(modify.access);
+    }
+    if asked(ext::WEFT_QP_PATH) {
+        check(modify.peer_qpn != 0 && modify.peer_qpn >> 24 == 0)?;
+        change.path = Some(WantedPath {
+            peer: modify.peer,
+            link: match modify.link {
+                ext::WEFT_ANY_LINK => None,
+                link => Some(link as usize),
+            },
+            peer_qpn: modify.peer_qpn,
+        });
+    }
+    let open = call.file.objects()?.qp(modify.qp)?;
+    open.engine.modify(&call.file.node, &open.qp, &change)
+}
+
+/// `WEFT_QP_QUERY`.
+pub(super) fn query(call: &Call<'_>) -> Result {
+    let (user, mut query) = call.read::<weft_qp_query>()?;
+    check(query.flags == 0)?;
+    let open = call.file.objects()?.qp(query.qp)?;
+    let status = open.engine.query(&open.qp);
+    query = weft_qp_query {
+        size: query.size,
+        qp: query.qp,
+        state: status.state as u32,
+        why: status.why,
+        access: status.access,
+        protocol: open.qp.protocol(),
+        link: status
+            .path
+            .map_or(ext::WEFT_ANY_LINK, |path| path.link as u32),
+        peer_qpn: status.path.map_or(0, |path| path.peer_qpn),
+        peer: status.path.map_or(0, |path| path.peer),
+        sent: status.sent,
+        received: status.received,
+        ..Default::default()
+    };
+    user.write(&query)
+}
+
+/// `WEFT_KICK`.
+pub(super) fn kick(call: &Call<'_>) -> Result {
+    let (_, kick) = call.read::<weft_kick>()?;
+    check(kick.flags == 0)?;
+    let objects = call.file.objects()?;
+    let open = match kick.qp {
+        0 => None,
+        qp => Some(objects.qp(qp)?),
+    };
+    let budget = match kick.budget {
+        0 => DEFAULT_BUDGET,
+        budget => budget.min(MAX_BUDGET),
+    };
+    let qp = open.as_ref().map(|open| &open.qp);
+    call.file
+        .engine
+        .kick(&call.file.node, qp, budget as usize)
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who uses the links of a port: its channels and its engine.
+//!
+//! Each is told what happens. The engine's trunk is the beginning of an arena; the channels get what
+//! is behind it.
+
+use super::{Channels, Engine};
+use crate::{
+    fabric::{Client, Reason, Session, Usage},
+    hw::Port,
+    proto::{link::Peer, wire::Body},
+};
+use kernel::{prelude::*, sync::Arc};
+
+pub(crate) struct Clients {
+    channels: Arc<Channels>,
+    engine: Arc<Engine>,
+}
+
+impl Clients {
+    pub(crate) fn new(channels: Arc<Channels>, engine: Arc<Engine>) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { channels, engine }, GFP_KERNEL)?)
+    }
+}
+
+impl Client for Clients {
+    fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
+        self.channels.ready(port, link, peer);
+        self.engine.ready(port, link, peer);
+    }
+
+    fn broken(&self, link: usize, reason: Reason) {
+        self.engine.broken(link, reason);
+        self.channels.broken(link, reason);
+    }
+
+    fn bury(&self, port: &dyn Port, link: usize) {
+        self.channels.bury(port, link);
+    }
+
+    fn message(&self, session: &mut Session<'_>, body: Body) {
+        self.channels.message(session, body);
+    }
+
+    fn tick(&self, session: &mut Session<'_>, now: u64) {
+        self.channels.tick(session, now);
+        self.engine.tick(session);
+    }
+
+    fn wake(&self, link: usize) {
+        self.channels.wake(link);
+        self.engine.wake(link);
+    }
+
+    fn closed(&self) {
+        self.channels.closed();
+    }
+
+    fn retired(&self) {
+        self.engine.retired();
+    }
+
+    fn usage(&self, link: usize) -> Usage {
+        self.channels.usage(link)
+    }
+}

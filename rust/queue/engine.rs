@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The engine of a port: what works off the queue pairs, one end of a link each.
+//!
+//! It hears of links as a client of `fabric`, and of work by [`Engine::kick`] and by doorbells. What is
+//! done then is in `worker`.
+
+use super::{
+    qp::{Inner, Making, Path, Qp, State},
+    table::Table,
+    worker::{CoreGuard, Worker},
+};
+use crate::{
+    fabric::{Node, Reason, Session},
+    hw::{Port, MAX_LINKS},
+    mem::Memory,
+    proto::{cqe::Status as Wc, link::Peer},
+    sys::errno::{ECONNRESET, EHOSTUNREACH, ENOTCONN},
+};
+use kernel::{pci, prelude::*, sync::Arc};
+
+/// The engine of a port.
+pub(crate) struct Engine {
+    workers: [Arc<Worker>; MAX_LINKS],
+    table: Arc<Table>,
+}
+
+/// What a user wants to change of a queue pair.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Change {
+    pub(crate) state: Option<State>,
+    pub(crate) access: Option<u32>,
+    pub(crate) path: Option<Wanted>,
+}
+
+/// To whom a queue pair is to be connected.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// Hardware id of the peer, 0 for whoever is there.
+    pub(crate) peer: u64,
+    /// The link, or any.
+    pub(crate) link: Option<usize>,
+    pub(crate) peer_qpn: u32,
+}
+
+/// What there is to know of a queue pair.
+pub(crate) struct Status {
+    pub(crate) state: State,
+    pub(crate) why: u32,
+    pub(crate) access: u32,
+    pub(crate) path: Option<Path>,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
+impl Engine {
+    pub(crate) fn new(dev: &pci::Device, memory: &Arc<Memory>) -> Result<Arc<Self>> {
+        let table = Arc::pin_init(Table::new(), GFP_KERNEL)?;
+        let worker = |link| Worker::new(dev, link, table.clone(), memory.clone());
+        let workers = [worker(0)?, worker(1)?, worker(2)?, worker(3)?];
+        Ok(Arc::new(Self { workers, table }, GFP_KERNEL)?)
+    }
+
+    /// Makes a queue pair, in RESET. `ENOSPC`: the port has as many as it can.
+    pub(crate) fn create(&self, making: Making) -> Result<Arc<Qp>> {
+        self.table.add(|number| Qp::new(number, making))
+    }
+
+    /// Calls `f` with what the engine and users share of a queue pair, and with the engine's end of
+    /// its link, if it is connected, which does not run meanwhile.
+    fn change<R>(
+        &self,
+        qp: &Qp,
+        link: Option<usize>,
+        f: impl FnOnce(&mut Inner, Option<(&Worker, &mut CoreGuard<'_>)>) -> R,
+    ) -> R {
+        let mut link = link;
+        loop {
+            let path = qp.inner.lock().path;
+            link = path.map(|path| path.link).or(link);
+            let worker = link.and_then(|link| self.worker(link));
+            let mut guard = worker.map(|worker| worker.lock());
+            let inner = &mut *qp.inner.lock();
+            // It may have been connected meanwhile.
+            if inner.path.is_none() || inner.path.map(|path| path.link) == link {
+                let both = worker.map(|worker| &**worker).zip(guard.as_mut());
+                return f(inner, both);
+            }
+        }
+    }
+
+    /// Changes a queue pair as `WEFT_QP_MODIFY` says.
+    pub(crate) fn modify(&self, node: &Node, qp: &Arc<Qp>, change: &Change) -> Result {
+        let link = match &change.path {
+            Some(wanted) => Some(Self::find_link(node, wanted)?),
+            None => None,
+        };
+        self.change(qp, link.map(|(link, _)| link), |inner, worker| {
+            let to = change.state.unwrap_or(inner.state);
+            if change.state.is_some() {
+                if inner.state == State::Err && to == State::Rts {
+                    return Err(ECONNRESET.into());
+                }
+                if !inner.state.may_become(to) {
+                    return Err(EINVAL);
+                }
+            }
+            let connects = inner.state == State::Init && to == State::Rtr;
+            if connects != change.path.is_some() {
+                return Err(EINVAL);
+            }
+            match to {
+                State::Rtr if connects => {
+                    let (Some(wanted), Some((_, peer)), Some((worker, core))) =
+                        (&change.path, link, worker)
+                    else {
+                        return Err(EINVAL);
+                    };
+                    worker.bind(inner, core, peer, wanted.peer_qpn)?;
+                }
+                State::Reset => {
+                    if let Some((worker, core)) = worker {
+                        worker.leave(inner, core);
+                    }
+                    qp.reset(inner);
+                }
+                State::Err => {
+                    if inner.state == State::Init {
+                        inner.state = State::Err;
+                        inner.why = Wc::Flushed;
+                    }
+                    qp.fail(inner, Wc::Flushed, Wc::Flushed, Wc::Flushed);
+                }
+                _ => {}
+            }
+            if to != State::Err {
+                inner.state = to;
+            }
+            if let Some(access) = change.access {
+                inner.access = access;
+            }
+            Ok(())
+        })?;
+        // What is to be said now, is said.
+        self.kick(node, Some(qp), 1)
+    }
+
+    /// The first link that leads to who is wanted, and who that is.
+    fn find_link(node: &Node, wanted: &Wanted) -> Result<(usize, u64)> {
+        let links = node.port()?.links();
+        let tried = match wanted.link {
+            Some(link) if link >= links => return Err(EINVAL),
+            Some(link) => link..link + 1,
+            None => 0..links,
+        };
+        for link in tried {
+            let found = node.with_link(link, |session| {
+                let peer = session.peer().map(|peer| peer.id.hwid);
+                Ok(peer.filter(|hwid| wanted.peer == 0 || wanted.peer == *hwid))
+            });
+            match found {
+                Ok(Some(hwid)) => return Ok((link, hwid)),
+                Ok(None) => {}
+                Err(e) if e == ENOTCONN => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Err(EHOSTUNREACH.into())
+    }
+
+    /// What `WEFT_QP_QUERY` tells.
+    pub(crate) fn query(&self, qp: &Qp) -> Status {
+        let inner = qp.inner.lock();
+        Status {
+            state: inner.state,
+            why: (inner.why as u16).into(),
+            access: inner.access,
+            path: inner.path,
+            sent: inner.sent,
+            received: inner.received,
+        }
+    }
+
+    /// Takes a queue pair away. When this returns the engine does not touch what its requests named.
+    pub(crate) fn destroy(&self, qp: &Arc<Qp>) {
+        self.table.remove(qp);
+        self.change(qp, None, |inner, worker| {
+            if let Some((worker, core)) = worker {
+                worker.leave(inner, core);
+            }
+            qp.reset(inner);
+        });
+    }
+
+    /// A user runs the engine: the link of `qp`, which has work, or all.
+    pub(crate) fn kick(&self, node: &Node, qp: Option<&Arc<Qp>>, budget: usize) -> Result {
+        let port = node.port()?;
+        match qp {
+            Some(qp) => {
+                let path = qp.inner.lock().path;
+                if let Some(worker) = path.and_then(|path| self.worker(path.link)) {
+                    worker.kick(node, &**port, Some(qp), budget);
+                }
+            }
+            None => {
+                for worker in self.workers.iter().filter(|worker| worker.has_users()) {
+                    worker.kick(node, &**port, None, budget);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says whose engine it is, until [`Engine::retired`].
+    pub(crate) fn serve(&self, node: &Arc<Node>) {
+        for worker in &self.workers {
+            worker.serve(node.clone());
+        }
+    }
+
+    fn worker(&self, link: usize) -> Option<&Arc<Worker>> {
+        self.workers.get(link)
+    }
+
+    pub(super) fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
+        if let Some(worker) = self.worker(link) {
+            worker.ready(port, peer);
+        }
+    }
+
+    pub(super) fn broken(&self, link: usize, reason: Reason) {
+        if let Some(worker) = self.worker(link) {
+            worker.broken(reason);
+        }
+    }
+
+    pub(super) fn tick(&self, session: &Session<'_>) {
+        if let Some(worker) = self.worker(session.link()) {
+            worker.tick();
+        }
+    }
+
+    /// The neighbour rang. Called in hard interrupts.
+    pub(super) fn wake(&self, link: usize) {
+        if let Some(worker) = self.worker(link) {
+            worker.rung();
+        }
+    }
+
+    pub(super) fn retired(&self) {
+        for worker in &self.workers {
+            worker.retire();
+        }
+    }
+}

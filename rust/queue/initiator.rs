@@ -1,0 +1,753 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The initiator's end of a queue pair: work requests, from the send queue to their completion.
+//!
+//! Requests complete in the order in which they were posted. What takes more than an acknowledgement
+//! (long messages, reads, atomics), and what concerns memory of this end only, is the last one under
+//! way: nothing is sent behind it until it is done, so that order needs nothing more.
+
+use super::{
+    data::{Refused, Sink, Source, INLINE},
+    lent::Lease,
+    qp::{Qp, State},
+    worker::{Cx, Served},
+};
+use crate::{
+    proto::{
+        cqe::{Cqe, Status},
+        request::{Address, Data, Extents, Inline, Lane, Message, Part, Role, INLINE_BYTES},
+        trunk::Fault,
+        word::{Says, Word},
+        wqe::{Identity, Opcode, SendWqe, Senseless, Tail, MAX_INLINE},
+    },
+};
+use kernel::prelude::*;
+
+/// Requests of a queue pair that are under way, at most.
+const WINDOW: usize = 64;
+/// Parts of a long message that may be lent at a time.
+pub(super) const PARTS: usize = 4;
+/// The longest part of a read that is asked for at once.
+const MOST_READ: u64 = 256 << 10;
+
+/// What a request waits for.
+#[derive(Clone, Copy)]
+enum Wait {
+    /// Its acknowledgement.
+    Ack,
+    /// The same, while the peer lends memory for its data.
+    Long,
+    /// The old value.
+    Value,
+    /// The size of what it reads.
+    Size,
+    /// Data: so many bytes have come, of so many; so many are on their way.
+    Read { done: u64, all: u64, coming: u32 },
+    /// All before it to be done: it concerns this end only.
+    Turn,
+    /// The same: it has failed, and says so then.
+    Failed(Status),
+}
+
+/// A request under way.
+pub(super) struct Request {
+    pub(super) wqe: SendWqe,
+    /// As the user wrote it, also if it is none.
+    pub(super) opcode: u8,
+    psn: u32,
+    wait: Wait,
+    acked: bool,
+    byte_len: u32,
+}
+
+/// What became of an attempt.
+enum Sent {
+    Yes,
+    /// There is no room now.
+    NoRoom,
+    /// Earlier requests have to be done first.
+    NotYet,
+    No(Status),
+}
+
+/// What an initiator knows.
+pub(super) struct Initiator {
+    requests: [Option<KBox<Request>>; WINDOW],
+    first: usize,
+    count: usize,
+    /// How many of them were sent; the rest has to be sent, or sent anew.
+    sent: usize,
+    next_psn: u32,
+    /// The last of them is one behind which nothing is sent.
+    held: bool,
+    /// The peer had no receive request, and will say when there is one.
+    starved: bool,
+    /// What the peer has lent for the last request.
+    parts: [Option<(Part, Extents)>; PARTS],
+}
+
+impl Initiator {
+    pub(super) const fn new() -> Self {
+        Self {
+            requests: [const { None }; WINDOW],
+            first: 0,
+            count: 0,
+            sent: 0,
+            next_psn: 0,
+            held: false,
+            starved: false,
+            parts: [None; PARTS],
+        }
+    }
+
+    fn get(&mut self, n: usize) -> Option<&mut Request> {
+        if n >= self.count {
+            return None;
+        }
+        let place = self.requests.get_mut((self.first + n) % WINDOW)?;
+        place.as_deref_mut()
+    }
+
+    fn push(&mut self, request: KBox<Request>) {
+        if let Some(place) = self.requests.get_mut((self.first + self.count) % WINDOW) {
+            *place = Some(request);
+            self.count += 1;
+        }
+    }
+
+    /// Takes the oldest request out.
+    pub(super) fn pop(&mut self) -> Option<KBox<Request>> {
+        if self.count == 0 {
+            return None;
+        }
+        let request = self.requests.get_mut(self.first)?.take();
+        self.first = (self.first + 1) % WINDOW;
+        self.count -= 1;
+        self.sent = self.sent.saturating_sub(1);
+        if self.count == 0 {
+            self.held = false;
+            self.parts = [None; PARTS];
+        }
+        request
+    }
+
+    /// The place of the request with this number among those that were sent.
+    fn find(&mut self, psn: u16) -> Option<usize> {
+        (0..self.sent).find(|&n| self.get(n).is_some_and(|r| r.psn as u16 == psn && r.has_psn()))
+    }
+
+    /// All requests up to `psn` are carried out, that one too if `with`. False: no such one was sent.
+    fn acked(&mut self, psn: u16, with: bool) -> bool {
+        let Some(last) = self.find(psn) else {
+            return false;
+        };
+        for n in 0..last + usize::from(with) {
+            if let Some(request) = self.get(n) {
+                request.acked = true;
+            }
+        }
+        true
+    }
+}
+
+impl Request {
+    /// Whether the peer hears of it.
+    fn has_psn(&self) -> bool {
+        !matches!(self.wait, Wait::Turn | Wait::Failed(_))
+    }
+
+    fn is_done(&self) -> bool {
+        match self.wait {
+            Wait::Ack | Wait::Long => self.acked,
+            Wait::Read { done, all, coming } => coming == 0 && done >= all,
+            Wait::Value | Wait::Size | Wait::Turn | Wait::Failed(_) => false,
+        }
+    }
+}
+
+/// What a list's element that was refused makes of its request.
+fn local(why: Refused) -> Status {
+    match why {
+        Refused::Denied => Status::LocalProt,
+        // Memory of this end: there is no other word for it.
+        Refused::Failed => Status::LocalProt,
+    }
+}
+
+impl Qp {
+    fn source<'a>(&'a self, cx: &Cx<'a>, tail: &'a Tail) -> Source<'a> {
+        Source {
+            memory: cx.memory,
+            pd: &self.made.pd,
+            tail,
+        }
+    }
+
+    /// Sends what is there to be sent, up to `quantum` requests.
+    pub(super) fn initiate(
+        &self,
+        cx: &mut Cx<'_>,
+        inner: &mut super::qp::Inner,
+        quantum: usize,
+    ) -> Result<Served, Fault> {
+        let mut served = Served::default();
+        if !self.put_parts(cx, inner)? {
+            served.blocked = true;
+            return Ok(served);
+        }
+        for _ in 0..quantum {
+            self.finish(cx, inner, &mut served)?;
+            if !matches!(inner.state, State::Rts | State::Sqd) || inner.initiator.starved {
+                return Ok(served);
+            }
+            let next = inner.initiator.sent;
+            if next < inner.initiator.count {
+                match self.transmit(cx, inner, next)? {
+                    Sent::Yes => {
+                        inner.initiator.sent += 1;
+                        inner.sent += 1;
+                        served.progress = true;
+                    }
+                    Sent::NoRoom => {
+                        served.blocked = true;
+                        return Ok(served);
+                    }
+                    Sent::NotYet => return Ok(served),
+                    Sent::No(status) => {
+                        if let Some(request) = inner.initiator.get(next) {
+                            request.wait = Wait::Failed(status);
+                        }
+                        inner.initiator.sent += 1;
+                        inner.initiator.held = true;
+                        served.progress = true;
+                    }
+                }
+                continue;
+            }
+            if inner.initiator.held
+                || inner.initiator.count == WINDOW
+                || inner.state != State::Rts
+            {
+                return Ok(served);
+            }
+            let Ok(room) = KBox::<Request>::new_uninit(GFP_KERNEL) else {
+                served.blocked = true;
+                return Ok(served);
+            };
+            let request = match self.take_send(inner) {
+                Ok(Some(taken)) => self.request(inner, taken),
+                Ok(None) => return Ok(served),
+                Err(status) => {
+                    self.fail(inner, status, Status::Flushed, Status::Flushed);
+                    served.progress = true;
+                    return Ok(served);
+                }
+            };
+            inner.initiator.push(KBox::write(room, request));
+        }
+        served.again = true;
+        Ok(served)
+    }
+
+    /// A request that was taken from the send queue.
+    fn request(
+        &self,
+        inner: &mut super::qp::Inner,
+        (who, wqe): (Identity, Result<SendWqe, Senseless>),
+    ) -> Request {
+        let Ok(wqe) = wqe else {
+            inner.initiator.held = true;
+            return Request {
+                wqe: none(who.wr_id),
+                opcode: who.opcode,
+                psn: 0,
+                wait: Wait::Failed(Status::LocalRequest),
+                acked: false,
+                byte_len: 0,
+            };
+        };
+        let all = wqe.tail.bytes();
+        let wait = match wqe.opcode {
+            Opcode::Send | Opcode::Write | Opcode::WriteImm => Wait::Ack,
+            Opcode::Read => Wait::Read {
+                done: 0,
+                all,
+                coming: 0,
+            },
+            Opcode::ReadAll => Wait::Size,
+            Opcode::FetchAdd | Opcode::CmpSwap => Wait::Value,
+            Opcode::BindMw | Opcode::LocalInv => Wait::Turn,
+        };
+        let psn = inner.initiator.next_psn;
+        if !matches!(wait, Wait::Turn | Wait::Read { all: 0, .. }) {
+            inner.initiator.next_psn = psn.wrapping_add(1);
+        }
+        if !matches!(wait, Wait::Ack) {
+            inner.initiator.held = true;
+        }
+        Request {
+            wqe,
+            opcode: wqe.opcode as u8,
+            psn,
+            wait,
+            acked: false,
+            byte_len: 0,
+        }
+    }
+
+    /// Sends request `n` of those under way.
+    fn transmit(
+        &self,
+        cx: &mut Cx<'_>,
+        inner: &mut super::qp::Inner,
+        n: usize,
+    ) -> Result<Sent, Fault> {
+        let Some(path) = inner.path else {
+            return Ok(Sent::NotYet);
+        };
+        let Some(request) = inner.initiator.get(n) else {
+            return Ok(Sent::NotYet);
+        };
+        let to = Address {
+            qpn: path.peer_qpn,
+            psn: request.psn as u16,
+        };
+        match request.wait {
+            Wait::Ack | Wait::Long => {
+                let sent = self.transmit_data(cx, to, &request.wqe)?;
+                if let (Sent::Yes, true) = (&sent, cx.is_long(request.wqe.tail.bytes())) {
+                    request.wait = Wait::Long;
+                    inner.initiator.held = true;
+                }
+                Ok(sent)
+            }
+            Wait::Size => {
+                if !cx.has_room(Lane::Transmit)? {
+                    return Ok(Sent::NoRoom);
+                }
+                let message = Message::Size {
+                    to: request.wqe.remote_to,
+                    stag: request.wqe.remote_stag,
+                };
+                yes(cx.send(to, &message)?)
+            }
+            Wait::Value => {
+                let wqe = &request.wqe;
+                let message = if wqe.opcode == Opcode::FetchAdd {
+                    Message::FetchAdd {
+                        to: wqe.remote_to,
+                        stag: wqe.remote_stag,
+                        add: wqe.arg0,
+                    }
+                } else {
+                    Message::CmpSwap {
+                        to: wqe.remote_to,
+                        stag: wqe.remote_stag,
+                        expected: wqe.arg0,
+                        new: wqe.arg1,
+                    }
+                };
+                yes(cx.send(to, &message)?)
+            }
+            Wait::Read { done, all, .. } => self.transmit_read(cx, to, request, done, all),
+            Wait::Turn if n == 0 => Ok(Sent::Yes),
+            Wait::Failed(_) => Ok(Sent::Yes),
+            Wait::Turn => Ok(Sent::NotYet),
+        }
+    }
+
+    fn transmit_data(&self, cx: &mut Cx<'_>, to: Address, wqe: &SendWqe) -> Result<Sent, Fault> {
+        let len = wqe.tail.bytes();
+        if !cx.has_room(Lane::Receive)? {
+            return Ok(Sent::NoRoom);
+        }
+        let source = self.source(cx, &wqe.tail);
+        let mut eager = false;
+        let data = if len <= INLINE {
+            let mut copy = [0; INLINE_BYTES];
+            let Some(part) = copy.get_mut(..len as usize) else {
+                return Ok(Sent::No(Status::LocalRequest));
+            };
+            if let Err(why) = source.read(0, part) {
+                return Ok(Sent::No(local(why)));
+            }
+            match Inline::new(part) {
+                Some(inline) => Data::Inline(inline),
+                None => return Ok(Sent::No(Status::LocalRequest)),
+            }
+        } else if !cx.is_long(len) {
+            let Some((at, place)) = cx.trunk.take_eager(len as u32) else {
+                return Ok(Sent::NoRoom);
+            };
+            eager = true;
+            if let Err(why) = source.put(&cx.io, 0, place, len as usize) {
+                cx.trunk.untake_eager();
+                return Ok(Sent::No(local(why)));
+            }
+            Data::Eager {
+                at,
+                len: len as u32,
+            }
+        } else {
+            Data::Long(len)
+        };
+        let message = if wqe.opcode == Opcode::Send {
+            Message::Send { data, imm: wqe.imm }
+        } else {
+            Message::Write {
+                data,
+                to: wqe.remote_to,
+                stag: wqe.remote_stag,
+                imm: wqe.imm,
+            }
+        };
+        let sent = cx.send(to, &message)?;
+        if eager && !sent {
+            cx.trunk.untake_eager();
+        }
+        yes(sent)
+    }
+
+    fn transmit_read(
+        &self,
+        cx: &mut Cx<'_>,
+        to: Address,
+        request: &mut Request,
+        done: u64,
+        all: u64,
+    ) -> Result<Sent, Fault> {
+        let wanted = (all - done).min(MOST_READ);
+        if wanted == 0 {
+            request.wait = Wait::Read {
+                done,
+                all,
+                coming: 0,
+            };
+            return Ok(Sent::Yes);
+        }
+        let Some(at) = request.wqe.remote_to.checked_add(done) else {
+            return Ok(Sent::No(Status::RemoteAccess));
+        };
+        if !cx.has_room(Lane::Transmit)? {
+            return Ok(Sent::NoRoom);
+        }
+        let Some(extents) = cx.trunk.staging.take(wanted) else {
+            return Ok(Sent::NoRoom);
+        };
+        let coming = extents.bytes() as u32;
+        let lease = Lease {
+            qpn: self.number(),
+            psn: to.psn,
+            role: Role::Initiator,
+            part: 0,
+            offset: done,
+            extents,
+        };
+        let message = Message::Read {
+            to: at,
+            stag: request.wqe.remote_stag,
+            length: coming,
+            extents,
+        };
+        if !cx.lent.add(lease) {
+            cx.trunk.staging.give(&extents);
+            return Ok(Sent::NoRoom);
+        }
+        request.wait = Wait::Read { done, all, coming };
+        // There is room.
+        yes(cx.send(to, &message)?)
+    }
+
+    /// Completes what is done, in order.
+    pub(super) fn finish(
+        &self,
+        cx: &mut Cx<'_>,
+        inner: &mut super::qp::Inner,
+        served: &mut Served,
+    ) -> Result<(), Fault> {
+        while inner.initiator.sent > 0 {
+            let next_psn = inner.initiator.next_psn;
+            let Some(request) = inner.initiator.get(0) else {
+                break;
+            };
+            match request.wait {
+                Wait::Failed(status) => {
+                    self.fail(inner, status, status, Status::Flushed);
+                    served.progress = true;
+                    break;
+                }
+                Wait::Turn => match self.here(cx, &request.wqe) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        served.blocked = true;
+                        break;
+                    }
+                    Err(status) => {
+                        self.fail(inner, status, status, Status::Flushed);
+                        break;
+                    }
+                },
+                Wait::Read { done, all, coming: 0 } if done < all => {
+                    // The next part, under a number of its own.
+                    request.psn = next_psn;
+                    request.acked = false;
+                    inner.initiator.next_psn = next_psn.wrapping_add(1);
+                    inner.initiator.sent = 0;
+                    break;
+                }
+                _ if !request.is_done() => break,
+                _ => {}
+            }
+            served.progress = true;
+            let Some(request) = inner.initiator.pop() else {
+                break;
+            };
+            let wqe = &request.wqe;
+            if wqe.signaled {
+                let byte_len = if wqe.opcode.reads_list() {
+                    wqe.tail.bytes() as u32
+                } else {
+                    request.byte_len
+                };
+                let told = self.complete_send(&Cqe {
+                    wr_id: wqe.wr_id,
+                    qpn: self.number(),
+                    byte_len,
+                    imm: (wqe.opcode == Opcode::LocalInv).then_some(wqe.remote_stag),
+                    status: Status::Success,
+                    opcode: request.opcode,
+                });
+                if told.is_err() {
+                    self.fail(inner, Status::LocalLength, Status::Flushed, Status::Flushed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what concerns this end only. False: it has to be tried again.
+    fn here(&self, cx: &Cx<'_>, wqe: &SendWqe) -> core::result::Result<bool, Status> {
+        match wqe.opcode {
+            Opcode::BindMw => cx.bind(&self.made.pd, wqe),
+            _ => cx.invalidate(&self.made.pd, wqe.remote_stag),
+        }
+    }
+
+    /// The peer has lent memory for a part of a message.
+    pub(super) fn lend(
+        &self,
+        inner: &mut super::qp::Inner,
+        psn: u16,
+        part: Part,
+        extents: Extents,
+    ) {
+        let initiator = &mut inner.initiator;
+        let fits = initiator.find(psn).is_some_and(|n| {
+            initiator.get(n).is_some_and(|request| {
+                let all = request.wqe.tail.bytes();
+                matches!(request.wait, Wait::Long)
+                    && part
+                        .offset
+                        .checked_add(extents.bytes())
+                        .is_some_and(|end| end <= all)
+            })
+        });
+        let free = initiator.parts.iter_mut().find(|part| part.is_none());
+        match free {
+            Some(free) if fits => *free = Some((part, extents)),
+            _ => self.fail(inner, Status::Protocol, Status::Protocol, Status::Flushed),
+        }
+    }
+
+    /// Puts data into what the peer has lent. False: there is no room to say so.
+    fn put_parts(
+        &self,
+        cx: &mut Cx<'_>,
+        inner: &mut super::qp::Inner,
+    ) -> Result<bool, Fault> {
+        for n in 0..PARTS {
+            let Some((part, extents)) = inner.initiator.parts.get(n).copied().flatten() else {
+                continue;
+            };
+            let (Some(path), Some(last)) = (inner.path, inner.initiator.count.checked_sub(1))
+            else {
+                continue;
+            };
+            if !cx.has_word_room()? {
+                return Ok(false);
+            }
+            let Some(request) = inner.initiator.get(last) else {
+                continue;
+            };
+            let psn = request.psn as u16;
+            let source = self.source(cx, &request.wqe.tail);
+            let mut offset = part.offset;
+            for extent in extents.as_slice() {
+                let bytes = extent.bytes as usize;
+                if let Err(why) = source.put(&cx.io, offset, extent.at as usize, bytes) {
+                    let status = local(why);
+                    self.fail(inner, status, status, Status::Flushed);
+                    return Ok(true);
+                }
+                offset += u64::from(extent.bytes);
+            }
+            if let Some(place) = inner.initiator.parts.get_mut(n) {
+                *place = None;
+            }
+            let says = Says::Done {
+                to: Role::Responder,
+                part: super::lent::part(part.number),
+            };
+            let sent = cx.word(Word {
+                qpn: path.peer_qpn,
+                psn,
+                says,
+            })?;
+            debug_assert!(sent);
+        }
+        Ok(true)
+    }
+
+    /// A word has come for a request.
+    pub(super) fn told(&self, inner: &mut super::qp::Inner, psn: u16, says: Says) {
+        let initiator = &mut inner.initiator;
+        let known = match says {
+            Says::Ack => initiator.acked(psn, true),
+            Says::Nak(status) => {
+                let known = initiator.acked(psn, false);
+                if known {
+                    if let Some(n) = initiator.find(psn) {
+                        if let Some(request) = initiator.get(n) {
+                            request.wait = Wait::Failed(status);
+                        }
+                    }
+                }
+                known
+            }
+            Says::NoRecv => {
+                let known = initiator.acked(psn, false);
+                if let Some(n) = initiator.find(psn) {
+                    initiator.sent = n;
+                    initiator.starved = true;
+                    initiator.parts = [None; PARTS];
+                }
+                known
+            }
+            Says::Recv => core::mem::replace(&mut initiator.starved, false),
+            // Found by what was lent.
+            Says::Done { .. } => false,
+        };
+        if !known {
+            self.fail(inner, Status::Protocol, Status::Protocol, Status::Flushed);
+        }
+    }
+
+    /// Data that were read have come.
+    pub(super) fn read_done(&self, cx: &Cx<'_>, inner: &mut super::qp::Inner, lease: &Lease) {
+        let initiator = &mut inner.initiator;
+        let Some(n) = initiator.find(lease.psn) else {
+            return;
+        };
+        initiator.acked(lease.psn, true);
+        let Some(request) = initiator.get(n) else {
+            return;
+        };
+        let Wait::Read { done, all, coming } = request.wait else {
+            return;
+        };
+        let Tail::List(sgl) = &request.wqe.tail else {
+            return;
+        };
+        let sink = Sink::List(sgl);
+        let len = u64::from(coming);
+        let placed = sink.collect(&cx.io, cx.memory, &self.made.pd, done, &lease.extents, len);
+        match placed {
+            Ok(()) => {
+                request.wait = Wait::Read {
+                    done: done + len,
+                    all,
+                    coming: 0,
+                };
+                request.byte_len = (done + len) as u32;
+            }
+            Err(why) => request.wait = Wait::Failed(local(why)),
+        }
+    }
+
+    /// An answer has come: the old value of an atomic, or the size of what is to be read.
+    pub(super) fn answered(
+        &self,
+        cx: &Cx<'_>,
+        inner: &mut super::qp::Inner,
+        psn: u16,
+        message: &Message,
+    ) {
+        let next_psn = inner.initiator.next_psn;
+        let initiator = &mut inner.initiator;
+        let n = initiator.find(psn);
+        initiator.acked(psn, true);
+        let request = n.and_then(|n| initiator.get(n));
+        let fits = match (request, message) {
+            (Some(request), Message::Value { old }) if matches!(request.wait, Wait::Value) => {
+                let written = match &request.wqe.tail {
+                    Tail::List(sgl) => {
+                        let sink = Sink::List(sgl);
+                        sink.write(cx.memory, &self.made.pd, 0, &old.to_ne_bytes())
+                    }
+                    Tail::Inline(..) => Err(Refused::Failed),
+                };
+                request.byte_len = 8;
+                request.wait = match written {
+                    Ok(()) => Wait::Ack,
+                    Err(why) => Wait::Failed(local(why)),
+                };
+                true
+            }
+            (Some(request), Message::SizeIs { length }) if matches!(request.wait, Wait::Size) => {
+                if *length > request.wqe.tail.bytes() {
+                    request.wait = Wait::Failed(Status::LocalLength);
+                } else {
+                    request.psn = next_psn;
+                    request.wait = Wait::Read {
+                        done: 0,
+                        all: *length,
+                        coming: 0,
+                    };
+                    if *length > 0 {
+                        initiator.next_psn = next_psn.wrapping_add(1);
+                        initiator.sent -= 1;
+                    }
+                }
+                true
+            }
+            _ => false,
+        };
+        if !fits {
+            self.fail(inner, Status::Protocol, Status::Protocol, Status::Flushed);
+        }
+    }
+}
+
+fn yes(sent: bool) -> Result<Sent, Fault> {
+    Ok(if sent { Sent::Yes } else { Sent::NoRoom })
+}
+
+type Result<T, E> = core::result::Result<T, E>;
+
+/// In place of a request that makes no sense.
+fn none(wr_id: u64) -> SendWqe {
+    SendWqe {
+        wr_id,
+        opcode: Opcode::Send,
+        signaled: true,
+        fence: false,
+        imm: None,
+        remote_to: 0,
+        remote_stag: 0,
+        access: 0,
+        key: 0,
+        arg0: 0,
+        arg1: 0,
+        tail: Tail::Inline(0, [0; MAX_INLINE]),
+    }
+}

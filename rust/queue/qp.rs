@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A queue pair: its queues, its state, what is under way.
+//!
+//! The engine works it off, under [`Qp::inner`]; users change and ask for its state. It must not know
+//! files, or how messages travel.
+
+use super::{
+    cq::{Cq, Overrun},
+    initiator::Initiator,
+    posted::{Entry, Posted},
+    responder::Responder,
+    srq::Srq,
+};
+use crate::{
+    mem::{Pd, Use},
+    proto::{
+        cqe::{Cqe, Status},
+        wqe::{Identity, QueueShape, RecvWqe, SendWqe, Senseless, OP_RECV},
+    },
+    sys::{ext, pages::Pages},
+};
+use kernel::{new_mutex, prelude::*, sync::{Arc, Mutex}};
+
+/// Where a queue pair is in its life, by the numbers of the user interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum State {
+    Reset = ext::WEFT_QP_RESET,
+    Init = ext::WEFT_QP_INIT,
+    Rtr = ext::WEFT_QP_RTR,
+    Rts = ext::WEFT_QP_RTS,
+    Sqd = ext::WEFT_QP_SQD,
+    Err = ext::WEFT_QP_ERR,
+}
+
+impl State {
+    pub(crate) fn of(number: u32) -> Option<Self> {
+        Some(match number {
+            ext::WEFT_QP_RESET => Self::Reset,
+            ext::WEFT_QP_INIT => Self::Init,
+            ext::WEFT_QP_RTR => Self::Rtr,
+            ext::WEFT_QP_RTS => Self::Rts,
+            ext::WEFT_QP_SQD => Self::Sqd,
+            ext::WEFT_QP_ERR => Self::Err,
+            _ => return None,
+        })
+    }
+
+    /// Whether a user may ask for this change.
+    pub(crate) fn may_become(self, to: Self) -> bool {
+        matches!(
+            (self, to),
+            (_, Self::Reset | Self::Err)
+                | (Self::Reset, Self::Init)
+                | (Self::Init, Self::Rtr)
+                | (Self::Rtr, Self::Rts)
+                | (Self::Rts, Self::Sqd)
+                | (Self::Sqd, Self::Rts)
+        )
+    }
+
+    /// Whether requests of the peer are taken.
+    pub(super) fn hears(self) -> bool {
+        matches!(self, Self::Rtr | Self::Rts | Self::Sqd)
+    }
+}
+
+/// To whom a queue pair is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Path {
+    pub(crate) link: usize,
+    pub(crate) peer: u64,
+    pub(crate) peer_qpn: u32,
+    /// Which session of the link.
+    pub(super) session: u64,
+}
+
+/// What a queue pair is made of.
+pub(crate) struct Making {
+    pub(crate) pd: Use<Pd>,
+    pub(crate) send_cq: Use<Cq>,
+    pub(crate) recv_cq: Use<Cq>,
+    pub(crate) srq: Option<Use<Srq>>,
+    pub(crate) send: QueueShape,
+    /// `None` with a shared receive queue.
+    pub(crate) recv: Option<QueueShape>,
+    pub(crate) protocol: u32,
+}
+
+/// What the engine and the users share.
+pub(super) struct Inner {
+    pub(super) state: State,
+    pub(super) why: Status,
+    pub(super) access: u32,
+    pub(super) path: Option<Path>,
+    send: Posted,
+    /// `None` with a shared receive queue.
+    recv: Option<Posted>,
+    pub(super) initiator: Initiator,
+    pub(super) responder: Responder,
+    /// It waits in the engine for its turn.
+    pub(super) queued: bool,
+    /// The peer has to be told that this end is in ERR.
+    pub(super) owes_gone: bool,
+    pub(super) sent: u64,
+    pub(super) received: u64,
+}
+
+/// A queue pair.
+#[pin_data]
+pub(crate) struct Qp {
+    number: u32,
+    pub(super) made: Making,
+    memory: Arc<Pages>,
+    recv_at: usize,
+    #[pin]
+    pub(super) inner: Mutex<Inner>,
+}
+
+/// Queues begin at multiples of this.
+const RING_ALIGN: usize = 128;
+
+impl Qp {
+    pub(super) fn new(number: u32, made: Making) -> Result<Arc<Self>> {
+        let behind = made.send.bytes().next_multiple_of(RING_ALIGN);
+        let bytes = made.recv.map_or(behind, |recv| behind + recv.bytes());
+        let memory = Arc::new(Pages::new(bytes)?, GFP_KERNEL_ACCOUNT)?;
+        let send = Posted::new(memory.clone(), 0, made.send)?;
+        let recv = match made.recv {
+            Some(shape) => Some(Posted::new(memory.clone(), behind, shape)?),
+            None => None,
+        };
+        let recv_at = recv.as_ref().map_or(0, |_| behind);
+        Arc::pin_init(
+            pin_init!(Self {
+                number,
+                made,
+                memory,
+                recv_at,
+                inner <- new_mutex!(
+                    Inner {
+                        state: State::Reset,
+                        why: Status::Success,
+                        access: 0,
+                        path: None,
+                        send,
+                        recv,
+                        initiator: Initiator::new(),
+                        responder: Responder::new(),
+                        queued: false,
+                        owes_gone: false,
+                        sent: 0,
+                        received: 0,
+                    },
+                    "weft qp"
+                ),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    /// Its QPN.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(crate) fn protocol(&self) -> u32 {
+        self.made.protocol
+    }
+
+    /// The memory of both queues, to be mapped.
+    pub(crate) fn memory(&self) -> &Pages {
+        &self.memory
+    }
+
+    /// Where in it the receive queue is, 0 if there is none.
+    pub(crate) fn recv_at(&self) -> usize {
+        self.recv_at
+    }
+
+    /// Takes the next send request, if there is one.
+    pub(super) fn take_send(
+        &self,
+        inner: &mut Inner,
+    ) -> Result<Option<(Identity, Result<SendWqe, Senseless>)>, Status> {
+        let entry = inner.send.take().map_err(|_| Status::LocalRequest)?;
+        let shape = &self.made.send;
+        Ok(entry.map(|entry| SendWqe::decode(entry.as_bytes(), shape)))
+    }
+
+    /// Whether there is a receive request. What makes no sense counts as one: it is found out when it
+    /// is taken.
+    pub(super) fn has_recv(&self, inner: &Inner) -> bool {
+        match (&self.made.srq, &inner.recv) {
+            (Some(srq), _) => srq.has_any().unwrap_or(true),
+            (None, Some(recv)) => recv.pending().map_or(true, |count| count > 0),
+            (None, None) => false,
+        }
+    }
+
+    /// Takes a receive request; `None` if there is none.
+    pub(super) fn take_recv(&self, inner: &mut Inner) -> Option<(u64, Result<RecvWqe, Status>)> {
+        let (entry, shape) = match (&self.made.srq, &mut inner.recv) {
+            (Some(srq), _) => (srq.take(), *srq.shape()),
+            (None, Some(recv)) => {
+                let shape = *recv.shape();
+                (recv.take(), shape)
+            }
+            (None, None) => return None,
+        };
+        let decode = |entry: Entry| {
+            let (wr_id, wqe) = RecvWqe::decode(entry.as_bytes(), &shape);
+            (wr_id, wqe.map_err(|_| Status::LocalRequest))
+        };
+        match entry {
+            Ok(entry) => entry.map(decode),
+            Err(_) => Some((0, Err(Status::LocalRequest))),
+        }
+    }
+
+    /// A completion of the send queue.
+    pub(super) fn complete_send(&self, cqe: &Cqe) -> Result<(), Overrun> {
+        self.made.send_cq.push(cqe)
+    }
+
+    /// A completion of the receive queue.
+    pub(super) fn complete_recv(&self, cqe: &Cqe) -> Result<(), Overrun> {
+        self.made.recv_cq.push(cqe)
+    }
+
+    /// Goes to ERR because of `why`: what is under way, or was posted, ends. `first` is what becomes
+    /// of the oldest request under way, `rest` of those behind it that were sent. Nothing happens to
+    /// one that is there already, but that what was posted since is flushed.
+    pub(super) fn fail(&self, inner: &mut Inner, why: Status, first: Status, rest: Status) {
+        let before = inner.state;
+        if !matches!(before, State::Err | State::Reset) {
+            inner.state = State::Err;
+            inner.why = why;
+            inner.owes_gone = before.hears();
+            let mut status = first;
+            while let Some(request) = inner.initiator.pop() {
+                self.flushed(&self.made.send_cq, request.wqe.wr_id, request.opcode, status);
+                status = rest;
+            }
+            if let Some((wr_id, opcode)) = inner.responder.give_up() {
+                self.flushed(&self.made.recv_cq, wr_id, opcode, Status::Flushed);
+            }
+        }
+        self.flush(inner);
+    }
+
+    /// Whether a completion of this queue pair, or of another that completes there, found no room.
+    pub(super) fn is_overrun(&self) -> bool {
+        self.made.send_cq.is_overrun() || self.made.recv_cq.is_overrun()
+    }
+
+    /// A completion without success. One that finds no room is lost: the queue pair is in ERR.
+    fn flushed(&self, cq: &Cq, wr_id: u64, opcode: u8, status: Status) {
+        let _ = cq.push(&Cqe {
+            wr_id,
+            qpn: self.number,
+            byte_len: 0,
+            imm: None,
+            status,
+            opcode,
+        });
+    }
+
+    /// Of one in ERR: ends what was posted, but to a shared receive queue.
+    pub(super) fn flush(&self, inner: &mut Inner) {
+        // Users may post meanwhile: no more than there were. A count that cannot be names nothing.
+        for _ in 0..inner.send.pending().unwrap_or(0) {
+            if let Ok(Some((who, _))) = self.take_send(inner) {
+                let (cq, status) = (&self.made.send_cq, Status::Flushed);
+                self.flushed(cq, who.wr_id, who.opcode, status);
+            }
+        }
+        let recvs = inner.recv.as_ref().map(|recv| recv.pending().unwrap_or(0));
+        for _ in 0..recvs.unwrap_or(0) {
+            if let Some((wr_id, _)) = self.take_recv(inner) {
+                self.flushed(&self.made.recv_cq, wr_id, OP_RECV, Status::Flushed);
+            }
+        }
+    }
+
+    /// To RESET: nothing is left of what was, and what was posted is forgotten.
+    pub(super) fn reset(&self, inner: &mut Inner) {
+        inner.state = State::Reset;
+        inner.why = Status::Success;
+        inner.path = None;
+        inner.initiator = Initiator::new();
+        inner.responder = Responder::new();
+        for queue in [Some(&mut inner.send), inner.recv.as_mut()] {
+            if let Some(queue) = queue {
+                for _ in 0..queue.pending().unwrap_or(0) {
+                    let _ = queue.take();
+                }
+            }
+        }
+    }
+}
+
+type Result<T = (), E = Error> = core::result::Result<T, E>;

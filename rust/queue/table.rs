@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The queue pairs of a port, by number.
+//!
+//! A QPN is an index and, above it, a generation, so that what is on its way to a queue pair that was
+//! destroyed does not meet another. Finding one takes the same time however many there are.
+
+use super::qp::Qp;
+use kernel::{new_mutex, prelude::*, sync::{Arc, Mutex}};
+
+/// Queue pairs that a port can have.
+pub(crate) const MAX_QPS: u32 = 16384;
+
+const INDEX_BITS: u32 = 16;
+const GENERATION: u32 = 0xff;
+
+struct Slot {
+    generation: u32,
+    /// Of a free one: the next free one.
+    next: u32,
+    qp: Option<Arc<Qp>>,
+}
+
+struct Slots {
+    slots: KVVec<Slot>,
+    /// The first free one, or as many as there are.
+    free: u32,
+    used: u32,
+}
+
+#[pin_data]
+pub(super) struct Table {
+    #[pin]
+    slots: Mutex<Slots>,
+}
+
+impl Table {
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            slots <- new_mutex!(
+                Slots {
+                    slots: KVVec::new(),
+                    free: 0,
+                    used: 0,
+                },
+                "weft qp table"
+            ),
+        })
+    }
+
+    fn index(qpn: u32) -> Option<usize> {
+        // 0 is nobody's number.
+        (qpn & ((1 << INDEX_BITS) - 1)).checked_sub(1).map(|index| index as usize)
+    }
+
+    /// A number of its own for the queue pair that `make` makes of it.
+    pub(super) fn add(&self, make: impl FnOnce(u32) -> Result<Arc<Qp>>) -> Result<Arc<Qp>> {
+        let mut table = self.slots.lock();
+        let table = &mut *table;
+        if table.used >= MAX_QPS {
+            return Err(ENOSPC);
+        }
+        let index = table.free as usize;
+        if index == table.slots.len() {
+            let slot = Slot {
+                generation: 0,
+                next: table.free + 1,
+                qp: None,
+            };
+            table.slots.push(slot, GFP_KERNEL_ACCOUNT)?;
+        }
+        let slot = table.slots.get_mut(index).ok_or(ENOSPC)?;
+        let qpn = (slot.generation & GENERATION) << INDEX_BITS | (index as u32 + 1);
+        let qp = make(qpn)?;
+        table.free = slot.next;
+        slot.qp = Some(qp.clone());
+        table.used += 1;
+        Ok(qp)
+    }
+
+    pub(super) fn find(&self, qpn: u32) -> Option<Arc<Qp>> {
+        let table = self.slots.lock();
+        let slot = table.slots.get(Self::index(qpn)?)?;
+        let qp = slot.qp.as_ref()?;
+        (qp.number() == qpn).then(|| qp.clone())
+    }
+
+    /// The first queue pair from index `from` on, and the index behind it.
+    pub(super) fn next(&self, from: usize) -> Option<(Arc<Qp>, usize)> {
+        let table = self.slots.lock();
+        let rest = table.slots.get(from..)?;
+        rest.iter()
+            .enumerate()
+            .find_map(|(n, slot)| Some((slot.qp.clone()?, from + n + 1)))
+    }
+
+    pub(super) fn remove(&self, qp: &Qp) {
+        let mut table = self.slots.lock();
+        let table = &mut *table;
+        let Some(index) = Self::index(qp.number()) else {
+            return;
+        };
+        let Some(slot) = table.slots.get_mut(index) else {
+            return;
+        };
+        let gone = slot.qp.take_if(|there| core::ptr::eq(&**there, qp));
+        if gone.is_some() {
+            slot.generation = slot.generation.wrapping_add(1);
+            slot.next = table.free;
+            table.free = index as u32;
+            table.used -= 1;
+        }
+        // Not the last reference: the caller has one.
+        drop(gone);
+    }
+}

@@ -1,0 +1,732 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The engine's end of one link: who runs it, for how long, and when it sleeps.
+//!
+//! Whoever has reason runs it, one at a time: a work item after a doorbell, or the user who calls
+//! `WEFT_KICK`. A run takes what has come, then visits the queue pairs that have work, round robin,
+//! so much each, and ends after a budget. While users run it no doorbell is asked for, and the work
+//! item only looks now and then whether they still do.
+
+use super::{
+    lent::{Lease, Lent},
+    qp::{Inner, Path, Qp, State},
+    table::Table,
+    traced,
+    trunk::{Io, Trunk},
+    turns::Turns,
+};
+use crate::{
+    fabric::{Node, Reason},
+    hw::Port,
+    mem::{Binding, Denied, Memory, Pd},
+    proto::{
+        cqe::Status,
+        fifo::Arrived,
+        link::Peer,
+        request::{Address, Lane, Message, Role},
+        trunk::{Fault, Layout},
+        word::{Says, Word},
+        wqe::{SendWqe, Sgl},
+    },
+    sys::{clock, errno::EHOSTUNREACH, work},
+};
+use core::task::Poll;
+use kernel::{
+    impl_has_delayed_work, new_delayed_work, new_mutex, pci,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
+    workqueue::{DelayedWork, WorkItem},
+};
+
+/// Requests that a queue pair sends in one turn.
+const QUANTUM: usize = 16;
+/// What a run of the work item handles.
+const BUDGET: usize = 256;
+/// Jiffies until what found no room, or no receive request, is looked at again, and until it is looked
+/// whether users still run the engine.
+const SOON: usize = 1;
+/// How long the work item looks on when nothing comes, in microseconds, before it sleeps.
+const LINGER_US: u64 = 50;
+/// A user who has run the engine so often is going to do so again.
+const POLLER: u32 = 8;
+/// How often it is looked whether he does, before that is given up.
+const PATIENCE: u32 = 12;
+/// Numbers of queue pairs that are not there, of which the peer is to be told.
+const MOST_GONE: usize = 256;
+
+/// What came of a visit.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Served {
+    pub(super) progress: bool,
+    /// There is more that can be done at once.
+    pub(super) again: bool,
+    /// There was no room.
+    pub(super) blocked: bool,
+    /// A receive request is missing.
+    pub(super) starved: bool,
+}
+
+/// How a run ended.
+enum Rest {
+    /// There is more to do.
+    More,
+    /// Something waits for room, or for a user.
+    Later,
+    Idle,
+}
+
+/// What a run works with.
+pub(super) struct Cx<'a> {
+    pub(super) io: Io<'a>,
+    pub(super) own: Layout,
+    pub(super) trunk: &'a mut Trunk,
+    pub(super) lent: &'a mut Lent,
+    pub(super) memory: &'a Memory,
+    dev: &'a pci::Device,
+}
+
+impl Cx<'_> {
+    /// Sends a cell. False: there is no room now.
+    pub(super) fn send(&mut self, to: Address, message: &Message) -> Result<bool, Fault> {
+        let sent = self.trunk.send(&self.io, to, message)?;
+        if sent {
+            traced::cell(self.dev, self.io.link, true, to, message);
+        }
+        Ok(sent)
+    }
+
+    /// Sends a word. False: there is no room now.
+    pub(super) fn word(&mut self, word: Word) -> Result<bool, Fault> {
+        let sent = self.trunk.word(&self.io, &word)?;
+        if sent {
+            traced::word(self.dev, self.io.link, true, &word);
+        }
+        Ok(sent)
+    }
+
+    pub(super) fn has_room(&mut self, lane: Lane) -> Result<bool, Fault> {
+        self.trunk.has_room(&self.io, lane, 1)
+    }
+
+    pub(super) fn has_word_room(&mut self) -> Result<bool, Fault> {
+        self.trunk.has_word_room(&self.io)
+    }
+
+    /// Whether so many bytes are announced, and memory is lent for them.
+    pub(super) fn is_long(&self, bytes: u64) -> bool {
+        bytes > self.trunk.peer.eager_most() as u64
+    }
+
+    /// Binds a window, or takes it back. False: accesses by it go on, it has to be tried again.
+    pub(super) fn bind(&self, pd: &Pd, wqe: &SendWqe) -> Result<bool, Status> {
+        let list = wqe.tail.list().map(Sgl::as_slice).unwrap_or_default();
+        let binding = Binding {
+            // None is needed to unbind.
+            region: list.first().map_or(0, |region| region.stag),
+            to: wqe.arg0,
+            length: wqe.arg1,
+            access: wqe.access,
+            key: wqe.key,
+        };
+        ended(self.memory.bind(pd, wqe.remote_stag, &binding)).map_err(|_| Status::Bind)
+    }
+
+    /// Takes a window back. False: as above.
+    pub(super) fn invalidate(&self, pd: &Pd, stag: u32) -> Result<bool, Status> {
+        ended(self.memory.invalidate(pd, stag)).map_err(|_| Status::LocalProt)
+    }
+}
+
+fn ended(done: Poll<Result<(), Denied>>) -> Result<bool, Denied> {
+    match done {
+        Poll::Ready(done) => done.map(|()| true),
+        Poll::Pending => Ok(false),
+    }
+}
+
+type Result<T = (), E = Error> = core::result::Result<T, E>;
+
+/// What belongs to a session of the link.
+struct Core {
+    /// Counts sessions.
+    session: u64,
+    own: Option<Layout>,
+    trunk: Option<KBox<Trunk>>,
+    lent: Lent,
+    turns: Turns,
+    /// Queue pairs of this session.
+    bound: usize,
+    /// A turn was lost, for want of memory: all queue pairs are to have one.
+    lost_turn: bool,
+    /// Who is to be told GONE, and what with it: a queue pair of the peer's, and why; or nobody, and the
+    /// number that the peer has named and that nobody has.
+    gone: KVec<(u32, u64)>,
+    /// The peer is to ring when something comes.
+    asleep: bool,
+    /// The work item is going to run.
+    timer: bool,
+    /// A user has run the engine since it did,
+    polled: bool,
+    /// and so often since nobody slept.
+    polls: u32,
+    /// So many times yet it is looked whether a user runs the engine, before the peer is asked to ring.
+    patience: u32,
+}
+
+/// The engine's end of a link.
+#[pin_data]
+pub(super) struct Worker {
+    dev: ARef<pci::Device>,
+    link: usize,
+    table: Arc<Table>,
+    memory: Arc<Memory>,
+    #[pin]
+    node: Mutex<Option<Arc<Node>>>,
+    #[pin]
+    core: Mutex<Core>,
+    #[pin]
+    work: DelayedWork<Worker>,
+    /// Queue pairs of this session, for the interrupt.
+    users: Atomic<u32>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Worker { self.work }
+}
+
+impl WorkItem for Worker {
+    type Pointer = Arc<Worker>;
+
+    fn run(this: Arc<Worker>) {
+        let Some(node) = this.node.lock().clone() else {
+            return;
+        };
+        let Ok(port) = node.port() else {
+            return;
+        };
+        let mut core = this.core.lock();
+        core.timer = false;
+        if core::mem::replace(&mut core.polled, false) {
+            core.patience = if core.polls >= POLLER { PATIENCE } else { 0 };
+        } else {
+            core.patience = core.patience.saturating_sub(1);
+        }
+        let mut rest = this.turn(&mut core, &node, &**port, BUDGET);
+        if let (Rest::Idle, 0, false) = (&rest, core.patience, core.asleep) {
+            core.polls = 0;
+            rest = this.linger(&mut core, &node, &**port);
+        }
+        let delay = match rest {
+            Rest::More => 0,
+            Rest::Idle if core.asleep || core.trunk.is_none() => return,
+            Rest::Later | Rest::Idle => SOON,
+        };
+        core.timer = true;
+        // With the port entered: whoever retires this cancels it when all have left.
+        work::run_in(&this, delay);
+    }
+}
+
+impl Worker {
+    pub(super) fn new(
+        dev: &pci::Device,
+        link: usize,
+        table: Arc<Table>,
+        memory: Arc<Memory>,
+    ) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                dev: dev.into(),
+                link,
+                table,
+                memory,
+                node <- new_mutex!(None, "weft engine node"),
+                core <- new_mutex!(
+                    Core {
+                        session: 0,
+                        own: None,
+                        trunk: None,
+                        lent: Lent::new(),
+                        turns: Turns::new(),
+                        bound: 0,
+                        lost_turn: false,
+                        gone: KVec::new(),
+                        asleep: false,
+                        timer: false,
+                        polled: false,
+                        polls: 0,
+                        patience: 0,
+                    },
+                    "weft engine"
+                ),
+                work <- new_delayed_work!("weft engine"),
+                users: Atomic::new(0),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    pub(super) fn serve(&self, node: Arc<Node>) {
+        *self.node.lock() = Some(node);
+    }
+
+    /// No work runs, or comes, when this returns.
+    pub(super) fn retire(self: &Arc<Self>) {
+        let node = self.node.lock().take();
+        work::cancel_delayed(self);
+        drop(node);
+    }
+
+    /// Something may have come, or be there to be done. Any context, with the port there.
+    pub(super) fn rung(self: &Arc<Self>) {
+        if self.users.load(Relaxed) != 0 {
+            work::run_in(self, 0);
+        }
+    }
+
+    /// Some time has passed: what a doorbell should have told of is found now.
+    pub(super) fn tick(self: &Arc<Self>) {
+        if self.core.lock().trunk.is_some() {
+            work::run_in(self, 0);
+        }
+    }
+
+    pub(super) fn ready(&self, port: &dyn Port, peer: &Peer) {
+        let own = port
+            .arena(self.link)
+            .ok()
+            .and_then(|arena| Layout::of_arena(arena.bytes() as u64));
+        let mut core = self.core.lock();
+        core.session += 1;
+        core.own = own;
+        core.trunk = None;
+        if let (Some(own), Some(peer)) = (own, Layout::of_arena(peer.offer.bytes)) {
+            match Trunk::new(own, peer) {
+                Ok(trunk) => core.trunk = Some(trunk),
+                Err(_) => dev_warn!(
+                    self.dev,
+                    "link {}: no memory for a trunk: no queue pairs over it\n",
+                    self.link
+                ),
+            }
+        }
+        // A trunk that is zero asks to be rung at the first message.
+        core.asleep = true;
+    }
+
+    /// Nothing here touches the window when this returns, until the next session.
+    pub(super) fn broken(&self, reason: Reason) {
+        let status = match reason {
+            Reason::Link | Reason::Removed => Status::Link,
+            Reason::Silence | Reason::Bye | Reason::Restart => Status::Peer,
+        };
+        let mut core = self.core.lock();
+        self.end(&mut core, status);
+    }
+
+    /// Ends the trunk and all queue pairs that use it.
+    fn end(&self, core: &mut Core, status: Status) {
+        core.trunk = None;
+        core.lent.clear();
+        core.gone.clear();
+        core.bound = 0;
+        self.users.store(0, Relaxed);
+        while core.turns.pop().is_some() {}
+        let mut at = 0;
+        while let Some((qp, next)) = self.table.next(at) {
+            at = next;
+            let mut inner = qp.inner.lock();
+            if inner.path.is_some_and(|path| path.link == self.link) {
+                inner.queued = false;
+                qp.fail(&mut inner, status, status, status);
+                inner.owes_gone = false;
+            }
+        }
+    }
+
+    /// Connects a queue pair. `EHOSTUNREACH`: the link has no trunk.
+    pub(super) fn bind(&self, inner: &mut Inner, core: &mut CoreGuard<'_>, peer: u64, peer_qpn: u32) -> Result {
+        let core = &mut *core.0;
+        if core.trunk.is_none() {
+            return Err(EHOSTUNREACH.into());
+        }
+        let most = core.turns.len() + core.bound + 1;
+        core.turns.reserve(most)?;
+        core.bound += 1;
+        self.users.store(core.bound as u32, Relaxed);
+        inner.path = Some(Path {
+            link: self.link,
+            peer,
+            peer_qpn,
+            session: core.session,
+        });
+        Ok(())
+    }
+
+    /// Disconnects a queue pair that is going to be reset or destroyed. The peer is told, as far as
+    /// that is possible now; otherwise it hears of it when it asks.
+    pub(super) fn leave(&self, inner: &mut Inner, core: &mut CoreGuard<'_>) {
+        let core = &mut *core.0;
+        let Some(path) = inner.path.take() else {
+            return;
+        };
+        if path.session != core.session || core.trunk.is_none() {
+            return;
+        }
+        core.bound = core.bound.saturating_sub(1);
+        self.users.store(core.bound as u32, Relaxed);
+        if inner.state.hears() || inner.owes_gone {
+            let _ = core
+                .gone
+                .push((path.peer_qpn, inner.why as u64), GFP_KERNEL);
+        }
+        inner.owes_gone = false;
+    }
+
+    pub(super) fn has_users(&self) -> bool {
+        self.users.load(Relaxed) != 0
+    }
+
+    /// Excludes runs.
+    pub(super) fn lock(&self) -> CoreGuard<'_> {
+        CoreGuard(self.core.lock())
+    }
+
+    /// A user runs the engine: `qp` has work, if there is one.
+    pub(super) fn kick(
+        self: &Arc<Self>,
+        node: &Node,
+        port: &dyn Port,
+        qp: Option<&Arc<Qp>>,
+        budget: usize,
+    ) {
+        let mut core = self.core.lock();
+        if let Some(qp) = qp {
+            Self::enqueue(&mut core, qp, &mut qp.inner.lock());
+        }
+        let rest = self.turn(&mut core, node, port, budget);
+        core.polled = true;
+        core.polls = core.polls.saturating_add(1);
+        let idle = matches!(rest, Rest::Idle) && core.asleep;
+        if !idle && !core.timer && core.trunk.is_some() {
+            core.timer = true;
+            // Who does not come back soon is woken by a doorbell as early as can be.
+            let delay = if core.polls >= POLLER { SOON } else { 0 };
+            work::run_in(self, delay);
+        }
+    }
+
+    /// Gives a queue pair a turn.
+    fn enqueue(core: &mut Core, qp: &Arc<Qp>, inner: &mut Inner) {
+        if !inner.queued && inner.path.is_some() {
+            inner.queued = core.turns.push(qp.clone());
+            core.lost_turn |= !inner.queued;
+        }
+    }
+
+    /// Handles what has come and what is to be done, up to `budget`.
+    fn turn(&self, core: &mut Core, node: &Node, port: &dyn Port, budget: usize) -> Rest {
+        let Ok(io) = Io::new(node, port, self.link) else {
+            return Rest::Idle;
+        };
+        match self.work_off(core, &io, budget) {
+            Ok(rest) => rest,
+            Err(fault) => {
+                node.complain(fmt!(
+                    "link {}: the peer {}: its queue pairs end",
+                    self.link,
+                    fault.as_str()
+                ));
+                self.end(core, Status::Protocol);
+                Rest::Idle
+            }
+        }
+    }
+
+    fn work_off(&self, core: &mut Core, io: &Io<'_>, budget: usize) -> Result<Rest, Fault> {
+        let Core {
+            own: Some(own),
+            trunk: Some(trunk),
+            lent,
+            turns,
+            gone,
+            asleep,
+            lost_turn,
+            session,
+            ..
+        } = core
+        else {
+            return Ok(Rest::Idle);
+        };
+        let mut cx = Cx {
+            io: *io,
+            own: *own,
+            trunk,
+            lent,
+            memory: &self.memory,
+            dev: &self.dev,
+        };
+        let mut run = Run {
+            table: &self.table,
+            turns,
+            gone,
+            lost_turn,
+            link: self.link,
+            session: *session,
+        };
+        let mut left = budget;
+        let rest = loop {
+            let taken = run.take(&mut cx, left)?;
+            left -= taken.min(left);
+            let served = run.visit(&mut cx, &mut left)?;
+            let waits = served.blocked || served.starved;
+            if taken > 0 {
+                *asleep = false;
+            }
+            if left == 0 {
+                break Rest::More;
+            }
+            if taken == 0 && !served.progress && !served.again {
+                break if waits { Rest::Later } else { Rest::Idle };
+            }
+        };
+        cx.trunk.ring(io);
+        Ok(rest)
+    }
+
+    /// Looks on for a while, then asks to be rung for.
+    fn linger(&self, core: &mut Core, node: &Node, port: &dyn Port) -> Rest {
+        let Ok(io) = Io::new(node, port, self.link) else {
+            return Rest::Idle;
+        };
+        let since = clock::now_us();
+        // What comes meanwhile clears it.
+        core.asleep = true;
+        loop {
+            match self.turn(core, node, port, BUDGET) {
+                Rest::Idle if core.asleep => {}
+                rest => return rest,
+            }
+            let Some(trunk) = &mut core.trunk else {
+                return Rest::Idle;
+            };
+            if clock::now_us().saturating_sub(since) >= LINGER_US {
+                trunk.sleep(&io);
+                return Rest::Idle;
+            }
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// Runs of the engine are excluded.
+pub(super) struct CoreGuard<'a>(kernel::sync::lock::Guard<'a, Core, kernel::sync::lock::mutex::MutexBackend>);
+
+/// One run.
+struct Run<'a> {
+    table: &'a Table,
+    turns: &'a mut Turns,
+    gone: &'a mut KVec<(u32, u64)>,
+    lost_turn: &'a mut bool,
+    link: usize,
+    session: u64,
+}
+
+impl Run<'_> {
+    /// The queue pair of this link with this number.
+    fn find(&self, qpn: u32) -> Option<Arc<Qp>> {
+        self.table.find(qpn)
+    }
+
+    /// Whether a queue pair is connected by this session.
+    fn is_here(&self, inner: &Inner) -> bool {
+        let here = |path: Path| path.link == self.link && path.session == self.session;
+        inner.path.is_some_and(here)
+    }
+
+    fn enqueue(&mut self, qp: &Arc<Qp>, inner: &mut Inner) {
+        if !inner.queued {
+            inner.queued = self.turns.push(qp.clone());
+            *self.lost_turn |= !inner.queued;
+        }
+    }
+
+    /// Takes up to `most` of what has come; returns how much.
+    fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> Result<usize, Fault> {
+        let mut taken = 0;
+        while taken < most {
+            if let Some(word) = cx.trunk.next_word(&cx.io)? {
+                self.word(cx, &word);
+                taken += 1;
+            } else if let Some(arrived) = cx.trunk.peek(&cx.io)? {
+                if let Message::Gone { .. } = arrived.message {
+                    // What was said before it counts.
+                    while let Some(word) = cx.trunk.next_word(&cx.io)? {
+                        self.word(cx, &word);
+                        taken += 1;
+                    }
+                }
+                self.cell(cx, &arrived);
+                cx.trunk.consume(&cx.io, &arrived);
+                taken += 1;
+            } else {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+
+    fn word(&mut self, cx: &mut Cx<'_>, word: &Word) {
+        traced::word(cx.dev, self.link, false, word);
+        let lease = match word.says {
+            Says::Done { to, part } => cx.lent.take(word.qpn, word.psn, to, part),
+            _ => None,
+        };
+        if let Some(qp) = self.find(word.qpn) {
+            let mut inner = qp.inner.lock();
+            if self.is_here(&inner) && inner.state.hears() {
+                match &lease {
+                    Some(lease) if lease.role == Role::Initiator => qp.read_done(cx, &mut inner, lease),
+                    Some(lease) => qp.part_done(cx, &mut inner, lease),
+                    None => qp.told(&mut inner, word.psn, word.says),
+                }
+                self.enqueue(&qp, &mut inner);
+            }
+        }
+        if let Some(Lease { extents, .. }) = lease {
+            // Taken when it was lent, and the peer writes there no more.
+            cx.trunk.staging.give(&extents);
+        }
+    }
+
+    fn cell(&mut self, cx: &mut Cx<'_>, arrived: &Arrived) {
+        let Arrived {
+            address, message, ..
+        } = arrived;
+        traced::cell(cx.dev, self.link, false, *address, message);
+        if let Message::Gone { .. } = message {
+            cx.lent.forget(address.qpn, &mut cx.trunk.staging);
+        }
+        let Some(qp) = self.find(address.qpn) else {
+            self.nobody(address.qpn, message);
+            return;
+        };
+        let inner = &mut *qp.inner.lock();
+        if !self.is_here(inner) {
+            self.nobody(address.qpn, message);
+            return;
+        }
+        if !inner.state.hears() {
+            // The peer was told when it went to ERR.
+            return;
+        }
+        match *message {
+            Message::Gone { .. } => {
+                // What was said of requests before.
+                let _ = qp.finish(cx, inner, &mut Served::default());
+                qp.fail(inner, Status::Peer, Status::Peer, Status::Flushed);
+            }
+            Message::SizeIs { .. } | Message::Value { .. } => {
+                qp.answered(cx, inner, address.psn, message);
+            }
+            Message::Lend { part, extents } => qp.lend(inner, address.psn, part, extents),
+            Message::Offer { .. } => {
+                qp.fail(inner, Status::Protocol, Status::Protocol, Status::Flushed);
+            }
+            _ => qp.requested(cx, inner, address.psn, message),
+        }
+        self.enqueue(&qp, inner);
+    }
+
+    /// A message is for a number that nobody has here.
+    fn nobody(&mut self, qpn: u32, message: &Message) {
+        if let (0, Message::Gone { why }) = (qpn, message) {
+            self.lost(*why as u32);
+        } else if message.is_request()
+            && self.gone.len() < MOST_GONE
+            && !self.gone.contains(&(0, qpn.into()))
+        {
+            // Without memory the peer waits until its user has had enough.
+            let _ = self.gone.push((0, qpn.into()), GFP_KERNEL);
+        }
+    }
+
+    /// The peer has no queue pair of this number.
+    fn lost(&mut self, peer_qpn: u32) {
+        let mut at = 0;
+        while let Some((qp, next)) = self.table.next(at) {
+            at = next;
+            let inner = &mut *qp.inner.lock();
+            let is_it = inner.path.is_some_and(|path| path.peer_qpn == peer_qpn);
+            if is_it && self.is_here(inner) && inner.state.hears() {
+                qp.fail(inner, Status::Peer, Status::Peer, Status::Flushed);
+                inner.owes_gone = false;
+            }
+        }
+    }
+
+    /// Tells the peer which queue pairs are not there.
+    fn tell_gone(&mut self, cx: &mut Cx<'_>) -> Result<bool, Fault> {
+        while let Some(&(qpn, why)) = self.gone.last() {
+            if !cx.send(Address { qpn, psn: 0 }, &Message::Gone { why })? {
+                return Ok(false);
+            }
+            self.gone.pop();
+        }
+        Ok(true)
+    }
+
+    /// Gives each queue pair that waits one turn, as far as the budget goes.
+    fn visit(&mut self, cx: &mut Cx<'_>, left: &mut usize) -> Result<Served, Fault> {
+        let mut all = Served {
+            blocked: !self.tell_gone(cx)?,
+            ..Served::default()
+        };
+        for _ in 0..self.turns.len() {
+            if *left == 0 {
+                break;
+            }
+            *left -= 1;
+            let Some(qp) = self.turns.pop() else {
+                break;
+            };
+            let mut inner = qp.inner.lock();
+            inner.queued = false;
+            if !self.is_here(&inner) {
+                continue;
+            }
+            if inner.state != State::Err && qp.is_overrun() {
+                let (lost, flushed) = (Status::LocalLength, Status::Flushed);
+                qp.fail(&mut inner, lost, flushed, flushed);
+            }
+            let mut served = qp.respond(cx, &mut inner)?;
+            if inner.state == State::Err {
+                qp.flush(&mut inner);
+            } else {
+                let sent = qp.initiate(cx, &mut inner, QUANTUM)?;
+                served = Served {
+                    progress: served.progress || sent.progress,
+                    again: sent.again,
+                    blocked: served.blocked || sent.blocked,
+                    starved: served.starved,
+                };
+                // What was found out now may have to be said.
+                if inner.owes_gone {
+                    served.again = true;
+                }
+            }
+            if served.again || served.blocked || served.starved {
+                self.enqueue(&qp, &mut inner);
+            }
+            all.progress |= served.progress;
+            all.again |= served.again;
+            all.blocked |= served.blocked;
+            all.starved |= served.starved;
+        }
+        Ok(all)
+    }
+}

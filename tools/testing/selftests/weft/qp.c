@@ -1,0 +1,690 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Queue pairs between two ports that are joined: what each operation does, what
+ * is refused, and what a message costs on the wire.
+ *
+ * Both ends are here, and nobody sleeps: completions are waited for by WEFT_KICK
+ * of either end in turn.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+#include "weft_test.h"
+
+#define ENTRIES		64
+#define SGES		4
+#define INLINE		64
+#define CQES		256
+#define BYTES		(4 << 20)
+/* Generous: guests are slow when others run. */
+#define PATIENCE_S	60
+
+#define ALL_REMOTE	(WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE | \
+			 WEFT_ACCESS_REMOTE_ATOMIC)
+
+struct end {
+	int fd;
+	uint32_t pd, cq, qp, qpn;
+	uint32_t send_stride, recv_stride;
+	uint8_t *cq_mem, *qp_mem;
+	size_t cq_bytes, qp_bytes;
+	volatile struct weft_queue_ctl *sq, *rq;
+	uint64_t posted, recvs, consumed;
+	uint8_t *mem;
+	uint32_t mr, stag;
+};
+
+static bool memory(struct end *e)
+{
+	struct weft_mr_reg reg = {
+		.size = sizeof(reg), .length = BYTES, .pd = e->pd, .key = 0x5a,
+		.access = WEFT_ACCESS_LOCAL_WRITE | ALL_REMOTE,
+	};
+
+	e->mem = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (e->mem == MAP_FAILED)
+		return false;
+	reg.addr = (uintptr_t)e->mem;
+	/* A TO that is no address, to be told from one. */
+	reg.base = 0x100000;
+	if (wt_ioctl(e->fd, WEFT_MR_REG, &reg))
+		return false;
+	e->mr = reg.mr;
+	e->stag = reg.stag;
+	return true;
+}
+
+#define BASE 0x100000ULL
+
+static bool queues(struct end *e, uint32_t entries)
+{
+	struct weft_cq_create cq = {
+		.size = sizeof(cq), .entries = CQES, .event_fd = -1,
+	};
+	struct weft_qp_create qp = {
+		.size = sizeof(qp), .pd = e->pd, .send_entries = entries,
+		.recv_entries = entries, .send_sges = SGES, .recv_sges = SGES,
+		.inline_bytes = INLINE,
+	};
+
+	if (wt_ioctl(e->fd, WEFT_CQ_CREATE, &cq))
+		return false;
+	e->cq = cq.cq;
+	e->cq_bytes = cq.ring_bytes;
+	e->cq_mem = mmap(NULL, cq.ring_bytes, PROT_READ | PROT_WRITE,
+			 MAP_SHARED, e->fd, cq.ring_offset);
+	qp.send_cq = cq.cq;
+	qp.recv_cq = cq.cq;
+	if (wt_ioctl(e->fd, WEFT_QP_CREATE, &qp))
+		return false;
+	e->qp = qp.qp;
+	e->qpn = qp.qpn;
+	e->send_stride = qp.send_stride;
+	e->recv_stride = qp.recv_stride;
+	e->qp_bytes = qp.ring_bytes;
+	e->qp_mem = mmap(NULL, qp.ring_bytes, PROT_READ | PROT_WRITE,
+			 MAP_SHARED, e->fd, qp.ring_offset);
+	if (e->cq_mem == MAP_FAILED || e->qp_mem == MAP_FAILED)
+		return false;
+	e->sq = (void *)(e->qp_mem + qp.send_at);
+	e->rq = (void *)(e->qp_mem + qp.recv_at);
+	return true;
+}
+
+static bool begin(struct end *e, unsigned int port)
+{
+	struct weft_pd_alloc pd = { .size = sizeof(pd) };
+
+	memset(e, 0, sizeof(*e));
+	e->fd = wt_open(port, 0);
+	if (e->fd < 0 || wt_ioctl(e->fd, WEFT_PD_ALLOC, &pd))
+		return false;
+	e->pd = pd.pd;
+	return memory(e) && queues(e, ENTRIES);
+}
+
+static void end(struct end *e)
+{
+	if (e->cq_mem)
+		munmap(e->cq_mem, e->cq_bytes);
+	if (e->qp_mem)
+		munmap(e->qp_mem, e->qp_bytes);
+	close(e->fd);
+	munmap(e->mem, BYTES);
+}
+
+static long modify(struct end *e, uint32_t mask, uint32_t state, uint32_t peer)
+{
+	struct weft_qp_modify m = {
+		.size = sizeof(m), .qp = e->qp, .mask = mask, .state = state,
+		.access = ALL_REMOTE, .link = 0, .peer_qpn = peer,
+	};
+
+	return wt_ioctl(e->fd, WEFT_QP_MODIFY, &m);
+}
+
+static bool join(struct end *a, struct end *b)
+{
+	struct end *ends[] = { a, b };
+
+	for (int i = 0; i < 2; i++) {
+		if (modify(ends[i], WEFT_QP_STATE | WEFT_QP_ACCESS,
+			   WEFT_QP_INIT, 0) ||
+		    modify(ends[i], WEFT_QP_STATE | WEFT_QP_PATH, WEFT_QP_RTR,
+			   ends[!i]->qpn))
+			return false;
+	}
+	return !modify(a, WEFT_QP_STATE, WEFT_QP_RTS, 0) &&
+	       !modify(b, WEFT_QP_STATE, WEFT_QP_RTS, 0);
+}
+
+static struct weft_qp_query query(struct end *e)
+{
+	struct weft_qp_query q = { .size = sizeof(q), .qp = e->qp };
+
+	if (wt_ioctl(e->fd, WEFT_QP_QUERY, &q))
+		q.state = ~0u;
+	return q;
+}
+
+static void kick(struct end *e)
+{
+	struct weft_kick k = { .size = sizeof(k), .qp = e->qp };
+
+	wt_ioctl(e->fd, WEFT_KICK, &k);
+}
+
+static void post_send(struct end *e, const struct weft_send_wqe *wqe,
+		      const void *tail, size_t bytes)
+{
+	uint8_t *at = (uint8_t *)e->sq + WEFT_QUEUE_ENTRIES_AT +
+		      (e->posted % ENTRIES) * e->send_stride;
+
+	memcpy(at, wqe, sizeof(*wqe));
+	memcpy(at + sizeof(*wqe), tail, bytes);
+	e->posted++;
+	__atomic_store_n(&e->sq->posted, e->posted, __ATOMIC_RELEASE);
+}
+
+static void post_recv(struct end *e, uint64_t id, uint64_t to, uint32_t length)
+{
+	uint8_t *at = (uint8_t *)e->rq + WEFT_QUEUE_ENTRIES_AT +
+		      (e->recvs % ENTRIES) * e->recv_stride;
+	struct weft_recv_wqe wqe = { .wr_id = id, .count = 1 };
+	struct weft_sge sge = { .to = to, .length = length, .stag = e->stag };
+
+	memcpy(at, &wqe, sizeof(wqe));
+	memcpy(at + sizeof(wqe), &sge, sizeof(sge));
+	e->recvs++;
+	__atomic_store_n(&e->rq->posted, e->recvs, __ATOMIC_RELEASE);
+}
+
+/* A signalled request with a list of one element. */
+static void post(struct end *e, uint64_t id, uint8_t opcode, uint64_t from,
+		 uint32_t length, uint64_t to, uint32_t stag)
+{
+	struct weft_send_wqe wqe = {
+		.wr_id = id, .opcode = opcode, .flags = WEFT_WR_SIGNALED,
+		.count = 1, .remote_to = to, .remote_stag = stag,
+	};
+	struct weft_sge sge = { .to = from, .length = length, .stag = e->stag };
+
+	post_send(e, &wqe, &sge, sizeof(sge));
+}
+
+/* The next completion, if it is there. */
+static bool poll_cq(struct end *e, struct weft_cqe *out)
+{
+	const volatile struct weft_cqe *cqe =
+		(void *)(e->cq_mem + WEFT_CQ_ENTRIES_AT +
+			 (e->consumed % CQES) * sizeof(*cqe));
+	uint32_t phase = e->consumed / CQES % 2 ? 0 : WEFT_CQE_PHASE;
+	uint32_t valid = __atomic_load_n(&cqe->valid, __ATOMIC_ACQUIRE);
+
+	if (valid != ((e->consumed & ~WEFT_CQE_PHASE) | phase))
+		return false;
+	memcpy(out, (const void *)cqe, sizeof(*out));
+	e->consumed++;
+	__atomic_store_n(&((volatile struct weft_cq_ctl *)e->cq_mem)->consumed,
+			 e->consumed, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* Waits for a completion of @e; both ends are run. */
+static bool await(struct end *e, struct end *other, struct weft_cqe *out)
+{
+	time_t until = time(NULL) + PATIENCE_S;
+
+	memset(out, 0xee, sizeof(*out));
+	do {
+		kick(e);
+		if (poll_cq(e, out))
+			return true;
+		kick(other);
+	} while (time(NULL) < until);
+	return false;
+}
+
+static void fill(uint8_t *at, size_t bytes, unsigned int seed)
+{
+	for (size_t i = 0; i < bytes; i++)
+		at[i] = (i * 31 + seed) ^ (i >> 8);
+}
+
+FIXTURE(qp) {
+	struct end a, b;
+};
+
+FIXTURE_SETUP(qp)
+{
+	ASSERT_TRUE(wt_wait_ready(10000));
+	ASSERT_TRUE(begin(&self->a, 0));
+	ASSERT_TRUE(begin(&self->b, 1));
+	ASSERT_TRUE(join(&self->a, &self->b));
+}
+
+FIXTURE_TEARDOWN(qp)
+{
+	end(&self->a);
+	end(&self->b);
+}
+
+/* Sizes that go in a cell, in the eager ring, and by memory that is lent. */
+static const uint32_t sizes[] = {
+	0, 1, 8, 63, 64, 65, 1000, 4096, 16384, 16385, 100000, 1 << 20, 3 << 20,
+};
+
+#define EACH(i) for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+
+TEST_F_TIMEOUT(qp, send_and_receive, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	struct weft_cqe cqe;
+
+	EACH(i) {
+		uint32_t len = sizes[i];
+
+		fill(a->mem + 3, len, i);
+		memset(b->mem, 0, BYTES);
+		post_recv(b, 100 + i, BASE + 5, len + 1);
+		post(a, i, WEFT_OP_SEND, BASE + 3, len, 0, 0);
+		ASSERT_TRUE(await(b, a, &cqe)) TH_LOG("%u bytes", len);
+		EXPECT_EQ(100 + i, cqe.wr_id);
+		EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status) TH_LOG("%u bytes", len);
+		EXPECT_EQ(WEFT_OP_RECV, cqe.opcode);
+		EXPECT_EQ(len, cqe.byte_len);
+		EXPECT_EQ(b->qpn, cqe.qpn);
+		EXPECT_EQ(0, memcmp(a->mem + 3, b->mem + 5, len));
+		EXPECT_EQ(0, b->mem[4]);
+		EXPECT_EQ(0, b->mem[5 + len]);
+		ASSERT_TRUE(await(a, b, &cqe));
+		EXPECT_EQ(i, cqe.wr_id);
+		EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status);
+	}
+}
+
+TEST_F_TIMEOUT(qp, write_and_read, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	struct weft_cqe cqe;
+
+	EACH(i) {
+		uint32_t len = sizes[i];
+
+		fill(a->mem, len, i);
+		memset(b->mem, 0, BYTES);
+		post(a, 1, WEFT_OP_WRITE, BASE, len, BASE + 77, b->stag);
+		ASSERT_TRUE(await(a, b, &cqe)) TH_LOG("write %u bytes", len);
+		EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status) TH_LOG("%u bytes", len);
+		EXPECT_EQ(0, memcmp(a->mem, b->mem + 77, len));
+		EXPECT_EQ(0, b->mem[77 + len]);
+		memset(a->mem, 0, BYTES);
+		post(a, 2, WEFT_OP_READ, BASE + 9, len, BASE + 77, b->stag);
+		ASSERT_TRUE(await(a, b, &cqe)) TH_LOG("read %u bytes", len);
+		EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status) TH_LOG("%u bytes", len);
+		EXPECT_EQ(len, cqe.byte_len);
+		EXPECT_EQ(0, memcmp(a->mem + 9, b->mem + 77, len));
+		EXPECT_EQ(0, a->mem[9 + len]);
+	}
+}
+
+TEST_F_TIMEOUT(qp, write_with_immediate_and_inline, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	struct weft_send_wqe wqe = {
+		.wr_id = 7, .opcode = WEFT_OP_WRITE_IMM, .count = 5, .imm = 0xabcdef01,
+		.flags = WEFT_WR_SIGNALED | WEFT_WR_INLINE,
+		.remote_to = BASE + 1, .remote_stag = b->stag,
+	};
+	struct weft_cqe cqe;
+
+	post_recv(b, 8, BASE, 0);
+	post_send(a, &wqe, "hello", 5);
+	ASSERT_TRUE(await(b, a, &cqe));
+	EXPECT_EQ(WEFT_OP_RECV_WRITE_IMM, cqe.opcode);
+	EXPECT_EQ(8, cqe.wr_id);
+	EXPECT_EQ(5, cqe.byte_len);
+	EXPECT_EQ(WEFT_WC_FLAG_IMM, cqe.flags);
+	EXPECT_EQ(0xabcdef01, cqe.imm);
+	EXPECT_EQ(0, memcmp(b->mem + 1, "hello", 5));
+	ASSERT_TRUE(await(a, b, &cqe));
+	EXPECT_EQ(7, cqe.wr_id);
+	EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status);
+}
+
+TEST_F_TIMEOUT(qp, read_of_unknown_size, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	uint64_t from = BASE + BYTES - 300000;
+	struct weft_cqe cqe;
+
+	fill(b->mem, BYTES, 3);
+	post(a, 1, WEFT_OP_READ_ALL, BASE, BYTES, from, b->stag);
+	ASSERT_TRUE(await(a, b, &cqe));
+	EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status);
+	EXPECT_EQ(300000, cqe.byte_len);
+	EXPECT_EQ(0, memcmp(a->mem, b->mem + BYTES - 300000, 300000));
+	/* A list that is too short ends it before anything moves. */
+	memset(a->mem, 0, BYTES);
+	post(a, 2, WEFT_OP_READ_ALL, BASE, 299999, from, b->stag);
+	ASSERT_TRUE(await(a, b, &cqe));
+	EXPECT_EQ(WEFT_WC_LOCAL_LENGTH, cqe.status);
+	EXPECT_EQ(0, a->mem[0]);
+}
+
+TEST_F_TIMEOUT(qp, atomics, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	struct weft_sge sge = { .to = BASE, .length = 8, .stag = a->stag };
+	struct weft_send_wqe wqe = {
+		.opcode = WEFT_OP_FETCH_ADD, .flags = WEFT_WR_SIGNALED,
+		.count = 1, .remote_to = BASE + 64, .remote_stag = b->stag,
+		.arg0 = 5,
+	};
+	uint64_t *mine = (void *)a->mem, *theirs = (void *)(b->mem + 64);
+	struct weft_cqe cqe;
+
+	*theirs = 37;
+	post_send(a, &wqe, &sge, sizeof(sge));
+	ASSERT_TRUE(await(a, b, &cqe));
+	EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status);
+	EXPECT_EQ(37, *mine);
+	EXPECT_EQ(42, *theirs);
+	wqe.opcode = WEFT_OP_CMP_SWAP;
+	wqe.arg0 = 42;
+	wqe.arg1 = 1000;
+	post_send(a, &wqe, &sge, sizeof(sge));
+	ASSERT_TRUE(await(a, b, &cqe));
+	EXPECT_EQ(42, *mine);
+	EXPECT_EQ(1000, *theirs);
+	post_send(a, &wqe, &sge, sizeof(sge));
+	ASSERT_TRUE(await(a, b, &cqe));
+	EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status);
+	EXPECT_EQ(1000, *mine);
+	EXPECT_EQ(1000, *theirs);
+}
+
+/* More than fit into any ring, in both directions, in order. */
+TEST_F_TIMEOUT(qp, many_in_order, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	const unsigned int count = 2000;
+	unsigned int sent = 0, done = 0, got = 0, given = 0;
+	time_t until = time(NULL) + PATIENCE_S;
+	struct weft_cqe cqe;
+
+	while ((got < count || done < count) && time(NULL) < until) {
+		/* Fewer receive requests than sends: some find none. */
+		while (given < count && given - got < 20) {
+			post_recv(b, given, BASE + given % 64 * 4096, 4096);
+			given++;
+		}
+		while (sent < count && sent - done < ENTRIES) {
+			uint32_t len = sent % 3 ? 8 : 200;
+
+			memset(a->mem + sent % 64 * 4096, sent, len);
+			post(a, sent, WEFT_OP_SEND, BASE + sent % 64 * 4096,
+			     len, 0, 0);
+			sent++;
+		}
+		kick(a);
+		kick(b);
+		while (poll_cq(a, &cqe)) {
+			ASSERT_EQ(WEFT_WC_SUCCESS, cqe.status);
+			ASSERT_EQ(done, cqe.wr_id);
+			done++;
+		}
+		while (poll_cq(b, &cqe)) {
+			uint32_t len = got % 3 ? 8 : 200;
+
+			ASSERT_EQ(WEFT_WC_SUCCESS, cqe.status);
+			ASSERT_EQ(got, cqe.wr_id);
+			ASSERT_EQ(len, cqe.byte_len);
+			ASSERT_EQ((uint8_t)got, b->mem[got % 64 * 4096]);
+			ASSERT_EQ((uint8_t)got, b->mem[got % 64 * 4096 + len - 1]);
+			got++;
+		}
+	}
+	EXPECT_EQ(count, got);
+	EXPECT_EQ(count, done);
+}
+
+/* A send that finds no receive request waits for one, and disturbs nobody. */
+TEST_F_TIMEOUT(qp, no_receive_request, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	struct weft_cqe cqe;
+
+	fill(a->mem, 4096, 9);
+	for (int i = 0; i < 3; i++)
+		post(a, i, WEFT_OP_SEND, BASE + i, 100, 0, 0);
+	for (int i = 0; i < 20; i++) {
+		kick(a);
+		kick(b);
+	}
+	EXPECT_FALSE(poll_cq(a, &cqe));
+	EXPECT_EQ(WEFT_QP_RTS, query(a).state);
+	for (int i = 0; i < 3; i++)
+		post_recv(b, 10 + i, BASE + i * 4096, 4096);
+	for (int i = 0; i < 3; i++) {
+		ASSERT_TRUE(await(b, a, &cqe));
+		EXPECT_EQ(10 + i, cqe.wr_id);
+		EXPECT_EQ(0, memcmp(a->mem + i, b->mem + i * 4096, 100));
+	}
+	for (int i = 0; i < 3; i++) {
+		ASSERT_TRUE(await(a, b, &cqe));
+		EXPECT_EQ(i, cqe.wr_id);
+		EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status);
+	}
+}
+
+/* The peer's STag, its bounds and its rights are checked there. */
+TEST_F_TIMEOUT(qp, remote_access, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	static const struct {
+		int64_t to;
+		uint32_t length, stag;
+		uint8_t opcode;
+	} bad[] = {
+		{ .to = -1, .length = 8, .opcode = WEFT_OP_WRITE },
+		{ .to = BYTES - 7, .length = 8, .opcode = WEFT_OP_WRITE },
+		{ .to = BYTES, .length = 65536, .opcode = WEFT_OP_WRITE },
+		{ .to = 0, .length = 8, .stag = 1, .opcode = WEFT_OP_WRITE },
+		{ .to = 0, .length = 8, .stag = 0x100, .opcode = WEFT_OP_WRITE },
+		{ .to = BYTES - 7, .length = 8, .opcode = WEFT_OP_READ },
+		{ .to = 0, .length = 8, .stag = 1, .opcode = WEFT_OP_READ },
+		{ .to = BYTES, .length = 8, .opcode = WEFT_OP_FETCH_ADD },
+		{ .to = 0, .length = 8, .stag = 1, .opcode = WEFT_OP_READ_ALL },
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct weft_cqe cqe;
+
+		fill(a->mem, 65536, i);
+		memset(b->mem, 0x11, BYTES);
+		post(a, i, bad[i].opcode, BASE, bad[i].length, BASE + bad[i].to,
+		     b->stag ^ bad[i].stag);
+		post(a, 99, WEFT_OP_WRITE, BASE, 8, BASE, b->stag);
+		ASSERT_TRUE(await(a, b, &cqe)) TH_LOG("case %zu", i);
+		EXPECT_EQ(i, cqe.wr_id);
+		EXPECT_EQ(WEFT_WC_REMOTE_ACCESS, cqe.status) TH_LOG("case %zu", i);
+		ASSERT_TRUE(await(a, b, &cqe)) TH_LOG("case %zu", i);
+		EXPECT_EQ(99, cqe.wr_id);
+		EXPECT_EQ(WEFT_WC_FLUSHED, cqe.status);
+		EXPECT_EQ(WEFT_QP_ERR, query(a).state);
+		for (size_t n = 0; n < BYTES; n += 4096)
+			ASSERT_EQ(0x11, b->mem[n]);
+		/* And again, from the beginning. */
+		for (int n = 0; n < 20; n++) {
+			kick(b);
+			kick(a);
+		}
+		EXPECT_EQ(WEFT_QP_ERR, query(b).state);
+		ASSERT_EQ(0, modify(a, WEFT_QP_STATE, WEFT_QP_RESET, 0));
+		ASSERT_EQ(0, modify(b, WEFT_QP_STATE, WEFT_QP_RESET, 0));
+		ASSERT_TRUE(join(a, b)) TH_LOG("case %zu", i);
+	}
+}
+
+/* A list that is refused here, and a request that makes no sense. */
+TEST_F_TIMEOUT(qp, local_errors, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	struct weft_send_wqe wqe = { .wr_id = 3, .opcode = 200 };
+	struct weft_cqe cqe;
+
+	post(a, 1, WEFT_OP_WRITE, BASE, 8, BASE, b->stag);
+	post(a, 2, WEFT_OP_WRITE, BASE + BYTES, 8, BASE, b->stag);
+	ASSERT_TRUE(await(a, b, &cqe));
+	EXPECT_EQ(1, cqe.wr_id);
+	EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status);
+	ASSERT_TRUE(await(a, b, &cqe));
+	EXPECT_EQ(2, cqe.wr_id);
+	EXPECT_EQ(WEFT_WC_LOCAL_PROT, cqe.status);
+	for (int n = 0; n < 20; n++) {
+		kick(a);
+		kick(b);
+	}
+	ASSERT_EQ(0, modify(a, WEFT_QP_STATE, WEFT_QP_RESET, 0));
+	ASSERT_EQ(0, modify(b, WEFT_QP_STATE, WEFT_QP_RESET, 0));
+	ASSERT_TRUE(join(a, b));
+	post_send(a, &wqe, NULL, 0);
+	ASSERT_TRUE(await(a, b, &cqe));
+	EXPECT_EQ(3, cqe.wr_id);
+	EXPECT_EQ(WEFT_WC_LOCAL_REQUEST, cqe.status);
+	EXPECT_EQ(200, cqe.opcode);
+}
+
+/* A window: bound, used, taken back; the region's own STag is of no use to it. */
+TEST_F_TIMEOUT(qp, memory_window, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	struct weft_mw_alloc mw = { .size = sizeof(mw), .pd = b->pd };
+	struct weft_mr_reg reg = {
+		.size = sizeof(reg), .addr = (uintptr_t)b->mem, .length = 65536,
+		.base = BASE, .pd = b->pd, .key = 1,
+		.access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_MW_BIND,
+	};
+	struct weft_send_wqe wqe = {
+		.wr_id = 1, .opcode = WEFT_OP_BIND_MW, .flags = WEFT_WR_SIGNALED,
+		.count = 1, .imm = 0x77, .access = WEFT_ACCESS_REMOTE_WRITE,
+		.arg0 = BASE + 4096, .arg1 = 4096,
+	};
+	struct weft_sge sge = { 0 };
+	struct weft_cqe cqe;
+	uint32_t stag;
+
+	ASSERT_EQ(0, wt_ioctl(b->fd, WEFT_MR_REG, &reg));
+	ASSERT_EQ(0, wt_ioctl(b->fd, WEFT_MW_ALLOC, &mw));
+	stag = (mw.stag & ~WEFT_STAG_KEY) | 0x77;
+	wqe.remote_stag = mw.stag;
+	sge.stag = reg.stag;
+	post_send(b, &wqe, &sge, sizeof(sge));
+	ASSERT_TRUE(await(b, a, &cqe));
+	EXPECT_EQ(WEFT_OP_BIND_MW, cqe.opcode);
+	ASSERT_EQ(WEFT_WC_SUCCESS, cqe.status);
+	fill(a->mem, 4096, 1);
+	memset(b->mem, 0, 65536);
+	post(a, 2, WEFT_OP_WRITE, BASE, 4096, BASE + 4096, stag);
+	ASSERT_TRUE(await(a, b, &cqe));
+	EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status);
+	EXPECT_EQ(0, memcmp(a->mem, b->mem + 4096, 4096));
+	wqe.wr_id = 3;
+	wqe.opcode = WEFT_OP_LOCAL_INV;
+	wqe.count = 0;
+	wqe.imm = wqe.access = wqe.arg0 = wqe.arg1 = 0;
+	wqe.remote_stag = stag;
+	post_send(b, &wqe, NULL, 0);
+	ASSERT_TRUE(await(b, a, &cqe));
+	EXPECT_EQ(WEFT_OP_LOCAL_INV, cqe.opcode);
+	EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status);
+	EXPECT_EQ(stag, cqe.imm);
+	memset(b->mem, 0, 65536);
+	post(a, 4, WEFT_OP_WRITE, BASE, 8, BASE + 4096, stag);
+	ASSERT_TRUE(await(a, b, &cqe));
+	EXPECT_EQ(WEFT_WC_REMOTE_ACCESS, cqe.status);
+	EXPECT_EQ(0, b->mem[4096]);
+}
+
+/* One end is destroyed: the other hears of it. */
+TEST_F_TIMEOUT(qp, the_peer_goes, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	struct weft_destroy d = { .size = sizeof(d), .handle = b->qp };
+	struct weft_cqe cqe;
+
+	post(a, 1, WEFT_OP_SEND, BASE, 8, 0, 0);
+	post_recv(a, 2, BASE, 8);
+	kick(a);
+	ASSERT_EQ(0, wt_ioctl(b->fd, WEFT_DESTROY, &d));
+	ASSERT_TRUE(await(a, b, &cqe));
+	EXPECT_EQ(1, cqe.wr_id);
+	EXPECT_EQ(WEFT_WC_PEER, cqe.status);
+	ASSERT_TRUE(await(a, b, &cqe));
+	EXPECT_EQ(2, cqe.wr_id);
+	EXPECT_EQ(WEFT_WC_FLUSHED, cqe.status);
+	EXPECT_EQ(WEFT_QP_ERR, query(a).state);
+	EXPECT_EQ(WEFT_WC_PEER, query(a).why);
+}
+
+/* By doorbell: nobody runs the engine of the receiving end. */
+TEST_F_TIMEOUT(qp, asleep, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	time_t until = time(NULL) + PATIENCE_S;
+	struct weft_cqe cqe;
+
+	for (int i = 0; i < 10; i++) {
+		bool came = false;
+
+		post_recv(b, i, BASE, 64);
+		usleep(20000);
+		post(a, i, WEFT_OP_SEND, BASE, 64, 0, 0);
+		kick(a);
+		while (!came && time(NULL) < until)
+			came = poll_cq(b, &cqe);
+		ASSERT_TRUE(came);
+		for (came = false; !came && time(NULL) < until;)
+			came = poll_cq(a, &cqe);
+		ASSERT_TRUE(came);
+	}
+}
+
+static uint64_t count(unsigned int port, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "counters/%s", name);
+	return wt_attr_u64(port, path);
+}
+
+static uint64_t both(const char *name)
+{
+	return count(0, name) + count(1, name);
+}
+
+#define MESSAGES 256
+
+/* 64 bytes and its completion: 3 posted TLPs, no read, no interrupt. */
+TEST_F_TIMEOUT(qp, cost_of_a_message, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	uint64_t writes = 0, reads = 0, irqs = 0, others = 0, bells = 0;
+	struct weft_cqe cqe;
+
+	if (!getenv("WEFT_TRACED"))
+		SKIP(return, "the ports are not in traced mode");
+	for (int i = 0; i < 8 + MESSAGES; i++) {
+		if (i == 8) {
+			writes = both("tx_writes");
+			reads = both("tx_reads");
+			irqs = both("interrupts");
+			/* Neighbours tell each other now and then that they live. */
+			others = both("rx_messages");
+			bells = both("tx_doorbells");
+		}
+		post_recv(b, i, BASE, 64);
+		post(a, i, WEFT_OP_SEND, BASE, 64, 0, 0);
+		ASSERT_TRUE(await(b, a, &cqe));
+		ASSERT_EQ(WEFT_WC_SUCCESS, cqe.status);
+		ASSERT_TRUE(await(a, b, &cqe));
+		ASSERT_EQ(WEFT_WC_SUCCESS, cqe.status);
+	}
+	writes = both("tx_writes") - writes;
+	/* And credit: less than one in 16. */
+	EXPECT_LE(writes, 3 * MESSAGES + MESSAGES / 16);
+	/* Words in a row that nothing comes between share a line. */
+	EXPECT_GE(writes, 2 * MESSAGES);
+	EXPECT_EQ(0, both("tx_reads") - reads);
+	irqs = both("interrupts") - irqs;
+	EXPECT_GE(both("rx_messages") - others, irqs);
+	EXPECT_EQ(0, both("tx_doorbells") - bells);
+}
+
+TEST_HARNESS_MAIN
