@@ -20,7 +20,7 @@ impl Stag {
         if index >= MAX_INDEX {
             return None;
         }
-        Some(Self(index << KEY_BITS | key as u32))
+        Some(Self((index << KEY_BITS) | key as u32))
     }
 
     /// Which entry.
