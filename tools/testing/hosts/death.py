@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Power cuts, reboots, and the death of the fabric's daemon."""
 
-from weftlab import transfer
+from weftlab import kernel, transfer
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
@@ -14,8 +14,9 @@ def in_mid_transfer(lab):
     """A transfer from h1 to h2 that is under way: (receiver, sender's job)."""
     h1, h2 = lab["h1"], lab["h2"]
     path, _ = steps.payload(h1, "death", SIZE, 8)
-    receiving = transfer.Receiver(h2, ["--timeout", 10])
-    sending = h1.start_job(transfer.send_line(h1, path, "--timeout", 10))
+    limit = 10 * kernel.patience()
+    receiving = transfer.Receiver(h2, ["--timeout", limit])
+    sending = h1.start_job(transfer.send_line(h1, path, "--timeout", limit))
     receiving.has(1 << 20)
     if not sending.running:
         raise Mismatch("the transfer was over before anything could happen to it")

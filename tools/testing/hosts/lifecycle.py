@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Modules and drivers that go and come while the other side stays."""
 
-from weftlab import transfer
+from weftlab import kernel, transfer
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
@@ -71,8 +71,9 @@ def unbind(bench):
     for who, whom in ((h1, h2), (h2, h1)):
         device = who.out(f"echo {DEVICE}")
         path, _ = steps.payload(h1, "unbind", 48 << 20, 6)
-        receiving = transfer.Receiver(h2, ["--timeout", 8])
-        sending = h1.start_job(transfer.send_line(h1, path, "--timeout", 8))
+        limit = 8 * kernel.patience()
+        receiving = transfer.Receiver(h2, ["--timeout", limit])
+        sending = h1.start_job(transfer.send_line(h1, path, "--timeout", limit))
         receiving.has(1 << 20)
         who.run(f"echo {device} >/sys/bus/pci/drivers/weft/unbind", 60)
         who.run("test ! -e /dev/weft0")

@@ -4,7 +4,7 @@
 import hashlib
 import random
 
-from weftlab import transfer
+from weftlab import kernel, transfer
 from weftlab.errors import Mismatch
 
 
@@ -31,7 +31,7 @@ def both_ways(lab, size=1 << 20):
 
 def pull(host, port, patience, nodes=("/dev/weft0",)):
     """Pulls a port out of its slot while somebody listens there, who has to learn of it."""
-    receiving = transfer.Receiver(host, ["--timeout", 8])
+    receiving = transfer.Receiver(host, ["--timeout", 8 * kernel.patience()])
     host.unplug(port.name)
     host.run(" && ".join(f"test ! -e {node}" for node in nodes))
     lost = receiving.job.wait(patience)
