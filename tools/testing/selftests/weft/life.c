@@ -110,7 +110,8 @@ TEST_F(life, unbind_under_open_channels)
 	close(fresh.fd);
 }
 
-TEST_F(life, unbind_many_times)
+/* Where every access is checked a round takes seconds, in all more than the harness waits. */
+TEST_F_TIMEOUT(life, unbind_many_times, 240)
 {
 	for (int i = 0; i < 10; i++) {
 		ASSERT_EQ(0, wt_write(DRIVER "unbind", self->pci)) TH_LOG("round %d", i);
