@@ -248,6 +248,11 @@ impl Outbound {
         self.cq.reserve(area, count)
     }
 
+    /// Sees to it that `count` words can be put down to be pulled.
+    pub fn reserve_offered_words(&mut self, area: &impl Area, count: u64) -> Result<(), Error> {
+        self.words.reserve(area, count)
+    }
+
     /// Writes a message to the FIFO that is its own.
     pub fn send(
         &mut self,

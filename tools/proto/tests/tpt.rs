@@ -80,9 +80,8 @@ fn m_2_an_entry_has_every_field() {
 
 #[test]
 fn m_2_a_region_that_makes_no_sense_has_no_entry() {
-    let try_one = |base, length, shift, first| {
-        Entry::region(owner(0), Extent { base, length }, shift, first)
-    };
+    let try_one =
+        |base, length, shift, first| Entry::region(owner(0), Extent { base, length }, shift, first);
     assert!(try_one(0, 1, 12, 4095).is_some());
     assert!(try_one(0, 0, 12, 0).is_none(), "no bytes");
     assert!(try_one(u64::MAX, 1, 12, 0).is_none(), "wraps");
@@ -116,7 +115,10 @@ fn m_3_virtual_addresses_lead_through_the_table_and_physical_ones_do_not() {
         offset,
         bytes,
     };
-    assert_eq!(pieces, [page(1, 0x123 + 4000 - 4096, 3901), page(2, 0, 1099)]);
+    assert_eq!(
+        pieces,
+        [page(1, 0x123 + 4000 - 4096, 3901), page(2, 0, 1099)]
+    );
 
     let extent = Extent {
         base: 0x100,

@@ -2,7 +2,9 @@
 
 //! What tests of trunks share: memory, and arbitrary messages.
 
-#![allow(dead_code)]
+#![allow(dead_code, clippy::expect_used, clippy::panic)]
+
+pub mod ends;
 
 use proptest::prelude::*;
 use std::cell::RefCell;
