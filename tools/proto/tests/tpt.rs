@@ -2,6 +2,8 @@
 
 //! STags and the translation and protection table: who may, and which bytes are meant.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 use proptest::prelude::*;
 use weft_proto::{
     stag::{Stag, MAX_INDEX},
