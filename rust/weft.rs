@@ -21,7 +21,8 @@
 //! 3. those of a port: one for windows, apertures and doorbell pages, one for each direction of the
 //!    mailbox. None of them is taken inside another, all are mutexes.
 //!
-//! Doorbells, in either direction, take none.
+//! Those of `mem` are taken inside none of these, and none of these inside them. Doorbells, in either
+//! direction, take none.
 
 use kernel::{driver::Registration, prelude::*, InPlaceModule};
 

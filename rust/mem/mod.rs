@@ -11,10 +11,9 @@
 //!
 //! # Locks
 //!
-//! In this order; none of them is taken by [`Memory::access`], which waits for nobody.
+//! None is held while one waits for accesses, and [`Memory::access`] takes none. In this order:
 //!
-//! 1. `Region::held`, `Window::state`: held while one waits for accesses, whose owners do not come
-//!    here meanwhile;
+//! 1. `Region::held`, `Window::state`;
 //! 2. `Memory::windows`;
 //! 3. those of `sys::slots`.
 
@@ -58,7 +57,7 @@ use kernel::{
 /// Protection domains that a port can have.
 pub(crate) const MAX_PDS: u32 = 16384;
 /// Regions and windows, together, that a port can have; one more is the pool.
-pub(crate) const MAX_STAGS: u32 = 65534;
+pub(crate) const MAX_STAGS: u32 = 32766;
 /// Bytes of a region.
 pub(crate) const MAX_REGION: u64 = 1 << 36;
 

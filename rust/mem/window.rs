@@ -111,10 +111,11 @@ impl Window {
         // While it has the index, hence before another can.
         let found = self.memory.windows.lock().remove(&self.index);
         let mut state = self.state.lock();
-        let slot = state.slot.take();
-        drop(slot);
-        state.bound = None;
+        let (slot, bound) = (state.slot.take(), state.bound.take());
+        // Who waits for the lock may be who has the access that is waited for.
         drop(state);
+        drop(slot);
+        drop(bound);
         drop(found);
     }
 }

@@ -167,15 +167,10 @@ impl Pat {
         self.cpu(index, offset, bytes)
     }
 
-    /// The device's address of `bytes` bytes, which it may then read.
+    /// The device's address of `bytes` bytes.
     pub(crate) fn dma(&self, index: u32, offset: usize, bytes: usize) -> Result<u64> {
         let dma = self.page(index, offset, bytes)?.dma;
-        let dma = dma.wrapping_add(offset as u64);
-        // SAFETY: The device is bound, and has a mapping of these bytes.
-        unsafe {
-            ext::weft_dma_sync(raw_dev(&self.dev), dma, bytes, self.pinned.is_writable());
-        }
-        Ok(dma)
+        Ok(dma.wrapping_add(offset as u64))
     }
 
     pub(crate) fn read(&self, index: u32, offset: usize, to: &mut [u8]) -> Result {

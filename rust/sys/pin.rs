@@ -66,7 +66,8 @@ unsafe impl Sync for Pinned {}
 impl Pinned {
     /// Pins `bytes` bytes at `at` of the current process; to be written, too, if `write`. `EFAULT`:
     /// not all of it is mapped, or not to be written; `EOPNOTSUPP`: it cannot be pinned for long;
-    /// `ENOMEM`: more than RLIMIT_MEMLOCK allows; `EINTR`: a signal came.
+    /// `ENOMEM`: more than RLIMIT_MEMLOCK allows; `EINTR`: the
+    /// process is being killed.
     pub(crate) fn new(at: usize, bytes: usize, write: bool) -> Result<Self> {
         let end = at.checked_add(bytes).filter(|_| bytes != 0).ok_or(EINVAL)?;
         let offset = at % PAGE_SIZE;
@@ -83,7 +84,8 @@ impl Pinned {
         let mut at = at - offset;
         let mut left = pages;
         while left != 0 {
-            if kernel::current!().signal_pending() {
+            // SAFETY: No requirements.
+            if unsafe { ext::weft_is_killed() } {
                 return Err(EINTR);
             }
             let count = pinned.pin(at, left, &mut list)?;

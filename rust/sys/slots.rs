@@ -112,15 +112,15 @@ impl<T> Slots<T> {
                 Err(now) => state = now,
             }
         }
-        // SAFETY: Counted as one who has the value: nobody changes it.
-        let value = unsafe { (*cell.value.get()).as_ref() }.map(NonNull::from);
-        let found = Found {
+        // SAFETY: Counted as one who has the value: nobody changes it. An open slot has one, see
+        // `Slot::open`.
+        let value = unsafe { (*cell.value.get()).as_ref().unwrap_unchecked() };
+        // INVARIANT: Counted above.
+        Some(Found {
             slots: self.clone(),
             cell: NonNull::from(cell),
-            // A slot that is open has one; if it had none, this were one who has found nothing.
-            value: value.unwrap_or(NonNull::dangling()),
-        };
-        value.map(|_| found)
+            value: NonNull::from(value),
+        })
     }
 
     /// Lets nobody shut the table while values are made for it, or dropped. `ENODEV`: it was shut.

@@ -6,6 +6,7 @@
 #include <linux/file.h>
 #include <linux/io.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/vmalloc.h>
 #include "shim.h"
 
@@ -87,6 +88,11 @@ struct inode *weft_mapping_inode(void)
 	return inode;
 }
 
+bool weft_is_killed(void)
+{
+	return fatal_signal_pending(current);
+}
+
 /* Counts pages of the current process, and holds its address space on success. */
 int weft_account_pinned(unsigned long pages, struct mm_struct **held)
 {
@@ -126,22 +132,23 @@ size_t weft_dma_max_mapping(struct device *dev)
 	return dma_max_mapping_size(dev);
 }
 
+/*
+ * The memory is its users' meanwhile, and can be mapped more than once: there is no
+ * time at which a copy of it could be made for the device.
+ */
+#define WEFT_DMA_ATTRS	DMA_ATTR_REQUIRE_COHERENT
+
 int weft_dma_map(struct device *dev, phys_addr_t phys, size_t bytes, bool write,
 		 dma_addr_t *dma)
 {
-	*dma = dma_map_page(dev, pfn_to_page(PHYS_PFN(phys)), 0, bytes,
-			    weft_dma_direction(write));
+	*dma = dma_map_page_attrs(dev, pfn_to_page(PHYS_PFN(phys)), 0, bytes,
+				  weft_dma_direction(write), WEFT_DMA_ATTRS);
 	return dma_mapping_error(dev, *dma) ? -ENOMEM : 0;
 }
 
 void weft_dma_unmap(struct device *dev, dma_addr_t dma, size_t bytes, bool write)
 {
-	dma_unmap_page(dev, dma, bytes, weft_dma_direction(write));
-}
-
-void weft_dma_sync(struct device *dev, dma_addr_t dma, size_t bytes, bool write)
-{
-	dma_sync_single_for_device(dev, dma, bytes, weft_dma_direction(write));
+	dma_unmap_page_attrs(dev, dma, bytes, weft_dma_direction(write), WEFT_DMA_ATTRS);
 }
 
 void *weft_phys_to_virt(phys_addr_t phys)

@@ -20,13 +20,13 @@ pgprot_t weft_pgprot_noncached(pgprot_t prot);
 unsigned long weft_page_pfn(struct page *page);
 void *weft_page_address(struct page *page);
 struct inode *weft_mapping_inode(void);
+bool weft_is_killed(void);
 int weft_account_pinned(unsigned long pages, struct mm_struct **held);
 void weft_unaccount_pinned(struct mm_struct *held, unsigned long pages);
 size_t weft_dma_max_mapping(struct device *dev);
 int weft_dma_map(struct device *dev, phys_addr_t phys, size_t bytes, bool write,
 		 dma_addr_t *dma);
 void weft_dma_unmap(struct device *dev, dma_addr_t dma, size_t bytes, bool write);
-void weft_dma_sync(struct device *dev, dma_addr_t dma, size_t bytes, bool write);
 void *weft_phys_to_virt(phys_addr_t phys);
 u64 weft_fetch_add(void *word, u64 value);
 u64 weft_compare_swap(void *word, u64 old, u64 new);

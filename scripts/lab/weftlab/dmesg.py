@@ -15,15 +15,17 @@ BAD = re.compile(
     r"|Trying to (v?free|vfree)|memory leak|leaked|DMA-API:|rust_kernel: panicked|\bpanicked at\b"
 )
 
-# Said by the kernels in these machines, with or without weft. The last two are what kmemleak and a
-# page fault say when an allocation of theirs was failed on purpose; neither is the worse for it.
+# Said by the kernels in these machines, with or without weft. The last three are what kmemleak, a
+# page fault and the checks of DMA say when an allocation of theirs was failed on purpose; the checks
+# stop then, and the other kselftests have them.
 KNOWN = re.compile(
     r"Speculative Return Stack Overflow|Spectre|RETBleed|VMSCAPE|MDS CPU bug|TAA CPU bug"
     r"|Mitigation|vulnerab"
     r"|DMA-API: (preallocated \d+ debug entries|debugging enabled by kernel config)"
     r"|kmemleak: (Kernel memory leak detector initialized|Automatic memory scanning)"
     r"|kmemleak: Cannot allocate a scan area"
-    r"|Huh VM_FAULT_OOM leaked out to the #PF handler",
+    r"|Huh VM_FAULT_OOM leaked out to the #PF handler"
+    r"|DMA-API: cacheline tracking ENOMEM, dma-debug disabled",
     re.I,
 )
 

@@ -481,7 +481,7 @@ TEST_F(memory, pages_that_are_huge_and_pages_that_are_not)
 	EXPECT_EQ(0, wt_locked_kib());
 }
 
-TEST_F(memory, as_many_domains_as_the_limit_says)
+TEST_F_TIMEOUT(memory, as_many_domains_as_the_limit_says, 300)
 {
 	struct weft_limits l = { .size = sizeof(l) };
 	uint32_t pd, n, last = 0;
@@ -504,7 +504,7 @@ TEST_F(memory, as_many_domains_as_the_limit_says)
 	EXPECT_EQ(0, pd_alloc(self->fd, &pd));
 }
 
-TEST_F(memory, as_many_stags_as_the_limit_says)
+TEST_F_TIMEOUT(memory, as_many_stags_as_the_limit_says, 300)
 {
 	struct weft_limits l = { .size = sizeof(l) };
 	uint32_t n, mw, last = 0, stag, seen = 0;
@@ -540,7 +540,7 @@ static void *race(void *arg)
 {
 	struct racer *r = arg;
 
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0; i < 100; i++) {
 		uint32_t mr = 0, mw = 0;
 		long e = mr_reg(r->fd, r->pd, r->p, 4 * WT_PAGE, 0x1f, &mr);
 
@@ -556,7 +556,7 @@ static void *race(void *arg)
 	return NULL;
 }
 
-TEST_F(memory, threads_that_destroy_each_others_objects)
+TEST_F_TIMEOUT(memory, threads_that_destroy_each_others_objects, 300)
 {
 	struct racer r = {
 		.fd = self->fd, .pd = self->pd, .p = memory(4 * WT_PAGE),
