@@ -23,9 +23,8 @@ const DEFAULT_BUDGET: u32 = 64;
 const MAX_BUDGET: u32 = 4096;
 
 const PROTOCOLS: u32 = ext::WEFT_PULL_WQE | ext::WEFT_PULL_DATA | ext::WEFT_PULL_CQE;
-const RIGHTS: u32 = ext::WEFT_ACCESS_REMOTE_READ
-    | ext::WEFT_ACCESS_REMOTE_WRITE
-    | ext::WEFT_ACCESS_REMOTE_ATOMIC;
+const RIGHTS: u32 =
+    ext::WEFT_ACCESS_REMOTE_READ | ext::WEFT_ACCESS_REMOTE_WRITE | ext::WEFT_ACCESS_REMOTE_ATOMIC;
 
 /// A queue pair of a file.
 pub(super) struct OpenQp {
@@ -115,8 +114,7 @@ pub(super) fn create(call: &Call<'_>) -> Result {
     create.kick_bit = 0;
     create.qp = objects.add(room, Object::Qp(open));
     create.ring_offset = place(create.qp);
-    user.write(&create)
-        .inspect_err(|_| objects.undo(create.qp))
+    user.write(&create).inspect_err(|_| objects.undo(create.qp))
 }
 
 /// `WEFT_QP_MODIFY`.
@@ -187,7 +185,5 @@ pub(super) fn kick(call: &Call<'_>) -> Result {
         budget => budget.min(MAX_BUDGET),
     };
     let qp = open.as_ref().map(|open| &open.qp);
-    call.file
-        .engine
-        .kick(&call.file.node, qp, budget as usize)
+    call.file.engine.kick(&call.file.node, qp, budget as usize)
 }

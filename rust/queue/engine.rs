@@ -125,7 +125,7 @@ impl Engine {
                     qp.reset(inner);
                 }
                 State::Err => {
-                    if inner.state == State::Init {
+                    if inner.state == State::Reset {
                         inner.state = State::Err;
                         inner.why = Wc::Flushed;
                     }

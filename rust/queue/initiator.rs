@@ -12,14 +12,12 @@ use super::{
     qp::{Qp, State},
     worker::{Cx, Served},
 };
-use crate::{
-    proto::{
-        cqe::{Cqe, Status},
-        request::{Address, Data, Extents, Inline, Lane, Message, Part, Role, INLINE_BYTES},
-        trunk::Fault,
-        word::{Says, Word},
-        wqe::{Identity, Opcode, SendWqe, Senseless, Tail, MAX_INLINE},
-    },
+use crate::proto::{
+    cqe::{Cqe, Status},
+    request::{Address, Data, Extents, Inline, Lane, Message, Part, Role, INLINE_BYTES},
+    trunk::Fault,
+    word::{Says, Word},
+    wqe::{Identity, Opcode, SendWqe, Senseless, Tail, MAX_INLINE},
 };
 use kernel::prelude::*;
 
@@ -133,7 +131,19 @@ impl Initiator {
 
     /// The place of the request with this number among those that were sent.
     fn find(&mut self, psn: u16) -> Option<usize> {
-        (0..self.sent).find(|&n| self.get(n).is_some_and(|r| r.psn as u16 == psn && r.has_psn()))
+        (0..self.sent).find(|&n| {
+            self.get(n)
+                .is_some_and(|r| r.psn as u16 == psn && r.has_psn())
+        })
+    }
+
+    /// Whether the request with this number was completed before.
+    fn is_past(&mut self, psn: u16) -> bool {
+        let next = self.next_psn;
+        let oldest = (0..self.count)
+            .find_map(|n| self.get(n).filter(|r| r.has_psn()).map(|r| r.psn))
+            .unwrap_or(next);
+        (1..=0x7fff).contains(&(oldest as u16).wrapping_sub(psn))
     }
 
     /// All requests up to `psn` are carried out, that one too if `with`. False: no such one was sent.
@@ -224,9 +234,7 @@ impl Qp {
                 }
                 continue;
             }
-            if inner.initiator.held
-                || inner.initiator.count == WINDOW
-                || inner.state != State::Rts
+            if inner.initiator.held || inner.initiator.count == WINDOW || inner.state != State::Rts
             {
                 return Ok(served);
             }
@@ -305,6 +313,7 @@ impl Qp {
         let Some(path) = inner.path else {
             return Ok(Sent::NotYet);
         };
+        let epoch = inner.epoch;
         let Some(request) = inner.initiator.get(n) else {
             return Ok(Sent::NotYet);
         };
@@ -349,7 +358,7 @@ impl Qp {
                 };
                 yes(cx.send(to, &message)?)
             }
-            Wait::Read { done, all, .. } => self.transmit_read(cx, to, request, done, all),
+            Wait::Read { .. } => self.transmit_read(cx, to, epoch, request),
             Wait::Turn if n == 0 => Ok(Sent::Yes),
             Wait::Failed(_) => Ok(Sent::Yes),
             Wait::Turn => Ok(Sent::NotYet),
@@ -412,10 +421,12 @@ impl Qp {
         &self,
         cx: &mut Cx<'_>,
         to: Address,
+        epoch: u32,
         request: &mut Request,
-        done: u64,
-        all: u64,
     ) -> Result<Sent, Fault> {
+        let Wait::Read { done, all, .. } = request.wait else {
+            return Ok(Sent::NotYet);
+        };
         let wanted = (all - done).min(MOST_READ);
         if wanted == 0 {
             request.wait = Wait::Read {
@@ -438,6 +449,7 @@ impl Qp {
         let lease = Lease {
             qpn: self.number(),
             psn: to.psn,
+            epoch,
             role: Role::Initiator,
             part: 0,
             offset: done,
@@ -487,7 +499,11 @@ impl Qp {
                         break;
                     }
                 },
-                Wait::Read { done, all, coming: 0 } if done < all => {
+                Wait::Read {
+                    done,
+                    all,
+                    coming: 0,
+                } if done < all => {
                     // The next part, under a number of its own.
                     request.psn = next_psn;
                     request.acked = false;
@@ -560,11 +576,7 @@ impl Qp {
     }
 
     /// Puts data into what the peer has lent. False: there is no room to say so.
-    fn put_parts(
-        &self,
-        cx: &mut Cx<'_>,
-        inner: &mut super::qp::Inner,
-    ) -> Result<bool, Fault> {
+    fn put_parts(&self, cx: &mut Cx<'_>, inner: &mut super::qp::Inner) -> Result<bool, Fault> {
         for n in 0..PARTS {
             let Some((part, extents)) = inner.initiator.parts.get(n).copied().flatten() else {
                 continue;
@@ -582,6 +594,7 @@ impl Qp {
             let psn = request.psn as u16;
             let source = self.source(cx, &request.wqe.tail);
             let mut offset = part.offset;
+            cx.moved(extents.bytes());
             for extent in extents.as_slice() {
                 let bytes = extent.bytes as usize;
                 if let Err(why) = source.put(&cx.io, offset, extent.at as usize, bytes) {
@@ -598,21 +611,22 @@ impl Qp {
                 to: Role::Responder,
                 part: super::lent::part(part.number),
             };
-            let sent = cx.word(Word {
+            // There is room.
+            cx.word(Word {
                 qpn: path.peer_qpn,
                 psn,
                 says,
             })?;
-            debug_assert!(sent);
         }
         Ok(true)
     }
 
     /// A word has come for a request.
-    pub(super) fn told(&self, inner: &mut super::qp::Inner, psn: u16, says: Says) {
+    pub(super) fn told(&self, cx: &mut Cx<'_>, inner: &mut super::qp::Inner, psn: u16, says: Says) {
         let initiator = &mut inner.initiator;
         let known = match says {
-            Says::Ack => initiator.acked(psn, true),
+            // An answer that went by another way may have told of it before.
+            Says::Ack => initiator.acked(psn, true) || initiator.is_past(psn),
             Says::Nak(status) => {
                 let known = initiator.acked(psn, false);
                 if known {
@@ -630,6 +644,7 @@ impl Qp {
                     initiator.sent = n;
                     initiator.starved = true;
                     initiator.parts = [None; PARTS];
+                    self.take_back(cx, initiator);
                 }
                 known
             }
@@ -639,6 +654,23 @@ impl Qp {
         };
         if !known {
             self.fail(inner, Status::Protocol, Status::Protocol, Status::Flushed);
+        }
+    }
+
+    /// Of a read that the peer has dropped, the memory: nobody writes there.
+    fn take_back(&self, cx: &mut Cx<'_>, initiator: &mut Initiator) {
+        let Some(last) = initiator.count.checked_sub(1) else {
+            return;
+        };
+        let Some(request) = initiator.get(last) else {
+            return;
+        };
+        if let Wait::Read { coming, .. } = &mut request.wait {
+            *coming = 0;
+            let psn = request.psn as u16;
+            if let Some(lease) = cx.lent.take(self.number(), psn, Role::Initiator, 0) {
+                cx.trunk.staging.give(&lease.extents);
+            }
         }
     }
 
@@ -660,6 +692,7 @@ impl Qp {
         };
         let sink = Sink::List(sgl);
         let len = u64::from(coming);
+        cx.moved(len);
         let placed = sink.collect(&cx.io, cx.memory, &self.made.pd, done, &lease.extents, len);
         match placed {
             Ok(()) => {

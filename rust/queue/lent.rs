@@ -23,6 +23,8 @@ pub(super) struct Lease {
     /// Of this end.
     pub(super) qpn: u32,
     pub(super) psn: u16,
+    /// Of the queue pair when it lent it: it may have been reset since.
+    pub(super) epoch: u32,
     /// What this end is in it: an initiator that reads, or a responder of a long message.
     pub(super) role: Role,
     pub(super) part: u16,

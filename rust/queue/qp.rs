@@ -20,7 +20,11 @@ use crate::{
     },
     sys::{ext, pages::Pages},
 };
-use kernel::{new_mutex, prelude::*, sync::{Arc, Mutex}};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+};
 
 /// Where a queue pair is in its life, by the numbers of the user interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +98,8 @@ pub(super) struct Inner {
     pub(super) why: Status,
     pub(super) access: u32,
     pub(super) path: Option<Path>,
+    /// Counts resets.
+    pub(super) epoch: u32,
     send: Posted,
     /// `None` with a shared receive queue.
     recv: Option<Posted>,
@@ -144,6 +150,7 @@ impl Qp {
                         why: Status::Success,
                         access: 0,
                         path: None,
+                        epoch: 0,
                         send,
                         recv,
                         initiator: Initiator::new(),
@@ -240,7 +247,12 @@ impl Qp {
             inner.owes_gone = before.hears();
             let mut status = first;
             while let Some(request) = inner.initiator.pop() {
-                self.flushed(&self.made.send_cq, request.wqe.wr_id, request.opcode, status);
+                self.flushed(
+                    &self.made.send_cq,
+                    request.wqe.wr_id,
+                    request.opcode,
+                    status,
+                );
                 status = rest;
             }
             if let Some((wr_id, opcode)) = inner.responder.give_up() {
@@ -289,6 +301,7 @@ impl Qp {
         inner.state = State::Reset;
         inner.why = Status::Success;
         inner.path = None;
+        inner.epoch = inner.epoch.wrapping_add(1);
         inner.initiator = Initiator::new();
         inner.responder = Responder::new();
         for queue in [Some(&mut inner.send), inner.recv.as_mut()] {

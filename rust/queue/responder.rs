@@ -143,7 +143,13 @@ impl Qp {
     }
 
     /// A request has come. It is done with when this returns.
-    pub(super) fn requested(&self, cx: &mut Cx<'_>, inner: &mut Inner, psn: u16, message: &Message) {
+    pub(super) fn requested(
+        &self,
+        cx: &mut Cx<'_>,
+        inner: &mut Inner,
+        psn: u16,
+        message: &Message,
+    ) {
         if psn != inner.responder.expected {
             if !inner.responder.drops {
                 self.fail(inner, Status::Protocol, Status::Protocol, Status::Flushed);
@@ -264,6 +270,7 @@ impl Qp {
                     .memory
                     .access(&self.made.pd, stag, Rights::REMOTE_READ, to, length.into())
                     .map_err(|_| Status::RemoteAccess)?;
+                cx.moved(length.into());
                 let mut at = 0;
                 for extent in extents.as_slice() {
                     let bytes = (extent.bytes as usize).min(length as usize - at);
@@ -273,7 +280,13 @@ impl Qp {
                     at += bytes;
                 }
                 inner.responder.ack = None;
-                inner.responder.say = Some((psn, Says::Done { to: Role::Initiator, part: 0 }));
+                inner.responder.say = Some((
+                    psn,
+                    Says::Done {
+                        to: Role::Initiator,
+                        part: 0,
+                    },
+                ));
                 Ok(())
             }
             // No requests.
@@ -401,8 +414,9 @@ impl Qp {
             return;
         };
         let bytes = lease.extents.bytes();
-        long.out -= 1;
-        long.placed += bytes;
+        cx.moved(bytes);
+        long.out = long.out.saturating_sub(1);
+        long.placed = long.placed.saturating_add(bytes);
         let sink = long.goal.sink();
         let placed = sink.collect(
             &cx.io,
@@ -520,6 +534,7 @@ impl Qp {
             let lease = Lease {
                 qpn: self.number(),
                 psn: long.psn,
+                epoch: inner.epoch,
                 role: Role::Responder,
                 part: part(long.parts),
                 offset: long.lent,

@@ -6,7 +6,11 @@
 //! destroyed does not meet another. Finding one takes the same time however many there are.
 
 use super::qp::Qp;
-use kernel::{new_mutex, prelude::*, sync::{Arc, Mutex}};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+};
 
 /// Queue pairs that a port can have.
 pub(crate) const MAX_QPS: u32 = 16384;
@@ -50,7 +54,9 @@ impl Table {
 
     fn index(qpn: u32) -> Option<usize> {
         // 0 is nobody's number.
-        (qpn & ((1 << INDEX_BITS) - 1)).checked_sub(1).map(|index| index as usize)
+        (qpn & ((1 << INDEX_BITS) - 1))
+            .checked_sub(1)
+            .map(|index| index as usize)
     }
 
     /// A number of its own for the queue pair that `make` makes of it.

@@ -51,7 +51,15 @@ pub(super) fn cell(dev: &pci::Device, link: usize, sent: bool, to: Address, mess
         Message::Read { length, .. } => (25, u64::from(*length)),
         Message::Offer { extents, .. } => (26, extents.bytes()),
     };
-    trace::cell(dev, link as u32, sent.into(), to.qpn, to.psn.into(), op, bytes);
+    trace::cell(
+        dev,
+        link as u32,
+        sent.into(),
+        to.qpn,
+        to.psn.into(),
+        op,
+        bytes,
+    );
 }
 
 /// A word, sent or taken.

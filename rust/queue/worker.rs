@@ -30,7 +30,7 @@ use crate::{
     },
     sys::{clock, errno::EHOSTUNREACH, work},
 };
-use core::task::Poll;
+use core::{cell::Cell, task::Poll};
 use kernel::{
     impl_has_delayed_work, new_delayed_work, new_mutex, pci,
     prelude::*,
@@ -46,6 +46,10 @@ use kernel::{
 const QUANTUM: usize = 16;
 /// What a run of the work item handles.
 const BUDGET: usize = 256;
+/// Bytes of long messages that a run moves before it lets others run.
+const MOST_MOVED: u64 = 1 << 20;
+/// What a search for all queue pairs of a peer is worth, in bytes.
+const SEARCH: u64 = 64 << 10;
 /// Jiffies until what found no room, or no receive request, is looked at again, and until it is looked
 /// whether users still run the engine.
 const SOON: usize = 1;
@@ -87,6 +91,8 @@ pub(super) struct Cx<'a> {
     pub(super) lent: &'a mut Lent,
     pub(super) memory: &'a Memory,
     dev: &'a pci::Device,
+    /// Bytes that were moved in this run.
+    moved: Cell<u64>,
 }
 
 impl Cx<'_> {
@@ -114,6 +120,16 @@ impl Cx<'_> {
 
     pub(super) fn has_word_room(&mut self) -> Result<bool, Fault> {
         self.trunk.has_word_room(&self.io)
+    }
+
+    /// Takes note of work that takes longer than a short message.
+    pub(super) fn moved(&self, bytes: u64) {
+        self.moved.set(self.moved.get().saturating_add(bytes));
+    }
+
+    /// Whether this run has worked long enough.
+    fn is_tired(&self) -> bool {
+        self.moved.get() >= MOST_MOVED
     }
 
     /// Whether so many bytes are announced, and memory is lent for them.
@@ -160,8 +176,6 @@ struct Core {
     turns: Turns,
     /// Queue pairs of this session.
     bound: usize,
-    /// A turn was lost, for want of memory: all queue pairs are to have one.
-    lost_turn: bool,
     /// Who is to be told GONE, and what with it: a queue pair of the peer's, and why; or nobody, and the
     /// number that the peer has named and that nobody has.
     gone: KVec<(u32, u64)>,
@@ -227,7 +241,7 @@ impl WorkItem for Worker {
         };
         core.timer = true;
         // With the port entered: whoever retires this cancels it when all have left.
-        work::run_in(&this, delay);
+        work::run_unbound_in(&this, delay);
     }
 }
 
@@ -253,7 +267,6 @@ impl Worker {
                         lent: Lent::new(),
                         turns: Turns::new(),
                         bound: 0,
-                        lost_turn: false,
                         gone: KVec::new(),
                         asleep: false,
                         timer: false,
@@ -284,14 +297,14 @@ impl Worker {
     /// Something may have come, or be there to be done. Any context, with the port there.
     pub(super) fn rung(self: &Arc<Self>) {
         if self.users.load(Relaxed) != 0 {
-            work::run_in(self, 0);
+            work::run_unbound_in(self, 0);
         }
     }
 
     /// Some time has passed: what a doorbell should have told of is found now.
     pub(super) fn tick(self: &Arc<Self>) {
         if self.core.lock().trunk.is_some() {
-            work::run_in(self, 0);
+            work::run_unbound_in(self, 0);
         }
     }
 
@@ -349,7 +362,13 @@ impl Worker {
     }
 
     /// Connects a queue pair. `EHOSTUNREACH`: the link has no trunk.
-    pub(super) fn bind(&self, inner: &mut Inner, core: &mut CoreGuard<'_>, peer: u64, peer_qpn: u32) -> Result {
+    pub(super) fn bind(
+        &self,
+        inner: &mut Inner,
+        core: &mut CoreGuard<'_>,
+        peer: u64,
+        peer_qpn: u32,
+    ) -> Result {
         let core = &mut *core.0;
         if core.trunk.is_none() {
             return Err(EHOSTUNREACH.into());
@@ -374,6 +393,8 @@ impl Worker {
         let Some(path) = inner.path.take() else {
             return;
         };
+        // Its turn here may still come, and finds it gone.
+        inner.queued = false;
         if path.session != core.session || core.trunk.is_none() {
             return;
         }
@@ -416,15 +437,15 @@ impl Worker {
             core.timer = true;
             // Who does not come back soon is woken by a doorbell as early as can be.
             let delay = if core.polls >= POLLER { SOON } else { 0 };
-            work::run_in(self, delay);
+            work::run_unbound_in(self, delay);
         }
     }
 
     /// Gives a queue pair a turn.
     fn enqueue(core: &mut Core, qp: &Arc<Qp>, inner: &mut Inner) {
         if !inner.queued && inner.path.is_some() {
+            // There is room, since it was connected.
             inner.queued = core.turns.push(qp.clone());
-            core.lost_turn |= !inner.queued;
         }
     }
 
@@ -455,7 +476,6 @@ impl Worker {
             turns,
             gone,
             asleep,
-            lost_turn,
             session,
             ..
         } = core
@@ -469,12 +489,12 @@ impl Worker {
             lent,
             memory: &self.memory,
             dev: &self.dev,
+            moved: Cell::new(0),
         };
         let mut run = Run {
             table: &self.table,
             turns,
             gone,
-            lost_turn,
             link: self.link,
             session: *session,
         };
@@ -487,7 +507,7 @@ impl Worker {
             if taken > 0 {
                 *asleep = false;
             }
-            if left == 0 {
+            if left == 0 || cx.is_tired() {
                 break Rest::More;
             }
             if taken == 0 && !served.progress && !served.again {
@@ -524,14 +544,15 @@ impl Worker {
 }
 
 /// Runs of the engine are excluded.
-pub(super) struct CoreGuard<'a>(kernel::sync::lock::Guard<'a, Core, kernel::sync::lock::mutex::MutexBackend>);
+pub(super) struct CoreGuard<'a>(
+    kernel::sync::lock::Guard<'a, Core, kernel::sync::lock::mutex::MutexBackend>,
+);
 
 /// One run.
 struct Run<'a> {
     table: &'a Table,
     turns: &'a mut Turns,
     gone: &'a mut KVec<(u32, u64)>,
-    lost_turn: &'a mut bool,
     link: usize,
     session: u64,
 }
@@ -551,14 +572,13 @@ impl Run<'_> {
     fn enqueue(&mut self, qp: &Arc<Qp>, inner: &mut Inner) {
         if !inner.queued {
             inner.queued = self.turns.push(qp.clone());
-            *self.lost_turn |= !inner.queued;
         }
     }
 
     /// Takes up to `most` of what has come; returns how much.
     fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> Result<usize, Fault> {
         let mut taken = 0;
-        while taken < most {
+        while taken < most && !cx.is_tired() {
             if let Some(word) = cx.trunk.next_word(&cx.io)? {
                 self.word(cx, &word);
                 taken += 1;
@@ -590,9 +610,13 @@ impl Run<'_> {
             let mut inner = qp.inner.lock();
             if self.is_here(&inner) && inner.state.hears() {
                 match &lease {
-                    Some(lease) if lease.role == Role::Initiator => qp.read_done(cx, &mut inner, lease),
+                    // Of what there was before a reset.
+                    Some(lease) if lease.epoch != inner.epoch => {}
+                    Some(lease) if lease.role == Role::Initiator => {
+                        qp.read_done(cx, &mut inner, lease)
+                    }
                     Some(lease) => qp.part_done(cx, &mut inner, lease),
-                    None => qp.told(&mut inner, word.psn, word.says),
+                    None => qp.told(cx, &mut inner, word.psn, word.says),
                 }
                 self.enqueue(&qp, &mut inner);
             }
@@ -612,12 +636,12 @@ impl Run<'_> {
             cx.lent.forget(address.qpn, &mut cx.trunk.staging);
         }
         let Some(qp) = self.find(address.qpn) else {
-            self.nobody(address.qpn, message);
+            self.nobody(cx, address.qpn, message);
             return;
         };
         let inner = &mut *qp.inner.lock();
         if !self.is_here(inner) {
-            self.nobody(address.qpn, message);
+            self.nobody(cx, address.qpn, message);
             return;
         }
         if !inner.state.hears() {
@@ -643,8 +667,9 @@ impl Run<'_> {
     }
 
     /// A message is for a number that nobody has here.
-    fn nobody(&mut self, qpn: u32, message: &Message) {
+    fn nobody(&mut self, cx: &Cx<'_>, qpn: u32, message: &Message) {
         if let (0, Message::Gone { why }) = (qpn, message) {
+            cx.moved(SEARCH);
             self.lost(*why as u32);
         } else if message.is_request()
             && self.gone.len() < MOST_GONE
@@ -687,7 +712,7 @@ impl Run<'_> {
             ..Served::default()
         };
         for _ in 0..self.turns.len() {
-            if *left == 0 {
+            if *left == 0 || cx.is_tired() {
                 break;
             }
             *left -= 1;

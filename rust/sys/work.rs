@@ -47,12 +47,36 @@ pub(crate) fn run_in<T, const ID: u64>(this: &Arc<T>, delay: Jiffies)
 where
     T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
 {
+    // SAFETY: A queue of the kernel's, which is always there.
+    unsafe { run_on(this, bindings::system_percpu_wq, delay) }
+}
+
+/// The same for one that takes its time: other items of the CPU do not wait for it.
+pub(crate) fn run_unbound_in<T, const ID: u64>(this: &Arc<T>, delay: Jiffies)
+where
+    T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
+{
+    // SAFETY: As above.
+    unsafe { run_on(this, bindings::system_dfl_wq, delay) }
+}
+
+/// # Safety
+///
+/// `queue` is there.
+unsafe fn run_on<T, const ID: u64>(
+    this: &Arc<T>,
+    queue: *mut bindings::workqueue_struct,
+    delay: Jiffies,
+) where
+    T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
+{
     let owned = Arc::into_raw(this.clone());
-    // SAFETY: Initialised with the object; it owns a reference while it is queued.
+    // SAFETY: Initialised with the object; it owns a reference while it is queued. The queue is there
+    // by the requirements.
     let waiting = unsafe {
         bindings::mod_delayed_work_on(
             bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
-            bindings::system_percpu_wq,
+            queue,
             raw_delayed::<T, ID>(this),
             delay,
         )
