@@ -633,7 +633,7 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
         let mut extents = Extents::NONE;
         for n in 0..usize::from(self.count) {
             let word = (self.load)(n);
-            let at = (word as u32 as u64) * UNIT as u64;
+            let at = u64::from(word as u32) * UNIT as u64;
             let bytes = (word >> 32) as u32;
             if bytes == 0 || !self.peer.is_staging(at, bytes) {
                 return Err(Fault::Place);

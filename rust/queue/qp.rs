@@ -38,6 +38,9 @@ pub(crate) enum State {
     Err = ext::WEFT_QP_ERR,
 }
 
+/// A send request as it was taken: who it is, and what it asks for if that makes sense.
+pub(super) type Taken = (Identity, Result<SendWqe, Senseless>);
+
 impl State {
     pub(crate) fn of(number: u32) -> Option<Self> {
         Some(match number {
@@ -187,10 +190,7 @@ impl Qp {
     }
 
     /// Takes the next send request, if there is one.
-    pub(super) fn take_send(
-        &self,
-        inner: &mut Inner,
-    ) -> Result<Option<(Identity, Result<SendWqe, Senseless>)>, Status> {
+    pub(super) fn take_send(&self, inner: &mut Inner) -> Result<Option<Taken>, Status> {
         let entry = inner.send.take().map_err(|_| Status::LocalRequest)?;
         let shape = &self.made.send;
         Ok(entry.map(|entry| SendWqe::decode(entry.as_bytes(), shape)))
@@ -304,11 +304,12 @@ impl Qp {
         inner.epoch = inner.epoch.wrapping_add(1);
         inner.initiator = Initiator::new();
         inner.responder = Responder::new();
-        for queue in [Some(&mut inner.send), inner.recv.as_mut()] {
-            if let Some(queue) = queue {
-                for _ in 0..queue.pending().unwrap_or(0) {
-                    let _ = queue.take();
-                }
+        for queue in [Some(&mut inner.send), inner.recv.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            for _ in 0..queue.pending().unwrap_or(0) {
+                let _ = queue.take();
             }
         }
     }

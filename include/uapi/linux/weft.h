@@ -400,7 +400,7 @@ struct weft_limits {
 };
 
 #define WEFT_ENGINE_DMA		(1 << 0)	/* bulk data are moved by a DMA engine */
-#define WEFT_ENGINE_KICK_PAGE	(1 << 1)	/* queues have a doorbell page: weft_qp_create.kick_offset */
+#define WEFT_ENGINE_KICK_PAGE	(1 << 1)	/* doorbell pages: weft_qp_create.kick_offset */
 
 /**
  * struct weft_pd_alloc - ioctl(WEFT_PD_ALLOC): a protection domain
@@ -564,13 +564,14 @@ struct weft_cqe {
 #define WEFT_WC_LOCAL_REQUEST	3	/* the work request makes no sense */
 #define WEFT_WC_LOCAL_PROT	4	/* an STag of the list: none, other PD, rights or bounds */
 #define WEFT_WC_REMOTE_ACCESS	5	/* an STag at the peer: none, other PD, rights or bounds */
-#define WEFT_WC_REMOTE_REQUEST	6	/* the peer takes no such request: rights of the queue
-					 * pair, length, or its receive request is too short */
+#define WEFT_WC_REMOTE_REQUEST	6	/* rights of the peer's queue pair, length, or its
+					 * receive request is too short
+					 */
 #define WEFT_WC_REMOTE_OP	7	/* the peer failed to do it */
 #define WEFT_WC_BIND		8	/* the window could not be bound */
 #define WEFT_WC_LINK		9	/* the link went down; the peer may have done it or not */
-#define WEFT_WC_PEER		10	/* the peer's queue pair is in ERR or gone, or its driver is */
-#define WEFT_WC_PROTOCOL	11	/* the peer broke the protocol, or another one was agreed on */
+#define WEFT_WC_PEER		10	/* the peer's queue pair is in ERR or gone, or its host */
+#define WEFT_WC_PROTOCOL	11	/* the peer broke the protocol, or has another */
 
 /**
  * struct weft_cq_arm - ioctl(WEFT_CQ_ARM)
@@ -728,14 +729,15 @@ struct weft_sge {
 #define WEFT_OP_CMP_SWAP	7	/* 8 bytes: @arg1 if it is @arg0; likewise */
 #define WEFT_OP_BIND_MW		8	/* window @remote_stag to [@arg0, @arg0 + @arg1) of the
 					 * region of the list's one element, rights @access,
-					 * key @imm; @arg1 = 0 unbinds */
+					 * key @imm; @arg1 = 0 unbinds
+					 */
 #define WEFT_OP_LOCAL_INV	9	/* takes @remote_stag, a window of this end, back */
 #define WEFT_OP_RECV		16	/* in completions: a message came */
-#define WEFT_OP_RECV_WRITE_IMM	17	/* in completions: a write with immediate data came */
+#define WEFT_OP_RECV_WRITE_IMM	17	/* in completions: a write with immediate data */
 
 /* Flags of a send request. */
 #define WEFT_WR_SIGNALED	(1 << 0)	/* a completion, also if it succeeds */
-#define WEFT_WR_INLINE		(1 << 1)	/* @count bytes of data stand in place of the list */
+#define WEFT_WR_INLINE		(1 << 1)	/* @count bytes of data in place of the list */
 #define WEFT_WR_IMM		(1 << 2)	/* @imm goes with the message, WEFT_OP_SEND */
 #define WEFT_WR_FENCE		(1 << 3)	/* not before earlier reads and atomics are done */
 
@@ -790,7 +792,7 @@ struct weft_recv_wqe {
 /* Members of struct weft_qp_modify that count. */
 #define WEFT_QP_STATE		(1 << 0)
 #define WEFT_QP_ACCESS		(1 << 1)	/* with any state */
-#define WEFT_QP_PATH		(1 << 2)	/* @link, @peer, @peer_qpn; INIT to RTR, which needs it */
+#define WEFT_QP_PATH		(1 << 2)	/* @link, @peer, @peer_qpn; INIT to RTR needs it */
 
 /**
  * struct weft_qp_modify - ioctl(WEFT_QP_MODIFY)

@@ -261,14 +261,12 @@ static const uint32_t sizes[] = {
 	0, 1, 8, 63, 64, 65, 1000, 4096, 16384, 16385, 100000, 1 << 20, 3 << 20,
 };
 
-#define EACH(i) for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
-
 TEST_F_TIMEOUT(qp, send_and_receive, 300)
 {
 	struct end *a = &self->a, *b = &self->b;
 	struct weft_cqe cqe;
 
-	EACH(i) {
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		uint32_t len = sizes[i];
 
 		fill(a->mem + 3, len, i);
@@ -295,7 +293,7 @@ TEST_F_TIMEOUT(qp, write_and_read, 300)
 	struct end *a = &self->a, *b = &self->b;
 	struct weft_cqe cqe;
 
-	EACH(i) {
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		uint32_t len = sizes[i];
 
 		fill(a->mem, len, i);
@@ -654,7 +652,10 @@ TEST_F_TIMEOUT(qp, memory_window, 300)
 	wqe.wr_id = 3;
 	wqe.opcode = WEFT_OP_LOCAL_INV;
 	wqe.count = 0;
-	wqe.imm = wqe.access = wqe.arg0 = wqe.arg1 = 0;
+	wqe.imm = 0;
+	wqe.access = 0;
+	wqe.arg0 = 0;
+	wqe.arg1 = 0;
 	wqe.remote_stag = stag;
 	post_send(b, &wqe, NULL, 0);
 	ASSERT_TRUE(await(b, a, &cqe));
