@@ -59,8 +59,8 @@ modules: ## weft.ko as build/<kernel>/weft.ko
 	@scripts/modules
 
 .PHONY: tools
-tools: ## weftctl, weft-fabric and the library
-	@cd tools && ../scripts/in-root cargo build --release --locked
+tools: ## weftctl, weft-fabric, the library and its examples
+	@cd tools && ../scripts/in-root cargo build --release --locked --lib --bins --examples
 
 .PHONY: install
 install: ## the module, the tools and their manual pages on this machine (PREFIX, DESTDIR)

@@ -1,21 +1,46 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Queue pairs between two hosts, by the library: weft-verbs, requirement by requirement."""
+"""Queue pairs between two hosts, by the library: weft-verbs, requirement by requirement, and the
+examples as the manual has them."""
 
+import contextlib
 import re
 
+from weftlab import paths
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 PATIENCE = 300
+# What can be pulled, by its bit in the number of a protocol, and which host reads it over the bridge:
+# h1 asks for everything that weft-verbs does. Data go either way, as messages and by reads.
+PULLED = {1: {"h2"}, 2: {"h1", "h2"}, 4: {"h1"}}
+# The protocols that the driver has.
+PROTOCOLS = (0,)
+MANUAL = paths.TOP / "Documentation" / "uapi.rst"
 
 
-def verbs(lab):
+def verbs(lab, *protocol):
     """Runs both ends; (what the connecting end reports, what the other one does)."""
-    listener = lab["h2"].start_job("/mnt/tools/weft-verbs listen 0 7300")
+    words = " ".join(map(str, ("0 7300", *protocol)))
+    listener = lab["h2"].start_job(f"/mnt/tools/weft-verbs listen {words}")
     listener.expect("^listening", 60)
-    done = lab["h1"].run("/mnt/tools/weft-verbs connect 0 7300", PATIENCE, status=None)
+    done = lab["h1"].run(f"/mnt/tools/weft-verbs connect {words}", PATIENCE, status=None)
     other = listener.wait(120)
     return done, other
+
+
+@contextlib.contextmanager
+def counted(lab):
+    """Counts every TLP meanwhile: what comes of it is a dict of each node's counters."""
+    counts = {}
+    for node in lab.hosts:
+        lab.fabric.trace(node, True)
+        lab.fabric.counters(node, clear=True)
+    try:
+        yield counts
+        counts.update((node, lab.fabric.counters(node)) for node in lab.hosts)
+    finally:
+        for node in lab.hosts:
+            lab.fabric.trace(node, False)
 
 
 def results(done, other):
@@ -31,30 +56,75 @@ def results(done, other):
             said.append(line[2:])
 
 
-@test("queue pairs")
-def queue_pairs(bench):
-    """Each requirement in turn; not one read crosses the bridge on the way."""
-    lab = bench.pair()
-    nodes = list(lab.hosts)
-    for node in nodes:
-        lab.fabric.trace(node, True)
-        lab.fabric.counters(node, clear=True)
-    try:
-        done, other = verbs(lab)
-        counted = {node: lab.fabric.counters(node) for node in nodes}
-    finally:
-        for node in nodes:
-            lab.fabric.trace(node, False)
+def all_results(done, other):
+    """The same, if there are as many as were planned."""
     parts = list(results(done, other))
     yield from parts
     planned = re.search(r"^1\.\.(\d+)", done.out, re.M)
     if not planned or int(planned[1]) != len(parts):
         raise Mismatch(f"{len(parts)} tests were run:\n{done.out}{done.err}\n{other.out}{other.err}")
-    reads = {node: counters["tx_mrd"] for node, counters in counted.items()}
+
+
+@test("queue pairs")
+def queue_pairs(bench):
+    """Each requirement in turn; not one read crosses the bridge on the way."""
+    lab = bench.pair()
+    with counted(lab) as counts:
+        done, other = verbs(lab)
+    yield from all_results(done, other)
+    reads = {node: counters["tx_mrd"] for node, counters in counts.items()}
     yield (
         "P-1 not one non-posted request crosses the bridge",
-        not any(reads.values()) and all(c["tx_mwr"] for c in counted.values()),
+        not any(reads.values()) and all(c["tx_mwr"] for c in counts.values()),
         f"reads: {reads}",
         None,
         None,
     )
+
+
+@test("protocols")
+def protocols(bench):
+    """What moves something, by each protocol: who pulls reads, and nobody else."""
+    lab = bench.pair()
+    for number in PROTOCOLS:
+        with counted(lab) as counts:
+            done, other = verbs(lab, number)
+        yield from all_results(done, other)
+        wanted = {host for bit, hosts in PULLED.items() if number & bit for host in hosts}
+        reads = {node: counters["tx_mrd"] for node, counters in counts.items()}
+        name = "/".join("pull" if number & bit else "push" for bit in PULLED)
+        yield (
+            f"Q-3 {name}: {' and '.join(sorted(wanted)) or 'nobody'} reads over the bridge",
+            {node for node, count in reads.items() if count} == wanted,
+            f"reads: {reads}",
+            None,
+            None,
+        )
+
+
+def examples():
+    """Of the manual: (what h2 is told, what h1 is told, what one of them says then)."""
+    found = re.findall(r"^\t\th2# (.*)\n\t\th1# (.*)\n\t\t(.*)$", MANUAL.read_text(), re.M)
+    if len(found) < 3:
+        raise Mismatch(f"{MANUAL} has {len(found)} examples with both their commands")
+    return found
+
+
+@test("examples")
+def as_written(bench):
+    """The library's examples, by the very commands of the manual."""
+    lab = bench.pair()
+    for there, here, said in examples():
+        path = "export PATH=/mnt/tools/examples:$PATH;"
+        listener = lab["h2"].start_job(f"{path} {there}")
+        listener.expect("^listening", 60)
+        done = lab["h1"].run(f"{path} {here}", PATIENCE, status=None)
+        other = listener.wait(120)
+        pattern = ".+".join(map(re.escape, said.split("…")))
+        yield (
+            f"example: {here}",
+            not done.status and not other.status and bool(re.search(f"^{pattern}$", done.out, re.M)),
+            f"wanted: {said}\nh1: {done.out}{done.err}\nh2: {other.out}{other.err}",
+            None,
+            None,
+        )

@@ -17,7 +17,9 @@ fn main() -> weft::Result<()> {
     let mut channel = if connects {
         port.connect(&Connect::to_link(0, SERVICE))?
     } else {
-        port.listen(SERVICE, 1)?.accept(PATIENCE)?
+        let listener = port.listen(SERVICE, 1)?;
+        println!("listening");
+        listener.accept(PATIENCE)?
     };
 
     let objects = port.objects()?;
