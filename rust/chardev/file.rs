@@ -152,7 +152,7 @@ impl File for PortFile {
     fn fault(&self, fault: &Fault<'_>) -> Outcome {
         match self.role() {
             Some(Role::Channel(channel)) => channel.fault(&self.node, fault),
-            Some(Role::Objects(objects)) => objects.fault(fault),
+            Some(Role::Objects(objects)) => objects.fault(&self.node, fault),
             _ => fault.refuse(),
         }
     }
@@ -163,7 +163,7 @@ impl Drop for PortFile {
         match self.role() {
             Some(Role::Listening(listener)) => self.channels.unlisten(&self.node, listener),
             Some(Role::Channel(channel)) => self.channels.close(&self.node, channel),
-            Some(Role::Objects(objects)) => objects.destroy_all(),
+            Some(Role::Objects(objects)) => objects.destroy_all(&self.engine),
             None => {}
         }
     }

@@ -10,7 +10,7 @@ use crate::{
     mem::{self, Pd, Region, Wanted, Window},
     proto::{cqe, wqe},
     queue,
-    sys::ext::{weft_limits, weft_mr_reg, weft_mw_alloc, weft_pd_alloc},
+    sys::ext::{self, weft_limits, weft_mr_reg, weft_mw_alloc, weft_pd_alloc},
 };
 use kernel::prelude::*;
 
@@ -30,9 +30,17 @@ pub(super) fn limits(call: &Call<'_>) -> Result {
         cq_entries: cqe::MAX_CQ_ENTRIES,
         sges: wqe::MAX_SGES as u32,
         inline_bytes: wqe::MAX_INLINE as u32,
+        engine: engine(call)?,
         ..Default::default()
     };
     user.write(&limits)
+}
+
+/// What the hardware has of use for the engine.
+fn engine(call: &Call<'_>) -> Result<u32> {
+    let port = call.file.node.port()?;
+    let kicks = port.kick_page().map_or(0, |_| ext::WEFT_ENGINE_KICK_PAGE);
+    Ok(kicks)
 }
 
 /// `WEFT_PD_ALLOC`.

@@ -15,8 +15,9 @@ use super::{
     qp::OpenQp,
 };
 use crate::{
+    fabric::Node,
     mem::{Pd, Region, Used, Window},
-    queue::{Cq, Srq},
+    queue::{Cq, Engine, KickPage, Srq, PLACE},
     sys::{
         ext::weft_destroy,
         vma::{Fault, NewVma, Outcome},
@@ -27,7 +28,7 @@ use kernel::{
     page::PAGE_SHIFT,
     prelude::*,
     rbtree::{RBTree, RBTreeNodeReservation},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, SetOnce},
 };
 
 /// The last of [`Object::rank`].
@@ -98,8 +99,9 @@ pub(crate) trait Mapped {
     fn fault(&self, page: u64, fault: &Fault<'_>) -> Outcome;
 }
 
-/// File offsets of objects begin here: beyond those of channels, in the same address space.
-const OFFSET: u64 = 1 << 62;
+/// File offsets of objects begin here: beyond those of channels, in the same address space. No object
+/// has the handle 0: in its place are the kick page of the file and its doorbell.
+const OFFSET: u64 = PLACE;
 /// Bytes of file offsets of each.
 const SHIFT: u32 = 28;
 
@@ -126,6 +128,7 @@ struct Table {
 pub(super) struct Objects {
     #[pin]
     table: Mutex<Table>,
+    kicks: SetOnce<Arc<KickPage>>,
 }
 
 impl Objects {
@@ -139,6 +142,7 @@ impl Objects {
                     },
                     "weft objects"
                 ),
+                kicks: SetOnce::new(),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -205,6 +209,20 @@ impl Objects {
         any
     }
 
+    /// The kick page of the file, which gets one with its first queue pair. `None`: the hardware has
+    /// no doorbell for it.
+    pub(super) fn kick_page(&self, engine: &Engine, node: &Node) -> Result<Option<&Arc<KickPage>>> {
+        if self.kicks.as_ref().is_none() {
+            if let Some(page) = engine.kick_page(node)? {
+                if !self.kicks.populate(page.clone()) {
+                    // Somebody was faster.
+                    engine.forget(&page);
+                }
+            }
+        }
+        Ok(self.kicks.as_ref())
+    }
+
     /// `ENOENT`: there is no such object; `EBUSY`: another one needs it.
     pub(super) fn destroy(&self, handle: u32) -> Result {
         let object = self.get(handle)?;
@@ -223,7 +241,10 @@ impl Objects {
     }
 
     /// Destroys what is left when the file is closed.
-    pub(super) fn destroy_all(&self) {
+    pub(super) fn destroy_all(&self, engine: &Engine) {
+        if let Some(page) = self.kicks.as_ref() {
+            engine.forget(page);
+        }
         let mut objects = core::mem::take(&mut self.table.lock().objects);
         for rank in 0..=LAST_RANK {
             for object in objects.values_mut().filter(|o| o.rank() == rank) {
@@ -236,13 +257,19 @@ impl Objects {
 
     pub(super) fn mmap(&self, vma: &NewVma<'_>) -> Result {
         let (handle, first) = find_place(vma.first()).ok_or(EINVAL)?;
+        if handle == 0 {
+            return self.kicks.as_ref().ok_or(EINVAL)?.mmap(first, vma);
+        }
         match self.get(handle).map_err(|_| EINVAL)?.mapped() {
             Some(mapped) => mapped.mmap(first, vma),
             None => Err(EINVAL),
         }
     }
 
-    pub(super) fn fault(&self, fault: &Fault<'_>) -> Outcome {
+    pub(super) fn fault(&self, node: &Node, fault: &Fault<'_>) -> Outcome {
+        if let (Some((0, page)), Some(kicks)) = (find_place(fault.page()), self.kicks.as_ref()) {
+            return kicks.fault(node, page, fault);
+        }
         let object = find_place(fault.page())
             .and_then(|(handle, page)| Some((self.get(handle).ok()?, page)));
         match object

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     mem::{Use, Users},
     proto::wqe::QueueShape,
-    queue::{Change, Engine, Qp, QpMaking, QpState, WantedPath},
+    queue::{Bell, Change, Engine, KickPage, Qp, QpMaking, QpState, WantedPath},
     sys::{
         errno::EOPNOTSUPP,
         ext::{self, weft_kick, weft_qp_create, weft_qp_modify, weft_qp_query},
@@ -31,6 +31,7 @@ pub(super) struct OpenQp {
     qp: Arc<Qp>,
     engine: Arc<Engine>,
     users: Users,
+    kick: Option<(Arc<KickPage>, u32)>,
 }
 
 impl OpenQp {
@@ -41,6 +42,9 @@ impl OpenQp {
 
     /// Takes it from the engine.
     pub(super) fn destroy(&self) {
+        if let Some((page, bit)) = &self.kick {
+            page.remove(*bit);
+        }
         self.engine.destroy(&self.qp);
     }
 }
@@ -92,26 +96,40 @@ pub(super) fn create(call: &Call<'_>) -> Result {
     };
     let room = objects.room()?;
     let engine = call.file.engine.clone();
+    let page = objects.kick_page(&engine, &call.file.node)?.cloned();
     let qp = engine.create(making)?;
+    let bell = match &page {
+        Some(page) => Some(page.add(&qp).inspect_err(|_| engine.destroy(&qp))?),
+        None => None,
+    };
+    let kick = page.zip(bell.as_ref().map(|bell| bell.bit));
     let open = Arc::new(
         OpenQp {
             qp: qp.clone(),
             engine: engine.clone(),
             users: Users::new(),
+            kick: kick.clone(),
         },
         GFP_KERNEL_ACCOUNT,
     )
-    .inspect_err(|_| engine.destroy(&qp))?;
+    .inspect_err(|_| {
+        if let Some((page, bit)) = &kick {
+            page.remove(*bit);
+        }
+        engine.destroy(&qp);
+    })?;
     create.qpn = qp.number();
     create.send_stride = send.stride();
     create.recv_stride = recv.map_or(0, |recv| recv.stride());
     create.ring_bytes = qp.memory().bytes() as u64;
     create.send_at = 0;
     create.recv_at = qp.recv_at() as u32;
-    create.kick_page_offset = 0;
-    create.kick_offset = 0;
-    create.kick_value = 0;
-    create.kick_bit = 0;
+    let none = Bell::default();
+    let bell = bell.as_ref().unwrap_or(&none);
+    create.kick_page_offset = bell.page_offset;
+    create.kick_offset = bell.offset;
+    create.kick_value = bell.value;
+    create.kick_bit = bell.bit;
     create.qp = objects.add(room, Object::Qp(open));
     create.ring_offset = place(create.qp);
     user.write(&create).inspect_err(|_| objects.undo(create.qp))

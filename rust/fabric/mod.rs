@@ -47,7 +47,8 @@ pub(crate) struct Usage {
     pub(crate) doorbells_lost: u64,
 }
 
-/// Who uses the links of a node. Everything but `wake` is called from threads, with the link locked.
+/// Who uses the links of a node. `wake` and `kicked` are called from hard interrupts, everything else
+/// from threads, with the link locked.
 pub(crate) trait Client: Send + Sync {
     /// The link is READY: `peer` has its window here, and here is a window onto its arena.
     fn ready(&self, port: &dyn Port, link: usize, peer: &Peer);
@@ -69,10 +70,14 @@ pub(crate) trait Client: Send + Sync {
     /// The neighbour on `link` rang. Called in hard interrupts.
     fn wake(&self, link: usize);
 
+    /// A user of this host rang for the driver. Called in hard interrupts.
+    fn kicked(&self);
+
     /// Nothing works any more: wake everybody who waits.
     fn closed(&self);
 
-    /// The port is gone for good. No work of the client runs, or holds the node, when this returns.
+    /// The port is gone for good. No work of the client runs, or holds the node, and users reach
+    /// nothing of the port, when this returns.
     fn retired(&self);
 
     /// For those who watch.

@@ -410,6 +410,12 @@ impl Events for Node {
         }
     }
 
+    fn kicked(&self) {
+        if let Some(client) = self.client() {
+            client.kicked();
+        }
+    }
+
     fn echo(&self, link: usize) {
         // What the peer has written before it rang is visible here, and what was written here before
         // is on its way: see Documentation/protocol.rst.

@@ -412,6 +412,12 @@ impl Port for Ivshmem {
         None
     }
 
+    fn kick_page(&self) -> Option<(u64, u32)> {
+        None
+    }
+
+    fn hear_kicks(&self) {}
+
     fn send(&self, link: usize, msg: &[u8]) -> Result {
         let l = self.link(link)?;
         if self.suspended.load(Acquire) {

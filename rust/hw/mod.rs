@@ -83,7 +83,8 @@ pub(crate) struct Counter {
 
 /// What a port tells upwards.
 ///
-/// `wake` and `echo` are called from hard interrupts; the others from a thread, and may sleep.
+/// `wake`, `echo` and `kicked` are called from hard interrupts; the others from a thread, and may
+/// sleep.
 pub(crate) trait Events: Send + Sync {
     /// [`Port::link_status`] of some link has changed.
     fn links_changed(&self);
@@ -95,6 +96,8 @@ pub(crate) trait Events: Send + Sync {
     fn wake(&self, link: usize);
     /// The neighbour on `link` rang `echo`.
     fn echo(&self, link: usize);
+    /// A user of this host wrote to [`Port::kick_page`]: once, until [`Port::hear_kicks`].
+    fn kicked(&self);
 }
 
 /// A port. Lives between probe and unbind; every method is called in between only.
@@ -150,6 +153,14 @@ pub(crate) trait Port: Send + Sync {
     /// and nothing else, with a 32-bit store of the number at its start. `None`: no such page left,
     /// or the hardware has none.
     fn doorbell_page(&self, link: usize, doorbell: u32) -> Option<u64>;
+
+    /// Physical address of a page by which a user of this host has [`Events::kicked`] called, and
+    /// nothing else, and what to store there, 32 bits at its start. `None`: the hardware has none.
+    fn kick_page(&self) -> Option<(u64, u32)>;
+
+    /// Has [`Events::kicked`] called for who writes to that page after this: it is called once, and
+    /// then not before this is.
+    fn hear_kicks(&self);
 
     /// Sends a message of up to [`MBOX_BYTES`] bytes to the neighbour on `link`. May get lost.
     /// `ENOLINK`: the link is down. May sleep.

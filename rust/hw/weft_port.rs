@@ -4,6 +4,7 @@
 //!
 //! Link n uses outbound slot n, inbound aperture n (at n << 32 of the aperture space), doorbells
 //! 2n (wake) and 2n + 1 (echo), doorbell page n for users and page `links` + n for the kernel.
+//! Behind these come the doorbell and the page by which users of this host ring for the driver.
 
 mod bring_up;
 mod chip;
@@ -103,6 +104,11 @@ impl WeftPort {
         self.links.len() + link
     }
 
+    /// Number of the doorbell page by which users of this host ring for the driver.
+    fn kick_page_number(&self) -> usize {
+        2 * self.links.len()
+    }
+
     fn set_page(&self, page: usize, link: usize, doorbells: u32) {
         let regs = &self.chip.regs;
         regs.write32(
@@ -139,6 +145,15 @@ impl WeftPort {
         }
         for link in 0..self.links.len() {
             self.set_page(self.kernel_page(link), link, u32::MAX);
+        }
+        if chip.has_kick {
+            let (page, kick) = (self.kick_page_number(), chip::kick(self.links.len()));
+            let reg = ext::WEFT_R_DB_VECTOR as usize + 4 * kick as usize;
+            chip.regs.write32(reg, DOORBELL_VECTOR + kick);
+            chip.regs
+                .write32(page_reg(page, ext::WEFT_DB_PAGE_DEST), ext::WEFT_DEST_SELF);
+            chip.regs
+                .write32(page_reg(page, ext::WEFT_DB_PAGE_ALLOW), 1 << kick);
         }
         self.irqs.enable();
         chip.write(
@@ -387,6 +402,17 @@ impl Port for WeftPort {
         let _tables = self.locks.tables.lock();
         self.set_page(link, link, 1 << doorbell);
         Some(self.control.start() + Self::page_offset(link) as u64)
+    }
+
+    fn kick_page(&self) -> Option<(u64, u32)> {
+        let at = Self::page_offset(self.kick_page_number()) as u64;
+        self.chip
+            .has_kick
+            .then(|| (self.control.start() + at, chip::kick(self.links.len())))
+    }
+
+    fn hear_kicks(&self) {
+        self.chip.hear_kicks();
     }
 
     fn send(&self, link: usize, msg: &[u8]) -> Result {

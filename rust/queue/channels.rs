@@ -189,6 +189,9 @@ impl Client for Channels {
 
     fn retired(&self) {}
 
+    /// Nobody rings so for a channel.
+    fn kicked(&self) {}
+
     fn closed(&self) {
         for listener in &*self.listeners.lock() {
             listener.wake_all();

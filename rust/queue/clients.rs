@@ -5,7 +5,7 @@
 //! Each is told what happens. The engine's trunk is the beginning of an arena; the channels get what
 //! is behind it.
 
-use super::{Channels, Engine};
+use super::{kicks::KickPage, Channels, Engine};
 use crate::{
     fabric::{Client, Reason, Session, Usage},
     hw::Port,
@@ -53,11 +53,16 @@ impl Client for Clients {
         self.engine.wake(link);
     }
 
+    fn kicked(&self) {
+        self.engine.kicked();
+    }
+
     fn closed(&self) {
         self.channels.closed();
     }
 
     fn retired(&self) {
+        KickPage::zap(self.channels.mapping());
         self.engine.retired();
     }
 

@@ -6,6 +6,7 @@
 //! done then is in `worker`.
 
 use super::{
+    kicks::{KickPage, Kicks},
     qp::{Inner, Making, Path, Qp, State},
     table::Table,
     worker::{CoreGuard, Worker},
@@ -23,6 +24,7 @@ use kernel::{pci, prelude::*, sync::Arc};
 pub(crate) struct Engine {
     workers: [Arc<Worker>; MAX_LINKS],
     table: Arc<Table>,
+    kicks: Arc<Kicks>,
 }
 
 /// What a user wants to change of a queue pair.
@@ -58,7 +60,13 @@ impl Engine {
         let table = Arc::pin_init(Table::new(), GFP_KERNEL)?;
         let worker = |link| Worker::new(dev, link, table.clone(), memory.clone());
         let workers = [worker(0)?, worker(1)?, worker(2)?, worker(3)?];
-        Ok(Arc::new(Self { workers, table }, GFP_KERNEL)?)
+        let kicks = Kicks::new(&workers)?;
+        let engine = Self {
+            workers,
+            table,
+            kicks,
+        };
+        Ok(Arc::new(engine, GFP_KERNEL)?)
     }
 
     /// Makes a queue pair, in RESET. `ENOSPC`: the port has as many as it can.
@@ -211,11 +219,22 @@ impl Engine {
         Ok(())
     }
 
+    /// A kick page for a file, until [`Engine::forget`]. `None`: the hardware has no doorbell for it.
+    pub(crate) fn kick_page(&self, node: &Node) -> Result<Option<Arc<KickPage>>> {
+        self.kicks.add(node)
+    }
+
+    /// Nobody rings by `page` any more.
+    pub(crate) fn forget(&self, page: &Arc<KickPage>) {
+        self.kicks.remove(page);
+    }
+
     /// Says whose engine it is, until [`Engine::retired`].
     pub(crate) fn serve(&self, node: &Arc<Node>) {
         for worker in &self.workers {
             worker.serve(node.clone());
         }
+        self.kicks.serve(node.clone());
     }
 
     fn worker(&self, link: usize) -> Option<&Arc<Worker>> {
@@ -247,7 +266,13 @@ impl Engine {
         }
     }
 
+    /// A user of this host rang. Called in hard interrupts.
+    pub(super) fn kicked(&self) {
+        self.kicks.rung();
+    }
+
     pub(super) fn retired(&self) {
+        self.kicks.retire();
         for worker in &self.workers {
             worker.retire();
         }

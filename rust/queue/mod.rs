@@ -20,12 +20,13 @@
 //!
 //! And of queue pairs, inside those of `fabric`, too:
 //!
-//! 1. `Worker::core`, one a link: a run of the engine. Two links' are never held at once;
-//! 2. `Table::slots`, and never while it is held another of these;
-//! 3. `Qp::inner`: two queue pairs' are never held at once. [`crate::mem`] is called with it held;
-//! 4. completion queues and shared receive queues, a spin lock each, inside all others.
+//! 1. `Kicks::pages`, then `KickPage::owners`;
+//! 2. `Worker::core`, one a link: a run of the engine. Two links' are never held at once;
+//! 3. `Table::slots`, and never while it is held another of these;
+//! 4. `Qp::inner`: two queue pairs' are never held at once. [`crate::mem`] is called with it held;
+//! 5. completion queues and shared receive queues, a spin lock each, inside all others.
 //!
-//! `Worker::node` is held for a moment only, and nothing inside it.
+//! `Worker::node` and `Kicks::node` are held for a moment only, and nothing inside it.
 
 mod channel;
 mod channels;
@@ -37,6 +38,7 @@ mod cq;
 mod data;
 mod engine;
 mod initiator;
+mod kicks;
 mod lent;
 mod listener;
 mod messages;
@@ -59,6 +61,7 @@ pub(crate) use self::{
     counts::{Counts, MAX_CQS, MAX_SRQS},
     cq::Cq,
     engine::{Change, Engine, Wanted as WantedPath},
+    kicks::{Bell, KickPage, PLACE},
     listener::Listener,
     qp::{Making as QpMaking, Qp, State as QpState},
     srq::Srq,

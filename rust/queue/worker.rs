@@ -37,6 +37,7 @@ use kernel::{
     sync::{
         aref::ARef,
         atomic::{Atomic, Relaxed},
+        lock::{mutex::MutexBackend, Guard},
         Arc, Mutex,
     },
     workqueue::{DelayedWork, WorkItem},
@@ -206,6 +207,8 @@ pub(super) struct Worker {
     work: DelayedWork<Worker>,
     /// Queue pairs of this session, for the interrupt.
     users: Atomic<u32>,
+    /// Who waits for the core to do something.
+    waiting: Atomic<u32>,
 }
 
 impl_has_delayed_work! {
@@ -278,6 +281,7 @@ impl Worker {
                 ),
                 work <- new_delayed_work!("weft engine"),
                 users: Atomic::new(0),
+                waiting: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
@@ -417,6 +421,37 @@ impl Worker {
         CoreGuard(self.core.lock())
     }
 
+    /// A user has posted to `qp`: it gets a turn.
+    pub(super) fn posted(&self, qp: &Arc<Qp>) {
+        let mut core = self.hurry();
+        Self::enqueue(&mut core, qp, &mut qp.inner.lock());
+    }
+
+    /// Has those run that were [`Worker::posted`] to, in a thread of the driver's.
+    pub(super) fn serve_posted(self: &Arc<Self>, node: &Node, port: &dyn Port) {
+        let mut core = self.hurry();
+        let rest = self.turn(&mut core, node, port, BUDGET);
+        self.go_on(&mut core, &rest, 0);
+    }
+
+    /// The core; who only looks whether something comes gives it up.
+    fn hurry(&self) -> Guard<'_, Core, MutexBackend> {
+        self.waiting.fetch_add(1, Relaxed);
+        let core = self.core.lock();
+        self.waiting.fetch_sub(1, Relaxed);
+        core
+    }
+
+    /// Sees to it that what is left is done, in `delay` jiffies, and that somebody looks for what is to
+    /// come.
+    fn go_on(self: &Arc<Self>, core: &mut Core, rest: &Rest, delay: usize) {
+        let idle = matches!(rest, Rest::Idle) && core.asleep;
+        if !idle && !core.timer && core.trunk.is_some() {
+            core.timer = true;
+            work::run_unbound_in(self, delay);
+        }
+    }
+
     /// A user runs the engine: `qp` has work, if there is one.
     pub(super) fn kick(
         self: &Arc<Self>,
@@ -425,20 +460,16 @@ impl Worker {
         qp: Option<&Arc<Qp>>,
         budget: usize,
     ) {
-        let mut core = self.core.lock();
+        let mut core = self.hurry();
         if let Some(qp) = qp {
             Self::enqueue(&mut core, qp, &mut qp.inner.lock());
         }
         let rest = self.turn(&mut core, node, port, budget);
         core.polled = true;
         core.polls = core.polls.saturating_add(1);
-        let idle = matches!(rest, Rest::Idle) && core.asleep;
-        if !idle && !core.timer && core.trunk.is_some() {
-            core.timer = true;
-            // Who does not come back soon is woken by a doorbell as early as can be.
-            let delay = if core.polls >= POLLER { SOON } else { 0 };
-            work::run_unbound_in(self, delay);
-        }
+        // Who does not come back soon is woken by a doorbell as early as can be.
+        let delay = if core.polls >= POLLER { SOON } else { 0 };
+        self.go_on(&mut core, &rest, delay);
     }
 
     /// Gives a queue pair a turn.
@@ -531,6 +562,9 @@ impl Worker {
                 Rest::Idle if core.asleep => {}
                 rest => return rest,
             }
+            if self.waiting.load(Relaxed) != 0 {
+                return Rest::More;
+            }
             let Some(trunk) = &mut core.trunk else {
                 return Rest::Idle;
             };
@@ -544,9 +578,7 @@ impl Worker {
 }
 
 /// Runs of the engine are excluded.
-pub(super) struct CoreGuard<'a>(
-    kernel::sync::lock::Guard<'a, Core, kernel::sync::lock::mutex::MutexBackend>,
-);
+pub(super) struct CoreGuard<'a>(Guard<'a, Core, MutexBackend>);
 
 /// One run.
 struct Run<'a> {

@@ -76,6 +76,17 @@ impl Pages {
         self.page(off)?.write64(off % PAGE_SIZE, value)
     }
 
+    /// Takes the 64-bit word at `off`, atomically for users, too, and leaves 0.
+    pub(crate) fn take64(&self, off: usize) -> Result<u64> {
+        let page = self.page(off)?;
+        let at = off % PAGE_SIZE;
+        // Mostly there is nothing: the line is left where it is.
+        if page.read64(at)? == 0 {
+            return Ok(0);
+        }
+        page.take64(at)
+    }
+
     /// Copies out of the pages, from a multiple of 8 on.
     pub(crate) fn copy_in(&self, off: usize, to: &mut [u8]) -> Result {
         let mut at = off;

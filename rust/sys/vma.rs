@@ -237,6 +237,15 @@ impl SharedPage {
         Ok(())
     }
 
+    /// Takes the 64-bit word at `off`, atomically for users, too, and leaves 0.
+    pub(crate) fn take64(&self, off: usize) -> Result<u64> {
+        if off % size_of::<u64>() != 0 || off >= PAGE_SIZE {
+            return Err(EINVAL);
+        }
+        // SAFETY: Inside the page, and aligned.
+        Ok(unsafe { ext::weft_exchange(self.base().add(off).cast(), 0) })
+    }
+
     /// All bytes, while nobody has mapped the page.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: `&mut self`: no user has the page yet, as that takes its frame number from a shared

@@ -97,6 +97,7 @@ fn lines(links: usize) -> Result<KVec<Line>> {
         add(DOORBELL_VECTOR + chip::wake(link), fmt!("wake{}", link))?;
         add(DOORBELL_VECTOR + chip::echo(link), fmt!("echo{}", link))?;
     }
+    add(DOORBELL_VECTOR + chip::kick(links), fmt!("kick"))?;
     Ok(lines)
 }
 
@@ -143,7 +144,7 @@ impl WeftPort {
         })?;
         let irqs = steps.step("interrupts", || {
             dev.set_master();
-            let vectors = DOORBELL_VECTOR + 2 * chip.links as u32;
+            let vectors = DOORBELL_VECTOR + chip::kick(chip.links) + 1;
             IrqSet::new(bound, &chip, vectors, lines(chip.links)?)
         })?;
         let locks = KBox::pin_init(

@@ -34,6 +34,11 @@ pub(super) const fn echo(link: usize) -> u32 {
     2 * link as u32 + 1
 }
 
+/// Doorbell by which users of this host ring for the driver.
+pub(super) const fn kick(links: usize) -> u32 {
+    2 * links as u32
+}
+
 /// What an error is, by its bit.
 const ERRORS: [(u32, &CStr); 12] = [
     (ext::WEFT_ERR_OUT_WRITE, c"own write dropped"),
@@ -84,6 +89,8 @@ pub(super) struct Chip {
     pub(super) regs: Regs,
     pub(super) pdev: ARef<pci::Device>,
     pub(super) links: usize,
+    /// Users of this host can ring.
+    pub(super) has_kick: bool,
     events: Arc<dyn Events>,
 }
 
@@ -110,11 +117,19 @@ impl Chip {
             );
             return Err(ENODEV);
         }
-        let links = (regs.read32(ext::WEFT_R_CAP1 as usize) & ext::WEFT_CAP1_LINKS) as usize;
+        let cap0 = regs.read32(ext::WEFT_R_CAP0 as usize);
+        let cap1 = regs.read32(ext::WEFT_R_CAP1 as usize);
+        let links = (cap1 & ext::WEFT_CAP1_LINKS) as usize;
+        // How many doorbells a virtual function may use its PF says, and changes as it likes.
+        let is_vf = regs.read32(ext::WEFT_R_FUNCTION as usize) & ext::WEFT_FUNCTION_VF != 0;
+        let has_kick = !is_vf
+            && field(cap0, ext::WEFT_CAP0_DOORBELLS) > kick(links)
+            && field(cap0, ext::WEFT_CAP0_DB_PAGES) > kick(links);
         let chip = Self {
             regs,
             pdev,
             links,
+            has_kick,
             events,
         };
         chip.check()?;
@@ -174,7 +189,15 @@ impl Chip {
 
     /// All bits of the doorbells that are used.
     pub(super) fn doorbells(&self) -> u32 {
-        (1 << (2 * self.links)) - 1
+        (1 << (2 * self.links + usize::from(self.has_kick))) - 1
+    }
+
+    /// Lets the doorbell of users raise an interrupt, when it is rung after this.
+    pub(super) fn hear_kicks(&self) {
+        if self.has_kick {
+            self.write(ext::WEFT_R_DB_PENDING, 1 << kick(self.links));
+            self.write(ext::WEFT_R_DB_MASK, !self.doorbells());
+        }
     }
 
     fn link_event(&self) {
@@ -221,6 +244,11 @@ impl Handler for Chip {
         let Some(doorbell) = vector.checked_sub(DOORBELL_VECTOR) else {
             return Next::Thread;
         };
+        if doorbell == kick(self.links) {
+            self.write(ext::WEFT_R_DB_MASK, !self.doorbells() | 1 << doorbell);
+            self.events.kicked();
+            return Next::Done;
+        }
         // Before the rings are looked at: who rings from here on raises another interrupt.
         self.write(ext::WEFT_R_DB_PENDING, 1 << doorbell);
         let link = (doorbell / 2) as usize;

@@ -161,6 +161,11 @@ u64 weft_fetch_add(void *word, u64 value)
 	return atomic64_fetch_add(value, (atomic64_t *)word);
 }
 
+u64 weft_exchange(void *word, u64 new)
+{
+	return xchg((u64 *)word, new);
+}
+
 u64 weft_compare_swap(void *word, u64 old, u64 new)
 {
 	return cmpxchg64((u64 *)word, old, new);

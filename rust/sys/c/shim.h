@@ -29,6 +29,7 @@ int weft_dma_map(struct device *dev, phys_addr_t phys, size_t bytes, bool write,
 void weft_dma_unmap(struct device *dev, dma_addr_t dma, size_t bytes, bool write);
 void *weft_phys_to_virt(phys_addr_t phys);
 u64 weft_fetch_add(void *word, u64 value);
+u64 weft_exchange(void *word, u64 new);
 u64 weft_compare_swap(void *word, u64 old, u64 new);
 struct eventfd_ctx *weft_eventfd_get(int fd);
 void weft_eventfd_signal(struct eventfd_ctx *ctx);

@@ -7,6 +7,7 @@
  * of either end in turn.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,11 @@ struct end {
 	uint64_t posted, recvs, consumed;
 	uint8_t *mem;
 	uint32_t mr, stag;
+	/* How to ring, if that can be done. */
+	uint64_t bits_at, bell_at;
+	uint32_t bell_value, bit;
+	uint64_t *bits;
+	volatile uint32_t *bell;
 };
 
 static bool memory(struct end *e)
@@ -93,6 +99,10 @@ static bool queues(struct end *e, uint32_t entries)
 			 MAP_SHARED, e->fd, qp.ring_offset);
 	if (e->cq_mem == MAP_FAILED || e->qp_mem == MAP_FAILED)
 		return false;
+	e->bits_at = qp.kick_page_offset;
+	e->bell_at = qp.kick_offset;
+	e->bell_value = qp.kick_value;
+	e->bit = qp.kick_bit;
 	e->sq = (void *)(e->qp_mem + qp.send_at);
 	e->rq = (void *)(e->qp_mem + qp.recv_at);
 	return true;
@@ -711,6 +721,120 @@ TEST_F_TIMEOUT(qp, asleep, 300)
 			came = poll_cq(a, &cqe);
 		ASSERT_TRUE(came);
 	}
+}
+
+static bool map_bell(struct end *e)
+{
+	void *bits = mmap(NULL, WT_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd,
+			  e->bits_at);
+	void *bell = mmap(NULL, WT_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd,
+			  e->bell_at);
+
+	e->bits = bits;
+	e->bell = bell;
+	return bits != MAP_FAILED && bell != MAP_FAILED;
+}
+
+static void unmap_bell(struct end *e)
+{
+	munmap(e->bits, WT_PAGE);
+	munmap((void *)e->bell, WT_PAGE);
+}
+
+static void ring(struct end *e)
+{
+	__atomic_fetch_or(&e->bits[e->bit / 64], 1ULL << e->bit % 64, __ATOMIC_RELEASE);
+	*e->bell = e->bell_value;
+}
+
+/* Waits for a completion of @e; nobody runs an engine. */
+static bool await_quietly(struct end *e, struct weft_cqe *out)
+{
+	time_t until = time(NULL) + PATIENCE_S;
+
+	do {
+		if (poll_cq(e, out))
+			return true;
+		sched_yield();
+	} while (time(NULL) < until);
+	return false;
+}
+
+/* By the doorbell page: both ends post and ring by stores, and call nothing. */
+TEST_F_TIMEOUT(qp, kick_page, 300)
+{
+	struct weft_limits limits = { .size = sizeof(limits) };
+	struct end *a = &self->a, *b = &self->b;
+	struct weft_cqe cqe;
+
+	ASSERT_EQ(0, wt_ioctl(a->fd, WEFT_LIMITS, &limits));
+	EXPECT_NE(0, limits.engine & WEFT_ENGINE_KICK_PAGE);
+	ASSERT_NE(0, a->bits_at);
+	ASSERT_NE(0, a->bell_at);
+	ASSERT_TRUE(map_bell(a));
+	ASSERT_TRUE(map_bell(b));
+	for (int i = 0; i < 200; i++) {
+		/* At once, and after everybody has gone to sleep. */
+		if (i % 20 == 0)
+			usleep(20000);
+		post_recv(b, i, BASE, 64);
+		post(a, i, WEFT_OP_SEND, BASE, 64, 0, 0);
+		ring(a);
+		ASSERT_TRUE(await_quietly(b, &cqe)) TH_LOG("message %d", i);
+		EXPECT_EQ(i, cqe.wr_id);
+		ASSERT_TRUE(await_quietly(a, &cqe)) TH_LOG("message %d", i);
+		EXPECT_EQ(i, cqe.wr_id);
+		post_recv(a, i, BASE, 64);
+		post(b, i, WEFT_OP_SEND, BASE, 64, 0, 0);
+		ring(b);
+		ASSERT_TRUE(await_quietly(a, &cqe)) TH_LOG("answer %d", i);
+		ASSERT_TRUE(await_quietly(b, &cqe)) TH_LOG("answer %d", i);
+	}
+	unmap_bell(a);
+	unmap_bell(b);
+}
+
+/* Who sets all bits of his page, and stores anything in the other, reaches no other file. */
+TEST_F_TIMEOUT(qp, kick_page_is_of_one_file, 300)
+{
+	struct end *a = &self->a, *b = &self->b, c, d;
+	uint64_t denied;
+	struct weft_cqe cqe;
+
+	ASSERT_TRUE(begin(&c, 0));
+	ASSERT_TRUE(begin(&d, 1));
+	ASSERT_TRUE(join(&c, &d));
+	ASSERT_TRUE(map_bell(a));
+	ASSERT_TRUE(map_bell(&c));
+	post(&c, 7, WEFT_OP_WRITE, BASE, 64, BASE, d.stag);
+	post(a, 1, WEFT_OP_WRITE, BASE, 64, BASE, b->stag);
+	memset(a->bits, 0xff, WT_PAGE);
+	denied = wt_attr_u64(0, "counters/doorbells_denied");
+	for (unsigned int n = 0; n < 64; n++)
+		if (n != a->bell_value)
+			*a->bell = n;
+	for (unsigned int n = 1; n < WT_PAGE / 4; n++)
+		a->bell[n] = a->bell_value;
+	/* Only the one doorbell can be rung, and only at the page's start. */
+	EXPECT_LE(63, wt_attr_u64(0, "counters/doorbells_denied") - denied);
+	EXPECT_EQ(0, a->sq->taken);
+	ring(a);
+	ASSERT_TRUE(await_quietly(a, &cqe));
+	EXPECT_EQ(1, cqe.wr_id);
+	EXPECT_EQ(0, c.sq->taken);
+	EXPECT_FALSE(poll_cq(&c, &cqe));
+	ring(&c);
+	ASSERT_TRUE(await_quietly(&c, &cqe));
+	EXPECT_EQ(7, cqe.wr_id);
+	unmap_bell(a);
+	unmap_bell(&c);
+	/* One page each, and nothing behind them. */
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, 2 * WT_PAGE, PROT_READ, MAP_SHARED, a->fd, a->bits_at));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, 2 * WT_PAGE, PROT_READ, MAP_SHARED, a->fd, a->bell_at));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, WT_PAGE, PROT_READ, MAP_SHARED, a->fd,
+				   a->bell_at + WT_PAGE));
+	end(&c);
+	end(&d);
 }
 
 static uint64_t count(unsigned int port, const char *name)

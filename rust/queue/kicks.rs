@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Kick pages: how users tell of queue pairs that have work without a system call.
+//!
+//! A file has a page of bits, one for each of its queue pairs, and maps it; the page of the port's
+//! doorbell is the same for all. Who rings says no more than that there may be a bit somewhere. The
+//! bits of a file name queue pairs of that file and no others, whatever is written there.
+//!
+//! From the interrupt on the doorbell is off: the work item looks at the pages until nobody has posted
+//! for a while, then listens again. So users who post all the time cost no interrupts, and those who
+//! ring for nothing one at a time. It must not know what a queue pair does.
+
+use super::{qp::Qp, worker::Worker};
+use crate::{
+    fabric::Node,
+    hw::{Port, MAX_LINKS},
+    sys::{
+        clock,
+        iomap::Cache,
+        pages::Pages,
+        vma::{Fault, Mapping, NewVma, Outcome},
+        work,
+    },
+};
+use kernel::{
+    impl_has_delayed_work, new_delayed_work, new_mutex,
+    page::{PAGE_SHIFT, PAGE_SIZE},
+    prelude::*,
+    sync::{Arc, Mutex},
+    workqueue::{DelayedWork, WorkItem},
+};
+
+/// The file offset of the page of bits, the same in every file; that of the doorbell is the next one.
+/// What else is mapped of queues is behind them.
+pub(crate) const PLACE: u64 = 1 << 62;
+const BELL_AT: u64 = PLACE + PAGE_SIZE as u64;
+
+/// How long the work item looks on when nobody posts, in microseconds, before it listens.
+const LINGER_US: u64 = 50;
+/// How long it looks before it lets others run.
+const SHIFT_US: u64 = 1000;
+
+const BITS: usize = u64::BITS as usize;
+/// A page has room for all queue pairs of a port.
+const _: () = assert!(super::table::MAX_QPS as usize <= PAGE_SIZE * 8);
+
+/// Whose the bits of a page are.
+struct Owners {
+    qps: KVVec<Option<Arc<Qp>>>,
+    /// No bit below is free.
+    lowest: usize,
+}
+
+/// The kick page of a file.
+#[pin_data]
+pub(crate) struct KickPage {
+    memory: Pages,
+    /// What is to be stored to ring.
+    value: u32,
+    #[pin]
+    owners: Mutex<Owners>,
+}
+
+/// What a user has to know to ring for a queue pair; all 0 if he cannot.
+#[derive(Default)]
+pub(crate) struct Bell {
+    pub(crate) page_offset: u64,
+    pub(crate) offset: u64,
+    pub(crate) value: u32,
+    pub(crate) bit: u32,
+}
+
+impl KickPage {
+    fn new(value: u32) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            try_pin_init!(Self {
+                memory: Pages::new(PAGE_SIZE)?,
+                value,
+                owners <- new_mutex!(
+                    Owners {
+                        qps: KVVec::new(),
+                        lowest: 0,
+                    },
+                    "weft kick page"
+                ),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    /// Gives a queue pair a bit.
+    pub(crate) fn add(&self, qp: &Arc<Qp>) -> Result<Bell> {
+        let owners = &mut *self.owners.lock();
+        let free = owners
+            .qps
+            .iter()
+            .skip(owners.lowest)
+            .position(Option::is_none);
+        let bit = free.map_or(owners.qps.len(), |n| owners.lowest + n);
+        if free.is_none() {
+            owners.qps.push(None, GFP_KERNEL_ACCOUNT)?;
+        }
+        if let Some(owner) = owners.qps.get_mut(bit) {
+            *owner = Some(qp.clone());
+        }
+        owners.lowest = bit + 1;
+        Ok(Bell {
+            page_offset: PLACE,
+            offset: BELL_AT,
+            value: self.value,
+            bit: bit as u32,
+        })
+    }
+
+    /// The queue pair goes; its bit is another's then.
+    pub(crate) fn remove(&self, bit: u32) {
+        let bit = bit as usize;
+        let mut owners = self.owners.lock();
+        let gone = owners.qps.get_mut(bit).and_then(Option::take);
+        owners.lowest = owners.lowest.min(bit);
+        drop(owners);
+        drop(gone);
+    }
+
+    /// Calls `f` for each queue pair whose bit is set, and clears the bits.
+    fn take(&self, mut f: impl FnMut(&Arc<Qp>)) {
+        let owners = self.owners.lock();
+        for word in 0..owners.qps.len().div_ceil(BITS) {
+            // Inside the page, which has a bit for each.
+            let mut bits = u64::from_le(self.memory.take64(word * size_of::<u64>()).unwrap_or(0));
+            while bits != 0 {
+                let bit = word * BITS + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if let Some(Some(qp)) = owners.qps.get(bit) {
+                    f(qp);
+                }
+            }
+        }
+    }
+
+    /// Maps the bits or the doorbell. `EINVAL`: there is no such page.
+    pub(crate) fn mmap(&self, first: u64, vma: &NewVma<'_>) -> Result {
+        match (first, vma.count()) {
+            (0, _) => self.memory.map(0, vma),
+            (1, 1) => vma.accept(true, Cache::Uncached),
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// Gives the doorbell to who has touched it, while the port is there.
+    pub(crate) fn fault(&self, node: &Node, page: u64, fault: &Fault<'_>) -> Outcome {
+        // Entered until the page is in: it is taken away when all have left.
+        let Ok(port) = node.port() else {
+            return fault.refuse();
+        };
+        match port.kick_page() {
+            Some((phys, _)) if page == 1 => fault.insert((phys >> PAGE_SHIFT) as usize),
+            _ => fault.refuse(),
+        }
+    }
+
+    /// Takes the doorbell away from everybody: the port is gone.
+    pub(super) fn zap(mapping: &Mapping) {
+        mapping.zap(BELL_AT >> PAGE_SHIFT, 1);
+    }
+}
+
+/// The kick pages of a port, and who looks at them.
+#[pin_data]
+pub(super) struct Kicks {
+    workers: [Arc<Worker>; MAX_LINKS],
+    #[pin]
+    pages: Mutex<KVec<Arc<KickPage>>>,
+    #[pin]
+    node: Mutex<Option<Arc<Node>>>,
+    #[pin]
+    work: DelayedWork<Kicks>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Kicks { self.work }
+}
+
+impl WorkItem for Kicks {
+    type Pointer = Arc<Kicks>;
+
+    fn run(this: Arc<Kicks>) {
+        let Some(node) = this.node.lock().clone() else {
+            return;
+        };
+        // One that is gone listens when it comes back.
+        let Ok(port) = node.port() else {
+            return;
+        };
+        let begin = clock::now_us();
+        let mut last = begin;
+        loop {
+            let found = this.look(&node, &**port);
+            let now = clock::now_us();
+            if found {
+                last = now;
+            } else if now.saturating_sub(last) >= LINGER_US {
+                break;
+            }
+            if now.saturating_sub(begin) >= SHIFT_US {
+                // With the port entered: whoever retires this cancels it when all have left.
+                work::run_unbound_in(&this, 0);
+                return;
+            }
+            core::hint::spin_loop();
+        }
+        // Who sets a bit that is not seen below rings after this.
+        port.hear_kicks();
+        this.look(&node, &**port);
+    }
+}
+
+impl Kicks {
+    pub(super) fn new(workers: &[Arc<Worker>; MAX_LINKS]) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                workers: workers.clone(),
+                pages <- new_mutex!(KVec::new(), "weft kick pages"),
+                node <- new_mutex!(None, "weft kicks node"),
+                work <- new_delayed_work!("weft kicks"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    pub(super) fn serve(&self, node: Arc<Node>) {
+        *self.node.lock() = Some(node);
+    }
+
+    /// No work runs, or comes, when this returns.
+    pub(super) fn retire(self: &Arc<Self>) {
+        let node = self.node.lock().take();
+        work::cancel_delayed(self);
+        drop(node);
+    }
+
+    /// Somebody rang. Called in hard interrupts.
+    pub(super) fn rung(self: &Arc<Self>) {
+        work::run_unbound_in(self, 0);
+    }
+
+    /// A page for a file. `None`: the hardware has no doorbell for it.
+    pub(super) fn add(&self, node: &Node) -> Result<Option<Arc<KickPage>>> {
+        let Some((_, value)) = node.port()?.kick_page() else {
+            return Ok(None);
+        };
+        let page = KickPage::new(value)?;
+        self.pages.lock().push(page.clone(), GFP_KERNEL_ACCOUNT)?;
+        Ok(Some(page))
+    }
+
+    /// The file goes.
+    pub(super) fn remove(&self, page: &Arc<KickPage>) {
+        self.pages.lock().retain(|other| !Arc::ptr_eq(other, page));
+    }
+
+    /// Gives all queue pairs whose bits are set a turn, and has their links run. False: there were
+    /// none.
+    fn look(&self, node: &Node, port: &dyn Port) -> bool {
+        let mut found = [false; MAX_LINKS];
+        for page in self.pages.lock().iter() {
+            page.take(|qp| {
+                let path = qp.inner.lock().path;
+                let link = path.map_or(MAX_LINKS, |path| path.link);
+                // One that is not connected gets a turn when it is.
+                if let (Some(worker), Some(found)) = (self.workers.get(link), found.get_mut(link)) {
+                    worker.posted(qp);
+                    *found = true;
+                }
+            });
+        }
+        for (worker, _) in self.workers.iter().zip(found).filter(|(_, found)| *found) {
+            worker.serve_posted(node, port);
+        }
+        found.contains(&true)
+    }
+}
