@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Bytes that a peer or a user wrote, against everything of `proto` that reads such bytes.
+//!
+//! A *target* (`fuzz/targets.rs`) takes any bytes; it must not panic, and what it believes must be
+//! within bounds. It tells how the bytes were answered. Bytes that are answered as none before are
+//! kept and changed further, so that valid ones are found from nothing.
+//!
+//! The number of tries is fixed, and so is what is tried. `WEFT_FUZZ_SECONDS=600 cargo test --release
+//! -p weft-proto --test fuzz` goes on from another seed (`WEFT_FUZZ_SEED`) for so long a target.
+//! What was found once is in `KEPT`.
+
+#![allow(clippy::expect_used, clippy::panic)] // A test may.
+
+#[path = "fuzz/driver.rs"]
+mod driver;
+#[path = "fuzz/targets.rs"]
+mod targets;
+mod trunk;
+
+use driver::{fuzz, unhex};
+
+/// Bytes that once did harm: target, hexadecimal. None has so far.
+const KEPT: &[(targets::Target, &str)] = &[];
+
+#[test]
+fn what_did_harm_once() {
+    for (target, hex) in KEPT {
+        target(&unhex(hex));
+    }
+}
+
+/// `least` answers must be found: fewer would mean that the bytes are all refused at the gate.
+macro_rules! fuzzed {
+    ($($name:ident: $tries:expr, $least:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            fuzz(stringify!($name), targets::$name, $tries, $least);
+        }
+    )*};
+}
+
+fuzzed! {
+    message_of_a_mailbox: 60_000, 9;
+    cell_of_a_channel: 150_000, 9;
+    ring_of_a_channel: 40_000, 20;
+    cell_of_a_trunk: 150_000, 24;
+    word_of_a_trunk: 150_000, 7;
+    trunk_of_a_peer: 20_000, 12;
+    send_request: 150_000, 12;
+    receive_request: 150_000, 4;
+    completion: 150_000, 12;
+    count_of_a_queue: 200_000, 3;
+    access_by_an_stag: 150_000, 8;
+}

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What is fuzzed. Each takes any bytes and says how they were answered, as a number of its own.
+
+use super::trunk::Memory;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem::discriminant;
+use weft_proto::cell::{bulk_place, Head, Kind, Seen, Shape};
+use weft_proto::cqe::{CqShape, Cqe, Producer};
+use weft_proto::fence::Fence;
+use weft_proto::fifo::{Inbound, Outbound};
+use weft_proto::request::{decode, Address, Data, Extents, Lane, Message, HEAD, WORDS};
+use weft_proto::ring::{Area, Next, Receiver, Window};
+use weft_proto::stag::Stag;
+use weft_proto::tpt::{Entry, Extent, Owner, Piece, Rights};
+use weft_proto::trunk::Layout;
+use weft_proto::wire;
+use weft_proto::word::Word;
+use weft_proto::wqe::{QueueShape, RecvWqe, SendWqe, Sgl, MAX_MESSAGE};
+
+/// Panics if bytes do harm.
+pub type Target = fn(&[u8]) -> u64;
+
+/// Bytes that are taken from the front; zeros when there are no more.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn u64(&mut self) -> u64 {
+        let (front, rest) = self.0.split_at(self.0.len().min(8));
+        let mut word = [0; 8];
+        word[..front.len()].copy_from_slice(front);
+        self.0 = rest;
+        u64::from_le_bytes(word)
+    }
+
+    fn u32(&mut self) -> u32 {
+        self.u64() as u32
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// An answer, by what it consists of.
+fn answer(of: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn small() -> Layout {
+    Layout::of_arena(128 << 10).expect("large enough")
+}
+
+/// What a peer sends through the mailbox. What is behind the header is as long as the header says,
+/// most of the time, and the checksum is right: any peer can see to that.
+pub fn message_of_a_mailbox(bytes: &[u8]) -> u64 {
+    let mut bytes = bytes.to_vec();
+    bytes.resize(bytes.len().clamp(wire::HEADER_BYTES, wire::MAX_BYTES), 0);
+    bytes[..4].copy_from_slice(&wire::MAGIC.to_le_bytes());
+    bytes[4] = wire::VERSION;
+    bytes[5] %= 12;
+    if bytes[7] != 0xff {
+        let length = wire::HEADER_BYTES + usize::from(bytes[6]) % 64 / 4 * 4;
+        bytes[6..8].copy_from_slice(&(length as u16).to_le_bytes());
+    }
+    let length = usize::from(u16::from_le_bytes([bytes[6], bytes[7]]));
+    if let Some(whole) = bytes.get(..length) {
+        let sum = wire::checksum(whole).to_le_bytes();
+        bytes[44..48].copy_from_slice(&sum);
+    }
+    match wire::Message::parse(&bytes) {
+        Ok(message) => {
+            let mut buf = [0; wire::MAX_BYTES];
+            let count = message.encode(&mut buf);
+            assert_eq!(wire::Message::parse(&buf[..count]), Ok(message));
+            answer(discriminant(&message.body))
+        }
+        Err(error) => answer((0, discriminant(&error))),
+    }
+}
+
+pub fn cell_of_a_channel(bytes: &[u8]) -> u64 {
+    let mut bytes = Bytes(bytes);
+    let shape = Shape::new(16, 8192).expect("allowed");
+    let number = bytes.u64() % 64;
+    // The phase and the number are easily right.
+    let right = Head {
+        kind: Kind::Fin,
+        len: 0,
+    }
+    .encode(number, shape)
+        & !(0xff << 32);
+    let word = bytes.u64() ^ right;
+    match Head::decode(word, number, shape) {
+        Seen::Ready(head) => {
+            assert_eq!(head.encode(number, shape), word);
+            let place = bulk_place(bytes.u64(), head.len, shape);
+            if let (Kind::Bulk, Ok(at)) = (head.kind, place) {
+                assert!(at >= shape.bulk_at() && at + head.len as usize <= shape.area_bytes());
+            }
+            answer((discriminant(&head.kind), place.is_ok()))
+        }
+        Seen::Empty => 0,
+        Seen::Corrupt(fault) => answer((0, discriminant(&fault))),
+    }
+}
+
+/// An area, which asserts that nothing outside of it is reached.
+struct Words(std::cell::RefCell<Vec<u64>>);
+
+impl Area for Words {
+    fn load(&self, at: usize) -> u64 {
+        self.0.borrow()[at / 8]
+    }
+
+    fn rmb(&self, _: Fence) {}
+}
+
+impl Window for Words {
+    fn store(&self, at: usize, word: u64) {
+        self.0.borrow_mut()[at / 8] = word;
+    }
+
+    fn wmb(&self, _: Fence) {}
+
+    fn mb(&self, _: Fence) {}
+}
+
+/// A channel's area that a peer wrote all over, while it is read.
+pub fn ring_of_a_channel(bytes: &[u8]) -> u64 {
+    let mut bytes = Bytes(bytes);
+    let shape = Shape::new(16, 4096).expect("allowed");
+    let words = shape.area_bytes() / 8;
+    let area = Words(vec![0; words].into());
+    let back = Words(vec![0; words].into());
+    let mut receiver = Receiver::new(shape);
+    let mut buffer = [0; 4096];
+    let mut kinds = vec![];
+    while !bytes.is_empty() {
+        let (what, word) = (bytes.u32(), bytes.u64());
+        let at = shape.cell_at(receiver.consumed());
+        match what % 4 {
+            0 => area.store(what as usize / 4 % words * 8, word),
+            // The next head, nearly right, and where it says that its payload is.
+            1 => {
+                let kind = if word & 1 == 0 {
+                    Kind::Inline
+                } else {
+                    Kind::Bulk
+                };
+                let len = (word >> 32) as u32 % 4200;
+                area.store(at, Head { kind, len }.encode(receiver.consumed(), shape));
+            }
+            2 => area.store(at + 16, (word % 8192) & !63),
+            _ => {}
+        }
+        match receiver.peek(&area, &back) {
+            Ok(Next::Message(message)) => {
+                assert_eq!(
+                    receiver.copy(&area, &message, &mut buffer),
+                    message.len as usize
+                );
+                receiver.consume(&back, &message);
+                kinds.push(message.len > 48);
+            }
+            Ok(_) => {}
+            Err(fault) => return answer((discriminant(&fault), kinds.len())),
+        }
+        receiver.needs_kick(&area, &back);
+    }
+    kinds.truncate(4);
+    answer(kinds)
+}
+
+/// Asserts that a message names nothing but memory for data.
+fn believe(address: Address, message: &Message, own: &Layout, peer: &Layout) {
+    assert!(address.qpn < 1 << 24);
+    let inside = |extents: &Extents| {
+        for extent in extents.as_slice() {
+            assert!(extent.bytes > 0 && peer.is_staging(extent.at.into(), extent.bytes));
+        }
+    };
+    match message {
+        Message::Send { data, .. } | Message::Write { data, .. } => match data {
+            Data::Inline(inline) => assert!(inline.as_bytes().len() <= 64),
+            Data::Eager { at, len } => {
+                assert!(own.eager_place(*at, (*len).into()).is_ok());
+            }
+            Data::Long(length) => assert!((1..=MAX_MESSAGE).contains(length)),
+        },
+        Message::Read {
+            length, extents, ..
+        } => {
+            inside(extents);
+            assert!(u64::from(*length) <= MAX_MESSAGE);
+        }
+        Message::Lend { part, extents } | Message::Offer { part, extents, .. } => {
+            inside(extents);
+            assert!(!extents.as_slice().is_empty() && part.offset < MAX_MESSAGE);
+        }
+        _ => {}
+    }
+}
+
+fn lane(n: u64) -> Lane {
+    [Lane::Receive, Lane::Transmit, Lane::Pulled][(n % 3) as usize]
+}
+
+pub fn cell_of_a_trunk(bytes: &[u8]) -> u64 {
+    let mut bytes = Bytes(bytes);
+    let lane = lane(bytes.u64());
+    let words: [u64; WORDS] = std::array::from_fn(|_| bytes.u64());
+    // An operation that there is.
+    let head = words[HEAD] & !(0xe0 << 32);
+    let own = small();
+    match decode(lane, head, |n| words[n], &own, &own) {
+        Ok((address, message)) => {
+            believe(address, &message, &own, &own);
+            answer((message.name(), discriminant(&lane)))
+        }
+        Err(fault) => answer((discriminant(&fault), discriminant(&lane))),
+    }
+}
+
+pub fn word_of_a_trunk(bytes: &[u8]) -> u64 {
+    let mut bytes = Bytes(bytes);
+    let slots = small().cq();
+    let (number, word) = (bytes.u64(), bytes.u64());
+    match Word::decode(word, number, slots) {
+        Ok(Some(says)) => {
+            assert_eq!(says.encode(number, slots), word);
+            answer(says.name())
+        }
+        Ok(None) => 0,
+        Err(fault) => answer((0, discriminant(&fault))),
+    }
+}
+
+/// A trunk that a peer wrote all over, while it is read and answered.
+pub fn trunk_of_a_peer(bytes: &[u8]) -> u64 {
+    let mut bytes = Bytes(bytes);
+    let own = small();
+    let (area, theirs) = (Memory::new(own), Memory::new(own));
+    let (mut inn, mut out) = (Inbound::new(own, own), Outbound::new(own, own));
+    let (mut cells, mut words) = ([0u64; 3], 0u64);
+    let mut seen = vec![];
+    while !bytes.is_empty() && seen.len() < 8 {
+        let (what, word) = (bytes.u32(), bytes.u64());
+        let n = what as usize >> 4;
+        match what & 15 {
+            // Anything anywhere.
+            0 => area.set(n % (own.bytes() / 8) * 8, word),
+            1 => theirs.set(n % (own.bytes() / 8) * 8, word),
+            // A count.
+            2 => area.set(n % 8 * 64, word % 1024),
+            3 => area.set(n % 8 * 64, word),
+            // The body of a cell that is next.
+            4..=6 => {
+                let (slots, taken) = [
+                    (own.rx(), cells[0]),
+                    (own.tx(), cells[1]),
+                    (own.out_cells(), cells[2]),
+                ][n % 3];
+                let memory = if n % 3 == 2 { &theirs } else { &area };
+                memory.set(slots.place(taken) + n / 3 % WORDS * 8, word);
+            }
+            // Its head, of an operation that there is.
+            7..=11 => {
+                let lane = n % 3;
+                let (slots, taken) = [
+                    (own.rx(), cells[0]),
+                    (own.tx(), cells[1]),
+                    (own.out_cells(), cells[2]),
+                ][lane];
+                let memory = if lane == 2 { &theirs } else { &area };
+                let head = word & !((1 << 63) | (0xe0 << 32)) | slots.phase(taken);
+                memory.set(slots.place(taken) + 8 * HEAD, head);
+            }
+            _ => {
+                let word = word & !(1 << 63) | own.cq().phase(words);
+                area.set(own.cq().place(words), word);
+            }
+        }
+        for came in [inn.peek(&area), inn.pull(&area, &theirs)] {
+            match came {
+                Ok(Some(arrived)) => {
+                    believe(arrived.address, &arrived.message, &own, &own);
+                    inn.consume(&theirs, &arrived);
+                    cells[match arrived.lane {
+                        Lane::Receive => 0,
+                        Lane::Transmit => 1,
+                        Lane::Pulled => 2,
+                    }] += 1;
+                    seen.push(arrived.message.name());
+                }
+                Ok(None) => {}
+                Err(fault) => return answer((discriminant(&fault), seen.len())),
+            }
+        }
+        match inn.word(&area, &theirs) {
+            Ok(Some(word)) => {
+                words += 1;
+                seen.push(word.name());
+            }
+            Ok(None) => {}
+            Err(fault) => return answer((discriminant(&fault), seen.len())),
+        }
+        let _ = inn.pull_word(&theirs, &theirs);
+        let answer = Message::Value { old: word };
+        let _ = out.send(&area, &theirs, Address { qpn: 1, psn: 1 }, &answer);
+        let _ = out.refresh(&area);
+        out.needs_kick(&area, &theirs);
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    answer(seen)
+}
+
+fn list(list: &Sgl, bytes: &mut Bytes<'_>) -> usize {
+    assert!(list.bytes() <= MAX_MESSAGE);
+    let (offset, len) = (bytes.u64(), bytes.u64());
+    let there: u64 = list.pieces(offset, len).map(|s| u64::from(s.length)).sum();
+    assert_eq!(there, list.bytes().saturating_sub(offset).min(len));
+    list.as_slice().len().min(3)
+}
+
+pub fn send_request(bytes: &[u8]) -> u64 {
+    let (entry, rest) = bytes.split_at(bytes.len().min(320));
+    let shape = QueueShape::send(16, 16, 256).expect("allowed");
+    let (identity, sense) = SendWqe::decode(entry, &shape);
+    match sense {
+        Ok(wqe) => {
+            assert_eq!(wqe.opcode as u8, identity.opcode);
+            let count = wqe.tail.list().map(|l| list(l, &mut Bytes(rest)));
+            if let Some(data) = wqe.tail.inline() {
+                assert_eq!(data.len() as u64, wqe.tail.bytes());
+            }
+            answer((identity.opcode, count))
+        }
+        Err(_) => 0,
+    }
+}
+
+pub fn receive_request(bytes: &[u8]) -> u64 {
+    let (entry, rest) = bytes.split_at(bytes.len().min(272));
+    let shape = QueueShape::recv(16, 16).expect("allowed");
+    match RecvWqe::decode(entry, &shape).1 {
+        Ok(wqe) => answer(list(&wqe.list, &mut Bytes(rest))),
+        Err(_) => 0,
+    }
+}
+
+pub fn completion(bytes: &[u8]) -> u64 {
+    let mut bytes = Bytes(bytes);
+    let shape = CqShape::new(16).expect("allowed");
+    let number = bytes.u64();
+    let words = std::array::from_fn(|_| bytes.u64());
+    match Cqe::decode(&words) {
+        Some(cqe) => {
+            let again = cqe.encode(number, shape);
+            assert!(Cqe::is_valid(again[3], number, shape));
+            assert_eq!(Cqe::decode(&again), Some(cqe));
+            answer((cqe.status as u16, cqe.imm.is_some()))
+        }
+        None => 0,
+    }
+}
+
+/// What a user says to have posted, or consumed.
+pub fn count_of_a_queue(bytes: &[u8]) -> u64 {
+    let mut bytes = Bytes(bytes);
+    let queue = QueueShape::recv(16, 1).expect("allowed");
+    let (posted, taken) = (bytes.u64(), bytes.u64());
+    let pending = queue.pending(posted, taken);
+    assert!(pending.is_none_or(|count| count <= 16));
+    let at = queue.entry_at(taken);
+    assert!(at + queue.stride() as usize <= queue.bytes());
+    let cq = CqShape::new(16).expect("allowed");
+    let mut producer = Producer::new(cq);
+    let mut given = vec![];
+    for _ in 0..40 {
+        let consumed = bytes.u64();
+        let Some(number) = producer.next(|| consumed) else {
+            break;
+        };
+        assert_eq!(number, given.len() as u64, "each once");
+        assert!(cq.entry_at(number) + 32 <= cq.bytes());
+        given.push(consumed);
+    }
+    answer((pending.is_some(), producer.is_overrun(), given.len() / 8))
+}
+
+/// An access: allowed only within the region or window, to who may.
+pub fn access_by_an_stag(bytes: &[u8]) -> u64 {
+    let mut bytes = Bytes(bytes);
+    let mut extent = || Extent {
+        base: bytes.u64(),
+        length: bytes.u64(),
+    };
+    let (region, window) = (extent(), extent());
+    let (bits, key, shift) = (bytes.u32(), bytes.u32() as u8, 12 + bytes.u32() % 10);
+    let Some(rights) = Rights::of_region(bits & 0x1f) else {
+        return 1;
+    };
+    let owner = Owner { key, pd: 7, rights };
+    let first = bytes.u64() % (1 << shift);
+    let Some(entry) = Entry::region(owner, region, shift, first) else {
+        return 2;
+    };
+    let by = Stag(bytes.u32());
+    let owned = Owner {
+        rights: Rights::of_window((bits >> 8) & 0xe).unwrap_or(rights),
+        ..owner
+    };
+    let bound = entry.window(Stag(key.into()), owned, window);
+    let (pd, need) = (bytes.u64() % 8, Rights::of_region((bits >> 16) & 0xf));
+    let (to, len) = (bytes.u64(), bytes.u64());
+    let Some(need) = need else { return 3 };
+    let mut answers = vec![];
+    for (entry, extent) in [(Some(entry), region), (bound.ok(), window)] {
+        let Some(entry) = entry else { continue };
+        assert!(extent.base >= region.base);
+        assert!(extent.base - region.base + extent.length <= region.length);
+        match entry.check(by, pd, need, to, len) {
+            Ok(span) => {
+                assert!(pd == 7 && by.key() == entry.key && entry.rights.has(need));
+                assert!(to >= extent.base && to - extent.base + len <= extent.length);
+                let mut at = first + (to - region.base);
+                for piece in span.pieces().take(64) {
+                    let Piece::Page {
+                        index,
+                        offset,
+                        bytes,
+                    } = piece
+                    else {
+                        panic!("a region has pages");
+                    };
+                    assert_eq!((u64::from(index) << shift) + offset, at);
+                    assert!(offset + bytes <= 1 << shift);
+                    at += bytes;
+                }
+                answers.push(None);
+            }
+            Err(denied) => answers.push(Some(discriminant(&denied))),
+        }
+    }
+    answer(answers)
+}
