@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The kselftests of tools/testing/selftests/weft, in one host with two ports in loopback."""
 
+import os
 import re
 import shlex
 import shutil
@@ -17,6 +18,9 @@ TRACED = ("tlp", "qp")
 MODULE = "/mnt/module/weft.ko"
 # What scripts/kselftest installs.
 LIST = "kselftest-list.txt"
+# A test of its own, to be run for as long as one likes: see Documentation/testing.rst.
+FUZZ = "fuzz"
+FUZZ_SETTINGS = ("WEFT_FUZZ_SECONDS", "WEFT_FUZZ_SEED", "WEFT_FUZZ_STEPS", "WEFT_FUZZ_THREADS")
 # Short ones, for the kernel's own runner.
 SHORT = ("uapi", "sysfs.sh")
 
@@ -48,54 +52,71 @@ def limit():
     return float(match.group(1)) if match else 45.0
 
 
-def run(lab, program):
+def run(lab, program, settings="", more=0.0):
     host = lab["host"]
     traced = program.partition(".")[0] in TRACED
     for node in ("n1", "n2") if traced else ():
         lab.fabric.trace(node, True)
-    environment = f"WEFT_KO={MODULE}" + (" WEFT_TRACED=1" if traced else "")
-    result = host.run(f"cd /tmp/kselftest/weft && {environment} ./{shlex.quote(program)}", limit(), None)
+    environment = f"WEFT_KO={MODULE} {settings}" + (" WEFT_TRACED=1" if traced else "")
+    command = f"cd /tmp/kselftest/weft && {environment} ./{shlex.quote(program)}"
+    result = host.run(command, limit() + more, None)
     for node in ("n1", "n2") if traced else ():
         lab.fabric.trace(node, False)
     return result
+
+
+def outcomes(bench, installed, program, settings="", more=0.0):
+    """Runs one program; yields its tests, and whether all around them was well."""
+    lab = bench.loopback()
+    host = lab["host"]
+    copy(host, installed)
+    begin = time.monotonic()
+    try:
+        result = run(lab, program, settings, more)
+    except LabError as error:
+        yield program, False, f"{error.kind}: {error}", None, time.monotonic() - begin
+        bench.after(False)
+        return
+    parsed = tap.Parsed(result.out)
+    failures = 0
+    for ok, name, skip in parsed.results:
+        name = f"{program}: {name}" if name else program
+        failures += not ok
+        yield name, ok, result.out + result.err, skip, None
+    # What went wrong beside the tests, or instead of them, is one more.
+    try:
+        bench.after(True)
+        why = ""
+    except LabError as error:
+        why = f"{error.kind}: {error}"
+    if not parsed.complete:
+        why += f"\n{program} ended with {result.status} after {len(parsed.results)} results of "
+        why += f"{parsed.planned}:\n{result.out}{result.err}"
+    elif result.status not in (0, 4) and not failures:
+        why += f"\n{program} ended with {result.status}:\n{result.out}{result.err}"
+    if why:
+        yield f"{program}: ends well", False, why, None, time.monotonic() - begin
+        bench.abandon()
+    else:
+        yield f"{program}: ends well", True, "", None, time.monotonic() - begin
 
 
 @test("kselftests")
 def kselftests(bench):
     installed, programs = build()
     for program in programs:
-        lab = bench.loopback()
-        host = lab["host"]
-        copy(host, installed)
-        begin = time.monotonic()
-        try:
-            result = run(lab, program)
-        except LabError as error:
-            yield program, False, f"{error.kind}: {error}", None, time.monotonic() - begin
-            bench.after(False)
-            continue
-        parsed = tap.Parsed(result.out)
-        failures = 0
-        for ok, name, skip in parsed.results:
-            name = f"{program}: {name}" if name else program
-            failures += not ok
-            yield name, ok, result.out + result.err, skip, None
-        # What went wrong beside the tests, or instead of them, is one more.
-        try:
-            bench.after(True)
-            why = ""
-        except LabError as error:
-            why = f"{error.kind}: {error}"
-        if not parsed.complete:
-            why += f"\n{program} ended with {result.status} after {len(parsed.results)} results of "
-            why += f"{parsed.planned}:\n{result.out}{result.err}"
-        elif result.status not in (0, 4) and not failures:
-            why += f"\n{program} ended with {result.status}:\n{result.out}{result.err}"
-        if why:
-            yield f"{program}: ends well", False, why, None, time.monotonic() - begin
-            bench.abandon()
-        else:
-            yield f"{program}: ends well", True, "", None, time.monotonic() - begin
+        if program != FUZZ:
+            yield from outcomes(bench, installed, program)
+
+
+@test("fuzz")
+def fuzz(bench):
+    """Every ioctl, more or less right; as long as WEFT_FUZZ_SECONDS says."""
+    installed, _ = build()
+    settings = {name: os.environ[name] for name in FUZZ_SETTINGS if os.environ.get(name)}
+    seconds = float(settings.get("WEFT_FUZZ_SECONDS", 0))
+    words = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
+    yield from outcomes(bench, installed, FUZZ, words, seconds)
 
 
 @test("run_kselftest.sh runs an installed copy")

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Everything that /dev/weftN takes, more or less right, from several threads, while a
+ * queue pair of another process must notice nothing. What the kernel thinks of it is in
+ * its log.
+ *
+ * By default so many steps as take half a minute in a slow guest, always of the same
+ * seeds. In the environment: WEFT_FUZZ_SECONDS goes on for so long with others, from
+ * WEFT_FUZZ_SEED on (1000), in rounds of WEFT_FUZZ_STEPS for each of WEFT_FUZZ_THREADS.
+ * Each round's seed is printed, and told to the kernel's log, before it begins.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "kselftest.h"
+#include "ends.h"
+#include "fuzz_round.h"
+#include "weft_test.h"
+
+/* Generous: a round is a few seconds. */
+#define PATIENCE_MS	600000
+#define MEMORY		(256 << 10)
+
+struct round {
+	uint64_t seed;
+	unsigned int steps, threads;
+};
+
+/* Of a fixed size, so that what is found here is found again. */
+static const struct round some[] = {
+	{ 1, 4000, 1 }, { 2, 4000, 1 }, { 3, 2000, 4 }, { 4, 2000, 4 },
+};
+
+struct pair {
+	struct we_end a, b;
+	unsigned int messages;
+	uint64_t arena_free[2];
+	bool broken;
+};
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static uint64_t arena_free(unsigned int port)
+{
+	int fd = wt_open(port, 0);
+	struct weft_link_info i = wt_link_info(fd, 0);
+
+	close(fd);
+	return i.arena_free;
+}
+
+static void tell(const struct round *r)
+{
+	char text[96];
+	int fd = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
+	int n = snprintf(text, sizeof(text), "fuzz: seed %llu, %u steps, threads %u\n",
+			 (unsigned long long)r->seed, r->steps, r->threads);
+
+	ksft_print_msg("%s", text);
+	fflush(stdout);
+	if (fd < 0)
+		return;
+	if (write(fd, text, n) != n)
+		ksft_print_msg("the kernel's log takes no messages\n");
+	close(fd);
+}
+
+/* Where a process is that does not end. */
+static void show(pid_t pid)
+{
+	char command[96];
+
+	snprintf(command, sizeof(command), "cat /proc/%d/task/*/stack | sed 's/^/# /'", pid);
+	if (system(command))
+		ksft_print_msg("process %d: no stack to be had\n", pid);
+}
+
+static bool begin(struct pair *p)
+{
+	p->broken = false;
+	return we_begin(&p->a, 0, MEMORY) && we_begin(&p->b, 1, MEMORY) &&
+	       we_join(&p->a, &p->b);
+}
+
+static bool exchange(struct pair *p)
+{
+	if (we_exchange(&p->a, &p->b, p->messages++))
+		return true;
+	/* What is wrong once stays so: another pair is made for the next round. */
+	we_tell(&p->a, "sender");
+	we_tell(&p->b, "receiver");
+	p->broken = true;
+	return false;
+}
+
+/* One round in a process of its own, beside traffic that is not to be disturbed. */
+static bool fuzz(struct pair *p, const struct round *r)
+{
+	int64_t until = wt_now_ms() + PATIENCE_MS;
+	uint32_t spared[2];
+	bool good = true;
+	int status;
+	pid_t pid;
+
+	if (p->broken) {
+		we_end(&p->a);
+		we_end(&p->b);
+		if (!begin(p))
+			ksft_exit_fail_msg("no other queue pair between ports 0 and 1\n");
+	}
+	spared[0] = p->a.qpn;
+	spared[1] = p->b.qpn;
+	tell(r);
+	pid = fork();
+	if (pid < 0)
+		ksft_exit_fail_perror("fork");
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		fz_round(r->seed, r->steps, r->threads, spared, 2);
+		_exit(0);
+	}
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		good = good && exchange(p);
+		if (wt_now_ms() > until) {
+			ksft_print_msg("seed %llu: does not end\n", (unsigned long long)r->seed);
+			show(pid);
+			kill(pid, SIGKILL);
+			waitpid(pid, &status, 0);
+			return false;
+		}
+		usleep(2000);
+	}
+	if (status) {
+		ksft_print_msg("seed %llu: ended with status %#x\n",
+			       (unsigned long long)r->seed, status);
+		good = false;
+	}
+	good = good && exchange(p);
+	for (unsigned int port = 0; port < 2; port++) {
+		uint64_t now = arena_free(port);
+
+		if (now == p->arena_free[port])
+			continue;
+		ksft_print_msg("seed %llu: port %u has %llu bytes of its arena free, not %llu\n",
+			       (unsigned long long)r->seed, port, (unsigned long long)now,
+			       (unsigned long long)p->arena_free[port]);
+		good = false;
+	}
+	return good;
+}
+
+static bool fuzz_on(struct pair *p, uint64_t seconds)
+{
+	int64_t until = wt_now_ms() + seconds * 1000;
+	struct round r = {
+		.seed = number("WEFT_FUZZ_SEED", 1000),
+		.steps = number("WEFT_FUZZ_STEPS", 4000),
+		.threads = number("WEFT_FUZZ_THREADS", 4),
+	};
+	bool good = true;
+	unsigned int rounds = 0;
+
+	while (wt_now_ms() < until) {
+		good = fuzz(p, &r) && good;
+		r.seed++;
+		rounds++;
+	}
+	ksft_print_msg("%u rounds\n", rounds);
+	return good;
+}
+
+int main(void)
+{
+	const size_t count = sizeof(some) / sizeof(*some);
+	uint64_t seconds = number("WEFT_FUZZ_SECONDS", 0);
+	struct pair p = { 0 };
+
+	ksft_print_header();
+	ksft_set_plan(count + !!seconds);
+	if (!wt_wait_ready(10000) || !begin(&p))
+		ksft_exit_fail_msg("no queue pair between ports 0 and 1\n");
+	for (unsigned int port = 0; port < 2; port++)
+		p.arena_free[port] = arena_free(port);
+	for (size_t i = 0; i < count; i++)
+		ksft_test_result(fuzz(&p, &some[i]), "seed %llu, threads %u\n",
+				 (unsigned long long)some[i].seed, some[i].threads);
+	if (seconds)
+		ksft_test_result(fuzz_on(&p, seconds), "%llu seconds\n",
+				 (unsigned long long)seconds);
+	ksft_print_msg("%u messages beside it\n", p.messages);
+	we_end(&p.a);
+	we_end(&p.b);
+	ksft_finished();
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * One round of fuzzing: what a seed makes of all that can be done with /dev/weftN.
+ *
+ * What each step of a thread begins to draw from follows from the seed, and from nothing
+ * that the kernel answers: an object is chosen by its place in a table, not by what stands
+ * there. With one thread the same seed then does the same; with more, each thread does.
+ */
+#ifndef WEFT_FUZZ_ROUND_H
+#define WEFT_FUZZ_ROUND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <pthread.h>
+
+#define FZ_FILES	8
+#define FZ_KEPT		3		/* objects of a kind that a file remembers */
+#define FZ_MEM		(1UL << 20)	/* memory that is registered, and sent */
+
+enum fz_kind { FZ_PD, FZ_MR, FZ_MW, FZ_CQ, FZ_SRQ, FZ_QP, FZ_KINDS };
+
+/* What the kernel said of an object when it was made. It may be gone. */
+struct fz_object {
+	uint32_t handle;
+	uint32_t number;		/* STag or QPN */
+	uint64_t offset, bytes;		/* to be mapped */
+	uint64_t kick_page, kick;	/* likewise, or 0 */
+	uint32_t kick_value, kick_bit;
+	uint32_t at[2], stride[2];	/* send and receive queue */
+	uint32_t entries[2];
+};
+
+struct fz_file {
+	pthread_mutex_t lock;
+	int fd;				/* -1: closed */
+	unsigned int port;
+	struct fz_object kept[FZ_KINDS][FZ_KEPT];
+};
+
+struct fz_rng {
+	uint64_t state;
+};
+
+struct fz_shared {
+	struct fz_file files[FZ_FILES];
+	uint8_t *mem;			/* FZ_MEM bytes */
+	int event_fd;
+	/* Of a queue pair that nobody is to disturb: it is not named as a peer. */
+	const uint32_t *spared;
+	unsigned int spared_count;
+};
+
+/* What one thread has. */
+#define FZ_MAPS	8
+
+struct fz_map {
+	uint8_t *at;			/* NULL: none */
+	size_t bytes;
+	enum fz_kind kind;
+	struct fz_object object;
+};
+
+struct fz_thread {
+	struct fz_rng rng;
+	struct fz_shared *shared;
+	struct fz_map maps[FZ_MAPS];
+	/* Two pages to read and write, then one that is not there, and one to read only. */
+	uint8_t *arg;
+	const uint8_t *read_only;
+};
+
+/* Draws. */
+uint64_t fz_next(struct fz_rng *r);
+/* 0 to @n - 1. */
+uint32_t fz_below(struct fz_rng *r, uint32_t n);
+/* True once in @n times. */
+bool fz_once_in(struct fz_rng *r, uint32_t n);
+/* A number of the kind that breaks programs. */
+uint64_t fz_number(struct fz_rng *r);
+
+/* The table of files. */
+int fz_fd(struct fz_file *f);
+struct fz_object fz_get(struct fz_file *f, enum fz_kind kind, uint32_t place);
+void fz_keep(struct fz_file *f, enum fz_kind kind, uint32_t place,
+	     const struct fz_object *object);
+/* Any file of the table, and any object that one has told of. */
+struct fz_file *fz_any_file(struct fz_thread *t);
+struct fz_object fz_any(struct fz_thread *t, struct fz_file *f, enum fz_kind kind);
+
+/* One ioctl, of any kind, and more or less right. */
+void fz_call(struct fz_thread *t);
+/* One that makes sense, so that there is something to play with. */
+void fz_make(struct fz_thread *t, struct fz_file *f, enum fz_kind kind, uint32_t where);
+/* Brings two queue pairs to RTS, each the other's peer. */
+void fz_connect(struct fz_thread *t, struct fz_file *const files[2],
+		const struct fz_object ends[2]);
+void fz_kick(struct fz_file *f, const struct fz_object *qp);
+
+/* All of it. Does not return while anything goes on; called in a process of its own. */
+void fz_round(uint64_t seed, unsigned int steps, unsigned int threads,
+	      const uint32_t *spared, unsigned int spared_count);
+
+#endif
