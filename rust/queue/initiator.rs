@@ -385,7 +385,7 @@ impl Qp {
                 None => return Ok(Sent::No(Status::LocalRequest)),
             }
         } else if !cx.is_long(len) {
-            let Some((at, place)) = cx.trunk.take_eager(len as u32) else {
+            let Some((at, place)) = cx.trunk.take_eager(&cx.io, len as u32)? else {
                 return Ok(Sent::NoRoom);
             };
             eager = true;

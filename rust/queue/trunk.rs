@@ -161,13 +161,23 @@ impl Trunk {
 
     /// A place for `len` bytes in the peer's eager ring, which the next cell of the receive FIFO is
     /// to name: its offset in the ring, and in the window.
-    pub(super) fn take_eager(&mut self, len: u32) -> Option<(u32, usize)> {
+    pub(super) fn take_eager(
+        &mut self,
+        io: &Io<'_>,
+        len: u32,
+    ) -> Result<Option<(u32, usize)>, Fault> {
         let Self {
             outbound, eager, ..
         } = self;
         let number = outbound.written(Lane::Receive);
-        let at = eager.take(len, Lane::Receive, number, |lane| outbound.taken(lane))?;
-        Some((at, self.peer.eager_at() + at as usize))
+        let mut at = eager.take(len, Lane::Receive, number, |lane| outbound.taken(lane));
+        if at.is_none() {
+            // The ring can be full of what was taken long ago, with cells to spare.
+            outbound.refresh(&io.own())?;
+            at = eager.take(len, Lane::Receive, number, |lane| outbound.taken(lane));
+        }
+        let base = self.peer.eager_at();
+        Ok(at.map(|at| (at, base + at as usize)))
     }
 
     /// The cell that was to name it is not written.
