@@ -16,8 +16,8 @@ use super::{
     request::{self, Address, Cell, Data, Lane, Message, HEAD},
     ring::{passed, Area, Window},
     trunk::{
-        Fault, Layout, Slots, CQ_CREDIT_AT, EVENT_AT, PULL_CQ_CREDIT_AT, PULL_CREDIT_AT,
-        PULL_TAIL_AT, RX_CREDIT_AT, TX_CREDIT_AT,
+        Fault, Layout, Slots, CQ_CREDIT_AT, EVENT_AT, PULL_CQ_CREDIT_AT, PULL_CQ_TAIL_AT,
+        PULL_CREDIT_AT, PULL_TAIL_AT, RX_CREDIT_AT, TX_CREDIT_AT,
     },
     word::Word,
 };
@@ -142,6 +142,20 @@ impl Reader {
         area.load(self.slots.place(self.taken) + 8 * n)
     }
 
+    /// Whether the peer has offered one more, of those that it writes into its own memory; how many
+    /// it had when this was asked last is in `tail`, and is told at `at`.
+    fn is_offered(&self, area: &impl Area, at: usize, tail: &mut u64) -> Result<bool, Fault> {
+        if *tail == self.taken {
+            let now = area.load(at);
+            if now < *tail || now > self.taken + u64::from(self.slots.count()) {
+                return Err(Fault::Count);
+            }
+            *tail = now;
+            area.rmb(Fence::Head);
+        }
+        Ok(*tail != self.taken)
+    }
+
     /// The next word, which is taken if it is there.
     fn word(&mut self, area: &impl Area) -> Result<Option<Word>, Fault> {
         let word = area.load(self.slots.place(self.taken));
@@ -178,8 +192,9 @@ pub struct Outbound {
     cq: Writer,
     cells: Writer,
     words: Writer,
-    /// What the peer was told of [`Self::cells`].
+    /// What the peer was told of [`Self::cells`], and of [`Self::words`].
     offered: u64,
+    offered_words: u64,
     kicked: u64,
 }
 
@@ -193,6 +208,7 @@ impl Outbound {
             cells: Writer::new(own.out_cells(), PULL_CREDIT_AT),
             words: Writer::new(own.out_words(), PULL_CQ_CREDIT_AT),
             offered: 0,
+            offered_words: 0,
             kicked: 0,
         }
     }
@@ -306,16 +322,21 @@ impl Outbound {
         Ok(())
     }
 
-    /// Tells the peer of requests to be pulled.
+    /// Tells the peer what there is to be pulled.
     pub fn tell(&mut self, window: &impl Window) {
-        if self.offered != self.cells.written {
-            window.wmb(Fence::Publish);
-            window.store(PULL_TAIL_AT, self.cells.written);
-            self.offered = self.cells.written;
+        for (writer, offered, at) in [
+            (&self.cells, &mut self.offered, PULL_TAIL_AT),
+            (&self.words, &mut self.offered_words, PULL_CQ_TAIL_AT),
+        ] {
+            if *offered != writer.written {
+                window.wmb(Fence::Publish);
+                window.store(at, writer.written);
+                *offered = writer.written;
+            }
         }
     }
 
-    /// Puts a word down to be pulled.
+    /// Puts a word down to be pulled. The peer is told by [`Self::tell`].
     pub fn offer_word(
         &mut self,
         area: &impl Area,
@@ -324,7 +345,6 @@ impl Outbound {
     ) -> Result<(), Error> {
         self.words.reserve(area, 1)?;
         let (at, word) = self.words.word(word);
-        own.wmb(Fence::Publish);
         own.store(at, word);
         Ok(())
     }
@@ -374,6 +394,7 @@ pub struct Inbound {
     words: Reader,
     /// What the peer has offered.
     tail: u64,
+    word_tail: u64,
     /// Bytes of the eager ring that were taken and not given back.
     owed: u64,
 }
@@ -390,6 +411,7 @@ impl Inbound {
             cells: Reader::new(peer.out_cells(), PULL_CREDIT_AT),
             words: Reader::new(peer.out_words(), PULL_CQ_CREDIT_AT),
             tail: 0,
+            word_tail: 0,
             owed: 0,
         }
     }
@@ -414,17 +436,8 @@ impl Inbound {
 
     /// Looks for the next request to be pulled, which stays.
     pub fn pull(&mut self, area: &impl Area, remote: &impl Area) -> Result<Option<Arrived>, Fault> {
-        if self.tail == self.cells.taken {
-            let tail = area.load(PULL_TAIL_AT);
-            let most = self.cells.taken + u64::from(self.cells.slots.count());
-            if tail < self.tail || tail > most {
-                return Err(Fault::Count);
-            }
-            self.tail = tail;
-            if tail == self.cells.taken {
-                return Ok(None);
-            }
-            area.rmb(Fence::Head);
+        if !self.cells.is_offered(area, PULL_TAIL_AT, &mut self.tail)? {
+            return Ok(None);
         }
         let head = self.cells.head(remote).ok_or(Fault::Value)?;
         self.arrived(Lane::Pulled, Some(head), remote)
@@ -492,14 +505,21 @@ impl Inbound {
     /// The next word that is to be pulled, which is taken.
     pub fn pull_word(
         &mut self,
+        area: &impl Area,
         remote: &impl Area,
         window: &impl Window,
     ) -> Result<Option<Word>, Fault> {
-        let word = self.words.word(remote)?;
+        if !self
+            .words
+            .is_offered(area, PULL_CQ_TAIL_AT, &mut self.word_tail)?
+        {
+            return Ok(None);
+        }
+        let word = self.words.word(remote)?.ok_or(Fault::Value)?;
         if self.words.is_due() {
             self.words.flush(window);
         }
-        Ok(word)
+        Ok(Some(word))
     }
 
     /// Gives all credit back. To be called before sleep, and when nothing has come for a while:

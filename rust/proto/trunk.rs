@@ -36,6 +36,8 @@ pub const PULL_TAIL_AT: usize = 256;
 pub const PULL_CREDIT_AT: usize = 320;
 /// Offset in a trunk of `pull_cq_credit`.
 pub const PULL_CQ_CREDIT_AT: usize = 384;
+/// Offset in a trunk of `pull_cq_tail`.
+pub const PULL_CQ_TAIL_AT: usize = 448;
 
 /// What is wrong with what the peer wrote into a trunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

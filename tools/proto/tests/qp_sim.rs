@@ -10,9 +10,10 @@ mod trunk;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use trunk::ends::{size_of_read, End, Op, Protocol, Wr, WINDOW};
+use trunk::ends::{size_of_read, End, Op, Wr, WINDOW};
 use trunk::Memory;
 use weft_proto::cqe::Status;
+use weft_proto::protocol::Protocol;
 use weft_proto::trunk::Layout;
 
 #[derive(Clone, Copy, Debug)]
@@ -152,11 +153,7 @@ impl World {
 }
 
 fn protocols(bits: usize) -> Protocol {
-    Protocol {
-        wqe: bits & 1 != 0,
-        data: bits & 2 != 0,
-        cqe: bits & 4 != 0,
-    }
+    Protocol::of(bits as u32).expect("three bits")
 }
 
 fn play(layouts: [Layout; 2], bits: [usize; 3], steps: Vec<Step>) {

@@ -13,8 +13,8 @@ use trunk::{layout, message, word, Memory};
 use weft_proto::fifo::{Arrived, Error, Inbound, Outbound};
 use weft_proto::request::{decode, Address, Cell, Lane, Message, Role, HEAD, WORDS};
 use weft_proto::trunk::{
-    Fault, Layout, CQ_CREDIT_AT, EVENT_AT, PULL_CQ_CREDIT_AT, PULL_CREDIT_AT, PULL_TAIL_AT,
-    RX_CREDIT_AT, TX_CREDIT_AT,
+    Fault, Layout, CQ_CREDIT_AT, EVENT_AT, PULL_CQ_CREDIT_AT, PULL_CQ_TAIL_AT, PULL_CREDIT_AT,
+    PULL_TAIL_AT, RX_CREDIT_AT, TX_CREDIT_AT,
 };
 use weft_proto::word::{Says, Word};
 
@@ -52,6 +52,11 @@ impl World {
             sender: Memory::new(sender),
             receiver: Memory::new(receiver),
         }
+    }
+
+    fn pull_word(&mut self) -> Result<Option<Word>, Fault> {
+        self.inn
+            .pull_word(&self.receiver, &self.sender, &self.sender)
     }
 
     fn send(&mut self, address: Address, message: &Message) -> Result<(), Error> {
@@ -163,8 +168,8 @@ proptest! {
         for (n, word, what) in writes {
             match what {
                 // A count, or what looks like one.
-                0 => world.receiver.set(n % 7 * 64, word % 64),
-                1 => world.receiver.set(n % 7 * 64, word),
+                0 => world.receiver.set(n % 8 * 64, word % 64),
+                1 => world.receiver.set(n % 8 * 64, word),
                 // The head of a cell that is about to be read, or any word.
                 2 => world.receiver.set(4096 + n % 64 * 128 + 64, word | (1 << 63)),
                 _ => world.receiver.set(n * 8, word),
@@ -177,7 +182,7 @@ proptest! {
                 world.inn.consume(&world.sender, &arrived);
             }
             let _ = world.inn.word(&world.receiver, &world.sender);
-            let _ = world.inn.pull_word(&junk, &world.sender);
+            let _ = world.inn.pull_word(&world.receiver, &junk, &world.sender);
             let address = Address { qpn: 1, psn: 1 };
             let _ = world.out.send(&world.receiver, &world.sender, address, &message);
             let _ = world.out.refresh(&world.receiver);
@@ -297,6 +302,10 @@ fn counts_that_cannot_be_are_faults() {
         Err(Fault::Value),
         "nothing is there"
     );
+    world.receiver.set(PULL_CQ_TAIL_AT, 513);
+    assert_eq!(world.pull_word(), Err(Fault::Count), "more than there are");
+    world.receiver.set(PULL_CQ_TAIL_AT, 1);
+    assert_eq!(world.pull_word(), Err(Fault::Value), "nothing is there");
 }
 
 #[test]
@@ -385,8 +394,9 @@ fn q_3_words_are_pushed_and_pulled() {
             .expect("room");
         let pushed = world.inn.word(&world.receiver, &world.sender);
         assert_eq!(pushed, Ok(Some(word)));
-        let pulled = world.inn.pull_word(&world.sender, &world.sender);
-        assert_eq!(pulled, Ok(Some(word)));
+        assert_eq!(world.pull_word(), Ok(None), "not told yet");
+        world.out.tell(&world.receiver);
+        assert_eq!(world.pull_word(), Ok(Some(word)));
     }
     assert_eq!(world.inn.word(&world.receiver, &world.sender), Ok(None));
 }

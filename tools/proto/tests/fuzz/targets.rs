@@ -307,7 +307,7 @@ pub fn trunk_of_a_peer(bytes: &[u8]) -> u64 {
             Ok(None) => {}
             Err(fault) => return answer((discriminant(&fault), seen.len())),
         }
-        let _ = inn.pull_word(&theirs, &theirs);
+        let _ = inn.pull_word(&area, &theirs, &theirs);
         let answer = Message::Value { old: word };
         let _ = out.send(&area, &theirs, Address { qpn: 1, psn: 1 }, &answer);
         let _ = out.refresh(&area);

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use weft_proto::cqe::Status;
 use weft_proto::eager::{pieces, Eager, Piece};
 use weft_proto::fifo::{Arrived, Error, Inbound, Outbound};
+use weft_proto::protocol::Protocol;
 use weft_proto::qp::{Arrival, Borrower, Entry, Initiator, Kind, Lender, Outcome, Responder};
 use weft_proto::request::{Address, Data, Extents, Inline, Lane, Message, Part, Role};
 use weft_proto::ring::{Area, Window};
@@ -34,13 +35,6 @@ pub struct Wr {
     pub len: usize,
     /// The peer will refuse it.
     pub bad: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Protocol {
-    pub wqe: bool,
-    pub data: bool,
-    pub cqe: bool,
 }
 
 const BAD: u32 = 1 << 30;
@@ -152,18 +146,13 @@ fn room(result: Result<(), Error>) -> bool {
 
 /// Says `word`: a responder by the way of the pair, an initiator by a push.
 fn speak(out: &mut Outbound, protocol: Protocol, word: &Word, t: Trunks<'_>) -> bool {
-    let responder = !matches!(
-        word.says,
-        Says::Done {
-            to: Role::Responder,
-            ..
-        }
-    );
-    room(if responder && protocol.cqe {
+    let said = room(if protocol.offers(word.says) {
         out.offer_word(t.own, t.own, word)
     } else {
         out.word(t.own, t.peer, word)
-    })
+    });
+    out.tell(t.peer);
+    said
 }
 
 impl End {
@@ -414,7 +403,7 @@ impl End {
 
     fn take_word(&mut self, t: Trunks<'_>, pull: bool) -> bool {
         let word = if pull {
-            self.inn.pull_word(t.peer, t.peer)
+            self.inn.pull_word(t.own, t.peer, t.peer)
         } else {
             self.inn.word(t.own, t.peer)
         };
@@ -423,6 +412,7 @@ impl End {
         };
         let q = word.qpn as usize;
         let pair = &mut self.pairs[q];
+        assert!(pair.protocol.allows_word(pull, word.says), "{word:?}");
         let staging = &mut self.staging;
         match word.says {
             _ if pair.failed
@@ -527,6 +517,8 @@ impl End {
     fn handle(&mut self, arrived: &Arrived, t: Trunks<'_>) -> bool {
         let q = arrived.address.qpn as usize;
         let low = arrived.address.psn;
+        let Arrived { lane, message, .. } = arrived;
+        assert!(self.pairs[q].protocol.allows(*lane, message), "{message:?}");
         // Whatever is to be said of it.
         if !room(self.out.reserve_words(t.own, 1))
             || !room(self.out.reserve_offered_words(t.own, 1))
