@@ -8,10 +8,9 @@ use super::{
 };
 use crate::{
     mem::{Use, Users},
-    proto::wqe::QueueShape,
+    proto::{protocol::Protocol, wqe::QueueShape},
     queue::{Bell, Change, Engine, KickPage, Qp, QpMaking, QpState, WantedPath},
     sys::{
-        errno::EOPNOTSUPP,
         ext::{self, weft_kick, weft_qp_create, weft_qp_modify, weft_qp_query},
         vma::{Fault, NewVma, Outcome},
     },
@@ -22,7 +21,6 @@ use kernel::{prelude::*, sync::Arc};
 const DEFAULT_BUDGET: u32 = 64;
 const MAX_BUDGET: u32 = 4096;
 
-const PROTOCOLS: u32 = ext::WEFT_PULL_WQE | ext::WEFT_PULL_DATA | ext::WEFT_PULL_CQE;
 const RIGHTS: u32 =
     ext::WEFT_ACCESS_REMOTE_READ | ext::WEFT_ACCESS_REMOTE_WRITE | ext::WEFT_ACCESS_REMOTE_ATOMIC;
 
@@ -62,11 +60,8 @@ impl Mapped for OpenQp {
 /// `WEFT_QP_CREATE`.
 pub(super) fn create(call: &Call<'_>) -> Result {
     let (user, mut create) = call.read::<weft_qp_create>()?;
-    check(create.flags == 0 && create.protocol & !PROTOCOLS == 0)?;
-    if create.protocol != 0 {
-        // Requests, data and completions are pushed.
-        return Err(EOPNOTSUPP.into());
-    }
+    check(create.flags == 0)?;
+    let protocol = Protocol::of(create.protocol).ok_or(EINVAL)?;
     let send = QueueShape::send(create.send_entries, create.send_sges, create.inline_bytes);
     let recv = if create.srq == 0 {
         let shape = QueueShape::recv(create.recv_entries, create.recv_sges);
@@ -92,7 +87,7 @@ pub(super) fn create(call: &Call<'_>) -> Result {
         },
         send,
         recv,
-        protocol: create.protocol,
+        protocol,
     };
     let room = objects.room()?;
     let engine = call.file.engine.clone();
@@ -176,7 +171,7 @@ pub(super) fn query(call: &Call<'_>) -> Result {
         state: status.state as u32,
         why: status.why,
         access: status.access,
-        protocol: open.qp.protocol(),
+        protocol: open.qp.protocol().bits(),
         link: status
             .path
             .map_or(ext::WEFT_ANY_LINK, |path| path.link as u32),

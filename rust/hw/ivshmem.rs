@@ -319,6 +319,11 @@ impl Port for Ivshmem {
         Ok(())
     }
 
+    fn failed_loads(&self) -> Option<u32> {
+        // Nor do loads of it fail.
+        self.is_present().then_some(0)
+    }
+
     fn restart(&self) -> Result {
         self.resume()
     }

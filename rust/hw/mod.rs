@@ -170,6 +170,11 @@ pub(crate) trait Port: Send + Sync {
     /// neighbour still reaches the arena that it was granted. Else: what is wrong, for people.
     fn intact(&self, link: usize) -> Result<(), &'static str>;
 
+    /// Counts loads through windows that brought all ones because nobody had answered them. `None`: the
+    /// function does not answer either. What was loaded is what is there if the count has not changed
+    /// meanwhile.
+    fn failed_loads(&self) -> Option<u32>;
+
     /// Takes the oldest message: the link it came by and its length. May sleep.
     fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)>;
 

@@ -461,6 +461,13 @@ impl Port for WeftPort {
         }
     }
 
+    fn failed_loads(&self) -> Option<u32> {
+        let reg = ext::WEFT_R_COUNTERS as usize + 8 * ext::WEFT_CNT_OUT_ONES as usize;
+        let count = self.chip.regs.read32(reg);
+        // As many as that have never failed yet.
+        (count != u32::MAX).then_some(count)
+    }
+
     fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
         let chip = &self.chip;
         let _recv = self.locks.recv.lock();

@@ -4,13 +4,13 @@
 //!
 //! Each piece is checked against its STag, every time.
 
-use super::trunk::Io;
 use crate::{
     mem::{Denied, Memory, Pd, Rights},
     proto::{
         request::{Extents, INLINE_BYTES},
         wqe::{Sgl, Tail},
     },
+    sys::area::Area,
 };
 use kernel::prelude::*;
 
@@ -76,14 +76,15 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// Copies `len` bytes from `offset` on to `at` of the window, without a fence.
-    pub(super) fn put(&self, io: &Io<'_>, offset: u64, at: usize, len: usize) -> Done {
+    /// Copies `len` bytes from `offset` on to `at` of `area`, the window or the own arena, without a
+    /// fence.
+    pub(super) fn put(&self, area: &Area, offset: u64, at: usize, len: usize) -> Done {
         match self.tail {
             Tail::Inline(..) => {
                 let data = self.tail.inline().unwrap_or_default();
                 let from = offset as usize;
                 let part = data.get(from..from + len).ok_or(Refused::Failed)?;
-                io.window.copy_out(at, part)?;
+                area.copy_out(at, part)?;
             }
             Tail::List(sgl) => {
                 let mut to = at;
@@ -96,7 +97,7 @@ impl Source<'_> {
                         piece.to,
                         bytes as u64,
                     )?;
-                    access.copy_out(0, io.window, to, bytes)?;
+                    access.copy_out(0, area, to, bytes)?;
                     to += bytes;
                 }
             }
@@ -158,10 +159,10 @@ impl Sink<'_> {
         })
     }
 
-    /// Copies `len` bytes at `at` of the own arena to `offset`.
+    /// Copies `len` bytes at `at` of `area` to `offset`.
     pub(super) fn take(
         &self,
-        io: &Io<'_>,
+        area: &Area,
         memory: &Memory,
         pd: &Pd,
         offset: u64,
@@ -169,14 +170,15 @@ impl Sink<'_> {
         len: u64,
     ) -> Done {
         self.each(memory, pd, offset, len, |access, done, bytes| {
-            access.copy_in(0, io.arena, at + done, bytes)
+            access.copy_in(0, area, at + done, bytes)
         })
     }
 
-    /// Copies what lies in `extents` of the own arena, but no more than `len` bytes, to `offset`.
+    /// Copies what lies in `extents` of `area`, the own arena or the window, but no more than `len`
+    /// bytes, to `offset`.
     pub(super) fn collect(
         &self,
-        io: &Io<'_>,
+        area: &Area,
         memory: &Memory,
         pd: &Pd,
         offset: u64,
@@ -186,7 +188,7 @@ impl Sink<'_> {
         let mut done = 0;
         for extent in extents.as_slice() {
             let bytes = u64::from(extent.bytes).min(len - done);
-            self.take(io, memory, pd, offset + done, extent.at as usize, bytes)?;
+            self.take(area, memory, pd, offset + done, extent.at as usize, bytes)?;
             done += bytes;
         }
         Ok(())

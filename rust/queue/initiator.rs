@@ -28,13 +28,37 @@ pub(super) const PARTS: usize = 4;
 /// The longest part of a read that is asked for at once.
 const MOST_READ: u64 = 256 << 10;
 
+/// How far data are that were put down to be pulled.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Offering {
+    /// They were put down up to here,
+    pub(super) offered: u64,
+    /// in so many parts,
+    pub(super) parts: u64,
+    /// and so many of them were not read yet.
+    pub(super) out: usize,
+}
+
+/// How far data are that the peer puts down for a read.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Pulling {
+    /// It has done so up to here,
+    pub(super) named: u64,
+    /// in so many parts,
+    pub(super) parts: u64,
+    /// and so much was read.
+    pub(super) done: u64,
+}
+
 /// What a request waits for.
 #[derive(Clone, Copy)]
-enum Wait {
+pub(super) enum Wait {
     /// Its acknowledgement.
     Ack,
     /// The same, while the peer lends memory for its data.
     Long,
+    /// The same, while the peer pulls its data.
+    Offered(Offering),
     /// The old value.
     Value,
     /// The size of what it reads.
@@ -52,10 +76,10 @@ pub(super) struct Request {
     pub(super) wqe: SendWqe,
     /// As the user wrote it, also if it is none.
     pub(super) opcode: u8,
-    psn: u32,
-    wait: Wait,
+    pub(super) psn: u32,
+    pub(super) wait: Wait,
     acked: bool,
-    byte_len: u32,
+    pub(super) byte_len: u32,
 }
 
 /// What became of an attempt.
@@ -68,20 +92,24 @@ enum Sent {
     No(Status),
 }
 
+/// Memory of the peer's, for parts of a transfer.
+pub(super) type Parts = [Option<(Part, Extents)>; PARTS];
+
 /// What an initiator knows.
 pub(super) struct Initiator {
     requests: [Option<KBox<Request>>; WINDOW],
     first: usize,
-    count: usize,
+    pub(super) count: usize,
     /// How many of them were sent; the rest has to be sent, or sent anew.
-    sent: usize,
+    pub(super) sent: usize,
     next_psn: u32,
     /// The last of them is one behind which nothing is sent.
     held: bool,
     /// The peer had no receive request, and will say when there is one.
     starved: bool,
-    /// What the peer has lent for the last request.
-    parts: [Option<(Part, Extents)>; PARTS],
+    /// What the peer has lent for the last request; if data are pulled, what it has put down for it.
+    pub(super) parts: Parts,
+    pub(super) pulling: Pulling,
 }
 
 impl Initiator {
@@ -95,10 +123,15 @@ impl Initiator {
             held: false,
             starved: false,
             parts: [None; PARTS],
+            pulling: Pulling {
+                named: 0,
+                parts: 0,
+                done: 0,
+            },
         }
     }
 
-    fn get(&mut self, n: usize) -> Option<&mut Request> {
+    pub(super) fn get(&mut self, n: usize) -> Option<&mut Request> {
         if n >= self.count {
             return None;
         }
@@ -130,7 +163,7 @@ impl Initiator {
     }
 
     /// The place of the request with this number among those that were sent.
-    fn find(&mut self, psn: u16) -> Option<usize> {
+    pub(super) fn find(&mut self, psn: u16) -> Option<usize> {
         (0..self.sent).find(|&n| {
             self.get(n)
                 .is_some_and(|r| r.psn as u16 == psn && r.has_psn())
@@ -147,7 +180,7 @@ impl Initiator {
     }
 
     /// All requests up to `psn` are carried out, that one too if `with`. False: no such one was sent.
-    fn acked(&mut self, psn: u16, with: bool) -> bool {
+    pub(super) fn acked(&mut self, psn: u16, with: bool) -> bool {
         let Some(last) = self.find(psn) else {
             return false;
         };
@@ -168,7 +201,7 @@ impl Request {
 
     fn is_done(&self) -> bool {
         match self.wait {
-            Wait::Ack | Wait::Long => self.acked,
+            Wait::Ack | Wait::Long | Wait::Offered(_) => self.acked,
             Wait::Read { done, all, coming } => coming == 0 && done >= all,
             Wait::Value | Wait::Size | Wait::Turn | Wait::Failed(_) => false,
         }
@@ -176,7 +209,7 @@ impl Request {
 }
 
 /// What a list's element that was refused makes of its request.
-fn local(why: Refused) -> Status {
+pub(super) fn local(why: Refused) -> Status {
     match why {
         Refused::Denied => Status::LocalProt,
         // Memory of this end: there is no other word for it.
@@ -185,7 +218,7 @@ fn local(why: Refused) -> Status {
 }
 
 impl Qp {
-    fn source<'a>(&'a self, cx: &Cx<'a>, tail: &'a Tail) -> Source<'a> {
+    pub(super) fn source<'a>(&'a self, cx: &Cx<'a>, tail: &'a Tail) -> Source<'a> {
         Source {
             memory: cx.memory,
             pd: &self.made.pd,
@@ -201,7 +234,12 @@ impl Qp {
         quantum: usize,
     ) -> Result<Served, Fault> {
         let mut served = Served::default();
-        if !self.put_parts(cx, inner)? {
+        let moved = if self.protocol().data {
+            self.pull_parts(cx, inner)? && self.offer_parts(cx, inner)?
+        } else {
+            self.put_parts(cx, inner)?
+        };
+        if !moved {
             served.blocked = true;
             return Ok(served);
         }
@@ -217,6 +255,10 @@ impl Qp {
                         inner.initiator.sent += 1;
                         inner.sent += 1;
                         served.progress = true;
+                        if !self.offer_parts(cx, inner)? {
+                            served.blocked = true;
+                            return Ok(served);
+                        }
                     }
                     Sent::NoRoom => {
                         served.blocked = true;
@@ -314,6 +356,8 @@ impl Qp {
             return Ok(Sent::NotYet);
         };
         let epoch = inner.epoch;
+        let protocol = self.protocol();
+        inner.initiator.pulling = Pulling::default();
         let Some(request) = inner.initiator.get(n) else {
             return Ok(Sent::NotYet);
         };
@@ -322,23 +366,27 @@ impl Qp {
             psn: request.psn as u16,
         };
         match request.wait {
-            Wait::Ack | Wait::Long => {
+            Wait::Ack | Wait::Long | Wait::Offered(_) => {
+                let bytes = request.wqe.tail.bytes();
                 let sent = self.transmit_data(cx, to, &request.wqe)?;
-                if let (Sent::Yes, true) = (&sent, cx.is_long(request.wqe.tail.bytes())) {
-                    request.wait = Wait::Long;
-                    inner.initiator.held = true;
+                if let Sent::Yes = sent {
+                    request.wait = if protocol.data && bytes > 0 {
+                        Wait::Offered(Offering::default())
+                    } else if cx.is_long(bytes) {
+                        Wait::Long
+                    } else {
+                        Wait::Ack
+                    };
+                    inner.initiator.held |= !matches!(request.wait, Wait::Ack);
                 }
                 Ok(sent)
             }
             Wait::Size => {
-                if !cx.has_room(Lane::Transmit)? {
-                    return Ok(Sent::NoRoom);
-                }
                 let message = Message::Size {
                     to: request.wqe.remote_to,
                     stag: request.wqe.remote_stag,
                 };
-                yes(cx.send(to, &message)?)
+                yes(cx.send(protocol, to, &message)?)
             }
             Wait::Value => {
                 let wqe = &request.wqe;
@@ -356,9 +404,9 @@ impl Qp {
                         new: wqe.arg1,
                     }
                 };
-                yes(cx.send(to, &message)?)
+                yes(cx.send(protocol, to, &message)?)
             }
-            Wait::Read { .. } => self.transmit_read(cx, to, epoch, request),
+            Wait::Read { .. } => self.transmit_read(cx, to, epoch, path.peer_qpn, request),
             Wait::Turn if n == 0 => Ok(Sent::Yes),
             Wait::Failed(_) => Ok(Sent::Yes),
             Wait::Turn => Ok(Sent::NotYet),
@@ -367,12 +415,16 @@ impl Qp {
 
     fn transmit_data(&self, cx: &mut Cx<'_>, to: Address, wqe: &SendWqe) -> Result<Sent, Fault> {
         let len = wqe.tail.bytes();
-        if !cx.has_room(Lane::Receive)? {
+        let protocol = self.protocol();
+        let lane = protocol.requests(Lane::Receive);
+        if !cx.has_room(lane)? {
             return Ok(Sent::NoRoom);
         }
         let source = self.source(cx, &wqe.tail);
         let mut eager = false;
-        let data = if len <= INLINE {
+        let data = if protocol.data && len > 0 {
+            Data::Long(len)
+        } else if len <= INLINE {
             let mut copy = [0; INLINE_BYTES];
             let Some(part) = copy.get_mut(..len as usize) else {
                 return Ok(Sent::No(Status::LocalRequest));
@@ -385,11 +437,11 @@ impl Qp {
                 None => return Ok(Sent::No(Status::LocalRequest)),
             }
         } else if !cx.is_long(len) {
-            let Some((at, place)) = cx.trunk.take_eager(&cx.io, len as u32)? else {
+            let Some((at, place)) = cx.trunk.take_eager(&cx.io, len as u32, lane)? else {
                 return Ok(Sent::NoRoom);
             };
             eager = true;
-            if let Err(why) = source.put(&cx.io, 0, place, len as usize) {
+            if let Err(why) = source.put(cx.io.window, 0, place, len as usize) {
                 cx.trunk.untake_eager();
                 return Ok(Sent::No(local(why)));
             }
@@ -410,7 +462,7 @@ impl Qp {
                 imm: wqe.imm,
             }
         };
-        let sent = cx.send(to, &message)?;
+        let sent = cx.send(protocol, to, &message)?;
         if eager && !sent {
             cx.trunk.untake_eager();
         }
@@ -422,6 +474,7 @@ impl Qp {
         cx: &mut Cx<'_>,
         to: Address,
         epoch: u32,
+        peer_qpn: u32,
         request: &mut Request,
     ) -> Result<Sent, Fault> {
         let Wait::Read { done, all, .. } = request.wait else {
@@ -439,8 +492,24 @@ impl Qp {
         let Some(at) = request.wqe.remote_to.checked_add(done) else {
             return Ok(Sent::No(Status::RemoteAccess));
         };
-        if !cx.has_room(Lane::Transmit)? {
+        let protocol = self.protocol();
+        if !cx.has_room(protocol.requests(Lane::Transmit))? {
             return Ok(Sent::NoRoom);
+        }
+        if protocol.data {
+            let message = Message::Read {
+                to: at,
+                stag: request.wqe.remote_stag,
+                length: wanted as u32,
+                extents: Extents::NONE,
+            };
+            request.wait = Wait::Read {
+                done,
+                all,
+                coming: wanted as u32,
+            };
+            // There is room.
+            return yes(cx.send(protocol, to, &message)?);
         }
         let Some(extents) = cx.trunk.staging.take(wanted) else {
             return Ok(Sent::NoRoom);
@@ -448,6 +517,7 @@ impl Qp {
         let coming = extents.bytes() as u32;
         let lease = Lease {
             qpn: self.number(),
+            peer_qpn,
             psn: to.psn,
             epoch,
             role: Role::Initiator,
@@ -467,7 +537,7 @@ impl Qp {
         }
         request.wait = Wait::Read { done, all, coming };
         // There is room.
-        yes(cx.send(to, &message)?)
+        yes(cx.send(protocol, to, &message)?)
     }
 
     /// Completes what is done, in order.
@@ -571,7 +641,7 @@ impl Qp {
         let free = initiator.parts.iter_mut().find(|part| part.is_none());
         match free {
             Some(free) if fits => *free = Some((part, extents)),
-            _ => self.fail(inner, Status::Protocol, Status::Protocol, Status::Flushed),
+            _ => self.violated(inner),
         }
     }
 
@@ -597,7 +667,7 @@ impl Qp {
             cx.moved(extents.bytes());
             for extent in extents.as_slice() {
                 let bytes = extent.bytes as usize;
-                if let Err(why) = source.put(&cx.io, offset, extent.at as usize, bytes) {
+                if let Err(why) = source.put(cx.io.window, offset, extent.at as usize, bytes) {
                     let status = local(why);
                     self.fail(inner, status, status, Status::Flushed);
                     return Ok(true);
@@ -611,12 +681,13 @@ impl Qp {
                 to: Role::Responder,
                 part: super::lent::part(part.number),
             };
-            // There is room.
-            cx.word(Word {
+            let word = Word {
                 qpn: path.peer_qpn,
                 psn,
                 says,
-            })?;
+            };
+            // There is room.
+            cx.word(self.protocol(), word)?;
         }
         Ok(true)
     }
@@ -653,11 +724,11 @@ impl Qp {
             Says::Done { .. } => false,
         };
         if !known {
-            self.fail(inner, Status::Protocol, Status::Protocol, Status::Flushed);
+            self.violated(inner);
         }
     }
 
-    /// Of a read that the peer has dropped, the memory: nobody writes there.
+    /// Of the last request, which the peer has dropped, the memory: nobody writes or reads there.
     fn take_back(&self, cx: &mut Cx<'_>, initiator: &mut Initiator) {
         let Some(last) = initiator.count.checked_sub(1) else {
             return;
@@ -665,13 +736,13 @@ impl Qp {
         let Some(request) = initiator.get(last) else {
             return;
         };
-        if let Wait::Read { coming, .. } = &mut request.wait {
-            *coming = 0;
-            let psn = request.psn as u16;
-            if let Some(lease) = cx.lent.take(self.number(), psn, Role::Initiator, 0) {
-                cx.trunk.staging.give(&lease.extents);
-            }
+        match &mut request.wait {
+            Wait::Read { coming, .. } => *coming = 0,
+            Wait::Offered(offering) => *offering = Offering::default(),
+            _ => return,
         }
+        let psn = request.psn as u16;
+        cx.lent.dropped(self.number(), psn, &mut cx.trunk.staging);
     }
 
     /// Data that were read have come.
@@ -693,7 +764,14 @@ impl Qp {
         let sink = Sink::List(sgl);
         let len = u64::from(coming);
         cx.moved(len);
-        let placed = sink.collect(&cx.io, cx.memory, &self.made.pd, done, &lease.extents, len);
+        let placed = sink.collect(
+            cx.io.arena,
+            cx.memory,
+            &self.made.pd,
+            done,
+            &lease.extents,
+            len,
+        );
         match placed {
             Ok(()) => {
                 request.wait = Wait::Read {
@@ -756,7 +834,7 @@ impl Qp {
             _ => false,
         };
         if !fits {
-            self.fail(inner, Status::Protocol, Status::Protocol, Status::Flushed);
+            self.violated(inner);
         }
     }
 }

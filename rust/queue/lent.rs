@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Staging memory of this end that the peer was told of, and may write until it says DONE.
+//! Staging memory of this end that the peer was told of, and may write or read until it says DONE.
 //!
 //! It belongs to the trunk, not to a queue pair: one that is destroyed meanwhile leaves it behind, and
-//! nobody else gets it before the peer has said that it writes no more.
+//! nobody else gets it before the peer has said that it is done with it.
 
 use crate::proto::{
     request::{Extents, Role},
@@ -22,10 +22,13 @@ pub(super) fn part(number: u64) -> u16 {
 pub(super) struct Lease {
     /// Of this end.
     pub(super) qpn: u32,
+    /// Of the peer.
+    pub(super) peer_qpn: u32,
     pub(super) psn: u16,
     /// Of the queue pair when it lent it: it may have been reset since.
     pub(super) epoch: u32,
-    /// What this end is in it: an initiator that reads, or a responder of a long message.
+    /// What this end is in it: an initiator that reads, or a responder of a long message; if data are
+    /// pulled, an initiator of a message, or a responder that is read from.
     pub(super) role: Role,
     pub(super) part: u16,
     /// Where in the message its data belong.
@@ -54,10 +57,27 @@ impl Lent {
         self.0.remove(at).ok()
     }
 
-    /// The peer's queue pair writes no more for this one.
+    /// The peer has dropped request `psn` of this end's.
+    pub(super) fn dropped(&mut self, qpn: u32, psn: u16, staging: &mut Staging) {
+        let dropped = (qpn, psn, Role::Initiator);
+        self.end(staging, |lease| {
+            (lease.qpn, lease.psn, lease.role) == dropped
+        });
+    }
+
+    /// The peer's queue pair does no more for this one.
     pub(super) fn forget(&mut self, qpn: u32, staging: &mut Staging) {
+        self.end(staging, |lease| lease.qpn == qpn);
+    }
+
+    /// The peer has no queue pair of this number.
+    pub(super) fn lost(&mut self, peer_qpn: u32, staging: &mut Staging) {
+        self.end(staging, |lease| lease.peer_qpn == peer_qpn);
+    }
+
+    fn end(&mut self, staging: &mut Staging, ends: impl Fn(&Lease) -> bool) {
         self.0.retain(|lease| {
-            let stays = lease.qpn != qpn;
+            let stays = !ends(lease);
             if !stays {
                 // Taken when it was lent.
                 staging.give(&lease.extents);

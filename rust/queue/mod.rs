@@ -44,6 +44,7 @@ mod listener;
 mod messages;
 mod place;
 mod posted;
+mod pulls;
 mod qp;
 mod responder;
 mod srq;

@@ -16,6 +16,7 @@ use crate::{
     mem::{Pd, Use},
     proto::{
         cqe::{Cqe, Status},
+        protocol::Protocol,
         wqe::{Identity, QueueShape, RecvWqe, SendWqe, Senseless, OP_RECV},
     },
     sys::{ext, pages::Pages},
@@ -92,7 +93,7 @@ pub(crate) struct Making {
     pub(crate) send: QueueShape,
     /// `None` with a shared receive queue.
     pub(crate) recv: Option<QueueShape>,
-    pub(crate) protocol: u32,
+    pub(crate) protocol: Protocol,
 }
 
 /// What the engine and the users share.
@@ -175,7 +176,7 @@ impl Qp {
         self.number
     }
 
-    pub(crate) fn protocol(&self) -> u32 {
+    pub(crate) fn protocol(&self) -> Protocol {
         self.made.protocol
     }
 
@@ -260,6 +261,11 @@ impl Qp {
             }
         }
         self.flush(inner);
+    }
+
+    /// Goes to ERR because the peer does not keep to what was agreed on.
+    pub(super) fn violated(&self, inner: &mut Inner) {
+        self.fail(inner, Status::Protocol, Status::Protocol, Status::Flushed);
     }
 
     /// Whether a completion of this queue pair, or of another that completes there, found no room.

@@ -7,7 +7,7 @@
 
 use super::{
     data::{Refused, Sink},
-    initiator::PARTS,
+    initiator::{Offering, Parts, PARTS},
     lent::{part, Lease},
     qp::{Inner, Qp},
     worker::{Cx, Served},
@@ -25,8 +25,8 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The longest part of a long message that memory is lent for at once.
-const MOST_LENT: u64 = 64 << 10;
+/// The longest part of a long message that memory is lent for, or that is put down, at once.
+pub(super) const MOST_PART: u64 = 64 << 10;
 
 type Result<T, E> = core::result::Result<T, E>;
 
@@ -36,7 +36,7 @@ type Result<T, E> = core::result::Result<T, E>;
     clippy::large_enum_variant,
     reason = "lives on the stack or in the QP; a box would be an allocation a message"
 )]
-enum Goal {
+pub(super) enum Goal {
     /// To a receive request.
     Recv { wr_id: u64, list: Sgl },
     /// To memory that the peer has named; the receive request is for immediate data.
@@ -48,7 +48,7 @@ enum Goal {
 }
 
 impl Goal {
-    fn sink(&self) -> Sink<'_> {
+    pub(super) fn sink(&self) -> Sink<'_> {
         match self {
             Self::Recv { list, .. } => Sink::List(list),
             Self::Tagged { stag, to, .. } => Sink::Tagged {
@@ -67,33 +67,47 @@ impl Goal {
 }
 
 /// A long message that is coming.
-struct Long {
-    psn: u16,
-    goal: Goal,
+pub(super) struct Long {
+    pub(super) psn: u16,
+    pub(super) goal: Goal,
     imm: Option<u32>,
-    length: u64,
-    /// Memory was lent up to here,
-    lent: u64,
+    pub(super) length: u64,
+    /// Memory was lent up to here, or named by the peer if data are pulled,
+    pub(super) lent: u64,
     /// so many bytes are in their place,
     placed: u64,
     /// so many parts are lent now,
     out: usize,
-    /// and so many were.
-    parts: u64,
+    /// and so many were, or were named.
+    pub(super) parts: u64,
+    /// What the peer has named and was not read yet.
+    pub(super) named: Parts,
+}
+
+/// A read, while the peer pulls its data.
+#[derive(Clone, Copy)]
+pub(super) struct Reading {
+    pub(super) psn: u16,
+    pub(super) stag: u32,
+    pub(super) to: u64,
+    pub(super) length: u64,
+    pub(super) offering: Offering,
 }
 
 /// What a responder knows.
 pub(super) struct Responder {
     expected: u16,
     /// Requests are dropped until `expected` comes.
-    drops: bool,
+    pub(super) drops: bool,
     /// The peer waits to be told that there is a receive request.
     owes_recv: bool,
     /// The last request that was carried out, and that the peer was not told of.
     ack: Option<u16>,
     say: Option<(u16, Says)>,
     answer: Option<(u16, Message)>,
-    long: Option<KBox<Long>>,
+    pub(super) long: Option<KBox<Long>>,
+    /// Until all of it was put down.
+    pub(super) reading: Option<Reading>,
 }
 
 impl Responder {
@@ -106,11 +120,13 @@ impl Responder {
             say: None,
             answer: None,
             long: None,
+            reading: None,
         }
     }
 
     /// Nothing more is done: the receive request that was taken for a message that has not come.
     pub(super) fn give_up(&mut self) -> Option<(u64, u8)> {
+        self.reading = None;
         let long = self.long.take()?;
         self.ack = None;
         long.goal.recv()
@@ -122,12 +138,13 @@ impl Responder {
             && self.say.is_none()
             && self.answer.is_none()
             && self.long.is_none()
+            && self.reading.is_none()
             && !self.owes_recv
     }
 }
 
 /// What a request that cannot be carried out is refused with, and why its receive request ends.
-struct No {
+pub(super) struct No {
     says: Status,
     recv: Option<(u64, u8, Status)>,
 }
@@ -156,14 +173,14 @@ impl Qp {
     ) {
         if psn != inner.responder.expected {
             if !inner.responder.drops {
-                self.fail(inner, Status::Protocol, Status::Protocol, Status::Flushed);
+                self.violated(inner);
             }
             return;
         }
         let responder = &mut inner.responder;
         // Behind such a one the peer sends nothing until it is done.
-        if responder.long.is_some() || responder.answer.is_some() {
-            self.fail(inner, Status::Protocol, Status::Protocol, Status::Flushed);
+        if responder.long.is_some() || responder.reading.is_some() || responder.answer.is_some() {
+            self.violated(inner);
             return;
         }
         let recv = if message.takes_recv() {
@@ -193,7 +210,7 @@ impl Qp {
     }
 
     /// Says no, and goes to ERR.
-    fn refuse(&self, inner: &mut Inner, psn: u16, no: No) {
+    pub(super) fn refuse(&self, inner: &mut Inner, psn: u16, no: No) {
         if let Some((wr_id, opcode, status)) = no.recv {
             // If it finds no room: the queue pair is in ERR in any case.
             let _ = self.complete_recv(&Cqe {
@@ -266,14 +283,20 @@ impl Qp {
                 ref extents,
             } => {
                 self.may(inner, ext::WEFT_ACCESS_REMOTE_READ)?;
-                if extents.bytes() < u64::from(length) {
-                    // It would have to be pulled.
-                    return Err(Status::Protocol.into());
-                }
                 let access = cx
                     .memory
                     .access(&self.made.pd, stag, Rights::REMOTE_READ, to, length.into())
                     .map_err(|_| Status::RemoteAccess)?;
+                if self.protocol().data {
+                    inner.responder.reading = Some(Reading {
+                        psn,
+                        stag,
+                        to,
+                        length: length.into(),
+                        offering: Offering::default(),
+                    });
+                    return Ok(());
+                }
                 cx.moved(length.into());
                 let mut at = 0;
                 for extent in extents.as_slice() {
@@ -350,7 +373,7 @@ impl Qp {
                 let Some(at) = cx.trunk.eager_place(&cx.own, data) else {
                     return Err(Status::Protocol.into());
                 };
-                goal.sink().take(&cx.io, cx.memory, pd, 0, at, length)
+                goal.sink().take(cx.io.arena, cx.memory, pd, 0, at, length)
             }
             Data::Long(_) => {
                 let long = KBox::new(
@@ -363,6 +386,7 @@ impl Qp {
                         placed: 0,
                         out: 0,
                         parts: 0,
+                        named: [None; PARTS],
                     },
                     GFP_KERNEL,
                 );
@@ -420,22 +444,34 @@ impl Qp {
         let bytes = lease.extents.bytes();
         cx.moved(bytes);
         long.out = long.out.saturating_sub(1);
-        long.placed = long.placed.saturating_add(bytes);
         let sink = long.goal.sink();
         let placed = sink.collect(
-            &cx.io,
+            cx.io.arena,
             cx.memory,
             &self.made.pd,
             lease.offset,
             &lease.extents,
             bytes,
         );
-        if let Err(why) = placed {
-            let no = refusal(&long.goal, why);
-            let psn = long.psn;
-            inner.responder.long = None;
-            self.refuse(inner, psn, no);
-        } else if long.placed == long.length {
+        self.placed(inner, placed.map(|()| bytes));
+    }
+
+    /// So many more bytes of a long message are in their place.
+    pub(super) fn placed(&self, inner: &mut Inner, bytes: Result<u64, Refused>) {
+        let Some(long) = inner.responder.long.as_mut() else {
+            return;
+        };
+        match bytes {
+            Ok(bytes) => long.placed = long.placed.saturating_add(bytes),
+            Err(why) => {
+                let no = refusal(&long.goal, why);
+                let psn = long.psn;
+                inner.responder.long = None;
+                self.refuse(inner, psn, no);
+                return;
+            }
+        }
+        if long.placed == long.length {
             if let Some(long) = inner.responder.long.take() {
                 self.received(inner, long.psn, &long.goal, long.length, long.imm);
             }
@@ -451,6 +487,12 @@ impl Qp {
         let Some(path) = inner.path else {
             return Ok(served);
         };
+        let protocol = self.protocol();
+        if protocol.data {
+            // What is found out by it is said below.
+            self.pull_named(cx, inner, path.peer_qpn, &mut served)?;
+            self.offer_read(cx, inner, path.peer_qpn, &mut served)?;
+        }
         let responder = &mut inner.responder;
         let word = |psn, says| Word {
             qpn: path.peer_qpn,
@@ -458,7 +500,7 @@ impl Qp {
             says,
         };
         if let Some((psn, says)) = responder.say {
-            if !cx.word(word(psn, says))? {
+            if !cx.word(protocol, word(psn, says))? {
                 served.blocked = true;
                 return Ok(served);
             }
@@ -466,7 +508,7 @@ impl Qp {
             served.progress = true;
         }
         if let Some(psn) = responder.ack {
-            if !cx.word(word(psn, Says::Ack))? {
+            if !cx.word(protocol, word(psn, Says::Ack))? {
                 served.blocked = true;
                 return Ok(served);
             }
@@ -478,7 +520,7 @@ impl Qp {
                 qpn: path.peer_qpn,
                 psn: *psn,
             };
-            if !cx.send(to, message)? {
+            if !cx.send(protocol, to, message)? {
                 served.blocked = true;
                 return Ok(served);
             }
@@ -489,21 +531,23 @@ impl Qp {
             let psn = responder.expected;
             if !self.has_recv(inner) {
                 served.starved = true;
-            } else if cx.word(word(psn, Says::Recv))? {
+            } else if cx.word(protocol, word(psn, Says::Recv))? {
                 inner.responder.owes_recv = false;
                 served.progress = true;
             } else {
                 served.blocked = true;
             }
         }
-        self.lend_more(cx, inner, path.peer_qpn, &mut served)?;
+        if !protocol.data {
+            self.lend_more(cx, inner, path.peer_qpn, &mut served)?;
+        }
         if inner.owes_gone {
             let to = Address {
                 qpn: path.peer_qpn,
                 psn: 0,
             };
             let why = inner.why as u64;
-            if !cx.send(to, &Message::Gone { why })? {
+            if !cx.send(protocol, to, &Message::Gone { why })? {
                 served.blocked = true;
                 return Ok(served);
             }
@@ -529,7 +573,7 @@ impl Qp {
                 served.blocked = true;
                 return Ok(());
             }
-            let wanted = (long.length - long.lent).min(MOST_LENT);
+            let wanted = (long.length - long.lent).min(MOST_PART);
             let Some(extents) = cx.trunk.staging.take(wanted) else {
                 // There is some again when another transfer ends.
                 served.blocked = true;
@@ -537,6 +581,7 @@ impl Qp {
             };
             let lease = Lease {
                 qpn: self.number(),
+                peer_qpn,
                 psn: long.psn,
                 epoch: inner.epoch,
                 role: Role::Responder,
@@ -561,7 +606,7 @@ impl Qp {
                 psn: long.psn,
             };
             // There is room.
-            cx.send(to, &message)?;
+            cx.send(self.protocol(), to, &message)?;
             long.lent += extents.bytes();
             long.parts += 1;
             long.out += 1;

@@ -12,6 +12,7 @@ use crate::{
         eager::{self, Eager, Piece},
         fence::Fence,
         fifo::{Arrived, Error, Inbound, Outbound},
+        protocol::Protocol,
         request::{Address, Data, Lane, Message},
         ring,
         staging::Staging,
@@ -20,6 +21,7 @@ use crate::{
     },
     sys::area::{self, Area},
 };
+use core::cell::Cell;
 use kernel::prelude::*;
 
 /// What a run of the engine works with: the port while it is there.
@@ -50,6 +52,13 @@ impl<'a> Io<'a> {
     fn peer(&self) -> Peers<'a> {
         Peers(self.window)
     }
+
+    /// Loads through the window by `f`. `None`: they did not all bring what is there.
+    pub(super) fn over_the_bridge<T>(&self, f: impl FnOnce() -> T) -> Option<T> {
+        let before = self.port.failed_loads()?;
+        let loaded = f();
+        (self.port.failed_loads() == Some(before)).then_some(loaded)
+    }
 }
 
 /// The own trunk.
@@ -68,7 +77,65 @@ impl ring::Area for Own<'_> {
     }
 }
 
-/// The peer's trunk.
+impl ring::Window for Own<'_> {
+    fn store(&self, at: usize, word: u64) {
+        // As above.
+        let _ = self.0.write64(at, word);
+    }
+
+    fn wmb(&self, fence: Fence) {
+        if fence.is_there() {
+            area::wmb();
+        }
+    }
+
+    fn mb(&self, fence: Fence) {
+        if fence.is_there() {
+            area::mb();
+        }
+    }
+}
+
+/// The peer's trunk, to be read.
+struct Beyond<'a> {
+    window: &'a Area,
+    /// A word was all ones: that is what a load brings that nobody has answered.
+    ones: Cell<bool>,
+}
+
+impl<'a> Beyond<'a> {
+    /// Loads by `f`, which can be called again. `None`: some of it may not be what is there.
+    fn load<T>(io: &Io<'a>, mut f: impl FnMut(&Self) -> T) -> Option<T> {
+        let beyond = Self {
+            window: io.window,
+            ones: Cell::new(false),
+        };
+        let loaded = f(&beyond);
+        if !beyond.ones.get() {
+            return Some(loaded);
+        }
+        io.over_the_bridge(|| f(&beyond))
+    }
+}
+
+impl ring::Area for Beyond<'_> {
+    fn load(&self, at: usize) -> u64 {
+        // The layout is that of the peer's arena, all of which is behind the window.
+        let word = self.window.read64(at).unwrap_or_default();
+        if word == u64::MAX {
+            self.ones.set(true);
+        }
+        word
+    }
+
+    fn rmb(&self, fence: Fence) {
+        if fence.is_there() {
+            area::rmb();
+        }
+    }
+}
+
+/// The peer's trunk, to be written.
 struct Peers<'a>(&'a Area);
 
 impl ring::Window for Peers<'_> {
@@ -112,6 +179,8 @@ pub(super) struct Trunk {
     pub(super) inbound: Inbound,
     eager: Eager<Pieces>,
     pub(super) staging: Staging,
+    /// What was to be pulled did not come over the bridge.
+    pub(super) unread: bool,
 }
 
 impl Trunk {
@@ -125,12 +194,13 @@ impl Trunk {
                 inbound: Inbound::new(own, peer),
                 eager: Eager::new(&peer, Pieces(memory)),
                 staging: Staging::new(&own),
+                unread: false,
             },
             GFP_KERNEL,
         )?)
     }
 
-    /// Whether `count` more cells can be written to `lane`.
+    /// Whether `count` more cells can be written to `lane`, or put down if it is pulled.
     pub(super) fn has_room(&mut self, io: &Io<'_>, lane: Lane, count: u64) -> Result<bool, Fault> {
         match self.outbound.reserve_cells(&io.own(), lane, count) {
             Ok(()) => Ok(true),
@@ -139,45 +209,71 @@ impl Trunk {
         }
     }
 
-    /// Whether one more word can be written.
+    /// Whether one more word can be pushed.
     pub(super) fn has_word_room(&mut self, io: &Io<'_>) -> Result<bool, Fault> {
         done(self.outbound.reserve_words(&io.own(), 1))
     }
 
-    /// Sends a cell. False: there is no room now.
+    /// Whether one more word can be said, by the way of `protocol`, by a responder.
+    pub(super) fn may_say(&mut self, io: &Io<'_>, protocol: Protocol) -> Result<bool, Fault> {
+        done(if protocol.cqe {
+            self.outbound.reserve_offered_words(&io.own(), 1)
+        } else {
+            self.outbound.reserve_words(&io.own(), 1)
+        })
+    }
+
+    /// Sends a cell by the way of `protocol`. False: there is no room now.
     pub(super) fn send(
         &mut self,
         io: &Io<'_>,
+        protocol: Protocol,
         to: Address,
         message: &Message,
     ) -> Result<bool, Fault> {
-        done(self.outbound.send(&io.own(), &io.peer(), to, message))
+        if let Message::Gone { .. } = message {
+            // What was put down for it to pull comes before.
+            self.outbound.tell(&io.peer());
+        }
+        done(match protocol.lane(message) {
+            Lane::Pulled => self.outbound.offer(&io.own(), &io.own(), to, message),
+            _ => self.outbound.send(&io.own(), &io.peer(), to, message),
+        })
     }
 
-    /// Sends a word. False: there is no room now.
-    pub(super) fn word(&mut self, io: &Io<'_>, word: &Word) -> Result<bool, Fault> {
-        done(self.outbound.word(&io.own(), &io.peer(), word))
+    /// Says a word by the way of `protocol`. False: there is no room now.
+    pub(super) fn word(
+        &mut self,
+        io: &Io<'_>,
+        protocol: Protocol,
+        word: &Word,
+    ) -> Result<bool, Fault> {
+        done(if protocol.offers(word.says) {
+            self.outbound.offer_word(&io.own(), &io.own(), word)
+        } else {
+            self.outbound.word(&io.own(), &io.peer(), word)
+        })
     }
 
-    /// A place for `len` bytes in the peer's eager ring, which the next cell of the receive FIFO is
-    /// to name: its offset in the ring, and in the window.
+    /// A place for `len` bytes in the peer's eager ring, which the next cell of `lane` is to name: its
+    /// offset in the ring, and in the window. `None`: there is no room now.
     pub(super) fn take_eager(
         &mut self,
         io: &Io<'_>,
         len: u32,
+        lane: Lane,
     ) -> Result<Option<(u32, usize)>, Fault> {
         let Self {
             outbound, eager, ..
         } = self;
-        let number = outbound.written(Lane::Receive);
-        let mut at = eager.take(len, Lane::Receive, number, |lane| outbound.taken(lane));
+        let number = outbound.written(lane);
+        let mut at = eager.take(len, lane, number, |lane| outbound.taken(lane));
         if at.is_none() {
-            // The ring can be full of what was taken long ago, with cells to spare.
+            // The ring may be used up before the cells are, for which credit is looked at.
             outbound.refresh(&io.own())?;
-            at = eager.take(len, Lane::Receive, number, |lane| outbound.taken(lane));
+            at = eager.take(len, lane, number, |lane| outbound.taken(lane));
         }
-        let base = self.peer.eager_at();
-        Ok(at.map(|at| (at, base + at as usize)))
+        Ok(at.map(|at| (at, self.peer.eager_at() + at as usize)))
     }
 
     /// The cell that was to name it is not written.
@@ -198,6 +294,29 @@ impl Trunk {
         self.inbound.word(&io.own(), &io.peer())
     }
 
+    /// The next request that the peer has put down. `None`, too, if it cannot be read now.
+    pub(super) fn pull(&mut self, io: &Io<'_>) -> Result<Option<Arrived>, Fault> {
+        let Self {
+            inbound, unread, ..
+        } = self;
+        let arrived = Beyond::load(io, |beyond| inbound.pull(&io.own(), beyond));
+        *unread |= arrived.is_none();
+        arrived.unwrap_or(Ok(None))
+    }
+
+    /// The next word that the peer has put down. `None`, too, if it cannot be read now.
+    pub(super) fn pull_word(&mut self, io: &Io<'_>) -> Result<Option<Word>, Fault> {
+        let Self {
+            inbound, unread, ..
+        } = self;
+        // All ones are no word: none is taken before it is loaded again.
+        let word = Beyond::load(io, |beyond| {
+            inbound.pull_word(&io.own(), beyond, &io.peer())
+        });
+        *unread |= word.is_none();
+        word.unwrap_or(Ok(None))
+    }
+
     /// Where data of a message that has come lie in the own arena.
     pub(super) fn eager_place(&self, own: &Layout, data: &Data) -> Option<usize> {
         match *data {
@@ -206,8 +325,10 @@ impl Trunk {
         }
     }
 
-    /// Rings if the peer sleeps and does not know of what was written.
+    /// Tells the peer what was put down for it, and rings if it sleeps and does not know of what was
+    /// written.
     pub(super) fn ring(&mut self, io: &Io<'_>) {
+        self.outbound.tell(&io.peer());
         if self.outbound.needs_kick(&io.own(), &io.peer()) {
             io.node.ring_wake(io.port, io.link);
         }

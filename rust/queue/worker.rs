@@ -8,6 +8,7 @@
 //! item only looks now and then whether they still do.
 
 use super::{
+    data::{Refused, Sink},
     lent::{Lease, Lent},
     qp::{Inner, Path, Qp, State},
     table::Table,
@@ -23,7 +24,8 @@ use crate::{
         cqe::Status,
         fifo::Arrived,
         link::Peer,
-        request::{Address, Lane, Message, Role},
+        protocol::Protocol,
+        request::{Address, Extents, Lane, Message, Role},
         trunk::{Fault, Layout},
         word::{Says, Word},
         wqe::{SendWqe, Sgl},
@@ -97,18 +99,23 @@ pub(super) struct Cx<'a> {
 }
 
 impl Cx<'_> {
-    /// Sends a cell. False: there is no room now.
-    pub(super) fn send(&mut self, to: Address, message: &Message) -> Result<bool, Fault> {
-        let sent = self.trunk.send(&self.io, to, message)?;
+    /// Sends a cell by the way of `protocol`. False: there is no room now.
+    pub(super) fn send(
+        &mut self,
+        protocol: Protocol,
+        to: Address,
+        message: &Message,
+    ) -> Result<bool, Fault> {
+        let sent = self.trunk.send(&self.io, protocol, to, message)?;
         if sent {
             traced::cell(self.dev, self.io.link, true, to, message);
         }
         Ok(sent)
     }
 
-    /// Sends a word. False: there is no room now.
-    pub(super) fn word(&mut self, word: Word) -> Result<bool, Fault> {
-        let sent = self.trunk.word(&self.io, &word)?;
+    /// Says a word by the way of `protocol`. False: there is no room now.
+    pub(super) fn word(&mut self, protocol: Protocol, word: Word) -> Result<bool, Fault> {
+        let sent = self.trunk.word(&self.io, protocol, &word)?;
         if sent {
             traced::word(self.dev, self.io.link, true, &word);
         }
@@ -121,6 +128,28 @@ impl Cx<'_> {
 
     pub(super) fn has_word_room(&mut self) -> Result<bool, Fault> {
         self.trunk.has_word_room(&self.io)
+    }
+
+    pub(super) fn may_say(&mut self, protocol: Protocol) -> Result<bool, Fault> {
+        self.trunk.may_say(&self.io, protocol)
+    }
+
+    /// Reads what the peer has put down in `extents`, and puts it at `offset`. False: it did not come
+    /// over the bridge.
+    pub(super) fn pull(
+        &self,
+        sink: &Sink<'_>,
+        pd: &Pd,
+        offset: u64,
+        extents: &Extents,
+    ) -> core::result::Result<bool, Refused> {
+        let len = extents.bytes();
+        self.moved(len);
+        let pulled = self.io.over_the_bridge(|| {
+            let window = self.io.window;
+            sink.collect(window, self.memory, pd, offset, extents, len)
+        });
+        pulled.map_or(Ok(false), |pulled| pulled.map(|()| true))
     }
 
     /// Takes note of work that takes longer than a short message.
@@ -534,7 +563,8 @@ impl Worker {
             let taken = run.take(&mut cx, left)?;
             left -= taken.min(left);
             let served = run.visit(&mut cx, &mut left)?;
-            let waits = served.blocked || served.starved;
+            let waits = served.blocked || served.starved || cx.trunk.unread;
+            cx.trunk.unread = false;
             if taken > 0 {
                 *asleep = false;
             }
@@ -611,28 +641,79 @@ impl Run<'_> {
     fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> Result<usize, Fault> {
         let mut taken = 0;
         while taken < most && !cx.is_tired() {
-            if let Some(word) = cx.trunk.next_word(&cx.io)? {
-                self.word(cx, &word);
+            let before = taken;
+            if self.pushed_word(cx)? || self.pulled_word(cx)? {
                 taken += 1;
-            } else if let Some(arrived) = cx.trunk.peek(&cx.io)? {
+                continue;
+            }
+            if let Some(arrived) = cx.trunk.peek(&cx.io)? {
                 if let Message::Gone { .. } = arrived.message {
-                    // What was said before it counts.
-                    while let Some(word) = cx.trunk.next_word(&cx.io)? {
-                        self.word(cx, &word);
-                        taken += 1;
-                    }
+                    taken += self.catch_up(cx)?;
                 }
                 self.cell(cx, &arrived);
                 cx.trunk.consume(&cx.io, &arrived);
                 taken += 1;
-            } else {
+            }
+            taken += usize::from(self.pulled_cell(cx)?);
+            if taken == before {
                 break;
             }
         }
         Ok(taken)
     }
 
-    fn word(&mut self, cx: &mut Cx<'_>, word: &Word) {
+    /// Takes all that was said or put down before GONE, which is about to be taken: it counts.
+    fn catch_up(&mut self, cx: &mut Cx<'_>) -> Result<usize, Fault> {
+        // No more than there could be when it was sent, however much a peer writes meanwhile.
+        let (own, peer) = (cx.own, cx.trunk.peer);
+        let pushed = self.up_to(own.cq().count(), cx, Self::pushed_word)?;
+        let pulled = self.up_to(peer.out_words().count(), cx, Self::pulled_word)?;
+        let cells = self.up_to(peer.out_cells().count(), cx, Self::pulled_cell)?;
+        Ok(pushed + pulled + cells)
+    }
+
+    fn up_to(
+        &mut self,
+        most: u32,
+        cx: &mut Cx<'_>,
+        take: impl Fn(&mut Self, &mut Cx<'_>) -> Result<bool, Fault>,
+    ) -> Result<usize, Fault> {
+        let mut taken = 0;
+        for _ in 0..most {
+            if !take(self, cx)? {
+                break;
+            }
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    fn pushed_word(&mut self, cx: &mut Cx<'_>) -> Result<bool, Fault> {
+        let word = cx.trunk.next_word(&cx.io)?;
+        if let Some(word) = &word {
+            self.word(cx, word, false);
+        }
+        Ok(word.is_some())
+    }
+
+    fn pulled_word(&mut self, cx: &mut Cx<'_>) -> Result<bool, Fault> {
+        let word = cx.trunk.pull_word(&cx.io)?;
+        if let Some(word) = &word {
+            self.word(cx, word, true);
+        }
+        Ok(word.is_some())
+    }
+
+    fn pulled_cell(&mut self, cx: &mut Cx<'_>) -> Result<bool, Fault> {
+        let arrived = cx.trunk.pull(&cx.io)?;
+        if let Some(arrived) = &arrived {
+            self.cell(cx, arrived);
+            cx.trunk.consume(&cx.io, arrived);
+        }
+        Ok(arrived.is_some())
+    }
+
+    fn word(&mut self, cx: &mut Cx<'_>, word: &Word, pulled: bool) {
         traced::word(cx.dev, self.link, false, word);
         let lease = match word.says {
             Says::Done { to, part } => cx.lent.take(word.qpn, word.psn, to, part),
@@ -641,27 +722,36 @@ impl Run<'_> {
         if let Some(qp) = self.find(word.qpn) {
             let mut inner = qp.inner.lock();
             if self.is_here(&inner) && inner.state.hears() {
-                match &lease {
-                    // Of what there was before a reset.
-                    Some(lease) if lease.epoch != inner.epoch => {}
-                    Some(lease) if lease.role == Role::Initiator => {
-                        qp.read_done(cx, &mut inner, lease)
+                let protocol = qp.protocol();
+                if protocol.allows_word(pulled, word.says) {
+                    match &lease {
+                        // Of what there was before a reset.
+                        Some(lease) if lease.epoch != inner.epoch => {}
+                        Some(lease) => match (lease.role, protocol.data) {
+                            (Role::Initiator, false) => qp.read_done(cx, &mut inner, lease),
+                            (Role::Responder, false) => qp.part_done(cx, &mut inner, lease),
+                            (Role::Initiator, true) => qp.part_was_pulled(&mut inner, lease),
+                            (Role::Responder, true) => qp.read_was_pulled(&mut inner, lease),
+                        },
+                        None => qp.told(cx, &mut inner, word.psn, word.says),
                     }
-                    Some(lease) => qp.part_done(cx, &mut inner, lease),
-                    None => qp.told(cx, &mut inner, word.psn, word.says),
+                } else {
+                    qp.violated(&mut inner);
                 }
                 self.enqueue(&qp, &mut inner);
             }
         }
         if let Some(Lease { extents, .. }) = lease {
-            // Taken when it was lent, and the peer writes there no more.
+            // Taken when it was lent, and the peer is done with it.
             cx.trunk.staging.give(&extents);
         }
     }
 
     fn cell(&mut self, cx: &mut Cx<'_>, arrived: &Arrived) {
         let Arrived {
-            address, message, ..
+            lane,
+            address,
+            message,
         } = arrived;
         traced::cell(cx.dev, self.link, false, *address, message);
         if let Message::Gone { .. } = message {
@@ -680,29 +770,34 @@ impl Run<'_> {
             // The peer was told when it went to ERR.
             return;
         }
+        let psn = address.psn;
         match *message {
+            _ if !qp.protocol().allows(*lane, message) => qp.violated(inner),
             Message::Gone { .. } => {
                 // What was said of requests before.
                 let _ = qp.finish(cx, inner, &mut Served::default());
                 qp.fail(inner, Status::Peer, Status::Peer, Status::Flushed);
             }
             Message::SizeIs { .. } | Message::Value { .. } => {
-                qp.answered(cx, inner, address.psn, message);
+                qp.answered(cx, inner, psn, message);
             }
-            Message::Lend { part, extents } => qp.lend(inner, address.psn, part, extents),
-            Message::Offer { .. } => {
-                qp.fail(inner, Status::Protocol, Status::Protocol, Status::Flushed);
-            }
-            _ => qp.requested(cx, inner, address.psn, message),
+            Message::Lend { part, extents } => qp.lend(inner, psn, part, extents),
+            Message::Offer {
+                to: Role::Initiator,
+                part,
+                extents,
+            } => qp.read_is_offered(inner, psn, part, extents),
+            Message::Offer { part, extents, .. } => qp.part_is_offered(inner, psn, part, extents),
+            _ => qp.requested(cx, inner, psn, message),
         }
         self.enqueue(&qp, inner);
     }
 
     /// A message is for a number that nobody has here.
-    fn nobody(&mut self, cx: &Cx<'_>, qpn: u32, message: &Message) {
+    fn nobody(&mut self, cx: &mut Cx<'_>, qpn: u32, message: &Message) {
         if let (0, Message::Gone { why }) = (qpn, message) {
             cx.moved(SEARCH);
-            self.lost(*why as u32);
+            self.lost(cx, *why as u32);
         } else if message.is_request()
             && self.gone.len() < MOST_GONE
             && !self.gone.contains(&(0, qpn.into()))
@@ -713,7 +808,8 @@ impl Run<'_> {
     }
 
     /// The peer has no queue pair of this number.
-    fn lost(&mut self, peer_qpn: u32) {
+    fn lost(&mut self, cx: &mut Cx<'_>, peer_qpn: u32) {
+        cx.lent.lost(peer_qpn, &mut cx.trunk.staging);
         let mut at = 0;
         while let Some((qp, next)) = self.table.next(at) {
             at = next;
@@ -729,7 +825,8 @@ impl Run<'_> {
     /// Tells the peer which queue pairs are not there.
     fn tell_gone(&mut self, cx: &mut Cx<'_>) -> Result<bool, Fault> {
         while let Some(&(qpn, why)) = self.gone.last() {
-            if !cx.send(Address { qpn, psn: 0 }, &Message::Gone { why })? {
+            let to = Address { qpn, psn: 0 };
+            if !cx.send(Protocol::PUSH, to, &Message::Gone { why })? {
                 return Ok(false);
             }
             self.gone.pop();
@@ -767,7 +864,7 @@ impl Run<'_> {
                 let sent = qp.initiate(cx, &mut inner, QUANTUM)?;
                 served = Served {
                     progress: served.progress || sent.progress,
-                    again: sent.again,
+                    again: served.again || sent.again,
                     blocked: served.blocked || sent.blocked,
                     starved: served.starved,
                 };

@@ -28,6 +28,5 @@ pub(crate) const EHOSTUNREACH: Errno = Errno(bindings::EHOSTUNREACH);
 pub(crate) const EISCONN: Errno = Errno(bindings::EISCONN);
 pub(crate) const ENOBUFS: Errno = Errno(bindings::ENOBUFS);
 pub(crate) const ENOLINK: Errno = Errno(bindings::ENOLINK);
-pub(crate) const EOPNOTSUPP: Errno = Errno(bindings::EOPNOTSUPP);
 pub(crate) const ENOTCONN: Errno = Errno(bindings::ENOTCONN);
 pub(crate) const EPROTO: Errno = Errno(bindings::EPROTO);

@@ -69,14 +69,14 @@ static bool memory(struct end *e)
 
 #define BASE 0x100000ULL
 
-static bool queues(struct end *e, uint32_t entries)
+static bool queues(struct end *e, uint32_t protocol)
 {
 	struct weft_cq_create cq = {
 		.size = sizeof(cq), .entries = CQES, .event_fd = -1,
 	};
 	struct weft_qp_create qp = {
-		.size = sizeof(qp), .pd = e->pd, .send_entries = entries,
-		.recv_entries = entries, .send_sges = SGES, .recv_sges = SGES,
+		.size = sizeof(qp), .pd = e->pd, .send_entries = ENTRIES,
+		.recv_entries = ENTRIES, .protocol = protocol, .send_sges = SGES, .recv_sges = SGES,
 		.inline_bytes = INLINE,
 	};
 
@@ -108,7 +108,7 @@ static bool queues(struct end *e, uint32_t entries)
 	return true;
 }
 
-static bool begin(struct end *e, unsigned int port)
+static bool begin(struct end *e, unsigned int port, uint32_t protocol)
 {
 	struct weft_pd_alloc pd = { .size = sizeof(pd) };
 
@@ -117,7 +117,7 @@ static bool begin(struct end *e, unsigned int port)
 	if (e->fd < 0 || wt_ioctl(e->fd, WEFT_PD_ALLOC, &pd))
 		return false;
 	e->pd = pd.pd;
-	return memory(e) && queues(e, ENTRIES);
+	return memory(e) && queues(e, protocol);
 }
 
 static void end(struct end *e)
@@ -252,11 +252,29 @@ FIXTURE(qp) {
 	struct end a, b;
 };
 
+FIXTURE_VARIANT(qp) {
+	uint32_t protocol;
+};
+
+/* All that is tested is tested in each protocol. */
+#define PROTOCOL(name, bits) \
+	FIXTURE_VARIANT_ADD(qp, name) { .protocol = bits, }
+
+PROTOCOL(Q_3_push_wqe_push_data_push_cqe, 0);
+PROTOCOL(Q_3_pull_wqe_push_data_push_cqe, WEFT_PULL_WQE);
+PROTOCOL(Q_3_push_wqe_pull_data_push_cqe, WEFT_PULL_DATA);
+PROTOCOL(Q_3_pull_wqe_pull_data_push_cqe, WEFT_PULL_WQE | WEFT_PULL_DATA);
+PROTOCOL(Q_3_push_wqe_push_data_pull_cqe, WEFT_PULL_CQE);
+PROTOCOL(Q_3_pull_wqe_push_data_pull_cqe, WEFT_PULL_WQE | WEFT_PULL_CQE);
+PROTOCOL(Q_3_push_wqe_pull_data_pull_cqe, WEFT_PULL_DATA | WEFT_PULL_CQE);
+PROTOCOL(Q_3_pull_wqe_pull_data_pull_cqe,
+	 WEFT_PULL_WQE | WEFT_PULL_DATA | WEFT_PULL_CQE);
+
 FIXTURE_SETUP(qp)
 {
 	ASSERT_TRUE(wt_wait_ready(10000));
-	ASSERT_TRUE(begin(&self->a, 0));
-	ASSERT_TRUE(begin(&self->b, 1));
+	ASSERT_TRUE(begin(&self->a, 0, variant->protocol));
+	ASSERT_TRUE(begin(&self->b, 1, variant->protocol));
 	ASSERT_TRUE(join(&self->a, &self->b));
 }
 
@@ -524,8 +542,11 @@ TEST_F_TIMEOUT(qp, link_goes_down, 300)
 	for (int i = 0; i < 5; i++) {
 		ASSERT_TRUE(poll_cq(a, &cqe)) TH_LOG("send %d", i);
 		EXPECT_EQ(i, cqe.wr_id);
+		/* What was not sent yet is flushed. */
 		EXPECT_TRUE(cqe.status == WEFT_WC_LINK ||
-			    cqe.status == WEFT_WC_PEER);
+			    cqe.status == WEFT_WC_PEER ||
+			    (i && variant->protocol & WEFT_PULL_DATA &&
+			     cqe.status == WEFT_WC_FLUSHED));
 	}
 	for (int i = 0; i < 3; i++) {
 		ASSERT_TRUE(poll_cq(a, &cqe)) TH_LOG("recv %d", i);
@@ -865,6 +886,61 @@ static int64_t now_us(void)
 #define PROMPT_US 4000
 
 /*
+ * What each operation reads over the bridge, from the end that asks and from the
+ * other one: the latter pulls requests and what is sent and written, the former
+ * completions and what is read. No read but those that were agreed on.
+ */
+TEST_F_TIMEOUT(qp, reads_over_the_bridge, 300)
+{
+	struct end *a = &self->a, *b = &self->b;
+	bool wqe = variant->protocol & WEFT_PULL_WQE;
+	bool data = variant->protocol & WEFT_PULL_DATA;
+	bool cqe = variant->protocol & WEFT_PULL_CQE;
+	static const struct {
+		uint8_t opcode;
+		uint32_t length;
+		/* Data go to the peer, or come from it. */
+		bool to, from;
+	} ops[] = {
+		{ WEFT_OP_SEND, 64, true, false },
+		{ WEFT_OP_SEND, 100000, true, false },
+		{ WEFT_OP_WRITE, 1000, true, false },
+		{ WEFT_OP_WRITE, 0, false, false },
+		{ WEFT_OP_READ, 1000, false, true },
+		{ WEFT_OP_READ, 100000, false, true },
+		{ WEFT_OP_FETCH_ADD, 8, false, false },
+	};
+
+	if (!getenv("WEFT_TRACED"))
+		SKIP(return, "the ports are not in traced mode");
+	for (size_t i = 0; i < sizeof(ops) / sizeof(*ops); i++) {
+		uint64_t asks = count(0, "tx_reads"), does = count(1, "tx_reads");
+		uint64_t bytes = count(0, "tx_read_bytes") + count(1, "tx_read_bytes");
+		uint8_t opcode = ops[i].opcode;
+		struct weft_cqe done;
+
+		post_recv(b, 1, BASE, BYTES);
+		post(a, 2, opcode, BASE, ops[i].length, BASE, b->stag);
+		ASSERT_TRUE(await(a, b, &done)) TH_LOG("operation %zu", i);
+		ASSERT_EQ(WEFT_WC_SUCCESS, done.status) TH_LOG("operation %zu", i);
+		asks = count(0, "tx_reads") - asks;
+		does = count(1, "tx_reads") - does;
+		bytes = count(0, "tx_read_bytes") + count(1, "tx_read_bytes") - bytes;
+		/* VALUE is a cell, which is pushed; who has pulled data knows it. */
+		EXPECT_EQ((cqe && opcode != WEFT_OP_FETCH_ADD &&
+			   !(data && ops[i].from)) || (data && ops[i].from),
+			  asks > 0) TH_LOG("operation %zu: %llu", i, (long long)asks);
+		EXPECT_EQ(wqe || (data && ops[i].to), does > 0)
+			TH_LOG("operation %zu: %llu", i, (long long)does);
+		if (data && (ops[i].to || ops[i].from)) {
+			EXPECT_LE(ops[i].length, bytes);
+		} else {
+			EXPECT_GE(4096, bytes);
+		}
+	}
+}
+
+/*
  * 64 bytes and its completion: 3 posted TLPs and no read; and while both ends
  * poll, no doorbell and no interrupt. A host that does not let them poll is not
  * counted for that.
@@ -876,6 +952,8 @@ TEST_F_TIMEOUT(qp, cost_of_a_message, 300)
 	unsigned int prompt = 0;
 	struct weft_cqe cqe;
 
+	if (variant->protocol)
+		SKIP(return, "it costs more if something is pulled");
 	if (!getenv("WEFT_TRACED"))
 		SKIP(return, "the ports are not in traced mode");
 	writes = both("tx_writes");
