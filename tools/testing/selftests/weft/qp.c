@@ -822,8 +822,8 @@ TEST_F_TIMEOUT(qp, kick_page_is_of_one_file, 300)
 	uint64_t denied;
 	struct weft_cqe cqe;
 
-	ASSERT_TRUE(begin(&c, 0));
-	ASSERT_TRUE(begin(&d, 1));
+	ASSERT_TRUE(begin(&c, 0, 0));
+	ASSERT_TRUE(begin(&d, 1, 0));
 	ASSERT_TRUE(join(&c, &d));
 	ASSERT_TRUE(map_bell(a));
 	ASSERT_TRUE(map_bell(&c));
