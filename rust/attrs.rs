@@ -155,7 +155,7 @@ fn link_channels_broken(data: &Data, n: usize) -> Result<Value> {
 
 /// Every counter that some port has, by its name. First one that all have: without its first file
 /// there is no directory.
-const COUNTER_NAMES: [&CStr; 17] = [
+const COUNTER_NAMES: [&CStr; 22] = [
     c"tx_messages",
     c"rx_messages",
     c"messages_dropped",
@@ -173,6 +173,11 @@ const COUNTER_NAMES: [&CStr; 17] = [
     c"remaps",
     c"in_faults",
     c"route_denied",
+    c"dma_transfers",
+    c"dma_bytes",
+    c"dma_errors",
+    c"dma_writes",
+    c"dma_reads",
 ];
 
 /// `ENOENT` for a counter that this kind of port does not have.

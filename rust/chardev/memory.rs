@@ -40,7 +40,8 @@ pub(super) fn limits(call: &Call<'_>) -> Result {
 fn engine(call: &Call<'_>) -> Result<u32> {
     let port = call.file.node.port()?;
     let kicks = port.kick_page().map_or(0, |_| ext::WEFT_ENGINE_KICK_PAGE);
-    Ok(kicks)
+    let moves = port.mover(0).map_or(0, |_| ext::WEFT_ENGINE_DMA);
+    Ok(kicks | moves)
 }
 
 /// `WEFT_PD_ALLOC`.

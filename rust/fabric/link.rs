@@ -385,7 +385,7 @@ impl Effects for Means<'_> {
     fn broken(&mut self, reason: Reason) {
         self.link.health.broken(reason);
         if let Some(client) = self.client() {
-            client.broken(self.link.number, reason);
+            client.broken(self.port, self.link.number, reason);
         }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Usage {
     pub(crate) doorbells_lost: u64,
 }
 
-/// Who uses the links of a node. `wake` and `kicked` are called from hard interrupts, everything else
+/// Who uses the links of a node. `wake`, `kicked` and `moved` are called from hard interrupts, everything else
 /// from threads, with the link locked.
 pub(crate) trait Client: Send + Sync {
     /// The link is READY: `peer` has its window here, and here is a window onto its arena.
@@ -55,7 +55,7 @@ pub(crate) trait Client: Send + Sync {
 
     /// It was READY. No access to the window of `link` may follow when this returns, neither of the
     /// client nor of users.
-    fn broken(&self, link: usize, reason: Reason);
+    fn broken(&self, port: &dyn Port, link: usize, reason: Reason);
 
     /// The neighbour cannot write into the arena any more, and it will be used for something else
     /// when this returns.
@@ -72,6 +72,9 @@ pub(crate) trait Client: Send + Sync {
 
     /// A user of this host rang for the driver. Called in hard interrupts.
     fn kicked(&self);
+
+    /// The port's mover on `link` reports. Called in hard interrupts.
+    fn moved(&self, link: usize);
 
     /// Nothing works any more: wake everybody who waits.
     fn closed(&self);

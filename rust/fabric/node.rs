@@ -253,6 +253,11 @@ impl Node {
         self.link(&**port, link)?.with(self, &**port, f)
     }
 
+    /// The peer's `wake`, for who rings it by other means.
+    pub(crate) fn wake_bell(&self, link: usize) -> Option<u32> {
+        Some(self.links.get(link)?.bells()?.0)
+    }
+
     /// Rings the peer's `wake`. Any context.
     pub(crate) fn ring_wake(&self, port: &dyn Port, link: usize) {
         if let Some((wake, _)) = self.links.get(link).and_then(Link::bells) {
@@ -407,6 +412,12 @@ impl Events for Node {
         }
         if let Some(client) = self.client() {
             client.wake(link);
+        }
+    }
+
+    fn moved(&self, link: usize) {
+        if let Some(client) = self.client() {
+            client.moved(link);
         }
     }
 

@@ -10,7 +10,7 @@
 mod layout;
 
 use crate::{
-    hw::{Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, MBOX_BYTES},
+    hw::{Counter, Doorbells, Events, Grant, Identity, LinkStatus, Mover, Port, MBOX_BYTES},
     sys::{
         area::{Area, Cache},
         errno::ENOLINK,
@@ -422,6 +422,10 @@ impl Port for Ivshmem {
     }
 
     fn hear_kicks(&self) {}
+
+    fn mover(&self, _link: usize) -> Option<&dyn Mover> {
+        None
+    }
 
     fn send(&self, link: usize, msg: &[u8]) -> Result {
         let l = self.link(link)?;

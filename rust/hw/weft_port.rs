@@ -3,16 +3,18 @@
 //! The Weft port: registers as `qemu/weft/weft_regs.h` states them.
 //!
 //! Link n uses outbound slot n, inbound aperture n (at n << 32 of the aperture space), doorbells
-//! 2n (wake) and 2n + 1 (echo), doorbell page n for users and page `links` + n for the kernel.
+//! 2n (wake) and 2n + 1 (echo), doorbell page n for users and page `links` + n for the kernel, and
+//! channel n of the DMA engine, if there is one.
 //! Behind these come the doorbell and the page by which users of this host ring for the driver.
 
 mod bring_up;
 mod chip;
+mod dma;
 
 pub(crate) use bring_up::MAX_ARENA;
 
 use crate::{
-    hw::{Counter, Doorbells, Grant, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES},
+    hw::{Counter, Doorbells, Grant, Identity, LinkStatus, Mover, Port, MAX_LINKS, MBOX_BYTES},
     sys::{area::Area, errno::ENOLINK, ext, iomap::Region, irq::IrqSet, pci::Enabled, trace},
 };
 use chip::{
@@ -52,8 +54,19 @@ const COUNTERS: [&CStr; ext::WEFT_COUNTERS as usize] = [
     c"route_denied",
 ];
 
+/// Counters of the DMA engine's channels.
+const DMA_COUNTERS: [&CStr; 5] = [
+    c"dma_transfers",
+    c"dma_bytes",
+    c"dma_errors",
+    c"dma_writes",
+    c"dma_reads",
+];
+
 /// What belongs to one link.
 struct Link {
+    /// Moves bulk data through the window.
+    channel: Option<dma::Channel>,
     arena: Area,
     /// Where the port finds the arena.
     arena_addr: u64,
@@ -101,7 +114,7 @@ impl WeftPort {
 
     /// Number of the doorbell page by which the kernel rings.
     fn kernel_page(&self, link: usize) -> usize {
-        self.links.len() + link
+        chip::kernel_page(self.links.len(), link)
     }
 
     /// Number of the doorbell page by which users of this host ring for the driver.
@@ -154,6 +167,9 @@ impl WeftPort {
                 .write32(page_reg(page, ext::WEFT_DB_PAGE_DEST), ext::WEFT_DEST_SELF);
             chip.regs
                 .write32(page_reg(page, ext::WEFT_DB_PAGE_ALLOW), 1 << kick);
+        }
+        if chip.channels != 0 {
+            chip.write(ext::WEFT_R_DMA_MASK, 0);
         }
         self.irqs.enable();
         chip.write(
@@ -226,8 +242,7 @@ impl WeftPort {
         }
     }
 
-    fn counter64(&self, n: usize) -> u64 {
-        let reg = ext::WEFT_R_COUNTERS as usize + 8 * n;
+    fn counter64(&self, reg: usize) -> u64 {
         let regs = &self.chip.regs;
         // A carry between the halves is seen by the upper one having changed.
         let high = regs.read32(reg + 4);
@@ -361,6 +376,9 @@ impl Port for WeftPort {
         regs.write64(reg(ext::WEFT_SLOT_OFFSET), grant.offset);
         regs.write64(reg(ext::WEFT_SLOT_LEN), grant.bytes);
         regs.write32(reg(ext::WEFT_SLOT_CTRL), ext::WEFT_SLOT_ENABLE);
+        if let Some(channel) = &l.channel {
+            channel.start(chip::dma_vector(self.links.len()));
+        }
         Ok(())
     }
 
@@ -369,6 +387,9 @@ impl Port for WeftPort {
             return;
         }
         let _tables = self.locks.tables.lock();
+        if let Some(mover) = self.mover(link) {
+            mover.stop();
+        }
         self.chip
             .regs
             .write32(slot_reg(link, ext::WEFT_SLOT_CTRL), 0);
@@ -413,6 +434,11 @@ impl Port for WeftPort {
 
     fn hear_kicks(&self) {
         self.chip.hear_kicks();
+    }
+
+    fn mover(&self, link: usize) -> Option<&dyn Mover> {
+        let channel = self.links.get(link)?.channel.as_ref()?;
+        Some(channel)
     }
 
     fn send(&self, link: usize, msg: &[u8]) -> Result {
@@ -493,11 +519,18 @@ impl Port for WeftPort {
     }
 
     fn counter(&self, n: usize) -> Option<Counter> {
-        let name = COUNTERS.get(n)?;
-        Some(Counter {
-            name,
-            value: self.counter64(n),
-        })
+        if let Some(name) = COUNTERS.get(n) {
+            let value = self.counter64(ext::WEFT_R_COUNTERS as usize + 8 * n);
+            return Some(Counter { name, value });
+        }
+        let n = n.checked_sub(COUNTERS.len())?;
+        let name = DMA_COUNTERS.get(n)?;
+        let channels = self.links.iter().filter_map(|link| link.channel.as_ref());
+        let value = channels
+            .map(|channel| self.counter64(channel.counter(n)))
+            .sum();
+        self.chip.channels.checked_sub(1)?;
+        Some(Counter { name, value })
     }
 
     fn start(&self) -> Result {

@@ -195,7 +195,10 @@ pub struct Outbound {
     /// What the peer was told of [`Self::cells`], and of [`Self::words`].
     offered: u64,
     offered_words: u64,
+    /// The peer was told of so much,
     kicked: u64,
+    /// and of so much when all of it had arrived.
+    told: u64,
 }
 
 impl Outbound {
@@ -210,6 +213,7 @@ impl Outbound {
             offered: 0,
             offered_words: 0,
             kicked: 0,
+            told: 0,
         }
     }
 
@@ -281,6 +285,8 @@ impl Outbound {
         let mut cell = Cell::encode(address, message);
         if lane == Lane::Transmit {
             cell.set_order(self.rx.written);
+        } else if let Message::Gone { .. } = message {
+            cell.set_order(self.cq.written);
         }
         let writer = self.lane(lane);
         writer.reserve(area, 1)?;
@@ -303,7 +309,8 @@ impl Outbound {
     }
 
     /// Takes the place of the next word, for who writes it by other means: where in the peer's trunk
-    /// it goes, and what it is. Later words are not seen before it is there.
+    /// it goes, and what it is. Later words are not seen before it is there. To be followed by
+    /// [`Self::needs_kick`], and when it is there by [`Self::needs_late_kick`].
     pub fn claim(&mut self, area: &impl Area, word: &Word) -> Result<(usize, u64), Error> {
         self.cq.reserve(area, 1)?;
         Ok(self.cq.word(word))
@@ -367,6 +374,21 @@ impl Outbound {
         window.mb(Fence::WakeReceiver);
         let event = area.load(EVENT_AT);
         passed(event, core::mem::replace(&mut self.kicked, total), total)
+    }
+
+    /// All that was written is stored, or follows the doorbell that was rung for it by the same way.
+    pub fn told_all(&mut self) {
+        self.told = self.kicked;
+    }
+
+    /// Whether the peer sleeps and was told, if at all, before all was there that was written by other
+    /// means. A doorbell that goes their way then comes in time.
+    pub fn needs_late_kick(&mut self, area: &impl Area, window: &impl Window) -> bool {
+        let total = self.total();
+        window.mb(Fence::WakeReceiver);
+        let event = area.load(EVENT_AT);
+        self.kicked = total;
+        passed(event, core::mem::replace(&mut self.told, total), total)
     }
 }
 
@@ -443,6 +465,18 @@ impl Inbound {
         self.arrived(Lane::Pulled, Some(head), remote)
     }
 
+    /// Whether words that were written before a cell have not all been taken.
+    fn is_early(&self, message: &Message, load: impl Fn(usize) -> u64) -> Result<bool, Fault> {
+        let Message::Gone { .. } = message else {
+            return Ok(false);
+        };
+        let words = request::order(load);
+        if words > self.cq.taken + u64::from(self.cq.slots.count()) {
+            return Err(Fault::Order);
+        }
+        Ok(words > self.cq.taken)
+    }
+
     fn arrived(
         &self,
         lane: Lane,
@@ -459,6 +493,9 @@ impl Inbound {
         };
         let load = |n| reader.load(area, n);
         let (address, message) = request::decode(lane, head, load, &self.own, &self.peer)?;
+        if self.is_early(&message, load)? {
+            return Ok(None);
+        }
         Ok(Some(Arrived {
             lane,
             address,

@@ -56,6 +56,8 @@ pub enum Fault {
     Order,
     /// A request or an answer has a number that it cannot have now.
     Number,
+    /// Its memory is out of reach of the DMA engine.
+    Reach,
 }
 
 impl Fault {
@@ -69,6 +71,7 @@ impl Fault {
             Self::Value => "sent an impossible value",
             Self::Order => "sent a message that stands behind one that never came",
             Self::Number => "sent a message under an impossible number",
+            Self::Reach => "is out of the DMA engine's reach",
         }
     }
 }

@@ -138,7 +138,7 @@ impl Client for Channels {
         }
     }
 
-    fn broken(&self, link: usize, reason: Reason) {
+    fn broken(&self, _port: &dyn Port, link: usize, reason: Reason) {
         let reason = match reason {
             Reason::Link => ext::WEFT_REASON_LINK,
             Reason::Silence | Reason::Bye | Reason::Restart => ext::WEFT_REASON_PEER,
@@ -191,6 +191,9 @@ impl Client for Channels {
 
     /// Nobody rings so for a channel.
     fn kicked(&self) {}
+
+    /// Users move the data of channels themselves.
+    fn moved(&self, _link: usize) {}
 
     fn closed(&self) {
         for listener in &*self.listeners.lock() {

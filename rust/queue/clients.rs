@@ -30,9 +30,9 @@ impl Client for Clients {
         self.engine.ready(port, link, peer);
     }
 
-    fn broken(&self, link: usize, reason: Reason) {
-        self.engine.broken(link, reason);
-        self.channels.broken(link, reason);
+    fn broken(&self, port: &dyn Port, link: usize, reason: Reason) {
+        self.engine.broken(port, link, reason);
+        self.channels.broken(port, link, reason);
     }
 
     fn bury(&self, port: &dyn Port, link: usize) {
@@ -51,6 +51,10 @@ impl Client for Clients {
     fn wake(&self, link: usize) {
         self.channels.wake(link);
         self.engine.wake(link);
+    }
+
+    fn moved(&self, link: usize) {
+        self.engine.moved(link);
     }
 
     fn kicked(&self) {

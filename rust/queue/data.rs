@@ -5,7 +5,7 @@
 //! Each piece is checked against its STag, every time.
 
 use crate::{
-    mem::{Denied, Memory, Pd, Rights},
+    mem::{Access, Denied, Memory, Pd, Rights},
     proto::{
         request::{Extents, INLINE_BYTES},
         wqe::{Sgl, Tail},
@@ -76,6 +76,25 @@ impl Source<'_> {
         Ok(())
     }
 
+    /// Calls `f` with each access for `len` bytes from `offset` on, and how many of them it has.
+    pub(super) fn each(
+        &self,
+        offset: u64,
+        len: u64,
+        mut f: impl FnMut(Access, u64) -> Result,
+    ) -> Done {
+        let sgl = self.tail.list().ok_or(Refused::Failed)?;
+        for piece in sgl.pieces(offset, len) {
+            let bytes = u64::from(piece.length);
+            let need = Rights::LOCAL_READ;
+            let access = self
+                .memory
+                .access(self.pd, piece.stag, need, piece.to, bytes)?;
+            f(access, bytes)?;
+        }
+        Ok(())
+    }
+
     /// Copies `len` bytes from `offset` on to `at` of `area`, the window or the own arena, without a
     /// fence.
     pub(super) fn put(&self, area: &Area, offset: u64, at: usize, len: usize) -> Done {
@@ -123,7 +142,7 @@ impl Sink<'_> {
         pd: &Pd,
         offset: u64,
         len: u64,
-        mut f: impl FnMut(&crate::mem::Access, usize, usize) -> Result,
+        mut f: impl FnMut(&Access, usize, usize) -> Result,
     ) -> Done {
         match *self {
             Self::List(sgl) => {

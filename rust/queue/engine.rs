@@ -128,7 +128,7 @@ impl Engine {
                 }
                 State::Reset => {
                     if let Some((worker, core)) = worker {
-                        worker.leave(inner, core);
+                        worker.leave(qp.number(), inner, core);
                     }
                     qp.reset(inner);
                 }
@@ -194,7 +194,7 @@ impl Engine {
         self.table.remove(qp);
         self.change(qp, None, |inner, worker| {
             if let Some((worker, core)) = worker {
-                worker.leave(inner, core);
+                worker.leave(qp.number(), inner, core);
             }
             qp.reset(inner);
         });
@@ -247,15 +247,15 @@ impl Engine {
         }
     }
 
-    pub(super) fn broken(&self, link: usize, reason: Reason) {
+    pub(super) fn broken(&self, port: &dyn Port, link: usize, reason: Reason) {
         if let Some(worker) = self.worker(link) {
-            worker.broken(reason);
+            worker.broken(port, reason);
         }
     }
 
     pub(super) fn tick(&self, session: &Session<'_>) {
         if let Some(worker) = self.worker(session.link()) {
-            worker.tick();
+            worker.tick(session.port());
         }
     }
 
@@ -264,6 +264,11 @@ impl Engine {
         if let Some(worker) = self.worker(link) {
             worker.rung();
         }
+    }
+
+    /// Data have been moved. Called in hard interrupts.
+    pub(super) fn moved(&self, link: usize) {
+        self.wake(link);
     }
 
     /// A user of this host rang. Called in hard interrupts.

@@ -9,9 +9,11 @@
 use super::{
     data::{Refused, Sink, Source, INLINE},
     lent::Lease,
+    moving::{Load, Not, What, WORTHWHILE},
     qp::{Qp, State},
     worker::{Cx, Served},
 };
+use crate::hw::Moved;
 use crate::proto::{
     cqe::{Cqe, Status},
     request::{Address, Data, Extents, Inline, Lane, Message, Part, Role, INLINE_BYTES},
@@ -27,6 +29,9 @@ const WINDOW: usize = 64;
 pub(super) const PARTS: usize = 4;
 /// The longest part of a read that is asked for at once.
 const MOST_READ: u64 = 256 << 10;
+
+/// What it costs to have the mover move a part, in bytes that the CPU would.
+const MOVER_COST: u64 = 4 << 10;
 
 /// How far data are that were put down to be pulled.
 #[derive(Clone, Copy, Default)]
@@ -647,6 +652,7 @@ impl Qp {
 
     /// Puts data into what the peer has lent. False: there is no room to say so.
     fn put_parts(&self, cx: &mut Cx<'_>, inner: &mut super::qp::Inner) -> Result<bool, Fault> {
+        let epoch = inner.epoch;
         for n in 0..PARTS {
             let Some((part, extents)) = inner.initiator.parts.get(n).copied().flatten() else {
                 continue;
@@ -663,6 +669,33 @@ impl Qp {
             };
             let psn = request.psn as u16;
             let source = self.source(cx, &request.wqe.tail);
+            let what = What::Part {
+                qpn: self.number(),
+                epoch,
+                psn,
+                part: super::lent::part(part.number),
+            };
+            let begun = match cx.io.mover().filter(|_| extents.bytes() >= WORTHWHILE) {
+                Some(mover) => Load::of_source(&source, part.offset, &extents)
+                    .and_then(|load| cx.trunk.moving.begin(mover, load, &extents, what)),
+                None => Err(Not::Ever),
+            };
+            match begun {
+                Ok(()) => {
+                    cx.moved(MOVER_COST);
+                    if let Some(place) = inner.initiator.parts.get_mut(n) {
+                        *place = None;
+                    }
+                    continue;
+                }
+                Err(Not::Ever) => {}
+                Err(Not::Now) => return Ok(false),
+                Err(Not::Refused(why)) => {
+                    let status = local(why);
+                    self.fail(inner, status, status, Status::Flushed);
+                    return Ok(true);
+                }
+            }
             let mut offset = part.offset;
             cx.moved(extents.bytes());
             for extent in extents.as_slice() {
@@ -690,6 +723,28 @@ impl Qp {
             cx.word(self.protocol(), word)?;
         }
         Ok(true)
+    }
+
+    /// The data of a part have been moved; what the peer is to be told.
+    pub(super) fn part_moved(
+        &self,
+        inner: &mut super::qp::Inner,
+        psn: u16,
+        part: u16,
+        went: Moved,
+    ) -> Option<Word> {
+        if went == Moved::Refused {
+            let status = Status::LocalProt;
+            self.fail(inner, status, status, Status::Flushed);
+            return None;
+        }
+        let path = inner.path?;
+        let to = Role::Responder;
+        Some(Word {
+            qpn: path.peer_qpn,
+            psn,
+            says: Says::Done { to, part },
+        })
     }
 
     /// A word has come for a request.

@@ -42,6 +42,7 @@ mod kicks;
 mod lent;
 mod listener;
 mod messages;
+mod moving;
 mod place;
 mod posted;
 mod pulls;

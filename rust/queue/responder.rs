@@ -9,10 +9,12 @@ use super::{
     data::{Refused, Sink},
     initiator::{Offering, Parts, PARTS},
     lent::{part, Lease},
+    moving::{Load, What, WORTHWHILE},
     qp::{Inner, Qp},
     worker::{Cx, Served},
 };
 use crate::{
+    hw::Moved,
     mem::Rights,
     proto::{
         cqe::{Cqe, Status},
@@ -29,6 +31,12 @@ use kernel::prelude::*;
 pub(super) const MOST_PART: u64 = 64 << 10;
 
 type Result<T, E> = core::result::Result<T, E>;
+
+/// What the peer is told when it has all that it has asked for.
+const READ: Says = Says::Done {
+    to: Role::Initiator,
+    part: 0,
+};
 
 /// Where a message goes.
 #[derive(Clone, Copy)]
@@ -108,6 +116,8 @@ pub(super) struct Responder {
     pub(super) long: Option<KBox<Long>>,
     /// Until all of it was put down.
     pub(super) reading: Option<Reading>,
+    /// What a request reads is on its way.
+    moving: bool,
 }
 
 impl Responder {
@@ -121,6 +131,7 @@ impl Responder {
             answer: None,
             long: None,
             reading: None,
+            moving: false,
         }
     }
 
@@ -179,7 +190,8 @@ impl Qp {
         }
         let responder = &mut inner.responder;
         // Behind such a one the peer sends nothing until it is done.
-        if responder.long.is_some() || responder.reading.is_some() || responder.answer.is_some() {
+        let busy = responder.reading.is_some() || responder.moving;
+        if responder.long.is_some() || responder.answer.is_some() || busy {
             self.violated(inner);
             return;
         }
@@ -297,6 +309,28 @@ impl Qp {
                     });
                     return Ok(());
                 }
+                if u64::from(length) >= WORTHWHILE && !self.protocol().cqe {
+                    if let Some(mover) = cx.io.mover() {
+                        let what = What::Answer {
+                            qpn: self.number(),
+                            epoch: inner.epoch,
+                            psn,
+                        };
+                        let again = Rights::REMOTE_READ;
+                        let begun = cx
+                            .memory
+                            .access(&self.made.pd, stag, again, to, length.into())
+                            .map_err(|_| Status::RemoteAccess)
+                            .map(|access| Load::of_access(access, extents));
+                        if let Ok(load) = begun? {
+                            if cx.trunk.moving.begin(mover, load, extents, what).is_ok() {
+                                inner.responder.moving = true;
+                                return Ok(());
+                            }
+                        }
+                    }
+                }
+                // Nothing waits here: where there is no room, the CPU does it.
                 cx.moved(length.into());
                 let mut at = 0;
                 for extent in extents.as_slice() {
@@ -307,13 +341,7 @@ impl Qp {
                     at += bytes;
                 }
                 inner.responder.ack = None;
-                inner.responder.say = Some((
-                    psn,
-                    Says::Done {
-                        to: Role::Initiator,
-                        part: 0,
-                    },
-                ));
+                inner.responder.say = Some((psn, READ));
                 Ok(())
             }
             // No requests.
@@ -323,6 +351,23 @@ impl Qp {
             | Message::Lend { .. }
             | Message::Offer { .. } => Err(Status::Protocol.into()),
         }
+    }
+
+    /// What a request reads has been moved; what the peer is to be told.
+    pub(super) fn answer_moved(&self, inner: &mut Inner, psn: u16, went: Moved) -> Option<Word> {
+        inner.responder.moving = false;
+        if went == Moved::Refused {
+            self.refuse(inner, psn, Status::RemoteOp.into());
+            return None;
+        }
+        // Implied by what is said now.
+        inner.responder.ack = None;
+        let path = inner.path?;
+        Some(Word {
+            qpn: path.peer_qpn,
+            psn,
+            says: READ,
+        })
     }
 
     fn atomic(
@@ -542,12 +587,8 @@ impl Qp {
             self.lend_more(cx, inner, path.peer_qpn, &mut served)?;
         }
         if inner.owes_gone {
-            let to = Address {
-                qpn: path.peer_qpn,
-                psn: 0,
-            };
             let why = inner.why as u64;
-            if !cx.send(protocol, to, &Message::Gone { why })? {
+            if !cx.gone(protocol, Some(self.number()), path.peer_qpn, why)? {
                 served.blocked = true;
                 return Ok(served);
             }

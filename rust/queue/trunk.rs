@@ -5,9 +5,11 @@
 //! The rules are in `proto::fifo`; here they meet the arena and the window. Nobody else touches the
 //! latter for queue pairs. It must not know queue pairs.
 
+use super::moving::Moving;
 use crate::{
     fabric::Node,
-    hw::Port,
+    hw::{Mover, Port},
+    mem::Memory,
     proto::{
         eager::{self, Eager, Piece},
         fence::Fence,
@@ -43,6 +45,11 @@ impl<'a> Io<'a> {
             arena: port.arena(link)?,
             window: port.window(link)?,
         })
+    }
+
+    /// What moves data by itself, if there is such a thing.
+    pub(super) fn mover(&self) -> Option<&'a dyn Mover> {
+        self.port.mover(self.link)
     }
 
     fn own(&self) -> Own<'a> {
@@ -181,6 +188,7 @@ pub(super) struct Trunk {
     pub(super) staging: Staging,
     /// What was to be pulled did not come over the bridge.
     pub(super) unread: bool,
+    pub(super) moving: Moving,
 }
 
 impl Trunk {
@@ -195,6 +203,7 @@ impl Trunk {
                 eager: Eager::new(&peer, Pieces(memory)),
                 staging: Staging::new(&own),
                 unread: false,
+                moving: Moving::new()?,
             },
             GFP_KERNEL,
         )?)
@@ -325,11 +334,62 @@ impl Trunk {
         }
     }
 
+    /// Sends a word behind all data that the mover was given. False: there is no room now.
+    pub(super) fn word_behind(
+        &mut self,
+        io: &Io<'_>,
+        mover: &dyn Mover,
+        memory: &Memory,
+        word: &Word,
+    ) -> Result<bool, Fault> {
+        let Some(command) = self.moving.command(mover, memory) else {
+            return Ok(false);
+        };
+        let claimed = match self.outbound.claim(&io.own(), word) {
+            Ok(claimed) => claimed,
+            Err(Error::Full) => return Ok(false),
+            Err(Error::Corrupt(fault)) => return Err(fault),
+        };
+        let asleep = self.outbound.needs_kick(&io.own(), &io.peer());
+        let ring = io.node.wake_bell(io.link).filter(|_| asleep);
+        if ring.is_some() && !self.moving.has_words() {
+            self.outbound.told_all();
+        }
+        if self.moving.word(mover, command, claimed, ring) {
+            Ok(true)
+        } else {
+            // Its place stays empty: nothing comes after it.
+            Err(Fault::Reach)
+        }
+    }
+
     /// Tells the peer what was put down for it, and rings if it sleeps and does not know of what was
     /// written.
     pub(super) fn ring(&mut self, io: &Io<'_>) {
         self.outbound.tell(&io.peer());
         if self.outbound.needs_kick(&io.own(), &io.peer()) {
+            io.node.ring_wake(io.port, io.link);
+        }
+        if self.moving.has_words() {
+            return;
+        }
+        match io.mover().filter(|_| self.moving.had_words()) {
+            Some(mover) => self.ring_behind(io, mover),
+            None => self.outbound.told_all(),
+        }
+    }
+
+    /// The last of the words that the mover had has left: rings behind it if the peer has gone to sleep
+    /// meanwhile.
+    fn ring_behind(&mut self, io: &Io<'_>, mover: &dyn Mover) {
+        if !self.outbound.needs_late_kick(&io.own(), &io.peer()) {
+            return;
+        }
+        let rung = io
+            .node
+            .wake_bell(io.link)
+            .is_some_and(|bell| self.moving.ring(mover, bell));
+        if !rung {
             io.node.ring_wake(io.port, io.link);
         }
     }

@@ -10,6 +10,7 @@
 use super::{
     data::{Refused, Sink},
     lent::{Lease, Lent},
+    moving::{Owed, What},
     qp::{Inner, Path, Qp, State},
     table::Table,
     traced,
@@ -18,7 +19,7 @@ use super::{
 };
 use crate::{
     fabric::{Node, Reason},
-    hw::Port,
+    hw::{Moved, Port},
     mem::{Binding, Denied, Memory, Pd},
     proto::{
         cqe::Status,
@@ -42,6 +43,7 @@ use kernel::{
         lock::{mutex::MutexBackend, Guard},
         Arc, Mutex,
     },
+    time::{delay::fsleep, Delta},
     workqueue::{DelayedWork, WorkItem},
 };
 
@@ -56,8 +58,13 @@ const SEARCH: u64 = 64 << 10;
 /// Jiffies until what found no room, or no receive request, is looked at again, and until it is looked
 /// whether users still run the engine.
 const SOON: usize = 1;
+/// How often it is looked whether the mover has done with the memory of one that goes.
+const SETTLE_POLL: Delta = Delta::from_micros(20);
 /// How long the work item looks on when nothing comes, in microseconds, before it sleeps.
 const LINGER_US: u64 = 50;
+/// Who has sent so much since the engine woke up sends more: he is not asked to ring, but looked after
+/// in [`SOON`]. One who waits for an answer to each message has sent less.
+const LOADED: usize = 4;
 /// A user who has run the engine so often is going to do so again.
 const POLLER: u32 = 8;
 /// How often it is looked whether he does, before that is given up.
@@ -118,6 +125,41 @@ impl Cx<'_> {
         let sent = self.trunk.word(&self.io, protocol, &word)?;
         if sent {
             traced::word(self.dev, self.io.link, true, &word);
+        }
+        Ok(sent)
+    }
+
+    /// Tells that queue pair `qpn` of this end writes nothing more for `peer_qpn` of the peer's. False:
+    /// not now.
+    pub(super) fn gone(
+        &mut self,
+        protocol: Protocol,
+        qpn: Option<u32>,
+        peer_qpn: u32,
+        why: u64,
+    ) -> Result<bool, Fault> {
+        if qpn.is_some_and(|qpn| self.trunk.moving.has(qpn)) {
+            return Ok(false);
+        }
+        // Data that have left may still be on their way: a word behind them, to nobody, is waited for.
+        if self.trunk.moving.is_unfenced() && !self.word_behind(&NOTHING)? {
+            return Ok(false);
+        }
+        let to = Address {
+            qpn: peer_qpn,
+            psn: 0,
+        };
+        self.send(protocol, to, &Message::Gone { why })
+    }
+
+    /// Sends a word behind all data that are being moved. False: there is no room now.
+    pub(super) fn word_behind(&mut self, word: &Word) -> Result<bool, Fault> {
+        let Some(mover) = self.io.mover() else {
+            return self.word(Protocol::PUSH, *word);
+        };
+        let sent = self.trunk.word_behind(&self.io, mover, self.memory, word)?;
+        if sent {
+            traced::word(self.dev, self.io.link, true, word);
         }
         Ok(sent)
     }
@@ -187,6 +229,13 @@ impl Cx<'_> {
     }
 }
 
+/// A word to nobody.
+const NOTHING: Word = Word {
+    qpn: 0,
+    psn: 0,
+    says: Says::Ack,
+};
+
 fn ended(done: Poll<Result<(), Denied>>) -> Result<bool, Denied> {
     match done {
         Poll::Ready(done) => done.map(|()| true),
@@ -204,6 +253,8 @@ struct Core {
     trunk: Option<KBox<Trunk>>,
     lent: Lent,
     turns: Turns,
+    /// Words to be said behind data that were moved, in order.
+    owed: KVec<Owed>,
     /// Queue pairs of this session.
     bound: usize,
     /// Who is to be told GONE, and what with it: a queue pair of the peer's, and why; or nobody, and the
@@ -211,6 +262,8 @@ struct Core {
     gone: KVec<(u32, u64)>,
     /// The peer is to ring when something comes.
     asleep: bool,
+    /// Cells and words that have come since he was asked to, or since it was looked after him.
+    came: usize,
     /// The work item is going to run.
     timer: bool,
     /// A user has run the engine since it did,
@@ -219,6 +272,21 @@ struct Core {
     polls: u32,
     /// So many times yet it is looked whether a user runs the engine, before the peer is asked to ring.
     patience: u32,
+}
+
+impl Core {
+    /// Whether the mover has something to do.
+    fn is_moving(&self) -> bool {
+        self.trunk
+            .as_ref()
+            .is_some_and(|trunk| !trunk.moving.is_idle())
+    }
+
+    /// Whether a doorbell or an interrupt will tell of whatever comes.
+    fn is_asleep(&self) -> bool {
+        let told = |trunk: &KBox<Trunk>| trunk.moving.is_idle() || trunk.moving.is_reported();
+        self.asleep && self.trunk.as_ref().is_none_or(told)
+    }
 }
 
 /// The engine's end of a link.
@@ -262,13 +330,14 @@ impl WorkItem for Worker {
             core.patience = core.patience.saturating_sub(1);
         }
         let mut rest = this.turn(&mut core, &node, &**port, BUDGET);
-        if let (Rest::Idle, 0, false) = (&rest, core.patience, core.asleep) {
+        let awake = !core.asleep || core.is_moving();
+        if let (Rest::Idle, 0, true) = (&rest, core.patience, awake) {
             core.polls = 0;
             rest = this.linger(&mut core, &node, &**port);
         }
         let delay = match rest {
             Rest::More => 0,
-            Rest::Idle if core.asleep || core.trunk.is_none() => return,
+            Rest::Idle if core.is_asleep() || core.trunk.is_none() => return,
             Rest::Later | Rest::Idle => SOON,
         };
         core.timer = true;
@@ -298,9 +367,11 @@ impl Worker {
                         trunk: None,
                         lent: Lent::new(),
                         turns: Turns::new(),
+                        owed: KVec::new(),
                         bound: 0,
                         gone: KVec::new(),
                         asleep: false,
+                        came: 0,
                         timer: false,
                         polled: false,
                         polls: 0,
@@ -335,10 +406,24 @@ impl Worker {
     }
 
     /// Some time has passed: what a doorbell should have told of is found now.
-    pub(super) fn tick(self: &Arc<Self>) {
-        if self.core.lock().trunk.is_some() {
-            work::run_unbound_in(self, 0);
+    pub(super) fn tick(self: &Arc<Self>, port: &dyn Port) {
+        let mut core = self.core.lock();
+        let Some(trunk) = &core.trunk else {
+            return;
+        };
+        if port
+            .mover(self.link)
+            .is_some_and(|mover| !trunk.moving.is_well(mover))
+        {
+            dev_warn!(
+                self.dev,
+                "link {}: the DMA engine has stopped: queue pairs over it end\n",
+                self.link
+            );
+            self.end(port, &mut core, Status::Link);
         }
+        drop(core);
+        work::run_unbound_in(self, 0);
     }
 
     pub(super) fn ready(&self, port: &dyn Port, peer: &Peer) {
@@ -365,18 +450,23 @@ impl Worker {
     }
 
     /// Nothing here touches the window when this returns, until the next session.
-    pub(super) fn broken(&self, reason: Reason) {
+    pub(super) fn broken(&self, port: &dyn Port, reason: Reason) {
         let status = match reason {
             Reason::Link | Reason::Removed => Status::Link,
             Reason::Silence | Reason::Bye | Reason::Restart => Status::Peer,
         };
         let mut core = self.core.lock();
-        self.end(&mut core, status);
+        self.end(port, &mut core, status);
     }
 
     /// Ends the trunk and all queue pairs that use it.
-    fn end(&self, core: &mut Core, status: Status) {
+    fn end(&self, port: &dyn Port, core: &mut Core, status: Status) {
+        // Before it gives back what it kept in its place.
+        if let Some(mover) = port.mover(self.link).filter(|_| core.is_moving()) {
+            mover.stop();
+        }
         core.trunk = None;
+        core.owed.clear();
         core.lent.clear();
         core.gone.clear();
         core.bound = 0;
@@ -421,7 +511,7 @@ impl Worker {
 
     /// Disconnects a queue pair that is going to be reset or destroyed. The peer is told, as far as
     /// that is possible now; otherwise it hears of it when it asks.
-    pub(super) fn leave(&self, inner: &mut Inner, core: &mut CoreGuard<'_>) {
+    pub(super) fn leave(&self, qpn: u32, inner: &mut Inner, core: &mut CoreGuard<'_>) {
         let core = &mut *core.0;
         let Some(path) = inner.path.take() else {
             return;
@@ -431,6 +521,7 @@ impl Worker {
         if path.session != core.session || core.trunk.is_none() {
             return;
         }
+        self.settle(core, qpn);
         core.bound = core.bound.saturating_sub(1);
         self.users.store(core.bound as u32, Relaxed);
         if inner.state.hears() || inner.owes_gone {
@@ -439,6 +530,30 @@ impl Worker {
                 .push((path.peer_qpn, inner.why as u64), GFP_KERNEL);
         }
         inner.owes_gone = false;
+    }
+
+    /// Waits until nothing is moved any more that requests of a queue pair have named.
+    fn settle(&self, core: &Core, qpn: u32) {
+        let Some(trunk) = core.trunk.as_ref().filter(|trunk| trunk.moving.has(qpn)) else {
+            return;
+        };
+        let Some(node) = self.node.lock().clone() else {
+            return;
+        };
+        let Ok(port) = node.port() else {
+            return;
+        };
+        let Some(mover) = port.mover(self.link) else {
+            return;
+        };
+        while trunk.moving.reads_for(qpn, mover) {
+            if !trunk.moving.is_well(mover) {
+                // Found out by the next tick.
+                mover.stop();
+                return;
+            }
+            fsleep(SETTLE_POLL);
+        }
     }
 
     pub(super) fn has_users(&self) -> bool {
@@ -474,7 +589,7 @@ impl Worker {
     /// Sees to it that what is left is done, in `delay` jiffies, and that somebody looks for what is to
     /// come.
     fn go_on(self: &Arc<Self>, core: &mut Core, rest: &Rest, delay: usize) {
-        let idle = matches!(rest, Rest::Idle) && core.asleep;
+        let idle = matches!(rest, Rest::Idle) && core.is_asleep();
         if !idle && !core.timer && core.trunk.is_some() {
             core.timer = true;
             work::run_unbound_in(self, delay);
@@ -522,7 +637,11 @@ impl Worker {
                     self.link,
                     fault.as_str()
                 ));
-                self.end(core, Status::Protocol);
+                let status = match fault {
+                    Fault::Reach => Status::Link,
+                    _ => Status::Protocol,
+                };
+                self.end(port, core, status);
                 Rest::Idle
             }
         }
@@ -534,8 +653,10 @@ impl Worker {
             trunk: Some(trunk),
             lent,
             turns,
+            owed,
             gone,
             asleep,
+            came,
             session,
             ..
         } = core
@@ -554,12 +675,14 @@ impl Worker {
         let mut run = Run {
             table: &self.table,
             turns,
+            owed,
             gone,
             link: self.link,
             session: *session,
         };
         let mut left = budget;
         let rest = loop {
+            let moved = run.moved(&mut cx)?;
             let taken = run.take(&mut cx, left)?;
             left -= taken.min(left);
             let served = run.visit(&mut cx, &mut left)?;
@@ -567,12 +690,17 @@ impl Worker {
             cx.trunk.unread = false;
             if taken > 0 {
                 *asleep = false;
+                *came = came.saturating_add(taken);
             }
             if left == 0 || cx.is_tired() {
                 break Rest::More;
             }
-            if taken == 0 && !served.progress && !served.again {
-                break if waits { Rest::Later } else { Rest::Idle };
+            if taken == 0 && !moved && !served.progress && !served.again {
+                break if waits || !run.owed.is_empty() {
+                    Rest::Later
+                } else {
+                    Rest::Idle
+                };
             }
         };
         cx.trunk.ring(io);
@@ -584,7 +712,9 @@ impl Worker {
         let Ok(io) = Io::new(node, port, self.link) else {
             return Rest::Idle;
         };
-        let since = clock::now_us();
+        let mut since = clock::now_us();
+        let was_asleep = core.asleep;
+        let mut moves = 0;
         // What comes meanwhile clears it.
         core.asleep = true;
         loop {
@@ -598,8 +728,21 @@ impl Worker {
             let Some(trunk) = &mut core.trunk else {
                 return Rest::Idle;
             };
+            let now = trunk.moving.begun_and_done();
+            if now != moves {
+                (moves, since) = (now, clock::now_us());
+            }
             if clock::now_us().saturating_sub(since) >= LINGER_US {
-                trunk.sleep(&io);
+                if let Some(mover) = io.mover().filter(|_| !trunk.moving.is_idle()) {
+                    trunk.moving.report(mover);
+                }
+                if core::mem::take(&mut core.came) >= LOADED {
+                    core.asleep = false;
+                    return Rest::Later;
+                }
+                if !was_asleep {
+                    trunk.sleep(&io);
+                }
                 return Rest::Idle;
             }
             core::hint::spin_loop();
@@ -614,6 +757,7 @@ pub(super) struct CoreGuard<'a>(Guard<'a, Core, MutexBackend>);
 struct Run<'a> {
     table: &'a Table,
     turns: &'a mut Turns,
+    owed: &'a mut KVec<Owed>,
     gone: &'a mut KVec<(u32, u64)>,
     link: usize,
     session: u64,
@@ -635,6 +779,66 @@ impl Run<'_> {
         if !inner.queued {
             inner.queued = self.turns.push(qp.clone());
         }
+    }
+
+    /// Looks what has been moved, and says so. False: nothing has.
+    fn moved(&mut self, cx: &mut Cx<'_>) -> Result<bool, Fault> {
+        let Some(mover) = cx.io.mover() else {
+            return Ok(false);
+        };
+        let mut progress = false;
+        while let Some((what, went)) = cx.trunk.moving.next(mover) {
+            progress = true;
+            if went == Moved::Failed {
+                return Err(Fault::Reach);
+            }
+            self.ended(what, went);
+        }
+        while let Some(&Owed { qpn, epoch, word }) = self.owed.first() {
+            // One that has gone says nothing, and the peer is told that it has.
+            let says = self.find(qpn).is_some_and(|qp| {
+                let inner = qp.inner.lock();
+                self.is_here(&inner) && inner.epoch == epoch && inner.state.hears()
+            });
+            if says && !cx.word_behind(&word)? {
+                break;
+            }
+            let _ = self.owed.remove(0);
+            progress = true;
+        }
+        Ok(progress)
+    }
+
+    /// A transfer has ended.
+    fn ended(&mut self, what: What, went: Moved) {
+        let (qpn, epoch) = match what {
+            What::Part { qpn, epoch, .. } | What::Answer { qpn, epoch, .. } => (qpn, epoch),
+            What::Word | What::Nothing | What::Report => return,
+        };
+        let Some(qp) = self.find(qpn) else {
+            return;
+        };
+        let mut inner = qp.inner.lock();
+        if !self.is_here(&inner) || inner.epoch != epoch {
+            return;
+        }
+        if inner.state.hears() {
+            let word = match what {
+                What::Part { psn, part, .. } => qp.part_moved(&mut inner, psn, part, went),
+                What::Answer { psn, .. } => qp.answer_moved(&mut inner, psn, went),
+                What::Word | What::Nothing | What::Report => None,
+            };
+            if let Some(word) = word {
+                let owed = Owed { qpn, epoch, word };
+                if self.owed.push(owed, GFP_KERNEL).is_err() {
+                    // The peer would wait for ever.
+                    let (lost, flushed) = (Status::RemoteOp, Status::Flushed);
+                    qp.fail(&mut inner, lost, lost, flushed);
+                }
+            }
+        }
+        // It may have waited for this.
+        self.enqueue(&qp, &mut inner);
     }
 
     /// Takes up to `most` of what has come; returns how much.
@@ -825,8 +1029,7 @@ impl Run<'_> {
     /// Tells the peer which queue pairs are not there.
     fn tell_gone(&mut self, cx: &mut Cx<'_>) -> Result<bool, Fault> {
         while let Some(&(qpn, why)) = self.gone.last() {
-            let to = Address { qpn, psn: 0 };
-            if !cx.send(Protocol::PUSH, to, &Message::Gone { why })? {
+            if !cx.gone(Protocol::PUSH, None, qpn, why)? {
                 return Ok(false);
             }
             self.gone.pop();

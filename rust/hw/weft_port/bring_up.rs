@@ -4,7 +4,7 @@
 
 use super::{
     chip::{self, Chip, DOORBELL_VECTOR, ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR},
-    Link, Locks, WeftPort,
+    dma, Link, Locks, WeftPort,
 };
 use crate::{
     hw::{Events, Port},
@@ -98,6 +98,7 @@ fn lines(links: usize) -> Result<KVec<Line>> {
         add(DOORBELL_VECTOR + chip::echo(link), fmt!("echo{}", link))?;
     }
     add(DOORBELL_VECTOR + chip::kick(links), fmt!("kick"))?;
+    add(chip::dma_vector(links), fmt!("dma"))?;
     Ok(lines)
 }
 
@@ -130,7 +131,14 @@ impl WeftPort {
             let mut links = KVec::with_capacity(chip.links, GFP_KERNEL)?;
             for (n, window) in mapped.into_iter().enumerate() {
                 let mem = new_arena(bound, n, arena)?;
+                let channel = if n < chip.channels {
+                    let page = chip::kernel_page(chip.links, n);
+                    Some(dma::Channel::new(bound, &chip, n, page)?)
+                } else {
+                    None
+                };
                 let link = Link {
+                    channel,
                     arena_addr: mem.addr(),
                     arena: Area::from_dma(mem),
                     window,
@@ -144,7 +152,7 @@ impl WeftPort {
         })?;
         let irqs = steps.step("interrupts", || {
             dev.set_master();
-            let vectors = DOORBELL_VECTOR + chip::kick(chip.links) + 1;
+            let vectors = chip::dma_vector(chip.links) + 1;
             IrqSet::new(bound, &chip, vectors, lines(chip.links)?)
         })?;
         let locks = KBox::pin_init(

@@ -4,6 +4,7 @@
 //!
 //! Shared by the port and the handlers. It must not know arenas and windows.
 
+use super::dma;
 use crate::{
     hw::{Events, MAX_LINKS, MBOX_BYTES},
     sys::{
@@ -32,6 +33,16 @@ pub(super) const fn wake(link: usize) -> u32 {
 }
 pub(super) const fn echo(link: usize) -> u32 {
     2 * link as u32 + 1
+}
+
+/// Number of the doorbell page by which the kernel rings.
+pub(super) const fn kernel_page(links: usize, link: usize) -> usize {
+    links + link
+}
+
+/// Vector of the DMA engine, behind those of the doorbells.
+pub(super) const fn dma_vector(links: usize) -> u32 {
+    DOORBELL_VECTOR + kick(links) + 1
 }
 
 /// Doorbell by which users of this host ring for the driver.
@@ -89,6 +100,8 @@ pub(super) struct Chip {
     pub(super) regs: Regs,
     pub(super) pdev: ARef<pci::Device>,
     pub(super) links: usize,
+    /// Channels of the DMA engine, if they do.
+    pub(super) channels: usize,
     /// Users of this host can ring.
     pub(super) has_kick: bool,
     events: Arc<dyn Events>,
@@ -125,10 +138,20 @@ impl Chip {
         let has_kick = !is_vf
             && field(cap0, ext::WEFT_CAP0_DOORBELLS) > kick(links)
             && field(cap0, ext::WEFT_CAP0_DB_PAGES) > kick(links);
+        let mut channels = 0;
+        if cap1 & ext::WEFT_CAP1_DMA != 0 {
+            let cap = regs.read32(ext::WEFT_R_DMA_CAP as usize);
+            let does = field(cap, ext::WEFT_DMA_CAP_ORDER) >= dma::ORDER
+                && field(cap, ext::WEFT_DMA_CAP_ELEMENTS) as usize >= dma::PIECES;
+            if does {
+                channels = field(cap, ext::WEFT_DMA_CAP_CHANNELS) as usize;
+            }
+        }
         let chip = Self {
             regs,
             pdev,
             links,
+            channels,
             has_kick,
             events,
         };
@@ -200,6 +223,19 @@ impl Chip {
         }
     }
 
+    /// The DMA engine reports.
+    fn moved(&self) {
+        let bits = self.read(ext::WEFT_R_DMA_PENDING);
+        if bits == u32::MAX {
+            return;
+        }
+        // Before the rings are looked at: what is done from here on is another interrupt.
+        self.write(ext::WEFT_R_DMA_PENDING, bits);
+        for link in (0..self.links).filter(|link| bits & 1 << link != 0) {
+            self.events.moved(link);
+        }
+    }
+
     fn link_event(&self) {
         let bits = self.read(ext::WEFT_R_EVENT);
         if bits == u32::MAX {
@@ -244,6 +280,10 @@ impl Handler for Chip {
         let Some(doorbell) = vector.checked_sub(DOORBELL_VECTOR) else {
             return Next::Thread;
         };
+        if vector == dma_vector(self.links) {
+            self.moved();
+            return Next::Done;
+        }
         if doorbell == kick(self.links) {
             self.write(ext::WEFT_R_DB_MASK, !self.doorbells() | 1 << doorbell);
             self.events.kicked();

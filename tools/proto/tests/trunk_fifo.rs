@@ -451,3 +451,61 @@ fn who_sleeps_is_rung_once() {
     world.send(ADDRESS, &send()).expect("room");
     assert!(!kick(&mut world));
 }
+
+/// GONE frees what was lent to the queue pair: not before the words that stand before it, behind which
+/// a DMA engine's data may be, have come.
+#[test]
+fn gone_waits_for_the_words_before_it() {
+    let mut world = World::new(small(), small());
+    let word = Word {
+        qpn: 0,
+        psn: 0,
+        says: Says::Ack,
+    };
+    let (at, late) = world.out.claim(&world.sender, &word).expect("room");
+    world
+        .send(ADDRESS, &Message::Gone { why: 7 })
+        .expect("room");
+    assert_eq!(world.receive(), Ok(None));
+    assert_eq!(world.inn.word(&world.receiver, &world.sender), Ok(None));
+    world.receiver.set(at, late);
+    assert_eq!(world.receive(), Ok(None), "seen, but not taken yet");
+    let came = world.inn.word(&world.receiver, &world.sender);
+    assert_eq!(came, Ok(Some(word)));
+    let gone = world.receive().expect("honest").expect("there");
+    assert_eq!(gone.message, Message::Gone { why: 7 });
+    // One that stands behind more than there can be.
+    world
+        .send(ADDRESS, &Message::Gone { why: 7 })
+        .expect("room");
+    let slots = small().cq().count() as u64;
+    let order = small().rx().at() + 128 + 120;
+    world.receiver.set(order, 2 + slots);
+    assert_eq!(world.receive(), Err(Fault::Order));
+}
+
+/// The peer was rung for a word, looked, found nothing and sleeps again: it is rung when the word is
+/// there.
+#[test]
+fn who_sleeps_again_is_rung_for_what_is_late() {
+    let mut world = World::new(small(), small());
+    let word = Word {
+        qpn: 1,
+        psn: 1,
+        says: Says::Ack,
+    };
+    let (at, late) = world.out.claim(&world.sender, &word).expect("room");
+    assert!(world.out.needs_kick(&world.sender, &world.receiver));
+    assert_eq!(world.inn.word(&world.receiver, &world.sender), Ok(None));
+    world.inn.sleep(&world.sender);
+    assert!(!world.out.needs_kick(&world.sender, &world.receiver));
+    world.receiver.set(at, late);
+    let kick = |world: &mut World| world.out.needs_late_kick(&world.sender, &world.receiver);
+    assert!(kick(&mut world), "the peer sleeps");
+    assert!(!kick(&mut world), "told already");
+    // What is stored at once is told at once, and not again.
+    world.send(ADDRESS, &send()).expect("room");
+    world.out.needs_kick(&world.sender, &world.receiver);
+    world.out.told_all();
+    assert!(!kick(&mut world));
+}

@@ -7,6 +7,7 @@
  * of either end in turn.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -995,6 +996,81 @@ TEST_F_TIMEOUT(qp, cost_of_a_message, 300)
 	EXPECT_GE(writes, 2 * 2 * BATCH * BATCHES);
 	EXPECT_EQ(0, both("tx_reads") - reads);
 	TH_LOG("%u of %d batches were prompt", prompt, BATCHES);
+}
+
+/* What stands around the payload of a TLP on the wire. */
+#define AROUND		24
+/* Device Control of the PCI Express capability, and the payload in it. */
+#define DEVCTL		8
+#define PAYLOAD		0x00e0
+#define PAYLOAD_256	0x0020
+
+/* Sets the payload of a port's TLPs to 256 bytes, if it can; returns what it is. */
+static uint32_t payload(unsigned int port)
+{
+	char name[32], path[80];
+	uint16_t control = 0;
+	uint8_t at = 0, id = 0;
+	int fd;
+
+	if (!wt_pci_name(port, name, sizeof(name)))
+		return 0;
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/config", name);
+	fd = open(path, O_RDWR);
+	pread(fd, &at, 1, 0x34);
+	while (at && pread(fd, &id, 1, at) == 1 && id != 0x10)
+		pread(fd, &at, 1, at + 1);
+	pread(fd, &control, 2, at + DEVCTL);
+	control = (control & ~PAYLOAD) | PAYLOAD_256;
+	pwrite(fd, &control, 2, at + DEVCTL);
+	pread(fd, &control, 2, at + DEVCTL);
+	close(fd);
+	return 128 << ((control & PAYLOAD) >> 5);
+}
+
+/* All bytes that the two ports have put on the wire, those of the DMA engine among them. */
+static uint64_t wire(void)
+{
+	return both("tx_write_bytes") + both("tx_read_bytes") +
+	       AROUND * (both("tx_writes") + both("tx_reads") + both("tx_doorbells"));
+}
+
+/* Long writes, at whatever addresses, go by DMA: what stands around them is little. */
+TEST_F_TIMEOUT(qp, wire_efficiency_of_long_writes, 300)
+{
+	static const uint32_t from[] = { 0, 1, 77, 4095 }, to[] = { 0, 8, 4093, 2049 };
+	struct end *a = &self->a, *b = &self->b;
+	const uint32_t len = 1 << 20;
+	uint64_t before, bytes, moved;
+	struct weft_cqe cqe;
+	uint32_t p;
+
+	if (variant->protocol)
+		SKIP(return, "it costs more if something is pulled");
+	if (!getenv("WEFT_TRACED"))
+		SKIP(return, "the ports are not in traced mode");
+	p = payload(0);
+	ASSERT_EQ(256, p);
+	ASSERT_EQ(256, payload(1));
+	for (int i = 0; i < 16; i++) {
+		uint32_t at = from[i % 4], there = to[i / 4];
+
+		fill(a->mem, len + 4096, i);
+		memset(b->mem, 0, len + 4096);
+		before = wire();
+		moved = both("dma_bytes");
+		post(a, i, WEFT_OP_WRITE, BASE + at, len, BASE + there, b->stag);
+		ASSERT_TRUE(await(a, b, &cqe));
+		ASSERT_EQ(WEFT_WC_SUCCESS, cqe.status);
+		bytes = wire() - before;
+		EXPECT_LE(len, both("dma_bytes") - moved);
+		EXPECT_EQ(0, memcmp(a->mem + at, b->mem + there, len));
+		/* len / bytes >= 0.95 * p / (p + AROUND) */
+		EXPECT_GE(100ULL * len * (p + AROUND), 95ULL * p * bytes) {
+			TH_LOG("from %u to %u: %llu bytes", at, there,
+			       (unsigned long long)bytes);
+		}
+	}
 }
 
 TEST_HARNESS_MAIN

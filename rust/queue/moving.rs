@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Data that the port's DMA engine moves to the peer, and what they keep where it is meanwhile.
+//!
+//! What is under way is looked at by who runs the engine, in the order in which it was begun. Words that
+//! speak of data go through the same channel, behind them: a store of the CPU could overtake them,
+//! even when they have left. It must not know what becomes of a queue pair.
+
+use super::data::Source;
+use crate::{
+    hw::{Moved, Mover, Piece},
+    mem::{Access, Command, Memory},
+    proto::{request::Extents, word::Word},
+    sys::clock,
+};
+use kernel::prelude::*;
+
+/// From here on, in bytes, a part of a long message is moved by DMA: see Documentation/queues.rst.
+pub(super) const WORTHWHILE: u64 = 32 << 10;
+/// Milliseconds that a transfer may take. What takes longer never ends.
+const PATIENCE_MS: u64 = 5000;
+/// As much as can be under way.
+const MOST: usize = 64;
+
+/// What is under way.
+#[derive(Clone, Copy)]
+pub(super) enum What {
+    /// Part `part` of the long message `psn` of queue pair `qpn`, to what the peer has lent.
+    Part {
+        qpn: u32,
+        epoch: u32,
+        psn: u16,
+        part: u16,
+    },
+    /// What the peer's request `psn` of queue pair `qpn` has read.
+    Answer { qpn: u32, epoch: u32, psn: u16 },
+    /// A word, of which nothing more is to be said.
+    Word,
+    /// A doorbell, or data of which nobody wants to know any more.
+    Nothing,
+    /// An interrupt.
+    Report,
+}
+
+impl What {
+    fn is_of(&self, number: u32) -> bool {
+        matches!(self, Self::Part { qpn, .. } | Self::Answer { qpn, .. } if *qpn == number)
+    }
+}
+
+struct Transfer {
+    first: u32,
+    last: u32,
+    what: What,
+    since_ms: u64,
+    /// Kept until it is done, or given up.
+    _accesses: KVec<Access>,
+    _command: Option<Command>,
+}
+
+/// Local memory for one transfer.
+pub(super) struct Load {
+    accesses: KVec<Access>,
+    pieces: KVec<Piece>,
+    /// How many pieces there were at the end of each extent.
+    ends: KVec<usize>,
+}
+
+/// Why a transfer does not begin.
+pub(super) enum Not {
+    /// There is no room or memory now.
+    Now,
+    /// It is in too many pieces: the CPU is to move it.
+    Ever,
+    Refused(super::data::Refused),
+}
+
+impl From<super::data::Refused> for Not {
+    fn from(why: super::data::Refused) -> Self {
+        Self::Refused(why)
+    }
+}
+
+impl Load {
+    fn new() -> Self {
+        Self {
+            accesses: KVec::new(),
+            pieces: KVec::new(),
+            ends: KVec::new(),
+        }
+    }
+
+    fn add(&mut self, access: &Access, at: u64, len: u64) -> Result {
+        access.dma(at, len, &mut |addr, bytes| {
+            Ok(self.pieces.push(Piece { addr, bytes }, GFP_KERNEL)?)
+        })
+    }
+
+    /// What is at `offset` of a list, as much as `extents` have room for.
+    pub(super) fn of_source(
+        source: &Source<'_>,
+        offset: u64,
+        extents: &Extents,
+    ) -> core::result::Result<Self, Not> {
+        let mut load = Self::new();
+        let mut at = offset;
+        for extent in extents.as_slice() {
+            let bytes = u64::from(extent.bytes);
+            source.each(at, bytes, |access, len| {
+                load.add(&access, 0, len)?;
+                Ok(load.accesses.push(access, GFP_KERNEL)?)
+            })?;
+            load.end_extent().map_err(|_| Not::Now)?;
+            at += bytes;
+        }
+        Ok(load)
+    }
+
+    /// All of `access`, to the beginning of `extents`.
+    pub(super) fn of_access(access: Access, extents: &Extents) -> Result<Self> {
+        let mut load = Self::new();
+        let mut at = 0;
+        for extent in extents.as_slice() {
+            let bytes = u64::from(extent.bytes).min(access.len() - at);
+            load.add(&access, at, bytes)?;
+            load.end_extent()?;
+            at += bytes;
+        }
+        load.accesses.push(access, GFP_KERNEL)?;
+        Ok(load)
+    }
+
+    fn end_extent(&mut self) -> Result {
+        Ok(self.ends.push(self.pieces.len(), GFP_KERNEL)?)
+    }
+}
+
+/// All that is under way on a link.
+pub(super) struct Moving {
+    /// In the order in which it was begun. Has room for [`MOST`].
+    under_way: KVec<Transfer>,
+    /// Words among them,
+    words: usize,
+    /// and whether there were.
+    had_words: bool,
+    /// Data went to the mover behind which no word went.
+    unfenced: bool,
+    /// Counts what was begun, and what was done.
+    changes: u64,
+}
+
+impl Moving {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            under_way: KVec::with_capacity(MOST, GFP_KERNEL)?,
+            words: 0,
+            had_words: false,
+            unfenced: false,
+            changes: 0,
+        })
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Whether an interrupt tells when all is done.
+    pub(super) fn is_reported(&self) -> bool {
+        matches!(self.under_way.last(), Some(last) if matches!(last.what, What::Report))
+    }
+
+    /// Changes when something is begun or done.
+    pub(super) fn begun_and_done(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether words are on their way that the CPU did not store.
+    pub(super) fn has_words(&self) -> bool {
+        self.words > 0
+    }
+
+    /// Whether there were some since this was asked last.
+    pub(super) fn had_words(&mut self) -> bool {
+        core::mem::replace(&mut self.had_words, false)
+    }
+
+    /// Whether a store of the CPU might overtake data, whatever has become of them here.
+    pub(super) fn is_unfenced(&self) -> bool {
+        self.unfenced
+    }
+
+    /// Whether data of a queue pair are under way.
+    pub(super) fn has(&self, qpn: u32) -> bool {
+        self.under_way
+            .iter()
+            .any(|transfer| transfer.what.is_of(qpn))
+    }
+
+    /// Whether memory that a queue pair's requests have named is still being read.
+    pub(super) fn reads_for(&self, qpn: u32, mover: &dyn Mover) -> bool {
+        self.under_way
+            .iter()
+            .any(|transfer| transfer.what.is_of(qpn) && mover.state(transfer.last) == Moved::NotYet)
+    }
+
+    /// Whether the mover goes on as it should.
+    pub(super) fn is_well(&self, mover: &dyn Mover) -> bool {
+        let late = |since| clock::now_ms().saturating_sub(since) > PATIENCE_MS;
+        match self.under_way.first() {
+            Some(oldest) => mover.works() && !late(oldest.since_ms),
+            None => true,
+        }
+    }
+
+    fn push(&mut self, transfer: Transfer) -> bool {
+        self.changes += 1;
+        // There is room: looked for before.
+        self.under_way.push_within_capacity(transfer).is_ok()
+    }
+
+    fn has_room(&self, mover: &dyn Mover, count: usize) -> bool {
+        self.under_way.len() < MOST && mover.room() >= count
+    }
+
+    /// Begins to move `load` to `extents` of the window.
+    pub(super) fn begin(
+        &mut self,
+        mover: &dyn Mover,
+        load: Load,
+        extents: &Extents,
+        what: What,
+    ) -> core::result::Result<(), Not> {
+        let mut begin = 0;
+        for &end in &load.ends {
+            if end - begin > mover.max_pieces() {
+                return Err(Not::Ever);
+            }
+            begin = end;
+        }
+        // One more, so that a word behind it has room.
+        if !self.has_room(mover, load.ends.len() + 1) {
+            return Err(Not::Now);
+        }
+        let mut numbers = None;
+        let mut all = true;
+        let mut begin = 0;
+        for (extent, &end) in extents.as_slice().iter().zip(&load.ends) {
+            let pieces = load.pieces.get(begin..end).unwrap_or_default();
+            begin = end;
+            if pieces.is_empty() {
+                continue;
+            }
+            let Some(number) = mover.write(extent.at as usize, pieces, None) else {
+                // There was room. What has begun keeps its memory.
+                all = false;
+                break;
+            };
+            numbers = Some((numbers.map_or(number, |(first, _)| first), number));
+        }
+        if let Some((first, last)) = numbers {
+            self.unfenced = true;
+            self.push(Transfer {
+                first,
+                last,
+                what: if all { what } else { What::Nothing },
+                since_ms: clock::now_ms(),
+                _accesses: load.accesses,
+                _command: None,
+            });
+        }
+        if all && numbers.is_some() {
+            Ok(())
+        } else {
+            Err(Not::Ever)
+        }
+    }
+
+    /// Memory for a word, if there is room for it to go.
+    pub(super) fn command(&self, mover: &dyn Mover, memory: &Memory) -> Option<Command> {
+        if self.has_room(mover, 1) {
+            memory.command()
+        } else {
+            None
+        }
+    }
+
+    /// Sends a word behind all that was begun, and rings then. False: it was not to be.
+    pub(super) fn word(
+        &mut self,
+        mover: &dyn Mover,
+        command: Command,
+        (at, word): (usize, u64),
+        ring: Option<u32>,
+    ) -> bool {
+        const BYTES: u32 = size_of::<u64>() as u32;
+        let addr = command
+            .write(0, &word.to_le_bytes())
+            .and_then(|()| command.dma());
+        let Ok(addr) = addr else {
+            return false;
+        };
+        let piece = Piece { addr, bytes: BYTES };
+        let Some(number) = mover.write(at, &[piece], ring) else {
+            return false;
+        };
+        self.unfenced = false;
+        self.words += 1;
+        self.push(Transfer {
+            first: number,
+            last: number,
+            what: What::Word,
+            since_ms: clock::now_ms(),
+            _accesses: KVec::new(),
+            _command: Some(command),
+        })
+    }
+
+    fn sign(&mut self, number: Option<u32>, what: What) -> bool {
+        let Some(number) = number else {
+            return false;
+        };
+        self.push(Transfer {
+            first: number,
+            last: number,
+            what,
+            since_ms: clock::now_ms(),
+            _accesses: KVec::new(),
+            _command: None,
+        })
+    }
+
+    /// Rings when all that was begun has arrived. False: there is no room.
+    pub(super) fn ring(&mut self, mover: &dyn Mover, doorbell: u32) -> bool {
+        self.has_room(mover, 1) && self.sign(mover.ring(doorbell), What::Nothing)
+    }
+
+    /// Sees to an interrupt when what is under way now is done. False: there is no room.
+    pub(super) fn report(&mut self, mover: &dyn Mover) -> bool {
+        self.is_reported() || self.has_room(mover, 1) && self.sign(mover.report(), What::Report)
+    }
+
+    /// The next one that is done, and how it went.
+    pub(super) fn next(&mut self, mover: &dyn Mover) -> Option<(What, Moved)> {
+        let oldest = self.under_way.first()?;
+        let (first, last, what) = (oldest.first, oldest.last, oldest.what);
+        if mover.state(last) == Moved::NotYet {
+            return None;
+        }
+        let mut went = Moved::Done;
+        let mut number = first;
+        loop {
+            if went == Moved::Done {
+                went = mover.state(number);
+            }
+            if number == last {
+                break;
+            }
+            number = number.wrapping_add(1);
+        }
+        mover.release(last);
+        self.changes += 1;
+        let done = self.under_way.remove(0);
+        drop(done);
+        match what {
+            What::Word => {
+                self.words = self.words.saturating_sub(1);
+                self.had_words = true;
+            }
+            What::Part { .. } | What::Answer { .. } | What::Nothing | What::Report => {}
+        }
+        Some((what, went))
+    }
+}
+
+/// A word that is to go behind data that were moved, and whose queue pair says it.
+#[derive(Clone, Copy)]
+pub(super) struct Owed {
+    pub(super) qpn: u32,
+    pub(super) epoch: u32,
+    pub(super) word: Word,
+}
