@@ -16,7 +16,7 @@
 
 #define FZ_FILES	8
 #define FZ_KEPT		3		/* objects of a kind that a file remembers */
-#define FZ_MEM		(1UL << 20)	/* memory that is registered, and sent */
+#define FZ_MEM		0x100000UL	/* memory that is registered, and sent */
 
 enum fz_kind { FZ_PD, FZ_MR, FZ_MW, FZ_CQ, FZ_SRQ, FZ_QP, FZ_KINDS };
 

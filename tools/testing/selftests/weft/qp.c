@@ -258,18 +258,45 @@ FIXTURE_VARIANT(qp) {
 };
 
 /* All that is tested is tested in each protocol. */
-#define PROTOCOL(name, bits) \
-	FIXTURE_VARIANT_ADD(qp, name) { .protocol = bits, }
+FIXTURE_VARIANT_ADD(qp, Q_3_push_wqe_push_data_push_cqe)
+{
+	.protocol = 0,
+};
 
-PROTOCOL(Q_3_push_wqe_push_data_push_cqe, 0);
-PROTOCOL(Q_3_pull_wqe_push_data_push_cqe, WEFT_PULL_WQE);
-PROTOCOL(Q_3_push_wqe_pull_data_push_cqe, WEFT_PULL_DATA);
-PROTOCOL(Q_3_pull_wqe_pull_data_push_cqe, WEFT_PULL_WQE | WEFT_PULL_DATA);
-PROTOCOL(Q_3_push_wqe_push_data_pull_cqe, WEFT_PULL_CQE);
-PROTOCOL(Q_3_pull_wqe_push_data_pull_cqe, WEFT_PULL_WQE | WEFT_PULL_CQE);
-PROTOCOL(Q_3_push_wqe_pull_data_pull_cqe, WEFT_PULL_DATA | WEFT_PULL_CQE);
-PROTOCOL(Q_3_pull_wqe_pull_data_pull_cqe,
-	 WEFT_PULL_WQE | WEFT_PULL_DATA | WEFT_PULL_CQE);
+FIXTURE_VARIANT_ADD(qp, Q_3_pull_wqe_push_data_push_cqe)
+{
+	.protocol = WEFT_PULL_WQE,
+};
+
+FIXTURE_VARIANT_ADD(qp, Q_3_push_wqe_pull_data_push_cqe)
+{
+	.protocol = WEFT_PULL_DATA,
+};
+
+FIXTURE_VARIANT_ADD(qp, Q_3_pull_wqe_pull_data_push_cqe)
+{
+	.protocol = WEFT_PULL_WQE | WEFT_PULL_DATA,
+};
+
+FIXTURE_VARIANT_ADD(qp, Q_3_push_wqe_push_data_pull_cqe)
+{
+	.protocol = WEFT_PULL_CQE,
+};
+
+FIXTURE_VARIANT_ADD(qp, Q_3_pull_wqe_push_data_pull_cqe)
+{
+	.protocol = WEFT_PULL_WQE | WEFT_PULL_CQE,
+};
+
+FIXTURE_VARIANT_ADD(qp, Q_3_push_wqe_pull_data_pull_cqe)
+{
+	.protocol = WEFT_PULL_DATA | WEFT_PULL_CQE,
+};
+
+FIXTURE_VARIANT_ADD(qp, Q_3_pull_wqe_pull_data_pull_cqe)
+{
+	.protocol = WEFT_PULL_WQE | WEFT_PULL_DATA | WEFT_PULL_CQE,
+};
 
 FIXTURE_SETUP(qp)
 {
