@@ -1100,4 +1100,94 @@ TEST_F_TIMEOUT(qp, wire_efficiency_of_long_writes, 300)
 	}
 }
 
+/* How a transfer is cut short; each at many points of its way. */
+enum cut { CLOSE, DESTROY, ERROR, PEER_DESTROYS, DEREGISTER, LINK, CUTS };
+
+static long drop(struct end *e, uint32_t handle)
+{
+	struct weft_destroy d = { .size = sizeof(d), .handle = handle };
+
+	return wt_ioctl(e->fd, WEFT_DESTROY, &d);
+}
+
+static bool cut_short(struct end *c, struct end *d, enum cut how)
+{
+	char name[32], path[80];
+
+	switch (how) {
+	case CLOSE:
+		/* Mappings hold a file as well. */
+		munmap(c->cq_mem, c->cq_bytes);
+		munmap(c->qp_mem, c->qp_bytes);
+		c->cq_mem = c->qp_mem = NULL;
+		return !close(c->fd) && (c->fd = -1);
+	case DESTROY:
+		return !drop(c, c->qp) && !drop(c, c->mr);
+	case ERROR:
+		return !modify(c, WEFT_QP_STATE, WEFT_QP_ERR, 0);
+	case PEER_DESTROYS:
+		return !drop(d, d->qp) && !drop(d, d->mr);
+	case DEREGISTER:
+		return !drop(c, c->mr);
+	case LINK:
+		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset",
+			 wt_pci_name(1, name, sizeof(name)) ? name : "");
+		return !wt_write(path, "1") && wt_wait_ready(60000);
+	default:
+		return false;
+	}
+}
+
+/*
+ * A write and a read of 1 MiB are on their way when something happens to them. Nothing
+ * hangs, and what others send arrives as it was.
+ */
+TEST_F_TIMEOUT(qp, bulk_is_cut_short, 600)
+{
+	const uint32_t len = 1 << 20;
+	struct weft_cqe cqe;
+
+	if (variant->protocol)
+		SKIP(return, "what is pulled is not moved by DMA");
+	for (unsigned int n = 0; n < 4 * CUTS; n++) {
+		enum cut how = n % CUTS;
+		struct end c, d, e, f;
+
+		ASSERT_TRUE(begin(&c, 0, variant->protocol));
+		ASSERT_TRUE(begin(&d, 1, variant->protocol));
+		ASSERT_TRUE(join(&c, &d));
+		memset(c.mem, 0xc5, len);
+		memset(d.mem, 0xd7, len);
+		post(&c, 1, WEFT_OP_WRITE, BASE + 5, len, BASE + 9, d.stag);
+		post(&d, 2, WEFT_OP_READ, BASE + 2 * len, len, BASE + 3, c.stag);
+		for (unsigned int k = 0; k < n / CUTS * 4; k++) {
+			kick(&c);
+			kick(&d);
+		}
+		ASSERT_TRUE(cut_short(&c, &d, how)) TH_LOG("round %u", n);
+		/* Others use the same memory between the hosts then. */
+		ASSERT_TRUE(begin(&e, 0, variant->protocol));
+		ASSERT_TRUE(begin(&f, 1, variant->protocol));
+		ASSERT_TRUE(join(&e, &f));
+		for (int i = 0; i < 4; i++) {
+			fill(e.mem, len, n + i);
+			memset(f.mem, 0, len);
+			post(&e, i, WEFT_OP_WRITE, BASE, len - i, BASE + i, f.stag);
+			ASSERT_TRUE(await(&e, &f, &cqe)) TH_LOG("round %u", n);
+			ASSERT_EQ(WEFT_WC_SUCCESS, cqe.status) TH_LOG("round %u", n);
+			ASSERT_EQ(0, memcmp(e.mem, f.mem + i, len - i)) {
+				TH_LOG("round %u", n);
+			}
+		}
+		if (how == LINK) {
+			EXPECT_EQ(WEFT_QP_ERR, query(&c).state);
+			EXPECT_EQ(WEFT_QP_ERR, query(&d).state);
+		}
+		end(&c);
+		end(&d);
+		end(&e);
+		end(&f);
+	}
+}
+
 TEST_HARNESS_MAIN
