@@ -4,7 +4,7 @@
 
 use crate::{
     proto::{
-        request::{Address, Data, Message},
+        request::{Address, Data, Message, Role},
         word::{Says, Word},
     },
     sys::trace,
@@ -20,18 +20,38 @@ fn bytes(data: &Data) -> u64 {
     }
 }
 
-/// A cell, sent or taken.
+/// Whose request a message is about: what its receiver is in it.
+const INITIATOR: u32 = 0;
+const RESPONDER: u32 = 1;
+/// It is about the queue pair.
+const EITHER: u32 = 2;
+
+fn number(role: Role) -> u32 {
+    match role {
+        Role::Initiator => INITIATOR,
+        Role::Responder => RESPONDER,
+    }
+}
+
+/// A cell, sent or taken by the queue pair `own` of this end, or by none.
 #[inline]
-pub(super) fn cell(dev: &pci::Device, link: usize, sent: bool, to: Address, message: &Message) {
+pub(super) fn cell(
+    dev: &pci::Device,
+    link: usize,
+    sent: bool,
+    own: u32,
+    to: Address,
+    message: &Message,
+) {
     // Numbers of Documentation/queues.rst.
-    let (op, bytes) = match message {
+    let (op, role, bytes) = match message {
         Message::Send { data, .. } => {
             let op = match data {
                 Data::Inline(_) => 1,
                 Data::Eager { .. } => 2,
                 Data::Long(_) => 5,
             };
-            (op, bytes(data))
+            (op, RESPONDER, bytes(data))
         }
         Message::Write { data, .. } => {
             let op = match data {
@@ -39,39 +59,50 @@ pub(super) fn cell(dev: &pci::Device, link: usize, sent: bool, to: Address, mess
                 Data::Eager { .. } => 4,
                 Data::Long(_) => 6,
             };
-            (op, bytes(data))
+            (op, RESPONDER, bytes(data))
         }
-        Message::Size { .. } => (7, 0),
-        Message::FetchAdd { .. } => (8, 8),
-        Message::CmpSwap { .. } => (9, 8),
-        Message::SizeIs { length } => (16, *length),
-        Message::Value { .. } => (17, 8),
-        Message::Gone { .. } => (18, 0),
-        Message::Lend { extents, .. } => (24, extents.bytes()),
-        Message::Read { length, .. } => (25, u64::from(*length)),
-        Message::Offer { extents, .. } => (26, extents.bytes()),
+        Message::FetchAdd { .. } => (7, RESPONDER, 8),
+        Message::CmpSwap { .. } => (8, RESPONDER, 8),
+        Message::SizeIs { length } => (16, INITIATOR, *length),
+        Message::Value { .. } => (17, INITIATOR, 8),
+        Message::Gone { .. } => (18, EITHER, 0),
+        Message::Lend { extents, .. } => (24, INITIATOR, extents.bytes()),
+        Message::Read { length, .. } => (25, RESPONDER, u64::from(*length)),
+        Message::Offer { to, extents, .. } => (26, number(*to), extents.bytes()),
+        Message::Size { .. } => (27, RESPONDER, 0),
     };
     trace::cell(
         dev,
         link as u32,
         sent.into(),
+        own,
         to.qpn,
         to.psn.into(),
+        role,
         op,
         bytes,
     );
 }
 
-/// A word, sent or taken.
+/// A word, likewise.
 #[inline]
-pub(super) fn word(dev: &pci::Device, link: usize, sent: bool, word: &Word) {
-    let (code, detail) = match word.says {
-        Says::Ack => (1, 0),
-        Says::Nak(why) => (2, why as u32),
-        Says::NoRecv => (3, 0),
-        Says::Done { part, .. } => (4, part.into()),
-        Says::Recv => (5, 0),
+pub(super) fn word(dev: &pci::Device, link: usize, sent: bool, own: u32, word: &Word) {
+    let (code, role, detail) = match word.says {
+        Says::Ack => (1, INITIATOR, 0),
+        Says::Nak(why) => (2, INITIATOR, why as u32),
+        Says::NoRecv => (3, INITIATOR, 0),
+        Says::Done { to, part } => (4, number(to), part.into()),
+        Says::Recv => (5, INITIATOR, 0),
     };
-    let (qpn, psn) = (word.qpn, word.psn.into());
-    trace::word(dev, link as u32, sent.into(), qpn, psn, code, detail);
+    trace::word(
+        dev,
+        link as u32,
+        sent.into(),
+        own,
+        word.qpn,
+        word.psn.into(),
+        role,
+        code,
+        detail,
+    );
 }

@@ -101,6 +101,8 @@ pub(super) struct Cx<'a> {
     pub(super) lent: &'a mut Lent,
     pub(super) memory: &'a Memory,
     dev: &'a pci::Device,
+    /// The queue pair that has its turn, or 0: for those who trace.
+    own_qpn: Cell<u32>,
     /// Bytes that were moved in this run.
     moved: Cell<u64>,
 }
@@ -115,7 +117,7 @@ impl Cx<'_> {
     ) -> Result<bool, Fault> {
         let sent = self.trunk.send(&self.io, protocol, to, message)?;
         if sent {
-            traced::cell(self.dev, self.io.link, true, to, message);
+            traced::cell(self.dev, self.io.link, true, self.own_qpn.get(), to, message);
         }
         Ok(sent)
     }
@@ -124,7 +126,7 @@ impl Cx<'_> {
     pub(super) fn word(&mut self, protocol: Protocol, word: Word) -> Result<bool, Fault> {
         let sent = self.trunk.word(&self.io, protocol, &word)?;
         if sent {
-            traced::word(self.dev, self.io.link, true, &word);
+            traced::word(self.dev, self.io.link, true, self.own_qpn.get(), &word);
         }
         Ok(sent)
     }
@@ -159,7 +161,7 @@ impl Cx<'_> {
         };
         let sent = self.trunk.word_behind(&self.io, mover, self.memory, word)?;
         if sent {
-            traced::word(self.dev, self.io.link, true, word);
+            traced::word(self.dev, self.io.link, true, self.own_qpn.get(), word);
         }
         Ok(sent)
     }
@@ -670,6 +672,7 @@ impl Worker {
             lent,
             memory: &self.memory,
             dev: &self.dev,
+            own_qpn: Cell::new(0),
             moved: Cell::new(0),
         };
         let mut run = Run {
@@ -918,7 +921,8 @@ impl Run<'_> {
     }
 
     fn word(&mut self, cx: &mut Cx<'_>, word: &Word, pulled: bool) {
-        traced::word(cx.dev, self.link, false, word);
+        cx.own_qpn.set(word.qpn);
+        traced::word(cx.dev, self.link, false, word.qpn, word);
         let lease = match word.says {
             Says::Done { to, part } => cx.lent.take(word.qpn, word.psn, to, part),
             _ => None,
@@ -957,7 +961,15 @@ impl Run<'_> {
             address,
             message,
         } = arrived;
-        traced::cell(cx.dev, self.link, false, *address, message);
+        cx.own_qpn.set(address.qpn);
+        traced::cell(
+            cx.dev,
+            self.link,
+            false,
+            address.qpn,
+            *address,
+            message,
+        );
         if let Message::Gone { .. } = message {
             cx.lent.forget(address.qpn, &mut cx.trunk.staging);
         }
@@ -1028,6 +1040,7 @@ impl Run<'_> {
 
     /// Tells the peer which queue pairs are not there.
     fn tell_gone(&mut self, cx: &mut Cx<'_>) -> Result<bool, Fault> {
+        cx.own_qpn.set(0);
         while let Some(&(qpn, why)) = self.gone.last() {
             if !cx.gone(Protocol::PUSH, None, qpn, why)? {
                 return Ok(false);
@@ -1053,6 +1066,7 @@ impl Run<'_> {
             };
             let mut inner = qp.inner.lock();
             inner.queued = false;
+            cx.own_qpn.set(qp.number());
             if !self.is_here(&inner) {
                 continue;
             }

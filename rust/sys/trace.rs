@@ -92,12 +92,30 @@ tracepoint!(
     cell,
     __tracepoint_weft_cell,
     rust_do_trace_weft_cell,
-    (link: u32, sent: u32, qpn: u32, psn: u32, op: u32, bytes: u64)
+    (
+        link: u32,
+        sent: u32,
+        own: u32,
+        qpn: u32,
+        psn: u32,
+        role: u32,
+        op: u32,
+        bytes: u64
+    )
 );
 tracepoint!(
     /// A completion word was sent, or taken.
     word,
     __tracepoint_weft_word,
     rust_do_trace_weft_word,
-    (link: u32, sent: u32, qpn: u32, psn: u32, code: u32, detail: u32)
+    (
+        link: u32,
+        sent: u32,
+        own: u32,
+        qpn: u32,
+        psn: u32,
+        role: u32,
+        code: u32,
+        detail: u32
+    )
 );

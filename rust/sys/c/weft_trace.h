@@ -128,25 +128,34 @@ TRACE_EVENT(weft_chan_state,
 #define show_weft_op(op) __print_symbolic(op,				\
 	{ 1, "SEND" }, { 2, "SEND_EAGER" }, { 3, "WRITE" },		\
 	{ 4, "WRITE_EAGER" }, { 5, "SEND_LONG" }, { 6, "WRITE_LONG" },	\
-	{ 7, "SIZE" }, { 8, "FETCH_ADD" }, { 9, "CMP_SWAP" },		\
+	{ 7, "FETCH_ADD" }, { 8, "CMP_SWAP" },				\
 	{ 16, "SIZE_IS" }, { 17, "VALUE" }, { 18, "GONE" },		\
-	{ 24, "LEND" }, { 25, "READ" }, { 26, "OFFER" })
+	{ 24, "LEND" }, { 25, "READ" }, { 26, "OFFER" },		\
+	{ 27, "SIZE" })
 
 #define show_weft_code(code) __print_symbolic(code,			\
 	{ 1, "ACK" }, { 2, "NAK" }, { 3, "NO_RECV" }, { 4, "DONE" },	\
 	{ 5, "RECV" })
 
-/* @qpn: of the receiver; @bytes: of data that it carries or speaks of */
+#define show_weft_role(role) __print_symbolic(role,			\
+	{ 0, "initiator" }, { 1, "responder" }, { 2, "either" })
+
+/*
+ * @own: queue pair of this end, or 0; @qpn: of the receiver; @role: what the receiver is
+ * in the request; @bytes: of data that it carries or speaks of
+ */
 TRACE_EVENT(weft_cell,
-	TP_PROTO(const char *dev, u32 link, u32 sent, u32 qpn, u32 psn, u32 op,
-		 u64 bytes),
-	TP_ARGS(dev, link, sent, qpn, psn, op, bytes),
+	TP_PROTO(const char *dev, u32 link, u32 sent, u32 own, u32 qpn,
+		 u32 psn, u32 role, u32 op, u64 bytes),
+	TP_ARGS(dev, link, sent, own, qpn, psn, role, op, bytes),
 	TP_STRUCT__entry(
 		__string(dev, dev)
 		__field(u32, link)
 		__field(u32, sent)
+		__field(u32, own)
 		__field(u32, qpn)
 		__field(u32, psn)
+		__field(u32, role)
 		__field(u32, op)
 		__field(u64, bytes)
 	),
@@ -154,27 +163,32 @@ TRACE_EVENT(weft_cell,
 		__assign_str(dev);
 		__entry->link = link;
 		__entry->sent = sent;
+		__entry->own = own;
 		__entry->qpn = qpn;
 		__entry->psn = psn;
+		__entry->role = role;
 		__entry->op = op;
 		__entry->bytes = bytes;
 	),
-	TP_printk("dev=%s link=%u %s qpn=%#x psn=%u op=%s bytes=%llu",
+	TP_printk("dev=%s link=%u %s own=%#x qpn=%#x psn=%u to=%s op=%s bytes=%llu",
 		  __get_str(dev), __entry->link,
-		  __entry->sent ? "sent" : "taken", __entry->qpn, __entry->psn,
+		  __entry->sent ? "sent" : "taken", __entry->own, __entry->qpn,
+		  __entry->psn, show_weft_role(__entry->role),
 		  show_weft_op(__entry->op), __entry->bytes)
 );
 
 TRACE_EVENT(weft_word,
-	TP_PROTO(const char *dev, u32 link, u32 sent, u32 qpn, u32 psn,
-		 u32 code, u32 detail),
-	TP_ARGS(dev, link, sent, qpn, psn, code, detail),
+	TP_PROTO(const char *dev, u32 link, u32 sent, u32 own, u32 qpn,
+		 u32 psn, u32 role, u32 code, u32 detail),
+	TP_ARGS(dev, link, sent, own, qpn, psn, role, code, detail),
 	TP_STRUCT__entry(
 		__string(dev, dev)
 		__field(u32, link)
 		__field(u32, sent)
+		__field(u32, own)
 		__field(u32, qpn)
 		__field(u32, psn)
+		__field(u32, role)
 		__field(u32, code)
 		__field(u32, detail)
 	),
@@ -182,14 +196,17 @@ TRACE_EVENT(weft_word,
 		__assign_str(dev);
 		__entry->link = link;
 		__entry->sent = sent;
+		__entry->own = own;
 		__entry->qpn = qpn;
 		__entry->psn = psn;
+		__entry->role = role;
 		__entry->code = code;
 		__entry->detail = detail;
 	),
-	TP_printk("dev=%s link=%u %s qpn=%#x psn=%u code=%s detail=%u",
+	TP_printk("dev=%s link=%u %s own=%#x qpn=%#x psn=%u to=%s code=%s detail=%u",
 		  __get_str(dev), __entry->link,
-		  __entry->sent ? "sent" : "taken", __entry->qpn, __entry->psn,
+		  __entry->sent ? "sent" : "taken", __entry->own, __entry->qpn,
+		  __entry->psn, show_weft_role(__entry->role),
 		  show_weft_code(__entry->code), __entry->detail)
 );
 
