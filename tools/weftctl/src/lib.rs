@@ -9,4 +9,5 @@ pub mod diagnose;
 pub mod failure;
 pub mod ping;
 pub mod progress;
+pub mod trace;
 pub mod transfer;

@@ -10,6 +10,7 @@ mod recv;
 mod send;
 mod show;
 mod table;
+mod trace;
 mod wait;
 
 use crate::channel;
@@ -61,6 +62,8 @@ enum Command {
     Wait(wait::Args),
     /// Say why it does not work, and what mends it
     Diagnose(diagnose::Args),
+    /// Show what queue pairs tell each other
+    Trace(trace::Args),
 }
 
 /// What every command gets.
@@ -199,6 +202,7 @@ pub fn main() -> ExitCode {
         Command::Ping(args) => ping::run(&context, &args),
         Command::Wait(args) => wait::run(&context, &args),
         Command::Diagnose(args) => diagnose::run(&context, &args),
+        Command::Trace(args) => trace::run(&context, &args),
     };
     match done {
         Ok(()) | Err(End::OutputClosed) => ExitCode::SUCCESS,
