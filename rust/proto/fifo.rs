@@ -138,6 +138,7 @@ impl Reader {
     }
 
     /// Loads word `n` of the next cell.
+    #[inline]
     fn load(&self, area: &impl Area, n: usize) -> u64 {
         area.load(self.slots.place(self.taken) + 8 * n)
     }
@@ -439,6 +440,7 @@ impl Inbound {
     }
 
     /// Looks for the next cell of the receive and transmit FIFOs, which stays.
+    #[inline]
     pub fn peek(&self, area: &impl Area) -> Result<Option<Arrived>, Fault> {
         let rx = self.rx.head(area);
         // Whatever was written before that cell is seen from here on.
@@ -477,6 +479,7 @@ impl Inbound {
         Ok(words > self.cq.taken)
     }
 
+    #[inline]
     fn arrived(
         &self,
         lane: Lane,
@@ -491,7 +494,8 @@ impl Inbound {
             Lane::Transmit => &self.tx,
             Lane::Pulled => &self.cells,
         };
-        let load = |n| reader.load(area, n);
+        let place = reader.slots.place(reader.taken);
+        let load = |n| area.load(place + 8 * n);
         let (address, message) = request::decode(lane, head, load, &self.own, &self.peer)?;
         if self.is_early(&message, load)? {
             return Ok(None);

@@ -377,12 +377,13 @@ impl Cell {
 
     /// The words to be written before the head, in ascending order, with their numbers.
     pub fn body_words(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let used = self.used;
-        self.words
-            .iter()
-            .copied()
-            .enumerate()
-            .filter(move |&(n, _)| n != HEAD && used & (1 << n) != 0)
+        let mut left = self.used & !(1 << HEAD);
+        core::iter::from_fn(move || {
+            let n = left.trailing_zeros() as usize;
+            let word = self.words.get(n)?;
+            left &= left.wrapping_sub(1);
+            Some((n, *word))
+        })
     }
 
     /// The word to be written last, without its phase.
@@ -492,13 +493,13 @@ impl Cell {
     fn data(&mut self, data: &Data) -> u8 {
         match *data {
             Data::Inline(ref inline) => {
-                for (n, part) in inline.as_bytes().chunks(8).enumerate() {
-                    let mut word = [0; 8];
-                    for (to, from) in word.iter_mut().zip(part) {
-                        *to = *from;
-                    }
-                    self.set(n, u64::from_ne_bytes(word));
+                // Behind its bytes there are zeroes.
+                let count = usize::from(inline.len).div_ceil(8);
+                let words = inline.bytes.chunks_exact(8).take(count);
+                for (place, part) in self.words.iter_mut().zip(words) {
+                    *place = part.try_into().map_or(0, u64::from_ne_bytes);
                 }
+                self.used |= (1 << count) - 1;
                 inline.len
             }
             Data::Eager { at, len } => {
@@ -554,12 +555,16 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
     fn inline(&self) -> Result<Data, Fault> {
         let mut bytes = [0; INLINE_BYTES];
         let len = usize::from(self.count);
-        let part = bytes.get_mut(..len).ok_or(Fault::Length)?;
-        for (n, part) in part.chunks_mut(8).enumerate() {
-            let word = (self.load)(n).to_ne_bytes();
-            for (to, from) in part.iter_mut().zip(word) {
-                *to = from;
-            }
+        if len > INLINE_BYTES {
+            return Err(Fault::Length);
+        }
+        let words = bytes.chunks_exact_mut(8).take(len.div_ceil(8));
+        for (n, part) in words.enumerate() {
+            part.copy_from_slice(&(self.load)(n).to_ne_bytes());
+        }
+        // What was there before, behind the bytes, is nobody's.
+        for byte in bytes.iter_mut().take(len.next_multiple_of(8)).skip(len) {
+            *byte = 0;
         }
         Ok(Data::Inline(Inline {
             len: self.count,

@@ -135,12 +135,13 @@ impl Sgl {
         self.bytes
     }
 
-    /// The first `count` elements at the beginning of `bytes`, of `most` that there may be.
-    fn decode(bytes: &[u8], count: u32, most: u32) -> Result<Self, Senseless> {
+    /// Becomes the first `count` elements at the beginning of `bytes`, of `most` that there may be.
+    fn read(&mut self, bytes: &[u8], count: u32, most: u32) -> Result<(), Senseless> {
         if count > most {
             return Err(Senseless);
         }
-        let mut sgl = Self::default();
+        let sgl = self;
+        (sgl.count, sgl.bytes) = (0, 0);
         let used = count as usize * SGE_BYTES;
         let elements = bytes.get(..used).ok_or(Senseless)?;
         for (place, element) in sgl.list.iter_mut().zip(elements.chunks_exact(SGE_BYTES)) {
@@ -153,7 +154,7 @@ impl Sgl {
             sgl.bytes += u64::from(place.length);
         }
         if u32::from(sgl.count) == count && sgl.bytes <= MAX_MESSAGE {
-            Ok(sgl)
+            Ok(())
         } else {
             Err(Senseless)
         }
@@ -199,6 +200,37 @@ pub enum Tail {
 }
 
 impl Tail {
+    /// No data.
+    pub const NONE: Self = Self::Inline(0, [0; MAX_INLINE]);
+
+    /// Becomes a list: see [`Sgl::read`].
+    fn read_list(&mut self, bytes: &[u8], count: u32, most: u32) -> Result<(), Senseless> {
+        if matches!(self, Self::Inline(..)) {
+            *self = Self::List(Sgl::default());
+        }
+        match self {
+            Self::List(sgl) => sgl.read(bytes, count, most),
+            Self::Inline(..) => Err(Senseless),
+        }
+    }
+
+    /// Becomes a copy of `data`.
+    fn read_inline(&mut self, data: &[u8]) -> Result<(), Senseless> {
+        if matches!(self, Self::List(_)) {
+            *self = Self::NONE;
+        }
+        match self {
+            Self::Inline(count, bytes) => {
+                let place = bytes.get_mut(..data.len()).ok_or(Senseless)?;
+                place.copy_from_slice(data);
+                // At most MAX_INLINE: no bits are lost.
+                *count = data.len() as u16;
+                Ok(())
+            }
+            Self::List(_) => Err(Senseless),
+        }
+    }
+
     /// Bytes of data, in the list or inline.
     pub const fn bytes(&self) -> u64 {
         match self {
@@ -271,17 +303,53 @@ pub struct Identity {
     pub opcode: u8,
 }
 
-impl SendWqe {
-    /// Decodes `bytes`, a copy of an entry of a send queue of `shape`.
-    pub fn decode(bytes: &[u8], shape: &QueueShape) -> (Identity, Result<Self, Senseless>) {
-        let identity = Identity {
+impl Identity {
+    /// Of `bytes`, a copy of an entry of a send queue.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self {
             wr_id: word(bytes, 0).unwrap_or(0),
             opcode: bytes.get(8).copied().unwrap_or(0),
-        };
-        (identity, Self::sense(identity, bytes, shape))
+        }
+    }
+}
+
+impl SendWqe {
+    /// One that sends nothing, to be filled in.
+    pub const BLANK: Self = Self {
+        wr_id: 0,
+        opcode: Opcode::Send,
+        signaled: true,
+        fence: false,
+        imm: None,
+        remote_to: 0,
+        remote_stag: 0,
+        access: 0,
+        key: 0,
+        arg0: 0,
+        arg1: 0,
+        tail: Tail::NONE,
+    };
+
+    /// Decodes `bytes`, a copy of an entry of a send queue of `shape`.
+    pub fn decode(bytes: &[u8], shape: &QueueShape) -> (Identity, Result<Self, Senseless>) {
+        let mut wqe = Self::BLANK;
+        let (identity, read) = wqe.read(bytes, shape);
+        (identity, read.map(|()| wqe))
     }
 
-    fn sense(identity: Identity, bytes: &[u8], shape: &QueueShape) -> Result<Self, Senseless> {
+    /// Becomes what `bytes` say, in its place, which spares the copies of something so large. If it
+    /// makes no sense what it is then means nothing.
+    pub fn read(&mut self, bytes: &[u8], shape: &QueueShape) -> (Identity, Result<(), Senseless>) {
+        let identity = Identity::of(bytes);
+        (identity, self.sense(identity, bytes, shape))
+    }
+
+    fn sense(
+        &mut self,
+        identity: Identity,
+        bytes: &[u8],
+        shape: &QueueShape,
+    ) -> Result<(), Senseless> {
         let opcode = Opcode::of(identity.opcode).ok_or(Senseless)?;
         let flags = bytes.get(9).copied().ok_or(Senseless)?;
         let count = u32::from(u16::from_le_bytes([
@@ -299,44 +367,37 @@ impl SendWqe {
             return Err(Senseless);
         }
         let behind = bytes.get(SEND_BYTES..).ok_or(Senseless)?;
-        let tail = if flags & INLINE != 0 {
-            let mut data = [0; MAX_INLINE];
-            let len = count as usize;
+        if flags & INLINE != 0 {
             if count > shape.inline {
                 return Err(Senseless);
             }
-            let from = behind.get(..len).ok_or(Senseless)?;
-            data.get_mut(..len).ok_or(Senseless)?.copy_from_slice(from);
-            // At most MAX_INLINE: no bits are lost.
-            Tail::Inline(count as u16, data)
+            let data = behind.get(..count as usize).ok_or(Senseless)?;
+            self.tail.read_inline(data)?;
         } else {
-            Tail::List(Sgl::decode(behind, count, shape.sges)?)
-        };
+            self.tail.read_list(behind, count, shape.sges)?;
+        }
         let imm = half(bytes, 12)?;
         let with_imm = flags & IMM != 0 || opcode == Opcode::WriteImm;
-        let wqe = Self {
-            wr_id: identity.wr_id,
-            opcode,
-            signaled: flags & SIGNALED != 0,
-            fence: flags & FENCE != 0,
-            imm: with_imm.then_some(imm),
-            remote_to: word(bytes, 16)?,
-            remote_stag: half(bytes, 24)?,
-            access: half(bytes, 28)?,
-            // Of a bind, in which it is checked.
-            key: imm as u8,
-            arg0: word(bytes, 32)?,
-            arg1: word(bytes, 40)?,
-            tail,
-        };
+        self.wr_id = identity.wr_id;
+        self.opcode = opcode;
+        self.signaled = flags & SIGNALED != 0;
+        self.fence = flags & FENCE != 0;
+        self.imm = with_imm.then_some(imm);
+        self.remote_to = word(bytes, 16)?;
+        self.remote_stag = half(bytes, 24)?;
+        self.access = half(bytes, 28)?;
+        // Of a bind, in which it is checked.
+        self.key = imm as u8;
+        self.arg0 = word(bytes, 32)?;
+        self.arg1 = word(bytes, 40)?;
         let fits = match opcode {
-            Opcode::FetchAdd | Opcode::CmpSwap => wqe.tail.bytes() == 8 && wqe.remote_to % 8 == 0,
-            Opcode::BindMw => imm <= 0xff && (count == 1 || count == 0 && wqe.arg1 == 0),
+            Opcode::FetchAdd | Opcode::CmpSwap => self.tail.bytes() == 8 && self.remote_to % 8 == 0,
+            Opcode::BindMw => imm <= 0xff && (count == 1 || count == 0 && self.arg1 == 0),
             Opcode::LocalInv => count == 0,
             _ => true,
         };
         if fits {
-            Ok(wqe)
+            Ok(())
         } else {
             Err(Senseless)
         }
@@ -365,8 +426,12 @@ impl RecvWqe {
             return Err(Senseless);
         }
         let behind = bytes.get(RECV_BYTES..).ok_or(Senseless)?;
-        let list = Sgl::decode(behind, half(bytes, 8)?, shape.sges)?;
-        Ok(Self { wr_id, list })
+        let mut wqe = Self {
+            wr_id,
+            list: Sgl::default(),
+        };
+        wqe.list.read(behind, half(bytes, 8)?, shape.sges)?;
+        Ok(wqe)
     }
 }
 

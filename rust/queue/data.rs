@@ -52,9 +52,7 @@ impl Source<'_> {
             Tail::Inline(..) => {
                 let data = self.tail.inline().unwrap_or_default();
                 let from = data.get(offset as usize..).ok_or(Refused::Failed)?;
-                for (to, from) in out.iter_mut().zip(from) {
-                    *to = *from;
-                }
+                out.copy_from_slice(from.get(..out.len()).ok_or(Refused::Failed)?);
             }
             Tail::List(sgl) => {
                 let mut done = 0;

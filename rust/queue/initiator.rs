@@ -19,7 +19,7 @@ use crate::proto::{
     request::{Address, Data, Extents, Inline, Lane, Message, Part, Role, INLINE_BYTES},
     trunk::Fault,
     word::{Says, Word},
-    wqe::{Identity, Opcode, SendWqe, Senseless, Tail, MAX_INLINE},
+    wqe::{Identity, Opcode, SendWqe, Senseless, Tail},
 };
 use kernel::prelude::*;
 
@@ -151,6 +151,40 @@ impl Initiator {
         }
     }
 
+    /// Fills in a request whose work request was taken from the send queue.
+    fn begin(&mut self, request: &mut Request, who: Identity, sense: Result<(), Senseless>) {
+        request.opcode = who.opcode;
+        request.psn = 0;
+        request.acked = false;
+        request.byte_len = 0;
+        if sense.is_err() {
+            request.wqe = SendWqe::BLANK;
+            request.wqe.wr_id = who.wr_id;
+            request.wait = Wait::Failed(Status::LocalRequest);
+            self.held = true;
+            return;
+        }
+        let all = request.wqe.tail.bytes();
+        request.wait = match request.wqe.opcode {
+            Opcode::Send | Opcode::Write | Opcode::WriteImm => Wait::Ack,
+            Opcode::Read => Wait::Read {
+                done: 0,
+                all,
+                coming: 0,
+            },
+            Opcode::ReadAll => Wait::Size,
+            Opcode::FetchAdd | Opcode::CmpSwap => Wait::Value,
+            Opcode::BindMw | Opcode::LocalInv => Wait::Turn,
+        };
+        request.psn = self.next_psn;
+        if !matches!(request.wait, Wait::Turn | Wait::Read { all: 0, .. }) {
+            self.next_psn = self.next_psn.wrapping_add(1);
+        }
+        if !matches!(request.wait, Wait::Ack) {
+            self.held = true;
+        }
+    }
+
     /// Takes the oldest request out.
     pub(super) fn pop(&mut self) -> Option<KBox<Request>> {
         if self.count == 0 {
@@ -199,6 +233,18 @@ impl Initiator {
 }
 
 impl Request {
+    /// One that is to be filled in.
+    pub(super) fn blank() -> impl Init<Self> {
+        init!(Self {
+            wqe: SendWqe::BLANK,
+            opcode: 0,
+            psn: 0,
+            wait: Wait::Ack,
+            acked: false,
+            byte_len: 0,
+        })
+    }
+
     /// Whether the peer hears of it.
     fn has_psn(&self) -> bool {
         !matches!(self.wait, Wait::Turn | Wait::Failed(_))
@@ -285,69 +331,26 @@ impl Qp {
             {
                 return Ok(served);
             }
-            let Ok(room) = KBox::<Request>::new_uninit(GFP_KERNEL) else {
+            if !self.has_send(inner) {
+                return Ok(served);
+            }
+            let Ok(mut request) = cx.spares.take() else {
                 served.blocked = true;
                 return Ok(served);
             };
-            let request = match self.take_send(inner) {
-                Ok(Some(taken)) => self.request(inner, taken),
+            match self.take_send(inner, &mut request.wqe) {
+                Ok(Some((who, sense))) => inner.initiator.begin(&mut request, who, sense),
                 Ok(None) => return Ok(served),
                 Err(status) => {
                     self.fail(inner, status, Status::Flushed, Status::Flushed);
                     served.progress = true;
                     return Ok(served);
                 }
-            };
-            inner.initiator.push(KBox::write(room, request));
+            }
+            inner.initiator.push(request);
         }
         served.again = true;
         Ok(served)
-    }
-
-    /// A request that was taken from the send queue.
-    fn request(
-        &self,
-        inner: &mut super::qp::Inner,
-        (who, wqe): (Identity, Result<SendWqe, Senseless>),
-    ) -> Request {
-        let Ok(wqe) = wqe else {
-            inner.initiator.held = true;
-            return Request {
-                wqe: none(who.wr_id),
-                opcode: who.opcode,
-                psn: 0,
-                wait: Wait::Failed(Status::LocalRequest),
-                acked: false,
-                byte_len: 0,
-            };
-        };
-        let all = wqe.tail.bytes();
-        let wait = match wqe.opcode {
-            Opcode::Send | Opcode::Write | Opcode::WriteImm => Wait::Ack,
-            Opcode::Read => Wait::Read {
-                done: 0,
-                all,
-                coming: 0,
-            },
-            Opcode::ReadAll => Wait::Size,
-            Opcode::FetchAdd | Opcode::CmpSwap => Wait::Value,
-            Opcode::BindMw | Opcode::LocalInv => Wait::Turn,
-        };
-        let psn = inner.initiator.next_psn;
-        if !matches!(wait, Wait::Turn | Wait::Read { all: 0, .. }) {
-            inner.initiator.next_psn = psn.wrapping_add(1);
-        }
-        if !matches!(wait, Wait::Ack) {
-            inner.initiator.held = true;
-        }
-        Request {
-            wqe,
-            opcode: wqe.opcode as u8,
-            psn,
-            wait,
-            acked: false,
-            byte_len: 0,
-        }
     }
 
     /// Sends request `n` of those under way.
@@ -612,6 +615,7 @@ impl Qp {
                     self.fail(inner, Status::LocalLength, Status::Flushed, Status::Flushed);
                 }
             }
+            cx.spares.give(request);
         }
         Ok(())
     }
@@ -899,21 +903,3 @@ fn yes(sent: bool) -> Result<Sent, Fault> {
 }
 
 type Result<T, E> = core::result::Result<T, E>;
-
-/// In place of a request that makes no sense.
-fn none(wr_id: u64) -> SendWqe {
-    SendWqe {
-        wr_id,
-        opcode: Opcode::Send,
-        signaled: true,
-        fence: false,
-        imm: None,
-        remote_to: 0,
-        remote_stag: 0,
-        access: 0,
-        key: 0,
-        arg0: 0,
-        arg1: 0,
-        tail: Tail::Inline(0, [0; MAX_INLINE]),
-    }
-}

@@ -48,6 +48,7 @@ mod posted;
 mod pulls;
 mod qp;
 mod responder;
+mod spares;
 mod srq;
 mod table;
 mod traced;

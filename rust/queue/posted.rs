@@ -15,18 +15,6 @@ use kernel::{prelude::*, sync::Arc};
 #[derive(Debug)]
 pub(crate) struct Overposted;
 
-/// The copy of an entry.
-pub(crate) struct Entry {
-    bytes: [u8; MAX_SEND_BYTES],
-    stride: usize,
-}
-
-impl Entry {
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(..self.stride).unwrap_or_default()
-    }
-}
-
 /// The driver's end of a queue.
 pub(crate) struct Posted {
     memory: Arc<Pages>,
@@ -62,26 +50,26 @@ impl Posted {
         self.shape.pending(posted, self.taken).ok_or(Overposted)
     }
 
-    /// Takes the next entry: the user may write over it.
-    pub(crate) fn take(&mut self) -> Result<Option<Entry>, Overposted> {
+    /// Takes the next entry: the user may write over it. What `f` makes of the copy.
+    #[inline]
+    pub(crate) fn take<R>(&mut self, f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Overposted> {
         if self.pending()? == 0 {
             return Ok(None);
         }
         // The entry was written before the count that was read.
         look();
-        let mut entry = Entry {
-            bytes: [0; MAX_SEND_BYTES],
-            stride: self.shape.stride() as usize,
-        };
-        let at = self.at + self.shape.entry_at(self.taken);
-        if let Some(bytes) = entry.bytes.get_mut(..entry.stride) {
-            // Inside the memory, by `new`.
-            let _ = self.memory.copy_in(at, bytes);
-        }
+        let mut copy = [0; MAX_SEND_BYTES];
+        let entry = copy
+            .get_mut(..self.shape.stride() as usize)
+            .unwrap_or_default();
+        // Inside the memory, by `new`.
+        let _ = self
+            .memory
+            .copy_in(self.at + self.shape.entry_at(self.taken), entry);
         self.taken += 1;
         // The copy is made before the user may write over the entry.
         release();
         let _ = self.memory.write64(self.at + TAKEN_AT, self.taken);
-        Ok(Some(entry))
+        Ok(Some(f(entry)))
     }
 }

@@ -8,7 +8,7 @@
 use super::{
     cq::{Cq, Overrun},
     initiator::Initiator,
-    posted::{Entry, Posted},
+    posted::Posted,
     responder::Responder,
     srq::Srq,
 };
@@ -39,8 +39,8 @@ pub(crate) enum State {
     Err = ext::WEFT_QP_ERR,
 }
 
-/// A send request as it was taken: who it is, and what it asks for if that makes sense.
-pub(super) type Taken = (Identity, Result<SendWqe, Senseless>);
+/// A send request as it was taken: who it is, and whether it makes sense.
+pub(super) type Taken = (Identity, Result<(), Senseless>);
 
 impl State {
     pub(crate) fn of(number: u32) -> Option<Self> {
@@ -190,11 +190,21 @@ impl Qp {
         self.recv_at
     }
 
-    /// Takes the next send request, if there is one.
-    pub(super) fn take_send(&self, inner: &mut Inner) -> Result<Option<Taken>, Status> {
-        let entry = inner.send.take().map_err(|_| Status::LocalRequest)?;
+    /// Whether there is a send request; also if the count makes no sense, which is found out when one
+    /// is taken.
+    pub(super) fn has_send(&self, inner: &Inner) -> bool {
+        inner.send.pending().map_or(true, |count| count > 0)
+    }
+
+    /// Takes the next send request, if there is one, into `wqe`.
+    pub(super) fn take_send(
+        &self,
+        inner: &mut Inner,
+        wqe: &mut SendWqe,
+    ) -> Result<Option<Taken>, Status> {
         let shape = &self.made.send;
-        Ok(entry.map(|entry| SendWqe::decode(entry.as_bytes(), shape)))
+        let taken = inner.send.take(|entry| wqe.read(entry, shape));
+        taken.map_err(|_| Status::LocalRequest)
     }
 
     /// Whether there is a receive request. What makes no sense counts as one: it is found out when it
@@ -209,22 +219,19 @@ impl Qp {
 
     /// Takes a receive request; `None` if there is none.
     pub(super) fn take_recv(&self, inner: &mut Inner) -> Option<(u64, Result<RecvWqe, Status>)> {
-        let (entry, shape) = match (&self.made.srq, &mut inner.recv) {
-            (Some(srq), _) => (srq.take(), *srq.shape()),
+        let decode = |entry: &[u8], shape: &QueueShape| {
+            let (wr_id, wqe) = RecvWqe::decode(entry, shape);
+            (wr_id, wqe.map_err(|_| Status::LocalRequest))
+        };
+        let taken = match (&self.made.srq, &mut inner.recv) {
+            (Some(srq), _) => srq.take(|entry| decode(entry, srq.shape())),
             (None, Some(recv)) => {
                 let shape = *recv.shape();
-                (recv.take(), shape)
+                recv.take(|entry| decode(entry, &shape))
             }
             (None, None) => return None,
         };
-        let decode = |entry: Entry| {
-            let (wr_id, wqe) = RecvWqe::decode(entry.as_bytes(), &shape);
-            (wr_id, wqe.map_err(|_| Status::LocalRequest))
-        };
-        match entry {
-            Ok(entry) => entry.map(decode),
-            Err(_) => Some((0, Err(Status::LocalRequest))),
-        }
+        taken.unwrap_or(Some((0, Err(Status::LocalRequest))))
     }
 
     /// A completion of the send queue.
@@ -289,7 +296,7 @@ impl Qp {
     pub(super) fn flush(&self, inner: &mut Inner) {
         // Users may post meanwhile: no more than there were. A count that cannot be names nothing.
         for _ in 0..inner.send.pending().unwrap_or(0) {
-            if let Ok(Some((who, _))) = self.take_send(inner) {
+            if let Ok(Some(who)) = inner.send.take(Identity::of) {
                 let (cq, status) = (&self.made.send_cq, Status::Flushed);
                 self.flushed(cq, who.wr_id, who.opcode, status);
             }
@@ -315,7 +322,7 @@ impl Qp {
             .flatten()
         {
             for _ in 0..queue.pending().unwrap_or(0) {
-                let _ = queue.take();
+                let _ = queue.take(|_| ());
             }
         }
     }

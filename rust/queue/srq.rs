@@ -6,7 +6,7 @@
 
 use super::{
     counts::{Counted, Counts, Kind},
-    posted::{Entry, Overposted, Posted},
+    posted::{Overposted, Posted},
 };
 use crate::{
     mem::{Pd, Use, Used, Users},
@@ -70,9 +70,9 @@ impl Srq {
         Ok(self.inner.lock().pending()? > 0)
     }
 
-    /// Takes the oldest receive request. Does not sleep.
-    pub(crate) fn take(&self) -> Result<Option<Entry>, Overposted> {
-        self.inner.lock().take()
+    /// Takes the oldest receive request: what `f` makes of it, which does not sleep either.
+    pub(crate) fn take<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Overposted> {
+        self.inner.lock().take(f)
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
     lent::{Lease, Lent},
     moving::{Owed, What},
     qp::{Inner, Path, Qp, State},
+    spares::Spares,
     table::Table,
     traced,
     trunk::{Io, Trunk},
@@ -99,6 +100,7 @@ pub(super) struct Cx<'a> {
     pub(super) own: Layout,
     pub(super) trunk: &'a mut Trunk,
     pub(super) lent: &'a mut Lent,
+    pub(super) spares: &'a mut Spares,
     pub(super) memory: &'a Memory,
     dev: &'a pci::Device,
     /// The queue pair that has its turn, or 0: for those who trace.
@@ -254,6 +256,7 @@ struct Core {
     own: Option<Layout>,
     trunk: Option<KBox<Trunk>>,
     lent: Lent,
+    spares: KBox<Spares>,
     turns: Turns,
     /// Words to be said behind data that were moved, in order.
     owed: KVec<Owed>,
@@ -355,6 +358,7 @@ impl Worker {
         table: Arc<Table>,
         memory: Arc<Memory>,
     ) -> Result<Arc<Self>> {
+        let spares = KBox::new(Spares::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 dev: dev.into(),
@@ -368,6 +372,7 @@ impl Worker {
                         own: None,
                         trunk: None,
                         lent: Lent::new(),
+                        spares,
                         turns: Turns::new(),
                         owed: KVec::new(),
                         bound: 0,
@@ -654,6 +659,7 @@ impl Worker {
             own: Some(own),
             trunk: Some(trunk),
             lent,
+            spares,
             turns,
             owed,
             gone,
@@ -670,6 +676,7 @@ impl Worker {
             own: *own,
             trunk,
             lent,
+            spares,
             memory: &self.memory,
             dev: &self.dev,
             own_qpn: Cell::new(0),

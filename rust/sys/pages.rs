@@ -87,13 +87,16 @@ impl Pages {
         page.take64(at)
     }
 
-    /// Copies out of the pages, from a multiple of 8 on.
+    /// Copies whole words out of the pages, from a multiple of 8 on.
     pub(crate) fn copy_in(&self, off: usize, to: &mut [u8]) -> Result {
-        let mut at = off;
-        for part in to.chunks_mut(size_of::<u64>()) {
-            let word = self.read64(at)?.to_ne_bytes();
-            part.copy_from_slice(word.get(..part.len()).ok_or(EINVAL)?);
-            at = at.checked_add(size_of::<u64>()).ok_or(EINVAL)?;
+        let (mut at, mut rest) = (off, to);
+        while !rest.is_empty() {
+            let inside = at % PAGE_SIZE;
+            let most = rest.len().min(PAGE_SIZE - inside);
+            let (part, behind) = rest.split_at_mut_checked(most).ok_or(EINVAL)?;
+            self.page(at)?.copy_in(inside, part)?;
+            at = at.checked_add(most).ok_or(EINVAL)?;
+            rest = behind;
         }
         Ok(())
     }

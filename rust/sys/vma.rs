@@ -227,6 +227,24 @@ impl SharedPage {
         Ok(unsafe { self.base().add(off).cast::<u64>().read_volatile() })
     }
 
+    /// Copies `to.len()` bytes from `off` on, word by word, each of which a user may write at any
+    /// time. `EINVAL`: they are not all inside, or not whole aligned words.
+    pub(crate) fn copy_in(&self, off: usize, to: &mut [u8]) -> Result {
+        const WORD: usize = size_of::<u64>();
+        let end = off.checked_add(to.len()).filter(|end| *end <= PAGE_SIZE);
+        if off % WORD != 0 || to.len() % WORD != 0 || end.is_none() {
+            return Err(EINVAL);
+        }
+        // SAFETY: Inside the page, or its end.
+        let from = unsafe { self.base().add(off) }.cast::<u64>();
+        for (n, part) in to.chunks_exact_mut(WORD).enumerate() {
+            // SAFETY: Inside the page, as was checked for all of them, and aligned.
+            let word = unsafe { from.add(n).read_volatile() };
+            part.copy_from_slice(&word.to_ne_bytes());
+        }
+        Ok(())
+    }
+
     /// Writes the 64-bit word at `off`, which a user may read at any time.
     pub(crate) fn write64(&self, off: usize, value: u64) -> Result {
         if off % size_of::<u64>() != 0 || off >= PAGE_SIZE {
