@@ -321,12 +321,12 @@ impl Ring {
     pub fn write(&self, at: usize, bytes: &[u8]) {
         let to = self.0.place::<u8>(at, bytes.len());
         let whole = if at % 8 == 0 { bytes.len() & !7 } else { 0 };
-        for n in (0..whole).step_by(8) {
+        for (n, part) in bytes[..whole].chunks_exact(8).enumerate() {
             let mut word = [0; 8];
-            word.copy_from_slice(&bytes[n..n + 8]);
+            word.copy_from_slice(part);
             // SAFETY: `place` has checked all of the bytes; `at` is a multiple of 8, and mappings
             // begin at a page.
-            unsafe { to.add(n).cast::<u64>().write_volatile(u64::from_ne_bytes(word)) };
+            unsafe { to.cast::<u64>().add(n).write_volatile(u64::from_ne_bytes(word)) };
         }
         for (n, byte) in bytes.iter().enumerate().skip(whole) {
             // SAFETY: As above.

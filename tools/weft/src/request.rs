@@ -211,44 +211,46 @@ impl<'a> Request<'a> {
     }
 
     /// Writes the entry into `out`; its bytes.
+    #[inline]
     pub(crate) fn encode(&self, out: &mut [u8]) -> Result<usize> {
-        let mut head = self.head;
+        let head = &self.head;
         let (count, bytes) = match self.data {
             Data::List(list) => (list.len(), list.len() * SGE),
             Data::Inline(bytes) => (bytes.len(), bytes.len()),
         };
-        head.count = count.try_into().unwrap_or(u16::MAX);
         let body = body(out, HEAD, bytes)?;
+        let mut flags = head.flags;
         match self.data {
             Data::List(list) => put_list(body, list),
             Data::Inline(bytes) => {
-                head.flags |= abi::WEFT_WR_INLINE as u8;
+                flags |= abi::WEFT_WR_INLINE as u8;
                 body.copy_from_slice(bytes);
             }
         }
-        let mut fields = Fields { out, at: 0 };
-        fields.put(head.wr_id.to_ne_bytes());
-        fields.put([head.opcode, head.flags]);
-        fields.put(head.count.to_ne_bytes());
-        fields.put(head.imm.to_ne_bytes());
-        fields.put(head.remote_to.to_ne_bytes());
-        fields.put(head.remote_stag.to_ne_bytes());
-        fields.put(head.access.to_ne_bytes());
-        fields.put(head.arg0.to_ne_bytes());
-        fields.put(head.arg1.to_ne_bytes());
-        fields.put([0; 16]);
+        // No entry has room for more.
+        let [low, high] = (count as u16).to_ne_bytes();
+        let what = [head.opcode, flags, low, high];
+        let words = [
+            head.wr_id.to_ne_bytes(),
+            pair(what, head.imm.to_ne_bytes()),
+            head.remote_to.to_ne_bytes(),
+            pair(head.remote_stag.to_ne_bytes(), head.access.to_ne_bytes()),
+            head.arg0.to_ne_bytes(),
+            head.arg1.to_ne_bytes(),
+            [0; 8],
+            [0; 8],
+        ];
+        put(out, &words);
         Ok(HEAD + bytes)
     }
 }
 
 /// Writes an entry of a receive queue into `out`; its bytes.
+#[inline]
 pub fn encode_recv(wr_id: u64, list: &[Sge], out: &mut [u8]) -> Result<usize> {
     let bytes = list.len() * SGE;
     put_list(body(out, RECV_HEAD, bytes)?, list);
-    let mut fields = Fields { out, at: 0 };
-    fields.put(wr_id.to_ne_bytes());
-    fields.put((list.len() as u32).to_ne_bytes());
-    fields.put([0; 4]);
+    put(out, &[wr_id.to_ne_bytes(), pair((list.len() as u32).to_ne_bytes(), [0; 4])]);
     Ok(RECV_HEAD + bytes)
 }
 
@@ -263,23 +265,22 @@ fn body(out: &mut [u8], head: usize, bytes: usize) -> Result<&mut [u8]> {
 }
 
 fn put_list(out: &mut [u8], list: &[Sge]) {
-    let mut fields = Fields { out, at: 0 };
-    for element in list {
-        fields.put(element.to.to_ne_bytes());
-        fields.put(element.length.to_ne_bytes());
-        fields.put(element.stag.to_ne_bytes());
+    for (place, element) in out.chunks_exact_mut(SGE).zip(list) {
+        let who = pair(element.length.to_ne_bytes(), element.stag.to_ne_bytes());
+        put(place, &[element.to.to_ne_bytes(), who]);
     }
 }
 
-struct Fields<'a> {
-    out: &'a mut [u8],
-    at: usize,
+/// Two halves of a word, in the order of addresses.
+fn pair([a, b, c, d]: [u8; 4], [e, f, g, h]: [u8; 4]) -> [u8; 8] {
+    [a, b, c, d, e, f, g, h]
 }
 
-impl Fields<'_> {
-    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
-        self.out[self.at..self.at + N].copy_from_slice(&bytes);
-        self.at += N;
+/// Writes words at the beginning of `out`.
+#[inline]
+fn put(out: &mut [u8], words: &[[u8; 8]]) {
+    for (place, word) in out.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(word);
     }
 }
 
