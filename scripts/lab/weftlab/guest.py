@@ -25,6 +25,8 @@ APPEND = (
 # On a CPU that says AMD the firmware puts 64-bit BARs where QEMU keeps room for
 # HyperTransport: Linux lets them be, but finds no place again after a removal.
 CPU = "max,vendor=GenuineIntel"
+# One that copies word by word: of a string instruction each byte would count as an instruction.
+COUNTED_CPU = f"{CPU},erms=off,fsrm=off,fsrs=off,fzrm=off"
 
 
 def kvm():
@@ -135,7 +137,7 @@ class Guest:
             "-nodefaults", "-no-user-config", "-display", "none",
             "-M", "q35,memory-backend=ram", "-object", memory, "-m", f"{self.memory}M",
             "-smp", self.cpus, *(["-accel", f"kvm{machine.kvm()}", "-cpu", "host"] if fast else
-                                 ["-accel", tcg, "-cpu", CPU]),
+                                 ["-accel", tcg, "-cpu", COUNTED_CPU if self.counted else CPU]),
             *(["-icount", "shift=0"] if self.counted else []),
             # Hot plug as hardware does it, by the ports themselves.
             "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",

@@ -10,9 +10,11 @@
 //! fits the ring is sent, then, when all of it is there, received; the clock is read before, between
 //! and after. What a call costs that gives credit back or looks for it is in, as it is part of the
 //! work; what interrupts of other things cost is in as well, and is why the median of many batches
-//! is taken.
+//! is taken. A batch in which another thread got the processor is not counted: it may have done some
+//! of the work, or nothing that has to do with it.
 
 use crate::Result;
+use crate::verbs::Verbs;
 use std::hint::black_box;
 use std::thread;
 use std::time::Duration;
@@ -26,6 +28,8 @@ const BYTES: usize = 64;
 const BATCH: usize = 64;
 const BATCHES: usize = 101;
 const RUNS: usize = 7;
+/// Batches of a run that have to be undisturbed.
+const LEAST: usize = 11;
 
 #[cfg(target_arch = "x86_64")]
 fn clock() -> u64 {
@@ -38,14 +42,26 @@ fn clock() -> u64 {
     0
 }
 
+/// How often another thread got the processor in place of this one.
+fn switches() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/thread-self/status")?;
+    let counts = status.lines().filter_map(|line| line.split_once("ctxt_switches:"));
+    Ok(counts.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum())
+}
+
 fn median(mut all: Vec<u64>) -> u64 {
     all.sort_unstable();
     all[all.len() / 2]
 }
 
-fn report(what: &str, batches: Vec<u64>) {
-    let each = median(batches) as f64 / BATCH as f64;
+fn report(what: &str, batches: Vec<u64>, batch: usize) -> Result<()> {
+    if batches.len() < LEAST {
+        let count = batches.len();
+        return Err(format!("{what}: only {count} of {BATCHES} batches were undisturbed").into());
+    }
+    let each = median(batches) as f64 / batch as f64;
     println!("{{\"job\": \"{what}\", \"bytes\": {BYTES}, \"instructions\": {each:.2}}}");
+    Ok(())
 }
 
 /// Over a channel, from one port to another of this host.
@@ -80,9 +96,79 @@ pub fn channel(from: u32, to: u32) -> Result<()> {
         }
         // The first one warms up.
         if run > 0 {
-            report("send", sends);
-            report("receive", receives);
+            report("channel-send", sends, BATCH)?;
+            report("channel-receive", receives, BATCH)?;
         }
     }
     Ok(())
+}
+
+/// Messages of a batch over queue pairs: as many as are under way without anybody waiting.
+const QP_BATCH: usize = 32;
+
+/// How often each end looks in vain between two batches.
+const POLLS: usize = 8;
+
+/// Over queue pairs, polled: the other end has the engine look when nothing has come yet. What it
+/// takes the sender to learn that its messages have arrived is its own.
+/// First the engine is rung for each message by itself, then as programs ring that have more than one
+/// to send.
+pub fn queue_pairs(from: u32, to: u32) -> Result<()> {
+    let port = Port::open(to)?;
+    let listener = port.listen(SERVICE + 1, 1)?;
+    let accepting = thread::spawn(move || Verbs::join(&port, listener.accept(PATIENCE)?, true, 1));
+    let port = Port::open(from)?;
+    let channel = port.connect(&Connect::to_link(0, SERVICE + 1))?;
+    let mut sender = Verbs::join(&port, channel, true, 1)?;
+    let mut receiver = accepting.join().map_err(|_| "the accepting thread panicked")??;
+    for (name, ringing) in [("qp", true), ("qp-batched", false)] {
+        for run in 0..=RUNS {
+            let (sends, receives) = batches(&mut sender, &mut receiver, ringing)?;
+            if run > 0 {
+                report(&format!("{name}-send"), sends, QP_BATCH)?;
+                report(&format!("{name}-receive"), receives, QP_BATCH)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What each batch costs either end. `ringing`: for each message.
+fn batches(
+    sender: &mut Verbs,
+    receiver: &mut Verbs,
+    ringing: bool,
+) -> Result<(Vec<u64>, Vec<u64>)> {
+    let (message, mut got) = ([7; BYTES], [0; BYTES]);
+    let (mut sends, mut receives) = (Vec::new(), Vec::new());
+    for _ in 0..BATCHES {
+        // Both look now and then when there is nothing, as who polls does.
+        for _ in 0..POLLS {
+            sender.idle()?;
+            receiver.idle()?;
+        }
+        let before = switches()?;
+        let start = clock();
+        for _ in 0..QP_BATCH {
+            sender.queue(black_box(&message))?;
+            if ringing {
+                sender.flush()?;
+            }
+        }
+        sender.flush()?;
+        let sent = clock();
+        for n in 0..QP_BATCH {
+            if !receiver.try_recv(&mut got)? {
+                return Err(format!("message {n} of {QP_BATCH} is not there").into());
+            }
+        }
+        let received = clock();
+        sender.settle()?;
+        let end = clock();
+        if switches()? == before {
+            sends.push(sent - start + end - received);
+            receives.push(received - sent);
+        }
+    }
+    Ok((sends, receives))
 }

@@ -3,6 +3,7 @@
 //! What is measured, whatever the way: a job, and how the other end learns of it.
 
 use crate::Result;
+use crate::counts::{self, Counts};
 use crate::way::Way;
 use std::hint::spin_loop;
 use std::str::FromStr;
@@ -24,6 +25,21 @@ enum Kind {
     /// The same, but the receiver does something else for a while after each message, so that it
     /// always finds the next one and the sender always waits for room.
     Flood,
+    /// `count` messages there, each only when the one before is done; what both ports send for it is
+    /// counted.
+    Single,
+    /// `count` writes into the other end's memory, which begin at odd places of this end's.
+    Write,
+}
+
+impl Kind {
+    const ALL: [(Kind, &'static str); 5] = [
+        (Kind::RoundTrip, "round-trip"),
+        (Kind::Stream, "stream"),
+        (Kind::Flood, "flood"),
+        (Kind::Single, "single"),
+        (Kind::Write, "write"),
+    ];
 }
 
 /// One measurement.
@@ -46,11 +62,8 @@ impl FromStr for Job {
         else {
             return Err(format!("{word:?} is no job").into());
         };
-        let kind = match kind {
-            "round-trip" => Kind::RoundTrip,
-            "stream" => Kind::Stream,
-            "flood" => Kind::Flood,
-            _ => return Err(format!("{kind:?} is no kind of job").into()),
+        let Some((kind, _)) = Kind::ALL.into_iter().find(|(_, name)| *name == kind) else {
+            return Err(format!("{kind:?} is no kind of job").into());
         };
         Ok(Job { kind, bytes: bytes.parse()?, count: count.parse()? })
     }
@@ -59,32 +72,29 @@ impl FromStr for Job {
 impl Job {
     /// The kind's name.
     pub fn name(&self) -> &'static str {
-        match self.kind {
-            Kind::RoundTrip => "round-trip",
-            Kind::Stream => "stream",
-            Kind::Flood => "flood",
-        }
+        Kind::ALL[self.number()].1
+    }
+
+    fn number(&self) -> usize {
+        Kind::ALL.iter().position(|(kind, _)| *kind == self.kind).unwrap_or(0)
     }
 
     fn head(self) -> [u8; HEAD] {
         let mut head = [0; HEAD];
-        let kind = match self.kind {
-            Kind::RoundTrip => 1,
-            Kind::Stream => 2,
-            Kind::Flood => 3,
-        };
+        let kind = self.number() as u64 + 1;
         for (to, number) in head.chunks_mut(8).zip([kind, self.bytes as u64, self.count as u64]) {
             to.copy_from_slice(&number.to_le_bytes());
         }
         head
     }
 
-    /// Has the other end begin, and measures: seconds.
-    pub fn run(self, way: &mut Way) -> Result<f64> {
+    /// Has the other end begin, and measures: seconds, and what was counted, if that is the job.
+    pub fn run(self, way: &mut Way) -> Result<(f64, Option<Counts>)> {
         let mut payload: Vec<u8> = (0..self.bytes).map(|n| n as u8).collect();
         way.send(&self.head())?;
         // The other end is ready, and what a first message needs is there.
         way.recv(&mut [0; 8])?;
+        let mut counted = None;
         let start = Instant::now();
         match self.kind {
             Kind::RoundTrip => {
@@ -95,12 +105,37 @@ impl Job {
             }
             Kind::Stream | Kind::Flood => {
                 for _ in 0..self.count {
-                    way.send(&payload)?;
+                    way.queue(&payload)?;
                 }
+                way.settle()?;
                 way.recv(&mut [0; 8])?;
             }
+            Kind::Single => {
+                // Of what announced the job.
+                way.settle()?;
+                let (port, before) = way.counts()?;
+                for _ in 0..self.count {
+                    way.send(&payload)?;
+                    way.settle()?;
+                }
+                let mut both = counts::since(port, before)?;
+                way.send(&[0; 8])?;
+                let mut theirs = [0; 24];
+                way.recv(&mut theirs)?;
+                for (sum, part) in both.iter_mut().zip(theirs.chunks_exact(8)) {
+                    *sum += u64::from_le_bytes(part.try_into()?);
+                }
+                counted = Some(both);
+            }
+            Kind::Write => {
+                for n in 0..self.count {
+                    way.write(n * 13 % 64, self.bytes)?;
+                }
+                way.settle()?;
+                way.send(&[0; 8])?;
+            }
         }
-        Ok(start.elapsed().as_secs_f64())
+        Ok((start.elapsed().as_secs_f64(), counted))
     }
 
     /// The other end's part.
@@ -123,6 +158,17 @@ impl Job {
                 }
                 way.send(&[0; 8])?;
             }
+            Kind::Single => {
+                way.settle()?;
+                let (port, before) = way.counts()?;
+                for _ in 0..self.count {
+                    way.recv(&mut payload)?;
+                }
+                let mine = counts::since(port, before)?;
+                way.recv(&mut [0; 8])?;
+                way.send(&mine.map(u64::to_le_bytes).concat())?;
+            }
+            Kind::Write => way.recv(&mut [0; 8])?,
         }
         Ok(())
     }
@@ -144,15 +190,13 @@ pub fn receive(way: &mut Way) -> Result<Option<Job>> {
     for (to, from) in numbers.iter_mut().zip(head.chunks(8)) {
         *to = u64::from_le_bytes(from.try_into()?);
     }
-    let kind = match numbers[0] {
-        0 => {
-            way.send(&[0; 8])?;
-            return Ok(None);
-        }
-        1 => Kind::RoundTrip,
-        2 => Kind::Stream,
-        3 => Kind::Flood,
-        other => return Err(format!("job of kind {other}").into()),
+    let Some(kind) = numbers[0].checked_sub(1) else {
+        way.send(&[0; 8])?;
+        way.settle()?;
+        return Ok(None);
+    };
+    let Some((kind, _)) = Kind::ALL.get(usize::try_from(kind)?).copied() else {
+        return Err(format!("job of kind {kind}").into());
     };
     Ok(Some(Job { kind, bytes: numbers[1].try_into()?, count: numbers[2].try_into()? }))
 }

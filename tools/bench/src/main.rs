@@ -3,12 +3,16 @@
 //! What `make bench` runs in its guests: the same measurements over a Weft channel and over TCP.
 //!
 //! `weft-bench serve WAY` on one host does what `weft-bench run WAY JOB…` on the other tells it. A
-//! way is `tcp ADDRESS`, or `channel PORT SERVICE polled|sleeping`; a job is
-//! `round-trip:BYTES:COUNT`, `stream:BYTES:COUNT` or `flood:BYTES:COUNT`. For each job, one line of JSON. `weft-bench
-//! instructions PORT PORT` counts what a message costs the processor: see `instructions.rs`.
+//! way is `tcp ADDRESS`, `channel PORT SERVICE polled|sleeping`, or `qp PORT SERVICE
+//! polled|sleeping PAIRS`; a job is `KIND:BYTES:COUNT`, see `job.rs`. For each job, one line of JSON.
+//! `weft-bench watch qp …` waits until what it is connected to is gone, `weft-bench refused qp …` asks
+//! for what the other end refuses; `weft-bench instructions PORT PORT` counts what a message costs the
+//! processor: see `instructions.rs`.
 
+mod counts;
 mod instructions;
 mod job;
+mod verbs;
 mod way;
 
 use job::Job;
@@ -19,9 +23,11 @@ use way::Way;
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const USAGE: &str = "usage: weft-bench serve WAY | weft-bench run WAY JOB… | \
+                     weft-bench watch WAY | weft-bench refused WAY | \
                      weft-bench instructions PORT PORT\n\
-                     WAY: tcp ADDRESS | channel PORT SERVICE polled|sleeping\n\
-                     JOB: round-trip:BYTES:COUNT | stream:BYTES:COUNT | flood:BYTES:COUNT";
+                     WAY: tcp ADDRESS | channel PORT SERVICE polled|sleeping | \
+                     qp PORT SERVICE polled|sleeping PAIRS\n\
+                     JOB: round-trip|stream|flood|single|write:BYTES:COUNT";
 
 fn run(words: &[&str]) -> Result<()> {
     match words {
@@ -36,9 +42,10 @@ fn run(words: &[&str]) -> Result<()> {
             let (mut way, jobs) = Way::connect(words)?;
             let jobs = jobs.iter().map(|word| word.parse()).collect::<Result<Vec<Job>>>()?;
             for job in jobs {
-                let seconds = job.run(&mut way)?;
+                let (seconds, counted) = job.run(&mut way)?;
+                let counted = counted.map_or(String::new(), |of| format!(", \"counted\": {of:?}"));
                 println!(
-                    "{{\"job\": \"{}\", \"bytes\": {}, \"count\": {}, \"seconds\": {seconds:.9}}}",
+                    "{{\"job\": \"{}\", \"bytes\": {}, \"count\": {}, \"seconds\": {seconds:.9}{counted}}}",
                     job.name(),
                     job.bytes,
                     job.count
@@ -46,7 +53,22 @@ fn run(words: &[&str]) -> Result<()> {
             }
             job::end(&mut way)
         }
-        ["instructions", from, to] => instructions::channel(from.parse()?, to.parse()?),
+        ["watch", words @ ..] => {
+            let (way, []) = Way::connect(words)? else { return Err(USAGE.into()) };
+            let mut verbs = way.verbs()?;
+            println!("watching");
+            println!("failed: {}", verbs.until_it_fails()?);
+            Ok(())
+        }
+        ["refused", words @ ..] => {
+            let (way, []) = Way::connect(words)? else { return Err(USAGE.into()) };
+            println!("{{\"seconds\": {:.9}}}", way.verbs()?.refused()?);
+            Ok(())
+        }
+        ["instructions", from, to] => {
+            instructions::channel(from.parse()?, to.parse()?)?;
+            instructions::queue_pairs(from.parse()?, to.parse()?)
+        }
         _ => Err(USAGE.into()),
     }
 }

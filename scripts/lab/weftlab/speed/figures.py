@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Figures: what was measured, how often, and what it was to be."""
 
+import json
 import operator
 import statistics
 
@@ -48,6 +49,12 @@ class Figures:
 
     def add(self, name, unit, samples, target=None, model=None):
         self._all[name] = Figure(name, unit, samples, target, model)
+
+    def keep(self, path):
+        """Those that a run has written before, until others of their names are added."""
+        if path.exists():
+            for one in json.loads(path.read_text()):
+                self.add(one["id"], one["unit"], one["samples"], one["target"], one["model"])
 
     def get(self, name):
         return self._all.get(name)

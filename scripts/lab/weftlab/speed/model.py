@@ -9,7 +9,7 @@ non-transparent bridges); what a byte costs on the wire comes on top. Software i
 """
 
 _GIGATRANSFERS = {2: 5 * 0.8, 3: 8 * 128 / 130, 4: 16 * 128 / 130, 5: 32 * 128 / 130}
-_OVERHEAD = 24
+OVERHEAD = 24
 _SHARE = 0.95
 _ONE_WAY = 300e-9
 
@@ -24,7 +24,7 @@ def raw():
 
 def wire_bytes(payload, tlp):
     """Bytes on the wire of a payload in TLPs of at most so many bytes."""
-    return payload + -(-payload // tlp) * _OVERHEAD
+    return payload + -(-payload // tlp) * OVERHEAD
 
 
 def one_way(size, tlp=64):
@@ -39,4 +39,4 @@ def throughput(size, tlp=64):
 
 def messages(tlps, payload):
     """Messages a second, each of so many TLPs with so many bytes altogether."""
-    return raw() / (tlps * _OVERHEAD + payload)
+    return raw() / (tlps * OVERHEAD + payload)

@@ -9,8 +9,8 @@ _COLOURS = ("#1b6ca8", "#5fa8d3", "#c44536", "#e09f3e", "#588157", "#6d597a", "#
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 460, 70, 250, 40, 50
 
 
-def svg(title, unit, series):
-    """`series`: name -> [(size, value)]."""
+def svg(title, unit, series, over="bytes"):
+    """`series`: name -> [(size, value)]; `over`: of what there are so many."""
     points = [point for line in series.values() for point in line]
     sizes = sorted({size for size, _ in points})
     low = math.floor(math.log10(min(value for _, value in points)))
@@ -39,7 +39,7 @@ def svg(title, unit, series):
     for size in sizes:
         at = x(size)
         out.append(f'<text x="{at:.1f}" y="{_HEIGHT - _BOTTOM + 20}" text-anchor="middle">{size_name(size)}</text>')
-    out.append(f'<text x="{_LEFT + inner_width / 2:.0f}" y="{_HEIGHT - 8}" text-anchor="middle">bytes</text>')
+    out.append(f'<text x="{_LEFT + inner_width / 2:.0f}" y="{_HEIGHT - 8}" text-anchor="middle">{over}</text>')
     for number, (name, line) in enumerate(series.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         dashed = ' stroke-dasharray="5 4"' if name.startswith("Model") else ""

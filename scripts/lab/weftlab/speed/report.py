@@ -5,7 +5,7 @@ import json
 
 from . import model, plot
 from .figures import size_name
-from .parts import SIZES
+from .times import HOW, PAIRS, SIZES
 
 HEAD = """<!-- SPDX-License-Identifier: GPL-2.0 -->
 # What Weft costs, and what else there is
@@ -22,10 +22,29 @@ besides the payload of each TLP, 300 ns from host to host, no software
 """
 
 SERIES = {
+    "qp-polled": "Weft queue pair, polled",
+    "qp-sleeping": "Weft queue pair, sleeping",
+    "qp-write": "Weft RDMA write",
     "channel-polled": "Weft channel, polled",
     "channel-sleeping": "Weft channel, sleeping",
     "tcp-dgram": "TCP, virtio-net over a socket",
     "tcp-tap": "TCP, virtio-net over taps",
+}
+
+
+# Why a target is missed where it is, as far as it is known.
+REASONS = {
+    "qp-write-1m-payload-share": "Where the CPU stores data they go in lines of 64 bytes: of each 88 bytes "
+    "on the wire 64 are payload, 0.727 at best. What the port's engine moves has 256 in a TLP.",
+    "qp-sleeping-interrupts-64": "The sender rings for sixteen messages at once, and the driver asks to be "
+    "rung for when nothing has come for some time: how often that is depends on how long the sender "
+    "takes for sixteen.",
+    "qp-batched-send-64-instructions": "A request is copied from the user's queue, decoded and checked, kept "
+    "until it is acknowledged, written as a cell, and completed by an entry: five structures, where a "
+    "channel has one. Each sixteen cost a system call besides.",
+    "qp-batched-receive-64-instructions": "The cell is copied and checked, a receive request taken and "
+    "decoded with a list of 16 elements that is moved several times, its STag looked up, and an entry "
+    "written. The moves of the list are what can still be saved.",
 }
 
 
@@ -66,6 +85,22 @@ def _plot(folder, figures, what, title, unit, modelled):
     return f"![{title}]({what}.svg)\n\n"
 
 
+def _rates(folder, figures):
+    """Message rate by how many queue pairs there are."""
+    series = {}
+    for how in HOW:
+        named = [(1, figures.get(f"qp-{how}-message-rate-64"))]
+        named += [(n, figures.get(f"qp-{how}-message-rate-64-{n}-pairs")) for n in PAIRS[1:]]
+        points = [(n, figure.value) for n, figure in named if figure]
+        if points:
+            series[f"Weft queue pairs, {how}"] = points
+    if not series:
+        return ""
+    title = "Messages of 64 bytes, by queue pairs"
+    (folder / "message-rate.svg").write_text(plot.svg(title, "1/s", series, "queue pairs"))
+    return f"![{title}](message-rate.svg)\n\n"
+
+
 def write(folder, figures, runs, kernel, accel, date):
     folder.mkdir(exist_ok=True)
     everything = list(figures)
@@ -77,9 +112,14 @@ def write(folder, figures, runs, kernel, accel, date):
     aimed = [figure for figure in everything if figure.target]
     if aimed:
         text += "## Targets\n\n" + _table(aimed) + "\n"
+    missed = [figure.id for figure in aimed if not figure.met]
+    if missed:
+        why = (f"- `{name}`: {REASONS.get(name, 'it is not known why.')}\n" for name in missed)
+        text += "### Where it falls short, and why\n\n" + "".join(why) + "\n"
     text += _plot(folder, figures, "round-trip", "A message there and one back", "us",
                   lambda size: 2e6 * model.one_way(size))  # fmt: skip
     text += _plot(folder, figures, "throughput", "Payload in one direction", "MB/s",
                   lambda size: model.throughput(size) / 1e6)  # fmt: skip
+    text += _rates(folder, figures)
     text += "## All figures\n\n" + _table(everything)
     (folder / "results.md").write_text(text)

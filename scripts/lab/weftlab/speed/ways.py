@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The measurements in two guests: weft-bench over channels and TCP, perftest over Soft-RoCE."""
+"""The measurements in two guests: weft-bench over channels, queue pairs and TCP, perftest over Soft-RoCE."""
 
 import json
 
@@ -13,14 +13,27 @@ RDMA = f"LD_LIBRARY_PATH={LIBRARIES} RDMAV_DRIVERS={LIBRARIES}/libibverbs/librxe
 PATIENCE = 300
 
 
-def jobs(lab, serve, run, words):
-    """Does jobs between h1 and h2; {(job, bytes): (seconds, count)}."""
+def _lines(lab, serve, run, words):
+    """Does jobs between h1 and h2; what is said of each."""
     serving = lab["h2"].start_job(f"{PROGRAM} serve {serve}")
     serving.expect("^listening", 60)
     done = lab["h1"].run(f"{PROGRAM} run {run} {' '.join(words)}", PATIENCE)
     serving.wait(60).must()
-    found = (json.loads(line) for line in done.out.splitlines())
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def jobs(lab, serve, run, words):
+    """The same: {(job, bytes): (seconds, count)}."""
+    found = _lines(lab, serve, run, words)
     return {(one["job"], one["bytes"]): (one["seconds"], one["count"]) for one in found}
+
+
+def single(lab, count, service=7101):
+    """Messages of 64 bytes over a queue pair, each only when the one before is done: what both ports
+    have sent for all of them, as they count it: posted writes, non-posted requests, doorbells."""
+    way = f"qp 0 {service} polled 1"
+    (one,) = _lines(lab, way, way, [f"single:64:{count}"])
+    return one["counted"]
 
 
 def tcp(lab, backend, words, port=7000):
@@ -30,6 +43,11 @@ def tcp(lab, backend, words, port=7000):
 
 def channel(lab, how, words, service=7100):
     way = f"channel 0 {service} {how}"
+    return jobs(lab, way, way, words)
+
+
+def qp(lab, how, words, pairs=1, service=7101):
+    way = f"qp 0 {service} {how} {pairs}"
     return jobs(lab, way, way, words)
 
 
