@@ -7,6 +7,7 @@ import re
 
 from weftlab import paths
 from weftlab.errors import Mismatch
+from weftlab.speed import tlps, ways
 from weftlab.suite import test
 
 PATIENCE = 300
@@ -97,6 +98,31 @@ def protocols(bench):
             f"Q-3 {name}: {' and '.join(sorted(wanted)) or 'nobody'} reads over the bridge",
             {node for node, count in reads.items() if count} == wanted,
             f"reads: {reads}",
+            None,
+            None,
+        )
+
+
+@test("what messages cost")
+def costs(bench):
+    """Each TLP is counted. One by one: the least of a few, since a guest that does not get its
+    processor for a while may have to be rung for."""
+    lab = bench.pair()
+    posted, reads, doorbells = (min(of) for of in zip(*(tlps.single(lab) for _ in range(3))))
+    yield (
+        "Q-2 a send of 64 bytes and its completion: 3 posted writes, no read, no doorbell",
+        0 < posted <= 3 and not reads and not doorbells,
+        f"a message: {posted} posted writes, {reads} reads, {doorbells} doorbells",
+        None,
+        None,
+    )
+    load = [f"flood:64:{tlps.LOADED}"]
+    for how in ("polled", "sleeping"):
+        _, back, said, _ = tlps.count(lab, ways.qp, how, load)
+        yield (
+            f"Q-2 under load, {how}: one write in 16 messages says what was taken",
+            said and back["tx_mwr"] - said <= tlps.LOADED / 16,
+            f"{back['tx_mwr']} writes back, {said} of them of messages",
             None,
             None,
         )
