@@ -14,8 +14,8 @@ PATIENCE = 300
 # What can be pulled, by its bit in the number of a protocol, and which host reads it over the bridge:
 # h1 asks for everything that weft-verbs does. Data go either way, as messages and by reads.
 PULLED = {1: {"h2"}, 2: {"h1", "h2"}, 4: {"h1"}}
-# The protocols that the driver has.
-PROTOCOLS = (0,)
+# Masks of WEFT_PULL_*, all there are.
+PROTOCOLS = range(8)
 MANUAL = paths.TOP / "Documentation" / "uapi.rst"
 
 
