@@ -325,8 +325,10 @@ impl Outbound {
         address: Address,
         message: &Message,
     ) -> Result<(), Error> {
+        let mut cell = Cell::encode(address, message);
+        cell.set_order(self.rx.written);
         self.cells.reserve(area, 1)?;
-        self.cells.cell(own, &Cell::encode(address, message));
+        self.cells.cell(own, &cell);
         Ok(())
     }
 
@@ -464,6 +466,10 @@ impl Inbound {
             return Ok(None);
         }
         let head = self.cells.head(remote).ok_or(Fault::Value)?;
+        if request::order(|n| self.cells.load(remote, n)) > self.rx.taken {
+            // What was written to the receive FIFO before it comes first.
+            return Ok(None);
+        }
         self.arrived(Lane::Pulled, Some(head), remote)
     }
 

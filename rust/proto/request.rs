@@ -7,6 +7,7 @@
 //! memory for data only, and lengths that the operation can have. Rights, STags and the order of
 //! requests are for others. This file must not know how words are reached.
 
+use super::protocol::Protocol;
 use super::trunk::{Fault, Layout, UNIT};
 use super::wqe::MAX_MESSAGE;
 
@@ -49,6 +50,7 @@ const CMP_SWAP: u8 = 8;
 const SIZE_IS: u8 = 16;
 const VALUE: u8 = 17;
 const GONE: u8 = 18;
+const JOIN: u8 = 19;
 const LEND: u8 = 24;
 const READ: u8 = 25;
 const OFFER: u8 = 26;
@@ -227,6 +229,15 @@ pub enum Message {
         /// Why: `WEFT_WC_*`, or 0.
         why: u64,
     },
+    /// The sender is connected to the receiver.
+    Join {
+        /// The sender's queue pair, 24 bits.
+        qpn: u32,
+        /// What it takes and sends which way.
+        protocol: Protocol,
+        /// It wants to know whether the receiver is connected to it.
+        asks: bool,
+    },
     /// Memory of the sender's for a part of a long message.
     Lend {
         /// The part.
@@ -335,6 +346,7 @@ impl Message {
             Self::SizeIs { .. } => "SIZE_IS",
             Self::Value { .. } => "VALUE",
             Self::Gone { .. } => "GONE",
+            Self::Join { .. } => "JOIN",
             Self::Lend { .. } => "LEND",
             Self::Offer { .. } => "OFFER",
         }
@@ -474,6 +486,15 @@ impl Cell {
             Message::Gone { why } => {
                 self.set(ARG0, why);
                 (GONE, 0, 0)
+            }
+            Message::Join {
+                qpn,
+                protocol,
+                asks,
+            } => {
+                self.set(ARG0, qpn.into());
+                self.set(ARG1, u64::from(protocol.bits()) | (u64::from(asks) << 32));
+                (JOIN, 0, 0)
             }
             Message::Lend { part, ref extents } => (LEND, self.part(part, extents), 0),
             Message::Offer {
@@ -734,6 +755,20 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
                 self.bare()?;
                 Message::Gone {
                     why: (self.load)(ARG0),
+                }
+            }
+            JOIN => {
+                self.bare()?;
+                let (qpn, how) = ((self.load)(ARG0), (self.load)(ARG1));
+                let protocol = Protocol::of(how as u32).ok_or(Fault::Value)?;
+                if qpn == 0 || qpn > QPN || how >> 33 != 0 {
+                    return Err(Fault::Value);
+                }
+                Message::Join {
+                    // At most 24 bits.
+                    qpn: qpn as u32,
+                    protocol,
+                    asks: how >> 32 != 0,
                 }
             }
             LEND => {

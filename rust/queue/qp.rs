@@ -96,6 +96,13 @@ pub(crate) struct Making {
     pub(crate) protocol: Protocol,
 }
 
+/// Whether JOIN is to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    Yes,
+    No,
+}
+
 /// What the engine and the users share.
 pub(super) struct Inner {
     pub(super) state: State,
@@ -109,6 +116,10 @@ pub(super) struct Inner {
     recv: Option<Posted>,
     pub(super) initiator: Initiator,
     pub(super) responder: Responder,
+    /// The peer's queue pair is connected to this one, and nobody else's is heard.
+    pub(super) joined: bool,
+    /// The peer has to be told of this end, and asked, or answered.
+    pub(super) owes_join: Option<Ask>,
     /// It waits in the engine for its turn.
     pub(super) queued: bool,
     /// The peer has to be told that this end is in ERR.
@@ -159,6 +170,8 @@ impl Qp {
                         recv,
                         initiator: Initiator::new(),
                         responder: Responder::new(),
+                        joined: false,
+                        owes_join: None,
                         queued: false,
                         owes_gone: false,
                         sent: 0,
@@ -252,7 +265,8 @@ impl Qp {
         if !matches!(before, State::Err | State::Reset) {
             inner.state = State::Err;
             inner.why = why;
-            inner.owes_gone = before.hears();
+            // Another's queue pair, which this one only names, is none of its business.
+            inner.owes_gone = before.hears() && inner.joined;
             let mut status = first;
             while let Some(request) = inner.initiator.pop() {
                 self.flushed(
@@ -314,6 +328,8 @@ impl Qp {
         inner.state = State::Reset;
         inner.why = Status::Success;
         inner.path = None;
+        inner.joined = false;
+        inner.owes_join = None;
         inner.epoch = inner.epoch.wrapping_add(1);
         inner.initiator = Initiator::new();
         inner.responder = Responder::new();

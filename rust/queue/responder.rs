@@ -10,7 +10,7 @@ use super::{
     initiator::{Offering, Parts, PARTS},
     lent::{part, Lease},
     moving::{Load, What, WORTHWHILE},
-    qp::{Inner, Qp},
+    qp::{Ask, Inner, Qp},
     worker::{Cx, Served},
 };
 use crate::{
@@ -348,6 +348,7 @@ impl Qp {
             Message::SizeIs { .. }
             | Message::Value { .. }
             | Message::Gone { .. }
+            | Message::Join { .. }
             | Message::Lend { .. }
             | Message::Offer { .. } => Err(Status::Protocol.into()),
         }
@@ -526,13 +527,30 @@ impl Qp {
     /// Says what is to be said, as far as there is room.
     pub(super) fn respond(&self, cx: &mut Cx<'_>, inner: &mut Inner) -> Result<Served, Fault> {
         let mut served = Served::default();
-        if inner.responder.is_idle() && !inner.owes_gone {
+        if inner.responder.is_idle() && !inner.owes_gone && inner.owes_join.is_none() {
             return Ok(served);
         }
         let Some(path) = inner.path else {
             return Ok(served);
         };
         let protocol = self.protocol();
+        if let Some(ask) = inner.owes_join {
+            let to = Address {
+                qpn: path.peer_qpn,
+                psn: 0,
+            };
+            let join = Message::Join {
+                qpn: self.number(),
+                protocol,
+                asks: ask == Ask::Yes,
+            };
+            if !cx.send(protocol, to, &join)? {
+                served.blocked = true;
+                return Ok(served);
+            }
+            inner.owes_join = None;
+            served.progress = true;
+        }
         if protocol.data {
             // What is found out by it is said below.
             self.pull_named(cx, inner, path.peer_qpn, &mut served)?;

@@ -66,6 +66,7 @@ pub(super) fn cell(
         Message::SizeIs { length } => (16, INITIATOR, *length),
         Message::Value { .. } => (17, INITIATOR, 8),
         Message::Gone { .. } => (18, EITHER, 0),
+        Message::Join { .. } => (19, EITHER, 0),
         Message::Lend { extents, .. } => (24, INITIATOR, extents.bytes()),
         Message::Read { length, .. } => (25, RESPONDER, u64::from(*length)),
         Message::Offer { to, extents, .. } => (26, number(*to), extents.bytes()),

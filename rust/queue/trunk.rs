@@ -240,7 +240,7 @@ impl Trunk {
         to: Address,
         message: &Message,
     ) -> Result<bool, Fault> {
-        if let Message::Gone { .. } = message {
+        if let Message::Gone { .. } | Message::Join { .. } = message {
             // What was put down for it to pull comes before.
             self.outbound.tell(&io.peer());
         }

@@ -11,7 +11,7 @@ use super::{
     data::{Refused, Sink},
     lent::{Lease, Lent},
     moving::{Owed, What},
-    qp::{Inner, Path, Qp, State},
+    qp::{Ask, Inner, Path, Qp, State},
     spares::Spares,
     table::Table,
     traced,
@@ -119,7 +119,14 @@ impl Cx<'_> {
     ) -> Result<bool, Fault> {
         let sent = self.trunk.send(&self.io, protocol, to, message)?;
         if sent {
-            traced::cell(self.dev, self.io.link, true, self.own_qpn.get(), to, message);
+            traced::cell(
+                self.dev,
+                self.io.link,
+                true,
+                self.own_qpn.get(),
+                to,
+                message,
+            );
         }
         Ok(sent)
     }
@@ -513,6 +520,7 @@ impl Worker {
             peer_qpn,
             session: core.session,
         });
+        inner.owes_join = Some(Ask::Yes);
         Ok(())
     }
 
@@ -531,7 +539,7 @@ impl Worker {
         self.settle(core, qpn);
         core.bound = core.bound.saturating_sub(1);
         self.users.store(core.bound as u32, Relaxed);
-        if inner.state.hears() || inner.owes_gone {
+        if inner.joined && inner.state.hears() || inner.owes_gone {
             let _ = core
                 .gone
                 .push((path.peer_qpn, inner.why as u64), GFP_KERNEL);
@@ -861,7 +869,7 @@ impl Run<'_> {
                 continue;
             }
             if let Some(arrived) = cx.trunk.peek(&cx.io)? {
-                if let Message::Gone { .. } = arrived.message {
+                if let Message::Gone { .. } | Message::Join { .. } = arrived.message {
                     taken += self.catch_up(cx)?;
                 }
                 self.cell(cx, &arrived);
@@ -876,7 +884,8 @@ impl Run<'_> {
         Ok(taken)
     }
 
-    /// Takes all that was said or put down before GONE, which is about to be taken: it counts.
+    /// Takes all that was said or put down before GONE, which is about to be taken: it counts; or
+    /// before JOIN: it does not.
     fn catch_up(&mut self, cx: &mut Cx<'_>) -> Result<usize, Fault> {
         // No more than there could be when it was sent, however much a peer writes meanwhile.
         let (own, peer) = (cx.own, cx.trunk.peer);
@@ -936,7 +945,7 @@ impl Run<'_> {
         };
         if let Some(qp) = self.find(word.qpn) {
             let mut inner = qp.inner.lock();
-            if self.is_here(&inner) && inner.state.hears() {
+            if self.is_here(&inner) && inner.state.hears() && inner.joined {
                 let protocol = qp.protocol();
                 if protocol.allows_word(pulled, word.says) {
                     match &lease {
@@ -969,14 +978,7 @@ impl Run<'_> {
             message,
         } = arrived;
         cx.own_qpn.set(address.qpn);
-        traced::cell(
-            cx.dev,
-            self.link,
-            false,
-            address.qpn,
-            *address,
-            message,
-        );
+        traced::cell(cx.dev, self.link, false, address.qpn, *address, message);
         if let Message::Gone { .. } = message {
             cx.lent.forget(address.qpn, &mut cx.trunk.staging);
         }
@@ -986,7 +988,22 @@ impl Run<'_> {
         };
         let inner = &mut *qp.inner.lock();
         if !self.is_here(inner) {
-            self.nobody(cx, address.qpn, message);
+            match *message {
+                // It is asked when this one is connected.
+                Message::Join { asks: true, .. } => {}
+                // Of one that this one has asked before it was reset.
+                Message::Join { qpn, .. } => self.refuse(qpn),
+                _ => self.nobody(cx, address.qpn, message),
+            }
+            return;
+        }
+        if let Message::Join {
+            qpn,
+            protocol,
+            asks,
+        } = *message
+        {
+            self.join(&qp, inner, qpn, protocol, asks);
             return;
         }
         if !inner.state.hears() {
@@ -995,12 +1012,15 @@ impl Run<'_> {
         }
         let psn = address.psn;
         match *message {
-            _ if !qp.protocol().allows(*lane, message) => qp.violated(inner),
+            // Of what there was before, or of who was refused.
+            Message::Gone { why: 0 } if !inner.joined => {}
             Message::Gone { .. } => {
                 // What was said of requests before.
                 let _ = qp.finish(cx, inner, &mut Served::default());
                 qp.fail(inner, Status::Peer, Status::Peer, Status::Flushed);
             }
+            _ if !inner.joined => {}
+            _ if !qp.protocol().allows(*lane, message) => qp.violated(inner),
             Message::SizeIs { .. } | Message::Value { .. } => {
                 qp.answered(cx, inner, psn, message);
             }
@@ -1016,12 +1036,37 @@ impl Run<'_> {
         self.enqueue(&qp, inner);
     }
 
+    /// A queue pair of the peer's says that it is connected to this one.
+    fn join(&mut self, qp: &Arc<Qp>, inner: &mut Inner, qpn: u32, protocol: Protocol, asks: bool) {
+        let is_peer = inner.path.is_some_and(|path| path.peer_qpn == qpn);
+        if !is_peer || !inner.state.hears() {
+            self.refuse(qpn);
+            return;
+        }
+        inner.joined = true;
+        if protocol != qp.protocol() {
+            qp.violated(inner);
+        } else if asks {
+            inner.owes_join = Some(Ask::No);
+        }
+        self.enqueue(qp, inner);
+    }
+
+    /// A queue pair of the peer's is told that it has no peer.
+    fn refuse(&mut self, qpn: u32) {
+        let gone = (qpn, Status::Peer as u64);
+        if self.gone.len() < MOST_GONE && !self.gone.contains(&gone) {
+            // Without memory it waits until its user has had enough.
+            let _ = self.gone.push(gone, GFP_KERNEL);
+        }
+    }
+
     /// A message is for a number that nobody has here.
     fn nobody(&mut self, cx: &mut Cx<'_>, qpn: u32, message: &Message) {
         if let (0, Message::Gone { why }) = (qpn, message) {
             cx.moved(SEARCH);
             self.lost(cx, *why as u32);
-        } else if message.is_request()
+        } else if (message.is_request() || matches!(message, Message::Join { .. }))
             && self.gone.len() < MOST_GONE
             && !self.gone.contains(&(0, qpn.into()))
         {
@@ -1084,7 +1129,7 @@ impl Run<'_> {
             let mut served = qp.respond(cx, &mut inner)?;
             if inner.state == State::Err {
                 qp.flush(&mut inner);
-            } else {
+            } else if inner.joined {
                 let sent = qp.initiate(cx, &mut inner, QUANTUM)?;
                 served = Served {
                     progress: served.progress || sent.progress,

@@ -130,6 +130,7 @@ TRACE_EVENT(weft_chan_state,
 	{ 4, "WRITE_EAGER" }, { 5, "SEND_LONG" }, { 6, "WRITE_LONG" },	\
 	{ 7, "FETCH_ADD" }, { 8, "CMP_SWAP" },				\
 	{ 16, "SIZE_IS" }, { 17, "VALUE" }, { 18, "GONE" },		\
+	{ 19, "JOIN" },							\
 	{ 24, "LEND" }, { 25, "READ" }, { 26, "OFFER" },		\
 	{ 27, "SIZE" })
 

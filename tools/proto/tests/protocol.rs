@@ -75,6 +75,15 @@ fn q_3_data_come_as_agreed_or_not_at_all() {
         (Message::SizeIs { length: 9 }, true, true),
         (Message::Value { old: 9 }, true, true),
         (Message::Gone { why: 0 }, true, true),
+        (
+            Message::Join {
+                qpn: 1,
+                protocol: Protocol::PUSH,
+                asks: true,
+            },
+            true,
+            true,
+        ),
     ];
     for protocol in all() {
         for (message, pushed, pulled) in &cases {

@@ -375,6 +375,24 @@ fn q_3_requests_are_pulled() {
     }
 }
 
+/// A request is pulled no earlier than what was pushed to the receive FIFO before it.
+#[test]
+fn q_3_what_is_pulled_does_not_overtake_what_is_pushed() {
+    let mut world = World::new(small(), small());
+    let pull = |world: &mut World| world.inn.pull(&world.receiver, &world.sender);
+    world.send(ADDRESS, &send()).expect("room");
+    world
+        .out
+        .offer(&world.sender, &world.sender, ADDRESS, &send())
+        .expect("room");
+    world.out.tell(&world.receiver);
+    assert_eq!(pull(&mut world), Ok(None), "not yet");
+    let pushed = world.receive().expect("honest").expect("came");
+    assert_eq!(pushed.lane, Lane::Receive);
+    let pulled = pull(&mut world).expect("honest").expect("came");
+    assert_eq!(pulled.lane, Lane::Pulled);
+}
+
 #[test]
 fn q_3_words_are_pushed_and_pulled() {
     let mut world = World::new(small(), small());

@@ -141,6 +141,13 @@ static long modify(struct end *e, uint32_t mask, uint32_t state, uint32_t peer)
 	return wt_ioctl(e->fd, WEFT_QP_MODIFY, &m);
 }
 
+static void kick(struct end *e)
+{
+	struct weft_kick k = { .size = sizeof(k), .qp = e->qp };
+
+	wt_ioctl(e->fd, WEFT_KICK, &k);
+}
+
 static bool join(struct end *a, struct end *b)
 {
 	struct end *ends[] = { a, b };
@@ -152,8 +159,15 @@ static bool join(struct end *a, struct end *b)
 			   ends[!i]->qpn))
 			return false;
 	}
-	return !modify(a, WEFT_QP_STATE, WEFT_QP_RTS, 0) &&
-	       !modify(b, WEFT_QP_STATE, WEFT_QP_RTS, 0);
+	if (modify(a, WEFT_QP_STATE, WEFT_QP_RTS, 0) ||
+	    modify(b, WEFT_QP_STATE, WEFT_QP_RTS, 0))
+		return false;
+	/* They join now; that is not to be counted as what is tested. */
+	for (int i = 0; i < 8; i++) {
+		kick(a);
+		kick(b);
+	}
+	return true;
 }
 
 static struct weft_qp_query query(struct end *e)
@@ -163,13 +177,6 @@ static struct weft_qp_query query(struct end *e)
 	if (wt_ioctl(e->fd, WEFT_QP_QUERY, &q))
 		q.state = ~0u;
 	return q;
-}
-
-static void kick(struct end *e)
-{
-	struct weft_kick k = { .size = sizeof(k), .qp = e->qp };
-
-	wt_ioctl(e->fd, WEFT_KICK, &k);
 }
 
 static void post_send(struct end *e, const struct weft_send_wqe *wqe,
@@ -747,6 +754,87 @@ TEST_F_TIMEOUT(qp, the_peer_goes, 300)
 	EXPECT_EQ(WEFT_WC_FLUSHED, cqe.status);
 	EXPECT_EQ(WEFT_QP_ERR, query(a).state);
 	EXPECT_EQ(WEFT_WC_PEER, query(a).why);
+}
+
+/*
+ * Who names a queue pair that does not name him gets nowhere, and disturbs nobody:
+ * not by sending, and not by going away.
+ */
+TEST_F_TIMEOUT(qp, M_5_a_stranger, 300)
+{
+	struct end *a = &self->a, *b = &self->b, stranger;
+	struct weft_cqe cqe;
+
+	ASSERT_TRUE(begin(&stranger, 0, variant->protocol));
+	ASSERT_EQ(0, modify(&stranger, WEFT_QP_STATE | WEFT_QP_ACCESS,
+			    WEFT_QP_INIT, 0));
+	ASSERT_EQ(0, modify(&stranger, WEFT_QP_STATE | WEFT_QP_PATH,
+			    WEFT_QP_RTR, b->qpn));
+	/* He may have been told already. */
+	modify(&stranger, WEFT_QP_STATE, WEFT_QP_RTS, 0);
+	memset(b->mem, 0x22, BYTES);
+	post_recv(b, 1, BASE, 4096);
+	post(&stranger, 2, WEFT_OP_SEND, BASE, 64, 0, 0);
+	post(&stranger, 3, WEFT_OP_WRITE, BASE, 64, BASE, b->stag);
+	ASSERT_TRUE(await(&stranger, b, &cqe));
+	EXPECT_EQ(2, cqe.wr_id);
+	EXPECT_TRUE(cqe.status == WEFT_WC_PEER || cqe.status == WEFT_WC_FLUSHED);
+	EXPECT_EQ(WEFT_QP_ERR, query(&stranger).state);
+	EXPECT_EQ(WEFT_WC_PEER, query(&stranger).why);
+	end(&stranger);
+	for (int i = 0; i < 20; i++) {
+		kick(b);
+		kick(a);
+	}
+	EXPECT_FALSE(poll_cq(b, &cqe));
+	for (size_t n = 0; n < 8192; n++)
+		ASSERT_EQ(0x22, b->mem[n]);
+	EXPECT_EQ(WEFT_QP_RTS, query(b).state);
+	fill(a->mem, 64, 1);
+	post(a, 4, WEFT_OP_SEND, BASE, 64, 0, 0);
+	ASSERT_TRUE(await(b, a, &cqe));
+	EXPECT_EQ(1, cqe.wr_id);
+	EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status);
+	EXPECT_EQ(0, memcmp(a->mem, b->mem, 64));
+}
+
+/* Ends that did not agree find out, and nothing moves. */
+TEST_F_TIMEOUT(qp, ends_that_do_not_agree, 300)
+{
+	struct end *a = &self->a, c;
+	struct weft_cqe cqe;
+
+	for (uint32_t other = 0; other < 8; other++) {
+		if (other == variant->protocol)
+			continue;
+		ASSERT_TRUE(begin(&c, 1, other));
+		ASSERT_EQ(0, modify(a, WEFT_QP_STATE, WEFT_QP_RESET, 0));
+		ASSERT_EQ(0, modify(a, WEFT_QP_STATE | WEFT_QP_ACCESS,
+				    WEFT_QP_INIT, 0));
+		ASSERT_EQ(0, modify(a, WEFT_QP_STATE | WEFT_QP_PATH,
+				    WEFT_QP_RTR, c.qpn));
+		modify(a, WEFT_QP_STATE, WEFT_QP_RTS, 0);
+		ASSERT_EQ(0, modify(&c, WEFT_QP_STATE | WEFT_QP_ACCESS,
+				    WEFT_QP_INIT, 0));
+		ASSERT_EQ(0, modify(&c, WEFT_QP_STATE | WEFT_QP_PATH,
+				    WEFT_QP_RTR, a->qpn));
+		modify(&c, WEFT_QP_STATE, WEFT_QP_RTS, 0);
+		memset(c.mem, 0x33, 4096);
+		post(a, other, WEFT_OP_WRITE, BASE, 64, BASE, c.stag);
+		ASSERT_TRUE(await(a, &c, &cqe)) TH_LOG("and %u", other);
+		EXPECT_EQ(other, cqe.wr_id);
+		EXPECT_NE(WEFT_WC_SUCCESS, cqe.status) TH_LOG("and %u", other);
+		for (int i = 0; i < 20; i++) {
+			kick(&c);
+			kick(a);
+		}
+		EXPECT_EQ(WEFT_QP_ERR, query(a).state);
+		EXPECT_EQ(WEFT_QP_ERR, query(&c).state);
+		EXPECT_TRUE(query(a).why == WEFT_WC_PROTOCOL ||
+			    query(&c).why == WEFT_WC_PROTOCOL);
+		EXPECT_EQ(0x33, c.mem[0]);
+		end(&c);
+	}
 }
 
 /* By doorbell: nobody runs the engine of the receiving end. */

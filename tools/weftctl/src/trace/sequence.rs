@@ -322,7 +322,8 @@ impl Sequences {
         let mut ended = vec![];
         let mut at = 0;
         while let Some(sequence) = self.open.get_mut(at) {
-            if event.own == 0 || !sequence.is_of(event) {
+            // JOIN ends nothing: an answer may come when requests are under way already.
+            if event.own == 0 || event.name == "JOIN" || !sequence.is_of(event) {
                 at += 1;
                 continue;
             }
