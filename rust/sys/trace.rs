@@ -22,6 +22,10 @@ pub(crate) enum Port {
 macro_rules! tracepoint {
     ($(#[$doc:meta])* $name:ident, $key:ident, $call:ident, ($($arg:ident: $ty:ty),*)) => {
         $(#[$doc])*
+        #[allow(
+            clippy::too_many_arguments,
+            reason = "a tracepoint has as many as it has fields"
+        )]
         pub(crate) fn $name(dev: &pci::Device, $($arg: $ty),*) {
             // SAFETY: The key is that of a tracepoint that `trace.c` defines.
             let on = unsafe {

@@ -1209,8 +1209,12 @@ static bool cut_short(struct end *c, struct end *d, enum cut how)
 		/* Mappings hold a file as well. */
 		munmap(c->cq_mem, c->cq_bytes);
 		munmap(c->qp_mem, c->qp_bytes);
-		c->cq_mem = c->qp_mem = NULL;
-		return !close(c->fd) && (c->fd = -1);
+		c->cq_mem = NULL;
+		c->qp_mem = NULL;
+		if (close(c->fd))
+			return false;
+		c->fd = -1;
+		return true;
 	case DESTROY:
 		return !drop(c, c->qp) && !drop(c, c->mr);
 	case ERROR:
