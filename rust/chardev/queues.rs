@@ -43,7 +43,9 @@ pub(super) fn cq_create(call: &Call<'_>) -> Result {
 pub(super) fn cq_arm(call: &Call<'_>) -> Result {
     let (_, arm) = call.read::<weft_cq_arm>()?;
     check(arm.flags == 0 && arm.reserved == 0)?;
-    call.file.objects()?.cq(arm.cq)?.arm(arm.consumed);
+    if call.file.objects()?.cq(arm.cq)?.arm(arm.consumed) {
+        call.file.engine.user_sleeps(&call.file.node);
+    }
     Ok(())
 }
 

@@ -129,8 +129,9 @@ impl Cq {
         self.waiters.wake_all();
     }
 
-    /// The user, who has taken `consumed` entries, wants to be told of the next one.
-    pub(crate) fn arm(&self, consumed: u64) {
+    /// The user, who has taken `consumed` entries, wants to be told of the next one. False: it
+    /// is there already.
+    pub(crate) fn arm(&self, consumed: u64) -> bool {
         let mut inner = self.inner.lock();
         inner.wanted = Some(consumed);
         let ready = inner.is_ready();
@@ -139,6 +140,7 @@ impl Cq {
         if ready {
             self.tell();
         }
+        !ready
     }
 
     /// Whether there is an entry that the user wants to be told of.

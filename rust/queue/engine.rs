@@ -219,6 +219,17 @@ impl Engine {
         Ok(())
     }
 
+    /// A user is going to sleep until there is a completion.
+    pub(crate) fn user_sleeps(&self, node: &Node) {
+        // Entered while work is begun, which is cancelled when all have left.
+        let Ok(_port) = node.port() else {
+            return;
+        };
+        for worker in self.workers.iter().filter(|worker| worker.has_users()) {
+            worker.user_sleeps();
+        }
+    }
+
     /// A kick page for a file, until [`Engine::forget`]. `None`: the hardware has no doorbell for it.
     pub(crate) fn kick_page(&self, node: &Node) -> Result<Option<Arc<KickPage>>> {
         self.kicks.add(node)

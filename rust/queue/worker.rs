@@ -631,6 +631,18 @@ impl Worker {
         self.go_on(&mut core, &rest, delay);
     }
 
+    /// A user who may have run the engine is going to sleep: a doorbell is to tell of what comes.
+    pub(super) fn user_sleeps(self: &Arc<Self>) {
+        let mut core = self.hurry();
+        core.polled = false;
+        core.polls = 0;
+        core.patience = 0;
+        if !core.is_asleep() && core.trunk.is_some() {
+            core.timer = true;
+            work::run_unbound_in(self, 0);
+        }
+    }
+
     /// Gives a queue pair a turn.
     fn enqueue(core: &mut Core, qp: &Arc<Qp>, inner: &mut Inner) {
         if !inner.queued && inner.path.is_some() {
