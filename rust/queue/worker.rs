@@ -825,6 +825,7 @@ impl Run<'_> {
             self.ended(what, went);
         }
         while let Some(&Owed { qpn, epoch, word }) = self.owed.first() {
+            cx.own_qpn.set(qpn);
             // One that has gone says nothing, and the peer is told that it has.
             let says = self.find(qpn).is_some_and(|qp| {
                 let inner = qp.inner.lock();
