@@ -224,10 +224,12 @@ pub enum Message {
         /// What was there before.
         old: u64,
     },
-    /// The sender's queue pair is not there.
+    /// The sender's queue pair is not there, or not for the receiver.
     Gone {
-        /// Why: `WEFT_WC_*`, or 0.
-        why: u64,
+        /// It, 24 bits.
+        qpn: u32,
+        /// Answers [`Message::Join`]; else the sender ends what there was.
+        refuses: bool,
     },
     /// The sender is connected to the receiver.
     Join {
@@ -483,8 +485,9 @@ impl Cell {
                 self.set(ARG0, old);
                 (VALUE, 0, 0)
             }
-            Message::Gone { why } => {
-                self.set(ARG0, why);
+            Message::Gone { qpn, refuses } => {
+                self.set(ARG0, qpn.into());
+                self.set(ARG1, refuses.into());
                 (GONE, 0, 0)
             }
             Message::Join {
@@ -753,8 +756,14 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
             }
             GONE => {
                 self.bare()?;
+                let (qpn, refuses) = ((self.load)(ARG0), (self.load)(ARG1));
+                if qpn == 0 || qpn > QPN || refuses > 1 {
+                    return Err(Fault::Value);
+                }
                 Message::Gone {
-                    why: (self.load)(ARG0),
+                    // At most 24 bits.
+                    qpn: qpn as u32,
+                    refuses: refuses != 0,
                 }
             }
             JOIN => {

@@ -66,8 +66,10 @@ impl Lent {
     }
 
     /// The peer's queue pair does no more for this one.
-    pub(super) fn forget(&mut self, qpn: u32, staging: &mut Staging) {
-        self.end(staging, |lease| lease.qpn == qpn);
+    pub(super) fn forget(&mut self, qpn: u32, peer_qpn: u32, staging: &mut Staging) {
+        self.end(staging, |lease| {
+            (lease.qpn, lease.peer_qpn) == (qpn, peer_qpn)
+        });
     }
 
     /// The peer has no queue pair of this number.

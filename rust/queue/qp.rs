@@ -128,6 +128,13 @@ pub(super) struct Inner {
     pub(super) received: u64,
 }
 
+impl Inner {
+    /// Whether this end is connected to queue pair `qpn` of its peer's.
+    pub(super) fn is_peer(&self, qpn: u32) -> bool {
+        self.path.is_some_and(|path| path.peer_qpn == qpn)
+    }
+}
+
 /// A queue pair.
 #[pin_data]
 pub(crate) struct Qp {

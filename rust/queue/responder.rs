@@ -11,7 +11,7 @@ use super::{
     lent::{part, Lease},
     moving::{Load, What, WORTHWHILE},
     qp::{Ask, Inner, Qp},
-    worker::{Cx, Served},
+    worker::{Cx, Farewell, Served},
 };
 use crate::{
     hw::Moved,
@@ -605,8 +605,12 @@ impl Qp {
             self.lend_more(cx, inner, path.peer_qpn, &mut served)?;
         }
         if inner.owes_gone {
-            let why = inner.why as u64;
-            if !cx.gone(protocol, Some(self.number()), path.peer_qpn, why)? {
+            let word = Farewell {
+                to: path.peer_qpn,
+                qpn: self.number(),
+                refuses: false,
+            };
+            if !cx.gone(protocol, Some(self.number()), word)? {
                 served.blocked = true;
                 return Ok(served);
             }

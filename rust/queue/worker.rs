@@ -140,14 +140,12 @@ impl Cx<'_> {
         Ok(sent)
     }
 
-    /// Tells that queue pair `qpn` of this end writes nothing more for `peer_qpn` of the peer's. False:
-    /// not now.
+    /// Says GONE, when nothing of queue pair `qpn`, if there is one, is under way. False: not now.
     pub(super) fn gone(
         &mut self,
         protocol: Protocol,
         qpn: Option<u32>,
-        peer_qpn: u32,
-        why: u64,
+        word: Farewell,
     ) -> Result<bool, Fault> {
         if qpn.is_some_and(|qpn| self.trunk.moving.has(qpn)) {
             return Ok(false);
@@ -157,10 +155,11 @@ impl Cx<'_> {
             return Ok(false);
         }
         let to = Address {
-            qpn: peer_qpn,
+            qpn: word.to,
             psn: 0,
         };
-        self.send(protocol, to, &Message::Gone { why })
+        let Farewell { qpn, refuses, .. } = word;
+        self.send(protocol, to, &Message::Gone { qpn, refuses })
     }
 
     /// Sends a word behind all data that are being moved. False: there is no room now.
@@ -256,6 +255,17 @@ fn ended(done: Poll<Result<(), Denied>>) -> Result<bool, Denied> {
 
 type Result<T = (), E = Error> = core::result::Result<T, E>;
 
+/// What the peer is told by GONE.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Farewell {
+    /// A queue pair of the peer's, or 0: any that has named `qpn`.
+    pub(super) to: u32,
+    /// The one of this end that writes nothing more for it, or that nobody has.
+    pub(super) qpn: u32,
+    /// It was never there for it.
+    pub(super) refuses: bool,
+}
+
 /// What belongs to a session of the link.
 struct Core {
     /// Counts sessions.
@@ -269,9 +279,8 @@ struct Core {
     owed: KVec<Owed>,
     /// Queue pairs of this session.
     bound: usize,
-    /// Who is to be told GONE, and what with it: a queue pair of the peer's, and why; or nobody, and the
-    /// number that the peer has named and that nobody has.
-    gone: KVec<(u32, u64)>,
+    /// Who is to be told GONE.
+    gone: KVec<Farewell>,
     /// The peer is to ring when something comes.
     asleep: bool,
     /// Cells and words that have come since he was asked to, or since it was looked after him.
@@ -540,9 +549,13 @@ impl Worker {
         core.bound = core.bound.saturating_sub(1);
         self.users.store(core.bound as u32, Relaxed);
         if inner.joined && inner.state.hears() || inner.owes_gone {
-            let _ = core
-                .gone
-                .push((path.peer_qpn, inner.why as u64), GFP_KERNEL);
+            let word = Farewell {
+                to: path.peer_qpn,
+                qpn,
+                // Who has asked, and got no answer, is told as well.
+                refuses: inner.owes_join.is_some(),
+            };
+            let _ = core.gone.push(word, GFP_KERNEL);
         }
         inner.owes_gone = false;
     }
@@ -788,7 +801,7 @@ struct Run<'a> {
     table: &'a Table,
     turns: &'a mut Turns,
     owed: &'a mut KVec<Owed>,
-    gone: &'a mut KVec<(u32, u64)>,
+    gone: &'a mut KVec<Farewell>,
     link: usize,
     session: u64,
 }
@@ -992,8 +1005,8 @@ impl Run<'_> {
         } = arrived;
         cx.own_qpn.set(address.qpn);
         traced::cell(cx.dev, self.link, false, address.qpn, *address, message);
-        if let Message::Gone { .. } = message {
-            cx.lent.forget(address.qpn, &mut cx.trunk.staging);
+        if let Message::Gone { qpn, .. } = *message {
+            cx.lent.forget(address.qpn, qpn, &mut cx.trunk.staging);
         }
         let Some(qp) = self.find(address.qpn) else {
             self.nobody(cx, address.qpn, message);
@@ -1005,7 +1018,7 @@ impl Run<'_> {
                 // It is asked when this one is connected.
                 Message::Join { asks: true, .. } => {}
                 // Of one that this one has asked before it was reset.
-                Message::Join { qpn, .. } => self.refuse(qpn),
+                Message::Join { qpn, .. } => self.refuse(&qp, qpn),
                 _ => self.nobody(cx, address.qpn, message),
             }
             return;
@@ -1025,8 +1038,10 @@ impl Run<'_> {
         }
         let psn = address.psn;
         match *message {
-            // Of what there was before, or of who was refused.
-            Message::Gone { why: 0 } if !inner.joined => {}
+            // Of who it was connected to before,
+            Message::Gone { qpn, .. } if !inner.is_peer(qpn) => {}
+            // or of what there was with the same one.
+            Message::Gone { refuses: false, .. } if !inner.joined => {}
             Message::Gone { .. } => {
                 // What was said of requests before.
                 let _ = qp.finish(cx, inner, &mut Served::default());
@@ -1051,40 +1066,57 @@ impl Run<'_> {
 
     /// A queue pair of the peer's says that it is connected to this one.
     fn join(&mut self, qp: &Arc<Qp>, inner: &mut Inner, qpn: u32, protocol: Protocol, asks: bool) {
-        let is_peer = inner.path.is_some_and(|path| path.peer_qpn == qpn);
-        if !is_peer || !inner.state.hears() {
-            self.refuse(qpn);
+        if !inner.is_peer(qpn) || !inner.state.hears() {
+            self.refuse(qp, qpn);
             return;
         }
         inner.joined = true;
+        if asks {
+            // Also if they do not agree: that end is to find it out as well.
+            inner.owes_join = Some(Ask::No);
+        }
         if protocol != qp.protocol() {
             qp.violated(inner);
-        } else if asks {
-            inner.owes_join = Some(Ask::No);
         }
         self.enqueue(qp, inner);
     }
 
-    /// A queue pair of the peer's is told that it has no peer.
-    fn refuse(&mut self, qpn: u32) {
-        let gone = (qpn, Status::Peer as u64);
-        if self.gone.len() < MOST_GONE && !self.gone.contains(&gone) {
-            // Without memory it waits until its user has had enough.
-            let _ = self.gone.push(gone, GFP_KERNEL);
+    /// A queue pair of the peer's is told that this one is not for it.
+    fn refuse(&mut self, qp: &Qp, peer_qpn: u32) {
+        self.tell(Farewell {
+            to: peer_qpn,
+            qpn: qp.number(),
+            refuses: true,
+        });
+    }
+
+    fn tell(&mut self, word: Farewell) {
+        if self.gone.len() < MOST_GONE && !self.gone.contains(&word) {
+            // Without memory the peer waits until its user has had enough.
+            let _ = self.gone.push(word, GFP_KERNEL);
         }
     }
 
     /// A message is for a number that nobody has here.
     fn nobody(&mut self, cx: &mut Cx<'_>, qpn: u32, message: &Message) {
-        if let (0, Message::Gone { why }) = (qpn, message) {
-            cx.moved(SEARCH);
-            self.lost(cx, *why as u32);
-        } else if (message.is_request() || matches!(message, Message::Join { .. }))
-            && self.gone.len() < MOST_GONE
-            && !self.gone.contains(&(0, qpn.into()))
-        {
-            // Without memory the peer waits until its user has had enough.
-            let _ = self.gone.push((0, qpn.into()), GFP_KERNEL);
+        match (qpn, message) {
+            (0, Message::Gone { qpn, .. }) => {
+                cx.moved(SEARCH);
+                self.lost(cx, *qpn);
+            }
+            // Nobody has this number anywhere.
+            (0, _) => {}
+            (_, Message::Join { .. }) => self.tell(Farewell {
+                to: 0,
+                qpn,
+                refuses: true,
+            }),
+            (_, message) if message.is_request() => self.tell(Farewell {
+                to: 0,
+                qpn,
+                refuses: true,
+            }),
+            _ => {}
         }
     }
 
@@ -1095,8 +1127,7 @@ impl Run<'_> {
         while let Some((qp, next)) = self.table.next(at) {
             at = next;
             let inner = &mut *qp.inner.lock();
-            let is_it = inner.path.is_some_and(|path| path.peer_qpn == peer_qpn);
-            if is_it && self.is_here(inner) && inner.state.hears() {
+            if inner.is_peer(peer_qpn) && self.is_here(inner) && inner.state.hears() {
                 qp.fail(inner, Status::Peer, Status::Peer, Status::Flushed);
                 inner.owes_gone = false;
             }
@@ -1106,11 +1137,11 @@ impl Run<'_> {
     /// Tells the peer which queue pairs are not there.
     fn tell_gone(&mut self, cx: &mut Cx<'_>) -> Result<bool, Fault> {
         cx.own_qpn.set(0);
-        while let Some(&(qpn, why)) = self.gone.last() {
-            if !cx.gone(Protocol::PUSH, None, qpn, why)? {
+        while let Some(&word) = self.gone.first() {
+            if !cx.gone(Protocol::PUSH, None, word)? {
                 return Ok(false);
             }
-            self.gone.pop();
+            let _ = self.gone.remove(0);
         }
         Ok(true)
     }
@@ -1121,7 +1152,9 @@ impl Run<'_> {
             blocked: !self.tell_gone(cx)?,
             ..Served::default()
         };
-        for _ in 0..self.turns.len() {
+        // A JOIN must not overtake what ends what was there before.
+        let turns = if all.blocked { 0 } else { self.turns.len() };
+        for _ in 0..turns {
             if *left == 0 || cx.is_tired() {
                 break;
             }

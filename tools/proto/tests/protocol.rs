@@ -74,7 +74,14 @@ fn q_3_data_come_as_agreed_or_not_at_all() {
         (Message::Size { to: 0, stag: 0 }, true, true),
         (Message::SizeIs { length: 9 }, true, true),
         (Message::Value { old: 9 }, true, true),
-        (Message::Gone { why: 0 }, true, true),
+        (
+            Message::Gone {
+                qpn: 1,
+                refuses: false,
+            },
+            true,
+            true,
+        ),
         (
             Message::Join {
                 qpn: 1,

@@ -18,6 +18,11 @@ use weft_proto::trunk::{
 };
 use weft_proto::word::{Says, Word};
 
+const GONE: Message = Message::Gone {
+    qpn: 7,
+    refuses: false,
+};
+
 fn small() -> Layout {
     Layout::of_arena(128 << 10).expect("large enough")
 }
@@ -481,9 +486,7 @@ fn gone_waits_for_the_words_before_it() {
         says: Says::Ack,
     };
     let (at, late) = world.out.claim(&world.sender, &word).expect("room");
-    world
-        .send(ADDRESS, &Message::Gone { why: 7 })
-        .expect("room");
+    world.send(ADDRESS, &GONE).expect("room");
     assert_eq!(world.receive(), Ok(None));
     assert_eq!(world.inn.word(&world.receiver, &world.sender), Ok(None));
     world.receiver.set(at, late);
@@ -491,11 +494,9 @@ fn gone_waits_for_the_words_before_it() {
     let came = world.inn.word(&world.receiver, &world.sender);
     assert_eq!(came, Ok(Some(word)));
     let gone = world.receive().expect("honest").expect("there");
-    assert_eq!(gone.message, Message::Gone { why: 7 });
+    assert_eq!(gone.message, GONE);
     // One that stands behind more than there can be.
-    world
-        .send(ADDRESS, &Message::Gone { why: 7 })
-        .expect("room");
+    world.send(ADDRESS, &GONE).expect("room");
     let slots = small().cq().count() as u64;
     let order = small().rx().at() + 128 + 120;
     world.receiver.set(order, 2 + slots);

@@ -127,7 +127,7 @@ pub fn message(own: Layout, peer: Layout) -> impl Strategy<Value = Message> {
         }),
         any::<u64>().prop_map(|length| Message::SizeIs { length }),
         any::<u64>().prop_map(|old| Message::Value { old }),
-        any::<u64>().prop_map(|why| Message::Gone { why }),
+        (1u32..1 << 24, any::<bool>()).prop_map(|(qpn, refuses)| Message::Gone { qpn, refuses }),
         (1u32..1 << 24, 0u32..8, any::<bool>()).prop_map(|(qpn, bits, asks)| Message::Join {
             qpn,
             protocol: Protocol::of(bits).expect("three bits"),

@@ -756,6 +756,43 @@ TEST_F_TIMEOUT(qp, the_peer_goes, 300)
 	EXPECT_EQ(WEFT_WC_PEER, query(a).why);
 }
 
+/* Who hears late that he was left says so late: that is none of the next peer's business. */
+TEST_F_TIMEOUT(qp, a_late_goodbye, 300)
+{
+	struct end *a = &self->a, c[2];
+	struct weft_cqe cqe;
+
+	for (int i = 0; i < 2; i++)
+		ASSERT_TRUE(begin(&c[i], 1, variant->protocol));
+	for (int i = 0; i < 32; i++) {
+		struct end *next = &c[i % 2];
+
+		ASSERT_EQ(0, modify(a, WEFT_QP_STATE, WEFT_QP_RESET, 0));
+		ASSERT_EQ(0, modify(next, WEFT_QP_STATE, WEFT_QP_RESET, 0));
+		/* The last one hears of it after this one has joined. */
+		ASSERT_EQ(0, modify(a, WEFT_QP_STATE | WEFT_QP_ACCESS,
+				    WEFT_QP_INIT, 0));
+		ASSERT_EQ(0, modify(a, WEFT_QP_STATE | WEFT_QP_PATH,
+				    WEFT_QP_RTR, next->qpn));
+		ASSERT_EQ(0, modify(next, WEFT_QP_STATE | WEFT_QP_ACCESS,
+				    WEFT_QP_INIT, 0));
+		ASSERT_EQ(0, modify(next, WEFT_QP_STATE | WEFT_QP_PATH,
+				    WEFT_QP_RTR, a->qpn));
+		kick(next);
+		ASSERT_EQ(0, modify(a, WEFT_QP_STATE, WEFT_QP_RTS, 0));
+		for (int n = 0; n < 4; n++) {
+			kick(a);
+			kick(next);
+		}
+		post(a, i, WEFT_OP_WRITE, BASE, 64, BASE, next->stag);
+		ASSERT_TRUE(await(a, next, &cqe)) TH_LOG("round %d", i);
+		EXPECT_EQ(i, cqe.wr_id);
+		ASSERT_EQ(WEFT_WC_SUCCESS, cqe.status) TH_LOG("round %d", i);
+	}
+	for (int i = 0; i < 2; i++)
+		end(&c[i]);
+}
+
 /*
  * Who names a queue pair that does not name him gets nowhere, and disturbs nobody:
  * not by sending, and not by going away.
