@@ -280,6 +280,12 @@ impl<'a> Session<'a> {
         self.effects.node.complain(what);
     }
 
+    /// Something is lost that the link was to carry: both ends begin another session.
+    pub(crate) fn begin_anew(&mut self, now: u64) {
+        let (machine, fx) = self.split();
+        machine.lost(now, fx);
+    }
+
     /// Sends to the peer. May get lost.
     pub(crate) fn send(&mut self, body: Body) {
         let (machine, fx) = self.split();

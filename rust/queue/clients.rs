@@ -45,7 +45,7 @@ impl Client for Clients {
 
     fn tick(&self, session: &mut Session<'_>, now: u64) {
         self.channels.tick(session, now);
-        self.engine.tick(session);
+        self.engine.tick(session, now);
     }
 
     fn wake(&self, link: usize) {

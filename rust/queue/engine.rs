@@ -264,9 +264,10 @@ impl Engine {
         }
     }
 
-    pub(super) fn tick(&self, session: &Session<'_>) {
-        if let Some(worker) = self.worker(session.link()) {
-            worker.tick(session.port());
+    pub(super) fn tick(&self, session: &mut Session<'_>, now: u64) {
+        let worker = self.worker(session.link());
+        if worker.is_some_and(|worker| !worker.tick(session.port())) {
+            session.begin_anew(now);
         }
     }
 

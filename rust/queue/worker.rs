@@ -281,6 +281,8 @@ struct Core {
     bound: usize,
     /// Who is to be told GONE.
     gone: KVec<Farewell>,
+    /// It has failed, not the peer: what was under way is lost, and another is to begin.
+    failed: bool,
     /// The peer is to ring when something comes.
     asleep: bool,
     /// Cells and words that have come since he was asked to, or since it was looked after him.
@@ -393,6 +395,7 @@ impl Worker {
                         owed: KVec::new(),
                         bound: 0,
                         gone: KVec::new(),
+                        failed: false,
                         asleep: false,
                         came: 0,
                         timer: false,
@@ -428,11 +431,12 @@ impl Worker {
         }
     }
 
-    /// Some time has passed: what a doorbell should have told of is found now.
-    pub(super) fn tick(self: &Arc<Self>, port: &dyn Port) {
+    /// Some time has passed: what a doorbell should have told of is found now. False: the session is
+    /// good for no queue pair any more, and another is needed.
+    pub(super) fn tick(self: &Arc<Self>, port: &dyn Port) -> bool {
         let mut core = self.core.lock();
         let Some(trunk) = &core.trunk else {
-            return;
+            return !core.failed;
         };
         if port
             .mover(self.link)
@@ -444,9 +448,11 @@ impl Worker {
                 self.link
             );
             self.end(port, &mut core, Status::Link);
+            return false;
         }
         drop(core);
         work::run_unbound_in(self, 0);
+        true
     }
 
     pub(super) fn ready(&self, port: &dyn Port, peer: &Peer) {
@@ -457,6 +463,7 @@ impl Worker {
         let mut core = self.core.lock();
         core.session += 1;
         core.own = own;
+        core.failed = false;
         core.trunk = None;
         if let (Some(own), Some(peer)) = (own, Layout::of_arena(peer.offer.bytes)) {
             match Trunk::new(own, peer) {
@@ -678,7 +685,10 @@ impl Worker {
                     fault.as_str()
                 ));
                 let status = match fault {
-                    Fault::Reach => Status::Link,
+                    Fault::Reach => {
+                        core.failed = true;
+                        Status::Link
+                    }
                     _ => Status::Protocol,
                 };
                 self.end(port, core, status);

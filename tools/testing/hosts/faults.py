@@ -15,6 +15,7 @@ from weftlab.fabric import wait_until
 from weftlab.suite import test
 
 from . import steps
+from .verbs import all_results, verbs
 
 # Enough to be under way yet when a fault comes, on a machine that has other things to do.
 SIZE = 48 << 20
@@ -291,6 +292,26 @@ def memory_gone(bench):
     recovered(bench, lab, "memory gone", time.monotonic())
     way.whole(resumed=True)
     log.check(lab["h2"], "weft.*(out of the neighbour's reach|cannot grant)", most=2)
+    steps.both_ways(lab)
+
+
+@test("DMA error: what uses the link's queue pairs is told, both ends begin anew, and all works again")
+def dma_error(bench):
+    lab = bench.pair()
+    h1 = lab["h1"]
+    log = Log(lab)
+    lab.fabric.inject("dma-error", "h1", "--count", 1)
+    broken, other = verbs(lab)
+    began = time.monotonic()
+    if not broken.status or not re.search(r"^# .*link", broken.out, re.M | re.I):
+        raise Mismatch(f"nobody was told that the link has lost something:\n{broken.out}{broken.err}\n{other.out}")
+    if lab.fabric.faults():
+        raise Mismatch(f"nothing was struck: {lab.fabric.faults()}")
+    log.check(h1, "weft.*DMA engine", most=2)
+    recovered(bench, lab, "DMA error", began)
+    for name, good, why, _, _ in all_results(*verbs(lab)):
+        if not good:
+            raise Mismatch(f"{name}: {why}")
     steps.both_ways(lab)
 
 
