@@ -54,22 +54,30 @@ class Parsed:
 
     def __init__(self, text):
         self.results = []  # (ok, name, skip or None)
+        # What was said of each, its own line with it.
+        self.accounts = []
         self.planned = None
+        said = []
         for line in text.splitlines():
+            said.append(line)
             plan = _PLAN.match(line)
             if plan:
                 self.planned = int(plan.group(1))
                 skip = re.search(r"#\s*SKIP\s*(.*)", plan.group(2), re.I)
                 if skip and self.planned == 0:
-                    self.results.append((True, "", skip.group(1) or "whole program"))
+                    self._add((True, "", skip.group(1) or "whole program"), said)
                 continue
             match = _LINE.match(line)
             if match:
                 name, _, directive = match.group(3).partition("#")
                 skip = re.match(r"\s*SKIP\b\s*(.*)", directive, re.I)
-                self.results.append(
-                    (match.group(1) == "ok", name.strip(), (skip.group(1) or "-") if skip else None)
-                )
+                why = (skip.group(1) or "-") if skip else None
+                self._add((match.group(1) == "ok", name.strip(), why), said)
+
+    def _add(self, result, said):
+        self.results.append(result)
+        self.accounts.append("\n".join(said))
+        said.clear()
 
     @property
     def complete(self):

@@ -21,6 +21,8 @@ LIST = "kselftest-list.txt"
 # A test of its own, to be run for as long as one likes: see Documentation/testing.rst.
 FUZZ = "fuzz"
 FUZZ_SETTINGS = ("WEFT_FUZZ_SECONDS", "WEFT_FUZZ_SEED", "WEFT_FUZZ_STEPS", "WEFT_FUZZ_THREADS")
+# The programs that are run, where not all of them are wanted.
+CHOSEN = "WEFT_PROGRAMS"
 # Short ones, for the kernel's own runner.
 SHORT = ("uapi", "sysfs.sh")
 
@@ -58,7 +60,7 @@ def run(lab, program, settings="", more=0.0):
     for node in ("n1", "n2") if traced else ():
         lab.fabric.trace(node, True)
     environment = f"WEFT_KO={MODULE} {settings}" + (" WEFT_TRACED=1" if traced else "")
-    command = f"cd /tmp/kselftest/weft && {environment} ./{shlex.quote(program)}"
+    command = f"cd /tmp/kselftest/weft && {environment} ./{shlex.quote(program)} 2>&1"
     result = host.run(command, limit() + more, None)
     for node in ("n1", "n2") if traced else ():
         lab.fabric.trace(node, False)
@@ -79,10 +81,10 @@ def outcomes(bench, installed, program, settings="", more=0.0):
         return
     parsed = tap.Parsed(result.out)
     failures = 0
-    for ok, name, skip in parsed.results:
+    for (ok, name, skip), account in zip(parsed.results, parsed.accounts, strict=True):
         name = f"{program}: {name}" if name else program
         failures += not ok
-        yield name, ok, result.out + result.err, skip, None
+        yield name, ok, account, skip, None
     # What went wrong beside the tests, or instead of them, is one more.
     try:
         bench.after(True)
@@ -91,9 +93,9 @@ def outcomes(bench, installed, program, settings="", more=0.0):
         why = f"{error.kind}: {error}"
     if not parsed.complete:
         why += f"\n{program} ended with {result.status} after {len(parsed.results)} results of "
-        why += f"{parsed.planned}:\n{result.out}{result.err}"
+        why += f"{parsed.planned}:\n{result.out}"
     elif result.status not in (0, 4) and not failures:
-        why += f"\n{program} ended with {result.status}:\n{result.out}{result.err}"
+        why += f"\n{program} ended with {result.status}:\n{result.out}"
     if why:
         yield f"{program}: ends well", False, why, None, time.monotonic() - begin
         bench.abandon()
@@ -104,9 +106,11 @@ def outcomes(bench, installed, program, settings="", more=0.0):
 @test("kselftests")
 def kselftests(bench):
     installed, programs = build()
-    for program in programs:
-        if program != FUZZ:
-            yield from outcomes(bench, installed, program)
+    chosen = os.environ.get(CHOSEN, "").split() or [p for p in programs if p != FUZZ]
+    if unknown := set(chosen) - set(programs):
+        raise SetupError(f"{CHOSEN}: there is no {' or '.join(sorted(unknown))} in {programs}")
+    for program in chosen:
+        yield from outcomes(bench, installed, program)
 
 
 @test("fuzz")
