@@ -19,7 +19,9 @@ from .qmp import Qmp
 APPEND = (
     "console=ttyS0 loglevel=6 printk.time=1 log_buf_len=2M panic=-1 oops=panic "
     "no_timer_check tsc=reliable random.trust_cpu=on mitigations=off "
-    "lsm=capability initcall_blacklist=load_system_certificate_list"
+    "lsm=capability initcall_blacklist=load_system_certificate_list "
+    # A test maps a BAR beside the driver (hostile.c).
+    "iomem=relaxed"
 )
 
 # On a CPU that says AMD the firmware puts 64-bit BARs where QEMU keeps room for
