@@ -92,8 +92,15 @@ static void weft_adversary_leave_any(WeftPort *s, WeftHeld *h)
     weft_adversary_pause(s);
 }
 
-/* Any line that is held, for @cpu or for whomever; NULL: there is none. */
-static WeftHeld *weft_adversary_any(WeftPort *s, const CPUState *cpu, bool all)
+static bool weft_adversary_is_of(const WeftHeld *h, const CPUState *cpu,
+                                 FenceOf of)
+{
+    return of == FENCE_OF_ALL || (h->cpu == cpu) == (of == FENCE_OF_CPU);
+}
+
+/* Any line of those that are held; NULL: there is none. */
+static WeftHeld *weft_adversary_any(WeftPort *s, const CPUState *cpu,
+                                    FenceOf of)
 {
     WeftHeld *found[WEFT_WC_LINES];
     unsigned count = 0;
@@ -101,18 +108,18 @@ static WeftHeld *weft_adversary_any(WeftPort *s, const CPUState *cpu, bool all)
     for (unsigned n = 0; n < WEFT_WC_LINES; n++) {
         WeftHeld *h = &s->adversary.held[n];
 
-        if (h->valid && (all || h->cpu == cpu)) {
+        if (h->valid && weft_adversary_is_of(h, cpu, of)) {
             found[count++] = h;
         }
     }
     return count ? found[weft_adversary_below(s, count)] : NULL;
 }
 
-static void weft_adversary_drain(WeftPort *s, const CPUState *cpu, bool all)
+static void weft_adversary_drain(WeftPort *s, const CPUState *cpu, FenceOf of)
 {
     WeftHeld *h;
 
-    while ((h = weft_adversary_any(s, cpu, all))) {
+    while ((h = weft_adversary_any(s, cpu, of))) {
         weft_adversary_leave_any(s, h);
     }
 }
@@ -121,7 +128,7 @@ static void weft_adversary_tick(void *opaque)
 {
     WeftPort *s = opaque;
     int64_t now = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
-    WeftHeld *h = weft_adversary_any(s, NULL, true);
+    WeftHeld *h = weft_adversary_any(s, NULL, FENCE_OF_ALL);
 
     if (h) {
         weft_adversary_leave_any(s, h);
@@ -132,7 +139,7 @@ static void weft_adversary_tick(void *opaque)
             weft_adversary_leave_any(s, h);
         }
     }
-    if (weft_adversary_any(s, NULL, true)) {
+    if (weft_adversary_any(s, NULL, FENCE_OF_ALL)) {
         timer_mod(s->adversary.timer,
                   now + 1 + weft_adversary_below(s, WEFT_TICK_NS));
     }
@@ -154,7 +161,7 @@ static WeftHeld *weft_adversary_line(WeftPort *s, hwaddr addr)
         }
     }
     if (!room) {
-        room = weft_adversary_any(s, NULL, true);
+        room = weft_adversary_any(s, NULL, FENCE_OF_ALL);
         while (room->valid) {
             weft_adversary_leave_any(s, room);
         }
@@ -191,7 +198,7 @@ bool weft_adversary_hold(WeftPort *s, hwaddr addr, uint64_t val, unsigned size)
     }
     if (!weft_adversary_below(s, WEFT_ODDS_EARLY)) {
         if (weft_adversary_below(s, 2)) {
-            h = weft_adversary_any(s, NULL, true);
+            h = weft_adversary_any(s, NULL, FENCE_OF_ALL);
             weft_adversary_leave_any(s, h);
         } else {
             /* The youngest overtakes all that are older. */
@@ -205,22 +212,22 @@ bool weft_adversary_hold(WeftPort *s, hwaddr addr, uint64_t val, unsigned size)
 /* A load is behind all stores of its CPU. */
 void weft_adversary_load(WeftPort *s)
 {
-    weft_adversary_drain(s, current_cpu, false);
+    weft_adversary_drain(s, current_cpu, FENCE_OF_CPU);
 }
 
-/* @data: the CPU, NULL for all of them. */
 static void weft_adversary_fence(Notifier *notifier, void *data)
 {
     WeftPort *s = container_of(notifier, WeftPort, adversary.fence);
+    const Fence *fence = data;
 
-    weft_adversary_drain(s, data, !data);
+    weft_adversary_drain(s, fence->cpu, fence->of);
 }
 
 /* qtest has no CPU that could execute a fence: it says so. */
 static void weft_adversary_set_fence(Object *obj, bool value, Error **errp)
 {
     if (value) {
-        weft_adversary_drain(WEFT_PORT(obj), NULL, true);
+        weft_adversary_drain(WEFT_PORT(obj), NULL, FENCE_OF_ALL);
     }
 }
 
@@ -260,7 +267,7 @@ void weft_adversary_set(WeftPort *s)
         fence_add_notifier(&s->adversary.fence);
     } else {
         fence_remove_notifier(&s->adversary.fence);
-        weft_adversary_drain(s, NULL, true);
+        weft_adversary_drain(s, NULL, FENCE_OF_ALL);
         timer_del(s->adversary.timer);
         for (unsigned n = 0; n < WEFT_MAX_DMA; n++) {
             weft_posted_push(s, n);

@@ -51,6 +51,7 @@ static void fill(uint8_t *buf, uint32_t len, uint32_t seed)
 static bool carry(struct wt_chan *x, struct wt_chan *y, uint32_t len, uint32_t seed)
 {
 	static uint8_t out[1 << 20], in[1 << 20];
+	uint32_t got, at;
 	uint64_t tag = 0;
 
 	fill(out, len, seed);
@@ -58,12 +59,24 @@ static bool carry(struct wt_chan *x, struct wt_chan *y, uint32_t len, uint32_t s
 		wt_send_inline(x, out, len, seed);
 	else
 		wt_send_bulk(x, out, len, seed);
-	if (!wt_spin(y, 5000))
+	if (!wt_spin(y, 5000)) {
+		ksft_print_msg("%u bytes did not come\n", len);
 		return false;
-	if (wt_take(y, in, &tag) != len || tag != seed || memcmp(in, out, len))
+	}
+	got = wt_take(y, in, &tag);
+	if (got != len || tag != seed || memcmp(in, out, len)) {
+		for (at = 0; at < len && in[at] == out[at];)
+			at++;
+		ksft_print_msg("%u bytes came as %u, tag %u as %llu, the first bad one is %u\n",
+			       len, got, seed, (unsigned long long)tag, at);
 		return false;
+	}
 	wt_give_credit(y);
-	return wt_credit(x) == y->consumed;
+	if (wt_credit(x) == y->consumed)
+		return true;
+	ksft_print_msg("credit for %llu came as %llu\n", (unsigned long long)y->consumed,
+		       (unsigned long long)wt_credit(x));
+	return false;
 }
 
 TEST_F(channel, starts_empty)
