@@ -20,7 +20,7 @@
 #include "ends.h"
 #include "weft_test.h"
 
-#define BYTES		(1 << 20)
+#define BYTES		(1024 << 10)
 #define LONG		(256 << 10)
 #define SMALL		(256 << 10)
 /* Generous: guests are slow when others run. */

@@ -29,7 +29,7 @@
 #define CELL		128
 #define HEAD		64
 #define RX_AT		4096
-#define PHASE		(1ULL << 63)
+#define PHASE		0x8000000000000000ULL
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -43,7 +43,7 @@ static uint64_t next_random(uint64_t *state)
 /* What a peer may do with a piece of memory of the victim's. */
 enum grant { NOTHING, LOCAL, READ, DOMAIN, GRANTS };
 
-FIXTURE(hostile) {
+struct hostile {
 	struct we_end a, b;
 	struct we_end other;		/* of another domain and file */
 	volatile uint64_t *window;
@@ -52,7 +52,11 @@ FIXTURE(hostile) {
 	uint32_t stag[GRANTS];
 };
 
-static bool map_window(FIXTURE_DATA(hostile) *self, size_t bytes)
+FIXTURE(hostile) {
+	struct hostile h;
+};
+
+static bool map_window(struct hostile *h, size_t bytes)
 {
 	char name[32], path[96];
 	void *at;
@@ -67,12 +71,12 @@ static bool map_window(FIXTURE_DATA(hostile) *self, size_t bytes)
 	/* Link 0 has the first slot. */
 	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
-	self->window = at == MAP_FAILED ? NULL : at;
-	self->window_bytes = bytes;
-	return self->window;
+	h->window = at == MAP_FAILED ? NULL : at;
+	h->window_bytes = bytes;
+	return h->window;
 }
 
-static bool make_canaries(FIXTURE_DATA(hostile) *self)
+static bool make_canaries(struct hostile *h)
 {
 	static const uint32_t access[GRANTS] = {
 		[LOCAL] = WEFT_ACCESS_LOCAL_WRITE,
@@ -81,35 +85,36 @@ static bool make_canaries(FIXTURE_DATA(hostile) *self)
 	};
 
 	for (int i = 0; i < GRANTS; i++) {
-		struct we_end *owner = i == DOMAIN ? &self->other : &self->a;
+		struct we_end *owner = i == DOMAIN ? &h->other : &h->a;
 		uint32_t mr;
 
-		self->canary[i] = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
-				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-		if (self->canary[i] == MAP_FAILED)
+		h->canary[i] = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		if (h->canary[i] == MAP_FAILED)
 			return false;
-		memset(self->canary[i], 0x40 + i, BYTES);
-		if (i != NOTHING && we_register(owner, self->canary[i], BYTES, access[i], &mr,
-						&self->stag[i]))
+		memset(h->canary[i], 0x40 + i, BYTES);
+		if (i != NOTHING && we_register(owner, h->canary[i], BYTES, access[i], &mr,
+						&h->stag[i]))
 			return false;
 	}
 	return true;
 }
 
-static bool begin(FIXTURE_DATA(hostile) *self)
+static bool begin(struct hostile *h)
 {
-	return we_begin(&self->a, 0, BYTES) && we_begin(&self->b, 1, BYTES) &&
-	       we_begin(&self->other, 0, PAGE) && we_join(&self->a, &self->b) &&
-	       make_canaries(self);
+	return we_begin(&h->a, 0, BYTES) && we_begin(&h->b, 1, BYTES) &&
+	       we_begin(&h->other, 0, PAGE) && we_join(&h->a, &h->b) &&
+	       /* They have joined, and say nothing more then. */
+	       we_exchange(&h->a, &h->b, 0) && make_canaries(h);
 }
 
-static void finish(FIXTURE_DATA(hostile) *self)
+static void finish(struct hostile *h)
 {
 	for (int i = 0; i < GRANTS; i++)
-		munmap(self->canary[i], BYTES);
-	we_end(&self->a);
-	we_end(&self->b);
-	we_end(&self->other);
+		munmap(h->canary[i], BYTES);
+	we_end(&h->a);
+	we_end(&h->b);
+	we_end(&h->other);
 }
 
 FIXTURE_SETUP(hostile)
@@ -119,7 +124,7 @@ FIXTURE_SETUP(hostile)
 	int fd;
 
 	ASSERT_TRUE(wt_wait_ready(10000));
-	ASSERT_TRUE(begin(self));
+	ASSERT_TRUE(begin(&self->h));
 	fd = wt_open(0, 0);
 	ASSERT_GE(fd, 0);
 	kind = wt_port_info(fd).kind;
@@ -127,22 +132,22 @@ FIXTURE_SETUP(hostile)
 	close(fd);
 	if (kind != WEFT_PORT_WEFT)
 		SKIP(return, "the window of other ports is not known");
-	if (!map_window(self, arena))
+	if (!map_window(&self->h, arena))
 		SKIP(return, "the kernel lets nobody map a BAR: boot it with iomem=relaxed");
 }
 
 FIXTURE_TEARDOWN(hostile)
 {
-	if (self->window)
-		munmap((void *)self->window, self->window_bytes);
-	finish(self);
+	if (self->h.window)
+		munmap((void *)self->h.window, self->h.window_bytes);
+	finish(&self->h);
 }
 
-static bool is_whole(FIXTURE_DATA(hostile) *self)
+static bool is_whole(struct hostile *h)
 {
 	for (int i = 0; i < GRANTS; i++) {
 		for (size_t n = 0; n < BYTES; n++) {
-			if (self->canary[i][n] == 0x40 + i)
+			if (h->canary[i][n] == 0x40 + i)
 				continue;
 			printf("# memory %d has changed at %zu\n", i, n);
 			return false;
@@ -151,18 +156,18 @@ static bool is_whole(FIXTURE_DATA(hostile) *self)
 	return true;
 }
 
-static void store(FIXTURE_DATA(hostile) *self, size_t at, uint64_t word)
+static void store(struct hostile *h, size_t at, uint64_t word)
 {
-	if (at + 8 <= self->window_bytes)
-		self->window[at / 8] = word;
+	if (at + 8 <= h->window_bytes)
+		h->window[at / 8] = word;
 }
 
 /* The cell that the victim looks at next: the first that nothing was written to. */
-static unsigned int next_cell(FIXTURE_DATA(hostile) *self)
+static unsigned int next_cell(struct hostile *h)
 {
 	unsigned int n = 0;
 
-	while (n < 256 && self->window[(RX_AT + n * CELL + HEAD) / 8] & PHASE)
+	while (n < 256 && h->window[(RX_AT + n * CELL + HEAD) / 8] & PHASE)
 		n++;
 	return n;
 }
@@ -171,28 +176,28 @@ static unsigned int next_cell(FIXTURE_DATA(hostile) *self)
  * A message to the victim's queue pair, in the place of cell number @n: WRITE of 64 bytes,
  * or FETCH_ADD, to what @stag names.
  */
-static void forge(FIXTURE_DATA(hostile) *self, unsigned int n, uint8_t op, uint16_t psn,
+static void forge(struct hostile *h, unsigned int n, uint8_t op, uint16_t psn,
 		  uint32_t stag, uint64_t to)
 {
 	size_t at = RX_AT + (size_t)n * CELL;
-	uint64_t head = self->a.qpn | (op == 3 ? 64ULL << 24 : 0) | (uint64_t)op << 32 |
+	uint64_t head = h->a.qpn | (op == 3 ? 64ULL << 24 : 0) | (uint64_t)op << 32 |
 			(uint64_t)psn << 47 | PHASE;
 
 	for (size_t i = 0; i < 8; i++)
-		store(self, at + i * 8, 0xeeeeeeeeeeeeeeeeULL);
-	store(self, at + HEAD + 8, stag);
-	store(self, at + HEAD + 16, to);
-	store(self, at + HEAD + 24, 64);
-	store(self, at + HEAD + 32, 1);
+		store(h, at + i * 8, 0xeeeeeeeeeeeeeeeeULL);
+	store(h, at + HEAD + 8, stag);
+	store(h, at + HEAD + 16, to);
+	store(h, at + HEAD + 24, 64);
+	store(h, at + HEAD + 32, 1);
 	__asm__ volatile("sfence" ::: "memory");
-	store(self, at + HEAD, head);
+	store(h, at + HEAD, head);
 	__asm__ volatile("sfence" ::: "memory");
 }
 
-/* A message in the place of cell number @n that there is not: it ends the trunk when it is taken. */
-static void forge_last(FIXTURE_DATA(hostile) *self, unsigned int n)
+/* In the place of cell number @n what is no message: it ends the trunk when it is taken. */
+static void forge_last(struct hostile *h, unsigned int n)
 {
-	store(self, RX_AT + (size_t)n * CELL + HEAD, self->a.qpn | 0xffULL << 32 | PHASE);
+	store(h, RX_AT + (size_t)n * CELL + HEAD, h->a.qpn | 0xffULL << 32 | PHASE);
 	__asm__ volatile("sfence" ::: "memory");
 }
 
@@ -209,7 +214,7 @@ static bool await_error(struct we_end *e)
 }
 
 /* The session ends, and the next one is as good as any. */
-static void recover(struct __test_metadata *_metadata, FIXTURE_DATA(hostile) *self)
+static void recover(struct __test_metadata *_metadata, struct hostile *h)
 {
 	char name[32], path[96];
 	struct we_end a, b;
@@ -225,17 +230,17 @@ static void recover(struct __test_metadata *_metadata, FIXTURE_DATA(hostile) *se
 		ASSERT_TRUE(we_exchange(&a, &b, n));
 	we_end(&a);
 	we_end(&b);
-	EXPECT_TRUE(is_whole(self));
+	EXPECT_TRUE(is_whole(h));
 }
 
 /* The forger knows QPN, STags and TOs; one message it may send shows that it works. */
 TEST_F_TIMEOUT(hostile, M_5_forged_messages_reach_what_was_granted, 300)
 {
-	struct we_end *a = &self->a;
+	struct we_end *a = &self->h.a;
 	time_t until = time(NULL) + PATIENCE_S;
 
 	memset(a->mem, 0, a->bytes);
-	forge(self, next_cell(self), 3, 0, a->stag, WE_BASE + 128);
+	forge(&self->h, next_cell(&self->h), 3, 0, a->stag, WE_BASE + 128);
 	while (a->mem[128 + 63] != 0xee && time(NULL) < until)
 		we_kick(a);
 	EXPECT_EQ(0xee, a->mem[128]);
@@ -243,7 +248,7 @@ TEST_F_TIMEOUT(hostile, M_5_forged_messages_reach_what_was_granted, 300)
 	EXPECT_EQ(0, a->mem[127]);
 	EXPECT_EQ(0, a->mem[128 + 64]);
 	EXPECT_EQ(WEFT_QP_RTS, we_state(a));
-	recover(_metadata, self);
+	recover(_metadata, &self->h);
 }
 
 TEST_F_TIMEOUT(hostile, M_5_forged_messages_reach_nothing_else, 300)
@@ -260,30 +265,30 @@ TEST_F_TIMEOUT(hostile, M_5_forged_messages_reach_nothing_else, 300)
 	};
 
 	for (size_t i = 0; i < sizeof(forged) / sizeof(*forged); i++) {
-		unsigned int n = next_cell(self);
+		unsigned int n = next_cell(&self->h);
 
-		forge(self, n, forged[i].op, 0, self->stag[forged[i].what] ^ forged[i].stag,
+		forge(&self->h, n, forged[i].op, 0, self->h.stag[forged[i].what] ^ forged[i].stag,
 		      WE_BASE + forged[i].to);
-		/* Refused, it ends nothing but itself; what is behind it shows that it was taken. */
-		forge_last(self, n + 1);
-		ASSERT_TRUE(await_error(&self->a)) TH_LOG("forged message %zu", i);
-		EXPECT_TRUE(is_whole(self)) TH_LOG("forged message %zu", i);
-		recover(_metadata, self);
-		finish(self);
-		ASSERT_TRUE(begin(self));
+		/* Refused, it ends nothing but itself; what is behind it shows that. */
+		forge_last(&self->h, n + 1);
+		ASSERT_TRUE(await_error(&self->h.a)) TH_LOG("forged message %zu", i);
+		EXPECT_TRUE(is_whole(&self->h)) TH_LOG("forged message %zu", i);
+		recover(_metadata, &self->h);
+		finish(&self->h);
+		ASSERT_TRUE(begin(&self->h));
 	}
 }
 
-static void garbage(FIXTURE_DATA(hostile) *self, uint64_t seed)
+static void garbage(struct hostile *h, uint64_t seed)
 {
 	uint64_t state = seed;
 
 	/* From the end, so that what makes it all valid comes last; each byte of it. */
-	for (size_t at = self->window_bytes; at >= 8; at -= 8)
-		store(self, at - 8, next_random(&state));
+	for (size_t at = h->window_bytes; at >= 8; at -= 8)
+		store(h, at - 8, next_random(&state));
 	/* Heads that count as come, wherever the victim looks. */
 	for (unsigned int n = 0; n < 32; n++)
-		store(self, RX_AT + n * CELL + HEAD, next_random(&state) | PHASE);
+		store(h, RX_AT + n * CELL + HEAD, next_random(&state) | PHASE);
 }
 
 /* Every byte that the window reaches: rings, counts, memory for data, areas of channels. */
@@ -293,16 +298,16 @@ TEST_F_TIMEOUT(hostile, M_5_garbage_everywhere, 600)
 
 	for (uint64_t seed = 1; seed <= 4; seed++) {
 		ASSERT_TRUE(wt_pair(&c, &d, 16, 4096));
-		garbage(self, seed);
-		ASSERT_TRUE(await_error(&self->a)) TH_LOG("seed %llu", (unsigned long long)seed);
-		EXPECT_TRUE(is_whole(self)) TH_LOG("seed %llu", (unsigned long long)seed);
+		garbage(&self->h, seed);
+		ASSERT_TRUE(await_error(&self->h.a)) TH_LOG("seed %llu", (unsigned long long)seed);
+		EXPECT_TRUE(is_whole(&self->h)) TH_LOG("seed %llu", (unsigned long long)seed);
 		/* And again, while it is being torn down. */
-		garbage(self, seed + 100);
+		garbage(&self->h, seed + 100);
 		wt_close(&c);
 		wt_close(&d);
-		recover(_metadata, self);
-		finish(self);
-		ASSERT_TRUE(begin(self));
+		recover(_metadata, &self->h);
+		finish(&self->h);
+		ASSERT_TRUE(begin(&self->h));
 	}
 }
 
@@ -312,8 +317,9 @@ TEST_F_TIMEOUT(hostile, M_5_garbage_in_the_rings, 600)
 	for (uint64_t seed = 1; seed <= 24; seed++) {
 		time_t until = time(NULL) + PATIENCE_S;
 		uint64_t state = seed;
+		unsigned int n;
 
-		for (unsigned int n = next_cell(self); we_state(&self->a) != WEFT_QP_ERR; n++) {
+		for (n = next_cell(&self->h); we_state(&self->h.a) != WEFT_QP_ERR; n++) {
 			uint64_t word = next_random(&state);
 			unsigned int cell = n % 256;
 
@@ -321,17 +327,17 @@ TEST_F_TIMEOUT(hostile, M_5_garbage_in_the_rings, 600)
 							    (unsigned long long)seed);
 			for (unsigned int i = 0; i < 16; i++)
 				if (i != 8)
-					store(self, RX_AT + cell * CELL + i * 8,
+					store(&self->h, RX_AT + cell * CELL + i * 8,
 					      next_random(&state) >> (word & 63));
-			store(self, RX_AT + cell * CELL + HEAD,
-			      self->a.qpn | (word & 0x7f) << 24 | (word >> 8 & 0x1f) << 32 |
+			store(&self->h, RX_AT + cell * CELL + HEAD,
+			      self->h.a.qpn | (word & 0x7f) << 24 | (word >> 8 & 0x1f) << 32 |
 			      (uint64_t)cell << 47 | PHASE);
-			we_kick(&self->a);
+			we_kick(&self->h.a);
 		}
-		EXPECT_TRUE(is_whole(self)) TH_LOG("seed %llu", (unsigned long long)seed);
-		recover(_metadata, self);
-		finish(self);
-		ASSERT_TRUE(begin(self));
+		EXPECT_TRUE(is_whole(&self->h)) TH_LOG("seed %llu", (unsigned long long)seed);
+		recover(_metadata, &self->h);
+		finish(&self->h);
+		ASSERT_TRUE(begin(&self->h));
 	}
 }
 
