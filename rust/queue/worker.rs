@@ -66,6 +66,8 @@ const LINGER_US: u64 = 50;
 /// Who has sent so much since the engine woke up sends more: he is not asked to ring, but looked after
 /// in [`SOON`]. One who waits for an answer to each message has sent less.
 const LOADED: usize = 4;
+/// So often is he looked after when less comes, before he is asked to ring again.
+const HOLD_OFF: u32 = 16;
 /// A user who has run the engine so often is going to do so again.
 const POLLER: u32 = 8;
 /// How often it is looked whether he does, before that is given up.
@@ -287,6 +289,8 @@ struct Core {
     asleep: bool,
     /// Cells and words that have come since he was asked to, or since it was looked after him.
     came: usize,
+    /// So many times yet it is looked after him, whatever comes.
+    hold_off: u32,
     /// The work item is going to run.
     timer: bool,
     /// A user has run the engine since it did,
@@ -398,6 +402,7 @@ impl Worker {
                         failed: false,
                         asleep: false,
                         came: 0,
+                        hold_off: 0,
                         timer: false,
                         polled: false,
                         polls: 0,
@@ -789,7 +794,12 @@ impl Worker {
                 if let Some(mover) = io.mover().filter(|_| !trunk.moving.is_idle()) {
                     trunk.moving.report(mover);
                 }
-                if core::mem::take(&mut core.came) >= LOADED {
+                core.hold_off = if core::mem::take(&mut core.came) >= LOADED {
+                    HOLD_OFF
+                } else {
+                    core.hold_off.saturating_sub(1)
+                };
+                if core.hold_off > 0 {
                     core.asleep = false;
                     return Rest::Later;
                 }

@@ -118,7 +118,7 @@ def costs(bench):
     )
     load = [f"flood:64:{tlps.LOADED}"]
     for how in ("polled", "sleeping"):
-        _, back, said, _ = tlps.count(lab, ways.qp, how, load)
+        _, back, said = tlps.count(lab, ways.qp, how, load)
         yield (
             f"Q-2 under load, {how}: one write in 16 messages says what was taken",
             said and back["tx_mwr"] - said <= tlps.LOADED / 16,
@@ -126,6 +126,14 @@ def costs(bench):
             None,
             None,
         )
+    taken = tlps.interrupts(lab, ways.qp)
+    yield (
+        "Q-2 under load, sleeping: one interrupt in 32 messages",
+        taken <= 1 / 32,
+        f"{taken} interrupts a message",
+        None,
+        None,
+    )
 
 
 def examples():

@@ -36,9 +36,6 @@ SERIES = {
 REASONS = {
     "qp-write-1m-payload-share": "Where the CPU stores data they go in lines of 64 bytes: of each 88 bytes "
     "on the wire 64 are payload, 0.727 at best. What the port's engine moves has 256 in a TLP.",
-    "qp-sleeping-interrupts-64": "The sender rings for sixteen messages at once, and the driver asks to be "
-    "rung for when nothing has come for some time: how often that is depends on how long the sender "
-    "takes for sixteen.",
     "qp-batched-send-64-instructions": "A request is copied from the user's queue, decoded and checked, kept "
     "until it is acknowledged, written as a cell, and completed by an entry: five structures, where a "
     "channel has one. Each sixteen cost a system call besides.",
