@@ -58,22 +58,36 @@ static void weft_dma_set_mask(WeftPort *s, uint32_t mask)
 static void weft_dma_kick(WeftPort *s)
 {
     if (!timer_pending(s->dma.timer)) {
-        timer_mod(s->dma.timer, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) +
-                  WEFT_DMA_TICK_NS);
+        s->dma.due = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) + WEFT_DMA_TICK_NS;
+        timer_mod(s->dma.timer, s->dma.due);
     }
+}
+
+/* Gives each channel its quantum; true if there is more to do. */
+static bool weft_dma_round(WeftPort *s)
+{
+    bool more = false;
+
+    for (unsigned n = 0; n < s->dma.channels; n++) {
+        more |= weft_adversary_idles(s) ?
+                weft_dma_pending(&s->dma.channel[n]) : weft_dma_serve(s, n);
+    }
+    return more;
 }
 
 static void weft_dma_tick(void *opaque)
 {
     WeftPort *s = opaque;
     MemReentrancyGuard *guard = &DEVICE(s)->mem_reentrancy_guard;
-    bool more = false;
+    int64_t late = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) - s->dma.due;
+    /* The host may call late, and the guest's clock goes on. */
+    unsigned rounds = 1 + MIN(late / WEFT_DMA_TICK_NS, WEFT_DMA_MAX_LATE);
+    bool more = true;
 
     /* An interrupt's address may be a register of this port. */
     guard->engaged_in_io = true;
-    for (unsigned n = 0; n < s->dma.channels; n++) {
-        more |= weft_adversary_idles(s) ?
-                weft_dma_pending(&s->dma.channel[n]) : weft_dma_serve(s, n);
+    while (more && rounds--) {
+        more = weft_dma_round(s);
     }
     guard->engaged_in_io = false;
     if (more) {

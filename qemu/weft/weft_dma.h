@@ -19,6 +19,8 @@
  * of it is done at which time depends on that clock alone.
  */
 #define WEFT_DMA_TICK_NS        10000
+/* Ticks that are made up for at once, at most. */
+#define WEFT_DMA_MAX_LATE       15
 #define WEFT_DMA_QUANTUM        (64 * 1024)
 /* What the least step counts as: lists of single bytes cost time, too. */
 #define WEFT_DMA_LEAST          512
@@ -71,6 +73,7 @@ typedef struct WeftDma {
     WeftDmaChannel channel[WEFT_MAX_DMA];
     uint32_t pending, mask;
     QEMUTimer *timer;
+    int64_t due;                /* when it should run */
 } WeftDma;
 
 /* weft_dma.c */
