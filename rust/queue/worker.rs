@@ -63,9 +63,9 @@ const SOON: usize = 1;
 const SETTLE_POLL: Delta = Delta::from_micros(20);
 /// How long the work item looks on when nothing comes, in microseconds, before it sleeps.
 const LINGER_US: u64 = 50;
-/// Who has sent so much since the engine woke up sends more: he is not asked to ring, but looked after
-/// in [`SOON`]. One who waits for an answer to each message has sent less.
-const LOADED: usize = 4;
+/// Where so much has come and gone since the engine woke up there will be more: the peer is not asked to
+/// ring, but looked after in [`SOON`]. Ends that wait for an answer to each message have less to do.
+const LOADED: usize = 8;
 /// So often is he looked after when less comes, before he is asked to ring again.
 const HOLD_OFF: u32 = 16;
 /// A user who has run the engine so often is going to do so again.
@@ -109,6 +109,8 @@ pub(super) struct Cx<'a> {
     own_qpn: Cell<u32>,
     /// Bytes that were moved in this run.
     moved: Cell<u64>,
+    /// Cells that were sent in this run.
+    sent: usize,
 }
 
 impl Cx<'_> {
@@ -121,6 +123,7 @@ impl Cx<'_> {
     ) -> Result<bool, Fault> {
         let sent = self.trunk.send(&self.io, protocol, to, message)?;
         if sent {
+            self.sent += 1;
             traced::cell(
                 self.dev,
                 self.io.link,
@@ -287,7 +290,8 @@ struct Core {
     failed: bool,
     /// The peer is to ring when something comes.
     asleep: bool,
-    /// Cells and words that have come since he was asked to, or since it was looked after him.
+    /// Cells and words that have come, and cells that have gone, since he was asked to, or since it was
+    /// looked after him.
     came: usize,
     /// So many times yet it is looked after him, whatever comes.
     hold_off: u32,
@@ -729,6 +733,7 @@ impl Worker {
             dev: &self.dev,
             own_qpn: Cell::new(0),
             moved: Cell::new(0),
+            sent: 0,
         };
         let mut run = Run {
             table: &self.table,
@@ -762,6 +767,7 @@ impl Worker {
             }
         };
         cx.trunk.ring(io);
+        *came = came.saturating_add(cx.sent);
         Ok(rest)
     }
 
@@ -775,16 +781,17 @@ impl Worker {
         let mut moves = 0;
         // What comes meanwhile clears it.
         core.asleep = true;
-        loop {
+        let rest = loop {
             match self.turn(core, node, port, BUDGET) {
                 Rest::Idle if core.asleep => {}
-                rest => return rest,
+                rest => break rest,
             }
             if self.waiting.load(Relaxed) != 0 {
-                return Rest::More;
+                // Who waits goes on, and needs a processor for it.
+                break Rest::Later;
             }
             let Some(trunk) = &mut core.trunk else {
-                return Rest::Idle;
+                break Rest::Idle;
             };
             let now = trunk.moving.begun_and_done();
             if now != moves {
@@ -809,7 +816,10 @@ impl Worker {
                 return Rest::Idle;
             }
             core::hint::spin_loop();
-        }
+        };
+        // Nobody has asked him now.
+        core.asleep &= was_asleep;
+        rest
     }
 }
 
