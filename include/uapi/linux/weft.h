@@ -654,7 +654,8 @@ struct weft_srq_create {
  * @kick_value: out: what to write there, 32 bits, at its start
  * @kick_bit: out: number of this pair's bit in the kick page
  *
- * EOPNOTSUPP: @protocol asks for what this driver cannot do.
+ * EINVAL: @protocol has a bit that is none of WEFT_PULL_*. ENOSPC: the port has
+ * weft_limits.qps of them.
  *
  * A queue pair has work when @posted of its send queue has grown: set bit @kick_bit of
  * the kick page, by an atomic or of a little endian 64-bit word, then ring; or call
@@ -806,6 +807,11 @@ struct weft_recv_wqe {
  * @peer: hardware id of the peer, or 0 for whoever is at the end of @link
  * @link: number of the link, or WEFT_ANY_LINK for the first that leads to @peer
  * @peer_qpn: its queue pair
+ *
+ * From RTR on it is joined with the pair that it names, if that one names it: nothing is
+ * sent or heard before, and requests that are posted wait. They end with WEFT_WC_PEER if the
+ * other one names another pair, is in ERR or is not there, and with WEFT_WC_PROTOCOL if its
+ * @protocol is another.
  *
  * EHOSTUNREACH: no link leads to @peer, or none of them is READY. ECONNRESET: to RTS,
  * of a queue pair whose link went down meanwhile: it is in ERR.
