@@ -1136,18 +1136,19 @@ impl Run<'_> {
             }
             // Nobody has this number anywhere.
             (0, _) => {}
-            (_, Message::Join { .. }) => self.tell(Farewell {
-                to: 0,
-                qpn,
-                refuses: true,
-            }),
-            (_, message) if message.is_request() => self.tell(Farewell {
-                to: 0,
-                qpn,
-                refuses: true,
-            }),
+            (_, Message::Join { .. }) => self.nobody_has(qpn),
+            (_, message) if message.is_request() => self.nobody_has(qpn),
             _ => {}
         }
+    }
+
+    /// Whoever has named this number is told.
+    fn nobody_has(&mut self, qpn: u32) {
+        self.tell(Farewell {
+            to: 0,
+            qpn,
+            refuses: true,
+        });
     }
 
     /// The peer has no queue pair of this number.
