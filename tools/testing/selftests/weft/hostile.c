@@ -117,6 +117,17 @@ static void finish(struct hostile *h)
 	we_end(&h->other);
 }
 
+/* Another session of the link begins, in whose FIFOs nothing has been. */
+static bool begin_anew(void)
+{
+	char name[32], path[96];
+
+	if (!wt_pci_name(1, name, sizeof(name)))
+		return false;
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", name);
+	return !wt_write(path, "1") && wt_wait_ready(60000);
+}
+
 FIXTURE_SETUP(hostile)
 {
 	uint64_t arena;
@@ -124,6 +135,7 @@ FIXTURE_SETUP(hostile)
 	int fd;
 
 	ASSERT_TRUE(wt_wait_ready(10000));
+	ASSERT_TRUE(begin_anew());
 	ASSERT_TRUE(begin(&self->h));
 	fd = wt_open(0, 0);
 	ASSERT_GE(fd, 0);
@@ -216,13 +228,9 @@ static bool await_error(struct we_end *e)
 /* The session ends, and the next one is as good as any. */
 static void recover(struct __test_metadata *_metadata, struct hostile *h)
 {
-	char name[32], path[96];
 	struct we_end a, b;
 
-	ASSERT_TRUE(wt_pci_name(1, name, sizeof(name)));
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", name);
-	ASSERT_EQ(0, wt_write(path, "1"));
-	ASSERT_TRUE(wt_wait_ready(60000));
+	ASSERT_TRUE(begin_anew());
 	ASSERT_TRUE(we_begin(&a, 0, BYTES));
 	ASSERT_TRUE(we_begin(&b, 1, BYTES));
 	ASSERT_TRUE(we_join(&a, &b));
