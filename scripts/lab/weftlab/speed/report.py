@@ -36,6 +36,9 @@ SERIES = {
 REASONS = {
     "qp-write-1m-payload-share": "Where the CPU stores data they go in lines of 64 bytes: of each 88 bytes "
     "on the wire 64 are payload, 0.727 at best. What the port's engine moves has 256 in a TLP.",
+    "qp-write-throughput-1m-to-tcp": "A mebibyte is lent and moved in parts, each with a message there and "
+    "two back, and the port's engine is a thread of the emulator's: it waits for a processor that two "
+    "guests keep busy by polling. TCP's guests sleep, and its copies are the emulator's own.",
     "qp-batched-send-64-instructions": "A request is copied from the user's queue, decoded and checked, kept "
     "until it is acknowledged, written as a cell, and completed by an entry: five structures, where a "
     "channel has one. Each sixteen cost a system call besides.",
