@@ -624,6 +624,15 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
         }
     }
 
+    /// The queue pair that the message comes from, where it names it.
+    fn sender(&self) -> Result<u32, Fault> {
+        match (self.load)(ARG0) {
+            // 24 bits.
+            qpn @ 1..=QPN => Ok(qpn as u32),
+            _ => Err(Fault::Value),
+        }
+    }
+
     /// The STag, of an operation that has no immediate data.
     fn stag(&self) -> u32 {
         (self.load)(STAG_IMM) as u32
@@ -756,26 +765,24 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
             }
             GONE => {
                 self.bare()?;
-                let (qpn, refuses) = ((self.load)(ARG0), (self.load)(ARG1));
-                if qpn == 0 || qpn > QPN || refuses > 1 {
+                let refuses = (self.load)(ARG1);
+                if refuses > 1 {
                     return Err(Fault::Value);
                 }
                 Message::Gone {
-                    // At most 24 bits.
-                    qpn: qpn as u32,
+                    qpn: self.sender()?,
                     refuses: refuses != 0,
                 }
             }
             JOIN => {
                 self.bare()?;
-                let (qpn, how) = ((self.load)(ARG0), (self.load)(ARG1));
+                let how = (self.load)(ARG1);
                 let protocol = Protocol::of(how as u32).ok_or(Fault::Value)?;
-                if qpn == 0 || qpn > QPN || how >> 33 != 0 {
+                if how >> 33 != 0 {
                     return Err(Fault::Value);
                 }
                 Message::Join {
-                    // At most 24 bits.
-                    qpn: qpn as u32,
+                    qpn: self.sender()?,
                     protocol,
                     asks: how >> 32 != 0,
                 }

@@ -9,35 +9,24 @@ use kernel::prelude::*;
 /// So many are kept.
 const MOST: usize = 64;
 
-/// Of one end of a link, for all its queue pairs.
-pub(super) struct Spares {
-    kept: [Option<KBox<Request>>; MOST],
-    count: usize,
-}
+/// Of one end of a link, for all its queue pairs. Has room for [`MOST`].
+pub(super) struct Spares(KVec<KBox<Request>>);
 
 impl Spares {
-    pub(super) const fn new() -> Self {
-        Self {
-            kept: [const { None }; MOST],
-            count: 0,
-        }
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self(KVec::with_capacity(MOST, GFP_KERNEL)?))
     }
 
     /// One that is to be filled in.
     pub(super) fn take(&mut self) -> Result<KBox<Request>> {
-        if let Some(last) = self.count.checked_sub(1) {
-            self.count = last;
-            if let Some(kept) = self.kept.get_mut(last).and_then(Option::take) {
-                return Ok(kept);
-            }
+        match self.0.pop() {
+            Some(kept) => Ok(kept),
+            None => KBox::init(Request::blank(), GFP_KERNEL),
         }
-        KBox::init(Request::blank(), GFP_KERNEL)
     }
 
     pub(super) fn give(&mut self, request: KBox<Request>) {
-        if let Some(place) = self.kept.get_mut(self.count) {
-            *place = Some(request);
-            self.count += 1;
-        }
+        // One too many is freed.
+        let _ = self.0.push_within_capacity(request);
     }
 }

@@ -278,7 +278,7 @@ struct Core {
     own: Option<Layout>,
     trunk: Option<KBox<Trunk>>,
     lent: Lent,
-    spares: KBox<Spares>,
+    spares: Spares,
     turns: Turns,
     /// Words to be said behind data that were moved, in order.
     owed: KVec<Owed>,
@@ -384,7 +384,7 @@ impl Worker {
         table: Arc<Table>,
         memory: Arc<Memory>,
     ) -> Result<Arc<Self>> {
-        let spares = KBox::new(Spares::new(), GFP_KERNEL)?;
+        let spares = Spares::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 dev: dev.into(),
@@ -1136,19 +1136,16 @@ impl Run<'_> {
             }
             // Nobody has this number anywhere.
             (0, _) => {}
-            (_, Message::Join { .. }) => self.nobody_has(qpn),
-            (_, message) if message.is_request() => self.nobody_has(qpn),
+            (_, message) if message.is_request() || matches!(message, Message::Join { .. }) => {
+                // Whoever has named it.
+                self.tell(Farewell {
+                    to: 0,
+                    qpn,
+                    refuses: true,
+                });
+            }
             _ => {}
         }
-    }
-
-    /// Whoever has named this number is told.
-    fn nobody_has(&mut self, qpn: u32) {
-        self.tell(Farewell {
-            to: 0,
-            qpn,
-            refuses: true,
-        });
     }
 
     /// The peer has no queue pair of this number.
@@ -1183,9 +1180,11 @@ impl Run<'_> {
             blocked: !self.tell_gone(cx)?,
             ..Served::default()
         };
-        // A JOIN must not overtake what ends what was there before.
-        let turns = if all.blocked { 0 } else { self.turns.len() };
-        for _ in 0..turns {
+        if all.blocked {
+            // A JOIN must not overtake what ends what was there before.
+            return Ok(all);
+        }
+        for _ in 0..self.turns.len() {
             if *left == 0 || cx.is_tired() {
                 break;
             }
