@@ -15,8 +15,7 @@ from .machines import Samples, pair
 
 def _watched(lab, fault):
     """Seconds until a program on h1 has learned of what befalls h2."""
-    serving = lab["h2"].start_job(f"{ways.PROGRAM} serve qp 0 7102 sleeping 1")
-    serving.expect("^listening", 60)
+    serving = ways.serve(lab, "qp 0 7102 sleeping 1")
     watching = lab["h1"].start_job(f"{ways.PROGRAM} watch qp 0 7102 sleeping 1")
     watching.expect("^watching", 60)
     begin = time.monotonic()
@@ -40,8 +39,7 @@ def _power_cut(lab, _serving):
 
 
 def _refused(lab):
-    serving = lab["h2"].start_job(f"{ways.PROGRAM} serve qp 0 7102 polled 1")
-    serving.expect("^listening", 60)
+    serving = ways.serve(lab, "qp 0 7102 polled 1")
     done = lab["h1"].run(f"{ways.PROGRAM} refused qp 0 7102 polled 1", ways.PATIENCE)
     # Its queue pair is in ERR as well.
     serving.wait(60)

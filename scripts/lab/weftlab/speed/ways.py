@@ -13,18 +13,24 @@ RDMA = f"LD_LIBRARY_PATH={LIBRARIES} RDMAV_DRIVERS={LIBRARIES}/libibverbs/librxe
 PATIENCE = 300
 
 
-def _lines(lab, serve, run, words):
-    """Does jobs between h1 and h2; what is said of each."""
-    serving = lab["h2"].start_job(f"{PROGRAM} serve {serve}")
+def serve(lab, way):
+    """Has h2 do what h1 is going to tell it."""
+    serving = lab["h2"].start_job(f"{PROGRAM} serve {way}")
     serving.expect("^listening", 60)
+    return serving
+
+
+def _lines(lab, served, run, words):
+    """Does jobs between h1 and h2; what is said of each."""
+    serving = serve(lab, served)
     done = lab["h1"].run(f"{PROGRAM} run {run} {' '.join(words)}", PATIENCE)
     serving.wait(60).must()
     return [json.loads(line) for line in done.out.splitlines()]
 
 
-def jobs(lab, serve, run, words):
+def jobs(lab, served, run, words):
     """The same: {(job, bytes): (seconds, count)}."""
-    found = _lines(lab, serve, run, words)
+    found = _lines(lab, served, run, words)
     return {(one["job"], one["bytes"]): (one["seconds"], one["count"]) for one in found}
 
 

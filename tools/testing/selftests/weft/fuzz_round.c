@@ -27,12 +27,7 @@ static __thread volatile sig_atomic_t writing;
 
 uint64_t fz_next(struct fz_rng *r)
 {
-	/* splitmix64: any seed is as good as any other. */
-	uint64_t z = r->state += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return z ^ z >> 31;
+	return wt_random(&r->state);
 }
 
 uint32_t fz_below(struct fz_rng *r, uint32_t n)

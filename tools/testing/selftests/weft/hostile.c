@@ -31,15 +31,6 @@
 #define RX_AT		4096
 #define PHASE		0x8000000000000000ULL
 
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return z ^ z >> 31;
-}
-
 /* What a peer may do with a piece of memory of the victim's. */
 enum grant { NOTHING, LOCAL, READ, DOMAIN, GRANTS };
 
@@ -293,10 +284,10 @@ static void garbage(struct hostile *h, uint64_t seed)
 
 	/* From the end, so that what makes it all valid comes last; each byte of it. */
 	for (size_t at = h->window_bytes; at >= 8; at -= 8)
-		store(h, at - 8, next_random(&state));
+		store(h, at - 8, wt_random(&state));
 	/* Heads that count as come, wherever the victim looks. */
 	for (unsigned int n = 0; n < 32; n++)
-		store(h, RX_AT + n * CELL + HEAD, next_random(&state) | PHASE);
+		store(h, RX_AT + n * CELL + HEAD, wt_random(&state) | PHASE);
 }
 
 /* Every byte that the window reaches: rings, counts, memory for data, areas of channels. */
@@ -328,7 +319,7 @@ TEST_F_TIMEOUT(hostile, M_5_garbage_in_the_rings, 600)
 		unsigned int n;
 
 		for (n = next_cell(&self->h); we_state(&self->h.a) != WEFT_QP_ERR; n++) {
-			uint64_t word = next_random(&state);
+			uint64_t word = wt_random(&state);
 			unsigned int cell = n % 256;
 
 			ASSERT_LT(time(NULL), until) TH_LOG("seed %llu",
@@ -336,7 +327,7 @@ TEST_F_TIMEOUT(hostile, M_5_garbage_in_the_rings, 600)
 			for (unsigned int i = 0; i < 16; i++)
 				if (i != 8)
 					store(&self->h, RX_AT + cell * CELL + i * 8,
-					      next_random(&state) >> (word & 63));
+					      wt_random(&state) >> (word & 63));
 			store(&self->h, RX_AT + cell * CELL + HEAD,
 			      self->h.a.qpn | (word & 0x7f) << 24 | (word >> 8 & 0x1f) << 32 |
 			      (uint64_t)cell << 47 | PHASE);

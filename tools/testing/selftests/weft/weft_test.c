@@ -463,6 +463,16 @@ long wt_status_kib(const char *name)
 	return kib;
 }
 
+uint64_t wt_random(uint64_t *state)
+{
+	/* splitmix64: any seed is as good as any other. */
+	uint64_t z = *state += 0x9e3779b97f4a7c15ULL;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+	return z ^ z >> 31;
+}
+
 int wt_write(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);

@@ -113,6 +113,9 @@ static inline long wt_locked_kib(void)
 	return wt_status_kib("VmLck");
 }
 
+/* The next number of a sequence that @state, any number at first, stands for. */
+uint64_t wt_random(uint64_t *state);
+
 /* Writes to a file of sysfs: 0 or a negative errno. */
 int wt_write(const char *path, const char *text);
 
