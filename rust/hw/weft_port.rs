@@ -526,9 +526,10 @@ impl Port for WeftPort {
         let n = n.checked_sub(COUNTERS.len())?;
         let name = DMA_COUNTERS.get(n)?;
         let channels = self.links.iter().filter_map(|link| link.channel.as_ref());
-        let value = channels
-            .map(|channel| self.counter64(channel.counter(n)))
-            .sum();
+        // Each is all ones where the function does not answer.
+        let value = channels.fold(0, |sum: u64, channel| {
+            sum.saturating_add(self.counter64(channel.counter(n)))
+        });
         self.chip.channels.checked_sub(1)?;
         Some(Counter { name, value })
     }

@@ -322,11 +322,17 @@ def all_ones(bench):
     log = Log(lab)
     receiving = h2.start_job(h2.weftctl_line("recv", "/tmp"))
     receiving.expect("listening on", 30)
+    # Somebody looks at the counters while nobody has noticed yet.
+    looks = "read _ </sys/class/weft/weft0/device/counters/dma_bytes"
+    looking = h2.start_job(f"echo looking; while :; do {looks}; done 2>/dev/null")
+    looking.expect("looking")
     began = time.monotonic()
     lab.fabric.inject("all-ones", "h2")
     result = receiving.wait(30)
     if not result.status:
         raise Mismatch("a receiver whose port is gone ends as if all were well")
+    looking.kill()
+    looking.wait()
     bench.note(f"recovery: all ones: noticed after {time.monotonic() - began:.1f} s")
     shown = h2.run("cat /sys/class/weft/weft0/device/hwid", 20, None)
     if not shown.status or "No such device" not in shown.err:
