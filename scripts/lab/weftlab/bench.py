@@ -99,7 +99,7 @@ class Bench:
         try:
             for found in self._labs.values():
                 found.check_dmesg()
-        except LabError:
+        except (LabError, OSError):
             self.abandon()
             raise
         if not ok:

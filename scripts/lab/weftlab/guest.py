@@ -7,6 +7,7 @@ import re
 import shlex
 import signal
 import socket
+import subprocess
 import time
 
 from . import console, dmesg, kernel, machine, paths, process
@@ -232,6 +233,12 @@ class Guest:
             self.agent.gone = error
         return error
 
+    def _wait_end(self):
+        """QEMU closes its channels some time before it has ended."""
+        if self.child:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.child.wait(10)
+
     def start_job(self, command):
         """Starts a command in the guest; returns its Job."""
         return self.agent.start(command)
@@ -240,7 +247,9 @@ class Guest:
         """Runs a command in the guest to its end. `status=None` takes any."""
         try:
             result = self.agent.start(command).wait(timeout)
-        except LabError:
+        except LabError as error:
+            if isinstance(error, GuestDied):
+                self._wait_end()
             if self.alive:
                 console.capture(self, f"{self.name}: `{command}`")
             elif not self.expect_death:
@@ -325,6 +334,8 @@ class Guest:
         found = self.complaints()
         if found:
             raise DmesgError(f"{self.name}: the kernel complained:\n" + "\n--\n".join(found))
+        if self.child and not self.alive and not self.expect_death:
+            raise self._death()
 
     # ---- death ----------------------------------------------------------
 

@@ -114,7 +114,7 @@ class Lab(contextlib.AbstractContextManager):
         for host in self.hosts.values():
             try:
                 host.check_dmesg()
-            except LabError as error:
+            except (LabError, OSError) as error:
                 errors.append(error)
         if errors:
             raise errors[0]

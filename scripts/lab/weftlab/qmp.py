@@ -39,7 +39,10 @@ class Qmp:
         request = {"execute": name}
         if args:
             request["arguments"] = args
-        self._sock.sendall(json.dumps(request).encode() + b"\n")
+        try:
+            self._sock.sendall(json.dumps(request).encode() + b"\n")
+        except OSError as error:
+            raise GuestDied(f"QMP: {error}") from error
         while True:
             answer = self._line(deadline)
             if "event" in answer:

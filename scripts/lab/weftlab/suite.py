@@ -98,7 +98,7 @@ def run(test_, bench):
         ok, why = False, _explain(error)
     try:
         bench.after(ok)
-    except LabError as error:
+    except (LabError, OSError) as error:
         ok, why = False, f"{why}\n{_explain(error)}".strip()
     # A test of parts counts for itself as well if something went wrong around them.
     if not parts or not ok:
