@@ -335,7 +335,7 @@ impl Channel {
     fn copy_area(&self, arena: &area::Area, kept: &mut KVec<SharedPage>) -> Result {
         for n in 0..self.area_pages() {
             let mut page = SharedPage::new()?;
-            arena.copy_out(self.area_at() + n * PAGE_SIZE, page.bytes_mut())?;
+            arena.copy_in(self.area_at() + n * PAGE_SIZE, page.bytes_mut())?;
             kept.push(page, GFP_KERNEL)?;
         }
         Ok(())

@@ -110,6 +110,43 @@ TEST_F(life, unbind_under_open_channels)
 	close(fresh.fd);
 }
 
+/* What had come, and was not read yet, is there at both ends. */
+TEST_F(life, what_had_come_outlives_the_link)
+{
+	struct wt_chan *ends[] = { &self->a, &self->b };
+	char sent[5000], got[8192];
+
+	for (size_t i = 0; i < sizeof(sent); i++)
+		sent[i] = 1 + i % 251;
+	for (int i = 0; i < 2; i++) {
+		wt_send_inline(ends[i], "short", 5, 7);
+		wt_send_bulk(ends[i], sent, sizeof(sent), 8);
+	}
+	for (int i = 0; i < 2; i++) {
+		/* The second one, behind which the first has come. */
+		ends[i]->consumed++;
+		ASSERT_TRUE(wt_spin(ends[i], 5000));
+		ends[i]->consumed--;
+	}
+	ASSERT_EQ(0, wt_write(DRIVER "unbind", self->pci));
+	for (int i = 0; i < 2; i++) {
+		uint64_t tag = 0;
+
+		EXPECT_NE(0, wt_poll(ends[i], POLLIN, 10000) & (POLLHUP | POLLERR));
+		EXPECT_EQ(WEFT_CHAN_BROKEN, ends[i]->status->state);
+		ASSERT_NE(0, wt_peek(ends[i])) TH_LOG("end %d", i);
+		EXPECT_EQ(5, wt_take(ends[i], got, &tag));
+		EXPECT_EQ(0, memcmp(got, "short", 5));
+		EXPECT_EQ(7, tag);
+		ASSERT_NE(0, wt_peek(ends[i])) TH_LOG("end %d", i);
+		EXPECT_EQ(sizeof(sent), wt_take(ends[i], got, &tag));
+		EXPECT_EQ(0, memcmp(got, sent, sizeof(sent)));
+		EXPECT_EQ(8, tag);
+		EXPECT_EQ(0, wt_peek(ends[i]));
+	}
+	ASSERT_TRUE(bind_again(self->pci));
+}
+
 /* Where every access is checked a round takes seconds, in all more than the harness waits. */
 TEST_F_TIMEOUT(life, unbind_many_times, 240)
 {
