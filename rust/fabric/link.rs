@@ -7,7 +7,7 @@ use super::{
     Client, Node, Reason, Usage,
 };
 use crate::{
-    hw::{Grant, LinkStatus, Port},
+    hw::{Doorbells, Grant, LinkStatus, Port},
     proto::{
         link::{Effects, Failed, Link as Machine, Peer, State},
         wire::{self, Body, Message, Offer, MAX_BYTES},
@@ -360,7 +360,12 @@ impl Effects for Means<'_> {
             offset: peer.offer.offset,
             bytes: peer.offer.bytes,
         };
-        self.told(Need::Attach, self.port.attach(self.link.number, grant))?;
+        let bells = Doorbells {
+            wake: peer.offer.wake,
+            echo: peer.offer.echo,
+        };
+        let attached = self.port.attach(self.link.number, grant, bells);
+        self.told(Need::Attach, attached)?;
         let bells = u64::from(peer.offer.wake) << 32 | u64::from(peer.offer.echo);
         self.link.bells.store(bells, Release);
         Ok(())

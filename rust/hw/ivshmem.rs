@@ -381,10 +381,10 @@ impl Port for Ivshmem {
         self.link(link).map(|_| ())
     }
 
-    fn attach(&self, link: usize, grant: Grant) -> Result {
+    fn attach(&self, link: usize, grant: Grant, bells: Doorbells) -> Result {
         let l = self.link(link)?;
-        // Where the peer's arena lies is not for the peer to say.
-        if grant.offset != l.window_at || grant.bytes == 0 {
+        // Where the peer's arena lies is not for the peer to say, nor what its doorbells are.
+        if grant.offset != l.window_at || grant.bytes == 0 || bells != self.doorbells(link) {
             return Err(EINVAL);
         }
         if grant.bytes > l.window.bytes() as u64 {

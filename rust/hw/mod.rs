@@ -191,9 +191,10 @@ pub(crate) trait Port: Send + Sync {
     /// Sleeps, for at most a second; on `ETIMEDOUT` the arena must not be given to anybody.
     fn withdraw(&self, link: usize) -> Result;
 
-    /// Points the window of `link` at what the neighbour has granted. Checks `grant`, which came
-    /// from the neighbour: `EINVAL` if it is misaligned, `E2BIG` if the window is smaller.
-    fn attach(&self, link: usize, grant: Grant) -> Result;
+    /// Points the window of `link` at what the neighbour has granted. Checks `grant`, and the
+    /// doorbells by which the neighbour is to be rung, as it says: `EINVAL` if the former is
+    /// misaligned or the latter cannot be rung, `E2BIG` if the window is smaller.
+    fn attach(&self, link: usize, grant: Grant, bells: Doorbells) -> Result;
 
     /// Points the window of `link` nowhere: writes are dropped, reads are all ones.
     fn detach(&self, link: usize);

@@ -359,13 +359,16 @@ impl Port for WeftPort {
         self.settle(link)
     }
 
-    fn attach(&self, link: usize, grant: Grant) -> Result {
+    fn attach(&self, link: usize, grant: Grant, bells: Doorbells) -> Result {
         let page = u64::from(ext::WEFT_PAGE);
         let l = self.link(link)?;
         if grant.bytes == 0 || grant.bytes % page != 0 || grant.offset % page != 0 {
             return Err(EINVAL);
         }
         grant.offset.checked_add(grant.bytes).ok_or(EINVAL)?;
+        if bells.wake.max(bells.echo) >= ext::WEFT_DOORBELLS {
+            return Err(EINVAL);
+        }
         if grant.bytes > l.window.bytes() as u64 {
             return Err(E2BIG);
         }
@@ -565,6 +568,9 @@ impl Port for WeftPort {
         for (n, link) in self.links.iter().enumerate() {
             // The port has begun to count anew; if it has not, nothing is counted twice.
             let kept = self.chip.regs.read32(link_reg(n, ext::WEFT_LINK_TRAINED));
+            if kept == u32::MAX {
+                return Err(ENODEV);
+            }
             let before = link.trained_before.load(Relaxed).wrapping_sub(kept);
             link.trained_before.store(before, Relaxed);
         }

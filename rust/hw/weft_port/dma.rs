@@ -141,8 +141,9 @@ impl Channel {
         mem.write32(word(ext::WEFT_DMA_DESC_BELL), desc.bell)
     }
 
-    fn bell(&self, doorbell: u32) -> u32 {
-        (self.page as u32) << 16 | doorbell
+    /// What rings `doorbell`, a number that the neighbour gave. `None`: it is no doorbell.
+    fn bell(&self, doorbell: u32) -> Option<u32> {
+        (doorbell < ext::WEFT_DOORBELLS).then_some((self.page as u32) << 16 | doorbell)
     }
 }
 
@@ -171,7 +172,7 @@ impl Mover for Channel {
         };
         if let Some(doorbell) = ring {
             desc.ctrl |= ext::WEFT_DMA_BELL;
-            desc.bell = self.bell(doorbell);
+            desc.bell = self.bell(doorbell)?;
         }
         match pieces {
             [] => return None,
@@ -197,7 +198,7 @@ impl Mover for Channel {
     fn ring(&self, doorbell: u32) -> Option<u32> {
         self.submit(&Desc {
             ctrl: ext::WEFT_DMA_NOP | ext::WEFT_DMA_BELL,
-            bell: self.bell(doorbell),
+            bell: self.bell(doorbell)?,
             ..Desc::default()
         })
     }

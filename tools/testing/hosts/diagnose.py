@@ -5,6 +5,7 @@ import contextlib
 import json
 import pathlib
 import signal
+import struct
 
 from weftlab import lab as labs
 from weftlab import paths, topology
@@ -263,7 +264,26 @@ while True:
 """
 
 
-@test("diagnose: a port that is up and says no hello, one of another version, one that talks rubbish")
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def hello(wake):
+    """A hello of somebody who wants to be rung by that doorbell (proto/wire.rs)."""
+    body = struct.pack("<IIQQII", 1, 0, 0, 1 << 20, wake, 1)
+    head = struct.pack("<4sBBHQIIQQII", b"WEFT", 2, 1, 48 + len(body), 99, 1, 0, 1, 0, 1, 0)
+    return head[:44] + struct.pack("<I", crc32c(head + body)) + body
+
+
+@test(
+    "diagnose: a port that is up and says no hello, one of another version, one that talks rubbish, "
+    "one that wants to be rung by what is no doorbell"
+)
 def strangers(bench):
     lab = bench.pair()
     h1, h2 = lab["h1"], lab["h2"]
@@ -279,6 +299,8 @@ def strangers(bench):
         ("", "state", "peer-silent", ["no hello"]),
         (newer, "peer_version", "version-mismatch", ["version 99", "weft.ko here"]),
         (rubbish, "messages_bad", "mailbox-corrupt", ["messages came that are none"]),
+        # By a number that names a page of another link.
+        (hello(1 << 16).hex(), "hello_error", "arena-too-large", ["doorbells that no port has"]),
     )
     for data, shown, name, wanted in cases:
         h1.wait_link("down")
@@ -287,7 +309,7 @@ def strangers(bench):
         job = h2.start_job(f"exec python3 {program} {folder}/resource0 '{data}'")
         job.expect("^up")
         h1.wait_link("hello")
-        h1.until(f"[ $(cat {LINK}/{shown}) != 0 ]")
+        h1.until(f"! grep -qxE '0|none' {LINK}/{shown}")
         only(diagnose(h1), name, *wanted)
         job.kill()
         job.wait(20)

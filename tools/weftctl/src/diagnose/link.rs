@@ -88,8 +88,9 @@ fn hello(at: &Place, link: &Link, version: Option<u64>) -> Finding {
                 .mend("unload the driver there, or restart that host: its port hangs");
         }
         "attach" => {
-            return fault("arena-too-large", "the peer offers more memory than a window here can hold")
-                .mend("there: `modprobe weft arena_kib=4096`; emulated: a larger slot-size of the port here");
+            let what = "the peer offers more memory than a window here can hold, or doorbells that \
+                        no port has";
+            return fault("arena-too-large", what).mend("there: `modprobe weft arena_kib=4096`; emulated: a larger slot-size of the port here");
         }
         _ => {}
     }
