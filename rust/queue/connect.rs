@@ -22,6 +22,9 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Arc, time::Msecs};
 
+/// Services that somebody listens on at a port.
+const MAX_LISTENERS: usize = 4096;
+
 /// The channel that a user wants.
 pub(crate) struct Wanted {
     /// Hardware id of the peer, 0 for whoever is there.
@@ -45,6 +48,9 @@ impl Channels {
         let mut listeners = self.listeners.lock();
         if listeners.iter().any(|other| other.service() == service) {
             return Err(EADDRINUSE.into());
+        }
+        if listeners.len() >= MAX_LISTENERS {
+            return Err(ENOSPC);
         }
         listeners.push(listener.clone(), GFP_KERNEL)?;
         Ok(listener)

@@ -378,4 +378,6 @@ pub(super) struct Owed {
     pub(super) qpn: u32,
     pub(super) epoch: u32,
     pub(super) word: Word,
+    /// It answers a request: until it is said, the peer may not send another.
+    pub(super) answers: bool,
 }

@@ -354,10 +354,10 @@ impl Qp {
         }
     }
 
-    /// What a request reads has been moved; what the peer is to be told.
+    /// What a request reads has been moved; what the peer is to be told, before it may send another.
     pub(super) fn answer_moved(&self, inner: &mut Inner, psn: u16, went: Moved) -> Option<Word> {
-        inner.responder.moving = false;
         if went == Moved::Refused {
+            inner.responder.moving = false;
             self.refuse(inner, psn, Status::RemoteOp.into());
             return None;
         }
@@ -369,6 +369,11 @@ impl Qp {
             psn,
             says: READ,
         })
+    }
+
+    /// It has been told.
+    pub(super) fn told_of_read(inner: &mut Inner) {
+        inner.responder.moving = false;
     }
 
     fn atomic(

@@ -13,7 +13,7 @@ use super::{
     moving::{Owed, What},
     qp::{Ask, Inner, Path, Qp, State},
     spares::Spares,
-    table::Table,
+    table::{Table, MAX_QPS},
     traced,
     trunk::{Io, Trunk},
     turns::Turns,
@@ -571,7 +571,10 @@ impl Worker {
                 // Who has asked, and got no answer, is told as well.
                 refuses: inner.owes_join.is_some(),
             };
-            let _ = core.gone.push(word, GFP_KERNEL);
+            // A peer that hears nothing meets with users here who come and go.
+            if core.gone.len() < MAX_QPS as usize {
+                let _ = core.gone.push(word, GFP_KERNEL);
+            }
         }
         inner.owes_gone = false;
     }
@@ -867,15 +870,23 @@ impl Run<'_> {
             }
             self.ended(what, went);
         }
-        while let Some(&Owed { qpn, epoch, word }) = self.owed.first() {
-            cx.own_qpn.set(qpn);
+        while let Some(&owed) = self.owed.first() {
+            cx.own_qpn.set(owed.qpn);
+            let qp = self.find(owed.qpn);
+            let is_meant = |inner: &Inner| self.is_here(inner) && inner.epoch == owed.epoch;
             // One that has gone says nothing, and the peer is told that it has.
-            let says = self.find(qpn).is_some_and(|qp| {
+            let says = qp.as_ref().is_some_and(|qp| {
                 let inner = qp.inner.lock();
-                self.is_here(&inner) && inner.epoch == epoch && inner.state.hears()
+                is_meant(&inner) && inner.state.hears()
             });
-            if says && !cx.word_behind(&word)? {
+            if says && !cx.word_behind(&owed.word)? {
                 break;
+            }
+            if let Some(qp) = qp.filter(|_| owed.answers) {
+                let mut inner = qp.inner.lock();
+                if is_meant(&inner) {
+                    Qp::told_of_read(&mut inner);
+                }
             }
             let _ = self.owed.remove(0);
             progress = true;
@@ -903,7 +914,12 @@ impl Run<'_> {
                 What::Word | What::Nothing | What::Report => None,
             };
             if let Some(word) = word {
-                let owed = Owed { qpn, epoch, word };
+                let owed = Owed {
+                    qpn,
+                    epoch,
+                    word,
+                    answers: matches!(what, What::Answer { .. }),
+                };
                 if self.owed.push(owed, GFP_KERNEL).is_err() {
                     // The peer would wait for ever.
                     let (lost, flushed) = (Status::RemoteOp, Status::Flushed);

@@ -127,7 +127,8 @@ struct weft_link_info {
  * @backlog: connections that may wait for WEFT_CHAN_ACCEPT, 1 to 64
  *
  * poll() reports POLLIN while a connection waits. EADDRINUSE: somebody listens
- * on that service already. EISCONN: the file is not fresh.
+ * on that service already. EISCONN: the file is not fresh. ENOSPC: there are
+ * listeners on 4096 services of this port.
  */
 struct weft_chan_listen {
 	__u32 size;
