@@ -118,6 +118,8 @@ class Guest:
         self.agent = None
         self.qmp = None
         self.expect_death = False
+        # Its kernel's own allocations are failed, too: the DMA debugger gives up when that hits it.
+        self.starved = False
         self._hellos = 0
         self._log = None
         self._log_at = 0

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 
-from weftlab import paths, tap
+from weftlab import kernel, paths, tap
 from weftlab.errors import LabError, Mismatch, SetupError
 from weftlab.suite import test
 
@@ -21,6 +21,8 @@ LIST = "kselftest-list.txt"
 # A test of its own, to be run for as long as one likes: see Documentation/testing.rst.
 FUZZ = "fuzz"
 FUZZ_SETTINGS = ("WEFT_FUZZ_SECONDS", "WEFT_FUZZ_SEED", "WEFT_FUZZ_STEPS", "WEFT_FUZZ_THREADS")
+# Fails allocations, those of what watches in such a kernel among them.
+STARVES = "failnth"
 # The programs that are run, where not all of them are wanted.
 CHOSEN = "WEFT_PROGRAMS"
 # Short ones, for the kernel's own runner.
@@ -73,6 +75,7 @@ def outcomes(bench, installed, program, settings="", more=0.0):
     host = lab["host"]
     copy(host, installed)
     begin = time.monotonic()
+    host.starved = program == STARVES
     try:
         result = run(lab, program, settings, more)
     except LabError as error:
@@ -111,6 +114,9 @@ def kselftests(bench):
         raise SetupError(f"{CHOSEN}: there is no {' or '.join(sorted(unknown))} in {programs}")
     for program in chosen:
         yield from outcomes(bench, installed, program)
+        if kernel.variant() and program == STARVES:
+            # What comes next is watched by everything again.
+            bench.close()
 
 
 @test("fuzz")
