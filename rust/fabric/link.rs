@@ -59,6 +59,9 @@ pub(super) struct Link {
     bad: Atomic<u64>,
     /// The peer's doorbells, `wake` in the upper half, `echo` in the lower; read in hard interrupts.
     bells: Atomic<u64>,
+    /// Something that the peer wrote is missing in the arena, with later things behind it. With the link
+    /// locked.
+    spoilt: Atomic<bool>,
     pub(super) health: Health,
 }
 
@@ -77,6 +80,7 @@ impl Link {
             failing: Atomic::new(0),
             bad: Atomic::new(0),
             bells: Atomic::new(NO_BELLS),
+            spoilt: Atomic::new(false),
             health: Health::new(),
         })
     }
@@ -217,7 +221,7 @@ impl Link {
             *last = LinkStatus::default();
             // The machine has this done when the arena is withdrawn, which may have failed.
             if let Some(client) = node.client() {
-                client.bury(port, self.number);
+                client.bury(port, self.number, !self.spoilt.load(Relaxed));
             }
         });
     }
@@ -338,6 +342,7 @@ impl Effects for Means<'_> {
             .and_then(|arena| arena.zero(0, arena.bytes()))
             .and_then(|()| self.port.grant(n));
         let grant = self.told(Need::Grant, grant)?;
+        self.link.spoilt.store(false, Relaxed);
         let bells = self.port.doorbells(n);
         Ok(Offer {
             offset: grant.offset,
@@ -348,9 +353,13 @@ impl Effects for Means<'_> {
     }
 
     fn withdraw(&mut self) -> Result<(), Failed> {
+        if !self.port.is_sound(self.link.number) {
+            self.link.spoilt.store(true, Relaxed);
+        }
         self.told(Need::Withdraw, self.port.withdraw(self.link.number))?;
+        let sound = !self.link.spoilt.load(Relaxed);
         if let Some(client) = self.client() {
-            client.bury(self.port, self.link.number);
+            client.bury(self.port, self.link.number, sound);
         }
         Ok(())
     }

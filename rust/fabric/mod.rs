@@ -58,8 +58,8 @@ pub(crate) trait Client: Send + Sync {
     fn broken(&self, port: &dyn Port, link: usize, reason: Reason);
 
     /// The neighbour cannot write into the arena any more, and it will be used for something else
-    /// when this returns.
-    fn bury(&self, port: &dyn Port, link: usize);
+    /// when this returns. `sound`: what there is came without a gap.
+    fn bury(&self, port: &dyn Port, link: usize, sound: bool);
 
     /// A message of the peer, while READY.
     fn message(&self, session: &mut Session<'_>, body: Body);

@@ -233,6 +233,13 @@ pub(crate) trait Port: Send + Sync {
     /// neighbour still reaches the arena that it was granted. Else: what is wrong, for people.
     fn intact(&self, link: usize) -> Result<(), &'static str>;
 
+    /// Whether what the neighbour on `link` has written since [`Port::grant`] came without a gap: false if
+    /// something was dropped, and what was written after it may be there. To be asked before
+    /// [`Port::withdraw`].
+    fn is_sound(&self, _link: usize) -> bool {
+        true
+    }
+
     /// Counts loads through windows that brought all ones because nobody had answered them. `None`: the
     /// function does not answer either. What was loaded is what is there if the count has not changed
     /// meanwhile.

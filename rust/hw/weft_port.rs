@@ -490,6 +490,12 @@ impl Port for WeftPort {
         }
     }
 
+    fn is_sound(&self, link: usize) -> bool {
+        let inbound = self.inbound_status(link);
+        // If the function does not answer nobody writes by it, either.
+        inbound == u32::MAX || inbound & ext::WEFT_INBOUND_POISONED == 0
+    }
+
     fn failed_loads(&self) -> Option<u32> {
         let reg = ext::WEFT_R_COUNTERS as usize + 8 * ext::WEFT_CNT_OUT_ONES as usize;
         let count = self.chip.regs.read32(reg);

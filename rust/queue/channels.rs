@@ -151,9 +151,10 @@ impl Client for Channels {
         }
     }
 
-    fn bury(&self, port: &dyn Port, link: usize) {
+    fn bury(&self, port: &dyn Port, link: usize, sound: bool) {
         if let Some(per_link) = self.links.get(link) {
-            let arena = port.arena(link).ok();
+            // A message in front of which something is missing is not to be taken for whole.
+            let arena = port.arena(link).ok().filter(|_| sound);
             per_link.conns.lock().bury(&self.mapping, arena);
         }
     }

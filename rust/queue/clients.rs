@@ -35,8 +35,8 @@ impl Client for Clients {
         self.channels.broken(port, link, reason);
     }
 
-    fn bury(&self, port: &dyn Port, link: usize) {
-        self.channels.bury(port, link);
+    fn bury(&self, port: &dyn Port, link: usize, sound: bool) {
+        self.channels.bury(port, link, sound);
     }
 
     fn message(&self, session: &mut Session<'_>, body: Body) {
