@@ -91,7 +91,7 @@ impl WorkItem for Node {
             }
         }
         // With the gate entered: the revocation cancels it when all have left.
-        work::run_in(&this, msecs_to_jiffies(delay));
+        work::again_in(&this, msecs_to_jiffies(delay));
     }
 }
 
@@ -178,6 +178,7 @@ impl Node {
         self.paused.store(false, Release);
         if resumed.is_ok() {
             self.look(&**port);
+            self.tell_kicked();
         } else {
             self.tell_closed();
             self.run_in(msecs_to_jiffies(WATCH_MS));
@@ -198,6 +199,7 @@ impl Node {
                 self.gone.store(false, Release);
                 dev_info!(self.pdev, "the function answers again\n");
                 self.look(port);
+                self.tell_kicked();
             }
             (false, false) => {
                 dev_err!(
@@ -215,6 +217,13 @@ impl Node {
         present
     }
 
+    /// Users may have rung while the function did not hear them.
+    fn tell_kicked(&self) {
+        if let Some(client) = self.client() {
+            client.kicked();
+        }
+    }
+
     fn tell_closed(&self) {
         if let Some(client) = self.client() {
             client.closed();
@@ -225,6 +234,11 @@ impl Node {
     pub(crate) fn port(&self) -> Result<PortGuard<'_>> {
         let gone = self.gone.load(Acquire);
         self.gate.enter().filter(|_| !gone).ok_or(ENODEV)
+    }
+
+    /// The same, unless the function is being reset: who has no user waiting for it leaves it alone.
+    pub(crate) fn port_at_work(&self) -> Option<PortGuard<'_>> {
+        self.enter()
     }
 
     /// Whether it is gone, or never was, or does not answer.

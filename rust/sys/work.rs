@@ -60,6 +60,25 @@ where
     unsafe { run_on(this, bindings::system_dfl_wq, delay) }
 }
 
+/// Has the item run `delay` from now, unless it waits already: what was asked for meanwhile is not put
+/// off. For the item itself, when it ends.
+pub(crate) fn again_in<T, const ID: u64>(this: &Arc<T>, delay: Jiffies)
+where
+    T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
+{
+    // SAFETY: A queue of the kernel's, which is always there.
+    unsafe { queue_on(this, bindings::system_percpu_wq, delay) }
+}
+
+/// The same for one that takes its time.
+pub(crate) fn again_unbound_in<T, const ID: u64>(this: &Arc<T>, delay: Jiffies)
+where
+    T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
+{
+    // SAFETY: As above.
+    unsafe { queue_on(this, bindings::system_dfl_wq, delay) }
+}
+
 /// # Safety
 ///
 /// `queue` is there.
@@ -70,19 +89,39 @@ unsafe fn run_on<T, const ID: u64>(
 ) where
     T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
 {
+    // `mod_delayed_work` does not say whether an item that is being cancelled was queued.
+    // SAFETY: Initialised with the object.
+    if unsafe { bindings::cancel_delayed_work(raw_delayed::<T, ID>(this)) } {
+        // SAFETY: The reference that it owned while it was queued; the caller has another.
+        drop(unsafe { Arc::from_raw(Arc::as_ptr(this)) });
+    }
+    // SAFETY: By the requirements.
+    unsafe { queue_on(this, queue, delay) }
+}
+
+/// # Safety
+///
+/// `queue` is there.
+unsafe fn queue_on<T, const ID: u64>(
+    this: &Arc<T>,
+    queue: *mut bindings::workqueue_struct,
+    delay: Jiffies,
+) where
+    T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
+{
     let owned = Arc::into_raw(this.clone());
     // SAFETY: Initialised with the object; it owns a reference while it is queued. The queue is there
     // by the requirements.
-    let waiting = unsafe {
-        bindings::mod_delayed_work_on(
+    let queued = unsafe {
+        bindings::queue_delayed_work_on(
             bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
             queue,
             raw_delayed::<T, ID>(this),
             delay,
         )
     };
-    if waiting {
-        // It had one.
+    if !queued {
+        // It has one, or is being cancelled.
         // SAFETY: Made above, and not taken.
         drop(unsafe { Arc::from_raw(owned) });
     }
