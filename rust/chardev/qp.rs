@@ -162,7 +162,7 @@ pub(super) fn modify(call: &Call<'_>) -> Result {
 /// `WEFT_QP_QUERY`.
 pub(super) fn query(call: &Call<'_>) -> Result {
     let (user, mut query) = call.read::<weft_qp_query>()?;
-    check(query.flags == 0)?;
+    check(query.flags == 0 && query.reserved == 0)?;
     let open = call.file.objects()?.qp(query.qp)?;
     let status = open.engine.query(&open.qp);
     query = weft_qp_query {

@@ -84,12 +84,13 @@ impl Region {
         let bytes = usize::try_from(wanted.length).map_err(|_| EINVAL)?;
         at.checked_add(bytes).ok_or(EFAULT)?;
         let pd = Use::new(pd)?;
+        // Whoever may only read could have been given pages that others share. It may take as long as
+        // whoever provides the pages likes: the device can be unbound meanwhile.
+        let pinned = Pinned::new(at, bytes, owner.rights.may_write())?;
         // The device stays bound until this is dropped, after whatever was mapped below.
         let _busy = memory.slots.busy()?;
         let mut slot = memory.slots.own()?;
         let stag = Stag::new(slot.index(), wanted.key).ok_or(ENOSPC)?;
-        // Whoever may only read could have been given pages that others share.
-        let pinned = Pinned::new(at, bytes, owner.rights.may_write())?;
         let order = page_order(pinned.runs(), Pat::max_order(&memory.dev));
         let pat = Pat::new(&memory.dev, pinned, order)?;
         let entry = Entry::region(owner, extent, pat.shift(), pat.first() as u64).ok_or(EINVAL)?;

@@ -32,6 +32,17 @@ struct Slots {
     used: u32,
 }
 
+impl Slots {
+    /// Nobody has this one any more.
+    fn release(&mut self, index: usize) {
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.next = self.free;
+            self.free = index as u32;
+            self.used = self.used.saturating_sub(1);
+        }
+    }
+}
+
 #[pin_data]
 pub(super) struct Table {
     #[pin]
@@ -61,6 +72,19 @@ impl Table {
 
     /// A number of its own for the queue pair that `make` makes of it.
     pub(super) fn add(&self, make: impl FnOnce(u32) -> Result<Arc<Qp>>) -> Result<Arc<Qp>> {
+        let (index, qpn) = self.reserve()?;
+        // It takes memory, and maybe long: the engine looks for others meanwhile.
+        let made = make(qpn);
+        let mut table = self.slots.lock();
+        match (&made, table.slots.get_mut(index)) {
+            (Ok(qp), Some(slot)) => slot.qp = Some(qp.clone()),
+            _ => table.release(index),
+        }
+        made
+    }
+
+    /// A slot that nobody has, and the number that goes with it.
+    fn reserve(&self) -> Result<(usize, u32)> {
         let mut table = self.slots.lock();
         let table = &mut *table;
         if table.used >= MAX_QPS {
@@ -77,11 +101,9 @@ impl Table {
         }
         let slot = table.slots.get_mut(index).ok_or(ENOSPC)?;
         let qpn = (slot.generation & GENERATION) << INDEX_BITS | (index as u32 + 1);
-        let qp = make(qpn)?;
         table.free = slot.next;
-        slot.qp = Some(qp.clone());
         table.used += 1;
-        Ok(qp)
+        Ok((index, qpn))
     }
 
     pub(super) fn find(&self, qpn: u32) -> Option<Arc<Qp>> {
@@ -112,9 +134,7 @@ impl Table {
         let gone = slot.qp.take_if(|there| core::ptr::eq(&**there, qp));
         if gone.is_some() {
             slot.generation = slot.generation.wrapping_add(1);
-            slot.next = table.free;
-            table.free = index as u32;
-            table.used -= 1;
+            table.release(index);
         }
         // Not the last reference: the caller has one.
         drop(gone);
