@@ -26,6 +26,8 @@ impl Clients {
 
 impl Client for Clients {
     fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
+        // Who touched the doorbell while the port did not answer has a blank page there.
+        KickPage::zap(self.channels.mapping());
         self.channels.ready(port, link, peer);
         self.engine.ready(port, link, peer);
     }
@@ -63,6 +65,7 @@ impl Client for Clients {
 
     fn closed(&self) {
         self.channels.closed();
+        self.engine.closed();
     }
 
     fn retired(&self) {

@@ -122,7 +122,8 @@ impl Cq {
         Ok(())
     }
 
-    fn tell(&self) {
+    /// Wakes who waits.
+    pub(super) fn tell(&self) {
         if let Some(event) = &self.event {
             event.signal();
         }

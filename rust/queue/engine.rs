@@ -7,7 +7,7 @@
 
 use super::{
     kicks::{KickPage, Kicks},
-    qp::{Inner, Making, Path, Qp, State},
+    qp::{Inner, Making, Path, Qp, State, FLUSH},
     table::Table,
     worker::{CoreGuard, Worker},
 };
@@ -15,7 +15,7 @@ use crate::{
     fabric::{Node, Reason, Session},
     hw::{Port, MAX_LINKS},
     mem::Memory,
-    proto::{cqe::Status as Wc, link::Peer},
+    proto::{cqe::Status as Wc, link::Peer, wqe::MAX_ENTRIES},
     sys::errno::{ECONNRESET, EHOSTUNREACH, ENOTCONN},
 };
 use kernel::{pci, prelude::*, sync::Arc};
@@ -205,7 +205,15 @@ impl Engine {
         let port = node.port()?;
         match qp {
             Some(qp) => {
-                let path = qp.inner.lock().path;
+                let mut rung = qp.rung();
+                // As much as there can be, and no more: users may post all the time.
+                for _ in 0..MAX_ENTRIES / FLUSH {
+                    if !rung.more {
+                        break;
+                    }
+                    rung = qp.rung();
+                }
+                let path = rung.path;
                 if let Some(worker) = path.and_then(|path| self.worker(path.link)) {
                     worker.kick(node, &**port, Some(qp), budget);
                 }
@@ -265,6 +273,8 @@ impl Engine {
     }
 
     pub(super) fn tick(&self, session: &mut Session<'_>, now: u64) {
+        // Were the interrupt of a kick lost, no other would come.
+        self.kicks.tick();
         let worker = self.worker(session.link());
         if worker.is_some_and(|worker| !worker.tick(session.port())) {
             session.begin_anew(now);
@@ -286,6 +296,15 @@ impl Engine {
     /// A user of this host rang. Called in hard interrupts.
     pub(super) fn kicked(&self) {
         self.kicks.rung();
+    }
+
+    /// Nobody finds the port any more: who waits learns of it.
+    pub(super) fn closed(&self) {
+        let mut at = 0;
+        while let Some((qp, next)) = self.table.next(at) {
+            at = next;
+            qp.tell();
+        }
     }
 
     pub(super) fn retired(&self) {

@@ -18,7 +18,7 @@ use crate::{
         clock,
         iomap::Cache,
         pages::Pages,
-        vma::{Fault, Mapping, NewVma, Outcome},
+        vma::{Fault, Mapping, NewVma, Outcome, SharedPage},
         work,
     },
 };
@@ -55,6 +55,8 @@ struct Owners {
 #[pin_data]
 pub(crate) struct KickPage {
     memory: Pages,
+    /// What there is in place of the doorbell when the port is gone.
+    blank: SharedPage,
     /// What is to be stored to ring.
     value: u32,
     #[pin]
@@ -75,6 +77,7 @@ impl KickPage {
         Arc::pin_init(
             try_pin_init!(Self {
                 memory: Pages::new(PAGE_SIZE)?,
+                blank: SharedPage::new()?,
                 value,
                 owners <- new_mutex!(
                     Owners {
@@ -122,18 +125,28 @@ impl KickPage {
         drop(gone);
     }
 
-    /// Calls `f` for each queue pair whose bit is set, and clears the bits.
-    fn take(&self, mut f: impl FnMut(&Arc<Qp>)) {
+    /// Calls `f` for each queue pair whose bit is set, and clears the bits, but those for which it
+    /// returns true.
+    fn take(&self, mut f: impl FnMut(&Arc<Qp>) -> bool) {
         let owners = self.owners.lock();
         for word in 0..owners.qps.len().div_ceil(BITS) {
             // Inside the page, which has a bit for each.
-            let mut bits = u64::from_le(self.memory.take64(word * size_of::<u64>()).unwrap_or(0));
+            let at = word * size_of::<u64>();
+            let mut bits = u64::from_le(self.memory.take64(at).unwrap_or(0));
+            let mut again = 0u64;
             while bits != 0 {
                 let bit = word * BITS + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
+                let lowest = bits & bits.wrapping_neg();
+                bits ^= lowest;
                 if let Some(Some(qp)) = owners.qps.get(bit) {
-                    f(qp);
+                    if f(qp) {
+                        again |= lowest;
+                    }
                 }
+            }
+            if again != 0 {
+                // Who writes there meanwhile rings himself.
+                let _ = self.memory.give64(at, again.to_le());
             }
         }
     }
@@ -149,13 +162,15 @@ impl KickPage {
 
     /// Gives the doorbell to who has touched it, while the port is there.
     pub(crate) fn fault(&self, node: &Node, page: u64, fault: &Fault<'_>) -> Outcome {
-        // Entered until the page is in: it is taken away when all have left.
-        let Ok(port) = node.port() else {
+        if page != 1 {
             return fault.refuse();
-        };
-        match port.kick_page() {
-            Some((phys, _)) if page == 1 => fault.insert((phys >> PAGE_SHIFT) as usize),
-            _ => fault.refuse(),
+        }
+        // Entered until the page is in: it is taken away when all have left.
+        let port = node.port();
+        let bell = port.as_ref().ok().and_then(|port| port.kick_page());
+        match bell {
+            Some((phys, _)) => fault.insert((phys >> PAGE_SHIFT) as usize),
+            None => fault.insert(self.blank.pfn()),
         }
     }
 
@@ -188,8 +203,8 @@ impl WorkItem for Kicks {
         let Some(node) = this.node.lock().clone() else {
             return;
         };
-        // One that is gone listens when it comes back.
-        let Ok(port) = node.port() else {
+        // One that is gone, or is being reset, is looked after when it comes back.
+        let Some(port) = node.port_at_work() else {
             return;
         };
         let begin = clock::now_us();
@@ -244,6 +259,13 @@ impl Kicks {
         work::run_unbound_in(self, 0);
     }
 
+    /// Some time has passed: what the doorbell should have told of is found now.
+    pub(super) fn tick(self: &Arc<Self>) {
+        if !self.pages.lock().is_empty() {
+            self.rung();
+        }
+    }
+
     /// A page for a file. `None`: the hardware has no doorbell for it.
     pub(super) fn add(&self, node: &Node) -> Result<Option<Arc<KickPage>>> {
         let Some((_, value)) = node.port()?.kick_page() else {
@@ -259,24 +281,28 @@ impl Kicks {
         self.pages.lock().retain(|other| !Arc::ptr_eq(other, page));
     }
 
-    /// Gives all queue pairs whose bits are set a turn, and has their links run. False: there were
-    /// none.
+    /// Gives all queue pairs whose bits are set a turn, and has their links run. False: there was
+    /// nothing to do.
     fn look(&self, node: &Node, port: &dyn Port) -> bool {
-        let mut found = [false; MAX_LINKS];
+        let mut rang = [false; MAX_LINKS];
+        let mut found = false;
         for page in self.pages.lock().iter() {
             page.take(|qp| {
-                let path = qp.inner.lock().path;
-                let link = path.map_or(MAX_LINKS, |path| path.link);
+                let rung = qp.rung();
+                // Who rings for nothing is not waited for.
+                found |= rung.has_work || rung.more;
+                let link = rung.path.map_or(MAX_LINKS, |path| path.link);
                 // One that is not connected gets a turn when it is.
-                if let (Some(worker), Some(found)) = (self.workers.get(link), found.get_mut(link)) {
+                if let (Some(worker), Some(rang)) = (self.workers.get(link), rang.get_mut(link)) {
                     worker.posted(qp);
-                    *found = true;
+                    *rang = true;
                 }
+                rung.more
             });
         }
-        for (worker, _) in self.workers.iter().zip(found).filter(|(_, found)| *found) {
+        for (worker, _) in self.workers.iter().zip(rang).filter(|(_, rang)| *rang) {
             worker.serve_posted(node, port);
         }
-        found.contains(&true)
+        found
     }
 }

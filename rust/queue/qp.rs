@@ -148,6 +148,18 @@ pub(crate) struct Qp {
 
 /// Queues begin at multiples of this.
 const RING_ALIGN: usize = 128;
+/// Requests of a queue that are ended in one go, when the queue pair is in ERR.
+pub(super) const FLUSH: u32 = 256;
+
+/// What is found when a user rings.
+pub(super) struct Rung {
+    /// Where the queue pair is connected to.
+    pub(super) path: Option<Path>,
+    /// Something was posted to be sent.
+    pub(super) has_work: bool,
+    /// It is in ERR, and not all that was posted was ended.
+    pub(super) more: bool,
+}
 
 impl Qp {
     pub(super) fn new(number: u32, made: Making) -> Result<Arc<Self>> {
@@ -288,7 +300,7 @@ impl Qp {
                 self.flushed(&self.made.recv_cq, wr_id, opcode, Status::Flushed);
             }
         }
-        self.flush(inner);
+        self.flush(inner, u32::MAX);
     }
 
     /// Goes to ERR because the peer does not keep to what was agreed on.
@@ -313,21 +325,43 @@ impl Qp {
         });
     }
 
-    /// Of one in ERR: ends what was posted, but to a shared receive queue.
-    pub(super) fn flush(&self, inner: &mut Inner) {
+    /// Of one in ERR: ends what was posted, but to a shared receive queue; up to `most` of either.
+    /// True: there is more.
+    pub(super) fn flush(&self, inner: &mut Inner, most: u32) -> bool {
         // Users may post meanwhile: no more than there were. A count that cannot be names nothing.
-        for _ in 0..inner.send.pending().unwrap_or(0) {
+        let sends = inner.send.pending().unwrap_or(0);
+        for _ in 0..sends.min(most) {
             if let Ok(Some(who)) = inner.send.take(Identity::of) {
                 let (cq, status) = (&self.made.send_cq, Status::Flushed);
                 self.flushed(cq, who.wr_id, who.opcode, status);
             }
         }
         let recvs = inner.recv.as_ref().map(|recv| recv.pending().unwrap_or(0));
-        for _ in 0..recvs.unwrap_or(0) {
+        let recvs = recvs.unwrap_or(0);
+        for _ in 0..recvs.min(most) {
             if let Some((wr_id, _)) = self.take_recv(inner) {
                 self.flushed(&self.made.recv_cq, wr_id, OP_RECV, Status::Flushed);
             }
         }
+        sends > most || recvs > most
+    }
+
+    /// A user rings for this queue pair. In ERR its requests end, whether it is connected or not.
+    pub(super) fn rung(&self) -> Rung {
+        let mut inner = self.inner.lock();
+        let has_work = self.has_send(&inner);
+        let more = inner.state == State::Err && self.flush(&mut inner, FLUSH);
+        Rung {
+            path: inner.path,
+            has_work,
+            more,
+        }
+    }
+
+    /// Wakes who waits for completions.
+    pub(super) fn tell(&self) {
+        self.made.send_cq.tell();
+        self.made.recv_cq.tell();
     }
 
     /// To RESET: nothing is left of what was, and what was posted is forgotten.

@@ -11,7 +11,7 @@ use super::{
     data::{Refused, Sink},
     lent::{Lease, Lent},
     moving::{Owed, What},
-    qp::{Ask, Inner, Path, Qp, State},
+    qp::{Ask, Inner, Path, Qp, State, FLUSH},
     spares::Spares,
     table::{Table, MAX_QPS},
     traced,
@@ -63,11 +63,16 @@ const SOON: usize = 1;
 const SETTLE_POLL: Delta = Delta::from_micros(20);
 /// How long the work item looks on when nothing comes, in microseconds, before it sleeps.
 const LINGER_US: u64 = 50;
-/// Where so much has come and gone since the engine woke up there will be more: the peer is not asked to
-/// ring, but looked after in [`SOON`]. Ends that wait for an answer to each message have less to do.
+/// How long it does so at most, if something comes all the time, before it lets others run.
+const SHIFT_US: u64 = 1000;
+/// Where so much has come and gone between two looks that found nothing there will be more: the peer is
+/// not asked to ring, but looked after. Ends that wait for an answer to each message have less to do.
 const LOADED: usize = 8;
-/// So often is he looked after when less comes, before he is asked to ring again.
+/// How long until the next look then,
+const HOLD: Delta = Delta::from_micros(200);
+/// so many looks long, after which so much has to have come and gone for another so many.
 const HOLD_OFF: u32 = 16;
+const STILL_LOADED: usize = 32;
 /// A user who has run the engine so often is going to do so again.
 const POLLER: u32 = 8;
 /// How often it is looked whether he does, before that is given up.
@@ -93,6 +98,10 @@ enum Rest {
     More,
     /// Something waits for room, or for a user.
     Later,
+    /// There will be more soon: to be looked after, and not asked to ring.
+    Hold,
+    /// Somebody waits for the core, and sees to what is left.
+    Yield,
     Idle,
 }
 
@@ -282,6 +291,8 @@ struct Core {
     turns: Turns,
     /// Words to be said behind data that were moved, in order.
     owed: KVec<Owed>,
+    /// Hardware id of the peer.
+    peer: u64,
     /// Queue pairs of this session.
     bound: usize,
     /// Who is to be told GONE.
@@ -311,6 +322,24 @@ impl Core {
         self.trunk
             .as_ref()
             .is_some_and(|trunk| !trunk.moving.is_idle())
+    }
+
+    /// Nothing has come for a while. Whether the peer is looked after once more, and not asked to ring.
+    fn holds_off(&mut self) -> bool {
+        let enough = match self.hold_off.checked_sub(1) {
+            None => LOADED,
+            Some(left) => {
+                self.hold_off = left;
+                if left != 0 {
+                    return true;
+                }
+                STILL_LOADED
+            }
+        };
+        if core::mem::take(&mut self.came) >= enough {
+            self.hold_off = HOLD_OFF;
+        }
+        self.hold_off != 0
     }
 
     /// Whether a doorbell or an interrupt will tell of whatever comes.
@@ -362,18 +391,24 @@ impl WorkItem for Worker {
         }
         let mut rest = this.turn(&mut core, &node, &**port, BUDGET);
         let awake = !core.asleep || core.is_moving();
-        if let (Rest::Idle, 0, true) = (&rest, core.patience, awake) {
+        if let (Rest::Idle | Rest::Later, 0, true) = (&rest, core.patience, awake) {
             core.polls = 0;
             rest = this.linger(&mut core, &node, &**port);
         }
         let delay = match rest {
-            Rest::More => 0,
+            Rest::More | Rest::Hold => 0,
+            Rest::Yield => return,
             Rest::Idle if core.is_asleep() || core.trunk.is_none() => return,
             Rest::Later | Rest::Idle => SOON,
         };
         core.timer = true;
+        if let Rest::Hold = rest {
+            // Users run the engine meanwhile.
+            drop(core);
+            fsleep(HOLD);
+        }
         // With the port entered: whoever retires this cancels it when all have left.
-        work::run_unbound_in(&this, delay);
+        work::again_unbound_in(&this, delay);
     }
 }
 
@@ -395,6 +430,7 @@ impl Worker {
                 core <- new_mutex!(
                     Core {
                         session: 0,
+                        peer: 0,
                         own: None,
                         trunk: None,
                         lent: Lent::new(),
@@ -443,7 +479,10 @@ impl Worker {
     /// Some time has passed: what a doorbell should have told of is found now. False: the session is
     /// good for no queue pair any more, and another is needed.
     pub(super) fn tick(self: &Arc<Self>, port: &dyn Port) -> bool {
-        let mut core = self.core.lock();
+        // Who has it finds out himself; the link must not wait for him.
+        let Some(mut core) = self.core.try_lock() else {
+            return true;
+        };
         let Some(trunk) = &core.trunk else {
             return !core.failed;
         };
@@ -471,6 +510,7 @@ impl Worker {
             .and_then(|arena| Layout::of_arena(arena.bytes() as u64));
         let mut core = self.core.lock();
         core.session += 1;
+        core.peer = peer.id.hwid;
         core.own = own;
         core.failed = false;
         core.trunk = None;
@@ -486,6 +526,12 @@ impl Worker {
         }
         // A trunk that is zero asks to be rung at the first message.
         core.asleep = true;
+        // Of another session.
+        core.came = 0;
+        core.hold_off = 0;
+        core.timer = false;
+        core.polls = 0;
+        core.patience = 0;
     }
 
     /// Nothing here touches the window when this returns, until the next session.
@@ -523,7 +569,7 @@ impl Worker {
         }
     }
 
-    /// Connects a queue pair. `EHOSTUNREACH`: the link has no trunk.
+    /// Connects a queue pair. `EHOSTUNREACH`: the link has no trunk, or leads to another peer.
     pub(super) fn bind(
         &self,
         inner: &mut Inner,
@@ -532,7 +578,8 @@ impl Worker {
         peer_qpn: u32,
     ) -> Result {
         let core = &mut *core.0;
-        if core.trunk.is_none() {
+        // Another may have come to the link since it was looked up.
+        if core.trunk.is_none() || core.peer != peer {
             return Err(EHOSTUNREACH.into());
         }
         let most = core.turns.len() + core.bound + 1;
@@ -639,7 +686,7 @@ impl Worker {
         let idle = matches!(rest, Rest::Idle) && core.is_asleep();
         if !idle && !core.timer && core.trunk.is_some() {
             core.timer = true;
-            work::run_unbound_in(self, delay);
+            work::again_unbound_in(self, delay);
         }
     }
 
@@ -779,19 +826,30 @@ impl Worker {
         let Ok(io) = Io::new(node, port, self.link) else {
             return Rest::Idle;
         };
-        let mut since = clock::now_us();
-        let was_asleep = core.asleep;
+        let begin = clock::now_us();
+        let mut since = begin;
+        let mut was_asleep = core.asleep;
         let mut moves = 0;
         // What comes meanwhile clears it.
         core.asleep = true;
         let rest = loop {
-            match self.turn(core, node, port, BUDGET) {
-                Rest::Idle if core.asleep => {}
-                rest => break rest,
+            let rest = self.turn(core, node, port, BUDGET);
+            if !matches!(rest, Rest::Idle | Rest::Later) {
+                break rest;
+            }
+            if !core.asleep {
+                // Something came, and who was asked to ring has done so: as long again.
+                (was_asleep, core.asleep, since) = (false, true, clock::now_us());
+                if core.hold_off == 0 && core.came < LOADED {
+                    core.came = 0;
+                }
+                if since.saturating_sub(begin) >= SHIFT_US {
+                    break Rest::More;
+                }
             }
             if self.waiting.load(Relaxed) != 0 {
-                // Who waits goes on, and needs a processor for it.
-                break Rest::Later;
+                // He goes on, and needs a processor for it.
+                break Rest::Yield;
             }
             let Some(trunk) = &mut core.trunk else {
                 break Rest::Idle;
@@ -804,19 +862,14 @@ impl Worker {
                 if let Some(mover) = io.mover().filter(|_| !trunk.moving.is_idle()) {
                     trunk.moving.report(mover);
                 }
-                core.hold_off = if core::mem::take(&mut core.came) >= LOADED {
-                    HOLD_OFF
-                } else {
-                    core.hold_off.saturating_sub(1)
-                };
-                if core.hold_off > 0 {
+                if core.holds_off() {
                     core.asleep = false;
-                    return Rest::Later;
+                    return Rest::Hold;
                 }
-                if !was_asleep {
+                if let Some(trunk) = core.trunk.as_mut().filter(|_| !was_asleep) {
                     trunk.sleep(&io);
                 }
-                return Rest::Idle;
+                return rest;
             }
             core::hint::spin_loop();
         };
@@ -1220,7 +1273,7 @@ impl Run<'_> {
             }
             let mut served = qp.respond(cx, &mut inner)?;
             if inner.state == State::Err {
-                qp.flush(&mut inner);
+                served.again |= qp.flush(&mut inner, FLUSH);
             } else if inner.joined {
                 let sent = qp.initiate(cx, &mut inner, QUANTUM)?;
                 served = Served {

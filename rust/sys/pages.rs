@@ -87,6 +87,11 @@ impl Pages {
         page.take64(at)
     }
 
+    /// Sets bits of the 64-bit word at `off`, atomically for users, too.
+    pub(crate) fn give64(&self, off: usize, bits: u64) -> Result {
+        self.page(off)?.give64(off % PAGE_SIZE, bits)
+    }
+
     /// Copies whole words out of the pages, from a multiple of 8 on.
     pub(crate) fn copy_in(&self, off: usize, to: &mut [u8]) -> Result {
         let (mut at, mut rest) = (off, to);

@@ -264,6 +264,22 @@ impl SharedPage {
         Ok(unsafe { ext::weft_exchange(self.base().add(off).cast(), 0) })
     }
 
+    /// Sets bits of the 64-bit word at `off`, atomically for users, too. A user who writes to it all
+    /// the time may keep it from that.
+    pub(crate) fn give64(&self, off: usize, bits: u64) -> Result {
+        const TRIES: usize = 64;
+        for _ in 0..TRIES {
+            let old = self.read64(off)?;
+            // SAFETY: Inside the page, and aligned: it was read.
+            let was =
+                unsafe { ext::weft_compare_swap(self.base().add(off).cast(), old, old | bits) };
+            if was == old {
+                return Ok(());
+            }
+        }
+        Err(EBUSY)
+    }
+
     /// All bytes, while nobody has mapped the page.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: `&mut self`: no user has the page yet, as that takes its frame number from a shared

@@ -220,6 +220,8 @@ impl Chip {
         if self.has_kick {
             self.write(ext::WEFT_R_DB_PENDING, 1 << kick(self.links));
             self.write(ext::WEFT_R_DB_MASK, !self.doorbells());
+            // They have arrived when this has returned: who rings from here on is heard.
+            let _ = self.read(ext::WEFT_R_DB_MASK);
         }
     }
 

@@ -134,14 +134,6 @@ def costs(bench):
         None,
         None,
     )
-    taken = tlps.interrupts(lab, ways.qp, "round-trip", 64)
-    yield (
-        "Q-2 one by one, sleeping: each message is rung for, not found by the clock",
-        taken >= 1,
-        f"{taken} interrupts a message",
-        None,
-        None,
-    )
 
 
 def examples():

@@ -8,6 +8,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@
 #include "kselftest_harness.h"
 #include "weft_test.h"
 
+#define DRIVER "/sys/bus/pci/drivers/weft/"
 #define ENTRIES		64
 #define SGES		4
 #define INLINE		64
@@ -246,6 +249,43 @@ static bool await(struct end *e, struct end *other, struct weft_cqe *out)
 		if (poll_cq(e, out))
 			return true;
 		kick(other);
+	} while (time(NULL) < until);
+	return false;
+}
+
+static bool map_bell(struct end *e)
+{
+	void *bits = mmap(NULL, WT_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd,
+			  e->bits_at);
+	void *bell = mmap(NULL, WT_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd,
+			  e->bell_at);
+
+	e->bits = bits;
+	e->bell = bell;
+	return bits != MAP_FAILED && bell != MAP_FAILED;
+}
+
+static void unmap_bell(struct end *e)
+{
+	munmap(e->bits, WT_PAGE);
+	munmap((void *)e->bell, WT_PAGE);
+}
+
+static void ring(struct end *e)
+{
+	__atomic_fetch_or(&e->bits[e->bit / 64], 1ULL << e->bit % 64, __ATOMIC_RELEASE);
+	*e->bell = e->bell_value;
+}
+
+/* Waits for a completion of @e; nobody runs an engine. */
+static bool await_quietly(struct end *e, struct weft_cqe *out)
+{
+	time_t until = time(NULL) + PATIENCE_S;
+
+	do {
+		if (poll_cq(e, out))
+			return true;
+		sched_yield();
 	} while (time(NULL) < until);
 	return false;
 }
@@ -590,6 +630,22 @@ TEST_F_TIMEOUT(qp, link_goes_down, 300)
 	}
 	EXPECT_FALSE(poll_cq(a, &cqe));
 	EXPECT_FALSE(poll_cq(b, &cqe));
+	/* So is what is posted from now on, whether by a call or by the doorbell. */
+	ASSERT_TRUE(map_bell(a));
+	for (int i = 0; i < 2; i++) {
+		post(a, 30, WEFT_OP_SEND, BASE, 100, 0, 0);
+		post_recv(a, 31, BASE, 100);
+		if (i)
+			ring(a);
+		else
+			kick(a);
+		for (unsigned int id = 30; id <= 31; id++) {
+			ASSERT_TRUE(await_quietly(a, &cqe)) TH_LOG("%d: %u", i, id);
+			EXPECT_EQ(id, cqe.wr_id);
+			EXPECT_EQ(WEFT_WC_FLUSHED, cqe.status);
+		}
+	}
+	unmap_bell(a);
 	/* And the next session is as good as the first. */
 	ASSERT_EQ(-ECONNRESET, modify(a, WEFT_QP_STATE, WEFT_QP_RTS, 0));
 	ASSERT_EQ(0, modify(a, WEFT_QP_STATE, WEFT_QP_RESET, 0));
@@ -874,11 +930,40 @@ TEST_F_TIMEOUT(qp, ends_that_do_not_agree, 300)
 	}
 }
 
-/* By doorbell: nobody runs the engine of the receiving end. */
+/* Interrupts that @port has taken because neighbours rang. */
+static unsigned long wakes(unsigned int port)
+{
+	FILE *file = fopen("/proc/interrupts", "r");
+	unsigned long sum = 0;
+	char line[512], name[32];
+
+	if (!file || !wt_pci_name(port, name, sizeof(name)))
+		return 0;
+	while (fgets(line, sizeof(line), file)) {
+		char *word = strchr(line, ':');
+		char *end;
+
+		if (!word || !strstr(line, name) || !strstr(line, "wake"))
+			continue;
+		/* A number a processor. */
+		for (word++;; word = end) {
+			unsigned long n = strtoul(word, &end, 10);
+
+			if (end == word || (*end != ' ' && *end != '\n'))
+				break;
+			sum += n;
+		}
+	}
+	fclose(file);
+	return sum;
+}
+
+/* By doorbell: nobody runs the engine of the receiving end, and no clock does. */
 TEST_F_TIMEOUT(qp, asleep, 300)
 {
 	struct end *a = &self->a, *b = &self->b;
 	time_t until = time(NULL) + PATIENCE_S;
+	unsigned long before = wakes(1);
 	struct weft_cqe cqe;
 
 	for (int i = 0; i < 10; i++) {
@@ -895,43 +980,7 @@ TEST_F_TIMEOUT(qp, asleep, 300)
 			came = poll_cq(a, &cqe);
 		ASSERT_TRUE(came);
 	}
-}
-
-static bool map_bell(struct end *e)
-{
-	void *bits = mmap(NULL, WT_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd,
-			  e->bits_at);
-	void *bell = mmap(NULL, WT_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd,
-			  e->bell_at);
-
-	e->bits = bits;
-	e->bell = bell;
-	return bits != MAP_FAILED && bell != MAP_FAILED;
-}
-
-static void unmap_bell(struct end *e)
-{
-	munmap(e->bits, WT_PAGE);
-	munmap((void *)e->bell, WT_PAGE);
-}
-
-static void ring(struct end *e)
-{
-	__atomic_fetch_or(&e->bits[e->bit / 64], 1ULL << e->bit % 64, __ATOMIC_RELEASE);
-	*e->bell = e->bell_value;
-}
-
-/* Waits for a completion of @e; nobody runs an engine. */
-static bool await_quietly(struct end *e, struct weft_cqe *out)
-{
-	time_t until = time(NULL) + PATIENCE_S;
-
-	do {
-		if (poll_cq(e, out))
-			return true;
-		sched_yield();
-	} while (time(NULL) < until);
-	return false;
+	EXPECT_LE(10, wakes(1) - before);
 }
 
 /* By the doorbell page: both ends post and ring by stores, and call nothing. */
@@ -966,6 +1015,46 @@ TEST_F_TIMEOUT(qp, kick_page, 300)
 	}
 	unmap_bell(a);
 	unmap_bell(b);
+}
+
+struct waiter {
+	int fd;
+	short got;
+};
+
+static void *wait_thread(void *arg)
+{
+	struct waiter *w = arg;
+	struct pollfd p = { .fd = w->fd, .events = POLLIN };
+
+	w->got = poll(&p, 1, PATIENCE_S * 1000) == 1 ? p.revents : 0;
+	return NULL;
+}
+
+/* The port goes: who sleeps wakes up, and nobody who rings is killed. */
+TEST_F_TIMEOUT(qp, the_port_goes, 300)
+{
+	struct end *a = &self->a;
+	struct waiter w = { .fd = a->fd };
+	pthread_t thread;
+	char name[32];
+
+	if (variant->protocol)
+		SKIP(return, "it is the same file");
+	ASSERT_TRUE(wt_pci_name(0, name, sizeof(name)));
+	ASSERT_TRUE(map_bell(a));
+	ring(a);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_thread, &w));
+	usleep(100000);
+	ASSERT_EQ(0, wt_write(DRIVER "unbind", name));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(POLLHUP | POLLERR, w.got & (POLLHUP | POLLERR));
+	for (int i = 0; i < 2; i++)
+		ring(a);
+	ASSERT_EQ(0, wt_write(DRIVER "bind", name));
+	ASSERT_TRUE(wt_wait_ready(15000));
+	ring(a);
+	unmap_bell(a);
 }
 
 /* Who sets all bits of his page, and stores anything in the other, reaches no other file. */
