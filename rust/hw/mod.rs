@@ -183,12 +183,12 @@ pub(crate) trait Port: Send + Sync {
     fn arena_wanted(&self, link: usize) -> u64;
 
     /// Lets the neighbour on `link` reach the arena, which should be zeroed before. Sleeps, for at
-    /// most a second, if a neighbour still holds on to what was granted before: `ETIMEDOUT`. `EIO`:
+    /// most a tenth of a second, if a neighbour still holds on to what was granted before: `ETIMEDOUT`. `EIO`:
     /// the port does not open it.
     fn grant(&self, link: usize) -> Result<Grant>;
 
     /// Takes that back. When this returns, no access of the neighbour can still land in the arena.
-    /// Sleeps, for at most a second; on `ETIMEDOUT` the arena must not be given to anybody.
+    /// Sleeps, for at most a tenth of a second; on `ETIMEDOUT` the arena must not be given to anybody.
     fn withdraw(&self, link: usize) -> Result;
 
     /// Points the window of `link` at what the neighbour has granted. Checks `grant`, and the

@@ -15,7 +15,9 @@ pub(crate) use bring_up::MAX_ARENA;
 
 use crate::{
     hw::{Counter, Doorbells, Grant, Identity, LinkStatus, Mover, Port, MAX_LINKS, MBOX_BYTES},
-    sys::{area::Area, errno::ENOLINK, ext, iomap::Region, irq::IrqSet, pci::Enabled, trace},
+    sys::{
+        area::Area, clock, errno::ENOLINK, ext, iomap::Region, irq::IrqSet, pci::Enabled, trace,
+    },
 };
 use chip::{
     field, inbound_reg, link_reg, page_reg, slot_reg, Chip, DOORBELL_VECTOR, ERROR_VECTOR,
@@ -30,8 +32,13 @@ use kernel::{
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
-/// How long a neighbour may hold on to an arena that was withdrawn.
-const WITHDRAW_TIME: Delta = Delta::from_secs(1);
+/// How long a neighbour is waited for that holds on to an arena that was withdrawn: other links wait
+/// meanwhile. Whoever needs the arena asks again.
+const WITHDRAW_TIME: Delta = Delta::from_millis(100);
+/// The same where nobody asks again.
+const LAST_TIME: Delta = Delta::from_secs(1);
+/// After so long people are told.
+const HELD_LONG_MS: u64 = 1000;
 const WITHDRAW_POLL: Delta = Delta::from_micros(100);
 
 const COUNTERS: [&CStr; ext::WEFT_COUNTERS as usize] = [
@@ -75,7 +82,9 @@ struct Link {
     trained_before: Atomic<u32>,
     /// The port's own count, as it was read last.
     trained_seen: Atomic<u32>,
-    /// The neighbour holds on to the arena, and the log says so.
+    /// Since when the neighbour holds on to the arena, in milliseconds; 0: it does not.
+    held_since: Atomic<u64>,
+    /// The log says so.
     held: Atomic<bool>,
 }
 
@@ -211,13 +220,16 @@ impl WeftPort {
     }
 
     /// Waits until no neighbour holds on to what the aperture of `link` was before.
-    fn settle(&self, link: usize) -> Result {
-        let held = &self.link(link)?.held;
+    fn settle(&self, link: usize, patience: Delta) -> Result {
+        let Link {
+            held, held_since, ..
+        } = self.link(link)?;
         let since = Instant::<Monotonic>::now();
         loop {
             let status = self.inbound_status(link);
             // Through a port that is gone nobody reaches anything.
             if status == u32::MAX || status & ext::WEFT_INBOUND_BUSY == 0 {
+                held_since.store(0, Relaxed);
                 if held.xchg(false, Relaxed) {
                     dev_info!(
                         self.chip.pdev,
@@ -227,9 +239,16 @@ impl WeftPort {
                 }
                 return Ok(());
             }
-            if since.elapsed() >= WITHDRAW_TIME {
-                // It may hang for days, and is asked for every second.
-                if !held.xchg(true, Relaxed) {
+            if since.elapsed() >= patience {
+                let now = clock::now_ms().max(1);
+                let first = held_since.load(Relaxed);
+                if first == 0 {
+                    held_since.store(now, Relaxed);
+                }
+                // It may hang for days, and is asked again and again.
+                let long = patience >= LAST_TIME
+                    || first != 0 && now.saturating_sub(first) >= HELD_LONG_MS;
+                if long && !held.xchg(true, Relaxed) {
                     dev_err!(
                         self.chip.pdev,
                         "link {}: the neighbour still holds on to the arena: is its machine stopped?\n",
@@ -326,7 +345,7 @@ impl Port for WeftPort {
             bytes: l.arena.bytes() as u64,
         };
         // From before a reset, perhaps.
-        self.settle(link)?;
+        self.settle(link, WITHDRAW_TIME)?;
         let _tables = self.locks.tables.lock();
         let reg = |reg| inbound_reg(link, reg);
         regs.write64(reg(ext::WEFT_INBOUND_OFFSET), grant.offset);
@@ -356,7 +375,7 @@ impl Port for WeftPort {
     fn withdraw(&self, link: usize) -> Result {
         self.link(link)?;
         self.close(link);
-        self.settle(link)
+        self.settle(link, WITHDRAW_TIME)
     }
 
     fn attach(&self, link: usize, grant: Grant, bells: Doorbells) -> Result {
@@ -594,7 +613,7 @@ impl Port for WeftPort {
         self.chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
         // Of what neighbours still write by the old ones, nothing is to be in a new session.
         for link in 0..self.links.len() {
-            self.settle(link)?;
+            self.settle(link, LAST_TIME)?;
         }
         self.resume()
     }
@@ -610,7 +629,7 @@ impl Drop for WeftPort {
         self.chip.write(ext::WEFT_R_CTRL, 0);
         let mut held = [false; MAX_LINKS];
         for (link, held) in held.iter_mut().enumerate().take(self.links.len()) {
-            *held = self.settle(link).is_err();
+            *held = self.settle(link, LAST_TIME).is_err();
         }
         let links = core::mem::replace(&mut self.links, KVec::new());
         for (link, held) in links.into_iter().zip(held) {

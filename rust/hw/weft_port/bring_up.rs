@@ -144,6 +144,7 @@ impl WeftPort {
                     window,
                     trained_before: Atomic::new(0),
                     trained_seen: Atomic::new(0),
+                    held_since: Atomic::new(0),
                     held: Atomic::new(false),
                 };
                 links.push(link, GFP_KERNEL)?;
