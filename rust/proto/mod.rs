@@ -14,6 +14,7 @@ pub mod fence;
 pub mod fifo;
 pub mod link;
 pub mod pages;
+pub mod pair;
 pub mod protocol;
 pub mod qp;
 pub mod request;
