@@ -213,17 +213,27 @@ void weft_fab_enable(WeftPort *s)
     }
 }
 
+/* Asks for a generation of @s, which is not the first function. */
+void weft_fab_function_reset(WeftPort *s)
+{
+    struct weft_fab_msg m = { .type = WEFT_FAB_FUNCTION_RESET };
+
+    m.arg[0] = s->number;
+    weft_fab_send(s, &m);
+}
+
 /* A new generation for @s: the endpoint's reset is that of its links too. */
 void weft_fab_reset(WeftPort *s)
 {
     struct weft_fab_msg m = { .type = WEFT_FAB_RESET };
 
     if (s != s->ep) {
+        /* Whoever has a VF may reset it as fast as he can: ask once a time. */
+        if (weft_fab_ready(s) && !s->generations_due) {
+            weft_fab_function_reset(s);
+        }
         if (weft_fab_ready(s)) {
-            m.type = WEFT_FAB_FUNCTION_RESET;
-            m.arg[0] = s->number;
-            s->generations_due++;
-            weft_fab_send(s, &m);
+            s->generations_due = MIN(s->generations_due + 1, 2);
         }
         return;
     }

@@ -73,8 +73,10 @@ static bool weft_fab_generation(WeftPort *s, const struct weft_fab_msg *m,
     f = s->function[m->arg[1]];
     /* It may have gone meanwhile, or been another's. */
     if (f && f->generations_due) {
-        f->generations_due--;
         f->generation = m->arg[0];
+        if (--f->generations_due) {
+            weft_fab_function_reset(f);
+        }
     }
     return true;
 }

@@ -355,7 +355,8 @@ struct WeftPort {
     const WeftQuota *quota;
     WeftVf vf[WEFT_VFS];        /* of a PF */
     uint32_t vf_pending;
-    unsigned generations_due;   /* FUNCTION_RESETs not answered yet */
+    /* FUNCTION_RESETs: 1 not answered yet, 2 and another to be sent then */
+    unsigned generations_due;
 
     MemoryRegion bar_ctrl;
     MemoryRegion bar_window;
@@ -705,6 +706,7 @@ void weft_fab_enable(WeftPort *s);
 void weft_fab_trace(WeftPort *s, bool traced);
 void weft_fab_adversarial(WeftPort *s, bool adversarial, uint64_t seed);
 void weft_fab_reset(WeftPort *s);
+void weft_fab_function_reset(WeftPort *s);
 void weft_fab_break(WeftPort *s);
 void weft_fab_complain(WeftPort *s, const char *what);
 

@@ -90,6 +90,18 @@ def test_vf_register_reset(scope):
     equal(near[0].slot_status(0), LIVE, "the slot to the PF")
 
 
+def test_vf_resets_without_end(scope):
+    """a VF that resets itself without end leaves its endpoint in the fabric, and has a generation then"""
+    pair, near, far = joined(scope, 1)
+    before = far[1].read(R.R_GENERATION)
+    for _ in range(5000):
+        far[1].write(R.R_CTRL, R.CTRL_RESET)
+    pair.ready(far[1])
+    assert far[1].read(R.R_GENERATION) > before, "generation"
+    equal(pair.b.link(0, R.LINK_TRAINED), 1, "how often the link came up")
+    equal(near[0].slot_status(0), LIVE, "the slot to the PF")
+
+
 def test_pf_reset(scope):
     """a function level reset of a PF takes its VFs: disabled, without a quota, closed"""
     pair, near, far = joined(scope)
