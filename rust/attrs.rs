@@ -14,6 +14,8 @@ use crate::{
 };
 use kernel::prelude::*;
 
+mod vfs;
+
 /// The names of the links' directories.
 const LINKS: [&CStr; crate::hw::MAX_LINKS] = [c"link0", c"link1", c"link2", c"link3"];
 
@@ -250,15 +252,25 @@ static COUNTERS: [Attr<Data>; COUNTER_NAMES.len()] = {
 };
 static COUNTERS_LIST: List<Data, { COUNTER_NAMES.len() + 1 }> = List::new(&COUNTERS);
 
-static GROUPS: [Group<Data>; 6] = [
-    Group::new(None, &ROOT_LIST),
-    Group::new(Some(LINKS[0]), &LINK_LISTS[0]),
-    Group::new(Some(LINKS[1]), &LINK_LISTS[1]),
-    Group::new(Some(LINKS[2]), &LINK_LISTS[2]),
-    Group::new(Some(LINKS[3]), &LINK_LISTS[3]),
-    Group::new(Some(c"counters"), &COUNTERS_LIST),
-];
-static GROUPS_LIST: Groups<Data, 7> = Groups::new(&GROUPS);
+/// How many virtual functions there can be directories of.
+const VFS: usize = vfs::NAMES.len();
+
+static GROUPS: [Group<Data>; 6 + VFS] = {
+    let mut groups = [const { Group::new(None, &ROOT_LIST) }; 6 + VFS];
+    let mut n = 0;
+    while n < LINKS.len() {
+        groups[1 + n] = Group::new(Some(LINKS[n]), &LINK_LISTS[n]);
+        n += 1;
+    }
+    groups[1 + n] = Group::new(Some(c"counters"), &COUNTERS_LIST);
+    let mut n = 0;
+    while n < VFS {
+        groups[6 + n] = Group::new(Some(vfs::NAMES[n]), &vfs::LISTS[n]);
+        n += 1;
+    }
+    groups
+};
+static GROUPS_LIST: Groups<Data, { 7 + VFS }> = Groups::new(&GROUPS);
 
 /// All of them.
 pub(crate) fn groups() -> GroupsRef<Data> {

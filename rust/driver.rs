@@ -12,7 +12,7 @@ use crate::{
     hw::{
         ivshmem::{self, Ivshmem},
         weft_port::{WeftPort, MAX_ARENA},
-        Events, Port,
+        Events, Port, VfState,
     },
     mem::Memory,
     sys::{
@@ -83,6 +83,27 @@ impl Data {
         self.memory.close();
     }
 
+    /// Enables that many virtual functions, or disables them.
+    fn set_vfs(&self, dev: &pci::Device<Core<'_>>, count: u32) -> Result {
+        if count != 0 {
+            self.node.port()?.vfs().ok_or(ENODEV)?;
+            return sys_pci::enable_vfs(dev, count);
+        }
+        // Nobody uses VFs of a function that does not answer. Who begins to use one from here on
+        // finds it gone.
+        if let Ok(port) = self.node.port() {
+            let vfs = port.vfs().ok_or(ENODEV)?;
+            for n in 0..vfs.count() {
+                if vfs.get(n).is_ok_and(|vf| vf.state == VfState::Used) {
+                    dev_err!(dev, "VF {} is in use: end its users, or unbind it\n", n);
+                    return Err(EBUSY);
+                }
+            }
+        }
+        sys_pci::disable_vfs(dev);
+        Ok(())
+    }
+
     fn reset_done(&self, dev: &pci::Device<Core<'_>>) {
         // Whoever asked for the reset is not told by a driver how it went: the log is.
         match self.node.reset_done() {
@@ -111,7 +132,13 @@ macro_rules! common_callbacks {
             if !sys_pci::is_present(dev) {
                 trace::port_event(dev, trace::Port::Gone, 0);
             }
+            // While the port is there: virtual functions say goodbye through it.
+            sys_pci::disable_vfs(dev);
             data.take_down();
+        }
+
+        fn sriov_configure(dev: &pci::Device<Core<'_>>, data: &Data, count: u32) -> Result {
+            data.set_vfs(dev, count)
         }
 
         fn reset_prepare(_dev: &pci::Device<Core<'_>>, data: &Data) {
@@ -164,13 +191,14 @@ fn arena_bytes(dev: &pci::Device<Core<'_>>) -> Result<usize> {
     Ok((kib as usize) << 10)
 }
 
-/// Takes every Weft port.
+/// Takes every Weft port: physical functions and virtual ones.
 pub(crate) struct WeftDriver;
 
 sys_pci::alias_table!(
     WEFT_TABLE,
     WEFT_MODULE_TABLE,
-    sys_pci::id(ext::WEFT_VENDOR_ID, ext::WEFT_DEVICE_ID_PF, false)
+    sys_pci::id(ext::WEFT_VENDOR_ID, ext::WEFT_DEVICE_ID_PF, false),
+    sys_pci::id(ext::WEFT_VENDOR_ID, ext::WEFT_DEVICE_ID_VF, false)
 );
 
 impl Driver for WeftDriver {

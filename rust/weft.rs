@@ -18,8 +18,8 @@
 //!
 //! 1. the device lock, held by the PCI core in probe, unbind, reset and error recovery;
 //! 2. those of `fabric` and of its clients, as `fabric` says;
-//! 3. those of a port: one for windows, apertures and doorbell pages, one for each direction of the
-//!    mailbox. None of them is taken inside another, all are mutexes.
+//! 3. those of a port: one for windows, apertures and doorbell pages, and those of its mailboxes: in
+//!    the order in which a message of a virtual function goes, see `hw::weft_port`. All are mutexes.
 //!
 //! Those of `mem` are taken inside none of these, and none of these inside them. Doorbells, in either
 //! direction, take none.

@@ -52,6 +52,7 @@ impl PortFile {
         counts: Arc<Counts>,
         waiters: Arc<WaitQueue>,
     ) -> Self {
+        node.user_came();
         Self {
             node,
             channels,
@@ -166,5 +167,6 @@ impl Drop for PortFile {
             Some(Role::Objects(objects)) => objects.destroy_all(&self.engine),
             None => {}
         }
+        self.node.user_left();
     }
 }

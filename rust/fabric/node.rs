@@ -28,7 +28,7 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
-        atomic::{Acquire, Atomic, Release},
+        atomic::{Acquire, Atomic, Full, Release},
         Arc, Mutex, SetOnce,
     },
     time::{msecs_to_jiffies, Delta, Jiffies, Msecs},
@@ -59,6 +59,10 @@ pub(crate) struct Node {
     me: Mutex<Option<Arc<Node>>>,
     #[pin]
     timer: DelayedWork<Node>,
+    /// Open files. Who changes it holds `telling`.
+    users: Atomic<i32>,
+    #[pin]
+    telling: Mutex<()>,
     /// The function is being reset.
     paused: Atomic<bool>,
     /// It does not answer.
@@ -108,6 +112,8 @@ impl Node {
                 pump <- new_mutex!((), "weft pump"),
                 me <- new_mutex!(None, "weft node"),
                 timer <- new_delayed_work!("weft timer"),
+                users: Atomic::new(0),
+                telling <- new_mutex!((), "weft users"),
                 paused: Atomic::new(false),
                 gone: Atomic::new(false),
                 throttle: Throttle::new(10, Delta::from_secs(5)),
@@ -127,6 +133,32 @@ impl Node {
             }
         }
         Ok(())
+    }
+
+    /// Somebody has begun to use the node.
+    pub(crate) fn user_came(&self) {
+        self.count_users(|users| users.fetch_add(1, Full) == 0, true);
+    }
+
+    /// Somebody who had begun to use it uses it no more.
+    pub(crate) fn user_left(&self) {
+        self.count_users(|users| users.fetch_sub(1, Full) == 1, false);
+    }
+
+    /// Tells the port of the first user, and of the last one.
+    fn count_users(&self, change: impl FnOnce(&Atomic<i32>) -> bool, any: bool) {
+        let _one = self.telling.lock();
+        if change(&self.users) {
+            if let Some(port) = self.enter() {
+                port.tell_users(any);
+            }
+        }
+    }
+
+    /// Tells the port of what has changed while nobody was to use it.
+    fn tell_users(&self, port: &dyn Port) {
+        let _one = self.telling.lock();
+        port.tell_users(self.users.load(Acquire) > 0);
     }
 
     pub(super) fn client(&self) -> Option<&dyn Client> {
@@ -177,6 +209,7 @@ impl Node {
         self.gone.store(resumed.is_err(), Release);
         self.paused.store(false, Release);
         if resumed.is_ok() {
+            self.tell_users(&**port);
             self.look(&**port);
             self.tell_kicked();
         } else {
@@ -198,6 +231,7 @@ impl Node {
                 }
                 self.gone.store(false, Release);
                 dev_info!(self.pdev, "the function answers again\n");
+                self.tell_users(port);
                 self.look(port);
                 self.tell_kicked();
             }
@@ -211,6 +245,20 @@ impl Node {
                 self.links_down(port, Reason::Removed);
                 port.suspend();
                 self.tell_closed();
+            }
+            (true, false) if port.was_reset() => {
+                self.links_down(port, Reason::Link);
+                port.suspend();
+                if let Err(e) = port.resume() {
+                    // Tried again as one that does not answer.
+                    self.complain(fmt!("was reset, and does not start: {:?}", e));
+                    self.gone.store(true, Release);
+                    self.tell_closed();
+                    return false;
+                }
+                dev_info!(self.pdev, "was reset by its physical function\n");
+                self.tell_users(port);
+                self.look(port);
             }
             (true, false) | (false, true) => {}
         }

@@ -158,6 +158,60 @@ pub(crate) trait Mover: Send + Sync {
     fn stop(&self);
 }
 
+/// What a virtual function may use of the hardware.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct VfQuota {
+    pub(crate) slots: u32,
+    pub(crate) apertures: u32,
+    /// That may ring at it, and pages by which it rings elsewhere.
+    pub(crate) doorbells: u32,
+    pub(crate) pages: u32,
+    /// Bytes of memory that neighbours may reach, all together.
+    pub(crate) bytes: u64,
+    /// A bit a link.
+    pub(crate) links: u32,
+    /// Of the DMA engine.
+    pub(crate) channels: u32,
+    /// A bit a function of a neighbour.
+    pub(crate) peers: u64,
+}
+
+/// What a virtual function is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum VfState {
+    /// Not enabled.
+    Off,
+    /// Nobody drives it.
+    Idle,
+    /// It has a driver, and no users.
+    Driven,
+    /// It has users, or a driver that does not say.
+    Used,
+}
+
+/// A virtual function, as its physical function sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vf {
+    pub(crate) quota: VfQuota,
+    pub(crate) state: VfState,
+    /// What it uses of that now.
+    pub(crate) slots: u32,
+    pub(crate) apertures: u32,
+    pub(crate) bytes: u64,
+}
+
+/// The virtual functions of a port, enabled or not.
+pub(crate) trait VirtualFunctions: Send + Sync {
+    fn count(&self) -> usize;
+
+    /// `ENOENT`: there is no VF `n`; `ENODEV`: the function does not answer.
+    fn get(&self, n: usize) -> Result<Vf>;
+
+    /// Changes what VF `n` may use; what it uses beyond that is taken away when this returns.
+    /// `EINVAL`: there is no such VF, link or function.
+    fn change(&self, n: usize, change: &dyn Fn(&mut VfQuota)) -> Result;
+}
+
 /// A port. Lives between probe and unbind; every method is called in between only.
 pub(crate) trait Port: Send + Sync {
     /// To be asked anew after every change of a link: a fabric that returns, and a reset, give the
@@ -193,7 +247,8 @@ pub(crate) trait Port: Send + Sync {
 
     /// Points the window of `link` at what the neighbour has granted. Checks `grant`, and the
     /// doorbells by which the neighbour is to be rung, as it says: `EINVAL` if the former is
-    /// misaligned or the latter cannot be rung, `E2BIG` if the window is smaller.
+    /// misaligned or the latter cannot be rung, `E2BIG` if the window is smaller, `ENOSPC` if there is
+    /// none now.
     fn attach(&self, link: usize, grant: Grant, bells: Doorbells) -> Result;
 
     /// Points the window of `link` nowhere: writes are dropped, reads are all ones.
@@ -250,6 +305,20 @@ pub(crate) trait Port: Send + Sync {
 
     /// Counter number `n`, `None` behind the last one.
     fn counter(&self, n: usize) -> Option<Counter>;
+
+    /// The virtual functions that it could have.
+    fn vfs(&self) -> Option<&dyn VirtualFunctions> {
+        None
+    }
+
+    /// Whether it was reset and nobody has said so, as may happen to a virtual function whose physical
+    /// one is another system's: [`Port::suspend`] and [`Port::resume`] bring it back.
+    fn was_reset(&self) -> bool {
+        false
+    }
+
+    /// Tells whoever has given this function away whether it has users. May sleep.
+    fn tell_users(&self, _any: bool) {}
 
     /// Starts events; links may come up. Called once, when everything above is ready.
     fn start(&self) -> Result;

@@ -10,11 +10,18 @@
 mod bring_up;
 mod chip;
 mod dma;
+mod pair;
+mod to_pf;
+mod vfs;
 
 pub(crate) use bring_up::MAX_ARENA;
 
 use crate::{
-    hw::{Counter, Doorbells, Grant, Identity, LinkStatus, Mover, Port, MAX_LINKS, MBOX_BYTES},
+    hw::{
+        Counter, Doorbells, Grant, Identity, LinkStatus, Mover, Port, VirtualFunctions, MAX_LINKS,
+        MBOX_BYTES,
+    },
+    proto::pair::{unwrap, wrap, Address},
     sys::{
         area::Area, clock, errno::ENOLINK, ext, iomap::Region, irq::IrqSet, pci::Enabled, trace,
     },
@@ -88,7 +95,7 @@ struct Link {
     held: Atomic<bool>,
 }
 
-/// Registers that take more than one access.
+/// Registers that take more than one access. `recv` is taken first, then that of the VFs, then `send`.
 #[pin_data]
 struct Locks {
     /// Slots, apertures, doorbell pages.
@@ -110,6 +117,10 @@ pub(crate) struct WeftPort {
     /// The function is being reset: links are down.
     suspended: Atomic<bool>,
     locks: Pin<KBox<Locks>>,
+    /// This is a VF, and has its PF's mailbox.
+    to_pf: Option<Pin<KBox<to_pf::ToPf>>>,
+    /// This is a PF, and may have VFs.
+    vfs: Option<Pin<KBox<vfs::Vfs>>>,
     chip: Arc<Chip>,
     _windows: Region,
     control: Region,
@@ -180,10 +191,19 @@ impl WeftPort {
         if chip.channels != 0 {
             chip.write(ext::WEFT_R_DMA_MASK, 0);
         }
+        if let Some(vfs) = &self.vfs {
+            vfs.restore();
+        }
+        if let Some(to_pf) = &self.to_pf {
+            to_pf.greet(chip);
+        }
         self.irqs.enable();
         chip.write(
             ext::WEFT_R_EVENT_MASK,
-            !(ext::WEFT_EVENT_LINK | ext::WEFT_EVENT_MBOX | ext::WEFT_EVENT_ERROR),
+            !(ext::WEFT_EVENT_LINK
+                | ext::WEFT_EVENT_MBOX
+                | ext::WEFT_EVENT_FUNCTION
+                | ext::WEFT_EVENT_ERROR),
         );
         chip.write(ext::WEFT_R_DB_MASK, !chip.doorbells());
         chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_ENABLE);
@@ -271,8 +291,46 @@ impl WeftPort {
         u64::from(again) << 32 | u64::from(low)
     }
 
-    /// A message of the port, checked: link and length.
-    fn rx_head(&self) -> Option<(usize, usize)> {
+    /// Sends a message through the mailbox to the neighbour on `link`.
+    fn post(&self, link: usize, msg: &[u8]) -> Result {
+        let chip = &self.chip;
+        let _send = self.locks.send.lock();
+        let mut reg = ext::WEFT_R_MBOX_TX_DATA as usize;
+        for part in msg.chunks(4) {
+            let mut word = [0; 4];
+            for (to, from) in word.iter_mut().zip(part) {
+                *to = *from;
+            }
+            chip.regs.write32(reg, u32::from_le_bytes(word));
+            reg += 4;
+        }
+        chip.write(
+            ext::WEFT_R_MBOX_TX_CTRL,
+            link as u32 | (msg.len() as u32) << 8,
+        );
+        // All ones, too: a port that is gone has no links.
+        if chip.read(ext::WEFT_R_MBOX_TX_STATUS) & ext::WEFT_MBOX_TX_FAILED != 0 {
+            return Err(ENOLINK.into());
+        }
+        Ok(())
+    }
+
+    /// Carries messages between VFs and neighbours.
+    fn pump(&self) {
+        if let Some(vfs) = &self.vfs {
+            vfs.pump(&|link, address: Address, message| {
+                let mut buf = [0; MBOX_BYTES];
+                let Some(bytes) = wrap(address, message, &mut buf) else {
+                    return;
+                };
+                // To a link that is down it is lost, as any.
+                let _ = self.post(link, buf.get(..bytes).unwrap_or_default());
+            });
+        }
+    }
+
+    /// A message of the port: link, length, and which function of the neighbour sent it.
+    fn rx_head(&self) -> Option<(usize, usize, u32)> {
         let status = self.chip.read(ext::WEFT_R_MBOX_RX_STATUS);
         if status == u32::MAX || status & ext::WEFT_MBOX_RX_VALID == 0 {
             return None;
@@ -280,6 +338,7 @@ impl WeftPort {
         Some((
             field(status, ext::WEFT_MBOX_LINK) as usize,
             field(status, ext::WEFT_MBOX_LEN) as usize,
+            field(status, ext::WEFT_MBOX_FROM),
         ))
     }
 }
@@ -391,6 +450,10 @@ impl Port for WeftPort {
         if grant.bytes > l.window.bytes() as u64 {
             return Err(E2BIG);
         }
+        // The PF says how many a VF may use, and may have changed its mind.
+        if link >= field(self.chip.read(ext::WEFT_R_CAP0), ext::WEFT_CAP0_SLOTS) as usize {
+            return Err(ENOSPC);
+        }
         let regs = &self.chip.regs;
         let reg = |reg| slot_reg(link, reg);
         let _tables = self.locks.tables.lock();
@@ -468,26 +531,11 @@ impl Port for WeftPort {
         if msg.is_empty() || msg.len() > MBOX_BYTES {
             return Err(EINVAL);
         }
-        let chip = &self.chip;
-        let _send = self.locks.send.lock();
-        let mut reg = ext::WEFT_R_MBOX_TX_DATA as usize;
-        for part in msg.chunks(4) {
-            let mut word = [0; 4];
-            for (to, from) in word.iter_mut().zip(part) {
-                *to = *from;
-            }
-            chip.regs.write32(reg, u32::from_le_bytes(word));
-            reg += 4;
+        match &self.to_pf {
+            Some(to_pf) if !to_pf.send(&self.chip, link, msg) => Err(ENOLINK.into()),
+            Some(_) => Ok(()),
+            None => self.post(link, msg),
         }
-        chip.write(
-            ext::WEFT_R_MBOX_TX_CTRL,
-            link as u32 | (msg.len() as u32) << 8,
-        );
-        // All ones, too: a port that is gone has no links.
-        if chip.read(ext::WEFT_R_MBOX_TX_STATUS) & ext::WEFT_MBOX_TX_FAILED != 0 {
-            return Err(ENOLINK.into());
-        }
-        Ok(())
     }
 
     fn intact(&self, link: usize) -> Result<(), &'static str> {
@@ -524,9 +572,13 @@ impl Port for WeftPort {
 
     fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
         let chip = &self.chip;
+        if let Some(to_pf) = &self.to_pf {
+            return to_pf.recv(chip, buf);
+        }
         let _recv = self.locks.recv.lock();
+        self.pump();
         for _ in 0..ext::WEFT_MBOX_DEPTH {
-            let (link, len) = self.rx_head()?;
+            let (link, len, sender) = self.rx_head()?;
             let good = link < self.links.len() && (1..=MBOX_BYTES).contains(&len);
             if good {
                 let mut reg = ext::WEFT_R_MBOX_RX_DATA as usize;
@@ -539,8 +591,16 @@ impl Port for WeftPort {
                 }
             }
             chip.write(ext::WEFT_R_MBOX_RX_POP, 1);
-            if good {
+            if !good {
+                continue;
+            }
+            let Some(opened) = unwrap(buf.get(..len).unwrap_or_default()) else {
                 return Some((link, len));
+            };
+            // For a VF, or rubbish.
+            if let (Some(vfs), Ok((address, message))) = (&self.vfs, opened) {
+                vfs.deliver(link, sender, address, message);
+                self.pump();
             }
         }
         None
@@ -560,6 +620,25 @@ impl Port for WeftPort {
         });
         self.chip.channels.checked_sub(1)?;
         Some(Counter { name, value })
+    }
+
+    fn vfs(&self) -> Option<&dyn VirtualFunctions> {
+        let vfs = self.vfs.as_ref()?;
+        Some(&**vfs)
+    }
+
+    fn was_reset(&self) -> bool {
+        let ctrl = self.chip.read(ext::WEFT_R_CTRL);
+        self.chip.is_vf
+            && !self.suspended.load(Acquire)
+            && ctrl != u32::MAX
+            && ctrl & ext::WEFT_CTRL_ENABLE == 0
+    }
+
+    fn tell_users(&self, any: bool) {
+        if let Some(to_pf) = &self.to_pf {
+            to_pf.tell_users(&self.chip, any);
+        }
     }
 
     fn start(&self) -> Result {
@@ -630,6 +709,10 @@ impl Drop for WeftPort {
         let mut held = [false; MAX_LINKS];
         for (link, held) in held.iter_mut().enumerate().take(self.links.len()) {
             *held = self.settle(link, LAST_TIME).is_err();
+        }
+        if self.chip.is_vf {
+            // That is how its PF hears that nobody drives it any more.
+            self.chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
         }
         let links = core::mem::replace(&mut self.links, KVec::new());
         for (link, held) in links.into_iter().zip(held) {

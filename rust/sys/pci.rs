@@ -13,6 +13,7 @@ use kernel::{
     driver, pci,
     prelude::*,
     sync::aref::ARef,
+    time::{delay::fsleep, Delta, Instant, Monotonic},
     types::Opaque,
 };
 
@@ -72,6 +73,10 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
 
     /// Everybody concerned has recovered.
     fn resume(dev: &pci::Device<Core<'_>>, data: &Self::Data);
+
+    /// There shall be `count` virtual functions, 0 to disable them: by `sriov_numvfs`, which the
+    /// kernel has checked.
+    fn sriov_configure(dev: &pci::Device<Core<'_>>, data: &Self::Data, count: u32) -> Result;
 }
 
 /// What the kernel crate sees of a [`Driver`].
@@ -141,6 +146,65 @@ impl<T: Driver> Adapter<T> {
         f(dev, data.get_ref())
     }
 
+    /// Calls `f` with each virtual function of `pf` that this driver is bound to, its device lock held.
+    ///
+    /// The lock of the PF is taken first, as in the PCI core. A reset of the whole bus holds those of all
+    /// functions, and calls the driver for each: a lock that is not to be had is not waited for for long.
+    ///
+    /// # Safety
+    ///
+    /// As [`Adapter::with`], for `pf`.
+    unsafe fn with_vfs(
+        pf: *mut bindings::pci_dev,
+        mut f: impl FnMut(&pci::Device<Core<'_>>, &T::Data),
+    ) {
+        const PATIENCE: Delta = Delta::from_secs(1);
+        let since = Instant::<Monotonic>::now();
+        let mut vf = core::ptr::null_mut();
+        loop {
+            // SAFETY: Takes over the reference to the last one, and gives one to the next.
+            vf = unsafe {
+                bindings::pci_get_device(
+                    bindings::PCI_ANY_ID as u32,
+                    bindings::PCI_ANY_ID as u32,
+                    vf,
+                )
+            };
+            if vf.is_null() {
+                return;
+            }
+            // SAFETY: Held by that reference. What it is does not change; the union tells of the PF in
+            // one that is virtual.
+            let ours = unsafe {
+                bindings::pci_dev::is_virtfn_raw(vf) != 0 && (*vf).__bindgen_anon_1.physfn == pf
+            };
+            if !ours {
+                continue;
+            }
+            // SAFETY: Held, as above.
+            let lock = unsafe { &raw mut (*vf).dev.mutex };
+            // SAFETY: The mutex of a device that is held.
+            let mut locked = unsafe { bindings::mutex_trylock(lock) } != 0;
+            while !locked && since.elapsed() < PATIENCE {
+                fsleep(Delta::from_millis(1));
+                // SAFETY: As above.
+                locked = unsafe { bindings::mutex_trylock(lock) } != 0;
+            }
+            if !locked {
+                continue;
+            }
+            // SAFETY: Both are held, and who is bound to them does not change under the locks: the PF's
+            // is by the requirements. A driver is set before `probe`, and cleared after `remove`, which
+            // are done under the lock.
+            if unsafe { (*vf).dev.driver == (*pf).dev.driver } {
+                // SAFETY: By that this driver is bound, and the lock is held.
+                unsafe { Self::with(vf, &mut f) };
+            }
+            // SAFETY: Locked above.
+            unsafe { bindings::mutex_unlock(lock) };
+        }
+    }
+
     extern "C" fn error_detected(
         pdev: *mut bindings::pci_dev,
         state: bindings::pci_channel_state_t,
@@ -165,13 +229,49 @@ impl<T: Driver> Adapter<T> {
     }
 
     extern "C" fn reset_prepare(pdev: *mut bindings::pci_dev) {
+        // Its virtual functions are reset with it, of which the PCI core tells nobody. They go first:
+        // they may have something to say through it.
+        let prepare = |dev: &pci::Device<Core<'_>>, data: &T::Data| {
+            T::reset_prepare(dev, data);
+            if let Err(e) = save_state(dev) {
+                dev_err!(
+                    dev,
+                    "cannot save the configuration space: {}\n",
+                    e.to_errno()
+                );
+            }
+        };
         // SAFETY: Called by the PCI core.
-        unsafe { Self::with(pdev, T::reset_prepare) }
+        unsafe {
+            Self::with_vfs(pdev, prepare);
+            Self::with(pdev, T::reset_prepare);
+        }
+    }
+
+    extern "C" fn sriov_configure(pdev: *mut bindings::pci_dev, count: c_int) -> c_int {
+        // Not negative: the kernel has compared it with what the function has.
+        let wanted = u32::try_from(count).unwrap_or(0);
+        // SAFETY: Called by the PCI core, with the device lock held, for a device that is bound.
+        let done = unsafe { Self::with(pdev, |dev, data| T::sriov_configure(dev, data, wanted)) };
+        match done {
+            Ok(()) => count,
+            Err(e) => e.to_errno(),
+        }
     }
 
     extern "C" fn reset_done(pdev: *mut bindings::pci_dev) {
+        // The PCI core has enabled them again, with an empty configuration space.
+        let done = |dev: &pci::Device<Core<'_>>, data: &T::Data| {
+            // Again, for one that was locked by others then.
+            T::reset_prepare(dev, data);
+            restore_state(dev);
+            T::reset_done(dev, data);
+        };
         // SAFETY: Called by the PCI core.
-        unsafe { Self::with(pdev, T::reset_done) }
+        unsafe {
+            Self::with(pdev, T::reset_done);
+            Self::with_vfs(pdev, done);
+        }
     }
 }
 
@@ -185,6 +285,7 @@ unsafe impl<T: Driver> driver::RegistrationOps for Adapter<T> {
         // SAFETY: The driver is not registered yet, hence nobody else looks at it.
         unsafe {
             (*pdrv.get()).err_handler = Self::ERR_REF;
+            (*pdrv.get()).sriov_configure = Some(Self::sriov_configure);
             (*pdrv.get()).dev_groups = T::groups().as_ptr();
         }
         // SAFETY: By the requirements of this function.
@@ -216,11 +317,11 @@ pub(crate) const fn id(vendor: u32, device: u32, override_only: bool) -> pci::De
 
 /// The table of a driver that takes devices by itself, with its alias in the module.
 macro_rules! alias_table {
-    ($table:ident, $module_table:ident, $id:expr) => {
+    ($table:ident, $module_table:ident, $($id:expr),+) => {
         #[cfg(not(KERNEL_7_3))]
-        kernel::pci_device_table!($table, $module_table, (), [($id, ())]);
+        kernel::pci_device_table!($table, $module_table, (), [$(($id, ())),+]);
         #[cfg(KERNEL_7_3)]
-        kernel::pci_device_table!($table, (), [($id, ())]);
+        kernel::pci_device_table!($table, (), [$(($id, ())),+]);
     };
 }
 pub(crate) use alias_table;
@@ -275,6 +376,19 @@ pub(crate) fn restore_state(dev: &pci::Device<Core<'_>>) {
         bindings::pci_restore_state(raw_pci(dev));
         bindings::pci_save_state(raw_pci(dev));
     }
+}
+
+/// Enables `count` virtual functions. Sleeps: their drivers are bound before this returns.
+pub(crate) fn enable_vfs(dev: &pci::Device<Core<'_>>, count: u32) -> Result {
+    let count = c_int::try_from(count)?;
+    // SAFETY: The device is bound and its lock is held.
+    kernel::error::to_result(unsafe { bindings::pci_enable_sriov(raw_pci(dev), count) })
+}
+
+/// Disables the virtual functions that are enabled: their drivers are unbound when this returns.
+pub(crate) fn disable_vfs(dev: &pci::Device<Core<'_>>) {
+    // SAFETY: As above. Of a device without SR-IOV, or with nothing enabled, it does nothing.
+    unsafe { bindings::pci_disable_sriov(raw_pci(dev)) }
 }
 
 /// Whether the function is there, by its configuration space. Sleeps not.

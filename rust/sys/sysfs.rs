@@ -7,7 +7,7 @@
 
 use crate::sys::raw_dev;
 use core::marker::PhantomData;
-use kernel::{bindings, device::CoreInternal, pci, prelude::*, str::CStrExt};
+use kernel::{bindings, device::CoreInternal, error::to_result, pci, prelude::*, str::CStrExt};
 
 /// A value, and how it is written.
 pub(crate) enum Value {
@@ -20,11 +20,15 @@ pub(crate) enum Value {
 /// Gives the value number `arg`. `ENOENT`, while the files are made: there shall be none.
 pub(crate) type Show<D> = fn(&D, usize) -> Result<Value>;
 
+/// Takes a number that an administrator has written to the file.
+pub(crate) type Store<D> = fn(&D, usize, u64) -> Result;
+
 /// A file.
 #[repr(C)]
 pub(crate) struct Attr<D: 'static> {
     raw: bindings::device_attribute,
     show: Show<D>,
+    store: Option<Store<D>>,
     arg: usize,
 }
 
@@ -41,7 +45,26 @@ impl<D: 'static> Attr<D> {
         }
         raw.attr.mode = 0o444;
         raw.__bindgen_anon_1.show = Some(show_cb::<D>);
-        Self { raw, show, arg }
+        Self {
+            raw,
+            show,
+            store: None,
+            arg,
+        }
+    }
+
+    /// One that who has `CAP_SYS_ADMIN` may write to: a number, decimal, octal or hexadecimal.
+    pub(crate) const fn writable(
+        name: &'static CStr,
+        show: Show<D>,
+        store: Store<D>,
+        arg: usize,
+    ) -> Self {
+        let mut attr = Self::new(name, show, arg);
+        attr.raw.attr.mode = 0o644;
+        attr.raw.__bindgen_anon_2.store = Some(store_cb::<D>);
+        attr.store = Some(store);
+        attr
     }
 }
 
@@ -82,6 +105,31 @@ extern "C" fn show_cb<D: 'static>(
         Ok(Value::Text(s)) => unsafe {
             bindings::sysfs_emit(buf, c"%s\n".as_char_ptr(), s.as_char_ptr()) as isize
         },
+        Err(e) => e.to_errno() as isize,
+    }
+}
+
+extern "C" fn store_cb<D: 'static>(
+    dev: *mut bindings::device,
+    attr: *mut bindings::device_attribute,
+    buf: *const c_char,
+    count: usize,
+) -> isize {
+    // SAFETY: As in `show_cb`.
+    let (data, attr) = unsafe { (data::<D>(dev), &*kernel::container_of!(attr, Attr<D>, raw)) };
+    let mut value = 0;
+    // SAFETY: sysfs has ended what was written with a zero byte.
+    let parsed = to_result(unsafe { bindings::kstrtoull(buf, 0, &raw mut value) });
+    // SAFETY: In the context of the task that writes.
+    if !unsafe { bindings::capable(bindings::CAP_SYS_ADMIN as c_int) } {
+        return EPERM.to_errno() as isize;
+    }
+    let store = attr.store.ok_or(EACCES);
+    match parsed
+        .and(store)
+        .and_then(|store| store(data, attr.arg, value))
+    {
+        Ok(()) => count as isize,
         Err(e) => e.to_errno() as isize,
     }
 }

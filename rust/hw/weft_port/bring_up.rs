@@ -4,7 +4,7 @@
 
 use super::{
     chip::{self, Chip, DOORBELL_VECTOR, ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR},
-    dma, Link, Locks, WeftPort,
+    dma, to_pf, vfs, Link, Locks, WeftPort,
 };
 use crate::{
     hw::{Events, Port},
@@ -58,6 +58,47 @@ fn new_arena(dev: &pci::Device<Bound>, link: usize, bytes: usize) -> Result<DmaM
                 );
                 return Err(e);
             }
+        }
+    }
+}
+
+/// Bytes of each arena of a VF: what its PF grants is for all of them.
+fn arena_of_vf(
+    dev: &pci::Device<Bound>,
+    chip: &Chip,
+    to_pf: &to_pf::ToPf,
+    most: usize,
+) -> Result<usize> {
+    let Some(quota) = to_pf.ask(chip) else {
+        dev_err!(
+            dev,
+            "the driver of its physical function does not answer: is weft bound to it?\n"
+        );
+        return Err(ENODEV);
+    };
+    let links = quota.links.count_ones().max(1);
+    let each = (quota.bytes / u64::from(links)).min(most as u64);
+    if each < MIN_ARENA as u64 {
+        dev_err!(
+            dev,
+            "its quota of {} bytes is too small for {} links, which need {} KiB each\n",
+            quota.bytes,
+            links,
+            MIN_ARENA >> 10
+        );
+        return Err(ENOSPC);
+    }
+    // A power of two, as that of the PF.
+    Ok(1 << each.ilog2())
+}
+
+/// Tells the PF of a VF whose probe fails that nobody drives it.
+struct Farewell<'a>(&'a Chip);
+
+impl Drop for Farewell<'_> {
+    fn drop(&mut self) {
+        if self.0.is_vf {
+            self.0.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
         }
     }
 }
@@ -126,6 +167,22 @@ impl WeftPort {
             chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
             Ok((control, Arc::new(chip, GFP_KERNEL)?))
         })?;
+        let to_pf = if chip.is_vf {
+            Some(steps.step("physical function", to_pf::ToPf::new)?)
+        } else {
+            None
+        };
+        // Before the device is disabled, and not when there is a port: it does so itself.
+        let held = chip.clone();
+        let farewell = Farewell(&held);
+        let arena = match &to_pf {
+            Some(to_pf) => arena_of_vf(dev, &chip, to_pf, arena)?,
+            None => arena,
+        };
+        let vfs = steps.step("virtual functions", || {
+            // As much as one link of this function has, and enough for each of theirs.
+            vfs::Vfs::new(&chip, arena.max(chip.links * MIN_ARENA) as u64)
+        })?;
         let (windows, mapped) = steps.step("windows", || new_windows(bound, &chip))?;
         let links = steps.step("arenas", || {
             let mut links = KVec::with_capacity(chip.links, GFP_KERNEL)?;
@@ -171,6 +228,8 @@ impl WeftPort {
                 arena_wanted: arena as u64,
                 suspended: Atomic::new(false),
                 locks,
+                to_pf,
+                vfs,
                 chip,
                 _windows: windows,
                 control,
@@ -178,6 +237,7 @@ impl WeftPort {
             },
             GFP_KERNEL,
         )?;
+        core::mem::forget(farewell);
         Ok(port)
     }
 }

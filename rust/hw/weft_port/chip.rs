@@ -87,6 +87,10 @@ pub(super) fn page_reg(n: usize, reg: u32) -> usize {
     group(ext::WEFT_R_DB_PAGE, ext::WEFT_DB_PAGE_STRIDE, n, reg)
 }
 
+pub(super) fn vf_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_VF, ext::WEFT_VF_STRIDE, n, reg)
+}
+
 /// A field of a register, shifted down.
 pub(super) fn field(value: u32, mask: u32) -> u32 {
     (value & mask) >> mask.trailing_zeros()
@@ -104,6 +108,8 @@ pub(super) struct Chip {
     pub(super) channels: usize,
     /// Users of this host can ring.
     pub(super) has_kick: bool,
+    /// This is a virtual function.
+    pub(super) is_vf: bool,
     events: Arc<dyn Events>,
 }
 
@@ -153,6 +159,7 @@ impl Chip {
             links,
             channels,
             has_kick,
+            is_vf,
             events,
         };
         chip.check()?;
@@ -176,7 +183,8 @@ impl Chip {
             (
                 "bytes",
                 field(cap1, ext::WEFT_CAP1_MBOX_BYTES),
-                MBOX_BYTES as u32,
+                // The mailbox of a VF is that of its PF.
+                if self.is_vf { 0 } else { MBOX_BYTES as u32 },
             ),
         ];
         if self.links == 0 || self.links > MAX_LINKS {
@@ -250,7 +258,8 @@ impl Chip {
     }
 
     fn mbox_event(&self) {
-        self.write(ext::WEFT_R_EVENT, ext::WEFT_EVENT_MBOX);
+        let bits = ext::WEFT_EVENT_MBOX | ext::WEFT_EVENT_FUNCTION;
+        self.write(ext::WEFT_R_EVENT, bits);
         self.events.message();
     }
 

@@ -53,21 +53,24 @@ class Bench:
 
         return self._shared("loopback", make)
 
-    def endpoints(self, vfs):
-        """h1 and h2 joined by one link; h1 has two physical functions."""
+    def endpoints(self, vfs, both=False):
+        """h1 and h2 joined by one link; h1 has two physical functions, with VFs that nobody drives,
+        or both have, with VFs for the driver."""
 
         def make():
             made = Lab("endpoints", self.say)
             try:
                 made.join(topology.chain(2))
-                made.add("h1", vfs=vfs)
-                made.add("h2")
+                slots = 4 if both else 1
+                # Vectors for 16 VFs are more than one processor has.
+                made.add("h1", vfs=vfs, vf_slots=slots, cpus=2 if both else 1)
+                made.add("h2", vfs=vfs if both else None, vf_slots=slots)
             except BaseException:
                 made.abandon()
                 raise
             return made
 
-        return self._shared("endpoints", make)
+        return self._shared("endpoints of both" if both else "endpoints", make)
 
     def _restore(self, found):
         if found.fabric:

@@ -72,9 +72,10 @@ class Lab(contextlib.AbstractContextManager):
         self.server = IvshmemServer(self.folder, self.sockets, size).start()
         return self.server
 
-    def add(self, name, nodes=None, vfs=None, **options):
+    def add(self, name, nodes=None, vfs=None, vf_slots=1, **options):
         """A host with a port a node; by default one, called as the host. With `vfs` each is
-        an endpoint of two physical functions that can have so many virtual ones each."""
+        an endpoint of two physical functions that can have so many virtual ones each, of so
+        many slots. The driver needs a slot a link, and windows of that size would not all fit."""
         if self.server:
             ports = [Port.ivshmem(self.server, f"{name}-port")]
         else:
@@ -82,7 +83,11 @@ class Lab(contextlib.AbstractContextManager):
             if vfs is None:
                 ports = [Port.weft(self.fabric, node) for node in nodes]
             else:
-                ports = [Port.endpoint(self.fabric, node, vfs=vfs, vf_slots=1) for node in nodes]
+                size = {} if vf_slots == 1 else {"slot_size": 4 << 20}
+                ports = [
+                    Port.endpoint(self.fabric, node, vfs=vfs, vf_slots=vf_slots, **size)
+                    for node in nodes
+                ]
             options["links"] = [
                 (number, link)
                 for number, node in enumerate(nodes)

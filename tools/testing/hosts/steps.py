@@ -29,9 +29,9 @@ def both_ways(lab, size=1 << 20):
     carry(lab, "h2", "h1", size, "back", 3)
 
 
-def pull(host, port, patience, nodes=("/dev/weft0",)):
+def pull(host, port, patience, nodes=("/dev/weft0",), listen=0):
     """Pulls a port out of its slot while somebody listens there, who has to learn of it."""
-    receiving = transfer.Receiver(host, ["--timeout", 8 * kernel.patience()])
+    receiving = transfer.Receiver(host, ["--timeout", 8 * kernel.patience(), "--port", listen])
     host.unplug(port.name)
     host.run(" && ".join(f"test ! -e {node}" for node in nodes))
     lost = receiving.job.wait(patience)

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The directories of the virtual functions that a port can have, `vf0` to `vf15`: what each is doing,
+//! and what it may use, which who has `CAP_SYS_ADMIN` can change.
+
+use crate::{
+    driver::Data,
+    hw::{Vf, VfQuota, VfState},
+    sys::sysfs::{Attr, List, Value},
+};
+use kernel::prelude::*;
+
+pub(super) const NAMES: [&CStr; 16] = [
+    c"vf0", c"vf1", c"vf2", c"vf3", c"vf4", c"vf5", c"vf6", c"vf7", c"vf8", c"vf9", c"vf10",
+    c"vf11", c"vf12", c"vf13", c"vf14", c"vf15",
+];
+
+/// `ENOENT` for one that the port does not have.
+fn vf(data: &Data, n: usize) -> Result<Vf> {
+    data.node.port()?.vfs().ok_or(ENOENT)?.get(n)
+}
+
+fn change(data: &Data, n: usize, change: &dyn Fn(&mut VfQuota)) -> Result {
+    data.node.port()?.vfs().ok_or(ENOENT)?.change(n, change)
+}
+
+fn state(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Text(match vf(data, n)?.state {
+        VfState::Off => c"off",
+        VfState::Idle => c"idle",
+        VfState::Driven => c"driven",
+        VfState::Used => c"used",
+    }))
+}
+
+/// Shows and sets a member of the quota.
+macro_rules! quota {
+    ($name:ident, $show:expr) => {
+        mod $name {
+            use super::*;
+
+            pub(super) fn show(data: &Data, n: usize) -> Result<Value> {
+                Ok($show(vf(data, n)?.quota.$name.into()))
+            }
+
+            pub(super) fn store(data: &Data, n: usize, value: u64) -> Result {
+                let value = value.try_into().map_err(|_| ERANGE)?;
+                change(data, n, &|quota| quota.$name = value)
+            }
+        }
+    };
+}
+
+quota!(slots, Value::Decimal);
+quota!(apertures, Value::Decimal);
+quota!(doorbells, Value::Decimal);
+quota!(pages, Value::Decimal);
+quota!(bytes, Value::Decimal);
+quota!(links, Value::Hex64);
+quota!(channels, Value::Decimal);
+quota!(peers, Value::Hex64);
+
+/// Shows what of the quota is used.
+macro_rules! used {
+    ($name:ident, $member:ident) => {
+        fn $name(data: &Data, n: usize) -> Result<Value> {
+            Ok(Value::Decimal(vf(data, n)?.$member.into()))
+        }
+    };
+}
+
+used!(used_slots, slots);
+used!(used_apertures, apertures);
+used!(used_bytes, bytes);
+
+const FILES: usize = 12;
+
+const fn attrs(n: usize) -> [Attr<Data>; FILES] {
+    [
+        Attr::new(c"state", state, n),
+        Attr::writable(c"slots", slots::show, slots::store, n),
+        Attr::writable(c"apertures", apertures::show, apertures::store, n),
+        Attr::writable(c"doorbells", doorbells::show, doorbells::store, n),
+        Attr::writable(c"pages", pages::show, pages::store, n),
+        Attr::writable(c"bytes", bytes::show, bytes::store, n),
+        Attr::writable(c"links", links::show, links::store, n),
+        Attr::writable(c"channels", channels::show, channels::store, n),
+        Attr::writable(c"peers", peers::show, peers::store, n),
+        Attr::new(c"used_slots", used_slots, n),
+        Attr::new(c"used_apertures", used_apertures, n),
+        Attr::new(c"used_bytes", used_bytes, n),
+    ]
+}
+
+static FILES_OF: [[Attr<Data>; FILES]; NAMES.len()] = {
+    let mut all = [const { attrs(0) }; NAMES.len()];
+    let mut n = 0;
+    while n < NAMES.len() {
+        all[n] = attrs(n);
+        n += 1;
+    }
+    all
+};
+
+pub(super) static LISTS: [List<Data, { FILES + 1 }>; NAMES.len()] = {
+    let mut lists = [const { List::new(&FILES_OF[0]) }; NAMES.len()];
+    let mut n = 0;
+    while n < NAMES.len() {
+        lists[n] = List::new(&FILES_OF[n]);
+        n += 1;
+    }
+    lists
+};

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One end of the mailbox between a physical function and a virtual one.
+//!
+//! It holds one note in either direction. It must not know what they say, nor which end it is.
+
+use crate::{
+    proto::pair::{Packed, PAIR_BYTES},
+    sys::{ext, iomap::Regs},
+};
+
+const _: () = assert!(PAIR_BYTES == ext::WEFT_PAIR_BYTES as usize);
+
+/// The registers at `at`.
+#[derive(Clone, Copy)]
+pub(super) struct Pair {
+    at: usize,
+}
+
+impl Pair {
+    /// That of this VF to its PF.
+    pub(super) const PF: Self = Self {
+        at: ext::WEFT_R_PF_MBOX as usize,
+    };
+
+    /// That of this PF to its VF number `n`.
+    pub(super) fn vf(n: usize) -> Self {
+        Self {
+            at: super::chip::vf_reg(n, ext::WEFT_VF_MBOX),
+        }
+    }
+
+    /// `None`: the function does not answer.
+    fn status(self, regs: &Regs) -> Option<u32> {
+        let status = regs.read32(self.at + ext::WEFT_PAIR_STATUS as usize);
+        (status != u32::MAX).then_some(status)
+    }
+
+    /// Sends a note. False: the one before was not taken yet. `None`: the function does not answer.
+    pub(super) fn send(self, regs: &Regs, note: &Packed) -> Option<bool> {
+        if self.status(regs)? & ext::WEFT_PAIR_BUSY != 0 {
+            return Some(false);
+        }
+        let bytes = note.as_slice();
+        let mut reg = self.at + ext::WEFT_PAIR_TX as usize;
+        for part in bytes.chunks(4) {
+            let mut word = [0; 4];
+            for (to, from) in word.iter_mut().zip(part) {
+                *to = *from;
+            }
+            regs.write32(reg, u32::from_le_bytes(word));
+            reg += 4;
+        }
+        let ctrl = ext::WEFT_PAIR_SEND | bytes.len() as u32 & ext::WEFT_PAIR_LEN;
+        regs.write32(self.at + ext::WEFT_PAIR_CTRL as usize, ctrl);
+        Some(true)
+    }
+
+    /// Takes the note that has come: its bytes are copied before another may come.
+    pub(super) fn take(self, regs: &Regs, buf: &mut [u8; PAIR_BYTES]) -> Option<usize> {
+        let status = self.status(regs)?;
+        if status & ext::WEFT_PAIR_VALID == 0 {
+            return None;
+        }
+        let mut reg = self.at + ext::WEFT_PAIR_RX as usize;
+        for part in buf.chunks_mut(4) {
+            let word = regs.read32(reg).to_le_bytes();
+            for (to, from) in part.iter_mut().zip(word) {
+                *to = from;
+            }
+            reg += 4;
+        }
+        regs.write32(self.at + ext::WEFT_PAIR_CTRL as usize, ext::WEFT_PAIR_TAKE);
+        Some((status & ext::WEFT_PAIR_LEN) as usize)
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How a virtual function reaches the mailboxes of neighbours: through its physical function.
+//!
+//! The PF's driver passes on what this one cuts into pieces, and says what the VF may use. It may be
+//! another host's, hang, or not be there at all: nothing here waits for it for long.
+
+use super::{chip::Chip, pair::Pair};
+use crate::{
+    hw::MBOX_BYTES,
+    proto::pair::{Assembler, Note, Packed, Quota, PAIR_BYTES},
+    sys::ext,
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Mutex,
+    },
+    time::{delay::fsleep, Delta, Instant, Monotonic},
+};
+
+/// How long the PF may take for a note, and for an answer to the first one.
+const PATIENCE: Delta = Delta::from_millis(100);
+const ANSWER_TIME: Delta = Delta::from_secs(3);
+const POLL: Delta = Delta::from_micros(50);
+
+/// What is kept of the way out.
+struct Out {
+    /// Counts messages.
+    number: u8,
+}
+
+/// The mailbox to the PF, and to neighbours behind it. Of its locks none is taken inside another.
+#[pin_data]
+pub(super) struct ToPf {
+    #[pin]
+    out: Mutex<Out>,
+    #[pin]
+    inbox: Mutex<Assembler>,
+    /// Somebody uses the VF, and its PF has heard whether.
+    users: Atomic<bool>,
+    told: Atomic<bool>,
+}
+
+impl ToPf {
+    pub(super) fn new() -> Result<Pin<KBox<Self>>> {
+        KBox::pin_init(
+            pin_init!(Self {
+                out <- new_mutex!(Out { number: 0 }, "weft_port::to_pf"),
+                inbox <- new_mutex!(Assembler::new(), "weft_port::from_pf"),
+                users: Atomic::new(false),
+                told: Atomic::new(true),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Sends one note. False: the PF does not take them.
+    fn post(chip: &Chip, note: &Packed) -> bool {
+        let since = Instant::<Monotonic>::now();
+        while let Some(false) = Pair::PF.send(&chip.regs, note) {
+            if since.elapsed() >= PATIENCE {
+                return false;
+            }
+            fsleep(POLL);
+        }
+        // A function that does not answer has no PF either.
+        chip.is_present()
+    }
+
+    /// Says hello and returns what the PF grants. `None`: nobody there answers. Called while nobody
+    /// else takes notes.
+    pub(super) fn ask(&self, chip: &Chip) -> Option<Quota> {
+        let _out = self.out.lock();
+        let since = Instant::<Monotonic>::now();
+        if !Self::post(chip, &Packed::hello()) {
+            return None;
+        }
+        let mut buf = [0; PAIR_BYTES];
+        while since.elapsed() < ANSWER_TIME {
+            let Some(bytes) = Pair::PF.take(&chip.regs, &mut buf) else {
+                fsleep(POLL);
+                continue;
+            };
+            let note = Note::parse(buf.get(..bytes).unwrap_or_default());
+            if let Ok(Note::Quota(quota)) = note {
+                return Some(quota);
+            }
+        }
+        None
+    }
+
+    /// Says whether the VF has users.
+    pub(super) fn tell_users(&self, chip: &Chip, any: bool) {
+        let _out = self.out.lock();
+        self.users.store(any, Relaxed);
+        let told = Self::post(chip, &Packed::users(any));
+        self.told.store(told, Relaxed);
+    }
+
+    /// Says all anew: the PF forgets a VF that was reset. A PF that does not answer hears of the users
+    /// later, and gives back no message before it has heard the hello.
+    pub(super) fn greet(&self, chip: &Chip) {
+        let heard = self.ask(chip).is_some();
+        if heard && self.users.load(Relaxed) {
+            self.tell_users(chip, true);
+        }
+    }
+
+    /// Says again what the PF did not take.
+    fn tell_again(&self, chip: &Chip) {
+        if self.told.load(Relaxed) {
+            return;
+        }
+        let _out = self.out.lock();
+        let note = Packed::users(self.users.load(Relaxed));
+        // Not waited for: there will be another time.
+        if Pair::PF.send(&chip.regs, &note) == Some(true) {
+            self.told.store(true, Relaxed);
+        }
+    }
+
+    /// Sends `msg` to the neighbour on `link`. False: it cannot be sent, or the PF does not take it.
+    pub(super) fn send(&self, chip: &Chip, link: usize, msg: &[u8]) -> bool {
+        let mut out = self.out.lock();
+        out.number = out.number.wrapping_add(1);
+        let number = out.number;
+        let piece = |index| Packed::piece(msg, link as u8, number, index);
+        let mut pieces = (0..).map_while(piece).peekable();
+        pieces.peek().is_some() && pieces.all(|piece| Self::post(chip, &piece))
+    }
+
+    /// As [`crate::hw::Port::recv`].
+    pub(super) fn recv(&self, chip: &Chip, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
+        self.tell_again(chip);
+        let mut inbox = self.inbox.lock();
+        let mut note = [0; PAIR_BYTES];
+        // Each piece is an event: what comes later is looked at then.
+        for _ in 0..ext::WEFT_MBOX_DEPTH {
+            let bytes = Pair::PF.take(&chip.regs, &mut note)?;
+            let note = Note::parse(note.get(..bytes).unwrap_or_default());
+            let Ok(Note::Piece(piece)) = note else {
+                continue;
+            };
+            let Ok(Some((link, message))) = inbox.push(piece) else {
+                continue;
+            };
+            if link < chip.links {
+                for (to, from) in buf.iter_mut().zip(message) {
+                    *to = *from;
+                }
+                return Some((link, message.len()));
+            }
+        }
+        None
+    }
+}

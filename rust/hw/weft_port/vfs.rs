@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The virtual functions of a physical one: what each may use, and the messages between them and
+//! neighbours.
+//!
+//! A VF may be in the hands of a stranger. The hardware keeps it within its quota; what it says is
+//! taken at a rate that leaves time for others, checked, and passed on in its name only. It must not
+//! know what is in a message.
+
+use super::{
+    chip::{field, vf_reg, Chip},
+    pair::Pair,
+};
+use crate::{
+    hw::{Vf, VfQuota, VfState, VirtualFunctions},
+    proto::pair::{self, Address, Assembler, Note, Packed, Quota, PAIR_BYTES},
+    sys::ext,
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+    time::{delay::fsleep, Delta, Instant, Monotonic},
+};
+
+/// Messages that wait for a VF; more are dropped, as those of a mailbox are.
+const QUEUE: usize = 8;
+/// How often a VF is looked at in each interval, at the most: a note each time. It has to wait with
+/// more, and whoever goes on raising events slows down only the thread that hears them, a little.
+const BURST: u32 = 256;
+const INTERVAL: Delta = Delta::from_millis(200);
+const PAUSE: Delta = Delta::from_millis(1);
+
+/// A message on its way to a VF.
+struct Parcel {
+    link: u8,
+    bytes: usize,
+    message: [u8; pair::MAX_BYTES],
+}
+
+/// What is kept of a VF.
+struct Kept {
+    quota: VfQuota,
+    inbox: Assembler,
+    /// Oldest first.
+    outbox: KVec<Parcel>,
+    /// Of the oldest: its number, and the piece that is next.
+    number: u8,
+    piece: usize,
+    /// It has asked for its quota, or is to be told of another.
+    tell: bool,
+    /// It has said hello since its last reset.
+    greeted: bool,
+    /// It says that somebody uses it.
+    users: bool,
+    /// How often it is looked at until the interval ends.
+    left: u32,
+    since: Instant<Monotonic>,
+}
+
+impl Kept {
+    fn new(quota: VfQuota) -> Result<KBox<Self>> {
+        let kept = Self {
+            quota,
+            inbox: Assembler::new(),
+            outbox: KVec::with_capacity(QUEUE, GFP_KERNEL)?,
+            number: 0,
+            piece: 0,
+            tell: false,
+            greeted: false,
+            users: false,
+            left: BURST,
+            since: Instant::now(),
+        };
+        Ok(KBox::new(kept, GFP_KERNEL)?)
+    }
+
+    /// After a reset of the VF: nothing that was said before counts.
+    fn forget(&mut self) {
+        self.inbox.clear();
+        self.outbox.clear();
+        self.piece = 0;
+        self.tell = false;
+        self.greeted = false;
+        self.users = false;
+    }
+
+    /// Whether it may be looked at now, once.
+    fn turn(&mut self) -> bool {
+        if self.since.elapsed() >= INTERVAL {
+            self.since = Instant::now();
+            self.left = BURST;
+        }
+        let turn = self.left != 0;
+        self.left = self.left.saturating_sub(1);
+        turn
+    }
+
+    /// The note that is to be sent next.
+    fn next(&self) -> Option<Packed> {
+        if self.tell {
+            return Some(Packed::quota(&Quota {
+                links: self.quota.links,
+                bytes: self.quota.bytes,
+            }));
+        }
+        let parcel = self.outbox.first()?;
+        let message = parcel.message.get(..parcel.bytes)?;
+        Packed::piece(message, parcel.link, self.number, self.piece)
+    }
+
+    /// That one was sent.
+    fn sent(&mut self) {
+        if core::mem::take(&mut self.tell) {
+            return;
+        }
+        self.piece += 1;
+        if self.next().is_none() {
+            self.piece = 0;
+            self.number = self.number.wrapping_add(1);
+            if !self.outbox.is_empty() {
+                drop(self.outbox.remove(0));
+            }
+        }
+    }
+}
+
+/// All that could be enabled.
+#[pin_data]
+pub(super) struct Vfs {
+    chip: Arc<Chip>,
+    /// Function number of the first one.
+    first: u8,
+    #[pin]
+    all: Mutex<All>,
+}
+
+struct All {
+    kept: KVec<KBox<Kept>>,
+    /// Those that are to be looked at, whatever the hardware says: a bit each.
+    again: u32,
+}
+
+/// Passes on a message of a VF: the link, and what goes into this PF's mailbox.
+pub(super) type Post<'a> = &'a dyn Fn(usize, Address, &[u8]);
+
+impl Vfs {
+    /// `None`: this function has no VFs. Each may let neighbours reach `bytes`, as long as nobody says
+    /// something else.
+    pub(super) fn new(chip: &Arc<Chip>, bytes: u64) -> Result<Option<Pin<KBox<Self>>>> {
+        let function = chip.read(ext::WEFT_R_FUNCTION);
+        if function == u32::MAX || function & ext::WEFT_FUNCTION_VF != 0 {
+            return Ok(None);
+        }
+        let total = field(function, ext::WEFT_FUNCTION_VFS).min(ext::WEFT_VFS) as usize;
+        let number = field(function, ext::WEFT_FUNCTION_NUMBER);
+        if total == 0 || number >= ext::WEFT_PFS {
+            return Ok(None);
+        }
+        let first = (ext::WEFT_PFS + ext::WEFT_VFS * number) as u8;
+        let mut kept = KVec::with_capacity(total, GFP_KERNEL)?;
+        for n in 0..total {
+            // What the links need, and its namesakes of the neighbours.
+            let links = chip.links as u32;
+            let quota = VfQuota {
+                slots: links,
+                apertures: links,
+                doorbells: 2 * links,
+                pages: 2 * links,
+                bytes,
+                links: (1 << links) - 1,
+                channels: links,
+                peers: 1 << (usize::from(first) + n),
+            };
+            kept.push(Kept::new(quota)?, GFP_KERNEL)?;
+        }
+        let all = All { kept, again: 0 };
+        let vfs = KBox::pin_init(
+            pin_init!(Self {
+                chip: chip.clone(),
+                first,
+                all <- new_mutex!(all, "weft_port::vfs"),
+            }),
+            GFP_KERNEL,
+        )?;
+        Ok(Some(vfs))
+    }
+
+    fn function(&self, n: usize) -> u8 {
+        self.first.wrapping_add(n as u8)
+    }
+
+    /// The VF that has function number `function`, if it is one of these.
+    fn number(&self, function: u8) -> Option<usize> {
+        Some(function.checked_sub(self.first)?.into())
+    }
+
+    /// Tells the hardware what VF `n` may use.
+    fn program(&self, n: usize, quota: &VfQuota) {
+        let regs = &self.chip.regs;
+        for (reg, value) in [
+            (ext::WEFT_VF_SLOTS, quota.slots),
+            (ext::WEFT_VF_INBOUND, quota.apertures),
+            (ext::WEFT_VF_DOORBELLS, quota.doorbells),
+            (ext::WEFT_VF_DB_PAGES, quota.pages),
+            (ext::WEFT_VF_LINKS, quota.links),
+            (ext::WEFT_VF_CHANNELS, quota.channels),
+        ] {
+            regs.write32(vf_reg(n, reg), value);
+        }
+        regs.write64(vf_reg(n, ext::WEFT_VF_BYTES), quota.bytes);
+        regs.write64(vf_reg(n, ext::WEFT_VF_PEERS), quota.peers);
+        regs.write32(vf_reg(n, ext::WEFT_VF_CTRL), 1);
+    }
+
+    /// To be called before any is enabled, and after a reset of this function, which takes all quotas
+    /// away and resets the VFs, too.
+    pub(super) fn restore(&self) {
+        let mut all = self.all.lock();
+        for (n, kept) in all.kept.iter_mut().enumerate() {
+            kept.forget();
+            self.program(n, &kept.quota);
+        }
+        all.again = 0;
+    }
+
+    /// Queues a message of neighbour function `from` of `link`, for `address.to`, which has to be
+    /// allowed to hear it.
+    pub(super) fn deliver(&self, link: usize, sender: u32, address: Address, message: &[u8]) {
+        // A PF speaks for its own VFs, and nobody else for any.
+        if sender >= ext::WEFT_PFS {
+            return;
+        }
+        let first = ext::WEFT_PFS + ext::WEFT_VFS * sender;
+        let of_sender = first..first + ext::WEFT_VFS;
+        let Some(n) = self.number(address.to) else {
+            return;
+        };
+        let mut all = self.all.lock();
+        let Some(kept) = all.kept.get_mut(n) else {
+            return;
+        };
+        let quota = &kept.quota;
+        // In this order: who is of the sender has a bit in `peers`.
+        let allowed = of_sender.contains(&address.from.into())
+            && quota.links >> link & 1 != 0
+            && quota.peers >> address.from & 1 != 0;
+        if !allowed || !kept.greeted || kept.outbox.len() >= QUEUE {
+            return;
+        }
+        let mut parcel = Parcel {
+            link: link as u8,
+            bytes: message.len(),
+            message: [0; pair::MAX_BYTES],
+        };
+        for (to, from) in parcel.message.iter_mut().zip(message) {
+            *to = *from;
+        }
+        // Its memory is there since the beginning.
+        if kept.outbox.push_within_capacity(parcel).is_ok() {
+            all.again |= 1 << n;
+        }
+    }
+
+    /// Moves notes in both directions, as many as are to be moved now.
+    pub(super) fn pump(&self, post: Post<'_>) {
+        let regs = &self.chip.regs;
+        let mut all = self.all.lock();
+        let pending = self.chip.read(ext::WEFT_R_VF_PENDING);
+        if pending == u32::MAX {
+            return;
+        }
+        // Before they are looked at: what happens from here on is another event.
+        self.chip.write(ext::WEFT_R_VF_PENDING, pending);
+        let look = pending | core::mem::take(&mut all.again);
+        let (mut again, mut noisy) = (0, false);
+        for (n, kept) in all.kept.iter_mut().enumerate() {
+            if look >> n & 1 == 0 {
+                continue;
+            }
+            if !kept.turn() {
+                again |= 1 << n;
+                noisy |= pending >> n & 1 != 0;
+                continue;
+            }
+            let status = regs.read32(vf_reg(n, ext::WEFT_VF_STATUS));
+            if status == u32::MAX {
+                return;
+            }
+            regs.write32(vf_reg(n, ext::WEFT_VF_STATUS), status);
+            if status & ext::WEFT_VF_RESET != 0 {
+                kept.forget();
+            }
+            self.hear(n, kept, post);
+            // The rest goes when this was taken: that is an event.
+            if let Some(note) = kept.next() {
+                if Pair::vf(n).send(regs, &note) == Some(true) {
+                    kept.sent();
+                }
+            }
+        }
+        all.again = again;
+        drop(all);
+        if noisy {
+            fsleep(PAUSE);
+        }
+    }
+
+    /// Takes what VF `n` has sent, if there is something.
+    fn hear(&self, n: usize, kept: &mut Kept, post: Post<'_>) {
+        let mut buf = [0; PAIR_BYTES];
+        let Some(bytes) = Pair::vf(n).take(&self.chip.regs, &mut buf) else {
+            return;
+        };
+        match Note::parse(buf.get(..bytes).unwrap_or_default()) {
+            Ok(Note::Hello) => {
+                kept.greeted = true;
+                kept.tell = true;
+            }
+            Ok(Note::Users(any)) => kept.users = any,
+            Ok(Note::Piece(piece)) => {
+                let links = kept.quota.links;
+                let function = self.function(n);
+                if let Ok(Some((link, message))) = kept.inbox.push(piece) {
+                    // Its namesake: whom else it may reach only slots and doorbells can name.
+                    let address = Address {
+                        to: function,
+                        from: function,
+                    };
+                    if link < self.chip.links && links >> link & 1 != 0 {
+                        post(link, address, message);
+                    }
+                }
+            }
+            Ok(Note::Quota(_)) | Err(_) => {}
+        }
+    }
+}
+
+impl VirtualFunctions for Vfs {
+    fn change(&self, n: usize, change: &dyn Fn(&mut VfQuota)) -> Result {
+        let mut all = self.all.lock();
+        let kept = all.kept.get_mut(n).ok_or(EINVAL)?;
+        let mut quota = kept.quota;
+        change(&mut quota);
+        let links: u32 = (1 << self.chip.links) - 1;
+        if quota.links & !links != 0 || quota.peers >> ext::WEFT_FUNCTIONS != 0 {
+            return Err(EINVAL);
+        }
+        self.program(n, &quota);
+        kept.quota = quota;
+        kept.tell = kept.greeted;
+        all.again |= 1 << n;
+        Ok(())
+    }
+
+    fn get(&self, n: usize) -> Result<Vf> {
+        let all = self.all.lock();
+        let kept = all.kept.get(n).ok_or(ENOENT)?;
+        let status = self.chip.regs.read32(vf_reg(n, ext::WEFT_VF_STATUS));
+        if status == u32::MAX {
+            return Err(ENODEV);
+        }
+        let used = self.chip.regs.read32(vf_reg(n, ext::WEFT_VF_USED));
+        let state = if status & ext::WEFT_VF_ENABLED == 0 {
+            VfState::Off
+        } else if kept.users || !kept.greeted && status & ext::WEFT_VF_MASTER != 0 {
+            // Who masters the bus and does not say who he is may do anything.
+            VfState::Used
+        } else if kept.greeted {
+            VfState::Driven
+        } else {
+            VfState::Idle
+        };
+        Ok(Vf {
+            quota: kept.quota,
+            state,
+            slots: used & 0xff,
+            apertures: used >> 8 & 0xff,
+            bytes: self.chip.regs.read64(vf_reg(n, ext::WEFT_VF_USED_BYTES)),
+        })
+    }
+
+    fn count(&self) -> usize {
+        self.all.lock().kept.len()
+    }
+}
