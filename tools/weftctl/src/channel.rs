@@ -149,6 +149,12 @@ pub fn no_ports() -> Failure {
     Failure::new(Kind::NoDevice, "no /dev/weft*").hint(missing())
 }
 
+/// The failure of a port that this host does not have.
+pub fn no_port(path: &Path) -> Failure {
+    let message = format!("{}: there is no such port", path.display());
+    Failure::new(Kind::NoDevice, message).hint(missing())
+}
+
 /// The device files of all ports.
 pub fn ports() -> Vec<PathBuf> {
     // A /dev that cannot be read has none.

@@ -11,3 +11,4 @@ pub mod ping;
 pub mod progress;
 pub mod trace;
 pub mod transfer;
+pub mod vf;

@@ -31,7 +31,7 @@ fn refused(words: &[&str], status: i32, wanted: &[&str]) {
 /// A port that no host has.
 const MISSING: &str = "/dev/weft4000000";
 
-const COMMANDS: [&[&str]; 7] = [
+const COMMANDS: [&[&str]; 8] = [
     &["list"],
     &["show"],
     &["send", "/proc/self/status"],
@@ -39,6 +39,7 @@ const COMMANDS: [&[&str]; 7] = [
     &["ping"],
     &["ping", "--serve"],
     &["wait"],
+    &["vf"],
 ];
 
 #[test]
@@ -88,7 +89,7 @@ fn a_source_that_cannot_be_sent_is_named() {
 
 #[test]
 fn wrong_arguments_are_named() {
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 16] = [
         (&["bogus"], "bogus"),
         (&[], "Usage"),
         (&["send"], "FILE"),
@@ -101,6 +102,10 @@ fn wrong_arguments_are_named() {
         (&["ping", "--serve", "--count", "2"], "--count"),
         (&["wait", "--state", "up"], "up"),
         (&["list", "--port", "x"], "weftN"),
+        (&["vf", "set", "0", "0"], "NAME=VALUE"),
+        (&["vf", "set", "0", "0", "state=1"], "apertures"),
+        (&["vf", "set", "0", "0", "bytes=8Q"], "8Q"),
+        (&["vf", "set", "0", "0", "slots=1", "slots=2"], "twice"),
     ];
     for (words, wanted) in cases {
         refused(words, 2, &[wanted]);

@@ -11,6 +11,7 @@ mod send;
 mod show;
 mod table;
 mod trace;
+mod vf;
 mod wait;
 
 use crate::channel;
@@ -64,6 +65,8 @@ enum Command {
     Diagnose(diagnose::Args),
     /// Show what queue pairs tell each other
     Trace(trace::Args),
+    /// Show virtual functions, or change what one may use
+    Vf(vf::Args),
 }
 
 /// What every command gets.
@@ -203,6 +206,7 @@ pub fn main() -> ExitCode {
         Command::Wait(args) => wait::run(&context, &args),
         Command::Diagnose(args) => diagnose::run(&context, &args),
         Command::Trace(args) => trace::run(&context, &args),
+        Command::Vf(args) => vf::run(&context, &args),
     };
     match done {
         Ok(()) | Err(End::OutputClosed) => ExitCode::SUCCESS,
