@@ -19,6 +19,8 @@ from .qmp import Qmp
 # The last lines only save time: what nobody here needs, at a second or more a boot.
 APPEND = (
     "console=ttyS0 loglevel=6 printk.time=1 log_buf_len=2M panic=-1 oops=panic "
+    # The host may be busy, or a test stop the machine: that is no lock-up of the guest.
+    "watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 "
     "no_timer_check tsc=reliable random.trust_cpu=on mitigations=off "
     "lsm=capability initcall_blacklist=load_system_certificate_list "
     # A test maps a BAR beside the driver (hostile.c).

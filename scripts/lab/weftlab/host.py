@@ -61,7 +61,7 @@ class Host(Guest):
     def link_state(self, port=0, link=0):
         return self.out(f"cat /sys/class/weft/weft{port}/device/link{link}/state")
 
-    def wait_link(self, state, timeout=30, port=0, link=0):
+    def wait_link(self, state, timeout=90, port=0, link=0):
         """Until the driver says that a link is in that state."""
         timeout *= kernel.patience()
         attribute = f"/sys/class/weft/weft{port}/device/link{link}/state"
@@ -74,7 +74,7 @@ class Host(Guest):
                 f"not {state}, after {timeout} s"
             )
 
-    def wait_links(self, timeout=30):
+    def wait_links(self, timeout=90):
         """Until every link that has a cable can carry channels."""
         for port, link in self.links:
             self.wait_link("ready", timeout, port, link)

@@ -99,6 +99,8 @@ def not_bound(bench):
     failed = []
     for step in range(1, 32):
         host.insmod(f"fail_probe={step}")
+        if not host.run("test -e /dev/weft0", status=None).status:
+            host.wait_links()
         report = diagnose(host)
         host.rmmod()
         if report["ok"]:
@@ -173,6 +175,7 @@ def no_peer_driver(bench):
     only(diagnose(h1), "peer-unloaded", "link 0", "modprobe weft", "good-bye")
     h1.rmmod()
     h1.insmod()
+    h1.until(f"[ $(cat {LINK}/present) = 1 ]")
     report = diagnose(h1)
     only(report, "peer-not-enabled", "link 0", "modprobe weft")
     if not any("X" in line or "✗" in line for line in report["picture"]):
@@ -436,7 +439,7 @@ def alone(bench):
         host.unplug("big")
 
         host.plug(Port.weft(lab.fabric, "h1"), "free")
-        host.until("[ -e /dev/weft0 ]")
+        host.until("[ $(cat /sys/class/weft/weft0/device/fabric) = 1 ] 2>/dev/null")
         only(diagnose(host), "peer-absent", "link 0", "weft-fabric status")
         host.unplug("h1")
         host.plug(Port("bare", "weft-port"), "free")

@@ -88,9 +88,12 @@ def disk_full(bench):
     job = h2.start_job(h2.weftctl_line("--json", "recv", "/tmp/small"))
     job.expect("listening on")
     path, _ = steps.payload(h1, "filling", 7 << 20, 2)
+    # Seven seconds: the disk is full before.
+    lab.fabric.inject("slow", "h1:0", "--latency", 1000, "--bandwidth", 1000000)
     sending = h1.start_job(transfer.send_line(h1, path))
     h2.run("until ls -A /tmp/small | grep -q filling; do :; done; "
            "dd if=/dev/zero of=/tmp/small/other bs=64k count=127; true")  # fmt: skip
+    lab.fabric.clear()
     steps.refused(sending.wait(60), 1, "space")
     job.kill()
     job.wait(20)

@@ -95,7 +95,7 @@ class Side:
     def set(self, n, name, value):
         self.host.run(f"echo {value} >{self.file(n, name)}")
 
-    def state(self, n, wanted, timeout=10):
+    def state(self, n, wanted, timeout=60):
         """VF n is to be in that state: what it says itself takes a moment."""
         self.host.until(f"[ $(cat {self.file(n, 'state')}) = {wanted} ]", timeout)
 

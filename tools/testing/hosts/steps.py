@@ -31,7 +31,8 @@ def both_ways(lab, size=1 << 20):
 
 def pull(host, port, patience, nodes=("/dev/weft0",), listen=0):
     """Pulls a port out of its slot while somebody listens there, who has to learn of it."""
-    receiving = transfer.Receiver(host, ["--timeout", 8 * kernel.patience(), "--port", listen])
+    # The slot's button alone takes five seconds; it ends when the port goes.
+    receiving = transfer.Receiver(host, ["--timeout", 120 * kernel.patience(), "--port", listen])
     host.unplug(port.name)
     host.run(" && ".join(f"test ! -e {node}" for node in nodes))
     lost = receiving.job.wait(patience)

@@ -11,7 +11,7 @@ use crate::state::{Fabric, PortId, Refusal};
 use std::time::{Duration, Instant};
 
 /// How long a port may take to tell its counters.
-const COUNTERS_TIME: Duration = Duration::from_secs(2);
+const COUNTERS_TIME: Duration = Duration::from_secs(8);
 
 /// How long ports may take to let go of what a change of tables broke.
 const WITHDRAW_TIME: Duration = Duration::from_secs(5);

@@ -29,7 +29,7 @@ FIXTURE(channel) {
 
 FIXTURE_SETUP(channel)
 {
-	ASSERT_TRUE(wt_wait_ready(10000));
+	ASSERT_TRUE(wt_wait_ready(60000));
 	ASSERT_TRUE(wt_pair(&self->a, &self->b, CELLS, BULK));
 }
 

@@ -44,7 +44,7 @@ static uint64_t arena_free(unsigned int port)
 
 FIXTURE_SETUP(death)
 {
-	ASSERT_TRUE(wt_wait_ready(10000));
+	ASSERT_TRUE(wt_wait_ready(60000));
 	ASSERT_TRUE(we_begin(&self->a, 0, SMALL));
 	ASSERT_TRUE(we_begin(&self->b, 1, SMALL));
 	ASSERT_TRUE(we_join(&self->a, &self->b));

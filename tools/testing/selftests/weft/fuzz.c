@@ -147,6 +147,13 @@ static bool fuzz(struct pair *p, const struct round *r)
 		good = false;
 	}
 	good = good && exchange(p);
+	/* An area is free again when the peer has confirmed that it closed. */
+	for (unsigned int port = 0; port < 2; port++) {
+		int64_t end = wt_now_ms() + 30000;
+
+		while (arena_free(port) != p->arena_free[port] && wt_now_ms() < end)
+			usleep(10000);
+	}
 	for (unsigned int port = 0; port < 2; port++) {
 		uint64_t now = arena_free(port);
 
@@ -188,7 +195,7 @@ int main(void)
 
 	ksft_print_header();
 	ksft_set_plan(count + !!seconds);
-	if (!wt_wait_ready(10000) || !begin(&p))
+	if (!wt_wait_ready(60000) || !begin(&p))
 		ksft_exit_fail_msg("no queue pair between ports 0 and 1\n");
 	for (unsigned int port = 0; port < 2; port++)
 		p.arena_free[port] = arena_free(port);

@@ -125,7 +125,7 @@ FIXTURE_SETUP(hostile)
 	uint32_t kind;
 	int fd;
 
-	ASSERT_TRUE(wt_wait_ready(10000));
+	ASSERT_TRUE(wt_wait_ready(60000));
 	ASSERT_TRUE(begin_anew());
 	ASSERT_TRUE(begin(&self->h));
 	fd = wt_open(0, 0);

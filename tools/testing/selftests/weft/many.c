@@ -104,7 +104,7 @@ FIXTURE(many) {
 
 FIXTURE_SETUP(many)
 {
-	ASSERT_TRUE(wt_wait_ready(10000));
+	ASSERT_TRUE(wt_wait_ready(60000));
 }
 
 FIXTURE_TEARDOWN(many)

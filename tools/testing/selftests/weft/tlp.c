@@ -48,7 +48,7 @@ FIXTURE_SETUP(tlp)
 {
 	bool on;
 
-	ASSERT_TRUE(wt_wait_ready(10000));
+	ASSERT_TRUE(wt_wait_ready(60000));
 	ASSERT_TRUE(wt_pair(&self->a, &self->b, 512, 8192));
 	on = traced(&self->a, &self->b);
 	/* Who switched tracing on says so, lest nothing is tested. */
