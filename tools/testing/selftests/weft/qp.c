@@ -1086,7 +1086,7 @@ TEST_F_TIMEOUT(qp, kick_page_is_of_one_file, 300)
 		a->bell[n] = a->bell_value;
 	/* Only the one doorbell can be rung, and only at the page's start. */
 	EXPECT_LE(63, wt_attr_u64(0, "counters/doorbells_denied") - denied);
-	EXPECT_EQ(0, a->sq->taken);
+	/* Of its own bits it may have been found already: they are looked at now and then. */
 	ring(a);
 	ASSERT_TRUE(await_quietly(a, &cqe));
 	EXPECT_EQ(1, cqe.wr_id);
