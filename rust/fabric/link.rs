@@ -375,7 +375,7 @@ impl Effects for Means<'_> {
         };
         let attached = self.port.attach(self.link.number, grant, bells);
         self.told(Need::Attach, attached)?;
-        let bells = u64::from(peer.offer.wake) << 32 | u64::from(peer.offer.echo);
+        let bells = u64::from(bells.wake) << 32 | u64::from(bells.echo);
         self.link.bells.store(bells, Release);
         Ok(())
     }

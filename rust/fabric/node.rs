@@ -209,9 +209,7 @@ impl Node {
         self.gone.store(resumed.is_err(), Release);
         self.paused.store(false, Release);
         if resumed.is_ok() {
-            self.tell_users(&**port);
-            self.look(&**port);
-            self.tell_kicked();
+            self.is_back(&**port);
         } else {
             self.tell_closed();
             self.run_in(msecs_to_jiffies(WATCH_MS));
@@ -231,9 +229,7 @@ impl Node {
                 }
                 self.gone.store(false, Release);
                 dev_info!(self.pdev, "the function answers again\n");
-                self.tell_users(port);
-                self.look(port);
-                self.tell_kicked();
+                self.is_back(port);
             }
             (false, false) => {
                 dev_err!(
@@ -257,16 +253,18 @@ impl Node {
                     return false;
                 }
                 dev_info!(self.pdev, "was reset by its physical function\n");
-                self.tell_users(port);
-                self.look(port);
+                self.is_back(port);
             }
             (true, false) | (false, true) => {}
         }
         present
     }
 
-    /// Users may have rung while the function did not hear them.
-    fn tell_kicked(&self) {
+    /// The function works again: it hears what it has missed of its users, and links may come up.
+    fn is_back(&self, port: &dyn Port) {
+        self.tell_users(port);
+        self.look(port);
+        // Users may have rung meanwhile.
         if let Some(client) = self.client() {
             client.kicked();
         }

@@ -237,8 +237,8 @@ pub(crate) trait Port: Send + Sync {
     fn arena_wanted(&self, link: usize) -> u64;
 
     /// Lets the neighbour on `link` reach the arena, which should be zeroed before. Sleeps, for at
-    /// most a tenth of a second, if a neighbour still holds on to what was granted before: `ETIMEDOUT`. `EIO`:
-    /// the port does not open it.
+    /// most a tenth of a second, if a neighbour still holds on to what was granted before:
+    /// `ETIMEDOUT`. `EIO`: the port does not open it.
     fn grant(&self, link: usize) -> Result<Grant>;
 
     /// Takes that back. When this returns, no access of the neighbour can still land in the arena.
@@ -317,7 +317,8 @@ pub(crate) trait Port: Send + Sync {
         false
     }
 
-    /// Tells whoever has given this function away whether it has users. May sleep.
+    /// Tells whoever has given this function away whether it has users: to be called whenever that
+    /// changes, and after [`Port::resume`] and [`Port::restart`]. May sleep.
     fn tell_users(&self, _any: bool) {}
 
     /// Starts events; links may come up. Called once, when everything above is ready.

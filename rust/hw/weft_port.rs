@@ -195,7 +195,8 @@ impl WeftPort {
             vfs.restore();
         }
         if let Some(to_pf) = &self.to_pf {
-            to_pf.greet(chip);
+            // It forgets a VF that was reset. Whether there are users is said by who knows.
+            to_pf.ask(chip);
         }
         self.irqs.enable();
         chip.write(
@@ -295,15 +296,8 @@ impl WeftPort {
     fn post(&self, link: usize, msg: &[u8]) -> Result {
         let chip = &self.chip;
         let _send = self.locks.send.lock();
-        let mut reg = ext::WEFT_R_MBOX_TX_DATA as usize;
-        for part in msg.chunks(4) {
-            let mut word = [0; 4];
-            for (to, from) in word.iter_mut().zip(part) {
-                *to = *from;
-            }
-            chip.regs.write32(reg, u32::from_le_bytes(word));
-            reg += 4;
-        }
+        chip.regs
+            .write_bytes(ext::WEFT_R_MBOX_TX_DATA as usize, msg);
         chip.write(
             ext::WEFT_R_MBOX_TX_CTRL,
             link as u32 | (msg.len() as u32) << 8,
@@ -581,14 +575,9 @@ impl Port for WeftPort {
             let (link, len, sender) = self.rx_head()?;
             let good = link < self.links.len() && (1..=MBOX_BYTES).contains(&len);
             if good {
-                let mut reg = ext::WEFT_R_MBOX_RX_DATA as usize;
-                for part in buf.chunks_mut(4).take(len.div_ceil(4)) {
-                    let word = chip.regs.read32(reg).to_le_bytes();
-                    for (to, from) in part.iter_mut().zip(word) {
-                        *to = from;
-                    }
-                    reg += 4;
-                }
+                let message = buf.get_mut(..len).unwrap_or_default();
+                chip.regs
+                    .read_bytes(ext::WEFT_R_MBOX_RX_DATA as usize, message);
             }
             chip.write(ext::WEFT_R_MBOX_RX_POP, 1);
             if !good {

@@ -185,4 +185,25 @@ impl Regs {
         self.write32(off, value as u32);
         self.write32(off + 4, (value >> 32) as u32);
     }
+
+    /// Reads bytes out of registers in a row, which hold them as words of little endian.
+    pub(crate) fn read_bytes(&self, off: usize, to: &mut [u8]) {
+        for (n, part) in to.chunks_mut(4).enumerate() {
+            let word = self.read32(off + 4 * n).to_le_bytes();
+            for (to, from) in part.iter_mut().zip(word) {
+                *to = from;
+            }
+        }
+    }
+
+    /// Writes bytes into registers in a row; what is missing of the last word is 0.
+    pub(crate) fn write_bytes(&self, off: usize, from: &[u8]) {
+        for (n, part) in from.chunks(4).enumerate() {
+            let mut word = [0; 4];
+            for (to, from) in word.iter_mut().zip(part) {
+                *to = *from;
+            }
+            self.write32(off + 4 * n, u32::from_le_bytes(word));
+        }
+    }
 }

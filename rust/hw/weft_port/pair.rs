@@ -42,15 +42,7 @@ impl Pair {
             return Some(false);
         }
         let bytes = note.as_slice();
-        let mut reg = self.at + ext::WEFT_PAIR_TX as usize;
-        for part in bytes.chunks(4) {
-            let mut word = [0; 4];
-            for (to, from) in word.iter_mut().zip(part) {
-                *to = *from;
-            }
-            regs.write32(reg, u32::from_le_bytes(word));
-            reg += 4;
-        }
+        regs.write_bytes(self.at + ext::WEFT_PAIR_TX as usize, bytes);
         let ctrl = ext::WEFT_PAIR_SEND | bytes.len() as u32 & ext::WEFT_PAIR_LEN;
         regs.write32(self.at + ext::WEFT_PAIR_CTRL as usize, ctrl);
         Some(true)
@@ -62,14 +54,7 @@ impl Pair {
         if status & ext::WEFT_PAIR_VALID == 0 {
             return None;
         }
-        let mut reg = self.at + ext::WEFT_PAIR_RX as usize;
-        for part in buf.chunks_mut(4) {
-            let word = regs.read32(reg).to_le_bytes();
-            for (to, from) in part.iter_mut().zip(word) {
-                *to = from;
-            }
-            reg += 4;
-        }
+        regs.read_bytes(self.at + ext::WEFT_PAIR_RX as usize, buf);
         regs.write32(self.at + ext::WEFT_PAIR_CTRL as usize, ext::WEFT_PAIR_TAKE);
         Some((status & ext::WEFT_PAIR_LEN) as usize)
     }

@@ -100,15 +100,6 @@ impl ToPf {
         self.told.store(told, Relaxed);
     }
 
-    /// Says all anew: the PF forgets a VF that was reset. A PF that does not answer hears of the users
-    /// later, and gives back no message before it has heard the hello.
-    pub(super) fn greet(&self, chip: &Chip) {
-        let heard = self.ask(chip).is_some();
-        if heard && self.users.load(Relaxed) {
-            self.tell_users(chip, true);
-        }
-    }
-
     /// Says again what the PF did not take.
     fn tell_again(&self, chip: &Chip) {
         if self.told.load(Relaxed) {
