@@ -7,7 +7,7 @@
 
 use super::{
     kicks::{KickPage, Kicks},
-    qp::{Inner, Making, Path, Qp, State, FLUSH},
+    qp::{Inner, Making, Path, Qp, State},
     table::Table,
     worker::{CoreGuard, Worker},
 };
@@ -15,7 +15,7 @@ use crate::{
     fabric::{Node, Reason, Session},
     hw::{Port, MAX_LINKS},
     mem::Memory,
-    proto::{cqe::Status as Wc, link::Peer, wqe::MAX_ENTRIES},
+    proto::{cqe::Status as Wc, link::Peer},
     sys::errno::{ECONNRESET, EHOSTUNREACH, ENOTCONN},
 };
 use kernel::{pci, prelude::*, sync::Arc};
@@ -205,15 +205,8 @@ impl Engine {
         let port = node.port()?;
         match qp {
             Some(qp) => {
-                let mut rung = qp.rung();
-                // As much as there can be, and no more: users may post all the time.
-                for _ in 0..MAX_ENTRIES / FLUSH {
-                    if !rung.more {
-                        break;
-                    }
-                    rung = qp.rung();
-                }
-                let path = rung.path;
+                // His own time: all that there is.
+                let path = qp.rung(u32::MAX).path;
                 if let Some(worker) = path.and_then(|path| self.worker(path.link)) {
                     worker.kick(node, &**port, Some(qp), budget);
                 }

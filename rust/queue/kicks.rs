@@ -10,7 +10,10 @@
 //! for a while, then listens again. So users who post all the time cost no interrupts, and those who
 //! ring for nothing one at a time. It must not know what a queue pair does.
 
-use super::{qp::Qp, worker::Worker};
+use super::{
+    qp::{Qp, FLUSH},
+    worker::Worker,
+};
 use crate::{
     fabric::Node,
     hw::{Port, MAX_LINKS},
@@ -288,7 +291,7 @@ impl Kicks {
         let mut found = false;
         for page in self.pages.lock().iter() {
             page.take(|qp| {
-                let rung = qp.rung();
+                let rung = qp.rung(FLUSH);
                 // Who rings for nothing is not waited for.
                 found |= rung.has_work || rung.more;
                 let link = rung.path.map_or(MAX_LINKS, |path| path.link);

@@ -346,11 +346,12 @@ impl Qp {
         sends > most || recvs > most
     }
 
-    /// A user rings for this queue pair. In ERR its requests end, whether it is connected or not.
-    pub(super) fn rung(&self) -> Rung {
+    /// A user rings for this queue pair. In ERR its requests end, whether it is connected or not; up
+    /// to `most` of each queue.
+    pub(super) fn rung(&self, most: u32) -> Rung {
         let mut inner = self.inner.lock();
         let has_work = self.has_send(&inner);
-        let more = inner.state == State::Err && self.flush(&mut inner, FLUSH);
+        let more = inner.state == State::Err && self.flush(&mut inner, most);
         Rung {
             path: inner.path,
             has_work,
