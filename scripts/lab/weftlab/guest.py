@@ -222,6 +222,11 @@ class Guest:
     def alive(self):
         return self.child is not None and self.child.poll() is None
 
+    @property
+    def has_died(self):
+        """It was started, and has ended without being told to."""
+        return self.child is not None and not self.alive and not self.expect_death
+
     def check_alive(self):
         if not self.alive:
             raise self._death()
@@ -330,7 +335,7 @@ class Guest:
             file.write(text + "\n")
         found = dmesg.complaints(text)
         # A kernel that died had no time to say it but on the console.
-        if not self.alive and not self.expect_death:
+        if self.has_died:
             found += dmesg.complaints(console.tail(self.console_log, 1 << 20))
         return found
 
@@ -338,7 +343,7 @@ class Guest:
         found = self.complaints()
         if found:
             raise DmesgError(f"{self.name}: the kernel complained:\n" + "\n--\n".join(found))
-        if self.child and not self.alive and not self.expect_death:
+        if self.has_died:
             raise self._death()
 
     # ---- death ----------------------------------------------------------
@@ -365,7 +370,7 @@ class Guest:
         if self.child is None:
             return
         try:
-            if not self.alive and not self.expect_death:
+            if self.has_died:
                 raise self._death()
             self.check_dmesg()
         finally:

@@ -164,7 +164,12 @@ def carry(a, b, nodes_a, nodes_b, size=1 << 20):
             way.whole()
 
 
-def undisturbed(before, after):
+@contextlib.contextmanager
+def undisturbed(*others):
+    """Meanwhile no link of these is anything but ready; (side, device node) each."""
+    before = [side.sessions(node) for side, node in others]
+    yield
+    after = [side.sessions(node) for side, node in others]
     if before != after:
         raise Mismatch(f"others were disturbed: {before!r}, then {after!r}")
 
@@ -228,23 +233,21 @@ def refused(bench):
 def quota(bench):
     with vfs(bench, 2) as (lab, a, b):
         nodes = a.ready(2)
-        others = [nodes[0], nodes[2]]
-        before = [a.sessions(node) for node in others]
-        for name, value, state in (
-            ("links", "0xe", "down"),
-            ("bytes", 4096, "hello"),
-            ("slots", 0, "hello"),
-            ("apertures", 0, "hello"),
-        ):
-            usual = a.get(0, name)
-            a.set(0, name, value)
-            a.host.wait_link(state, 30, port=nodes[1])
-            if name == "bytes" and int(a.get(0, "used_bytes")) > value:
-                raise Mismatch("a VF keeps more than its quota")
-            a.set(0, name, usual)
-            for side in (a, b):
-                side.host.wait_link("ready", 60, port=side.node(0))
-        undisturbed(before, [a.sessions(node) for node in others])
+        with undisturbed((a, nodes[0]), (a, nodes[2])):
+            for name, value, state in (
+                ("links", "0xe", "down"),
+                ("bytes", 4096, "hello"),
+                ("slots", 0, "hello"),
+                ("apertures", 0, "hello"),
+            ):
+                usual = a.get(0, name)
+                a.set(0, name, value)
+                a.host.wait_link(state, 30, port=nodes[1])
+                if name == "bytes" and int(a.get(0, "used_bytes")) > value:
+                    raise Mismatch("a VF keeps more than its quota")
+                a.set(0, name, usual)
+                for side in (a, b):
+                    side.host.wait_link("ready", 60, port=side.node(0))
         carry(a, b, nodes, b.ready(2))
         for name, value, says in (
             ("links", "0x10", "Invalid argument"),
@@ -269,15 +272,13 @@ def quota(bench):
 def resets(bench):
     with vfs(bench, 2) as (lab, a, b):
         nodes = a.ready(2)
-        others = [nodes[0], nodes[2]]
-        before = [a.sessions(node) for node in others]
-        with a.user(nodes[1]):
-            a.state(0, "used")
-            a.host.run(f"echo 1 >{SYSFS}/{a.vf(0)}/reset")
-            a.state(0, "used")
-            a.ready(2)
-        a.state(0, "driven")
-        undisturbed(before, [a.sessions(node) for node in others])
+        with undisturbed((a, nodes[0]), (a, nodes[2])):
+            with a.user(nodes[1]):
+                a.state(0, "used")
+                a.host.run(f"echo 1 >{SYSFS}/{a.vf(0)}/reset")
+                a.state(0, "used")
+                a.ready(2)
+            a.state(0, "driven")
         carry(a, b, nodes, b.ready(2))
         with a.user(nodes[2]):
             a.host.run(f"echo {a.pf} >/sys/bus/pci/drivers/weft/unbind", 120)
@@ -331,18 +332,17 @@ def stranger(bench):
         a.state(0, "used")
         if not a.numvfs(0, None).status:
             raise Mismatch("a VF that masters the bus was taken away")
-        others = [nodes[0], nodes[2]]
-        before = [a.sessions(node) for node in others] + [b.sessions(there[0]), b.sessions(there[2])]
+        others = [(side, ports[n]) for side, ports in ((a, nodes), (b, there)) for n in (0, 2)]
         path = a.host.push("stranger.py", STRANGER.encode())
-        flood = a.host.start_job(f"exec python3 {path} {vf} {4 * kernel.patience()}")
-        try:
-            flood.expect("begins", 30)
-            carry(a, b, [nodes[0], nodes[2]], [there[0], there[2]], 2 << 20)
-        finally:
-            done = flood.wait(120)
-        bench.note(f"a stranger's {done.must(0).out.strip().splitlines()[-1]}")
-        a.state(0, "used")
-        undisturbed(before, [a.sessions(node) for node in others] + [b.sessions(there[0]), b.sessions(there[2])])
+        with undisturbed(*others):
+            flood = a.host.start_job(f"exec python3 {path} {vf} {4 * kernel.patience()}")
+            try:
+                flood.expect("begins", 30)
+                carry(a, b, [nodes[0], nodes[2]], [there[0], there[2]], 2 << 20)
+            finally:
+                done = flood.wait(120)
+            bench.note(f"a stranger's {done.must(0).out.strip().splitlines()[-1]}")
+            a.state(0, "used")
         a.host.run(f"setpci -s {vf} COMMAND=0 && echo {vf} >/sys/bus/pci/drivers/weft/bind")
         carry(a, b, a.ready(2), b.ready(2))
 

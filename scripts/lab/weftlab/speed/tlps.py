@@ -51,11 +51,11 @@ def count(lab, way, how, jobs):
     return there, back, _sent(h2)
 
 
-def interrupts(lab, way, kind="flood", number=RUSH):
+def interrupts(lab, way):
     """What a receiver that sleeps takes for each of many messages of 64 bytes."""
     before = ways.interrupts(lab["h2"])
-    way(lab, "sleeping", [f"{kind}:64:{number}"])
-    return (ways.interrupts(lab["h2"]) - before) / number
+    way(lab, "sleeping", [f"flood:64:{RUSH}"])
+    return (ways.interrupts(lab["h2"]) - before) / RUSH
 
 
 def _loaded(samples, lab):
