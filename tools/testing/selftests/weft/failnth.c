@@ -32,8 +32,6 @@
 #define CELLS		16
 #define BULK		4096
 
-#define DRIVER	"/sys/bus/pci/drivers/weft/"
-
 static const char *module_path;
 static char pci_name[2][32];
 static int self;	/* fail-nth of this thread */
@@ -149,18 +147,18 @@ static bool bound(unsigned int port)
 {
 	char path[96];
 
-	snprintf(path, sizeof(path), DRIVER "%s", pci_name[port]);
+	snprintf(path, sizeof(path), WT_DRIVER "%s", pci_name[port]);
 	return !access(path, F_OK);
 }
 
 static bool unbind(unsigned int port)
 {
-	return !bound(port) || !wt_write(DRIVER "unbind", pci_name[port]);
+	return !bound(port) || !wt_write(WT_DRIVER "unbind", pci_name[port]);
 }
 
 static bool bind(unsigned int port)
 {
-	return bound(port) || !wt_write(DRIVER "bind", pci_name[port]);
+	return bound(port) || !wt_write(WT_DRIVER "bind", pci_name[port]);
 }
 
 static bool before_bind(void)
@@ -170,7 +168,7 @@ static bool before_bind(void)
 
 static long bind_first(void)
 {
-	return wt_write(DRIVER "bind", pci_name[0]);
+	return wt_write(WT_DRIVER "bind", pci_name[0]);
 }
 
 static bool after_bind(void)
@@ -506,7 +504,7 @@ static bool touch_gone(void)
 
 static long unbind_under(void)
 {
-	return wt_write(DRIVER "unbind", pci_name[0]);
+	return wt_write(WT_DRIVER "unbind", pci_name[0]);
 }
 
 static bool after_unbind(void)

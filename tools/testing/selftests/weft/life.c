@@ -16,8 +16,6 @@
 #include "kselftest_harness.h"
 #include "weft_test.h"
 
-#define DRIVER "/sys/bus/pci/drivers/weft/"
-
 FIXTURE(life) {
 	struct wt_chan a, b;
 	char pci[32];
@@ -71,12 +69,6 @@ static void use_gone(struct __test_metadata *_metadata, struct wt_chan *c)
 	EXPECT_EQ(WEFT_REASON_REMOVED, c->status->reason);
 }
 
-static bool bind_again(const char *pci)
-{
-	/* The removed file may have been waited for by udev or a test. */
-	return !wt_write(DRIVER "bind", pci) && wt_wait_ready(60000);
-}
-
 TEST_F_TIMEOUT(life, unbind_under_open_channels, 240)
 {
 	struct waiter w = { .c = &self->a };
@@ -87,7 +79,7 @@ TEST_F_TIMEOUT(life, unbind_under_open_channels, 240)
 
 	pthread_create(&thread, NULL, wait_thread, &w);
 	usleep(100000);
-	ASSERT_EQ(0, wt_write(DRIVER "unbind", self->pci));
+	ASSERT_EQ(0, wt_write(WT_DRIVER "unbind", self->pci));
 	pthread_join(thread, NULL);
 	EXPECT_NE(0, w.got & POLLHUP);
 	use_gone(_metadata, &self->a);
@@ -98,7 +90,7 @@ TEST_F_TIMEOUT(life, unbind_under_open_channels, 240)
 	EXPECT_NE(0, wt_poll(&self->b, POLLIN, 10000) & (POLLHUP | POLLERR));
 	EXPECT_EQ(WEFT_CHAN_BROKEN, self->b.status->state);
 
-	ASSERT_TRUE(bind_again(self->pci));
+	ASSERT_TRUE(wt_bind_again(self->pci));
 	ASSERT_TRUE(wt_pair(&c, &d, 16, 4096));
 	wt_send_inline(&c, "again", 5, 0);
 	EXPECT_TRUE(wt_spin(&d, 5000));
@@ -128,7 +120,7 @@ TEST_F_TIMEOUT(life, what_had_come_outlives_the_link, 240)
 		ASSERT_TRUE(wt_spin(ends[i], 5000));
 		ends[i]->consumed--;
 	}
-	ASSERT_EQ(0, wt_write(DRIVER "unbind", self->pci));
+	ASSERT_EQ(0, wt_write(WT_DRIVER "unbind", self->pci));
 	for (int i = 0; i < 2; i++) {
 		uint64_t tag = 0;
 
@@ -145,14 +137,14 @@ TEST_F_TIMEOUT(life, what_had_come_outlives_the_link, 240)
 		EXPECT_EQ(8, tag);
 		EXPECT_EQ(0, wt_peek(ends[i]));
 	}
-	ASSERT_TRUE(bind_again(self->pci));
+	ASSERT_TRUE(wt_bind_again(self->pci));
 }
 
 TEST_F_TIMEOUT(life, unbind_many_times, 240)
 {
 	for (int i = 0; i < 10; i++) {
-		ASSERT_EQ(0, wt_write(DRIVER "unbind", self->pci)) TH_LOG("round %d", i);
-		ASSERT_EQ(0, wt_write(DRIVER "bind", self->pci)) TH_LOG("round %d", i);
+		ASSERT_EQ(0, wt_write(WT_DRIVER "unbind", self->pci)) TH_LOG("round %d", i);
+		ASSERT_EQ(0, wt_write(WT_DRIVER "bind", self->pci)) TH_LOG("round %d", i);
 	}
 	ASSERT_TRUE(wt_wait_ready(60000));
 }

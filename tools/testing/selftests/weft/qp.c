@@ -21,7 +21,6 @@
 #include "kselftest_harness.h"
 #include "weft_test.h"
 
-#define DRIVER "/sys/bus/pci/drivers/weft/"
 #define ENTRIES		64
 #define SGES		4
 #define INLINE		64
@@ -1050,13 +1049,12 @@ TEST_F_TIMEOUT(qp, the_port_goes, 300)
 	ring(a);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_thread, &w));
 	usleep(100000);
-	ASSERT_EQ(0, wt_write(DRIVER "unbind", name));
+	ASSERT_EQ(0, wt_write(WT_DRIVER "unbind", name));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	EXPECT_EQ(POLLHUP | POLLERR, w.got & (POLLHUP | POLLERR));
 	for (int i = 0; i < 2; i++)
 		ring(a);
-	ASSERT_EQ(0, wt_write(DRIVER "bind", name));
-	ASSERT_TRUE(wt_wait_ready(60000));
+	ASSERT_TRUE(wt_bind_again(name));
 	ring(a);
 	unmap_bell(a);
 }

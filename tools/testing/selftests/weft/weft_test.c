@@ -485,3 +485,8 @@ int wt_write(const char *path, const char *text)
 	close(fd);
 	return r;
 }
+
+bool wt_bind_again(const char *pci)
+{
+	return !wt_write(WT_DRIVER "bind", pci) && wt_wait_ready(60000);
+}

@@ -13,6 +13,7 @@
 #include <linux/weft.h>
 
 #define WT_PAGE	4096UL
+#define WT_DRIVER "/sys/bus/pci/drivers/weft/"
 
 /* Result of an ioctl: 0 or more, or a negative errno. */
 long wt_ioctl(int fd, unsigned long cmd, void *arg);
@@ -28,6 +29,9 @@ int64_t wt_now_ms(void);
 
 /* Waits until link 0 of ports 0 and 1 is ready. False after @timeout_ms. */
 bool wt_wait_ready(int timeout_ms);
+
+/* Has the driver take the PCI function @pci again; false if its link 0 is not ready then. */
+bool wt_bind_again(const char *pci);
 
 /* A service number that no other test of this process uses. */
 unsigned int wt_service(void);
