@@ -20,6 +20,12 @@ class BootHang(LabError):
     kind = "boot-hang"
 
 
+class GuestHang(LabError):
+    """A guest was silent for too long."""
+
+    kind = "hang"
+
+
 class GuestDied(LabError):
     """QEMU ended by itself."""
 

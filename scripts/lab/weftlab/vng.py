@@ -3,23 +3,37 @@
 
 virtme-ng boots the kernel on the root that it runs in, with two ports of one fabric in it,
 joined by a link. What is run is an installed copy, by the kernel's own run_kselftest.sh.
+What the kernel says goes to a file, is looked through at the end, and is shown of a guest
+that hangs.
 """
 
 import argparse
 import os
+import select
 import shlex
+import socket
 import subprocess
 import sys
+import textwrap
 
-from . import guest, kernel, lab, paths, process, topology
-from .errors import LabError, SetupError
+from . import console, dmesg, guest, kernel, lab, paths, process, topology
+from .errors import DmesgError, GuestHang, LabError, SetupError
+from .qmp import Qmp
 
-APPEND = "no_timer_check tsc=reliable mitigations=off random.trust_cpu=on"
-# virtme-ng puts a watchdog into every machine, of a kind that this QEMU does not have.
+# The last of several log levels counts: virtme-ng asks for silence.
+APPEND = "no_timer_check tsc=reliable mitigations=off random.trust_cpu=on loglevel=7"
+# Longer than any test is silent, and than a task has to be stuck for the kernel to say where.
+SILENCE = 480
+# virtme-ng puts a watchdog into every machine, of a kind that this QEMU does not have, and throws
+# away what the kernel says.
 QEMU = """#!/bin/bash
 args=()
 while [ $# -gt 0 ]; do
-	if [ "$1 ${{2%%,*}}" = "-device i6300esb" ]; then shift; else args+=("$1"); fi
+	case "$1 $2" in
+	"-device i6300esb"*) shift ;;
+	"-chardev file,id=console,"*) shift; args+=(-chardev file,id=console,path={console}) ;;
+	*) args+=("$1") ;;
+	esac
 	shift
 done
 exec {qemu} "${{args[@]}}"
@@ -54,12 +68,13 @@ def environment():
     return found
 
 
-def ports(fabric, memory):
-    """Options of QEMU: the ports, and RAM that can be handed to the fabric."""
+def options(fabric, memory, monitor):
+    """Options of QEMU: the ports, RAM that can be handed to the fabric, and a monitor."""
     words = [
         "-L", "/usr/share/seabios", "-L", "/usr/share/qemu",
         "-object", f"memory-backend-memfd,id=ram,size={memory}M,share=on",
         "-machine", "memory-backend=ram",
+        "-qmp", f"unix:{monitor},server=on,wait=off",
     ]  # fmt: skip
     if not guest.kvm():
         words += ["-cpu", guest.CPU]
@@ -73,18 +88,19 @@ def ports(fabric, memory):
 
 def wrapper(folder):
     path = folder / "qemu"
-    path.write_text(QEMU.format(qemu=paths.env("qemu")))
+    log = shlex.quote(str(folder / "console.log"))
+    path.write_text(QEMU.format(qemu=paths.env("qemu"), console=log))
     path.chmod(0o755)
     return str(path)
 
 
-def command(args, fabric, installed):
+def command(args, fabric, installed, monitor):
     chosen = " ".join(f"-t weft:{shlex.quote(name)}" for name in args.tests) or "-c weft"
     script = SCRIPT.format(installed=installed, module=paths.module(), chosen=chosen)
     memory = kernel.memory(args.memory)
     words = ["vng", "--run", paths.env("kernel"), "--qemu", wrapper(fabric.folder), "--force-9p",
              "--memory", f"{memory}M", "--cpus", "1", "--user", "root", "--append", APPEND + guest.clock(),
-             f"--qemu-opts={ports(fabric, memory)}", "--exec", script]  # fmt: skip
+             f"--qemu-opts={options(fabric, memory, monitor)}", "--exec", script]  # fmt: skip
     if not guest.kvm():
         words.append("--disable-kvm")
     if args.dry_run:
@@ -100,6 +116,59 @@ def install():
     return installed
 
 
+class Machine:
+    """What virtme-ng has started."""
+
+    def __init__(self, args, run, installed):
+        self.name = "vng"
+        self.dir = run.folder
+        self.console_log = run.folder / "console.log"
+        self.console_log.touch()
+        monitor = run.sockets / "monitor.sock"
+        self.args = command(args, run.fabric, installed, monitor)
+        # Its standard streams must be no terminals.
+        self.child = process.spawn(self.args, env=environment(),
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+        self._monitor = str(monitor)
+
+    @property
+    def qmp(self):
+        """A monitor, for who needs one: QEMU is not a child of ours."""
+        monitor = socket.socket(socket.AF_UNIX)
+        monitor.settimeout(5)
+        try:
+            monitor.connect(self._monitor)
+        except OSError as error:
+            raise LabError(f"no monitor: {error}") from error
+        return Qmp(monitor)
+
+    def follow(self):
+        """Passes on what the tests say, as long as they say something."""
+        out = self.child.stdout.fileno()
+        while True:
+            if not select.select([out], [], [], SILENCE)[0]:
+                why = f"nothing was said for {SILENCE} s"
+                folder = console.capture(self, why)
+                process.end(self.child)
+                raise GuestHang(f"{why}; evidence in {folder}\n{self.last_words()}")
+            said = os.read(out, 1 << 16)
+            if not said:
+                return self.child.wait()
+            sys.stdout.buffer.write(said)
+            sys.stdout.buffer.flush()
+
+    def complaints(self):
+        return "\n--\n".join(dmesg.complaints(console.tail(self.console_log, 1 << 24)))
+
+    def last_words(self):
+        return self.complaints() or console.tail(self.console_log, 4000)
+
+    def check_dmesg(self):
+        found = self.complaints()
+        if found:
+            raise DmesgError(f"the kernel complained:\n{found}")
+
+
 def main():
     args = arguments()
     process.on_signals()
@@ -107,18 +176,18 @@ def main():
     try:
         installed = install()
         with lab.Lab("vng", say) as run:
-            fabric = run.join(topology.chain(2, prefix="n"))
+            run.join(topology.chain(2, prefix="n"))
             say("starting virtme-ng")
-            # Its standard streams must be no terminals.
-            child = process.spawn(command(args, fabric, installed), env=environment(),
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
-            for line in child.stdout:
-                sys.stdout.write(line.decode(errors="replace"))
-                sys.stdout.flush()
-            status = child.wait()
-        say(f"virtme-ng ended with {status}")
+            machine = Machine(args, run, installed)
+            status = machine.follow()
+            say(f"virtme-ng ended with {status}")
+            if not args.dry_run:
+                machine.check_dmesg()
+                print("ok - the kernel has nothing to complain of")
     except LabError as error:
-        print(f"vng: {error.kind}: {error}", file=sys.stderr)
+        # Seen with the tests that failed, whatever they had begun to say.
+        print("\n" + textwrap.indent(f"{error.kind}: {error}", "# ", lambda line: True))
+        print("not ok - virtme-ng")
         return 1
     except KeyboardInterrupt:
         return 130
