@@ -2,7 +2,9 @@
 """Children of a run: none outlives it, and only these are ever ended."""
 
 import atexit
+import contextlib
 import ctypes
+import os
 import signal
 import subprocess
 
@@ -32,6 +34,12 @@ def spawn(args, **kwargs):
     return child
 
 
+def _end_family(child):
+    """What a child has started and left behind goes, too."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
 def end(child, grace=3.0):
     """Asks, waits, insists. Returns the exit status."""
     if child.poll() is None:
@@ -41,6 +49,7 @@ def end(child, grace=3.0):
         except subprocess.TimeoutExpired:
             child.kill()
     status = child.wait()
+    _end_family(child)
     if child in _children:
         _children.remove(child)
     return status
@@ -50,6 +59,7 @@ def kill(child):
     """The way a power cut ends it."""
     child.kill()
     child.wait()
+    _end_family(child)
     if child in _children:
         _children.remove(child)
 

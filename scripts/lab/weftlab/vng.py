@@ -40,7 +40,8 @@ exec {qemu} "${{args[@]}}"
 """
 SCRIPT = """set -e
 cp -r {installed} /run/kselftest
-export WEFT_KO={module}
+cp {module} /run/weft.ko
+export WEFT_KO=/run/weft.ko
 insmod $WEFT_KO
 exec /run/kselftest/run_kselftest.sh {chosen}
 """
