@@ -104,11 +104,12 @@ impl Data {
         Ok(())
     }
 
-    fn reset_done(&self, dev: &pci::Device<Core<'_>>) {
-        // Whoever asked for the reset is not told by a driver how it went: the log is.
+    /// The function has lost what was in its registers, and works again.
+    fn is_back(&self, dev: &pci::Device<Core<'_>>, from: &str) {
+        // Whoever asked for it is not told by a driver how it went: the log is.
         match self.node.reset_done() {
-            Ok(()) => dev_info!(dev, "was reset\n"),
-            Err(e) => dev_err!(dev, "does not come back from its reset: {}\n", e.to_errno()),
+            Ok(()) => dev_info!(dev, "is back from {}\n", from),
+            Err(e) => dev_err!(dev, "does not come back from {}: {}\n", from, e.to_errno()),
         }
     }
 }
@@ -146,7 +147,15 @@ macro_rules! common_callbacks {
         }
 
         fn reset_done(dev: &pci::Device<Core<'_>>, data: &Data) {
-            data.reset_done(dev);
+            data.is_back(dev, "a reset");
+        }
+
+        fn sleep(_dev: &pci::Device<Core<'_>>, data: &Data) {
+            data.node.reset_prepare();
+        }
+
+        fn wake(dev: &pci::Device<Core<'_>>, data: &Data) {
+            data.is_back(dev, "sleep");
         }
 
         fn error_detected(_dev: &pci::Device<Core<'_>>, data: &Data, left: Channel) -> Recovery {
@@ -168,7 +177,7 @@ macro_rules! common_callbacks {
         }
 
         fn resume(dev: &pci::Device<Core<'_>>, data: &Data) {
-            data.reset_done(dev);
+            data.is_back(dev, "an error of the bus");
         }
     };
 }

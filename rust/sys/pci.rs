@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! PCI drivers with the callbacks that `kernel::pci::Driver` lacks: reset, error recovery,
-//! attributes. The rest is left to the kernel crate.
+//! sleep, attributes. The rest is left to the kernel crate.
 //!
 //! It also hides in what the series differ: how `probe` is called, and how tables of ids are made.
 
-use crate::sys::{raw_pci, sysfs::GroupsRef};
+use crate::sys::{raw_pci, sleep::Sleep, sysfs::GroupsRef};
 use core::marker::PhantomData;
 use kernel::{
     bindings,
@@ -74,6 +74,12 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Everybody concerned has recovered.
     fn resume(dev: &pci::Device<Core<'_>>, data: &Self::Data);
 
+    /// The system is going to sleep, and the function with it: nobody may touch it.
+    fn sleep(dev: &pci::Device<Core<'_>>, data: &Self::Data);
+
+    /// It is awake again, its configuration space as it was; what it had in its registers is lost.
+    fn wake(dev: &pci::Device<Core<'_>>, data: &Self::Data);
+
     /// There shall be `count` virtual functions, 0 to disable them: by `sriov_numvfs`, which the
     /// kernel has checked.
     fn sriov_configure(dev: &pci::Device<Core<'_>>, data: &Self::Data, count: u32) -> Result;
@@ -133,9 +139,9 @@ impl<T: Driver> Adapter<T> {
     ///
     /// # Safety
     ///
-    /// To be called by a callback of the PCI core, which holds the device lock and calls drivers
-    /// only that are bound, hence after `probe` has succeeded.
-    unsafe fn with<R>(
+    /// To be called by a callback of the PCI core, or of power management, which hold the device lock
+    /// and call drivers only that are bound, hence after `probe` has succeeded.
+    pub(super) unsafe fn with<R>(
         pdev: *mut bindings::pci_dev,
         f: impl FnOnce(&pci::Device<Core<'_>>, &T::Data) -> R,
     ) -> R {
@@ -287,6 +293,7 @@ unsafe impl<T: Driver> driver::RegistrationOps for Adapter<T> {
             (*pdrv.get()).err_handler = Self::ERR_REF;
             (*pdrv.get()).sriov_configure = Some(Self::sriov_configure);
             (*pdrv.get()).dev_groups = T::groups().as_ptr();
+            (*pdrv.get()).driver.pm = Sleep::<T>::OPS_REF;
         }
         // SAFETY: By the requirements of this function.
         unsafe { <pci::Adapter<Glue<T>> as driver::RegistrationOps>::register(pdrv, name, module) }

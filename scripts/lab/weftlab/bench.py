@@ -34,6 +34,10 @@ class Bench:
         """h1 and h2 joined by one link."""
         return self._shared("pair", lambda: pair("pair", self.say))
 
+    def sleepers(self):
+        """The same, of hosts that can be sent to sleep."""
+        return self._shared("sleepers", lambda: pair("sleepers", self.say, sleeps=True))
+
     def ivshmem(self):
         """The same over ivshmem-doorbell."""
         return self._shared("ivshmem", lambda: pair("ivshmem", self.say, ivshmem=True))

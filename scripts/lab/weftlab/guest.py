@@ -99,10 +99,11 @@ class Port:
 
 class Guest:
     def __init__(self, name, folder, ports=(), memory=256, cpus=1, shares=None, shell=None,
-                 extra=(), counted=False):  # fmt: skip
+                 extra=(), counted=False, sleeps=False):  # fmt: skip
         """`shares`: tag -> directory, for the guest to read; `shell`: path of a socket
         where a terminal of the guest is to be had; `counted`: the guest's clock goes on by a
-        nanosecond with each instruction, and so does its time stamp counter."""
+        nanosecond with each instruction, and so does its time stamp counter; `sleeps`: what it
+        lives on works after a system sleep as before."""
         self.name = name
         self.dir = folder
         self.run_dir = folder / "run"
@@ -113,6 +114,7 @@ class Guest:
         self.shell = shell
         self.extra = list(extra)
         self.counted = counted
+        self.sleeps = sleeps
         self.console_log = folder / "console.log"
         self.qemu_log = folder / "qemu.log"
         self.args = []
@@ -175,7 +177,21 @@ class Guest:
             args += port.backend()
             for function in port.functions:
                 args += ["-device", function.device(bus)]
-        return [str(arg) for arg in args + self.extra]
+        args = [str(arg) for arg in args + self.extra]
+        return list(self._sleeping(args)) if self.sleeps else args
+
+    @staticmethod
+    def _sleeping(args):
+        """The same, with all that is virtual in slots of their own: only there do such devices have
+        power management, and keep what they know."""
+        slots = 0
+        for before, arg in zip([None, *args], args):
+            if before == "-device" and arg.startswith("virtio-"):
+                slots += 1
+                yield f"pcie-root-port,id=power{slots},chassis={100 + slots}"
+                yield "-device"
+                arg += f",bus=power{slots},x-pcie-pm-no-soft-reset=on"
+            yield arg
 
     @staticmethod
     def _share(tag, folder, readonly):

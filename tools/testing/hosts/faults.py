@@ -77,7 +77,7 @@ class UnderWay:
 def recovered_by_aer(log, host):
     """The kernel's own recovery, where it is told of errors: it resets the function."""
     if not host.run("dmesg | grep -q 'AER: enabled'", status=None).status:
-        wait_until(lambda: log.said(host, "weft.*was reset"), 60, f"{host.name}: the reset by AER", every=0.5)
+        wait_until(lambda: log.said(host, "weft.*is back from"), 60, f"{host.name}: the reset by AER", every=0.5)
 
 
 def recovered(bench, lab, what, since):

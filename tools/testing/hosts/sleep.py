@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A host goes to sleep and wakes up: the kernel calls the driver, which calls the neighbours."""
+
+from weftlab import transfer
+from weftlab.errors import Mismatch
+from weftlab.suite import test
+
+from . import steps
+
+ASLEEP = 3
+
+
+def sleep(host):
+    """To idle and back after a while: all devices are turned off and on."""
+    host.mark("going to sleep")
+    # Of one that does not come back its console tells.
+    host.run("dmesg -n 8; echo N >/sys/module/printk/parameters/console_suspend")
+    host.run(
+        f"echo platform >/sys/power/pm_test && echo {ASLEEP} >/sys/module/suspend/parameters/pm_test_delay"
+        " && echo freeze >/sys/power/state && dmesg -n 6",
+        120,
+    )
+    said = host.out("dmesg | sed -n '/going to sleep/,$p'")
+    for word in ("suspend entry (s2idle)", "is back from sleep", "suspend exit"):
+        if word not in said:
+            raise Mismatch(f"{host.name} does not say {word!r}:\n{said}")
+
+
+@test("system sleep: the peer learns of it, and both go on where they were when the host wakes up")
+def s2idle(bench):
+    lab = bench.sleepers()
+    h1, h2 = lab["h1"], lab["h2"]
+    for _ in range(2):
+        watch = h2.start_job("until grep -qv ready /sys/class/weft/weft0/device/link0/state; do :; done")
+        sleep(h1)
+        watch.wait(30).must(0)
+        for host in (h1, h2):
+            host.wait_links()
+        steps.both_ways(lab)
+
+
+@test("system sleep: a transfer under way goes on when the host wakes up, and is whole")
+def under_way(bench):
+    lab = bench.sleepers()
+    h1, h2 = lab["h1"], lab["h2"]
+    path, source = steps.payload(h1, "sleeper", 24 << 20, 5)
+    receiving = transfer.Receiver(h2)
+    sending = h1.start_job(transfer.send_line(h1, path))
+    receiving.has(2 << 20)
+    sleep(h1)
+    report = transfer.report(sending.wait(transfer.patience(24 << 20)).must())
+    receiving.wait(60)
+    if steps.digest(receiving.arrived("sleeper")) != steps.digest(source):
+        raise Mismatch("the file did not arrive as it was")
+    if not report.get("resumed"):
+        raise Mismatch(f"the link was down, and nothing was resumed: {report}")
