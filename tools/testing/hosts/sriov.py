@@ -303,6 +303,28 @@ def reset_of_pf(bench):
                 carry(a, b, nodes, b.ready(2))
 
 
+@test("MR-8: errors on the bus with VFs in use: what is not fatal harms nothing, after a reset all come back")
+def errors(bench):
+    with vfs(bench, 2) as (lab, a, b):
+        a.set(1, "bytes", 8 << 20)
+        for name, says in (("POISON_TLP", "(Non-Fatal)"), ("MALF_TLP", "(Fatal)")):
+            nodes = list(zip(a.ready(2), b.ready(2)))
+            ways = [Carrying(a.host, b.host, pair, 8 << 20) for pair in nodes]
+            for way in ways:
+                way.receiver.has(1 << 20)
+            a.host.mark(f"injecting {name}")
+            a.host.qmp.human(f"pcie_aer_inject_error {a.host.ports[0].name} {name}")
+            log = f"dmesg | sed -n '/injecting {name}/,$p'"
+            a.host.until(f"{log} | grep -q 'device recovery successful'")
+            if says not in a.host.out(log):
+                raise Mismatch(f"{name}: the kernel does not say {says}")
+            for way in ways:
+                way.whole()
+            if a.get(1, "bytes") != str(8 << 20):
+                raise Mismatch("a quota is another after an error")
+        carry(a, b, a.ready(2), b.ready(2))
+
+
 @test("MR-8, HP-2: an endpoint is pulled with VFs enabled and in use, and put back")
 def pulled(bench):
     with vfs(bench, 2) as (lab, a, b):
