@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """A host goes to sleep and wakes up: the kernel calls the driver, which calls the neighbours."""
 
-from weftlab import transfer
+from weftlab import lab as labs
+from weftlab import topology, transfer
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
-from . import steps
+from . import sriov, steps
 
 ASLEEP = 3
 
@@ -54,3 +55,24 @@ def under_way(bench):
         raise Mismatch("the file did not arrive as it was")
     if not report.get("resumed"):
         raise Mismatch(f"the link was down, and nothing was resumed: {report}")
+
+
+@test("MR-8: system sleep with VFs: they come back with their physical function, quotas and all")
+def with_vfs(bench):
+    with labs.Lab("sleep", bench.say) as lab:
+        lab.join(topology.chain(2))
+        for name in ("h1", "h2"):
+            lab.add(name, vfs=sriov.VFS, vf_slots=4, cpus=2, sleeps=True)
+        lab.boot().load()
+        a, b = [sriov.Side(host) for host in lab.hosts.values()]
+        for side in (a, b):
+            side.numvfs(2)
+        a.ready(2)
+        a.set(1, "bytes", 8 << 20)
+        with a.user(a.node(0)):
+            sleep(a.host)
+            nodes = a.ready(2)
+            a.state(0, "used")
+        if a.get(1, "bytes") != str(8 << 20):
+            raise Mismatch("a quota is another after a sleep")
+        sriov.carry(a, b, nodes, b.ready(2))
