@@ -2,6 +2,7 @@
 """Virtual functions by the driver itself: made by sriov_numvfs, bound, in use, taken away."""
 
 import contextlib
+import os
 import re
 import signal
 
@@ -16,6 +17,7 @@ SYSFS = "/sys/bus/pci/devices"
 ENDED = ("ended", "readied")
 # A stranger that drives a VF by its registers alone: FUNCTION SECONDS. It says whatever there is to
 # say to the PF, as fast as it can, and then resets itself as fast as it can.
+CYCLES = int(os.environ.get("WEFT_VF_CYCLES", "10"))
 STRANGER = """import mmap, os, random, struct, sys, time
 PF_MBOX, CTRL, LENGTHS = 0x640 // 4, 0x30 // 4, (0, 1, 3, 4, 5, 16, 60, 63, 64, 65, 127)
 fd = os.open(f"/sys/bus/pci/devices/{sys.argv[1]}/resource0", os.O_RDWR)
@@ -301,6 +303,28 @@ def reset_of_pf(bench):
                 if a.get(1, "bytes") != str(8 << 20):
                     raise Mismatch("a quota is another after a reset")
                 carry(a, b, nodes, b.ready(2))
+
+
+@test("MR-8: VFs are made, used and taken away again and again", patient=True)
+def cycles(bench):
+    with vfs(bench, 1) as (lab, a, b):
+        a.numvfs(0)
+        serve = b.host.weftctl_line("ping", "--serve", "--port", b.node(0))
+        server = b.host.start_job(f"while {serve}; do :; done")
+        state = f"{SYSFS}/{a.pf}/virtfn0/link0/state"
+        count = f"/bin/echo %d >{SYSFS}/{a.pf}/sriov_numvfs"
+        node = f"$(basename {SYSFS}/{a.pf}/virtfn0/weft/weft* | tr -d a-z)"
+        once = (
+            f"{count % 1} && until grep -q ready {state}; do sleep 0.02; done && "
+            f"weftctl ping --count 3 --timeout 30 --port {node} && {count % 0}"
+        )
+        a.host.run(f"n=0; while [ $n -lt {CYCLES} ]; do n=$((n + 1)); {once} || exit 1; done",
+                   60 + 20 * CYCLES)  # fmt: skip
+        server.kill(signal.SIGKILL)
+        server.wait(20)
+        bench.note(f"{CYCLES} cycles")
+        a.numvfs(1)
+        carry(a, b, a.ready(1), b.ready(1))
 
 
 @test("MR-8: errors on the bus with VFs in use: what is not fatal harms nothing, after a reset all come back")
