@@ -184,7 +184,10 @@ TEST_F_TIMEOUT(many, ten_thousand, 600)
 	}
 	after = taken();
 	TH_LOG("%lld bytes are left of them", (long long)(after - before));
-	EXPECT_GE((with - before) / 16, after - before);
+	/* KASAN keeps what was freed for a while, and looks whether it is used. */
+	if (system("grep -qw kasan_report /proc/kallsyms")) {
+		EXPECT_GE((with - before) / 16, after - before);
+	}
 }
 
 TEST_HARNESS_MAIN
