@@ -246,3 +246,14 @@ bool weft_function_init(WeftPort *s, Error **errp)
     s->function[s->number] = s;
     return true;
 }
+
+/*
+ * No function reaches another but through the fabric, so there is nothing to
+ * be controlled. Saying so makes each of them an IOMMU group of its own.
+ * (QEMU's own function for this knows no VFs.)
+ */
+void weft_function_acs(PCIDevice *d)
+{
+    pcie_add_capability(d, PCI_EXT_CAP_ID_ACS, PCI_ACS_VER, WEFT_CFG_ACS,
+                        PCI_ACS_SIZEOF);
+}

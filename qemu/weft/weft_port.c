@@ -204,6 +204,7 @@ static bool weft_port_capabilities(PCIDevice *d, Error **errp)
     }
     pcie_ari_init(d, WEFT_CFG_ARI);
     pcie_dev_ser_num_init(d, WEFT_CFG_SERIAL, serial);
+    weft_function_acs(d);
     return true;
 }
 

@@ -30,6 +30,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(WeftPort, WEFT_PORT)
 #define WEFT_CFG_AER            0x100
 #define WEFT_CFG_ARI            0x150
 #define WEFT_CFG_SERIAL         0x160
+#define WEFT_CFG_ACS            0x170
 #define WEFT_CFG_SRIOV          0x200
 
 /* Routing ids of the VFs: those of two PFs side by side alternate. */
@@ -463,6 +464,7 @@ void weft_port_close(WeftPort *s);
 /* weft_function.c */
 WeftPort *weft_function_next(const WeftPort *ep, const WeftPort *f);
 bool weft_function_init(WeftPort *s, Error **errp);
+void weft_function_acs(PCIDevice *d);
 void weft_function_join(WeftPort *s);
 void weft_function_leave(WeftPort *s);
 void weft_function_enable(WeftPort *s, uint32_t ctrl);

@@ -284,6 +284,7 @@ static void weft_vf_realize(PCIDevice *d, Error **errp)
     weft_dma_config_init(s);
     pcie_cap_flr_init(d);
     pcie_ari_init(d, WEFT_CFG_ARI);
+    weft_function_acs(d);
     s->ep->function[s->number] = s;
     weft_trace_set(s);
     weft_adversary_set(s);

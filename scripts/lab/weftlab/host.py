@@ -6,7 +6,7 @@ import lzma
 import shlex
 
 from . import kernel, paths
-from .errors import CommandTimeout
+from .errors import CommandTimeout, Skip
 from .guest import Guest
 
 IVSHMEM_BIND = """set -e
@@ -36,8 +36,22 @@ class Host(Guest):
     def stock(self, driver):
         """Has a PCI driver of the kernel's own there: it may be built in, or a module."""
         if self.run(f"test -d /sys/bus/pci/drivers/{driver}", status=None).status:
-            packed = next(paths.modules().glob(f"**/{driver}.ko.xz"))
-            self.run(f"insmod {self.push(f'{driver}.ko', lzma.decompress(packed.read_bytes()))}")
+            self.stock_module(driver)
+
+    def stock_module(self, name):
+        """Loads a module that came with the kernel, and those that it needs."""
+        index = next(paths.modules().glob("*/modules.dep"), None)
+        for line in index.read_text().splitlines() if index else ():
+            file, _, needs = line.partition(":")
+            if file.rpartition("/")[2] != f"{name}.ko.xz":
+                continue
+            for path in [*reversed(needs.split()), file]:
+                short = path.rpartition("/")[2].removesuffix(".ko.xz")
+                if self.run(f"test -d /sys/module/{short.replace('-', '_')}", status=None).status:
+                    unpacked = lzma.decompress((index.parent / path).read_bytes())
+                    self.run(f"insmod {self.push(f'{short}.ko', unpacked)}")
+            return
+        raise Skip(f"this kernel has no module {name}")
 
     def no_stock(self, driver):
         """Unloads it, if it can be."""

@@ -423,3 +423,37 @@ def shown(bench):
             steps.refused(a.host.weftctl("vf", "set", *words, status=None), status, says)
         line = a.host.weftctl_line("vf", "set", 0, 0, "slots=1")
         steps.refused(a.host.run(f"setpriv --bounding-set=-sys_admin {line}", status=None), 4, "CAP_SYS_ADMIN")
+
+
+@test("MR-8: a VF is given away: a program drives it by vfio-pci, behind the IOMMU, and its neighbour hears it",
+      core=True, iommu=True)
+def given_away(bench):
+    with vfs(bench, 2) as (lab, a, b):
+        nodes, there = a.ready(2), b.ready(2)
+        for module in ("vfio_iommu_type1", "vfio-pci"):
+            a.host.stock_module(module)
+        vf = a.vf(0)
+        hwid = a.host.out(f"cat {SYSFS}/{vf}/hwid")
+        a.host.run(f"echo {vf} >/sys/bus/pci/drivers/weft/unbind && "
+                   f"echo vfio-pci >{SYSFS}/{vf}/driver_override && "
+                   f"echo {vf} >/sys/bus/pci/drivers/vfio-pci/bind")  # fmt: skip
+        b.host.wait_link("hello", 60, port=there[1])
+        with undisturbed((a, nodes[0]), (a, nodes[2])):
+            job = a.host.start_job(f"weft-vfio {vf} --seconds 8 --timeout 60")
+            job.expect("link 0: ready", 90)
+            b.host.wait_link("ready", 60, port=there[1])
+            a.state(0, "driven")
+            peer = b.host.out(f"cat /sys/class/weft/weft{there[1]}/device/link0/peer_hwid")
+            if peer != hwid:
+                raise Mismatch(f"the neighbour knows {peer}, not {hwid}")
+            done = job.wait(60).must()
+            bench.note(f"a VF by vfio-pci: {re.search('.* messages, .*', done.out).group()}")
+            b.host.wait_link("hello", 60, port=there[1])
+            # A function that vfio-pci is not bound to, and one that is not there.
+            for words, says in (("0000:00:00.0", "IOMMU group"), ("0000:ff:1f.7", "no function")):
+                failed = a.host.run(f"weft-vfio {words}", 60, None)
+                if failed.status != 1 or says not in failed.err:
+                    raise Mismatch(f"weft-vfio {words}: {failed.status}, {failed.err}")
+        a.host.run(f"echo {vf} >/sys/bus/pci/drivers/vfio-pci/unbind && "
+                   f"echo >{SYSFS}/{vf}/driver_override && echo {vf} >/sys/bus/pci/drivers_probe")  # fmt: skip
+        carry(a, b, a.ready(2), b.ready(2))
