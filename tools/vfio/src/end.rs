@@ -135,6 +135,15 @@ impl Effects for End<'_> {
     }
 
     fn broken(&mut self, reason: Reason) {
-        println!("link {}: broken: {reason:?}", self.link);
+        println!(
+            "link {}: {}",
+            self.link,
+            match reason {
+                Reason::Link => "lost",
+                Reason::Silence => "the peer says nothing any more",
+                Reason::Bye | Reason::Restart => "the peer has gone",
+                Reason::Removed => "closed",
+            }
+        );
     }
 }

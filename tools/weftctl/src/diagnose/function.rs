@@ -143,8 +143,14 @@ fn unset(function: &Function) -> Option<usize> {
 
 /// What the driver says when nothing is wrong with a probe.
 fn is_news(line: &str) -> bool {
-    const NEWS: [&str; 6] =
-        [": hardware id ", ": down", ": ready", "waiting for the neighbour", "is back from", "probe"];
+    const NEWS: [&str; 6] = [
+        ": hardware id ",
+        ": down",
+        ": ready",
+        "waiting for the neighbour",
+        "is back from",
+        "probe",
+    ];
     NEWS.iter().any(|news| line.contains(news))
 }
 
