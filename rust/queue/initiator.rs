@@ -7,11 +7,11 @@
 //! way: nothing is sent behind it until it is done, so that order needs nothing more.
 
 use super::{
+    cx::{Cx, Served},
     data::{Refused, Sink, Source, INLINE},
     lent::Lease,
     moving::{Load, Not, What, WORTHWHILE},
     qp::{Qp, State},
-    worker::{Cx, Served},
 };
 use crate::hw::Moved;
 use crate::proto::{

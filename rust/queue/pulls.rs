@@ -7,12 +7,12 @@
 //! a FIFO waits for it, and what the bridge has not brought is read again.
 
 use super::{
+    cx::{Cx, Served},
     data::Sink,
     initiator::{local, Offering, Parts, Pulling, Wait, PARTS},
     lent::{part, Lease},
     qp::{Inner, Qp},
     responder::MOST_PART,
-    worker::{Cx, Served},
 };
 use crate::{
     mem::Rights,

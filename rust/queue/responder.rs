@@ -6,12 +6,12 @@
 //! has to be said then, and finds no room, waits here, in a place of its own.
 
 use super::{
+    cx::{Cx, Farewell, Served},
     data::{Refused, Sink},
     initiator::{Offering, Parts, PARTS},
     lent::{part, Lease},
     moving::{Load, What, WORTHWHILE},
     qp::{Ask, Inner, Qp},
-    worker::{Cx, Farewell, Served},
 };
 use crate::{
     hw::Moved,
