@@ -3,7 +3,7 @@
 
 from weftlab import lab as labs
 from weftlab import topology, transfer
-from weftlab.errors import Mismatch
+from weftlab.errors import Mismatch, Skip
 from weftlab.suite import test
 
 from . import sriov, steps
@@ -13,6 +13,8 @@ ASLEEP = 3
 
 def sleep(host):
     """To idle and back after a while: all devices are turned off and on."""
+    if host.run("test -e /sys/power/pm_test", status=None).status:
+        raise Skip("this kernel cannot sleep (CONFIG_SUSPEND, CONFIG_PM_DEBUG)")
     host.mark("going to sleep")
     # Of one that does not come back its console tells.
     host.run("dmesg -n 8; echo N >/sys/module/printk/parameters/console_suspend")
