@@ -4,10 +4,10 @@
 //! The machine is the driver's own. What it does without a driver's users stands here: a window and an
 //! aperture each, and no doorbells.
 
-use crate::ext::{self, field};
 use crate::function::{Function, post};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use weft_fabric::wire::{abi as ext, field};
 use weft_proto::link::{Effects, Failed, Peer, Reason};
 use weft_proto::pair::Packed;
 use weft_proto::wire::{MAX_BYTES, Message, Offer};

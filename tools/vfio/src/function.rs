@@ -2,7 +2,6 @@
 //! A virtual function that vfio-pci is bound to: registers, an interrupt, memory for neighbours, and
 //! the mailbox to its physical function.
 
-use crate::ext;
 use crate::mapping::{Memory, Regs, descriptor};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt::Display;
@@ -12,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfio_ioctls::{VfioContainer, VfioDevice};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+use weft_fabric::wire::abi as ext;
 use weft_proto::pair::{Note, PAIR_BYTES, Packed, Quota};
 
 /// Where the device finds the memory. Of its own, by the IOMMU: no physical address is known here.

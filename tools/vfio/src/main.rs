@@ -6,17 +6,16 @@
 //! which Weft's own driver has there, comes up and stays so. See Documentation/sriov.rst.
 
 mod end;
-mod ext;
 mod function;
 mod mapping;
 
 use clap::Parser;
 use end::End;
 use function::{Function, cannot, take};
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use weft_fabric::wire::abi as ext;
 use weft_proto::link::{Link, Reason, State, TICK_MS};
 use weft_proto::pair::{Assembler, Note};
 use weft_proto::wire::Message;
@@ -122,7 +121,6 @@ fn drive(arguments: &Arguments, machine: &mut Link, end: &mut End<'_>) -> Result
             println!("{messages} messages, {interrupts} interrupts, {} lost", end.lost);
             return Ok(());
         }
-        let _ = std::io::stdout().flush();
     }
 }
 
