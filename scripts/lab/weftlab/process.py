@@ -34,10 +34,12 @@ def spawn(args, **kwargs):
     return child
 
 
-def _end_family(child):
-    """What a child has started and left behind goes, too."""
+def _forget(child):
+    """Of a child that has ended. What it has started and left behind goes, too."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
+    if child in _children:
+        _children.remove(child)
 
 
 def end(child, grace=3.0):
@@ -49,9 +51,7 @@ def end(child, grace=3.0):
         except subprocess.TimeoutExpired:
             child.kill()
     status = child.wait()
-    _end_family(child)
-    if child in _children:
-        _children.remove(child)
+    _forget(child)
     return status
 
 
@@ -59,9 +59,7 @@ def kill(child):
     """The way a power cut ends it."""
     child.kill()
     child.wait()
-    _end_family(child)
-    if child in _children:
-        _children.remove(child)
+    _forget(child)
 
 
 @atexit.register
