@@ -63,7 +63,9 @@ impl<'a> Cx<'a> {
     pub(super) fn new(
         io: Io<'a>,
         own: Layout,
-        (trunk, lent, spares): (&'a mut Trunk, &'a mut Lent, &'a mut Spares),
+        trunk: &'a mut Trunk,
+        lent: &'a mut Lent,
+        spares: &'a mut Spares,
         memory: &'a Memory,
         dev: &'a pci::Device,
     ) -> Self {

@@ -572,8 +572,7 @@ impl Worker {
         else {
             return Ok(Rest::Idle);
         };
-        let parts = (&mut **trunk, lent, spares);
-        let mut cx = Cx::new(*io, *own, parts, &self.memory, &self.dev);
+        let mut cx = Cx::new(*io, *own, trunk, lent, spares, &self.memory, &self.dev);
         let mut run = Run {
             table: &self.table,
             turns,
