@@ -9,7 +9,7 @@ itself when the fault ends. How long that takes is told, not asserted.
 import re
 import time
 
-from weftlab import paths, transfer
+from weftlab import paths
 from weftlab.errors import Mismatch
 from weftlab.fabric import wait_until
 from weftlab.suite import test
@@ -18,7 +18,6 @@ from . import steps
 from .verbs import all_results, verbs
 
 # Enough to be under way yet when a fault comes, on a machine that has other things to do.
-SIZE = 48 << 20
 LINK = "/sys/class/weft/weft0/device/link0"
 
 
@@ -49,31 +48,6 @@ def attribute(host, name):
     return int(host.out(f"cat {LINK}/{name}"))
 
 
-class UnderWay:
-    """A transfer from h1 to h2 that a fault meets in its middle, and that ends whole all the same."""
-
-    def __init__(self, lab, name):
-        self.h1, self.h2 = lab["h1"], lab["h2"]
-        self.name = name
-        path, self.source = steps.payload(self.h1, name, SIZE, 9)
-        self.receiving = transfer.Receiver(self.h2)
-        self.sending = self.h1.start_job(transfer.send_line(self.h1, path))
-        self.receiving.has(2 << 20)
-        self.still()
-
-    def still(self):
-        if not self.sending.running:
-            raise Mismatch("the transfer was over before the fault: nothing was tested")
-
-    def whole(self, resumed):
-        report = transfer.report(self.sending.wait(transfer.patience(SIZE)).must())
-        self.receiving.wait(60)
-        if steps.digest(self.receiving.arrived(self.name)) != steps.digest(self.source):
-            raise Mismatch("the file did not arrive as it was")
-        if resumed and not report.get("resumed"):
-            raise Mismatch(f"the link broke, and nothing was resumed: {report}")
-
-
 def recovered_by_aer(log, host):
     """The kernel's own recovery, where it is told of errors: it resets the function."""
     if not host.run("dmesg | grep -q 'AER: enabled'", status=None).status:
@@ -90,7 +64,7 @@ def recovered(bench, lab, what, since):
 @test("flap: a transfer under way goes on each time, and is whole")
 def flap(bench):
     lab = bench.pair()
-    way = UnderWay(lab, "flap")
+    way = steps.UnderWay(lab, "flap")
     lab.fabric.inject("flap", "h1:0", "--count", 4, "--period", 1000)
     wait_until(lambda: not lab.fabric.faults(), 60, "the end of the fault")
     recovered(bench, lab, "flap", time.monotonic())
@@ -101,7 +75,7 @@ def flap(bench):
 @test("surprise down: silence tells; nothing is lost, the link comes back by itself")
 def surprise_down(bench):
     lab = bench.pair()
-    way = UnderWay(lab, "surprise")
+    way = steps.UnderWay(lab, "surprise")
     began = time.monotonic()
     lab.fabric.inject("surprise-down", "h1:0")
     for host in lab.hosts.values():
@@ -116,7 +90,7 @@ def surprise_down(bench):
 @test("surprise down, for a moment: what was lost meanwhile is not taken for carried")
 def surprise_moment(bench):
     lab = bench.pair()
-    way = UnderWay(lab, "moment")
+    way = steps.UnderWay(lab, "moment")
     lab.fabric.inject("surprise-down", "h2:0")
     lab.fabric.clear()
     recovered(bench, lab, "surprise down for a moment", time.monotonic())
@@ -140,7 +114,7 @@ def slow(bench):
 def poisoned_write(bench):
     lab = bench.pair()
     log = Log(lab)
-    way = UnderWay(lab, "poisoned")
+    way = steps.UnderWay(lab, "poisoned")
     broken = attribute(lab["h2"], "channels_broken")
     began = time.monotonic()
     lab.fabric.inject("poisoned-write", "h1:0", "--count", 1)
@@ -280,7 +254,7 @@ def stuck_doorbell(bench):
 def memory_gone(bench):
     lab = bench.pair()
     log = Log(lab)
-    way = UnderWay(lab, "memory")
+    way = steps.UnderWay(lab, "memory")
     began = time.monotonic()
     lab.fabric.inject("memory-gone", "h2")
     for host in lab.hosts.values():
@@ -346,7 +320,7 @@ def all_ones(bench):
 @test("all ones at the receiver of a transfer: it ends in an error, and so does the sender")
 def all_ones_in_transfer(bench):
     lab = bench.pair()
-    way = UnderWay(lab, "ones")
+    way = steps.UnderWay(lab, "ones")
     lab.fabric.inject("all-ones", "h2")
     lab["h1"].wait_link("hello")
     # The receiver is told that its port is gone, and so the sender finds nobody in the end.

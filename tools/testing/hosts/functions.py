@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Endpoints with two PFs and their VFs, as the stock kernel sees and handles them."""
 
-import re
-
 from weftlab import kernel
 from weftlab.errors import Mismatch
 from weftlab.suite import test
@@ -53,19 +51,13 @@ class Functions:
         return int(self.host.out(f"python3 {path} {function} {words}"), 0)
 
 
-def said(text, *patterns):
-    for pattern in patterns:
-        if not re.search(pattern, text):
-            raise Mismatch(f"{pattern!r} is not in:\n{text}")
-
-
 @test("MR-8: lspci and sysfs tell of both PFs what SR-IOV has, and the driver takes both")
 def seen(bench):
     lab, host, functions = endpoints(bench)
     for number, pf in enumerate(functions.pf):
         if functions.attribute(pf, "sriov_totalvfs") != str(VFS):
             raise Mismatch(f"{pf}: not {VFS} VFs in sysfs")
-        said(
+        steps.said(
             functions.show(pf),
             r"Single Root I/O Virtualization \(SR-IOV\)",
             rf"Initial VFs: {VFS}, Total VFs: {VFS}, Number of VFs: 0, "
@@ -103,8 +95,8 @@ def enabled(bench):
         if functions.attribute(vf, "vendor") + functions.attribute(vf, "device") != "0x12340x7ef8":
             raise Mismatch(f"{vf} is another device")
         host.run(f"test ! -e {SYSFS}/{vf}/driver")
-    said(functions.show(vfs[3]), r"Region 2: Memory at 0*[1-9a-f][0-9a-f]+ \(64-bit",
-         r"MSI-X: Enable- Count=16", r"Advanced Error Reporting")  # fmt: skip
+    steps.said(functions.show(vfs[3]), r"Region 2: Memory at 0*[1-9a-f][0-9a-f]+ \(64-bit",
+               r"MSI-X: Enable- Count=16", r"Advanced Error Reporting")  # fmt: skip
     for number in (0, 3, VFS - 1):
         host.run(f"echo 1 >{SYSFS}/{vfs[number]}/enable")
         have = functions.register(vfs[number], 0x50)
@@ -138,11 +130,7 @@ def injected(bench):
         # The kernel does not ask a function that may not answer for the name of a fatal one.
         ("MALF_TLP", [rf"weft {pf}: .*\(Fatal\)", "link has been reset", "device recovery successful"]),
     ):
-        host.mark(f"injecting {name}")
-        said(host.qmp.human(f"pcie_aer_inject_error {host.ports[0].name} {name}"), "^OK")
-        log = f"dmesg | sed -n '/injecting {name}/,$p'"
-        host.until(f"{log} | grep -q '{words[-1]}'")
-        said(host.out(log), *words)
+        steps.aer(host, name, *words)
         for each in lab.hosts.values():
             each.wait_links(60)
         steps.both_ways(lab)
@@ -156,7 +144,7 @@ def pulled(bench):
         # Behind the driver's back, for it does not know VFs: NumVFs, then VF Enable and VF MSE.
         for pf in functions.pf:
             host.run(f"setpci -s {pf} ECAP_SRIOV+10.w={VFS:x} && setpci -s {pf} ECAP_SRIOV+8.w=9")
-            said(functions.show(pf), rf"Number of VFs: {VFS}", r"IOVCtl:\s+Enable\+")
+            steps.said(functions.show(pf), rf"Number of VFs: {VFS}", r"IOVCtl:\s+Enable\+")
         with kernel.slots_at_work(host):
             steps.pull(host, port, patience=60, nodes=("/dev/weft0", "/dev/weft1"))
             lab["h2"].wait_link("down")

@@ -10,7 +10,6 @@ from . import steps
 END = "h1:0"
 # At most, and at least: how far a transfer gets between two is not ours to say.
 FLAPS, ENOUGH = 5, 2
-SIZE = 48 << 20
 
 
 @test("N-1: a link that goes down and comes back is down and ready at both ends, and carries", core=True)
@@ -29,16 +28,13 @@ def down_and_up(bench):
 @test("a transfer over a link that flaps under load ends with the whole file", core=True)
 def flap_under_load(bench):
     lab = bench.pair()
-    h1, h2 = lab["h1"], lab["h2"]
-    path, source = steps.payload(h1, "flap", SIZE, 5)
-    receiving = transfer.Receiver(h2)
-    sending = h1.start_job(transfer.send_line(h1, path))
+    way = steps.UnderWay(lab, "flap", begun=1)
     size = 0
     for flap in range(FLAPS):
         # Each time there is more of it: the transfer goes on, it does not start again.
         size += (2 << 20) if flap else 1
-        receiving.has(size)
-        if not sending.running:
+        way.receiving.has(size)
+        if not way.sending.running:
             if flap < ENOUGH:
                 raise Mismatch(f"the transfer was over after {flap} flaps: nothing was tested")
             break
@@ -46,12 +42,7 @@ def flap_under_load(bench):
         for host in lab.hosts.values():
             host.wait_link("down")
         lab.fabric.link("up", END)
-    report = transfer.report(sending.wait(transfer.patience(SIZE)).must())
-    receiving.wait(60)
-    if steps.digest(receiving.arrived("flap")) != steps.digest(source):
-        raise Mismatch("the file did not arrive as it was")
-    if not report.get("resumed"):
-        raise Mismatch(f"the link flapped, and nothing was resumed: {report}")
+    way.whole(resumed=True)
 
 
 @test("without a link a transfer ends with a message that says so")

@@ -2,7 +2,7 @@
 """A host goes to sleep and wakes up: the kernel calls the driver, which calls the neighbours."""
 
 from weftlab import lab as labs
-from weftlab import topology, transfer
+from weftlab import topology
 from weftlab.errors import Mismatch, Skip
 from weftlab.suite import test
 
@@ -45,18 +45,9 @@ def s2idle(bench):
 @test("system sleep: a transfer under way goes on when the host wakes up, and is whole")
 def under_way(bench):
     lab = bench.sleepers()
-    h1, h2 = lab["h1"], lab["h2"]
-    path, source = steps.payload(h1, "sleeper", 24 << 20, 5)
-    receiving = transfer.Receiver(h2)
-    sending = h1.start_job(transfer.send_line(h1, path))
-    receiving.has(2 << 20)
-    sleep(h1)
-    report = transfer.report(sending.wait(transfer.patience(24 << 20)).must())
-    receiving.wait(60)
-    if steps.digest(receiving.arrived("sleeper")) != steps.digest(source):
-        raise Mismatch("the file did not arrive as it was")
-    if not report.get("resumed"):
-        raise Mismatch(f"the link was down, and nothing was resumed: {report}")
+    way = steps.UnderWay(lab, "sleeper", 24 << 20)
+    sleep(lab["h1"])
+    way.whole(resumed=True)
 
 
 @test("MR-8: system sleep with VFs: they come back with their physical function, quotas and all")

@@ -3,6 +3,7 @@
 
 import hashlib
 import random
+import re
 
 from weftlab import kernel, transfer
 from weftlab.errors import Mismatch
@@ -23,6 +24,32 @@ def carry(lab, sender, receiver, size, name="payload", seed=1):
     return done
 
 
+class UnderWay:
+    """A transfer from h1 to h2 that something meets in its middle, and that ends whole all the same."""
+
+    def __init__(self, lab, name, size=48 << 20, begun=2 << 20):
+        self.h1, self.h2 = lab["h1"], lab["h2"]
+        self.name = name
+        self.size = size
+        path, self.source = payload(self.h1, name, size, 9)
+        self.receiving = transfer.Receiver(self.h2)
+        self.sending = self.h1.start_job(transfer.send_line(self.h1, path))
+        self.receiving.has(begun)
+        self.still()
+
+    def still(self):
+        if not self.sending.running:
+            raise Mismatch("the transfer was over before the fault: nothing was tested")
+
+    def whole(self, resumed):
+        report = transfer.report(self.sending.wait(transfer.patience(self.size)).must())
+        self.receiving.wait(60)
+        if digest(self.receiving.arrived(self.name)) != digest(self.source):
+            raise Mismatch("the file did not arrive as it was")
+        if resumed and not report.get("resumed"):
+            raise Mismatch(f"the link broke, and nothing was resumed: {report}")
+
+
 def both_ways(lab, size=1 << 20):
     """Proof that the link works."""
     carry(lab, "h1", "h2", size, "forth", 2)
@@ -39,6 +66,21 @@ def pull(host, port, patience, nodes=("/dev/weft0",), listen=0):
     if not lost.status:
         raise Mismatch("recv ended well although its port was pulled")
     refused(lost, lost.status, "port")
+
+
+def said(text, *patterns):
+    for pattern in patterns:
+        if not re.search(pattern, text):
+            raise Mismatch(f"{pattern!r} is not in:\n{text}")
+
+
+def aer(host, name, *words):
+    """An error of the bus at the first port: the kernel says each of `words`, the last one last of all."""
+    host.mark(f"injecting {name}")
+    said(host.qmp.human(f"pcie_aer_inject_error {host.ports[0].name} {name}"), "^OK")
+    log = f"dmesg | sed -n '/injecting {name}/,$p'"
+    host.until(f"{log} | grep -q '{words[-1]}'")
+    said(host.out(log), *words)
 
 
 def refused(result, status, *words):
