@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Breadth-first search over port lists, until no new hardware id appears.
+//!
+//! Questions overlap, but answers are looked at in the order in which nodes were found: the result is
+//! that of a search that asks one node at a time, whatever order the answers come in. This file must not
+//! know what an election is.
+
+use super::{
+    allow::Allowed,
+    ask::State,
+    member::{Member, Members, NOBODY},
+    message::Info,
+    port::PORTS,
+};
+
+impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
+    /// Begins anew, from the node that `me` describes.
+    pub fn begin(&mut self, me: Info) {
+        self.clear();
+        let mut first = Member {
+            info: me,
+            known: true,
+            ..Member::NONE
+        };
+        first.ask.state = State::Done;
+        self.push(first);
+    }
+
+    /// Takes what somebody has said of itself, in answer to question `xid`.
+    pub fn answer(&mut self, xid: u32, info: &Info) {
+        // Somebody else may be at the end of the path by now: then nobody has answered.
+        let member = self
+            .all_mut()
+            .iter_mut()
+            .find(|m| m.info.hwid == info.hwid && !m.known);
+        if let Some(member) = member {
+            if member.ask.answer(xid) {
+                member.info = *info;
+                member.known = true;
+            }
+        }
+    }
+
+    /// Looks at the answers that are next in turn. True if there is nobody left to ask.
+    pub fn expand<A: AsRef<[u64]>>(&mut self, allowed: &Allowed<A>) -> bool {
+        while let Some(member) = self.all().get(self.expanded).copied() {
+            if !member.ask.is_over() {
+                return false;
+            }
+            self.expanded += 1;
+            if !member.known {
+                continue;
+            }
+            for (port, at) in member.info.ports.iter().zip(0u8..) {
+                if !port.is_up() || !allowed.has(port.peer) || self.find(port.peer).is_some() {
+                    continue;
+                }
+                let Some(path) = member.path.then(at) else {
+                    self.too_far = true;
+                    continue;
+                };
+                let mut found = Member {
+                    path,
+                    ..Member::NONE
+                };
+                found.info.hwid = port.peer;
+                if !self.push(found) {
+                    self.too_many = true;
+                }
+            }
+        }
+        true
+    }
+
+    /// Works out who is at whose ports, as far as data may pass: both ends have to say so.
+    pub fn join(&mut self) {
+        for at in 0..self.all().len() {
+            let Some(member) = self.all().get(at).copied() else {
+                return;
+            };
+            let mut next = [NOBODY; PORTS];
+            for (next, port) in next.iter_mut().zip(&member.info.ports) {
+                let peer = port.cost().and_then(|_| self.find(port.peer));
+                let agreed = peer.and_then(|peer| self.all().get(peer)).is_some_and(|m| {
+                    let mut back = m.info.ports.iter();
+                    m.known && back.any(|p| p.peer == member.info.hwid && p.cost().is_some())
+                });
+                if let (true, true, Some(peer)) = (member.known, agreed, peer) {
+                    *next = peer as u16;
+                }
+            }
+            if let Some(member) = self.all_mut().get_mut(at) {
+                member.next = next;
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The network manager: who is in the fabric, who is its master, who has which local id, and which
+//! port leads where.
+//!
+//! [`node::Node`] is the manager of one node in a fabric of up to a few hundred, in which every node
+//! explores; [`scale::Node`] is that of one in a fabric of tens of thousands, in which nodes report up
+//! a tree. Both do everything through a trait of effects, take time in milliseconds or not at all, and
+//! live in memory that the caller gives. Formats, rules and limits: `Documentation/manager.rst`.
+//! Nothing here may know how a neighbour is reached, nor what a route is used for.
+
+pub mod allow;
+pub mod ask;
+pub mod bytes;
+pub mod explore;
+pub mod lid;
+pub mod member;
+pub mod message;
+pub mod node;
+pub mod packet;
+pub mod path;
+pub mod port;
+pub mod power;
+pub mod reign;
+pub mod route;
+pub mod table;
+pub mod wishes;

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Packets that find their way by a list of ports, from neighbour to neighbour.
+//!
+//! The header is that of the seed's Table 2, behind an envelope as the mailbox needs it. Each node that a
+//! packet passes writes down by which port it came, so that whoever gets it knows the way back. This
+//! file must not know what is in a packet, nor whether the node that it passes has been told anything yet.
+
+use super::{
+    super::crc::crc32c,
+    bytes::{Reader, Short, Writer},
+    path::{Path, MAX_HOPS},
+    port::PORTS,
+};
+
+/// Bytes of the longest message that a mailbox carries.
+pub const MAX_BYTES: usize = 256;
+/// First four bytes: "WFNM". No other message between neighbours begins so.
+pub const MAGIC: [u8; 4] = *b"WFNM";
+/// Version of what managers say.
+pub const VERSION: u8 = 1;
+/// Bytes in front of the header.
+pub const ENVELOPE_BYTES: usize = 12;
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 6 + 2 * MAX_HOPS;
+/// Bytes of the longest payload.
+pub const MAX_PAYLOAD: usize = MAX_BYTES - ENVELOPE_BYTES - HEADER_BYTES;
+
+/// Routing method: by ports.
+const METHOD_PORTS: u8 = 0;
+
+/// Where a packet is on its way, as the seed counts it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Before the master is known.
+    Unknown = 0,
+    /// From the master.
+    FromMaster = 1,
+    /// To the master.
+    ToMaster = 2,
+}
+
+/// Why bytes are not a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// They end too soon.
+    Short,
+    /// Something else that travels over mailboxes.
+    Magic,
+    /// Of another version.
+    Version(u8),
+    /// Not what was sent.
+    Checksum,
+    /// A member has a value that it never has.
+    Value,
+}
+
+impl From<Short> for Error {
+    fn from(_: Short) -> Self {
+        Self::Short
+    }
+}
+
+/// What is to be done with a packet that has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrival {
+    /// It is at its end.
+    Here,
+    /// It leaves by this port.
+    Relay(u8),
+}
+
+/// A packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// Its direction.
+    pub direction: Direction,
+    forward: Path,
+    /// The ports by which it came in, of the nodes that it has reached.
+    backward: Path,
+    len: usize,
+    payload: [u8; MAX_PAYLOAD],
+}
+
+impl Packet {
+    /// A packet that has not been sent yet. `None` if it goes nowhere, or if the payload is too long.
+    pub fn new(direction: Direction, forward: Path, payload: &[u8]) -> Option<Self> {
+        forward.first()?;
+        let mut packet = Self {
+            direction,
+            forward,
+            backward: Path::EMPTY,
+            len: payload.len(),
+            payload: [0; MAX_PAYLOAD],
+        };
+        packet
+            .payload
+            .get_mut(..payload.len())?
+            .copy_from_slice(payload);
+        Some(packet)
+    }
+
+    /// What it carries.
+    pub fn payload(&self) -> &[u8] {
+        self.payload.get(..self.len).unwrap_or_default()
+    }
+
+    /// The port by which it leaves the node where it is; `None` at its end.
+    pub fn out(&self) -> Option<u8> {
+        self.forward.ports().get(self.backward.hops()).copied()
+    }
+
+    /// The way back to the sender, from where it is.
+    pub fn way_back(&self) -> Path {
+        self.backward.reversed()
+    }
+
+    /// It has come in by `port`. `None` if it cannot have.
+    pub fn arrive(&mut self, port: u8) -> Option<Arrival> {
+        self.backward = self.backward.then(port)?;
+        Some(self.out().map_or(Arrival::Here, Arrival::Relay))
+    }
+
+    /// Writes the packet and says how many bytes it has.
+    pub fn encode(&self, buf: &mut [u8; MAX_BYTES]) -> usize {
+        let all = ENVELOPE_BYTES + HEADER_BYTES + self.len;
+        let mut w = Writer::new(buf);
+        w.put(&MAGIC);
+        w.u8(VERSION);
+        w.u8(0);
+        w.u16(all as u16);
+        w.u32(0);
+        w.u8(METHOD_PORTS);
+        w.u8(self.direction as u8);
+        w.u8(self.forward.hops() as u8);
+        w.u8(self.backward.hops() as u8);
+        for path in [&self.forward, &self.backward] {
+            w.put(path.ports());
+            let rest = [0; MAX_HOPS];
+            w.put(rest.get(path.hops()..).unwrap_or_default());
+        }
+        w.u16(self.len as u16);
+        w.put(self.payload());
+        let body = buf.get(ENVELOPE_BYTES..all).unwrap_or_default();
+        let sum = crc32c(body.iter().copied());
+        if let Some(at) = buf.get_mut(8..ENVELOPE_BYTES) {
+            at.copy_from_slice(&sum.to_le_bytes());
+        }
+        all
+    }
+
+    /// Reads a packet as it comes from a neighbour. `buf` may be longer.
+    pub fn parse(buf: &[u8]) -> Result<Self, Error> {
+        let mut r = Reader::new(buf);
+        if r.array()? != MAGIC {
+            return Err(Error::Magic);
+        }
+        let version = r.u8()?;
+        if version != VERSION {
+            return Err(Error::Version(version));
+        }
+        check(r.u8()? == 0)?;
+        let all = usize::from(r.u16()?);
+        let sum = r.u32()?;
+        let body = buf.get(ENVELOPE_BYTES..all).ok_or(Error::Short)?;
+        if crc32c(body.iter().copied()) != sum {
+            return Err(Error::Checksum);
+        }
+
+        let mut r = Reader::new(body);
+        check(r.u8()? == METHOD_PORTS)?;
+        let direction = match r.u8()? {
+            0 => Direction::Unknown,
+            1 => Direction::FromMaster,
+            2 => Direction::ToMaster,
+            _ => return Err(Error::Value),
+        };
+        let (hops, passed) = (usize::from(r.u8()?), usize::from(r.u8()?));
+        // On a link it has not passed the last node.
+        check(passed < hops)?;
+        let forward = path(r.array()?, hops)?;
+        let backward = path(r.array()?, passed)?;
+        let len = usize::from(r.u16()?);
+        check(r.rest().len() == len)?;
+        let mut packet = Self::new(direction, forward, r.rest()).ok_or(Error::Value)?;
+        packet.backward = backward;
+        Ok(packet)
+    }
+}
+
+fn path(bytes: [u8; MAX_HOPS], hops: usize) -> Result<Path, Error> {
+    let ports = bytes.get(..hops).ok_or(Error::Value)?;
+    check(ports.iter().all(|port| usize::from(*port) < PORTS))?;
+    Path::new(ports).ok_or(Error::Value)
+}
+
+fn check(ok: bool) -> Result<(), Error> {
+    ok.then_some(()).ok_or(Error::Value)
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Who may write tables: a master, and the term of its reign.
+//!
+//! A master that begins takes a term above all that it has found. Two that begin at once may take the
+//! same; then the lower id wins, as everywhere.
+
+use super::bytes::{Reader, Short, Writer};
+
+/// A master and its term. The default is older than any.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reign {
+    /// Rises with each master. 0 is nobody's.
+    pub term: u32,
+    /// Hardware id of the master.
+    pub master: u64,
+}
+
+impl Reign {
+    /// Bytes in a message.
+    pub const BYTES: usize = 12;
+
+    /// Whether this one replaces `other`.
+    pub fn beats(&self, other: &Self) -> bool {
+        self.term > other.term || (self.term == other.term && self.master < other.master)
+    }
+
+    /// Writes [`Self::BYTES`].
+    pub fn put(&self, w: &mut Writer<'_>) {
+        w.u32(self.term);
+        w.u64(self.master);
+    }
+
+    /// Reads a reign.
+    pub fn get(r: &mut Reader<'_>) -> Result<Self, Short> {
+        Ok(Self {
+            term: r.u32()?,
+            master: r.u64()?,
+        })
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The cheapest way from one node to all others.
+//!
+//! Ways are compared by what their links cost, then by how many links they have. Each node's table is made
+//! from its own search; that fits together, for the rest of a shortest way is a shortest way too, and
+//! has one link less. This file must not know how a table travels.
+
+use super::{
+    member::{Member, Members, Reach},
+    path::MAX_HOPS,
+};
+
+impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
+    /// Works out [`Member::route`] of all members, as seen from the one at `source`. [`Self::join`] comes first.
+    pub fn routes_from(&mut self, source: usize) {
+        for member in self.all_mut() {
+            member.route = Reach::NONE;
+        }
+        if let Some(member) = self.all_mut().get_mut(source) {
+            member.route.length = (0, 0);
+        }
+        while let Some(at) = self.nearest() {
+            let Some(member) = self.all_mut().get_mut(at) else {
+                return;
+            };
+            member.route.settled = true;
+            let here = *member;
+            for ((next, port), number) in here.next.iter().zip(&here.info.ports).zip(0u8..) {
+                let (Some(cost), Some(next)) =
+                    (port.cost(), self.all_mut().get_mut(usize::from(*next)))
+                else {
+                    continue;
+                };
+                let (so_far, hops) = here.route.length;
+                let length = (so_far.saturating_add(cost), hops + 1);
+                if length < next.route.length {
+                    let port = if at == source {
+                        number
+                    } else {
+                        here.route.port
+                    };
+                    next.route = Reach {
+                        length,
+                        port,
+                        settled: false,
+                    };
+                }
+            }
+        }
+        for member in self.all_mut() {
+            if member.route.hops().is_some_and(|n| n > MAX_HOPS as u32) {
+                member.route = Reach::NONE;
+            }
+        }
+    }
+
+    fn nearest(&self) -> Option<usize> {
+        let open = self
+            .all()
+            .iter()
+            .enumerate()
+            .filter(|(_, m)| !m.route.settled && m.route.hops().is_some());
+        open.min_by_key(|(_, m)| m.route.length).map(|(at, _)| at)
+    }
+}

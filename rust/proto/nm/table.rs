@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The routes of one node, and how new ones take their place without a loop.
+//!
+//! New routes are *staged*: kept beside those in use. When every node has its own, the master has them
+//! *committed* by length: first everywhere the routes of one link, then those of two, and so on. A node
+//! that uses its new route to somebody thus sends to a node that does so as well; and a node that does not
+//! yet follows the old routes until it meets one that does. Neither goes round in circles, and nobody is
+//! out of reach in between. It does not matter what the old routes were, as long as they had no loop
+//! themselves, nor whether a master dies on the way. This file must not know how routes are found.
+
+use super::{
+    bytes::{Reader, Writer},
+    member::{Member, Members},
+    message::{Taken, MAX_PIECE},
+    path::MAX_HOPS,
+    port::PORTS,
+};
+
+/// No route.
+const NONE: u8 = 0xff;
+/// Bytes in front of the routes to ids that follow each other.
+const RUN_BYTES: usize = 5;
+/// Most pieces of a table: there is a bit for each.
+pub const MAX_PIECES: u8 = 32;
+
+/// What becomes of routes.
+pub trait Effects {
+    /// Traffic for `lid` leaves by `port` from now on; `None` for none.
+    fn route(&mut self, lid: u32, port: Option<u8>);
+}
+
+/// Routes to one node: those in use and those staged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    lid: u32,
+    active: u8,
+    staged: u8,
+}
+
+impl Slot {
+    /// For memory that was not used yet.
+    pub const NONE: Self = Self {
+        lid: 0,
+        active: NONE,
+        staged: NONE,
+    };
+}
+
+/// A route as a byte: how many links, by which port first.
+fn pack(hops: u32, port: u8) -> u8 {
+    (hops as u8) << 2 | port
+}
+
+fn hops(byte: u8) -> u32 {
+    u32::from(byte >> 2)
+}
+
+fn port(byte: u8) -> Option<u8> {
+    (byte != NONE).then_some(byte % PORTS as u8)
+}
+
+fn is_route(byte: u8) -> bool {
+    byte == NONE || (1..=MAX_HOPS as u32).contains(&hops(byte))
+}
+
+/// The bit of a route among those that differ. What is to go, goes first.
+fn bit(byte: u8) -> u32 {
+    if byte == NONE {
+        1
+    } else {
+        1u32.checked_shl(hops(byte).saturating_sub(1)).unwrap_or(0)
+    }
+}
+
+/// The routes of a node.
+pub struct Table<T> {
+    slots: T,
+    /// Which pieces of the staged routes are there.
+    pieces: u32,
+    /// How many there will be, 0 if none is expected.
+    of: u8,
+}
+
+impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
+    /// No routes. `memory` is for two for each node that there can be: in the worst case all local ids
+    /// change.
+    pub fn new(memory: T) -> Self {
+        Self {
+            slots: memory,
+            pieces: 0,
+            of: 0,
+        }
+    }
+
+    /// The port by which traffic for `lid` leaves.
+    pub fn lookup(&self, lid: u32) -> Option<u8> {
+        let slot = self.slots.as_ref().iter().find(|s| s.lid == lid)?;
+        port(slot.active)
+    }
+
+    /// How many routes are in use.
+    pub fn len(&self) -> usize {
+        let slots = self.slots.as_ref().iter();
+        slots.filter(|s| s.active != NONE).count()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Other routes will be staged.
+    pub fn begin(&mut self) {
+        self.pieces = 0;
+        self.of = 0;
+        for slot in self.slots.as_mut() {
+            slot.staged = NONE;
+            if slot.active == NONE {
+                *slot = Slot::NONE;
+            }
+        }
+    }
+
+    /// Stages a piece. Answers whether that was the last one that was missing.
+    pub fn stage(&mut self, piece: u8, of: u8, runs: &[u8]) -> Result<bool, Taken> {
+        if piece >= of || of > MAX_PIECES || (self.of != 0 && self.of != of) {
+            return Err(Taken::Order);
+        }
+        let mut r = Reader::new(runs);
+        while !r.rest().is_empty() {
+            let (Ok(first), Ok(count)) = (r.u32(), r.u8()) else {
+                return Err(Taken::Order);
+            };
+            let routes = r.take(usize::from(count)).map_err(|_| Taken::Order)?;
+            for (byte, n) in routes.iter().zip(0u32..) {
+                let lid = first.checked_add(n).ok_or(Taken::Order)?;
+                if lid == 0 || !is_route(*byte) {
+                    return Err(Taken::Order);
+                }
+                self.slot(lid).ok_or(Taken::NoRoom)?.staged = *byte;
+            }
+        }
+        self.of = of;
+        self.pieces |= 1u32.checked_shl(u32::from(piece)).unwrap_or(0);
+        Ok(self.is_complete())
+    }
+
+    /// Whether all of the staged routes are there.
+    pub fn is_complete(&self) -> bool {
+        self.of != 0 && self.pieces.count_ones() == u32::from(self.of)
+    }
+
+    /// Bit n: staged routes of n + 1 links are not in use.
+    pub fn differ(&self) -> u32 {
+        let slots = self.slots.as_ref().iter();
+        let differing = slots.filter(|s| s.lid != 0 && s.active != s.staged);
+        differing.fold(0, |bits, s| bits | bit(s.staged))
+    }
+
+    /// Uses the staged routes of `hops` links.
+    pub fn commit(&mut self, hops: u8, fx: &mut impl Effects) -> Result<(), Taken> {
+        if !self.is_complete() {
+            return Err(Taken::Order);
+        }
+        let now = 1u32
+            .checked_shl(u32::from(hops).wrapping_sub(1))
+            .unwrap_or(0);
+        for slot in self.slots.as_mut() {
+            if slot.lid != 0 && slot.active != slot.staged && bit(slot.staged) & now != 0 {
+                if port(slot.active) != port(slot.staged) {
+                    fx.route(slot.lid, port(slot.staged));
+                }
+                slot.active = slot.staged;
+            }
+        }
+        Ok(())
+    }
+
+    /// The slot of `lid`, a free one if there is none yet.
+    fn slot(&mut self, lid: u32) -> Option<&mut Slot> {
+        let slots = self.slots.as_mut();
+        let at = match slots.iter().position(|s| s.lid == lid) {
+            Some(at) => at,
+            None => slots.iter().position(|s| s.lid == 0)?,
+        };
+        let slot = slots.get_mut(at)?;
+        slot.lid = lid;
+        Some(slot)
+    }
+}
+
+/// A piece of a node's routes, as the master makes it.
+pub struct Runs {
+    /// How many bytes of the buffer are used.
+    pub bytes: usize,
+    /// How many pieces there are.
+    pub of: u8,
+}
+
+impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
+    /// Writes piece number `wanted` of the routes that [`Self::routes_from`] has found from `source`.
+    /// Nodes without a route are left out.
+    pub fn runs(&self, source: usize, wanted: u8, buf: &mut [u8; MAX_PIECE]) -> Runs {
+        let mut runs = Runs { bytes: 0, of: 1 };
+        let mut at = 0;
+        // Where the run's count is, and the id that would be its next.
+        let mut run: Option<(usize, u32)> = None;
+        let mut last = 0;
+        while let Some((lid, route)) = self.after(last, source) {
+            last = lid;
+            let extends = run.is_some_and(|(_, next)| next == lid);
+            let bytes = if extends { 1 } else { RUN_BYTES + 1 };
+            if at + bytes > MAX_PIECE {
+                runs.of = runs.of.saturating_add(1);
+                at = 0;
+                run = None;
+            }
+            let writes = runs.of - 1 == wanted;
+            let count_at = match run {
+                Some((count_at, next)) if next == lid => count_at,
+                _ => {
+                    if writes {
+                        let mut w = Writer::new(buf.get_mut(at..).unwrap_or_default());
+                        w.u32(lid);
+                        w.u8(0);
+                    }
+                    at += RUN_BYTES;
+                    at - 1
+                }
+            };
+            if writes {
+                if let Some(byte) = buf.get_mut(at) {
+                    *byte = route;
+                }
+                if let Some(count) = buf.get_mut(count_at) {
+                    *count = count.saturating_add(1);
+                }
+                runs.bytes = at + 1;
+            }
+            at += 1;
+            run = lid.checked_add(1).map(|next| (count_at, next));
+        }
+        runs
+    }
+
+    /// The lowest local id above `lid` to which there is a route, and the route.
+    fn after(&self, lid: u32, source: usize) -> Option<(u32, u8)> {
+        let all = self.all().iter().enumerate();
+        let above = all.filter(|(at, m)| *at != source && m.known && m.info.lid > lid);
+        let routed = above.filter_map(|(_, m)| Some((m.info.lid, m.route.hops()?, m.route.port)));
+        let next = routed.min_by_key(|(lid, ..)| *lid);
+        next.map(|(lid, hops, port)| (lid, pack(hops, port)))
+    }
+}

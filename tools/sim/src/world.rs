@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Nodes that all explore, links between them, and what goes wrong there.
+
+use crate::{
+    rng::Rng,
+    topology::{End, Topology},
+};
+use std::{cmp::Reverse, collections::BinaryHeap};
+use weft_proto::nm::{
+    member::Member,
+    node::{Effects, Node, Role, TICK_MS},
+    port::{PORTS, Port},
+    reign::Reign,
+    table::{self, Slot},
+};
+
+/// A manager in memory of its own.
+pub type Manager = Node<Vec<Member>, Vec<Slot>, Vec<u8>, Vec<u64>>;
+
+/// Microseconds that a message is on a link.
+const LATENCY_US: u64 = 200;
+/// Bytes of wishes that a node has room for.
+const WISHES: usize = 4096;
+
+/// What happens to messages, in thousandths of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// Lost.
+    pub lost: u32,
+    /// Come twice.
+    pub doubled: u32,
+    /// Come later than those behind them.
+    pub late: u32,
+    /// Spoilt.
+    pub spoilt: u32,
+}
+
+/// A node.
+pub struct Host {
+    /// Its manager.
+    pub manager: Manager,
+    /// How often its local id has changed from one that was not 0.
+    pub lid_changes: u32,
+    ticks: u64,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Tick(usize, u64),
+    /// A message, to an end of a link, in this life of the link.
+    Message(End, u32, Vec<u8>),
+}
+
+/// What a manager has done, until the world does it.
+#[derive(Default)]
+struct Done {
+    sent: Vec<(u8, Vec<u8>)>,
+    lid: Option<u32>,
+    wrote: bool,
+}
+
+impl table::Effects for Done {
+    fn route(&mut self, _lid: u32, _port: Option<u8>) {
+        self.wrote = true;
+    }
+}
+
+impl Effects for Done {
+    fn send(&mut self, port: u8, message: &[u8]) {
+        self.sent.push((port, message.to_vec()));
+    }
+
+    fn role(&mut self, _role: Role, _reign: &Reign) {}
+
+    fn lid(&mut self, lid: u32) {
+        self.lid = Some(lid);
+    }
+
+    fn wishes(&mut self, _version: u32) {}
+}
+
+/// What one link is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Wire {
+    /// Messages pass.
+    pub up: bool,
+    /// Generation.
+    pub speed: u8,
+    /// Lanes.
+    pub width: u8,
+    /// The administrator wants no data on it.
+    pub excluded: bool,
+    life: u32,
+}
+
+/// A fabric.
+pub struct World {
+    /// Who is joined to whom.
+    pub topology: Topology,
+    /// Hardware ids.
+    pub hwids: Vec<u64>,
+    /// The nodes; `None` for one that is off.
+    pub hosts: Vec<Option<Host>>,
+    /// The link at each port, the same at both ends.
+    wires: Vec<[Wire; PORTS]>,
+    /// What happens to messages.
+    pub faults: Faults,
+    /// Which hardware ids may take part; none for all.
+    pub allowed: Vec<u64>,
+    /// Messages that were sent over a link, and their bytes.
+    pub messages: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// A node has used another route since this was last looked at.
+    pub wrote: bool,
+    queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    numbers: u64,
+    lives: u32,
+    now_us: u64,
+    rng: Rng,
+}
+
+impl World {
+    /// All nodes on and all links up.
+    pub fn new(topology: Topology, hwids: Vec<u64>, seed: u64) -> Self {
+        let mut world = Self::off(topology, hwids, seed);
+        for node in 0..world.topology.len() {
+            world.power_on(node);
+        }
+        world
+    }
+
+    /// All nodes off, all links ready to come up.
+    pub fn off(topology: Topology, hwids: Vec<u64>, seed: u64) -> Self {
+        let wire = Wire { up: true, speed: 3, width: 8, excluded: false, life: 0 };
+        Self {
+            hosts: (0..topology.len()).map(|_| None).collect(),
+            wires: vec![[wire; PORTS]; topology.len()],
+            topology,
+            hwids,
+            faults: Faults::default(),
+            allowed: Vec::new(),
+            messages: 0,
+            bytes: 0,
+            wrote: false,
+            queue: BinaryHeap::new(),
+            numbers: 0,
+            lives: 0,
+            now_us: 0,
+            rng: Rng::new(seed),
+        }
+    }
+
+    /// Milliseconds since the beginning.
+    pub fn now(&self) -> u64 {
+        self.now_us / 1000
+    }
+
+    /// A node that is on.
+    pub fn manager(&self, node: usize) -> Option<&Manager> {
+        Some(&self.hosts.get(node)?.as_ref()?.manager)
+    }
+
+    /// The link at a port.
+    pub fn wire(&self, (node, port): End) -> Option<Wire> {
+        let wire = *self.wires.get(node)?.get(usize::from(port))?;
+        self.topology.peer((node, port)).map(|_| wire)
+    }
+
+    /// Whether messages pass the link at a port: it is up, and both nodes are on.
+    pub fn passes(&self, end: End) -> Option<End> {
+        let peer = self.topology.peer(end)?;
+        let on = self.manager(end.0).is_some() && self.manager(peer.0).is_some();
+        self.wire(end).filter(|wire| wire.up && on).map(|_| peer)
+    }
+
+    fn at(&mut self, us: u64, event: Event) {
+        self.numbers += 1;
+        self.queue.push(Reverse((us, self.numbers, event)));
+    }
+
+    /// A node starts, with a memory that is empty.
+    pub fn power_on(&mut self, node: usize) {
+        let size = self.topology.len().min(usize::from(u16::MAX) - 1);
+        self.lives += 1;
+        let manager = Node::new(
+            self.hwids[node],
+            self.lives,
+            vec![Member::NONE; size],
+            vec![Slot::NONE; 2 * size],
+            vec![0; 2 * WISHES],
+            self.allowed.clone(),
+        );
+        let ticks = u64::from(self.lives);
+        self.hosts[node] = Some(Host { manager, lid_changes: 0, ticks });
+        let first = self.now_us + self.rng.below(1000 * TICK_MS);
+        self.at(first, Event::Tick(node, ticks));
+        self.tell_around(node);
+    }
+
+    /// A node dies, without a word.
+    pub fn power_off(&mut self, node: usize) {
+        self.hosts[node] = None;
+        self.tell_around(node);
+    }
+
+    /// Changes the link at a port.
+    pub fn set_wire(&mut self, end: End, change: impl FnOnce(&mut Wire)) {
+        let (Some(mut wire), Some(peer)) = (self.wire(end), self.topology.peer(end)) else {
+            return;
+        };
+        let was_up = wire.up;
+        change(&mut wire);
+        if wire.up != was_up {
+            wire.life += 1;
+        }
+        for (node, port) in [end, peer] {
+            self.wires[node][usize::from(port)] = wire;
+        }
+        self.tell_port(end);
+        self.tell_port(peer);
+    }
+
+    /// A link goes down or comes up.
+    pub fn link(&mut self, end: End, up: bool) {
+        self.set_wire(end, |wire| wire.up = up);
+    }
+
+    /// The ends of all links of a node learn how they are.
+    fn tell_around(&mut self, node: usize) {
+        for port in 0..PORTS as u8 {
+            if let Some(peer) = self.topology.peer((node, port)) {
+                self.wires[node][usize::from(port)].life += 1;
+                self.wires[peer.0][usize::from(peer.1)].life += 1;
+                self.tell_port((node, port));
+                self.tell_port(peer);
+            }
+        }
+    }
+
+    fn tell_port(&mut self, end: End) {
+        let port = match (self.passes(end), self.wire(end)) {
+            (Some(peer), Some(wire)) => Port {
+                peer: self.hwids[peer.0],
+                speed: wire.speed,
+                width: wire.width,
+                excluded: wire.excluded,
+            },
+            _ => Port::NONE,
+        };
+        self.work(end.0, |manager, now, fx| manager.port(now, end.1, port, fx));
+    }
+
+    /// The administrator wishes something of a node.
+    pub fn wish(&mut self, node: usize, bytes: &[u8]) -> bool {
+        let mut taken = false;
+        self.work(node, |manager, now, fx| {
+            taken = manager.wish(now, bytes, fx);
+        });
+        taken
+    }
+
+    /// Has a manager do something, and does what it wants done.
+    fn work(&mut self, node: usize, what: impl FnOnce(&mut Manager, u64, &mut Done)) {
+        let now = self.now();
+        let Some(host) = &mut self.hosts[node] else {
+            return;
+        };
+        let mut done = Done::default();
+        let before = host.manager.info().lid;
+        what(&mut host.manager, now, &mut done);
+        if done.lid.is_some_and(|lid| before != 0 && lid != before) {
+            host.lid_changes += 1;
+        }
+        self.wrote |= done.wrote;
+        for (port, bytes) in done.sent {
+            self.send((node, port), bytes);
+        }
+    }
+
+    /// Puts a message on a link, as a node does.
+    pub fn send(&mut self, from: End, mut bytes: Vec<u8>) {
+        self.messages += 1;
+        self.bytes += bytes.len() as u64;
+        let (Some(to), Some(wire)) = (self.passes(from), self.wire(from)) else {
+            return;
+        };
+        if self.rng.chance(self.faults.lost) {
+            return;
+        }
+        if self.rng.chance(self.faults.spoilt) {
+            let at = self.rng.below(bytes.len() as u64) as usize;
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << self.rng.below(8);
+            }
+        }
+        let times = 1 + u32::from(self.rng.chance(self.faults.doubled));
+        for _ in 0..times {
+            let mut us = self.now_us + LATENCY_US + self.rng.below(20);
+            if self.rng.chance(self.faults.late) {
+                us += self.rng.below(30_000);
+            }
+            self.at(us, Event::Message(to, wire.life, bytes.clone()));
+        }
+    }
+
+    /// Does the next thing that happens.
+    pub fn step(&mut self) {
+        let Some(Reverse((us, _, event))) = self.queue.pop() else {
+            return;
+        };
+        self.now_us = us;
+        match event {
+            Event::Tick(node, ticks) => {
+                let same = self.hosts[node].as_ref().is_some_and(|h| h.ticks == ticks);
+                if same {
+                    self.work(node, |manager, now, fx| manager.tick(now, fx));
+                    self.at(us + 1000 * TICK_MS, Event::Tick(node, ticks));
+                }
+            }
+            Event::Message(to, life, bytes) => {
+                if self.passes(to).is_some() && self.wire(to).is_some_and(|w| w.life == life) {
+                    self.work(to.0, |manager, now, fx| {
+                        manager.receive(now, to.1, &bytes, fx);
+                    });
+                }
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub fn run(&mut self, ms: u64) {
+        let end = self.now_us + 1000 * ms;
+        while let Some(Reverse((us, ..))) = self.queue.peek() {
+            if *us > end {
+                break;
+            }
+            self.step();
+        }
+        self.now_us = end;
+    }
+}
