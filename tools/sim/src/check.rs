@@ -203,7 +203,7 @@ pub fn settle(world: &mut World, calm: u64, limit: u64) -> Result<u64, String> {
         let until = world.now() + 10;
         while world.now() < until {
             world.run(1);
-            if std::mem::take(&mut world.wrote) && world.topology.len() <= 40 {
+            if std::mem::take(&mut world.wrote) && world.topology.len() <= 26 {
                 no_loops(world)?;
             }
         }

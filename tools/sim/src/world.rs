@@ -43,6 +43,7 @@ pub struct Host {
     /// How often its local id has changed from one that was not 0.
     pub lid_changes: u32,
     ticks: u64,
+    hangs: bool,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -193,7 +194,7 @@ impl World {
             self.allowed.clone(),
         );
         let ticks = u64::from(self.lives);
-        self.hosts[node] = Some(Host { manager, lid_changes: 0, ticks });
+        self.hosts[node] = Some(Host { manager, lid_changes: 0, ticks, hangs: false });
         let first = self.now_us + self.rng.below(1000 * TICK_MS);
         self.at(first, Event::Tick(node, ticks));
         self.tell_around(node);
@@ -203,6 +204,13 @@ impl World {
     pub fn power_off(&mut self, node: usize) {
         self.hosts[node] = None;
         self.tell_around(node);
+    }
+
+    /// A node does nothing any more, but its links stay up.
+    pub fn hang(&mut self, node: usize) {
+        if let Some(host) = &mut self.hosts[node] {
+            host.hangs = true;
+        }
     }
 
     /// Changes the link at a port.
@@ -264,7 +272,7 @@ impl World {
     /// Has a manager do something, and does what it wants done.
     fn work(&mut self, node: usize, what: impl FnOnce(&mut Manager, u64, &mut Done)) {
         let now = self.now();
-        let Some(host) = &mut self.hosts[node] else {
+        let Some(host) = self.hosts[node].as_mut().filter(|host| !host.hangs) else {
             return;
         };
         let mut done = Done::default();

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What network managers send, byte by byte, and the power policy.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
+
+use proptest::prelude::*;
+use weft_proto::nm::{
+    message::{Info, Message, Piece, Taken, Write, MAX_PIECE},
+    packet::{
+        Arrival, Direction, Error, Packet, ENVELOPE_BYTES, HEADER_BYTES, MAX_BYTES, MAX_PAYLOAD,
+    },
+    path::{Path, MAX_HOPS},
+    port::Port,
+    power::{Policy, Rate, PATIENCE, SAMPLE_MS},
+    reign::Reign,
+    table::{Effects, Slot, Table},
+};
+
+fn encode(packet: &Packet) -> Vec<u8> {
+    let mut buf = [0; MAX_BYTES];
+    let len = packet.encode(&mut buf);
+    buf[..len].to_vec()
+}
+
+#[test]
+fn n_4_the_header_is_that_of_table_2() {
+    // The table's own example: ports 0, 1, 2, 0 in turn.
+    let path = Path::new(&[0, 1, 2, 0]).unwrap();
+    let mut packet = Packet::new(Direction::ToMaster, path, b"payload").unwrap();
+    assert_eq!(packet.arrive(3), Some(Arrival::Relay(1)));
+    assert_eq!(packet.arrive(1), Some(Arrival::Relay(2)));
+    let bytes = encode(&packet);
+    let header = &bytes[ENVELOPE_BYTES..ENVELOPE_BYTES + HEADER_BYTES];
+    let (fields, paths) = header.split_at(4);
+    assert_eq!(fields, [0, 2, 4, 2], "method, direction, hops, passed");
+    let (forward, rest) = paths.split_at(MAX_HOPS);
+    assert_eq!(forward[..5], [0, 1, 2, 0, 0]);
+    let (backward, size) = rest.split_at(MAX_HOPS);
+    assert_eq!(backward[..4], [3, 1, 0, 0]);
+    assert_eq!(size, [7, 0]);
+    assert_eq!(&bytes[ENVELOPE_BYTES + HEADER_BYTES..], b"payload");
+    assert_eq!(Packet::parse(&bytes), Ok(packet));
+}
+
+#[test]
+fn n_4_the_way_back_is_the_way_reversed() {
+    let path = Path::new(&[2, 0]).unwrap();
+    let mut packet = Packet::new(Direction::Unknown, path, &[]).unwrap();
+    assert_eq!(packet.arrive(1), Some(Arrival::Relay(0)));
+    assert_eq!(packet.arrive(3), Some(Arrival::Here));
+    assert_eq!(packet.way_back().ports(), [3, 1]);
+}
+
+#[test]
+fn n_4_the_longest_packet_fits_a_mailbox() {
+    let path = Path::new(&[3; MAX_HOPS]).unwrap();
+    assert!(path.then(0).is_none());
+    let packet = Packet::new(Direction::Unknown, path, &[9; MAX_PAYLOAD]).unwrap();
+    let bytes = encode(&packet);
+    assert_eq!(bytes.len(), MAX_BYTES);
+    assert_eq!(Packet::parse(&bytes), Ok(packet));
+    assert!(Packet::new(Direction::Unknown, path, &[9; MAX_PAYLOAD + 1]).is_none());
+    assert!(Packet::new(Direction::Unknown, Path::EMPTY, &[]).is_none());
+}
+
+/// Has the checksum right for whatever the bytes are.
+fn seal(bytes: &mut [u8]) {
+    let sum = weft_proto::crc::crc32c(bytes[ENVELOPE_BYTES..].iter().copied());
+    bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+}
+
+#[test]
+fn n_4_a_header_that_makes_no_sense_is_dropped() {
+    let path = Path::new(&[0, 1]).unwrap();
+    let good = encode(&Packet::new(Direction::Unknown, path, b"x").unwrap());
+    let at = ENVELOPE_BYTES;
+    for (place, value) in [
+        (at, 1),                    // method
+        (at + 1, 3),                // direction
+        (at + 2, 0),                // no hops
+        (at + 2, 33),               // too many
+        (at + 3, 2),                // all of them passed
+        (at + 4, 4),                // a port that no node has
+        (at + 4 + 2 * MAX_HOPS, 2), // a longer payload
+    ] {
+        let mut bytes = good.clone();
+        bytes[place] = value;
+        assert_eq!(Packet::parse(&bytes), Err(Error::Checksum));
+        seal(&mut bytes);
+        assert_eq!(Packet::parse(&bytes), Err(Error::Value), "{place}: {value}");
+    }
+    for len in 0..good.len() {
+        assert!(Packet::parse(&good[..len]).is_err());
+    }
+}
+
+fn messages() -> Vec<Message<'static>> {
+    let ports = [
+        Port {
+            peer: 7,
+            speed: 6,
+            width: 32,
+            excluded: true,
+        },
+        Port::NONE,
+        Port::NONE,
+        Port::NONE,
+    ];
+    let reign = Reign { term: 3, master: 5 };
+    let info = Info {
+        hwid: 1,
+        life: 2,
+        lid: 3,
+        next_lid: 4,
+        reign,
+        change: 5,
+        wishes: 6,
+        ports,
+    };
+    let write = Write {
+        reign,
+        version: 8,
+        to: 9,
+        life: 10,
+    };
+    let piece = Piece {
+        version: 1,
+        total: 200,
+        offset: 80,
+        bytes: &[5; MAX_PIECE],
+    };
+    vec![
+        Message::PortsRequest,
+        Message::PortsReply(info),
+        Message::Assign {
+            write,
+            lid: 1,
+            next_lid: 2,
+        },
+        Message::Stage {
+            write,
+            piece: 31,
+            of: 32,
+            runs: &[1; MAX_PIECE],
+        },
+        Message::Commit { write, hops: 32 },
+        Message::Wishes { write, piece },
+        Message::Ack {
+            from: 1,
+            taken: Taken::Order,
+            reign,
+            differ: 9,
+        },
+        Message::Poll {
+            info,
+            changed: true,
+        },
+        Message::PollAck { from: 1, master: 2 },
+        Message::WishesRequest { offset: 3 },
+        Message::WishesReply(piece),
+    ]
+}
+
+#[test]
+fn n_4_every_message_fits_a_packet_and_comes_back() {
+    for message in messages() {
+        let mut buf = [0; MAX_PAYLOAD];
+        let len = message.encode(42, &mut buf).expect("fits");
+        assert_eq!(Message::parse(&buf[..len]), Ok((42, message)));
+    }
+}
+
+proptest! {
+    /// Whatever comes, nothing breaks, and what is understood is what it says.
+    #[test]
+    fn n_4_spoilt_messages_do_no_harm(
+        which in 0..11usize,
+        spoilt in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut buf = [0; MAX_PAYLOAD];
+        let len = messages()[which].encode(1, &mut buf).unwrap();
+        let mut bytes = buf[..len].to_vec();
+        for (at, value) in spoilt {
+            let at = at.index(len);
+            bytes[at] = value;
+        }
+        bytes.truncate(cut.index(len + 1));
+        if let Ok((xid, message)) = Message::parse(&bytes) {
+            let mut again = [0; MAX_PAYLOAD];
+            let len = message.encode(xid, &mut again).unwrap();
+            prop_assert_eq!(Message::parse(&again[..len]), Ok((xid, message)));
+        }
+    }
+
+    #[test]
+    fn n_6_pieces_of_routes_of_any_content_do_no_harm(
+        pieces in prop::collection::vec((0..4u8, 1..4u8, prop::collection::vec(any::<u8>(), 0..40)), 0..12),
+    ) {
+        struct Fx;
+        impl Effects for Fx {
+            fn route(&mut self, lid: u32, port: Option<u8>) {
+                assert!(lid != 0 && port.is_none_or(|port| port < 4));
+            }
+        }
+        let mut table = Table::new([Slot::NONE; 8]);
+        for (piece, of, runs) in pieces {
+            if table.stage(piece, of, &runs) == Ok(true) {
+                for hops in 1..=32 {
+                    table.commit(hops, &mut Fx).unwrap();
+                }
+                prop_assert_eq!(table.differ(), 0);
+            }
+        }
+        prop_assert!(table.len() <= 8);
+    }
+}
+
+const GEN3_X8: Rate = Rate { speed: 3, width: 8 };
+const GEN1_X1: Rate = Rate { speed: 1, width: 1 };
+
+/// Bytes of a sample of so many percent of a rate.
+fn percent(rate: Rate, percent: u64) -> u64 {
+    rate.bytes() * SAMPLE_MS / 1000 * percent / 100
+}
+
+#[test]
+fn n_8_a_link_follows_its_traffic_down_and_up() {
+    let mut policy = Policy::new(GEN3_X8, GEN1_X1);
+    let mut changes = Vec::new();
+    for _ in 0..100 {
+        changes.extend(policy.sample(0, SAMPLE_MS));
+    }
+    let steps = [(3, 4), (3, 2), (3, 1), (2, 1), (1, 1)];
+    assert_eq!(changes, steps.map(|(speed, width)| Rate { speed, width }));
+    // A link that is full does not say how much more would come: twice as fast, at once, until it is.
+    let mut steps = 0;
+    while policy
+        .sample(percent(policy.rate(), 100), SAMPLE_MS)
+        .is_some()
+    {
+        steps += 1;
+        assert!(steps < 10);
+    }
+    assert_eq!(policy.rate(), GEN3_X8);
+    // And never slower than is wanted of it.
+    let mut policy = Policy::new(GEN3_X8, Rate { speed: 3, width: 2 });
+    for _ in 0..100 {
+        policy.sample(0, SAMPLE_MS);
+    }
+    assert_eq!(policy.rate(), Rate { speed: 3, width: 2 });
+}
+
+#[test]
+fn n_8_the_policy_has_hysteresis() {
+    let mut policy = Policy::new(GEN3_X8, GEN1_X1);
+    // Low for less than its patience, again and again.
+    for _ in 0..20 {
+        for _ in 1..PATIENCE {
+            assert_eq!(policy.sample(0, SAMPLE_MS), None);
+        }
+        assert_eq!(policy.sample(percent(GEN3_X8, 50), SAMPLE_MS), None);
+    }
+    // Constant traffic of any amount changes a link a few times, then no more.
+    for load in 0..=100 {
+        let bytes = percent(GEN3_X8, load);
+        let mut policy = Policy::new(GEN3_X8, GEN1_X1);
+        let changes = (0..1000).filter(|_| policy.sample(bytes, SAMPLE_MS).is_some());
+        let changes = changes.count();
+        assert!(changes <= 5, "{load} %: {changes} times");
+        assert!((0..1000).all(|_| policy.sample(bytes, SAMPLE_MS).is_none()));
+    }
+    assert_eq!(policy.sample(1, 0), None, "no time has passed");
+}

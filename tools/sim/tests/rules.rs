@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Rules of the manager, one at a time.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
+
+use weft_proto::nm::{
+    message::{Message, Write},
+    node::Role,
+    packet::{Direction, MAX_BYTES, MAX_PAYLOAD, Packet},
+    path::Path,
+    reign::Reign,
+};
+use weft_sim::{
+    check::{self, End},
+    topology::{Kind, Topology},
+    world::World,
+};
+
+fn settled(topology: Topology, hwids: Vec<u64>) -> World {
+    let mut world = World::new(topology, hwids, 3);
+    check::settle(&mut world, 500, 10_000).unwrap();
+    world
+}
+
+fn lids(world: &World) -> Vec<u32> {
+    let lid = |node| world.manager(node).map_or(0, |m| m.info().lid);
+    (0..world.topology.len()).map(lid).collect()
+}
+
+/// A write of local id 77 from node 0's port 0 to its neighbour there, which is node 1.
+fn forge(world: &mut World, write: Write) {
+    let message = Message::Assign { write, lid: 77, next_lid: 78 };
+    let mut payload = [0; MAX_PAYLOAD];
+    let len = message.encode(1, &mut payload).unwrap();
+    let path = Path::new(&[0]).unwrap();
+    let packet = Packet::new(Direction::FromMaster, path, &payload[..len]).unwrap();
+    let mut bytes = [0; MAX_BYTES];
+    let len = packet.encode(&mut bytes);
+    world.send((0, 0), bytes[..len].to_vec());
+    world.run(5);
+}
+
+#[test]
+fn n_6_a_write_needs_a_reign_that_counts_and_names_its_reader() {
+    // Node 1 has id 20; its master is 10, the stranger 5 is allowed, 30 is a node.
+    let mut world = settled(Topology::chain(3), vec![10, 20, 30]);
+    let info = *world.manager(1).unwrap().info();
+    let good = Write { reign: info.reign, version: 1000, to: 20, life: info.life };
+    let with = |term, master| Reign { term, master };
+    let term = info.reign.term;
+    let wrong = [
+        Write { reign: with(term - 1, 10), ..good },
+        Write { reign: with(term, 11), ..good },
+        Write { reign: with(term + 1, 30), ..good },
+        Write { reign: with(term + 1, 20), ..good },
+        Write { version: 0, ..good },
+        Write { to: 30, ..good },
+        Write { life: info.life + 1, ..good },
+    ];
+    for write in wrong {
+        forge(&mut world, write);
+        let now = world.manager(1).unwrap().info();
+        assert_eq!((now.lid, now.reign), (info.lid, info.reign), "{write:?}");
+    }
+    forge(&mut world, good);
+    assert_eq!(world.manager(1).unwrap().info().lid, 77);
+    let higher = Write { reign: with(term + 1, 5), ..good };
+    forge(&mut world, higher);
+    assert!(world.manager(1).unwrap().info().reign.term > term);
+    // The master, which is next to it, sees that it obeys somebody else, and takes a term above.
+    check::settle(&mut world, 500, 20_000).unwrap();
+    assert_eq!(world.manager(1).unwrap().master(), 10);
+}
+
+#[test]
+fn n_5_a_stranger_with_the_lowest_id_is_left_out() {
+    let mut world = World::off(Topology::ring(5), vec![50, 40, 30, 20, 1], 3);
+    world.allowed = vec![20, 30, 40, 50];
+    for node in 0..5 {
+        world.power_on(node);
+    }
+    world.run(5000);
+    // Without it the ring is a chain.
+    for node in 0..4 {
+        assert_eq!(world.manager(node).unwrap().master(), 20, "node {node}");
+        assert!(world.manager(node).unwrap().members().get(1).is_none());
+    }
+    // What it writes, by right of a term of its own, is not taken, nor does it pass.
+    let before = lids(&world);
+    let to = world.manager(0).unwrap().info();
+    let write = Write {
+        reign: Reign { term: to.reign.term + 9, master: 1 },
+        version: 1,
+        to: to.hwid,
+        life: to.life,
+    };
+    let message = Message::Assign { write, lid: 77, next_lid: 78 };
+    let mut payload = [0; MAX_PAYLOAD];
+    let len = message.encode(1, &mut payload).unwrap();
+    for path in [&[0][..], &[0, 0], &[1], &[1, 1]] {
+        let path = Path::new(path).unwrap();
+        let packet = Packet::new(Direction::FromMaster, path, &payload[..len]).unwrap();
+        let mut bytes = [0; MAX_BYTES];
+        let len = packet.encode(&mut bytes);
+        world.send((4, path.first().unwrap()), bytes[..len].to_vec());
+        world.run(20);
+    }
+    assert_eq!(lids(&world)[..4], before[..4]);
+}
+
+#[test]
+fn n_5_a_living_node_keeps_its_local_id() {
+    let hwids = vec![13, 17, 11, 19, 12, 18];
+    let mut world = settled(Topology::ring(6), hwids);
+    let first = lids(&world);
+    // The master, 11, dies: 12 follows. It comes back with nothing in its memory and a new id.
+    world.power_off(2);
+    check::settle(&mut world, 500, 20_000).unwrap();
+    assert_eq!(world.manager(0).unwrap().master(), 12);
+    world.power_on(2);
+    check::settle(&mut world, 500, 20_000).unwrap();
+    assert_eq!(world.manager(0).unwrap().master(), 11);
+    let now = lids(&world);
+    for node in [0, 1, 3, 4, 5] {
+        assert_eq!(now[node], first[node]);
+    }
+    assert!(!first.contains(&now[2]), "an id was given away again");
+    // The ring breaks into two fabrics, which grow together again.
+    for end in [(0, 0), (3, 0)] {
+        world.link(end, false);
+    }
+    check::settle(&mut world, 500, 20_000).unwrap();
+    assert_eq!(check::components(&world).len(), 2);
+    assert_eq!(lids(&world), now);
+    for end in [(3, 0), (0, 0)] {
+        world.link(end, true);
+        check::settle(&mut world, 500, 20_000).unwrap();
+    }
+    assert_eq!(lids(&world), now);
+}
+
+#[test]
+fn n_5_of_two_nodes_with_one_id_that_of_the_masters_fabric_keeps_it() {
+    // Two chains that have never met, with ids 1 and 2 each.
+    let mut topology = Topology::chain(2);
+    topology.peers.extend(Topology::new(2).peers);
+    topology.join((2, 0), (3, 0));
+    topology.join((1, 0), (2, 1));
+    let mut world = World::off(topology, vec![8, 9, 5, 6], 3);
+    world.link((1, 0), false);
+    for node in 0..4 {
+        world.power_on(node);
+    }
+    check::settle(&mut world, 500, 10_000).unwrap();
+    assert_eq!(lids(&world), [1, 2, 1, 2]);
+    world.link((1, 0), true);
+    check::settle(&mut world, 500, 10_000).unwrap();
+    let now = lids(&world);
+    assert_eq!(now[2..], [1, 2], "the master's own");
+    assert!(now[0] > 2 && now[1] > 2, "{now:?}");
+}
+
+#[test]
+fn n_6_a_silent_master_is_replaced_at_once() {
+    let mut world = settled(Topology::torus(9), (1..10).collect());
+    // It hangs: its links stay up, it says nothing. Only polls can tell.
+    world.hang(0);
+    let since = world.now();
+    while (1..9).any(|n| world.manager(n).unwrap().master() != 2) {
+        world.run(10);
+        assert!(world.now() - since < 10_000, "no master");
+    }
+    let ms = world.now() - since;
+    // A poll, its repetitions, and an exploration in which the silent one is asked in vain.
+    assert!(ms < 500 + 2 * 1300 + 500, "after {ms} ms");
+}
+
+fn way(world: &World, from: usize, to: usize) -> Vec<usize> {
+    let lid = world.manager(to).unwrap().info().lid;
+    let (mut at, mut way) = (from, vec![from]);
+    while at != to {
+        let port = world.manager(at).unwrap().table().lookup(lid).unwrap();
+        at = world.passes((at, port)).unwrap().0;
+        way.push(at);
+        assert!(way.len() < 20);
+    }
+    way
+}
+
+#[test]
+fn n_8_routes_avoid_slow_and_excluded_links_and_come_back() {
+    let mut world = settled(Topology::ring(5), (1..6).collect());
+    assert_eq!(way(&world, 0, 1), [0, 1]);
+    // One lane of the first generation costs more than four links of the third with eight.
+    world.set_wire((0, 0), |wire| (wire.speed, wire.width) = (1, 1));
+    check::settle(&mut world, 500, 10_000).unwrap();
+    assert_eq!(way(&world, 0, 1), [0, 4, 3, 2, 1]);
+    world.set_wire((0, 0), |wire| (wire.speed, wire.width) = (3, 8));
+    check::settle(&mut world, 500, 10_000).unwrap();
+    assert_eq!(way(&world, 0, 1), [0, 1]);
+    world.set_wire((0, 0), |wire| wire.excluded = true);
+    check::settle(&mut world, 500, 10_000).unwrap();
+    assert_eq!(way(&world, 0, 1), [0, 4, 3, 2, 1]);
+    // Where it is the only way it is excluded all the same, and the manager still uses it.
+    world.link((2, 0), false);
+    check::settle(&mut world, 500, 10_000).unwrap();
+    let lid = world.manager(1).unwrap().info().lid;
+    assert_eq!(check::follow(&world, 0, lid), End::Nowhere);
+    assert_eq!(world.manager(1).unwrap().master(), 1);
+}
+
+#[test]
+fn n_6_wishes_outlive_their_master() {
+    let mut world = settled(Topology::tree(7), vec![9, 3, 8, 7, 6, 5, 4]);
+    let wishes: Vec<u8> = (0..1000u32).map(|n| (n * 7) as u8).collect();
+    assert!(!world.wish(0, &wishes), "of a standby");
+    assert!(world.wish(1, &wishes));
+    check::settle(&mut world, 500, 10_000).unwrap();
+    world.power_off(1);
+    check::settle(&mut world, 500, 20_000).unwrap();
+    for node in [0, 2, 3] {
+        assert_eq!(world.manager(node).unwrap().wishes().bytes(), wishes);
+    }
+    // A master that begins with nothing fetches them.
+    world.power_on(1);
+    check::settle(&mut world, 500, 20_000).unwrap();
+    assert_eq!(world.manager(1).unwrap().role(), Role::Master);
+    assert_eq!(world.manager(1).unwrap().wishes().bytes(), wishes);
+    assert!(!world.wish(1, &[0; 5000]), "more than there is room for");
+    assert!(world.wish(1, b""));
+    check::settle(&mut world, 500, 20_000).unwrap();
+    assert_eq!(world.manager(2).unwrap().wishes().bytes(), b"");
+}
+
+#[test]
+fn n_3_a_fabric_that_is_too_wide_is_noticed() {
+    let mut world = World::new(Topology::chain(36), (1..37).collect(), 3);
+    world.run(3000);
+    let members = world.manager(0).unwrap().members();
+    assert_eq!(members.all().len(), 33);
+    assert_eq!(members.left_out(), (false, true));
+    for kind in [Kind::Ring, Kind::Torus] {
+        let world = settled(Topology::of(kind, 36, 0), (1..37).collect());
+        assert_eq!(world.manager(0).unwrap().members().left_out(), (false, false));
+    }
+}
