@@ -23,5 +23,6 @@ pub mod port;
 pub mod power;
 pub mod reign;
 pub mod route;
+pub mod scale;
 pub mod table;
 pub mod wishes;

@@ -8,5 +8,6 @@
 
 pub mod check;
 pub mod rng;
+pub mod scale;
 pub mod topology;
 pub mod world;

@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The manager of one node, in a fabric in which nodes report up a tree.
+//!
+//! A node obeys the lowest id of the highest term that it has heard of; its parent is the neighbour
+//! that is nearest to the master. When all its neighbours have said that they obey the same and those
+//! below it have reported, it reports itself; the master, to whom everything is reported, gives local
+//! ids, and each node hands on what is for those below. A node that loses its parent, or somebody
+//! below it, begins a new term: what was known of the tree is then worth nothing, to nobody.
+//!
+//! Routes are used from the moment in which ids are given until the node obeys somebody else. When ids
+//! are given, every node has left the former tree, and so has given up its routes. A packet thus stays in
+//! one tree, and in a tree whoever never turns back does not go round in circles.
+//!
+//! Nothing is done here but through [`Effects`]; time comes in as milliseconds. A link must not carry
+//! over what was sent before it was down; [`crate::link`](super::super::super::link) sees to that.
+
+use super::{
+    super::{lid::MAX_LID, packet::MAX_BYTES, port::PORTS, reign::Reign},
+    set::Set,
+    state::{Grant, Message, Report, State},
+};
+
+/// What has come is acknowledged after this, unless there is something else to send.
+pub const ACK_MS: u64 = 50;
+/// What is not acknowledged is sent again after this.
+pub const AGAIN_MS: u64 = 400;
+/// A neighbour that says nothing for so long after its link has come up has no manager.
+pub const HELLO_MS: u64 = 100;
+/// The longest way, in links: whoever is further away from its master does not believe it.
+pub const MAX_DISTANCE: u32 = 1 << 20;
+
+/// What the machine has done for it.
+pub trait Effects {
+    /// Sends to the neighbour at `port`; the message may get lost.
+    fn send(&mut self, port: u8, message: &[u8]);
+    /// The node has this local id now, and the routes have changed. 0: there are none.
+    fn routes(&mut self, lid: u32);
+}
+
+/// What nobody says.
+const UNSAID: State = State {
+    reign: Reign { term: 0, master: 0 },
+    distance: 0,
+    child: false,
+    report: None,
+    grant: None,
+};
+
+/// A neighbour.
+#[derive(Clone, Copy)]
+struct Peer {
+    up: bool,
+    /// Until when it is waited for, if it has said nothing yet.
+    wanted: Option<u64>,
+    /// The newest it has said, and the number of that; 0 if nothing.
+    state: State,
+    number: u32,
+    /// Of a child: what it was given since it reported, or is to be given all anew.
+    granted: Option<Grant>,
+    anew: bool,
+    /// Number of the newest that was sent, what that was, and the newest that was acknowledged.
+    sent: u32,
+    told: State,
+    acked: u32,
+    sent_at: u64,
+    /// Since when something waits to be acknowledged here.
+    owes: Option<u64>,
+}
+
+impl Peer {
+    const NONE: Self = Self {
+        up: false,
+        wanted: None,
+        state: UNSAID,
+        number: 0,
+        granted: None,
+        anew: false,
+        sent: 0,
+        told: UNSAID,
+        acked: 0,
+        sent_at: 0,
+        owes: None,
+    };
+}
+
+/// The manager.
+pub struct Node {
+    hwid: u64,
+    lid: u32,
+    /// No id from this one on was ever given away.
+    next: u32,
+    reign: Reign,
+    distance: u32,
+    /// By which port the master is reached; `None` for the master.
+    parent: Option<u8>,
+    /// The routes may be used.
+    live: bool,
+    /// It has reported to its parent, which it therefore keeps.
+    reported: bool,
+    /// The last grant that was taken: it counts once.
+    taken: Option<Grant>,
+    peers: [Peer; PORTS],
+}
+
+impl Node {
+    /// A node whose ports are all down.
+    pub const fn new(hwid: u64) -> Self {
+        Self {
+            hwid,
+            lid: 0,
+            next: 1,
+            reign: Reign {
+                term: 0,
+                master: hwid,
+            },
+            distance: 0,
+            parent: None,
+            live: false,
+            reported: false,
+            taken: None,
+            peers: [Peer::NONE; PORTS],
+        }
+    }
+
+    /// Its local id, 0 if it has none.
+    pub fn lid(&self) -> u32 {
+        self.lid
+    }
+
+    /// Whom it obeys.
+    pub fn reign(&self) -> Reign {
+        self.reign
+    }
+
+    /// How many links it is to the master, and by which port.
+    pub fn parent(&self) -> (u32, Option<u8>) {
+        (self.distance, self.parent)
+    }
+
+    /// Whether it has an id and routes that hold.
+    pub fn is_settled(&self) -> bool {
+        self.live
+    }
+
+    /// The port by which traffic for `lid` leaves that has come in by `from`, or from here. It never
+    /// goes back: for a moment a node may take ids to be below another that takes them to be above.
+    pub fn lookup(&self, lid: u32, from: Option<u8>) -> Option<u8> {
+        if !self.live || lid == self.lid {
+            return None;
+        }
+        let mut below = self.peers.iter().zip(0u8..);
+        let child = below.find(|(peer, _)| self.below(peer).is_some_and(|r| r.held.has(lid)));
+        let port = child.map(|(_, port)| port).or(self.parent);
+        port.filter(|port| from != Some(*port))
+    }
+
+    /// How many intervals its table has: those of all that are below, and one for all others.
+    pub fn intervals(&self) -> usize {
+        let below = self.peers.iter().filter_map(|peer| self.below(peer));
+        let below: usize = below.map(|report| report.held.intervals().len()).sum();
+        below + usize::from(self.parent.is_some())
+    }
+
+    /// What a neighbour has reported, if it is a child.
+    fn below<'a>(&self, peer: &'a Peer) -> Option<&'a Report> {
+        let child = peer.up && peer.state.reign == self.reign && peer.state.child;
+        peer.state.report.as_ref().filter(|_| child)
+    }
+
+    /// A link is up, or down.
+    pub fn port(&mut self, now: u64, port: u8, up: bool, fx: &mut impl Effects) {
+        let Some(peer) = self.peers.get_mut(usize::from(port)) else {
+            return;
+        };
+        if peer.up == up {
+            return;
+        }
+        let child = peer.up && peer.state.reign == self.reign && peer.state.child;
+        *peer = Peer {
+            up,
+            wanted: Some(now + HELLO_MS),
+            ..Peer::NONE
+        };
+        if !up && (child || self.parent == Some(port)) {
+            let term = self.reign.term.saturating_add(1);
+            self.rule(term, fx);
+        }
+        self.update(now, fx);
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: u64, fx: &mut impl Effects) {
+        self.update(now, fx);
+    }
+
+    /// When [`Self::tick`] is to be called, if nothing happens before.
+    pub fn deadline(&self) -> Option<u64> {
+        let up = self.peers.iter().filter(|peer| peer.up);
+        up.filter_map(|peer| {
+            let ack = peer.owes.map(|since| since + ACK_MS);
+            let again = (peer.sent > peer.acked).then_some(peer.sent_at + AGAIN_MS);
+            [ack, again, peer.wanted].into_iter().flatten().min()
+        })
+        .min()
+    }
+
+    /// A message has come from the neighbour at `port`.
+    pub fn receive(&mut self, now: u64, port: u8, bytes: &[u8], fx: &mut impl Effects) {
+        let Some(peer) = self.peers.get_mut(usize::from(port)) else {
+            return;
+        };
+        let Ok(message) = Message::parse(bytes) else {
+            return;
+        };
+        if !peer.up || message.seen > peer.sent {
+            return;
+        }
+        peer.acked = peer.acked.max(message.seen);
+        if message.again {
+            // Acknowledged at once: the last acknowledgement may have got lost.
+            peer.owes = Some(now.saturating_sub(ACK_MS));
+        }
+        if message.number > peer.number {
+            // What only acknowledges says again what is known.
+            let news = message.state != peer.state;
+            let same_report = message.state.report == peer.state.report;
+            peer.number = message.number;
+            peer.wanted = None;
+            if news {
+                if !(same_report && message.state.reign == peer.state.reign) {
+                    peer.granted = None;
+                    peer.anew = false;
+                }
+                peer.state = message.state;
+            }
+            peer.owes.get_or_insert(now);
+        }
+        self.update(now, fx);
+    }
+
+    /// Takes itself for the master, in this term, until it hears of somebody lower.
+    fn rule(&mut self, term: u32, fx: &mut impl Effects) {
+        let reign = Reign {
+            term,
+            master: self.hwid,
+        };
+        self.obey(reign, 0, None, fx);
+    }
+
+    fn obey(&mut self, reign: Reign, distance: u32, parent: Option<u8>, fx: &mut impl Effects) {
+        self.reign = reign;
+        self.distance = distance;
+        self.parent = parent;
+        self.reported = false;
+        self.taken = None;
+        if self.live {
+            self.live = false;
+            fx.routes(0);
+        }
+    }
+
+    /// Does what follows from what is known.
+    fn update(&mut self, now: u64, fx: &mut impl Effects) {
+        let heard = self.peers.iter().filter(|peer| peer.up && peer.number != 0);
+        let term = heard.map(|peer| peer.state.reign.term).max();
+        if let Some(term) = term.filter(|term| *term > self.reign.term) {
+            self.rule(term, fx);
+        }
+        for (port, peer) in (0u8..).zip(self.peers) {
+            let (reign, distance) = (peer.state.reign, peer.state.distance.saturating_add(1));
+            let heard = peer.up && peer.number != 0 && reign.term == self.reign.term;
+            let lower = (reign.master, distance) < (self.reign.master, self.distance);
+            if !heard || !lower || distance > MAX_DISTANCE {
+                continue;
+            }
+            if self.parent == Some(port) && reign == self.reign {
+                self.distance = distance;
+            } else if !(self.reported && reign == self.reign) {
+                // Who has reported stays where it is: what its parent takes it for must be so.
+                self.obey(reign, distance, Some(port), fx);
+            }
+        }
+        for peer in &mut self.peers {
+            peer.wanted = peer.wanted.filter(|until| now < *until);
+        }
+        if let Some(report) = self.report() {
+            self.take_grant(&report, fx);
+            self.let_in();
+        }
+        for port in 0..PORTS as u8 {
+            self.speak(now, port, fx);
+        }
+    }
+
+    /// Who is below, if that is known of everybody.
+    ///
+    /// A child whose ids do not fit together with those of others gets new ones, with all below it.
+    fn report(&mut self) -> Option<Report> {
+        let mut all = Report {
+            total: 1,
+            fresh: u32::from(self.lid == 0),
+            next: self.next,
+            held: Set::EMPTY,
+        };
+        if self.lid != 0 {
+            all.held.add(self.lid, self.lid);
+        }
+        let (reign, parent) = (self.reign, self.parent);
+        for (port, peer) in (0u8..).zip(&mut self.peers) {
+            if !peer.up || parent == Some(port) {
+                continue;
+            }
+            if peer.wanted.is_some() {
+                return None;
+            }
+            if peer.number == 0 {
+                continue;
+            }
+            if peer.state.reign != reign {
+                return None;
+            }
+            if !peer.state.child {
+                continue;
+            }
+            let report = peer.state.report.as_ref()?;
+            all.total = all.total.checked_add(report.total)?;
+            all.next = all.next.max(report.next);
+            peer.anew = !all.held.add_all(&report.held);
+            let fresh = if peer.anew {
+                report.total
+            } else {
+                report.fresh
+            };
+            all.fresh = all.fresh.checked_add(fresh)?;
+        }
+        Some(all)
+    }
+
+    /// What the parent grants, or the master itself.
+    fn take_grant(&mut self, report: &Report, fx: &mut impl Effects) {
+        let grant = match self.parent {
+            None => {
+                if self.live && report.fresh == 0 {
+                    return;
+                }
+                let end = report.next.checked_add(report.fresh);
+                let anew = end.is_none_or(|end| end > MAX_LID + 1);
+                let (first, count) = if anew {
+                    (1, report.total)
+                } else {
+                    (report.next, report.fresh)
+                };
+                Grant {
+                    first,
+                    count,
+                    next: first.saturating_add(count),
+                    answers: 0,
+                    anew,
+                }
+            }
+            Some(port) => {
+                let parent = self.peers.get(usize::from(port));
+                let parent = parent.filter(|parent| parent.state.reign == self.reign);
+                // It has to be the answer to this very report, not to one of before.
+                let parent = parent.filter(|parent| parent.told.report.as_ref() == Some(report));
+                let sent = parent.map(|parent| parent.sent);
+                let grant = parent.and_then(|parent| parent.state.grant);
+                let grant = grant.filter(|grant| Some(grant.answers) == sent);
+                let Some(grant) = grant.filter(|grant| self.taken != Some(*grant)) else {
+                    return;
+                };
+                grant
+            }
+        };
+        let wanted = if grant.anew {
+            report.total
+        } else {
+            report.fresh
+        };
+        if grant.count != wanted {
+            return;
+        }
+        self.taken = Some(grant);
+        self.next = self.next.max(grant.next);
+        let mut first = grant.first;
+        if grant.anew || self.lid == 0 {
+            self.lid = first;
+            first += 1;
+        }
+        let reign = self.reign;
+        for peer in &mut self.peers {
+            let Some(report) = peer.state.report.as_mut() else {
+                continue;
+            };
+            if !peer.up || peer.state.reign != reign || !peer.state.child {
+                continue;
+            }
+            let anew = peer.anew || grant.anew;
+            let count = if anew { report.total } else { report.fresh };
+            if anew {
+                report.held = Set::EMPTY;
+            }
+            if count == 0 && peer.granted.is_some() {
+                continue;
+            }
+            peer.granted = Some(Grant {
+                first,
+                count,
+                next: grant.next,
+                answers: peer.number,
+                anew,
+            });
+            // So it will be; the child does not report that again.
+            if count != 0 {
+                report.held.add(first, first + (count - 1));
+            }
+            report.fresh = report.total - report.held.count().min(report.total);
+            report.next = grant.next;
+            first += count;
+        }
+        self.live = true;
+        fx.routes(self.lid);
+        // The parent knows what it has granted: it is not told again.
+        let state = self.parent.and_then(|port| self.state(port));
+        let parent = self.parent.and_then(|port| self.peers.get_mut(usize::from(port)));
+        if let (Some(state), Some(parent)) = (state, parent) {
+            parent.told = state;
+        }
+    }
+
+    /// Who joins later and has its id already needs only to be told that it may use its routes.
+    fn let_in(&mut self) {
+        let (reign, next) = (self.reign, self.next);
+        for peer in self.peers.iter_mut().filter(|_| self.live) {
+            let child = peer.up && peer.state.reign == reign && peer.state.child;
+            let complete = peer.state.report.is_some_and(|report| report.fresh == 0);
+            if child && complete && !peer.anew && peer.granted.is_none() {
+                peer.granted = Some(Grant {
+                    first: next,
+                    count: 0,
+                    next,
+                    answers: peer.number,
+                    anew: false,
+                });
+            }
+        }
+    }
+
+    /// What the neighbour at `port` is to know.
+    fn state(&mut self, port: u8) -> Option<State> {
+        let mut state = State {
+            reign: self.reign,
+            distance: self.distance,
+            ..State::default()
+        };
+        if self.parent == Some(port) {
+            state.child = true;
+            state.report = self.report();
+        } else {
+            let peer = self.peers.get(usize::from(port))?;
+            state.grant = peer.granted.filter(|_| self.below(peer).is_some());
+        }
+        Some(state)
+    }
+
+    /// Tells the neighbour at `port` what it does not know yet.
+    fn speak(&mut self, now: u64, port: u8, fx: &mut impl Effects) {
+        let state = self.state(port);
+        let (Some(state), Some(peer)) = (state, self.peers.get_mut(usize::from(port))) else {
+            return;
+        };
+        // The parent waits for the report anyway.
+        let early = state.child && state.report.is_none() && peer.told.reign.master != 0;
+        let news = state != peer.told;
+        let owes = peer.owes.is_some_and(|since| now >= since.saturating_add(ACK_MS));
+        let again = peer.sent > peer.acked && now >= peer.sent_at.saturating_add(AGAIN_MS);
+        if !peer.up || ((!news || early) && !owes && !again) {
+            return;
+        }
+        // The same state keeps its number: what only acknowledges is not acknowledged.
+        if news {
+            peer.sent = peer.sent.saturating_add(1);
+        }
+        self.reported |= state.child && state.report.is_some();
+        peer.told = state;
+        peer.sent_at = now;
+        peer.owes = None;
+        let message = Message {
+            number: peer.sent,
+            seen: peer.number,
+            again,
+            state,
+        };
+        let mut buf = [0; MAX_BYTES];
+        let len = message.encode(&mut buf);
+        fx.send(port, buf.get(..len).unwrap_or_default());
+    }
+}
