@@ -222,18 +222,12 @@ impl Node {
             peer.owes = Some(now.saturating_sub(ACK_MS));
         }
         if message.number > peer.number {
-            // What only acknowledges says again what is known.
-            let news = message.state != peer.state;
-            let same_report = message.state.report == peer.state.report;
             peer.number = message.number;
             peer.wanted = None;
-            if news {
-                if !(same_report && message.state.reign == peer.state.reign) {
-                    peer.granted = None;
-                    peer.anew = false;
-                }
-                peer.state = message.state;
-            }
+            // It takes only what answers the newest that it has sent.
+            peer.granted = None;
+            peer.anew = false;
+            peer.state = message.state;
             peer.owes.get_or_insert(now);
         }
         self.update(now, fx);
