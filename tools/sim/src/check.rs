@@ -196,6 +196,16 @@ fn cheapest(world: &World, group: &[usize]) -> Vec<Vec<u64>> {
 /// Lets time pass until every component has had one quiet master for `calm` ms; then checks all.
 /// Loops are looked for whenever routes change, if the fabric is small.
 pub fn settle(world: &mut World, calm: u64, limit: u64) -> Result<u64, String> {
+    settle_telling(world, calm, limit, |_| ())
+}
+
+/// As [`settle`]; tells now and then how far it is.
+pub fn settle_telling(
+    world: &mut World,
+    calm: u64,
+    limit: u64,
+    mut tell: impl FnMut(&World),
+) -> Result<u64, String> {
     let start = world.now();
     let mut quiet_since = None;
     loop {
@@ -207,6 +217,7 @@ pub fn settle(world: &mut World, calm: u64, limit: u64) -> Result<u64, String> {
                 no_loops(world)?;
             }
         }
+        tell(world);
         match agreed(world) {
             Ok(()) => {
                 let since = *quiet_since.get_or_insert(world.now());

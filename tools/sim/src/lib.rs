@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bound;
 pub mod check;
 pub mod rng;
 pub mod scale;

@@ -304,7 +304,11 @@ impl Scale {
                 }
                 // Later links may be shorter: they are not used before the tree is made anew.
                 if node.parent().0 < far[*number] {
-                    return Err(format!("{number}: {:?} away, not {}", node.parent(), far[*number]));
+                    return Err(format!(
+                        "{number}: {:?} away, not {}",
+                        node.parent(),
+                        far[*number]
+                    ));
                 }
                 lids.push(node.lid());
             }
@@ -316,11 +320,11 @@ impl Scale {
             }
             let count = group.len() as u64;
             let all = count * count <= pairs;
-            let sources = if all { count } else { (pairs / 256).clamp(1, count) };
+            let sources = if all { count } else { (pairs / 64).clamp(1, count) };
             for n in 0..sources {
                 let from = group[if all { n } else { rng.below(count) } as usize];
                 let far = self.distances(from);
-                for m in 0..count.min(if all { count } else { 256 }) {
+                for m in 0..count.min(if all { count } else { 64 }) {
                     let to = if all { m } else { rng.below(count) } as usize;
                     match self.follow(from, lid[to]) {
                         Some(Some((end, links))) if end == group[to] => {
