@@ -34,6 +34,8 @@ pub struct Scale {
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     /// For when each node's timer is set.
     set: Vec<u64>,
+    /// In which round each node did something last because of messages.
+    acted: Vec<u64>,
     /// The round.
     pub now: u64,
     /// The last in which somebody's routes changed.
@@ -80,6 +82,7 @@ impl Scale {
             coming: std::collections::VecDeque::new(),
             timers: BinaryHeap::new(),
             set: vec![u64::MAX; count],
+            acted: vec![0; count],
             now: 0,
             changed: 0,
             rng: Rng::new(seed),
@@ -200,8 +203,17 @@ impl Scale {
             return false;
         };
         self.now = next;
-        for (to, bytes) in self.coming.pop_front().unwrap_or_default() {
-            self.work(to.0, |node, now, fx| node.receive(now, to.1, &bytes, fx));
+        // All that has come is read before anybody acts on it, as from a mailbox.
+        let come = self.coming.pop_front().unwrap_or_default();
+        for (to, bytes) in &come {
+            if let Some(node) = &mut self.nodes[to.0] {
+                node.receive(self.now, to.1, bytes);
+            }
+        }
+        for (to, _) in come {
+            if std::mem::replace(&mut self.acted[to.0], self.now) != self.now {
+                self.work(to.0, |node, now, fx| node.tick(now, fx));
+            }
         }
         while let Some(Reverse((at, node))) = self.timers.peek().copied() {
             if at > self.now {

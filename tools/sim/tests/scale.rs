@@ -98,7 +98,7 @@ fn survives(scale: &mut Scale, rng: &mut Rng, strikes: u64) -> Result<(), String
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
     fn n_6_any_fabric_heals_after_any_faults_at_scale_too(

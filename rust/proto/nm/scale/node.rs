@@ -205,8 +205,9 @@ impl Node {
         .min()
     }
 
-    /// A message has come from the neighbour at `port`.
-    pub fn receive(&mut self, now: u64, port: u8, bytes: &[u8], fx: &mut impl Effects) {
+    /// A message has come from the neighbour at `port`. When no more are there, [`Self::tick`] does what
+    /// follows: of several that come together most need not be answered one by one.
+    pub fn receive(&mut self, now: u64, port: u8, bytes: &[u8]) {
         let Some(peer) = self.peers.get_mut(usize::from(port)) else {
             return;
         };
@@ -230,7 +231,6 @@ impl Node {
             peer.state = message.state;
             peer.owes.get_or_insert(now);
         }
-        self.update(now, fx);
     }
 
     /// Takes itself for the master, in this term, until it hears of somebody lower.
@@ -417,7 +417,9 @@ impl Node {
         fx.routes(self.lid);
         // The parent knows what it has granted: it is not told again.
         let state = self.parent.and_then(|port| self.state(port));
-        let parent = self.parent.and_then(|port| self.peers.get_mut(usize::from(port)));
+        let parent = self
+            .parent
+            .and_then(|port| self.peers.get_mut(usize::from(port)));
         if let (Some(state), Some(parent)) = (state, parent) {
             parent.told = state;
         }
@@ -467,7 +469,9 @@ impl Node {
         // The parent waits for the report anyway.
         let early = state.child && state.report.is_none() && peer.told.reign.master != 0;
         let news = state != peer.told;
-        let owes = peer.owes.is_some_and(|since| now >= since.saturating_add(ACK_MS));
+        let owes = peer
+            .owes
+            .is_some_and(|since| now >= since.saturating_add(ACK_MS));
         let again = peer.sent > peer.acked && now >= peer.sent_at.saturating_add(AGAIN_MS);
         if !peer.up || ((!news || early) && !owes && !again) {
             return;
