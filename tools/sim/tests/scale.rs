@@ -6,6 +6,7 @@
 
 use proptest::prelude::*;
 use weft_sim::{
+    bound,
     rng::Rng,
     scale::Scale,
     topology::{Kind, Topology},
@@ -135,5 +136,22 @@ fn n_5_ids_are_kept_when_the_master_dies_and_returns_at_scale_too() {
             assert_eq!(after[node], before[node], "{kind}: {node}");
         }
         assert!(!before.contains(&after[master]), "{kind}: an id was given away again");
+    }
+}
+
+#[test]
+fn p_5_what_a_node_keeps_and_sends_hardly_grows() {
+    for kind in Kind::ALL {
+        let mut scale = scale(kind, 1024, 1);
+        scale.power_on_all();
+        quiet(&mut scale).unwrap();
+        let bound = bound::of(&scale, 1);
+        let traffic = scale.traffic;
+        assert!(traffic.messages as f64 <= 3.0 * bound.messages, "{kind}: {traffic:?}, {bound:?}");
+        assert!(traffic.bytes as f64 <= 3.0 * bound.bytes, "{kind}: {traffic:?}, {bound:?}");
+        assert!(scale.changed <= 3 * bound.rounds, "{kind}: {} rounds", scale.changed);
+        // An interval for each child, and one for all others.
+        let most = scale.nodes.iter().flatten().map(|node| node.intervals()).max();
+        assert!(most <= Some(4), "{kind}: {most:?}");
     }
 }
