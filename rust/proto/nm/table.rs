@@ -49,7 +49,7 @@ impl Slot {
 
 /// A route as a byte: how many links, by which port first.
 fn pack(hops: u32, port: u8) -> u8 {
-    (hops as u8) << 2 | port
+    ((hops as u8) << 2) | port
 }
 
 fn hops(byte: u8) -> u32 {

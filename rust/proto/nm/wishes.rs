@@ -78,7 +78,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Wishes<B> {
         to.copy_from_slice(bytes);
         let count = (self.version >> CONTENT_BITS).wrapping_add(1);
         let content = crc32c(bytes.iter().copied()) & ((1 << CONTENT_BITS) - 1);
-        self.version = count << CONTENT_BITS | content;
+        self.version = (count << CONTENT_BITS) | content;
         self.len = bytes.len();
         self.second = !self.second;
         self.coming = (0, 0, 0);
