@@ -20,8 +20,16 @@ debug_tools() {
 		"$ROOT/var/lib/dpkg/status"
 }
 
+# debug_fragments VARIANT SERIES: what is wanted, some of it of one series only.
+debug_fragments() {
+	local one
+	for one in base "$2" "$1"; do
+		[ ! -e "$ENV_D/debug/$one.config" ] || cat "$ENV_D/debug/$one.config"
+	done
+}
+
 debug_key() {
-	digest "$(kernel_field "$2" 3)" "$(debug_tools)" "$ENV_D/debug/base.config" "$ENV_D/debug/$1.config" \
+	digest "$(kernel_field "$2" 3)" "$(debug_tools)" "$(debug_fragments "$1" "$2")" \
 		"$(recipe debug.sh debug_configure)"
 }
 
@@ -39,7 +47,7 @@ debug_configure() {
 	rm -rf "$dir"
 	mkdir -p "$dir"
 	wanted=$dir/.weft-config
-	cat "$ENV_D/debug/base.config" "$ENV_D/debug/$variant.config" >"$wanted"
+	debug_fragments "$variant" "$series" >"$wanted"
 	"$TOP/scripts/in-root" make -C "$WEFT_CACHE/kernel/$series/source" O="$dir" "$DEBUG_CC" \
 		KCONFIG_ALLCONFIG="$wanted" allnoconfig
 	# An option that another series calls otherwise is to be seen, not lost.
