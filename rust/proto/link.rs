@@ -14,14 +14,13 @@
 //! Each end numbers its lives: a *session* begins when the link comes up and whenever READY ends.
 //! With the session goes the grant of the arena, which is made before the first hello of the session
 //! tells of it and taken back before the next session's. READY means that both ends know the same pair
-//! of sessions. Why that holds however the mailbox misbehaves is in `Documentation/protocol.rst`; in
-//! short: an end commits itself to a peer by naming the peer's session together with its own, changes
-//! its own session to leave READY, and, if it changes its mind before READY, believes only an
-//! acknowledgement of a hello that it has sent after that.
+//! of sessions, and that nobody else has written to the arenas. Why that holds however the mailbox
+//! misbehaves is in `Documentation/protocol.rst`; in short: in a session an end names one peer, in one
+//! life, and no other.
 //!
 //! Nothing is done here but through [`Effects`]; time comes in as milliseconds.
 
-use super::wire::{Body, Header, Hello, Incarnation, Message, Offer};
+use super::wire::{Body, Header, Incarnation, Message, Offer};
 
 /// A peer that has said nothing for so long is taken for dead.
 pub const SILENCE_MS: u64 = 3000;
@@ -91,13 +90,6 @@ pub trait Effects {
     fn broken(&mut self, reason: Reason);
 }
 
-/// What is known of the peer in this session.
-struct Known {
-    peer: Peer,
-    /// Number of its newest hello.
-    number: u32,
-}
-
 /// One end of a link.
 pub struct Link {
     hwid: u64,
@@ -108,12 +100,8 @@ pub struct Link {
     offer: Option<Offer>,
     /// A grant has to be withdrawn before the next.
     stale_grant: bool,
-    known: Option<Known>,
-    /// Number of the newest own hello.
-    number: u32,
-    /// An acknowledgement counts from this number of own hellos on: those before may have named
-    /// another peer.
-    challenge: u32,
+    /// The only peer of this session.
+    known: Option<Peer>,
     sequence: u32,
     /// When a valid message of the peer came last; counts in READY.
     heard: u64,
@@ -133,8 +121,6 @@ impl Link {
             offer: None,
             stale_grant: false,
             known: None,
-            number: 0,
-            challenge: 1,
             sequence: 0,
             heard: 0,
             sent: 0,
@@ -158,7 +144,7 @@ impl Link {
 
     /// The neighbour, while one is known.
     pub fn peer(&self) -> Option<&Peer> {
-        self.known.as_ref().map(|known| &known.peer)
+        self.known.as_ref()
     }
 
     /// The port was reset: it has another generation. To be called while the link is down.
@@ -232,22 +218,22 @@ impl Link {
             return None;
         }
         let names_me = m.header.to_session == self.session && self.is_my_generation(&m.header);
-        if let Body::Hello(hello) = &m.body {
-            self.hello(now, &m.header, names_me, hello, fx);
+        if let Body::Hello(offer) = &m.body {
+            self.hello(now, &m.header, names_me, offer, fx);
             return None;
         }
         self.known
             .as_ref()
-            .filter(|known| known.peer.id == m.header.from)?;
+            .filter(|known| known.id == m.header.from)?;
         if !names_me {
             return None;
         }
         match (m.body, self.state) {
-            (Body::HelloAck { echo }, State::Hello) if echo >= self.challenge => {
+            (Body::HelloAck, State::Hello) => {
                 self.become_ready(now, fx);
                 None
             }
-            (Body::HelloAck { .. }, _) | (_, State::Hello | State::Down) => None,
+            (Body::HelloAck, _) | (_, State::Hello | State::Down) => None,
             (Body::Heartbeat, State::Ready) => {
                 self.heard = now;
                 None
@@ -266,7 +252,7 @@ impl Link {
 
     /// Sends something to the peer of this session, if the link is READY.
     pub fn send(&mut self, body: Body, fx: &mut impl Effects) {
-        let to = self.known.as_ref().map(|known| known.peer.id);
+        let to = self.known.as_ref().map(|known| known.id);
         self.send_to(to.unwrap_or_default(), body, fx);
     }
 
@@ -293,8 +279,6 @@ impl Link {
         self.session = (self.session + 1).max(now);
         self.state = State::Hello;
         self.known = None;
-        self.number = 0;
-        self.challenge = 1;
         self.interval = HELLO_MIN_MS;
     }
 
@@ -333,26 +317,15 @@ impl Link {
     }
 
     fn greet(&mut self, now: u64, fx: &mut impl Effects) {
-        let to = self
-            .known
-            .as_ref()
-            .map(|known| (known.peer.id, known.number));
+        let to = self.known.as_ref().map(|known| known.id);
         self.greet_as(to.unwrap_or_default(), now, fx);
     }
 
-    /// Says hello to `to`, the number of whose newest hello goes with it.
-    fn greet_as(&mut self, to: (Incarnation, u32), now: u64, fx: &mut impl Effects) {
+    fn greet_as(&mut self, to: Incarnation, now: u64, fx: &mut impl Effects) {
         self.sent = now;
-        let Some(offer) = self.offer(fx) else {
-            return;
-        };
-        self.number = self.number.saturating_add(1);
-        let hello = Hello {
-            number: self.number,
-            echo: to.1,
-            offer,
-        };
-        self.send_to(to.0, Body::Hello(hello), fx);
+        if let Some(offer) = self.offer(fx) {
+            self.send_to(to, Body::Hello(offer), fx);
+        }
     }
 
     fn become_ready(&mut self, now: u64, fx: &mut impl Effects) {
@@ -360,7 +333,7 @@ impl Link {
             self.state = State::Ready;
             self.heard = now;
             self.sent = now;
-            fx.ready(&known.peer);
+            fx.ready(known);
         }
     }
 
@@ -369,59 +342,59 @@ impl Link {
         now: u64,
         header: &Header,
         mut names_me: bool,
-        hello: &Hello,
+        offer: &Offer,
         fx: &mut impl Effects,
     ) {
-        match &mut self.known {
-            Some(known) if known.peer.id == header.from => {
-                if known.peer.offer != hello.offer {
+        match &self.known {
+            Some(known) if known.id == header.from => {
+                if known.offer != *offer {
                     // A session has one offer. Whoever says otherwise is not to be believed.
                     return;
                 }
-                known.number = known.number.max(hello.number);
             }
-            Some(known) if is_older(&header.from, &known.peer.id) => return,
-            _ if !names_me && header.to_session != 0 => {
-                // It speaks to a former life of this end, which it has to learn has ended. Whom this
-                // end knows does not matter: named, it could be somebody's former life as well.
-                self.greet_as((Incarnation::default(), 0), now, fx);
+            Some(known) if is_older(&header.from, &known.id) => return,
+            Some(_) if self.state == State::Hello => {
+                // The peer in a new life. In the old one it may have been READY, even if this end
+                // never was, and have written. Nothing is said before it is time to: two ends that
+                // know each other by former lives would follow each other for ever.
+                self.restart(Reason::Restart, now, fx);
+                self.sent = now;
                 return;
             }
-            _ => {
-                // The peer in a new life.
-                if self.state == State::Ready {
+            known if !names_me && header.to_session != 0 => {
+                // It speaks to a former life of this end, which it has to learn has ended. In HELLO it
+                // soon does. Whom this end knows does not matter: named, it could be somebody's former
+                // life as well.
+                if known.is_some() {
+                    self.greet_as(Incarnation::default(), now, fx);
+                }
+                return;
+            }
+            known => {
+                if known.is_some() {
                     self.restart(Reason::Restart, now, fx);
                     names_me = false;
-                } else if self.known.take().is_some() {
-                    fx.detach();
-                    self.challenge = self.number.saturating_add(1);
                 }
                 if self.offer(fx).is_none() {
                     return;
                 }
                 let peer = Peer {
                     id: header.from,
-                    offer: hello.offer,
+                    offer: *offer,
                 };
                 if fx.attach(&peer).is_err() {
                     return;
                 }
-                self.known = Some(Known {
-                    peer,
-                    number: hello.number,
-                });
+                self.known = Some(peer);
             }
         }
 
         if names_me {
-            if self.state == State::Hello && hello.echo >= self.challenge {
+            if self.state == State::Hello {
                 self.become_ready(now, fx);
             }
             self.heard = now;
-        }
-        if names_me && self.state == State::Ready {
-            let echo = self.known.as_ref().map_or(0, |known| known.number);
-            self.send(Body::HelloAck { echo }, fx);
+            self.send(Body::HelloAck, fx);
         } else {
             self.greet(now, fx);
         }

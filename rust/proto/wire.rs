@@ -19,7 +19,7 @@ pub const MAX_BYTES: usize = 256;
 /// First four bytes of every message: "WEFT".
 pub const MAGIC: u32 = 0x5446_4557;
 /// Version of the protocol. Another one is not understood.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 48;
 /// Where in the header the checksum is.
@@ -86,17 +86,6 @@ pub struct Header {
     pub sequence: u32,
 }
 
-/// Says who is there and what it offers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hello {
-    /// Number of this hello in the sender's session, from 1.
-    pub number: u32,
-    /// The receiver's newest hello that the sender has taken, 0 if none.
-    pub echo: u32,
-    /// What the sender offers.
-    pub offer: Offer,
-}
-
 /// What a neighbour may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
@@ -124,13 +113,10 @@ pub struct End {
 /// The part behind the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
-    /// Who is there.
-    Hello(Hello),
-    /// Answers a hello; `echo` is its number.
-    HelloAck {
-        /// Number of the hello that is answered.
-        echo: u32,
-    },
+    /// Says who is there, and what it offers.
+    Hello(Offer),
+    /// Answers a hello that names the sender.
+    HelloAck,
     /// Still here.
     Heartbeat,
     /// The driver goes away.
@@ -339,7 +325,7 @@ impl Body {
     pub fn kind(&self) -> u8 {
         match self {
             Body::Hello(_) => HELLO,
-            Body::HelloAck { .. } => HELLO_ACK,
+            Body::HelloAck => HELLO_ACK,
             Body::Heartbeat => HEARTBEAT,
             Body::Bye => BYE,
             Body::Connect { .. } => CONNECT,
@@ -352,16 +338,8 @@ impl Body {
 
     fn put(&self, w: &mut Writer<'_>) {
         match self {
-            Body::Hello(h) => {
-                w.u32(h.number);
-                w.u32(h.echo);
-                h.offer.put(w);
-            }
-            Body::HelloAck { echo } => {
-                w.u32(*echo);
-                w.u32(0);
-            }
-            Body::Heartbeat | Body::Bye => {}
+            Body::Hello(offer) => offer.put(w),
+            Body::HelloAck | Body::Heartbeat | Body::Bye => {}
             Body::Connect { end, service } => {
                 end.put(w);
                 w.u32(*service);
@@ -395,16 +373,8 @@ impl Body {
 
     fn get(kind: u8, r: &mut Reader<'_>) -> Result<Self, Error> {
         Ok(match kind {
-            HELLO => Body::Hello(Hello {
-                number: r.nonzero()?,
-                echo: r.u32()?,
-                offer: Offer::get(r)?,
-            }),
-            HELLO_ACK => {
-                let echo = r.nonzero()?;
-                r.zero()?;
-                Body::HelloAck { echo }
-            }
+            HELLO => Body::Hello(Offer::get(r)?),
+            HELLO_ACK => Body::HelloAck,
             HEARTBEAT => Body::Heartbeat,
             BYE => Body::Bye,
             CONNECT => {

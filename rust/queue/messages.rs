@@ -29,7 +29,7 @@ impl Channels {
                 conn, peer_conn, ..
             } => self.on_close(session, conn, peer_conn),
             Body::CloseAck { peer_conn } => self.on_close_ack(session, peer_conn),
-            Body::Hello(_) | Body::HelloAck { .. } | Body::Heartbeat | Body::Bye => Ok(()),
+            Body::Hello(_) | Body::HelloAck | Body::Heartbeat | Body::Bye => Ok(()),
         }
     }
 

@@ -9,7 +9,7 @@ use weft_proto::{
     cell::{Shape, MAX_BULK, MAX_CELLS},
     crc::crc32c,
     wire::{
-        checksum, Body, End, Error, Header, Hello, Incarnation, Message, Offer, HEADER_BYTES,
+        checksum, Body, End, Error, Header, Incarnation, Message, Offer, HEADER_BYTES,
         MAGIC, MAX_BYTES,
     },
 };
@@ -43,12 +43,8 @@ fn end() -> impl Strategy<Value = End> {
 
 fn body() -> impl Strategy<Value = Body> {
     prop_oneof![
-        (1u32.., any::<u32>(), offer()).prop_map(|(number, echo, offer)| Body::Hello(Hello {
-            number,
-            echo,
-            offer
-        })),
-        (1u32..).prop_map(|echo| Body::HelloAck { echo }),
+        offer().prop_map(Body::Hello),
+        Just(Body::HelloAck),
         Just(Body::Heartbeat),
         Just(Body::Bye),
         (end(), 1u32..).prop_map(|(end, service)| Body::Connect { end, service }),
@@ -165,9 +161,9 @@ proptest! {
                 prop_assert!(end.shape.cells() <= MAX_CELLS && end.shape.bulk() <= MAX_BULK);
                 prop_assert!(end.area_offset.checked_add(end.area_bytes()).is_some());
             }
-            if let Body::Hello(hello) = parsed.body {
-                prop_assert!(hello.offer.offset.checked_add(hello.offer.bytes).is_some());
-                prop_assert!(hello.offer.bytes > 0);
+            if let Body::Hello(offer) = parsed.body {
+                prop_assert!(offer.offset.checked_add(offer.bytes).is_some());
+                prop_assert!(offer.bytes > 0);
             }
         }
     }
