@@ -245,7 +245,7 @@ impl Link {
         LinkInfo {
             state: inner.machine.state(),
             status: port.link_status(self.number),
-            peer: inner.machine.peer().map(|p| (p.id.hwid, p.id.generation)),
+            peer: inner.machine.known().map(|id| (id.hwid, id.generation)),
             usage: client.map_or_else(Usage::default, |c| c.usage(self.number)),
             arena_bytes: port.arena(self.number).map_or(0, |a| a.bytes() as u64),
             arena_wanted: port.arena_wanted(self.number),

@@ -3,7 +3,7 @@
 //! The state machine of one end of a link.
 //!
 //! ```text
-//!            up                 peer known, and it has acknowledged
+//!            up                 each has attached what the other offers
 //!   DOWN ----------> HELLO ------------------------------------------> READY
 //!    ^                 ^  <------------------------------------------    |
 //!    |                 |   silence, loss, or the peer in another life    |
@@ -12,10 +12,10 @@
 //! ```
 //!
 //! Each end numbers its lives: a *session* begins when the link comes up and whenever READY ends.
-//! With the session goes the grant of the arena, which is made before the first hello of the session
-//! tells of it and taken back before the next session's. READY means that both ends know the same pair
-//! of sessions, and that nobody else has written to the arenas. Why that holds however the mailbox
-//! misbehaves is in `Documentation/protocol.rst`; in short: in a session an end names one peer, in one
+//! The arena is granted when a peer is known, which has then left whatever session it had with this
+//! end before, and taken back when the session ends. READY means that both ends know the same pair of
+//! sessions, and that nobody else has written to the arenas. Why that holds however the mailbox
+//! misbehaves is in `Documentation/protocol.rst`; in short: in a session an end knows one peer, in one
 //! life, and no other.
 //!
 //! Nothing is done here but through [`Effects`]; time comes in as milliseconds.
@@ -74,7 +74,7 @@ pub struct Peer {
 
 /// What the machine has done for it, in the order of the calls.
 pub trait Effects {
-    /// Lets the neighbour reach the arena, which holds nothing.
+    /// Lets the neighbour reach the arena, which is made to hold nothing.
     fn grant(&mut self) -> Result<Offer, Failed>;
     /// Takes the arena back. Until this succeeds it is not granted again.
     fn withdraw(&mut self) -> Result<(), Failed>;
@@ -96,12 +96,18 @@ pub struct Link {
     generation: u32,
     session: u64,
     state: State,
-    /// What the neighbour may reach in this session.
+    /// The only peer of this session.
+    known: Option<Incarnation>,
+    /// That of the session before. It may be there yet, and write to the arena.
+    former: Option<Incarnation>,
+    /// What the peer may reach.
     offer: Option<Offer>,
+    /// It has attached that.
+    acknowledged: bool,
+    /// What the window points at.
+    attached: Option<Peer>,
     /// A grant has to be withdrawn before the next.
     stale_grant: bool,
-    /// The only peer of this session.
-    known: Option<Peer>,
     sequence: u32,
     /// When a valid message of the peer came last; counts in READY.
     heard: u64,
@@ -118,9 +124,12 @@ impl Link {
             generation,
             session: 0,
             state: State::Down,
-            offer: None,
-            stale_grant: false,
             known: None,
+            former: None,
+            offer: None,
+            acknowledged: false,
+            attached: None,
+            stale_grant: false,
             sequence: 0,
             heard: 0,
             sent: 0,
@@ -143,8 +152,13 @@ impl Link {
     }
 
     /// The neighbour, while one is known.
+    pub fn known(&self) -> Option<Incarnation> {
+        self.known
+    }
+
+    /// The same, with what it offers, while the window is attached to that.
     pub fn peer(&self) -> Option<&Peer> {
-        self.known.as_ref()
+        self.attached.as_ref()
     }
 
     /// The port was reset: it has another generation. To be called while the link is down.
@@ -166,7 +180,6 @@ impl Link {
         if self.state != State::Down {
             self.end(reason, fx);
             self.state = State::Down;
-            self.take_back(fx);
         }
     }
 
@@ -179,10 +192,9 @@ impl Link {
 
     /// Time has passed.
     pub fn tick(&mut self, now: u64, fx: &mut impl Effects) {
+        self.take_back(fx);
         match self.state {
-            State::Down => {
-                self.take_back(fx);
-            }
+            State::Down => {}
             State::Hello => {
                 if now.saturating_sub(self.sent) >= self.interval {
                     self.interval = (self.interval * 2).min(HELLO_MAX_MS);
@@ -219,18 +231,16 @@ impl Link {
         }
         let names_me = m.header.to_session == self.session && self.is_my_generation(&m.header);
         if let Body::Hello(offer) = &m.body {
-            self.hello(now, &m.header, names_me, offer, fx);
+            self.hello(now, &m.header, names_me, offer.as_ref(), fx);
             return None;
         }
-        self.known
-            .as_ref()
-            .filter(|known| known.id == m.header.from)?;
-        if !names_me {
+        if self.known != Some(m.header.from) || !names_me {
             return None;
         }
         match (m.body, self.state) {
             (Body::HelloAck, State::Hello) => {
-                self.become_ready(now, fx);
+                self.acknowledged = self.offer.is_some();
+                self.look(now, fx);
                 None
             }
             (Body::HelloAck, _) | (_, State::Hello | State::Down) => None,
@@ -252,8 +262,7 @@ impl Link {
 
     /// Sends something to the peer of this session, if the link is READY.
     pub fn send(&mut self, body: Body, fx: &mut impl Effects) {
-        let to = self.known.as_ref().map(|known| known.id);
-        self.send_to(to.unwrap_or_default(), body, fx);
+        self.send_to(self.known.unwrap_or_default(), body, fx);
     }
 
     fn send_to(&mut self, to: Incarnation, body: Body, fx: &mut impl Effects) {
@@ -278,7 +287,6 @@ impl Link {
     fn begin(&mut self, now: u64) {
         self.session = (self.session + 1).max(now);
         self.state = State::Hello;
-        self.known = None;
         self.interval = HELLO_MIN_MS;
     }
 
@@ -287,12 +295,15 @@ impl Link {
         if self.state == State::Ready {
             fx.broken(reason);
         }
-        if self.known.take().is_some() {
+        if self.attached.take().is_some() {
             fx.detach();
         }
         if self.offer.take().is_some() {
             self.stale_grant = true;
         }
+        self.acknowledged = false;
+        self.former = self.known.take().or(self.former);
+        self.take_back(fx);
     }
 
     fn restart(&mut self, reason: Reason, now: u64, fx: &mut impl Effects) {
@@ -308,7 +319,7 @@ impl Link {
         !self.stale_grant
     }
 
-    /// Sees to it that there is a grant of this session.
+    /// Sees to it that the peer has a grant.
     fn offer(&mut self, fx: &mut impl Effects) -> Option<Offer> {
         if self.offer.is_none() && self.take_back(fx) {
             self.offer = fx.grant().ok();
@@ -316,24 +327,26 @@ impl Link {
         self.offer
     }
 
+    /// Says hello to the peer, with an offer, or to whoever is there.
     fn greet(&mut self, now: u64, fx: &mut impl Effects) {
-        let to = self.known.as_ref().map(|known| known.id);
-        self.greet_as(to.unwrap_or_default(), now, fx);
-    }
-
-    fn greet_as(&mut self, to: Incarnation, now: u64, fx: &mut impl Effects) {
         self.sent = now;
-        if let Some(offer) = self.offer(fx) {
-            self.send_to(to, Body::Hello(offer), fx);
+        match self.known {
+            None => self.send_to(Incarnation::default(), Body::Hello(None), fx),
+            Some(known) => {
+                if let Some(offer) = self.offer(fx) {
+                    self.send_to(known, Body::Hello(Some(offer)), fx);
+                }
+            }
         }
     }
 
-    fn become_ready(&mut self, now: u64, fx: &mut impl Effects) {
-        if let Some(known) = &self.known {
+    /// Looks whether all is there that READY takes.
+    fn look(&mut self, now: u64, fx: &mut impl Effects) {
+        if let (State::Hello, Some(peer), true) = (self.state, &self.attached, self.acknowledged) {
             self.state = State::Ready;
             self.heard = now;
             self.sent = now;
-            fx.ready(known);
+            fx.ready(peer);
         }
     }
 
@@ -342,21 +355,17 @@ impl Link {
         now: u64,
         header: &Header,
         mut names_me: bool,
-        offer: &Offer,
+        offer: Option<&Offer>,
         fx: &mut impl Effects,
     ) {
-        match &self.known {
-            Some(known) if known.id == header.from => {
-                if known.offer != *offer {
-                    // A session has one offer. Whoever says otherwise is not to be believed.
-                    return;
-                }
-            }
-            Some(known) if is_older(&header.from, &known.id) => return,
+        let mut is_new = false;
+        match self.known {
+            Some(known) if known == header.from => {}
+            Some(known) if is_older(&header.from, &known) => return,
             Some(_) if self.state == State::Hello => {
-                // The peer in a new life. In the old one it may have been READY, even if this end
-                // never was, and have written. Nothing is said before it is time to: two ends that
-                // know each other by former lives would follow each other for ever.
+                // The peer in a new life. In the old one it may be READY, even if this end is not. Nothing
+                // is said before it is time to: two ends that know each other by former lives would
+                // follow each other for ever.
                 self.restart(Reason::Restart, now, fx);
                 self.sent = now;
                 return;
@@ -366,38 +375,49 @@ impl Link {
                 // soon does. Whom this end knows does not matter: named, it could be somebody's former
                 // life as well.
                 if known.is_some() {
-                    self.greet_as(Incarnation::default(), now, fx);
+                    self.send_to(Incarnation::default(), Body::Hello(None), fx);
                 }
                 return;
             }
+            // Late, or it has not heard yet that the session is over, and may write. If it names this
+            // one it knew nobody when it heard of it.
+            None if self.former == Some(header.from) && !names_me => return,
             known => {
                 if known.is_some() {
                     self.restart(Reason::Restart, now, fx);
                     names_me = false;
                 }
-                if self.offer(fx).is_none() {
-                    return;
-                }
-                let peer = Peer {
-                    id: header.from,
-                    offer: *offer,
-                };
-                if fx.attach(&peer).is_err() {
-                    return;
-                }
-                self.known = Some(peer);
+                self.known = Some(header.from);
+                is_new = true;
             }
         }
 
-        if names_me {
-            if self.state == State::Hello {
-                self.become_ready(now, fx);
-            }
+        // What it had before is taken back before the window is there again.
+        let accepted = match (self.offer(fx), offer) {
+            (Some(_), Some(offer)) if names_me => self.accept(header.from, offer, fx),
+            _ => false,
+        };
+        if accepted {
             self.heard = now;
             self.send(Body::HelloAck, fx);
-        } else {
+            self.look(now, fx);
+        }
+        if is_new || !names_me {
             self.greet(now, fx);
         }
+    }
+
+    /// Attaches what the peer offers. A session has one offer: whoever says otherwise is not believed.
+    fn accept(&mut self, id: Incarnation, offer: &Offer, fx: &mut impl Effects) -> bool {
+        if let Some(peer) = &self.attached {
+            return peer.offer == *offer;
+        }
+        let peer = Peer { id, offer: *offer };
+        if fx.attach(&peer).is_err() {
+            return false;
+        }
+        self.attached = Some(peer);
+        true
     }
 }
 

@@ -113,9 +113,9 @@ pub struct End {
 /// The part behind the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
-    /// Says who is there, and what it offers.
-    Hello(Offer),
-    /// Answers a hello that names the sender.
+    /// Says who is there, and what it offers to whom it names.
+    Hello(Option<Offer>),
+    /// What the receiver offers is attached.
     HelloAck,
     /// Still here.
     Heartbeat,
@@ -262,6 +262,14 @@ fn check(ok: bool) -> Result<(), Error> {
 }
 
 impl Offer {
+    /// Stands for none.
+    const NONE: Self = Self {
+        offset: 0,
+        bytes: 0,
+        wake: 0,
+        echo: 0,
+    };
+
     fn put(&self, w: &mut Writer<'_>) {
         w.u64(self.offset);
         w.u64(self.bytes);
@@ -269,16 +277,19 @@ impl Offer {
         w.u32(self.echo);
     }
 
-    fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
+    fn get(r: &mut Reader<'_>) -> Result<Option<Self>, Error> {
         let offer = Self {
             offset: r.u64()?,
             bytes: r.u64()?,
             wake: r.u32()?,
             echo: r.u32()?,
         };
+        if offer == Self::NONE {
+            return Ok(None);
+        }
         check(offer.offset % PAGE == 0 && offer.bytes % PAGE == 0)?;
         check(offer.bytes != 0 && offer.offset.checked_add(offer.bytes).is_some())?;
-        Ok(offer)
+        Ok(Some(offer))
     }
 }
 
@@ -338,7 +349,7 @@ impl Body {
 
     fn put(&self, w: &mut Writer<'_>) {
         match self {
-            Body::Hello(offer) => offer.put(w),
+            Body::Hello(offer) => offer.unwrap_or(Offer::NONE).put(w),
             Body::HelloAck | Body::Heartbeat | Body::Bye => {}
             Body::Connect { end, service } => {
                 end.put(w);

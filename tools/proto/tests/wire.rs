@@ -9,8 +9,8 @@ use weft_proto::{
     cell::{Shape, MAX_BULK, MAX_CELLS},
     crc::crc32c,
     wire::{
-        checksum, Body, End, Error, Header, Incarnation, Message, Offer, HEADER_BYTES,
-        MAGIC, MAX_BYTES,
+        checksum, Body, End, Error, Header, Incarnation, Message, Offer, HEADER_BYTES, MAGIC,
+        MAX_BYTES,
     },
 };
 
@@ -43,7 +43,7 @@ fn end() -> impl Strategy<Value = End> {
 
 fn body() -> impl Strategy<Value = Body> {
     prop_oneof![
-        offer().prop_map(Body::Hello),
+        prop::option::of(offer()).prop_map(Body::Hello),
         Just(Body::HelloAck),
         Just(Body::Heartbeat),
         Just(Body::Bye),
@@ -161,7 +161,7 @@ proptest! {
                 prop_assert!(end.shape.cells() <= MAX_CELLS && end.shape.bulk() <= MAX_BULK);
                 prop_assert!(end.area_offset.checked_add(end.area_bytes()).is_some());
             }
-            if let Body::Hello(offer) = parsed.body {
+            if let Body::Hello(Some(offer)) = parsed.body {
                 prop_assert!(offer.offset.checked_add(offer.bytes).is_some());
                 prop_assert!(offer.bytes > 0);
             }
@@ -200,12 +200,12 @@ fn layout() {
     };
     #[rustfmt::skip]
     let expected = [
-        b'W', b'E', b'F', b'T', 2, 5, 88, 0,
+        b'W', b'E', b'F', b'T', 3, 5, 88, 0,
         0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
         0xcc, 0xbb, 0xaa, 0x99, 0x00, 0xff, 0xee, 0xdd,
         8, 7, 6, 5, 4, 3, 2, 1,
         0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,
-        0x24, 0x23, 0x22, 0x21, 0x0d, 0x6a, 0x78, 0x31,
+        0x24, 0x23, 0x22, 0x21, 0x4e, 0xb0, 0x3a, 0x2d,
         0x34, 0x33, 0x32, 0x31, 0, 1, 0, 0,
         0, 0, 1, 0, 0, 0, 0, 0,
         0, 0x50, 0, 0, 0, 0, 0, 0,

@@ -5,7 +5,6 @@ import contextlib
 import json
 import pathlib
 import signal
-import struct
 
 from weftlab import lab as labs
 from weftlab import paths, topology
@@ -249,23 +248,10 @@ def silent(bench):
 
 # A peer without a driver, or with another one: what a user's program at the registers can do.
 PEER = """import mmap, struct, sys, time
-CTRL, LINK_STATUS, TX_DATA, TX_CTRL, ENABLE, UP = 0x30, 0x100, 0x200, 0x300, 1, 1
+CTRL, LINK_STATUS, ENABLE, UP = 0x30, 0x100, 1, 1
+TX_DATA, TX_CTRL, RX_DATA, RX_STATUS, RX_POP, VALID = 0x200, 0x300, 0x400, 0x500, 0x504, 1 << 31
 file = open(sys.argv[1], "r+b")
 words = memoryview(mmap.mmap(file.fileno(), 0x40000)).cast("I")
-words[CTRL // 4] = ENABLE
-while not words[LINK_STATUS // 4] & UP:
-    time.sleep(0.01)
-print("up", flush=True)
-data = bytes.fromhex(sys.argv[2])
-for n, (word,) in enumerate(struct.iter_unpack("<I", data)):
-    words[TX_DATA // 4 + n] = word
-# Whoever is not answered says it again.
-while True:
-    if data:
-        words[TX_CTRL // 4] = len(data) << 8
-    time.sleep(0.2)
-"""
-
 
 def crc32c(data):
     crc = 0xFFFFFFFF
@@ -275,12 +261,36 @@ def crc32c(data):
             crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
     return crc ^ 0xFFFFFFFF
 
-
-def hello(wake):
-    """A hello of somebody who wants to be rung by that doorbell (proto/wire.rs)."""
-    body = struct.pack("<IIQQII", 1, 0, 0, 1 << 20, wake, 1)
-    head = struct.pack("<4sBBHQIIQQII", b"WEFT", 2, 1, 48 + len(body), 99, 1, 0, 1, 0, 1, 0)
+# proto/wire.rs: to the generation and session that the other has said hello from.
+def hello(wake, generation, session):
+    body = struct.pack("<QQII", 0, 1 << 20, wake, 1)
+    head = struct.pack("<4sBBHQIIQQII", b"WEFT", 3, 1, 48 + len(body), 99, 1, generation, 1, session, 1, 0)
     return head[:44] + struct.pack("<I", crc32c(head + body)) + body
+
+def heard():
+    while not words[RX_STATUS // 4] & VALID:
+        time.sleep(0.01)
+    message = struct.pack("<12I", *words[RX_DATA // 4 : RX_DATA // 4 + 12])
+    words[RX_POP // 4] = 1
+    return struct.unpack_from("<I", message, 16) + struct.unpack_from("<Q", message, 24)
+
+words[CTRL // 4] = ENABLE
+while not words[LINK_STATUS // 4] & UP:
+    time.sleep(0.01)
+print("up", flush=True)
+what, data = sys.argv[2], b""
+# Whoever is not answered says it again.
+while True:
+    if what.startswith("wake="):
+        data = hello(int(what[5:]), *heard())
+    elif what:
+        data = bytes.fromhex(what)
+    for n, (word,) in enumerate(struct.iter_unpack("<I", data)):
+        words[TX_DATA // 4 + n] = word
+    if data:
+        words[TX_CTRL // 4] = len(data) << 8
+    time.sleep(0.2)
+"""
 
 
 @test(
@@ -303,13 +313,13 @@ def strangers(bench):
         (newer, "peer_version", "version-mismatch", ["version 99", "weft.ko here"]),
         (rubbish, "messages_bad", "mailbox-corrupt", ["messages came that are none"]),
         # By a number that names a page of another link.
-        (hello(1 << 16).hex(), "hello_error", "arena-too-large", ["doorbells that no port has"]),
+        (f"wake={1 << 16}", "hello_error", "arena-too-large", ["doorbells that no port has"]),
     )
-    for data, shown, name, wanted in cases:
+    for says, shown, name, wanted in cases:
         h1.wait_link("down")
         h1.rmmod()
         h1.insmod()
-        job = h2.start_job(f"exec python3 {program} {folder}/resource0 '{data}'")
+        job = h2.start_job(f"exec python3 {program} {folder}/resource0 '{says}'")
         job.expect("^up")
         h1.wait_link("hello")
         h1.until(f"! grep -qxE '0|none' {LINK}/{shown}")
