@@ -44,6 +44,28 @@ static bool traced(struct wt_chan *x, struct wt_chan *y)
 	return ok;
 }
 
+/*
+ * Whether nothing is written any more for whoever was here before: an engine whose queue pairs have
+ * gone looks on for a while, and then asks to be rung.
+ */
+static bool quiet(void)
+{
+	uint64_t writes[2] = { count(0, "tx_writes"), count(1, "tx_writes") };
+	int64_t end = wt_now_ms() + 30000;
+
+	while (wt_now_ms() < end) {
+		uint64_t now[2];
+
+		usleep(500000);
+		now[0] = count(0, "tx_writes");
+		now[1] = count(1, "tx_writes");
+		if (!memcmp(now, writes, sizeof(now)))
+			return true;
+		memcpy(writes, now, sizeof(now));
+	}
+	return false;
+}
+
 FIXTURE_SETUP(tlp)
 {
 	bool on;
@@ -55,6 +77,7 @@ FIXTURE_SETUP(tlp)
 	if (!on && !getenv("WEFT_TRACED"))
 		SKIP(return, "the port is not in traced mode");
 	ASSERT_TRUE(on);
+	ASSERT_TRUE(quiet());
 }
 
 FIXTURE_TEARDOWN(tlp)
