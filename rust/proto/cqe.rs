@@ -30,6 +30,8 @@ const PHASE: u32 = 1 << 31;
 
 /// Immediate data are there.
 pub const FLAG_IMM: u8 = 1;
+/// Of no work request: the queue pair has gone to ERR.
+pub const FLAG_END: u8 = 2;
 
 /// What became of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,13 +117,16 @@ pub struct Cqe {
     pub status: Status,
     /// `WEFT_OP_*`.
     pub opcode: u8,
+    /// It is of no work request, but of the end of a queue pair with a shared receive queue.
+    pub ends: bool,
 }
 
 impl Cqe {
     /// The completion as entry `number` of a queue of `shape`. Word [`CQE_VALID`] is to be written
     /// last.
     pub fn encode(&self, number: u64, shape: CqShape) -> [u64; CQE_WORDS] {
-        let flags = if self.imm.is_some() { FLAG_IMM } else { 0 };
+        let flags =
+            if self.imm.is_some() { FLAG_IMM } else { 0 } | if self.ends { FLAG_END } else { 0 };
         [
             self.wr_id,
             u64::from(self.qpn) | (u64::from(self.byte_len) << 32),
@@ -150,6 +155,7 @@ impl Cqe {
             imm: (flags & FLAG_IMM != 0).then_some(what as u32),
             status: Status::of((what >> 32) as u16)?,
             opcode: (what >> 48) as u8,
+            ends: flags & FLAG_END != 0,
         })
     }
 }

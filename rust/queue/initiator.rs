@@ -610,6 +610,7 @@ impl Qp {
                     imm: (wqe.opcode == Opcode::LocalInv).then_some(wqe.remote_stag),
                     status: Status::Success,
                     opcode: request.opcode,
+                    ends: false,
                 });
                 if told.is_err() {
                     self.fail(inner, Status::LocalLength, Status::Flushed, Status::Flushed);

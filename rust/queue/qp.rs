@@ -299,6 +299,7 @@ impl Qp {
             if let Some((wr_id, opcode)) = inner.responder.give_up() {
                 self.flushed(&self.made.recv_cq, wr_id, opcode, Status::Flushed);
             }
+            self.told_of_end(why);
         }
         self.flush(inner, u32::MAX);
     }
@@ -322,7 +323,24 @@ impl Qp {
             imm: None,
             status,
             opcode,
+            ends: false,
         });
+    }
+
+    /// Nothing that was posted to a shared receive queue ends with this queue pair: who waits for
+    /// what it receives would wait for ever.
+    fn told_of_end(&self, why: Status) {
+        if self.made.srq.is_some() {
+            let _ = self.made.recv_cq.push(&Cqe {
+                wr_id: 0,
+                qpn: self.number,
+                byte_len: 0,
+                imm: None,
+                status: why,
+                opcode: OP_RECV,
+                ends: true,
+            });
+        }
     }
 
     /// Of one in ERR: ends what was posted, but to a shared receive queue; up to `most` of either.

@@ -232,6 +232,7 @@ impl Qp {
                 imm: None,
                 status,
                 opcode,
+                ends: false,
             });
         }
         self.fail(inner, no.says, Status::Flushed, Status::Flushed);
@@ -475,6 +476,7 @@ impl Qp {
                 imm,
                 status: Status::Success,
                 opcode,
+                ends: false,
             });
             if told.is_err() {
                 // A message of which nobody hears was not received.

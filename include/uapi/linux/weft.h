@@ -557,6 +557,12 @@ struct weft_cqe {
 #define WEFT_CQE_PHASE		0x80000000u
 
 #define WEFT_WC_FLAG_IMM	(1 << 0)	/* imm is there */
+/*
+ * Of no work request: a queue pair that takes its receive requests from a shared queue
+ * has gone to ERR, and status says why. Those that it had not taken stay there, for the
+ * others. One entry each time, in the CQ of receives: it needs room for that.
+ */
+#define WEFT_WC_FLAG_END	(1 << 1)
 
 /* What became of a work request. After any but SUCCESS its queue pair is in ERR. */
 #define WEFT_WC_SUCCESS		0

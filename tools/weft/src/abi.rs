@@ -46,6 +46,7 @@ pub const WEFT_STAG_INDEX_SHIFT: u32 = 8;
 pub const WEFT_CQ_ENTRIES_AT: u32 = 128;
 pub const WEFT_CQE_PHASE: u32 = 2147483648;
 pub const WEFT_WC_FLAG_IMM: u32 = 1;
+pub const WEFT_WC_FLAG_END: u32 = 2;
 pub const WEFT_WC_SUCCESS: u32 = 0;
 pub const WEFT_WC_FLUSHED: u32 = 1;
 pub const WEFT_WC_LOCAL_LENGTH: u32 = 2;

@@ -108,6 +108,9 @@ pub struct Completion {
     pub status: Status,
     /// What was asked for, or what came.
     pub operation: Operation,
+    /// It is of no request: a queue pair that takes its receive requests from a shared queue has
+    /// gone to ERR, and the status says why.
+    pub ends: bool,
 }
 
 impl Completion {
@@ -249,5 +252,6 @@ fn decode(entry: &[u8; ENTRY]) -> Completion {
         imm: (flags & abi::WEFT_WC_FLAG_IMM != 0).then_some(imm),
         status: u16::from_ne_bytes([entry[status], entry[status + 1]]).into(),
         operation: entry[offset_of!(abi::weft_cqe, opcode)].into(),
+        ends: flags & abi::WEFT_WC_FLAG_END != 0,
     }
 }

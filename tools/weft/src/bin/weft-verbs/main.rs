@@ -32,6 +32,7 @@ const TESTS: &[(&str, Test)] = &[
     ("M-6 messages arrive in order, each in one receive request", queues::order),
     ("M-6 two queue pairs share receive requests", queues::shared_receive_queue),
     ("M-6 a shared receive queue that runs dry loses nothing", queues::dry_shared_queue),
+    ("M-6 a queue pair with a shared receive queue tells of its end", queues::end_at_shared_queue),
     ("Q-1 a queue goes round and each request completes once", queues::round_and_round),
     ("Q-2 completions are polled for and waited for", queues::polled_and_waited_for),
     ("Q-3 push/push/push does every operation", transfers::operations),

@@ -4,7 +4,7 @@
 
 use crate::end::{BASE, End, KEY, PATIENCE, Result, ensure, noise};
 use weft::verbs;
-use weft::{Cq, Error, Mr, Objects, Operation, Pd, Qp, QpOptions, Request, Rights, Srq};
+use weft::{Cq, Error, Mr, Objects, Operation, Pd, Qp, QpOptions, Request, Rights, Srq, Status};
 
 pub fn order(end: &mut End) -> Result<()> {
     const COUNT: u64 = 40;
@@ -196,6 +196,38 @@ pub fn shared_receive_queue(end: &mut End) -> Result<()> {
         }
     }
     end.meet()
+}
+
+/// One of two queue pairs goes: who waits where both complete is told of it, and the other one goes on.
+pub fn end_at_shared_queue(end: &mut End) -> Result<()> {
+    let mut shared = Shared::new(end, 0..2)?;
+    end.meet()?;
+    if end.active {
+        let Shared { qps: [gone, mut stays], mut cq, mr, .. } = shared;
+        drop(gone);
+        end.meet()?;
+        mr.write(0, &noise(1, length(1)));
+        let list = [mr.sge(0, length(1))];
+        ensure!(stays.post(&Request::send(1, &list).signaled())?, "the send queue is full");
+        stays.ring()?;
+        cq.wait(PATIENCE)?.must()?;
+        end.meet()?;
+        drop(stays);
+        return end.meet();
+    }
+    for n in 0..2 {
+        let qpn = shared.qps[n].qpn();
+        let told = shared.cq.wait(PATIENCE)?;
+        ensure!(told.ends && told.status == Status::Peer, "not the end of a queue pair: {told:?}");
+        ensure!(told.qpn == qpn, "the end of {}, but it is {qpn} whose peer has gone", told.qpn);
+        end.meet()?;
+        if n == 0 {
+            let came = shared.received(0)?;
+            ensure!(came == 1, "message {came} of a queue pair that has gone");
+            end.meet()?;
+        }
+    }
+    Ok(())
 }
 
 pub fn dry_shared_queue(end: &mut End) -> Result<()> {
