@@ -199,6 +199,7 @@ typedef struct WeftQuota {
     uint64_t bytes;             /* of the live entries together */
     uint32_t links;
     uint64_t peers;             /* functions of a neighbour, a bit each */
+    uint64_t hwid;              /* whom it is, 0: itself */
 } WeftQuota;
 
 /* One way of the mailbox between a PF and a VF. */

@@ -39,14 +39,20 @@ static uint32_t weft_cap1(WeftPort *s)
 {
     return WEFT_MAX_LINKS | WEFT_CAP1_TRACED | WEFT_CAP1_ROUTES |
            (weft_dma_channels(s) ? WEFT_CAP1_DMA : 0) |
-           (s->vfs ? WEFT_CAP1_SRIOV : 0) |
+           (s->vfs ? WEFT_CAP1_SRIOV | WEFT_CAP1_VF_HWID : 0) |
            (s == s->pf ? (uint32_t)WEFT_MBOX_BYTES <<
                          ctz32(WEFT_CAP1_MBOX_BYTES) : 0);
 }
 
-/* The endpoint's; of its other functions, with their number on top. */
+/*
+ * The endpoint's; of its other functions, with their number on top. A VF is
+ * whom its PF says.
+ */
 static uint64_t weft_hwid(WeftPort *s)
 {
+    if (s->quota->hwid) {
+        return s->quota->hwid;
+    }
     return s->ep->hwid ? s->ep->hwid ^ (uint64_t)s->number << 58 : 0;
 }
 

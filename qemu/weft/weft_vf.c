@@ -113,6 +113,10 @@ static uint32_t weft_vf_quota_read(const WeftQuota *q, unsigned reg)
         return q->peers;
     case WEFT_VF_PEERS + 4:
         return q->peers >> 32;
+    case WEFT_VF_HWID:
+        return q->hwid;
+    case WEFT_VF_HWID + 4:
+        return q->hwid >> 32;
     }
     return 0;
 }
@@ -175,6 +179,12 @@ static bool weft_vf_quota_write(WeftQuota *q, unsigned reg, uint32_t val)
         return true;
     case WEFT_VF_PEERS + 4:
         q->peers = deposit64(q->peers, 32, 32, val);
+        return true;
+    case WEFT_VF_HWID:
+        q->hwid = deposit64(q->hwid, 0, 32, val);
+        return true;
+    case WEFT_VF_HWID + 4:
+        q->hwid = deposit64(q->hwid, 32, 32, val);
         return true;
     }
     return false;

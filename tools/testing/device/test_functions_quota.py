@@ -134,6 +134,31 @@ def test_latched(scope):
     equal(vf.read(R.R_CAP0) & R.CAP0_SLOTS, VF_SLOTS, "slots after it")
 
 
+def hwid(port):
+    return port.read(R.R_HWID) | port.read(R.R_HWID + 4) << 32
+
+
+def test_mig_1_identity(scope):
+    """MIG-1: a VF is whom its PF says, from CTRL on and through its resets, until the PF is reset"""
+    pair = Endpoints(scope)
+    vf, other = pair.virtual(pair.a, 2)
+    own = hwid(vf)
+    equal(own, hwid(pair.a) ^ vf.function << 58, "its own")
+    equal(pair.a.read(R.R_CAP1) & R.CAP1_VF_HWID, R.CAP1_VF_HWID, "CAP1 of the PF")
+    equal(vf.read(R.R_CAP1) & R.CAP1_VF_HWID, 0, "CAP1 of the VF")
+    for word, value in ((0, 0x89abcdef), (4, 0x01234567)):
+        pair.a.set_vf(0, R.VF_HWID + word, value)
+    equal(hwid(vf), own, "before CTRL")
+    pair.a.set_vf(0, R.VF_CTRL, 1)
+    equal(hwid(vf), 0x0123456789abcdef, "from then on")
+    equal(hwid(other), hwid(pair.a) ^ other.function << 58, "another's")
+    vf.write(R.R_HWID, 5)
+    vf.write(R.R_CTRL, R.CTRL_RESET)
+    equal(hwid(vf), 0x0123456789abcdef, "after its reset")
+    pair.a.write(R.R_CTRL, R.CTRL_RESET)
+    equal((hwid(vf), pair.a.vf(0, R.VF_HWID)), (own, 0), "after one of the PF")
+
+
 def test_peers(scope):
     """a VF reaches, by slot and doorbell, the functions of neighbours that its PF lets it address"""
     pair = Endpoints(scope)
