@@ -13,6 +13,7 @@ pub mod eager;
 pub mod fence;
 pub mod fifo;
 pub mod link;
+pub mod migration;
 pub mod pages;
 pub mod pair;
 pub mod protocol;
