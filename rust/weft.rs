@@ -5,6 +5,7 @@
 //! The driver of the ports of a fabric. From above to below, and nobody knows who is above:
 //!
 //! - `chardev`: `/dev/weftN`;
+//! - `vf`: what moves a virtual function; it knows `fabric` only to find ports;
 //! - `queue`: channels, queue pairs; `mem`: protected memory; `fabric`: the node, its links, the hello with the neighbours;
 //! - `driver`: binds the PCI functions, puts everything together and takes it apart, with what
 //!   they show in sysfs, `attrs`;
@@ -36,6 +37,7 @@ mod mem;
 pub mod proto;
 mod queue;
 mod sys;
+mod vf;
 
 /// What the module has while it is loaded: the drivers, then what their device nodes need.
 #[pin_data]

@@ -130,7 +130,11 @@ impl File for PortFile {
     }
 
     fn poll(&self, want: u32) -> u32 {
-        match self.role() {
+        let asked = match self.node.is_asked() {
+            true => events::PRI,
+            false => 0,
+        };
+        asked | match self.role() {
             Some(Role::Channel(channel)) => channel.poll(&self.node, want),
             _ if self.node.is_closed() => events::HUP | events::ERR,
             Some(Role::Listening(listener)) if listener.is_ready() => events::IN,

@@ -4,7 +4,7 @@
 
 use super::{
     file::{PortFile, Role},
-    memory, objects, qp, queues,
+    memory, migrate, objects, qp, queues,
 };
 use crate::{
     proto::cell::Shape,
@@ -94,6 +94,7 @@ fn chan_listen(call: &Call<'_>) -> Result {
     check(listen.flags == 0)?;
     check(listen.service != 0 && (1..=MAX_BACKLOG).contains(&listen.backlog))?;
     let file = call.file;
+    file.node.may_begin()?;
     file.become_role(|| {
         let waiters = file.waiters.clone();
         let backlog = listen.backlog as usize;
@@ -106,6 +107,7 @@ fn chan_connect(call: &Call<'_>) -> Result {
     let (_, connect) = call.read::<weft_chan_connect>()?;
     check(connect.flags == 0 && connect.reserved == 0)?;
     check(connect.service != 0 && connect.timeout_ms <= MAX_TIMEOUT_MS)?;
+    call.file.node.may_begin()?;
     let wanted = Wanted {
         peer: connect.peer,
         link: match connect.link {
@@ -130,6 +132,7 @@ fn chan_connect(call: &Call<'_>) -> Result {
 fn chan_accept(call: &Call<'_>) -> Result {
     let (_, accept) = call.read::<weft_chan_accept>()?;
     check(accept.flags == 0 && accept.reserved == 0)?;
+    call.file.node.may_begin()?;
     let listening = Borrowed::get(accept.listen_fd)?;
     let other = listening.file().as_any().downcast_ref::<PortFile>();
     let file = call.file;
@@ -184,6 +187,7 @@ const TABLE: &[Entry] = &[
     (ext::WEFT_QP_MODIFY, qp::modify),
     (ext::WEFT_QP_QUERY, qp::query),
     (ext::WEFT_KICK, qp::kick),
+    (ext::WEFT_VF_MIGRATE, migrate::migrate),
 ];
 
 /// Calls what `cmd` names.

@@ -5,6 +5,7 @@
 mod file;
 mod ioctl;
 mod memory;
+mod migrate;
 mod objects;
 mod qp;
 mod queues;

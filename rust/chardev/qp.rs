@@ -62,6 +62,7 @@ pub(super) fn create(call: &Call<'_>) -> Result {
     let (user, mut create) = call.read::<weft_qp_create>()?;
     check(create.flags == 0)?;
     let protocol = Protocol::of(create.protocol).ok_or(EINVAL)?;
+    call.file.node.may_begin()?;
     let send = QueueShape::send(create.send_entries, create.send_sges, create.inline_bytes);
     let recv = if create.srq == 0 {
         let shape = QueueShape::recv(create.recv_entries, create.recv_sges);

@@ -14,7 +14,7 @@
 //! 3. the locks of the [`Client`];
 //! 4. those of the port.
 //!
-//! `Node::me` nests in the first two. Doorbells take no lock: [`Node`] handles them in the hard
+//! `Node::telling` is taken outside those of the client. `Node::me` nests in the first two. Doorbells take no lock: [`Node`] handles them in the hard
 //! interrupt, by atomics.
 
 mod health;
@@ -29,7 +29,7 @@ pub(crate) use crate::proto::link::Reason;
 
 use crate::{
     hw::Port,
-    proto::{link::Peer, wire::Body},
+    proto::{link::Peer, pair::Ask, wire::Body},
 };
 
 /// What a client has on a link.
@@ -82,6 +82,14 @@ pub(crate) trait Client: Send + Sync {
     /// The port is gone for good. No work of the client runs, or holds the node, and users reach
     /// nothing of the port, when this returns.
     fn retired(&self);
+
+    /// Something is wanted of the users, see [`Ask`]: wake everybody, and begin nothing new that would
+    /// have to be completed. Called in a thread, with no link locked.
+    fn asked(&self, ask: Ask);
+
+    /// How much is outstanding, to whom asks for that. With 0 nothing is, and nothing is begun until
+    /// something else is wanted. Called as `asked` is, after it.
+    fn outstanding(&self, ask: Ask) -> u32;
 
     /// For those who watch.
     fn usage(&self, link: usize) -> Usage;

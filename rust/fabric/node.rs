@@ -13,9 +13,11 @@ use crate::{
     hw::{Events, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES},
     proto::{
         link::{State, TICK_MS},
+        pair::Ask,
         wire::Message,
     },
     sys::{
+        errno::ESHUTDOWN,
         gate::{Gate, Guard},
         sysfs,
         throttle::Throttle,
@@ -37,6 +39,8 @@ use kernel::{
 
 /// How often the function is looked at while no link is up.
 const WATCH_MS: Msecs = 1000;
+/// How often it is looked whether users have finished, when they were asked to.
+const FINISH_MS: Msecs = 20;
 /// Messages that are handled in one go.
 const BATCH: usize = 64;
 
@@ -59,7 +63,7 @@ pub(crate) struct Node {
     me: Mutex<Option<Arc<Node>>>,
     #[pin]
     timer: DelayedWork<Node>,
-    /// Open files. Who changes it holds `telling`.
+    /// Open files. Who changes it, or `asked`, holds `telling`.
     users: Atomic<i32>,
     #[pin]
     telling: Mutex<()>,
@@ -68,6 +72,8 @@ pub(crate) struct Node {
     /// It does not answer.
     gone: Atomic<bool>,
     throttle: Throttle,
+    /// What was wanted of the users last, an [`Ask`].
+    asked: Atomic<u32>,
 }
 
 impl_has_delayed_work! {
@@ -89,6 +95,11 @@ impl WorkItem for Node {
                 if link.tick(&this, &**port) {
                     delay = TICK_MS as Msecs;
                 }
+            }
+            this.heed(&**port);
+            if this.is_asked() {
+                this.tell_left(&**port);
+                delay = delay.min(FINISH_MS);
             }
             if more {
                 delay = 0;
@@ -117,6 +128,7 @@ impl Node {
                 paused: Atomic::new(false),
                 gone: Atomic::new(false),
                 throttle: Throttle::new(10, Delta::from_secs(5)),
+                asked: Atomic::new(Ask::GoOn as u32),
             }),
             GFP_KERNEL,
         )
@@ -258,6 +270,51 @@ impl Node {
             (true, false) | (false, true) => {}
         }
         present
+    }
+
+    /// Whether users are to finish, and begin nothing new.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(Acquire) != Ask::GoOn as u32
+    }
+
+    /// `ESHUTDOWN`: users are to finish, and begin nothing new.
+    pub(crate) fn may_begin(&self) -> Result {
+        match self.is_asked() {
+            true => Err(ESHUTDOWN.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Passes on what is wanted of the users, if that is something else. True: it is.
+    fn heed(&self, port: &dyn Port) -> bool {
+        let _one = self.telling.lock();
+        let ask = port.asked();
+        if self.asked.xchg(ask as u32, Full) == ask as u32 {
+            return false;
+        }
+        if let Some(client) = self.client() {
+            client.asked(ask);
+        }
+        true
+    }
+
+    /// Tells how much is outstanding, to whom has asked for that.
+    fn tell_left(&self, port: &dyn Port) {
+        let _one = self.telling.lock();
+        let asked = Ask::of(self.asked.load(Acquire) as u8).unwrap_or_default();
+        if let Some(client) = self.client().filter(|_| asked != Ask::GoOn) {
+            port.tell_left(asked, client.outstanding(asked));
+        }
+    }
+
+    /// Has what is to be sent sent soon.
+    pub(crate) fn hurry(&self) {
+        self.run_in(0);
+    }
+
+    /// The function.
+    pub(crate) fn pci(&self) -> &pci::Device {
+        &self.pdev
     }
 
     /// The function works again: it hears what it has missed of its users, and links may come up.
@@ -455,7 +512,7 @@ impl Events for Node {
         let Some(port) = self.enter() else {
             return;
         };
-        if self.drain(&**port) {
+        if self.drain(&**port) || self.heed(&**port) {
             self.run_in(0);
         }
     }

@@ -15,11 +15,12 @@
 //! in program order if a write barrier of [`crate::sys::area`] separates them; a doorbell or a
 //! message that follows a barrier arrives after them. Nothing is said between different links.
 
-use crate::sys::area::Area;
+use crate::{proto::pair::Ask, sys::area::Area};
 use kernel::prelude::*;
 
 pub(crate) mod ivshmem;
 pub(crate) mod weft_port;
+pub(crate) mod whom;
 
 /// The most links a port has.
 pub(crate) const MAX_LINKS: usize = 4;
@@ -194,6 +195,14 @@ pub(crate) enum VfState {
 pub(crate) struct Vf {
     pub(crate) quota: VfQuota,
     pub(crate) state: VfState,
+    /// Who it is: as neighbours know it.
+    pub(crate) hwid: u64,
+    /// Its driver has said hello.
+    pub(crate) greeted: bool,
+    /// It masters the bus.
+    pub(crate) master: bool,
+    /// What its driver has answered to [`VirtualFunctions::ask`].
+    pub(crate) left: Option<u32>,
     /// What it uses of that now.
     pub(crate) slots: u32,
     pub(crate) apertures: u32,
@@ -207,9 +216,26 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     /// `ENOENT`: there is no VF `n`; `ENODEV`: the function does not answer.
     fn get(&self, n: usize) -> Result<Vf>;
 
-    /// Changes what VF `n` may use; what it uses beyond that is taken away when this returns.
+    /// Changes what VF `n` may use; what it uses beyond that is taken away when this returns. It is whom
+    /// [`whom`] says from then on.
     /// `EINVAL`: there is no such VF, link or function.
     fn change(&self, n: usize, change: &dyn Fn(&mut VfQuota)) -> Result;
+
+    /// Whether a VF can take another's place.
+    fn can_migrate(&self) -> bool;
+
+    /// Who VF `n` is by itself, whosever place it has taken; 0 while that is not known.
+    fn own_hwid(&self, n: usize) -> u64;
+
+    /// What a VF can have, at the most: links, channels, and the logarithm of the bytes of a window.
+    fn offers(&self) -> [u32; 3];
+
+    /// The bit in [`VfQuota::peers`] of the neighbours of VF `n` to whom its driver speaks.
+    fn namesake(&self, n: usize) -> u64;
+
+    /// Asks whoever drives VF `n` for something, from now on and again after its resets. What was
+    /// answered before is forgotten.
+    fn ask(&self, n: usize, ask: Ask) -> Result;
 }
 
 /// A port. Lives between probe and unbind; every method is called in between only.
@@ -320,6 +346,15 @@ pub(crate) trait Port: Send + Sync {
     /// Tells whoever has given this function away whether it has users: to be called whenever that
     /// changes, and after [`Port::resume`] and [`Port::restart`]. May sleep.
     fn tell_users(&self, _any: bool) {}
+
+    /// What whoever has given this function away wants of its users. [`Events::message`] tells of a
+    /// change.
+    fn asked(&self) -> Ask {
+        Ask::GoOn
+    }
+
+    /// Answers that: how much is outstanding. May sleep.
+    fn tell_left(&self, _ask: Ask, _left: u32) {}
 
     /// Starts events; links may come up. Called once, when everything above is ready.
     fn start(&self) -> Result;

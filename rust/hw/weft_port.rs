@@ -21,7 +21,7 @@ use crate::{
         Counter, Doorbells, Grant, Identity, LinkStatus, Mover, Port, VirtualFunctions, MAX_LINKS,
         MBOX_BYTES,
     },
-    proto::pair::{unwrap, wrap, Address},
+    proto::pair::{unwrap, wrap, Address, Ask},
     sys::{
         area::Area, clock, errno::ENOLINK, ext, iomap::Region, irq::IrqSet, pci::Enabled, trace,
     },
@@ -627,6 +627,16 @@ impl Port for WeftPort {
     fn tell_users(&self, any: bool) {
         if let Some(to_pf) = &self.to_pf {
             to_pf.tell_users(&self.chip, any);
+        }
+    }
+
+    fn asked(&self) -> Ask {
+        self.to_pf.as_ref().map_or(Ask::GoOn, |to_pf| to_pf.asked())
+    }
+
+    fn tell_left(&self, ask: Ask, left: u32) {
+        if let Some(to_pf) = &self.to_pf {
+            to_pf.tell_left(&self.chip, ask, left);
         }
     }
 

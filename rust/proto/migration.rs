@@ -54,21 +54,23 @@ pub enum Action {
     Unclaim = 14,
 }
 
-/// What became of an action. All but `Done` mean that it was not, or not wholly, done.
+/// What became of an action. All but `Done` mean that it was not, or not wholly, done. The numbers are
+/// `WEFT_MIGRATE_*` of the user interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
 pub enum Event {
     /// It is done.
-    Done,
+    Done = 0,
     /// It cannot be done.
-    Failed,
+    Failed = 1,
     /// It took too long.
-    Timeout,
+    Timeout = 2,
     /// Whoever wanted the migration wants it no more.
-    Cancelled,
+    Cancelled = 3,
     /// The source does not exist any more.
-    SourceGone,
+    SourceGone = 4,
     /// The target does not exist any more.
-    TargetGone,
+    TargetGone = 5,
 }
 
 /// How it ended. The numbers are `WEFT_MIGRATE_*` of the user interface.

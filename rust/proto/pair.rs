@@ -28,6 +28,8 @@ const HELLO: u8 = 1;
 const QUOTA: u8 = 2;
 const PIECE: u8 = 3;
 const USERS: u8 = 4;
+const ASK: u8 = 5;
+const LEFT: u8 = 6;
 
 /// In the index of a piece: it is the last one.
 const LAST: u8 = 0x80;
@@ -54,6 +56,32 @@ pub struct Quota {
     pub bytes: u64,
 }
 
+/// What a PF wants of the system that has a VF: the function is to be taken away, and given back
+/// elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Ask {
+    /// Nothing; go on if it was something else.
+    #[default]
+    GoOn = 0,
+    /// Complete what is outstanding, and begin nothing when nothing is.
+    Finish = 1,
+    /// Begin nothing from now on; complete what is under way.
+    Stop = 2,
+}
+
+impl Ask {
+    /// By its number.
+    pub const fn of(number: u8) -> Option<Self> {
+        Some(match number {
+            0 => Self::GoOn,
+            1 => Self::Finish,
+            2 => Self::Stop,
+            _ => return None,
+        })
+    }
+}
+
 /// What goes through the mailbox between a PF and a VF.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Note<'a> {
@@ -65,6 +93,11 @@ pub enum Note<'a> {
     Piece(&'a [u8]),
     /// VF to PF: whether anybody uses it, from now on. Before the first one nobody does.
     Users(bool),
+    /// PF to VF: what is wanted, from now on. Before the first one nothing is.
+    Ask(Ask),
+    /// VF to PF: so much is outstanding, to whom asked that. With 0 nothing is, and nothing is begun
+    /// before another [`Note::Ask`].
+    Left(Ask, u32),
 }
 
 /// Bytes of a note.
@@ -112,6 +145,16 @@ impl Packed {
         Self::new(&[&[USERS, VERSION, any.into(), 0]])
     }
 
+    /// [`Note::Ask`].
+    pub fn ask(ask: Ask) -> Self {
+        Self::new(&[&[ASK, VERSION, ask as u8, 0]])
+    }
+
+    /// [`Note::Left`].
+    pub fn left(ask: Ask, left: u32) -> Self {
+        Self::new(&[&[LEFT, VERSION, ask as u8, 0], &left.to_le_bytes()])
+    }
+
     /// Piece number `index` of `message`, by or for `link`; `number` counts messages. `None`: there
     /// are no more, or it is none that can be sent.
     pub fn piece(message: &[u8], link: u8, number: u8, index: usize) -> Option<Self> {
@@ -146,6 +189,14 @@ impl<'a> Note<'a> {
             }
             [PIECE, ..] => Ok(Self::Piece(bytes)),
             [USERS, VERSION, any @ (0 | 1), 0] if rest.is_empty() => Ok(Self::Users(any != 0)),
+            [ASK, VERSION, ask, 0] if rest.is_empty() => {
+                Ask::of(ask).map(Self::Ask).ok_or(Error::Value)
+            }
+            [LEFT, VERSION, ask, 0] => {
+                let left = rest.try_into().map_err(|_| Error::Length)?;
+                let ask = Ask::of(ask).ok_or(Error::Value)?;
+                Ok(Self::Left(ask, u32::from_le_bytes(left)))
+            }
             _ => Err(Error::Kind),
         }
     }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     fabric::{Client, Reason, Session, Usage},
     hw::{Port, MAX_LINKS},
-    proto::{cell::Shape, link::Peer, trunk::Layout, wire::Body},
+    proto::{cell::Shape, link::Peer, pair::Ask, trunk::Layout, wire::Body},
     sys::{errno::ENOTCONN, ext, vma::Mapping},
 };
 use kernel::{
@@ -35,6 +35,8 @@ pub(crate) struct Channels {
     #[pin]
     pub(super) listeners: Mutex<KVec<Arc<Listener>>>,
     last_id: Atomic<u32>,
+    /// No more of them are made.
+    ending: Atomic<bool>,
 }
 
 impl Channels {
@@ -47,6 +49,7 @@ impl Channels {
                 links <- pin_init::pin_init_array_from_fn(|_| PerLink::new()),
                 listeners <- new_mutex!(KVec::new(), "weft listeners"),
                 last_id: Atomic::new(0),
+                ending: Atomic::new(false),
             }),
             GFP_KERNEL,
         )
@@ -114,6 +117,9 @@ impl Channels {
     }
 
     pub(super) fn listener(&self, service: u32) -> Option<Arc<Listener>> {
+        if self.ending.load(Relaxed) {
+            return None;
+        }
         self.listeners
             .lock()
             .iter()
@@ -189,6 +195,15 @@ impl Client for Channels {
     }
 
     fn retired(&self) {}
+
+    fn asked(&self, ask: Ask) {
+        self.ending.store(ask != Ask::GoOn, Relaxed);
+    }
+
+    /// Those that are open, see [`Client::usage`].
+    fn outstanding(&self, _ask: Ask) -> u32 {
+        0
+    }
 
     /// Nobody rings so for a channel.
     fn kicked(&self) {}

@@ -8,8 +8,8 @@
 use super::{kicks::KickPage, Channels, Engine};
 use crate::{
     fabric::{Client, Reason, Session, Usage},
-    hw::Port,
-    proto::{link::Peer, wire::Body},
+    hw::{Port, MAX_LINKS},
+    proto::{link::Peer, pair::Ask, wire::Body},
 };
 use kernel::{prelude::*, sync::Arc};
 
@@ -71,6 +71,26 @@ impl Client for Clients {
     fn retired(&self) {
         KickPage::zap(self.channels.mapping());
         self.engine.retired();
+    }
+
+    fn asked(&self, ask: Ask) {
+        self.channels.asked(ask);
+        // Whoever waits is to see that something is wanted of him.
+        self.closed();
+        self.outstanding(ask);
+    }
+
+    fn outstanding(&self, ask: Ask) -> u32 {
+        let open = |link| self.channels.usage(link).open as u32;
+        let channels = match ask {
+            Ask::Finish => (0..MAX_LINKS).map(open).sum(),
+            // They end with the function: what was sent arrives.
+            Ask::GoOn | Ask::Stop => 0,
+        };
+        if channels != 0 {
+            return channels;
+        }
+        self.engine.outstanding(ask)
     }
 
     fn usage(&self, link: usize) -> Usage {

@@ -56,6 +56,8 @@ pub(super) struct Cx<'a> {
     moved: Cell<u64>,
     /// Cells that were sent in this run.
     pub(super) sent: usize,
+    /// No request is begun.
+    pub(super) paused: bool,
 }
 
 impl<'a> Cx<'a> {
@@ -80,6 +82,7 @@ impl<'a> Cx<'a> {
             own_qpn: Cell::new(0),
             moved: Cell::new(0),
             sent: 0,
+            paused: false,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
     fabric::{Node, Reason, Session},
     hw::{Port, MAX_LINKS},
     mem::Memory,
-    proto::{cqe::Status as Wc, link::Peer},
+    proto::{cqe::Status as Wc, link::Peer, pair::Ask},
     sys::errno::{ECONNRESET, EHOSTUNREACH, ENOTCONN},
 };
 use kernel::{pci, prelude::*, sync::Arc};
@@ -297,6 +297,68 @@ impl Engine {
         while let Some((qp, next)) = self.table.next(at) {
             at = next;
             qp.tell();
+        }
+    }
+
+    /// No request is begun from the end of this call on, or they are again.
+    fn pause(&self, paused: bool) {
+        if !self.table.pause(paused) {
+            return;
+        }
+        if paused {
+            // Runs that have begun before end; others know.
+            for worker in &self.workers {
+                drop(worker.lock());
+            }
+            return;
+        }
+        let mut at = 0;
+        while let Some((qp, next)) = self.table.next(at) {
+            at = next;
+            let path = qp.inner.lock().path;
+            if let Some(worker) = path.and_then(|path| self.worker(path.link)) {
+                worker.posted(&qp);
+            }
+        }
+        for worker in &self.workers {
+            worker.rung();
+        }
+    }
+
+    /// Requests without a completion; `posted`: those that were not begun, too.
+    fn count(&self, posted: bool) -> u32 {
+        let (mut at, mut count) = (0, 0u32);
+        while let Some((qp, next)) = self.table.next(at) {
+            at = next;
+            count = count.saturating_add(qp.outstanding(posted));
+        }
+        count
+    }
+
+    /// How many requests have no completion, to whom asks for that. If none, none is begun until
+    /// somebody asks for something else.
+    pub(super) fn outstanding(&self, ask: Ask) -> u32 {
+        match ask {
+            Ask::GoOn => {
+                self.pause(false);
+                0
+            }
+            Ask::Stop => {
+                self.pause(true);
+                self.count(false)
+            }
+            Ask::Finish => {
+                if !self.table.is_paused() && self.count(true) != 0 {
+                    return self.count(true).max(1);
+                }
+                // Counted again when nothing can be begun behind the count's back.
+                self.pause(true);
+                let left = self.count(true);
+                if left != 0 {
+                    self.pause(false);
+                }
+                left
+            }
         }
     }
 

@@ -151,6 +151,11 @@ impl Initiator {
         }
     }
 
+    /// How many requests are under way: each gets its completion.
+    pub(super) fn under_way(&self) -> usize {
+        self.count
+    }
+
     /// Fills in a request whose work request was taken from the send queue.
     fn begin(&mut self, request: &mut Request, who: Identity, sense: Result<(), Senseless>) {
         request.opcode = who.opcode;
@@ -331,7 +336,7 @@ impl Qp {
             {
                 return Ok(served);
             }
-            if !self.has_send(inner) {
+            if cx.paused || !self.has_send(inner) {
                 return Ok(served);
             }
             let Ok(mut request) = cx.spares.take() else {

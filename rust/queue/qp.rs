@@ -239,6 +239,17 @@ impl Qp {
         taken.map_err(|_| Status::LocalRequest)
     }
 
+    /// Requests that have no completion yet: under way, and posted, unless only the former count.
+    pub(super) fn outstanding(&self, posted: bool) -> u32 {
+        let inner = self.inner.lock();
+        let waits = match inner.state {
+            // What is posted in other states is never begun.
+            State::Rts | State::Sqd if posted => inner.send.pending().unwrap_or(0),
+            _ => 0,
+        };
+        (inner.initiator.under_way() as u32).saturating_add(waits)
+    }
+
     /// Whether there is a receive request. What makes no sense counts as one: it is found out when it
     /// is taken.
     pub(super) fn has_recv(&self, inner: &Inner) -> bool {

@@ -9,7 +9,10 @@ use super::qp::Qp;
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{Acquire, Atomic, Full},
+        Arc, Mutex,
+    },
 };
 
 /// Queue pairs that a port can have.
@@ -47,6 +50,8 @@ impl Slots {
 pub(super) struct Table {
     #[pin]
     slots: Mutex<Slots>,
+    /// No request of any is begun.
+    paused: Atomic<bool>,
 }
 
 impl Table {
@@ -60,7 +65,17 @@ impl Table {
                 },
                 "weft qp table"
             ),
+            paused: Atomic::new(false),
         })
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused.load(Acquire)
+    }
+
+    /// False: it was so already. Runs that have begun do not know yet.
+    pub(super) fn pause(&self, paused: bool) -> bool {
+        self.paused.xchg(paused, Full) != paused
     }
 
     fn index(qpn: u32) -> Option<usize> {

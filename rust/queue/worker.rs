@@ -573,6 +573,7 @@ impl Worker {
             return Ok(Rest::Idle);
         };
         let mut cx = Cx::new(*io, *own, trunk, lent, spares, &self.memory, &self.dev);
+        cx.paused = self.table.is_paused();
         let mut run = Run {
             table: &self.table,
             turns,

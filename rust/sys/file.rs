@@ -24,6 +24,7 @@ use kernel::{
 /// Events of `poll`.
 pub(crate) mod events {
     pub(crate) const IN: u32 = 0x0001 | 0x0040;
+    pub(crate) const PRI: u32 = 0x0002;
     pub(crate) const OUT: u32 = 0x0004 | 0x0100;
     pub(crate) const ERR: u32 = 0x0008;
     pub(crate) const HUP: u32 = 0x0010;

@@ -33,6 +33,7 @@ pub(crate) mod sysfs;
 pub(crate) mod throttle;
 pub(crate) mod trace;
 pub(crate) mod user;
+pub(crate) mod virtfn;
 pub(crate) mod vma;
 pub(crate) mod waitq;
 pub(crate) mod work;

@@ -5,7 +5,7 @@
 //! A table belongs to a driver whose data are `D`; [`crate::sys::pci::Driver`] sees to it that it
 //! is used with no other.
 
-use crate::sys::raw_dev;
+use crate::sys::{raw_dev, user::is_admin};
 use core::marker::PhantomData;
 use kernel::{bindings, device::CoreInternal, error::to_result, pci, prelude::*, str::CStrExt};
 
@@ -120,8 +120,7 @@ extern "C" fn store_cb<D: 'static>(
     let mut value = 0;
     // SAFETY: sysfs has ended what was written with a zero byte.
     let parsed = to_result(unsafe { bindings::kstrtoull(buf, 0, &raw mut value) });
-    // SAFETY: In the context of the task that writes.
-    if !unsafe { bindings::capable(bindings::CAP_SYS_ADMIN as c_int) } {
+    if !is_admin() {
         return EPERM.to_errno() as isize;
     }
     let store = attr.store.ok_or(EACCES);

@@ -7,11 +7,18 @@
 
 use crate::sys::ext;
 use kernel::{
+    bindings,
     page::PAGE_SIZE,
     prelude::*,
     transmute::{AsBytes, FromBytes},
     uaccess::{UserPtr, UserSlice},
 };
+
+/// Whether the task that calls may change what others have: it has `CAP_SYS_ADMIN`.
+pub(crate) fn is_admin() -> bool {
+    // SAFETY: Looks at the current task only.
+    unsafe { bindings::capable(bindings::CAP_SYS_ADMIN as c_int) }
+}
 
 /// A structure of the user interface. Its first member is a `u32`, its size.
 pub(crate) trait Extensible: AsBytes + FromBytes + Default {
@@ -52,6 +59,7 @@ extensible! {
     weft_kick: 16,
     weft_cq_arm: 24,
     weft_limits: 56,
+    weft_vf_migrate: 56,
 }
 
 /// A structure in the caller's memory, and how much of it the caller knows.

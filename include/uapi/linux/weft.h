@@ -48,6 +48,7 @@
 #define WEFT_KICK		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 16)
 #define WEFT_CQ_ARM		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 17)
 #define WEFT_LIMITS		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 18)
+#define WEFT_VF_MIGRATE		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 19)
 
 /* Kinds of ports. */
 #define WEFT_PORT_WEFT		1	/* Weft port */
@@ -902,6 +903,75 @@ struct weft_kick {
 	__u32 flags;
 	__u32 qp;
 	__u32 budget;
+};
+
+/* What a migration shall be (weft_vf_migrate.flags). */
+#define WEFT_MIGRATE_DRY_RUN	(1 << 0)	/* only say what stands against it */
+#define WEFT_MIGRATE_STOP	(1 << 1)	/* stop users that do not finish in time */
+
+/* How it ended (weft_vf_migrate.outcome); 0 of a dry run. */
+#define WEFT_MIGRATE_STAYED	1	/* the source is as it was */
+#define WEFT_MIGRATE_MOVED	2	/* the target is in its place */
+#define WEFT_MIGRATE_AT_SOURCE	3	/* the source has the identity, and no driver */
+#define WEFT_MIGRATE_AT_TARGET	4	/* the same, of the target */
+#define WEFT_MIGRATE_LOST	5	/* the source is gone, and the target not to be had */
+
+/* What stands against it (weft_vf_migrate.obstacles). */
+#define WEFT_MIGRATE_SAME	(1 << 0)	/* source and target are the same */
+#define WEFT_MIGRATE_INCAPABLE	(1 << 1)	/* the hardware cannot change who a VF is */
+#define WEFT_MIGRATE_UNKNOWN	(1 << 2)	/* a port is not attached to a fabric */
+#define WEFT_MIGRATE_UNEQUAL	(1 << 3)	/* the target has less than the source */
+#define WEFT_MIGRATE_NO_SOURCE	(1 << 4)	/* the source is not enabled */
+#define WEFT_MIGRATE_NO_TARGET	(1 << 5)	/* the target is not enabled */
+#define WEFT_MIGRATE_TAKEN	(1 << 6)	/* the target is used, or another driver's */
+#define WEFT_MIGRATE_SILENT	(1 << 7)	/* whoever drives the source cannot be asked */
+
+/* What went wrong first (weft_vf_migrate.event), 0 if nothing did. */
+#define WEFT_MIGRATE_FAILED	1	/* the step could not be done */
+#define WEFT_MIGRATE_TIMEOUT	2	/* it took too long */
+#define WEFT_MIGRATE_CANCELLED	3	/* the caller got a signal */
+#define WEFT_MIGRATE_SOURCE_GONE	4	/* the source does not exist any more */
+#define WEFT_MIGRATE_TARGET_GONE	5	/* the target does not */
+
+/**
+ * struct weft_vf_migrate - ioctl(WEFT_VF_MIGRATE): a VF of this port moves to another
+ * @size: sizeof(struct weft_vf_migrate)
+ * @flags: mask of WEFT_MIGRATE_DRY_RUN, WEFT_MIGRATE_STOP
+ * @vf: number of the source
+ * @target_fd: an open file of the port of the target's PF, which may be this one
+ * @target_vf: number of the target
+ * @timeout_ms: how long users may take to finish, up to 600000; 0 for 10000
+ * @outcome: out: how it ended
+ * @obstacles: out: what stands against it: then nothing was begun
+ * @step: out: where something went wrong first, 0 nowhere: 1 claim, 2 finish, 3 stop,
+ *	4 release, 5 cut, 6 attach, 7 configure, 8 start
+ * @event: out: and what
+ * @outstanding: out: what the source's driver has said last that is outstanding
+ * @reserved: must be 0
+ * @hwid: out: hardware id that moves
+ *
+ * Returns 0 whenever there is an outcome, or obstacles. A signal leads back, and is no
+ * error. While users of the source are asked to finish, poll() of their files reports
+ * POLLPRI, and what would begin something fails with ESHUTDOWN. The steps are in
+ * Documentation/sriov.rst.
+ *
+ * EPERM: without CAP_SYS_ADMIN. EBADF, EINVAL: @target_fd is no open file, or no
+ * port's. ENOENT: there is no such VF. EBUSY: another migration is under way.
+ */
+struct weft_vf_migrate {
+	__u32 size;
+	__u32 flags;
+	__u32 vf;
+	__s32 target_fd;
+	__u32 target_vf;
+	__u32 timeout_ms;
+	__u32 outcome;
+	__u32 obstacles;
+	__u32 step;
+	__u32 event;
+	__u32 outstanding;
+	__u32 reserved;
+	__u64 hwid;
 };
 
 #endif /* _UAPI_LINUX_WEFT_H */

@@ -8,7 +8,7 @@
 use super::{chip::Chip, pair::Pair};
 use crate::{
     hw::MBOX_BYTES,
-    proto::pair::{Assembler, Note, Packed, Quota, PAIR_BYTES},
+    proto::pair::{Ask, Assembler, Note, Packed, Quota, PAIR_BYTES},
     sys::ext,
 };
 use kernel::{
@@ -42,6 +42,8 @@ pub(super) struct ToPf {
     /// Somebody uses the VF, and its PF has heard whether.
     users: Atomic<bool>,
     told: Atomic<bool>,
+    /// What the PF has asked for last, an [`Ask`].
+    asked: Atomic<u32>,
 }
 
 impl ToPf {
@@ -52,6 +54,7 @@ impl ToPf {
                 inbox <- new_mutex!(Assembler::new(), "weft_port::from_pf"),
                 users: Atomic::new(false),
                 told: Atomic::new(true),
+                asked: Atomic::new(Ask::GoOn as u32),
             }),
             GFP_KERNEL,
         )
@@ -84,9 +87,10 @@ impl ToPf {
                 fsleep(POLL);
                 continue;
             };
-            let note = Note::parse(buf.get(..bytes).unwrap_or_default());
-            if let Ok(Note::Quota(quota)) = note {
-                return Some(quota);
+            match Note::parse(buf.get(..bytes).unwrap_or_default()) {
+                Ok(Note::Quota(quota)) => return Some(quota),
+                Ok(Note::Ask(ask)) => self.asked.store(ask as u32, Relaxed),
+                _ => {}
             }
         }
         None
@@ -98,6 +102,17 @@ impl ToPf {
         self.users.store(any, Relaxed);
         let told = Self::post(chip, &Packed::users(any));
         self.told.store(told, Relaxed);
+    }
+
+    /// What the PF wants of the users.
+    pub(super) fn asked(&self) -> Ask {
+        Ask::of(self.asked.load(Relaxed) as u8).unwrap_or_default()
+    }
+
+    /// Answers it. What the PF does not take is said again another time.
+    pub(super) fn tell_left(&self, chip: &Chip, ask: Ask, left: u32) {
+        let _out = self.out.lock();
+        let _ = Self::post(chip, &Packed::left(ask, left));
     }
 
     /// Says again what the PF did not take.
@@ -131,9 +146,13 @@ impl ToPf {
         // Each piece is an event: what comes later is looked at then.
         for _ in 0..ext::WEFT_MBOX_DEPTH {
             let bytes = Pair::PF.take(&chip.regs, &mut note)?;
-            let note = Note::parse(note.get(..bytes).unwrap_or_default());
-            let Ok(Note::Piece(piece)) = note else {
-                continue;
+            let piece = match Note::parse(note.get(..bytes).unwrap_or_default()) {
+                Ok(Note::Piece(piece)) => piece,
+                Ok(Note::Ask(ask)) => {
+                    self.asked.store(ask as u32, Relaxed);
+                    continue;
+                }
+                _ => continue,
             };
             let Ok(Some((link, message))) = inbox.push(piece) else {
                 continue;

@@ -12,8 +12,8 @@ use super::{
     pair::Pair,
 };
 use crate::{
-    hw::{Vf, VfQuota, VfState, VirtualFunctions},
-    proto::pair::{self, Address, Assembler, Note, Packed, Quota, PAIR_BYTES},
+    hw::{whom, Vf, VfQuota, VfState, VirtualFunctions},
+    proto::pair::{self, Address, Ask, Assembler, Note, Packed, Quota, PAIR_BYTES},
     sys::ext,
 };
 use kernel::{
@@ -29,6 +29,8 @@ const QUEUE: usize = 8;
 /// more, and whoever goes on raising events slows down only the thread that hears them, a little.
 const BURST: u32 = 256;
 const INTERVAL: Delta = Delta::from_millis(200);
+/// Where in a hardware id the function's number is.
+const NUMBER_SHIFT: u32 = 58;
 const PAUSE: Delta = Delta::from_millis(1);
 
 /// A message on its way to a VF.
@@ -53,8 +55,12 @@ struct Kept {
     greeted: bool,
     /// It says that somebody uses it.
     users: bool,
+    /// What is wanted of its users, and that it is to be told; what it has answered.
+    ask: Ask,
+    ask_due: bool,
+    left: Option<u32>,
     /// How often it is looked at until the interval ends.
-    left: u32,
+    looks: u32,
     since: Instant<Monotonic>,
 }
 
@@ -69,7 +75,10 @@ impl Kept {
             tell: false,
             greeted: false,
             users: false,
-            left: BURST,
+            ask: Ask::GoOn,
+            ask_due: false,
+            left: None,
+            looks: BURST,
             since: Instant::now(),
         };
         Ok(KBox::new(kept, GFP_KERNEL)?)
@@ -83,16 +92,18 @@ impl Kept {
         self.tell = false;
         self.greeted = false;
         self.users = false;
+        self.ask_due = false;
+        self.left = None;
     }
 
     /// Whether it may be looked at now, once.
     fn turn(&mut self) -> bool {
         if self.since.elapsed() >= INTERVAL {
             self.since = Instant::now();
-            self.left = BURST;
+            self.looks = BURST;
         }
-        let turn = self.left != 0;
-        self.left = self.left.saturating_sub(1);
+        let turn = self.looks != 0;
+        self.looks = self.looks.saturating_sub(1);
         turn
     }
 
@@ -104,6 +115,9 @@ impl Kept {
                 bytes: self.quota.bytes,
             }));
         }
+        if self.ask_due {
+            return Some(Packed::ask(self.ask));
+        }
         let parcel = self.outbox.first()?;
         let message = parcel.message.get(..parcel.bytes)?;
         Packed::piece(message, parcel.link, self.number, self.piece)
@@ -111,7 +125,8 @@ impl Kept {
 
     /// That one was sent.
     fn sent(&mut self) {
-        if core::mem::take(&mut self.tell) {
+        // In the order of `next`.
+        if core::mem::take(&mut self.tell) || core::mem::take(&mut self.ask_due) {
             return;
         }
         self.piece += 1;
@@ -129,7 +144,8 @@ impl Kept {
 #[pin_data]
 pub(super) struct Vfs {
     chip: Arc<Chip>,
-    /// Function number of the first one.
+    /// Number of this function, and of the first one.
+    pf: u8,
     first: u8,
     #[pin]
     all: Mutex<All>,
@@ -178,6 +194,7 @@ impl Vfs {
         let vfs = KBox::pin_init(
             pin_init!(Self {
                 chip: chip.clone(),
+                pf: number as u8,
                 first,
                 all <- new_mutex!(all, "weft_port::vfs"),
             }),
@@ -210,6 +227,16 @@ impl Vfs {
         }
         regs.write64(vf_reg(n, ext::WEFT_VF_BYTES), quota.bytes);
         regs.write64(vf_reg(n, ext::WEFT_VF_PEERS), quota.peers);
+        self.name(n);
+    }
+
+    /// Tells the hardware who VF `n` is, and that all it was told counts.
+    fn name(&self, n: usize) {
+        let regs = &self.chip.regs;
+        if self.can_migrate() {
+            let whom = whom::of(self.own_hwid(n));
+            regs.write64(vf_reg(n, ext::WEFT_VF_HWID), whom);
+        }
         regs.write32(vf_reg(n, ext::WEFT_VF_CTRL), 1);
     }
 
@@ -316,7 +343,12 @@ impl Vfs {
             Ok(Note::Hello) => {
                 kept.greeted = true;
                 kept.tell = true;
+                kept.ask_due = kept.ask != Ask::GoOn;
+                kept.left = None;
+                // Who it is may not have been known before.
+                self.name(n);
             }
+            Ok(Note::Left(ask, left)) if ask == kept.ask => kept.left = Some(left),
             Ok(Note::Users(any)) => kept.users = any,
             Ok(Note::Piece(piece)) => {
                 let links = kept.quota.links;
@@ -332,7 +364,7 @@ impl Vfs {
                     }
                 }
             }
-            Ok(Note::Quota(_)) | Err(_) => {}
+            Ok(Note::Quota(_) | Note::Ask(_) | Note::Left(..)) | Err(_) => {}
         }
     }
 }
@@ -375,6 +407,10 @@ impl VirtualFunctions for Vfs {
         Ok(Vf {
             quota: kept.quota,
             state,
+            hwid: whom::of(self.own_hwid(n)),
+            greeted: kept.greeted,
+            master: status & ext::WEFT_VF_MASTER != 0,
+            left: kept.left,
             slots: used & 0xff,
             apertures: used >> 8 & 0xff,
             bytes: self.chip.regs.read64(vf_reg(n, ext::WEFT_VF_USED_BYTES)),
@@ -383,5 +419,37 @@ impl VirtualFunctions for Vfs {
 
     fn count(&self) -> usize {
         self.all.lock().kept.len()
+    }
+
+    fn can_migrate(&self) -> bool {
+        let cap1 = self.chip.read(ext::WEFT_R_CAP1);
+        cap1 != u32::MAX && cap1 & ext::WEFT_CAP1_VF_HWID != 0
+    }
+
+    fn own_hwid(&self, n: usize) -> u64 {
+        let pf = self.chip.regs.read64(ext::WEFT_R_HWID as usize);
+        if pf == 0 || pf == u64::MAX {
+            return 0;
+        }
+        pf ^ (u64::from(self.pf) ^ u64::from(self.function(n))) << NUMBER_SHIFT
+    }
+
+    fn offers(&self) -> [u32; 3] {
+        let shift = self.chip.read(ext::WEFT_R_SLOT_SHIFT);
+        [self.chip.links as u32, self.chip.channels as u32, shift]
+    }
+
+    fn namesake(&self, n: usize) -> u64 {
+        1 << self.function(n)
+    }
+
+    fn ask(&self, n: usize, ask: Ask) -> Result {
+        let mut all = self.all.lock();
+        let kept = all.kept.get_mut(n).ok_or(ENOENT)?;
+        kept.ask = ask;
+        kept.ask_due = kept.greeted;
+        kept.left = None;
+        all.again |= 1 << n;
+        Ok(())
     }
 }

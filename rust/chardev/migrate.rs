@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `WEFT_VF_MIGRATE`: what the caller wants is checked here, and done by `vf`.
+
+use super::{
+    file::PortFile,
+    ioctl::{check, Call},
+};
+use crate::{
+    sys::{
+        ext::{self, weft_vf_migrate},
+        file::Borrowed,
+        user::is_admin,
+    },
+    vf::{self, Wish},
+};
+use kernel::prelude::*;
+
+const DEFAULT_MS: u32 = 10_000;
+const MAX_MS: u32 = 600_000;
+
+/// The ioctl.
+pub(super) fn migrate(call: &Call<'_>) -> Result {
+    let (user, mut migrate) = call.read::<weft_vf_migrate>()?;
+    let known = ext::WEFT_MIGRATE_DRY_RUN | ext::WEFT_MIGRATE_STOP;
+    check(migrate.flags & !known == 0 && migrate.reserved == 0)?;
+    check(migrate.timeout_ms <= MAX_MS)?;
+    if !is_admin() {
+        return Err(EPERM);
+    }
+    let target = Borrowed::get(migrate.target_fd)?;
+    let file = target.file().as_any().downcast_ref::<PortFile>();
+    let wish = Wish {
+        vf: migrate.vf as usize,
+        target_vf: migrate.target_vf as usize,
+        stops: migrate.flags & ext::WEFT_MIGRATE_STOP != 0,
+        grace_ms: match migrate.timeout_ms {
+            0 => DEFAULT_MS,
+            ms => ms,
+        },
+        dry: migrate.flags & ext::WEFT_MIGRATE_DRY_RUN != 0,
+    };
+    let report = vf::migrate(&call.file.node, &file.ok_or(EINVAL)?.node, &wish)?;
+    migrate.outcome = report.outcome.map_or(0, |outcome| outcome as u32);
+    migrate.obstacles = report.obstacles;
+    (migrate.step, migrate.event) = match report.why {
+        Some((step, event)) => (step as u32, event as u32),
+        None => (0, 0),
+    };
+    migrate.outstanding = report.outstanding;
+    migrate.hwid = report.hwid;
+    user.write(&migrate)
+}

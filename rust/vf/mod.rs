@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Virtual functions that move: what an administrator asks of a port for that.
+//!
+//! What comes next is decided by `proto::migration`; here is done what it says, through the ports of
+//! the two physical functions and the kernel's own means to give a device to a driver. It knows
+//! [`Node`] only as the place where a port is, and must not know files, or what users do with a VF:
+//! their system is asked through the mailbox, be it this one or another.
+//!
+//! # Locks
+//!
+//! None is held here but the right to exchange identities, [`Exchange`], one for the whole module and
+//! never waited for. Ports are entered for one call at a time, so that each of them can be taken away
+//! in between; drivers are bound and unbound with nothing held.
+
+mod mover;
+mod side;
+
+use crate::{
+    fabric::Node,
+    hw::{whom::Exchange, VfState},
+    proto::migration::{Action, Event, Machine, Next, Outcome, Plan},
+    sys::{ext, virtfn::Bound},
+};
+use kernel::prelude::*;
+use mover::Mover;
+use side::Side;
+
+/// What is wanted.
+pub(crate) struct Wish {
+    pub(crate) vf: usize,
+    pub(crate) target_vf: usize,
+    /// Users that do not finish in time are stopped.
+    pub(crate) stops: bool,
+    /// How long they have.
+    pub(crate) grace_ms: u32,
+    /// Only say what stands against it.
+    pub(crate) dry: bool,
+}
+
+/// What became of it.
+pub(crate) struct Report {
+    /// `None`: nothing was begun.
+    pub(crate) outcome: Option<Outcome>,
+    /// Mask of `WEFT_MIGRATE_*`.
+    pub(crate) obstacles: u32,
+    /// What went wrong first.
+    pub(crate) why: Option<(Action, Event)>,
+    pub(crate) outstanding: u32,
+    pub(crate) hwid: u64,
+}
+
+/// What stands against it; 0: nothing. `ENOENT`: there is no such VF; `ENODEV`: a port is gone.
+fn obstacles(source: &Side<'_>, target: &Side<'_>) -> Result<u32> {
+    let (from, to) = (source.vf()?, target.vf()?);
+    let mut found = 0;
+    let mut note = |against: bool, obstacle| {
+        if against {
+            found |= obstacle;
+        }
+    };
+    note(source.is(target), ext::WEFT_MIGRATE_SAME);
+    note(
+        !source.can_migrate()? || !target.can_migrate()?,
+        ext::WEFT_MIGRATE_INCAPABLE,
+    );
+    note(from.hwid == 0 || to.hwid == 0, ext::WEFT_MIGRATE_UNKNOWN);
+    let less = source.offers()?.iter().zip(target.offers()?).any(|(from, to)| *from > to);
+    note(less, ext::WEFT_MIGRATE_UNEQUAL);
+    note(from.state == VfState::Off, ext::WEFT_MIGRATE_NO_SOURCE);
+    note(to.state == VfState::Off, ext::WEFT_MIGRATE_NO_TARGET);
+    let taken = match to.state {
+        VfState::Off | VfState::Idle => false,
+        VfState::Driven => target.bound() != Bound::SameAsPf,
+        VfState::Used => true,
+    };
+    note(taken, ext::WEFT_MIGRATE_TAKEN);
+    note(
+        from.state == VfState::Used && !from.greeted,
+        ext::WEFT_MIGRATE_SILENT,
+    );
+    Ok(found)
+}
+
+/// Moves a VF of `source` to one of `target`. `EBUSY`: another one is moving.
+pub(crate) fn migrate(source: &Node, target: &Node, wish: &Wish) -> Result<Report> {
+    let source = Side::new(source, wish.vf);
+    let target = Side::new(target, wish.target_vf);
+    let begun = source.vf()?;
+    let mut report = Report {
+        outcome: None,
+        obstacles: obstacles(&source, &target)?,
+        why: None,
+        outstanding: 0,
+        hwid: begun.hwid,
+    };
+    if wish.dry {
+        return Ok(report);
+    }
+    let exchange = Exchange::new().ok_or(EBUSY)?;
+    // Nobody else has changed it since.
+    report.obstacles = obstacles(&source, &target)?;
+    if report.obstacles != 0 {
+        report.outcome = Some(Outcome::Stayed);
+        return Ok(report);
+    }
+    let mut machine = Machine::new(Plan {
+        asks: begun.state != VfState::Idle,
+        stops: wish.stops,
+        grace_ms: wish.grace_ms.into(),
+    });
+    let mut mover = Mover::new(source, target, &exchange)?;
+    let outcome = loop {
+        match machine.next() {
+            Next::End(outcome) => break outcome,
+            Next::Do(action) => {
+                let event = mover.act(action, machine.limit_ms());
+                mover.log(action, event);
+                machine.event(event);
+            }
+        }
+    };
+    mover.ended();
+    report.outcome = Some(outcome);
+    report.why = machine.why();
+    report.outstanding = mover.outstanding();
+    Ok(report)
+}

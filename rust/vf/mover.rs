@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a migration does, step by step. What comes next it does not know.
+
+use super::side::Side;
+use crate::{
+    hw::{whom::Exchange, Vf, VfQuota, VfState},
+    proto::{
+        migration::{Action, Event},
+        pair::Ask,
+    },
+    sys::virtfn::Bound,
+};
+use kernel::{
+    prelude::*,
+    time::{delay::fsleep, Delta, Instant, Monotonic},
+};
+
+/// How often it is looked whether something waited for has come.
+const POLL: Delta = Delta::from_millis(5);
+
+/// The two functions, and what was theirs before.
+pub(super) struct Mover<'a> {
+    source: Side<'a>,
+    target: Side<'a>,
+    exchange: &'a Exchange,
+    /// Who they are by themselves.
+    own: (u64, u64),
+    /// Who moves.
+    hwid: u64,
+    /// What they had; that of the other one, as each would have it.
+    source_quota: VfQuota,
+    target_quota: VfQuota,
+    to_target: VfQuota,
+    to_source: VfQuota,
+    /// Identities are exchanged.
+    exchanged: bool,
+    /// Their drivers were taken from them.
+    released: bool,
+    claimed: bool,
+    outstanding: u32,
+}
+
+/// `quota` of a VF with the neighbours `from`, for one with the neighbours `to`.
+fn translated(quota: &VfQuota, from: u64, to: u64) -> VfQuota {
+    let mut quota = *quota;
+    if quota.peers & from != 0 {
+        quota.peers = quota.peers & !from | to;
+    }
+    quota
+}
+
+impl<'a> Mover<'a> {
+    pub(super) fn new(source: Side<'a>, target: Side<'a>, exchange: &'a Exchange) -> Result<Self> {
+        let (from, to) = (source.vf()?, target.vf()?);
+        let (namesake, other) = (source.namesake()?, target.namesake()?);
+        Ok(Self {
+            source,
+            target,
+            exchange,
+            own: (source.own_hwid()?, target.own_hwid()?),
+            hwid: from.hwid,
+            source_quota: from.quota,
+            target_quota: to.quota,
+            to_target: translated(&from.quota, namesake, other),
+            to_source: translated(&to.quota, other, namesake),
+            exchanged: false,
+            released: false,
+            claimed: false,
+            outstanding: 0,
+        })
+    }
+
+    /// What the source's driver has said last that is outstanding.
+    pub(super) fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// Does it, within `limit` milliseconds as far as it has to be waited for.
+    pub(super) fn act(&mut self, action: Action, limit: u64) -> Event {
+        let limit = Delta::from_millis(limit as i64);
+        let done = match action {
+            Action::Claim => self.claim(limit),
+            Action::Finish => self.finish(Ask::Finish, limit),
+            Action::Stop => self.finish(Ask::Stop, limit),
+            Action::Release => self.release(limit),
+            Action::Cut => self.cut(limit),
+            Action::Attach => self.attach(),
+            Action::Configure => self.drive(self.target, limit, true),
+            Action::Start => self.start(),
+            Action::Unconfigure => self.take(self.target, limit, false),
+            Action::Unattach => self.unattach(),
+            Action::Uncut => self.try_or_retry(limit, |this| {
+                this.source.set_quota(&this.source_quota)
+            }),
+            Action::Resume => self.try_or_retry(limit, |this| this.source.ask(Ask::GoOn)),
+            Action::Reconfigure if !self.released => Ok(()),
+            Action::Reconfigure => self.drive(self.source, limit, false),
+            Action::Unclaim if !self.claimed => Ok(()),
+            Action::Unclaim => self.drive(self.target, limit, false),
+        };
+        done.err().unwrap_or(Event::Done)
+    }
+
+    pub(super) fn log(&self, action: Action, event: Event) {
+        let (from, to) = (self.source.number(), self.target.number());
+        if event == Event::Done {
+            dev_dbg!(self.source.pf(), "VF {} to VF {}: {:?}\n", from, to, action);
+        } else {
+            dev_info!(
+                self.source.pf(),
+                "migration of VF {} to VF {}: {:?}: {:?}\n",
+                from,
+                to,
+                action,
+                event
+            );
+        }
+    }
+
+    /// Whoever drives the source from here on is asked for nothing.
+    pub(super) fn ended(&self) {
+        // Of one that is gone nobody is asked.
+        let _ = self.source.ask(Ask::GoOn);
+    }
+
+    /// What is to be reported if one of them does not exist any more, first of all the source: a step
+    /// forward is not begun without both.
+    fn gone(&self, action_of_target: bool) -> Option<Event> {
+        if self.target.is_gone() {
+            return Some(Event::TargetGone);
+        }
+        (!action_of_target && self.source.is_gone()).then_some(Event::SourceGone)
+    }
+
+    /// Waits until `is` says so. Reads of a function that is being reset fail, and come again.
+    fn until(
+        &self,
+        limit: Delta,
+        cancellable: bool,
+        of_target: bool,
+        mut is: impl FnMut() -> Result<bool>,
+    ) -> Result<(), Event> {
+        let since = Instant::<Monotonic>::now();
+        loop {
+            if matches!(is(), Ok(true)) {
+                return Ok(());
+            }
+            if let Some(gone) = self.gone(of_target) {
+                return Err(gone);
+            }
+            if cancellable && kernel::current!().signal_pending() {
+                return Err(Event::Cancelled);
+            }
+            if since.elapsed() >= limit {
+                return Err(Event::Timeout);
+            }
+            fsleep(POLL);
+        }
+    }
+
+    /// Does what takes no time, again and again while the function is being reset.
+    fn try_or_retry(&self, limit: Delta, f: impl Fn(&Self) -> Result) -> Result<(), Event> {
+        let since = Instant::<Monotonic>::now();
+        loop {
+            if f(self).is_ok() {
+                return Ok(());
+            }
+            if self.source.is_gone() {
+                return Err(Event::SourceGone);
+            }
+            if since.elapsed() >= limit {
+                return Err(Event::Failed);
+            }
+            fsleep(POLL);
+        }
+    }
+
+    fn is_idle(vf: &Vf) -> bool {
+        vf.state == VfState::Idle
+    }
+
+    /// Takes a function from its driver, and waits until nobody drives it.
+    fn take(&self, side: Side<'a>, limit: Delta, cancellable: bool) -> Result<(), Event> {
+        let of_target = side.is(&self.target);
+        // Another driver's is given back by whoever uses it.
+        if side.bound() == Bound::SameAsPf {
+            if let Some(device) = side.device() {
+                device.release();
+            }
+        }
+        self.until(limit, cancellable, of_target, || Ok(Self::is_idle(&side.vf()?)))
+    }
+
+    fn claim(&mut self, limit: Delta) -> Result<(), Event> {
+        let free = match self.target.vf() {
+            Ok(vf) => vf.state,
+            Err(_) => return Err(self.gone(true).unwrap_or(Event::Failed)),
+        };
+        match free {
+            VfState::Idle => return Ok(()),
+            VfState::Driven if self.target.bound() == Bound::SameAsPf => {}
+            _ => return Err(self.gone(true).unwrap_or(Event::Failed)),
+        }
+        self.claimed = true;
+        self.take(self.target, limit, true)
+    }
+
+    fn finish(&mut self, ask: Ask, limit: Delta) -> Result<(), Event> {
+        if let Some(gone) = self.gone(false) {
+            return Err(gone);
+        }
+        // Said again after each reset of either, and by whoever takes the function meanwhile.
+        let asked = self.try_or_retry(limit, |this| this.source.ask(ask));
+        let mut outstanding = 0;
+        let done = asked.and_then(|()| {
+            self.until(limit, true, false, || {
+                let vf = self.source.vf()?;
+                outstanding = vf.left.unwrap_or(outstanding);
+                Ok(vf.left == Some(0) || Self::is_idle(&vf))
+            })
+        });
+        self.outstanding = outstanding;
+        done
+    }
+
+    fn release(&mut self, limit: Delta) -> Result<(), Event> {
+        if let Some(gone) = self.gone(false) {
+            return Err(gone);
+        }
+        self.released = self.source.bound() == Bound::SameAsPf;
+        self.take(self.source, limit, true)
+    }
+
+    /// The driver has said that nothing is outstanding; here the hardware says that nothing can be.
+    fn cut(&mut self, limit: Delta) -> Result<(), Event> {
+        if let Some(gone) = self.gone(false) {
+            return Err(gone);
+        }
+        self.try_or_retry(limit, |this| this.source.cut())?;
+        self.until(limit, true, false, || {
+            let vf = self.source.vf()?;
+            let nothing = !vf.master && vf.slots == 0 && vf.apertures == 0 && vf.bytes == 0;
+            Ok(Self::is_idle(&vf) && nothing)
+        })
+    }
+
+    fn exchange(&mut self, wanted: bool) -> Result<(), Event> {
+        if self.exchanged != wanted {
+            let (one, other) = self.own;
+            self.exchange
+                .exchange(one, other)
+                .map_err(|_| Event::Failed)?;
+            self.exchanged = wanted;
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self) -> Result<(), Event> {
+        if let Some(gone) = self.gone(true) {
+            return Err(gone);
+        }
+        self.exchange(true)?;
+        self.target
+            .set_quota(&self.to_target)
+            .map_err(|_| self.gone(true).unwrap_or(Event::Failed))?;
+        // It is spare from now on. If it does not answer it does not use anything either.
+        let _ = self.source.set_quota(&self.to_source);
+        Ok(())
+    }
+
+    fn unattach(&mut self) -> Result<(), Event> {
+        self.exchange(false)?;
+        let _ = self.source.cut();
+        self.target
+            .set_quota(&self.target_quota)
+            .map_err(|_| self.gone(true).unwrap_or(Event::Failed))
+    }
+
+    /// Gives a function to its driver, and waits until that has it.
+    fn drive(&self, side: Side<'a>, limit: Delta, cancellable: bool) -> Result<(), Event> {
+        let of_target = side.is(&self.target);
+        let gone = || match (of_target, side.is_gone()) {
+            (true, true) => Event::TargetGone,
+            (false, true) => Event::SourceGone,
+            (_, false) => Event::Failed,
+        };
+        let device = side.device().ok_or_else(gone)?;
+        device.attach().map_err(|_| gone())?;
+        if device.bound() != Bound::SameAsPf {
+            // Whether whoever has it now begins to use it is his business.
+            return Ok(());
+        }
+        self.until(limit, cancellable, of_target, || {
+            let vf = side.vf()?;
+            Ok(matches!(vf.state, VfState::Driven | VfState::Used))
+        })
+    }
+
+    fn start(&self) -> Result<(), Event> {
+        let device = self.target.device().ok_or(Event::TargetGone)?;
+        device.announce(self.hwid).map_err(|_| Event::Failed)
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One of the two functions of a migration: a number, at a port that may go away at any time.
+
+use crate::{
+    fabric::Node,
+    hw::{Vf, VfQuota, VirtualFunctions},
+    proto::pair::Ask,
+    sys::virtfn::{Bound, VirtFn},
+};
+use kernel::{pci, prelude::*};
+
+/// Nothing at all.
+const NOTHING: VfQuota = VfQuota {
+    slots: 0,
+    apertures: 0,
+    doorbells: 0,
+    pages: 0,
+    bytes: 0,
+    links: 0,
+    channels: 0,
+    peers: 0,
+};
+
+/// A virtual function.
+#[derive(Clone, Copy)]
+pub(super) struct Side<'a> {
+    node: &'a Node,
+    n: usize,
+}
+
+impl<'a> Side<'a> {
+    pub(super) fn new(node: &'a Node, n: usize) -> Self {
+        Self { node, n }
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        core::ptr::eq(self.node, other.node) && self.n == other.n
+    }
+
+    pub(super) fn number(&self) -> usize {
+        self.n
+    }
+
+    pub(super) fn pf(&self) -> &pci::Device {
+        self.node.pci()
+    }
+
+    /// `ENODEV`: the port is gone; `ENOENT`: it can have no such VF.
+    fn with<R>(&self, f: impl FnOnce(&dyn VirtualFunctions) -> Result<R>) -> Result<R> {
+        let port = self.node.port()?;
+        let vfs = port.vfs().ok_or(ENOENT)?;
+        if self.n >= vfs.count() {
+            return Err(ENOENT);
+        }
+        f(vfs)
+    }
+
+    pub(super) fn vf(&self) -> Result<Vf> {
+        self.with(|vfs| vfs.get(self.n))
+    }
+
+    pub(super) fn can_migrate(&self) -> Result<bool> {
+        self.with(|vfs| Ok(vfs.can_migrate()))
+    }
+
+    pub(super) fn offers(&self) -> Result<[u32; 3]> {
+        self.with(|vfs| Ok(vfs.offers()))
+    }
+
+    pub(super) fn own_hwid(&self) -> Result<u64> {
+        self.with(|vfs| Ok(vfs.own_hwid(self.n)))
+    }
+
+    /// The bit of its own neighbours in a quota.
+    pub(super) fn namesake(&self) -> Result<u64> {
+        self.with(|vfs| Ok(vfs.namesake(self.n)))
+    }
+
+    pub(super) fn set_quota(&self, quota: &VfQuota) -> Result {
+        self.with(|vfs| vfs.change(self.n, &|to| *to = *quota))
+    }
+
+    /// It may use nothing any more.
+    pub(super) fn cut(&self) -> Result {
+        self.set_quota(&NOTHING)
+    }
+
+    /// Asks whoever drives it.
+    pub(super) fn ask(&self, ask: Ask) -> Result {
+        self.with(|vfs| vfs.ask(self.n, ask))?;
+        self.node.hurry();
+        Ok(())
+    }
+
+    /// It as a device of this system. `None`: it is not there any more.
+    pub(super) fn device(&self) -> Option<VirtFn> {
+        VirtFn::find(self.pf(), self.n)
+    }
+
+    pub(super) fn bound(&self) -> Bound {
+        self.device().map_or(Bound::Nobody, |device| device.bound())
+    }
+
+    /// Whether it does not exist any more. One that does not answer, or whose PF is being reset, may.
+    pub(super) fn is_gone(&self) -> bool {
+        self.node.is_closed() || self.device().is_none()
+    }
+}
