@@ -87,6 +87,26 @@ pub const WEFT_QP_ERR: u32 = 5;
 pub const WEFT_QP_STATE: u32 = 1;
 pub const WEFT_QP_ACCESS: u32 = 2;
 pub const WEFT_QP_PATH: u32 = 4;
+pub const WEFT_MIGRATE_DRY_RUN: u32 = 1;
+pub const WEFT_MIGRATE_STOP: u32 = 2;
+pub const WEFT_MIGRATE_STAYED: u32 = 1;
+pub const WEFT_MIGRATE_MOVED: u32 = 2;
+pub const WEFT_MIGRATE_AT_SOURCE: u32 = 3;
+pub const WEFT_MIGRATE_AT_TARGET: u32 = 4;
+pub const WEFT_MIGRATE_LOST: u32 = 5;
+pub const WEFT_MIGRATE_SAME: u32 = 1;
+pub const WEFT_MIGRATE_INCAPABLE: u32 = 2;
+pub const WEFT_MIGRATE_UNKNOWN: u32 = 4;
+pub const WEFT_MIGRATE_UNEQUAL: u32 = 8;
+pub const WEFT_MIGRATE_NO_SOURCE: u32 = 16;
+pub const WEFT_MIGRATE_NO_TARGET: u32 = 32;
+pub const WEFT_MIGRATE_TAKEN: u32 = 64;
+pub const WEFT_MIGRATE_SILENT: u32 = 128;
+pub const WEFT_MIGRATE_FAILED: u32 = 1;
+pub const WEFT_MIGRATE_TIMEOUT: u32 = 2;
+pub const WEFT_MIGRATE_CANCELLED: u32 = 3;
+pub const WEFT_MIGRATE_SOURCE_GONE: u32 = 4;
+pub const WEFT_MIGRATE_TARGET_GONE: u32 = 5;
 pub type __u8 = ::std::os::raw::c_uchar;
 pub type __u16 = ::std::os::raw::c_ushort;
 pub type __s32 = ::std::os::raw::c_int;
@@ -426,6 +446,23 @@ pub struct weft_kick {
     pub qp: __u32,
     pub budget: __u32,
 }
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_vf_migrate {
+    pub size: __u32,
+    pub flags: __u32,
+    pub vf: __u32,
+    pub target_fd: __s32,
+    pub target_vf: __u32,
+    pub timeout_ms: __u32,
+    pub outcome: __u32,
+    pub obstacles: __u32,
+    pub step: __u32,
+    pub event: __u32,
+    pub outstanding: __u32,
+    pub reserved: __u32,
+    pub hwid: __u64,
+}
 pub const IOCTL_WEFT_PORT_INFO: __u32 = 22400;
 pub const IOCTL_WEFT_LINK_INFO: __u32 = 22401;
 pub const IOCTL_WEFT_CHAN_LISTEN: __u32 = 22402;
@@ -445,3 +482,4 @@ pub const IOCTL_WEFT_DESTROY: __u32 = 22415;
 pub const IOCTL_WEFT_KICK: __u32 = 22416;
 pub const IOCTL_WEFT_CQ_ARM: __u32 = 22417;
 pub const IOCTL_WEFT_LIMITS: __u32 = 22418;
+pub const IOCTL_WEFT_VF_MIGRATE: __u32 = 22419;

@@ -47,4 +47,5 @@ ioctls! {
     weft_qp_query: IOCTL_WEFT_QP_QUERY;
     weft_destroy: IOCTL_WEFT_DESTROY;
     weft_kick: IOCTL_WEFT_KICK;
+    weft_vf_migrate: IOCTL_WEFT_VF_MIGRATE;
 }

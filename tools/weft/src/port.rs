@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::ioctl::Ioctl;
 use crate::link::{Link, LinkState};
 use crate::listener::Listener;
+use crate::migrate::{Migrate, Migration, migrate};
 use crate::objects::Objects;
 use crate::time::{Deadline, sleep};
 use rustix::event::PollFlags;
@@ -122,6 +123,30 @@ impl Port {
             Err(error) => Err(error),
             Ok(_) => Ok(port),
         }
+    }
+
+    /// The port of this host that has this hardware id now. A virtual function that is moved takes its
+    /// id along, so this is how a program finds it again.
+    pub fn find(hwid: u64) -> Result<Option<Self>> {
+        for number in Self::list()? {
+            // One that goes in this moment, or that is another user's, is not it.
+            let Ok(port) = Self::open(number) else { continue };
+            if port.info().is_ok_and(|info| info.hwid == hwid) {
+                return Ok(Some(port));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether programs that use the port are to finish, as it is about to be taken away: what they
+    /// have begun goes on, and nothing new can be begun. Waits for that; any time without `timeout`.
+    pub fn wait_asked(&self, timeout: Option<Duration>) -> Result<bool> {
+        sleep(self.file.as_fd(), PollFlags::PRI, Deadline::after(timeout))
+    }
+
+    /// Moves a virtual function of this port to one of `target`, which may be this one.
+    pub fn migrate(&self, wish: &Migrate, target: &Port) -> Result<Migration> {
+        migrate(self.file.as_fd(), target.file.as_fd(), wish)
     }
 
     /// The path of its device file.

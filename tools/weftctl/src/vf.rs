@@ -141,7 +141,29 @@ impl Pf {
         self.dir.join(format!("vf{n}"))
     }
 
-    fn vf(&self, n: u32) -> Result<Vf, Failure> {
+    /// Address of the function.
+    pub fn address(&self) -> Result<String, Failure> {
+        let link = fs::read_link(&self.dir).map_err(|_| no_port(Path::new(&self.port)))?;
+        Ok(link.file_name().unwrap_or_default().to_string_lossy().into_owned())
+    }
+
+    /// One of them.
+    pub fn vf(&self, n: u32) -> Result<Vf, Failure> {
+        if n >= self.count() {
+            return Err(self.no_vf(n));
+        }
+        self.look(n)
+    }
+
+    fn no_vf(&self, n: u32) -> Failure {
+        let message = match self.count() {
+            0 => format!("{} can have no VFs", self.port),
+            count => format!("{} has no VF {n}; they are 0 to {}", self.port, count - 1),
+        };
+        Failure::new(Kind::Usage, message)
+    }
+
+    fn look(&self, n: u32) -> Result<Vf, Failure> {
         let read = |name: &str| -> Result<String, Failure> {
             let text = fs::read_to_string(self.of(n).join(name));
             Ok(text.map_err(|e| self.failure(n, name, &e))?.trim().to_owned())
@@ -182,13 +204,8 @@ impl Pf {
     /// Changes what VF `n` may use, one after the other; gives back how it is then. What a change is
     /// refused after stays.
     pub fn set(&self, n: u32, changes: &[Change]) -> Result<Vf, Failure> {
-        let count = self.count();
-        if n >= count {
-            let message = match count {
-                0 => format!("{} can have no VFs", self.port),
-                _ => format!("{} has no VF {n}; they are 0 to {}", self.port, count - 1),
-            };
-            return Err(Failure::new(Kind::Usage, message));
+        if n >= self.count() {
+            return Err(self.no_vf(n));
         }
         for change in changes {
             let file = self.of(n).join(&change.name);

@@ -4,6 +4,7 @@
 
 mod diagnose;
 mod list;
+mod migrate;
 mod number;
 mod ping;
 mod recv;

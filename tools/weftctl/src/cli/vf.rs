@@ -3,7 +3,7 @@
 
 use super::number::bytes;
 use super::table::table;
-use super::{Context, End, port_path};
+use super::{Context, End, migrate, port_path};
 use crate::failure::{Failure, Kind};
 use crate::vf::{Change, Pf, Vf};
 use clap::Subcommand;
@@ -23,6 +23,8 @@ pub struct Args {
 enum Command {
     /// Change what a virtual function may use
     Set(Set),
+    /// Move a virtual function to an idle one
+    Migrate(migrate::Args),
 }
 
 #[derive(clap::Args)]
@@ -45,6 +47,7 @@ struct Report {
 
 pub fn run(context: &Context, args: &Args) -> Result<(), End> {
     let vfs = match &args.command {
+        Some(Command::Migrate(args)) => return migrate::run(context, args),
         Some(Command::Set(set)) => {
             let mut names: Vec<_> = set.changes.iter().map(|change| &change.name).collect();
             names.sort();

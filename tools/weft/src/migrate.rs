@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Moving a virtual function to another one: what is asked of the driver, and what it says.
+
+use crate::abi;
+use crate::error::{Error, Result};
+use crate::ioctl::Ioctl;
+use rustix::io::Errno;
+use std::fmt;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// What shall be.
+#[derive(Clone, Debug)]
+pub struct Migrate {
+    /// Number of the function that moves, at its port.
+    pub vf: u32,
+    /// Number of the one that takes its place, at its own.
+    pub target_vf: u32,
+    /// Only ask what stands against it.
+    pub dry_run: bool,
+    /// Stop users that do not finish in time; without, they stay, and so does the function.
+    pub stop: bool,
+    /// How long they may take; `None`: what the driver finds right.
+    pub timeout: Option<Duration>,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Nothing was begun: it was only asked.
+    Asked,
+    /// The source is as it was.
+    Stayed,
+    /// The target is in its place.
+    Moved,
+    /// The source has the identity, but no driver.
+    AtSource,
+    /// The same, of the target.
+    AtTarget,
+    /// The source is gone, and the target not to be had.
+    Lost,
+}
+
+impl Outcome {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Asked => "asked",
+            Outcome::Stayed => "stayed",
+            Outcome::Moved => "moved",
+            Outcome::AtSource => "at-source",
+            Outcome::AtTarget => "at-target",
+            Outcome::Lost => "lost",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What stands against a migration, each with a word and for people.
+const OBSTACLES: [(u32, &str, &str); 8] = [
+    (abi::WEFT_MIGRATE_SAME, "same", "source and target are the same"),
+    (abi::WEFT_MIGRATE_INCAPABLE, "incapable", "the hardware cannot change who a VF is"),
+    (abi::WEFT_MIGRATE_UNKNOWN, "unknown", "a port is not attached to a fabric"),
+    (abi::WEFT_MIGRATE_UNEQUAL, "unequal", "the target has less than the source"),
+    (abi::WEFT_MIGRATE_NO_SOURCE, "no-source", "the source is not enabled"),
+    (abi::WEFT_MIGRATE_NO_TARGET, "no-target", "the target is not enabled"),
+    (abi::WEFT_MIGRATE_TAKEN, "taken", "the target is used, or another driver has it"),
+    (abi::WEFT_MIGRATE_SILENT, "silent", "whoever drives the source cannot be asked to finish"),
+];
+const STEPS: [&str; 9] =
+    ["", "claim", "finish", "stop", "release", "cut", "attach", "configure", "start"];
+const EVENTS: [&str; 6] = ["", "failed", "timeout", "cancelled", "source-gone", "target-gone"];
+
+/// What became of a migration.
+#[derive(Clone, Debug)]
+pub struct Migration {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Hardware id that moves.
+    pub hwid: u64,
+    /// Where something went wrong first, and what.
+    pub why: Option<(&'static str, &'static str)>,
+    /// What the source's driver has said last that is outstanding.
+    pub outstanding: u32,
+    obstacles: u32,
+}
+
+impl Migration {
+    /// What stands against it, a word each.
+    pub fn obstacles(&self) -> impl Iterator<Item = &'static str> {
+        let bits = self.obstacles;
+        OBSTACLES.iter().filter(move |(bit, ..)| bits & bit != 0).map(|(_, word, _)| *word)
+    }
+
+    /// The same, for people.
+    pub fn reasons(&self) -> impl Iterator<Item = &'static str> {
+        let bits = self.obstacles;
+        OBSTACLES.iter().filter(move |(bit, ..)| bits & bit != 0).map(|(.., text)| *text)
+    }
+
+    /// Whether nothing stands against it.
+    pub fn is_possible(&self) -> bool {
+        self.obstacles == 0
+    }
+}
+
+/// Calls the driver.
+pub fn migrate(port: BorrowedFd<'_>, target: BorrowedFd<'_>, wish: &Migrate) -> Result<Migration> {
+    let ms = wish.timeout.map_or(0, |timeout| timeout.as_millis().max(1));
+    let mut call = abi::weft_vf_migrate {
+        flags: if wish.dry_run { abi::WEFT_MIGRATE_DRY_RUN } else { 0 }
+            | if wish.stop { abi::WEFT_MIGRATE_STOP } else { 0 },
+        vf: wish.vf,
+        target_fd: target.as_raw_fd(),
+        target_vf: wish.target_vf,
+        timeout_ms: u32::try_from(ms).unwrap_or(u32::MAX),
+        ..Default::default()
+    };
+    call.call(port).map_err(|e| match Errno::from_io_error(&e) {
+        Some(Errno::BUSY) => Error::Busy,
+        Some(Errno::NOENT) => Error::Invalid("there is no such VF".into()),
+        _ => Error::os("moving a VF", e),
+    })?;
+    let name = |names: &[&'static str], n: u32| names.get(n as usize).copied().unwrap_or("other");
+    Ok(Migration {
+        outcome: match call.outcome {
+            0 => Outcome::Asked,
+            abi::WEFT_MIGRATE_STAYED => Outcome::Stayed,
+            abi::WEFT_MIGRATE_MOVED => Outcome::Moved,
+            abi::WEFT_MIGRATE_AT_SOURCE => Outcome::AtSource,
+            abi::WEFT_MIGRATE_AT_TARGET => Outcome::AtTarget,
+            abi::WEFT_MIGRATE_LOST => Outcome::Lost,
+            _ => return Err(Error::Driver("an outcome of a migration that nobody knows")),
+        },
+        hwid: call.hwid,
+        why: (call.step != 0).then(|| (name(&STEPS, call.step), name(&EVENTS, call.event))),
+        outstanding: call.outstanding,
+        obstacles: call.obstacles,
+    })
+}
