@@ -76,6 +76,26 @@ class Bench:
 
         return self._shared("endpoints of both" if both else "endpoints", make)
 
+    def twins(self, vfs):
+        """h1 and h2 joined by two links, each between an endpoint here and one there, of two physical
+        functions with VFs for the driver: a VF can move to another port, and to another endpoint."""
+
+        def make():
+            made = Lab("twins", self.say)
+            try:
+                shape = topology.Topology()
+                for number, node in enumerate(("a1", "b1", "a2", "b2"), 1):
+                    shape.host(node, number)
+                made.join(shape.link("a1:0", "a2:0").link("b1:0", "b2:0"))
+                for name, nodes in (("h1", ["a1", "b1"]), ("h2", ["a2", "b2"])):
+                    made.add(name, nodes, vfs=vfs, vf_slots=4, cpus=2)
+            except BaseException:
+                made.abandon()
+                raise
+            return made
+
+        return self._shared("twins", make)
+
     def _restore(self, found):
         if found.fabric:
             if not found.fabric.alive:

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Virtual functions that move to others, with the programs that use them."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import time
+
+from weftlab import kernel
+from weftlab.errors import Mismatch
+from weftlab.suite import test
+
+SYSFS = "/sys/bus/pci/devices"
+FOLLOW = "/mnt/tools/weft-follow"
+SERVICE = 7411
+VFS = 4
+# How often a function moves in a row: more by hand.
+MIGRATIONS = int(os.environ.get("WEFT_MIGRATIONS", "10"))
+# Whoever has a VF's file open and does not care what is wanted of him: says so when it is.
+CARELESS = """import os, select, sys, time
+fd = os.open(sys.argv[1], os.O_RDWR)
+poll = select.poll()
+poll.register(fd, select.POLLPRI)
+print("open", flush=True)
+seen = 0
+while True:
+    for _, events in poll.poll(100):
+        if events & ~seen:
+            seen |= events
+            print("events %#x" % events, flush=True)
+        if events & select.POLLHUP:
+            sys.exit(0)
+        time.sleep(0.05)
+"""
+
+
+class Port:
+    """A physical function, by the number of its device node."""
+
+    def __init__(self, host, number):
+        self.host, self.number = host, number
+        self.pf = host.out(f"basename $(readlink -f /sys/class/weft/weft{number}/device)")
+
+    def numvfs(self, count):
+        self.host.run(f"/bin/echo {count} >{SYSFS}/{self.pf}/sriov_numvfs", 240)
+
+    def vf(self, n):
+        return self.host.out(f"basename $(readlink -f {SYSFS}/{self.pf}/virtfn{n})")
+
+    def node(self, n):
+        return int(self.host.out(f"basename {SYSFS}/{self.vf(n)}/weft/weft*").removeprefix("weft"))
+
+    def get(self, n, name):
+        return self.host.out(f"cat {SYSFS}/{self.pf}/vf{n}/{name}")
+
+    def set(self, n, name, value):
+        self.host.run(f"/bin/echo {value} >{SYSFS}/{self.pf}/vf{n}/{name}")
+
+    def state(self, n, wanted, timeout=60):
+        self.host.until(f"[ $(cat {SYSFS}/{self.pf}/vf{n}/state) = {wanted} ]", timeout)
+
+    def hwid(self, n):
+        """What the driver of VF n reads."""
+        return self.host.out(f"cat {SYSFS}/{self.vf(n)}/hwid")
+
+
+@contextlib.contextmanager
+def moving(bench):
+    """The two hosts, with VFs 0 and 1 of the first port and VF 0 of the next two: of the same endpoint,
+    and of the other one."""
+    lab = bench.twins(VFS)
+    ports = {name: [Port(host, n) for n in range(3)] for name, host in lab.hosts.items()}
+    for each in ports.values():
+        for port, count in zip(each, (2, 1, 1)):
+            port.numvfs(count)
+    for each in ports.values():
+        for port, count in zip(each, (2, 1, 1)):
+            for n in range(count):
+                port.host.wait_link("ready", 60, port=port.node(n))
+    yield lab, ports["h1"], ports["h2"]
+    for each in ports.values():
+        for port in each:
+            port.numvfs(0)
+
+
+def migrate(host, source, target, *words, status=0):
+    """What became of it."""
+    line = host.weftctl_line("--json", "vf", "migrate", source, target, *words)
+    done = host.run(line, 180, None)
+    if done.status != status:
+        raise Mismatch(f"{line}: {done.status}, {done.out} {done.err}")
+    return json.loads(done.out.splitlines()[0])["migration"]
+
+
+class Load:
+    """Numbered messages to the other host by the function of that identity, wherever it is."""
+
+    def __init__(self, sender, receiver, hwid):
+        self.sender, self.stop = sender, f"/tmp/stop{hwid}"
+        sender.run(f"rm -f {self.stop}")
+        self.listener = receiver.start_job(f"exec {FOLLOW} listen {SERVICE}")
+        self.listener.expect("listening", 30)
+        self.job = sender.start_job(f"exec {FOLLOW} send {hwid} {SERVICE} {self.stop}")
+        self.job.expect("sending", 60)
+
+    def whole(self):
+        """Ends it; how often it was asked to finish, how often its way broke, and what it says."""
+        self.sender.run(f"touch {self.stop}")
+        try:
+            said = self.job.wait(120).must(0).out.strip().splitlines()[-1]
+            came = self.listener.wait(60).must(0).out.strip().splitlines()[-1]
+        finally:
+            self.end()
+        messages, moves, breaks = re.match(r"(\d+) messages, .* (\d+) times, broken (\d+) times", said).groups()
+        if int(messages) < 100 or not came.startswith(f"{messages} messages by "):
+            raise Mismatch(f"sent: {said}; received: {came}")
+        return int(moves), int(breaks), said
+
+    def end(self):
+        for job in (self.job, self.listener):
+            if job.running:
+                job.kill(signal.SIGKILL)
+                with contextlib.suppress(Exception):
+                    job.wait(20)
+
+
+@contextlib.contextmanager
+def load(sender, receiver, hwid):
+    made = Load(sender, receiver, hwid)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def there_and_back(bench, lab, ports, one, other):
+    """The function moves from one place to another and back, under load; places are (port, VF)."""
+    host = lab["h1"]
+    hwid = ports[one[0]].hwid(one[1])
+    ports[one[0]].set(one[1], "bytes", 6 << 20)
+    at, to = one, other
+    with load(host, lab["h2"], hwid) as work:
+        for _ in range(MIGRATIONS):
+            done = migrate(host, *(f"{port}:{n}" for port, n in (at, to)))
+            if (done["outcome"], done["hwid"]) != ("moved", hwid) or "step" in done:
+                raise Mismatch(f"{done}")
+            if ports[to[0]].hwid(to[1]) != hwid:
+                raise Mismatch(f"the target is {ports[to[0]].hwid(to[1])}")
+            if ports[to[0]].get(to[1], "bytes") != str(6 << 20):
+                raise Mismatch("the quota has stayed behind")
+            ports[at[0]].state(at[1], "idle")
+            if ports[at[0]].get(at[1], "used_apertures") != "0":
+                raise Mismatch("the source has something open")
+            at, to = to, at
+            # Who has followed uses it.
+            ports[at[0]].state(at[1], "used")
+        moves, breaks, said = work.whole()
+    if (moves, breaks) != (MIGRATIONS, 0):
+        raise Mismatch(f"{MIGRATIONS} migrations: {said}")
+    bench.note(f"{MIGRATIONS} migrations: {said}")
+
+
+@test("MIG-1 (a), MIG-2: a VF moves between the PFs of an endpoint, again and again, under a load that is "
+      "checked for content and order", patient=True)
+def between_pfs(bench):
+    with moving(bench) as (lab, a, b):
+        there_and_back(bench, lab, a, (0, 0), (1, 0))
+
+
+@test("MIG-1 (b), MIG-2: a VF moves between endpoints, again and again, under a load that is checked for "
+      "content and order", patient=True)
+def between_endpoints(bench):
+    with moving(bench) as (lab, a, b):
+        there_and_back(bench, lab, a, (0, 0), (2, 0))
