@@ -14,6 +14,7 @@ from weftlab.suite import test
 
 SYSFS = "/sys/bus/pci/devices"
 FOLLOW = "/mnt/tools/weft-follow"
+POST = "/mnt/tools/weft-post"
 SERVICE = 7411
 VFS = 4
 # How often a function moves in a row: more by hand.
@@ -174,3 +175,124 @@ def between_pfs(bench):
 def between_endpoints(bench):
     with moving(bench) as (lab, a, b):
         there_and_back(bench, lab, a, (0, 0), (2, 0))
+
+
+@contextlib.contextmanager
+def careless(host, node):
+    """Somebody has that device node open, and keeps it."""
+    path = host.push("careless.py", CARELESS.encode())
+    job = host.start_job(f"exec python3 {path} /dev/weft{node}")
+    job.expect("open", 30)
+    try:
+        yield job
+    finally:
+        if job.running:
+            job.kill(signal.SIGKILL)
+            with contextlib.suppress(Exception):
+                job.wait(20)
+
+
+@contextlib.contextmanager
+def holding(lab, hwid):
+    """Somebody has a connection by the function of that identity, and keeps it."""
+    listener = lab["h2"].start_job(f"exec {FOLLOW} listen {SERVICE + 1}")
+    listener.expect("listening", 30)
+    job = lab["h1"].start_job(f"exec {FOLLOW} hold {hwid} {SERVICE + 1}")
+    try:
+        job.expect("holding", 60)
+        yield job
+    finally:
+        for each in (job, listener):
+            if each.running:
+                each.kill(signal.SIGKILL)
+                with contextlib.suppress(Exception):
+                    each.wait(20)
+
+
+def posting(lab, hwid, there, how):
+    """Requests are posted to a queue pair by the function of that identity; both ends."""
+    listener = lab["h2"].start_job(f"exec {POST} listen {there} {SERVICE + 2}")
+    listener.expect("listening", 30)
+    job = lab["h1"].start_job(f"exec {POST} {how} {hwid} {SERVICE + 2}")
+    job.expect("posting", 60)
+    time.sleep(1)
+    return job, listener
+
+
+@test("MIG-2: each request posted has its completion when a VF is taken away: those of a user who finishes "
+      "succeed, one who does not finish keeps the VF, or is stopped", patient=True)
+def completions(bench):
+    with moving(bench) as (lab, a, b):
+        host, hwid = lab["h1"], a[0].hwid(0)
+        job, listener = posting(lab, hwid, b[0].node(0), "care")
+        done = migrate(host, "0:0", "1:0")
+        if done["outcome"] != "moved":
+            raise Mismatch(f"{done}")
+        said = job.wait(60).must(0).out.strip().splitlines()[-1]
+        listener.wait(60).must(0)
+        bench.note(f"a careful user: {said}")
+        if not re.fullmatch(r"([1-9]\d*) posted, \1 done, 0 flushed", said):
+            raise Mismatch(said)
+        host.wait_link("ready", 60, port=a[1].node(0))
+        job, listener = posting(lab, hwid, b[1].node(0), "careless")
+        done = migrate(host, "1:0", "0:0", "--timeout", 1, status=1)
+        if (done["outcome"], done["step"], done["event"]) != ("stayed", "finish", "timeout") or not done["outstanding"]:
+            raise Mismatch(f"{done}")
+        if not job.running or a[1].hwid(0) != hwid:
+            raise Mismatch("a user who does not finish has lost the VF")
+        # He goes on.
+        time.sleep(0.5)
+        done = migrate(host, "1:0", "0:0", "--timeout", 1, "--stop")
+        if (done["outcome"], done["step"], done["event"]) != ("moved", "finish", "timeout"):
+            raise Mismatch(f"{done}")
+        said = job.wait(60).must(0).out.strip().splitlines()[-1]
+        listener.wait(60).must(0)
+        bench.note(f"a careless user: {said}")
+        posted, finished, flushed = map(int, re.findall(r"\d+", said))
+        if posted != finished + flushed or finished < 10:
+            raise Mismatch(said)
+
+
+@test("MIG-2: a target that refuses, is used, or is not there, and a user who changes his mind, leave the "
+      "source as it was, under load", patient=True)
+def refusing(bench):
+    with moving(bench) as (lab, a, b):
+        host, hwid = lab["h1"], a[0].hwid(0)
+        own = a[1].hwid(0)
+        with load(host, lab["h2"], hwid) as work:
+            asked = 0
+            with careless(host, a[1].node(0)):
+                a[1].state(0, "used")
+                done = migrate(host, "0:0", "1:0", status=1)
+                if (done["outcome"], done["obstacles"]) != ("stayed", ["taken"]):
+                    raise Mismatch(f"a used target: {done}")
+            a[1].state(0, "driven")
+            for target, obstacle in (("0:2", "no-target"), ("0:0", "same")):
+                done = migrate(host, "0:0", target, status=1)
+                if done["outcome"] != "stayed" or obstacle not in done["obstacles"]:
+                    raise Mismatch(f"{target}: {done}")
+            # Its driver, when it has the identity already.
+            done = migrate(host, "0:0", "1:0", "--driver", "nobody-has-this", status=1)
+            asked += 1
+            if (done["outcome"], done["step"], done["event"]) != ("stayed", "configure", "failed"):
+                raise Mismatch(f"{done}")
+            if (a[0].hwid(0), a[1].hwid(0)) != (hwid, own):
+                raise Mismatch(f"afterwards {a[0].hwid(0)} and {a[1].hwid(0)}")
+            a[0].state(0, "used")
+            # A user who does not finish, and an administrator who does not wait for him.
+            with holding(lab, hwid) as other:
+                line = host.weftctl_line("vf", "migrate", "0:0", "1:0", "--timeout", 120)
+                going = host.start_job(f"exec {line}")
+                other.expect("asked", 30)
+                other.expect("shutdown", 30)
+                going.kill(signal.SIGINT)
+                other.expect("goes on", 30)
+                with contextlib.suppress(Exception):
+                    going.wait(30)
+                asked += 1
+            moves, breaks, said = work.whole()
+            if breaks or moves != asked:
+                raise Mismatch(f"{said}, {asked} were expected")
+        # And again, with nothing in the way.
+        if migrate(host, "0:0", "1:0")["outcome"] != "moved" or a[1].hwid(0) != hwid:
+            raise Mismatch("it does not move afterwards")

@@ -11,13 +11,13 @@ mod mapping;
 
 use clap::Parser;
 use end::End;
-use function::{Function, cannot, take};
+use function::{Function, cannot, post, take};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weft_fabric::wire::abi as ext;
 use weft_proto::link::{Link, Reason, State, TICK_MS};
-use weft_proto::pair::{Assembler, Note};
+use weft_proto::pair::{Ask, Assembler, Note, Packed};
 use weft_proto::wire::Message;
 
 /// Drives a virtual function of a Weft port, to which vfio-pci is bound, for a while.
@@ -29,7 +29,7 @@ struct Arguments {
     /// The link to bring up.
     #[arg(long, default_value_t = 0)]
     link: u32,
-    /// How long it is to stay up, after which this ends well.
+    /// How long it is to stay up, after which this ends well, as it does when the PF asks for it.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
     /// How long it may take to come up.
@@ -89,8 +89,15 @@ fn drive(arguments: &Arguments, machine: &mut Link, end: &mut End<'_>) -> Result
             machine.up(now, end);
         }
         while let Some((bytes, len)) = take(regs) {
-            let Ok(Note::Piece(piece)) = Note::parse(bytes.get(..len).unwrap_or_default()) else {
-                continue;
+            let piece = match Note::parse(bytes.get(..len).unwrap_or_default()) {
+                Ok(Note::Piece(piece)) => piece,
+                Ok(Note::Ask(ask)) if ask != Ask::GoOn => {
+                    // Messages of the link are answered within this loop: nothing is ever left.
+                    post(regs, &Packed::left(ask, 0));
+                    println!("asked to finish: nothing is outstanding");
+                    return Ok(());
+                }
+                _ => continue,
             };
             let Ok(Some((link, message))) = inbox.push(piece) else { continue };
             if link as u32 != end.link {

@@ -5,7 +5,8 @@
 //!
 //! The sender uses the port that has the hardware id HWID. When the port is to be taken away it sends
 //! no more, waits until all that it has sent is acknowledged, closes, and goes on where the id is then.
-//! The listener listens on every port that there is. A message that is lost, doubled, torn or out of
+//! The listener listens on every port that there is; `weft-follow
+//! hold HWID SERVICE` connects to one, too, and keeps the connection whatever is wanted. A message that is lost, doubled, torn or out of
 //! order ends either with an error, however often the function has moved in between. The sender ends
 //! well when the file STOP is there.
 
@@ -238,6 +239,32 @@ fn send(hwid: u64, service: u32, stop: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Keeps a connection open whatever is wanted, and says what is.
+fn hold(hwid: u64, service: u32) -> Result<()> {
+    let port = find(hwid)?;
+    let mut channel = port.connect(&Connect::to_link(0, service))?;
+    channel.recv(&mut Vec::new(), Some(PATIENCE))?;
+    println!("holding");
+    let mut asked = false;
+    loop {
+        if let Err(Error::Gone) = port.info() {
+            println!("gone");
+            return Ok(());
+        }
+        let now = port.wait_asked(Some(Duration::ZERO))?;
+        if now != asked {
+            println!("{}", if now { "asked" } else { "goes on" });
+            asked = now;
+            if now {
+                // Refused, and not only late.
+                let refused = port.listen(service, 1);
+                println!("{}", refused.err().map_or("begun".into(), |e| e.to_string()));
+            }
+        }
+        thread::sleep(POLL);
+    }
+}
+
 fn run() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -246,6 +273,10 @@ fn run() -> Result<()> {
         ["send", hwid, service, stop] => {
             let hwid = u64::from_str_radix(hwid.trim_start_matches("0x"), 16)?;
             send(hwid, service.parse()?, Path::new(stop))
+        }
+        ["hold", hwid, service] => {
+            let hwid = u64::from_str_radix(hwid.trim_start_matches("0x"), 16)?;
+            hold(hwid, service.parse()?)
         }
         _ => Err("weft-follow listen SERVICE | weft-follow send HWID SERVICE STOP".into()),
     }
