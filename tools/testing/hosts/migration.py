@@ -104,7 +104,11 @@ class Load:
         self.listener = receiver.start_job(f"exec {FOLLOW} listen {SERVICE}")
         self.listener.expect("listening", 30)
         self.job = sender.start_job(f"exec {FOLLOW} send {hwid} {SERVICE} {self.stop}")
-        self.job.expect("sending", 60)
+        try:
+            self.job.expect("sending", 90)
+        except Exception as error:
+            self.end()
+            raise Mismatch(f"{error}; the listener: {self.listener.wait(20).err}") from error
 
     def whole(self):
         """Ends it; how often it was asked to finish, how often its way broke, and what it says."""

@@ -172,6 +172,9 @@ pub fn candidates(source: &Name, target: Option<&Name>) -> Result<Vec<Candidate>
 struct Override {
     file: PathBuf,
     was: String,
+    /// Who had the function.
+    bound: Option<String>,
+    function: String,
 }
 
 impl Override {
@@ -183,19 +186,26 @@ impl Override {
         let was = if was == "(null)" { String::new() } else { was };
         let wanted = if name == "weft" { "\n" } else { name };
         fs::write(&file, wanted).map_err(failed)?;
+        let given = Override { file, was, bound: driver(function), function: function.into() };
         // Of another one the driver does not take it: nobody uses it, as the driver has said.
-        if let Some(bound) = driver(function).filter(|bound| bound != "weft" && bound != name) {
-            let unbind = dir.join("driver/unbind");
-            fs::write(&unbind, function)
-                .map_err(|e| Failure::new(Kind::Failed, format!("{bound}: {}", plain(e))))?;
+        let other = |bound: &&String| *bound != "weft" && *bound != name;
+        if let Some(bound) = given.bound.as_ref().filter(other) {
+            if let Err(e) = fs::write(dir.join("driver/unbind"), function) {
+                let text = format!("{bound}: {}", plain(e));
+                given.back();
+                return Err(Failure::new(Kind::Failed, text));
+            }
         }
-        Ok(Override { file, was })
+        Ok(given)
     }
 
     fn back(&self) {
         let was = if self.was.is_empty() { "\n" } else { &self.was };
         // Whoever gives it away the next time says so himself.
         let _ = fs::write(&self.file, was);
+        if self.bound.is_some() && driver(&self.function).is_none() {
+            let _ = fs::write("/sys/bus/pci/drivers_probe", &self.function);
+        }
     }
 }
 

@@ -47,12 +47,17 @@ struct Came {
 fn serve(channel: &mut Channel, came: &Mutex<Came>) -> Result<()> {
     let mut came = came.lock().map_err(|_| "another connection has failed")?;
     came.connections += 1;
-    channel.send(&[], came.next, Some(PATIENCE))?;
+    match channel.send(&[], came.next, Some(PATIENCE)) {
+        Ok(()) => {}
+        // It comes again.
+        Err(Error::Closed | Error::Broken(_) | Error::Gone) => return Ok(()),
+        Err(e) => return Err(e.into()),
+    }
     let (mut got, mut wanted) = (Vec::new(), Vec::new());
     loop {
         let tag = match channel.recv(&mut got, Some(PATIENCE)) {
             Ok(tag) => tag,
-            Err(Error::Closed | Error::Ended | Error::Broken(_)) => return Ok(()),
+            Err(Error::Closed | Error::Ended | Error::Broken(_) | Error::Gone) => return Ok(()),
             Err(e) => return Err(e.into()),
         };
         if tag == END {
@@ -69,7 +74,7 @@ fn serve(channel: &mut Channel, came: &Mutex<Came>) -> Result<()> {
         }
         came.next += 1;
         match channel.send(&[], tag, Some(PATIENCE)) {
-            Ok(()) | Err(Error::Closed | Error::Broken(_)) => {}
+            Ok(()) | Err(Error::Closed | Error::Broken(_) | Error::Gone) => {}
             Err(e) => return Err(e.into()),
         }
     }
