@@ -13,7 +13,7 @@ use crate::{
     hw::{Events, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES},
     proto::{
         link::{State, TICK_MS},
-        pair::Ask,
+        pair::{Ask, Asked},
         wire::Message,
     },
     sys::{
@@ -72,7 +72,7 @@ pub(crate) struct Node {
     /// It does not answer.
     gone: Atomic<bool>,
     throttle: Throttle,
-    /// What was wanted of the users last, an [`Ask`].
+    /// What was wanted of the users last, an [`Asked`].
     asked: Atomic<u32>,
 }
 
@@ -128,7 +128,7 @@ impl Node {
                 paused: Atomic::new(false),
                 gone: Atomic::new(false),
                 throttle: Throttle::new(10, Delta::from_secs(5)),
-                asked: Atomic::new(Ask::GoOn as u32),
+                asked: Atomic::new(Asked::default().word()),
             }),
             GFP_KERNEL,
         )
@@ -274,7 +274,7 @@ impl Node {
 
     /// Whether users are to finish, and begin nothing new.
     pub(crate) fn is_asked(&self) -> bool {
-        self.asked.load(Acquire) != Ask::GoOn as u32
+        Asked::of(self.asked.load(Acquire)).ask != Ask::GoOn
     }
 
     /// `ESHUTDOWN`: users are to finish, and begin nothing new.
@@ -288,12 +288,12 @@ impl Node {
     /// Passes on what is wanted of the users, if that is something else. True: it is.
     fn heed(&self, port: &dyn Port) -> bool {
         let _one = self.telling.lock();
-        let ask = port.asked();
-        if self.asked.xchg(ask as u32, Full) == ask as u32 {
+        let asked = port.asked();
+        if self.asked.xchg(asked.word(), Full) == asked.word() {
             return false;
         }
         if let Some(client) = self.client() {
-            client.asked(ask);
+            client.asked(asked.ask);
         }
         true
     }
@@ -301,9 +301,9 @@ impl Node {
     /// Tells how much is outstanding, to whom has asked for that.
     fn tell_left(&self, port: &dyn Port) {
         let _one = self.telling.lock();
-        let asked = Ask::of(self.asked.load(Acquire) as u8).unwrap_or_default();
-        if let Some(client) = self.client().filter(|_| asked != Ask::GoOn) {
-            port.tell_left(asked, client.outstanding(asked));
+        let asked = Asked::of(self.asked.load(Acquire));
+        if let Some(client) = self.client().filter(|_| asked.ask != Ask::GoOn) {
+            port.tell_left(asked, client.outstanding(asked.ask));
         }
     }
 

@@ -15,7 +15,10 @@
 //! in program order if a write barrier of [`crate::sys::area`] separates them; a doorbell or a
 //! message that follows a barrier arrives after them. Nothing is said between different links.
 
-use crate::{proto::pair::Ask, sys::area::Area};
+use crate::{
+    proto::pair::{Ask, Asked},
+    sys::area::Area,
+};
 use kernel::prelude::*;
 
 pub(crate) mod ivshmem;
@@ -349,12 +352,12 @@ pub(crate) trait Port: Send + Sync {
 
     /// What whoever has given this function away wants of its users. [`Events::message`] tells of a
     /// change.
-    fn asked(&self) -> Ask {
-        Ask::GoOn
+    fn asked(&self) -> Asked {
+        Asked::default()
     }
 
     /// Answers that: how much is outstanding. May sleep.
-    fn tell_left(&self, _ask: Ask, _left: u32) {}
+    fn tell_left(&self, _asked: Asked, _left: u32) {}
 
     /// Starts events; links may come up. Called once, when everything above is ready.
     fn start(&self) -> Result;

@@ -21,7 +21,7 @@ use crate::{
         Counter, Doorbells, Grant, Identity, LinkStatus, Mover, Port, VirtualFunctions, MAX_LINKS,
         MBOX_BYTES,
     },
-    proto::pair::{unwrap, wrap, Address, Ask},
+    proto::pair::{unwrap, wrap, Address, Asked},
     sys::{
         area::Area, clock, errno::ENOLINK, ext, iomap::Region, irq::IrqSet, pci::Enabled, trace,
     },
@@ -630,13 +630,14 @@ impl Port for WeftPort {
         }
     }
 
-    fn asked(&self) -> Ask {
-        self.to_pf.as_ref().map_or(Ask::GoOn, |to_pf| to_pf.asked())
+    fn asked(&self) -> Asked {
+        let to_pf = self.to_pf.as_ref();
+        to_pf.map_or(Asked::default(), |to_pf| to_pf.asked())
     }
 
-    fn tell_left(&self, ask: Ask, left: u32) {
+    fn tell_left(&self, asked: Asked, left: u32) {
         if let Some(to_pf) = &self.to_pf {
-            to_pf.tell_left(&self.chip, ask, left);
+            to_pf.tell_left(&self.chip, asked, left);
         }
     }
 

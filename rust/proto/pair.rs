@@ -82,6 +82,31 @@ impl Ask {
     }
 }
 
+/// What is wanted, and a number that tells it from what was wanted before: an answer may be late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Asked {
+    /// What.
+    pub ask: Ask,
+    /// Which.
+    pub number: u8,
+}
+
+impl Asked {
+    /// Both in a word, for [`Asked::of`].
+    pub const fn word(self) -> u32 {
+        self.ask as u32 | (self.number as u32) << 8
+    }
+
+    /// Of such a word.
+    pub fn of(word: u32) -> Self {
+        let [ask, number, ..] = word.to_le_bytes();
+        Self {
+            ask: Ask::of(ask).unwrap_or_default(),
+            number,
+        }
+    }
+}
+
 /// What goes through the mailbox between a PF and a VF.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Note<'a> {
@@ -94,10 +119,10 @@ pub enum Note<'a> {
     /// VF to PF: whether anybody uses it, from now on. Before the first one nobody does.
     Users(bool),
     /// PF to VF: what is wanted, from now on. Before the first one nothing is.
-    Ask(Ask),
+    Ask(Asked),
     /// VF to PF: so much is outstanding, to whom asked that. With 0 nothing is, and nothing is begun
     /// before another [`Note::Ask`].
-    Left(Ask, u32),
+    Left(Asked, u32),
 }
 
 /// Bytes of a note.
@@ -146,13 +171,14 @@ impl Packed {
     }
 
     /// [`Note::Ask`].
-    pub fn ask(ask: Ask) -> Self {
-        Self::new(&[&[ASK, VERSION, ask as u8, 0]])
+    pub fn ask(asked: Asked) -> Self {
+        Self::new(&[&[ASK, VERSION, asked.ask as u8, asked.number]])
     }
 
     /// [`Note::Left`].
-    pub fn left(ask: Ask, left: u32) -> Self {
-        Self::new(&[&[LEFT, VERSION, ask as u8, 0], &left.to_le_bytes()])
+    pub fn left(asked: Asked, left: u32) -> Self {
+        let head = [LEFT, VERSION, asked.ask as u8, asked.number];
+        Self::new(&[&head, &left.to_le_bytes()])
     }
 
     /// Piece number `index` of `message`, by or for `link`; `number` counts messages. `None`: there
@@ -189,13 +215,14 @@ impl<'a> Note<'a> {
             }
             [PIECE, ..] => Ok(Self::Piece(bytes)),
             [USERS, VERSION, any @ (0 | 1), 0] if rest.is_empty() => Ok(Self::Users(any != 0)),
-            [ASK, VERSION, ask, 0] if rest.is_empty() => {
-                Ask::of(ask).map(Self::Ask).ok_or(Error::Value)
+            [ASK, VERSION, ask, number] if rest.is_empty() => {
+                let ask = Ask::of(ask).ok_or(Error::Value)?;
+                Ok(Self::Ask(Asked { ask, number }))
             }
-            [LEFT, VERSION, ask, 0] => {
+            [LEFT, VERSION, ask, number] => {
                 let left = rest.try_into().map_err(|_| Error::Length)?;
                 let ask = Ask::of(ask).ok_or(Error::Value)?;
-                Ok(Self::Left(ask, u32::from_le_bytes(left)))
+                Ok(Self::Left(Asked { ask, number }, u32::from_le_bytes(left)))
             }
             _ => Err(Error::Kind),
         }

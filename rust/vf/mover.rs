@@ -217,7 +217,9 @@ impl<'a> Mover<'a> {
             self.until(limit, true, false, || {
                 let vf = self.source.vf()?;
                 outstanding = vf.left.unwrap_or(outstanding);
-                Ok(vf.left == Some(0) || Self::is_idle(&vf))
+                // One that has just been reset is idle, too, until its driver is back.
+                let left_alone = Self::is_idle(&vf) && self.source.bound() != Bound::SameAsPf;
+                Ok(vf.left == Some(0) || left_alone)
             })
         });
         self.outstanding = outstanding;

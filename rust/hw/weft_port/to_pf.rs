@@ -8,7 +8,7 @@
 use super::{chip::Chip, pair::Pair};
 use crate::{
     hw::MBOX_BYTES,
-    proto::pair::{Ask, Assembler, Note, Packed, Quota, PAIR_BYTES},
+    proto::pair::{Asked, Assembler, Note, Packed, Quota, PAIR_BYTES},
     sys::ext,
 };
 use kernel::{
@@ -42,7 +42,7 @@ pub(super) struct ToPf {
     /// Somebody uses the VF, and its PF has heard whether.
     users: Atomic<bool>,
     told: Atomic<bool>,
-    /// What the PF has asked for last, an [`Ask`].
+    /// What the PF has asked for last, an [`Asked`].
     asked: Atomic<u32>,
 }
 
@@ -54,7 +54,7 @@ impl ToPf {
                 inbox <- new_mutex!(Assembler::new(), "weft_port::from_pf"),
                 users: Atomic::new(false),
                 told: Atomic::new(true),
-                asked: Atomic::new(Ask::GoOn as u32),
+                asked: Atomic::new(Asked::default().word()),
             }),
             GFP_KERNEL,
         )
@@ -89,7 +89,7 @@ impl ToPf {
             };
             match Note::parse(buf.get(..bytes).unwrap_or_default()) {
                 Ok(Note::Quota(quota)) => return Some(quota),
-                Ok(Note::Ask(ask)) => self.asked.store(ask as u32, Relaxed),
+                Ok(Note::Ask(asked)) => self.asked.store(asked.word(), Relaxed),
                 _ => {}
             }
         }
@@ -105,14 +105,14 @@ impl ToPf {
     }
 
     /// What the PF wants of the users.
-    pub(super) fn asked(&self) -> Ask {
-        Ask::of(self.asked.load(Relaxed) as u8).unwrap_or_default()
+    pub(super) fn asked(&self) -> Asked {
+        Asked::of(self.asked.load(Relaxed))
     }
 
     /// Answers it. What the PF does not take is said again another time.
-    pub(super) fn tell_left(&self, chip: &Chip, ask: Ask, left: u32) {
+    pub(super) fn tell_left(&self, chip: &Chip, asked: Asked, left: u32) {
         let _out = self.out.lock();
-        let _ = Self::post(chip, &Packed::left(ask, left));
+        let _ = Self::post(chip, &Packed::left(asked, left));
     }
 
     /// Says again what the PF did not take.
@@ -148,8 +148,8 @@ impl ToPf {
             let bytes = Pair::PF.take(&chip.regs, &mut note)?;
             let piece = match Note::parse(note.get(..bytes).unwrap_or_default()) {
                 Ok(Note::Piece(piece)) => piece,
-                Ok(Note::Ask(ask)) => {
-                    self.asked.store(ask as u32, Relaxed);
+                Ok(Note::Ask(asked)) => {
+                    self.asked.store(asked.word(), Relaxed);
                     continue;
                 }
                 _ => continue,

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     hw::{whom, Vf, VfQuota, VfState, VirtualFunctions},
-    proto::pair::{self, Address, Ask, Assembler, Note, Packed, Quota, PAIR_BYTES},
+    proto::pair::{self, Address, Ask, Asked, Assembler, Note, Packed, Quota, PAIR_BYTES},
     sys::ext,
 };
 use kernel::{
@@ -56,7 +56,7 @@ struct Kept {
     /// It says that somebody uses it.
     users: bool,
     /// What is wanted of its users, and that it is to be told; what it has answered.
-    ask: Ask,
+    ask: Asked,
     ask_due: bool,
     left: Option<u32>,
     /// How often it is looked at until the interval ends.
@@ -75,7 +75,7 @@ impl Kept {
             tell: false,
             greeted: false,
             users: false,
-            ask: Ask::GoOn,
+            ask: Asked::default(),
             ask_due: false,
             left: None,
             looks: BURST,
@@ -343,12 +343,12 @@ impl Vfs {
             Ok(Note::Hello) => {
                 kept.greeted = true;
                 kept.tell = true;
-                kept.ask_due = kept.ask != Ask::GoOn;
+                kept.ask_due = kept.ask.ask != Ask::GoOn;
                 kept.left = None;
                 // Who it is may not have been known before.
                 self.name(n);
             }
-            Ok(Note::Left(ask, left)) if ask == kept.ask => kept.left = Some(left),
+            Ok(Note::Left(asked, left)) if asked == kept.ask => kept.left = Some(left),
             Ok(Note::Users(any)) => kept.users = any,
             Ok(Note::Piece(piece)) => {
                 let links = kept.quota.links;
@@ -446,7 +446,10 @@ impl VirtualFunctions for Vfs {
     fn ask(&self, n: usize, ask: Ask) -> Result {
         let mut all = self.all.lock();
         let kept = all.kept.get_mut(n).ok_or(ENOENT)?;
-        kept.ask = ask;
+        kept.ask = Asked {
+            ask,
+            number: kept.ask.number.wrapping_add(1),
+        };
         kept.ask_due = kept.greeted;
         kept.left = None;
         all.again |= 1 << n;

@@ -6,7 +6,7 @@
 
 use proptest::prelude::*;
 use weft_proto::{
-    pair::{unwrap, wrap, Address, Assembler, Error, Note, Packed, Quota, MAX_BYTES, PAIR_BYTES},
+    pair::{unwrap, wrap, Address, Ask, Asked, Assembler, Error, Note, Packed, Quota, MAX_BYTES, PAIR_BYTES},
     wire,
 };
 
@@ -18,6 +18,26 @@ fn pieces(message: &[u8], link: u8, number: u8) -> Vec<Packed> {
 
 fn message() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 1..=MAX_BYTES)
+}
+
+#[test]
+fn mig_2_what_is_asked_and_answered_comes_as_it_was() {
+    for ask in [Ask::GoOn, Ask::Finish, Ask::Stop] {
+        for number in [0, 1, 255] {
+            let asked = Asked { ask, number };
+            assert_eq!(Asked::of(asked.word()), asked);
+            let note = Packed::ask(asked);
+            assert_eq!(Note::parse(note.as_slice()), Ok(Note::Ask(asked)));
+            let note = Packed::left(asked, 0x0102_0304);
+            assert_eq!(Note::parse(note.as_slice()), Ok(Note::Left(asked, 0x0102_0304)));
+            for bytes in [&note.as_slice()[..7], &[5, 1, ask as u8, number, 0]] {
+                assert_eq!(Note::parse(bytes), Err(if bytes.len() == 7 { Error::Length } else { Error::Kind }));
+            }
+        }
+    }
+    assert_eq!(Note::parse(&[5, 1, 3, 0]), Err(Error::Value));
+    assert_eq!(Note::parse(&[6, 1, 3, 0, 0, 0, 0, 0]), Err(Error::Value));
+    assert_eq!(Note::parse(&[5, 2, 1, 0]), Err(Error::Kind));
 }
 
 proptest! {

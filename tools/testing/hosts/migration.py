@@ -8,9 +8,10 @@ import re
 import signal
 import time
 
-from weftlab import kernel
 from weftlab.errors import Mismatch
 from weftlab.suite import test
+
+from . import steps
 
 SYSFS = "/sys/bus/pci/devices"
 FOLLOW = "/mnt/tools/weft-follow"
@@ -38,11 +39,16 @@ while True:
 
 
 class Port:
-    """A physical function, by the number of its device node."""
+    """A physical function: at first by the number of its device node."""
 
     def __init__(self, host, number):
-        self.host, self.number = host, number
+        self.host = host
         self.pf = host.out(f"basename $(readlink -f /sys/class/weft/weft{number}/device)")
+
+    @property
+    def number(self):
+        """It may be another after the function was away."""
+        return int(self.host.out(f"basename {SYSFS}/{self.pf}/weft/weft*").removeprefix("weft"))
 
     def numvfs(self, count):
         self.host.run(f"/bin/echo {count} >{SYSFS}/{self.pf}/sriov_numvfs", 240)
@@ -107,7 +113,7 @@ class Load:
         try:
             self.job.expect("sending", 90)
         except Exception as error:
-            self.end()
+            self.listener.kill(signal.SIGKILL)
             raise Mismatch(f"{error}; the listener: {self.listener.wait(20).err}") from error
 
     def whole(self):
@@ -300,3 +306,188 @@ def refusing(bench):
         # And again, with nothing in the way.
         if migrate(host, "0:0", "1:0")["outcome"] != "moved" or a[1].hwid(0) != hwid:
             raise Mismatch("it does not move afterwards")
+
+
+def gone(port):
+    """The kernel takes a PF away: it is as if it were pulled, but for the time that a slot takes."""
+    port.host.run(f"echo 1 >{SYSFS}/{port.pf}/remove", 60)
+
+
+def back(port, count):
+    """And finds it again. Who they are then is nobody else."""
+    port.host.run("echo 1 >/sys/bus/pci/rescan", 60)
+    port.host.until(f"[ -e {SYSFS}/{port.pf}/weft ]")
+    port.host.wait_link("ready", 60, port=port.number)
+    port.numvfs(count)
+
+
+def nobody_twice(*ports):
+    hwids = [port.hwid(n) for port, count in ports for n in range(count)]
+    if len(set(hwids)) != len(hwids):
+        raise Mismatch(f"two functions are the same: {hwids}")
+
+
+@test("MIG-2: source or target is reset while users finish, and it goes on; the target is taken away, and the "
+      "source goes on; the source is taken away, and the target takes its place", patient=True)
+def dying(bench):
+    with moving(bench) as (lab, a, b):
+        host, hwid = lab["h1"], a[2].hwid(0)
+        source, target = lambda: f"{a[2].number}:0", "0:1"
+        with load(host, lab["h2"], hwid) as work:
+
+            def while_holding(what, timeout=60):
+                with holding(lab, hwid) as other:
+                    line = host.weftctl_line("--json", "vf", "migrate", source(), target, "--timeout", timeout)
+                    going = host.start_job(f"exec {line}")
+                    other.expect("asked", 30)
+                    what(other)
+                    done = going.wait(90)
+                    return json.loads(done.out.splitlines()[0])["migration"]
+
+            # A reset breaks the connections over it; then nothing is outstanding.
+            for function in (a[2].vf(0), a[2].pf):
+                done = while_holding(lambda _: host.run(f"echo 1 >{SYSFS}/{function}/reset", 60))
+                if done["outcome"] != "moved" or "step" in done:
+                    raise Mismatch(f"{function} was reset: {done}")
+                a[0].state(1, "used")
+                done = migrate(host, target, source())
+                a[2].state(0, "used")
+
+            def target_goes(other):
+                gone(a[1])
+                other.expect("goes on", 30)
+
+            target = "1:0"
+            done = while_holding(target_goes)
+            if (done["outcome"], done["step"], done["event"]) != ("stayed", "finish", "target-gone"):
+                raise Mismatch(f"the target is gone: {done}")
+            back(a[1], 1)
+            a[2].state(0, "used")
+            target = "0:1"
+            done = while_holding(lambda _: gone(a[2]))
+            if (done["outcome"], done["step"], done["event"]) != ("moved", "finish", "source-gone"):
+                raise Mismatch(f"the source is gone: {done}")
+            if a[0].hwid(1) != hwid:
+                raise Mismatch(f"the target is {a[0].hwid(1)}")
+            a[0].state(1, "used")
+            back(a[2], 1)
+            nobody_twice((a[0], 2), (a[1], 1), (a[2], 1))
+            moves, breaks, said = work.whole()
+            if moves != 6 or breaks:
+                raise Mismatch(said)
+            bench.note(said)
+
+
+@test("MIG-2: the source is taken away at any moment: its identity is then the target's alone, or gone with it",
+      patient=True)
+def any_moment(bench):
+    with moving(bench) as (lab, a, b):
+        host, outcomes = lab["h1"], []
+        for delay in range(0, 400, 400 // max(4, MIGRATIONS)):
+            hwid, own = a[2].hwid(0), a[0].hwid(1)
+            line = host.weftctl_line("--json", "vf", "migrate", f"{a[2].number}:0", "0:1")
+            going = host.start_job(f"exec {line}")
+            host.run(f"sleep {delay / 1000}; echo 1 >{SYSFS}/{a[2].pf}/remove", 60)
+            done = going.wait(90)
+            said = json.loads(done.out.splitlines()[0]).get("migration")
+            outcomes.append(said.get("event", "moved") if said else "too early")
+            moved = bool(said) and said["outcome"] == "moved"
+            if said and not moved or a[0].hwid(1) != (hwid if moved else own):
+                raise Mismatch(f"{done.out}: the target is {a[0].hwid(1)}, and was {own}; {hwid} moves")
+            host.wait_link("ready", 60, port=a[0].node(1))
+            back(a[2], 1)
+            nobody_twice((a[0], 2), (a[1], 1), (a[2], 1))
+            if (a[2].hwid(0) == hwid) == moved:
+                raise Mismatch(f"the source comes back as {a[2].hwid(0)}, after {outcomes[-1]}")
+        bench.note(f"outcomes: {', '.join(outcomes)}")
+        if len(set(outcomes)) < 2:
+            raise Mismatch(f"it was always the same moment: {outcomes}")
+
+
+@test("MIG-3: what can be moved where, and why not, is shown, agrees with sysfs and lspci, and is so")
+def possible(bench):
+    with moving(bench) as (lab, a, b):
+        host = lab["h1"]
+
+        def listed():
+            return host.weftctl_json("vf", "migrate", "0:0", "--dry-run")["candidates"]
+
+        host.run(f"echo {a[1].vf(0)} >/sys/bus/pci/drivers/weft/unbind")
+        a[1].state(0, "idle")
+        with careless(host, a[0].node(1)):
+            a[0].state(1, "used")
+            found = listed()
+            wanted = [("/dev/weft0", 1, "same-port", "used", ["taken"]), ("/dev/weft1", 0, "same-endpoint", "idle", []),
+                      ("/dev/weft2", 0, "other-endpoint", "driven", [])]  # fmt: skip
+            have = [(to["port"], to["vf"], to["place"], to["state"], to["obstacles"]) for to in found]
+            if have != wanted:
+                raise Mismatch(f"{have}")
+            for to, port, n in zip(found, a, (1, 0, 0)):
+                link = port.host.run(f"basename $(readlink -f {SYSFS}/{to['function']}/driver)", status=None).out.strip()
+                shown = re.findall(r"driver in use: (\S+)", host.out(f"lspci -k -s {to['function']}"))
+                driver = to.get("driver")
+                if to["function"] != port.vf(n) or shown != [driver] * bool(driver) or driver and driver != link:
+                    raise Mismatch(f"{to}: lspci says {shown}, sysfs {link}")
+                if to["state"] != port.get(n, "state") or to["possible"] != (not to["obstacles"]):
+                    raise Mismatch(f"{to}")
+            table = host.weftctl("vf", "migrate", "0:0", "--dry-run").out
+            if "no: the target is used, or another driver has it" not in table or table.count(" yes") != 2:
+                raise Mismatch(table)
+            # What it says is so.
+            if migrate(host, "0:0", "0:1", status=1)["obstacles"] != ["taken"]:
+                raise Mismatch("a used target is taken")
+        at = "0:0"
+        for to in ("1:0", "2:0", "0:0"):
+            if migrate(host, at, to)["outcome"] != "moved":
+                raise Mismatch(f"{at} does not move to {to}")
+            at = to
+        # The system's own capability of that name needs a multi-root fabric and its own table; ours does not.
+        shown = host.out(f"lspci -vvv -s {a[0].pf}")
+        if not re.search(r"IOVCap:\s+Migration-", shown):
+            raise Mismatch("lspci says that SR-IOV's own migration is there")
+        for words, status, says in (
+            (("0:0",), 2, "required"),
+            (("0:0", "7:0"), 3, "no such port"),
+            (("0:9", "1:0"), 2, "no such VF"),
+            (("0", "1:0"), 2, "PORT:VF"),
+        ):
+            steps.refused(host.weftctl("vf", "migrate", *words, status=None), status, says)
+        line = host.weftctl_line("vf", "migrate", "0:0", "1:0")
+        steps.refused(host.run(f"setpriv --bounding-set=-sys_admin {line}", status=None), 4, "CAP_SYS_ADMIN")
+
+
+@test("MIG-1 (c), MIG-2: a VF moves to an image that has it by vfio-pci, and back to the host's driver; the program "
+      "that uses it goes on", core=True, iommu=True)
+def between_images(bench):
+    with moving(bench) as (lab, a, b):
+        host, hwid = lab["h1"], a[0].hwid(0)
+        for module in ("vfio_iommu_type1", "vfio-pci"):
+            host.stock_module(module)
+        vf = a[1].vf(0)
+        rounds = max(1, MIGRATIONS // 5)
+        with load(host, lab["h2"], hwid) as work:
+            for _ in range(rounds):
+                done = migrate(host, "0:0", "1:0", "--driver", "vfio-pci")
+                if done["outcome"] != "moved" or host.out(f"basename $(readlink -f {SYSFS}/{vf}/driver)") != "vfio-pci":
+                    raise Mismatch(f"to the image: {done}")
+                image = host.start_job(f"weft-vfio {vf} --seconds 600 --timeout 60")
+                image.expect(f"hardware id {hwid}", 60)
+                image.expect("link 0: ready", 90)
+                there = b[1].node(0)
+                b[1].host.wait_link("ready", 60, port=there)
+                peer = b[1].host.out(f"cat /sys/class/weft/weft{there}/device/link0/peer_hwid")
+                if peer != hwid:
+                    raise Mismatch(f"the neighbour knows {peer}, not {hwid}")
+                a[1].state(0, "driven")
+                done = migrate(host, "1:0", "0:0", "--driver", "weft")
+                if done["outcome"] != "moved" or a[0].hwid(0) != hwid:
+                    raise Mismatch(f"from the image: {done}")
+                if "asked to finish: nothing is outstanding" not in image.wait(30).must(0).out:
+                    raise Mismatch("the image was not asked")
+                a[0].state(0, "used")
+            moves, breaks, said = work.whole()
+            bench.note(f"{rounds} times to the image and back: {said}")
+            if (moves, breaks) != (rounds, 0):
+                raise Mismatch(said)
+        host.run(f"echo {vf} >/sys/bus/pci/drivers/vfio-pci/unbind && echo >{SYSFS}/{vf}/driver_override && "
+                 f"echo {vf} >/sys/bus/pci/drivers_probe")  # fmt: skip

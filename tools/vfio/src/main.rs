@@ -91,9 +91,9 @@ fn drive(arguments: &Arguments, machine: &mut Link, end: &mut End<'_>) -> Result
         while let Some((bytes, len)) = take(regs) {
             let piece = match Note::parse(bytes.get(..len).unwrap_or_default()) {
                 Ok(Note::Piece(piece)) => piece,
-                Ok(Note::Ask(ask)) if ask != Ask::GoOn => {
+                Ok(Note::Ask(asked)) if asked.ask != Ask::GoOn => {
                     // Messages of the link are answered within this loop: nothing is ever left.
-                    post(regs, &Packed::left(ask, 0));
+                    post(regs, &Packed::left(asked, 0));
                     println!("asked to finish: nothing is outstanding");
                     return Ok(());
                 }

@@ -50,7 +50,10 @@ fn serve(channel: &mut Channel, came: &Mutex<Came>) -> Result<()> {
     match channel.send(&[], came.next, Some(PATIENCE)) {
         Ok(()) => {}
         // It comes again.
-        Err(Error::Closed | Error::Broken(_) | Error::Gone) => return Ok(()),
+        Err(e @ (Error::Closed | Error::Broken(_) | Error::Gone)) => {
+            eprintln!("weft-follow: no greeting: {e}");
+            return Ok(());
+        }
         Err(e) => return Err(e.into()),
     }
     let (mut got, mut wanted) = (Vec::new(), Vec::new());
@@ -88,7 +91,10 @@ fn listen_on(number: u32, service: u32, came: &Mutex<Came>) -> Result<()> {
         match listener.accept(Some(Duration::from_secs(1))) {
             Ok(mut channel) => serve(&mut channel, came)?,
             Err(Error::TimedOut(_)) => {}
-            Err(_) => return Ok(()),
+            Err(e) => {
+                eprintln!("weft-follow: port {number}: {e}");
+                return Ok(());
+            }
         }
         if came.lock().is_ok_and(|came| came.ended) {
             return Ok(());
@@ -212,7 +218,12 @@ fn send(hwid: u64, service: u32, stop: &Path) -> Result<()> {
         };
         let expected = match channel.recv(&mut Vec::new(), Some(PATIENCE)) {
             Ok(expected) => expected,
-            Err(Error::Broken(_) | Error::Closed | Error::Gone) => continue,
+            Err(e @ (Error::Broken(_) | Error::Closed | Error::Gone)) => {
+                failed = Some(format!("no greeting: {e}"));
+                paused.get_or_insert_with(Instant::now);
+                thread::sleep(POLL);
+                continue;
+            }
             Err(e) => return Err(e.into()),
         };
         // After a break some may have come of which nothing was heard; never fewer.
