@@ -383,7 +383,7 @@ def dying(bench):
 def any_moment(bench):
     with moving(bench) as (lab, a, b):
         host, outcomes = lab["h1"], []
-        for delay in range(0, 400, 400 // max(4, MIGRATIONS)):
+        for delay in range(0, 200, 200 // max(4, MIGRATIONS)):
             hwid, own = a[2].hwid(0), a[0].hwid(1)
             line = host.weftctl_line("--json", "vf", "migrate", f"{a[2].number}:0", "0:1")
             going = host.start_job(f"exec {line}")

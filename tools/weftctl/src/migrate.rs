@@ -5,7 +5,7 @@
 //! gets the driver, of this host or of an image, that it is to have. Knows nothing of how it is shown.
 
 use crate::channel;
-use crate::failure::{Failure, Kind, plain};
+use crate::failure::{Failure, Kind, plain, plain_text};
 use crate::vf::{Pf, Vf};
 use serde::Serialize;
 use std::fs;
@@ -65,8 +65,9 @@ pub struct Moved {
     pub outstanding: u32,
     /// What stood against it.
     pub obstacles: Vec<&'static str>,
-    /// How the target is now.
-    pub target: Vf,
+    /// How the target is now, if it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Vf>,
 }
 
 /// How it is to be done.
@@ -85,7 +86,7 @@ fn failure(error: &Error) -> Failure {
         Error::Permission(_) => Kind::Permission,
         Error::Invalid(_) => Kind::Usage,
         Error::Os { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            return Failure::new(Kind::Permission, error.to_string())
+            return Failure::new(Kind::Permission, plain_text(&error.to_string()))
                 .hint("where a VF is, is root's to say (CAP_SYS_ADMIN)");
         }
         Error::Busy => {
@@ -93,7 +94,7 @@ fn failure(error: &Error) -> Failure {
         }
         _ => Kind::Failed,
     };
-    Failure::new(kind, error.to_string())
+    Failure::new(kind, plain_text(&error.to_string()))
 }
 
 fn open(name: &Name) -> Result<Port, Failure> {
@@ -245,7 +246,7 @@ pub fn migrate(source: &Name, target: &Name, wish: &Wish) -> Result<Moved, Failu
         event: done.why.map(|(_, event)| event),
         outstanding: done.outstanding,
         obstacles: done.obstacles().collect(),
-        target: pf.vf(target.vf)?,
+        target: pf.vf(target.vf).ok(),
     })
 }
 

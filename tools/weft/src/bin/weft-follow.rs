@@ -258,7 +258,14 @@ fn send(hwid: u64, service: u32, stop: &Path) -> Result<()> {
 /// Keeps a connection open whatever is wanted, and says what is.
 fn hold(hwid: u64, service: u32) -> Result<()> {
     let port = find(hwid)?;
-    let mut channel = port.connect(&Connect::to_link(0, service))?;
+    let begin = Instant::now();
+    let mut channel = loop {
+        // The listener may not have found its port yet.
+        match port.connect(&Connect::to_link(0, service)) {
+            Err(_) if begin.elapsed() < PATIENCE => thread::sleep(POLL),
+            connected => break connected?,
+        }
+    };
     channel.recv(&mut Vec::new(), Some(PATIENCE))?;
     println!("holding");
     let mut asked = false;

@@ -96,10 +96,9 @@ fn said(moved: &Moved) -> String {
         }
         text += ")";
     }
-    if let ("moved", Some(node)) = (moved.outcome, &moved.target.node) {
-        text += &format!(" to {node}");
-    } else if let ("moved", Some(function)) = (moved.outcome, &moved.target.function) {
-        text += &format!(" to {function}");
+    let target = moved.target.as_ref().filter(|_| moved.outcome == "moved");
+    if let Some(there) = target.and_then(|vf| vf.node.as_ref().or(vf.function.as_ref())) {
+        text += &format!(" to {there}");
     }
     text + "\n"
 }
