@@ -33,6 +33,11 @@ fn state(data: &Data, n: usize) -> Result<Value> {
     }))
 }
 
+/// Who it is, also while nobody drives it: it moves.
+fn hwid(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Hex64(vf(data, n)?.hwid))
+}
+
 /// Shows and sets a member of the quota.
 macro_rules! quota {
     ($name:ident, $show:expr) => {
@@ -73,7 +78,7 @@ used!(used_slots, slots);
 used!(used_apertures, apertures);
 used!(used_bytes, bytes);
 
-const FILES: usize = 12;
+const FILES: usize = 13;
 
 const fn attrs(n: usize) -> [Attr<Data>; FILES] {
     [
@@ -89,6 +94,7 @@ const fn attrs(n: usize) -> [Attr<Data>; FILES] {
         Attr::new(c"used_slots", used_slots, n),
         Attr::new(c"used_apertures", used_apertures, n),
         Attr::new(c"used_bytes", used_bytes, n),
+        Attr::new(c"hwid", hwid, n),
     ]
 }
 

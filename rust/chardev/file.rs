@@ -134,13 +134,14 @@ impl File for PortFile {
             true => events::PRI,
             false => 0,
         };
-        asked | match self.role() {
+        let there = match self.role() {
             Some(Role::Channel(channel)) => channel.poll(&self.node, want),
             _ if self.node.is_closed() => events::HUP | events::ERR,
             Some(Role::Listening(listener)) if listener.is_ready() => events::IN,
             Some(Role::Objects(objects)) if objects.is_ready() => events::IN,
             _ => 0,
-        }
+        };
+        asked | there
     }
 
     fn ioctl(&self, cmd: u32, arg: usize, nonblock: bool) -> Result {

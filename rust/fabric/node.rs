@@ -344,6 +344,11 @@ impl Node {
         self.enter()
     }
 
+    /// The port, though it may not answer: for what it keeps in memory.
+    pub(crate) fn port_though_silent(&self) -> Option<PortGuard<'_>> {
+        self.gate.enter()
+    }
+
     /// Whether it is gone, or never was, or does not answer.
     pub(crate) fn is_closed(&self) -> bool {
         self.gate.is_closed() || self.gone.load(Acquire)

@@ -71,7 +71,10 @@ static TAKEN: Atomic<bool> = Atomic::new(false);
 impl Exchange {
     /// `None`: somebody else has it.
     pub(crate) fn new() -> Option<Self> {
-        TAKEN.cmpxchg(false, true, Acquire).is_ok().then_some(Self(()))
+        TAKEN
+            .cmpxchg(false, true, Acquire)
+            .is_ok()
+            .then_some(Self(()))
     }
 
     /// Two functions, that are `one` and `other` by themselves, are each other from now on. `ENOSPC`:

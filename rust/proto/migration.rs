@@ -204,7 +204,7 @@ impl Machine {
     }
 
     const fn has_begun(&self, action: Action) -> bool {
-        self.begun >> action as u32 & 1 != 0
+        (self.begun >> action as u32) & 1 != 0
     }
 
     fn go(&mut self, action: Action) {

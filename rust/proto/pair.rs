@@ -94,7 +94,7 @@ pub struct Asked {
 impl Asked {
     /// Both in a word, for [`Asked::of`].
     pub const fn word(self) -> u32 {
-        self.ask as u32 | (self.number as u32) << 8
+        self.ask as u32 | ((self.number as u32) << 8)
     }
 
     /// Of such a word.

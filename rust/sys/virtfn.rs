@@ -4,7 +4,11 @@
 
 use crate::sys::raw_pci;
 use core::ptr::NonNull;
-use kernel::{bindings, pci, prelude::*, str::CString};
+use kernel::{
+    bindings, pci,
+    prelude::*,
+    str::{CStrExt, CString},
+};
 
 /// Who is bound to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,7 +88,7 @@ impl VirtFn {
     /// Tells user space that it has taken a place, by a "change" event with `WEFT_HWID`. Sleeps.
     pub(crate) fn announce(&self, hwid: u64) -> Result {
         let text = CString::try_from_fmt(fmt!("WEFT_HWID={:#018x}", hwid))?;
-        let mut env = [text.as_ptr().cast_mut(), core::ptr::null_mut()];
+        let mut env = [text.as_char_ptr().cast_mut(), core::ptr::null_mut()];
         // SAFETY: The device is held; the list ends with a null pointer, and is read during the call.
         let sent = unsafe {
             bindings::kobject_uevent_env(

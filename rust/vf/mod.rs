@@ -65,7 +65,11 @@ fn obstacles(source: &Side<'_>, target: &Side<'_>) -> Result<u32> {
         ext::WEFT_MIGRATE_INCAPABLE,
     );
     note(from.hwid == 0 || to.hwid == 0, ext::WEFT_MIGRATE_UNKNOWN);
-    let less = source.offers()?.iter().zip(target.offers()?).any(|(from, to)| *from > to);
+    let less = source
+        .offers()?
+        .iter()
+        .zip(target.offers()?)
+        .any(|(from, to)| *from > to);
     note(less, ext::WEFT_MIGRATE_UNEQUAL);
     note(from.state == VfState::Off, ext::WEFT_MIGRATE_NO_SOURCE);
     note(to.state == VfState::Off, ext::WEFT_MIGRATE_NO_TARGET);

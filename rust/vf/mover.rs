@@ -90,9 +90,9 @@ impl<'a> Mover<'a> {
             Action::Start => self.start(),
             Action::Unconfigure => self.take(self.target, limit, false),
             Action::Unattach => self.unattach(),
-            Action::Uncut => self.try_or_retry(limit, |this| {
-                this.source.set_quota(&this.source_quota)
-            }),
+            Action::Uncut => {
+                self.try_or_retry(limit, |this| this.source.set_quota(&this.source_quota))
+            }
             Action::Resume => self.try_or_retry(limit, |this| this.source.ask(Ask::GoOn)),
             Action::Reconfigure if !self.released => Ok(()),
             Action::Reconfigure => self.drive(self.source, limit, false),
@@ -120,8 +120,7 @@ impl<'a> Mover<'a> {
 
     /// Whoever drives the source from here on is asked for nothing.
     pub(super) fn ended(&self) {
-        // Of one that is gone nobody is asked.
-        let _ = self.source.ask(Ask::GoOn);
+        self.source.leave_alone();
     }
 
     /// What is to be reported if one of them does not exist any more, first of all the source: a step
@@ -189,7 +188,9 @@ impl<'a> Mover<'a> {
                 device.release();
             }
         }
-        self.until(limit, cancellable, of_target, || Ok(Self::is_idle(&side.vf()?)))
+        self.until(limit, cancellable, of_target, || {
+            Ok(Self::is_idle(&side.vf()?))
+        })
     }
 
     fn claim(&mut self, limit: Delta) -> Result<(), Event> {

@@ -93,6 +93,17 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
+    /// Whoever drives it from now on is asked for nothing, also if it does not answer now.
+    pub(super) fn leave_alone(&self) {
+        if let Some(port) = self.node.port_though_silent() {
+            if let Some(vfs) = port.vfs() {
+                // One that there is not is asked for nothing either.
+                let _ = vfs.ask(self.n, Ask::GoOn);
+            }
+        }
+        self.node.hurry();
+    }
+
     /// It as a device of this system. `None`: it is not there any more.
     pub(super) fn device(&self) -> Option<VirtFn> {
         VirtFn::find(self.pf(), self.n)

@@ -7,7 +7,11 @@
 use proptest::prelude::*;
 use weft_proto::migration::{Action, Event, Holder, Machine, Next, Outcome, Plan};
 
-const PLAN: Plan = Plan { asks: true, stops: false, grace_ms: 1000 };
+const PLAN: Plan = Plan {
+    asks: true,
+    stops: false,
+    grace_ms: 1000,
+};
 const FORWARD: [Action; 7] = [
     Action::Claim,
     Action::Finish,
@@ -48,8 +52,16 @@ struct World {
 impl World {
     fn new() -> Self {
         World {
-            source: Function { lives: true, identity: true, driven: true },
-            target: Function { lives: true, identity: false, driven: true },
+            source: Function {
+                lives: true,
+                identity: true,
+                driven: true,
+            },
+            target: Function {
+                lives: true,
+                identity: false,
+                driven: true,
+            },
             asked: false,
             proven: false,
             done: Vec::new(),
@@ -137,7 +149,10 @@ impl World {
             }
             Action::Unclaim => self.target.driven = true,
         }
-        assert!(!(self.source.whole() && self.target.whole()), "both are whole");
+        assert!(
+            !(self.source.whole() && self.target.whole()),
+            "both are whole"
+        );
         self.done.push(action);
     }
 
@@ -148,7 +163,12 @@ impl World {
             Outcome::Stayed => {
                 // Whether it lives is not looked at when all is done for it.
                 let since = self.done.last() == Some(&Action::Unclaim) && !self.source.lives;
-                assert!(self.source.whole() || since, "{:?} {:?}", self.source, self.done);
+                assert!(
+                    self.source.whole() || since,
+                    "{:?} {:?}",
+                    self.source,
+                    self.done
+                );
                 assert!(!self.asked, "users are not told to go on: {:?}", self.done);
                 assert_eq!(machine.holder(), Holder::Source);
             }
@@ -157,7 +177,11 @@ impl World {
                 assert_eq!(machine.holder(), Holder::Target);
             }
             Outcome::ParkedAtSource => {
-                assert!(!self.target.identity || !self.target.lives, "{:?}", self.done);
+                assert!(
+                    !self.target.identity || !self.target.lives,
+                    "{:?}",
+                    self.done
+                );
             }
             Outcome::ParkedAtTarget => {
                 assert!(!self.source.whole(), "{:?}", self.done);
@@ -169,7 +193,10 @@ impl World {
 }
 
 /// Runs the machine; `event` may say what becomes of the nth action instead of what would.
-fn run(plan: Plan, mut event: impl FnMut(usize, Action, &mut World) -> Option<Event>) -> (Outcome, World, Machine) {
+fn run(
+    plan: Plan,
+    mut event: impl FnMut(usize, Action, &mut World) -> Option<Event>,
+) -> (Outcome, World, Machine) {
     let mut machine = Machine::new(plan);
     let mut world = World::new();
     for n in 0..64 {
@@ -198,7 +225,10 @@ fn mig_2_the_sequence_of_the_figure() {
 
 #[test]
 fn mig_2_a_source_that_nobody_drives_is_not_asked() {
-    let mut machine = Machine::new(Plan { asks: false, ..PLAN });
+    let mut machine = Machine::new(Plan {
+        asks: false,
+        ..PLAN
+    });
     assert_eq!(machine.next(), Next::Do(Action::Claim));
     machine.event(Event::Done);
     assert_eq!(machine.next(), Next::Do(Action::Release));
@@ -221,7 +251,10 @@ fn mig_2_each_step_refused_or_too_slow_goes_back_to_the_source() {
                 });
                 assert_eq!(outcome, Outcome::Stayed, "{at:?} {what:?}");
                 assert_eq!(machine.why(), Some((*at, what)));
-                assert!(world.target.driven, "the target is not as it was: {at:?} {what:?}");
+                assert!(
+                    world.target.driven,
+                    "the target is not as it was: {at:?} {what:?}"
+                );
             }
         }
     }
@@ -229,17 +262,28 @@ fn mig_2_each_step_refused_or_too_slow_goes_back_to_the_source() {
 
 #[test]
 fn mig_2_users_that_do_not_finish_are_stopped_if_that_is_wanted() {
-    let late = |_: usize, action, _: &mut World| (action == Action::Finish).then_some(Event::Timeout);
+    let late =
+        |_: usize, action, _: &mut World| (action == Action::Finish).then_some(Event::Timeout);
     let (outcome, world, _) = run(PLAN, late);
     assert_eq!(outcome, Outcome::Stayed);
     assert!(!world.done.contains(&Action::Stop) && !world.done.contains(&Action::Release));
-    let (outcome, world, _) = run(Plan { stops: true, ..PLAN }, late);
+    let (outcome, world, _) = run(
+        Plan {
+            stops: true,
+            ..PLAN
+        },
+        late,
+    );
     assert_eq!(outcome, Outcome::Moved);
     assert_eq!(world.done.get(1), Some(&Action::Stop));
     // They do not stop either.
-    let (outcome, _, machine) = run(Plan { stops: true, ..PLAN }, |_, action, _| {
-        matches!(action, Action::Finish | Action::Stop).then_some(Event::Timeout)
-    });
+    let (outcome, _, machine) = run(
+        Plan {
+            stops: true,
+            ..PLAN
+        },
+        |_, action, _| matches!(action, Action::Finish | Action::Stop).then_some(Event::Timeout),
+    );
     assert_eq!(outcome, Outcome::Stayed);
     assert_eq!(machine.why(), Some((Action::Finish, Event::Timeout)));
 }
@@ -279,7 +323,11 @@ fn mig_2_both_die() {
             let first = world.source.lives;
             world.source.lives = false;
             world.target.lives = first;
-            if first { Event::SourceGone } else { Event::TargetGone }
+            if first {
+                Event::SourceGone
+            } else {
+                Event::TargetGone
+            }
         })
     });
     assert_eq!(outcome, Outcome::Lost);
@@ -288,9 +336,18 @@ fn mig_2_both_die() {
 #[test]
 fn mig_2_the_source_dies_on_the_way_back() {
     // The user cancels it when the target has the identity; then the source dies: forward again.
-    for at in [Action::Unconfigure, Action::Unattach, Action::Uncut, Action::Resume, Action::Reconfigure] {
+    for at in [
+        Action::Unconfigure,
+        Action::Unattach,
+        Action::Uncut,
+        Action::Resume,
+        Action::Reconfigure,
+    ] {
         let (outcome, world, _) = run(PLAN, |_, action, world| {
-            if action == Action::Configure && world.source.lives && !world.done.contains(&Action::Unconfigure) {
+            if action == Action::Configure
+                && world.source.lives
+                && !world.done.contains(&Action::Unconfigure)
+            {
                 return Some(Event::Cancelled);
             }
             (action == at && world.source.lives).then(|| {

@@ -6,7 +6,10 @@
 
 use proptest::prelude::*;
 use weft_proto::{
-    pair::{unwrap, wrap, Address, Ask, Asked, Assembler, Error, Note, Packed, Quota, MAX_BYTES, PAIR_BYTES},
+    pair::{
+        unwrap, wrap, Address, Ask, Asked, Assembler, Error, Note, Packed, Quota, MAX_BYTES,
+        PAIR_BYTES,
+    },
     wire,
 };
 
@@ -29,9 +32,19 @@ fn mig_2_what_is_asked_and_answered_comes_as_it_was() {
             let note = Packed::ask(asked);
             assert_eq!(Note::parse(note.as_slice()), Ok(Note::Ask(asked)));
             let note = Packed::left(asked, 0x0102_0304);
-            assert_eq!(Note::parse(note.as_slice()), Ok(Note::Left(asked, 0x0102_0304)));
+            assert_eq!(
+                Note::parse(note.as_slice()),
+                Ok(Note::Left(asked, 0x0102_0304))
+            );
             for bytes in [&note.as_slice()[..7], &[5, 1, ask as u8, number, 0]] {
-                assert_eq!(Note::parse(bytes), Err(if bytes.len() == 7 { Error::Length } else { Error::Kind }));
+                assert_eq!(
+                    Note::parse(bytes),
+                    Err(if bytes.len() == 7 {
+                        Error::Length
+                    } else {
+                        Error::Kind
+                    })
+                );
             }
         }
     }

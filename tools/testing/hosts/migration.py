@@ -20,6 +20,8 @@ SERVICE = 7411
 VFS = 4
 # How often a function moves in a row: more by hand.
 MIGRATIONS = int(os.environ.get("WEFT_MIGRATIONS", "10"))
+# Where the migration may be when it finds that the source is gone, if users were asked to finish.
+STEPS = ("finish", "release", "cut")
 # Whoever has a VF's file open and does not care what is wanted of him: says so when it is.
 CARELESS = """import os, select, sys, time
 fd = os.open(sys.argv[1], os.O_RDWR)
@@ -365,7 +367,8 @@ def dying(bench):
             a[2].state(0, "used")
             target = "0:1"
             done = while_holding(lambda _: gone(a[2]))
-            if (done["outcome"], done["step"], done["event"]) != ("moved", "finish", "source-gone"):
+            # Its driver goes first, and users have nothing outstanding then: the function may be missed later.
+            if (done["outcome"], done["event"]) != ("moved", "source-gone") or done["step"] not in STEPS:
                 raise Mismatch(f"the source is gone: {done}")
             if a[0].hwid(1) != hwid:
                 raise Mismatch(f"the target is {a[0].hwid(1)}")
@@ -383,14 +386,14 @@ def dying(bench):
 def any_moment(bench):
     with moving(bench) as (lab, a, b):
         host, outcomes = lab["h1"], []
-        for delay in range(0, 200, 200 // max(4, MIGRATIONS)):
+        for delay in range(0, 240, 240 // max(6, MIGRATIONS)):
             hwid, own = a[2].hwid(0), a[0].hwid(1)
             line = host.weftctl_line("--json", "vf", "migrate", f"{a[2].number}:0", "0:1")
-            going = host.start_job(f"exec {line}")
-            host.run(f"sleep {delay / 1000}; echo 1 >{SYSFS}/{a[2].pf}/remove", 60)
-            done = going.wait(90)
+            goes = f"(sleep {delay / 1000}; echo 1 >{SYSFS}/{a[2].pf}/remove) & {line}; wait"
+            done = host.run(goes, 120, None)
             said = json.loads(done.out.splitlines()[0]).get("migration")
-            outcomes.append(said.get("event", "moved") if said else "too early")
+            where = f"{said.get('step', 'behind')} at {delay} ms" if said else f"before at {delay} ms"
+            outcomes.append(where)
             moved = bool(said) and said["outcome"] == "moved"
             if said and not moved or a[0].hwid(1) != (hwid if moved else own):
                 raise Mismatch(f"{done.out}: the target is {a[0].hwid(1)}, and was {own}; {hwid} moves")
@@ -400,7 +403,7 @@ def any_moment(bench):
             if (a[2].hwid(0) == hwid) == moved:
                 raise Mismatch(f"the source comes back as {a[2].hwid(0)}, after {outcomes[-1]}")
         bench.note(f"outcomes: {', '.join(outcomes)}")
-        if len(set(outcomes)) < 2:
+        if len({where.split()[0] for where in outcomes}) < 2:
             raise Mismatch(f"it was always the same moment: {outcomes}")
 
 

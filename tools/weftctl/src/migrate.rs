@@ -129,13 +129,8 @@ fn place(source: &str, target: &str) -> &'static str {
 
 fn candidate(source: &Name, target: &Name) -> Result<Candidate, Failure> {
     let (from, to) = (open(source)?, open(target)?);
-    let wish = Migrate {
-        vf: source.vf,
-        target_vf: target.vf,
-        dry_run: true,
-        stop: false,
-        timeout: None,
-    };
+    let wish =
+        Migrate { vf: source.vf, target_vf: target.vf, dry_run: true, stop: false, timeout: None };
     let said = ask(&from, &to, &wish)?;
     let (pf, other) = (Pf::new(&source.port)?, Pf::new(&target.port)?);
     let vf = other.vf(target.vf)?;
@@ -229,9 +224,7 @@ pub fn migrate(source: &Name, target: &Name, wish: &Wish) -> Result<Moved, Failu
         };
         call.dry_run = false;
         let result = ask(&from, &to, &call);
-        let stays = |done: &Migration| {
-            !matches!(done.outcome, Outcome::Moved | Outcome::AtTarget)
-        };
+        let stays = |done: &Migration| !matches!(done.outcome, Outcome::Moved | Outcome::AtTarget);
         if result.as_ref().map_or(true, stays) {
             if let Some(given) = given {
                 given.back();

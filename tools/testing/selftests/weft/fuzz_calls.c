@@ -196,6 +196,7 @@ static const struct call {
 	{ WEFT_DESTROY, sizeof(struct weft_destroy), 6, FZ_KINDS, destroy },
 	{ WEFT_KICK, sizeof(struct weft_kick), 24, FZ_KINDS, kick },
 	{ WEFT_CQ_ARM, sizeof(struct weft_cq_arm), 3, FZ_KINDS, arm },
+	{ WEFT_VF_MIGRATE, sizeof(struct weft_vf_migrate), 1, FZ_KINDS, none },
 };
 
 #define CALLS (sizeof(calls) / sizeof(*calls))

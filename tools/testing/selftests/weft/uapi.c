@@ -34,6 +34,7 @@ static const struct {
 	{ "MR_REG", WEFT_MR_REG, sizeof(struct weft_mr_reg) },
 	{ "MW_ALLOC", WEFT_MW_ALLOC, sizeof(struct weft_mw_alloc) },
 	{ "DESTROY", WEFT_DESTROY, sizeof(struct weft_destroy) },
+	{ "VF_MIGRATE", WEFT_VF_MIGRATE, sizeof(struct weft_vf_migrate) },
 };
 
 #define ALL ARRAY_SIZE(all)
@@ -58,7 +59,7 @@ TEST_F(uapi, unknown_ioctl_is_enotty)
 {
 	uint32_t arg[2] = { sizeof(arg) };
 
-	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, WEFT_LIMITS + 1, arg));
+	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, WEFT_VF_MIGRATE + 1, arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO(WEFT_IOC_TYPE, WEFT_IOC_BASE - 1), arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO('w', WEFT_IOC_BASE), arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, TIOCGWINSZ, arg));
@@ -390,6 +391,33 @@ TEST_F(uapi, a_signal_ends_accept)
 	interrupt_soon();
 	EXPECT_EQ(-EINTR, wt_ioctl(self->fd, WEFT_CHAN_ACCEPT, &a));
 	close(listener);
+}
+
+TEST_F(uapi, MIG_3_migration_checks_what_it_is_given)
+{
+	struct weft_vf_migrate good = { .size = sizeof(good), .target_fd = self->fd }, m;
+	int null = open("/dev/null", O_RDWR);
+
+	ASSERT_GE(null, 0);
+	m = good;
+	m.flags = ~(WEFT_MIGRATE_DRY_RUN | WEFT_MIGRATE_STOP);
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_VF_MIGRATE, &m));
+	m = good;
+	m.reserved = 1;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_VF_MIGRATE, &m));
+	m = good;
+	m.timeout_ms = 600001;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_VF_MIGRATE, &m));
+	m = good;
+	m.target_fd = -1;
+	EXPECT_EQ(-EBADF, wt_ioctl(self->fd, WEFT_VF_MIGRATE, &m));
+	m = good;
+	m.target_fd = null;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_VF_MIGRATE, &m));
+	m = good;
+	m.vf = 0xffffffff;
+	EXPECT_EQ(-ENOENT, wt_ioctl(self->fd, WEFT_VF_MIGRATE, &m));
+	close(null);
 }
 
 TEST_F(uapi, not_a_channel)

@@ -67,7 +67,9 @@ impl Counts {
         let Some(completion) = cq.poll()? else { return Ok(false) };
         let wanted = self.done + self.flushed;
         if completion.wr_id != wanted {
-            return Err(format!("request {} completes instead of {wanted}", completion.wr_id).into());
+            return Err(
+                format!("request {} completes instead of {wanted}", completion.wr_id).into()
+            );
         }
         match completion.status {
             Status::Success if self.flushed == 0 => self.done += 1,
@@ -89,8 +91,7 @@ fn post(hwid: u64, service: u32, care: bool) -> Result<()> {
     let (pd, mut cq) = (objects.pd()?, objects.cq(256)?);
     let memory = pd.region(BYTES, Rights::ALL)?;
     let mut qp = pd.qp(&cq, &cq, &QpOptions::new().entries(ENTRIES, 16))?;
-    let theirs =
-        verbs::join(&mut channel, &mut qp, Rights::REMOTE, &[], PATIENCE, |_| Ok(()))?;
+    let theirs = verbs::join(&mut channel, &mut qp, Rights::REMOTE, &[], PATIENCE, |_| Ok(()))?;
     let to = theirs.first().ok_or("the other end offers nothing")?.remote;
     let data = memory.sge(0, 16 << 10);
     drop(channel);

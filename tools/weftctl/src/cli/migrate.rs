@@ -72,8 +72,7 @@ pub fn run(context: &Context, args: &Args) -> Result<(), End> {
     let Some(target) = &args.target else {
         return Err(Failure::new(Kind::Usage, "no target is given").into());
     };
-    let wish =
-        Wish { stop: args.stop, timeout: args.timeout, driver: args.driver.clone() };
+    let wish = Wish { stop: args.stop, timeout: args.timeout, driver: args.driver.clone() };
     let report = Report { migration: migrate(&args.source, target, &wish)? };
     context.print(&report, |report| said(&report.migration))?;
     let migration = &report.migration;
