@@ -199,7 +199,7 @@ fn send_by(port: &Port, channel: &mut Channel, sending: &mut Sending, stop: &Pat
 fn send(hwid: u64, service: u32, stop: &Path) -> Result<()> {
     let mut sending = Sending { next: 0, acked: 0 };
     let (mut moves, mut breaks, mut longest) = (0, 0, Duration::ZERO);
-    let mut paused: Option<Instant> = None;
+    let (mut paused, mut begun): (Option<Instant>, bool) = (None, false);
     let mut failed = None;
     loop {
         if paused.is_some_and(|since| since.elapsed() > PATIENCE) {
@@ -232,10 +232,12 @@ fn send(hwid: u64, service: u32, stop: &Path) -> Result<()> {
             return Err(format!("{acked} of {next} acknowledged, {expected} expected").into());
         }
         sending = Sending { next: expected, acked: expected };
-        if let Some(since) = paused.take() {
-            longest = longest.max(since.elapsed());
+        let since = paused.take();
+        if begun {
+            longest = longest.max(since.map_or(Duration::ZERO, |since| since.elapsed()));
         } else {
             println!("sending");
+            begun = true;
         }
         match send_by(&port, &mut channel, &mut sending, stop) {
             Ok(true) => moves += 1,
