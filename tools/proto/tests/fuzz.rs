@@ -41,7 +41,7 @@ macro_rules! fuzzed {
 }
 
 fuzzed! {
-    message_of_a_mailbox: 60_000, 9;
+    message_of_a_mailbox: 60_000, 11;
     cell_of_a_channel: 150_000, 9;
     ring_of_a_channel: 40_000, 20;
     cell_of_a_trunk: 150_000, 24;

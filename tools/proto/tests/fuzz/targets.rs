@@ -62,7 +62,12 @@ pub fn message_of_a_mailbox(bytes: &[u8]) -> u64 {
     bytes[4] = wire::VERSION;
     bytes[5] %= 12;
     if bytes[7] != 0xff {
-        let length = wire::HEADER_BYTES + usize::from(bytes[6]) % 64 / 4 * 4;
+        let body = match bytes[6] {
+            // Of its type, from HELLO on.
+            0..0xc0 => [0, 24, 0, 0, 0, 40, 40, 8, 16, 8, 0, 0][usize::from(bytes[5])],
+            other => usize::from(other) % 64 / 4 * 4,
+        };
+        let length = wire::HEADER_BYTES + body;
         bytes[6..8].copy_from_slice(&(length as u16).to_le_bytes());
     }
     let length = usize::from(u16::from_le_bytes([bytes[6], bytes[7]]));
