@@ -357,6 +357,9 @@ class Guest:
 
     def check_dmesg(self):
         found = self.complaints()
+        if any("kmemleak" in one for one in found) and not self.has_died:
+            # Which ones it does not say there.
+            found.append(self.run(f"cat {kernel.KMEMLEAK}", 60, status=None).out)
         if found:
             raise DmesgError(f"{self.name}: the kernel complained:\n" + "\n--\n".join(found))
         if self.has_died:
