@@ -245,6 +245,35 @@ fn a_verdict_that_was_lost_is_repeated() {
     );
 }
 
+/// What came last before a break may have a hole in it, of which nobody knew yet when it was read.
+#[test]
+fn what_arrives_with_a_hole_after_a_break_comes_once_more() {
+    let dirs = dirs();
+    let file = dirs.from.join("f");
+    let content = content(100_000, 3);
+    std::fs::write(&file, &content).expect("write");
+    let hole = Fate { after: Some(60), damage: Some((40_000, 1)), ..Fate::default() };
+    let (sent, outcomes) = transfer(&file, &dirs.to, vec![hole], 1000);
+    assert_eq!(sent.expect("sent").resumed, 2);
+    assert!(
+        matches!(
+            outcomes.as_slice(),
+            [Outcome::Interrupted(_), Outcome::Interrupted(_), Outcome::Arrived(_)]
+        ),
+        "{outcomes:?}"
+    );
+    assert_eq!(std::fs::read(dirs.to.join("f")).expect("read"), content);
+    // With nothing that broke since, it would not help to do that again.
+    let file = dirs.from.join("g");
+    std::fs::write(&file, &content).expect("write");
+    let breaks = Fate { after: Some(10), ..Fate::default() };
+    let spoils = Fate { damage: Some((40_000, 1)), ..Fate::default() };
+    let fates = vec![breaks, spoils.clone(), spoils];
+    let (sent, outcomes) = transfer(&file, &dirs.to, fates, 1000);
+    assert_eq!(sent.expect_err("damage").kind, Kind::Integrity);
+    assert!(matches!(outcomes.last(), Some(Outcome::Mismatch(_))), "{outcomes:?}");
+}
+
 #[test]
 fn what_was_confirmed_is_not_sent_again() {
     let dirs = dirs();

@@ -8,7 +8,7 @@ use super::message::{Code, Message, Offer, printable};
 use super::{Broken, Report, Want, Watcher, Wire};
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,8 @@ struct Unfinished {
     synced: u64,
     start: Instant,
     connections: u32,
+    /// So many there had been when it began anew.
+    before: u32,
     touched: Instant,
 }
 
@@ -225,6 +227,7 @@ impl Receiver {
             synced: 0,
             start: now,
             connections: 0,
+            before: 0,
             touched: now,
         })
     }
@@ -305,12 +308,27 @@ impl Receiver {
     }
 
     /// Compares, names the file and tells the sender.
-    fn finish<W: Wire>(&mut self, wire: &mut W, unfinished: Unfinished, theirs: Digest) -> Outcome {
-        let Unfinished { offer, name, part, sum, start, connections, .. } = unfinished;
-        let here = sum.digest();
+    fn finish<W: Wire>(
+        &mut self,
+        wire: &mut W,
+        mut unfinished: Unfinished,
+        theirs: Digest,
+    ) -> Outcome {
+        let here = unfinished.sum.digest();
+        let why = format!("SHA-256 {here} arrived, {theirs} was sent");
+        if here != theirs && unfinished.may_have_holes() {
+            let message = unfinished.interrupted(&why);
+            return match unfinished.begin_anew() {
+                Ok(()) => {
+                    self.keep(unfinished);
+                    Outcome::Interrupted(message)
+                }
+                Err(no) => self.refuse(wire, no),
+            };
+        }
+        let Unfinished { offer, name, part, start, connections, .. } = unfinished;
         let shown = printable(&offer.name);
         if here != theirs {
-            let why = format!("SHA-256 {here} arrived, {theirs} was sent");
             // Removed before the sender hears of it.
             drop(part);
             let _ = self.send(wire, &Message::Refused(Code::Mismatch, why.clone()));
@@ -449,10 +467,22 @@ impl Unfinished {
         format!("{}: given up after {at} of {size} bytes: nobody went on", self.shown())
     }
 
+    /// Whether a connection broke on the way. If that was for data that were lost, some of what came
+    /// last may have been read before anybody knew.
+    fn may_have_holes(&self) -> bool {
+        self.connections - self.before > 1
+    }
+
+    fn begin_anew(&mut self) -> Result<(), No> {
+        self.part.file.set_len(0).map_err(storage)?;
+        self.part.file.rewind().map_err(storage)?;
+        self.sum = Hasher::default();
+        self.synced = 0;
+        self.before = self.connections;
+        Ok(())
+    }
+
     fn write(&mut self, data: &[u8]) -> Result<(), No> {
-        let storage = |e: std::io::Error| {
-            (Code::Storage, format!("cannot write: {}", crate::failure::plain(e)))
-        };
         self.part.file.write_all(data).map_err(storage)?;
         self.sum.update(self.sum.bytes(), data);
         if self.sum.bytes() - self.synced >= SYNC_BYTES {
@@ -461,4 +491,8 @@ impl Unfinished {
         }
         Ok(())
     }
+}
+
+fn storage(e: std::io::Error) -> No {
+    (Code::Storage, format!("cannot write: {}", crate::failure::plain(e)))
 }
