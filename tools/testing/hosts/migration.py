@@ -190,19 +190,10 @@ def between_endpoints(bench):
         there_and_back(bench, lab, a, (0, 0), (2, 0))
 
 
-@contextlib.contextmanager
 def careless(host, node):
     """Somebody has that device node open, and keeps it."""
     path = host.push("careless.py", CARELESS.encode())
-    job = host.start_job(f"exec python3 {path} /dev/weft{node}")
-    job.expect("open", 30)
-    try:
-        yield job
-    finally:
-        if job.running:
-            job.kill(signal.SIGKILL)
-            with contextlib.suppress(Exception):
-                job.wait(20)
+    return steps.user(host, f"exec python3 {path} /dev/weft{node}")
 
 
 @contextlib.contextmanager

@@ -107,18 +107,9 @@ class Side:
         where = f"/sys/class/weft/weft{node}/device/link0"
         return self.host.out(f"cat {' '.join(f'{where}/{name}' for name in ENDED)} {where}/state")
 
-    @contextlib.contextmanager
     def user(self, node):
         """Somebody has the device node open."""
-        job = self.host.start_job(f"exec 3</dev/weft{node}; echo open; exec sleep 600")
-        job.expect("open", 30)
-        try:
-            yield job
-        finally:
-            if job.running:
-                job.kill(signal.SIGKILL)
-                with contextlib.suppress(Exception):
-                    job.wait(20)
+        return steps.user(self.host, f"exec 3</dev/weft{node}; echo open; exec sleep 600")
 
 
 @contextlib.contextmanager

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """What several tests do: payloads, transfers, refusals."""
 
+import contextlib
 import hashlib
 import random
 import re
+import signal
 
 from weftlab import kernel, transfer
 from weftlab.errors import Mismatch
@@ -48,6 +50,20 @@ class UnderWay:
             raise Mismatch("the file did not arrive as it was")
         if resumed and not report.get("resumed"):
             raise Mismatch(f"the link broke, and nothing was resumed: {report}")
+
+
+@contextlib.contextmanager
+def user(host, command):
+    """Somebody who says "open", and stays until he is ended."""
+    job = host.start_job(command)
+    job.expect("open", 30)
+    try:
+        yield job
+    finally:
+        if job.running:
+            job.kill(signal.SIGKILL)
+            with contextlib.suppress(Exception):
+                job.wait(20)
 
 
 def both_ways(lab, size=1 << 20):
