@@ -14,8 +14,8 @@
 //! 3. the locks of the [`Client`];
 //! 4. those of the port.
 //!
-//! `Node::telling` is taken outside those of the client. `Node::me` nests in the first two. Doorbells take no lock: [`Node`] handles them in the hard
-//! interrupt, by atomics.
+//! `Node::telling` is taken outside those of the client. `Node::me` nests in the first two. Doorbells
+//! take no lock: [`Node`] handles them in the hard interrupt, by atomics.
 
 mod health;
 mod link;

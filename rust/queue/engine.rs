@@ -348,8 +348,11 @@ impl Engine {
                 self.count(false)
             }
             Ask::Finish => {
-                if !self.table.is_paused() && self.count(true) != 0 {
-                    return self.count(true).max(1);
+                if !self.table.is_paused() {
+                    let left = self.count(true);
+                    if left != 0 {
+                        return left;
+                    }
                 }
                 // Counted again when nothing can be begun behind the count's back.
                 self.pause(true);
