@@ -8,6 +8,7 @@ use crate::{
 };
 use std::{cmp::Reverse, collections::BinaryHeap};
 use weft_proto::nm::{
+    kind::NO_HOST,
     member::Member,
     node::{Effects, Node, Role, TICK_MS},
     port::{PORTS, Port},
@@ -99,7 +100,7 @@ pub struct Wire {
 pub struct World {
     /// Who is joined to whom.
     pub topology: Topology,
-    /// Hardware ids.
+    /// Hardware ids; those of switches say that they have no host.
     pub hwids: Vec<u64>,
     /// The nodes; `None` for one that is off.
     pub hosts: Vec<Option<Host>>,
@@ -133,7 +134,12 @@ impl World {
     }
 
     /// All nodes off, all links ready to come up.
-    pub fn off(topology: Topology, hwids: Vec<u64>, seed: u64) -> Self {
+    pub fn off(topology: Topology, mut hwids: Vec<u64>, seed: u64) -> Self {
+        for (node, hwid) in hwids.iter_mut().enumerate() {
+            if topology.is_switch(node) {
+                *hwid |= NO_HOST;
+            }
+        }
         let wire = Wire { up: true, speed: 3, width: 8, excluded: false, life: 0 };
         Self {
             hosts: (0..topology.len()).map(|_| None).collect(),
@@ -323,7 +329,12 @@ impl World {
             Event::Tick(node, ticks) => {
                 let same = self.hosts[node].as_ref().is_some_and(|h| h.ticks == ticks);
                 if same {
-                    self.work(node, |manager, now, fx| manager.tick(now, fx));
+                    // As the driver does: not before the machine says that it has something to do.
+                    self.work(node, |manager, now, fx| {
+                        if manager.due(now).is_some_and(|due| due <= now + TICK_MS) {
+                            manager.tick(now, fx);
+                        }
+                    });
                     self.at(us + 1000 * TICK_MS, Event::Tick(node, ticks));
                 }
             }
