@@ -156,7 +156,7 @@ static bool weft_fab_link_message(WeftPort *s, const struct weft_fab_msg *m,
                        "function %" PRIu64, m->len, m->arg[1]);
             return false;
         }
-        if (s->link[m->link].up) {
+        if (s->link[m->link].up || s->link[m->link].switch_up) {
             weft_mbox_receive(s, m);
         }
         return true;

@@ -24,9 +24,14 @@ void weft_mbox_send(WeftPort *s, uint32_t val)
                            WEFT_DEST_NUMBER);
     struct weft_fab_msg m = { .type = WEFT_FAB_MBOX };
     unsigned link, function;
+    bool there = weft_function_dest(s, dest, &link, &function);
 
-    s->mbox_failed = s != s->pf || (val & WEFT_DEST_TYPE) ||
-                     !weft_function_dest(s, dest, &link, &function) ||
+    if (!there && weft_function_switch_up(s, link)) {
+        /* A switch has one function, whoever writes to it. */
+        there = !(val & WEFT_DEST_FUNCTION);
+        function = 0;
+    }
+    s->mbox_failed = s != s->pf || (val & WEFT_DEST_TYPE) || !there ||
                      !weft_fab_ready(s) || !len || len > WEFT_MBOX_BYTES;
     if (s->mbox_failed) {
         return;

@@ -42,6 +42,8 @@ use super::{
     wishes::Wishes,
 };
 
+/// Nodes of a fabric, at the most.
+pub const MAX_NODES: usize = 256;
 /// How often [`Node::tick`] wants to be called.
 pub const TICK_MS: u64 = 20;
 /// How often a standby asks whether its master is there.

@@ -14,6 +14,7 @@ use weft_proto::nm::{
     port::{PORTS, Port},
     reign::Reign,
     table::{self, Slot},
+    wishes::MAX_WISHES,
 };
 
 /// A manager in memory of its own.
@@ -21,8 +22,6 @@ pub type Manager = Node<Vec<Member>, Vec<Slot>, Vec<u8>, Vec<u64>>;
 
 /// Microseconds that a message is on a link.
 const LATENCY_US: u64 = 200;
-/// Bytes of wishes that a node has room for.
-const WISHES: usize = 4096;
 
 /// What happens to messages, in thousandths of them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -196,7 +195,7 @@ impl World {
             self.lives,
             vec![Member::NONE; size],
             vec![Slot::NONE; 2 * size],
-            vec![0; 2 * WISHES],
+            vec![0; 2 * MAX_WISHES],
             self.allowed.clone(),
         );
         let ticks = u64::from(self.lives);
