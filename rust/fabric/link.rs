@@ -140,7 +140,8 @@ impl Link {
                 machine.reset(me.hwid, me.generation);
             }
             *last = status;
-            if status.up {
+            // A switch answers nobody: what is behind it is reached by routes.
+            if status.up && !status.is_switch {
                 machine.up(clock::now_ms(), fx);
             }
             machine.state() != State::Down

@@ -324,6 +324,9 @@ impl Fabric {
             FromPort::Mbox { link, to, from, data } => {
                 self.carry(host, link, Mail { to, from, data });
             }
+            FromPort::RoutedMbox { lid, to, from, data } => {
+                self.carry_routed(host, lid, Mail { to, from, data });
+            }
             FromPort::Denied { link, offset, kind, count, to } if usize::from(link) >= LINKS => {
                 let remote = link - LINKS as u8;
                 self.remote_denied(Caller { host, remote }, offset, (kind, count, to));
