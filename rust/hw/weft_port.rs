@@ -11,7 +11,6 @@ mod bring_up;
 mod chip;
 mod dma;
 mod pair;
-#[allow(dead_code)] // Its user, the network manager, comes next.
 mod routes;
 mod to_pf;
 mod vfs;
@@ -121,7 +120,6 @@ pub(crate) struct WeftPort {
     locks: Pin<KBox<Locks>>,
     /// This is a VF, and has its PF's mailbox.
     to_pf: Option<Pin<KBox<to_pf::ToPf>>>,
-    #[allow(dead_code)] // Its user, the network manager, comes next.
     routes: Option<Pin<KBox<routes::Routes>>>,
     /// This is a PF, and may have VFs.
     vfs: Option<Pin<KBox<vfs::Vfs>>>,

@@ -107,6 +107,17 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         }
     }
 
+    /// The same as in `other`, as many as there is room for, with ways and routes as the first of them has them.
+    pub fn copy<N: AsRef<[Member]> + AsMut<[Member]>>(&mut self, other: &Members<N>) {
+        self.clear();
+        for member in other.all() {
+            self.push(*member);
+        }
+        (self.too_many, self.too_far) = (other.too_many, other.too_far);
+        self.join();
+        self.routes_from(0);
+    }
+
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.count = 0;

@@ -150,19 +150,10 @@ where
 {
     /// A node whose ports are all down. No two lives of a node have the same number.
     pub fn new(hwid: u64, life: u32, members: M, slots: T, wishes: B, allowed: A) -> Self {
-        Self {
-            me: Info {
-                hwid,
-                life,
-                next_lid: 1,
-                ..Info::default()
-            },
+        let mut node = Self {
+            me: Info::default(),
             ports: [Port::NONE; PORTS],
-            phase: if is_host(hwid) {
-                Phase::Start
-            } else {
-                Phase::Idle
-            },
+            phase: Phase::Idle,
             members: Members::new(members),
             table: Table::new(slots),
             wishes: Wishes::new(wishes),
@@ -183,7 +174,41 @@ where
             survey: None,
             surveys: false,
             found: 0,
-        }
+        };
+        node.begin(hwid, life);
+        node
+    }
+
+    /// Another life: all is as [`Self::new`] has made it, but for the wishes.
+    pub fn begin(&mut self, hwid: u64, life: u32) {
+        self.me = Info {
+            hwid,
+            life,
+            next_lid: 1,
+            wishes: self.wishes.version(),
+            ..Info::default()
+        };
+        self.ports = [Port::NONE; PORTS];
+        self.phase = if is_host(hwid) {
+            Phase::Start
+        } else {
+            Phase::Idle
+        };
+        self.members.clear();
+        self.table.clear();
+        self.version = 0;
+        self.done = None;
+        self.dirty = false;
+        self.again = None;
+        self.calm = 0;
+        self.lowest = 0;
+        self.to_master = Path::EMPTY;
+        self.obeyed = None;
+        self.poll = Ask::DONE;
+        self.changed = false;
+        self.heard = false;
+        self.survey = None;
+        self.surveys = false;
     }
 
     /// What the node says of itself.

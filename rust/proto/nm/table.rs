@@ -91,11 +91,13 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
     /// No routes. `memory` is for two for each node that there can be: in the worst case all local ids
     /// change.
     pub fn new(memory: T) -> Self {
-        Self {
+        let mut table = Self {
             slots: memory,
             pieces: 0,
             of: 0,
-        }
+        };
+        table.clear();
+        table
     }
 
     /// The port by which traffic for `lid` leaves.
@@ -119,6 +121,13 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.pieces = 0;
+        self.of = 0;
+        self.slots.as_mut().fill(Slot::NONE);
     }
 
     /// Other routes will be staged.

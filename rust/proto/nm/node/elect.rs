@@ -147,8 +147,6 @@ where
             if asked_all {
                 self.surveys = false;
                 self.found = self.found.wrapping_add(1);
-                self.members.join();
-                self.members.routes_from(0);
             }
         }
     }
