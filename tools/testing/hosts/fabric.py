@@ -21,15 +21,28 @@ def figure_5():
 
 RING = "n3:0"
 
-# Says whom sysfs names as master, whenever it tells of a change.
-WATCH = f"""import os, select
+# Says whom sysfs names as master whenever it tells of a change, and what uevents say.
+WATCH = f"""import os, select, socket
+NETLINK_KOBJECT_UEVENT = 15
+events = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_KOBJECT_UEVENT)
+events.bind((0, 1))
 fd = os.open("{PORT}/manager/master", os.O_RDONLY)
 poll = select.poll()
 poll.register(fd, select.POLLPRI)
+poll.register(events, select.POLLIN)
 print("watching", flush=True)
 while True:
-    print("master", os.pread(fd, 64, 0).decode().strip(), flush=True)
-    poll.poll()
+    master = os.pread(fd, 64, 0).decode().strip()
+    ready = [one for one, _ in poll.poll()]
+    # Who is waited for has told the file before the event.
+    now = os.pread(fd, 64, 0).decode().strip()
+    if now != master:
+        print("master", now, flush=True)
+    if events.fileno() in ready:
+        words = events.recv(8192).split(bytes(1))
+        told = sorted(w.decode() for w in words if w.startswith(b"WEFT_"))
+        if told:
+            print("event", *told, flush=True)
 """
 
 
@@ -166,7 +179,11 @@ def master_goes(bench):
             raise Mismatch(f"{host.name} had LID {found[host.name]['lid']}: {now[host.name]}")
         if now[host.name]["term"] <= found["n2"]["term"]:
             raise Mismatch(f"not a later term: {now[host.name]}, before {found['n2']}")
-    watching.expect("master 0x0000000000000003", 30)
+    lid = found["n4"]["lid"]
+    term = now["n4"]["term"]
+    watching.expect("^master 0x0000000000000003", 30)
+    master = f"WEFT_LID={lid} WEFT_MASTER=0x0000000000000003 WEFT_ROLE=standby WEFT_TERM={term}"
+    watching.expect(f"^event {master}", 30)
     watching.kill()
     watching.wait(20)
     n2.insmod()
