@@ -14,6 +14,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
+mod manager;
 mod vfs;
 
 /// `ENOENT` for a link that the port does not have.
@@ -286,7 +287,7 @@ static COUNTERS_LIST: List<Data, { COUNTER_NAMES.len() + 1 }> = List::new(&COUNT
 const VFS: usize = vfs::NAMES.len();
 
 /// Those of virtual functions begin here.
-const VFS_AT: usize = 2 + LINK_DIRS.len();
+const VFS_AT: usize = 3 + LINK_DIRS.len();
 
 static GROUPS: [Group<Data>; VFS_AT + VFS] = {
     let mut groups = [const { Group::new(None, &ROOT_LIST) }; VFS_AT + VFS];
@@ -296,6 +297,7 @@ static GROUPS: [Group<Data>; VFS_AT + VFS] = {
         n += 1;
     }
     groups[1 + n] = Group::new(Some(c"counters"), &COUNTERS_LIST);
+    groups[2 + n] = Group::new(Some(c"manager"), &manager::LIST);
     let mut n = 0;
     while n < VFS {
         groups[VFS_AT + n] = Group::new(Some(vfs::NAMES[n]), &vfs::LISTS[n]);

@@ -159,8 +159,9 @@ static bool weft_fab_link_message(WeftPort *s, const struct weft_fab_msg *m,
                        m->len, m->arg[1], m->arg[2], m->arg[3]);
             return false;
         }
-        /* The last link of a route may be one to a switch. */
-        if (m->type == WEFT_FAB_MBOX_LID || s->link[m->link].up) {
+        /* A switch may have sent it itself, or be the last of a route. */
+        if (m->type == WEFT_FAB_MBOX_LID || s->link[m->link].up ||
+            s->link[m->link].switch_up) {
             weft_mbox_receive(s, m);
         }
         return true;

@@ -42,9 +42,15 @@ static bool weft_mbox_near(WeftPort *s, uint32_t dest, struct weft_fab_msg *m)
 {
     unsigned link, function;
 
-    if ((dest & WEFT_DEST_TYPE) ||
-        !weft_function_dest(s, dest, &link, &function)) {
+    if (dest & WEFT_DEST_TYPE) {
         return false;
+    }
+    if (!weft_function_dest(s, dest, &link, &function)) {
+        if (!weft_function_switch_up(s, link)) {
+            return false;
+        }
+        /* A switch has one function. */
+        function = 0;
     }
     m->link = link;
     m->arg[0] = function;

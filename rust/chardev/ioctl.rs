@@ -3,6 +3,7 @@
 //! The ioctls: a function each, found by number in a table.
 
 use super::{
+    fabric,
     file::{PortFile, Role},
     memory, migrate, objects, qp, queues,
 };
@@ -192,6 +193,8 @@ const TABLE: &[Entry] = &[
     (ext::WEFT_QP_QUERY, qp::query),
     (ext::WEFT_KICK, qp::kick),
     (ext::WEFT_VF_MIGRATE, migrate::migrate),
+    (ext::WEFT_FABRIC_NODES, fabric::nodes),
+    (ext::WEFT_FABRIC_ROUTES, fabric::routes),
 ];
 
 /// Calls what `cmd` names.

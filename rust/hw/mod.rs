@@ -266,7 +266,6 @@ pub(crate) trait VirtualFunctions: Send + Sync {
 
 /// An entry of a port's route table: by which link, and on which virtual plane there, others are reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(dead_code)] // Its user, the network manager, comes next.
 pub(crate) struct Route {
     /// The local ids that it is for, from this one, which is not 0,
     pub(crate) first: u32,
@@ -285,7 +284,6 @@ pub(crate) struct Route {
 ///
 /// Errors of all: `ENODEV`: the function does not answer; `ETIMEDOUT`: it has not happened yet, and may
 /// still happen.
-#[allow(dead_code)] // Its user, the network manager, comes next.
 pub(crate) trait Router: Send + Sync {
     /// Gives this port its local id; 0: none.
     fn set_lid(&self, lid: u32);
@@ -296,6 +294,7 @@ pub(crate) trait Router: Send + Sync {
     fn routes(&self) -> usize;
 
     /// The most links that a route, or the path of a request, passes.
+    #[allow(dead_code)] // Its user, who programs virtual planes, comes next.
     fn hops(&self) -> usize;
 
     /// Changes entry `n` of the route table; of those for a local id the first counts. When this returns
@@ -313,6 +312,7 @@ pub(crate) trait Router: Send + Sync {
     /// Writes such an entry in the master's `term`; when this returns nothing goes by what was there
     /// before. As [`Router::cfg_read`], and `ESTALE`: the switch was written in a later term, or in this one by
     /// another; `EACCES`: it cannot be written, or not from here; `ENOSPC`: the table is full.
+    #[allow(dead_code)] // As above.
     fn cfg_write(&self, path: &[u8], space: u32, addr: u32, data: u32, term: u32) -> Result;
 }
 

@@ -12,7 +12,6 @@ mod chip;
 mod dma;
 mod far;
 mod pair;
-#[allow(dead_code)] // Its user, the network manager, comes next.
 mod routes;
 mod to_pf;
 mod vfs;
