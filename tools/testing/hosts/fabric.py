@@ -194,6 +194,49 @@ def master_goes(bench):
         raise Mismatch(f"an id was given twice: {again['n2']}, before {found}")
 
 
+@test("N-8: routes leave a slow link, and one that the administrator excludes, and come back")
+def slow_links(bench):
+    lab = bench.shape("figure 5", figure_5())
+    hosts = list(lab.hosts.values())
+    found = settled(hosts, 2, 3)
+    lid = found["n3"]["lid"]
+
+    def direct(yes):
+        return lambda: len(lab.fabric.walk("n2", lid)["hops"]) == (1 if yes else 2)
+
+    until("the direct route", direct(True))
+    try:
+        # One lane of the first generation costs more than two links of the fourth with eight.
+        lab.fabric.call("link", "set", "n2:2", "--speed", 1, "--width", 1)
+        until("a way around the slow link", direct(False))
+        walks(lab, ["n2", "n3", "n4"], {name: s["lid"] for name, s in found.items()})
+    finally:
+        lab.fabric.call("link", "set", "n2:2", "--speed", 4, "--width", 8)
+    until("the link that is fast again", direct(True))
+    lab["n3"].run(f"echo {1 << 2} >{PORT}/manager/excluded")
+    until("a way around the excluded link", direct(False))
+    lab["n3"].run(f"echo 0 >{PORT}/manager/excluded")
+    until("the link that is not excluded any more", direct(True))
+    lab["n3"].run(f"! echo 16 >{PORT}/manager/excluded")
+
+
+@test("N-5: a stranger with the lowest id is no master of those who have a list")
+def strangers(bench):
+    lab = bench.shape("figure 5", figure_5())
+    n2, n3, n4 = hosts = list(lab.hosts.values())
+    found = settled(hosts, 2, 3)
+    for host in (n3, n4):
+        host.run(f"echo 3 >{PORT}/manager/allow && echo 4 >{PORT}/manager/allow")
+        if host.out(f"cat {PORT}/manager/allow").strip() != "2":
+            raise Mismatch(f"{host.name}: not two on the list")
+    now = settled([n3, n4], 3, 2)
+    if any(now[h.name]["lid"] != found[h.name]["lid"] for h in (n3, n4)):
+        raise Mismatch(f"local ids were {found} and are {now}")
+    for host in (n3, n4):
+        host.run(f"echo 0 >{PORT}/manager/allow")
+    settled(hosts, 2, 3)
+
+
 @test("N-1, N-5, N-6: four hosts at two switches get one master, and all reach all", core=True)
 def four_hosts(bench):
     lab = bench.shape("four hosts", two_switches())
