@@ -111,7 +111,7 @@ def walks(lab, names, lids):
 
 @test("N-3, N-5: three hosts in the chain of Fig. 5 find Table 3 and agree on Table 4", core=True)
 def tables_3_and_4(bench):
-    lab = bench.shape("figure 5", figure_5())
+    lab = bench.shape("figure-5", figure_5())
     hosts = list(lab.hosts.values())
     # All lose what they know of the fabric that they were in.
     for host in hosts:
@@ -141,7 +141,7 @@ def tables_3_and_4(bench):
 
 @test("N-6: a link that breaks in a ring is routed around, and back when it is mended")
 def reroute(bench):
-    lab = bench.shape("figure 5", figure_5())
+    lab = bench.shape("figure-5", figure_5())
     hosts = list(lab.hosts.values())
     names = ["n2", "n3", "n4"]
     found = settled(hosts, 2, 3)
@@ -166,7 +166,7 @@ def reroute(bench):
 
 @test("N-5, N-6: when the master goes the next one reigns, and who lives keeps its local id")
 def master_goes(bench):
-    lab = bench.shape("figure 5", figure_5())
+    lab = bench.shape("figure-5", figure_5())
     hosts = list(lab.hosts.values())
     found = settled(hosts, 2, 3)
     n2, n3, n4 = hosts
@@ -196,7 +196,7 @@ def master_goes(bench):
 
 @test("N-8: routes leave a slow link, and one that the administrator excludes, and come back")
 def slow_links(bench):
-    lab = bench.shape("figure 5", figure_5())
+    lab = bench.shape("figure-5", figure_5())
     hosts = list(lab.hosts.values())
     found = settled(hosts, 2, 3)
     lid = found["n3"]["lid"]
@@ -222,7 +222,7 @@ def slow_links(bench):
 
 @test("N-5: a stranger with the lowest id is no master of those who have a list")
 def strangers(bench):
-    lab = bench.shape("figure 5", figure_5())
+    lab = bench.shape("figure-5", figure_5())
     n2, n3, n4 = hosts = list(lab.hosts.values())
     found = settled(hosts, 2, 3)
     for host in (n3, n4):
@@ -239,7 +239,7 @@ def strangers(bench):
 
 @test("N-1, N-5, N-6: four hosts at two switches get one master, and all reach all", core=True)
 def four_hosts(bench):
-    lab = bench.shape("four hosts", two_switches())
+    lab = bench.shape("four-hosts", two_switches())
     hosts = list(lab.hosts.values())
     names = [host.name for host in hosts]
     found = settled(hosts, 1, 6)
