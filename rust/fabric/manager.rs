@@ -27,7 +27,7 @@ use self::{
 };
 use super::Node;
 use crate::{
-    hw::{Port, Router},
+    hw::{Port, Router, MBOX_BYTES},
     proto::nm::{
         kind::is_host,
         member::{Member, Members},
@@ -187,8 +187,9 @@ impl Manager {
             let there = neighbours.look(node, port, router, link);
             machine.port(now, link as u8, there, &mut means);
         }
-        let mut message = [0; crate::hw::MBOX_BYTES];
-        loop {
+        let mut message = [0; MBOX_BYTES];
+        // Of somebody who floods the rest waits, and others have their turn.
+        for _ in 0..inbox::DEPTH {
             let next = self.inbox.lock().take(&mut message);
             let Some((link, bytes)) = next else {
                 break;
@@ -210,6 +211,9 @@ impl Manager {
         let now = clock::now_ms();
         let again =
             (missing.is_some() || neighbours.is_asking() || wanting).then_some(now + AGAIN_MS);
+        if !self.inbox.lock().is_empty() {
+            return Some(1);
+        }
         let due = match (machine.due(now), again) {
             (Some(due), Some(again)) => due.min(again),
             (due, again) => due.or(again)?,
