@@ -13,6 +13,7 @@
 //! it. The inbox and the view are innermost, and held for copies only.
 
 mod aims;
+mod allow;
 mod inbox;
 mod memory;
 mod neighbours;
@@ -21,11 +22,14 @@ mod view;
 
 pub(crate) use self::view::{Standing, View};
 
-use self::{aims::Aims, inbox::Inbox, memory::Memory, neighbours::Neighbours, routes::Routes};
+use self::{
+    aims::Aims, allow::Allow, inbox::Inbox, memory::Memory, neighbours::Neighbours, routes::Routes,
+};
 use super::Node;
 use crate::{
     hw::{Port, Router},
     proto::nm::{
+        kind::is_host,
         member::{Member, Members},
         node::{self, MAX_NODES},
         packet::MAGIC,
@@ -46,7 +50,7 @@ use kernel::{
 const AGAIN_MS: u64 = 100;
 
 /// The machine, in memory that is there from the probe on.
-type Machine = node::Node<Memory<Member>, Memory<Slot>, Memory<u8>, [u64; 0]>;
+type Machine = node::Node<Memory<Member>, Memory<Slot>, Memory<u8>, Allow>;
 
 /// What the lock of a manager protects.
 struct Inner {
@@ -79,7 +83,7 @@ impl Manager {
             Memory::new(Member::NONE, MAX_NODES)?,
             Memory::new(Slot::NONE, 2 * MAX_NODES)?,
             Memory::new(0, 2 * MAX_WISHES)?,
-            [],
+            Allow::new(),
         );
         let routes = Routes::new()?;
         let inbox = Inbox::new()?;
@@ -116,6 +120,34 @@ impl Manager {
     /// The port has forgotten what it was told.
     pub(super) fn forget(&self) {
         self.inner.lock().routes.forget();
+    }
+
+    /// How many hosts are on the list of those that may take part, 0: all may.
+    pub(crate) fn allowed(&self) -> usize {
+        self.inner.lock().machine.allowed().count()
+    }
+
+    /// Puts a host on that list; 0: takes all from it. `EINVAL`: it is no host's hardware id. `ENOSPC`:
+    /// there is no room for another.
+    pub(super) fn allow(&self, hwid: u64) -> Result {
+        if !is_host(hwid) {
+            return Err(EINVAL);
+        }
+        let mut done = Ok(());
+        self.inner.lock().machine.allow(|list| match hwid {
+            0 => list.clear(),
+            hwid => done = list.add(hwid),
+        });
+        done
+    }
+
+    /// Links that no route uses, a bit each.
+    pub(crate) fn excluded(&self) -> u32 {
+        self.inner.lock().neighbours.excluded()
+    }
+
+    pub(super) fn exclude(&self, links: u32) {
+        self.inner.lock().neighbours.exclude(links);
     }
 
     /// What there is to know.
@@ -176,12 +208,18 @@ impl Manager {
         self.publish(node, machine);
         let wanting = aims.follow(node, port, machine, &self.view);
         let now = clock::now_ms();
-        let again = (missing.is_some() || neighbours.is_asking() || wanting).then_some(now + AGAIN_MS);
+        let again =
+            (missing.is_some() || neighbours.is_asking() || wanting).then_some(now + AGAIN_MS);
         let due = match (machine.due(now), again) {
             (Some(due), Some(again)) => due.min(again),
             (due, again) => due.or(again)?,
         };
-        Some(due.saturating_sub(now).max(1).try_into().unwrap_or(Msecs::MAX))
+        Some(
+            due.saturating_sub(now)
+                .max(1)
+                .try_into()
+                .unwrap_or(Msecs::MAX),
+        )
     }
 
     /// Lets others see what has changed.

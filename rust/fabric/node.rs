@@ -227,6 +227,24 @@ impl Node {
         self.manager.as_ref().map(|manager| &**manager)
     }
 
+    /// As [`Manager::allow`]; it looks at everybody anew.
+    pub(crate) fn allow(&self, hwid: u64) -> Result {
+        self.manager().ok_or(ENODEV)?.allow(hwid)?;
+        self.manage();
+        Ok(())
+    }
+
+    /// Has no route lead over these links, a bit each. `EINVAL`: there is no such link.
+    pub(crate) fn exclude(&self, links: u64) -> Result {
+        let manager = self.manager().ok_or(ENODEV)?;
+        if links >> self.port()?.links() != 0 {
+            return Err(EINVAL);
+        }
+        manager.exclude(links as u32);
+        self.manage();
+        Ok(())
+    }
+
     /// Has the manager look at what has changed.
     pub(super) fn manage(&self) {
         if self.manager().is_none() {

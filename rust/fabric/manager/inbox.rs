@@ -40,7 +40,11 @@ impl Inbox {
     /// Puts one behind the others, if there is room.
     pub(super) fn put(&mut self, link: usize, message: &[u8]) {
         let at = (self.head + self.count) % DEPTH;
-        let place = self.ring.as_mut().get_mut(at).filter(|_| self.count < DEPTH);
+        let place = self
+            .ring
+            .as_mut()
+            .get_mut(at)
+            .filter(|_| self.count < DEPTH);
         let Some(place) = place else {
             return;
         };

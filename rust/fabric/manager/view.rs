@@ -130,6 +130,11 @@ impl View {
     }
 }
 
+/// What is told by uevents: how many nodes there are is for those who look.
+fn told(me: &Standing) -> (Role, u32, u64, u32) {
+    (me.role, me.lid, me.master, me.term)
+}
+
 /// Tells whoever waits for that what has changed.
 pub(super) fn tell(pdev: &pci::Device, before: &Standing, after: &Standing) {
     let files = [
@@ -152,7 +157,7 @@ pub(super) fn tell(pdev: &pci::Device, before: &Standing, after: &Standing) {
         after.nodes,
         after.routes,
     );
-    if (before.role, before.master, before.lid) == (after.role, after.master, after.lid) {
+    if told(before) == told(after) {
         return;
     }
     uevent::change(
