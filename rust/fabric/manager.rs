@@ -30,7 +30,7 @@ use crate::{
     hw::{Port, Router, MBOX_BYTES},
     proto::nm::{
         kind::is_host,
-        member::{Member, Members},
+        member::Member,
         node::{self, MAX_NODES},
         packet::MAGIC,
         reign::Reign,
@@ -87,7 +87,7 @@ impl Manager {
         );
         let routes = Routes::new()?;
         let inbox = Inbox::new()?;
-        let view = View::new(Members::new(Memory::new(Member::NONE, MAX_NODES)?));
+        let view = View::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 inner <- new_mutex!(
