@@ -2,10 +2,10 @@
 
 //! The manager of the fabric, as this host has it: `proto::nm`, run on a port that has routes.
 //!
-//! It gives the port its local id and its route table, tells who is in the fabric, and aims the far links. What comes for it
-//! from the mailbox is only put aside there: everything is done in a work item of its own, for a route that
-//! is to be in force may take a while, and the neighbours' hellos are not to wait for that. It must not know
-//! what others use routes for.
+//! It gives the port its local id and its route table, tells who is in the fabric, and aims the far links.
+//! What comes for it from the mailbox is only put aside there: everything is done in a work item of its own,
+//! for a route that is to be in force may take a while, and the neighbours' hellos are not to wait for that.
+//! It must not know what others use routes for.
 //!
 //! # Locks
 //!

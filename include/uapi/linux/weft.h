@@ -990,7 +990,7 @@ struct weft_vf_migrate {
 #define WEFT_NODE_SWITCH	2	/* it has no host, and is never master */
 
 /* What is known of it (weft_fabric_nodes.state). */
-#define WEFT_NODE_KNOWN		(1 << 0)	/* it answers; else a neighbour says that it is there */
+#define WEFT_NODE_KNOWN		(1 << 0)	/* it answers; else a neighbour names it */
 #define WEFT_NODE_SELF		(1 << 1)	/* the node of this port */
 #define WEFT_NODE_MASTER	(1 << 2)	/* the master of the fabric */
 
