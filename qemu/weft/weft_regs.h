@@ -65,7 +65,7 @@
 #define   WEFT_CAP1_SRIOV		0x00000400
 #define   WEFT_CAP1_ROUTES		0x00000800
 #define   WEFT_CAP1_VF_HWID		0x00001000	/* VF_HWID is there: VFs can migrate */
-#define   WEFT_CAP1_MBOX_LID		0x00002000	/* messages by routes; SLOT_TAKEN, EVENT.ROUTE */
+#define   WEFT_CAP1_MBOX_LID		0x00002000	/* MBOX_TX_LID, SLOT_TAKEN */
 #define   WEFT_CAP1_MBOX_BYTES		0xffff0000
 #define WEFT_R_SLOT_SHIFT		0x010	/* ro: log2 of the bytes of a slot */
 #define WEFT_R_WC_OFFSET		0x018	/* ro, 64: write-combining alias in BAR 2 */

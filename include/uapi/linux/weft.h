@@ -90,7 +90,7 @@ struct weft_port_info {
 #define WEFT_LINK_DOWN		0	/* no signal, or disabled */
 #define WEFT_LINK_HELLO		1	/* up; waiting for the neighbour's driver */
 #define WEFT_LINK_READY		2	/* channels can be connected */
-#define WEFT_LINK_TO_SWITCH	3	/* up, to a switch: others are reached over it */
+#define WEFT_LINK_TO_SWITCH	3	/* up, to a switch */
 
 /**
  * struct weft_link_info - ioctl(WEFT_LINK_INFO)
