@@ -3,6 +3,7 @@
 //! The ioctls: a function each, found by number in a table.
 
 use super::{
+    fabric,
     file::{PortFile, Role},
     memory, migrate, objects, qp, queues,
 };
@@ -50,14 +51,16 @@ pub(super) fn check(fits: bool) -> Result {
 fn port_info(call: &Call<'_>) -> Result {
     let (user, mut info) = call.read::<weft_port_info>()?;
     check(info.flags == 0)?;
-    let port = call.file.node.port()?;
+    let node = &call.file.node;
+    let port = node.port()?;
     let id = port.identity();
     info = weft_port_info {
         size: info.size,
         kind: id.kind,
         generation: id.generation,
         hwid: id.hwid,
-        links: port.links() as u32,
+        lid: port.router().map_or(0, |router| router.lid()),
+        links: node.link_numbers(None)?.last().map_or(0, |n| n + 1) as u32,
         protection: id.protection,
         ..Default::default()
     };
@@ -74,7 +77,10 @@ fn link_info(call: &Call<'_>) -> Result {
     info = weft_link_info {
         size: info.size,
         link: info.link,
-        state: link.state as u32,
+        state: match link.is_to_switch() {
+            true => ext::WEFT_LINK_TO_SWITCH,
+            false => link.state as u32,
+        },
         speed: link.status.speed,
         width: link.status.width,
         role: link.status.endpoint.into(),
@@ -84,6 +90,8 @@ fn link_info(call: &Call<'_>) -> Result {
         channels: link.usage.open as u32,
         arena_bytes: link.arena_bytes,
         arena_free: link.arena_bytes.saturating_sub(taken),
+        lid: link.aim.map_or(0, |aim| aim.lid),
+        hops: link.aim.map_or(0, |aim| aim.hops),
         ..Default::default()
     };
     user.write(&info)
@@ -188,6 +196,8 @@ const TABLE: &[Entry] = &[
     (ext::WEFT_QP_QUERY, qp::query),
     (ext::WEFT_KICK, qp::kick),
     (ext::WEFT_VF_MIGRATE, migrate::migrate),
+    (ext::WEFT_FABRIC_NODES, fabric::nodes),
+    (ext::WEFT_FABRIC_ROUTES, fabric::routes),
 ];
 
 /// Calls what `cmd` names.

@@ -7,7 +7,7 @@ use super::{
     Client, Node, Reason, Usage,
 };
 use crate::{
-    hw::{Doorbells, Grant, LinkStatus, Port},
+    hw::{Aim, Doorbells, Grant, LinkStatus, Port},
     proto::{
         link::{Effects, Failed, Link as Machine, Peer, State},
         wire::{self, Body, Message, Offer, MAX_BYTES},
@@ -28,14 +28,24 @@ const NO_BELLS: u64 = u64::MAX;
 
 /// What there is to know of a link.
 pub(crate) struct LinkInfo {
+    /// Of a link to a switch, always down.
     pub(crate) state: State,
     pub(crate) status: LinkStatus,
+    /// Whom a far link is aimed at.
+    pub(crate) aim: Option<Aim>,
     /// Hardware id and generation, while known.
     pub(crate) peer: Option<(u64, u32)>,
     pub(crate) usage: Usage,
     pub(crate) arena_bytes: u64,
     pub(crate) arena_wanted: u64,
     pub(crate) health: Record,
+}
+
+impl LinkInfo {
+    /// The link is up, and leads to a switch.
+    pub(crate) fn is_to_switch(&self) -> bool {
+        self.status.up && self.status.is_switch
+    }
 }
 
 /// What the lock of a link protects.
@@ -107,6 +117,7 @@ impl Link {
             suspect,
         } = &mut *inner;
         let before = (machine.state(), *status);
+        let knew = machine.known();
         let mut session = Session {
             machine,
             effects: Means {
@@ -117,8 +128,12 @@ impl Link {
         };
         let result = f(&mut session, status, suspect);
         let after = (machine.state(), *status);
+        let knows = machine.known();
         drop(inner);
         node.link_changed(self.number, before, after);
+        if knew != knows {
+            node.manage();
+        }
         result
     }
 
@@ -140,7 +155,8 @@ impl Link {
                 machine.reset(me.hwid, me.generation);
             }
             *last = status;
-            if status.up {
+            // A switch answers nobody: what is behind it is reached by routes.
+            if status.up && !status.is_switch {
                 machine.up(clock::now_ms(), fx);
             }
             machine.state() != State::Down
@@ -226,6 +242,21 @@ impl Link {
         });
     }
 
+    /// As [`Node::aim`]. What was done with another port ends.
+    pub(super) fn aim(&self, node: &Node, port: &dyn Port, aim: Option<Aim>) -> Result {
+        let lid = |aim: Option<Aim>| aim.map_or(0, |aim| aim.lid);
+        self.drive(node, port, |session, last, _| {
+            if lid(port.aimed(self.number)) != lid(aim) {
+                let (machine, fx) = session.split();
+                machine.bye(fx);
+                machine.down(Reason::Link, fx);
+                *last = LinkStatus::default();
+                self.health.down();
+            }
+            port.aim(self.number, aim)
+        })
+    }
+
     /// Does something over the link, if it is READY: else `ENOTCONN`.
     pub(super) fn with<R>(
         &self,
@@ -239,12 +270,18 @@ impl Link {
         })
     }
 
+    /// Hardware id of the neighbour, while known.
+    pub(super) fn peer_hwid(&self) -> Option<u64> {
+        self.inner.lock().machine.known().map(|id| id.hwid)
+    }
+
     pub(super) fn info(&self, node: &Node, port: &dyn Port) -> LinkInfo {
         let inner = self.inner.lock();
         let client = node.client();
         LinkInfo {
             state: inner.machine.state(),
             status: port.link_status(self.number),
+            aim: port.aimed(self.number),
             peer: inner.machine.known().map(|id| (id.hwid, id.generation)),
             usage: client.map_or_else(Usage::default, |c| c.usage(self.number)),
             arena_bytes: port.arena(self.number).map_or(0, |a| a.bytes() as u64),

@@ -9,7 +9,8 @@
 //!
 //! In this order, from outside to inside; the gate is no lock, entering it never blocks.
 //!
-//! 1. `Node::pump`: messages are taken from the mailbox and handled one at a time;
+//! 1. `Node::pump`: messages are taken from the mailbox and handled one at a time; or that of the
+//!    [`Manager`], which is never taken inside it;
 //! 2. `Link::inner`: the state machine, and whatever is sent;
 //! 3. the locks of the [`Client`];
 //! 4. those of the port.
@@ -19,18 +20,27 @@
 
 mod health;
 mod link;
+mod manager;
 mod node;
 
 pub(crate) use self::{
     link::{LinkInfo, Session},
+    manager::{Manager, Standing, View},
     node::Node,
 };
 pub(crate) use crate::proto::link::Reason;
 
 use crate::{
-    hw::Port,
+    hw::{Port, MAX_LINKS},
     proto::{link::Peer, pair::Ask, wire::Body},
 };
+use kernel::prelude::*;
+
+/// The names of the links' directories in sysfs.
+pub(crate) const LINK_DIRS: [&CStr; MAX_LINKS] = [
+    c"link0", c"link1", c"link2", c"link3", c"link4", c"link5", c"link6", c"link7", c"link8",
+    c"link9", c"link10", c"link11",
+];
 
 /// What a client has on a link.
 #[derive(Clone, Copy, Default)]

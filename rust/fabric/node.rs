@@ -7,10 +7,10 @@
 
 use super::{
     link::{Link, LinkInfo, Session},
-    Client, Reason,
+    Client, Manager, Reason, LINK_DIRS,
 };
 use crate::{
-    hw::{Events, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES},
+    hw::{Aim, Events, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES},
     proto::{
         link::{State, TICK_MS},
         pair::{Ask, Asked},
@@ -37,10 +37,14 @@ use kernel::{
     workqueue::{DelayedWork, WorkItem},
 };
 
+mod managed;
+
 /// How often the function is looked at while no link is up.
 const WATCH_MS: Msecs = 1000;
 /// How often it is looked whether users have finished, when they were asked to.
 const FINISH_MS: Msecs = 20;
+/// How long until directories of links are tried again that cannot be made now.
+const SHOW_MS: Msecs = 100;
 /// Messages that are handled in one go.
 const BATCH: usize = 64;
 
@@ -63,6 +67,10 @@ pub(crate) struct Node {
     me: Mutex<Option<Arc<Node>>>,
     #[pin]
     timer: DelayedWork<Node>,
+    /// Of the fabric, if the port has routes.
+    manager: SetOnce<Arc<Manager>>,
+    #[pin]
+    managing: DelayedWork<Node, MANAGING>,
     /// Open files. Who changes it, or `asked`, holds `telling`.
     users: Atomic<i32>,
     #[pin]
@@ -74,10 +82,18 @@ pub(crate) struct Node {
     throttle: Throttle,
     /// What was wanted of the users last, an [`Asked`].
     asked: Atomic<u32>,
+    /// Links that have a directory in sysfs, a bit each: those of neighbours have one anyway.
+    #[pin]
+    shown: Mutex<u32>,
 }
+
+/// The node has two work items: that of its links, and that of the manager.
+const TIMER: u64 = 0;
+const MANAGING: u64 = 1;
 
 impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Node { self.timer }
+    impl HasDelayedWork<Self, 1> for Node { self.managing }
 }
 
 impl WorkItem for Node {
@@ -96,6 +112,9 @@ impl WorkItem for Node {
                     delay = TICK_MS as Msecs;
                 }
             }
+            if !this.show_links(&**port) {
+                delay = delay.min(SHOW_MS);
+            }
             this.heed(&**port);
             if this.is_asked() {
                 this.tell_left(&**port);
@@ -106,7 +125,7 @@ impl WorkItem for Node {
             }
         }
         // With the gate entered: the revocation cancels it when all have left.
-        work::again_in(&this, msecs_to_jiffies(delay));
+        work::again_in::<_, TIMER>(&this, msecs_to_jiffies(delay));
     }
 }
 
@@ -123,12 +142,15 @@ impl Node {
                 pump <- new_mutex!((), "weft pump"),
                 me <- new_mutex!(None, "weft node"),
                 timer <- new_delayed_work!("weft timer"),
+                manager: SetOnce::new(),
+                managing <- new_delayed_work!("weft managing"),
                 users: Atomic::new(0),
                 telling <- new_mutex!((), "weft users"),
                 paused: Atomic::new(false),
                 gone: Atomic::new(false),
                 throttle: Throttle::new(10, Delta::from_secs(5)),
                 asked: Atomic::new(Asked::default().word()),
+                shown <- new_mutex!(0, "weft shown"),
             }),
             GFP_KERNEL,
         )
@@ -195,7 +217,8 @@ impl Node {
             self.links_down(&*port, Reason::Removed);
             port.stop();
             drop(port);
-            work::cancel_delayed(self);
+            work::cancel_delayed::<_, TIMER>(self);
+            work::cancel_delayed::<_, MANAGING>(self);
         }
         if let Some(client) = self.client() {
             client.retired();
@@ -206,7 +229,8 @@ impl Node {
     pub(crate) fn reset_prepare(self: &Arc<Self>) {
         self.paused.store(true, Release);
         // What it reads of the function from here on says nothing.
-        work::cancel_delayed(self);
+        work::cancel_delayed::<_, TIMER>(self);
+        work::cancel_delayed::<_, MANAGING>(self);
         if let Some(port) = self.gate.enter() {
             self.links_down(&**port, Reason::Link);
             port.suspend();
@@ -320,6 +344,9 @@ impl Node {
     /// The function works again: it hears what it has missed of its users, and links may come up.
     fn is_back(&self, port: &dyn Port) {
         self.tell_users(port);
+        if let Some(manager) = self.manager() {
+            manager.forget();
+        }
         self.look(port);
         // Users may have rung meanwhile.
         if let Some(client) = self.client() {
@@ -429,23 +456,87 @@ impl Node {
             }
         }
         if before != after {
-            let dir = [c"link0", c"link1", c"link2", c"link3"].get(link).copied();
+            let dir = LINK_DIRS.get(link).copied();
             sysfs::notify(&self.pdev, dir, c"state");
         }
     }
 
     fn links_down(&self, port: &dyn Port, reason: Reason) {
-        for link in self.links(port) {
-            link.down(self, port, reason);
+        // Also those that are aimed at nobody any more: of their arenas something may be in use.
+        for (n, link) in self.links.iter().enumerate() {
+            if port.arena(n).is_ok() {
+                link.down(self, port, reason);
+            }
         }
     }
 
-    fn links(&self, port: &dyn Port) -> impl Iterator<Item = &Link> {
-        self.links.iter().take(port.links())
+    fn links<'a>(&'a self, port: &'a dyn Port) -> impl Iterator<Item = &'a Link> {
+        let all = self.links.iter().enumerate();
+        all.filter(|(n, _)| port.has_link(*n)).map(|(_, link)| link)
     }
 
     fn link(&self, port: &dyn Port, link: usize) -> Result<&Link> {
-        self.links(port).nth(link).ok_or(EINVAL)
+        let found = self.links.get(link).filter(|_| port.has_link(link));
+        found.ok_or(EINVAL)
+    }
+
+    /// Aims the far link `link` at a port, or at nobody. To another one than before, what is done over the
+    /// link ends with [`Reason::Link`]. Sleeps; the errors are those of [`Port::aim`], and `ENODEV`.
+    pub(crate) fn aim(&self, link: usize, aim: Option<Aim>) -> Result {
+        let port = self.enter().ok_or(ENODEV)?;
+        let to = self.links.get(link).ok_or(EINVAL)?;
+        to.aim(self, &**port, aim)?;
+        if aim.is_some() {
+            to.look(self, &**port);
+        }
+        let shown = self.show_links(&**port);
+        self.run_in(msecs_to_jiffies(if shown {
+            TICK_MS as Msecs
+        } else {
+            SHOW_MS
+        }));
+        Ok(())
+    }
+
+    /// Sees to it that the far links that are aimed have a directory in sysfs, and no others have. False:
+    /// that is still to be done.
+    fn show_links(&self, port: &dyn Port) -> bool {
+        let far = port.links()..(port.links() + port.far_links()).min(MAX_LINKS);
+        let mut all = true;
+        let mut shown = self.shown.lock();
+        for link in far {
+            let (bit, has) = (1 << link, port.has_link(link));
+            if (*shown & bit != 0) == has {
+                continue;
+            }
+            let done = LINK_DIRS
+                .get(link)
+                // The port is entered, as this asks for.
+                .is_some_and(|dir| sysfs::refresh(&self.pdev, dir));
+            if !done {
+                all = false;
+            } else {
+                *shown ^= bit;
+            }
+        }
+        all
+    }
+
+    /// The numbers of the links that there are, or that one alone: `EINVAL` if it is none.
+    pub(crate) fn link_numbers(&self, only: Option<usize>) -> Result<impl Iterator<Item = usize>> {
+        let port = self.port()?;
+        let mask = match only {
+            Some(link) => 1u32
+                .checked_shl(link as u32)
+                .filter(|_| port.has_link(link)),
+            None => Some(
+                (0..MAX_LINKS)
+                    .filter(|link| port.has_link(*link))
+                    .fold(0, |mask, link| mask | 1 << link),
+            ),
+        };
+        let mask = mask.ok_or(EINVAL)?;
+        Ok((0..MAX_LINKS).filter(move |link| mask & 1 << link != 0))
     }
 
     /// Whether the function is being reset.
@@ -468,6 +559,7 @@ impl Node {
         }
         let delay = if again { TICK_MS as Msecs } else { WATCH_MS };
         self.run_in(msecs_to_jiffies(delay));
+        self.manage();
     }
 
     /// Handles the messages that there are, or some of them and then returns true: a neighbour that
@@ -479,7 +571,13 @@ impl Node {
             let Some((link, bytes)) = port.recv(&mut buf) else {
                 return false;
             };
-            let parsed = Message::parse(buf.get(..bytes).unwrap_or_default());
+            let message = buf.get(..bytes).unwrap_or_default();
+            if let Some(manager) = self.manager().filter(|_| Manager::is_mine(message)) {
+                manager.put(link, message);
+                self.manage();
+                continue;
+            }
+            let parsed = Message::parse(message);
             let from = self.link(port, link);
             if let Ok(from) = from {
                 from.health.heard(&parsed);
@@ -500,7 +598,7 @@ impl Node {
     /// Has the timer run.
     fn run_in(&self, delay: Jiffies) {
         if let Some(me) = &*self.me.lock() {
-            work::run_in(me, delay);
+            work::run_in::<_, TIMER>(me, delay);
         }
     }
 }

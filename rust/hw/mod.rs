@@ -11,6 +11,9 @@
 //! - a *window* onto the neighbour's arena, attached once the neighbour has said where it is;
 //! - doorbells in both directions and a mailbox for short messages that may get lost.
 //!
+//! A *far* link leads to a port that is no neighbour, which it is aimed at by its local id: see
+//! [`Port::aim`]. What is said of neighbours here is then said of that port.
+//!
 //! Ordering, by which the layers above stand: stores through a window reach the neighbour's memory
 //! in program order if a write barrier of [`crate::sys::area`] separates them; a doorbell or a
 //! message that follows a barrier arrives after them. Nothing is said between different links.
@@ -25,8 +28,14 @@ pub(crate) mod ivshmem;
 pub(crate) mod weft_port;
 pub(crate) mod whom;
 
+/// The most links to neighbours that a port has.
+pub(crate) const MAX_NEIGHBOURS: usize = 4;
+
+/// The most links to ports that are no neighbours. Their numbers begin behind those.
+pub(crate) const MAX_FAR: usize = 8;
+
 /// The most links a port has.
-pub(crate) const MAX_LINKS: usize = 4;
+pub(crate) const MAX_LINKS: usize = MAX_NEIGHBOURS + MAX_FAR;
 
 /// Bytes of the longest mailbox message. Every port carries this much.
 pub(crate) const MBOX_BYTES: usize = 256;
@@ -60,6 +69,20 @@ pub(crate) struct LinkStatus {
     pub(crate) max_width: u32,
     /// How often the link came up. A change means that it was down in between.
     pub(crate) trained: u32,
+    /// The neighbour is a switch that routes: it has no memory, no doorbells and no mailbox.
+    pub(crate) is_switch: bool,
+}
+
+/// Whom a far link leads to, and what is known of the way there.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Aim {
+    /// Local id, not 0.
+    pub(crate) lid: u32,
+    /// Links passed.
+    pub(crate) hops: u32,
+    /// Of the slowest of them, 0 if unknown.
+    pub(crate) speed: u32,
+    pub(crate) width: u32,
 }
 
 /// Where an arena lies in its owner's aperture space: what the neighbour has to be told.
@@ -241,6 +264,58 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     fn ask(&self, n: usize, ask: Ask) -> Result;
 }
 
+/// An entry of a port's route table: by which link, and on which virtual plane there, others are reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Route {
+    /// The local ids that it is for, from this one, which is not 0,
+    pub(crate) first: u32,
+    /// to this one.
+    pub(crate) last: u32,
+    pub(crate) link: usize,
+    pub(crate) vp: u32,
+    /// Whose traffic may take it: this port's own,
+    pub(crate) from_self: bool,
+    /// and what comes by these links, a bit each, on that virtual plane: this host relays it.
+    pub(crate) from_links: u32,
+}
+
+/// What a port has of routes: ports that are not neighbours are reached by their local ids. All of it is
+/// forgotten when the port is reset. Methods may sleep, for at most a second or two.
+///
+/// Errors of all: `ENODEV`: the function does not answer; `ETIMEDOUT`: it has not happened yet, and may
+/// still happen.
+pub(crate) trait Router: Send + Sync {
+    /// Gives this port its local id; 0: none.
+    fn set_lid(&self, lid: u32);
+
+    fn lid(&self) -> u32;
+
+    /// Entries of the route table.
+    fn routes(&self) -> usize;
+
+    /// The most links that a route, or the path of a request, passes.
+    #[allow(dead_code)] // Its user, who programs virtual planes, comes next.
+    fn hops(&self) -> usize;
+
+    /// Changes entry `n` of the route table; of those for a local id the first counts. When this returns
+    /// it is in force, and nothing goes by what the entry said before. `EINVAL`: there is no such entry,
+    /// link, plane or local id.
+    fn set_route(&self, n: usize, route: Option<Route>) -> Result;
+
+    /// Reads a register, or an entry of a table, of the node at the end of `path`: the port to leave by
+    /// at each hop, a link of this port first. `space` is a `WEFT_SPACE_*`.
+    ///
+    /// `EHOSTUNREACH`: the path leads nowhere; `EINVAL`: it is too long or empty, or there is no such
+    /// space or address; `ENOLINK`: there is no fabric.
+    fn cfg_read(&self, path: &[u8], space: u32, addr: u32) -> Result<u32>;
+
+    /// Writes such an entry in the master's `term`; when this returns nothing goes by what was there
+    /// before. As [`Router::cfg_read`], and `ESTALE`: the switch was written in a later term, or in this one by
+    /// another; `EACCES`: it cannot be written, or not from here; `ENOSPC`: the table is full.
+    #[allow(dead_code)] // As above.
+    fn cfg_write(&self, path: &[u8], space: u32, addr: u32, data: u32, term: u32) -> Result;
+}
+
 /// A port. Lives between probe and unbind; every method is called in between only.
 pub(crate) trait Port: Send + Sync {
     /// To be asked anew after every change of a link: a fabric that returns, and a reset, give the
@@ -254,12 +329,36 @@ pub(crate) trait Port: Send + Sync {
     /// Whether it is attached to a fabric, where the hardware says so.
     fn fabric(&self) -> Option<bool>;
 
-    /// How many links, up to [`MAX_LINKS`].
+    /// How many links to neighbours, up to [`MAX_NEIGHBOURS`].
     fn links(&self) -> usize;
+
+    /// How many far links, up to [`MAX_FAR`]. Their numbers begin at [`Port::links`].
+    fn far_links(&self) -> usize {
+        0
+    }
+
+    /// Whether there is a link of that number: a far one that is not aimed is none.
+    fn has_link(&self, link: usize) -> bool {
+        link < self.links() || self.aimed(link).is_some()
+    }
+
+    /// Whom the far link `link` leads to, if it is aimed at somebody.
+    fn aimed(&self, _link: usize) -> Option<Aim> {
+        None
+    }
+
+    /// Aims the far link `link` at a port, or at nobody. It is to be down, unless the port stays the
+    /// same; it is up while a route leads there. Its arena is there from the first time on. May sleep.
+    ///
+    /// `EINVAL`: there is no such far link or local id; `EEXIST`: another link is aimed at that port;
+    /// `ENOMEM`.
+    fn aim(&self, _link: usize, _aim: Option<Aim>) -> Result {
+        Err(EINVAL)
+    }
 
     fn link_status(&self, link: usize) -> LinkStatus;
 
-    /// The local memory that the neighbour on `link` reaches.
+    /// The local memory that the neighbour on `link` reaches. `ENOTCONN`: a far link that was never aimed.
     fn arena(&self, link: usize) -> Result<&Area>;
 
     /// Bytes that the arena was to have; it may have fewer.
@@ -334,6 +433,11 @@ pub(crate) trait Port: Send + Sync {
 
     /// Counter number `n`, `None` behind the last one.
     fn counter(&self, n: usize) -> Option<Counter>;
+
+    /// Its routes, where it has any.
+    fn router(&self) -> Option<&dyn Router> {
+        None
+    }
 
     /// The virtual functions that it could have.
     fn vfs(&self) -> Option<&dyn VirtualFunctions> {

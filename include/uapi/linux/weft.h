@@ -49,6 +49,8 @@
 #define WEFT_CQ_ARM		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 17)
 #define WEFT_LIMITS		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 18)
 #define WEFT_VF_MIGRATE		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 19)
+#define WEFT_FABRIC_NODES	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 20)
+#define WEFT_FABRIC_ROUTES	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 21)
 
 /* Kinds of ports. */
 #define WEFT_PORT_WEFT		1	/* Weft port */
@@ -67,7 +69,8 @@
  * @generation: out: changes with every reset of the port
  * @hwid: out: hardware id, unique in the fabric
  * @lid: out: local id, 0 while there is none
- * @links: out: links that the port has, numbered from 0
+ * @links: out: one more than the highest number of a link; some numbers below may
+ *	be no link's: see WEFT_LINK_INFO
  * @protection: out: mask of WEFT_PROT_*
  * @reserved: out: 0
  */
@@ -87,12 +90,15 @@ struct weft_port_info {
 #define WEFT_LINK_DOWN		0	/* no signal, or disabled */
 #define WEFT_LINK_HELLO		1	/* up; waiting for the neighbour's driver */
 #define WEFT_LINK_READY		2	/* channels can be connected */
+#define WEFT_LINK_TO_SWITCH	3	/* up, to a switch */
 
 /**
  * struct weft_link_info - ioctl(WEFT_LINK_INFO)
  * @size: sizeof(struct weft_link_info)
  * @flags: must be 0
- * @link: in: number of the link; EINVAL if there is no such link
+ * @link: in: number of the link; EINVAL if there is no such link. Links 0 to 3 lead to
+ *	neighbours; those behind lead over routes to ports that are none, and are there
+ *	while the manager of the fabric has them lead to somebody
  * @state: out: WEFT_LINK_*
  * @speed: out: PCI Express generation, 0 while unknown
  * @width: out: lanes, 0 while unknown
@@ -103,6 +109,9 @@ struct weft_port_info {
  * @channels: out: channels open on the link
  * @arena_bytes: out: memory that the neighbour may reach, for channels
  * @arena_free: out: what is left of it
+ * @lid: out: local id of the port to which a route leads, 0 if the link is one to a
+ *	neighbour
+ * @hops: out: links that the route passes, 0 if the link is one to a neighbour
  */
 struct weft_link_info {
 	__u32 size;
@@ -118,6 +127,8 @@ struct weft_link_info {
 	__u32 channels;
 	__u64 arena_bytes;
 	__u64 arena_free;
+	__u32 lid;
+	__u32 hops;
 };
 
 /**
@@ -972,6 +983,103 @@ struct weft_vf_migrate {
 	__u32 outstanding;
 	__u32 reserved;
 	__u64 hwid;
+};
+
+/* What kind of node it is (weft_fabric_nodes.kind). */
+#define WEFT_NODE_HOST		1
+#define WEFT_NODE_SWITCH	2	/* it has no host, and is never master */
+
+/* What is known of it (weft_fabric_nodes.state). */
+#define WEFT_NODE_KNOWN		(1 << 0)	/* it answers; else a neighbour names it */
+#define WEFT_NODE_SELF		(1 << 1)	/* the node of this port */
+#define WEFT_NODE_MASTER	(1 << 2)	/* the master of the fabric */
+
+#define WEFT_FABRIC_PORTS	16	/* ports that are told of a node */
+#define WEFT_FABRIC_HOPS	32	/* links of the longest way */
+#define WEFT_FABRIC_PAGE	32	/* routes that are told at a time */
+
+/**
+ * struct weft_fabric_port - a port of a node
+ * @peer: hardware id of the node at the other end of the link, 0: nobody is there
+ * @speed: generation of the link
+ * @width: its lanes
+ */
+struct weft_fabric_port {
+	__u64 peer;
+	__u32 speed;
+	__u32 width;
+};
+
+/**
+ * struct weft_fabric_nodes - ioctl(WEFT_FABRIC_NODES): who is in the fabric, one a call
+ * @size: sizeof(struct weft_fabric_nodes)
+ * @flags: must be 0
+ * @index: which node, from 0; that is this port's own
+ * @nodes: out: how many there are
+ * @serial: out: another one when they are others than before: who reads them one after
+ *	the other begins anew then
+ * @lid: out: local id, 0: none
+ * @hwid: out: hardware id
+ * @kind: out: WEFT_NODE_HOST or WEFT_NODE_SWITCH
+ * @state: out: mask of WEFT_NODE_KNOWN, WEFT_NODE_SELF, WEFT_NODE_MASTER
+ * @hops: out: links of @path
+ * @links: out: links of the cheapest way from here, which data take; 0: there is none
+ * @path: out: how it was found: the port to leave by at each node, first one of this port
+ * @ports: out: its ports
+ *
+ * In the order in which they were found: breadth first, ports in their order.
+ *
+ * EOPNOTSUPP: the port has no manager: it has no routes, or is not the first function of
+ * its endpoint. ENOENT: there is no node @index.
+ */
+struct weft_fabric_nodes {
+	__u32 size;
+	__u32 flags;
+	__u32 index;
+	__u32 nodes;
+	__u32 serial;
+	__u32 lid;
+	__u64 hwid;
+	__u32 kind;
+	__u32 state;
+	__u32 hops;
+	__u32 links;
+	__u8 path[WEFT_FABRIC_HOPS];
+	struct weft_fabric_port ports[WEFT_FABRIC_PORTS];
+};
+
+/**
+ * struct weft_fabric_route - a route that is in use
+ * @lid: for this local id
+ * @hops: it passes so many links
+ * @link: and begins with this link of the port
+ */
+struct weft_fabric_route {
+	__u32 lid;
+	__u16 hops;
+	__u16 link;
+};
+
+/**
+ * struct weft_fabric_routes - ioctl(WEFT_FABRIC_ROUTES): routes of this port
+ * @size: sizeof(struct weft_fabric_routes)
+ * @flags: must be 0
+ * @first: number of the first that is wanted, from 0
+ * @count: out: how many are told
+ * @routes: out: how many there are
+ * @lid: out: local id of this port, 0: none
+ * @route: out: the first @count of these
+ *
+ * In no order. EOPNOTSUPP: as of WEFT_FABRIC_NODES.
+ */
+struct weft_fabric_routes {
+	__u32 size;
+	__u32 flags;
+	__u32 first;
+	__u32 count;
+	__u32 routes;
+	__u32 lid;
+	struct weft_fabric_route route[WEFT_FABRIC_PAGE];
 };
 
 #endif /* _UAPI_LINUX_WEFT_H */

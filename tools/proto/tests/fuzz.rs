@@ -52,4 +52,5 @@ fuzzed! {
     completion: 150_000, 12;
     count_of_a_queue: 200_000, 3;
     access_by_an_stag: 150_000, 8;
+    messages_of_a_manager: 10_000, 400;
 }

@@ -15,6 +15,8 @@ pub enum LinkState {
     Hello,
     /// Channels can be connected.
     Ready,
+    /// Up, to a switch: the hosts behind it have links of their own.
+    Switch,
     /// A state that this library does not know.
     Other(u32),
 }
@@ -25,6 +27,7 @@ impl From<u32> for LinkState {
             abi::WEFT_LINK_DOWN => LinkState::Down,
             abi::WEFT_LINK_HELLO => LinkState::Hello,
             abi::WEFT_LINK_READY => LinkState::Ready,
+            abi::WEFT_LINK_TO_SWITCH => LinkState::Switch,
             other => LinkState::Other(other),
         }
     }
@@ -36,6 +39,7 @@ impl fmt::Display for LinkState {
             LinkState::Down => "down",
             LinkState::Hello => "hello",
             LinkState::Ready => "ready",
+            LinkState::Switch => "switch",
             LinkState::Other(_) => "unknown",
         })
     }
@@ -74,6 +78,10 @@ pub struct Link {
     pub arena_bytes: u64,
     /// What is left of it.
     pub arena_free: u64,
+    /// Of a link over a route: the local id that it leads to. `None`: the peer is a neighbour.
+    pub lid: Option<u32>,
+    /// The links that such a route passes, else 0.
+    pub hops: u32,
 }
 
 impl From<abi::weft_link_info> for Link {
@@ -90,6 +98,8 @@ impl From<abi::weft_link_info> for Link {
             channels: info.channels,
             arena_bytes: info.arena_bytes,
             arena_free: info.arena_free,
+            lid: (info.lid != 0).then_some(info.lid),
+            hops: info.hops,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::transfer::{Broken, Connect, NoConnection, Want, Wire};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use weft::{Error, Link, LinkState};
+use weft::{Error, Fabric, FabricRoute, Link, LinkState};
 
 /// Sizes of the bulk rings to ask for; each holds a chunk of a file.
 const BULK: [u32; 3] = [256 << 10, 128 << 10, 64 << 10];
@@ -40,13 +40,13 @@ pub struct PortInfo {
 pub struct LinkInfo {
     /// Its number.
     pub link: u32,
-    /// down, hello or ready.
+    /// down, hello or ready; switch: up, to one.
     pub state: String,
     /// PCI Express generation, 0 while unknown.
     pub speed: u32,
     /// Lanes, 0 while unknown.
     pub width: u32,
-    /// root or endpoint.
+    /// root or endpoint; far: the peer is no neighbour.
     pub role: &'static str,
     /// How often it came up.
     pub trained: u32,
@@ -60,6 +60,10 @@ pub struct LinkInfo {
     pub arena_bytes: u64,
     /// What is left of it.
     pub arena_free: u64,
+    /// Local id of the other end, 0 if it is a neighbour.
+    pub lid: u32,
+    /// Links on the way to it.
+    pub hops: u32,
     #[serde(skip)]
     hwid: u64,
 }
@@ -78,13 +82,19 @@ impl From<Link> for LinkInfo {
             state: link.state.to_string(),
             speed: link.speed,
             width: link.width,
-            role: if link.endpoint { "endpoint" } else { "root" },
+            role: match (link.lid, link.endpoint) {
+                (Some(_), _) => "far",
+                (None, true) => "endpoint",
+                (None, false) => "root",
+            },
             trained: link.trained,
             peer_hwid: link.peer.map(|peer| hex(peer.hwid)),
             peer_generation: link.peer.map_or(0, |peer| peer.generation),
             channels: link.channels,
             arena_bytes: link.arena_bytes,
             arena_free: link.arena_free,
+            lid: link.lid.unwrap_or(0),
+            hops: link.hops,
             hwid: link.peer.map_or(0, |peer| peer.hwid),
         }
     }
@@ -193,6 +203,24 @@ impl Port {
     pub fn links(&self) -> Result<Vec<LinkInfo>, Failure> {
         let links = self.0.links().map_err(|e| self.failure(&e))?;
         Ok(links.into_iter().map(LinkInfo::from).collect())
+    }
+
+    /// Who is in the fabric.
+    pub fn fabric(&self) -> Result<Fabric, Failure> {
+        let fabric = self.0.fabric().map_err(|e| self.failure(&e))?;
+        fabric.ok_or_else(|| self.unmanaged())
+    }
+
+    /// Its routes.
+    pub fn routes(&self) -> Result<Vec<FabricRoute>, Failure> {
+        let routes = self.0.routes().map_err(|e| self.failure(&e))?;
+        routes.ok_or_else(|| self.unmanaged())
+    }
+
+    fn unmanaged(&self) -> Failure {
+        let path = self.0.path().display();
+        Failure::new(Kind::Failed, format!("{path} takes no part in managing the fabric"))
+            .hint("the first function of an endpoint with routes does; name another by --port")
     }
 
     /// Listens on a service.

@@ -12,4 +12,5 @@ pub mod ping;
 pub mod progress;
 pub mod trace;
 pub mod transfer;
+pub mod tree;
 pub mod vf;

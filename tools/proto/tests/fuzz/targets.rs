@@ -9,6 +9,14 @@ use weft_proto::cell::{bulk_place, Head, Kind, Seen, Shape};
 use weft_proto::cqe::{CqShape, Cqe, Producer};
 use weft_proto::fence::Fence;
 use weft_proto::fifo::{Inbound, Outbound};
+use weft_proto::nm::kind::NO_HOST;
+use weft_proto::nm::member::Member;
+use weft_proto::nm::node::{Effects, Node, Role};
+use weft_proto::nm::packet::{Direction, Packet, HEADER_BYTES, MAX_BYTES};
+use weft_proto::nm::path::Path;
+use weft_proto::nm::port;
+use weft_proto::nm::reign::Reign;
+use weft_proto::nm::table::{self, Slot};
 use weft_proto::request::{decode, Address, Data, Extents, Lane, Message, HEAD, WORDS};
 use weft_proto::ring::{Area, Next, Receiver, Window};
 use weft_proto::stag::Stag;
@@ -452,4 +460,93 @@ pub fn access_by_an_stag(bytes: &[u8]) -> u64 {
         }
     }
     answer(answers)
+}
+
+/// What a manager does, by its kind.
+#[derive(Default)]
+struct Managed {
+    done: Vec<(u8, u8)>,
+}
+
+impl table::Effects for Managed {
+    fn route(&mut self, lid: u32, port: Option<u8>) {
+        assert!(lid != 0 && port.is_none_or(|port| usize::from(port) < port::PORTS));
+        self.done.push((1, 0));
+    }
+}
+
+impl Effects for Managed {
+    fn send(&mut self, port: u8, message: &[u8]) {
+        assert!(port < 2 && message.len() <= MAX_BYTES, "to whom is there");
+        // One that is passed on may have nothing in it.
+        let kind = message.get(12 + HEADER_BYTES).copied();
+        self.done.push((2, kind.unwrap_or(0)));
+    }
+    fn role(&mut self, role: Role, _reign: &Reign) {
+        self.done.push((3, role as u8));
+    }
+    fn lid(&mut self, _lid: u32) {
+        self.done.push((4, 0));
+    }
+    fn wishes(&mut self, _version: u32) {
+        self.done.push((5, 0));
+    }
+}
+
+/// What neighbours send to a manager: whole packets, for any peer can see to that, with anything in them.
+pub fn messages_of_a_manager(bytes: &[u8]) -> u64 {
+    let mut bytes = Bytes(bytes);
+    let first = bytes.u64();
+    let hwid = if first & 1 == 0 { 20 } else { NO_HOST | 20 };
+    let (members, slots) = (vec![Member::NONE; 8], vec![Slot::NONE; 16]);
+    let mut node = Node::new(hwid, 1, members, slots, vec![0; 64], vec![]);
+    let mut fx = Managed::default();
+    for (number, peer) in [(0, 10), (1, 30)] {
+        let port = port::Port {
+            peer,
+            speed: 3,
+            width: 8,
+            excluded: false,
+        };
+        node.port(0, number, port, &mut fx);
+    }
+    let mut now = 0;
+    while !bytes.is_empty() {
+        let how = bytes.u64();
+        now += how & 0xff;
+        node.tick(now, &mut fx);
+        let direction = match (how >> 8) & 3 {
+            0 => Direction::Unknown,
+            1 => Direction::FromMaster,
+            _ => Direction::ToMaster,
+        };
+        // Mostly to the node itself.
+        let path = match (how >> 10) & 7 {
+            0 => Path::new(&[0, 1]),
+            1 => Path::new(&[0, 0, 1]),
+            2 => Path::new(&[0, 9]),
+            _ => Path::new(&[0]),
+        };
+        let len = (how >> 16) as usize % 80;
+        let (payload, rest) = bytes.0.split_at(bytes.0.len().min(len));
+        bytes.0 = rest;
+        let Some(packet) = path.and_then(|path| Packet::new(direction, path, payload)) else {
+            continue;
+        };
+        let mut message = [0; MAX_BYTES];
+        let len = packet.encode(&mut message);
+        let by = (how >> 13) as u8 & 1;
+        node.receive(now, by, &message[..len], &mut fx);
+        assert!(
+            node.role() != Role::Master || hwid == 20,
+            "a master has a host"
+        );
+        assert!(node
+            .table()
+            .routes()
+            .all(|(lid, links, _)| lid != 0 && (1..=32).contains(&links)));
+    }
+    fx.done.sort_unstable();
+    fx.done.dedup();
+    answer(fx.done)
 }

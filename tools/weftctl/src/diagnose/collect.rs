@@ -316,10 +316,14 @@ fn aer(dir: &Path) -> BTreeMap<String, BTreeMap<String, u64>> {
     all
 }
 
+/// No port has a link of this number.
+const MOST_LINKS: u32 = 64;
+
 fn port(dir: &Path) -> Option<Port> {
     let name = names(&dir.join("weft")).into_iter().next()?;
     let counters = dir.join("counters");
-    let links = (0..).map_while(|n| link(&dir.join(format!("link{n}")), n));
+    // Behind those of neighbours, those that lead nowhere now have no directory.
+    let links = (0..MOST_LINKS).filter_map(|n| link(&dir.join(format!("link{n}")), n));
     Some(Port {
         name,
         hwid: text(&dir.join("hwid")).unwrap_or_default(),
@@ -341,6 +345,8 @@ fn link(dir: &Path, number_of: u32) -> Option<Link> {
     dir.is_dir().then(|| Link {
         number: number_of,
         state: word("state"),
+        lid: number(&file("lid")),
+        hops: number(&file("hops")),
         speed: count("speed"),
         width: count("width"),
         max_speed: number(&file("max_speed")),

@@ -18,6 +18,8 @@ pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
             // Its links are always up, and lead to whoever may come.
             ("ready", _) => found.extend(running(&at(), link)),
             (_, Family::Ivshmem) => found.extend(alone(&at(), link, ready)),
+            ("switch", _) => {}
+            ("down", _) if link.lid.is_some() => found.push(no_route(&at(), link)),
             ("down", _) if is_unplugged(link) => {}
             ("down", _) => found.push(down(&at(), link)),
             _ => found.push(hello(&at(), link, port.version)),
@@ -57,6 +59,17 @@ fn down(at: &Place, link: &Link) -> Finding {
     };
     Finding::fault(id, at.clone(), format!("{was}: its port is not enabled, or the link is switched off{before}"))
         .mend("there: `modprobe weft`, `weftctl diagnose`; in between: `weft-fabric status`, `weft-fabric link up END`")
+}
+
+/// The peer is no neighbour, and nothing leads to it now.
+fn no_route(at: &Place, link: &Link) -> Finding {
+    let lid = link.lid.unwrap_or(0);
+    let what =
+        format!("no route leads to the host of local id {lid} any more, or not back from there");
+    Finding::fault("no-route", at.clone(), what).mend(
+        "a link on the way is down, or that host is gone: `weftctl routes`; emulated: \
+         `weft-fabric route walk HOST LID` says where it ends",
+    )
 }
 
 /// There is a signal, but the two drivers do not agree.

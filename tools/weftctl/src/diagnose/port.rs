@@ -60,5 +60,6 @@ pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
 
 /// There is nothing plugged in, as far as the port knows.
 pub fn is_unplugged(link: &Link) -> bool {
-    link.max_speed == Some(0) && link.present == Some(false) && link.state == "down"
+    let near = link.lid.is_none();
+    near && link.max_speed == Some(0) && link.present == Some(false) && link.state == "down"
 }
