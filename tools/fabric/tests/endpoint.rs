@@ -333,6 +333,30 @@ fn mr_7_a_base_function_obeys_the_highest_term_and_refuses_nonsense() {
 }
 
 #[test]
+fn a_base_function_finishes_one_write_before_it_takes_the_next() {
+    let (mut world, _pcim, [_first, mut second]) = shared();
+    let ctrl = 3 | (WEFT_SPACE_BASE << 8) | WEFT_CFG_WRITE;
+    let path = [0, 2, 1];
+    let ask = |world: &World, host: usize, address: u32, term: u64| {
+        let arg = [9, ctrl.into(), address.into(), 0, term, 0];
+        world.hosts[host].port.say(WEFT_FAB_CONFIG, 0, arg, &path);
+    };
+    // It takes the first host's part away, who has not let go; a new master has to wait.
+    ask(&world, 0, WEFT_BASE_VE, 1);
+    ask(&world, 1, 2 << 8, 2);
+    let reply = world.hosts[1].port.expect(WEFT_FAB_CONFIG_REPLY);
+    assert_eq!(reply.arg[1], u64::from(WEFT_CFG_BUSY_THERE));
+    let lid = second.lid;
+    world.until("the first host to let go", |hosts| hosts[0].seen[&lid].apertures.is_empty());
+    let mut busy = WEFT_CFG_BUSY_THERE;
+    while busy == WEFT_CFG_BUSY_THERE {
+        busy = world.config(1, &path, WEFT_SPACE_BASE, 2 << 8, Some((0, 2))).0;
+    }
+    assert_eq!(busy, WEFT_CFG_OK);
+    second.works(&world, 1);
+}
+
+#[test]
 fn nobody_can_pass_for_an_endpoint() {
     let daemon = common::Daemon::start(FABRIC);
     let port = common::Port::connect(&daemon);

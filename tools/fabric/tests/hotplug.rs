@@ -130,6 +130,10 @@ fn hp_1_a_virtual_controller_disconnects_one_hierarchy_at_one_port() {
     assert!(!world.hosts[0].seen.contains_key(&lid));
     assert!(world.hosts[0].seen.contains_key(&pcim.lid("far")));
     assert_eq!(world.read(0, &[0], SLOT, slot), WEFT_PLUG_PRESENT | WEFT_PLUG_CHANGED);
+    // Nor does the endpoint reach h1, but h2.
+    let walk = |lid: &str| world.daemon.json(&["route", "walk", "near", lid]);
+    assert_eq!((&walk("1")["at"], &walk("1")["why"]), (&"s1".into(), &"no_vp".into()));
+    assert_eq!(walk("2")["at"], "h2");
     queues[1].works(&world, 1);
     let notice = WEFT_PLUG_POWER | WEFT_PLUG_CHANGED;
     assert_eq!(world.config(0, &[0], SLOT, slot, Some((notice, 1))).0, WEFT_CFG_OK);

@@ -134,9 +134,11 @@ class Tenant:
         return data
 
     def completion(self):
-        cqe = self.port.qemu.read_bytes(self.base + PAGE + self.done % self.ENTRIES * R.EP_CQE_BYTES, R.EP_CQE_BYTES)
-        cookie, status, crc, count, number = struct.unpack_from("<QIIQI", cqe)
-        return (cookie, status, crc, count) if number == self.done + 1 else None
+        at = self.base + PAGE + self.done % self.ENTRIES * R.EP_CQE_BYTES
+        # The number first, for it is written last.
+        if self.port.qemu.read(at + R.EP_CQE_NUMBER, 4) != self.done + 1:
+            return None
+        return struct.unpack_from("<QIIQ", self.port.qemu.read_bytes(at, R.EP_CQE_BYTES))
 
     def finish(self, seed, data):
         until(self.completion, f"the completion of h{self.n}")

@@ -192,16 +192,19 @@ impl Queue {
         self.set(world, WEFT_EP_WQ + WEFT_EP_Q_DOORBELL, self.posted);
     }
 
-    /// The next completion, when it has come.
+    /// The next completion, when it has come. Its number is looked at before the rest, for
+    /// it is written after it.
     pub fn completed(&mut self, world: &World) -> Option<Done> {
         let slot = u64::from(self.done) % ENTRIES * u64::from(WEFT_EP_CQE_BYTES);
         let own = self.mode & WEFT_EP_CQE_PULL != 0;
-        let cqe = self.read(world, own, self.place(WEFT_EP_CQ) + slot, WEFT_EP_CQE_BYTES as usize);
-        let word = |at: u32| u32::from_le_bytes(cqe[at as usize..][..4].try_into().unwrap());
-        let long = |at: u32| u64::from(word(at)) | (u64::from(word(at + 4)) << 32);
-        if word(WEFT_EP_CQE_NUMBER) != self.done + 1 {
+        let at = self.place(WEFT_EP_CQ) + slot;
+        let number = self.read(world, own, at + u64::from(WEFT_EP_CQE_NUMBER), 4);
+        if number != (self.done + 1).to_le_bytes() {
             return None;
         }
+        let cqe = self.read(world, own, at, WEFT_EP_CQE_BYTES as usize);
+        let word = |at: u32| u32::from_le_bytes(cqe[at as usize..][..4].try_into().unwrap());
+        let long = |at: u32| u64::from(word(at)) | (u64::from(word(at + 4)) << 32);
         self.done += 1;
         self.set(world, WEFT_EP_CQ + WEFT_EP_Q_TAKEN, self.done);
         let (cookie, bytes) = (long(WEFT_EP_CQE_COOKIE), long(WEFT_EP_CQE_BYTES_DONE));
