@@ -42,7 +42,8 @@ static void weft_event_raise(WeftPort *s, uint32_t bits)
     if (bits & (WEFT_EVENT_LINK | WEFT_EVENT_ROUTE)) {
         vectors |= weft_event_vector(s, WEFT_EVENT_VECTOR_LINK);
     }
-    if (bits & (WEFT_EVENT_MBOX | WEFT_EVENT_FUNCTION | WEFT_EVENT_CFG)) {
+    if (bits & (WEFT_EVENT_MBOX | WEFT_EVENT_FUNCTION | WEFT_EVENT_CFG |
+                WEFT_EVENT_PLUG)) {
         vectors |= weft_event_vector(s, WEFT_EVENT_VECTOR_MBOX);
     }
     if (bits & WEFT_EVENT_ERROR) {

@@ -227,6 +227,9 @@ bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     case WEFT_FAB_CONFIG_REPLY:
         weft_config_reply(s, m);
         return true;
+    case WEFT_FAB_PRESENCE:
+        weft_event(s, WEFT_EVENT_PLUG);
+        return true;
     case WEFT_FAB_INBOUND_ACK:
         return weft_fab_acked(s, m, errp);
     case WEFT_FAB_GENERATION:

@@ -229,7 +229,25 @@ enum weft_fab_type {
 	 * (ROUTE_DENIED).
 	 */
 	WEFT_FAB_MBOX_LID = 45,
+
+	/* ---- shared endpoints: ports that are no hosts ---- */
+	/*
+	 * fabric -> endpoint: its base function was written. arg: 0 virtual
+	 * endpoint, 1 its VP or WEFT_FAB_NO_VP, 2 LID of its root complex,
+	 * 5 ticket << 32. Its own LID the fabric knows by itself.
+	 */
+	WEFT_FAB_BASE = 64,
+	/* endpoint -> fabric: that is in force. arg 5 as received. */
+	WEFT_FAB_BASE_ACK = 65,
+	/*
+	 * fabric -> port that has programmed a switch last: one of its hot-plug
+	 * controllers has news. arg: 0 hardware id of the switch, 1 port,
+	 * 2 WEFT_PLUG_*.
+	 */
+	WEFT_FAB_PRESENCE = 66,
 };
+
+#define WEFT_FAB_NO_VP		0xff
 
 #define WEFT_FAB_DENIED_DOORBELL	2
 #define WEFT_FAB_DENIED_POISONED	3

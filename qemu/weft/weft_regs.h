@@ -85,6 +85,7 @@
 #define   WEFT_EVENT_FUNCTION		0x00000200	/* between a PF and its VFs */
 #define   WEFT_EVENT_CFG		0x00000400	/* a configuration request is answered */
 #define   WEFT_EVENT_ROUTE		0x00000800	/* a SLOT_TAKEN has changed */
+#define   WEFT_EVENT_PLUG		0x00001000	/* a hot-plug controller has news */
 #define   WEFT_EVENT_ERROR		0x00010000	/* ERR_STATUS has a new bit */
 #define WEFT_R_EVENT_MASK		0x03c	/* rw, reset all ones: 1 masks */
 #define WEFT_R_EVENT_VECTOR		0x040	/* rw, reset 0x03020100: a byte a purpose */
@@ -379,6 +380,16 @@
 #define WEFT_SPACE_ROUTE		1	/* a switch's route table: a local id */
 #define WEFT_SPACE_VP			2	/* a switch's VP tables: port << 8 | VP */
 
+#define WEFT_SPACE_PLUG			4	/* hot-plug controllers: port << 8 | VP */
+#define   WEFT_PLUG_PHYSICAL		0xff	/* in place of a VP: that of the port */
+
+/* Data of a hot-plug controller. Writing it sets POWER, and clears CHANGED by a 1. */
+#define WEFT_PLUG_PRESENT		0x00000001	/* ro: something is plugged in */
+#define WEFT_PLUG_CHANGED		0x00000002	/* rw1c: something came or went */
+#define WEFT_PLUG_POWER			0x00000004	/* rw: of a VP, it is connected */
+#define WEFT_PLUG_ANNOUNCED		0x00000008	/* ro: something will come, or go */
+#define WEFT_PLUG_LINK			0x00000010	/* ro: the link is up */
+
 /* CFG_RESULT */
 #define WEFT_CFG_OK			0
 #define WEFT_CFG_NO_PATH		1	/* link down, no such port, no switch on the way */
@@ -387,6 +398,7 @@
 #define WEFT_CFG_BAD			4	/* no such space, address or value */
 #define WEFT_CFG_FULL			5	/* no entry left */
 #define WEFT_CFG_NO_FABRIC		6
+#define WEFT_CFG_BUSY_THERE		7	/* an endpoint: the last write is not in force */
 
 /* Data of the tables: 0 for none. */
 #define WEFT_TABLE_VALID		0x80000000
@@ -409,6 +421,7 @@
 #define WEFT_CS_PORT			0x100	/* port n's group at + 0x40 n */
 #define WEFT_CS_PORT_STRIDE		0x40
 #define WEFT_CS_PORT_STATUS		0x00	/* as LINK_STATUS */
+#define WEFT_CS_PORT_PLUG		0x04	/* WEFT_PLUG_*, of the physical controller */
 #define WEFT_CS_PORT_OUT_TLPS		0x10	/* 64: memory TLPs, traced ports only */
 #define WEFT_CS_PORT_OUT_BYTES		0x18	/* 64 */
 #define WEFT_CS_PORT_OUT_DBS		0x20	/* 64: doorbells */

@@ -7,18 +7,45 @@
 /// The polynomial of Castagnoli, lowest bit first.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// The checksum of `bytes`.
-pub fn crc32c(bytes: impl IntoIterator<Item = u8>) -> u32 {
-    let mut crc = u32::MAX;
-    for byte in bytes {
-        crc ^= u32::from(byte);
-        for _ in 0..8 {
-            let carry = crc & 1 != 0;
-            crc >>= 1;
-            if carry {
-                crc ^= POLYNOMIAL;
+/// The checksum of bytes that come in pieces.
+#[derive(Clone, Copy)]
+pub struct Crc32c(u32);
+
+impl Crc32c {
+    /// Of no bytes yet.
+    pub fn new() -> Self {
+        Self(u32::MAX)
+    }
+
+    /// More of them.
+    pub fn add(&mut self, bytes: impl IntoIterator<Item = u8>) {
+        for byte in bytes {
+            self.0 ^= u32::from(byte);
+            for _ in 0..8 {
+                let carry = self.0 & 1 != 0;
+                self.0 >>= 1;
+                if carry {
+                    self.0 ^= POLYNOMIAL;
+                }
             }
         }
     }
-    !crc
+
+    /// The checksum of all of them.
+    pub fn value(&self) -> u32 {
+        !self.0
+    }
+}
+
+impl Default for Crc32c {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The checksum of `bytes`.
+pub fn crc32c(bytes: impl IntoIterator<Item = u8>) -> u32 {
+    let mut crc = Crc32c::new();
+    crc.add(bytes);
+    crc.value()
 }

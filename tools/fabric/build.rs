@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Makes the Rust view of the two headers that QEMU is compiled with, so that
-//! there is no second copy of the protocol to go stale.
+//! Makes the Rust view of the two headers that QEMU is compiled with, and of that
+//! of shared endpoints, so that there is no second copy to go stale.
 
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-/// Both headers in one translation unit, as the device has them.
-const WRAPPER: &str = "#include \"weft_regs.h\"\n#include \"weft_fabric.h\"\n";
+/// All in one translation unit, as the device has them.
+const HEADERS: [&str; 3] = ["weft_regs.h", "weft_fabric.h", "weft_endpoint.h"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let headers = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../qemu/weft");
@@ -16,10 +16,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bindgen = env::var("BINDGEN").unwrap_or_else(|_| "bindgen".into());
 
     println!("cargo::rerun-if-env-changed=BINDGEN");
-    for header in ["weft_regs.h", "weft_fabric.h"] {
+    for header in HEADERS {
         println!("cargo::rerun-if-changed={}", headers.join(header).display());
     }
-    fs::write(&wrapper, WRAPPER)?;
+    fs::write(&wrapper, HEADERS.map(|header| format!("#include \"{header}\"\n")).concat())?;
     let status = Command::new(&bindgen)
         .arg(&wrapper)
         .args(["--allowlist-item", "(WEFT|weft_fab)_.*"])

@@ -9,7 +9,7 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 
-use crate::wire::LINKS;
+use crate::wire::{LINKS, abi};
 use std::fmt;
 
 pub use file::parse;
@@ -20,6 +20,11 @@ pub const SPEEDS: std::ops::RangeInclusive<u8> = 1..=6;
 pub const WIDTHS: [u8; 5] = [1, 2, 4, 8, 16];
 /// Longest name of a host or a switch.
 pub const MAX_NAME: usize = 32;
+/// Most virtual endpoints of a shared endpoint: the planes of its link but VP 0,
+/// which is everybody's.
+pub const MAX_VES: u8 = abi::WEFT_EP_MAX_VES as u8;
+/// Most functions of a virtual endpoint.
+pub const MAX_VE_FUNCTIONS: u8 = abi::WEFT_EP_MAX_FUNCTIONS as u8;
 /// Most ports of a switch.
 pub const MAX_SWITCH_PORTS: u8 = 64;
 
@@ -32,8 +37,37 @@ pub struct Host {
     pub hwid: u64,
     /// The file gives the hardware id: a port may not ask for another.
     pub hwid_given: bool,
-    /// Blade the host sits in, for people.
+    /// Blade the host sits in.
     pub blade: Option<String>,
+    /// It is there at the start.
+    pub plugged: bool,
+    /// It is no host: an endpoint that hosts share. It connects and has a port like
+    /// one, but only one, and the fabric plays it.
+    pub endpoint: Option<Endpoint>,
+}
+
+/// What makes a shared endpoint of a [`Host`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// What it does.
+    pub kind: Kind,
+    /// Virtual endpoints, 1 to [`MAX_VES`].
+    pub ves: u8,
+    /// Functions of each, 1 to [`MAX_VE_FUNCTIONS`].
+    pub functions: u8,
+    /// Of its VPD.
+    pub vendor: String,
+    /// Part number.
+    pub part: String,
+    /// Serial number.
+    pub serial: String,
+}
+
+/// What a shared endpoint does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Copies memory and computes CRC-32C.
+    Copy,
 }
 
 /// A switch.
@@ -47,6 +81,10 @@ pub struct Switch {
     pub hwid: u64,
     /// Blade the switch sits in.
     pub blade: Option<String>,
+    /// Blade that what is at its ports sits in, where it does not say.
+    pub resident: Option<String>,
+    /// It is there at the start.
+    pub plugged: bool,
     /// It passes on what its tables say. One that does not only joins two cables.
     pub routes: bool,
 }
@@ -119,7 +157,7 @@ pub struct Trunk {
 /// A checked topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// In the order of the file, as are the others.
+    /// In the order of the file, as are the others; shared endpoints after hosts.
     pub hosts: Vec<Host>,
     /// Those that route, and those that only join cables.
     pub switches: Vec<Switch>,
@@ -175,6 +213,7 @@ impl Topology {
     /// Number of ports of a node.
     pub fn ports(&self, node: Node) -> u8 {
         match node {
+            Node::Host(n) if self.hosts[n].endpoint.is_some() => 1,
             Node::Host(_) => LINKS as u8,
             Node::Switch(n) => self.switches[n].ports,
         }
@@ -187,7 +226,8 @@ impl Topology {
 
     /// Switches do what this host tells them.
     pub fn may_manage(&self, host: usize) -> bool {
-        self.managers.is_empty() || self.managers.contains(&host)
+        let endpoint = self.hosts[host].endpoint.is_some();
+        !endpoint && (self.managers.is_empty() || self.managers.contains(&host))
     }
 
     /// The trunk plugged in at `end`, and with which of its ends.

@@ -74,17 +74,27 @@ struct Host {
 struct Fabric {
     daemon: Daemon,
     hosts: BTreeMap<&'static str, Host>,
+    /// Nodes that are no hosts.
+    others: usize,
     start: Instant,
 }
 
 impl Fabric {
     fn new() -> Self {
-        let daemon = Daemon::start(FABRIC);
-        let mut fabric = Fabric { daemon, hosts: BTreeMap::new(), start: Instant::now() };
+        Self::of(FABRIC, 2)
+    }
+
+    fn of(topology: &str, others: usize) -> Self {
+        let mut fabric = Self::empty(topology, others);
         for name in ["h1", "h2", "h3", "h4"] {
             fabric.join(name);
         }
         fabric
+    }
+
+    fn empty(topology: &str, others: usize) -> Self {
+        let daemon = Daemon::start(topology);
+        Fabric { daemon, hosts: BTreeMap::new(), others, start: Instant::now() }
     }
 
     fn join(&mut self, name: &'static str) {
@@ -136,7 +146,7 @@ impl Fabric {
     /// All obey this master, and all that is to be told is told.
     fn settled(&self, master: u64) -> bool {
         let quiet = |h: &Host| h.manager.is_quiet() && h.manager.master() == master;
-        let routes = self.hosts.len() + 1;
+        let routes = self.hosts.len() + self.others - 1;
         self.hosts.values().all(|h| quiet(h) && h.manager.table().len() == routes)
     }
 
@@ -255,8 +265,7 @@ fn n_5_n_6_switches_obey_the_hosts_master() {
 
 #[test]
 fn n_6_an_administrators_word_on_a_virtual_plane_stands() {
-    let mut fabric =
-        Fabric { daemon: Daemon::start(FABRIC), hosts: BTreeMap::new(), start: Instant::now() };
+    let mut fabric = Fabric::empty(FABRIC, 2);
     fabric.daemon.json(&["vp", "set", "s1:0", "0", "9"]);
     fabric.daemon.json(&["vp", "set", "s1:15", "0", "9"]);
     fabric.daemon.json(&["vp", "del", "s1:15", "0"]);
@@ -286,5 +295,42 @@ fn n_6_a_configuration_request_of_a_higher_term_makes_the_master_reign_above_it(
     // The next poll of that switch tells the master.
     fabric.until("a term above 500", |f| f.settled(11) && term(f) == 501);
     assert_eq!(fabric.daemon.json(&["status"])["switches"][1]["master"], 11);
+    fabric.check_routes();
+}
+
+#[test]
+fn n_5_an_endpoint_has_its_local_id_from_the_master() {
+    let endpoint = r#"
+    [[endpoint]]
+    name = "ep"
+    kind = "copy"
+    ves = 2
+    "#;
+    let text = FABRIC.replace("link = [", "link = [ { ends = [\"s2:3\", \"ep:0\"] },") + endpoint;
+    let mut fabric = Fabric::of(&text, 3);
+    let ep = |f: &Fabric| {
+        let status = f.daemon.json(&["status"]);
+        let nodes = status["nodes"].as_array().unwrap();
+        let ep = nodes.iter().find(|n| n["name"] == "ep").unwrap();
+        ep["endpoint"].clone()
+    };
+    fabric.until("a master and all routes", |f| f.settled(11));
+    let lid = ep(&fabric)["lid"].as_u64().unwrap();
+    let taken: Vec<_> = fabric.lids().into_values().collect();
+    assert!(lid != 0 && !taken.contains(&lid), "{lid} of {taken:?}");
+    assert_eq!((&ep(&fabric)["master"], &ep(&fabric)["ves"][0]["vp"]), (&json!(11), &Value::Null));
+    // The way there is known to every switch; what is open there is another matter.
+    let walk = fabric.daemon.json(&["route", "walk", "h1", &lid.to_string()]);
+    assert_eq!((&walk["at"], &walk["hops"][2]["to"]), (&json!("ep"), &json!("ep:0")), "{walk}");
+
+    // Pulled out and put back, it is found again; everybody else keeps what he has.
+    fabric.daemon.json(&["unplug", "ep"]);
+    fabric.others = 2;
+    fabric.until("routes without it", |f| f.settled(11));
+    fabric.check_routes();
+    fabric.daemon.json(&["plug", "ep"]);
+    fabric.others = 3;
+    fabric.until("routes with it", |f| f.settled(11) && ep(f)["lid"].as_u64() > Some(0));
+    assert_eq!(fabric.lids().into_values().collect::<Vec<_>>(), taken);
     fabric.check_routes();
 }

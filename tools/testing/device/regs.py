@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The device's two headers, as Python constants: there is one source for them."""
+"""The device's headers, as Python constants: there is one source for them."""
 
 import os
 import re
@@ -19,7 +19,7 @@ def _defines(path):
 
 
 def _load():
-    for name in ("weft_regs.h", "weft_fabric.h"):
+    for name in ("weft_regs.h", "weft_fabric.h", "weft_endpoint.h"):
         found = _defines(os.path.join(TOP, "qemu/weft", name))
         assert found, name
         globals().update({key.removeprefix("WEFT_"): value for key, value in found.items()})

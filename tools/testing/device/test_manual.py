@@ -18,7 +18,7 @@ GROUPS = {"LINK_STATUS", "LINK_CTRL", "LINK_TRAINED", "LINK_MAX", "SLOT_DEST", "
           "VF_PEERS", "VF_CTRL", "VF_USED", "VF_USED_BYTES", "VF_HWID", "VF_MBOX", "PAIR_TX", "PAIR_RX", "PAIR_CTRL", "PAIR_STATUS",
           "INBOUND_VPS", "INBOUND_FROM", "ROUTE_FIRST", "ROUTE_LAST", "ROUTE_OUT", "ROUTE_FROM", "ROUTE_CTRL",
           "ROUTE_STATUS", "CS_ID", "CS_PORTS", "CS_HWID", "CS_MASTER", "CS_TERM", "CS_CAP", "CS_STOPPED", "CS_PORT",
-          "CS_PORT_STATUS", "CS_PORT_OUT_TLPS", "CS_PORT_OUT_BYTES", "CS_PORT_OUT_DBS", "CS_PORT_IN_TLPS",
+          "CS_PORT_STATUS", "CS_PORT_PLUG", "CS_PORT_OUT_TLPS", "CS_PORT_OUT_BYTES", "CS_PORT_OUT_DBS", "CS_PORT_IN_TLPS",
           "CS_PORT_IN_BYTES", "CS_PORT_IN_DBS", "CS_VPD"}
 
 
@@ -75,6 +75,21 @@ def test_codes_of_routes(_scope):
     for heading, names in ("STOP  The route", "STOP_"), ("Space  Address", "SPACE_"), ("Result  Meaning", None):
         table = chapter[chapter.index(heading):]
         found = {int(n) for n in re.findall(r"^(\d) +\S", table[:table.index("\n\n")], re.M)}
-        results = {"CFG_OK", "CFG_NO_PATH", "CFG_STALE", "CFG_READ_ONLY", "CFG_BAD", "CFG_FULL", "CFG_NO_FABRIC"}
+        results = {"CFG_OK", "CFG_NO_PATH", "CFG_STALE", "CFG_READ_ONLY", "CFG_BAD", "CFG_FULL", "CFG_NO_FABRIC",
+                   "CFG_BUSY_THERE"}
         want = {value for name, value in vars(R).items() if (name.startswith(names) if names else name in results)}
         equal(found, want, heading)
+
+
+def test_endpoint(_scope):
+    """the manual of shared endpoints names the registers of their header at their offsets"""
+    with open(os.path.join(R.TOP, "Documentation/endpoint.rst"), encoding="utf-8") as file:
+        found = {name: int(offset, 0) for offset, name in re.findall(r"^(0x[0-9a-f]+) +``(\w+)``", file.read(), re.M)}
+    registers = {"ID", "VERSION", "CAP", "FUNCTION", "STATUS", "CTRL", "WQ", "CQ", "MEMORY", "Q_BASE", "Q_LIMIT",
+                 "Q_DOORBELL", "Q_TAKEN", "Q_OFFSET", "WQE_OP", "WQE_SOURCES", "WQE_DESTS", "WQE_LOCAL", "WQE_COOKIE",
+                 "WQE_SEGMENT", "CQE_COOKIE", "CQE_STATUS", "CQE_CRC", "CQE_BYTES_DONE", "CQE_NUMBER"}
+    want = {name: getattr(R, f"EP_{name}") for name in registers}
+    want.update({name: getattr(R, name) for name in ("BASE_VE", "BASE_ROOT", "BASE_FUNCTIONS", "CS_MASTER", "CS_TERM",
+                                                     "CS_CAP")})
+    want.update({name: R.BASE_ENDPOINT | getattr(R, name) for name in ("BASE_LID", "BASE_RESIDENT")})
+    equal(found, want, "registers")

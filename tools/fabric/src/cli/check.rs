@@ -17,6 +17,7 @@ struct Report {
     ok: bool,
     hosts: usize,
     switches: usize,
+    endpoints: usize,
     cables: usize,
     links: Vec<[String; 2]>,
     problems: Vec<JsonProblem>,
@@ -40,19 +41,24 @@ pub fn run(context: &Context, args: &Args) -> Result<(), Failure> {
     match read(&args.topology)? {
         Ok(topology) => {
             let names = |p: &crate::topology::Path| p.ends.map(|e| topology.host_end_name(e));
+            let shared = topology.hosts.iter().filter(|h| h.endpoint.is_some());
+            let endpoints = shared.count();
             let report = Report {
                 ok: true,
-                hosts: topology.hosts.len(),
+                hosts: topology.hosts.len() - endpoints,
                 switches: topology.switches.len(),
+                endpoints,
                 cables: topology.cables.len(),
                 links: topology.paths.iter().map(names).collect(),
                 problems: vec![],
             };
             context.print(&report, |r| {
                 format!(
-                    "{file}: in order; hosts: {}, switches: {}, cables: {}, links between hosts: {}\n",
+                    "{file}: in order; hosts: {}, switches: {}, endpoints: {}, cables: {}, \
+                     links between hosts: {}\n",
                     r.hosts,
                     r.switches,
+                    r.endpoints,
                     r.cables,
                     r.links.len()
                 )
@@ -66,6 +72,7 @@ pub fn run(context: &Context, args: &Args) -> Result<(), Failure> {
                 ok: false,
                 hosts: 0,
                 switches: 0,
+                endpoints: 0,
                 cables: 0,
                 links: vec![],
                 problems: problems.collect(),

@@ -17,10 +17,8 @@ pub fn run(context: &Context, command: &Command) -> Result<(), Failure> {
             let row = |n: &NodeStatus| {
                 [n.name.clone(), n.hwid.to_string(), or_dash(n.blade.as_deref()), yes(n.connected)]
             };
-            table(
-                ["HOST", "HWID", "BLADE", "CONNECTED"],
-                &nodes.iter().map(row).collect::<Vec<_>>(),
-            )
+            let hosts = nodes.iter().filter(|n| n.endpoint.is_none());
+            table(["HOST", "HWID", "BLADE", "CONNECTED"], &hosts.map(row).collect::<Vec<_>>())
         }),
     }
 }

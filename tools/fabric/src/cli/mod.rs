@@ -10,6 +10,7 @@ mod events;
 mod host;
 mod inject;
 mod link;
+mod plug;
 mod route;
 mod run;
 mod status;
@@ -68,6 +69,10 @@ enum Command {
     /// Show what is known of hosts
     #[command(subcommand)]
     Host(host::Command),
+    /// Plug a host, an endpoint or a switch in
+    Plug(plug::Args),
+    /// Pull a host, an endpoint or a switch out
+    Unplug(plug::Args),
     /// Have a port count every TLP, or no longer
     Trace(trace::Args),
     /// Have a port use all the freedom of the ordering rules, or no longer
@@ -163,6 +168,8 @@ pub fn main() -> ExitCode {
         Command::Vp(command) => vp::run(&context, command),
         Command::Traffic => traffic::run(&context),
         Command::Host(command) => host::run(&context, &command),
+        Command::Plug(args) => plug::run(&context, args, true),
+        Command::Unplug(args) => plug::run(&context, args, false),
         Command::Trace(args) => trace::run(&context, args),
         Command::Adversarial(args) => adversarial::run(&context, args),
         Command::Counters(args) => counters::run(&context, args),

@@ -5,7 +5,7 @@ use super::client::{ask, mismatch};
 use super::table::{or_dash, table, yes};
 use super::{Context, Failure};
 use crate::control::{Answer, DaemonStatus, Request};
-use crate::state::{AdminState, CableStatus, LinkStatus, NodeStatus};
+use crate::state::{AdminState, CableStatus, EndpointStatus, LinkStatus, NodeStatus, VeStatus};
 use std::fmt::Write;
 
 /// Asks the daemon for its status.
@@ -34,6 +34,9 @@ fn text(status: &DaemonStatus) -> String {
         out.push_str("  no links between hosts\n");
     }
     out.push('\n');
+    let nodes = || status.fabric.nodes.iter();
+    let hosts = nodes().filter(|n| n.endpoint.is_none());
+    let endpoints = nodes().filter(|n| n.endpoint.is_some());
     out.push_str(&table(
         [
             "HOST",
@@ -47,8 +50,14 @@ fn text(status: &DaemonStatus) -> String {
             "ADVERSARIAL",
             "BLADE",
         ],
-        &status.fabric.nodes.iter().map(row).collect::<Vec<_>>(),
+        &hosts.map(row).collect::<Vec<_>>(),
     ));
+    let endpoints: Vec<_> = endpoints.flat_map(endpoint_rows).collect();
+    if !endpoints.is_empty() {
+        out.push('\n');
+        let head = ["ENDPOINT", "CONNECTED", "LID", "VE", "VP", "ROOT", "BLADE"];
+        out.push_str(&table(head, &endpoints));
+    }
     for node in status.fabric.nodes.iter().filter(|n| !n.waiting_for.is_empty()) {
         let names = node.waiting_for.join(", ");
         let _ =
@@ -105,6 +114,24 @@ fn row(node: &NodeStatus) -> [String; 10] {
         node.adversarial.map_or("no".into(), |seed| format!("seed {seed}")),
         or_dash(node.blade.as_deref()),
     ]
+}
+
+/// A line for each virtual endpoint.
+fn endpoint_rows(node: &NodeStatus) -> Vec<[String; 7]> {
+    let number = |n: u32| if n == 0 { "-".into() } else { n.to_string() };
+    let row = |(n, ve): (usize, &VeStatus), e: &EndpointStatus| {
+        [
+            node.name.clone(),
+            yes(node.connected),
+            number(e.lid),
+            n.to_string(),
+            ve.vp.map_or("-".into(), |vp| vp.to_string()),
+            number(ve.root),
+            or_dash(node.blade.as_deref()),
+        ]
+    };
+    let ves = node.endpoint.iter().flat_map(|e| e.ves.iter().enumerate().map(move |ve| row(ve, e)));
+    ves.collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use crate::wire::PAGE;
 use crate::wire::abi::WEFT_FAB_DOORBELL_BYTES;
+use crate::wire::socket::DESCRIPTORS;
 use rustix::fs::{FileType, SealFlags, fcntl_get_seals, fstat, readlink};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
@@ -14,7 +15,7 @@ use std::rc::Rc;
 pub type Descriptors = Rc<[OwnedFd; 3]>;
 
 /// Number of descriptors of a port.
-pub const COUNT: usize = 3;
+const COUNT: usize = DESCRIPTORS;
 
 /// Takes the descriptors of a HELLO that offers `ram` bytes.
 pub fn check(fds: Vec<OwnedFd>, ram: u64) -> Result<Descriptors, String> {

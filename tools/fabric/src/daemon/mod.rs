@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The daemon: one thread and one `poll` between the sockets and the state
-//! machine. It never waits for a port or a client; whoever does not read fills a
+//! machine, beside the threads of the endpoints it plays, which are ports to it. It never waits for a port or a client; whoever does not read fills a
 //! bounded queue and is dropped when it is full.
 
 mod client;
 mod descriptors;
 mod dir;
+mod endpoints;
 mod log;
 mod port;
 mod requests;
@@ -13,12 +14,14 @@ mod requests;
 pub use dir::{CONTROL_SOCKET, PORT_SOCKET};
 pub use log::clock;
 
+use crate::endpoint::Running;
 use crate::state::{Effect, Event, Fabric, PortId};
 use crate::topology::Topology;
+use crate::wire::socket::{ENDED, Received};
 use crate::wire::{FromPort, Packet, ToPort};
 use client::{Client, Lost};
 use dir::Dir;
-use port::{ENDED, Port, Received};
+use port::Port;
 use requests::Unanswered;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -53,6 +56,8 @@ pub struct Daemon {
     ports: BTreeMap<PortId, Port>,
     clients: BTreeMap<u64, Client>,
     unanswered: Vec<Unanswered>,
+    /// Shared endpoints that are plugged in, by name, and their connections.
+    endpoints: BTreeMap<String, (PortId, Running)>,
     /// The last number given to a connection or a request.
     last_id: u64,
     accept_again: Option<Instant>,
@@ -85,6 +90,7 @@ impl Daemon {
             ports: BTreeMap::new(),
             clients: BTreeMap::new(),
             unanswered: vec![],
+            endpoints: BTreeMap::new(),
             last_id: 0,
             accept_again: None,
             start: Instant::now(),
@@ -95,6 +101,7 @@ impl Daemon {
 
     /// Serves until it is told to stop.
     pub fn run(&mut self) -> Result<(), String> {
+        self.start_endpoints()?;
         while !self.stopping {
             for (token, flags) in self.wait().map_err(|e| format!("poll failed: {e}"))? {
                 self.handle(token, flags);
@@ -234,6 +241,9 @@ impl Daemon {
             Err(why) => return self.fabric.close(id, why),
         };
         if let FromPort::Hello { ram, name, .. } = &message {
+            if let Err(why) = self.may_play(id, name) {
+                return self.fabric.refuse(id, name.clone(), why);
+            }
             if let Some(old) = self.fabric.port_of(name) {
                 if old != id && self.ports.get(&old).is_some_and(Port::hung_up) {
                     self.drop_port(old, ENDED.into());

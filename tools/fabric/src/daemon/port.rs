@@ -2,18 +2,13 @@
 //! The connection of a port: packets in, and a bounded queue of packets out that
 //! never blocks the daemon. Does not know what packets mean.
 
-use super::descriptors::{COUNT, Descriptors};
-use crate::wire::{LINKS, MAX_PACKETS, PACKET_BYTES, Packet, ToPort};
-use rustix::cmsg_space;
+use super::descriptors::Descriptors;
+use crate::wire::socket::{self, ENDED, Received};
+use crate::wire::{LINKS, MAX_PACKETS, PACKET_BYTES, ToPort};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, recvmsg, sendmsg, shutdown,
-};
+use rustix::net::{SendFlags, Shutdown, shutdown};
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
@@ -22,9 +17,6 @@ use std::time::Instant;
 pub const MAX_QUEUED: usize = 2 * LINKS * MAX_PACKETS;
 /// Packets from which on messages that may be lost are.
 pub const MAX_DROPPABLE: usize = 1024;
-
-/// Why a port is gone, where its process did nothing worth a complaint.
-pub const ENDED: &str = "the connection ended";
 
 /// A connection, before and after its HELLO.
 pub struct Port {
@@ -38,23 +30,13 @@ pub struct Port {
     pub refused: bool,
     /// Messages not passed on since it connected.
     pub dropped: u64,
+    /// The daemon's own, for an endpoint that it plays.
+    pub endpoint: bool,
 }
 
 struct Outgoing {
     bytes: Box<[u8; PACKET_BYTES]>,
     descriptors: Option<Descriptors>,
-}
-
-/// What came in.
-pub enum Received {
-    /// Nothing, for now.
-    Nothing,
-    /// A packet and its descriptors.
-    Packet(Packet, Vec<OwnedFd>),
-    /// The connection has ended.
-    Gone(String),
-    /// Something no port sends.
-    Bad(String),
 }
 
 impl Port {
@@ -66,7 +48,13 @@ impl Port {
             deadline: Some(deadline),
             refused: false,
             dropped: 0,
+            endpoint: false,
         }
+    }
+
+    /// The connection of an endpoint that the daemon plays.
+    pub fn of_endpoint(fd: OwnedFd, deadline: Instant) -> Self {
+        Port { endpoint: true, ..Port::new(fd, deadline) }
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -80,39 +68,7 @@ impl Port {
 
     /// Takes the next packet, without waiting.
     pub fn receive(&self) -> Received {
-        let mut bytes = [0; PACKET_BYTES];
-        // Room for more than a correct port sends, to tell one too many from none.
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(8))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-        let got = match recvmsg(&self.fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
-            Ok(got) => got,
-            Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
-            // It died with something unread.
-            Err(Errno::CONNRESET) => return Received::Gone(ENDED.into()),
-            Err(e) => return Received::Gone(format!("the connection broke: {e}")),
-        };
-        let fds: Vec<OwnedFd> = control
-            .drain()
-            .filter_map(|message| match message {
-                RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-                _ => None,
-            })
-            .flatten()
-            .collect();
-        if got.bytes == 0 {
-            return Received::Gone(ENDED.into());
-        }
-        if got.flags.contains(ReturnFlags::TRUNC) {
-            return Received::Bad(format!("a packet of more than {PACKET_BYTES} bytes"));
-        }
-        if got.flags.contains(ReturnFlags::CTRUNC) {
-            return Received::Bad("more descriptors than can be taken".into());
-        }
-        match Packet::decode(&bytes[..got.bytes]) {
-            Ok(packet) => Received::Packet(packet, fds),
-            Err(why) => Received::Bad(why),
-        }
+        socket::receive(self.fd.as_fd())
     }
 
     /// Puts a message at the end of the queue; `Err` if the port is hopeless.
@@ -162,18 +118,9 @@ impl Port {
 
 impl Outgoing {
     fn send(&self, to: &OwnedFd) -> Result<(), Errno> {
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let data = [IoSlice::new(&self.bytes[..])];
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(COUNT))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let borrowed;
-        if let Some(descriptors) = &self.descriptors {
-            borrowed = descriptors.each_ref().map(AsFd::as_fd);
-            if !control.push(SendAncillaryMessage::ScmRights(&borrowed)) {
-                return Err(Errno::NOBUFS);
-            }
-        }
-        sendmsg(to, &data, &mut control, flags).map(|_| ())
+        let fds: Vec<_> =
+            self.descriptors.iter().flat_map(|all| all.iter()).map(AsFd::as_fd).collect();
+        socket::send(to.as_fd(), &self.bytes, &fds, SendFlags::DONTWAIT)
     }
 }
 

@@ -81,6 +81,9 @@ impl Daemon {
             Request::LinkDown { end } => self.fabric.switch_cable(&end, false),
             Request::LinkSet { end, speed, width } => self.fabric.limit_cable(&end, speed, width),
             Request::Trace { node, on } => self.fabric.trace(&node, on),
+            Request::Plug { node } => self.plug(&node),
+            Request::Unplug { node } => self.unplug(&node),
+            Request::Announce { node, coming } => self.fabric.announce(&node, coming),
             Request::Inject { fault } => match self.fabric.inject(fault) {
                 Ok(number) => return Some(Reply::Ok(Answer::Injected(number))),
                 Err(refusal) => Err(refusal),

@@ -99,7 +99,7 @@ impl Fabric {
             hosts.push(self.host_named(name)?);
         }
         if hosts.is_empty() {
-            hosts.extend(0..self.nodes.len());
+            hosts.extend((0..self.nodes.len()).filter(|&host| self.nodes[host].plugged));
         }
         let absent = hosts.iter().filter(|&&host| self.session(host).is_none());
         let mut missing: Vec<_> = absent
@@ -109,7 +109,8 @@ impl Fabric {
             for (n, trunk) in self.topology.trunks.iter().enumerate() {
                 let of_ours = |e: &End| matches!(e.node, Node::Host(h) if hosts.contains(&h));
                 let ours = trunk.ends.iter().any(of_ours);
-                let wanted = trunk.cables.iter().all(|&cable| self.cables[cable].up);
+                let wanted = trunk.cables.iter().all(|&cable| self.cables[cable].up)
+                    && self.unplugged(trunk).is_none();
                 if let (true, false, Some(why)) =
                     (ours && wanted, self.trunk_up(n), self.trunk_down(n))
                 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Configuration requests: a port reads and writes the registers and tables of a
 //! node that it names by a path of ports, before anybody has an address. Hosts do
-//! not pass them on, and what they show of themselves is read only. A switch does
-//! what it is told by the port that has the highest term; whose hardware id that
-//! is, is not taken from the message.
+//! not pass them on, and what they show of themselves is read only. A switch, and an
+//! endpoint (`base.rs`), does what it is told by the port that has the highest term;
+//! whose hardware id that is, is not taken from the message.
 
 use super::switch::SWITCH_ROUTES;
 use super::withdrawal::Waiter;
-use super::{Effect, Event, Fabric};
+use super::{Effect, Event, Fabric, vpd};
 use crate::topology::{End, Node};
 use crate::wire::abi::*;
 use crate::wire::{Complaint, ConfigRequest, LINKS, ToPort, VPS, field};
@@ -38,6 +38,10 @@ impl Fabric {
                     None => (Err(WEFT_CFG_BAD), target.hops, 0, None),
                 },
                 Some(data) => {
+                    if let (WEFT_SPACE_BASE, Node::Host(at)) = (config.space, target.node) {
+                        self.base_write(host, at, target.hops, (request, config, data));
+                        return Ok(());
+                    }
                     let result = self.config_write(host, &target, config, data);
                     // One that is stale learns the term that is not.
                     let data = self.term_of(target.node);
@@ -84,6 +88,8 @@ impl Fabric {
                 let vh = self.switches[n].vps.get(&vp_address(address)?);
                 Some(vh.map_or(0, |vh| WEFT_TABLE_VALID | u32::from(*vh)))
             }
+            (WEFT_SPACE_BASE, Node::Host(host)) => self.base_read(host, address),
+            (WEFT_SPACE_PLUG, Node::Switch(n)) => self.slot_read(n, address),
             _ => None,
         }
     }
@@ -101,7 +107,7 @@ impl Fabric {
         }
         let hwid = self.session(host).map_or(0, |s| s.hwid);
         self.switches[n].accept(hwid, config.term)?;
-        self.firmware_heeds(n, hwid, config.term);
+        self.firmware_heeds(target.node, hwid, config.term);
         let valid = data & WEFT_TABLE_VALID != 0;
         let change = match config.space {
             WEFT_SPACE_ROUTE => {
@@ -113,6 +119,7 @@ impl Fabric {
                 let vh = valid.then_some(field(data, WEFT_TABLE_VH) as u16);
                 self.set_vp(n, port, vp, vh)?
             }
+            WEFT_SPACE_PLUG => self.slot_write(n, config.address, data)?,
             _ => return Err(WEFT_CFG_BAD),
         };
         let node = self.topology.switches[n].name.clone();
@@ -138,7 +145,11 @@ impl Fabric {
         let vpd = WEFT_CS_VPD..WEFT_CS_VPD + WEFT_CS_VPD_BYTES;
         match (address, target.node) {
             (_, _) if address % 4 != 0 => 0,
-            (WEFT_CS_ID, Node::Host(_)) => (WEFT_DEVICE_ID_PF << 16) | WEFT_VENDOR_ID,
+            (WEFT_CS_ID, Node::Host(host)) => {
+                let endpoint = self.topology.hosts[host].endpoint.is_some();
+                let id = if endpoint { WEFT_DEVICE_ID_ENDPOINT } else { WEFT_DEVICE_ID_PF };
+                (id << 16) | WEFT_VENDOR_ID
+            }
             (WEFT_CS_ID, Node::Switch(_)) => (WEFT_DEVICE_ID_SWITCH << 16) | WEFT_VENDOR_ID,
             (WEFT_CS_PORTS, _) => u32::from(ports) | (u32::from(target.port) << 8),
             _ if low == WEFT_CS_HWID => half(self.hwid_of(target.node)),
@@ -148,19 +159,19 @@ impl Fabric {
                 let end = End { node: target.node, port };
                 self.port_register(end, (at % WEFT_CS_PORT_STRIDE) & !4, half)
             }
-            (_, Node::Host(_)) => 0,
+            (_, node) if vpd.contains(&address) => {
+                let bytes = vpd::of(&self.topology, node);
+                let at = (address - WEFT_CS_VPD) as usize;
+                let byte = |n: usize| bytes.get(at + n).copied().unwrap_or(0);
+                u32::from_le_bytes(std::array::from_fn(byte))
+            }
+            (_, Node::Host(host)) => self.base_register(host, address),
             (WEFT_CS_TERM, Node::Switch(n)) => self.switches[n].term,
             (WEFT_CS_CAP, Node::Switch(_)) => SWITCH_ROUTES as u32 | (u32::from(VPS) << 24),
             (_, Node::Switch(n)) if low == WEFT_CS_MASTER => half(self.switches[n].master),
             (_, Node::Switch(n)) if stopped.contains(&address) => {
                 let why = (address - WEFT_CS_STOPPED) as usize / 8;
                 half(self.switches[n].stopped.get(why).copied().unwrap_or(0))
-            }
-            (_, Node::Switch(n)) if vpd.contains(&address) => {
-                let bytes = self.switch_vpd(n);
-                let at = (address - WEFT_CS_VPD) as usize;
-                let byte = |n: usize| bytes.get(at + n).copied().unwrap_or(0);
-                u32::from_le_bytes(std::array::from_fn(byte))
             }
             _ => 0,
         }
@@ -176,7 +187,11 @@ impl Fabric {
 
     fn port_register(&self, end: End, register: u32, half: impl Fn(u64) -> u32) -> u32 {
         if register == WEFT_CS_PORT_STATUS {
-            return half(u64::from(self.port_status(end)));
+            let slot = match end.node {
+                Node::Switch(n) => self.slot_register(n, end.port),
+                Node::Host(_) => 0,
+            };
+            return half(u64::from(self.port_status(end)) | (u64::from(slot) << 32));
         }
         let Some(cable) = self.topology.cable_at(end) else { return 0 };
         let out = usize::from(self.topology.cables[cable].ends[0] != end);
@@ -198,7 +213,7 @@ impl Fabric {
         let far = self.topology.trunks[trunk].ends[1 - side];
         let (present, switch) = match far.node {
             Node::Host(host) => (self.session(host).is_some(), false),
-            Node::Switch(_) => (true, true),
+            Node::Switch(_) => (self.is_plugged(far.node), true),
         };
         let [(speed, width), _] = self.trunk_rates(trunk);
         let rate = (u32::from(speed) << WEFT_LINK_SPEED.trailing_zeros())
@@ -208,30 +223,6 @@ impl Fabric {
             | flag(present, WEFT_LINK_PRESENT)
             | flag(side == 1, WEFT_LINK_ROLE_EP)
             | flag(switch, WEFT_LINK_SWITCH)
-    }
-
-    /// Vital product data, in the format of PCI.
-    fn switch_vpd(&self, n: usize) -> Vec<u8> {
-        let switch = &self.topology.switches[n];
-        let blade = switch.blade.as_deref().unwrap_or("");
-        let mut fields = vec![];
-        for (key, text) in [("PN", "WEFT-SWITCH"), ("SN", &switch.name), ("V0", blade), ("V1", "0")]
-        {
-            let text = &text.as_bytes()[..text.len().min(64)];
-            fields.extend(key.bytes());
-            fields.push(text.len() as u8);
-            fields.extend(text);
-        }
-        let name = b"Weft switch";
-        let mut vpd = vec![0x82, name.len() as u8, 0];
-        vpd.extend(name);
-        // The checksum makes the sum of all up to it 0.
-        vpd.extend([0x90, fields.len() as u8 + 4, 0]);
-        vpd.extend(fields);
-        vpd.extend(b"RV\x01");
-        let sum = vpd.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
-        vpd.extend([sum.wrapping_neg(), 0x78]);
-        vpd
     }
 }
 

@@ -70,6 +70,8 @@ pub enum Event {
     Cable { ends: [String; 2], state: AdminState, speed: u8, width: u8 },
     Trace { node: String, on: bool },
     Table { node: String, change: String, master: u64, term: u32 },
+    Plug { node: String, plugged: bool },
+    Presence { slot: String, present: bool, announced: bool },
     Fault { number: u32, fault: String, state: FaultState },
     Adversarial { node: String, seed: Option<u64> },
 }
@@ -117,6 +119,14 @@ impl fmt::Display for Event {
             Event::Table { node, change, master, term } => {
                 write!(f, "{node}: {change}, by master {master} in term {term}")
             }
+            Event::Plug { node, plugged: true } => write!(f, "{node} plugged in"),
+            Event::Plug { node, plugged: false } => write!(f, "{node} unplugged"),
+            Event::Presence { slot, present, announced } => match (present, announced) {
+                (false, true) => write!(f, "slot {slot}: something will be plugged in"),
+                (true, true) => write!(f, "slot {slot}: what is there will be unplugged"),
+                (true, false) => write!(f, "slot {slot}: presence detect changed, occupied"),
+                (false, false) => write!(f, "slot {slot}: presence detect changed, empty"),
+            },
             Event::Fault { number, fault, state } => {
                 let state = match state {
                     FaultState::Begun => "injected",

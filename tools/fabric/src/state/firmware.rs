@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Switches that route as nodes of the network manager: what its firmware is told of
-//! the switch's ports, how its messages travel, and what becomes of the routes that a
-//! master has committed. They are the switch's own: a configuration request reads and
-//! writes the same table, under the same terms.
+//! Switches that route, and shared endpoints, as nodes of the network manager: what
+//! their firmware is told of their ports, how its messages travel, and what becomes of
+//! what a master has committed. The routes are the switch's own: a configuration
+//! request reads and writes the same table, under the same terms. An endpoint gets its
+//! LID so; its routes are its base function's.
 
 use super::fault::Mail;
-use super::{Effect, Event, Fabric};
-use crate::firmware::Action;
+use super::{Effect, Event, Fabric, switch};
+use crate::firmware::{Action, Firmware};
 use crate::topology::{End, Node};
 use crate::wire::ToPort;
 use std::collections::VecDeque;
@@ -18,20 +19,19 @@ const COMMON_VH: u16 = 1;
 /// The VP that it has on every link.
 const COMMON_VP: u8 = 0;
 
-/// Messages for switches, that are on their way.
-type Due = VecDeque<(usize, u8, Vec<u8>)>;
+/// Messages for nodes with firmware, that are on their way.
+type Due = VecDeque<(Node, u8, Vec<u8>)>;
 
 impl Fabric {
-    /// Tells all switches how their ports are.
+    /// Tells all firmware how the ports of its node are.
     pub(super) fn tell_firmware(&mut self) {
         let now = self.now_ms();
         let mut due = Due::new();
-        for switch in 0..self.switches.len() {
-            for number in 0..self.topology.switches[switch].ports.min(PORTS as u8) {
-                let port = self.firmware_port(End { node: Node::Switch(switch), port: number });
-                let firmware = self.switches[switch].firmware.as_mut();
-                let actions = firmware.map(|f| f.port(now, number, port));
-                self.carry_out(switch, actions.unwrap_or_default(), &mut due);
+        for node in self.firmware_nodes() {
+            for number in 0..self.topology.ports(node).min(PORTS as u8) {
+                let port = self.firmware_port(End { node, port: number });
+                let actions = self.firmware_mut(node).map(|f| f.port(now, number, port));
+                self.carry_out(node, actions.unwrap_or_default(), &mut due);
             }
         }
         self.deliver_due(due);
@@ -40,8 +40,9 @@ impl Fabric {
     /// A message of a host for the switch at its link, if there is one that reads it.
     pub(super) fn carry_to_switch(&mut self, host: usize, link: u8, mail: Mail) {
         let here = End { node: Node::Host(host), port: link };
-        if let (Some(End { node: Node::Switch(switch), port }), 0) = (self.far_end(here), mail.to) {
-            self.deliver_due(Due::from([(switch, port, mail.data)]));
+        if let (Some(End { node: node @ Node::Switch(_), port }), 0) = (self.far_end(here), mail.to)
+        {
+            self.deliver_due(Due::from([(node, port, mail.data)]));
         }
     }
 
@@ -49,12 +50,11 @@ impl Fabric {
     pub(super) fn run_firmware(&mut self) {
         let now = self.now_ms();
         let mut messages = Due::new();
-        for switch in 0..self.switches.len() {
-            let firmware = self.switches[switch].firmware.as_mut();
-            let due = firmware.filter(|f| f.due(now).is_some_and(|due| due <= now));
-            if let Some(firmware) = due {
+        for node in self.firmware_nodes() {
+            let due = |f: &&mut Firmware| f.due(now).is_some_and(|due| due <= now);
+            if let Some(firmware) = self.firmware_mut(node).filter(due) {
                 let actions = firmware.tick(now);
-                self.carry_out(switch, actions, &mut messages);
+                self.carry_out(node, actions, &mut messages);
             }
         }
         self.deliver_due(messages);
@@ -63,15 +63,41 @@ impl Fabric {
     /// When [`Self::run_firmware`] has something to do, in microseconds.
     pub(super) fn firmware_due(&self) -> Option<u64> {
         let now = self.now_ms();
-        let due = self.switches.iter().filter_map(|s| s.firmware.as_ref()?.due(now)).min()?;
+        let all = self.firmware_nodes().into_iter().filter_map(|node| self.firmware(node));
+        let due = all.filter_map(|f| f.due(now)).min()?;
         Some(due.saturating_mul(1000))
     }
 
-    /// A switch has taken a configuration request of `master`, in that term.
-    pub(super) fn firmware_heeds(&mut self, switch: usize, master: u64, term: u32) {
-        if let Some(firmware) = &mut self.switches[switch].firmware {
+    /// A node has taken a configuration request of `master`, in that term.
+    pub(super) fn firmware_heeds(&mut self, node: Node, master: u64, term: u32) {
+        if let Some(firmware) = self.firmware_mut(node) {
             firmware.heed(Reign { term, master });
         }
+    }
+
+    /// Nodes that have firmware now.
+    fn firmware_nodes(&self) -> Vec<Node> {
+        let switches = (0..self.switches.len()).map(Node::Switch);
+        let all = switches.chain((0..self.nodes.len()).map(Node::Host));
+        all.filter(|node| self.firmware(*node).is_some()).collect()
+    }
+
+    fn firmware(&self, node: Node) -> Option<&Firmware> {
+        match node {
+            Node::Switch(n) => self.switches[n].firmware.as_ref(),
+            Node::Host(n) => self.session(n)?.firmware.as_ref(),
+        }
+    }
+
+    fn firmware_slot(&mut self, node: Node) -> Option<&mut Option<Firmware>> {
+        match node {
+            Node::Switch(n) => Some(&mut self.switches[n].firmware),
+            Node::Host(n) => Some(&mut self.nodes[n].session.as_mut()?.firmware),
+        }
+    }
+
+    fn firmware_mut(&mut self, node: Node) -> Option<&mut Firmware> {
+        self.firmware_slot(node)?.as_mut()
     }
 
     fn now_ms(&self) -> u64 {
@@ -94,17 +120,21 @@ impl Fabric {
 
     fn deliver_due(&mut self, mut due: Due) {
         let now = self.now_ms();
-        while let Some((switch, port, data)) = due.pop_front() {
-            let Some(mut firmware) = self.switches[switch].firmware.take() else { continue };
-            let mut admits = |reign: &Reign| self.admits(switch, reign);
+        while let Some((node, port, data)) = due.pop_front() {
+            let Some(mut firmware) = self.firmware_slot(node).and_then(Option::take) else {
+                continue;
+            };
+            let mut admits = |reign: &Reign| self.admits(node, reign);
             let actions = firmware.receive(now, port, &data, &mut admits);
-            self.switches[switch].firmware = Some(firmware);
-            self.carry_out(switch, actions, &mut due);
+            if let Some(slot) = self.firmware_slot(node) {
+                *slot = Some(firmware);
+            }
+            self.carry_out(node, actions, &mut due);
         }
     }
 
-    /// Whether the switch takes the word of this master, as that of a configuration request.
-    fn admits(&mut self, switch: usize, reign: &Reign) -> bool {
+    /// Whether the node takes the word of this master, as that of a configuration request.
+    fn admits(&mut self, node: Node, reign: &Reign) -> bool {
         let Reign { term, master } = *reign;
         let host =
             (0..self.nodes.len()).find(|h| self.session(*h).is_some_and(|s| s.hwid == master));
@@ -112,25 +142,35 @@ impl Fabric {
             Some(host) => self.topology.may_manage(host),
             None => self.topology.managers.is_empty(),
         };
-        may && self.switches[switch].accept(master, term).is_ok()
+        let last = match node {
+            Node::Switch(n) => {
+                let switch = &mut self.switches[n];
+                Some((&mut switch.master, &mut switch.term))
+            }
+            Node::Host(n) => {
+                let session = self.nodes[n].session.as_mut();
+                session.map(|s| (&mut s.base.master, &mut s.base.term))
+            }
+        };
+        may && last.is_some_and(|last| switch::accept(last, master, term).is_ok())
     }
 
-    fn carry_out(&mut self, switch: usize, actions: Vec<Action>, due: &mut Due) {
+    fn carry_out(&mut self, node: Node, actions: Vec<Action>, due: &mut Due) {
         let mut routed = false;
         for action in actions {
             match action {
-                Action::Send(port, data) => {
-                    match self.far_end(End { node: Node::Switch(switch), port }) {
-                        Some(End { node: Node::Switch(far), port }) => {
-                            due.push_back((far, port, data));
-                        }
-                        Some(End { node: Node::Host(host), port: link }) => {
-                            self.tell(host, ToPort::Mbox { link, to: 0, from: 0, data });
-                        }
-                        None => {}
+                Action::Send(port, data) => match self.far_end(End { node, port }) {
+                    Some(far) if self.firmware(far.node).is_some() => {
+                        due.push_back((far.node, far.port, data));
                     }
-                }
+                    Some(End { node: Node::Host(host), port: link }) => {
+                        self.tell(host, ToPort::Mbox { link, to: 0, from: 0, data });
+                    }
+                    _ => {}
+                },
                 Action::Route(lid, port) => {
+                    // An endpoint has one port, and its base function says who goes by it.
+                    let Node::Switch(switch) = node else { continue };
                     routed = true;
                     if let Ok(change) = self.set_route(switch, lid, port) {
                         self.table_event(switch, change);
@@ -138,10 +178,22 @@ impl Fabric {
                 }
             }
         }
-        if routed {
+        if let Node::Host(endpoint) = node {
+            self.name_endpoint(endpoint);
+        }
+        if let (Node::Switch(switch), true) = (node, routed) {
             self.join_hierarchy(switch);
             // What this breaks is withdrawn; the master need not wait for that, for whoever comes
             // by the new routes does not meet the old ones.
+            self.resolve();
+        }
+    }
+
+    /// An endpoint has the LID that its firmware was given, once it was given one.
+    fn name_endpoint(&mut self, endpoint: usize) {
+        let lid = self.firmware(Node::Host(endpoint)).map_or(0, Firmware::lid);
+        if lid != 0 && self.session(endpoint).is_some_and(|s| s.lid != lid) {
+            self.session_mut(endpoint, |s| s.lid = lid);
             self.resolve();
         }
     }

@@ -84,6 +84,10 @@ impl Fabric {
 
     /// Why a path cannot be up, or `None` if it can.
     pub(super) fn why_down(&self, path: usize) -> Option<String> {
+        let trunk = self.topology.trunks.iter().find(|t| t.path == Some(path));
+        if let Some(why) = trunk.and_then(|t| self.unplugged(t)) {
+            return Some(why);
+        }
         let path = &self.topology.paths[path];
         self.why_not(&path.cables, path.ends.into_iter())
     }
@@ -91,6 +95,9 @@ impl Fabric {
     /// The same of a trunk.
     pub(super) fn trunk_down(&self, trunk: usize) -> Option<String> {
         let trunk = &self.topology.trunks[trunk];
+        if let Some(why) = self.unplugged(trunk) {
+            return Some(why);
+        }
         self.why_not(&trunk.cables, host_ends(trunk).into_iter().flatten())
     }
 
@@ -179,7 +186,8 @@ impl Fabric {
         };
         let [(speed, width), (max_speed, max_width)] = self.trunk_rates(trunk);
         let (endpoint, switch_up) = (side == 1, self.trunk_up(trunk));
-        let (present, switch) = (true, true);
+        let far = self.topology.trunks[trunk].ends[1 - side].node;
+        let (present, switch) = (self.is_plugged(far), true);
         LinkInfo { speed, width, endpoint, present, max_speed, max_width, switch, switch_up }
     }
 

@@ -4,6 +4,7 @@
 //! port is a [`PortId`], and its descriptors are "those of port so-and-so", so
 //! that everything here can be driven at random by tests.
 
+mod base;
 mod command;
 mod config;
 mod effect;
@@ -12,6 +13,7 @@ mod firmware;
 mod inbound;
 mod link;
 mod node;
+mod plug;
 mod remote;
 #[cfg(test)]
 mod routes;
@@ -21,12 +23,17 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod vpd;
 mod walk;
 mod withdrawal;
 
 pub use effect::{AdminState, Effect, Event, PortId};
 pub use fault::{Fault, FaultState, FaultStatus, Spoil};
-pub use status::{CableStatus, LinkStatus, NodeStatus, Status, SwitchStatus, TrafficStatus};
+pub use plug::SlotStatus;
+pub use status::{
+    CableStatus, EndpointStatus, LinkStatus, NodeStatus, Status, SwitchStatus, TrafficStatus,
+    VeStatus,
+};
 pub use tables::{HopStatus, RemoteStatus, RouteStatus, TableStatus, VpStatus, WalkStatus};
 
 use crate::firmware::Firmware;
@@ -61,6 +68,8 @@ pub struct Fabric {
     traffic: Vec<[Traffic; 2]>,
     /// Changes of tables that are not over.
     withdrawals: Vec<Withdrawal>,
+    /// Writes to base functions that their endpoints have not confirmed.
+    unconfirmed: Vec<base::Unconfirmed>,
     /// The last generation given to a port, or life to a link or a remote.
     generation: u32,
     /// The last sequence number given to a forwarded change.
@@ -83,14 +92,27 @@ pub struct Fabric {
 }
 
 /// A host of the topology, connected or not.
-#[derive(Default)]
 struct Node {
+    /// It is there.
+    plugged: bool,
     session: Option<Session>,
     traced: bool,
     /// The seed of adversarial mode.
     adversarial: Option<u64>,
     /// The last generation it had, 0 before the first.
     generation: u32,
+}
+
+impl Node {
+    fn new(host: &Host) -> Self {
+        Node {
+            plugged: host.plugged,
+            session: None,
+            traced: false,
+            adversarial: None,
+            generation: 0,
+        }
+    }
 }
 
 /// Which path ends at a link of a host, and with which of its ends.
@@ -104,12 +126,13 @@ impl Fabric {
     /// A fabric to which nobody is connected; generations begin after `generation`.
     pub fn new(topology: Topology, generation: u32) -> Self {
         let mut fabric = Fabric {
-            nodes: topology.hosts.iter().map(|_| Node::default()).collect(),
+            nodes: topology.hosts.iter().map(Node::new).collect(),
             cables: topology.cables.iter().map(CableState::new).collect(),
             paths: topology.paths.iter().map(|_| Pathway::default()).collect(),
             switches: vec![],
             traffic: topology.cables.iter().map(|_| Default::default()).collect(),
             withdrawals: vec![],
+            unconfirmed: vec![],
             topology,
             generation,
             ticket: 0,
@@ -123,13 +146,19 @@ impl Fabric {
             effects: vec![],
         };
         for n in 0..fabric.topology.switches.len() {
-            let life = fabric.next_generation();
-            let switch = &fabric.topology.switches[n];
-            let firmware = switch.routes.then(|| Firmware::new(switch.hwid, life));
-            fabric.switches.push(SwitchState::new(switch.ports, firmware));
+            let switch = fabric.new_switch(n);
+            fabric.switches.push(switch);
         }
         fabric.tell_firmware();
         fabric
+    }
+
+    /// A switch as it is when it gets power, unless the topology has it out.
+    fn new_switch(&mut self, n: usize) -> SwitchState {
+        let life = self.next_generation();
+        let switch = &self.topology.switches[n];
+        let firmware = switch.routes.then(|| Firmware::new(switch.hwid, life));
+        SwitchState::new(switch, firmware)
     }
 
     /// What the fabric was made from.
@@ -201,6 +230,7 @@ impl Fabric {
         let generation = self.nodes[host].generation;
         self.remotes_lost(host, true);
         self.forget_waiter(host);
+        self.base_gone(host);
         self.nodes[host].session = None;
         let node = self.topology.hosts[host].name.clone();
         self.effects.push(Effect::Event(Event::Gone { node, generation, why }));
@@ -226,6 +256,11 @@ impl Fabric {
             .topology
             .host(name)
             .ok_or_else(|| format!("no host is called \"{name}\"; {}", self.known_hosts()))?;
+        if !self.nodes[host].plugged {
+            return Err(format!(
+                "{name} is not plugged in; plug it in with: weft-fabric plug {name}"
+            ));
+        }
         if let Some(session) = &self.nodes[host].session {
             return Err(format!(
                 "{name} is connected already, as generation {}; end that port or use \
@@ -237,6 +272,10 @@ impl Fabric {
         self.nodes[host].session = Some(Session::new(port, hwid, ram));
         self.refused = None;
         self.welcome(host);
+        if self.topology.hosts[host].endpoint.is_some() {
+            let life = self.nodes[host].generation;
+            self.session_mut(host, |s| s.firmware = Some(Firmware::new(s.hwid, life)));
+        }
         self.tell_faults(host);
         let generation = self.nodes[host].generation;
         self.effects.push(Effect::Event(Event::Connected { node: name.into(), generation, hwid }));
@@ -367,6 +406,7 @@ impl Fabric {
             FromPort::InboundFrom { entry, from, gates } => {
                 self.inbound_from(host, entry, from, gates);
             }
+            FromPort::BaseAck { ticket } => self.base_ack(host, ticket),
         }
         Ok(())
     }

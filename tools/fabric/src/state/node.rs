@@ -3,9 +3,11 @@
 //! all but its identity also with a reset.
 
 use super::PortId;
+use super::base::Base;
 use super::inbound::Table;
 use super::link::Ctrl;
 use super::remote::{Caller, Remote};
+use crate::firmware::Firmware;
 use crate::wire::{LINKS, LinkInfo, Peer, RouteEntry};
 use std::collections::BTreeMap;
 
@@ -31,6 +33,10 @@ pub struct Session {
     pub remotes: BTreeMap<u8, Remote>,
     /// Who reaches it by routes.
     pub channels: BTreeMap<u8, Caller>,
+    /// Of a shared endpoint.
+    pub base: Base,
+    /// Of a shared endpoint.
+    pub firmware: Option<Firmware>,
 }
 
 impl Session {
@@ -48,6 +54,8 @@ impl Session {
             routes: BTreeMap::new(),
             remotes: BTreeMap::new(),
             channels: BTreeMap::new(),
+            base: Base::default(),
+            firmware: None,
         }
     }
 

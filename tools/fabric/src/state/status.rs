@@ -4,6 +4,7 @@
 
 use super::Fabric;
 use super::effect::AdminState;
+use super::plug::SlotStatus;
 use super::tables::reason;
 use crate::wire::Traffic;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ pub struct Status {
 pub struct NodeStatus {
     /// As in the topology.
     pub name: String,
+    /// It is there.
+    pub plugged: bool,
     /// A port is there.
     pub connected: bool,
     /// Of the port that is there or was there last; 0: none yet.
@@ -47,6 +50,34 @@ pub struct NodeStatus {
     pub apertures: usize,
     /// Neighbours that have not confirmed a change of its apertures.
     pub waiting_for: Vec<String>,
+    /// It is no host, but an endpoint that hosts share.
+    pub endpoint: Option<EndpointStatus>,
+}
+
+/// A shared endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointStatus {
+    /// Local id, 0: none.
+    pub lid: u32,
+    /// Hardware id of the root complex on the same hardware unit, 0: none is known.
+    pub resident: u64,
+    /// Hardware id of the port that has written its base function last, 0: none.
+    pub master: u64,
+    /// Its term.
+    pub term: u32,
+    /// Functions of each virtual endpoint.
+    pub functions: u8,
+    /// Virtual endpoints.
+    pub ves: Vec<VeStatus>,
+}
+
+/// A virtual endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VeStatus {
+    /// VP of the endpoint's link; none: it is nobody's.
+    pub vp: Option<u8>,
+    /// LID of the root complex that it works for, 0: none.
+    pub root: u32,
 }
 
 /// A switch.
@@ -64,6 +95,10 @@ pub struct SwitchStatus {
     pub master: u64,
     /// Its term.
     pub term: u32,
+    /// It is there.
+    pub plugged: bool,
+    /// Hot-plug controllers of the ports that have a cable.
+    pub slots: Vec<SlotStatus>,
     /// Traffic whose route ended here, by reason.
     pub stopped: BTreeMap<String, u64>,
 }
@@ -152,6 +187,7 @@ impl Fabric {
         });
         NodeStatus {
             name: host.name.clone(),
+            plugged: node.plugged,
             connected: session.is_some(),
             generation: node.generation,
             hwid: session.map_or(host.hwid, |s| s.hwid),
@@ -162,6 +198,7 @@ impl Fabric {
             ram: session.map_or(0, |s| s.ram),
             apertures: session.map_or(0, |s| s.inbound.open()),
             waiting_for,
+            endpoint: host.endpoint.as_ref().map(|e| self.endpoint_status(n, e)),
         }
     }
 
@@ -228,6 +265,8 @@ impl Fabric {
             hwid: switch.hwid,
             master: tables.master,
             term: tables.term,
+            plugged: tables.plugged,
+            slots: self.slot_statuses(n),
             stopped: stopped.map(|(why, count)| (reason(why as u32).into(), *count)).collect(),
         }
     }

@@ -5,7 +5,9 @@
 //! VP numbers mean something on one link only, so traffic that changes links
 //! leaves on the VP that its hierarchy has at the port it leaves by.
 
+use super::plug::{Slot, VirtualSlot};
 use crate::firmware::Firmware;
+use crate::topology::Switch;
 use crate::wire::VPS;
 use crate::wire::abi::{WEFT_CFG_BAD, WEFT_CFG_FULL, WEFT_CFG_STALE};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +20,12 @@ pub const REASONS: usize = 8;
 /// State of a switch.
 pub struct SwitchState {
     ports: u8,
+    /// It is there.
+    pub plugged: bool,
+    /// Hot-plug controllers that are not as they were at the start, by port,
+    pub slots: BTreeMap<u8, Slot>,
+    /// and by port and VP.
+    pub virtual_slots: BTreeMap<(u8, u8), VirtualSlot>,
     /// LID to port.
     pub routes: BTreeMap<u32, u8>,
     /// Port and VP to VH.
@@ -36,9 +44,12 @@ pub struct SwitchState {
 
 impl SwitchState {
     /// A switch nobody has programmed.
-    pub fn new(ports: u8, firmware: Option<Firmware>) -> Self {
+    pub fn new(switch: &Switch, firmware: Option<Firmware>) -> Self {
         SwitchState {
-            ports,
+            ports: switch.ports,
+            plugged: switch.plugged,
+            slots: BTreeMap::new(),
+            virtual_slots: BTreeMap::new(),
             routes: BTreeMap::new(),
             vps: BTreeMap::new(),
             master: 0,
@@ -49,14 +60,9 @@ impl SwitchState {
         }
     }
 
-    /// Takes the word of `master`, in its `term`, or answers `WEFT_CFG_STALE`: a
-    /// term is one master's, and never returns.
+    /// Takes the word of `master`, in its `term`, or answers `WEFT_CFG_STALE`.
     pub fn accept(&mut self, master: u64, term: u32) -> Result<(), u32> {
-        if term < self.term || (term == self.term && self.master != 0 && self.master != master) {
-            return Err(WEFT_CFG_STALE);
-        }
-        (self.master, self.term) = (master, term);
-        Ok(())
+        accept((&mut self.master, &mut self.term), master, term)
     }
 
     /// Makes `lid` be reached by `port`, or not at all. `Err` is a `WEFT_CFG_*`.
@@ -96,9 +102,40 @@ impl SwitchState {
         !self.touched.contains(&(port, vp))
     }
 
+    /// The physical hot-plug controller of a port.
+    pub fn slot(&self, port: u8) -> Slot {
+        self.slots.get(&port).copied().unwrap_or_default()
+    }
+
+    /// The hierarchy is connected by its virtual hot-plug controller.
+    fn is_connected(&self, port: u8, vp: u8) -> bool {
+        !self.virtual_slots.get(&(port, vp)).is_some_and(|slot| slot.off)
+    }
+
+    /// The VH that traffic on a VP of a port belongs to, as far as it is connected.
+    pub fn entered(&self, port: u8, vp: u8) -> Option<u16> {
+        self.vps.get(&(port, vp)).copied().filter(|_| self.is_connected(port, vp))
+    }
+
+    /// The VP that traffic of a VH leaves a port on, as far as that is connected.
+    pub fn left(&self, port: u8, vh: u16) -> Option<u8> {
+        self.vp_of(port, vh).filter(|vp| self.is_connected(port, *vp))
+    }
+
     /// The VP that a VH has at a port.
     pub fn vp_of(&self, port: u8, vh: u16) -> Option<u8> {
         let mut at_port = self.vps.range((port, 0)..=(port, u8::MAX));
         at_port.find_map(|((_, vp), other)| (*other == vh).then_some(*vp))
     }
+}
+
+/// Makes `master` and its `term` those in force, or answers `WEFT_CFG_STALE`: a term
+/// is one master's, and never returns.
+pub fn accept(last: (&mut u64, &mut u32), master: u64, term: u32) -> Result<(), u32> {
+    let (by, in_force) = last;
+    if term < *in_force || (term == *in_force && *by != 0 && *by != master) {
+        return Err(WEFT_CFG_STALE);
+    }
+    (*by, *in_force) = (master, term);
+    Ok(())
 }

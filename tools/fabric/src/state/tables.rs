@@ -289,7 +289,7 @@ impl Fabric {
         }
     }
 
-    fn node_named(&self, name: &str) -> Result<Node, Refusal> {
+    pub(super) fn node_named(&self, name: &str) -> Result<Node, Refusal> {
         self.topology.node(name).ok_or_else(|| {
             Refusal(format!(
                 "no host or switch is called \"{name}\"; see them with: weft-fabric status"

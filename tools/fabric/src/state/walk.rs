@@ -118,9 +118,9 @@ impl Fabric {
 
     fn switch_route(&self, switch: usize, lid: u32, here: Here) -> Result<(u8, u8), u32> {
         let tables = &self.switches[switch];
-        let vh = *tables.vps.get(&(here.port, here.vp)).ok_or(WEFT_STOP_VP)?;
+        let vh = tables.entered(here.port, here.vp).ok_or(WEFT_STOP_VP)?;
         let port = *tables.routes.get(&lid).ok_or(WEFT_STOP_ROUTE)?;
-        let vp = tables.vp_of(port, vh).ok_or(WEFT_STOP_VP)?;
+        let vp = tables.left(port, vh).ok_or(WEFT_STOP_VP)?;
         Ok((port, vp))
     }
 

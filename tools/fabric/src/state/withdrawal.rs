@@ -72,13 +72,13 @@ impl Fabric {
     /// Nobody is there to be answered: the port was reset or is gone.
     pub(super) fn forget_waiter(&mut self, host: usize) {
         self.withdrawals.retain(|w| w.who.host() != Some(host));
+        self.forget_writer(host);
     }
 
     /// A port waits for the answer to its configuration request.
     pub(super) fn config_is_due(&self, host: usize) -> bool {
-        self.withdrawals
-            .iter()
-            .any(|w| matches!(w.who, Waiter::Config { host: h, .. } if h == host))
+        let waits = |w: &Withdrawal| matches!(w.who, Waiter::Config { host: h, .. } if h == host);
+        self.withdrawals.iter().any(waits) || self.base_is_due(host)
     }
 
     /// A command has waited long enough.

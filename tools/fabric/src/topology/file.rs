@@ -2,8 +2,8 @@
 //! The topology's file: TOML in, [`Topology`] out, or every problem at once so
 //! that nobody mends a file one message at a time.
 
-use super::{Cable, End, Host, MAX_NAME, MAX_SWITCH_PORTS, Node, Problem, SPEEDS, Switch};
-use super::{Topology, WIDTHS, resolve, split_end};
+use super::{Cable, End, Endpoint, Host, Kind, MAX_NAME, MAX_SWITCH_PORTS, MAX_VE_FUNCTIONS};
+use super::{MAX_VES, Node, Problem, SPEEDS, Switch, Topology, WIDTHS, resolve, split_end};
 use serde::Deserialize;
 use std::collections::HashMap;
 use toml::Spanned;
@@ -18,6 +18,8 @@ struct RawFile {
     #[serde(default)]
     host: Vec<Spanned<RawHost>>,
     #[serde(default)]
+    endpoint: Vec<Spanned<RawEndpoint>>,
+    #[serde(default)]
     switch: Vec<Spanned<RawSwitch>>,
     #[serde(default)]
     link: Vec<Spanned<RawLink>>,
@@ -29,6 +31,25 @@ struct RawHost {
     name: String,
     hwid: Option<i64>,
     blade: Option<String>,
+    #[serde(default = "default_plugged")]
+    plugged: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawEndpoint {
+    name: String,
+    kind: String,
+    ves: i64,
+    #[serde(default = "default_functions")]
+    functions: i64,
+    hwid: Option<i64>,
+    blade: Option<String>,
+    #[serde(default = "default_plugged")]
+    plugged: bool,
+    vendor: Option<String>,
+    part: Option<String>,
+    serial: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -37,6 +58,10 @@ struct RawSwitch {
     name: String,
     ports: i64,
     blade: Option<String>,
+    #[serde(default = "default_plugged")]
+    plugged: bool,
+    /// Blade of what is at its ports.
+    resident: Option<String>,
     /// Without it, a switch of more than two links routes.
     routes: Option<bool>,
 }
@@ -59,6 +84,14 @@ enum RawState {
     #[default]
     Up,
     Down,
+}
+
+fn default_plugged() -> bool {
+    true
+}
+
+fn default_functions() -> i64 {
+    1
 }
 
 fn default_speed() -> i64 {
@@ -92,6 +125,9 @@ pub fn parse(text: &str) -> Result<Topology, Vec<Problem>> {
     };
     for host in &raw.host {
         reader.host(host);
+    }
+    for endpoint in &raw.endpoint {
+        reader.endpoint(endpoint);
     }
     for switch in &raw.switch {
         reader.switch(switch);
@@ -149,7 +185,7 @@ impl Reader<'_> {
 
     fn host(&mut self, raw: &Spanned<RawHost>) {
         let line = self.line(raw);
-        let RawHost { name, hwid, blade } = raw.get_ref();
+        let RawHost { name, hwid, blade, plugged } = raw.get_ref();
         self.name(line, "host", name);
         let hwid_given = hwid.is_some();
         // A number of TOML has 63 bits, so none says that it is of no host.
@@ -162,20 +198,96 @@ impl Reader<'_> {
                 return self.problem(line, message);
             }
         };
-        if let Some(other) = self.topology.hosts.iter().find(|h| h.hwid == hwid) {
+        self.add_host(
+            line,
+            "host",
+            hwid,
+            Host {
+                name: name.clone(),
+                hwid,
+                hwid_given,
+                blade: blade.clone(),
+                plugged: *plugged,
+                endpoint: None,
+            },
+        );
+    }
+
+    fn endpoint(&mut self, raw: &Spanned<RawEndpoint>) {
+        let line = self.line(raw);
+        let RawEndpoint { name, kind, ves, functions, hwid, blade, plugged, vendor, part, serial } =
+            raw.get_ref();
+        self.name(line, "endpoint", name);
+        let found = self.problems.len();
+        if kind != "copy" {
+            self.problem(
+                line,
+                format!("endpoint {name}: kind \"{kind}\" is not known; give \"copy\""),
+            );
+        }
+        let mut within = |what: &str, given: i64, most: u8| {
+            let good = u8::try_from(given).ok().filter(|n| (1..=most).contains(n));
+            if good.is_none() {
+                self.problem(line, format!("endpoint {name}: {given} {what}; give 1 to {most}"));
+            }
+            good.unwrap_or(1)
+        };
+        let ves = within("virtual endpoints (ves)", *ves, MAX_VES);
+        let functions = within("functions", *functions, MAX_VE_FUNCTIONS);
+        let hwid_given = hwid.is_some();
+        let hwid = match hwid {
+            None => derived_hwid(name),
+            Some(given) if *given > 0 => *given as u64,
+            Some(given) => {
+                let message = format!(
+                    "endpoint {name}: hwid {given} is not above 0; give one or leave it out"
+                );
+                return self.problem(line, message);
+            }
+        };
+        if self.problems.len() > found {
+            return;
+        }
+        let text = |given: &Option<String>, or: &str| given.as_deref().unwrap_or(or).to_owned();
+        let endpoint = Endpoint {
+            kind: Kind::Copy,
+            ves,
+            functions,
+            vendor: text(vendor, "Weft"),
+            part: text(part, "WEFT-COPY"),
+            serial: text(serial, name),
+        };
+        // What is no host must never have the lowest id.
+        self.add_host(
+            line,
+            "endpoint",
+            hwid,
+            Host {
+                name: name.clone(),
+                hwid: hwid | NO_HOST,
+                hwid_given,
+                blade: blade.clone(),
+                plugged: *plugged,
+                endpoint: Some(endpoint),
+            },
+        );
+    }
+
+    fn add_host(&mut self, line: usize, what: &str, given: u64, host: Host) {
+        if let Some(other) = self.topology.hosts.iter().find(|h| h.hwid == host.hwid) {
+            let kind = if other.endpoint.is_some() { "endpoint" } else { "host" };
             let message = format!(
-                "host {name}: hwid {hwid} is that of host {} already; give another",
-                other.name
+                "{what} {}: hwid {given} is that of {kind} {} already; give another",
+                host.name, other.name
             );
             self.problem(line, message);
         }
-        let (name, blade) = (name.clone(), blade.clone());
-        self.topology.hosts.push(Host { name, hwid, hwid_given, blade });
+        self.topology.hosts.push(host);
     }
 
     fn switch(&mut self, raw: &Spanned<RawSwitch>) {
         let line = self.line(raw);
-        let RawSwitch { name, ports, blade, routes } = raw.get_ref();
+        let RawSwitch { name, ports, blade, plugged, resident, routes } = raw.get_ref();
         self.name(line, "switch", name);
         let hwid = derived_hwid(name) | NO_HOST;
         if let Some(other) = self.topology.switches.iter().find(|s| s.hwid == hwid) {
@@ -187,8 +299,11 @@ impl Reader<'_> {
         }
         match u8::try_from(*ports) {
             Ok(ports) if (1..=MAX_SWITCH_PORTS).contains(&ports) => {
+                let resident = resident.as_ref().or(blade.as_ref()).cloned();
                 let (name, blade) = (name.clone(), blade.clone());
-                self.topology.switches.push(Switch { name, ports, hwid, blade, routes: false });
+                let plugged = *plugged;
+                let switch = Switch { name, ports, hwid, blade, resident, plugged, routes: false };
+                self.topology.switches.push(switch);
                 self.routes.push(*routes);
             }
             _ => self.problem(
@@ -200,7 +315,8 @@ impl Reader<'_> {
 
     fn manager(&mut self, raw: &Spanned<String>) {
         let (line, name) = (self.line(raw), raw.get_ref());
-        match self.topology.host(name) {
+        let host = self.topology.host(name);
+        match host.filter(|&host| self.topology.hosts[host].endpoint.is_none()) {
             Some(host) => self.topology.managers.push(host),
             None => self.problem(
                 line,
@@ -277,12 +393,19 @@ impl Reader<'_> {
         let ports = self.topology.ports(node);
         if port >= ports {
             let kind = match node {
+                Node::Host(n) if self.topology.hosts[n].endpoint.is_some() => "endpoint",
                 Node::Host(_) => "host",
                 Node::Switch(_) => "switch",
             };
             self.problem(
                 line,
-                format!("{what}: {kind} {name} has ports 0 to {}; use one of them", ports - 1),
+                match ports {
+                    1 => format!("{what}: {kind} {name} has port 0 alone; use it"),
+                    _ => format!(
+                        "{what}: {kind} {name} has ports 0 to {}; use one of them",
+                        ports - 1
+                    ),
+                },
             );
             return None;
         }
@@ -290,7 +413,8 @@ impl Reader<'_> {
     }
 
     fn finish(mut self) -> Result<Topology, Vec<Problem>> {
-        if self.topology.hosts.is_empty() && self.problems.is_empty() {
+        let host = self.topology.hosts.iter().any(|h| h.endpoint.is_none());
+        if !host && self.problems.is_empty() {
             self.problem(0, "no host is named; add [[host]] with a name".into());
         }
         if self.problems.is_empty() {

@@ -43,6 +43,24 @@ pub fn resolve(topology: &mut Topology, routes: &[Option<bool>]) -> Result<(), (
     }
     topology.trunks = trunks(topology);
     topology.paths = vec![];
+    for trunk in &topology.trunks {
+        let endpoint = |e: &End| match e.node {
+            Node::Host(host) => topology.hosts[host].endpoint.is_some(),
+            Node::Switch(_) => false,
+        };
+        let near = trunk.ends.iter().position(endpoint);
+        let far = near.map(|near| trunk.ends[1 - near].node);
+        if let (Some(near), Some(Node::Host(_))) = (near, far) {
+            return Err((
+                trunk.cables[0],
+                format!(
+                    "endpoint {}: {} does not lead to a switch that routes; put one in between",
+                    topology.name(trunk.ends[near].node),
+                    topology.cable_name(trunk.cables[0])
+                ),
+            ));
+        }
+    }
     for n in 0..topology.trunks.len() {
         let trunk = &topology.trunks[n];
         let [Some(a), Some(b)] = trunk.ends.map(host_end) else { continue };

@@ -150,3 +150,46 @@ fn managers_are_hosts() {
     let found = problems(&format!("managers = [\"h9\"]\n{TWO}"));
     assert!(found[0].contains("line 1: ") && found[0].contains("\"h9\""), "{found:?}");
 }
+
+/// A host and a switch that routes, on lines 1 to 6.
+const ONE: &str = "[[host]]\nname = \"h\"\n[[switch]]\nname = \"s\"\nports = 4\nroutes = true\n";
+
+#[test]
+fn an_endpoint_is_checked() {
+    let endpoint = "[[endpoint]]\nname = \"e\"\n";
+    for (rest, why) in [
+        ("kind = \"disk\"\nves = 1\n", "kind \"disk\" is not known; give \"copy\""),
+        ("kind = \"copy\"\nves = 16\n", "16 virtual endpoints (ves); give 1 to 15"),
+        ("kind = \"copy\"\nves = 1\nfunctions = 0\n", "0 functions; give 1 to 4"),
+        ("kind = \"copy\"\nves = 1\nhwid = -1\n", "hwid -1 is not above 0"),
+        ("kind = \"copy\"\nves = 1\n[[link]]\nends = [\"s:0\", \"e:1\"]\n", "has port 0 alone"),
+        (
+            "kind = \"copy\"\nves = 1\n[[link]]\nends = [\"h:0\", \"e:0\"]\n",
+            "does not lead to a switch that routes",
+        ),
+    ] {
+        let found = problems(&format!("{ONE}{endpoint}{rest}"));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains(why), "{found:?}");
+    }
+    let alone = format!("{endpoint}kind = \"copy\"\nves = 1\n");
+    assert!(problems(&alone)[0].contains("no host is named"));
+    let manager = format!("managers = [\"e\"]\n{ONE}{alone}");
+    assert!(problems(&manager)[0].contains("no host is called \"e\""));
+}
+
+#[test]
+fn an_endpoint_is_no_host_and_manages_nothing() {
+    let text = format!(
+        "{ONE}[[endpoint]]\nname = \"e\"\nkind = \"copy\"\nves = 2\nhwid = 5\nplugged = false\n\
+         [[endpoint]]\nname = \"f\"\nkind = \"copy\"\nves = 1\nserial = \"0815\"\n"
+    );
+    let topology = parse(&text).unwrap();
+    let [host, e, f] = [0, 1, 2].map(|n| &topology.hosts[n]);
+    assert!(host.plugged && !e.plugged && f.plugged);
+    assert_eq!((e.hwid, f.hwid >> 63), ((1 << 63) | 5, 1));
+    let serial = |n: usize| topology.hosts[n].endpoint.as_ref().unwrap().serial.clone();
+    assert_eq!((serial(1), serial(2)), ("e".to_owned(), "0815".to_owned()));
+    assert!(topology.may_manage(0) && !topology.may_manage(1));
+    assert_eq!(topology.ports(Node::Host(1)), 1);
+}

@@ -108,7 +108,19 @@ pub enum FromPort {
     Config { request: u64, config: ConfigRequest },
     InboundFrom { entry: u16, from: u32, gates: u64 },
     FaultUsed { link: u8, kind: u64 },
+    BaseAck { ticket: u32 },
     RoutedMbox { lid: u32, to: u8, from: u8, data: Vec<u8> },
+}
+
+/// What an endpoint's base function was told of a virtual endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BaseChange {
+    /// Which.
+    pub ve: u8,
+    /// Of the endpoint's link; `None`: it is nobody's.
+    pub vp: Option<u8>,
+    /// LID of the root complex that it works for.
+    pub root: u32,
 }
 
 /// What a port is told of a link whether or not it is up.
@@ -162,6 +174,8 @@ pub enum ToPort {
     RouteDenied { link: u8, lid: u32, count: u64, why: u32 },
     ConfigReply { request: u64, result: u32, hops: u8, data: u32 },
     Fault { link: u8, kind: u64, times: u64, latency_ns: u64, bytes_per_second: u64 },
+    Base { ticket: u32, change: BaseChange },
+    Presence { switch: u64, port: u8, status: u32 },
     RoutedMbox { gate: u8, lid: u32, to: u8, from: u8, data: Vec<u8> },
 }
 
@@ -247,6 +261,7 @@ impl FromPort {
                 data,
             },
             WEFT_FAB_FAULT_USED => FromPort::FaultUsed { link: link_number(link)?, kind: arg[0] },
+            WEFT_FAB_BASE_ACK => FromPort::BaseAck { ticket: (arg[5] >> 32) as u32 },
             other => return Err(format!("a message of type {other}, which no port sends")),
         })
     }
@@ -422,6 +437,16 @@ impl ToPort {
                 p.link = (*link).into();
                 p.arg[..4].copy_from_slice(&[*kind, *times, *latency_ns, *bytes_per_second]);
                 WEFT_FAB_FAULT
+            }
+            ToPort::Presence { switch, port, status } => {
+                p.arg[..3].copy_from_slice(&[*switch, (*port).into(), (*status).into()]);
+                WEFT_FAB_PRESENCE
+            }
+            ToPort::Base { ticket, change: BaseChange { ve, vp, root } } => {
+                let vp = vp.map_or(WEFT_FAB_NO_VP.into(), u64::from);
+                p.arg[..3].copy_from_slice(&[(*ve).into(), vp, (*root).into()]);
+                p.arg[5] = u64::from(*ticket) << 32;
+                WEFT_FAB_BASE
             }
         };
         p

@@ -6,14 +6,15 @@
 
 mod message;
 mod packet;
+pub mod socket;
 
 pub use message::{
-    Complaint, ConfigRequest, FromPort, InboundPart, LinkInfo, Peer, RouteEntry, Segment, ToPort,
-    Traffic, field,
+    BaseChange, Complaint, ConfigRequest, FromPort, InboundPart, LinkInfo, Peer, RouteEntry,
+    Segment, ToPort, Traffic, field,
 };
 pub use packet::{PACKET_BYTES, Packet};
 
-/// The constants and structures of `weft_fabric.h` and `weft_regs.h`.
+/// The constants and structures of `weft_fabric.h`, `weft_regs.h` and `weft_endpoint.h`.
 #[allow(missing_docs, non_camel_case_types, dead_code)]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks)]
 pub mod abi {

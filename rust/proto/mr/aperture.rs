@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A base and a limit for every endpoint and root complex, in every address space that it belongs to.
+//!
+//! There is an address space for each root complex. In it are its own memory, the other root complexes,
+//! the endpoints on its hardware unit, which it reaches without the fabric's help, and those that belong
+//! to it by the administrator's wish. What has a place keeps it. This file must not know how an access
+//! gets there.
+
+use super::{
+    inventory::{Component, Inventory, Link},
+    list::{Full, List},
+    wish::Wish,
+};
+
+/// The least size, and alignment.
+const PAGE: u64 = 4096;
+
+/// Why something is in an address space.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Association {
+    /// The space is its own.
+    Own,
+    /// Both are root complexes.
+    Peer,
+    /// It sits on the same hardware unit.
+    Physical,
+    /// The administrator wishes so.
+    Logical,
+}
+
+/// A place in an address space.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Aperture {
+    /// Hardware id of the root complex whose space it is.
+    pub space: u64,
+    /// Hardware id of what is there.
+    pub who: u64,
+    /// Of an endpoint: which virtual endpoint.
+    pub ve: u8,
+    /// Why.
+    pub association: Association,
+    /// First byte.
+    pub base: u64,
+    /// Last byte.
+    pub limit: u64,
+}
+
+impl Aperture {
+    /// For memory that was not used yet.
+    pub const NONE: Self = Self {
+        space: 0,
+        who: 0,
+        ve: 0,
+        association: Association::Own,
+        base: 0,
+        limit: 0,
+    };
+}
+
+/// What wants a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Hardware id of the root complex in whose space.
+    pub space: u64,
+    /// Hardware id of what.
+    pub who: u64,
+    /// Which virtual endpoint.
+    pub ve: u8,
+    association: Association,
+    bytes: u64,
+}
+
+/// All places.
+pub struct Apertures<M>(List<Aperture, M>);
+
+impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
+    /// None.
+    pub fn new(memory: M) -> Self {
+        Self(List::new(memory))
+    }
+
+    /// All of them, sorted by space.
+    pub fn all(&self) -> &[Aperture] {
+        self.0.all()
+    }
+
+    /// The place of something in a space.
+    pub fn of(&self, space: u64, who: u64, ve: u8) -> Option<&Aperture> {
+        let same = |a: &&Aperture| (a.space, a.who, a.ve) == (space, who, ve);
+        self.all().iter().find(same)
+    }
+
+    /// Gives everything that belongs somewhere its place there, and takes back all others. Tells of
+    /// each for which there is no room in the space.
+    pub fn settle<C, L>(
+        &mut self,
+        inventory: &Inventory<C, L>,
+        wishes: &[Wish],
+        mut no_room: impl FnMut(&Claim),
+    ) -> Result<(), Full>
+    where
+        C: AsRef<[Component]> + AsMut<[Component]>,
+        L: AsRef<[Link]> + AsMut<[Link]>,
+    {
+        self.0.retain(|a| {
+            let mut all = claims(inventory, wishes, a.space);
+            let claim = all.find(|c| (c.who, c.ve, c.association) == (a.who, a.ve, a.association));
+            let space = inventory.get(a.space);
+            let fits = |c: Claim| space.is_some_and(|s| is_in_place(s, &c, a));
+            claim.is_some_and(fits)
+        });
+        for space in inventory.components().iter().filter(|c| c.is_root()) {
+            for claim in claims(inventory, wishes, space.hwid) {
+                if self.of(claim.space, claim.who, claim.ve).is_some() {
+                    continue;
+                }
+                match self.place(space, &claim) {
+                    Some(aperture) => self.0.insert(aperture)?,
+                    None => no_room(&claim),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The lowest place for a claim.
+    fn place(&self, space: &Component, claim: &Claim) -> Option<Aperture> {
+        let inside = || self.all().iter().filter(|a| a.space == space.hwid);
+        let ends = inside().filter_map(|a| a.limit.checked_add(1));
+        let starts = ends.chain([space.window.0]).filter_map(|at| {
+            let size = size(claim)?;
+            at.checked_next_multiple_of(size)
+        });
+        let candidates = starts.chain([0]).filter_map(|base| {
+            let Claim {
+                who,
+                ve,
+                association,
+                ..
+            } = *claim;
+            let limit = base.checked_add(size(claim)? - 1)?;
+            Some(Aperture {
+                space: space.hwid,
+                who,
+                ve,
+                association,
+                base,
+                limit,
+            })
+        });
+        let free = |a: &Aperture| inside().all(|b| a.limit < b.base || b.limit < a.base);
+        let fits = candidates.filter(|a| is_in_place(space, claim, a) && free(a));
+        fits.min_by_key(|a| a.base)
+    }
+}
+
+/// Bytes of a place: a power of two, as base registers have it.
+fn size(claim: &Claim) -> Option<u64> {
+    claim.bytes.max(PAGE).checked_next_power_of_two()
+}
+
+/// A place has the size claimed, and is where such things may be.
+fn is_in_place(space: &Component, claim: &Claim, at: &Aperture) -> bool {
+    let Some(size) = size(claim) else {
+        return false;
+    };
+    let (low, high) = match claim.association {
+        Association::Own => (0, size - 1),
+        _ => space.window,
+    };
+    at.limit - at.base == size - 1 && at.base % size == 0 && low <= at.base && at.limit <= high
+}
+
+/// All that belongs into the space of a root complex.
+fn claims<'a, C, L>(
+    inventory: &'a Inventory<C, L>,
+    wishes: &'a [Wish],
+    space: u64,
+) -> impl Iterator<Item = Claim> + 'a
+where
+    C: AsRef<[Component]> + AsMut<[Component]>,
+    L: AsRef<[Link]> + AsMut<[Link]>,
+{
+    let there = inventory.get(space).is_some_and(Component::is_root);
+    let all = inventory.components().iter().filter(move |_| there);
+    all.flat_map(move |c| {
+        let ves = if c.is_endpoint() { c.ves() } else { 1 };
+        (0..ves).filter_map(move |ve| {
+            let association = associate(wishes, space, c, ve)?;
+            let (who, bytes) = (c.hwid, c.bytes);
+            Some(Claim {
+                space,
+                who,
+                ve,
+                association,
+                bytes,
+            })
+        })
+    })
+}
+
+/// Why a component belongs into the space of a root complex.
+fn associate(wishes: &[Wish], space: u64, component: &Component, ve: u8) -> Option<Association> {
+    let wish = Wish {
+        endpoint: component.hwid,
+        ve,
+        root: space,
+    };
+    if component.is_root() {
+        let own = component.hwid == space;
+        Some(if own {
+            Association::Own
+        } else {
+            Association::Peer
+        })
+    } else if !component.is_endpoint() {
+        None
+    } else if wishes.contains(&wish) {
+        Some(Association::Logical)
+    } else {
+        (component.resident == space).then_some(Association::Physical)
+    }
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! From what there is and what is wished to the entries of all tables.
+//!
+//! A wish is fulfilled whole or not at all, and each that is not has a reason. Wishes are independent:
+//! one that cannot be fulfilled takes nothing from the others.
+
+use super::{
+    inventory::{Component, End, Inventory, Link},
+    list::{Full, List},
+    plan::Entry,
+    plane::{Hierarchy, Plane, Planes},
+    tree::{Reach, Step, Tree, MAX_HOPS},
+    wish::Wish,
+};
+
+/// Why a wish is not fulfilled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// No such endpoint was found.
+    NoEndpoint,
+    /// It has no such virtual endpoint.
+    NoVe,
+    /// No such root complex was found.
+    NoRoot,
+    /// One of the two has no local id yet.
+    NoLid,
+    /// There is no way between them through switches.
+    NoWay,
+    /// A link on the way has no virtual plane left.
+    NoPlane,
+}
+
+/// Routes that somebody else has programmed: by which port traffic for a local id leaves a switch or a
+/// root complex, by hardware id.
+pub type Routes<'a> = &'a dyn Fn(u64, u32) -> Option<u8>;
+
+/// Where the ways of hierarchies come from.
+#[derive(Clone, Copy)]
+pub enum Ways<'a> {
+    /// Shortest ways, for which routes are designed as well.
+    Ours,
+    /// Those of the network manager, whose routes are there already. They may differ there and back.
+    Theirs(Routes<'a>),
+}
+
+/// Makes the entries for all wishes, sorted. Tells of each wish whether it is fulfilled. There is to be
+/// a `reach` for each component; `entries` and `planes` are to hold what [`Planes::new`] says, and for
+/// each wish 3 entries and 4 for each switch on its way, on theirs for each there and back.
+pub fn design<C, L, H, P, E>(
+    inventory: &Inventory<C, L>,
+    ways: Ways<'_>,
+    wishes: &[Wish],
+    planes: &mut Planes<H, P>,
+    reach: &mut [Reach],
+    entries: &mut List<Entry, E>,
+    mut told: impl FnMut(&Wish, Result<(), Why>),
+) -> Result<(), Full>
+where
+    C: AsRef<[Component]> + AsMut<[Component]>,
+    L: AsRef<[Link]> + AsMut<[Link]>,
+    H: AsRef<[Hierarchy]> + AsMut<[Hierarchy]>,
+    P: AsRef<[Plane]> + AsMut<[Plane]>,
+    E: AsRef<[Entry]> + AsMut<[Entry]>,
+{
+    if reach.len() < inventory.components().len() {
+        return Err(Full);
+    }
+    // What is in use keeps its number; only then are new ones given.
+    planes.begin();
+    for root in inventory.components().iter().filter(|c| c.is_root()) {
+        let Some(tree) = Tree::new(inventory, root.hwid, reach) else {
+            continue;
+        };
+        for wish in wishes.iter().filter(|w| w.root == root.hwid) {
+            if let Ok(ends) = possible(&tree, ways, wish) {
+                planes.keep(root.hwid, None);
+                tree.steps(ways, ends, |s| planes.keep(root.hwid, Some(&s.link)));
+            }
+        }
+    }
+    planes.sweep();
+    entries.clear();
+    for root in inventory.components().iter().filter(|c| c.is_root()) {
+        let Some(tree) = Tree::new(inventory, root.hwid, reach) else {
+            continue;
+        };
+        for wish in wishes.iter().filter(|w| w.root == root.hwid) {
+            let done = match possible(&tree, ways, wish) {
+                Err(why) => Err(why),
+                Ok(ends) => fulfil(&tree, ways, wish, ends, planes, entries)?,
+            };
+            told(wish, done);
+        }
+    }
+    let lost = |w: &&Wish| !inventory.get(w.root).is_some_and(Component::is_root);
+    for wish in wishes.iter().filter(lost) {
+        told(wish, Err(Why::NoRoot));
+    }
+    Ok(())
+}
+
+/// Which way a step is taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Down,
+    Up,
+    Both,
+}
+
+/// A link of a way, and which way it is taken.
+struct Pass {
+    link: Link,
+    upper: End,
+    lower: End,
+    direction: Direction,
+}
+
+/// The root complex and the endpoint of a wish.
+type Ends<'a> = (&'a Component, &'a Component);
+
+impl<C, L> Tree<'_, C, L>
+where
+    C: AsRef<[Component]> + AsMut<[Component]>,
+    L: AsRef<[Link]> + AsMut<[Link]>,
+{
+    /// Goes over the ways between two ends. Whether there are any, there and back.
+    fn steps(
+        &self,
+        ways: Ways<'_>,
+        (root, endpoint): Ends<'_>,
+        mut each: impl FnMut(Pass),
+    ) -> bool {
+        let Ways::Theirs(routes) = ways else {
+            for Step { link, upper, lower } in self.way(endpoint.hwid) {
+                let direction = Direction::Both;
+                each(Pass {
+                    link,
+                    upper,
+                    lower,
+                    direction,
+                });
+            }
+            return self.reaches(endpoint.hwid);
+        };
+        let down = self.follow(root, endpoint, routes, |link, upper, lower| {
+            let direction = Direction::Down;
+            each(Pass {
+                link,
+                upper,
+                lower,
+                direction,
+            });
+        });
+        let up = self.follow(endpoint, root, routes, |link, lower, upper| {
+            let direction = Direction::Up;
+            each(Pass {
+                link,
+                upper,
+                lower,
+                direction,
+            });
+        });
+        down && up
+    }
+
+    /// Follows routes from one end to the other. Whether they lead there.
+    fn follow(
+        &self,
+        from: &Component,
+        to: &Component,
+        routes: Routes<'_>,
+        mut each: impl FnMut(Link, End, End),
+    ) -> bool {
+        let mut at = *from;
+        for _ in 0..MAX_HOPS {
+            // An endpoint has one port, and no routes.
+            let port = if at.is_endpoint() {
+                Some(0)
+            } else {
+                routes(at.hwid, to.lid)
+            };
+            let Some(port) = port else {
+                return false;
+            };
+            let out = End {
+                hwid: at.hwid,
+                port,
+            };
+            let links = self.inventory().links().iter();
+            let Some(link) = links.into_iter().find(|l| l.ends().contains(&out)) else {
+                return false;
+            };
+            let Some((_, far)) = link.from(at.hwid) else {
+                return false;
+            };
+            each(*link, out, far);
+            match self.inventory().get(far.hwid) {
+                Some(next) if next.hwid == to.hwid => return true,
+                Some(next) if next.is_switch() => at = *next,
+                _ => return false,
+            }
+        }
+        false
+    }
+}
+
+/// The ends of a wish, if nothing but the number of planes can be in its way.
+fn possible<'a, C, L>(tree: &Tree<'a, C, L>, ways: Ways<'_>, wish: &Wish) -> Result<Ends<'a>, Why>
+where
+    C: AsRef<[Component]> + AsMut<[Component]>,
+    L: AsRef<[Link]> + AsMut<[Link]>,
+{
+    let inventory = tree.inventory();
+    let root = inventory.get(wish.root).ok_or(Why::NoRoot)?;
+    let endpoint = inventory.get(wish.endpoint).filter(|c| c.is_endpoint());
+    let endpoint = endpoint.ok_or(Why::NoEndpoint)?;
+    if wish.ve >= endpoint.ves() {
+        return Err(Why::NoVe);
+    }
+    if root.lid == 0 || endpoint.lid == 0 {
+        return Err(Why::NoLid);
+    }
+    if !tree.steps(ways, (root, endpoint), |_| ()) {
+        return Err(Why::NoWay);
+    }
+    Ok((root, endpoint))
+}
+
+/// The entries of one wish.
+fn fulfil<C, L, H, P, E>(
+    tree: &Tree<'_, C, L>,
+    ways: Ways<'_>,
+    wish: &Wish,
+    (root, endpoint): Ends<'_>,
+    planes: &mut Planes<H, P>,
+    entries: &mut List<Entry, E>,
+) -> Result<Result<(), Why>, Full>
+where
+    C: AsRef<[Component]> + AsMut<[Component]>,
+    L: AsRef<[Link]> + AsMut<[Link]>,
+    H: AsRef<[Hierarchy]> + AsMut<[Hierarchy]>,
+    P: AsRef<[Plane]> + AsMut<[Plane]>,
+    E: AsRef<[Entry]> + AsMut<[Entry]>,
+{
+    let vh = planes.give_hierarchy(root.hwid)?;
+    let mut fits = true;
+    tree.steps(ways, (root, endpoint), |s| {
+        fits &= planes.free_plane(&s.link, vh).is_some()
+    });
+    if !fits {
+        return Ok(Err(Why::NoPlane));
+    }
+    let routes = matches!(ways, Ways::Ours);
+    let mut done = Ok(Ok(()));
+    tree.steps(ways, (root, endpoint), |s| {
+        let mut put = || -> Result<Result<(), Why>, Full> {
+            let Some(vp) = planes.give_plane(&s.link, vh)? else {
+                return Ok(Err(Why::NoPlane));
+            };
+            // Each end of a link has tables of its own.
+            if s.upper.hwid == root.hwid {
+                let (root, link) = (root.hwid, s.upper.port);
+                if s.direction != Direction::Up {
+                    entries.insert(Entry::Own {
+                        root,
+                        lid: endpoint.lid,
+                        link,
+                        vp,
+                    })?;
+                }
+                if s.direction != Direction::Down {
+                    entries.insert(Entry::Open {
+                        root,
+                        from: endpoint.lid,
+                        link,
+                        vp,
+                    })?;
+                }
+            } else {
+                let (switch, port) = (s.upper.hwid, s.upper.port);
+                entries.insert(Entry::Plane {
+                    switch,
+                    port,
+                    vp,
+                    vh,
+                })?;
+                if routes {
+                    entries.insert(Entry::Route {
+                        switch,
+                        lid: endpoint.lid,
+                        port,
+                    })?;
+                }
+            }
+            if s.lower.hwid == endpoint.hwid {
+                let (endpoint, ve) = (endpoint.hwid, wish.ve);
+                entries.insert(Entry::Base {
+                    endpoint,
+                    ve,
+                    vp,
+                    root: root.lid,
+                })?;
+            } else {
+                let (switch, port) = (s.lower.hwid, s.lower.port);
+                entries.insert(Entry::Plane {
+                    switch,
+                    port,
+                    vp,
+                    vh,
+                })?;
+                if routes {
+                    entries.insert(Entry::Route {
+                        switch,
+                        lid: root.lid,
+                        port,
+                    })?;
+                }
+            }
+            Ok(Ok(()))
+        };
+        if matches!(done, Ok(Ok(()))) {
+            done = put();
+        }
+    });
+    done
+}

@@ -1,0 +1,698 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Multi-root management against random fabrics and wishes: what it designs is applied to tables that
+//! pass traffic on as the hardware does, and who reaches whom is compared with what was wished.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
+
+#[path = "mr/fabric.rs"]
+mod fabric;
+
+use fabric::{empty, endpoint, root, shape, switch, Found, Shape, Tables, Trace, VES};
+use proptest::{prelude::*, sample::Index};
+use std::collections::{BTreeMap, BTreeSet};
+use weft_proto::mr::{
+    aperture::{Aperture, Apertures, Association},
+    design::{design, Ways, Why},
+    inventory::{End, Found as News, Kind},
+    list::{Full, List},
+    plan::{changes, outcome, Change, Entry},
+    plane::{Hierarchy, Plane, Planes},
+    tree::{Reach, Tree},
+    vpd::{Error, Text, Vpd},
+    wish::{self, Wish, Wishes},
+};
+
+/// A manager with room for everything.
+struct Manager {
+    planes: Planes<Vec<Hierarchy>, Vec<Plane>>,
+    entries: List<Entry, Vec<Entry>>,
+}
+
+type Told = BTreeMap<Wish, Result<(), Why>>;
+
+impl Manager {
+    fn new() -> Self {
+        Manager {
+            planes: Planes::new(vec![Hierarchy::NONE; 16], vec![Plane::NONE; 1024]),
+            entries: List::new(vec![Entry::NONE; 4096]),
+        }
+    }
+
+    fn design(&mut self, found: &Found, wishes: &[Wish]) -> Told {
+        self.design_by(Ways::Ours, found, wishes)
+    }
+
+    fn design_by(&mut self, ways: Ways<'_>, found: &Found, wishes: &[Wish]) -> Told {
+        let mut told = Told::new();
+        let mut reach = vec![Reach::NONE; found.components().len()];
+        let (planes, entries) = (&mut self.planes, &mut self.entries);
+        design(
+            found,
+            ways,
+            wishes,
+            planes,
+            &mut reach,
+            entries,
+            |wish, done| {
+                assert_eq!(told.insert(*wish, done), None, "told twice");
+            },
+        )
+        .expect("there is room");
+        assert_eq!(told.len(), wishes.len(), "one answer each");
+        assert!(entries.all().is_sorted());
+        told
+    }
+
+    fn tables(&self) -> Tables {
+        Tables(self.entries.all().iter().copied().collect())
+    }
+}
+
+fn wishes_of(shape: &Shape, picks: &[(Index, u8, Index)]) -> Vec<Wish> {
+    let mut wishes = Wishes::new(vec![Wish::NONE; 64]);
+    for (endpoint, ve, root) in picks {
+        let endpoint = 300 + endpoint.index(shape.endpoints as usize) as u64;
+        let root = 100 + root.index(shape.roots as usize) as u64;
+        let ve = ve % VES;
+        wishes.assign(Wish { endpoint, ve, root }).unwrap();
+    }
+    wishes.all().to_vec()
+}
+
+fn picks() -> impl Strategy<Value = Vec<(Index, u8, Index)>> {
+    prop::collection::vec(any::<(Index, u8, Index)>(), 0..20)
+}
+
+/// Traffic of every pair, down and up.
+fn traffic(found: &Found, tables: &Tables, shape: &Shape) -> BTreeMap<(Wish, bool), Trace> {
+    let mut all = BTreeMap::new();
+    for endpoint in (0..shape.endpoints).map(|n| 300 + n) {
+        for root in (0..shape.roots).map(|n| 100 + n) {
+            for ve in 0..VES {
+                let wish = Wish { endpoint, ve, root };
+                all.insert((wish, false), tables.down(found, root, endpoint, ve));
+                all.insert((wish, true), tables.up(found, endpoint, ve, root));
+            }
+        }
+    }
+    all
+}
+
+fn apply(tables: &mut Tables, change: Change) {
+    match change {
+        Change::Take(entry) => assert!(tables.0.remove(&entry), "{entry:?} was not there"),
+        Change::Put(entry) => assert!(tables.0.insert(entry), "{entry:?} was there"),
+    }
+}
+
+proptest! {
+    /// Both directions work inside of a hierarchy and nowhere else, whatever a root complex sends.
+    #[test]
+    fn mr_7_reachability_is_exactly_the_wishes(shape in shape(), picks in picks()) {
+        let found = shape.inventory(|_| false);
+        let wishes = wishes_of(&shape, &picks);
+        let mut manager = Manager::new();
+        let told = manager.design(&found, &wishes);
+        let tables = manager.tables();
+        prop_assert!(told.values().all(Result::is_ok), "{told:?}");
+        for ((wish, _), trace) in traffic(&found, &tables, &shape) {
+            prop_assert_eq!(trace.is_some(), wishes.contains(&wish), "{:?}", wish);
+        }
+        for root in (0..shape.roots).map(|n| 100 + n) {
+            let ours = wishes.iter().filter(|w| w.root == root).map(|w| (w.endpoint, w.ve));
+            prop_assert_eq!(tables.exposed(&found, root), ours.collect());
+        }
+    }
+
+    /// Planes are unique on a link, the same at both of its ends, and no table has two entries in one
+    /// place.
+    #[test]
+    fn mr_7_planes_are_of_the_link(shape in shape(), picks in picks()) {
+        let found = shape.inventory(|_| false);
+        let mut manager = Manager::new();
+        manager.design(&found, &wishes_of(&shape, &picks));
+        let (mut places, mut routes) = (BTreeMap::new(), BTreeMap::new());
+        for entry in manager.entries.all() {
+            match *entry {
+                Entry::Plane { switch, port, vp, vh } => {
+                    prop_assert!((1..16).contains(&vp) && vh > 1, "not ours to give");
+                    prop_assert_eq!(places.insert((switch, port, vp), vh), None);
+                }
+                Entry::Route { switch, lid, port } => {
+                    prop_assert_eq!(routes.insert((switch, lid), port), None);
+                }
+                _ => {}
+            }
+        }
+        for ((switch, port, vp), vh) in &places {
+            prop_assert_eq!(places.iter().filter(|((s, p, _), h)| (s, p, *h) == (switch, port, vh)).count(), 1);
+            let far = found.links().iter().find_map(|l| {
+                l.from(*switch).filter(|(near, _)| near.port == *port).map(|(_, far)| far)
+            });
+            let far = far.unwrap();
+            if far.hwid / 100 == 2 {
+                prop_assert_eq!(places.get(&(far.hwid, far.port, *vp)), Some(vh));
+            }
+        }
+    }
+
+    /// The same on routes that somebody else has made, which may go another way back than there: none
+    /// is designed, and each entry that is, is needed.
+    #[test]
+    fn mr_7_hierarchies_go_by_the_routes_of_the_network_manager(
+        shape in shape(), picks in picks(), seed: u64, which: Index,
+    ) {
+        let found = shape.inventory(|_| false);
+        let wishes = wishes_of(&shape, &picks);
+        let routes = fabric::routes(&found, seed);
+        let mut manager = Manager::new();
+        let by = |at: u64, lid: u32| if at < 200 { Some(0) } else { routes.get(&(at, lid)).copied() };
+        let told = manager.design_by(Ways::Theirs(&by), &found, &wishes);
+        prop_assert!(told.values().all(Result::is_ok), "{told:?}");
+        let mut tables = manager.tables();
+        let routed = tables.0.iter().any(|e| matches!(e, Entry::Route { .. }));
+        prop_assert!(!routed, "they are there already");
+        let theirs = routes.iter().map(|(&(switch, lid), &port)| Entry::Route { switch, lid, port });
+        tables.0.extend(theirs);
+        let before = traffic(&found, &tables, &shape);
+        for ((wish, _), trace) in &before {
+            prop_assert_eq!(trace.is_some(), wishes.contains(wish), "{:?}", wish);
+        }
+        for root in (0..shape.roots).map(|n| 100 + n) {
+            let ours = wishes.iter().filter(|w| w.root == root).map(|w| (w.endpoint, w.ve));
+            prop_assert_eq!(tables.exposed(&found, root), ours.collect());
+        }
+        prop_assume!(!manager.entries.all().is_empty());
+        let entry = *which.get(manager.entries.all());
+        tables.0.remove(&entry);
+        let after = traffic(&found, &tables, &shape);
+        let mut stopped = 0;
+        for (pair, trace) in &before {
+            let went = trace.as_ref().is_some_and(|t| t.contains(&entry));
+            stopped += usize::from(went);
+            prop_assert_eq!(&after[pair], if went { &None } else { trace });
+        }
+        prop_assert!(stopped > 0, "{:?}", entry);
+        // Routes that lead nowhere fulfil nothing.
+        let none = manager.design_by(Ways::Theirs(&|_, _| None), &found, &wishes);
+        prop_assert!(none.values().all(|done| *done == Err(Why::NoWay)));
+    }
+
+    /// Taking one entry away stops what went by it and nothing else.
+    #[test]
+    fn mr_7_an_entry_less_stops_exactly_its_traffic(shape in shape(), picks in picks(), which: Index) {
+        let found = shape.inventory(|_| false);
+        let mut manager = Manager::new();
+        manager.design(&found, &wishes_of(&shape, &picks));
+        let mut tables = manager.tables();
+        prop_assume!(!tables.0.is_empty());
+        let before = traffic(&found, &tables, &shape);
+        let entry = *which.get(manager.entries.all());
+        tables.0.remove(&entry);
+        let after = traffic(&found, &tables, &shape);
+        let mut stopped = 0;
+        for (pair, trace) in &before {
+            let went = trace.as_ref().is_some_and(|t| t.contains(&entry));
+            stopped += usize::from(went);
+            let expected = if went { &None } else { trace };
+            prop_assert_eq!(&after[pair], expected);
+        }
+        prop_assert!(stopped > 0, "no entry is there for nothing: {:?}", entry);
+    }
+
+    /// The tree has the switches that are on a way and no others, each once, and below each what is
+    /// reached by it.
+    #[test]
+    fn mr_3_the_tree_is_the_union_of_the_ways(shape in shape(), picks in picks()) {
+        let found = shape.inventory(|_| false);
+        let wishes = wishes_of(&shape, &picks);
+        for root in (0..shape.roots).map(|n| 100 + n) {
+            let mut reach = vec![Reach::NONE; 64];
+            let mut tree = Tree::new(&found, root, &mut reach).unwrap();
+            let mut links = BTreeSet::new();
+            for wish in wishes.iter().filter(|w| w.root == root) {
+                tree.add(wish.endpoint);
+                links.extend(tree.way(wish.endpoint).map(|s| (s.upper, s.lower)));
+            }
+            let visits: Vec<_> = tree.walk().collect();
+            prop_assert_eq!(visits[0].component.hwid, root);
+            prop_assert_eq!(visits[0].above, None);
+            let below: BTreeSet<_> = visits.iter().skip(1).map(|v| (v.above.unwrap(), v.component.hwid)).collect();
+            prop_assert_eq!(below.len(), visits.len() - 1, "each once");
+            prop_assert_eq!(below, links.iter().map(|(upper, lower)| (*upper, lower.hwid)).collect());
+            // What comes after is one deeper, a sibling, or beside one of those above.
+            for pair in visits.windows(2) {
+                prop_assert!(pair[1].depth <= pair[0].depth + 1);
+                if pair[1].depth == pair[0].depth + 1 {
+                    prop_assert_eq!(pair[1].above.unwrap().hwid, pair[0].component.hwid);
+                }
+            }
+            let leaves = visits.iter().filter(|v| v.component.is_endpoint()).count();
+            let endpoints: BTreeSet<_> = wishes.iter().filter(|w| w.root == root).map(|w| w.endpoint).collect();
+            prop_assert_eq!(leaves, endpoints.len());
+        }
+    }
+
+    /// A second look changes nothing, and a plan makes of any tables those that are to be.
+    #[test]
+    fn mr_7_a_plan_leads_there_and_then_is_empty(shape in shape(), picks in prop::collection::vec(picks(), 2..5)) {
+        let found = shape.inventory(|_| false);
+        let mut manager = Manager::new();
+        let mut tables = Tables::default();
+        for picks in picks {
+            let wishes = wishes_of(&shape, &picks);
+            let are: Vec<_> = tables.0.iter().copied().collect();
+            manager.design(&found, &wishes);
+            for change in changes(&are, manager.entries.all()) {
+                apply(&mut tables, change);
+            }
+            prop_assert_eq!(&tables, &manager.tables());
+            manager.design(&found, &wishes);
+            prop_assert_eq!(&tables, &manager.tables());
+            prop_assert_eq!(changes(&are, &are).count(), 0);
+        }
+    }
+
+    /// Whoever keeps his endpoint keeps it without a break at any step of a plan, and nobody gets at
+    /// what is neither his before nor after.
+    #[test]
+    fn hp_2_a_change_of_wishes_touches_nobody_else(shape in shape(), before in picks(), after in picks()) {
+        let found = shape.inventory(|_| false);
+        let (before, after) = (wishes_of(&shape, &before), wishes_of(&shape, &after));
+        let mut manager = Manager::new();
+        manager.design(&found, &before);
+        let mut tables = manager.tables();
+        let are: Vec<_> = tables.0.iter().copied().collect();
+        manager.design(&found, &after);
+        let both: Vec<_> = before.iter().filter(|w| after.contains(w)).collect();
+        for change in changes(&are, manager.entries.all()) {
+            apply(&mut tables, change);
+            for wish in &both {
+                let Wish { endpoint, ve, root } = **wish;
+                prop_assert!(tables.down(&found, root, endpoint, ve).is_some(), "{:?} at {:?}", wish, change);
+                prop_assert!(tables.up(&found, endpoint, ve, root).is_some(), "{:?} at {:?}", wish, change);
+            }
+            for root in (0..shape.roots).map(|n| 100 + n) {
+                for (endpoint, ve) in tables.exposed(&found, root) {
+                    let wish = Wish { endpoint, ve, root };
+                    prop_assert!(before.contains(&wish) || after.contains(&wish), "{:?} at {:?}", wish, change);
+                }
+            }
+        }
+    }
+
+    /// A component that goes takes what went by it along, and nothing else is written for the others;
+    /// when it is back, everything is as it was.
+    #[test]
+    fn hp_2_who_goes_and_comes_touches_nobody_else(shape in shape(), picks in picks(), who: Index) {
+        let all = shape.components();
+        let gone = who.get(&all).hwid;
+        let whole = shape.inventory(|_| false);
+        let rest = shape.inventory(|hwid| hwid == gone);
+        let wishes = wishes_of(&shape, &picks);
+        let mut manager = Manager::new();
+        manager.design(&whole, &wishes);
+        let tables = manager.tables();
+        let are: Vec<_> = manager.entries.all().to_vec();
+        let crosses = |wish: &Wish| {
+            let trace = tables.down(&whole, wish.root, wish.endpoint, wish.ve);
+            wish.root == gone || trace.unwrap().iter().any(|e| e.component() == gone)
+        };
+        let told = manager.design(&rest, &wishes);
+        let mut left = tables.clone();
+        let plan: Vec<_> = changes(&are, manager.entries.all()).collect();
+        for change in &plan {
+            apply(&mut left, *change);
+            for wish in wishes.iter().filter(|w| !crosses(w)) {
+                prop_assert!(left.down(&rest, wish.root, wish.endpoint, wish.ve).is_some(), "{:?}", change);
+                prop_assert!(left.up(&rest, wish.endpoint, wish.ve, wish.root).is_some(), "{:?}", change);
+            }
+        }
+        for (wish, done) in &told {
+            let Wish { endpoint, ve, root } = *wish;
+            prop_assert_eq!(left.down(&rest, root, endpoint, ve).is_some(), done.is_ok(), "{:?}", wish);
+            let leaf = gone == root || gone == endpoint;
+            prop_assert!(!leaf || done.is_err());
+            prop_assert!(crosses(wish) || done.is_ok(), "{:?}: {:?}", wish, done);
+        }
+        prop_assert!(left.0.iter().all(|e| e.component() != gone));
+        manager.design(&whole, &wishes);
+        for ((wish, _), trace) in traffic(&whole, &manager.tables(), &shape) {
+            prop_assert_eq!(trace.is_some(), wishes.contains(&wish), "{:?}", wish);
+        }
+    }
+
+    /// What could not be written while it was out of reach is written when it is back.
+    #[test]
+    fn hp_2_what_was_out_of_reach_is_written_when_it_is_back(
+        shape in shape(), before in picks(), meanwhile in picks(), who: Index,
+    ) {
+        let away = who.get(&shape.components()).hwid;
+        let (whole, rest) = (shape.inventory(|_| false), shape.inventory(|hwid| hwid == away));
+        let mut manager = Manager::new();
+        let mut tables = Tables::default();
+        let mut are: Vec<Entry> = vec![];
+        for (found, picks) in [(&whole, &before), (&rest, &meanwhile), (&whole, &meanwhile)] {
+            manager.design(found, &wishes_of(&shape, picks));
+            let to_be = manager.entries.all();
+            let reached = |hwid: u64| found.get(hwid).is_some();
+            for change in changes(&are, to_be) {
+                let (Change::Take(entry) | Change::Put(entry)) = change;
+                if reached(entry.component()) {
+                    apply(&mut tables, change);
+                }
+            }
+            are = outcome(&are, to_be, reached).collect();
+            are.sort_unstable();
+            prop_assert_eq!(&tables, &Tables(are.iter().copied().collect()));
+        }
+        prop_assert_eq!(&tables, &manager.tables());
+    }
+
+    /// Places in one address space are apart, inside of it, and stay where they are.
+    #[test]
+    fn mr_4_places_are_apart_and_stay(shape in shape(), before in picks(), after in picks()) {
+        let found = shape.inventory(|_| false);
+        let mut apertures = Apertures::new(vec![Aperture::NONE; 256]);
+        let mut places: Vec<Aperture> = vec![];
+        for wishes in [wishes_of(&shape, &before), wishes_of(&shape, &after)] {
+            apertures.settle(&found, &wishes, |claim| panic!("{claim:?}")).unwrap();
+            let all = apertures.all();
+            for a in all {
+                prop_assert_eq!(a.base & (a.limit - a.base), 0, "aligned to its size");
+                for b in all.iter().filter(|b| b.space == a.space && *b != a) {
+                    prop_assert!(a.limit < b.base || b.limit < a.base, "{:?} and {:?}", a, b);
+                }
+                if a.association != Association::Own {
+                    prop_assert!(fabric::WINDOW.0 <= a.base && a.limit <= fabric::WINDOW.1);
+                }
+                let moved = places.iter().find(|b| (b.space, b.who, b.ve) == (a.space, a.who, a.ve));
+                prop_assert!(moved.is_none_or(|b| b == a), "{:?} moved to {:?}", moved, a);
+            }
+            let logical = all.iter().filter(|a| a.association == Association::Logical);
+            let logical: BTreeSet<_> = logical.map(|a| Wish { endpoint: a.who, ve: a.ve, root: a.space }).collect();
+            prop_assert_eq!(logical, wishes.iter().copied().collect());
+            let roots = shape.roots as usize;
+            prop_assert_eq!(all.iter().filter(|a| a.who < 200).count(), roots * roots, "each in each space");
+            places = all.to_vec();
+        }
+    }
+
+    /// Wishes that are saved are restored, and text that is none changes nothing.
+    #[test]
+    fn mr_3_wishes_are_saved_and_restored(
+        all in prop::collection::btree_map((1u64.., any::<u8>()), 1u64.., 0..20),
+        noise in prop::collection::vec(any::<u8>(), 0..80),
+    ) {
+        let mut wishes = Wishes::new(vec![Wish::NONE; 20]);
+        for ((endpoint, ve), root) in &all {
+            wishes.assign(Wish { endpoint: *endpoint, ve: *ve, root: *root }).unwrap();
+        }
+        let mut text = vec![0; 2048];
+        let len = wishes.write(&mut text).unwrap();
+        prop_assert_eq!(wishes.write(&mut vec![0; len - 1]), None);
+        let mut copy = Wishes::new(vec![Wish::NONE; 20]);
+        prop_assert_eq!(copy.read(&text[..len]), Ok(()));
+        prop_assert_eq!(copy.all(), wishes.all());
+        if copy.read(&noise).is_err() {
+            prop_assert_eq!(copy.all(), wishes.all());
+        }
+    }
+
+    /// Whatever a component answers as its vital product data.
+    #[test]
+    fn mr_1_vpd_of_anybody_is_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = Vpd::parse(&bytes);
+    }
+
+    /// No single bit can change unnoticed up to the checksum.
+    #[test]
+    fn mr_1_vpd_with_a_bit_turned_is_none(at: Index, bit in 0u8..8) {
+        let good = vpd_bytes(&[(b"PN", b"WEFT-COPY"), (b"SN", b"7"), (b"V0", b"A")]);
+        let mut bad = good.clone();
+        bad[at.index(good.len())] ^= 1 << bit;
+        prop_assert!(Vpd::parse(&bad).is_err());
+    }
+}
+
+fn vpd_bytes(fields: &[(&[u8; 2], &[u8])]) -> Vec<u8> {
+    let mut inner = vec![];
+    for (key, value) in fields {
+        inner.extend(*key);
+        inner.push(value.len() as u8);
+        inner.extend(*value);
+    }
+    let mut vpd = vec![0x82, 2, 0, b'E', b'P', 0x90];
+    vpd.extend((inner.len() as u16 + 4).to_le_bytes());
+    vpd.extend(inner);
+    vpd.extend(b"RV\x01");
+    let sum = vpd.iter().fold(0u8, |sum, b| sum.wrapping_add(*b));
+    vpd.extend([sum.wrapping_neg(), 0x78]);
+    vpd
+}
+
+#[test]
+fn mr_1_vpd_says_what_a_component_is() {
+    let bytes = vpd_bytes(&[
+        (b"PN", b"WEFT-COPY"),
+        (b"SN", b"0815"),
+        (b"V0", b"blade A"),
+        (b"V1", b"1"),
+        (b"VX", b"somebody else's"),
+    ]);
+    let vpd = Vpd::parse(&bytes).unwrap();
+    assert_eq!(vpd.part.bytes(), b"WEFT-COPY");
+    assert_eq!(vpd.serial.bytes(), b"0815");
+    assert_eq!(vpd.blade.bytes(), b"blade A");
+    assert!(vpd.sockets && vpd.resident.is_empty());
+    assert_eq!(Vpd::parse(&bytes[..bytes.len() - 1]), Err(Error::Short));
+    let long = vpd_bytes(&[(b"SN", &[b'x'; 33])]);
+    assert_eq!(Vpd::parse(&long), Err(Error::Long));
+}
+
+fn text(bytes: &[u8]) -> Text {
+    Text::new(bytes).unwrap()
+}
+
+#[test]
+fn mr_2_an_endpoint_sits_on_the_blade_of_its_vpd_or_of_its_switch() {
+    let mut found = empty();
+    let (mut a, mut b) = (root(0), root(1));
+    (a.vpd.blade, b.vpd.blade) = (text(b"A"), text(b"B"));
+    let mut s = switch(0);
+    s.vpd.resident = text(b"B");
+    let (mut says, silent, mut elsewhere) = (endpoint(0), endpoint(1), endpoint(2));
+    (says.vpd.blade, elsewhere.vpd.blade) = (text(b"A"), text(b"C"));
+    for component in [a, b, s, says, silent, elsewhere] {
+        assert_eq!(found.found(component), Ok(News::New));
+    }
+    for n in 0..3 {
+        let far = End {
+            hwid: s.hwid,
+            port: n,
+        };
+        found
+            .joined(
+                End {
+                    hwid: 300 + u64::from(n),
+                    port: 0,
+                },
+                far,
+            )
+            .unwrap();
+    }
+    let resident = |found: &Found, n: u64| found.get(300 + n).unwrap().resident;
+    assert_eq!(resident(&found, 0), a.hwid, "its own word counts");
+    assert_eq!(resident(&found, 1), b.hwid, "the switch in front says");
+    assert_eq!(resident(&found, 2), 0, "nobody is there");
+    // Physically associated: in the space of its blade's root complex without any wish.
+    let mut apertures = Apertures::new(vec![Aperture::NONE; 64]);
+    apertures
+        .settle(&found, &[], |claim| panic!("{claim:?}"))
+        .unwrap();
+    let near = apertures.of(a.hwid, 300, 0).unwrap();
+    assert_eq!(near.association, Association::Physical);
+    assert!(apertures.of(b.hwid, 300, 0).is_none());
+    // The blade is pulled: nobody is left to sit with.
+    found.gone(a.hwid);
+    assert_eq!(resident(&found, 0), 0);
+}
+
+#[test]
+fn mr_1_what_was_kept_tells_a_return_from_a_replacement() {
+    let mut found = empty();
+    let mut one = endpoint(0);
+    one.vpd.serial = text(b"1");
+    assert_eq!(found.found(one), Ok(News::New));
+    assert_eq!(found.found(one), Ok(News::Known));
+    one.vpd.serial = text(b"2");
+    assert_eq!(found.found(one), Ok(News::Replaced));
+    one.kind = Kind::Endpoint {
+        ves: 1,
+        functions: 1,
+    };
+    assert_eq!(found.found(one), Ok(News::Replaced));
+}
+
+#[test]
+fn mr_3_each_wish_that_cannot_be_has_its_reason() {
+    let mut found = empty();
+    let mut lonely = endpoint(1);
+    lonely.lid = 0;
+    for component in [root(0), switch(0), endpoint(0), lonely, endpoint(2)] {
+        found.found(component).unwrap();
+    }
+    let ports = [(100, 0), (300, 1), (301, 2)];
+    for (hwid, port) in ports {
+        found
+            .joined(End { hwid, port: 0 }, End { hwid: 200, port })
+            .unwrap();
+    }
+    let wish = |endpoint, ve, root| Wish { endpoint, ve, root };
+    let expected = [
+        (wish(300, 0, 100), Ok(())),
+        (wish(300, VES, 100), Err(Why::NoVe)),
+        (wish(301, 0, 100), Err(Why::NoLid)),
+        (wish(302, 0, 100), Err(Why::NoWay)),
+        (wish(399, 0, 100), Err(Why::NoEndpoint)),
+        (wish(300, 1, 199), Err(Why::NoRoot)),
+        (wish(300, 2, 200), Err(Why::NoRoot)),
+    ];
+    let wishes: Vec<_> = expected.iter().map(|(wish, _)| *wish).collect();
+    let told = Manager::new().design(&found, &wishes);
+    assert_eq!(told, expected.into_iter().collect());
+}
+
+#[test]
+fn mr_7_a_link_has_fifteen_planes_to_give_and_the_sixteenth_wish_says_so() {
+    // Sixteen root complexes at one switch, an endpoint behind another.
+    let mut found = empty();
+    let kind = Kind::Endpoint {
+        ves: 16,
+        functions: 1,
+    };
+    let shared = weft_proto::mr::inventory::Component {
+        lid: 300,
+        ..endpoint(0)
+    };
+    let shared = weft_proto::mr::inventory::Component { kind, ..shared };
+    for component in [switch(0), switch(1), shared] {
+        found.found(component).unwrap();
+    }
+    let end = |hwid, port| End { hwid, port };
+    found.joined(end(200, 31), end(201, 31)).unwrap();
+    found.joined(end(201, 0), end(300, 0)).unwrap();
+    let mut wishes = vec![];
+    for n in 0..16 {
+        found.found(root(n)).unwrap();
+        found.joined(end(100 + n, 0), end(200, n as u8)).unwrap();
+        wishes.push(Wish {
+            endpoint: 300,
+            ve: n as u8,
+            root: 100 + n,
+        });
+    }
+    let mut manager = Manager::new();
+    let told = manager.design(&found, &wishes);
+    let refused: Vec<_> = told.iter().filter(|(_, done)| done.is_err()).collect();
+    assert_eq!(refused, [(&wishes[15], &Err(Why::NoPlane))]);
+    let others = manager.entries.all().iter().any(|e| e.component() == 115);
+    assert!(!others, "nothing is left of it");
+    // One goes, and the one that waited has its turn; the rest keep their planes.
+    let before = manager.tables();
+    wishes.remove(3);
+    let told = manager.design(&found, &wishes);
+    assert!(told.values().all(Result::is_ok));
+    let kept = before.0.intersection(&manager.tables().0).count();
+    // Of the one that went: 2 entries at home, 2 planes and a route at each switch, and its base; what
+    // others use as well, the route to the endpoint, stays.
+    assert_eq!(before.0.len() - kept, 2 + 3 + 3 + 1);
+}
+
+#[test]
+fn mr_4_a_space_that_is_full_says_for_whom() {
+    let mut found = empty();
+    let mut small = root(0);
+    small.window = (1 << 32, (1 << 32) + (2 << 16) - 1);
+    for component in [small, endpoint(0)] {
+        found.found(component).unwrap();
+    }
+    let wishes: Vec<_> = (0..3)
+        .map(|ve| Wish {
+            endpoint: 300,
+            ve,
+            root: 100,
+        })
+        .collect();
+    let mut apertures = Apertures::new(vec![Aperture::NONE; 8]);
+    let mut without = vec![];
+    apertures
+        .settle(&found, &wishes, |claim| without.push((claim.who, claim.ve)))
+        .unwrap();
+    assert_eq!(without, [(300, 2)]);
+    apertures
+        .settle(&found, &wishes[1..], |claim| panic!("{claim:?}"))
+        .unwrap();
+    assert_eq!(apertures.of(100, 300, 2).unwrap().base, 1 << 32);
+}
+
+#[test]
+fn mr_7_too_little_memory_is_said_and_not_guessed() {
+    let found = {
+        let mut found = empty();
+        for component in [root(0), switch(0), endpoint(0)] {
+            found.found(component).unwrap();
+        }
+        for (hwid, port) in [(100, 0), (300, 1)] {
+            found
+                .joined(End { hwid, port: 0 }, End { hwid: 200, port })
+                .unwrap();
+        }
+        found
+    };
+    let wishes = [Wish {
+        endpoint: 300,
+        ve: 0,
+        root: 100,
+    }];
+    // As documented: 3 entries, and 4 for the switch.
+    for (room, reach, expected) in [(7, 3, Ok(())), (6, 3, Err(Full)), (7, 2, Err(Full))] {
+        let mut planes = Planes::new(vec![Hierarchy::NONE; 1], vec![Plane::NONE; 2]);
+        let mut entries = List::new(vec![Entry::NONE; room]);
+        let mut reach = vec![Reach::NONE; reach];
+        let done = design(
+            &found,
+            Ways::Ours,
+            &wishes,
+            &mut planes,
+            &mut reach,
+            &mut entries,
+            |_, _| (),
+        );
+        assert_eq!(done, expected, "{room} entries");
+    }
+}
+
+#[test]
+fn mr_3_a_text_of_wishes_says_which_line_is_none() {
+    let mut wishes = Wishes::new(vec![Wish::NONE; 2]);
+    let text = b"# mine\n\n  3e8.1   a \n3e8.0 b\n";
+    assert_eq!(wishes.read(text), Ok(()));
+    assert_eq!(
+        (wishes.root_of(0x3e8, 1), wishes.root_of(0x3e8, 0)),
+        (Some(10), Some(11))
+    );
+    for (bad, why) in [
+        (&b"3e8.1 a\n3e8 b\n"[..], wish::Error::Line(2)),
+        (b"3e8.100 b", wish::Error::Line(1)),
+        (b"0.1 b", wish::Error::Line(1)),
+        (b"1.1 b c", wish::Error::Line(1)),
+        (b"1.1 b\n\n1.1 c", wish::Error::Twice(3)),
+        (b"1.1 b\n1.2 b\n1.3 b", wish::Error::Full(3)),
+    ] {
+        assert_eq!(wishes.read(bad), Err(why));
+        assert_eq!(wishes.all().len(), 2, "as before");
+    }
+    assert!(wishes.withdraw(0x3e8, 1) && !wishes.withdraw(0x3e8, 1));
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Random fabrics, and tables that pass traffic on as the hardware does.
+
+use proptest::{prelude::*, sample::Index};
+use std::collections::{BTreeMap, BTreeSet};
+use weft_proto::mr::{
+    inventory::{Component, End, Inventory, Kind, Link},
+    plan::Entry,
+};
+
+pub type Found = Inventory<Vec<Component>, Vec<Link>>;
+
+/// Virtual endpoints of every endpoint.
+pub const VES: u8 = 3;
+pub const WINDOW: (u64, u64) = (1 << 32, (1 << 36) - 1);
+
+pub fn empty() -> Found {
+    let none = Component::new(0, Kind::Root);
+    Inventory::new(vec![none; 64], vec![Link::NONE; 128])
+}
+
+pub fn root(n: u64) -> Component {
+    let kind = Kind::Root;
+    Component {
+        lid: 100 + n as u32,
+        bytes: 1 << 30,
+        window: WINDOW,
+        ..Component::new(100 + n, kind)
+    }
+}
+
+pub fn switch(n: u64) -> Component {
+    Component::new(200 + n, Kind::Switch { ports: 32 })
+}
+
+pub fn endpoint(n: u64) -> Component {
+    let kind = Kind::Endpoint {
+        ves: VES,
+        functions: 1,
+    };
+    Component {
+        lid: 300 + n as u32,
+        bytes: 1 << 16,
+        ..Component::new(300 + n, kind)
+    }
+}
+
+/// What is joined to what; ports are given in this order.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub roots: u64,
+    pub switches: u64,
+    pub endpoints: u64,
+    /// Of switches, beyond a chain of all.
+    pub more: Vec<(Index, Index)>,
+    /// The switch of each root complex and endpoint.
+    pub at: Vec<Index>,
+}
+
+pub fn shape() -> impl Strategy<Value = Shape> {
+    let more = prop::collection::vec(any::<(Index, Index)>(), 0..6);
+    let at = prop::collection::vec(any::<Index>(), 16);
+    (1u64..5, 1u64..6, 1u64..7, more, at).prop_map(|(roots, switches, endpoints, more, at)| Shape {
+        roots,
+        switches,
+        endpoints,
+        more,
+        at,
+    })
+}
+
+impl Shape {
+    pub fn components(&self) -> Vec<Component> {
+        let roots = (0..self.roots).map(root);
+        let switches = (0..self.switches).map(switch);
+        roots
+            .chain(switches)
+            .chain((0..self.endpoints).map(endpoint))
+            .collect()
+    }
+
+    pub fn links(&self) -> Vec<[End; 2]> {
+        let mut used = vec![0u8; self.switches as usize];
+        let mut port = |n: usize| {
+            used[n] += 1;
+            End {
+                hwid: 200 + n as u64,
+                port: used[n] - 1,
+            }
+        };
+        let count = self.switches as usize;
+        let mut links = vec![];
+        let chain = (1..count).map(|n| (n - 1, n));
+        let more = self
+            .more
+            .iter()
+            .map(|(a, b)| (a.index(count), b.index(count)));
+        for (a, b) in chain.chain(more).filter(|(a, b)| a != b) {
+            links.push([port(a), port(b)]);
+        }
+        let roots = (0..self.roots).map(|n| 100 + n);
+        let leaves = roots.chain((0..self.endpoints).map(|n| 300 + n));
+        for (hwid, at) in leaves.zip(&self.at) {
+            links.push([End { hwid, port: 0 }, port(at.index(count))]);
+        }
+        links
+    }
+
+    /// All but those for which `without` holds.
+    pub fn inventory(&self, without: impl Fn(u64) -> bool) -> Found {
+        let mut found = empty();
+        for component in self.components() {
+            if !without(component.hwid) {
+                found.found(component).expect("there is room");
+            }
+        }
+        for [a, b] in self.links() {
+            if !without(a.hwid) && !without(b.hwid) {
+                found.joined(a, b).expect("there is room");
+            }
+        }
+        found
+    }
+}
+
+/// Routes of every switch to everything with a local id: shortest ones, chosen at random, for each
+/// destination anew.
+pub fn routes(found: &Found, seed: u64) -> BTreeMap<(u64, u32), u8> {
+    let mut routes = BTreeMap::new();
+    let mut random = seed | 1;
+    for target in found.components().iter().filter(|c| c.lid != 0) {
+        let mut reached = BTreeSet::from([target.hwid]);
+        loop {
+            // All that is one link further; of several links to it, any.
+            let mut next: Vec<(End, u64)> = vec![];
+            for link in found.links() {
+                for [near, far] in [link.ends(), [link.ends()[1], link.ends()[0]]] {
+                    let passes = reached.contains(&near.hwid)
+                        && (near.hwid == target.hwid || found.get(near.hwid).unwrap().is_switch());
+                    let switch = found.get(far.hwid).unwrap().is_switch();
+                    if passes && switch && !reached.contains(&far.hwid) {
+                        next.push((far, near.hwid));
+                    }
+                }
+            }
+            if next.is_empty() {
+                break;
+            }
+            while !next.is_empty() {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let (end, _) = next.swap_remove(random as usize % next.len());
+                routes.entry((end.hwid, target.lid)).or_insert(end.port);
+                reached.insert(end.hwid);
+            }
+        }
+    }
+    routes
+}
+
+/// Entries in force.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Tables(pub BTreeSet<Entry>);
+
+/// Traffic that arrived, and the entries it went by.
+pub type Trace = Option<BTreeSet<Entry>>;
+
+impl Tables {
+    /// Where traffic for `lid` comes to that leaves by a port on a plane: the port at its end, the
+    /// plane there, and the entries it went by.
+    fn pass(
+        &self,
+        found: &Found,
+        mut out: End,
+        mut vp: u8,
+        lid: u32,
+    ) -> Option<(End, u8, BTreeSet<Entry>)> {
+        let mut used = BTreeSet::new();
+        for _ in 0..32 {
+            let (_, far) = found
+                .links()
+                .iter()
+                .find_map(|l| l.from(out.hwid).filter(|(near, _)| *near == out))?;
+            if !found.get(far.hwid)?.is_switch() {
+                return Some((far, vp, used));
+            }
+            let plane = |e: &&Entry| {
+                matches!(e, Entry::Plane { switch, port, vp: v, .. }
+                if (*switch, *port, *v) == (far.hwid, far.port, vp))
+            };
+            let enters = self.0.iter().find(plane)?;
+            let Entry::Plane { vh, .. } = *enters else {
+                return None;
+            };
+            let routes = |e: &&Entry| {
+                matches!(e, Entry::Route { switch, lid: l, .. }
+                if (*switch, *l) == (far.hwid, lid))
+            };
+            let route = self.0.iter().find(routes)?;
+            let Entry::Route { port: by, .. } = *route else {
+                return None;
+            };
+            let leaving = |e: &&Entry| {
+                matches!(e, Entry::Plane { switch, port, vh: h, .. }
+                if (*switch, *port, *h) == (far.hwid, by, vh))
+            };
+            let leaves = self.0.iter().find(leaving)?;
+            let Entry::Plane { vp: next, .. } = *leaves else {
+                return None;
+            };
+            used.extend([*enters, *route, *leaves]);
+            (out, vp) = (
+                End {
+                    hwid: far.hwid,
+                    port: by,
+                },
+                next,
+            );
+        }
+        None
+    }
+
+    /// A root complex uses a virtual endpoint, by its own table.
+    pub fn down(&self, found: &Found, root: u64, endpoint: u64, ve: u8) -> Trace {
+        let lid = found.get(endpoint)?.lid;
+        let own =
+            |e: &&Entry| matches!(e, Entry::Own { root: r, lid: l, .. } if (*r, *l) == (root, lid));
+        let own = self.0.iter().find(own)?;
+        let Entry::Own { link, vp, .. } = *own else {
+            return None;
+        };
+        let (end, vp, mut used) = self.pass(
+            found,
+            End {
+                hwid: root,
+                port: link,
+            },
+            vp,
+            lid,
+        )?;
+        let from = found.get(root)?.lid;
+        let base = self.base(endpoint, ve).filter(|_| end.hwid == endpoint)?;
+        let Entry::Base {
+            vp: on, root: of, ..
+        } = base
+        else {
+            return None;
+        };
+        used.extend([*own, base]);
+        ((on, of) == (vp, from)).then_some(used)
+    }
+
+    /// A virtual endpoint writes to the root complex it works for.
+    pub fn up(&self, found: &Found, endpoint: u64, ve: u8, root: u64) -> Trace {
+        let base = self.base(endpoint, ve)?;
+        let Entry::Base { vp, root: lid, .. } = base else {
+            return None;
+        };
+        let (end, vp, mut used) = self.pass(
+            found,
+            End {
+                hwid: endpoint,
+                port: 0,
+            },
+            vp,
+            lid,
+        )?;
+        let from = found.get(endpoint)?.lid;
+        let open = Entry::Open {
+            root: end.hwid,
+            from,
+            link: end.port,
+            vp,
+        };
+        used.extend([base, open]);
+        (end.hwid == root && self.0.contains(&open)).then_some(used)
+    }
+
+    /// The virtual endpoints that a root complex can get at by whatever it sends: any local id on any
+    /// plane, in anybody's name.
+    pub fn exposed(&self, found: &Found, root: u64) -> BTreeSet<(u64, u8)> {
+        let mut all = BTreeSet::new();
+        for to in found.components() {
+            for vp in 0..16 {
+                let Some((end, vp, _)) = self.pass(
+                    found,
+                    End {
+                        hwid: root,
+                        port: 0,
+                    },
+                    vp,
+                    to.lid,
+                ) else {
+                    continue;
+                };
+                let on = self.0.iter().filter_map(|e| match *e {
+                    Entry::Base {
+                        endpoint,
+                        ve,
+                        vp: on,
+                        ..
+                    } if (endpoint, on) == (end.hwid, vp) => Some((endpoint, ve)),
+                    _ => None,
+                });
+                all.extend(on);
+            }
+        }
+        all
+    }
+
+    fn base(&self, endpoint: u64, ve: u8) -> Option<Entry> {
+        let ours = |e: &&Entry| matches!(e, Entry::Base { endpoint: p, ve: v, .. } if (*p, *v) == (endpoint, ve));
+        self.0.iter().find(ours).copied()
+    }
+}
