@@ -14,3 +14,4 @@ pub mod progress;
 pub mod trace;
 pub mod transfer;
 pub mod vf;
+pub mod watch;

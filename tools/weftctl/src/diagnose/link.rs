@@ -3,7 +3,6 @@
 //! and does not do what it should.
 
 use super::finding::{Finding, Place};
-use super::port::is_unplugged;
 use super::snapshot::{Family, Function, Link, Port};
 
 /// A peer that is well rings back at once.
@@ -18,7 +17,7 @@ pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
             // Its links are always up, and lead to whoever may come.
             ("ready", _) => found.extend(running(&at(), link)),
             (_, Family::Ivshmem) => found.extend(alone(&at(), link, ready)),
-            ("down", _) if is_unplugged(link) => {}
+            ("down", _) if link.is_unplugged() => {}
             ("down", _) => found.push(down(&at(), link)),
             _ => found.push(hello(&at(), link, port.version)),
         }

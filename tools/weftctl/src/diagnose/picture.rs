@@ -2,7 +2,6 @@
 //! The way from this host to its peers as a line each, with a mark where it breaks.
 
 use super::finding::{Finding, Level, Place};
-use super::port::is_unplugged;
 use super::snapshot::{Function, Link, Snapshot};
 
 /// What the picture is made of.
@@ -118,7 +117,7 @@ fn one(pen: &Pen, link: &Link, id: Option<&str>) -> String {
             format!("link {number} {rate} {peer} ready{why}")
         }
         "hello" => format!("link {number} {} {peer}{why}", pen.waiting),
-        _ if is_unplugged(link) => format!("link {number}, no cable"),
+        _ if link.is_unplugged() => format!("link {number}, no cable"),
         _ => format!("link {number} {}{why}", pen.down),
     };
     text.trim_end().to_owned()

@@ -148,6 +148,7 @@ pub struct Link {
     pub max_speed: Option<u64>,
     pub max_width: Option<u64>,
     pub present: Option<bool>,
+    pub role: String,
     pub trained: u64,
     pub peer_hwid: String,
     pub peer_generation: u64,
@@ -205,6 +206,13 @@ pub struct Unseen {
     pub what: String,
     /// Why, and what would help.
     pub why: String,
+}
+
+impl Link {
+    /// There is nothing plugged in, as far as the port knows.
+    pub fn is_unplugged(&self) -> bool {
+        self.max_speed == Some(0) && self.present == Some(false) && self.state == "down"
+    }
 }
 
 impl Function {
