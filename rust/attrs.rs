@@ -14,6 +14,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
+mod manager;
 mod vfs;
 
 /// The names of the links' directories.
@@ -255,22 +256,23 @@ static COUNTERS_LIST: List<Data, { COUNTER_NAMES.len() + 1 }> = List::new(&COUNT
 /// How many virtual functions there can be directories of.
 const VFS: usize = vfs::NAMES.len();
 
-static GROUPS: [Group<Data>; 6 + VFS] = {
-    let mut groups = [const { Group::new(None, &ROOT_LIST) }; 6 + VFS];
+static GROUPS: [Group<Data>; 7 + VFS] = {
+    let mut groups = [const { Group::new(None, &ROOT_LIST) }; 7 + VFS];
     let mut n = 0;
     while n < LINKS.len() {
         groups[1 + n] = Group::new(Some(LINKS[n]), &LINK_LISTS[n]);
         n += 1;
     }
     groups[1 + n] = Group::new(Some(c"counters"), &COUNTERS_LIST);
+    groups[2 + n] = Group::new(Some(c"manager"), &manager::LIST);
     let mut n = 0;
     while n < VFS {
-        groups[6 + n] = Group::new(Some(vfs::NAMES[n]), &vfs::LISTS[n]);
+        groups[7 + n] = Group::new(Some(vfs::NAMES[n]), &vfs::LISTS[n]);
         n += 1;
     }
     groups
 };
-static GROUPS_LIST: Groups<Data, { 7 + VFS }> = Groups::new(&GROUPS);
+static GROUPS_LIST: Groups<Data, { 8 + VFS }> = Groups::new(&GROUPS);
 
 /// All of them.
 pub(crate) fn groups() -> GroupsRef<Data> {

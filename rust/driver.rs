@@ -56,6 +56,7 @@ impl Data {
         let unwind = Unwind(&node, &memory);
         let port = make(node.clone(), &mut steps)?;
         steps.step("saved state", || sys_pci::save_state(dev))?;
+        steps.step("manager", || node.add_manager(&*port))?;
         let (hwid, links) = (port.identity().hwid, port.links());
         // Gone before the port is, should the start fail; until then nobody finds a port behind it.
         let register = || chardev::register(&node, &memory, dev);

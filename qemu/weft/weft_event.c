@@ -39,7 +39,7 @@ static void weft_event_raise(WeftPort *s, uint32_t bits)
 {
     uint32_t vectors = 0;
 
-    if (bits & WEFT_EVENT_LINK) {
+    if (bits & (WEFT_EVENT_LINK | WEFT_EVENT_ROUTE)) {
         vectors |= weft_event_vector(s, WEFT_EVENT_VECTOR_LINK);
     }
     if (bits & (WEFT_EVENT_MBOX | WEFT_EVENT_FUNCTION | WEFT_EVENT_CFG)) {

@@ -115,7 +115,7 @@ static void weft_fab_lost(WeftPort *s)
     weft_fault_clear(s);
     weft_link_lost(s);
     weft_functions_lost(s);
-    weft_remotes_drop(s);
+    weft_remotes_lost(s);
     weft_routes_lost(s);
     weft_config_lost(s);
     if (was) {

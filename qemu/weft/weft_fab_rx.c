@@ -149,14 +149,19 @@ static bool weft_fab_link_message(WeftPort *s, const struct weft_fab_msg *m,
     case WEFT_FAB_REMOTE_UP:
     case WEFT_FAB_REMOTE_DOWN:
         return weft_remote_message(s, m, fds, errp);
-    default: /* WEFT_FAB_MBOX */
+    default: /* WEFT_FAB_MBOX, WEFT_FAB_MBOX_LID */
         if (!m->len || m->len > WEFT_MBOX_BYTES ||
-            m->arg[1] >= WEFT_FUNCTIONS) {
+            m->arg[1] >= WEFT_FUNCTIONS ||
+            (m->type == WEFT_FAB_MBOX_LID &&
+             (m->arg[2] > WEFT_DEST_WHERE || m->arg[3] >= WEFT_VPS))) {
             error_setg(errp, "mailbox message of %" PRIu32 " bytes from "
-                       "function %" PRIu64, m->len, m->arg[1]);
+                       "function %" PRIu64 ", LID %" PRIu64 ", VP %" PRIu64,
+                       m->len, m->arg[1], m->arg[2], m->arg[3]);
             return false;
         }
-        if (s->link[m->link].up) {
+        /* A switch may have sent it itself, or be the last of a route. */
+        if (m->type == WEFT_FAB_MBOX_LID || s->link[m->link].up ||
+            s->link[m->link].switch_up) {
             weft_mbox_receive(s, m);
         }
         return true;
@@ -201,6 +206,7 @@ bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     case WEFT_FAB_INBOUND:
     case WEFT_FAB_DENIED:
     case WEFT_FAB_MBOX:
+    case WEFT_FAB_MBOX_LID:
     case WEFT_FAB_REMOTE_UP:
     case WEFT_FAB_REMOTE_DOWN:
         if (m->link < first || m->link >= end) {

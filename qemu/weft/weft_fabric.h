@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#define WEFT_FAB_VERSION	3
+#define WEFT_FAB_VERSION	4
 #define WEFT_FAB_DATA		256
 #define WEFT_FAB_SEGS		16	/* segments in the data of one INBOUND */
 #define WEFT_FAB_FUNCTIONS	34	/* functions of an endpoint, WEFT_FUNCTIONS */
@@ -221,6 +221,14 @@ enum weft_fab_type {
 	 * 2 mask of gates. Without it nobody may.
 	 */
 	WEFT_FAB_INBOUND_FROM = 44,
+	/*
+	 * port -> fabric: a mailbox message by a route, in data. arg: 0 function
+	 * it is for, 1 function it is from, 2 LID. fabric -> the port of that LID:
+	 * link the last link, arg 0 and 1 the same, 2 LID of the source, 3 the VP
+	 * on that link. What ends on the way the fabric counts where it ends
+	 * (ROUTE_DENIED).
+	 */
+	WEFT_FAB_MBOX_LID = 45,
 };
 
 #define WEFT_FAB_DENIED_DOORBELL	2

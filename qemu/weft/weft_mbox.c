@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Weft port: the neighbour mailbox, vendor-defined messages that need no
- * address on either side. Each PF has one; a VF talks to its PF (weft_pair.c).
+ * address on either side, and by routes to ports that have one. Each PF has
+ * one; a VF talks to its PF (weft_pair.c).
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -13,26 +14,63 @@ void weft_mbox_reset(WeftPort *s)
 {
     memset(s->mbox_tx, 0, sizeof(s->mbox_tx));
     s->mbox_failed = false;
+    s->mbox_tx_lid = 0;
+    s->mbox_vps = 0;
     s->mbox_head = 0;
     s->mbox_count = 0;
+    s->mbox_routed = 0;
+}
+
+/* To the port of a local id. Whether a route leads there the fabric knows. */
+static bool weft_mbox_far(WeftPort *s, uint32_t dest, struct weft_fab_msg *m)
+{
+    unsigned function = s->number;
+
+    if (dest & WEFT_DEST_FUNCTION) {
+        function = (dest & WEFT_DEST_NUMBER) >> ctz32(WEFT_DEST_NUMBER);
+    }
+    if (!s->mbox_tx_lid || function >= WEFT_FUNCTIONS) {
+        return false;
+    }
+    m->type = WEFT_FAB_MBOX_LID;
+    m->arg[0] = function;
+    m->arg[2] = s->mbox_tx_lid;
+    return true;
+}
+
+static bool weft_mbox_near(WeftPort *s, uint32_t dest, struct weft_fab_msg *m)
+{
+    unsigned link, function;
+
+    if (dest & WEFT_DEST_TYPE) {
+        return false;
+    }
+    if (!weft_function_dest(s, dest, &link, &function)) {
+        if (!weft_function_switch_up(s, link)) {
+            return false;
+        }
+        /* A switch has one function. */
+        function = 0;
+    }
+    m->link = link;
+    m->arg[0] = function;
+    return true;
 }
 
 void weft_mbox_send(WeftPort *s, uint32_t val)
 {
     uint32_t len = (val & WEFT_MBOX_TX_BYTES) >> ctz32(WEFT_MBOX_TX_BYTES);
-    uint32_t dest = val & (WEFT_MBOX_LINK | WEFT_DEST_FUNCTION |
-                           WEFT_DEST_NUMBER);
+    uint32_t dest = val & (WEFT_MBOX_LINK | WEFT_DEST_TYPE |
+                           WEFT_DEST_FUNCTION | WEFT_DEST_NUMBER);
     struct weft_fab_msg m = { .type = WEFT_FAB_MBOX };
-    unsigned link, function;
 
-    s->mbox_failed = s != s->pf || (val & WEFT_DEST_TYPE) ||
-                     !weft_function_dest(s, dest, &link, &function) ||
-                     !weft_fab_ready(s) || !len || len > WEFT_MBOX_BYTES;
+    s->mbox_failed = s != s->pf || !weft_fab_ready(s) || !len ||
+                     len > WEFT_MBOX_BYTES ||
+                     !(val & WEFT_MBOX_TX_ROUTED ? weft_mbox_far(s, dest, &m) :
+                                                   weft_mbox_near(s, dest, &m));
     if (s->mbox_failed) {
         return;
     }
-    m.link = link;
-    m.arg[0] = function;
     m.arg[1] = s->number;
     m.len = len;
     memcpy(m.data, s->mbox_tx, len);
@@ -42,21 +80,27 @@ void weft_mbox_send(WeftPort *s, uint32_t val)
 
 /*
  * A message for a function of the endpoint @ep. The caller has checked link,
- * length and from whom.
+ * VP, length and from whom.
  */
 void weft_mbox_receive(WeftPort *ep, const struct weft_fab_msg *msg)
 {
     WeftPort *s = msg->arg[0] < WEFT_PFS ? ep->function[msg->arg[0]] : NULL;
+    bool routed = msg->type == WEFT_FAB_MBOX_LID;
+    unsigned gate = routed ? msg->link * WEFT_VPS + msg->arg[3] : 0;
     WeftMessage *m;
 
-    if (!s || !(weft_function_links(s) & BIT(msg->link))) {
-        /* There is nobody to read it. */
-        ep->counter[WEFT_CNT_MSG_DROPPED]++;
+    if (!s || !(weft_function_links(s) & BIT(msg->link)) ||
+        (routed && !(s->mbox_vps & BIT_ULL(gate)))) {
+        /* There is nobody to read it, or he wants none of them. */
+        (s ? s : ep)->counter[WEFT_CNT_MSG_DROPPED]++;
         return;
     }
-    if (s->mbox_count == WEFT_MBOX_DEPTH) {
+    if (s->mbox_count == WEFT_MBOX_DEPTH ||
+        (routed && s->mbox_routed == WEFT_MBOX_ROUTED_DEPTH)) {
         s->counter[WEFT_CNT_MSG_DROPPED]++;
-        weft_error(s, WEFT_ERR_MSG_DROPPED, msg->link, 0);
+        weft_error(s, WEFT_ERR_MSG_DROPPED,
+                   routed ? WEFT_WHERE_ROUTED(gate) : msg->link,
+                   routed ? msg->arg[2] : 0);
         return;
     }
     m = &s->mbox_rx[(s->mbox_head + s->mbox_count) % WEFT_MBOX_DEPTH];
@@ -65,6 +109,10 @@ void weft_mbox_receive(WeftPort *ep, const struct weft_fab_msg *msg)
     m->link = msg->link;
     m->from = msg->arg[1];
     m->len = msg->len;
+    m->routed = routed;
+    m->lid = routed ? msg->arg[2] : 0;
+    m->vp = routed ? msg->arg[3] : 0;
+    s->mbox_routed += routed;
     s->mbox_count++;
     s->counter[WEFT_CNT_RX_MSG]++;
     weft_event(s, WEFT_EVENT_MBOX);
@@ -76,7 +124,14 @@ uint32_t weft_mbox_rx_status(WeftPort *s)
 
     return s->mbox_count ?
            WEFT_MBOX_RX_VALID | m->from << ctz32(WEFT_MBOX_FROM) |
+           (m->routed ? WEFT_MBOX_RX_ROUTED : 0) |
+           m->vp << ctz32(WEFT_MBOX_VP) |
            m->len << ctz32(WEFT_MBOX_LEN) | m->link : 0;
+}
+
+uint32_t weft_mbox_rx_lid(WeftPort *s)
+{
+    return s->mbox_count ? s->mbox_rx[s->mbox_head].lid : 0;
 }
 
 /* @offset: of a word in the message, already checked. */
@@ -89,6 +144,7 @@ uint32_t weft_mbox_rx_word(WeftPort *s, unsigned offset)
 void weft_mbox_pop(WeftPort *s)
 {
     if (s->mbox_count) {
+        s->mbox_routed -= s->mbox_rx[s->mbox_head].routed;
         s->mbox_head = (s->mbox_head + 1) % WEFT_MBOX_DEPTH;
         s->mbox_count--;
     }

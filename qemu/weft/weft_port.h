@@ -190,6 +190,9 @@ typedef struct WeftMessage {
     unsigned link;
     unsigned from;
     unsigned len;
+    bool routed;
+    uint32_t lid;               /* of the source, if routed, */
+    unsigned vp;                /* and the last link's VP */
     uint8_t data[WEFT_MBOX_BYTES];
 } WeftMessage;
 
@@ -269,6 +272,7 @@ typedef struct WeftRemote {
     uint32_t lid;
     unsigned hops;              /* links its route passes */
     unsigned why;               /* and why it ends there: WEFT_STOP_* */
+    uint32_t taken;             /* its number, while it leads to a port */
     WeftReport doorbells;       /* rung in vain */
 } WeftRemote;
 
@@ -406,11 +410,14 @@ struct WeftPort {
 
     uint8_t mbox_tx[WEFT_MBOX_BYTES];
     bool mbox_failed;
+    uint32_t mbox_tx_lid;
+    uint64_t mbox_vps;          /* gates of which messages are taken */
     WeftMessage mbox_rx[WEFT_MBOX_DEPTH];
-    unsigned mbox_head, mbox_count;
+    unsigned mbox_head, mbox_count, mbox_routed;
 
     /* Of an endpoint. */
     WeftRemote remote[WEFT_FAB_REMOTES];
+    uint32_t taken;             /* the last number of a route; never reset */
     WeftRoute route[WEFT_ROUTES];
     WeftConfig config;
     QEMUTimer *traffic_timer;
@@ -626,6 +633,7 @@ void weft_mbox_reset(WeftPort *s);
 void weft_mbox_send(WeftPort *s, uint32_t val);
 void weft_mbox_receive(WeftPort *ep, const struct weft_fab_msg *msg);
 uint32_t weft_mbox_rx_status(WeftPort *s);
+uint32_t weft_mbox_rx_lid(WeftPort *s);
 uint32_t weft_mbox_rx_word(WeftPort *s, unsigned offset);
 void weft_mbox_pop(WeftPort *s);
 
@@ -654,10 +662,12 @@ void weft_link_detach(WeftPort *s, WeftLink *link);
 bool weft_remote_dest(const WeftPort *s, uint32_t dest, unsigned *link,
                       unsigned *function);
 uint32_t weft_remote_status(const WeftPort *s, uint32_t dest);
+uint32_t weft_remote_taken(const WeftPort *s, uint32_t dest);
 void weft_remote_refused(WeftPort *s, unsigned link, uint32_t doorbell);
 void weft_remotes_update(WeftPort *s);
 void weft_remotes_publish(WeftPort *ep);
 void weft_remotes_drop(WeftPort *ep);
+void weft_remotes_lost(WeftPort *ep);
 void weft_remotes_report(WeftPort *ep);
 bool weft_remote_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
                          Error **errp);

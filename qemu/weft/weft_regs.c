@@ -38,6 +38,7 @@ static uint32_t weft_cap0(WeftPort *s)
 static uint32_t weft_cap1(WeftPort *s)
 {
     return WEFT_MAX_LINKS | WEFT_CAP1_TRACED | WEFT_CAP1_ROUTES |
+           (s == s->pf ? WEFT_CAP1_MBOX_LID : 0) |
            (weft_dma_channels(s) ? WEFT_CAP1_DMA : 0) |
            (s->vfs ? WEFT_CAP1_SRIOV | WEFT_CAP1_VF_HWID : 0) |
            (s == s->pf ? (uint32_t)WEFT_MBOX_BYTES <<
@@ -173,8 +174,15 @@ static uint64_t weft_regs_read(void *opaque, hwaddr a, unsigned size)
         return s->vf_pending;
     case WEFT_R_MBOX_TX_STATUS:
         return s->mbox_failed ? WEFT_MBOX_TX_FAILED : 0;
+    case WEFT_R_MBOX_TX_LID:
+        return s->mbox_tx_lid;
+    case WEFT_R_MBOX_VPS:
+    case WEFT_R_MBOX_VPS + 4:
+        return weft_half(s->mbox_vps, a);
     case WEFT_R_MBOX_RX_STATUS:
         return weft_mbox_rx_status(s);
+    case WEFT_R_MBOX_RX_LID:
+        return weft_mbox_rx_lid(s);
     case WEFT_R_ERR_STATUS:
         return s->err_status;
     case WEFT_R_ERR_INFO:
@@ -188,10 +196,16 @@ static uint64_t weft_regs_read(void *opaque, hwaddr a, unsigned size)
 
 static void weft_array_write(WeftPort *s, hwaddr a, uint32_t val)
 {
-    if (weft_in(a, WEFT_DB_PAGE_BASE, WEFT_PAGE, WEFT_DB_PAGES)) {
+    if (weft_in(a, WEFT_DB_PAGE_BASE, WEFT_PAGE, WEFT_DB_PAGES_AT_BASE)) {
         a -= WEFT_DB_PAGE_BASE;
         if (a % WEFT_PAGE == 0) {
             weft_doorbell_write(s, a / WEFT_PAGE, val);
+        }
+    } else if (weft_in(a, WEFT_DB_PAGE_MORE, WEFT_PAGE,
+                       WEFT_DB_PAGES - WEFT_DB_PAGES_AT_BASE)) {
+        a -= WEFT_DB_PAGE_MORE;
+        if (a % WEFT_PAGE == 0) {
+            weft_doorbell_write(s, WEFT_DB_PAGES_AT_BASE + a / WEFT_PAGE, val);
         }
     } else if (weft_in(a, WEFT_R_LINK, WEFT_LINK_STRIDE, WEFT_MAX_LINKS)) {
         a -= WEFT_R_LINK;
@@ -288,6 +302,15 @@ static void weft_regs_write(void *opaque, hwaddr a, uint64_t val,
         break;
     case WEFT_R_MBOX_TX_CTRL:
         weft_mbox_send(s, val);
+        break;
+    case WEFT_R_MBOX_TX_LID:
+        s->mbox_tx_lid = val & WEFT_DEST_WHERE;
+        break;
+    case WEFT_R_MBOX_VPS:
+        s->mbox_vps = deposit64(s->mbox_vps, 0, 32, val);
+        break;
+    case WEFT_R_MBOX_VPS + 4:
+        s->mbox_vps = deposit64(s->mbox_vps, 32, 32, val);
         break;
     case WEFT_R_MBOX_RX_POP:
         weft_mbox_pop(s);

@@ -33,7 +33,7 @@
 #define WEFT_MAX_SLOTS			32
 #define WEFT_MAX_INBOUND		32
 #define WEFT_DOORBELLS			32
-#define WEFT_DB_PAGES			16
+#define WEFT_DB_PAGES			32
 #define WEFT_VECTORS			16
 #define WEFT_MAX_DMA			8	/* channels of a function */
 /*
@@ -65,6 +65,7 @@
 #define   WEFT_CAP1_SRIOV		0x00000400
 #define   WEFT_CAP1_ROUTES		0x00000800
 #define   WEFT_CAP1_VF_HWID		0x00001000	/* VF_HWID is there: VFs can migrate */
+#define   WEFT_CAP1_MBOX_LID		0x00002000	/* messages by routes; SLOT_TAKEN, EVENT.ROUTE */
 #define   WEFT_CAP1_MBOX_BYTES		0xffff0000
 #define WEFT_R_SLOT_SHIFT		0x010	/* ro: log2 of the bytes of a slot */
 #define WEFT_R_WC_OFFSET		0x018	/* ro, 64: write-combining alias in BAR 2 */
@@ -83,6 +84,7 @@
 #define   WEFT_EVENT_MBOX		0x00000100	/* a message has arrived */
 #define   WEFT_EVENT_FUNCTION		0x00000200	/* between a PF and its VFs */
 #define   WEFT_EVENT_CFG		0x00000400	/* a configuration request is answered */
+#define   WEFT_EVENT_ROUTE		0x00000800	/* a SLOT_TAKEN has changed */
 #define   WEFT_EVENT_ERROR		0x00010000	/* ERR_STATUS has a new bit */
 #define WEFT_R_EVENT_MASK		0x03c	/* rw, reset all ones: 1 masks */
 #define WEFT_R_EVENT_VECTOR		0x040	/* rw, reset 0x03020100: a byte a purpose */
@@ -120,15 +122,22 @@
 #define WEFT_MBOX_DEPTH			32	/* messages held for the reader */
 #define WEFT_R_MBOX_TX_DATA		0x200	/* rw: 256 bytes */
 #define WEFT_R_MBOX_TX_CTRL		0x300	/* wo: link, bytes << 8, DEST_FUNCTION: sends */
+#define   WEFT_MBOX_TX_ROUTED		0x80000000	/* to MBOX_TX_LID, not to a link */
 #define WEFT_R_MBOX_TX_STATUS		0x304	/* ro */
 #define   WEFT_MBOX_TX_FAILED		0x00000001	/* the last: link down, bad length */
+#define WEFT_R_MBOX_TX_LID		0x308	/* rw: whom ROUTED is for */
+#define WEFT_R_MBOX_VPS			0x310	/* rw, 64: who may send so, bit 16 link + VP */
 #define WEFT_R_MBOX_RX_DATA		0x400	/* ro: 256 bytes of the oldest message */
 #define WEFT_R_MBOX_RX_STATUS		0x500	/* ro */
 #define   WEFT_MBOX_RX_VALID		0x80000000
 #define   WEFT_MBOX_LINK		0x0000000f
 #define   WEFT_MBOX_LEN			0x0001ff00
+#define   WEFT_MBOX_VP			0x00f00000	/* of that link, if ROUTED */
 #define   WEFT_MBOX_FROM		0x3f000000	/* function of the neighbour */
+#define   WEFT_MBOX_RX_ROUTED		0x40000000	/* it came by a route */
 #define WEFT_R_MBOX_RX_POP		0x504	/* wo: any value drops the oldest */
+#define WEFT_R_MBOX_RX_LID		0x508	/* ro: whose it is, if ROUTED, else 0 */
+#define WEFT_MBOX_ROUTED_DEPTH		16	/* of those held, that came by routes */
 
 /* ---- counters: 64 bits each, at 0x800 + 8 n ------------------------- */
 #define WEFT_R_COUNTERS			0x800	/* ro, 64 */
@@ -174,6 +183,7 @@
 #define WEFT_R_SLOT			0x1000
 #define WEFT_SLOT_STRIDE		0x20
 #define WEFT_SLOT_DEST			0x00	/* rw: see WEFT_DEST_* */
+#define WEFT_SLOT_TAKEN			0x04	/* ro: its route's number, 0 without */
 #define WEFT_SLOT_OFFSET		0x08	/* rw, 64: in the destination's aperture space */
 #define WEFT_SLOT_LEN			0x10	/* rw, 64: bytes, up to the slot's size */
 #define WEFT_SLOT_CTRL			0x18	/* rw: latches the group */
@@ -411,8 +421,13 @@
 /* Doorbells that may be rung by routes: VP v of link n at + 4 (16 n + v). */
 #define WEFT_R_DB_ALLOW_VP		0xc100	/* rw, reset 0 */
 
-/* Doorbell page n: a write of 0 to 31 at its first word rings that doorbell. */
+/*
+ * Doorbell page n: a write of 0 to 31 at its first word rings that doorbell.
+ * Pages 0 to 15 begin at BASE, the others at MORE.
+ */
 #define WEFT_DB_PAGE_BASE		0x10000
+#define WEFT_DB_PAGE_MORE		0x30000
+#define WEFT_DB_PAGES_AT_BASE		16
 
 /* ---- a VF and its PF: the mailbox, in the VF ------------------------ */
 #define WEFT_R_PF_MBOX			0x640	/* group, laid out as WEFT_VF_MBOX */

@@ -78,6 +78,17 @@ uint32_t weft_remote_status(const WeftPort *s, uint32_t dest)
     return r->hops << ctz32(WEFT_SLOT_HOPS) | r->why << ctz32(WEFT_SLOT_STOP);
 }
 
+/* SLOT_TAKEN */
+uint32_t weft_remote_taken(const WeftPort *s, uint32_t dest)
+{
+    unsigned link, function;
+
+    if (!weft_remote_dest(s, dest, &link, &function)) {
+        return 0;
+    }
+    return s->ep->remote[link - WEFT_MAX_LINKS].taken;
+}
+
 static bool weft_remote_used_by(const WeftPort *s, uint32_t lid)
 {
     const uint32_t mask = WEFT_DEST_TYPE | WEFT_DEST_WHERE;
@@ -107,6 +118,16 @@ static bool weft_remote_used(WeftPort *ep, uint32_t lid)
         }
     }
     return false;
+}
+
+/* Its route has been taken up, or lost. */
+static void weft_remote_event(WeftPort *ep, const WeftRemote *r)
+{
+    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
+        if (weft_remote_used_by(f, r->lid)) {
+            weft_event(f, WEFT_EVENT_ROUTE);
+        }
+    }
 }
 
 static void weft_remote_send_want(WeftPort *ep, unsigned n, uint32_t lid)
@@ -218,6 +239,10 @@ static bool weft_remote_up(WeftPort *ep, unsigned n,
     link->up = true;
     r->hops = m->arg[0];
     r->why = WEFT_STOP_NONE;
+    /* 0 is no number; after so many it may begin anew. */
+    ep->taken = MAX(ep->taken + 1, 1);
+    r->taken = ep->taken;
+    weft_remote_event(ep, r);
     return true;
 }
 
@@ -247,6 +272,10 @@ static bool weft_remote_down(WeftPort *ep, unsigned n,
     weft_link_detach(ep, weft_remote_link(ep, n));
     r->hops = m->arg[1];
     r->why = m->arg[0];
+    if (r->taken) {
+        r->taken = 0;
+        weft_remote_event(ep, r);
+    }
     if (m->arg[5]) {
         weft_fab_send(ep, &ack);
     }
@@ -300,6 +329,7 @@ void weft_remotes_update(WeftPort *s)
         if (r->state == WEFT_REMOTE_WANTED && !weft_remote_used(ep, r->lid)) {
             weft_remote_settle(ep, n);
             r->state = WEFT_REMOTE_CLOSING;
+            r->taken = 0;
             weft_link_detach(ep, weft_remote_link(ep, n));
             weft_remote_send_want(ep, n, 0);
         }
@@ -332,4 +362,15 @@ void weft_remotes_drop(WeftPort *ep)
         ep->remote[n] = (WeftRemote) { };
         weft_remote_link(ep, n)->traffic = (WeftTraffic) { };
     }
+}
+
+/* There is no fabric any more, and no route. */
+void weft_remotes_lost(WeftPort *ep)
+{
+    for (unsigned n = 0; n < WEFT_FAB_REMOTES; n++) {
+        if (ep->remote[n].taken) {
+            weft_remote_event(ep, &ep->remote[n]);
+        }
+    }
+    weft_remotes_drop(ep);
 }

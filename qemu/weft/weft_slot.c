@@ -243,6 +243,9 @@ uint32_t weft_slot_read(WeftPort *s, unsigned n, unsigned reg)
     switch (reg) {
     case WEFT_SLOT_DEST:
         return slot->regs.dest;
+    case WEFT_SLOT_TAKEN:
+        return slot->active.ctrl & WEFT_SLOT_ENABLE ?
+               weft_remote_taken(s, slot->active.dest) : 0;
     case WEFT_SLOT_OFFSET:
         return slot->regs.offset;
     case WEFT_SLOT_OFFSET + 4:

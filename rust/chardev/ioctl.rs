@@ -3,6 +3,7 @@
 //! The ioctls: a function each, found by number in a table.
 
 use super::{
+    fabric,
     file::{PortFile, Role},
     memory, migrate, objects, qp, queues,
 };
@@ -57,6 +58,7 @@ fn port_info(call: &Call<'_>) -> Result {
         kind: id.kind,
         generation: id.generation,
         hwid: id.hwid,
+        lid: call.file.node.lid(),
         links: port.links() as u32,
         protection: id.protection,
         ..Default::default()
@@ -188,6 +190,8 @@ const TABLE: &[Entry] = &[
     (ext::WEFT_QP_QUERY, qp::query),
     (ext::WEFT_KICK, qp::kick),
     (ext::WEFT_VF_MIGRATE, migrate::migrate),
+    (ext::WEFT_FABRIC_NODES, fabric::nodes),
+    (ext::WEFT_FABRIC_ROUTES, fabric::routes),
 ];
 
 /// Calls what `cmd` names.

@@ -2,6 +2,7 @@
 
 //! `/dev/weftN`, as `include/uapi/linux/weft.h` and `Documentation/uapi.rst` have it.
 
+mod fabric;
 mod file;
 mod ioctl;
 mod memory;

@@ -107,6 +107,7 @@ impl Link {
             suspect,
         } = &mut *inner;
         let before = (machine.state(), *status);
+        let knew = machine.known();
         let mut session = Session {
             machine,
             effects: Means {
@@ -117,8 +118,12 @@ impl Link {
         };
         let result = f(&mut session, status, suspect);
         let after = (machine.state(), *status);
+        let knows = machine.known();
         drop(inner);
         node.link_changed(self.number, before, after);
+        if knew != knows {
+            node.manage();
+        }
         result
     }
 
@@ -140,7 +145,8 @@ impl Link {
                 machine.reset(me.hwid, me.generation);
             }
             *last = status;
-            if status.up {
+            // A switch answers nobody: what is behind it is reached by routes.
+            if status.up && !status.is_switch {
                 machine.up(clock::now_ms(), fx);
             }
             machine.state() != State::Down
@@ -237,6 +243,11 @@ impl Link {
             State::Ready => f(session),
             _ => Err(ENOTCONN.into()),
         })
+    }
+
+    /// Hardware id of the neighbour, while known.
+    pub(super) fn peer_hwid(&self) -> Option<u64> {
+        self.inner.lock().machine.known().map(|id| id.hwid)
     }
 
     pub(super) fn info(&self, node: &Node, port: &dyn Port) -> LinkInfo {

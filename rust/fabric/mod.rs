@@ -9,7 +9,8 @@
 //!
 //! In this order, from outside to inside; the gate is no lock, entering it never blocks.
 //!
-//! 1. `Node::pump`: messages are taken from the mailbox and handled one at a time;
+//! 1. `Node::pump`: messages are taken from the mailbox and handled one at a time; or that of the
+//!    [`Manager`], which is never taken inside it;
 //! 2. `Link::inner`: the state machine, and whatever is sent;
 //! 3. the locks of the [`Client`];
 //! 4. those of the port.
@@ -19,10 +20,12 @@
 
 mod health;
 mod link;
+mod manager;
 mod node;
 
 pub(crate) use self::{
     link::{LinkInfo, Session},
+    manager::{Manager, Standing, View},
     node::Node,
 };
 pub(crate) use crate::proto::link::Reason;

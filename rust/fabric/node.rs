@@ -7,7 +7,7 @@
 
 use super::{
     link::{Link, LinkInfo, Session},
-    Client, Reason,
+    Client, Manager, Reason,
 };
 use crate::{
     hw::{Events, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES},
@@ -63,6 +63,10 @@ pub(crate) struct Node {
     me: Mutex<Option<Arc<Node>>>,
     #[pin]
     timer: DelayedWork<Node>,
+    /// Of the fabric, if the port has routes.
+    manager: SetOnce<Arc<Manager>>,
+    #[pin]
+    managing: DelayedWork<Node, MANAGING>,
     /// Open files. Who changes it, or `asked`, holds `telling`.
     users: Atomic<i32>,
     #[pin]
@@ -76,8 +80,27 @@ pub(crate) struct Node {
     asked: Atomic<u32>,
 }
 
+/// The node has two work items: that of its links, and that of the manager.
+const TIMER: u64 = 0;
+const MANAGING: u64 = 1;
+
 impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Node { self.timer }
+    impl HasDelayedWork<Self, 1> for Node { self.managing }
+}
+
+impl WorkItem<MANAGING> for Node {
+    type Pointer = Arc<Node>;
+
+    fn run(this: Arc<Node>) {
+        let (Some(port), Some(manager)) = (this.enter(), this.manager()) else {
+            return;
+        };
+        if let Some(delay) = manager.run(&this, &**port) {
+            // With the gate entered, as the timer does.
+            work::again_unbound_in::<_, MANAGING>(&this, msecs_to_jiffies(delay));
+        }
+    }
 }
 
 impl WorkItem for Node {
@@ -106,7 +129,7 @@ impl WorkItem for Node {
             }
         }
         // With the gate entered: the revocation cancels it when all have left.
-        work::again_in(&this, msecs_to_jiffies(delay));
+        work::again_in::<_, TIMER>(&this, msecs_to_jiffies(delay));
     }
 }
 
@@ -123,6 +146,8 @@ impl Node {
                 pump <- new_mutex!((), "weft pump"),
                 me <- new_mutex!(None, "weft node"),
                 timer <- new_delayed_work!("weft timer"),
+                manager: SetOnce::new(),
+                managing <- new_delayed_work!("weft managing"),
                 users: Atomic::new(0),
                 telling <- new_mutex!((), "weft users"),
                 paused: Atomic::new(false),
@@ -177,6 +202,42 @@ impl Node {
         self.client.as_ref().map(|client| &**client)
     }
 
+    /// Gives the node a manager of the fabric, if `port`, which it will have, has routes.
+    pub(crate) fn add_manager(&self, port: &dyn Port) -> Result {
+        if port.router().is_none() {
+            return Ok(());
+        }
+        match self.manager.populate(Manager::new()?) {
+            true => Ok(()),
+            false => Err(EBUSY),
+        }
+    }
+
+    /// The manager of the fabric, if there is one here.
+    pub(crate) fn manager(&self) -> Option<&Manager> {
+        self.manager.as_ref().map(|manager| &**manager)
+    }
+
+    /// The local id, 0 if there is none.
+    pub(crate) fn lid(&self) -> u32 {
+        self.manager().map_or(0, |m| m.look(|view| view.standing().lid))
+    }
+
+    /// Has the manager look at what has changed.
+    pub(super) fn manage(&self) {
+        if self.manager().is_none() {
+            return;
+        }
+        if let Some(me) = &*self.me.lock() {
+            work::run_unbound_in::<_, MANAGING>(me, 0);
+        }
+    }
+
+    /// Hardware id of the neighbour on `link`, while known.
+    pub(super) fn peer_hwid(&self, port: &dyn Port, link: usize) -> Option<u64> {
+        self.link(port, link).ok()?.peer_hwid()
+    }
+
     /// Gives the node its port; links may come up. After a failure [`Node::revoke`] is to be called.
     pub(crate) fn open(self: &Arc<Self>, port: KBox<dyn Port>) -> Result {
         self.gate.open(port)?;
@@ -195,7 +256,8 @@ impl Node {
             self.links_down(&*port, Reason::Removed);
             port.stop();
             drop(port);
-            work::cancel_delayed(self);
+            work::cancel_delayed::<_, TIMER>(self);
+            work::cancel_delayed::<_, MANAGING>(self);
         }
         if let Some(client) = self.client() {
             client.retired();
@@ -206,7 +268,8 @@ impl Node {
     pub(crate) fn reset_prepare(self: &Arc<Self>) {
         self.paused.store(true, Release);
         // What it reads of the function from here on says nothing.
-        work::cancel_delayed(self);
+        work::cancel_delayed::<_, TIMER>(self);
+        work::cancel_delayed::<_, MANAGING>(self);
         if let Some(port) = self.gate.enter() {
             self.links_down(&**port, Reason::Link);
             port.suspend();
@@ -320,6 +383,9 @@ impl Node {
     /// The function works again: it hears what it has missed of its users, and links may come up.
     fn is_back(&self, port: &dyn Port) {
         self.tell_users(port);
+        if let Some(manager) = self.manager() {
+            manager.forget();
+        }
         self.look(port);
         // Users may have rung meanwhile.
         if let Some(client) = self.client() {
@@ -468,6 +534,7 @@ impl Node {
         }
         let delay = if again { TICK_MS as Msecs } else { WATCH_MS };
         self.run_in(msecs_to_jiffies(delay));
+        self.manage();
     }
 
     /// Handles the messages that there are, or some of them and then returns true: a neighbour that
@@ -479,7 +546,13 @@ impl Node {
             let Some((link, bytes)) = port.recv(&mut buf) else {
                 return false;
             };
-            let parsed = Message::parse(buf.get(..bytes).unwrap_or_default());
+            let message = buf.get(..bytes).unwrap_or_default();
+            if let Some(manager) = self.manager().filter(|_| Manager::is_mine(message)) {
+                manager.put(link, message);
+                self.manage();
+                continue;
+            }
+            let parsed = Message::parse(message);
             let from = self.link(port, link);
             if let Ok(from) = from {
                 from.health.heard(&parsed);
@@ -500,7 +573,7 @@ impl Node {
     /// Has the timer run.
     fn run_in(&self, delay: Jiffies) {
         if let Some(me) = &*self.me.lock() {
-            work::run_in(me, delay);
+            work::run_in::<_, TIMER>(me, delay);
         }
     }
 }

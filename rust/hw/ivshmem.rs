@@ -357,6 +357,7 @@ impl Port for Ivshmem {
             max_speed: 0,
             max_width: 0,
             trained: self.trained.load(Relaxed),
+            is_switch: false,
         }
     }
 

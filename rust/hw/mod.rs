@@ -60,6 +60,8 @@ pub(crate) struct LinkStatus {
     pub(crate) max_width: u32,
     /// How often the link came up. A change means that it was down in between.
     pub(crate) trained: u32,
+    /// The neighbour is a switch that routes: it has no memory, no doorbells and no mailbox.
+    pub(crate) is_switch: bool,
 }
 
 /// Where an arena lies in its owner's aperture space: what the neighbour has to be told.
@@ -241,6 +243,59 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     fn ask(&self, n: usize, ask: Ask) -> Result;
 }
 
+/// An entry of a port's route table: by which link, and on which virtual plane there, others are reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Route {
+    /// The local ids that it is for, from this one, which is not 0,
+    pub(crate) first: u32,
+    /// to this one.
+    pub(crate) last: u32,
+    pub(crate) link: usize,
+    pub(crate) vp: u32,
+    /// Whose traffic may take it: this port's own,
+    pub(crate) from_self: bool,
+    /// and what comes by these links, a bit each, on that virtual plane: this host relays it.
+    pub(crate) from_links: u32,
+}
+
+/// What a port has of routes: ports that are not neighbours are reached by their local ids. All of it is
+/// forgotten when the port is reset. Methods may sleep, for at most a second or two.
+///
+/// Errors of all: `ENODEV`: the function does not answer; `ETIMEDOUT`: it has not happened yet, and may
+/// still happen.
+pub(crate) trait Router: Send + Sync {
+    /// Gives this port its local id; 0: none.
+    fn set_lid(&self, lid: u32);
+
+    #[allow(dead_code)] // The manager knows it; who looks after the hardware does not.
+    fn lid(&self) -> u32;
+
+    /// Entries of the route table.
+    fn routes(&self) -> usize;
+
+    /// The most links that a route, or the path of a request, passes.
+    #[allow(dead_code)] // Its user, who programs virtual planes, comes next.
+    fn hops(&self) -> usize;
+
+    /// Changes entry `n` of the route table; of those for a local id the first counts. When this returns
+    /// it is in force, and nothing goes by what the entry said before. `EINVAL`: there is no such entry,
+    /// link, plane or local id.
+    fn set_route(&self, n: usize, route: Option<Route>) -> Result;
+
+    /// Reads a register, or an entry of a table, of the node at the end of `path`: the port to leave by
+    /// at each hop, a link of this port first. `space` is a `WEFT_SPACE_*`.
+    ///
+    /// `EHOSTUNREACH`: the path leads nowhere; `EINVAL`: it is too long or empty, or there is no such
+    /// space or address; `ENOLINK`: there is no fabric.
+    fn cfg_read(&self, path: &[u8], space: u32, addr: u32) -> Result<u32>;
+
+    /// Writes such an entry in the master's `term`; when this returns nothing goes by what was there
+    /// before. As [`Router::cfg_read`], and `ESTALE`: the switch was written in a later term, or in this one by
+    /// another; `EACCES`: it cannot be written, or not from here; `ENOSPC`: the table is full.
+    #[allow(dead_code)] // As above.
+    fn cfg_write(&self, path: &[u8], space: u32, addr: u32, data: u32, term: u32) -> Result;
+}
+
 /// A port. Lives between probe and unbind; every method is called in between only.
 pub(crate) trait Port: Send + Sync {
     /// To be asked anew after every change of a link: a fabric that returns, and a reset, give the
@@ -334,6 +389,11 @@ pub(crate) trait Port: Send + Sync {
 
     /// Counter number `n`, `None` behind the last one.
     fn counter(&self, n: usize) -> Option<Counter>;
+
+    /// Its routes, where it has any.
+    fn router(&self) -> Option<&dyn Router> {
+        None
+    }
 
     /// The virtual functions that it could have.
     fn vfs(&self) -> Option<&dyn VirtualFunctions> {

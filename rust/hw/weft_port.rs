@@ -11,6 +11,7 @@ mod bring_up;
 mod chip;
 mod dma;
 mod pair;
+mod routes;
 mod to_pf;
 mod vfs;
 
@@ -18,8 +19,8 @@ pub(crate) use bring_up::MAX_ARENA;
 
 use crate::{
     hw::{
-        Counter, Doorbells, Grant, Identity, LinkStatus, Mover, Port, VirtualFunctions, MAX_LINKS,
-        MBOX_BYTES,
+        Counter, Doorbells, Grant, Identity, LinkStatus, Mover, Port, Router, VirtualFunctions,
+        MAX_LINKS, MBOX_BYTES,
     },
     proto::pair::{unwrap, wrap, Address, Asked},
     sys::{
@@ -119,6 +120,7 @@ pub(crate) struct WeftPort {
     locks: Pin<KBox<Locks>>,
     /// This is a VF, and has its PF's mailbox.
     to_pf: Option<Pin<KBox<to_pf::ToPf>>>,
+    routes: Option<Pin<KBox<routes::Routes>>>,
     /// This is a PF, and may have VFs.
     vfs: Option<Pin<KBox<vfs::Vfs>>>,
     chip: Arc<Chip>,
@@ -379,6 +381,7 @@ impl Port for WeftPort {
             max_speed: field(max, ext::WEFT_LINK_SPEED),
             max_width: field(max, ext::WEFT_LINK_WIDTH),
             trained: self.trained(link),
+            is_switch: status & ext::WEFT_LINK_SWITCH != 0,
         }
     }
 
@@ -609,6 +612,11 @@ impl Port for WeftPort {
         });
         self.chip.channels.checked_sub(1)?;
         Some(Counter { name, value })
+    }
+
+    fn router(&self) -> Option<&dyn Router> {
+        let routes = self.routes.as_ref()?;
+        Some(&**routes)
     }
 
     fn vfs(&self) -> Option<&dyn VirtualFunctions> {

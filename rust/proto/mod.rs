@@ -14,6 +14,7 @@ pub mod fence;
 pub mod fifo;
 pub mod link;
 pub mod migration;
+pub mod nm;
 pub mod pages;
 pub mod pair;
 pub mod protocol;

@@ -32,6 +32,7 @@ pub(crate) mod steps;
 pub(crate) mod sysfs;
 pub(crate) mod throttle;
 pub(crate) mod trace;
+pub(crate) mod uevent;
 pub(crate) mod user;
 pub(crate) mod virtfn;
 pub(crate) mod vma;

@@ -52,6 +52,13 @@ tracepoint!(
     (link: u32, from: u32, to: u32)
 );
 tracepoint!(
+    /// The manager of the fabric is something else now: its role, `WEFT_ROLE_*` of the user interface.
+    manager,
+    __tracepoint_weft_manager,
+    rust_do_trace_weft_manager,
+    (role: u32, lid: u32, master: u64, term: u32, nodes: u32, routes: u32)
+);
+tracepoint!(
     raw_port_event,
     __tracepoint_weft_port_event,
     rust_do_trace_weft_port_event,

@@ -60,6 +60,8 @@ extensible! {
     weft_cq_arm: 24,
     weft_limits: 56,
     weft_vf_migrate: 56,
+    weft_fabric_nodes: 336,
+    weft_fabric_routes: 280,
 }
 
 /// A structure in the caller's memory, and how much of it the caller knows.

@@ -3,6 +3,7 @@
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(weft_without_fence, values(any()))");
+    println!("cargo::rustc-check-cfg=cfg(MODULE)");
     println!("cargo::rerun-if-env-changed=WEFT_WITHOUT_FENCE");
     if let Ok(name) = std::env::var("WEFT_WITHOUT_FENCE") {
         println!("cargo::rustc-cfg=weft_without_fence=\"{name}\"");

@@ -49,6 +49,8 @@
 #define WEFT_CQ_ARM		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 17)
 #define WEFT_LIMITS		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 18)
 #define WEFT_VF_MIGRATE		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 19)
+#define WEFT_FABRIC_NODES	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 20)
+#define WEFT_FABRIC_ROUTES	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 21)
 
 /* Kinds of ports. */
 #define WEFT_PORT_WEFT		1	/* Weft port */
@@ -972,6 +974,103 @@ struct weft_vf_migrate {
 	__u32 outstanding;
 	__u32 reserved;
 	__u64 hwid;
+};
+
+/* What kind of node it is (weft_fabric_nodes.kind). */
+#define WEFT_NODE_HOST		1
+#define WEFT_NODE_SWITCH	2	/* it has no host, and is never master */
+
+/* What is known of it (weft_fabric_nodes.state). */
+#define WEFT_NODE_KNOWN		(1 << 0)	/* it answers; else a neighbour says that it is there */
+#define WEFT_NODE_SELF		(1 << 1)	/* the node of this port */
+#define WEFT_NODE_MASTER	(1 << 2)	/* the master of the fabric */
+
+#define WEFT_FABRIC_PORTS	16	/* ports that are told of a node */
+#define WEFT_FABRIC_HOPS	32	/* links of the longest way */
+#define WEFT_FABRIC_PAGE	32	/* routes that are told at a time */
+
+/**
+ * struct weft_fabric_port - a port of a node
+ * @peer: hardware id of the node at the other end of the link, 0: nobody is there
+ * @speed: generation of the link
+ * @width: its lanes
+ */
+struct weft_fabric_port {
+	__u64 peer;
+	__u32 speed;
+	__u32 width;
+};
+
+/**
+ * struct weft_fabric_nodes - ioctl(WEFT_FABRIC_NODES): who is in the fabric, one a call
+ * @size: sizeof(struct weft_fabric_nodes)
+ * @flags: must be 0
+ * @index: which node, from 0; that is this port's own
+ * @nodes: out: how many there are
+ * @serial: out: another one when they are others than before: who reads them one after
+ *	the other begins anew then
+ * @lid: out: local id, 0: none
+ * @hwid: out: hardware id
+ * @kind: out: WEFT_NODE_HOST or WEFT_NODE_SWITCH
+ * @state: out: mask of WEFT_NODE_KNOWN, WEFT_NODE_SELF, WEFT_NODE_MASTER
+ * @hops: out: links of @path
+ * @links: out: links of the cheapest way from here, which data take; 0: there is none
+ * @path: out: how it was found: the port to leave by at each node, first one of this port
+ * @ports: out: its ports
+ *
+ * In the order in which they were found: breadth first, ports in their order.
+ *
+ * EOPNOTSUPP: the port has no manager: it has no routes, or is not the first function of
+ * its endpoint. ENOENT: there is no node @index.
+ */
+struct weft_fabric_nodes {
+	__u32 size;
+	__u32 flags;
+	__u32 index;
+	__u32 nodes;
+	__u32 serial;
+	__u32 lid;
+	__u64 hwid;
+	__u32 kind;
+	__u32 state;
+	__u32 hops;
+	__u32 links;
+	__u8 path[WEFT_FABRIC_HOPS];
+	struct weft_fabric_port ports[WEFT_FABRIC_PORTS];
+};
+
+/**
+ * struct weft_fabric_route - a route that is in use
+ * @lid: for this local id
+ * @hops: it passes so many links
+ * @link: and begins with this link of the port
+ */
+struct weft_fabric_route {
+	__u32 lid;
+	__u16 hops;
+	__u16 link;
+};
+
+/**
+ * struct weft_fabric_routes - ioctl(WEFT_FABRIC_ROUTES): routes of this port
+ * @size: sizeof(struct weft_fabric_routes)
+ * @flags: must be 0
+ * @first: number of the first that is wanted, from 0
+ * @count: out: how many are told
+ * @routes: out: how many there are
+ * @lid: out: local id of this port, 0: none
+ * @route: out: the first @count of these
+ *
+ * In no order. EOPNOTSUPP: as of WEFT_FABRIC_NODES.
+ */
+struct weft_fabric_routes {
+	__u32 size;
+	__u32 flags;
+	__u32 first;
+	__u32 count;
+	__u32 routes;
+	__u32 lid;
+	struct weft_fabric_route route[WEFT_FABRIC_PAGE];
 };
 
 #endif /* _UAPI_LINUX_WEFT_H */

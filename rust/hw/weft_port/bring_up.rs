@@ -4,7 +4,7 @@
 
 use super::{
     chip::{self, Chip, DOORBELL_VECTOR, ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR},
-    dma, to_pf, vfs, Link, Locks, WeftPort,
+    dma, routes, to_pf, vfs, Link, Locks, WeftPort,
 };
 use crate::{
     hw::{Events, Port},
@@ -183,6 +183,7 @@ impl WeftPort {
             // As much as one link of this function has, and enough for each of theirs.
             vfs::Vfs::new(&chip, arena.max(chip.links * MIN_ARENA) as u64)
         })?;
+        let routes = steps.step("routes", || routes::Routes::new(&chip))?;
         let (windows, mapped) = steps.step("windows", || new_windows(bound, &chip))?;
         let links = steps.step("arenas", || {
             let mut links = KVec::with_capacity(chip.links, GFP_KERNEL)?;
@@ -229,6 +230,7 @@ impl WeftPort {
                 suspended: Atomic::new(false),
                 locks,
                 to_pf,
+                routes,
                 vfs,
                 chip,
                 _windows: windows,

@@ -91,6 +91,10 @@ pub(super) fn vf_reg(n: usize, reg: u32) -> usize {
     group(ext::WEFT_R_VF, ext::WEFT_VF_STRIDE, n, reg)
 }
 
+pub(super) fn route_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_ROUTE, ext::WEFT_ROUTE_STRIDE, n, reg)
+}
+
 /// A field of a register, shifted down.
 pub(super) fn field(value: u32, mask: u32) -> u32 {
     (value & mask) >> mask.trailing_zeros()

@@ -68,6 +68,11 @@ impl Ask {
         true
     }
 
+    /// When it was last sent.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
     /// Takes an answer; whether it is that to this question, and the first.
     pub fn answer(&mut self, xid: u32) -> bool {
         let mine = self.state == State::Sent && self.xid == xid;

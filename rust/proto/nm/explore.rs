@@ -8,18 +8,19 @@
 
 use super::{
     allow::Allowed,
-    ask::State,
+    ask::{Ask, State},
     member::{Member, Members, NOBODY},
-    message::Info,
-    port::PORTS,
+    message::{Info, Page},
+    port::{Port, PORTS},
 };
 
 impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
-    /// Begins anew, from the node that `me` describes.
-    pub fn begin(&mut self, me: Info) {
+    /// Begins anew, from the node that `me` describes, with these ports.
+    pub fn begin(&mut self, me: Info, ports: [Port; PORTS]) {
         self.clear();
         let mut first = Member {
             info: me,
+            ports,
             known: true,
             ..Member::NONE
         };
@@ -27,18 +28,35 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         self.push(first);
     }
 
-    /// Takes what somebody has said of itself, in answer to question `xid`.
-    pub fn answer(&mut self, xid: u32, info: &Info) {
+    /// Takes what somebody has said of itself, in answer to question `xid`. If that was not all, the rest is
+    /// to be asked for. Ports that change meanwhile are no harm: the change is reported, and all is looked
+    /// at anew.
+    pub fn answer(&mut self, xid: u32, info: &Info, page: &Page) {
         // Somebody else may be at the end of the path by now: then nobody has answered.
         let member = self
             .all_mut()
             .iter_mut()
             .find(|m| m.info.hwid == info.hwid && !m.known);
-        if let Some(member) = member {
-            if member.ask.answer(xid) {
-                member.info = *info;
-                member.known = true;
+        let Some(member) = member else {
+            return;
+        };
+        if !member.ask.answer(xid) {
+            return;
+        }
+        if member.piece == 0 {
+            member.info = *info;
+        }
+        for (port, told) in member.ports.iter_mut().zip(&page.ports) {
+            if told.is_up() {
+                *port = *told;
             }
+        }
+        if u16::from(page.next) > member.piece {
+            member.piece = u16::from(page.next);
+            member.ask = Ask::DUE;
+        } else {
+            member.piece = 0;
+            member.known = true;
         }
     }
 
@@ -52,7 +70,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
             if !member.known {
                 continue;
             }
-            for (port, at) in member.info.ports.iter().zip(0u8..) {
+            for (port, at) in member.ports.iter().zip(0u8..) {
                 if !port.is_up() || !allowed.has(port.peer) || self.find(port.peer).is_some() {
                     continue;
                 }
@@ -80,10 +98,10 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
                 return;
             };
             let mut next = [NOBODY; PORTS];
-            for (next, port) in next.iter_mut().zip(&member.info.ports) {
+            for (next, port) in next.iter_mut().zip(&member.ports) {
                 let peer = port.cost().and_then(|_| self.find(port.peer));
                 let agreed = peer.and_then(|peer| self.all().get(peer)).is_some_and(|m| {
-                    let mut back = m.info.ports.iter();
+                    let mut back = m.ports.iter();
                     m.known && back.any(|p| p.peer == member.info.hwid && p.cost().is_some())
                 });
                 if let (true, true, Some(peer)) = (member.known, agreed, peer) {

@@ -2,7 +2,12 @@
 
 //! What one node knows of another, and of all of them.
 
-use super::{ask::Ask, message::Info, path::Path, port::PORTS};
+use super::{
+    ask::Ask,
+    message::Info,
+    path::Path,
+    port::{Port, PORTS},
+};
 
 /// No member.
 pub const NOBODY: u16 = u16::MAX;
@@ -12,13 +17,15 @@ pub const NOBODY: u16 = u16::MAX;
 pub struct Member {
     /// What it has said; of one that has not answered the hardware id only.
     pub info: Info,
+    /// Who is at its ports, as it says.
+    pub ports: [Port; PORTS],
     /// Whether it has answered.
     pub known: bool,
     /// How to reach it.
     pub path: Path,
     /// The question, or the write, that is on its way to it.
     pub ask: Ask,
-    /// Which piece of a write that has several.
+    /// Which piece of an answer, or of a write, that has several.
     pub piece: u16,
     /// Bit n: its routes of n + 1 links are to be replaced.
     pub differ: u32,
@@ -64,8 +71,8 @@ impl Member {
             reign: super::reign::Reign { term: 0, master: 0 },
             change: 0,
             wishes: 0,
-            ports: [super::port::Port::NONE; PORTS],
         },
+        ports: [Port::NONE; PORTS],
         known: false,
         path: Path::EMPTY,
         ask: Ask::DUE,
@@ -98,6 +105,17 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
             too_many: false,
             too_far: false,
         }
+    }
+
+    /// The same as in `other`, as many as there is room for, with ways and routes as the first of them has them.
+    pub fn copy<N: AsRef<[Member]> + AsMut<[Member]>>(&mut self, other: &Members<N>) {
+        self.clear();
+        for member in other.all() {
+            self.push(*member);
+        }
+        (self.too_many, self.too_far) = (other.too_many, other.too_far);
+        self.join();
+        self.routes_from(0);
     }
 
     /// Forgets all.

@@ -8,12 +8,18 @@
 use super::{
     bytes::{Reader, Short, Writer},
     packet::{Direction, MAX_PAYLOAD},
-    port::{Port, PORTS},
+    port::{Port, PORTS, PORT_BYTES},
     reign::Reign,
 };
 
 /// Bytes of the routes, or of the wishes, in one message.
 pub const MAX_PIECE: usize = 120;
+/// Bytes in front of the ports of a page: type, number, [`Info`], and where the next page begins.
+const PAGE_HEAD: usize = 5 + INFO_BYTES + 1;
+/// Bytes of [`Info`].
+const INFO_BYTES: usize = 40;
+/// Ports that have room in one message, each with its number.
+pub const PAGE_PORTS: usize = (MAX_PAYLOAD - PAGE_HEAD) / (1 + PORT_BYTES);
 
 /// What a node says about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,8 +38,15 @@ pub struct Info {
     pub change: u32,
     /// Version of the wishes that it keeps, 0 if none.
     pub wishes: u32,
-    /// Its ports.
+}
+
+/// The ports of a node, as many as one message carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Page {
+    /// Those at which somebody is; the others are down, or in another page.
     pub ports: [Port; PORTS],
+    /// The number of the first port that had no room, 0 if all had.
+    pub next: u8,
 }
 
 /// What every write of a master starts with.
@@ -65,10 +78,18 @@ pub enum Taken {
 /// A message. `xid` names a question, and is in its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message<'a> {
-    /// Who are you, and who is next to you?
-    PortsRequest,
+    /// Who are you, and who is next to you? From this port on.
+    PortsRequest {
+        /// The first port that is asked for.
+        first: u8,
+    },
     /// The answer.
-    PortsReply(Info),
+    PortsReply {
+        /// Who answers.
+        info: Info,
+        /// Who is next to it.
+        page: Page,
+    },
     /// Your local id.
     Assign {
         /// By whom, for whom.
@@ -174,18 +195,51 @@ fn check(ok: bool) -> Result<(), Error> {
     ok.then_some(()).ok_or(Error::Value)
 }
 
-fn put_ports(w: &mut Writer<'_>, ports: &[Port; PORTS]) {
-    for port in ports {
-        port.put(w);
+impl Page {
+    /// The ports from number `first` on, as many as a message has room for.
+    pub fn of(ports: &[Port; PORTS], first: u8) -> Self {
+        let mut page = Self {
+            ports: [Port::NONE; PORTS],
+            next: 0,
+        };
+        let places = page.ports.iter_mut().zip(ports).zip(0u8..);
+        let listed = places.filter(|((_, port), n)| *n >= first && port.is_up());
+        for (count, ((place, port), number)) in listed.enumerate() {
+            if count == PAGE_PORTS {
+                page.next = number;
+                break;
+            }
+            *place = *port;
+        }
+        page
     }
-}
 
-fn get_ports(r: &mut Reader<'_>) -> Result<[Port; PORTS], Error> {
-    let mut ports = [Port::NONE; PORTS];
-    for port in &mut ports {
-        *port = Port::get(r)?;
+    fn put(&self, w: &mut Writer<'_>) {
+        w.u8(self.next);
+        for (port, number) in self.ports.iter().zip(0u8..) {
+            if port.is_up() {
+                w.u8(number);
+                port.put(w);
+            }
+        }
     }
-    Ok(ports)
+
+    fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
+        let mut page = Self {
+            ports: [Port::NONE; PORTS],
+            next: r.u8()?,
+        };
+        let mut free = 0;
+        while !r.rest().is_empty() {
+            let number = r.u8()?;
+            check(number >= free)?;
+            let place = page.ports.get_mut(usize::from(number));
+            *place.ok_or(Error::Value)? = Port::get(r)?;
+            free = number + 1;
+        }
+        check(page.next == 0 || (page.next >= free && usize::from(page.next) < PORTS))?;
+        Ok(page)
+    }
 }
 
 impl Info {
@@ -197,7 +251,6 @@ impl Info {
         self.reign.put(w);
         w.u32(self.change);
         w.u32(self.wishes);
-        put_ports(w, &self.ports);
     }
 
     fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
@@ -209,7 +262,6 @@ impl Info {
             reign: Reign::get(r)?,
             change: r.u32()?,
             wishes: r.u32()?,
-            ports: get_ports(r)?,
         };
         check(info.hwid != 0)?;
         Ok(info)
@@ -261,8 +313,8 @@ impl<'a> Piece<'a> {
 impl<'a> Message<'a> {
     fn kind(&self) -> u8 {
         match self {
-            Self::PortsRequest => 1,
-            Self::PortsReply(_) => 2,
+            Self::PortsRequest { .. } => 1,
+            Self::PortsReply { .. } => 2,
             Self::Assign { .. } => 3,
             Self::Stage { .. } => 4,
             Self::Commit { .. } => 5,
@@ -294,8 +346,11 @@ impl<'a> Message<'a> {
         w.u8(self.kind());
         w.u32(xid);
         match self {
-            Self::PortsRequest => {}
-            Self::PortsReply(info) => info.put(&mut w),
+            Self::PortsRequest { first } => w.u8(*first),
+            Self::PortsReply { info, page } => {
+                info.put(&mut w);
+                page.put(&mut w);
+            }
             Self::Assign {
                 write,
                 lid,
@@ -354,8 +409,11 @@ impl<'a> Message<'a> {
         let mut r = Reader::new(bytes);
         let (kind, xid) = (r.u8()?, r.u32()?);
         let message = match kind {
-            1 => Self::PortsRequest,
-            2 => Self::PortsReply(Info::get(&mut r)?),
+            1 => Self::PortsRequest { first: r.u8()? },
+            2 => Self::PortsReply {
+                info: Info::get(&mut r)?,
+                page: Page::get(&mut r)?,
+            },
             3 => {
                 let (write, lid, next_lid) = (Write::get(&mut r)?, r.u32()?, r.u32()?);
                 check(lid != 0 && lid < next_lid)?;

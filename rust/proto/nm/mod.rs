@@ -13,6 +13,7 @@ pub mod allow;
 pub mod ask;
 pub mod bytes;
 pub mod explore;
+pub mod kind;
 pub mod lid;
 pub mod member;
 pub mod message;
@@ -20,9 +21,12 @@ pub mod node;
 pub mod packet;
 pub mod path;
 pub mod port;
+// The driver runs neither of these two yet.
+#[cfg(not(MODULE))]
 pub mod power;
 pub mod reign;
 pub mod route;
+#[cfg(not(MODULE))]
 pub mod scale;
 pub mod table;
 pub mod wishes;

@@ -17,15 +17,23 @@
 //! ids, stages routes at every node and commits them ([`super::table`]). The others ask it from time
 //! to time whether it is there, tell it when a port of theirs changes, and explore anew when it does not
 //! answer. Every write names the reign by whose right it is made; a node obeys none that is older than
-//! the one that it obeys, nor one of a higher id than its own.
+//! the one that it obeys, nor one of a higher id than its own. A standby looks at everybody again when
+//! its master has changed something, so that it too can say who is there.
+//!
+//! A node without a host is never master, and does not explore: it waits to be written to.
 //!
 //! Nothing is done here but through [`Effects`]; time comes in as milliseconds.
 
+mod elect;
+mod master;
+mod standby;
+
 use super::{
     allow::Allowed,
-    ask::{Ask, State},
+    ask::{Ask, State, AGAIN_MS},
+    kind::is_host,
     member::{Member, Members},
-    message::{Info, Message, Piece, Taken, Write, MAX_PIECE},
+    message::{Info, Message, Page, Taken},
     packet::{Arrival, Direction, Packet, MAX_BYTES, MAX_PAYLOAD},
     path::Path,
     port::{Port, PORTS},
@@ -34,6 +42,8 @@ use super::{
     wishes::Wishes,
 };
 
+/// Nodes of a fabric, at the most.
+pub const MAX_NODES: usize = 256;
 /// How often [`Node::tick`] wants to be called.
 pub const TICK_MS: u64 = 20;
 /// How often a standby asks whether its master is there.
@@ -42,6 +52,8 @@ pub const POLL_MS: u64 = 500;
 pub const RETRY_MS: u64 = 1000;
 /// Ports come up one after the other; a node waits so long after one before it explores.
 pub const CALM_MS: u64 = 50;
+/// A standby looks who is there so long after its master has last written something.
+pub const SURVEY_MS: u64 = 100;
 /// Questions and writes that are on their way at a time.
 pub const WINDOW: usize = 16;
 
@@ -66,12 +78,18 @@ pub trait Effects: table::Effects {
     fn lid(&mut self, lid: u32);
     /// There are other wishes.
     fn wishes(&mut self, version: u32);
+    /// Whether a reign that is to be obeyed may write to this node, for all that others know of it.
+    fn admits(&mut self, _reign: &Reign) -> bool {
+        true
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// Nothing was done yet.
     Start,
+    /// A node that is never master has none.
+    Idle,
     Explore,
     /// A master that fetches the newest wishes from the member with this place in the list.
     Fetch(usize),
@@ -88,6 +106,7 @@ enum Phase {
 /// as many; `B` for wishes, twice the longest; `A` the list of hardware ids that may take part.
 pub struct Node<M, T, B, A> {
     me: Info,
+    ports: [Port; PORTS],
     phase: Phase,
     members: Members<M>,
     table: Table<T>,
@@ -115,6 +134,11 @@ pub struct Node<M, T, B, A> {
     changed: bool,
     /// The master has answered.
     heard: bool,
+    /// A standby: when it will look who is there; and it does so.
+    survey: Option<u64>,
+    surveys: bool,
+    /// How often all members were looked at.
+    found: u32,
 }
 
 impl<M, T, B, A> Node<M, T, B, A>
@@ -126,14 +150,10 @@ where
 {
     /// A node whose ports are all down. No two lives of a node have the same number.
     pub fn new(hwid: u64, life: u32, members: M, slots: T, wishes: B, allowed: A) -> Self {
-        Self {
-            me: Info {
-                hwid,
-                life,
-                next_lid: 1,
-                ..Info::default()
-            },
-            phase: Phase::Start,
+        let mut node = Self {
+            me: Info::default(),
+            ports: [Port::NONE; PORTS],
+            phase: Phase::Idle,
             members: Members::new(members),
             table: Table::new(slots),
             wishes: Wishes::new(wishes),
@@ -151,7 +171,44 @@ where
             poll_at: 0,
             changed: false,
             heard: false,
-        }
+            survey: None,
+            surveys: false,
+            found: 0,
+        };
+        node.begin(hwid, life);
+        node
+    }
+
+    /// Another life: all is as [`Self::new`] has made it, but for the wishes.
+    pub fn begin(&mut self, hwid: u64, life: u32) {
+        self.me = Info {
+            hwid,
+            life,
+            next_lid: 1,
+            wishes: self.wishes.version(),
+            ..Info::default()
+        };
+        self.ports = [Port::NONE; PORTS];
+        self.phase = if is_host(hwid) {
+            Phase::Start
+        } else {
+            Phase::Idle
+        };
+        self.members.clear();
+        self.table.clear();
+        self.version = 0;
+        self.done = None;
+        self.dirty = false;
+        self.again = None;
+        self.calm = 0;
+        self.lowest = 0;
+        self.to_master = Path::EMPTY;
+        self.obeyed = None;
+        self.poll = Ask::DONE;
+        self.changed = false;
+        self.heard = false;
+        self.survey = None;
+        self.surveys = false;
     }
 
     /// What the node says of itself.
@@ -159,10 +216,15 @@ where
         &self.me
     }
 
+    /// Who is at its ports.
+    pub fn ports(&self) -> &[Port; PORTS] {
+        &self.ports
+    }
+
     /// What the node is.
     pub fn role(&self) -> Role {
         match self.phase {
-            Phase::Start | Phase::Explore => Role::Unknown,
+            Phase::Start | Phase::Idle | Phase::Explore => Role::Unknown,
             Phase::Standby => Role::Standby,
             _ => Role::Master,
         }
@@ -172,8 +234,39 @@ where
     pub fn is_quiet(&self) -> bool {
         match self.phase {
             Phase::Settled => !self.dirty && self.again.is_none(),
-            Phase::Standby => self.heard && !self.changed && self.me.reign.master == self.lowest,
+            Phase::Standby => {
+                self.heard
+                    && !self.changed
+                    && self.me.reign.master == self.lowest
+                    && self.survey.is_none()
+                    && !self.surveys
+            }
+            Phase::Idle => true,
             _ => false,
+        }
+    }
+
+    /// When [`Self::tick`] has something to do, if nothing happens until then.
+    pub fn due(&self, now: u64) -> Option<u64> {
+        let asked = |ask: &Ask| match ask.state {
+            State::Sent => ask.sent() + AGAIN_MS,
+            _ => now,
+        };
+        match self.phase {
+            Phase::Idle => None,
+            Phase::Start => Some(self.calm),
+            Phase::Settled if self.dirty => Some(self.calm),
+            Phase::Settled => self.again,
+            Phase::Standby => {
+                let poll = match self.poll.state {
+                    State::Done => self.poll_at,
+                    _ => asked(&self.poll),
+                };
+                let survey = self.survey.or(self.surveys.then_some(now + TICK_MS));
+                Some(survey.map_or(poll, |survey| survey.min(poll)))
+            }
+            Phase::Explore if self.again.is_some() => self.again,
+            _ => Some(now + TICK_MS),
         }
     }
 
@@ -186,9 +279,25 @@ where
         }
     }
 
-    /// Everybody that the last exploration has found.
+    /// Everybody that was found so far.
     pub fn members(&self) -> &Members<M> {
         &self.members
+    }
+
+    /// Changes when [`Self::members`] are all that there are; of a master, each with its local id. `None`
+    /// while they are being looked for.
+    pub fn found(&self) -> Option<u32> {
+        let looks = matches!(self.phase, Phase::Start | Phase::Idle | Phase::Explore);
+        (!looks && !self.surveys).then_some(self.found)
+    }
+
+    /// Somebody has written here by other means, by right of this reign: there is none below it any more.
+    pub fn heed(&mut self, reign: Reign) {
+        if reign.beats(&self.me.reign) {
+            self.me.reign = reign;
+            self.version = 0;
+            self.table.begin();
+        }
     }
 
     /// The routes.
@@ -216,7 +325,7 @@ where
 
     /// A port is up, down, faster, slower, or excluded.
     pub fn port(&mut self, now: u64, number: u8, port: Port, fx: &mut impl Effects) {
-        let Some(place) = self.me.ports.get_mut(usize::from(number)) else {
+        let Some(place) = self.ports.get_mut(usize::from(number)) else {
             return;
         };
         if *place == port {
@@ -227,7 +336,7 @@ where
         self.me.change = self.me.change.wrapping_add(1);
         self.calm = now + CALM_MS;
         match self.phase {
-            Phase::Start => {}
+            Phase::Start | Phase::Idle => {}
             Phase::Standby if was_up && !port.is_up() && self.to_master.first() == Some(number) => {
                 // The way to the master is cut: it will not answer.
                 self.explore();
@@ -273,7 +382,7 @@ where
 
     /// Whether there is somebody at `port` who may take part.
     fn speaks(&self, port: u8) -> bool {
-        let port = self.me.ports.get(usize::from(port));
+        let port = self.ports.get(usize::from(port));
         port.is_some_and(|port| self.allowed.has(port.peer))
     }
 
@@ -283,7 +392,7 @@ where
             _ if matches!(message, Message::Ack { .. } | Message::Poll { .. }) => {
                 Direction::ToMaster
             }
-            Phase::Start | Phase::Explore => Direction::Unknown,
+            Phase::Start | Phase::Idle | Phase::Explore => Direction::Unknown,
             Phase::Standby => Direction::ToMaster,
             _ => Direction::FromMaster,
         };
@@ -307,12 +416,14 @@ where
     ) {
         let back = packet.way_back();
         match message {
-            Message::PortsRequest => {
-                self.tell(back, xid, &Message::PortsReply(self.me), fx);
+            Message::PortsRequest { first } => {
+                let page = Page::of(&self.ports, *first);
+                let info = self.me;
+                self.tell(back, xid, &Message::PortsReply { info, page }, fx);
             }
-            Message::PortsReply(info) => {
-                if self.phase == Phase::Explore {
-                    self.members.answer(xid, info);
+            Message::PortsReply { info, page } => {
+                if self.phase == Phase::Explore || self.surveys {
+                    self.members.answer(xid, info, page);
                 }
             }
             Message::Assign { write, .. }
@@ -372,432 +483,6 @@ where
         }
     }
 
-    // ---- a node that obeys ---------------------------------------------------------------------
-
-    /// Whether the writer of a write is to be obeyed.
-    fn obey(
-        &mut self,
-        now: u64,
-        write: &Write,
-        back: Path,
-        fx: &mut impl Effects,
-    ) -> Result<(), Taken> {
-        let reign = write.reign;
-        if !self.allowed.has(reign.master) || reign.master >= self.me.hwid {
-            return Err(Taken::Stale);
-        }
-        if reign == self.me.reign {
-            if write.version < self.version {
-                return Err(Taken::Stale);
-            }
-        } else if !reign.beats(&self.me.reign) {
-            return Err(Taken::Stale);
-        }
-        let other = reign != self.me.reign;
-        if other || write.version != self.version {
-            self.table.begin();
-        }
-        self.me.reign = reign;
-        self.version = write.version;
-        self.obeyed = Some(reign.master);
-        // Every node explores, also one that is told everything before it could.
-        if !matches!(self.phase, Phase::Start | Phase::Explore) {
-            self.stand_by(now, reign.master, back);
-        }
-        if other {
-            fx.role(Role::Standby, &reign);
-        }
-        Ok(())
-    }
-
-    fn stand_by(&mut self, now: u64, lowest: u64, path: Path) {
-        if self.phase != Phase::Standby || self.lowest != lowest {
-            self.poll = Ask::DUE;
-            self.poll_at = now;
-            self.heard = false;
-        }
-        self.phase = Phase::Standby;
-        self.dirty = false;
-        self.again = None;
-        self.done = None;
-        self.lowest = lowest;
-        self.to_master = path;
-    }
-
-    /// Does what a write of the master says.
-    fn written(&mut self, message: &Message<'_>, fx: &mut impl Effects) -> Result<u32, Taken> {
-        match message {
-            Message::Assign { lid, next_lid, .. } => {
-                self.me.next_lid = self.me.next_lid.max(*next_lid);
-                if self.me.lid != *lid {
-                    self.me.lid = *lid;
-                    fx.lid(*lid);
-                }
-                Ok(0)
-            }
-            Message::Stage {
-                piece, of, runs, ..
-            } => {
-                let complete = self.table.stage(*piece, *of, runs)?;
-                Ok(if complete { self.table.differ() } else { 0 })
-            }
-            Message::Commit { hops, .. } => self.table.commit(*hops, fx).map(|()| 0),
-            Message::Wishes { piece, .. } => {
-                let next = self.wishes.take(piece)?;
-                if next.is_none() && self.me.wishes != self.wishes.version() {
-                    self.me.wishes = self.wishes.version();
-                    fx.wishes(self.me.wishes);
-                }
-                Ok(0)
-            }
-            _ => Ok(0),
-        }
-    }
-
-    /// Asks the master whether it is there, or tells it that ports have changed.
-    fn watch(&mut self, now: u64, fx: &mut impl Effects) {
-        if self.poll.state == State::Done && now >= self.poll_at {
-            self.poll = Ask::DUE;
-        }
-        if self.poll.send(now, &mut self.xids) {
-            let poll = Message::Poll {
-                info: self.me,
-                changed: self.changed,
-            };
-            self.tell(self.to_master, self.poll.xid, &poll, fx);
-        }
-        if self.poll.state == State::Silent {
-            self.explore();
-        }
-    }
-
-    // ---- exploration and election --------------------------------------------------------------
-
-    fn explore(&mut self) {
-        self.members.begin(self.me);
-        self.phase = Phase::Explore;
-        self.dirty = false;
-        self.again = None;
-        self.obeyed = None;
-        self.poll = Ask::DONE;
-    }
-
-    /// Everybody has been asked: who is it?
-    fn elect(&mut self, now: u64, fx: &mut impl Effects) {
-        if self.dirty {
-            self.explore();
-            return;
-        }
-        self.members.join();
-        let me = self.me.hwid;
-        let known = self.members.all().iter().filter(|m| m.known);
-        let lowest = known.min_by_key(|m| m.info.hwid);
-        let (lowest, path) = lowest.map_or((me, Path::EMPTY), |m| (m.info.hwid, m.path));
-        let master = self.obeyed.filter(|master| *master < lowest);
-        if master.is_some() {
-            // Somebody lower writes here, though it has not answered: its writes name the way.
-            self.explore_later(now);
-            return;
-        }
-        if lowest != me {
-            self.stand_by(now, lowest, path);
-            self.poll = Ask::DUE;
-            fx.role(Role::Standby, &self.me.reign);
-            return;
-        }
-        self.reign(now, fx);
-    }
-
-    /// Waits as the standby of nobody.
-    fn explore_later(&mut self, now: u64) {
-        self.members.begin(self.me);
-        self.obeyed = None;
-        self.again = Some(now + RETRY_MS);
-    }
-
-    /// The node has the lowest id.
-    fn reign(&mut self, now: u64, fx: &mut impl Effects) {
-        let mut known = self.members.all().iter().filter(|m| m.known);
-        let top = known.clone().map(|m| m.info.reign.term).max().unwrap_or(0);
-        let mine = Reign {
-            term: top,
-            master: self.me.hwid,
-        };
-        let newest = known.clone().filter(|m| m.info.reign.term == top);
-        let unchallenged = newest.clone().all(|m| m.info.reign == mine);
-        let obeyed = known.all(|m| m.info.reign == mine);
-        if self.me.reign != mine || !unchallenged || top == 0 {
-            self.me.reign = Reign {
-                term: top.saturating_add(1),
-                master: self.me.hwid,
-            };
-            self.version = 0;
-            self.done = None;
-        }
-        fx.role(Role::Master, &self.me.reign);
-
-        // Alone it is in no fabric, and has nobody to be told apart from.
-        if self.members.all().len() > 1 || self.me.lid != 0 {
-            self.me.next_lid = self.members.assign_lids(self.me.hwid);
-        }
-        let lid = self.members.all().first().map_or(0, |m| m.info.lid);
-        if lid != self.me.lid {
-            self.me.lid = lid;
-            fx.lid(lid);
-        }
-        if obeyed && self.done == Some(self.signature()) {
-            self.settle(now);
-            return;
-        }
-        self.version = self.version.saturating_add(1);
-        self.done = None;
-        self.start(Phase::Assign);
-        let newest = self.members.all().iter().enumerate();
-        let newest = newest
-            .filter(|(_, m)| m.known)
-            .max_by_key(|(_, m)| m.info.wishes);
-        if let Some((at, member)) = newest {
-            if member.info.wishes > self.me.wishes {
-                self.start(Phase::Fetch(at));
-            }
-        }
-    }
-
-    /// What tables depend on, as one number.
-    fn signature(&self) -> u64 {
-        let mut hash = Hash(0xcbf2_9ce4_8422_2325);
-        for m in self.members.all().iter().filter(|m| m.known) {
-            hash.add(m.info.hwid);
-            hash.add(u64::from(m.info.life));
-            hash.add(u64::from(m.info.lid));
-            hash.add(u64::from(m.info.wishes));
-            for (port, next) in m.info.ports.iter().zip(m.next) {
-                hash.add(u64::from(port.cost().unwrap_or(0)));
-                hash.add(u64::from(next));
-            }
-        }
-        hash.0
-    }
-
-    // ---- a master ------------------------------------------------------------------------------
-
-    /// Begins a phase: everybody concerned is to be written to.
-    fn start(&mut self, phase: Phase) {
-        self.phase = phase;
-        for member in self.members.all_mut() {
-            let concerned = member.known
-                && match phase {
-                    Phase::Assign => member.info.lid != 0,
-                    Phase::Stage => true,
-                    Phase::Commit(hops) => member.differ & (1 << (u32::from(hops) - 1)) != 0,
-                    Phase::Replicate => member.info.wishes != self.me.wishes,
-                    _ => false,
-                };
-            member.ask = if concerned { Ask::DUE } else { Ask::DONE };
-            member.piece = 0;
-            if phase == Phase::Stage {
-                member.differ = 0;
-            }
-        }
-        if let Phase::Fetch(at) = phase {
-            if let Some(member) = self.members.all_mut().get_mut(at) {
-                member.ask = Ask::DUE;
-            }
-        }
-    }
-
-    /// What follows a phase that is over.
-    fn next(&mut self, now: u64) {
-        let differ = self.members.all().iter().fold(0, |bits, m| bits | m.differ);
-        let longer = |hops: u32| {
-            let rest = differ.checked_shr(hops).unwrap_or(0);
-            (rest != 0).then(|| Phase::Commit((hops + 1 + rest.trailing_zeros()) as u8))
-        };
-        let next = match self.phase {
-            Phase::Fetch(_) => Phase::Assign,
-            Phase::Assign => Phase::Stage,
-            Phase::Stage => longer(0).unwrap_or(Phase::Replicate),
-            Phase::Commit(hops) => longer(u32::from(hops)).unwrap_or(Phase::Replicate),
-            Phase::Replicate => {
-                for member in self.members.all_mut().iter_mut().filter(|m| m.known) {
-                    member.info.wishes = self.me.wishes;
-                    member.info.reign = self.me.reign;
-                }
-                self.done = Some(self.signature());
-                self.settle(now);
-                return;
-            }
-            Phase::Settled | Phase::Standby | Phase::Start | Phase::Explore => return,
-        };
-        self.start(next);
-    }
-
-    fn settle(&mut self, now: u64) {
-        self.phase = Phase::Settled;
-        let missing = self.members.all().iter().any(|m| !m.known);
-        self.again = missing.then_some(now + RETRY_MS);
-    }
-
-    /// Sends what is due to member number `at`.
-    fn write(&mut self, now: u64, at: usize, fx: &mut impl Effects) {
-        let Some(member) = self.members.all_mut().get_mut(at) else {
-            return;
-        };
-        if !member.ask.send(now, &mut self.xids) {
-            return;
-        }
-        let member = *member;
-        let write = Write {
-            reign: self.me.reign,
-            version: self.version,
-            to: member.info.hwid,
-            life: member.info.life,
-        };
-        let mut buf = [0; MAX_PIECE];
-        let message = match self.phase {
-            Phase::Explore => Message::PortsRequest,
-            Phase::Fetch(_) => Message::WishesRequest {
-                offset: member.piece,
-            },
-            Phase::Assign => Message::Assign {
-                write,
-                lid: member.info.lid,
-                next_lid: self.me.next_lid,
-            },
-            Phase::Stage => {
-                self.members.routes_from(at);
-                let piece = member.piece as u8;
-                let runs = self.members.runs(at, piece, &mut buf);
-                if runs.of > table::MAX_PIECES {
-                    return;
-                }
-                Message::Stage {
-                    write,
-                    piece,
-                    of: runs.of,
-                    runs: buf.get(..runs.bytes).unwrap_or_default(),
-                }
-            }
-            Phase::Commit(hops) => Message::Commit { write, hops },
-            Phase::Replicate => Message::Wishes {
-                write,
-                piece: self.wishes.piece(member.piece),
-            },
-            _ => return,
-        };
-        if at != 0 {
-            self.tell(member.path, member.ask.xid, &message, fx);
-            return;
-        }
-        // The master's own table is written like the others'.
-        let taken = match message {
-            Message::Stage {
-                piece, of, runs, ..
-            } => {
-                if piece == 0 {
-                    self.table.begin();
-                }
-                self.table.stage(piece, of, runs)
-            }
-            Message::Commit { hops, .. } => self.table.commit(hops, fx).map(|()| false),
-            _ => Ok(false),
-        };
-        let differ = match taken {
-            Ok(true) => self.table.differ(),
-            _ => 0,
-        };
-        let taken = taken.err().unwrap_or(Taken::Yes);
-        self.acked(now, member.ask.xid, self.me.hwid, taken, differ);
-    }
-
-    /// A write was answered.
-    fn acked(&mut self, now: u64, xid: u32, from: u64, taken: Taken, differ: u32) {
-        if matches!(
-            self.phase,
-            Phase::Start | Phase::Explore | Phase::Settled | Phase::Standby
-        ) {
-            return;
-        }
-        let Some(at) = self.members.find(from) else {
-            return;
-        };
-        let wishes = self.wishes.bytes().len();
-        let Some(member) = self.members.all_mut().get_mut(at) else {
-            return;
-        };
-        if !member.ask.answer(xid) {
-            return;
-        }
-        if taken != Taken::Yes {
-            // Somebody else reigns, or the node has forgotten what was staged: look again, soon.
-            self.done = None;
-            self.phase = Phase::Settled;
-            self.again = Some(now + 2 * super::ask::AGAIN_MS);
-            return;
-        }
-        member.differ |= differ;
-        match self.phase {
-            Phase::Stage => {
-                let piece = member.piece as u8;
-                self.members.routes_from(at);
-                let of = self.members.runs(at, piece, &mut [0; MAX_PIECE]).of;
-                if let Some(member) = self.members.all_mut().get_mut(at) {
-                    if piece + 1 < of {
-                        member.piece += 1;
-                        member.ask = Ask::DUE;
-                    }
-                }
-            }
-            Phase::Replicate => {
-                let next = usize::from(member.piece) + MAX_PIECE;
-                if next < wishes {
-                    member.piece = next as u16;
-                    member.ask = Ask::DUE;
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// A piece of the newest wishes has come.
-    fn fetched(&mut self, xid: u32, piece: &Piece<'_>, fx: &mut impl Effects) {
-        let Phase::Fetch(at) = self.phase else {
-            return;
-        };
-        let Some(member) = self.members.all_mut().get_mut(at) else {
-            return;
-        };
-        if !member.ask.answer(xid) {
-            return;
-        }
-        match self.wishes.take(piece) {
-            Ok(Some(next)) => {
-                member.piece = next;
-                member.ask = Ask::DUE;
-            }
-            Ok(None) => {
-                self.me.wishes = self.wishes.version();
-                fx.wishes(self.me.wishes);
-            }
-            // It has others by now, or this node has no room for them.
-            Err(_) => {}
-        }
-    }
-
-    /// Somebody asks whether its master is here, and says how it is.
-    fn polled(&mut self, info: &Info) {
-        if self.role() != Role::Master {
-            return;
-        }
-        let as_found = self.members.get(info.hwid).is_some_and(|m| {
-            let obeys = self.phase != Phase::Settled || info.reign == self.me.reign;
-            m.known && m.info.life == info.life && m.info.change == info.change && obeys
-        });
-        if !as_found {
-            self.dirty = true;
-        }
-    }
-
     // ---- what moves it all ---------------------------------------------------------------------
 
     /// Does what can be done now.
@@ -815,8 +500,13 @@ where
     fn turn(&mut self, now: u64, fx: &mut impl Effects) {
         let due = self.again.is_some_and(|again| now >= again);
         match self.phase {
-            Phase::Start => {}
-            Phase::Standby => self.watch(now, fx),
+            Phase::Start | Phase::Idle => {}
+            Phase::Standby => {
+                self.watch(now, fx);
+                if self.phase == Phase::Standby {
+                    self.survey(now, fx);
+                }
+            }
             Phase::Settled if (self.dirty || due) && now >= self.calm => self.explore(),
             Phase::Settled => {}
             Phase::Explore if self.again.is_some_and(|again| now < again) => {}
@@ -870,15 +560,5 @@ fn send(packet: &Packet, fx: &mut impl Effects) {
         let mut buf = [0; MAX_BYTES];
         let len = packet.encode(&mut buf);
         fx.send(port, buf.get(..len).unwrap_or_default());
-    }
-}
-
-/// FNV-1a, by words.
-struct Hash(u64);
-
-impl Hash {
-    fn add(&mut self, word: u64) {
-        self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3);
-        self.0 ^= self.0 >> 29;
     }
 }

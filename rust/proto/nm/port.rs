@@ -4,8 +4,10 @@
 
 use super::bytes::{Reader, Short, Writer};
 
-/// Ports of a node.
-pub const PORTS: usize = 4;
+/// Ports of a host.
+pub const HOST_PORTS: usize = 4;
+/// Most ports of a node: a switch may have more than a host.
+pub const PORTS: usize = 16;
 /// Bytes of a port in a message.
 pub const PORT_BYTES: usize = 10;
 

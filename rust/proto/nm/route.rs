@@ -26,7 +26,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
             };
             member.route.settled = true;
             let here = *member;
-            for ((next, port), number) in here.next.iter().zip(&here.info.ports).zip(0u8..) {
+            for ((next, port), number) in here.next.iter().zip(&here.ports).zip(0u8..) {
                 let (Some(cost), Some(next)) =
                     (port.cost(), self.all_mut().get_mut(usize::from(*next)))
                 else {

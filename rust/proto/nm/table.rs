@@ -18,7 +18,12 @@ use super::{
 };
 
 /// No route.
-const NONE: u8 = 0xff;
+const NONE: u16 = 0xffff;
+/// Bits of the port in a route.
+const PORT_BITS: u32 = 4;
+const _: () = assert!(PORTS <= 1 << PORT_BITS);
+/// Bytes of a route in a piece.
+const ROUTE_BYTES: usize = 2;
 /// Bytes in front of the routes to ids that follow each other.
 const RUN_BYTES: usize = 5;
 /// Most pieces of a table: there is a bit for each.
@@ -34,8 +39,8 @@ pub trait Effects {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
     lid: u32,
-    active: u8,
-    staged: u8,
+    active: u16,
+    staged: u16,
 }
 
 impl Slot {
@@ -47,29 +52,29 @@ impl Slot {
     };
 }
 
-/// A route as a byte: how many links, by which port first.
-fn pack(hops: u32, port: u8) -> u8 {
-    ((hops as u8) << 2) | port
+/// A route as a number: how many links, by which port first.
+fn pack(hops: u32, port: u8) -> u16 {
+    ((hops as u16) << PORT_BITS) | u16::from(port)
 }
 
-fn hops(byte: u8) -> u32 {
-    u32::from(byte >> 2)
+fn hops(route: u16) -> u32 {
+    u32::from(route >> PORT_BITS)
 }
 
-fn port(byte: u8) -> Option<u8> {
-    (byte != NONE).then_some(byte % PORTS as u8)
+fn port(route: u16) -> Option<u8> {
+    (route != NONE).then_some((route & ((1 << PORT_BITS) - 1)) as u8)
 }
 
-fn is_route(byte: u8) -> bool {
-    byte == NONE || (1..=MAX_HOPS as u32).contains(&hops(byte))
+fn is_route(route: u16) -> bool {
+    route == NONE || (1..=MAX_HOPS as u32).contains(&hops(route))
 }
 
 /// The bit of a route among those that differ. What is to go, goes first.
-fn bit(byte: u8) -> u32 {
-    if byte == NONE {
+fn bit(route: u16) -> u32 {
+    if route == NONE {
         1
     } else {
-        1u32.checked_shl(hops(byte).saturating_sub(1)).unwrap_or(0)
+        1u32.checked_shl(hops(route).saturating_sub(1)).unwrap_or(0)
     }
 }
 
@@ -86,17 +91,25 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
     /// No routes. `memory` is for two for each node that there can be: in the worst case all local ids
     /// change.
     pub fn new(memory: T) -> Self {
-        Self {
+        let mut table = Self {
             slots: memory,
             pieces: 0,
             of: 0,
-        }
+        };
+        table.clear();
+        table
     }
 
     /// The port by which traffic for `lid` leaves.
     pub fn lookup(&self, lid: u32) -> Option<u8> {
         let slot = self.slots.as_ref().iter().find(|s| s.lid == lid)?;
         port(slot.active)
+    }
+
+    /// The routes in use: local id, links, port.
+    pub fn routes(&self) -> impl Iterator<Item = (u32, u32, u8)> + '_ {
+        let slots = self.slots.as_ref().iter();
+        slots.filter_map(|s| Some((s.lid, hops(s.active), port(s.active)?)))
     }
 
     /// How many routes are in use.
@@ -108,6 +121,13 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.pieces = 0;
+        self.of = 0;
+        self.slots.as_mut().fill(Slot::NONE);
     }
 
     /// Other routes will be staged.
@@ -132,13 +152,13 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
             let (Ok(first), Ok(count)) = (r.u32(), r.u8()) else {
                 return Err(Taken::Order);
             };
-            let routes = r.take(usize::from(count)).map_err(|_| Taken::Order)?;
-            for (byte, n) in routes.iter().zip(0u32..) {
+            for n in 0..u32::from(count) {
                 let lid = first.checked_add(n).ok_or(Taken::Order)?;
-                if lid == 0 || !is_route(*byte) {
+                let route = r.u16().map_err(|_| Taken::Order)?;
+                if lid == 0 || !is_route(route) {
                     return Err(Taken::Order);
                 }
-                self.slot(lid).ok_or(Taken::NoRoom)?.staged = *byte;
+                self.slot(lid).ok_or(Taken::NoRoom)?.staged = route;
             }
         }
         self.of = of;
@@ -210,7 +230,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         while let Some((lid, route)) = self.after(last, source) {
             last = lid;
             let extends = run.is_some_and(|(_, next)| next == lid);
-            let bytes = if extends { 1 } else { RUN_BYTES + 1 };
+            let bytes = if extends { 0 } else { RUN_BYTES } + ROUTE_BYTES;
             if at + bytes > MAX_PIECE {
                 runs.of = runs.of.saturating_add(1);
                 at = 0;
@@ -230,22 +250,20 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
                 }
             };
             if writes {
-                if let Some(byte) = buf.get_mut(at) {
-                    *byte = route;
-                }
+                Writer::new(buf.get_mut(at..).unwrap_or_default()).u16(route);
                 if let Some(count) = buf.get_mut(count_at) {
                     *count = count.saturating_add(1);
                 }
-                runs.bytes = at + 1;
+                runs.bytes = at + ROUTE_BYTES;
             }
-            at += 1;
+            at += ROUTE_BYTES;
             run = lid.checked_add(1).map(|next| (count_at, next));
         }
         runs
     }
 
     /// The lowest local id above `lid` to which there is a route, and the route.
-    fn after(&self, lid: u32, source: usize) -> Option<(u32, u8)> {
+    fn after(&self, lid: u32, source: usize) -> Option<(u32, u16)> {
         let all = self.all().iter().enumerate();
         let above = all.filter(|(at, m)| *at != source && m.known && m.info.lid > lid);
         let routed = above.filter_map(|(_, m)| Some((m.info.lid, m.route.hops()?, m.route.port)));

@@ -10,6 +10,9 @@ use super::{
     message::{Piece, Taken, MAX_PIECE},
 };
 
+/// Bytes of the longest wishes. All nodes of a fabric have room for as many.
+pub const MAX_WISHES: usize = 4096;
+
 /// Bits of a version that come from the contents: wishes that were changed on both sides of a broken
 /// fabric differ in their version too.
 const CONTENT_BITS: u32 = 12;

@@ -28,6 +28,39 @@ TRACE_EVENT(weft_link_state,
 		  __entry->from, __entry->to)
 );
 
+/* @role as in the user interface; @master is a hardware id. */
+TRACE_EVENT(weft_manager,
+	TP_PROTO(const char *dev, u32 role, u32 lid, u64 master, u32 term,
+		 u32 nodes, u32 routes),
+	TP_ARGS(dev, role, lid, master, term, nodes, routes),
+	TP_STRUCT__entry(
+		__string(dev, dev)
+		__field(u32, role)
+		__field(u32, lid)
+		__field(u64, master)
+		__field(u32, term)
+		__field(u32, nodes)
+		__field(u32, routes)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->role = role;
+		__entry->lid = lid;
+		__entry->master = master;
+		__entry->term = term;
+		__entry->nodes = nodes;
+		__entry->routes = routes;
+	),
+	TP_printk("dev=%s role=%s lid=%u master=%#llx term=%u nodes=%u routes=%u",
+		  __get_str(dev),
+		  __print_symbolic(__entry->role,
+				   { 0, "unknown" },
+				   { 1, "standby" },
+				   { 2, "master" }),
+		  __entry->lid, __entry->master, __entry->term, __entry->nodes,
+		  __entry->routes)
+);
+
 /* @what: an enum weft_trace_port */
 TRACE_EVENT(weft_port_event,
 	TP_PROTO(const char *dev, u32 what, u64 arg),

@@ -11,8 +11,4 @@
 #[path = "../../../rust/proto/mod.rs"]
 mod proto;
 
-// What the module does not drive yet is not in its tree: it would be dead code there.
-#[path = "../../../rust/proto/nm/mod.rs"]
-pub mod nm;
-
 pub use proto::*;

@@ -6,12 +6,12 @@
 
 use proptest::prelude::*;
 use weft_proto::nm::{
-    message::{Info, Message, Piece, Taken, Write, MAX_PIECE},
+    message::{Info, Message, Page, Piece, Taken, Write, MAX_PIECE, PAGE_PORTS},
     packet::{
         Arrival, Direction, Error, Packet, ENVELOPE_BYTES, HEADER_BYTES, MAX_BYTES, MAX_PAYLOAD,
     },
     path::{Path, MAX_HOPS},
-    port::Port,
+    port::{Port, PORTS},
     power::{Policy, Rate, PATIENCE, SAMPLE_MS},
     reign::Reign,
     table::{Effects, Slot, Table},
@@ -81,7 +81,7 @@ fn n_4_a_header_that_makes_no_sense_is_dropped() {
         (at + 2, 0),                // no hops
         (at + 2, 33),               // too many
         (at + 3, 2),                // all of them passed
-        (at + 4, 4),                // a port that no node has
+        (at + 4, 16),               // a port that no node has
         (at + 4 + 2 * MAX_HOPS, 2), // a longer payload
     ] {
         let mut bytes = good.clone();
@@ -96,17 +96,13 @@ fn n_4_a_header_that_makes_no_sense_is_dropped() {
 }
 
 fn messages() -> Vec<Message<'static>> {
-    let ports = [
-        Port {
-            peer: 7,
-            speed: 6,
-            width: 32,
-            excluded: true,
-        },
-        Port::NONE,
-        Port::NONE,
-        Port::NONE,
-    ];
+    let port = Port {
+        peer: 7,
+        speed: 6,
+        width: 32,
+        excluded: true,
+    };
+    let page = Page::of(&[port; PORTS], 3);
     let reign = Reign { term: 3, master: 5 };
     let info = Info {
         hwid: 1,
@@ -116,7 +112,6 @@ fn messages() -> Vec<Message<'static>> {
         reign,
         change: 5,
         wishes: 6,
-        ports,
     };
     let write = Write {
         reign,
@@ -131,8 +126,8 @@ fn messages() -> Vec<Message<'static>> {
         bytes: &[5; MAX_PIECE],
     };
     vec![
-        Message::PortsRequest,
-        Message::PortsReply(info),
+        Message::PortsRequest { first: 11 },
+        Message::PortsReply { info, page },
         Message::Assign {
             write,
             lid: 1,
@@ -171,6 +166,32 @@ fn n_4_every_message_fits_a_packet_and_comes_back() {
     }
 }
 
+#[test]
+fn n_3_the_ports_of_a_switch_come_in_pages() {
+    let port = |peer| Port {
+        peer,
+        speed: 3,
+        width: 8,
+        excluded: false,
+    };
+    let mut ports = [Port::NONE; PORTS];
+    for n in (0..PORTS).filter(|n| *n != 5) {
+        ports[n] = port(n as u64 + 1);
+    }
+    // Only those at which somebody is take room.
+    let first = Page::of(&ports, 0);
+    assert_eq!(usize::from(first.next), PAGE_PORTS + 1);
+    let second = Page::of(&ports, first.next);
+    assert_eq!(second.next, 0);
+    for n in 0..PORTS {
+        let mut told = [first.ports[n], second.ports[n]];
+        told.sort_by_key(|port| port.peer);
+        assert_eq!(told, [Port::NONE, ports[n]], "port {n}: once");
+    }
+    ports[7..].fill(Port::NONE);
+    assert_eq!(Page::of(&ports, 0), Page { ports, next: 0 });
+}
+
 proptest! {
     /// Whatever comes, nothing breaks, and what is understood is what it says.
     #[test]
@@ -201,7 +222,7 @@ proptest! {
         struct Fx;
         impl Effects for Fx {
             fn route(&mut self, lid: u32, port: Option<u8>) {
-                assert!(lid != 0 && port.is_none_or(|port| port < 4));
+                assert!(lid != 0 && port.is_none_or(|port| port < 16));
             }
         }
         let mut table = Table::new([Slot::NONE; 8]);

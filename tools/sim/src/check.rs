@@ -8,6 +8,7 @@
 use crate::world::World;
 use std::collections::BTreeMap;
 use weft_proto::nm::{
+    kind::is_host,
     node::Role,
     port::{PORTS, Port},
 };
@@ -110,10 +111,20 @@ pub fn no_loops(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// One master in each component, the one with the lowest id, and everybody obeys it.
+/// Somebody in this group could be its master.
+fn has_host(world: &World, group: &[usize]) -> bool {
+    group.iter().any(|node| is_host(world.hwids[*node]))
+}
+
+/// One master in each component, the host with the lowest id, and everybody obeys it. Switches among
+/// themselves have none.
 pub fn agreed(world: &World) -> Result<(), String> {
     for group in components(world) {
-        let lowest = group.iter().map(|node| world.hwids[*node]).min();
+        let hwids = group.iter().map(|node| world.hwids[*node]);
+        let lowest = hwids.filter(|hwid| is_host(*hwid)).min();
+        if lowest.is_none() {
+            continue;
+        }
         for node in &group {
             let Some(manager) = world.manager(*node) else {
                 continue;
@@ -139,6 +150,9 @@ pub fn agreed(world: &World) -> Result<(), String> {
 /// Local ids are unique, and every pair is routed by a cheapest way.
 pub fn routed(world: &World) -> Result<(), String> {
     for group in components(world) {
+        if !has_host(world, &group) {
+            continue;
+        }
         let mut lids = BTreeMap::new();
         for node in &group {
             let lid = world.manager(*node).map_or(0, |m| m.info().lid);

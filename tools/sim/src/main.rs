@@ -41,7 +41,7 @@ enum Command {
 
 #[derive(Args)]
 struct Common {
-    /// chain, ring, torus, tree, random; all for each in turn.
+    /// chain, ring, torus, tree, random, and with seed also switched; all for each in turn.
     #[arg(long, default_value = "all")]
     topology: String,
     /// What everything follows from that is left to chance.
@@ -147,9 +147,9 @@ fn sizes(text: &str, most: usize) -> Result<Vec<usize>, String> {
     if sizes.is_empty() { Err(format!("--nodes {text}: goes down")) } else { Ok(sizes) }
 }
 
-fn kinds(name: &str) -> Result<Vec<Kind>, String> {
+fn kinds(name: &str, all: &[Kind]) -> Result<Vec<Kind>, String> {
     match name {
-        "all" => Ok(Kind::ALL.to_vec()),
+        "all" => Ok(all.to_vec()),
         name => Ok(vec![name.parse().map_err(|why| format!("--topology {name}: {why}"))?]),
     }
 }
@@ -251,7 +251,8 @@ fn run(cli: &Cli) -> Result<(), String> {
     };
     match &cli.command {
         Command::Scale(args) => {
-            let (kinds, sizes) = (kinds(&args.common.topology)?, sizes(&args.nodes, 65_536)?);
+            let kinds = kinds(&args.common.topology, &Kind::HOSTS)?;
+            let sizes = sizes(&args.nodes, 65_536)?;
             if !args.common.json {
                 println!("a node, master or standby, has {} bytes", size_of::<Node>());
                 println!(
@@ -285,7 +286,8 @@ fn run(cli: &Cli) -> Result<(), String> {
             }
         }
         Command::Seed(args) => {
-            let (kinds, sizes) = (kinds(&args.common.topology)?, sizes(&args.nodes, 256)?);
+            let kinds = kinds(&args.common.topology, &Kind::ALL)?;
+            let sizes = sizes(&args.nodes, 256)?;
             if !args.common.json {
                 println!(
                     "{:7} {:>6} {:>9} {:>11} {:>6} {:>10} {:>6}",

@@ -9,7 +9,7 @@ use crate::{
 use serde::Serialize;
 use std::{cmp::Reverse, collections::BinaryHeap};
 use weft_proto::nm::{
-    port::PORTS,
+    port::HOST_PORTS,
     scale::{Effects, Node},
 };
 
@@ -22,13 +22,13 @@ pub struct Scale {
     /// The nodes; `None` for one that is off.
     pub nodes: Vec<Option<Node>>,
     /// Whether each port's link is up, the same at both ends.
-    up: Vec<[bool; PORTS]>,
+    up: Vec<[bool; HOST_PORTS]>,
     /// Messages lost, doubled and late, in thousandths.
     pub faults: (u32, u32, u32),
     /// What was sent.
     pub traffic: Traffic,
     /// Messages and bytes that left by each port.
-    links: Vec<[(u32, u64); PORTS]>,
+    links: Vec<[(u32, u64); HOST_PORTS]>,
     /// Messages by the round in which they arrive; the first is the next one.
     coming: std::collections::VecDeque<Vec<(End, Vec<u8>)>>,
     timers: BinaryHeap<Reverse<(u64, usize)>>,
@@ -75,10 +75,10 @@ impl Scale {
         Self {
             hwids,
             nodes: (0..count).map(|_| None).collect(),
-            up: vec![[true; PORTS]; count],
+            up: vec![[true; HOST_PORTS]; count],
             faults: (0, 0, 0),
             traffic: Traffic::default(),
-            links: vec![[(0, 0); PORTS]; count],
+            links: vec![[(0, 0); HOST_PORTS]; count],
             coming: std::collections::VecDeque::new(),
             timers: BinaryHeap::new(),
             set: vec![u64::MAX; count],
@@ -96,7 +96,7 @@ impl Scale {
             self.nodes[node] = Some(Node::new(self.hwids[node]));
         }
         for node in 0..self.nodes.len() {
-            for port in 0..PORTS as u8 {
+            for port in 0..HOST_PORTS as u8 {
                 self.tell((node, port));
             }
             self.work(node, |node, now, fx| node.tick(now, fx));
@@ -106,7 +106,7 @@ impl Scale {
     /// A node starts with an empty memory, or dies.
     pub fn power(&mut self, node: usize, on: bool) {
         self.nodes[node] = on.then(|| Node::new(self.hwids[node]));
-        for port in 0..PORTS as u8 {
+        for port in 0..HOST_PORTS as u8 {
             self.cut((node, port));
         }
         self.work(node, |node, now, fx| node.tick(now, fx));
@@ -267,7 +267,7 @@ impl Scale {
     /// Forgets what was counted.
     pub fn count_anew(&mut self) {
         self.traffic = Traffic::default();
-        self.links.fill([(0, 0); PORTS]);
+        self.links.fill([(0, 0); HOST_PORTS]);
     }
 
     /// How far every node is from `from`; `u32::MAX` for those that are out of reach.
@@ -278,7 +278,7 @@ impl Scale {
         let mut at = 0;
         while let Some(node) = queue.get(at).copied() {
             at += 1;
-            for port in 0..PORTS as u8 {
+            for port in 0..HOST_PORTS as u8 {
                 if let Some((peer, _)) = self.passes((node, port)) {
                     if far[peer] == u32::MAX {
                         far[peer] = far[node] + 1;

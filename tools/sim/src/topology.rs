@@ -4,7 +4,7 @@
 
 use crate::rng::Rng;
 use std::{fmt, str::FromStr};
-use weft_proto::nm::port::PORTS;
+use weft_proto::nm::port::{HOST_PORTS, PORTS};
 
 /// One end of a link: a node and its port.
 pub type End = (usize, u8);
@@ -14,6 +14,8 @@ pub type End = (usize, u8);
 pub struct Topology {
     /// Who is at each port of each node.
     pub peers: Vec<[Option<End>; PORTS]>,
+    /// Which nodes are switches: they have more ports, and are never master. Those behind the end are none.
+    pub switches: Vec<bool>,
 }
 
 /// Kinds of wirings that are made by a rule.
@@ -29,11 +31,16 @@ pub enum Kind {
     Tree,
     /// Every node has four ports in use, or three, joined by lot; connected.
     Random,
+    /// A third are switches, joined by lot; each host is at one or two of them.
+    Switched,
 }
 
 impl Kind {
+    /// All that are of hosts only.
+    pub const HOSTS: [Self; 5] = [Self::Chain, Self::Ring, Self::Torus, Self::Tree, Self::Random];
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Chain, Self::Ring, Self::Torus, Self::Tree, Self::Random];
+    pub const ALL: [Self; 6] =
+        [Self::Chain, Self::Ring, Self::Torus, Self::Tree, Self::Random, Self::Switched];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -43,6 +50,7 @@ impl Kind {
             Self::Torus => "torus",
             Self::Tree => "tree",
             Self::Random => "random",
+            Self::Switched => "switched",
         }
     }
 }
@@ -66,7 +74,16 @@ impl FromStr for Kind {
 impl Topology {
     /// Nodes without links.
     pub fn new(nodes: usize) -> Self {
-        Self { peers: vec![[None; PORTS]; nodes] }
+        Self { peers: vec![[None; PORTS]; nodes], switches: vec![] }
+    }
+
+    /// Whether a node is a switch.
+    pub fn is_switch(&self, node: usize) -> bool {
+        self.switches.get(node).copied().unwrap_or(false)
+    }
+
+    fn ports(&self, node: usize) -> usize {
+        if self.is_switch(node) { PORTS } else { HOST_PORTS }
     }
 
     /// A wiring by a rule. `seed` is for those that are made by lot.
@@ -77,6 +94,7 @@ impl Topology {
             Kind::Torus => Self::torus(nodes),
             Kind::Tree => Self::tree(nodes),
             Kind::Random => Self::random(nodes, seed),
+            Kind::Switched => Self::switched(nodes, seed),
         }
     }
 
@@ -94,7 +112,8 @@ impl Topology {
     pub fn join(&mut self, a: End, b: End) -> bool {
         let free = |(node, port): End| {
             let ports = self.peers.get(node);
-            ports.and_then(|ports| ports.get(usize::from(port))) == Some(&None)
+            let end = ports.and_then(|ports| ports.get(usize::from(port)));
+            end == Some(&None) && usize::from(port) < self.ports(node)
         };
         if a == b || !free(a) || !free(b) {
             return false;
@@ -124,7 +143,7 @@ impl Topology {
 
     fn free_port(&self, node: usize) -> Option<u8> {
         let at = self.peers.get(node)?.iter().position(Option::is_none)?;
-        Some(at as u8)
+        (at < self.ports(node)).then_some(at as u8)
     }
 
     /// Joins any free ports of two nodes. Whether there were any.
@@ -192,7 +211,7 @@ impl Topology {
                 let at = rng.below(open.len() as u64) as usize;
                 // One port is left for what comes by lot.
                 let used = topology.peers[open[at]].iter().flatten().count();
-                if used + 1 < PORTS && topology.join_nodes(open[at], node) {
+                if used + 1 < HOST_PORTS && topology.join_nodes(open[at], node) {
                     break;
                 }
                 open.swap_remove(at);
@@ -201,8 +220,8 @@ impl Topology {
         }
         let mut ends: Vec<usize> = (0..nodes)
             .flat_map(|node| {
-                let free = topology.peers[node].iter().filter(|peer| peer.is_none());
-                std::iter::repeat_n(node, free.count())
+                let free = topology.peers[node].iter().take(HOST_PORTS);
+                std::iter::repeat_n(node, free.filter(|peer| peer.is_none()).count())
             })
             .collect();
         rng.shuffle(&mut ends);
@@ -210,6 +229,30 @@ impl Topology {
             let joined = topology.peers[pair[0]].iter().flatten();
             if joined.clone().all(|(node, _)| *node != pair[1]) {
                 topology.join_nodes(pair[0], pair[1]);
+            }
+        }
+        topology
+    }
+
+    /// Switches joined by lot, and hosts at one or two of them each; connected.
+    pub fn switched(nodes: usize, seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut topology = Self::new(nodes);
+        let switches = nodes.div_ceil(3);
+        topology.switches = vec![true; switches];
+        for switch in 1..switches {
+            // Of the last ones, so that none is full.
+            let before = switch - 1 - rng.below(switch.min(3) as u64) as usize;
+            topology.join_nodes(before, switch);
+        }
+        for _ in 0..switches / 2 {
+            let [a, b] = [0; 2].map(|_| rng.below(switches as u64) as usize);
+            topology.join_nodes(a, b);
+        }
+        for host in switches..nodes {
+            topology.join_nodes(host % switches, host);
+            if rng.below(2) == 0 {
+                topology.join_nodes(rng.below(switches as u64) as usize, host);
             }
         }
         topology

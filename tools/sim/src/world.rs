@@ -8,11 +8,13 @@ use crate::{
 };
 use std::{cmp::Reverse, collections::BinaryHeap};
 use weft_proto::nm::{
+    kind::NO_HOST,
     member::Member,
     node::{Effects, Node, Role, TICK_MS},
     port::{PORTS, Port},
     reign::Reign,
     table::{self, Slot},
+    wishes::MAX_WISHES,
 };
 
 /// A manager in memory of its own.
@@ -20,8 +22,6 @@ pub type Manager = Node<Vec<Member>, Vec<Slot>, Vec<u8>, Vec<u64>>;
 
 /// Microseconds that a message is on a link.
 const LATENCY_US: u64 = 200;
-/// Bytes of wishes that a node has room for.
-const WISHES: usize = 4096;
 
 /// What happens to messages, in thousandths of them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,7 +99,7 @@ pub struct Wire {
 pub struct World {
     /// Who is joined to whom.
     pub topology: Topology,
-    /// Hardware ids.
+    /// Hardware ids; those of switches say that they have no host.
     pub hwids: Vec<u64>,
     /// The nodes; `None` for one that is off.
     pub hosts: Vec<Option<Host>>,
@@ -133,7 +133,12 @@ impl World {
     }
 
     /// All nodes off, all links ready to come up.
-    pub fn off(topology: Topology, hwids: Vec<u64>, seed: u64) -> Self {
+    pub fn off(topology: Topology, mut hwids: Vec<u64>, seed: u64) -> Self {
+        for (node, hwid) in hwids.iter_mut().enumerate() {
+            if topology.is_switch(node) {
+                *hwid |= NO_HOST;
+            }
+        }
         let wire = Wire { up: true, speed: 3, width: 8, excluded: false, life: 0 };
         Self {
             hosts: (0..topology.len()).map(|_| None).collect(),
@@ -190,7 +195,7 @@ impl World {
             self.lives,
             vec![Member::NONE; size],
             vec![Slot::NONE; 2 * size],
-            vec![0; 2 * WISHES],
+            vec![0; 2 * MAX_WISHES],
             self.allowed.clone(),
         );
         let ticks = u64::from(self.lives);
@@ -323,7 +328,12 @@ impl World {
             Event::Tick(node, ticks) => {
                 let same = self.hosts[node].as_ref().is_some_and(|h| h.ticks == ticks);
                 if same {
-                    self.work(node, |manager, now, fx| manager.tick(now, fx));
+                    // As the driver does: not before the machine says that it has something to do.
+                    self.work(node, |manager, now, fx| {
+                        if manager.due(now).is_some_and(|due| due <= now + TICK_MS) {
+                            manager.tick(now, fx);
+                        }
+                    });
                     self.at(us + 1000 * TICK_MS, Event::Tick(node, ticks));
                 }
             }

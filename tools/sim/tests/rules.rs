@@ -28,7 +28,7 @@ fn lids(world: &World) -> Vec<u32> {
     (0..world.topology.len()).map(lid).collect()
 }
 
-/// A write of local id 77 from node 0's port 0 to its neighbour there, which is node 1.
+/// A write of local id 77 from node 0's port 0 to its neighbour there.
 fn forge(world: &mut World, write: Write) {
     let message = Message::Assign { write, lid: 77, next_lid: 78 };
     let mut payload = [0; MAX_PAYLOAD];
@@ -208,6 +208,91 @@ fn n_8_routes_avoid_slow_and_excluded_links_and_come_back() {
     let lid = world.manager(1).unwrap().info().lid;
     assert_eq!(check::follow(&world, 0, lid), End::Nowhere);
     assert_eq!(world.manager(1).unwrap().master(), 1);
+}
+
+/// h0 and h1 at switch 2, which is joined to switch 3, where h4 is.
+fn two_switches() -> Topology {
+    let mut topology = Topology::new(5);
+    topology.switches = vec![false, false, true, true];
+    for (a, b) in [((0, 0), (2, 0)), ((1, 0), (2, 14)), ((2, 15), (3, 7)), ((4, 3), (3, 0))] {
+        assert!(topology.join(a, b));
+    }
+    topology
+}
+
+#[test]
+fn n_5_a_switch_takes_part_and_is_never_master() {
+    let mut world = settled(two_switches(), vec![40, 30, 1, 2, 20]);
+    let role = |world: &World, node| world.manager(node).unwrap().role();
+    assert_eq!(role(&world, 4), Role::Master);
+    let first = lids(&world);
+    assert_eq!(way(&world, 0, 4), [0, 2, 3, 4]);
+    for host in [4, 1, 0] {
+        world.power_off(host);
+        world.run(5000);
+    }
+    // Nobody is left but switches.
+    for switch in [2, 3] {
+        assert_eq!(role(&world, switch), Role::Unknown);
+        assert_eq!(world.manager(switch).unwrap().master(), 0);
+        let due = world.manager(switch).unwrap().due(world.now());
+        assert_eq!(due, None, "it waits for somebody, and asks nobody");
+    }
+    // A host that comes finds what they remember.
+    world.power_on(0);
+    check::settle(&mut world, 500, 10_000).unwrap();
+    assert_eq!(role(&world, 0), Role::Master);
+    assert_eq!(lids(&world)[2..4], first[2..4]);
+    assert!(!first.contains(&lids(&world)[0]), "its id was another life's");
+}
+
+#[test]
+fn n_5_no_one_obeys_a_switch() {
+    let mut world = settled(two_switches(), vec![40, 30, 1, 2, 20]);
+    // From host 0 to the switch next to it, by right of a switch whose id is lower than its own.
+    let info = *world.manager(2).unwrap().info();
+    let lower = world.hwids[2] - 1;
+    let reign = Reign { term: info.reign.term + 1, master: lower };
+    let write = Write { reign, version: 1, to: info.hwid, life: info.life };
+    forge(&mut world, write);
+    assert_eq!(world.manager(2).unwrap().info().lid, info.lid);
+}
+
+#[test]
+fn n_6_a_node_that_was_written_to_by_others_gets_a_master_above_them() {
+    let mut world = settled(two_switches(), vec![40, 30, 1, 2, 20]);
+    let alien = Reign { term: 70, master: 99 };
+    world.hosts[3].as_mut().unwrap().manager.heed(alien);
+    world.run(2000);
+    check::settle(&mut world, 500, 10_000).unwrap();
+    assert_eq!(world.manager(3).unwrap().info().reign, Reign { term: 71, master: 20 });
+}
+
+#[test]
+fn n_3_every_host_knows_who_has_come_and_gone() {
+    let mut world = World::off(two_switches(), vec![40, 30, 1, 2, 20], 3);
+    let known = |world: &World, node: usize| {
+        let members = world.manager(node).unwrap().members().all();
+        let known = members.iter().filter(|m| m.known);
+        let mut known: Vec<_> = known.map(|m| (m.info.hwid, m.info.lid)).collect();
+        known.sort_unstable();
+        known
+    };
+    for node in [4, 3, 2, 1, 0] {
+        world.power_on(node);
+        check::settle(&mut world, 300, 10_000).unwrap();
+    }
+    let mut all: Vec<_> = world.hwids.iter().copied().zip(lids(&world)).collect();
+    all.sort_unstable();
+    for host in [0, 1, 4] {
+        assert_eq!(known(&world, host), all, "host {host}");
+    }
+    world.power_off(0);
+    check::settle(&mut world, 300, 10_000).unwrap();
+    all.retain(|(hwid, _)| *hwid != 40);
+    for host in [1, 4] {
+        assert_eq!(known(&world, host), all, "host {host}");
+    }
 }
 
 #[test]

@@ -201,7 +201,8 @@ class Port:
         self.write(R.R_DB_PAGE + n * R.DB_PAGE_STRIDE + R.DB_PAGE_ALLOW, allow)
 
     def ring(self, page, doorbell):
-        self.write(R.DB_PAGE_BASE + page * PAGE, doorbell)
+        more = page - R.DB_PAGES_AT_BASE
+        self.write(R.DB_PAGE_MORE + more * PAGE if more >= 0 else R.DB_PAGE_BASE + page * PAGE, doorbell)
 
     # ---- routes
 
@@ -229,9 +230,14 @@ class Port:
     # ---- mailbox
 
     def send(self, link, data):
+        """`link` may be MBOX_TX_ROUTED."""
         for at in range(0, len(data), 4):
             self.write(R.R_MBOX_TX_DATA + at, int.from_bytes(data[at:at + 4], "little"))
         self.write(R.R_MBOX_TX_CTRL, link | len(data) << 8)
+
+    def send_to(self, lid, data):
+        self.write(R.R_MBOX_TX_LID, lid)
+        self.send(R.MBOX_TX_ROUTED, data)
 
     def receive(self):
         """The oldest message, (link, data), or None; it is taken."""

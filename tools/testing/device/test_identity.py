@@ -168,17 +168,17 @@ def test_read_only(scope):
     port = host(scope)
     fixed = [R.R_ID, R.R_VERSION, R.R_CAP0, R.R_CAP1, R.R_SLOT_SHIFT, R.R_WC_OFFSET, R.R_HWID, R.R_GENERATION,
              R.R_STATUS, R.R_LINK, R.R_LINK + R.LINK_TRAINED, R.R_LINK + R.LINK_MAX, R.R_MBOX_TX_STATUS,
-             R.R_MBOX_RX_DATA, R.R_MBOX_RX_STATUS, R.R_COUNTERS, R.R_ERR_INFO, R.R_ERR_ADDR,
-             R.R_SLOT + R.SLOT_STATUS, R.R_INBOUND + R.INBOUND_STATUS, R.R_DMA_CAP, R.R_DMA + R.DMA_STATUS,
+             R.R_MBOX_RX_DATA, R.R_MBOX_RX_STATUS, R.R_MBOX_RX_LID, R.R_COUNTERS, R.R_ERR_INFO, R.R_ERR_ADDR,
+             R.R_SLOT + R.SLOT_STATUS, R.R_SLOT + R.SLOT_TAKEN, R.R_INBOUND + R.INBOUND_STATUS, R.R_DMA_CAP, R.R_DMA + R.DMA_STATUS,
              R.R_DMA + R.DMA_HEAD, R.R_DMA + R.DMA_COUNTERS]
     before = [port.read(register) for register in fixed]
     for register in fixed:
         port.write(register, 0xffffffff)
     equal([port.read(register) for register in fixed], before, "read-only registers")
-    reserved = [0x014, 0x050, 0x0fc, 0x110, 0x308, 0x508, 0x7fc, R.R_COUNTERS + 8 * R.COUNTERS, 0xc10,
-                R.R_SLOT + 0x04, R.R_SLOT + 8 * R.SLOT_STRIDE, R.R_INBOUND + 0x28, 0x2800, 0x3080, 0x3110, 0x3280,
+    reserved = [0x014, 0x050, 0x0fc, 0x110, 0x30c, 0x50c, 0x7fc, R.R_COUNTERS + 8 * R.COUNTERS, 0xc10,
+                R.R_SLOT + 8 * R.SLOT_STRIDE, R.R_INBOUND + 0x28, 0x2800, 0x3080, 0x3110, 0x3300,
                 0x400c, R.R_DMA + R.DMA_COUNTERS + 8 * R.DMA_COUNT, R.R_DMA + 4 * R.DMA_STRIDE, R.R_ROUTE + 0x1c,
-                R.R_CFG_PATH - 4, R.DB_PAGE_BASE - 4, R.DB_PAGE_BASE, R.DB_PAGE_BASE + 4, 0x20000,
+                R.R_CFG_PATH - 4, R.DB_PAGE_BASE - 4, R.DB_PAGE_BASE, R.DB_PAGE_BASE + 4, R.DB_PAGE_MORE, 0x20000,
                 R.BAR_CTRL_SIZE - 4]
     for register in reserved:
         port.write(register, 0xffffffff)

@@ -107,6 +107,14 @@ pub const WEFT_MIGRATE_TIMEOUT: u32 = 2;
 pub const WEFT_MIGRATE_CANCELLED: u32 = 3;
 pub const WEFT_MIGRATE_SOURCE_GONE: u32 = 4;
 pub const WEFT_MIGRATE_TARGET_GONE: u32 = 5;
+pub const WEFT_NODE_HOST: u32 = 1;
+pub const WEFT_NODE_SWITCH: u32 = 2;
+pub const WEFT_NODE_KNOWN: u32 = 1;
+pub const WEFT_NODE_SELF: u32 = 2;
+pub const WEFT_NODE_MASTER: u32 = 4;
+pub const WEFT_FABRIC_PORTS: u32 = 16;
+pub const WEFT_FABRIC_HOPS: u32 = 32;
+pub const WEFT_FABRIC_PAGE: u32 = 32;
 pub type __u8 = ::std::os::raw::c_uchar;
 pub type __u16 = ::std::os::raw::c_ushort;
 pub type __s32 = ::std::os::raw::c_int;
@@ -463,6 +471,48 @@ pub struct weft_vf_migrate {
     pub reserved: __u32,
     pub hwid: __u64,
 }
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_fabric_port {
+    pub peer: __u64,
+    pub speed: __u32,
+    pub width: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_fabric_nodes {
+    pub size: __u32,
+    pub flags: __u32,
+    pub index: __u32,
+    pub nodes: __u32,
+    pub serial: __u32,
+    pub lid: __u32,
+    pub hwid: __u64,
+    pub kind: __u32,
+    pub state: __u32,
+    pub hops: __u32,
+    pub links: __u32,
+    pub path: [__u8; 32usize],
+    pub ports: [weft_fabric_port; 16usize],
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_fabric_route {
+    pub lid: __u32,
+    pub hops: __u16,
+    pub link: __u16,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_fabric_routes {
+    pub size: __u32,
+    pub flags: __u32,
+    pub first: __u32,
+    pub count: __u32,
+    pub routes: __u32,
+    pub lid: __u32,
+    pub route: [weft_fabric_route; 32usize],
+}
 pub const IOCTL_WEFT_PORT_INFO: __u32 = 22400;
 pub const IOCTL_WEFT_LINK_INFO: __u32 = 22401;
 pub const IOCTL_WEFT_CHAN_LISTEN: __u32 = 22402;
@@ -483,3 +533,5 @@ pub const IOCTL_WEFT_KICK: __u32 = 22416;
 pub const IOCTL_WEFT_CQ_ARM: __u32 = 22417;
 pub const IOCTL_WEFT_LIMITS: __u32 = 22418;
 pub const IOCTL_WEFT_VF_MIGRATE: __u32 = 22419;
+pub const IOCTL_WEFT_FABRIC_NODES: __u32 = 22420;
+pub const IOCTL_WEFT_FABRIC_ROUTES: __u32 = 22421;

@@ -48,4 +48,6 @@ ioctls! {
     weft_destroy: IOCTL_WEFT_DESTROY;
     weft_kick: IOCTL_WEFT_KICK;
     weft_vf_migrate: IOCTL_WEFT_VF_MIGRATE;
+    weft_fabric_nodes: IOCTL_WEFT_FABRIC_NODES;
+    weft_fabric_routes: IOCTL_WEFT_FABRIC_ROUTES;
 }

@@ -6,6 +6,7 @@ use crate::abi;
 use crate::channel::Channel;
 use crate::connect::Connect;
 use crate::error::{Error, Result};
+use crate::fabric::{Fabric, FabricRoute, fabric, routes};
 use crate::ioctl::Ioctl;
 use crate::link::{Link, LinkState};
 use crate::listener::Listener;
@@ -174,6 +175,16 @@ impl Port {
                 bounce: info.protection & abi::WEFT_PROT_BOUNCE != 0,
             },
         })
+    }
+
+    /// Who is in the fabric, as the manager of this port knows it; `None` if it has none.
+    pub fn fabric(&self) -> Result<Option<Fabric>> {
+        fabric(self.file.as_fd())
+    }
+
+    /// The routes that the port has now; `None` if it has no manager.
+    pub fn routes(&self) -> Result<Option<Vec<FabricRoute>>> {
+        routes(self.file.as_fd())
     }
 
     /// One of its links, as it is now.

@@ -7,7 +7,7 @@ use crate::transfer::{Broken, Connect, NoConnection, Want, Wire};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use weft::{Error, Link, LinkState};
+use weft::{Error, Fabric, FabricRoute, Link, LinkState};
 
 /// Sizes of the bulk rings to ask for; each holds a chunk of a file.
 const BULK: [u32; 3] = [256 << 10, 128 << 10, 64 << 10];
@@ -193,6 +193,24 @@ impl Port {
     pub fn links(&self) -> Result<Vec<LinkInfo>, Failure> {
         let links = self.0.links().map_err(|e| self.failure(&e))?;
         Ok(links.into_iter().map(LinkInfo::from).collect())
+    }
+
+    /// Who is in the fabric.
+    pub fn fabric(&self) -> Result<Fabric, Failure> {
+        let fabric = self.0.fabric().map_err(|e| self.failure(&e))?;
+        fabric.ok_or_else(|| self.unmanaged())
+    }
+
+    /// Its routes.
+    pub fn routes(&self) -> Result<Vec<FabricRoute>, Failure> {
+        let routes = self.0.routes().map_err(|e| self.failure(&e))?;
+        routes.ok_or_else(|| self.unmanaged())
+    }
+
+    fn unmanaged(&self) -> Failure {
+        let path = self.0.path().display();
+        Failure::new(Kind::Failed, format!("{path} takes no part in managing the fabric"))
+            .hint("the first function of an endpoint with routes does; name another by --port")
     }
 
     /// Listens on a service.

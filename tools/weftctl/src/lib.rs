@@ -13,5 +13,6 @@ pub mod ping;
 pub mod progress;
 pub mod trace;
 pub mod transfer;
+pub mod tree;
 pub mod vf;
 pub mod watch;

@@ -16,7 +16,7 @@
 //! over what was sent before it was down; [`crate::link`](super::super::super::link) sees to that.
 
 use super::{
-    super::{lid::MAX_LID, packet::MAX_BYTES, port::PORTS, reign::Reign},
+    super::{lid::MAX_LID, packet::MAX_BYTES, port::HOST_PORTS, reign::Reign},
     set::Set,
     state::{Grant, Message, Report, State},
 };
@@ -100,7 +100,7 @@ pub struct Node {
     reported: bool,
     /// The last grant that was taken: it counts once.
     taken: Option<Grant>,
-    peers: [Peer; PORTS],
+    peers: [Peer; HOST_PORTS],
 }
 
 impl Node {
@@ -119,7 +119,7 @@ impl Node {
             live: false,
             reported: false,
             taken: None,
-            peers: [Peer::NONE; PORTS],
+            peers: [Peer::NONE; HOST_PORTS],
         }
     }
 
@@ -282,7 +282,7 @@ impl Node {
             self.take_grant(&report, fx);
             self.let_in();
         }
-        for port in 0..PORTS as u8 {
+        for port in 0..HOST_PORTS as u8 {
             self.speak(now, port, fx);
         }
     }

@@ -101,6 +101,7 @@ impl Fabric {
         }
         let hwid = self.session(host).map_or(0, |s| s.hwid);
         self.switches[n].accept(hwid, config.term)?;
+        self.firmware_heeds(n, hwid, config.term);
         let valid = data & WEFT_TABLE_VALID != 0;
         let change = match config.space {
             WEFT_SPACE_ROUTE => {
@@ -166,7 +167,7 @@ impl Fabric {
     }
 
     /// The hardware id of a node that can be reached, so of a host that is there.
-    fn hwid_of(&self, node: Node) -> u64 {
+    pub(super) fn hwid_of(&self, node: Node) -> u64 {
         match node {
             Node::Host(host) => self.session(host).map_or(0, |s| s.hwid),
             Node::Switch(n) => self.topology.switches[n].hwid,

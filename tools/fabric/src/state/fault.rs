@@ -316,6 +316,7 @@ impl Fabric {
         if self.training.len() != before {
             self.settle();
         }
+        self.run_firmware();
     }
 
     /// When [`Self::pass`] has something to do, by the same clock.
@@ -323,12 +324,17 @@ impl Fabric {
         let flaps = self.faults.iter().filter(|f| matches!(f.fault, Fault::Flap { .. }));
         let late = self.late.iter().map(|l| l.due_us);
         let training = self.training.iter().map(|(_, due_us)| *due_us);
-        flaps.map(|f| f.due_us).chain(late).chain(training).min()
+        flaps.map(|f| f.due_us).chain(late).chain(training).chain(self.firmware_due()).min()
     }
 
     /// A message of the mailbox of `host`, from its link.
     pub(super) fn carry(&mut self, host: usize, link: u8, mail: Mail) {
-        let Some(place) = self.place(host, link).filter(|p| self.paths[p.path].up) else { return };
+        let Some(place) = self.place(host, link) else {
+            return self.carry_to_switch(host, link, mail);
+        };
+        if !self.paths[place.path].up {
+            return;
+        }
         let dead =
             |f: &Active| matches!(f.fault, Fault::SurpriseDown { .. }) && f.is_at_path(place.path);
         if self.faults.iter().any(dead) {

@@ -78,6 +78,7 @@ impl Fabric {
                 self.refresh_ends(ends.into_iter().flatten());
             }
         }
+        self.tell_firmware();
         self.resolve();
     }
 

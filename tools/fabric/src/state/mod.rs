@@ -8,6 +8,7 @@ mod command;
 mod config;
 mod effect;
 mod fault;
+mod firmware;
 mod inbound;
 mod link;
 mod node;
@@ -28,6 +29,7 @@ pub use fault::{Fault, FaultState, FaultStatus, Spoil};
 pub use status::{CableStatus, LinkStatus, NodeStatus, Status, SwitchStatus, TrafficStatus};
 pub use tables::{HopStatus, RemoteStatus, RouteStatus, TableStatus, VpStatus, WalkStatus};
 
+use crate::firmware::Firmware;
 use crate::topology::{Host, HostEnd, Node as TopologyNode, Topology};
 use crate::wire::{Complaint, FromPort, LINKS, LinkInfo, ToPort, Traffic, abi};
 use fault::{Active, Late, Mail};
@@ -36,6 +38,7 @@ use node::Session;
 use remote::Caller;
 use std::collections::VecDeque;
 use switch::SwitchState;
+use weft_proto::nm::kind::is_host;
 use withdrawal::{Waiter, Withdrawal};
 
 /// Refused a wish of the administrator; says what to do.
@@ -100,11 +103,11 @@ struct Place {
 impl Fabric {
     /// A fabric to which nobody is connected; generations begin after `generation`.
     pub fn new(topology: Topology, generation: u32) -> Self {
-        Fabric {
+        let mut fabric = Fabric {
             nodes: topology.hosts.iter().map(|_| Node::default()).collect(),
             cables: topology.cables.iter().map(CableState::new).collect(),
             paths: topology.paths.iter().map(|_| Pathway::default()).collect(),
-            switches: topology.switches.iter().map(|s| SwitchState::new(s.ports)).collect(),
+            switches: vec![],
             traffic: topology.cables.iter().map(|_| Default::default()).collect(),
             withdrawals: vec![],
             topology,
@@ -118,7 +121,15 @@ impl Fabric {
             late: VecDeque::new(),
             now_us: 0,
             effects: vec![],
+        };
+        for n in 0..fabric.topology.switches.len() {
+            let life = fabric.next_generation();
+            let switch = &fabric.topology.switches[n];
+            let firmware = switch.routes.then(|| Firmware::new(switch.hwid, life));
+            fabric.switches.push(SwitchState::new(switch.ports, firmware));
         }
+        fabric.tell_firmware();
+        fabric
     }
 
     /// What the fabric was made from.
@@ -243,6 +254,11 @@ impl Fabric {
         if wanted == 0 || wanted == *hwid {
             return Ok(*hwid);
         }
+        if !is_host(wanted) {
+            return Err(format!(
+                "{name} wants hwid {wanted}; those with bit 63 set are of switches, give it another"
+            ));
+        }
         if *hwid_given {
             return Err(format!(
                 "{name} has hwid {hwid} in the topology, the port wants {wanted}; \
@@ -307,6 +323,9 @@ impl Fabric {
             }
             FromPort::Mbox { link, to, from, data } => {
                 self.carry(host, link, Mail { to, from, data });
+            }
+            FromPort::RoutedMbox { lid, to, from, data } => {
+                self.carry_routed(host, lid, Mail { to, from, data });
             }
             FromPort::Denied { link, offset, kind, count, to } if usize::from(link) >= LINKS => {
                 let remote = link - LINKS as u8;

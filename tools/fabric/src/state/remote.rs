@@ -5,6 +5,7 @@
 //! whoever changed the tables answered, and the remote taken up where it leads
 //! now. An owner sees a remote as a channel, which remains taken until then.
 
+use super::fault::Mail;
 use super::walk::{Course, OWN, Stop};
 use super::{Effect, Fabric};
 use crate::topology::{HostEnd, Node};
@@ -172,16 +173,36 @@ impl Fabric {
                 let (owner, gate) = (reach.course.owner, reach.course.gate);
                 self.tell(owner, ToPort::RoutedDenied { gate, offset, kind, count, to });
             }
-            State::Down(stop) => match *stop {
-                Stop { node: Node::Switch(n), why, .. } => {
-                    if let Some(total) = self.switches[n].stopped.get_mut(why as usize) {
-                        *total = total.saturating_add(count);
-                    }
+            State::Down(stop) => {
+                let stop = *stop;
+                self.stopped(stop, lid, count);
+            }
+        }
+    }
+
+    /// Counts traffic to `lid` where it has ended.
+    fn stopped(&mut self, stop: Stop, lid: u32, count: u64) {
+        match stop {
+            Stop { node: Node::Switch(n), why, .. } => {
+                if let Some(total) = self.switches[n].stopped.get_mut(why as usize) {
+                    *total = total.saturating_add(count);
                 }
-                Stop { node: Node::Host(at), port: link, why, .. } => {
-                    self.tell(at, ToPort::RouteDenied { link, lid, count, why });
-                }
-            },
+            }
+            Stop { node: Node::Host(at), port: link, why, .. } => {
+                self.tell(at, ToPort::RouteDenied { link, lid, count, why });
+            }
+        }
+    }
+
+    /// A mailbox message by a route: it arrives, or is counted where it ends.
+    pub(super) fn carry_routed(&mut self, source: usize, lid: u32, mail: Mail) {
+        match self.walk(source, lid) {
+            Ok(Course { owner, gate, .. }) => {
+                let Mail { to, from, data } = mail;
+                let lid = self.session(source).map_or(0, |s| s.lid);
+                self.tell(owner, ToPort::RoutedMbox { gate, lid, to, from, data });
+            }
+            Err(stop) => self.stopped(stop, lid, 1),
         }
     }
 

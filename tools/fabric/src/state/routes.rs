@@ -124,6 +124,10 @@ struct Net {
     over: u32,
     /// Of a remote.
     last_life: u32,
+    /// Messages that have come: to whom, from which host, by which gate.
+    mail: BTreeSet<(usize, usize, u8)>,
+    /// What ports were told that ended there.
+    denied: u64,
 }
 
 impl Net {
@@ -142,6 +146,8 @@ impl Net {
             told: BTreeSet::new(),
             over: 0,
             last_life: 0,
+            mail: BTreeSet::new(),
+            denied: 0,
         };
         for host in 0..hosts {
             let name = net.fabric.topology().hosts[host].name.clone();
@@ -206,6 +212,13 @@ impl Net {
                 self.acks.push((host, link, part.entry, part.sequence));
             }
             ToPort::RouteAck { .. } | ToPort::InboundAck { .. } => self.over += 1,
+            ToPort::RoutedMbox { gate, lid, to, from, data } => {
+                assert_eq!((to, from, data.as_slice()), (1, 0, &[host as u8][..]));
+                let source = (0..self.hosts).find(|source| lid_of(*source) == lid);
+                let source = source.expect("one that there is");
+                assert!(self.mail.insert((host, source, gate)), "once");
+            }
+            ToPort::RouteDenied { count, .. } => self.denied += count,
             _ => {}
         }
     }
@@ -284,6 +297,34 @@ impl Net {
     /// Who sees memory of whom, as the ports have been told.
     fn seen(&self) -> BTreeSet<(usize, u8)> {
         self.up.iter().filter(|(_, seen)| seen.contains(&0)).map(|(who, _)| *who).collect()
+    }
+
+    /// Everybody writes to everybody: who was reached, and how many messages were
+    /// counted where they ended.
+    fn post(&mut self) -> (BTreeSet<(usize, u8)>, u64) {
+        self.mail.clear();
+        self.denied = 0;
+        let stopped = |fabric: &Fabric| {
+            let switches = fabric.status().switches;
+            switches.iter().flat_map(|s| s.stopped.values()).sum::<u64>()
+        };
+        let before = stopped(&self.fabric);
+        for from in 0..self.hosts {
+            for to in (0..self.hosts).filter(|to| *to != from) {
+                let data = vec![to as u8];
+                self.say(from, FromPort::RoutedMbox { lid: lid_of(to), to: 1, from: 0, data });
+            }
+        }
+        let ended = stopped(&self.fabric) - before + self.denied;
+        (self.mail.iter().map(|(to, from, _)| (*from, *to as u8)).collect(), ended)
+    }
+
+    /// Who reaches whom, whatever the owners have opened.
+    fn led(&self) -> BTreeSet<(usize, u8)> {
+        let gates = (0..self.hosts)
+            .flat_map(|host| (0..LINKS as u8 * VPS).map(move |gate| Entry::Gate { host, gate }));
+        let entries = self.entries.iter().copied().chain(gates).collect();
+        self.expected(&entries)
     }
 
     /// The same, as it has to be.
@@ -453,6 +494,9 @@ proptest! {
             net.confirm();
             prop_assert_eq!(net.over, 1, "{:?}", entry);
             prop_assert_eq!(&net.seen(), &left, "{:?}", entry);
+            let (mailed, ended) = net.post();
+            prop_assert_eq!(&mailed, &net.led(), "messages go by the same tables");
+            prop_assert_eq!(ended, (whole.len() - mailed.len()) as u64, "or are counted");
             net.apply(entry, true);
             net.confirm();
             prop_assert_eq!(&net.seen(), &whole);

@@ -5,9 +5,10 @@
 //! VP numbers mean something on one link only, so traffic that changes links
 //! leaves on the VP that its hierarchy has at the port it leaves by.
 
+use crate::firmware::Firmware;
 use crate::wire::VPS;
 use crate::wire::abi::{WEFT_CFG_BAD, WEFT_CFG_FULL, WEFT_CFG_STALE};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Entries of a switch's route table.
 pub const SWITCH_ROUTES: usize = 65536;
@@ -27,11 +28,15 @@ pub struct SwitchState {
     pub term: u32,
     /// Traffic whose route ended here, by `WEFT_STOP_*`.
     pub stopped: [u64; REASONS],
+    /// Ports and VPs that somebody has put into a VH, or taken out of one.
+    touched: BTreeSet<(u8, u8)>,
+    /// Of one that routes.
+    pub firmware: Option<Firmware>,
 }
 
 impl SwitchState {
     /// A switch nobody has programmed.
-    pub fn new(ports: u8) -> Self {
+    pub fn new(ports: u8, firmware: Option<Firmware>) -> Self {
         SwitchState {
             ports,
             routes: BTreeMap::new(),
@@ -39,6 +44,8 @@ impl SwitchState {
             master: 0,
             term: 0,
             stopped: [0; REASONS],
+            touched: BTreeSet::new(),
+            firmware,
         }
     }
 
@@ -80,7 +87,13 @@ impl SwitchState {
             }
             Some(vh) => drop(self.vps.insert((port, vp), vh)),
         }
+        self.touched.insert((port, vp));
         Ok(())
+    }
+
+    /// Nobody has said to which VH a VP of a port belongs.
+    pub fn is_untouched(&self, port: u8, vp: u8) -> bool {
+        !self.touched.contains(&(port, vp))
     }
 
     /// The VP that a VH has at a port.

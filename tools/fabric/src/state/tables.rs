@@ -5,6 +5,7 @@
 use super::walk::{Course, Hop, Stop};
 use super::withdrawal::Waiter;
 use super::{Effect, Event, Fabric, Refusal};
+use crate::firmware::Firmware;
 use crate::topology::{Node, split_end};
 use crate::wire::VPS;
 use crate::wire::abi::*;
@@ -17,7 +18,7 @@ pub struct TableStatus {
     pub node: String,
     /// `host` or `switch`.
     pub kind: String,
-    /// Of a host, 0: none.
+    /// Of a host, or a switch that routes; 0: none.
     pub lid: u32,
     /// In the order in which they are looked at.
     pub routes: Vec<RouteStatus>,
@@ -135,6 +136,7 @@ impl Fabric {
             }
             Node::Switch(n) => {
                 let tables = &self.switches[n];
+                status.lid = tables.firmware.as_ref().map_or(0, Firmware::lid);
                 status.routes.extend(tables.routes.iter().map(|(&lid, &port)| RouteStatus {
                     first: lid,
                     last: lid,

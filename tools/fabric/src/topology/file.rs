@@ -7,6 +7,7 @@ use super::{Topology, WIDTHS, resolve, split_end};
 use serde::Deserialize;
 use std::collections::HashMap;
 use toml::Spanned;
+use weft_proto::nm::kind::NO_HOST;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -151,6 +152,7 @@ impl Reader<'_> {
         let RawHost { name, hwid, blade } = raw.get_ref();
         self.name(line, "host", name);
         let hwid_given = hwid.is_some();
+        // A number of TOML has 63 bits, so none says that it is of no host.
         let hwid = match hwid {
             None => derived_hwid(name),
             Some(given) if *given > 0 => *given as u64,
@@ -175,10 +177,10 @@ impl Reader<'_> {
         let line = self.line(raw);
         let RawSwitch { name, ports, blade, routes } = raw.get_ref();
         self.name(line, "switch", name);
-        let hwid = derived_hwid(name);
-        if let Some(other) = self.topology.hosts.iter().find(|h| h.hwid == hwid) {
+        let hwid = derived_hwid(name) | NO_HOST;
+        if let Some(other) = self.topology.switches.iter().find(|s| s.hwid == hwid) {
             let message = format!(
-                "switch {name}: its hwid, {hwid}, is that of host {}; rename the switch",
+                "switch {name}: its hwid, {hwid}, is that of switch {}; rename one",
                 other.name
             );
             self.problem(line, message);

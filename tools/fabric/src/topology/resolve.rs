@@ -3,7 +3,8 @@
 //! not passes on what comes in at one of its two cables to the other, and is
 //! nobody's neighbour.
 
-use super::{End, HostEnd, Node, Path, Topology, Trunk};
+use super::{Cable, End, HostEnd, Node, Path, Topology, Trunk};
+use weft_proto::nm::port::PORTS;
 
 /// Finds which switches route, by the file's word or by their number of cables,
 /// and fills in trunks and paths. Or names a cable and what is wrong with it.
@@ -23,6 +24,22 @@ pub fn resolve(topology: &mut Topology, routes: &[Option<bool>]) -> Result<(), (
             ));
         }
         topology.switches[n].routes = routes.unwrap_or(third.is_some());
+        if topology.switches[n].routes {
+            let node = Node::Switch(n);
+            let high = |c: &Cable| c.ends.iter().any(|e| e.node == node && e.port >= PORTS as u8);
+            if let Some(cable) = topology.cables.iter().position(high) {
+                return Err((
+                    cable,
+                    format!(
+                        "switch {}: {} is at a port that the network manager does not know; \
+                         use one of 0 to {}",
+                        topology.switches[n].name,
+                        topology.cable_name(cable),
+                        PORTS - 1
+                    ),
+                ));
+            }
+        }
     }
     topology.trunks = trunks(topology);
     topology.paths = vec![];

@@ -108,6 +108,7 @@ pub enum FromPort {
     Config { request: u64, config: ConfigRequest },
     InboundFrom { entry: u16, from: u32, gates: u64 },
     FaultUsed { link: u8, kind: u64 },
+    RoutedMbox { lid: u32, to: u8, from: u8, data: Vec<u8> },
 }
 
 /// What a port is told of a link whether or not it is up.
@@ -161,6 +162,7 @@ pub enum ToPort {
     RouteDenied { link: u8, lid: u32, count: u64, why: u32 },
     ConfigReply { request: u64, result: u32, hops: u8, data: u32 },
     Fault { link: u8, kind: u64, times: u64, latency_ns: u64, bytes_per_second: u64 },
+    RoutedMbox { gate: u8, lid: u32, to: u8, from: u8, data: Vec<u8> },
 }
 
 impl FromPort {
@@ -198,7 +200,9 @@ impl FromPort {
                 entry: entry(arg[0])?,
                 sequence: (arg[5] >> 32) as u32,
             },
-            WEFT_FAB_MBOX if data.is_empty() => return Err("an empty mailbox message".into()),
+            WEFT_FAB_MBOX | WEFT_FAB_MBOX_LID if data.is_empty() => {
+                return Err("an empty mailbox message".into());
+            }
             WEFT_FAB_MBOX => FromPort::Mbox {
                 link: link_number(link)?,
                 to: function(arg[0])?,
@@ -236,6 +240,12 @@ impl FromPort {
             WEFT_FAB_INBOUND_FROM => {
                 FromPort::InboundFrom { entry: entry(arg[0])?, from: arg[1] as u32, gates: arg[2] }
             }
+            WEFT_FAB_MBOX_LID => FromPort::RoutedMbox {
+                lid: arg[2] as u32,
+                to: function(arg[0])?,
+                from: function(arg[1])?,
+                data,
+            },
             WEFT_FAB_FAULT_USED => FromPort::FaultUsed { link: link_number(link)?, kind: arg[0] },
             other => return Err(format!("a message of type {other}, which no port sends")),
         })
@@ -396,6 +406,18 @@ impl ToPort {
                 ]);
                 WEFT_FAB_CONFIG_REPLY
             }
+            ToPort::RoutedMbox { gate, lid, to, from, data } => {
+                p.link = (gate / VPS).into();
+                let vp = gate % VPS;
+                p.arg[..4].copy_from_slice(&[
+                    (*to).into(),
+                    (*from).into(),
+                    (*lid).into(),
+                    vp.into(),
+                ]);
+                p.data.clone_from(data);
+                WEFT_FAB_MBOX_LID
+            }
             ToPort::Fault { link, kind, times, latency_ns, bytes_per_second } => {
                 p.link = (*link).into();
                 p.arg[..4].copy_from_slice(&[*kind, *times, *latency_ns, *bytes_per_second]);
@@ -411,6 +433,7 @@ impl ToPort {
         matches!(
             self,
             ToPort::Mbox { .. }
+                | ToPort::RoutedMbox { .. }
                 | ToPort::Denied { .. }
                 | ToPort::RoutedDenied { .. }
                 | ToPort::RouteDenied { .. }

@@ -10,10 +10,12 @@ mod number;
 mod ping;
 mod ports;
 mod recv;
+mod routes;
 mod send;
 mod show;
 mod table;
 mod trace;
+mod tree;
 mod vf;
 mod wait;
 
@@ -72,6 +74,10 @@ enum Command {
     Diagnose(diagnose::Args),
     /// Show what queue pairs tell each other
     Trace(trace::Args),
+    /// Show who is in the fabric, as a tree that begins here
+    Tree,
+    /// Show by which link others are reached
+    Routes,
     /// Show virtual functions, or change what one may use
     Vf(vf::Args),
 }
@@ -215,6 +221,8 @@ pub fn main() -> ExitCode {
         Command::Events(args) => events::run(&context, &args),
         Command::Diagnose(args) => diagnose::run(&context, &args),
         Command::Trace(args) => trace::run(&context, &args),
+        Command::Tree => tree::run(&context),
+        Command::Routes => routes::run(&context),
         Command::Vf(args) => vf::run(&context, &args),
     };
     match done {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The directory `manager`: what this node is in the fabric.
+
+use crate::{
+    driver::Data,
+    fabric::{Standing, View},
+    sys::sysfs::{Attr, List, Value},
+};
+use kernel::prelude::*;
+
+/// `ENOENT` for a port without a manager.
+fn of(data: &Data, f: fn(&Standing) -> Value) -> Result<Value> {
+    let manager = data.node.manager().ok_or(ENOENT)?;
+    Ok(f(&manager.look(View::standing)))
+}
+
+fn role(data: &Data, _: usize) -> Result<Value> {
+    of(data, |me| Value::Text(me.role.name()))
+}
+
+fn lid(data: &Data, _: usize) -> Result<Value> {
+    of(data, |me| Value::Decimal(me.lid.into()))
+}
+
+fn master(data: &Data, _: usize) -> Result<Value> {
+    of(data, |me| Value::Hex64(me.master))
+}
+
+fn term(data: &Data, _: usize) -> Result<Value> {
+    of(data, |me| Value::Decimal(me.term.into()))
+}
+
+fn nodes(data: &Data, _: usize) -> Result<Value> {
+    of(data, |me| Value::Decimal(me.nodes.into()))
+}
+
+fn routes(data: &Data, _: usize) -> Result<Value> {
+    of(data, |me| Value::Decimal(me.routes.into()))
+}
+
+/// Each is notified of its changes.
+static ATTRS: [Attr<Data>; 6] = [
+    Attr::new(c"role", role, 0),
+    Attr::new(c"lid", lid, 0),
+    Attr::new(c"master", master, 0),
+    Attr::new(c"term", term, 0),
+    Attr::new(c"nodes", nodes, 0),
+    Attr::new(c"routes", routes, 0),
+];
+pub(super) static LIST: List<Data, 7> = List::new(&ATTRS);

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The manager of the fabric, as this host has it: `proto::nm`, run on a port that has routes.
+//!
+//! It gives the port its local id and its route table, and tells who is in the fabric. What comes for it
+//! from the mailbox is only put aside there: everything is done in a work item of its own, for a route that
+//! is to be in force may take a while, and the neighbours' hellos are not to wait for that. It must not know
+//! what others use routes for.
+//!
+//! # Locks
+//!
+//! `Manager::inner` is outside of those of the links, as it asks them who is there; nothing of theirs calls
+//! it. The inbox and the view are innermost, and held for copies only.
+
+mod inbox;
+mod memory;
+mod neighbours;
+mod routes;
+mod view;
+
+pub(crate) use self::view::{Standing, View};
+
+use self::{inbox::Inbox, memory::Memory, neighbours::Neighbours, routes::Routes};
+use super::Node;
+use crate::{
+    hw::{Port, Router},
+    proto::nm::{
+        member::{Member, Members},
+        node::{self, MAX_NODES},
+        packet::MAGIC,
+        reign::Reign,
+        table::{self, Slot},
+        wishes::MAX_WISHES,
+    },
+    sys::clock,
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+    time::Msecs,
+};
+
+/// What could not be done is tried again after this.
+const AGAIN_MS: u64 = 100;
+
+/// The machine, in memory that is there from the probe on.
+type Machine = node::Node<Memory<Member>, Memory<Slot>, Memory<u8>, [u64; 0]>;
+
+/// What the lock of a manager protects.
+struct Inner {
+    machine: Machine,
+    neighbours: Neighbours,
+    routes: Routes,
+    /// Of the port, when its tables were last written.
+    generation: u32,
+}
+
+/// The manager of a port.
+#[pin_data]
+pub(crate) struct Manager {
+    #[pin]
+    inner: Mutex<Inner>,
+    #[pin]
+    inbox: Mutex<Inbox>,
+    #[pin]
+    view: Mutex<View>,
+}
+
+impl Manager {
+    /// Of a port that is in no fabric yet.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        // The port says who it is when it has joined a fabric.
+        let machine = Machine::new(
+            0,
+            0,
+            Memory::new(Member::NONE, MAX_NODES)?,
+            Memory::new(Slot::NONE, 2 * MAX_NODES)?,
+            Memory::new(0, 2 * MAX_WISHES)?,
+            [],
+        );
+        let routes = Routes::new()?;
+        let inbox = Inbox::new()?;
+        let view = View::new(Members::new(Memory::new(Member::NONE, MAX_NODES)?));
+        Arc::pin_init(
+            pin_init!(Self {
+                inner <- new_mutex!(
+                    Inner {
+                        machine,
+                        neighbours: Neighbours::default(),
+                        routes,
+                        generation: 0,
+                    },
+                    "weft manager"
+                ),
+                inbox <- new_mutex!(inbox, "weft manager inbox"),
+                view <- new_mutex!(view, "weft manager view"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Whether a message of the mailbox is for managers.
+    pub(super) fn is_mine(message: &[u8]) -> bool {
+        message.starts_with(&MAGIC)
+    }
+
+    /// Puts a message aside for [`Self::run`]; one too many is lost.
+    pub(super) fn put(&self, link: usize, message: &[u8]) {
+        self.inbox.lock().put(link, message);
+    }
+
+    /// The port has forgotten what it was told.
+    pub(super) fn forget(&self) {
+        self.inner.lock().routes.forget();
+    }
+
+    /// What there is to know.
+    pub(crate) fn look<R>(&self, f: impl FnOnce(&View) -> R) -> R {
+        f(&self.view.lock())
+    }
+
+    /// Does what is to be done now; says after how many milliseconds it wants to be called again.
+    pub(super) fn run(&self, node: &Node, port: &dyn Port) -> Option<Msecs> {
+        let router = port.router()?;
+        let id = port.identity();
+        if id.hwid == 0 {
+            return None;
+        }
+        let mut inner = self.inner.lock();
+        let Inner {
+            machine,
+            neighbours,
+            routes,
+            generation,
+        } = &mut *inner;
+        if machine.info().hwid != id.hwid {
+            machine.begin(id.hwid, id.generation);
+            routes.clear(router);
+        } else if *generation != id.generation {
+            routes.forget();
+        }
+        *generation = id.generation;
+        let mut means = Means {
+            port,
+            router,
+            routes,
+        };
+        let now = clock::now_ms();
+        for link in 0..port.links() {
+            let there = neighbours.look(node, port, router, link);
+            machine.port(now, link as u8, there, &mut means);
+        }
+        let mut message = [0; crate::hw::MBOX_BYTES];
+        loop {
+            let next = self.inbox.lock().take(&mut message);
+            let Some((link, bytes)) = next else {
+                break;
+            };
+            let bytes = message.get(..bytes).unwrap_or_default();
+            machine.receive(clock::now_ms(), link as u8, bytes, &mut means);
+        }
+        machine.tick(clock::now_ms(), &mut means);
+        let missing = routes.mend(router);
+        if let Some((lid, why)) = missing {
+            node.complain(fmt!(
+                "the route to local id {} cannot be set: {:?}; trying again",
+                lid,
+                why
+            ));
+        }
+        self.publish(node, machine);
+        let now = clock::now_ms();
+        let again = (missing.is_some() || neighbours.is_asking()).then_some(now + AGAIN_MS);
+        let due = match (machine.due(now), again) {
+            (Some(due), Some(again)) => due.min(again),
+            (due, again) => due.or(again)?,
+        };
+        Some(due.saturating_sub(now).max(1).try_into().unwrap_or(Msecs::MAX))
+    }
+
+    /// Lets others see what has changed.
+    fn publish(&self, node: &Node, machine: &Machine) {
+        let mut view = self.view.lock();
+        let before = view.standing();
+        view.update(machine);
+        let after = view.standing();
+        drop(view);
+        if before != after {
+            view::tell(node.pci(), &before, &after);
+        }
+    }
+}
+
+/// What the machine works with.
+struct Means<'a> {
+    port: &'a dyn Port,
+    router: &'a dyn Router,
+    routes: &'a mut Routes,
+}
+
+impl table::Effects for Means<'_> {
+    fn route(&mut self, lid: u32, port: Option<u8>) {
+        // In force when this returns: what the machine says next may be that it is.
+        self.routes
+            .set(self.router, self.port.links(), lid, port.map(usize::from));
+    }
+}
+
+impl node::Effects for Means<'_> {
+    fn send(&mut self, port: u8, message: &[u8]) {
+        // Lost like any other: whoever waits for an answer repeats itself.
+        let _ = self.port.send(usize::from(port), message);
+    }
+
+    fn role(&mut self, _role: node::Role, _reign: &Reign) {}
+
+    fn lid(&mut self, lid: u32) {
+        self.routes.set_lid(self.router, lid);
+    }
+
+    fn wishes(&mut self, _version: u32) {}
+}

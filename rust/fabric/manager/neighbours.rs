@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who is at the links, as the manager is to know it: a host by its hello, a switch by its registers.
+
+use super::super::Node;
+use crate::{
+    hw::{LinkStatus, Port, Router, MAX_LINKS},
+    proto::nm::port,
+    sys::ext,
+};
+
+/// A switch that was asked who it is.
+#[derive(Clone, Copy, Default)]
+struct Switch {
+    /// In which life of the link.
+    trained: u32,
+    /// 0: it has not answered.
+    hwid: u64,
+}
+
+/// What was found out.
+#[derive(Default)]
+pub(super) struct Neighbours {
+    switches: [Switch; MAX_LINKS],
+    /// A bit a link: somebody is there who has not said who it is.
+    asking: u32,
+}
+
+impl Neighbours {
+    /// Somebody has to be asked again.
+    pub(super) fn is_asking(&self) -> bool {
+        self.asking != 0
+    }
+
+    /// Who is at `link` now.
+    pub(super) fn look(
+        &mut self,
+        node: &Node,
+        port: &dyn Port,
+        router: &dyn Router,
+        link: usize,
+    ) -> port::Port {
+        let status = port.link_status(link);
+        self.asking &= !(1 << link);
+        let peer = match (status.up, status.is_switch) {
+            (false, _) => 0,
+            (true, false) => node.peer_hwid(port, link).unwrap_or(0),
+            (true, true) => self.switch_hwid(router, link, &status),
+        };
+        if peer == 0 {
+            return port::Port::NONE;
+        }
+        port::Port {
+            peer,
+            speed: status.speed.try_into().unwrap_or(u8::MAX),
+            width: status.width.try_into().unwrap_or(u8::MAX),
+            excluded: false,
+        }
+    }
+
+    fn switch_hwid(&mut self, router: &dyn Router, link: usize, status: &LinkStatus) -> u64 {
+        let Some(switch) = self.switches.get_mut(link) else {
+            return 0;
+        };
+        if switch.trained != status.trained || switch.hwid == 0 {
+            let half = |reg| router.cfg_read(&[link as u8], ext::WEFT_SPACE_CONFIG, reg);
+            let low = half(ext::WEFT_CS_HWID);
+            let high = half(ext::WEFT_CS_HWID + 4);
+            switch.trained = status.trained;
+            switch.hwid = match (low, high) {
+                (Ok(low), Ok(high)) => u64::from(high) << 32 | u64::from(low),
+                _ => 0,
+            };
+        }
+        if switch.hwid == 0 {
+            self.asking |= 1 << link;
+        }
+        switch.hwid
+    }
+}

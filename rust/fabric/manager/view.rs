@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What others see of the manager: what this node is, who is in the fabric, and the routes.
+//!
+//! While the machine looks for the nodes, this says what it had found before.
+
+use super::{memory::Memory, Machine};
+use crate::{
+    proto::nm::{
+        member::{Member, Members},
+        node,
+    },
+    sys::{sysfs, trace, uevent},
+};
+use kernel::{pci, prelude::*};
+
+/// What a node is, in the words of the user interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// It has not found out yet.
+    Unknown = 0,
+    Standby = 1,
+    Master = 2,
+}
+
+impl Role {
+    pub(crate) fn name(self) -> &'static CStr {
+        match self {
+            Self::Unknown => c"unknown",
+            Self::Standby => c"standby",
+            Self::Master => c"master",
+        }
+    }
+}
+
+/// What this node is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) role: Role,
+    /// 0: none.
+    pub(crate) lid: u32,
+    /// Hardware id, 0: none.
+    pub(crate) master: u64,
+    pub(crate) term: u32,
+    /// How many nodes answer, this one included.
+    pub(crate) nodes: u32,
+    /// How many of them have a route from here.
+    pub(crate) routes: u32,
+}
+
+/// What there is to see.
+pub(crate) struct View {
+    state: Standing,
+    members: Members<Memory<Member>>,
+    /// Another one for other members.
+    serial: u32,
+    /// What the machine said of the members that it had.
+    found: Option<u32>,
+    /// The routes in use: local id, links, link.
+    routes: [(u32, u8, u8); node::MAX_NODES],
+}
+
+impl View {
+    pub(super) fn new(members: Members<Memory<Member>>) -> Self {
+        Self {
+            state: Standing {
+                role: Role::Unknown,
+                lid: 0,
+                master: 0,
+                term: 0,
+                nodes: 0,
+                routes: 0,
+            },
+            members,
+            serial: 0,
+            found: None,
+            routes: [(0, 0, 0); node::MAX_NODES],
+        }
+    }
+
+    /// What this node is.
+    pub(crate) fn standing(&self) -> Standing {
+        self.state
+    }
+
+    /// Changes with [`Self::members`].
+    pub(crate) fn serial(&self) -> u32 {
+        self.serial
+    }
+
+    /// Everybody, this node first, each with the way there.
+    pub(crate) fn members(&self) -> &[Member] {
+        self.members.all()
+    }
+
+    /// The routes in use: local id, links, and the link by which they begin.
+    pub(crate) fn routes(&self) -> &[(u32, u8, u8)] {
+        let count = self.state.routes as usize;
+        self.routes.get(..count).unwrap_or_default()
+    }
+
+    /// What the machine has come to.
+    pub(super) fn update(&mut self, machine: &Machine) {
+        let me = machine.info();
+        if let Some(found) = machine.found().filter(|found| self.found != Some(*found)) {
+            self.found = Some(found);
+            self.serial = self.serial.wrapping_add(1);
+            self.members.copy(machine.members());
+        }
+        let mut count = 0;
+        for ((lid, links, port), place) in machine.table().routes().zip(&mut self.routes) {
+            *place = (lid, links as u8, port);
+            count += 1;
+        }
+        let role = match machine.role() {
+            node::Role::Unknown => None,
+            node::Role::Master => Some(Role::Master),
+            node::Role::Standby => Some(Role::Standby),
+        };
+        let known = self.members.all().iter().filter(|m| m.known);
+        self.state = Standing {
+            // A master that looks who has come is one still.
+            role: role.unwrap_or(self.state.role),
+            lid: me.lid,
+            master: role.map_or(self.state.master, |_| machine.master()),
+            term: me.reign.term,
+            nodes: known.count() as u32,
+            routes: count,
+        };
+    }
+}
+
+/// Tells whoever waits for that what has changed.
+pub(super) fn tell(pdev: &pci::Device, before: &Standing, after: &Standing) {
+    let files = [
+        (before.role != after.role, c"role"),
+        (before.lid != after.lid, c"lid"),
+        (before.master != after.master, c"master"),
+        (before.term != after.term, c"term"),
+        (before.nodes != after.nodes, c"nodes"),
+        (before.routes != after.routes, c"routes"),
+    ];
+    for (_, file) in files.iter().filter(|(changed, _)| *changed) {
+        sysfs::notify(pdev, Some(c"manager"), file);
+    }
+    trace::manager(
+        pdev,
+        after.role as u32,
+        after.lid,
+        after.master,
+        after.term,
+        after.nodes,
+        after.routes,
+    );
+    if (before.role, before.master, before.lid) == (after.role, after.master, after.lid) {
+        return;
+    }
+    uevent::change(
+        pdev,
+        &[
+            fmt!("WEFT_ROLE={}", after.role.name()),
+            fmt!("WEFT_LID={}", after.lid),
+            fmt!("WEFT_MASTER={:#018x}", after.master),
+            fmt!("WEFT_TERM={}", after.term),
+        ],
+    );
+}

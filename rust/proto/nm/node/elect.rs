@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Finding everybody, and out of them the master.
+//!
+//! This file must not know what a master does.
+
+use super::{
+    super::{ask::Ask, kind::is_host, member::Member, path::Path, reign::Reign, table::Slot},
+    Effects, Node, Phase, Role, RETRY_MS, SURVEY_MS,
+};
+
+impl<M, T, B, A> Node<M, T, B, A>
+where
+    M: AsRef<[Member]> + AsMut<[Member]>,
+    T: AsRef<[Slot]> + AsMut<[Slot]>,
+    B: AsRef<[u8]> + AsMut<[u8]>,
+    A: AsRef<[u64]>,
+{
+    /// Begins to look for everybody, if that is for this node to do.
+    pub(super) fn explore(&mut self) {
+        self.phase = if is_host(self.me.hwid) {
+            self.members.begin(self.me, self.ports);
+            Phase::Explore
+        } else {
+            Phase::Idle
+        };
+        self.survey = None;
+        self.surveys = false;
+        self.dirty = false;
+        self.again = None;
+        self.obeyed = None;
+        self.poll = Ask::DONE;
+    }
+
+    /// Everybody has been asked: who is it?
+    pub(super) fn elect(&mut self, now: u64, fx: &mut impl Effects) {
+        if self.dirty {
+            self.explore();
+            return;
+        }
+        self.members.join();
+        let me = self.me.hwid;
+        self.found = self.found.wrapping_add(1);
+        let hosts = self.members.all().iter();
+        let hosts = hosts.filter(|m| m.known && is_host(m.info.hwid));
+        let lowest = hosts.min_by_key(|m| m.info.hwid);
+        let (lowest, path) = lowest.map_or((me, Path::EMPTY), |m| (m.info.hwid, m.path));
+        let master = self.obeyed.filter(|master| *master < lowest);
+        if master.is_some() {
+            // Somebody lower writes here, though it has not answered: its writes name the way.
+            self.explore_later(now);
+            return;
+        }
+        if lowest != me {
+            let written = self.obeyed.is_some();
+            self.stand_by(now, lowest, path);
+            // What was found may be from before that.
+            self.survey = written.then_some(now + SURVEY_MS);
+            self.poll = Ask::DUE;
+            fx.role(Role::Standby, &self.me.reign);
+            return;
+        }
+        self.reign(now, fx);
+    }
+
+    /// Waits as the standby of nobody.
+    pub(super) fn explore_later(&mut self, now: u64) {
+        self.members.begin(self.me, self.ports);
+        self.obeyed = None;
+        self.again = Some(now + RETRY_MS);
+    }
+
+    /// The node has the lowest id.
+    pub(super) fn reign(&mut self, now: u64, fx: &mut impl Effects) {
+        let mut known = self.members.all().iter().filter(|m| m.known);
+        let top = known.clone().map(|m| m.info.reign.term).max().unwrap_or(0);
+        let mine = Reign {
+            term: top,
+            master: self.me.hwid,
+        };
+        let newest = known.clone().filter(|m| m.info.reign.term == top);
+        let unchallenged = newest.clone().all(|m| m.info.reign == mine);
+        let obeyed = known.all(|m| m.info.reign == mine);
+        if self.me.reign != mine || !unchallenged || top == 0 {
+            self.me.reign = Reign {
+                term: top.saturating_add(1),
+                master: self.me.hwid,
+            };
+            self.version = 0;
+            self.done = None;
+        }
+        fx.role(Role::Master, &self.me.reign);
+
+        // Alone it is in no fabric, and has nobody to be told apart from.
+        if self.members.all().len() > 1 || self.me.lid != 0 {
+            self.me.next_lid = self.members.assign_lids(self.me.hwid);
+        }
+        let lid = self.members.all().first().map_or(0, |m| m.info.lid);
+        if lid != self.me.lid {
+            self.me.lid = lid;
+            fx.lid(lid);
+        }
+        if obeyed && self.done == Some(self.signature()) {
+            self.settle(now);
+            return;
+        }
+        self.version = self.version.saturating_add(1);
+        self.done = None;
+        self.start(Phase::Assign);
+        let newest = self.members.all().iter().enumerate();
+        let newest = newest
+            .filter(|(_, m)| m.known)
+            .max_by_key(|(_, m)| m.info.wishes);
+        if let Some((at, member)) = newest {
+            if member.info.wishes > self.me.wishes {
+                self.start(Phase::Fetch(at));
+            }
+        }
+    }
+
+    /// What tables depend on, as one number.
+    pub(super) fn signature(&self) -> u64 {
+        let mut hash = Hash(0xcbf2_9ce4_8422_2325);
+        for m in self.members.all().iter().filter(|m| m.known) {
+            hash.add(m.info.hwid);
+            hash.add(u64::from(m.info.life));
+            hash.add(u64::from(m.info.lid));
+            hash.add(u64::from(m.info.wishes));
+            for (port, next) in m.ports.iter().zip(m.next) {
+                hash.add(u64::from(port.cost().unwrap_or(0)));
+                hash.add(u64::from(next));
+            }
+        }
+        hash.0
+    }
+
+    /// A standby looks who is there, for those who ask it.
+    pub(super) fn survey(&mut self, now: u64, fx: &mut impl Effects) {
+        if self.survey.is_some_and(|at| now >= at) {
+            self.survey = None;
+            self.surveys = true;
+            self.members.begin(self.me, self.ports);
+        }
+        if self.surveys {
+            let asked_all = self.members.expand(&self.allowed);
+            self.write_all(now, fx);
+            if asked_all {
+                self.surveys = false;
+                self.found = self.found.wrapping_add(1);
+            }
+        }
+    }
+}
+
+/// FNV-1a, by words.
+struct Hash(u64);
+
+impl Hash {
+    fn add(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3);
+        self.0 ^= self.0 >> 29;
+    }
+}

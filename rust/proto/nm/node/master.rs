@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A node that has the lowest id: it gives local ids, stages routes at every node, commits them, and hands
+//! out the wishes.
+//!
+//! This file must not know how the nodes were found.
+
+use super::{
+    super::{
+        ask::Ask,
+        member::Member,
+        message::{Info, Message, Piece, Taken, Write, MAX_PIECE},
+        table::{self, Slot},
+    },
+    Effects, Node, Phase, Role, RETRY_MS,
+};
+
+impl<M, T, B, A> Node<M, T, B, A>
+where
+    M: AsRef<[Member]> + AsMut<[Member]>,
+    T: AsRef<[Slot]> + AsMut<[Slot]>,
+    B: AsRef<[u8]> + AsMut<[u8]>,
+    A: AsRef<[u64]>,
+{
+    /// Begins a phase: everybody concerned is to be written to.
+    pub(super) fn start(&mut self, phase: Phase) {
+        self.phase = phase;
+        for member in self.members.all_mut() {
+            let concerned = member.known
+                && match phase {
+                    Phase::Assign => member.info.lid != 0,
+                    Phase::Stage => true,
+                    Phase::Commit(hops) => member.differ & (1 << (u32::from(hops) - 1)) != 0,
+                    Phase::Replicate => member.info.wishes != self.me.wishes,
+                    _ => false,
+                };
+            member.ask = if concerned { Ask::DUE } else { Ask::DONE };
+            member.piece = 0;
+            if phase == Phase::Stage {
+                member.differ = 0;
+            }
+        }
+        if let Phase::Fetch(at) = phase {
+            if let Some(member) = self.members.all_mut().get_mut(at) {
+                member.ask = Ask::DUE;
+            }
+        }
+    }
+
+    /// What follows a phase that is over.
+    pub(super) fn next(&mut self, now: u64) {
+        let differ = self.members.all().iter().fold(0, |bits, m| bits | m.differ);
+        let longer = |hops: u32| {
+            let rest = differ.checked_shr(hops).unwrap_or(0);
+            (rest != 0).then(|| Phase::Commit((hops + 1 + rest.trailing_zeros()) as u8))
+        };
+        let next = match self.phase {
+            Phase::Fetch(_) => Phase::Assign,
+            Phase::Assign => Phase::Stage,
+            Phase::Stage => longer(0).unwrap_or(Phase::Replicate),
+            Phase::Commit(hops) => longer(u32::from(hops)).unwrap_or(Phase::Replicate),
+            Phase::Replicate => {
+                for member in self.members.all_mut().iter_mut().filter(|m| m.known) {
+                    member.info.wishes = self.me.wishes;
+                    member.info.reign = self.me.reign;
+                }
+                self.done = Some(self.signature());
+                self.settle(now);
+                return;
+            }
+            Phase::Settled | Phase::Standby | Phase::Start | Phase::Idle | Phase::Explore => return,
+        };
+        self.start(next);
+    }
+
+    pub(super) fn settle(&mut self, now: u64) {
+        self.phase = Phase::Settled;
+        let missing = self.members.all().iter().any(|m| !m.known);
+        self.again = missing.then_some(now + RETRY_MS);
+    }
+
+    /// Sends what is due to member number `at`.
+    pub(super) fn write(&mut self, now: u64, at: usize, fx: &mut impl Effects) {
+        let Some(member) = self.members.all_mut().get_mut(at) else {
+            return;
+        };
+        if !member.ask.send(now, &mut self.xids) {
+            return;
+        }
+        let member = *member;
+        let write = Write {
+            reign: self.me.reign,
+            version: self.version,
+            to: member.info.hwid,
+            life: member.info.life,
+        };
+        let mut buf = [0; MAX_PIECE];
+        let message = match self.phase {
+            Phase::Explore | Phase::Standby => Message::PortsRequest {
+                first: member.piece as u8,
+            },
+            Phase::Fetch(_) => Message::WishesRequest {
+                offset: member.piece,
+            },
+            Phase::Assign => Message::Assign {
+                write,
+                lid: member.info.lid,
+                next_lid: self.me.next_lid,
+            },
+            Phase::Stage => {
+                self.members.routes_from(at);
+                let piece = member.piece as u8;
+                let runs = self.members.runs(at, piece, &mut buf);
+                if runs.of > table::MAX_PIECES {
+                    return;
+                }
+                Message::Stage {
+                    write,
+                    piece,
+                    of: runs.of,
+                    runs: buf.get(..runs.bytes).unwrap_or_default(),
+                }
+            }
+            Phase::Commit(hops) => Message::Commit { write, hops },
+            Phase::Replicate => Message::Wishes {
+                write,
+                piece: self.wishes.piece(member.piece),
+            },
+            _ => return,
+        };
+        if at != 0 {
+            self.tell(member.path, member.ask.xid, &message, fx);
+            return;
+        }
+        // The master's own table is written like the others'.
+        let taken = match message {
+            Message::Stage {
+                piece, of, runs, ..
+            } => {
+                if piece == 0 {
+                    self.table.begin();
+                }
+                self.table.stage(piece, of, runs)
+            }
+            Message::Commit { hops, .. } => self.table.commit(hops, fx).map(|()| false),
+            _ => Ok(false),
+        };
+        let differ = match taken {
+            Ok(true) => self.table.differ(),
+            _ => 0,
+        };
+        let taken = taken.err().unwrap_or(Taken::Yes);
+        self.acked(now, member.ask.xid, self.me.hwid, taken, differ);
+    }
+
+    /// A write was answered.
+    pub(super) fn acked(&mut self, now: u64, xid: u32, from: u64, taken: Taken, differ: u32) {
+        if matches!(
+            self.phase,
+            Phase::Start | Phase::Idle | Phase::Explore | Phase::Settled | Phase::Standby
+        ) {
+            return;
+        }
+        let Some(at) = self.members.find(from) else {
+            return;
+        };
+        let wishes = self.wishes.bytes().len();
+        let Some(member) = self.members.all_mut().get_mut(at) else {
+            return;
+        };
+        if !member.ask.answer(xid) {
+            return;
+        }
+        if taken != Taken::Yes {
+            // Somebody else reigns, or the node has forgotten what was staged: look again, soon.
+            self.done = None;
+            self.phase = Phase::Settled;
+            self.again = Some(now + 2 * super::super::ask::AGAIN_MS);
+            return;
+        }
+        member.differ |= differ;
+        match self.phase {
+            Phase::Stage => {
+                let piece = member.piece as u8;
+                self.members.routes_from(at);
+                let of = self.members.runs(at, piece, &mut [0; MAX_PIECE]).of;
+                if let Some(member) = self.members.all_mut().get_mut(at) {
+                    if piece + 1 < of {
+                        member.piece += 1;
+                        member.ask = Ask::DUE;
+                    }
+                }
+            }
+            Phase::Replicate => {
+                let next = usize::from(member.piece) + MAX_PIECE;
+                if next < wishes {
+                    member.piece = next as u16;
+                    member.ask = Ask::DUE;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A piece of the newest wishes has come.
+    pub(super) fn fetched(&mut self, xid: u32, piece: &Piece<'_>, fx: &mut impl Effects) {
+        let Phase::Fetch(at) = self.phase else {
+            return;
+        };
+        let Some(member) = self.members.all_mut().get_mut(at) else {
+            return;
+        };
+        if !member.ask.answer(xid) {
+            return;
+        }
+        match self.wishes.take(piece) {
+            Ok(Some(next)) => {
+                member.piece = next;
+                member.ask = Ask::DUE;
+            }
+            Ok(None) => {
+                self.me.wishes = self.wishes.version();
+                fx.wishes(self.me.wishes);
+            }
+            // It has others by now, or this node has no room for them.
+            Err(_) => {}
+        }
+    }
+
+    /// Somebody asks whether its master is here, and says how it is.
+    pub(super) fn polled(&mut self, info: &Info) {
+        if self.role() != Role::Master {
+            return;
+        }
+        let as_found = self.members.get(info.hwid).is_some_and(|m| {
+            let obeys = self.phase != Phase::Settled || info.reign == self.me.reign;
+            m.known && m.info.life == info.life && m.info.change == info.change && obeys
+        });
+        if !as_found {
+            self.dirty = true;
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! What runs in a node without a host: the very network manager that the driver has
+//! (`rust/proto/nm`), which obeys here and is never master. Port-path packets that
+//! neighbours send come in, and what is to be done comes out as [`Action`]s. It must
+//! not know what kind of node it runs in, nor how its neighbours are reached.
+
+use weft_proto::nm::{
+    member::Member,
+    node::{Effects, MAX_NODES, Node, Role},
+    port::Port,
+    reign::Reign,
+    table::{self, Slot},
+    wishes::MAX_WISHES,
+};
+
+/// What the node is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send a message to the neighbour at a port.
+    Send(u8, Vec<u8>),
+    /// Traffic for a local id leaves by this port from now on, or by none.
+    Route(u32, Option<u8>),
+}
+
+/// The manager of a node.
+pub struct Firmware {
+    // It does not explore, and so knows no members.
+    node: Node<[Member; 0], Vec<Slot>, Vec<u8>, [u64; 0]>,
+}
+
+/// Whether a reign may write to the node; then it has.
+type Admits<'a> = &'a mut dyn FnMut(&Reign) -> bool;
+
+/// What the manager wants done.
+struct Done<'a> {
+    actions: Vec<Action>,
+    admits: Admits<'a>,
+}
+
+impl table::Effects for Done<'_> {
+    fn route(&mut self, lid: u32, port: Option<u8>) {
+        self.actions.push(Action::Route(lid, port));
+    }
+}
+
+impl Effects for Done<'_> {
+    fn send(&mut self, port: u8, message: &[u8]) {
+        self.actions.push(Action::Send(port, message.to_vec()));
+    }
+
+    fn role(&mut self, _role: Role, _reign: &Reign) {}
+
+    fn lid(&mut self, _lid: u32) {}
+
+    fn wishes(&mut self, _version: u32) {}
+
+    fn admits(&mut self, reign: &Reign) -> bool {
+        (self.admits)(reign)
+    }
+}
+
+impl Firmware {
+    /// Of a node whose ports are all down. No two lives of a node have the same number.
+    pub fn new(hwid: u64, life: u32) -> Self {
+        let (slots, wishes) = (vec![Slot::NONE; 2 * MAX_NODES], vec![0; 2 * MAX_WISHES]);
+        Firmware { node: Node::new(hwid, life, [], slots, wishes, []) }
+    }
+
+    /// Its local id, 0 if it has none.
+    pub fn lid(&self) -> u32 {
+        self.node.info().lid
+    }
+
+    /// Who is at a port, and how fast the link is.
+    pub fn port(&mut self, now: u64, number: u8, port: Port) -> Vec<Action> {
+        self.work(&mut |_| false, |node, fx| node.port(now, number, port, fx))
+    }
+
+    /// A message has come in by a port.
+    pub fn receive(&mut self, now: u64, port: u8, bytes: &[u8], admits: Admits<'_>) -> Vec<Action> {
+        self.work(admits, |node, fx| node.receive(now, port, bytes, fx))
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: u64) -> Vec<Action> {
+        self.work(&mut |_| false, |node, fx| node.tick(now, fx))
+    }
+
+    /// When [`Self::tick`] is to be called.
+    pub fn due(&self, now: u64) -> Option<u64> {
+        self.node.due(now)
+    }
+
+    /// Somebody has written to the node by other means, by right of this reign.
+    pub fn heed(&mut self, reign: Reign) {
+        self.node.heed(reign);
+    }
+
+    fn work(
+        &mut self,
+        admits: Admits<'_>,
+        what: impl FnOnce(&mut Node<[Member; 0], Vec<Slot>, Vec<u8>, [u64; 0]>, &mut Done<'_>),
+    ) -> Vec<Action> {
+        let mut done = Done { actions: vec![], admits };
+        what(&mut self.node, &mut done);
+        done.actions
+    }
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Switches as nodes of the network manager, with hosts that are no QEMU but run the
+//! very manager that the driver has: one master, routes through both switches' tables
+//! and the common hierarchy, a master that dies, a link that breaks, terms.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::{Daemon, PATIENCE, Port};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Instant;
+use weft_fabric::wire::abi::*;
+use weft_proto::nm::{
+    member::Member,
+    node::{Effects, MAX_NODES, Node, Role, TICK_MS},
+    port,
+    reign::Reign,
+    table::{self, Slot},
+    wishes::MAX_WISHES,
+};
+
+/// h1 and h2 at s1, h3 and h4 at s2, and two ways from s1 to s2.
+const FABRIC: &str = r#"
+    host = [
+        { name = "h1", hwid = 11 }, { name = "h2", hwid = 22 },
+        { name = "h3", hwid = 33 }, { name = "h4", hwid = 44 },
+    ]
+    switch = [{ name = "s1", ports = 16 }, { name = "s2", ports = 8 }]
+    link = [
+        { ends = ["h1:0", "s1:0"] }, { ends = ["h2:1", "s1:15"] },
+        { ends = ["h3:3", "s2:1"] }, { ends = ["h4:0", "s2:2"] },
+        { ends = ["s1:4", "s2:7"], speed = 5 }, { ends = ["s2:6", "s1:5"], speed = 3 },
+    ]
+"#;
+
+/// What a manager wants done.
+#[derive(Default)]
+struct Done {
+    sent: Vec<(u8, Vec<u8>)>,
+    routes: Vec<(u32, Option<u8>)>,
+    lid: Option<u32>,
+}
+
+impl table::Effects for Done {
+    fn route(&mut self, lid: u32, port: Option<u8>) {
+        self.routes.push((lid, port));
+    }
+}
+
+impl Effects for Done {
+    fn send(&mut self, port: u8, message: &[u8]) {
+        self.sent.push((port, message.to_vec()));
+    }
+    fn role(&mut self, _role: Role, _reign: &Reign) {}
+    fn lid(&mut self, lid: u32) {
+        self.lid = Some(lid);
+    }
+    fn wishes(&mut self, _version: u32) {}
+}
+
+type Manager = Node<Vec<Member>, Vec<Slot>, Vec<u8>, Vec<u64>>;
+
+/// A host: its port, its manager, and where in its route table a LID is.
+struct Host {
+    port: Port,
+    manager: Manager,
+    entries: BTreeMap<u32, u8>,
+    /// Hardware id of whom each link leads to.
+    peers: [u64; 4],
+}
+
+struct Fabric {
+    daemon: Daemon,
+    hosts: BTreeMap<&'static str, Host>,
+    start: Instant,
+}
+
+impl Fabric {
+    fn new() -> Self {
+        let daemon = Daemon::start(FABRIC);
+        let mut fabric = Fabric { daemon, hosts: BTreeMap::new(), start: Instant::now() };
+        for name in ["h1", "h2", "h3", "h4"] {
+            fabric.join(name);
+        }
+        fabric
+    }
+
+    fn join(&mut self, name: &'static str) {
+        let (port, welcome) = Port::join(&self.daemon, name);
+        let status = self.daemon.json(&["status"]);
+        let switch = if matches!(name, "h1" | "h2") { 0 } else { 1 };
+        let peers = [status["switches"][switch]["hwid"].as_u64().unwrap(); 4];
+        let manager = Node::new(
+            welcome.arg[1],
+            welcome.arg[0] as u32,
+            vec![Member::NONE; MAX_NODES],
+            vec![Slot::NONE; 2 * MAX_NODES],
+            vec![0; 2 * MAX_WISHES],
+            vec![],
+        );
+        port.enable();
+        self.hosts.insert(name, Host { port, manager, entries: BTreeMap::new(), peers });
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap()
+    }
+
+    /// Lets managers work until `done`, and fails if that takes too long.
+    fn until(&mut self, what: &str, done: impl Fn(&Fabric) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !done(self) {
+            assert!(Instant::now() < deadline, "{what}");
+            self.turn();
+        }
+    }
+
+    /// All that has come, or a tick without anything.
+    fn turn(&mut self) {
+        let now = self.now();
+        let mut fds: Vec<_> =
+            self.hosts.values().map(|h| PollFd::new(&h.port.fd, PollFlags::IN)).collect();
+        let time = Timespec { tv_sec: 0, tv_nsec: TICK_MS as i64 * 1_000_000 };
+        poll(&mut fds, Some(&time)).unwrap();
+        let ready: Vec<_> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        for (host, ready) in self.hosts.values_mut().zip(ready) {
+            host.work(|manager, fx| manager.tick(now, fx));
+            if ready {
+                host.take(now);
+            }
+        }
+    }
+
+    /// All obey this master, and all that is to be told is told.
+    fn settled(&self, master: u64) -> bool {
+        let quiet = |h: &Host| h.manager.is_quiet() && h.manager.master() == master;
+        let routes = self.hosts.len() + 1;
+        self.hosts.values().all(|h| quiet(h) && h.manager.table().len() == routes)
+    }
+
+    fn lid(&self, name: &str) -> u32 {
+        self.hosts[name].manager.info().lid
+    }
+
+    fn walk(&self, from: &str, to: &str) -> Value {
+        self.daemon.json(&["route", "walk", from, &self.lid(to).to_string()])
+    }
+
+    /// Every host reaches every other, on the common VP.
+    fn check_routes(&self) {
+        for from in self.hosts.keys() {
+            for to in self.hosts.keys().filter(|to| to != &from) {
+                let walk = self.walk(from, to);
+                assert_eq!((&walk["at"], &walk["vp"]), (&json!(to), &json!(0)), "{from}: {walk}");
+            }
+        }
+    }
+
+    fn lids(&self) -> BTreeMap<String, u64> {
+        let names = self.hosts.keys().copied().chain(["s1", "s2"]);
+        let lid = |name: &str| self.daemon.json(&["route", "show", name])["lid"].as_u64().unwrap();
+        names.map(|name| (name.to_owned(), lid(name))).collect()
+    }
+}
+
+impl Host {
+    fn work(&mut self, what: impl FnOnce(&mut Manager, &mut Done)) {
+        let mut done = Done::default();
+        what(&mut self.manager, &mut done);
+        for (link, data) in done.sent {
+            self.port.say(WEFT_FAB_MBOX, link.into(), [0; 6], &data);
+        }
+        if let Some(lid) = done.lid {
+            self.port.say(WEFT_FAB_LID, 0, [lid.into(), 0, 0, 0, 0, 0], &[]);
+        }
+        for (lid, link) in done.routes {
+            let free = self.entries.len() as u8;
+            let entry = u64::from(*self.entries.entry(lid).or_insert(free));
+            let lids = u64::from(lid) | (u64::from(lid) << 32);
+            let from = link.map_or(0, |_| u64::from(WEFT_ROUTE_FROM_SELF));
+            let (lids, out) = (link.map_or(0, |_| lids), link.unwrap_or(0).into());
+            self.port.say(WEFT_FAB_ROUTE, 0, [entry, lids, out, from, 0, 1 << 32], &[]);
+        }
+    }
+
+    /// Takes one packet.
+    fn take(&mut self, now: u64) {
+        let got = self.port.receive().expect("the daemon lives").packet;
+        match got.kind {
+            WEFT_FAB_MBOX => {
+                self.work(|m, fx| m.receive(now, got.link as u8, &got.data, fx));
+            }
+            WEFT_FAB_LINK_INFO => {
+                let up = got.arg[2] & 4 != 0;
+                let peer = if up { self.peers[usize::from(got.link)] } else { 0 };
+                let (speed, width) = (got.arg[0] as u8, got.arg[1] as u8);
+                let port = port::Port { peer, speed, width, excluded: false };
+                let port = if up { port } else { port::Port::NONE };
+                self.work(|m, fx| m.port(now, got.link as u8, port, fx));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn n_5_n_6_switches_obey_the_hosts_master() {
+    let mut fabric = Fabric::new();
+    fabric.until("a master and all routes", |f| f.settled(11));
+    let lids = fabric.lids();
+    let mut unique: Vec<_> = lids.values().copied().collect();
+    unique.sort_unstable();
+    assert_eq!(unique, [1, 2, 3, 4, 5, 6], "{lids:?}");
+    fabric.check_routes();
+    // By the faster of the two ways.
+    let walk = fabric.walk("h1", "h4");
+    assert_eq!(walk["hops"][1], json!({"from": "s1:4", "to": "s2:7"}));
+    let status = fabric.daemon.json(&["status"]);
+    let term = fabric.hosts["h1"].manager.info().reign.term;
+    for switch in [0, 1] {
+        let switch = &status["switches"][switch];
+        assert_eq!((&switch["master"], &switch["term"]), (&json!(11), &json!(term)));
+    }
+    // Every cabled port, and no other, is in the common hierarchy.
+    let vps = fabric.daemon.json(&["route", "show", "s1"]);
+    let ports = vps["vps"].as_array().unwrap().iter().map(|v| v["port"].as_u64().unwrap());
+    assert_eq!(ports.collect::<Vec<_>>(), [0, 4, 5, 15]);
+
+    // A cable between the switches goes: the other way is taken, and back again.
+    fabric.daemon.json(&["link", "down", "s1:4"]);
+    let by = |f: &Fabric, out: &str| f.walk("h1", "h4")["hops"][1]["from"] == out;
+    fabric.until("routes around the broken cable", |f| f.settled(11) && by(f, "s1:5"));
+    fabric.check_routes();
+    fabric.daemon.json(&["link", "up", "s1:4"]);
+    fabric.until("routes by the mended cable", |f| f.settled(11) && by(f, "s1:4"));
+
+    // The master dies: the next one reigns at once, and everybody keeps its id.
+    fabric.hosts.remove("h1");
+    fabric.until("another master", |f| f.settled(22));
+    let now = fabric.lids();
+    assert!(now.iter().all(|(name, lid)| lids[name] == *lid), "{now:?}, before {lids:?}");
+    fabric.check_routes();
+    let switch = &fabric.daemon.json(&["status"])["switches"][1];
+    assert_eq!(switch["master"], 22);
+    assert!(switch["term"].as_u64().unwrap() > u64::from(term));
+
+    // It comes back, in another life.
+    fabric.join("h1");
+    fabric.until("the former master", |f| f.settled(11));
+    fabric.check_routes();
+    assert!(lids.values().all(|lid| *lid != u64::from(fabric.lid("h1"))), "an id given twice");
+}
+
+#[test]
+fn n_6_an_administrators_word_on_a_virtual_plane_stands() {
+    let mut fabric =
+        Fabric { daemon: Daemon::start(FABRIC), hosts: BTreeMap::new(), start: Instant::now() };
+    fabric.daemon.json(&["vp", "set", "s1:0", "0", "9"]);
+    fabric.daemon.json(&["vp", "set", "s1:15", "0", "9"]);
+    fabric.daemon.json(&["vp", "del", "s1:15", "0"]);
+    for name in ["h1", "h2", "h3", "h4"] {
+        fabric.join(name);
+    }
+    fabric.until("a master and all routes", |f| f.settled(11));
+    assert_eq!(fabric.walk("h3", "h4")["at"], "h4");
+    // What h1 sends stays in hierarchy 9, and h2 is in none.
+    for (from, to, at) in [("h1", "h3", "s1"), ("h2", "h3", "s1"), ("h3", "h2", "s1")] {
+        let walk = fabric.walk(from, to);
+        assert_eq!((&walk["at"], &walk["why"]), (&json!(at), &json!("no_vp")), "{from}: {walk}");
+    }
+}
+
+#[test]
+fn n_6_a_configuration_request_of_a_higher_term_makes_the_master_reign_above_it() {
+    let mut fabric = Fabric::new();
+    fabric.until("a master and all routes", |f| f.settled(11));
+    // h4 writes to the switch next to it, as if it were master.
+    let h4 = &fabric.hosts["h4"];
+    let ctrl = 1 | (WEFT_SPACE_ROUTE << 8) | WEFT_CFG_WRITE;
+    h4.port.say(WEFT_FAB_CONFIG, 0, [1, ctrl.into(), 99, 0, 500, 0], &[0]);
+    assert_eq!(h4.port.expect(WEFT_FAB_CONFIG_REPLY).arg[1], u64::from(WEFT_CFG_OK));
+    let term = |f: &Fabric| f.daemon.json(&["status"])["switches"][1]["term"].as_u64().unwrap();
+    assert_eq!(term(&fabric), 500);
+    // The next poll of that switch tells the master.
+    fabric.until("a term above 500", |f| f.settled(11) && term(f) == 501);
+    assert_eq!(fabric.daemon.json(&["status"])["switches"][1]["master"], 11);
+    fabric.check_routes();
+}
