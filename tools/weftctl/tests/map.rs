@@ -27,7 +27,7 @@ fn switch(hwid: u64, name: &str) -> Node {
 }
 
 fn link(a: (usize, u32), b: (usize, u32)) -> Link {
-    let end = |(node, port)| End { node, port };
+    let end = |(node, port)| End { node, port: Some(port) };
     Link { ends: [end(a), end(b)], speed: 4, width: 8, ..Link::default() }
 }
 
@@ -54,7 +54,8 @@ fn ring() -> Fabric {
     let mut nodes: Vec<Node> = (0..5).map(|n| host(0x20 + n, n as u32 + 1)).collect();
     nodes[2].here = true;
     nodes[0].role = Some(Role::Master);
-    nodes.push(Node { hwid: 0x99, name: Some("a<&\"b".into()), ..Node::default() });
+    let (name, trouble) = (Some("a<&\"b".into()), Some("does not answer".into()));
+    nodes.push(Node { hwid: 0x99, name, trouble, ..Node::default() });
     let mut links: Vec<Link> = (0..5).map(|n| link((n, 0), ((n + 1) % 5, 1))).collect();
     links[0].state = State::Down;
     links[3].state = State::Excluded;
@@ -127,7 +128,7 @@ fn the_picture_is_said_in_words() {
         "host 0x22: LID 3, standby, this host.",
         "host 0x20 port 0 to host 0x21 port 1: down.",
         "host 0x23 port 0 to host 0x24 port 1: gen4 x8 excluded.",
-        "host a&lt;&amp;&quot;b: 0x99, no LID.",
+        "host a&lt;&amp;&quot;b: 0x99, no LID, does not answer.",
     ] {
         assert!(drawn.contains(said), "{said}: {drawn}");
     }
@@ -181,7 +182,9 @@ fn any_fabric() -> impl Strategy<Value = Fabric> {
         };
         let link = |(a, b, state, port, hierarchies): (_, _, u8, _, _)| {
             let state = [State::Up, State::Down, State::Excluded, State::Up][usize::from(state)];
-            Link { state, hierarchies, ..link((a, port), (b, port / 3)) }
+            let mut link = Link { state, hierarchies, ..link((a, port), (b, port / 3)) };
+            link.ends[1].port = link.ends[1].port.filter(|port| port % 5 != 0);
+            link
         };
         let nodes = nodes.into_iter().map(node).collect();
         Fabric { nodes, links: links.into_iter().map(link).collect(), hierarchies: vec![] }

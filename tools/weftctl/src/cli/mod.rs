@@ -74,8 +74,8 @@ enum Command {
     Diagnose(diagnose::Args),
     /// Show what queue pairs tell each other
     Trace(trace::Args),
-    /// Show who is in the fabric, as a tree that begins here
-    Tree,
+    /// Show who is in the fabric, as a tree that begins here, or as a picture
+    Tree(tree::Args),
     /// Show by which link others are reached
     Routes,
     /// Show virtual functions, or change what one may use
@@ -221,7 +221,7 @@ pub fn main() -> ExitCode {
         Command::Events(args) => events::run(&context, &args),
         Command::Diagnose(args) => diagnose::run(&context, &args),
         Command::Trace(args) => trace::run(&context, &args),
-        Command::Tree => tree::run(&context),
+        Command::Tree(args) => tree::run(&context, &args),
         Command::Routes => routes::run(&context),
         Command::Vf(args) => vf::run(&context, &args),
     };

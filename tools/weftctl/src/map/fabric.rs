@@ -48,6 +48,8 @@ pub struct Node {
     pub role: Option<Role>,
     /// It is this host.
     pub here: bool,
+    /// What is the matter with it.
+    pub trouble: Option<String>,
     /// The hierarchies that it is in.
     pub hierarchies: Vec<usize>,
 }
@@ -57,8 +59,8 @@ pub struct Node {
 pub struct End {
     /// Which of the nodes.
     pub node: usize,
-    /// Which of its ports.
-    pub port: u32,
+    /// Which of its ports, if that is known.
+    pub port: Option<u32>,
 }
 
 /// Whether a link carries something.
@@ -137,6 +139,7 @@ impl Node {
         if self.here {
             lines.push("this host".into());
         }
+        lines.extend(self.trouble.clone());
         lines
     }
 }
@@ -156,6 +159,16 @@ impl Link {
         let text = format!("{text}{}", tags(&self.hierarchies));
         let text = text.trim_start();
         if text.is_empty() { "up".into() } else { text.to_owned() }
+    }
+}
+
+impl End {
+    /// "host h1 port 0".
+    pub fn of(&self, node: &Node) -> String {
+        match self.port {
+            Some(port) => format!("{} port {port}", node.title()),
+            None => node.title(),
+        }
     }
 }
 
@@ -185,9 +198,8 @@ impl Fabric {
             .collect();
         for link in &self.links {
             if let Some([a, b]) = self.nodes_of(link) {
-                let [at_a, at_b] = link.ends.map(|end| end.port);
-                let (a, b, label) = (a.title(), b.title(), link.label());
-                words.push(format!("{a} port {at_a} to {b} port {at_b}: {label}."));
+                let [at_a, at_b] = link.ends;
+                words.push(format!("{} to {}: {}.", at_a.of(a), at_b.of(b), link.label()));
             }
         }
         for (n, name) in self.hierarchies.iter().enumerate() {

@@ -185,14 +185,14 @@ fn sink(b: &mut Boxed, y: i32, height: i32, plugs: &[Plug]) {
         at += LINE;
     }
     let its = plugs.iter().filter(|plug| plug.end.node == b.node);
-    b.ports =
-        its.map(|plug| port(plug, if plug.up { y + 1 } else { y + height - EDGE - 1 })).collect();
+    let edge = |plug: &Plug| if plug.up { y + 1 } else { y + height - EDGE - 1 };
+    b.ports = its.filter_map(|plug| port(plug, edge(plug))).collect();
 }
 
-fn port(plug: &Plug, y: i32) -> Text {
-    let text = plug.end.port.to_string();
+fn port(plug: &Plug, y: i32) -> Option<Text> {
+    let text = plug.end.port?.to_string();
     let w = width_of(&text);
-    Text { text, rect: Rect { x: plug.x - w / 2, y, w, h: EDGE } }
+    Some(Text { text, rect: Rect { x: plug.x - w / 2, y, w, h: EDGE } })
 }
 
 /// Where links leave their nodes: at the edge that faces the other end, in the order
@@ -210,7 +210,7 @@ fn plugs(
     let mut all = Vec::new();
     for b in boxes {
         for up in [true, false] {
-            let mut here: Vec<(i32, u32, usize, End)> = Vec::new();
+            let mut here: Vec<(i32, Option<u32>, usize, End)> = Vec::new();
             for link in links {
                 let [a, z] = fabric.links[*link].ends;
                 for (end, other) in [(a, z), (z, a)] {

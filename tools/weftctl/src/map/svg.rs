@@ -176,9 +176,8 @@ impl Out {
     fn wire(&mut self, fabric: &Fabric, wire: &Wire) {
         let Some(link) = fabric.links.get(wire.link) else { return };
         let Some([a, b]) = fabric.nodes_of(link) else { return };
-        let [at_a, at_b] = link.ends.map(|end| end.port);
-        let what =
-            format!("{} port {at_a} to {} port {at_b}: {}", a.title(), b.title(), link.label());
+        let [at_a, at_b] = link.ends;
+        let what = format!("{} to {}: {}", at_a.of(a), at_b.of(b), link.label());
         self.line(&format!("<g><title>{}</title>", escape(&what)));
         self.path(&wire.points, 0, class(link), "");
         for (n, hierarchy) in link.hierarchies.iter().enumerate() {
