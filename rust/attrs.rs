@@ -5,7 +5,7 @@
 
 use crate::{
     driver::Data,
-    fabric::LinkInfo,
+    fabric::{LinkInfo, LINK_DIRS},
     proto::{link::State, wire},
     sys::{
         ext,
@@ -16,9 +16,6 @@ use kernel::prelude::*;
 
 mod manager;
 mod vfs;
-
-/// The names of the links' directories.
-const LINKS: [&CStr; crate::hw::MAX_LINKS] = [c"link0", c"link1", c"link2", c"link3"];
 
 /// `ENOENT` for a link that the port does not have.
 fn link(data: &Data, n: usize) -> Result<LinkInfo> {
@@ -65,6 +62,17 @@ fn link_state(data: &Data, n: usize) -> Result<Value> {
         State::Hello => c"hello",
         State::Ready => c"ready",
     }))
+}
+
+/// `ENOENT` of a link to a neighbour.
+fn link_lid(data: &Data, n: usize) -> Result<Value> {
+    let aim = link(data, n)?.aim.ok_or(ENOENT)?;
+    Ok(Value::Decimal(aim.lid.into()))
+}
+
+fn link_hops(data: &Data, n: usize) -> Result<Value> {
+    let aim = link(data, n)?.aim.ok_or(ENOENT)?;
+    Ok(Value::Decimal(aim.hops.into()))
 }
 
 fn link_speed(data: &Data, n: usize) -> Result<Value> {
@@ -203,12 +211,14 @@ static ROOT: [Attr<Data>; 6] = [
 static ROOT_LIST: List<Data, 7> = List::new(&ROOT);
 
 /// Files of a link.
-const LINK_FILES: usize = 22;
+const LINK_FILES: usize = 24;
 
 const fn link_attrs(n: usize) -> [Attr<Data>; LINK_FILES] {
     [
         // The one that is notified of changes.
         Attr::new(c"state", link_state, n),
+        Attr::new(c"lid", link_lid, n),
+        Attr::new(c"hops", link_hops, n),
         Attr::new(c"speed", link_speed, n),
         Attr::new(c"width", link_width, n),
         Attr::new(c"max_speed", link_max_speed, n),
@@ -233,13 +243,33 @@ const fn link_attrs(n: usize) -> [Attr<Data>; LINK_FILES] {
     ]
 }
 
-static LINK: [[Attr<Data>; LINK_FILES]; 4] =
-    [link_attrs(0), link_attrs(1), link_attrs(2), link_attrs(3)];
-static LINK_LISTS: [List<Data, { LINK_FILES + 1 }>; 4] = [
+static LINK: [[Attr<Data>; LINK_FILES]; LINK_DIRS.len()] = [
+    link_attrs(0),
+    link_attrs(1),
+    link_attrs(2),
+    link_attrs(3),
+    link_attrs(4),
+    link_attrs(5),
+    link_attrs(6),
+    link_attrs(7),
+    link_attrs(8),
+    link_attrs(9),
+    link_attrs(10),
+    link_attrs(11),
+];
+static LINK_LISTS: [List<Data, { LINK_FILES + 1 }>; LINK_DIRS.len()] = [
     List::new(&LINK[0]),
     List::new(&LINK[1]),
     List::new(&LINK[2]),
     List::new(&LINK[3]),
+    List::new(&LINK[4]),
+    List::new(&LINK[5]),
+    List::new(&LINK[6]),
+    List::new(&LINK[7]),
+    List::new(&LINK[8]),
+    List::new(&LINK[9]),
+    List::new(&LINK[10]),
+    List::new(&LINK[11]),
 ];
 
 static COUNTERS: [Attr<Data>; COUNTER_NAMES.len()] = {
@@ -256,23 +286,26 @@ static COUNTERS_LIST: List<Data, { COUNTER_NAMES.len() + 1 }> = List::new(&COUNT
 /// How many virtual functions there can be directories of.
 const VFS: usize = vfs::NAMES.len();
 
-static GROUPS: [Group<Data>; 7 + VFS] = {
-    let mut groups = [const { Group::new(None, &ROOT_LIST) }; 7 + VFS];
+/// Those of virtual functions begin here.
+const VFS_AT: usize = 3 + LINK_DIRS.len();
+
+static GROUPS: [Group<Data>; VFS_AT + VFS] = {
+    let mut groups = [const { Group::new(None, &ROOT_LIST) }; VFS_AT + VFS];
     let mut n = 0;
-    while n < LINKS.len() {
-        groups[1 + n] = Group::new(Some(LINKS[n]), &LINK_LISTS[n]);
+    while n < LINK_DIRS.len() {
+        groups[1 + n] = Group::new(Some(LINK_DIRS[n]), &LINK_LISTS[n]);
         n += 1;
     }
     groups[1 + n] = Group::new(Some(c"counters"), &COUNTERS_LIST);
     groups[2 + n] = Group::new(Some(c"manager"), &manager::LIST);
     let mut n = 0;
     while n < VFS {
-        groups[7 + n] = Group::new(Some(vfs::NAMES[n]), &vfs::LISTS[n]);
+        groups[VFS_AT + n] = Group::new(Some(vfs::NAMES[n]), &vfs::LISTS[n]);
         n += 1;
     }
     groups
 };
-static GROUPS_LIST: Groups<Data, { 8 + VFS }> = Groups::new(&GROUPS);
+static GROUPS_LIST: Groups<Data, { VFS_AT + VFS + 1 }> = Groups::new(&GROUPS);
 
 /// All of them.
 pub(crate) fn groups() -> GroupsRef<Data> {

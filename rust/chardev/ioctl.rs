@@ -51,15 +51,16 @@ pub(super) fn check(fits: bool) -> Result {
 fn port_info(call: &Call<'_>) -> Result {
     let (user, mut info) = call.read::<weft_port_info>()?;
     check(info.flags == 0)?;
-    let port = call.file.node.port()?;
+    let node = &call.file.node;
+    let port = node.port()?;
     let id = port.identity();
     info = weft_port_info {
         size: info.size,
         kind: id.kind,
         generation: id.generation,
         hwid: id.hwid,
-        lid: call.file.node.lid(),
-        links: port.links() as u32,
+        lid: port.router().map_or(0, |router| router.lid()),
+        links: node.link_numbers(None)?.last().map_or(0, |n| n + 1) as u32,
         protection: id.protection,
         ..Default::default()
     };
@@ -86,6 +87,8 @@ fn link_info(call: &Call<'_>) -> Result {
         channels: link.usage.open as u32,
         arena_bytes: link.arena_bytes,
         arena_free: link.arena_bytes.saturating_sub(taken),
+        lid: link.aim.map_or(0, |aim| aim.lid),
+        hops: link.aim.map_or(0, |aim| aim.hops),
         ..Default::default()
     };
     user.write(&info)

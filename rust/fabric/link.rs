@@ -7,7 +7,7 @@ use super::{
     Client, Node, Reason, Usage,
 };
 use crate::{
-    hw::{Doorbells, Grant, LinkStatus, Port},
+    hw::{Aim, Doorbells, Grant, LinkStatus, Port},
     proto::{
         link::{Effects, Failed, Link as Machine, Peer, State},
         wire::{self, Body, Message, Offer, MAX_BYTES},
@@ -30,6 +30,8 @@ const NO_BELLS: u64 = u64::MAX;
 pub(crate) struct LinkInfo {
     pub(crate) state: State,
     pub(crate) status: LinkStatus,
+    /// Whom a far link is aimed at.
+    pub(crate) aim: Option<Aim>,
     /// Hardware id and generation, while known.
     pub(crate) peer: Option<(u64, u32)>,
     pub(crate) usage: Usage,
@@ -232,6 +234,21 @@ impl Link {
         });
     }
 
+    /// As [`Node::aim`]. What was done with another port ends.
+    pub(super) fn aim(&self, node: &Node, port: &dyn Port, aim: Option<Aim>) -> Result {
+        let lid = |aim: Option<Aim>| aim.map_or(0, |aim| aim.lid);
+        self.drive(node, port, |session, last, _| {
+            if lid(port.aimed(self.number)) != lid(aim) {
+                let (machine, fx) = session.split();
+                machine.bye(fx);
+                machine.down(Reason::Link, fx);
+                *last = LinkStatus::default();
+                self.health.down();
+            }
+            port.aim(self.number, aim)
+        })
+    }
+
     /// Does something over the link, if it is READY: else `ENOTCONN`.
     pub(super) fn with<R>(
         &self,
@@ -256,6 +273,7 @@ impl Link {
         LinkInfo {
             state: inner.machine.state(),
             status: port.link_status(self.number),
+            aim: port.aimed(self.number),
             peer: inner.machine.known().map(|id| (id.hwid, id.generation)),
             usage: client.map_or_else(Usage::default, |c| c.usage(self.number)),
             arena_bytes: port.arena(self.number).map_or(0, |a| a.bytes() as u64),

@@ -2,7 +2,7 @@
 
 //! The manager of the fabric, as this host has it: `proto::nm`, run on a port that has routes.
 //!
-//! It gives the port its local id and its route table, and tells who is in the fabric. What comes for it
+//! It gives the port its local id and its route table, tells who is in the fabric, and aims the far links. What comes for it
 //! from the mailbox is only put aside there: everything is done in a work item of its own, for a route that
 //! is to be in force may take a while, and the neighbours' hellos are not to wait for that. It must not know
 //! what others use routes for.
@@ -12,6 +12,7 @@
 //! `Manager::inner` is outside of those of the links, as it asks them who is there; nothing of theirs calls
 //! it. The inbox and the view are innermost, and held for copies only.
 
+mod aims;
 mod inbox;
 mod memory;
 mod neighbours;
@@ -20,7 +21,7 @@ mod view;
 
 pub(crate) use self::view::{Standing, View};
 
-use self::{inbox::Inbox, memory::Memory, neighbours::Neighbours, routes::Routes};
+use self::{aims::Aims, inbox::Inbox, memory::Memory, neighbours::Neighbours, routes::Routes};
 use super::Node;
 use crate::{
     hw::{Port, Router},
@@ -52,6 +53,7 @@ struct Inner {
     machine: Machine,
     neighbours: Neighbours,
     routes: Routes,
+    aims: Aims,
     /// Of the port, when its tables were last written.
     generation: u32,
 }
@@ -89,6 +91,7 @@ impl Manager {
                         machine,
                         neighbours: Neighbours::default(),
                         routes,
+                        aims: Aims::default(),
                         generation: 0,
                     },
                     "weft manager"
@@ -132,6 +135,7 @@ impl Manager {
             machine,
             neighbours,
             routes,
+            aims,
             generation,
         } = &mut *inner;
         if machine.info().hwid != id.hwid {
@@ -170,8 +174,9 @@ impl Manager {
             ));
         }
         self.publish(node, machine);
+        let wanting = aims.follow(node, port, machine, &self.view);
         let now = clock::now_ms();
-        let again = (missing.is_some() || neighbours.is_asking()).then_some(now + AGAIN_MS);
+        let again = (missing.is_some() || neighbours.is_asking() || wanting).then_some(now + AGAIN_MS);
         let due = match (machine.due(now), again) {
             (Some(due), Some(again)) => due.min(again),
             (due, again) => due.or(again)?,

@@ -31,9 +31,16 @@ pub(crate) use self::{
 pub(crate) use crate::proto::link::Reason;
 
 use crate::{
-    hw::Port,
+    hw::{Port, MAX_LINKS},
     proto::{link::Peer, pair::Ask, wire::Body},
 };
+use kernel::prelude::*;
+
+/// The names of the links' directories in sysfs.
+pub(crate) const LINK_DIRS: [&CStr; MAX_LINKS] = [
+    c"link0", c"link1", c"link2", c"link3", c"link4", c"link5", c"link6", c"link7", c"link8",
+    c"link9", c"link10", c"link11",
+];
 
 /// What a client has on a link.
 #[derive(Clone, Copy, Default)]

@@ -7,10 +7,10 @@
 
 use super::{
     link::{Link, LinkInfo, Session},
-    Client, Manager, Reason,
+    Client, Manager, Reason, LINK_DIRS,
 };
 use crate::{
-    hw::{Events, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES},
+    hw::{Aim, Events, Identity, LinkStatus, Port, MAX_LINKS, MBOX_BYTES},
     proto::{
         link::{State, TICK_MS},
         pair::{Ask, Asked},
@@ -41,6 +41,8 @@ use kernel::{
 const WATCH_MS: Msecs = 1000;
 /// How often it is looked whether users have finished, when they were asked to.
 const FINISH_MS: Msecs = 20;
+/// How long until directories of links are tried again that cannot be made now.
+const SHOW_MS: Msecs = 100;
 /// Messages that are handled in one go.
 const BATCH: usize = 64;
 
@@ -78,6 +80,9 @@ pub(crate) struct Node {
     throttle: Throttle,
     /// What was wanted of the users last, an [`Asked`].
     asked: Atomic<u32>,
+    /// Links that have a directory in sysfs, a bit each: those of neighbours have one anyway.
+    #[pin]
+    shown: Mutex<u32>,
 }
 
 /// The node has two work items: that of its links, and that of the manager.
@@ -119,6 +124,9 @@ impl WorkItem for Node {
                     delay = TICK_MS as Msecs;
                 }
             }
+            if !this.show_links(&**port) {
+                delay = delay.min(SHOW_MS);
+            }
             this.heed(&**port);
             if this.is_asked() {
                 this.tell_left(&**port);
@@ -154,6 +162,7 @@ impl Node {
                 gone: Atomic::new(false),
                 throttle: Throttle::new(10, Delta::from_secs(5)),
                 asked: Atomic::new(Asked::default().word()),
+                shown <- new_mutex!(0, "weft shown"),
             }),
             GFP_KERNEL,
         )
@@ -216,11 +225,6 @@ impl Node {
     /// The manager of the fabric, if there is one here.
     pub(crate) fn manager(&self) -> Option<&Manager> {
         self.manager.as_ref().map(|manager| &**manager)
-    }
-
-    /// The local id, 0 if there is none.
-    pub(crate) fn lid(&self) -> u32 {
-        self.manager().map_or(0, |m| m.look(|view| view.standing().lid))
     }
 
     /// Has the manager look at what has changed.
@@ -495,23 +499,87 @@ impl Node {
             }
         }
         if before != after {
-            let dir = [c"link0", c"link1", c"link2", c"link3"].get(link).copied();
+            let dir = LINK_DIRS.get(link).copied();
             sysfs::notify(&self.pdev, dir, c"state");
         }
     }
 
     fn links_down(&self, port: &dyn Port, reason: Reason) {
-        for link in self.links(port) {
-            link.down(self, port, reason);
+        // Also those that are aimed at nobody any more: of their arenas something may be in use.
+        for (n, link) in self.links.iter().enumerate() {
+            if port.arena(n).is_ok() {
+                link.down(self, port, reason);
+            }
         }
     }
 
-    fn links(&self, port: &dyn Port) -> impl Iterator<Item = &Link> {
-        self.links.iter().take(port.links())
+    fn links<'a>(&'a self, port: &'a dyn Port) -> impl Iterator<Item = &'a Link> {
+        let all = self.links.iter().enumerate();
+        all.filter(|(n, _)| port.has_link(*n)).map(|(_, link)| link)
     }
 
     fn link(&self, port: &dyn Port, link: usize) -> Result<&Link> {
-        self.links(port).nth(link).ok_or(EINVAL)
+        let found = self.links.get(link).filter(|_| port.has_link(link));
+        found.ok_or(EINVAL)
+    }
+
+    /// Aims the far link `link` at a port, or at nobody. To another one than before, what is done over the
+    /// link ends with [`Reason::Link`]. Sleeps; the errors are those of [`Port::aim`], and `ENODEV`.
+    pub(crate) fn aim(&self, link: usize, aim: Option<Aim>) -> Result {
+        let port = self.enter().ok_or(ENODEV)?;
+        let to = self.links.get(link).ok_or(EINVAL)?;
+        to.aim(self, &**port, aim)?;
+        if aim.is_some() {
+            to.look(self, &**port);
+        }
+        let shown = self.show_links(&**port);
+        self.run_in(msecs_to_jiffies(if shown {
+            TICK_MS as Msecs
+        } else {
+            SHOW_MS
+        }));
+        Ok(())
+    }
+
+    /// Sees to it that the far links that are aimed have a directory in sysfs, and no others have. False:
+    /// that is still to be done.
+    fn show_links(&self, port: &dyn Port) -> bool {
+        let far = port.links()..(port.links() + port.far_links()).min(MAX_LINKS);
+        let mut all = true;
+        let mut shown = self.shown.lock();
+        for link in far {
+            let (bit, has) = (1 << link, port.has_link(link));
+            if (*shown & bit != 0) == has {
+                continue;
+            }
+            let done = LINK_DIRS
+                .get(link)
+                // The port is entered, as this asks for.
+                .is_some_and(|dir| sysfs::refresh(&self.pdev, dir));
+            if !done {
+                all = false;
+            } else {
+                *shown ^= bit;
+            }
+        }
+        all
+    }
+
+    /// The numbers of the links that there are, or that one alone: `EINVAL` if it is none.
+    pub(crate) fn link_numbers(&self, only: Option<usize>) -> Result<impl Iterator<Item = usize>> {
+        let port = self.port()?;
+        let mask = match only {
+            Some(link) => 1u32
+                .checked_shl(link as u32)
+                .filter(|_| port.has_link(link)),
+            None => Some(
+                (0..MAX_LINKS)
+                    .filter(|link| port.has_link(*link))
+                    .fold(0, |mask, link| mask | 1 << link),
+            ),
+        };
+        let mask = mask.ok_or(EINVAL)?;
+        Ok((0..MAX_LINKS).filter(move |link| mask & 1 << link != 0))
     }
 
     /// Whether the function is being reset.

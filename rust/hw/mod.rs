@@ -11,6 +11,9 @@
 //! - a *window* onto the neighbour's arena, attached once the neighbour has said where it is;
 //! - doorbells in both directions and a mailbox for short messages that may get lost.
 //!
+//! A *far* link leads to a port that is no neighbour, which it is aimed at by its local id: see
+//! [`Port::aim`]. What is said of neighbours here is then said of that port.
+//!
 //! Ordering, by which the layers above stand: stores through a window reach the neighbour's memory
 //! in program order if a write barrier of [`crate::sys::area`] separates them; a doorbell or a
 //! message that follows a barrier arrives after them. Nothing is said between different links.
@@ -25,8 +28,14 @@ pub(crate) mod ivshmem;
 pub(crate) mod weft_port;
 pub(crate) mod whom;
 
+/// The most links to neighbours that a port has.
+pub(crate) const MAX_NEIGHBOURS: usize = 4;
+
+/// The most links to ports that are no neighbours. Their numbers begin behind those.
+pub(crate) const MAX_FAR: usize = 8;
+
 /// The most links a port has.
-pub(crate) const MAX_LINKS: usize = 4;
+pub(crate) const MAX_LINKS: usize = MAX_NEIGHBOURS + MAX_FAR;
 
 /// Bytes of the longest mailbox message. Every port carries this much.
 pub(crate) const MBOX_BYTES: usize = 256;
@@ -62,6 +71,18 @@ pub(crate) struct LinkStatus {
     pub(crate) trained: u32,
     /// The neighbour is a switch that routes: it has no memory, no doorbells and no mailbox.
     pub(crate) is_switch: bool,
+}
+
+/// Whom a far link leads to, and what is known of the way there.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Aim {
+    /// Local id, not 0.
+    pub(crate) lid: u32,
+    /// Links passed.
+    pub(crate) hops: u32,
+    /// Of the slowest of them, 0 if unknown.
+    pub(crate) speed: u32,
+    pub(crate) width: u32,
 }
 
 /// Where an arena lies in its owner's aperture space: what the neighbour has to be told.
@@ -267,7 +288,6 @@ pub(crate) trait Router: Send + Sync {
     /// Gives this port its local id; 0: none.
     fn set_lid(&self, lid: u32);
 
-    #[allow(dead_code)] // The manager knows it; who looks after the hardware does not.
     fn lid(&self) -> u32;
 
     /// Entries of the route table.
@@ -309,12 +329,36 @@ pub(crate) trait Port: Send + Sync {
     /// Whether it is attached to a fabric, where the hardware says so.
     fn fabric(&self) -> Option<bool>;
 
-    /// How many links, up to [`MAX_LINKS`].
+    /// How many links to neighbours, up to [`MAX_NEIGHBOURS`].
     fn links(&self) -> usize;
+
+    /// How many far links, up to [`MAX_FAR`]. Their numbers begin at [`Port::links`].
+    fn far_links(&self) -> usize {
+        0
+    }
+
+    /// Whether there is a link of that number: a far one that is not aimed is none.
+    fn has_link(&self, link: usize) -> bool {
+        link < self.links() || self.aimed(link).is_some()
+    }
+
+    /// Whom the far link `link` leads to, if it is aimed at somebody.
+    fn aimed(&self, _link: usize) -> Option<Aim> {
+        None
+    }
+
+    /// Aims the far link `link` at a port, or at nobody. It is to be down, unless the port stays the
+    /// same; it is up while a route leads there. Its arena is there from the first time on. May sleep.
+    ///
+    /// `EINVAL`: there is no such far link or local id; `EEXIST`: another link is aimed at that port;
+    /// `ENOMEM`.
+    fn aim(&self, _link: usize, _aim: Option<Aim>) -> Result {
+        Err(EINVAL)
+    }
 
     fn link_status(&self, link: usize) -> LinkStatus;
 
-    /// The local memory that the neighbour on `link` reaches.
+    /// The local memory that the neighbour on `link` reaches. `ENOTCONN`: a far link that was never aimed.
     fn arena(&self, link: usize) -> Result<&Area>;
 
     /// Bytes that the arena was to have; it may have fewer.

@@ -2,14 +2,15 @@
 
 //! The Weft port: registers as `qemu/weft/weft_regs.h` states them.
 //!
-//! Link n uses outbound slot n, inbound aperture n (at n << 32 of the aperture space), doorbells
-//! 2n (wake) and 2n + 1 (echo), doorbell page n for users and page `links` + n for the kernel, and
-//! channel n of the DMA engine, if there is one.
-//! Behind these come the doorbell and the page by which users of this host ring for the driver.
+//! Link n uses outbound slot n, inbound aperture n (at n << 32 of the aperture space), and channel n of
+//! the DMA engine, if there is one. It has two doorbells, wake and echo, a doorbell page for users and
+//! one for the kernel; there are a doorbell and a page by which users of this host ring for the
+//! driver, too. `chip` says which they are.
 
 mod bring_up;
 mod chip;
 mod dma;
+mod far;
 mod pair;
 mod routes;
 mod to_pf;
@@ -19,12 +20,20 @@ pub(crate) use bring_up::MAX_ARENA;
 
 use crate::{
     hw::{
-        Counter, Doorbells, Grant, Identity, LinkStatus, Mover, Port, Router, VirtualFunctions,
-        MAX_LINKS, MBOX_BYTES,
+        Aim, Counter, Doorbells, Grant, Identity, LinkStatus, Mover, Port, Router,
+        VirtualFunctions, MAX_LINKS, MBOX_BYTES,
     },
     proto::pair::{unwrap, wrap, Address, Asked},
     sys::{
-        area::Area, clock, errno::ENOLINK, ext, iomap::Region, irq::IrqSet, pci::Enabled, trace,
+        area::Area,
+        clock,
+        dma::DmaSource,
+        errno::{ENOLINK, ENOTCONN},
+        ext,
+        iomap::Region,
+        irq::IrqSet,
+        pci::Enabled,
+        trace,
     },
 };
 use chip::{
@@ -35,7 +44,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Acquire, Atomic, Relaxed, Release},
-        Arc, Mutex,
+        Arc, Mutex, SetOnce,
     },
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
@@ -78,14 +87,22 @@ const DMA_COUNTERS: [&CStr; 5] = [
     c"dma_reads",
 ];
 
+/// The memory of a link.
+struct Arena {
+    area: Area,
+    /// Where the port finds it.
+    addr: u64,
+}
+
 /// What belongs to one link.
 struct Link {
     /// Moves bulk data through the window.
     channel: Option<dma::Channel>,
-    arena: Area,
-    /// Where the port finds the arena.
-    arena_addr: u64,
+    /// Of a far link, from the first time on that it is aimed.
+    arena: SetOnce<Arena>,
     window: Area,
+    /// It is a far link, and leads there.
+    far: Option<far::Far>,
     /// To be added to the port's own count of trainings, which a reset sets back.
     trained_before: Atomic<u32>,
     /// The port's own count, as it was read last.
@@ -112,7 +129,9 @@ struct Locks {
 /// function is disabled.
 pub(crate) struct WeftPort {
     irqs: IrqSet<Chip>,
+    /// Those to neighbours, then far ones.
     links: KVec<Link>,
+    memory: DmaSource,
     /// Bytes that an arena was to have.
     arena_wanted: u64,
     /// The function is being reset: links are down.
@@ -134,27 +153,19 @@ impl WeftPort {
         self.links.get(link).ok_or(EINVAL)
     }
 
-    /// Number of the doorbell page by which the kernel rings.
-    fn kernel_page(&self, link: usize) -> usize {
-        chip::kernel_page(self.links.len(), link)
-    }
-
-    /// Number of the doorbell page by which users of this host ring for the driver.
-    fn kick_page_number(&self) -> usize {
-        2 * self.links.len()
-    }
-
     fn set_page(&self, page: usize, link: usize, doorbells: u32) {
         let regs = &self.chip.regs;
-        regs.write32(
-            page_reg(page, ext::WEFT_DB_PAGE_DEST),
-            ext::WEFT_DEST_LINK | link as u32,
-        );
+        regs.write32(page_reg(page, ext::WEFT_DB_PAGE_DEST), self.dest(link));
         regs.write32(page_reg(page, ext::WEFT_DB_PAGE_ALLOW), doorbells);
     }
 
     fn page_offset(page: usize) -> usize {
-        ext::WEFT_DB_PAGE_BASE as usize + page * ext::WEFT_PAGE as usize
+        let first = ext::WEFT_DB_PAGES_AT_BASE as usize;
+        let (base, n) = match page.checked_sub(first) {
+            None => (ext::WEFT_DB_PAGE_BASE, page),
+            Some(n) => (ext::WEFT_DB_PAGE_MORE, n),
+        };
+        base as usize + n * ext::WEFT_PAGE as usize
     }
 
     /// Masks everything and waits for the handlers.
@@ -174,15 +185,24 @@ impl WeftPort {
             ext::WEFT_R_EVENT_VECTOR,
             LINK_VECTOR | MBOX_VECTOR << 8 | ERROR_VECTOR << 16 | 0xff << 24,
         );
-        for doorbell in 0..2 * self.links.len() {
-            let reg = ext::WEFT_R_DB_VECTOR as usize + 4 * doorbell;
-            chip.regs.write32(reg, DOORBELL_VECTOR + doorbell as u32);
-        }
+        let near = chip.links;
         for link in 0..self.links.len() {
-            self.set_page(self.kernel_page(link), link, u32::MAX);
+            for doorbell in [chip::wake(near, link), chip::echo(near, link)] {
+                let reg = ext::WEFT_R_DB_VECTOR as usize + 4 * doorbell as usize;
+                let vector = match self.far(link) {
+                    Some(_) => chip::far_vector(near),
+                    None => DOORBELL_VECTOR + doorbell,
+                };
+                chip.regs.write32(reg, vector);
+            }
         }
+        for link in 0..near {
+            self.set_page(chip::kernel_page(near, link), link, u32::MAX);
+        }
+        self.admit_nobody();
+        self.point_all();
         if chip.has_kick {
-            let (page, kick) = (self.kick_page_number(), chip::kick(self.links.len()));
+            let (page, kick) = (chip::kick_page(near), chip::kick(near));
             let reg = ext::WEFT_R_DB_VECTOR as usize + 4 * kick as usize;
             chip.regs.write32(reg, DOORBELL_VECTOR + kick);
             chip.regs
@@ -204,6 +224,7 @@ impl WeftPort {
         chip.write(
             ext::WEFT_R_EVENT_MASK,
             !(ext::WEFT_EVENT_LINK
+                | ext::WEFT_EVENT_ROUTE
                 | ext::WEFT_EVENT_MBOX
                 | ext::WEFT_EVENT_FUNCTION
                 | ext::WEFT_EVENT_ERROR),
@@ -232,7 +253,10 @@ impl WeftPort {
     fn close(&self, link: usize) {
         let regs = &self.chip.regs;
         let _tables = self.locks.tables.lock();
-        regs.write32(ext::WEFT_R_DB_ALLOW as usize + 4 * link, 0);
+        match self.far(link) {
+            Some(_) => self.admit(link, false),
+            None => regs.write32(ext::WEFT_R_DB_ALLOW as usize + 4 * link, 0),
+        }
         regs.write32(inbound_reg(link, ext::WEFT_INBOUND_CTRL), 0);
     }
 
@@ -300,10 +324,14 @@ impl WeftPort {
         let _send = self.locks.send.lock();
         chip.regs
             .write_bytes(ext::WEFT_R_MBOX_TX_DATA as usize, msg);
-        chip.write(
-            ext::WEFT_R_MBOX_TX_CTRL,
-            link as u32 | (msg.len() as u32) << 8,
-        );
+        let to = match self.far(link) {
+            Some(far) => {
+                chip.write(ext::WEFT_R_MBOX_TX_LID, far.lid());
+                ext::WEFT_MBOX_TX_ROUTED
+            }
+            None => link as u32,
+        };
+        chip.write(ext::WEFT_R_MBOX_TX_CTRL, to | (msg.len() as u32) << 8);
         // All ones, too: a port that is gone has no links.
         if chip.read(ext::WEFT_R_MBOX_TX_STATUS) & ext::WEFT_MBOX_TX_FAILED != 0 {
             return Err(ENOLINK.into());
@@ -325,18 +353,37 @@ impl WeftPort {
         }
     }
 
-    /// A message of the port: link, length, and which function of the neighbour sent it.
-    fn rx_head(&self) -> Option<(usize, usize, u32)> {
+    /// The oldest message of the port, if there is one.
+    fn rx_head(&self) -> Option<Head> {
         let status = self.chip.read(ext::WEFT_R_MBOX_RX_STATUS);
         if status == u32::MAX || status & ext::WEFT_MBOX_RX_VALID == 0 {
             return None;
         }
-        Some((
-            field(status, ext::WEFT_MBOX_LINK) as usize,
-            field(status, ext::WEFT_MBOX_LEN) as usize,
-            field(status, ext::WEFT_MBOX_FROM),
-        ))
+        let near = field(status, ext::WEFT_MBOX_LINK) as usize;
+        let from = field(status, ext::WEFT_MBOX_FROM);
+        let link = if status & ext::WEFT_MBOX_RX_ROUTED == 0 {
+            Some(near).filter(|link| *link < self.chip.links)
+        } else if from == 0 {
+            self.link_to(self.chip.read(ext::WEFT_R_MBOX_RX_LID))
+        } else {
+            // Far links are those of first functions.
+            None
+        };
+        Some(Head {
+            link,
+            bytes: field(status, ext::WEFT_MBOX_LEN) as usize,
+            from,
+        })
     }
+}
+
+/// What is known of a message before it is read.
+struct Head {
+    /// `None`: nobody is known there.
+    link: Option<usize>,
+    bytes: usize,
+    /// Which function of the neighbour sent it.
+    from: u32,
 }
 
 impl Port for WeftPort {
@@ -360,12 +407,27 @@ impl Port for WeftPort {
     }
 
     fn links(&self) -> usize {
-        self.links.len()
+        self.chip.links
+    }
+
+    fn far_links(&self) -> usize {
+        self.links.len() - self.chip.links
+    }
+
+    fn aimed(&self, link: usize) -> Option<Aim> {
+        self.far(link)?.aim()
+    }
+
+    fn aim(&self, link: usize, aim: Option<Aim>) -> Result {
+        self.aim_far(link, aim)
     }
 
     fn link_status(&self, link: usize) -> LinkStatus {
         if link >= self.links.len() {
             return LinkStatus::default();
+        }
+        if let Some(far) = self.far(link) {
+            return self.far_status(link, far);
         }
         let status = self.chip.regs.read32(link_reg(link, ext::WEFT_LINK_STATUS));
         if status == u32::MAX || self.suspended.load(Acquire) {
@@ -386,7 +448,8 @@ impl Port for WeftPort {
     }
 
     fn arena(&self, link: usize) -> Result<&Area> {
-        Ok(&self.link(link)?.arena)
+        let arena = self.link(link)?.arena.as_ref();
+        Ok(&arena.ok_or(ENOTCONN)?.area)
     }
 
     fn arena_wanted(&self, _link: usize) -> u64 {
@@ -395,10 +458,10 @@ impl Port for WeftPort {
 
     fn grant(&self, link: usize) -> Result<Grant> {
         let regs = &self.chip.regs;
-        let l = self.link(link)?;
+        let arena = self.link(link)?.arena.as_ref().ok_or(ENOTCONN)?;
         let grant = Grant {
             offset: (link as u64) << 32,
-            bytes: l.arena.bytes() as u64,
+            bytes: arena.area.bytes() as u64,
         };
         // From before a reset, perhaps.
         self.settle(link, WITHDRAW_TIME)?;
@@ -406,12 +469,19 @@ impl Port for WeftPort {
         let reg = |reg| inbound_reg(link, reg);
         regs.write64(reg(ext::WEFT_INBOUND_OFFSET), grant.offset);
         regs.write64(reg(ext::WEFT_INBOUND_LEN), grant.bytes);
-        regs.write64(reg(ext::WEFT_INBOUND_BASE), l.arena_addr);
+        regs.write64(reg(ext::WEFT_INBOUND_BASE), arena.addr);
         regs.write32(
             reg(ext::WEFT_INBOUND_RIGHTS),
             ext::WEFT_RIGHT_READ | ext::WEFT_RIGHT_WRITE,
         );
-        regs.write32(reg(ext::WEFT_INBOUND_ALLOW), 1 << link);
+        if let Some(far) = self.far(link) {
+            // By whichever way its messages take, which the master of the fabric may change.
+            regs.write32(reg(ext::WEFT_INBOUND_ALLOW), 0);
+            regs.write64(reg(ext::WEFT_INBOUND_VPS), u64::MAX);
+            regs.write32(reg(ext::WEFT_INBOUND_FROM), far.lid());
+        } else {
+            regs.write32(reg(ext::WEFT_INBOUND_ALLOW), 1 << link);
+        }
         regs.write32(reg(ext::WEFT_INBOUND_CTRL), ext::WEFT_INBOUND_ENABLE);
         let status = self.inbound_status(link);
         if !self.is_present() {
@@ -421,10 +491,13 @@ impl Port for WeftPort {
             regs.write32(reg(ext::WEFT_INBOUND_CTRL), 0);
             return Err(EIO);
         }
-        regs.write32(
-            ext::WEFT_R_DB_ALLOW as usize + 4 * link,
-            1 << chip::wake(link) | 1 << chip::echo(link),
-        );
+        match self.far(link) {
+            Some(_) => self.admit(link, true),
+            None => regs.write32(
+                ext::WEFT_R_DB_ALLOW as usize + 4 * link,
+                chip::bells(self.chip.links, link),
+            ),
+        }
         Ok(grant)
     }
 
@@ -454,12 +527,12 @@ impl Port for WeftPort {
         let regs = &self.chip.regs;
         let reg = |reg| slot_reg(link, reg);
         let _tables = self.locks.tables.lock();
-        regs.write32(reg(ext::WEFT_SLOT_DEST), ext::WEFT_DEST_LINK | link as u32);
+        regs.write32(reg(ext::WEFT_SLOT_DEST), self.dest(link));
         regs.write64(reg(ext::WEFT_SLOT_OFFSET), grant.offset);
         regs.write64(reg(ext::WEFT_SLOT_LEN), grant.bytes);
         regs.write32(reg(ext::WEFT_SLOT_CTRL), ext::WEFT_SLOT_ENABLE);
         if let Some(channel) = &l.channel {
-            channel.start(chip::dma_vector(self.links.len()));
+            channel.start(chip::dma_vector(self.chip.links));
         }
         Ok(())
     }
@@ -472,11 +545,9 @@ impl Port for WeftPort {
         if let Some(mover) = self.mover(link) {
             mover.stop();
         }
-        self.chip
-            .regs
-            .write32(slot_reg(link, ext::WEFT_SLOT_CTRL), 0);
+        self.rest(link);
         // Users ring nobody either.
-        self.set_page(link, link, 0);
+        self.set_page(chip::user_page(self.chip.links, link), link, 0);
     }
 
     fn window(&self, link: usize) -> Result<&Area> {
@@ -485,16 +556,15 @@ impl Port for WeftPort {
 
     fn doorbells(&self, link: usize) -> Doorbells {
         Doorbells {
-            wake: chip::wake(link),
-            echo: chip::echo(link),
+            wake: chip::wake(self.chip.links, link),
+            echo: chip::echo(self.chip.links, link),
         }
     }
 
     fn ring(&self, link: usize, doorbell: u32) {
         if link < self.links.len() && doorbell < ext::WEFT_DOORBELLS {
-            self.chip
-                .regs
-                .write32(Self::page_offset(self.kernel_page(link)), doorbell);
+            let page = chip::kernel_page(self.chip.links, link);
+            self.chip.regs.write32(Self::page_offset(page), doorbell);
         }
     }
 
@@ -503,15 +573,17 @@ impl Port for WeftPort {
             return None;
         }
         let _tables = self.locks.tables.lock();
-        self.set_page(link, link, 1 << doorbell);
-        Some(self.control.start() + Self::page_offset(link) as u64)
+        let page = chip::user_page(self.chip.links, link);
+        self.set_page(page, link, 1 << doorbell);
+        Some(self.control.start() + Self::page_offset(page) as u64)
     }
 
     fn kick_page(&self) -> Option<(u64, u32)> {
-        let at = Self::page_offset(self.kick_page_number()) as u64;
+        let links = self.chip.links;
+        let at = Self::page_offset(chip::kick_page(links)) as u64;
         self.chip
             .has_kick
-            .then(|| (self.control.start() + at, chip::kick(self.links.len())))
+            .then(|| (self.control.start() + at, chip::kick(links)))
     }
 
     fn hear_kicks(&self) {
@@ -575,23 +647,28 @@ impl Port for WeftPort {
         let _recv = self.locks.recv.lock();
         self.pump();
         for _ in 0..ext::WEFT_MBOX_DEPTH {
-            let (link, len, sender) = self.rx_head()?;
-            let good = link < self.links.len() && (1..=MBOX_BYTES).contains(&len);
-            if good {
+            let Head {
+                link,
+                bytes: len,
+                from,
+            } = self.rx_head()?;
+            let link = link.filter(|_| (1..=MBOX_BYTES).contains(&len));
+            if link.is_some() {
                 let message = buf.get_mut(..len).unwrap_or_default();
                 chip.regs
                     .read_bytes(ext::WEFT_R_MBOX_RX_DATA as usize, message);
             }
             chip.write(ext::WEFT_R_MBOX_RX_POP, 1);
-            if !good {
+            let Some(link) = link else {
                 continue;
-            }
+            };
             let Some(opened) = unwrap(buf.get(..len).unwrap_or_default()) else {
                 return Some((link, len));
             };
-            // For a VF, or rubbish.
-            if let (Some(vfs), Ok((address, message))) = (&self.vfs, opened) {
-                vfs.deliver(link, sender, address, message);
+            // For a VF, which has neighbours only, or rubbish.
+            let vfs = self.vfs.as_ref().filter(|_| link < chip.links);
+            if let (Some(vfs), Ok((address, message))) = (vfs, opened) {
+                vfs.deliver(link, from, address, message);
                 self.pump();
             }
         }
@@ -665,7 +742,7 @@ impl Port for WeftPort {
         if self.suspended.load(Relaxed) {
             return;
         }
-        for (n, link) in self.links.iter().enumerate() {
+        for (n, link) in self.links.iter().enumerate().take(self.chip.links) {
             let trained = self.trained(n);
             link.trained_before.store(trained, Relaxed);
         }
@@ -677,7 +754,7 @@ impl Port for WeftPort {
         if !self.suspended.load(Relaxed) {
             return Ok(());
         }
-        for (n, link) in self.links.iter().enumerate() {
+        for (n, link) in self.links.iter().enumerate().take(self.chip.links) {
             // The port has begun to count anew; if it has not, nothing is counted twice.
             let kept = self.chip.regs.read32(link_reg(n, ext::WEFT_LINK_TRAINED));
             if kept == u32::MAX {
@@ -724,12 +801,12 @@ impl Drop for WeftPort {
         }
         let links = core::mem::replace(&mut self.links, KVec::new());
         for (link, held) in links.into_iter().zip(held) {
-            if held {
+            if let (true, Some(arena)) = (held, link.arena.as_ref()) {
                 // Rather lost than written by a stranger when it is somebody else's.
                 dev_err!(
                     self.chip.pdev,
                     "{} KiB of memory are given up for good\n",
-                    link.arena.bytes() >> 10
+                    arena.area.bytes() >> 10
                 );
                 core::mem::forget(link.arena);
             }

@@ -111,13 +111,7 @@ impl Channels {
 
     /// Sends the request over the first link that fits.
     fn ask(&self, node: &Node, wanted: &Wanted, waiters: &Arc<WaitQueue>) -> Result<Arc<Channel>> {
-        let links = node.port()?.links();
-        let tried = match wanted.link {
-            Some(link) if link >= links => return Err(EINVAL),
-            Some(link) => link..link + 1,
-            None => 0..links,
-        };
-        for link in tried {
+        for link in node.link_numbers(wanted.link)? {
             let asked = node.with_link(link, |session| {
                 let is_it = |hwid| wanted.peer == 0 || wanted.peer == hwid;
                 if !session.peer().is_some_and(|peer| is_it(peer.id.hwid)) {

@@ -22,7 +22,8 @@ use kernel::{pci, prelude::*, sync::Arc};
 
 /// The engine of a port.
 pub(crate) struct Engine {
-    workers: [Arc<Worker>; MAX_LINKS],
+    /// One a link.
+    workers: KVec<Arc<Worker>>,
     table: Arc<Table>,
     kicks: Arc<Kicks>,
 }
@@ -59,7 +60,10 @@ impl Engine {
     pub(crate) fn new(dev: &pci::Device, memory: &Arc<Memory>) -> Result<Arc<Self>> {
         let table = Arc::pin_init(Table::new(), GFP_KERNEL)?;
         let worker = |link| Worker::new(dev, link, table.clone(), memory.clone());
-        let workers = [worker(0)?, worker(1)?, worker(2)?, worker(3)?];
+        let mut workers = KVec::with_capacity(MAX_LINKS, GFP_KERNEL)?;
+        for link in 0..MAX_LINKS {
+            workers.push(worker(link)?, GFP_KERNEL)?;
+        }
         let kicks = Kicks::new(&workers)?;
         let engine = Self {
             workers,
@@ -155,13 +159,7 @@ impl Engine {
 
     /// The first link that leads to who is wanted, and who that is.
     fn find_link(node: &Node, wanted: &Wanted) -> Result<(usize, u64)> {
-        let links = node.port()?.links();
-        let tried = match wanted.link {
-            Some(link) if link >= links => return Err(EINVAL),
-            Some(link) => link..link + 1,
-            None => 0..links,
-        };
-        for link in tried {
+        for link in node.link_numbers(wanted.link)? {
             let found = node.with_link(link, |session| {
                 let peer = session.peer().map(|peer| peer.id.hwid);
                 Ok(peer.filter(|hwid| wanted.peer == 0 || wanted.peer == *hwid))

@@ -186,7 +186,8 @@ impl KickPage {
 /// The kick pages of a port, and who looks at them.
 #[pin_data]
 pub(super) struct Kicks {
-    workers: [Arc<Worker>; MAX_LINKS],
+    /// One a link.
+    workers: KVec<Arc<Worker>>,
     #[pin]
     pages: Mutex<KVec<Arc<KickPage>>>,
     #[pin]
@@ -234,10 +235,14 @@ impl WorkItem for Kicks {
 }
 
 impl Kicks {
-    pub(super) fn new(workers: &[Arc<Worker>; MAX_LINKS]) -> Result<Arc<Self>> {
+    pub(super) fn new(workers: &[Arc<Worker>]) -> Result<Arc<Self>> {
+        let mut own = KVec::with_capacity(workers.len(), GFP_KERNEL)?;
+        for worker in workers {
+            own.push(worker.clone(), GFP_KERNEL)?;
+        }
         Arc::pin_init(
             pin_init!(Self {
-                workers: workers.clone(),
+                workers: own,
                 pages <- new_mutex!(KVec::new(), "weft kick pages"),
                 node <- new_mutex!(None, "weft kicks node"),
                 work <- new_delayed_work!("weft kicks"),

@@ -18,6 +18,34 @@ pub(crate) struct DmaMem {
     bytes: usize,
 }
 
+/// Where such memory comes from when it is not known in time how much is needed. To be used while the
+/// device is bound.
+pub(crate) struct DmaSource(ARef<pci::Device>);
+
+impl DmaSource {
+    pub(crate) fn new(dev: &pci::Device<Bound>) -> Self {
+        Self(dev.into())
+    }
+
+    /// As [`DmaMem::new`].
+    pub(crate) fn take(&self, bytes: usize) -> Result<DmaMem> {
+        if bytes == 0 || bytes % PAGE_SIZE != 0 {
+            return Err(EINVAL);
+        }
+        let flags = bindings::GFP_KERNEL | bindings::__GFP_NOWARN;
+        let mut addr = 0;
+        // SAFETY: The device is bound and its DMA mask was set. Such memory is always zeroed.
+        let cpu =
+            unsafe { bindings::dma_alloc_attrs(raw_dev(&self.0), bytes, &mut addr, flags, 0) };
+        Ok(DmaMem {
+            pdev: self.0.clone(),
+            cpu: NonNull::new(cpu.cast()).ok_or(ENOMEM)?,
+            addr,
+            bytes,
+        })
+    }
+}
+
 // SAFETY: The memory belongs to no thread.
 unsafe impl Send for DmaMem {}
 // SAFETY: Gives no access by itself.
@@ -26,19 +54,7 @@ unsafe impl Sync for DmaMem {}
 impl DmaMem {
     /// Allocates zeroed memory; quietly, as the caller may be content with less.
     pub(crate) fn new(dev: &pci::Device<Bound>, bytes: usize) -> Result<Self> {
-        if bytes == 0 || bytes % PAGE_SIZE != 0 {
-            return Err(EINVAL);
-        }
-        let flags = bindings::GFP_KERNEL | bindings::__GFP_NOWARN;
-        let mut addr = 0;
-        // SAFETY: The device is bound and its DMA mask was set. Such memory is always zeroed.
-        let cpu = unsafe { bindings::dma_alloc_attrs(raw_dev(dev), bytes, &mut addr, flags, 0) };
-        Ok(Self {
-            pdev: dev.into(),
-            cpu: NonNull::new(cpu.cast()).ok_or(ENOMEM)?,
-            addr,
-            bytes,
-        })
+        DmaSource::new(dev).take(bytes)
     }
 
     pub(super) fn cpu(&self) -> NonNull<u8> {

@@ -251,3 +251,37 @@ pub(crate) fn notify(dev: &pci::Device, dir: Option<&CStr>, attr: &CStr) {
         bindings::sysfs_notify(&raw mut (*raw_dev(dev)).kobj, dir, attr.as_char_ptr());
     }
 }
+
+/// Makes, or removes, the directory `dir` of a device as its first file says now: see [`Attr`]. False: not
+/// now, for the device is being bound or unbound, or something else of that kind; to be tried again.
+///
+/// To be called while the driver's unbinding is kept waiting, after which there would be nobody to remove the
+/// directory; and with nothing locked that showing a file takes.
+pub(crate) fn refresh(dev: &pci::Device, dir: &CStr) -> bool {
+    let raw = raw_dev(dev);
+    // SAFETY: The device is held. Its lock keeps the driver, whose groups are static. It is not waited for:
+    // who has it may be waiting for the caller.
+    unsafe {
+        if bindings::mutex_trylock(&raw mut (*raw).mutex) == 0 {
+            return false;
+        }
+        let driver = (*raw).driver;
+        let mut group = if driver.is_null() {
+            core::ptr::null_mut()
+        } else {
+            (*driver).dev_groups
+        };
+        let mut done = false;
+        while !group.is_null() && !(*group).is_null() && !done {
+            let name = (**group).name;
+            if !name.is_null() && CStr::from_char_ptr(name) == dir {
+                // A failure leaves it as it was, or without some files: there is nothing better to do.
+                bindings::sysfs_update_group(&raw mut (*raw).kobj, *group);
+                done = true;
+            }
+            group = group.add(1);
+        }
+        bindings::mutex_unlock(&raw mut (*raw).mutex);
+        done
+    }
+}

@@ -69,7 +69,8 @@
  * @generation: out: changes with every reset of the port
  * @hwid: out: hardware id, unique in the fabric
  * @lid: out: local id, 0 while there is none
- * @links: out: links that the port has, numbered from 0
+ * @links: out: one more than the highest number of a link; some numbers below may
+ *	be no link's: see WEFT_LINK_INFO
  * @protection: out: mask of WEFT_PROT_*
  * @reserved: out: 0
  */
@@ -94,7 +95,9 @@ struct weft_port_info {
  * struct weft_link_info - ioctl(WEFT_LINK_INFO)
  * @size: sizeof(struct weft_link_info)
  * @flags: must be 0
- * @link: in: number of the link; EINVAL if there is no such link
+ * @link: in: number of the link; EINVAL if there is no such link. Links 0 to 3 lead to
+ *	neighbours; those behind lead over routes to ports that are none, and are there
+ *	while the manager of the fabric has them lead to somebody
  * @state: out: WEFT_LINK_*
  * @speed: out: PCI Express generation, 0 while unknown
  * @width: out: lanes, 0 while unknown
@@ -105,6 +108,9 @@ struct weft_port_info {
  * @channels: out: channels open on the link
  * @arena_bytes: out: memory that the neighbour may reach, for channels
  * @arena_free: out: what is left of it
+ * @lid: out: local id of the port to which a route leads, 0 if the link is one to a
+ *	neighbour
+ * @hops: out: links that the route passes, 0 if the link is one to a neighbour
  */
 struct weft_link_info {
 	__u32 size;
@@ -120,6 +126,8 @@ struct weft_link_info {
 	__u32 channels;
 	__u64 arena_bytes;
 	__u64 arena_free;
+	__u32 lid;
+	__u32 hops;
 };
 
 /**

@@ -4,13 +4,15 @@
 
 use super::{
     chip::{self, Chip, DOORBELL_VECTOR, ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR},
-    dma, routes, to_pf, vfs, Link, Locks, WeftPort,
+    dma,
+    far::Far,
+    routes, to_pf, vfs, Arena, Link, Locks, WeftPort,
 };
 use crate::{
     hw::{Events, Port},
     sys::{
         area::{Area, Cache},
-        dma::DmaMem,
+        dma::DmaSource,
         ext,
         iomap::{IoMap, Region, Regs},
         irq::{IrqSet, Line},
@@ -24,7 +26,7 @@ use kernel::{
     fmt, new_mutex, pci,
     prelude::*,
     str::CString,
-    sync::{aref::ARef, atomic::Atomic, Arc},
+    sync::{aref::ARef, atomic::Atomic, Arc, SetOnce},
 };
 
 /// The least memory of a link that is of use.
@@ -33,11 +35,16 @@ const MIN_ARENA: usize = 256 << 10;
 pub(crate) const MAX_ARENA: usize = 64 << 20;
 
 /// Allocates an arena of `bytes` bytes, or of what can be had.
-fn new_arena(dev: &pci::Device<Bound>, link: usize, bytes: usize) -> Result<DmaMem> {
+pub(super) fn new_arena(
+    dev: &pci::Device,
+    source: &DmaSource,
+    link: usize,
+    bytes: usize,
+) -> Result<Arena> {
     let mut size = bytes;
-    loop {
-        match DmaMem::new(dev, size) {
-            Ok(mem) if size == bytes => return Ok(mem),
+    let mem = loop {
+        match source.take(size) {
+            Ok(mem) if size == bytes => break mem,
             Ok(mem) => {
                 dev_warn!(
                     dev,
@@ -46,7 +53,7 @@ fn new_arena(dev: &pci::Device<Bound>, link: usize, bytes: usize) -> Result<DmaM
                     size >> 10,
                     bytes >> 10
                 );
-                return Ok(mem);
+                break mem;
             }
             Err(_) if size > MIN_ARENA => size /= 2,
             Err(e) => {
@@ -59,7 +66,11 @@ fn new_arena(dev: &pci::Device<Bound>, link: usize, bytes: usize) -> Result<DmaM
                 return Err(e);
             }
         }
-    }
+    };
+    Ok(Arena {
+        addr: mem.addr(),
+        area: Area::from_dma(mem),
+    })
 }
 
 /// Bytes of each arena of a VF: what its PF grants is for all of them.
@@ -111,12 +122,13 @@ fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Ar
         dev_err!(dev, "has slots of 2^{} bytes\n", shift);
         return Err(ENODEV);
     }
-    let all = (chip.links as u64) << shift;
+    let links = chip.links + chip.far;
+    let all = (links as u64) << shift;
     let min = alias.checked_add(all).ok_or(ENODEV)?;
     let region = Region::new(dev, ext::WEFT_BAR_WINDOW, min)?;
     let bytes = (1usize << shift).min(MAX_ARENA);
-    let mut windows = KVec::with_capacity(chip.links, GFP_KERNEL)?;
-    for link in 0..chip.links {
+    let mut windows = KVec::with_capacity(links, GFP_KERNEL)?;
+    for link in 0..links {
         let at = alias + ((link as u64) << shift);
         let map = IoMap::new(&region, at, bytes, Cache::WriteCombining)?;
         let map = Arc::new(map, GFP_KERNEL)?;
@@ -125,7 +137,8 @@ fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Ar
     Ok((region, windows))
 }
 
-fn lines(links: usize) -> Result<KVec<Line>> {
+fn lines(chip: &Chip) -> Result<KVec<Line>> {
+    let links = chip.links;
     let mut lines = KVec::new();
     let mut add = |vector, name: fmt::Arguments<'_>| -> Result {
         let name = CString::try_from_fmt(name)?;
@@ -135,11 +148,15 @@ fn lines(links: usize) -> Result<KVec<Line>> {
     add(MBOX_VECTOR, fmt!("mailbox"))?;
     add(ERROR_VECTOR, fmt!("error"))?;
     for link in 0..links {
-        add(DOORBELL_VECTOR + chip::wake(link), fmt!("wake{}", link))?;
-        add(DOORBELL_VECTOR + chip::echo(link), fmt!("echo{}", link))?;
+        let (wake, echo) = (chip::wake(links, link), chip::echo(links, link));
+        add(DOORBELL_VECTOR + wake, fmt!("wake{}", link))?;
+        add(DOORBELL_VECTOR + echo, fmt!("echo{}", link))?;
     }
     add(DOORBELL_VECTOR + chip::kick(links), fmt!("kick"))?;
     add(chip::dma_vector(links), fmt!("dma"))?;
+    if chip.far != 0 {
+        add(chip::far_vector(links), fmt!("far"))?;
+    }
     Ok(lines)
 }
 
@@ -185,10 +202,15 @@ impl WeftPort {
         })?;
         let routes = steps.step("routes", || routes::Routes::new(&chip))?;
         let (windows, mapped) = steps.step("windows", || new_windows(bound, &chip))?;
+        let source = DmaSource::new(bound);
         let links = steps.step("arenas", || {
-            let mut links = KVec::with_capacity(chip.links, GFP_KERNEL)?;
+            let mut links = KVec::with_capacity(chip.links + chip.far, GFP_KERNEL)?;
             for (n, window) in mapped.into_iter().enumerate() {
-                let mem = new_arena(bound, n, arena)?;
+                let is_far = n >= chip.links;
+                let memory = SetOnce::new();
+                if !is_far {
+                    memory.populate(new_arena(bound, &source, n, arena)?);
+                }
                 let channel = if n < chip.channels {
                     let page = chip::kernel_page(chip.links, n);
                     Some(dma::Channel::new(bound, &chip, n, page)?)
@@ -197,9 +219,9 @@ impl WeftPort {
                 };
                 let link = Link {
                     channel,
-                    arena_addr: mem.addr(),
-                    arena: Area::from_dma(mem),
+                    arena: memory,
                     window,
+                    far: is_far.then(Far::new),
                     trained_before: Atomic::new(0),
                     trained_seen: Atomic::new(0),
                     held_since: Atomic::new(0),
@@ -211,8 +233,9 @@ impl WeftPort {
         })?;
         let irqs = steps.step("interrupts", || {
             dev.set_master();
-            let vectors = chip::dma_vector(chip.links) + 1;
-            IrqSet::new(bound, &chip, vectors, lines(chip.links)?)
+            let lines = lines(&chip)?;
+            let last = lines.iter().map(|line| line.vector).max();
+            IrqSet::new(bound, &chip, last.unwrap_or(0) + 1, lines)
         })?;
         let locks = KBox::pin_init(
             pin_init!(Locks {
@@ -226,6 +249,7 @@ impl WeftPort {
             Self {
                 irqs,
                 links,
+                memory: source,
                 arena_wanted: arena as u64,
                 suspended: Atomic::new(false),
                 locks,

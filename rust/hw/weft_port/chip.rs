@@ -4,9 +4,9 @@
 //!
 //! Shared by the port and the handlers. It must not know arenas and windows.
 
-use super::dma;
+use super::{dma, far};
 use crate::{
-    hw::{Events, MAX_LINKS, MBOX_BYTES},
+    hw::{Events, MAX_FAR, MAX_NEIGHBOURS, MBOX_BYTES},
     sys::{
         ext,
         iomap::Regs,
@@ -27,17 +27,42 @@ pub(super) const MBOX_VECTOR: u32 = 1;
 pub(super) const ERROR_VECTOR: u32 = 2;
 pub(super) const DOORBELL_VECTOR: u32 = 4;
 
+// Of `links`, how many links to neighbours there are: what is theirs comes first, then what users of this
+// host ring by, then what is for far links.
+
 /// Doorbells of a link: to look at the rings, and to be rung back.
-pub(super) const fn wake(link: usize) -> u32 {
-    2 * link as u32
+pub(super) const fn wake(links: usize, link: usize) -> u32 {
+    2 * link as u32 + if link < links { 0 } else { 1 }
 }
-pub(super) const fn echo(link: usize) -> u32 {
-    2 * link as u32 + 1
+pub(super) const fn echo(links: usize, link: usize) -> u32 {
+    wake(links, link) + 1
+}
+pub(super) const fn bells(links: usize, link: usize) -> u32 {
+    1 << wake(links, link) | 1 << echo(links, link)
 }
 
-/// Number of the doorbell page by which the kernel rings.
+/// Number of the doorbell page by which users ring, and of that of the kernel.
+pub(super) const fn user_page(links: usize, link: usize) -> usize {
+    if link < links {
+        link
+    } else {
+        2 * link + 1
+    }
+}
 pub(super) const fn kernel_page(links: usize, link: usize) -> usize {
-    links + link
+    if link < links {
+        links + link
+    } else {
+        2 * link + 2
+    }
+}
+
+/// Doorbell by which users of this host ring for the driver, and its page.
+pub(super) const fn kick(links: usize) -> u32 {
+    2 * links as u32
+}
+pub(super) const fn kick_page(links: usize) -> usize {
+    2 * links
 }
 
 /// Vector of the DMA engine, behind those of the doorbells.
@@ -45,9 +70,9 @@ pub(super) const fn dma_vector(links: usize) -> u32 {
     DOORBELL_VECTOR + kick(links) + 1
 }
 
-/// Doorbell by which users of this host ring for the driver.
-pub(super) const fn kick(links: usize) -> u32 {
-    2 * links as u32
+/// Vector of all doorbells of far links.
+pub(super) const fn far_vector(links: usize) -> u32 {
+    dma_vector(links) + 1
 }
 
 /// What an error is, by its bit.
@@ -108,6 +133,8 @@ pub(super) struct Chip {
     pub(super) regs: Regs,
     pub(super) pdev: ARef<pci::Device>,
     pub(super) links: usize,
+    /// Far ones.
+    pub(super) far: usize,
     /// Channels of the DMA engine, if they do.
     pub(super) channels: usize,
     /// Users of this host can ring.
@@ -157,17 +184,36 @@ impl Chip {
                 channels = field(cap, ext::WEFT_DMA_CAP_CHANNELS) as usize;
             }
         }
-        let chip = Self {
+        let mut chip = Self {
             regs,
             pdev,
             links,
+            far: 0,
             channels,
             has_kick,
             is_vf,
             events,
         };
         chip.check()?;
+        let needed = ext::WEFT_CAP1_ROUTES | ext::WEFT_CAP1_MBOX_LID;
+        if cap1 & needed == needed && links == MAX_NEIGHBOURS && chip.has_kick && chip.is_first() {
+            let (far, what) = far::capacity(&chip);
+            chip.far = far;
+            if far < MAX_FAR {
+                dev_info!(
+                    chip.pdev,
+                    "reaches {} ports that are no neighbours: it has no more {}\n",
+                    far,
+                    what
+                );
+            }
+        }
         Ok(chip)
+    }
+
+    /// Whether it is the function of its endpoint that has the routes.
+    pub(super) fn is_first(&self) -> bool {
+        self.read(ext::WEFT_R_FUNCTION) & ext::WEFT_FUNCTION_NUMBER == 0
     }
 
     /// Whether there is as much of everything as the links need.
@@ -191,8 +237,13 @@ impl Chip {
                 if self.is_vf { 0 } else { MBOX_BYTES as u32 },
             ),
         ];
-        if self.links == 0 || self.links > MAX_LINKS {
-            dev_err!(self.pdev, "has {} links, not 1 to {}\n", links, MAX_LINKS);
+        if self.links == 0 || self.links > MAX_NEIGHBOURS {
+            dev_err!(
+                self.pdev,
+                "has {} links, not 1 to {}\n",
+                links,
+                MAX_NEIGHBOURS
+            );
             return Err(ENODEV);
         }
         for (what, has, needed) in needs {
@@ -224,7 +275,36 @@ impl Chip {
 
     /// All bits of the doorbells that are used.
     pub(super) fn doorbells(&self) -> u32 {
-        (1 << (2 * self.links + usize::from(self.has_kick))) - 1
+        (1 << (2 * self.links + usize::from(self.has_kick) + 2 * self.far)) - 1
+    }
+
+    /// Those of far links have a vector together.
+    fn far_rung(&self) {
+        let near = (1 << (kick(self.links) + 1)) - 1;
+        let pending = self.read(ext::WEFT_R_DB_PENDING);
+        if pending == u32::MAX {
+            return;
+        }
+        // Before the rings are looked at: who rings from here on raises another interrupt.
+        self.write(ext::WEFT_R_DB_PENDING, pending & !near);
+        for link in self.links..self.links + self.far {
+            if pending & 1 << wake(self.links, link) != 0 {
+                self.rung(link, true);
+            }
+            if pending & 1 << echo(self.links, link) != 0 {
+                self.rung(link, false);
+            }
+        }
+    }
+
+    fn rung(&self, link: usize, wake: bool) {
+        if wake {
+            trace::port_event(&self.pdev, trace::Port::Wake, link as u64);
+            self.events.wake(link);
+        } else {
+            trace::port_event(&self.pdev, trace::Port::Echo, link as u64);
+            self.events.echo(link);
+        }
     }
 
     /// Lets the doorbell of users raise an interrupt, when it is rung after this.
@@ -245,7 +325,7 @@ impl Chip {
         }
         // Before the rings are looked at: what is done from here on is another interrupt.
         self.write(ext::WEFT_R_DMA_PENDING, bits);
-        for link in (0..self.links).filter(|link| bits & 1 << link != 0) {
+        for link in (0..self.links + self.far).filter(|link| bits & 1 << link != 0) {
             self.events.moved(link);
         }
     }
@@ -256,7 +336,10 @@ impl Chip {
             trace::port_event(&self.pdev, trace::Port::Gone, 0);
         } else {
             // Before the status is looked at: what changes from here on is another event.
-            self.write(ext::WEFT_R_EVENT, bits & ext::WEFT_EVENT_LINK);
+            self.write(
+                ext::WEFT_R_EVENT,
+                bits & (ext::WEFT_EVENT_LINK | ext::WEFT_EVENT_ROUTE),
+            );
         }
         self.events.links_changed();
     }
@@ -299,6 +382,10 @@ impl Handler for Chip {
             self.moved();
             return Next::Done;
         }
+        if vector == far_vector(self.links) {
+            self.far_rung();
+            return Next::Done;
+        }
         if doorbell == kick(self.links) {
             self.write(ext::WEFT_R_DB_MASK, !self.doorbells() | 1 << doorbell);
             self.events.kicked();
@@ -307,13 +394,7 @@ impl Handler for Chip {
         // Before the rings are looked at: who rings from here on raises another interrupt.
         self.write(ext::WEFT_R_DB_PENDING, 1 << doorbell);
         let link = (doorbell / 2) as usize;
-        if doorbell == wake(link) {
-            trace::port_event(&self.pdev, trace::Port::Wake, link as u64);
-            self.events.wake(link);
-        } else {
-            trace::port_event(&self.pdev, trace::Port::Echo, link as u64);
-            self.events.echo(link);
-        }
+        self.rung(link, doorbell == wake(self.links, link));
         Next::Done
     }
 

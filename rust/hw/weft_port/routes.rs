@@ -40,10 +40,9 @@ pub(super) struct Routes {
 impl Routes {
     /// `None`: the port has no routes, or is not the function of its endpoint that has them.
     pub(super) fn new(chip: &Arc<Chip>) -> Result<Option<Pin<KBox<Self>>>> {
-        let number = chip.read(ext::WEFT_R_FUNCTION) & ext::WEFT_FUNCTION_NUMBER;
         let cap = chip.read(ext::WEFT_R_ROUTE_CAP);
         let has = chip.read(ext::WEFT_R_CAP1) & ext::WEFT_CAP1_ROUTES != 0;
-        if !has || chip.is_vf || number != 0 || cap == u32::MAX {
+        if !has || chip.is_vf || !chip.is_first() || cap == u32::MAX {
             return Ok(None);
         }
         let hops = field(cap, ext::WEFT_ROUTE_CAP_HOPS) as usize;

@@ -42,6 +42,8 @@ pub struct Reach {
     pub length: (u32, u32),
     /// The port by which it begins.
     pub port: u8,
+    /// Generation and lanes of its slowest link.
+    pub slowest: (u8, u8),
     /// Nothing shorter will be found.
     pub(super) settled: bool,
 }
@@ -51,6 +53,7 @@ impl Reach {
     pub const NONE: Self = Self {
         length: (u32::MAX, u32::MAX),
         port: 0,
+        slowest: (0, 0),
         settled: false,
     };
 

@@ -11,6 +11,12 @@ use super::{
     path::MAX_HOPS,
 };
 
+/// Whether a link, by generation and lanes, carries less than another.
+fn is_slower(a: (u8, u8), b: (u8, u8)) -> bool {
+    let rate = |(speed, width): (u8, u8)| u32::from(width) << speed.min(16);
+    rate(a) < rate(b)
+}
+
 impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
     /// Works out [`Member::route`] of all members, as seen from the one at `source`. [`Self::join`] comes first.
     pub fn routes_from(&mut self, source: usize) {
@@ -35,14 +41,19 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
                 let (so_far, hops) = here.route.length;
                 let length = (so_far.saturating_add(cost), hops + 1);
                 if length < next.route.length {
-                    let port = if at == source {
-                        number
+                    let rate = (port.speed, port.width);
+                    let before = here.route.slowest;
+                    let (port, slowest) = if at == source {
+                        (number, rate)
+                    } else if is_slower(rate, before) {
+                        (here.route.port, rate)
                     } else {
-                        here.route.port
+                        (here.route.port, before)
                     };
                     next.route = Reach {
                         length,
                         port,
+                        slowest,
                         settled: false,
                     };
                 }

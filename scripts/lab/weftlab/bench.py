@@ -96,6 +96,22 @@ class Bench:
 
         return self._shared("twins", make)
 
+    def shape(self, name, shape, **options):
+        """A host a node of a topology, each with one port."""
+
+        def make():
+            made = Lab(name, self.say)
+            try:
+                made.join(shape)
+                for host, _ in shape.hosts:
+                    made.add(host, **options)
+            except BaseException:
+                made.abandon()
+                raise
+            return made
+
+        return self._shared(name, make)
+
     def _restore(self, found):
         if found.fabric:
             if not found.fabric.alive:

@@ -68,6 +68,10 @@ class Fabric:
     def link(self, state, end):
         self.call("link", state, end)
 
+    def walk(self, host, lid):
+        """The route of a host's traffic to a local id."""
+        return json.loads(self.call("route", "walk", host, lid, "--json").stdout)
+
     def trace(self, node, on):
         self.call("trace", node, "on" if on else "off")
 

@@ -5,10 +5,16 @@
 class Topology:
     def __init__(self):
         self.hosts = []
+        self.switches = []
         self.links = []
 
     def host(self, name, hwid):
         self.hosts.append((name, hwid))
+        return self
+
+    def switch(self, name, ports):
+        """One that routes."""
+        self.switches.append((name, ports))
         return self
 
     def link(self, a, b, speed=4, width=8):
@@ -17,14 +23,19 @@ class Topology:
         return self
 
     def links_of(self, name):
-        """Numbers of a host's links that have a cable."""
-        ends = [end.rpartition(":") for link in self.links for end in link[:2]]
-        return sorted(int(number) for node, _, number in ends if node == name)
+        """Numbers of a host's links that have a cable to another host."""
+        switches = [switch for switch, _ in self.switches]
+        pairs = [[end.rpartition(":") for end in link[:2]] for link in self.links]
+        ways = [(a, b) for pair in pairs for a, b in (pair, pair[::-1])]
+        found = [int(a[2]) for a, b in ways if a[0] == name and b[0] not in switches]
+        return sorted(found)
 
     def toml(self):
         lines = []
         for name, hwid in self.hosts:
             lines += ["[[host]]", f'name = "{name}"', f"hwid = {hwid}", ""]
+        for name, ports in self.switches:
+            lines += ["[[switch]]", f'name = "{name}"', f"ports = {ports}", "routes = true", ""]
         for a, b, speed, width in self.links:
             lines += [
                 "[[link]]",

@@ -27,15 +27,16 @@ def carry(lab, sender, receiver, size, name="payload", seed=1):
 
 
 class UnderWay:
-    """A transfer from h1 to h2 that something meets in its middle, and that ends whole all the same."""
+    """A transfer from h1 to h2, or to another host by `options`, that something meets in its middle, and
+    that ends whole all the same."""
 
-    def __init__(self, lab, name, size=48 << 20, begun=2 << 20):
-        self.h1, self.h2 = lab["h1"], lab["h2"]
+    def __init__(self, lab, name, size=48 << 20, begun=2 << 20, to="h2", options=()):
+        self.h1, self.h2 = lab["h1"], lab[to]
         self.name = name
         self.size = size
         path, self.source = payload(self.h1, name, size, 9)
         self.receiving = transfer.Receiver(self.h2)
-        self.sending = self.h1.start_job(transfer.send_line(self.h1, path))
+        self.sending = self.h1.start_job(transfer.send_line(self.h1, path, *options))
         self.receiving.has(begun)
         self.still()
 

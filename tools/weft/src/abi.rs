@@ -149,6 +149,8 @@ pub struct weft_link_info {
     pub channels: __u32,
     pub arena_bytes: __u64,
     pub arena_free: __u64,
+    pub lid: __u32,
+    pub hops: __u32,
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]

@@ -74,6 +74,10 @@ pub struct Link {
     pub arena_bytes: u64,
     /// What is left of it.
     pub arena_free: u64,
+    /// Of a link over a route: the local id that it leads to. `None`: the peer is a neighbour.
+    pub lid: Option<u32>,
+    /// The links that such a route passes, else 0.
+    pub hops: u32,
 }
 
 impl From<abi::weft_link_info> for Link {
@@ -90,6 +94,8 @@ impl From<abi::weft_link_info> for Link {
             channels: info.channels,
             arena_bytes: info.arena_bytes,
             arena_free: info.arena_free,
+            lid: (info.lid != 0).then_some(info.lid),
+            hops: info.hops,
         }
     }
 }

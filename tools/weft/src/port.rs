@@ -189,19 +189,27 @@ impl Port {
 
     /// One of its links, as it is now.
     pub fn link(&self, number: u32) -> Result<Link> {
+        self.link_if_any(number)?.ok_or_else(|| {
+            Error::Invalid(format!("{}: there is no link {number}", self.path.display()))
+        })
+    }
+
+    /// The same; `None` if there is no such link.
+    fn link_if_any(&self, number: u32) -> Result<Option<Link>> {
         let mut info = abi::weft_link_info { link: number, ..Default::default() };
         match info.call(self.file.as_fd()) {
-            Ok(()) => Ok(info.into()),
-            Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) => {
-                Err(Error::Invalid(format!("{}: there is no link {number}", self.path.display())))
-            }
+            Ok(()) => Ok(Some(info.into())),
+            Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) => Ok(None),
             Err(e) => Err(Error::os("asking for a link", e)),
         }
     }
 
-    /// All of its links, as they are now.
+    /// All of its links, as they are now: those to neighbours, and those to other hosts that routes lead
+    /// to.
     pub fn links(&self) -> Result<Vec<Link>> {
-        (0..self.info()?.links).map(|number| self.link(number)).collect()
+        // Between those there may be numbers of none.
+        let all = (0..self.info()?.links).map(|number| self.link_if_any(number));
+        all.filter_map(Result::transpose).collect()
     }
 
     /// Waits until link `number` is in `state`; any time without `timeout`.

@@ -46,7 +46,7 @@ pub struct LinkInfo {
     pub speed: u32,
     /// Lanes, 0 while unknown.
     pub width: u32,
-    /// root or endpoint.
+    /// root or endpoint; far: the peer is no neighbour.
     pub role: &'static str,
     /// How often it came up.
     pub trained: u32,
@@ -60,6 +60,10 @@ pub struct LinkInfo {
     pub arena_bytes: u64,
     /// What is left of it.
     pub arena_free: u64,
+    /// Local id of the other end, 0 if it is a neighbour.
+    pub lid: u32,
+    /// Links on the way to it.
+    pub hops: u32,
     #[serde(skip)]
     hwid: u64,
 }
@@ -78,13 +82,19 @@ impl From<Link> for LinkInfo {
             state: link.state.to_string(),
             speed: link.speed,
             width: link.width,
-            role: if link.endpoint { "endpoint" } else { "root" },
+            role: match (link.lid, link.endpoint) {
+                (Some(_), _) => "far",
+                (None, true) => "endpoint",
+                (None, false) => "root",
+            },
             trained: link.trained,
             peer_hwid: link.peer.map(|peer| hex(peer.hwid)),
             peer_generation: link.peer.map_or(0, |peer| peer.generation),
             channels: link.channels,
             arena_bytes: link.arena_bytes,
             arena_free: link.arena_free,
+            lid: link.lid.unwrap_or(0),
+            hops: link.hops,
             hwid: link.peer.map_or(0, |peer| peer.hwid),
         }
     }

@@ -74,7 +74,10 @@ fn row(link: &LinkInfo) -> Vec<String> {
         link.link.to_string(),
         link.state.clone(),
         or_dash(link.speed != 0, format!("gen{} x{}", link.speed, link.width)),
-        link.role.to_string(),
+        match link.lid {
+            0 => link.role.to_string(),
+            lid => format!("lid {lid}, {} hops", link.hops),
+        },
         link.trained.to_string(),
         link.peer_hwid.clone().unwrap_or_else(|| "-".into()),
         or_dash(link.peer_hwid.is_some(), link.peer_generation.to_string()),

@@ -316,11 +316,15 @@ fn aer(dir: &Path) -> BTreeMap<String, BTreeMap<String, u64>> {
     all
 }
 
+/// No port has a link of this number.
+pub const MOST_LINKS: u32 = 64;
+
 /// What the driver shows of the port whose function has this directory.
 pub fn port(dir: &Path) -> Option<Port> {
     let name = names(&dir.join("weft")).into_iter().next()?;
     let counters = dir.join("counters");
-    let links = (0..).map_while(|n| link(&dir.join(format!("link{n}")), n));
+    // Behind those of neighbours, those that lead nowhere now have no directory.
+    let links = (0..MOST_LINKS).filter_map(|n| link(&dir.join(format!("link{n}")), n));
     Some(Port {
         name,
         hwid: text(&dir.join("hwid")).unwrap_or_default(),

@@ -3,7 +3,7 @@
 //! changes. Counters are not.
 
 use super::event::Object;
-use crate::diagnose::collect::{names, text};
+use crate::diagnose::collect::{MOST_LINKS, names, text};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -79,8 +79,9 @@ impl Place {
         manager.filter(|file| self.dir.join(file).exists()).chain(links).collect()
     }
 
+    /// Those of neighbours, then those over routes that lead somewhere now.
     fn links(&self) -> impl Iterator<Item = u32> {
-        (0..).take_while(|n| self.dir.join(format!("link{n}")).is_dir())
+        (0..MOST_LINKS).filter(|n| self.dir.join(format!("link{n}")).is_dir())
     }
 
     /// Everything of it that there is to see.

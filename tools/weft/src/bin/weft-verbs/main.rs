@@ -3,7 +3,7 @@
 //! Tests queue pairs between two hosts: `weft-verbs listen PORT SERVICE` on one, `weft-verbs connect
 //! PORT SERVICE` on the other, which prints TAP. Each test is a function that both ends run; the end
 //! that connected is *active* and asks for things, the other one offers memory and looks at what
-//! became of it. They meet by messages over a channel.
+//! became of it. They meet by messages over a channel, of link 0, or of link N where PORT is `PORT:N`.
 //!
 //! With a number from 0 to 7 behind it, at both ends, what moves something is tested by the protocol
 //! of that number: 1 pulls requests, 2 data, 4 completions.
@@ -83,8 +83,9 @@ fn run(arguments: &[&str]) -> Result<bool> {
             (listener.accept(PATIENCE)?, port, false)
         }
         ["connect", port, service] => {
+            let (port, link) = port.split_once(':').unwrap_or((port, "0"));
             let port = Port::open(port.parse()?)?;
-            (port.connect(&Connect::to_link(0, service.parse()?))?, port, true)
+            (port.connect(&Connect::to_link(link.parse()?, service.parse()?))?, port, true)
         }
         _ => return Err(USAGE.into()),
     };

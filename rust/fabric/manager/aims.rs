@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Whom the far links of the port are aimed at: hosts that a route leads to and no link does.
+//!
+//! A host that stays keeps its link, and with it what users have open there. Where there are more hosts than
+//! links, the nearest ones have them.
+
+use super::{super::Node, Machine, View};
+use crate::{
+    hw::{Aim, Port, MAX_LINKS},
+    proto::nm::kind::is_host,
+};
+use kernel::{prelude::*, sync::Mutex};
+
+/// Somebody whom a far link is for.
+#[derive(Clone, Copy)]
+struct Target {
+    hwid: u64,
+    aim: Aim,
+}
+
+/// The far links, by their number less that of the first.
+#[derive(Default)]
+pub(super) struct Aims {
+    aimed: [Option<Target>; MAX_LINKS],
+}
+
+impl Aims {
+    /// Aims the links at who is there now. True: something could not be done, and is to be tried again.
+    pub(super) fn follow(
+        &mut self,
+        node: &Node,
+        port: &dyn Port,
+        machine: &Machine,
+        view: &Mutex<View>,
+    ) -> bool {
+        let first = port.links();
+        let count = port.far_links().min(MAX_LINKS - first.min(MAX_LINKS));
+        // Whoever was looked for and is not found yet is not gone.
+        if machine.found().is_none() {
+            return false;
+        }
+        let mut wanted = [None; MAX_LINKS];
+        targets(machine, &view.lock(), wanted.get_mut(..count).unwrap_or_default());
+        let mut again = false;
+        // First those that are to lead elsewhere are free, for no two lead to one port.
+        for (n, place) in self.aimed.iter_mut().enumerate().take(count) {
+            let Some(target) = *place else {
+                continue;
+            };
+            let stays = wanted.iter_mut().find(|w: &&mut Option<Target>| {
+                w.is_some_and(|w| w.hwid == target.hwid && w.aim.lid == target.aim.lid)
+            });
+            match stays {
+                Some(wish) => {
+                    let now = wish.take();
+                    // Another way there, perhaps: the link goes on.
+                    if now.map(|now| now.aim) != Some(target.aim) {
+                        again |= aim(node, first + n, place, now);
+                    }
+                }
+                None => again |= aim(node, first + n, place, None),
+            }
+        }
+        for wish in wanted.into_iter().flatten() {
+            let free = self.aimed.iter_mut().enumerate().take(count);
+            let Some((n, place)) = free.into_iter().find(|(_, place)| place.is_none()) else {
+                break;
+            };
+            again |= aim(node, first + n, place, Some(wish));
+        }
+        again
+    }
+}
+
+/// Aims a link; true if that failed.
+fn aim(node: &Node, link: usize, place: &mut Option<Target>, target: Option<Target>) -> bool {
+    let done = node.aim(link, target.map(|target| target.aim));
+    match done {
+        Ok(()) => *place = target,
+        Err(why) => node.complain(fmt!(
+            "link {} cannot be aimed at local id {}: {:?}; trying again",
+            link,
+            target.map_or(0, |target| target.aim.lid),
+            why
+        )),
+    }
+    done.is_err()
+}
+
+/// Who is to have a link, nearest first.
+fn targets(machine: &Machine, view: &View, places: &mut [Option<Target>]) {
+    let is_next_door = |hwid| machine.ports().iter().any(|port| port.peer == hwid);
+    let others = view.members().iter().skip(1);
+    let hosts = others.filter(|m| m.known && is_host(m.info.hwid) && !is_next_door(m.info.hwid));
+    let reached = hosts.filter_map(|m| {
+        let lid = m.info.lid;
+        let (_, hops, _) = *view.routes().iter().find(|(to, ..)| lid != 0 && *to == lid)?;
+        let (speed, width) = m.route.slowest;
+        Some(Target {
+            hwid: m.info.hwid,
+            aim: Aim {
+                lid,
+                hops: hops.into(),
+                speed: speed.into(),
+                width: width.into(),
+            },
+        })
+    });
+    for (place, target) in places.iter_mut().zip(reached) {
+        *place = Some(target);
+    }
+}
