@@ -57,7 +57,9 @@ fn attached(data: &Data, _: usize) -> Result<Value> {
 }
 
 fn link_state(data: &Data, n: usize) -> Result<Value> {
-    Ok(Value::Text(match link(data, n)?.state {
+    let link = link(data, n)?;
+    Ok(Value::Text(match link.state {
+        _ if link.is_to_switch() => c"switch",
         State::Down => c"down",
         State::Hello => c"hello",
         State::Ready => c"ready",

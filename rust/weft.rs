@@ -6,7 +6,7 @@
 //!
 //! - `chardev`: `/dev/weftN`;
 //! - `vf`: what moves a virtual function; it knows `fabric` only to find ports;
-//! - `queue`: channels, queue pairs; `mem`: protected memory; `fabric`: the node, its links, the hello with the neighbours;
+//! - `queue`: channels, queue pairs; `mem`: protected memory; `fabric`: the node, its links, the hello with the neighbours, the manager;
 //! - `driver`: binds the PCI functions, puts everything together and takes it apart, with what
 //!   they show in sysfs, `attrs`;
 //! - `hw`: the ports, one file per family;

@@ -6,12 +6,15 @@ use super::ioctl::{check, Call};
 use crate::{
     fabric::{Manager, View},
     proto::nm::{kind::is_host, member::Member},
-    sys::ext::{self, weft_fabric_nodes, weft_fabric_route, weft_fabric_routes},
+    sys::{
+        errno::EOPNOTSUPP,
+        ext::{self, weft_fabric_nodes, weft_fabric_route, weft_fabric_routes},
+    },
 };
 use kernel::prelude::*;
 
 fn manager<'a>(call: &Call<'a>) -> Result<&'a Manager> {
-    call.file.node.manager().ok_or(EOPNOTSUPP)
+    call.file.node.manager().ok_or(EOPNOTSUPP.into())
 }
 
 /// Tells of one node.

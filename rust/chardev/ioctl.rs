@@ -77,7 +77,10 @@ fn link_info(call: &Call<'_>) -> Result {
     info = weft_link_info {
         size: info.size,
         link: info.link,
-        state: link.state as u32,
+        state: match link.is_to_switch() {
+            true => ext::WEFT_LINK_TO_SWITCH,
+            false => link.state as u32,
+        },
         speed: link.status.speed,
         width: link.status.width,
         role: link.status.endpoint.into(),

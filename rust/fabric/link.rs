@@ -28,6 +28,7 @@ const NO_BELLS: u64 = u64::MAX;
 
 /// What there is to know of a link.
 pub(crate) struct LinkInfo {
+    /// Of a link to a switch, always down.
     pub(crate) state: State,
     pub(crate) status: LinkStatus,
     /// Whom a far link is aimed at.
@@ -38,6 +39,13 @@ pub(crate) struct LinkInfo {
     pub(crate) arena_bytes: u64,
     pub(crate) arena_wanted: u64,
     pub(crate) health: Record,
+}
+
+impl LinkInfo {
+    /// The link is up, and leads to a switch.
+    pub(crate) fn is_to_switch(&self) -> bool {
+        self.status.up && self.status.is_switch
+    }
 }
 
 /// What the lock of a link protects.

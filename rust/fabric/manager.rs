@@ -2,10 +2,10 @@
 
 //! The manager of the fabric, as this host has it: `proto::nm`, run on a port that has routes.
 //!
-//! It gives the port its local id and its route table, tells who is in the fabric, and aims the far links. What comes for it
-//! from the mailbox is only put aside there: everything is done in a work item of its own, for a route that
-//! is to be in force may take a while, and the neighbours' hellos are not to wait for that. It must not know
-//! what others use routes for.
+//! It gives the port its local id and its route table, tells who is in the fabric, and aims the far links.
+//! What comes for it from the mailbox is only put aside there: everything is done in a work item of its own,
+//! for a route that is to be in force may take a while, and the neighbours' hellos are not to wait for that.
+//! It must not know what others use routes for.
 //!
 //! # Locks
 //!
@@ -13,6 +13,7 @@
 //! it. The inbox and the view are innermost, and held for copies only.
 
 mod aims;
+mod allow;
 mod inbox;
 mod memory;
 mod neighbours;
@@ -21,12 +22,15 @@ mod view;
 
 pub(crate) use self::view::{Standing, View};
 
-use self::{aims::Aims, inbox::Inbox, memory::Memory, neighbours::Neighbours, routes::Routes};
+use self::{
+    aims::Aims, allow::Allow, inbox::Inbox, memory::Memory, neighbours::Neighbours, routes::Routes,
+};
 use super::Node;
 use crate::{
-    hw::{Port, Router},
+    hw::{Port, Router, MBOX_BYTES},
     proto::nm::{
-        member::{Member, Members},
+        kind::is_host,
+        member::Member,
         node::{self, MAX_NODES},
         packet::MAGIC,
         reign::Reign,
@@ -46,7 +50,7 @@ use kernel::{
 const AGAIN_MS: u64 = 100;
 
 /// The machine, in memory that is there from the probe on.
-type Machine = node::Node<Memory<Member>, Memory<Slot>, Memory<u8>, [u64; 0]>;
+type Machine = node::Node<Memory<Member>, Memory<Slot>, Memory<u8>, Allow>;
 
 /// What the lock of a manager protects.
 struct Inner {
@@ -79,11 +83,11 @@ impl Manager {
             Memory::new(Member::NONE, MAX_NODES)?,
             Memory::new(Slot::NONE, 2 * MAX_NODES)?,
             Memory::new(0, 2 * MAX_WISHES)?,
-            [],
+            Allow::new(),
         );
         let routes = Routes::new()?;
         let inbox = Inbox::new()?;
-        let view = View::new(Members::new(Memory::new(Member::NONE, MAX_NODES)?));
+        let view = View::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 inner <- new_mutex!(
@@ -116,6 +120,34 @@ impl Manager {
     /// The port has forgotten what it was told.
     pub(super) fn forget(&self) {
         self.inner.lock().routes.forget();
+    }
+
+    /// How many hosts are on the list of those that may take part, 0: all may.
+    pub(crate) fn allowed(&self) -> usize {
+        self.inner.lock().machine.allowed().count()
+    }
+
+    /// Puts a host on that list; 0: takes all from it. `EINVAL`: it is no host's hardware id. `ENOSPC`:
+    /// there is no room for another.
+    pub(super) fn allow(&self, hwid: u64) -> Result {
+        if !is_host(hwid) {
+            return Err(EINVAL);
+        }
+        let mut done = Ok(());
+        self.inner.lock().machine.allow(|list| match hwid {
+            0 => list.clear(),
+            hwid => done = list.add(hwid),
+        });
+        done
+    }
+
+    /// Links that no route uses, a bit each.
+    pub(crate) fn excluded(&self) -> u32 {
+        self.inner.lock().neighbours.excluded()
+    }
+
+    pub(super) fn exclude(&self, links: u32) {
+        self.inner.lock().neighbours.exclude(links);
     }
 
     /// What there is to know.
@@ -155,8 +187,9 @@ impl Manager {
             let there = neighbours.look(node, port, router, link);
             machine.port(now, link as u8, there, &mut means);
         }
-        let mut message = [0; crate::hw::MBOX_BYTES];
-        loop {
+        let mut message = [0; MBOX_BYTES];
+        // Of somebody who floods the rest waits, and others have their turn.
+        for _ in 0..inbox::DEPTH {
             let next = self.inbox.lock().take(&mut message);
             let Some((link, bytes)) = next else {
                 break;
@@ -176,12 +209,21 @@ impl Manager {
         self.publish(node, machine);
         let wanting = aims.follow(node, port, machine, &self.view);
         let now = clock::now_ms();
-        let again = (missing.is_some() || neighbours.is_asking() || wanting).then_some(now + AGAIN_MS);
+        let again =
+            (missing.is_some() || neighbours.is_asking() || wanting).then_some(now + AGAIN_MS);
+        if !self.inbox.lock().is_empty() {
+            return Some(1);
+        }
         let due = match (machine.due(now), again) {
             (Some(due), Some(again)) => due.min(again),
             (due, again) => due.or(again)?,
         };
-        Some(due.saturating_sub(now).max(1).try_into().unwrap_or(Msecs::MAX))
+        Some(
+            due.saturating_sub(now)
+                .max(1)
+                .try_into()
+                .unwrap_or(Msecs::MAX),
+        )
     }
 
     /// Lets others see what has changed.

@@ -37,6 +37,8 @@ use kernel::{
     workqueue::{DelayedWork, WorkItem},
 };
 
+mod managed;
+
 /// How often the function is looked at while no link is up.
 const WATCH_MS: Msecs = 1000;
 /// How often it is looked whether users have finished, when they were asked to.
@@ -92,20 +94,6 @@ const MANAGING: u64 = 1;
 impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Node { self.timer }
     impl HasDelayedWork<Self, 1> for Node { self.managing }
-}
-
-impl WorkItem<MANAGING> for Node {
-    type Pointer = Arc<Node>;
-
-    fn run(this: Arc<Node>) {
-        let (Some(port), Some(manager)) = (this.enter(), this.manager()) else {
-            return;
-        };
-        if let Some(delay) = manager.run(&this, &**port) {
-            // With the gate entered, as the timer does.
-            work::again_unbound_in::<_, MANAGING>(&this, msecs_to_jiffies(delay));
-        }
-    }
 }
 
 impl WorkItem for Node {
@@ -209,37 +197,6 @@ impl Node {
 
     pub(super) fn client(&self) -> Option<&dyn Client> {
         self.client.as_ref().map(|client| &**client)
-    }
-
-    /// Gives the node a manager of the fabric, if `port`, which it will have, has routes.
-    pub(crate) fn add_manager(&self, port: &dyn Port) -> Result {
-        if port.router().is_none() {
-            return Ok(());
-        }
-        match self.manager.populate(Manager::new()?) {
-            true => Ok(()),
-            false => Err(EBUSY),
-        }
-    }
-
-    /// The manager of the fabric, if there is one here.
-    pub(crate) fn manager(&self) -> Option<&Manager> {
-        self.manager.as_ref().map(|manager| &**manager)
-    }
-
-    /// Has the manager look at what has changed.
-    pub(super) fn manage(&self) {
-        if self.manager().is_none() {
-            return;
-        }
-        if let Some(me) = &*self.me.lock() {
-            work::run_unbound_in::<_, MANAGING>(me, 0);
-        }
-    }
-
-    /// Hardware id of the neighbour on `link`, while known.
-    pub(super) fn peer_hwid(&self, port: &dyn Port, link: usize) -> Option<u64> {
-        self.link(port, link).ok()?.peer_hwid()
     }
 
     /// Gives the node its port; links may come up. After a failure [`Node::revoke`] is to be called.

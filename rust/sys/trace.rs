@@ -52,7 +52,7 @@ tracepoint!(
     (link: u32, from: u32, to: u32)
 );
 tracepoint!(
-    /// The manager of the fabric is something else now: its role, `WEFT_ROLE_*` of the user interface.
+    /// The manager of the fabric is something else now: its role, as `weft_trace.h` names it.
     manager,
     __tracepoint_weft_manager,
     rust_do_trace_weft_manager,

@@ -6,7 +6,7 @@ use crate::sys::raw_dev;
 use kernel::{
     bindings, fmt, pci,
     prelude::*,
-    str::{CString, CStrExt},
+    str::{CStrExt, CString},
 };
 
 /// The most variables of an event.

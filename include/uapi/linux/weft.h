@@ -90,6 +90,7 @@ struct weft_port_info {
 #define WEFT_LINK_DOWN		0	/* no signal, or disabled */
 #define WEFT_LINK_HELLO		1	/* up; waiting for the neighbour's driver */
 #define WEFT_LINK_READY		2	/* channels can be connected */
+#define WEFT_LINK_TO_SWITCH	3	/* up, to a switch: others are reached over it */
 
 /**
  * struct weft_link_info - ioctl(WEFT_LINK_INFO)
@@ -989,7 +990,7 @@ struct weft_vf_migrate {
 #define WEFT_NODE_SWITCH	2	/* it has no host, and is never master */
 
 /* What is known of it (weft_fabric_nodes.state). */
-#define WEFT_NODE_KNOWN		(1 << 0)	/* it answers; else a neighbour says that it is there */
+#define WEFT_NODE_KNOWN		(1 << 0)	/* it answers; else a neighbour names it */
 #define WEFT_NODE_SELF		(1 << 1)	/* the node of this port */
 #define WEFT_NODE_MASTER	(1 << 2)	/* the master of the fabric */
 

@@ -41,7 +41,11 @@ impl Aims {
             return false;
         }
         let mut wanted = [None; MAX_LINKS];
-        targets(machine, &view.lock(), wanted.get_mut(..count).unwrap_or_default());
+        targets(
+            machine,
+            &view.lock(),
+            wanted.get_mut(..count).unwrap_or_default(),
+        );
         let mut again = false;
         // First those that are to lead elsewhere are free, for no two lead to one port.
         for (n, place) in self.aimed.iter_mut().enumerate().take(count) {
@@ -95,7 +99,10 @@ fn targets(machine: &Machine, view: &View, places: &mut [Option<Target>]) {
     let hosts = others.filter(|m| m.known && is_host(m.info.hwid) && !is_next_door(m.info.hwid));
     let reached = hosts.filter_map(|m| {
         let lid = m.info.lid;
-        let (_, hops, _) = *view.routes().iter().find(|(to, ..)| lid != 0 && *to == lid)?;
+        let (_, hops, _) = *view
+            .routes()
+            .iter()
+            .find(|(to, ..)| lid != 0 && *to == lid)?;
         let (speed, width) = m.route.slowest;
         Some(Target {
             hwid: m.info.hwid,

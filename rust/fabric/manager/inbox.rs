@@ -7,7 +7,7 @@ use crate::hw::MBOX_BYTES;
 use kernel::prelude::*;
 
 /// How many wait. More come at a time only from somebody who floods.
-const DEPTH: usize = 64;
+pub(super) const DEPTH: usize = 64;
 
 #[derive(Clone, Copy)]
 struct Message {
@@ -40,7 +40,11 @@ impl Inbox {
     /// Puts one behind the others, if there is room.
     pub(super) fn put(&mut self, link: usize, message: &[u8]) {
         let at = (self.head + self.count) % DEPTH;
-        let place = self.ring.as_mut().get_mut(at).filter(|_| self.count < DEPTH);
+        let place = self
+            .ring
+            .as_mut()
+            .get_mut(at)
+            .filter(|_| self.count < DEPTH);
         let Some(place) = place else {
             return;
         };
@@ -51,6 +55,10 @@ impl Inbox {
         place.link = link as u8;
         place.bytes = message.len() as u16;
         self.count += 1;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
     }
 
     /// Takes the oldest: the link it came by, and its length.

@@ -24,12 +24,23 @@ pub(super) struct Neighbours {
     switches: [Switch; MAX_LINKS],
     /// A bit a link: somebody is there who has not said who it is.
     asking: u32,
+    /// A bit a link: the administrator wants no routes over it.
+    excluded: u32,
 }
 
 impl Neighbours {
     /// Somebody has to be asked again.
     pub(super) fn is_asking(&self) -> bool {
         self.asking != 0
+    }
+
+    /// The links that no route is to use, a bit each.
+    pub(super) fn excluded(&self) -> u32 {
+        self.excluded
+    }
+
+    pub(super) fn exclude(&mut self, links: u32) {
+        self.excluded = links;
     }
 
     /// Who is at `link` now.
@@ -54,7 +65,7 @@ impl Neighbours {
             peer,
             speed: status.speed.try_into().unwrap_or(u8::MAX),
             width: status.width.try_into().unwrap_or(u8::MAX),
-            excluded: false,
+            excluded: self.excluded & 1 << link != 0,
         }
     }
 

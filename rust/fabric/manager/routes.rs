@@ -38,6 +38,8 @@ pub(super) struct Routes {
     links: usize,
     lid: u32,
     lid_written: bool,
+    /// An entry could not be written, so no other is tried: each may take a second.
+    stuck: bool,
 }
 
 impl Routes {
@@ -47,6 +49,7 @@ impl Routes {
             links: 0,
             lid: 0,
             lid_written: true,
+            stuck: false,
         })
     }
 
@@ -93,11 +96,14 @@ impl Routes {
             link,
             written: false,
         };
-        let _ = write(router, links, at, entry);
+        if !self.stuck {
+            self.stuck = write(router, links, at, entry).is_err();
+        }
     }
 
-    /// Writes what is not written. Tells of one that could not be.
+    /// Writes what is not written. Tells of one that could not be; the others then wait as well.
     pub(super) fn mend(&mut self, router: &dyn Router) -> Option<(u32, Error)> {
+        self.stuck = false;
         if !self.lid_written {
             self.set_lid(router, self.lid);
         }
@@ -105,6 +111,7 @@ impl Routes {
         for (at, entry) in entries.filter(|(_, entry)| !entry.written) {
             let lid = entry.lid;
             if let Err(why) = write(router, self.links, at, entry) {
+                self.stuck = true;
                 return Some((lid, why));
             }
         }

@@ -57,12 +57,12 @@ pub(crate) struct View {
     /// What the machine said of the members that it had.
     found: Option<u32>,
     /// The routes in use: local id, links, link.
-    routes: [(u32, u8, u8); node::MAX_NODES],
+    routes: Memory<(u32, u8, u8)>,
 }
 
 impl View {
-    pub(super) fn new(members: Members<Memory<Member>>) -> Self {
-        Self {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
             state: Standing {
                 role: Role::Unknown,
                 lid: 0,
@@ -71,11 +71,11 @@ impl View {
                 nodes: 0,
                 routes: 0,
             },
-            members,
+            members: Members::new(Memory::new(Member::NONE, node::MAX_NODES)?),
             serial: 0,
             found: None,
-            routes: [(0, 0, 0); node::MAX_NODES],
-        }
+            routes: Memory::new((0, 0, 0), node::MAX_NODES)?,
+        })
     }
 
     /// What this node is.
@@ -96,7 +96,7 @@ impl View {
     /// The routes in use: local id, links, and the link by which they begin.
     pub(crate) fn routes(&self) -> &[(u32, u8, u8)] {
         let count = self.state.routes as usize;
-        self.routes.get(..count).unwrap_or_default()
+        self.routes.as_ref().get(..count).unwrap_or_default()
     }
 
     /// What the machine has come to.
@@ -108,7 +108,7 @@ impl View {
             self.members.copy(machine.members());
         }
         let mut count = 0;
-        for ((lid, links, port), place) in machine.table().routes().zip(&mut self.routes) {
+        for ((lid, links, port), place) in machine.table().routes().zip(self.routes.as_mut()) {
             *place = (lid, links as u8, port);
             count += 1;
         }
@@ -128,6 +128,11 @@ impl View {
             routes: count,
         };
     }
+}
+
+/// What is told by uevents: how many nodes there are is for those who look.
+fn told(me: &Standing) -> (Role, u32, u64, u32) {
+    (me.role, me.lid, me.master, me.term)
 }
 
 /// Tells whoever waits for that what has changed.
@@ -152,7 +157,7 @@ pub(super) fn tell(pdev: &pci::Device, before: &Standing, after: &Standing) {
         after.nodes,
         after.routes,
     );
-    if (before.role, before.master, before.lid) == (after.role, after.master, after.lid) {
+    if told(before) == told(after) {
         return;
     }
     uevent::change(

@@ -202,7 +202,7 @@ impl Chip {
             if far < MAX_FAR {
                 dev_info!(
                     chip.pdev,
-                    "reaches {} ports that are no neighbours: it has no more {}\n",
+                    "can have links to {} hosts that are no neighbours: there are no more {}\n",
                     far,
                     what
                 );

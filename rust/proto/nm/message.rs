@@ -77,6 +77,10 @@ pub enum Taken {
 
 /// A message. `xid` names a question, and is in its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nothing is allocated here, and none is kept"
+)]
 pub enum Message<'a> {
     /// Who are you, and who is next to you? From this port on.
     PortsRequest {

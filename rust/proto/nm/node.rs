@@ -291,6 +291,19 @@ where
         (!looks && !self.surveys).then_some(self.found)
     }
 
+    /// Who may take part.
+    pub fn allowed(&self) -> &A {
+        &self.allowed.0
+    }
+
+    /// Others may take part than before.
+    pub fn allow(&mut self, change: impl FnOnce(&mut A)) {
+        change(&mut self.allowed.0);
+        if !matches!(self.phase, Phase::Start | Phase::Idle) {
+            self.explore();
+        }
+    }
+
     /// Somebody has written here by other means, by right of this reign: there is none below it any more.
     pub fn heed(&mut self, reign: Reign) {
         if reign.beats(&self.me.reign) {

@@ -28,7 +28,7 @@ TRACE_EVENT(weft_link_state,
 		  __entry->from, __entry->to)
 );
 
-/* @role as in the user interface; @master is a hardware id. */
+/* @master is a hardware id. */
 TRACE_EVENT(weft_manager,
 	TP_PROTO(const char *dev, u32 role, u32 lid, u64 master, u32 term,
 		 u32 nodes, u32 routes),

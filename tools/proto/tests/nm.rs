@@ -175,18 +175,19 @@ fn n_3_the_ports_of_a_switch_come_in_pages() {
         excluded: false,
     };
     let mut ports = [Port::NONE; PORTS];
-    for n in (0..PORTS).filter(|n| *n != 5) {
-        ports[n] = port(n as u64 + 1);
+    for (n, place) in ports.iter_mut().enumerate().filter(|(n, _)| *n != 5) {
+        *place = port(n as u64 + 1);
     }
     // Only those at which somebody is take room.
     let first = Page::of(&ports, 0);
     assert_eq!(usize::from(first.next), PAGE_PORTS + 1);
     let second = Page::of(&ports, first.next);
     assert_eq!(second.next, 0);
-    for n in 0..PORTS {
-        let mut told = [first.ports[n], second.ports[n]];
+    let told = first.ports.iter().zip(&second.ports);
+    for ((one, other), port) in told.zip(&ports) {
+        let mut told = [*one, *other];
         told.sort_by_key(|port| port.peer);
-        assert_eq!(told, [Port::NONE, ports[n]], "port {n}: once");
+        assert_eq!(told, [Port::NONE, *port], "each once");
     }
     ports[7..].fill(Port::NONE);
     assert_eq!(Page::of(&ports, 0), Page { ports, next: 0 });

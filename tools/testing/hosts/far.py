@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Hosts that are no neighbours, over a host that relays and over switches."""
+"""Hosts that are no neighbours, over a host that relays and over switches: the manager of each has found
+the ways, and aimed the links."""
+
+import json
 
 from weftlab import topology, transfer
 from weftlab.errors import Mismatch
-from weftlab.lab import Lab
 from weftlab.suite import test
 
 from . import steps, verbs
+from .fabric import two_switches
 
 DEVICE = "/sys/class/weft/weft0/device"
 
@@ -17,9 +20,13 @@ def chain(bench):
 
 
 def switches(bench):
-    """h1 and h2, with two switches between them."""
-    shape = topology.Topology().host("h1", 1).host("h2", 2).switch("s1", 4).switch("s2", 4)
-    return bench.shape("switches", shape.link("h1:0", "s1:0").link("s1:1", "s2:0").link("s2:1", "h2:0"))
+    """h1 and h2 at one switch, h3 and h4 at another, and two cables between these."""
+    return bench.shape("four-hosts", two_switches())
+
+
+def ids(lab):
+    """Hardware ids by name."""
+    return dict(lab.fabric.topology.hosts)
 
 
 def far_link(host, hwid, state="ready"):
@@ -33,13 +40,11 @@ def far_link(host, hwid, state="ready"):
 
 def met(lab, one, other):
     """Waits until two hosts reach each other; (link of the one, link of the other)."""
-    (a, b), ids = (lab[one], lab[other]), dict(lab.fabric.topology.hosts)
-    return far_link(a, ids[other]), far_link(b, ids[one])
+    return far_link(lab[one], ids(lab)[other]), far_link(lab[other], ids(lab)[one])
 
 
 def reaches(lab, one, other, hops):
     a, b = lab[one], lab[other]
-    ids = dict(lab.fabric.topology.hosts)
     link, _ = met(lab, one, other)
     shown = a.weftctl_json("show")["ports"][0]
     by = next(each for each in shown["links"] if each["link"] == link)
@@ -47,17 +52,20 @@ def reaches(lab, one, other, hops):
         raise Mismatch(f"{one} shows {by}")
     serve = b.start_job(b.weftctl_line("ping", "--serve", "--once"))
     serve.expect("listening", 30)
-    a.weftctl("ping", "--to", ids[other])
+    a.weftctl("ping", "--to", ids(lab)[other])
     serve.wait(30)
+    there_and_back(lab, one, other)
+
+
+def there_and_back(lab, one, other):
     for sender, receiver in (one, other), (other, one):
         there(lab, sender, receiver)
 
 
 def there(lab, sender, receiver, size=1 << 20):
-    hwid = dict(lab.fabric.topology.hosts)[receiver]
     path, source = steps.payload(lab[sender], "there", size)
     receiving = transfer.Receiver(lab[receiver])
-    lab[sender].run(transfer.send_line(lab[sender], path, "--to", hwid), 90)
+    lab[sender].run(transfer.send_line(lab[sender], path, "--to", ids(lab)[receiver]), 90)
     receiving.wait(60)
     if steps.digest(receiving.arrived("there")) != steps.digest(source):
         raise Mismatch(f"{sender} to {receiver}: the file did not arrive as it was")
@@ -71,7 +79,7 @@ def queue_pairs(lab, one, other):
     yield from verbs.all_results(done, listener.wait(120))
 
 
-@test("N-7: hosts that are no neighbours reach each other over one that relays")
+@test("N-7, MR-6: hosts that are no neighbours reach each other over one that relays", core=True)
 def over_a_host(bench):
     reaches(chain(bench), "h1", "h3", 2)
 
@@ -92,11 +100,53 @@ def flap_in_the_middle(bench):
     way.whole(resumed=True)
 
 
-@test("N-7: hosts reach each other over two switches")
+@test("N-7, MR-6: hosts reach each other over two switches", core=True)
 def over_switches(bench):
-    reaches(switches(bench), "h1", "h2", 3)
+    reaches(switches(bench), "h1", "h3", 3)
 
 
 @test("queue pairs over two switches")
 def queue_pairs_over_switches(bench):
-    yield from queue_pairs(switches(bench), "h1", "h2")
+    yield from queue_pairs(switches(bench), "h1", "h3")
+
+
+@test("N-6: a cable between switches is cut under load: the transfer goes on over the other, and ends whole")
+def cut(bench):
+    lab = switches(bench)
+    met(lab, "h1", "h3")
+    way = steps.UnderWay(lab, "cut", to="h3", options=("--to", ids(lab)["h3"]))
+    used = lab.fabric.walk("h1", lid_of(lab, "h3"))["hops"][1]["from"]
+    lab.fabric.link("down", used)
+    way.whole(resumed=True)
+    lab.fabric.link("up", used)
+
+
+def lid_of(lab, host):
+    return lab[host].weftctl_json("show")["ports"][0]["lid"]
+
+
+@test("MR-5, MR-7: a route, or a virtual plane, deleted at a switch stops its traffic and no other's")
+def deleted(bench):
+    lab = switches(bench)
+    (there, back), lid = met(lab, "h1", "h3"), lid_of(lab, "h3")
+    way = lab.fabric.walk("h1", lid)["hops"]
+    out, last = way[1]["from"].split(":"), way[2]["from"].split(":")
+    planes = json.loads(lab.fabric.call("vp", "show", last[0], "--json").stdout)
+    plane = next(p for p in planes if p["port"] == int(last[1]))
+    end = ":".join(last)
+    for why, take, give in [
+        ("no_route", ("route", "del", out[0], lid), ("route", "set", out[0], lid, out[1])),
+        ("no_vp", ("vp", "del", end, plane["vp"]), ("vp", "set", end, plane["vp"], plane["vh"])),
+    ]:
+        other = steps.UnderWay(lab, "other", options=("--to", ids(lab)["h2"]))
+        lab.fabric.call(*take)
+        lab["h1"].wait_link("down", link=there)
+        if lab.fabric.walk("h1", lid)["why"] != why:
+            raise Mismatch(f"after {take}: {lab.fabric.walk('h1', lid)}")
+        steps.refused(lab["h1"].weftctl("ping", "--to", ids(lab)["h3"], "--timeout", 2, status=None), 5, "link")
+        if other.whole(resumed=False).get("resumed"):
+            raise Mismatch("a transfer that goes another way was broken")
+        lab.fabric.call(*give)
+        lab["h1"].wait_link("ready", link=there)
+        lab["h3"].wait_link("ready", link=back)
+        there_and_back(lab, "h1", "h3")

@@ -51,6 +51,7 @@ class UnderWay:
             raise Mismatch("the file did not arrive as it was")
         if resumed and not report.get("resumed"):
             raise Mismatch(f"the link broke, and nothing was resumed: {report}")
+        return report
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ pub const WEFT_PROT_BOUNCE: u32 = 4;
 pub const WEFT_LINK_DOWN: u32 = 0;
 pub const WEFT_LINK_HELLO: u32 = 1;
 pub const WEFT_LINK_READY: u32 = 2;
+pub const WEFT_LINK_TO_SWITCH: u32 = 3;
 pub const WEFT_ANY_LINK: u32 = 4294967295;
 pub const WEFT_CHAN_MIN_CELLS: u32 = 16;
 pub const WEFT_CHAN_MAX_CELLS: u32 = 16384;

@@ -15,6 +15,8 @@ pub enum LinkState {
     Hello,
     /// Channels can be connected.
     Ready,
+    /// Up, to a switch: the hosts behind it have links of their own.
+    Switch,
     /// A state that this library does not know.
     Other(u32),
 }
@@ -25,6 +27,7 @@ impl From<u32> for LinkState {
             abi::WEFT_LINK_DOWN => LinkState::Down,
             abi::WEFT_LINK_HELLO => LinkState::Hello,
             abi::WEFT_LINK_READY => LinkState::Ready,
+            abi::WEFT_LINK_TO_SWITCH => LinkState::Switch,
             other => LinkState::Other(other),
         }
     }
@@ -36,6 +39,7 @@ impl fmt::Display for LinkState {
             LinkState::Down => "down",
             LinkState::Hello => "hello",
             LinkState::Ready => "ready",
+            LinkState::Switch => "switch",
             LinkState::Other(_) => "unknown",
         })
     }

@@ -40,7 +40,7 @@ pub struct PortInfo {
 pub struct LinkInfo {
     /// Its number.
     pub link: u32,
-    /// down, hello or ready.
+    /// down, hello or ready; switch: up, to one.
     pub state: String,
     /// PCI Express generation, 0 while unknown.
     pub speed: u32,

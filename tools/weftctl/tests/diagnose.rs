@@ -90,6 +90,28 @@ fn ivshmem(s: &mut Snapshot) {
     s.log = Some(Vec::new());
 }
 
+/// A link over a route.
+fn far(state: &str) -> Link {
+    let lid = Some(3);
+    let state = state.into();
+    let peer_hwid = "0x0000000000000007".into();
+    Link { number: 4, state, lid, hops: Some(2), peer_hwid, ..Link::default() }
+}
+
+#[test]
+fn what_leads_over_switches_and_hosts_is_drawn() {
+    let mut snapshot = recorded("well");
+    link(&mut snapshot).state = "switch".into();
+    port(&mut snapshot).links.push(far("ready"));
+    let found = diagnose(&snapshot);
+    assert_eq!(found, [], "nothing, not even a note");
+    let drawn = picture(&snapshot, &found, false);
+    assert!(drawn[0].ends_with("-+- link 0 == a switch"), "{drawn:?}");
+    assert_eq!(drawn[4].trim_start(), "`- link 4 == 2 hops == 0x7 ready");
+    let lost = |s: &mut Snapshot| port(s).links.push(far("down"));
+    check(&[("well", lost, "no-route", Level::Fault, "local id 3")]);
+}
+
 #[test]
 fn what_is_well_is_called_so() {
     let snapshot = recorded("well");

@@ -197,6 +197,8 @@ static const struct call {
 	{ WEFT_KICK, sizeof(struct weft_kick), 24, FZ_KINDS, kick },
 	{ WEFT_CQ_ARM, sizeof(struct weft_cq_arm), 3, FZ_KINDS, arm },
 	{ WEFT_VF_MIGRATE, sizeof(struct weft_vf_migrate), 1, FZ_KINDS, none },
+	{ WEFT_FABRIC_NODES, sizeof(struct weft_fabric_nodes), 1, FZ_KINDS, none },
+	{ WEFT_FABRIC_ROUTES, sizeof(struct weft_fabric_routes), 1, FZ_KINDS, none },
 };
 
 #define CALLS (sizeof(calls) / sizeof(*calls))

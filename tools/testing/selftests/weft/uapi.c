@@ -35,6 +35,8 @@ static const struct {
 	{ "MW_ALLOC", WEFT_MW_ALLOC, sizeof(struct weft_mw_alloc) },
 	{ "DESTROY", WEFT_DESTROY, sizeof(struct weft_destroy) },
 	{ "VF_MIGRATE", WEFT_VF_MIGRATE, sizeof(struct weft_vf_migrate) },
+	{ "FABRIC_NODES", WEFT_FABRIC_NODES, sizeof(struct weft_fabric_nodes) },
+	{ "FABRIC_ROUTES", WEFT_FABRIC_ROUTES, sizeof(struct weft_fabric_routes) },
 };
 
 #define ALL ARRAY_SIZE(all)
@@ -59,7 +61,7 @@ TEST_F(uapi, unknown_ioctl_is_enotty)
 {
 	uint32_t arg[2] = { sizeof(arg) };
 
-	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, WEFT_VF_MIGRATE + 1, arg));
+	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, WEFT_FABRIC_ROUTES + 1, arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO(WEFT_IOC_TYPE, WEFT_IOC_BASE - 1), arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO('w', WEFT_IOC_BASE), arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, TIOCGWINSZ, arg));
@@ -418,6 +420,47 @@ TEST_F(uapi, MIG_3_migration_checks_what_it_is_given)
 	m.vf = 0xffffffff;
 	EXPECT_EQ(-ENOENT, wt_ioctl(self->fd, WEFT_VF_MIGRATE, &m));
 	close(null);
+}
+
+TEST_F(uapi, N_3_nodes_and_routes_are_told_within_bounds)
+{
+	struct weft_fabric_nodes n = { .size = sizeof(n) };
+	struct weft_fabric_routes r = { .size = sizeof(r) };
+	struct weft_port_info i = { .size = sizeof(i) };
+
+	ASSERT_EQ(0, wt_ioctl(self->fd, WEFT_PORT_INFO, &i));
+	if (i.kind != WEFT_PORT_WEFT) {
+		EXPECT_EQ(-EOPNOTSUPP, wt_ioctl(self->fd, WEFT_FABRIC_NODES, &n));
+		EXPECT_EQ(-EOPNOTSUPP, wt_ioctl(self->fd, WEFT_FABRIC_ROUTES, &r));
+		return;
+	}
+	n.flags = 1;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_NODES, &n));
+	n.flags = 0;
+	n.index = 0xffffffff;
+	EXPECT_EQ(-ENOENT, wt_ioctl(self->fd, WEFT_FABRIC_NODES, &n));
+	/* The neighbour is READY, and so in the fabric, a moment later at the latest. */
+	for (int t = 0; t < 1000; t++) {
+		n.index = 0;
+		if (!wt_ioctl(self->fd, WEFT_FABRIC_NODES, &n) && n.nodes > 1 && n.lid)
+			break;
+		usleep(10000);
+	}
+	EXPECT_EQ(i.hwid, n.hwid);
+	EXPECT_EQ(WEFT_NODE_HOST, n.kind);
+	EXPECT_EQ(WEFT_NODE_KNOWN | WEFT_NODE_SELF, n.state & ~WEFT_NODE_MASTER);
+	EXPECT_EQ(0, n.hops);
+	n.index = n.nodes;
+	EXPECT_EQ(-ENOENT, wt_ioctl(self->fd, WEFT_FABRIC_NODES, &n));
+
+	r.flags = 1;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_ROUTES, &r));
+	r.flags = 0;
+	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_FABRIC_ROUTES, &r));
+	EXPECT_GE(WEFT_FABRIC_PAGE, r.count);
+	r.first = 0xffffffff;
+	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_FABRIC_ROUTES, &r));
+	EXPECT_EQ(0, r.count);
 }
 
 TEST_F(uapi, not_a_channel)

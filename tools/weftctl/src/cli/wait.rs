@@ -81,9 +81,11 @@ fn check(context: &Context, args: &Args) -> Result<(), Failure> {
                 format!("{shown} has no link {n}; it has {} of them, from 0 on", links.len());
             return Err(Failure::new(Kind::Usage, message));
         }
-        // Without --link those that never were up do not count, but one has to be there.
-        let plugged =
-            |link: &&LinkInfo| args.link.is_some() || link.speed != 0 || link.trained != 0;
+        // Without --link those that never were up do not count, nor those to switches, but one has to be
+        // there.
+        let plugged = |link: &&LinkInfo| {
+            args.link.is_some() || link.state != "switch" && (link.speed != 0 || link.trained != 0)
+        };
         if !links.iter().any(|link| plugged(&link)) {
             let failure = format!("no link of {shown} is up");
             return Err(Failure::new(Kind::Unreachable, failure).hint(WHY));

@@ -346,6 +346,8 @@ fn link(dir: &Path, number_of: u32) -> Option<Link> {
     dir.is_dir().then(|| Link {
         number: number_of,
         state: word("state"),
+        lid: number(&file("lid")),
+        hops: number(&file("hops")),
         speed: count("speed"),
         width: count("width"),
         max_speed: number(&file("max_speed")),

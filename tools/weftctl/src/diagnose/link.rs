@@ -17,6 +17,8 @@ pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
             // Its links are always up, and lead to whoever may come.
             ("ready", _) => found.extend(running(&at(), link)),
             (_, Family::Ivshmem) => found.extend(alone(&at(), link, ready)),
+            ("switch", _) => found.extend(running(&at(), link)),
+            ("down", _) if link.lid.is_some() => found.push(no_route(&at(), link)),
             ("down", _) if link.is_unplugged() => {}
             ("down", _) => found.push(down(&at(), link)),
             _ => found.push(hello(&at(), link, port.version)),
@@ -56,6 +58,17 @@ fn down(at: &Place, link: &Link) -> Finding {
     };
     Finding::fault(id, at.clone(), format!("{was}: its port is not enabled, or the link is switched off{before}"))
         .mend("there: `modprobe weft`, `weftctl diagnose`; in between: `weft-fabric status`, `weft-fabric link up END`")
+}
+
+/// The peer is no neighbour, and nothing leads to it now.
+fn no_route(at: &Place, link: &Link) -> Finding {
+    let lid = link.lid.unwrap_or(0);
+    let what =
+        format!("no route leads to the host of local id {lid} any more, or not back from there");
+    Finding::fault("no-route", at.clone(), what).mend(format!(
+        "a link on the way is down, an entry of a table is missing, or that host is gone: \
+         `weftctl routes`; emulated: `weft-fabric route walk HOST {lid}` says where it ends",
+    ))
 }
 
 /// There is a signal, but the two drivers do not agree.
@@ -129,7 +142,9 @@ fn alone(at: &Place, link: &Link, ready: usize) -> Option<Finding> {
 /// What keeps a link that is ready from being good.
 fn running(at: &Place, link: &Link) -> Vec<Finding> {
     let mut found = Vec::new();
-    if let (Some(speed), Some(width)) = (link.max_speed, link.max_width) {
+    // What is on the way of a route is not this host's.
+    let most = link.max_speed.zip(link.max_width).filter(|_| link.lid.is_none());
+    if let Some((speed, width)) = most {
         if link.speed < speed || link.width < width {
             let what =
                 format!("runs at gen{} x{}, but can gen{speed} x{width}", link.speed, link.width);

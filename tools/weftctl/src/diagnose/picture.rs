@@ -110,11 +110,16 @@ fn one(pen: &Pen, link: &Link, id: Option<&str>) -> String {
     let why = id.map_or(String::new(), |id| format!("  {id}"));
     let text = match link.state.as_str() {
         "ready" => {
-            let rate = match link.speed {
-                0 => pen.up.to_owned(),
-                speed => format!("{0} gen{speed} x{1} {0}", pen.up, link.width),
+            let rate = match (link.speed, link.hops) {
+                (0, None) => pen.up.to_owned(),
+                (_, Some(hops)) => format!("{0} {hops} hops {0}", pen.up),
+                (speed, _) => format!("{0} gen{speed} x{1} {0}", pen.up, link.width),
             };
             format!("link {number} {rate} {peer} ready{why}")
+        }
+        "switch" => {
+            let (up, speed, width) = (pen.up, link.speed, link.width);
+            format!("link {number} {up} gen{speed} x{width} {up} switch{why}")
         }
         "hello" => format!("link {number} {} {peer}{why}", pen.waiting),
         _ if link.is_unplugged() => format!("link {number}, no cable"),

@@ -143,6 +143,8 @@ pub struct Port {
 pub struct Link {
     pub number: u32,
     pub state: String,
+    pub lid: Option<u64>,
+    pub hops: Option<u64>,
     pub speed: u64,
     pub width: u64,
     pub max_speed: Option<u64>,

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A node and the manager of the fabric that it has, if its port has routes: when that runs, and what
+//! others want of it.
+
+use super::{super::Manager, Node, MANAGING};
+use crate::{hw::Port, sys::work};
+use kernel::{prelude::*, sync::Arc, time::msecs_to_jiffies, workqueue::WorkItem};
+
+impl WorkItem<MANAGING> for Node {
+    type Pointer = Arc<Node>;
+
+    fn run(this: Arc<Node>) {
+        let (Some(port), Some(manager)) = (this.enter(), this.manager()) else {
+            return;
+        };
+        if let Some(delay) = manager.run(&this, &**port) {
+            // With the gate entered, as the timer does.
+            work::again_unbound_in::<_, MANAGING>(&this, msecs_to_jiffies(delay));
+        }
+    }
+}
+
+impl Node {
+    /// Gives the node a manager of the fabric, if `port`, which it will have, has routes.
+    pub(crate) fn add_manager(&self, port: &dyn Port) -> Result {
+        if port.router().is_none() {
+            return Ok(());
+        }
+        match self.manager.populate(Manager::new()?) {
+            true => Ok(()),
+            false => Err(EBUSY),
+        }
+    }
+
+    /// The manager of the fabric, if there is one here.
+    pub(crate) fn manager(&self) -> Option<&Manager> {
+        self.manager.as_ref().map(|manager| &**manager)
+    }
+
+    /// As [`Manager::allow`]; it looks at everybody anew.
+    pub(crate) fn allow(&self, hwid: u64) -> Result {
+        self.manager().ok_or(ENODEV)?.allow(hwid)?;
+        self.manage();
+        Ok(())
+    }
+
+    /// Has no route lead over these links, a bit each. `EINVAL`: there is no such link.
+    pub(crate) fn exclude(&self, links: u64) -> Result {
+        let manager = self.manager().ok_or(ENODEV)?;
+        if links >> self.port()?.links() != 0 {
+            return Err(EINVAL);
+        }
+        manager.exclude(links as u32);
+        self.manage();
+        Ok(())
+    }
+
+    /// Has the manager look at what has changed.
+    pub(in crate::fabric) fn manage(&self) {
+        if self.manager().is_none() {
+            return;
+        }
+        if let Some(me) = &*self.me.lock() {
+            work::run_unbound_in::<_, MANAGING>(me, 0);
+        }
+    }
+
+    /// Hardware id of the neighbour on `link`, while known.
+    pub(in crate::fabric) fn peer_hwid(&self, port: &dyn Port, link: usize) -> Option<u64> {
+        self.link(port, link).ok()?.peer_hwid()
+    }
+}
