@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`weftctl ports` and `weftctl events`: what is there, and what happens, as it happens."""
+"""`weftctl ports`, `events` and `tree --svg`: what is there, and what happens, as it happens."""
 
 import json
+from xml.etree import ElementTree
 
 from weftlab.errors import Mismatch
 from weftlab.suite import test
+
+from . import far
 
 CLOSELY = False
 DEVICE = "$(basename $(readlink -f /sys/class/weft/weft0/device))"
@@ -142,3 +145,54 @@ def come_and_go(bench):
             raise Mismatch(f"weft0 was {kind} {times} times, not {least}: {found}")
     host.insmod()
     host.wait_links()
+
+
+@test("N-1, N-6: events tells of role, local ids, routes, and of links that routes make and take away")
+def manager(bench):
+    lab = far.switches(bench)
+    far.met(lab, "h1", "h2")
+    h1, h2 = lab["h1"], lab["h2"]
+    h2.rmmod()
+    h1.until("! test -e /sys/class/weft/weft0/device/link4")
+    events = Events(h1, "--timeout", "120").ready()
+    h2.insmod()
+    far.met(lab, "h1", "h2")
+    events.job.expect('"link":4,"event":"seen"', 30)
+    events.job.expect('"link":4.*"state":.*"ready"|"link":4.*"new":"ready"', 30)
+    h2.rmmod()
+    events.job.expect('"link":4,"event":"gone"', 30)
+    events.job.kill()
+    found = events.end()
+    first = found[events.has(port="weft0", event="seen")]["state"]
+    if first["role"] != "master" or not int(first["lid"]):
+        raise Mismatch(f"at first: {first}")
+    at_switch = found[events.has(link=0, event="seen")]["state"]
+    if at_switch["state"] != "switch":
+        raise Mismatch(f"the link to the switch: {at_switch}")
+    grew = events.has(object="weft0", attribute="nodes", old="3", new="4")
+    if not grew < events.has(object="weft0", attribute="nodes", old="4", new="3"):
+        raise Mismatch(f"the order: {found}")
+    h2.insmod()
+    far.met(lab, "h1", "h2")
+
+
+@test("N-3, N-5: tree draws the fabric: nodes with their ids, links with speed and width")
+def picture(bench):
+    lab = far.switches(bench)
+    far.met(lab, "h1", "h2")
+    host = lab["h1"]
+    host.weftctl("tree", "--svg", "/mnt/run/tree.svg")
+    drawn = (host.run_dir / "tree.svg").read_text()
+    if host.weftctl("tree", "--svg").out != drawn or host.weftctl_json("tree", "--svg")["svg"] != drawn:
+        raise Mismatch("the file and the output differ")
+    space = "{http://www.w3.org/2000/svg}"
+    root = ElementTree.fromstring(drawn)
+    words = root.find(f"{space}desc").text
+    shown = [text.text for text in root.iter(f"{space}text")]
+    nodes = host.weftctl_json("tree")["nodes"]
+    for node in nodes:
+        name, lid = f"{node['kind']} {node['hwid']}", f"LID {node['lid']}"
+        if name not in shown or f"{name}: {lid}" not in words:
+            raise Mismatch(f"{name}, {lid} is not in {shown}, or not in {words}")
+    if shown.count("gen4 x8") != 3 or len(nodes) != 4 or "host 0x1: LID 1, master, this host" not in words:
+        raise Mismatch(f"{shown}, {words}")

@@ -104,7 +104,7 @@ fn wrong_arguments_are_named() {
         (&["wait", "--state", "up"], "up"),
         (&["list", "--port", "x"], "weftN"),
         (&["events", "--count", "0"], "--count"),
-        (&["ports", "--watch", "-1"], "-1"),
+        (&["ports", "--watch", "0"], "0.1 seconds"),
         (&["vf", "set", "0", "0"], "NAME=VALUE"),
         (&["vf", "set", "0", "0", "state=1"], "apertures"),
         (&["vf", "set", "0", "0", "bytes=8Q"], "8Q"),

@@ -20,8 +20,18 @@ pub struct Args {
     #[arg(long)]
     cabled: bool,
     /// Show it again every so often, with counts a second, until Ctrl-C
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = pause)]
     watch: Option<Duration>,
+}
+
+/// Looking without a pause would only keep a processor busy.
+const LEAST: Duration = Duration::from_millis(100);
+
+fn pause(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        pause if pause < LEAST => Err(format!("at least {} seconds", LEAST.as_secs_f64())),
+        pause => Ok(pause),
+    }
 }
 
 #[derive(Serialize)]
@@ -58,6 +68,8 @@ struct LinkEntry {
     role: String,
     trained: u64,
     peer_hwid: Option<String>,
+    lid: Option<u64>,
+    hops: Option<u64>,
     channels: u64,
     channels_broken: u64,
 }
@@ -123,6 +135,8 @@ fn link(link: &Link) -> LinkEntry {
         role: link.role.clone(),
         trained: link.trained,
         peer_hwid: short(&link.peer_hwid),
+        lid: link.lid,
+        hops: link.hops,
         channels: link.channels,
         channels_broken: link.channels_broken,
     }
@@ -164,7 +178,11 @@ fn link_row(port: &str, link: &LinkEntry) -> Vec<String> {
         if link.cable { link.state.clone() } else { "no cable".into() },
         rate(link.speed, link.width),
         can,
-        if link.cable { link.role.clone() } else { "-".into() },
+        match (link.cable, link.hops) {
+            (_, Some(hops)) => format!("{hops} links"),
+            (true, None) => link.role.clone(),
+            (false, None) => "-".into(),
+        },
         link.peer_hwid.clone().unwrap_or("-".into()),
         link.trained.to_string(),
         format!("{} open{broken}", link.channels),
