@@ -4,12 +4,12 @@
 //! asked for.
 
 use crate::map;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use weft::{Fabric, FabricNode, FabricPort, NodeKind};
 
 /// A node, as shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// Hardware id, hexadecimal.
     pub hwid: String,
@@ -32,7 +32,7 @@ pub struct Node {
 }
 
 /// A port of a node, as shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
     /// Its number.
     pub port: u8,

@@ -3,7 +3,7 @@
 //! permissions and, if it may, the kernel's log. Judges nothing, changes nothing.
 
 use super::kmsg;
-use super::snapshot::{Bar, Family, Function, Link, Module, Node, Port, Rate};
+use super::snapshot::{Bar, Family, Function, Link, Manager, Module, Node, Port, Rate};
 use super::snapshot::{Snapshot, Unseen, User};
 use crate::failure::plain;
 use rustix::fs::{Access, access};
@@ -336,6 +336,23 @@ pub fn port(dir: &Path) -> Option<Port> {
             .into_iter()
             .filter_map(|name| Some((name.clone(), number(&counters.join(name))?)))
             .collect(),
+        manager: manager(&dir.join("manager")),
+        nodes: Vec::new(),
+    })
+}
+
+fn manager(dir: &Path) -> Option<Manager> {
+    let count = |name: &str| number(&dir.join(name)).unwrap_or(0);
+    let word = |name: &str| text(&dir.join(name)).unwrap_or_default();
+    dir.is_dir().then(|| Manager {
+        role: word("role"),
+        lid: count("lid"),
+        master: word("master"),
+        term: count("term"),
+        nodes: count("nodes"),
+        routes: count("routes"),
+        allow: count("allow"),
+        excluded: count("excluded"),
     })
 }
 
