@@ -13,7 +13,7 @@ from weftlab.guest import Port
 from weftlab.host import Host
 from weftlab.suite import test
 
-from . import far
+from . import far, steps
 
 # Of weftctl's words; the faults are made with users at work by `faults`, `links`, `lifecycle`.
 CLOSELY = False
@@ -461,7 +461,7 @@ def alone(bench):
 
 def behind_switches(bench):
     """h1 and h2 with two switches between them, who have found each other."""
-    lab = far.switches(bench)
+    lab = steps.two_apart(bench)
     far.met(lab, "h1", "h2")
     return lab
 

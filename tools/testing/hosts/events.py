@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
-from . import far
+from . import far, steps
 
 CLOSELY = False
 DEVICE = "$(basename $(readlink -f /sys/class/weft/weft0/device))"
@@ -149,7 +149,7 @@ def come_and_go(bench):
 
 @test("N-1, N-6: events tells of role, local ids, routes, and of links that routes make and take away")
 def manager(bench):
-    lab = far.switches(bench)
+    lab = steps.two_apart(bench)
     far.met(lab, "h1", "h2")
     h1, h2 = lab["h1"], lab["h2"]
     h2.rmmod()
@@ -178,7 +178,7 @@ def manager(bench):
 
 @test("N-3, N-5: tree draws the fabric: nodes with their ids, links with speed and width")
 def picture(bench):
-    lab = far.switches(bench)
+    lab = steps.two_apart(bench)
     far.met(lab, "h1", "h2")
     host = lab["h1"]
     host.weftctl("tree", "--svg", "/mnt/run/tree.svg")
