@@ -27,8 +27,8 @@ help: ## this text
 	@echo '  WEFT_CACHE=…  where everything that is downloaded or built once is kept ($(WEFT_CACHE))'
 
 .PHONY: demo
-demo: setup-demo modules tools ## two emulated hosts, a file carried from one to the other (FILE=…)
-	@scripts/lab/demo $(if $(FILE),'$(FILE)')
+demo: setup-demo modules tools ## two emulated hosts, a file carried from one to the other (FILE=…, HOSTS=4)
+	@scripts/lab/demo $(if $(HOSTS),--hosts '$(HOSTS)') $(if $(FILE),'$(FILE)')
 
 .PHONY: check
 check: ## all tests (SUITE=name: one suite)

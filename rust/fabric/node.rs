@@ -504,6 +504,7 @@ impl Node {
         let far = port.links()..(port.links() + port.far_links()).min(MAX_LINKS);
         let mut all = true;
         let mut shown = self.shown.lock();
+        let before = *shown;
         for link in far {
             let (bit, has) = (1 << link, port.has_link(link));
             if (*shown & bit != 0) == has {
@@ -518,6 +519,10 @@ impl Node {
             } else {
                 *shown ^= bit;
             }
+        }
+        if *shown != before {
+            // A directory tells nobody that it has come.
+            sysfs::notify(&self.pdev, Some(c"manager"), c"routes");
         }
         all
     }

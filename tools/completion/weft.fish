@@ -15,9 +15,9 @@ function __weft_help
         }
         /^[A-Z][a-z]+:/ { section = $1 }
         section == "Commands:" && /^  [a-z]/ { print "c", $1 }
-        section == "Options:" && match($0, /--[a-z-]+( <[A-Z_]+>)?/) {
+        section == "Options:" && match($0, /--[a-z-]+( \[?<[A-Z_]+>)?/) {
             option = substr($0, RSTART, RLENGTH)
-            gsub(/[<>]/, "", option)
+            gsub(/[[<>]/, "", option)
             print "o", option words($0)
         }
         section == "Arguments:" && match($0, /^  [[<][A-Z_]+/) {

@@ -7,7 +7,7 @@ import pathlib
 import shutil
 import sys
 
-from . import lab, paths, process, transfer
+from . import fabric_demo, lab, paths, process, transfer
 from .errors import LabError, Mismatch
 
 HEAD = 64 * 1024
@@ -34,17 +34,25 @@ KINDS = (
 def arguments():
     parser = argparse.ArgumentParser(
         prog="demo",
-        description="Boots two hosts joined by PCI Express, loads weft.ko on both and carries a "
-        "file from one to the other. Exits with 0 only if it arrives as it was.",
+        description="Boots hosts joined by PCI Express, loads weft.ko on all and carries a "
+        "file from one to another. Exits with 0 only if it arrives as it was.",
     )
     parser.add_argument("--file", help="the file (default: the kernel that the guests run)")
+    parser.add_argument("--hosts", type=int, default=2, metavar="N",
+                        help="so many hosts; more than 2 are two at a switch each, the switches in "
+                        "a row, and the file goes from the first to the last")  # fmt: skip
     parser.add_argument("--port", choices=("weft", "ivshmem"), default="weft",
                         help="Weft ports and weft-fabric, or QEMU's ivshmem")  # fmt: skip
     parser.add_argument("--memory", type=int, default=192, help="MiB of RAM of each host")
     parser.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--name", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.hosts != 2 and not fabric_demo.LEAST <= args.hosts <= fabric_demo.MOST:
+        parser.error(f"--hosts {args.hosts}: give 2 to {fabric_demo.MOST}")
+    if args.hosts != 2 and args.port == "ivshmem":
+        parser.error("--port ivshmem: it joins 2 hosts, and knows no switches")
+    return args
 
 
 def link_of(host):
@@ -59,14 +67,9 @@ def megabytes(rate):
     return f"{rate / 1e6:.1f} MB/s"
 
 
-def run(args, say):
-    if args.folder:
-        folder, name = args.folder, args.name
-    else:
-        folder, name = str(pathlib.Path(paths.env("kernel")).parent), pathlib.Path(paths.env("kernel")).name
-    source = pathlib.Path(folder) / name
+def run(args, source, say):
+    folder, name = str(source.parent), source.name
     size = source.stat().st_size
-    say(f"{name}: {size} bytes")
     ivshmem = args.port == "ivshmem"
     result = {
         "file": name, "bytes": size, "port": "ivshmem-doorbell" if ivshmem else "weft-port",
@@ -131,9 +134,15 @@ def main():
     if args.file:
         path = pathlib.Path(args.file).resolve()
         args.folder, args.name = str(path.parent), path.name
+    if args.folder:
+        source = pathlib.Path(args.folder) / args.name
+    else:
+        source = pathlib.Path(paths.env("kernel"))
     say = lab.Progress()
+    demo = sys.modules[__name__] if args.hosts == 2 else fabric_demo
     try:
-        result = run(args, say)
+        say(f"{source.name}: {source.stat().st_size} bytes")
+        result = demo.run(args, source, say)
     except (LabError, OSError) as error:
         kind = getattr(error, "kind", "system")
         print(f"demo: {kind}: {error}", file=sys.stderr)
@@ -146,7 +155,7 @@ def main():
     if args.json:
         print(json.dumps(result, indent=2))
     else:
-        show(result)
+        demo.show(result)
     return 0 if result["same"] else 1
 
 

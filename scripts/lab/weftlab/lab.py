@@ -72,16 +72,18 @@ class Lab(contextlib.AbstractContextManager):
         self.server = IvshmemServer(self.folder, self.sockets, size).start()
         return self.server
 
-    def add(self, name, nodes=None, vfs=None, vf_slots=1, **options):
+    def add(self, name, nodes=None, vfs=None, vf_slots=1, slots=None, **options):
         """A host with a port a node; by default one, called as the host. With `vfs` each is
         an endpoint of two physical functions that can have so many virtual ones each, of so
-        many slots. The driver needs a slot a link, and windows of that size would not all fit."""
+        many slots. The driver needs a slot a link, and windows of that size would not all fit.
+        `slots`: of a port without virtual functions, another number than the device's own."""
         if self.server:
             ports = [Port.ivshmem(self.server, f"{name}-port")]
         else:
             nodes = nodes or [name]
             if vfs is None:
-                ports = [Port.weft(self.fabric, node) for node in nodes]
+                props = {} if slots is None else {"slots": slots}
+                ports = [Port.weft(self.fabric, node, **props) for node in nodes]
             else:
                 size = {} if vf_slots == 1 else {"slot_size": 4 << 20}
                 ports = [

@@ -7,6 +7,8 @@ class Topology:
         self.hosts = []
         self.switches = []
         self.links = []
+        # Who may program switches; by default all.
+        self.managers = None
 
     def host(self, name, hwid):
         self.hosts.append((name, hwid))
@@ -32,6 +34,8 @@ class Topology:
 
     def toml(self):
         lines = []
+        if self.managers is not None:
+            lines += [f"managers = {self.managers!r}".replace("'", '"'), ""]
         for name, hwid in self.hosts:
             lines += ["[[host]]", f'name = "{name}"', f"hwid = {hwid}", ""]
         for name, ports in self.switches:
@@ -58,4 +62,19 @@ def chain(count, prefix="h", base=1, close=False):
         topology.link(f"{prefix}{number}:0", f"{prefix}{number + 1}:{back}")
     if close and count > 2:
         topology.link(f"{prefix}{count}:0", f"{prefix}1:1")
+    return topology
+
+
+def switched(count):
+    """h1 and h2 at s1, h3 and h4 at s2, …; the switches in a row."""
+    topology = Topology()
+    for number in range(1, count + 1):
+        topology.host(f"h{number}", number)
+    switches = (count + 1) // 2
+    for number in range(1, switches + 1):
+        topology.switch(f"s{number}", 4)
+    for number in range(count):
+        topology.link(f"h{number + 1}:0", f"s{number // 2 + 1}:{number % 2}")
+    for number in range(1, switches):
+        topology.link(f"s{number}:3", f"s{number + 1}:2", speed=5, width=16)
     return topology

@@ -101,12 +101,12 @@ def report(result):
     return json.loads(result.out.strip().splitlines()[-1])
 
 
-def carry(sender, receiver, path, source):
-    """Carries `path` of the sender, which is `source` here; the Transfer."""
+def carry(sender, receiver, path, source, *options):
+    """Carries `path` of the sender, which is `source` here; the Transfer. `options`: of the sender."""
     size = source.stat().st_size
     receiving = Receiver(receiver)
     try:
-        sent = sender.run(send_line(sender, path), patience(size))
+        sent = sender.run(send_line(sender, path, *options), patience(size))
         receiving.wait(60)
     finally:
         receiving.end()

@@ -13,6 +13,8 @@ from weftlab.guest import Port
 from weftlab.host import Host
 from weftlab.suite import test
 
+from . import far, steps
+
 # Of weftctl's words; the faults are made with users at work by `faults`, `links`, `lifecycle`.
 CLOSELY = False
 NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups "
@@ -455,3 +457,83 @@ def alone(bench):
         host.plug(Port("bare", "weft-port"), "free")
         host.until("[ -e /dev/weft0 ]")
         only(diagnose(host), "fabric-gone", "weft-fabric run")
+
+
+def behind_switches(bench):
+    """h1 and h2 with two switches between them, who have found each other."""
+    lab = steps.two_apart(bench)
+    far.met(lab, "h1", "h2")
+    return lab
+
+
+@test("diagnose: hosts behind switches are well; one of them goes, and the other is alone")
+def at_a_switch(bench):
+    lab = behind_switches(bench)
+    h1, h2 = lab["h1"], lab["h2"]
+    report = diagnose(h1)
+    if not report["ok"]:
+        raise Mismatch(f"nothing is wrong, but: {report}")
+    if not any("switch" in line for line in report["picture"]):
+        raise Mismatch(f"the picture has no switch: {report['picture']}")
+    h2.rmmod()
+    h1.until("! test -e /sys/class/weft/weft0/device/link4")
+    only(diagnose(h1), "no-host", "link 0", "behind the switch", "modprobe weft")
+    h2.insmod()
+    far.met(lab, "h1", "h2")
+
+
+@test("diagnose: an entry of a switch's table is missing: the route gets nowhere")
+def no_entry(bench):
+    lab = behind_switches(bench)
+    host = lab["h1"]
+    (link,) = (link for link in host.weftctl_json("show")["ports"][0]["links"] if link["lid"])
+    lab.fabric.call("route", "del", "s2", link["lid"])
+    host.wait_link("down", link=link["link"])
+    try:
+        only(diagnose(host), "no-route", f"link {link['link']}", "weft-fabric route walk")
+        if lab.fabric.walk("h1", link["lid"])["at"] != "s2":
+            raise Mismatch("what it says does not show where the route ends")
+    finally:
+        lab.fabric.call("route", "set", "s2", link["lid"], 1)
+    host.wait_link("ready", link=link["link"])
+
+
+@test("diagnose: a neighbour that may not take part in the fabric, and a link that carries no routes")
+def kept_out(bench):
+    lab = far.chain(bench)
+    far.met(lab, "h1", "h3")
+    h1, h2 = lab["h1"], lab["h2"]
+    manager = "/sys/class/weft/weft0/device/manager"
+    h1.run(f"echo 1 >{manager}/excluded")
+    named(diagnose(h1), "link-excluded", "note", "link 0", "manager/excluded")
+    h1.run(f"echo 0 >{manager}/excluded")
+    far.met(lab, "h1", "h3")
+    h2.run(f"echo 2 >{manager}/allow; echo 3 >{manager}/allow")
+    h2.until(f"[ $(cat {manager}/nodes) = 2 ]")
+    report = diagnose(h2)
+    named(report, "not-allowed", "warning", "host 0x1", "manager/allow")
+    # What it says mends it.
+    (mend,) = (f["mend"] for f in report["findings"] if f["id"] == "not-allowed")
+    h2.run(f"cd {manager}/.. && {mend.split('`')[1]}")
+    h2.until(f"[ $(cat {manager}/nodes) = 3 ]")
+    h2.run(f"echo 0 >{manager}/allow")
+    far.met(lab, "h1", "h3")
+    if not diagnose(h1)["ok"]:
+        raise Mismatch("everybody takes part, and something is said to be wrong")
+
+
+@test("diagnose: a host that can be reached, and a port that has no window left for it")
+def no_window(bench):
+    lab = bench.shape("few windows", topology.chain(3), slots=4)
+    h1 = lab["h1"]
+    h1.until("[ $(cat /sys/class/weft/weft0/device/manager/routes) = 2 ]")
+    only(diagnose(h1), "no-window", "host 0x3", "2 links away", "slots")
+
+
+@test("diagnose: a switch that may not be programmed by who is master")
+def not_obeyed(bench):
+    shape = topology.Topology().host("h1", 1).host("h2", 2).switch("s1", 4)
+    shape.link("h1:0", "s1:0").link("s1:1", "h2:0").managers = ["h2"]
+    lab = bench.shape("switch that obeys another", shape)
+    report = diagnose(lab["h1"])
+    named(report, "switch-unmanaged", "fault", "link 0", "managers")

@@ -7,8 +7,14 @@ import random
 import re
 import signal
 
-from weftlab import kernel, transfer
+from weftlab import kernel, topology, transfer
 from weftlab.errors import Mismatch
+
+
+def two_apart(bench):
+    """h1 and h2, with two switches between them and nobody else."""
+    shape = topology.Topology().host("h1", 1).host("h2", 2).switch("s1", 4).switch("s2", 4)
+    return bench.shape("two apart", shape.link("h1:0", "s1:0").link("s1:1", "s2:0").link("s2:1", "h2:0"))
 
 
 def payload(host, name, size, seed=1):

@@ -412,6 +412,7 @@ fn states(links: &[&LinkInfo]) -> String {
     let state = |link: &&LinkInfo| match (&link.peer_hwid, link.state.as_str()) {
         (Some(peer), state) => format!("link {} to {peer} is {state}", link.link),
         (None, "hello") => format!("link {} waits for the driver at its other end", link.link),
+        (None, "switch") => format!("link {} leads to a switch", link.link),
         (None, state) => format!("link {} is {state}", link.link),
     };
     let all: Vec<String> = links.iter().map(state).collect();

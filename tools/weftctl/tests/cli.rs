@@ -31,9 +31,10 @@ fn refused(words: &[&str], status: i32, wanted: &[&str]) {
 /// A port that no host has.
 const MISSING: &str = "/dev/weft4000000";
 
-const COMMANDS: [&[&str]; 8] = [
+const COMMANDS: [&[&str]; 9] = [
     &["list"],
     &["show"],
+    &["ports"],
     &["send", "/proc/self/status"],
     &["recv", "/"],
     &["ping"],
@@ -89,7 +90,7 @@ fn a_source_that_cannot_be_sent_is_named() {
 
 #[test]
 fn wrong_arguments_are_named() {
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 18] = [
         (&["bogus"], "bogus"),
         (&[], "Usage"),
         (&["send"], "FILE"),
@@ -102,6 +103,8 @@ fn wrong_arguments_are_named() {
         (&["ping", "--serve", "--count", "2"], "--count"),
         (&["wait", "--state", "up"], "up"),
         (&["list", "--port", "x"], "weftN"),
+        (&["events", "--count", "0"], "--count"),
+        (&["ports", "--watch", "0"], "0.1 seconds"),
         (&["vf", "set", "0", "0"], "NAME=VALUE"),
         (&["vf", "set", "0", "0", "state=1"], "apertures"),
         (&["vf", "set", "0", "0", "bytes=8Q"], "8Q"),

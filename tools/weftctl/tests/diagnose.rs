@@ -7,8 +7,11 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use weftctl::diagnose::snapshot::{Bar, Family, Function, Link, Port, Rate};
-use weftctl::diagnose::{Finding, Level, Snapshot, collect, diagnose, is_wrong, picture};
+use weftctl::diagnose::snapshot::{Bar, Family, Function, Link, Manager, Port, Rate};
+use weftctl::diagnose::{
+    Finding, Level, Snapshot, collect, diagnose, is_settling, is_wrong, picture,
+};
+use weftctl::tree;
 
 fn recorded(name: &str) -> Snapshot {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnose");
@@ -106,10 +109,10 @@ fn what_leads_over_switches_and_hosts_is_drawn() {
     let found = diagnose(&snapshot);
     assert_eq!(found, [], "nothing, not even a note");
     let drawn = picture(&snapshot, &found, false);
-    assert!(drawn[0].ends_with("-+- link 0 == a switch"), "{drawn:?}");
+    assert!(drawn[0].ends_with("-+- link 0 == gen4 x8 == switch"), "{drawn:?}");
     assert_eq!(drawn[4].trim_start(), "`- link 4 == 2 hops == 0x7 ready");
     let lost = |s: &mut Snapshot| port(s).links.push(far("down"));
-    check(&[("well", lost, "no-route", Level::Fault, "local id 3")]);
+    check(&[("well", lost, "no-route", Level::Fault, "weft-fabric route walk HOST 3")]);
 }
 
 #[test]
@@ -438,6 +441,167 @@ fn the_port_and_its_links() {
     ]);
 }
 
+/// A port at a switch, with a manager that has found a host behind it.
+fn managed(s: &mut Snapshot) -> &mut Port {
+    let port = port(s);
+    (port.links[0].state, port.links[0].trained) = ("switch".into(), 1);
+    let manager = Manager {
+        role: "standby".into(),
+        lid: 2,
+        term: 1,
+        nodes: 3,
+        routes: 2,
+        ..Manager::default()
+    };
+    port.manager = Some(Manager { master: "0x0000000000000001".into(), ..manager });
+    let node = |hwid: &str, lid, kind: &str, links| {
+        let (hwid, kind) = (hwid.to_owned(), kind.to_owned());
+        tree::Node { hwid, lid, kind, known: true, links, own: lid == 2, ..tree::Node::default() }
+    };
+    port.nodes =
+        vec![node("0x1", 1, "host", 2), node("0x2", 2, "host", 0), node("0x101", 3, "switch", 1)];
+    let far = Link {
+        peer_hwid: "0x0000000000000001".into(),
+        peer_version: port.version,
+        lid: Some(1),
+        readied: 1,
+        ..far("ready")
+    };
+    port.links.push(far);
+    port
+}
+
+fn manager(s: &mut Snapshot) -> &mut Manager {
+    managed(s).manager.as_mut().expect("a manager")
+}
+
+#[test]
+fn the_fabric() {
+    let mut snapshot = recorded("well");
+    managed(&mut snapshot);
+    let found = diagnose(&snapshot);
+    assert_eq!(found, [], "nothing is wrong");
+    assert!(!is_settling(&snapshot));
+    check(&[
+        (
+            "well",
+            |s| manager(s).role = "unknown".into(),
+            "switch-unmanaged",
+            Level::Fault,
+            "no master is known",
+        ),
+        (
+            "well",
+            |s| manager(s).lid = 0,
+            "switch-unmanaged",
+            Level::Fault,
+            "the master 0x1 has given",
+        ),
+        (
+            "well",
+            |s| manager(s).routes = 0,
+            "switch-unmanaged",
+            Level::Fault,
+            "the switch may not obey the master 0x1",
+        ),
+        (
+            "well",
+            |s| {
+                let state = link(s).state.clone();
+                manager(s).role = "unknown".into();
+                link(s).state = state;
+            },
+            "no-master",
+            Level::Warning,
+            "weftctl events",
+        ),
+        (
+            "well",
+            |s| {
+                let state = link(s).state.clone();
+                manager(s).lid = 0;
+                link(s).state = state;
+            },
+            "no-lid",
+            Level::Warning,
+            "0x1 has given this host no local id",
+        ),
+        (
+            "well",
+            |s| managed(s).nodes[2].known = false,
+            "node-silent",
+            Level::Warning,
+            "switch 0x101 (LID 3)",
+        ),
+        (
+            "well",
+            |s| {
+                managed(s).nodes[2].known = false;
+                port(s).manager.as_mut().expect("a manager").allow = 2;
+            },
+            "not-allowed",
+            Level::Warning,
+            "`echo 0x101 >manager/allow`",
+        ),
+        (
+            "well",
+            |s| {
+                // A neighbour that says hello, and is not on the list.
+                managed(s).links[0].state = "ready".into();
+                port(s).manager.as_mut().expect("a manager").allow = 1;
+                port(s).links[0].peer_hwid = "0x0000000000000009".into();
+            },
+            "not-allowed",
+            Level::Warning,
+            "`echo 0x9 >manager/allow`",
+        ),
+        (
+            "well",
+            |s| managed(s).nodes[2].links = 0,
+            "no-route",
+            Level::Fault,
+            "weft-fabric route walk NODE 3",
+        ),
+        (
+            "well",
+            |s| {
+                manager(s).routes = 1;
+                port(s).nodes.clear();
+            },
+            "no-route",
+            Level::Fault,
+            "of 2 other nodes 1 have no route",
+        ),
+        (
+            "well",
+            |s| managed(s).links.truncate(4),
+            "no-window",
+            Level::Fault,
+            "host 0x1 (LID 1) is 2 links away, and no window is left",
+        ),
+        (
+            "well",
+            |s| {
+                managed(s).links.truncate(4);
+                port(s).nodes.remove(0);
+            },
+            "no-host",
+            Level::Fault,
+            "behind the switch",
+        ),
+    ]);
+    manager(&mut snapshot).excluded = 1;
+    assert_eq!(ids(&diagnose(&snapshot), Level::Note), ["link-excluded"]);
+    // What comes by itself is worth another look, unless there is nobody at all.
+    manager(&mut snapshot).lid = 0;
+    assert!(is_settling(&snapshot));
+    let mut alone = recorded("no-peer");
+    let role = "unknown".into();
+    port(&mut alone).manager = Some(Manager { role, ..Manager::default() });
+    assert!(!is_settling(&alone));
+    assert!(!diagnose(&alone).iter().any(|found| found.id == "no-master"));
+}
+
 #[test]
 fn what_has_passed_is_a_note() {
     let mut snapshot = recorded("well");
@@ -511,6 +675,11 @@ fn a_host_is_read() {
             (&file("link0/state"), b"hello\n"),
             (&file("link0/peer_version"), b"3\n"),
             (&file("link1/state"), b"down\n"),
+            (&file("link6/state"), b"ready\n"),
+            (&file("link6/lid"), b"9\n"),
+            (&file("link6/hops"), b"3\n"),
+            (&file("manager/role"), b"master\n"),
+            (&file("manager/routes"), b"4\n"),
             (&file("counters/interrupts"), b"8\n"),
             ("sys/class/weft/weft0/dev", b"240:0\n"),
             ("sys/bus/pci/devices/0000:02:00.0/vendor", b"0x8086\n"),
@@ -535,7 +704,11 @@ fn a_host_is_read() {
     let port = function.port.as_ref().expect("a port");
     assert_eq!((port.name.as_str(), port.hwid.as_str()), ("weft0", "0x0000000000000007"));
     assert_eq!((port.present, port.fabric), (Some(true), None));
-    assert_eq!(port.links.len(), 2);
+    assert_eq!(port.links.len(), 3);
+    let far = &port.links[2];
+    assert_eq!((far.number, far.lid, far.hops, port.links[1].lid), (6, Some(9), Some(3), None));
+    let manager = port.manager.as_ref().expect("a manager");
+    assert_eq!((manager.role.as_str(), manager.routes, manager.lid), ("master", 4, 0));
     assert_eq!((port.links[0].state.as_str(), port.links[0].peer_version), ("hello", Some(3)));
     assert_eq!(port.counters["interrupts"], 8);
     assert_eq!(seen.nodes.len(), 1);
@@ -608,7 +781,7 @@ fn the_manual_names_every_kind() {
     let page = fs::read_to_string(top.join("../../Documentation/man/weftctl.8")).expect("manual");
     let page = page.replace("\\-", "-");
     let mut kinds = 0;
-    for file in ["function", "host", "link", "port"] {
+    for file in ["fabric", "function", "host", "link", "port"] {
         let file = top.join(format!("src/diagnose/{file}.rs"));
         let source = fs::read_to_string(file).expect("source");
         let words = source.split('"').skip(1).step_by(2);

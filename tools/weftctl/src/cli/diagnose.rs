@@ -3,15 +3,16 @@
 
 use super::{Context, End};
 use crate::diagnose::snapshot::{Family, Node, Unseen};
-use crate::diagnose::{Finding, Snapshot, collect, diagnose, is_settling, is_wrong, picture};
+use crate::diagnose::{Finding, Snapshot, ask, collect, diagnose, is_settling, is_wrong, picture};
 use crate::failure::{Failure, Kind, plain};
 use serde::Serialize;
 use std::env;
 use std::fs;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Two drivers that are well have said hello after this.
+/// Two drivers that are well have said hello after this, and managers have found a master.
 const SETTLED: Duration = Duration::from_millis(1500);
 
 #[derive(clap::Args)]
@@ -51,7 +52,7 @@ struct LinkReport<'a> {
 }
 
 pub fn run(context: &Context, args: &Args) -> Result<(), End> {
-    let mut snapshot = take(args)?;
+    let mut snapshot = take(context, args)?;
     if let Some(file) = &args.record {
         let text = serde_json::to_string_pretty(&snapshot).unwrap_or_default() + "\n";
         fs::write(file, text).map_err(|e| failed(file, "cannot be written", &plain(e)))?;
@@ -74,19 +75,28 @@ pub fn run(context: &Context, args: &Args) -> Result<(), End> {
 }
 
 /// What there is to see, here and now or in a file.
-fn take(args: &Args) -> Result<Snapshot, Failure> {
+fn take(context: &Context, args: &Args) -> Result<Snapshot, Failure> {
     if let Some(file) = &args.from {
         let text =
             fs::read_to_string(file).map_err(|e| failed(file, "cannot be read", &plain(e)))?;
         return serde_json::from_str(&text)
             .map_err(|e| failed(file, "is no record of weftctl diagnose", &e.to_string()));
     }
-    let snapshot = collect(Path::new("/"));
+    let snapshot = look();
     if !is_settling(&snapshot) {
         return Ok(snapshot);
     }
+    if io::stderr().is_terminal() {
+        context.say("links or routes are about to come: looking once more");
+    }
     std::thread::sleep(SETTLED);
-    Ok(collect(Path::new("/")))
+    Ok(look())
+}
+
+fn look() -> Snapshot {
+    let mut snapshot = collect(Path::new("/"));
+    ask(&mut snapshot);
+    snapshot
 }
 
 fn failed(file: &Path, what: &str, why: &str) -> Failure {

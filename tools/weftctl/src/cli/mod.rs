@@ -3,10 +3,12 @@
 //! forms of output. Knows ports and channels only by [`crate::channel`].
 
 mod diagnose;
+mod events;
 mod list;
 mod migrate;
 mod number;
 mod ping;
+mod ports;
 mod recv;
 mod routes;
 mod send;
@@ -56,6 +58,8 @@ enum Command {
     List,
     /// Show ports with their links
     Show(show::Args),
+    /// Show the links of all ports, a line each, and what ports have counted
+    Ports(ports::Args),
     /// Send files to another host
     Send(send::Args),
     /// Receive files from other hosts
@@ -64,12 +68,14 @@ enum Command {
     Ping(ping::Args),
     /// Wait until links are in a state
     Wait(wait::Args),
+    /// Show what happens to ports and links, as it happens
+    Events(events::Args),
     /// Say why it does not work, and what mends it
     Diagnose(diagnose::Args),
     /// Show what queue pairs tell each other
     Trace(trace::Args),
-    /// Show who is in the fabric, as a tree that begins here
-    Tree,
+    /// Show who is in the fabric, as a tree that begins here, or as a picture
+    Tree(tree::Args),
     /// Show by which link others are reached
     Routes,
     /// Show virtual functions, or change what one may use
@@ -207,13 +213,15 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::List => list::run(&context),
         Command::Show(args) => show::run(&context, args),
+        Command::Ports(args) => ports::run(&context, &args),
         Command::Send(args) => send::run(&context, &args),
         Command::Recv(args) => recv::run(&context, args),
         Command::Ping(args) => ping::run(&context, &args),
         Command::Wait(args) => wait::run(&context, &args),
+        Command::Events(args) => events::run(&context, &args),
         Command::Diagnose(args) => diagnose::run(&context, &args),
         Command::Trace(args) => trace::run(&context, &args),
-        Command::Tree => tree::run(&context),
+        Command::Tree(args) => tree::run(&context, &args),
         Command::Routes => routes::run(&context),
         Command::Vf(args) => vf::run(&context, &args),
     };

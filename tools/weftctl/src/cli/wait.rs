@@ -87,7 +87,10 @@ fn check(context: &Context, args: &Args) -> Result<(), Failure> {
             args.link.is_some() || link.state != "switch" && (link.speed != 0 || link.trained != 0)
         };
         if !links.iter().any(|link| plugged(&link)) {
-            let failure = format!("no link of {shown} is up");
+            let failure = match links.iter().any(|link| link.state == "switch") {
+                true => format!("{shown} is at a switch, and no host was found behind it yet"),
+                false => format!("no link of {shown} is up"),
+            };
             return Err(Failure::new(Kind::Unreachable, failure).hint(WHY));
         }
         let asked = links.iter().filter(|link| args.link.is_none_or(|n| n == link.link));

@@ -3,7 +3,7 @@
 //! permissions and, if it may, the kernel's log. Judges nothing, changes nothing.
 
 use super::kmsg;
-use super::snapshot::{Bar, Family, Function, Link, Module, Node, Port, Rate};
+use super::snapshot::{Bar, Family, Function, Link, Manager, Module, Node, Port, Rate};
 use super::snapshot::{Snapshot, Unseen, User};
 use crate::failure::plain;
 use rustix::fs::{Access, access};
@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Vendor and device ids of what may be a port.
-const IDS: [(u64, u64, Family); 2] =
+pub const IDS: [(u64, u64, Family); 2] =
     [(0x1234, 0x7ef7, Family::Weft), (0x1af4, 0x1110, Family::Ivshmem)];
 
 /// Bytes of the configuration space that everybody may read.
@@ -30,7 +30,7 @@ struct Collector<'a> {
 }
 
 /// A small file's content, without the newline.
-fn text(path: &Path) -> Option<String> {
+pub fn text(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim_end().to_owned())
 }
 
@@ -52,7 +52,7 @@ fn target(path: &Path) -> Option<String> {
 }
 
 /// Names in a directory, in order; none of one that is not there.
-fn names(path: &Path) -> Vec<String> {
+pub fn names(path: &Path) -> Vec<String> {
     let entries = fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
     let mut names: Vec<_> =
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -317,9 +317,10 @@ fn aer(dir: &Path) -> BTreeMap<String, BTreeMap<String, u64>> {
 }
 
 /// No port has a link of this number.
-const MOST_LINKS: u32 = 64;
+pub const MOST_LINKS: u32 = 64;
 
-fn port(dir: &Path) -> Option<Port> {
+/// What the driver shows of the port whose function has this directory.
+pub fn port(dir: &Path) -> Option<Port> {
     let name = names(&dir.join("weft")).into_iter().next()?;
     let counters = dir.join("counters");
     // Behind those of neighbours, those that lead nowhere now have no directory.
@@ -335,6 +336,23 @@ fn port(dir: &Path) -> Option<Port> {
             .into_iter()
             .filter_map(|name| Some((name.clone(), number(&counters.join(name))?)))
             .collect(),
+        manager: manager(&dir.join("manager")),
+        nodes: Vec::new(),
+    })
+}
+
+fn manager(dir: &Path) -> Option<Manager> {
+    let count = |name: &str| number(&dir.join(name)).unwrap_or(0);
+    let word = |name: &str| text(&dir.join(name)).unwrap_or_default();
+    dir.is_dir().then(|| Manager {
+        role: word("role"),
+        lid: count("lid"),
+        master: word("master"),
+        term: count("term"),
+        nodes: count("nodes"),
+        routes: count("routes"),
+        allow: count("allow"),
+        excluded: count("excluded"),
     })
 }
 
@@ -352,6 +370,7 @@ fn link(dir: &Path, number_of: u32) -> Option<Link> {
         max_speed: number(&file("max_speed")),
         max_width: number(&file("max_width")),
         present: flag(&file("present")),
+        role: word("role"),
         trained: count("trained"),
         peer_hwid: word("peer_hwid"),
         peer_generation: count("peer_generation"),

@@ -3,7 +3,6 @@
 //! and does not do what it should.
 
 use super::finding::{Finding, Place};
-use super::port::is_unplugged;
 use super::snapshot::{Family, Function, Link, Port};
 
 /// A peer that is well rings back at once.
@@ -18,9 +17,9 @@ pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
             // Its links are always up, and lead to whoever may come.
             ("ready", _) => found.extend(running(&at(), link)),
             (_, Family::Ivshmem) => found.extend(alone(&at(), link, ready)),
-            ("switch", _) => {}
+            ("switch", _) => found.extend(running(&at(), link)),
             ("down", _) if link.lid.is_some() => found.push(no_route(&at(), link)),
-            ("down", _) if is_unplugged(link) => {}
+            ("down", _) if link.is_unplugged() => {}
             ("down", _) => found.push(down(&at(), link)),
             _ => found.push(hello(&at(), link, port.version)),
         }
@@ -66,10 +65,10 @@ fn no_route(at: &Place, link: &Link) -> Finding {
     let lid = link.lid.unwrap_or(0);
     let what =
         format!("no route leads to the host of local id {lid} any more, or not back from there");
-    Finding::fault("no-route", at.clone(), what).mend(
-        "a link on the way is down, or that host is gone: `weftctl routes`; emulated: \
-         `weft-fabric route walk HOST LID` says where it ends",
-    )
+    Finding::fault("no-route", at.clone(), what).mend(format!(
+        "a link on the way is down, an entry of a table is missing, or that host is gone: \
+         `weftctl routes`; emulated: `weft-fabric route walk HOST {lid}` says where it ends",
+    ))
 }
 
 /// There is a signal, but the two drivers do not agree.
@@ -143,7 +142,9 @@ fn alone(at: &Place, link: &Link, ready: usize) -> Option<Finding> {
 /// What keeps a link that is ready from being good.
 fn running(at: &Place, link: &Link) -> Vec<Finding> {
     let mut found = Vec::new();
-    if let (Some(speed), Some(width)) = (link.max_speed, link.max_width) {
+    // What is on the way of a route is not this host's.
+    let most = link.max_speed.zip(link.max_width).filter(|_| link.lid.is_none());
+    if let Some((speed, width)) = most {
         if link.speed < speed || link.width < width {
             let what =
                 format!("runs at gen{} x{}, but can gen{speed} x{width}", link.speed, link.width);

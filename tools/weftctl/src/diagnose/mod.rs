@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Why Weft does not work on this host. A [`snapshot`] of what is to be seen is
-//! taken by [`collect`]; each check is a small piece of logic over it, and
+//! taken by [`collect`], and by [`ask`] of the driver; each check is a small piece of logic over it, and
 //! [`picture`] draws where the way to the peers breaks.
 
+pub mod ask;
 pub mod collect;
 pub mod finding;
 pub mod snapshot;
 
+mod fabric;
 mod function;
 mod host;
 mod kmsg;
@@ -14,6 +16,7 @@ mod link;
 mod picture;
 mod port;
 
+pub use ask::ask;
 pub use collect::collect;
 pub use finding::{Finding, Level, Place};
 pub use picture::picture;
@@ -29,6 +32,7 @@ pub fn diagnose(snapshot: &Snapshot) -> Vec<Finding> {
             // Without a fabric there is no more to say about its links.
             if port.fabric != Some(false) {
                 found.extend(link::check(function, port));
+                found.extend(fabric::check(function, port));
             }
         }
     }
@@ -44,8 +48,10 @@ pub fn is_wrong(findings: &[Finding]) -> bool {
 /// Whether a link is where it stays for a moment only, so that another look is
 /// worth the time.
 pub fn is_settling(snapshot: &Snapshot) -> bool {
-    let ports = snapshot.functions.iter().filter_map(|function| function.port.as_ref());
-    ports
-        .flat_map(|port| &port.links)
-        .any(|link| link.state == "hello" && link.present != Some(false))
+    let mut ports = snapshot.functions.iter().filter_map(|function| function.port.as_ref());
+    let waits = |link: &snapshot::Link| link.state == "hello" && link.present != Some(false);
+    ports.any(|port| {
+        let up = port.links.iter().any(|link| link.state != "down");
+        port.links.iter().any(waits) || (up && !fabric::is_complete(port))
+    })
 }

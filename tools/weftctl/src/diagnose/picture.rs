@@ -2,7 +2,6 @@
 //! The way from this host to its peers as a line each, with a mark where it breaks.
 
 use super::finding::{Finding, Level, Place};
-use super::port::is_unplugged;
 use super::snapshot::{Function, Link, Snapshot};
 
 /// What the picture is made of.
@@ -118,9 +117,12 @@ fn one(pen: &Pen, link: &Link, id: Option<&str>) -> String {
             };
             format!("link {number} {rate} {peer} ready{why}")
         }
+        "switch" => {
+            let (up, speed, width) = (pen.up, link.speed, link.width);
+            format!("link {number} {up} gen{speed} x{width} {up} switch{why}")
+        }
         "hello" => format!("link {number} {} {peer}{why}", pen.waiting),
-        "switch" => format!("link {number} {} a switch{why}", pen.up),
-        _ if is_unplugged(link) => format!("link {number}, no cable"),
+        _ if link.is_unplugged() => format!("link {number}, no cable"),
         _ => format!("link {number} {}{why}", pen.down),
     };
     text.trim_end().to_owned()

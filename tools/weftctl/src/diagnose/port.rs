@@ -31,7 +31,7 @@ pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
         )];
     }
     let mut found = Vec::new();
-    if !port.links.is_empty() && port.links.iter().all(is_unplugged) {
+    if !port.links.is_empty() && port.links.iter().all(Link::is_unplugged) {
         let what = "none of its links has a cable";
         found.push(Finding::fault("no-cable", here(), what).mend(
             "plug one in; emulated: a [[link]] with this host in the topology, \
@@ -56,10 +56,4 @@ pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
         }
     }
     found
-}
-
-/// There is nothing plugged in, as far as the port knows.
-pub fn is_unplugged(link: &Link) -> bool {
-    let near = link.lid.is_none();
-    near && link.max_speed == Some(0) && link.present == Some(false) && link.state == "down"
 }

@@ -3,6 +3,7 @@
 //! checks draw their conclusions from. It can be kept in a file, so that what one
 //! host shows can be judged at another, and by tests.
 
+use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -134,6 +135,25 @@ pub struct Port {
     pub links: Vec<Link>,
     /// Its counters.
     pub counters: BTreeMap<String, u64>,
+    /// Its manager, if it has one.
+    pub manager: Option<Manager>,
+    /// Whom that knows; none where the device file could not be opened.
+    pub nodes: Vec<tree::Node>,
+}
+
+/// What the driver shows of the manager of the fabric.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // as in Documentation/ABI/testing/sysfs-bus-pci-drivers-weft
+pub struct Manager {
+    pub role: String,
+    pub lid: u64,
+    pub master: String,
+    pub term: u64,
+    pub nodes: u64,
+    pub routes: u64,
+    pub allow: u64,
+    pub excluded: u64,
 }
 
 /// What the driver shows of a link.
@@ -150,6 +170,7 @@ pub struct Link {
     pub max_speed: Option<u64>,
     pub max_width: Option<u64>,
     pub present: Option<bool>,
+    pub role: String,
     pub trained: u64,
     pub peer_hwid: String,
     pub peer_generation: u64,
@@ -207,6 +228,14 @@ pub struct Unseen {
     pub what: String,
     /// Why, and what would help.
     pub why: String,
+}
+
+impl Link {
+    /// There is nothing plugged in, as far as the port knows.
+    pub fn is_unplugged(&self) -> bool {
+        let near = self.lid.is_none();
+        near && self.max_speed == Some(0) && self.present == Some(false) && self.state == "down"
+    }
 }
 
 impl Function {

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Checks of what the manager of the fabric has come to: whether there is a master,
+//! whether this host has an address, whether everybody can be reached.
+
+use super::finding::{Finding, Place};
+use super::snapshot::{Function, Link, Manager, Port};
+use crate::tree::Node;
+
+pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
+    let Some(manager) = &port.manager else { return Vec::new() };
+    // With nobody at the other ends there is nothing to manage.
+    if port.links.iter().all(|link| link.state == "down") {
+        return Vec::new();
+    }
+    let at_switch = port.links.iter().find(|link| link.state == "switch");
+    let unrouted = at_switch.is_some() && manager.nodes > 1 && manager.routes == 0;
+    if !is_settled(manager) || unrouted {
+        return vec![unmanaged(function, at_switch, manager)];
+    }
+    let here = Place::Function(function.address.clone());
+    let others = port.nodes.iter().filter(|node| !node.own);
+    let mut found: Vec<_> =
+        others.filter_map(|node| unreached(&here, port, manager, node)).collect();
+    found.extend(strangers(function, port, manager));
+    found.extend(excluded(function, port, manager));
+    let is_alone = !port.nodes.iter().any(|node| !node.own && node.kind == "host");
+    if let (Some(link), false, true) = (at_switch, port.nodes.is_empty(), is_alone) {
+        let at = Place::link(&function.address, link.number);
+        let finding = Finding::fault("no-host", at, "no other host was found behind the switch");
+        found.push(finding.mend(
+            "there: is the host on, `modprobe weft`? is its cable in? emulated: `weft-fabric status`",
+        ));
+    }
+    let missing = (manager.nodes.saturating_sub(1)).saturating_sub(manager.routes);
+    if port.nodes.is_empty() && missing > 0 {
+        let what = format!("of {} other nodes {missing} have no route", manager.nodes - 1);
+        let finding = Finding::fault("no-route", here, what);
+        return vec![finding.mend("who they are, `weftctl tree` says to who may open the port")];
+    }
+    found
+}
+
+/// It has a master and an address.
+pub fn is_settled(manager: &Manager) -> bool {
+    manager.lid != 0 && manager.role != "unknown"
+}
+
+/// Whether everybody that is known can be reached, so far.
+pub fn is_complete(port: &Port) -> bool {
+    port.manager.as_ref().is_none_or(|manager| {
+        is_settled(manager) && port.nodes.iter().all(|node| node.own || reached(port, node))
+    })
+}
+
+/// Nobody is master, or the master has not given an address, or no routes.
+fn unmanaged(function: &Function, at_switch: Option<&Link>, manager: &Manager) -> Finding {
+    let master = short(&manager.master);
+    let why = match (manager.role.as_str(), manager.lid) {
+        ("unknown", _) => "no master is known: an election is under way, or nobody answers".into(),
+        (_, 0) => format!("the master {master} has given this host no local id yet"),
+        _ => format!("there are no routes, so the switch may not obey the master {master}"),
+    };
+    let mend = "it takes a second or two: `weftctl events` shows role, master and lid as they come; \
+                `weftctl tree` who answers. All need a weft.ko that manages the fabric; emulated: \
+                `managers` in the topology names who may program switches";
+    let finding = match at_switch {
+        Some(Link { number, .. }) => Finding::fault(
+            "switch-unmanaged",
+            Place::link(&function.address, *number),
+            format!("leads to a switch, behind which nobody can be reached: {why}"),
+        ),
+        None => {
+            let id = if manager.role == "unknown" { "no-master" } else { "no-lid" };
+            // Neighbours are reached without.
+            Finding::warning(id, Place::Function(function.address.clone()), why)
+        }
+    };
+    finding.mend(mend)
+}
+
+/// By a link of its own, or it is none that has one.
+fn reached(port: &Port, node: &Node) -> bool {
+    let same =
+        |link: &&Link| short(&link.peer_hwid) == node.hwid || link.lid == Some(node.lid.into());
+    node.known && node.links != 0 && (node.kind != "host" || port.links.iter().any(|l| same(&l)))
+}
+
+/// Neighbours that the manager takes no notice of.
+fn strangers(function: &Function, port: &Port, manager: &Manager) -> Vec<Finding> {
+    if manager.allow == 0 || port.nodes.is_empty() {
+        return Vec::new();
+    }
+    let is_known = |link: &&Link| port.nodes.iter().any(|node| node.hwid == short(&link.peer_hwid));
+    let next_door = port.links.iter().filter(|link| link.state == "ready" && link.lid.is_none());
+    let finding = |link: &Link| {
+        let at = Place::link(&function.address, link.number);
+        not_allowed(at, &format!("host {}", short(&link.peer_hwid)), &short(&link.peer_hwid))
+    };
+    next_door.filter(|link| !is_known(link)).map(finding).collect()
+}
+
+fn not_allowed(at: Place, who: &str, hwid: &str) -> Finding {
+    let what = format!("{who} is not among the hosts that may take part, or does not answer");
+    Finding::warning("not-allowed", at, what).mend(format!(
+        "`echo {hwid} >manager/allow`, in the directory of the port's function, puts it on the list"
+    ))
+}
+
+/// Links that the administrator keeps routes from.
+fn excluded(function: &Function, port: &Port, manager: &Manager) -> Vec<Finding> {
+    let is_excluded =
+        |link: &&Link| 1u64.checked_shl(link.number).is_some_and(|bit| manager.excluded & bit != 0);
+    let finding = |link: &Link| {
+        let at = Place::link(&function.address, link.number);
+        Finding::note("link-excluded", at, "no route uses it, as manager/excluded says")
+            .mend("`echo 0 >manager/excluded`, in the directory of the port's function")
+    };
+    port.links.iter().filter(is_excluded).map(finding).collect()
+}
+
+/// What keeps a node from being reached.
+fn unreached(here: &Place, port: &Port, manager: &Manager, node: &Node) -> Option<Finding> {
+    if reached(port, node) {
+        return None;
+    }
+    let who = match node.lid {
+        0 => format!("{} {}", node.kind, node.hwid),
+        lid => format!("{} {} (LID {lid})", node.kind, node.hwid),
+    };
+    let at = here.clone();
+    if !node.known && manager.allow != 0 {
+        return Some(not_allowed(at, &who, &node.hwid));
+    }
+    if !node.known {
+        let what = format!("{who} is there, by what a neighbour of it says, and does not answer");
+        let finding = Finding::warning("node-silent", at, what);
+        return Some(finding.mend(
+            "there: is weft.ko loaded, of a version that manages the fabric? does its manager/allow \
+             leave out this host? `weftctl diagnose`",
+        ));
+    }
+    if node.links == 0 {
+        let what = format!("no route leads to {who}, although it answers");
+        let mend = format!(
+            "is the fabric changing? `weftctl events`; emulated: `weft-fabric route walk NODE {}` \
+             says where it ends; `managers` in the topology has to name the master, {}",
+            node.lid,
+            short(&manager.master)
+        );
+        return Some(Finding::fault("no-route", at, what).mend(mend));
+    }
+    let far = port.links.iter().filter(|link| link.lid.is_some()).count();
+    let why = match far {
+        0 => "this port has none for links over routes".to_owned(),
+        far => format!("all {far} links over routes lead to nearer hosts"),
+    };
+    let what = format!("{who} is {} links away, and no window is left for it: {why}", node.links);
+    Some(Finding::fault("no-window", at, what).mend(
+        "a cable that is nearer to it; a port has up to 8 such links if it has the slots, apertures \
+         and doorbells for them: `dmesg` says which it lacks",
+    ))
+}
+
+/// A hardware id as `weftctl tree` writes it.
+fn short(hwid: &str) -> String {
+    let digits = hwid.trim_start_matches("0x").trim_start_matches('0');
+    format!("0x{}", if digits.is_empty() { "0" } else { digits })
+}
