@@ -81,6 +81,8 @@ pub struct Function {
     pub interrupts: Option<u64>,
     /// What the driver shows.
     pub port: Option<Port>,
+    /// Its virtual functions, those that are enabled.
+    pub vfs: Vec<Vf>,
 }
 
 /// Which driver a function is for.
@@ -134,6 +136,27 @@ pub struct Port {
     pub links: Vec<Link>,
     /// Its counters.
     pub counters: BTreeMap<String, u64>,
+}
+
+/// What the driver of a physical function shows of a virtual one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // as in Documentation/ABI/testing/sysfs-bus-pci-drivers-weft
+pub struct Vf {
+    pub number: u32,
+    /// Its address.
+    pub function: String,
+    /// The driver that is bound to it here.
+    pub driver: Option<String>,
+    pub state: String,
+    pub slots: u64,
+    pub apertures: u64,
+    pub doorbells: u64,
+    pub pages: u64,
+    pub bytes: u64,
+    pub links: u64,
+    pub rate: u64,
+    pub rings: u64,
 }
 
 /// What the driver shows of a link.
