@@ -21,7 +21,9 @@ use crate::{
         gate::{Gate, Guard},
         sysfs,
         throttle::Throttle,
-        trace, work,
+        trace,
+        waitq::WaitQueue,
+        work,
     },
 };
 use kernel::{
@@ -74,6 +76,10 @@ pub(crate) struct Node {
     throttle: Throttle,
     /// What was wanted of the users last, an [`Asked`].
     asked: Atomic<u32>,
+    /// Woken when the port goes, and when something is wanted of the users: for those of them that wait
+    /// for nothing else.
+    #[pin]
+    waiters: WaitQueue,
 }
 
 impl_has_delayed_work! {
@@ -129,6 +135,7 @@ impl Node {
                 gone: Atomic::new(false),
                 throttle: Throttle::new(10, Delta::from_secs(5)),
                 asked: Atomic::new(Asked::default().word()),
+                waiters <- WaitQueue::new(c"weft node", kernel::static_lock_class!()),
             }),
             GFP_KERNEL,
         )
@@ -295,6 +302,7 @@ impl Node {
         if let Some(client) = self.client() {
             client.asked(asked.ask);
         }
+        self.waiters.wake_all();
         true
     }
 
@@ -331,6 +339,12 @@ impl Node {
         if let Some(client) = self.client() {
             client.closed();
         }
+        self.waiters.wake_all();
+    }
+
+    /// Where who has a file of it waits for its end.
+    pub(crate) fn waiters(&self) -> &WaitQueue {
+        &self.waiters
     }
 
     /// The port, if it is there.
