@@ -123,7 +123,8 @@ fn mr_8_virtual_functions() {
     ]);
     let mut snapshot = recorded("well");
     // One that was there.
-    let line = "weft 0000:01:02.0: weft2: virtual function, hardware id 0x0800000000000001, 4 links";
+    let line =
+        "weft 0000:01:02.0: weft2: virtual function, hardware id 0x0800000000000001, 4 links";
     snapshot.log.get_or_insert_default().push(line.into());
     assert!(!is_wrong(&diagnose(&snapshot)));
     vf(&mut snapshot).driver = Some("vfio-pci".into());
