@@ -62,10 +62,16 @@ impl Data {
         let register = || chardev::register(&node, &memory, dev);
         let registration = steps.step("character device", register)?;
         steps.step("start", || node.open(port))?;
+        // Who reads the log has to tell those that come and go from those that were pulled.
+        let virt = match u32::from(dev.device_id()) {
+            ext::WEFT_DEVICE_ID_VF => "virtual function, ",
+            _ => "",
+        };
         dev_info!(
             dev,
-            "weft{}: hardware id {:#018x}, {} links\n",
+            "weft{}: {}hardware id {:#018x}, {} links\n",
             registration.minor(),
+            virt,
             hwid,
             links
         );

@@ -55,20 +55,45 @@ static void weft_dma_set_mask(WeftPort *s, uint32_t mask)
 
 /* ---- service --------------------------------------------------------- */
 
-static void weft_dma_kick(WeftPort *s)
+/* In a tick, but not before @later. */
+static void weft_dma_arm(WeftPort *s, int64_t later)
 {
-    if (!timer_pending(s->dma.timer)) {
-        s->dma.due = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) + WEFT_DMA_TICK_NS;
-        timer_mod(s->dma.timer, s->dma.due);
+    int64_t next = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) + WEFT_DMA_TICK_NS;
+    int64_t due = MAX(next, later);
+
+    if (!timer_pending(s->dma.timer) || due < s->dma.due) {
+        s->dma.due = due;
+        timer_mod(s->dma.timer, due);
     }
+}
+
+/* There is something to do, or has to be looked at again. */
+void weft_dma_kick(WeftPort *s)
+{
+    weft_dma_arm(s, 0);
+}
+
+/* Does nothing that is left wait for anything but the VF's rate? */
+static bool weft_dma_only_waits(const WeftPort *s)
+{
+    bool only = s->dma.waits;
+
+    for (unsigned n = 0; n < s->dma.channels; n++) {
+        only &= !s->dma.channel[n].aborting;
+    }
+    return only;
 }
 
 /* Gives each channel its quantum; true if there is more to do. */
 static bool weft_dma_round(WeftPort *s)
 {
+    unsigned first = s->dma.first;
     bool more = false;
 
-    for (unsigned n = 0; n < s->dma.channels; n++) {
+    s->dma.waits = false;
+    for (unsigned i = 0; i < s->dma.channels; i++) {
+        unsigned n = (first + i) % s->dma.channels;
+
         more |= weft_adversary_idles(s) ?
                 weft_dma_pending(&s->dma.channel[n]) : weft_dma_serve(s, n);
     }
@@ -91,7 +116,8 @@ static void weft_dma_tick(void *opaque)
     }
     guard->engaged_in_io = false;
     if (more) {
-        weft_dma_kick(s);
+        weft_dma_arm(s, weft_dma_only_waits(s) ?
+                        weft_rate_opens(s, WEFT_RATE_DMA) : 0);
     }
 }
 
@@ -140,6 +166,7 @@ static void weft_dma_abort(WeftPort *s, unsigned n)
     if (weft_dma_pending(ch)) {
         ch->aborting = true;
         ch->abort_to = ch->tail;
+        weft_dma_kick(s);
     }
 }
 

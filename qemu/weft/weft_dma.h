@@ -74,6 +74,8 @@ typedef struct WeftDma {
     uint32_t pending, mask;
     QEMUTimer *timer;
     int64_t due;                /* when it should run */
+    unsigned first;             /* the channel that is served first */
+    bool waits;                 /* some do, for the VF's rate */
 } WeftDma;
 
 /* weft_dma.c */
@@ -82,6 +84,7 @@ void weft_dma_exit(WeftPort *s);
 void weft_dma_reset(WeftPort *s);
 unsigned weft_dma_channels(const WeftPort *s);
 void weft_dma_quota(WeftPort *s);
+void weft_dma_kick(WeftPort *s);
 bool weft_dma_covers(WeftPort *s, hwaddr addr);
 uint32_t weft_dma_read(WeftPort *s, hwaddr addr);
 void weft_dma_write(WeftPort *s, hwaddr addr, uint32_t val);

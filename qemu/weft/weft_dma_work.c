@@ -271,19 +271,29 @@ bool weft_dma_serve(WeftPort *s, unsigned n)
     int64_t budget = weft_fault_ones(s) ? 0 : WEFT_DMA_QUANTUM;
 
     while (budget > 0 && weft_dma_pending(ch)) {
-        uint64_t before = ch->counter[WEFT_DMA_CNT_BYTES];
+        uint64_t before = ch->counter[WEFT_DMA_CNT_BYTES], bytes, cost;
 
         if (!weft_dma_master(s)) {
             weft_dma_halt(s, n, WEFT_DMA_ST_MASTER, weft_dma_entry(ch));
         } else if (ch->aborting) {
             weft_dma_abort_one(s, n);
+        } else if (weft_rate_opens(s, WEFT_RATE_DMA)) {
+            s->dma.waits = true;
+            if (budget < WEFT_DMA_QUANTUM) {
+                /* The others are before this one now. */
+                s->dma.first = n + 1;
+            }
+            break;
         } else if (!ch->active) {
             weft_dma_begin(s, n);
         } else {
             weft_dma_continue(s, n);
         }
-        budget -= MAX(ch->counter[WEFT_DMA_CNT_BYTES] - before,
-                      WEFT_DMA_LEAST);
+        bytes = ch->counter[WEFT_DMA_CNT_BYTES] - before;
+        cost = MAX(bytes, WEFT_DMA_LEAST);
+        budget -= cost;
+        weft_rate_take(s, WEFT_RATE_DMA, cost);
+        weft_rate_count(s, WEFT_RATE_DMA, bytes);
     }
     return weft_dma_pending(ch);
 }

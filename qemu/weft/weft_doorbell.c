@@ -146,16 +146,36 @@ void weft_doorbell_arrive(WeftPort *s, unsigned via, unsigned function,
     }
 }
 
-/* A write at the first word of doorbell page @page; false if it is refused. */
+static bool weft_doorbell_allowed(WeftPort *s, unsigned page, uint32_t val)
+{
+    return page < s->quota->db_pages && val < WEFT_DOORBELLS &&
+           (s->db_page[page].allow & BIT(val));
+}
+
+/*
+ * A write at the first word of doorbell page @page; false if it is refused. A
+ * VF that rings more often than it may is heard later.
+ */
 bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
+{
+    if (weft_doorbell_allowed(s, page, val) &&
+        weft_rate_put_off(s, page, val)) {
+        return true;
+    }
+    return weft_doorbell_ring(s, page, val);
+}
+
+/* Rings it now. */
+bool weft_doorbell_ring(WeftPort *s, unsigned page, uint32_t val)
 {
     uint32_t dest = s->db_page[page].dest;
     unsigned n, function;
 
-    if (page >= s->quota->db_pages || val >= WEFT_DOORBELLS ||
-        !(s->db_page[page].allow & BIT(val))) {
+    if (!weft_doorbell_allowed(s, page, val)) {
         goto denied;
     }
+    weft_rate_take(s, WEFT_RATE_RING, 1);
+    weft_rate_count(s, WEFT_RATE_RING, 1);
     switch (dest & WEFT_DEST_TYPE) {
     case WEFT_DEST_SELF:
         if (!(weft_doorbell_all(s) & BIT(val))) {
@@ -219,6 +239,7 @@ void weft_doorbell_reset(WeftPort *s)
     memset(s->db_allow, 0, sizeof(s->db_allow));
     memset(s->db_allow_vp, 0, sizeof(s->db_allow_vp));
     memset(s->db_page, 0, sizeof(s->db_page));
+    weft_rate_reset(s);
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
         qatomic_xchg(&s->ep->db_shared->pending[s->number][n], 0);
     }

@@ -66,31 +66,21 @@ bool weft_pair_write(WeftPairBox *tx, WeftPairBox *rx, unsigned reg,
 
 /* ---- the VF's end ----------------------------------------------------- */
 
-static WeftVf *weft_pair_vf(WeftPort *s)
-{
-    return &s->pf->vf[(s->number - WEFT_PFS) % WEFT_VFS];
-}
-
 uint32_t weft_pair_vf_read(WeftPort *s, unsigned reg)
 {
-    const WeftVf *vf;
+    const WeftVf *vf = weft_vf_of(s);
 
-    if (s == s->pf) {
-        return 0;
-    }
-    vf = weft_pair_vf(s);
-    return weft_pair_read(&vf->up, &vf->down, reg);
+    return vf ? weft_pair_read(&vf->up, &vf->down, reg) : 0;
 }
 
 void weft_pair_vf_write(WeftPort *s, unsigned reg, uint32_t val)
 {
-    WeftVf *vf;
+    WeftVf *vf = weft_vf_of(s);
     bool taken;
 
-    if (s == s->pf) {
+    if (!vf) {
         return;
     }
-    vf = weft_pair_vf(s);
     if (weft_pair_write(&vf->up, &vf->down, reg, val, &taken)) {
         weft_vf_news(s->pf, vf - s->pf->vf, WEFT_VF_RX);
     }

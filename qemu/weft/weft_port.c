@@ -223,11 +223,13 @@ bool weft_port_bars(WeftPort *s, Error **errp)
     pci_register_bar(d, WEFT_BAR_WINDOW, PCI_BASE_ADDRESS_MEM_TYPE_64 |
                      PCI_BASE_ADDRESS_MEM_PREFETCH, &s->bar_window);
     weft_trace_init(s);
+    weft_rate_init(s);
     weft_dma_init(s);
     weft_adversary_init(s);
     if (msix_init_exclusive_bar(d, WEFT_VECTORS, WEFT_BAR_MSIX, errp)) {
         weft_adversary_exit(s);
         weft_dma_exit(s);
+        weft_rate_exit(s);
         weft_trace_exit(s);
         weft_window_exit(s);
         return false;
@@ -245,6 +247,7 @@ void weft_port_close(WeftPort *s)
     PCIDevice *d = PCI_DEVICE(s);
 
     weft_dma_exit(s);
+    weft_rate_exit(s);
     weft_iommu_exit(s);
     for (unsigned n = 0; n < s->slots; n++) {
         s->slot[n].active.ctrl = 0;

@@ -203,7 +203,22 @@ typedef struct WeftQuota {
     uint32_t links;
     uint64_t peers;             /* functions of a neighbour, a bit each */
     uint64_t hwid;              /* whom it is, 0: itself */
+    uint64_t rate;              /* bytes by DMA in a second, 0: any number */
+    uint32_t rings;             /* doorbells that it rings, likewise */
 } WeftQuota;
+
+/* What a VF does at a rate. */
+enum {
+    WEFT_RATE_DMA,
+    WEFT_RATE_RING,
+    WEFT_RATES
+};
+
+/* How far a VF has used up a rate. */
+typedef struct WeftBucket {
+    int64_t paid;               /* when all that was done has its time */
+    uint64_t count;             /* of what was done */
+} WeftBucket;
 
 /* One way of the mailbox between a PF and a VF. */
 typedef struct WeftPairBox {
@@ -219,7 +234,9 @@ typedef struct WeftVf {
     WeftQuota quota;            /* as latched by CTRL */
     WeftPairBox down, up;       /* to the VF, from the VF */
     uint32_t news;              /* the rw1c bits of STATUS */
+    WeftBucket bucket[WEFT_RATES];
 } WeftVf;
+
 /* Stores of a CPU to one line that have not left, in adversarial mode. */
 typedef struct WeftHeld {
     uint64_t valid;             /* a bit a byte; 0: free */
@@ -404,6 +421,12 @@ struct WeftPort {
         uint32_t dest;
         uint32_t allow;
     } db_page[WEFT_DB_PAGES];
+    struct {                    /* rung too soon, the first one first */
+        uint32_t bits[WEFT_DB_PAGES];
+        uint16_t queue[WEFT_DB_PAGES * WEFT_DOORBELLS];
+        unsigned head, count;
+        QEMUTimer *timer;
+    } db_wait;
     int db_fd;
     struct weft_fab_doorbell *db_shared;
     EventNotifier db_event;
@@ -495,8 +518,19 @@ void weft_vfs_reset(WeftPort *pf);
 void weft_vf_was_reset(WeftPort *s);
 void weft_vf_news(WeftPort *pf, unsigned n, uint32_t bit);
 WeftPort *weft_vf_get(WeftPort *pf, unsigned n);
+WeftVf *weft_vf_of(WeftPort *s);
 uint32_t weft_vf_read(WeftPort *pf, unsigned n, unsigned reg);
 void weft_vf_write(WeftPort *pf, unsigned n, unsigned reg, uint32_t val);
+
+/* weft_rate.c */
+void weft_rate_init(WeftPort *s);
+void weft_rate_exit(WeftPort *s);
+void weft_rate_reset(WeftPort *s);
+void weft_rate_latched(WeftPort *s, const WeftQuota *old);
+int64_t weft_rate_opens(WeftPort *s, unsigned what);
+void weft_rate_take(WeftPort *s, unsigned what, unsigned amount);
+void weft_rate_count(WeftPort *s, unsigned what, uint64_t amount);
+bool weft_rate_put_off(WeftPort *s, unsigned page, unsigned doorbell);
 
 /* weft_pair.c */
 uint32_t weft_pair_read(const WeftPairBox *tx, const WeftPairBox *rx,
@@ -622,6 +656,7 @@ bool weft_doorbell_init(WeftPort *s, Error **errp);
 void weft_doorbell_exit(WeftPort *s);
 void weft_doorbell_reset(WeftPort *s);
 bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val);
+bool weft_doorbell_ring(WeftPort *s, unsigned page, uint32_t val);
 void weft_doorbell_arrive(WeftPort *s, unsigned via, unsigned function,
                           uint32_t bits);
 void weft_doorbell_send(WeftPort *s, uint32_t bits);

@@ -66,6 +66,7 @@
 #define   WEFT_CAP1_ROUTES		0x00000800
 #define   WEFT_CAP1_VF_HWID		0x00001000	/* VF_HWID is there: VFs can migrate */
 #define   WEFT_CAP1_MBOX_LID		0x00002000	/* MBOX_TX_LID, SLOT_TAKEN */
+#define   WEFT_CAP1_VF_RATE		0x00004000	/* VF_RATE to VF_RUNG are there */
 #define   WEFT_CAP1_MBOX_BYTES		0xffff0000
 #define WEFT_R_SLOT_SHIFT		0x010	/* ro: log2 of the bytes of a slot */
 #define WEFT_R_WC_OFFSET		0x018	/* ro, 64: write-combining alias in BAR 2 */
@@ -468,6 +469,10 @@
 #define WEFT_VF_USED			0x040	/* ro: slots enabled | entries live << 8 */
 #define WEFT_VF_USED_BYTES		0x048	/* ro, 64: of its live entries */
 #define WEFT_VF_HWID			0x050	/* rw, 64: whom it is to be; 0: itself */
+#define WEFT_VF_RATE			0x058	/* rw, 64: bytes a second by DMA; 0: any */
+#define WEFT_VF_RINGS			0x060	/* rw: doorbells a second that it rings; 0: any */
+#define WEFT_VF_MOVED			0x068	/* ro, 64: bytes that its DMA has moved */
+#define WEFT_VF_RUNG			0x070	/* ro, 64: doorbells that it has rung */
 #define WEFT_VF_MBOX			0x100	/* group of the mailbox */
 
 /* The mailbox between a PF and a VF, the same at both ends. */

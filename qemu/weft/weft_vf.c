@@ -33,6 +33,12 @@ WeftPort *weft_vf_get(WeftPort *pf, unsigned n)
     return pf->ep->function[WEFT_PFS + WEFT_VFS * pf->number + n];
 }
 
+/* What the PF keeps of @s; NULL if it is no VF. */
+WeftVf *weft_vf_of(WeftPort *s)
+{
+    return s == s->pf ? NULL : &s->pf->vf[(s->number - WEFT_PFS) % WEFT_VFS];
+}
+
 void weft_vf_news(WeftPort *pf, unsigned n, uint32_t bit)
 {
     pf->vf[n].news |= bit;
@@ -117,6 +123,12 @@ static uint32_t weft_vf_quota_read(const WeftQuota *q, unsigned reg)
         return q->hwid;
     case WEFT_VF_HWID + 4:
         return q->hwid >> 32;
+    case WEFT_VF_RATE:
+        return q->rate;
+    case WEFT_VF_RATE + 4:
+        return q->rate >> 32;
+    case WEFT_VF_RINGS:
+        return q->rings;
     }
     return 0;
 }
@@ -143,6 +155,14 @@ uint32_t weft_vf_read(WeftPort *pf, unsigned n, unsigned reg)
         return weft_inbound_bytes(vf);
     case WEFT_VF_USED_BYTES + 4:
         return weft_inbound_bytes(vf) >> 32;
+    case WEFT_VF_MOVED:
+        return v->bucket[WEFT_RATE_DMA].count;
+    case WEFT_VF_MOVED + 4:
+        return v->bucket[WEFT_RATE_DMA].count >> 32;
+    case WEFT_VF_RUNG:
+        return v->bucket[WEFT_RATE_RING].count;
+    case WEFT_VF_RUNG + 4:
+        return v->bucket[WEFT_RATE_RING].count >> 32;
     }
     return weft_vf_quota_read(&v->wanted, reg);
 }
@@ -186,6 +206,15 @@ static bool weft_vf_quota_write(WeftQuota *q, unsigned reg, uint32_t val)
     case WEFT_VF_HWID + 4:
         q->hwid = deposit64(q->hwid, 32, 32, val);
         return true;
+    case WEFT_VF_RATE:
+        q->rate = deposit64(q->rate, 0, 32, val);
+        return true;
+    case WEFT_VF_RATE + 4:
+        q->rate = deposit64(q->rate, 32, 32, val);
+        return true;
+    case WEFT_VF_RINGS:
+        q->rings = val;
+        return true;
     }
     return false;
 }
@@ -196,11 +225,13 @@ static void weft_vf_quota_latch(WeftPort *pf, unsigned n)
     WeftPort *vf = weft_vf_get(pf, n);
     WeftVf *v = &pf->vf[n];
     uint32_t links = v->wanted.links ^ v->quota.links;
+    WeftQuota old = v->quota;
 
     v->quota = v->wanted;
     weft_slots_update(vf);
     weft_inbound_quota(vf, links);
     weft_dma_quota(vf);
+    weft_rate_latched(vf, &old);
     for (unsigned i = 0; i < WEFT_MAX_LINKS; i++) {
         if ((links & BIT(i)) && vf->link[i].up) {
             weft_event(vf, BIT(i));

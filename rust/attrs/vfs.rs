@@ -64,6 +64,8 @@ quota!(bytes, Value::Decimal);
 quota!(links, Value::Hex64);
 quota!(channels, Value::Decimal);
 quota!(peers, Value::Hex64);
+quota!(rate, Value::Decimal);
+quota!(rings, Value::Decimal);
 
 /// Shows what of the quota is used.
 macro_rules! used {
@@ -78,7 +80,20 @@ used!(used_slots, slots);
 used!(used_apertures, apertures);
 used!(used_bytes, bytes);
 
-const FILES: usize = 13;
+/// What it has done. `EOPNOTSUPP`: the hardware does not say.
+fn done(data: &Data, n: usize) -> Result<(u64, u64)> {
+    vf(data, n)?.done.ok_or(EOPNOTSUPP)
+}
+
+fn moved_bytes(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(done(data, n)?.0))
+}
+
+fn rung(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(done(data, n)?.1))
+}
+
+const FILES: usize = 17;
 
 const fn attrs(n: usize) -> [Attr<Data>; FILES] {
     [
@@ -91,9 +106,13 @@ const fn attrs(n: usize) -> [Attr<Data>; FILES] {
         Attr::writable(c"links", links::show, links::store, n),
         Attr::writable(c"channels", channels::show, channels::store, n),
         Attr::writable(c"peers", peers::show, peers::store, n),
+        Attr::writable(c"rate", rate::show, rate::store, n),
+        Attr::writable(c"rings", rings::show, rings::store, n),
         Attr::new(c"used_slots", used_slots, n),
         Attr::new(c"used_apertures", used_apertures, n),
         Attr::new(c"used_bytes", used_bytes, n),
+        Attr::new(c"moved_bytes", moved_bytes, n),
+        Attr::new(c"rung", rung, n),
         Attr::new(c"hwid", hwid, n),
     ]
 }

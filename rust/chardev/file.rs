@@ -129,6 +129,10 @@ impl File for PortFile {
         self
     }
 
+    fn common(&self) -> &WaitQueue {
+        self.node.waiters()
+    }
+
     fn poll(&self, want: u32) -> u32 {
         let asked = match self.node.is_asked() {
             true => events::PRI,

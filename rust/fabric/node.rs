@@ -21,7 +21,9 @@ use crate::{
         gate::{Gate, Guard},
         sysfs,
         throttle::Throttle,
-        trace, work,
+        trace,
+        waitq::WaitQueue,
+        work,
     },
 };
 use kernel::{
@@ -85,6 +87,10 @@ pub(crate) struct Node {
     /// Links that have a directory in sysfs, a bit each: those of neighbours have one anyway.
     #[pin]
     shown: Mutex<u32>,
+    /// Woken when the port goes, and when something is wanted of the users: for those of them that wait
+    /// for nothing else.
+    #[pin]
+    waiters: WaitQueue,
 }
 
 /// The node has two work items: that of its links, and that of the manager.
@@ -151,6 +157,7 @@ impl Node {
                 throttle: Throttle::new(10, Delta::from_secs(5)),
                 asked: Atomic::new(Asked::default().word()),
                 shown <- new_mutex!(0, "weft shown"),
+                waiters <- WaitQueue::new(c"weft node", kernel::static_lock_class!()),
             }),
             GFP_KERNEL,
         )
@@ -319,6 +326,7 @@ impl Node {
         if let Some(client) = self.client() {
             client.asked(asked.ask);
         }
+        self.waiters.wake_all();
         true
     }
 
@@ -358,6 +366,12 @@ impl Node {
         if let Some(client) = self.client() {
             client.closed();
         }
+        self.waiters.wake_all();
+    }
+
+    /// Where who has a file of it waits for its end.
+    pub(crate) fn waiters(&self) -> &WaitQueue {
+        &self.waiters
     }
 
     /// The port, if it is there.

@@ -201,6 +201,9 @@ pub(crate) struct VfQuota {
     pub(crate) channels: u32,
     /// A bit a function of a neighbour.
     pub(crate) peers: u64,
+    /// Bytes that it moves by DMA in a second, and doorbells that it rings; 0: any number.
+    pub(crate) rate: u64,
+    pub(crate) rings: u32,
 }
 
 /// What a virtual function is doing.
@@ -233,6 +236,9 @@ pub(crate) struct Vf {
     pub(crate) slots: u32,
     pub(crate) apertures: u32,
     pub(crate) bytes: u64,
+    /// What it has done since the physical function was reset: bytes moved by DMA, and doorbells rung.
+    /// `None`: the hardware does not say.
+    pub(crate) done: Option<(u64, u64)>,
 }
 
 /// The virtual functions of a port, enabled or not.
@@ -244,7 +250,8 @@ pub(crate) trait VirtualFunctions: Send + Sync {
 
     /// Changes what VF `n` may use; what it uses beyond that is taken away when this returns. It is whom
     /// [`whom`] says from then on.
-    /// `EINVAL`: there is no such VF, link or function.
+    /// `EINVAL`: there is no such VF, link or function, or the rate is too low to work with;
+    /// `EOPNOTSUPP`: the hardware knows no rates.
     fn change(&self, n: usize, change: &dyn Fn(&mut VfQuota)) -> Result;
 
     /// Whether a VF can take another's place.
@@ -253,8 +260,9 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     /// Who VF `n` is by itself, whosever place it has taken; 0 while that is not known.
     fn own_hwid(&self, n: usize) -> u64;
 
-    /// What a VF can have, at the most: links, channels, and the logarithm of the bytes of a window.
-    fn offers(&self) -> [u32; 3];
+    /// What a VF can have, at the most: links, channels, the logarithm of the bytes of a window, and
+    /// whether it can have rates.
+    fn offers(&self) -> [u32; 4];
 
     /// The bit in [`VfQuota::peers`] of the neighbours of VF `n` to whom its driver speaks.
     fn namesake(&self, n: usize) -> u64;

@@ -17,7 +17,7 @@ use kernel::prelude::*;
 
 /// From here on, in bytes, a part of a long message is moved by DMA: see Documentation/queues.rst.
 pub(super) const WORTHWHILE: u64 = 32 << 10;
-/// Milliseconds that a transfer may take. What takes longer never ends.
+/// Milliseconds that a transfer may take when it is the oldest. What takes longer never ends.
 const PATIENCE_MS: u64 = 5000;
 /// As much as can be under way.
 const MOST: usize = 64;
@@ -147,6 +147,8 @@ pub(super) struct Moving {
     unfenced: bool,
     /// Counts what was begun, and what was done.
     changes: u64,
+    /// When the last one was done: the next was the oldest from then on.
+    done_ms: u64,
 }
 
 impl Moving {
@@ -157,6 +159,7 @@ impl Moving {
             had_words: false,
             unfenced: false,
             changes: 0,
+            done_ms: 0,
         })
     }
 
@@ -205,7 +208,7 @@ impl Moving {
 
     /// Whether the mover goes on as it should.
     pub(super) fn is_well(&self, mover: &dyn Mover) -> bool {
-        let late = |since| clock::now_ms().saturating_sub(since) > PATIENCE_MS;
+        let late = |since| clock::now_ms().saturating_sub(self.done_ms.max(since)) > PATIENCE_MS;
         match self.under_way.first() {
             Some(oldest) => mover.works() && !late(oldest.since_ms),
             None => true,
@@ -359,6 +362,7 @@ impl Moving {
         }
         mover.release(last);
         self.changes += 1;
+        self.done_ms = clock::now_ms();
         let done = self.under_way.remove(0);
         drop(done);
         match what {

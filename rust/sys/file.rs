@@ -2,8 +2,9 @@
 
 //! Open files of a character device, and what the kernel calls on them.
 //!
-//! The wait queue of a file is made with it and lives at least as long: epoll asks for the queues of
-//! a file once, when the file is added, whatever becomes of the file later.
+//! The wait queues of a file, its own that is made with it and that of what it is a file of, live at
+//! least as long: epoll asks for the queues of a file once, when the file is added, whatever becomes of
+//! the file later.
 //!
 //! It must not know what the device is.
 
@@ -43,6 +44,9 @@ pub(crate) trait Device: Send + Sync {
 /// An open file. When it is dropped, nobody has it mapped.
 pub(crate) trait File: Any + Send + Sync {
     fn as_any(&self) -> &dyn Any;
+
+    /// The queue that is woken for all files alike: `poll` waits there, too.
+    fn common(&self) -> &WaitQueue;
 
     /// The events that there are; `want` says which ones somebody is to be woken for.
     fn poll(&self, want: u32) -> u32;
@@ -107,8 +111,11 @@ extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -
 extern "C" fn poll(file: *mut bindings::file, table: *mut bindings::poll_table) -> u32 {
     // SAFETY: The VFS keeps the file during the call.
     let open = unsafe { of(file) };
-    // SAFETY: Called by `poll`, and the queue lives as long as the file.
-    unsafe { open.waiters.poll_wait(file, table) };
+    // SAFETY: Called by `poll`, and the queues live as long as the file.
+    unsafe {
+        open.waiters.poll_wait(file, table);
+        open.file.common().poll_wait(file, table);
+    }
     let want = if table.is_null() {
         u32::MAX
     } else {

@@ -5,7 +5,12 @@
 //!
 //! It also hides in what the series differ: how `probe` is called, and how tables of ids are made.
 
-use crate::sys::{raw_pci, sleep::Sleep, sysfs::GroupsRef};
+use crate::sys::{
+    raw_pci,
+    sleep::Sleep,
+    sysfs::GroupsRef,
+    virtfn::{self, Bound},
+};
 use core::marker::PhantomData;
 use kernel::{
     bindings,
@@ -166,48 +171,20 @@ impl<T: Driver> Adapter<T> {
     ) {
         const PATIENCE: Delta = Delta::from_secs(1);
         let since = Instant::<Monotonic>::now();
-        let mut vf = core::ptr::null_mut();
-        loop {
-            // SAFETY: Takes over the reference to the last one, and gives one to the next.
-            vf = unsafe {
-                bindings::pci_get_device(
-                    bindings::PCI_ANY_ID as u32,
-                    bindings::PCI_ANY_ID as u32,
-                    vf,
-                )
-            };
-            if vf.is_null() {
-                return;
-            }
-            // SAFETY: Held by that reference. What it is does not change; the union tells of the PF in
-            // one that is virtual.
-            let ours = unsafe {
-                bindings::pci_dev::is_virtfn_raw(vf) != 0 && (*vf).__bindgen_anon_1.physfn == pf
-            };
-            if !ours {
-                continue;
-            }
-            // SAFETY: Held, as above.
-            let lock = unsafe { &raw mut (*vf).dev.mutex };
-            // SAFETY: The mutex of a device that is held.
-            let mut locked = unsafe { bindings::mutex_trylock(lock) } != 0;
-            while !locked && since.elapsed() < PATIENCE {
+        for vf in virtfn::each(pf) {
+            let locked = loop {
+                let locked = vf.try_lock();
+                if locked.is_some() || since.elapsed() >= PATIENCE {
+                    break locked;
+                }
                 fsleep(Delta::from_millis(1));
-                // SAFETY: As above.
-                locked = unsafe { bindings::mutex_trylock(lock) } != 0;
-            }
-            if !locked {
-                continue;
-            }
-            // SAFETY: Both are held, and who is bound to them does not change under the locks: the PF's
-            // is by the requirements. A driver is set before `probe`, and cleared after `remove`, which
-            // are done under the lock.
-            if unsafe { (*vf).dev.driver == (*pf).dev.driver } {
+            };
+            // Who is bound does not change under the locks: the PF's is held by the requirements. A driver
+            // is set before `probe`, and cleared after `remove`, which are done under the lock.
+            if locked.is_some() && vf.bound() == Bound::SameAsPf {
                 // SAFETY: By that this driver is bound, and the lock is held.
-                unsafe { Self::with(vf, &mut f) };
+                unsafe { Self::with(vf.raw(), &mut f) };
             }
-            // SAFETY: Locked above.
-            unsafe { bindings::mutex_unlock(lock) };
         }
     }
 

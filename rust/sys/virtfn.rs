@@ -25,34 +25,26 @@ pub(crate) struct VirtFn(NonNull<bindings::pci_dev>);
 impl VirtFn {
     /// VF `n` of `pf`. `None`: it is not enabled, or gone. Sleeps not.
     pub(crate) fn find(pf: &pci::Device, n: usize) -> Option<Self> {
-        let pf = raw_pci(pf);
-        let mut vf = core::ptr::null_mut();
-        loop {
-            // SAFETY: Takes over the reference to the last one, and gives one to the next.
-            vf = unsafe {
-                bindings::pci_get_device(
-                    bindings::PCI_ANY_ID as u32,
-                    bindings::PCI_ANY_ID as u32,
-                    vf,
-                )
-            };
-            let found = NonNull::new(vf)?;
-            // SAFETY: Held by that reference. What it is does not change; the union tells of the PF in
-            // one that is virtual, and the PF of a VF outlives it.
-            let ours = unsafe {
-                bindings::pci_dev::is_virtfn_raw(vf) != 0
-                    && (*vf).__bindgen_anon_1.physfn == pf
-                    && usize::try_from(bindings::pci_iov_vf_id(vf)) == Ok(n)
-            };
-            if ours {
-                return Some(Self(found));
-            }
-        }
+        each(raw_pci(pf)).find(|vf| {
+            // SAFETY: It is held, and a virtual function.
+            usize::try_from(unsafe { bindings::pci_iov_vf_id(vf.raw()) }) == Ok(n)
+        })
+    }
+
+    pub(super) fn raw(&self) -> *mut bindings::pci_dev {
+        self.0.as_ptr()
+    }
+
+    /// Its device lock. `None`: somebody has it.
+    pub(super) fn try_lock(&self) -> Option<Locked<'_>> {
+        // SAFETY: The mutex of a device that is held.
+        let locked = unsafe { bindings::mutex_trylock(&raw mut (*self.raw()).dev.mutex) } != 0;
+        locked.then(|| Locked(self))
     }
 
     /// Who is bound to it: it may change at once.
     pub(crate) fn bound(&self) -> Bound {
-        let vf = self.0.as_ptr();
+        let vf = self.raw();
         // SAFETY: The device is held, and as long as it is so is its PF. The drivers' addresses are
         // compared, and not followed; each is one word that the driver core changes as a whole.
         unsafe {
@@ -68,17 +60,31 @@ impl VirtFn {
         }
     }
 
-    /// Takes it from its driver. Sleeps, as long as that takes; no device lock is held.
-    pub(crate) fn release(&self) {
+    /// Takes it from the driver that its physical function has, too. Sleeps, as long as that takes; no
+    /// device lock is held. `EAGAIN`: somebody is doing something to it; `EBUSY`: another driver has it,
+    /// which is not waited for, for that may take as long as it likes.
+    pub(crate) fn release(&self) -> Result {
+        match self.try_lock().map(|_locked| self.bound()) {
+            None => return Err(EAGAIN),
+            Some(Bound::Nobody) => return Ok(()),
+            Some(Bound::Other) => return Err(EBUSY),
+            Some(Bound::SameAsPf) => {}
+        }
+        // Until the lock is taken again, somebody would have to unbind it, to bind it elsewhere and to
+        // open it for that driver to be waited for. The driver core has nothing that leaves no gap.
         // SAFETY: The device is held.
-        unsafe { bindings::device_release_driver(&raw mut (*self.0.as_ptr()).dev) }
+        unsafe { bindings::device_release_driver(&raw mut (*self.raw()).dev) }
+        Ok(())
     }
 
     /// Gives it to the driver that wants it, `driver_override` first, if it has none. Sleeps; no device
-    /// lock is held. `ENODEV`: nobody takes it.
+    /// lock is held. `EAGAIN`: somebody is doing something to it; `ENODEV`: nobody takes it.
     pub(crate) fn attach(&self) -> Result {
+        if self.try_lock().is_none() {
+            return Err(EAGAIN);
+        }
         // SAFETY: The device is held.
-        match unsafe { bindings::device_attach(&raw mut (*self.0.as_ptr()).dev) } {
+        match unsafe { bindings::device_attach(&raw mut (*self.raw()).dev) } {
             1 => Ok(()),
             0 => Err(ENODEV),
             errno => Err(Error::from_errno(errno)),
@@ -92,7 +98,7 @@ impl VirtFn {
         // SAFETY: The device is held; the list ends with a null pointer, and is read during the call.
         let sent = unsafe {
             bindings::kobject_uevent_env(
-                &raw mut (*self.0.as_ptr()).dev.kobj,
+                &raw mut (*self.raw()).dev.kobj,
                 bindings::kobject_action_KOBJ_CHANGE,
                 env.as_mut_ptr().cast(),
             )
@@ -104,6 +110,62 @@ impl VirtFn {
 impl Drop for VirtFn {
     fn drop(&mut self) {
         // SAFETY: The reference is ours.
-        unsafe { bindings::pci_dev_put(self.0.as_ptr()) }
+        unsafe { bindings::pci_dev_put(self.raw()) }
+    }
+}
+
+/// A virtual function whose device lock is held.
+pub(super) struct Locked<'a>(&'a VirtFn);
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        // SAFETY: Locked by `try_lock`, by this thread: it is not `Send`, as the pointer inside is not
+        // `Sync`.
+        unsafe { bindings::mutex_unlock(&raw mut (*self.0.raw()).dev.mutex) }
+    }
+}
+
+/// The virtual functions of `pf`, which is only compared, as far as they are there.
+pub(super) fn each(pf: *mut bindings::pci_dev) -> impl Iterator<Item = VirtFn> {
+    Each {
+        pf,
+        last: core::ptr::null_mut(),
+    }
+}
+
+struct Each {
+    pf: *mut bindings::pci_dev,
+    /// The last device that was looked at, held; null: none yet, or no more.
+    last: *mut bindings::pci_dev,
+}
+
+impl Iterator for Each {
+    type Item = VirtFn;
+
+    fn next(&mut self) -> Option<VirtFn> {
+        const ANY: u32 = bindings::PCI_ANY_ID as u32;
+        loop {
+            // SAFETY: Takes over the reference to the last one, and gives one to the next.
+            self.last = unsafe { bindings::pci_get_device(ANY, ANY, self.last) };
+            let found = NonNull::new(self.last)?;
+            // SAFETY: Held by that reference. What it is does not change; the union tells of the PF in
+            // one that is virtual.
+            let ours = unsafe {
+                bindings::pci_dev::is_virtfn_raw(self.last) != 0
+                    && (*self.last).__bindgen_anon_1.physfn == self.pf
+            };
+            if ours {
+                // SAFETY: It is held; this is a reference more.
+                unsafe { bindings::pci_dev_get(self.last) };
+                return Some(VirtFn(found));
+            }
+        }
+    }
+}
+
+impl Drop for Each {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours; there may be none.
+        unsafe { bindings::pci_dev_put(self.last) }
     }
 }

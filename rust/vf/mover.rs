@@ -183,11 +183,9 @@ impl<'a> Mover<'a> {
     fn take(&self, side: Side<'a>, limit: Delta, cancellable: bool) -> Result<(), Event> {
         let of_target = side.is(&self.target);
         // Another driver's is given back by whoever uses it.
-        if side.bound() == Bound::SameAsPf {
-            if let Some(device) = side.device() {
-                device.release();
-            }
-        }
+        self.until(limit, cancellable, of_target, || {
+            Ok(side.device().map(|device| device.release()) != Some(Err(EAGAIN)))
+        })?;
         self.until(limit, cancellable, of_target, || {
             Ok(Self::is_idle(&side.vf()?))
         })
@@ -289,7 +287,12 @@ impl<'a> Mover<'a> {
             (_, false) => Event::Failed,
         };
         let device = side.device().ok_or_else(gone)?;
-        device.attach().map_err(|_| gone())?;
+        let mut attached = Err(EAGAIN);
+        self.until(limit, cancellable, of_target, || {
+            attached = device.attach();
+            Ok(attached != Err(EAGAIN))
+        })?;
+        attached.map_err(|_| gone())?;
         if device.bound() != Bound::SameAsPf {
             // Whether whoever has it now begins to use it is his business.
             return Ok(());

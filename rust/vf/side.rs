@@ -20,6 +20,8 @@ const NOTHING: VfQuota = VfQuota {
     links: 0,
     channels: 0,
     peers: 0,
+    rate: 0,
+    rings: 0,
 };
 
 /// A virtual function.
@@ -64,7 +66,7 @@ impl<'a> Side<'a> {
         self.with(|vfs| Ok(vfs.can_migrate()))
     }
 
-    pub(super) fn offers(&self) -> Result<[u32; 3]> {
+    pub(super) fn offers(&self) -> Result<[u32; 4]> {
         self.with(|vfs| Ok(vfs.offers()))
     }
 

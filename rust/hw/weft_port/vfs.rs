@@ -29,6 +29,8 @@ const QUEUE: usize = 8;
 /// more, and whoever goes on raising events slows down only the thread that hears them, a little.
 const BURST: u32 = 256;
 const INTERVAL: Delta = Delta::from_millis(200);
+/// Bytes a second: with less, what is under way takes so long that it is given up.
+const LEAST_RATE: u64 = 64 << 10;
 /// Where in a hardware id the function's number is.
 const NUMBER_SHIFT: u32 = 58;
 const PAUSE: Delta = Delta::from_millis(1);
@@ -187,6 +189,8 @@ impl Vfs {
                 links: (1 << links) - 1,
                 channels: links,
                 peers: 1 << (usize::from(first) + n),
+                rate: 0,
+                rings: 0,
             };
             kept.push(Kept::new(quota)?, GFP_KERNEL)?;
         }
@@ -227,7 +231,20 @@ impl Vfs {
         }
         regs.write64(vf_reg(n, ext::WEFT_VF_BYTES), quota.bytes);
         regs.write64(vf_reg(n, ext::WEFT_VF_PEERS), quota.peers);
+        if self.has_rates() {
+            regs.write64(vf_reg(n, ext::WEFT_VF_RATE), quota.rate);
+            regs.write32(vf_reg(n, ext::WEFT_VF_RINGS), quota.rings);
+        }
         self.name(n);
+    }
+
+    fn can(&self, what: u32) -> bool {
+        let cap1 = self.chip.read(ext::WEFT_R_CAP1);
+        cap1 != u32::MAX && cap1 & what != 0
+    }
+
+    fn has_rates(&self) -> bool {
+        self.can(ext::WEFT_CAP1_VF_RATE)
     }
 
     /// Tells the hardware who VF `n` is, and that all it was told counts.
@@ -379,6 +396,12 @@ impl VirtualFunctions for Vfs {
         if quota.links & !links != 0 || quota.peers >> ext::WEFT_FUNCTIONS != 0 {
             return Err(EINVAL);
         }
+        if quota.rate != 0 && quota.rate < LEAST_RATE {
+            return Err(EINVAL);
+        }
+        if (quota.rate != 0 || quota.rings != 0) && !self.has_rates() {
+            return Err(EOPNOTSUPP);
+        }
         self.program(n, &quota);
         kept.quota = quota;
         kept.tell = kept.greeted;
@@ -393,6 +416,7 @@ impl VirtualFunctions for Vfs {
         if status == u32::MAX {
             return Err(ENODEV);
         }
+        let read64 = |reg| self.chip.regs.read64(vf_reg(n, reg));
         let used = self.chip.regs.read32(vf_reg(n, ext::WEFT_VF_USED));
         let state = if status & ext::WEFT_VF_ENABLED == 0 {
             VfState::Off
@@ -413,7 +437,10 @@ impl VirtualFunctions for Vfs {
             left: kept.left,
             slots: used & 0xff,
             apertures: used >> 8 & 0xff,
-            bytes: self.chip.regs.read64(vf_reg(n, ext::WEFT_VF_USED_BYTES)),
+            bytes: read64(ext::WEFT_VF_USED_BYTES),
+            done: self
+                .has_rates()
+                .then(|| (read64(ext::WEFT_VF_MOVED), read64(ext::WEFT_VF_RUNG))),
         })
     }
 
@@ -422,8 +449,7 @@ impl VirtualFunctions for Vfs {
     }
 
     fn can_migrate(&self) -> bool {
-        let cap1 = self.chip.read(ext::WEFT_R_CAP1);
-        cap1 != u32::MAX && cap1 & ext::WEFT_CAP1_VF_HWID != 0
+        self.can(ext::WEFT_CAP1_VF_HWID)
     }
 
     fn own_hwid(&self, n: usize) -> u64 {
@@ -434,9 +460,15 @@ impl VirtualFunctions for Vfs {
         pf ^ (u64::from(self.pf) ^ u64::from(self.function(n))) << NUMBER_SHIFT
     }
 
-    fn offers(&self) -> [u32; 3] {
+    fn offers(&self) -> [u32; 4] {
         let shift = self.chip.read(ext::WEFT_R_SLOT_SHIFT);
-        [self.chip.links as u32, self.chip.channels as u32, shift]
+        let rates = self.has_rates().into();
+        [
+            self.chip.links as u32,
+            self.chip.channels as u32,
+            shift,
+            rates,
+        ]
     }
 
     fn namesake(&self, n: usize) -> u64 {

@@ -114,7 +114,7 @@ class Pf(Function):
         for name, value in {**ALL, **quota}.items():
             register = getattr(R, "VF_" + name.upper())
             self.set_vf(n, register, value & 0xffffffff)
-            if name in ("bytes", "peers"):
+            if name in ("bytes", "peers", "rate"):
                 self.set_vf(n, register + 4, value >> 32)
         self.set_vf(n, R.VF_CTRL, 1)
 

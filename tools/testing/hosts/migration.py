@@ -153,7 +153,9 @@ def there_and_back(bench, lab, ports, one, other):
     """The function moves from one place to another and back, under load; places are (port, VF)."""
     host = lab["h1"]
     hwid = ports[one[0]].hwid(one[1])
-    ports[one[0]].set(one[1], "bytes", 6 << 20)
+    quota = {"bytes": 6 << 20, "rate": 512 << 20, "rings": 100_000}
+    for name, value in quota.items():
+        ports[one[0]].set(one[1], name, value)
     at, to = one, other
     with load(host, lab["h2"], hwid) as work:
         for _ in range(MIGRATIONS):
@@ -162,7 +164,7 @@ def there_and_back(bench, lab, ports, one, other):
                 raise Mismatch(f"{done}")
             if ports[to[0]].hwid(to[1]) != hwid:
                 raise Mismatch(f"the target is {ports[to[0]].hwid(to[1])}")
-            if ports[to[0]].get(to[1], "bytes") != str(6 << 20):
+            if any(ports[to[0]].get(to[1], name) != str(value) for name, value in quota.items()):
                 raise Mismatch("the quota has stayed behind")
             ports[at[0]].state(at[1], "idle")
             if ports[at[0]].get(at[1], "used_apertures") != "0":

@@ -11,6 +11,7 @@ from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 from . import steps
+from .diagnose import diagnose, named
 
 VFS = 16
 SYSFS = "/sys/bus/pci/devices"
@@ -409,6 +410,47 @@ def shown(bench):
             steps.refused(a.host.weftctl("vf", "set", *words, status=None), status, says)
         line = a.host.weftctl_line("vf", "set", 0, 0, "slots=1")
         steps.refused(a.host.run(f"setpriv --bounding-set=-sys_admin {line}", status=None), 4, "CAP_SYS_ADMIN")
+
+
+@test("MR-8: diagnose says what is wrong with a VF, and the command that it names mends it")
+def diagnosed(bench):
+    with vfs(bench, 2) as (lab, a, b):
+        nodes = a.ready(2)
+        a.host.run("dmesg -C")
+
+        def mend(name, level, *words):
+            report = diagnose(a.host)
+            named(report, name, level, *words)
+            for found in report["findings"]:
+                if found["id"] == name:
+                    a.host.run(found["mend"].split("`")[1])
+
+        a.set(1, "links", 0)
+        mend("vf-no-links", "warning", "VF 1 of weft0", a.vf(1))
+        a.set(1, "slots", 1)
+        a.set(1, "bytes", 4096)
+        mend("vf-quota", "warning", "1 slots of 4", "4096 bytes of")
+        a.set(1, "rate", 1 << 20)
+        mend("vf-rate", "note", "1048576 bytes")
+        if (a.get(1, "rate"), a.get(1, "slots"), a.get(1, "links")) != ("0", "4", f"0x{0xf:016x}"):
+            raise Mismatch("what it says does not mend it")
+        a.ready(2)
+        a.host.run(f"echo {a.vf(0)} >/sys/bus/pci/drivers/weft/unbind")
+        a.state(0, "idle")
+        mend("vf-idle", "warning", a.vf(0))
+        a.ready(2)
+        # Neither is one missed that is taken away.
+        for count in (2, 1):
+            a.numvfs(0)
+            a.numvfs(count)
+            a.ready(count)
+            found = [one for one in diagnose(a.host)["findings"] if one["level"] != "note"]
+            if found:
+                raise Mismatch(f"{found}")
+        a.numvfs(0)
+        a.numvfs(2)
+        nodes = a.ready(2)
+        carry(a, b, nodes, b.ready(2))
 
 
 @test("MR-8: a VF is given away: a program drives it by vfio-pci, behind the IOMMU, and its neighbour hears it",

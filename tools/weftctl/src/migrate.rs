@@ -25,15 +25,9 @@ pub struct Name {
 /// What is known of a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Candidate {
-    /// The port of its physical function.
-    pub port: String,
-    /// Its number there.
-    pub vf: u32,
-    /// off, idle, driven or used.
-    pub state: String,
-    /// Its address, if it is enabled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub function: Option<String>,
+    /// How it is now.
+    #[serde(flatten)]
+    pub vf: Vf,
     /// The driver that has it, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
@@ -135,11 +129,8 @@ fn candidate(source: &Name, target: &Name) -> Result<Candidate, Failure> {
     let (pf, other) = (Pf::new(&source.port)?, Pf::new(&target.port)?);
     let vf = other.vf(target.vf)?;
     Ok(Candidate {
-        port: vf.port,
-        vf: vf.vf,
-        state: vf.state,
         driver: vf.function.as_deref().and_then(driver),
-        function: vf.function,
+        vf,
         place: place(&pf.address()?, &other.address()?),
         possible: said.is_possible(),
         obstacles: said.obstacles().collect(),

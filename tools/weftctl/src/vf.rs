@@ -10,8 +10,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What a quota is of, by the names of its files.
-pub const NAMES: [&str; 8] =
-    ["slots", "apertures", "doorbells", "pages", "bytes", "links", "channels", "peers"];
+pub const NAMES: [&str; 10] = [
+    "slots",
+    "apertures",
+    "doorbells",
+    "pages",
+    "bytes",
+    "links",
+    "channels",
+    "peers",
+    "rate",
+    "rings",
+];
 
 /// A virtual function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -53,6 +63,10 @@ pub struct Quota {
     pub channels: u64,
     /// A bit a function of a neighbour.
     pub peers: u64,
+    /// Bytes that it moves by DMA in a second; 0: any number.
+    pub rate: u64,
+    /// Doorbells that it rings in a second; 0: any number.
+    pub rings: u64,
 }
 
 /// What it uses of it.
@@ -64,6 +78,12 @@ pub struct Used {
     pub apertures: u64,
     /// Bytes of these.
     pub bytes: u64,
+    /// Bytes that it has moved by DMA, if the port says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved: Option<u64>,
+    /// Doorbells that it has rung, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rung: Option<u64>,
 }
 
 /// A member of a quota, and what it is to be.
@@ -192,11 +212,15 @@ impl Pf {
                 links: value("links")?,
                 channels: value("channels")?,
                 peers: value("peers")?,
+                rate: value("rate")?,
+                rings: value("rings")?,
             },
             used: Used {
                 slots: value("used_slots")?,
                 apertures: value("used_apertures")?,
                 bytes: value("used_bytes")?,
+                moved: value("moved_bytes").ok(),
+                rung: value("rung").ok(),
             },
         })
     }
@@ -219,6 +243,7 @@ impl Pf {
         const EINVAL: i32 = 22;
         const ERANGE: i32 = 34;
         const ENODEV: i32 = 19;
+        const EOPNOTSUPP: i32 = 95;
         let failed = |kind, what: String| {
             Failure::new(kind, format!("VF {n} of {}: {name}: {what}", self.port))
         };
@@ -226,7 +251,11 @@ impl Pf {
         match (e.kind(), e.raw_os_error()) {
             (io::ErrorKind::PermissionDenied, _) => failed(Kind::Permission, text)
                 .hint("what a VF may use is root's to say (CAP_SYS_ADMIN)"),
+            (_, Some(EINVAL)) if name == "rate" => {
+                failed(Kind::Usage, "64K a second is the least; 0 is no limit".into())
+            }
             (_, Some(EINVAL)) => failed(Kind::Usage, "there is no such link or function".into()),
+            (_, Some(EOPNOTSUPP)) => failed(Kind::Usage, "the port knows no rates".into()),
             (_, Some(ERANGE)) => failed(Kind::Usage, "too large".into()),
             (_, Some(ENODEV)) => failed(Kind::NoDevice, "the port does not answer".into()),
             _ => failed(Kind::Failed, text),
@@ -252,7 +281,7 @@ mod tests {
         for name in NAMES {
             fs::write(vf.join(name), "4\n").expect("a file");
         }
-        for name in ["used_slots", "used_apertures", "used_bytes"] {
+        for name in ["used_slots", "used_apertures", "used_bytes", "moved_bytes", "rung"] {
             fs::write(vf.join(name), "1\n").expect("a file");
         }
         fs::write(vf.join("links"), "0x000000000000000f\n").expect("a file");
@@ -273,6 +302,9 @@ mod tests {
         let changes = ["bytes=8M", "links=0x3"].map(|text| Change::parse(text).expect("a change"));
         let vf = pf.set(0, &changes).expect("it is changed");
         assert_eq!((vf.quota.bytes, vf.quota.links), (8 << 20, 3));
+        assert_eq!((vf.used.moved, vf.used.rung), (Some(1), Some(1)));
+        fs::remove_file(top.join("weft0/device/vf0/rung")).expect("it goes");
+        assert_eq!(pf.vf(0).expect("a VF").used.rung, None);
         let failure = pf.set(1, &changes).expect_err("there is one VF");
         assert_eq!(failure.kind, Kind::Usage);
         fs::remove_dir_all(top).expect("it goes");

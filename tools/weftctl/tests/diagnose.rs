@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use weftctl::diagnose::snapshot::{Bar, Family, Function, Link, Manager, Port, Rate};
+use weftctl::diagnose::snapshot::{Bar, Family, Function, Link, Manager, Port, Rate, Vf};
 use weftctl::diagnose::{
     Finding, Level, Snapshot, collect, diagnose, is_settling, is_wrong, picture,
 };
@@ -73,6 +73,71 @@ fn aer(s: &mut Snapshot, severity: &str) {
 fn failed(s: &mut Snapshot, lines: &[&str]) {
     let log = s.log.as_mut().expect("a log");
     log.extend(lines.iter().map(|line| format!("weft 0000:01:00.0: {line}")));
+}
+
+/// A virtual function that has all that its driver wants, and this.
+fn vf(s: &mut Snapshot) -> &mut Vf {
+    let links = port(s).links.len() as u64;
+    function(s).vfs = vec![Vf {
+        number: 3,
+        function: "0000:01:02.6".into(),
+        driver: Some("weft".into()),
+        state: "driven".into(),
+        slots: links,
+        apertures: links,
+        doorbells: 2 * links,
+        pages: 2 * links,
+        bytes: 1 << 20,
+        links: (1 << links) - 1,
+        ..Vf::default()
+    }];
+    function(s).vfs.first_mut().expect("it")
+}
+
+#[test]
+fn mr_8_virtual_functions() {
+    check(&[
+        (
+            "well",
+            |s| vf(s).links = 0,
+            "vf-no-links",
+            Level::Warning,
+            "`weftctl vf set weft0 3 links=",
+        ),
+        ("well", |s| vf(s).slots = 0, "vf-quota", Level::Warning, "`weftctl vf set weft0 3 slots="),
+        ("well", |s| vf(s).bytes = 1 << 17, "vf-quota", Level::Warning, "131072 bytes of "),
+        (
+            "well",
+            |s| (vf(s).pages, s.functions[0].vfs[0].doorbells) = (1, 0),
+            "vf-quota",
+            Level::Warning,
+            "`weftctl vf set weft0 3 doorbells=",
+        ),
+        (
+            "well",
+            |s| {
+                vf(s).driver = None;
+                s.functions[0].vfs[0].state = "idle".into();
+            },
+            "vf-idle",
+            Level::Warning,
+            "`echo 0000:01:02.6 >/sys/bus/pci/drivers_probe`",
+        ),
+    ]);
+    let mut snapshot = recorded("well");
+    // One that was there.
+    let line =
+        "weft 0000:01:02.0: weft2: virtual function, hardware id 0x0800000000000001, 4 links";
+    snapshot.log.get_or_insert_default().push(line.into());
+    assert!(!is_wrong(&diagnose(&snapshot)));
+    vf(&mut snapshot).driver = Some("vfio-pci".into());
+    assert!(!is_wrong(&diagnose(&snapshot)));
+    vf(&mut snapshot).rate = 1 << 20;
+    let found = diagnose(&snapshot);
+    let rate = found.iter().find(|f| f.id == "vf-rate").expect("a note");
+    assert_eq!(rate.mend, "`weftctl vf set weft0 3 rate=0 rings=0`");
+    assert!(rate.what.contains("1048576 bytes by DMA in a second"), "{}", rate.what);
+    assert!(!is_wrong(&found));
 }
 
 fn hello(s: &mut Snapshot) -> &mut Link {

@@ -107,9 +107,9 @@ fn shown(candidates: &[Candidate]) -> String {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
     let row = |to: &Candidate| {
         vec![
-            format!("{}:{}", to.port, to.vf),
-            to.state.clone(),
-            or_none(&to.function),
+            format!("{}:{}", to.vf.port, to.vf.vf),
+            to.vf.state.clone(),
+            or_none(&to.vf.function),
             or_none(&to.driver),
             to.place.to_owned(),
             if to.possible { "yes".into() } else { format!("no: {}", to.reasons.join("; ")) },

@@ -34,8 +34,9 @@ struct Set {
     pf: PathBuf,
     /// Its number there, from 0 on
     vf: u32,
-    /// slots, apertures, doorbells, pages, bytes, links, channels or peers; links
-    /// and peers are a bit each
+    /// slots, apertures, doorbells, pages, bytes, links, channels, peers, rate or
+    /// rings; links and peers are a bit each, rate (bytes by DMA) and rings are of
+    /// a second, 0 is no limit
     #[arg(value_name = "NAME=VALUE", required = true, value_parser = Change::parse)]
     changes: Vec<Change>,
 }
@@ -69,9 +70,22 @@ pub fn run(context: &Context, args: &Args) -> Result<(), End> {
 }
 
 fn shown(vfs: &[Vf]) -> String {
-    let head =
-        ["PORT", "VF", "STATE", "DEVICE", "FUNCTION", "LINKS", "SLOTS", "APERTURES", "BYTES"];
+    let head = [
+        "PORT",
+        "VF",
+        "STATE",
+        "DEVICE",
+        "FUNCTION",
+        "LINKS",
+        "SLOTS",
+        "APERTURES",
+        "BYTES",
+        "RATE",
+        "RINGS",
+    ];
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
+    let limit =
+        |value, shown: fn(u64) -> String| if value == 0 { "-".into() } else { shown(value) };
     let row = |vf: &Vf| {
         vec![
             vf.port.clone(),
@@ -83,6 +97,8 @@ fn shown(vfs: &[Vf]) -> String {
             format!("{} of {}", vf.used.slots, vf.quota.slots),
             format!("{} of {}", vf.used.apertures, vf.quota.apertures),
             format!("{} of {}", bytes(vf.used.bytes), bytes(vf.quota.bytes)),
+            limit(vf.quota.rate, |rate| format!("{}/s", bytes(rate))),
+            limit(vf.quota.rings, |rings| format!("{rings}/s")),
         ]
     };
     let head = head.map(String::from).to_vec();

@@ -4,7 +4,7 @@
 
 use super::kmsg;
 use super::snapshot::{Bar, Family, Function, Link, Manager, Module, Node, Port, Rate};
-use super::snapshot::{Snapshot, Unseen, User};
+use super::snapshot::{Snapshot, Unseen, User, Vf};
 use crate::failure::plain;
 use rustix::fs::{Access, access};
 use std::collections::{BTreeMap, BTreeSet};
@@ -219,6 +219,7 @@ impl Collector<'_> {
             aer: aer(dir),
             interrupts: self.interrupts(&address),
             port: port(dir),
+            vfs: vfs(dir),
             family,
             address,
         }
@@ -314,6 +315,29 @@ fn aer(dir: &Path) -> BTreeMap<String, BTreeMap<String, u64>> {
         }
     }
     all
+}
+
+/// The virtual functions that are enabled.
+fn vfs(dir: &Path) -> Vec<Vf> {
+    let vf = |n: u32| {
+        let function = target(&dir.join(format!("virtfn{n}")))?;
+        let of = |name: &str| number(&dir.join(format!("vf{n}")).join(name)).unwrap_or_default();
+        Some(Vf {
+            number: n,
+            driver: target(&dir.join(format!("virtfn{n}/driver"))),
+            function,
+            state: text(&dir.join(format!("vf{n}/state")))?,
+            slots: of("slots"),
+            apertures: of("apertures"),
+            doorbells: of("doorbells"),
+            pages: of("pages"),
+            bytes: of("bytes"),
+            links: of("links"),
+            rate: of("rate"),
+            rings: of("rings"),
+        })
+    };
+    (0..).map_while(vf).collect()
 }
 
 /// No port has a link of this number.

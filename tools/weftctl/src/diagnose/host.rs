@@ -76,10 +76,10 @@ fn module(snapshot: &Snapshot) -> Option<Finding> {
     )
 }
 
-/// Addresses where the log says that there was a port.
+/// Addresses where the log says that there was a port; virtual functions come and go.
 fn known_before(snapshot: &Snapshot) -> BTreeSet<String> {
     let lines = snapshot.log.as_deref().unwrap_or_default().iter();
-    // "weft 0000:01:00.0: weft0: hardware id …"
+    // "weft 0000:01:00.0: weft0: hardware id …"; of others "…: virtual function, hardware id …"
     let lines = lines.filter(|line| line.contains(": hardware id 0x"));
     let address = |line: &String| {
         let address = line.split_whitespace().nth(1)?.strip_suffix(':')?;

@@ -15,6 +15,7 @@ mod kmsg;
 mod link;
 mod picture;
 mod port;
+mod vf;
 
 pub use ask::ask;
 pub use collect::collect;
@@ -29,6 +30,7 @@ pub fn diagnose(snapshot: &Snapshot) -> Vec<Finding> {
         found.extend(function::check(snapshot, function));
         if let (Some(port), true) = (&function.port, function.is_ours() && !function.is_gone()) {
             found.extend(port::check(function, port));
+            found.extend(function.vfs.iter().flat_map(|vf| vf::check(port, vf)));
             // Without a fabric there is no more to say about its links.
             if port.fabric != Some(false) {
                 found.extend(link::check(function, port));

@@ -82,6 +82,8 @@ pub struct Function {
     pub interrupts: Option<u64>,
     /// What the driver shows.
     pub port: Option<Port>,
+    /// Its virtual functions, those that are enabled.
+    pub vfs: Vec<Vf>,
 }
 
 /// Which driver a function is for.
@@ -154,6 +156,27 @@ pub struct Manager {
     pub routes: u64,
     pub allow: u64,
     pub excluded: u64,
+}
+
+/// What the driver of a physical function shows of a virtual one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // as in Documentation/ABI/testing/sysfs-bus-pci-drivers-weft
+pub struct Vf {
+    pub number: u32,
+    /// Its address.
+    pub function: String,
+    /// The driver that is bound to it here.
+    pub driver: Option<String>,
+    pub state: String,
+    pub slots: u64,
+    pub apertures: u64,
+    pub doorbells: u64,
+    pub pages: u64,
+    pub bytes: u64,
+    pub links: u64,
+    pub rate: u64,
+    pub rings: u64,
 }
 
 /// What the driver shows of a link.
