@@ -143,7 +143,7 @@ macro_rules! common_callbacks {
         }
 
         fn reset_prepare(_dev: &pci::Device<Core<'_>>, data: &Data) {
-            data.node.reset_prepare();
+            data.node.rest();
         }
 
         fn reset_done(dev: &pci::Device<Core<'_>>, data: &Data) {

@@ -64,6 +64,15 @@ pub(crate) trait Client: Send + Sync {
     /// A message of the peer, while READY.
     fn message(&self, session: &mut Session<'_>, body: Body);
 
+    /// The session is to end: has both ends begin nothing. True: nothing is under way either way, and
+    /// what there is may outlast the session. To be called again and again, while READY.
+    fn hold(&self, _session: &mut Session<'_>) -> bool {
+        true
+    }
+
+    /// Some time has passed, whether a link is READY or not. Called in a thread, with no link locked.
+    fn passed(&self, _now: u64) {}
+
     /// Some time has passed, while READY.
     fn tick(&self, session: &mut Session<'_>, now: u64);
 

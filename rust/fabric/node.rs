@@ -17,6 +17,7 @@ use crate::{
         wire::Message,
     },
     sys::{
+        clock,
         errno::ESHUTDOWN,
         gate::{Gate, Guard},
         sysfs,
@@ -33,7 +34,7 @@ use kernel::{
         atomic::{Acquire, Atomic, Full, Release},
         Arc, Mutex, SetOnce,
     },
-    time::{msecs_to_jiffies, Delta, Jiffies, Msecs},
+    time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Jiffies, Monotonic, Msecs},
     workqueue::{DelayedWork, WorkItem},
 };
 
@@ -41,6 +42,10 @@ use kernel::{
 const WATCH_MS: Msecs = 1000;
 /// How often it is looked whether users have finished, when they were asked to.
 const FINISH_MS: Msecs = 20;
+/// How long neighbours are waited for when they are asked to begin nothing.
+const HOLD_TIME: Delta = Delta::from_millis(500);
+/// How often it is looked whether they have come to rest.
+const HOLD_POLL: Delta = Delta::from_millis(1);
 /// Messages that are handled in one go.
 const BATCH: usize = 64;
 
@@ -89,6 +94,9 @@ impl WorkItem for Node {
             return;
         };
         let mut delay = WATCH_MS;
+        if let Some(client) = this.client() {
+            client.passed(clock::now_ms());
+        }
         if this.watch(&**port) {
             let more = this.drain(&**port);
             for link in this.links(&**port) {
@@ -200,6 +208,33 @@ impl Node {
         if let Some(client) = self.client() {
             client.retired();
         }
+    }
+
+    /// Has all that is under way over the links completed, and nothing begun, for what outlasts its
+    /// session to do so. False: that takes too long, or a peer does not know of it.
+    fn hold(&self) -> bool {
+        let Some(port) = self.enter() else {
+            return true;
+        };
+        let since = Instant::<Monotonic>::now();
+        loop {
+            // All of them each time: what one has said is not true for long.
+            let mut still = true;
+            for link in self.links(&**port) {
+                still &= link.hold(self, &**port);
+            }
+            if still || since.elapsed() >= HOLD_TIME || !port.is_present() {
+                return still;
+            }
+            fsleep(HOLD_POLL);
+        }
+    }
+
+    /// As [`Node::reset_prepare`], of a function that works still, and does so again before long: first
+    /// both ends of each link come to rest.
+    pub(crate) fn rest(self: &Arc<Self>) {
+        self.hold();
+        self.reset_prepare();
     }
 
     /// The function is going to be reset: all links go down and stay so until [`Node::reset_done`].

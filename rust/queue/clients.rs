@@ -42,7 +42,18 @@ impl Client for Clients {
     }
 
     fn message(&self, session: &mut Session<'_>, body: Body) {
-        self.channels.message(session, body);
+        match body {
+            Body::Hold(say) => self.engine.hear(session, say),
+            body => self.channels.message(session, body),
+        }
+    }
+
+    fn hold(&self, session: &mut Session<'_>) -> bool {
+        self.engine.hold(session)
+    }
+
+    fn passed(&self, now: u64) {
+        self.engine.passed(now);
     }
 
     fn tick(&self, session: &mut Session<'_>, now: u64) {

@@ -15,7 +15,7 @@ use crate::{
     fabric::{Node, Reason, Session},
     hw::{Port, MAX_LINKS},
     mem::Memory,
-    proto::{cqe::Status as Wc, link::Peer, pair::Ask},
+    proto::{cqe::Status as Wc, hold::Say, link::Peer, pair::Ask},
     sys::errno::{ECONNRESET, EHOSTUNREACH, ENOTCONN},
 };
 use kernel::{pci, prelude::*, sync::Arc};
@@ -256,6 +256,31 @@ impl Engine {
     pub(super) fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
         if let Some(worker) = self.worker(link) {
             worker.ready(port, peer);
+            // Queue pairs may go on.
+            worker.rung();
+        }
+    }
+
+    /// As [`crate::fabric::Client::hold`].
+    pub(super) fn hold(&self, session: &mut Session<'_>) -> bool {
+        match self.worker(session.link()) {
+            // Where nobody is connected nothing is to be kept.
+            Some(worker) if worker.has_users() => worker.hold(session),
+            _ => true,
+        }
+    }
+
+    /// The peer speaks of what may be begun.
+    pub(super) fn hear(&self, session: &mut Session<'_>, say: Say) {
+        if let Some(worker) = self.worker(session.link()) {
+            worker.hear(session, say);
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn passed(&self, now: u64) {
+        for worker in &self.workers {
+            worker.passed(now);
         }
     }
 

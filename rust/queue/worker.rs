@@ -24,6 +24,7 @@ use crate::{
     mem::Memory,
     proto::{
         cqe::Status,
+        hold::{Hold, PATIENCE_MS},
         link::Peer,
         trunk::{Fault, Layout},
     },
@@ -80,9 +81,9 @@ enum Rest {
 }
 
 /// What belongs to a session of the link.
-struct Core {
+pub(super) struct Core {
     /// Counts sessions.
-    session: u64,
+    pub(super) session: u64,
     own: Option<Layout>,
     trunk: Option<KBox<Trunk>>,
     lent: Lent,
@@ -113,6 +114,10 @@ struct Core {
     polls: u32,
     /// So many times yet it is looked whether a user runs the engine, before the peer is asked to ring.
     patience: u32,
+    /// Whether anything may be begun.
+    pub(super) hold: Hold,
+    /// Until when queue pairs are kept without a session, and what becomes of them then.
+    pub(super) kept: Option<(u64, Status)>,
 }
 
 impl Core {
@@ -152,13 +157,13 @@ impl Core {
 #[pin_data]
 pub(super) struct Worker {
     dev: ARef<pci::Device>,
-    link: usize,
-    table: Arc<Table>,
+    pub(super) link: usize,
+    pub(super) table: Arc<Table>,
     memory: Arc<Memory>,
     #[pin]
     node: Mutex<Option<Arc<Node>>>,
     #[pin]
-    core: Mutex<Core>,
+    pub(super) core: Mutex<Core>,
     #[pin]
     work: DelayedWork<Worker>,
     /// Queue pairs of this session, for the interrupt.
@@ -246,6 +251,8 @@ impl Worker {
                         polled: false,
                         polls: 0,
                         patience: 0,
+                        hold: Hold::new(),
+                        kept: None,
                     },
                     "weft engine"
                 ),
@@ -266,6 +273,7 @@ impl Worker {
         let node = self.node.lock().take();
         work::cancel_delayed(self);
         drop(node);
+        self.keep_no_longer(&mut self.core.lock());
     }
 
     /// Something may have come, or be there to be done. Any context, with the port there.
@@ -331,6 +339,8 @@ impl Worker {
         core.timer = false;
         core.polls = 0;
         core.patience = 0;
+        core.hold = Hold::new();
+        self.resume(&mut core);
     }
 
     /// Nothing here touches the window when this returns, until the next session.
@@ -340,10 +350,13 @@ impl Worker {
             Reason::Silence | Reason::Bye | Reason::Restart => Status::Peer,
         };
         let mut core = self.core.lock();
+        let now = clock::now_ms();
+        let keeps = core.hold.over(now) && reason != Reason::Removed;
+        core.kept = keeps.then_some((now + PATIENCE_MS, status));
         self.end(port, &mut core, status);
     }
 
-    /// Ends the trunk and all queue pairs that use it.
+    /// Ends the trunk and all queue pairs that use it, but those that are to be kept.
     fn end(&self, port: &dyn Port, core: &mut Core, status: Status) {
         // Before it gives back what it kept in its place.
         if let Some(mover) = port.mover(self.link).filter(|_| core.is_moving()) {
@@ -362,6 +375,9 @@ impl Worker {
             let mut inner = qp.inner.lock();
             if inner.path.is_some_and(|path| path.link == self.link) {
                 inner.queued = false;
+                if core.kept.is_some() && inner.is_of(self.link, core.session) && inner.keep() {
+                    continue;
+                }
                 qp.fail(&mut inner, status, status, status);
                 inner.owes_gone = false;
             }
@@ -376,7 +392,17 @@ impl Worker {
         peer: u64,
         peer_qpn: u32,
     ) -> Result {
-        let core = &mut *core.0;
+        self.connect(inner, &mut core.0, peer, peer_qpn)
+    }
+
+    /// The same, and that it goes on in another session.
+    pub(super) fn connect(
+        &self,
+        inner: &mut Inner,
+        core: &mut Core,
+        peer: u64,
+        peer_qpn: u32,
+    ) -> Result {
         // Another may have come to the link since it was looked up.
         if core.trunk.is_none() || core.peer != peer {
             return Err(EHOSTUNREACH.into());
@@ -472,7 +498,7 @@ impl Worker {
     }
 
     /// The core; who only looks whether something comes gives it up.
-    fn hurry(&self) -> Guard<'_, Core, MutexBackend> {
+    pub(super) fn hurry(&self) -> Guard<'_, Core, MutexBackend> {
         self.waiting.fetch_add(1, Relaxed);
         let core = self.core.lock();
         self.waiting.fetch_sub(1, Relaxed);
@@ -522,7 +548,7 @@ impl Worker {
     }
 
     /// Gives a queue pair a turn.
-    fn enqueue(core: &mut Core, qp: &Arc<Qp>, inner: &mut Inner) {
+    pub(super) fn enqueue(core: &mut Core, qp: &Arc<Qp>, inner: &mut Inner) {
         if !inner.queued && inner.path.is_some() {
             // There is room, since it was connected.
             inner.queued = core.turns.push(qp.clone());
@@ -567,6 +593,7 @@ impl Worker {
             asleep,
             came,
             session,
+            hold,
             ..
         } = core
         else {
@@ -574,6 +601,7 @@ impl Worker {
         };
         let mut cx = Cx::new(*io, *own, trunk, lent, spares, &self.memory, &self.dev);
         cx.paused = self.table.is_paused();
+        cx.holds = hold.holds(clock::now_ms());
         let mut run = Run {
             table: &self.table,
             turns,
