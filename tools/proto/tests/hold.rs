@@ -468,12 +468,19 @@ fn an_old_answer_does_not_count() {
 
 #[test]
 fn where_an_end_goes_on_is_checked() {
-    let goes_on = Standing { resumes: true, expects: 7 };
+    let goes_on = Standing {
+        resumes: true,
+        expects: 7,
+    };
     assert!(goes_on.fits(true, 7, false));
     assert!(!goes_on.fits(true, 8, false));
     // The peer's user has begun anew.
     assert!(!Standing::FRESH.fits(true, 0, false));
     assert!(Standing::FRESH.fits(false, 0, true));
     // This end did not hear that it was joined.
-    assert!(Standing { resumes: true, expects: 0 }.fits(false, 0, true));
+    assert!(Standing {
+        resumes: true,
+        expects: 0
+    }
+    .fits(false, 0, true));
 }

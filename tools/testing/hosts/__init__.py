@@ -4,5 +4,5 @@
 # In the order that boots least: one host with two ports, then two hosts, then
 # two hosts over ivshmem. `alone` boots machines of its own.
 ORDER = ["selftests", "kunit", "slots", "transfer", "library", "verbs", "trace", "fences", "links", "lifecycle",
-         "death", "faults", "errors", "iommu", "diagnose", "functions", "sriov", "migration", "sleep", "ivshmem", "alone"]  # fmt: skip
+         "death", "faults", "errors", "iommu", "diagnose", "functions", "sriov", "migration", "live", "sleep", "ivshmem", "alone"]  # fmt: skip
 HELPERS = ["steps"]

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Queue pairs that outlast what is below them: their programs keep everything, and wait a moment."""
+
+import contextlib
+import re
+import signal
+import time
+
+from weftlab.errors import Mismatch
+from weftlab.suite import test
+
+from .migration import SYSFS, moving
+
+KEEP = "/mnt/tools/weft-keep"
+SERVICE = 7431
+SAID = r"queue pair \d+, (\d+) done, (\d+) received, (\d+) counted, pauses \[(.*)\] ms"
+
+
+class Keeping:
+    """A queue pair of each host, busy in both directions: who checks every completion is weft-keep."""
+
+    def __init__(self, here, hwid, there, node):
+        self.here, self.stop = here, f"/tmp/stop{hwid}"
+        here.run(f"rm -f {self.stop}")
+        self.listener = there.start_job(f"exec {KEEP} listen {node} {SERVICE}")
+        self.listener.expect("listening", 30)
+        self.job = here.start_job(f"exec {KEEP} run {hwid} {SERVICE} {self.stop}")
+        self.job.expect("running", 60)
+
+    def whole(self):
+        """Ends it: what both ends say, as numbers, and the pauses of the first one."""
+        self.here.run(f"touch {self.stop}")
+        ours = self.job.wait(90)
+        theirs = self.listener.wait(90 if not ours.status else 1)
+        if ours.status or theirs.status:
+            raise Mismatch(f"{ours.status}: {ours.out}{ours.err}; the other end {theirs.status}: "
+                           f"{theirs.out}{theirs.err}")  # fmt: skip
+        ours, theirs = (re.search(SAID, done.out) for done in (ours, theirs))
+        counts = [[int(number) for number in said.group(1, 2, 3)] for said in (ours, theirs)]
+        if min(map(min, counts)) < 10:
+            raise Mismatch(f"too little was done: {counts}")
+        pauses = [int(pause) for pause in ours[4].split(", ") if pause]
+        return counts, pauses
+
+    def end(self):
+        for job in (self.job, self.listener):
+            if job.running:
+                job.kill(signal.SIGKILL)
+                with contextlib.suppress(Exception):
+                    job.wait(20)
+
+
+@contextlib.contextmanager
+def keeping(here, hwid, there, node):
+    made = Keeping(here, hwid, there, node)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+@test("MR-8: a function is reset, at either end, and queue pairs over it go on: not one completion is lost, "
+      "repeated or out of order", patient=True)
+def resets(bench):
+    with moving(bench) as (lab, a, b):
+        # A VF, that of its peer, and the PF that it is of.
+        for name, host, function in (
+            ("VF", lab["h1"], a[0].vf(0)), ("peer's VF", lab["h2"], b[0].vf(0)), ("PF", lab["h1"], a[0].pf),
+        ):  # fmt: skip
+            with keeping(lab["h1"], a[0].hwid(0), lab["h2"], b[0].node(0)) as work:
+                for _ in range(5):
+                    time.sleep(0.5)
+                    host.run(f"echo 1 >{SYSFS}/{function}/reset", 60)
+                    host.wait_link("ready", 60, port=(a if host is lab["h1"] else b)[0].node(0))
+                counts, pauses = work.whole()
+            bench.note(f"{name}: {counts}, pauses {pauses} ms")
