@@ -68,7 +68,7 @@ bool weft_pair_write(WeftPairBox *tx, WeftPairBox *rx, unsigned reg,
 
 static WeftVf *weft_pair_vf(WeftPort *s)
 {
-    return &s->pf->vf[(s->number - WEFT_PFS) % WEFT_VFS];
+    return &s->pf->vf[s->vf_index];
 }
 
 uint32_t weft_pair_vf_read(WeftPort *s, unsigned reg)
