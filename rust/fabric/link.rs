@@ -222,6 +222,15 @@ impl Link {
         })
     }
 
+    /// That is wanted no more.
+    pub(super) fn go_on(&self, node: &Node, port: &dyn Port) {
+        self.drive(node, port, |session, _, _| {
+            if let (State::Ready, Some(client)) = (session.machine.state(), node.client()) {
+                client.go_on(session);
+            }
+        });
+    }
+
     /// Leaves the link alone, until [`Link::look`].
     pub(super) fn down(&self, node: &Node, port: &dyn Port, reason: Reason) {
         self.drive(node, port, |session, last, _| {

@@ -14,12 +14,13 @@
 //! 3. the locks of the [`Client`];
 //! 4. those of the port.
 //!
-//! `Node::telling` is taken outside those of the client. `Node::me` nests in the first two. Doorbells
+//! `Node::telling` is taken outside `Link::inner` and those of the client. `Node::me` nests in the first two. Doorbells
 //! take no lock: [`Node`] handles them in the hard interrupt, by atomics.
 
 mod health;
 mod link;
 mod node;
+mod turnstile;
 
 pub(crate) use self::{
     link::{LinkInfo, Session},
@@ -31,6 +32,7 @@ use crate::{
     hw::Port,
     proto::{link::Peer, pair::Ask, wire::Body},
 };
+use kernel::sync::Arc;
 
 /// What a client has on a link.
 #[derive(Clone, Copy, Default)]
@@ -69,6 +71,15 @@ pub(crate) trait Client: Send + Sync {
     fn hold(&self, _session: &mut Session<'_>) -> bool {
         true
     }
+
+    /// That is wanted no more.
+    fn go_on(&self, _session: &mut Session<'_>) {}
+
+    /// The port is gone, and another will be there: as `retired`, but what outlasts it does.
+    fn parked(&self) {}
+
+    /// That one is going to be there.
+    fn adopted(&self, _node: &Arc<Node>) {}
 
     /// Some time has passed, whether a link is READY or not. Called in a thread, with no link locked.
     fn passed(&self, _now: u64) {}

@@ -16,9 +16,12 @@ use crate::{
     hw::{Port, MAX_LINKS},
     mem::Memory,
     proto::{cqe::Status as Wc, hold::Say, link::Peer, pair::Ask},
-    sys::errno::{ECONNRESET, EHOSTUNREACH, ENOTCONN},
+    sys::{
+        errno::{ECONNRESET, EHOSTUNREACH, ENOTCONN},
+        home::Home,
+    },
 };
-use kernel::{pci, prelude::*, sync::Arc};
+use kernel::{prelude::*, sync::Arc};
 
 /// The engine of a port.
 pub(crate) struct Engine {
@@ -56,9 +59,9 @@ pub(crate) struct Status {
 }
 
 impl Engine {
-    pub(crate) fn new(dev: &pci::Device, memory: &Arc<Memory>) -> Result<Arc<Self>> {
+    pub(crate) fn new(home: &Arc<Home>, memory: &Arc<Memory>) -> Result<Arc<Self>> {
         let table = Arc::pin_init(Table::new(), GFP_KERNEL)?;
-        let worker = |link| Worker::new(dev, link, table.clone(), memory.clone());
+        let worker = |link| Worker::new(home, link, table.clone(), memory.clone());
         let workers = [worker(0)?, worker(1)?, worker(2)?, worker(3)?];
         let kicks = Kicks::new(&workers)?;
         let engine = Self {
@@ -270,6 +273,21 @@ impl Engine {
         }
     }
 
+    /// As [`crate::fabric::Client::go_on`].
+    pub(super) fn go_on(&self, session: &mut Session<'_>) {
+        if let Some(worker) = self.worker(session.link()) {
+            worker.begin_again(session);
+        }
+    }
+
+    /// As [`crate::fabric::Client::parked`]: until [`Engine::serve`].
+    pub(super) fn park(&self) {
+        self.kicks.retire();
+        for worker in &self.workers {
+            worker.rest();
+        }
+    }
+
     /// The peer speaks of what may be begun.
     pub(super) fn hear(&self, session: &mut Session<'_>, say: Say) {
         if let Some(worker) = self.worker(session.link()) {
@@ -364,7 +382,7 @@ impl Engine {
     /// somebody asks for something else.
     pub(super) fn outstanding(&self, ask: Ask) -> u32 {
         match ask {
-            Ask::GoOn => {
+            Ask::GoOn | Ask::Still | Ask::Look => {
                 self.pause(false);
                 0
             }

@@ -39,6 +39,14 @@ impl Worker {
         core.hold.is_agreed(now, quiet)
     }
 
+    /// Both ends may begin again.
+    pub(super) fn begin_again(&self, session: &mut Session<'_>) {
+        let say = self.hurry().hold.give_up(clock::now_ms());
+        if let Some(say) = say {
+            session.send(Body::Hold(say));
+        }
+    }
+
     /// The peer has said something about it.
     pub(super) fn hear(&self, session: &mut Session<'_>, say: Say) {
         let mut core = self.hurry();

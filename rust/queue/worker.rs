@@ -28,13 +28,12 @@ use crate::{
         link::Peer,
         trunk::{Fault, Layout},
     },
-    sys::{clock, errno::EHOSTUNREACH, work},
+    sys::{clock, errno::EHOSTUNREACH, home::Home, work},
 };
 use kernel::{
-    impl_has_delayed_work, new_delayed_work, new_mutex, pci,
+    impl_has_delayed_work, new_delayed_work, new_mutex,
     prelude::*,
     sync::{
-        aref::ARef,
         atomic::{Atomic, Relaxed},
         lock::{mutex::MutexBackend, Guard},
         Arc, Mutex,
@@ -156,7 +155,7 @@ impl Core {
 /// The engine's end of a link.
 #[pin_data]
 pub(super) struct Worker {
-    dev: ARef<pci::Device>,
+    home: Arc<Home>,
     pub(super) link: usize,
     pub(super) table: Arc<Table>,
     memory: Arc<Memory>,
@@ -218,7 +217,7 @@ impl WorkItem for Worker {
 
 impl Worker {
     pub(super) fn new(
-        dev: &pci::Device,
+        home: &Arc<Home>,
         link: usize,
         table: Arc<Table>,
         memory: Arc<Memory>,
@@ -226,7 +225,7 @@ impl Worker {
         let spares = Spares::new()?;
         Arc::pin_init(
             pin_init!(Self {
-                dev: dev.into(),
+                home: home.clone(),
                 link,
                 table,
                 memory,
@@ -268,11 +267,16 @@ impl Worker {
         *self.node.lock() = Some(node);
     }
 
-    /// No work runs, or comes, when this returns.
-    pub(super) fn retire(self: &Arc<Self>) {
+    /// No work runs, or comes, when this returns, until [`Worker::serve`].
+    pub(super) fn rest(self: &Arc<Self>) {
         let node = self.node.lock().take();
         work::cancel_delayed(self);
         drop(node);
+    }
+
+    /// The same, for good.
+    pub(super) fn retire(self: &Arc<Self>) {
+        self.rest();
         self.keep_no_longer(&mut self.core.lock());
     }
 
@@ -298,7 +302,7 @@ impl Worker {
             .is_some_and(|mover| !trunk.moving.is_well(mover))
         {
             dev_warn!(
-                self.dev,
+                self.home.get(),
                 "link {}: the DMA engine has stopped: queue pairs over it end\n",
                 self.link
             );
@@ -325,7 +329,7 @@ impl Worker {
             match Trunk::new(own, peer) {
                 Ok(trunk) => core.trunk = Some(trunk),
                 Err(_) => dev_warn!(
-                    self.dev,
+                    self.home.get(),
                     "link {}: no memory for a trunk: no queue pairs over it\n",
                     self.link
                 ),
@@ -599,7 +603,8 @@ impl Worker {
         else {
             return Ok(Rest::Idle);
         };
-        let mut cx = Cx::new(*io, *own, trunk, lent, spares, &self.memory, &self.dev);
+        let dev = self.home.get();
+        let mut cx = Cx::new(*io, *own, trunk, lent, spares, &self.memory, &dev);
         cx.paused = self.table.is_paused();
         cx.holds = hold.holds(clock::now_ms());
         let mut run = Run {

@@ -31,3 +31,4 @@ pub(crate) const ENOLINK: Errno = Errno(bindings::ENOLINK);
 pub(crate) const ENOTCONN: Errno = Errno(bindings::ENOTCONN);
 pub(crate) const EPROTO: Errno = Errno(bindings::EPROTO);
 pub(crate) const ESHUTDOWN: Errno = Errno(bindings::ESHUTDOWN);
+pub(crate) const EOPNOTSUPP: Errno = Errno(bindings::EOPNOTSUPP);

@@ -50,6 +50,11 @@ impl VirtFn {
         }
     }
 
+    /// To be compared with that of others.
+    pub(super) fn address(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
     /// Who is bound to it: it may change at once.
     pub(crate) fn bound(&self) -> Bound {
         let vf = self.0.as_ptr();

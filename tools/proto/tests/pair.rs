@@ -25,7 +25,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 
 #[test]
 fn mig_2_what_is_asked_and_answered_comes_as_it_was() {
-    for ask in [Ask::GoOn, Ask::Finish, Ask::Stop] {
+    for ask in [Ask::GoOn, Ask::Finish, Ask::Stop, Ask::Still, Ask::Look] {
         for number in [0, 1, 255] {
             let asked = Asked { ask, number };
             assert_eq!(Asked::of(asked.word()), asked);
