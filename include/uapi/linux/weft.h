@@ -908,6 +908,7 @@ struct weft_kick {
 /* What a migration shall be (weft_vf_migrate.flags). */
 #define WEFT_MIGRATE_DRY_RUN	(1 << 0)	/* only say what stands against it */
 #define WEFT_MIGRATE_STOP	(1 << 1)	/* stop users that do not finish in time */
+#define WEFT_MIGRATE_LIVE	(1 << 2)	/* users notice a pause, and nothing else */
 
 /* How it ended (weft_vf_migrate.outcome); 0 of a dry run. */
 #define WEFT_MIGRATE_STAYED	1	/* the source is as it was */
@@ -925,6 +926,10 @@ struct weft_kick {
 #define WEFT_MIGRATE_NO_TARGET	(1 << 5)	/* the target is not enabled */
 #define WEFT_MIGRATE_TAKEN	(1 << 6)	/* the target is used, or another driver's */
 #define WEFT_MIGRATE_SILENT	(1 << 7)	/* whoever drives the source cannot be asked */
+/* and, of those that are to move with their users: */
+#define WEFT_MIGRATE_ELSEWHERE	(1 << 8)	/* they are VFs of different functions */
+#define WEFT_MIGRATE_FOREIGN	(1 << 9)	/* another driver has the source, or none */
+#define WEFT_MIGRATE_CHANNELS	(1 << 10)	/* channels are open over the source */
 
 /* What went wrong first (weft_vf_migrate.event), 0 if nothing did. */
 #define WEFT_MIGRATE_FAILED	1	/* the step could not be done */

@@ -2,6 +2,7 @@
 """Queue pairs that outlast what is below them: their programs keep everything, and wait a moment."""
 
 import contextlib
+import os
 import re
 import signal
 import time
@@ -9,10 +10,12 @@ import time
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
-from .migration import SYSFS, moving
+from .migration import SYSFS, migrate, moving
 
 KEEP = "/mnt/tools/weft-keep"
 SERVICE = 7431
+# How often a function moves in a row: more by hand.
+MOVES = int(os.environ.get("WEFT_MIGRATIONS", "6"))
 SAID = r"queue pair \d+, (\d+) done, (\d+) received, (\d+) counted, pauses \[(.*)\] ms"
 
 
@@ -74,3 +77,40 @@ def resets(bench):
                     host.wait_link("ready", 60, port=(a if host is lab["h1"] else b)[0].node(0))
                 counts, pauses = work.whole()
             bench.note(f"{name}: {counts}, pauses {pauses} ms")
+
+
+def moved(host, port, source, target, *words):
+    """Moves it live; the driver does without a word of what went wrong."""
+    done = migrate(host, f"{port}:{source}", f"{port}:{target}", "--live", *words)
+    if done["outcome"] != "moved" or "step" in done:
+        raise Mismatch(f"{done}")
+    return done
+
+
+@test("MIG-2: a VF moves live, there and back, again and again: its programs keep files, queue pairs, regions "
+      "and neighbours, and not one completion is lost, repeated or out of order", patient=True)
+def again_and_again(bench):
+    with moving(bench) as (lab, a, b):
+        host, hwid, node = lab["h1"], a[0].hwid(0), a[0].node(0)
+        a[0].set(0, "bytes", 6 << 20)
+        at, to = 0, 1
+        with keeping(host, hwid, lab["h2"], b[0].node(0)) as work:
+            for _ in range(MOVES):
+                time.sleep(0.5)
+                moved(host, 0, at, to)
+                at, to = to, at
+                if (a[0].hwid(at), a[0].node(at)) != (hwid, node):
+                    raise Mismatch(f"at VF {at}: {a[0].hwid(at)}, weft{a[0].node(at)}; it was {hwid}, weft{node}")
+                if a[0].get(at, "bytes") != str(6 << 20):
+                    raise Mismatch("the quota has stayed behind")
+                a[0].state(to, "idle")
+                a[0].state(at, "used")
+                if a[0].get(to, "used_apertures") != "0":
+                    raise Mismatch("the source has something open")
+                host.wait_link("ready", 60, port=node)
+            counts, pauses = work.whole()
+        bench.note(f"{MOVES} moves: {counts}, pauses of 100 ms and more: {sorted(pauses)} ms")
+        # What is nobody's then is as it was: a program finds its neighbour by either.
+        moved(host, 0, at, to)
+        with keeping(host, hwid, lab["h2"], b[0].node(0)) as work:
+            work.whole()
