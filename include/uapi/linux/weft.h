@@ -941,7 +941,8 @@ struct weft_kick {
 /**
  * struct weft_vf_migrate - ioctl(WEFT_VF_MIGRATE): a VF of this port moves to another
  * @size: sizeof(struct weft_vf_migrate)
- * @flags: mask of WEFT_MIGRATE_DRY_RUN, WEFT_MIGRATE_STOP
+ * @flags: mask of WEFT_MIGRATE_DRY_RUN, WEFT_MIGRATE_STOP, WEFT_MIGRATE_LIVE; not the
+ *	latter two
  * @vf: number of the source
  * @target_fd: an open file of the port of the target's PF, which may be this one
  * @target_vf: number of the target
@@ -957,7 +958,8 @@ struct weft_kick {
  *
  * Returns 0 whenever there is an outcome, or obstacles. A signal leads back, and is no
  * error. While users of the source are asked to finish, poll() of their files reports
- * POLLPRI, and what would begin something fails with ESHUTDOWN. The steps are in
+ * POLLPRI, and what would begin something fails with ESHUTDOWN. With WEFT_MIGRATE_LIVE
+ * they are not asked: their calls sleep until it is over. The steps are in
  * Documentation/sriov.rst.
  *
  * EPERM: without CAP_SYS_ADMIN. EBADF, EINVAL: @target_fd is no open file, or no

@@ -2,6 +2,7 @@
 """Queue pairs that outlast what is below them: their programs keep everything, and wait a moment."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -10,7 +11,7 @@ import time
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
-from .migration import SYSFS, migrate, moving
+from .migration import SYSFS, back, holding, migrate, moving
 
 KEEP = "/mnt/tools/weft-keep"
 SERVICE = 7431
@@ -114,3 +115,93 @@ def again_and_again(bench):
         moved(host, 0, at, to)
         with keeping(host, hwid, lab["h2"], b[0].node(0)) as work:
             work.whole()
+
+
+def refused(host, source, target, obstacle):
+    done = migrate(host, source, target, "--live", status=1)
+    if done["outcome"] != "stayed" or obstacle not in done["obstacles"]:
+        raise Mismatch(f"{source} to {target}: {done}, not {obstacle}")
+
+
+@test("MIG-3: what cannot move live is refused beforehand, with the reason, and its users notice nothing",
+      patient=True)
+def refusing(bench):
+    with moving(bench) as (lab, a, b):
+        host, hwid = lab["h1"], a[0].hwid(0)
+        with keeping(host, hwid, lab["h2"], b[0].node(0)) as work:
+            listed = host.weftctl_json("vf", "migrate", "0:0", "--dry-run")["candidates"]
+            found = {(to["place"], to["live"]): to["live_obstacles"] for to in listed}
+            if found != {
+                ("same-port", True): [], ("same-endpoint", False): ["elsewhere"],
+                ("other-endpoint", False): ["elsewhere"],
+            }:  # fmt: skip
+                raise Mismatch(f"{listed}")
+            refused(host, "0:0", "1:0", "elsewhere")
+            with holding(lab, hwid):
+                refused(host, "0:0", "0:1", "channels")
+            done = host.run(host.weftctl_line("vf", "migrate", "0:0", "0:1", "--live", "--stop"), status=None)
+            if done.status != 2:
+                raise Mismatch(f"--live --stop: {done.status}, {done.err}")
+            # A neighbour that does not answer: it stays, and goes on.
+            lab["h2"].freeze()
+            try:
+                done = migrate(host, "0:0", "0:1", "--live", "--timeout", 1, status=1)
+            finally:
+                lab["h2"].freeze(False)
+            if (done["outcome"], done["step"], done["event"]) != ("stayed", "finish", "timeout"):
+                raise Mismatch(f"a neighbour that is stopped: {done}")
+            counts, _ = work.whole()
+            bench.note(f"{counts}")
+        # Nobody's: there is nothing to be kept.
+        host.run(f"echo {a[0].vf(0)} >/sys/bus/pci/drivers/weft/unbind")
+        refused(host, "0:0", "0:1", "foreign")
+        host.run(f"echo {a[0].vf(0)} >/sys/bus/pci/drivers/weft/bind")
+        host.wait_link("ready", 60, port=a[0].node(0))
+
+
+@test("MIG-2: a target that its driver does not take, and one whose probe fails at any step, lead back, live: "
+      "programs have lost nothing", patient=True)
+def leading_back(bench):
+    with moving(bench) as (lab, a, b):
+        host, hwid, node = lab["h1"], a[0].hwid(0), a[0].node(0)
+        other, steps = a[0].vf(1), []
+        with keeping(host, hwid, lab["h2"], b[0].node(0)) as work:
+            host.run(f"echo nobody-has-this >{SYSFS}/{other}/driver_override")
+            done = migrate(host, "0:0", "0:1", "--live", status=1)
+            host.run(f"echo >{SYSFS}/{other}/driver_override; echo {other} >/sys/bus/pci/drivers_probe")
+            if (done["outcome"], done["step"], done["event"]) != ("stayed", "configure", "failed"):
+                raise Mismatch(f"{done}")
+            if (a[0].hwid(0), a[0].node(0)) != (hwid, node):
+                raise Mismatch(f"afterwards {a[0].hwid(0)}, weft{a[0].node(0)}")
+            host.wait_link("ready", 60, port=node)
+            # It is still good for a move.
+            moved(host, 0, 0, 1)
+            host.wait_link("ready", 60, port=node)
+            moved(host, 0, 1, 0)
+            counts, pauses = work.whole()
+        bench.note(f"{counts}, pauses {sorted(pauses)} ms")
+
+
+@test("MIG-2: source and target are taken away at any moment of a live move: programs get errors, at both ends, "
+      "and none waits for ever", patient=True)
+def dying(bench):
+    with moving(bench) as (lab, a, b):
+        host, where = lab["h1"], []
+        for delay in (0, 30, 60, 100, 150, 250):
+            work = Keeping(host, a[0].hwid(0), lab["h2"], b[0].node(0))
+            try:
+                line = host.weftctl_line("--json", "vf", "migrate", f"{a[0].number}:0", f"{a[0].number}:1", "--live")
+                done = host.run(f"(sleep {delay / 1000}; echo 1 >{SYSFS}/{a[0].pf}/remove) & {line}; wait", 120, None)
+                said = [json.loads(line).get("migration", {}) for line in done.out.splitlines()[:1]]
+                where.append(f"{delay} ms: {said[0].get('step', said[0].get('outcome')) if said else 'gone'}")
+                # Both hear of it; the other end when nobody has come back.
+                for job in (work.job, work.listener):
+                    if not job.wait(60).status:
+                        raise Mismatch(f"a program has not noticed, {where[-1]}")
+            finally:
+                work.end()
+            back(a[0], 2)
+            for n in range(2):
+                host.wait_link("ready", 60, port=a[0].node(n))
+                b[0].host.wait_link("ready", 60, port=b[0].node(n))
+        bench.note(", ".join(where))
