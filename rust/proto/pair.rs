@@ -68,8 +68,8 @@ pub enum Ask {
     Finish = 1,
     /// Begin nothing from now on; complete what is under way.
     Stop = 2,
-    /// Its users are to notice nothing: begin nothing that is under way when nothing is, at either end
-    /// of any link. The function becomes another one then.
+    /// The function is going to be another one, and its users are to notice nothing: begin nothing, and
+    /// see to it that nothing is under way at either end of any link.
     Still = 3,
     /// Nothing, but to say how much there is that cannot outlast the function.
     Look = 4,

@@ -49,6 +49,8 @@ struct End {
     /// Kept without a session, until then.
     kept: Option<u64>,
     refuses: bool,
+    /// It has sent or taken a request.
+    touched: bool,
 }
 
 impl End {
@@ -69,6 +71,7 @@ impl End {
             failed: false,
             kept: None,
             refuses: false,
+            touched: false,
         }
     }
 
@@ -196,6 +199,7 @@ impl World {
             end.unanswered.push_back((end.next, end.taken));
             end.next = end.next.wrapping_add(1);
             end.taken += 1;
+            end.touched = true;
             self.write(n, cell);
             return true;
         }
@@ -214,7 +218,7 @@ impl World {
         match cell {
             Cell::Join { .. } if end.failed => end.refuses = true,
             Cell::Join { stands, asks } => {
-                let untouched = end.next == 0 && end.expects == 0;
+                let untouched = !end.touched;
                 // An answer comes when requests may have been sent already.
                 if end.joined || stands.fits(end.resumes, end.next, untouched) {
                     end.joined = true;
@@ -231,6 +235,7 @@ impl World {
             Cell::Request(psn, value) => {
                 assert_eq!(psn, end.expects, "a request is missing, or came twice");
                 end.expects = psn.wrapping_add(1);
+                end.touched = true;
                 end.came.push(value);
                 self.write(n, Cell::Ack(psn));
             }
@@ -429,6 +434,44 @@ proptest! {
             prop_assert!(!world.ends[n].failed);
             prop_assert_eq!(world.ends[n].completed.len(), world.ends[n].posted as usize);
         }
+    }
+}
+
+#[test]
+fn who_begins_anew_meanwhile_is_not_taken_for_who_was_there() {
+    for comes_back in 0..2 {
+        let mut world = World::new();
+        for _ in 0..5 {
+            world.ends[0].posted += 1;
+            world.ends[1].posted += 1;
+        }
+        world.settle();
+        // Nothing is missed by its numbers: as many as there are have come.
+        for end in &mut world.ends {
+            end.next = 0;
+            end.expects = 0;
+        }
+        let last = 1 - comes_back;
+        world.ends[comes_back].hold.wish(world.now);
+        while !world.ask(comes_back) {
+            world.now += 1;
+            for (to, session, letter) in std::mem::take(&mut world.mail) {
+                world.hear(to, session, letter);
+            }
+        }
+        world.ends[comes_back] = End::new();
+        world.ends[last].posted += 1;
+        let came = world.ends[last].came.len();
+        world.reconnect();
+        for _ in 0..50 {
+            for n in 0..2 {
+                world.run(n);
+                world.take(n);
+            }
+        }
+        assert!(world.ends[0].failed && world.ends[1].failed);
+        assert!(world.ends[comes_back].came.is_empty());
+        assert_eq!(world.ends[last].came.len(), came);
     }
 }
 

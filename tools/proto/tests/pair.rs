@@ -48,8 +48,8 @@ fn mig_2_what_is_asked_and_answered_comes_as_it_was() {
             }
         }
     }
-    assert_eq!(Note::parse(&[5, 1, 3, 0]), Err(Error::Value));
-    assert_eq!(Note::parse(&[6, 1, 3, 0, 0, 0, 0, 0]), Err(Error::Value));
+    assert_eq!(Note::parse(&[5, 1, 5, 0]), Err(Error::Value));
+    assert_eq!(Note::parse(&[6, 1, 5, 0, 0, 0, 0, 0]), Err(Error::Value));
     assert_eq!(Note::parse(&[5, 2, 1, 0]), Err(Error::Kind));
 }
 

@@ -83,6 +83,7 @@ struct End {
     ending: bool,
     ended: bool,
     last: Instant,
+    longest: Duration,
     pauses: Vec<Duration>,
     wanted: Vec<u8>,
     got: Vec<u8>,
@@ -177,6 +178,7 @@ impl End {
             return Ok(false);
         };
         let gap = std::mem::replace(&mut self.last, Instant::now()).elapsed();
+        self.longest = self.longest.max(gap);
         if gap >= PAUSE {
             self.pauses.push(gap);
         }
@@ -256,11 +258,12 @@ impl End {
     fn says(&self) -> String {
         let pauses: Vec<_> = self.pauses.iter().map(|p| p.as_millis().to_string()).collect();
         format!(
-            "queue pair {}, {} done, {} received, {} counted, pauses [{}] ms",
+            "queue pair {}, {} done, {} received, {} counted, longest {:.1} ms, pauses [{}] ms",
             self.qp.qpn(),
             self.done,
             self.received,
             self.counted,
+            self.longest.as_secs_f64() * 1e3,
             pauses.join(", ")
         )
     }
@@ -299,6 +302,7 @@ fn begin(port: &Port, mut channel: weft::Channel) -> Result<End> {
         ending: false,
         ended: false,
         last: Instant::now(),
+        longest: Duration::ZERO,
         pauses: Vec::new(),
         wanted: Vec::new(),
         got: Vec::new(),
