@@ -32,6 +32,8 @@ const INTERVAL: Delta = Delta::from_millis(200);
 /// Where in a hardware id the function's number is.
 const NUMBER_SHIFT: u32 = 58;
 const PAUSE: Delta = Delta::from_millis(1);
+/// How long it may take until VFs have their own numbers.
+const RENUMBER_TIME: Delta = Delta::from_secs(1);
 
 /// A message on its way to a VF.
 struct Parcel {
@@ -177,14 +179,9 @@ impl Vfs {
             return Ok(None);
         }
         let first = (ext::WEFT_PFS + ext::WEFT_VFS * number) as u8;
+        Self::own_numbers(chip, first, total);
         let mut kept = KVec::with_capacity(total, GFP_KERNEL)?;
         for n in 0..total {
-            let own = first + n as u8;
-            if Self::number_of(chip, n) != own {
-                // Of a driver before this one. If it cannot be had, it has another one.
-                chip.regs
-                    .write32(vf_reg(n, ext::WEFT_VF_NUMBER), own.into());
-            }
             let number = Self::number_of(chip, n);
             // What the links need, and its namesakes of the neighbours.
             let links = chip.links as u32;
@@ -216,6 +213,28 @@ impl Vfs {
     /// The number that is VF `n`'s by itself.
     fn function(&self, n: usize) -> u8 {
         self.first.wrapping_add(n as u8)
+    }
+
+    /// Has each VF get its own number, which may be another's since a driver before this one. They are not
+    /// enabled. One that cannot have it for now keeps what it has, which is as good.
+    fn own_numbers(chip: &Chip, first: u8, total: usize) {
+        let since = Instant::<Monotonic>::now();
+        loop {
+            let mut all = true;
+            for n in 0..total {
+                let own = first.wrapping_add(n as u8);
+                if Self::number_of(chip, n) != own {
+                    chip.regs
+                        .write32(vf_reg(n, ext::WEFT_VF_NUMBER), own.into());
+                    all &= Self::number_of(chip, n) == own;
+                }
+            }
+            // A moment after a reset they cannot be exchanged.
+            if all || since.elapsed() >= RENUMBER_TIME {
+                return;
+            }
+            fsleep(PAUSE);
+        }
     }
 
     /// The number that it has.

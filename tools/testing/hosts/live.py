@@ -17,7 +17,7 @@ KEEP = "/mnt/tools/weft-keep"
 SERVICE = 7431
 # How often a function moves in a row: more by hand.
 MOVES = int(os.environ.get("WEFT_MIGRATIONS", "6"))
-SAID = r"queue pair \d+, (\d+) done, (\d+) received, (\d+) counted, pauses \[(.*)\] ms"
+SAID = r"queue pair \d+, (\d+) done, (\d+) received, (\d+) counted, longest [\d.]+ ms, pauses \[(.*)\] ms"
 
 
 class Keeping:
@@ -114,6 +114,7 @@ def again_and_again(bench):
         # What is nobody's then is as it was: a program finds its neighbour by either.
         moved(host, 0, at, to)
         with keeping(host, hwid, lab["h2"], b[0].node(0)) as work:
+            time.sleep(1)
             work.whole()
 
 
@@ -159,12 +160,11 @@ def refusing(bench):
         host.wait_link("ready", 60, port=a[0].node(0))
 
 
-@test("MIG-2: a target that its driver does not take, and one whose probe fails at any step, lead back, live: "
-      "programs have lost nothing", patient=True)
+@test("MIG-2: a target that its driver does not take leads back, live: programs have lost nothing", patient=True)
 def leading_back(bench):
     with moving(bench) as (lab, a, b):
         host, hwid, node = lab["h1"], a[0].hwid(0), a[0].node(0)
-        other, steps = a[0].vf(1), []
+        other = a[0].vf(1)
         with keeping(host, hwid, lab["h2"], b[0].node(0)) as work:
             host.run(f"echo nobody-has-this >{SYSFS}/{other}/driver_override")
             done = migrate(host, "0:0", "0:1", "--live", status=1)

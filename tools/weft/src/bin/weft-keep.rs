@@ -235,16 +235,22 @@ impl End {
         Ok(true)
     }
 
+    /// Both have said all, and know it.
+    fn is_over(&self) -> bool {
+        self.ended && self.ending && self.done == self.posted
+    }
+
     /// Until both have said all.
     fn run(&mut self, stop: Option<&Path>) -> Result<()> {
         let named = (self.qp.qpn(), self.memory.stag());
-        while !self.ended || !self.ending || self.done != self.posted {
+        while !self.is_over() {
             self.post()?;
             if !self.ending && (self.ended || stop.is_some_and(Path::exists)) {
                 self.end()?;
             }
             let mut sleeps = true;
-            while self.take(sleeps)? {
+            // The other end may be gone as soon as it is over.
+            while !self.is_over() && self.take(sleeps)? {
                 sleeps = false;
             }
         }
