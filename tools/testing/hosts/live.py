@@ -111,11 +111,12 @@ def again_and_again(bench):
                 host.wait_link("ready", 60, port=node)
             counts, pauses = work.whole()
         bench.note(f"{MOVES} moves: {counts}, pauses of 100 ms and more: {sorted(pauses)} ms")
-        # What is nobody's then is as it was: a program finds its neighbour by either.
+        # One that begins afterwards finds the same neighbour.
         moved(host, 0, at, to)
         with keeping(host, hwid, lab["h2"], b[0].node(0)) as work:
             time.sleep(1)
             work.whole()
+        moved(host, 0, to, at)
 
 
 def refused(host, source, target, obstacle):

@@ -74,6 +74,8 @@ struct End {
     cq: Cq,
     memory: Mr,
     theirs: Remote,
+    /// Numbers of queue pair and region at the beginning.
+    named: (u32, u32),
     /// Requests posted and completed; messages among them, and counts.
     posted: u64,
     done: u64,
@@ -135,6 +137,11 @@ impl End {
 
     /// The message behind which there is none.
     fn end(&mut self) -> Result<()> {
+        // Later the other end may be gone.
+        let (status, named) = (self.qp.status()?, (self.qp.qpn(), self.memory.stag()));
+        if status.state != QpState::ReadyToSend || named != self.named {
+            return Err(format!("{status:?}, {named:?} instead of {:?}", self.named).into());
+        }
         while self.posted - self.done >= WINDOW {
             self.take(true)?;
         }
@@ -242,7 +249,6 @@ impl End {
 
     /// Until both have said all.
     fn run(&mut self, stop: Option<&Path>) -> Result<()> {
-        let named = (self.qp.qpn(), self.memory.stag());
         while !self.is_over() {
             self.post()?;
             if !self.ending && (self.ended || stop.is_some_and(Path::exists)) {
@@ -253,10 +259,6 @@ impl End {
             while !self.is_over() && self.take(sleeps)? {
                 sleeps = false;
             }
-        }
-        let status = self.qp.status()?;
-        if status.state != QpState::ReadyToSend || named != (self.qp.qpn(), self.memory.stag()) {
-            return Err(format!("afterwards {status:?}, {named:?}").into());
         }
         self.check_pattern(WRITE_AT)
     }
@@ -296,6 +298,7 @@ fn begin(port: &Port, mut channel: weft::Channel) -> Result<End> {
     // It would break where the queue pair does not.
     verbs::part(&mut channel, PATIENCE)?;
     Ok(End {
+        named: (qp.qpn(), memory.stag()),
         qp,
         cq,
         memory,
