@@ -56,6 +56,8 @@ pub struct Hold {
     told: bool,
     /// What the peer has asked before this is out of date.
     after: Option<u32>,
+    /// When an answer was asked for last: to find one takes a while, and is not done at the peer's pace.
+    looked: Option<u64>,
 }
 
 /// A time as it travels. 0 is none.
@@ -79,6 +81,7 @@ impl Hold {
             heard: 0,
             told: false,
             after: None,
+            looked: None,
         }
     }
 
@@ -123,6 +126,11 @@ impl Hold {
                 }
                 self.lease = Some(now.saturating_add(LEASE_MS));
                 self.heard = asked;
+                let soon = |at| now.saturating_sub(at) < REPEAT_MS / 2;
+                if self.looked.is_some_and(soon) {
+                    return false;
+                }
+                self.looked = Some(now);
                 true
             }
             Say::Held(asked) => {
