@@ -144,10 +144,10 @@ def refusing(bench):
             done = host.run(host.weftctl_line("vf", "migrate", "0:0", "0:1", "--live", "--stop"), status=None)
             if done.status != 2:
                 raise Mismatch(f"--live --stop: {done.status}, {done.err}")
-            # A neighbour that does not answer: it stays, and goes on.
+            # A neighbour that does not answer: it stays, and goes on. One that is silent for longer is dead.
             lab["h2"].freeze()
             try:
-                done = migrate(host, "0:0", "0:1", "--live", "--timeout", 1, status=1)
+                done = migrate(host, "0:0", "0:1", "--live", "--timeout", 0.3, status=1)
             finally:
                 lab["h2"].freeze(False)
             if (done["outcome"], done["step"], done["event"]) != ("stayed", "finish", "timeout"):
