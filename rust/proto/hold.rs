@@ -19,8 +19,10 @@
 //! Here is decided who keeps still, and when. Time comes in as milliseconds. It must not know what a
 //! queue pair is.
 
-/// How often the end that wants it says so.
+/// How often the end that wants it says so, at first,
 pub const REPEAT_MS: u64 = 10;
+/// and at last: who does not answer has a mailbox that fills up.
+pub const REPEAT_MAX_MS: u64 = 200;
 /// For so long the other end keeps still after the last time.
 pub const LEASE_MS: u64 = 2000;
 /// The end that wants it believes an answer for so long, from when it asked.
@@ -103,11 +105,10 @@ impl Hold {
 
     /// What is to be said now by an end that wants both to hold.
     pub fn due(&mut self, now: u64) -> Option<Say> {
-        self.wish?;
-        if self
-            .asked
-            .is_some_and(|asked| now.saturating_sub(asked) < REPEAT_MS)
-        {
+        let since = now.saturating_sub(self.wish?);
+        let every = (since / 4).clamp(REPEAT_MS, REPEAT_MAX_MS);
+        let soon = |asked| now.saturating_sub(asked) < every;
+        if self.asked.is_some_and(soon) {
             return None;
         }
         self.asked = Some(now);
