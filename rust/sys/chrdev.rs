@@ -192,7 +192,7 @@ impl NodeReg {
         &self,
         dev: Option<&kernel::pci::Device<kernel::device::Bound>>,
     ) -> Result {
-        let parent = dev.map_or(core::ptr::null_mut(), |dev| crate::sys::raw_dev(dev));
+        let parent = dev.map_or(core::ptr::null_mut(), crate::sys::raw_dev);
         // SAFETY: The class is there, as is the new parent, until the driver is unbound.
         to_result(unsafe { crate::sys::ext::weft_move_node(self.class, self.number, parent) })
     }
