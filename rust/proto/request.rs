@@ -506,9 +506,9 @@ impl Cell {
                 stands,
             } => {
                 let how = u64::from(protocol.bits())
-                    | u64::from(asks) << JOIN_ASKS
-                    | u64::from(stands.resumes) << JOIN_RESUMES
-                    | u64::from(stands.expects) << JOIN_EXPECTS;
+                    | (u64::from(asks) << JOIN_ASKS)
+                    | (u64::from(stands.resumes) << JOIN_RESUMES)
+                    | (u64::from(stands.expects) << JOIN_EXPECTS);
                 self.set(ARG0, qpn.into());
                 self.set(ARG1, how);
                 (JOIN, 0, 0)
@@ -793,7 +793,7 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
                 let how = (self.load)(ARG1);
                 let protocol = Protocol::of(how as u32).ok_or(Fault::Value)?;
                 let stands = Standing {
-                    resumes: how >> JOIN_RESUMES & 1 != 0,
+                    resumes: (how >> JOIN_RESUMES) & 1 != 0,
                     // The upper bits: none is lost.
                     expects: (how >> JOIN_EXPECTS) as u16,
                 };
@@ -803,7 +803,7 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
                 Message::Join {
                     qpn: self.sender()?,
                     protocol,
-                    asks: how >> JOIN_ASKS & 1 != 0,
+                    asks: (how >> JOIN_ASKS) & 1 != 0,
                     stands,
                 }
             }
