@@ -16,6 +16,7 @@ use crate::{
     },
     mem::Memory,
     sys::{
+        berth::{self, Cargo},
         chrdev::NodeReg,
         ext,
         module::param,
@@ -25,13 +26,74 @@ use crate::{
         trace,
     },
 };
-use kernel::{device::Core, pci, prelude::*, sync::Arc};
+use core::any::Any;
+use kernel::{
+    device::Core,
+    pci,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
+};
 
 /// What a bound function has; the same for every kind of port.
 pub(crate) struct Data {
     pub(crate) node: Arc<Node>,
+    parts: Parts,
+    /// They wait for another function.
+    left: Atomic<bool>,
+}
+
+/// What may outlast the function.
+#[derive(Clone)]
+struct Parts {
+    node: Arc<Node>,
     memory: Arc<Memory>,
-    registration: NodeReg,
+    registration: Arc<NodeReg>,
+}
+
+impl Parts {
+    fn take_down(&self) {
+        self.registration.unregister();
+        self.node.revoke();
+        // The port is gone, and with it whoever would use what the device can reach.
+        self.memory.close();
+    }
+
+    /// Takes them from `dev`, for the function that is to be in its place. False: they may not wait, and
+    /// are down.
+    fn leave(&self, dev: &pci::Device<Core<'_>>) -> bool {
+        let Ok(cargo) = KBox::new(Waiting(Some(self.clone())), GFP_KERNEL) else {
+            self.take_down();
+            return false;
+        };
+        self.node.park();
+        // The port is gone, as above.
+        self.memory.move_out();
+        if let Err(e) = self.registration.move_to(None) {
+            dev_warn!(dev, "the device node stays: {:?}\n", e);
+        }
+        // Who holds the place gives it up when nothing is to be left any more: then it is dropped here.
+        berth::leave(dev, cargo).is_ok()
+    }
+}
+
+/// Parts without a function: dropped, if they do not get another one.
+struct Waiting(Option<Parts>);
+
+impl Cargo for Waiting {
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(parts) = &self.0 {
+            parts.take_down();
+        }
+    }
 }
 
 /// Takes the port from the node, and memory from the device, if the probe fails.
@@ -44,6 +106,15 @@ impl Drop for Unwind<'_> {
     }
 }
 
+/// Has parts wait again, if the probe of the function that was to get them fails.
+struct Again<'a, 'b>(&'a Parts, &'a pci::Device<Core<'b>>);
+
+impl Drop for Again<'_, '_> {
+    fn drop(&mut self) {
+        self.0.leave(self.1);
+    }
+}
+
 impl Data {
     /// The part of the probe that is the same for every kind of port; `make` makes the port.
     fn bring_up(
@@ -51,15 +122,25 @@ impl Data {
         make: impl FnOnce(Arc<dyn Events>, &mut Steps<'_>) -> Result<KBox<dyn Port>>,
     ) -> Result<Self> {
         let mut steps = Steps::new(dev, param(crate::module_parameters::fail_probe.value()));
+        let waiting = berth::fetch(dev);
+        if let Some(parts) = waiting.and_then(|mut cargo| {
+            let waiting = cargo.as_any().downcast_mut::<Waiting>();
+            waiting.and_then(|waiting| waiting.0.take())
+        }) {
+            return Self::adopt(dev, parts, &mut steps, make);
+        }
         let node = steps.step("node", || Node::new(dev))?;
-        let memory = steps.step("memory", || Memory::new(dev))?;
+        let memory = steps.step("memory", || Memory::new(dev, node.home().clone()))?;
         let unwind = Unwind(&node, &memory);
         let port = make(node.clone(), &mut steps)?;
         steps.step("saved state", || sys_pci::save_state(dev))?;
         steps.step("manager", || node.add_manager(&*port))?;
         let (hwid, links) = (port.identity().hwid, port.links());
         // Gone before the port is, should the start fail; until then nobody finds a port behind it.
-        let register = || chardev::register(&node, &memory, dev);
+        let register = || {
+            let registration = chardev::register(&node, &memory, dev)?;
+            Ok(Arc::new(registration, GFP_KERNEL)?)
+        };
         let registration = steps.step("character device", register)?;
         steps.step("start", || node.open(port))?;
         // Who reads the log has to tell those that come and go from those that were pulled.
@@ -76,18 +157,59 @@ impl Data {
             links
         );
         core::mem::forget(unwind);
-        Ok(Self {
+        Ok(Self::new(Parts {
             node,
             memory,
             registration,
-        })
+        }))
+    }
+
+    /// The same of one that takes the place of another, whose files stay open.
+    fn adopt(
+        dev: &pci::Device<Core<'_>>,
+        parts: Parts,
+        steps: &mut Steps<'_>,
+        make: impl FnOnce(Arc<dyn Events>, &mut Steps<'_>) -> Result<KBox<dyn Port>>,
+    ) -> Result<Self> {
+        let again = Again(&parts, dev);
+        let port = make(parts.node.clone(), steps)?;
+        steps.step("saved state", || sys_pci::save_state(dev))?;
+        let hwid = port.identity().hwid;
+        steps.step("registered memory", || parts.memory.move_in(dev))?;
+        steps.step("character device", || parts.registration.move_to(Some(dev)))?;
+        steps.step("start", || parts.node.adopt(dev, port))?;
+        let minor = parts.registration.minor();
+        dev_info!(dev, "weft{}: is {:#018x} now\n", minor, hwid);
+        core::mem::forget(again);
+        Ok(Self::new(parts))
+    }
+
+    fn new(parts: Parts) -> Self {
+        Self {
+            node: parts.node.clone(),
+            parts,
+            left: Atomic::new(false),
+        }
     }
 
     fn take_down(&self) {
-        self.registration.unregister();
-        self.node.revoke();
-        // The port is gone, and with it whoever would use what the device can reach.
-        self.memory.close();
+        if !self.left.load(Relaxed) {
+            self.parts.take_down();
+        }
+    }
+
+    /// The function is taken from the driver.
+    fn unbind(&self, dev: &pci::Device<Core<'_>>) {
+        if berth::is_for(dev) && !self.node.is_closed() {
+            let left = self.parts.leave(dev);
+            // If not, they are down.
+            self.left.store(true, Relaxed);
+            if !left {
+                dev_warn!(dev, "no function takes its place\n");
+            }
+            return;
+        }
+        self.take_down();
     }
 
     /// Enables that many virtual functions, or disables them.
@@ -142,7 +264,7 @@ macro_rules! common_callbacks {
             }
             // While the port is there: virtual functions say goodbye through it.
             sys_pci::disable_vfs(dev);
-            data.take_down();
+            data.unbind(dev);
         }
 
         fn sriov_configure(dev: &pci::Device<Core<'_>>, data: &Data, count: u32) -> Result {
@@ -150,7 +272,7 @@ macro_rules! common_callbacks {
         }
 
         fn reset_prepare(_dev: &pci::Device<Core<'_>>, data: &Data) {
-            data.node.reset_prepare();
+            data.node.rest();
         }
 
         fn reset_done(dev: &pci::Device<Core<'_>>, data: &Data) {

@@ -229,6 +229,17 @@ bool weft_doorbell_held(WeftPort *s, unsigned channel, uint64_t over)
            lock.l_type != F_UNLCK;
 }
 
+/* What was rung at the number that @s has is nobody's. */
+void weft_doorbell_forget(WeftPort *s)
+{
+    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
+        qatomic_xchg(&s->ep->db_shared->pending[s->number][n], 0);
+    }
+    for (unsigned n = 0; n < WEFT_FAB_GATES; n++) {
+        qatomic_xchg(&s->ep->db_shared->routed[s->number][n], 0);
+    }
+}
+
 void weft_doorbell_reset(WeftPort *s)
 {
     s->db_pending = 0;
@@ -240,12 +251,7 @@ void weft_doorbell_reset(WeftPort *s)
     memset(s->db_allow_vp, 0, sizeof(s->db_allow_vp));
     memset(s->db_page, 0, sizeof(s->db_page));
     weft_rate_reset(s);
-    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
-        qatomic_xchg(&s->ep->db_shared->pending[s->number][n], 0);
-    }
-    for (unsigned n = 0; n < WEFT_FAB_GATES; n++) {
-        qatomic_xchg(&s->ep->db_shared->routed[s->number][n], 0);
-    }
+    weft_doorbell_forget(s);
 }
 
 bool weft_doorbell_init(WeftPort *s, Error **errp)

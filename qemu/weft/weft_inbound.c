@@ -212,6 +212,31 @@ static bool weft_inbound_busy(const WeftInbound *e)
     return e->ack_due || e->lingering;
 }
 
+/* Does nobody hold on to any entry? */
+bool weft_inbound_is_idle(const WeftPort *s)
+{
+    for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
+        if (weft_inbound_busy(&s->inbound[n])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * @a and @b, of which nothing is open or held, have each other's numbers:
+ * neighbours know entries by these, and a change of one by what it counts.
+ */
+void weft_inbound_exchange(WeftPort *a, WeftPort *b)
+{
+    for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
+        uint32_t seq = a->inbound[n].seq;
+
+        a->inbound[n].seq = b->inbound[n].seq;
+        b->inbound[n].seq = seq;
+    }
+}
+
 /* Close what is open. From here on the entry may be BUSY with it. */
 static void weft_inbound_leave(WeftPort *s, WeftInbound *e)
 {

@@ -373,6 +373,8 @@ struct WeftPort {
     WeftPort *pf;               /* of a VF; a PF itself */
     unsigned number;
     WeftPort *function[WEFT_FUNCTIONS]; /* of an endpoint: those there are */
+    unsigned vf_index;          /* of a VF: which of its PF */
+    WeftPort *vf_port[WEFT_VFS]; /* of a PF: they */
     WeftLink *link;             /* the endpoint's */
     WeftLink *own_link;         /* a PF's, should it be the endpoint */
     const WeftQuota *quota;
@@ -632,6 +634,8 @@ void weft_inbound_publish(WeftPort *s);
 void weft_inbound_ack(WeftPort *s, unsigned n, uint32_t seq);
 void weft_inbound_link_down(WeftPort *s, unsigned link);
 void weft_inbound_lost(WeftPort *s);
+bool weft_inbound_is_idle(const WeftPort *s);
+void weft_inbound_exchange(WeftPort *a, WeftPort *b);
 void weft_inbound_settled(WeftPort *s);
 bool weft_inbound_page(WeftPort *s, AddressSpace *as, uint64_t base,
                        bool write, uint64_t *offset, uint64_t *len);
@@ -655,6 +659,7 @@ void weft_iommu_exit(WeftPort *s);
 bool weft_doorbell_init(WeftPort *s, Error **errp);
 void weft_doorbell_exit(WeftPort *s);
 void weft_doorbell_reset(WeftPort *s);
+void weft_doorbell_forget(WeftPort *s);
 bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val);
 bool weft_doorbell_ring(WeftPort *s, unsigned page, uint32_t val);
 void weft_doorbell_arrive(WeftPort *s, unsigned via, unsigned function,

@@ -41,7 +41,7 @@ static uint32_t weft_cap1(WeftPort *s)
            (s == s->pf ? WEFT_CAP1_MBOX_LID : 0) |
            (weft_dma_channels(s) ? WEFT_CAP1_DMA : 0) |
            (s->vfs ? WEFT_CAP1_SRIOV | WEFT_CAP1_VF_HWID |
-                   WEFT_CAP1_VF_RATE : 0) |
+                   WEFT_CAP1_VF_RATE | WEFT_CAP1_VF_NUMBER : 0) |
            (s == s->pf ? (uint32_t)WEFT_MBOX_BYTES <<
                          ctz32(WEFT_CAP1_MBOX_BYTES) : 0);
 }

@@ -67,6 +67,7 @@
 #define   WEFT_CAP1_VF_HWID		0x00001000	/* VF_HWID is there: VFs can migrate */
 #define   WEFT_CAP1_MBOX_LID		0x00002000	/* MBOX_TX_LID, SLOT_TAKEN */
 #define   WEFT_CAP1_VF_RATE		0x00004000	/* VF_RATE to VF_RUNG are there */
+#define   WEFT_CAP1_VF_NUMBER		0x00008000	/* VF_NUMBER is there */
 #define   WEFT_CAP1_MBOX_BYTES		0xffff0000
 #define WEFT_R_SLOT_SHIFT		0x010	/* ro: log2 of the bytes of a slot */
 #define WEFT_R_WC_OFFSET		0x018	/* ro, 64: write-combining alias in BAR 2 */
@@ -457,6 +458,7 @@
 #define   WEFT_VF_RX			0x00000200	/* it has sent a message */
 #define   WEFT_VF_TAKEN			0x00000400	/* it has taken ours */
 #define WEFT_VF_FUNCTION		0x004	/* ro: its number in the endpoint */
+#define WEFT_VF_NUMBER			0x008	/* wo: exchanges it with who has that */
 #define WEFT_VF_SLOTS			0x010	/* rw: it may use slots 0 to this - 1 */
 #define WEFT_VF_INBOUND			0x014	/* rw: entries */
 #define WEFT_VF_DOORBELLS		0x018	/* rw: doorbells that may ring here */

@@ -30,13 +30,13 @@ const WeftQuota weft_unlimited = {
 /* VF @n of @pf, if it can be had at all. */
 WeftPort *weft_vf_get(WeftPort *pf, unsigned n)
 {
-    return pf->ep->function[WEFT_PFS + WEFT_VFS * pf->number + n];
+    return pf->vf_port[n];
 }
 
 /* What the PF keeps of @s; NULL if it is no VF. */
 WeftVf *weft_vf_of(WeftPort *s)
 {
-    return s == s->pf ? NULL : &s->pf->vf[(s->number - WEFT_PFS) % WEFT_VFS];
+    return s == s->pf ? NULL : &s->pf->vf[s->vf_index];
 }
 
 void weft_vf_news(WeftPort *pf, unsigned n, uint32_t bit)
@@ -51,7 +51,7 @@ void weft_vf_news(WeftPort *pf, unsigned n, uint32_t bit)
 /* @s, a VF, has been reset: its messages are void, its quota stays. */
 void weft_vf_was_reset(WeftPort *s)
 {
-    unsigned n = (s->number - WEFT_PFS) % WEFT_VFS;
+    unsigned n = s->vf_index;
 
     s->pf->vf[n].down = (WeftPairBox) { };
     s->pf->vf[n].up = (WeftPairBox) { };
@@ -239,6 +239,35 @@ static void weft_vf_quota_latch(WeftPort *pf, unsigned n)
     }
 }
 
+/* Does nobody outside have anything to do with @vf now? */
+static bool weft_vf_is_closed(WeftPort *vf)
+{
+    return !weft_vf_used(vf) && weft_inbound_is_idle(vf) &&
+           !vf->generations_due;
+}
+
+/*
+ * VF @n gets the number @number, and who has that gets its. Neighbours name a
+ * function by its number: what they know of one must be over.
+ */
+static void weft_vf_renumber(WeftPort *pf, unsigned n, uint32_t number)
+{
+    WeftPort *ep = pf->ep, *vf = weft_vf_get(pf, n);
+    WeftPort *other = number < WEFT_FUNCTIONS ? ep->function[number] : NULL;
+
+    if (!other || other == vf || other == pf || other->pf != pf ||
+        !weft_vf_is_closed(vf) || !weft_vf_is_closed(other)) {
+        return;
+    }
+    ep->function[vf->number] = other;
+    ep->function[number] = vf;
+    other->number = vf->number;
+    vf->number = number;
+    weft_doorbell_forget(vf);
+    weft_doorbell_forget(other);
+    weft_inbound_exchange(vf, other);
+}
+
 static void weft_vf_mbox_write(WeftPort *pf, unsigned n, unsigned reg,
                                uint32_t val)
 {
@@ -261,6 +290,8 @@ void weft_vf_write(WeftPort *pf, unsigned n, unsigned reg, uint32_t val)
         pf->vf[n].news &= ~(val & WEFT_VF_NEWS);
     } else if (reg == WEFT_VF_CTRL) {
         weft_vf_quota_latch(pf, n);
+    } else if (reg == WEFT_VF_NUMBER) {
+        weft_vf_renumber(pf, n, val);
     } else if (reg >= WEFT_VF_MBOX && reg - WEFT_VF_MBOX < WEFT_PAIR_STRIDE) {
         weft_vf_mbox_write(pf, n, reg - WEFT_VF_MBOX, val);
     }
@@ -305,6 +336,7 @@ static void weft_vf_realize(PCIDevice *d, Error **errp)
     s->ep = s->pf->ep;
     s->link = s->pf->link;
     s->number = WEFT_PFS + WEFT_VFS * s->pf->number + n;
+    s->vf_index = n;
     s->quota = &s->pf->vf[n].quota;
     s->slots = s->pf->vf_slots;
     s->slot_size = s->pf->slot_size;
@@ -327,6 +359,7 @@ static void weft_vf_realize(PCIDevice *d, Error **errp)
     pcie_ari_init(d, WEFT_CFG_ARI);
     weft_function_acs(d);
     s->ep->function[s->number] = s;
+    s->pf->vf_port[n] = s;
     weft_trace_set(s);
     weft_adversary_set(s);
     weft_port_reset(s);
@@ -338,6 +371,7 @@ static void weft_vf_exit(PCIDevice *d)
 
     weft_port_close(s);
     s->ep->function[s->number] = NULL;
+    s->pf->vf_port[s->vf_index] = NULL;
 }
 
 static void weft_vf_class_init(ObjectClass *class, WEFT_CLASS_DATA *data)

@@ -6,7 +6,10 @@
 use crate::{
     driver::Data,
     hw::{Vf, VfQuota, VfState},
-    sys::sysfs::{Attr, List, Value},
+    sys::{
+        errno::EOPNOTSUPP,
+        sysfs::{Attr, List, Value},
+    },
 };
 use kernel::prelude::*;
 
@@ -82,7 +85,7 @@ used!(used_bytes, bytes);
 
 /// What it has done. `EOPNOTSUPP`: the hardware does not say.
 fn done(data: &Data, n: usize) -> Result<(u64, u64)> {
-    vf(data, n)?.done.ok_or(EOPNOTSUPP)
+    vf(data, n)?.done.ok_or(EOPNOTSUPP.into())
 }
 
 fn moved_bytes(data: &Data, n: usize) -> Result<Value> {

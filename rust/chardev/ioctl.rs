@@ -206,6 +206,7 @@ pub(super) fn dispatch(file: &PortFile, cmd: u32, arg: usize, nonblock: bool) ->
         .iter()
         .find(|(number, _)| *number == cmd)
         .ok_or(ENOTTY)?;
+    let _call = file.node.call()?;
     if file.node.is_closed() {
         return Err(ENODEV);
     }

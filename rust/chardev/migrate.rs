@@ -22,9 +22,12 @@ const MAX_MS: u32 = 600_000;
 /// The ioctl.
 pub(super) fn migrate(call: &Call<'_>) -> Result {
     let (user, mut migrate) = call.read::<weft_vf_migrate>()?;
-    let known = ext::WEFT_MIGRATE_DRY_RUN | ext::WEFT_MIGRATE_STOP;
+    let known = ext::WEFT_MIGRATE_DRY_RUN | ext::WEFT_MIGRATE_STOP | ext::WEFT_MIGRATE_LIVE;
+    let live = migrate.flags & ext::WEFT_MIGRATE_LIVE != 0;
+    let stops = migrate.flags & ext::WEFT_MIGRATE_STOP != 0;
     check(migrate.flags & !known == 0 && migrate.reserved == 0)?;
-    check(migrate.timeout_ms <= MAX_MS)?;
+    // Who notices nothing is not stopped.
+    check(migrate.timeout_ms <= MAX_MS && !(live && stops))?;
     if !is_admin() {
         return Err(EPERM);
     }
@@ -33,7 +36,8 @@ pub(super) fn migrate(call: &Call<'_>) -> Result {
     let wish = Wish {
         vf: migrate.vf as usize,
         target_vf: migrate.target_vf as usize,
-        stops: migrate.flags & ext::WEFT_MIGRATE_STOP != 0,
+        stops,
+        live,
         grace_ms: match migrate.timeout_ms {
             0 => DEFAULT_MS,
             ms => ms,

@@ -60,8 +60,8 @@ pub(crate) fn register(
     memory: &Arc<Memory>,
     dev: &pci::Device<Bound>,
 ) -> Result<NodeReg> {
-    let channels = Channels::new(dev)?;
-    let engine = Engine::new(dev, memory)?;
+    let channels = Channels::new(node.home())?;
+    let engine = Engine::new(node.home(), memory)?;
     engine.serve(node);
     node.set_client(Clients::new(channels.clone(), engine.clone())?)?;
     let device = PortDevice {

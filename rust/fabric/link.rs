@@ -228,6 +228,25 @@ impl Link {
         });
     }
 
+    /// Has both ends begin nothing, if it is READY. True: there is nothing to wait for.
+    pub(super) fn hold(&self, node: &Node, port: &dyn Port) -> bool {
+        self.drive(node, port, |session, _, _| {
+            match (session.machine.state(), node.client()) {
+                (State::Ready, Some(client)) => client.hold(session),
+                _ => true,
+            }
+        })
+    }
+
+    /// That is wanted no more.
+    pub(super) fn go_on(&self, node: &Node, port: &dyn Port) {
+        self.drive(node, port, |session, _, _| {
+            if let (State::Ready, Some(client)) = (session.machine.state(), node.client()) {
+                client.go_on(session);
+            }
+        });
+    }
+
     /// Leaves the link alone, until [`Link::look`].
     pub(super) fn down(&self, node: &Node, port: &dyn Port, reason: Reason) {
         self.drive(node, port, |session, last, _| {

@@ -234,7 +234,7 @@ impl Manager {
         let after = view.standing();
         drop(view);
         if before != after {
-            view::tell(node.pci(), &before, &after);
+            view::tell(&node.pci(), &before, &after);
         }
     }
 }

@@ -15,13 +15,14 @@
 //! 3. the locks of the [`Client`];
 //! 4. those of the port.
 //!
-//! `Node::telling` is taken outside those of the client. `Node::me` nests in the first two. Doorbells
+//! `Node::telling` is taken outside `Link::inner` and those of the client. `Node::me` nests in the first two. Doorbells
 //! take no lock: [`Node`] handles them in the hard interrupt, by atomics.
 
 mod health;
 mod link;
 mod manager;
 mod node;
+mod turnstile;
 
 pub(crate) use self::{
     link::{LinkInfo, Session},
@@ -34,7 +35,7 @@ use crate::{
     hw::{Port, MAX_LINKS},
     proto::{link::Peer, pair::Ask, wire::Body},
 };
-use kernel::prelude::*;
+use kernel::{prelude::*, sync::Arc};
 
 /// The names of the links' directories in sysfs.
 pub(crate) const LINK_DIRS: [&CStr; MAX_LINKS] = [
@@ -73,6 +74,24 @@ pub(crate) trait Client: Send + Sync {
 
     /// A message of the peer, while READY.
     fn message(&self, session: &mut Session<'_>, body: Body);
+
+    /// The session is to end: has both ends begin nothing. True: nothing is under way either way, and
+    /// what there is may outlast the session. To be called again and again, while READY.
+    fn hold(&self, _session: &mut Session<'_>) -> bool {
+        true
+    }
+
+    /// That is wanted no more.
+    fn go_on(&self, _session: &mut Session<'_>) {}
+
+    /// The port is gone, and another will be there: as `retired`, but what outlasts it does.
+    fn parked(&self) {}
+
+    /// That one is going to be there.
+    fn adopted(&self, _node: &Arc<Node>) {}
+
+    /// Some time has passed, whether a link is READY or not. Called in a thread, with no link locked.
+    fn passed(&self, _now: u64) {}
 
     /// Some time has passed, while READY.
     fn tick(&self, session: &mut Session<'_>, now: u64);

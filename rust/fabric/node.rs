@@ -7,6 +7,7 @@
 
 use super::{
     link::{Link, LinkInfo, Session},
+    turnstile::{Inside, Turnstile},
     Client, Manager, Reason, LINK_DIRS,
 };
 use crate::{
@@ -17,8 +18,10 @@ use crate::{
         wire::Message,
     },
     sys::{
+        clock,
         errno::ESHUTDOWN,
         gate::{Gate, Guard},
+        home::Home,
         sysfs,
         throttle::Throttle,
         trace,
@@ -35,7 +38,7 @@ use kernel::{
         atomic::{Acquire, Atomic, Full, Release},
         Arc, Mutex, SetOnce,
     },
-    time::{msecs_to_jiffies, Delta, Jiffies, Msecs},
+    time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Jiffies, Monotonic, Msecs},
     workqueue::{DelayedWork, WorkItem},
 };
 
@@ -47,6 +50,12 @@ const WATCH_MS: Msecs = 1000;
 const FINISH_MS: Msecs = 20;
 /// How long until directories of links are tried again that cannot be made now.
 const SHOW_MS: Msecs = 100;
+/// How often it is looked whether nothing is under way, while users wait.
+const STILL_MS: Msecs = 4;
+/// How long neighbours are waited for when they are asked to begin nothing.
+const HOLD_TIME: Delta = Delta::from_millis(500);
+/// How often it is looked whether they have come to rest.
+const HOLD_POLL: Delta = Delta::from_millis(1);
 /// Messages that are handled in one go.
 const BATCH: usize = 64;
 
@@ -56,7 +65,7 @@ pub(crate) type PortGuard<'a> = Guard<'a, KBox<dyn Port>>;
 /// A node of the fabric.
 #[pin_data]
 pub(crate) struct Node {
-    pdev: ARef<pci::Device>,
+    home: Arc<Home>,
     #[pin]
     gate: Gate<KBox<dyn Port>>,
     #[pin]
@@ -91,6 +100,11 @@ pub(crate) struct Node {
     /// for nothing else.
     #[pin]
     waiters: WaitQueue,
+    /// There is no port, and will be another one.
+    parked: Atomic<bool>,
+    /// Calls of users, which wait meanwhile.
+    #[pin]
+    calls: Turnstile,
 }
 
 /// The node has two work items: that of its links, and that of the manager.
@@ -111,6 +125,9 @@ impl WorkItem for Node {
             return;
         };
         let mut delay = WATCH_MS;
+        if let Some(client) = this.client() {
+            client.passed(clock::now_ms());
+        }
         if this.watch(&**port) {
             let more = this.drain(&**port);
             for link in this.links(&**port) {
@@ -122,9 +139,14 @@ impl WorkItem for Node {
                 delay = delay.min(SHOW_MS);
             }
             this.heed(&**port);
-            if this.is_asked() {
+            let ask = Asked::of(this.asked.load(Acquire)).ask;
+            if ask != Ask::GoOn {
                 this.tell_left(&**port);
-                delay = delay.min(FINISH_MS);
+                delay = delay.min(if ask == Ask::Still {
+                    STILL_MS
+                } else {
+                    FINISH_MS
+                });
             }
             if more {
                 delay = 0;
@@ -138,10 +160,10 @@ impl WorkItem for Node {
 impl Node {
     /// A node without a port.
     pub(crate) fn new(pdev: &pci::Device) -> Result<Arc<Self>> {
-        let pdev: ARef<pci::Device> = pdev.into();
+        let home = Home::new(pdev)?;
         Arc::pin_init(
             try_pin_init!(Self {
-                pdev,
+                home,
                 gate <- Gate::new(),
                 links <- pin_init::pin_init_array_from_fn(Link::new),
                 client: SetOnce::new(),
@@ -158,6 +180,8 @@ impl Node {
                 asked: Atomic::new(Asked::default().word()),
                 shown <- new_mutex!(0, "weft shown"),
                 waiters <- WaitQueue::new(c"weft node", kernel::static_lock_class!()),
+                parked: Atomic::new(false),
+                calls <- Turnstile::new(),
             }),
             GFP_KERNEL,
         )
@@ -219,6 +243,10 @@ impl Node {
     /// Takes the port away from everybody, and gives it back to nobody. Sleeps; may be called again.
     pub(crate) fn revoke(self: &Arc<Self>) {
         drop(self.me.lock().take());
+        if self.parked.xchg(false, Full) {
+            self.tell_closed();
+        }
+        self.calls.open();
         if let Some(port) = self.gate.revoke(|| self.tell_closed()) {
             // From here on nobody else uses the port; events find the gate closed.
             self.links_down(&*port, Reason::Removed);
@@ -230,6 +258,77 @@ impl Node {
         if let Some(client) = self.client() {
             client.retired();
         }
+    }
+
+    /// Has all that is under way over the links completed, and nothing begun, for what outlasts its
+    /// session to do so. False: that takes too long, or a peer does not know of it.
+    fn hold(&self) -> bool {
+        let Some(port) = self.enter() else {
+            return true;
+        };
+        let since = Instant::<Monotonic>::now();
+        loop {
+            let still = self.hold_now(&**port);
+            if still || since.elapsed() >= HOLD_TIME || !port.is_present() {
+                return still;
+            }
+            fsleep(HOLD_POLL);
+        }
+    }
+
+    /// Has both ends of each link begin nothing. True: nothing is under way.
+    fn hold_now(&self, port: &dyn Port) -> bool {
+        // All of them each time: what one has said is not true for long.
+        let mut still = true;
+        for link in self.links(port) {
+            still &= link.hold(self, port);
+        }
+        still
+    }
+
+    /// Takes the port away as [`Node::revoke`] does; there will be another one, by [`Node::adopt`], until
+    /// which calls of users wait, and what can outlast the port does. Sleeps; may be called again.
+    pub(crate) fn park(self: &Arc<Self>) {
+        self.hold();
+        self.parked.store(true, Release);
+        self.calls.shut();
+        drop(self.me.lock().take());
+        if let Some(port) = self.gate.revoke(|| ()) {
+            self.links_down(&*port, Reason::Link);
+            port.stop();
+            drop(port);
+            work::cancel_delayed::<_, TIMER>(self);
+            work::cancel_delayed::<_, MANAGING>(self);
+        }
+        if let Some(client) = self.client() {
+            client.parked();
+        }
+        self.gate.renew();
+    }
+
+    /// Gives the node that is parked a port again, of `dev`. After a failure it is to be parked again,
+    /// or revoked.
+    pub(crate) fn adopt(self: &Arc<Self>, dev: &pci::Device, port: KBox<dyn Port>) -> Result {
+        self.home.set(dev);
+        if let Some(client) = self.client() {
+            client.adopted(self);
+        }
+        self.gate.open(port)?;
+        *self.me.lock() = Some(self.clone());
+        let port = self.gate.enter().ok_or(ENODEV)?;
+        port.start()?;
+        self.parked.store(false, Release);
+        self.heed(&**port);
+        self.calls.open();
+        self.is_back(&**port);
+        Ok(())
+    }
+
+    /// As [`Node::reset_prepare`], of a function that works still, and does so again before long: first
+    /// both ends of each link come to rest.
+    pub(crate) fn rest(self: &Arc<Self>) {
+        self.hold();
+        self.reset_prepare();
     }
 
     /// The function is going to be reset: all links go down and stay so until [`Node::reset_done`].
@@ -271,15 +370,15 @@ impl Node {
                     return false;
                 }
                 self.gone.store(false, Release);
-                dev_info!(self.pdev, "the function answers again\n");
+                dev_info!(self.pci(), "the function answers again\n");
                 self.is_back(port);
             }
             (false, false) => {
                 dev_err!(
-                    self.pdev,
+                    self.pci(),
                     "the function does not answer: all reads are ones; users get ENODEV\n"
                 );
-                trace::port_event(&self.pdev, trace::Port::Gone, 0);
+                trace::port_event(&self.pci(), trace::Port::Gone, 0);
                 self.gone.store(true, Release);
                 self.links_down(port, Reason::Removed);
                 port.suspend();
@@ -295,7 +394,7 @@ impl Node {
                     self.tell_closed();
                     return false;
                 }
-                dev_info!(self.pdev, "was reset by its physical function\n");
+                dev_info!(self.pci(), "was reset by its physical function\n");
                 self.is_back(port);
             }
             (true, false) | (false, true) => {}
@@ -305,7 +404,12 @@ impl Node {
 
     /// Whether users are to finish, and begin nothing new.
     pub(crate) fn is_asked(&self) -> bool {
-        Asked::of(self.asked.load(Acquire)).ask != Ask::GoOn
+        Asked::of(self.asked.load(Acquire)).ask.concerns_users()
+    }
+
+    /// A user calls for something. Waits while the function becomes another one.
+    pub(crate) fn call(&self) -> Result<Inside<'_>> {
+        self.calls.enter()
     }
 
     /// `ESHUTDOWN`: users are to finish, and begin nothing new.
@@ -320,11 +424,19 @@ impl Node {
     fn heed(&self, port: &dyn Port) -> bool {
         let _one = self.telling.lock();
         let asked = port.asked();
-        if self.asked.xchg(asked.word(), Full) == asked.word() {
+        let before = self.asked.xchg(asked.word(), Full);
+        if before == asked.word() {
             return false;
         }
-        if let Some(client) = self.client() {
-            client.asked(asked.ask);
+        if Asked::of(before).ask == Ask::Still && asked.ask != Ask::Still {
+            for link in self.links(port) {
+                link.go_on(self, port);
+            }
+            self.calls.open();
+        }
+        match (asked.ask, self.client()) {
+            (Ask::Still | Ask::Look, _) | (_, None) => {}
+            (ask, Some(client)) => client.asked(ask),
         }
         self.waiters.wake_all();
         true
@@ -334,9 +446,15 @@ impl Node {
     fn tell_left(&self, port: &dyn Port) {
         let _one = self.telling.lock();
         let asked = Asked::of(self.asked.load(Acquire));
-        if let Some(client) = self.client().filter(|_| asked.ask != Ask::GoOn) {
-            port.tell_left(asked, client.outstanding(asked.ask));
-        }
+        let left = match (asked.ask, self.client()) {
+            (Ask::GoOn, _) | (_, None) => return,
+            (Ask::Still, Some(_)) => {
+                let none = self.calls.shut() && self.hold_now(port);
+                u32::from(!none)
+            }
+            (ask, Some(client)) => client.outstanding(ask),
+        };
+        port.tell_left(asked, left);
     }
 
     /// Has what is to be sent sent soon.
@@ -345,8 +463,13 @@ impl Node {
     }
 
     /// The function.
-    pub(crate) fn pci(&self) -> &pci::Device {
-        &self.pdev
+    pub(crate) fn pci(&self) -> ARef<pci::Device> {
+        self.home.get()
+    }
+
+    /// Which function it is, from now on, too.
+    pub(crate) fn home(&self) -> &Arc<Home> {
+        &self.home
     }
 
     /// The function works again: it hears what it has missed of its users, and links may come up.
@@ -392,7 +515,7 @@ impl Node {
 
     /// Whether it is gone, or never was, or does not answer.
     pub(crate) fn is_closed(&self) -> bool {
-        self.gate.is_closed() || self.gone.load(Acquire)
+        self.gate.is_closed() && !self.parked.load(Acquire) || self.gone.load(Acquire)
     }
 
     pub(crate) fn identity(&self) -> Result<Identity> {
@@ -441,13 +564,13 @@ impl Node {
 
     pub(super) fn trace_sent(&self, link: usize, message: &Message, bytes: usize) {
         let kind = message.body.kind().into();
-        trace::mbox_send(&self.pdev, link as u32, kind, bytes as u32);
+        trace::mbox_send(&self.pci(), link as u32, kind, bytes as u32);
     }
 
     /// Tells people, unless they were told too much already.
     pub(crate) fn complain(&self, what: Arguments<'_>) {
         if self.throttle.pass().is_some() {
-            dev_warn!(self.pdev, "{}\n", what);
+            dev_warn!(self.pci(), "{}\n", what);
         }
     }
 
@@ -459,19 +582,19 @@ impl Node {
         after: (State, LinkStatus),
     ) {
         if before.0 != after.0 {
-            trace::link_state(&self.pdev, link as u32, before.0 as u32, after.0 as u32);
+            trace::link_state(&self.pci(), link as u32, before.0 as u32, after.0 as u32);
             if self.throttle.pass().is_some() {
                 let name = match after.0 {
                     State::Down => "down",
                     State::Hello => "up, waiting for the neighbour",
                     State::Ready => "ready",
                 };
-                dev_info!(self.pdev, "link {}: {}\n", link, name);
+                dev_info!(self.pci(), "link {}: {}\n", link, name);
             }
         }
         if before != after {
             let dir = LINK_DIRS.get(link).copied();
-            sysfs::notify(&self.pdev, dir, c"state");
+            sysfs::notify(&self.pci(), dir, c"state");
         }
     }
 
@@ -527,7 +650,7 @@ impl Node {
             let done = LINK_DIRS
                 .get(link)
                 // The port is entered, as this asks for.
-                .is_some_and(|dir| sysfs::refresh(&self.pdev, dir));
+                .is_some_and(|dir| sysfs::refresh(&self.pci(), dir));
             if !done {
                 all = false;
             } else {
@@ -536,7 +659,7 @@ impl Node {
         }
         if *shown != before {
             // A directory tells nobody that it has come.
-            sysfs::notify(&self.pdev, Some(c"manager"), c"routes");
+            sysfs::notify(&self.pci(), Some(c"manager"), c"routes");
         }
         all
     }
@@ -604,7 +727,7 @@ impl Node {
             match (parsed, from) {
                 (Ok(message), Ok(to)) => {
                     let kind = message.body.kind().into();
-                    trace::mbox_recv(&self.pdev, link as u32, kind, bytes as u32);
+                    trace::mbox_recv(&self.pci(), link as u32, kind, bytes as u32);
                     to.message(self, port, &message);
                 }
                 (Err(e), Ok(from)) => from.bad_message(self, e),
@@ -624,7 +747,7 @@ impl Node {
 
 impl Events for Node {
     fn links_changed(&self) {
-        trace::port_event(&self.pdev, trace::Port::Links, 0);
+        trace::port_event(&self.pci(), trace::Port::Links, 0);
         if let Some(port) = self.enter() {
             self.look(&**port);
         }

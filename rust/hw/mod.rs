@@ -267,6 +267,13 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     /// The bit in [`VfQuota::peers`] of the neighbours of VF `n` to whom its driver speaks.
     fn namesake(&self, n: usize) -> u64;
 
+    /// Whether VFs can exchange the numbers by which neighbours know them.
+    fn can_renumber(&self) -> bool;
+
+    /// VFs `one` and `other`, of which nothing is open, have each other's number from then on: neighbours
+    /// find one where they found the other. `EBUSY`: something is open yet; `EOPNOTSUPP`.
+    fn renumber(&self, one: usize, other: usize) -> Result;
+
     /// Asks whoever drives VF `n` for something, from now on and again after its resets. What was
     /// answered before is forgotten.
     fn ask(&self, n: usize, ask: Ask) -> Result;

@@ -72,6 +72,21 @@ mod tests {
     }
 
     #[test]
+    fn renewed_it_opens_once_more() -> Result {
+        let gate = gate()?;
+        gate.open(1)?;
+        assert_eq!(gate.revoke(|| ()), Some(1));
+        gate.renew();
+        assert!(gate.is_closed() && gate.enter().is_none());
+        gate.open(2)?;
+        assert_eq!(gate.enter().map(|value| *value), Some(2));
+        assert_eq!(gate.open(3), Err(EBUSY));
+        assert_eq!(gate.revoke(|| ()), Some(2));
+        assert_eq!(gate.open(4), Err(EBUSY));
+        Ok(())
+    }
+
+    #[test]
     fn revoked_before_it_was_opened_it_stays_closed() -> Result {
         let gate = gate()?;
         let called = Atomic::new(false);

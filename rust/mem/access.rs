@@ -7,7 +7,7 @@ use crate::{
     proto::tpt::{Entry, Piece, Rights, Span},
     sys::{area::Area, pat::Pat, slots::Found},
 };
-use kernel::{prelude::*, sync::Arc};
+use kernel::{pci, prelude::*, sync::Arc};
 
 /// Where the bytes of an entry are.
 #[derive(Clone)]
@@ -19,6 +19,21 @@ pub(super) enum Place {
 }
 
 impl Place {
+    /// No device reaches it. What is in the pool has its device for ever.
+    pub(super) fn unmap(&self) {
+        if let Self::User(pat) = self {
+            pat.unmap();
+        }
+    }
+
+    /// `dev` does, which is bound.
+    pub(super) fn map(&self, dev: &pci::Device) -> Result {
+        match self {
+            Self::User(pat) => pat.map(dev),
+            Self::Pool(_) => Ok(()),
+        }
+    }
+
     /// A piece of a user's memory: the table, and which page, byte in it and how many.
     fn user(&self, piece: Piece) -> Result<(&Pat, (u32, usize, usize))> {
         match (self, piece) {

@@ -40,7 +40,10 @@ pub(crate) use crate::proto::tpt::{Denied, Rights};
 use self::{access::Target, pool::Pool};
 use crate::{
     proto::stag::Stag,
-    sys::slots::{Slot, Slots},
+    sys::{
+        home::Home,
+        slots::{Slot, Slots},
+    },
 };
 use kernel::{
     device::Bound,
@@ -48,7 +51,6 @@ use kernel::{
     prelude::*,
     rbtree::RBTree,
     sync::{
-        aref::ARef,
         atomic::{Atomic, Relaxed},
         Arc, Mutex,
     },
@@ -67,30 +69,36 @@ const KERNEL_PD: u64 = 0;
 /// The memory of a port. Outlives the device, as files do.
 #[pin_data]
 pub(crate) struct Memory {
-    dev: ARef<pci::Device>,
+    home: Arc<Home>,
     slots: Arc<Slots<Target>>,
     /// Windows by their index. An index that is taken is no other window's.
     #[pin]
     windows: Mutex<RBTree<u32, Arc<Window>>>,
     pds: Atomic<u32>,
     last_pd: Atomic<u64>,
-    pool: Slot<Target>,
+    /// `None`: there is no device.
+    #[pin]
+    pool: Mutex<Option<Slot<Target>>>,
+    /// Its index.
+    pool_at: Atomic<u32>,
 }
 
 impl Memory {
     /// Without regions but that of the driver's own commands. [`Memory::close`] is to be called while
     /// the device is bound.
-    pub(crate) fn new(dev: &pci::Device<Bound>) -> Result<Arc<Self>> {
+    pub(crate) fn new(dev: &pci::Device<Bound>, home: Arc<Home>) -> Result<Arc<Self>> {
         let slots = Slots::new(MAX_STAGS + 2)?;
         let pool = Pool::register(dev, &slots)?;
+        let pool_at = Atomic::new(pool.index());
         Arc::pin_init(
             pin_init!(Self {
-                dev: dev.into(),
+                home,
                 slots,
                 windows <- new_mutex!(RBTree::new(), "weft windows"),
                 pds: Atomic::new(0),
                 last_pd: Atomic::new(KERNEL_PD),
-                pool,
+                pool <- new_mutex!(Some(pool), "weft pool slot"),
+                pool_at,
             }),
             GFP_KERNEL,
         )
@@ -100,6 +108,32 @@ impl Memory {
     /// from the device. They stay as objects.
     pub(crate) fn close(&self) {
         self.slots.shut();
+    }
+
+    /// The device is going to be another one: none reaches anything, until [`Memory::move_in`]. Waits
+    /// for accesses that are going on; nobody may begin another meanwhile, or register anything.
+    pub(crate) fn move_out(&self) {
+        let pool = self.pool.lock().take();
+        drop(pool);
+        for index in 0..MAX_STAGS + 2 {
+            if let Some(target) = self.slots.find(index) {
+                target.place.unmap();
+            }
+        }
+    }
+
+    /// Here is the device, which is bound: STags lead where they did before. On failure it has to be
+    /// [`Memory::move_out`] again.
+    pub(crate) fn move_in(&self, dev: &pci::Device<Bound>) -> Result {
+        for index in 0..MAX_STAGS + 2 {
+            if let Some(target) = self.slots.find(index) {
+                target.place.map(dev)?;
+            }
+        }
+        let pool = Pool::register(dev, &self.slots)?;
+        self.pool_at.store(pool.index(), Relaxed);
+        *self.pool.lock() = Some(pool);
+        Ok(())
     }
 
     /// The `len` bytes from `to` of what `stag` names, for a queue pair of `pd`, to do what `need` says.

@@ -21,7 +21,13 @@ use crate::{
         slots::{Slot, Slots},
     },
 };
-use kernel::{device::Bound, page::PAGE_SIZE, pci, prelude::*, sync::Arc};
+use kernel::{
+    device::Bound,
+    page::PAGE_SIZE,
+    pci,
+    prelude::*,
+    sync::{atomic::Relaxed, Arc},
+};
 
 /// Bytes of a command.
 pub(crate) const COMMAND_BYTES: usize = 256;
@@ -127,8 +133,9 @@ impl Drop for Command {
 impl Memory {
     /// Memory for a command. `None`: all of it is in use, or the port is gone.
     pub(crate) fn command(&self) -> Option<Command> {
-        let stag = self.pool.index() << crate::proto::stag::KEY_BITS | u32::from(KEY);
-        let pool = self.slots.find(self.pool.index())?;
+        let index = self.pool_at.load(Relaxed);
+        let stag = index << crate::proto::stag::KEY_BITS | u32::from(KEY);
+        let pool = self.slots.find(index)?;
         let Place::Pool(pool) = &pool.place else {
             return None;
         };

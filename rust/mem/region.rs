@@ -91,13 +91,14 @@ impl Region {
         let _busy = memory.slots.busy()?;
         let mut slot = memory.slots.own()?;
         let stag = Stag::new(slot.index(), wanted.key).ok_or(ENOSPC)?;
-        let order = page_order(pinned.runs(), Pat::max_order(&memory.dev));
-        let pat = Pat::new(&memory.dev, pinned, order)?;
+        let dev = memory.home.get();
+        let order = page_order(pinned.runs(), Pat::max_order(&dev));
+        let pat = Pat::new(&dev, pinned, order)?;
         let entry = Entry::region(owner, extent, pat.shift(), pat.first() as u64).ok_or(EINVAL)?;
         let windows = Arc::new(Windows(Users::new()), GFP_KERNEL_ACCOUNT)?;
         slot.open(Target {
             entry,
-            place: Place::User(Arc::new(pat, GFP_KERNEL_ACCOUNT)?),
+            place: Place::User(pat),
             windows: Some(windows.clone()),
         })?;
         let both = (slot, pd);

@@ -12,6 +12,7 @@ pub mod crc;
 pub mod eager;
 pub mod fence;
 pub mod fifo;
+pub mod hold;
 pub mod link;
 pub mod migration;
 pub mod nm;

@@ -68,6 +68,11 @@ pub enum Ask {
     Finish = 1,
     /// Begin nothing from now on; complete what is under way.
     Stop = 2,
+    /// The function is going to be another one, and its users are to notice nothing: begin nothing, and
+    /// see to it that nothing is under way at either end of any link.
+    Still = 3,
+    /// Nothing, but to say how much there is that cannot outlast the function.
+    Look = 4,
 }
 
 impl Ask {
@@ -77,8 +82,15 @@ impl Ask {
             0 => Self::GoOn,
             1 => Self::Finish,
             2 => Self::Stop,
+            3 => Self::Still,
+            4 => Self::Look,
             _ => return None,
         })
+    }
+
+    /// Whether users are to hear of it: to finish, and begin nothing new.
+    pub const fn concerns_users(self) -> bool {
+        matches!(self, Self::Finish | Self::Stop)
     }
 }
 

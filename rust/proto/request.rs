@@ -7,6 +7,7 @@
 //! memory for data only, and lengths that the operation can have. Rights, STags and the order of
 //! requests are for others. This file must not know how words are reached.
 
+use super::hold::Standing;
 use super::protocol::Protocol;
 use super::trunk::{Fault, Layout, UNIT};
 use super::wqe::MAX_MESSAGE;
@@ -35,6 +36,12 @@ const RESERVED: u64 = 1 << 31;
 const OP_SHIFT: u32 = 32;
 const FLAGS_SHIFT: u32 = 40;
 const PSN_SHIFT: u32 = 47;
+
+/// Of JOIN, above the protocol.
+const JOIN_ASKS: u32 = 32;
+const JOIN_RESUMES: u32 = 33;
+const JOIN_RESERVED: u64 = 0x0000_fffc_0000_0000;
+const JOIN_EXPECTS: u32 = 48;
 
 const FLAG_IMM: u8 = 1;
 const FLAG_TO_RESPONDER: u8 = 2;
@@ -239,6 +246,8 @@ pub enum Message {
         protocol: Protocol,
         /// It wants to know whether the receiver is connected to it.
         asks: bool,
+        /// Where it stands.
+        stands: Standing,
     },
     /// Memory of the sender's for a part of a long message.
     Lend {
@@ -494,9 +503,14 @@ impl Cell {
                 qpn,
                 protocol,
                 asks,
+                stands,
             } => {
+                let how = u64::from(protocol.bits())
+                    | (u64::from(asks) << JOIN_ASKS)
+                    | (u64::from(stands.resumes) << JOIN_RESUMES)
+                    | (u64::from(stands.expects) << JOIN_EXPECTS);
                 self.set(ARG0, qpn.into());
-                self.set(ARG1, u64::from(protocol.bits()) | (u64::from(asks) << 32));
+                self.set(ARG1, how);
                 (JOIN, 0, 0)
             }
             Message::Lend { part, ref extents } => (LEND, self.part(part, extents), 0),
@@ -778,13 +792,19 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
                 self.bare()?;
                 let how = (self.load)(ARG1);
                 let protocol = Protocol::of(how as u32).ok_or(Fault::Value)?;
-                if how >> 33 != 0 {
+                let stands = Standing {
+                    resumes: (how >> JOIN_RESUMES) & 1 != 0,
+                    // The upper bits: none is lost.
+                    expects: (how >> JOIN_EXPECTS) as u16,
+                };
+                if how & JOIN_RESERVED != 0 || !stands.resumes && stands.expects != 0 {
                     return Err(Fault::Value);
                 }
                 Message::Join {
                     qpn: self.sender()?,
                     protocol,
-                    asks: how >> 32 != 0,
+                    asks: (how >> JOIN_ASKS) & 1 != 0,
+                    stands,
                 }
             }
             LEND => {

@@ -10,6 +10,7 @@
 use super::{
     cell::{Shape, PAGE_BYTES},
     crc::crc32c,
+    hold::Say,
 };
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -156,6 +157,8 @@ pub enum Body {
         /// The receiver's id of the channel.
         peer_conn: u32,
     },
+    /// About what queue pairs may begin. Who does not know it does not answer it.
+    Hold(Say),
 }
 
 /// A message.
@@ -176,6 +179,9 @@ const ACCEPT: u8 = 6;
 const REJECT: u8 = 7;
 const CLOSE: u8 = 8;
 const CLOSE_ACK: u8 = 9;
+const HOLD: u8 = 10;
+const HELD: u8 = 11;
+const GO_ON: u8 = 12;
 
 /// Writes members one after the other. What does not fit is left out, and noticed in the tests: every
 /// message fits.
@@ -344,6 +350,9 @@ impl Body {
             Body::Reject { .. } => REJECT,
             Body::Close { .. } => CLOSE,
             Body::CloseAck { .. } => CLOSE_ACK,
+            Body::Hold(Say::Hold(_)) => HOLD,
+            Body::Hold(Say::Held(_)) => HELD,
+            Body::Hold(Say::GoOn(_)) => GO_ON,
         }
     }
 
@@ -377,6 +386,10 @@ impl Body {
             }
             Body::CloseAck { peer_conn } => {
                 w.u32(*peer_conn);
+                w.u32(0);
+            }
+            Body::Hold(Say::Hold(number) | Say::Held(number) | Say::GoOn(number)) => {
+                w.u32(*number);
                 w.u32(0);
             }
         }
@@ -417,6 +430,15 @@ impl Body {
                 let peer_conn = r.nonzero()?;
                 r.zero()?;
                 Body::CloseAck { peer_conn }
+            }
+            HOLD | HELD | GO_ON => {
+                let number = r.nonzero()?;
+                r.zero()?;
+                Body::Hold(match kind {
+                    HOLD => Say::Hold(number),
+                    HELD => Say::Held(number),
+                    _ => Say::GoOn(number),
+                })
             }
             other => return Err(Error::Type(other)),
         })

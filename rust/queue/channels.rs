@@ -11,15 +11,13 @@ use crate::{
     fabric::{Client, Reason, Session, Usage},
     hw::{Port, MAX_LINKS},
     proto::{cell::Shape, link::Peer, pair::Ask, trunk::Layout, wire::Body},
-    sys::{errno::ENOTCONN, ext, vma::Mapping},
+    sys::{errno::ENOTCONN, ext, home::Home, vma::Mapping},
 };
 use kernel::{
     new_mutex,
     page::PAGE_SIZE,
-    pci,
     prelude::*,
     sync::{
-        aref::ARef,
         atomic::{Atomic, Relaxed},
         Arc, Mutex,
     },
@@ -28,7 +26,7 @@ use kernel::{
 /// The channels of a port.
 #[pin_data]
 pub(crate) struct Channels {
-    dev: ARef<pci::Device>,
+    home: Arc<Home>,
     pub(super) mapping: Mapping,
     #[pin]
     pub(super) links: [PerLink; MAX_LINKS],
@@ -40,11 +38,11 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    pub(crate) fn new(dev: &pci::Device) -> Result<Arc<Self>> {
+    pub(crate) fn new(home: &Arc<Home>) -> Result<Arc<Self>> {
         let mapping = Mapping::new()?;
         Arc::pin_init(
             pin_init!(Self {
-                dev: dev.into(),
+                home: home.clone(),
                 mapping,
                 links <- pin_init::pin_init_array_from_fn(|_| PerLink::new()),
                 listeners <- new_mutex!(KVec::new(), "weft listeners"),
@@ -90,7 +88,7 @@ impl Channels {
             .and_then(|arena| arena.zero(run.first * PAGE_SIZE, shape.area_bytes()))
             .and_then(|()| {
                 Channel::new(Making {
-                    dev: self.dev.clone(),
+                    dev: self.home.get(),
                     id: self.new_id(conns),
                     link,
                     service,
@@ -197,7 +195,7 @@ impl Client for Channels {
     fn retired(&self) {}
 
     fn asked(&self, ask: Ask) {
-        self.ending.store(ask != Ask::GoOn, Relaxed);
+        self.ending.store(ask.concerns_users(), Relaxed);
     }
 
     /// Those that are open, see [`Client::usage`].

@@ -7,7 +7,7 @@
 
 use super::{kicks::KickPage, Channels, Engine};
 use crate::{
-    fabric::{Client, Reason, Session, Usage},
+    fabric::{Client, Node, Reason, Session, Usage},
     hw::{Port, MAX_LINKS},
     proto::{link::Peer, pair::Ask, wire::Body},
 };
@@ -42,7 +42,31 @@ impl Client for Clients {
     }
 
     fn message(&self, session: &mut Session<'_>, body: Body) {
-        self.channels.message(session, body);
+        match body {
+            Body::Hold(say) => self.engine.hear(session, say),
+            body => self.channels.message(session, body),
+        }
+    }
+
+    fn hold(&self, session: &mut Session<'_>) -> bool {
+        self.engine.hold(session)
+    }
+
+    fn go_on(&self, session: &mut Session<'_>) {
+        self.engine.go_on(session);
+    }
+
+    fn parked(&self) {
+        KickPage::zap(self.channels.mapping());
+        self.engine.park();
+    }
+
+    fn adopted(&self, node: &Arc<Node>) {
+        self.engine.serve(node);
+    }
+
+    fn passed(&self, now: u64) {
+        self.engine.passed(now);
     }
 
     fn tick(&self, session: &mut Session<'_>, now: u64) {
@@ -83,9 +107,9 @@ impl Client for Clients {
     fn outstanding(&self, ask: Ask) -> u32 {
         let open = |link| self.channels.usage(link).open as u32;
         let channels = match ask {
-            Ask::Finish => (0..MAX_LINKS).map(open).sum(),
+            Ask::Finish | Ask::Look => (0..MAX_LINKS).map(open).sum(),
             // They end with the function: what was sent arrives.
-            Ask::GoOn | Ask::Stop => 0,
+            Ask::GoOn | Ask::Stop | Ask::Still => 0,
         };
         if channels != 0 {
             return channels;

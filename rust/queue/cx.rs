@@ -58,6 +58,8 @@ pub(super) struct Cx<'a> {
     pub(super) sent: usize,
     /// No request is begun.
     pub(super) paused: bool,
+    /// The same, and nothing is sent anew.
+    pub(super) holds: bool,
 }
 
 impl<'a> Cx<'a> {
@@ -83,6 +85,7 @@ impl<'a> Cx<'a> {
             moved: Cell::new(0),
             sent: 0,
             paused: false,
+            holds: false,
         }
     }
 

@@ -15,10 +15,13 @@ use crate::{
     fabric::{Node, Reason, Session},
     hw::{Port, MAX_LINKS},
     mem::Memory,
-    proto::{cqe::Status as Wc, link::Peer, pair::Ask},
-    sys::errno::{ECONNRESET, EHOSTUNREACH, ENOTCONN},
+    proto::{cqe::Status as Wc, hold::Say, link::Peer, pair::Ask},
+    sys::{
+        errno::{ECONNRESET, EHOSTUNREACH, ENOTCONN},
+        home::Home,
+    },
 };
-use kernel::{pci, prelude::*, sync::Arc};
+use kernel::{prelude::*, sync::Arc};
 
 /// The engine of a port.
 pub(crate) struct Engine {
@@ -57,9 +60,9 @@ pub(crate) struct Status {
 }
 
 impl Engine {
-    pub(crate) fn new(dev: &pci::Device, memory: &Arc<Memory>) -> Result<Arc<Self>> {
+    pub(crate) fn new(home: &Arc<Home>, memory: &Arc<Memory>) -> Result<Arc<Self>> {
         let table = Arc::pin_init(Table::new(), GFP_KERNEL)?;
-        let worker = |link| Worker::new(dev, link, table.clone(), memory.clone());
+        let worker = |link| Worker::new(home, link, table.clone(), memory.clone());
         let mut workers = KVec::with_capacity(MAX_LINKS, GFP_KERNEL)?;
         for link in 0..MAX_LINKS {
             workers.push(worker(link)?, GFP_KERNEL)?;
@@ -254,6 +257,46 @@ impl Engine {
     pub(super) fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
         if let Some(worker) = self.worker(link) {
             worker.ready(port, peer);
+            // Queue pairs may go on.
+            worker.rung();
+        }
+    }
+
+    /// As [`crate::fabric::Client::hold`].
+    pub(super) fn hold(&self, session: &mut Session<'_>) -> bool {
+        match self.worker(session.link()) {
+            // Where nobody is connected nothing is to be kept.
+            Some(worker) if worker.has_users() => worker.hold(session),
+            _ => true,
+        }
+    }
+
+    /// As [`crate::fabric::Client::go_on`].
+    pub(super) fn go_on(&self, session: &mut Session<'_>) {
+        if let Some(worker) = self.worker(session.link()) {
+            worker.begin_again(session);
+        }
+    }
+
+    /// As [`crate::fabric::Client::parked`]: until [`Engine::serve`].
+    pub(super) fn park(&self) {
+        self.kicks.retire();
+        for worker in &self.workers {
+            worker.rest();
+        }
+    }
+
+    /// The peer speaks of what may be begun.
+    pub(super) fn hear(&self, session: &mut Session<'_>, say: Say) {
+        if let Some(worker) = self.worker(session.link()) {
+            worker.hear(session, say);
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn passed(&self, now: u64) {
+        for worker in &self.workers {
+            worker.passed(now);
         }
     }
 
@@ -337,7 +380,7 @@ impl Engine {
     /// somebody asks for something else.
     pub(super) fn outstanding(&self, ask: Ask) -> u32 {
         match ask {
-            Ask::GoOn => {
+            Ask::GoOn | Ask::Still | Ask::Look => {
                 self.pause(false);
                 0
             }

@@ -156,6 +156,25 @@ impl Initiator {
         self.count
     }
 
+    /// Whether nothing that was sent waits for an answer.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.sent == 0
+    }
+
+    /// The number of the request that is sent next.
+    pub(super) fn next_number(&mut self) -> u16 {
+        let first = (self.sent..self.count)
+            .find_map(|n| self.get(n).filter(|r| r.is_heard_of()).map(|r| r.psn));
+        first.unwrap_or(self.next_psn) as u16
+    }
+
+    /// Of one that is quiet: the peer forgets what it has said of what is to be sent anew.
+    pub(super) fn rest(&mut self) {
+        self.starved = false;
+        self.parts = [None; PARTS];
+        self.pulling = Pulling::default();
+    }
+
     /// Fills in a request whose work request was taken from the send queue.
     fn begin(&mut self, request: &mut Request, who: Identity, sense: Result<(), Senseless>) {
         request.opcode = who.opcode;
@@ -255,6 +274,11 @@ impl Request {
         !matches!(self.wait, Wait::Turn | Wait::Failed(_))
     }
 
+    /// Whether it is sent. A read of nothing has a number, and is not.
+    fn is_heard_of(&self) -> bool {
+        self.has_psn() && !matches!(self.wait, Wait::Read { done, all, .. } if done >= all)
+    }
+
     fn is_done(&self) -> bool {
         match self.wait {
             Wait::Ack | Wait::Long | Wait::Offered(_) => self.acked,
@@ -305,11 +329,17 @@ impl Qp {
                 return Ok(served);
             }
             let next = inner.initiator.sent;
+            if cx.holds {
+                // Nothing tells when it does no more.
+                served.blocked = next < inner.initiator.count || self.has_send(inner);
+                return Ok(served);
+            }
             if next < inner.initiator.count {
                 match self.transmit(cx, inner, next)? {
                     Sent::Yes => {
                         inner.initiator.sent += 1;
                         inner.sent += 1;
+                        inner.touched = true;
                         served.progress = true;
                         if !self.offer_parts(cx, inner)? {
                             served.blocked = true;

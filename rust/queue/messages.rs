@@ -29,7 +29,8 @@ impl Channels {
                 conn, peer_conn, ..
             } => self.on_close(session, conn, peer_conn),
             Body::CloseAck { peer_conn } => self.on_close_ack(session, peer_conn),
-            Body::Hello(_) | Body::HelloAck | Body::Heartbeat | Body::Bye => Ok(()),
+            // Not for channels.
+            Body::Hello(_) | Body::HelloAck | Body::Heartbeat | Body::Bye | Body::Hold(_) => Ok(()),
         }
     }
 

@@ -52,6 +52,7 @@ mod responder;
 mod run;
 mod spares;
 mod srq;
+mod still;
 mod table;
 mod traced;
 mod trunk;

@@ -16,6 +16,7 @@ use crate::{
     mem::{Pd, Use},
     proto::{
         cqe::{Cqe, Status},
+        hold::Standing,
         protocol::Protocol,
         wqe::{Identity, QueueShape, RecvWqe, SendWqe, Senseless, OP_RECV},
     },
@@ -124,6 +125,12 @@ pub(super) struct Inner {
     pub(super) queued: bool,
     /// The peer has to be told that this end is in ERR.
     pub(super) owes_gone: bool,
+    /// Its session is over, and it waits for another.
+    pub(super) kept: bool,
+    /// It was joined in a session before, and goes on.
+    pub(super) resumes: bool,
+    /// A request was sent or carried out.
+    pub(super) touched: bool,
     pub(super) sent: u64,
     pub(super) received: u64,
 }
@@ -132,6 +139,43 @@ impl Inner {
     /// Whether this end is connected to queue pair `qpn` of its peer's.
     pub(super) fn is_peer(&self, qpn: u32) -> bool {
         self.path.is_some_and(|path| path.peer_qpn == qpn)
+    }
+
+    /// Whether it is connected by this session of a link.
+    pub(super) fn is_of(&self, link: usize, session: u64) -> bool {
+        let is = |path: Path| path.link == link && path.session == session;
+        self.path.is_some_and(is)
+    }
+
+    /// Where it stands, for whom it is joined with.
+    pub(super) fn standing(&self) -> Standing {
+        if !self.resumes {
+            return Standing::FRESH;
+        }
+        Standing {
+            resumes: true,
+            expects: self.responder.expected(),
+        }
+    }
+
+    /// Whether the peer, who says where it stands, goes on where this end does.
+    pub(super) fn goes_with(&mut self, peer: Standing) -> bool {
+        // An answer comes when requests may have been sent already.
+        self.joined || peer.fits(self.resumes, self.initiator.next_number(), !self.touched)
+    }
+
+    /// Keeps it for another session, unless something of it is under way.
+    pub(super) fn keep(&mut self) -> bool {
+        let quiet = self.initiator.is_quiet() && self.responder.is_quiet();
+        if !self.state.hears() || !quiet {
+            return false;
+        }
+        self.kept = true;
+        self.resumes |= core::mem::take(&mut self.joined);
+        self.owes_join = None;
+        self.initiator.rest();
+        self.responder.rest();
+        true
     }
 }
 
@@ -193,6 +237,9 @@ impl Qp {
                         owes_join: None,
                         queued: false,
                         owes_gone: false,
+                        kept: false,
+                        resumes: false,
+                        touched: false,
                         sent: 0,
                         received: 0,
                     },
@@ -294,6 +341,7 @@ impl Qp {
         let before = inner.state;
         if !matches!(before, State::Err | State::Reset) {
             inner.state = State::Err;
+            inner.kept = false;
             inner.why = why;
             // Another's queue pair, which this one only names, is none of its business.
             inner.owes_gone = before.hears() && inner.joined;
@@ -401,6 +449,9 @@ impl Qp {
         inner.path = None;
         inner.joined = false;
         inner.owes_join = None;
+        inner.kept = false;
+        inner.resumes = false;
+        inner.touched = false;
         inner.epoch = inner.epoch.wrapping_add(1);
         inner.initiator = Initiator::new();
         inner.responder = Responder::new();

@@ -135,6 +135,23 @@ impl Responder {
         }
     }
 
+    /// The number of the request that is carried out next.
+    pub(super) fn expected(&self) -> u16 {
+        self.expected
+    }
+
+    /// Whether no request is being carried out, or waits to be answered.
+    pub(super) fn is_quiet(&self) -> bool {
+        let busy = self.long.is_some() || self.reading.is_some() || self.moving;
+        !busy && self.say.is_none() && self.answer.is_none()
+    }
+
+    /// Of one that is quiet, as its session is over: the peer sends anew what it was refused.
+    pub(super) fn rest(&mut self) {
+        self.owes_recv = false;
+        self.ack = None;
+    }
+
     /// Nothing more is done: the receive request that was taken for a message that has not come.
     pub(super) fn give_up(&mut self) -> Option<(u64, u8)> {
         self.reading = None;
@@ -214,6 +231,7 @@ impl Qp {
         responder.owes_recv = false;
         responder.expected = psn.wrapping_add(1);
         inner.received += 1;
+        inner.touched = true;
         if let Err(mut no) = self.carry_out(cx, inner, psn, message, recv) {
             let flushed = |wr_id| (wr_id, OP_RECV, Status::Flushed);
             no.recv = no.recv.or(taken.map(flushed));
@@ -550,6 +568,7 @@ impl Qp {
                 qpn: self.number(),
                 protocol,
                 asks: ask == Ask::Yes,
+                stands: inner.standing(),
             };
             if !cx.send(protocol, to, &join)? {
                 served.blocked = true;

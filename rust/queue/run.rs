@@ -9,7 +9,7 @@ use super::{
     cx::{Cx, Farewell, Served},
     lent::Lease,
     moving::{Owed, What},
-    qp::{Ask, Inner, Path, Qp, State, FLUSH},
+    qp::{Ask, Inner, Qp, State, FLUSH},
     table::Table,
     traced,
     turns::Turns,
@@ -52,8 +52,7 @@ impl Run<'_> {
 
     /// Whether a queue pair is connected by this session.
     fn is_here(&self, inner: &Inner) -> bool {
-        let here = |path: Path| path.link == self.link && path.session == self.session;
-        inner.path.is_some_and(here)
+        inner.is_of(self.link, self.session)
     }
 
     fn enqueue(&mut self, qp: &Arc<Qp>, inner: &mut Inner) {
@@ -274,13 +273,8 @@ impl Run<'_> {
             }
             return;
         }
-        if let Message::Join {
-            qpn,
-            protocol,
-            asks,
-        } = *message
-        {
-            self.join(&qp, inner, qpn, protocol, asks);
+        if let Message::Join { qpn, .. } = *message {
+            self.join(&qp, inner, qpn, message);
             return;
         }
         if !inner.state.hears() {
@@ -316,11 +310,21 @@ impl Run<'_> {
     }
 
     /// A queue pair of the peer's says that it is connected to this one.
-    fn join(&mut self, qp: &Arc<Qp>, inner: &mut Inner, qpn: u32, protocol: Protocol, asks: bool) {
+    fn join(&mut self, qp: &Arc<Qp>, inner: &mut Inner, qpn: u32, message: &Message) {
+        let Message::Join {
+            protocol,
+            asks,
+            stands,
+            ..
+        } = *message
+        else {
+            return;
+        };
         if !inner.is_peer(qpn) || !inner.state.hears() {
             self.refuse(qp, qpn);
             return;
         }
+        let together = inner.goes_with(stands);
         inner.joined = true;
         if asks {
             // Also if they do not agree: that end is to find it out as well.
@@ -328,6 +332,9 @@ impl Run<'_> {
         }
         if protocol != qp.protocol() {
             qp.violated(inner);
+        } else if !together {
+            // It has begun anew while this one was kept.
+            qp.fail(inner, Status::Peer, Status::Peer, Status::Flushed);
         }
         self.enqueue(qp, inner);
     }
@@ -426,7 +433,8 @@ impl Run<'_> {
             let mut served = qp.respond(cx, &mut inner)?;
             if inner.state == State::Err {
                 served.again |= qp.flush(&mut inner, FLUSH);
-            } else if inner.joined {
+            } else if inner.joined && inner.owes_join.is_none() {
+                // The peer hears nothing that comes before JOIN.
                 let sent = qp.initiate(cx, &mut inner, QUANTUM)?;
                 served = Served {
                     progress: served.progress || sent.progress,

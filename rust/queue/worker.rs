@@ -24,16 +24,16 @@ use crate::{
     mem::Memory,
     proto::{
         cqe::Status,
+        hold::{Hold, PATIENCE_MS},
         link::Peer,
         trunk::{Fault, Layout},
     },
-    sys::{clock, errno::EHOSTUNREACH, work},
+    sys::{clock, errno::EHOSTUNREACH, home::Home, work},
 };
 use kernel::{
-    impl_has_delayed_work, new_delayed_work, new_mutex, pci,
+    impl_has_delayed_work, new_delayed_work, new_mutex,
     prelude::*,
     sync::{
-        aref::ARef,
         atomic::{Atomic, Relaxed},
         lock::{mutex::MutexBackend, Guard},
         Arc, Mutex,
@@ -80,9 +80,9 @@ enum Rest {
 }
 
 /// What belongs to a session of the link.
-struct Core {
+pub(super) struct Core {
     /// Counts sessions.
-    session: u64,
+    pub(super) session: u64,
     own: Option<Layout>,
     trunk: Option<KBox<Trunk>>,
     lent: Lent,
@@ -113,6 +113,10 @@ struct Core {
     polls: u32,
     /// So many times yet it is looked whether a user runs the engine, before the peer is asked to ring.
     patience: u32,
+    /// Whether anything may be begun.
+    pub(super) hold: Hold,
+    /// Until when queue pairs are kept without a session, and what becomes of them then.
+    pub(super) kept: Option<(u64, Status)>,
 }
 
 impl Core {
@@ -151,14 +155,14 @@ impl Core {
 /// The engine's end of a link.
 #[pin_data]
 pub(super) struct Worker {
-    dev: ARef<pci::Device>,
-    link: usize,
-    table: Arc<Table>,
+    home: Arc<Home>,
+    pub(super) link: usize,
+    pub(super) table: Arc<Table>,
     memory: Arc<Memory>,
     #[pin]
     node: Mutex<Option<Arc<Node>>>,
     #[pin]
-    core: Mutex<Core>,
+    pub(super) core: Mutex<Core>,
     #[pin]
     work: DelayedWork<Worker>,
     /// Queue pairs of this session, for the interrupt.
@@ -213,7 +217,7 @@ impl WorkItem for Worker {
 
 impl Worker {
     pub(super) fn new(
-        dev: &pci::Device,
+        home: &Arc<Home>,
         link: usize,
         table: Arc<Table>,
         memory: Arc<Memory>,
@@ -221,7 +225,7 @@ impl Worker {
         let spares = Spares::new()?;
         Arc::pin_init(
             pin_init!(Self {
-                dev: dev.into(),
+                home: home.clone(),
                 link,
                 table,
                 memory,
@@ -246,6 +250,8 @@ impl Worker {
                         polled: false,
                         polls: 0,
                         patience: 0,
+                        hold: Hold::new(),
+                        kept: None,
                     },
                     "weft engine"
                 ),
@@ -261,11 +267,17 @@ impl Worker {
         *self.node.lock() = Some(node);
     }
 
-    /// No work runs, or comes, when this returns.
-    pub(super) fn retire(self: &Arc<Self>) {
+    /// No work runs, or comes, when this returns, until [`Worker::serve`].
+    pub(super) fn rest(self: &Arc<Self>) {
         let node = self.node.lock().take();
         work::cancel_delayed(self);
         drop(node);
+    }
+
+    /// The same, for good.
+    pub(super) fn retire(self: &Arc<Self>) {
+        self.rest();
+        self.keep_no_longer(&mut self.core.lock());
     }
 
     /// Something may have come, or be there to be done. Any context, with the port there.
@@ -290,7 +302,7 @@ impl Worker {
             .is_some_and(|mover| !trunk.moving.is_well(mover))
         {
             dev_warn!(
-                self.dev,
+                self.home.get(),
                 "link {}: the DMA engine has stopped: queue pairs over it end\n",
                 self.link
             );
@@ -317,7 +329,7 @@ impl Worker {
             match Trunk::new(own, peer) {
                 Ok(trunk) => core.trunk = Some(trunk),
                 Err(_) => dev_warn!(
-                    self.dev,
+                    self.home.get(),
                     "link {}: no memory for a trunk: no queue pairs over it\n",
                     self.link
                 ),
@@ -331,6 +343,8 @@ impl Worker {
         core.timer = false;
         core.polls = 0;
         core.patience = 0;
+        core.hold = Hold::new();
+        self.resume(&mut core);
     }
 
     /// Nothing here touches the window when this returns, until the next session.
@@ -340,10 +354,13 @@ impl Worker {
             Reason::Silence | Reason::Bye | Reason::Restart => Status::Peer,
         };
         let mut core = self.core.lock();
+        let now = clock::now_ms();
+        let keeps = core.hold.over(now) && reason != Reason::Removed;
+        core.kept = keeps.then_some((now + PATIENCE_MS, status));
         self.end(port, &mut core, status);
     }
 
-    /// Ends the trunk and all queue pairs that use it.
+    /// Ends the trunk and all queue pairs that use it, but those that are to be kept.
     fn end(&self, port: &dyn Port, core: &mut Core, status: Status) {
         // Before it gives back what it kept in its place.
         if let Some(mover) = port.mover(self.link).filter(|_| core.is_moving()) {
@@ -362,6 +379,9 @@ impl Worker {
             let mut inner = qp.inner.lock();
             if inner.path.is_some_and(|path| path.link == self.link) {
                 inner.queued = false;
+                if core.kept.is_some() && inner.is_of(self.link, core.session) && inner.keep() {
+                    continue;
+                }
                 qp.fail(&mut inner, status, status, status);
                 inner.owes_gone = false;
             }
@@ -376,7 +396,17 @@ impl Worker {
         peer: u64,
         peer_qpn: u32,
     ) -> Result {
-        let core = &mut *core.0;
+        self.connect(inner, &mut core.0, peer, peer_qpn)
+    }
+
+    /// The same, and that it goes on in another session.
+    pub(super) fn connect(
+        &self,
+        inner: &mut Inner,
+        core: &mut Core,
+        peer: u64,
+        peer_qpn: u32,
+    ) -> Result {
         // Another may have come to the link since it was looked up.
         if core.trunk.is_none() || core.peer != peer {
             return Err(EHOSTUNREACH.into());
@@ -472,7 +502,7 @@ impl Worker {
     }
 
     /// The core; who only looks whether something comes gives it up.
-    fn hurry(&self) -> Guard<'_, Core, MutexBackend> {
+    pub(super) fn hurry(&self) -> Guard<'_, Core, MutexBackend> {
         self.waiting.fetch_add(1, Relaxed);
         let core = self.core.lock();
         self.waiting.fetch_sub(1, Relaxed);
@@ -522,7 +552,7 @@ impl Worker {
     }
 
     /// Gives a queue pair a turn.
-    fn enqueue(core: &mut Core, qp: &Arc<Qp>, inner: &mut Inner) {
+    pub(super) fn enqueue(core: &mut Core, qp: &Arc<Qp>, inner: &mut Inner) {
         if !inner.queued && inner.path.is_some() {
             // There is room, since it was connected.
             inner.queued = core.turns.push(qp.clone());
@@ -567,13 +597,16 @@ impl Worker {
             asleep,
             came,
             session,
+            hold,
             ..
         } = core
         else {
             return Ok(Rest::Idle);
         };
-        let mut cx = Cx::new(*io, *own, trunk, lent, spares, &self.memory, &self.dev);
+        let dev = self.home.get();
+        let mut cx = Cx::new(*io, *own, trunk, lent, spares, &self.memory, &dev);
         cx.paused = self.table.is_paused();
+        cx.holds = hold.holds(clock::now_ms());
         let mut run = Run {
             table: &self.table,
             turns,

@@ -187,6 +187,16 @@ impl NodeReg {
         self.minor
     }
 
+    /// Makes it a device node of `dev`, or of no device; its number and its name stay.
+    pub(crate) fn move_to(
+        &self,
+        dev: Option<&kernel::pci::Device<kernel::device::Bound>>,
+    ) -> Result {
+        let parent = dev.map_or(core::ptr::null_mut(), crate::sys::raw_dev);
+        // SAFETY: The class is there, as is the new parent, until the driver is unbound.
+        to_result(unsafe { crate::sys::ext::weft_move_node(self.class, self.number, parent) })
+    }
+
     /// Removes the device node; open files stay. May be called again.
     pub(crate) fn unregister(&self) {
         if self.live.xchg(false, Full) {

@@ -6,13 +6,11 @@
 //! in an ioctl may fault and so wait for `mmap_lock`, while another holds `mmap_lock` in a page fault
 //! and enters; a writer that waits in between would close the circle. Hard interrupts enter, too.
 
+use crate::sys::waitq::WaitQueue;
 use core::{cell::UnsafeCell, ops::Deref};
 use kernel::{
     prelude::*,
-    sync::{
-        atomic::{Acquire, Atomic, Full, Relaxed, Release},
-        Completion,
-    },
+    sync::atomic::{Acquire, Atomic, Full, Relaxed, Release},
 };
 
 /// Set while closed. The bits below count those inside, plus one while open.
@@ -24,7 +22,7 @@ pub(crate) struct Gate<T> {
     state: Atomic<i32>,
     used: Atomic<bool>,
     #[pin]
-    drained: Completion,
+    left: WaitQueue,
     value: UnsafeCell<Option<T>>,
 }
 
@@ -39,17 +37,17 @@ impl<T> Gate<T> {
         pin_init!(Self {
             state: Atomic::new(CLOSED),
             used: Atomic::new(false),
-            drained <- Completion::new(),
+            left <- WaitQueue::new(c"weft gate", kernel::static_lock_class!()),
             value: UnsafeCell::new(None),
         })
     }
 
-    /// Opens the gate, once in its life; another time `value` is dropped, with `EBUSY`.
+    /// Opens the gate, once until [`Gate::renew`]; another time `value` is dropped, with `EBUSY`.
     pub(crate) fn open(&self, value: T) -> Result {
         if self.used.xchg(true, Full) {
             return Err(EBUSY);
         }
-        // SAFETY: The gate was never open, and only one caller gets here: nobody looks at the value.
+        // SAFETY: The gate is closed and empty, and only one caller gets here: nobody looks at the value.
         unsafe { *self.value.get() = Some(value) };
         self.state.store(1, Release);
         Ok(())
@@ -98,17 +96,22 @@ impl<T> Gate<T> {
             }
         }
         closed();
-        if state != 1 {
-            self.drained.wait_for_completion();
-        }
+        self.left
+            .wait_through(|| self.state.load(Acquire) == CLOSED);
         // SAFETY: Nobody is inside or can enter, and only one caller gets here.
         unsafe { (*self.value.get()).take() }
     }
 
     fn leave(&self) {
         if self.state.fetch_sub(1, Full) == CLOSED + 1 {
-            self.drained.complete_all();
+            self.left.wake_all();
         }
+    }
+
+    /// A gate that was revoked can be opened once more. To be called by who has revoked it, unless
+    /// somebody else does so, too.
+    pub(crate) fn renew(&self) {
+        self.used.store(false, Release);
     }
 }
 

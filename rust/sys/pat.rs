@@ -7,10 +7,15 @@
 
 use crate::sys::{area::Area, bytes, ext, pin::Pinned, raw_dev};
 use kernel::{
+    new_mutex,
     page::{PAGE_SHIFT, PAGE_SIZE},
     pci,
     prelude::*,
-    sync::aref::ARef,
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
 };
 
 /// The largest page, as a power of two of small pages: 2 MiB.
@@ -22,18 +27,20 @@ const _: () = assert!(usize::BITS == 64);
 /// An entry. The addresses are where the page would begin, were all of it pinned.
 struct Page {
     cpu: *mut u8,
-    dma: u64,
+    dma: Atomic<u64>,
 }
 
-/// The table. To be dropped while the device is bound; sleeps.
+/// The table. Sleeps when it is dropped.
 ///
 /// # Invariants
 ///
 /// Byte `i` of the memory, counted from the beginning of the first page, is at `i % size` of page
-/// `i / size`, for all `i` from `first` to `first + pinned.bytes()`; those of the pages of `pages`
-/// are mapped for the device.
+/// `i / size`, for all `i` from `first` to `first + pinned.bytes()`; all pages are mapped for the
+/// device of `mapped`, if there is one, which is bound.
+#[pin_data(PinnedDrop)]
 pub(crate) struct Pat {
-    dev: ARef<pci::Device>,
+    #[pin]
+    mapped: Mutex<Option<ARef<pci::Device>>>,
     pages: KVVec<Page>,
     shift: u32,
     /// Where the first byte is in the first page.
@@ -54,9 +61,9 @@ impl Pat {
         most.checked_ilog2().unwrap_or(0).min(MAX_ORDER)
     }
 
-    /// Maps `pinned` for `dev`, which is bound, with pages of `1 << order` small ones, which is to be at most what
-    /// `proto::tpt::page_order` says of its runs.
-    pub(crate) fn new(dev: &pci::Device, pinned: Pinned, order: u32) -> Result<Self> {
+    /// Maps `pinned` for `dev`, which is bound until [`Pat::unmap`], with pages of `1 << order` small
+    /// ones, which is to be at most what `proto::tpt::page_order` says of its runs.
+    pub(crate) fn new(dev: &pci::Device, pinned: Pinned, order: u32) -> Result<Arc<Self>> {
         let order = order.min(MAX_ORDER);
         let shift = PAGE_SHIFT as u32 + order;
         let size = 1usize << shift;
@@ -64,23 +71,39 @@ impl Pat {
         let begin = pinned.runs().next().map_or(0, |(first, _)| first % small);
         let first = begin as usize * PAGE_SIZE + pinned.offset();
         let count = (first + pinned.bytes()).div_ceil(size);
-        // INVARIANT: No page yet.
-        let mut table = Self {
-            dev: dev.into(),
-            pages: KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?,
-            shift,
-            first,
-            pinned,
-        };
-        table.map(begin)?;
+        let mut pages = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
+        Self::walk(&pinned, shift, |inside, phys, _| {
+            // SAFETY: An address is computed, of memory that is in the mapping of all memory.
+            let cpu = unsafe { ext::weft_phys_to_virt(phys) }.cast::<u8>();
+            let page = Page {
+                cpu: cpu.wrapping_sub(inside as usize),
+                dma: Atomic::new(0),
+            };
+            // There is room for all pages.
+            Ok(pages.push(page, GFP_KERNEL_ACCOUNT)?)
+        })?;
+        // INVARIANT: Mapped for nobody yet.
+        let table = Arc::pin_init(
+            pin_init!(Self {
+                mapped <- new_mutex!(None, "weft pat"),
+                pages,
+                shift,
+                first,
+                pinned,
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        table.map(dev)?;
         Ok(table)
     }
 
-    /// Fills the table. What is there when it fails is undone with it.
-    fn map(&mut self, begin: u64) -> Result {
-        let small = 1u64 << (self.shift - PAGE_SHIFT as u32);
+    /// Calls `f` for each page: what of it is not pinned before what is, where that begins in physical
+    /// memory, and how much it is.
+    fn walk(pinned: &Pinned, shift: u32, mut f: impl FnMut(u64, u64, usize) -> Result) -> Result {
+        let small = 1u64 << (shift - PAGE_SHIFT as u32);
+        let begin = pinned.runs().next().map_or(0, |(first, _)| first % small);
         let mut at = begin;
-        for (mut frame, mut left) in self.pinned.runs() {
+        for (mut frame, mut left) in pinned.runs() {
             while left != 0 {
                 let inside = at % small;
                 if inside != 0 && at != begin {
@@ -88,28 +111,10 @@ impl Pat {
                     return Err(EINVAL);
                 }
                 let count = left.min(small - inside);
-                let phys = frame << PAGE_SHIFT;
-                let mut dma = 0;
-                // SAFETY: The device is bound, and the pages are pinned.
-                kernel::error::to_result(unsafe {
-                    ext::weft_dma_map(
-                        raw_dev(&self.dev),
-                        phys,
-                        (count << PAGE_SHIFT) as usize,
-                        self.pinned.is_writable(),
-                        &mut dma,
-                    )
-                })?;
-                let before = inside << PAGE_SHIFT;
-                // SAFETY: An address is computed, of memory that is in the mapping of all memory.
-                let cpu = unsafe { ext::weft_phys_to_virt(phys) }.cast::<u8>();
-                // INVARIANT: Mapped above. There is room for all pages.
-                self.pages.push(
-                    Page {
-                        cpu: cpu.wrapping_sub(before as usize),
-                        dma: dma.wrapping_sub(before),
-                    },
-                    GFP_KERNEL_ACCOUNT,
+                f(
+                    inside << PAGE_SHIFT,
+                    frame << PAGE_SHIFT,
+                    (count << PAGE_SHIFT) as usize,
                 )?;
                 at += count;
                 frame += count;
@@ -117,6 +122,54 @@ impl Pat {
             }
         }
         Ok(())
+    }
+
+    /// Maps it for `dev`, which is bound until [`Pat::unmap`], if it is not mapped yet. `EBUSY`: it is,
+    /// for another one.
+    pub(crate) fn map(&self, dev: &pci::Device) -> Result {
+        let mut mapped = self.mapped.lock();
+        if let Some(before) = &*mapped {
+            let same = core::ptr::eq(raw_dev(before), raw_dev(dev));
+            return if same { Ok(()) } else { Err(EBUSY) };
+        }
+        let write = self.pinned.is_writable();
+        let mut count = 0;
+        let done = Self::walk(&self.pinned, self.shift, |inside, phys, bytes| {
+            let page = self.pages.get(count).ok_or(EINVAL)?;
+            let mut dma = 0;
+            // SAFETY: The device is bound, and the pages are pinned.
+            kernel::error::to_result(unsafe {
+                ext::weft_dma_map(raw_dev(dev), phys, bytes, write, &mut dma)
+            })?;
+            page.dma.store(dma.wrapping_sub(inside), Relaxed);
+            count += 1;
+            Ok(())
+        });
+        if done.is_err() {
+            self.undo(dev, count);
+            return done;
+        }
+        // INVARIANT: All of them, above.
+        *mapped = Some(dev.into());
+        Ok(())
+    }
+
+    /// Unmaps the first `count` pages, which are mapped for `dev`.
+    fn undo(&self, dev: &pci::Device, count: usize) {
+        for (index, page) in self.pages.iter().enumerate().take(count) {
+            let (from, bytes) = self.pinned_part(index);
+            let dma = page.dma.load(Relaxed).wrapping_add(from as u64);
+            // SAFETY: Mapped by `map`, with these bytes; the device is bound.
+            unsafe { ext::weft_dma_unmap(raw_dev(dev), dma, bytes, self.pinned.is_writable()) };
+        }
+    }
+
+    /// No device reaches it from here on, until [`Pat::map`]. Nobody may have an address of it.
+    pub(crate) fn unmap(&self) {
+        let mut mapped = self.mapped.lock();
+        if let Some(dev) = mapped.take() {
+            self.undo(&dev, self.pages.len());
+        }
     }
 
     /// What of page `index` is pinned: from which byte on, and how many.
@@ -169,7 +222,7 @@ impl Pat {
 
     /// The device's address of `bytes` bytes.
     pub(crate) fn dma(&self, index: u32, offset: usize, bytes: usize) -> Result<u64> {
-        let dma = self.page(index, offset, bytes)?.dma;
+        let dma = self.page(index, offset, bytes)?.dma.load(Relaxed);
         Ok(dma.wrapping_add(offset as u64))
     }
 
@@ -247,15 +300,9 @@ impl Pat {
     }
 }
 
-impl Drop for Pat {
-    fn drop(&mut self) {
-        for (index, page) in self.pages.iter().enumerate() {
-            let (from, bytes) = self.pinned_part(index);
-            let dma = page.dma.wrapping_add(from as u64);
-            // SAFETY: Mapped by `map`, with these bytes; the device is bound.
-            unsafe {
-                ext::weft_dma_unmap(raw_dev(&self.dev), dma, bytes, self.pinned.is_writable());
-            }
-        }
+#[pinned_drop]
+impl PinnedDrop for Pat {
+    fn drop(self: Pin<&mut Self>) {
+        self.unmap();
     }
 }

@@ -42,6 +42,11 @@ impl VirtFn {
         locked.then(|| Locked(self))
     }
 
+    /// To be compared with that of others.
+    pub(super) fn address(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
     /// Who is bound to it: it may change at once.
     pub(crate) fn bound(&self) -> Bound {
         let vf = self.raw();

@@ -9,6 +9,9 @@
 //!
 //! # Locks
 //!
+//! What outlasts a source whose users are to notice nothing waits in [`crate::sys::berth`], where its driver
+//! leaves it and that of the target finds it.
+//!
 //! None is held here but the right to exchange identities, [`Exchange`], one for the whole module and
 //! never waited for. Ports are entered for one call at a time, so that each of them can be taken away
 //! in between; drivers are bound and unbound with nothing held.
@@ -22,7 +25,7 @@ use crate::{
     proto::migration::{Action, Event, Machine, Next, Outcome, Plan},
     sys::{ext, virtfn::Bound},
 };
-use kernel::prelude::*;
+use kernel::{prelude::*, time::Delta};
 use mover::Mover;
 use side::Side;
 
@@ -32,6 +35,8 @@ pub(crate) struct Wish {
     pub(crate) target_vf: usize,
     /// Users that do not finish in time are stopped.
     pub(crate) stops: bool,
+    /// Users notice nothing but that it takes a while.
+    pub(crate) live: bool,
     /// How long they have.
     pub(crate) grace_ms: u32,
     /// Only say what stands against it.
@@ -86,6 +91,32 @@ fn obstacles(source: &Side<'_>, target: &Side<'_>) -> Result<u32> {
     Ok(found)
 }
 
+/// How long the source's driver may take to say what it has that cannot move.
+const LOOK_TIME: Delta = Delta::from_millis(500);
+
+/// What stands against its users noticing nothing; as [`obstacles`]. While nothing else moves: the driver
+/// of the source is asked.
+fn live_obstacles(source: &Side<'_>, target: &Side<'_>) -> Result<u32> {
+    let mut found = 0;
+    let mut note = |against: bool, obstacle| {
+        if against {
+            found |= obstacle;
+        }
+    };
+    // Neighbours know it by a number that is its physical function's.
+    note(!source.is_sibling(target), ext::WEFT_MIGRATE_ELSEWHERE);
+    note(!source.can_renumber()?, ext::WEFT_MIGRATE_INCAPABLE);
+    let foreign = source.bound() != Bound::SameAsPf;
+    note(foreign, ext::WEFT_MIGRATE_FOREIGN);
+    if !foreign {
+        match source.look(LOOK_TIME) {
+            Ok(channels) => note(channels != 0, ext::WEFT_MIGRATE_CHANNELS),
+            Err(_) => note(true, ext::WEFT_MIGRATE_SILENT),
+        }
+    }
+    Ok(found)
+}
+
 /// Moves a VF of `source` to one of `target`. `EBUSY`: another one is moving.
 pub(crate) fn migrate(source: &Node, target: &Node, wish: &Wish) -> Result<Report> {
     let source = Side::new(source, wish.vf);
@@ -99,11 +130,18 @@ pub(crate) fn migrate(source: &Node, target: &Node, wish: &Wish) -> Result<Repor
         hwid: begun.hwid,
     };
     if wish.dry {
+        // Whoever is moving is asked for nothing else.
+        if let Some(_exchange) = Exchange::new().filter(|_| wish.live) {
+            report.obstacles |= live_obstacles(&source, &target)?;
+        }
         return Ok(report);
     }
     let exchange = Exchange::new().ok_or(EBUSY)?;
     // Nobody else has changed it since.
     report.obstacles = obstacles(&source, &target)?;
+    if wish.live {
+        report.obstacles |= live_obstacles(&source, &target)?;
+    }
     if report.obstacles != 0 {
         report.outcome = Some(Outcome::Stayed);
         return Ok(report);
@@ -113,7 +151,9 @@ pub(crate) fn migrate(source: &Node, target: &Node, wish: &Wish) -> Result<Repor
         stops: wish.stops,
         grace_ms: wish.grace_ms.into(),
     });
-    let mut mover = Mover::new(source, target, &exchange)?;
+    let devices = source.device().zip(target.device());
+    let devices = devices.as_ref().filter(|_| wish.live);
+    let mut mover = Mover::new(source, target, &exchange, devices)?;
     let outcome = loop {
         match machine.next() {
             Next::End(outcome) => break outcome,

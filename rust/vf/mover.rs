@@ -9,7 +9,10 @@ use crate::{
         migration::{Action, Event},
         pair::Ask,
     },
-    sys::virtfn::Bound,
+    sys::{
+        berth::Berth,
+        virtfn::{Bound, VirtFn},
+    },
 };
 use kernel::{
     prelude::*,
@@ -39,6 +42,11 @@ pub(super) struct Mover<'a> {
     released: bool,
     claimed: bool,
     outstanding: u32,
+    /// Users are to notice nothing: the devices, and the place for what they have between them.
+    live: Option<&'a (VirtFn, VirtFn)>,
+    berth: Option<Berth<'a>>,
+    /// Numbers are exchanged.
+    renumbered: bool,
 }
 
 /// `quota` of a VF with the neighbours `from`, for one with the neighbours `to`.
@@ -51,9 +59,18 @@ fn translated(quota: &VfQuota, from: u64, to: u64) -> VfQuota {
 }
 
 impl<'a> Mover<'a> {
-    pub(super) fn new(source: Side<'a>, target: Side<'a>, exchange: &'a Exchange) -> Result<Self> {
+    pub(super) fn new(
+        source: Side<'a>,
+        target: Side<'a>,
+        exchange: &'a Exchange,
+        live: Option<&'a (VirtFn, VirtFn)>,
+    ) -> Result<Self> {
         let (from, to) = (source.vf()?, target.vf()?);
-        let (namesake, other) = (source.namesake()?, target.namesake()?);
+        let (mut namesake, mut other) = (source.namesake()?, target.namesake()?);
+        if live.is_some() {
+            // It keeps its number, and with it its neighbours.
+            (namesake, other) = (0, 0);
+        }
         Ok(Self {
             source,
             target,
@@ -68,6 +85,9 @@ impl<'a> Mover<'a> {
             released: false,
             claimed: false,
             outstanding: 0,
+            live,
+            berth: None,
+            renumbered: false,
         })
     }
 
@@ -81,23 +101,30 @@ impl<'a> Mover<'a> {
         let limit = Delta::from_millis(limit as i64);
         let done = match action {
             Action::Claim => self.claim(limit),
+            Action::Finish if self.live.is_some() => self.finish(Ask::Still, limit),
             Action::Finish => self.finish(Ask::Finish, limit),
             Action::Stop => self.finish(Ask::Stop, limit),
             Action::Release => self.release(limit),
             Action::Cut => self.cut(limit),
-            Action::Attach => self.attach(),
+            Action::Attach => self.attach(limit),
             Action::Configure => self.drive(self.target, limit, true),
             Action::Start => self.start(),
             Action::Unconfigure => self.take(self.target, limit, false),
-            Action::Unattach => self.unattach(),
+            Action::Unattach => self.unattach(limit),
             Action::Uncut => {
                 self.try_or_retry(limit, |this| this.source.set_quota(&this.source_quota))
             }
             Action::Resume => self.try_or_retry(limit, |this| this.source.ask(Ask::GoOn)),
             Action::Reconfigure if !self.released => Ok(()),
             Action::Reconfigure => self.drive(self.source, limit, false),
-            Action::Unclaim if !self.claimed => Ok(()),
-            Action::Unclaim => self.drive(self.target, limit, false),
+            Action::Unclaim => {
+                // What is there yet is not the target's.
+                self.berth = None;
+                match self.claimed {
+                    true => self.drive(self.target, limit, false),
+                    false => Ok(()),
+                }
+            }
         };
         done.err().unwrap_or(Event::Done)
     }
@@ -229,6 +256,11 @@ impl<'a> Mover<'a> {
         if let Some(gone) = self.gone(false) {
             return Err(gone);
         }
+        // Not before: what the target's driver had is of no use to anybody.
+        self.berth = match self.live {
+            Some((one, other)) => Some(Berth::new(one, other).map_err(|_| Event::Failed)?),
+            None => None,
+        };
         self.released = self.source.bound() == Bound::SameAsPf;
         self.take(self.source, limit, true)
     }
@@ -257,10 +289,21 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    fn attach(&mut self) -> Result<(), Event> {
+    /// Neighbours find one where they found the other, if they have to.
+    fn renumber(&mut self, wanted: bool, limit: Delta) -> Result<(), Event> {
+        if self.live.is_some() && self.renumbered != wanted {
+            // Of both nothing is open, but a neighbour may hold on to something yet.
+            self.try_or_retry(limit, |this| this.source.renumber(&this.target))?;
+            self.renumbered = wanted;
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, limit: Delta) -> Result<(), Event> {
         if let Some(gone) = self.gone(true) {
             return Err(gone);
         }
+        self.renumber(true, limit)?;
         self.exchange(true)?;
         self.target
             .set_quota(&self.to_target)
@@ -270,7 +313,8 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    fn unattach(&mut self) -> Result<(), Event> {
+    fn unattach(&mut self, limit: Delta) -> Result<(), Event> {
+        self.renumber(false, limit)?;
         self.exchange(false)?;
         let _ = self.source.cut();
         self.target

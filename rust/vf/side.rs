@@ -8,7 +8,12 @@ use crate::{
     proto::pair::Ask,
     sys::virtfn::{Bound, VirtFn},
 };
-use kernel::{pci, prelude::*};
+use kernel::{
+    pci,
+    prelude::*,
+    sync::aref::ARef,
+    time::{delay::fsleep, Delta, Instant, Monotonic},
+};
 
 /// Nothing at all.
 const NOTHING: VfQuota = VfQuota {
@@ -23,6 +28,9 @@ const NOTHING: VfQuota = VfQuota {
     rate: 0,
     rings: 0,
 };
+
+/// How often it is looked whether its driver has answered.
+const POLL: Delta = Delta::from_millis(2);
 
 /// A virtual function.
 #[derive(Clone, Copy)]
@@ -44,7 +52,7 @@ impl<'a> Side<'a> {
         self.n
     }
 
-    pub(super) fn pf(&self) -> &pci::Device {
+    pub(super) fn pf(&self) -> ARef<pci::Device> {
         self.node.pci()
     }
 
@@ -64,6 +72,20 @@ impl<'a> Side<'a> {
 
     pub(super) fn can_migrate(&self) -> Result<bool> {
         self.with(|vfs| Ok(vfs.can_migrate()))
+    }
+
+    pub(super) fn can_renumber(&self) -> Result<bool> {
+        self.with(|vfs| Ok(vfs.can_renumber()))
+    }
+
+    /// Whether both are of one physical function.
+    pub(super) fn is_sibling(&self, other: &Self) -> bool {
+        core::ptr::eq(self.node, other.node)
+    }
+
+    /// It and its sibling `other` exchange the numbers by which neighbours know them.
+    pub(super) fn renumber(&self, other: &Self) -> Result {
+        self.with(|vfs| vfs.renumber(self.n, other.n))
     }
 
     pub(super) fn offers(&self) -> Result<[u32; 4]> {
@@ -95,6 +117,21 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
+    /// How much there is of it that cannot outlast it, as its driver says: `ETIMEDOUT` if it does not.
+    pub(super) fn look(&self, limit: Delta) -> Result<u32> {
+        self.ask(Ask::Look)?;
+        let since = Instant::<Monotonic>::now();
+        let left = loop {
+            match self.vf()?.left {
+                Some(left) => break Ok(left),
+                None if since.elapsed() >= limit => break Err(ETIMEDOUT),
+                None => fsleep(POLL),
+            }
+        };
+        self.leave_alone();
+        left
+    }
+
     /// Whoever drives it from now on is asked for nothing, also if it does not answer now.
     pub(super) fn leave_alone(&self) {
         if let Some(port) = self.node.port_though_silent() {
@@ -108,7 +145,7 @@ impl<'a> Side<'a> {
 
     /// It as a device of this system. `None`: it is not there any more.
     pub(super) fn device(&self) -> Option<VirtFn> {
-        VirtFn::find(self.pf(), self.n)
+        VirtFn::find(&self.pf(), self.n)
     }
 
     pub(super) fn bound(&self) -> Bound {

@@ -919,6 +919,7 @@ struct weft_kick {
 /* What a migration shall be (weft_vf_migrate.flags). */
 #define WEFT_MIGRATE_DRY_RUN	(1 << 0)	/* only say what stands against it */
 #define WEFT_MIGRATE_STOP	(1 << 1)	/* stop users that do not finish in time */
+#define WEFT_MIGRATE_LIVE	(1 << 2)	/* users notice a pause, and nothing else */
 
 /* How it ended (weft_vf_migrate.outcome); 0 of a dry run. */
 #define WEFT_MIGRATE_STAYED	1	/* the source is as it was */
@@ -936,6 +937,10 @@ struct weft_kick {
 #define WEFT_MIGRATE_NO_TARGET	(1 << 5)	/* the target is not enabled */
 #define WEFT_MIGRATE_TAKEN	(1 << 6)	/* the target is used, or another driver's */
 #define WEFT_MIGRATE_SILENT	(1 << 7)	/* whoever drives the source cannot be asked */
+/* and, of those that are to move with their users: */
+#define WEFT_MIGRATE_ELSEWHERE	(1 << 8)	/* they are VFs of different functions */
+#define WEFT_MIGRATE_FOREIGN	(1 << 9)	/* another driver has the source, or none */
+#define WEFT_MIGRATE_CHANNELS	(1 << 10)	/* channels are open over the source */
 
 /* What went wrong first (weft_vf_migrate.event), 0 if nothing did. */
 #define WEFT_MIGRATE_FAILED	1	/* the step could not be done */
@@ -947,7 +952,8 @@ struct weft_kick {
 /**
  * struct weft_vf_migrate - ioctl(WEFT_VF_MIGRATE): a VF of this port moves to another
  * @size: sizeof(struct weft_vf_migrate)
- * @flags: mask of WEFT_MIGRATE_DRY_RUN, WEFT_MIGRATE_STOP
+ * @flags: mask of WEFT_MIGRATE_DRY_RUN, WEFT_MIGRATE_STOP, WEFT_MIGRATE_LIVE; not the
+ *	latter two
  * @vf: number of the source
  * @target_fd: an open file of the port of the target's PF, which may be this one
  * @target_vf: number of the target
@@ -963,7 +969,8 @@ struct weft_kick {
  *
  * Returns 0 whenever there is an outcome, or obstacles. A signal leads back, and is no
  * error. While users of the source are asked to finish, poll() of their files reports
- * POLLPRI, and what would begin something fails with ESHUTDOWN. The steps are in
+ * POLLPRI, and what would begin something fails with ESHUTDOWN. With WEFT_MIGRATE_LIVE
+ * they are not asked: their calls sleep until it is over. The steps are in
  * Documentation/sriov.rst.
  *
  * EPERM: without CAP_SYS_ADMIN. EBADF, EINVAL: @target_fd is no open file, or no

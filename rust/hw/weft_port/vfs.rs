@@ -14,7 +14,7 @@ use super::{
 use crate::{
     hw::{whom, Vf, VfQuota, VfState, VirtualFunctions},
     proto::pair::{self, Address, Ask, Asked, Assembler, Note, Packed, Quota, PAIR_BYTES},
-    sys::ext,
+    sys::{errno::EOPNOTSUPP, ext},
 };
 use kernel::{
     new_mutex,
@@ -34,6 +34,8 @@ const LEAST_RATE: u64 = 64 << 10;
 /// Where in a hardware id the function's number is.
 const NUMBER_SHIFT: u32 = 58;
 const PAUSE: Delta = Delta::from_millis(1);
+/// How long it may take until VFs have their own numbers.
+const RENUMBER_TIME: Delta = Delta::from_secs(1);
 
 /// A message on its way to a VF.
 struct Parcel {
@@ -44,6 +46,8 @@ struct Parcel {
 
 /// What is kept of a VF.
 struct Kept {
+    /// The number by which neighbours know it.
+    known_as: u8,
     quota: VfQuota,
     inbox: Assembler,
     /// Oldest first.
@@ -67,8 +71,9 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(quota: VfQuota) -> Result<KBox<Self>> {
+    fn new(known_as: u8, quota: VfQuota) -> Result<KBox<Self>> {
         let kept = Self {
+            known_as,
             quota,
             inbox: Assembler::new(),
             outbox: KVec::with_capacity(QUEUE, GFP_KERNEL)?,
@@ -176,8 +181,10 @@ impl Vfs {
             return Ok(None);
         }
         let first = (ext::WEFT_PFS + ext::WEFT_VFS * number) as u8;
+        Self::own_numbers(chip, first, total);
         let mut kept = KVec::with_capacity(total, GFP_KERNEL)?;
         for n in 0..total {
+            let number = Self::number_of(chip, n);
             // What the links need, and its namesakes of the neighbours.
             let links = chip.links as u32;
             let quota = VfQuota {
@@ -188,11 +195,11 @@ impl Vfs {
                 bytes,
                 links: (1 << links) - 1,
                 channels: links,
-                peers: 1 << (usize::from(first) + n),
+                peers: 1 << number,
                 rate: 0,
                 rings: 0,
             };
-            kept.push(Kept::new(quota)?, GFP_KERNEL)?;
+            kept.push(Kept::new(number, quota)?, GFP_KERNEL)?;
         }
         let all = All { kept, again: 0 };
         let vfs = KBox::pin_init(
@@ -207,13 +214,36 @@ impl Vfs {
         Ok(Some(vfs))
     }
 
+    /// The number that is VF `n`'s by itself.
     fn function(&self, n: usize) -> u8 {
         self.first.wrapping_add(n as u8)
     }
 
-    /// The VF that has function number `function`, if it is one of these.
-    fn number(&self, function: u8) -> Option<usize> {
-        Some(function.checked_sub(self.first)?.into())
+    /// Has each VF get its own number, which may be another's since a driver before this one. They are not
+    /// enabled. One that cannot have it for now keeps what it has, which is as good.
+    fn own_numbers(chip: &Chip, first: u8, total: usize) {
+        let since = Instant::<Monotonic>::now();
+        loop {
+            let mut all = true;
+            for n in 0..total {
+                let own = first.wrapping_add(n as u8);
+                if Self::number_of(chip, n) != own {
+                    chip.regs
+                        .write32(vf_reg(n, ext::WEFT_VF_NUMBER), own.into());
+                    all &= Self::number_of(chip, n) == own;
+                }
+            }
+            // A moment after a reset they cannot be exchanged.
+            if all || since.elapsed() >= RENUMBER_TIME {
+                return;
+            }
+            fsleep(PAUSE);
+        }
+    }
+
+    /// The number that it has.
+    fn number_of(chip: &Chip, n: usize) -> u8 {
+        chip.regs.read32(vf_reg(n, ext::WEFT_VF_FUNCTION)) as u8 & 0x3f
     }
 
     /// Tells the hardware what VF `n` may use.
@@ -277,11 +307,9 @@ impl Vfs {
         }
         let first = ext::WEFT_PFS + ext::WEFT_VFS * sender;
         let of_sender = first..first + ext::WEFT_VFS;
-        let Some(n) = self.number(address.to) else {
-            return;
-        };
         let mut all = self.all.lock();
-        let Some(kept) = all.kept.get_mut(n) else {
+        let to = |(_, kept): &(usize, &mut KBox<Kept>)| kept.known_as == address.to;
+        let Some((n, kept)) = all.kept.iter_mut().enumerate().find(to) else {
             return;
         };
         let quota = &kept.quota;
@@ -369,7 +397,7 @@ impl Vfs {
             Ok(Note::Users(any)) => kept.users = any,
             Ok(Note::Piece(piece)) => {
                 let links = kept.quota.links;
-                let function = self.function(n);
+                let function = kept.known_as;
                 if let Ok(Some((link, message))) = kept.inbox.push(piece) {
                     // Its namesake: whom else it may reach only slots and doorbells can name.
                     let address = Address {
@@ -400,7 +428,7 @@ impl VirtualFunctions for Vfs {
             return Err(EINVAL);
         }
         if (quota.rate != 0 || quota.rings != 0) && !self.has_rates() {
-            return Err(EOPNOTSUPP);
+            return Err(EOPNOTSUPP.into());
         }
         self.program(n, &quota);
         kept.quota = quota;
@@ -472,7 +500,31 @@ impl VirtualFunctions for Vfs {
     }
 
     fn namesake(&self, n: usize) -> u64 {
-        1 << self.function(n)
+        let all = self.all.lock();
+        all.kept.get(n).map_or(0, |kept| 1 << kept.known_as)
+    }
+
+    fn can_renumber(&self) -> bool {
+        let cap1 = self.chip.read(ext::WEFT_R_CAP1);
+        cap1 != u32::MAX && cap1 & ext::WEFT_CAP1_VF_NUMBER != 0
+    }
+
+    fn renumber(&self, one: usize, other: usize) -> Result {
+        if !self.can_renumber() {
+            return Err(EOPNOTSUPP.into());
+        }
+        let mut all = self.all.lock();
+        let wanted = all.kept.get(other).ok_or(ENOENT)?.known_as;
+        let reg = vf_reg(one, ext::WEFT_VF_NUMBER);
+        self.chip.regs.write32(reg, wanted.into());
+        if Self::number_of(&self.chip, one) != wanted {
+            return Err(EBUSY);
+        }
+        for n in [one, other] {
+            let number = Self::number_of(&self.chip, n);
+            all.kept.get_mut(n).ok_or(ENOENT)?.known_as = number;
+        }
+        Ok(())
     }
 
     fn ask(&self, n: usize, ask: Ask) -> Result {

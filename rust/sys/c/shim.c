@@ -185,3 +185,15 @@ void weft_eventfd_put(struct eventfd_ctx *ctx)
 {
 	eventfd_ctx_put(ctx);
 }
+
+int weft_move_node(const struct class *class, dev_t number, struct device *parent)
+{
+	struct device *node = class_find_device_by_devt(class, number);
+	int err;
+
+	if (!node)
+		return -ENODEV;
+	err = device_move(node, parent, DPM_ORDER_NONE);
+	put_device(node);
+	return err;
+}

@@ -5,6 +5,7 @@
 #ifndef WEFT_SHIM_H
 #define WEFT_SHIM_H
 
+#include <linux/device.h>
 #include <linux/eventfd.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
@@ -34,5 +35,6 @@ u64 weft_compare_swap(void *word, u64 old, u64 new);
 struct eventfd_ctx *weft_eventfd_get(int fd);
 void weft_eventfd_signal(struct eventfd_ctx *ctx);
 void weft_eventfd_put(struct eventfd_ctx *ctx);
+int weft_move_node(const struct class *class, dev_t number, struct device *parent);
 
 #endif /* WEFT_SHIM_H */

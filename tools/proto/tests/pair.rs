@@ -25,7 +25,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 
 #[test]
 fn mig_2_what_is_asked_and_answered_comes_as_it_was() {
-    for ask in [Ask::GoOn, Ask::Finish, Ask::Stop] {
+    for ask in [Ask::GoOn, Ask::Finish, Ask::Stop, Ask::Still, Ask::Look] {
         for number in [0, 1, 255] {
             let asked = Asked { ask, number };
             assert_eq!(Asked::of(asked.word()), asked);
@@ -48,8 +48,8 @@ fn mig_2_what_is_asked_and_answered_comes_as_it_was() {
             }
         }
     }
-    assert_eq!(Note::parse(&[5, 1, 3, 0]), Err(Error::Value));
-    assert_eq!(Note::parse(&[6, 1, 3, 0, 0, 0, 0, 0]), Err(Error::Value));
+    assert_eq!(Note::parse(&[5, 1, 5, 0]), Err(Error::Value));
+    assert_eq!(Note::parse(&[6, 1, 5, 0, 0, 0, 0, 0]), Err(Error::Value));
     assert_eq!(Note::parse(&[5, 2, 1, 0]), Err(Error::Kind));
 }
 

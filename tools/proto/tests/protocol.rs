@@ -9,6 +9,7 @@ mod trunk;
 
 use proptest::prelude::*;
 use trunk::{layout, message, word};
+use weft_proto::hold::Standing;
 use weft_proto::protocol::Protocol;
 use weft_proto::request::{Data, Extents, Inline, Lane, Message, Part, Role};
 use weft_proto::word::Says;
@@ -87,6 +88,7 @@ fn q_3_data_come_as_agreed_or_not_at_all() {
                 qpn: 1,
                 protocol: Protocol::PUSH,
                 asks: true,
+                stands: Standing::FRESH,
             },
             true,
             true,

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use weft_proto::{
     cell::{Shape, MAX_BULK, MAX_CELLS},
     crc::crc32c,
+    hold::Say,
     wire::{
         checksum, Body, End, Error, Header, Incarnation, Message, Offer, HEADER_BYTES, MAGIC,
         MAX_BYTES,
@@ -56,6 +57,9 @@ fn body() -> impl Strategy<Value = Body> {
             reason
         }),
         (1u32..).prop_map(|peer_conn| Body::CloseAck { peer_conn }),
+        (1u32..).prop_map(|number| Body::Hold(Say::Hold(number))),
+        (1u32..).prop_map(|number| Body::Hold(Say::Held(number))),
+        (1u32..).prop_map(|number| Body::Hold(Say::GoOn(number))),
     ]
 }
 
@@ -250,7 +254,7 @@ fn what_is_wrong_is_named() {
     assert_eq!(with(0, b'w'), Err(Error::Magic));
     assert_eq!(with(4, 1), Err(Error::Version(1)));
     assert_eq!(with(5, 0), Err(Error::Type(0)));
-    assert_eq!(with(5, 10), Err(Error::Type(10)));
+    assert_eq!(with(5, 13), Err(Error::Type(13)));
     // Longer than what came, shorter than its type.
     assert_eq!(with(6, 89), Err(Error::Short));
     assert_eq!(with(6, 80), Err(Error::Short));

@@ -159,6 +159,55 @@ def test_mig_1_identity(scope):
     equal((hwid(vf), pair.a.vf(0, R.VF_HWID)), (own, 0), "after one of the PF")
 
 
+def test_mig_2_numbers(scope):
+    """MIG-2: two VFs exchange their numbers: what a neighbour has programmed leads to the other one"""
+    pair = Endpoints(scope)
+    near, (vf, other) = pair.virtual(pair.a, 1)[0], pair.virtual(pair.b, 2)
+    pf, number, others = pair.b, vf.function, other.function
+    equal(pf.read(R.R_CAP1) & R.CAP1_VF_NUMBER, R.CAP1_VF_NUMBER, "CAP1 of the PF")
+    equal(vf.read(R.R_CAP1) & R.CAP1_VF_NUMBER, 0, "CAP1 of the VF")
+
+    def written(wanted):
+        pf.set_vf(0, R.VF_NUMBER, wanted)
+        return vf.function, other.function, pf.vf(0, R.VF_FUNCTION), pf.vf(1, R.VF_FUNCTION)
+
+    same = (number, others) * 2
+    for nobody in number, pf.function, 1, R.PFS + R.VFS, R.FUNCTIONS, 0xffffffff:
+        equal(written(nobody), same, f"number {nobody}")
+    near.set_slot(0, to(number), 0, PAGE)
+    near.set_page(0, to(number), 1)
+    for n, port in enumerate((vf, other)):
+        port.write(R.R_DB_ALLOW, 1)
+        pair.b.qemu.write(MEMORY + n * PAGE, 8, 0)
+    for user in vf, other:
+        pair.opened(user, 0, 0, MEMORY)
+        equal(written(others), same, "with an entry open")
+        user.close_inbound(0)
+        pair.settled(user, 0)
+        user.set_slot(0, R.DEST_SELF, 0, PAGE)
+        equal(written(others), same, "with a slot enabled")
+        user.set_slot(0, R.DEST_SELF, 0, PAGE, ctrl=0)
+    pair.opened(vf, 0, 0, MEMORY)
+    pair.a.qemu.write(near.slot(0), 8, 1)
+    vf.close_inbound(0)
+    pair.settled(vf, 0)
+    ids = hwid(vf), hwid(other)
+    equal(written(others), (others, number) * 2, "exchanged")
+    equal((hwid(vf), hwid(other)), ids[::-1], "hardware ids")
+    pair.opened(other, 0, 0, MEMORY + PAGE)
+    equal(near.slot_status(0), LIVE, "the slot")
+    pair.a.qemu.write(near.slot(0), 8, 2)
+    near.ring(0, 0)
+    pair.until(lambda: other.read(R.R_DB_PENDING), "the doorbell")
+    equal([pair.b.qemu.read(MEMORY + n * PAGE, 8) for n in range(2)], [1, 2], "memory")
+    equal(vf.read(R.R_DB_PENDING), 0, "doorbells of the other one")
+    # Resets change nothing of it.
+    for reset in other, pf:
+        reset.write(R.R_CTRL, R.CTRL_RESET)
+    pair.until(lambda: pf.read(R.R_STATUS) & R.STATUS_FABRIC, "the fabric")
+    equal((vf.function, other.function), (others, number), "after resets")
+
+
 def test_peers(scope):
     """a VF reaches, by slot and doorbell, the functions of neighbours that its PF lets it address"""
     pair = Endpoints(scope)

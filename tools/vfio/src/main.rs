@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weft_fabric::wire::abi as ext;
 use weft_proto::link::{Link, Reason, State, TICK_MS};
-use weft_proto::pair::{Ask, Assembler, Note, Packed};
+use weft_proto::pair::{Assembler, Note, Packed};
 use weft_proto::wire::Message;
 
 /// Drives a virtual function of a Weft port, to which vfio-pci is bound, for a while.
@@ -91,7 +91,7 @@ fn drive(arguments: &Arguments, machine: &mut Link, end: &mut End<'_>) -> Result
         while let Some((bytes, len)) = take(regs) {
             let piece = match Note::parse(bytes.get(..len).unwrap_or_default()) {
                 Ok(Note::Piece(piece)) => piece,
-                Ok(Note::Ask(asked)) if asked.ask != Ask::GoOn => {
+                Ok(Note::Ask(asked)) if asked.ask.concerns_users() => {
                     // Messages of the link are answered within this loop: nothing is ever left.
                     post(regs, &Packed::left(asked, 0));
                     println!("asked to finish: nothing is outstanding");

@@ -21,6 +21,8 @@ pub struct Migrate {
     pub dry_run: bool,
     /// Stop users that do not finish in time; without, they stay, and so does the function.
     pub stop: bool,
+    /// Users notice nothing but that it takes a while.
+    pub live: bool,
     /// How long they may take; `None`: what the driver finds right.
     pub timeout: Option<Duration>,
 }
@@ -64,7 +66,7 @@ impl fmt::Display for Outcome {
 }
 
 /// What stands against a migration, each with a word and for people.
-const OBSTACLES: [(u32, &str, &str); 8] = [
+const OBSTACLES: [(u32, &str, &str); 11] = [
     (abi::WEFT_MIGRATE_SAME, "same", "source and target are the same"),
     (abi::WEFT_MIGRATE_INCAPABLE, "incapable", "the hardware cannot change who a VF is"),
     (abi::WEFT_MIGRATE_UNKNOWN, "unknown", "a port is not attached to a fabric"),
@@ -73,6 +75,9 @@ const OBSTACLES: [(u32, &str, &str); 8] = [
     (abi::WEFT_MIGRATE_NO_TARGET, "no-target", "the target is not enabled"),
     (abi::WEFT_MIGRATE_TAKEN, "taken", "the target is used, or another driver has it"),
     (abi::WEFT_MIGRATE_SILENT, "silent", "whoever drives the source cannot be asked to finish"),
+    (abi::WEFT_MIGRATE_ELSEWHERE, "elsewhere", "they are VFs of different functions"),
+    (abi::WEFT_MIGRATE_FOREIGN, "foreign", "another driver has the source, or none"),
+    (abi::WEFT_MIGRATE_CHANNELS, "channels", "channels are open over the source"),
 ];
 const STEPS: [&str; 9] =
     ["", "claim", "finish", "stop", "release", "cut", "attach", "configure", "start"];
@@ -116,7 +121,8 @@ pub fn migrate(port: BorrowedFd<'_>, target: BorrowedFd<'_>, wish: &Migrate) -> 
     let ms = wish.timeout.map_or(0, |timeout| timeout.as_millis().max(1));
     let mut call = abi::weft_vf_migrate {
         flags: if wish.dry_run { abi::WEFT_MIGRATE_DRY_RUN } else { 0 }
-            | if wish.stop { abi::WEFT_MIGRATE_STOP } else { 0 },
+            | if wish.stop { abi::WEFT_MIGRATE_STOP } else { 0 }
+            | if wish.live { abi::WEFT_MIGRATE_LIVE } else { 0 },
         vf: wish.vf,
         target_fd: target.as_raw_fd(),
         target_vf: wish.target_vf,

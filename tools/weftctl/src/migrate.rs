@@ -40,6 +40,13 @@ pub struct Candidate {
     /// The same, for people.
     #[serde(skip)]
     pub reasons: Vec<&'static str>,
+    /// Whether it can with its users noticing nothing but a pause.
+    pub live: bool,
+    /// What stands against that, a word each.
+    pub live_obstacles: Vec<&'static str>,
+    /// The same, for people.
+    #[serde(skip)]
+    pub live_reasons: Vec<&'static str>,
 }
 
 /// What became of a migration.
@@ -68,6 +75,8 @@ pub struct Moved {
 pub struct Wish {
     /// Stop users that do not finish.
     pub stop: bool,
+    /// Users are to notice nothing but a pause.
+    pub live: bool,
     /// How long they have.
     pub timeout: Option<Duration>,
     /// The driver that the target is to have.
@@ -123,9 +132,17 @@ fn place(source: &str, target: &str) -> &'static str {
 
 fn candidate(source: &Name, target: &Name) -> Result<Candidate, Failure> {
     let (from, to) = (open(source)?, open(target)?);
-    let wish =
-        Migrate { vf: source.vf, target_vf: target.vf, dry_run: true, stop: false, timeout: None };
+    let mut wish = Migrate {
+        vf: source.vf,
+        target_vf: target.vf,
+        dry_run: true,
+        stop: false,
+        live: false,
+        timeout: None,
+    };
     let said = ask(&from, &to, &wish)?;
+    wish.live = true;
+    let live = ask(&from, &to, &wish)?;
     let (pf, other) = (Pf::new(&source.port)?, Pf::new(&target.port)?);
     let vf = other.vf(target.vf)?;
     Ok(Candidate {
@@ -135,6 +152,9 @@ fn candidate(source: &Name, target: &Name) -> Result<Candidate, Failure> {
         possible: said.is_possible(),
         obstacles: said.obstacles().collect(),
         reasons: said.reasons().collect(),
+        live: live.is_possible(),
+        live_obstacles: live.obstacles().collect(),
+        live_reasons: live.reasons().collect(),
     })
 }
 
@@ -204,6 +224,7 @@ pub fn migrate(source: &Name, target: &Name, wish: &Wish) -> Result<Moved, Failu
         target_vf: target.vf,
         dry_run: true,
         stop: wish.stop,
+        live: wish.live,
         timeout: wish.timeout,
     };
     let pf = Pf::new(&target.port)?;

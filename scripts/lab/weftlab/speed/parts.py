@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What is measured: each part runs in machines of its own and adds its figures."""
 
-from . import detach, ends, instructions, times, tlps
+from . import detach, ends, instructions, moves, times, tlps
 
 ALL = {
     "instructions": instructions.measure,
@@ -9,4 +9,5 @@ ALL = {
     "speed": times.measure,
     "ends": ends.measure,
     "detach": detach.measure,
+    "moves": moves.measure,
 }

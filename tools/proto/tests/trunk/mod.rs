@@ -9,6 +9,7 @@ pub mod ends;
 use proptest::prelude::*;
 use std::cell::RefCell;
 use weft_proto::fence::Fence;
+use weft_proto::hold::Standing;
 use weft_proto::protocol::Protocol;
 use weft_proto::request::{Data, Extent, Extents, Inline, Message, Part, Role};
 use weft_proto::ring::{Area, Window};
@@ -128,11 +129,17 @@ pub fn message(own: Layout, peer: Layout) -> impl Strategy<Value = Message> {
         any::<u64>().prop_map(|length| Message::SizeIs { length }),
         any::<u64>().prop_map(|old| Message::Value { old }),
         (1u32..1 << 24, any::<bool>()).prop_map(|(qpn, refuses)| Message::Gone { qpn, refuses }),
-        (1u32..1 << 24, 0u32..8, any::<bool>()).prop_map(|(qpn, bits, asks)| Message::Join {
-            qpn,
-            protocol: Protocol::of(bits).expect("three bits"),
-            asks,
-        }),
+        (1u32..1 << 24, 0u32..8, any::<bool>(), any::<Option<u16>>()).prop_map(
+            |(qpn, bits, asks, expects)| Message::Join {
+                qpn,
+                protocol: Protocol::of(bits).expect("three bits"),
+                asks,
+                stands: Standing {
+                    resumes: expects.is_some(),
+                    expects: expects.unwrap_or(0),
+                },
+            }
+        ),
         (part(), extents(peer)).prop_map(|(part, extents)| Message::Lend { part, extents }),
         (role(), part(), extents(peer)).prop_map(|(to, part, extents)| Message::Offer {
             to,

@@ -22,6 +22,9 @@ pub struct Args {
     /// Stop users that do not finish in time, rather than stay
     #[arg(long)]
     stop: bool,
+    /// Move it with its users: they notice a pause, and nothing else
+    #[arg(long, conflicts_with_all = ["stop", "driver"])]
+    live: bool,
     /// How long users may take to finish [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = grace)]
     timeout: Option<Duration>,
@@ -72,7 +75,12 @@ pub fn run(context: &Context, args: &Args) -> Result<(), End> {
     let Some(target) = &args.target else {
         return Err(Failure::new(Kind::Usage, "no target is given").into());
     };
-    let wish = Wish { stop: args.stop, timeout: args.timeout, driver: args.driver.clone() };
+    let wish = Wish {
+        stop: args.stop,
+        live: args.live,
+        timeout: args.timeout,
+        driver: args.driver.clone(),
+    };
     let report = Report { migration: migrate(&args.source, target, &wish)? };
     context.print(&report, |report| said(&report.migration))?;
     let migration = &report.migration;
@@ -102,8 +110,16 @@ fn said(moved: &Moved) -> String {
     text + "\n"
 }
 
+fn yes_or_why(yes: bool, why: &[&str]) -> String {
+    match (yes, why) {
+        (true, _) => "yes".into(),
+        (false, []) => "no".into(),
+        (false, why) => format!("no: {}", why.join("; ")),
+    }
+}
+
 fn shown(candidates: &[Candidate]) -> String {
-    let head = ["TARGET", "STATE", "FUNCTION", "DRIVER", "PLACE", "POSSIBLE"];
+    let head = ["TARGET", "STATE", "FUNCTION", "DRIVER", "PLACE", "POSSIBLE", "LIVE"];
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
     let row = |to: &Candidate| {
         vec![
@@ -112,7 +128,9 @@ fn shown(candidates: &[Candidate]) -> String {
             or_none(&to.vf.function),
             or_none(&to.driver),
             to.place.to_owned(),
-            if to.possible { "yes".into() } else { format!("no: {}", to.reasons.join("; ")) },
+            yes_or_why(to.possible, &to.reasons),
+            // What stands against both is said once.
+            yes_or_why(to.live, if to.possible { &to.live_reasons } else { &[] }),
         ]
     };
     let head = head.map(String::from).to_vec();

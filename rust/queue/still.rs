@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The engine's end of a link, when its session is to end without its queue pairs: nothing is begun, and
+//! queue pairs that have nothing under way are kept until there is another session with the same peer.
+//!
+//! When that may be is decided by `proto::hold`. What holding still means for a queue pair is in
+//! `initiator`.
+
+use super::worker::{Core, Worker};
+use crate::{
+    fabric::Session,
+    proto::{cqe::Status, hold::Say, wire::Body},
+    sys::clock,
+};
+
+impl Worker {
+    /// Whether all is answered that queue pairs of this session have sent.
+    fn is_quiet(&self, core: &Core) -> bool {
+        let mut at = 0;
+        while let Some((qp, next)) = self.table.next(at) {
+            at = next;
+            let inner = qp.inner.lock();
+            if inner.is_of(self.link, core.session) && !inner.initiator.is_quiet() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Has both ends begin nothing. True: nothing is under way either way. To be called again and again.
+    pub(super) fn hold(&self, session: &mut Session<'_>) -> bool {
+        let mut core = self.hurry();
+        let now = clock::now_ms();
+        core.hold.wish(now);
+        if let Some(say) = core.hold.due(now) {
+            session.send(Body::Hold(say));
+        }
+        let quiet = self.is_quiet(&core);
+        core.hold.is_agreed(now, quiet)
+    }
+
+    /// Both ends may begin again.
+    pub(super) fn begin_again(&self, session: &mut Session<'_>) {
+        let say = self.hurry().hold.give_up(clock::now_ms());
+        if let Some(say) = say {
+            session.send(Body::Hold(say));
+        }
+    }
+
+    /// The peer has said something about it.
+    pub(super) fn hear(&self, session: &mut Session<'_>, say: Say) {
+        let mut core = self.hurry();
+        let now = clock::now_ms();
+        if !core.hold.hear(now, say) {
+            return;
+        }
+        let quiet = self.is_quiet(&core);
+        if let Some(answer) = core.hold.answer(now, quiet) {
+            session.send(Body::Hold(answer));
+        }
+    }
+
+    /// A session has begun: queue pairs that were kept go on, if it is with their peer.
+    pub(super) fn resume(&self, core: &mut Core) {
+        if core.kept.take().is_none() {
+            return;
+        }
+        let mut at = 0;
+        while let Some((qp, next)) = self.table.next(at) {
+            at = next;
+            let inner = &mut *qp.inner.lock();
+            let Some(path) = inner
+                .path
+                .filter(|path| inner.kept && path.link == self.link)
+            else {
+                continue;
+            };
+            inner.kept = false;
+            match self.connect(inner, core, path.peer, path.peer_qpn) {
+                Ok(()) => Self::enqueue(core, &qp, inner),
+                Err(_) => qp.fail(inner, Status::Peer, Status::Peer, Status::Peer),
+            }
+        }
+    }
+
+    /// No session has come in time: queue pairs that were kept end as those of a link that broke.
+    pub(super) fn keep_no_longer(&self, core: &mut Core) {
+        let Some((_, status)) = core.kept.take() else {
+            return;
+        };
+        let mut at = 0;
+        while let Some((qp, next)) = self.table.next(at) {
+            at = next;
+            let mut inner = qp.inner.lock();
+            if inner.kept && inner.path.is_some_and(|path| path.link == self.link) {
+                qp.fail(&mut inner, status, status, status);
+            }
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn passed(&self, now: u64) {
+        // Who has it is in a session.
+        let Some(mut core) = self.core.try_lock() else {
+            return;
+        };
+        if core.kept.is_some_and(|(until, _)| now >= until) {
+            self.keep_no_longer(&mut core);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where what a driver keeps of a device waits between two devices, while it goes from one to the other.
+//!
+//! There is one place, for as long as somebody holds it and says between which two devices. A driver
+//! that is taken from one of them leaves here what is to outlast that, and finds it when it is given the
+//! other one, or the same again. It must not know what that is.
+
+use super::{raw_pci, virtfn::VirtFn};
+use core::any::Any;
+use kernel::{pci, prelude::*, sync::global_lock};
+
+/// What is left here. Dropped, if nobody fetches it.
+pub(crate) trait Cargo: Send {
+    /// For who knows what it is.
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
+struct Place {
+    /// By their addresses, which are compared only.
+    between: Option<(usize, usize)>,
+    cargo: Option<KBox<dyn Cargo>>,
+}
+
+global_lock! {
+    // SAFETY: Initialised by `Berths::new`, called once before the drivers are registered.
+    unsafe(uninit) static PLACE: Mutex<Place> = Place {
+        between: None,
+        cargo: None,
+    };
+}
+
+/// The place, for the life of the module.
+pub(crate) struct Berths(());
+
+impl Berths {
+    /// To be called once, by the module's `init`, before a driver is registered.
+    pub(crate) fn new() -> Self {
+        // SAFETY: Called once.
+        unsafe { PLACE.init() };
+        Self(())
+    }
+}
+
+fn address<C: kernel::device::DeviceContext>(dev: &pci::Device<C>) -> usize {
+    raw_pci(dev).addr()
+}
+
+/// The right to the place. What is there when this is dropped is dropped, too.
+pub(crate) struct Berth<'a> {
+    // Held: no other device gets their addresses.
+    _between: (&'a VirtFn, &'a VirtFn),
+}
+
+impl<'a> Berth<'a> {
+    /// `EBUSY`: somebody has it.
+    pub(crate) fn new(one: &'a VirtFn, other: &'a VirtFn) -> Result<Self> {
+        let mut place = PLACE.lock();
+        if place.between.is_some() {
+            return Err(EBUSY);
+        }
+        place.between = Some((one.address(), other.address()));
+        Ok(Self {
+            _between: (one, other),
+        })
+    }
+}
+
+impl Drop for Berth<'_> {
+    fn drop(&mut self) {
+        let mut place = PLACE.lock();
+        place.between = None;
+        let cargo = place.cargo.take();
+        // Not with the lock held.
+        drop(place);
+        drop(cargo);
+    }
+}
+
+impl Place {
+    fn is_for(&self, dev: usize) -> bool {
+        self.between
+            .is_some_and(|(one, other)| one == dev || other == dev)
+    }
+}
+
+/// Whether something of `dev` may be left.
+pub(crate) fn is_for<C: kernel::device::DeviceContext>(dev: &pci::Device<C>) -> bool {
+    PLACE.lock().is_for(address(dev))
+}
+
+/// Leaves something of `dev`. It is given back if it may not be left.
+pub(crate) fn leave<C: kernel::device::DeviceContext>(
+    dev: &pci::Device<C>,
+    cargo: KBox<dyn Cargo>,
+) -> Result<(), KBox<dyn Cargo>> {
+    let mut place = PLACE.lock();
+    if !place.is_for(address(dev)) || place.cargo.is_some() {
+        return Err(cargo);
+    }
+    place.cargo = Some(cargo);
+    Ok(())
+}
+
+/// Fetches what was left for `dev`.
+pub(crate) fn fetch<C: kernel::device::DeviceContext>(
+    dev: &pci::Device<C>,
+) -> Option<KBox<dyn Cargo>> {
+    let mut place = PLACE.lock();
+    if place.is_for(address(dev)) {
+        place.cargo.take()
+    } else {
+        None
+    }
+}

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Queue pairs that outlast what is below them: their programs keep everything, and wait a moment."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import time
+
+from weftlab.errors import Mismatch
+from weftlab.suite import test
+
+from .migration import SYSFS, back, holding, migrate, moving
+
+KEEP = "/mnt/tools/weft-keep"
+SERVICE = 7431
+# How often a function moves in a row: more by hand.
+MOVES = int(os.environ.get("WEFT_MIGRATIONS", "6"))
+SAID = r"queue pair \d+, (\d+) done, (\d+) received, (\d+) counted, longest [\d.]+ ms, pauses \[(.*)\] ms"
+
+
+class Keeping:
+    """A queue pair of each host, busy in both directions: who checks every completion is weft-keep."""
+
+    def __init__(self, here, hwid, there, node):
+        self.here, self.stop = here, f"/tmp/stop{hwid}"
+        here.run(f"rm -f {self.stop}")
+        self.listener = there.start_job(f"exec {KEEP} listen {node} {SERVICE}")
+        self.listener.expect("listening", 30)
+        self.job = here.start_job(f"exec {KEEP} run {hwid} {SERVICE} {self.stop}")
+        self.job.expect("running", 60)
+
+    def whole(self):
+        """Ends it: what both ends say, as numbers, and the pauses of the first one."""
+        self.here.run(f"touch {self.stop}")
+        ours = self.job.wait(90)
+        theirs = self.listener.wait(90 if not ours.status else 1)
+        if ours.status or theirs.status:
+            raise Mismatch(f"{ours.status}: {ours.out}{ours.err}; the other end {theirs.status}: "
+                           f"{theirs.out}{theirs.err}")  # fmt: skip
+        ours, theirs = (re.search(SAID, done.out) for done in (ours, theirs))
+        counts = [[int(number) for number in said.group(1, 2, 3)] for said in (ours, theirs)]
+        if min(map(min, counts)) < 10:
+            raise Mismatch(f"too little was done: {counts}")
+        pauses = [int(pause) for pause in ours[4].split(", ") if pause]
+        return counts, pauses
+
+    def end(self):
+        for job in (self.job, self.listener):
+            if job.running:
+                job.kill(signal.SIGKILL)
+                with contextlib.suppress(Exception):
+                    job.wait(20)
+
+
+@contextlib.contextmanager
+def keeping(here, hwid, there, node):
+    made = Keeping(here, hwid, there, node)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+@test("MR-8: a function is reset, at either end, and queue pairs over it go on: not one completion is lost, "
+      "repeated or out of order", patient=True)
+def resets(bench):
+    with moving(bench) as (lab, a, b):
+        # A VF, that of its peer, and the PF that it is of.
+        for name, host, function in (
+            ("VF", lab["h1"], a[0].vf(0)), ("peer's VF", lab["h2"], b[0].vf(0)), ("PF", lab["h1"], a[0].pf),
+        ):  # fmt: skip
+            with keeping(lab["h1"], a[0].hwid(0), lab["h2"], b[0].node(0)) as work:
+                for _ in range(5):
+                    time.sleep(0.5)
+                    host.run(f"echo 1 >{SYSFS}/{function}/reset", 60)
+                    host.wait_link("ready", 60, port=(a if host is lab["h1"] else b)[0].node(0))
+                counts, pauses = work.whole()
+            bench.note(f"{name}: {counts}, pauses {pauses} ms")
+
+
+def moved(host, port, source, target, *words):
+    """Moves it live; the driver does without a word of what went wrong."""
+    done = migrate(host, f"{port}:{source}", f"{port}:{target}", "--live", *words)
+    if done["outcome"] != "moved" or "step" in done:
+        raise Mismatch(f"{done}")
+    return done
+
+
+@test("MIG-2: a VF moves live, there and back, again and again: its programs keep files, queue pairs, regions "
+      "and neighbours, and not one completion is lost, repeated or out of order", patient=True)
+def again_and_again(bench):
+    with moving(bench) as (lab, a, b):
+        host, hwid, node = lab["h1"], a[0].hwid(0), a[0].node(0)
+        a[0].set(0, "bytes", 6 << 20)
+        at, to = 0, 1
+        with keeping(host, hwid, lab["h2"], b[0].node(0)) as work:
+            for _ in range(MOVES):
+                time.sleep(0.5)
+                moved(host, 0, at, to)
+                at, to = to, at
+                if (a[0].hwid(at), a[0].node(at)) != (hwid, node):
+                    raise Mismatch(f"at VF {at}: {a[0].hwid(at)}, weft{a[0].node(at)}; it was {hwid}, weft{node}")
+                if a[0].get(at, "bytes") != str(6 << 20):
+                    raise Mismatch("the quota has stayed behind")
+                a[0].state(to, "idle")
+                a[0].state(at, "used")
+                if a[0].get(to, "used_apertures") != "0":
+                    raise Mismatch("the source has something open")
+                host.wait_link("ready", 60, port=node)
+            counts, pauses = work.whole()
+        bench.note(f"{MOVES} moves: {counts}, pauses of 100 ms and more: {sorted(pauses)} ms")
+        # One that begins afterwards finds the same neighbour.
+        moved(host, 0, at, to)
+        with keeping(host, hwid, lab["h2"], b[0].node(0)) as work:
+            time.sleep(1)
+            work.whole()
+        moved(host, 0, to, at)
+
+
+def refused(host, source, target, obstacle):
+    done = migrate(host, source, target, "--live", status=1)
+    if done["outcome"] != "stayed" or obstacle not in done["obstacles"]:
+        raise Mismatch(f"{source} to {target}: {done}, not {obstacle}")
+
+
+@test("MIG-3: what cannot move live is refused beforehand, with the reason, and its users notice nothing",
+      patient=True)
+def refusing(bench):
+    with moving(bench) as (lab, a, b):
+        host, hwid = lab["h1"], a[0].hwid(0)
+        with keeping(host, hwid, lab["h2"], b[0].node(0)) as work:
+            listed = host.weftctl_json("vf", "migrate", "0:0", "--dry-run")["candidates"]
+            found = {(to["place"], to["live"]): to["live_obstacles"] for to in listed}
+            if found != {
+                ("same-port", True): [], ("same-endpoint", False): ["elsewhere"],
+                ("other-endpoint", False): ["elsewhere"],
+            }:  # fmt: skip
+                raise Mismatch(f"{listed}")
+            refused(host, "0:0", "1:0", "elsewhere")
+            with holding(lab, hwid):
+                refused(host, "0:0", "0:1", "channels")
+            done = host.run(host.weftctl_line("vf", "migrate", "0:0", "0:1", "--live", "--stop"), status=None)
+            if done.status != 2:
+                raise Mismatch(f"--live --stop: {done.status}, {done.err}")
+            # A neighbour that does not answer: it stays, and goes on. One that is silent for longer is dead.
+            lab["h2"].freeze()
+            try:
+                done = migrate(host, "0:0", "0:1", "--live", "--timeout", 0.3, status=1)
+            finally:
+                lab["h2"].freeze(False)
+            if (done["outcome"], done["step"], done["event"]) != ("stayed", "finish", "timeout"):
+                raise Mismatch(f"a neighbour that is stopped: {done}")
+            counts, _ = work.whole()
+            bench.note(f"{counts}")
+        # Nobody's: there is nothing to be kept.
+        host.run(f"echo {a[0].vf(0)} >/sys/bus/pci/drivers/weft/unbind")
+        refused(host, "0:0", "0:1", "foreign")
+        host.run(f"echo {a[0].vf(0)} >/sys/bus/pci/drivers/weft/bind")
+        host.wait_link("ready", 60, port=a[0].node(0))
+
+
+@test("MIG-2: a target that its driver does not take leads back, live: programs have lost nothing", patient=True)
+def leading_back(bench):
+    with moving(bench) as (lab, a, b):
+        host, hwid, node = lab["h1"], a[0].hwid(0), a[0].node(0)
+        other = a[0].vf(1)
+        with keeping(host, hwid, lab["h2"], b[0].node(0)) as work:
+            host.run(f"echo nobody-has-this >{SYSFS}/{other}/driver_override")
+            done = migrate(host, "0:0", "0:1", "--live", status=1)
+            host.run(f"echo >{SYSFS}/{other}/driver_override; echo {other} >/sys/bus/pci/drivers_probe")
+            if (done["outcome"], done["step"], done["event"]) != ("stayed", "configure", "failed"):
+                raise Mismatch(f"{done}")
+            if (a[0].hwid(0), a[0].node(0)) != (hwid, node):
+                raise Mismatch(f"afterwards {a[0].hwid(0)}, weft{a[0].node(0)}")
+            host.wait_link("ready", 60, port=node)
+            # It is still good for a move.
+            moved(host, 0, 0, 1)
+            host.wait_link("ready", 60, port=node)
+            moved(host, 0, 1, 0)
+            counts, pauses = work.whole()
+        bench.note(f"{counts}, pauses {sorted(pauses)} ms")
+
+
+@test("MIG-2: source and target are taken away at any moment of a live move: programs get errors, at both ends, "
+      "and none waits for ever", patient=True)
+def dying(bench):
+    with moving(bench) as (lab, a, b):
+        host, where = lab["h1"], []
+        for delay in (0, 30, 60, 100, 150, 250):
+            work = Keeping(host, a[0].hwid(0), lab["h2"], b[0].node(0))
+            try:
+                line = host.weftctl_line("--json", "vf", "migrate", f"{a[0].number}:0", f"{a[0].number}:1", "--live")
+                done = host.run(f"(sleep {delay / 1000}; echo 1 >{SYSFS}/{a[0].pf}/remove) & {line}; wait", 120, None)
+                said = [json.loads(line).get("migration", {}) for line in done.out.splitlines()[:1]]
+                where.append(f"{delay} ms: {said[0].get('step', said[0].get('outcome')) if said else 'gone'}")
+                # Both hear of it; the other end when nobody has come back.
+                for job in (work.job, work.listener):
+                    if not job.wait(60).status:
+                        raise Mismatch(f"a program has not noticed, {where[-1]}")
+            finally:
+                work.end()
+            back(a[0], 2)
+            for n in range(2):
+                host.wait_link("ready", 60, port=a[0].node(n))
+                b[0].host.wait_link("ready", 60, port=b[0].node(n))
+        bench.note(", ".join(where))
