@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <linux/pci_regs.h>
 #include <sys/mman.h>
 
 #include "kselftest_harness.h"
@@ -592,15 +593,43 @@ TEST_F_TIMEOUT(qp, read_behind_no_receive_request, 300)
 	EXPECT_EQ(0, memcmp(a->mem + 4096, b->mem, 200000));
 }
 
+/*
+ * The second port masters the bus no more, which the driver is not told of, unlike of a
+ * reset: its memory is out of reach, and the session ends. Then it does again.
+ */
+static bool lose_link(void)
+{
+	int64_t end = wt_now_ms() + 30000;
+	char name[32], path[80];
+	uint16_t before, without;
+	bool lost = false;
+	int cfg;
+
+	if (!wt_pci_name(1, name, sizeof(name)))
+		return false;
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/config", name);
+	cfg = open(path, O_RDWR | O_CLOEXEC);
+	if (cfg < 0)
+		return false;
+	if (pread(cfg, &before, 2, PCI_COMMAND) == 2) {
+		without = before & ~PCI_COMMAND_MASTER;
+		if (pwrite(cfg, &without, 2, PCI_COMMAND) == 2) {
+			while (!lost && wt_now_ms() < end)
+				lost = !wt_wait_ready(0);
+			if (pwrite(cfg, &before, 2, PCI_COMMAND) != 2)
+				lost = false;
+		}
+	}
+	close(cfg);
+	return lost && wt_wait_ready(60000);
+}
+
 /* A link that goes down ends everything, each request with one completion. */
 TEST_F_TIMEOUT(qp, link_goes_down, 300)
 {
 	struct end *a = &self->a, *b = &self->b;
-	char name[32], path[80];
 	struct weft_cqe cqe;
 
-	ASSERT_TRUE(wt_pci_name(1, name, sizeof(name)));
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", name);
 	for (int i = 0; i < 5; i++)
 		post(a, i, WEFT_OP_SEND, BASE, i == 4 ? 1 << 20 : 100, 0, 0);
 	for (int i = 0; i < 3; i++)
@@ -609,8 +638,7 @@ TEST_F_TIMEOUT(qp, link_goes_down, 300)
 		kick(a);
 		kick(b);
 	}
-	ASSERT_EQ(0, wt_write(path, "1"));
-	ASSERT_TRUE(wt_wait_ready(60000));
+	ASSERT_TRUE(lose_link());
 	EXPECT_EQ(WEFT_QP_ERR, query(a).state);
 	EXPECT_EQ(WEFT_QP_ERR, query(b).state);
 	for (int i = 0; i < 5; i++) {
@@ -1330,8 +1358,6 @@ static long drop(struct end *e, uint32_t handle)
 
 static bool cut_short(struct end *c, struct end *d, enum cut how)
 {
-	char name[32], path[80];
-
 	switch (how) {
 	case CLOSE:
 		/* Mappings hold a file as well. */
@@ -1352,9 +1378,7 @@ static bool cut_short(struct end *c, struct end *d, enum cut how)
 	case DEREGISTER:
 		return !drop(c, c->mr);
 	case LINK:
-		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset",
-			 wt_pci_name(1, name, sizeof(name)) ? name : "");
-		return !wt_write(path, "1") && wt_wait_ready(60000);
+		return lose_link();
 	default:
 		return false;
 	}

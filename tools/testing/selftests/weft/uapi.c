@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -72,13 +73,29 @@ TEST_F(uapi, short_size_is_einval)
 	char buf[512];
 
 	for (size_t i = 0; i < ALL; i++) {
-		for (uint32_t size = 0; size < all[i].size; size++) {
+		/* It has had members added since its first version. */
+		uint32_t least = all[i].cmd == WEFT_LINK_INFO ?
+			offsetof(struct weft_link_info, lid) : all[i].size;
+
+		for (uint32_t size = 0; size < least; size++) {
 			memset(buf, 0, sizeof(buf));
 			memcpy(buf, &size, 4);
 			EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, all[i].cmd, buf))
 				TH_LOG("%s, %u bytes", all[i].name, size);
 		}
 	}
+}
+
+/* A program that knows the first version only is told that much, and no more is written. */
+TEST_F(uapi, first_size_of_link_info)
+{
+	const uint32_t first = offsetof(struct weft_link_info, lid);
+	struct weft_link_info i = { .size = first, .lid = 0x55, .hops = 0xaa };
+
+	ASSERT_EQ(0, wt_ioctl(self->fd, WEFT_LINK_INFO, &i));
+	EXPECT_EQ(WEFT_LINK_READY, i.state);
+	EXPECT_EQ(0x55, i.lid);
+	EXPECT_EQ(0xaa, i.hops);
 }
 
 TEST_F(uapi, unknown_tail_must_be_zero)
