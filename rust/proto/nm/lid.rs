@@ -11,10 +11,47 @@ use super::member::{Member, Members};
 /// The highest local id: the device has 23 bits for one, and all ones stands for any.
 pub const MAX_LID: u32 = (1 << 23) - 2;
 
+/// Ids that were given, and that nobody has confirmed to have: who is found without one, because the
+/// master cannot write to it now, is given the same again. Otherwise each attempt took another one.
+pub struct Promises {
+    /// Hardware id and local id; 0: none.
+    made: [(u64, u32); 16],
+    /// The oldest.
+    next: usize,
+}
+
+impl Promises {
+    /// None yet.
+    pub const NONE: Self = Self {
+        made: [(0, 0); 16],
+        next: 0,
+    };
+
+    fn get(&self, hwid: u64) -> Option<u32> {
+        let found = self.made.iter().find(|(who, _)| *who == hwid);
+        found.map(|(_, lid)| *lid)
+    }
+
+    fn make(&mut self, hwid: u64, lid: u32) {
+        self.keep(hwid);
+        if let Some(place) = self.made.get_mut(self.next) {
+            *place = (hwid, lid);
+        }
+        self.next = (self.next + 1) % self.made.len();
+    }
+
+    /// It has the id.
+    pub fn keep(&mut self, hwid: u64) {
+        for place in self.made.iter_mut().filter(|(who, _)| *who == hwid) {
+            *place = (0, 0);
+        }
+    }
+}
+
 impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
     /// Gives a local id to everybody who has answered. `master` is the hardware id of the master.
     /// Returns the lowest id that was never given away.
-    pub fn assign_lids(&mut self, master: u64) -> u32 {
+    pub fn assign_lids(&mut self, master: u64, promises: &mut Promises) -> u32 {
         let rank = |m: &Member| (m.info.reign.master != master, m.info.hwid);
         let mut next = 1;
         for at in 0..self.all().len() {
@@ -41,16 +78,24 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
             member.piece = 0;
         }
         for at in 0..self.all().len() {
-            let free = if next <= MAX_LID {
-                next
-            } else {
-                self.lowest_free()
+            let Some(member) = self.all().get(at) else {
+                break;
             };
+            if !member.known || member.info.lid != 0 {
+                continue;
+            }
+            let hwid = member.info.hwid;
+            let promised = promises.get(hwid).filter(|lid| self.is_free(*lid));
+            let lid = promised.unwrap_or_else(|| match next <= MAX_LID {
+                true => next,
+                false => self.lowest_free(),
+            });
+            if promised.is_none() {
+                promises.make(hwid, lid);
+            }
+            next = next.max(lid + 1);
             if let Some(member) = self.all_mut().get_mut(at) {
-                if member.known && member.info.lid == 0 {
-                    member.info.lid = free;
-                    next = (free + 1).max(next);
-                }
+                member.info.lid = lid;
             }
         }
         next
@@ -59,9 +104,13 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
     /// The lowest id that nobody has now. There are far more of them than members.
     fn lowest_free(&self) -> u32 {
         let mut free = 1;
-        while self.all().iter().any(|m| m.info.lid == free) {
+        while !self.is_free(free) {
             free += 1;
         }
         free
+    }
+
+    fn is_free(&self, lid: u32) -> bool {
+        self.all().iter().all(|m| m.info.lid != lid)
     }
 }

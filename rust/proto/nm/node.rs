@@ -32,6 +32,7 @@ use super::{
     allow::Allowed,
     ask::{Ask, State, AGAIN_MS},
     kind::is_host,
+    lid::Promises,
     member::{Member, Members},
     message::{Info, Message, Page, Taken},
     packet::{Arrival, Direction, Packet, MAX_BYTES, MAX_PAYLOAD},
@@ -139,6 +140,8 @@ pub struct Node<M, T, B, A> {
     surveys: bool,
     /// How often all members were looked at.
     found: u32,
+    /// Local ids that a master has given, and nobody has confirmed.
+    promises: Promises,
 }
 
 impl<M, T, B, A> Node<M, T, B, A>
@@ -173,6 +176,7 @@ where
             heard: false,
             survey: None,
             surveys: false,
+            promises: Promises::NONE,
             found: 0,
         };
         node.begin(hwid, life);
@@ -206,6 +210,7 @@ where
         self.obeyed = None;
         self.poll = Ask::DONE;
         self.changed = false;
+        self.promises = Promises::NONE;
         self.heard = false;
         self.survey = None;
         self.surveys = false;

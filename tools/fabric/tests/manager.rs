@@ -334,3 +334,23 @@ fn n_5_an_endpoint_has_its_local_id_from_the_master() {
     assert_eq!(fabric.lids().into_values().collect::<Vec<_>>(), taken);
     fabric.check_routes();
 }
+
+#[test]
+fn n_5_a_switch_that_refuses_a_master_takes_no_local_ids_from_the_others() {
+    let only_h2 = FABRIC.replacen("host = [", "managers = [\"h2\"]\n    host = [", 1);
+    let mut fabric = Fabric::empty(&only_h2, 2);
+    fabric.join("h1");
+    fabric.join("h2");
+    let found = |fabric: &Fabric| fabric.hosts["h1"].manager.found();
+    let mut looked = 0;
+    let mut last = None;
+    while looked < 10 {
+        let before = last;
+        fabric.until("h1 looks again and again", |fabric| found(fabric) > before);
+        last = found(&fabric);
+        looked += 1;
+    }
+    // Itself, h2 and two switches.
+    let info = *fabric.hosts["h1"].manager.info();
+    assert!(info.next_lid <= 5, "{info:?}");
+}

@@ -93,7 +93,7 @@ where
 
         // Alone it is in no fabric, and has nobody to be told apart from.
         if self.members.all().len() > 1 || self.me.lid != 0 {
-            self.me.next_lid = self.members.assign_lids(self.me.hwid);
+            self.me.next_lid = self.members.assign_lids(self.me.hwid, &mut self.promises);
         }
         let lid = self.members.all().first().map_or(0, |m| m.info.lid);
         if lid != self.me.lid {

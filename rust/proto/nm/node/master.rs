@@ -180,6 +180,7 @@ where
         }
         member.differ |= differ;
         match self.phase {
+            Phase::Assign => self.promises.keep(from),
             Phase::Stage => {
                 let piece = member.piece as u8;
                 self.members.routes_from(at);
