@@ -210,9 +210,6 @@ impl WeftPort {
             chip.regs
                 .write32(page_reg(page, ext::WEFT_DB_PAGE_ALLOW), 1 << kick);
         }
-        if chip.channels != 0 {
-            chip.write(ext::WEFT_R_DMA_MASK, 0);
-        }
         if let Some(vfs) = &self.vfs {
             vfs.restore();
         }
@@ -221,15 +218,7 @@ impl WeftPort {
             to_pf.ask(chip);
         }
         self.irqs.enable();
-        chip.write(
-            ext::WEFT_R_EVENT_MASK,
-            !(ext::WEFT_EVENT_LINK
-                | ext::WEFT_EVENT_ROUTE
-                | ext::WEFT_EVENT_MBOX
-                | ext::WEFT_EVENT_FUNCTION
-                | ext::WEFT_EVENT_ERROR),
-        );
-        chip.write(ext::WEFT_R_DB_MASK, !chip.doorbells());
+        chip.unmask();
         chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_ENABLE);
         Ok(())
     }
@@ -498,6 +487,7 @@ impl Port for WeftPort {
                 chip::bells(self.chip.links, link),
             ),
         }
+        self.chip.remind();
         Ok(grant)
     }
 

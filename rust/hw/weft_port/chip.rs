@@ -75,6 +75,13 @@ pub(super) const fn far_vector(links: usize) -> u32 {
     dma_vector(links) + 1
 }
 
+/// The events that are handled.
+const EVENTS: u32 = ext::WEFT_EVENT_LINK
+    | ext::WEFT_EVENT_ROUTE
+    | ext::WEFT_EVENT_MBOX
+    | ext::WEFT_EVENT_FUNCTION
+    | ext::WEFT_EVENT_ERROR;
+
 /// What an error is, by its bit.
 const ERRORS: [(u32, &CStr); 12] = [
     (ext::WEFT_ERR_OUT_WRITE, c"own write dropped"),
@@ -276,6 +283,27 @@ impl Chip {
     /// All bits of the doorbells that are used.
     pub(super) fn doorbells(&self) -> u32 {
         (1 << (2 * self.links + usize::from(self.has_kick) + 2 * self.far)) - 1
+    }
+
+    /// Lets everything raise interrupts that has a handler.
+    pub(super) fn unmask(&self) {
+        if self.channels != 0 {
+            self.write(ext::WEFT_R_DMA_MASK, 0);
+        }
+        self.write(ext::WEFT_R_EVENT_MASK, !EVENTS);
+        self.write(ext::WEFT_R_DB_MASK, !self.doorbells());
+    }
+
+    /// Has the interrupts of all that is pending raised once more. One whose message was lost, as the
+    /// function did not master the bus then, is not raised again by itself: its bit is set already. A
+    /// handler that runs once too often finds nothing.
+    pub(super) fn remind(&self) {
+        if self.channels != 0 {
+            self.write(ext::WEFT_R_DMA_MASK, u32::MAX);
+        }
+        self.write(ext::WEFT_R_EVENT_MASK, u32::MAX);
+        self.write(ext::WEFT_R_DB_MASK, u32::MAX);
+        self.unmask();
     }
 
     /// Those of far links have a vector together.
