@@ -99,7 +99,7 @@ pub fn tag(hierarchy: usize) -> String {
 }
 
 fn tags(hierarchies: &[usize]) -> String {
-    hierarchies.iter().map(|n| format!(" {}", tag(*n))).collect()
+    hierarchies.iter().fold(String::new(), |all, n| all + " " + &tag(*n))
 }
 
 impl Kind {
