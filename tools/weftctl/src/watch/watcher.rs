@@ -133,10 +133,26 @@ impl Watcher {
     }
 
     /// Watches what there is to be watched of a port. Reading says that one has seen
-    /// what was told so far.
+    /// what was told so far, and that may be that a link has come: who was there is
+    /// looked up once more behind it.
     fn open(&mut self, place: &Place, files: &mut Files) -> io::Result<()> {
-        for name in place.told() {
-            let key = (place.name.clone(), name);
+        let mut told = place.told();
+        loop {
+            self.open_all(place, &told, files)?;
+            let again = place.told();
+            if again == told {
+                return Ok(());
+            }
+            told = again;
+        }
+    }
+
+    fn open_all(&mut self, place: &Place, told: &[String], files: &mut Files) -> io::Result<()> {
+        for name in told {
+            let key = (place.name.clone(), name.clone());
+            if files.contains_key(&key) {
+                continue;
+            }
             if let Some(file) = self.files.remove(&key).filter(seen) {
                 files.insert(key, file);
                 continue;
