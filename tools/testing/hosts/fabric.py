@@ -8,6 +8,8 @@ from weftlab.errors import Mismatch
 from weftlab.suite import test
 from weftlab.topology import Topology
 
+from . import steps
+
 PORT = "/sys/class/weft/weft0/device"
 
 
@@ -237,7 +239,7 @@ def strangers(bench):
     settled(hosts, 2, 3)
 
 
-@test("N-1, N-5, N-6: four hosts at two switches get one master, and all reach all", core=True)
+@test("N-1, N-5, N-6: four hosts at two switches get one master, and all reach all, also when it dies", core=True)
 def four_hosts(bench):
     lab = bench.shape("four-hosts", two_switches())
     hosts = list(lab.hosts.values())
@@ -279,9 +281,13 @@ def four_hosts(bench):
     lab.fabric.link("up", "s1:4")
     until("the mended cable", via("s1:4"))
 
-    # The master dies for good: without a word, and its links go with it.
+    # The master dies for good: without a word, and its links go with it. Others do not notice.
+    way = steps.UnderWay(lab, "orphan", by="h2", to="h4", options=("--to", 4))
     lab["h1"].kill()
     now = settled(hosts[1:], 2, 5)
+    report = way.whole(resumed=False)
+    if report.get("resumed"):
+        raise Mismatch(f"the death of the master broke a transfer of others: {report}")
     if any(now[name]["lid"] != lids[name] for name in names[1:]):
         raise Mismatch(f"local ids were {lids} and are {now}")
     walks(lab, names[1:], lids)

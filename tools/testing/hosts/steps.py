@@ -33,11 +33,11 @@ def carry(lab, sender, receiver, size, name="payload", seed=1):
 
 
 class UnderWay:
-    """A transfer from h1 to h2, or to another host by `options`, that something meets in its middle, and
+    """A transfer from h1 to h2, or between others by `options`, that something meets in its middle, and
     that ends whole all the same."""
 
-    def __init__(self, lab, name, size=48 << 20, begun=2 << 20, to="h2", options=()):
-        self.h1, self.h2 = lab["h1"], lab[to]
+    def __init__(self, lab, name, size=48 << 20, begun=2 << 20, by="h1", to="h2", options=()):
+        self.h1, self.h2 = lab[by], lab[to]
         self.name = name
         self.size = size
         path, self.source = payload(self.h1, name, size, 9)
