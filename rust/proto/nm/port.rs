@@ -56,7 +56,8 @@ impl Port {
             return None;
         }
         let lane = 1u32 << (self.speed.min(MAX_SPEED) - 1);
-        Some(1 + SLOWEST / (lane * u32::from(self.width.min(MAX_WIDTH))))
+        let rate = lane * u32::from(self.width.min(MAX_WIDTH));
+        Some(1 + SLOWEST.checked_div(rate)?)
     }
 
     /// Writes [`PORT_BYTES`].
