@@ -308,10 +308,6 @@ pub(crate) trait Router: Send + Sync {
     /// Entries of the route table.
     fn routes(&self) -> usize;
 
-    /// The most links that a route, or the path of a request, passes.
-    #[allow(dead_code)] // Its user, who programs virtual planes, comes next.
-    fn hops(&self) -> usize;
-
     /// Changes entry `n` of the route table; of those for a local id the first counts. When this returns
     /// it is in force, and nothing goes by what the entry said before. `EINVAL`: there is no such entry,
     /// link, plane or local id.
@@ -323,12 +319,6 @@ pub(crate) trait Router: Send + Sync {
     /// `EHOSTUNREACH`: the path leads nowhere; `EINVAL`: it is too long or empty, or there is no such
     /// space or address; `ENOLINK`: there is no fabric.
     fn cfg_read(&self, path: &[u8], space: u32, addr: u32) -> Result<u32>;
-
-    /// Writes such an entry in the master's `term`; when this returns nothing goes by what was there
-    /// before. As [`Router::cfg_read`], and `ESTALE`: the switch was written in a later term, or in this one by
-    /// another; `EACCES`: it cannot be written, or not from here; `ENOSPC`: the table is full.
-    #[allow(dead_code)] // As above.
-    fn cfg_write(&self, path: &[u8], space: u32, addr: u32, data: u32, term: u32) -> Result;
 }
 
 /// A port. Lives between probe and unbind; every method is called in between only.

@@ -32,4 +32,3 @@ pub(crate) const ENOTCONN: Errno = Errno(bindings::ENOTCONN);
 pub(crate) const EOPNOTSUPP: Errno = Errno(bindings::EOPNOTSUPP);
 pub(crate) const EPROTO: Errno = Errno(bindings::EPROTO);
 pub(crate) const ESHUTDOWN: Errno = Errno(bindings::ESHUTDOWN);
-pub(crate) const ESTALE: Errno = Errno(bindings::ESTALE);
