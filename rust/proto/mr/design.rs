@@ -252,6 +252,19 @@ where
         return Ok(Err(Why::NoPlane));
     }
     let routes = matches!(ways, Ways::Ours);
+    // Of a switch's port: the plane there, and who is reached by it.
+    let at_switch = |entries: &mut List<Entry, E>, (switch, port), vp, lid| {
+        entries.insert(Entry::Plane {
+            switch,
+            port,
+            vp,
+            vh,
+        })?;
+        if routes {
+            entries.insert(Entry::Route { switch, lid, port })?;
+        }
+        Ok::<(), Full>(())
+    };
     let mut done = Ok(Ok(()));
     tree.steps(ways, (root, endpoint), |s| {
         let mut put = || -> Result<Result<(), Why>, Full> {
@@ -278,20 +291,7 @@ where
                     })?;
                 }
             } else {
-                let (switch, port) = (s.upper.hwid, s.upper.port);
-                entries.insert(Entry::Plane {
-                    switch,
-                    port,
-                    vp,
-                    vh,
-                })?;
-                if routes {
-                    entries.insert(Entry::Route {
-                        switch,
-                        lid: endpoint.lid,
-                        port,
-                    })?;
-                }
+                at_switch(entries, (s.upper.hwid, s.upper.port), vp, endpoint.lid)?;
             }
             if s.lower.hwid == endpoint.hwid {
                 let (endpoint, ve) = (endpoint.hwid, wish.ve);
@@ -302,20 +302,7 @@ where
                     root: root.lid,
                 })?;
             } else {
-                let (switch, port) = (s.lower.hwid, s.lower.port);
-                entries.insert(Entry::Plane {
-                    switch,
-                    port,
-                    vp,
-                    vh,
-                })?;
-                if routes {
-                    entries.insert(Entry::Route {
-                        switch,
-                        lid: root.lid,
-                        port,
-                    })?;
-                }
+                at_switch(entries, (s.lower.hwid, s.lower.port), vp, root.lid)?;
             }
             Ok(Ok(()))
         };

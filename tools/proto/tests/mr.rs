@@ -84,8 +84,10 @@ fn picks() -> impl Strategy<Value = Vec<(Index, u8, Index)>> {
     prop::collection::vec(any::<(Index, u8, Index)>(), 0..20)
 }
 
+type Traffic = BTreeMap<(Wish, bool), Trace>;
+
 /// Traffic of every pair, down and up.
-fn traffic(found: &Found, tables: &Tables, shape: &Shape) -> BTreeMap<(Wish, bool), Trace> {
+fn traffic(found: &Found, tables: &Tables, shape: &Shape) -> Traffic {
     let mut all = BTreeMap::new();
     for endpoint in (0..shape.endpoints).map(|n| 300 + n) {
         for root in (0..shape.roots).map(|n| 100 + n) {
@@ -97,6 +99,18 @@ fn traffic(found: &Found, tables: &Tables, shape: &Shape) -> BTreeMap<(Wish, boo
         }
     }
     all
+}
+
+/// Without `entry`, what went by it goes no more, and all else as before.
+fn stops_its_traffic(entry: Entry, before: &Traffic, after: &Traffic) -> Result<(), TestCaseError> {
+    let mut stopped = 0;
+    for (pair, trace) in before {
+        let went = trace.as_ref().is_some_and(|t| t.contains(&entry));
+        stopped += usize::from(went);
+        prop_assert_eq!(&after[pair], if went { &None } else { trace });
+    }
+    prop_assert!(stopped > 0, "no entry is there for nothing: {:?}", entry);
+    Ok(())
 }
 
 fn apply(tables: &mut Tables, change: Change) {
@@ -186,14 +200,7 @@ proptest! {
         prop_assume!(!manager.entries.all().is_empty());
         let entry = *which.get(manager.entries.all());
         tables.0.remove(&entry);
-        let after = traffic(&found, &tables, &shape);
-        let mut stopped = 0;
-        for (pair, trace) in &before {
-            let went = trace.as_ref().is_some_and(|t| t.contains(&entry));
-            stopped += usize::from(went);
-            prop_assert_eq!(&after[pair], if went { &None } else { trace });
-        }
-        prop_assert!(stopped > 0, "{:?}", entry);
+        stops_its_traffic(entry, &before, &traffic(&found, &tables, &shape))?;
         // Routes that lead nowhere fulfil nothing.
         let none = manager.design_by(Ways::Theirs(&|_, _| None), &found, &wishes);
         prop_assert!(none.values().all(|done| *done == Err(Why::NoWay)));
@@ -210,15 +217,7 @@ proptest! {
         let before = traffic(&found, &tables, &shape);
         let entry = *which.get(manager.entries.all());
         tables.0.remove(&entry);
-        let after = traffic(&found, &tables, &shape);
-        let mut stopped = 0;
-        for (pair, trace) in &before {
-            let went = trace.as_ref().is_some_and(|t| t.contains(&entry));
-            stopped += usize::from(went);
-            let expected = if went { &None } else { trace };
-            prop_assert_eq!(&after[pair], expected);
-        }
-        prop_assert!(stopped > 0, "no entry is there for nothing: {:?}", entry);
+        stops_its_traffic(entry, &before, &traffic(&found, &tables, &shape))?;
     }
 
     /// The tree has the switches that are on a way and no others, each once, and below each what is
