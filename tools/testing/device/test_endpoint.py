@@ -4,6 +4,7 @@
 import struct
 
 import regs as R
+from crc import crc32c
 from port import MEMORY, PAGE
 from tap import equal, until
 from test_routes import LIVE, Net, read_config, topology, write_config
@@ -14,15 +15,6 @@ PATH = [0, 2]
 TEXT = topology((1, 2), (1,), [("h1:0", "s1:0"), ("s1:1", "h2:0"), ("s1:2", "ep:0")]) + (
     'endpoint = [{ name = "ep", kind = "copy", ves = 2 }]\n')
 TERM = 1
-
-
-def crc32c(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
 
 
 class Tenant:

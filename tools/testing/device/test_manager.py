@@ -4,6 +4,7 @@
 import struct
 
 import regs as R
+from crc import crc32c
 from tap import equal, until
 from test_routes import TWO, Net
 
@@ -11,15 +12,6 @@ HOPS = 32
 PORTS_REQUEST, PORTS_REPLY = 1, 2
 # Of a node without a host.
 NO_HOST = 1 << 63
-
-
-def crc32c(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
 
 
 def packet(path, payload, spoilt=0):

@@ -4,7 +4,7 @@ the ways, and aimed the links."""
 
 import json
 
-from weftlab import topology, transfer
+from weftlab import topology
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
@@ -32,7 +32,8 @@ def ids(lab):
 def far_link(host, hwid, state="ready"):
     """The number of the link that leads over a route to who has that id, once it is there."""
     words = f"grep -l '0x{hwid:016x}' {DEVICE}/link*/peer_hwid"
-    found = host.out(f"for i in $(seq 3000); do {words} && exit 0; sleep 0.02; done; exit 1", 90)
+    host.until(words)
+    found = host.out(words)
     link = int(found.splitlines()[-1].split("/link")[-1].split("/")[0])
     host.wait_link(state, link=link)
     return link
@@ -59,16 +60,7 @@ def reaches(lab, one, other, hops):
 
 def there_and_back(lab, one, other):
     for sender, receiver in (one, other), (other, one):
-        there(lab, sender, receiver)
-
-
-def there(lab, sender, receiver, size=1 << 20):
-    path, source = steps.payload(lab[sender], "there", size)
-    receiving = transfer.Receiver(lab[receiver])
-    lab[sender].run(transfer.send_line(lab[sender], path, "--to", ids(lab)[receiver]), 90)
-    receiving.wait(60)
-    if steps.digest(receiving.arrived("there")) != steps.digest(source):
-        raise Mismatch(f"{sender} to {receiver}: the file did not arrive as it was")
+        steps.carry(lab, sender, receiver, 1 << 20, "there", options=("--to", ids(lab)[receiver]))
 
 
 def queue_pairs(lab, one, other):

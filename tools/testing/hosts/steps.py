@@ -23,10 +23,10 @@ def payload(host, name, size, seed=1):
     return path, host.run_dir / name
 
 
-def carry(lab, sender, receiver, size, name="payload", seed=1):
+def carry(lab, sender, receiver, size, name="payload", seed=1, options=()):
     """A file of noise from host to host: it must arrive as it was."""
     path, source = payload(lab[sender], name, size, seed)
-    done = transfer.carry(lab[sender], lab[receiver], path, source)
+    done = transfer.carry(lab[sender], lab[receiver], path, source, *options)
     if not done.same:
         raise Mismatch(f"{size} bytes: sent {done.sha256_sent}, arrived {done.sha256_arrived}")
     return done
