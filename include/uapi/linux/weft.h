@@ -51,6 +51,10 @@
 #define WEFT_VF_MIGRATE		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 19)
 #define WEFT_FABRIC_NODES	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 20)
 #define WEFT_FABRIC_ROUTES	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 21)
+#define WEFT_FABRIC_WISHES	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 22)
+#define WEFT_FABRIC_WISH	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 23)
+#define WEFT_FABRIC_COMPONENT	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 24)
+#define WEFT_FABRIC_VH		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 25)
 
 /* Kinds of ports. */
 #define WEFT_PORT_WEFT		1	/* Weft port */
@@ -995,6 +999,7 @@ struct weft_vf_migrate {
 /* What kind of node it is (weft_fabric_nodes.kind). */
 #define WEFT_NODE_HOST		1
 #define WEFT_NODE_SWITCH	2	/* it has no host, and is never master */
+#define WEFT_NODE_ENDPOINT	3	/* nor has it one: hosts share it */
 
 /* What is known of it (weft_fabric_nodes.state). */
 #define WEFT_NODE_KNOWN		(1 << 0)	/* it answers; else a neighbour names it */
@@ -1087,6 +1092,184 @@ struct weft_fabric_routes {
 	__u32 routes;
 	__u32 lid;
 	struct weft_fabric_route route[WEFT_FABRIC_PAGE];
+};
+
+/* Replace the wishes (weft_fabric_wishes.flags). */
+#define WEFT_WISHES_SET		(1 << 0)
+
+#define WEFT_WISHES_BYTES	4096	/* the longest text */
+
+/**
+ * struct weft_fabric_wishes - ioctl(WEFT_FABRIC_WISHES): which endpoint is to be whose
+ * @size: sizeof(struct weft_fabric_wishes)
+ * @flags: WEFT_WISHES_SET, or 0: to read them
+ * @text: address of the text, see Documentation/multiroot.rst
+ * @bytes: in: length of the text; to read them, how much room there is. out: length
+ * @version: in, with WEFT_WISHES_SET: of the wishes that these replace; out: of these. 0:
+ *	there never were any
+ * @line: out: with EINVAL and ENOSPC, the line of the text, from 1, that is meant; else 0
+ * @reserved: must be 0
+ *
+ * Every host of the fabric keeps them, and tells them to who asks; the master sees to
+ * them, see WEFT_FABRIC_WISH.
+ *
+ * EOPNOTSUPP: as of WEFT_FABRIC_NODES. ENOBUFS: there is not as much room as @bytes says
+ * now. With WEFT_WISHES_SET: EPERM: without CAP_SYS_ADMIN. EREMOTE: this host is not the
+ * master of the fabric. EAGAIN: it is about to find out. ESTALE: @version is another one
+ * now. EINVAL: @line is no wish, or gives away what a line before it has given away.
+ * ENOSPC: there is no room for @line.
+ */
+struct weft_fabric_wishes {
+	__u32 size;
+	__u32 flags;
+	__u64 text;
+	__u32 bytes;
+	__u32 version;
+	__u32 line;
+	__u32 reserved;
+};
+
+/* What became of a wish (weft_fabric_wish.state). */
+#define WEFT_WISH_WAITS		0	/* nobody has looked at it yet */
+#define WEFT_WISH_DONE		1	/* the endpoint is the host's */
+#define WEFT_WISH_NO_ENDPOINT	2	/* no such endpoint was found */
+#define WEFT_WISH_NO_VE		3	/* it has no such virtual endpoint */
+#define WEFT_WISH_NO_ROOT	4	/* no such host was found */
+#define WEFT_WISH_NO_LID	5	/* one of the two has no local id yet */
+#define WEFT_WISH_NO_WAY	6	/* no way between them leads through switches */
+#define WEFT_WISH_NO_PLANE	7	/* a link on the way has no virtual plane left */
+#define WEFT_WISH_NO_ROOM	8	/* the host's address space has no room for it */
+#define WEFT_WISH_FAILED	9	/* a table on the way could not be written */
+#define WEFT_WISH_NOT_TAKEN	10	/* the host has not taken it */
+
+/**
+ * struct weft_fabric_wish - ioctl(WEFT_FABRIC_WISH): what became of a wish
+ * @size: sizeof(struct weft_fabric_wish)
+ * @flags: must be 0
+ * @index: which one, from 0, by endpoint
+ * @count: out: how many there are
+ * @serial: out: another one when anything of this is different for any wish
+ * @state: out: WEFT_WISH_*
+ * @endpoint: out: hardware id
+ * @root: out: hardware id of the host
+ * @ve: out: which virtual endpoint
+ * @reserved: out: 0
+ *
+ * EOPNOTSUPP: as of WEFT_FABRIC_NODES. EREMOTE: this host is not the master. ENOENT:
+ * there is no wish @index.
+ */
+struct weft_fabric_wish {
+	__u32 size;
+	__u32 flags;
+	__u32 index;
+	__u32 count;
+	__u32 serial;
+	__u32 state;
+	__u64 endpoint;
+	__u64 root;
+	__u32 ve;
+	__u32 reserved;
+};
+
+/* What is known of it (weft_fabric_component.state). */
+#define WEFT_COMPONENT_THERE	(1 << 0)	/* it answers now */
+#define WEFT_COMPONENT_REPLACED	(1 << 1)	/* under this id there was another before */
+#define WEFT_COMPONENT_NO_VPD	(1 << 2)	/* what it says of itself is not in order */
+
+#define WEFT_VPD_TEXT		32	/* bytes of a text of the VPD, with the NUL */
+
+/**
+ * struct weft_fabric_component - ioctl(WEFT_FABRIC_COMPONENT): what the master has found
+ * @size: sizeof(struct weft_fabric_component)
+ * @flags: must be 0
+ * @index: which one, from 0
+ * @count: out: how many there are
+ * @serial: out: another one when they are others than before
+ * @kind: out: WEFT_NODE_*
+ * @state: out: mask of WEFT_COMPONENT_*
+ * @lid: out: local id, 0: none
+ * @hwid: out: hardware id
+ * @resident: out: of an endpoint, hardware id of the host on the same hardware unit, 0:
+ *	none
+ * @ports: out: how many it has
+ * @ves: out: virtual endpoints of an endpoint
+ * @functions: out: functions of each of them
+ * @reserved: out: 0
+ * @part: out: part number, of its VPD; it ends with a NUL
+ * @serial_number: out: likewise
+ * @blade: out: the hardware unit that it sits on, likewise
+ *
+ * EOPNOTSUPP: as of WEFT_FABRIC_NODES. EPERM: without CAP_SYS_ADMIN. EREMOTE: this host is
+ * not the master. ENOENT: there is no component @index.
+ */
+struct weft_fabric_component {
+	__u32 size;
+	__u32 flags;
+	__u32 index;
+	__u32 count;
+	__u32 serial;
+	__u32 kind;
+	__u32 state;
+	__u32 lid;
+	__u64 hwid;
+	__u64 resident;
+	__u32 ports;
+	__u32 ves;
+	__u32 functions;
+	__u32 reserved;
+	__u8 part[WEFT_VPD_TEXT];
+	__u8 serial_number[WEFT_VPD_TEXT];
+	__u8 blade[WEFT_VPD_TEXT];
+};
+
+/* What it is in the hierarchy (weft_fabric_vh.state). */
+#define WEFT_VH_GIVEN		(1 << 0)	/* the virtual endpoint @ve is this host's */
+
+/**
+ * struct weft_fabric_vh - ioctl(WEFT_FABRIC_VH): the virtual hierarchy of a host
+ * @size: sizeof(struct weft_fabric_vh)
+ * @flags: must be 0
+ * @root: in: hardware id of the host, 0: this one; out: its id
+ * @index: in: which component, from 0, depth first; the first is the host
+ * @count: out: how many there are, 1 or more
+ * @serial: out: another one when anything of it is different
+ * @vh: out: number of the hierarchy, 0: the host has none, as nothing is given to it
+ * @kind: out: WEFT_NODE_*
+ * @state: out: mask of WEFT_VH_*
+ * @depth: out: links from the host
+ * @port: out: by which port of the one above it is reached
+ * @hwid: out: hardware id
+ * @lid: out: local id
+ * @ve: out: of an endpoint, which virtual endpoint
+ * @functions: out: its functions
+ * @vp: out: virtual plane on the host's link
+ * @base: out: first byte of what it has in the host's address space
+ * @limit: out: last byte
+ *
+ * A component that passes others on is told once; an endpoint once for each virtual
+ * endpoint. EOPNOTSUPP: as of WEFT_FABRIC_NODES. Of another host: EPERM: without
+ * CAP_SYS_ADMIN. EREMOTE: this host is not the master. ENOENT: there is no such host, or
+ * no component @index.
+ */
+struct weft_fabric_vh {
+	__u32 size;
+	__u32 flags;
+	__u64 root;
+	__u32 index;
+	__u32 count;
+	__u32 serial;
+	__u32 vh;
+	__u32 kind;
+	__u32 state;
+	__u32 depth;
+	__u32 port;
+	__u64 hwid;
+	__u32 lid;
+	__u32 ve;
+	__u32 functions;
+	__u32 vp;
+	__u64 base;
+	__u64 limit;
 };
 
 #endif /* _UAPI_LINUX_WEFT_H */

@@ -114,12 +114,31 @@ pub const WEFT_MIGRATE_SOURCE_GONE: u32 = 4;
 pub const WEFT_MIGRATE_TARGET_GONE: u32 = 5;
 pub const WEFT_NODE_HOST: u32 = 1;
 pub const WEFT_NODE_SWITCH: u32 = 2;
+pub const WEFT_NODE_ENDPOINT: u32 = 3;
 pub const WEFT_NODE_KNOWN: u32 = 1;
 pub const WEFT_NODE_SELF: u32 = 2;
 pub const WEFT_NODE_MASTER: u32 = 4;
 pub const WEFT_FABRIC_PORTS: u32 = 16;
 pub const WEFT_FABRIC_HOPS: u32 = 32;
 pub const WEFT_FABRIC_PAGE: u32 = 32;
+pub const WEFT_WISHES_SET: u32 = 1;
+pub const WEFT_WISHES_BYTES: u32 = 4096;
+pub const WEFT_WISH_WAITS: u32 = 0;
+pub const WEFT_WISH_DONE: u32 = 1;
+pub const WEFT_WISH_NO_ENDPOINT: u32 = 2;
+pub const WEFT_WISH_NO_VE: u32 = 3;
+pub const WEFT_WISH_NO_ROOT: u32 = 4;
+pub const WEFT_WISH_NO_LID: u32 = 5;
+pub const WEFT_WISH_NO_WAY: u32 = 6;
+pub const WEFT_WISH_NO_PLANE: u32 = 7;
+pub const WEFT_WISH_NO_ROOM: u32 = 8;
+pub const WEFT_WISH_FAILED: u32 = 9;
+pub const WEFT_WISH_NOT_TAKEN: u32 = 10;
+pub const WEFT_COMPONENT_THERE: u32 = 1;
+pub const WEFT_COMPONENT_REPLACED: u32 = 2;
+pub const WEFT_COMPONENT_NO_VPD: u32 = 4;
+pub const WEFT_VPD_TEXT: u32 = 32;
+pub const WEFT_VH_GIVEN: u32 = 1;
 pub type __u8 = ::std::os::raw::c_uchar;
 pub type __u16 = ::std::os::raw::c_ushort;
 pub type __s32 = ::std::os::raw::c_int;
@@ -520,6 +539,74 @@ pub struct weft_fabric_routes {
     pub lid: __u32,
     pub route: [weft_fabric_route; 32usize],
 }
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_fabric_wishes {
+    pub size: __u32,
+    pub flags: __u32,
+    pub text: __u64,
+    pub bytes: __u32,
+    pub version: __u32,
+    pub line: __u32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_fabric_wish {
+    pub size: __u32,
+    pub flags: __u32,
+    pub index: __u32,
+    pub count: __u32,
+    pub serial: __u32,
+    pub state: __u32,
+    pub endpoint: __u64,
+    pub root: __u64,
+    pub ve: __u32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_fabric_component {
+    pub size: __u32,
+    pub flags: __u32,
+    pub index: __u32,
+    pub count: __u32,
+    pub serial: __u32,
+    pub kind: __u32,
+    pub state: __u32,
+    pub lid: __u32,
+    pub hwid: __u64,
+    pub resident: __u64,
+    pub ports: __u32,
+    pub ves: __u32,
+    pub functions: __u32,
+    pub reserved: __u32,
+    pub part: [__u8; 32usize],
+    pub serial_number: [__u8; 32usize],
+    pub blade: [__u8; 32usize],
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_fabric_vh {
+    pub size: __u32,
+    pub flags: __u32,
+    pub root: __u64,
+    pub index: __u32,
+    pub count: __u32,
+    pub serial: __u32,
+    pub vh: __u32,
+    pub kind: __u32,
+    pub state: __u32,
+    pub depth: __u32,
+    pub port: __u32,
+    pub hwid: __u64,
+    pub lid: __u32,
+    pub ve: __u32,
+    pub functions: __u32,
+    pub vp: __u32,
+    pub base: __u64,
+    pub limit: __u64,
+}
 pub const IOCTL_WEFT_PORT_INFO: __u32 = 22400;
 pub const IOCTL_WEFT_LINK_INFO: __u32 = 22401;
 pub const IOCTL_WEFT_CHAN_LISTEN: __u32 = 22402;
@@ -542,3 +629,7 @@ pub const IOCTL_WEFT_LIMITS: __u32 = 22418;
 pub const IOCTL_WEFT_VF_MIGRATE: __u32 = 22419;
 pub const IOCTL_WEFT_FABRIC_NODES: __u32 = 22420;
 pub const IOCTL_WEFT_FABRIC_ROUTES: __u32 = 22421;
+pub const IOCTL_WEFT_FABRIC_WISHES: __u32 = 22422;
+pub const IOCTL_WEFT_FABRIC_WISH: __u32 = 22423;
+pub const IOCTL_WEFT_FABRIC_COMPONENT: __u32 = 22424;
+pub const IOCTL_WEFT_FABRIC_VH: __u32 = 22425;

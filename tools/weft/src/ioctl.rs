@@ -50,4 +50,8 @@ ioctls! {
     weft_vf_migrate: IOCTL_WEFT_VF_MIGRATE;
     weft_fabric_nodes: IOCTL_WEFT_FABRIC_NODES;
     weft_fabric_routes: IOCTL_WEFT_FABRIC_ROUTES;
+    weft_fabric_wishes: IOCTL_WEFT_FABRIC_WISHES;
+    weft_fabric_wish: IOCTL_WEFT_FABRIC_WISH;
+    weft_fabric_component: IOCTL_WEFT_FABRIC_COMPONENT;
+    weft_fabric_vh: IOCTL_WEFT_FABRIC_VH;
 }
