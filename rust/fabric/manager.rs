@@ -19,13 +19,15 @@ mod memory;
 mod neighbours;
 mod routes;
 mod view;
+mod wishes;
 
+pub(super) use self::{memory::Memory, view::Role};
 pub(crate) use self::view::{Standing, View};
 
 use self::{
-    aims::Aims, allow::Allow, inbox::Inbox, memory::Memory, neighbours::Neighbours, routes::Routes,
+    aims::Aims, allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes,
 };
-use super::Node;
+use super::{Node, Pcim};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
     proto::nm::{
@@ -71,6 +73,8 @@ pub(crate) struct Manager {
     inbox: Mutex<Inbox>,
     #[pin]
     view: Mutex<View>,
+    #[pin]
+    pcim: Pcim,
 }
 
 impl Manager {
@@ -102,6 +106,7 @@ impl Manager {
                 ),
                 inbox <- new_mutex!(inbox, "weft manager inbox"),
                 view <- new_mutex!(view, "weft manager view"),
+                pcim <- Pcim::new(),
             }),
             GFP_KERNEL,
         )
@@ -148,6 +153,11 @@ impl Manager {
 
     pub(super) fn exclude(&self, links: u32) {
         self.inner.lock().neighbours.exclude(links);
+    }
+
+    /// The multi-root management, which this host does while it is the master.
+    pub(crate) fn pcim(&self) -> &Pcim {
+        &self.pcim
     }
 
     /// What there is to know.
@@ -207,6 +217,7 @@ impl Manager {
             ));
         }
         self.publish(node, machine);
+        self.settle(node, machine);
         let wanting = aims.follow(node, port, machine, &self.view);
         let now = clock::now_ms();
         let again =
@@ -224,6 +235,15 @@ impl Manager {
                 .try_into()
                 .unwrap_or(Msecs::MAX),
         )
+    }
+
+    /// Has the multi-root management look at what this host has come to as the master.
+    fn settle(&self, node: &Node, machine: &Machine) {
+        let found = machine.settled();
+        let on = found.map(|found| (machine.info().reign.term, found, machine.wishes().version()));
+        if self.pcim.settled(on) {
+            node.manage_hierarchies();
+        }
     }
 
     /// Lets others see what has changed.
