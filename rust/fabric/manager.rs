@@ -30,6 +30,7 @@ use self::{
 use super::{Node, Pcim};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
+    proto::mr::hierarchy::MAX_BYTES as MAX_HIERARCHY,
     proto::nm::{
         kind::is_host,
         member::Member,
@@ -86,7 +87,11 @@ impl Manager {
             0,
             Memory::new(Member::NONE, MAX_NODES)?,
             Memory::new(Slot::NONE, 2 * MAX_NODES)?,
-            Memory::new(0, 2 * MAX_WISHES)?,
+            [
+                Memory::new(0, 2 * MAX_WISHES)?,
+                Memory::new(0, 2 * MAX_HIERARCHY)?,
+                Memory::new(0, MAX_HIERARCHY)?,
+            ],
             Allow::new(),
         );
         let routes = Routes::new()?;
