@@ -16,7 +16,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-fn manager<'a>(call: &Call<'a>) -> Result<&'a Manager> {
+pub(super) fn manager<'a>(call: &Call<'a>) -> Result<&'a Manager> {
     call.file.node.manager().ok_or(EOPNOTSUPP.into())
 }
 

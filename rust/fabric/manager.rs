@@ -21,12 +21,13 @@ mod routes;
 mod view;
 mod wishes;
 
-pub(super) use self::{memory::Memory, view::Role};
-pub(crate) use self::view::{Standing, View};
-
-use self::{
-    aims::Aims, allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes,
+pub(super) use self::memory::Memory;
+pub(crate) use self::{
+    view::{Role, Standing, View},
+    wishes::Refusal,
 };
+
+use self::{aims::Aims, allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes};
 use super::{Node, Pcim};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
@@ -244,8 +245,8 @@ impl Manager {
 
     /// Has the multi-root management look at what this host has come to as the master.
     fn settle(&self, node: &Node, machine: &Machine) {
-        let found = machine.settled();
-        let on = found.map(|found| (machine.info().reign.term, found, machine.wishes().version()));
+        let term = machine.info().reign.term;
+        let on = machine.settled().map(|found| (term, found));
         if self.pcim.settled(on) {
             node.manage_hierarchies();
         }

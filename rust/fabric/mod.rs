@@ -29,9 +29,9 @@ mod turnstile;
 
 pub(crate) use self::{
     link::{LinkInfo, Session},
-    manager::{Manager, Standing, View},
+    manager::{Manager, Refusal, Role, Standing, View},
     node::Node,
-    pcim::{Outcome, Pcim, Shown},
+    pcim::{Pcim, Shown},
 };
 pub(crate) use crate::proto::link::Reason;
 

@@ -28,10 +28,12 @@ mod tables;
 mod vpd;
 mod ways;
 
-pub(crate) use self::{outcome::Outcome, public::Shown};
+pub(super) use self::plan::MAX_WISHES;
+pub(crate) use self::public::Shown;
 
 use self::{
     found::Found,
+    outcome::Outcome,
     public::{Public, Told},
     reign::Reign,
 };
@@ -49,14 +51,12 @@ const LONGEST_MS: Msecs = 16_000;
 
 /// What a run depends on: with another one there is something to do.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cause {
-    pub(super) term: u32,
-    /// What the network manager has found.
-    pub(super) found: u64,
-    /// Version of the wishes.
-    pub(super) wishes: u32,
+struct Cause {
+    term: u32,
+    /// What the network manager has found and written, the wishes included.
+    found: u64,
     /// How often hot-plug controllers have reported.
-    pub(super) plugs: u32,
+    plugs: u32,
 }
 
 /// Why it is to run, and why it did.
@@ -90,31 +90,20 @@ impl Pcim {
     }
 
     /// A hot-plug controller has news.
+    #[allow(dead_code)] // TEMP
     pub(super) fn plugged(&self) {
         let mut causes = self.causes.lock();
         causes.plugs = causes.plugs.wrapping_add(1);
     }
 
-    /// The network manager has settled on something, as master: term, what it has found, and version of the
-    /// wishes; `None`: it is about to, or another one is master. True: there is something to do.
-    pub(super) fn settled(&self, on: Option<(u32, u64, u32)>) -> bool {
+    /// The network manager has settled on something, as master: its term, and one number for all that it
+    /// has found and written; `None`: it is about to, or another one is master. True: there is something to
+    /// do.
+    pub(super) fn settled(&self, on: Option<(u32, u64)>) -> bool {
         let mut causes = self.causes.lock();
         let plugs = causes.plugs;
-        causes.now = on.map(|(term, found, wishes)| Cause {
-            term,
-            found,
-            wishes,
-            plugs,
-        });
+        causes.now = on.map(|(term, found)| Cause { term, found, plugs });
         causes.now.is_some() && causes.now != causes.begun
-    }
-
-    /// The wishes have another version, and say the same.
-    pub(super) fn noted(&self, before: u32, version: u32) {
-        let mut causes = self.causes.lock();
-        if let Some(begun) = causes.begun.as_mut().filter(|c| c.wishes == before) {
-            begun.wishes = version;
-        }
     }
 
     /// Does what is to be done. After how many milliseconds it wants to be called again.
@@ -165,6 +154,11 @@ impl Pcim {
         (public.wishes.len(), public.wishes_serial, wish)
     }
 
+    /// Another number when anything of the wishes, or of what became of them, is different.
+    pub(crate) fn wishes_serial(&self) -> u32 {
+        self.public.lock().wishes_serial
+    }
+
     /// What was found: the same of component number `n`.
     pub(crate) fn component(&self, n: usize) -> (usize, u32, Option<Shown>) {
         let public = self.public.lock();
@@ -172,6 +166,7 @@ impl Pcim {
         (public.components.len(), public.components_serial, shown)
     }
 
+    #[allow(dead_code)] // TEMP
     /// Looks at the hierarchy of a host, as [`crate::proto::mr::hierarchy`] has it, and its serial number.
     /// `ENOENT`: there is no such host.
     pub(crate) fn hierarchy<R>(

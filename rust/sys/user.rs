@@ -62,6 +62,9 @@ extensible! {
     weft_vf_migrate: 56,
     weft_fabric_nodes: 336,
     weft_fabric_routes: 280,
+    weft_fabric_wishes: 32,
+    weft_fabric_wish: 48,
+    weft_fabric_component: 160,
 }
 
 /// A structure in the caller's memory, and how much of it the caller knows.

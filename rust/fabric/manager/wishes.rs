@@ -2,7 +2,10 @@
 
 //! The text of the wishes, which the machine keeps and hands out, and looks not into.
 
-use super::{super::Node, Manager, Means};
+use super::{
+    super::{pcim::MAX_WISHES, Node},
+    Manager, Means,
+};
 use crate::{
     proto::{
         mr::wish::{self, Wish, Wishes},
@@ -63,7 +66,7 @@ impl Manager {
             wish::Error::Line(line) | wish::Error::Twice(line) => Refusal::Line(line),
             wish::Error::Full(line) => Refusal::Room(line),
         })?;
-        let (version, _) = self.replace_wishes(node, version, text)?;
+        let version = self.replace_wishes(node, version, text)?;
         // They are to be seen from now on, and be looked at.
         self.pcim().show_wishes(node, wishes.all(), |_| None)?;
         node.manage();
@@ -72,14 +75,13 @@ impl Manager {
 
     /// The same wishes, with what was noted besides. Errors as of [`Manager::wish`].
     pub(in crate::fabric) fn note_wishes(&self, node: &Node, version: u32, text: &[u8]) -> Result {
-        let (version, before) = self.replace_wishes(node, version, text)?;
-        self.pcim().noted(before, version);
+        self.replace_wishes(node, version, text)?;
         node.manage();
         Ok(())
     }
 
-    /// Replaces the text of that version. The new version, and the old one.
-    fn replace_wishes(&self, node: &Node, version: u32, text: &[u8]) -> Result<(u32, u32)> {
+    /// Replaces the text of that version. The new version.
+    fn replace_wishes(&self, node: &Node, version: u32, text: &[u8]) -> Result<u32> {
         let port = node.port_at_work().ok_or(ENODEV)?;
         let router = port.router().ok_or(ENODEV)?;
         let mut inner = self.inner.lock();
@@ -89,8 +91,7 @@ impl Manager {
             Role::Standby => return Err(EREMOTE.into()),
             Role::Unknown => return Err(EAGAIN),
         }
-        let before = inner.machine.wishes().version();
-        if before != version {
+        if inner.machine.wishes().version() != version {
             return Err(ESTALE.into());
         }
         let mut means = Means {
@@ -99,8 +100,9 @@ impl Manager {
             routes: &mut inner.routes,
         };
         match inner.machine.wish(clock::now_ms(), text, &mut means) {
-            true => Ok((inner.machine.wishes().version(), before)),
+            true => Ok(inner.machine.wishes().version()),
             false => Err(ENOSPC),
         }
     }
 }
+

@@ -5,7 +5,7 @@
 //! The port is entered for each request alone, so that whoever takes it away waits for one at the most. This
 //! must not know what the registers mean.
 
-use super::super::{manager::Role, Node, View};
+use super::super::{Node, Role, View};
 use crate::{
     hw::Router,
     proto::nm::path::Path,

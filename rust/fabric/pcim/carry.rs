@@ -88,7 +88,10 @@ impl Carrier {
         plan: &mut Plan,
         tables: &mut Tables,
     ) -> Result<bool> {
-        let Self { changes: all, handed } = self;
+        let Self {
+            changes: all,
+            handed,
+        } = self;
         all.clear();
         for change in changes(tables.entries(), plan.entries.all()) {
             // The tables of hosts are their own to write.
@@ -122,12 +125,7 @@ impl Carrier {
 }
 
 /// Writes a change, and notes what came of it. False: it is to be tried again.
-fn apply(
-    with: &Means<'_>,
-    plan: &mut Plan,
-    tables: &mut Tables,
-    change: &Change,
-) -> Result<bool> {
+fn apply(with: &Means<'_>, plan: &mut Plan, tables: &mut Tables, change: &Change) -> Result<bool> {
     let (entry, put) = (*change.entry(), matches!(change, Change::Put(_)));
     // Who is not there is written to when it is back.
     let Some((_, contact)) = with.found.get(entry.component()) else {
@@ -176,7 +174,11 @@ fn fail(with: &Means<'_>, plan: &mut Plan, tables: &Tables, entry: &Entry) {
                 return;
             };
             for n in 0..plan.wishes.all().len() {
-                let own = plan.wishes.all().get(n).is_some_and(|w| w.root == root.hwid);
+                let own = plan
+                    .wishes
+                    .all()
+                    .get(n)
+                    .is_some_and(|w| w.root == root.hwid);
                 if own && plan.outcome(n) == Outcome::Done && !is_given(plan, tables, root, n) {
                     plan.set(n, Outcome::Failed);
                 }
@@ -229,9 +231,7 @@ fn tell_losers(
         let Some((root, _)) = with.found.at(n).filter(|(c, _)| c.is_root()) else {
             continue;
         };
-        let loses = |change: &Change| {
-            matches!(*change, Change::Take(Entry::Base { root: lid, .. }) if lid == root.lid)
-        };
+        let loses = |change: &Change| matches!(*change, Change::Take(Entry::Base { root: lid, .. }) if lid == root.lid);
         let had = handed.all().iter().any(|h| h.root == root.hwid);
         if !had && !changes.iter().any(loses) {
             continue;
@@ -257,6 +257,7 @@ fn hand(
     if life == 0 {
         return Ok(());
     }
+    let (bus, manager) = (with.bus, with.manager);
     let bytes = make(with, plan, tables, root).ok_or(ENOSPC)?;
     let digest = crc32c(bytes.iter().copied());
     let now = Handed {
@@ -269,8 +270,8 @@ fn hand(
         return Ok(());
     }
     handed.retain(|h| h.root != root.hwid);
-    with.bus.is_master()?;
-    with.manager.hand(with.bus.node, root.hwid, bytes)?;
+    bus.is_master()?;
+    manager.hand(bus.node, root.hwid, bytes)?;
     handed.push(now).map_err(|Full| ENOSPC)
 }
 
@@ -297,7 +298,11 @@ fn make<'a>(
 fn not_taken(with: &Means<'_>, plan: &mut Plan, root: &Component, why: Error) -> bool {
     let mut any = false;
     for n in 0..plan.wishes.all().len() {
-        let own = plan.wishes.all().get(n).is_some_and(|w| w.root == root.hwid);
+        let own = plan
+            .wishes
+            .all()
+            .get(n)
+            .is_some_and(|w| w.root == root.hwid);
         if own && plan.outcome(n) == Outcome::Done {
             plan.set(n, Outcome::NotTaken);
             any = true;

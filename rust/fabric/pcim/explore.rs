@@ -44,7 +44,8 @@ pub(super) fn explore(bus: &Bus<'_>, found: &mut Found, before: &Found) -> Resul
         whole: true,
     };
     // What it says of itself is read when somebody is found by whom it can be asked.
-    walk.put(Component::new(me, Kind::Root), Path::EMPTY, None);
+    let own = Component::new(me, Kind::Root);
+    walk.put(own, (Path::EMPTY, links as u8), None);
     for link in (0..links).filter(|link| up & 1 << link != 0) {
         walk.cross(me, Path::EMPTY, link as u8)?;
     }
@@ -63,7 +64,7 @@ pub(super) fn explore(bus: &Bus<'_>, found: &mut Found, before: &Found) -> Resul
         }
         at += 1;
     }
-    walk.own(me)?;
+    walk.own(own, links as u8)?;
     Ok(walk.whole)
 }
 
@@ -89,7 +90,7 @@ impl Walk<'_> {
             // Traffic ends where requests do.
             return Ok(());
         };
-        let (far, kind) = match self.identify(&path) {
+        let (far, kind, ports) = match self.identify(&path) {
             Ok(Some(who)) => who,
             Ok(None) => return Ok(()),
             Err(e) if e == EHOSTUNREACH => {
@@ -111,16 +112,16 @@ impl Walk<'_> {
                     Err(e) => return Err(e),
                 },
             };
-            self.put(component, path, vpd);
+            self.put(component, (path, ports), vpd);
         }
         let near = End { hwid, port };
         self.whole &= self.found.things.joined(near, far).is_ok();
         Ok(())
     }
 
-    /// Who is at the end of a path, and by which port it comes in there. `None`: nobody who belongs into
-    /// a fabric.
-    fn identify(&self, path: &Path) -> Result<Option<(End, Kind)>> {
+    /// Who is at the end of a path, and by which port it comes in there; what it is, and how many ports it
+    /// has. `None`: nobody who belongs into a fabric.
+    fn identify(&self, path: &Path) -> Result<Option<(End, Kind, u8)>> {
         let bus = self.bus;
         let id = bus.reg(path, ext::WEFT_CS_ID)?;
         let ports = bus.reg(path, ext::WEFT_CS_PORTS)?;
@@ -148,7 +149,7 @@ impl Walk<'_> {
                 return Ok(None);
             }
         };
-        Ok((hwid != 0).then_some((End { hwid, port }, kind)))
+        Ok((hwid != 0).then_some((End { hwid, port }, kind, count)))
     }
 
     /// What a component has said in the life that it is in.
@@ -162,13 +163,16 @@ impl Walk<'_> {
     /// Local id and life of a member of the fabric.
     fn member(&self, hwid: u64) -> (u32, u32) {
         let look = |view: &View| {
-            let member = view.members().iter().find(|m| m.known && m.info.hwid == hwid);
+            let member = view
+                .members()
+                .iter()
+                .find(|m| m.known && m.info.hwid == hwid);
             member.map_or((0, 0), |m| (m.info.lid, m.info.life))
         };
         self.bus.node.manager().map_or((0, 0), |m| m.look(look))
     }
 
-    fn put(&mut self, mut component: Component, path: Path, vpd: Option<Vpd>) {
+    fn put(&mut self, mut component: Component, (path, ports): (Path, u8), vpd: Option<Vpd>) {
         let (lid, life) = self.member(component.hwid);
         component.lid = lid;
         component.vpd = vpd.unwrap_or(Vpd::NONE);
@@ -177,6 +181,7 @@ impl Walk<'_> {
         let has_vpd = vpd.is_some();
         let contact = Contact {
             path,
+            ports,
             life,
             has_vpd,
             ..Contact::NONE
@@ -185,7 +190,8 @@ impl Walk<'_> {
     }
 
     /// What this host says of itself: others see it by a way that leads back.
-    fn own(&mut self, me: u64) -> Result {
+    fn own(&mut self, component: Component, ports: u8) -> Result {
+        let me = component.hwid;
         let links = self.found.things.links().iter();
         let mut switches = links.filter_map(|link| {
             let (_, far) = link.from(me)?;
@@ -196,12 +202,11 @@ impl Walk<'_> {
             return Ok(());
         };
         drop(switches);
-        let component = Component::new(me, Kind::Root);
         let vpd = match self.known(&component) {
             Some(vpd) => Some(vpd),
             None => vpd::read(self.bus, &back)?,
         };
-        self.put(component, Path::EMPTY, vpd);
+        self.put(component, (Path::EMPTY, ports), vpd);
         Ok(())
     }
 }

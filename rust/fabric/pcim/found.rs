@@ -19,6 +19,7 @@ pub(super) type Things = Inventory<Memory<Component>, Memory<Link>>;
 #[derive(Clone, Copy)]
 pub(super) struct Contact {
     pub(super) path: Path,
+    pub(super) ports: u8,
     /// Its life, as its manager says; 0: not known.
     pub(super) life: u32,
     /// What it says of itself is in order.
@@ -30,6 +31,7 @@ pub(super) struct Contact {
 impl Contact {
     pub(super) const NONE: Self = Self {
         path: Path::EMPTY,
+        ports: 0,
         life: 0,
         has_vpd: false,
         replaced: false,
@@ -73,11 +75,6 @@ impl Found {
     pub(super) fn contact_mut(&mut self, hwid: u64) -> Option<&mut Contact> {
         let index = self.things.index(hwid)?;
         self.contacts.as_mut().get_mut(index)
-    }
-
-    /// Of root complexes.
-    pub(super) fn root(&self, hwid: u64) -> Option<&Component> {
-        self.things.get(hwid).filter(|c| c.is_root())
     }
 
     /// Puts a component, or what is known of it now. False: there is no room for it.

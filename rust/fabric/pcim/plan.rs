@@ -21,7 +21,7 @@ use crate::proto::{
 use kernel::prelude::*;
 
 /// Wishes, at the most: their text is not longer.
-pub(super) const MAX_WISHES: usize = 256;
+pub(in crate::fabric) const MAX_WISHES: usize = 256;
 /// Planes of all links together.
 const MAX_PLANES: usize = 2048;
 

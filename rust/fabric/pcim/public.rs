@@ -15,6 +15,7 @@ use kernel::prelude::*;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) component: Component,
+    pub(crate) ports: u8,
     pub(crate) there: bool,
     pub(crate) replaced: bool,
     pub(crate) has_vpd: bool,
@@ -53,6 +54,7 @@ impl Public {
             all.push(
                 Shown {
                     component: *component,
+                    ports: contact.ports,
                     there: true,
                     replaced: contact.replaced,
                     has_vpd: contact.has_vpd,

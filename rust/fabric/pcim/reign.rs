@@ -65,7 +65,13 @@ impl Reign {
 
     /// Does all that there is to do. False: something could not be done, and may be when it is tried
     /// again. Errors end it: `ESTALE`: this host does not reign any more.
-    pub(super) fn run(&mut self, node: &Node, pcim: &Pcim, manager: &Manager, term: u32) -> Result<bool> {
+    pub(super) fn run(
+        &mut self,
+        node: &Node,
+        pcim: &Pcim,
+        manager: &Manager,
+        term: u32,
+    ) -> Result<bool> {
         let bus = Bus::new(node, term);
         bus.is_master()?;
         let (version, bytes) = manager.copy_wishes(self.text.as_mut());
@@ -133,8 +139,10 @@ impl Reign {
             }
         };
         self.kept.compare(&mut self.found, |hwid| {
-            bus.node
-                .complain(fmt!("{:#018x} says that it is another one than before", hwid));
+            bus.node.complain(fmt!(
+                "{:#018x} says that it is another one than before",
+                hwid
+            ));
         });
         self.slots.look(bus, &self.found)?;
         Ok(whole)

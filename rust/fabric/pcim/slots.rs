@@ -41,8 +41,11 @@ impl Slots {
 
     /// Looks at all of them. A switch that cannot be asked is looked at when it can.
     pub(super) fn look(&mut self, bus: &Bus<'_>, found: &Found) -> Result {
-        self.0
-            .retain(|told| found.get(told.switch).is_some_and(|(_, c)| c.life == told.life));
+        self.0.retain(|told| {
+            found
+                .get(told.switch)
+                .is_some_and(|(_, c)| c.life == told.life)
+        });
         for (component, contact) in found.all() {
             let Kind::Switch { ports } = component.kind else {
                 continue;
@@ -77,9 +80,8 @@ impl Slots {
 impl Told {
     /// Looks at one slot.
     fn look(&mut self, bus: &Bus<'_>, path: &Path, port: u8) -> Result {
-        let reg = ext::WEFT_CS_PORT
-            + ext::WEFT_CS_PORT_STRIDE * u32::from(port)
-            + ext::WEFT_CS_PORT_PLUG;
+        let reg =
+            ext::WEFT_CS_PORT + ext::WEFT_CS_PORT_STRIDE * u32::from(port) + ext::WEFT_CS_PORT_PLUG;
         let is = bus.reg(path, reg)?;
         let bit = 1 << port;
         let announced = is & ext::WEFT_PLUG_ANNOUNCED != 0;

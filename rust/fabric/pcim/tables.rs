@@ -185,12 +185,7 @@ pub(super) fn tell_resident(bus: &Bus<'_>, component: &Component, contact: &Cont
     for (n, shift) in [(0, 0), (4, 32)] {
         let half = |word: u64| (word >> shift) as u32;
         if half(told) != half(resident) {
-            bus.write(
-                &contact.path,
-                ext::WEFT_SPACE_BASE,
-                at + n,
-                half(resident),
-            )?;
+            bus.write(&contact.path, ext::WEFT_SPACE_BASE, at + n, half(resident))?;
         }
     }
     Ok(())

@@ -51,8 +51,7 @@ impl Ways {
     fn known(&self, at: u64, lid: u32) -> Option<&Way> {
         let all = self.0.all();
         let place = all.partition_point(|way| (way.at, way.lid) < (at, lid));
-        all.get(place)
-            .filter(|way| (way.at, way.lid) == (at, lid))
+        all.get(place).filter(|way| (way.at, way.lid) == (at, lid))
     }
 
     fn put(&mut self, at: u64, lid: u32, port: Option<u8>) -> Result {
@@ -92,7 +91,15 @@ impl Ways {
                     self.put(root.hwid, endpoint.lid, Some(first.upper.port))?;
                 }
                 self.follow(bus, found, first.upper, endpoint)?;
-                self.follow(bus, found, End { hwid: endpoint.hwid, port: 0 }, root)?;
+                self.follow(
+                    bus,
+                    found,
+                    End {
+                        hwid: endpoint.hwid,
+                        port: 0,
+                    },
+                    root,
+                )?;
             }
         }
         Ok(())
