@@ -39,6 +39,10 @@ fn routes(data: &Data, _: usize) -> Result<Value> {
     of(data, |me| Value::Decimal(me.routes.into()))
 }
 
+fn hierarchy(data: &Data, _: usize) -> Result<Value> {
+    of(data, |me| Value::Decimal(me.hierarchy.into()))
+}
+
 fn allow(data: &Data, _: usize) -> Result<Value> {
     let manager = data.node.manager().ok_or(ENOENT)?;
     Ok(Value::Decimal(manager.allowed() as u64))
@@ -62,8 +66,8 @@ fn wishes(data: &Data, _: usize) -> Result<Value> {
     Ok(Value::Decimal(manager.pcim().wishes_serial().into()))
 }
 
-/// The first seven are notified of their changes.
-static ATTRS: [Attr<Data>; 9] = [
+/// The first eight are notified of their changes.
+static ATTRS: [Attr<Data>; 10] = [
     Attr::new(c"role", role, 0),
     Attr::new(c"lid", lid, 0),
     Attr::new(c"master", master, 0),
@@ -71,7 +75,8 @@ static ATTRS: [Attr<Data>; 9] = [
     Attr::new(c"nodes", nodes, 0),
     Attr::new(c"routes", routes, 0),
     Attr::new(c"wishes", wishes, 0),
+    Attr::new(c"hierarchy", hierarchy, 0),
     Attr::writable(c"allow", allow, set_allow, 0),
     Attr::writable(c"excluded", excluded, set_excluded, 0),
 ];
-pub(super) static LIST: List<Data, 10> = List::new(&ATTRS);
+pub(super) static LIST: List<Data, 11> = List::new(&ATTRS);

@@ -201,6 +201,7 @@ const TABLE: &[Entry] = &[
     (ext::WEFT_FABRIC_WISHES, wishes::wishes),
     (ext::WEFT_FABRIC_WISH, wishes::wish),
     (ext::WEFT_FABRIC_COMPONENT, wishes::component),
+    (ext::WEFT_FABRIC_VH, fabric::vh),
 ];
 
 /// Calls what `cmd` names.

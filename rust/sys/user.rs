@@ -65,6 +65,7 @@ extensible! {
     weft_fabric_wishes: 32,
     weft_fabric_wish: 48,
     weft_fabric_component: 160,
+    weft_fabric_vh: 88,
 }
 
 /// A structure in the caller's memory, and how much of it the caller knows.

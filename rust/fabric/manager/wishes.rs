@@ -95,6 +95,8 @@ impl Manager {
             return Err(ESTALE.into());
         }
         let mut means = Means {
+            node,
+            view: &self.view,
             port: &**port,
             router,
             routes: &mut inner.routes,
@@ -106,3 +108,11 @@ impl Manager {
     }
 }
 
+
+// TEMP
+impl Manager {
+    pub(crate) fn hand(&self, node: &Node, h: u64, b: &[u8]) -> Result {
+        dev_info!(node.pci(), "hand {} {}\n", h, b.len());
+        Ok(())
+    }
+}
