@@ -166,7 +166,6 @@ impl Pcim {
         (public.components.len(), public.components_serial, shown)
     }
 
-    #[allow(dead_code)] // TEMP
     /// Looks at the hierarchy of a host, as [`crate::proto::mr::hierarchy`] has it, and its serial number.
     /// `ENOENT`: there is no such host.
     pub(crate) fn hierarchy<R>(
