@@ -108,11 +108,3 @@ impl Manager {
     }
 }
 
-
-// TEMP
-impl Manager {
-    pub(crate) fn hand(&self, node: &Node, h: u64, b: &[u8]) -> Result {
-        dev_info!(node.pci(), "hand {} {}\n", h, b.len());
-        Ok(())
-    }
-}
