@@ -42,7 +42,10 @@ use crate::{
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{Atomic, Full, Release},
+        Arc, Mutex,
+    },
     time::Msecs,
 };
 
@@ -71,6 +74,8 @@ pub(crate) struct Manager {
     inbox: Mutex<Inbox>,
     #[pin]
     view: Mutex<View>,
+    /// A hot-plug controller has news.
+    plugged: Atomic<bool>,
 }
 
 impl Manager {
@@ -102,6 +107,7 @@ impl Manager {
                 ),
                 inbox <- new_mutex!(inbox, "weft manager inbox"),
                 view <- new_mutex!(view, "weft manager view"),
+                plugged: Atomic::new(false),
             }),
             GFP_KERNEL,
         )
@@ -115,6 +121,11 @@ impl Manager {
     /// Puts a message aside for [`Self::run`]; one too many is lost.
     pub(super) fn put(&self, link: usize, message: &[u8]) {
         self.inbox.lock().put(link, message);
+    }
+
+    /// Something has come or gone at a switch, or will: [`Self::run`] looks.
+    pub(super) fn plugged(&self) {
+        self.plugged.store(true, Release);
     }
 
     /// The port has forgotten what it was told.
@@ -134,10 +145,13 @@ impl Manager {
             return Err(EINVAL);
         }
         let mut done = Ok(());
-        self.inner.lock().machine.allow(|list| match hwid {
-            0 => list.clear(),
-            hwid => done = list.add(hwid),
-        });
+        self.inner
+            .lock()
+            .machine
+            .allow(clock::now_ms(), |list| match hwid {
+                0 => list.clear(),
+                hwid => done = list.add(hwid),
+            });
         done
     }
 
@@ -196,6 +210,9 @@ impl Manager {
             };
             let bytes = message.get(..bytes).unwrap_or_default();
             machine.receive(clock::now_ms(), link as u8, bytes, &mut means);
+        }
+        if self.plugged.xchg(false, Full) {
+            machine.plugged(clock::now_ms());
         }
         machine.tick(clock::now_ms(), &mut means);
         let missing = routes.mend(router);
