@@ -49,7 +49,10 @@ use crate::{
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{Atomic, Full, Release},
+        Arc, Mutex,
+    },
     time::Msecs,
 };
 
@@ -85,6 +88,8 @@ pub(crate) struct Manager {
     /// Woken when a hierarchy has been handed over, or will not be.
     #[pin]
     handed: WaitQueue,
+    /// A hot-plug controller has news.
+    plugged: Atomic<bool>,
 }
 
 impl Manager {
@@ -123,6 +128,7 @@ impl Manager {
                 pcim <- Pcim::new(),
                 handing <- new_mutex!((), "weft manager handing"),
                 handed <- WaitQueue::new(c"weft manager", kernel::static_lock_class!()),
+                plugged: Atomic::new(false),
             }),
             GFP_KERNEL,
         )
@@ -136,6 +142,12 @@ impl Manager {
     /// Puts a message aside for [`Self::run`]; one too many is lost.
     pub(super) fn put(&self, link: usize, message: &[u8]) {
         self.inbox.lock().put(link, message);
+    }
+
+    /// Something has come or gone at a switch, or will: [`Self::run`] looks.
+    pub(super) fn plugged(&self) {
+        self.plugged.store(true, Release);
+        self.pcim.plugged();
     }
 
     /// The port has forgotten what it was told.
@@ -155,10 +167,13 @@ impl Manager {
             return Err(EINVAL);
         }
         let mut done = Ok(());
-        self.inner.lock().machine.allow(|list| match hwid {
-            0 => list.clear(),
-            hwid => done = list.add(hwid),
-        });
+        self.inner
+            .lock()
+            .machine
+            .allow(clock::now_ms(), |list| match hwid {
+                0 => list.clear(),
+                hwid => done = list.add(hwid),
+            });
         done
     }
 
@@ -225,6 +240,9 @@ impl Manager {
             };
             let bytes = message.get(..bytes).unwrap_or_default();
             machine.receive(clock::now_ms(), link as u8, bytes, &mut means);
+        }
+        if self.plugged.xchg(false, Full) {
+            machine.plugged(clock::now_ms());
         }
         machine.tick(clock::now_ms(), &mut means);
         if machine.handed().is_some() {

@@ -770,6 +770,14 @@ impl Events for Node {
         }
     }
 
+    fn plugged(&self) {
+        trace::port_event(&self.pci(), trace::Port::Plug, 0);
+        if let Some(manager) = self.manager() {
+            manager.plugged();
+            self.manage();
+        }
+    }
+
     fn error(&self, what: &CStr, addr: u64) {
         self.complain(fmt!("the port reports: {} at {:#x}", what, addr));
         // What it means for the links is seen there.
