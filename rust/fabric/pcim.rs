@@ -125,7 +125,16 @@ impl Pcim {
                 causes.begun = None;
                 causes.delay = 0;
             }
-            Ok(false) | Err(_) => causes.begun = None,
+            Ok(false) => causes.begun = None,
+            Err(e) => {
+                causes.begun = None;
+                if !carry::is_over(e) {
+                    node.complain(fmt!(
+                        "hierarchies cannot be looked after: {:?}; trying again",
+                        e
+                    ));
+                }
+            }
         }
         causes.delay = (2 * causes.delay).clamp(AGAIN_MS, LONGEST_MS);
         Some(causes.delay)

@@ -127,7 +127,7 @@ impl Carrier {
 /// Writes a change, and notes what came of it. False: it is to be tried again.
 fn apply(with: &Means<'_>, plan: &mut Plan, tables: &mut Tables, change: &Change) -> Result<bool> {
     let (entry, put) = (*change.entry(), matches!(change, Change::Put(_)));
-    // Who is not there is written to when it is back.
+    // What is to be written is of those that were found.
     let Some((_, contact)) = with.found.get(entry.component()) else {
         return Ok(true);
     };

@@ -57,7 +57,7 @@ pub(super) fn explore(bus: &Bus<'_>, found: &mut Found, before: &Found) -> Resul
             for port in 0..ports {
                 let reg = ext::WEFT_CS_PORT + ext::WEFT_CS_PORT_STRIDE * u32::from(port);
                 let known = walk.found.things.at(End { hwid, port }).is_some();
-                if !known && bus.reg(&path, reg).or_else(absent)? & ext::WEFT_LINK_UP != 0 {
+                if !known && walk.read(&path, reg)? & ext::WEFT_LINK_UP != 0 {
                     walk.cross(hwid, path, port)?;
                 }
             }
@@ -68,14 +68,6 @@ pub(super) fn explore(bus: &Bus<'_>, found: &mut Found, before: &Found) -> Resul
     Ok(walk.whole)
 }
 
-/// Who cannot be reached any more reads as nothing; who looks for everybody again will see.
-fn absent(why: Error) -> Result<u32> {
-    match why {
-        e if e == EHOSTUNREACH || e == EINVAL => Ok(0),
-        e => Err(e),
-    }
-}
-
 struct Walk<'a> {
     bus: &'a Bus<'a>,
     before: &'a Found,
@@ -84,6 +76,17 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// Reads a register; that of who cannot be reached any more is 0.
+    fn read(&mut self, path: &Path, reg: u32) -> Result<u32> {
+        match self.bus.reg(path, reg) {
+            Err(e) if e == EHOSTUNREACH => {
+                self.whole = false;
+                Ok(0)
+            }
+            done => done,
+        }
+    }
+
     /// Looks who is at the other end of the link at a port.
     fn cross(&mut self, hwid: u64, path: Path, port: u8) -> Result {
         let Some(path) = path.then(port) else {
@@ -204,7 +207,13 @@ impl Walk<'_> {
         drop(switches);
         let vpd = match self.known(&component) {
             Some(vpd) => Some(vpd),
-            None => vpd::read(self.bus, &back)?,
+            None => match vpd::read(self.bus, &back) {
+                Err(e) if e == EHOSTUNREACH => {
+                    self.whole = false;
+                    None
+                }
+                done => done?,
+            },
         };
         self.put(component, (Path::EMPTY, ports), vpd);
         Ok(())

@@ -41,6 +41,8 @@ pub(super) struct Reign {
     plan: Plan,
     hierarchies: Hierarchies,
     carrier: Carrier,
+    /// The last time not everybody could be asked.
+    partial: bool,
     text: Memory<u8>,
     reach: Memory<Reach>,
 }
@@ -58,6 +60,7 @@ impl Reign {
             plan: Plan::new()?,
             hierarchies: Hierarchies::new()?,
             carrier: Carrier::new()?,
+            partial: false,
             text: Memory::new(0, wishes::MAX_WISHES)?,
             reach: Memory::new(Reach::NONE, MAX_NODES)?,
         })
@@ -82,10 +85,15 @@ impl Reign {
         if let Err(e) = self.plan.wishes.read(text) {
             // Nobody loses anything because of a text that this driver does not understand.
             node.complain(fmt!("the wishes make no sense: {:?}", e));
-            return Err(EINVAL);
+            return Ok(false);
         }
         pcim.show_wishes(node, self.plan.wishes.all(), |_| None)?;
         let mut whole = self.look(&bus)?;
+        let again = core::mem::replace(&mut self.partial, !whole);
+        if !whole && !again {
+            // Somebody has just gone, or a link flaps: nothing is taken away because of that yet.
+            return Ok(false);
+        }
         pcim.show_components(&self.found)?;
         whole &= self.tables.learn(&bus, &self.found)?;
         let full = |Full| ENOSPC;
@@ -111,8 +119,8 @@ impl Reign {
         pcim.show_wishes(node, wishes, |n| Some(plan.outcome(n)))?;
         let text = self.text.as_ref().get(..bytes).unwrap_or_default();
         if let Some(noted) = self.kept.note(text, &self.found) {
-            // Who has changed the wishes meanwhile comes first; there will be another run for that.
-            let _ = manager.note_wishes(node, version, noted);
+            // Who has changed the wishes meanwhile comes first.
+            whole &= manager.note_wishes(node, version, noted).is_ok();
         }
         Ok(whole)
     }

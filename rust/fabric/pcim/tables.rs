@@ -78,6 +78,10 @@ impl Tables {
     /// Reads the tables of those of whom they are not known. Who has begun another life has forgotten
     /// what was written in the last one. False: somebody could not be asked.
     pub(super) fn learn(&mut self, bus: &Bus<'_>, found: &Found) -> Result<bool> {
+        // Of who is not there nothing is known when it is back.
+        let there = |hwid| found.get(hwid).is_some();
+        self.known.retain(|known| there(known.hwid));
+        self.entries.retain(|entry| there(entry.component()));
         let mut whole = true;
         for (component, contact) in found.all().filter(|(c, _)| !c.is_root()) {
             let (hwid, life) = (component.hwid, contact.life);
