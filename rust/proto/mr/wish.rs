@@ -9,7 +9,7 @@
 use super::list::{Full, List};
 
 /// First line of the text.
-const HEAD: &[u8] = b"# weft wishes: endpoint.ve root\n";
+pub const HEAD: &[u8] = b"# weft wishes: endpoint.ve root\n";
 
 /// A wish.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -131,7 +131,8 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (Option<Wish>, u32)> + '_ {
         .map(|(line, n)| (parse(line), n))
 }
 
-fn parse(line: &[u8]) -> Option<Wish> {
+/// The wish of a line, if it is one.
+pub fn parse(line: &[u8]) -> Option<Wish> {
     let mut words = line
         .split(u8::is_ascii_whitespace)
         .filter(|w| !w.is_empty());
