@@ -52,21 +52,6 @@ pub struct Hierarchy {
     pub places: Vec<Place>,
 }
 
-impl Hierarchy {
-    /// Whether this virtual endpoint is the host's.
-    pub fn has(&self, endpoint: u64, ve: u32) -> bool {
-        let is = |place: &Place| place.given.is_some_and(|given| given.ve == ve);
-        self.places.iter().any(|place| place.hwid == endpoint && is(place))
-    }
-
-    /// The one above a place, by its number.
-    pub fn above(&self, place: usize) -> Option<&Place> {
-        let (before, from) = self.places.split_at_checked(place)?;
-        let depth = from.first()?.depth;
-        before.iter().rev().find(|above| above.depth < depth)
-    }
-}
-
 impl From<&abi::weft_fabric_vh> for Place {
     fn from(told: &abi::weft_fabric_vh) -> Self {
         let given = Given {
@@ -111,33 +96,33 @@ pub fn hierarchy(port: BorrowedFd<'_>, root: Option<u64>) -> Result<Option<Hiera
 mod tests {
     use super::*;
 
-    fn told(depth: u32, hwid: u64, ve: Option<u32>) -> Place {
-        Place::from(&abi::weft_fabric_vh {
-            kind: if ve.is_some() { abi::WEFT_NODE_ENDPOINT } else { abi::WEFT_NODE_SWITCH },
-            state: if ve.is_some() { abi::WEFT_VH_GIVEN } else { 0 },
-            ve: ve.unwrap_or(9),
-            depth,
-            hwid,
-            ..Default::default()
-        })
-    }
-
     #[test]
-    fn places_know_who_is_above() {
-        let places = vec![
-            told(0, 1, None),
-            told(1, 0x11, None),
-            told(2, 0x12, None),
-            told(3, 0x21, Some(0)),
-            told(2, 0x22, Some(1)),
-            told(2, 0x22, Some(2)),
-        ];
-        let tree = Hierarchy { root: 1, number: Some(2), places };
-        let above: Vec<_> = (0..7).map(|n| tree.above(n).map(|place| place.hwid)).collect();
-        let wanted = [None, Some(1), Some(0x11), Some(0x12), Some(0x11), Some(0x11), None];
-        assert_eq!(above, wanted);
-        assert!(tree.has(0x22, 1) && tree.has(0x22, 2) && !tree.has(0x22, 0));
-        // What is only there is nobody's, whatever else is said of it.
-        assert!(!tree.has(0x12, 9));
+    fn what_is_not_given_says_nothing_of_a_virtual_endpoint() {
+        let mut told = abi::weft_fabric_vh {
+            kind: abi::WEFT_NODE_ENDPOINT,
+            state: abi::WEFT_VH_GIVEN,
+            hwid: 3 << 62,
+            lid: 7,
+            depth: 3,
+            port: 1,
+            ve: 1,
+            functions: 2,
+            vp: 3,
+            base: 1 << 40,
+            limit: (1 << 40) + 0xfff,
+            ..Default::default()
+        };
+        let given = Given { ve: 1, functions: 2, plane: 3, base: 1 << 40, limit: (1 << 40) + 0xfff };
+        let place = Place {
+            kind: NodeKind::Endpoint,
+            hwid: 3 << 62,
+            lid: Some(7),
+            depth: 3,
+            port: 1,
+            given: Some(given),
+        };
+        assert_eq!(Place::from(&told), place);
+        told.state = 0;
+        assert_eq!(Place::from(&told), Place { given: None, ..place });
     }
 }

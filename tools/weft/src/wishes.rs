@@ -69,7 +69,7 @@ impl From<u32> for WishState {
 impl fmt::Display for WishState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            WishState::Waits => "nobody has looked at it yet",
+            WishState::Waits => "the master has not looked at it yet",
             WishState::Done => "done",
             WishState::NoEndpoint => "no such endpoint was found",
             WishState::NoVe => "the endpoint has no such virtual endpoint",

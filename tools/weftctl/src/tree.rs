@@ -4,18 +4,22 @@
 //! asked for.
 
 use crate::map;
+use crate::multiroot::{Component, Hierarchy, Hwid, Known, Names, State, wish};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use weft::{Fabric, FabricNode, FabricPort, NodeKind};
 
 /// A node, as shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Node {
+    /// What it is called on the command line: a serial number, or its hardware id.
+    pub name: String,
     /// Hardware id, hexadecimal.
     pub hwid: String,
     /// Local id, 0: none.
     pub lid: u32,
-    /// host or switch.
+    /// host, switch or endpoint.
     pub kind: String,
     /// It answers.
     pub known: bool,
@@ -29,6 +33,27 @@ pub struct Node {
     pub links: u32,
     /// Its ports at which somebody is.
     pub ports: Vec<Port>,
+    /// Part number, as far as it is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub part: String,
+    /// The hardware unit that it sits on, likewise.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub blade: String,
+    /// Of an endpoint, whose its virtual endpoints are, as far as it is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ves: Vec<Ve>,
+}
+
+/// A virtual endpoint, as shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ve {
+    /// Its number.
+    pub ve: u32,
+    /// Hardware id of the host whose it is, or is to be; none: it is free.
+    pub root: Option<Hwid>,
+    /// What became of the wish.
+    #[serde(default, with = "wish::named")]
+    pub state: Option<State>,
 }
 
 /// A port of a node, as shown.
@@ -48,15 +73,20 @@ fn hex(hwid: u64) -> String {
     format!("{hwid:#x}")
 }
 
-impl From<&FabricNode> for Node {
-    fn from(node: &FabricNode) -> Self {
+impl Node {
+    /// A node, with what else is known of it.
+    pub fn new(node: &FabricNode, known: &Known) -> Self {
         let port = |port: &FabricPort| Port {
             port: port.number,
             peer: hex(port.peer),
             speed: port.speed,
             width: port.width,
         };
+        let hwid = Hwid(node.hwid);
+        let component = known.component(hwid);
+        let said = |of: fn(&Component) -> &String| component.map(of).cloned().unwrap_or_default();
         Node {
+            name: Names::new(known.components.as_deref()).of(hwid),
             hwid: hex(node.hwid),
             lid: node.lid.unwrap_or(0),
             kind: node.kind.to_string(),
@@ -66,19 +96,62 @@ impl From<&FabricNode> for Node {
             path: node.path.clone(),
             links: node.links.unwrap_or(0),
             ports: node.ports.iter().map(port).collect(),
+            part: said(|component| &component.part),
+            blade: said(|component| &component.blade),
+            ves: ves(node, known),
         }
     }
 }
 
+/// Whose the virtual endpoints of a node are, if it is an endpoint.
+fn ves(node: &FabricNode, known: &Known) -> Vec<Ve> {
+    match node.kind {
+        NodeKind::Endpoint => {
+            let owners = known.owners(Hwid(node.hwid)).into_iter();
+            owners.map(|o| Ve { ve: o.ve, root: o.root, state: o.state }).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// "endpoint ep1 0xc000…", or without a name.
+pub fn called(kind: &str, hwid: Hwid, names: &Names<'_>) -> String {
+    match names.name(hwid) {
+        Some(name) => format!("{kind} {name} {hwid}"),
+        None => format!("{kind} {hwid}"),
+    }
+}
+
 /// A node in one line.
-fn line(node: &FabricNode) -> String {
+fn line(node: &FabricNode, known: &Known) -> String {
+    let names = Names::new(known.components.as_deref());
     let lid = node.lid.map_or("no LID".into(), |lid| format!("LID {lid}"));
-    let mut text = format!("{} {}, {lid}", node.kind, hex(node.hwid));
+    let mut text = format!("{}, {lid}", called(&node.kind.to_string(), Hwid(node.hwid), &names));
     let said = [node.own.then_some("this host"), node.master.then_some("master"), trouble(node)];
-    for what in said.into_iter().flatten() {
+    let said = said.into_iter().flatten().map(String::from);
+    let more = match node.kind {
+        NodeKind::Endpoint => notes(node, known),
+        _ => Vec::new(),
+    };
+    for what in said.chain(more) {
         text.push_str(&format!(", {what}"));
     }
     text
+}
+
+/// What else is known of an endpoint: its part, where it sits, whose it is.
+fn notes(node: &FabricNode, known: &Known) -> Vec<String> {
+    let names = Names::new(known.components.as_deref());
+    let component = known.component(Hwid(node.hwid));
+    let said = |of: fn(&Component) -> &String| component.map(of).filter(|text| !text.is_empty());
+    let mut notes: Vec<String> = said(|c| &c.part).cloned().into_iter().collect();
+    notes.extend(said(|c| &c.blade).map(|blade| format!("on {blade}")));
+    notes.extend(ves(node, known).iter().map(|ve| match (ve.root, ve.state) {
+        (None, _) => format!(".{} free", ve.ve),
+        (Some(root), None | Some(State::Done)) => format!(".{} of {}", ve.ve, names.of(root)),
+        (Some(root), Some(_)) => format!(".{} not yet of {}", ve.ve, names.of(root)),
+    }));
+    notes
 }
 
 /// What is the matter with a node.
@@ -90,9 +163,9 @@ fn trouble(node: &FabricNode) -> Option<&'static str> {
     }
 }
 
-/// What a picture has to show. Which two ports a link joins is not told where two nodes
+/// What a picture has to show, the hierarchies that are known included. Which two ports a link joins is not told where two nodes
 /// have several: they are taken in their order.
-pub fn picture(fabric: &Fabric) -> map::Fabric {
+pub fn picture(fabric: &Fabric, known: &Known) -> map::Fabric {
     let mut halves: BTreeMap<(usize, usize), VecDeque<&FabricPort>> = BTreeMap::new();
     for (n, node) in fabric.nodes.iter().enumerate() {
         for port in &node.ports {
@@ -121,20 +194,63 @@ pub fn picture(fabric: &Fabric) -> map::Fabric {
         }
     }
     let managed = fabric.master().is_some();
-    let nodes = fabric.nodes.iter().map(|node| drawn(node, managed)).collect();
-    map::Fabric { nodes, links, hierarchies: Vec::new() }
+    let nodes = fabric.nodes.iter().map(|node| drawn(node, managed, known)).collect();
+    let mut picture = map::Fabric { nodes, links, hierarchies: Vec::new() };
+    for hierarchy in known.hierarchies.iter().filter(|hierarchy| hierarchy.number != 0) {
+        put(&mut picture, hierarchy, known);
+    }
+    picture
 }
 
-fn drawn(node: &FabricNode, managed: bool) -> map::fabric::Node {
+/// Puts a hierarchy onto the nodes and links that it has.
+fn put(picture: &mut map::Fabric, hierarchy: &Hierarchy, known: &Known) {
+    let number = picture.hierarchies.len();
+    let name = Names::new(known.components.as_deref()).of(hierarchy.root);
+    picture.hierarchies.push(format!("host {name}"));
+    let at = |picture: &map::Fabric, hwid: Hwid| {
+        picture.nodes.iter().position(|node| node.hwid == hwid.0)
+    };
+    let mark = |all: &mut Vec<usize>| {
+        if !all.contains(&number) {
+            all.push(number);
+        }
+    };
+    for (n, place) in hierarchy.places.iter().enumerate() {
+        // What is only there is not in it.
+        let only_there = place.kind == "endpoint" && place.given.is_none();
+        let Some(node) = at(picture, place.hwid).filter(|_| !only_there) else { continue };
+        mark(&mut picture.nodes[node].hierarchies);
+        let above = hierarchy.above(n).and_then(|above| hierarchy.places.get(above));
+        let Some(above) = above.and_then(|above| at(picture, above.hwid)) else { continue };
+        let by = |link: &map::fabric::Link, strict: bool| {
+            let [a, b] = link.ends;
+            [(a, b), (b, a)].into_iter().any(|(from, to)| {
+                let port = !strict || from.port == Some(place.port);
+                from.node == above && to.node == node && port
+            })
+        };
+        // Of several links that of the port; which it is may not be told.
+        let links = &picture.links;
+        let found = links.iter().position(|link| by(link, true));
+        let found = found.or_else(|| links.iter().position(|link| by(link, false)));
+        if let Some(link) = found {
+            mark(&mut picture.links[link].hierarchies);
+        }
+    }
+}
+
+fn drawn(node: &FabricNode, managed: bool, known: &Known) -> map::fabric::Node {
     use map::fabric::{Kind, Role};
     let kind = match node.kind {
         NodeKind::Switch => Kind::Switch,
+        NodeKind::Endpoint => Kind::Endpoint,
         _ => Kind::Host,
     };
+    let name = Names::new(known.components.as_deref()).name(Hwid(node.hwid));
     let standby = managed && node.known && kind == Kind::Host;
     map::fabric::Node {
         hwid: node.hwid,
-        name: None,
+        name: name.map(String::from),
         kind,
         lid: node.lid,
         role: match node.master {
@@ -143,23 +259,62 @@ fn drawn(node: &FabricNode, managed: bool) -> map::fabric::Node {
         },
         here: node.own,
         trouble: trouble(node).map(String::from),
+        notes: match kind {
+            Kind::Endpoint => notes(node, known),
+            _ => Vec::new(),
+        },
         hierarchies: Vec::new(),
+    }
+}
+
+/// How far in a line of a tree stands.
+pub struct Twig {
+    /// What stands before its corner.
+    indent: String,
+    last: bool,
+}
+
+impl Twig {
+    /// That of the root.
+    pub fn root() -> Self {
+        Twig { indent: String::new(), last: true }
+    }
+
+    /// That of what hangs below; the last, or one with others below it.
+    pub fn next(&self, last: bool) -> Self {
+        let bar = match (self.indent.is_empty(), self.last) {
+            (true, _) => " ",
+            (_, true) => "    ",
+            (_, false) => "|   ",
+        };
+        Twig { indent: format!("{}{bar}", self.indent), last }
+    }
+
+    /// What a line begins with.
+    pub fn corner(&self) -> String {
+        format!("{}{}-", self.indent, if self.last { "\\" } else { "+" })
     }
 }
 
 /// The whole, from this port on. Each node is shown once, where it was found first; other links to it
 /// name it by its hardware id in brackets.
-pub fn text(fabric: &Fabric) -> String {
+pub fn text(fabric: &Fabric, known: &Known) -> String {
     let mut text = String::new();
     if let Some(root) = fabric.nodes.first() {
-        text.push_str(&line(root));
+        text.push_str(&line(root, known));
         text.push('\n');
-        branches(fabric, root, " ", &mut text);
+        branches(fabric, known, root, &Twig::root(), &mut text);
     }
     text
 }
 
-fn branches(fabric: &Fabric, node: &FabricNode, indent: &str, text: &mut String) {
+fn branches(
+    fabric: &Fabric,
+    known: &Known,
+    node: &FabricNode,
+    twig: &Twig,
+    text: &mut String,
+) {
     let parent = node.path.split_last().and_then(|(_, way)| {
         fabric.nodes.iter().find(|other| other.path == way).map(|other| other.hwid)
     });
@@ -174,16 +329,14 @@ fn branches(fabric: &Fabric, node: &FabricNode, indent: &str, text: &mut String)
     };
     let ports: Vec<_> = node.ports.iter().filter(shown).collect();
     for (n, port) in ports.iter().enumerate() {
-        let last = n + 1 == ports.len();
+        let next = twig.next(n + 1 == ports.len());
         let rate = format!("gen{} x{}", port.speed, port.width);
-        let corner = if last { "\\" } else { "+" };
-        text.push_str(&format!("{indent}{corner}-{}- {rate} - ", port.number));
+        text.push_str(&format!("{}{}- {rate} - ", next.corner(), port.number));
         match fabric.child(node, port.number) {
             Some(child) => {
-                text.push_str(&line(child));
+                text.push_str(&line(child, known));
                 text.push('\n');
-                let bar = if last { "    " } else { "|   " };
-                branches(fabric, child, &format!("{indent}{bar}"), text);
+                branches(fabric, known, child, &next, text);
             }
             None => text.push_str(&format!("[{}]\n", hex(port.peer))),
         }
@@ -226,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_picture_has_each_link_once() {
-        let words = picture(&example()).words();
+        let words = picture(&example(), &Known::default()).words();
         let wanted = "\
 host 0x2: LID 4, standby, this host. switch 0x101: LID 2. host 0x1: LID 1, master. \
 switch 0x102: LID 3. host 0x3: no LID, does not answer. \
@@ -249,7 +402,7 @@ host 0x2, LID 4, this host
      |   \\-7- gen4 x8 - [0x101]
      \\-5- gen4 x8 - [0x102]
 ";
-        assert_eq!(text(&example()), wanted);
-        assert_eq!(text(&Fabric::default()), "");
+        assert_eq!(text(&example(), &Known::default()), wanted);
+        assert_eq!(text(&Fabric::default(), &Known::default()), "");
     }
 }
