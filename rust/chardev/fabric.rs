@@ -5,7 +5,10 @@
 use super::ioctl::{check, Call};
 use crate::{
     fabric::{Manager, View},
-    proto::nm::{kind::is_host, member::Member},
+    proto::nm::{
+        kind::{is_endpoint, is_host},
+        member::Member,
+    },
     sys::{
         errno::EOPNOTSUPP,
         ext::{self, weft_fabric_nodes, weft_fabric_route, weft_fabric_routes},
@@ -38,9 +41,10 @@ fn tell(to: &mut weft_fabric_nodes, member: &Member, view: &View) {
     let flag = |set: bool, bit: u32| if set { bit } else { 0 };
     to.lid = info.lid;
     to.hwid = hwid;
-    to.kind = match is_host(hwid) {
-        true => ext::WEFT_NODE_HOST,
-        false => ext::WEFT_NODE_SWITCH,
+    to.kind = match hwid {
+        hwid if is_host(hwid) => ext::WEFT_NODE_HOST,
+        hwid if is_endpoint(hwid) => ext::WEFT_NODE_ENDPOINT,
+        _ => ext::WEFT_NODE_SWITCH,
     };
     to.state = flag(member.known, ext::WEFT_NODE_KNOWN)
         | flag(to.index == 0, ext::WEFT_NODE_SELF)

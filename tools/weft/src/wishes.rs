@@ -109,7 +109,7 @@ impl Wishes {
 
     /// Those that the text states.
     pub fn all(&self) -> impl Iterator<Item = Wish> + '_ {
-        self.lines().filter_map(|line| wish::parse(line.trim_ascii()))
+        self.lines().filter_map(wish::of_line)
     }
 
     /// To whom a virtual endpoint is to belong.
@@ -124,7 +124,7 @@ impl Wishes {
         let line = format!("{endpoint:x}.{ve:x} {root:x}\n");
         let (mut text, mut done) = (Vec::new(), false);
         for old in self.lines() {
-            match wish::parse(old.trim_ascii()) {
+            match wish::of_line(old) {
                 Some(w) if (w.endpoint, w.ve) == (endpoint, ve) => {
                     if !done {
                         text.extend_from_slice(line.as_bytes());
@@ -149,13 +149,22 @@ impl Wishes {
     /// A virtual endpoint is to belong to nobody. Whether it did belong to somebody.
     pub fn withdraw(&mut self, endpoint: u64, ve: u8) -> bool {
         let is = |line: &&[u8]| {
-            let wish = wish::parse(line.trim_ascii());
+            let wish = wish::of_line(line);
             wish.is_some_and(|w| (w.endpoint, w.ve) == (endpoint, ve))
         };
         let text: Vec<u8> = self.lines().filter(|line| !is(line)).flatten().copied().collect();
         let was = text.len() < self.text.len();
         self.text = text;
         was
+    }
+
+    /// The text without what the master has added to it, for comparison: lines that say what components
+    /// were when they were seen.
+    pub fn wished(&self) -> Vec<u8> {
+        let mut text = vec![0; self.text.len()];
+        let bytes = wish::annotate(&self.text, &[], |_| false, &mut text).unwrap_or_default();
+        text.truncate(bytes);
+        text
     }
 
     /// Lines, each with its newline.
@@ -244,6 +253,13 @@ mod tests {
 
         assert!(wishes.withdraw(7, 0) && !wishes.withdraw(7, 0) && !wishes.withdraw(9, 0));
         assert_eq!(text(&wishes), "# the left rack\n\n# spare\n8.0 2\n7.1 3\n");
+
+        // What the master has seen stays, and is nobody's wish.
+        wishes.text = b"8.0 2\nseen 8 1f2e\n# end".to_vec();
+        assert_eq!(wishes.all().count(), 1);
+        assert_eq!(wishes.wished(), b"8.0 2\n# end");
+        assert!(wishes.withdraw(8, 0));
+        assert_eq!(text(&wishes), "seen 8 1f2e\n# end");
     }
 
     #[test]

@@ -112,11 +112,12 @@ fn lines(report: &Report) -> String {
 
 fn save(context: &Context, port: &Port, file: &Path) -> Result<(), End> {
     let wishes = port.wishes()?;
+    let wished = wishes.wished();
     let (count, version) = (wishes.all().count(), wishes.version);
     let is_out = file == Path::new("-");
-    let text = String::from_utf8_lossy(&wishes.text).into_owned();
+    let text = String::from_utf8_lossy(&wished).into_owned();
     if !is_out {
-        fs::write(file, &wishes.text).map_err(|e| failed(file, "cannot be written", e))?;
+        fs::write(file, &wished).map_err(|e| failed(file, "cannot be written", e))?;
     }
     let saved = Saved {
         ok: true,
