@@ -97,7 +97,9 @@ impl Vpd {
     pub fn digest(&self) -> u32 {
         let texts = [self.part, self.serial, self.blade, self.resident];
         // A byte that no text has in it as its end.
-        let bytes = texts.iter().flat_map(|t| t.bytes().iter().copied().chain([0xff]));
+        let bytes = texts
+            .iter()
+            .flat_map(|t| t.bytes().iter().copied().chain([0xff]));
         crc32c(bytes.chain([u8::from(self.sockets)]))
     }
 

@@ -140,7 +140,10 @@ impl<M: AsRef<[Wish]> + AsMut<[Wish]>> Wishes<M> {
                 Said::Seen(_) => continue,
             };
             let of = |w: &Wish| (w.endpoint, w.ve) == (wish.endpoint, wish.ve);
-            if wishes(text).take_while(|(_, n)| *n < line).any(|(w, _)| of(&w)) {
+            if wishes(text)
+                .take_while(|(_, n)| *n < line)
+                .any(|(w, _)| of(&w))
+            {
                 return Err(Error::Twice(line));
             }
             count += 1;

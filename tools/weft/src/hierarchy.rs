@@ -76,8 +76,7 @@ impl From<&abi::weft_fabric_vh> for Place {
 pub fn hierarchy(port: BorrowedFd<'_>, root: Option<u64>) -> Result<Option<Hierarchy>> {
     let (mut of, mut number) = (root.unwrap_or(0), 0);
     let places = told::all("asking for a hierarchy", |index| {
-        let mut call =
-            abi::weft_fabric_vh { root: root.unwrap_or(0), index, ..Default::default() };
+        let mut call = abi::weft_fabric_vh { root: root.unwrap_or(0), index, ..Default::default() };
         call.call(port)?;
         (of, number) = (call.root, call.vh);
         Ok(Told { value: Place::from(&call), count: call.count, serial: call.serial })
@@ -112,7 +111,8 @@ mod tests {
             limit: (1 << 40) + 0xfff,
             ..Default::default()
         };
-        let given = Given { ve: 1, functions: 2, plane: 3, base: 1 << 40, limit: (1 << 40) + 0xfff };
+        let given =
+            Given { ve: 1, functions: 2, plane: 3, base: 1 << 40, limit: (1 << 40) + 0xfff };
         let place = Place {
             kind: NodeKind::Endpoint,
             hwid: 3 << 62,

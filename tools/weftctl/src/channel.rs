@@ -189,7 +189,9 @@ impl Port {
         let master = || self.0.fabric().ok()??.master().map(|node| hex(node.hwid));
         match error {
             Error::NotMaster => match master() {
-                Some(master) => failure.hint(format!("the master is host {master}: run this there")),
+                Some(master) => {
+                    failure.hint(format!("the master is host {master}: run this there"))
+                }
                 None => failure,
             },
             _ => failure,

@@ -173,8 +173,7 @@ pub fn no_wish(text: &[u8], line: u32) -> Failure {
 
 /// There is no room for a text.
 pub fn no_room(bytes: usize) -> Failure {
-    let what =
-        format!("no room for wishes of {bytes} bytes, {} at most", Wishes::MOST_BYTES);
+    let what = format!("no room for wishes of {bytes} bytes, {} at most", Wishes::MOST_BYTES);
     Failure::new(Kind::Failed, what)
         .hint("leave out comments, and `weftctl withdraw` what will not come back")
 }

@@ -308,13 +308,7 @@ pub fn text(fabric: &Fabric, known: &Known) -> String {
     text
 }
 
-fn branches(
-    fabric: &Fabric,
-    known: &Known,
-    node: &FabricNode,
-    twig: &Twig,
-    text: &mut String,
-) {
+fn branches(fabric: &Fabric, known: &Known, node: &FabricNode, twig: &Twig, text: &mut String) {
     let parent = node.path.split_last().and_then(|(_, way)| {
         fabric.nodes.iter().find(|other| other.path == way).map(|other| other.hwid)
     });

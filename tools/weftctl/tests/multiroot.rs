@@ -98,9 +98,7 @@ fn known() -> Known {
     let blade = ["host system 1", "host system 2", ""];
     let mut components = vec![component(1, "rc1", blade[0]), component(2, "rc2", blade[1])];
     components.extend((0..3).map(|n| component(SW[n], &format!("sw{}", n + 1), blade[n])));
-    components.extend(
-        (1..7).map(|n| component(ep(n), &format!("ep{n}"), blade[(n - 1).min(2)])),
-    );
+    components.extend((1..7).map(|n| component(ep(n), &format!("ep{n}"), blade[(n - 1).min(2)])));
     let wish = |(n, root)| Wish {
         endpoint: Hwid(ep(n)),
         ve: 0,

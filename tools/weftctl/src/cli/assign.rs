@@ -93,7 +93,13 @@ impl Named {
     }
 }
 
-fn report(context: &Context, all: &[Wish], known: &Known, start: Instant, said: &str) -> Result<(), End> {
+fn report(
+    context: &Context,
+    all: &[Wish],
+    known: &Known,
+    start: Instant,
+    said: &str,
+) -> Result<(), End> {
     let wishes = all.iter().map(|wish| Named::new(wish, known)).collect();
     let report = Report { ok: true, wishes, seconds: start.elapsed().as_secs_f64() };
     context.print(&report, |report| {

@@ -88,12 +88,7 @@ fn chosen(port: &Port, known: &Known, host: Option<&str>) -> Result<Vec<Hierarch
     Ok(vec![hierarchy])
 }
 
-fn draw(
-    context: &Context,
-    port: String,
-    fabric: &map::Fabric,
-    file: &Path,
-) -> Result<(), End> {
+fn draw(context: &Context, port: String, fabric: &map::Fabric, file: &Path) -> Result<(), End> {
     let drawing = map::draw(fabric);
     if file == Path::new("-") {
         let drawn = Drawn { port, svg: Some(drawing), file: None };

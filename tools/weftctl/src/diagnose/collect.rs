@@ -363,6 +363,7 @@ pub fn port(dir: &Path) -> Option<Port> {
             .collect(),
         manager: manager(&dir.join("manager")),
         nodes: Vec::new(),
+        seats: number(&dir.join("seats")),
         known: Known::default(),
     })
 }

@@ -142,6 +142,8 @@ pub struct Port {
     pub manager: Option<Manager>,
     /// Whom that knows; none where the device file could not be opened.
     pub nodes: Vec<tree::Node>,
+    /// Functions of shared endpoints that programs can have open at a time; `None`: the driver does not say.
+    pub seats: Option<u64>,
     /// What is known of the endpoints that hosts share, likewise.
     pub known: Known,
 }

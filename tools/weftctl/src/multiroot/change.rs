@@ -35,7 +35,8 @@ pub fn assign(known: &Known, target: &str, host: &str, force: bool) -> Result<Ve
         }
         // Before it is found it has at least one.
         (Which::Any, ves) => {
-            let free = (0..ves.map_or(MOST_VES, |ves| ves.min(MOST_VES))).find(|ve| of(*ve).is_none());
+            let free =
+                (0..ves.map_or(MOST_VES, |ves| ves.min(MOST_VES))).find(|ve| of(*ve).is_none());
             vec![free.ok_or_else(|| none_is_free(known, &names, endpoint))?]
         }
     };

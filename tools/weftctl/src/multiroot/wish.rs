@@ -136,10 +136,12 @@ pub fn mend(wish: &Wish, known: &Known) -> String {
             "host {host} has as many endpoints as its aperture space holds: `weftctl tree --vh \
              {host}` shows them, `weftctl withdraw` frees their room"
         ),
-        Some(State::Failed) => "it is tried again; `dmesg` of this host names the component and its \
+        Some(State::Failed) => {
+            "it is tried again; `dmesg` of this host names the component and its \
                                 answer; switches obey the master only if `managers` of the \
                                 topology does not leave it out"
-            .into(),
+                .into()
+        }
         Some(State::NotTaken) => format!(
             "it is tried again; at host {host}: `weftctl diagnose`; programs there that have to let \
              go of an endpoint that was withdrawn hold it up, as does a driver of another version"
