@@ -13,6 +13,7 @@ pub mod allow;
 pub mod ask;
 pub mod bytes;
 pub mod explore;
+pub mod kept;
 pub mod kind;
 pub mod lid;
 pub mod member;
