@@ -754,13 +754,6 @@ fn mr_3_shared_endpoints() {
         ),
         (
             "well",
-            |s| component(s, 1).replaced = true,
-            "component-replaced",
-            Level::Warning,
-            "endpoint ep1",
-        ),
-        (
-            "well",
             |s| {
                 component(s, 0).hwid = Hwid(0x77);
             },
@@ -795,6 +788,8 @@ fn mr_3_shared_endpoints() {
         wish(&mut snapshot, state);
         assert_eq!(is_settling(&snapshot), settling, "{state}");
     }
+    component(&mut snapshot, 1).replaced = true;
+    assert_eq!(ids(&diagnose(&snapshot), Level::Note), ["component-replaced"]);
     sharing(&mut snapshot).wishes.clear();
     let found = diagnose(&snapshot);
     assert_eq!(ids(&found, Level::Note), ["endpoint-unassigned"]);

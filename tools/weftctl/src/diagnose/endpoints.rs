@@ -70,10 +70,9 @@ fn component_itself(component: &Component, names: &Names<'_>) -> Vec<Finding> {
             "it is another one than under its hardware id, {}, before: another part or serial number",
             component.hwid
         );
-        found.push(Finding::warning("component-replaced", here(), what).mend(
-            "what is wished holds for it as well: `weftctl wishes` shows that. If it is meant to \
-             be here, `weftctl wishes --save FILE` and `weftctl wishes --restore FILE` make \
-             masters to come forget the old one",
+        found.push(Finding::note("component-replaced", here(), what).mend(
+            "what is wished holds for it as well, `weftctl wishes` shows that; if it is not the one that \
+             should be there, take it out",
         ));
     }
     found
