@@ -20,13 +20,16 @@ mod memory;
 mod neighbours;
 mod routes;
 mod view;
+mod wishes;
 
-pub(crate) use self::view::{Role, Standing, View};
-
-use self::{
-    aims::Aims, allow::Allow, inbox::Inbox, memory::Memory, neighbours::Neighbours, routes::Routes,
+pub(super) use self::memory::Memory;
+pub(crate) use self::{
+    view::{Role, Standing, View},
+    wishes::Refusal,
 };
-use super::Node;
+
+use self::{aims::Aims, allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes};
+use super::{Node, Pcim};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
     proto::mr::hierarchy::{Hierarchy, MAX_BYTES as MAX_HIERARCHY},
@@ -74,6 +77,8 @@ pub(crate) struct Manager {
     inbox: Mutex<Inbox>,
     #[pin]
     view: Mutex<View>,
+    #[pin]
+    pcim: Pcim,
 }
 
 impl Manager {
@@ -109,6 +114,7 @@ impl Manager {
                 ),
                 inbox <- new_mutex!(inbox, "weft manager inbox"),
                 view <- new_mutex!(view, "weft manager view"),
+                pcim <- Pcim::new(),
             }),
             GFP_KERNEL,
         )
@@ -155,6 +161,11 @@ impl Manager {
 
     pub(super) fn exclude(&self, links: u32) {
         self.inner.lock().neighbours.exclude(links);
+    }
+
+    /// The multi-root management, which this host does while it is the master.
+    pub(crate) fn pcim(&self) -> &Pcim {
+        &self.pcim
     }
 
     /// What there is to know. `f` must not wait, nor take a lock.
@@ -221,6 +232,7 @@ impl Manager {
             ));
         }
         self.publish(node, machine);
+        self.settle(node, machine);
         let wanting = aims.follow(node, port, machine, &self.view);
         let now = clock::now_ms();
         let waits = missing.is_some() || neighbours.is_asking() || wanting || routes.has_stale();
@@ -238,6 +250,15 @@ impl Manager {
                 .try_into()
                 .unwrap_or(Msecs::MAX),
         )
+    }
+
+    /// Has the multi-root management look at what this host has come to as the master.
+    fn settle(&self, node: &Node, machine: &Machine) {
+        let term = machine.info().reign.term;
+        let on = machine.settled().map(|found| (term, found));
+        if self.pcim.settled(on) {
+            node.manage_hierarchies();
+        }
     }
 
     /// In another fabric the host has no hierarchy until it is told.

@@ -190,9 +190,12 @@ pub fn annotate(
     let all = seen.iter().map(Seen::bytes).sum::<usize>();
     let mut over = all.saturating_sub(room);
     for one in seen {
+        let before = out.at;
         if over > 0 && !there(one.hwid) {
             over = over.saturating_sub(one.bytes());
         } else if one.write(&mut out).is_none() {
+            // Half a line is none.
+            out.at = before;
             break;
         }
     }

@@ -118,27 +118,14 @@ where
         }
     }
 
-    /// What a master has found, as one number: another one when a node, its life, its local id or a link
-    /// is another. `None` while it has something to do, and of who is no master.
-    pub fn settled(&self) -> Option<u64> {
-        let waits = self.phase == Phase::Settled && !self.dirty && self.done.is_some();
-        waits.then(|| self.hash(false))
-    }
-
-    /// What tables and wishes depend on, as one number.
+    /// What tables depend on, as one number.
     pub(super) fn signature(&self) -> u64 {
-        self.hash(true)
-    }
-
-    fn hash(&self, with_wishes: bool) -> u64 {
         let mut hash = Hash(0xcbf2_9ce4_8422_2325);
         for m in self.members.all().iter().filter(|m| m.known) {
             hash.add(m.info.hwid);
             hash.add(u64::from(m.info.life));
             hash.add(u64::from(m.info.lid));
-            if with_wishes {
-                hash.add(u64::from(m.info.wishes));
-            }
+            hash.add(u64::from(m.info.wishes));
             for (port, next) in m.ports.iter().zip(m.next) {
                 hash.add(u64::from(port.cost().unwrap_or(0)));
                 hash.add(u64::from(next));
