@@ -19,7 +19,7 @@ CLOSELY = False
 # Who has what in Figs 10 to 12.
 GIVEN = {"rc1": ["ep2", "ep4", "ep5"], "rc2": ["ep1", "ep3", "ep6"]}
 NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups "
-PAGE = paths.ROOT / "Documentation/multiroot.rst"
+PAGE = paths.TOP / "Documentation/multiroot.rst"
 
 
 def figures(bench):

@@ -123,6 +123,10 @@ impl Wishes {
         let Wish { endpoint, ve, root } = wish;
         let line = format!("{endpoint:x}.{ve:x} {root:x}\n");
         let (mut text, mut done) = (Vec::new(), false);
+        // Whoever edits it later learns what its lines are.
+        if self.wished().is_empty() {
+            text.extend_from_slice(wish::HEAD);
+        }
         for old in self.lines() {
             match wish::of_line(old) {
                 Some(w) if (w.endpoint, w.ve) == (endpoint, ve) => {
@@ -133,9 +137,6 @@ impl Wishes {
                 }
                 _ => text.extend_from_slice(old),
             }
-        }
-        if text.is_empty() {
-            text.extend_from_slice(wish::HEAD);
         }
         if !done {
             if !text.ends_with(b"\n") {
@@ -260,6 +261,9 @@ mod tests {
         assert_eq!(wishes.wished(), b"8.0 2\n# end");
         assert!(wishes.withdraw(8, 0));
         assert_eq!(text(&wishes), "seen 8 1f2e\n# end");
+        wishes.text = b"seen 8 1f2e\n".to_vec();
+        wishes.assign(wish(8, 0, 2));
+        assert_eq!(text(&wishes), "# weft wishes: endpoint.ve root\nseen 8 1f2e\n8.0 2\n");
     }
 
     #[test]
