@@ -10,11 +10,12 @@
 //!
 //! # Locks
 //!
-//! `Manager::inner` is outside of those of the links, as it asks them who is there; nothing of theirs calls
+//! `Manager::handing` is outside of all others: who has it waits for the machine. `Manager::inner` is outside of those of the links, as it asks them who is there; nothing of theirs calls
 //! it. Of the client it calls what says so there. The inbox and the view are innermost, and held for copies only.
 
 mod aims;
 mod allow;
+mod hand;
 mod inbox;
 mod memory;
 mod neighbours;
@@ -43,12 +44,15 @@ use crate::{
         table::{self, Slot},
         wishes::MAX_WISHES,
     },
-    sys::clock,
+    sys::{clock, waitq::WaitQueue},
 };
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{Atomic, Full, Release},
+        Arc, Mutex,
+    },
     time::Msecs,
 };
 
@@ -79,6 +83,13 @@ pub(crate) struct Manager {
     view: Mutex<View>,
     #[pin]
     pcim: Pcim,
+    #[pin]
+    handing: Mutex<()>,
+    /// Woken when a hierarchy has been handed over, or will not be.
+    #[pin]
+    handed: WaitQueue,
+    /// A hot-plug controller has news.
+    plugged: Atomic<bool>,
 }
 
 impl Manager {
@@ -115,6 +126,9 @@ impl Manager {
                 inbox <- new_mutex!(inbox, "weft manager inbox"),
                 view <- new_mutex!(view, "weft manager view"),
                 pcim <- Pcim::new(),
+                handing <- new_mutex!((), "weft manager handing"),
+                handed <- WaitQueue::new(c"weft manager", kernel::static_lock_class!()),
+                plugged: Atomic::new(false),
             }),
             GFP_KERNEL,
         )
@@ -128,6 +142,12 @@ impl Manager {
     /// Puts a message aside for [`Self::run`]; one too many is lost.
     pub(super) fn put(&self, link: usize, message: &[u8]) {
         self.inbox.lock().put(link, message);
+    }
+
+    /// Something has come or gone at a switch, or will: [`Self::run`] looks.
+    pub(super) fn plugged(&self) {
+        self.plugged.store(true, Release);
+        self.pcim.plugged();
     }
 
     /// The port has forgotten what it was told.
@@ -147,10 +167,13 @@ impl Manager {
             return Err(EINVAL);
         }
         let mut done = Ok(());
-        self.inner.lock().machine.allow(|list| match hwid {
-            0 => list.clear(),
-            hwid => done = list.add(hwid),
-        });
+        self.inner
+            .lock()
+            .machine
+            .allow(clock::now_ms(), |list| match hwid {
+                0 => list.clear(),
+                hwid => done = list.add(hwid),
+            });
         done
     }
 
@@ -218,7 +241,13 @@ impl Manager {
             let bytes = message.get(..bytes).unwrap_or_default();
             machine.receive(clock::now_ms(), link as u8, bytes, &mut means);
         }
+        if self.plugged.xchg(false, Full) {
+            machine.plugged(clock::now_ms());
+        }
         machine.tick(clock::now_ms(), &mut means);
+        if machine.handed().is_some() {
+            self.wake();
+        }
         // The master may be gone that asked for it.
         if routes.has_stale() && has_let_go(node) {
             routes.sweep(router);
@@ -259,6 +288,24 @@ impl Manager {
         if self.pcim.settled(on) {
             node.manage_hierarchies();
         }
+    }
+
+    /// Has the machine do something, and does what it wants done. `ENODEV`: there is no port to do it with.
+    fn work<R>(&self, node: &Node, f: impl FnOnce(&mut Machine, &mut Means<'_>) -> R) -> Result<R> {
+        let port = node.port_at_work().ok_or(ENODEV)?;
+        let router = port.router().ok_or(ENODEV)?;
+        let mut inner = self.inner.lock();
+        let Inner {
+            machine, routes, ..
+        } = &mut *inner;
+        let mut means = Means {
+            node,
+            port: &**port,
+            router,
+            routes,
+            view: &self.view,
+        };
+        Ok(f(machine, &mut means))
     }
 
     /// In another fabric the host has no hierarchy until it is told.

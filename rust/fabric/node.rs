@@ -299,7 +299,7 @@ impl Node {
         self.parked.store(true, Release);
         self.calls.shut();
         drop(self.me.lock().take());
-        if let Some(port) = self.gate.revoke(|| ()) {
+        if let Some(port) = self.gate.revoke(|| self.wake_manager()) {
             self.links_down(&*port, Reason::Link);
             port.stop();
             drop(port);
@@ -340,6 +340,7 @@ impl Node {
     /// The function is going to be reset: all links go down and stay so until [`Node::reset_done`].
     pub(crate) fn reset_prepare(self: &Arc<Self>) {
         self.paused.store(true, Release);
+        self.wake_manager();
         // What it reads of the function from here on says nothing.
         work::cancel_delayed::<_, TIMER>(self);
         self.cancel_managing();
@@ -496,6 +497,7 @@ impl Node {
             client.closed();
         }
         self.waiters.wake_all();
+        self.wake_manager();
     }
 
     /// Where who has a file of it waits for its end.
@@ -765,6 +767,14 @@ impl Events for Node {
         };
         if self.drain(&**port) || self.heed(&**port) {
             self.run_in(0);
+        }
+    }
+
+    fn plugged(&self) {
+        trace::port_event(&self.pci(), trace::Port::Plug, 0);
+        if let Some(manager) = self.manager() {
+            manager.plugged();
+            self.manage();
         }
     }
 

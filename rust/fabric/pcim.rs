@@ -90,7 +90,6 @@ impl Pcim {
     }
 
     /// A hot-plug controller has news.
-    #[allow(dead_code)] // TEMP
     pub(super) fn plugged(&self) {
         let mut causes = self.causes.lock();
         causes.plugs = causes.plugs.wrapping_add(1);

@@ -117,6 +117,8 @@ pub(crate) trait Events: Send + Sync {
     fn links_changed(&self);
     /// [`Port::recv`] has something.
     fn message(&self);
+    /// A hot-plug controller of a switch that this port programs has news.
+    fn plugged(&self);
     /// The port reports an error; `what` says which, for people.
     fn error(&self, what: &CStr, addr: u64);
     /// The neighbour on `link` rang `wake`.

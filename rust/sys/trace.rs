@@ -17,6 +17,7 @@ pub(crate) enum Port {
     Echo = 4,
     Reset = 5,
     Gone = 6,
+    Plug = 7,
 }
 
 macro_rules! tracepoint {

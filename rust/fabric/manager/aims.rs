@@ -2,7 +2,8 @@
 
 //! Whom the far links of the port are aimed at: hosts that a route leads to and no link does.
 //!
-//! A host that stays keeps its link, and with it what users have open there. Where there are more hosts than
+//! A host that stays keeps its link, and with it what users have open there; so does one that only does not
+//! answer, as long as its master has a route lead there. Where there are more hosts than
 //! links, the nearest ones have them.
 
 use super::{super::Node, Machine, View};
@@ -41,11 +42,13 @@ impl Aims {
             return false;
         }
         let mut wanted = [None; MAX_LINKS];
-        targets(
-            machine,
-            &view.lock(),
-            wanted.get_mut(..count).unwrap_or_default(),
-        );
+        let mut silent = [false; MAX_LINKS];
+        let seen = view.lock();
+        targets(machine, &seen, wanted.get_mut(..count).unwrap_or_default());
+        for (silent, target) in silent.iter_mut().zip(&self.aimed) {
+            *silent = target.is_some_and(|target| is_silent(&seen, &target));
+        }
+        drop(seen);
         let mut again = false;
         // First those that are to lead elsewhere are free, for no two lead to one port.
         for (n, place) in self.aimed.iter_mut().enumerate().take(count) {
@@ -63,6 +66,7 @@ impl Aims {
                         again |= aim(node, first + n, place, now);
                     }
                 }
+                None if silent.get(n) == Some(&true) => {}
                 None => again |= aim(node, first + n, place, None),
             }
         }
@@ -90,6 +94,14 @@ fn aim(node: &Node, link: usize, place: &mut Option<Target>, target: Option<Targ
         )),
     }
     done.is_err()
+}
+
+/// Whether somebody has not answered this node, and its master has a route lead there all the same: it is
+/// the questions that were lost, as with a cable that others use.
+fn is_silent(view: &View, target: &Target) -> bool {
+    let mut known = view.members().iter().filter(|m| m.known);
+    let mut routes = view.routes().iter();
+    known.all(|m| m.info.hwid != target.hwid) && routes.any(|(to, ..)| *to == target.aim.lid)
 }
 
 /// Who is to have a link, nearest first.

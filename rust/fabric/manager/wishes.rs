@@ -4,7 +4,7 @@
 
 use super::{
     super::{pcim::MAX_WISHES, Node},
-    Manager, Means,
+    Manager,
 };
 use crate::{
     proto::{
@@ -82,37 +82,19 @@ impl Manager {
 
     /// Replaces the text of that version. The new version.
     fn replace_wishes(&self, node: &Node, version: u32, text: &[u8]) -> Result<u32> {
-        let port = node.port_at_work().ok_or(ENODEV)?;
-        let router = port.router().ok_or(ENODEV)?;
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        match inner.machine.role() {
-            Role::Master => {}
-            Role::Standby => return Err(EREMOTE.into()),
-            Role::Unknown => return Err(EAGAIN),
-        }
-        if inner.machine.wishes().version() != version {
-            return Err(ESTALE.into());
-        }
-        let mut means = Means {
-            node,
-            view: &self.view,
-            port: &**port,
-            router,
-            routes: &mut inner.routes,
-        };
-        match inner.machine.wish(clock::now_ms(), text, &mut means) {
-            true => Ok(inner.machine.wishes().version()),
-            false => Err(ENOSPC),
-        }
-    }
-}
-
-
-// TEMP
-impl Manager {
-    pub(crate) fn hand(&self, node: &Node, h: u64, b: &[u8]) -> Result {
-        dev_info!(node.pci(), "hand {} {}\n", h, b.len());
-        Ok(())
+        self.work(node, |machine, means| {
+            match machine.role() {
+                Role::Master => {}
+                Role::Standby => return Err(EREMOTE.into()),
+                Role::Unknown => return Err(EAGAIN),
+            }
+            if machine.wishes().version() != version {
+                return Err(ESTALE.into());
+            }
+            match machine.wish(clock::now_ms(), text, means) {
+                true => Ok(machine.wishes().version()),
+                false => Err(ENOSPC),
+            }
+        })?
     }
 }

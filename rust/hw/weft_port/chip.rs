@@ -80,6 +80,7 @@ const EVENTS: u32 = ext::WEFT_EVENT_LINK
     | ext::WEFT_EVENT_ROUTE
     | ext::WEFT_EVENT_MBOX
     | ext::WEFT_EVENT_FUNCTION
+    | ext::WEFT_EVENT_PLUG
     | ext::WEFT_EVENT_ERROR;
 
 /// What an error is, by its bit.
@@ -373,8 +374,13 @@ impl Chip {
     }
 
     fn mbox_event(&self) {
-        let bits = ext::WEFT_EVENT_MBOX | ext::WEFT_EVENT_FUNCTION;
-        self.write(ext::WEFT_R_EVENT, bits);
+        let own = ext::WEFT_EVENT_MBOX | ext::WEFT_EVENT_FUNCTION | ext::WEFT_EVENT_PLUG;
+        let bits = self.read(ext::WEFT_R_EVENT);
+        // Before anything is looked at: what comes from here on is another event.
+        self.write(ext::WEFT_R_EVENT, own);
+        if bits != u32::MAX && bits & ext::WEFT_EVENT_PLUG != 0 {
+            self.events.plugged();
+        }
         self.events.message();
     }
 

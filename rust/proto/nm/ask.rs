@@ -6,6 +6,8 @@
 pub const AGAIN_MS: u64 = 100;
 /// So often it is sent. With the time between: whoever does not answer for 1.2 s is taken for silent.
 pub const TRIES: u8 = 12;
+/// And so often to somebody who was silent a moment ago.
+const BRIEFLY: u8 = 3;
 
 /// What has become of a question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,6 +41,11 @@ impl Ask {
         xid: 0,
         tries: 0,
         sent: 0,
+    };
+    /// One to somebody who was silent before.
+    pub const BRIEF: Self = Self {
+        tries: TRIES - BRIEFLY,
+        ..Self::DUE
     };
     /// One that nobody waits for.
     pub const DONE: Self = Self {

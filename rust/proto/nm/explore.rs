@@ -9,6 +9,7 @@
 use super::{
     allow::Allowed,
     ask::{Ask, State},
+    doubt::Doubts,
     member::{Member, Members, NOBODY},
     message::{Info, Page},
     port::{Port, PORTS},
@@ -61,7 +62,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
     }
 
     /// Looks at the answers that are next in turn. True if there is nobody left to ask.
-    pub fn expand<A: AsRef<[u64]>>(&mut self, allowed: &Allowed<A>) -> bool {
+    pub fn expand<A: AsRef<[u64]>>(&mut self, allowed: &Allowed<A>, doubts: &Doubts) -> bool {
         while let Some(member) = self.all().get(self.expanded).copied() {
             if !member.ask.is_over() {
                 return false;
@@ -83,6 +84,9 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
                     ..Member::NONE
                 };
                 found.info.hwid = port.peer;
+                if doubts.has(port.peer) {
+                    found.ask = Ask::BRIEF;
+                }
                 if !self.push(found) {
                     self.too_many = true;
                 }

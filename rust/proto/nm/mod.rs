@@ -12,6 +12,7 @@
 pub mod allow;
 pub mod ask;
 pub mod bytes;
+pub mod doubt;
 pub mod explore;
 pub mod kept;
 pub mod kind;

@@ -35,6 +35,7 @@ use self::hand::Hand;
 use super::{
     allow::Allowed,
     ask::{Ask, State, AGAIN_MS},
+    doubt::Doubts,
     kept::Kept,
     kind::is_host,
     lid::Promises,
@@ -161,6 +162,8 @@ pub struct Node<M, T, B, A> {
     found: u32,
     /// Local ids that a master has given, and nobody has confirmed.
     promises: Promises,
+    /// Who was silent when everybody was last asked.
+    doubts: Doubts,
 }
 
 impl<M, T, B, A> Node<M, T, B, A>
@@ -203,6 +206,7 @@ where
             survey: None,
             surveys: false,
             promises: Promises::NONE,
+            doubts: Doubts::NONE,
             found: 0,
         };
         node.begin(hwid, life);
@@ -239,6 +243,7 @@ where
         self.poll = Ask::DONE;
         self.changed = false;
         self.promises = Promises::NONE;
+        self.doubts = Doubts::NONE;
         self.heard = false;
         self.survey = None;
         self.surveys = false;
@@ -293,14 +298,14 @@ where
             _ => now,
         };
         match self.phase {
-            Phase::Idle => None,
+            Phase::Idle if self.lowest == 0 => None,
             Phase::Start => Some(self.calm),
             Phase::Settled if self.dirty => Some(self.calm),
             Phase::Settled => {
                 let hand = self.hand.due(now);
                 self.again.into_iter().chain(hand).min()
             }
-            Phase::Standby => {
+            Phase::Idle | Phase::Standby => {
                 let poll = match self.poll.state {
                     State::Done => self.poll_at,
                     _ => asked(&self.poll),
@@ -340,10 +345,10 @@ where
     }
 
     /// Others may take part than before.
-    pub fn allow(&mut self, change: impl FnOnce(&mut A)) {
+    pub fn allow(&mut self, now: u64, change: impl FnOnce(&mut A)) {
         change(&mut self.allowed.0);
         if !matches!(self.phase, Phase::Start | Phase::Idle) {
-            self.explore();
+            self.explore(now);
         }
     }
 
@@ -393,12 +398,13 @@ where
         self.me.change = self.me.change.wrapping_add(1);
         self.calm = now + CALM_MS;
         match self.phase {
-            Phase::Start | Phase::Idle => {}
+            Phase::Start => {}
             Phase::Standby if was_up && !port.is_up() && self.to_master.first() == Some(number) => {
                 // The way to the master is cut: it will not answer.
-                self.explore();
+                self.changed = true;
+                self.explore(now);
             }
-            Phase::Standby => {
+            Phase::Idle | Phase::Standby => {
                 self.changed = true;
                 self.poll = Ask::DUE;
             }
@@ -407,10 +413,18 @@ where
         self.drive(now, fx);
     }
 
+    /// Somewhere in the fabric something has come or gone, as a switch says: a master looks.
+    pub fn plugged(&mut self, now: u64) {
+        if !matches!(self.phase, Phase::Start | Phase::Idle | Phase::Standby) {
+            self.dirty = true;
+            self.calm = now + CALM_MS;
+        }
+    }
+
     /// Time has passed.
     pub fn tick(&mut self, now: u64, fx: &mut impl Effects) {
         if self.phase == Phase::Start && now >= self.calm {
-            self.explore();
+            self.explore(now);
         }
         self.drive(now, fx);
     }
@@ -522,16 +536,18 @@ where
                     master: self.master(),
                 };
                 self.tell(back, xid, &ack, fx);
-                self.polled(info);
+                self.polled(now, info);
             }
             Message::PollAck { from, master } => {
-                let mine = self.phase == Phase::Standby && *from == self.lowest;
-                if mine && self.poll.answer(xid) {
+                let mine = matches!(self.phase, Phase::Idle | Phase::Standby);
+                if mine && *from == self.lowest && self.poll.answer(xid) {
                     self.poll_at = now + POLL_MS;
                     if *master != 0 && *master != self.lowest {
                         // It obeys somebody itself.
-                        self.explore();
+                        self.explore(now);
                     } else {
+                        // One that was away, and did not notice.
+                        self.phase = Phase::Standby;
                         self.heard = *master != 0;
                         self.changed = false;
                     }
@@ -563,30 +579,33 @@ where
     fn turn(&mut self, now: u64, fx: &mut impl Effects) {
         let due = self.again.is_some_and(|again| now >= again);
         match self.phase {
-            Phase::Start | Phase::Idle => {}
+            Phase::Start => {}
+            Phase::Idle if self.lowest == 0 => {}
+            Phase::Idle => self.watch(now, fx),
             Phase::Standby => {
                 self.watch(now, fx);
                 if self.phase == Phase::Standby {
                     self.survey(now, fx);
                 }
             }
-            Phase::Settled if (self.dirty || due) && now >= self.calm => self.explore(),
+            Phase::Settled if (self.dirty || due) && now >= self.calm => self.explore(now),
             Phase::Settled => {}
             Phase::Explore if self.again.is_some_and(|again| now < again) => {}
+            Phase::Explore if self.dirty && now >= self.calm => self.explore(now),
             Phase::Explore => {
                 self.again = None;
-                let asked_all = self.members.expand(&self.allowed);
+                let asked_all = self.members.expand(&self.allowed, &self.doubts);
                 self.write_all(now, fx);
                 if asked_all {
                     self.elect(now, fx);
                 }
             }
-            _ if self.dirty && now >= self.calm => self.explore(),
+            _ if self.dirty && now >= self.calm => self.explore(now),
             _ => {
                 self.write_all(now, fx);
                 let mut asks = self.members.all().iter().map(|m| m.ask.state);
                 if asks.clone().any(|state| state == State::Silent) {
-                    self.explore();
+                    self.explore(now);
                 } else if asks.all(|state| state == State::Done) {
                     self.next(now);
                 }

@@ -83,7 +83,8 @@ TRACE_EVENT(weft_port_event,
 				   { 3, "wake" },
 				   { 4, "echo" },
 				   { 5, "reset" },
-				   { 6, "gone" }),
+				   { 6, "gone" },
+				   { 7, "plug" }),
 		  __entry->arg)
 );
 

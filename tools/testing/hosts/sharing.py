@@ -125,7 +125,8 @@ def states(lab, host):
     """What became of each wish, by names."""
     names = {hwid: name for name, hwid in hwids(lab).items()}
     told = ask(host, "states")
-    return {(names[w["endpoint"]], w["ve"], names[w["root"]]): STATES[w["state"]] for w in told}
+    ends = [(names.get(w["endpoint"]), w["ve"], names.get(w["root"])) for w in told]
+    return {end: STATES[w["state"]] for end, w in zip(ends, told)}
 
 
 def become(lab, host, expected, timeout=60):
@@ -138,3 +139,51 @@ def become(lab, host, expected, timeout=60):
         if time.monotonic() > deadline:
             raise Mismatch(f"the wishes are {found}, not {expected}")
         time.sleep(0.2)
+
+
+def tree(lab, host, root=0):
+    """The hierarchy of a host, as `host` tells it: (depth, name) of each component, depth first."""
+    names = {hwid: name for name, hwid in hwids(lab).items()}
+    return [(place["depth"], names[place["hwid"]]) for place in ask(host, "vh", root)]
+
+
+def given(lab, host, root=0):
+    """What is the host's, by the endpoint's name and the virtual endpoint."""
+    names = {hwid: name for name, hwid in hwids(lab).items()}
+    told = [place for place in ask(host, "vh", root) if place["state"] & 1]
+    return {(names[place["hwid"]], place["ve"]): place for place in told}
+
+
+def planes(lab, switches=("sw1", "sw2", "sw3")):
+    """VP tables of switches but for the common hierarchy: VH by (switch, port, VP)."""
+    all_ = {}
+    for switch in switches:
+        for plane in json.loads(lab.fabric.call("vp", "show", switch, "--json").stdout):
+            if plane["vh"] != 1:
+                all_[switch, plane["port"], plane["vp"]] = plane["vh"]
+    return all_
+
+
+def bases(lab):
+    """Base functions: (VP, LID of the host) of each virtual endpoint that is somebody's."""
+    ends = {node["name"]: node["endpoint"] for node in lab.fabric.status()["nodes"]}
+    return {
+        (name, ve): (is_["vp"], is_["root"])
+        for name, end in ends.items()
+        if end
+        for ve, is_ in enumerate(end["ves"])
+        if is_["vp"] is not None
+    }
+
+
+class Changes:
+    """What is written into tables of hierarchies from now on, as the fabric's log has it."""
+
+    def __init__(self, lab):
+        self._log = lab.fabric.log
+        self._begin = self._log.stat().st_size
+
+    def lines(self):
+        text = self._log.read_bytes()[self._begin :].decode()
+        words = [line.split(None, 1)[1] for line in text.splitlines() if " " in line]
+        return [w for w in words if "VP 0 of port" not in w and (" VH" in w or "virtual endp" in w)]

@@ -16,8 +16,9 @@ where
     B: AsRef<[u8]> + AsMut<[u8]>,
     A: AsRef<[u64]>,
 {
-    /// Begins to look for everybody, if that is for this node to do.
-    pub(super) fn explore(&mut self) {
+    /// Begins to look for everybody, if that is for this node to do. Who waits to be written to asks now
+    /// and then for the master that it had: that may be there again, and not know that it was away.
+    pub(super) fn explore(&mut self, now: u64) {
         self.phase = if is_host(self.me.hwid) {
             self.members.begin(self.me, self.ports);
             Phase::Explore
@@ -30,12 +31,13 @@ where
         self.again = None;
         self.obeyed = None;
         self.poll = Ask::DONE;
+        self.poll_at = now + RETRY_MS;
     }
 
     /// Everybody has been asked: who is it?
     pub(super) fn elect(&mut self, now: u64, fx: &mut impl Effects) {
-        if self.dirty {
-            self.explore();
+        if self.dirty || self.doubts.look(self.members.all()) {
+            self.explore(now);
             return;
         }
         self.members.join();
@@ -142,7 +144,7 @@ where
             self.members.begin(self.me, self.ports);
         }
         if self.surveys {
-            let asked_all = self.members.expand(&self.allowed);
+            let asked_all = self.members.expand(&self.allowed, &self.doubts);
             self.write_all(now, fx);
             if asked_all {
                 self.surveys = false;

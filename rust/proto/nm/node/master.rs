@@ -12,7 +12,7 @@ use super::{
         message::{Info, Message, Piece, Taken, Write, MAX_PIECE},
         table::{self, Slot},
     },
-    Effects, Node, Phase, Role, RETRY_MS,
+    Effects, Node, Phase, Role, CALM_MS, RETRY_MS,
 };
 
 impl<M, T, B, A> Node<M, T, B, A>
@@ -234,15 +234,23 @@ where
     }
 
     /// Somebody asks whether its master is here, and says how it is.
-    pub(super) fn polled(&mut self, info: &Info) {
+    pub(super) fn polled(&mut self, now: u64, info: &Info) {
+        let same = |m: &Member| m.info.life == info.life && m.info.change == info.change;
+        let member = self.members.get(info.hwid);
+        if self.phase == Phase::Explore {
+            // Whom it has not heard yet it will. Another's answer is not true any more: whoever is silent
+            // may be so as the way there is another one now.
+            if member.is_some_and(|m| m.known && !same(m)) {
+                self.dirty = true;
+                self.calm = now + CALM_MS;
+            }
+            return;
+        }
         if self.role() != Role::Master {
             return;
         }
-        let as_found = self.members.get(info.hwid).is_some_and(|m| {
-            let obeys = self.phase != Phase::Settled || info.reign == self.me.reign;
-            m.known && m.info.life == info.life && m.info.change == info.change && obeys
-        });
-        if !as_found {
+        let obeys = self.phase != Phase::Settled || info.reign == self.me.reign;
+        if !member.is_some_and(|m| m.known && same(m) && obeys) {
             self.dirty = true;
         }
     }

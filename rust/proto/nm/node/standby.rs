@@ -145,7 +145,7 @@ where
             self.tell(self.to_master, self.poll.xid, &poll, fx);
         }
         if self.poll.state == State::Silent {
-            self.explore();
+            self.explore(now);
         }
     }
 }
