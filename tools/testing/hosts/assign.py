@@ -111,7 +111,7 @@ def by_name(bench):
     owners = {}
     for node in rc1.weftctl_json("tree")["nodes"]:
         if node["kind"] == "endpoint":
-            if (node["name"], node["part"]) != (names[int(node["hwid"], 0)], node["part"] or None):
+            if names[int(node["hwid"], 0)] != node["name"] or node["part"] != "WEFT-COPY":
                 raise Mismatch(f"{node}")
             owners[node["name"]] = [(ve["ve"], ve["root"], ve["state"]) for ve in node["ves"]]
     wanted = {
@@ -247,6 +247,12 @@ def why_not(bench):
     lab.fabric.call("unplug", "ep6")
     found("wish-no-endpoint", "fault", "endpoint ep6.0", "and its cable in?", "`weftctl withdraw")
     lab.fabric.call("plug", "ep6")
+    well()
+
+    lab["rc2"].rmmod()
+    found("wish-no-host", "fault", "endpoint ep6.0", "is host rc2 on", "`modprobe weft` there")
+    lab["rc2"].insmod()
+    settled(list(lab.hosts.values()), 1, 11)
     well()
 
     rc1.run("weftctl wishes --save /tmp/before")
