@@ -20,8 +20,12 @@ class Fabric:
         self.port_socket = sockets / "port.sock"
         self.log = folder / "weft-fabric.log"
         self._file = folder / "topology.toml"
-        self._file.write_text(topology.toml())
+        self.written(topology.toml())
         self._child = None
+
+    def written(self, text):
+        """Another topology, from the next start on."""
+        self._file.write_text(text)
 
     def start(self, timeout=20.0):
         """Returns when the daemon says that it is ready."""

@@ -40,7 +40,16 @@ fn designed(found: &Found, wishes: &[Wish], numbers: &mut Numbers, seed: u64) ->
         _ => there.get(&(at, lid)).copied(),
     };
     let told = |wish: &Wish, done: Result<(), Why>| assert_eq!(done, Ok(()), "{wish:?}");
-    design(found, Ways::Theirs(&by), wishes, numbers, &mut reach, &mut entries, told).unwrap();
+    design(
+        found,
+        Ways::Theirs(&by),
+        wishes,
+        numbers,
+        &mut reach,
+        &mut entries,
+        told,
+    )
+    .unwrap();
     entries.all().to_vec()
 }
 

@@ -74,7 +74,9 @@ def found(bench):
         kind, part, ports = what[name[:2]]
         blade = {"1": "host system 1", "2": "host system 2"}.get(name[2:], "")
         expected = {
-            "kind": kind, "part": part, "ports": ports, "serial": name, "blade": blade, "state": 1,
+            "kind": kind, "part": part, "ports": ports, "serial": name, "blade": blade,
+            # There; and hosts say that they support sockets.
+            "state": 9 if kind == 1 else 1,
             "resident": resident.get(name, 0), "ves": 2 if kind == 3 else 0,
             "functions": 1 if kind == 3 else 0,
         }  # fmt: skip
@@ -199,6 +201,48 @@ while True:
     if "WEFT_PLUG" in told:
         print(told["WEFT_PLUG"], told["WEFT_SWITCH"], told["WEFT_SWITCH_PORT"], flush=True)
 """
+
+
+@test("HP-2: a switch goes with all that is below, and has its tables again when it is back")
+def switch(bench):
+    lab, rc1, _ = figures(bench)
+    before, bases = sharing.planes(lab), sharing.bases(lab)
+    changes = sharing.Changes(lab)
+    lab.fabric.call("unplug", "sw3")
+    below = {"ep3", "ep4", "ep5", "ep6"}
+    lost = {wish: "no endpoint" if wish[0] in below else "done" for wish in WISHES}
+    sharing.become(lab, rc1, lost)
+    equal("others keep theirs", [line for line in changes.lines() if line.startswith(("ep1", "ep2"))], [])
+    lab.fabric.call("plug", "sw3")
+    sharing.become(lab, rc1, DONE)
+    in_order(lab, lab.hosts.values())
+    kept = {"ep1", "ep2"}
+    equal("kept", [bases[k] for k in sorted(bases) if k[0] in kept],
+          [v for k, v in sorted(sharing.bases(lab).items()) if k[0] in kept])  # fmt: skip
+    equal("as many planes as before", len(sharing.planes(lab)), len(before))
+
+
+@test("MR-1: one that was put in another's place is noticed by the next master, who never saw that")
+def replaced(bench):
+    lab, rc1, rc2 = figures(bench)
+    before = lab.fabric.topology.toml()
+    other = before.replace('name = "ep4",', 'name = "ep4", serial = "another one",')
+    equal("there is another one", other != before, True)
+    for text, serial, hosts in ((other, "another one", [rc2]), (before, "ep4", [rc1, rc2])):
+        lab.fabric.stop()
+        if hosts == [rc2]:
+            rc1.rmmod()
+        else:
+            rc1.insmod()
+        lab.fabric.written(text)
+        lab.fabric.start()
+        settled(hosts, 1 + (hosts == [rc2]), NODES - (hosts == [rc2]))
+
+        def noticed():
+            told = {c["serial"]: c["state"] for c in sharing.ask(hosts[0], "components")}
+            return [name for name, state in told.items() if state & 2] == [serial]
+
+        until(f"{serial} in another's place", noticed)
 
 
 @test("N-6, MR-7: a master that was away brings nothing back that was withdrawn meanwhile")

@@ -109,7 +109,8 @@ def ask(host, *words, status=0):
 
 def hwids(lab):
     """Hardware ids by name."""
-    return {node["name"]: node["hwid"] for node in lab.fabric.status()["nodes"]}
+    status = lab.fabric.status()
+    return {node["name"]: node["hwid"] for node in status["nodes"] + status["switches"]}
 
 
 def wish(lab, host, wishes):

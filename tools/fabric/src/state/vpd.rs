@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Vital product data of a node, in the format of PCI: what it is and on which
-//! hardware unit (blade) it sits. A host's as the topology has it; what its own
-//! device shows its own kernel, QEMU was told.
+//! hardware unit (blade) it sits. A host's as the topology has it, and ports of hosts
+//! support sockets; what its own device shows its own kernel, QEMU was told.
 
 use crate::topology::{Host, Node, Switch, Topology};
 
@@ -19,7 +19,11 @@ pub fn of(topology: &Topology, node: Node) -> Vec<u8> {
 fn host(host: &Host) -> Vec<u8> {
     let blade = host.blade.as_deref().unwrap_or("");
     match &host.endpoint {
-        None => vpd("Weft port", &[("PN", "WEFT-PORT"), ("SN", &host.name), ("V0", blade)]),
+        None => {
+            let serial = &host.name;
+            let texts = [("PN", "WEFT-PORT"), ("SN", serial), ("V0", blade), ("V1", "1")];
+            vpd("Weft port", &texts)
+        }
         Some(e) => {
             let name = format!("{} {}", e.vendor, host.name);
             vpd(&name, &[("PN", &e.part), ("SN", &e.serial), ("V0", blade), ("V1", "0")])
