@@ -24,6 +24,8 @@ pub struct Component {
     pub replaced: bool,
     /// What it says of itself is in order; if not, the texts are empty.
     pub vpd_in_order: bool,
+    /// It says that it supports sockets.
+    pub sockets: bool,
     /// Of an endpoint, the host on the same hardware unit.
     pub resident: Option<u64>,
     /// How many ports it has.
@@ -56,6 +58,7 @@ impl From<&abi::weft_fabric_component> for Component {
             there: is(abi::WEFT_COMPONENT_THERE),
             replaced: is(abi::WEFT_COMPONENT_REPLACED),
             vpd_in_order: !is(abi::WEFT_COMPONENT_NO_VPD),
+            sockets: is(abi::WEFT_COMPONENT_SOCKETS),
             resident: (told.resident != 0).then_some(told.resident),
             ports: told.ports,
             ves: told.ves,
@@ -95,7 +98,9 @@ mod tests {
         let component = Component::from(&told);
         assert_eq!(component.kind, NodeKind::Endpoint);
         assert_eq!((component.lid, component.resident), (None, Some(1)));
-        assert!(component.there && component.replaced && component.vpd_in_order);
+        assert!(
+            component.there && component.replaced && component.vpd_in_order && !component.sockets
+        );
         assert_eq!((component.part.as_str(), component.serial_number.as_str()), ("PN-1", ""));
         // No NUL: all of it, and no more.
         assert_eq!(component.blade, "x".repeat(32));

@@ -148,6 +148,7 @@ fn notes(node: &FabricNode, known: &Known) -> Vec<String> {
     let said = |of: fn(&Component) -> &String| component.map(of).filter(|text| !text.is_empty());
     let mut notes: Vec<String> = said(|c| &c.part).cloned().into_iter().collect();
     notes.extend(said(|c| &c.blade).map(|blade| format!("on {blade}")));
+    notes.extend(component.filter(|c| c.sockets).map(|_| "sockets".into()));
     notes.extend(ves(node, known).iter().map(|ve| match (ve.root, ve.state) {
         (None, _) => format!(".{} free", ve.ve),
         (Some(root), None | Some(State::Done)) => format!(".{} of {}", ve.ve, names.of(root)),

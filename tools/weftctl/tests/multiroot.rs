@@ -135,6 +135,8 @@ fn known() -> Known {
 fn mr_3_the_tree_says_whose_each_virtual_endpoint_is() {
     let mut known = known();
     known.wishes[2].state = Some(State::NoLid);
+    let ep6 = known.components.as_mut().and_then(|all| all.last_mut()).expect("ep6");
+    ep6.sockets = true;
     let wanted = "\
 host rc1 0x1, LID 1, this host, master
  \\-0- gen4 x8 - switch sw1 0x8000000000000011, LID 2
@@ -148,7 +150,7 @@ host rc1 0x1, LID 1, this host, master
          +-2- gen4 x8 - endpoint ep3 0xc000000000000023, LID 8, WEFT-COPY, .0 not yet of rc2, .1 free
          +-3- gen4 x8 - endpoint ep4 0xc000000000000024, LID 9, WEFT-COPY, .0 of rc1, .1 free
          +-4- gen4 x8 - endpoint ep5 0xc000000000000025, LID 10, WEFT-COPY, .0 of rc1, .1 free
-         \\-5- gen4 x8 - endpoint ep6 0xc000000000000026, LID 11, WEFT-COPY, .0 of rc2, .1 free
+         \\-5- gen4 x8 - endpoint ep6 0xc000000000000026, LID 11, WEFT-COPY, sockets, .0 of rc2, .1 free
 ";
     assert_eq!(text(&fabric(), &known), wanted);
 }

@@ -151,6 +151,7 @@ impl From<weft::Component> for Component {
             there: found.there,
             replaced: found.replaced,
             vpd_in_order: found.vpd_in_order,
+            sockets: found.sockets,
             resident: found.resident.map(Hwid),
             ports: found.ports,
             ves: found.ves,

@@ -61,6 +61,8 @@ pub struct Component {
     pub replaced: bool,
     /// Its VPD are in order; if not, the texts are empty.
     pub vpd_in_order: bool,
+    /// It says that it supports sockets.
+    pub sockets: bool,
     /// Of an endpoint, the host on the same hardware unit.
     pub resident: Option<Hwid>,
     /// How many ports it has.
