@@ -71,7 +71,7 @@ impl Port {
     pub fn known(&self) -> Result<Known, Failure> {
         let failed = |e| self.failure(&e);
         let wishes = match self.0.wish_statuses() {
-            Err(Error::NotMaster) => {
+            Err(Error::NotMaster | Error::NoMaster) => {
                 let mut wishes: Vec<Wish> = self.wishes()?.all().map(Wish::from).collect();
                 wishes.sort_by_key(|wish| (wish.endpoint, wish.ve));
                 wishes
@@ -82,7 +82,7 @@ impl Port {
             }
         };
         let components = match self.0.components() {
-            Err(Error::NotMaster | Error::Privilege(_)) => None,
+            Err(Error::NotMaster | Error::NoMaster | Error::Privilege(_)) => None,
             found => {
                 let found = found.map_err(failed)?.ok_or_else(|| self.unmanaged())?;
                 Some(found.into_iter().map(Component::from).collect::<Vec<_>>())
@@ -95,7 +95,7 @@ impl Port {
         for host in others {
             match self.0.hierarchy(Some(host.0)) {
                 // It has gone meanwhile, or another host is master now.
-                Err(Error::NoHost(_) | Error::NotMaster) => {}
+                Err(Error::NoHost(_) | Error::NotMaster | Error::NoMaster) => {}
                 other => hierarchies.extend(other.map_err(failed)?.map(Hierarchy::from)),
             }
         }
