@@ -35,6 +35,11 @@ _weft_values() {
 	case $2 in
 	PORT) compgen -G '/dev/weft[0-9]*' ;;
 	NODE | NODES) "$1" "${dir[@]}" host list 2>/dev/null | awk 'NR > 1 { print $1 }' ;;
+	# What the master calls them; elsewhere hardware ids.
+	ENDPOINT | HOST)
+		"$1" --json tree 2>/dev/null |
+			grep -o '"name":"[^"]*","hwid":"[^"]*","lid":[0-9]*,"kind":"'"${2,,}"'"' | cut -d'"' -f4
+		;;
 	END) "$1" "${dir[@]}" --json status 2>/dev/null | grep -o '"[^" ]*:[0-9]"' | tr -d '"' | sort -u ;;
 	esac
 }

@@ -72,6 +72,9 @@ function __weft_complete
                 string match '/dev/weft*' /dev/*
             case NODE NODES
                 command $words[1] $dir host list 2>/dev/null | awk 'NR > 1 { print $1 }'
+            # As in weft.bash.
+            case ENDPOINT HOST
+                command $words[1] --json tree 2>/dev/null | grep -o '"name":"[^"]*","hwid":"[^"]*","lid":[0-9]*,"kind":"'(string lower $word)'"' | cut -d'"' -f4
             case END
                 command $words[1] $dir --json status 2>/dev/null | grep -o '"[^" ]*:[0-9]"' | tr -d '"' | sort -u
             case '*'

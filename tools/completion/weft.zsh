@@ -70,6 +70,8 @@ _weft() {
 		DIR) _files -/ ;;
 		PORT) takes+=(/dev/weft[0-9]*(N)) ;;
 		NODE | NODES) takes+=(${(f)"$(${words[1]} $dir host list 2>/dev/null | awk 'NR > 1 { print $1 }')"}) ;;
+		# As in weft.bash.
+		ENDPOINT | HOST) takes+=(${(f)"$(${words[1]} --json tree 2>/dev/null | grep -o '"name":"[^"]*","hwid":"[^"]*","lid":[0-9]*,"kind":"'${(L)word}'"' | cut -d'"' -f4)"}) ;;
 		END) takes+=(${(f)"$(${words[1]} $dir --json status 2>/dev/null | grep -o '"[^" ]*:[0-9]"' | tr -d '"' | sort -u)"}) ;;
 		*[A-Z]) ;;
 		*) takes+=($word) ;;

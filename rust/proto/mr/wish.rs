@@ -11,7 +11,7 @@
 use super::list::{Full, List};
 
 /// First line of the text.
-const HEAD: &[u8] = b"# weft wishes: endpoint.ve root\n";
+pub const HEAD: &[u8] = b"# weft wishes: endpoint.ve root\n";
 
 /// First word of a line that is no wish.
 const SEEN: &[u8] = b"seen";
@@ -208,6 +208,14 @@ fn wishes(text: &[u8]) -> impl Iterator<Item = (Wish, u32)> + '_ {
         Said::Wish(wish) => Some((wish, line)),
         Said::Seen(_) => None,
     })
+}
+
+/// The wish of a line, if it is one.
+pub fn of_line(line: &[u8]) -> Option<Wish> {
+    match parse(line.trim_ascii())? {
+        Said::Wish(wish) => Some(wish),
+        Said::Seen(_) => None,
+    }
 }
 
 /// A line.

@@ -191,8 +191,9 @@ def picture(bench):
     shown = [text.text for text in root.iter(f"{space}text")]
     nodes = host.weftctl_json("tree")["nodes"]
     for node in nodes:
-        name, lid = f"{node['kind']} {node['hwid']}", f"LID {node['lid']}"
-        if name not in shown or f"{name}: {lid}" not in words:
-            raise Mismatch(f"{name}, {lid} is not in {shown}, or not in {words}")
-    if shown.count("gen4 x8") != 3 or len(nodes) != 4 or "host 0x1: LID 1, master, this host" not in words:
+        # The host that draws is the master, and knows what all are called.
+        name, ids = f"{node['kind']} {node['name']}", f"{node['hwid']}, LID {node['lid']}"
+        if name not in shown or f"{name}: {ids}" not in words or node["name"] == node["hwid"]:
+            raise Mismatch(f"{name}, {ids} is not in {shown}, or not in {words}")
+    if shown.count("gen4 x8") != 3 or len(nodes) != 4 or "host h1: 0x1, LID 1, master, this host" not in words:
         raise Mismatch(f"{shown}, {words}")

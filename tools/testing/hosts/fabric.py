@@ -256,7 +256,7 @@ def four_hosts(bench):
             raise Mismatch(f"{host.name}: {kinds}")
     walks(lab, names, lids)
     shown = lab["h1"].weftctl("tree").out
-    for word in ("this host, master", "switch 0x8", "host 0x4, LID", "gen3 x8 - [0x8"):
+    for word in ("this host, master", "switch s1 0x8", "host h4 0x4, LID", "gen3 x8 - [0x8"):
         if word not in shown:
             raise Mismatch(f"no {word!r} in\n{shown}")
     routes = lab["h1"].weftctl_json("routes")

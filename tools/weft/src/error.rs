@@ -93,6 +93,20 @@ pub enum Error {
     Busy,
     /// A queue pair is in a state that does not allow it.
     BadState(&'static str),
+    /// This host is not the master of the fabric, which alone knows, and decides.
+    NotMaster,
+    /// The fabric is about to find out who its master is.
+    NoMaster,
+    /// It takes CAP_SYS_ADMIN; what.
+    Privilege(&'static str),
+    /// Somebody else has replaced the wishes since they were read.
+    Stale,
+    /// This line of the wishes, from 1, is none, or gives away what a line before it has.
+    WishLine(u32),
+    /// There is no room for this line of the wishes, from 1, and what follows it.
+    WishRoom(u32),
+    /// There is no such host in the fabric, by its hardware id.
+    NoHost(u64),
     /// An argument is out of range; which, and what it may be.
     Invalid(String),
     /// The driver is not the one that this library was made for; what is odd about it.
@@ -111,6 +125,17 @@ impl Error {
         match Errno::from_io_error(&source) {
             Some(Errno::NODEV) => Error::Gone,
             _ => Error::Os { what, source },
+        }
+    }
+
+    /// Of what the manager of the fabric does, or tells.
+    pub(crate) fn managed(what: &'static str, source: io::Error) -> Self {
+        match Errno::from_io_error(&source) {
+            Some(Errno::REMOTE) => Error::NotMaster,
+            Some(Errno::AGAIN) => Error::NoMaster,
+            Some(Errno::STALE) => Error::Stale,
+            Some(Errno::PERM) => Error::Privilege(what),
+            _ => Error::os(what, source),
         }
     }
 
@@ -164,6 +189,13 @@ impl Error {
             }
             Error::Busy => "drop what was made of it first",
             Error::BadState(_) => "queue pairs go from RESET over INIT and RTR to RTS",
+            Error::NotMaster => "`weftctl tree` says who the master is: run this there",
+            Error::NoMaster => "it takes a second or two: `weftctl events` shows when it is found",
+            Error::Privilege(_) => "run it as root",
+            Error::Stale => "read them again, and change those",
+            Error::WishLine(_) => "a line is ENDPOINT.VE HOST, hardware ids in hexadecimal",
+            Error::WishRoom(_) => "leave out comments, and wishes for what will not come back",
+            Error::NoHost(_) => "`weftctl tree` shows who is in the fabric",
             Error::Driver(_) => "use the library and the driver of one release",
             _ => return None,
         })
@@ -203,6 +235,15 @@ impl fmt::Display for Error {
             Error::Limit(what) => write!(f, "{what}: a limit is reached"),
             Error::Busy => f.write_str("another object needs it"),
             Error::BadState(what) => write!(f, "{what}: the queue pair is not in a state for that"),
+            Error::NotMaster => f.write_str("this host is not the master of the fabric"),
+            Error::NoMaster => f.write_str("the fabric has no master yet"),
+            Error::Privilege(what) => write!(f, "{what}: it takes CAP_SYS_ADMIN"),
+            Error::Stale => f.write_str("somebody else has replaced the wishes meanwhile"),
+            Error::WishLine(line) => {
+                write!(f, "line {line} is no wish, or gives away what a line before it has")
+            }
+            Error::WishRoom(line) => write!(f, "there is no room for line {line} of the wishes"),
+            Error::NoHost(hwid) => write!(f, "there is no host {hwid:#x} in the fabric"),
             Error::Invalid(what) => f.write_str(what),
             Error::Driver(what) => write!(f, "the driver is not as expected: {what}"),
             Error::Os { what, source } => write!(f, "{what}: {source}"),

@@ -5,13 +5,9 @@
 use crate::abi;
 use crate::error::{Error, Result};
 use crate::ioctl::Ioctl;
-use rustix::io::Errno;
+use crate::told::{self, Told};
 use std::fmt;
-use std::io;
 use std::os::fd::BorrowedFd;
-
-/// Times that the nodes are read anew because they have changed meanwhile.
-const TRIES: u32 = 100;
 
 /// Kinds of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +17,21 @@ pub enum NodeKind {
     Host,
     /// A switch.
     Switch,
+    /// An endpoint that hosts share.
+    Endpoint,
     /// A kind that this library does not know.
     Other(u32),
+}
+
+impl From<u32> for NodeKind {
+    fn from(number: u32) -> Self {
+        match number {
+            abi::WEFT_NODE_HOST => NodeKind::Host,
+            abi::WEFT_NODE_SWITCH => NodeKind::Switch,
+            abi::WEFT_NODE_ENDPOINT => NodeKind::Endpoint,
+            other => NodeKind::Other(other),
+        }
+    }
 }
 
 impl fmt::Display for NodeKind {
@@ -30,6 +39,7 @@ impl fmt::Display for NodeKind {
         f.pad(match self {
             NodeKind::Host => "host",
             NodeKind::Switch => "switch",
+            NodeKind::Endpoint => "endpoint",
             NodeKind::Other(_) => "unknown",
         })
     }
@@ -116,11 +126,7 @@ impl From<&abi::weft_fabric_nodes> for FabricNode {
         FabricNode {
             hwid: told.hwid,
             lid: (told.lid != 0).then_some(told.lid),
-            kind: match told.kind {
-                abi::WEFT_NODE_HOST => NodeKind::Host,
-                abi::WEFT_NODE_SWITCH => NodeKind::Switch,
-                other => NodeKind::Other(other),
-            },
+            kind: NodeKind::from(told.kind),
             known: is(abi::WEFT_NODE_KNOWN),
             own: is(abi::WEFT_NODE_SELF),
             master: is(abi::WEFT_NODE_MASTER),
@@ -138,39 +144,14 @@ impl From<&abi::weft_fabric_nodes> for FabricNode {
     }
 }
 
-/// Whether the driver says that the port has no manager.
-fn unmanaged(error: &io::Error) -> bool {
-    Errno::from_io_error(error) == Some(Errno::OPNOTSUPP)
-}
-
 /// All nodes, as they were at one time.
 pub fn fabric(port: BorrowedFd<'_>) -> Result<Option<Fabric>> {
-    for _ in 0..TRIES {
-        let mut fabric = Fabric::default();
-        let mut serial = None;
-        loop {
-            let index = fabric.nodes.len() as u32;
-            let mut call = abi::weft_fabric_nodes { index, ..Default::default() };
-            match call.call(port) {
-                Ok(()) => {}
-                Err(e) if unmanaged(&e) => return Ok(None),
-                // Nobody was found yet, or there are fewer than there were.
-                Err(e) if Errno::from_io_error(&e) == Some(Errno::NOENT) && index == 0 => {
-                    return Ok(Some(fabric));
-                }
-                Err(e) if Errno::from_io_error(&e) == Some(Errno::NOENT) => break,
-                Err(e) => return Err(Error::os("asking who is in the fabric", e)),
-            }
-            if *serial.get_or_insert(call.serial) != call.serial {
-                break;
-            }
-            fabric.nodes.push(FabricNode::from(&call));
-            if fabric.nodes.len() as u32 >= call.nodes {
-                return Ok(Some(fabric));
-            }
-        }
-    }
-    Err(Error::Driver("the fabric changes faster than it can be read"))
+    let nodes = told::all("asking who is in the fabric", |index| {
+        let mut call = abi::weft_fabric_nodes { index, ..Default::default() };
+        call.call(port)?;
+        Ok(Told { value: FabricNode::from(&call), count: call.nodes, serial: call.serial })
+    });
+    Ok(nodes?.map(|nodes| Fabric { nodes }))
 }
 
 /// All routes.
@@ -181,7 +162,7 @@ pub fn routes(port: BorrowedFd<'_>) -> Result<Option<Vec<FabricRoute>>> {
         let mut call = abi::weft_fabric_routes { first, ..Default::default() };
         match call.call(port) {
             Ok(()) => {}
-            Err(e) if unmanaged(&e) => return Ok(None),
+            Err(e) if told::unmanaged(&e) => return Ok(None),
             Err(e) => return Err(Error::os("asking for the routes", e)),
         }
         let told = call.route.iter().take(call.count as usize);

@@ -3,6 +3,7 @@
 //! The ioctls of the driver, each called by its structure.
 
 use crate::abi;
+use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -50,8 +51,49 @@ ioctls! {
     weft_vf_migrate: IOCTL_WEFT_VF_MIGRATE;
     weft_fabric_nodes: IOCTL_WEFT_FABRIC_NODES;
     weft_fabric_routes: IOCTL_WEFT_FABRIC_ROUTES;
-    weft_fabric_wishes: IOCTL_WEFT_FABRIC_WISHES;
     weft_fabric_wish: IOCTL_WEFT_FABRIC_WISH;
     weft_fabric_component: IOCTL_WEFT_FABRIC_COMPONENT;
     weft_fabric_vh: IOCTL_WEFT_FABRIC_VH;
+}
+
+/// Reads the wishes into `text`; the structure says how long they are.
+pub fn read_wishes(
+    call: &mut abi::weft_fabric_wishes,
+    text: &mut [u8],
+    fd: BorrowedFd<'_>,
+) -> io::Result<()> {
+    call.flags = 0;
+    call.bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
+    // SAFETY: Without flags the driver writes to `text`, which is borrowed alone for as long as this
+    // takes, no more than the bytes that are said to be there.
+    unsafe { wishes(call, text.as_mut_ptr() as u64, fd) }
+}
+
+/// Replaces the wishes by `text`.
+pub fn write_wishes(
+    call: &mut abi::weft_fabric_wishes,
+    text: &[u8],
+    fd: BorrowedFd<'_>,
+) -> io::Result<()> {
+    call.flags = abi::WEFT_WISHES_SET;
+    call.bytes = u32::try_from(text.len()).map_err(|_| Errno::INVAL)?;
+    // SAFETY: With this flag the driver only reads the text.
+    unsafe { wishes(call, text.as_ptr() as u64, fd) }
+}
+
+/// # Safety
+///
+/// With the flags of the structure the driver may do to the bytes at `text`, as many as it says, what
+/// it does.
+unsafe fn wishes(
+    call: &mut abi::weft_fabric_wishes,
+    text: u64,
+    fd: BorrowedFd<'_>,
+) -> io::Result<()> {
+    const NUMBER: Opcode = abi::IOCTL_WEFT_FABRIC_WISHES as Opcode;
+    call.size = size_of::<abi::weft_fabric_wishes>() as u32;
+    call.text = text;
+    // SAFETY: As for the others, and the caller answers for the text.
+    unsafe { ioctl(fd, Updater::<NUMBER, _>::new(call)) }?;
+    Ok(())
 }

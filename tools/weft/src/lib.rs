@@ -51,10 +51,12 @@ mod mapping;
 mod abi;
 
 mod channel;
+mod component;
 mod connect;
 mod cq;
 mod error;
 mod fabric;
+mod hierarchy;
 mod link;
 mod listener;
 mod migrate;
@@ -73,13 +75,17 @@ mod srq;
 #[cfg(test)]
 mod tests;
 mod time;
+mod told;
 pub mod verbs;
+mod wishes;
 
 pub use channel::Channel;
+pub use component::Component;
 pub use connect::Connect;
 pub use cq::{Completion, Cq, Status};
 pub use error::{Error, Reason, Result};
 pub use fabric::{Fabric, FabricNode, FabricPort, FabricRoute, NodeKind};
+pub use hierarchy::{Given, Hierarchy, Place};
 pub use link::{Link, LinkState, Peer};
 pub use listener::Listener;
 pub use migrate::{Migrate, Migration, Outcome};
@@ -94,6 +100,7 @@ pub use request::{Operation, Remote, Request, Sge};
 pub use sender::Sender;
 pub use shared::State;
 pub use srq::Srq;
+pub use wishes::{Wish, WishState, WishStatus, Wishes};
 
 /// The longest payload that travels without the bulk ring, in bytes.
 pub const INLINE_BYTES: usize = weft_proto::cell::INLINE_BYTES;

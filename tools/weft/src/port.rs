@@ -4,15 +4,18 @@
 
 use crate::abi;
 use crate::channel::Channel;
+use crate::component::{Component, components};
 use crate::connect::Connect;
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, FabricRoute, fabric, routes};
+use crate::hierarchy::{Hierarchy, hierarchy};
 use crate::ioctl::Ioctl;
 use crate::link::{Link, LinkState};
 use crate::listener::Listener;
 use crate::migrate::{Migrate, Migration, migrate};
 use crate::objects::Objects;
 use crate::time::{Deadline, sleep};
+use crate::wishes::{WishStatus, Wishes, set_wishes, wish_statuses, wishes};
 use rustix::event::PollFlags;
 use rustix::fs::{Mode, OFlags, fstat, major, minor, open};
 use rustix::io::Errno;
@@ -185,6 +188,41 @@ impl Port {
     /// The routes that the port has now; `None` if it has no manager.
     pub fn routes(&self) -> Result<Option<Vec<FabricRoute>>> {
         routes(self.file.as_fd())
+    }
+
+    /// Which endpoint is to be whose, as this host keeps it; `None` if it has no manager. Every user of
+    /// the port may read it.
+    pub fn wishes(&self) -> Result<Option<Wishes>> {
+        wishes(self.file.as_fd())
+    }
+
+    /// Replaces the wishes whose version `wishes` has by its text, and gives it that of the new ones;
+    /// `false` if the port has no manager. The text is taken whole or not at all.
+    ///
+    /// [`Error::NotMaster`], [`Error::NoMaster`]: only the master takes it. [`Error::Stale`]: somebody
+    /// else was faster. [`Error::Privilege`]. [`Error::WishLine`], [`Error::WishRoom`]: because of this
+    /// line.
+    pub fn set_wishes(&self, wishes: &mut Wishes) -> Result<bool> {
+        set_wishes(self.file.as_fd(), wishes)
+    }
+
+    /// What became of each wish, by endpoint; `None` if the port has no manager.
+    /// [`Error::NotMaster`]: only the master knows.
+    pub fn wish_statuses(&self) -> Result<Option<Vec<WishStatus>>> {
+        wish_statuses(self.file.as_fd())
+    }
+
+    /// What the master has found in the fabric; `None` if the port has no manager.
+    /// [`Error::NotMaster`]; [`Error::Privilege`].
+    pub fn components(&self) -> Result<Option<Vec<Component>>> {
+        components(self.file.as_fd())
+    }
+
+    /// The virtual hierarchy of this host, or, at the master, of the one with hardware id `root`; `None`
+    /// if the port has no manager. Of another host: [`Error::NotMaster`], [`Error::Privilege`],
+    /// [`Error::NoHost`].
+    pub fn hierarchy(&self, root: Option<u64>) -> Result<Option<Hierarchy>> {
+        hierarchy(self.file.as_fd(), root)
     }
 
     /// One of its links, as it is now.

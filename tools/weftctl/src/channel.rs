@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Ports and channels as the commands need them: the one file that knows the
-//! library `weft`. Its errors become failures with an exit status and a hint.
+//! Ports and channels as the commands need them: the one place that knows the
+//! library `weft`; [`managed`] is its part about the manager of the fabric. Errors become
+//! failures with an exit status and a hint.
+
+mod managed;
+
+pub use managed::Taken;
 
 use crate::failure::{Failure, Kind, plain_text};
 use crate::transfer::{Broken, Connect, NoConnection, Want, Wire};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use weft::{Error, Fabric, FabricRoute, Link, LinkState};
+use weft::{Error, Link, LinkState};
 
 /// Sizes of the bulk rings to ask for; each holds a chunk of a file.
 const BULK: [u32; 3] = [256 << 10, 128 << 10, 64 << 10];
@@ -115,6 +120,8 @@ fn kind(error: &Error) -> Kind {
         | Error::Broken(_)
         | Error::Closed
         | Error::Ended => Kind::Unreachable,
+        Error::Privilege(_) => Kind::Permission,
+        Error::NoHost(_) | Error::WishLine(_) => Kind::Usage,
         _ => Kind::Failed,
     }
 }
@@ -123,7 +130,7 @@ fn failure(path: &Path, error: &Error) -> Failure {
     let text = plain_text(&error.to_string());
     let path = path.display();
     let message = match error {
-        Error::NoPort(_) | Error::Permission(_) => text,
+        Error::NoPort(_) | Error::Permission(_) | Error::NoHost(_) => text,
         Error::TimedOut(_) => format!("{path}: no answer from the peer"),
         _ => format!("{path}: {text}"),
     };
@@ -182,7 +189,17 @@ impl Port {
     }
 
     fn failure(&self, error: &Error) -> Failure {
-        failure(self.0.path(), error)
+        let failure = failure(self.0.path(), error);
+        let master = || self.0.fabric().ok()??.master().map(|node| hex(node.hwid));
+        match error {
+            Error::NotMaster => match master() {
+                Some(master) => {
+                    failure.hint(format!("the master is host {master}: run this there"))
+                }
+                None => failure,
+            },
+            _ => failure,
+        }
     }
 
     /// What it is.
@@ -203,24 +220,6 @@ impl Port {
     pub fn links(&self) -> Result<Vec<LinkInfo>, Failure> {
         let links = self.0.links().map_err(|e| self.failure(&e))?;
         Ok(links.into_iter().map(LinkInfo::from).collect())
-    }
-
-    /// Who is in the fabric.
-    pub fn fabric(&self) -> Result<Fabric, Failure> {
-        let fabric = self.0.fabric().map_err(|e| self.failure(&e))?;
-        fabric.ok_or_else(|| self.unmanaged())
-    }
-
-    /// Its routes.
-    pub fn routes(&self) -> Result<Vec<FabricRoute>, Failure> {
-        let routes = self.0.routes().map_err(|e| self.failure(&e))?;
-        routes.ok_or_else(|| self.unmanaged())
-    }
-
-    fn unmanaged(&self) -> Failure {
-        let path = self.0.path().display();
-        Failure::new(Kind::Failed, format!("{path} takes no part in managing the fabric"))
-            .hint("the first function of an endpoint with routes does; name another by --port")
     }
 
     /// Listens on a service.

@@ -9,6 +9,8 @@ pub mod diagnose;
 pub mod failure;
 pub mod map;
 pub mod migrate;
+pub mod multiroot;
+pub mod order;
 pub mod ping;
 pub mod progress;
 pub mod trace;

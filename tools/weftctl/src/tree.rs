@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The fabric as people see it: its nodes as a tree that begins here, in the manner of
-//! `lspci -t`, and what a picture of it has to show. Knows nothing of how the nodes were
+//! `lspci -t`; [`picture`] is what a picture of it has to show. Knows nothing of how the nodes were
 //! asked for.
 
-use crate::map;
+mod picture;
+
+pub use picture::picture;
+
+use crate::multiroot::{Component, Hwid, Known, Names, State, wish};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
 use weft::{Fabric, FabricNode, FabricPort, NodeKind};
 
 /// A node, as shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Node {
+    /// What it is called on the command line: a serial number, or its hardware id.
+    pub name: String,
     /// Hardware id, hexadecimal.
     pub hwid: String,
     /// Local id, 0: none.
     pub lid: u32,
-    /// host or switch.
+    /// host, switch or endpoint.
     pub kind: String,
     /// It answers.
     pub known: bool,
@@ -29,6 +35,27 @@ pub struct Node {
     pub links: u32,
     /// Its ports at which somebody is.
     pub ports: Vec<Port>,
+    /// Part number, as far as it is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub part: String,
+    /// The hardware unit that it sits on, likewise.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub blade: String,
+    /// Of an endpoint, whose its virtual endpoints are, as far as it is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ves: Vec<Ve>,
+}
+
+/// A virtual endpoint, as shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ve {
+    /// Its number.
+    pub ve: u32,
+    /// Hardware id of the host whose it is, or is to be; none: it is free.
+    pub root: Option<Hwid>,
+    /// What became of the wish.
+    #[serde(default, with = "wish::named")]
+    pub state: Option<State>,
 }
 
 /// A port of a node, as shown.
@@ -48,15 +75,20 @@ fn hex(hwid: u64) -> String {
     format!("{hwid:#x}")
 }
 
-impl From<&FabricNode> for Node {
-    fn from(node: &FabricNode) -> Self {
+impl Node {
+    /// A node, with what else is known of it.
+    pub fn new(node: &FabricNode, known: &Known) -> Self {
         let port = |port: &FabricPort| Port {
             port: port.number,
             peer: hex(port.peer),
             speed: port.speed,
             width: port.width,
         };
+        let hwid = Hwid(node.hwid);
+        let component = known.component(hwid);
+        let said = |of: fn(&Component) -> &String| component.map(of).cloned().unwrap_or_default();
         Node {
+            name: Names::new(known.components.as_deref()).of(hwid),
             hwid: hex(node.hwid),
             lid: node.lid.unwrap_or(0),
             kind: node.kind.to_string(),
@@ -66,19 +98,63 @@ impl From<&FabricNode> for Node {
             path: node.path.clone(),
             links: node.links.unwrap_or(0),
             ports: node.ports.iter().map(port).collect(),
+            part: said(|component| &component.part),
+            blade: said(|component| &component.blade),
+            ves: ves(node, known),
         }
     }
 }
 
+/// Whose the virtual endpoints of a node are, if it is an endpoint.
+fn ves(node: &FabricNode, known: &Known) -> Vec<Ve> {
+    match node.kind {
+        NodeKind::Endpoint => {
+            let owners = known.owners(Hwid(node.hwid)).into_iter();
+            owners.map(|o| Ve { ve: o.ve, root: o.root, state: o.state }).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// "endpoint ep1 0xc000…", or without a name.
+pub fn called(kind: &str, hwid: Hwid, names: &Names<'_>) -> String {
+    match names.name(hwid) {
+        Some(name) => format!("{kind} {name} {hwid}"),
+        None => format!("{kind} {hwid}"),
+    }
+}
+
 /// A node in one line.
-fn line(node: &FabricNode) -> String {
+fn line(node: &FabricNode, known: &Known) -> String {
+    let names = Names::new(known.components.as_deref());
     let lid = node.lid.map_or("no LID".into(), |lid| format!("LID {lid}"));
-    let mut text = format!("{} {}, {lid}", node.kind, hex(node.hwid));
+    let mut text = format!("{}, {lid}", called(&node.kind.to_string(), Hwid(node.hwid), &names));
     let said = [node.own.then_some("this host"), node.master.then_some("master"), trouble(node)];
-    for what in said.into_iter().flatten() {
+    let said = said.into_iter().flatten().map(String::from);
+    let more = match node.kind {
+        NodeKind::Endpoint => notes(node, known),
+        _ => Vec::new(),
+    };
+    for what in said.chain(more) {
         text.push_str(&format!(", {what}"));
     }
     text
+}
+
+/// What else is known of an endpoint: its part, where it sits, whose it is.
+fn notes(node: &FabricNode, known: &Known) -> Vec<String> {
+    let names = Names::new(known.components.as_deref());
+    let component = known.component(Hwid(node.hwid));
+    let said = |of: fn(&Component) -> &String| component.map(of).filter(|text| !text.is_empty());
+    let mut notes: Vec<String> = said(|c| &c.part).cloned().into_iter().collect();
+    notes.extend(said(|c| &c.blade).map(|blade| format!("on {blade}")));
+    notes.extend(component.filter(|c| c.sockets).map(|_| "sockets".into()));
+    notes.extend(ves(node, known).iter().map(|ve| match (ve.root, ve.state) {
+        (None, _) => format!(".{} free", ve.ve),
+        (Some(root), None | Some(State::Done)) => format!(".{} of {}", ve.ve, names.of(root)),
+        (Some(root), Some(_)) => format!(".{} not yet of {}", ve.ve, names.of(root)),
+    }));
+    notes
 }
 
 /// What is the matter with a node.
@@ -90,76 +166,48 @@ fn trouble(node: &FabricNode) -> Option<&'static str> {
     }
 }
 
-/// What a picture has to show. Which two ports a link joins is not told where two nodes
-/// have several: they are taken in their order.
-pub fn picture(fabric: &Fabric) -> map::Fabric {
-    let mut halves: BTreeMap<(usize, usize), VecDeque<&FabricPort>> = BTreeMap::new();
-    for (n, node) in fabric.nodes.iter().enumerate() {
-        for port in &node.ports {
-            // Nobody of that name: its node is not listed yet.
-            let Some(other) = fabric.nodes.iter().position(|o| o.hwid == port.peer) else {
-                continue;
-            };
-            halves.entry((n, other)).or_default().push_back(port);
-        }
-    }
-    let mut links = Vec::new();
-    let pairs: Vec<(usize, usize)> = halves.keys().copied().collect();
-    for (a, b) in pairs {
-        while let Some(port) = halves.get_mut(&(a, b)).and_then(VecDeque::pop_front) {
-            let back = halves.get_mut(&(b, a)).and_then(VecDeque::pop_front);
-            let end = |node, port: Option<&FabricPort>| map::fabric::End {
-                node,
-                port: port.map(|port| u32::from(port.number)),
-            };
-            links.push(map::fabric::Link {
-                ends: [end(a, Some(port)), end(b, back)],
-                speed: port.speed,
-                width: port.width,
-                ..Default::default()
-            });
-        }
-    }
-    let managed = fabric.master().is_some();
-    let nodes = fabric.nodes.iter().map(|node| drawn(node, managed)).collect();
-    map::Fabric { nodes, links, hierarchies: Vec::new() }
+/// How far in a line of a tree stands.
+pub struct Twig {
+    /// What stands before its corner.
+    indent: String,
+    last: bool,
 }
 
-fn drawn(node: &FabricNode, managed: bool) -> map::fabric::Node {
-    use map::fabric::{Kind, Role};
-    let kind = match node.kind {
-        NodeKind::Switch => Kind::Switch,
-        _ => Kind::Host,
-    };
-    let standby = managed && node.known && kind == Kind::Host;
-    map::fabric::Node {
-        hwid: node.hwid,
-        name: None,
-        kind,
-        lid: node.lid,
-        role: match node.master {
-            true => Some(Role::Master),
-            false => standby.then_some(Role::Standby),
-        },
-        here: node.own,
-        trouble: trouble(node).map(String::from),
-        hierarchies: Vec::new(),
+impl Twig {
+    /// That of the root.
+    pub fn root() -> Self {
+        Twig { indent: String::new(), last: true }
+    }
+
+    /// That of what hangs below; the last, or one with others below it.
+    pub fn next(&self, last: bool) -> Self {
+        let bar = match (self.indent.is_empty(), self.last) {
+            (true, _) => " ",
+            (_, true) => "    ",
+            (_, false) => "|   ",
+        };
+        Twig { indent: format!("{}{bar}", self.indent), last }
+    }
+
+    /// What a line begins with.
+    pub fn corner(&self) -> String {
+        format!("{}{}-", self.indent, if self.last { "\\" } else { "+" })
     }
 }
 
 /// The whole, from this port on. Each node is shown once, where it was found first; other links to it
 /// name it by its hardware id in brackets.
-pub fn text(fabric: &Fabric) -> String {
+pub fn text(fabric: &Fabric, known: &Known) -> String {
     let mut text = String::new();
     if let Some(root) = fabric.nodes.first() {
-        text.push_str(&line(root));
+        text.push_str(&line(root, known));
         text.push('\n');
-        branches(fabric, root, " ", &mut text);
+        branches(fabric, known, root, &Twig::root(), &mut text);
     }
     text
 }
 
-fn branches(fabric: &Fabric, node: &FabricNode, indent: &str, text: &mut String) {
+fn branches(fabric: &Fabric, known: &Known, node: &FabricNode, twig: &Twig, text: &mut String) {
     let parent = node.path.split_last().and_then(|(_, way)| {
         fabric.nodes.iter().find(|other| other.path == way).map(|other| other.hwid)
     });
@@ -174,16 +222,14 @@ fn branches(fabric: &Fabric, node: &FabricNode, indent: &str, text: &mut String)
     };
     let ports: Vec<_> = node.ports.iter().filter(shown).collect();
     for (n, port) in ports.iter().enumerate() {
-        let last = n + 1 == ports.len();
+        let next = twig.next(n + 1 == ports.len());
         let rate = format!("gen{} x{}", port.speed, port.width);
-        let corner = if last { "\\" } else { "+" };
-        text.push_str(&format!("{indent}{corner}-{}- {rate} - ", port.number));
+        text.push_str(&format!("{}{}- {rate} - ", next.corner(), port.number));
         match fabric.child(node, port.number) {
             Some(child) => {
-                text.push_str(&line(child));
+                text.push_str(&line(child, known));
                 text.push('\n');
-                let bar = if last { "    " } else { "|   " };
-                branches(fabric, child, &format!("{indent}{bar}"), text);
+                branches(fabric, known, child, &next, text);
             }
             None => text.push_str(&format!("[{}]\n", hex(port.peer))),
         }
@@ -213,7 +259,7 @@ mod tests {
     }
 
     /// Two hosts at one switch, two ways to another, where one is that does not answer.
-    fn example() -> Fabric {
+    pub fn example() -> Fabric {
         let nodes = vec![
             node(2, 4, &[], &[(0, 0x101)]),
             node(0x101, 2, &[0], &[(0, 1), (1, 2), (4, 0x102), (5, 0x102)]),
@@ -222,20 +268,6 @@ mod tests {
             node(3, 0, &[0, 4, 1], &[]),
         ];
         Fabric { nodes }
-    }
-
-    #[test]
-    fn a_picture_has_each_link_once() {
-        let words = picture(&example()).words();
-        let wanted = "\
-host 0x2: LID 4, standby, this host. switch 0x101: LID 2. host 0x1: LID 1, master. \
-switch 0x102: LID 3. host 0x3: no LID, does not answer. \
-host 0x2 port 0 to switch 0x101 port 1: gen4 x8. \
-switch 0x101 port 0 to host 0x1 port 3: gen4 x8. \
-switch 0x101 port 4 to switch 0x102 port 6: gen4 x8. \
-switch 0x101 port 5 to switch 0x102 port 7: gen4 x8. \
-switch 0x102 port 1 to host 0x3: gen4 x8.";
-        assert_eq!(words, wanted);
     }
 
     #[test]
@@ -249,7 +281,7 @@ host 0x2, LID 4, this host
      |   \\-7- gen4 x8 - [0x101]
      \\-5- gen4 x8 - [0x102]
 ";
-        assert_eq!(text(&example()), wanted);
-        assert_eq!(text(&Fabric::default()), "");
+        assert_eq!(text(&example(), &Known::default()), wanted);
+        assert_eq!(text(&Fabric::default(), &Known::default()), "");
     }
 }

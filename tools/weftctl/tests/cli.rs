@@ -31,7 +31,7 @@ fn refused(words: &[&str], status: i32, wanted: &[&str]) {
 /// A port that no host has.
 const MISSING: &str = "/dev/weft4000000";
 
-const COMMANDS: [&[&str]; 9] = [
+const COMMANDS: [&[&str]; 14] = [
     &["list"],
     &["show"],
     &["ports"],
@@ -41,6 +41,11 @@ const COMMANDS: [&[&str]; 9] = [
     &["ping", "--serve"],
     &["wait"],
     &["vf"],
+    &["tree"],
+    &["tree", "--vh"],
+    &["assign", "ep1", "rc1"],
+    &["withdraw", "ep1.0"],
+    &["wishes"],
 ];
 
 #[test]
@@ -90,7 +95,7 @@ fn a_source_that_cannot_be_sent_is_named() {
 
 #[test]
 fn wrong_arguments_are_named() {
-    let cases: [(&[&str], &str); 18] = [
+    let cases: [(&[&str], &str); 23] = [
         (&["bogus"], "bogus"),
         (&[], "Usage"),
         (&["send"], "FILE"),
@@ -109,6 +114,11 @@ fn wrong_arguments_are_named() {
         (&["vf", "set", "0", "0", "state=1"], "apertures"),
         (&["vf", "set", "0", "0", "bytes=8Q"], "8Q"),
         (&["vf", "set", "0", "0", "slots=1", "slots=2"], "twice"),
+        (&["assign", "ep1"], "HOST"),
+        (&["assign", "ep1", "rc1", "--no-wait", "--timeout", "1"], "--no-wait"),
+        (&["withdraw"], "ENDPOINT"),
+        (&["wishes", "--save", "f", "--restore", "f"], "--restore"),
+        (&["tree", "--svg", "--vh"], "--vh"),
     ];
     for (words, wanted) in cases {
         refused(words, 2, &[wanted]);

@@ -11,6 +11,7 @@ use weftctl::diagnose::snapshot::{Bar, Family, Function, Link, Manager, Port, Ra
 use weftctl::diagnose::{
     Finding, Level, Snapshot, collect, diagnose, is_settling, is_wrong, picture,
 };
+use weftctl::multiroot::{Component, Given, Hierarchy, Hwid, Known, Place, State, Wish};
 use weftctl::tree;
 
 fn recorded(name: &str) -> Snapshot {
@@ -667,6 +668,139 @@ fn the_fabric() {
     assert!(!diagnose(&alone).iter().any(|found| found.id == "no-master"));
 }
 
+/// The master, which has found a host and an endpoint with two virtual endpoints.
+fn sharing(s: &mut Snapshot) -> &mut Known {
+    let component = |kind: &str, hwid, name: &str, lid| Component {
+        kind: kind.into(),
+        hwid: Hwid(hwid),
+        lid,
+        there: true,
+        vpd_in_order: true,
+        serial_number: name.into(),
+        ves: if kind == "endpoint" { 2 } else { 0 },
+        ..Component::default()
+    };
+    let known = &mut managed(s).known;
+    known.components =
+        Some(vec![component("host", 1, "rc1", 1), component("endpoint", 0x9, "ep1", 4)]);
+    known.wishes = vec![Wish { endpoint: Hwid(9), ve: 1, root: Hwid(1), state: Some(State::Done) }];
+    known
+}
+
+fn wish(s: &mut Snapshot, state: State) {
+    sharing(s).wishes[0].state = Some(state);
+}
+
+fn component(s: &mut Snapshot, n: usize) -> &mut Component {
+    &mut sharing(s).components.as_mut().expect("components")[n]
+}
+
+#[test]
+fn mr_3_shared_endpoints() {
+    let mut snapshot = recorded("well");
+    sharing(&mut snapshot);
+    assert_eq!(diagnose(&snapshot), [], "nothing is wrong");
+    assert!(!is_settling(&snapshot));
+    check(&[
+        ("well", |s| wish(s, State::Waits), "wish-waits", Level::Warning, "endpoint ep1.1"),
+        (
+            "well",
+            |s| wish(s, State::NoEndpoint),
+            "wish-no-endpoint",
+            Level::Fault,
+            "`weftctl withdraw ep1.1`",
+        ),
+        (
+            "well",
+            |s| wish(s, State::NoVe),
+            "wish-no-ve",
+            Level::Fault,
+            "it has 2, from 0 on: `weftctl withdraw ep1.1` takes it back, `weftctl assign ep1 rc1`",
+        ),
+        ("well", |s| wish(s, State::NoRoot), "wish-no-host", Level::Fault, "is host rc1 on"),
+        (
+            "well",
+            |s| {
+                wish(s, State::NoLid);
+                let known = &mut port(s).known;
+                known.components.as_mut().expect("components")[0].lid = 0;
+            },
+            "wish-no-lid",
+            Level::Fault,
+            "host rc1 was found, and its driver takes no part: `modprobe weft`",
+        ),
+        (
+            "well",
+            |s| {
+                wish(s, State::NoLid);
+                let known = &mut port(s).known;
+                known.components.as_mut().expect("components")[1].lid = 0;
+            },
+            "wish-no-lid",
+            Level::Fault,
+            "endpoint ep1 does not answer",
+        ),
+        ("well", |s| wish(s, State::NoWay), "wish-no-way", Level::Fault, "`routes = true`"),
+        ("well", |s| wish(s, State::NoPlane), "wish-no-plane", Level::Fault, "tree --vh all"),
+        ("well", |s| wish(s, State::NoRoom), "wish-no-room", Level::Fault, "tree --vh rc1"),
+        ("well", |s| wish(s, State::Failed), "wish-not-written", Level::Fault, "`dmesg`"),
+        ("well", |s| wish(s, State::NotTaken), "wish-not-taken", Level::Fault, "at host rc1:"),
+        (
+            "well",
+            |s| component(s, 1).vpd_in_order = false,
+            "vpd-broken",
+            Level::Warning,
+            "its hardware id, 0x9, names it",
+        ),
+        (
+            "well",
+            |s| {
+                component(s, 0).hwid = Hwid(0x77);
+            },
+            "host-no-driver",
+            Level::Warning,
+            "host rc1",
+        ),
+        (
+            "well",
+            |s| {
+                let places = vec![
+                    Place { kind: "host".into(), hwid: Hwid(2), ..Place::default() },
+                    Place {
+                        kind: "endpoint".into(),
+                        hwid: Hwid(9),
+                        depth: 1,
+                        given: Some(Given::default()),
+                        ..Place::default()
+                    },
+                ];
+                sharing(s).hierarchies = vec![Hierarchy { root: Hwid(2), number: 2, places }];
+                port(s).seats = Some(0);
+            },
+            "endpoint-no-seats",
+            Level::Warning,
+            "1 virtual endpoints are this host's",
+        ),
+    ]);
+    // What comes by itself is worth another look.
+    for (state, settling) in [(State::Waits, true), (State::NotTaken, true), (State::NoWay, false)]
+    {
+        wish(&mut snapshot, state);
+        assert_eq!(is_settling(&snapshot), settling, "{state}");
+    }
+    component(&mut snapshot, 1).replaced = true;
+    assert_eq!(ids(&diagnose(&snapshot), Level::Note), ["component-replaced"]);
+    sharing(&mut snapshot).wishes.clear();
+    let found = diagnose(&snapshot);
+    assert_eq!(ids(&found, Level::Note), ["endpoint-unassigned"]);
+    let note = found.iter().find(|f| f.id == "endpoint-unassigned").expect("a note");
+    assert_eq!(note.mend, "`weftctl assign ep1 HOST`; hosts: rc1");
+    // On a standby nobody says what became of a wish.
+    sharing(&mut snapshot).wishes[0].state = None;
+    port(&mut snapshot).known.components = None;
+    assert_eq!(diagnose(&snapshot), []);
+}
+
 #[test]
 fn what_has_passed_is_a_note() {
     let mut snapshot = recorded("well");
@@ -846,7 +980,7 @@ fn the_manual_names_every_kind() {
     let page = fs::read_to_string(top.join("../../Documentation/man/weftctl.8")).expect("manual");
     let page = page.replace("\\-", "-");
     let mut kinds = 0;
-    for file in ["fabric", "function", "host", "link", "port"] {
+    for file in ["endpoints", "fabric", "function", "host", "link", "port"] {
         let file = top.join(format!("src/diagnose/{file}.rs"));
         let source = fs::read_to_string(file).expect("source");
         let words = source.split('"').skip(1).step_by(2);

@@ -2,6 +2,7 @@
 //! The command line: one file a command, each with its arguments and its two
 //! forms of output. Knows ports and channels only by [`crate::channel`].
 
+mod assign;
 mod diagnose;
 mod events;
 mod list;
@@ -18,6 +19,7 @@ mod trace;
 mod tree;
 mod vf;
 mod wait;
+mod wishes;
 
 use crate::channel;
 use crate::failure::{Failure, Kind, plain};
@@ -78,6 +80,12 @@ enum Command {
     Tree(tree::Args),
     /// Show by which link others are reached
     Routes,
+    /// Give a virtual endpoint of a shared endpoint to a host
+    Assign(assign::Assign),
+    /// Take virtual endpoints back from their hosts
+    Withdraw(assign::Withdraw),
+    /// Show which endpoint is to be whose, and what became of that; save or restore it
+    Wishes(wishes::Args),
     /// Show virtual functions, or change what one may use
     Vf(vf::Args),
 }
@@ -223,6 +231,9 @@ pub fn main() -> ExitCode {
         Command::Trace(args) => trace::run(&context, &args),
         Command::Tree(args) => tree::run(&context, &args),
         Command::Routes => routes::run(&context),
+        Command::Assign(args) => assign::assign(&context, &args),
+        Command::Withdraw(args) => assign::withdraw(&context, &args),
+        Command::Wishes(args) => wishes::run(&context, &args),
         Command::Vf(args) => vf::run(&context, &args),
     };
     match done {

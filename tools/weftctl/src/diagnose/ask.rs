@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What no file of a host says, and its driver has to be asked by the device file:
-//! who is in the fabric. Adds it to a snapshot of this very host.
+//! who is in the fabric, and whose its endpoints are. Adds it to a snapshot of this very host.
 
 use super::snapshot::{Snapshot, Unseen};
 use crate::channel::Port;
 use crate::failure::Failure;
+use crate::multiroot::Known;
 use crate::tree::Node;
 use std::path::Path;
 
@@ -14,7 +15,15 @@ pub fn ask(snapshot: &mut Snapshot) {
     for port in ports.filter(|port| port.manager.is_some()) {
         let path = Path::new("/dev").join(&port.name);
         match nodes(&path) {
-            Ok(nodes) => port.nodes = nodes,
+            Ok((nodes, known)) => {
+                let master = nodes.iter().any(|node| node.own && node.master);
+                if known.components.is_none() && master {
+                    let what = format!("what the master has found in the fabric of {}", port.name);
+                    let why = "it takes CAP_SYS_ADMIN: run it as root".into();
+                    snapshot.unseen.push(Unseen { what, why });
+                }
+                (port.nodes, port.known) = (nodes, known);
+            }
             Err(failure) => {
                 let what = format!("who is in the fabric of {}", port.name);
                 snapshot.unseen.push(Unseen { what, why: failure.message });
@@ -24,14 +33,15 @@ pub fn ask(snapshot: &mut Snapshot) {
 }
 
 /// The nodes, and over how many links they are reached by the routes that are in use.
-fn nodes(path: &Path) -> Result<Vec<Node>, Failure> {
+/// And what is known of endpoints.
+fn nodes(path: &Path) -> Result<(Vec<Node>, Known), Failure> {
     let port = Port::open(path)?;
-    let (fabric, routes) = (port.fabric()?, port.routes()?);
-    let mut nodes: Vec<Node> = fabric.nodes.iter().map(Node::from).collect();
+    let (fabric, routes, known) = (port.fabric()?, port.routes()?, port.known()?);
+    let mut nodes: Vec<Node> = fabric.nodes.iter().map(|node| Node::new(node, &known)).collect();
     for node in &mut nodes {
         // A way that there is need not have been programmed.
         let route = routes.iter().find(|route| node.lid != 0 && route.lid == node.lid);
         node.links = route.map_or(0, |route| route.hops.into());
     }
-    Ok(nodes)
+    Ok((nodes, known))
 }

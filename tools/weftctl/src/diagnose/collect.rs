@@ -6,6 +6,7 @@ use super::kmsg;
 use super::snapshot::{Bar, Family, Function, Link, Manager, Module, Node, Port, Rate};
 use super::snapshot::{Snapshot, Unseen, User, Vf};
 use crate::failure::plain;
+use crate::multiroot::Known;
 use rustix::fs::{Access, access};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -362,6 +363,8 @@ pub fn port(dir: &Path) -> Option<Port> {
             .collect(),
         manager: manager(&dir.join("manager")),
         nodes: Vec::new(),
+        seats: number(&dir.join("seats")),
+        known: Known::default(),
     })
 }
 

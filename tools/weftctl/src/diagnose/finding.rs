@@ -29,6 +29,8 @@ pub enum Place {
     Node(String),
     /// A link of a function.
     Link(String, u32),
+    /// A component of the fabric, or a virtual endpoint of it, as people call it.
+    Component(String),
 }
 
 /// One result of a check.
@@ -95,6 +97,7 @@ impl fmt::Display for Place {
             Place::Function(address) if address.is_empty() => f.write_str("PCI"),
             Place::Function(address) => f.write_str(address),
             Place::Node(name) => write!(f, "/dev/{name}"),
+            Place::Component(name) => f.write_str(name),
             Place::Link(address, n) => write!(f, "{address} link {n}"),
         }
     }

@@ -8,6 +8,7 @@ pub mod collect;
 pub mod finding;
 pub mod snapshot;
 
+mod endpoints;
 mod fabric;
 mod function;
 mod host;
@@ -35,6 +36,7 @@ pub fn diagnose(snapshot: &Snapshot) -> Vec<Finding> {
             if port.fabric != Some(false) {
                 found.extend(link::check(function, port));
                 found.extend(fabric::check(function, port));
+                found.extend(endpoints::check(function, port));
             }
         }
     }
@@ -54,6 +56,7 @@ pub fn is_settling(snapshot: &Snapshot) -> bool {
     let waits = |link: &snapshot::Link| link.state == "hello" && link.present != Some(false);
     ports.any(|port| {
         let up = port.links.iter().any(|link| link.state != "down");
-        port.links.iter().any(waits) || (up && !fabric::is_complete(port))
+        let complete = fabric::is_complete(port) && endpoints::is_complete(port);
+        port.links.iter().any(waits) || (up && !complete)
     })
 }

@@ -62,6 +62,11 @@ pub fn picture(snapshot: &Snapshot, findings: &[Finding], utf8: bool) -> Vec<Str
         }
         lines.extend(row(pen, &head, function, id, &broken));
     }
+    for finding in findings.iter().filter(|f| f.level == Level::Fault) {
+        if let Place::Component(name) = &finding.at {
+            lines.push(format!("the fabric{}{name}  {}", pen.broken, finding.id));
+        }
+    }
     lines
 }
 

@@ -3,6 +3,7 @@
 //! checks draw their conclusions from. It can be kept in a file, so that what one
 //! host shows can be judged at another, and by tests.
 
+use crate::multiroot::Known;
 use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -141,6 +142,10 @@ pub struct Port {
     pub manager: Option<Manager>,
     /// Whom that knows; none where the device file could not be opened.
     pub nodes: Vec<tree::Node>,
+    /// Functions of shared endpoints that programs can have open at a time; `None`: the driver does not say.
+    pub seats: Option<u64>,
+    /// What is known of the endpoints that hosts share, likewise.
+    pub known: Known,
 }
 
 /// What the driver shows of the manager of the fabric.

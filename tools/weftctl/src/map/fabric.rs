@@ -50,6 +50,8 @@ pub struct Node {
     pub here: bool,
     /// What is the matter with it.
     pub trouble: Option<String>,
+    /// What else is to be said of it.
+    pub notes: Vec<String>,
     /// The hierarchies that it is in.
     pub hierarchies: Vec<usize>,
 }
@@ -140,6 +142,7 @@ impl Node {
             lines.push("this host".into());
         }
         lines.extend(self.trouble.clone());
+        lines.extend(self.notes.iter().cloned());
         lines
     }
 }

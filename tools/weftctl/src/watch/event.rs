@@ -115,11 +115,26 @@ impl fmt::Display for Event {
             }
             What::Gone => f.write_str("is gone"),
             What::Kernel { action, says } => {
+                if let Some(plug) = plugged(says) {
+                    return f.write_str(&plug);
+                }
                 write!(f, "kernel: {action}")?;
                 says.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
             }
         }
     }
+}
+
+/// What a hot-plug controller of a switch has told, in words.
+fn plugged(says: &BTreeMap<String, String>) -> Option<String> {
+    let said = |name: &str| says.get(name).map(String::as_str);
+    let what = match said("WEFT_PLUG")? {
+        "came" => "something was put in",
+        "went" => "what was there was taken out",
+        "announced" => "something is announced",
+        other => other,
+    };
+    Some(format!("switch {} port {}: {what}", said("WEFT_SWITCH")?, said("WEFT_SWITCH_PORT")?))
 }
 
 /// Time of day in UTC, as `weft-fabric` writes it.
@@ -196,6 +211,29 @@ mod tests {
         let back = between(&after, &before);
         let lost = What::Changed { attribute: "width", old: Some("0".into()), new: None };
         assert!(back.contains(&(link(0), lost)), "{back:?}");
+    }
+
+    #[test]
+    fn hp_1_what_is_plugged_is_said_in_words() {
+        let says = |what: &str| {
+            let pairs = [
+                ("WEFT_PLUG", what),
+                ("WEFT_SWITCH", "0x8000000000000011"),
+                ("WEFT_SWITCH_PORT", "3"),
+            ];
+            pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+        };
+        let object = Object::Function("0000:01:00.0".into());
+        let said = |what: &str| {
+            let what = What::Kernel { action: "change".into(), says: says(what) };
+            Event { time_ms: 0, object: object.clone(), what }.to_string()
+        };
+        assert_eq!(
+            said("came"),
+            "00:00:00.000Z 0000:01:00.0   switch 0x8000000000000011 port 3: something was put in"
+        );
+        assert!(said("went").ends_with("port 3: what was there was taken out"));
+        assert!(said("announced").ends_with("port 3: something is announced"));
     }
 
     #[test]

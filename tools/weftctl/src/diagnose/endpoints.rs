@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Checks of the endpoints that hosts share: at the master, what became of each wish and
+//! what is the matter with what it has found; elsewhere what keeps this host from using
+//! what was given to it.
+
+use super::finding::{Finding, Level, Place};
+use super::snapshot::{Function, Port};
+use crate::multiroot::{Component, Known, Names, State, Wish, wish};
+
+pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
+    let known = &port.known;
+    let names = Names::new(known.components.as_deref());
+    let mut found: Vec<_> = known.wishes.iter().filter_map(|w| unfulfilled(w, known)).collect();
+    for component in known.components.iter().flatten() {
+        found.extend(component_itself(component, &names));
+        found.extend(driverless(component, port, &names));
+        found.extend(nobodys(component, known, &names));
+    }
+    found.extend(no_seats(function, port));
+    found
+}
+
+/// Whether no wish is on its way.
+pub fn is_complete(port: &Port) -> bool {
+    !port.known.wishes.iter().any(|wish| wish.state.is_some_and(wish::passes))
+}
+
+/// A wish that is not fulfilled, by its reason.
+fn unfulfilled(wish: &Wish, known: &Known) -> Option<Finding> {
+    let state = wish.state?;
+    let id = match state {
+        State::Done => return None,
+        State::Waits => "wish-waits",
+        State::NoEndpoint => "wish-no-endpoint",
+        State::NoVe => "wish-no-ve",
+        State::NoRoot => "wish-no-host",
+        State::NoLid => "wish-no-lid",
+        State::NoWay => "wish-no-way",
+        State::NoPlane => "wish-no-plane",
+        State::NoRoom => "wish-no-room",
+        State::Failed => "wish-not-written",
+        State::NotTaken => "wish-not-taken",
+        _ => "wish-unknown",
+    };
+    let names = Names::new(known.components.as_deref());
+    let at = Place::Component(format!("endpoint {}", names.ve(wish.endpoint, wish.ve)));
+    let what = format!("is to be host {}'s, and is not: {state}", names.of(wish.root));
+    let level = if state == State::Waits { Level::Warning } else { Level::Fault };
+    Some(Finding { level, ..Finding::fault(id, at, what) }.mend(wish::mend(wish, known)))
+}
+
+fn at(component: &Component, names: &Names<'_>) -> Place {
+    Place::Component(format!("{} {}", component.kind, names.of(component.hwid)))
+}
+
+/// What a component says of itself.
+fn component_itself(component: &Component, names: &Names<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let here = || at(component, names);
+    if component.there && !component.vpd_in_order {
+        let what = "its VPD, which say what it is and where, are not in order";
+        found.push(Finding::warning("vpd-broken", here(), what).mend(format!(
+            "they are not used, its hardware id, {}, names it; write them anew with its maker's \
+             tool, then take it out and put it in again; emulated: `weft-fabric check`",
+            component.hwid
+        )));
+    }
+    if component.replaced {
+        let what = format!(
+            "it is another one than under its hardware id, {}, before: another part or serial number",
+            component.hwid
+        );
+        found.push(Finding::note("component-replaced", here(), what).mend(
+            "what is wished holds for it as well, `weftctl wishes` shows that; if it is not the one that \
+             should be there, take it out",
+        ));
+    }
+    found
+}
+
+/// A host that the master has found by its port, and whose driver says nothing.
+fn driverless(component: &Component, port: &Port, names: &Names<'_>) -> Option<Finding> {
+    let id = component.hwid.to_string();
+    // What is among the nodes and does not answer is said there.
+    let is_node = port.nodes.iter().any(|node| node.hwid == id);
+    if component.kind != "host" || !component.there || is_node {
+        return None;
+    }
+    let what = "its port is there, and its driver takes no part in the fabric";
+    let mend = "there: `modprobe weft`; is it loaded, `weftctl diagnose`; does its manager/allow \
+                leave out this host?";
+    Some(Finding::warning("host-no-driver", at(component, names), what).mend(mend))
+}
+
+/// An endpoint of which nobody is to have anything.
+fn nobodys(component: &Component, known: &Known, names: &Names<'_>) -> Option<Finding> {
+    let wished = known.wishes.iter().any(|wish| wish.endpoint == component.hwid);
+    if component.kind != "endpoint" || !component.there || wished {
+        return None;
+    }
+    let name = names.of(component.hwid);
+    let what = format!("is assigned to nobody; it has {} virtual endpoints", component.ves);
+    let finding = Finding::note("endpoint-unassigned", at(component, names), what);
+    Some(finding.mend(format!("`weftctl assign {name} HOST`; hosts: {}", hosts(known, names))))
+}
+
+fn hosts(known: &Known, names: &Names<'_>) -> String {
+    let hosts = known.components.iter().flatten().filter(|c| c.kind == "host");
+    let all: Vec<_> = hosts.map(|host| names.of(host.hwid)).collect();
+    all.join(", ")
+}
+
+/// What is this host's own, and its programs cannot open.
+fn no_seats(function: &Function, port: &Port) -> Option<Finding> {
+    let own = port.known.hierarchies.first()?;
+    let given = own.places.iter().filter(|place| place.given.is_some()).count();
+    if given == 0 || port.seats != Some(0) {
+        return None;
+    }
+    let what = format!(
+        "{given} virtual endpoints are this host's, and its port has nothing left for their functions"
+    );
+    let finding =
+        Finding::warning("endpoint-no-seats", Place::Function(function.address.clone()), what);
+    Some(finding.mend(
+        "programs that open one get ENOSPC: a port has to have 16 slots, and apertures, doorbells and \
+         pages in proportion; emulated: `-device weft-port,slots=16`; `weftctl withdraw` at the master \
+         gives them to others",
+    ))
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Orders of the administrator: replaces the wishes by such that hold what is ordered,
+//! whoever else does so at the same time, and waits until it has come to pass. Knows
+//! nothing of how orders are written.
+
+use crate::channel::{Port, Taken};
+use crate::failure::{Failure, Kind};
+use crate::multiroot::{Known, Names, State, Wish, wish};
+use std::time::{Duration, Instant};
+use weft::Wishes;
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+/// What takes longer is told of.
+const SOON: Duration = Duration::from_secs(1);
+
+/// What is ordered of a port, until when, and whom to tell how it goes.
+pub struct Order<'a> {
+    port: &'a Port,
+    until: Instant,
+    quiet_until: Instant,
+    say: &'a dyn Fn(&str),
+}
+
+impl<'a> Order<'a> {
+    /// One that has so much time.
+    pub fn new(port: &'a Port, timeout: Duration, say: &'a dyn Fn(&str)) -> Self {
+        let now = Instant::now();
+        let until = now + timeout;
+        Order { port, until, quiet_until: now + SOON, say }
+    }
+
+    /// Replaces the wishes by what `change` makes of them; what `change` has said, and what
+    /// was known then.
+    pub fn change<T>(
+        &self,
+        change: impl Fn(&Known, &mut Wishes) -> Result<T, Failure>,
+    ) -> Result<(T, Known), Failure> {
+        loop {
+            let mut wishes = self.port.wishes()?;
+            let known = self.known(&wishes)?;
+            let before = wishes.text.clone();
+            let changed = change(&known, &mut wishes)?;
+            if wishes.text == before {
+                return Ok((changed, known));
+            }
+            match self.put(&mut wishes)? {
+                Some(Taken::NoWish(line)) => {
+                    let failure = no_wish(&wishes.text, line);
+                    let message = format!("line {line} of the wishes: {}", failure.message);
+                    return Err(Failure { message, ..failure });
+                }
+                Some(Taken::NoRoom(_)) => return Err(no_room(wishes.text.len())),
+                Some(_) => return Ok((changed, known)),
+                None => {}
+            }
+        }
+    }
+
+    /// Replaces the wishes by a text, whatever they were.
+    pub fn replace(&self, text: &[u8]) -> Result<Taken, Failure> {
+        loop {
+            let mut wishes = Wishes { text: text.to_vec(), ..self.port.wishes()? };
+            if let Some(taken) = self.put(&mut wishes)? {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// Tries to; `None`: to be tried again with what there is now.
+    fn put(&self, wishes: &mut Wishes) -> Result<Option<Taken>, Failure> {
+        let late = |hint| {
+            let what = "the wishes could not be replaced in time";
+            Failure::new(Kind::Failed, what).hint(hint)
+        };
+        match self.port.set_wishes(wishes)? {
+            Taken::Stale if self.is_late() => Err(late("somebody else does so all the time")),
+            Taken::Stale => Ok(None),
+            Taken::NoMaster if self.is_late() => {
+                Err(late("the fabric has no master: `weftctl diagnose` says why"))
+            }
+            Taken::NoMaster => {
+                std::thread::sleep(PAUSE);
+                Ok(None)
+            }
+            taken => Ok(Some(taken)),
+        }
+    }
+
+    /// What an order has to know: names, and what is wished.
+    fn known(&self, wishes: &Wishes) -> Result<Known, Failure> {
+        let components = Some(self.port.components()?);
+        let statuses = self.port.wish_statuses()?;
+        let mut all: Vec<Wish> = wishes.all().map(Wish::from).collect();
+        for wish in &mut all {
+            let status = statuses.iter().find(|status| status.is(wish));
+            wish.state = Some(status.and_then(|status| status.state).unwrap_or(State::Waits));
+        }
+        all.sort_by_key(|wish| (wish.endpoint, wish.ve));
+        Ok(Known { wishes: all, components, hierarchies: Vec::new() })
+    }
+
+    /// Waits until wishes are fulfilled, or will not be without somebody's help. What became
+    /// of each.
+    pub fn fulfilled(&self, wanted: &[Wish], known: &Known) -> Result<Vec<Wish>, Failure> {
+        let names = Names::new(known.components.as_deref());
+        let mut told = None;
+        loop {
+            let statuses = self.port.wish_statuses()?;
+            let state = |wish: &Wish| {
+                let status = statuses.iter().find(|status| status.is(wish));
+                status.and_then(|status| status.state).unwrap_or(State::Waits)
+            };
+            let all: Vec<Wish> =
+                wanted.iter().map(|w| Wish { state: Some(state(w)), ..*w }).collect();
+            let waits = |waiting: &&Wish| waiting.state.is_some_and(wish::passes);
+            let Some(first) = all.iter().find(waits).filter(|_| !self.is_late()) else {
+                return Ok(all);
+            };
+            let state = first.state;
+            if told != Some((*first, state)) && Instant::now() >= self.quiet_until {
+                told = Some((*first, state));
+                let (ve, host) = (names.ve(first.endpoint, first.ve), names.of(first.root));
+                let why = state.map(|state| state.to_string()).unwrap_or_default();
+                (self.say)(&format!("{ve} is not host {host}'s yet: {why}"));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits until hosts have let go of what was theirs.
+    pub fn let_go(&self, taken: &[Wish], known: &Known) -> Result<(), Failure> {
+        let names = Names::new(known.components.as_deref());
+        let mut told = false;
+        loop {
+            let mut held = None;
+            for wish in taken {
+                // A host that is not there has nothing.
+                let has = self.port.hierarchy(wish.root)?;
+                if has.is_some_and(|tree| tree.has(wish.endpoint, wish.ve)) {
+                    held = Some(wish);
+                    break;
+                }
+            }
+            let Some(wish) = held else { return Ok(()) };
+            let (ve, host) = (names.ve(wish.endpoint, wish.ve), names.of(wish.root));
+            let what = format!("{ve} is withdrawn, and host {host} has not let go of it yet");
+            if self.is_late() {
+                let hint = "it is asked again; what holds it up, `weftctl diagnose` says there";
+                return Err(Failure::new(Kind::Unreachable, what).hint(hint));
+            }
+            if !told && Instant::now() >= self.quiet_until {
+                told = true;
+                (self.say)(&what);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.until
+    }
+}
+
+/// Why a text was not taken, by one of its lines.
+pub fn no_wish(text: &[u8], line: u32) -> Failure {
+    let of = text.split(|b| *b == b'\n').nth(line.saturating_sub(1) as usize);
+    let of = String::from_utf8_lossy(of.unwrap_or_default()).into_owned();
+    let what = format!("is no wish, or gives away what a line before it has: {of:?}");
+    Failure::new(Kind::Usage, what)
+        .hint("a line is ENDPOINT.VE HOST, hardware ids in hexadecimal without 0x, as c000a7.0 1")
+}
+
+/// There is no room for a text.
+pub fn no_room(bytes: usize) -> Failure {
+    let what = format!("no room for wishes of {bytes} bytes, {} at most", Wishes::MOST_BYTES);
+    Failure::new(Kind::Failed, what)
+        .hint("leave out comments, and `weftctl withdraw` what will not come back")
+}
+
+/// The failure of wishes that were not fulfilled; `None`: they were.
+pub fn unfulfilled(all: &[Wish], known: &Known) -> Option<Failure> {
+    let names = Names::new(known.components.as_deref());
+    let open = || all.iter().filter(|wish| wish.state != Some(State::Done));
+    let wish = open().next()?;
+    let state = wish.state.unwrap_or(State::Waits);
+    let (ve, host) = (names.ve(wish.endpoint, wish.ve), names.of(wish.root));
+    let kind = match state {
+        State::NoEndpoint | State::NoRoot | State::NoWay | State::NoLid | State::NotTaken => {
+            Kind::Unreachable
+        }
+        _ => Kind::Failed,
+    };
+    let more = match open().count().saturating_sub(1) {
+        0 => String::new(),
+        more => format!(" (and {more} more: `weftctl wishes`)"),
+    };
+    let message = format!("{ve} is to be host {host}'s, and is not: {state}{more}");
+    Some(Failure::new(kind, message).hint(wish::mend(wish, known)))
+}
