@@ -6,6 +6,7 @@ class Topology:
     def __init__(self):
         self.hosts = []
         self.switches = []
+        self.endpoints = []
         self.links = []
         # Who may program switches; by default all.
         self.managers = None
@@ -17,6 +18,11 @@ class Topology:
     def switch(self, name, ports):
         """One that routes."""
         self.switches.append((name, ports))
+        return self
+
+    def endpoint(self, name, ves=2):
+        """One that hosts share; weft-fabric plays it."""
+        self.endpoints.append((name, ves))
         return self
 
     def link(self, a, b, speed=4, width=8):
@@ -40,6 +46,8 @@ class Topology:
             lines += ["[[host]]", f'name = "{name}"', f"hwid = {hwid}", ""]
         for name, ports in self.switches:
             lines += ["[[switch]]", f'name = "{name}"', f"ports = {ports}", "routes = true", ""]
+        for name, ves in self.endpoints:
+            lines += ["[[endpoint]]", f'name = "{name}"', 'kind = "copy"', f"ves = {ves}", ""]
         for a, b, speed, width in self.links:
             lines += [
                 "[[link]]",

@@ -330,3 +330,28 @@ fn n_3_a_fabric_that_is_too_wide_is_noticed() {
         assert_eq!(world.manager(0).unwrap().members().left_out(), (false, false));
     }
 }
+
+#[test]
+fn hp_2_a_question_that_was_lost_with_a_cable_makes_nobody_gone() {
+    // A ring of four in which 2 and 3 are joined twice.
+    let mut topology = Topology::new(4);
+    for (a, b) in [((0, 0), (1, 0)), ((1, 1), (2, 0)), ((2, 1), (3, 0)), ((2, 2), (3, 1)), ((3, 2), (0, 1))] {
+        assert!(topology.join(a, b));
+    }
+    let mut world = settled(topology, vec![10, 20, 30, 40]);
+    // 1 looks for its master the other way round. When it asks 3, one of two cables there is pulled.
+    world.link((0, 0), false);
+    while world.manager(1).unwrap().members().get(40).is_none() {
+        world.step();
+    }
+    world.link((2, 1), false);
+    for ms in 0..3000 {
+        world.run(1);
+        assert_eq!(world.manager(2).unwrap().info().reign.master, 10, "after {ms} ms");
+        let lid = world.manager(0).unwrap().info().lid;
+        let arrives = matches!(check::follow(&world, 2, lid), End::At(0, ..));
+        assert!(arrives || ms < 300, "after {ms} ms");
+    }
+    check::settle(&mut world, 500, 10_000).unwrap();
+    assert_eq!(world.manager(1).unwrap().master(), 10);
+}
