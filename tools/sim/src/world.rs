@@ -211,10 +211,10 @@ impl World {
         self.tell_around(node);
     }
 
-    /// A node does nothing any more, but its links stay up.
-    pub fn hang(&mut self, node: usize) {
+    /// A node does nothing any more, but its links stay up; or it goes on.
+    pub fn hang(&mut self, node: usize, hangs: bool) {
         if let Some(host) = &mut self.hosts[node] {
-            host.hangs = true;
+            host.hangs = hangs;
         }
     }
 
