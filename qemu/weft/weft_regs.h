@@ -43,7 +43,7 @@
 #define WEFT_PFS			2
 #define WEFT_VFS			16
 #define WEFT_FUNCTIONS			34
-#define WEFT_ROUTES			256	/* entries of a port's route table */
+#define WEFT_ROUTES			512	/* entries of a port's route table */
 #define WEFT_VPS			16	/* virtual planes of a link */
 #define WEFT_MAX_HOPS			32	/* links of a route */
 #define WEFT_PAGE			4096

@@ -39,6 +39,10 @@ fn routes(data: &Data, _: usize) -> Result<Value> {
     of(data, |me| Value::Decimal(me.routes.into()))
 }
 
+fn hierarchy(data: &Data, _: usize) -> Result<Value> {
+    of(data, |me| Value::Decimal(me.hierarchy.into()))
+}
+
 fn allow(data: &Data, _: usize) -> Result<Value> {
     let manager = data.node.manager().ok_or(ENOENT)?;
     Ok(Value::Decimal(manager.allowed() as u64))
@@ -57,15 +61,16 @@ fn set_excluded(data: &Data, _: usize, links: u64) -> Result {
     data.node.exclude(links)
 }
 
-/// The first six are notified of their changes.
-static ATTRS: [Attr<Data>; 8] = [
+/// The first seven are notified of their changes.
+static ATTRS: [Attr<Data>; 9] = [
     Attr::new(c"role", role, 0),
     Attr::new(c"lid", lid, 0),
     Attr::new(c"master", master, 0),
     Attr::new(c"term", term, 0),
     Attr::new(c"nodes", nodes, 0),
     Attr::new(c"routes", routes, 0),
+    Attr::new(c"hierarchy", hierarchy, 0),
     Attr::writable(c"allow", allow, set_allow, 0),
     Attr::writable(c"excluded", excluded, set_excluded, 0),
 ];
-pub(super) static LIST: List<Data, 9> = List::new(&ATTRS);
+pub(super) static LIST: List<Data, 10> = List::new(&ATTRS);

@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `WEFT_FABRIC_NODES`, `WEFT_FABRIC_ROUTES`: who is in the fabric, as its manager here knows it.
+//! `WEFT_FABRIC_NODES`, `WEFT_FABRIC_ROUTES`, `WEFT_FABRIC_VH`: who is in the fabric, and what of it is this
+//! host's, as its manager here knows it.
 
 use super::ioctl::{check, Call};
 use crate::{
-    fabric::{Manager, View},
-    proto::nm::{kind::is_host, member::Member},
+    fabric::{Manager, Role, View},
+    proto::{
+        mr::{hierarchy::Place, inventory::Kind},
+        nm::{
+            kind::{is_endpoint, is_host},
+            member::Member,
+        },
+    },
     sys::{
-        errno::EOPNOTSUPP,
-        ext::{self, weft_fabric_nodes, weft_fabric_route, weft_fabric_routes},
+        errno::{EOPNOTSUPP, EREMOTE},
+        ext::{self, weft_fabric_nodes, weft_fabric_route, weft_fabric_routes, weft_fabric_vh},
+        user::is_admin,
     },
 };
 use kernel::prelude::*;
@@ -38,9 +46,10 @@ fn tell(to: &mut weft_fabric_nodes, member: &Member, view: &View) {
     let flag = |set: bool, bit: u32| if set { bit } else { 0 };
     to.lid = info.lid;
     to.hwid = hwid;
-    to.kind = match is_host(hwid) {
-        true => ext::WEFT_NODE_HOST,
-        false => ext::WEFT_NODE_SWITCH,
+    to.kind = match hwid {
+        hwid if is_host(hwid) => ext::WEFT_NODE_HOST,
+        hwid if is_endpoint(hwid) => ext::WEFT_NODE_ENDPOINT,
+        _ => ext::WEFT_NODE_SWITCH,
     };
     to.state = flag(member.known, ext::WEFT_NODE_KNOWN)
         | flag(to.index == 0, ext::WEFT_NODE_SELF)
@@ -79,4 +88,79 @@ pub(super) fn routes(call: &Call<'_>) -> Result {
         }
     });
     user.write(&asked)
+}
+
+/// Tells of one component of a hierarchy.
+pub(super) fn vh(call: &Call<'_>) -> Result {
+    let (user, mut asked) = call.read::<weft_fabric_vh>()?;
+    check(asked.flags == 0)?;
+    let manager = manager(call)?;
+    let me = call.file.node.identity()?.hwid;
+    if asked.root == 0 || asked.root == me {
+        manager.look(|view| own_place(&mut asked, me, view))?;
+    } else {
+        others_place(manager)?;
+    }
+    user.write(&asked)
+}
+
+/// Of this host's hierarchy, as the master has told it.
+fn own_place(to: &mut weft_fabric_vh, me: u64, view: &View) -> Result {
+    let standing = view.standing();
+    to.root = me;
+    to.serial = standing.hierarchy;
+    let at = to.index as usize;
+    let place = match view.hierarchy() {
+        Some(hierarchy) => {
+            to.vh = hierarchy.vh().into();
+            to.count = hierarchy.places().count() as u32;
+            hierarchy.places().nth(at)
+        }
+        // Whom nobody has told of any has none but itself.
+        None => {
+            to.vh = 0;
+            to.count = 1;
+            let alone = Place {
+                depth: 0,
+                kind: Kind::Root,
+                port: 0,
+                hwid: me,
+                lid: standing.lid,
+                given: None,
+            };
+            (at == 0).then_some(alone)
+        }
+    };
+    tell_place(to, &place.ok_or(ENOENT)?);
+    Ok(())
+}
+
+/// Of another one's, which only the master knows.
+fn others_place(manager: &Manager) -> Result {
+    if !is_admin() {
+        return Err(EPERM);
+    }
+    match manager.look(View::standing).role {
+        Role::Master => Err(ENOENT),
+        _ => Err(EREMOTE.into()),
+    }
+}
+
+fn tell_place(to: &mut weft_fabric_vh, place: &Place) {
+    let (kind, functions) = match place.kind {
+        Kind::Root => (ext::WEFT_NODE_HOST, 0),
+        Kind::Switch { .. } => (ext::WEFT_NODE_SWITCH, 0),
+        Kind::Endpoint { functions, .. } => (ext::WEFT_NODE_ENDPOINT, functions),
+    };
+    to.kind = kind;
+    to.depth = place.depth.into();
+    to.port = place.port.into();
+    to.hwid = place.hwid;
+    to.lid = place.lid;
+    to.functions = functions.into();
+    let given = place.given;
+    to.state = given.map_or(0, |_| ext::WEFT_VH_GIVEN);
+    to.ve = given.map_or(0, |given| given.ve.into());
+    to.vp = given.map_or(0, |given| given.out.vp.into());
+    (to.base, to.limit) = given.map_or((0, 0), |given| (given.base, given.limit));
 }

@@ -198,6 +198,7 @@ const TABLE: &[Entry] = &[
     (ext::WEFT_VF_MIGRATE, migrate::migrate),
     (ext::WEFT_FABRIC_NODES, fabric::nodes),
     (ext::WEFT_FABRIC_ROUTES, fabric::routes),
+    (ext::WEFT_FABRIC_VH, fabric::vh),
 ];
 
 /// Calls what `cmd` names.

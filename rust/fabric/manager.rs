@@ -2,25 +2,27 @@
 
 //! The manager of the fabric, as this host has it: `proto::nm`, run on a port that has routes.
 //!
-//! It gives the port its local id and its route table, tells who is in the fabric, and aims the far links.
+//! It gives the port its local id and its route table, tells who is in the fabric, and aims the far links. It keeps
+//! the host's virtual hierarchy, as the master tells it.
 //! What comes for it from the mailbox is only put aside there: everything is done in a work item of its own,
 //! for a route that is to be in force may take a while, and the neighbours' hellos are not to wait for that.
 //! It must not know what others use routes for.
 //!
 //! # Locks
 //!
-//! `Manager::inner` is outside of those of the links, as it asks them who is there; nothing of theirs calls
-//! it. The inbox and the view are innermost, and held for copies only.
+//! `Manager::handing` is outside of all others: who has it waits for the machine. `Manager::inner` is outside of those of the links, as it asks them who is there; nothing of theirs calls
+//! it. Of the client it calls what says so there. The inbox and the view are innermost, and held for copies only.
 
 mod aims;
 mod allow;
+mod hand;
 mod inbox;
 mod memory;
 mod neighbours;
 mod routes;
 mod view;
 
-pub(crate) use self::view::{Standing, View};
+pub(crate) use self::view::{Role, Standing, View};
 
 use self::{
     aims::Aims, allow::Allow, inbox::Inbox, memory::Memory, neighbours::Neighbours, routes::Routes,
@@ -28,16 +30,18 @@ use self::{
 use super::Node;
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
+    proto::mr::hierarchy::{Hierarchy, MAX_BYTES as MAX_HIERARCHY},
     proto::nm::{
         kind::is_host,
         member::Member,
+        message::Taken,
         node::{self, MAX_NODES},
         packet::MAGIC,
         reign::Reign,
         table::{self, Slot},
         wishes::MAX_WISHES,
     },
-    sys::clock,
+    sys::{clock, waitq::WaitQueue},
 };
 use kernel::{
     new_mutex,
@@ -76,6 +80,11 @@ pub(crate) struct Manager {
     view: Mutex<View>,
     /// A hot-plug controller has news.
     plugged: Atomic<bool>,
+    #[pin]
+    handing: Mutex<()>,
+    /// Woken when a hierarchy has been handed over, or will not be.
+    #[pin]
+    handed: WaitQueue,
 }
 
 impl Manager {
@@ -87,7 +96,11 @@ impl Manager {
             0,
             Memory::new(Member::NONE, MAX_NODES)?,
             Memory::new(Slot::NONE, 2 * MAX_NODES)?,
-            Memory::new(0, 2 * MAX_WISHES)?,
+            [
+                Memory::new(0, 2 * MAX_WISHES)?,
+                Memory::new(0, 2 * MAX_HIERARCHY)?,
+                Memory::new(0, MAX_HIERARCHY)?,
+            ],
             Allow::new(),
         );
         let routes = Routes::new()?;
@@ -108,6 +121,8 @@ impl Manager {
                 inbox <- new_mutex!(inbox, "weft manager inbox"),
                 view <- new_mutex!(view, "weft manager view"),
                 plugged: Atomic::new(false),
+                handing <- new_mutex!((), "weft manager handing"),
+                handed <- WaitQueue::new(c"weft manager", kernel::static_lock_class!()),
             }),
             GFP_KERNEL,
         )
@@ -164,7 +179,7 @@ impl Manager {
         self.inner.lock().neighbours.exclude(links);
     }
 
-    /// What there is to know.
+    /// What there is to know. `f` must not wait, nor take a lock.
     pub(crate) fn look<R>(&self, f: impl FnOnce(&View) -> R) -> R {
         f(&self.view.lock())
     }
@@ -187,14 +202,17 @@ impl Manager {
         if machine.info().hwid != id.hwid {
             machine.begin(id.hwid, id.generation);
             routes.clear(router);
+            self.lose_hierarchy(node);
         } else if *generation != id.generation {
             routes.forget();
         }
         *generation = id.generation;
         let mut means = Means {
+            node,
             port,
             router,
             routes,
+            view: &self.view,
         };
         let now = clock::now_ms();
         for link in 0..port.links() {
@@ -215,6 +233,13 @@ impl Manager {
             machine.plugged(clock::now_ms());
         }
         machine.tick(clock::now_ms(), &mut means);
+        if machine.handed().is_some() {
+            self.wake();
+        }
+        // The master may be gone that asked for it.
+        if routes.has_stale() && has_let_go(node) {
+            routes.sweep(router);
+        }
         let missing = routes.mend(router);
         if let Some((lid, why)) = missing {
             node.complain(fmt!(
@@ -226,8 +251,8 @@ impl Manager {
         self.publish(node, machine);
         let wanting = aims.follow(node, port, machine, &self.view);
         let now = clock::now_ms();
-        let again =
-            (missing.is_some() || neighbours.is_asking() || wanting).then_some(now + AGAIN_MS);
+        let waits = missing.is_some() || neighbours.is_asking() || wanting || routes.has_stale();
+        let again = waits.then_some(now + AGAIN_MS);
         if !self.inbox.lock().is_empty() {
             return Some(1);
         }
@@ -241,6 +266,35 @@ impl Manager {
                 .try_into()
                 .unwrap_or(Msecs::MAX),
         )
+    }
+
+    /// Has the machine do something, and does what it wants done. `ENODEV`: there is no port to do it with.
+    fn work<R>(&self, node: &Node, f: impl FnOnce(&mut Machine, &mut Means<'_>) -> R) -> Result<R> {
+        let port = node.port_at_work().ok_or(ENODEV)?;
+        let router = port.router().ok_or(ENODEV)?;
+        let mut inner = self.inner.lock();
+        let Inner {
+            machine, routes, ..
+        } = &mut *inner;
+        let mut means = Means {
+            node,
+            port: &**port,
+            router,
+            routes,
+            view: &self.view,
+        };
+        Ok(f(machine, &mut means))
+    }
+
+    /// In another fabric the host has no hierarchy until it is told.
+    fn lose_hierarchy(&self, node: &Node) {
+        let had = self.view.lock().hierarchy().is_some();
+        if had {
+            self.view.lock().set_hierarchy(&[]);
+            if let Some(client) = node.client() {
+                client.hierarchy();
+            }
+        }
     }
 
     /// Lets others see what has changed.
@@ -258,9 +312,16 @@ impl Manager {
 
 /// What the machine works with.
 struct Means<'a> {
+    node: &'a Node,
     port: &'a dyn Port,
     router: &'a dyn Router,
     routes: &'a mut Routes,
+    view: &'a Mutex<View>,
+}
+
+/// Whether nothing is used any more that is not in the host's hierarchy.
+fn has_let_go(node: &Node) -> bool {
+    node.client().is_none_or(|client| client.let_go())
 }
 
 impl table::Effects for Means<'_> {
@@ -284,4 +345,35 @@ impl node::Effects for Means<'_> {
     }
 
     fn wishes(&mut self, _version: u32) {}
+
+    fn hierarchy(&mut self, bytes: &[u8]) -> Result<(), Taken> {
+        let hierarchy = Hierarchy::parse(bytes).map_err(|_| Taken::Bad)?;
+        let mine = hierarchy.places().next().map(|place| place.hwid);
+        let links = self.port.links();
+        let mut gates = hierarchy
+            .given()
+            .flat_map(|(_, given)| [given.out, given.into]);
+        let has = gates.all(|gate| usize::from(gate.link) < links);
+        if mine != Some(self.port.identity().hwid) || !has {
+            return Err(Taken::Bad);
+        }
+        // What is new can be reached before anybody hears of it.
+        let ways = hierarchy
+            .given()
+            .map(|(place, given)| (place.lid, given.out));
+        self.routes.lead(self.router, links, ways);
+        self.view.lock().set_hierarchy(bytes);
+        if let Some(client) = self.node.client() {
+            client.hierarchy();
+        }
+        Ok(())
+    }
+
+    fn let_go(&mut self) -> bool {
+        if !has_let_go(self.node) {
+            return false;
+        }
+        self.routes.sweep(self.router);
+        self.routes.is_led()
+    }
 }

@@ -26,7 +26,7 @@ mod turnstile;
 
 pub(crate) use self::{
     link::{LinkInfo, Session},
-    manager::{Manager, Standing, View},
+    manager::{Manager, Role, Standing, View},
     node::Node,
 };
 pub(crate) use crate::proto::link::Reason;
@@ -89,6 +89,17 @@ pub(crate) trait Client: Send + Sync {
 
     /// That one is going to be there.
     fn adopted(&self, _node: &Arc<Node>) {}
+
+    /// The host's virtual hierarchy is another one, see [`View::hierarchy`]. All that is in it has its way
+    /// already; what is not in it any more is to be let go. Called in a thread, with the manager locked: it
+    /// must not wait, nor have the node do anything.
+    fn hierarchy(&self) {}
+
+    /// Whether nothing is used any more that is not in the hierarchy. Called as `hierarchy` is, again and
+    /// again until it is so; until then no one else is given any of it.
+    fn let_go(&self) -> bool {
+        true
+    }
 
     /// Some time has passed, whether a link is READY or not. Called in a thread, with no link locked.
     fn passed(&self, _now: u64) {}

@@ -293,7 +293,7 @@ impl Node {
         self.parked.store(true, Release);
         self.calls.shut();
         drop(self.me.lock().take());
-        if let Some(port) = self.gate.revoke(|| ()) {
+        if let Some(port) = self.gate.revoke(|| self.wake_manager()) {
             self.links_down(&*port, Reason::Link);
             port.stop();
             drop(port);
@@ -334,6 +334,7 @@ impl Node {
     /// The function is going to be reset: all links go down and stay so until [`Node::reset_done`].
     pub(crate) fn reset_prepare(self: &Arc<Self>) {
         self.paused.store(true, Release);
+        self.wake_manager();
         // What it reads of the function from here on says nothing.
         work::cancel_delayed::<_, TIMER>(self);
         work::cancel_delayed::<_, MANAGING>(self);
@@ -490,6 +491,7 @@ impl Node {
             client.closed();
         }
         self.waiters.wake_all();
+        self.wake_manager();
     }
 
     /// Where who has a file of it waits for its end.

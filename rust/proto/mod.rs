@@ -15,6 +15,7 @@ pub mod fifo;
 pub mod hold;
 pub mod link;
 pub mod migration;
+pub mod mr;
 pub mod nm;
 pub mod pages;
 pub mod pair;

@@ -31,4 +31,6 @@ pub(crate) const ENOLINK: Errno = Errno(bindings::ENOLINK);
 pub(crate) const ENOTCONN: Errno = Errno(bindings::ENOTCONN);
 pub(crate) const EOPNOTSUPP: Errno = Errno(bindings::EOPNOTSUPP);
 pub(crate) const EPROTO: Errno = Errno(bindings::EPROTO);
+pub(crate) const EREMOTE: Errno = Errno(bindings::EREMOTE);
 pub(crate) const ESHUTDOWN: Errno = Errno(bindings::ESHUTDOWN);
+pub(crate) const ESTALE: Errno = Errno(bindings::ESTALE);

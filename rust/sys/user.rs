@@ -62,6 +62,7 @@ extensible! {
     weft_vf_migrate: 56,
     weft_fabric_nodes: 336,
     weft_fabric_routes: 280,
+    weft_fabric_vh: 88,
 }
 
 /// A structure in the caller's memory, and how much of it the caller knows.

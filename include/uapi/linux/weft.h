@@ -1032,7 +1032,7 @@ struct weft_fabric_port {
  *	the other begins anew then
  * @lid: out: local id, 0: none
  * @hwid: out: hardware id
- * @kind: out: WEFT_NODE_HOST or WEFT_NODE_SWITCH
+ * @kind: out: WEFT_NODE_*
  * @state: out: mask of WEFT_NODE_KNOWN, WEFT_NODE_SELF, WEFT_NODE_MASTER
  * @hops: out: links of @path
  * @links: out: links of the cheapest way from here, which data take; 0: there is none

@@ -2,18 +2,26 @@
 
 //! The local id and the route table of the port: what they are to be, and what was written.
 //!
-//! One entry a local id; the order does not matter, for no two are for the same. Traffic of neighbours is
-//! relayed like one's own, but not back to where it came from.
+//! In front are the routes of the host's own hierarchy, each on a virtual plane of its own and for the host's
+//! traffic alone; behind them those of the manager, on the common plane, also for what neighbours send on. Of
+//! the entries for a local id the first counts. Within a part the order does not matter, for no two are for
+//! the same. Traffic of neighbours is relayed like one's own, but not back to where it came from.
 
 use super::memory::Memory;
 use crate::{
     hw::{self, Router},
-    proto::nm::node::MAX_NODES,
+    proto::{
+        mr::{
+            hierarchy::{Gate, MAX_ENDPOINTS},
+            plane::COMMON_VP,
+        },
+        nm::node::MAX_NODES,
+    },
 };
 use kernel::prelude::*;
 
-/// The virtual plane that managers use: that of the common hierarchy at switches.
-const COMMON_VP: u32 = 0;
+/// Entries for the host's hierarchy. The others are the manager's.
+const OWN: usize = MAX_ENDPOINTS;
 
 /// An entry of the port's route table.
 #[derive(Clone, Copy)]
@@ -21,14 +29,17 @@ struct Entry {
     /// 0: it is free.
     lid: u32,
     /// Where it is to lead, if it is to be there.
-    link: Option<usize>,
+    out: Option<Gate>,
+    /// It is in the hierarchy no more, but somebody may still go by it.
+    stale: bool,
     /// The port has it so.
     written: bool,
 }
 
 const FREE: Entry = Entry {
     lid: 0,
-    link: None,
+    out: None,
+    stale: false,
     written: true,
 };
 
@@ -45,7 +56,7 @@ pub(super) struct Routes {
 impl Routes {
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
-            entries: Memory::new(FREE, MAX_NODES)?,
+            entries: Memory::new(FREE, OWN + MAX_NODES)?,
             links: 0,
             lid: 0,
             lid_written: true,
@@ -57,10 +68,10 @@ impl Routes {
     pub(super) fn forget(&mut self) {
         self.lid_written = self.lid == 0;
         for entry in self.entries.as_mut() {
-            if entry.link.is_none() {
+            if entry.out.is_none() {
                 *entry = FREE;
             }
-            entry.written = entry.link.is_none();
+            entry.written = entry.out.is_none();
         }
     }
 
@@ -83,21 +94,79 @@ impl Routes {
     /// Has traffic for `lid` leave by `link`, or by none. Where that fails [`Self::mend`] does it later.
     pub(super) fn set(&mut self, router: &dyn Router, links: usize, lid: u32, link: Option<usize>) {
         self.links = links;
-        let entries = self.entries.as_mut();
-        let of = |lid: u32| move |entry: &Entry| entry.lid == lid;
-        let at = entries.iter().position(of(lid));
-        let at = at.or_else(|| entries.iter().position(of(0)));
+        let entries = self.entries.as_ref().iter().enumerate().skip(OWN);
+        let at = |lid| entries.clone().find(|(_, entry)| entry.lid == lid);
         // With a node for each local id there is always one free.
-        let Some((at, entry)) = at.and_then(|at| Some((at, entries.get_mut(at)?))) else {
+        let Some((at, _)) = at(lid).or_else(|| at(0)) else {
+            return;
+        };
+        let out = link.map(|link| Gate {
+            link: link as u8,
+            vp: COMMON_VP,
+        });
+        self.change(router, at, lid, out);
+    }
+
+    /// Has the host's own traffic for these local ids leave so. What led elsewhere before stays until
+    /// [`Self::sweep`], as far as there is room. What fails is done later.
+    pub(super) fn lead(
+        &mut self,
+        router: &dyn Router,
+        links: usize,
+        wanted: impl Iterator<Item = (u32, Gate)> + Clone,
+    ) {
+        self.links = links;
+        for entry in self.entries.as_mut().iter_mut().take(OWN) {
+            let stays = wanted.clone().any(|(lid, _)| lid == entry.lid);
+            entry.stale = entry.out.is_some() && !stays;
+        }
+        for (lid, out) in wanted {
+            let own = self.entries.as_ref().iter().enumerate().take(OWN);
+            let mut same = own.clone().filter(|(_, entry)| entry.lid == lid);
+            let free = || own.clone().find(|(_, entry)| entry.lid == 0);
+            let stale = || own.clone().find(|(_, entry)| entry.stale);
+            let Some((at, entry)) = same.next().or_else(free).or_else(stale) else {
+                return;
+            };
+            if (entry.lid, entry.out) != (lid, Some(out)) {
+                self.change(router, at, lid, Some(out));
+            }
+        }
+    }
+
+    /// Nobody goes any more by what is not in the hierarchy: takes it away.
+    pub(super) fn sweep(&mut self, router: &dyn Router) {
+        for at in 0..OWN {
+            let stale = self.entries.as_ref().get(at).filter(|entry| entry.stale);
+            if let Some(lid) = stale.map(|entry| entry.lid) {
+                self.change(router, at, lid, None);
+            }
+        }
+    }
+
+    /// There is something for [`Self::sweep`].
+    pub(super) fn has_stale(&self) -> bool {
+        self.entries.as_ref().iter().any(|entry| entry.stale)
+    }
+
+    /// The routes of the hierarchy are in force, and no others.
+    pub(super) fn is_led(&self) -> bool {
+        let mut own = self.entries.as_ref().iter().take(OWN);
+        own.all(|entry| entry.written && !entry.stale)
+    }
+
+    fn change(&mut self, router: &dyn Router, at: usize, lid: u32, out: Option<Gate>) {
+        let Some(entry) = self.entries.as_mut().get_mut(at) else {
             return;
         };
         *entry = Entry {
             lid,
-            link,
+            out,
+            stale: false,
             written: false,
         };
         if !self.stuck {
-            self.stuck = write(router, links, at, entry).is_err();
+            self.stuck = write(router, self.links, at, entry).is_err();
         }
     }
 
@@ -120,17 +189,20 @@ impl Routes {
 }
 
 fn write(router: &dyn Router, links: usize, at: usize, entry: &mut Entry) -> Result {
-    let route = entry.link.map(|link| hw::Route {
-        first: entry.lid,
-        last: entry.lid,
-        link,
-        vp: COMMON_VP,
-        from_self: true,
-        from_links: ((1 << links) - 1) & !(1 << link),
+    let route = entry.out.map(|out| {
+        let all = (1 << links) - 1;
+        hw::Route {
+            first: entry.lid,
+            last: entry.lid,
+            link: out.link.into(),
+            vp: out.vp.into(),
+            from_self: true,
+            from_links: if at < OWN { 0 } else { all & !(1 << out.link) },
+        }
     });
     router.set_route(at, route)?;
     entry.written = true;
-    if entry.link.is_none() {
+    if entry.out.is_none() {
         *entry = FREE;
     }
     Ok(())

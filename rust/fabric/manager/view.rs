@@ -6,9 +6,12 @@
 
 use super::{memory::Memory, Machine};
 use crate::{
-    proto::nm::{
-        member::{Member, Members},
-        node,
+    proto::{
+        mr::hierarchy::{self, Hierarchy},
+        nm::{
+            member::{Member, Members},
+            node,
+        },
     },
     sys::{sysfs, trace, uevent},
 };
@@ -46,6 +49,8 @@ pub(crate) struct Standing {
     pub(crate) nodes: u32,
     /// How many of them have a route from here.
     pub(crate) routes: u32,
+    /// Another one when the host's hierarchy is another one.
+    pub(crate) hierarchy: u32,
 }
 
 /// What there is to see.
@@ -58,6 +63,10 @@ pub(crate) struct View {
     found: Option<u32>,
     /// The routes in use: local id, links, link.
     routes: Memory<(u32, u8, u8)>,
+    /// The host's hierarchy, so many bytes, 0: none; and how often it has changed.
+    hierarchy: Memory<u8>,
+    hierarchy_bytes: usize,
+    hierarchies: u32,
 }
 
 impl View {
@@ -70,11 +79,15 @@ impl View {
                 term: 0,
                 nodes: 0,
                 routes: 0,
+                hierarchy: 0,
             },
             members: Members::new(Memory::new(Member::NONE, node::MAX_NODES)?),
             serial: 0,
             found: None,
             routes: Memory::new((0, 0, 0), node::MAX_NODES)?,
+            hierarchy: Memory::new(0, hierarchy::MAX_BYTES)?,
+            hierarchy_bytes: 0,
+            hierarchies: 0,
         })
     }
 
@@ -97,6 +110,22 @@ impl View {
     pub(crate) fn routes(&self) -> &[(u32, u8, u8)] {
         let count = self.state.routes as usize;
         self.routes.as_ref().get(..count).unwrap_or_default()
+    }
+
+    /// The host's virtual hierarchy, if it was told of one. Changes with [`Standing::hierarchy`].
+    pub(crate) fn hierarchy(&self) -> Option<Hierarchy<'_>> {
+        let bytes = self.hierarchy.as_ref().get(..self.hierarchy_bytes)?;
+        Hierarchy::parse(bytes).ok()
+    }
+
+    /// Keeps another hierarchy; no bytes: none.
+    pub(super) fn set_hierarchy(&mut self, bytes: &[u8]) {
+        let to = self.hierarchy.as_mut().get_mut(..bytes.len());
+        self.hierarchy_bytes = to.map_or(0, |to| {
+            to.copy_from_slice(bytes);
+            bytes.len()
+        });
+        self.hierarchies = self.hierarchies.wrapping_add(1);
     }
 
     /// What the machine has come to.
@@ -126,13 +155,14 @@ impl View {
             term: me.reign.term,
             nodes: known.count() as u32,
             routes: count,
+            hierarchy: self.hierarchies,
         };
     }
 }
 
 /// What is told by uevents: how many nodes there are is for those who look.
-fn told(me: &Standing) -> (Role, u32, u64, u32) {
-    (me.role, me.lid, me.master, me.term)
+fn told(me: &Standing) -> (Role, u32, u64, u32, u32) {
+    (me.role, me.lid, me.master, me.term, me.hierarchy)
 }
 
 /// Tells whoever waits for that what has changed.
@@ -144,6 +174,7 @@ pub(super) fn tell(pdev: &pci::Device, before: &Standing, after: &Standing) {
         (before.term != after.term, c"term"),
         (before.nodes != after.nodes, c"nodes"),
         (before.routes != after.routes, c"routes"),
+        (before.hierarchy != after.hierarchy, c"hierarchy"),
     ];
     for (_, file) in files.iter().filter(|(changed, _)| *changed) {
         sysfs::notify(pdev, Some(c"manager"), file);
@@ -167,6 +198,7 @@ pub(super) fn tell(pdev: &pci::Device, before: &Standing, after: &Standing) {
             fmt!("WEFT_LID={}", after.lid),
             fmt!("WEFT_MASTER={:#018x}", after.master),
             fmt!("WEFT_TERM={}", after.term),
+            fmt!("WEFT_HIERARCHY={}", after.hierarchy),
         ],
     );
 }

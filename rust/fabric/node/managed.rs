@@ -66,6 +66,13 @@ impl Node {
         }
     }
 
+    /// Whoever waits for the manager sees that there is no port to go on with.
+    pub(super) fn wake_manager(&self) {
+        if let Some(manager) = self.manager() {
+            manager.wake();
+        }
+    }
+
     /// Hardware id of the neighbour on `link`, while known.
     pub(in crate::fabric) fn peer_hwid(&self, port: &dyn Port, link: usize) -> Option<u64> {
         self.link(port, link).ok()?.peer_hwid()

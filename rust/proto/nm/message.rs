@@ -12,7 +12,7 @@ use super::{
     reign::Reign,
 };
 
-/// Bytes of the routes, or of the wishes, in one message.
+/// Bytes of the routes, of the wishes, or of a hierarchy, in one message.
 pub const MAX_PIECE: usize = 120;
 /// Bytes in front of the ports of a page: type, number, [`Info`], and where the next page begins.
 const PAGE_HEAD: usize = 5 + INFO_BYTES + 1;
@@ -73,6 +73,10 @@ pub enum Taken {
     NoRoom = 2,
     /// It does not follow from what was written before.
     Order = 3,
+    /// It will be done: the node has to let go of something first.
+    Later = 4,
+    /// It makes no sense.
+    Bad = 5,
 }
 
 /// A message. `xid` names a question, and is in its answer.
@@ -161,16 +165,23 @@ pub enum Message<'a> {
     },
     /// The answer.
     WishesReply(Piece<'a>),
+    /// Part of the reader's own hierarchy.
+    Hierarchy {
+        /// By whom, for whom.
+        write: Write,
+        /// Which part.
+        piece: Piece<'a>,
+    },
 }
 
-/// Part of the wishes.
+/// Part of the wishes, or of a hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece<'a> {
-    /// Rises with each change of them.
+    /// Another one for other contents; that of the wishes rises.
     pub version: u32,
-    /// Bytes of them all.
+    /// Bytes of it all.
     pub total: u16,
-    /// Where in them this part begins.
+    /// Where in it this part begins.
     pub offset: u16,
     /// The part.
     pub bytes: &'a [u8],
@@ -293,6 +304,17 @@ impl Write {
 }
 
 impl<'a> Piece<'a> {
+    /// The part of `bytes`, which are of that version, that begins at `offset`.
+    pub fn of(version: u32, bytes: &'a [u8], offset: u16) -> Self {
+        let rest = bytes.get(usize::from(offset)..).unwrap_or_default();
+        Self {
+            version,
+            total: bytes.len() as u16,
+            offset: if rest.is_empty() { 0 } else { offset },
+            bytes: rest.get(..MAX_PIECE).unwrap_or(rest),
+        }
+    }
+
     fn put(&self, w: &mut Writer<'_>) {
         w.u32(self.version);
         w.u16(self.total);
@@ -328,6 +350,7 @@ impl<'a> Message<'a> {
             Self::PollAck { .. } => 9,
             Self::WishesRequest { .. } => 10,
             Self::WishesReply(_) => 11,
+            Self::Hierarchy { .. } => 12,
         }
     }
 
@@ -338,7 +361,8 @@ impl<'a> Message<'a> {
             Self::Assign { .. }
             | Self::Stage { .. }
             | Self::Commit { .. }
-            | Self::Wishes { .. } => direction == Direction::FromMaster,
+            | Self::Wishes { .. }
+            | Self::Hierarchy { .. } => direction == Direction::FromMaster,
             Self::Ack { .. } | Self::Poll { .. } => direction == Direction::ToMaster,
             _ => true,
         }
@@ -379,7 +403,7 @@ impl<'a> Message<'a> {
                 write.put(&mut w);
                 w.u8(*hops);
             }
-            Self::Wishes { write, piece } => {
+            Self::Wishes { write, piece } | Self::Hierarchy { write, piece } => {
                 write.put(&mut w);
                 piece.put(&mut w);
             }
@@ -455,6 +479,8 @@ impl<'a> Message<'a> {
                     1 => Taken::Stale,
                     2 => Taken::NoRoom,
                     3 => Taken::Order,
+                    4 => Taken::Later,
+                    5 => Taken::Bad,
                     _ => return Err(Error::Value),
                 },
                 reign: Reign::get(&mut r)?,
@@ -474,6 +500,10 @@ impl<'a> Message<'a> {
             },
             10 => Self::WishesRequest { offset: r.u16()? },
             11 => Self::WishesReply(Piece::get(&mut r)?),
+            12 => Self::Hierarchy {
+                write: Write::get(&mut r)?,
+                piece: Piece::get(&mut r)?,
+            },
             other => return Err(Error::Kind(other)),
         };
         if r.rest().is_empty() {

@@ -14,6 +14,7 @@ pub mod ask;
 pub mod bytes;
 pub mod doubt;
 pub mod explore;
+pub mod kept;
 pub mod kind;
 pub mod lid;
 pub mod member;

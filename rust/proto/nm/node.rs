@@ -25,13 +25,18 @@
 //! Nothing is done here but through [`Effects`]; time comes in as milliseconds.
 
 mod elect;
+mod hand;
 mod master;
 mod standby;
 
+pub use self::hand::{Failure, HAND_MS};
+
+use self::hand::Hand;
 use super::{
     allow::Allowed,
     ask::{Ask, State, AGAIN_MS},
     doubt::Doubts,
+    kept::Kept,
     kind::is_host,
     lid::Promises,
     member::{Member, Members},
@@ -41,7 +46,7 @@ use super::{
     port::{Port, PORTS},
     reign::Reign,
     table::{self, Slot, Table},
-    wishes::Wishes,
+    wishes::version_after,
 };
 
 /// Nodes of a fabric, at the most.
@@ -80,6 +85,15 @@ pub trait Effects: table::Effects {
     fn lid(&mut self, lid: u32);
     /// There are other wishes.
     fn wishes(&mut self, version: u32);
+    /// The node is told of its hierarchy, which is another one than before. Unless it is taken, that before
+    /// stays.
+    fn hierarchy(&mut self, _bytes: &[u8]) -> Result<(), Taken> {
+        Err(Taken::NoRoom)
+    }
+    /// Whether all has been let go that is in the node's hierarchy no more.
+    fn let_go(&mut self) -> bool {
+        true
+    }
     /// Whether a reign that is to be obeyed may write to this node, for all that others know of it.
     fn admits(&mut self, _reign: &Reign) -> bool {
         true
@@ -105,14 +119,19 @@ enum Phase {
 }
 
 /// The manager. `M` is memory for [`Member`]s, as many as there can be nodes; `T` for [`Slot`]s, twice
-/// as many; `B` for wishes, twice the longest; `A` the list of hardware ids that may take part.
+/// as many; `B` for bytes; `A` the list of hardware ids that may take part.
 pub struct Node<M, T, B, A> {
     me: Info,
     ports: [Port; PORTS],
     phase: Phase,
     members: Members<M>,
     table: Table<T>,
-    wishes: Wishes<B>,
+    wishes: Kept<B>,
+    /// The node's own, and who wrote of it last, with which number.
+    hierarchy: Kept<B>,
+    hierarchy_by: (Reign, u32),
+    /// That of another one, on its way.
+    hand: Hand<B>,
     allowed: Allowed<A>,
     xids: u32,
     /// The newest version of tables of the reign that the node obeys.
@@ -154,15 +173,22 @@ where
     B: AsRef<[u8]> + AsMut<[u8]>,
     A: AsRef<[u64]>,
 {
-    /// A node whose ports are all down. No two lives of a node have the same number.
-    pub fn new(hwid: u64, life: u32, members: M, slots: T, wishes: B, allowed: A) -> Self {
+    /// A node whose ports are all down. No two lives of a node have the same number. Of the memory for
+    /// bytes the first is for wishes, twice the longest; the second for the node's own hierarchy, twice the
+    /// longest, and the third for one on its way to another node. A node without a host has none of these
+    /// two.
+    pub fn new(hwid: u64, life: u32, members: M, slots: T, bytes: [B; 3], allowed: A) -> Self {
+        let [wishes, hierarchy, hand] = bytes;
         let mut node = Self {
             me: Info::default(),
             ports: [Port::NONE; PORTS],
             phase: Phase::Idle,
             members: Members::new(members),
             table: Table::new(slots),
-            wishes: Wishes::new(wishes),
+            wishes: Kept::new(wishes),
+            hierarchy: Kept::new(hierarchy),
+            hierarchy_by: (Reign::default(), 0),
+            hand: Hand::new(hand),
             allowed: Allowed(allowed),
             xids: 0,
             version: 0,
@@ -204,6 +230,8 @@ where
         };
         self.members.clear();
         self.table.clear();
+        self.hierarchy.clear();
+        self.hierarchy_by = (Reign::default(), 0);
         self.version = 0;
         self.done = None;
         self.dirty = false;
@@ -256,6 +284,13 @@ where
         }
     }
 
+    /// Of a master whose tables are complete and up to date, what they were made from, as one number;
+    /// `None` while it has something to do.
+    pub fn settled(&self) -> Option<u64> {
+        self.done
+            .filter(|_| self.phase == Phase::Settled && !self.dirty)
+    }
+
     /// When [`Self::tick`] has something to do, if nothing happens until then.
     pub fn due(&self, now: u64) -> Option<u64> {
         let asked = |ask: &Ask| match ask.state {
@@ -266,7 +301,10 @@ where
             Phase::Idle if self.lowest == 0 => None,
             Phase::Start => Some(self.calm),
             Phase::Settled if self.dirty => Some(self.calm),
-            Phase::Settled => self.again,
+            Phase::Settled => {
+                let hand = self.hand.due(now);
+                self.again.into_iter().chain(hand).min()
+            }
             Phase::Idle | Phase::Standby => {
                 let poll = match self.poll.state {
                     State::Done => self.poll_at,
@@ -329,13 +367,14 @@ where
     }
 
     /// The wishes.
-    pub fn wishes(&self) -> &Wishes<B> {
+    pub fn wishes(&self) -> &Kept<B> {
         &self.wishes
     }
 
     /// The administrator wishes something else. Only a master takes that; whether it did.
     pub fn wish(&mut self, now: u64, bytes: &[u8], fx: &mut impl Effects) -> bool {
-        let taken = self.role() == Role::Master && self.wishes.set(bytes);
+        let version = version_after(self.wishes.version(), bytes);
+        let taken = self.role() == Role::Master && self.wishes.set(version, bytes);
         if taken {
             self.me.wishes = self.wishes.version();
             fx.wishes(self.me.wishes);
@@ -461,13 +500,14 @@ where
             Message::Assign { write, .. }
             | Message::Stage { write, .. }
             | Message::Commit { write, .. }
-            | Message::Wishes { write, .. } => {
+            | Message::Wishes { write, .. }
+            | Message::Hierarchy { write, .. } => {
                 if write.to != self.me.hwid || write.life != self.me.life {
                     return;
                 }
                 let (taken, differ) = match self
                     .obey(now, write, back, fx)
-                    .and_then(|()| self.written(message, fx))
+                    .and_then(|()| self.written(now, xid, message, fx))
                 {
                     Ok(differ) => (Taken::Yes, differ),
                     Err(taken) => (taken, 0),
@@ -485,7 +525,11 @@ where
                 taken,
                 differ,
                 ..
-            } => self.acked(now, xid, *from, *taken, *differ),
+            } => {
+                if !self.hand_acked(now, xid, *from, *taken) {
+                    self.acked(now, xid, *from, *taken, *differ);
+                }
+            }
             Message::Poll { info, .. } => {
                 let ack = Message::PollAck {
                     from: self.me.hwid,
@@ -526,9 +570,10 @@ where
             let before = self.phase;
             self.turn(now, fx);
             if self.phase == before {
-                return;
+                break;
             }
         }
+        self.hand_on(now, fx);
     }
 
     fn turn(&mut self, now: u64, fx: &mut impl Effects) {

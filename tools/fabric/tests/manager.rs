@@ -107,7 +107,7 @@ impl Fabric {
             welcome.arg[0] as u32,
             vec![Member::NONE; MAX_NODES],
             vec![Slot::NONE; 2 * MAX_NODES],
-            vec![0; 2 * MAX_WISHES],
+            [vec![0; 2 * MAX_WISHES], vec![], vec![]],
             vec![],
         );
         port.enable();

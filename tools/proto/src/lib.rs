@@ -11,8 +11,4 @@
 #[path = "../../../rust/proto/mod.rs"]
 mod proto;
 
-// What the module does not drive yet is not in its tree: it would be dead code there.
-#[path = "../../../rust/proto/mr/mod.rs"]
-pub mod mr;
-
 pub use proto::*;

@@ -154,6 +154,7 @@ fn messages() -> Vec<Message<'static>> {
         Message::PollAck { from: 1, master: 2 },
         Message::WishesRequest { offset: 3 },
         Message::WishesReply(piece),
+        Message::Hierarchy { write, piece },
     ]
 }
 
@@ -197,7 +198,7 @@ proptest! {
     /// Whatever comes, nothing breaks, and what is understood is what it says.
     #[test]
     fn n_4_spoilt_messages_do_no_harm(
-        which in 0..11usize,
+        which in 0..12usize,
         spoilt in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         cut in any::<prop::sample::Index>(),
     ) {

@@ -10,7 +10,8 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 use weft_proto::nm::{
     kind::NO_HOST,
     member::Member,
-    node::{Effects, Node, Role, TICK_MS},
+    message::Taken,
+    node::{Effects, Failure, Node, Role, TICK_MS},
     port::{PORTS, Port},
     reign::Reign,
     table::{self, Slot},
@@ -42,6 +43,10 @@ pub struct Host {
     pub manager: Manager,
     /// How often its local id has changed from one that was not 0.
     pub lid_changes: u32,
+    /// How often it was told of another hierarchy of its own.
+    pub told: u32,
+    /// It holds on to what its hierarchy has no more.
+    pub holds: bool,
     ticks: u64,
     hangs: bool,
 }
@@ -53,9 +58,16 @@ enum Event {
     Message(End, u32, Vec<u8>),
 }
 
+/// Bytes of the longest hierarchy here.
+pub const MAX_HIERARCHY: usize = 1024;
+/// The first byte of a hierarchy that makes no sense.
+pub const NONSENSE: u8 = 0xee;
+
 /// What a manager has done, until the world does it.
 #[derive(Default)]
 struct Done {
+    holds: bool,
+    told: u32,
     sent: Vec<(u8, Vec<u8>)>,
     lid: Option<u32>,
     wrote: bool,
@@ -79,6 +91,18 @@ impl Effects for Done {
     }
 
     fn wishes(&mut self, _version: u32) {}
+
+    fn hierarchy(&mut self, bytes: &[u8]) -> Result<(), Taken> {
+        if bytes.first() == Some(&NONSENSE) {
+            return Err(Taken::Bad);
+        }
+        self.told += 1;
+        Ok(())
+    }
+
+    fn let_go(&mut self) -> bool {
+        !self.holds
+    }
 }
 
 /// What one link is like.
@@ -195,14 +219,21 @@ impl World {
             self.lives,
             vec![Member::NONE; size],
             vec![Slot::NONE; 2 * size],
-            vec![0; 2 * MAX_WISHES],
+            self.bytes(node),
             self.allowed.clone(),
         );
         let ticks = u64::from(self.lives);
-        self.hosts[node] = Some(Host { manager, lid_changes: 0, ticks, hangs: false });
+        self.hosts[node] =
+            Some(Host { manager, lid_changes: 0, told: 0, holds: false, ticks, hangs: false });
         let first = self.now_us + self.rng.below(1000 * TICK_MS);
         self.at(first, Event::Tick(node, ticks));
         self.tell_around(node);
+    }
+
+    /// Memory for what a node keeps.
+    fn bytes(&self, node: usize) -> [Vec<u8>; 3] {
+        let hierarchy = if self.topology.is_switch(node) { 0 } else { MAX_HIERARCHY };
+        [2 * MAX_WISHES, 2 * hierarchy, hierarchy].map(|bytes| vec![0; bytes])
     }
 
     /// A node dies, without a word.
@@ -274,18 +305,28 @@ impl World {
         taken
     }
 
+    /// A node hands the hierarchy of the node with this hardware id to it.
+    pub fn hand(&mut self, node: usize, to: u64, bytes: &[u8]) -> Result<(), Failure> {
+        let mut done = Err(Failure::Silent);
+        self.work(node, |manager, now, fx| {
+            done = manager.hand(now, to, bytes, fx);
+        });
+        done
+    }
+
     /// Has a manager do something, and does what it wants done.
     fn work(&mut self, node: usize, what: impl FnOnce(&mut Manager, u64, &mut Done)) {
         let now = self.now();
         let Some(host) = self.hosts[node].as_mut().filter(|host| !host.hangs) else {
             return;
         };
-        let mut done = Done::default();
+        let mut done = Done { holds: host.holds, ..Done::default() };
         let before = host.manager.info().lid;
         what(&mut host.manager, now, &mut done);
         if done.lid.is_some_and(|lid| before != 0 && lid != before) {
             host.lid_changes += 1;
         }
+        host.told += done.told;
         self.wrote |= done.wrote;
         for (port, bytes) in done.sent {
             self.send((node, port), bytes);

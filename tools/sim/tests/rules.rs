@@ -351,3 +351,27 @@ fn n_3_a_fabric_that_is_too_wide_is_noticed() {
         assert_eq!(world.manager(0).unwrap().members().left_out(), (false, false));
     }
 }
+
+#[test]
+fn n_6_a_master_says_when_its_tables_are_others_than_before() {
+    let mut world = settled(Topology::ring(4), vec![10, 20, 30, 40]);
+    let settled = |world: &World| world.manager(0).unwrap().settled();
+    let first = settled(&world);
+    assert!(first.is_some());
+    assert_eq!(world.manager(1).unwrap().settled(), None, "a standby has none");
+    // Looked at anew, and found as it was.
+    world.set_wire((2, 0), |wire| wire.width = 4);
+    world.set_wire((2, 0), |wire| wire.width = 8);
+    check::settle(&mut world, 500, 10_000).unwrap();
+    assert_eq!(settled(&world), first);
+    world.set_wire((2, 0), |wire| wire.width = 4);
+    world.run(300);
+    assert_ne!(settled(&world), first);
+    check::settle(&mut world, 500, 10_000).unwrap();
+    let second = settled(&world);
+    assert!(second.is_some() && second != first);
+    assert!(world.wish(0, b"something"));
+    assert_eq!(settled(&world), None, "it has something to do");
+    check::settle(&mut world, 500, 10_000).unwrap();
+    assert!(![None, first, second].contains(&settled(&world)));
+}

@@ -185,7 +185,7 @@ def master_goes(bench):
     term = now["n4"]["term"]
     watching.expect("^master 0x0000000000000003", 30)
     master = f"WEFT_LID={lid} WEFT_MASTER=0x0000000000000003 WEFT_ROLE=standby WEFT_TERM={term}"
-    watching.expect(f"^event {master}", 30)
+    watching.expect(f"^event WEFT_HIERARCHY=[0-9]+ {master}", 30)
     watching.kill()
     watching.wait(20)
     n2.insmod()

@@ -7,7 +7,7 @@
 
 use super::{
     super::{
-        ask::Ask,
+        ask::{Ask, AGAIN_MS},
         member::Member,
         message::{Info, Message, Piece, Taken, Write, MAX_PIECE},
         table::{self, Slot},
@@ -172,10 +172,7 @@ where
             return;
         }
         if taken != Taken::Yes {
-            // Somebody else reigns, or the node has forgotten what was staged: look again, soon.
-            self.done = None;
-            self.phase = Phase::Settled;
-            self.again = Some(now + 2 * super::super::ask::AGAIN_MS);
+            self.refused(now);
             return;
         }
         member.differ |= differ;
@@ -203,6 +200,14 @@ where
         }
     }
 
+    /// A node has not taken a write: somebody else reigns, or it has forgotten what was staged. Looks again,
+    /// soon.
+    pub(super) fn refused(&mut self, now: u64) {
+        self.done = None;
+        self.phase = Phase::Settled;
+        self.again = Some(now + 2 * AGAIN_MS);
+    }
+
     /// A piece of the newest wishes has come.
     pub(super) fn fetched(&mut self, xid: u32, piece: &Piece<'_>, fx: &mut impl Effects) {
         let Phase::Fetch(at) = self.phase else {
@@ -214,7 +219,7 @@ where
         if !member.ask.answer(xid) {
             return;
         }
-        match self.wishes.take(piece) {
+        match self.wishes.take(piece, |_| Ok(())) {
             Ok(Some(next)) => {
                 member.piece = next;
                 member.ask = Ask::DUE;

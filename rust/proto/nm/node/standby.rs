@@ -13,6 +13,7 @@ use super::{
         path::Path,
         table::Slot,
     },
+    hand::keep,
     Effects, Node, Phase, Role, SURVEY_MS,
 };
 
@@ -56,9 +57,6 @@ where
         // Every node explores, also one that is told everything before it could.
         if !matches!(self.phase, Phase::Start | Phase::Explore) {
             self.stand_by(now, reign.master, back);
-            if is_host(self.me.hwid) {
-                self.survey = Some(now + SURVEY_MS);
-            }
         }
         if other {
             fx.role(Role::Standby, &reign);
@@ -87,9 +85,16 @@ where
     /// Does what a write of the master says.
     pub(super) fn written(
         &mut self,
+        now: u64,
+        xid: u32,
         message: &Message<'_>,
         fx: &mut impl Effects,
     ) -> Result<u32, Taken> {
+        // What it is itself says nothing of the others.
+        let of_others = !matches!(message, Message::Hierarchy { .. });
+        if of_others && self.phase == Phase::Standby && is_host(self.me.hwid) {
+            self.survey = Some(now + SURVEY_MS);
+        }
         match message {
             Message::Assign { lid, next_lid, .. } => {
                 self.me.next_lid = self.me.next_lid.max(*next_lid);
@@ -107,12 +112,21 @@ where
             }
             Message::Commit { hops, .. } => self.table.commit(*hops, fx).map(|()| 0),
             Message::Wishes { piece, .. } => {
-                let next = self.wishes.take(piece)?;
+                let next = self.wishes.take(piece, |_| Ok(()))?;
                 if next.is_none() && self.me.wishes != self.wishes.version() {
                     self.me.wishes = self.wishes.version();
                     fx.wishes(self.me.wishes);
                 }
                 Ok(0)
+            }
+            Message::Hierarchy { write, piece } => {
+                // Its versions have no order; the master's numbers have, while it reigns.
+                let (reign, newest) = self.hierarchy_by;
+                if reign == write.reign && newest.wrapping_sub(xid) as i32 > 0 {
+                    return Err(Taken::Stale);
+                }
+                self.hierarchy_by = (write.reign, xid);
+                keep(&mut self.hierarchy, piece, fx).map(|()| 0)
             }
             _ => Ok(0),
         }

@@ -63,7 +63,9 @@ impl Firmware {
     /// Of a node whose ports are all down. No two lives of a node have the same number.
     pub fn new(hwid: u64, life: u32) -> Self {
         let (slots, wishes) = (vec![Slot::NONE; 2 * MAX_NODES], vec![0; 2 * MAX_WISHES]);
-        Firmware { node: Node::new(hwid, life, [], slots, wishes, []) }
+        // What has no host has no hierarchy of its own.
+        let bytes = [wishes, vec![], vec![]];
+        Firmware { node: Node::new(hwid, life, [], slots, bytes, []) }
     }
 
     /// Its local id, 0 if it has none.

@@ -295,7 +295,7 @@ impl Fabric {
         }
         if !is_host(wanted) {
             return Err(format!(
-                "{name} wants hwid {wanted}; those with bit 63 set are of switches, give it another"
+                "{name} wants hwid {wanted}; those with bit 63 set are of no host, give it another"
             ));
         }
         if *hwid_given {

@@ -7,7 +7,7 @@ use super::{MAX_VES, Node, Problem, SPEEDS, Switch, Topology, WIDTHS, resolve, s
 use serde::Deserialize;
 use std::collections::HashMap;
 use toml::Spanned;
-use weft_proto::nm::kind::NO_HOST;
+use weft_proto::nm::kind::{NO_HOST, SHARED};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -237,10 +237,11 @@ impl Reader<'_> {
         let hwid_given = hwid.is_some();
         let hwid = match hwid {
             None => derived_hwid(name),
-            Some(given) if *given > 0 => *given as u64,
+            Some(given) if *given > 0 && *given as u64 & SHARED == 0 => *given as u64,
             Some(given) => {
                 let message = format!(
-                    "endpoint {name}: hwid {given} is not above 0; give one or leave it out"
+                    "endpoint {name}: hwid {given} is not of 1 to 2^62 - 1; give one of these or \
+                     leave it out"
                 );
                 return self.problem(line, message);
             }
@@ -257,14 +258,14 @@ impl Reader<'_> {
             part: text(part, "WEFT-COPY"),
             serial: text(serial, name),
         };
-        // What is no host must never have the lowest id.
+        // What is no host must never have the lowest id, and is no switch either.
         self.add_host(
             line,
             "endpoint",
             hwid,
             Host {
                 name: name.clone(),
-                hwid: hwid | NO_HOST,
+                hwid: hwid | NO_HOST | SHARED,
                 hwid_given,
                 blade: blade.clone(),
                 plugged: *plugged,

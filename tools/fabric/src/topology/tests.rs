@@ -161,7 +161,11 @@ fn an_endpoint_is_checked() {
         ("kind = \"disk\"\nves = 1\n", "kind \"disk\" is not known; give \"copy\""),
         ("kind = \"copy\"\nves = 16\n", "16 virtual endpoints (ves); give 1 to 15"),
         ("kind = \"copy\"\nves = 1\nfunctions = 0\n", "0 functions; give 1 to 4"),
-        ("kind = \"copy\"\nves = 1\nhwid = -1\n", "hwid -1 is not above 0"),
+        ("kind = \"copy\"\nves = 1\nhwid = -1\n", "hwid -1 is not of 1 to 2^62 - 1"),
+        (
+            "kind = \"copy\"\nves = 1\nhwid = 4611686018427387904\n",
+            "hwid 4611686018427387904 is not of 1 to 2^62 - 1",
+        ),
         ("kind = \"copy\"\nves = 1\n[[link]]\nends = [\"s:0\", \"e:1\"]\n", "has port 0 alone"),
         (
             "kind = \"copy\"\nves = 1\n[[link]]\nends = [\"h:0\", \"e:0\"]\n",
@@ -187,7 +191,8 @@ fn an_endpoint_is_no_host_and_manages_nothing() {
     let topology = parse(&text).unwrap();
     let [host, e, f] = [0, 1, 2].map(|n| &topology.hosts[n]);
     assert!(host.plugged && !e.plugged && f.plugged);
-    assert_eq!((e.hwid, f.hwid >> 63), ((1 << 63) | 5, 1));
+    assert_eq!((e.hwid, f.hwid >> 62), ((3 << 62) | 5, 3));
+    assert_eq!(topology.switches[0].hwid >> 62, 2, "a switch is none");
     let serial = |n: usize| topology.hosts[n].endpoint.as_ref().unwrap().serial.clone();
     assert_eq!((serial(1), serial(2)), ("e".to_owned(), "0815".to_owned()));
     assert!(topology.may_manage(0) && !topology.may_manage(1));

@@ -9,8 +9,10 @@ use weft_proto::cell::{bulk_place, Head, Kind, Seen, Shape};
 use weft_proto::cqe::{CqShape, Cqe, Producer};
 use weft_proto::fence::Fence;
 use weft_proto::fifo::{Inbound, Outbound};
+use weft_proto::mr;
 use weft_proto::nm::kind::NO_HOST;
 use weft_proto::nm::member::Member;
+use weft_proto::nm::message::Taken;
 use weft_proto::nm::node::{Effects, Node, Role};
 use weft_proto::nm::packet::{Direction, Packet, HEADER_BYTES, MAX_BYTES};
 use weft_proto::nm::path::Path;
@@ -491,6 +493,11 @@ impl Effects for Managed {
     fn wishes(&mut self, _version: u32) {
         self.done.push((5, 0));
     }
+    fn hierarchy(&mut self, bytes: &[u8]) -> Result<(), Taken> {
+        let whole = mr::hierarchy::Hierarchy::parse(bytes).is_ok();
+        self.done.push((6, u8::from(whole)));
+        Ok(())
+    }
 }
 
 /// What neighbours send to a manager: whole packets, for any peer can see to that, with anything in them.
@@ -499,7 +506,14 @@ pub fn messages_of_a_manager(bytes: &[u8]) -> u64 {
     let first = bytes.u64();
     let hwid = if first & 1 == 0 { 20 } else { NO_HOST | 20 };
     let (members, slots) = (vec![Member::NONE; 8], vec![Slot::NONE; 16]);
-    let mut node = Node::new(hwid, 1, members, slots, vec![0; 64], vec![]);
+    let mut node = Node::new(
+        hwid,
+        1,
+        members,
+        slots,
+        [vec![0; 64], vec![0; 128], vec![0; 64]],
+        vec![],
+    );
     let mut fx = Managed::default();
     for (number, peer) in [(0, 10), (1, 30)] {
         let port = port::Port {

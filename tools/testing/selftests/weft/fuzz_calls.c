@@ -199,6 +199,7 @@ static const struct call {
 	{ WEFT_VF_MIGRATE, sizeof(struct weft_vf_migrate), 1, FZ_KINDS, none },
 	{ WEFT_FABRIC_NODES, sizeof(struct weft_fabric_nodes), 1, FZ_KINDS, none },
 	{ WEFT_FABRIC_ROUTES, sizeof(struct weft_fabric_routes), 1, FZ_KINDS, none },
+	{ WEFT_FABRIC_VH, sizeof(struct weft_fabric_vh), 1, FZ_KINDS, none },
 };
 
 #define CALLS (sizeof(calls) / sizeof(*calls))

@@ -38,6 +38,7 @@ static const struct {
 	{ "VF_MIGRATE", WEFT_VF_MIGRATE, sizeof(struct weft_vf_migrate) },
 	{ "FABRIC_NODES", WEFT_FABRIC_NODES, sizeof(struct weft_fabric_nodes) },
 	{ "FABRIC_ROUTES", WEFT_FABRIC_ROUTES, sizeof(struct weft_fabric_routes) },
+	{ "FABRIC_VH", WEFT_FABRIC_VH, sizeof(struct weft_fabric_vh) },
 };
 
 #define ALL ARRAY_SIZE(all)
@@ -478,6 +479,46 @@ TEST_F(uapi, N_3_nodes_and_routes_are_told_within_bounds)
 	r.first = 0xffffffff;
 	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_FABRIC_ROUTES, &r));
 	EXPECT_EQ(0, r.count);
+}
+
+TEST_F(uapi, MR_7_a_host_sees_its_own_hierarchy)
+{
+	struct weft_fabric_vh v = { .size = sizeof(v) };
+	struct weft_port_info i = { .size = sizeof(i) };
+
+	ASSERT_EQ(0, wt_ioctl(self->fd, WEFT_PORT_INFO, &i));
+	if (i.kind != WEFT_PORT_WEFT) {
+		EXPECT_EQ(-EOPNOTSUPP, wt_ioctl(self->fd, WEFT_FABRIC_VH, &v));
+		return;
+	}
+	v.flags = 1;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_VH, &v));
+	v.flags = 0;
+	/* Nobody has given it anything: it has but itself. */
+	for (int n = 0; n < 2; n++) {
+		v.root = n ? i.hwid : 0;
+		ASSERT_EQ(0, wt_ioctl(self->fd, WEFT_FABRIC_VH, &v));
+		EXPECT_EQ(i.hwid, v.root);
+		EXPECT_EQ(i.hwid, v.hwid);
+		EXPECT_EQ(1, v.count);
+		EXPECT_EQ(0, v.vh);
+		EXPECT_EQ(WEFT_NODE_HOST, v.kind);
+		EXPECT_EQ(0, v.state | v.depth | v.port | v.vp);
+	}
+	v.index = v.count;
+	EXPECT_EQ(-ENOENT, wt_ioctl(self->fd, WEFT_FABRIC_VH, &v));
+}
+
+TEST_F(uapi, MR_7_of_others_who_may_not_sees_nothing)
+{
+	struct weft_fabric_vh v = { .size = sizeof(v), .root = 0x7777 };
+	struct weft_port_info i = { .size = sizeof(i) };
+
+	ASSERT_EQ(0, wt_ioctl(self->fd, WEFT_PORT_INFO, &i));
+	if (i.kind != WEFT_PORT_WEFT)
+		SKIP(return, "a port without a manager");
+	ASSERT_EQ(0, setresuid(65534, 65534, 65534));
+	EXPECT_EQ(-EPERM, wt_ioctl(self->fd, WEFT_FABRIC_VH, &v));
 }
 
 TEST_F(uapi, not_a_channel)

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Bytes that a master has a node keep, which come in pieces, and which nobody here looks into: the wishes,
+//! the node's own hierarchy.
+//!
+//! The memory has two halves, what is kept and what is on its way, so that a master that dies while it
+//! writes leaves the former whole. This file must not know who may write.
+
+use super::message::{Piece, Taken};
+
+/// What is kept.
+pub struct Kept<B> {
+    memory: B,
+    /// Which half is kept.
+    second: bool,
+    version: u32,
+    len: usize,
+    /// What is on its way: its version, its length, and how much of it is there.
+    coming: (u32, usize, usize),
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Kept<B> {
+    /// Nothing. `memory` is twice as long as the longest.
+    pub fn new(memory: B) -> Self {
+        Self {
+            memory,
+            second: false,
+            version: 0,
+            len: 0,
+            coming: (0, 0, 0),
+        }
+    }
+
+    /// The most bytes.
+    pub fn capacity(&self) -> usize {
+        (self.memory.as_ref().len() / 2).min(usize::from(u16::MAX))
+    }
+
+    /// Its version; 0 for nothing.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        let half = self.memory.as_ref().len() / 2;
+        let start = if self.second { half } else { 0 };
+        let end = start + self.len;
+        self.memory.as_ref().get(start..end).unwrap_or_default()
+    }
+
+    /// Where what is on its way is kept.
+    fn other(&mut self) -> &mut [u8] {
+        let second = self.second;
+        let half = self.memory.as_ref().len() / 2;
+        let (a, b) = self.memory.as_mut().split_at_mut(half);
+        if second {
+            a
+        } else {
+            b
+        }
+    }
+
+    /// What is in the other half is kept from now on.
+    fn turn(&mut self, version: u32, len: usize) {
+        self.version = version;
+        self.len = len;
+        self.second = !self.second;
+        self.coming = (0, 0, 0);
+    }
+
+    /// Keeps nothing.
+    pub(super) fn clear(&mut self) {
+        self.turn(0, 0);
+    }
+
+    /// Keeps something else. Whether there is room for it.
+    pub fn set(&mut self, version: u32, bytes: &[u8]) -> bool {
+        if bytes.len() > self.capacity() {
+            return false;
+        }
+        let Some(to) = self.other().get_mut(..bytes.len()) else {
+            return false;
+        };
+        to.copy_from_slice(bytes);
+        self.turn(version, bytes.len());
+        true
+    }
+
+    /// The piece that begins at `offset`.
+    pub fn piece(&self, offset: u16) -> Piece<'_> {
+        Piece::of(self.version, self.bytes(), offset)
+    }
+
+    /// Takes a piece. Answers where the next one has to begin, or `None` if that was the last. When all are
+    /// there, they are kept if `accept` takes them as a whole.
+    pub fn take(
+        &mut self,
+        piece: &Piece<'_>,
+        accept: impl FnOnce(&[u8]) -> Result<(), Taken>,
+    ) -> Result<Option<u16>, Taken> {
+        let (total, offset) = (usize::from(piece.total), usize::from(piece.offset));
+        if piece.version == self.version {
+            return Ok(None);
+        }
+        if total > self.capacity() {
+            return Err(Taken::NoRoom);
+        }
+        if (piece.version, total) != (self.coming.0, self.coming.1) {
+            self.coming = (piece.version, total, 0);
+        }
+        let have = self.coming.2;
+        if offset > have {
+            return Err(Taken::Order);
+        }
+        if offset == have {
+            let end = have + piece.bytes.len();
+            let to = self.other().get_mut(have..end).ok_or(Taken::NoRoom)?;
+            to.copy_from_slice(piece.bytes);
+            self.coming.2 = end;
+        }
+        if self.coming.2 < total {
+            return Ok(Some(self.coming.2 as u16));
+        }
+        if let Err(taken) = accept(self.other().get(..total).unwrap_or_default()) {
+            self.coming = (0, 0, 0);
+            return Err(taken);
+        }
+        self.turn(piece.version, total);
+        Ok(None)
+    }
+}

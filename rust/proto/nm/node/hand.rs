@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A master that hands a node its hierarchy, one at a time, and a node that takes its own.
+//!
+//! It does so while it has nothing else to do; while it looks who is there, or writes routes, a hand-over
+//! waits. A node that has to let go of something first says so, and is asked again. Who does not answer is
+//! given up after as many times as ever, and all of it is over in [`HAND_MS`]. This file must not know what
+//! is in a hierarchy.
+
+use super::{
+    super::{
+        super::crc::crc32c,
+        ask::{Ask, State, AGAIN_MS},
+        kept::Kept,
+        member::Member,
+        message::{Message, Piece, Taken, Write, MAX_PIECE},
+        path::Path,
+        reign::Reign,
+        table::Slot,
+    },
+    Effects, Node, Phase, Role,
+};
+
+/// A hand-over may take so long.
+pub const HAND_MS: u64 = 10_000;
+
+/// Why a hierarchy was not handed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// Nobody of that hardware id answers, or another life of it does.
+    Silent,
+    /// It took too long: the node has not let go of what it is to lose, or the fabric was not calm.
+    Late,
+    /// The node is not the master, or not by the same right any more.
+    Stale,
+    /// The hierarchy is too long for one of the two, or that one has none.
+    NoRoom,
+    /// It makes no sense to who was to take it.
+    Bad,
+}
+
+/// A hierarchy on its way.
+pub(super) struct Hand<B> {
+    memory: B,
+    len: usize,
+    /// Whom it is for, and in which life, once that is known.
+    to: u64,
+    life: Option<u32>,
+    /// By whose right.
+    reign: Reign,
+    /// Where the piece that is next begins.
+    at: u16,
+    ask: Ask,
+    /// In which search the node was found that is asked.
+    found: u32,
+    /// Nothing is sent before.
+    wait: u64,
+    /// Then it is given up.
+    until: u64,
+    /// What became of it.
+    over: Option<Result<(), Failure>>,
+}
+
+/// The version of a hierarchy. Equal ones have equal versions, so that nothing happens to who has it.
+fn version(bytes: &[u8]) -> u32 {
+    crc32c(bytes.iter().copied()).max(1)
+}
+
+/// Takes a piece of the node's own hierarchy. `Later`: it is the node's, which still has to let go of
+/// something.
+pub(super) fn keep<B: AsRef<[u8]> + AsMut<[u8]>>(
+    kept: &mut Kept<B>,
+    piece: &Piece<'_>,
+    fx: &mut impl Effects,
+) -> Result<(), Taken> {
+    let next = kept.take(piece, |bytes| fx.hierarchy(bytes))?;
+    match next {
+        None if !fx.let_go() => Err(Taken::Later),
+        _ => Ok(()),
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Hand<B> {
+    /// Nothing is on its way. `memory` is as long as the longest.
+    pub(super) fn new(memory: B) -> Self {
+        Self {
+            memory,
+            len: 0,
+            to: 0,
+            life: None,
+            reign: Reign::default(),
+            at: 0,
+            ask: Ask::DONE,
+            found: 0,
+            wait: 0,
+            until: 0,
+            over: Some(Err(Failure::Stale)),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.memory.as_ref().get(..self.len).unwrap_or_default()
+    }
+
+    /// The piece that is next.
+    fn piece(&self) -> Piece<'_> {
+        let bytes = self.bytes();
+        Piece::of(version(bytes), bytes, self.at)
+    }
+
+    /// When there is something to do.
+    pub(super) fn due(&self, now: u64) -> Option<u64> {
+        if self.over.is_some() {
+            return None;
+        }
+        let due = match self.ask.state {
+            State::Sent => self.ask.sent() + AGAIN_MS,
+            _ => now.max(self.wait),
+        };
+        Some(due.min(self.until))
+    }
+}
+
+impl<M, T, B, A> Node<M, T, B, A>
+where
+    M: AsRef<[Member]> + AsMut<[Member]>,
+    T: AsRef<[Slot]> + AsMut<[Slot]>,
+    B: AsRef<[u8]> + AsMut<[u8]>,
+    A: AsRef<[u64]>,
+{
+    /// Hands a node its hierarchy, instead of any that is on its way; what becomes of it says
+    /// [`Self::handed`]. The node itself may be the one.
+    pub fn hand(
+        &mut self,
+        now: u64,
+        to: u64,
+        bytes: &[u8],
+        fx: &mut impl Effects,
+    ) -> Result<(), Failure> {
+        let reigns = self.me.reign.master == self.me.hwid && self.me.reign.term != 0;
+        if !reigns || matches!(self.phase, Phase::Standby | Phase::Idle) {
+            return Err(Failure::Stale);
+        }
+        let room = self.hand.memory.as_mut().get_mut(..bytes.len());
+        room.filter(|room| room.len() <= usize::from(u16::MAX))
+            .ok_or(Failure::NoRoom)?
+            .copy_from_slice(bytes);
+        self.hand.len = bytes.len();
+        self.hand.to = to;
+        self.hand.life = None;
+        self.hand.reign = self.me.reign;
+        self.hand.at = 0;
+        self.hand.ask = Ask::DUE;
+        self.hand.wait = now;
+        self.hand.until = now + HAND_MS;
+        self.hand.over = None;
+        self.drive(now, fx);
+        Ok(())
+    }
+
+    /// What became of the last hierarchy that was to be handed over; `None` while it is on its way.
+    pub fn handed(&self) -> Option<Result<(), Failure>> {
+        self.hand.over
+    }
+
+    /// The node's own hierarchy, as it was handed to it.
+    pub fn hierarchy(&self) -> &Kept<B> {
+        &self.hierarchy
+    }
+
+    /// Goes on handing over.
+    pub(super) fn hand_on(&mut self, now: u64, fx: &mut impl Effects) {
+        if self.hand.over.is_some() {
+            return;
+        }
+        let role = self.role();
+        let other = role == Role::Master && self.me.reign != self.hand.reign;
+        if other || matches!(self.phase, Phase::Standby | Phase::Idle) {
+            self.hand.over = Some(Err(Failure::Stale));
+        } else if now >= self.hand.until {
+            self.hand.over = Some(Err(Failure::Late));
+        } else if self.phase == Phase::Settled && !self.dirty {
+            let member = self.members.get(self.hand.to).filter(|m| m.known);
+            let found = member.map(|m| (m.path, m.info.life));
+            match found.filter(|(_, life)| self.hand.life.is_none_or(|before| before == *life)) {
+                Some((path, life)) => self.hand_to(now, path, life, fx),
+                None => self.hand.over = Some(Err(Failure::Silent)),
+            }
+        }
+    }
+
+    /// Sends the node what it is to get next, if it is time.
+    fn hand_to(&mut self, now: u64, path: Path, life: u32, fx: &mut impl Effects) {
+        if self.hand.life.is_none() || self.hand.found != self.found {
+            // Answers to what was sent before count no more: it may have had another version.
+            self.hand.life = Some(life);
+            self.hand.found = self.found;
+            self.hand.ask = Ask::DUE;
+        }
+        if self.hand.to == self.me.hwid {
+            self.hand_to_self(now, fx);
+            return;
+        }
+        if now < self.hand.wait {
+            return;
+        }
+        if !self.hand.ask.send(now, &mut self.xids) {
+            if self.hand.ask.state == State::Silent {
+                self.hand.over = Some(Err(Failure::Silent));
+            }
+            return;
+        }
+        let message = Message::Hierarchy {
+            write: Write {
+                reign: self.me.reign,
+                version: self.version,
+                to: self.hand.to,
+                life,
+            },
+            piece: self.hand.piece(),
+        };
+        self.tell(path, self.hand.ask.xid, &message, fx);
+    }
+
+    /// The master's own hierarchy is written like the others'.
+    fn hand_to_self(&mut self, now: u64, fx: &mut impl Effects) {
+        while self.hand.over.is_none() && now >= self.hand.wait {
+            if !self.hand.ask.send(now, &mut self.xids) {
+                return;
+            }
+            let taken = keep(&mut self.hierarchy, &self.hand.piece(), fx);
+            let taken = taken.err().unwrap_or(Taken::Yes);
+            self.hand_acked(now, self.hand.ask.xid, self.me.hwid, taken);
+        }
+    }
+
+    /// A write was answered; whether it was that of a hierarchy.
+    pub(super) fn hand_acked(&mut self, now: u64, xid: u32, from: u64, taken: Taken) -> bool {
+        let hand = &mut self.hand;
+        if hand.over.is_some() || from != hand.to || !hand.ask.answer(xid) {
+            return false;
+        }
+        match taken {
+            Taken::Yes => {
+                let next = usize::from(hand.at) + MAX_PIECE;
+                if next < hand.len {
+                    hand.at = next as u16;
+                    hand.ask = Ask::DUE;
+                } else {
+                    hand.over = Some(Ok(()));
+                }
+            }
+            Taken::Later | Taken::Order => {
+                // It has forgotten what came before: from the beginning.
+                if taken == Taken::Order {
+                    hand.at = 0;
+                }
+                hand.wait = now + AGAIN_MS;
+                hand.ask = Ask::DUE;
+            }
+            Taken::NoRoom => hand.over = Some(Err(Failure::NoRoom)),
+            Taken::Bad => hand.over = Some(Err(Failure::Bad)),
+            Taken::Stale => {
+                hand.over = Some(Err(Failure::Stale));
+                self.refused(now);
+            }
+        }
+        true
+    }
+}
