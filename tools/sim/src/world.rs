@@ -242,10 +242,17 @@ impl World {
         self.tell_around(node);
     }
 
-    /// A node does nothing any more, but its links stay up; or it goes on.
-    pub fn hang(&mut self, node: usize, hangs: bool) {
+    /// A node does nothing any more, but its links stay up.
+    pub fn hang(&mut self, node: usize) {
         if let Some(host) = &mut self.hosts[node] {
-            host.hangs = hangs;
+            host.hangs = true;
+        }
+    }
+
+    /// It goes on, and does not know.
+    pub fn go_on(&mut self, node: usize) {
+        if let Some(host) = &mut self.hosts[node] {
+            host.hangs = false;
         }
     }
 

@@ -165,7 +165,7 @@ fn n_5_of_two_nodes_with_one_id_that_of_the_masters_fabric_keeps_it() {
 fn n_6_a_silent_master_is_replaced_at_once() {
     let mut world = settled(Topology::torus(9), (1..10).collect());
     // It hangs: its links stay up, it says nothing. Only polls can tell.
-    world.hang(0, true);
+    world.hang(0);
     let since = world.now();
     while (1..9).any(|n| world.manager(n).unwrap().master() != 2) {
         world.run(10);
@@ -254,10 +254,10 @@ fn n_6_a_switch_has_its_master_again_that_was_silent_and_does_not_know() {
     }
     check::settle(&mut world, 500, 10_000).unwrap();
     let before = world.manager(4).unwrap().info().reign;
-    world.hang(4, true);
+    world.hang(4);
     world.run(3000);
     assert_eq!(world.manager(2).unwrap().role(), Role::Unknown);
-    world.hang(4, false);
+    world.go_on(4);
     world.run(4000);
     // Nothing has changed that would have the master write to it.
     assert_eq!(world.manager(4).unwrap().info().reign, before);
