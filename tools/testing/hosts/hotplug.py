@@ -16,7 +16,7 @@ from weftlab.suite import test
 
 from . import steps
 from .live import keeping
-from .plant import PORT, Moment, Plant, triangle
+from .plant import Moment, Plant, triangle
 
 # How many additions and removals in a row: more by hand.
 PLUGS = int(os.environ.get("WEFT_PLUGS", "20"))

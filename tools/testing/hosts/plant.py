@@ -24,7 +24,7 @@ def triangle():
     shape = Topology().switch("s1", 8).switch("s2", 8).switch("s3", 8)
     for number in range(1, 5):
         shape.host(f"h{number}", number)
-    shape.endpoint("e1").endpoint("e3")
+    shape.endpoint("e1", ves=2).endpoint("e3", ves=2)
     shape.link("h1:0", "s1:0").link("h2:0", "s1:1").link("s1:2", "e1:0")
     shape.link("h3:0", "s2:0").link("h4:0", "s3:0").link("s3:1", "e3:0")
     return shape.link("s1:4", "s2:4").link("s1:5", "s3:5").link("s2:6", "s3:6")

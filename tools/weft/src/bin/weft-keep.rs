@@ -337,7 +337,11 @@ fn run() -> Result<()> {
             let channel = port.connect(&Connect::to_link(link.parse()?, service.parse()?))?;
             (port, channel, Some(Path::new(stop)))
         }
-        _ => return Err("weft-keep listen NUMBER SERVICE | weft-keep run HWID[:LINK] SERVICE STOP".into()),
+        _ => {
+            return Err(
+                "weft-keep listen NUMBER SERVICE | weft-keep run HWID[:LINK] SERVICE STOP".into()
+            );
+        }
     };
     let mut end = begin(&port, channel)?;
     println!("running");
