@@ -61,16 +61,22 @@ fn set_excluded(data: &Data, _: usize, links: u64) -> Result {
     data.node.exclude(links)
 }
 
-/// The first seven are notified of their changes.
-static ATTRS: [Attr<Data>; 9] = [
+fn wishes(data: &Data, _: usize) -> Result<Value> {
+    let manager = data.node.manager().ok_or(ENOENT)?;
+    Ok(Value::Decimal(manager.pcim().wishes_serial().into()))
+}
+
+/// The first eight are notified of their changes.
+static ATTRS: [Attr<Data>; 10] = [
     Attr::new(c"role", role, 0),
     Attr::new(c"lid", lid, 0),
     Attr::new(c"master", master, 0),
     Attr::new(c"term", term, 0),
     Attr::new(c"nodes", nodes, 0),
     Attr::new(c"routes", routes, 0),
+    Attr::new(c"wishes", wishes, 0),
     Attr::new(c"hierarchy", hierarchy, 0),
     Attr::writable(c"allow", allow, set_allow, 0),
     Attr::writable(c"excluded", excluded, set_excluded, 0),
 ];
-pub(super) static LIST: List<Data, 10> = List::new(&ATTRS);
+pub(super) static LIST: List<Data, 11> = List::new(&ATTRS);

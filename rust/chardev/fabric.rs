@@ -3,25 +3,30 @@
 //! `WEFT_FABRIC_NODES`, `WEFT_FABRIC_ROUTES`, `WEFT_FABRIC_VH`: who is in the fabric, and what of it is this
 //! host's, as its manager here knows it.
 
-use super::ioctl::{check, Call};
+use super::{
+    ioctl::{check, Call},
+    wishes::{as_admin, as_master},
+};
 use crate::{
-    fabric::{Manager, Role, View},
+    fabric::{Manager, View},
     proto::{
-        mr::{hierarchy::Place, inventory::Kind},
+        mr::{
+            hierarchy::{Hierarchy, Place},
+            inventory::Kind,
+        },
         nm::{
             kind::{is_endpoint, is_host},
             member::Member,
         },
     },
     sys::{
-        errno::{EOPNOTSUPP, EREMOTE},
+        errno::EOPNOTSUPP,
         ext::{self, weft_fabric_nodes, weft_fabric_route, weft_fabric_routes, weft_fabric_vh},
-        user::is_admin,
     },
 };
 use kernel::prelude::*;
 
-fn manager<'a>(call: &Call<'a>) -> Result<&'a Manager> {
+pub(super) fn manager<'a>(call: &Call<'a>) -> Result<&'a Manager> {
     call.file.node.manager().ok_or(EOPNOTSUPP.into())
 }
 
@@ -99,7 +104,7 @@ pub(super) fn vh(call: &Call<'_>) -> Result {
     if asked.root == 0 || asked.root == me {
         manager.look(|view| own_place(&mut asked, me, view))?;
     } else {
-        others_place(manager)?;
+        others_place(&mut asked, manager)?;
     }
     user.write(&asked)
 }
@@ -136,14 +141,18 @@ fn own_place(to: &mut weft_fabric_vh, me: u64, view: &View) -> Result {
 }
 
 /// Of another one's, which only the master knows.
-fn others_place(manager: &Manager) -> Result {
-    if !is_admin() {
-        return Err(EPERM);
-    }
-    match manager.look(View::standing).role {
-        Role::Master => Err(ENOENT),
-        _ => Err(EREMOTE.into()),
-    }
+fn others_place(to: &mut weft_fabric_vh, manager: &Manager) -> Result {
+    as_admin()?;
+    let pcim = as_master(manager)?.pcim();
+    pcim.hierarchy(to.root, |serial, bytes| {
+        let hierarchy = Hierarchy::parse(bytes).map_err(|_| ENOENT)?;
+        to.serial = serial;
+        to.vh = hierarchy.vh().into();
+        to.count = hierarchy.places().count() as u32;
+        let place = hierarchy.places().nth(to.index as usize);
+        tell_place(to, &place.ok_or(ENOENT)?);
+        Ok(())
+    })
 }
 
 fn tell_place(to: &mut weft_fabric_vh, place: &Place) {

@@ -5,7 +5,7 @@
 use super::{
     fabric,
     file::{PortFile, Role},
-    memory, migrate, objects, qp, queues,
+    memory, migrate, objects, qp, queues, wishes,
 };
 use crate::{
     proto::cell::Shape,
@@ -198,6 +198,9 @@ const TABLE: &[Entry] = &[
     (ext::WEFT_VF_MIGRATE, migrate::migrate),
     (ext::WEFT_FABRIC_NODES, fabric::nodes),
     (ext::WEFT_FABRIC_ROUTES, fabric::routes),
+    (ext::WEFT_FABRIC_WISHES, wishes::wishes),
+    (ext::WEFT_FABRIC_WISH, wishes::wish),
+    (ext::WEFT_FABRIC_COMPONENT, wishes::component),
     (ext::WEFT_FABRIC_VH, fabric::vh),
 ];
 

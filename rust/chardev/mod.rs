@@ -10,6 +10,7 @@ mod migrate;
 mod objects;
 mod qp;
 mod queues;
+mod wishes;
 
 use crate::{
     fabric::Node,

@@ -21,13 +21,16 @@ mod memory;
 mod neighbours;
 mod routes;
 mod view;
+mod wishes;
 
-pub(crate) use self::view::{Role, Standing, View};
-
-use self::{
-    aims::Aims, allow::Allow, inbox::Inbox, memory::Memory, neighbours::Neighbours, routes::Routes,
+pub(super) use self::memory::Memory;
+pub(crate) use self::{
+    view::{Role, Standing, View},
+    wishes::Refusal,
 };
-use super::Node;
+
+use self::{aims::Aims, allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes};
+use super::{Node, Pcim};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
     proto::mr::hierarchy::{Hierarchy, MAX_BYTES as MAX_HIERARCHY},
@@ -78,13 +81,15 @@ pub(crate) struct Manager {
     inbox: Mutex<Inbox>,
     #[pin]
     view: Mutex<View>,
-    /// A hot-plug controller has news.
-    plugged: Atomic<bool>,
+    #[pin]
+    pcim: Pcim,
     #[pin]
     handing: Mutex<()>,
     /// Woken when a hierarchy has been handed over, or will not be.
     #[pin]
     handed: WaitQueue,
+    /// A hot-plug controller has news.
+    plugged: Atomic<bool>,
 }
 
 impl Manager {
@@ -120,9 +125,10 @@ impl Manager {
                 ),
                 inbox <- new_mutex!(inbox, "weft manager inbox"),
                 view <- new_mutex!(view, "weft manager view"),
-                plugged: Atomic::new(false),
+                pcim <- Pcim::new(),
                 handing <- new_mutex!((), "weft manager handing"),
                 handed <- WaitQueue::new(c"weft manager", kernel::static_lock_class!()),
+                plugged: Atomic::new(false),
             }),
             GFP_KERNEL,
         )
@@ -141,6 +147,7 @@ impl Manager {
     /// Something has come or gone at a switch, or will: [`Self::run`] looks.
     pub(super) fn plugged(&self) {
         self.plugged.store(true, Release);
+        self.pcim.plugged();
     }
 
     /// The port has forgotten what it was told.
@@ -177,6 +184,11 @@ impl Manager {
 
     pub(super) fn exclude(&self, links: u32) {
         self.inner.lock().neighbours.exclude(links);
+    }
+
+    /// The multi-root management, which this host does while it is the master.
+    pub(crate) fn pcim(&self) -> &Pcim {
+        &self.pcim
     }
 
     /// What there is to know. `f` must not wait, nor take a lock.
@@ -249,6 +261,7 @@ impl Manager {
             ));
         }
         self.publish(node, machine);
+        self.settle(node, machine);
         let wanting = aims.follow(node, port, machine, &self.view);
         let now = clock::now_ms();
         let waits = missing.is_some() || neighbours.is_asking() || wanting || routes.has_stale();
@@ -266,6 +279,15 @@ impl Manager {
                 .try_into()
                 .unwrap_or(Msecs::MAX),
         )
+    }
+
+    /// Has the multi-root management look at what this host has come to as the master.
+    fn settle(&self, node: &Node, machine: &Machine) {
+        let term = machine.info().reign.term;
+        let on = machine.settled().map(|found| (term, found));
+        if self.pcim.settled(on) {
+            node.manage_hierarchies();
+        }
     }
 
     /// Has the machine do something, and does what it wants done. `ENODEV`: there is no port to do it with.

@@ -15,6 +15,8 @@
 //! 3. the locks of the [`Client`];
 //! 4. those of the port.
 //!
+//! `Pcim::reign` is outside of all of them: nothing waits for it but itself.
+//!
 //! `Node::telling` is taken outside `Link::inner` and those of the client. `Node::me` nests in the first two. Doorbells
 //! take no lock: [`Node`] handles them in the hard interrupt, by atomics.
 
@@ -22,12 +24,14 @@ mod health;
 mod link;
 mod manager;
 mod node;
+mod pcim;
 mod turnstile;
 
 pub(crate) use self::{
     link::{LinkInfo, Session},
-    manager::{Manager, Role, Standing, View},
+    manager::{Manager, Refusal, Role, Standing, View},
     node::Node,
+    pcim::{Pcim, Shown},
 };
 pub(crate) use crate::proto::link::Reason;
 

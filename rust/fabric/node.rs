@@ -82,6 +82,8 @@ pub(crate) struct Node {
     manager: SetOnce<Arc<Manager>>,
     #[pin]
     managing: DelayedWork<Node, MANAGING>,
+    #[pin]
+    sharing: DelayedWork<Node, SHARING>,
     /// Open files. Who changes it, or `asked`, holds `telling`.
     users: Atomic<i32>,
     #[pin]
@@ -107,13 +109,16 @@ pub(crate) struct Node {
     calls: Turnstile,
 }
 
-/// The node has two work items: that of its links, and that of the manager.
+/// The node has three work items: that of its links, that of the manager, and that of the multi-root
+/// management of a master.
 const TIMER: u64 = 0;
 const MANAGING: u64 = 1;
+const SHARING: u64 = 2;
 
 impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Node { self.timer }
     impl HasDelayedWork<Self, 1> for Node { self.managing }
+    impl HasDelayedWork<Self, 2> for Node { self.sharing }
 }
 
 impl WorkItem for Node {
@@ -172,6 +177,7 @@ impl Node {
                 timer <- new_delayed_work!("weft timer"),
                 manager: SetOnce::new(),
                 managing <- new_delayed_work!("weft managing"),
+                sharing <- new_delayed_work!("weft sharing"),
                 users: Atomic::new(0),
                 telling <- new_mutex!((), "weft users"),
                 paused: Atomic::new(false),
@@ -253,7 +259,7 @@ impl Node {
             port.stop();
             drop(port);
             work::cancel_delayed::<_, TIMER>(self);
-            work::cancel_delayed::<_, MANAGING>(self);
+            self.cancel_managing();
         }
         if let Some(client) = self.client() {
             client.retired();
@@ -298,7 +304,7 @@ impl Node {
             port.stop();
             drop(port);
             work::cancel_delayed::<_, TIMER>(self);
-            work::cancel_delayed::<_, MANAGING>(self);
+            self.cancel_managing();
         }
         if let Some(client) = self.client() {
             client.parked();
@@ -337,7 +343,7 @@ impl Node {
         self.wake_manager();
         // What it reads of the function from here on says nothing.
         work::cancel_delayed::<_, TIMER>(self);
-        work::cancel_delayed::<_, MANAGING>(self);
+        self.cancel_managing();
         if let Some(port) = self.gate.enter() {
             self.links_down(&**port, Reason::Link);
             port.suspend();

@@ -321,6 +321,12 @@ pub(crate) trait Router: Send + Sync {
     /// `EHOSTUNREACH`: the path leads nowhere; `EINVAL`: it is too long or empty, or there is no such
     /// space or address; `ENOLINK`: there is no fabric.
     fn cfg_read(&self, path: &[u8], space: u32, addr: u32) -> Result<u32>;
+
+    /// Writes such an entry in the master's `term`; when this returns nothing goes by what was there
+    /// before. As [`Router::cfg_read`], and `ESTALE`: the node was written in a later term, or in this one by
+    /// another; `EACCES`: it cannot be written, or not from here; `ENOSPC`: the table is full; `EBUSY`: the
+    /// last write there is not in force yet.
+    fn cfg_write(&self, path: &[u8], space: u32, addr: u32, data: u32, term: u32) -> Result;
 }
 
 /// A port. Lives between probe and unbind; every method is called in between only.

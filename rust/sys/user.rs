@@ -62,6 +62,9 @@ extensible! {
     weft_vf_migrate: 56,
     weft_fabric_nodes: 336,
     weft_fabric_routes: 280,
+    weft_fabric_wishes: 32,
+    weft_fabric_wish: 48,
+    weft_fabric_component: 160,
     weft_fabric_vh: 88,
 }
 

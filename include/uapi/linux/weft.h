@@ -1175,6 +1175,7 @@ struct weft_fabric_wish {
 #define WEFT_COMPONENT_THERE	(1 << 0)	/* it answers now */
 #define WEFT_COMPONENT_REPLACED	(1 << 1)	/* under this id there was another before */
 #define WEFT_COMPONENT_NO_VPD	(1 << 2)	/* what it says of itself is not in order */
+#define WEFT_COMPONENT_SOCKETS	(1 << 3)	/* it says that it supports sockets */
 
 #define WEFT_VPD_TEXT		32	/* bytes of a text of the VPD, with the NUL */
 

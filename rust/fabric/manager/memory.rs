@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory for the state machines of `proto`, which take it as slices.
+//! Memory for what `proto` has of state machines and lists, which take it as slices.
 
 use kernel::prelude::*;
 
 /// A fixed number of things.
-pub(super) struct Memory<T>(KVVec<T>);
+pub(in crate::fabric) struct Memory<T>(KVVec<T>);
 
 impl<T: Clone> Memory<T> {
-    pub(super) fn new(what: T, count: usize) -> Result<Self> {
+    pub(in crate::fabric) fn new(what: T, count: usize) -> Result<Self> {
         Ok(Self(KVVec::from_elem(what, count, GFP_KERNEL)?))
     }
 }

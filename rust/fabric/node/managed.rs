@@ -3,7 +3,7 @@
 //! A node and the manager of the fabric that it has, if its port has routes: when that runs, and what
 //! others want of it.
 
-use super::{super::Manager, Node, MANAGING};
+use super::{super::Manager, Node, MANAGING, SHARING};
 use crate::{hw::Port, sys::work};
 use kernel::{prelude::*, sync::Arc, time::msecs_to_jiffies, workqueue::WorkItem};
 
@@ -17,6 +17,21 @@ impl WorkItem<MANAGING> for Node {
         if let Some(delay) = manager.run(&this, &**port) {
             // With the gate entered, as the timer does.
             work::again_unbound_in::<_, MANAGING>(&this, msecs_to_jiffies(delay));
+        }
+    }
+}
+
+impl WorkItem<SHARING> for Node {
+    type Pointer = Arc<Node>;
+
+    fn run(this: Arc<Node>) {
+        let Some(manager) = this.manager() else {
+            return;
+        };
+        // Not with the port entered: it takes its time, and who takes the port away is not to wait for it.
+        let again = manager.pcim().run(&this, manager);
+        if let (Some(_port), Some(delay)) = (this.enter(), again) {
+            work::again_unbound_in::<_, SHARING>(&this, msecs_to_jiffies(delay));
         }
     }
 }
@@ -64,6 +79,19 @@ impl Node {
         if let Some(me) = &*self.me.lock() {
             work::run_unbound_in::<_, MANAGING>(me, 0);
         }
+    }
+
+    /// Has the multi-root management look at what has changed.
+    pub(in crate::fabric) fn manage_hierarchies(&self) {
+        if let Some(me) = &*self.me.lock() {
+            work::run_unbound_in::<_, SHARING>(me, 0);
+        }
+    }
+
+    /// Has neither of both run any more. Sleeps.
+    pub(super) fn cancel_managing(self: &Arc<Self>) {
+        work::cancel_delayed::<_, MANAGING>(self);
+        work::cancel_delayed::<_, SHARING>(self);
     }
 
     /// Whoever waits for the manager sees that there is no port to go on with.

@@ -9,7 +9,7 @@ use super::chip::{field, route_reg, Chip};
 use crate::{
     hw::{Route, Router},
     sys::{
-        errno::{EHOSTUNREACH, ENOLINK},
+        errno::{EHOSTUNREACH, ENOLINK, ESTALE},
         ext,
     },
 };
@@ -77,6 +77,46 @@ impl Routes {
             fsleep(POLL);
         }
     }
+
+    /// A configuration request, and its answer; a write has its data and its term.
+    fn request(
+        &self,
+        path: &[u8],
+        space: u32,
+        addr: u32,
+        write: Option<(u32, u32)>,
+    ) -> Result<u32> {
+        if path.is_empty() || path.len() > self.hops || space > field(u32::MAX, ext::WEFT_CFG_SPACE)
+        {
+            return Err(EINVAL);
+        }
+        let chip = &self.chip;
+        let _request = self.request.lock();
+        let status = ext::WEFT_R_CFG_STATUS as usize;
+        // One that was given up may still be on its way, and there is one at a time.
+        self.settle(status, ext::WEFT_CFG_BUSY)?;
+        chip.regs.write_bytes(ext::WEFT_R_CFG_PATH as usize, path);
+        chip.write(ext::WEFT_R_CFG_ADDR, addr);
+        let mut ctrl = path.len() as u32 | space << ext::WEFT_CFG_SPACE.trailing_zeros();
+        if let Some((data, term)) = write {
+            chip.write(ext::WEFT_R_CFG_DATA, data);
+            chip.write(ext::WEFT_R_CFG_TERM, term);
+            ctrl |= ext::WEFT_CFG_WRITE;
+        }
+        chip.write(ext::WEFT_R_CFG_CTRL, ctrl);
+        let done = self.settle(status, ext::WEFT_CFG_BUSY)?;
+        match field(done, ext::WEFT_CFG_RESULT) {
+            ext::WEFT_CFG_OK => Ok(chip.read(ext::WEFT_R_CFG_DATA)),
+            ext::WEFT_CFG_NO_PATH => Err(EHOSTUNREACH.into()),
+            ext::WEFT_CFG_STALE => Err(ESTALE.into()),
+            ext::WEFT_CFG_READ_ONLY => Err(EACCES),
+            ext::WEFT_CFG_BAD => Err(EINVAL),
+            ext::WEFT_CFG_FULL => Err(ENOSPC),
+            ext::WEFT_CFG_NO_FABRIC => Err(ENOLINK.into()),
+            ext::WEFT_CFG_BUSY_THERE => Err(EBUSY),
+            _ => Err(EIO),
+        }
+    }
 }
 
 impl Router for Routes {
@@ -134,26 +174,11 @@ impl Router for Routes {
     }
 
     fn cfg_read(&self, path: &[u8], space: u32, addr: u32) -> Result<u32> {
-        if path.is_empty() || path.len() > self.hops || space > field(u32::MAX, ext::WEFT_CFG_SPACE)
-        {
-            return Err(EINVAL);
-        }
-        let chip = &self.chip;
-        let _request = self.request.lock();
-        let status = ext::WEFT_R_CFG_STATUS as usize;
-        // One that was given up may still be on its way, and there is one at a time.
-        self.settle(status, ext::WEFT_CFG_BUSY)?;
-        chip.regs.write_bytes(ext::WEFT_R_CFG_PATH as usize, path);
-        chip.write(ext::WEFT_R_CFG_ADDR, addr);
-        let ctrl = path.len() as u32 | space << ext::WEFT_CFG_SPACE.trailing_zeros();
-        chip.write(ext::WEFT_R_CFG_CTRL, ctrl);
-        let done = self.settle(status, ext::WEFT_CFG_BUSY)?;
-        match field(done, ext::WEFT_CFG_RESULT) {
-            ext::WEFT_CFG_OK => Ok(chip.read(ext::WEFT_R_CFG_DATA)),
-            ext::WEFT_CFG_NO_PATH => Err(EHOSTUNREACH.into()),
-            ext::WEFT_CFG_BAD => Err(EINVAL),
-            ext::WEFT_CFG_NO_FABRIC => Err(ENOLINK.into()),
-            _ => Err(EIO),
-        }
+        self.request(path, space, addr, None)
+    }
+
+    fn cfg_write(&self, path: &[u8], space: u32, addr: u32, data: u32, term: u32) -> Result {
+        self.request(path, space, addr, Some((data, term)))?;
+        Ok(())
     }
 }

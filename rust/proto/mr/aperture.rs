@@ -4,12 +4,14 @@
 //!
 //! There is an address space for each root complex. In it are its own memory, the other root complexes,
 //! the endpoints on its hardware unit, which it reaches without the fabric's help, and those that belong
-//! to it by the administrator's wish. What has a place keeps it. This file must not know how an access
-//! gets there.
+//! to it by the administrator's wish. What has a place keeps it; a new one is where its local id says, if
+//! that is free: so who looks after the fabric next finds the same places. This file must not know how an
+//! access gets there.
 
 use super::{
     inventory::{Component, Inventory, Link},
     list::{Full, List},
+    plane::PLANES,
     wish::Wish,
 };
 
@@ -68,6 +70,7 @@ pub struct Claim {
     /// Which virtual endpoint.
     pub ve: u8,
     association: Association,
+    lid: u32,
     bytes: u64,
 }
 
@@ -103,28 +106,59 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
         C: AsRef<[Component]> + AsMut<[Component]>,
         L: AsRef<[Link]> + AsMut<[Link]>,
     {
-        self.0.retain(|a| {
-            let mut all = claims(inventory, wishes, a.space);
-            let claim = all.find(|c| (c.who, c.ve, c.association) == (a.who, a.ve, a.association));
-            let space = inventory.get(a.space);
-            let fits = |c: Claim| space.is_some_and(|s| is_in_place(s, &c, a));
-            claim.is_some_and(fits)
-        });
+        self.0.retain(|a| belongs(inventory, wishes, a));
         for space in inventory.components().iter().filter(|c| c.is_root()) {
-            for claim in claims(inventory, wishes, space.hwid) {
-                if self.of(claim.space, claim.who, claim.ve).is_some() {
-                    continue;
-                }
-                match self.place(space, &claim) {
-                    Some(aperture) => self.0.insert(aperture)?,
-                    None => no_room(&claim),
-                }
+            self.fill(inventory, wishes, space, &mut no_room)?;
+        }
+        Ok(())
+    }
+
+    /// The same for the space of one root complex, and forgets all others: for who has not the memory
+    /// for all at a time.
+    pub fn settle_one<C, L>(
+        &mut self,
+        inventory: &Inventory<C, L>,
+        wishes: &[Wish],
+        space: u64,
+        mut no_room: impl FnMut(&Claim),
+    ) -> Result<(), Full>
+    where
+        C: AsRef<[Component]> + AsMut<[Component]>,
+        L: AsRef<[Link]> + AsMut<[Link]>,
+    {
+        self.0
+            .retain(|a| a.space == space && belongs(inventory, wishes, a));
+        match inventory.get(space).filter(|c| c.is_root()) {
+            Some(space) => self.fill(inventory, wishes, space, &mut no_room),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives all that belongs into a space and has no place there one.
+    fn fill<C, L>(
+        &mut self,
+        inventory: &Inventory<C, L>,
+        wishes: &[Wish],
+        space: &Component,
+        no_room: &mut impl FnMut(&Claim),
+    ) -> Result<(), Full>
+    where
+        C: AsRef<[Component]> + AsMut<[Component]>,
+        L: AsRef<[Link]> + AsMut<[Link]>,
+    {
+        for claim in claims(inventory, wishes, space.hwid) {
+            if self.of(claim.space, claim.who, claim.ve).is_some() {
+                continue;
+            }
+            match self.place(space, &claim) {
+                Some(aperture) => self.0.insert(aperture)?,
+                None => no_room(&claim),
             }
         }
         Ok(())
     }
 
-    /// The lowest place for a claim.
+    /// The place for a claim that its local id names, or the lowest.
     fn place(&self, space: &Component, claim: &Claim) -> Option<Aperture> {
         let inside = || self.all().iter().filter(|a| a.space == space.hwid);
         let ends = inside().filter_map(|a| a.limit.checked_add(1));
@@ -132,7 +166,7 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
             let size = size(claim)?;
             at.checked_next_multiple_of(size)
         });
-        let candidates = starts.chain([0]).filter_map(|base| {
+        let made = |base: u64| {
             let Claim {
                 who,
                 ve,
@@ -148,10 +182,14 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
                 base,
                 limit,
             })
-        });
+        };
         let free = |a: &Aperture| inside().all(|b| a.limit < b.base || b.limit < a.base);
-        let fits = candidates.filter(|a| is_in_place(space, claim, a) && free(a));
-        fits.min_by_key(|a| a.base)
+        let fits = |a: &Aperture| is_in_place(space, claim, a) && free(a);
+        let named = named(space, claim).and_then(made).filter(fits);
+        named.or_else(|| {
+            let candidates = starts.chain([0]).filter_map(made);
+            candidates.filter(fits).min_by_key(|a| a.base)
+        })
     }
 }
 
@@ -172,6 +210,27 @@ fn is_in_place(space: &Component, claim: &Claim, at: &Aperture) -> bool {
     at.limit - at.base == size - 1 && at.base % size == 0 && low <= at.base && at.limit <= high
 }
 
+/// Where the local id of a claim says that its place is: one for each of its virtual endpoints, counted in
+/// places of its size from the first one of the window.
+fn named(space: &Component, claim: &Claim) -> Option<u64> {
+    let size = size(claim)?;
+    let number = u64::from(claim.lid) * u64::from(PLANES) + u64::from(claim.ve);
+    let first = space.window.0.checked_next_multiple_of(size)?;
+    first.checked_add(number.checked_mul(size)?)
+}
+
+/// A place is still wanted, and where it may be.
+fn belongs<C, L>(inventory: &Inventory<C, L>, wishes: &[Wish], at: &Aperture) -> bool
+where
+    C: AsRef<[Component]> + AsMut<[Component]>,
+    L: AsRef<[Link]> + AsMut<[Link]>,
+{
+    let mut all = claims(inventory, wishes, at.space);
+    let claim = all.find(|c| (c.who, c.ve, c.association) == (at.who, at.ve, at.association));
+    let space = inventory.get(at.space);
+    claim.is_some_and(|claim| space.is_some_and(|space| is_in_place(space, &claim, at)))
+}
+
 /// All that belongs into the space of a root complex.
 fn claims<'a, C, L>(
     inventory: &'a Inventory<C, L>,
@@ -188,12 +247,13 @@ where
         let ves = if c.is_endpoint() { c.ves() } else { 1 };
         (0..ves).filter_map(move |ve| {
             let association = associate(wishes, space, c, ve)?;
-            let (who, bytes) = (c.hwid, c.bytes);
+            let (who, lid, bytes) = (c.hwid, c.lid, c.bytes);
             Some(Claim {
                 space,
                 who,
                 ve,
                 association,
+                lid,
                 bytes,
             })
         })

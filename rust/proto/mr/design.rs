@@ -68,7 +68,9 @@ where
     }
     // What is in use keeps its number; only then are new ones given.
     planes.begin();
-    for root in inventory.components().iter().filter(|c| c.is_root()) {
+    // Who is given nothing has no tree to look for.
+    let has = |c: &&Component| c.is_root() && wishes.iter().any(|w| w.root == c.hwid);
+    for root in inventory.components().iter().filter(has) {
         let Some(tree) = Tree::new(inventory, root.hwid, reach) else {
             continue;
         };
@@ -81,7 +83,7 @@ where
     }
     planes.sweep();
     entries.clear();
-    for root in inventory.components().iter().filter(|c| c.is_root()) {
+    for root in inventory.components().iter().filter(has) {
         let Some(tree) = Tree::new(inventory, root.hwid, reach) else {
             continue;
         };

@@ -19,8 +19,9 @@ use super::{
     tree::MAX_HOPS,
 };
 
-/// Where in its address space a host opens memory to virtual endpoints: first and last byte.
-pub const WINDOW: (u64, u64) = (1 << 40, (1 << 41) - 1);
+/// Where in its address space a host opens memory to virtual endpoints: first and last byte. There is a
+/// place for each virtual endpoint of each local id, so that none has to be looked for.
+pub const WINDOW: (u64, u64) = (1 << 40, (1 << 58) - 1);
 /// Bytes that it opens to each of them.
 pub const BYTES: u64 = 1 << 30;
 /// Endpoints of which some virtual endpoint is the host's, at the most: it has a route for each.

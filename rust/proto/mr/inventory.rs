@@ -182,6 +182,18 @@ where
         self.components().iter().find(|c| c.hwid == hwid)
     }
 
+    /// The link at a port.
+    pub fn at(&self, end: End) -> Option<Link> {
+        let mut links = self.links().iter();
+        links.find(|l| l.ends().contains(&end)).copied()
+    }
+
+    /// Nothing is there until it is found again.
+    pub fn clear(&mut self) {
+        self.components.clear();
+        self.links.clear();
+    }
+
     /// A component was found; its co-residence field is not taken from what is said.
     pub fn found(&mut self, mut component: Component) -> Result<Found, Full> {
         component.resident = 0;

@@ -91,6 +91,15 @@ pub enum Change {
     Put(Entry),
 }
 
+impl Change {
+    /// The entry that comes or goes.
+    pub fn entry(&self) -> &Entry {
+        match self {
+            Self::Take(entry) | Self::Put(entry) => entry,
+        }
+    }
+}
+
 /// The writes that make of the entries that are those that are to be, in this order; both are sorted.
 /// First all that is not to be any more is taken away, beginning with what starts traffic. An entry
 /// that is on both sides is not written.

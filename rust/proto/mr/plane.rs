@@ -7,8 +7,9 @@
 //! touch the others. This file must not know why a hierarchy is on a link.
 
 use super::{
-    inventory::Link,
+    inventory::{Component, End, Inventory, Link},
     list::{Full, List},
+    plan::Entry,
 };
 
 /// Planes of a link.
@@ -55,6 +56,11 @@ impl Plane {
     };
 }
 
+/// Not the common hierarchy, nor its plane.
+fn is_ours(vp: u8, vh: u16) -> bool {
+    vp > COMMON_VP && vp < PLANES && vh > COMMON_VH
+}
+
 /// All numbers that have been given.
 pub struct Planes<H, P> {
     hierarchies: List<Hierarchy, H>,
@@ -88,6 +94,72 @@ where
             .iter()
             .find(|p| (&p.link, p.vh) == (link, vh))?;
         Some(plane.vp)
+    }
+
+    /// Takes the numbers that entries have given already, of tables that somebody before has written:
+    /// those who keep what they have then keep their numbers. What does not fit together, or to the
+    /// numbers there are, is left out, and so is a hierarchy of which nobody says whose it is.
+    pub fn adopt<C, L>(
+        &mut self,
+        inventory: &Inventory<C, L>,
+        entries: &[Entry],
+    ) -> Result<(), Full>
+    where
+        C: AsRef<[Component]> + AsMut<[Component]>,
+        L: AsRef<[Link]> + AsMut<[Link]>,
+    {
+        let used = true;
+        for entry in entries {
+            let Entry::Plane {
+                switch,
+                port,
+                vp,
+                vh,
+            } = *entry
+            else {
+                continue;
+            };
+            let end = End { hwid: switch, port };
+            let Some(link) = inventory.at(end).filter(|_| is_ours(vp, vh)) else {
+                continue;
+            };
+            let clashes = |p: &Plane| p.link == link && (p.vp == vp || p.vh == vh);
+            if !self.planes.all().iter().any(clashes) {
+                self.planes.push(Plane { link, vh, vp, used })?;
+            }
+        }
+        // Whose a hierarchy is, is told by the virtual endpoints in it.
+        for entry in entries {
+            let Entry::Base {
+                endpoint, vp, root, ..
+            } = *entry
+            else {
+                continue;
+            };
+            let end = End {
+                hwid: endpoint,
+                port: 0,
+            };
+            let link = inventory.at(end);
+            let mut planes = self.planes.all().iter();
+            let plane = planes.find(|p| Some(p.link) == link && p.vp == vp);
+            let mut roots = inventory.components().iter();
+            let root = roots.find(|c| c.is_root() && c.lid == root && root != 0);
+            let (Some(vh), Some(root)) = (plane.map(|p| p.vh), root.map(|c| c.hwid)) else {
+                continue;
+            };
+            let clashes = |h: &Hierarchy| h.root == root || h.vh == vh;
+            if !self.hierarchies.all().iter().any(clashes) {
+                self.hierarchies.push(Hierarchy { root, vh, used })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes all numbers back.
+    pub fn clear(&mut self) {
+        self.hierarchies.clear();
+        self.planes.clear();
     }
 
     /// Nothing is in use until it is said to be.

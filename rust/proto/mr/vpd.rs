@@ -5,6 +5,8 @@
 //! Whoever answers may be broken or hostile: every length is checked, and data that are not in order
 //! as a whole, the checksum included, are no data.
 
+use super::super::crc::crc32c;
+
 /// Bytes of a text that are kept.
 pub const TEXT_BYTES: usize = 32;
 /// Tags of the three resources.
@@ -91,6 +93,16 @@ impl Vpd {
         resident: Text::EMPTY,
     };
 
+    /// One number for all that is kept of the data: another one for others, as good as always.
+    pub fn digest(&self) -> u32 {
+        let texts = [self.part, self.serial, self.blade, self.resident];
+        // A byte that no text has in it as its end.
+        let bytes = texts
+            .iter()
+            .flat_map(|t| t.bytes().iter().copied().chain([0xff]));
+        crc32c(bytes.chain([u8::from(self.sockets)]))
+    }
+
     /// Reads the data; what follows them does not matter.
     pub fn parse(data: &[u8]) -> Result<Self, Error> {
         let name = resource(data, NAME)?;
@@ -128,6 +140,24 @@ impl Vpd {
             None => Err(Error::Short),
         }
     }
+}
+
+/// How many bytes have to be read to know all that the data say, as far as those that were read tell;
+/// they are to be read until there are as many.
+pub fn wanted(data: &[u8]) -> usize {
+    let mut at = 0;
+    for tag in [NAME, READ_ONLY] {
+        let head = data.get(at..).and_then(|rest| rest.first_chunk::<HEAD>());
+        match head {
+            Some([t, low, high]) if *t == tag => {
+                at += HEAD + usize::from(u16::from_le_bytes([*low, *high]));
+            }
+            // That they are not in order is known by now.
+            Some(_) => return data.len(),
+            None => return at + HEAD,
+        }
+    }
+    at + 1
 }
 
 /// The contents of the resource that `data` begin with.

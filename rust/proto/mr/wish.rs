@@ -4,12 +4,17 @@
 //!
 //! Wishes name hardware ids, so they hold also for what is not there yet. Their text form has a line for
 //! each, `EP.VE ROOT` with ids in hexadecimal, and can be saved, edited and read back; lines that are
-//! empty or begin with `#` say nothing. This file must not know what there is.
+//! empty or begin with `#` say nothing. Lines `seen HWID DIGEST` say what a component was when a master
+//! looked last: they travel with the wishes, so that the next master knows. This file must not know what
+//! there is.
 
 use super::list::{Full, List};
 
 /// First line of the text.
 const HEAD: &[u8] = b"# weft wishes: endpoint.ve root\n";
+
+/// First word of a line that is no wish.
+const SEEN: &[u8] = b"seen";
 
 /// A wish.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -31,10 +36,38 @@ impl Wish {
     };
 }
 
+/// What a component has said of itself, as a digest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// Its hardware id.
+    pub hwid: u64,
+    /// Of what it said.
+    pub digest: u32,
+}
+
+impl Seen {
+    /// For memory that was not used yet.
+    pub const NONE: Self = Self { hwid: 0, digest: 0 };
+
+    fn write(&self, out: &mut Out<'_>) -> Option<()> {
+        out.put(SEEN)?;
+        out.put(b" ")?;
+        out.hex(self.hwid)?;
+        out.put(b" ")?;
+        out.hex(self.digest.into())?;
+        out.put(b"\n")
+    }
+
+    /// Bytes of its line.
+    fn bytes(&self) -> usize {
+        SEEN.len() + 3 + digits(self.hwid) + digits(self.digest.into())
+    }
+}
+
 /// Why a text was not taken; the wishes are as before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// This line, from 1, is no wish.
+    /// This line, from 1, says nothing that is known.
     Line(u32),
     /// This line names a virtual endpoint that a line before it has given away.
     Twice(u32),
@@ -101,11 +134,16 @@ impl<M: AsRef<[Wish]> + AsMut<[Wish]>> Wishes<M> {
     pub fn read(&mut self, text: &[u8]) -> Result<(), Error> {
         // Looked at twice, so that a text that is not taken changes nothing.
         let mut count = 0;
-        for (wish, line) in lines(text) {
-            let wish = wish.ok_or(Error::Line(line))?;
+        for (said, line) in lines(text) {
+            let wish = match said.ok_or(Error::Line(line))? {
+                Said::Wish(wish) => wish,
+                Said::Seen(_) => continue,
+            };
             let of = |w: &Wish| (w.endpoint, w.ve) == (wish.endpoint, wish.ve);
-            let before = lines(text).take_while(|(_, other)| *other < line);
-            if before.filter_map(|(wish, _)| wish).any(|w| of(&w)) {
+            if wishes(text)
+                .take_while(|(_, n)| *n < line)
+                .any(|(w, _)| of(&w))
+            {
                 return Err(Error::Twice(line));
             }
             count += 1;
@@ -114,16 +152,72 @@ impl<M: AsRef<[Wish]> + AsMut<[Wish]>> Wishes<M> {
             }
         }
         self.0.clear();
-        for (wish, line) in lines(text) {
-            let wish = wish.ok_or(Error::Line(line))?;
+        for (wish, line) in wishes(text) {
             self.assign(wish).map_err(|Full| Error::Full(line))?;
         }
         Ok(())
     }
 }
 
-/// The wishes of a text and their lines; `None` for a line that is none.
-fn lines(text: &[u8]) -> impl Iterator<Item = (Option<Wish>, u32)> + '_ {
+/// What a text says that components were.
+pub fn seen(text: &[u8]) -> impl Iterator<Item = Seen> + '_ {
+    lines(text).filter_map(|(said, _)| match said? {
+        Said::Seen(seen) => Some(seen),
+        Said::Wish(_) => None,
+    })
+}
+
+/// Writes a text again, with these lines instead of those of its own that say what components were; all
+/// else stays. Where there is no room for all of them the first of those go that are not `there`, and
+/// after them the last. How many bytes it has; `None` if there is no room for what has to stay.
+pub fn annotate(
+    text: &[u8],
+    seen: &[Seen],
+    there: impl Fn(u64) -> bool,
+    to: &mut [u8],
+) -> Option<usize> {
+    let mut out = Out { to, at: 0 };
+    for line in text.split_inclusive(|b| *b == b'\n') {
+        let is_seen = matches!(parse(line.trim_ascii()), Some(Said::Seen(_)));
+        if !is_seen {
+            out.put(line)?;
+        }
+    }
+    if !seen.is_empty() && out.at != 0 && out.to.get(out.at - 1) != Some(&b'\n') {
+        out.put(b"\n")?;
+    }
+    let room = out.to.len() - out.at;
+    let all = seen.iter().map(Seen::bytes).sum::<usize>();
+    let mut over = all.saturating_sub(room);
+    for one in seen {
+        let before = out.at;
+        if over > 0 && !there(one.hwid) {
+            over = over.saturating_sub(one.bytes());
+        } else if one.write(&mut out).is_none() {
+            // Half a line is none.
+            out.at = before;
+            break;
+        }
+    }
+    Some(out.at)
+}
+
+/// The wishes of a text that is in order, and their lines.
+fn wishes(text: &[u8]) -> impl Iterator<Item = (Wish, u32)> + '_ {
+    lines(text).filter_map(|(said, line)| match said? {
+        Said::Wish(wish) => Some((wish, line)),
+        Said::Seen(_) => None,
+    })
+}
+
+/// A line.
+enum Said {
+    Wish(Wish),
+    Seen(Seen),
+}
+
+/// What a text says, and in which lines; `None` for a line that says nothing that is known.
+fn lines(text: &[u8]) -> impl Iterator<Item = (Option<Said>, u32)> + '_ {
     let lines = text.split(|b| *b == b'\n').zip(1u32..);
     let lines = lines.map(|(line, n)| (line.trim_ascii(), n));
     lines
@@ -131,18 +225,26 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (Option<Wish>, u32)> + '_ {
         .map(|(line, n)| (parse(line), n))
 }
 
-fn parse(line: &[u8]) -> Option<Wish> {
+fn parse(line: &[u8]) -> Option<Said> {
     let mut words = line
         .split(u8::is_ascii_whitespace)
         .filter(|w| !w.is_empty());
-    let (who, root) = (words.next()?, words.next()?);
-    let dot = who.iter().position(|b| *b == b'.')?;
-    let wish = Wish {
-        endpoint: number(who.get(..dot)?)?,
-        ve: u8::try_from(number(who.get(dot + 1..)?)?).ok()?,
-        root: number(root)?,
+    let first = words.next()?;
+    let said = if first == SEEN {
+        Said::Seen(Seen {
+            hwid: number(words.next()?).filter(|hwid| *hwid != 0)?,
+            digest: u32::try_from(number(words.next()?)?).ok()?,
+        })
+    } else {
+        let dot = first.iter().position(|b| *b == b'.')?;
+        let id = |word| number(word).filter(|hwid| *hwid != 0);
+        Said::Wish(Wish {
+            endpoint: id(first.get(..dot)?)?,
+            ve: u8::try_from(number(first.get(dot + 1..)?)?).ok()?,
+            root: id(words.next()?)?,
+        })
     };
-    (words.next().is_none() && wish.endpoint != 0 && wish.root != 0).then_some(wish)
+    words.next().is_none().then_some(said)
 }
 
 /// A number in hexadecimal, at most 16 digits.
@@ -152,6 +254,11 @@ fn number(digits: &[u8]) -> Option<u64> {
     }
     let digit = |n: u64, b: &u8| Some((n << 4) | u64::from(char::from(*b).to_digit(16)?));
     digits.iter().try_fold(0u64, digit)
+}
+
+/// How many of them a number has.
+fn digits(n: u64) -> usize {
+    ((67 - n.leading_zeros()) / 4).max(1) as usize
 }
 
 struct Out<'a> {
@@ -168,8 +275,7 @@ impl Out<'_> {
     }
 
     fn hex(&mut self, n: u64) -> Option<()> {
-        let digits = (67 - n.leading_zeros()) / 4;
-        for at in (0..digits.max(1)).rev() {
+        for at in (0..digits(n)).rev() {
             let digit = ((n >> (4 * at)) & 15) as u8;
             let letter = if digit < 10 {
                 b'0' + digit

@@ -4,6 +4,7 @@
  */
 #include <linux/weft.h>
 #include "weft_regs.h"
+#include "weft_endpoint.h"
 #include "shim.h"
 #include "weft_trace.h"
 

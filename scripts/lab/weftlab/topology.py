@@ -2,6 +2,9 @@
 """Topologies for weft-fabric: which ports there are and how they are cabled."""
 
 
+import tomllib
+
+
 class Topology:
     def __init__(self):
         self.hosts = []
@@ -20,8 +23,8 @@ class Topology:
         self.switches.append((name, ports))
         return self
 
-    def endpoint(self, name, ves=2):
-        """One that hosts share; weft-fabric plays it."""
+    def endpoint(self, name, ves):
+        """One that hosts share: so many virtual endpoints."""
         self.endpoints.append((name, ves))
         return self
 
@@ -32,10 +35,10 @@ class Topology:
 
     def links_of(self, name):
         """Numbers of a host's links that have a cable to another host."""
-        switches = [switch for switch, _ in self.switches]
+        hosts = [host for host, _ in self.hosts]
         pairs = [[end.rpartition(":") for end in link[:2]] for link in self.links]
         ways = [(a, b) for pair in pairs for a, b in (pair, pair[::-1])]
-        found = [int(a[2]) for a, b in ways if a[0] == name and b[0] not in switches]
+        found = [int(a[2]) for a, b in ways if a[0] == name and b[0] in hosts]
         return sorted(found)
 
     def toml(self):
@@ -57,6 +60,23 @@ class Topology:
                 "",
             ]
         return "\n".join(lines)
+
+
+class Written(Topology):
+    """A topology that somebody else has written, as weft-fabric reads it."""
+
+    def __init__(self, text):
+        super().__init__()
+        self._text = text
+        read = tomllib.loads(text)
+        self.hosts = [(host["name"], host["hwid"]) for host in read["host"]]
+        self.switches = [(switch["name"], switch["ports"]) for switch in read["switch"]]
+        self.endpoints = [(each["name"], each["ves"]) for each in read.get("endpoint", [])]
+        for link in read["link"]:
+            self.link(*link["ends"])
+
+    def toml(self):
+        return self._text
 
 
 def chain(count, prefix="h", base=1, close=False):

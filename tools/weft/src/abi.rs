@@ -137,6 +137,7 @@ pub const WEFT_WISH_NOT_TAKEN: u32 = 10;
 pub const WEFT_COMPONENT_THERE: u32 = 1;
 pub const WEFT_COMPONENT_REPLACED: u32 = 2;
 pub const WEFT_COMPONENT_NO_VPD: u32 = 4;
+pub const WEFT_COMPONENT_SOCKETS: u32 = 8;
 pub const WEFT_VPD_TEXT: u32 = 32;
 pub const WEFT_VH_GIVEN: u32 = 1;
 pub type __u8 = ::std::os::raw::c_uchar;

@@ -199,6 +199,9 @@ static const struct call {
 	{ WEFT_VF_MIGRATE, sizeof(struct weft_vf_migrate), 1, FZ_KINDS, none },
 	{ WEFT_FABRIC_NODES, sizeof(struct weft_fabric_nodes), 1, FZ_KINDS, none },
 	{ WEFT_FABRIC_ROUTES, sizeof(struct weft_fabric_routes), 1, FZ_KINDS, none },
+	{ WEFT_FABRIC_WISHES, sizeof(struct weft_fabric_wishes), 1, FZ_KINDS, none },
+	{ WEFT_FABRIC_WISH, sizeof(struct weft_fabric_wish), 1, FZ_KINDS, none },
+	{ WEFT_FABRIC_COMPONENT, sizeof(struct weft_fabric_component), 1, FZ_KINDS, none },
 	{ WEFT_FABRIC_VH, sizeof(struct weft_fabric_vh), 1, FZ_KINDS, none },
 };
 

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `WEFT_FABRIC_WISHES`, `WEFT_FABRIC_WISH`, `WEFT_FABRIC_COMPONENT`: what is wished of the fabric's endpoints,
+//! what became of it, and what there is to wish for.
+
+use super::{
+    fabric::manager,
+    ioctl::{check, Call},
+};
+use crate::{
+    fabric::{Manager, Refusal, Role, Shown, View},
+    proto::mr::{inventory::Kind, vpd::Text},
+    sys::{
+        errno::{ENOBUFS, EREMOTE},
+        ext::{self, weft_fabric_component, weft_fabric_wish, weft_fabric_wishes},
+        user::is_admin,
+    },
+};
+use kernel::{
+    prelude::*,
+    uaccess::{UserPtr, UserSlice},
+};
+
+/// `EREMOTE`: this host is not the master.
+pub(super) fn as_master(manager: &Manager) -> Result<&Manager> {
+    match manager.look(View::standing).role {
+        Role::Master => Ok(manager),
+        Role::Standby | Role::Unknown => Err(EREMOTE.into()),
+    }
+}
+
+/// `EPERM`: the caller may not look after the fabric.
+pub(super) fn as_admin() -> Result {
+    match is_admin() {
+        true => Ok(()),
+        false => Err(EPERM),
+    }
+}
+
+/// Reads the wishes, or replaces them.
+pub(super) fn wishes(call: &Call<'_>) -> Result {
+    let (user, mut asked) = call.read::<weft_fabric_wishes>()?;
+    check(asked.flags & !ext::WEFT_WISHES_SET == 0 && asked.reserved == 0)?;
+    let manager = manager(call)?;
+    let at = UserPtr::from_addr(usize::try_from(asked.text)?);
+    asked.line = 0;
+    let done = match asked.flags {
+        0 => read(manager, at, &mut asked),
+        _ => set(call, manager, at, &mut asked),
+    };
+    // Of what went wrong there is something to be told.
+    let told = done.is_ok() || asked.line != 0 || matches!(&done, Err(e) if *e == ENOBUFS);
+    if told {
+        user.write(&asked)?;
+    }
+    done
+}
+
+fn read(manager: &Manager, at: UserPtr, asked: &mut weft_fabric_wishes) -> Result {
+    let (version, text) = manager.wishes()?;
+    let room = asked.bytes as usize;
+    asked.version = version;
+    asked.bytes = text.len() as u32;
+    if text.len() > room {
+        return Err(ENOBUFS.into());
+    }
+    UserSlice::new(at, text.len()).writer().write_slice(&text)
+}
+
+fn set(call: &Call<'_>, manager: &Manager, at: UserPtr, asked: &mut weft_fabric_wishes) -> Result {
+    as_admin()?;
+    let bytes = asked.bytes as usize;
+    let room = ext::WEFT_WISHES_BYTES as usize;
+    let mut text = KVVec::from_elem(0, bytes.min(room), GFP_KERNEL)?;
+    UserSlice::new(at, text.len())
+        .reader()
+        .read_slice(&mut text)?;
+    if bytes > room {
+        // The line that has no room any more.
+        asked.line = 1 + text.iter().filter(|b| **b == b'\n').count() as u32;
+        return Err(ENOSPC);
+    }
+    let (line, why) = match manager.wish(&call.file.node, asked.version, &text) {
+        Ok(version) => {
+            asked.version = version;
+            return Ok(());
+        }
+        Err(Refusal::Line(line)) => (line, EINVAL),
+        Err(Refusal::Room(line)) => (line, ENOSPC),
+        Err(Refusal::Other(why)) => (0, why),
+    };
+    asked.line = line;
+    Err(why)
+}
+
+/// Tells what became of one wish.
+pub(super) fn wish(call: &Call<'_>) -> Result {
+    let (user, asked) = call.read::<weft_fabric_wish>()?;
+    check(asked.flags == 0)?;
+    let pcim = as_master(manager(call)?)?.pcim();
+    let (count, serial, wish) = pcim.wish(asked.index as usize);
+    let (wish, outcome) = wish.ok_or(ENOENT)?;
+    user.write(&weft_fabric_wish {
+        size: asked.size,
+        index: asked.index,
+        count: count as u32,
+        serial,
+        state: outcome as u32,
+        endpoint: wish.endpoint,
+        root: wish.root,
+        ve: wish.ve.into(),
+        ..Default::default()
+    })
+}
+
+/// Tells of one component.
+pub(super) fn component(call: &Call<'_>) -> Result {
+    let (user, mut asked) = call.read::<weft_fabric_component>()?;
+    check(asked.flags == 0 && asked.reserved == 0)?;
+    let manager = manager(call)?;
+    as_admin()?;
+    let pcim = as_master(manager)?.pcim();
+    let (count, serial, shown) = pcim.component(asked.index as usize);
+    asked.count = count as u32;
+    asked.serial = serial;
+    tell(&mut asked, &shown.ok_or(ENOENT)?);
+    user.write(&asked)
+}
+
+fn tell(to: &mut weft_fabric_component, shown: &Shown) {
+    let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+    let component = &shown.component;
+    to.state = flag(shown.there, ext::WEFT_COMPONENT_THERE)
+        | flag(shown.replaced, ext::WEFT_COMPONENT_REPLACED)
+        | flag(!shown.has_vpd, ext::WEFT_COMPONENT_NO_VPD)
+        | flag(component.vpd.sockets, ext::WEFT_COMPONENT_SOCKETS);
+    to.lid = component.lid;
+    to.hwid = component.hwid;
+    to.resident = component.resident;
+    to.ports = shown.ports.into();
+    (to.kind, to.ves, to.functions) = match component.kind {
+        Kind::Root => (ext::WEFT_NODE_HOST, 0, 0),
+        Kind::Switch { .. } => (ext::WEFT_NODE_SWITCH, 0, 0),
+        Kind::Endpoint { ves, functions } => {
+            (ext::WEFT_NODE_ENDPOINT, ves.into(), functions.into())
+        }
+    };
+    put(&mut to.part, &component.vpd.part);
+    put(&mut to.serial_number, &component.vpd.serial);
+    put(&mut to.blade, &component.vpd.blade);
+}
+
+/// Copies a text; what has no room in front of the NUL is left out.
+fn put(to: &mut [u8; ext::WEFT_VPD_TEXT as usize], text: &Text) {
+    *to = [0; ext::WEFT_VPD_TEXT as usize];
+    let room = to.len() - 1;
+    for (place, byte) in to.iter_mut().take(room).zip(text.bytes()) {
+        *place = *byte;
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The text of the wishes, which the machine keeps and hands out, and looks not into.
+
+use super::{
+    super::{pcim::MAX_WISHES, Node},
+    Manager,
+};
+use crate::{
+    proto::{
+        mr::wish::{self, Wish, Wishes},
+        nm::node::Role,
+    },
+    sys::{
+        clock,
+        errno::{EREMOTE, ESTALE},
+    },
+};
+use kernel::prelude::*;
+
+/// Why a text was not taken.
+pub(crate) enum Refusal {
+    /// Of a line of it, from 1: no wish, or one too many.
+    Line(u32),
+    Room(u32),
+    /// The text is all right: `EREMOTE`: this host is not the master; `EAGAIN`: it is about to find out;
+    /// `ESTALE`: there are others by now; `ENODEV`, `ENOMEM`.
+    Other(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(why: Error) -> Self {
+        Self::Other(why)
+    }
+}
+
+impl Manager {
+    /// Copies the text as far as there is room: its version, and how many bytes it has.
+    pub(in crate::fabric) fn copy_wishes(&self, to: &mut [u8]) -> (u32, usize) {
+        let inner = self.inner.lock();
+        let wishes = inner.machine.wishes();
+        let text = wishes.bytes();
+        if let Some(to) = to.get_mut(..text.len()) {
+            to.copy_from_slice(text);
+        }
+        (wishes.version(), text.len())
+    }
+
+    /// The version of the wishes, and their text.
+    pub(crate) fn wishes(&self) -> Result<(u32, KVVec<u8>)> {
+        let mut text = KVVec::from_elem(0, self.longest_wishes(), GFP_KERNEL)?;
+        let (version, bytes) = self.copy_wishes(&mut text);
+        text.truncate(bytes);
+        Ok((version, text))
+    }
+
+    /// Bytes of the longest.
+    fn longest_wishes(&self) -> usize {
+        self.inner.lock().machine.wishes().capacity()
+    }
+
+    /// The administrator wishes something else instead of what that version says. What version it is now.
+    pub(crate) fn wish(&self, node: &Node, version: u32, text: &[u8]) -> Result<u32, Refusal> {
+        let mut wishes = Wishes::new(super::Memory::new(Wish::NONE, MAX_WISHES)?);
+        wishes.read(text).map_err(|e| match e {
+            wish::Error::Line(line) | wish::Error::Twice(line) => Refusal::Line(line),
+            wish::Error::Full(line) => Refusal::Room(line),
+        })?;
+        let version = self.replace_wishes(node, version, text)?;
+        // They are to be seen from now on, and be looked at.
+        self.pcim().show_wishes(node, wishes.all(), |_| None)?;
+        node.manage();
+        Ok(version)
+    }
+
+    /// The same wishes, with what was noted besides. Errors as of [`Manager::wish`].
+    pub(in crate::fabric) fn note_wishes(&self, node: &Node, version: u32, text: &[u8]) -> Result {
+        self.replace_wishes(node, version, text)?;
+        node.manage();
+        Ok(())
+    }
+
+    /// Replaces the text of that version. The new version.
+    fn replace_wishes(&self, node: &Node, version: u32, text: &[u8]) -> Result<u32> {
+        self.work(node, |machine, means| {
+            match machine.role() {
+                Role::Master => {}
+                Role::Standby => return Err(EREMOTE.into()),
+                Role::Unknown => return Err(EAGAIN),
+            }
+            if machine.wishes().version() != version {
+                return Err(ESTALE.into());
+            }
+            match machine.wish(clock::now_ms(), text, means) {
+                true => Ok(machine.wishes().version()),
+                false => Err(ENOSPC),
+            }
+        })?
+    }
+}

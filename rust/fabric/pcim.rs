@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The multi-root management of the fabric (MR-PCIM), as the host has it that is the master: finds the
+//! components, and sees to it that each virtual endpoint is whose the administrator wishes.
+//!
+//! It runs in a work item of its own, for a request may take a second, and what the network manager says is
+//! not to wait for that. It begins when that manager has nothing left to do and something is not as it was
+//! when it last began; what could not be done is tried again later. It must not know what hosts do with
+//! their hierarchies.
+//!
+//! # Locks
+//!
+//! `Pcim::reign` is outside of all others, and held as long as a run takes. The others are innermost, and held
+//! for copies only.
+
+mod bus;
+mod carry;
+mod explore;
+mod found;
+mod hierarchies;
+mod kept;
+mod outcome;
+mod plan;
+mod public;
+mod reign;
+mod slots;
+mod tables;
+mod vpd;
+mod ways;
+
+pub(super) use self::plan::MAX_WISHES;
+pub(crate) use self::public::Shown;
+
+use self::{
+    found::Found,
+    outcome::Outcome,
+    public::{Public, Told},
+    reign::Reign,
+};
+use super::{Manager, Node};
+use crate::{
+    proto::mr::wish::Wish,
+    sys::{errno::ESTALE, sysfs},
+};
+use kernel::{new_mutex, prelude::*, sync::Mutex, time::Msecs};
+
+/// What could not be done is tried again after this, and each time after twice as long,
+const AGAIN_MS: Msecs = 500;
+/// up to this.
+const LONGEST_MS: Msecs = 16_000;
+
+/// What a run depends on: with another one there is something to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Cause {
+    term: u32,
+    /// What the network manager has found and written, the wishes included.
+    found: u64,
+    /// How often hot-plug controllers have reported.
+    plugs: u32,
+}
+
+/// Why it is to run, and why it did.
+#[derive(Default)]
+struct Causes {
+    now: Option<Cause>,
+    begun: Option<Cause>,
+    plugs: u32,
+    /// How long to wait after the next failure.
+    delay: Msecs,
+}
+
+/// The management of a port's fabric.
+#[pin_data]
+pub(crate) struct Pcim {
+    #[pin]
+    reign: Mutex<Option<KBox<Reign>>>,
+    #[pin]
+    causes: Mutex<Causes>,
+    #[pin]
+    public: Mutex<Public>,
+}
+
+impl Pcim {
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            reign <- new_mutex!(None, "weft pcim"),
+            causes <- new_mutex!(Causes::default(), "weft pcim causes"),
+            public <- new_mutex!(Public::new(), "weft pcim public"),
+        })
+    }
+
+    /// A hot-plug controller has news.
+    pub(super) fn plugged(&self) {
+        let mut causes = self.causes.lock();
+        causes.plugs = causes.plugs.wrapping_add(1);
+    }
+
+    /// The network manager has settled on something, as master: its term, and one number for all that it
+    /// has found and written; `None`: it is about to, or another one is master. True: there is something to
+    /// do.
+    pub(super) fn settled(&self, on: Option<(u32, u64)>) -> bool {
+        let mut causes = self.causes.lock();
+        let plugs = causes.plugs;
+        causes.now = on.map(|(term, found)| Cause { term, found, plugs });
+        causes.now.is_some() && causes.now != causes.begun
+    }
+
+    /// Does what is to be done. After how many milliseconds it wants to be called again.
+    pub(super) fn run(&self, node: &Node, manager: &Manager) -> Option<Msecs> {
+        let mut reign = self.reign.lock();
+        let cause = {
+            let mut causes = self.causes.lock();
+            causes.begun = causes.now;
+            causes.now?
+        };
+        let done = self.reign_in(&mut reign, node, manager, cause.term);
+        let mut causes = self.causes.lock();
+        match done {
+            Ok(true) => {
+                causes.delay = 0;
+                return None;
+            }
+            // Whoever reigns now looks after it.
+            Err(e) if e == ESTALE => {
+                causes.begun = None;
+                causes.delay = 0;
+            }
+            Ok(false) | Err(_) => causes.begun = None,
+        }
+        causes.delay = (2 * causes.delay).clamp(AGAIN_MS, LONGEST_MS);
+        Some(causes.delay)
+    }
+
+    fn reign_in(
+        &self,
+        reign: &mut Option<KBox<Reign>>,
+        node: &Node,
+        manager: &Manager,
+        term: u32,
+    ) -> Result<bool> {
+        if reign.is_none() {
+            *reign = Some(KBox::new(Reign::new()?, GFP_KERNEL)?);
+        }
+        let reign = reign.as_mut().ok_or(ENOMEM)?;
+        reign.run(node, self, manager, term)
+    }
+
+    /// What became of the wishes: how many there are, a number that is another one when anything is, and
+    /// wish number `n`.
+    pub(crate) fn wish(&self, n: usize) -> (usize, u32, Option<(Wish, Outcome)>) {
+        let public = self.public.lock();
+        let wish = public.wishes.get(n).copied();
+        (public.wishes.len(), public.wishes_serial, wish)
+    }
+
+    /// Another number when anything of the wishes, or of what became of them, is different.
+    pub(crate) fn wishes_serial(&self) -> u32 {
+        self.public.lock().wishes_serial
+    }
+
+    /// What was found: the same of component number `n`.
+    pub(crate) fn component(&self, n: usize) -> (usize, u32, Option<Shown>) {
+        let public = self.public.lock();
+        let shown = public.components.get(n).copied();
+        (public.components.len(), public.components_serial, shown)
+    }
+
+    /// Looks at the hierarchy of a host, as [`crate::proto::mr::hierarchy`] has it, and its serial number.
+    /// `ENOENT`: there is no such host.
+    pub(crate) fn hierarchy<R>(
+        &self,
+        root: u64,
+        f: impl FnOnce(u32, &[u8]) -> Result<R>,
+    ) -> Result<R> {
+        let public = self.public.lock();
+        let (serial, bytes) = public.hierarchy(root).ok_or(ENOENT)?;
+        f(serial, bytes)
+    }
+
+    /// Shows these wishes, as [`Public::show_wishes`].
+    pub(super) fn show_wishes(
+        &self,
+        node: &Node,
+        wishes: &[Wish],
+        outcome: impl Fn(usize) -> Option<Outcome>,
+    ) -> Result {
+        let differs = self.public.lock().show_wishes(wishes, outcome)?;
+        if differs {
+            sysfs::notify(&node.pci(), Some(c"manager"), c"wishes");
+        }
+        Ok(())
+    }
+
+    fn show_components(&self, found: &Found) -> Result {
+        self.public.lock().show_components(found)
+    }
+
+    fn show_hierarchies(&self, told: KVVec<Told>) {
+        let before = core::mem::replace(&mut self.public.lock().hierarchies, told);
+        drop(before);
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Configuration requests of the master of the fabric, in its reign and no longer.
+//!
+//! The port is entered for each request alone, so that whoever takes it away waits for one at the most. This
+//! must not know what the registers mean.
+
+use super::super::{Node, Role, View};
+use crate::{
+    hw::Router,
+    proto::nm::path::Path,
+    sys::{errno::ESTALE, ext},
+};
+use kernel::{
+    prelude::*,
+    time::{delay::fsleep, Delta, Instant, Monotonic},
+};
+
+/// How long a write is tried again that another one is in the way of, or that is not in force.
+const PATIENCE: Delta = Delta::from_secs(5);
+/// And how often.
+const AGAIN: Delta = Delta::from_millis(5);
+
+/// The requests. Errors of all are those of [`Router`], and `ESTALE`: this host is not the master of that
+/// reign any more; `ENODEV`: the port is not there now.
+pub(super) struct Bus<'a> {
+    pub(super) node: &'a Node,
+    term: u32,
+}
+
+impl<'a> Bus<'a> {
+    pub(super) fn new(node: &'a Node, term: u32) -> Self {
+        Self { node, term }
+    }
+
+    /// `ESTALE`: another one reigns.
+    pub(super) fn is_master(&self) -> Result {
+        let me = self.node.manager().ok_or(ENODEV)?.look(View::standing);
+        match me.role == Role::Master && me.term == self.term {
+            true => Ok(()),
+            false => Err(ESTALE.into()),
+        }
+    }
+
+    /// One request.
+    fn once<R>(&self, f: impl FnOnce(&dyn Router) -> Result<R>) -> Result<R> {
+        self.is_master()?;
+        let port = self.node.port_at_work().ok_or(ENODEV)?;
+        f(port.router().ok_or(ENODEV)?)
+    }
+
+    /// Reads a register or an entry of a table; a machine that is stopped may be in the way for a while.
+    pub(super) fn read(&self, path: &Path, space: u32, addr: u32) -> Result<u32> {
+        let since = Instant::<Monotonic>::now();
+        loop {
+            match self.once(|router| router.cfg_read(path.ports(), space, addr)) {
+                Err(e) if e == ETIMEDOUT && since.elapsed() < PATIENCE => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Reads a register of the node itself.
+    pub(super) fn reg(&self, path: &Path, reg: u32) -> Result<u32> {
+        self.read(path, ext::WEFT_SPACE_CONFIG, reg)
+    }
+
+    /// Reads two registers that are one.
+    pub(super) fn read64(&self, path: &Path, space: u32, addr: u32) -> Result<u64> {
+        let low = self.read(path, space, addr)?;
+        let high = self.read(path, space, addr + 4)?;
+        Ok(u64::from(high) << 32 | u64::from(low))
+    }
+
+    /// Writes an entry of a table. To write twice does no harm, so what is not in force is written again.
+    pub(super) fn write(&self, path: &Path, space: u32, addr: u32, data: u32) -> Result {
+        let since = Instant::<Monotonic>::now();
+        loop {
+            match self.once(|router| router.cfg_write(path.ports(), space, addr, data, self.term)) {
+                Err(e) if (e == ETIMEDOUT || e == EBUSY) && since.elapsed() < PATIENCE => {}
+                done => return done,
+            }
+            fsleep(AGAIN);
+        }
+    }
+}

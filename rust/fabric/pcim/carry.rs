@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Carries out a plan: writes what differs, and hands hosts their hierarchies, in an order in which whoever
+//! keeps an endpoint keeps it without a break, and nobody reaches what is his neither before nor after.
+//!
+//! First the virtual endpoints that are taken away are closed at the endpoint, and their hosts told that they
+//! have lost them; then planes go, planes come, virtual endpoints are given, and their hosts told. What could
+//! not be written is left for the next time, and what became of its wish says so.
+
+use super::{
+    super::{manager::Memory, Manager},
+    bus::Bus,
+    found::Found,
+    hierarchies::Hierarchies,
+    outcome::Outcome,
+    plan::Plan,
+    public::Told,
+    tables::{self, Tables, MAX_ENTRIES},
+};
+use crate::{
+    proto::{
+        crc::crc32c,
+        mr::{
+            inventory::Component,
+            list::{Full, List},
+            plan::{changes, Change, Entry},
+            tree::Reach,
+        },
+        nm::node::MAX_NODES,
+    },
+    sys::errno::{EHOSTUNREACH, ENOLINK, ESTALE},
+};
+use kernel::prelude::*;
+
+/// What a host was handed last.
+#[derive(Clone, Copy)]
+struct Handed {
+    root: u64,
+    life: u32,
+    /// Of the bytes.
+    digest: u32,
+}
+
+/// Carries out, and knows what hosts were handed in this reign.
+pub(super) struct Carrier {
+    handed: List<Handed, Memory<Handed>>,
+    /// What is to be written.
+    changes: List<Change, Memory<Change>>,
+}
+
+/// What is worked with.
+pub(super) struct Means<'a> {
+    pub(super) bus: &'a Bus<'a>,
+    pub(super) manager: &'a Manager,
+    pub(super) found: &'a Found,
+    pub(super) hierarchies: &'a mut Hierarchies,
+    pub(super) reach: &'a mut [Reach],
+}
+
+/// The errors after which nothing else is tried: this host does not reign any more, or is not there.
+pub(super) fn is_over(why: Error) -> bool {
+    why == ESTALE || why == ENODEV || why == ENOLINK
+}
+
+impl Carrier {
+    pub(super) fn new() -> Result<Self> {
+        let nobody = Handed {
+            root: 0,
+            life: 0,
+            digest: 0,
+        };
+        Ok(Self {
+            handed: List::new(Memory::new(nobody, MAX_NODES)?),
+            changes: List::new(Memory::new(Change::Take(Entry::NONE), 2 * MAX_ENTRIES)?),
+        })
+    }
+
+    /// Nobody is known to have been handed anything.
+    pub(super) fn forget_all(&mut self) {
+        self.handed.clear();
+    }
+
+    /// Does it. False: something could not be done, and may be when it is tried again. Of the errors that
+    /// end it [`is_over`] knows.
+    pub(super) fn carry_out(
+        &mut self,
+        with: &mut Means<'_>,
+        plan: &mut Plan,
+        tables: &mut Tables,
+    ) -> Result<bool> {
+        let Self {
+            changes: all,
+            handed,
+        } = self;
+        all.clear();
+        for change in changes(tables.entries(), plan.entries.all()) {
+            // The tables of hosts are their own to write.
+            if !matches!(change.entry(), Entry::Own { .. } | Entry::Open { .. }) {
+                all.push(change).map_err(|Full| ENOSPC)?;
+            }
+        }
+        let mut whole = true;
+        let mut told_losers = false;
+        for change in all.all() {
+            let closes = matches!(change, Change::Take(Entry::Base { .. }));
+            if !closes && !told_losers {
+                told_losers = true;
+                tell_losers(with, plan, tables, all.all(), handed)?;
+            }
+            whole &= apply(with, plan, tables, change)?;
+        }
+        for n in 0..with.found.things.components().len() {
+            let Some((root, _)) = with.found.at(n).filter(|(c, _)| c.is_root()) else {
+                continue;
+            };
+            if let Err(e) = hand(with, plan, tables, root, handed) {
+                if is_over(e) {
+                    return Err(e);
+                }
+                whole &= !not_taken(with, plan, root, e);
+            }
+        }
+        Ok(whole)
+    }
+}
+
+/// Writes a change, and notes what came of it. False: it is to be tried again.
+fn apply(with: &Means<'_>, plan: &mut Plan, tables: &mut Tables, change: &Change) -> Result<bool> {
+    let (entry, put) = (*change.entry(), matches!(change, Change::Put(_)));
+    // Who is not there is written to when it is back.
+    let Some((_, contact)) = with.found.get(entry.component()) else {
+        return Ok(true);
+    };
+    if let (true, Entry::Base { endpoint, ve, .. }) = (put, &entry) {
+        // Its way is not there.
+        let wish = plan.wish_for(*endpoint, *ve);
+        if wish.is_none_or(|n| plan.outcome(n) != Outcome::Done) {
+            return Ok(false);
+        }
+    }
+    match tables::write(with.bus, &contact.path, &entry, put) {
+        Ok(()) if put => tables.put(entry).map(|()| true),
+        Ok(()) => {
+            tables.take(&entry);
+            Ok(true)
+        }
+        Err(e) if is_over(e) => Err(e),
+        Err(e) => {
+            // What it says now is not known.
+            tables.forget(entry.component());
+            if e != EHOSTUNREACH {
+                complain(with, &entry, e);
+            }
+            if put {
+                fail(with, plan, tables, &entry);
+            }
+            Ok(false)
+        }
+    }
+}
+
+/// Says of the wishes that go by an entry that they cannot be fulfilled, unless they were before.
+fn fail(with: &Means<'_>, plan: &mut Plan, tables: &Tables, entry: &Entry) {
+    match *entry {
+        Entry::Base { endpoint, ve, .. } => {
+            if let Some(n) = plan.wish_for(endpoint, ve) {
+                plan.set(n, Outcome::Failed);
+            }
+        }
+        Entry::Plane { vh, .. } => {
+            let all = with.found.things.components().iter();
+            let mut roots = all.filter(|c| c.is_root());
+            let Some(root) = roots.find(|c| plan.numbers.hierarchy(c.hwid) == Some(vh)) else {
+                return;
+            };
+            for n in 0..plan.wishes.all().len() {
+                let own = plan
+                    .wishes
+                    .all()
+                    .get(n)
+                    .is_some_and(|w| w.root == root.hwid);
+                if own && plan.outcome(n) == Outcome::Done && !is_given(plan, tables, root, n) {
+                    plan.set(n, Outcome::Failed);
+                }
+            }
+        }
+        Entry::Route { .. } | Entry::Own { .. } | Entry::Open { .. } => {}
+    }
+}
+
+fn complain(with: &Means<'_>, entry: &Entry, why: Error) {
+    let node = with.bus.node;
+    match *entry {
+        Entry::Plane {
+            switch, port, vp, ..
+        } => node.complain(fmt!(
+            "virtual plane {} of port {} of switch {:#018x} cannot be written: {:?}",
+            vp,
+            port,
+            switch,
+            why
+        )),
+        _ => node.complain(fmt!(
+            "the base function of endpoint {:#018x} cannot be written: {:?}",
+            entry.component(),
+            why
+        )),
+    }
+}
+
+/// Whether a virtual endpoint is a host's now, as its wish is.
+fn is_given(plan: &Plan, tables: &Tables, root: &Component, n: usize) -> bool {
+    let Some(wish) = plan.wishes.all().get(n) else {
+        return false;
+    };
+    tables.entries().iter().any(|entry| {
+        matches!(*entry, Entry::Base { endpoint, ve, root: lid, .. }
+            if (endpoint, ve, lid) == (wish.endpoint, wish.ve, root.lid))
+    })
+}
+
+/// Hands reduced hierarchies to the hosts that lose something. Who does not take it loses it all the same.
+fn tell_losers(
+    with: &mut Means<'_>,
+    plan: &Plan,
+    tables: &Tables,
+    changes: &[Change],
+    handed: &mut List<Handed, Memory<Handed>>,
+) -> Result {
+    for n in 0..with.found.things.components().len() {
+        let Some((root, _)) = with.found.at(n).filter(|(c, _)| c.is_root()) else {
+            continue;
+        };
+        let loses = |change: &Change| matches!(*change, Change::Take(Entry::Base { root: lid, .. }) if lid == root.lid);
+        let had = handed.all().iter().any(|h| h.root == root.hwid);
+        if !had && !changes.iter().any(loses) {
+            continue;
+        }
+        match hand(with, plan, tables, root, handed) {
+            Err(e) if is_over(e) => return Err(e),
+            Err(_) | Ok(()) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Hands a host the hierarchy with all that is its own now, unless it has it.
+fn hand(
+    with: &mut Means<'_>,
+    plan: &Plan,
+    tables: &Tables,
+    root: &Component,
+    handed: &mut List<Handed, Memory<Handed>>,
+) -> Result {
+    // Who is no member of the fabric cannot be told, and was never told anything.
+    let life = with.found.get(root.hwid).map_or(0, |(_, c)| c.life);
+    if life == 0 {
+        return Ok(());
+    }
+    let (bus, manager) = (with.bus, with.manager);
+    let bytes = make(with, plan, tables, root).ok_or(ENOSPC)?;
+    let digest = crc32c(bytes.iter().copied());
+    let now = Handed {
+        root: root.hwid,
+        life,
+        digest,
+    };
+    let same = |h: &Handed| (h.root, h.life, h.digest) == (now.root, now.life, now.digest);
+    if handed.all().iter().any(same) {
+        return Ok(());
+    }
+    handed.retain(|h| h.root != root.hwid);
+    bus.is_master()?;
+    manager.hand(bus.node, root.hwid, bytes)?;
+    handed.push(now).map_err(|Full| ENOSPC)
+}
+
+/// The hierarchy of a host, with all that is its own now.
+fn make<'a>(
+    with: &'a mut Means<'_>,
+    plan: &Plan,
+    tables: &Tables,
+    root: &Component,
+) -> Option<&'a [u8]> {
+    let vh = plan.numbers.hierarchy(root.hwid).unwrap_or(0);
+    let given = |n| plan.outcome(n) == Outcome::Done && is_given(plan, tables, root, n);
+    with.hierarchies.make(
+        with.found,
+        (root, vh),
+        plan.wishes.all(),
+        given,
+        plan.entries.all(),
+        with.reach,
+    )
+}
+
+/// A host has not taken its hierarchy: says so of its wishes. True: there are any.
+fn not_taken(with: &Means<'_>, plan: &mut Plan, root: &Component, why: Error) -> bool {
+    let mut any = false;
+    for n in 0..plan.wishes.all().len() {
+        let own = plan
+            .wishes
+            .all()
+            .get(n)
+            .is_some_and(|w| w.root == root.hwid);
+        if own && plan.outcome(n) == Outcome::Done {
+            plan.set(n, Outcome::NotTaken);
+            any = true;
+        }
+    }
+    if any {
+        with.bus.node.complain(fmt!(
+            "host {:#018x} has not taken its hierarchy: {:?}; trying again",
+            root.hwid,
+            why
+        ));
+    }
+    any
+}
+
+/// The hierarchies of all hosts, as they are now.
+pub(super) fn told(with: &mut Means<'_>, plan: &Plan, tables: &Tables) -> Result<KVVec<Told>> {
+    let mut all = KVVec::new();
+    for n in 0..with.found.things.components().len() {
+        let Some((root, _)) = with.found.at(n).filter(|(c, _)| c.is_root()) else {
+            continue;
+        };
+        let Some(made) = make(with, plan, tables, root) else {
+            continue;
+        };
+        let mut bytes = KVVec::with_capacity(made.len(), GFP_KERNEL)?;
+        bytes.extend_from_slice(made, GFP_KERNEL)?;
+        let root = root.hwid;
+        all.push(Told { root, bytes }, GFP_KERNEL)?;
+    }
+    Ok(all)
+}

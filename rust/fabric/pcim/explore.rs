@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Traverses the fabric: every link that is up, over switches, by configuration requests. Other hosts are
+//! found like endpoints; they pass nothing on.
+//!
+//! Who is found by the network manager tells its life and its local id there. What a component says of
+//! itself is asked once in a life. This must not know what anything is found for.
+
+use super::{
+    super::View,
+    bus::Bus,
+    found::{Contact, Found},
+    vpd,
+};
+use crate::{
+    proto::{
+        mr::{
+            hierarchy,
+            inventory::{Component, End, Kind},
+            vpd::Vpd,
+        },
+        nm::{
+            kind::{is_endpoint, is_host},
+            path::Path,
+        },
+    },
+    sys::{errno::EHOSTUNREACH, ext},
+};
+use kernel::prelude::*;
+
+/// Looks for everybody. `before` is what was found the last time; false: something was left out, as it could
+/// not be asked, or there was no room. Errors as of [`Bus`].
+pub(super) fn explore(bus: &Bus<'_>, found: &mut Found, before: &Found) -> Result<bool> {
+    found.things.clear();
+    let port = bus.node.port()?;
+    let (me, links) = (port.identity().hwid, port.links());
+    let up = (0..links).filter(|link| port.link_status(*link).up);
+    let up = up.fold(0u32, |mask, link| mask | 1 << link);
+    drop(port);
+    let mut walk = Walk {
+        bus,
+        before,
+        found,
+        whole: true,
+    };
+    // What it says of itself is read when somebody is found by whom it can be asked.
+    let own = Component::new(me, Kind::Root);
+    walk.put(own, (Path::EMPTY, links as u8), None);
+    for link in (0..links).filter(|link| up & 1 << link != 0) {
+        walk.cross(me, Path::EMPTY, link as u8)?;
+    }
+    // Components are found in the order in which they are looked behind.
+    let mut at = 1;
+    while let Some((component, contact)) = walk.found.at(at) {
+        if let (Kind::Switch { ports }, hwid, path) = (component.kind, component.hwid, contact.path)
+        {
+            for port in 0..ports {
+                let reg = ext::WEFT_CS_PORT + ext::WEFT_CS_PORT_STRIDE * u32::from(port);
+                let known = walk.found.things.at(End { hwid, port }).is_some();
+                if !known && bus.reg(&path, reg).or_else(absent)? & ext::WEFT_LINK_UP != 0 {
+                    walk.cross(hwid, path, port)?;
+                }
+            }
+        }
+        at += 1;
+    }
+    walk.own(own, links as u8)?;
+    Ok(walk.whole)
+}
+
+/// Who cannot be reached any more reads as nothing; who looks for everybody again will see.
+fn absent(why: Error) -> Result<u32> {
+    match why {
+        e if e == EHOSTUNREACH || e == EINVAL => Ok(0),
+        e => Err(e),
+    }
+}
+
+struct Walk<'a> {
+    bus: &'a Bus<'a>,
+    before: &'a Found,
+    found: &'a mut Found,
+    whole: bool,
+}
+
+impl Walk<'_> {
+    /// Looks who is at the other end of the link at a port.
+    fn cross(&mut self, hwid: u64, path: Path, port: u8) -> Result {
+        let Some(path) = path.then(port) else {
+            // Traffic ends where requests do.
+            return Ok(());
+        };
+        let (far, kind, ports) = match self.identify(&path) {
+            Ok(Some(who)) => who,
+            Ok(None) => return Ok(()),
+            Err(e) if e == EHOSTUNREACH => {
+                self.whole = false;
+                return Ok(());
+            }
+            Err(e) => return Err(e),
+        };
+        if self.found.things.get(far.hwid).is_none() {
+            let component = Component::new(far.hwid, kind);
+            let vpd = match self.known(&component) {
+                Some(vpd) => Some(vpd),
+                None => match vpd::read(self.bus, &path) {
+                    Ok(vpd) => vpd,
+                    Err(e) if e == EHOSTUNREACH => {
+                        self.whole = false;
+                        return Ok(());
+                    }
+                    Err(e) => return Err(e),
+                },
+            };
+            self.put(component, (path, ports), vpd);
+        }
+        let near = End { hwid, port };
+        self.whole &= self.found.things.joined(near, far).is_ok();
+        Ok(())
+    }
+
+    /// Who is at the end of a path, and by which port it comes in there; what it is, and how many ports it
+    /// has. `None`: nobody who belongs into a fabric.
+    fn identify(&self, path: &Path) -> Result<Option<(End, Kind, u8)>> {
+        let bus = self.bus;
+        let id = bus.reg(path, ext::WEFT_CS_ID)?;
+        let ports = bus.reg(path, ext::WEFT_CS_PORTS)?;
+        let hwid = bus.read64(path, ext::WEFT_SPACE_CONFIG, ext::WEFT_CS_HWID)?;
+        let count = (ports & ext::WEFT_CS_PORT_COUNT) as u8;
+        let port = ((ports & ext::WEFT_CS_PORT_IN) >> 8) as u8;
+        let kind = match id >> 16 {
+            ext::WEFT_DEVICE_ID_PF if is_host(hwid) => Kind::Root,
+            ext::WEFT_DEVICE_ID_SWITCH if !is_host(hwid) && !is_endpoint(hwid) => {
+                Kind::Switch { ports: count }
+            }
+            ext::WEFT_DEVICE_ID_ENDPOINT if is_endpoint(hwid) => {
+                let cap = bus.reg(path, ext::WEFT_CS_CAP)?;
+                Kind::Endpoint {
+                    ves: (cap & ext::WEFT_CS_CAP_VES).min(ext::WEFT_EP_MAX_VES) as u8,
+                    functions: ((cap & ext::WEFT_CS_CAP_FUNCTIONS) >> 8) as u8,
+                }
+            }
+            device => {
+                bus.node.complain(fmt!(
+                    "{:#018x}, a device {:#x}, is nothing that can be in a fabric",
+                    hwid,
+                    device
+                ));
+                return Ok(None);
+            }
+        };
+        Ok((hwid != 0).then_some((End { hwid, port }, kind, count)))
+    }
+
+    /// What a component has said in the life that it is in.
+    fn known(&self, component: &Component) -> Option<Vpd> {
+        let (before, contact) = self.before.get(component.hwid)?;
+        let (_, life) = self.member(component.hwid);
+        let same = life != 0 && life == contact.life && before.kind == component.kind;
+        (same && contact.has_vpd).then_some(before.vpd)
+    }
+
+    /// Local id and life of a member of the fabric.
+    fn member(&self, hwid: u64) -> (u32, u32) {
+        let look = |view: &View| {
+            let member = view
+                .members()
+                .iter()
+                .find(|m| m.known && m.info.hwid == hwid);
+            member.map_or((0, 0), |m| (m.info.lid, m.info.life))
+        };
+        self.bus.node.manager().map_or((0, 0), |m| m.look(look))
+    }
+
+    fn put(&mut self, mut component: Component, (path, ports): (Path, u8), vpd: Option<Vpd>) {
+        let (lid, life) = self.member(component.hwid);
+        component.lid = lid;
+        component.vpd = vpd.unwrap_or(Vpd::NONE);
+        component.bytes = hierarchy::BYTES;
+        component.window = hierarchy::WINDOW;
+        let has_vpd = vpd.is_some();
+        let contact = Contact {
+            path,
+            ports,
+            life,
+            has_vpd,
+            ..Contact::NONE
+        };
+        self.whole &= self.found.put(component, contact);
+    }
+
+    /// What this host says of itself: others see it by a way that leads back.
+    fn own(&mut self, component: Component, ports: u8) -> Result {
+        let me = component.hwid;
+        let links = self.found.things.links().iter();
+        let mut switches = links.filter_map(|link| {
+            let (_, far) = link.from(me)?;
+            let (switch, contact) = self.found.get(far.hwid)?;
+            contact.path.then(far.port).filter(|_| switch.is_switch())
+        });
+        let Some(back) = switches.next() else {
+            return Ok(());
+        };
+        drop(switches);
+        let vpd = match self.known(&component) {
+            Some(vpd) => Some(vpd),
+            None => vpd::read(self.bus, &back)?,
+        };
+        self.put(component, (Path::EMPTY, ports), vpd);
+        Ok(())
+    }
+}

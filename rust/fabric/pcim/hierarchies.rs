@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The hierarchy of a host, made from what is designed for it: its tree, and for each virtual endpoint that
+//! is its own the ways there and back and the place in its address space.
+
+use super::{super::manager::Memory, found::Found};
+use crate::proto::mr::{
+    aperture::{Aperture, Apertures},
+    hierarchy::{self, Gate, Given, Place, MAX_BYTES, MAX_PLACES},
+    inventory::{Component, Kind},
+    list::List,
+    plan::Entry,
+    tree::{Reach, Tree},
+    wish::Wish,
+};
+use kernel::prelude::*;
+
+/// Places in the address space of one host.
+const MAX_APERTURES: usize = 1024;
+
+/// Makes them, in memory for one.
+pub(super) struct Hierarchies {
+    apertures: Apertures<Memory<Aperture>>,
+    places: List<Place, Memory<Place>>,
+    bytes: Memory<u8>,
+}
+
+impl Hierarchies {
+    pub(super) fn new() -> Result<Self> {
+        let nowhere = Place {
+            depth: 0,
+            kind: Kind::Root,
+            port: 0,
+            hwid: 0,
+            lid: 0,
+            given: None,
+        };
+        Ok(Self {
+            apertures: Apertures::new(Memory::new(Aperture::NONE, MAX_APERTURES)?),
+            places: List::new(Memory::new(nowhere, MAX_PLACES)?),
+            bytes: Memory::new(0, MAX_BYTES)?,
+        })
+    }
+
+    /// The hierarchy of `root`, of number `vh`, with those of all `wishes` that are `given`, by designed
+    /// `entries`, which are sorted. `None`: a host has no room for that much.
+    pub(super) fn make(
+        &mut self,
+        found: &Found,
+        (root, vh): (&Component, u16),
+        wishes: &[Wish],
+        given: impl Fn(usize) -> bool,
+        entries: &[Entry],
+        reach: &mut [Reach],
+    ) -> Option<&[u8]> {
+        let settled = self
+            .apertures
+            .settle_one(&found.things, wishes, root.hwid, |_| ());
+        // Who has found no place is missed below.
+        let _ = settled;
+        let mut tree = Tree::new(&found.things, root.hwid, reach)?;
+        let own = || {
+            let all = wishes.iter().enumerate();
+            let given = all.filter(|(n, wish)| wish.root == root.hwid && given(*n));
+            given.map(|(_, wish)| wish)
+        };
+        for wish in own() {
+            tree.add(wish.endpoint);
+        }
+        self.places.clear();
+        for visit in tree.walk() {
+            let component = visit.component;
+            let place = Place {
+                depth: visit.depth as u8,
+                kind: component.kind,
+                port: visit.above.map_or(0, |end| end.port),
+                hwid: component.hwid,
+                lid: component.lid,
+                given: None,
+            };
+            if !component.is_endpoint() {
+                self.places.push(place).ok()?;
+                continue;
+            }
+            for wish in own().filter(|wish| wish.endpoint == component.hwid) {
+                let at = self.apertures.of(root.hwid, wish.endpoint, wish.ve)?;
+                let given = Given {
+                    ve: wish.ve,
+                    out: way_out(entries, root.hwid, component.lid)?,
+                    into: way_in(entries, root.hwid, component.lid)?,
+                    base: at.base,
+                    limit: at.limit,
+                };
+                let given = Some(given);
+                self.places.push(Place { given, ..place }).ok()?;
+            }
+        }
+        let has_any = own().next().is_some();
+        let vh = if has_any { vh } else { 0 };
+        let bytes = hierarchy::encode(vh, self.places.all(), self.bytes.as_mut())?;
+        self.bytes.as_ref().get(..bytes)
+    }
+}
+
+/// By which link and plane a host reaches a local id.
+fn way_out(entries: &[Entry], host: u64, to: u32) -> Option<Gate> {
+    entries.iter().find_map(|entry| match *entry {
+        Entry::Own {
+            root,
+            lid,
+            link,
+            vp,
+        } if (root, lid) == (host, to) => Some(Gate { link, vp }),
+        _ => None,
+    })
+}
+
+/// By which link and plane a local id comes in at a host.
+fn way_in(entries: &[Entry], host: u64, of: u32) -> Option<Gate> {
+    entries.iter().find_map(|entry| match *entry {
+        Entry::Open {
+            root,
+            from,
+            link,
+            vp,
+        } if (root, from) == (host, of) => Some(Gate { link, vp }),
+        _ => None,
+    })
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is to be: entries of all tables, designed for the wishes. A wish whose host has no room for it is
+//! left out as if it were not there, so that the others are fulfilled.
+
+use super::{
+    super::manager::Memory, found::Found, hierarchies::Hierarchies, outcome::Outcome,
+    tables::MAX_ENTRIES, ways::Ways,
+};
+use crate::proto::{
+    mr::{
+        design::{self, design},
+        list::{Full, List},
+        plan::Entry,
+        plane::{Hierarchy, Plane, Planes},
+        tree::Reach,
+        wish::{Wish, Wishes},
+    },
+    nm::node::MAX_NODES,
+};
+use kernel::prelude::*;
+
+/// Wishes, at the most: their text is not longer.
+pub(in crate::fabric) const MAX_WISHES: usize = 256;
+/// Planes of all links together.
+const MAX_PLANES: usize = 2048;
+
+/// The numbers that were given.
+pub(super) type Numbers = Planes<Memory<Hierarchy>, Memory<Plane>>;
+
+/// The wishes, what becomes of each, and what is to be written for that.
+pub(super) struct Plan {
+    pub(super) wishes: Wishes<Memory<Wish>>,
+    outcomes: Memory<Outcome>,
+    /// Those for which there is room.
+    chosen: List<Wish, Memory<Wish>>,
+    pub(super) numbers: Numbers,
+    pub(super) entries: List<Entry, Memory<Entry>>,
+}
+
+impl Plan {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            wishes: Wishes::new(Memory::new(Wish::NONE, MAX_WISHES)?),
+            outcomes: Memory::new(Outcome::Waits, MAX_WISHES)?,
+            chosen: List::new(Memory::new(Wish::NONE, MAX_WISHES)?),
+            numbers: Planes::new(
+                Memory::new(Hierarchy::NONE, MAX_NODES)?,
+                Memory::new(Plane::NONE, MAX_PLANES)?,
+            ),
+            entries: List::new(Memory::new(Entry::NONE, MAX_ENTRIES)?),
+        })
+    }
+
+    /// What became of wish number `n`.
+    pub(super) fn outcome(&self, n: usize) -> Outcome {
+        let outcome = self.outcomes.as_ref().get(n);
+        outcome.copied().unwrap_or(Outcome::Waits)
+    }
+
+    pub(super) fn set(&mut self, n: usize, outcome: Outcome) {
+        if let Some(place) = self.outcomes.as_mut().get_mut(n) {
+            *place = outcome;
+        }
+    }
+
+    /// The number of the wish for a virtual endpoint.
+    pub(super) fn wish_for(&self, endpoint: u64, ve: u8) -> Option<usize> {
+        let mut all = self.wishes.all().iter();
+        all.position(|w| (w.endpoint, w.ve) == (endpoint, ve))
+    }
+
+    /// Numbers of the wishes of a host.
+    pub(super) fn wishes_of(&self, root: u64) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        let all = self.wishes.all().iter().enumerate();
+        all.filter(move |(_, w)| w.root == root).map(|(n, _)| n)
+    }
+
+    /// Designs. `ENOSPC`: it is more than there is memory for.
+    pub(super) fn make(
+        &mut self,
+        found: &Found,
+        ways: &Ways,
+        hierarchies: &mut Hierarchies,
+        reach: &mut [Reach],
+    ) -> Result {
+        self.outcomes.as_mut().fill(Outcome::Waits);
+        // Each turn leaves one out.
+        loop {
+            self.design(found, ways, reach)?;
+            let Some(over) = self.too_much(found, hierarchies, reach) else {
+                return Ok(());
+            };
+            self.set(over, Outcome::NoRoom);
+        }
+    }
+
+    fn design(&mut self, found: &Found, ways: &Ways, reach: &mut [Reach]) -> Result {
+        let Self {
+            wishes,
+            outcomes,
+            chosen,
+            numbers,
+            entries,
+        } = self;
+        let outcomes = outcomes.as_mut();
+        let full = |Full| ENOSPC;
+        chosen.clear();
+        for (wish, outcome) in wishes.all().iter().zip(outcomes.iter()) {
+            if *outcome != Outcome::NoRoom {
+                chosen.push(*wish).map_err(full)?;
+            }
+        }
+        let routes = |at, lid| ways.port(at, lid);
+        let by = design::Ways::Theirs(&routes);
+        let told = |wish: &Wish, done: core::result::Result<(), _>| {
+            let at = wishes.all().iter().position(|w| w == wish);
+            if let Some(outcome) = at.and_then(|at| outcomes.get_mut(at)) {
+                *outcome = done.map_or_else(Outcome::from, |()| Outcome::Done);
+            }
+        };
+        let all = chosen.all();
+        design(&found.things, by, all, numbers, reach, entries, told).map_err(full)
+    }
+
+    /// A wish for which its host has no room, if there is one.
+    fn too_much(
+        &self,
+        found: &Found,
+        hierarchies: &mut Hierarchies,
+        reach: &mut [Reach],
+    ) -> Option<usize> {
+        let is_done = |n: &usize| self.outcome(*n) == Outcome::Done;
+        for root in found.things.components().iter().filter(|c| c.is_root()) {
+            let Some(last) = self.wishes_of(root.hwid).rev().find(is_done) else {
+                continue;
+            };
+            let vh = self.numbers.hierarchy(root.hwid).unwrap_or(0);
+            let wishes = self.wishes.all();
+            let given = |n| is_done(&n);
+            let entries = self.entries.all();
+            let made = hierarchies.make(found, (root, vh), wishes, given, entries, reach);
+            if made.is_none() {
+                return Some(last);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What others see of the multi-root management of this host while it is the master: what was found, what
+//! became of the wishes, and the hierarchies of all hosts.
+
+use super::{found::Found, outcome::Outcome};
+use crate::proto::{
+    crc::crc32c,
+    mr::{inventory::Component, wish::Wish},
+    nm::node::MAX_NODES,
+};
+use kernel::prelude::*;
+
+/// A component that is there, or was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) component: Component,
+    pub(crate) ports: u8,
+    pub(crate) there: bool,
+    pub(crate) replaced: bool,
+    pub(crate) has_vpd: bool,
+}
+
+/// The hierarchy of a host, as it is told to that.
+pub(super) struct Told {
+    pub(super) root: u64,
+    pub(super) bytes: KVVec<u8>,
+}
+
+/// All of it.
+pub(super) struct Public {
+    pub(super) components: KVVec<Shown>,
+    pub(super) components_serial: u32,
+    pub(super) wishes: KVVec<(Wish, Outcome)>,
+    pub(super) wishes_serial: u32,
+    pub(super) hierarchies: KVVec<Told>,
+}
+
+impl Public {
+    pub(super) const fn new() -> Self {
+        Self {
+            components: KVVec::new(),
+            components_serial: 0,
+            wishes: KVVec::new(),
+            wishes_serial: 0,
+            hierarchies: KVVec::new(),
+        }
+    }
+
+    /// What was found now; those who are not there any more are shown as long as there is room.
+    pub(super) fn show_components(&mut self, found: &Found) -> Result {
+        let mut all = KVVec::with_capacity(MAX_NODES, GFP_KERNEL)?;
+        for (component, contact) in found.all() {
+            all.push(
+                Shown {
+                    component: *component,
+                    ports: contact.ports,
+                    there: true,
+                    replaced: contact.replaced,
+                    has_vpd: contact.has_vpd,
+                },
+                GFP_KERNEL,
+            )?;
+        }
+        for old in &self.components {
+            if all.len() < MAX_NODES && found.get(old.component.hwid).is_none() {
+                let mut gone = *old;
+                gone.there = false;
+                gone.component.lid = 0;
+                all.push(gone, GFP_KERNEL)?;
+            }
+        }
+        if *self.components != *all {
+            self.components_serial = self.components_serial.wrapping_add(1);
+            self.components = all;
+        }
+        Ok(())
+    }
+
+    /// The wishes that there are now. What became of those that there were is as it was, unless `outcome`
+    /// says it. True: something is different.
+    pub(super) fn show_wishes(
+        &mut self,
+        wishes: &[Wish],
+        outcome: impl Fn(usize) -> Option<Outcome>,
+    ) -> Result<bool> {
+        let mut all = KVVec::with_capacity(wishes.len(), GFP_KERNEL)?;
+        for (n, wish) in wishes.iter().enumerate() {
+            let before = self.wishes.iter().find(|(w, _)| w == wish);
+            let before = before.map_or(Outcome::Waits, |(_, outcome)| *outcome);
+            all.push((*wish, outcome(n).unwrap_or(before)), GFP_KERNEL)?;
+        }
+        let differs = *self.wishes != *all;
+        if differs {
+            self.wishes_serial = self.wishes_serial.wrapping_add(1);
+            self.wishes = all;
+        }
+        Ok(differs)
+    }
+
+    /// The hierarchy of a host, and a number that is another one for another hierarchy.
+    pub(super) fn hierarchy(&self, root: u64) -> Option<(u32, &[u8])> {
+        let told = self.hierarchies.iter().find(|told| told.root == root)?;
+        Some((crc32c(told.bytes.iter().copied()), &told.bytes))
+    }
+}

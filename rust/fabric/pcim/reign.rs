@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One master's reign: what it has found, read and written, and one run of all that follows from that.
+//!
+//! A reign begins with nothing but the wishes. What the tables say already is read, and numbers are taken
+//! from it: so who has an endpoint keeps it when the master is another one.
+
+use super::{
+    super::{manager::Memory, Manager, Node},
+    bus::Bus,
+    carry::{self, Carrier, Means},
+    explore::explore,
+    found::Found,
+    hierarchies::Hierarchies,
+    kept::Kept,
+    plan::Plan,
+    slots::Slots,
+    tables::{tell_resident, Tables},
+    ways::Ways,
+    Pcim,
+};
+use crate::{
+    proto::{
+        mr::{list::Full, tree::Reach},
+        nm::{node::MAX_NODES, wishes},
+    },
+    sys::errno::EHOSTUNREACH,
+};
+use kernel::prelude::*;
+
+/// What a master needs. Allocated when this host is one for the first time.
+pub(super) struct Reign {
+    term: u32,
+    found: Found,
+    /// What was found the time before.
+    before: Found,
+    tables: Tables,
+    ways: Ways,
+    slots: Slots,
+    kept: Kept,
+    plan: Plan,
+    hierarchies: Hierarchies,
+    carrier: Carrier,
+    text: Memory<u8>,
+    reach: Memory<Reach>,
+}
+
+impl Reign {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            term: 0,
+            found: Found::new()?,
+            before: Found::new()?,
+            tables: Tables::new()?,
+            ways: Ways::new()?,
+            slots: Slots::new()?,
+            kept: Kept::new()?,
+            plan: Plan::new()?,
+            hierarchies: Hierarchies::new()?,
+            carrier: Carrier::new()?,
+            text: Memory::new(0, wishes::MAX_WISHES)?,
+            reach: Memory::new(Reach::NONE, MAX_NODES)?,
+        })
+    }
+
+    /// Does all that there is to do. False: something could not be done, and may be when it is tried
+    /// again. Errors end it: `ESTALE`: this host does not reign any more.
+    pub(super) fn run(
+        &mut self,
+        node: &Node,
+        pcim: &Pcim,
+        manager: &Manager,
+        term: u32,
+    ) -> Result<bool> {
+        let bus = Bus::new(node, term);
+        bus.is_master()?;
+        let (version, bytes) = manager.copy_wishes(self.text.as_mut());
+        if self.term != term {
+            self.begin(term, bytes);
+        }
+        let text = self.text.as_ref().get(..bytes).unwrap_or_default();
+        if let Err(e) = self.plan.wishes.read(text) {
+            // Nobody loses anything because of a text that this driver does not understand.
+            node.complain(fmt!("the wishes make no sense: {:?}", e));
+            return Err(EINVAL);
+        }
+        pcim.show_wishes(node, self.plan.wishes.all(), |_| None)?;
+        let mut whole = self.look(&bus)?;
+        pcim.show_components(&self.found)?;
+        whole &= self.tables.learn(&bus, &self.found)?;
+        let full = |Full| ENOSPC;
+        let (things, are) = (&self.found.things, self.tables.entries());
+        self.plan.numbers.adopt(things, are).map_err(full)?;
+        let (wishes, reach) = (self.plan.wishes.all(), self.reach.as_mut());
+        self.ways.learn(&bus, &self.found, wishes, reach)?;
+        self.plan
+            .make(&self.found, &self.ways, &mut self.hierarchies, reach)?;
+        whole &= self.tell_residents(&bus)?;
+        let mut with = Means {
+            bus: &bus,
+            manager,
+            found: &self.found,
+            hierarchies: &mut self.hierarchies,
+            reach: self.reach.as_mut(),
+        };
+        let (plan, tables) = (&mut self.plan, &mut self.tables);
+        whole &= self.carrier.carry_out(&mut with, plan, tables)?;
+        let told = carry::told(&mut with, plan, tables)?;
+        pcim.show_hierarchies(told);
+        let wishes = plan.wishes.all();
+        pcim.show_wishes(node, wishes, |n| Some(plan.outcome(n)))?;
+        let text = self.text.as_ref().get(..bytes).unwrap_or_default();
+        if let Some(noted) = self.kept.note(text, &self.found) {
+            // Who has changed the wishes meanwhile comes first; there will be another run for that.
+            let _ = manager.note_wishes(node, version, noted);
+        }
+        Ok(whole)
+    }
+
+    /// Another reign: what was known of others may not be true any more.
+    fn begin(&mut self, term: u32, bytes: usize) {
+        self.term = term;
+        self.tables.forget_all();
+        self.carrier.forget_all();
+        self.plan.numbers.clear();
+        let text = self.text.as_ref().get(..bytes).unwrap_or_default();
+        self.kept.recall(text);
+    }
+
+    /// Looks for everybody.
+    fn look(&mut self, bus: &Bus<'_>) -> Result<bool> {
+        core::mem::swap(&mut self.found, &mut self.before);
+        let whole = match explore(bus, &mut self.found, &self.before) {
+            Ok(whole) => whole,
+            Err(e) => {
+                // What was found before is what is known.
+                core::mem::swap(&mut self.found, &mut self.before);
+                return Err(e);
+            }
+        };
+        self.kept.compare(&mut self.found, |hwid| {
+            bus.node.complain(fmt!(
+                "{:#018x} says that it is another one than before",
+                hwid
+            ));
+        });
+        self.slots.look(bus, &self.found)?;
+        Ok(whole)
+    }
+
+    /// Tells endpoints on whose hardware unit they sit.
+    fn tell_residents(&self, bus: &Bus<'_>) -> Result<bool> {
+        let mut whole = true;
+        for (component, contact) in self.found.all().filter(|(c, _)| c.is_endpoint()) {
+            match tell_resident(bus, component, contact) {
+                Ok(()) => {}
+                Err(e) if carry::is_over(e) => return Err(e),
+                Err(e) => {
+                    if e != EHOSTUNREACH {
+                        bus.node.complain(fmt!(
+                            "endpoint {:#018x} cannot be told where it sits: {:?}",
+                            component.hwid,
+                            e
+                        ));
+                    }
+                    whole = false;
+                }
+            }
+        }
+        Ok(whole)
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The hot-plug controllers of switches: what they have noticed is told to users, and acknowledged.
+//!
+//! What comes or goes shows in the next traversal; this must not know what follows from it.
+
+use super::{super::manager::Memory, bus::Bus, found::Found};
+use crate::{
+    proto::{
+        mr::{
+            inventory::Kind,
+            list::{Full, List},
+        },
+        nm::{node::MAX_NODES, path::Path, port::PORTS},
+    },
+    sys::{errno::EHOSTUNREACH, ext, uevent},
+};
+use kernel::prelude::*;
+
+/// What was told of a switch's slots.
+#[derive(Clone, Copy)]
+struct Told {
+    switch: u64,
+    life: u32,
+    /// Slots for which something was announced, a bit each.
+    announced: u32,
+}
+
+/// All slots of the fabric.
+pub(super) struct Slots(List<Told, Memory<Told>>);
+
+impl Slots {
+    pub(super) fn new() -> Result<Self> {
+        let none = Told {
+            switch: 0,
+            life: 0,
+            announced: 0,
+        };
+        Ok(Self(List::new(Memory::new(none, MAX_NODES)?)))
+    }
+
+    /// Looks at all of them. A switch that cannot be asked is looked at when it can.
+    pub(super) fn look(&mut self, bus: &Bus<'_>, found: &Found) -> Result {
+        self.0.retain(|told| {
+            found
+                .get(told.switch)
+                .is_some_and(|(_, c)| c.life == told.life)
+        });
+        for (component, contact) in found.all() {
+            let Kind::Switch { ports } = component.kind else {
+                continue;
+            };
+            let switch = component.hwid;
+            if !self.0.all().iter().any(|told| told.switch == switch) {
+                let life = contact.life;
+                let announced = 0;
+                self.0
+                    .push(Told {
+                        switch,
+                        life,
+                        announced,
+                    })
+                    .map_err(|Full| ENOSPC)?;
+            }
+            let all = self.0.all_mut().iter_mut();
+            let Some(told) = all.into_iter().find(|told| told.switch == switch) else {
+                continue;
+            };
+            for port in 0..ports.min(PORTS as u8) {
+                match told.look(bus, &contact.path, port) {
+                    Err(e) if e == EHOSTUNREACH => break,
+                    done => done?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Told {
+    /// Looks at one slot.
+    fn look(&mut self, bus: &Bus<'_>, path: &Path, port: u8) -> Result {
+        let reg =
+            ext::WEFT_CS_PORT + ext::WEFT_CS_PORT_STRIDE * u32::from(port) + ext::WEFT_CS_PORT_PLUG;
+        let is = bus.reg(path, reg)?;
+        let bit = 1 << port;
+        let announced = is & ext::WEFT_PLUG_ANNOUNCED != 0;
+        if announced && self.announced & bit == 0 {
+            self.tell(bus, port, c"announced");
+        }
+        self.announced = if announced {
+            self.announced | bit
+        } else {
+            self.announced & !bit
+        };
+        if is & ext::WEFT_PLUG_CHANGED != 0 {
+            // First that notice was taken, so that what happens after it is not missed; the slot's power
+            // stays as it is.
+            let seen = is & ext::WEFT_PLUG_POWER | ext::WEFT_PLUG_CHANGED;
+            let at = u32::from(port) << 8 | ext::WEFT_PLUG_PHYSICAL;
+            bus.write(path, ext::WEFT_SPACE_PLUG, at, seen)?;
+            let there = bus.reg(path, reg)? & ext::WEFT_PLUG_PRESENT != 0;
+            self.tell(bus, port, if there { c"came" } else { c"went" });
+        }
+        Ok(())
+    }
+
+    fn tell(&self, bus: &Bus<'_>, port: u8, what: &CStr) {
+        uevent::change(
+            &bus.node.pci(),
+            &[
+                fmt!("WEFT_PLUG={}", what),
+                fmt!("WEFT_SWITCH={:#018x}", self.switch),
+                fmt!("WEFT_SWITCH_PORT={}", port),
+            ],
+        );
+    }
+}

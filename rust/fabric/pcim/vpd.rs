@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The vital product data of a component, as its configuration space has them.
+
+use super::bus::Bus;
+use crate::{
+    proto::{
+        mr::vpd::{wanted, Vpd},
+        nm::path::Path,
+    },
+    sys::ext,
+};
+use kernel::prelude::*;
+
+/// Bytes of a register.
+const WORD: usize = 4;
+
+/// Reads as much as there is to know, and no more: each register is a request. `Ok(None)`: the data are not
+/// in order.
+pub(super) fn read(bus: &Bus<'_>, path: &Path) -> Result<Option<Vpd>> {
+    let mut data = [0; ext::WEFT_CS_VPD_BYTES as usize];
+    let mut have = 0;
+    while let Some(rest) = data.get_mut(have..have + WORD) {
+        let word = bus.reg(path, ext::WEFT_CS_VPD + have as u32)?;
+        rest.copy_from_slice(&word.to_le_bytes());
+        have += WORD;
+        if wanted(data.get(..have).unwrap_or_default()) <= have {
+            break;
+        }
+    }
+    Ok(Vpd::parse(data.get(..have).unwrap_or_default()).ok())
+}

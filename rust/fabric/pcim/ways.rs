@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ways that hierarchies go: the routes that the network manager has programmed, as far as wishes need
+//! them, read from the switches' route tables. A host leaves by the first step of the shortest way.
+
+use super::{super::manager::Memory, bus::Bus, found::Found};
+use crate::{
+    proto::{
+        mr::{
+            inventory::{Component, End},
+            list::{Full, List},
+            tree::{Reach, Tree, MAX_HOPS},
+            wish::Wish,
+        },
+        nm::path::Path,
+    },
+    sys::{errno::EHOSTUNREACH, ext},
+};
+use kernel::prelude::*;
+
+/// Routes, at the most: one at each switch for each end of a wish.
+const MAX_WAYS: usize = 4096;
+
+/// By which port traffic for a local id leaves a switch, or a host.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Way {
+    at: u64,
+    lid: u32,
+    /// `None`: by none.
+    port: Option<u8>,
+}
+
+/// All ways that are known.
+pub(super) struct Ways(List<Way, Memory<Way>>);
+
+impl Ways {
+    pub(super) fn new() -> Result<Self> {
+        let none = Way {
+            at: 0,
+            lid: 0,
+            port: None,
+        };
+        Ok(Self(List::new(Memory::new(none, MAX_WAYS)?)))
+    }
+
+    /// By which port traffic for `lid` leaves `at`.
+    pub(super) fn port(&self, at: u64, lid: u32) -> Option<u8> {
+        self.known(at, lid)?.port
+    }
+
+    fn known(&self, at: u64, lid: u32) -> Option<&Way> {
+        let all = self.0.all();
+        let place = all.partition_point(|way| (way.at, way.lid) < (at, lid));
+        all.get(place).filter(|way| (way.at, way.lid) == (at, lid))
+    }
+
+    fn put(&mut self, at: u64, lid: u32, port: Option<u8>) -> Result {
+        let way = Way { at, lid, port };
+        self.0.insert(way).map_err(|Full| ENOSPC)
+    }
+
+    /// Reads what the ways between the ends of all wishes need, there and back.
+    pub(super) fn learn(
+        &mut self,
+        bus: &Bus<'_>,
+        found: &Found,
+        wishes: &[Wish],
+        reach: &mut [Reach],
+    ) -> Result {
+        self.0.clear();
+        for root in found.things.components().iter().filter(|c| c.is_root()) {
+            let mut own = wishes.iter().filter(|w| w.root == root.hwid).peekable();
+            if own.peek().is_none() {
+                continue;
+            }
+            let Some(tree) = Tree::new(&found.things, root.hwid, reach) else {
+                continue;
+            };
+            for wish in own {
+                let Some((endpoint, _)) = found.get(wish.endpoint) else {
+                    continue;
+                };
+                // A way is told from its end on.
+                let Some(first) = tree.way(wish.endpoint).last() else {
+                    continue;
+                };
+                if endpoint.lid == 0 || root.lid == 0 {
+                    continue;
+                }
+                if self.known(root.hwid, endpoint.lid).is_none() {
+                    self.put(root.hwid, endpoint.lid, Some(first.upper.port))?;
+                }
+                self.follow(bus, found, first.upper, endpoint)?;
+                self.follow(
+                    bus,
+                    found,
+                    End {
+                        hwid: endpoint.hwid,
+                        port: 0,
+                    },
+                    root,
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes from a port towards a component, and reads on the way what is not known.
+    fn follow(&mut self, bus: &Bus<'_>, found: &Found, from: End, to: &Component) -> Result {
+        let mut out = from;
+        for _ in 0..MAX_HOPS {
+            let far = found.things.at(out).and_then(|link| link.from(out.hwid));
+            let next = far.and_then(|(_, far)| found.get(far.hwid));
+            let Some((switch, contact)) = next.filter(|(c, _)| c.is_switch()) else {
+                break;
+            };
+            let port = match self.known(switch.hwid, to.lid) {
+                Some(way) => way.port,
+                None => {
+                    let port = read(bus, &contact.path, to.lid)?;
+                    self.put(switch.hwid, to.lid, port)?;
+                    port
+                }
+            };
+            let Some(port) = port else {
+                break;
+            };
+            out = End {
+                hwid: switch.hwid,
+                port,
+            };
+        }
+        Ok(())
+    }
+}
+
+fn read(bus: &Bus<'_>, path: &Path, lid: u32) -> Result<Option<u8>> {
+    match bus.read(path, ext::WEFT_SPACE_ROUTE, lid) {
+        Ok(said) if said & ext::WEFT_TABLE_VALID != 0 => {
+            Ok(Some((said & ext::WEFT_TABLE_PORT) as u8))
+        }
+        Err(e) if e != EHOSTUNREACH => Err(e),
+        Ok(_) | Err(_) => Ok(None),
+    }
+}
