@@ -14,7 +14,7 @@ from weftlab import kernel
 from weftlab.errors import LabError, Mismatch
 from weftlab.suite import test
 
-from . import steps
+from . import sharing, steps
 from .live import keeping
 from .plant import Moment, Plant, triangle
 
@@ -23,6 +23,8 @@ PLUGS = int(os.environ.get("WEFT_PLUGS", "20"))
 SEED = int(os.environ.get("WEFT_SEED", "29"))
 # So many parts are out at a time, at the most.
 MOST_OUT = 4
+# Whose the virtual endpoints are to be, whenever both are there.
+WISHES = [("e1", 0, "h1"), ("e1", 1, "h4"), ("e3", 0, "h2"), ("e3", 1, "h3")]
 TRACING = "/sys/kernel/tracing"
 
 
@@ -92,9 +94,12 @@ def host(bench):
     made = plant(bench)
     with undisturbed(made, ("h1", "h3")):
         way = steps.UnderWay(made.lab, "others", by="h2", to="h1", options=("--to", made.hwids["h1"]))
+        lid = Moment(made).lids["h4"]
         for announced in (False, True):
             changed(made, "h4", announced=announced)
-            changed(made, "h4", announced=announced)
+            again = changed(made, "h4", announced=announced).lids["h4"]
+            if again != lid:
+                raise Mismatch(f"h4, whose driver has lived all the time, had LID {lid} and has {again}")
         report = way.whole(resumed=False)
     if report.get("resumed"):
         raise Mismatch(f"a host came and went, and others' transfer was broken: {report}")
@@ -158,7 +163,7 @@ def function(bench):
 
 
 def fresh(made):
-    """All begin anew: no switch, no port and no driver knows anything."""
+    """All begin anew: no switch, no port and no driver knows anything. The tables then."""
     for host in made.lab.hosts.values():
         host.rmmod()
     made.fabric.stop()
@@ -166,6 +171,13 @@ def fresh(made):
     for host in made.lab.hosts.values():
         host.insmod()
     made.settle()
+    sharing.wish(made.lab, made.lab["h1"], WISHES)
+    return tables(made)
+
+
+def tables(made):
+    """What they are when the wishes are carried out."""
+    sharing.become(made.lab, made.lab["h1"], {wish: "done" for wish in WISHES})
     return made.tables()
 
 
@@ -177,7 +189,7 @@ def differences(one, other):
       "its local id", patient=True)  # fmt: skip
 def at_random(bench):
     made = plant(bench)
-    tables = fresh(made)
+    expected = fresh(made)
     rng = random.Random(SEED)
     trunks = [end for end, other in made.cables if end.startswith("s") and other.startswith("s")]
     done = []
@@ -192,9 +204,9 @@ def at_random(bench):
         for part in sorted(made.out | made.cut):
             done.append(made.toggle(part))
         made.settle()
-        now = made.tables()
-        if now != tables:
-            raise Mismatch(f"tables are not those of a fresh start:\n{differences(now, tables)}")
+        found = tables(made)
+        if found != expected:
+            raise Mismatch(f"tables are not those of a fresh start:\n{differences(found, expected)}")
         for one, other in (("h1", "h4"), ("h2", "h3")):
             carried(made, one, other)
     except LabError as error:

@@ -8,6 +8,8 @@ from weftlab import kernel
 from weftlab.errors import Mismatch
 from weftlab.topology import Topology
 
+from . import sharing
+
 PORT = "/sys/class/weft/weft0/device"
 # The hierarchy of traffic between hosts, by the same number wherever it is.
 COMMON_VH = 1
@@ -153,17 +155,17 @@ class Plant:
         return found
 
     def tables(self):
-        """All tables, by names in place of local ids and of numbers of hierarchies."""
+        """All tables, by names in place of local ids, and without the numbers of hierarchies and planes."""
         lids = self.lids()
         names = {lid: name for name, lid in lids.items()}
         found = {"ways": self.ways(lids)}
         for node in [*self.hwids, *self.switches]:
             table = self.fabric.tables(node)
             routes = [
-                (names.get(lid, f"LID {lid}"), {k: v for k, v in r.items() if k not in ("first", "last")})
+                (names.get(lid, f"LID {lid}"), r["port"], bool(r["vp"]), r["own"], r["from_links"])
                 for r in table["routes"] for lid in range(r["first"], r["last"] + 1)
             ]  # fmt: skip
-            found[node] = sorted(routes, key=lambda route: route[0])
+            found[node] = sorted(routes)
         places = {}
         for switch in self.switches:
             for plane in self.fabric.tables(switch)["vps"]:
@@ -171,6 +173,10 @@ class Plant:
                 where = (switch, plane["port"], plane["vp"] if common else None)
                 places.setdefault(plane["vh"], set()).add(where)
         found["hierarchies"] = sorted(sorted(map(str, each)) for each in places.values())
+        bases = sharing.bases(self.lab).items()
+        found["bases"] = {end: names.get(root) for end, (_, root) in bases}
+        for name in self.hwids:
+            found[f"hierarchy of {name}"] = sharing.tree(self.lab, self.lab[name])
         return found
 
 
