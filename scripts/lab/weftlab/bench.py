@@ -126,7 +126,7 @@ class Bench:
         if found.fabric:
             found.fabric.clear()
             status = found.fabric.status()
-            for node in status["nodes"]:
+            for node in [node for node in status["nodes"] if not node["endpoint"]]:
                 if node["traced"]:
                     found.fabric.trace(node["name"], False)
                 if node["adversarial"] != found.fabric.adversarial_seed:

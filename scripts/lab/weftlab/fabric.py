@@ -76,6 +76,10 @@ class Fabric:
         """The route of a host's traffic to a local id."""
         return json.loads(self.call("route", "walk", host, lid, "--json").stdout)
 
+    def tables(self, node):
+        """Local id, routes and planes of a host or switch."""
+        return json.loads(self.call("route", "show", node, "--json").stdout)
+
     def trace(self, node, on):
         self.call("trace", node, "on" if on else "off")
 

@@ -249,6 +249,13 @@ impl World {
         }
     }
 
+    /// It goes on, and does not know.
+    pub fn go_on(&mut self, node: usize) {
+        if let Some(host) = &mut self.hosts[node] {
+            host.hangs = false;
+        }
+    }
+
     /// Changes the link at a port.
     pub fn set_wire(&mut self, end: End, change: impl FnOnce(&mut Wire)) {
         let (Some(mut wire), Some(peer)) = (self.wire(end), self.topology.peer(end)) else {

@@ -170,7 +170,8 @@ proptest! {
 fn hp_2_what_went_wrong_once() {
     // A cable of a switch is back before its master has looked: the master finds what it knows.
     sequence(Kind::Switched, 5, 330_907, 16).unwrap();
-    // A cable is pulled while questions are on their way over it.
+    // A cable is pulled while questions are on their way over it: whose end has answered already says so,
     sequence(Kind::Switched, 7, 416_069, 2).unwrap();
+    // or nobody does whom the one who asks hears.
     sequence(Kind::Random, 8, 946_947, 8).unwrap();
 }

@@ -247,6 +247,27 @@ fn n_5_a_switch_takes_part_and_is_never_master() {
 }
 
 #[test]
+fn n_6_a_switch_has_its_master_again_that_was_silent_and_does_not_know() {
+    let mut world = settled(two_switches(), vec![40, 30, 1, 2, 20]);
+    for host in [0, 1] {
+        world.power_off(host);
+    }
+    check::settle(&mut world, 500, 10_000).unwrap();
+    let before = world.manager(4).unwrap().info().reign;
+    world.hang(4);
+    world.run(3000);
+    assert_eq!(world.manager(2).unwrap().role(), Role::Unknown);
+    world.go_on(4);
+    world.run(4000);
+    // Nothing has changed that would have the master write to it.
+    assert_eq!(world.manager(4).unwrap().info().reign, before);
+    for switch in [2, 3] {
+        let manager = world.manager(switch).unwrap();
+        assert_eq!((manager.role(), manager.master()), (Role::Standby, 20), "node {switch}");
+    }
+}
+
+#[test]
 fn n_5_no_one_obeys_a_switch() {
     let mut world = settled(two_switches(), vec![40, 30, 1, 2, 20]);
     // From host 0 to the switch next to it, by right of a switch whose id is lower than its own.

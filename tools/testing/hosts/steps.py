@@ -8,7 +8,7 @@ import re
 import signal
 
 from weftlab import kernel, topology, transfer
-from weftlab.errors import Mismatch
+from weftlab.errors import LabError, Mismatch
 
 
 def two_apart(bench):
@@ -43,8 +43,20 @@ class UnderWay:
         path, self.source = payload(self.h1, name, size, 9)
         self.receiving = transfer.Receiver(self.h2)
         self.sending = self.h1.start_job(transfer.send_line(self.h1, path, *options))
-        self.receiving.has(begun)
+        self.has(begun)
         self.still()
+
+    def has(self, size):
+        """Until so much has come. If it does not, what both ends have said, and what they wait for."""
+        try:
+            self.receiving.has(size)
+        except LabError as error:
+            said = [f"{error}"]
+            for host, job in ((self.h1, self.sending), (self.h2, self.receiving.job)):
+                at = "for p in $(pidof weftctl); do cat /proc/$p/syscall; cat /proc/$p/stack; done"
+                shown = host.run(f"weftctl show; {at}", status=None)
+                said.append(f"{host.name}: {job.status}: {job.out}{job.err}\n{shown.out}{shown.err}")
+            raise type(error)("\n".join(said))
 
     def still(self):
         if not self.sending.running:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Keeps a queue pair busy in both directions, whatever becomes of what is below it: `weft-keep listen
-//! NUMBER SERVICE` on one host, `weft-keep run HWID SERVICE STOP` on another.
+//! NUMBER SERVICE` on one host, `weft-keep run HWID[:LINK] SERVICE STOP` on another, over link 0 or
+//! that one.
 //!
 //! Each end sends numbered messages of all sizes, writes to, reads from and counts up memory of the
 //! other one. It ends with an error if a completion is missing, comes twice, in another order or without
@@ -329,13 +330,18 @@ fn run() -> Result<()> {
             let channel = listener.accept(PATIENCE)?;
             (port, channel, None)
         }
-        ["run", hwid, service, stop] => {
+        ["run", place, service, stop] => {
+            let (hwid, link) = place.split_once(':').unwrap_or((place, "0"));
             let hwid = u64::from_str_radix(hwid.trim_start_matches("0x"), 16)?;
             let port = Port::find(hwid)?.ok_or("nobody has that id")?;
-            let channel = port.connect(&Connect::to_link(0, service.parse()?))?;
+            let channel = port.connect(&Connect::to_link(link.parse()?, service.parse()?))?;
             (port, channel, Some(Path::new(stop)))
         }
-        _ => return Err("weft-keep listen NUMBER SERVICE | weft-keep run HWID SERVICE STOP".into()),
+        _ => {
+            return Err(
+                "weft-keep listen NUMBER SERVICE | weft-keep run HWID[:LINK] SERVICE STOP".into()
+            );
+        }
     };
     let mut end = begin(&port, channel)?;
     println!("running");

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Hosts, switches, endpoints and cables of a fabric that come and go while others work.
+
+Traffic that others run is a queue pair that is busy both ways and checks every completion, or a file
+that has to arrive whole. That it was not disturbed the links say: none of theirs was trained again, or
+has begun another session.
+"""
+
+import contextlib
+import os
+import random
+
+from weftlab import kernel
+from weftlab.errors import LabError, Mismatch
+from weftlab.suite import test
+
+from . import sharing, steps
+from .live import keeping
+from .plant import Moment, Plant, triangle
+
+# How many additions and removals in a row: more by hand.
+PLUGS = int(os.environ.get("WEFT_PLUGS", "20"))
+SEED = int(os.environ.get("WEFT_SEED", "29"))
+# So many parts are out at a time, at the most.
+MOST_OUT = 4
+# Whose the virtual endpoints are to be, whenever both are there.
+WISHES = [("e1", 0, "h1"), ("e1", 1, "h4"), ("e3", 0, "h2"), ("e3", 1, "h3")]
+TRACING = "/sys/kernel/tracing"
+
+
+def plant(bench):
+    made = Plant(bench.shape("triangle", triangle()))
+    made.settle()
+    return made
+
+
+@contextlib.contextmanager
+def undisturbed(made, *pairs):
+    """Meanwhile queue pairs between these hosts are busy, and nothing happens to their links."""
+    lab = made.lab
+    before = made.sessions()
+    with contextlib.ExitStack() as stack:
+        work = []
+        for one, other in pairs:
+            place = f"{made.hwids[one]:#x}:{made.link(one, other)}"
+            work.append(stack.enter_context(keeping(lab[one], place, lab[other], 0)))
+        yield
+        for one in work:
+            one.whole()
+    now = made.sessions()
+    for pair in [*pairs, *(pair[::-1] for pair in pairs)]:
+        if now[pair] != before[pair]:
+            raise Mismatch(f"{pair}: trained, readied, ended were {before[pair]}, and are {now[pair]}")
+
+
+def changed(made, *parts, announced=False):
+    """A change, and what has to hold when all have seen it."""
+    before = Moment(made)
+    for part in parts:
+        made.toggle(part, announced)
+    made.settle()
+    now = Moment(made)
+    now.outlasts(before)
+    return now
+
+
+def carried(made, one, other):
+    for sender, receiver in (one, other), (other, one):
+        steps.carry(made.lab, sender, receiver, 256 << 10, "there", options=("--to", made.hwids[receiver]))
+
+
+@test("HP-1: the master is told by a switch's hot-plug controller what will come, comes and goes")
+def controller(bench):
+    made = plant(bench)
+    master = made.lab["h1"]
+    if master.run(f"test -d {TRACING}/events", status=None).status:
+        master.run(f"mount -t tracefs tracefs {TRACING}")
+    master.run(f"echo 1 >{TRACING}/events/weft/weft_port_event/enable")
+    try:
+        for words in (
+            ("unplug", "e3", "--announce"), ("unplug", "e3"),
+            ("plug", "e3", "--announce"), ("plug", "e3"),
+        ):  # fmt: skip
+            master.run(f"echo >{TRACING}/trace")
+            made.fabric.call(*words)
+            master.until(f"grep -q 'what=plug' {TRACING}/trace", 30)
+    finally:
+        master.run(f"echo 0 >{TRACING}/events/weft/weft_port_event/enable")
+    made.settle()
+
+
+@test("HP-2: a host is pulled and put back, by surprise and announced; others' traffic does not notice", core=True)
+def host(bench):
+    made = plant(bench)
+    with undisturbed(made, ("h1", "h3")):
+        way = steps.UnderWay(made.lab, "others", by="h2", to="h1", options=("--to", made.hwids["h1"]))
+        lid = Moment(made).lids["h4"]
+        for announced in (False, True):
+            changed(made, "h4", announced=announced)
+            again = changed(made, "h4", announced=announced).lids["h4"]
+            if again != lid:
+                raise Mismatch(f"h4, whose driver has lived all the time, had LID {lid} and has {again}")
+        report = way.whole(resumed=False)
+    if report.get("resumed"):
+        raise Mismatch(f"a host came and went, and others' transfer was broken: {report}")
+    carried(made, "h4", "h2")
+
+
+@test("HP-2: a switch is pulled with the host below it and put back: traffic elsewhere does not notice, "
+      "what went through it goes on")  # fmt: skip
+def switch(bench):
+    made = plant(bench)
+    with undisturbed(made, ("h1", "h2"), ("h3", "h1")):
+        way = steps.UnderWay(made.lab, "through", by="h2", to="h4", options=("--to", made.hwids["h4"]))
+        changed(made, "s3")
+        changed(made, "s3", announced=True)
+        way.whole(resumed=True)
+
+
+@test("HP-2: an endpoint comes and goes; who has it at the same switch does not notice")
+def endpoint(bench):
+    made = plant(bench)
+    with undisturbed(made, ("h1", "h2"), ("h3", "h4")):
+        lid = Moment(made).lids["e1"]
+        for announced in (False, True):
+            if "e1" in changed(made, "e1", announced=announced).lids:
+                raise Mismatch("an endpoint that is not there has a local id")
+            again = changed(made, "e1").lids["e1"]
+            if again == lid:
+                raise Mismatch(f"an endpoint that was away has LID {lid} as before")
+            lid = again
+
+
+@test("N-5, HP-2: the master is pulled and put back: who lives keeps its local id, traffic does not notice")
+def master(bench):
+    made = plant(bench)
+    with undisturbed(made, ("h2", "h3"), ("h4", "h2")):
+        changed(made, "h1")
+        changed(made, "h1")
+    carried(made, "h1", "h4")
+
+
+@test("HP-2: the master's port is pulled out of its slot with a channel open, and put back; others' traffic "
+      "does not notice")  # fmt: skip
+def function(bench):
+    made = plant(bench)
+    h1 = made.lab["h1"]
+    port = h1.ports[0]
+    before = Moment(made)
+    with undisturbed(made, ("h2", "h3"), ("h4", "h2")), kernel.slots_at_work(h1):
+        steps.pull(h1, port, patience=30)
+        made.out.add("h1")
+        made.settle(but=["h1"])
+        h1.plug(port, "slot0")
+        made.out.clear()
+        h1.until("[ -e /dev/weft0 ]")
+        made.settle()
+    now = Moment(made)
+    del before.lids["h1"]
+    before.ways = {pair: way for pair, way in before.ways.items() if "h1" not in pair}
+    now.outlasts(before)
+    carried(made, "h1", "h3")
+
+
+def fresh(made):
+    """All begin anew: no switch, no port and no driver knows anything. The tables then."""
+    for host in made.lab.hosts.values():
+        host.rmmod()
+    made.fabric.stop()
+    made.fabric.start()
+    for host in made.lab.hosts.values():
+        host.insmod()
+    made.settle()
+    sharing.wish(made.lab, made.lab["h1"], WISHES)
+    return tables(made)
+
+
+def tables(made):
+    """What they are when the wishes are carried out."""
+    sharing.become(made.lab, made.lab["h1"], {wish: "done" for wish in WISHES})
+    return made.tables()
+
+
+def differences(one, other):
+    return "\n".join(f"{k}: {one[k]}\n  not {other[k]}" for k in one if one[k] != other[k])
+
+
+@test(f"HP-2, N-6: {PLUGS} additions and removals in a row leave the tables of a fresh start; who stays keeps "
+      "its local id", patient=True)  # fmt: skip
+def at_random(bench):
+    made = plant(bench)
+    expected = fresh(made)
+    rng = random.Random(SEED)
+    trunks = [end for end, other in made.cables if end.startswith("s") and other.startswith("s")]
+    done = []
+    try:
+        for _ in range(PLUGS):
+            away = sorted(made.out | made.cut)
+            part = rng.choice(away if len(away) >= MOST_OUT else made.parts + trunks)
+            before = Moment(made)
+            done.append(made.toggle(part, announced=":" not in part and rng.random() < 0.5))
+            made.settle()
+            Moment(made).outlasts(before)
+        for part in sorted(made.out | made.cut):
+            done.append(made.toggle(part))
+        made.settle()
+        found = tables(made)
+        if found != expected:
+            raise Mismatch(f"tables are not those of a fresh start:\n{differences(found, expected)}")
+        for one, other in (("h1", "h4"), ("h2", "h3")):
+            carried(made, one, other)
+    except LabError as error:
+        raise type(error)(f"WEFT_SEED={SEED}, after {len(done)} steps ({', '.join(done)}): {error}")
+    bench.note(f"{len(done)} additions and removals, WEFT_SEED={SEED}")
