@@ -22,6 +22,7 @@ mod health;
 mod link;
 mod manager;
 mod node;
+mod power;
 mod turnstile;
 
 pub(crate) use self::{

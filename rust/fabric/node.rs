@@ -7,6 +7,7 @@
 
 use super::{
     link::{Link, LinkInfo, Session},
+    power::Power,
     turnstile::{Inside, Turnstile},
     Client, Manager, Reason, LINK_DIRS,
 };
@@ -82,6 +83,8 @@ pub(crate) struct Node {
     manager: SetOnce<Arc<Manager>>,
     #[pin]
     managing: DelayedWork<Node, MANAGING>,
+    #[pin]
+    power: Power,
     /// Open files. Who changes it, or `asked`, holds `telling`.
     users: Atomic<i32>,
     #[pin]
@@ -135,6 +138,9 @@ impl WorkItem for Node {
                     delay = TICK_MS as Msecs;
                 }
             }
+            if let Some(ms) = this.power.sample(&**port, clock::now_ms()) {
+                delay = delay.min(ms as Msecs);
+            }
             if !this.show_links(&**port) {
                 delay = delay.min(SHOW_MS);
             }
@@ -172,6 +178,7 @@ impl Node {
                 timer <- new_delayed_work!("weft timer"),
                 manager: SetOnce::new(),
                 managing <- new_delayed_work!("weft managing"),
+                power <- Power::new(),
                 users: Atomic::new(0),
                 telling <- new_mutex!((), "weft users"),
                 paused: Atomic::new(false),
@@ -525,7 +532,19 @@ impl Node {
     /// `EINVAL`: there is no such link.
     pub(crate) fn link_info(&self, link: usize) -> Result<LinkInfo> {
         let port = self.port()?;
-        Ok(self.link(&**port, link)?.info(self, &**port))
+        let mut info = self.link(&**port, link)?.info(self, &**port);
+        info.power = self.power.look(&**port, link);
+        Ok(info)
+    }
+
+    /// Has a link follow its traffic, or run at the most that it can. `EINVAL`: there is no such link;
+    /// `EOPNOTSUPP`: it cannot.
+    pub(crate) fn set_power(&self, link: usize, auto: bool) -> Result {
+        let port = self.port()?;
+        self.link(&**port, link)?;
+        self.power.set(&**port, link, auto)?;
+        self.hurry();
+        Ok(())
     }
 
     /// Does something over a link that is READY. `EINVAL`: there is no such link, `ENOTCONN`: it is
