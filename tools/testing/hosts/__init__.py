@@ -4,5 +4,5 @@
 # In the order that boots least: one host with two ports, then two hosts, then
 # two hosts over ivshmem. `alone` boots machines of its own.
 ORDER = ["selftests", "kunit", "slots", "transfer", "library", "verbs", "trace", "fences", "links", "events", "far", "fabric", "lifecycle",
-         "death", "faults", "errors", "iommu", "diagnose", "functions", "sriov", "rates", "migration", "moments", "live", "sleep", "ivshmem", "alone"]  # fmt: skip
+         "death", "faults", "errors", "iommu", "diagnose", "functions", "sriov", "rates", "power", "migration", "moments", "live", "sleep", "ivshmem", "alone"]  # fmt: skip
 HELPERS = ["steps"]
