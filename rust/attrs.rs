@@ -15,6 +15,7 @@ use crate::{
 use kernel::prelude::*;
 
 mod manager;
+mod power;
 mod vfs;
 
 /// `ENOENT` for a link that the port does not have.
@@ -213,9 +214,10 @@ static ROOT: [Attr<Data>; 6] = [
 static ROOT_LIST: List<Data, 7> = List::new(&ROOT);
 
 /// Files of a link.
-const LINK_FILES: usize = 24;
+const LINK_FILES: usize = 29;
 
 const fn link_attrs(n: usize) -> [Attr<Data>; LINK_FILES] {
+    let [power, target_speed, target_width, bytes_out, bytes_in] = power::attrs(n);
     [
         // The one that is notified of changes.
         Attr::new(c"state", link_state, n),
@@ -225,6 +227,11 @@ const fn link_attrs(n: usize) -> [Attr<Data>; LINK_FILES] {
         Attr::new(c"width", link_width, n),
         Attr::new(c"max_speed", link_max_speed, n),
         Attr::new(c"max_width", link_max_width, n),
+        power,
+        target_speed,
+        target_width,
+        bytes_out,
+        bytes_in,
         Attr::new(c"present", link_present, n),
         Attr::new(c"role", link_role, n),
         Attr::new(c"trained", link_trained, n),

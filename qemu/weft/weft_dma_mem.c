@@ -285,6 +285,7 @@ bool weft_dma_window(WeftPort *s, unsigned n, const WeftDmaDesc *d,
         !weft_window_move(s, d->slot, off, buf, len, write)) {
         return false;
     }
+    weft_traffic_moved(s, s->slot[d->slot].target.via, len, write);
     weft_dma_trace_window(s, n, s->slot[d->slot].target.via,
                           weft_dma_place(s, d, off), len, write);
     return true;

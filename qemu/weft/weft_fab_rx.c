@@ -149,6 +149,9 @@ static bool weft_fab_link_message(WeftPort *s, const struct weft_fab_msg *m,
     case WEFT_FAB_REMOTE_UP:
     case WEFT_FAB_REMOTE_DOWN:
         return weft_remote_message(s, m, fds, errp);
+    case WEFT_FAB_MOVED:
+        weft_traffic_carried(s, m);
+        return true;
     default: /* WEFT_FAB_MBOX, WEFT_FAB_MBOX_LID */
         if (!m->len || m->len > WEFT_MBOX_BYTES ||
             m->arg[1] >= WEFT_FUNCTIONS ||
@@ -207,6 +210,7 @@ bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     case WEFT_FAB_DENIED:
     case WEFT_FAB_MBOX:
     case WEFT_FAB_MBOX_LID:
+    case WEFT_FAB_MOVED:
     case WEFT_FAB_REMOTE_UP:
     case WEFT_FAB_REMOTE_DOWN:
         if (m->link < first || m->link >= end) {

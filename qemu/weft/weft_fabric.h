@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#define WEFT_FAB_VERSION	4
+#define WEFT_FAB_VERSION	5
 #define WEFT_FAB_DATA		256
 #define WEFT_FAB_SEGS		16	/* segments in the data of one INBOUND */
 #define WEFT_FAB_FUNCTIONS	34	/* functions of an endpoint, WEFT_FUNCTIONS */
@@ -229,6 +229,14 @@ enum weft_fab_type {
 	 * (ROUTE_DENIED).
 	 */
 	WEFT_FAB_MBOX_LID = 45,
+	/*
+	 * port -> fabric, any link: bytes moved since the last report, as far as
+	 * the port knows, traced or not. arg: 0 out, 1 in (what reads brought).
+	 * fabric -> port: all that this link has carried since the WELCOME, whoever's
+	 * it is, in the same way: both ends of a link hear the same. One may be
+	 * lost, the next says it again.
+	 */
+	WEFT_FAB_MOVED = 46,
 
 	/* ---- shared endpoints: ports that are no hosts ---- */
 	/*

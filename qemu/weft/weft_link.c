@@ -54,6 +54,11 @@ uint32_t weft_link_read(WeftPort *s, unsigned n, unsigned reg)
         return link->trained;
     case WEFT_LINK_MAX:
         return weft_link_rate(link->max_speed, link->max_width);
+    case WEFT_LINK_OUT:
+    case WEFT_LINK_OUT + 4:
+    case WEFT_LINK_IN:
+    case WEFT_LINK_IN + 4:
+        return weft_traffic_read(s, n, reg);
     }
     return 0;
 }
@@ -385,6 +390,8 @@ void weft_link_reset(WeftPort *s)
         s->link[n].switch_up = false;
         s->link[n].ctrl = 0;
         s->link[n].trained = 0;
+        s->link[n].bytes_out = 0;
+        s->link[n].bytes_in = 0;
     }
     weft_link_linger_all(s);
 }

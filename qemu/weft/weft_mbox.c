@@ -76,6 +76,10 @@ void weft_mbox_send(WeftPort *s, uint32_t val)
     memcpy(m.data, s->mbox_tx, len);
     s->counter[WEFT_CNT_TX_MSG]++;
     weft_fab_send(s, &m);
+    if (!(val & WEFT_MBOX_TX_ROUTED)) {
+        /* The way of the others the fabric knows. */
+        weft_traffic_moved(s, m.link, len, true);
+    }
 }
 
 /*

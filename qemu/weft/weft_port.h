@@ -150,6 +150,7 @@ typedef struct WeftInbound {
 /* What was sent over a link and the fabric has not been told of. */
 typedef struct WeftTraffic {
     uint64_t mwr, mwr_bytes, mrd, mrd_bytes, doorbells;
+    uint64_t out, in;           /* bytes, traced or not */
 } WeftTraffic;
 
 /*
@@ -166,6 +167,7 @@ typedef struct WeftLink {
     uint32_t max_speed, max_width;
     uint32_t ctrl;
     uint32_t trained;
+    uint64_t bytes_out, bytes_in;       /* that it has carried */
 
     /* The neighbour, while the link is up. */
     WeftRam ram;
@@ -718,7 +720,10 @@ void weft_traffic_exit(WeftPort *s);
 void weft_traffic_later(WeftPort *ep);
 void weft_traffic_add(WeftPort *s, int via, uint64_t tlps, uint64_t bytes,
                       bool write);
+void weft_traffic_moved(WeftPort *s, int via, uint64_t bytes, bool write);
 void weft_traffic_doorbell(WeftPort *s, unsigned link);
+void weft_traffic_carried(WeftPort *ep, const struct weft_fab_msg *m);
+uint32_t weft_traffic_read(WeftPort *s, unsigned link, unsigned reg);
 void weft_traffic_flush(WeftPort *ep, unsigned link);
 void weft_traffic_flush_all(WeftPort *ep);
 

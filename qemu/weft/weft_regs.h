@@ -60,6 +60,7 @@
 #define   WEFT_CAP0_DB_PAGES		0xff000000
 #define WEFT_R_CAP1			0x00c	/* ro */
 #define   WEFT_CAP1_LINKS		0x0000000f
+#define   WEFT_CAP1_LINK_BYTES		0x00000010	/* LINK_OUT, LINK_IN are there */
 #define   WEFT_CAP1_TRACED		0x00000100
 #define   WEFT_CAP1_DMA			0x00000200
 #define   WEFT_CAP1_SRIOV		0x00000400
@@ -119,6 +120,8 @@
 #define   WEFT_LINK_TARGET_WIDTH	0x00003f00	/* 0: the most it can */
 #define WEFT_LINK_TRAINED		0x08	/* ro: how often it came up */
 #define WEFT_LINK_MAX			0x0c	/* ro: speed and width, as in STATUS */
+#define WEFT_LINK_OUT			0x10	/* ro, 64: bytes that it has carried, out */
+#define WEFT_LINK_IN			0x18	/* ro, 64: and in */
 
 /* ---- neighbour mailbox ---------------------------------------------- */
 #define WEFT_MBOX_BYTES			256

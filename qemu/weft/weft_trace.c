@@ -52,6 +52,7 @@ static void weft_trace_count(WeftPort *s, int via, unsigned bytes)
     s->counter[WEFT_CNT_TX_MWR]++;
     s->counter[WEFT_CNT_TX_MWR_BYTES] += bytes;
     weft_traffic_add(s, via, 1, bytes, true);
+    weft_traffic_moved(s, via, bytes, true);
 }
 
 /* The open line leaves: by an uncached access, a fence, or its age. */
@@ -77,6 +78,7 @@ void weft_trace_read(WeftPort *s, int via, unsigned size)
 {
     if (s->traced) {
         weft_traffic_add(s, via, 1, size, false);
+        weft_traffic_moved(s, via, size, false);
         s->counter[WEFT_CNT_TX_MRD]++;
         s->counter[WEFT_CNT_TX_MRD_BYTES] += size;
     }

@@ -92,6 +92,12 @@ fn link_info(call: &Call<'_>) -> Result {
         arena_free: link.arena_bytes.saturating_sub(taken),
         lid: link.aim.map_or(0, |aim| aim.lid),
         hops: link.aim.map_or(0, |aim| aim.hops),
+        max_speed: link.status.max_speed,
+        max_width: link.status.max_width,
+        power: match link.power {
+            Some(power) if power.auto => ext::WEFT_POWER_AUTO,
+            _ => ext::WEFT_POWER_PERFORMANCE,
+        },
         ..Default::default()
     };
     user.write(&info)

@@ -4,6 +4,7 @@
 
 use super::{
     health::{Health, Need, Record},
+    power::Aimed,
     Client, Node, Reason, Usage,
 };
 use crate::{
@@ -39,6 +40,8 @@ pub(crate) struct LinkInfo {
     pub(crate) arena_bytes: u64,
     pub(crate) arena_wanted: u64,
     pub(crate) health: Record,
+    /// What its speed follows, if that can be said.
+    pub(crate) power: Option<Aimed>,
 }
 
 impl LinkInfo {
@@ -306,6 +309,7 @@ impl Link {
             arena_bytes: port.arena(self.number).map_or(0, |a| a.bytes() as u64),
             arena_wanted: port.arena_wanted(self.number),
             health: self.health.record(),
+            power: None,
         }
     }
 }

@@ -25,6 +25,7 @@ mod link;
 mod manager;
 mod node;
 mod pcim;
+mod power;
 mod turnstile;
 
 pub(crate) use self::{

@@ -7,6 +7,7 @@
 
 use super::{
     link::{Link, LinkInfo, Session},
+    power::Power,
     turnstile::{Inside, Turnstile},
     Client, Manager, Reason, LINK_DIRS,
 };
@@ -84,6 +85,7 @@ pub(crate) struct Node {
     managing: DelayedWork<Node, MANAGING>,
     #[pin]
     sharing: DelayedWork<Node, SHARING>,
+    power: Power,
     /// Open files. Who changes it, or `asked`, holds `telling`.
     users: Atomic<i32>,
     #[pin]
@@ -140,6 +142,9 @@ impl WorkItem for Node {
                     delay = TICK_MS as Msecs;
                 }
             }
+            if let Some(ms) = this.power.sample(&**port, clock::now_ms()) {
+                delay = delay.min(ms as Msecs);
+            }
             if !this.show_links(&**port) {
                 delay = delay.min(SHOW_MS);
             }
@@ -178,6 +183,7 @@ impl Node {
                 manager: SetOnce::new(),
                 managing <- new_delayed_work!("weft managing"),
                 sharing <- new_delayed_work!("weft sharing"),
+                power <- Power::new(),
                 users: Atomic::new(0),
                 telling <- new_mutex!((), "weft users"),
                 paused: Atomic::new(false),
@@ -533,7 +539,19 @@ impl Node {
     /// `EINVAL`: there is no such link.
     pub(crate) fn link_info(&self, link: usize) -> Result<LinkInfo> {
         let port = self.port()?;
-        Ok(self.link(&**port, link)?.info(self, &**port))
+        let mut info = self.link(&**port, link)?.info(self, &**port);
+        info.power = self.power.look(&**port, link);
+        Ok(info)
+    }
+
+    /// Has a link follow its traffic, or run at the most that it can. `EINVAL`: there is no such link;
+    /// `EOPNOTSUPP`: it cannot.
+    pub(crate) fn set_power(&self, link: usize, auto: bool) -> Result {
+        let port = self.port()?;
+        self.link(&**port, link)?;
+        self.power.set(&**port, link, auto)?;
+        self.hurry();
+        Ok(())
     }
 
     /// Does something over a link that is READY. `EINVAL`: there is no such link, `ENOTCONN`: it is

@@ -20,7 +20,7 @@
 
 use crate::{
     proto::pair::{Ask, Asked},
-    sys::area::Area,
+    sys::{area::Area, errno::EOPNOTSUPP},
 };
 use kernel::prelude::*;
 
@@ -370,6 +370,20 @@ pub(crate) trait Port: Send + Sync {
     }
 
     fn link_status(&self, link: usize) -> LinkStatus;
+
+    /// Bytes that `link`, one to a neighbour, has carried, out and in, whoever's they were: the other end
+    /// counts the same. They may begin anew at any time. `None`: the hardware does not say, or does not
+    /// answer.
+    fn traffic(&self, _link: usize) -> Option<[u64; 2]> {
+        None
+    }
+
+    /// Has `link`, one to a neighbour, run at this generation and so many lanes at the most, until that is
+    /// said again or the port is reset; 0: at the most that it can. The other end has a say of its own. It
+    /// stays up. `EOPNOTSUPP`: the hardware, or this function of it, cannot do that.
+    fn set_target(&self, _link: usize, _speed: u32, _width: u32) -> Result {
+        Err(EOPNOTSUPP.into())
+    }
 
     /// The local memory that the neighbour on `link` reaches. `ENOTCONN`: a far link that was never aimed.
     fn arena(&self, link: usize) -> Result<&Area>;

@@ -14,6 +14,7 @@ mod far;
 mod pair;
 mod routes;
 mod to_pf;
+mod traffic;
 mod vfs;
 
 pub(crate) use bring_up::MAX_ARENA;
@@ -434,6 +435,14 @@ impl Port for WeftPort {
             trained: self.trained(link),
             is_switch: status & ext::WEFT_LINK_SWITCH != 0,
         }
+    }
+
+    fn traffic(&self, link: usize) -> Option<[u64; 2]> {
+        self.carried(link)
+    }
+
+    fn set_target(&self, link: usize, speed: u32, width: u32) -> Result {
+        self.target(link, speed, width)
     }
 
     fn arena(&self, link: usize) -> Result<&Area> {

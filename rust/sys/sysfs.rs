@@ -29,6 +29,8 @@ pub(crate) struct Attr<D: 'static> {
     raw: bindings::device_attribute,
     show: Show<D>,
     store: Option<Store<D>>,
+    /// If what is written is one of these words, `store` takes its number.
+    words: &'static [&'static CStr],
     arg: usize,
 }
 
@@ -49,6 +51,7 @@ impl<D: 'static> Attr<D> {
             raw,
             show,
             store: None,
+            words: &[],
             arg,
         }
     }
@@ -65,6 +68,37 @@ impl<D: 'static> Attr<D> {
         attr.raw.__bindgen_anon_2.store = Some(store_cb::<D>);
         attr.store = Some(store);
         attr
+    }
+
+    /// One that who has `CAP_SYS_ADMIN` may write one of `words` to, which `store` takes as its number.
+    pub(crate) const fn choice(
+        name: &'static CStr,
+        show: Show<D>,
+        store: Store<D>,
+        words: &'static [&'static CStr],
+        arg: usize,
+    ) -> Self {
+        let mut attr = Self::writable(name, show, store, arg);
+        attr.words = words;
+        attr
+    }
+
+    /// What was written.
+    ///
+    /// # Safety
+    ///
+    /// `buf` is a string.
+    unsafe fn parse(&self, buf: *const c_char) -> Result<u64> {
+        if self.words.is_empty() {
+            let mut value = 0;
+            // SAFETY: By the requirements; the value is read afterwards.
+            to_result(unsafe { bindings::kstrtoull(buf, 0, &raw mut value) })?;
+            return Ok(value);
+        }
+        // SAFETY: By the requirements; so is the word.
+        let is = |word: &&CStr| unsafe { bindings::sysfs_streq(buf, word.as_char_ptr()) };
+        let found = self.words.iter().position(is);
+        found.map(|n| n as u64).ok_or(EINVAL)
     }
 }
 
@@ -117,17 +151,13 @@ extern "C" fn store_cb<D: 'static>(
 ) -> isize {
     // SAFETY: As in `show_cb`.
     let (data, attr) = unsafe { (data::<D>(dev), &*kernel::container_of!(attr, Attr<D>, raw)) };
-    let mut value = 0;
     // SAFETY: sysfs has ended what was written with a zero byte.
-    let parsed = to_result(unsafe { bindings::kstrtoull(buf, 0, &raw mut value) });
+    let parsed = unsafe { attr.parse(buf) };
     if !is_admin() {
         return EPERM.to_errno() as isize;
     }
     let store = attr.store.ok_or(EACCES);
-    match parsed
-        .and(store)
-        .and_then(|store| store(data, attr.arg, value))
-    {
+    match parsed.and_then(|value| store?(data, attr.arg, value)) {
         Ok(()) => count as isize,
         Err(e) => e.to_errno() as isize,
     }

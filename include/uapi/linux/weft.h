@@ -96,6 +96,10 @@ struct weft_port_info {
 #define WEFT_LINK_READY		2	/* channels can be connected */
 #define WEFT_LINK_TO_SWITCH	3	/* up, to a switch */
 
+/* What the speed of a link follows (weft_link_info.power). */
+#define WEFT_POWER_PERFORMANCE	0	/* it runs at the most that it can */
+#define WEFT_POWER_AUTO		1	/* its traffic */
+
 /**
  * struct weft_link_info - ioctl(WEFT_LINK_INFO)
  * @size: sizeof(struct weft_link_info)
@@ -116,6 +120,10 @@ struct weft_port_info {
  * @lid: out: local id of the port to which a route leads, 0 if the link is one to a
  *	neighbour
  * @hops: out: links that the route passes, 0 if the link is one to a neighbour
+ * @max_speed: out: the most that the link can, PCI Express generation, 0 while unknown
+ * @max_width: out: likewise, lanes
+ * @power: out: WEFT_POWER_*
+ * @reserved: out: 0
  */
 struct weft_link_info {
 	__u32 size;
@@ -133,6 +141,10 @@ struct weft_link_info {
 	__u64 arena_free;
 	__u32 lid;
 	__u32 hops;
+	__u32 max_speed;
+	__u32 max_width;
+	__u32 power;
+	__u32 reserved;
 };
 
 /**

@@ -23,11 +23,10 @@ pub mod node;
 pub mod packet;
 pub mod path;
 pub mod port;
-// The driver runs neither of these two yet.
-#[cfg(not(MODULE))]
 pub mod power;
 pub mod reign;
 pub mod route;
+// The driver does not run it yet.
 #[cfg(not(MODULE))]
 pub mod scale;
 pub mod table;

@@ -4,15 +4,24 @@
 //!
 //! Up at once, as far as the traffic asks for; down step by step, and only after it has been low for a
 //! while: a link that is trained anew carries nothing meanwhile, and routes follow its speed. Lanes are
-//! given up before speed is. This file must not know how traffic is measured.
+//! given up before speed is. Who goes down and is needed again soon waits twice as long the next time, so
+//! nothing that comes back regularly, be it traffic or routes that follow the links that follow them, has a
+//! link change for ever.
+//!
+//! Each end of a link has a policy, and the link is what the slower end wants. Both see the same traffic. This
+//! file must not know how that is measured.
 
 /// Load, in percent, above which a link gets faster.
 pub const BUSY_PERCENT: u64 = 75;
 /// Load below which it may get slower. Half as fast it has twice the load, still well below
 /// [`BUSY_PERCENT`]: it does not go up again for the same traffic.
 pub const IDLE_PERCENT: u64 = 25;
-/// So many samples in a row have to be low.
-pub const PATIENCE: u8 = 8;
+/// So many samples in a row have to be low, at first.
+pub const PATIENCE: u32 = 8;
+/// And at the most, which is half an hour.
+pub const MOST_PATIENCE: u32 = PATIENCE << 10;
+/// It was worth while to go down if the link is not needed again for so many times as long as was waited.
+pub const WORTH: u32 = 16;
 /// Time of a sample.
 pub const SAMPLE_MS: u64 = 250;
 
@@ -57,7 +66,12 @@ pub struct Policy {
     most: Rate,
     least: Rate,
     now: Rate,
-    low: u8,
+    /// Low samples, up to now.
+    low: u32,
+    /// How many it takes.
+    patience: u32,
+    /// Samples since it went down last, if it has not gone up since.
+    rested: Option<u32>,
 }
 
 impl Policy {
@@ -68,55 +82,73 @@ impl Policy {
             least,
             now: most,
             low: 0,
+            patience: PATIENCE,
+            rested: None,
         }
     }
 
-    /// What the link should be.
+    /// What this end wants the link to be.
     pub fn rate(&self) -> Rate {
         self.now
     }
 
-    /// The link was trained: this is what it has become, whatever was asked for.
-    pub fn trained(&mut self, rate: Rate) {
-        self.now = rate;
-        self.low = 0;
-    }
-
-    /// So many bytes have passed, in the busier direction, in `ms` milliseconds. Answers what the link
-    /// shall become, if that is another thing than it is.
-    pub fn sample(&mut self, bytes: u64, ms: u64) -> Option<Rate> {
+    /// So many bytes have passed, in the busier direction, in `ms` milliseconds, over the link as it
+    /// `is`: the other end, or what lies between, may have it slower than is wanted here. Answers what this
+    /// end wants from now on, if that is another thing.
+    pub fn sample(&mut self, bytes: u64, ms: u64, is: Rate) -> Option<Rate> {
         let traffic = bytes.saturating_mul(1000).checked_div(ms)?;
-        let load = percent(traffic, self.now);
+        let is = is.bytes().min(self.now.bytes());
+        let load = percent(traffic, is);
+        self.rested = self.rested.map(|rested| rested.saturating_add(1));
+        self.low = match load < IDLE_PERCENT {
+            true => self.low.saturating_add(1),
+            false => 0,
+        };
         let target = if load > BUSY_PERCENT {
-            self.low = 0;
-            self.enough(traffic)
-        } else if load < IDLE_PERCENT {
-            self.low = self.low.saturating_add(1);
-            match self.now.slower() {
-                Some(slower) if self.low >= PATIENCE && slower.bytes() >= self.least.bytes() => {
-                    self.low = 0;
-                    slower
-                }
-                _ => self.now,
-            }
+            self.enough(traffic, is)
+        } else if self.low >= self.patience {
+            self.down()
         } else {
-            self.low = 0;
             self.now
         };
         if target == self.now {
             return None;
         }
+        if target.bytes() > self.now.bytes() {
+            self.learn();
+        } else {
+            self.rested = Some(0);
+        }
+        self.low = 0;
         self.now = target;
         Some(target)
     }
 
-    /// The slowest rate that is at least twice as fast as now and leaves room above `traffic`, or the
+    /// A step down, if there is one.
+    fn down(&self) -> Rate {
+        let slower = self.now.slower();
+        let slower = slower.filter(|slower| slower.bytes() >= self.least.bytes());
+        slower.unwrap_or(self.now)
+    }
+
+    /// It goes up: whether it was worth while to go down before.
+    fn learn(&mut self) {
+        let Some(rested) = self.rested.take() else {
+            return;
+        };
+        self.patience = match rested < self.patience.saturating_mul(WORTH) {
+            true => self.patience.saturating_mul(2).min(MOST_PATIENCE),
+            false => PATIENCE,
+        };
+    }
+
+    /// The slowest rate that is at least twice as fast as the link is and leaves room above `traffic`, or the
     /// fastest: a link that is full does not say how much more would come.
-    fn enough(&self, traffic: u64) -> Rate {
+    fn enough(&self, traffic: u64, is: u64) -> Rate {
         let mut best = self.most;
         while let Some(slower) = best.slower() {
-            let faster = slower.bytes() >= self.now.bytes().saturating_mul(2);
-            if !faster || percent(traffic, slower) > BUSY_PERCENT {
+            let faster = slower.bytes() >= is.saturating_mul(2);
+            if !faster || percent(traffic, slower.bytes()) > BUSY_PERCENT {
                 break;
             }
             best = slower;
@@ -129,6 +161,10 @@ impl Policy {
     }
 }
 
-fn percent(traffic: u64, rate: Rate) -> u64 {
-    traffic.saturating_mul(100) / rate.bytes()
+/// Of a rate in bytes a second.
+fn percent(traffic: u64, rate: u64) -> u64 {
+    traffic
+        .saturating_mul(100)
+        .checked_div(rate)
+        .unwrap_or(u64::MAX)
 }

@@ -161,6 +161,24 @@ fn traffic_is_counted_at_every_cable_of_its_route() {
 }
 
 #[test]
+fn n_8_both_ends_of_each_link_of_a_route_hear_what_it_has_carried() {
+    let (daemon, [h1, h2, h3]) = fabric();
+    program(&daemon, &h1);
+    h1.say(WEFT_FAB_WANT, REMOTE, [3, 0, 0, 0, 0, 0], &[]);
+    h1.expect_with_fds(WEFT_FAB_REMOTE_UP);
+    h1.say(WEFT_FAB_MOVED, REMOTE, [100, 7, 0, 0, 0, 0], &[]);
+    h1.say(WEFT_FAB_MOVED, REMOTE, [1, 0, 0, 0, 0, 0], &[]);
+    for carried in [[100, 7], [101, 7]] {
+        let [out, into] = carried;
+        assert_eq!(h1.expect(WEFT_FAB_MOVED).arg[..2], [out, into]);
+        assert_eq!(h3.expect(WEFT_FAB_MOVED).arg[..2], [into, out]);
+    }
+    // Not on its way: what it hears of is its own.
+    h2.say(WEFT_FAB_MOVED, 0, [5, 0, 0, 0, 0, 0], &[]);
+    assert_eq!(h2.expect(WEFT_FAB_MOVED).arg[..2], [5, 0]);
+}
+
+#[test]
 fn configuration_space_tells_what_a_node_is() {
     let (_daemon, [h1, _h2, _h3]) = fabric();
     let space = WEFT_SPACE_CONFIG;

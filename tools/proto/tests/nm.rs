@@ -12,7 +12,7 @@ use weft_proto::nm::{
     },
     path::{Path, MAX_HOPS},
     port::{Port, PORTS},
-    power::{Policy, Rate, PATIENCE, SAMPLE_MS},
+    power::{Policy, Rate, MOST_PATIENCE, PATIENCE, SAMPLE_MS, WORTH},
     reign::Reign,
     table::{Effects, Slot, Table},
 };
@@ -248,21 +248,27 @@ fn percent(rate: Rate, percent: u64) -> u64 {
     rate.bytes() * SAMPLE_MS / 1000 * percent / 100
 }
 
+/// A sample of a link that is as this end wants it.
+fn sample(policy: &mut Policy, bytes: u64) -> Option<Rate> {
+    policy.sample(bytes, SAMPLE_MS, policy.rate())
+}
+
 #[test]
 fn n_8_a_link_follows_its_traffic_down_and_up() {
     let mut policy = Policy::new(GEN3_X8, GEN1_X1);
     let mut changes = Vec::new();
     for _ in 0..100 {
-        changes.extend(policy.sample(0, SAMPLE_MS));
+        changes.extend(sample(&mut policy, 0));
     }
     let steps = [(3, 4), (3, 2), (3, 1), (2, 1), (1, 1)];
     assert_eq!(changes, steps.map(|(speed, width)| Rate { speed, width }));
     // A link that is full does not say how much more would come: twice as fast, at once, until it is.
     let mut steps = 0;
-    while policy
-        .sample(percent(policy.rate(), 100), SAMPLE_MS)
-        .is_some()
-    {
+    loop {
+        let full = percent(policy.rate(), 100);
+        if sample(&mut policy, full).is_none() {
+            break;
+        }
         steps += 1;
         assert!(steps < 10);
     }
@@ -270,7 +276,7 @@ fn n_8_a_link_follows_its_traffic_down_and_up() {
     // And never slower than is wanted of it.
     let mut policy = Policy::new(GEN3_X8, Rate { speed: 3, width: 2 });
     for _ in 0..100 {
-        policy.sample(0, SAMPLE_MS);
+        sample(&mut policy, 0);
     }
     assert_eq!(policy.rate(), Rate { speed: 3, width: 2 });
 }
@@ -281,18 +287,75 @@ fn n_8_the_policy_has_hysteresis() {
     // Low for less than its patience, again and again.
     for _ in 0..20 {
         for _ in 1..PATIENCE {
-            assert_eq!(policy.sample(0, SAMPLE_MS), None);
+            assert_eq!(sample(&mut policy, 0), None);
         }
-        assert_eq!(policy.sample(percent(GEN3_X8, 50), SAMPLE_MS), None);
+        assert_eq!(sample(&mut policy, percent(GEN3_X8, 50)), None);
     }
     // Constant traffic of any amount changes a link a few times, then no more.
     for load in 0..=100 {
         let bytes = percent(GEN3_X8, load);
         let mut policy = Policy::new(GEN3_X8, GEN1_X1);
-        let changes = (0..1000).filter(|_| policy.sample(bytes, SAMPLE_MS).is_some());
+        let changes = (0..1000).filter(|_| sample(&mut policy, bytes).is_some());
         let changes = changes.count();
         assert!(changes <= 5, "{load} %: {changes} times");
-        assert!((0..1000).all(|_| policy.sample(bytes, SAMPLE_MS).is_none()));
+        assert!((0..1000).all(|_| sample(&mut policy, bytes).is_none()));
     }
-    assert_eq!(policy.sample(1, 0), None, "no time has passed");
+    assert_eq!(policy.sample(1, 0, GEN3_X8), None, "no time has passed");
+}
+
+#[test]
+fn n_8_a_link_that_the_other_end_slows_is_no_reason_to_change() {
+    let mut policy = Policy::new(GEN3_X8, GEN1_X1);
+    // Full as it is: this end wants the most already, whatever the other wants.
+    for _ in 0..100 {
+        assert_eq!(
+            policy.sample(percent(GEN1_X1, 100), SAMPLE_MS, GEN1_X1),
+            None
+        );
+    }
+    // Half of what it is: it would be next to nothing, were the link as fast as this end wants it.
+    for _ in 0..100 {
+        assert_eq!(
+            policy.sample(percent(GEN1_X1, 50), SAMPLE_MS, GEN1_X1),
+            None
+        );
+    }
+    // Slow at this end, too, it goes up for what is full.
+    while policy.sample(0, SAMPLE_MS, GEN1_X1).is_some() || policy.rate() != GEN1_X1 {}
+    let up = policy.sample(percent(GEN1_X1, 100), SAMPLE_MS, GEN1_X1);
+    assert_eq!(up, Some(Rate { speed: 2, width: 1 }));
+}
+
+#[test]
+fn n_8_traffic_that_always_comes_back_changes_a_link_less_and_less() {
+    // As bad as can be: as soon as the link is slower it is full.
+    let mut policy = Policy::new(GEN3_X8, GEN1_X1);
+    let mut at = Vec::new();
+    for now in 0..40_000 {
+        let bytes = match policy.rate() == GEN3_X8 {
+            true => 0,
+            false => percent(policy.rate(), 100),
+        };
+        if sample(&mut policy, bytes).is_some_and(|rate| rate != GEN3_X8) {
+            at.push(now);
+        }
+    }
+    let waits: Vec<u32> = at
+        .windows(2)
+        .map(|pair| u32::try_from(pair[1] - pair[0]).unwrap())
+        .collect();
+    for (wait, n) in waits.iter().zip(1..) {
+        assert_eq!(*wait, (PATIENCE << n).min(MOST_PATIENCE) + 1, "{waits:?}");
+    }
+    assert_eq!(*waits.last().unwrap(), MOST_PATIENCE + 1);
+    // A rest that was worth while is none to be sorry for.
+    let mut quiet =
+        |samples| (0..samples).fold(0, |n, _| n + u32::from(sample(&mut policy, 0).is_some()));
+    quiet(10 * MOST_PATIENCE);
+    quiet(WORTH * MOST_PATIENCE);
+    assert!(sample(&mut policy, percent(GEN3_X8, 60)).is_some());
+    for n in 1..PATIENCE {
+        assert_eq!(sample(&mut policy, 0), None, "{n}");
+    }
+    assert!(sample(&mut policy, 0).is_some());
 }

@@ -38,6 +38,7 @@ class Node:
         self.far = {}           # link -> (node, its link)
         self.roles = {}         # link -> 1 for the endpoint's end
         self.up = set()
+        self.carried = {}       # link -> bytes out and in
         self.apertures = {}     # entry -> messages, as the owner sent them
         self.waiting = {}       # (entry, seq) -> neighbours that have not confirmed
         self.alive = True
@@ -118,6 +119,7 @@ class Fabric:
     def welcome(self, node, links=1, traced=0, hwid=None):
         self.generation += 1
         node.generation = self.generation
+        node.carried.clear()
         node.send(R.FAB_WELCOME, arg=(node.generation, hwid or node.hello.arg[1] or 0x77, links, traced))
         for link in range(links):
             node.send(R.FAB_LINK_INFO, link, (3, 4, 0, 1, 5, 8))
@@ -228,6 +230,12 @@ class Fabric:
                 del owner.waiting[entry, seq]
                 owner.send(R.FAB_INBOUND_ACK, arg=(entry, 0, 0, 0, 0, seq << 32))
 
+    def moved(self, node, link, out, into):
+        """A link has carried this, too: the port hears of all since its WELCOME."""
+        so_far = node.carried.get(link, (0, 0))
+        node.carried[link] = so_far[0] + out, so_far[1] + into
+        node.send(R.FAB_MOVED, link, node.carried[link])
+
     def route(self, node, message):
         if message.type == R.FAB_ENABLE:
             node.enabled = bool(message.arg[0])
@@ -255,3 +263,6 @@ class Fabric:
                 self.settle(far)
             elif message.type in (R.FAB_MBOX, R.FAB_DENIED):
                 far.send(message.type, far_link, message.arg, message.data)
+            elif message.type == R.FAB_MOVED:
+                self.moved(node, message.link, message.arg[0], message.arg[1])
+                self.moved(far, far_link, message.arg[1], message.arg[0])

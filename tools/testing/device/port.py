@@ -154,6 +154,11 @@ class Port:
     def link(self, n, register=R.LINK_STATUS):
         return self.read(R.R_LINK + n * R.LINK_STRIDE + register)
 
+    def carried(self, n=0):
+        """Bytes that a link has carried, out and in."""
+        group = R.R_LINK + n * R.LINK_STRIDE
+        return self.read64(group + R.LINK_OUT), self.read64(group + R.LINK_IN)
+
     def link_up(self, n=0):
         return bool(self.link(n) & R.LINK_UP)
 

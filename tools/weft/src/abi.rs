@@ -12,6 +12,8 @@ pub const WEFT_LINK_DOWN: u32 = 0;
 pub const WEFT_LINK_HELLO: u32 = 1;
 pub const WEFT_LINK_READY: u32 = 2;
 pub const WEFT_LINK_TO_SWITCH: u32 = 3;
+pub const WEFT_POWER_PERFORMANCE: u32 = 0;
+pub const WEFT_POWER_AUTO: u32 = 1;
 pub const WEFT_ANY_LINK: u32 = 4294967295;
 pub const WEFT_CHAN_MIN_CELLS: u32 = 16;
 pub const WEFT_CHAN_MAX_CELLS: u32 = 16384;
@@ -176,6 +178,10 @@ pub struct weft_link_info {
     pub arena_free: __u64,
     pub lid: __u32,
     pub hops: __u32,
+    pub max_speed: __u32,
+    pub max_width: __u32,
+    pub power: __u32,
+    pub reserved: __u32,
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]

@@ -86,7 +86,7 @@ pub use cq::{Completion, Cq, Status};
 pub use error::{Error, Reason, Result};
 pub use fabric::{Fabric, FabricNode, FabricPort, FabricRoute, NodeKind};
 pub use hierarchy::{Given, Hierarchy, Place};
-pub use link::{Link, LinkState, Peer};
+pub use link::{Link, LinkState, Peer, Power};
 pub use listener::Listener;
 pub use migrate::{Migrate, Migration, Outcome};
 pub use mr::{Mr, Rights};

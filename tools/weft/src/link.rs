@@ -45,6 +45,38 @@ impl fmt::Display for LinkState {
     }
 }
 
+/// What the speed and width of a link follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Power {
+    /// Nothing: it runs at the most that it can.
+    Performance,
+    /// Its traffic.
+    Auto,
+    /// Something that this library does not know.
+    Other(u32),
+}
+
+impl From<u32> for Power {
+    fn from(number: u32) -> Self {
+        match number {
+            abi::WEFT_POWER_PERFORMANCE => Power::Performance,
+            abi::WEFT_POWER_AUTO => Power::Auto,
+            other => Power::Other(other),
+        }
+    }
+}
+
+impl fmt::Display for Power {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Power::Performance => "performance",
+            Power::Auto => "auto",
+            Power::Other(_) => "unknown",
+        })
+    }
+}
+
 /// The port at the other end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -82,6 +114,12 @@ pub struct Link {
     pub lid: Option<u32>,
     /// The links that such a route passes, else 0.
     pub hops: u32,
+    /// The most that it can: PCI Express generation, 0 while unknown.
+    pub max_speed: u32,
+    /// And lanes.
+    pub max_width: u32,
+    /// What its speed and width follow.
+    pub power: Power,
 }
 
 impl From<abi::weft_link_info> for Link {
@@ -100,6 +138,9 @@ impl From<abi::weft_link_info> for Link {
             arena_free: info.arena_free,
             lid: (info.lid != 0).then_some(info.lid),
             hops: info.hops,
+            max_speed: info.max_speed,
+            max_width: info.max_width,
+            power: info.power.into(),
         }
     }
 }

@@ -51,6 +51,12 @@ pub struct LinkInfo {
     pub speed: u32,
     /// Lanes, 0 while unknown.
     pub width: u32,
+    /// The most that it can, 0 while unknown.
+    pub max_speed: u32,
+    /// And lanes.
+    pub max_width: u32,
+    /// performance or auto: what speed and width follow.
+    pub power: String,
     /// root or endpoint; far: the peer is no neighbour.
     pub role: &'static str,
     /// How often it came up.
@@ -87,6 +93,9 @@ impl From<Link> for LinkInfo {
             state: link.state.to_string(),
             speed: link.speed,
             width: link.width,
+            max_speed: link.max_speed,
+            max_width: link.max_width,
+            power: link.power.to_string(),
             role: match (link.lid, link.endpoint) {
                 (Some(_), _) => "far",
                 (None, true) => "endpoint",

@@ -141,6 +141,14 @@ fn mr_8_virtual_functions() {
     assert!(!is_wrong(&found));
 }
 
+/// This end wants two lanes of the third generation.
+fn saving(s: &mut Snapshot) -> &mut Link {
+    let link = link(s);
+    link.power = Some("auto".into());
+    (link.target_speed, link.target_width, link.speed) = (Some(3), Some(2), 3);
+    link
+}
+
 fn hello(s: &mut Snapshot) -> &mut Link {
     let link = link(s);
     link.state = "hello".into();
@@ -495,6 +503,7 @@ fn the_port_and_its_links() {
         ("well", |s| link(s).messages_bad = 7, "mailbox-corrupt", Level::Warning, "7 mailbox"),
         ("well", |s| link(s).speed = 2, "slow-link", Level::Warning, "gen2 x8, but can gen4 x8"),
         ("well", |s| link(s).width = 1, "slow-link", Level::Warning, "gen4 x1"),
+        ("well", |s| saving(s).width = 1, "slow-link", Level::Warning, "gen3 x1"),
         ("well", |s| link(s).echo_overdue = 1500, "doorbell-stuck", Level::Fault, "1500 ms"),
         ("well", |s| link(s).arena_wanted *= 4, "arena-small", Level::Warning, "of the 16384 KiB"),
         (
@@ -993,4 +1002,15 @@ fn the_manual_names_every_kind() {
         }
     }
     assert!(kinds > 30, "{kinds}");
+}
+
+#[test]
+fn n_8_a_link_that_saves_power_is_no_fault() {
+    let mut snapshot = recorded("well");
+    saving(&mut snapshot).width = 2;
+    let found = diagnose(&snapshot);
+    assert!(ids(&found, Level::Note).contains(&"link-saves-power"), "{found:?}");
+    assert!(!is_wrong(&found), "{found:?}");
+    let said = &found.iter().find(|f| f.id == "link-saves-power").expect("it").what;
+    assert_eq!(said, "runs at gen3 x2, but can gen4 x8");
 }

@@ -13,6 +13,8 @@ use weft_shared::{Words, hold};
 
 /// TLPs that an access is counted as: payload of the smallest maximum in use.
 const PAYLOAD: u64 = 256;
+/// Bytes of a doorbell.
+const DOORBELL: u64 = 4;
 
 /// Why an access was not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,9 @@ impl Counts {
             let [writes, written, reads, read, doorbells] = passed;
             let arg = [writes, written, reads, read, doorbells, 0];
             packets.push(Packet { kind: WEFT_FAB_TRAFFIC, link, arg, data: vec![] });
+            let out = written.saturating_add(doorbells.saturating_mul(DOORBELL));
+            let arg = [out, read, 0, 0, 0, 0];
+            packets.push(Packet { kind: WEFT_FAB_MOVED, link, arg, data: vec![] });
         }
         packets
     }

@@ -6,6 +6,7 @@
 //! LID so; its routes are its base function's.
 
 use super::fault::Mail;
+use super::walk::Hop;
 use super::{Effect, Event, Fabric, switch};
 use crate::firmware::{Action, Firmware};
 use crate::topology::{End, Node};
@@ -110,6 +111,15 @@ impl Fabric {
         self.trunk_up(trunk).then(|| self.topology.trunks[trunk].ends[1 - side])
     }
 
+    /// The same, for a message that passes now.
+    fn leave(&mut self, end: End, message: &[u8]) -> Option<End> {
+        let far = self.far_end(end)?;
+        if let Some((trunk, side)) = self.topology.trunk_at(end) {
+            self.carried(Hop { trunk, side }, [message.len() as u64, 0]);
+        }
+        Some(far)
+    }
+
     fn firmware_port(&self, end: End) -> Port {
         let (Some(far), Some((trunk, _))) = (self.far_end(end), self.topology.trunk_at(end)) else {
             return Port::NONE;
@@ -159,7 +169,7 @@ impl Fabric {
         let mut routed = false;
         for action in actions {
             match action {
-                Action::Send(port, data) => match self.far_end(End { node, port }) {
+                Action::Send(port, data) => match self.leave(End { node, port }, &data) {
                     Some(far) if self.firmware(far.node).is_some() => {
                         due.push_back((far.node, far.port, data));
                     }

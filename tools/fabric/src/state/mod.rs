@@ -402,6 +402,7 @@ impl Fabric {
                 self.remote_ack(Caller { host, remote }, ticket);
             }
             FromPort::Traffic { link, traffic } => self.passed(host, link, traffic),
+            FromPort::Moved { link, out, into } => self.moved(host, link, [out, into]),
             FromPort::Config { request, config } => self.config(host, request, &config)?,
             FromPort::InboundFrom { entry, from, gates } => {
                 self.inbound_from(host, entry, from, gates);

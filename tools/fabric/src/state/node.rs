@@ -24,6 +24,8 @@ pub struct Session {
     pub ctrl: [Ctrl; LINKS],
     /// What it was last told of each link.
     pub told: [LinkInfo; LINKS],
+    /// Bytes that each of its links has carried, out and in.
+    pub carried: [[u64; 2]; LINKS],
     pub inbound: Table,
     /// 0: it has none.
     pub lid: u32,
@@ -49,6 +51,7 @@ impl Session {
             enabled: false,
             ctrl: Default::default(),
             told: Default::default(),
+            carried: Default::default(),
             inbound: Table::default(),
             lid: 0,
             routes: BTreeMap::new(),

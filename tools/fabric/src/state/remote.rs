@@ -197,8 +197,11 @@ impl Fabric {
     /// A mailbox message by a route: it arrives, or is counted where it ends.
     pub(super) fn carry_routed(&mut self, source: usize, lid: u32, mail: Mail) {
         match self.walk(source, lid) {
-            Ok(Course { owner, gate, .. }) => {
+            Ok(Course { owner, gate, hops }) => {
                 let Mail { to, from, data } = mail;
+                for hop in hops {
+                    self.carried(hop, [data.len() as u64, 0]);
+                }
                 let lid = self.session(source).map_or(0, |s| s.lid);
                 self.tell(owner, ToPort::RoutedMbox { gate, lid, to, from, data });
             }

@@ -110,6 +110,7 @@ pub enum FromPort {
     FaultUsed { link: u8, kind: u64 },
     BaseAck { ticket: u32 },
     RoutedMbox { lid: u32, to: u8, from: u8, data: Vec<u8> },
+    Moved { link: u8, out: u64, into: u64 },
 }
 
 /// What an endpoint's base function was told of a virtual endpoint.
@@ -177,6 +178,7 @@ pub enum ToPort {
     Base { ticket: u32, change: BaseChange },
     Presence { switch: u64, port: u8, status: u32 },
     RoutedMbox { gate: u8, lid: u32, to: u8, from: u8, data: Vec<u8> },
+    Moved { link: u8, out: u64, into: u64 },
 }
 
 impl FromPort {
@@ -250,6 +252,7 @@ impl FromPort {
                     doorbells: arg[4],
                 },
             },
+            WEFT_FAB_MOVED => FromPort::Moved { link: any_link(link)?, out: arg[0], into: arg[1] },
             WEFT_FAB_CONFIG => FromPort::Config { request: arg[0], config: config(&arg, data)? },
             WEFT_FAB_INBOUND_FROM => {
                 FromPort::InboundFrom { entry: entry(arg[0])?, from: arg[1] as u32, gates: arg[2] }
@@ -433,6 +436,11 @@ impl ToPort {
                 p.data.clone_from(data);
                 WEFT_FAB_MBOX_LID
             }
+            ToPort::Moved { link, out, into } => {
+                p.link = (*link).into();
+                p.arg[..2].copy_from_slice(&[*out, *into]);
+                WEFT_FAB_MOVED
+            }
             ToPort::Fault { link, kind, times, latency_ns, bytes_per_second } => {
                 p.link = (*link).into();
                 p.arg[..4].copy_from_slice(&[*kind, *times, *latency_ns, *bytes_per_second]);
@@ -453,7 +461,8 @@ impl ToPort {
     }
 
     /// A message whose loss its reader must be able to bear: a full mailbox
-    /// loses messages as well, and reports of refusals only count.
+    /// loses messages as well, reports of refusals only count, and how much a link
+    /// has carried is said again with the next.
     pub fn may_be_dropped(&self) -> bool {
         matches!(
             self,
@@ -462,6 +471,7 @@ impl ToPort {
                 | ToPort::Denied { .. }
                 | ToPort::RoutedDenied { .. }
                 | ToPort::RouteDenied { .. }
+                | ToPort::Moved { .. }
         )
     }
 }

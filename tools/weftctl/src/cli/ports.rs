@@ -65,6 +65,7 @@ struct LinkEntry {
     width: u64,
     max_speed: Option<u64>,
     max_width: Option<u64>,
+    power: Option<String>,
     role: String,
     trained: u64,
     peer_hwid: Option<String>,
@@ -132,6 +133,7 @@ fn link(link: &Link) -> LinkEntry {
         width: link.width,
         max_speed: link.max_speed,
         max_width: link.max_width,
+        power: link.power.clone(),
         role: link.role.clone(),
         trained: link.trained,
         peer_hwid: short(&link.peer_hwid),
@@ -149,7 +151,8 @@ fn short(hwid: &str) -> Option<String> {
 }
 
 fn shown(report: &Report) -> String {
-    let head = ["PORT", "LINK", "STATE", "RUNS", "CAN", "ROLE", "NEIGHBOUR", "UPS", "CHANNELS"];
+    let head =
+        ["PORT", "LINK", "STATE", "RUNS", "CAN", "POWER", "ROLE", "NEIGHBOUR", "UPS", "CHANNELS"];
     let mut links = vec![head.map(String::from).to_vec()];
     let head = ["PORT", "HWID", "MESSAGES", "DOORBELLS", "DMA", "INTERRUPTS", "REFUSED"];
     let mut ports = vec![head.map(String::from).to_vec()];
@@ -178,6 +181,7 @@ fn link_row(port: &str, link: &LinkEntry) -> Vec<String> {
         if link.cable { link.state.clone() } else { "no cable".into() },
         rate(link.speed, link.width),
         can,
+        link.power.clone().filter(|_| link.cable).unwrap_or("-".into()),
         match (link.cable, link.hops) {
             (_, Some(hops)) => format!("{hops} links"),
             (true, None) => link.role.clone(),
@@ -227,6 +231,7 @@ mod tests {
             width: 4,
             max_speed: Some(4),
             max_width: Some(8),
+            power: Some("auto".into()),
             present: Some(true),
             role: "root".into(),
             trained: 2,
@@ -263,9 +268,9 @@ mod tests {
     fn a_line_a_link_and_a_line_a_port() {
         assert_eq!(
             shown(&report(false)),
-            "PORT        LINK  STATE     RUNS     CAN      ROLE  NEIGHBOUR  UPS  CHANNELS\n\
-             /dev/weft0  0     ready     gen3 x4  gen4 x8  root  0xa2       2    1 open, 3 broken\n\
-             /dev/weft0  1     no cable  -        -        -     -          0    0 open\n\
+            "PORT        LINK  STATE     RUNS     CAN      POWER  ROLE  NEIGHBOUR  UPS  CHANNELS\n\
+             /dev/weft0  0     ready     gen3 x4  gen4 x8  auto   root  0xa2       2    1 open, 3 broken\n\
+             /dev/weft0  1     no cable  -        -        -      -     -          0    0 open\n\
              \n\
              sent/received:\n\
              PORT        HWID  MESSAGES  DOORBELLS  DMA      INTERRUPTS  REFUSED\n\

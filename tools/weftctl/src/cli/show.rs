@@ -7,6 +7,7 @@ use super::{Context, End, port_path};
 use crate::channel::{LinkInfo, Port, PortInfo};
 use serde::Serialize;
 use std::path::PathBuf;
+use weft::Power;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -73,7 +74,7 @@ fn row(link: &LinkInfo) -> Vec<String> {
     vec![
         link.link.to_string(),
         link.state.clone(),
-        or_dash(link.speed != 0, format!("gen{} x{}", link.speed, link.width)),
+        or_dash(link.speed != 0, speed(link)),
         match link.lid {
             0 => link.role.to_string(),
             lid => format!("lid {lid}, {} hops", link.hops),
@@ -84,4 +85,16 @@ fn row(link: &LinkInfo) -> Vec<String> {
         link.channels.to_string(),
         format!("{} of {} used", bytes(used), bytes(link.arena_bytes)),
     ]
+}
+
+/// What it runs at, what it could if that is more, and why it may not.
+fn speed(link: &LinkInfo) -> String {
+    let mut text = format!("gen{} x{}", link.speed, link.width);
+    if link.speed < link.max_speed || link.width < link.max_width {
+        text += &format!(" of gen{} x{}", link.max_speed, link.max_width);
+    }
+    if link.power == Power::Auto.to_string() {
+        text += ", auto";
+    }
+    text
 }

@@ -140,6 +140,13 @@ fn alone(at: &Place, link: &Link, ready: usize) -> Option<Finding> {
 }
 
 /// What keeps a link that is ready from being good.
+/// Slow because this end has it follow its traffic, and wants it no faster now.
+fn is_as_wanted(link: &Link) -> bool {
+    link.power.as_deref() == Some("auto")
+        && link.target_speed.is_some_and(|target| link.speed >= target)
+        && link.target_width.is_some_and(|target| link.width >= target)
+}
+
 fn running(at: &Place, link: &Link) -> Vec<Finding> {
     let mut found = Vec::new();
     // What is on the way of a route is not this host's.
@@ -148,9 +155,16 @@ fn running(at: &Place, link: &Link) -> Vec<Finding> {
         if link.speed < speed || link.width < width {
             let what =
                 format!("runs at gen{} x{}, but can gen{speed} x{width}", link.speed, link.width);
-            found.push(Finding::warning("slow-link", at.clone(), what).mend(
-                "look at the cable; emulated: `weft-fabric link set END --speed … --width …`",
-            ));
+            found.push(match is_as_wanted(link) {
+                true => Finding::note("link-saves-power", at.clone(), what).mend(
+                    "it has little to carry, and gets faster with its traffic; `echo performance` \
+                     to `power` of the link in sysfs if it is not to do so",
+                ),
+                false => Finding::warning("slow-link", at.clone(), what).mend(
+                    "look at the cable, and at `power` of the link at its other end; emulated: \
+                     `weft-fabric link set END --speed … --width …`",
+                ),
+            });
         }
     }
     if link.echo_overdue > OVERDUE_MS {

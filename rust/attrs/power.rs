@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The files of what a link to a neighbour has carried, and by which it is told whether its speed follows
+//! that. Links of which it cannot be said have none.
+
+use super::link;
+use crate::{
+    driver::Data,
+    fabric::LinkInfo,
+    sys::sysfs::{Attr, Value},
+};
+use kernel::prelude::*;
+
+/// By the number of `WEFT_POWER_*`.
+static WORDS: [&CStr; 2] = [c"performance", c"auto"];
+
+fn power(data: &Data, n: usize) -> Result<Value> {
+    let auto = link(data, n)?.power.ok_or(ENOENT)?.auto;
+    let word = WORDS.get(usize::from(auto)).ok_or(ENOENT)?;
+    Ok(Value::Text(word))
+}
+
+fn set_power(data: &Data, n: usize, word: u64) -> Result {
+    data.node.set_power(n, word != 0)
+}
+
+/// What this end wants, as far as the link can: generation, lanes.
+fn target(link: &LinkInfo) -> Result<(u32, u32)> {
+    let target = link.power.ok_or(ENOENT)?.target;
+    let most = (link.status.max_speed, link.status.max_width);
+    Ok(target.map_or(most, |target| (target.speed.into(), target.width.into())))
+}
+
+fn target_speed(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(target(&link(data, n)?)?.0.into()))
+}
+
+fn target_width(data: &Data, n: usize) -> Result<Value> {
+    Ok(Value::Decimal(target(&link(data, n)?)?.1.into()))
+}
+
+/// What the link has carried, out and in.
+fn carried(data: &Data, n: usize) -> Result<[u64; 2]> {
+    data.node.port()?.traffic(n).ok_or(ENOENT)
+}
+
+fn bytes_out(data: &Data, n: usize) -> Result<Value> {
+    let [out, _] = carried(data, n)?;
+    Ok(Value::Decimal(out))
+}
+
+fn bytes_in(data: &Data, n: usize) -> Result<Value> {
+    let [_, into] = carried(data, n)?;
+    Ok(Value::Decimal(into))
+}
+
+pub(super) const fn attrs(n: usize) -> [Attr<Data>; 5] {
+    [
+        Attr::choice(c"power", power, set_power, &WORDS, n),
+        Attr::new(c"target_speed", target_speed, n),
+        Attr::new(c"target_width", target_width, n),
+        Attr::new(c"bytes_out", bytes_out, n),
+        Attr::new(c"bytes_in", bytes_in, n),
+    ]
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What links have carried, and how fast they are to be. Both are the links', and so the endpoint's first
+//! function has them alone. It must not know why a link is to be slow.
+
+use super::{chip::link_reg, WeftPort};
+use crate::sys::{errno::EOPNOTSUPP, ext};
+use kernel::prelude::*;
+
+/// A field of a register, from its value.
+fn place(value: u32, mask: u32) -> u32 {
+    value << mask.trailing_zeros() & mask
+}
+
+impl WeftPort {
+    fn counts_links(&self) -> bool {
+        let cap = self.chip.read(ext::WEFT_R_CAP1);
+        // All ones: it does not answer.
+        cap != u32::MAX && cap & ext::WEFT_CAP1_LINK_BYTES != 0
+    }
+
+    pub(super) fn carried(&self, link: usize) -> Option<[u64; 2]> {
+        if link >= self.chip.links || !self.counts_links() {
+            return None;
+        }
+        let both = [ext::WEFT_LINK_OUT, ext::WEFT_LINK_IN];
+        Some(both.map(|reg| self.counter64(link_reg(link, reg))))
+    }
+
+    pub(super) fn target(&self, link: usize, speed: u32, width: u32) -> Result {
+        if link >= self.chip.links || !self.counts_links() {
+            return Err(EOPNOTSUPP.into());
+        }
+        let ctrl =
+            place(speed, ext::WEFT_LINK_TARGET_SPEED) | place(width, ext::WEFT_LINK_TARGET_WIDTH);
+        let reg = link_reg(link, ext::WEFT_LINK_CTRL);
+        self.chip.regs.write32(reg, ctrl);
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Links that follow their traffic, and routes that follow the links: with traffic that stays the same
+//! all comes to rest.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use weft_proto::nm::{
+    port::PORTS,
+    power::{Policy, Rate, SAMPLE_MS},
+};
+use weft_sim::{
+    check,
+    rng::Rng,
+    topology::{End, Kind, Topology},
+    world::World,
+};
+
+const MOST: Rate = Rate { speed: 4, width: 8 };
+const LEAST: Rate = Rate { speed: 1, width: 1 };
+/// Traffic is counted in slots; in which of a sample's an end looks, is by lot.
+const SLOTS: u64 = 5;
+const SLOT_MS: u64 = SAMPLE_MS / SLOTS;
+/// By then all has come to rest: a link goes from the most to the least in 12 s, and meanwhile routes move
+/// what it carries to others, which do the same.
+const RESTLESS_MS: u64 = 30_000;
+const LIMIT_MS: u64 = 180_000;
+/// From the most to the least.
+const STEPS: u32 = 6;
+
+struct Flow {
+    from: usize,
+    to: usize,
+    /// Bytes a second.
+    rate: u64,
+    path: Vec<End>,
+}
+
+/// An end of a link, with a policy of its own.
+struct Watch {
+    end: End,
+    slot: u64,
+    policy: Policy,
+    /// Since it looked last, out and in.
+    bytes: [u64; 2],
+}
+
+/// By which ports a packet leaves, if it gets there.
+fn path(world: &World, from: usize, to: usize) -> Option<Vec<End>> {
+    let lid = world.manager(to)?.info().lid;
+    let (mut at, mut path) = (from, Vec::new());
+    while at != to {
+        let port = world.manager(at)?.table().lookup(lid)?;
+        path.push((at, port));
+        at = world.passes((at, port))?.0;
+        assert!(path.len() <= world.topology.len(), "a packet goes round in circles");
+    }
+    Some(path)
+}
+
+struct Case {
+    world: World,
+    watches: Vec<Watch>,
+    flows: Vec<Flow>,
+    /// More than a link carries does not pass it.
+    full: bool,
+    /// How often a flow took another way, and a link another rate; and when last.
+    moves: u32,
+    rates: u32,
+    last: u64,
+}
+
+impl Case {
+    fn new(kind: Kind, nodes: usize, flows: usize, seed: u64, full: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut hwids: Vec<u64> = (0..nodes as u64).map(|n| 0x100 + 3 * n).collect();
+        rng.shuffle(&mut hwids);
+        let mut world = World::new(Topology::of(kind, nodes, seed), hwids, seed);
+        let mut watches = Vec::new();
+        for end in (0..nodes).flat_map(|node| (0..PORTS as u8).map(move |port| (node, port))) {
+            if world.topology.peer(end).is_some() {
+                world.set_wire(end, |wire| (wire.speed, wire.width) = (MOST.speed, MOST.width));
+                let policy = Policy::new(MOST, LEAST);
+                watches.push(Watch { end, slot: rng.below(SLOTS), policy, bytes: [0; 2] });
+            }
+        }
+        check::settle(&mut world, 500, LIMIT_MS).unwrap();
+        let mut flow = || {
+            let from = rng.below(nodes as u64) as usize;
+            let to = (from + 1 + rng.below(nodes as u64 - 1) as usize) % nodes;
+            // From next to nothing to a full link.
+            let top = MOST.bytes() >> rng.below(10);
+            let rate = top / 2 + rng.below(top / 2);
+            Flow { from, to, rate, path: path(&world, from, to).unwrap() }
+        };
+        let flows = (0..flows).map(|_| flow()).collect();
+        Self { world, watches, flows, full, moves: 0, rates: 0, last: 0 }
+    }
+
+    fn run(&mut self) {
+        for slot in 0..LIMIT_MS / SLOT_MS {
+            self.world.run(SLOT_MS);
+            let now = slot * SLOT_MS;
+            for flow in &mut self.flows {
+                // While routes change a packet may meet a node that has none.
+                let path = path(&self.world, flow.from, flow.to).unwrap_or_default();
+                if !path.is_empty() && path != flow.path {
+                    flow.path = path;
+                    (self.moves, self.last) = (self.moves + 1, now);
+                }
+            }
+            self.carry();
+            for at in 0..self.watches.len() {
+                if self.watches[at].slot == slot % SLOTS && self.sample(at) {
+                    (self.rates, self.last) = (self.rates + 1, now);
+                }
+            }
+        }
+    }
+
+    fn rate(&self, end: End) -> Rate {
+        let wire = self.world.wire(end).unwrap();
+        Rate { speed: wire.speed, width: wire.width }
+    }
+
+    fn carry(&mut self) {
+        let mut loads = BTreeMap::<End, u64>::new();
+        for flow in &self.flows {
+            for end in &flow.path {
+                *loads.entry(*end).or_default() += flow.rate * SLOT_MS / 1000;
+            }
+        }
+        for at in 0..self.watches.len() {
+            let end = self.watches[at].end;
+            let most = match self.full {
+                true => self.rate(end).bytes() * SLOT_MS / 1000,
+                false => u64::MAX,
+            };
+            let ends = [end, self.world.topology.peer(end).unwrap()];
+            for (bytes, end) in self.watches[at].bytes.iter_mut().zip(ends) {
+                *bytes += loads.get(&end).copied().unwrap_or(0).min(most);
+            }
+        }
+    }
+
+    /// An end looks at its link. True: the link runs at another rate now.
+    fn sample(&mut self, at: usize) -> bool {
+        let end = self.watches[at].end;
+        let is = self.rate(end);
+        let watch = &mut self.watches[at];
+        let [out, into] = std::mem::take(&mut watch.bytes);
+        if watch.policy.sample(out.max(into), SAMPLE_MS, is).is_none() {
+            return false;
+        }
+        let mine = watch.policy.rate();
+        let peer = self.world.topology.peer(end).unwrap();
+        let theirs = self.watches.iter().find(|w| w.end == peer).unwrap().policy.rate();
+        let rate =
+            Rate { speed: mine.speed.min(theirs.speed), width: mine.width.min(theirs.width) };
+        self.world.set_wire(end, |wire| (wire.speed, wire.width) = (rate.speed, rate.width));
+        rate != is
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn n_8_with_constant_traffic_links_and_routes_come_to_rest(
+        kind in (0..Kind::HOSTS.len()).prop_map(|n| Kind::HOSTS[n]),
+        nodes in 3..12usize,
+        flows in 1..20usize,
+        seed in any::<u64>(),
+        full in any::<bool>(),
+    ) {
+        let mut case = Case::new(kind, nodes, flows, seed, full);
+        case.run();
+        prop_assert!(case.last < RESTLESS_MS, "{} moves, {} rates, {} ms",
+            case.moves, case.rates, case.last);
+        // Each link goes down once, and up once for what moves to it; when it does, all flows may move.
+        let links = case.watches.len() as u32 / 2;
+        prop_assert!(case.rates <= 2 * STEPS * links, "{} rates of {links} links", case.rates);
+        prop_assert!(case.moves <= case.rates * flows as u32, "{} moves", case.moves);
+    }
+}
+
+#[test]
+fn n_8_the_links_without_traffic_slow_down_and_the_one_with_it_stays() {
+    let mut case = Case::new(Kind::Ring, 5, 1, 1, true);
+    case.flows[0].rate = MOST.bytes() / 2;
+    let path = case.flows[0].path.clone();
+    case.run();
+    let links = case.watches.len() as u32 / 2;
+    assert_eq!((case.moves, &case.flows[0].path), (0, &path));
+    assert_eq!(case.rates, STEPS * (links - path.len() as u32));
+    for watch in &case.watches {
+        let peer = case.world.topology.peer(watch.end).unwrap();
+        let carries = path.contains(&watch.end) || path.contains(&peer);
+        assert_eq!(case.rate(watch.end), if carries { MOST } else { LEAST });
+    }
+}

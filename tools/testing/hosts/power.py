@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Links whose speed and width follow their traffic, and routes that follow those."""
+
+import contextlib
+
+from weftlab.errors import Mismatch
+from weftlab.suite import test
+
+from .diagnose import diagnose, named
+from .fabric import PORT, figure_5, settled, until, walks
+from .rates import constants
+from .sriov import SYSFS, vfs
+
+STEPS = [(4, 4), (4, 2), (4, 1), (3, 1), (2, 1), (1, 1)]
+# Bytes a second of one lane of the first generation; more than three quarters of that, and a third or more
+# of what is enough for it.
+LANE, LOAD = 250_000_000, 240_000_000
+# What a VF in the hands of a stranger needs: registers, and memory of which the addresses are known.
+STRANGER = """import ctypes, mmap, os, struct, sys, time
+HUGE, PAGE, MAP_HUGETLB = 2 << 20, 4096, 0x40000
+fd = os.open(f"/sys/bus/pci/devices/{sys.argv[1]}/resource0", os.O_RDWR)
+regs = memoryview(mmap.mmap(fd, 1 << 17)).cast("I")
+memory = mmap.mmap(-1, HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_HUGETLB)
+memory[:] = bytes(HUGE)
+at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+with open("/proc/self/pagemap", "rb", buffering=0) as file:
+    file.seek(at // PAGE * 8)
+    physical = (struct.unpack("<Q", file.read(8))[0] & (1 << 55) - 1) * PAGE
+
+
+def write(address, value, size=4):
+    for word in range(size // 4):
+        regs[address // 4 + word] = value >> 32 * word & 0xffffffff
+
+
+write(R_CTRL, CTRL_ENABLE)
+BYTES = 1 << 20
+"""
+# Opens memory to the neighbour.
+SINK = """
+write(R_INBOUND + INBOUND_LEN, BYTES, 8)
+write(R_INBOUND + INBOUND_BASE, physical, 8)
+write(R_INBOUND + INBOUND_RIGHTS, RIGHT_READ | RIGHT_WRITE)
+write(R_INBOUND + INBOUND_ALLOW, 1)
+write(R_INBOUND + INBOUND_CTRL, INBOUND_ENABLE)
+if regs[(R_INBOUND + INBOUND_STATUS) // 4] & INBOUND_INVALID:
+    sys.exit("the entry is invalid")
+print("begins", flush=True)
+time.sleep(3600)
+"""
+# Writes so many bytes a second there: FUNCTION RATE.
+SOURCE = """
+ENTRIES = 64
+write(R_SLOT + SLOT_DEST, DEST_LINK)
+write(R_SLOT + SLOT_LEN, BYTES, 8)
+write(R_SLOT + SLOT_CTRL, SLOT_ENABLE)
+for n in range(ENTRIES):
+    desc = bytearray(DMA_DESC_BYTES)
+    struct.pack_into("<I", desc, DMA_DESC_CTRL, DMA_WRITE)
+    struct.pack_into("<Q", desc, DMA_DESC_ADDR, physical + BYTES)
+    struct.pack_into("<I", desc, DMA_DESC_LEN, BYTES // 2)
+    memory[n * DMA_DESC_BYTES:(n + 1) * DMA_DESC_BYTES] = bytes(desc)
+write(R_DMA + DMA_BASE, physical, 8)
+write(R_DMA + DMA_ORDER, ENTRIES.bit_length() - 1)
+write(R_DMA + DMA_CTRL, DMA_ENABLE)
+while not regs[(R_SLOT + SLOT_STATUS) // 4] & SLOT_LIVE:
+    time.sleep(0.01)
+print("begins", flush=True)
+begin, tail = time.monotonic(), 0
+while True:
+    due = int((time.monotonic() - begin) * int(sys.argv[2]) / (BYTES // 2))
+    head = regs[(R_DMA + DMA_HEAD) // 4]
+    tail = min(due, head + ENTRIES)
+    write(R_DMA + DMA_TAIL, tail)
+    time.sleep(0.01)
+"""
+# Tells of each change of the speed of a link: DIRECTORY.
+WATCH = """import os, select, sys, time
+def read(name):
+    with open(f"{sys.argv[1]}/{name}") as file:
+        return file.read().strip()
+
+
+fd = os.open(f"{sys.argv[1]}/state", os.O_RDONLY)
+poll = select.poll()
+poll.register(fd, select.POLLPRI)
+last = None
+while True:
+    os.pread(fd, 64, 0)
+    now = read("speed"), read("width")
+    if now != last:
+        print(f"{time.monotonic():.2f}", *now, flush=True)
+        last = now
+    poll.poll(100)
+"""
+
+
+class Changes:
+    """What a link of a host has run at since, each time with when that began."""
+
+    def __init__(self, host, link):
+        path = host.push("watch.py", WATCH.encode())
+        self.job = host.start_job(f"exec python3 {path} {PORT}/link{link}")
+        self.job.expect(" 4 8$", 30)
+
+    def all(self):
+        lines = [line.split() for line in self.job.out.splitlines()]
+        return [(float(when), (int(speed), int(width))) for when, speed, width in lines]
+
+    def rates(self):
+        return [rate for _, rate in self.all()]
+
+    def end(self):
+        self.job.kill(9)
+        self.job.wait(30)
+
+
+def power(host, link, word):
+    host.run(f"echo {word} >{PORT}/link{link}/power")
+
+
+def link_file(host, link, name):
+    return host.out(f"cat {PORT}/link{link}/{name}")
+
+
+def targets(host):
+    return [link_file(host, 0, name) for name in ("target_speed", "target_width")]
+
+
+def sessions(host, link):
+    """What another number of would mean that somebody had noticed."""
+    return [link_file(host, link, name) for name in ("readied", "trained", "state")]
+
+
+@contextlib.contextmanager
+def stranger(side, program, *words):
+    """VF 0 in the hands of a program that knows its registers."""
+    vf = side.vf(0)
+    side.host.run("echo 1 >/proc/sys/vm/nr_hugepages")
+    side.host.run(f"echo {vf} >/sys/bus/pci/drivers/weft/unbind")
+    side.state(0, "idle")
+    side.host.run(f"setpci -s {vf} COMMAND=6")
+    path = side.host.push("stranger.py", (constants() + STRANGER + program).encode())
+    job = side.host.start_job(f"exec python3 {path} {vf} {' '.join(map(str, words))}")
+    try:
+        job.expect("begins", 60)
+        yield
+        if not job.running:
+            raise Mismatch(f"the stranger ended: {job.wait(10).err}")
+    finally:
+        if job.running:
+            job.kill(9)
+        job.wait(60)
+        side.host.run(f"setpci -s {vf} COMMAND=0 && echo 1 >{SYSFS}/{vf}/reset && "
+                      f"echo {vf} >/sys/bus/pci/drivers/weft/bind")  # fmt: skip
+
+
+@test("N-8: a link slows down step by step, is fast enough at once for what comes, and stays so while that does")
+def follows(bench):
+    with vfs(bench, 1) as (_, a, b):
+        before = [sessions(side.host, 0) for side in (a, b)]
+        changes = Changes(a.host, 0)
+        for side in (a, b):
+            power(side.host, 0, "auto")
+        until("the slowest", lambda: changes.rates()[-1:] == STEPS[-1:], 60)
+        if changes.rates() != [(4, 8), *STEPS]:
+            raise Mismatch(f"not step by step: {changes.all()}")
+        times = [when for when, _ in changes.all()][1:]
+        if any(later - when < 1.5 for when, later in zip(times, times[1:])):
+            raise Mismatch(f"not one after the other: {changes.all()}")
+        # The link is what the slower end wants; the other one comes to the same.
+        until("what either end wants", lambda: all(targets(side.host) == ["1", "1"] for side in (a, b)))
+        named(diagnose(a.host), "link-saves-power", "note", "gen1 x1", "gen4 x8", "performance")
+        idle = len(changes.all())
+        with stranger(b, SINK):
+            # Both take part: what is out here is in there.
+            with stranger(a, SOURCE, LOAD):
+                until("faster", lambda: changes.rates()[-1] != (1, 1), 10)
+                a.host.run("sleep 12")
+                meanwhile = changes.rates()[idle:]
+            # What a sample had of the first moment may have been too little for all of it, once.
+            if meanwhile != [(2, 1)] and meanwhile != [(3, 1)]:
+                raise Mismatch(f"a load of {LOAD} bytes a second that stays the same: {meanwhile}")
+            until("slow again", lambda: changes.rates()[-1] == (1, 1), 60)
+        carried = [int(link_file(side.host, 0, name)) for side, name in ((a, "bytes_out"), (b, "bytes_in"))]
+        # Heartbeats go on between the two looks.
+        if carried[0] < 10 * LOAD or abs(carried[0] - carried[1]) > 1 << 16:
+            raise Mismatch(f"the ends count {carried} bytes")
+        for side in (a, b):
+            power(side.host, 0, "performance")
+        until("the most", lambda: changes.rates()[-1] == (4, 8), 10)
+        changes.end()
+        if [sessions(side.host, 0) for side in (a, b)] != before:
+            raise Mismatch("somebody has noticed more than the speed")
+
+
+@test("N-8: routes avoid a link that saves power, nothing is reset for that, and they come back to one that does not")
+def routes(bench):
+    lab = bench.shape("figure-5", figure_5())
+    hosts = list(lab.hosts.values())
+    n2, n3, _ = hosts
+    found = settled(hosts, 2, 3)
+    lids = {name: s["lid"] for name, s in found.items()}
+
+    def direct(yes):
+        return lambda: len(lab.fabric.walk("n2", lids["n3"])["hops"]) == (1 if yes else 2)
+
+    until("the direct route", direct(True))
+    before = sessions(n2, 2), sessions(n3, 2)
+    n2.run(f"! echo sometimes >{PORT}/link2/power")
+    n2.run(f"! echo 1 >{PORT}/link2/target_speed")
+    power(n3, 2, "auto")
+    until("a way around the slow link", direct(False), 60)
+    walks(lab, ["n2", "n3", "n4"], lids)
+    if (sessions(n2, 2), sessions(n3, 2)) != before:
+        raise Mismatch("a link that is slow is not what it was")
+    shown = [p["links"][2] for p in (n3.weftctl_json("show")["ports"][0], n3.weftctl_json("ports")["ports"][0])]
+    if any((link["power"], link["max_speed"], link["max_width"]) != ("auto", 4, 8) for link in shown):
+        raise Mismatch(f"{shown}")
+    # A port that is reset has not forgotten it: the link begins at the most, and slows down again.
+    n3.run(f"echo 1 >{PORT}/reset", 60)
+    n3.wait_link("ready")
+    until("the most again", lambda: link_file(n3, 2, "power") == "auto" and link_file(n3, 2, "target_width") == "8")
+    until("slow again", lambda: link_file(n2, 2, "width") == "1", 60)
+    power(n3, 2, "performance")
+    until("the direct route again", direct(True))
+    settled(hosts, 2, 3)
