@@ -613,6 +613,9 @@ impl Node {
                 link.down(self, port, reason);
             }
         }
+        if let Some(client) = self.client() {
+            client.lost(port, reason);
+        }
     }
 
     fn links<'a>(&'a self, port: &'a dyn Port) -> impl Iterator<Item = &'a Link> {
@@ -707,6 +710,9 @@ impl Node {
         for link in self.links(port) {
             again |= link.look(self, port);
         }
+        if let Some(client) = self.client() {
+            client.looked(port);
+        }
         let delay = if again { TICK_MS as Msecs } else { WATCH_MS };
         self.run_in(msecs_to_jiffies(delay));
         self.manage();
@@ -796,6 +802,12 @@ impl Events for Node {
     fn moved(&self, link: usize) {
         if let Some(client) = self.client() {
             client.moved(link);
+        }
+    }
+
+    fn called(&self, seat: usize) {
+        if let Some(client) = self.client() {
+            client.called(seat);
         }
     }
 
