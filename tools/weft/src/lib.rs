@@ -53,6 +53,7 @@ mod abi;
 mod channel;
 mod connect;
 mod cq;
+mod endpoint;
 mod error;
 mod fabric;
 mod link;
@@ -78,6 +79,9 @@ pub mod verbs;
 pub use channel::Channel;
 pub use connect::Connect;
 pub use cq::{Completion, Cq, Status};
+pub use endpoint::{
+    Access, Done, DoneStatus, EndpointArea, Function, FunctionOptions, FunctionStatus, Part, Work,
+};
 pub use error::{Error, Reason, Result};
 pub use fabric::{Fabric, FabricNode, FabricPort, FabricRoute, NodeKind};
 pub use link::{Link, LinkState, Peer};
