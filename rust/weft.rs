@@ -6,7 +6,8 @@
 //!
 //! - `chardev`: `/dev/weftN`;
 //! - `vf`: what moves a virtual function; it knows `fabric` only to find ports;
-//! - `queue`: channels, queue pairs; `mem`: protected memory; `fabric`: the node, its links, the hello with the neighbours, the manager;
+//! - `queue`: channels, queue pairs; `mem`: protected memory; `endpoint`: functions of shared endpoints;
+//!   `fabric`: the node, its links, the hello with the neighbours, the manager;
 //! - `driver`: binds the PCI functions, puts everything together and takes it apart, with what
 //!   they show in sysfs, `attrs`;
 //! - `hw`: the ports, one file per family;
@@ -30,6 +31,7 @@ use kernel::{driver::Registration, prelude::*, InPlaceModule};
 mod attrs;
 mod chardev;
 mod driver;
+mod endpoint;
 mod fabric;
 mod hw;
 mod mem;

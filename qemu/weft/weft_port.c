@@ -362,7 +362,7 @@ static const Property weft_port_properties[] = {
     DEFINE_PROP_STRING("fabric", WeftPort, fabric),
     DEFINE_PROP_STRING("node", WeftPort, node),
     DEFINE_PROP_UINT64("hwid", WeftPort, hwid_wanted, 0),
-    DEFINE_PROP_UINT32("slots", WeftPort, slots, 8),
+    DEFINE_PROP_UINT32("slots", WeftPort, slots, 16),
     DEFINE_PROP_SIZE("slot-size", WeftPort, slot_size, 16 * MiB),
     DEFINE_PROP_UINT32("dma-channels", WeftPort, dma.channels, 4),
     DEFINE_PROP_BOOL("traced", WeftPort, traced_always, false),

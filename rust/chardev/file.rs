@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An open file of a port: fresh, listening, one end of a channel, or the owner of objects.
+//! An open file of a port: fresh, listening, one end of a channel, the owner of objects, or the user of a
+//! function of a shared endpoint.
 
 use super::{ioctl, objects::Objects};
 use crate::{
+    endpoint::{Endpoints, Function},
     fabric::Node,
     mem::Memory,
     queue::{Channel, Channels, Counts, Engine, Listener},
@@ -28,6 +30,7 @@ pub(super) enum Role {
     Listening(Arc<Listener>),
     Channel(Arc<Channel>),
     Objects(Arc<Objects>),
+    Function(Arc<Function>),
 }
 
 /// An open file.
@@ -36,6 +39,7 @@ pub(super) struct PortFile {
     pub(super) channels: Arc<Channels>,
     pub(super) memory: Arc<Memory>,
     pub(super) engine: Arc<Engine>,
+    pub(super) endpoints: Arc<Endpoints>,
     pub(super) counts: Arc<Counts>,
     pub(super) waiters: Arc<WaitQueue>,
     role: SetOnce<Role>,
@@ -49,6 +53,7 @@ impl PortFile {
         channels: Arc<Channels>,
         memory: Arc<Memory>,
         engine: Arc<Engine>,
+        endpoints: Arc<Endpoints>,
         counts: Arc<Counts>,
         waiters: Arc<WaitQueue>,
     ) -> Self {
@@ -58,6 +63,7 @@ impl PortFile {
             channels,
             memory,
             engine,
+            endpoints,
             counts,
             waiters,
             role: SetOnce::new(),
@@ -73,6 +79,14 @@ impl PortFile {
     pub(super) fn channel(&self) -> Result<&Arc<Channel>> {
         match self.role() {
             Some(Role::Channel(channel)) => Ok(channel),
+            _ => Err(ENOTCONN.into()),
+        }
+    }
+
+    /// `ENOTCONN`: the file has opened no function.
+    pub(super) fn function(&self) -> Result<&Arc<Function>> {
+        match self.role() {
+            Some(Role::Function(function)) => Ok(function),
             _ => Err(ENOTCONN.into()),
         }
     }
@@ -140,6 +154,7 @@ impl File for PortFile {
         };
         let there = match self.role() {
             Some(Role::Channel(channel)) => channel.poll(&self.node, want),
+            Some(Role::Function(function)) => function.poll(&self.node),
             _ if self.node.is_closed() => events::HUP | events::ERR,
             Some(Role::Listening(listener)) if listener.is_ready() => events::IN,
             Some(Role::Objects(objects)) if objects.is_ready() => events::IN,
@@ -155,6 +170,7 @@ impl File for PortFile {
     fn mmap(&self, vma: &NewVma<'_>) -> Result {
         match self.role() {
             Some(Role::Objects(objects)) => objects.mmap(vma),
+            Some(Role::Function(function)) => function.mmap(vma),
             _ => self.channel()?.mmap(&self.node, vma),
         }
     }
@@ -163,6 +179,7 @@ impl File for PortFile {
         match self.role() {
             Some(Role::Channel(channel)) => channel.fault(&self.node, fault),
             Some(Role::Objects(objects)) => objects.fault(&self.node, fault),
+            Some(Role::Function(function)) => function.fault(&self.node, fault),
             _ => fault.refuse(),
         }
     }
@@ -174,6 +191,7 @@ impl Drop for PortFile {
             Some(Role::Listening(listener)) => self.channels.unlisten(&self.node, listener),
             Some(Role::Channel(channel)) => self.channels.close(&self.node, channel),
             Some(Role::Objects(objects)) => objects.destroy_all(&self.engine),
+            Some(Role::Function(function)) => self.endpoints.close(&self.node, function),
             None => {}
         }
         self.node.user_left();

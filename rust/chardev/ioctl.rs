@@ -3,7 +3,7 @@
 //! The ioctls: a function each, found by number in a table.
 
 use super::{
-    fabric,
+    endpoint, fabric,
     file::{PortFile, Role},
     memory, migrate, objects, qp, queues, wishes,
 };
@@ -29,7 +29,7 @@ const MAX_TIMEOUT_MS: Msecs = 60_000;
 pub(super) struct Call<'a> {
     pub(super) file: &'a PortFile,
     arg: usize,
-    nonblock: bool,
+    pub(super) nonblock: bool,
 }
 
 impl Call<'_> {
@@ -208,6 +208,12 @@ const TABLE: &[Entry] = &[
     (ext::WEFT_FABRIC_WISH, wishes::wish),
     (ext::WEFT_FABRIC_COMPONENT, wishes::component),
     (ext::WEFT_FABRIC_VH, fabric::vh),
+    (ext::WEFT_EP_OPEN, endpoint::open),
+    (ext::WEFT_EP_QUERY, endpoint::query),
+    (ext::WEFT_EP_AREA, endpoint::area),
+    (ext::WEFT_EP_FREE, endpoint::free),
+    (ext::WEFT_EP_SUBMIT, endpoint::submit),
+    (ext::WEFT_EP_REAP, endpoint::reap),
 ];
 
 /// Calls what `cmd` names.

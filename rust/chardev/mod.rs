@@ -2,6 +2,8 @@
 
 //! `/dev/weftN`, as `include/uapi/linux/weft.h` and `Documentation/uapi.rst` have it.
 
+mod clients;
+mod endpoint;
 mod fabric;
 mod file;
 mod ioctl;
@@ -12,10 +14,12 @@ mod qp;
 mod queues;
 mod wishes;
 
+use self::clients::Clients;
 use crate::{
+    endpoint::Endpoints,
     fabric::Node,
     mem::Memory,
-    queue::{Channels, Clients, Counts, Engine},
+    queue::{Channels, Counts, Engine},
     sys::{
         chrdev::NodeReg,
         file::{Device, File},
@@ -31,6 +35,7 @@ struct PortDevice {
     channels: Arc<Channels>,
     memory: Arc<Memory>,
     engine: Arc<Engine>,
+    endpoints: Arc<Endpoints>,
     counts: Arc<Counts>,
 }
 
@@ -48,6 +53,7 @@ impl Device for PortDevice {
             self.channels.clone(),
             self.memory.clone(),
             self.engine.clone(),
+            self.endpoints.clone(),
             self.counts.clone(),
             waiters,
         );
@@ -61,15 +67,21 @@ pub(crate) fn register(
     memory: &Arc<Memory>,
     dev: &pci::Device<Bound>,
 ) -> Result<NodeReg> {
-    let channels = Channels::new(node.home())?;
+    // All files of a port have one address space, and what is mapped in it an offset of its own.
+    let mapping = Arc::new(Mapping::new()?, GFP_KERNEL)?;
+    let channels = Channels::new(node.home(), mapping.clone())?;
     let engine = Engine::new(node.home(), memory)?;
+    let endpoints = Endpoints::new(dev, mapping)?;
     engine.serve(node);
-    node.set_client(Clients::new(channels.clone(), engine.clone())?)?;
+    endpoints.serve(node);
+    let clients = Clients::new(channels.clone(), engine.clone(), endpoints.clone())?;
+    node.set_client(clients)?;
     let device = PortDevice {
         node: node.clone(),
         channels,
         memory: memory.clone(),
         engine,
+        endpoints,
         counts: Counts::new()?,
     };
     NodeReg::for_pci(Arc::new(device, GFP_KERNEL)?, dev)

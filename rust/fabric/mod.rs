@@ -63,8 +63,8 @@ pub(crate) struct Usage {
     pub(crate) doorbells_lost: u64,
 }
 
-/// Who uses the links of a node. `wake`, `kicked` and `moved` are called from hard interrupts, everything else
-/// from threads, with the link locked.
+/// Who uses the links of a node. `wake`, `kicked`, `moved` and `called` are called from hard interrupts,
+/// everything else from threads, with the link locked.
 pub(crate) trait Client: Send + Sync {
     /// The link is READY: `peer` has its window here, and here is a window onto its arena.
     fn ready(&self, port: &dyn Port, link: usize, peer: &Peer);
@@ -120,6 +120,16 @@ pub(crate) trait Client: Send + Sync {
 
     /// The port's mover on `link` reports. Called in hard interrupts.
     fn moved(&self, link: usize);
+
+    /// Something of the port's links or routes may have changed. Called in a thread, with no link locked.
+    fn looked(&self, _port: &dyn Port) {}
+
+    /// All links are down: the port is going to be reset, or taken away. What uses its seats has left them
+    /// when this returns. Called in a thread, with no link locked.
+    fn lost(&self, _port: &dyn Port, _reason: Reason) {}
+
+    /// The guest on a seat of the port rang. Called in hard interrupts.
+    fn called(&self, _seat: usize) {}
 
     /// Nothing works any more: wake everybody who waits.
     fn closed(&self);

@@ -85,6 +85,7 @@ pub(crate) struct Node {
     managing: DelayedWork<Node, MANAGING>,
     #[pin]
     sharing: DelayedWork<Node, SHARING>,
+    #[pin]
     power: Power,
     /// Open files. Who changes it, or `asked`, holds `telling`.
     users: Atomic<i32>,
@@ -631,6 +632,9 @@ impl Node {
                 link.down(self, port, reason);
             }
         }
+        if let Some(client) = self.client() {
+            client.lost(port, reason);
+        }
     }
 
     fn links<'a>(&'a self, port: &'a dyn Port) -> impl Iterator<Item = &'a Link> {
@@ -725,6 +729,9 @@ impl Node {
         for link in self.links(port) {
             again |= link.look(self, port);
         }
+        if let Some(client) = self.client() {
+            client.looked(port);
+        }
         let delay = if again { TICK_MS as Msecs } else { WATCH_MS };
         self.run_in(msecs_to_jiffies(delay));
         self.manage();
@@ -814,6 +821,12 @@ impl Events for Node {
     fn moved(&self, link: usize) {
         if let Some(client) = self.client() {
             client.moved(link);
+        }
+    }
+
+    fn called(&self, seat: usize) {
+        if let Some(client) = self.client() {
+            client.called(seat);
         }
     }
 

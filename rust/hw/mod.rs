@@ -18,6 +18,7 @@
 //! in program order if a write barrier of [`crate::sys::area`] separates them; a doorbell or a
 //! message that follows a barrier arrives after them. Nothing is said between different links.
 
+use self::seats::Seats;
 use crate::{
     proto::pair::{Ask, Asked},
     sys::{area::Area, errno::EOPNOTSUPP},
@@ -25,6 +26,7 @@ use crate::{
 use kernel::prelude::*;
 
 pub(crate) mod ivshmem;
+pub(crate) mod seats;
 pub(crate) mod weft_port;
 pub(crate) mod whom;
 
@@ -110,8 +112,8 @@ pub(crate) struct Counter {
 
 /// What a port tells upwards.
 ///
-/// `wake`, `echo`, `kicked` and `moved` are called from hard interrupts; the others from a thread, and may
-/// sleep.
+/// `wake`, `echo`, `kicked`, `moved` and `called` are called from hard interrupts; the others from a thread, and
+/// may sleep.
 pub(crate) trait Events: Send + Sync {
     /// [`Port::link_status`] of some link has changed.
     fn links_changed(&self);
@@ -129,6 +131,8 @@ pub(crate) trait Events: Send + Sync {
     fn kicked(&self);
     /// [`Mover::report`] on `link`, or the mover has stopped.
     fn moved(&self, link: usize);
+    /// The guest on `seat` rang.
+    fn called(&self, seat: usize);
 }
 
 /// A piece of local memory, by its DMA address.
@@ -463,6 +467,11 @@ pub(crate) trait Port: Send + Sync {
 
     /// Its routes, where it has any.
     fn router(&self) -> Option<&dyn Router> {
+        None
+    }
+
+    /// Its seats for functions of shared endpoints, where it knows of any.
+    fn seats(&self) -> Option<&dyn Seats> {
         None
     }
 

@@ -5,7 +5,7 @@
 //! Link n uses outbound slot n, inbound aperture n (at n << 32 of the aperture space), and channel n of
 //! the DMA engine, if there is one. It has two doorbells, wake and echo, a doorbell page for users and
 //! one for the kernel; there are a doorbell and a page by which users of this host ring for the
-//! driver, too. `chip` says which they are.
+//! driver, too. `chip` says which they are. What is left is for functions of shared endpoints: `seats`.
 
 mod bring_up;
 mod chip;
@@ -13,6 +13,7 @@ mod dma;
 mod far;
 mod pair;
 mod routes;
+mod seats;
 mod to_pf;
 mod traffic;
 mod vfs;
@@ -21,7 +22,7 @@ pub(crate) use bring_up::MAX_ARENA;
 
 use crate::{
     hw::{
-        Aim, Counter, Doorbells, Grant, Identity, LinkStatus, Mover, Port, Router,
+        seats::Seats, Aim, Counter, Doorbells, Grant, Identity, LinkStatus, Mover, Port, Router,
         VirtualFunctions, MAX_LINKS, MBOX_BYTES,
     },
     proto::pair::{unwrap, wrap, Address, Asked},
@@ -138,6 +139,7 @@ pub(crate) struct WeftPort {
     /// The function is being reset: links are down.
     suspended: Atomic<bool>,
     locks: Pin<KBox<Locks>>,
+    seats: seats::Stalls,
     /// This is a VF, and has its PF's mailbox.
     to_pf: Option<Pin<KBox<to_pf::ToPf>>>,
     routes: Option<Pin<KBox<routes::Routes>>>,
@@ -196,6 +198,11 @@ impl WeftPort {
                 };
                 chip.regs.write32(reg, vector);
             }
+        }
+        for seat in 0..chip.seats {
+            let doorbell = chip::seat_bell(self.links.len(), seat);
+            let reg = ext::WEFT_R_DB_VECTOR as usize + 4 * doorbell as usize;
+            chip.regs.write32(reg, chip::seat_vector(near));
         }
         for link in 0..near {
             self.set_page(chip::kernel_page(near, link), link, u32::MAX);
@@ -695,6 +702,12 @@ impl Port for WeftPort {
         Some(&**routes)
     }
 
+    fn seats(&self) -> Option<&dyn Seats> {
+        // Who has no routes knows of no endpoints.
+        self.routes.as_ref()?;
+        Some(self)
+    }
+
     fn vfs(&self) -> Option<&dyn VirtualFunctions> {
         let vfs = self.vfs.as_ref()?;
         Some(&**vfs)
@@ -789,6 +802,7 @@ impl Drop for WeftPort {
             self.detach(link);
             self.close(link);
         }
+        self.close_seats();
         self.chip.write(ext::WEFT_R_CTRL, 0);
         let mut held = [false; MAX_LINKS];
         for (link, held) in held.iter_mut().enumerate().take(self.links.len()) {

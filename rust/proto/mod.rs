@@ -10,6 +10,7 @@ pub mod cell;
 pub mod cqe;
 pub mod crc;
 pub mod eager;
+pub mod endpoint;
 pub mod fence;
 pub mod fifo;
 pub mod hold;

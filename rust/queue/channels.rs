@@ -27,7 +27,7 @@ use kernel::{
 #[pin_data]
 pub(crate) struct Channels {
     home: Arc<Home>,
-    pub(super) mapping: Mapping,
+    pub(super) mapping: Arc<Mapping>,
     #[pin]
     pub(super) links: [PerLink; MAX_LINKS],
     #[pin]
@@ -38,8 +38,8 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    pub(crate) fn new(home: &Arc<Home>) -> Result<Arc<Self>> {
-        let mapping = Mapping::new()?;
+    /// Whose mappings are in the address space `mapping`.
+    pub(crate) fn new(home: &Arc<Home>, mapping: Arc<Mapping>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 home: home.clone(),

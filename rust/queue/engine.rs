@@ -254,7 +254,7 @@ impl Engine {
         self.workers.get(link)
     }
 
-    pub(super) fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
+    pub(crate) fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
         if let Some(worker) = self.worker(link) {
             worker.ready(port, peer);
             // Queue pairs may go on.
@@ -263,7 +263,7 @@ impl Engine {
     }
 
     /// As [`crate::fabric::Client::hold`].
-    pub(super) fn hold(&self, session: &mut Session<'_>) -> bool {
+    pub(crate) fn hold(&self, session: &mut Session<'_>) -> bool {
         match self.worker(session.link()) {
             // Where nobody is connected nothing is to be kept.
             Some(worker) if worker.has_users() => worker.hold(session),
@@ -272,14 +272,14 @@ impl Engine {
     }
 
     /// As [`crate::fabric::Client::go_on`].
-    pub(super) fn go_on(&self, session: &mut Session<'_>) {
+    pub(crate) fn go_on(&self, session: &mut Session<'_>) {
         if let Some(worker) = self.worker(session.link()) {
             worker.begin_again(session);
         }
     }
 
     /// As [`crate::fabric::Client::parked`]: until [`Engine::serve`].
-    pub(super) fn park(&self) {
+    pub(crate) fn park(&self) {
         self.kicks.retire();
         for worker in &self.workers {
             worker.rest();
@@ -287,26 +287,26 @@ impl Engine {
     }
 
     /// The peer speaks of what may be begun.
-    pub(super) fn hear(&self, session: &mut Session<'_>, say: Say) {
+    pub(crate) fn hear(&self, session: &mut Session<'_>, say: Say) {
         if let Some(worker) = self.worker(session.link()) {
             worker.hear(session, say);
         }
     }
 
     /// Time has passed.
-    pub(super) fn passed(&self, now: u64) {
+    pub(crate) fn passed(&self, now: u64) {
         for worker in &self.workers {
             worker.passed(now);
         }
     }
 
-    pub(super) fn broken(&self, port: &dyn Port, link: usize, reason: Reason) {
+    pub(crate) fn broken(&self, port: &dyn Port, link: usize, reason: Reason) {
         if let Some(worker) = self.worker(link) {
             worker.broken(port, reason);
         }
     }
 
-    pub(super) fn tick(&self, session: &mut Session<'_>, now: u64) {
+    pub(crate) fn tick(&self, session: &mut Session<'_>, now: u64) {
         // Were the interrupt of a kick lost, no other would come.
         self.kicks.tick();
         let worker = self.worker(session.link());
@@ -316,24 +316,24 @@ impl Engine {
     }
 
     /// The neighbour rang. Called in hard interrupts.
-    pub(super) fn wake(&self, link: usize) {
+    pub(crate) fn wake(&self, link: usize) {
         if let Some(worker) = self.worker(link) {
             worker.rung();
         }
     }
 
     /// Data have been moved. Called in hard interrupts.
-    pub(super) fn moved(&self, link: usize) {
+    pub(crate) fn moved(&self, link: usize) {
         self.wake(link);
     }
 
     /// A user of this host rang. Called in hard interrupts.
-    pub(super) fn kicked(&self) {
+    pub(crate) fn kicked(&self) {
         self.kicks.rung();
     }
 
     /// Nobody finds the port any more: who waits learns of it.
-    pub(super) fn closed(&self) {
+    pub(crate) fn closed(&self) {
         let mut at = 0;
         while let Some((qp, next)) = self.table.next(at) {
             at = next;
@@ -378,7 +378,7 @@ impl Engine {
 
     /// How many requests have no completion, to whom asks for that. If none, none is begun until
     /// somebody asks for something else.
-    pub(super) fn outstanding(&self, ask: Ask) -> u32 {
+    pub(crate) fn outstanding(&self, ask: Ask) -> u32 {
         match ask {
             Ask::GoOn | Ask::Still | Ask::Look => {
                 self.pause(false);
@@ -406,7 +406,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn retired(&self) {
+    pub(crate) fn retired(&self) {
         self.kicks.retire();
         for worker in &self.workers {
             worker.retire();

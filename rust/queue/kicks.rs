@@ -178,7 +178,7 @@ impl KickPage {
     }
 
     /// Takes the doorbell away from everybody: the port is gone.
-    pub(super) fn zap(mapping: &Mapping) {
+    pub(crate) fn zap(mapping: &Mapping) {
         mapping.zap(BELL_AT >> PAGE_SHIFT, 1);
     }
 }

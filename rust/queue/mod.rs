@@ -30,7 +30,6 @@
 
 mod channel;
 mod channels;
-mod clients;
 mod connect;
 mod conns;
 mod counts;
@@ -62,7 +61,6 @@ mod worker;
 pub(crate) use self::{
     channel::{Channel, State},
     channels::Channels,
-    clients::Clients,
     connect::Wanted,
     counts::{Counts, MAX_CQS, MAX_SRQS},
     cq::Cq,

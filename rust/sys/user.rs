@@ -66,6 +66,52 @@ extensible! {
     weft_fabric_wish: 48,
     weft_fabric_component: 160,
     weft_fabric_vh: 88,
+    weft_ep_open: 32,
+    weft_ep_query: 48,
+    weft_ep_area: 32,
+    weft_ep_free: 16,
+    weft_ep_submit: 24,
+    weft_ep_reap: 24,
+}
+
+/// A structure of the user interface that is one of many, in an array: it never grows.
+pub(crate) trait Element: AsBytes + FromBytes + Default {}
+
+macro_rules! elements {
+    ($($name:ident,)*) => {$(
+        // SAFETY: Integers without padding.
+        unsafe impl AsBytes for ext::$name {}
+        // SAFETY: Any bytes are integers.
+        unsafe impl FromBytes for ext::$name {}
+        impl Element for ext::$name {}
+    )*};
+}
+
+elements! {
+    weft_ep_work,
+    weft_ep_done,
+}
+
+/// Copies element `n` of an array in the caller's memory.
+pub(crate) fn read_element<T: Element>(array: u64, n: usize) -> Result<T> {
+    let mut value = T::default();
+    let mut reader = UserSlice::new(element::<T>(array, n)?, size_of::<T>()).reader();
+    reader.read_slice(value.as_bytes_mut())?;
+    Ok(value)
+}
+
+/// Copies element `n` to such an array.
+pub(crate) fn write_element<T: Element>(array: u64, n: usize, value: &T) -> Result {
+    let mut writer = UserSlice::new(element::<T>(array, n)?, size_of::<T>()).writer();
+    writer.write_slice(value.as_bytes())
+}
+
+fn element<T>(array: u64, n: usize) -> Result<UserPtr> {
+    let at = usize::try_from(array).map_err(|_| EFAULT)?;
+    let at = n
+        .checked_mul(size_of::<T>())
+        .and_then(|n| at.checked_add(n));
+    Ok(UserPtr::from_addr(at.ok_or(EFAULT)?))
 }
 
 /// A structure in the caller's memory, and how much of it the caller knows.

@@ -14,11 +14,11 @@
  *  EFAULT	the structure cannot be read or written
  *  ENODEV	the port is gone; poll() reports POLLHUP
  *
- * An open file is one of: fresh, listening, one end of a channel, or the owner of
- * objects (protection domains, memory, queues). Which of them changes once, by
- * WEFT_CHAN_LISTEN, WEFT_CHAN_CONNECT, WEFT_CHAN_ACCEPT or the first ioctl that
- * makes an object; a second change fails with EISCONN, one at the same time as
- * another with EBUSY.
+ * An open file is one of: fresh, listening, one end of a channel, the owner of
+ * objects (protection domains, memory, queues), or the user of a function of a shared
+ * endpoint. Which of them changes once, by WEFT_CHAN_LISTEN, WEFT_CHAN_CONNECT,
+ * WEFT_CHAN_ACCEPT, WEFT_EP_OPEN or the first ioctl that makes an object; a second
+ * change fails with EISCONN, one at the same time as another with EBUSY.
  */
 #ifndef _UAPI_LINUX_WEFT_H
 #define _UAPI_LINUX_WEFT_H
@@ -55,6 +55,12 @@
 #define WEFT_FABRIC_WISH	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 23)
 #define WEFT_FABRIC_COMPONENT	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 24)
 #define WEFT_FABRIC_VH		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 25)
+#define WEFT_EP_OPEN		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 32)
+#define WEFT_EP_QUERY		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 33)
+#define WEFT_EP_AREA		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 34)
+#define WEFT_EP_FREE		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 35)
+#define WEFT_EP_SUBMIT		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 36)
+#define WEFT_EP_REAP		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 37)
 
 /* Kinds of ports. */
 #define WEFT_PORT_WEFT		1	/* Weft port */
@@ -1283,6 +1289,236 @@ struct weft_fabric_vh {
 	__u32 vp;
 	__u64 base;
 	__u64 limit;
+};
+
+/* Who moves what (weft_ep_open.flags); without, the function fetches work and data. */
+#define WEFT_EP_PUSH_WORK	(1 << 0)	/* work is written to the function */
+#define WEFT_EP_PUSH_DATA	(1 << 1)	/* areas are in the function's memory */
+#define WEFT_EP_PULL_DONE	(1 << 2)	/* completions are read from the function */
+
+#define WEFT_EP_MAX_ENTRIES	1024	/* work of a function that is outstanding */
+#define WEFT_EP_MAX_BATCH	64	/* pieces of work, or completions, of a call */
+#define WEFT_EP_MAX_AREAS	4	/* areas of a function */
+#define WEFT_EP_MAX_AREA	(4 << 20)	/* bytes of an area */
+#define WEFT_EP_MAX_WORK	(16 << 20)	/* bytes that a piece of work reads */
+
+/**
+ * struct weft_ep_open - ioctl(WEFT_EP_OPEN): use a function of a shared endpoint
+ * @size: sizeof(struct weft_ep_open)
+ * @flags: mask of WEFT_EP_PUSH_WORK, WEFT_EP_PUSH_DATA, WEFT_EP_PULL_DONE
+ * @endpoint: hardware id of the endpoint
+ * @ve: which of its virtual endpoints; the hierarchy of this host has to give it, see
+ *	WEFT_FABRIC_VH
+ * @function: which function of that, from 0
+ * @entries: how much work can be outstanding: a power of two, 1 to WEFT_EP_MAX_ENTRIES
+ * @reserved: must be 0
+ *
+ * The file becomes the user of the function, and no other file can, until it is
+ * closed. Waits, for some seconds at the most, until work has gone there and back.
+ *
+ * EOPNOTSUPP: the port has no manager. ENOENT: the hierarchy of this host does not give
+ * it such a function. EBUSY: another file uses it. ENOSPC: the port has no slot for it,
+ * which the log says, or four functions are used already; or, with WEFT_EP_PUSH_WORK or
+ * WEFT_EP_PULL_DONE, the function has no room for so many entries. EHOSTUNREACH: it is
+ * not reached, or does not reach this host. EIO: it does not work. ETIMEDOUT: a machine
+ * holds on to what was opened before. EINTR: a signal came. EISCONN: the file is not
+ * fresh. ESHUTDOWN, ECONNRESET: it was taken away meanwhile.
+ */
+struct weft_ep_open {
+	__u32 size;
+	__u32 flags;
+	__u64 endpoint;
+	__u32 ve;
+	__u32 function;
+	__u32 entries;
+	__u32 reserved;
+};
+
+/**
+ * struct weft_ep_query - ioctl(WEFT_EP_QUERY)
+ * @size: sizeof(struct weft_ep_query)
+ * @flags: must be 0
+ * @broken: out: 0, or the error that calls end with, as it works no more
+ * @failed: out: why, as the function says if that is EIO; see Documentation/endpoint.rst
+ * @outstanding: out: pieces of work that are not completed
+ * @areas: out: areas that there are
+ * @submitted: out: pieces of work submitted
+ * @completed: out: and completed
+ * @bytes: out: bytes that they have read
+ *
+ * ENOTCONN: the file uses no function.
+ */
+struct weft_ep_query {
+	__u32 size;
+	__u32 flags;
+	__u32 broken;
+	__u32 failed;
+	__u32 outstanding;
+	__u32 areas;
+	__u64 submitted;
+	__u64 completed;
+	__u64 bytes;
+};
+
+/* What the function may do with an area (weft_ep_area.flags). */
+#define WEFT_EP_MAY_READ	(1 << 0)
+#define WEFT_EP_MAY_WRITE	(1 << 1)
+
+/**
+ * struct weft_ep_area - ioctl(WEFT_EP_AREA): memory for the function to work with
+ * @size: sizeof(struct weft_ep_area)
+ * @flags: mask of WEFT_EP_MAY_READ and WEFT_EP_MAY_WRITE, one of them at least
+ * @bytes: in: how much, 1 to WEFT_EP_MAX_AREA; out: rounded up to whole pages
+ * @area: out: its handle
+ * @reserved: must be 0
+ * @offset: out: where it is mapped
+ *
+ * It is zeroed. With WEFT_EP_PUSH_DATA it is in the memory of the function, which does
+ * with it what it likes; there are some 60 KiB, less what the queues take.
+ *
+ * ENOTCONN: the file uses no function. ENOSPC: it has WEFT_EP_MAX_AREAS, or there is no
+ * room. EBUSY: work that may name an area that was freed is outstanding; reap it first.
+ * ENOMEM: there is no such memory in one piece. ETIMEDOUT: as of WEFT_EP_OPEN.
+ * Of a function that works no more: ESHUTDOWN: it was taken from this host. ECONNRESET:
+ * the port was reset, or the way to it was lost, or is another one now. EIO: it has
+ * failed. EPROTO: it has told what cannot be true. ENODEV: the port is gone.
+ */
+struct weft_ep_area {
+	__u32 size;
+	__u32 flags;
+	__u64 bytes;
+	__u32 area;
+	__u32 reserved;
+	__u64 offset;
+};
+
+/**
+ * struct weft_ep_free - ioctl(WEFT_EP_FREE): take an area away
+ * @size: sizeof(struct weft_ep_free)
+ * @flags: must be 0
+ * @area: its handle
+ * @reserved: must be 0
+ *
+ * From the function at once: work that names it completes with WEFT_EP_DONE_UNREACHABLE,
+ * and what it has done until then is done. Its mappings fault when they are touched.
+ *
+ * ENOTCONN: the file uses no function. ENOENT: there is no such area.
+ */
+struct weft_ep_free {
+	__u32 size;
+	__u32 flags;
+	__u32 area;
+	__u32 reserved;
+};
+
+/* What is to be done (weft_ep_work.op). */
+#define WEFT_EP_OP_NOP		0
+#define WEFT_EP_OP_COPY		1
+#define WEFT_EP_OP_CRC32C	2
+#define WEFT_EP_OP_COPY_CRC32C	3
+
+#define WEFT_EP_MAX_SEGMENTS	7
+
+/**
+ * struct weft_ep_segment - a part of an area
+ * @area: handle of the area
+ * @bytes: how much, not 0
+ * @offset: from there on
+ */
+struct weft_ep_segment {
+	__u32 area;
+	__u32 bytes;
+	__u64 offset;
+};
+
+/**
+ * struct weft_ep_work - a piece of work
+ * @cookie: comes back with the completion
+ * @op: WEFT_EP_OP_*
+ * @sources: how many segments are read; none for WEFT_EP_OP_NOP
+ * @dests: how many are written; none for WEFT_EP_OP_NOP and WEFT_EP_OP_CRC32C
+ * @reserved: must be 0
+ * @segment: sources, then destinations, which have as many bytes or more; the rest is
+ *	not looked at
+ */
+struct weft_ep_work {
+	__u64 cookie;
+	__u8 op;
+	__u8 sources;
+	__u8 dests;
+	__u8 reserved[5];
+	struct weft_ep_segment segment[WEFT_EP_MAX_SEGMENTS];
+};
+
+/**
+ * struct weft_ep_submit - ioctl(WEFT_EP_SUBMIT): give the function work
+ * @size: sizeof(struct weft_ep_submit)
+ * @flags: must be 0
+ * @work: address of @count struct weft_ep_work
+ * @count: how many, 1 to WEFT_EP_MAX_BATCH
+ * @done: out: how many were submitted; with an error, which one it is of, from 0
+ *
+ * They are done one after the other. All are checked before one is submitted, then as
+ * many are as there is room for: poll() reports POLLOUT while there is.
+ *
+ * ENOTCONN: the file uses no function. EINVAL, too: a piece makes no sense, reads or
+ * writes beyond the end of an area, or reads more than WEFT_EP_MAX_WORK. ENOENT: it
+ * names an area that there is not. EAGAIN: there is no room: reap completions. Of a
+ * function that works no more: as of WEFT_EP_AREA.
+ */
+struct weft_ep_submit {
+	__u32 size;
+	__u32 flags;
+	__u64 work;
+	__u32 count;
+	__u32 done;
+};
+
+/* What became of work (weft_ep_done.status). */
+#define WEFT_EP_DONE_OK			0
+#define WEFT_EP_DONE_BAD		1	/* the endpoint finds no sense in it */
+#define WEFT_EP_DONE_PROTOCOL		2	/* it is not of the protocol that was chosen */
+#define WEFT_EP_DONE_UNREACHABLE	3	/* an area is gone, or may not be used so */
+#define WEFT_EP_DONE_TOO_LONG		4	/* more than is done at once */
+#define WEFT_EP_DONE_FLUSHED		5	/* the function works no more; it may be done */
+
+/**
+ * struct weft_ep_done - a completion
+ * @cookie: of the work
+ * @status: WEFT_EP_DONE_*
+ * @crc: CRC-32C of what was read, if that was asked for
+ * @bytes: bytes read, and written; after WEFT_EP_DONE_UNREACHABLE some more may be
+ */
+struct weft_ep_done {
+	__u64 cookie;
+	__u32 status;
+	__u32 crc;
+	__u64 bytes;
+};
+
+#define WEFT_EP_FOREVER		0xffffffffu
+
+/**
+ * struct weft_ep_reap - ioctl(WEFT_EP_REAP): take completions
+ * @size: sizeof(struct weft_ep_reap)
+ * @flags: must be 0
+ * @done: address of room for @count struct weft_ep_done
+ * @count: in: for how many, 1 to WEFT_EP_MAX_BATCH; out: how many there are
+ * @timeout_ms: how long to wait for the first; WEFT_EP_FOREVER: until there is one
+ *
+ * In the order in which the work was submitted. poll() reports POLLIN while there are
+ * any. Of a function that works no more what is outstanding is WEFT_EP_DONE_FLUSHED;
+ * behind that, the errors are those of WEFT_EP_AREA, and poll() reports POLLHUP.
+ *
+ * ENOTCONN: the file uses no function. EAGAIN: there is none, and @timeout_ms is 0, or the
+ * file is O_NONBLOCK. ETIMEDOUT: none came. EINTR: a signal came.
+ */
+struct weft_ep_reap {
+	__u32 size;
+	__u32 flags;
+	__u64 done;
+	__u32 count;
+	__u32 timeout_ms;
 };
 
 #endif /* _UAPI_LINUX_WEFT_H */

@@ -6,10 +6,12 @@ use super::{
     chip::{self, Chip, DOORBELL_VECTOR, ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR},
     dma,
     far::Far,
-    routes, to_pf, vfs, Arena, Link, Locks, WeftPort,
+    routes,
+    seats::Stalls,
+    to_pf, vfs, Arena, Link, Locks, WeftPort,
 };
 use crate::{
-    hw::{Events, Port},
+    hw::{seats::WINDOW_BYTES, Events, Port},
     sys::{
         area::{Area, Cache},
         dma::DmaSource,
@@ -114,8 +116,9 @@ impl Drop for Farewell<'_> {
     }
 }
 
-/// Reserves the windows' BAR and maps the slot of each link, through the write-combining alias.
-fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Area>)> {
+/// Reserves the windows' BAR and maps the slot of each link, through the write-combining alias, and that of
+/// each seat, through the other one.
+fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Area>, KVec<Area>)> {
     let shift = chip.read(ext::WEFT_R_SLOT_SHIFT);
     let alias = chip.regs.read64(ext::WEFT_R_WC_OFFSET as usize);
     if !(12..=40).contains(&shift) {
@@ -134,7 +137,14 @@ fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Ar
         let map = Arc::new(map, GFP_KERNEL)?;
         windows.push(Area::from_map(map, 0, bytes)?, GFP_KERNEL)?;
     }
-    Ok((region, windows))
+    let mut seats = KVec::with_capacity(chip.seats, GFP_KERNEL)?;
+    for seat in 0..chip.seats {
+        let at = ((links + seat) as u64) << shift;
+        let map = IoMap::new(&region, at, WINDOW_BYTES, Cache::Uncached)?;
+        let map = Arc::new(map, GFP_KERNEL)?;
+        seats.push(Area::from_map(map, 0, WINDOW_BYTES)?, GFP_KERNEL)?;
+    }
+    Ok((region, windows, seats))
 }
 
 fn lines(chip: &Chip) -> Result<KVec<Line>> {
@@ -156,6 +166,9 @@ fn lines(chip: &Chip) -> Result<KVec<Line>> {
     add(chip::dma_vector(links), fmt!("dma"))?;
     if chip.far != 0 {
         add(chip::far_vector(links), fmt!("far"))?;
+    }
+    if chip.seats != 0 {
+        add(chip::seat_vector(links), fmt!("endpoints"))?;
     }
     Ok(lines)
 }
@@ -201,7 +214,7 @@ impl WeftPort {
             vfs::Vfs::new(&chip, arena.max(chip.links * MIN_ARENA) as u64)
         })?;
         let routes = steps.step("routes", || routes::Routes::new(&chip))?;
-        let (windows, mapped) = steps.step("windows", || new_windows(bound, &chip))?;
+        let (windows, mapped, seats) = steps.step("windows", || new_windows(bound, &chip))?;
         let source = DmaSource::new(bound);
         let links = steps.step("arenas", || {
             let mut links = KVec::with_capacity(chip.links + chip.far, GFP_KERNEL)?;
@@ -245,6 +258,7 @@ impl WeftPort {
             }),
             GFP_KERNEL,
         )?;
+        let seats = Stalls::new(seats, links.len())?;
         let port = KBox::new(
             Self {
                 irqs,
@@ -253,6 +267,7 @@ impl WeftPort {
                 arena_wanted: arena as u64,
                 suspended: Atomic::new(false),
                 locks,
+                seats,
                 to_pf,
                 routes,
                 vfs,

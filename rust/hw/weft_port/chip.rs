@@ -4,7 +4,7 @@
 //!
 //! Shared by the port and the handlers. It must not know arenas and windows.
 
-use super::{dma, far};
+use super::{dma, far, seats};
 use crate::{
     hw::{Events, MAX_FAR, MAX_NEIGHBOURS, MBOX_BYTES},
     sys::{
@@ -75,6 +75,18 @@ pub(super) const fn far_vector(links: usize) -> u32 {
     dma_vector(links) + 1
 }
 
+// Of `all` links, what seats have is behind what those have.
+
+/// Doorbell by which the guest on a seat rings; its number is also that of the page by which it is rung.
+pub(super) const fn seat_bell(all: usize, seat: usize) -> u32 {
+    (2 * all + 1 + seat) as u32
+}
+
+/// Vector of the doorbells of all seats.
+pub(super) const fn seat_vector(links: usize) -> u32 {
+    far_vector(links) + 1
+}
+
 /// The events that are handled.
 const EVENTS: u32 = ext::WEFT_EVENT_LINK
     | ext::WEFT_EVENT_ROUTE
@@ -143,6 +155,8 @@ pub(super) struct Chip {
     pub(super) links: usize,
     /// Far ones.
     pub(super) far: usize,
+    /// Seats for functions of shared endpoints.
+    pub(super) seats: usize,
     /// Channels of the DMA engine, if they do.
     pub(super) channels: usize,
     /// Users of this host can ring.
@@ -197,6 +211,7 @@ impl Chip {
             pdev,
             links,
             far: 0,
+            seats: 0,
             channels,
             has_kick,
             is_vf,
@@ -215,6 +230,7 @@ impl Chip {
                     what
                 );
             }
+            chip.seats = seats::capacity(&chip).0;
         }
         Ok(chip)
     }
@@ -283,7 +299,27 @@ impl Chip {
 
     /// All bits of the doorbells that are used.
     pub(super) fn doorbells(&self) -> u32 {
-        (1 << (2 * self.links + usize::from(self.has_kick) + 2 * self.far)) - 1
+        let links = self.links + self.far;
+        ((1u64 << (2 * links + usize::from(self.has_kick) + self.seats)) - 1) as u32
+    }
+
+    /// Those of the seats.
+    pub(super) fn seat_bells(&self) -> u32 {
+        let links = self.links + self.far;
+        (0..self.seats).fold(0, |all, seat| all | 1 << seat_bell(links, seat))
+    }
+
+    fn seats_rung(&self) {
+        let pending = self.read(ext::WEFT_R_DB_PENDING);
+        if pending == u32::MAX {
+            return;
+        }
+        // Before the queues are looked at: who rings from here on raises another interrupt.
+        self.write(ext::WEFT_R_DB_PENDING, pending & self.seat_bells());
+        let links = self.links + self.far;
+        for seat in (0..self.seats).filter(|seat| pending & 1 << seat_bell(links, *seat) != 0) {
+            self.events.called(seat);
+        }
     }
 
     /// Lets everything raise interrupts that has a handler.
@@ -315,7 +351,7 @@ impl Chip {
             return;
         }
         // Before the rings are looked at: who rings from here on raises another interrupt.
-        self.write(ext::WEFT_R_DB_PENDING, pending & !near);
+        self.write(ext::WEFT_R_DB_PENDING, pending & !near & !self.seat_bells());
         for link in self.links..self.links + self.far {
             if pending & 1 << wake(self.links, link) != 0 {
                 self.rung(link, true);
@@ -418,6 +454,10 @@ impl Handler for Chip {
         }
         if vector == far_vector(self.links) {
             self.far_rung();
+            return Next::Done;
+        }
+        if vector == seat_vector(self.links) {
+            self.seats_rung();
             return Next::Done;
         }
         if doorbell == kick(self.links) {

@@ -176,6 +176,11 @@ impl WeftPort {
         if far.admitted.xchg(admitted, Relaxed) == admitted {
             return;
         }
+        self.admit_all();
+    }
+
+    /// Says of each gate who may ring by it. With the tables locked.
+    pub(super) fn admit_all(&self) {
         let bells = |link: usize| {
             let far = self.far(link).filter(|far| far.admitted.load(Relaxed));
             far.map_or(0, |_| chip::bells(self.chip.links, link))
@@ -184,7 +189,7 @@ impl WeftPort {
         // They say nothing of the source: whoever has a route to here may ring them for others.
         for gate in 0..GATES {
             let reg = ext::WEFT_R_DB_ALLOW_VP as usize + 4 * gate;
-            self.chip.regs.write32(reg, all);
+            self.chip.regs.write32(reg, all | self.seats.bells(gate));
         }
     }
 
@@ -195,6 +200,7 @@ impl WeftPort {
                 far.admitted.store(false, Relaxed);
             }
         }
+        self.seats.forget();
     }
 
     pub(super) fn far_status(&self, link: usize, far: &Far) -> LinkStatus {

@@ -8,8 +8,6 @@ from . import lab, paths, topology, transfer
 
 LEAST, MOST = 3, 8
 DEVICE = "/sys/class/weft/weft0/device"
-# Of a port: for its own links, and for those over routes to all others.
-SLOTS = 16
 # What stays of a run, for the reader to open.
 TOPOLOGY = paths.BUILD.parent / "demo.toml"
 PICTURE = paths.BUILD.parent / "demo.svg"
@@ -40,7 +38,7 @@ def run(args, source, say):
     with lab.Lab("demo", say) as made:
         made.join(shape)
         for name in names:
-            made.add(name, memory=args.memory, slots=SLOTS, shares={"file": str(source.parent)})
+            made.add(name, memory=args.memory, shares={"file": str(source.parent)})
         made.boot()
         made.load()
         say(f"weft.ko loaded on all {len(names)}")

@@ -138,7 +138,7 @@ def test_capabilities(scope):
     """CAP0 and CAP1 say what there is"""
     port = host(scope)
     cap0, cap1 = port.read(R.R_CAP0), port.read(R.R_CAP1)
-    equal(R.field(R.CAP0_SLOTS, cap0), 8, "slots")
+    equal(R.field(R.CAP0_SLOTS, cap0), 16, "slots")
     equal(R.field(R.CAP0_INBOUND, cap0), R.MAX_INBOUND, "inbound entries")
     equal(R.field(R.CAP0_DOORBELLS, cap0), R.DOORBELLS, "doorbells")
     equal(R.field(R.CAP0_DB_PAGES, cap0), R.DB_PAGES, "doorbell pages")

@@ -142,6 +142,28 @@ pub const WEFT_COMPONENT_NO_VPD: u32 = 4;
 pub const WEFT_COMPONENT_SOCKETS: u32 = 8;
 pub const WEFT_VPD_TEXT: u32 = 32;
 pub const WEFT_VH_GIVEN: u32 = 1;
+pub const WEFT_EP_PUSH_WORK: u32 = 1;
+pub const WEFT_EP_PUSH_DATA: u32 = 2;
+pub const WEFT_EP_PULL_DONE: u32 = 4;
+pub const WEFT_EP_MAX_ENTRIES: u32 = 1024;
+pub const WEFT_EP_MAX_BATCH: u32 = 64;
+pub const WEFT_EP_MAX_AREAS: u32 = 4;
+pub const WEFT_EP_MAX_AREA: u32 = 4194304;
+pub const WEFT_EP_MAX_WORK: u32 = 16777216;
+pub const WEFT_EP_MAY_READ: u32 = 1;
+pub const WEFT_EP_MAY_WRITE: u32 = 2;
+pub const WEFT_EP_OP_NOP: u32 = 0;
+pub const WEFT_EP_OP_COPY: u32 = 1;
+pub const WEFT_EP_OP_CRC32C: u32 = 2;
+pub const WEFT_EP_OP_COPY_CRC32C: u32 = 3;
+pub const WEFT_EP_MAX_SEGMENTS: u32 = 7;
+pub const WEFT_EP_DONE_OK: u32 = 0;
+pub const WEFT_EP_DONE_BAD: u32 = 1;
+pub const WEFT_EP_DONE_PROTOCOL: u32 = 2;
+pub const WEFT_EP_DONE_UNREACHABLE: u32 = 3;
+pub const WEFT_EP_DONE_TOO_LONG: u32 = 4;
+pub const WEFT_EP_DONE_FLUSHED: u32 = 5;
+pub const WEFT_EP_FOREVER: u32 = 4294967295;
 pub type __u8 = ::std::os::raw::c_uchar;
 pub type __u16 = ::std::os::raw::c_ushort;
 pub type __s32 = ::std::os::raw::c_int;
@@ -614,6 +636,91 @@ pub struct weft_fabric_vh {
     pub base: __u64,
     pub limit: __u64,
 }
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_ep_open {
+    pub size: __u32,
+    pub flags: __u32,
+    pub endpoint: __u64,
+    pub ve: __u32,
+    pub function: __u32,
+    pub entries: __u32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_ep_query {
+    pub size: __u32,
+    pub flags: __u32,
+    pub broken: __u32,
+    pub failed: __u32,
+    pub outstanding: __u32,
+    pub areas: __u32,
+    pub submitted: __u64,
+    pub completed: __u64,
+    pub bytes: __u64,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_ep_area {
+    pub size: __u32,
+    pub flags: __u32,
+    pub bytes: __u64,
+    pub area: __u32,
+    pub reserved: __u32,
+    pub offset: __u64,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_ep_free {
+    pub size: __u32,
+    pub flags: __u32,
+    pub area: __u32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_ep_segment {
+    pub area: __u32,
+    pub bytes: __u32,
+    pub offset: __u64,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_ep_work {
+    pub cookie: __u64,
+    pub op: __u8,
+    pub sources: __u8,
+    pub dests: __u8,
+    pub reserved: [__u8; 5usize],
+    pub segment: [weft_ep_segment; 7usize],
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_ep_submit {
+    pub size: __u32,
+    pub flags: __u32,
+    pub work: __u64,
+    pub count: __u32,
+    pub done: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_ep_done {
+    pub cookie: __u64,
+    pub status: __u32,
+    pub crc: __u32,
+    pub bytes: __u64,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_ep_reap {
+    pub size: __u32,
+    pub flags: __u32,
+    pub done: __u64,
+    pub count: __u32,
+    pub timeout_ms: __u32,
+}
 pub const IOCTL_WEFT_PORT_INFO: __u32 = 22400;
 pub const IOCTL_WEFT_LINK_INFO: __u32 = 22401;
 pub const IOCTL_WEFT_CHAN_LISTEN: __u32 = 22402;
@@ -640,3 +747,9 @@ pub const IOCTL_WEFT_FABRIC_WISHES: __u32 = 22422;
 pub const IOCTL_WEFT_FABRIC_WISH: __u32 = 22423;
 pub const IOCTL_WEFT_FABRIC_COMPONENT: __u32 = 22424;
 pub const IOCTL_WEFT_FABRIC_VH: __u32 = 22425;
+pub const IOCTL_WEFT_EP_OPEN: __u32 = 22432;
+pub const IOCTL_WEFT_EP_QUERY: __u32 = 22433;
+pub const IOCTL_WEFT_EP_AREA: __u32 = 22434;
+pub const IOCTL_WEFT_EP_FREE: __u32 = 22435;
+pub const IOCTL_WEFT_EP_SUBMIT: __u32 = 22436;
+pub const IOCTL_WEFT_EP_REAP: __u32 = 22437;

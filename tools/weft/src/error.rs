@@ -91,6 +91,12 @@ pub enum Error {
     Limit(&'static str),
     /// The object is needed by another one.
     Busy,
+    /// The hierarchy of this host does not give it this function of an endpoint; which.
+    NotGiven(String),
+    /// Another program uses this function of an endpoint.
+    Used(String),
+    /// The function of an endpoint was taken from this host.
+    Withdrawn,
     /// A queue pair is in a state that does not allow it.
     BadState(&'static str),
     /// This host is not the master of the fabric, which alone knows, and decides.
@@ -188,6 +194,12 @@ impl Error {
                 "close what is not used; Objects::limits() tells how many there can be"
             }
             Error::Busy => "drop what was made of it first",
+            Error::NotGiven(_) => {
+                "`weftctl vh` shows what this host is given; on the fabric's master \
+                 `weftctl assign` gives it more"
+            }
+            Error::Used(_) => "end that program, or use another function",
+            Error::Withdrawn => "open it again when it is given to this host again",
             Error::BadState(_) => "queue pairs go from RESET over INIT and RTR to RTS",
             Error::NotMaster => "`weftctl tree` says who the master is: run this there",
             Error::NoMaster => "it takes a second or two: `weftctl events` shows when it is found",
@@ -234,6 +246,9 @@ impl fmt::Display for Error {
             Error::Overrun => f.write_str("more completions came than the queue has entries"),
             Error::Limit(what) => write!(f, "{what}: a limit is reached"),
             Error::Busy => f.write_str("another object needs it"),
+            Error::NotGiven(what) => write!(f, "{what}: it is not given to this host"),
+            Error::Used(what) => write!(f, "{what}: another program uses it"),
+            Error::Withdrawn => f.write_str("the endpoint's function was taken from this host"),
             Error::BadState(what) => write!(f, "{what}: the queue pair is not in a state for that"),
             Error::NotMaster => f.write_str("this host is not the master of the fabric"),
             Error::NoMaster => f.write_str("the fabric has no master yet"),

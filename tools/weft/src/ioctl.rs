@@ -54,6 +54,12 @@ ioctls! {
     weft_fabric_wish: IOCTL_WEFT_FABRIC_WISH;
     weft_fabric_component: IOCTL_WEFT_FABRIC_COMPONENT;
     weft_fabric_vh: IOCTL_WEFT_FABRIC_VH;
+    weft_ep_open: IOCTL_WEFT_EP_OPEN;
+    weft_ep_query: IOCTL_WEFT_EP_QUERY;
+    weft_ep_area: IOCTL_WEFT_EP_AREA;
+    weft_ep_free: IOCTL_WEFT_EP_FREE;
+    weft_ep_submit: IOCTL_WEFT_EP_SUBMIT;
+    weft_ep_reap: IOCTL_WEFT_EP_REAP;
 }
 
 /// Reads the wishes into `text`; the structure says how long they are.

@@ -54,6 +54,7 @@ mod channel;
 mod component;
 mod connect;
 mod cq;
+mod endpoint;
 mod error;
 mod fabric;
 mod hierarchy;
@@ -83,6 +84,9 @@ pub use channel::Channel;
 pub use component::Component;
 pub use connect::Connect;
 pub use cq::{Completion, Cq, Status};
+pub use endpoint::{
+    Access, Done, DoneStatus, EndpointArea, Function, FunctionOptions, FunctionStatus, Part, Work,
+};
 pub use error::{Error, Reason, Result};
 pub use fabric::{Fabric, FabricNode, FabricPort, FabricRoute, NodeKind};
 pub use hierarchy::{Given, Hierarchy, Place};

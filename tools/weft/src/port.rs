@@ -6,6 +6,7 @@ use crate::abi;
 use crate::channel::Channel;
 use crate::component::{Component, components};
 use crate::connect::Connect;
+use crate::endpoint::{Function, FunctionOptions};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, FabricRoute, fabric, routes};
 use crate::hierarchy::{Hierarchy, hierarchy};
@@ -293,6 +294,11 @@ impl Port {
     /// A file for objects: protection domains, memory, queues.
     pub fn objects(&self) -> Result<Objects> {
         Ok(Objects::new(open_file(&self.path, OFlags::empty())?))
+    }
+
+    /// Opens a function of a shared endpoint, which no other program can use meanwhile.
+    pub fn function(&self, options: &FunctionOptions) -> Result<Function> {
+        Function::open(open_file(&self.path, OFlags::empty())?, options)
     }
 
     /// Connects to a listener on another host.

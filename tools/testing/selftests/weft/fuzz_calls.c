@@ -203,6 +203,12 @@ static const struct call {
 	{ WEFT_FABRIC_WISH, sizeof(struct weft_fabric_wish), 1, FZ_KINDS, none },
 	{ WEFT_FABRIC_COMPONENT, sizeof(struct weft_fabric_component), 1, FZ_KINDS, none },
 	{ WEFT_FABRIC_VH, sizeof(struct weft_fabric_vh), 1, FZ_KINDS, none },
+	{ WEFT_EP_OPEN, sizeof(struct weft_ep_open), 1, FZ_KINDS, none },
+	{ WEFT_EP_QUERY, sizeof(struct weft_ep_query), 1, FZ_KINDS, none },
+	{ WEFT_EP_AREA, sizeof(struct weft_ep_area), 1, FZ_KINDS, none },
+	{ WEFT_EP_FREE, sizeof(struct weft_ep_free), 1, FZ_KINDS, none },
+	{ WEFT_EP_SUBMIT, sizeof(struct weft_ep_submit), 1, FZ_KINDS, none },
+	{ WEFT_EP_REAP, sizeof(struct weft_ep_reap), 1, FZ_KINDS, none },
 };
 
 #define CALLS (sizeof(calls) / sizeof(*calls))

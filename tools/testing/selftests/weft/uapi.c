@@ -42,6 +42,12 @@ static const struct {
 	{ "FABRIC_WISH", WEFT_FABRIC_WISH, sizeof(struct weft_fabric_wish) },
 	{ "FABRIC_COMPONENT", WEFT_FABRIC_COMPONENT, sizeof(struct weft_fabric_component) },
 	{ "FABRIC_VH", WEFT_FABRIC_VH, sizeof(struct weft_fabric_vh) },
+	{ "EP_OPEN", WEFT_EP_OPEN, sizeof(struct weft_ep_open) },
+	{ "EP_QUERY", WEFT_EP_QUERY, sizeof(struct weft_ep_query) },
+	{ "EP_AREA", WEFT_EP_AREA, sizeof(struct weft_ep_area) },
+	{ "EP_FREE", WEFT_EP_FREE, sizeof(struct weft_ep_free) },
+	{ "EP_SUBMIT", WEFT_EP_SUBMIT, sizeof(struct weft_ep_submit) },
+	{ "EP_REAP", WEFT_EP_REAP, sizeof(struct weft_ep_reap) },
 };
 
 #define ALL ARRAY_SIZE(all)
@@ -67,6 +73,7 @@ TEST_F(uapi, unknown_ioctl_is_enotty)
 	uint32_t arg[2] = { sizeof(arg) };
 
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, WEFT_FABRIC_VH + 1, arg));
+	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, WEFT_EP_REAP + 1, arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO(WEFT_IOC_TYPE, WEFT_IOC_BASE - 1), arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO('w', WEFT_IOC_BASE), arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, TIOCGWINSZ, arg));

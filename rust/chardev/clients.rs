@@ -1,26 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who uses the links of a port: its channels and its engine.
+//! Who uses a port: its channels, its engine, and its functions of shared endpoints.
 //!
-//! Each is told what happens. The engine's trunk is the beginning of an arena; the channels get what
-//! is behind it.
+//! Each is told what happens, and knows nothing of the others. The engine's trunk is the beginning of an
+//! arena; the channels get what is behind it.
 
-use super::{kicks::KickPage, Channels, Engine};
 use crate::{
+    endpoint::Endpoints,
     fabric::{Client, Node, Reason, Session, Usage},
     hw::{Port, MAX_LINKS},
     proto::{link::Peer, pair::Ask, wire::Body},
+    queue::{Channels, Engine, KickPage},
 };
 use kernel::{prelude::*, sync::Arc};
 
-pub(crate) struct Clients {
+pub(super) struct Clients {
     channels: Arc<Channels>,
     engine: Arc<Engine>,
+    endpoints: Arc<Endpoints>,
 }
 
 impl Clients {
-    pub(crate) fn new(channels: Arc<Channels>, engine: Arc<Engine>) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self { channels, engine }, GFP_KERNEL)?)
+    pub(super) fn new(
+        channels: Arc<Channels>,
+        engine: Arc<Engine>,
+        endpoints: Arc<Endpoints>,
+    ) -> Result<Arc<Self>> {
+        let clients = Self {
+            channels,
+            engine,
+            endpoints,
+        };
+        Ok(Arc::new(clients, GFP_KERNEL)?)
     }
 }
 
@@ -67,6 +78,27 @@ impl Client for Clients {
 
     fn passed(&self, now: u64) {
         self.engine.passed(now);
+        self.endpoints.passed();
+    }
+
+    fn looked(&self, port: &dyn Port) {
+        self.endpoints.looked(port);
+    }
+
+    fn lost(&self, port: &dyn Port, reason: Reason) {
+        self.endpoints.lost(port, reason);
+    }
+
+    fn hierarchy(&self) {
+        self.endpoints.hierarchy();
+    }
+
+    fn let_go(&self) -> bool {
+        self.endpoints.let_go()
+    }
+
+    fn called(&self, seat: usize) {
+        self.endpoints.called(seat);
     }
 
     fn tick(&self, session: &mut Session<'_>, now: u64) {
@@ -90,9 +122,11 @@ impl Client for Clients {
     fn closed(&self) {
         self.channels.closed();
         self.engine.closed();
+        self.endpoints.closed();
     }
 
     fn retired(&self) {
+        self.endpoints.retired();
         KickPage::zap(self.channels.mapping());
         self.engine.retired();
     }

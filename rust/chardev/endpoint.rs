@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `WEFT_EP_*`: a function of a shared endpoint, as the user of a file has it.
+
+use super::{
+    file::Role,
+    ioctl::{check, Call},
+};
+use crate::{
+    endpoint::{Function, Range, Request, Shape, Wanted, MAX_AREA, MAX_ENTRIES},
+    proto::endpoint::{Completion, Op, Protocol, MAX_BYTES, SEGMENTS},
+    sys::{
+        ext::{
+            self, weft_ep_area, weft_ep_done, weft_ep_free, weft_ep_open, weft_ep_query,
+            weft_ep_reap, weft_ep_submit, weft_ep_work,
+        },
+        user::{read_element, write_element},
+    },
+};
+use kernel::prelude::*;
+
+const MAX_BATCH: usize = ext::WEFT_EP_MAX_BATCH as usize;
+
+const _: () = assert!(ext::WEFT_EP_MAX_ENTRIES == MAX_ENTRIES);
+const _: () = assert!(ext::WEFT_EP_MAX_AREA as u64 == MAX_AREA);
+const _: () = assert!(ext::WEFT_EP_MAX_WORK as u64 == MAX_BYTES);
+const _: () = assert!(ext::WEFT_EP_MAX_SEGMENTS as usize == SEGMENTS);
+const _: () = assert!(ext::WEFT_EP_MAX_AREAS as usize == crate::hw::seats::OPENINGS - 1);
+
+/// `WEFT_EP_OPEN`.
+pub(super) fn open(call: &Call<'_>) -> Result {
+    let (_, open) = call.read::<weft_ep_open>()?;
+    let (work, data, done) = (
+        ext::WEFT_EP_PUSH_WORK,
+        ext::WEFT_EP_PUSH_DATA,
+        ext::WEFT_EP_PULL_DONE,
+    );
+    check(open.flags & !(work | data | done) == 0 && open.reserved == 0)?;
+    check(open.entries.is_power_of_two() && open.entries <= MAX_ENTRIES)?;
+    let wanted = Wanted {
+        endpoint: open.endpoint,
+        ve: open.ve.try_into().map_err(|_| ENOENT)?,
+        function: open.function,
+    };
+    let shape = Shape {
+        entries: open.entries,
+        protocol: Protocol {
+            push_wqe: open.flags & work != 0,
+            push_data: open.flags & data != 0,
+            pull_cqe: open.flags & done != 0,
+        },
+    };
+    let file = call.file;
+    file.node.may_begin()?;
+    file.become_role(|| {
+        let waiters = file.waiters.clone();
+        let function = file.endpoints.open(&file.node, wanted, shape, waiters)?;
+        Ok(Role::Function(function))
+    })
+}
+
+/// `WEFT_EP_QUERY`.
+pub(super) fn query(call: &Call<'_>) -> Result {
+    let (user, mut query) = call.read::<weft_ep_query>()?;
+    check(query.flags == 0)?;
+    let info = call.file.function()?.info();
+    query = weft_ep_query {
+        size: query.size,
+        broken: info.broken.map_or(0, |e| e.to_errno().unsigned_abs()),
+        failed: info.failed,
+        outstanding: info.outstanding,
+        areas: info.areas,
+        submitted: info.submitted,
+        completed: info.completed,
+        bytes: info.bytes,
+        ..Default::default()
+    };
+    user.write(&query)
+}
+
+/// `WEFT_EP_AREA`.
+pub(super) fn area(call: &Call<'_>) -> Result {
+    let (user, mut wanted) = call.read::<weft_ep_area>()?;
+    let (read, write) = (ext::WEFT_EP_MAY_READ, ext::WEFT_EP_MAY_WRITE);
+    check(wanted.flags != 0 && wanted.flags & !(read | write) == 0 && wanted.reserved == 0)?;
+    check((1..=MAX_AREA).contains(&wanted.bytes))?;
+    let file = call.file;
+    let function = file.function()?;
+    let rights = (wanted.flags & read != 0, wanted.flags & write != 0);
+    let area = function.make_area(&file.endpoints, &file.node, wanted.bytes, rights)?;
+    wanted.bytes = area.bytes();
+    wanted.area = area.handle();
+    wanted.offset = area.offset();
+    user.write(&wanted).inspect_err(|_| {
+        // The caller was not told of it.
+        let _ = function.free_area(&file.endpoints, &file.node, wanted.area);
+    })
+}
+
+/// `WEFT_EP_FREE`.
+pub(super) fn free(call: &Call<'_>) -> Result {
+    let (_, free) = call.read::<weft_ep_free>()?;
+    check(free.flags == 0 && free.reserved == 0)?;
+    let file = call.file;
+    file.function()?
+        .free_area(&file.endpoints, &file.node, free.area)
+}
+
+fn request(work: &weft_ep_work) -> Result<Request> {
+    let (sources, dests) = (usize::from(work.sources), usize::from(work.dests));
+    let count = sources + dests;
+    check(count <= SEGMENTS && work.reserved == [0; 5])?;
+    let mut segments = [Range::default(); SEGMENTS];
+    for (to, from) in segments.iter_mut().zip(&work.segment).take(count) {
+        *to = Range {
+            area: from.area,
+            offset: from.offset,
+            bytes: from.bytes.into(),
+        };
+    }
+    Ok(Request {
+        cookie: work.cookie,
+        op: Op::new(work.op.into()).ok_or(EINVAL)?,
+        sources,
+        count,
+        segments,
+    })
+}
+
+/// Copies all requests; with an error, which one it is of.
+fn requests(submit: &weft_ep_submit) -> Result<KVec<Request>, (usize, Error)> {
+    let count = submit.count as usize;
+    let mut all = KVec::with_capacity(count, GFP_KERNEL).map_err(|e| (0, e.into()))?;
+    for n in 0..count {
+        let work = read_element::<weft_ep_work>(submit.work, n);
+        let request = work.and_then(|work| request(&work));
+        let request = request.map_err(|e| (n, e))?;
+        all.push(request, GFP_KERNEL).map_err(|e| (n, e.into()))?;
+    }
+    Ok(all)
+}
+
+/// `WEFT_EP_SUBMIT`.
+pub(super) fn submit(call: &Call<'_>) -> Result {
+    let (user, mut submit) = call.read::<weft_ep_submit>()?;
+    check(submit.flags == 0 && (1..=MAX_BATCH).contains(&(submit.count as usize)))?;
+    let function = call.file.function()?;
+    let posted = requests(&submit).and_then(|all| function.submit(&call.file.node, &all));
+    let (done, result) = match posted {
+        Ok(done) => (done, Ok(())),
+        Err((which, why)) => (which, Err(why)),
+    };
+    submit.done = done as u32;
+    // Who cannot be told is told that: what was submitted is, as completions show.
+    user.write(&submit)?;
+    result
+}
+
+/// `WEFT_EP_REAP`.
+pub(super) fn reap(call: &Call<'_>) -> Result {
+    let (user, mut reap) = call.read::<weft_ep_reap>()?;
+    let room = reap.count as usize;
+    check(reap.flags == 0 && (1..=MAX_BATCH).contains(&room))?;
+    let function = call.file.function()?;
+    let mut all = KVec::with_capacity(room, GFP_KERNEL)?;
+    take(call, function, room, &mut all)?;
+    if all.is_empty() {
+        wait(call, function, reap.timeout_ms)?;
+        take(call, function, room, &mut all)?;
+    }
+    // Another thread may have been faster.
+    if all.is_empty() {
+        return Err(EAGAIN);
+    }
+    for (n, done) in all.iter().enumerate() {
+        let done = weft_ep_done {
+            cookie: done.cookie,
+            status: done.status,
+            crc: done.crc,
+            bytes: done.bytes,
+        };
+        write_element(reap.done, n, &done)?;
+    }
+    reap.count = all.len() as u32;
+    user.write(&reap)
+}
+
+fn take(call: &Call<'_>, function: &Function, room: usize, to: &mut KVec<Completion>) -> Result {
+    let file = call.file;
+    function.reap(&file.endpoints, &file.node, room, |done| {
+        // There is room for as many as are asked for.
+        let _ = to.push_within_capacity(*done);
+    })?;
+    Ok(())
+}
+
+fn wait(call: &Call<'_>, function: &Function, timeout_ms: u32) -> Result {
+    let file = call.file;
+    let news = || function.has_news(&file.node);
+    if timeout_ms == 0 || call.nonblock {
+        return if news() { Ok(()) } else { Err(EAGAIN) };
+    }
+    let waited = match timeout_ms {
+        ext::WEFT_EP_FOREVER => file.waiters.wait(news),
+        ms => file.waiters.wait_ms(news, ms),
+    };
+    waited.map_err(|e| if e == ETIMEDOUT { e } else { EINTR })
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The areas of an open function: how they are made, found and taken away.
+//!
+//! The place of one that was freed is not another's while work is under way that may name it: the
+//! endpoint knows places, and not whose they are.
+
+use super::{
+    area::{Area, Backing, LAST_ID, MAX_AREA},
+    function::{Function, Inner},
+    held::Memory,
+    Endpoints,
+};
+use crate::{
+    fabric::Node,
+    hw::seats::{Opening, OPENINGS},
+    proto::{
+        endpoint::{part, FUNCTION_BYTES},
+        mr::hierarchy::Given,
+    },
+    sys::vma::{Fault, NewVma, Outcome},
+};
+use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
+
+/// An area of before, while work that may name it is under way.
+#[derive(Clone, Copy)]
+pub(super) struct Left {
+    /// How much was posted when it went.
+    posted: u32,
+    at: u64,
+    bytes: u64,
+}
+
+impl Function {
+    /// Makes an area of up to [`MAX_AREA`] bytes. `ENOSPC`: there are as many as there can be, or
+    /// there is no room for it; `EBUSY`: work is under way that may name one of before in its
+    /// place.
+    pub(crate) fn make_area(
+        &self,
+        endpoints: &Endpoints,
+        node: &Node,
+        bytes: u64,
+        (read, write): (bool, bool),
+    ) -> Result<Arc<Area>> {
+        let bytes = bytes.clamp(1, MAX_AREA).next_multiple_of(PAGE_SIZE as u64);
+        Self::check(&self.inner.lock())?;
+        let port = node.port_at_work().ok_or(ENODEV)?;
+        let seats = port.seats().ok_or(ENODEV)?;
+        let own = self.made.protocol.push_data;
+        let memory = match own {
+            true => None,
+            false => Some(Memory::new(&endpoints.source, bytes as usize)?),
+        };
+        let addr = memory.as_ref().map_or(0, |memory| memory.addr);
+        let mut inner = self.inner.lock();
+        Self::check(&inner)?;
+        let n = self.free_place(endpoints, &mut inner)?;
+        let at = match own {
+            true => self.own_place(&inner, bytes)?,
+            false => self.part(n, bytes)?,
+        };
+        let id = self.new_id(endpoints)?;
+        let backing = match memory {
+            Some(memory) => Backing::Host(memory),
+            None => {
+                self.registers(seats)
+                    .window()?
+                    .zero(at as usize, bytes as usize)?;
+                Backing::Function(at as usize / PAGE_SIZE)
+            }
+        };
+        let area = Area::new((id, self.made.seat, n), at, bytes, backing)?;
+        if !own {
+            let opening = Opening {
+                offset: at,
+                addr,
+                bytes,
+                read,
+                write,
+            };
+            if let Err(e) = seats.open(self.made.seat, n, opening) {
+                drop(endpoints.shut(Some(seats), self.made.seat, n, area.free()));
+                return Err(e);
+            }
+        }
+        if let Some(place) = self.areas.lock().get_mut(n) {
+            *place = Some(area.clone());
+        }
+        Ok(area)
+    }
+
+    fn new_id(&self, endpoints: &Endpoints) -> Result<u64> {
+        loop {
+            let id = endpoints.new_id();
+            if id > LAST_ID {
+                return Err(ENOSPC);
+            }
+            let areas = self.areas.lock();
+            let taken = areas
+                .iter()
+                .flatten()
+                .any(|area| area.handle() == id as u32);
+            // 0 names nothing.
+            if !taken && id as u32 != 0 {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// A place for an area, that nobody has, or reaches yet. The first is that of the queues.
+    fn free_place(&self, endpoints: &Endpoints, inner: &mut Inner) -> Result<usize> {
+        let areas = self.areas.lock();
+        let mut why = ENOSPC;
+        let done = inner.ledger.done();
+        for left in inner.left.iter_mut() {
+            // Of the numbers, which count round, fewer than half are ever outstanding.
+            let over = |left: &mut Left| (done.wrapping_sub(left.posted) as i32) >= 0;
+            left.take_if(over);
+        }
+        for (n, area) in areas.iter().enumerate().skip(1) {
+            if area.is_some() {
+                continue;
+            }
+            let left = inner.left.get(n).is_some_and(Option::is_some);
+            if left || endpoints.seats.lock().holds(self.made.seat, n) {
+                why = EBUSY;
+                continue;
+            }
+            return Ok(n);
+        }
+        Err(why)
+    }
+
+    /// The place of opening `n` in the host's aperture space.
+    pub(super) fn part(&self, n: usize, bytes: u64) -> Result<u64> {
+        let Given { base, limit, .. } = self.made.given;
+        let function = (self.made.wanted.function, self.made.functions);
+        match part((base, limit), function, (n, OPENINGS)) {
+            Some((at, room)) if bytes <= room => Ok(at),
+            _ => Err(ENOSPC),
+        }
+    }
+
+    /// A place in the function's own memory.
+    fn own_place(&self, inner: &Inner, bytes: u64) -> Result<u64> {
+        let areas = self.areas.lock();
+        let now = areas.iter().flatten().map(|area| (area.at, area.bytes()));
+        let before = inner
+            .left
+            .iter()
+            .flatten()
+            .map(|left| (left.at, left.bytes));
+        let taken = Iterator::chain(now, before);
+        let ends = taken.clone().map(|(at, bytes)| at + bytes);
+        let fits = |at: &u64| {
+            let end = *at + bytes;
+            let mut taken = taken.clone();
+            end <= FUNCTION_BYTES && !taken.any(|(other, bytes)| *at < other + bytes && other < end)
+        };
+        let places = Iterator::chain(ends, Some(self.made.places.free));
+        places.filter(fits).min().ok_or(ENOSPC)
+    }
+
+    /// Takes an area away: from the endpoint at once, whatever is under way, and from who has it
+    /// mapped. `ENOENT`: there is none.
+    pub(crate) fn free_area(&self, endpoints: &Endpoints, node: &Node, handle: u32) -> Result {
+        let port = node.port_at_work();
+        let seats = port.as_ref().and_then(|port| port.seats());
+        let mut inner = self.inner.lock();
+        let mut areas = self.areas.lock();
+        let its =
+            |area: &&mut Option<Arc<Area>>| matches!(area, Some(area) if area.handle() == handle);
+        let area = areas.iter_mut().find(its).and_then(Option::take);
+        drop(areas);
+        let area = area.ok_or(ENOENT)?;
+        let memory = area.free();
+        let memory = endpoints.shut(seats, self.made.seat, area.n, memory);
+        let (first, count) = area.pages();
+        endpoints.mapping.zap(first, count);
+        drop(memory);
+        let posted = inner.ledger.posted();
+        if let Some(left) = inner.left.get_mut(area.n) {
+            *left = Some(Left {
+                posted,
+                at: area.at,
+                bytes: area.bytes(),
+            });
+        }
+        Ok(())
+    }
+
+    fn area_of(&self, page: u64) -> Option<Arc<Area>> {
+        let areas = self.areas.lock();
+        let area = areas.iter().flatten().find(|area| area.has(page));
+        area.cloned()
+    }
+
+    pub(crate) fn mmap(&self, vma: &NewVma<'_>) -> Result {
+        self.area_of(vma.first()).ok_or(EINVAL)?.mmap(vma)
+    }
+
+    pub(crate) fn fault(&self, node: &Node, fault: &Fault<'_>) -> Outcome {
+        match self.area_of(fault.page()) {
+            Some(area) => area.fault(node, fault),
+            None => fault.refuse(),
+        }
+    }
+}

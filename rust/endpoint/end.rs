@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How an open function ends: who notices that it works no more, and what is given back then.
+
+use super::{
+    area::Backing,
+    function::{Function, Inner, State},
+    registers::Registers,
+    Endpoints,
+};
+use crate::{
+    fabric::Node,
+    hw::{seats::OPENINGS, Port},
+    proto::endpoint::Completion,
+    sys::{
+        errno::{ECONNRESET, EPROTO, ESHUTDOWN},
+        ext,
+    },
+};
+use kernel::{
+    prelude::*,
+    time::{delay::fsleep, Delta, Instant, Monotonic},
+};
+
+/// How long an endpoint may take to let go of its work; without that it finds memory closed.
+const STOP_TIME: Delta = Delta::from_millis(100);
+const STOP_POLL: Delta = Delta::from_micros(100);
+
+/// Why a function works no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Why {
+    /// Its file was closed, or was not opened.
+    Closed,
+    /// The port is gone.
+    Removed,
+    /// The port was reset.
+    Reset,
+    /// It cannot be reached any more, or is reached another way.
+    Route,
+    /// It is not in the hierarchy any more, or about to be taken out.
+    Withdrawn,
+    /// It says so: `WEFT_EP_FAIL_*`.
+    Failed(u32),
+    /// It has told what cannot be true.
+    Lied,
+}
+
+impl Why {
+    pub(super) fn errno(self) -> Error {
+        match self {
+            Self::Closed | Self::Removed => ENODEV,
+            Self::Reset | Self::Route => ECONNRESET.into(),
+            Self::Withdrawn => ESHUTDOWN.into(),
+            Self::Failed(_) => EIO,
+            Self::Lied => EPROTO.into(),
+        }
+    }
+}
+
+impl Function {
+    /// Why it is to be taken away: it is not in the hierarchy of this host as it was.
+    pub(super) fn is_missing(&self, node: &Node) -> Option<Why> {
+        match super::start::find(node, &self.made.wanted) {
+            Ok(there) if there.lid == self.made.lid && there.given == self.made.given => None,
+            // It is reached another way.
+            Ok(_) => Some(Why::Route),
+            Err(_) => Some(Why::Withdrawn),
+        }
+    }
+
+    /// It works no more, and gives back what it has when it is watched.
+    pub(super) fn doom(&self, why: Why) {
+        let mut inner = self.inner.lock();
+        if !matches!(inner.state, State::Broken(_)) {
+            inner.state = State::Broken(why);
+        }
+        drop(inner);
+        self.wake();
+    }
+
+    /// Whether it works no more, and has not given back what it has.
+    pub(super) fn holds_on(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.sits && matches!(inner.state, State::Broken(_))
+    }
+
+    /// Looks whether it is reached as before.
+    pub(super) fn look(&self, endpoints: &Endpoints, port: &dyn Port) {
+        let Some(seats) = port.seats() else {
+            return;
+        };
+        let inner = self.inner.lock();
+        let lost = inner.state == State::Open && seats.route(self.made.seat) != inner.route;
+        drop(inner);
+        if lost {
+            self.end(endpoints, Some(port), Why::Route);
+        }
+    }
+
+    /// Looks whether it works, while something is outstanding: what it could not tell is seen here.
+    pub(super) fn watch(&self, endpoints: &Endpoints, port: &dyn Port) {
+        if self.holds_on() {
+            return self.end(endpoints, Some(port), Why::Closed);
+        }
+        self.look(endpoints, port);
+        let Some(seats) = port.seats() else {
+            return;
+        };
+        let registers = self.registers(seats);
+        let inner = self.inner.lock();
+        if inner.state != State::Open || inner.ledger.outstanding() == 0 {
+            return;
+        }
+        // The endpoint closes its memory before the host is told that it was taken away.
+        let open = seats.is_open(self.made.seat);
+        let status = match open {
+            true => registers.get(ext::WEFT_EP_STATUS),
+            false => 0,
+        };
+        let ready = self.is_ready(Some(&registers), &inner);
+        let way = seats.route(self.made.seat) == inner.route;
+        drop(inner);
+        let failed = (status & ext::WEFT_EP_FAILED) >> ext::WEFT_EP_FAILED.trailing_zeros();
+        if ready {
+            // Its doorbell was lost, or nobody has looked yet.
+            self.wake();
+        } else if !open || status == u32::MAX {
+            self.end(
+                endpoints,
+                Some(port),
+                if way { Why::Withdrawn } else { Why::Route },
+            );
+        } else if failed != 0 || status & ext::WEFT_EP_ENABLED == 0 {
+            self.end(endpoints, Some(port), Why::Failed(failed));
+        }
+    }
+
+    /// It works no more, for that reason unless there was one before, and gives back what it has.
+    pub(super) fn end(&self, endpoints: &Endpoints, port: Option<&dyn Port>, why: Why) {
+        self.doom(why);
+        let mut inner = self.inner.lock();
+        if core::mem::take(&mut inner.sits) {
+            self.stop(endpoints, port, &mut inner);
+        }
+        drop(inner);
+        self.wake();
+    }
+
+    fn stop(&self, endpoints: &Endpoints, port: Option<&dyn Port>, inner: &mut Inner) {
+        let seats = port.and_then(|port| port.seats());
+        let registers = seats.map(|seats| self.registers(seats));
+        let seat = self.made.seat;
+        if let Some(registers) = &registers {
+            self.disable(registers, STOP_TIME);
+        }
+        let areas: [_; OPENINGS] = {
+            let areas = self.areas.lock();
+            core::array::from_fn(|n| areas.get(n).cloned().flatten())
+        };
+        for area in areas.into_iter().flatten() {
+            let memory = endpoints.shut(seats, seat, area.n, area.take());
+            let (first, count) = area.pages();
+            endpoints.mapping.zap(first, count);
+            drop(memory);
+        }
+        // What has come is told as it is, all else as given up.
+        if let Some(queues) = inner.queues.take() {
+            let queues = endpoints.shut(seats, seat, 0, Backing::Host(queues));
+            inner.queues = queues;
+        }
+        while let Ok(Some(done)) = self.take(registers.as_ref(), inner) {
+            self.keep(inner, done);
+        }
+        while let Some(cookie) = inner.ledger.flush() {
+            let flushed = Completion {
+                cookie,
+                status: ext::WEFT_EP_DONE_FLUSHED,
+                crc: 0,
+                bytes: 0,
+            };
+            self.keep(inner, flushed);
+        }
+        inner.queues = None;
+        if let Some(seats) = seats {
+            seats.leave(seat);
+        }
+        endpoints.set_bell(seat, None);
+        let user = endpoints.seats.lock().free(seat);
+        drop(user);
+    }
+
+    fn keep(&self, inner: &mut Inner, done: Completion) {
+        // Room for all that can be outstanding was made with the function.
+        let _ = inner.ended.push_within_capacity(done);
+    }
+
+    /// Has the endpoint do nothing more; waits no longer than `time` for it to say so.
+    pub(super) fn disable(&self, registers: &Registers<'_>, time: Delta) {
+        if registers.set(ext::WEFT_EP_CTRL, 0).is_err() {
+            return;
+        }
+        registers.ring();
+        let since = Instant::<Monotonic>::now();
+        while registers.get(ext::WEFT_EP_STATUS) != 0 && since.elapsed() < time {
+            fsleep(STOP_POLL);
+        }
+    }
+}

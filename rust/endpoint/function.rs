@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An open function: what is posted to it, and what it tells.
+
+use super::{
+    area::Area, areas::Left, end::Why, held::Memory, registers::Registers, Endpoints, Wanted,
+};
+use crate::{
+    fabric::Node,
+    hw::seats::{Seats, OPENINGS},
+    proto::{
+        endpoint::{
+            Completion, Cqe, Entry, Ledger, Op, Places, Protocol, Segment, Work, CQE_BYTES,
+            CQE_NUMBER, SEGMENTS, WQE_BYTES,
+        },
+        mr::hierarchy::Given,
+    },
+    sys::{
+        area::{self, rmb, wmb},
+        errno::EPROTO,
+        ext,
+        file::events,
+        waitq::WaitQueue,
+    },
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+};
+
+/// The most elements of a queue.
+pub(crate) const MAX_ENTRIES: u32 = 1024;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Starting,
+    Open,
+    Broken(Why),
+}
+
+pub(super) struct Inner {
+    pub(super) state: State,
+    /// It has its seat, with all that belongs to it.
+    pub(super) sits: bool,
+    /// Queues that are in the host's memory.
+    pub(super) queues: Option<Memory>,
+    pub(super) ledger: Ledger<KVec<Entry>>,
+    /// The number of the route that leads there.
+    pub(super) route: Option<u32>,
+    /// Of areas that were freed.
+    pub(super) left: [Option<Left>; OPENINGS],
+    /// Completions of one that is broken, from `taken` on. Has room for all.
+    pub(super) ended: KVec<Completion>,
+    taken: usize,
+    submitted: u64,
+    completed: u64,
+    bytes: u64,
+}
+
+impl Inner {
+    /// What was done to open it is nobody's.
+    pub(super) fn forget_start(&mut self) {
+        (self.completed, self.bytes) = (0, 0);
+    }
+}
+
+/// What is known of an open function.
+#[derive(Default)]
+pub(crate) struct Info {
+    /// It works; else the error that calls end with.
+    pub(crate) broken: Option<Error>,
+    /// `WEFT_EP_FAIL_*`, if it has failed.
+    pub(crate) failed: u32,
+    pub(crate) outstanding: u32,
+    pub(crate) areas: u32,
+    pub(crate) submitted: u64,
+    pub(crate) completed: u64,
+    pub(crate) bytes: u64,
+}
+
+/// A segment, as a program names it: handle of an area, offset in it, bytes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Range {
+    pub(crate) area: u32,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Work, as a program wants it.
+pub(crate) struct Request {
+    pub(crate) cookie: u64,
+    pub(crate) op: Op,
+    /// The first of the segments are sources.
+    pub(crate) sources: usize,
+    pub(crate) count: usize,
+    pub(crate) segments: [Range; SEGMENTS],
+}
+
+/// What became of requests: how many were posted; if none, why, and which one is the reason.
+pub(crate) type Post = Result<usize, (usize, Error)>;
+
+/// What a function is made of.
+pub(super) struct Making {
+    pub(super) wanted: Wanted,
+    pub(super) seat: usize,
+    pub(super) lid: u32,
+    pub(super) given: Given,
+    /// Functions of its virtual endpoint.
+    pub(super) functions: u32,
+    pub(super) protocol: Protocol,
+    pub(super) places: Places,
+    pub(super) entries: u32,
+    pub(super) waiters: Arc<WaitQueue>,
+}
+
+/// A function of a shared endpoint, which a file has opened.
+#[pin_data]
+pub(crate) struct Function {
+    pub(super) made: Making,
+    #[pin]
+    pub(super) inner: Mutex<Inner>,
+    #[pin]
+    pub(super) areas: Mutex<[Option<Arc<Area>>; OPENINGS]>,
+}
+
+fn ledger(entries: u32) -> Result<Ledger<KVec<Entry>>> {
+    let entries = KVec::from_elem(Entry::default(), entries as usize, GFP_KERNEL_ACCOUNT)?;
+    Ok(Ledger::new(entries))
+}
+
+impl Function {
+    pub(super) fn new(made: Making, queues: Option<Memory>) -> Result<Arc<Self>> {
+        let ledger = ledger(made.entries)?;
+        let ended = KVec::with_capacity(made.entries as usize, GFP_KERNEL_ACCOUNT)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                made,
+                inner <- new_mutex!(
+                    Inner {
+                        state: State::Starting,
+                        sits: true,
+                        queues,
+                        ledger,
+                        route: None,
+                        left: [None; OPENINGS],
+                        ended,
+                        taken: 0,
+                        submitted: 0,
+                        completed: 0,
+                        bytes: 0,
+                    },
+                    "weft function"
+                ),
+                areas <- new_mutex!([const { None }; OPENINGS], "weft areas"),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    pub(super) fn registers<'a>(&self, seats: &'a dyn Seats) -> Registers<'a> {
+        Registers::new(seats, self.made.seat)
+    }
+
+    pub(super) fn wake(&self) {
+        self.made.waiters.wake_all();
+    }
+
+    /// The state of one that works; else why it does not.
+    pub(super) fn check(inner: &Inner) -> Result<State> {
+        match inner.state {
+            State::Broken(why) => Err(why.errno()),
+            state => Ok(state),
+        }
+    }
+
+    /// Writes work to the end of the work queue; it is passed on by [`Self::pass`]. There is room
+    /// for it.
+    pub(super) fn put(
+        &self,
+        registers: &Registers<'_>,
+        inner: &mut Inner,
+        entry: Entry,
+        work: &Work<'_>,
+    ) -> Result {
+        let number = inner.ledger.post(entry).ok_or(EAGAIN)?;
+        let wqe = work.encode(number.into(), self.made.protocol.push_data);
+        let wq = self.made.places.wq;
+        let at = wq.at as usize + inner.ledger.element(number) * WQE_BYTES;
+        match (wq.own, &inner.queues) {
+            (true, _) => registers.window()?.copy_out(at, &wqe),
+            (false, Some(queues)) => queues.area.copy_out(at, &wqe),
+            (false, None) => Err(EIO),
+        }
+    }
+
+    /// Tells the endpoint how much was posted.
+    pub(super) fn pass(&self, registers: &Registers<'_>, inner: &Inner) -> Result {
+        wmb();
+        let register = ext::WEFT_EP_WQ + ext::WEFT_EP_Q_DOORBELL;
+        registers.set(register, inner.ledger.posted())?;
+        registers.ring();
+        Ok(())
+    }
+
+    /// The memory that the completion queue is in.
+    fn cq_area<'a>(
+        &self,
+        registers: Option<&Registers<'a>>,
+        inner: &'a Inner,
+    ) -> Result<&'a area::Area> {
+        match (self.made.places.cq.own, &inner.queues, registers) {
+            (true, _, Some(registers)) => registers.window(),
+            (false, Some(queues), _) => Ok(&queues.area),
+            _ => Err(EIO),
+        }
+    }
+
+    /// Whether the next completion is there.
+    pub(super) fn is_ready(&self, registers: Option<&Registers<'_>>, inner: &Inner) -> bool {
+        let at = inner.ledger.element(inner.ledger.done()) * CQE_BYTES + CQE_NUMBER;
+        let number = self
+            .cq_area(registers, inner)
+            .and_then(|area| area.read32(self.made.places.cq.at as usize + at));
+        inner.ledger.outstanding() != 0
+            && number.is_ok_and(|number| inner.ledger.is_next(u32::from_le(number)))
+    }
+
+    /// Takes the next completion. `EPROTO`: it cannot be true.
+    pub(super) fn take(
+        &self,
+        registers: Option<&Registers<'_>>,
+        inner: &mut Inner,
+    ) -> Result<Option<Completion>> {
+        if !self.is_ready(registers, inner) {
+            return Ok(None);
+        }
+        // The number, which is written last, then the rest.
+        rmb();
+        let at = inner.ledger.element(inner.ledger.done()) * CQE_BYTES;
+        let mut bytes = [0; CQE_BYTES];
+        self.cq_area(registers, inner)?
+            .copy_in(self.made.places.cq.at as usize + at, &mut bytes)?;
+        let done = inner.ledger.complete(&Cqe::parse(&bytes));
+        let done = done.map_err(|_| Error::from(EPROTO))?;
+        inner.completed += 1;
+        inner.bytes = inner.bytes.saturating_add(done.bytes);
+        Ok(Some(done))
+    }
+
+    /// Posts work. What makes no sense is found before anything is posted; of the rest, as much as
+    /// there is room for. `EAGAIN`: there is none.
+    pub(crate) fn submit(&self, node: &Node, requests: &[Request]) -> Post {
+        Self::check(&self.inner.lock()).map_err(|e| (0, e))?;
+        let port = node.port_at_work().ok_or((0, ENODEV))?;
+        let seats = port.seats().ok_or((0, ENODEV))?;
+        let registers = self.registers(seats);
+        let mut inner = self.inner.lock();
+        Self::check(&inner).map_err(|e| (0, e))?;
+        for (n, request) in requests.iter().enumerate() {
+            let found = self.find_segments(request);
+            let segments = found.map_err(|e| (n, e))?;
+            let work = request.work(&segments);
+            work.check().map_err(|_| (n, EINVAL))?;
+        }
+        let room = inner.ledger.room() as usize;
+        if room == 0 && !requests.is_empty() {
+            return Err((0, EAGAIN));
+        }
+        let mut posted = 0;
+        for request in requests.iter().take(room) {
+            let put = self.find_segments(request).and_then(|segments| {
+                let work = request.work(&segments);
+                let entry = Entry {
+                    cookie: request.cookie,
+                    bytes: work.check().map_err(|_| EINVAL)?,
+                    sums: request.op.sums(),
+                };
+                self.put(&registers, &mut inner, entry, &work)
+            });
+            put.map_err(|e| (posted, e))?;
+            posted += 1;
+        }
+        inner.submitted += posted as u64;
+        self.pass(&registers, &inner).map_err(|e| (0, e))?;
+        Ok(posted)
+    }
+
+    /// Where the endpoint finds what a request names. Nobody makes or frees an area meanwhile.
+    fn find_segments(&self, request: &Request) -> Result<[Segment; SEGMENTS]> {
+        let mut found = [Segment::default(); SEGMENTS];
+        let areas = self.areas.lock();
+        let ranges = request.segments.iter().take(request.count);
+        for (range, place) in ranges.zip(&mut found) {
+            let mut all = areas.iter().flatten();
+            let area = all.find(|area| area.handle() == range.area);
+            let area = area.ok_or(ENOENT)?;
+            let end = range.offset.checked_add(range.bytes).ok_or(EINVAL)?;
+            if end > area.bytes() {
+                return Err(EINVAL);
+            }
+            *place = Segment {
+                base: area.at + range.offset,
+                bytes: range.bytes,
+            };
+        }
+        Ok(found)
+    }
+
+    /// Takes up to `most` completions, and calls `f` with each. Those of a function that works no
+    /// more are `WEFT_EP_DONE_FLUSHED`; when all were told, the error says why.
+    pub(crate) fn reap(
+        &self,
+        endpoints: &Endpoints,
+        node: &Node,
+        most: usize,
+        mut f: impl FnMut(&Completion),
+    ) -> Result<usize> {
+        let port = node.port_at_work();
+        let seats = port.as_ref().and_then(|port| port.seats());
+        let registers = seats.map(|seats| self.registers(seats));
+        if self.holds_on() {
+            // What has come is told as it is.
+            self.end(endpoints, port.as_ref().map(|port| &***port), Why::Closed);
+        }
+        let mut inner = self.inner.lock();
+        let mut count = 0;
+        let mut lied = false;
+        if inner.state == State::Open {
+            while count < most {
+                match self.take(registers.as_ref(), &mut inner) {
+                    Ok(Some(done)) => f(&done),
+                    Ok(None) => break,
+                    Err(_) => {
+                        lied = true;
+                        break;
+                    }
+                }
+                count += 1;
+            }
+            if let (Some(registers), 1..) = (&registers, count) {
+                let register = ext::WEFT_EP_CQ + ext::WEFT_EP_Q_TAKEN;
+                // Before anything else is posted: that is why it is seen in time. It has a place.
+                let _ = registers.set(register, inner.ledger.done());
+            }
+        }
+        while let State::Broken(why) = inner.state {
+            let Some(done) = inner.ended.get(inner.taken).filter(|_| count < most) else {
+                if count == 0 && most != 0 {
+                    return Err(why.errno());
+                }
+                break;
+            };
+            f(done);
+            inner.taken += 1;
+            count += 1;
+        }
+        drop(inner);
+        if lied {
+            self.end(endpoints, port.as_ref().map(|port| &***port), Why::Lied);
+        }
+        Ok(count)
+    }
+
+    /// Whether [`Self::reap`] has something to tell.
+    pub(crate) fn has_news(&self, node: &Node) -> bool {
+        self.poll(node) & (events::IN | events::ERR) != 0
+    }
+
+    pub(crate) fn poll(&self, node: &Node) -> u32 {
+        let port = node.port_at_work();
+        let seats = port.as_ref().and_then(|port| port.seats());
+        let registers = seats.map(|seats| self.registers(seats));
+        let inner = self.inner.lock();
+        if let State::Broken(_) = inner.state {
+            return events::IN | events::HUP | events::ERR;
+        }
+        let ready = match self.is_ready(registers.as_ref(), &inner) {
+            true => events::IN,
+            false => 0,
+        };
+        let room = match inner.ledger.room() {
+            0 => 0,
+            _ => events::OUT,
+        };
+        ready | room
+    }
+
+    pub(crate) fn info(&self) -> Info {
+        let inner = self.inner.lock();
+        let (broken, failed) = match inner.state {
+            State::Broken(Why::Failed(code)) => (Some(EIO), code),
+            State::Broken(why) => (Some(why.errno()), 0),
+            State::Starting | State::Open => (None, 0),
+        };
+        Info {
+            broken,
+            failed,
+            outstanding: inner.ledger.outstanding(),
+            areas: self.areas.lock().iter().flatten().count() as u32,
+            submitted: inner.submitted,
+            completed: inner.completed,
+            bytes: inner.bytes,
+        }
+    }
+}
+
+impl Request {
+    fn work<'a>(&self, segments: &'a [Segment; SEGMENTS]) -> Work<'a> {
+        Work {
+            op: self.op,
+            segments: segments.get(..self.count).unwrap_or_default(),
+            sources: self.sources,
+        }
+    }
+}

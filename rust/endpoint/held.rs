@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of the host that an endpoint reaches, and what becomes of it when that cannot be taken
+//! back: somebody's machine stands still, and holds on to it. It is nobody else's until it was let
+//! go.
+
+use super::{area::Backing, Endpoints};
+use crate::{
+    hw::{
+        seats::{Seats, MAX_SEATS, OPENINGS},
+        Port,
+    },
+    sys::{area, dma::DmaSource},
+};
+use kernel::{page::PAGE_SIZE, pci, prelude::*};
+
+/// Such memory.
+pub(super) struct Memory {
+    pub(super) area: area::Area,
+    /// Where the port finds it.
+    pub(super) addr: u64,
+}
+
+impl Memory {
+    /// Of zeroes; quietly, for whoever asks is told. To be taken while the device is bound.
+    pub(super) fn new(source: &DmaSource, bytes: usize) -> Result<Self> {
+        let mem = source.take(bytes.next_multiple_of(PAGE_SIZE))?;
+        Ok(Self {
+            addr: mem.addr(),
+            area: area::Area::from_dma(mem),
+        })
+    }
+}
+
+/// Memory that was not let go.
+pub(super) struct Held {
+    memory: Memory,
+    /// The port does not answer, so nobody reaches anything by it.
+    silent: bool,
+}
+
+impl Endpoints {
+    /// Closes the opening of memory that was opened, or was about to be, and gives the memory back.
+    /// If that cannot be done now it is kept.
+    pub(super) fn shut(
+        &self,
+        seats: Option<&dyn Seats>,
+        seat: usize,
+        n: usize,
+        memory: Backing,
+    ) -> Option<Memory> {
+        let Backing::Host(memory) = memory else {
+            return None;
+        };
+        match seats.map_or(Err(ENODEV), |seats| seats.close(seat, n)) {
+            Ok(()) => Some(memory),
+            Err(why) => {
+                self.hold(seat, n, memory, why);
+                None
+            }
+        }
+    }
+
+    fn hold(&self, seat: usize, n: usize, memory: Memory, why: Error) {
+        let silent = why == ENODEV;
+        let before = self.seats.lock().hold(seat, n, Held { memory, silent });
+        // There is none: an opening that is held is not opened.
+        drop(before);
+    }
+
+    /// Lets go of what can be let go of now.
+    pub(super) fn release_held_by(&self, port: &dyn Port) {
+        let Some(seats) = port.seats() else {
+            return;
+        };
+        for seat in 0..seats.count() {
+            for n in 0..OPENINGS {
+                let held = self.seats.lock().take_held(seat, n);
+                let Some(held) = held else {
+                    continue;
+                };
+                if let Err(why) = seats.close(seat, n) {
+                    self.hold(seat, n, held.memory, why);
+                }
+            }
+        }
+    }
+
+    /// The port is gone: what was not let go is lost, rather than written by a stranger.
+    pub(super) fn give_up_held(&self, dev: &pci::Device) {
+        for place in 0..MAX_SEATS * OPENINGS {
+            let held = self
+                .seats
+                .lock()
+                .take_held(place / OPENINGS, place % OPENINGS);
+            if let Some(held) = held.filter(|held| !held.silent) {
+                dev_err!(
+                    dev,
+                    "an endpoint still holds on to memory: {} KiB are given up for good\n",
+                    held.memory.area.bytes() >> 10
+                );
+                core::mem::forget(held.memory);
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The registers and the memory of a function, through the window of its seat.
+//!
+//! They are memory of the endpoint: what was written there is seen when it is rung. A read that
+//! nobody answers is all ones.
+
+use crate::{
+    hw::seats::Seats,
+    proto::endpoint::{Place, CQE_BYTES, FUNCTION_BYTES, MEMORY, SEGMENTS, WQE_BYTES},
+    sys::{
+        area::{wmb, Area},
+        ext,
+    },
+};
+use kernel::prelude::*;
+
+const _: () = {
+    assert!(WQE_BYTES == ext::WEFT_EP_WQE_BYTES as usize);
+    assert!(CQE_BYTES == ext::WEFT_EP_CQE_BYTES as usize);
+    assert!(SEGMENTS == ext::WEFT_EP_SEGMENTS as usize);
+    assert!(MEMORY == ext::WEFT_EP_MEMORY as u64);
+    assert!(FUNCTION_BYTES == ext::WEFT_EP_FUNCTION_BYTES as u64);
+};
+
+/// A function, reached.
+pub(super) struct Registers<'a> {
+    seats: &'a dyn Seats,
+    seat: usize,
+}
+
+impl<'a> Registers<'a> {
+    pub(super) fn new(seats: &'a dyn Seats, seat: usize) -> Self {
+        Self { seats, seat }
+    }
+
+    pub(super) fn window(&self) -> Result<&'a Area> {
+        self.seats.window(self.seat)
+    }
+
+    pub(super) fn get(&self, register: u32) -> u32 {
+        let window = self.window();
+        window.map_or(u32::MAX, |w| {
+            w.read32(register as usize).unwrap_or(u32::MAX)
+        })
+    }
+
+    pub(super) fn set(&self, register: u32, value: u32) -> Result {
+        self.window()?.write32(register as usize, value)
+    }
+
+    /// Has the endpoint look, when all that was written is there.
+    pub(super) fn ring(&self) {
+        wmb();
+        self.seats.ring(self.seat);
+    }
+
+    /// Says where a queue is, with nothing in it.
+    pub(super) fn set_queue(&self, group: u32, place: Place, base: u64) -> Result {
+        let limit = base + place.bytes - 1;
+        for (register, value) in [(ext::WEFT_EP_Q_BASE, base), (ext::WEFT_EP_Q_LIMIT, limit)] {
+            self.set(group + register, value as u32)?;
+            self.set(group + register + 4, (value >> 32) as u32)?;
+        }
+        self.set(group + ext::WEFT_EP_Q_DOORBELL, 0)?;
+        self.set(group + ext::WEFT_EP_Q_TAKEN, 0)
+    }
+}

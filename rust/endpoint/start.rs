@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How a function is opened: its hierarchy is asked, it gets a seat, is set up, and shows that work
+//! goes there and what comes of it comes back.
+
+use super::{
+    function::{Function, Inner, Making, State},
+    held::Memory,
+    registers::Registers,
+    Endpoints, Wanted,
+};
+use crate::{
+    fabric::Node,
+    hw::seats::{Guest, Opening, Seats},
+    proto::{
+        endpoint::{Entry, Op, Places, Protocol, Work},
+        mr::{hierarchy::Given, inventory::Kind},
+    },
+    sys::{
+        area::wmb,
+        errno::{EHOSTUNREACH, EOPNOTSUPP},
+        ext,
+        waitq::WaitQueue,
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    time::{Delta, Instant, Monotonic, Msecs},
+};
+
+/// How long all of it may take. What is given to a host may be reached a moment later.
+const START_TIME: Delta = Delta::from_millis(3000);
+/// How often it is looked meanwhile.
+const LOOK_MS: Msecs = 2;
+
+/// A virtual endpoint of the hierarchy.
+pub(super) struct There {
+    pub(super) lid: u32,
+    pub(super) given: Given,
+    functions: u32,
+}
+
+/// Looks for a virtual endpoint. `EOPNOTSUPP`: the port has no manager, which knows; `ENOENT`: the
+/// hierarchy does not give it.
+pub(super) fn find(node: &Node, wanted: &Wanted) -> Result<There> {
+    let manager = node.manager().ok_or(EOPNOTSUPP)?;
+    manager.look(|view| {
+        let hierarchy = view.hierarchy().ok_or(ENOENT)?;
+        let mut all = hierarchy.given();
+        let (place, given) = all
+            .find(|(place, given)| place.hwid == wanted.endpoint && given.ve == wanted.ve)
+            .ok_or(ENOENT)?;
+        let functions = match place.kind {
+            Kind::Endpoint { functions, .. } => functions.into(),
+            _ => 0,
+        };
+        if wanted.function >= functions {
+            return Err(ENOENT);
+        }
+        Ok(There {
+            lid: place.lid,
+            given,
+            functions,
+        })
+    })
+}
+
+/// How many elements queues are to have, and who moves what.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) entries: u32,
+    pub(crate) protocol: Protocol,
+}
+
+impl Endpoints {
+    /// Opens a function. `EOPNOTSUPP`, `ENOENT`: as of [`find`]; `EBUSY`: another file has it;
+    /// `ENOSPC`: the port has no seat for it, or its queues do not fit; `EHOSTUNREACH`: it is not
+    /// reached, or does not reach this host; `EIO`: it does not work.
+    pub(crate) fn open(
+        &self,
+        node: &Node,
+        wanted: Wanted,
+        shape: Shape,
+        waiters: Arc<WaitQueue>,
+    ) -> Result<Arc<Function>> {
+        let there = find(node, &wanted)?;
+        let port = node.port_at_work().ok_or(ENODEV)?;
+        let seats = port.seats().ok_or(EOPNOTSUPP)?;
+        let places = Places::new(shape.entries, shape.protocol).ok_or(ENOSPC)?;
+        if seats.count() == 0 {
+            node.complain(fmt!(
+                "has no {} left for functions of endpoints: these need a port with 16 slots (slots=16)",
+                seats.lacks()
+            ));
+            return Err(ENOSPC);
+        }
+        let seat = self.seats.lock().reserve(seats.count(), wanted)?;
+        let making = Making {
+            wanted,
+            seat,
+            lid: there.lid,
+            given: there.given,
+            functions: there.functions,
+            protocol: shape.protocol,
+            places,
+            entries: shape.entries,
+            waiters: waiters.clone(),
+        };
+        let made = self.new_function(making).inspect_err(|_| {
+            drop(self.seats.lock().free(seat));
+        });
+        let function = made?;
+        self.seats.lock().sit(seat, function.clone());
+        self.set_bell(seat, Some(waiters));
+        // What was taken away before it was seen here is not told any more.
+        let started = match function.is_missing(node) {
+            None => function.start(node, seats),
+            Some(why) => Err(why.errno()),
+        };
+        match started {
+            Ok(()) => Ok(function),
+            Err(e) => {
+                function.end(self, Some(&**port), super::Why::Closed);
+                Err(e)
+            }
+        }
+    }
+
+    fn new_function(&self, making: Making) -> Result<Arc<Function>> {
+        let queues = match making.places.host {
+            0 => None,
+            bytes => Some(Memory::new(&self.source, bytes as usize)?),
+        };
+        Function::new(making, queues)
+    }
+}
+
+impl Function {
+    /// Waits for something. The error is that of a function that was ended meanwhile, of a signal,
+    /// or `late`.
+    fn until(&self, since: Instant<Monotonic>, late: Error, done: impl Fn() -> bool) -> Result {
+        loop {
+            match self.made.waiters.wait_ms(&done, LOOK_MS) {
+                Ok(()) => return Ok(()),
+                Err(e) if e == ETIMEDOUT => {}
+                Err(_) => return Err(EINTR),
+            }
+            Self::check(&self.inner.lock())?;
+            if since.elapsed() >= START_TIME {
+                return Err(late);
+            }
+        }
+    }
+
+    fn start(&self, node: &Node, seats: &dyn Seats) -> Result {
+        let since = Instant::<Monotonic>::now();
+        let unreached = Error::from(EHOSTUNREACH);
+        let (seat, registers) = (self.made.seat, self.registers(seats));
+        let mut inner = self.inner.lock();
+        Self::check(&inner)?;
+        seats.take(seat, self.guest())?;
+        drop(inner);
+        self.until(since, unreached, || {
+            seats.route(seat).is_some() && seats.is_open(seat)
+        })?;
+        let id = [ext::WEFT_EP_ID, ext::WEFT_EP_VERSION].map(|register| registers.get(register));
+        if id[0] != ext::WEFT_EP_ID_VALUE || id[1] >> 16 != 1 {
+            node.complain(fmt!(
+                "endpoint {:#x}: is none that this driver knows: id {:#010x}, version {:#010x}",
+                self.made.wanted.endpoint,
+                id[0],
+                id[1]
+            ));
+            return Err(EIO);
+        }
+        let mut host = 0;
+        if self.made.places.host != 0 {
+            inner = self.inner.lock();
+            Self::check(&inner)?;
+            host = self.open_queues(seats, &inner)?;
+            drop(inner);
+        }
+        loop {
+            // From whoever had it before, too.
+            registers.set(ext::WEFT_EP_CTRL, 0)?;
+            registers.ring();
+            let status = || registers.get(ext::WEFT_EP_STATUS);
+            self.until(since, unreached, || status() == 0)?;
+            self.enable(&registers, seats, host)?;
+            self.until(since, EIO, || status() != 0)?;
+            if self.goes_round(&registers, since)? {
+                break;
+            }
+            // The way back may come a moment after the way there.
+            if since.elapsed() >= START_TIME {
+                return Err(unreached);
+            }
+        }
+        inner = self.inner.lock();
+        Self::check(&inner)?;
+        inner.route = seats.route(seat);
+        inner.forget_start();
+        inner.state = State::Open;
+        Ok(())
+    }
+
+    /// Opens the memory of the queues; where the endpoint finds it.
+    fn open_queues(&self, seats: &dyn Seats, inner: &Inner) -> Result<u64> {
+        let Some(queues) = &inner.queues else {
+            return Ok(0);
+        };
+        let bytes = queues.area.bytes() as u64;
+        let opening = Opening {
+            offset: self.part(0, bytes)?,
+            addr: queues.addr,
+            bytes,
+            read: true,
+            write: true,
+        };
+        seats.open(self.made.seat, 0, opening)?;
+        Ok(opening.offset)
+    }
+
+    fn enable(&self, registers: &Registers<'_>, seats: &dyn Seats, host: u64) -> Result {
+        let Places { wq, cq, .. } = self.made.places;
+        let mut inner = self.inner.lock();
+        Self::check(&inner)?;
+        inner.ledger.begin();
+        // What an earlier life has left is no completion of this one.
+        match (cq.own, &inner.queues) {
+            (false, Some(queues)) => queues.area.zero(cq.at as usize, cq.bytes as usize)?,
+            _ => registers
+                .window()?
+                .zero(cq.at as usize, cq.bytes as usize)?,
+        }
+        for (group, place) in [(ext::WEFT_EP_WQ, wq), (ext::WEFT_EP_CQ, cq)] {
+            let base = if place.own { place.at } else { host + place.at };
+            registers.set_queue(group, place, base)?;
+        }
+        let bit = |set: bool, bit: u32| if set { bit } else { 0 };
+        let protocol = self.made.protocol;
+        let doorbell = seats.doorbell(self.made.seat) << ext::WEFT_EP_DOORBELL.trailing_zeros();
+        let ctrl = ext::WEFT_EP_ENABLE
+            | bit(protocol.push_wqe, ext::WEFT_EP_WQE_PUSH)
+            | bit(protocol.push_data, ext::WEFT_EP_DATA_PUSH)
+            | bit(protocol.pull_cqe, ext::WEFT_EP_CQE_PULL)
+            | ext::WEFT_EP_RING
+            | doorbell;
+        wmb();
+        registers.set(ext::WEFT_EP_CTRL, ctrl)?;
+        registers.ring();
+        Ok(())
+    }
+
+    /// Whether work that is none goes there, and comes back. False: the endpoint says that it does
+    /// not.
+    fn goes_round(&self, registers: &Registers<'_>, since: Instant<Monotonic>) -> Result<bool> {
+        let nothing = Work {
+            op: Op::Nop,
+            segments: &[],
+            sources: 0,
+        };
+        let mut inner = self.inner.lock();
+        Self::check(&inner)?;
+        self.put(registers, &mut inner, Entry::default(), &nothing)?;
+        self.pass(registers, &inner)?;
+        drop(inner);
+        let failed = || registers.get(ext::WEFT_EP_STATUS) & ext::WEFT_EP_FAILED != 0;
+        self.until(since, EHOSTUNREACH.into(), || {
+            self.is_ready(Some(registers), &self.inner.lock()) || failed()
+        })?;
+        let mut inner = self.inner.lock();
+        Self::check(&inner)?;
+        let done = self.take(Some(registers), &mut inner)?.is_some();
+        if done {
+            let register = ext::WEFT_EP_CQ + ext::WEFT_EP_Q_TAKEN;
+            registers.set(register, inner.ledger.done())?;
+        }
+        Ok(done)
+    }
+
+    fn guest(&self) -> Guest {
+        let given = &self.made.given;
+        let function = u64::from(given.ve) * u64::from(self.made.functions)
+            + u64::from(self.made.wanted.function);
+        Guest {
+            lid: self.made.lid,
+            at: function * u64::from(ext::WEFT_EP_FUNCTION_BYTES),
+            link: given.into.link.into(),
+            vp: given.into.vp.into(),
+        }
+    }
+}

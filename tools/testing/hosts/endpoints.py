@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Functions of shared endpoints in the hands of programs: two hosts at the same endpoint, and what is taken
+away under way."""
+
+import contextlib
+import json
+import signal
+import time
+
+from weftlab import tap
+from weftlab.errors import Mismatch
+from weftlab.suite import test
+from weftlab.topology import Topology
+
+from . import far, selftests, sharing, steps
+from .fabric import settled
+
+PROGRAM = "/mnt/tools/weft-endpoint"
+DEVICE = "/sys/class/weft/weft0/device"
+GIVEN = [("ep", 0, "h1"), ("ep", 1, "h2")]
+NODES = 5
+# How programs say that they have ended: weft-endpoint.
+OK, NOT_GIVEN, WITHDRAWN, LOST = 0, 1, 3, 4
+PROTOCOLS = [
+    " ".join(flag for n, flag in enumerate(("--push-work", "--push-data", "--pull-done")) if mode & 1 << n)
+    for mode in range(8)
+]  # fmt: skip
+
+
+def shape():
+    """h1 and h2 at one switch, behind it another with an endpoint."""
+    made = Topology().host("h1", 1).host("h2", 2).switch("s1", 4).switch("s2", 4).endpoint("ep", 2)
+    made.link("h1:0", "s1:0").link("h2:0", "s1:1").link("s1:2", "s2:0")
+    return made.link("s2:1", "ep:0")
+
+
+def given(bench, wishes=GIVEN):
+    """The lab, with a virtual endpoint for each host."""
+    lab = bench.shape("endpoints", shape())
+    settled(list(lab.hosts.values()), 1, NODES)
+    become(lab, wishes)
+    return lab
+
+
+def become(lab, wishes):
+    sharing.wish(lab, lab["h1"], wishes)
+    sharing.become(lab, lab["h1"], {wish: "done" for wish in wishes})
+
+
+def name(lab, ve):
+    return f"{sharing.hwids(lab)['ep']:x}.{ve}"
+
+
+def line(lab, host, *options):
+    ve = {"h1": 0, "h2": 1}[host]
+    return " ".join(map(str, (PROGRAM, 0, name(lab, ve), "--json", "--wait", 20, *options)))
+
+
+class Working:
+    """A program that uses its host's function, and works on it now."""
+
+    def __init__(self, lab, host, seconds, *options):
+        self.host = host
+        self.job = lab[host].start_job(line(lab, host, "--seconds", seconds, *options) + " 2>&1")
+        self.job.expect("^working", 60)
+
+    def still(self):
+        if not self.job.running:
+            raise Mismatch(f"{self.host} was done before the fault: nothing was tested")
+
+    def ends(self, status=OK, end="ok", patience=60):
+        """What it has done, when it has ended so."""
+        done = self.job.wait(patience)
+        report = next((json.loads(l) for l in done.out.splitlines() if l.startswith("{")), None)
+        if done.status != status or report is None or report["end"] != end:
+            raise Mismatch(f"{self.host} ended with {done.status}, not {status}, {end!r}:\n{done.out}")
+        return report
+
+    def whole(self):
+        """It has worked on, and all that it got was right."""
+        report = self.ends()
+        if not report["done"] or report["unreachable"] or report["flushed"]:
+            raise Mismatch(f"{self.host} did not work on as if nothing were: {report}")
+        return report
+
+
+def works(lab, host, *options):
+    lab[host].run(line(lab, host, *options), 90)
+
+
+def table(lab, node):
+    return json.loads(lab.fabric.call("vp", "show", node, "--json").stdout)
+
+
+def hierarchy(host):
+    """The number of its hierarchy."""
+    return sharing.ask(host, "vh", 0)[0]["vh"]
+
+
+@test("MR-6, MR-7: two hosts use an endpoint at the same time, and carry a file to each other meanwhile", core=True)
+def together(bench):
+    lab = given(bench)
+    far.met(lab, "h1", "h2")
+    both = [Working(lab, host, 10) for host in ("h1", "h2")]
+    for sender, receiver in (("h1", "h2"), ("h2", "h1")):
+        steps.carry(lab, sender, receiver, 4 << 20, "beside", options=("--to", far.ids(lab)[receiver]))
+    for working in both:
+        working.still()
+    for working in both:
+        working.whole()
+
+
+@test("Q-3: every combination of push and pull works, of both hosts at the same time")
+def protocols(bench):
+    lab = given(bench)
+    for protocol in PROTOCOLS:
+        for working in [Working(lab, host, 1, protocol) for host in ("h1", "h2")]:
+            working.whole()
+
+
+@test("MR-6: a file is copied piece by piece, with as many pieces under way as there is room for")
+def file(bench):
+    lab = given(bench)
+    lab["h1"].run("head -c 3000001 /dev/urandom >/tmp/endpoint")
+    works(lab, "h1", "--file", "/tmp/endpoint", "--piece", 100003, "--pieces", 32)
+    lab["h1"].run("rm /tmp/endpoint")
+
+
+@test("MR-7: what is taken from one host stops with that one alone, and is told; given back, it works", core=True)
+def withdrawn(bench):
+    lab = given(bench)
+    mine, others = Working(lab, "h1", 60), Working(lab, "h2", 8)
+    sharing.wish(lab, lab["h1"], GIVEN[1:])
+    report = mine.ends(WITHDRAWN, "withdrawn")
+    if not report["done"]:
+        raise Mismatch(f"nothing was done before: {report}")
+    sharing.become(lab, lab["h1"], {GIVEN[1]: "done"})
+    lab["h1"].run(line(lab, "h1").replace("--wait 20", ""), status=NOT_GIVEN)
+    others.still()
+    others.whole()
+    become(lab, GIVEN)
+    works(lab, "h1")
+
+
+@test("MR-7: a function is one program's at a time, and the next one's when that is killed in mid-work")
+def one_user(bench):
+    lab = given(bench)
+    for _ in range(3):
+        first = Working(lab, "h1", 60)
+        refused = lab["h1"].run(line(lab, "h1") + " 2>&1", status=NOT_GIVEN)
+        if "another program uses it" not in refused.out:
+            raise Mismatch(f"a second program was told {refused.out!r}")
+        first.job.kill(signal.SIGKILL)
+        with contextlib.suppress(Exception):
+            first.job.wait(20)
+        works(lab, "h1")
+
+
+@test("MR-5: an area that is taken away under way is unreachable at once, and all else goes on")
+def area(bench):
+    lab = given(bench)
+    others = Working(lab, "h2", 6)
+    for options in ((), ("--pieces", 16, "--piece", 1 << 18)):
+        report = Working(lab, "h1", 2, "--drop-area", 1, *options).ends()
+        if not report["done"]:
+            raise Mismatch(f"nothing was done: {report}")
+    # With pieces of that size the endpoint is always in the middle of one.
+    if not report["unreachable"]:
+        raise Mismatch(f"nothing was unreachable: {report}")
+    others.still()
+    others.whole()
+
+
+@test("MR-5: what may not be written is not, whatever the endpoint tries")
+def rights(bench):
+    lab = given(bench)
+    report = Working(lab, "h1", 1, "--deny-write").ends()
+    if report["done"] or not report["unreachable"]:
+        raise Mismatch(f"it was not refused: {report}")
+    works(lab, "h1")
+
+
+@test("MR-5, MR-7: a virtual plane, or a route, deleted at a switch stops exactly that host's work", core=True)
+def deleted(bench):
+    lab = given(bench)
+    vh = hierarchy(lab["h1"])
+    lid = far.lid_of(lab, "h1")
+    plane = next(p for p in table(lab, "s2") if p["vh"] == vh and p["port"] == 0)
+    for take, give in [
+        (("vp", "del", "s2:0", plane["vp"]), ("vp", "set", "s2:0", plane["vp"], vh)),
+        (("route", "del", "s2", lid), ("route", "set", "s2", lid, 0)),
+    ]:
+        mine, others = Working(lab, "h1", 60), Working(lab, "h2", 6)
+        lab.fabric.call(*take)
+        done = mine.job.wait(60)
+        if done.status != LOST:
+            raise Mismatch(f"after {take} h1 ended with {done.status}: {done.out}")
+        others.still()
+        others.whole()
+        lab.fabric.call(*give)
+        works(lab, "h1")
+
+
+@test("MR-6: a port is reset under a function: its program is told, opens it again, and nobody else notices")
+def reset(bench):
+    lab = given(bench)
+    mine, others = Working(lab, "h1", 60), Working(lab, "h2", 8)
+    lab["h1"].run(f"echo 1 >{DEVICE}/reset")
+    done = mine.job.wait(60)
+    if done.status != LOST:
+        raise Mismatch(f"h1 ended with {done.status}: {done.out}")
+    works(lab, "h1")
+    others.still()
+    others.whole()
+
+
+@test("the driver is taken from a port under an open function, and unloaded: nobody holds on to anything")
+def unbound(bench):
+    lab = given(bench)
+    h2 = lab["h2"]
+    mine, others = Working(lab, "h2", 60), Working(lab, "h1", 6)
+    h2.run(f"d=$(readlink -f {DEVICE}); echo ${{d##*/}} >$d/driver/unbind")
+    mine.ends(LOST, "gone")
+    h2.rmmod()
+    others.still()
+    others.whole()
+    h2.insmod()
+    settled(list(lab.hosts.values()), 1, NODES)
+    sharing.become(lab, lab["h1"], {wish: "done" for wish in GIVEN})
+    works(lab, "h2")
+
+
+@test("the endpoint is cut off, and joined again: who worked with it is told, and can go on")
+def cut_off(bench):
+    lab = given(bench)
+    both = [Working(lab, host, 60) for host in ("h1", "h2")]
+    lab.fabric.link("down", "s2:1")
+    for working in both:
+        done = working.job.wait(60)
+        if done.status not in (WITHDRAWN, LOST):
+            raise Mismatch(f"{working.host} ended with {done.status}: {done.out}")
+    lab.fabric.link("up", "s2:1")
+    deadline = time.monotonic() + 60
+    for host in ("h1", "h2"):
+        while lab[host].run(line(lab, host), 90, status=None).status != OK:
+            if time.monotonic() > deadline:
+                raise Mismatch(f"{host} does not get to the endpoint any more")
+
+
+@test("a program that asks a function for nonsense is told so, and nothing else happens")
+def nonsense(bench):
+    lab = given(bench)
+    installed, _ = selftests.build()
+    h1 = lab["h1"]
+    selftests.copy(h1, installed)
+    found = h1.run(f"cd /tmp/kselftest/weft && WEFT_ENDPOINT={name(lab, 0)} ./endpoint", 120, status=None)
+    parsed = tap.Parsed(found.out)
+    for (ok, what, skip), account in zip(parsed.results, parsed.accounts, strict=True):
+        yield what, ok, account, skip, None
+    if not parsed.complete or found.status:
+        raise Mismatch(f"it ended with {found.status}:\n{found.out}{found.err}")

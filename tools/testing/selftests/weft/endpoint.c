@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the header promises of functions of shared endpoints, to a program that asks for
+ * nonsense. Needs a function that port 0's host is given: WEFT_ENDPOINT=HWID.VE in the
+ * environment, both in hexadecimal.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+#include "weft_test.h"
+
+#define BYTES 8192
+
+static struct weft_ep_open open_of(unsigned int entries, unsigned int flags)
+{
+	struct weft_ep_open o = { .size = sizeof(o), .entries = entries, .flags = flags };
+	const char *name = getenv("WEFT_ENDPOINT");
+	unsigned long long hwid = 0;
+	unsigned int ve = 0;
+
+	if (name && sscanf(name, "%llx.%x", &hwid, &ve) == 2) {
+		o.endpoint = hwid;
+		o.ve = ve;
+	}
+	return o;
+}
+
+static long area_of(int fd, uint64_t bytes, unsigned int flags, struct weft_ep_area *a)
+{
+	*a = (struct weft_ep_area){ .size = sizeof(*a), .bytes = bytes, .flags = flags };
+	return wt_ioctl(fd, WEFT_EP_AREA, a);
+}
+
+static long free_of(int fd, unsigned int area)
+{
+	struct weft_ep_free f = { .size = sizeof(f), .area = area };
+
+	return wt_ioctl(fd, WEFT_EP_FREE, &f);
+}
+
+static long submit(int fd, const void *work, unsigned int count, unsigned int *done)
+{
+	struct weft_ep_submit s = {
+		.size = sizeof(s), .work = (uintptr_t)work, .count = count, .done = 99,
+	};
+	long r = wt_ioctl(fd, WEFT_EP_SUBMIT, &s);
+
+	if (done)
+		*done = s.done;
+	return r;
+}
+
+static long reap(int fd, struct weft_ep_done *done, unsigned int count, unsigned int timeout_ms)
+{
+	struct weft_ep_reap r = {
+		.size = sizeof(r), .done = (uintptr_t)done, .count = count,
+		.timeout_ms = timeout_ms,
+	};
+	long error = wt_ioctl(fd, WEFT_EP_REAP, &r);
+
+	return error ? error : r.count;
+}
+
+FIXTURE(endpoint) {
+	int fd;
+	struct weft_ep_area a;
+};
+
+FIXTURE_SETUP(endpoint)
+{
+	struct weft_ep_open o = open_of(16, 0);
+
+	ASSERT_NE(NULL, getenv("WEFT_ENDPOINT"));
+	self->fd = wt_open(0, 0);
+	ASSERT_GE(self->fd, 0);
+	ASSERT_EQ(0, wt_ioctl(self->fd, WEFT_EP_OPEN, &o));
+	ASSERT_EQ(0, area_of(self->fd, BYTES, WEFT_EP_MAY_READ | WEFT_EP_MAY_WRITE, &self->a));
+}
+
+FIXTURE_TEARDOWN(endpoint)
+{
+	close(self->fd);
+}
+
+TEST_F(endpoint, opens_what_there_is_and_once)
+{
+	struct weft_ep_open o = open_of(16, 0);
+	int other = wt_open(0, 0);
+
+	ASSERT_GE(other, 0);
+	EXPECT_EQ(-EISCONN, wt_ioctl(self->fd, WEFT_EP_OPEN, &o));
+	EXPECT_EQ(-EBUSY, wt_ioctl(other, WEFT_EP_OPEN, &o));
+	for (unsigned int entries = 0; entries < 4096; entries += 3) {
+		struct weft_ep_open bad = open_of(entries, 0);
+
+		if (entries && entries <= WEFT_EP_MAX_ENTRIES && !(entries & (entries - 1)))
+			continue;
+		EXPECT_EQ(-EINVAL, wt_ioctl(other, WEFT_EP_OPEN, &bad)) TH_LOG("%u", entries);
+	}
+	o.reserved = 1;
+	EXPECT_EQ(-EINVAL, wt_ioctl(other, WEFT_EP_OPEN, &o));
+	o.reserved = 0;
+	o.function = 77;
+	EXPECT_EQ(-ENOENT, wt_ioctl(other, WEFT_EP_OPEN, &o));
+	o.function = 0;
+	o.ve += 256;
+	EXPECT_EQ(-ENOENT, wt_ioctl(other, WEFT_EP_OPEN, &o));
+	o.ve -= 256;
+	o.endpoint ^= 1;
+	EXPECT_EQ(-ENOENT, wt_ioctl(other, WEFT_EP_OPEN, &o));
+	EXPECT_EQ(-EFAULT, wt_ioctl(other, WEFT_EP_OPEN, NULL));
+	/* It is fresh yet, and the function is its own when the first has gone. */
+	close(self->fd);
+	o = open_of(16, WEFT_EP_PUSH_WORK);
+	EXPECT_EQ(0, wt_ioctl(other, WEFT_EP_OPEN, &o));
+	self->fd = other;
+}
+
+TEST_F(endpoint, queues_that_do_not_fit_the_function_are_enospc)
+{
+	struct weft_ep_open o = open_of(WEFT_EP_MAX_ENTRIES, WEFT_EP_PUSH_WORK);
+
+	close(self->fd);
+	self->fd = wt_open(0, 0);
+	ASSERT_GE(self->fd, 0);
+	EXPECT_EQ(-ENOSPC, wt_ioctl(self->fd, WEFT_EP_OPEN, &o));
+	o.flags = 0;
+	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_EP_OPEN, &o));
+}
+
+TEST_F(endpoint, areas_have_limits)
+{
+	const unsigned int both = WEFT_EP_MAY_READ | WEFT_EP_MAY_WRITE;
+	struct weft_ep_area a, more[WEFT_EP_MAX_AREAS];
+	struct weft_ep_query q = { .size = sizeof(q) };
+
+	EXPECT_EQ(-EINVAL, area_of(self->fd, 0, both, &a));
+	EXPECT_EQ(-EINVAL, area_of(self->fd, WEFT_EP_MAX_AREA + 1, both, &a));
+	EXPECT_EQ(-EINVAL, area_of(self->fd, UINT64_MAX, both, &a));
+	EXPECT_EQ(-EINVAL, area_of(self->fd, BYTES, 0, &a));
+	EXPECT_EQ(-EINVAL, area_of(self->fd, BYTES, 4 | both, &a));
+	EXPECT_EQ(-ENOENT, free_of(self->fd, 0));
+	EXPECT_EQ(-ENOENT, free_of(self->fd, self->a.area + 1));
+	for (int n = 0; n < WEFT_EP_MAX_AREAS - 1; n++) {
+		ASSERT_EQ(0, area_of(self->fd, 1, both, &more[n]));
+		EXPECT_EQ(4096, more[n].bytes);
+		EXPECT_NE(self->a.offset, more[n].offset);
+	}
+	EXPECT_EQ(-ENOSPC, area_of(self->fd, BYTES, both, &a));
+	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_EP_QUERY, &q));
+	EXPECT_EQ(WEFT_EP_MAX_AREAS, q.areas);
+	EXPECT_EQ(0, q.broken);
+	for (int n = 0; n < WEFT_EP_MAX_AREAS - 1; n++)
+		EXPECT_EQ(0, free_of(self->fd, more[n].area));
+	EXPECT_EQ(-ENOENT, free_of(self->fd, more[0].area));
+	/* Nothing is under way that could name one of them. */
+	EXPECT_EQ(0, area_of(self->fd, WEFT_EP_MAX_AREA, both, &a));
+}
+
+TEST_F(endpoint, an_area_is_mapped_shared_and_within_its_bounds)
+{
+	const int rw = PROT_READ | PROT_WRITE;
+	struct weft_ep_area *a = &self->a;
+	uint64_t *p;
+
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, BYTES, rw, MAP_PRIVATE, self->fd, a->offset));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, 2 * BYTES, rw, MAP_SHARED, self->fd, a->offset));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, BYTES, rw, MAP_SHARED, self->fd, a->offset + BYTES));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, BYTES, rw, MAP_SHARED, self->fd, 0));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, BYTES, rw | PROT_EXEC, MAP_SHARED, self->fd, a->offset));
+	p = mmap(NULL, BYTES, rw, MAP_SHARED, self->fd, a->offset);
+	ASSERT_NE(MAP_FAILED, p);
+	for (int n = 0; n < BYTES / 8; n++)
+		EXPECT_EQ(0, p[n]);
+	p[BYTES / 8 - 1] = 1;
+	EXPECT_EQ(0, munmap(p, BYTES));
+}
+
+TEST_F(endpoint, work_that_makes_no_sense_is_refused_and_none_is_done)
+{
+	const unsigned int area = self->a.area;
+	const struct weft_ep_segment good = { area, 64, 0 }, end = { area, 64, BYTES - 63 };
+	const struct weft_ep_segment none = { area, 0, 0 }, other = { area + 1, 64, 0 };
+	const struct weft_ep_segment wrap = { area, 64, UINT64_MAX - 8 };
+	const struct {
+		struct weft_ep_work work;
+		int error;
+	} cases[] = {
+		{ { .op = 4 }, EINVAL },
+		{ { .op = 255 }, EINVAL },
+		{ { .op = WEFT_EP_OP_NOP, .sources = 1, .segment = { good } }, EINVAL },
+		{ { .op = WEFT_EP_OP_NOP, .reserved = { 0, 0, 0, 0, 1 } }, EINVAL },
+		{ { .op = WEFT_EP_OP_CRC32C }, EINVAL },
+		{ { .op = WEFT_EP_OP_CRC32C, .sources = 8 }, EINVAL },
+		{ { .op = WEFT_EP_OP_CRC32C, .sources = 255, .dests = 255 }, EINVAL },
+		{ { .op = WEFT_EP_OP_CRC32C, .sources = 1, .dests = 1,
+		    .segment = { good, good } }, EINVAL },
+		{ { .op = WEFT_EP_OP_CRC32C, .sources = 1, .segment = { none } }, EINVAL },
+		{ { .op = WEFT_EP_OP_CRC32C, .sources = 1, .segment = { end } }, EINVAL },
+		{ { .op = WEFT_EP_OP_CRC32C, .sources = 1, .segment = { wrap } }, EINVAL },
+		{ { .op = WEFT_EP_OP_CRC32C, .sources = 1, .segment = { other } }, ENOENT },
+		{ { .op = WEFT_EP_OP_CRC32C, .sources = 2, .segment = { good, other } }, ENOENT },
+		{ { .op = WEFT_EP_OP_COPY, .sources = 1, .segment = { good } }, EINVAL },
+		{ { .op = WEFT_EP_OP_COPY, .sources = 2, .dests = 1,
+		    .segment = { good, good, good } }, EINVAL },
+	};
+	struct weft_ep_work batch[3] = { { .cookie = 1 }, { .cookie = 2 }, { .cookie = 3 } };
+	struct weft_ep_query q = { .size = sizeof(q) };
+	struct weft_ep_done done[4];
+	unsigned int which;
+
+	for (size_t n = 0; n < ARRAY_SIZE(cases); n++) {
+		batch[1] = cases[n].work;
+		EXPECT_EQ(-cases[n].error, submit(self->fd, batch, 3, &which))
+			TH_LOG("case %zu", n);
+		EXPECT_EQ(1, which) TH_LOG("case %zu", n);
+	}
+	EXPECT_EQ(-EINVAL, submit(self->fd, batch, 0, NULL));
+	EXPECT_EQ(-EINVAL, submit(self->fd, batch, WEFT_EP_MAX_BATCH + 1, NULL));
+	EXPECT_EQ(-EFAULT, submit(self->fd, NULL, 1, NULL));
+	EXPECT_EQ(-EFAULT, submit(self->fd, (void *)UINTPTR_MAX, 2, NULL));
+	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_EP_QUERY, &q));
+	EXPECT_EQ(0, q.submitted);
+	EXPECT_EQ(0, q.outstanding);
+	EXPECT_EQ(-EAGAIN, reap(self->fd, done, 4, 0));
+	EXPECT_EQ(-ETIMEDOUT, reap(self->fd, done, 4, 20));
+	EXPECT_EQ(-EINVAL, reap(self->fd, done, 0, 0));
+	EXPECT_EQ(-EINVAL, reap(self->fd, done, WEFT_EP_MAX_BATCH + 1, 0));
+}
+
+TEST_F(endpoint, no_more_than_the_queue_holds_is_under_way)
+{
+	struct pollfd p = { .fd = self->fd, .events = POLLIN | POLLOUT };
+	struct weft_ep_work work[WEFT_EP_MAX_BATCH];
+	struct weft_ep_done done[WEFT_EP_MAX_BATCH];
+	unsigned int posted, taken = 0;
+
+	memset(work, 0, sizeof(work));
+	for (int n = 0; n < WEFT_EP_MAX_BATCH; n++)
+		work[n].cookie = n;
+	EXPECT_EQ(0, submit(self->fd, work, WEFT_EP_MAX_BATCH, &posted));
+	EXPECT_EQ(16, posted);
+	EXPECT_EQ(-EAGAIN, submit(self->fd, work + 16, 1, NULL));
+	EXPECT_EQ(-EFAULT, reap(self->fd, (void *)8, 1, WEFT_EP_FOREVER));
+	/* What it could not be told of is lost to it, and no more. */
+	while (taken < 15) {
+		long n = reap(self->fd, done, WEFT_EP_MAX_BATCH, WEFT_EP_FOREVER);
+
+		ASSERT_GT(n, 0);
+		for (long i = 0; i < n; i++) {
+			EXPECT_EQ(1 + taken + i, done[i].cookie);
+			EXPECT_EQ(WEFT_EP_DONE_OK, done[i].status);
+		}
+		taken += n;
+	}
+	EXPECT_EQ(15, taken);
+	EXPECT_EQ(1, poll(&p, 1, 0));
+	EXPECT_EQ(POLLOUT, p.revents);
+	EXPECT_EQ(0, submit(self->fd, work + 16, 1, &posted));
+	EXPECT_EQ(1, posted);
+	p.events = POLLIN;
+	EXPECT_EQ(1, poll(&p, 1, 10000));
+	EXPECT_EQ(1, reap(self->fd, done, 1, 0));
+	EXPECT_EQ(16, done[0].cookie);
+}
+
+TEST_F(endpoint, an_area_that_is_freed_is_named_by_nobody)
+{
+	struct weft_ep_work work = { .op = WEFT_EP_OP_CRC32C, .sources = 1,
+				     .segment = { { self->a.area, 64, 0 } } };
+
+	EXPECT_EQ(0, free_of(self->fd, self->a.area));
+	EXPECT_EQ(-ENOENT, submit(self->fd, &work, 1, NULL));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, BYTES, PROT_READ, MAP_SHARED, self->fd, self->a.offset));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Has a function of a shared endpoint copy data and compute their checksums, and looks whether the
+//! results are right: `weft-endpoint NUMBER ENDPOINT.VE [OPTION...]`, with the number of a port,
+//! and the hardware id of an endpoint in hexadecimal.
+//!
+//! Data are random, or those of a file. It ends with 0 if all was right, 1 if something was not, 2
+//! for words that it does not know, 3 if the function was taken from this host, and 4 if it was
+//! lost otherwise.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use weft::{Access, Done, DoneStatus, EndpointArea, Error, Function, FunctionOptions, Port, Work};
+use weft_proto::crc::crc32c;
+
+const USAGE: &str = "usage: weft-endpoint NUMBER ENDPOINT.VE [OPTION...]
+
+  --function N     which function of the virtual endpoint (0)
+  --seconds N      work for so long; else each piece is done once
+  --pieces N       pieces of work that are under way at once (4)
+  --piece BYTES    bytes of each (65536, or 4096 with --push-data)
+  --file PATH      data that are copied, in place of random ones
+  --push-work, --push-data, --pull-done
+                   who moves what
+  --drop-area SECONDS
+                   then takes the destination away from the function, under way,
+                   and goes on with the sums of what it reads
+  --deny-write     the destination may not be written: all copies have to be refused
+  --wait SECONDS   wait so long for the function to be given to this host (0)
+  --json           print what was done as JSON";
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+#[derive(Debug)]
+struct Options {
+    port: u32,
+    endpoint: u64,
+    ve: u32,
+    function: u32,
+    seconds: Option<f64>,
+    pieces: usize,
+    piece: Option<usize>,
+    file: Option<PathBuf>,
+    push_work: bool,
+    push_data: bool,
+    pull_done: bool,
+    drop_area: Option<f64>,
+    deny_write: bool,
+    wait: f64,
+    json: bool,
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Option<Options> {
+    let port = words.next()?.parse().ok()?;
+    let name = words.next()?;
+    let (endpoint, ve) = name.split_once('.')?;
+    let endpoint = u64::from_str_radix(endpoint.trim_start_matches("0x"), 16).ok()?;
+    let mut options = Options {
+        port,
+        endpoint,
+        ve: ve.parse().ok()?,
+        function: 0,
+        seconds: None,
+        pieces: 4,
+        piece: None,
+        file: None,
+        push_work: false,
+        push_data: false,
+        pull_done: false,
+        drop_area: None,
+        deny_write: false,
+        wait: 0.0,
+        json: false,
+    };
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--function" => options.function = words.next()?.parse().ok()?,
+            "--seconds" => options.seconds = Some(words.next()?.parse().ok()?),
+            "--pieces" => options.pieces = words.next()?.parse().ok()?,
+            "--piece" => options.piece = Some(words.next()?.parse().ok()?),
+            "--file" => options.file = Some(words.next()?.into()),
+            "--push-work" => options.push_work = true,
+            "--push-data" => options.push_data = true,
+            "--pull-done" => options.pull_done = true,
+            "--drop-area" => options.drop_area = Some(words.next()?.parse().ok()?),
+            "--deny-write" => options.deny_write = true,
+            "--wait" => options.wait = words.next()?.parse().ok()?,
+            "--json" => options.json = true,
+            _ => return None,
+        }
+    }
+    let good = (1..=32).contains(&options.pieces) && options.piece.is_none_or(|bytes| bytes > 0);
+    good.then_some(options)
+}
+
+/// What was done.
+#[derive(Default)]
+struct Counts {
+    done: u64,
+    bytes: u64,
+    unreachable: u64,
+    flushed: u64,
+}
+
+/// A function at work.
+struct Run<'a> {
+    options: &'a Options,
+    function: Function,
+    from: EndpointArea,
+    to: Option<EndpointArea>,
+    /// Bytes of a piece, and what is in each, with its checksum.
+    piece: usize,
+    data: Vec<(Vec<u8>, u32)>,
+    /// Cookies count up: the next to be submitted, and to come back.
+    next: u64,
+    back: u64,
+    /// From here on work is without a destination.
+    sums_from: u64,
+    counts: Counts,
+}
+
+/// Numbers that look like chance: the same ones each time.
+fn random(bytes: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    (0..bytes.div_ceil(8)).flat_map(|_| next().to_le_bytes()).take(bytes).collect()
+}
+
+/// Opens the function, once it is given to this host.
+fn open(options: &Options) -> Result<Function> {
+    let port = Port::open(options.port)?;
+    let wanted = FunctionOptions::new(options.endpoint, options.ve)
+        .function(options.function)
+        .push_work(options.push_work)
+        .push_data(options.push_data)
+        .pull_done(options.pull_done);
+    let begin = Instant::now();
+    loop {
+        match port.function(&wanted) {
+            Err(Error::NotGiven(_) | Error::Unreachable(_))
+                if begin.elapsed().as_secs_f64() < options.wait =>
+            {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            other => return Ok(other?),
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    fn new(options: &'a Options) -> Result<Self> {
+        let function = open(options)?;
+        let usual = if options.push_data { 4096 } else { 65536 };
+        let piece = options.piece.unwrap_or(usual);
+        let all = match &options.file {
+            Some(path) => std::fs::read(path)?,
+            None => random(piece * options.pieces),
+        };
+        let chunks: Vec<&[u8]> = all.chunks(piece).collect();
+        let pieces = if options.file.is_some() { chunks.len() } else { options.pieces };
+        let room = piece.next_multiple_of(8) * pieces;
+        let from = function.area(room, Access::Read)?;
+        let rights = if options.deny_write { Access::Read } else { Access::Both };
+        let to = Some(function.area(room, rights)?);
+        let mut data = Vec::new();
+        for (n, chunk) in chunks.iter().enumerate() {
+            from.write(n * piece.next_multiple_of(8), chunk);
+            data.push((chunk.to_vec(), crc32c(chunk.iter().copied())));
+        }
+        Ok(Run {
+            options,
+            function,
+            from,
+            to,
+            piece,
+            data,
+            next: 0,
+            back: 0,
+            sums_from: u64::MAX,
+            counts: Counts::default(),
+        })
+    }
+
+    /// Which data are meant by a cookie, and where they are.
+    fn place(&self, cookie: u64) -> (usize, usize) {
+        let n = (cookie % self.data.len().max(1) as u64) as usize;
+        (n, n * self.piece.next_multiple_of(8))
+    }
+
+    fn submit(&mut self) -> Result<()> {
+        let (n, at) = self.place(self.next);
+        let bytes = self.data.get(n).map_or(0, |(data, _)| data.len());
+        let from = [self.from.part(at, bytes)];
+        let work = match &self.to {
+            Some(to) => {
+                // What was there before is not to pass for what is copied.
+                if !self.options.deny_write {
+                    to.write(at, &vec![0; bytes]);
+                }
+                Work::copy(self.next, &from, &[to.part(at, bytes)], true)
+            }
+            None => Work::sum(self.next, &from),
+        };
+        if self.function.submit(&[work])? == 1 {
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, done: Done) -> Result<()> {
+        if done.cookie != self.back {
+            return Err(format!("work {} completes, not {}", done.cookie, self.back).into());
+        }
+        self.back += 1;
+        let (n, at) = self.place(done.cookie);
+        let Some((data, crc)) = self.data.get(n) else { return Err("nothing was asked".into()) };
+        let dropped = self.to.is_none() && done.cookie < self.sums_from;
+        match done.status {
+            DoneStatus::Unreachable if dropped || self.options.deny_write => {
+                self.counts.unreachable += 1;
+                return Ok(());
+            }
+            DoneStatus::Ok if self.options.deny_write => {
+                return Err("what may not be written was".into());
+            }
+            DoneStatus::Flushed => {
+                self.counts.flushed += 1;
+                return Ok(());
+            }
+            DoneStatus::Ok => {}
+            other => return Err(format!("work {}: {other}", done.cookie).into()),
+        }
+        if (done.crc, done.bytes) != (*crc, data.len() as u64) {
+            return Err(format!(
+                "work {}: {} bytes, checksum {:#010x}, not {} and {crc:#010x}",
+                done.cookie,
+                done.bytes,
+                done.crc,
+                data.len()
+            )
+            .into());
+        }
+        if let Some(to) = &self.to {
+            let mut copy = vec![0; data.len()];
+            to.read(at, &mut copy);
+            if copy != *data && !self.function.status()?.works {
+                // Its memory went with it. This says why.
+                self.function.submit(&[Work::nothing(self.next)])?;
+            }
+            if copy != *data {
+                return Err(format!("work {}: the copy is not what was copied", done.cookie).into());
+            }
+        }
+        self.counts.done += 1;
+        self.counts.bytes += done.bytes;
+        Ok(())
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let begin = Instant::now();
+        let spent = || begin.elapsed().as_secs_f64();
+        let once = self.data.len() as u64;
+        let going = |next| match self.options.seconds {
+            Some(seconds) => spent() < seconds,
+            None => next < once,
+        };
+        while going(self.next) || self.back < self.next {
+            let room = (self.next - self.back) < (self.options.pieces as u64).min(once);
+            if room && going(self.next) {
+                self.submit()?;
+                continue;
+            }
+            for done in self.function.reap(Some(Duration::from_secs(10)))? {
+                self.complete(done)?;
+            }
+            if self.to.is_some() && self.options.drop_area.is_some_and(|after| spent() >= after) {
+                // With all of it under way, so that some names it.
+                while self.next - self.back < (self.options.pieces as u64).min(once) {
+                    self.submit()?;
+                }
+                self.to = None;
+                self.sums_from = self.next;
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&self, seconds: f64, end: &str) {
+        let Counts { done, bytes, unreachable, flushed } = self.counts;
+        if self.options.json {
+            println!(
+                "{{\"done\": {done}, \"bytes\": {bytes}, \"unreachable\": {unreachable}, \
+                 \"flushed\": {flushed}, \"seconds\": {seconds:.3}, \"end\": \"{end}\"}}"
+            );
+        } else {
+            println!(
+                "{done} pieces, {bytes} bytes in {seconds:.3} s; {unreachable} unreachable, \
+                 {flushed} flushed: {end}"
+            );
+        }
+    }
+}
+
+/// How it ended, in a word, and the status to exit with.
+fn end_of(error: &(dyn std::error::Error + 'static)) -> Option<(&'static str, u8)> {
+    Some(match error.downcast_ref::<Error>()? {
+        Error::Withdrawn => ("withdrawn", 3),
+        Error::Reset => ("reset", 4),
+        Error::Gone => ("gone", 4),
+        Error::Os { .. } => ("failed", 4),
+        _ => return None,
+    })
+}
+
+fn work(options: &Options) -> Result<u8> {
+    let mut run = Run::new(options)?;
+    // Whoever has started this waits for it.
+    eprintln!("working");
+    let begin = Instant::now();
+    let result = run.run();
+    let seconds = begin.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => {
+            run.report(seconds, "ok");
+            Ok(0)
+        }
+        Err(error) => {
+            let Some((end, status)) = end_of(&*error) else { return Err(error) };
+            run.report(seconds, end);
+            eprintln!("weft-endpoint: {error}");
+            Ok(status)
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let Some(options) = parse(std::env::args().skip(1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match work(&options) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            eprintln!("weft-endpoint: {error}");
+            let status = end_of(&*error).map_or(1, |(_, status)| status);
+            ExitCode::from(status)
+        }
+    }
+}
