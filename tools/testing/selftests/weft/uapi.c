@@ -140,6 +140,9 @@ TEST_F(uapi, unknown_flags_are_einval)
 		for (int bit = 0; bit < 32; bit++) {
 			uint32_t flags = 1u << bit;
 
+			/* This one is known. */
+			if (all[i].cmd == WEFT_FABRIC_WISHES && flags == WEFT_WISHES_SET)
+				continue;
 			memset(buf, 0, sizeof(buf));
 			memcpy(buf, &all[i].size, 4);
 			memcpy(buf + 4, &flags, 4);
