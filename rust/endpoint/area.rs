@@ -43,6 +43,16 @@ pub(super) enum Backing {
     Freed,
 }
 
+impl Backing {
+    /// The memory, if it is the host's.
+    pub(super) fn into_host(self) -> Option<Memory> {
+        match self {
+            Self::Host(memory) => Some(memory),
+            Self::Function(_) | Self::Gone | Self::Freed => None,
+        }
+    }
+}
+
 /// An area of an open function.
 #[pin_data]
 pub(crate) struct Area {
@@ -110,6 +120,11 @@ impl Area {
     pub(super) fn has(&self, page: u64) -> bool {
         let (first, count) = self.pages();
         page >= first && page - first < count
+    }
+
+    /// Whether it is in memory of this host.
+    pub(super) fn is_of_host(&self) -> bool {
+        matches!(*self.memory.lock(), Backing::Host(_))
     }
 
     /// Takes the memory away; its pages are to be zapped before it is another's.

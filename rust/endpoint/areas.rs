@@ -173,10 +173,12 @@ impl Function {
         let area = areas.iter_mut().find(its).and_then(Option::take);
         drop(areas);
         let area = area.ok_or(ENOENT)?;
-        let memory = area.free();
-        let memory = endpoints.shut(seats, self.made.seat, area.n, memory);
-        let (first, count) = area.pages();
-        endpoints.mapping.zap(first, count);
+        let memory = match inner.sits {
+            true => endpoints.shut(seats, self.made.seat, area.n, area.free()),
+            // Its opening is closed, and may be another's.
+            false => area.free().into_host(),
+        };
+        endpoints.zap(&area);
         drop(memory);
         let posted = inner.ledger.posted();
         if let Some(left) = inner.left.get_mut(area.n) {

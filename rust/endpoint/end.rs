@@ -157,10 +157,20 @@ impl Function {
             let areas = self.areas.lock();
             core::array::from_fn(|n| areas.get(n).cloned().flatten())
         };
+        // What is in memory of this host may be looked at yet, but when nobody will.
+        let keeps = !matches!(
+            inner.state,
+            State::Broken(Why::Closed | Why::Removed) | State::Starting
+        );
+        let mut kept = false;
         for area in areas.into_iter().flatten() {
+            let closes = || seats.is_some_and(|seats| seats.close(seat, area.n).is_ok());
+            if keeps && area.is_of_host() && closes() {
+                kept = true;
+                continue;
+            }
             let memory = endpoints.shut(seats, seat, area.n, area.take());
-            let (first, count) = area.pages();
-            endpoints.mapping.zap(first, count);
+            endpoints.zap(&area);
             drop(memory);
         }
         // What has come is told as it is, all else as given up.
@@ -186,7 +196,32 @@ impl Function {
         }
         endpoints.set_bell(seat, None);
         let user = endpoints.seats.lock().free(seat);
-        drop(user);
+        let remembered = match (user, kept) {
+            (Some(user), true) => endpoints.seats.lock().remember(user).is_ok(),
+            _ => false,
+        };
+        if kept && !remembered {
+            self.drop_areas(endpoints, inner);
+        }
+    }
+
+    /// Drops what it has kept in memory of this host.
+    pub(super) fn forget(&self, endpoints: &Endpoints) {
+        let inner = self.inner.lock();
+        self.drop_areas(endpoints, &inner);
+    }
+
+    /// Of one that has given back its seat. With `inner` locked, so that who waits for that finds none.
+    fn drop_areas(&self, endpoints: &Endpoints, _inner: &Inner) {
+        let areas: [_; OPENINGS] = {
+            let areas = self.areas.lock();
+            core::array::from_fn(|n| areas.get(n).cloned().flatten())
+        };
+        for area in areas.into_iter().flatten() {
+            let memory = area.take();
+            endpoints.zap(&area);
+            drop(memory);
+        }
     }
 
     fn keep(&self, inner: &mut Inner, done: Completion) {

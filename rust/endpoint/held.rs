@@ -49,9 +49,7 @@ impl Endpoints {
         n: usize,
         memory: Backing,
     ) -> Option<Memory> {
-        let Backing::Host(memory) = memory else {
-            return None;
-        };
+        let memory = memory.into_host()?;
         match seats.map_or(Err(ENODEV), |seats| seats.close(seat, n)) {
             Ok(()) => Some(memory),
             Err(why) => {

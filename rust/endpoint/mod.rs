@@ -110,6 +110,10 @@ impl Endpoints {
     pub(crate) fn close(&self, node: &Node, function: &Arc<Function>) {
         let port = node.port_at_work();
         function.end(self, port.as_ref().map(|port| &***port), Why::Closed);
+        // Before nobody knows of it any more who would wait for it.
+        function.forget(self);
+        let ended = self.seats.lock().recall(Some(function));
+        drop(ended);
     }
 
     /// The hierarchy of this host is another one: what is not in it as it was works no more, and is
@@ -186,6 +190,13 @@ impl Endpoints {
         for function in self.open_ones().into_iter().flatten() {
             function.end(self, None, Why::Removed);
         }
+        loop {
+            let ended = self.seats.lock().recall(None);
+            let Some(function) = ended else {
+                break;
+            };
+            function.forget(self);
+        }
         if let Some(node) = self.node.lock().take() {
             self.give_up_held(&node.pci());
         }
@@ -198,6 +209,12 @@ impl Endpoints {
             .and_then(|bell| core::mem::replace(bell, waiters));
         drop(bells);
         drop(before);
+    }
+
+    /// Takes an area out of all mappings.
+    fn zap(&self, area: &area::Area) {
+        let (first, count) = area.pages();
+        self.mapping.zap(first, count);
     }
 
     /// An id that no area has had.
