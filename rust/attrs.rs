@@ -51,6 +51,12 @@ fn present(data: &Data, _: usize) -> Result<Value> {
     Ok(Value::Decimal(present.into()))
 }
 
+/// Seats for functions of shared endpoints.
+fn seats(data: &Data, _: usize) -> Result<Value> {
+    let count = data.node.port()?.seats().map_or(0, |seats| seats.count());
+    Ok(Value::Decimal(count as u64))
+}
+
 /// `ENOENT` where the hardware does not say.
 fn attached(data: &Data, _: usize) -> Result<Value> {
     let fabric = data.node.port()?.fabric();
@@ -203,15 +209,16 @@ fn counter(data: &Data, n: usize) -> Result<Value> {
     Ok(Value::Decimal(found.value))
 }
 
-static ROOT: [Attr<Data>; 6] = [
+static ROOT: [Attr<Data>; 7] = [
     Attr::new(c"hwid", hwid, 0),
     Attr::new(c"generation", generation, 0),
     Attr::new(c"kind", kind, 0),
     Attr::new(c"version", version, 0),
     Attr::new(c"present", present, 0),
     Attr::new(c"fabric", attached, 0),
+    Attr::new(c"seats", seats, 0),
 ];
-static ROOT_LIST: List<Data, 7> = List::new(&ROOT);
+static ROOT_LIST: List<Data, 8> = List::new(&ROOT);
 
 /// Files of a link.
 const LINK_FILES: usize = 29;
