@@ -83,9 +83,10 @@ impl Reign {
         }
         let text = self.text.as_ref().get(..bytes).unwrap_or_default();
         if let Err(e) = self.plan.wishes.read(text) {
-            // Nobody loses anything because of a text that this driver does not understand.
+            // Nobody loses anything because of a text that this driver does not understand. With another
+            // one this runs again.
             node.complain(fmt!("the wishes make no sense: {:?}", e));
-            return Ok(false);
+            return Ok(true);
         }
         pcim.show_wishes(node, self.plan.wishes.all(), |_| None)?;
         let mut whole = self.look(&bus)?;
@@ -128,6 +129,7 @@ impl Reign {
     /// Another reign: what was known of others may not be true any more.
     fn begin(&mut self, term: u32, bytes: usize) {
         self.term = term;
+        self.partial = false;
         self.tables.forget_all();
         self.carrier.forget_all();
         self.plan.numbers.clear();
