@@ -90,6 +90,8 @@ impl Reign {
         }
         pcim.show_wishes(node, self.plan.wishes.all(), |_| None)?;
         let mut whole = self.look(&bus)?;
+        let (wishes, reach) = (self.plan.wishes.all(), self.reach.as_mut());
+        whole &= self.ways.learn(&bus, &self.found, wishes, reach)?;
         let again = core::mem::replace(&mut self.partial, !whole);
         if !whole && !again {
             // Somebody has just gone, or a link flaps: nothing is taken away because of that yet.
@@ -100,8 +102,7 @@ impl Reign {
         let full = |Full| ENOSPC;
         let (things, are) = (&self.found.things, self.tables.entries());
         self.plan.numbers.adopt(things, are).map_err(full)?;
-        let (wishes, reach) = (self.plan.wishes.all(), self.reach.as_mut());
-        self.ways.learn(&bus, &self.found, wishes, reach)?;
+        let reach = self.reach.as_mut();
         self.plan
             .make(&self.found, &self.ways, &mut self.hierarchies, reach)?;
         whole &= self.tell_residents(&bus)?;
