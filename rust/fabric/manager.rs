@@ -2,16 +2,18 @@
 
 //! The manager of the fabric, as this host has it: `proto::nm`, run on a port that has routes.
 //!
-//! It gives the port its local id and its route table, tells who is in the fabric, and aims the far links. It keeps
-//! the host's virtual hierarchy, as the master tells it.
+//! It gives the port its local id and its route table, tells who is in the fabric, and aims the far links.
+//! It keeps the host's virtual hierarchy, as the master tells it.
 //! What comes for it from the mailbox is only put aside there: everything is done in a work item of its own,
 //! for a route that is to be in force may take a while, and the neighbours' hellos are not to wait for that.
 //! It must not know what others use routes for.
 //!
 //! # Locks
 //!
-//! `Manager::handing` is outside of all others: who has it waits for the machine. `Manager::inner` is outside of those of the links, as it asks them who is there; nothing of theirs calls
-//! it. Of the client it calls what says so there. The inbox and the view are innermost, and held for copies only.
+//! `Manager::handing` is taken inside `Pcim::reign` alone: who has it waits for the machine. `Manager::inner`
+//! is inside both, and outside of those of the links, as it asks them who is there; nothing of theirs calls
+//! it. Of the client it calls what says so there. The inbox and the view are innermost, and held for copies
+//! only.
 
 mod aims;
 mod allow;
@@ -285,9 +287,7 @@ impl Manager {
     fn settle(&self, node: &Node, machine: &Machine) {
         let term = machine.info().reign.term;
         let on = machine.settled().map(|found| (term, found));
-        if self.pcim.settled(on) {
-            node.manage_hierarchies();
-        }
+        node.manage_hierarchies(self.pcim.settled(on));
     }
 
     /// Has the machine do something, and does what it wants done. `ENODEV`: there is no port to do it with.

@@ -17,8 +17,8 @@
 //!
 //! `Pcim::reign` is outside of all of them: nothing waits for it but itself.
 //!
-//! `Node::telling` is taken outside `Link::inner` and those of the client. `Node::me` nests in the first two. Doorbells
-//! take no lock: [`Node`] handles them in the hard interrupt, by atomics.
+//! `Node::telling` is taken outside `Link::inner` and those of the client. `Node::me` nests in the first
+//! two. Doorbells take no lock: [`Node`] handles them in the hard interrupt, by atomics.
 
 mod health;
 mod link;

@@ -10,8 +10,8 @@
 //!
 //! # Locks
 //!
-//! `Pcim::reign` is outside of all others, and held as long as a run takes. The others are innermost, and held
-//! for copies only.
+//! `Pcim::reign` is outside of all others, and held as long as a run takes. The others are innermost, and
+//! held for copies only.
 
 mod bus;
 mod carry;
@@ -39,35 +39,13 @@ use self::{
 };
 use super::{Manager, Node};
 use crate::{
-    proto::mr::wish::Wish,
+    proto::mr::{
+        due::{Causes, Due, End},
+        wish::Wish,
+    },
     sys::{errno::ESTALE, sysfs},
 };
 use kernel::{new_mutex, prelude::*, sync::Mutex, time::Msecs};
-
-/// What could not be done is tried again after this, and each time after twice as long,
-const AGAIN_MS: Msecs = 500;
-/// up to this.
-const LONGEST_MS: Msecs = 16_000;
-
-/// What a run depends on: with another one there is something to do.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Cause {
-    term: u32,
-    /// What the network manager has found and written, the wishes included.
-    found: u64,
-    /// How often hot-plug controllers have reported.
-    plugs: u32,
-}
-
-/// Why it is to run, and why it did.
-#[derive(Default)]
-struct Causes {
-    now: Option<Cause>,
-    begun: Option<Cause>,
-    plugs: u32,
-    /// How long to wait after the next failure.
-    delay: Msecs,
-}
 
 /// The management of a port's fabric.
 #[pin_data]
@@ -91,53 +69,33 @@ impl Pcim {
 
     /// A hot-plug controller has news.
     pub(super) fn plugged(&self) {
-        let mut causes = self.causes.lock();
-        causes.plugs = causes.plugs.wrapping_add(1);
+        self.causes.lock().plugged();
     }
 
-    /// The network manager has settled on something, as master: its term, and one number for all that it
-    /// has found and written; `None`: it is about to, or another one is master. True: there is something to
-    /// do.
-    pub(super) fn settled(&self, on: Option<(u32, u64)>) -> bool {
-        let mut causes = self.causes.lock();
-        let plugs = causes.plugs;
-        causes.now = on.map(|(term, found)| Cause { term, found, plugs });
-        causes.now.is_some() && causes.now != causes.begun
+    /// As [`Causes::settled`].
+    pub(super) fn settled(&self, on: Option<(u32, u64)>) -> Due {
+        self.causes.lock().settled(on)
     }
 
     /// Does what is to be done. After how many milliseconds it wants to be called again.
     pub(super) fn run(&self, node: &Node, manager: &Manager) -> Option<Msecs> {
         let mut reign = self.reign.lock();
-        let cause = {
-            let mut causes = self.causes.lock();
-            causes.begun = causes.now;
-            causes.now?
-        };
-        let done = self.reign_in(&mut reign, node, manager, cause.term);
-        let mut causes = self.causes.lock();
-        match done {
-            Ok(true) => {
-                causes.delay = 0;
-                return None;
-            }
-            // Whoever reigns now looks after it.
-            Err(e) if e == ESTALE => {
-                causes.begun = None;
-                causes.delay = 0;
-            }
-            Ok(false) => causes.begun = None,
+        let term = self.causes.lock().begin()?;
+        let end = match self.reign_in(&mut reign, node, manager, term) {
+            Ok(true) => End::Done,
+            Ok(false) => End::Later,
+            Err(e) if e == ESTALE => End::Lost,
             Err(e) => {
-                causes.begun = None;
                 if !carry::is_over(e) {
                     node.complain(fmt!(
                         "hierarchies cannot be looked after: {:?}; trying again",
                         e
                     ));
                 }
+                End::Later
             }
-        }
-        causes.delay = (2 * causes.delay).clamp(AGAIN_MS, LONGEST_MS);
-        Some(causes.delay)
+        };
+        self.causes.lock().end(end)
     }
 
     fn reign_in(

@@ -124,8 +124,10 @@ impl Routes {
             let own = self.entries.as_ref().iter().enumerate().take(OWN);
             let mut same = own.clone().filter(|(_, entry)| entry.lid == lid);
             let free = || own.clone().find(|(_, entry)| entry.lid == 0);
-            let stale = || own.clone().find(|(_, entry)| entry.stale);
-            let Some((at, entry)) = same.next().or_else(free).or_else(stale) else {
+            // One that could not be taken away yet will not be there any more either.
+            let done = |entry: &Entry| entry.stale || entry.out.is_none();
+            let spare = || own.clone().find(|(_, entry)| done(entry));
+            let Some((at, entry)) = same.next().or_else(free).or_else(spare) else {
                 return;
             };
             if (entry.lid, entry.out) != (lid, Some(out)) {

@@ -67,8 +67,9 @@ impl Manager {
             wish::Error::Full(line) => Refusal::Room(line),
         })?;
         let version = self.replace_wishes(node, version, text)?;
-        // They are to be seen from now on, and be looked at.
-        self.pcim().show_wishes(node, wishes.all(), |_| None)?;
+        // They are to be seen from now on, and be looked at. They are taken, even if there is no memory to
+        // show them: then they are to be seen when they are looked at.
+        let _ = self.pcim().show_wishes(node, wishes.all(), |_| None);
         node.manage();
         Ok(version)
     }

@@ -4,7 +4,7 @@
 //! others want of it.
 
 use super::{super::Manager, Node, MANAGING, SHARING};
-use crate::{hw::Port, sys::work};
+use crate::{hw::Port, proto::mr::due::Due, sys::work};
 use kernel::{prelude::*, sync::Arc, time::msecs_to_jiffies, workqueue::WorkItem};
 
 impl WorkItem<MANAGING> for Node {
@@ -81,10 +81,16 @@ impl Node {
         }
     }
 
-    /// Has the multi-root management look at what has changed.
-    pub(in crate::fabric) fn manage_hierarchies(&self) {
+    /// Has the multi-root management do what is due.
+    pub(in crate::fabric) fn manage_hierarchies(&self, due: Due) {
+        if due == Due::No {
+            return;
+        }
         if let Some(me) = &*self.me.lock() {
-            work::run_unbound_in::<_, SHARING>(me, 0);
+            match due {
+                Due::In(ms) => work::again_unbound_in::<_, SHARING>(me, msecs_to_jiffies(ms)),
+                _ => work::run_unbound_in::<_, SHARING>(me, 0),
+            }
         }
     }
 

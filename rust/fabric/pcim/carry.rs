@@ -92,6 +92,8 @@ impl Carrier {
             changes: all,
             handed,
         } = self;
+        // Who has gone is told again when it is back, and takes no room until then.
+        handed.retain(|h| with.found.get(h.root).is_some());
         all.clear();
         for change in changes(tables.entries(), plan.entries.all()) {
             // The tables of hosts are their own to write.
@@ -271,7 +273,14 @@ fn hand(
     }
     handed.retain(|h| h.root != root.hwid);
     bus.is_master()?;
-    manager.hand(bus.node, root.hwid, bytes)?;
+    match manager.hand(bus.node, root.hwid, bytes) {
+        Err(e) if e == ESTALE => {
+            // This host says so; the others do not wait for what is between the two.
+            bus.is_master()?;
+            return Err(EAGAIN);
+        }
+        done => done?,
+    }
     handed.push(now).map_err(|Full| ENOSPC)
 }
 

@@ -132,25 +132,28 @@ impl Walk<'_> {
         let count = (ports & ext::WEFT_CS_PORT_COUNT) as u8;
         let port = ((ports & ext::WEFT_CS_PORT_IN) >> 8) as u8;
         let kind = match id >> 16 {
-            ext::WEFT_DEVICE_ID_PF if is_host(hwid) => Kind::Root,
+            ext::WEFT_DEVICE_ID_PF if is_host(hwid) => Some(Kind::Root),
             ext::WEFT_DEVICE_ID_SWITCH if !is_host(hwid) && !is_endpoint(hwid) => {
-                Kind::Switch { ports: count }
+                Some(Kind::Switch { ports: count })
             }
             ext::WEFT_DEVICE_ID_ENDPOINT if is_endpoint(hwid) => {
                 let cap = bus.reg(path, ext::WEFT_CS_CAP)?;
-                Kind::Endpoint {
+                Some(Kind::Endpoint {
                     ves: (cap & ext::WEFT_CS_CAP_VES).min(ext::WEFT_EP_MAX_VES) as u8,
                     functions: ((cap & ext::WEFT_CS_CAP_FUNCTIONS) >> 8) as u8,
-                }
+                })
             }
-            device => {
-                bus.node.complain(fmt!(
-                    "{:#018x}, a device {:#x}, is nothing that can be in a fabric",
-                    hwid,
-                    device
-                ));
-                return Ok(None);
-            }
+            _ => None,
+        };
+        let Some(kind) = kind.filter(|kind| kind.can_be(count, port)) else {
+            bus.node.complain(fmt!(
+                "{:#018x}, a device {:#x} with port {} of {}, is nothing for a fabric",
+                hwid,
+                id >> 16,
+                port,
+                count
+            ));
+            return Ok(None);
         };
         Ok((hwid != 0).then_some((End { hwid, port }, kind, count)))
     }

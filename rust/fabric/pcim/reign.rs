@@ -83,12 +83,15 @@ impl Reign {
         }
         let text = self.text.as_ref().get(..bytes).unwrap_or_default();
         if let Err(e) = self.plan.wishes.read(text) {
-            // Nobody loses anything because of a text that this driver does not understand.
+            // Nobody loses anything because of a text that this driver does not understand. With another
+            // one this runs again.
             node.complain(fmt!("the wishes make no sense: {:?}", e));
-            return Ok(false);
+            return Ok(true);
         }
         pcim.show_wishes(node, self.plan.wishes.all(), |_| None)?;
         let mut whole = self.look(&bus)?;
+        let (wishes, reach) = (self.plan.wishes.all(), self.reach.as_mut());
+        whole &= self.ways.learn(&bus, &self.found, wishes, reach)?;
         let again = core::mem::replace(&mut self.partial, !whole);
         if !whole && !again {
             // Somebody has just gone, or a link flaps: nothing is taken away because of that yet.
@@ -99,8 +102,7 @@ impl Reign {
         let full = |Full| ENOSPC;
         let (things, are) = (&self.found.things, self.tables.entries());
         self.plan.numbers.adopt(things, are).map_err(full)?;
-        let (wishes, reach) = (self.plan.wishes.all(), self.reach.as_mut());
-        self.ways.learn(&bus, &self.found, wishes, reach)?;
+        let reach = self.reach.as_mut();
         self.plan
             .make(&self.found, &self.ways, &mut self.hierarchies, reach)?;
         whole &= self.tell_residents(&bus)?;
@@ -128,6 +130,7 @@ impl Reign {
     /// Another reign: what was known of others may not be true any more.
     fn begin(&mut self, term: u32, bytes: usize) {
         self.term = term;
+        self.partial = false;
         self.tables.forget_all();
         self.carrier.forget_all();
         self.plan.numbers.clear();

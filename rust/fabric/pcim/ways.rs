@@ -59,14 +59,16 @@ impl Ways {
         self.0.insert(way).map_err(|Full| ENOSPC)
     }
 
-    /// Reads what the ways between the ends of all wishes need, there and back.
+    /// Reads what the ways between the ends of all wishes need, there and back. False: somebody on one of
+    /// them could not be asked.
     pub(super) fn learn(
         &mut self,
         bus: &Bus<'_>,
         found: &Found,
         wishes: &[Wish],
         reach: &mut [Reach],
-    ) -> Result {
+    ) -> Result<bool> {
+        let mut whole = true;
         self.0.clear();
         for root in found.things.components().iter().filter(|c| c.is_root()) {
             let mut own = wishes.iter().filter(|w| w.root == root.hwid).peekable();
@@ -90,23 +92,20 @@ impl Ways {
                 if self.known(root.hwid, endpoint.lid).is_none() {
                     self.put(root.hwid, endpoint.lid, Some(first.upper.port))?;
                 }
-                self.follow(bus, found, first.upper, endpoint)?;
-                self.follow(
-                    bus,
-                    found,
-                    End {
-                        hwid: endpoint.hwid,
-                        port: 0,
-                    },
-                    root,
-                )?;
+                let back = End {
+                    hwid: endpoint.hwid,
+                    port: 0,
+                };
+                whole &= self.follow(bus, found, first.upper, endpoint)?;
+                whole &= self.follow(bus, found, back, root)?;
             }
         }
-        Ok(())
+        Ok(whole)
     }
 
-    /// Goes from a port towards a component, and reads on the way what is not known.
-    fn follow(&mut self, bus: &Bus<'_>, found: &Found, from: End, to: &Component) -> Result {
+    /// Goes from a port towards a component, and reads on the way what is not known. False: it could not
+    /// be read.
+    fn follow(&mut self, bus: &Bus<'_>, found: &Found, from: End, to: &Component) -> Result<bool> {
         let mut out = from;
         for _ in 0..MAX_HOPS {
             let far = found.things.at(out).and_then(|link| link.from(out.hwid));
@@ -117,7 +116,10 @@ impl Ways {
             let port = match self.known(switch.hwid, to.lid) {
                 Some(way) => way.port,
                 None => {
-                    let port = read(bus, &contact.path, to.lid)?;
+                    let port = match read(bus, &contact.path, to.lid) {
+                        Err(e) if e == EHOSTUNREACH => return Ok(false),
+                        done => done?,
+                    };
                     self.put(switch.hwid, to.lid, port)?;
                     port
                 }
@@ -130,16 +132,12 @@ impl Ways {
                 port,
             };
         }
-        Ok(())
+        Ok(true)
     }
 }
 
 fn read(bus: &Bus<'_>, path: &Path, lid: u32) -> Result<Option<u8>> {
-    match bus.read(path, ext::WEFT_SPACE_ROUTE, lid) {
-        Ok(said) if said & ext::WEFT_TABLE_VALID != 0 => {
-            Ok(Some((said & ext::WEFT_TABLE_PORT) as u8))
-        }
-        Err(e) if e != EHOSTUNREACH => Err(e),
-        Ok(_) | Err(_) => Ok(None),
-    }
+    let said = bus.read(path, ext::WEFT_SPACE_ROUTE, lid)?;
+    let valid = said & ext::WEFT_TABLE_VALID != 0;
+    Ok(valid.then_some((said & ext::WEFT_TABLE_PORT) as u8))
 }

@@ -8,6 +8,7 @@
 //! what the components are used for.
 
 use super::{
+    super::nm::port::{HOST_PORTS, PORTS},
     list::{Full, List},
     vpd::Vpd,
 };
@@ -29,6 +30,20 @@ pub enum Kind {
         /// Functions of each.
         functions: u8,
     },
+}
+
+impl Kind {
+    /// Whether such a component can have so many ports and be come to by that one, so that it can be told
+    /// of to a host. Who is asked may be broken.
+    pub fn can_be(&self, ports: u8, port: u8) -> bool {
+        let most = match *self {
+            Self::Root => HOST_PORTS,
+            Self::Switch { ports } => PORTS.min(ports.into()),
+            Self::Endpoint { functions: 0, .. } => 0,
+            Self::Endpoint { .. } => 1,
+        };
+        port < ports && usize::from(ports) <= most
+    }
 }
 
 /// A component.

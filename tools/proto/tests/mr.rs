@@ -695,3 +695,31 @@ fn mr_3_a_text_of_wishes_says_which_line_is_none() {
     }
     assert!(wishes.withdraw(0x3e8, 1) && !wishes.withdraw(0x3e8, 1));
 }
+
+#[test]
+fn mr_1_who_says_what_cannot_be_is_no_component() {
+    let ep = |functions| Kind::Endpoint { ves: 4, functions };
+    let switch = |ports| Kind::Switch { ports };
+    for (kind, ports, port) in [
+        (Kind::Root, 1, 0),
+        (Kind::Root, 4, 3),
+        (switch(16), 16, 15),
+        (ep(1), 1, 0),
+    ] {
+        assert!(kind.can_be(ports, port), "{kind:?} {ports} {port}");
+    }
+    // A host would take no hierarchy with one of these in it.
+    for (kind, ports, port) in [
+        (Kind::Root, 5, 0),
+        (Kind::Root, 2, 2),
+        (switch(0), 0, 0),
+        (switch(16), 16, 16),
+        (switch(17), 17, 0),
+        (switch(255), 255, 200),
+        (ep(0), 1, 0),
+        (ep(1), 1, 1),
+        (ep(1), 2, 1),
+    ] {
+        assert!(!kind.can_be(ports, port), "{kind:?} {ports} {port}");
+    }
+}

@@ -7,8 +7,8 @@
 
 use proptest::prelude::*;
 use weft_proto::nm::{
-    message::{MAX_PIECE, Message, Piece, Write},
-    node::{Failure, HAND_MS},
+    message::{MAX_PIECE, Message, Piece, Taken, Write},
+    node::{Failure, HAND_MS, Role},
     packet::{Direction, MAX_BYTES, MAX_PAYLOAD, Packet},
     path::Path,
     reign::Reign,
@@ -151,6 +151,36 @@ fn mr_3_a_hand_over_waits_while_the_fabric_is_looked_at() {
     assert_eq!(outcome(&mut world, 0).0, Ok(()));
     assert_eq!(has(&world, 2), text(500, 1));
     assert_eq!(told(&world, 2), 1);
+}
+
+#[test]
+fn mr_3_a_late_refusal_does_not_end_a_look_at_the_fabric() {
+    let mut world = chain(3);
+    world.hang(2);
+    world.hand(0, 12, b"x").unwrap();
+    world.set_wire((0, 0), |wire| wire.width = 33 - wire.width.min(32));
+    world.run(100);
+    let role = |world: &World| world.manager(0).unwrap().role();
+    assert_eq!(role(&world), Role::Unknown, "it looks for everybody");
+    assert_eq!(world.manager(0).unwrap().handed(), None);
+    let reign = world.manager(0).unwrap().info().reign;
+    let next = world.topology.peer((0, 0)).unwrap();
+    for xid in 1..1000 {
+        let ack = Message::Ack { from: 12, taken: Taken::Stale, reign, differ: 0 };
+        let mut payload = [0; MAX_PAYLOAD];
+        let len = ack.encode(xid, &mut payload).unwrap();
+        let path = Path::new(&[0]).unwrap();
+        let packet = Packet::new(Direction::ToMaster, path, &payload[..len]).unwrap();
+        let mut bytes = [0; MAX_BYTES];
+        let len = packet.encode(&mut bytes);
+        world.send(next, bytes[..len].to_vec());
+    }
+    world.run(10);
+    assert_eq!(world.manager(0).unwrap().handed(), Some(Err(Failure::Stale)));
+    assert_eq!(role(&world), Role::Unknown, "it does so still");
+    world.go_on(2);
+    check::settle(&mut world, 500, 20_000).unwrap();
+    assert_eq!(hand(&mut world, 0, 12, b"x"), Ok(()));
 }
 
 #[test]

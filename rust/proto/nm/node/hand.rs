@@ -262,7 +262,10 @@ where
             Taken::Bad => hand.over = Some(Err(Failure::Bad)),
             Taken::Stale => {
                 hand.over = Some(Err(Failure::Stale));
-                self.refused(now);
+                // Who looks at everybody finds out who reigns.
+                if self.role() == Role::Master {
+                    self.refused(now);
+                }
             }
         }
         true
