@@ -11,7 +11,6 @@ use super::{
 use crate::{
     fabric::Node,
     hw::{seats::OPENINGS, Port},
-    proto::endpoint::Completion,
     sys::{
         errno::{ECONNRESET, EPROTO, ESHUTDOWN},
         ext,
@@ -178,18 +177,8 @@ impl Function {
             let queues = endpoints.shut(seats, seat, 0, Backing::Host(queues));
             inner.queues = queues;
         }
-        while let Ok(Some(done)) = self.take(registers.as_ref(), inner) {
-            self.keep(inner, done);
-        }
-        while let Some(cookie) = inner.ledger.flush() {
-            let flushed = Completion {
-                cookie,
-                status: ext::WEFT_EP_DONE_FLUSHED,
-                crc: 0,
-                bytes: 0,
-            };
-            self.keep(inner, flushed);
-        }
+        while let Ok(true) = self.take(registers.as_ref(), inner) {}
+        inner.ledger.flush();
         inner.queues = None;
         if let Some(seats) = seats {
             seats.leave(seat);
@@ -222,11 +211,6 @@ impl Function {
             endpoints.zap(&area);
             drop(memory);
         }
-    }
-
-    fn keep(&self, inner: &mut Inner, done: Completion) {
-        // Room for all that can be outstanding was made with the function.
-        let _ = inner.ended.push_within_capacity(done);
     }
 
     /// Has the endpoint do nothing more; waits no longer than `time` for it to say so.

@@ -1511,7 +1511,8 @@ struct weft_ep_done {
  * behind that, the errors are those of WEFT_EP_AREA, and poll() reports POLLHUP.
  *
  * ENOTCONN: the file uses no function. EAGAIN: there is none, and @timeout_ms is 0, or the
- * file is O_NONBLOCK. ETIMEDOUT: none came. EINTR: a signal came.
+ * file is O_NONBLOCK, or another thread was faster. ETIMEDOUT: none came. EINTR: a signal
+ * came. EFAULT, too: not all of them could be written; they stay, for the next call.
  */
 struct weft_ep_reap {
 	__u32 size;
