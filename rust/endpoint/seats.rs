@@ -97,6 +97,21 @@ impl Table {
         self.seats.iter().any(Seat::holds_any)
     }
 
+    /// After another attempt to close an opening: what was held there, if that went well. To be
+    /// dropped without the lock.
+    pub(super) fn settle_held(&mut self, seat: usize, n: usize, closed: Result) -> Option<Held> {
+        let held = self.seats.get_mut(seat)?.held.get_mut(n)?;
+        match closed {
+            Ok(()) => held.take(),
+            Err(why) => {
+                if let Some(held) = held {
+                    held.retried(why);
+                }
+                None
+            }
+        }
+    }
+
     /// What is held at an opening.
     pub(super) fn take_held(&mut self, seat: usize, n: usize) -> Option<Held> {
         self.seats.get_mut(seat)?.held.get_mut(n)?.take()
