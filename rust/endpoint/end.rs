@@ -157,10 +157,7 @@ impl Function {
             core::array::from_fn(|n| areas.get(n).cloned().flatten())
         };
         // What is in memory of this host may be looked at yet, but when nobody will.
-        let keeps = !matches!(
-            inner.state,
-            State::Broken(Why::Closed | Why::Removed) | State::Starting
-        );
+        let keeps = !matches!(inner.state, State::Broken(Why::Closed | Why::Removed));
         let mut kept = false;
         for area in areas.into_iter().flatten() {
             let closes = || seats.is_some_and(|seats| seats.close(seat, area.n).is_ok());
@@ -184,14 +181,12 @@ impl Function {
             seats.leave(seat);
         }
         endpoints.set_bell(seat, None);
-        let user = endpoints.seats.lock().free(seat);
-        let remembered = match (user, kept) {
-            (Some(user), true) => endpoints.seats.lock().remember(user).is_ok(),
-            _ => false,
-        };
-        if kept && !remembered {
+        // While it has its seat: whoever looks for all that have memory finds it there, or here.
+        if kept && endpoints.seats.lock().remember(seat).is_err() {
             self.drop_areas(endpoints, inner);
         }
+        let user = endpoints.seats.lock().free(seat);
+        drop(user);
     }
 
     /// Drops what it has kept in memory of this host.
@@ -200,7 +195,7 @@ impl Function {
         self.drop_areas(endpoints, &inner);
     }
 
-    /// Of one that has given back its seat. With `inner` locked, so that who waits for that finds none.
+    /// Of one whose openings are closed. With `inner` locked, so that who waits for that finds none.
     fn drop_areas(&self, endpoints: &Endpoints, _inner: &Inner) {
         let areas: [_; OPENINGS] = {
             let areas = self.areas.lock();

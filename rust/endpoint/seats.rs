@@ -117,9 +117,10 @@ impl Table {
         self.seats.get_mut(seat)?.held.get_mut(n)?.take()
     }
 
-    /// Notes one that has ended.
-    pub(super) fn remember(&mut self, function: Arc<Function>) -> Result {
-        Ok(self.ended.push(function, GFP_KERNEL)?)
+    /// Notes that the one on a seat has ended.
+    pub(super) fn remember(&mut self, seat: usize) -> Result {
+        let user = self.seats.get(seat).and_then(|seat| seat.user.clone());
+        Ok(self.ended.push(user.ok_or(EINVAL)?, GFP_KERNEL)?)
     }
 
     /// Forgets one that has ended, or any. To be dropped without the lock.
