@@ -412,10 +412,12 @@ impl Chip {
     fn mbox_event(&self) {
         let own = ext::WEFT_EVENT_MBOX | ext::WEFT_EVENT_FUNCTION | ext::WEFT_EVENT_PLUG;
         let bits = self.read(ext::WEFT_R_EVENT);
-        // Before anything is looked at: what comes from here on is another event.
-        self.write(ext::WEFT_R_EVENT, own);
-        if bits != u32::MAX && bits & ext::WEFT_EVENT_PLUG != 0 {
-            self.events.plugged();
+        if bits != u32::MAX {
+            // Before anything is looked at, and only what was seen: all else is another event.
+            self.write(ext::WEFT_R_EVENT, bits & own);
+            if bits & ext::WEFT_EVENT_PLUG != 0 {
+                self.events.plugged();
+            }
         }
         self.events.message();
     }
