@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     endpoint::{Function, Range, Request, Shape, Wanted, MAX_AREA, MAX_ENTRIES},
-    proto::endpoint::{Completion, Op, Protocol, MAX_BYTES, SEGMENTS},
+    proto::endpoint::{Completion, Op, Protocol, FLUSHED, MAX_BYTES, SEGMENTS},
     sys::{
         ext::{
             self, weft_ep_area, weft_ep_done, weft_ep_free, weft_ep_open, weft_ep_query,
@@ -25,6 +25,7 @@ const _: () = assert!(ext::WEFT_EP_MAX_ENTRIES == MAX_ENTRIES);
 const _: () = assert!(ext::WEFT_EP_MAX_AREA as u64 == MAX_AREA);
 const _: () = assert!(ext::WEFT_EP_MAX_WORK as u64 == MAX_BYTES);
 const _: () = assert!(ext::WEFT_EP_MAX_SEGMENTS as usize == SEGMENTS);
+const _: () = assert!(ext::WEFT_EP_DONE_FLUSHED == FLUSHED);
 const _: () = assert!(ext::WEFT_EP_MAX_AREAS as usize == crate::hw::seats::OPENINGS - 1);
 
 /// `WEFT_EP_OPEN`.
@@ -163,35 +164,47 @@ pub(super) fn reap(call: &Call<'_>) -> Result {
     check(reap.flags == 0 && (1..=MAX_BATCH).contains(&room))?;
     let function = call.file.function()?;
     let mut all = KVec::with_capacity(room, GFP_KERNEL)?;
-    take(call, function, room, &mut all)?;
-    if all.is_empty() {
-        wait(call, function, reap.timeout_ms)?;
-        take(call, function, room, &mut all)?;
+    loop {
+        let mut told = look(call, function, room, &mut all)?;
+        if all.is_empty() {
+            wait(call, function, reap.timeout_ms)?;
+            told = look(call, function, room, &mut all)?;
+        }
+        // Another thread may have been faster.
+        if all.is_empty() {
+            return Err(EAGAIN);
+        }
+        for (n, done) in all.iter().enumerate() {
+            let done = weft_ep_done {
+                cookie: done.cookie,
+                status: done.status,
+                crc: done.crc,
+                bytes: done.bytes,
+            };
+            write_element(reap.done, n, &done)?;
+        }
+        reap.count = all.len() as u32;
+        user.write(&reap)?;
+        // Only now: who cannot be told has lost nothing.
+        if function.told(told, reap.count) {
+            return Ok(());
+        }
+        all.clear();
     }
-    // Another thread may have been faster.
-    if all.is_empty() {
-        return Err(EAGAIN);
-    }
-    for (n, done) in all.iter().enumerate() {
-        let done = weft_ep_done {
-            cookie: done.cookie,
-            status: done.status,
-            crc: done.crc,
-            bytes: done.bytes,
-        };
-        write_element(reap.done, n, &done)?;
-    }
-    reap.count = all.len() as u32;
-    user.write(&reap)
 }
 
-fn take(call: &Call<'_>, function: &Function, room: usize, to: &mut KVec<Completion>) -> Result {
+/// What is to be told next; the number that [`Function::told`] wants.
+fn look(
+    call: &Call<'_>,
+    function: &Function,
+    room: usize,
+    to: &mut KVec<Completion>,
+) -> Result<u32> {
     let file = call.file;
-    function.reap(&file.endpoints, &file.node, room, |done| {
+    function.reap(&file.endpoints, &file.node, room as u32, |done| {
         // There is room for as many as are asked for.
         let _ = to.push_within_capacity(*done);
-    })?;
-    Ok(())
+    })
 }
 
 fn wait(call: &Call<'_>, function: &Function, timeout_ms: u32) -> Result {

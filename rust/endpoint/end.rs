@@ -11,7 +11,6 @@ use super::{
 use crate::{
     fabric::Node,
     hw::{seats::OPENINGS, Port},
-    proto::endpoint::Completion,
     sys::{
         errno::{ECONNRESET, EPROTO, ESHUTDOWN},
         ext,
@@ -158,10 +157,7 @@ impl Function {
             core::array::from_fn(|n| areas.get(n).cloned().flatten())
         };
         // What is in memory of this host may be looked at yet, but when nobody will.
-        let keeps = !matches!(
-            inner.state,
-            State::Broken(Why::Closed | Why::Removed) | State::Starting
-        );
+        let keeps = !matches!(inner.state, State::Broken(Why::Closed | Why::Removed));
         let mut kept = false;
         for area in areas.into_iter().flatten() {
             let closes = || seats.is_some_and(|seats| seats.close(seat, area.n).is_ok());
@@ -178,31 +174,19 @@ impl Function {
             let queues = endpoints.shut(seats, seat, 0, Backing::Host(queues));
             inner.queues = queues;
         }
-        while let Ok(Some(done)) = self.take(registers.as_ref(), inner) {
-            self.keep(inner, done);
-        }
-        while let Some(cookie) = inner.ledger.flush() {
-            let flushed = Completion {
-                cookie,
-                status: ext::WEFT_EP_DONE_FLUSHED,
-                crc: 0,
-                bytes: 0,
-            };
-            self.keep(inner, flushed);
-        }
+        while let Ok(true) = self.take(registers.as_ref(), inner) {}
+        inner.ledger.flush();
         inner.queues = None;
         if let Some(seats) = seats {
             seats.leave(seat);
         }
         endpoints.set_bell(seat, None);
-        let user = endpoints.seats.lock().free(seat);
-        let remembered = match (user, kept) {
-            (Some(user), true) => endpoints.seats.lock().remember(user).is_ok(),
-            _ => false,
-        };
-        if kept && !remembered {
+        // While it has its seat: whoever looks for all that have memory finds it there, or here.
+        if kept && endpoints.seats.lock().remember(seat).is_err() {
             self.drop_areas(endpoints, inner);
         }
+        let user = endpoints.seats.lock().free(seat);
+        drop(user);
     }
 
     /// Drops what it has kept in memory of this host.
@@ -211,7 +195,7 @@ impl Function {
         self.drop_areas(endpoints, &inner);
     }
 
-    /// Of one that has given back its seat. With `inner` locked, so that who waits for that finds none.
+    /// Of one whose openings are closed. With `inner` locked, so that who waits for that finds none.
     fn drop_areas(&self, endpoints: &Endpoints, _inner: &Inner) {
         let areas: [_; OPENINGS] = {
             let areas = self.areas.lock();
@@ -222,11 +206,6 @@ impl Function {
             endpoints.zap(&area);
             drop(memory);
         }
-    }
-
-    fn keep(&self, inner: &mut Inner, done: Completion) {
-        // Room for all that can be outstanding was made with the function.
-        let _ = inner.ended.push_within_capacity(done);
     }
 
     /// Has the endpoint do nothing more; waits no longer than `time` for it to say so.

@@ -10,7 +10,7 @@ use crate::{
     hw::seats::{Seats, OPENINGS},
     proto::{
         endpoint::{
-            Completion, Cqe, Entry, Ledger, Op, Places, Protocol, Segment, Work, CQE_BYTES,
+            Completion, Cqe, Entry, Ledger, Op, Places, Protocol, Segment, Slot, Work, CQE_BYTES,
             CQE_NUMBER, SEGMENTS, WQE_BYTES,
         },
         mr::hierarchy::Given,
@@ -45,14 +45,11 @@ pub(super) struct Inner {
     pub(super) sits: bool,
     /// Queues that are in the host's memory.
     pub(super) queues: Option<Memory>,
-    pub(super) ledger: Ledger<KVec<Entry>>,
+    pub(super) ledger: Ledger<KVec<Slot>>,
     /// The number of the route that leads there.
     pub(super) route: Option<u32>,
     /// Of areas that were freed.
     pub(super) left: [Option<Left>; OPENINGS],
-    /// Completions of one that is broken, from `taken` on. Has room for all.
-    pub(super) ended: KVec<Completion>,
-    taken: usize,
     submitted: u64,
     completed: u64,
     bytes: u64,
@@ -62,6 +59,8 @@ impl Inner {
     /// What was done to open it is nobody's.
     pub(super) fn forget_start(&mut self) {
         (self.completed, self.bytes) = (0, 0);
+        let ledger = &mut self.ledger;
+        ledger.tell(ledger.told(), ledger.waiting());
     }
 }
 
@@ -124,15 +123,14 @@ pub(crate) struct Function {
     pub(super) areas: Mutex<[Option<Arc<Area>>; OPENINGS]>,
 }
 
-fn ledger(entries: u32) -> Result<Ledger<KVec<Entry>>> {
-    let entries = KVec::from_elem(Entry::default(), entries as usize, GFP_KERNEL_ACCOUNT)?;
-    Ok(Ledger::new(entries))
+fn ledger(entries: u32) -> Result<Ledger<KVec<Slot>>> {
+    let slots = KVec::from_elem(Slot::default(), entries as usize, GFP_KERNEL_ACCOUNT)?;
+    Ok(Ledger::new(slots))
 }
 
 impl Function {
     pub(super) fn new(made: Making, queues: Option<Memory>) -> Result<Arc<Self>> {
         let ledger = ledger(made.entries)?;
-        let ended = KVec::with_capacity(made.entries as usize, GFP_KERNEL_ACCOUNT)?;
         Arc::pin_init(
             pin_init!(Self {
                 made,
@@ -144,8 +142,6 @@ impl Function {
                         ledger,
                         route: None,
                         left: [None; OPENINGS],
-                        ended,
-                        taken: 0,
                         submitted: 0,
                         completed: 0,
                         bytes: 0,
@@ -226,14 +222,15 @@ impl Function {
             && number.is_ok_and(|number| inner.ledger.is_next(u32::from_le(number)))
     }
 
-    /// Takes the next completion. `EPROTO`: it cannot be true.
+    /// Takes the next completion into the ledger. False: there is none yet; `EPROTO`: it cannot be
+    /// true.
     pub(super) fn take(
         &self,
         registers: Option<&Registers<'_>>,
         inner: &mut Inner,
-    ) -> Result<Option<Completion>> {
+    ) -> Result<bool> {
         if !self.is_ready(registers, inner) {
-            return Ok(None);
+            return Ok(false);
         }
         // The number, which is written last, then the rest.
         rmb();
@@ -245,7 +242,7 @@ impl Function {
         let done = done.map_err(|_| Error::from(EPROTO))?;
         inner.completed += 1;
         inner.bytes = inner.bytes.saturating_add(done.bytes);
-        Ok(Some(done))
+        Ok(true)
     }
 
     /// Posts work. What makes no sense is found before anything is posted; of the rest, as much as
@@ -307,15 +304,16 @@ impl Function {
         Ok(found)
     }
 
-    /// Takes up to `most` completions, and calls `f` with each. Those of a function that works no
-    /// more are `WEFT_EP_DONE_FLUSHED`; when all were told, the error says why.
+    /// Calls `f` with up to `most` completions that nobody was told of, the oldest first. They stay
+    /// until [`Self::told`], which is to be called with the number that is returned. Those of a
+    /// function that works no more are `WEFT_EP_DONE_FLUSHED`; behind them, the error says why.
     pub(crate) fn reap(
         &self,
         endpoints: &Endpoints,
         node: &Node,
-        most: usize,
+        most: u32,
         mut f: impl FnMut(&Completion),
-    ) -> Result<usize> {
+    ) -> Result<u32> {
         let port = node.port_at_work();
         let seats = port.as_ref().and_then(|port| port.seats());
         let registers = seats.map(|seats| self.registers(seats));
@@ -324,42 +322,47 @@ impl Function {
             self.end(endpoints, port.as_ref().map(|port| &***port), Why::Closed);
         }
         let mut inner = self.inner.lock();
-        let mut count = 0;
         let mut lied = false;
         if inner.state == State::Open {
-            while count < most {
+            let before = inner.ledger.done();
+            while inner.ledger.waiting() < most && !lied {
                 match self.take(registers.as_ref(), &mut inner) {
-                    Ok(Some(done)) => f(&done),
-                    Ok(None) => break,
-                    Err(_) => {
-                        lied = true;
-                        break;
-                    }
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(_) => lied = true,
                 }
-                count += 1;
             }
-            if let (Some(registers), 1..) = (&registers, count) {
+            let done = inner.ledger.done();
+            if let Some(registers) = registers.filter(|_| done != before) {
                 let register = ext::WEFT_EP_CQ + ext::WEFT_EP_Q_TAKEN;
                 // Before anything else is posted: that is why it is seen in time. It has a place.
-                let _ = registers.set(register, inner.ledger.done());
+                let _ = registers.set(register, done);
             }
         }
-        while let State::Broken(why) = inner.state {
-            let Some(done) = inner.ended.get(inner.taken).filter(|_| count < most) else {
-                if count == 0 && most != 0 {
-                    return Err(why.errno());
-                }
-                break;
-            };
-            f(done);
-            inner.taken += 1;
-            count += 1;
-        }
+        let ledger = &inner.ledger;
+        (0..most)
+            .map_while(|n| ledger.next(n))
+            .for_each(|done| f(&done));
+        let told = match inner.state {
+            State::Broken(why) if ledger.waiting() == 0 => Err(why.errno()),
+            _ => Ok(ledger.told()),
+        };
         drop(inner);
         if lied {
             self.end(endpoints, port.as_ref().map(|port| &***port), Why::Lied);
         }
-        Ok(count)
+        told
+    }
+
+    /// The program has `count` completions of [`Self::reap`], which returned `told`. False: another
+    /// thread of it has got some of them first.
+    pub(crate) fn told(&self, told: u32, count: u32) -> bool {
+        let its = self.inner.lock().ledger.tell(told, count);
+        if its {
+            // There is room again.
+            self.wake();
+        }
+        its
     }
 
     /// Whether [`Self::reap`] has something to tell.
@@ -375,10 +378,8 @@ impl Function {
         if let State::Broken(_) = inner.state {
             return events::IN | events::HUP | events::ERR;
         }
-        let ready = match self.is_ready(registers.as_ref(), &inner) {
-            true => events::IN,
-            false => 0,
-        };
+        let waits = inner.ledger.waiting() != 0 || self.is_ready(registers.as_ref(), &inner);
+        let ready = if waits { events::IN } else { 0 };
         let room = match inner.ledger.room() {
             0 => 0,
             _ => events::OUT,

@@ -39,6 +39,13 @@ pub(super) struct Held {
     silent: bool,
 }
 
+impl Held {
+    /// It could not be let go once more.
+    pub(super) fn retried(&mut self, why: Error) {
+        self.silent = why == ENODEV;
+    }
+}
+
 impl Endpoints {
     /// Closes the opening of memory that was opened, or was about to be, and gives the memory back.
     /// If that cannot be done now it is kept.
@@ -73,13 +80,13 @@ impl Endpoints {
         };
         for seat in 0..seats.count() {
             for n in 0..OPENINGS {
-                let held = self.seats.lock().take_held(seat, n);
-                let Some(held) = held else {
+                // It stays there meanwhile: an opening that is held is not opened anew.
+                if !self.seats.lock().holds(seat, n) {
                     continue;
-                };
-                if let Err(why) = seats.close(seat, n) {
-                    self.hold(seat, n, held.memory, why);
                 }
+                let closed = seats.close(seat, n);
+                let over = self.seats.lock().settle_held(seat, n, closed);
+                drop(over);
             }
         }
     }

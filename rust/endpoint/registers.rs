@@ -2,8 +2,8 @@
 
 //! The registers and the memory of a function, through the window of its seat.
 //!
-//! They are memory of the endpoint: what was written there is seen when it is rung. A read that
-//! nobody answers is all ones.
+//! They are memory of the endpoint, little-endian: what was written there is seen when it is rung.
+//! A read that nobody answers is all ones.
 
 use crate::{
     hw::seats::Seats,
@@ -40,13 +40,12 @@ impl<'a> Registers<'a> {
 
     pub(super) fn get(&self, register: u32) -> u32 {
         let window = self.window();
-        window.map_or(u32::MAX, |w| {
-            w.read32(register as usize).unwrap_or(u32::MAX)
-        })
+        let value = window.and_then(|window| window.read32(register as usize));
+        value.map_or(u32::MAX, u32::from_le)
     }
 
     pub(super) fn set(&self, register: u32, value: u32) -> Result {
-        self.window()?.write32(register as usize, value)
+        self.window()?.write32(register as usize, value.to_le())
     }
 
     /// Has the endpoint look, when all that was written is there.

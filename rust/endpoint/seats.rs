@@ -97,14 +97,30 @@ impl Table {
         self.seats.iter().any(Seat::holds_any)
     }
 
+    /// After another attempt to close an opening: what was held there, if that went well. To be
+    /// dropped without the lock.
+    pub(super) fn settle_held(&mut self, seat: usize, n: usize, closed: Result) -> Option<Held> {
+        let held = self.seats.get_mut(seat)?.held.get_mut(n)?;
+        match closed {
+            Ok(()) => held.take(),
+            Err(why) => {
+                if let Some(held) = held {
+                    held.retried(why);
+                }
+                None
+            }
+        }
+    }
+
     /// What is held at an opening.
     pub(super) fn take_held(&mut self, seat: usize, n: usize) -> Option<Held> {
         self.seats.get_mut(seat)?.held.get_mut(n)?.take()
     }
 
-    /// Notes one that has ended.
-    pub(super) fn remember(&mut self, function: Arc<Function>) -> Result {
-        Ok(self.ended.push(function, GFP_KERNEL)?)
+    /// Notes that the one on a seat has ended.
+    pub(super) fn remember(&mut self, seat: usize) -> Result {
+        let user = self.seats.get(seat).and_then(|seat| seat.user.clone());
+        Ok(self.ended.push(user.ok_or(EINVAL)?, GFP_KERNEL)?)
     }
 
     /// Forgets one that has ended, or any. To be dropped without the lock.

@@ -272,7 +272,7 @@ impl Function {
         })?;
         let mut inner = self.inner.lock();
         Self::check(&inner)?;
-        let done = self.take(Some(registers), &mut inner)?.is_some();
+        let done = self.take(Some(registers), &mut inner)?;
         if done {
             let register = ext::WEFT_EP_CQ + ext::WEFT_EP_Q_TAKEN;
             registers.set(register, inner.ledger.done())?;

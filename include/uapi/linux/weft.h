@@ -1296,7 +1296,7 @@ struct weft_fabric_vh {
 #define WEFT_EP_PUSH_DATA	(1 << 1)	/* areas are in the function's memory */
 #define WEFT_EP_PULL_DONE	(1 << 2)	/* completions are read from the function */
 
-#define WEFT_EP_MAX_ENTRIES	1024	/* work of a function that is outstanding */
+#define WEFT_EP_MAX_ENTRIES	1024	/* work of a function, until it is reaped */
 #define WEFT_EP_MAX_BATCH	64	/* pieces of work, or completions, of a call */
 #define WEFT_EP_MAX_AREAS	4	/* areas of a function */
 #define WEFT_EP_MAX_AREA	(4 << 20)	/* bytes of an area */
@@ -1310,7 +1310,8 @@ struct weft_fabric_vh {
  * @ve: which of its virtual endpoints; the hierarchy of this host has to give it, see
  *	WEFT_FABRIC_VH
  * @function: which function of that, from 0
- * @entries: how much work can be outstanding: a power of two, 1 to WEFT_EP_MAX_ENTRIES
+ * @entries: how much work there can be, outstanding or not reaped: a power of two, 1 to
+ *	WEFT_EP_MAX_ENTRIES
  * @reserved: must be 0
  *
  * The file becomes the user of the function, and no other file can, until it is
@@ -1320,9 +1321,10 @@ struct weft_fabric_vh {
  * it such a function. EBUSY: another file uses it. ENOSPC: the port has no slot for it,
  * which the log says, or four functions are used already; or, with WEFT_EP_PUSH_WORK or
  * WEFT_EP_PULL_DONE, the function has no room for so many entries. EHOSTUNREACH: it is
- * not reached, or does not reach this host. EIO: it does not work. ETIMEDOUT: a machine
- * holds on to what was opened before. EINTR: a signal came. EISCONN: the file is not
- * fresh. ESHUTDOWN, ECONNRESET: it was taken away meanwhile.
+ * not reached, or does not reach this host. EIO: it does not work. EPROTO: it tells what
+ * cannot be true. ETIMEDOUT: a machine holds on to what was opened before. ENOMEM: there
+ * is no memory for its queues. EINTR: a signal came. EISCONN: the file is not fresh.
+ * ESHUTDOWN, ECONNRESET: it was taken away meanwhile.
  */
 struct weft_ep_open {
 	__u32 size;
@@ -1511,7 +1513,8 @@ struct weft_ep_done {
  * behind that, the errors are those of WEFT_EP_AREA, and poll() reports POLLHUP.
  *
  * ENOTCONN: the file uses no function. EAGAIN: there is none, and @timeout_ms is 0, or the
- * file is O_NONBLOCK. ETIMEDOUT: none came. EINTR: a signal came.
+ * file is O_NONBLOCK, or another thread was faster. ETIMEDOUT: none came. EINTR: a signal
+ * came. EFAULT, too: not all of them could be written; they stay, for the next call.
  */
 struct weft_ep_reap {
 	__u32 size;

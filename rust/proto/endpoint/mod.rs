@@ -15,6 +15,6 @@ pub use self::{
     element::{
         Cqe, Nonsense, Op, Segment, Work, CQE_BYTES, CQE_NUMBER, MAX_BYTES, SEGMENTS, WQE_BYTES,
     },
-    ledger::{Completion, Entry, Ledger, Liar},
+    ledger::{Completion, Entry, Ledger, Liar, Slot, FLUSHED},
     places::{part, Place, Places, Protocol, FUNCTION_BYTES, MEMORY, PAGE},
 };

@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use weft_proto::endpoint::{
     part, Completion, Cqe, Entry, Ledger, Liar, Nonsense, Op, Place, Places, Protocol, Segment,
-    Work, CQE_BYTES, FUNCTION_BYTES, MAX_BYTES, MEMORY, PAGE, SEGMENTS,
+    Slot, Work, CQE_BYTES, FLUSHED, FUNCTION_BYTES, MAX_BYTES, MEMORY, PAGE, SEGMENTS,
 };
 
 fn segment(base: u64, bytes: u64) -> Segment {
@@ -89,8 +89,8 @@ fn q_1_elements_are_as_the_manual_has_them() {
     assert_eq!(Cqe::parse(&cqe), parsed);
 }
 
-fn ledger(entries: usize) -> Ledger<Vec<Entry>> {
-    Ledger::new(vec![Entry::default(); entries])
+fn ledger(entries: usize) -> Ledger<Vec<Slot>> {
+    Ledger::new(vec![Slot::default(); entries])
 }
 
 fn entry(cookie: u64) -> Entry {
@@ -151,26 +151,67 @@ fn q_2_completions_count_one_after_the_other_and_only_if_they_can_be_true() {
     // No sum was asked for.
     assert_eq!(ledger.complete(&less), Ok(completion(1001, 3, 0, 64)));
     assert_eq!((ledger.outstanding(), ledger.done()), (2, 2));
-    assert_eq!(
-        [ledger.flush(), ledger.flush(), ledger.flush()],
-        [Some(1002), Some(1003), None]
-    );
+    ledger.flush();
+    assert_eq!((ledger.outstanding(), ledger.waiting()), (0, 4));
+    assert_eq!(ledger.next(1), Some(completion(1001, 3, 0, 64)));
+    assert_eq!(ledger.next(2), Some(completion(1002, FLUSHED, 0, 0)));
+    assert_eq!(ledger.next(3), Some(completion(1003, FLUSHED, 0, 0)));
     assert_eq!(ledger.complete(&done(4)), Err(Liar), "nothing was asked");
     ledger.begin();
     assert_eq!(ledger.post(entry(9)), Some(0));
+}
+
+#[test]
+fn q_2_completions_stay_until_they_were_told() {
+    let mut ledger = ledger(2);
+    for n in 0..2 {
+        ledger.post(entry(n)).unwrap();
+    }
+    assert_eq!(ledger.next(0), None, "none has come");
+    assert!(!ledger.tell(0, 1));
+    ledger.complete(&done(0)).unwrap();
+    // Who is about to be told may turn out not to be there.
+    for _ in 0..2 {
+        assert_eq!(ledger.next(0).map(|done| done.cookie), Some(0));
+        assert_eq!((ledger.waiting(), ledger.next(1)), (1, None));
+    }
+    assert_eq!(
+        (ledger.outstanding(), ledger.room()),
+        (1, 0),
+        "its place is not free"
+    );
+    assert_eq!(ledger.post(entry(2)), None);
+    // Of two who look at once, one has got it.
+    assert!(!ledger.tell(0, 2), "more than there are");
+    assert!(ledger.tell(0, 1) && !ledger.tell(0, 1));
+    assert_eq!((ledger.told(), ledger.room(), ledger.next(0)), (1, 1, None));
+    assert_eq!(ledger.post(entry(2)), Some(2));
+    // It is in the place of the first, behind the second.
+    ledger.complete(&done(1)).unwrap();
+    ledger.complete(&done(2)).unwrap();
+    let cookies = [0, 1].map(|n| ledger.next(n).map(|done| done.cookie));
+    assert_eq!(cookies, [Some(1), Some(2)]);
+    assert!(ledger.tell(1, 2));
+    assert_eq!((ledger.waiting(), ledger.room()), (0, 2));
 }
 
 proptest! {
     /// Whatever an endpoint writes, nothing completes that was not posted, or twice, or out of turn.
     #[test]
     fn q_2_nobody_invents_completions(
-        steps in prop::collection::vec((any::<bool>(), 0u32..20, 0u64..20, 0u32..7, 0u64..200), 1..200),
+        steps in prop::collection::vec((0u32..3, 0u32..20, 0u64..20, 0u32..7, 0u64..200), 1..200),
     ) {
         let mut ledger = ledger(8);
-        let (mut posted, mut back) = (0u64, 0u64);
-        for (post, number, cookie, status, bytes) in steps {
-            if post {
+        let (mut posted, mut back, mut told) = (0u64, 0u64, 0u64);
+        for (step, number, cookie, status, bytes) in steps {
+            if step == 0 {
                 posted += u64::from(ledger.post(entry(posted)).is_some());
+                continue;
+            }
+            if step == 1 {
+                let next = ledger.next(0).map(|done| done.cookie);
+                prop_assert_eq!(next, (told < back).then_some(told));
+                told += u64::from(ledger.tell(told as u32, 1));
                 continue;
             }
             let cqe = Cqe { cookie, status, crc: 1, bytes, number };
@@ -179,7 +220,7 @@ proptest! {
                 prop_assert!(completion.bytes <= 100);
                 back += 1;
             }
-            prop_assert!(back <= posted && posted - back <= 8);
+            prop_assert!(told <= back && back <= posted && posted - told <= 8);
         }
         prop_assert_eq!(u64::from(ledger.outstanding()), posted - back);
     }
