@@ -165,7 +165,7 @@ impl Cqe {
             put(&mut bytes, 0, from.get(at..).unwrap_or_default());
             u32::from_le_bytes(bytes)
         };
-        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let long = |at: usize| u64::from(word(at)) | (u64::from(word(at + 4)) << 32);
         Self {
             cookie: long(0),
             status: word(0x08),

@@ -58,7 +58,7 @@ def check_reset_values(port):
         equal(port.read(register), 0, f"link register {register:#x}")
     for register in range(R.R_COUNTERS, R.R_COUNTERS + 8 * R.COUNTERS, 4):
         equal(port.read(register), 0, f"counter register {register:#x}")
-    for register in range(R.R_SLOT, R.R_SLOT + 8 * R.SLOT_STRIDE, 4):
+    for register in range(R.R_SLOT, R.R_SLOT + 16 * R.SLOT_STRIDE, 4):
         equal(port.read(register), 0, f"slot register {register:#x}")
     for register in range(R.R_INBOUND, R.R_INBOUND + 32 * R.INBOUND_STRIDE, 4):
         equal(port.read(register), 0, f"inbound register {register:#x}")
@@ -175,8 +175,8 @@ def test_read_only(scope):
     for register in fixed:
         port.write(register, 0xffffffff)
     equal([port.read(register) for register in fixed], before, "read-only registers")
-    reserved = [0x014, 0x050, 0x0fc, 0x110, 0x30c, 0x50c, 0x7fc, R.R_COUNTERS + 8 * R.COUNTERS, 0xc10,
-                R.R_SLOT + 8 * R.SLOT_STRIDE, R.R_INBOUND + 0x28, 0x2800, 0x3080, 0x3110, 0x3300,
+    reserved = [0x014, 0x050, 0x0fc, 0x120, 0x30c, 0x50c, 0x7fc, R.R_COUNTERS + 8 * R.COUNTERS, 0xc10,
+                R.R_SLOT + 16 * R.SLOT_STRIDE, R.R_INBOUND + 0x28, 0x2800, 0x3080, 0x3110, 0x3300,
                 0x400c, R.R_DMA + R.DMA_COUNTERS + 8 * R.DMA_COUNT, R.R_DMA + 4 * R.DMA_STRIDE, R.R_ROUTE + 0x1c,
                 R.R_CFG_PATH - 4, R.DB_PAGE_BASE - 4, R.DB_PAGE_BASE, R.DB_PAGE_BASE + 4, R.DB_PAGE_MORE, 0x20000,
                 R.BAR_CTRL_SIZE - 4]
