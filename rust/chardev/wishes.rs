@@ -132,7 +132,7 @@ fn tell(to: &mut weft_fabric_component, shown: &Shown) {
     let component = &shown.component;
     to.state = flag(shown.there, ext::WEFT_COMPONENT_THERE)
         | flag(shown.replaced, ext::WEFT_COMPONENT_REPLACED)
-        | flag(!shown.has_vpd, ext::WEFT_COMPONENT_NO_VPD)
+        | flag(shown.is_broken, ext::WEFT_COMPONENT_NO_VPD)
         | flag(component.vpd.sockets, ext::WEFT_COMPONENT_SOCKETS);
     to.lid = component.lid;
     to.hwid = component.hwid;

@@ -10,7 +10,7 @@ use super::{
     super::View,
     bus::Bus,
     found::{Contact, Found},
-    vpd,
+    vpd::{self, Said},
 };
 use crate::{
     proto::{
@@ -45,7 +45,7 @@ pub(super) fn explore(bus: &Bus<'_>, found: &mut Found, before: &Found) -> Resul
     };
     // What it says of itself is read when somebody is found by whom it can be asked.
     let own = Component::new(me, Kind::Root);
-    walk.put(own, (Path::EMPTY, links as u8), None);
+    walk.put(own, (Path::EMPTY, links as u8), Said::Nothing);
     for link in (0..links).filter(|link| up & 1 << link != 0) {
         walk.cross(me, Path::EMPTY, link as u8)?;
     }
@@ -104,10 +104,10 @@ impl Walk<'_> {
         };
         if self.found.things.get(far.hwid).is_none() {
             let component = Component::new(far.hwid, kind);
-            let vpd = match self.known(&component) {
-                Some(vpd) => Some(vpd),
+            let said = match self.known(&component) {
+                Some(vpd) => Said::This(vpd),
                 None => match vpd::read(self.bus, &path) {
-                    Ok(vpd) => vpd,
+                    Ok(said) => said,
                     Err(e) if e == EHOSTUNREACH => {
                         self.whole = false;
                         return Ok(());
@@ -115,7 +115,7 @@ impl Walk<'_> {
                     Err(e) => return Err(e),
                 },
             };
-            self.put(component, (path, ports), vpd);
+            self.put(component, (path, ports), said);
         }
         let near = End { hwid, port };
         self.whole &= self.found.things.joined(near, far).is_ok();
@@ -178,18 +178,21 @@ impl Walk<'_> {
         self.bus.node.manager().map_or((0, 0), |m| m.look(look))
     }
 
-    fn put(&mut self, mut component: Component, (path, ports): (Path, u8), vpd: Option<Vpd>) {
+    fn put(&mut self, mut component: Component, (path, ports): (Path, u8), said: Said) {
         let (lid, life) = self.member(component.hwid);
         component.lid = lid;
-        component.vpd = vpd.unwrap_or(Vpd::NONE);
+        component.vpd = match said {
+            Said::This(vpd) => vpd,
+            Said::Nothing | Said::Nonsense => Vpd::NONE,
+        };
         component.bytes = hierarchy::BYTES;
         component.window = hierarchy::WINDOW;
-        let has_vpd = vpd.is_some();
         let contact = Contact {
             path,
             ports,
             life,
-            has_vpd,
+            has_vpd: matches!(said, Said::This(_)),
+            is_broken: matches!(said, Said::Nonsense),
             ..Contact::NONE
         };
         self.whole &= self.found.put(component, contact);
@@ -208,17 +211,17 @@ impl Walk<'_> {
             return Ok(());
         };
         drop(switches);
-        let vpd = match self.known(&component) {
-            Some(vpd) => Some(vpd),
+        let said = match self.known(&component) {
+            Some(vpd) => Said::This(vpd),
             None => match vpd::read(self.bus, &back) {
                 Err(e) if e == EHOSTUNREACH => {
                     self.whole = false;
-                    None
+                    Said::Nothing
                 }
                 done => done?,
             },
         };
-        self.put(component, (Path::EMPTY, ports), vpd);
+        self.put(component, (Path::EMPTY, ports), said);
         Ok(())
     }
 }

@@ -22,8 +22,10 @@ pub(super) struct Contact {
     pub(super) ports: u8,
     /// Its life, as its manager says; 0: not known.
     pub(super) life: u32,
-    /// What it says of itself is in order.
+    /// What it says of itself is known,
     pub(super) has_vpd: bool,
+    /// or was read, and is not in order.
+    pub(super) is_broken: bool,
     /// Under its id there was another one before.
     pub(super) replaced: bool,
 }
@@ -34,6 +36,7 @@ impl Contact {
         ports: 0,
         life: 0,
         has_vpd: false,
+        is_broken: false,
         replaced: false,
     };
 }

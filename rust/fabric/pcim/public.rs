@@ -18,7 +18,7 @@ pub(crate) struct Shown {
     pub(crate) ports: u8,
     pub(crate) there: bool,
     pub(crate) replaced: bool,
-    pub(crate) has_vpd: bool,
+    pub(crate) is_broken: bool,
 }
 
 /// The hierarchy of a host, as it is told to that.
@@ -57,7 +57,7 @@ impl Public {
                     ports: contact.ports,
                     there: true,
                     replaced: contact.replaced,
-                    has_vpd: contact.has_vpd,
+                    is_broken: contact.is_broken,
                 },
                 GFP_KERNEL,
             )?;

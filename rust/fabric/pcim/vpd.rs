@@ -15,9 +15,17 @@ use kernel::prelude::*;
 /// Bytes of a register.
 const WORD: usize = 4;
 
-/// Reads as much as there is to know, and no more: each register is a request. `Ok(None)`: the data are not
-/// in order.
-pub(super) fn read(bus: &Bus<'_>, path: &Path) -> Result<Option<Vpd>> {
+/// What a component says of itself.
+pub(super) enum Said {
+    /// It was not asked: no way leads to it.
+    Nothing,
+    /// Data that are not in order.
+    Nonsense,
+    This(Vpd),
+}
+
+/// Reads as much as there is to know, and no more: each register is a request.
+pub(super) fn read(bus: &Bus<'_>, path: &Path) -> Result<Said> {
     let mut data = [0; ext::WEFT_CS_VPD_BYTES as usize];
     let mut have = 0;
     while let Some(rest) = data.get_mut(have..have + WORD) {
@@ -28,5 +36,6 @@ pub(super) fn read(bus: &Bus<'_>, path: &Path) -> Result<Option<Vpd>> {
             break;
         }
     }
-    Ok(Vpd::parse(data.get(..have).unwrap_or_default()).ok())
+    let vpd = Vpd::parse(data.get(..have).unwrap_or_default());
+    Ok(vpd.map_or(Said::Nonsense, Said::This))
 }
