@@ -66,8 +66,9 @@ class Bench:
             try:
                 made.join(topology.chain(2))
                 slots = 4 if both else 1
-                # Vectors for 16 VFs are more than one processor has.
-                made.add("h1", vfs=vfs, vf_slots=slots, cpus=2 if both else 1)
+                # Vectors for 16 VFs are more than one processor has, and their memory is 85 MiB.
+                many = {"cpus": 2, "memory": 320} if both else {}
+                made.add("h1", vfs=vfs, vf_slots=slots, **many)
                 made.add("h2", vfs=vfs if both else None, vf_slots=slots)
             except BaseException:
                 made.abandon()
