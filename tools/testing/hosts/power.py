@@ -127,6 +127,10 @@ def targets(host):
     return [link_file(host, 0, name) for name in ("target_speed", "target_width")]
 
 
+def bytes_at(*ends):
+    return [int(link_file(side.host, 0, name)) for side, name in ends]
+
+
 def sessions(host, link):
     """What another number of would mean that somebody had noticed."""
     return [link_file(host, link, name) for name in ("readied", "trained", "state")]
@@ -172,6 +176,8 @@ def follows(bench):
         until("what either end wants", lambda: all(targets(side.host) == ["1", "1"] for side in (a, b)))
         named(diagnose(a.host), "link-saves-power", "note", "gen1 x1", "gen4 x8", "performance")
         idle = len(changes.all())
+        # Since the reset of either, which was not at the same time.
+        counted = bytes_at((a, "bytes_out"), (b, "bytes_in"))
         with stranger(b, SINK):
             # Both take part: what is out here is in there.
             with stranger(a, SOURCE, LOAD):
@@ -182,7 +188,8 @@ def follows(bench):
             if meanwhile != [(2, 1)] and meanwhile != [(3, 1)]:
                 raise Mismatch(f"a load of {LOAD} bytes a second that stays the same: {meanwhile}")
             until("slow again", lambda: changes.rates()[-1] == (1, 1), 60)
-        carried = [int(link_file(side.host, 0, name)) for side, name in ((a, "bytes_out"), (b, "bytes_in"))]
+        now = bytes_at((a, "bytes_out"), (b, "bytes_in"))
+        carried = [here - was for here, was in zip(now, counted)]
         # Heartbeats go on between the two looks.
         if carried[0] < 10 * LOAD or abs(carried[0] - carried[1]) > 1 << 16:
             raise Mismatch(f"the ends count {carried} bytes")
