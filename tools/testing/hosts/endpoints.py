@@ -57,11 +57,18 @@ def line(lab, host, *options):
 
 
 class Working:
-    """A program that uses its host's function, and works on it now."""
+    """A program that uses its host's function, and works on it now: for so many seconds, or until it is
+    told, by a file, that it is enough."""
 
-    def __init__(self, lab, host, seconds, *options):
+    def __init__(self, lab, host, seconds=None, *options):
         self.host = host
-        self.job = lab[host].start_job(line(lab, host, "--seconds", seconds, *options) + " 2>&1")
+        self.enough = lambda: None
+        long = ("--seconds", seconds)
+        if seconds is None:
+            long = ("--until", "/tmp/enough", "--seconds", 120)
+            lab[host].run("rm -f /tmp/enough")
+            self.enough = lambda: lab[host].run("touch /tmp/enough")
+        self.job = lab[host].start_job(line(lab, host, *long, *options) + " 2>&1")
         self.job.expect("^working", 60)
 
     def still(self):
@@ -78,6 +85,7 @@ class Working:
 
     def whole(self):
         """It has worked on, and all that it got was right."""
+        self.enough()
         report = self.ends()
         if not report["done"] or report["unreachable"] or report["flushed"]:
             raise Mismatch(f"{self.host} did not work on as if nothing were: {report}")
@@ -101,7 +109,7 @@ def hierarchy(host):
 def together(bench):
     lab = given(bench)
     far.met(lab, "h1", "h2")
-    both = [Working(lab, host, 10) for host in ("h1", "h2")]
+    both = [Working(lab, host) for host in ("h1", "h2")]
     for sender, receiver in (("h1", "h2"), ("h2", "h1")):
         steps.carry(lab, sender, receiver, 4 << 20, "beside", options=("--to", far.ids(lab)[receiver]))
     for working in both:
@@ -129,7 +137,7 @@ def file(bench):
 @test("MR-7: what is taken from one host stops with that one alone, and is told; given back, it works", core=True)
 def withdrawn(bench):
     lab = given(bench)
-    mine, others = Working(lab, "h1", 60), Working(lab, "h2", 8)
+    mine, others = Working(lab, "h1", 60), Working(lab, "h2")
     sharing.wish(lab, lab["h1"], GIVEN[1:])
     report = mine.ends(WITHDRAWN, "withdrawn")
     if not report["done"]:
@@ -159,7 +167,7 @@ def one_user(bench):
 @test("MR-5: an area that is taken away under way is unreachable at once, and all else goes on")
 def area(bench):
     lab = given(bench)
-    others = Working(lab, "h2", 6)
+    others = Working(lab, "h2")
     for options in ((), ("--pieces", 16, "--piece", 1 << 18)):
         report = Working(lab, "h1", 2, "--drop-area", 1, *options).ends()
         if not report["done"]:
@@ -190,7 +198,7 @@ def deleted(bench):
         (("vp", "del", "s2:0", plane["vp"]), ("vp", "set", "s2:0", plane["vp"], vh)),
         (("route", "del", "s2", lid), ("route", "set", "s2", lid, 0)),
     ]:
-        mine, others = Working(lab, "h1", 60), Working(lab, "h2", 6)
+        mine, others = Working(lab, "h1", 60), Working(lab, "h2")
         lab.fabric.call(*take)
         done = mine.job.wait(60)
         if done.status != LOST:
@@ -204,7 +212,7 @@ def deleted(bench):
 @test("MR-6: a port is reset under a function: its program is told, opens it again, and nobody else notices")
 def reset(bench):
     lab = given(bench)
-    mine, others = Working(lab, "h1", 60), Working(lab, "h2", 8)
+    mine, others = Working(lab, "h1", 60), Working(lab, "h2")
     lab["h1"].run(f"echo 1 >{DEVICE}/reset")
     done = mine.job.wait(60)
     if done.status != LOST:
@@ -218,7 +226,7 @@ def reset(bench):
 def unbound(bench):
     lab = given(bench)
     h2 = lab["h2"]
-    mine, others = Working(lab, "h2", 60), Working(lab, "h1", 6)
+    mine, others = Working(lab, "h2", 60), Working(lab, "h1")
     h2.run(f"d=$(readlink -f {DEVICE}); echo ${{d##*/}} >$d/driver/unbind")
     mine.ends(LOST, "gone")
     h2.rmmod()

@@ -18,6 +18,7 @@ const USAGE: &str = "usage: weft-endpoint NUMBER ENDPOINT.VE [OPTION...]
 
   --function N     which function of the virtual endpoint (0)
   --seconds N      work for so long; else each piece is done once
+  --until PATH     work until there is such a file, or that time is over
   --pieces N       pieces of work that are under way at once (4)
   --piece BYTES    bytes of each (65536, or 4096 with --push-data)
   --file PATH      data that are copied, in place of random ones
@@ -39,6 +40,7 @@ struct Options {
     ve: u32,
     function: u32,
     seconds: Option<f64>,
+    until: Option<PathBuf>,
     pieces: usize,
     piece: Option<usize>,
     file: Option<PathBuf>,
@@ -62,6 +64,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Options> {
         ve: ve.parse().ok()?,
         function: 0,
         seconds: None,
+        until: None,
         pieces: 4,
         piece: None,
         file: None,
@@ -76,6 +79,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Options> {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--function" => options.function = words.next()?.parse().ok()?,
+            "--until" => options.until = Some(words.next()?.into()),
             "--seconds" => options.seconds = Some(words.next()?.parse().ok()?),
             "--pieces" => options.pieces = words.next()?.parse().ok()?,
             "--piece" => options.piece = Some(words.next()?.parse().ok()?),
@@ -266,9 +270,10 @@ impl<'a> Run<'a> {
         let begin = Instant::now();
         let spent = || begin.elapsed().as_secs_f64();
         let once = self.data.len() as u64;
-        let going = |next| match self.options.seconds {
-            Some(seconds) => spent() < seconds,
-            None => next < once,
+        let going = |next| match (&self.options.until, self.options.seconds) {
+            (Some(path), most) => most.is_none_or(|most| spent() < most) && !path.exists(),
+            (None, Some(seconds)) => spent() < seconds,
+            (None, None) => next < once,
         };
         while going(self.next) || self.back < self.next {
             let room = (self.next - self.back) < (self.options.pieces as u64).min(once);
