@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Links whose speed and width follow their traffic, and routes that follow those."""
 
-import contextlib
-
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 from .diagnose import diagnose, named
 from .fabric import PORT, figure_5, settled, until, walks
-from .rates import constants
-from .sriov import SYSFS, vfs
+from .rates import stranger
+from .sriov import vfs
 
 STEPS = [(4, 4), (4, 2), (4, 1), (3, 1), (2, 1), (1, 1)]
 # Bytes a second of one lane of the first generation; more than three quarters of that, and a third or more
@@ -136,27 +134,10 @@ def sessions(host, link):
     return [link_file(host, link, name) for name in ("readied", "trained", "state")]
 
 
-@contextlib.contextmanager
-def stranger(side, program, *words):
-    """VF 0 in the hands of a program that knows its registers."""
-    vf = side.vf(0)
+def moves(side, program, *words):
+    """VF 0 moves data, or has them moved to it."""
     side.host.run("echo 1 >/proc/sys/vm/nr_hugepages")
-    side.host.run(f"echo {vf} >/sys/bus/pci/drivers/weft/unbind")
-    side.state(0, "idle")
-    side.host.run(f"setpci -s {vf} COMMAND=6")
-    path = side.host.push("stranger.py", (constants() + STRANGER + program).encode())
-    job = side.host.start_job(f"exec python3 {path} {vf} {' '.join(map(str, words))}")
-    try:
-        job.expect("begins", 60)
-        yield
-        if not job.running:
-            raise Mismatch(f"the stranger ended: {job.wait(10).err}")
-    finally:
-        if job.running:
-            job.kill(9)
-        job.wait(60)
-        side.host.run(f"setpci -s {vf} COMMAND=0 && echo 1 >{SYSFS}/{vf}/reset && "
-                      f"echo {vf} >/sys/bus/pci/drivers/weft/bind")  # fmt: skip
+    return stranger(side, 0, STRANGER + program, *words)
 
 
 @test("N-8: a link slows down step by step, is fast enough at once for what comes, and stays so while that does")
@@ -178,9 +159,9 @@ def follows(bench):
         idle = len(changes.all())
         # Since the reset of either, which was not at the same time.
         counted = bytes_at((a, "bytes_out"), (b, "bytes_in"))
-        with stranger(b, SINK):
+        with moves(b, SINK):
             # Both take part: what is out here is in there.
-            with stranger(a, SOURCE, LOAD):
+            with moves(a, SOURCE, LOAD):
                 until("faster", lambda: changes.rates()[-1] != (1, 1), 10)
                 a.host.run("sleep 12")
                 meanwhile = changes.rates()[idle:]

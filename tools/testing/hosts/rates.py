@@ -94,14 +94,14 @@ def constants():
 
 
 @contextlib.contextmanager
-def greedy(side, n):
-    """VF n in the hands of one who takes all he can get."""
+def stranger(side, n, program, *words):
+    """VF n in the hands of a program that knows its registers."""
     vf = side.vf(n)
     side.host.run(f"echo {vf} >/sys/bus/pci/drivers/weft/unbind")
     side.state(n, "idle")
     side.host.run(f"setpci -s {vf} COMMAND=6")
-    path = side.host.push("greedy.py", (constants() + GREEDY).encode())
-    job = side.host.start_job(f"exec python3 {path} {vf}")
+    path = side.host.push("stranger.py", (constants() + program).encode())
+    job = side.host.start_job(f"exec python3 {path} {vf} {' '.join(map(str, words))}")
     try:
         job.expect("begins", 60)
         yield
@@ -144,7 +144,8 @@ def within(took, moved, rung):
 def starving(bench):
     with vfs(bench, 2) as (lab, a, b):
         nodes, there = a.ready(2), b.ready(2)
-        with greedy(a, 0):
+        # One who takes all he can get.
+        with stranger(a, 0, GREEDY):
             took, ((moved, rung),) = meanwhile(a, 0)
             bench.note(f"greedy, without limits: {moved / took / 1e6:.1f} MB/s, {rung / took:.0f} doorbells/s")
             if moved < 4 * RATE * took or rung < 4 * RINGS * took:
