@@ -135,7 +135,8 @@ def sessions(host, link):
 
 
 def moves(side, program, *words):
-    """VF 0 moves data, or has them moved to it."""
+    """VF 0 moves data, or has them moved to it, as fast as it likes, whatever it might before."""
+    side.host.weftctl("vf", "set", 0, 0, "rate=0", "rings=0")
     side.host.run("echo 1 >/proc/sys/vm/nr_hugepages")
     return stranger(side, 0, STRANGER + program, *words)
 
