@@ -27,7 +27,6 @@ def test_both_ways(scope):
     h1, h3 = first.source, first.target
     net.daemon.command("trace", "h1", "on")
     until(lambda: h1.read(R.R_STATUS) & R.STATUS_TRACED, "traced mode")
-    net.daemon.command("counters", "h1")
     before = traffic(net)
     data = noise(8192)
     h1.qemu.write_bytes(LOCAL, data)
@@ -38,7 +37,6 @@ def test_both_ways(scope):
     equal(h3.qemu.read_bytes(REMOTE, 8192) == data, True, "data of the write")
     equal(channel.run(read(LOCAL + 8192, 8192, slot=SLOT)), [(OK, 8192)], "a read")
     equal(h1.qemu.read_bytes(LOCAL + 8192, 8192) == data, True, "data of the read")
-    net.daemon.command("counters", "h1")
     after = traffic(net)
     # 64 writes of 128 bytes, and 16 requests for 512.
     for way in ("h1:0", "s1:0"), ("s1:2", "s2:2"), ("s2:0", "h3:0"):

@@ -328,7 +328,9 @@ def shared(scope):
 
 
 def traffic(net):
-    """(from, to) -> TLPs, bytes, doorbells."""
+    """(from, to) -> TLPs, bytes, doorbells, of all that was sent until now: whoever is asked tells of that first."""
+    for n in range(len(net.ports)):
+        net.daemon.command("counters", f"h{n + 1}")
     found = {}
     for cable in net.daemon.command("traffic"):
         for side in 0, 1:
@@ -344,9 +346,6 @@ def test_counters(scope):
     for n in 1, 2, 3:
         net.daemon.command("trace", f"h{n}", "on")
         until(lambda n=n: net[n].read(R.R_STATUS) & R.STATUS_TRACED, "traced mode")
-    # Which tells what was rung before.
-    net.daemon.command("counters", "h1")
-    net.daemon.command("counters", "h2")
     before = traffic(net)
     for n in range(3):
         first.source.qemu.write(first.source.slot(0, 8 * n), 8, n)
@@ -354,8 +353,6 @@ def test_counters(scope):
         second.source.qemu.write(second.source.slot(0, 8 * n, wc=True), 8, n)
     second.source.qemu.read(second.source.slot(0), 4)
     first.rings()
-    net.daemon.command("counters", "h1")
-    net.daemon.command("counters", "h2")
     after = traffic(net)
     passed = {way: tuple(b - a for a, b in zip(before[way], after[way])) for way in after}
     mine, others = (3, 24, 1), (2, 68, 0)
