@@ -263,46 +263,56 @@ impl WeftPort {
             .read32(inbound_reg(link, ext::WEFT_INBOUND_STATUS))
     }
 
+    /// Waits until nobody holds on to what an inbound entry said before; its status then, all ones if the
+    /// function does not answer. `ETIMEDOUT`: somebody still does.
+    fn settle_entry(&self, entry: usize, patience: Delta) -> Result<u32> {
+        let since = Instant::<Monotonic>::now();
+        loop {
+            let status = self.inbound_status(entry);
+            // Through a port that is gone nobody reaches anything.
+            if status == u32::MAX || status & ext::WEFT_INBOUND_BUSY == 0 {
+                return Ok(status);
+            }
+            if since.elapsed() >= patience {
+                return Err(ETIMEDOUT);
+            }
+            fsleep(WITHDRAW_POLL);
+        }
+    }
+
     /// Waits until no neighbour holds on to what the aperture of `link` was before.
     fn settle(&self, link: usize, patience: Delta) -> Result {
         let Link {
             held, held_since, ..
         } = self.link(link)?;
-        let since = Instant::<Monotonic>::now();
-        loop {
-            let status = self.inbound_status(link);
-            // Through a port that is gone nobody reaches anything.
-            if status == u32::MAX || status & ext::WEFT_INBOUND_BUSY == 0 {
-                held_since.store(0, Relaxed);
-                if held.xchg(false, Relaxed) {
-                    dev_info!(
-                        self.chip.pdev,
-                        "link {}: the neighbour has let go of the arena\n",
-                        link
-                    );
-                }
-                return Ok(());
+        let settled = self.settle_entry(link, patience);
+        if settled.is_ok() {
+            held_since.store(0, Relaxed);
+            if held.xchg(false, Relaxed) {
+                dev_info!(
+                    self.chip.pdev,
+                    "link {}: the neighbour has let go of the arena\n",
+                    link
+                );
             }
-            if since.elapsed() >= patience {
-                let now = clock::now_ms().max(1);
-                let first = held_since.load(Relaxed);
-                if first == 0 {
-                    held_since.store(now, Relaxed);
-                }
-                // It may hang for days, and is asked again and again.
-                let long = patience >= LAST_TIME
-                    || first != 0 && now.saturating_sub(first) >= HELD_LONG_MS;
-                if long && !held.xchg(true, Relaxed) {
-                    dev_err!(
-                        self.chip.pdev,
-                        "link {}: the neighbour still holds on to the arena: is its machine stopped?\n",
-                        link
-                    );
-                }
-                return Err(ETIMEDOUT);
+        } else {
+            let now = clock::now_ms().max(1);
+            let first = held_since.load(Relaxed);
+            if first == 0 {
+                held_since.store(now, Relaxed);
             }
-            fsleep(WITHDRAW_POLL);
+            // It may hang for days, and is asked again and again.
+            let long =
+                patience >= LAST_TIME || first != 0 && now.saturating_sub(first) >= HELD_LONG_MS;
+            if long && !held.xchg(true, Relaxed) {
+                dev_err!(
+                    self.chip.pdev,
+                    "link {}: the neighbour still holds on to the arena: is its machine stopped?\n",
+                    link
+                );
+            }
         }
+        settled.map(|_| ())
     }
 
     fn counter64(&self, reg: usize) -> u64 {

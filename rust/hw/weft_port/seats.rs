@@ -8,7 +8,7 @@
 use super::{
     chip::{field, inbound_reg, page_reg, seat_bell, slot_reg, Chip},
     far::GATES,
-    WeftPort, WITHDRAW_POLL, WITHDRAW_TIME,
+    WeftPort, WITHDRAW_TIME,
 };
 use crate::{
     hw::{
@@ -21,7 +21,6 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     sync::atomic::{Atomic, Relaxed},
-    time::{delay::fsleep, Instant, Monotonic},
 };
 
 /// Of a seat that nobody has.
@@ -122,21 +121,11 @@ impl WeftPort {
         Ok(self.links.len() + seat * OPENINGS + n)
     }
 
-    /// Waits until nobody holds on to what an entry was before.
-    fn settle_entry(&self, entry: usize) -> Result {
-        let since = Instant::<Monotonic>::now();
-        loop {
-            let status = self.inbound_status(entry);
-            if status == u32::MAX {
-                return Err(ENODEV);
-            }
-            if status & ext::WEFT_INBOUND_BUSY == 0 {
-                return Ok(());
-            }
-            if since.elapsed() >= WITHDRAW_TIME {
-                return Err(ETIMEDOUT);
-            }
-            fsleep(WITHDRAW_POLL);
+    /// Waits until nobody holds on to what an entry was before. `ENODEV`: the function does not answer.
+    fn let_go(&self, entry: usize) -> Result {
+        match self.settle_entry(entry, WITHDRAW_TIME)? {
+            u32::MAX => Err(ENODEV),
+            _ => Ok(()),
         }
     }
 
@@ -260,7 +249,7 @@ impl Seats for WeftPort {
         if gate as usize >= GATES {
             return Err(EINVAL);
         }
-        self.settle_entry(entry)?;
+        self.let_go(entry)?;
         let regs = &self.chip.regs;
         let reg = |reg| inbound_reg(entry, reg);
         let right = |has: bool, right: u32| if has { right } else { 0 };
@@ -282,7 +271,7 @@ impl Seats for WeftPort {
         } else if status & ext::WEFT_INBOUND_LIVE == 0 {
             Err(EIO)
         } else {
-            self.settle_entry(entry)
+            self.let_go(entry)
         };
         opened.inspect_err(|_| {
             let _ = self.close_entry(seat, n);
@@ -291,6 +280,6 @@ impl Seats for WeftPort {
 
     fn close(&self, seat: usize, n: usize) -> Result {
         let entry = self.close_entry(seat, n)?;
-        self.settle_entry(entry)
+        self.let_go(entry)
     }
 }
