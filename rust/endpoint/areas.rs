@@ -191,6 +191,11 @@ impl Function {
         Ok(())
     }
 
+    /// All of them, to do with them what takes no lock of theirs.
+    pub(super) fn all_areas(&self) -> [Option<Arc<Area>>; OPENINGS] {
+        self.areas.lock().clone()
+    }
+
     fn area_of(&self, page: u64) -> Option<Arc<Area>> {
         let areas = self.areas.lock();
         let area = areas.iter().flatten().find(|area| area.has(page));

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     fabric::Node,
-    hw::{seats::OPENINGS, Port},
+    hw::Port,
     sys::{
         errno::{ECONNRESET, EPROTO, ESHUTDOWN},
         ext,
@@ -152,14 +152,10 @@ impl Function {
         if let Some(registers) = &registers {
             self.disable(registers, STOP_TIME);
         }
-        let areas: [_; OPENINGS] = {
-            let areas = self.areas.lock();
-            core::array::from_fn(|n| areas.get(n).cloned().flatten())
-        };
         // What is in memory of this host may be looked at yet, but when nobody will.
         let keeps = !matches!(inner.state, State::Broken(Why::Closed | Why::Removed));
         let mut kept = false;
-        for area in areas.into_iter().flatten() {
+        for area in self.all_areas().into_iter().flatten() {
             let closes = || seats.is_some_and(|seats| seats.close(seat, area.n).is_ok());
             if keeps && area.is_of_host() && closes() {
                 kept = true;
@@ -197,11 +193,7 @@ impl Function {
 
     /// Of one whose openings are closed. With `inner` locked, so that who waits for that finds none.
     fn drop_areas(&self, endpoints: &Endpoints, _inner: &Inner) {
-        let areas: [_; OPENINGS] = {
-            let areas = self.areas.lock();
-            core::array::from_fn(|n| areas.get(n).cloned().flatten())
-        };
-        for area in areas.into_iter().flatten() {
+        for area in self.all_areas().into_iter().flatten() {
             let memory = area.take();
             endpoints.zap(&area);
             drop(memory);
