@@ -175,16 +175,8 @@ fn fail(with: &Means<'_>, plan: &mut Plan, tables: &Tables, entry: &Entry) {
             let Some(root) = roots.find(|c| plan.numbers.hierarchy(c.hwid) == Some(vh)) else {
                 return;
             };
-            for n in 0..plan.wishes.all().len() {
-                let own = plan
-                    .wishes
-                    .all()
-                    .get(n)
-                    .is_some_and(|w| w.root == root.hwid);
-                if own && plan.outcome(n) == Outcome::Done && !is_given(plan, tables, root, n) {
-                    plan.set(n, Outcome::Failed);
-                }
-            }
+            let is_missing = |plan: &Plan, n| !is_given(plan, tables, root, n);
+            plan.spoil(root.hwid, Outcome::Failed, is_missing);
         }
         Entry::Route { .. } | Entry::Own { .. } | Entry::Open { .. } => {}
     }
@@ -305,18 +297,7 @@ fn make<'a>(
 
 /// A host has not taken its hierarchy: says so of its wishes. True: there are any.
 fn not_taken(with: &Means<'_>, plan: &mut Plan, root: &Component, why: Error) -> bool {
-    let mut any = false;
-    for n in 0..plan.wishes.all().len() {
-        let own = plan
-            .wishes
-            .all()
-            .get(n)
-            .is_some_and(|w| w.root == root.hwid);
-        if own && plan.outcome(n) == Outcome::Done {
-            plan.set(n, Outcome::NotTaken);
-            any = true;
-        }
-    }
+    let any = plan.spoil(root.hwid, Outcome::NotTaken, |_, _| true);
     if any {
         with.bus.node.complain(fmt!(
             "host {:#018x} has not taken its hierarchy: {:?}; trying again",

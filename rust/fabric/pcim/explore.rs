@@ -104,17 +104,10 @@ impl Walk<'_> {
         };
         if self.found.things.get(far.hwid).is_none() {
             let component = Component::new(far.hwid, kind);
-            let said = match self.known(&component) {
-                Some(vpd) => Said::This(vpd),
-                None => match vpd::read(self.bus, &path) {
-                    Ok(said) => said,
-                    Err(e) if e == EHOSTUNREACH => {
-                        self.whole = false;
-                        return Ok(());
-                    }
-                    Err(e) => return Err(e),
-                },
-            };
+            let said = self.ask(&component, &path)?;
+            if matches!(said, Said::Nothing) {
+                return Ok(());
+            }
             self.put(component, (path, ports), said);
         }
         let near = End { hwid, port };
@@ -156,6 +149,20 @@ impl Walk<'_> {
             return Ok(None);
         };
         Ok((hwid != 0).then_some((End { hwid, port }, kind, count)))
+    }
+
+    /// What a component says of itself: asked by that path, unless it has said so in the life that it is in.
+    fn ask(&mut self, component: &Component, path: &Path) -> Result<Said> {
+        if let Some(vpd) = self.known(component) {
+            return Ok(Said::This(vpd));
+        }
+        match vpd::read(self.bus, path) {
+            Err(e) if e == EHOSTUNREACH => {
+                self.whole = false;
+                Ok(Said::Nothing)
+            }
+            done => done,
+        }
     }
 
     /// What a component has said in the life that it is in.
@@ -211,16 +218,7 @@ impl Walk<'_> {
             return Ok(());
         };
         drop(switches);
-        let said = match self.known(&component) {
-            Some(vpd) => Said::This(vpd),
-            None => match vpd::read(self.bus, &back) {
-                Err(e) if e == EHOSTUNREACH => {
-                    self.whole = false;
-                    Said::Nothing
-                }
-                done => done?,
-            },
-        };
+        let said = self.ask(&component, &back)?;
         self.put(component, (Path::EMPTY, ports), said);
         Ok(())
     }

@@ -76,6 +76,24 @@ impl Plan {
         all.filter(move |(_, w)| w.root == root).map(|(n, _)| n)
     }
 
+    /// What else became of those wishes of a host that were fulfilled, and are meant. True: there are any.
+    pub(super) fn spoil(
+        &mut self,
+        root: u64,
+        outcome: Outcome,
+        is_meant: impl Fn(&Self, usize) -> bool,
+    ) -> bool {
+        let mut any = false;
+        for n in 0..self.wishes.all().len() {
+            let own = self.wishes.all().get(n).is_some_and(|w| w.root == root);
+            if own && self.outcome(n) == Outcome::Done && is_meant(self, n) {
+                self.set(n, outcome);
+                any = true;
+            }
+        }
+        any
+    }
+
     /// Designs. `ENOSPC`: it is more than there is memory for.
     pub(super) fn make(
         &mut self,
