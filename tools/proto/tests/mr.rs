@@ -8,7 +8,9 @@
 #[path = "mr/fabric.rs"]
 mod fabric;
 
-use fabric::{empty, endpoint, root, shape, switch, Found, Shape, Tables, Trace, VES};
+use fabric::{
+    empty, endpoint, picks, root, shape, switch, wishes_of, Found, Shape, Tables, Trace, VES,
+};
 use proptest::{prelude::*, sample::Index};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_proto::mr::{
@@ -67,21 +69,6 @@ impl Manager {
     fn tables(&self) -> Tables {
         Tables(self.entries.all().iter().copied().collect())
     }
-}
-
-fn wishes_of(shape: &Shape, picks: &[(Index, u8, Index)]) -> Vec<Wish> {
-    let mut wishes = Wishes::new(vec![Wish::NONE; 64]);
-    for (endpoint, ve, root) in picks {
-        let endpoint = 300 + endpoint.index(shape.endpoints as usize) as u64;
-        let root = 100 + root.index(shape.roots as usize) as u64;
-        let ve = ve % VES;
-        wishes.assign(Wish { endpoint, ve, root }).unwrap();
-    }
-    wishes.all().to_vec()
-}
-
-fn picks() -> impl Strategy<Value = Vec<(Index, u8, Index)>> {
-    prop::collection::vec(any::<(Index, u8, Index)>(), 0..20)
 }
 
 type Traffic = BTreeMap<(Wish, bool), Trace>;

@@ -9,7 +9,7 @@
 #[path = "mr/fabric.rs"]
 mod fabric;
 
-use fabric::{empty, endpoint, root, routes, shape, switch, Found, Shape, VES};
+use fabric::{empty, endpoint, picks, root, routes, shape, switch, wishes_of, Found};
 use proptest::{prelude::*, sample::Index};
 use weft_proto::mr::{
     aperture::{Aperture, Apertures, Association},
@@ -21,7 +21,7 @@ use weft_proto::mr::{
     plane::{Hierarchy, Plane, Planes},
     tree::Reach,
     vpd::{wanted, Vpd},
-    wish::{annotate, seen, Seen, Wish, Wishes},
+    wish::{annotate, seen, Seen, Wish},
 };
 
 type Numbers = Planes<Vec<Hierarchy>, Vec<Plane>>;
@@ -55,21 +55,6 @@ fn designed(found: &Found, wishes: &[Wish], numbers: &mut Numbers, seed: u64) ->
 
 fn is_read_back(entry: &&Entry) -> bool {
     matches!(entry, Entry::Plane { .. } | Entry::Base { .. })
-}
-
-fn wishes_of(shape: &Shape, picks: &[(Index, u8, Index)]) -> Vec<Wish> {
-    let mut wishes = Wishes::new(vec![Wish::NONE; 64]);
-    for (endpoint, ve, root) in picks {
-        let endpoint = 300 + endpoint.index(shape.endpoints as usize) as u64;
-        let root = 100 + root.index(shape.roots as usize) as u64;
-        let ve = ve % VES;
-        wishes.assign(Wish { endpoint, ve, root }).unwrap();
-    }
-    wishes.all().to_vec()
-}
-
-fn picks() -> impl Strategy<Value = Vec<(Index, u8, Index)>> {
-    prop::collection::vec(any::<(Index, u8, Index)>(), 0..20)
 }
 
 proptest! {

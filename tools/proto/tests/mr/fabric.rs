@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weft_proto::mr::{
     inventory::{Component, End, Inventory, Kind, Link},
     plan::Entry,
+    wish::{Wish, Wishes},
 };
 
 pub type Found = Inventory<Vec<Component>, Vec<Link>>;
@@ -314,4 +315,21 @@ impl Tables {
         let ours = |e: &&Entry| matches!(e, Entry::Base { endpoint: p, ve: v, .. } if (*p, *v) == (endpoint, ve));
         self.0.iter().find(ours).copied()
     }
+}
+
+/// Wishes for virtual endpoints of the shape.
+pub fn wishes_of(shape: &Shape, picks: &[(Index, u8, Index)]) -> Vec<Wish> {
+    let mut wishes = Wishes::new(vec![Wish::NONE; 64]);
+    for (endpoint, ve, root) in picks {
+        let endpoint = 300 + endpoint.index(shape.endpoints as usize) as u64;
+        let root = 100 + root.index(shape.roots as usize) as u64;
+        let ve = ve % VES;
+        wishes.assign(Wish { endpoint, ve, root }).unwrap();
+    }
+    wishes.all().to_vec()
+}
+
+/// What they are made of.
+pub fn picks() -> impl Strategy<Value = Vec<(Index, u8, Index)>> {
+    prop::collection::vec(any::<(Index, u8, Index)>(), 0..20)
 }
