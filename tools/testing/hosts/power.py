@@ -164,7 +164,7 @@ def follows(bench):
             # Both take part: what is out here is in there.
             with moves(a, SOURCE, LOAD):
                 until("faster", lambda: changes.rates()[-1] != (1, 1), 10)
-                a.host.run("sleep 12")
+                until("twelve seconds of it", lambda: bytes_at((a, "bytes_out"))[0] - counted[0] >= 12 * LOAD, 60)
                 meanwhile = changes.rates()[idle:]
             # What a sample had of the first moment may have been too little for all of it, once.
             if meanwhile != [(2, 1)] and meanwhile != [(3, 1)]:
