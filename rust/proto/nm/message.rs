@@ -79,6 +79,15 @@ pub enum Taken {
     Bad = 5,
 }
 
+/// How staged routes differ from those in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Differ {
+    /// Bit n: those that are n + 1 links long do.
+    pub hops: u32,
+    /// One in use leaves by another port.
+    pub moves: bool,
+}
+
 /// A message. `xid` names a question, and is in its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(
@@ -125,6 +134,13 @@ pub enum Message<'a> {
         /// 1 and more.
         hops: u8,
     },
+    /// Ways that are in use will lead elsewhere: come to rest. Or they do by now: go on.
+    Rest {
+        /// By whom, for whom.
+        write: Write,
+        /// Come to rest.
+        on: bool,
+    },
     /// Part of what the administrator wishes.
     Wishes {
         /// By whom, for whom.
@@ -140,9 +156,8 @@ pub enum Message<'a> {
         taken: Taken,
         /// Whom the sender obeys.
         reign: Reign,
-        /// After the last piece of routes: bit n is set if routes that are n + 1 links long differ
-        /// from those in use.
-        differ: u32,
+        /// After the last piece of routes.
+        differ: Differ,
     },
     /// The sender's ports have changed; or it asks whether the master is there.
     Poll {
@@ -208,6 +223,12 @@ impl From<Short> for Error {
 
 fn check(ok: bool) -> Result<(), Error> {
     ok.then_some(()).ok_or(Error::Value)
+}
+
+fn truth(r: &mut Reader<'_>) -> Result<bool, Error> {
+    let byte = r.u8()?;
+    check(byte <= 1)?;
+    Ok(byte == 1)
 }
 
 impl Page {
@@ -351,6 +372,7 @@ impl<'a> Message<'a> {
             Self::WishesRequest { .. } => 10,
             Self::WishesReply(_) => 11,
             Self::Hierarchy { .. } => 12,
+            Self::Rest { .. } => 13,
         }
     }
 
@@ -361,6 +383,7 @@ impl<'a> Message<'a> {
             Self::Assign { .. }
             | Self::Stage { .. }
             | Self::Commit { .. }
+            | Self::Rest { .. }
             | Self::Wishes { .. }
             | Self::Hierarchy { .. } => direction == Direction::FromMaster,
             Self::Ack { .. } | Self::Poll { .. } => direction == Direction::ToMaster,
@@ -403,6 +426,10 @@ impl<'a> Message<'a> {
                 write.put(&mut w);
                 w.u8(*hops);
             }
+            Self::Rest { write, on } => {
+                write.put(&mut w);
+                w.u8(u8::from(*on));
+            }
             Self::Wishes { write, piece } | Self::Hierarchy { write, piece } => {
                 write.put(&mut w);
                 piece.put(&mut w);
@@ -416,7 +443,8 @@ impl<'a> Message<'a> {
                 w.u64(*from);
                 w.u8(*taken as u8);
                 reign.put(&mut w);
-                w.u32(*differ);
+                w.u32(differ.hops);
+                w.u8(u8::from(differ.moves));
             }
             Self::Poll { info, changed } => {
                 w.u8(u8::from(*changed));
@@ -484,16 +512,15 @@ impl<'a> Message<'a> {
                     _ => return Err(Error::Value),
                 },
                 reign: Reign::get(&mut r)?,
-                differ: r.u32()?,
+                differ: Differ {
+                    hops: r.u32()?,
+                    moves: truth(&mut r)?,
+                },
             },
-            8 => {
-                let changed = r.u8()?;
-                check(changed <= 1)?;
-                Self::Poll {
-                    info: Info::get(&mut r)?,
-                    changed: changed == 1,
-                }
-            }
+            8 => Self::Poll {
+                changed: truth(&mut r)?,
+                info: Info::get(&mut r)?,
+            },
             9 => Self::PollAck {
                 from: r.u64()?,
                 master: r.u64()?,
@@ -503,6 +530,10 @@ impl<'a> Message<'a> {
             12 => Self::Hierarchy {
                 write: Write::get(&mut r)?,
                 piece: Piece::get(&mut r)?,
+            },
+            13 => Self::Rest {
+                write: Write::get(&mut r)?,
+                on: truth(&mut r)?,
             },
             other => return Err(Error::Kind(other)),
         };

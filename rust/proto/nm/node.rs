@@ -27,11 +27,15 @@
 mod elect;
 mod hand;
 mod master;
+mod rest;
 mod standby;
 
-pub use self::hand::{Failure, HAND_MS};
+pub use self::{
+    hand::{Failure, HAND_MS},
+    rest::{LEASE_MS, REST_MS},
+};
 
-use self::hand::Hand;
+use self::{hand::Hand, rest::Resting};
 use super::{
     allow::Allowed,
     ask::{Ask, State, AGAIN_MS},
@@ -40,7 +44,7 @@ use super::{
     kind::is_host,
     lid::Promises,
     member::{Member, Members},
-    message::{Info, Message, Page, Taken},
+    message::{Differ, Info, Message, Page, Taken},
     packet::{Arrival, Direction, Packet, MAX_BYTES, MAX_PAYLOAD},
     path::Path,
     port::{Port, PORTS},
@@ -94,6 +98,13 @@ pub trait Effects: table::Effects {
     fn let_go(&mut self) -> bool {
         true
     }
+    /// Ways in use will lead elsewhere: nothing is to be under way over any; or they do by now. That
+    /// is to end by itself after [`LEASE_MS`], for a master that dies.
+    fn rest(&mut self, _on: bool) {}
+    /// Whether nothing is.
+    fn is_at_rest(&mut self) -> bool {
+        true
+    }
     /// Whether a reign that is to be obeyed may write to this node, for all that others know of it.
     fn admits(&mut self, _reign: &Reign) -> bool {
         true
@@ -111,8 +122,12 @@ enum Phase {
     Fetch(usize),
     Assign,
     Stage,
+    /// Hosts come to rest, as ways in use will lead elsewhere.
+    Rest,
     /// Routes that are so many links long.
     Commit(u8),
+    /// They go on.
+    GoOn,
     Replicate,
     Settled,
     Standby,
@@ -138,6 +153,12 @@ pub struct Node<M, T, B, A> {
     version: u32,
     /// What the members were when their tables were last complete.
     done: Option<u64>,
+    /// Of staged routes some take the place of others.
+    moves: bool,
+    /// Hosts were asked to come to rest, and not to go on yet.
+    rested: bool,
+    /// Who asked the node to come to rest has no answer yet.
+    resting: Option<Resting>,
     /// The fabric is not what was found.
     dirty: bool,
     /// When to explore whatever happens.
@@ -193,6 +214,9 @@ where
             xids: 0,
             version: 0,
             done: None,
+            moves: false,
+            rested: false,
+            resting: None,
             dirty: false,
             again: None,
             calm: 0,
@@ -234,6 +258,8 @@ where
         self.hierarchy_by = (Reign::default(), 0);
         self.version = 0;
         self.done = None;
+        self.rested = false;
+        self.resting = None;
         self.dirty = false;
         self.again = None;
         self.calm = 0;
@@ -297,6 +323,9 @@ where
             State::Sent => ask.sent() + AGAIN_MS,
             _ => now,
         };
+        if let Some(resting) = &self.resting {
+            return Some(resting.until.min(now + TICK_MS));
+        }
         match self.phase {
             Phase::Idle if self.lowest == 0 => None,
             Phase::Start => Some(self.calm),
@@ -477,6 +506,23 @@ where
         }
     }
 
+    fn acknowledge(
+        &self,
+        path: Path,
+        xid: u32,
+        taken: Taken,
+        differ: Differ,
+        fx: &mut impl Effects,
+    ) {
+        let ack = Message::Ack {
+            from: self.me.hwid,
+            taken,
+            reign: self.me.reign,
+            differ,
+        };
+        self.tell(path, xid, &ack, fx);
+    }
+
     fn message(
         &mut self,
         now: u64,
@@ -500,25 +546,22 @@ where
             Message::Assign { write, .. }
             | Message::Stage { write, .. }
             | Message::Commit { write, .. }
+            | Message::Rest { write, .. }
             | Message::Wishes { write, .. }
             | Message::Hierarchy { write, .. } => {
                 if write.to != self.me.hwid || write.life != self.me.life {
                     return;
                 }
-                let (taken, differ) = match self
+                let done = self
                     .obey(now, write, back, fx)
-                    .and_then(|()| self.written(now, xid, message, fx))
-                {
-                    Ok(differ) => (Taken::Yes, differ),
-                    Err(taken) => (taken, 0),
-                };
-                let ack = Message::Ack {
-                    from: self.me.hwid,
-                    taken,
-                    reign: self.me.reign,
-                    differ,
-                };
-                self.tell(back, xid, &ack, fx);
+                    .and_then(|()| self.written(now, xid, message, fx));
+                match (done, message) {
+                    (Ok(_), Message::Rest { on: true, .. }) => {
+                        self.answer_at_rest(now, xid, Some(back));
+                    }
+                    (Ok(differ), _) => self.acknowledge(back, xid, Taken::Yes, differ, fx),
+                    (Err(taken), _) => self.acknowledge(back, xid, taken, Differ::default(), fx),
+                }
             }
             Message::Ack {
                 from,
@@ -565,6 +608,7 @@ where
 
     /// Does what can be done now.
     fn drive(&mut self, now: u64, fx: &mut impl Effects) {
+        self.rested(now, fx);
         // Each turn ends a phase; there are not many.
         for _ in 0..2 * PORTS + 64 {
             let before = self.phase;

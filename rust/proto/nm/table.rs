@@ -12,7 +12,7 @@
 use super::{
     bytes::{Reader, Writer},
     member::{Member, Members},
-    message::{Taken, MAX_PIECE},
+    message::{Differ, Taken, MAX_PIECE},
     path::MAX_HOPS,
     port::PORTS,
 };
@@ -171,11 +171,17 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
         self.of != 0 && self.pieces.count_ones() == u32::from(self.of)
     }
 
-    /// Bit n: staged routes of n + 1 links are not in use.
-    pub fn differ(&self) -> u32 {
+    /// Which staged routes are not in use.
+    pub fn differ(&self) -> Differ {
         let slots = self.slots.as_ref().iter();
         let differing = slots.filter(|s| s.lid != 0 && s.active != s.staged);
-        differing.fold(0, |bits, s| bits | bit(s.staged))
+        differing.fold(Differ::default(), |differ, s| {
+            let goes_on = s.active != NONE && s.staged != NONE;
+            Differ {
+                hops: differ.hops | bit(s.staged),
+                moves: differ.moves || goes_on && port(s.active) != port(s.staged),
+            }
+        })
     }
 
     /// Uses the staged routes of `hops` links.

@@ -6,7 +6,7 @@
 
 use proptest::prelude::*;
 use weft_proto::nm::{
-    message::{Info, Message, Page, Piece, Taken, Write, MAX_PIECE, PAGE_PORTS},
+    message::{Differ, Info, Message, Page, Piece, Taken, Write, MAX_PIECE, PAGE_PORTS},
     packet::{
         Arrival, Direction, Error, Packet, ENVELOPE_BYTES, HEADER_BYTES, MAX_BYTES, MAX_PAYLOAD,
     },
@@ -140,12 +140,16 @@ fn messages() -> Vec<Message<'static>> {
             runs: &[1; MAX_PIECE],
         },
         Message::Commit { write, hops: 32 },
+        Message::Rest { write, on: true },
         Message::Wishes { write, piece },
         Message::Ack {
             from: 1,
             taken: Taken::Order,
             reign,
-            differ: 9,
+            differ: Differ {
+                hops: 9,
+                moves: true,
+            },
         },
         Message::Poll {
             info,
@@ -233,7 +237,7 @@ proptest! {
                 for hops in 1..=32 {
                     table.commit(hops, &mut Fx).unwrap();
                 }
-                prop_assert_eq!(table.differ(), 0);
+                prop_assert_eq!(table.differ(), Differ::default());
             }
         }
         prop_assert!(table.len() <= 8);

@@ -11,7 +11,7 @@ use weft_proto::nm::{
     kind::NO_HOST,
     member::Member,
     message::Taken,
-    node::{Effects, Failure, Node, Role, TICK_MS},
+    node::{Effects, Failure, LEASE_MS, Node, Role, TICK_MS},
     port::{PORTS, Port},
     reign::Reign,
     table::{self, Slot},
@@ -47,6 +47,10 @@ pub struct Host {
     pub told: u32,
     /// It holds on to what its hierarchy has no more.
     pub holds: bool,
+    /// It never comes to rest.
+    pub busy: bool,
+    /// Until when it rests.
+    rests: u64,
     ticks: u64,
     hangs: bool,
 }
@@ -67,7 +71,9 @@ pub const NONSENSE: u8 = 0xee;
 #[derive(Default)]
 struct Done {
     holds: bool,
+    busy: bool,
     told: u32,
+    rests: Option<bool>,
     sent: Vec<(u8, Vec<u8>)>,
     lid: Option<u32>,
     wrote: bool,
@@ -102,6 +108,14 @@ impl Effects for Done {
 
     fn let_go(&mut self) -> bool {
         !self.holds
+    }
+
+    fn rest(&mut self, on: bool) {
+        self.rests = Some(on);
+    }
+
+    fn is_at_rest(&mut self) -> bool {
+        !self.busy
     }
 }
 
@@ -192,6 +206,12 @@ impl World {
         Some(&self.hosts.get(node)?.as_ref()?.manager)
     }
 
+    /// Whether a node has come to rest, as ways will lead elsewhere.
+    pub fn rests(&self, node: usize) -> bool {
+        let host = self.hosts.get(node).and_then(Option::as_ref);
+        host.is_some_and(|host| self.now() < host.rests)
+    }
+
     /// The link at a port.
     pub fn wire(&self, (node, port): End) -> Option<Wire> {
         let wire = *self.wires.get(node)?.get(usize::from(port))?;
@@ -223,8 +243,16 @@ impl World {
             self.allowed.clone(),
         );
         let ticks = u64::from(self.lives);
-        self.hosts[node] =
-            Some(Host { manager, lid_changes: 0, told: 0, holds: false, ticks, hangs: false });
+        self.hosts[node] = Some(Host {
+            manager,
+            lid_changes: 0,
+            told: 0,
+            holds: false,
+            busy: false,
+            rests: 0,
+            ticks,
+            hangs: false,
+        });
         let first = self.now_us + self.rng.below(1000 * TICK_MS);
         self.at(first, Event::Tick(node, ticks));
         self.tell_around(node);
@@ -327,13 +355,16 @@ impl World {
         let Some(host) = self.hosts[node].as_mut().filter(|host| !host.hangs) else {
             return;
         };
-        let mut done = Done { holds: host.holds, ..Done::default() };
+        let mut done = Done { holds: host.holds, busy: host.busy, ..Done::default() };
         let before = host.manager.info().lid;
         what(&mut host.manager, now, &mut done);
         if done.lid.is_some_and(|lid| before != 0 && lid != before) {
             host.lid_changes += 1;
         }
         host.told += done.told;
+        if let Some(on) = done.rests {
+            host.rests = if on { now + LEASE_MS } else { 0 };
+        }
         self.wrote |= done.wrote;
         for (port, bytes) in done.sent {
             self.send((node, port), bytes);

@@ -7,7 +7,7 @@
 
 use proptest::prelude::*;
 use weft_proto::nm::{
-    message::{MAX_PIECE, Message, Piece, Taken, Write},
+    message::{Differ, MAX_PIECE, Message, Piece, Taken, Write},
     node::{Failure, HAND_MS, Role},
     packet::{Direction, MAX_BYTES, MAX_PAYLOAD, Packet},
     path::Path,
@@ -166,7 +166,7 @@ fn mr_3_a_late_refusal_does_not_end_a_look_at_the_fabric() {
     let reign = world.manager(0).unwrap().info().reign;
     let next = world.topology.peer((0, 0)).unwrap();
     for xid in 1..1000 {
-        let ack = Message::Ack { from: 12, taken: Taken::Stale, reign, differ: 0 };
+        let ack = Message::Ack { from: 12, taken: Taken::Stale, reign, differ: Differ::default() };
         let mut payload = [0; MAX_PAYLOAD];
         let len = ack.encode(xid, &mut payload).unwrap();
         let path = Path::new(&[0]).unwrap();

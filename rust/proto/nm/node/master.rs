@@ -8,8 +8,9 @@
 use super::{
     super::{
         ask::{Ask, AGAIN_MS},
+        kind::is_host,
         member::Member,
-        message::{Info, Message, Piece, Taken, Write, MAX_PIECE},
+        message::{Differ, Info, Message, Piece, Taken, Write, MAX_PIECE},
         table::{self, Slot},
     },
     Effects, Node, Phase, Role, CALM_MS, RETRY_MS,
@@ -31,6 +32,8 @@ where
                     Phase::Assign => member.info.lid != 0,
                     Phase::Stage => true,
                     Phase::Commit(hops) => member.differ & (1 << (u32::from(hops) - 1)) != 0,
+                    // Nobody else has anything under way.
+                    Phase::Rest | Phase::GoOn => is_host(member.info.hwid),
                     Phase::Replicate => member.info.wishes != self.me.wishes,
                     _ => false,
                 };
@@ -39,6 +42,12 @@ where
             if phase == Phase::Stage {
                 member.differ = 0;
             }
+        }
+        match phase {
+            Phase::Stage => self.moves = false,
+            Phase::Rest => self.rested = true,
+            Phase::GoOn => self.rested = false,
+            _ => {}
         }
         if let Phase::Fetch(at) = phase {
             if let Some(member) = self.members.all_mut().get_mut(at) {
@@ -54,11 +63,19 @@ where
             let rest = differ.checked_shr(hops).unwrap_or(0);
             (rest != 0).then(|| Phase::Commit((hops + 1 + rest.trailing_zeros()) as u8))
         };
+        // Also those who came to rest for routes that were never used.
+        let used = if self.rested {
+            Phase::GoOn
+        } else {
+            Phase::Replicate
+        };
         let next = match self.phase {
             Phase::Fetch(_) => Phase::Assign,
             Phase::Assign => Phase::Stage,
-            Phase::Stage => longer(0).unwrap_or(Phase::Replicate),
-            Phase::Commit(hops) => longer(u32::from(hops)).unwrap_or(Phase::Replicate),
+            Phase::Stage if self.moves => Phase::Rest,
+            Phase::Stage | Phase::Rest => longer(0).unwrap_or(used),
+            Phase::Commit(hops) => longer(u32::from(hops)).unwrap_or(used),
+            Phase::GoOn => Phase::Replicate,
             Phase::Replicate => {
                 for member in self.members.all_mut().iter_mut().filter(|m| m.known) {
                     member.info.wishes = self.me.wishes;
@@ -122,6 +139,8 @@ where
                 }
             }
             Phase::Commit(hops) => Message::Commit { write, hops },
+            Phase::Rest => Message::Rest { write, on: true },
+            Phase::GoOn => Message::Rest { write, on: false },
             Phase::Replicate => Message::Wishes {
                 write,
                 piece: self.wishes.piece(member.piece),
@@ -143,18 +162,28 @@ where
                 self.table.stage(piece, of, runs)
             }
             Message::Commit { hops, .. } => self.table.commit(hops, fx).map(|()| false),
+            Message::Rest { on: true, .. } => {
+                fx.rest(true);
+                self.answer_at_rest(now, member.ask.xid, None);
+                self.rested(now, fx);
+                return;
+            }
+            Message::Rest { on: false, .. } => {
+                fx.rest(false);
+                Ok(false)
+            }
             _ => Ok(false),
         };
         let differ = match taken {
             Ok(true) => self.table.differ(),
-            _ => 0,
+            _ => Differ::default(),
         };
         let taken = taken.err().unwrap_or(Taken::Yes);
         self.acked(now, member.ask.xid, self.me.hwid, taken, differ);
     }
 
     /// A write was answered.
-    pub(super) fn acked(&mut self, now: u64, xid: u32, from: u64, taken: Taken, differ: u32) {
+    pub(super) fn acked(&mut self, now: u64, xid: u32, from: u64, taken: Taken, differ: Differ) {
         if matches!(
             self.phase,
             Phase::Start | Phase::Idle | Phase::Explore | Phase::Settled | Phase::Standby
@@ -175,7 +204,8 @@ where
             self.refused(now);
             return;
         }
-        member.differ |= differ;
+        member.differ |= differ.hops;
+        self.moves |= differ.moves;
         match self.phase {
             Phase::Assign => self.promises.keep(from),
             Phase::Stage => {

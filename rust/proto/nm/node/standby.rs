@@ -9,7 +9,7 @@ use super::{
         ask::{Ask, State},
         kind::is_host,
         member::Member,
-        message::{Message, Taken, Write},
+        message::{Differ, Message, Taken, Write},
         path::Path,
         table::Slot,
     },
@@ -89,7 +89,7 @@ where
         xid: u32,
         message: &Message<'_>,
         fx: &mut impl Effects,
-    ) -> Result<u32, Taken> {
+    ) -> Result<Differ, Taken> {
         // What it is itself says nothing of the others.
         let of_others = !matches!(message, Message::Hierarchy { .. });
         if of_others && self.phase == Phase::Standby && is_host(self.me.hwid) {
@@ -102,22 +102,22 @@ where
                     self.me.lid = *lid;
                     fx.lid(*lid);
                 }
-                Ok(0)
             }
             Message::Stage {
                 piece, of, runs, ..
             } => {
-                let complete = self.table.stage(*piece, *of, runs)?;
-                Ok(if complete { self.table.differ() } else { 0 })
+                if self.table.stage(*piece, *of, runs)? {
+                    return Ok(self.table.differ());
+                }
             }
-            Message::Commit { hops, .. } => self.table.commit(*hops, fx).map(|()| 0),
+            Message::Commit { hops, .. } => self.table.commit(*hops, fx)?,
+            Message::Rest { on, .. } => fx.rest(*on),
             Message::Wishes { piece, .. } => {
                 let next = self.wishes.take(piece, |_| Ok(()))?;
                 if next.is_none() && self.me.wishes != self.wishes.version() {
                     self.me.wishes = self.wishes.version();
                     fx.wishes(self.me.wishes);
                 }
-                Ok(0)
             }
             Message::Hierarchy { write, piece } => {
                 // Its versions have no order; the master's numbers have, while it reigns.
@@ -126,10 +126,11 @@ where
                     return Err(Taken::Stale);
                 }
                 self.hierarchy_by = (write.reign, xid);
-                keep(&mut self.hierarchy, piece, fx).map(|()| 0)
+                keep(&mut self.hierarchy, piece, fx)?;
             }
-            _ => Ok(0),
+            _ => {}
         }
+        Ok(Differ::default())
     }
 
     /// Asks the master whether it is there, or tells it that ports have changed.

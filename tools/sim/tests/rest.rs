@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Ways that are in use come to lead elsewhere: hosts are asked to rest before, and to go on afterwards.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use weft_proto::nm::node::{LEASE_MS, REST_MS};
+use weft_sim::{
+    check,
+    rng::Rng,
+    topology::{End, Kind, Topology},
+    world::World,
+};
+
+const LIMIT: u64 = 20_000;
+
+fn hosts(world: &World) -> impl Iterator<Item = usize> + Clone + '_ {
+    (0..world.topology.len()).filter(|n| !world.topology.is_switch(*n))
+}
+
+/// The local id of a host, and the ends by which data of another leave nodes on their way to it, if they
+/// arrive.
+fn way(world: &World, from: usize, to: usize) -> Option<(u32, Vec<End>)> {
+    let lid = world.manager(to)?.info().lid;
+    let (mut at, mut way) = (from, vec![]);
+    while at != to {
+        let port = world.manager(at)?.table().lookup(lid)?;
+        way.push((at, port));
+        at = world.passes((at, port))?.0;
+        if way.len() > world.topology.len() {
+            return None;
+        }
+    }
+    Some((lid, way))
+}
+
+fn ways(world: &World) -> BTreeMap<(usize, usize), (u32, Vec<End>)> {
+    let pairs = hosts(world).flat_map(|a| hosts(world).map(move |b| (a, b)));
+    pairs.filter_map(|(a, b)| Some(((a, b), way(world, a, b)?))).collect()
+}
+
+/// Lets the fabric come to rest; how many ways of pairs have changed that had one before and after. Hosts
+/// of each of them rested then, but for those that never do.
+fn settle(world: &mut World, what: &str) -> Result<u32, String> {
+    let (start, mut calm, mut moved) = (world.now(), world.now(), 0);
+    let mut before = ways(world);
+    while world.now() - calm < 100 {
+        let ms = world.now();
+        // A master that has used the last route itself goes on in the same instant.
+        let rested: Vec<bool> = (0..world.topology.len()).map(|n| world.rests(n)).collect();
+        world.step();
+        if world.now() != ms && check::agreed(world).is_err() {
+            calm = world.now();
+            if calm - start > LIMIT {
+                check::agreed(world).map_err(|why| format!("{what}: {why}"))?;
+            }
+        }
+        if !std::mem::take(&mut world.wrote) {
+            continue;
+        }
+        let now = ways(world);
+        for ((from, to), (lid, way)) in &now {
+            let old = before.get(&(*from, *to));
+            // Where two fabrics meet that have given the same local id, one who has it is somebody else now.
+            if old.is_some_and(|(same, old)| same == lid && old != way) {
+                moved += 1;
+                let rests = |node: usize| {
+                    let busy = world.hosts[node].as_ref().is_some_and(|host| host.busy);
+                    busy || rested[node]
+                };
+                if !rests(*from) || !rests(*to) {
+                    return Err(format!(
+                        "{what}: {} ms later the way from {from} to {to} changes under way",
+                        world.now() - start
+                    ));
+                }
+            }
+        }
+        before = now;
+    }
+    Ok(moved)
+}
+
+/// Cables come and go.
+fn sequence(kind: Kind, nodes: usize, seed: u64, busy: bool) -> Result<u32, String> {
+    let mut rng = Rng::new(seed);
+    let mut hwids: Vec<u64> = (0..nodes as u64).map(|n| 0x100 + 3 * n).collect();
+    rng.shuffle(&mut hwids);
+    let mut world = World::new(Topology::of(kind, nodes, seed), hwids, seed);
+    check::settle(&mut world, 500, LIMIT)?;
+    if hosts(&world).any(|n| world.rests(n)) {
+        return Err("nobody had a way before".into());
+    }
+    if let Some(host) = world.hosts[0].as_mut() {
+        host.busy = busy;
+    }
+    let mut moved = 0;
+    for _ in 0..12 {
+        let links = world.topology.links();
+        if links.is_empty() {
+            break;
+        }
+        let (end, _) = links[rng.below(links.len() as u64) as usize];
+        let up = world.wire(end).unwrap().up;
+        world.link(end, !up);
+        let what = format!("cable {end:?} {}", if up { "out" } else { "in" });
+        moved += settle(&mut world, &what)?;
+        if let Some(still) = hosts(&world).find(|n| world.rests(*n)) {
+            return Err(format!("{what}: {still} rests for ever"));
+        }
+    }
+    check::routed(&world).map(|()| moved)
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    (0..Kind::ALL.len()).prop_map(|n| Kind::ALL[n])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn n_6_whose_way_changes_has_nothing_under_way(
+        kind in kind(),
+        nodes in 3..9usize,
+        seed in 0..1_000_000u64,
+        busy in any::<bool>(),
+    ) {
+        let result = sequence(kind, nodes, seed, busy);
+        prop_assert!(result.is_ok(), "{}", result.unwrap_err());
+    }
+}
+
+/// Four in a ring, of which one cable is missing, until it is there.
+fn shortcut(busy: Option<usize>) -> (World, u64) {
+    let mut world = World::new(Topology::ring(6), (0x100..0x106).collect(), 1);
+    let end = world.topology.links()[0].0;
+    world.link(end, false);
+    check::settle(&mut world, 500, LIMIT).unwrap();
+    if let Some(host) = busy.and_then(|node| world.hosts[node].as_mut()) {
+        host.busy = true;
+    }
+    let began = world.now();
+    world.link(end, true);
+    let before = ways(&world);
+    while ways(&world) == before {
+        world.run(1);
+        assert!(world.now() - began < LIMIT);
+    }
+    let took = world.now() - began;
+    (world, took)
+}
+
+#[test]
+fn n_6_who_never_rests_is_not_waited_for_long() {
+    let (_, calm) = shortcut(None);
+    for node in 0..6 {
+        let (_, took) = shortcut(Some(node));
+        assert!(took >= REST_MS, "{node}: {took} ms");
+        assert!(took < calm + REST_MS + 100, "{node}: {took} ms, {calm} without");
+    }
+}
+
+#[test]
+fn n_6_a_master_that_dies_leaves_nobody_at_rest() {
+    let (mut world, _) = shortcut(None);
+    assert!((1..6).all(|n| world.rests(n)));
+    world.hang(0);
+    let mut rests = 0;
+    while (1..6).any(|n| world.rests(n)) {
+        world.run(1);
+        rests += 1;
+        assert!(rests <= LEASE_MS, "the next master has no ways to change here");
+    }
+}
