@@ -60,10 +60,12 @@ impl Client for Clients {
     }
 
     fn hold(&self, session: &mut Session<'_>) -> bool {
-        self.engine.hold(session)
+        let channels = self.channels.hold(session);
+        self.engine.hold(session) && channels
     }
 
     fn go_on(&self, session: &mut Session<'_>) {
+        self.channels.go_on(session);
         self.engine.go_on(session);
     }
 

@@ -51,13 +51,20 @@ impl LinkInfo {
     }
 }
 
-/// What the lock of a link protects.
-struct Inner {
-    machine: Machine,
+/// What was seen of a link.
+struct Seen {
     /// As the machine was told.
     status: LinkStatus,
     /// [`Port::intact`] said no, the last time.
     suspect: bool,
+    /// Its way is going to lead elsewhere, and nothing is under way over it.
+    rests: bool,
+}
+
+/// What the lock of a link protects.
+struct Inner {
+    machine: Machine,
+    seen: Seen,
 }
 
 /// One end of a link.
@@ -85,8 +92,11 @@ impl Link {
             inner <- new_mutex!(
                 Inner {
                     machine: Machine::new(0, 0),
-                    status: LinkStatus::default(),
-                    suspect: false,
+                    seen: Seen {
+                        status: LinkStatus::default(),
+                        suspect: false,
+                        rests: false,
+                    },
                 },
                 "weft link"
             ),
@@ -111,15 +121,11 @@ impl Link {
         &self,
         node: &Node,
         port: &dyn Port,
-        f: impl FnOnce(&mut Session<'_>, &mut LinkStatus, &mut bool) -> R,
+        f: impl FnOnce(&mut Session<'_>, &mut Seen) -> R,
     ) -> R {
         let mut inner = self.inner.lock();
-        let Inner {
-            machine,
-            status,
-            suspect,
-        } = &mut *inner;
-        let before = (machine.state(), *status);
+        let Inner { machine, seen } = &mut *inner;
+        let before = (machine.state(), seen.status);
         let knew = machine.known();
         let mut session = Session {
             machine,
@@ -129,8 +135,9 @@ impl Link {
                 link: self,
             },
         };
-        let result = f(&mut session, status, suspect);
-        let after = (machine.state(), *status);
+        let result = f(&mut session, seen);
+        seen.rests &= machine.state() == State::Ready;
+        let after = (machine.state(), seen.status);
         let knows = machine.known();
         drop(inner);
         node.link_changed(self.number, before, after);
@@ -142,22 +149,30 @@ impl Link {
 
     /// Looks at the hardware. True if the link wants [`Link::tick`] to be called.
     pub(super) fn look(&self, node: &Node, port: &dyn Port) -> bool {
-        self.drive(node, port, |session, last, _| {
+        self.drive(node, port, |session, seen| {
             // Read under the lock: of two that look at once, the one with the older state must not
             // come last, for nothing would make anybody look again.
             let me = port.identity();
             let status = port.link_status(self.number);
-            let (machine, fx) = session.split();
-            let id = machine.me();
+            let id = session.machine.me();
             let another = id.generation != me.generation || id.hwid != me.hwid;
-            if !status.up || status.trained != last.trained || another {
+            let moved = !status.up || status.trained != seen.status.trained;
+            if moved && !another && seen.rests && hold(node, session) {
+                // Nothing was under way, so nothing is lost.
+                if status.up {
+                    seen.status = status;
+                }
+                return true;
+            }
+            let (machine, fx) = session.split();
+            if moved || another {
                 machine.down(Reason::Link, fx);
                 self.health.down();
             }
             if another {
                 machine.reset(me.hwid, me.generation);
             }
-            *last = status;
+            seen.status = status;
             // A switch answers nobody: what is behind it is reached by routes.
             if status.up && !status.is_switch {
                 machine.up(clock::now_ms(), fx);
@@ -179,9 +194,12 @@ impl Link {
     /// Some time has passed. True if the link wants to be called again.
     pub(super) fn tick(&self, node: &Node, port: &dyn Port) -> bool {
         let now = clock::now_ms();
-        self.drive(node, port, |session, _, suspect| {
+        self.drive(node, port, |session, seen| {
             let (machine, fx) = session.split();
-            self.check(now, machine, fx, suspect);
+            // While its way is another one already, or none yet, it leads nowhere.
+            if !seen.rests {
+                self.check(now, machine, fx, &mut seen.suspect);
+            }
             machine.tick(now, fx);
             let state = machine.state();
             if let (State::Ready, Some(client)) = (state, node.client()) {
@@ -222,7 +240,7 @@ impl Link {
     }
 
     pub(super) fn message(&self, node: &Node, port: &dyn Port, message: &Message) {
-        self.drive(node, port, |session, _, _| {
+        self.drive(node, port, |session, _| {
             let (machine, fx) = session.split();
             let body = machine.message(clock::now_ms(), message, fx);
             if let (Some(body), Some(client)) = (body, node.client()) {
@@ -233,30 +251,47 @@ impl Link {
 
     /// Has both ends begin nothing, if it is READY. True: there is nothing to wait for.
     pub(super) fn hold(&self, node: &Node, port: &dyn Port) -> bool {
-        self.drive(node, port, |session, _, _| {
-            match (session.machine.state(), node.client()) {
-                (State::Ready, Some(client)) => client.hold(session),
-                _ => true,
-            }
-        })
+        self.drive(node, port, |session, _| hold(node, session))
     }
 
     /// That is wanted no more.
     pub(super) fn go_on(&self, node: &Node, port: &dyn Port) {
-        self.drive(node, port, |session, _, _| {
-            if let (State::Ready, Some(client)) = (session.machine.state(), node.client()) {
-                client.go_on(session);
+        self.drive(node, port, |session, _| go_on(node, session));
+    }
+
+    /// As [`Self::hold`], as its way is going to lead elsewhere: what is READY then stays so, if nothing is
+    /// under way.
+    pub(super) fn rest(&self, node: &Node, port: &dyn Port) -> bool {
+        self.drive(node, port, |session, seen| {
+            seen.rests = hold(node, session);
+            seen.rests
+        })
+    }
+
+    /// Its way leads where it will. False: nowhere yet. It goes on then, or when it is `late`.
+    pub(super) fn leave(&self, node: &Node, port: &dyn Port, late: bool) -> bool {
+        // Whether there is a way now, and which.
+        self.look(node, port);
+        self.drive(node, port, |session, seen| {
+            let leads = port.link_status(self.number).up && port.intact(self.number).is_ok();
+            if seen.rests && !leads && !late {
+                // What both ends have said of it is true for a while only.
+                hold(node, session);
+                return false;
             }
-        });
+            seen.rests = false;
+            go_on(node, session);
+            true
+        })
     }
 
     /// Leaves the link alone, until [`Link::look`].
     pub(super) fn down(&self, node: &Node, port: &dyn Port, reason: Reason) {
-        self.drive(node, port, |session, last, _| {
+        self.drive(node, port, |session, seen| {
             let (machine, fx) = session.split();
             machine.bye(fx);
             machine.down(reason, fx);
-            *last = LinkStatus::default();
+            seen.status = LinkStatus::default();
             // The machine has this done when the arena is withdrawn, which may have failed.
             if let Some(client) = node.client() {
                 client.bury(port, self.number, !self.spoilt.load(Relaxed));
@@ -267,12 +302,12 @@ impl Link {
     /// As [`Node::aim`]. What was done with another port ends.
     pub(super) fn aim(&self, node: &Node, port: &dyn Port, aim: Option<Aim>) -> Result {
         let lid = |aim: Option<Aim>| aim.map_or(0, |aim| aim.lid);
-        self.drive(node, port, |session, last, _| {
+        self.drive(node, port, |session, seen| {
             if lid(port.aimed(self.number)) != lid(aim) {
                 let (machine, fx) = session.split();
                 machine.bye(fx);
                 machine.down(Reason::Link, fx);
-                *last = LinkStatus::default();
+                seen.status = LinkStatus::default();
                 self.health.down();
             }
             port.aim(self.number, aim)
@@ -286,7 +321,7 @@ impl Link {
         port: &dyn Port,
         f: impl FnOnce(&mut Session<'_>) -> Result<R>,
     ) -> Result<R> {
-        self.drive(node, port, |session, _, _| match session.machine.state() {
+        self.drive(node, port, |session, _| match session.machine.state() {
             State::Ready => f(session),
             _ => Err(ENOTCONN.into()),
         })
@@ -311,6 +346,20 @@ impl Link {
             health: self.health.record(),
             power: None,
         }
+    }
+}
+
+/// Has both ends begin nothing, if the link is READY. True: nothing is under way.
+fn hold(node: &Node, session: &mut Session<'_>) -> bool {
+    match (session.machine.state(), node.client()) {
+        (State::Ready, Some(client)) => client.hold(session),
+        _ => true,
+    }
+}
+
+fn go_on(node: &Node, session: &mut Session<'_>) {
+    if let (State::Ready, Some(client)) = (session.machine.state(), node.client()) {
+        client.go_on(session);
     }
 }
 

@@ -391,6 +391,14 @@ impl node::Effects for Means<'_> {
         Ok(())
     }
 
+    fn rest(&mut self, on: bool) {
+        self.node.rest_for_ways(on);
+    }
+
+    fn is_at_rest(&mut self) -> bool {
+        self.node.rests_for_ways()
+    }
+
     fn let_go(&mut self) -> bool {
         if !has_let_go(self.node) {
             return false;

@@ -80,8 +80,8 @@ pub(crate) trait Client: Send + Sync {
     /// A message of the peer, while READY.
     fn message(&self, session: &mut Session<'_>, body: Body);
 
-    /// The session is to end: has both ends begin nothing. True: nothing is under way either way, and
-    /// what there is may outlast the session. To be called again and again, while READY.
+    /// The session is to end, or its way to lead elsewhere: has both ends begin nothing. True: nothing is
+    /// under way either way, and what there is may outlast that. To be called again and again, while READY.
     fn hold(&self, _session: &mut Session<'_>) -> bool {
         true
     }

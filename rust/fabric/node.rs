@@ -44,6 +44,9 @@ use kernel::{
 };
 
 mod managed;
+mod resting;
+
+use self::resting::Resting;
 
 /// How often the function is looked at while no link is up.
 const WATCH_MS: Msecs = 1000;
@@ -87,6 +90,7 @@ pub(crate) struct Node {
     sharing: DelayedWork<Node, SHARING>,
     #[pin]
     power: Power,
+    resting: Resting,
     /// Open files. Who changes it, or `asked`, holds `telling`.
     users: Atomic<i32>,
     #[pin]
@@ -146,6 +150,9 @@ impl WorkItem for Node {
             if let Some(ms) = this.power.sample(&**port, clock::now_ms()) {
                 delay = delay.min(ms as Msecs);
             }
+            if let Some(ms) = this.keep_rest(&**port) {
+                delay = delay.min(ms);
+            }
             if !this.show_links(&**port) {
                 delay = delay.min(SHOW_MS);
             }
@@ -185,6 +192,7 @@ impl Node {
                 managing <- new_delayed_work!("weft managing"),
                 sharing <- new_delayed_work!("weft sharing"),
                 power <- Power::new(),
+                resting: Resting::new(),
                 users: Atomic::new(0),
                 telling <- new_mutex!((), "weft users"),
                 paused: Atomic::new(false),

@@ -104,12 +104,16 @@ struct Wakeup {
     /// The event indices that the peer was told.
     recv_event: Option<u64>,
     send_event: Option<u64>,
+    /// It is not to be told anything for now.
+    rests: bool,
 }
 
 /// What faults put into mappings.
 struct Maps {
-    /// Window and doorbell are there.
+    /// Window and doorbell are there,
     window: bool,
+    /// but are not to be touched for now.
+    rests: bool,
     area: AreaPages,
 }
 
@@ -168,12 +172,14 @@ impl Channel {
                         state: State::Pending,
                         recv_event: None,
                         send_event: None,
+                        rests: false,
                     },
                     c"weft wakeup"
                 ),
                 maps <- new_mutex!(
                     Maps {
                         window: false,
+                        rests: false,
                         area: AreaPages::Live,
                     },
                     "weft maps"
@@ -278,9 +284,14 @@ impl Channel {
         self.trace(self.state(), State::Pending);
     }
 
-    /// The other end is known, and the channel open. To be followed by [`Channel::wake_all`].
-    pub(super) fn open(&self) -> bool {
-        self.maps.lock().window = true;
+    /// The other end is known, and the channel open, though it may rest. To be followed by
+    /// [`Channel::wake_all`].
+    pub(super) fn open(&self, rests: bool) -> bool {
+        self.wakeup.lock().rests = rests;
+        let mut maps = self.maps.lock();
+        maps.window = true;
+        maps.rests = rests;
+        drop(maps);
         self.change(|old| old == State::Pending, State::Open)
             .is_some()
     }
@@ -309,9 +320,29 @@ impl Channel {
         matches!(old, Some(State::Open | State::PeerClosed))
     }
 
+    /// When this returns nobody here writes into the peer's area, until [`Self::go_on`]: whoever wants to
+    /// waits.
+    pub(super) fn rest(&self, mapping: &Mapping) {
+        self.wakeup.lock().rests = true;
+        self.maps.lock().rests = true;
+        self.zap(mapping);
+    }
+
+    /// Whoever waited goes on.
+    pub(super) fn go_on(&self) {
+        self.maps.lock().rests = false;
+        self.wakeup.lock().rests = false;
+        // Who came to sleep meanwhile has not told the peer.
+        self.wake_all();
+    }
+
     fn zap_window(&self, mapping: &Mapping) {
         self.maps.lock().window = false;
         // Whoever faults now gets a blank page.
+        self.zap(mapping);
+    }
+
+    fn zap(&self, mapping: &Mapping) {
         mapping.zap(Region::Window.first(self.made.id), self.area_pages() as u64);
         mapping.zap(Region::Kick.first(self.made.id), 1);
     }
@@ -434,6 +465,10 @@ impl Channel {
         if wakeup.state != State::Open {
             return false;
         }
+        if wakeup.rests {
+            // He is woken when it goes on.
+            return true;
+        }
         let told = if recv {
             &mut wakeup.recv_event
         } else {
@@ -482,6 +517,10 @@ impl Channel {
         };
         // Held until the page is in: who takes pages away first takes this, then zaps.
         let maps = self.maps.lock();
+        if maps.window && maps.rests && matches!(region, Region::Window | Region::Kick) {
+            drop(maps);
+            return fault.later();
+        }
         let port = node.port();
         let pfn = match region {
             Region::Status => Some(self.status.pfn()),

@@ -168,6 +168,20 @@ impl Client for Channels {
         let _ = self.on_message(session, body);
     }
 
+    /// Users write themselves: their windows are taken from them until then.
+    fn hold(&self, session: &mut Session<'_>) -> bool {
+        if let Some(per_link) = self.links.get(session.link()) {
+            per_link.conns.lock().rest(&self.mapping);
+        }
+        true
+    }
+
+    fn go_on(&self, session: &mut Session<'_>) {
+        if let Some(per_link) = self.links.get(session.link()) {
+            per_link.conns.lock().go_on();
+        }
+    }
+
     fn tick(&self, session: &mut Session<'_>, now: u64) {
         if let Some(per_link) = self.links.get(session.link()) {
             let mut lost = 0;

@@ -129,6 +129,8 @@ pub(super) struct Conns {
     oldest: usize,
     /// Page of the peer's doorbell, and its number.
     pub(super) kick: (Option<u64>, u32),
+    /// Nothing is written to the peer for now.
+    rests: bool,
     opened: u64,
     broken: u64,
 }
@@ -142,6 +144,7 @@ impl Conns {
             closed: [0; REMEMBERED],
             oldest: 0,
             kick: (None, 0),
+            rests: false,
             opened: 0,
             broken: 0,
         }
@@ -193,6 +196,24 @@ impl Conns {
         let _ = self.pages.take(trunk);
         self.closed = [0; REMEMBERED];
         self.kick = kick;
+        self.rests = false;
+    }
+
+    /// Has nothing written to the peer until [`Self::go_on`].
+    pub(super) fn rest(&mut self, mapping: &Mapping) {
+        if !core::mem::replace(&mut self.rests, true) {
+            for conn in &self.table {
+                conn.channel.rest(mapping);
+            }
+        }
+    }
+
+    pub(super) fn go_on(&mut self) {
+        if core::mem::take(&mut self.rests) {
+            for conn in &self.table {
+                conn.channel.go_on();
+            }
+        }
     }
 
     /// It is not any more, for one of `WEFT_REASON_*`.
@@ -333,7 +354,7 @@ impl PerLink {
             conn.phase = Phase::Open;
         }
         conns.opened += 1;
-        channel.open();
+        channel.open(conns.rests);
         channel.wake_all();
         Ok(())
     }

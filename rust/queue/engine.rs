@@ -265,9 +265,8 @@ impl Engine {
     /// As [`crate::fabric::Client::hold`].
     pub(crate) fn hold(&self, session: &mut Session<'_>) -> bool {
         match self.worker(session.link()) {
-            // Where nobody is connected nothing is to be kept.
-            Some(worker) if worker.has_users() => worker.hold(session),
-            _ => true,
+            Some(worker) => worker.hold(session),
+            None => true,
         }
     }
 

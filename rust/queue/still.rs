@@ -32,6 +32,10 @@ impl Worker {
         let mut core = self.hurry();
         let now = clock::now_ms();
         core.hold.wish(now);
+        if !self.has_users() {
+            // Where nobody is connected nothing is under way, and whoever connects begins nothing.
+            return true;
+        }
         if let Some(say) = core.hold.due(now) {
             session.send(Body::Hold(say));
         }

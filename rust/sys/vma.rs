@@ -17,7 +17,11 @@ use kernel::{
     mm::virt::{flags, VmaNew, VmaRef},
     page::{Page, PAGE_SHIFT, PAGE_SIZE},
     prelude::*,
+    time::{delay::fsleep, Delta},
 };
+
+/// How long who touches a page waits that cannot be there just now.
+const LATER: Delta = Delta::from_millis(1);
 
 /// The address space in which all mappings of a device are.
 pub(crate) struct Mapping(*mut bindings::inode);
@@ -191,6 +195,13 @@ impl Fault<'_> {
             let prot = (*fault.vma).vm_page_prot;
             bindings::vmf_insert_pfn_prot(fault.vma, fault.address, pfn, prot)
         })
+    }
+
+    /// It cannot be there just now: whoever touches it waits a moment, and touches it again, unless he is
+    /// to die. Sleeps.
+    pub(crate) fn later(&self) -> Outcome {
+        fsleep(LATER);
+        Outcome(bindings::vm_fault_reason_VM_FAULT_NOPAGE)
     }
 
     /// There is no such page.

@@ -117,6 +117,33 @@ def switch(bench):
         way.whole(resumed=True)
 
 
+@test("HP-2, N-6: a cable that makes a way shorter is put in: traffic takes that way, and no session ends")
+def shorter(bench):
+    made = plant(bench)
+    lab, cable = made.lab, "s1:5"
+    pairs = [(a, b) for one in ("h1", "h2") for a, b in ((one, "h4"), ("h4", one))]
+    for _ in range(2):
+        changed(made, cable)
+        before = Moment(made)
+        way = steps.UnderWay(lab, "shorter", 24 << 20, by="h2", to="h4", options=("--to", made.hwids["h4"]))
+        place = f"{made.hwids['h1']:#x}:{made.link('h1', 'h4')}"
+        with keeping(lab["h1"], place, lab["h4"], 0) as work:
+            now = changed(made, cable)
+            for pair in pairs:
+                if len(before.ways[pair]) != 4 or len(now.ways[pair]) != 3:
+                    raise Mismatch(f"{pair}: the way was {before.ways[pair]}, and is {now.ways[pair]}")
+            _, pauses = work.whole()
+        report = way.whole(resumed=False)
+        if report.get("resumed"):
+            raise Mismatch(f"a way became shorter, and a transfer over it was broken: {report}")
+        for pair in pairs:
+            # The way was trained anew, and that is all.
+            was, life = before.sessions[pair], made.sessions()[pair]
+            if life[1:] != was[1:] or life[0] != was[0] + 1:
+                raise Mismatch(f"{pair}: trained, readied, ended were {was}, and are {life}")
+        bench.note(f"the longest pause of queue pairs was {max(pauses, default=0)} ms")
+
+
 @test("HP-2: an endpoint comes and goes; who has it at the same switch does not notice")
 def endpoint(bench):
     made = plant(bench)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Links whose speed and width follow their traffic, and routes that follow those."""
 
-from weftlab.errors import Mismatch
+from weftlab.errors import Mismatch, Skip
 from weftlab.suite import test
 
 from .diagnose import diagnose, named
@@ -13,6 +13,7 @@ STEPS = [(4, 4), (4, 2), (4, 1), (3, 1), (2, 1), (1, 1)]
 # Bytes a second of one lane of the first generation; more than three quarters of that, and a third or more
 # of what is enough for it.
 LANE, LOAD = 250_000_000, 240_000_000
+HUGE_PAGES = "/proc/sys/vm/nr_hugepages"
 # What a VF in the hands of a stranger needs: registers, and memory of which the addresses are known.
 STRANGER = """import ctypes, mmap, os, struct, sys, time
 HUGE, PAGE, MAP_HUGETLB = 2 << 20, 4096, 0x40000
@@ -137,13 +138,15 @@ def sessions(host, link):
 def moves(side, program, *words):
     """VF 0 moves data, or has them moved to it, as fast as it likes, whatever it might before."""
     side.host.weftctl("vf", "set", 0, 0, "rate=0", "rings=0")
-    side.host.run("echo 1 >/proc/sys/vm/nr_hugepages")
+    side.host.run(f"echo 1 >{HUGE_PAGES}")
     return stranger(side, 0, STRANGER + program, *words)
 
 
 @test("N-8: a link slows down step by step, is fast enough at once for what comes, and stays so while that does")
 def follows(bench):
     with vfs(bench, 1) as (_, a, b):
+        if a.host.run(f"test -e {HUGE_PAGES}", status=None).status:
+            raise Skip("this kernel has no huge pages (CONFIG_HUGETLBFS)")
         before = [sessions(side.host, 0) for side in (a, b)]
         changes = Changes(a.host, 0)
         for side in (a, b):
