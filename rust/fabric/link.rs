@@ -268,11 +268,11 @@ impl Link {
         })
     }
 
-    /// Its way leads where it will. False: nowhere yet. It goes on then, or when it is `late`.
+    /// Its way leads where it will: it goes on. False: not yet, for it leads nowhere, and it is not `late`.
     pub(super) fn leave(&self, node: &Node, port: &dyn Port, late: bool) -> bool {
         // Whether there is a way now, and which.
         self.look(node, port);
-        self.drive(node, port, |session, seen| {
+        let over = self.drive(node, port, |session, seen| {
             let leads = port.link_status(self.number).up && port.intact(self.number).is_ok();
             if seen.rests && !leads && !late {
                 // What both ends have said of it is true for a while only.
@@ -282,7 +282,12 @@ impl Link {
             seen.rests = false;
             go_on(node, session);
             true
-        })
+        });
+        if over {
+            // One that leads nowhere is down from now on.
+            self.look(node, port);
+        }
+        over
     }
 
     /// Leaves the link alone, until [`Link::look`].
