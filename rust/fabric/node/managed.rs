@@ -11,7 +11,7 @@ impl WorkItem<MANAGING> for Node {
     type Pointer = Arc<Node>;
 
     fn run(this: Arc<Node>) {
-        let (Some(port), Some(manager)) = (this.enter(), this.manager()) else {
+        let (Some(port), Some(manager)) = (this.port_at_work(), this.manager()) else {
             return;
         };
         if let Some(delay) = manager.run(&this, &**port) {
@@ -30,7 +30,7 @@ impl WorkItem<SHARING> for Node {
         };
         // Not with the port entered: it takes its time, and who takes the port away is not to wait for it.
         let again = manager.pcim().run(&this, manager);
-        if let (Some(_port), Some(delay)) = (this.enter(), again) {
+        if let (Some(_port), Some(delay)) = (this.port_at_work(), again) {
             work::again_unbound_in::<_, SHARING>(&this, msecs_to_jiffies(delay));
         }
     }
