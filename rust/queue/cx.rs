@@ -41,6 +41,15 @@ pub(super) struct Served {
     pub(super) starved: bool,
 }
 
+impl Served {
+    /// Takes note of something that was to be sent: that it was, or that there was no room.
+    pub(super) fn note(&mut self, sent: bool) -> bool {
+        self.progress |= sent;
+        self.blocked |= !sent;
+        sent
+    }
+}
+
 /// What a run works with.
 pub(super) struct Cx<'a> {
     pub(super) io: Io<'a>,

@@ -121,6 +121,27 @@ impl Source<'_> {
         }
         Ok(())
     }
+
+    /// Fills `extents` of `area`, as [`Self::put`] does, with what is there from `offset` on.
+    pub(super) fn spread(&self, area: &Area, mut offset: u64, extents: &Extents) -> Done {
+        for extent in extents.as_slice() {
+            self.put(area, offset, extent.at as usize, extent.bytes as usize)?;
+            offset += u64::from(extent.bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Copies the first `len` bytes of an access to `extents` of `area`, the window or the own arena, without
+/// a fence.
+pub(super) fn spread(access: &Access, area: &Area, extents: &Extents, len: u64) -> Result {
+    let mut at = 0;
+    for extent in extents.as_slice() {
+        let bytes = u64::from(extent.bytes).min(len - at);
+        access.copy_out(at, area, extent.at as usize, bytes as usize)?;
+        at += bytes;
+    }
+    Ok(())
 }
 
 /// Where data go that have come.

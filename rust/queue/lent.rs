@@ -44,9 +44,13 @@ impl Lent {
         Self(KVec::new())
     }
 
-    /// False: there is no memory to remember it.
-    pub(super) fn add(&mut self, lease: Lease) -> bool {
-        self.0.push(lease, GFP_KERNEL).is_ok()
+    /// False: there is no memory to remember it, and what it is of is free again.
+    pub(super) fn add(&mut self, lease: Lease, staging: &mut Staging) -> bool {
+        let added = self.0.push(lease, GFP_KERNEL).is_ok();
+        if !added {
+            staging.give(&lease.extents);
+        }
+        added
     }
 
     /// The peer has said DONE.

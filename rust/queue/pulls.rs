@@ -8,11 +8,11 @@
 
 use super::{
     cx::{Cx, Served},
-    data::Sink,
-    initiator::{local, Offering, Parts, Pulling, Wait, PARTS},
+    data::{spread, Sink},
+    initiator::{local, Wait},
     lent::{part, Lease},
+    parts::{done, Offering, Parts, Pulling, MOST_PART, PARTS},
     qp::{Inner, Qp},
-    responder::MOST_PART,
 };
 use crate::{
     mem::Rights,
@@ -20,7 +20,6 @@ use crate::{
         cqe::Status,
         request::{Address, Extents, Lane, Message, Part, Role},
         trunk::Fault,
-        word::{Says, Word},
         wqe::Tail,
     },
 };
@@ -36,18 +35,6 @@ fn keep(parts: &mut Parts, next: Part, left: u64, part: Part, extents: Extents) 
     }
     *parts.iter_mut().find(|free| free.is_none())? = Some((part, extents));
     Some(bytes)
-}
-
-/// DONE for a part that was read.
-fn done(to: Role, peer_qpn: u32, psn: u16, number: u64) -> Word {
-    Word {
-        qpn: peer_qpn,
-        psn,
-        says: Says::Done {
-            to,
-            part: part(number),
-        },
-    }
 }
 
 /// A part that is to be put down.
@@ -114,8 +101,7 @@ impl Qp {
                 offset: offering.offered,
                 extents,
             };
-            if !cx.lent.add(lease) {
-                cx.trunk.staging.give(&extents);
+            if !cx.lent.add(lease, &mut cx.trunk.staging) {
                 return Ok(Ok(false));
             }
             let part = Part {
@@ -156,13 +142,9 @@ impl Qp {
             epoch,
             length: request.wqe.tail.bytes(),
         };
-        let offered = self.offer(cx, &next, &mut offering, |cx, mut offset, extents| {
-            for extent in extents.as_slice() {
-                let (at, bytes) = (extent.at as usize, extent.bytes as usize);
-                source.put(cx.io.arena, offset, at, bytes).map_err(local)?;
-                offset += u64::from(extent.bytes);
-            }
-            Ok(())
+        let offered = self.offer(cx, &next, &mut offering, |cx, offset, extents| {
+            let spread = source.spread(cx.io.arena, offset, extents);
+            spread.map_err(local)
         })?;
         request.wait = Wait::Offered(offering);
         match offered {
@@ -295,15 +277,7 @@ impl Qp {
                         )
                         .map_err(|_| Status::RemoteAccess)
                 })?;
-            let mut at = 0;
-            for extent in extents.as_slice() {
-                let bytes = extent.bytes as usize;
-                access
-                    .copy_out(at, cx.io.arena, extent.at as usize, bytes)
-                    .map_err(|_| Status::RemoteOp)?;
-                at += u64::from(extent.bytes);
-            }
-            Ok(())
+            spread(&access, cx.io.arena, extents, extents.bytes()).map_err(|_| Status::RemoteOp)
         })?;
         served.progress |= reading.offering.parts != before;
         match offered {
@@ -409,7 +383,7 @@ impl Qp {
                 };
                 request.byte_len = now as u32;
                 initiator.acked(psn, true);
-                initiator.pulling = Pulling::default();
+                initiator.pulling = Pulling::NONE;
             } else {
                 initiator.pulling.done = pulled;
             }
