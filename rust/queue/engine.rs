@@ -333,9 +333,7 @@ impl Engine {
 
     /// Nobody finds the port any more: who waits learns of it.
     pub(crate) fn closed(&self) {
-        let mut at = 0;
-        while let Some((qp, next)) = self.table.next(at) {
-            at = next;
+        for qp in self.table.all() {
             qp.tell();
         }
     }
@@ -352,9 +350,7 @@ impl Engine {
             }
             return;
         }
-        let mut at = 0;
-        while let Some((qp, next)) = self.table.next(at) {
-            at = next;
+        for qp in self.table.all() {
             let path = qp.inner.lock().path;
             if let Some(worker) = path.and_then(|path| self.worker(path.link)) {
                 worker.posted(&qp);
@@ -367,12 +363,8 @@ impl Engine {
 
     /// Requests without a completion; `posted`: those that were not begun, too.
     fn count(&self, posted: bool) -> u32 {
-        let (mut at, mut count) = (0, 0u32);
-        while let Some((qp, next)) = self.table.next(at) {
-            at = next;
-            count = count.saturating_add(qp.outstanding(posted));
-        }
-        count
+        let each = self.table.all().map(|qp| qp.outstanding(posted));
+        each.fold(0, u32::saturating_add)
     }
 
     /// How many requests have no completion, to whom asks for that. If none, none is begun until

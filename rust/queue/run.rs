@@ -379,9 +379,7 @@ impl Run<'_> {
     /// The peer has no queue pair of this number.
     fn lost(&mut self, cx: &mut Cx<'_>, peer_qpn: u32) {
         cx.lent.lost(peer_qpn, &mut cx.trunk.staging);
-        let mut at = 0;
-        while let Some((qp, next)) = self.table.next(at) {
-            at = next;
+        for qp in self.table.all() {
             let inner = &mut *qp.inner.lock();
             if inner.is_peer(peer_qpn) && self.is_here(inner) && inner.state.hears() {
                 qp.fail(inner, Status::Peer, Status::Peer, Status::Flushed);

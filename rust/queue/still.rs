@@ -16,9 +16,7 @@ use crate::{
 impl Worker {
     /// Whether all is answered that queue pairs of this session have sent.
     fn is_quiet(&self, core: &Core) -> bool {
-        let mut at = 0;
-        while let Some((qp, next)) = self.table.next(at) {
-            at = next;
+        for qp in self.table.all() {
             let inner = qp.inner.lock();
             if inner.is_of(self.link, core.session) && !inner.initiator.is_quiet() {
                 return false;
@@ -69,9 +67,7 @@ impl Worker {
         if core.kept.take().is_none() {
             return;
         }
-        let mut at = 0;
-        while let Some((qp, next)) = self.table.next(at) {
-            at = next;
+        for qp in self.table.all() {
             let inner = &mut *qp.inner.lock();
             let Some(path) = inner
                 .path
@@ -92,9 +88,7 @@ impl Worker {
         let Some((_, status)) = core.kept.take() else {
             return;
         };
-        let mut at = 0;
-        while let Some((qp, next)) = self.table.next(at) {
-            at = next;
+        for qp in self.table.all() {
             let mut inner = qp.inner.lock();
             if inner.kept && inner.path.is_some_and(|path| path.link == self.link) {
                 qp.fail(&mut inner, status, status, status);

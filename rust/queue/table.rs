@@ -128,8 +128,19 @@ impl Table {
         (qp.number() == qpn).then(|| qp.clone())
     }
 
+    /// All queue pairs, one after the other: who comes or goes meanwhile may be among them or not. The
+    /// table is not locked while one is looked at.
+    pub(super) fn all(&self) -> impl Iterator<Item = Arc<Qp>> + '_ {
+        let mut at = 0;
+        core::iter::from_fn(move || {
+            let (qp, next) = self.next(at)?;
+            at = next;
+            Some(qp)
+        })
+    }
+
     /// The first queue pair from index `from` on, and the index behind it.
-    pub(super) fn next(&self, from: usize) -> Option<(Arc<Qp>, usize)> {
+    fn next(&self, from: usize) -> Option<(Arc<Qp>, usize)> {
         let table = self.slots.lock();
         let rest = table.slots.get(from..)?;
         rest.iter()

@@ -373,9 +373,7 @@ impl Worker {
         core.bound = 0;
         self.users.store(0, Relaxed);
         while core.turns.pop().is_some() {}
-        let mut at = 0;
-        while let Some((qp, next)) = self.table.next(at) {
-            at = next;
+        for qp in self.table.all() {
             let mut inner = qp.inner.lock();
             if inner.path.is_some_and(|path| path.link == self.link) {
                 inner.queued = false;
