@@ -53,7 +53,6 @@ mod responder;
 mod run;
 mod spares;
 mod srq;
-mod still;
 mod table;
 mod traced;
 mod trunk;

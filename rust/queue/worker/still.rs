@@ -6,7 +6,7 @@
 //! When that may be is decided by `proto::hold`. What holding still means for a queue pair is in
 //! `initiator`.
 
-use super::worker::{Core, Worker};
+use super::{Core, Worker};
 use crate::{
     fabric::Session,
     proto::{cqe::Status, hold::Say, wire::Body},
@@ -26,7 +26,7 @@ impl Worker {
     }
 
     /// Has both ends begin nothing. True: nothing is under way either way. To be called again and again.
-    pub(super) fn hold(&self, session: &mut Session<'_>) -> bool {
+    pub(in crate::queue) fn hold(&self, session: &mut Session<'_>) -> bool {
         let mut core = self.hurry();
         let now = clock::now_ms();
         core.hold.wish(now);
@@ -42,7 +42,7 @@ impl Worker {
     }
 
     /// Both ends may begin again.
-    pub(super) fn begin_again(&self, session: &mut Session<'_>) {
+    pub(in crate::queue) fn begin_again(&self, session: &mut Session<'_>) {
         let say = self.hurry().hold.give_up(clock::now_ms());
         if let Some(say) = say {
             session.send(Body::Hold(say));
@@ -50,7 +50,7 @@ impl Worker {
     }
 
     /// The peer has said something about it.
-    pub(super) fn hear(&self, session: &mut Session<'_>, say: Say) {
+    pub(in crate::queue) fn hear(&self, session: &mut Session<'_>, say: Say) {
         let mut core = self.hurry();
         let now = clock::now_ms();
         if !core.hold.hear(now, say) {
@@ -97,7 +97,7 @@ impl Worker {
     }
 
     /// Time has passed.
-    pub(super) fn passed(&self, now: u64) {
+    pub(in crate::queue) fn passed(&self, now: u64) {
         // Who has it is in a session.
         let Some(mut core) = self.core.try_lock() else {
             return;

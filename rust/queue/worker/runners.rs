@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who runs the engine of a link: a work item, or the user who calls `WEFT_KICK`; for how long, and what
+//! is seen to before nobody does.
+//!
+//! What a run does is none of its business.
+
+use super::{watch::SOON, Core, Rest, Worker};
+use crate::{
+    fabric::Node,
+    hw::Port,
+    queue::{qp::Qp, trunk::Io},
+    sys::{clock, work},
+};
+use kernel::{
+    sync::{
+        atomic::Relaxed,
+        lock::{mutex::MutexBackend, Guard},
+        Arc,
+    },
+    time::{delay::fsleep, Delta},
+    workqueue::WorkItem,
+};
+
+/// What a run of the work item handles.
+const BUDGET: usize = 256;
+/// How long the work item looks on when nothing comes, in microseconds, before it sleeps.
+const LINGER_US: u64 = 50;
+/// How long it does so at most, if something comes all the time, before it lets others run.
+const SHIFT_US: u64 = 1000;
+/// How long until the next look at a peer who is not asked to ring, as there will be more.
+const HOLD: Delta = Delta::from_micros(200);
+
+impl WorkItem for Worker {
+    type Pointer = Arc<Worker>;
+
+    fn run(this: Arc<Worker>) {
+        let Some(node) = this.node.lock().clone() else {
+            return;
+        };
+        let Ok(port) = node.port() else {
+            return;
+        };
+        let mut core = this.core.lock();
+        core.watch.begins();
+        let mut rest = this.turn(&mut core, &node, &**port, BUDGET);
+        let awake = !core.watch.asleep || core.is_moving();
+        let idle = matches!(rest, Rest::Idle | Rest::Later);
+        if idle && awake && !core.watch.expects_users() {
+            core.watch.expects_nobody();
+            rest = this.linger(&mut core, &node, &**port);
+        }
+        let delay = match rest {
+            Rest::More | Rest::Hold => 0,
+            Rest::Yield => return,
+            Rest::Idle if core.is_asleep() || core.trunk.is_none() => return,
+            Rest::Later | Rest::Idle => SOON,
+        };
+        core.watch.timer = true;
+        if let Rest::Hold = rest {
+            // Users run the engine meanwhile.
+            drop(core);
+            fsleep(HOLD);
+        }
+        // With the port entered: whoever retires this cancels it when all have left.
+        work::again_unbound_in(&this, delay);
+    }
+}
+
+impl Worker {
+    /// Something may have come, or be there to be done. Any context, with the port there.
+    pub(in crate::queue) fn rung(self: &Arc<Self>) {
+        if self.users.load(Relaxed) != 0 {
+            work::run_unbound_in(self, 0);
+        }
+    }
+
+    /// A user has posted to `qp`: it gets a turn.
+    pub(in crate::queue) fn posted(&self, qp: &Arc<Qp>) {
+        let mut core = self.hurry();
+        Self::enqueue(&mut core, qp, &mut qp.inner.lock());
+    }
+
+    /// Has those run that were [`Worker::posted`] to, in a thread of the driver's.
+    pub(in crate::queue) fn serve_posted(self: &Arc<Self>, node: &Node, port: &dyn Port) {
+        let mut core = self.hurry();
+        let rest = self.turn(&mut core, node, port, BUDGET);
+        self.go_on(&mut core, &rest, 0);
+    }
+
+    /// A user runs the engine: `qp` has work, if there is one.
+    pub(in crate::queue) fn kick(
+        self: &Arc<Self>,
+        node: &Node,
+        port: &dyn Port,
+        qp: Option<&Arc<Qp>>,
+        budget: usize,
+    ) {
+        let mut core = self.hurry();
+        if let Some(qp) = qp {
+            Self::enqueue(&mut core, qp, &mut qp.inner.lock());
+        }
+        let rest = self.turn(&mut core, node, port, budget);
+        let delay = core.watch.user_ran();
+        self.go_on(&mut core, &rest, delay);
+    }
+
+    /// A user who may have run the engine is going to sleep: a doorbell is to tell of what comes.
+    pub(in crate::queue) fn user_sleeps(self: &Arc<Self>) {
+        let mut core = self.hurry();
+        core.watch.user_sleeps();
+        if !core.is_asleep() && core.trunk.is_some() {
+            core.watch.timer = true;
+            work::run_unbound_in(self, 0);
+        }
+    }
+
+    /// The core; who only looks whether something comes gives it up.
+    pub(super) fn hurry(&self) -> Guard<'_, Core, MutexBackend> {
+        self.waiting.fetch_add(1, Relaxed);
+        let core = self.core.lock();
+        self.waiting.fetch_sub(1, Relaxed);
+        core
+    }
+
+    /// Sees to it that what is left is done, in `delay` jiffies, and that somebody looks for what is to
+    /// come.
+    fn go_on(self: &Arc<Self>, core: &mut Core, rest: &Rest, delay: usize) {
+        let idle = matches!(rest, Rest::Idle) && core.is_asleep();
+        if !idle && !core.watch.timer && core.trunk.is_some() {
+            core.watch.timer = true;
+            work::again_unbound_in(self, delay);
+        }
+    }
+
+    /// Looks on for a while, then asks to be rung for.
+    fn linger(&self, core: &mut Core, node: &Node, port: &dyn Port) -> Rest {
+        let Ok(io) = Io::new(node, port, self.link) else {
+            return Rest::Idle;
+        };
+        let begin = clock::now_us();
+        let mut since = begin;
+        let mut was_asleep = core.watch.asleep;
+        let mut moves = 0;
+        // What comes meanwhile clears it.
+        core.watch.asleep = true;
+        let rest = loop {
+            let rest = self.turn(core, node, port, BUDGET);
+            if !matches!(rest, Rest::Idle | Rest::Later) {
+                break rest;
+            }
+            if !core.watch.asleep {
+                // Something came, and who was asked to ring has done so: as long again.
+                (was_asleep, core.watch.asleep, since) = (false, true, clock::now_us());
+                core.watch.begins_again();
+                if since.saturating_sub(begin) >= SHIFT_US {
+                    break Rest::More;
+                }
+            }
+            if self.waiting.load(Relaxed) != 0 {
+                // He goes on, and needs a processor for it.
+                break Rest::Yield;
+            }
+            let Some(trunk) = &mut core.trunk else {
+                break Rest::Idle;
+            };
+            let now = trunk.moving.begun_and_done();
+            if now != moves {
+                (moves, since) = (now, clock::now_us());
+            }
+            if clock::now_us().saturating_sub(since) >= LINGER_US {
+                if let Some(mover) = io.mover().filter(|_| !trunk.moving.is_idle()) {
+                    trunk.moving.report(mover);
+                }
+                if core.watch.holds_off() {
+                    core.watch.asleep = false;
+                    return Rest::Hold;
+                }
+                if let Some(trunk) = core.trunk.as_mut().filter(|_| !was_asleep) {
+                    trunk.sleep(&io);
+                }
+                return rest;
+            }
+            core::hint::spin_loop();
+        };
+        // Nobody has asked him now.
+        core.watch.asleep &= was_asleep;
+        rest
+    }
+}

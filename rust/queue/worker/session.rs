@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A worker and a session of its link: what begins with one, who is connected by it, and what ends with
+//! it.
+//!
+//! It must not know who runs the engine, nor what queue pairs do.
+
+use super::{Core, CoreGuard, Watch, Worker};
+use crate::{
+    fabric::Reason,
+    hw::Port,
+    proto::{
+        cqe::Status,
+        hold::{Hold, PATIENCE_MS},
+        link::Peer,
+        trunk::Layout,
+    },
+    queue::{
+        cx::Farewell,
+        qp::{Ask, Inner, Path},
+        table::MAX_QPS,
+        trunk::Trunk,
+    },
+    sys::{clock, errno::EHOSTUNREACH, work},
+};
+use kernel::{
+    prelude::*,
+    sync::{atomic::Relaxed, Arc},
+    time::{delay::fsleep, Delta},
+};
+
+/// How often it is looked whether the mover has done with the memory of one that goes.
+const SETTLE_POLL: Delta = Delta::from_micros(20);
+
+impl Worker {
+    pub(in crate::queue) fn ready(&self, port: &dyn Port, peer: &Peer) {
+        let own = port
+            .arena(self.link)
+            .ok()
+            .and_then(|arena| Layout::of_arena(arena.bytes() as u64));
+        let mut core = self.core.lock();
+        core.session += 1;
+        core.peer = peer.id.hwid;
+        core.own = own;
+        core.failed = false;
+        core.trunk = None;
+        if let (Some(own), Some(peer)) = (own, Layout::of_arena(peer.offer.bytes)) {
+            match Trunk::new(own, peer) {
+                Ok(trunk) => core.trunk = Some(trunk),
+                Err(_) => dev_warn!(
+                    self.home.get(),
+                    "link {}: no memory for a trunk: no queue pairs over it\n",
+                    self.link
+                ),
+            }
+        }
+        core.watch = Watch::new();
+        core.hold = Hold::new();
+        self.resume(&mut core);
+    }
+
+    /// Some time has passed: what a doorbell should have told of is found now. False: the session is
+    /// good for no queue pair any more, and another is needed.
+    pub(in crate::queue) fn tick(self: &Arc<Self>, port: &dyn Port) -> bool {
+        // Who has it finds out himself; the link must not wait for him.
+        let Some(mut core) = self.core.try_lock() else {
+            return true;
+        };
+        let Some(trunk) = &core.trunk else {
+            return !core.failed;
+        };
+        if port
+            .mover(self.link)
+            .is_some_and(|mover| !trunk.moving.is_well(mover))
+        {
+            dev_warn!(
+                self.home.get(),
+                "link {}: the DMA engine has stopped: queue pairs over it end\n",
+                self.link
+            );
+            self.end(port, &mut core, Status::Link);
+            return false;
+        }
+        drop(core);
+        work::run_unbound_in(self, 0);
+        true
+    }
+
+    /// Nothing here touches the window when this returns, until the next session.
+    pub(in crate::queue) fn broken(&self, port: &dyn Port, reason: Reason) {
+        let status = match reason {
+            Reason::Link | Reason::Removed => Status::Link,
+            Reason::Silence | Reason::Bye | Reason::Restart => Status::Peer,
+        };
+        let mut core = self.core.lock();
+        let now = clock::now_ms();
+        let keeps = core.hold.over(now) && reason != Reason::Removed;
+        core.kept = keeps.then_some((now + PATIENCE_MS, status));
+        self.end(port, &mut core, status);
+    }
+
+    /// Ends the trunk and all queue pairs that use it, but those that are to be kept.
+    pub(super) fn end(&self, port: &dyn Port, core: &mut Core, status: Status) {
+        // Before it gives back what it kept in its place.
+        if let Some(mover) = port.mover(self.link).filter(|_| core.is_moving()) {
+            mover.stop();
+        }
+        core.trunk = None;
+        core.owed.clear();
+        core.lent.clear();
+        core.gone.clear();
+        core.bound = 0;
+        self.users.store(0, Relaxed);
+        while core.turns.pop().is_some() {}
+        for qp in self.table.all() {
+            let mut inner = qp.inner.lock();
+            if inner.path.is_some_and(|path| path.link == self.link) {
+                inner.queued = false;
+                if core.kept.is_some() && inner.is_of(self.link, core.session) && inner.keep() {
+                    continue;
+                }
+                qp.fail(&mut inner, status, status, status);
+                inner.owes_gone = false;
+            }
+        }
+    }
+
+    /// Connects a queue pair. `EHOSTUNREACH`: the link has no trunk, or leads to another peer.
+    pub(in crate::queue) fn bind(
+        &self,
+        inner: &mut Inner,
+        core: &mut CoreGuard<'_>,
+        peer: u64,
+        peer_qpn: u32,
+    ) -> Result {
+        self.connect(inner, &mut core.0, peer, peer_qpn)
+    }
+
+    /// The same, and that it goes on in another session.
+    pub(super) fn connect(
+        &self,
+        inner: &mut Inner,
+        core: &mut Core,
+        peer: u64,
+        peer_qpn: u32,
+    ) -> Result {
+        // Another may have come to the link since it was looked up.
+        if core.trunk.is_none() || core.peer != peer {
+            return Err(EHOSTUNREACH.into());
+        }
+        let most = core.turns.len() + core.bound + 1;
+        core.turns.reserve(most)?;
+        core.bound += 1;
+        self.users.store(core.bound as u32, Relaxed);
+        inner.path = Some(Path {
+            link: self.link,
+            peer,
+            peer_qpn,
+            session: core.session,
+        });
+        inner.owes_join = Some(Ask::Yes);
+        Ok(())
+    }
+
+    /// Disconnects a queue pair that is going to be reset or destroyed. The peer is told, as far as
+    /// that is possible now; otherwise it hears of it when it asks.
+    pub(in crate::queue) fn leave(&self, qpn: u32, inner: &mut Inner, core: &mut CoreGuard<'_>) {
+        let core = &mut *core.0;
+        let Some(path) = inner.path.take() else {
+            return;
+        };
+        // Its turn here may still come, and finds it gone.
+        inner.queued = false;
+        if path.session != core.session || core.trunk.is_none() {
+            return;
+        }
+        self.settle(core, qpn);
+        core.bound = core.bound.saturating_sub(1);
+        self.users.store(core.bound as u32, Relaxed);
+        if inner.joined && inner.state.hears() || inner.owes_gone {
+            let word = Farewell {
+                to: path.peer_qpn,
+                qpn,
+                // Who has asked, and got no answer, is told as well.
+                refuses: inner.owes_join.is_some(),
+            };
+            // A peer that hears nothing meets with users here who come and go.
+            if core.gone.len() < MAX_QPS as usize {
+                let _ = core.gone.push(word, GFP_KERNEL);
+            }
+        }
+        inner.owes_gone = false;
+    }
+
+    /// Waits until nothing is moved any more that requests of a queue pair have named.
+    fn settle(&self, core: &Core, qpn: u32) {
+        let Some(trunk) = core.trunk.as_ref().filter(|trunk| trunk.moving.has(qpn)) else {
+            return;
+        };
+        let Some(node) = self.node.lock().clone() else {
+            return;
+        };
+        let Ok(port) = node.port() else {
+            return;
+        };
+        let Some(mover) = port.mover(self.link) else {
+            return;
+        };
+        while trunk.moving.reads_for(qpn, mover) {
+            if !trunk.moving.is_well(mover) {
+                // Found out by the next tick.
+                mover.stop();
+                return;
+            }
+            fsleep(SETTLE_POLL);
+        }
+    }
+}
