@@ -2,91 +2,27 @@
 
 //! What managers say to each other, as the payload of a packet.
 //!
-//! [`Message::parse`] checks what can be checked without knowing who is asked. This file must not know
-//! how a message travels, nor what a node makes of it.
+//! [`Message::parse`] checks what can be checked without knowing who is asked. What several messages have
+//! in them is in the modules of this one, and writes and reads itself. All of this must not know how a
+//! message travels, nor what a node makes of it.
 
 use super::{
     bytes::{Reader, Short, Writer},
     packet::{Direction, MAX_PAYLOAD},
-    port::{Port, PORTS, PORT_BYTES},
     reign::Reign,
 };
 
-/// Bytes of the routes, of the wishes, or of a hierarchy, in one message.
-pub const MAX_PIECE: usize = 120;
-/// Bytes in front of the ports of a page: type, number, [`Info`], and where the next page begins.
-const PAGE_HEAD: usize = 5 + INFO_BYTES + 1;
-/// Bytes of [`Info`].
-const INFO_BYTES: usize = 40;
-/// Ports that have room in one message, each with its number.
-pub const PAGE_PORTS: usize = (MAX_PAYLOAD - PAGE_HEAD) / (1 + PORT_BYTES);
+mod info;
+mod page;
+mod piece;
+mod write;
 
-/// What a node says about itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Info {
-    /// Its hardware id.
-    pub hwid: u64,
-    /// Which life of it this is: no two of a node are equal. A new life knows nothing of the last.
-    pub life: u32,
-    /// Its local id, 0 if it has none.
-    pub lid: u32,
-    /// The lowest local id that was never given away, as far as it knows.
-    pub next_lid: u32,
-    /// Whom it obeys.
-    pub reign: Reign,
-    /// Changes with every change of its ports.
-    pub change: u32,
-    /// Version of the wishes that it keeps, 0 if none.
-    pub wishes: u32,
-}
-
-/// The ports of a node, as many as one message carries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Page {
-    /// Those at which somebody is; the others are down, or in another page.
-    pub ports: [Port; PORTS],
-    /// The number of the first port that had no room, 0 if all had.
-    pub next: u8,
-}
-
-/// What every write of a master starts with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Write {
-    /// By whose right.
-    pub reign: Reign,
-    /// Rises with each set of tables of that reign.
-    pub version: u32,
-    /// Whom it is for: a path may lead to somebody else by now.
-    pub to: u64,
-    /// And in which life.
-    pub life: u32,
-}
-
-/// How a write was taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Taken {
-    /// It is done.
-    Yes = 0,
-    /// Not by this master: somebody else reigns, or has to.
-    Stale = 1,
-    /// There is no room for it.
-    NoRoom = 2,
-    /// It does not follow from what was written before.
-    Order = 3,
-    /// It will be done: the node has to let go of something first.
-    Later = 4,
-    /// It makes no sense.
-    Bad = 5,
-}
-
-/// How staged routes differ from those in use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Differ {
-    /// Bit n: those that are n + 1 links long do.
-    pub hops: u32,
-    /// One in use leaves by another port.
-    pub moves: bool,
-}
+pub use self::{
+    info::Info,
+    page::{Page, PAGE_PORTS},
+    piece::{Piece, MAX_PIECE},
+    write::{Differ, Taken, Write},
+};
 
 /// A message. `xid` names a question, and is in its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -189,19 +125,6 @@ pub enum Message<'a> {
     },
 }
 
-/// Part of the wishes, or of a hierarchy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece<'a> {
-    /// Another one for other contents; that of the wishes rises.
-    pub version: u32,
-    /// Bytes of it all.
-    pub total: u16,
-    /// Where in it this part begins.
-    pub offset: u16,
-    /// The part.
-    pub bytes: &'a [u8],
-}
-
 /// Why bytes are not a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
@@ -229,132 +152,6 @@ fn truth(r: &mut Reader<'_>) -> Result<bool, Error> {
     let byte = r.u8()?;
     check(byte <= 1)?;
     Ok(byte == 1)
-}
-
-impl Page {
-    /// The ports from number `first` on, as many as a message has room for.
-    pub fn of(ports: &[Port; PORTS], first: u8) -> Self {
-        let mut page = Self {
-            ports: [Port::NONE; PORTS],
-            next: 0,
-        };
-        let places = page.ports.iter_mut().zip(ports).zip(0u8..);
-        let listed = places.filter(|((_, port), n)| *n >= first && port.is_up());
-        for (count, ((place, port), number)) in listed.enumerate() {
-            if count == PAGE_PORTS {
-                page.next = number;
-                break;
-            }
-            *place = *port;
-        }
-        page
-    }
-
-    fn put(&self, w: &mut Writer<'_>) {
-        w.u8(self.next);
-        for (port, number) in self.ports.iter().zip(0u8..) {
-            if port.is_up() {
-                w.u8(number);
-                port.put(w);
-            }
-        }
-    }
-
-    fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
-        let mut page = Self {
-            ports: [Port::NONE; PORTS],
-            next: r.u8()?,
-        };
-        let mut free = 0;
-        while !r.rest().is_empty() {
-            let number = r.u8()?;
-            check(number >= free)?;
-            let place = page.ports.get_mut(usize::from(number));
-            *place.ok_or(Error::Value)? = Port::get(r)?;
-            free = number + 1;
-        }
-        check(page.next == 0 || (page.next >= free && usize::from(page.next) < PORTS))?;
-        Ok(page)
-    }
-}
-
-impl Info {
-    fn put(&self, w: &mut Writer<'_>) {
-        w.u64(self.hwid);
-        w.u32(self.life);
-        w.u32(self.lid);
-        w.u32(self.next_lid);
-        self.reign.put(w);
-        w.u32(self.change);
-        w.u32(self.wishes);
-    }
-
-    fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
-        let info = Self {
-            hwid: r.u64()?,
-            life: r.u32()?,
-            lid: r.u32()?,
-            next_lid: r.u32()?,
-            reign: Reign::get(r)?,
-            change: r.u32()?,
-            wishes: r.u32()?,
-        };
-        check(info.hwid != 0)?;
-        Ok(info)
-    }
-}
-
-impl Write {
-    fn put(&self, w: &mut Writer<'_>) {
-        self.reign.put(w);
-        w.u32(self.version);
-        w.u64(self.to);
-        w.u32(self.life);
-    }
-
-    fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
-        let write = Self {
-            reign: Reign::get(r)?,
-            version: r.u32()?,
-            to: r.u64()?,
-            life: r.u32()?,
-        };
-        check(write.reign.term != 0 && write.reign.master != 0)?;
-        Ok(write)
-    }
-}
-
-impl<'a> Piece<'a> {
-    /// The part of `bytes`, which are of that version, that begins at `offset`.
-    pub fn of(version: u32, bytes: &'a [u8], offset: u16) -> Self {
-        let rest = bytes.get(usize::from(offset)..).unwrap_or_default();
-        Self {
-            version,
-            total: bytes.len() as u16,
-            offset: if rest.is_empty() { 0 } else { offset },
-            bytes: rest.get(..MAX_PIECE).unwrap_or(rest),
-        }
-    }
-
-    fn put(&self, w: &mut Writer<'_>) {
-        w.u32(self.version);
-        w.u16(self.total);
-        w.u16(self.offset);
-        w.put(self.bytes);
-    }
-
-    fn get(r: &mut Reader<'a>) -> Result<Self, Error> {
-        let (version, total, offset) = (r.u32()?, r.u16()?, r.u16()?);
-        let bytes = r.rest();
-        *r = Reader::new(&[]);
-        check(usize::from(offset) + bytes.len() <= usize::from(total))?;
-        Ok(Self {
-            version,
-            total,
-            offset,
-            bytes,
-        })
-    }
 }
 
 impl<'a> Message<'a> {
@@ -441,10 +238,9 @@ impl<'a> Message<'a> {
                 differ,
             } => {
                 w.u64(*from);
-                w.u8(*taken as u8);
+                taken.put(&mut w);
                 reign.put(&mut w);
-                w.u32(differ.hops);
-                w.u8(u8::from(differ.moves));
+                differ.put(&mut w);
             }
             Self::Poll { info, changed } => {
                 w.u8(u8::from(*changed));
@@ -502,20 +298,9 @@ impl<'a> Message<'a> {
             },
             7 => Self::Ack {
                 from: r.u64()?,
-                taken: match r.u8()? {
-                    0 => Taken::Yes,
-                    1 => Taken::Stale,
-                    2 => Taken::NoRoom,
-                    3 => Taken::Order,
-                    4 => Taken::Later,
-                    5 => Taken::Bad,
-                    _ => return Err(Error::Value),
-                },
+                taken: Taken::get(&mut r)?,
                 reign: Reign::get(&mut r)?,
-                differ: Differ {
-                    hops: r.u32()?,
-                    moves: truth(&mut r)?,
-                },
+                differ: Differ::get(&mut r)?,
             },
             8 => Self::Poll {
                 changed: truth(&mut r)?,

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What a node says about itself, in a message.
+//!
+//! It must not know who asks, nor what is made of it.
+
+use super::super::{
+    bytes::{Reader, Writer},
+    reign::Reign,
+};
+use super::{check, Error};
+
+/// Bytes of [`Info`].
+pub(super) const INFO_BYTES: usize = 40;
+
+/// What a node says about itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Info {
+    /// Its hardware id.
+    pub hwid: u64,
+    /// Which life of it this is: no two of a node are equal. A new life knows nothing of the last.
+    pub life: u32,
+    /// Its local id, 0 if it has none.
+    pub lid: u32,
+    /// The lowest local id that was never given away, as far as it knows.
+    pub next_lid: u32,
+    /// Whom it obeys.
+    pub reign: Reign,
+    /// Changes with every change of its ports.
+    pub change: u32,
+    /// Version of the wishes that it keeps, 0 if none.
+    pub wishes: u32,
+}
+
+impl Info {
+    pub(super) fn put(&self, w: &mut Writer<'_>) {
+        w.u64(self.hwid);
+        w.u32(self.life);
+        w.u32(self.lid);
+        w.u32(self.next_lid);
+        self.reign.put(w);
+        w.u32(self.change);
+        w.u32(self.wishes);
+    }
+
+    pub(super) fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
+        let info = Self {
+            hwid: r.u64()?,
+            life: r.u32()?,
+            lid: r.u32()?,
+            next_lid: r.u32()?,
+            reign: Reign::get(r)?,
+            change: r.u32()?,
+            wishes: r.u32()?,
+        };
+        check(info.hwid != 0)?;
+        Ok(info)
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The ports of a node, as many at a time as a message carries.
+
+use super::super::{
+    bytes::{Reader, Writer},
+    packet::MAX_PAYLOAD,
+    port::{Port, PORTS, PORT_BYTES},
+};
+use super::{check, info::INFO_BYTES, Error};
+
+/// Bytes in front of the ports of a page: type, number, [`Info`], and where the next page begins.
+const PAGE_HEAD: usize = 5 + INFO_BYTES + 1;
+/// Ports that have room in one message, each with its number.
+pub const PAGE_PORTS: usize = (MAX_PAYLOAD - PAGE_HEAD) / (1 + PORT_BYTES);
+
+/// The ports of a node, as many as one message carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Page {
+    /// Those at which somebody is; the others are down, or in another page.
+    pub ports: [Port; PORTS],
+    /// The number of the first port that had no room, 0 if all had.
+    pub next: u8,
+}
+
+impl Page {
+    /// The ports from number `first` on, as many as a message has room for.
+    pub fn of(ports: &[Port; PORTS], first: u8) -> Self {
+        let mut page = Self {
+            ports: [Port::NONE; PORTS],
+            next: 0,
+        };
+        let places = page.ports.iter_mut().zip(ports).zip(0u8..);
+        let listed = places.filter(|((_, port), n)| *n >= first && port.is_up());
+        for (count, ((place, port), number)) in listed.enumerate() {
+            if count == PAGE_PORTS {
+                page.next = number;
+                break;
+            }
+            *place = *port;
+        }
+        page
+    }
+
+    pub(super) fn put(&self, w: &mut Writer<'_>) {
+        w.u8(self.next);
+        for (port, number) in self.ports.iter().zip(0u8..) {
+            if port.is_up() {
+                w.u8(number);
+                port.put(w);
+            }
+        }
+    }
+
+    pub(super) fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
+        let mut page = Self {
+            ports: [Port::NONE; PORTS],
+            next: r.u8()?,
+        };
+        let mut free = 0;
+        while !r.rest().is_empty() {
+            let number = r.u8()?;
+            check(number >= free)?;
+            let place = page.ports.get_mut(usize::from(number));
+            *place.ok_or(Error::Value)? = Port::get(r)?;
+            free = number + 1;
+        }
+        check(page.next == 0 || (page.next >= free && usize::from(page.next) < PORTS))?;
+        Ok(page)
+    }
+}

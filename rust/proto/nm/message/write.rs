@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What a master writes to a node, whatever it is: by which right, for whom, and how it was taken.
+//!
+//! Whether the right is one is decided by who is written to.
+
+use super::super::{
+    bytes::{Reader, Writer},
+    reign::Reign,
+};
+use super::{check, truth, Error};
+
+/// What every write of a master starts with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Write {
+    /// By whose right.
+    pub reign: Reign,
+    /// Rises with each set of tables of that reign.
+    pub version: u32,
+    /// Whom it is for: a path may lead to somebody else by now.
+    pub to: u64,
+    /// And in which life.
+    pub life: u32,
+}
+
+/// How a write was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// It is done.
+    Yes = 0,
+    /// Not by this master: somebody else reigns, or has to.
+    Stale = 1,
+    /// There is no room for it.
+    NoRoom = 2,
+    /// It does not follow from what was written before.
+    Order = 3,
+    /// It will be done: the node has to let go of something first.
+    Later = 4,
+    /// It makes no sense.
+    Bad = 5,
+}
+
+/// How staged routes differ from those in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Differ {
+    /// Bit n: those that are n + 1 links long do.
+    pub hops: u32,
+    /// One in use leaves by another port.
+    pub moves: bool,
+}
+
+impl Write {
+    pub(super) fn put(&self, w: &mut Writer<'_>) {
+        self.reign.put(w);
+        w.u32(self.version);
+        w.u64(self.to);
+        w.u32(self.life);
+    }
+
+    pub(super) fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
+        let write = Self {
+            reign: Reign::get(r)?,
+            version: r.u32()?,
+            to: r.u64()?,
+            life: r.u32()?,
+        };
+        check(write.reign.term != 0 && write.reign.master != 0)?;
+        Ok(write)
+    }
+}
+
+impl Taken {
+    pub(super) fn put(self, w: &mut Writer<'_>) {
+        w.u8(self as u8);
+    }
+
+    pub(super) fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(match r.u8()? {
+            0 => Self::Yes,
+            1 => Self::Stale,
+            2 => Self::NoRoom,
+            3 => Self::Order,
+            4 => Self::Later,
+            5 => Self::Bad,
+            _ => return Err(Error::Value),
+        })
+    }
+}
+
+impl Differ {
+    pub(super) fn put(self, w: &mut Writer<'_>) {
+        w.u32(self.hops);
+        w.u8(u8::from(self.moves));
+    }
+
+    pub(super) fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            hops: r.u32()?,
+            moves: truth(r)?,
+        })
+    }
+}
