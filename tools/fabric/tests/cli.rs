@@ -282,6 +282,8 @@ fn faults_are_injected_listed_and_cleared() {
     assert!(stderr(&again).contains("fault 2 does that already"), "{}", stderr(&again));
     let nowhere = daemon.cli(&["inject", "stuck-doorbell", "h1:3"]);
     assert!(stderr(&nowhere).contains("no link between hosts ends at h1:3"));
+    let nobody = daemon.cli(&["inject", "vpd", "h3"]);
+    assert!(stderr(&nobody).contains("no component is called h3"), "{}", stderr(&nobody));
     assert!(stderr(&daemon.cli(&["inject", "clear", "9"])).contains("there is no fault 9"));
     assert_eq!(daemon.json(&["inject", "clear", "1"]), json!({"ok": true}));
     assert_eq!(daemon.json(&["inject", "list"])["faults"][0]["number"], 2);

@@ -9,10 +9,12 @@ mod common;
 use common::pcim::Pcim;
 use common::queue::Queue;
 use common::world::World;
+use weft_fabric::wire::abi::*;
 use weft_proto::mr::aperture::{Aperture, Apertures, Association};
 use weft_proto::mr::design::Why;
 use weft_proto::mr::inventory::Kind;
 use weft_proto::mr::tree::{Reach, Tree};
+use weft_proto::mr::vpd::{Error, Vpd};
 
 const FIGURES: &str = include_str!("../../../Documentation/examples/figs10-12.toml");
 
@@ -60,6 +62,31 @@ fn mr_1_a_traversal_finds_all_of_fig_10() {
     assert_eq!(count(|k| matches!(k, Kind::Endpoint { ves: 2, functions: 1 })), 6);
     assert_eq!(pcim.found.links().len(), 11);
     assert!(pcim.found.components().iter().all(|c| (c.hwid >> 63 == 0) == c.is_root()));
+}
+
+#[test]
+fn mr_1_vpd_that_are_damaged_are_none() {
+    let mut world = World::start(FIGURES, &["rc1", "rc2"]);
+    // A switch, an endpoint and a host, by the ports that lead there from rc1.
+    let all: [(&str, &[u8]); 3] = [("sw1", &[0]), ("ep1", &[0, 1]), ("rc2", &[0, 2, 0])];
+    let said = |world: &mut World| {
+        all.map(|(_, path)| {
+            let space = WEFT_SPACE_CONFIG;
+            let mut word = |n| world.read(0, path, space, WEFT_CS_VPD + 4 * n).to_le_bytes();
+            let bytes: Vec<u8> = (0..WEFT_CS_VPD_BYTES / 4).flat_map(&mut word).collect();
+            Vpd::parse(&bytes).map(|vpd| String::from_utf8_lossy(vpd.serial.bytes()).into_owned())
+        })
+    };
+    let whole = all.map(|(name, _)| Ok(name.to_owned()));
+    assert_eq!(said(&mut world), whole);
+    for (n, (name, _)) in all.iter().enumerate() {
+        world.daemon.json(&["inject", "vpd", name]);
+        let mut expected = whole.clone();
+        expected[n] = Err(Error::Sum);
+        assert_eq!(said(&mut world), expected);
+        world.daemon.json(&["inject", "clear"]);
+    }
+    assert_eq!(said(&mut world), whole);
 }
 
 #[test]

@@ -80,6 +80,11 @@ pub enum Command {
         #[arg(long)]
         count: Option<u64>,
     },
+    /// Have the vital product data of a component read damaged
+    Vpd {
+        /// A host, a switch or an endpoint
+        node: String,
+    },
     /// Show the faults in force
     List,
     /// End a fault, or all
@@ -144,6 +149,7 @@ pub fn run(context: &Context, command: Command) -> Result<(), Failure> {
         Command::MemoryGone { host } => Fault::MemoryGone { node: host },
         Command::AllOnes { host } => Fault::AllOnes { node: host },
         Command::DmaError { host, count } => Fault::DmaError { node: host, count },
+        Command::Vpd { node } => Fault::Vpd { node },
         Command::List => return list(context),
         Command::Clear { number } => {
             ask(context, &Request::InjectClear { number })?;

@@ -7,7 +7,7 @@
 
 use super::switch::SWITCH_ROUTES;
 use super::withdrawal::Waiter;
-use super::{Effect, Event, Fabric, vpd};
+use super::{Effect, Event, Fabric};
 use crate::topology::{End, Node};
 use crate::wire::abi::*;
 use crate::wire::{Complaint, ConfigRequest, LINKS, ToPort, VPS, field};
@@ -160,7 +160,7 @@ impl Fabric {
                 self.port_register(end, (at % WEFT_CS_PORT_STRIDE) & !4, half)
             }
             (_, node) if vpd.contains(&address) => {
-                let bytes = vpd::of(&self.topology, node);
+                let bytes = self.vpd(node);
                 let at = (address - WEFT_CS_VPD) as usize;
                 let byte = |n: usize| bytes.get(at + n).copied().unwrap_or(0);
                 u32::from_le_bytes(std::array::from_fn(byte))

@@ -2,8 +2,8 @@
 //! Faults on command: which are injected, what they do to messages and links
 //! here, and which of them the ports have to act out.
 
-use super::{Effect, Event, Fabric, Place, Refusal};
-use crate::topology::{HostEnd, split_end};
+use super::{Effect, Event, Fabric, Place, Refusal, vpd};
+use crate::topology::{HostEnd, Node, split_end};
 use crate::wire::{ToPort, abi::*};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -36,6 +36,7 @@ pub enum Fault {
     MemoryGone { node: String },
     AllOnes { node: String },
     DmaError { node: String, count: Option<u64> },
+    Vpd { node: String },
 }
 
 /// What becomes of a mailbox message.
@@ -76,6 +77,8 @@ pub struct FaultStatus {
 enum At {
     Link(Place),
     Host(usize),
+    /// What answers configuration requests.
+    Component(Node),
 }
 
 pub(super) struct Active {
@@ -117,7 +120,10 @@ impl Fault {
             | Fault::CompletionTimeout { end, .. }
             | Fault::Mailbox { end, .. }
             | Fault::StuckDoorbell { end } => Some(end),
-            Fault::MemoryGone { .. } | Fault::AllOnes { .. } | Fault::DmaError { .. } => None,
+            Fault::MemoryGone { .. }
+            | Fault::AllOnes { .. }
+            | Fault::DmaError { .. }
+            | Fault::Vpd { .. } => None,
         }
     }
 
@@ -145,7 +151,7 @@ impl Fault {
             Fault::MemoryGone { .. } => (WEFT_FAB_FAULT_MEMORY, false),
             Fault::AllOnes { .. } => (WEFT_FAB_FAULT_ONES, false),
             Fault::DmaError { .. } => (WEFT_FAB_FAULT_DMA, false),
-            Fault::Flap { .. } | Fault::Mailbox { .. } => return None,
+            Fault::Flap { .. } | Fault::Mailbox { .. } | Fault::Vpd { .. } => return None,
         })
     }
 
@@ -218,6 +224,7 @@ impl fmt::Display for Fault {
             Fault::MemoryGone { node } => write!(f, "memory of {node} gone"),
             Fault::AllOnes { node } => write!(f, "the port of {node} answers nothing"),
             Fault::DmaError { node, .. } => write!(f, "DMA of {node} fails"),
+            Fault::Vpd { node } => write!(f, "VPD of {node} damaged"),
         }
     }
 }
@@ -319,6 +326,18 @@ impl Fabric {
         self.run_firmware();
     }
 
+    /// The VPD of a node, as they are read now.
+    pub(super) fn vpd(&self, node: Node) -> Vec<u8> {
+        let mut data = vpd::of(&self.topology, node);
+        if self.faults.iter().any(|f| f.at == At::Component(node)) {
+            // Behind the checksum is the end of all.
+            if let Some(checksum) = data.iter_mut().nth_back(1) {
+                *checksum ^= 1;
+            }
+        }
+        data
+    }
+
     /// When [`Self::pass`] has something to do, by the same clock.
     pub fn next_due(&self) -> Option<u64> {
         let flaps = self.faults.iter().filter(|f| matches!(f.fault, Fault::Flap { .. }));
@@ -372,6 +391,7 @@ impl Fabric {
                 && match f.at {
                     At::Link(place) => at == Some(place),
                     At::Host(of) => of == host,
+                    At::Component(_) => false,
                 }
         };
         if let Some(at) = self.faults.iter().position(used) {
@@ -407,6 +427,10 @@ impl Fabric {
     }
 
     fn fault_place(&self, fault: &Fault) -> Result<At, Refusal> {
+        if let Fault::Vpd { node } = fault {
+            let none = || Refusal(format!("no component is called {node}; see weft-fabric status"));
+            return self.topology.node(node).map(At::Component).ok_or_else(none);
+        }
         let Some(text) = fault.end() else {
             let (Fault::MemoryGone { node }
             | Fault::AllOnes { node }
@@ -439,6 +463,7 @@ impl Fabric {
         let Some((kind, both)) = active.fault.device_kind() else { return vec![] };
         let ends: Vec<(usize, u8)> = match active.at {
             At::Host(host) => vec![(host, 0)],
+            At::Component(_) => vec![],
             At::Link(Place { path, side }) => {
                 let ends = self.topology.paths[path].ends;
                 let ends = if both { vec![ends[0], ends[1]] } else { vec![ends[side]] };
