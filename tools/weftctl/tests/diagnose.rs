@@ -982,6 +982,33 @@ fn the_program_judges_a_record() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("is no record"));
 }
 
+#[test]
+fn a_port_that_was_not_asked_for_is_not_said_to_be_gone() {
+    let mut snapshot = recorded("well");
+    let mut other = function(&mut snapshot).clone();
+    other.address = "0000:02:00.0".into();
+    other.port.as_mut().expect("a port").name = "weft1".into();
+    snapshot.functions.push(other);
+    for (n, address) in ["0000:01:00.0", "0000:02:00.0"].iter().enumerate() {
+        let line = format!("weft {address}: weft{n}: hardware id 0x0000000000000001, 4 links");
+        snapshot.log.get_or_insert_default().push(line);
+    }
+    let temp = tempfile::tempdir().expect("a folder");
+    let file = temp.path().join("record");
+    let judged = |snapshot: &Snapshot| {
+        fs::write(&file, serde_json::to_string(snapshot).expect("JSON")).expect("a file");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weftctl"));
+        command.args(["--json", "--port", "weft0", "diagnose", "--from"]).arg(&file);
+        let out = command.output().expect("it runs");
+        let report: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        report["findings"].clone()
+    };
+    assert_eq!(judged(&snapshot), serde_json::json!([]));
+    // One that nobody knows anything of but the log is.
+    snapshot.functions.pop();
+    assert_eq!(judged(&snapshot)[0]["id"], "port-removed");
+}
+
 /// The kinds never change: scripts and the manual name them.
 #[test]
 fn the_manual_names_every_kind() {

@@ -2,7 +2,7 @@
 //! `diagnose`: why it does not work, and what mends it.
 
 use super::{Context, End};
-use crate::diagnose::snapshot::{Family, Node, Unseen};
+use crate::diagnose::snapshot::{Family, Function, Node, Unseen};
 use crate::diagnose::{Finding, Snapshot, ask, collect, diagnose, is_settling, is_wrong, picture};
 use crate::failure::{Failure, Kind, plain};
 use serde::Serialize;
@@ -103,9 +103,15 @@ fn failed(file: &Path, what: &str, why: &str) -> Failure {
     Failure::new(Kind::Failed, format!("{} {what}: {why}", file.display()))
 }
 
-/// Leaves out the other ports.
+/// Leaves out the other ports, also what the log says of them: who is left out is not gone.
 fn only(snapshot: &mut Snapshot, name: &str) {
-    snapshot.functions.retain(|f| f.port.as_ref().is_none_or(|port| port.name == name));
+    let is_other = |f: &Function| f.port.as_ref().is_some_and(|port| port.name != name);
+    let (others, own): (Vec<_>, _) =
+        std::mem::take(&mut snapshot.functions).into_iter().partition(is_other);
+    snapshot.functions = own;
+    if let Some(log) = &mut snapshot.log {
+        log.retain(|line| !others.iter().any(|f| line.contains(&f.address)));
+    }
     snapshot.nodes.retain(|node| node.name == name);
     if snapshot.nodes.is_empty() {
         snapshot.nodes.push(Node { name: name.into(), ..Node::default() });
