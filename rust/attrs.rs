@@ -57,6 +57,11 @@ fn seats(data: &Data, _: usize) -> Result<Value> {
     Ok(Value::Decimal(count as u64))
 }
 
+/// Functions of shared endpoints that have failed under their programs.
+fn endpoint_failures(data: &Data, _: usize) -> Result<Value> {
+    Ok(Value::Decimal(data.node.failures()))
+}
+
 /// `ENOENT` where the hardware does not say.
 fn attached(data: &Data, _: usize) -> Result<Value> {
     let fabric = data.node.port()?.fabric();
@@ -209,7 +214,7 @@ fn counter(data: &Data, n: usize) -> Result<Value> {
     Ok(Value::Decimal(found.value))
 }
 
-static ROOT: [Attr<Data>; 7] = [
+static ROOT: [Attr<Data>; 8] = [
     Attr::new(c"hwid", hwid, 0),
     Attr::new(c"generation", generation, 0),
     Attr::new(c"kind", kind, 0),
@@ -217,8 +222,9 @@ static ROOT: [Attr<Data>; 7] = [
     Attr::new(c"present", present, 0),
     Attr::new(c"fabric", attached, 0),
     Attr::new(c"seats", seats, 0),
+    Attr::new(c"endpoint_failures", endpoint_failures, 0),
 ];
-static ROOT_LIST: List<Data, 8> = List::new(&ROOT);
+static ROOT_LIST: List<Data, 9> = List::new(&ROOT);
 
 /// Files of a link.
 const LINK_FILES: usize = 29;

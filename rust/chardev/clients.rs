@@ -156,4 +156,8 @@ impl Client for Clients {
     fn usage(&self, link: usize) -> Usage {
         self.channels.usage(link)
     }
+
+    fn failures(&self) -> u64 {
+        self.endpoints.failures()
+    }
 }

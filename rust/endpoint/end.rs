@@ -54,6 +54,20 @@ impl Why {
             Self::Lied => EPROTO.into(),
         }
     }
+
+    /// If the endpoint is to blame: what of the function has failed, in a word.
+    fn failure(self) -> Option<&'static CStr> {
+        Some(match self {
+            Self::Failed(0) => c"disabled",
+            Self::Failed(ext::WEFT_EP_FAIL_SETUP) => c"setup",
+            Self::Failed(ext::WEFT_EP_FAIL_OVERRUN) => c"overrun",
+            Self::Failed(ext::WEFT_EP_FAIL_WQ) => c"work-queue",
+            Self::Failed(ext::WEFT_EP_FAIL_CQ) => c"completion-queue",
+            Self::Failed(_) => c"unknown",
+            Self::Lied => c"nonsense",
+            _ => return None,
+        })
+    }
 }
 
 impl Function {
@@ -67,14 +81,16 @@ impl Function {
         }
     }
 
-    /// It works no more, and gives back what it has when it is watched.
-    pub(super) fn doom(&self, why: Why) {
+    /// It works no more, and gives back what it has when it is watched. False: so it was before.
+    pub(super) fn doom(&self, why: Why) -> bool {
         let mut inner = self.inner.lock();
-        if !matches!(inner.state, State::Broken(_)) {
+        let first = !matches!(inner.state, State::Broken(_));
+        if first {
             inner.state = State::Broken(why);
         }
         drop(inner);
         self.wake();
+        first
     }
 
     /// Whether it works no more, and has not given back what it has.
@@ -136,7 +152,9 @@ impl Function {
 
     /// It works no more, for that reason unless there was one before, and gives back what it has.
     pub(super) fn end(&self, endpoints: &Endpoints, port: Option<&dyn Port>, why: Why) {
-        self.doom(why);
+        if let (true, Some(failure)) = (self.doom(why), why.failure()) {
+            endpoints.failed(&self.made.wanted, failure);
+        }
         let mut inner = self.inner.lock();
         if core::mem::take(&mut inner.sits) {
             self.stop(endpoints, port, &mut inner);

@@ -47,6 +47,7 @@ use crate::{
     sys::{
         dma::DmaSource,
         irqlock::{new_spinlock_irq, SpinLockIrq},
+        uevent,
         vma::Mapping,
         waitq::WaitQueue,
     },
@@ -75,6 +76,8 @@ pub(crate) struct Endpoints {
     node: Mutex<Option<Arc<Node>>>,
     /// The last area's.
     last_id: Atomic<u64>,
+    /// How many functions have failed under their programs.
+    failures: Atomic<u64>,
 }
 
 impl Endpoints {
@@ -88,6 +91,7 @@ impl Endpoints {
                 bells <- new_spinlock_irq!([const { None }; MAX_SEATS], c"weft endpoint bells"),
                 node <- new_mutex!(None, "weft endpoints' node"),
                 last_id: Atomic::new(0),
+                failures: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
@@ -200,6 +204,40 @@ impl Endpoints {
         if let Some(node) = self.node.lock().take() {
             self.give_up_held(&node.pci());
         }
+    }
+
+    /// How many functions have failed, or told what cannot be true, while programs had them.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.load(Relaxed)
+    }
+
+    /// One has. Its program is told by what it calls; this is for the administrator.
+    fn failed(&self, which: &Wanted, failure: &CStr) {
+        self.failures.fetch_add(1, Relaxed);
+        let Some(node) = self.node() else {
+            return;
+        };
+        let Wanted {
+            endpoint,
+            ve,
+            function,
+        } = which;
+        node.complain(fmt!(
+            "endpoint {:#x}: function {} of virtual endpoint {} has failed: {}",
+            endpoint,
+            function,
+            ve,
+            failure
+        ));
+        uevent::change(
+            &node.pci(),
+            &[
+                fmt!("WEFT_FAILURE={}", failure),
+                fmt!("WEFT_ENDPOINT={:#018x}", endpoint),
+                fmt!("WEFT_VE={}", ve),
+                fmt!("WEFT_FUNCTION={}", function),
+            ],
+        );
     }
 
     fn set_bell(&self, seat: usize, waiters: Option<Arc<WaitQueue>>) {

@@ -148,4 +148,9 @@ pub(crate) trait Client: Send + Sync {
 
     /// For those who watch.
     fn usage(&self, link: usize) -> Usage;
+
+    /// For those who watch: how often what a program used by a seat has failed.
+    fn failures(&self) -> u64 {
+        0
+    }
 }

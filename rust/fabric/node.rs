@@ -157,6 +157,11 @@ impl Node {
         self.client.as_ref().map(|client| &**client)
     }
 
+    /// As [`Client::failures`].
+    pub(crate) fn failures(&self) -> u64 {
+        self.client().map_or(0, Client::failures)
+    }
+
     /// The function.
     pub(crate) fn pci(&self) -> ARef<pci::Device> {
         self.home.get()

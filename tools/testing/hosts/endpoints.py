@@ -13,6 +13,8 @@ from weftlab.suite import test
 from weftlab.topology import Topology
 
 from . import far, selftests, sharing, steps
+from .diagnose import diagnose, named
+from .events import Events
 from .fabric import settled
 
 PROGRAM = "/mnt/tools/weft-endpoint"
@@ -207,6 +209,40 @@ def deleted(bench):
         others.whole()
         lab.fabric.call(*give)
         works(lab, "h1")
+
+
+@test("MR-7: a function that fails is told to the administrator, too: event, log, count and diagnose")
+def failed(bench):
+    lab = given(bench)
+    h1 = lab["h1"]
+    lid = far.lid_of(lab, "h1")
+
+    def told():
+        return [f for f in diagnose(h1)["findings"] if f["id"] == "endpoint-failed"]
+
+    before = int(h1.out(f"cat {DEVICE}/endpoint_failures"))
+    if bool(told()) != bool(before):
+        raise Mismatch(f"{before} have failed, and diagnose says {told()}")
+    events = Events(h1).ready()
+    mine, others = Working(lab, "h1", 60), Working(lab, "h2")
+    # The way there stays: only the endpoint does not get back, and its function says so.
+    lab.fabric.call("route", "del", "s2", lid)
+    events.job.expect('"WEFT_FAILURE":"[a-z]*-queue"', 60)
+    mine.ends(LOST, "failed")
+    named(diagnose(h1), "endpoint-failed", "note", f"{before + 1} functions", "virtual endpoint 0",
+          f"{sharing.hwids(lab)['ep']:#x}", "route walk ENDPOINT LID")  # fmt: skip
+    if lab.fabric.walk("ep", lid)["at"] != "s2":
+        raise Mismatch("what it says does not show where the way back ends")
+    lab.fabric.call("route", "set", "s2", lid, 0)
+    works(lab, "h1")
+    if int(h1.out(f"cat {DEVICE}/endpoint_failures")) != before + 1:
+        raise Mismatch("what works is counted as failed")
+    events.job.kill()
+    said = events.job.wait(30).out
+    for words in ('"WEFT_VE":"0"', f'"WEFT_ENDPOINT":"{sharing.hwids(lab)["ep"]:#018x}"'):
+        if words not in said:
+            raise Mismatch(f"events do not say {words}: {said}")
+    others.whole()
 
 
 @test("MR-6: a port is reset under a function: its program is told, opens it again, and nobody else notices")

@@ -818,6 +818,41 @@ fn what_has_passed_is_a_note() {
     (link.trained, link.readied, link.ended, link.channels_broken) = (2, 3, "silence".into(), 1);
     let found = diagnose(&snapshot);
     let notes = ["port-errors", "link-flapped", "peer-returned", "channels-broken"];
+#[test]
+fn mr_7_a_function_that_has_failed_is_told_to_the_administrator() {
+    let mut snapshot = recorded("well");
+    port(&mut snapshot).endpoint_failures = 2;
+    snapshot.log = None;
+    let mut said = |failure: Option<&str>| {
+        let line =
+            |what| format!("endpoint 0xc000: function 0 of virtual endpoint 1 has failed: {what}");
+        if let Some(line) = failure.map(line) {
+            snapshot.log.get_or_insert_default().push(format!("weft 0000:01:00.0: {line}"));
+        }
+        let found = diagnose(&snapshot);
+        assert_eq!(ids(&found, Level::Note), ["endpoint-failed"], "{found:?}");
+        assert!(!is_wrong(&found));
+        format!("{} {}", found[0].what, found[0].mend)
+    };
+    assert!(said(None).contains("`dmesg` says which"));
+    for (failure, words) in [
+        ("work-queue", "`weft-fabric route walk ENDPOINT LID`"),
+        ("completion-queue", "is the way back there?"),
+        ("setup", "a release that fits"),
+        ("overrun", "a release that fits"),
+        ("disabled", "who else writes"),
+        ("nonsense", "`weftctl withdraw`"),
+        ("unknown", "`dmesg` says which"),
+    ] {
+        let said = said(Some(failure));
+        let head = "2 functions of shared endpoints have failed under their programs \
+                    (endpoint_failures); the last: endpoint 0xc000: function 0 of virtual endpoint 1 \
+                    has failed: ";
+        assert!(said.starts_with(&format!("{head}{failure} whoever wants")), "{said}");
+        assert!(said.contains(words), "{failure}: {said}");
+    }
+}
+
     assert_eq!(ids(&found, Level::Note), notes);
     assert!(!is_wrong(&found));
 }

@@ -364,6 +364,7 @@ pub fn port(dir: &Path) -> Option<Port> {
         manager: manager(&dir.join("manager")),
         nodes: Vec::new(),
         seats: number(&dir.join("seats")),
+        endpoint_failures: number(&dir.join("endpoint_failures")).unwrap_or(0),
         known: Known::default(),
     })
 }

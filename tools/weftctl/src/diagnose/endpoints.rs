@@ -4,10 +4,11 @@
 //! what was given to it.
 
 use super::finding::{Finding, Level, Place};
-use super::snapshot::{Function, Port};
+use super::host::logged;
+use super::snapshot::{Function, Port, Snapshot};
 use crate::multiroot::{Component, Known, Names, State, Wish, wish};
 
-pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
+pub fn check(snapshot: &Snapshot, function: &Function, port: &Port) -> Vec<Finding> {
     let known = &port.known;
     let names = Names::new(known.components.as_deref());
     let mut found: Vec<_> = known.wishes.iter().filter_map(|w| unfulfilled(w, known)).collect();
@@ -17,6 +18,7 @@ pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
         found.extend(nobodys(component, known, &names));
     }
     found.extend(no_seats(function, port));
+    found.extend(failed(snapshot, function, port));
     found
 }
 
@@ -127,4 +129,37 @@ fn no_seats(function: &Function, port: &Port) -> Option<Finding> {
          pages in proportion; emulated: `-device weft-port,slots=16`; `weftctl withdraw` at the master \
          gives them to others",
     ))
+}
+
+/// What has failed in the hands of a program, which was told so and nobody else.
+fn failed(snapshot: &Snapshot, function: &Function, port: &Port) -> Option<Finding> {
+    let address = &function.address;
+    let count = port.endpoint_failures;
+    if count == 0 {
+        return None;
+    }
+    // "weft 0000:01:00.0: endpoint 0xc…: function 0 of virtual endpoint 1 has failed: setup"
+    let line = logged(snapshot, &[&format!(" {address}: endpoint "), "has failed: "]);
+    let last = line.and_then(|line| Some(line.split_once(&format!(" {address}: "))?.1));
+    let what = match last {
+        Some(last) => format!("; the last: {last}"),
+        None => String::new(),
+    };
+    let why = last.and_then(|last| last.rsplit(' ').next()).unwrap_or_default();
+    let mend = match why {
+        _ if why.ends_with("queue") => {
+            "the endpoint could not reach this host's memory: is the way back there? `weftctl tree` at \
+             the master; emulated: `weft-fabric route walk ENDPOINT LID`, of this host"
+        }
+        "setup" | "overrun" => "is the driver of a release that fits the endpoint?",
+        "disabled" => "was the endpoint without power? who else writes to its registers?",
+        "nonsense" => "do not trust this endpoint: `weftctl withdraw` at the master",
+        _ => "`dmesg` says which, and what has failed",
+    };
+    let what = format!(
+        "{count} functions of shared endpoints have failed under their programs \
+         (endpoint_failures){what}"
+    );
+    let finding = Finding::note("endpoint-failed", Place::Function(address.clone()), what);
+    Some(finding.mend(format!("whoever wants to go on opens it again; {mend}")))
 }

@@ -36,7 +36,7 @@ pub fn diagnose(snapshot: &Snapshot) -> Vec<Finding> {
             if port.fabric != Some(false) {
                 found.extend(link::check(function, port));
                 found.extend(fabric::check(function, port));
-                found.extend(endpoints::check(function, port));
+                found.extend(endpoints::check(snapshot, function, port));
             }
         }
     }

@@ -115,8 +115,8 @@ impl fmt::Display for Event {
             }
             What::Gone => f.write_str("is gone"),
             What::Kernel { action, says } => {
-                if let Some(plug) = plugged(says) {
-                    return f.write_str(&plug);
+                if let Some(words) = plugged(says).or_else(|| failed(says)) {
+                    return f.write_str(&words);
                 }
                 write!(f, "kernel: {action}")?;
                 says.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
@@ -135,6 +135,16 @@ fn plugged(says: &BTreeMap<String, String>) -> Option<String> {
         other => other,
     };
     Some(format!("switch {} port {}: {what}", said("WEFT_SWITCH")?, said("WEFT_SWITCH_PORT")?))
+}
+
+/// What a driver has told of a function of a shared endpoint, in words.
+fn failed(says: &BTreeMap<String, String>) -> Option<String> {
+    let said = |name: &str| says.get(name).map(String::as_str);
+    let (what, endpoint) = (said("WEFT_FAILURE")?, said("WEFT_ENDPOINT")?);
+    let (ve, function) = (said("WEFT_VE")?, said("WEFT_FUNCTION")?);
+    Some(format!(
+        "endpoint {endpoint}: function {function} of virtual endpoint {ve} has failed: {what}"
+    ))
 }
 
 /// Time of day in UTC, as `weft-fabric` writes it.
@@ -234,6 +244,24 @@ mod tests {
         );
         assert!(said("went").ends_with("port 3: what was there was taken out"));
         assert!(said("announced").ends_with("port 3: something is announced"));
+    }
+
+    #[test]
+    fn mr_7_what_has_failed_is_said_in_words() {
+        let says = [
+            ("WEFT_FAILURE", "work-queue"),
+            ("WEFT_ENDPOINT", "0xc000000000000011"),
+            ("WEFT_VE", "2"),
+            ("WEFT_FUNCTION", "1"),
+        ];
+        let says = says.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let what = What::Kernel { action: "change".into(), says };
+        let object = Object::Function("0000:01:00.0".into());
+        assert_eq!(
+            Event { time_ms: 0, object, what }.to_string(),
+            "00:00:00.000Z 0000:01:00.0   endpoint 0xc000000000000011: function 1 of virtual \
+             endpoint 2 has failed: work-queue"
+        );
     }
 
     #[test]
