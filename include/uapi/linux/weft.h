@@ -1156,7 +1156,7 @@ struct weft_fabric_wishes {
 #define WEFT_WISH_NO_LID	5	/* one of the two has no local id yet */
 #define WEFT_WISH_NO_WAY	6	/* no way between them leads through switches */
 #define WEFT_WISH_NO_PLANE	7	/* a link on the way has no virtual plane left */
-#define WEFT_WISH_NO_ROOM	8	/* the host's address space has no room for it */
+#define WEFT_WISH_NO_ROOM	8	/* the host's hierarchy has no room for it */
 #define WEFT_WISH_FAILED	9	/* a table on the way could not be written */
 #define WEFT_WISH_NOT_TAKEN	10	/* the host has not taken it */
 

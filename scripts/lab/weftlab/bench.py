@@ -97,15 +97,16 @@ class Bench:
 
         return self._shared("twins", make)
 
-    def shape(self, name, shape, **options):
-        """A host a node of a topology, each with one port."""
+    def shape(self, name, shape, guests=None, **options):
+        """A host a node of a topology, each with one port; or `guests`, each with the ports of
+        several nodes."""
 
         def make():
             made = Lab(name, self.say)
             try:
                 made.join(shape)
-                for host, _ in shape.hosts:
-                    made.add(host, **options)
+                for host, nodes in (guests or {node: [node] for node, _ in shape.hosts}).items():
+                    made.add(host, nodes, **options)
             except BaseException:
                 made.abandon()
                 raise

@@ -6,6 +6,7 @@ from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 from . import sharing
+from .diagnose import diagnose, named
 from .fabric import settled, until
 
 WISHES = [("ep2", 0, "rc1"), ("ep4", 0, "rc1"), ("ep5", 0, "rc1"),
@@ -243,6 +244,8 @@ def replaced(bench):
             return [name for name, state in told.items() if state & 2] == [serial]
 
         until(f"{serial} in another's place", noticed)
+        hwid = f"{sharing.hwids(lab)['ep4']:#x}"
+        named(diagnose(hosts[0]), "component-replaced", "note", hwid)
 
 
 @test("N-6, MR-7: a master that was away brings nothing back that was withdrawn meanwhile")

@@ -37,7 +37,7 @@ pub enum WishState {
     NoWay,
     /// A link on the way has no virtual plane left.
     NoPlane,
-    /// The host's address space has no room for it.
+    /// The host's hierarchy has no room for it.
     NoRoom,
     /// A table on the way could not be written.
     Failed,
@@ -77,7 +77,7 @@ impl fmt::Display for WishState {
             WishState::NoLid => "one of the two has no local id yet",
             WishState::NoWay => "no way between them leads through switches",
             WishState::NoPlane => "a link on the way has no virtual plane left",
-            WishState::NoRoom => "the host's address space has no room for it",
+            WishState::NoRoom => "the host's hierarchy has no room for it",
             WishState::Failed => "a table on the way could not be written",
             WishState::NotTaken => "the host has not taken it",
             WishState::Other(_) => "unknown",

@@ -736,7 +736,7 @@ fn mr_3_shared_endpoints() {
             },
             "wish-no-lid",
             Level::Fault,
-            "host rc1 was found, and its driver takes no part: `modprobe weft`",
+            "host rc1 was found, and its driver takes no part: is it alive? `modprobe weft` there",
         ),
         (
             "well",
@@ -753,7 +753,14 @@ fn mr_3_shared_endpoints() {
         ("well", |s| wish(s, State::NoPlane), "wish-no-plane", Level::Fault, "tree --vh all"),
         ("well", |s| wish(s, State::NoRoom), "wish-no-room", Level::Fault, "tree --vh rc1"),
         ("well", |s| wish(s, State::Failed), "wish-not-written", Level::Fault, "`dmesg`"),
-        ("well", |s| wish(s, State::NotTaken), "wish-not-taken", Level::Fault, "at host rc1:"),
+        (
+            "well",
+            |s| wish(s, State::NotTaken),
+            "wish-not-taken",
+            Level::Fault,
+            "is host rc1 alive?",
+        ),
+        ("well", |s| wish(s, State::Other(99)), "wish-unknown", Level::Fault, "of one release"),
         (
             "well",
             |s| component(s, 1).vpd_in_order = false,

@@ -63,7 +63,7 @@ fn component_itself(component: &Component, names: &Names<'_>) -> Vec<Finding> {
         let what = "its VPD, which say what it is and where, are not in order";
         found.push(Finding::warning("vpd-broken", here(), what).mend(format!(
             "they are not used, its hardware id, {}, names it; write them anew with its maker's \
-             tool, then take it out and put it in again; emulated: `weft-fabric check`",
+             tool, then take it out and put it in again; emulated: `weft-fabric inject list`",
             component.hwid
         )));
     }
@@ -89,8 +89,8 @@ fn driverless(component: &Component, port: &Port, names: &Names<'_>) -> Option<F
         return None;
     }
     let what = "its port is there, and its driver takes no part in the fabric";
-    let mend = "there: `modprobe weft`; is it loaded, `weftctl diagnose`; does its manager/allow \
-                leave out this host?";
+    let mend = "is it alive? there: `modprobe weft`; is it loaded, `weftctl diagnose`; if \
+                manager/allow is not 0, there or here, that list has to name the other host as well";
     Some(Finding::warning("host-no-driver", at(component, names), what).mend(mend))
 }
 

@@ -135,8 +135,8 @@ fn unreached(here: &Place, port: &Port, manager: &Manager, node: &Node) -> Optio
         let what = format!("{who} is there, by what a neighbour of it says, and does not answer");
         let finding = Finding::warning("node-silent", at, what);
         return Some(finding.mend(
-            "there: is weft.ko loaded, of a version that manages the fabric? does its manager/allow \
-             leave out this host? `weftctl diagnose`",
+            "is it alive? there: is weft.ko loaded, of a version that manages the fabric? does its \
+             manager/allow leave out this host? `weftctl diagnose`",
         ));
     }
     if node.links == 0 {

@@ -113,8 +113,10 @@ pub fn mend(wish: &Wish, known: &Known) -> String {
             let lacks = |component: Option<&Component>| component.is_some_and(|c| c.lid == 0);
             match (lacks(component(wish.root)), lacks(component(wish.endpoint))) {
                 (true, _) => format!(
-                    "host {host} was found, and its driver takes no part: `modprobe weft` there; \
-                     does manager/allow leave it out?"
+                    "host {host} was found, and its driver takes no part: is it alive? `modprobe weft` \
+                     there; if manager/allow is not 0, here or there, that list has to name the other host as \
+                     well: `echo {} >manager/allow` here, in the directory of the port's function",
+                    wish.root
                 ),
                 (false, true) => format!(
                     "endpoint {} does not answer the master's messages: `weftctl tree`, \
@@ -126,15 +128,17 @@ pub fn mend(wish: &Wish, known: &Known) -> String {
         }
         Some(State::NoWay) => format!(
             "switches that route have to join them by links that are up: `weftctl tree`; hosts pass \
-             nothing on; emulated: `routes = true` of switches in the topology; or {take_back}"
+             nothing on; emulated: `routes = true` of switches in the topology, `weft-fabric route \
+             walk HOST LID`; or {take_back}"
         ),
         Some(State::NoPlane) => format!(
             "a link carries the hierarchies of 15 hosts: join them by another switch, or withdraw \
              what other hosts have beyond it; `weftctl tree --vh all` shows that; {take_back}"
         ),
         Some(State::NoRoom) => format!(
-            "host {host} has as many endpoints as its aperture space holds: `weftctl tree --vh \
-             {host}` shows them, `weftctl withdraw` frees their room"
+            "host {host} has as much as one host can: something of 16 endpoints, or 85 places in its \
+             hierarchy, of which each switch on the way takes one: `weftctl tree --vh {host}` shows \
+             them, `weftctl withdraw ENDPOINT` makes room"
         ),
         Some(State::Failed) => {
             "it is tried again; `dmesg` of this host names the component and its \
@@ -143,8 +147,9 @@ pub fn mend(wish: &Wish, known: &Known) -> String {
                 .into()
         }
         Some(State::NotTaken) => format!(
-            "it is tried again; at host {host}: `weftctl diagnose`; programs there that have to let \
-             go of an endpoint that was withdrawn hold it up, as does a driver of another version"
+            "it is tried again; is host {host} alive? there: `weftctl diagnose`; what it is to lose it \
+             has to let go of first, and a neighbour of it that hangs may hold on to that; a driver \
+             of another version may not understand what it is told"
         ),
         Some(_) => "use weftctl and the driver of one release".into(),
     }
