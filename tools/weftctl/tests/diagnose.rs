@@ -4,6 +4,7 @@
 
 #![allow(clippy::expect_used)]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -818,14 +819,6 @@ fn mr_3_shared_endpoints() {
 }
 
 #[test]
-fn what_has_passed_is_a_note() {
-    let mut snapshot = recorded("well");
-    port(&mut snapshot).counters.insert("in_denied".into(), 2);
-    let link = link(&mut snapshot);
-    (link.trained, link.readied, link.ended, link.channels_broken) = (2, 3, "silence".into(), 1);
-    let found = diagnose(&snapshot);
-    let notes = ["port-errors", "link-flapped", "peer-returned", "channels-broken"];
-#[test]
 fn mr_7_a_function_that_has_failed_is_told_to_the_administrator() {
     let mut snapshot = recorded("well");
     port(&mut snapshot).endpoint_failures = 2;
@@ -860,6 +853,14 @@ fn mr_7_a_function_that_has_failed_is_told_to_the_administrator() {
     }
 }
 
+#[test]
+fn what_has_passed_is_a_note() {
+    let mut snapshot = recorded("well");
+    port(&mut snapshot).counters.insert("in_denied".into(), 2);
+    let link = link(&mut snapshot);
+    (link.trained, link.readied, link.ended, link.channels_broken) = (2, 3, "silence".into(), 1);
+    let found = diagnose(&snapshot);
+    let notes = ["port-errors", "link-flapped", "peer-returned", "channels-broken"];
     assert_eq!(ids(&found, Level::Note), notes);
     assert!(!is_wrong(&found));
 }
@@ -1051,26 +1052,77 @@ fn a_port_that_was_not_asked_for_is_not_said_to_be_gone() {
     assert_eq!(judged(&snapshot)[0]["id"], "port-removed");
 }
 
+/// What checks call their findings, by their sources.
+fn kinds() -> BTreeSet<String> {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diagnose");
+    let mut kinds = BTreeSet::from(["aer", "permission"].map(String::from));
+    for file in ["endpoints", "fabric", "function", "host", "link", "port", "vf"] {
+        let source = fs::read_to_string(top.join(format!("{file}.rs"))).expect("source");
+        let words = source.split('"').skip(1).step_by(2);
+        let is_kind = |word: &&str| {
+            word.contains('-') && word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')
+        };
+        kinds.extend(words.filter(is_kind).map(String::from));
+    }
+    // A driver's name.
+    assert!(kinds.remove("vfio-pci"));
+    assert!(kinds.len() > 70, "{}", kinds.len());
+    kinds
+}
+
 /// The kinds never change: scripts and the manual name them.
 #[test]
 fn the_manual_names_every_kind() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = fs::read_to_string(top.join("../../Documentation/man/weftctl.8")).expect("manual");
     let page = page.replace("\\-", "-");
-    let mut kinds = 0;
-    for file in ["endpoints", "fabric", "function", "host", "link", "port"] {
-        let file = top.join(format!("src/diagnose/{file}.rs"));
-        let source = fs::read_to_string(file).expect("source");
-        let words = source.split('"').skip(1).step_by(2);
-        let is_kind = |word: &&str| {
-            word.contains('-') && word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')
-        };
-        for kind in words.filter(is_kind) {
-            assert!(page.contains(kind) || kind.contains("vfio"), "the manual lacks {kind}");
-            kinds += 1;
+    let words: BTreeSet<_> = page.split(|c: char| !c.is_ascii_lowercase() && c != '-').collect();
+    for kind in kinds() {
+        assert!(words.contains(kind.as_str()), "the manual lacks {kind}");
+    }
+}
+
+/// A row of a table of Documentation/diagnose.rst: what is in its first and in its last column.
+fn rows(page: &str) -> BTreeMap<String, Vec<String>> {
+    let mut rows = BTreeMap::new();
+    let mut last = (0, String::new());
+    for line in page.lines() {
+        if line.starts_with("===") && line.contains(' ') {
+            last = (line.rfind(' ').expect("columns"), String::new());
+        } else if last.0 != 0 && !line.trim().is_empty() {
+            if let Some(kind) = line.strip_prefix("``").and_then(|rest| rest.split("``").next()) {
+                assert!(!rows.contains_key(kind), "{kind} is there twice");
+                last.1 = kind.to_owned();
+            }
+            let tests: String = line.chars().skip(last.0).collect();
+            let tests = tests.split([',', ' ']).filter(|test| !test.is_empty()).map(String::from);
+            let row: &mut Vec<String> = rows.entry(last.1.clone()).or_default();
+            row.extend(tests);
         }
     }
-    assert!(kinds > 30, "{kinds}");
+    rows.remove("");
+    rows
+}
+
+#[test]
+fn the_table_of_findings_is_true() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |file: String| fs::read_to_string(top.join(&file)).expect(&file);
+    let rows = rows(&read("Documentation/diagnose.rst".into()));
+    assert_eq!(rows.keys().cloned().collect::<BTreeSet<_>>(), kinds());
+    for (kind, tests) in &rows {
+        let name = format!("\"{kind}\"");
+        assert!(!tests.is_empty(), "{kind} has no test");
+        for test in tests {
+            let file = match test.as_str() {
+                "unit" => "tools/weftctl/tests/diagnose.rs".into(),
+                module => format!("tools/testing/hosts/{module}.py"),
+            };
+            assert!(read(file).contains(&name), "{test} does not name {kind}");
+        }
+        let alone = tests.len() == 1 || !tests.iter().any(|test| test == "unit");
+        assert!(alone, "{kind}: {tests:?}");
+    }
 }
 
 #[test]
