@@ -232,7 +232,7 @@ impl Function {
         open.call(file.as_fd()).map_err(|e| match Errno::from_io_error(&e) {
             Some(Errno::NOENT | Errno::OPNOTSUPP) => Error::NotGiven(name()),
             Some(Errno::BUSY) => Error::Used(name()),
-            Some(Errno::NOSPC) => Error::Limit("functions of endpoints, or their memory"),
+            Some(Errno::NOSPC) => Error::Limit(Error::FUNCTIONS),
             Some(Errno::HOSTUNREACH) => Error::Unreachable(name()),
             Some(Errno::INVAL) => {
                 Error::Invalid(format!("{entries} entries: a power of two up to 1024"))
@@ -247,7 +247,7 @@ impl Function {
         let mut call =
             abi::weft_ep_area { flags: access.bits(), bytes: bytes as u64, ..Default::default() };
         call.call(self.as_fd()).map_err(|e| match Errno::from_io_error(&e) {
-            Some(Errno::NOSPC) => Error::Limit("areas of a function, or its memory"),
+            Some(Errno::NOSPC) => Error::Limit(Error::AREAS),
             Some(Errno::BUSY) => Error::Busy,
             Some(Errno::INVAL) => Error::Invalid(format!("an area of {bytes} bytes: up to 4 MiB")),
             _ => ended("making an area", e),

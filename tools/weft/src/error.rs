@@ -127,6 +127,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// What [`Error::Limit`] calls functions of shared endpoints,
+    pub(crate) const FUNCTIONS: &'static str = "functions of endpoints, or their memory";
+    /// and their areas.
+    pub(crate) const AREAS: &'static str = "areas of a function, or its memory";
+
     pub(crate) fn os(what: &'static str, source: io::Error) -> Self {
         match Errno::from_io_error(&source) {
             Some(Errno::NODEV) => Error::Gone,
@@ -190,12 +195,20 @@ impl Error {
             Error::Limit("pinned memory") => {
                 "`ulimit -l` shows how much this user may pin; register less, or have it raised"
             }
+            Error::Limit(Self::FUNCTIONS) => {
+                "the file `seats` of the port in sysfs says how many it can have open; end a program \
+                 that has one, or ask for fewer entries"
+            }
+            Error::Limit(Self::AREAS) => {
+                "a function has at most 4 areas, and less memory for them with push_data: free one, \
+                 or ask for fewer bytes"
+            }
             Error::Limit(_) => {
                 "close what is not used; Objects::limits() tells how many there can be"
             }
             Error::Busy => "drop what was made of it first",
             Error::NotGiven(_) => {
-                "`weftctl vh` shows what this host is given; on the fabric's master \
+                "`weftctl tree --vh` shows what this host is given; on the fabric's master \
                  `weftctl assign` gives it more"
             }
             Error::Used(_) => "end that program, or use another function",

@@ -53,15 +53,20 @@ struct Options {
     json: bool,
 }
 
+/// ENDPOINT.VE
+fn target(name: &str) -> Option<(u64, u32)> {
+    let (endpoint, ve) = name.split_once('.')?;
+    let endpoint = endpoint.strip_prefix("0x").unwrap_or(endpoint);
+    Some((u64::from_str_radix(endpoint, 16).ok()?, ve.parse().ok()?))
+}
+
 fn parse(mut words: impl Iterator<Item = String>) -> Option<Options> {
     let port = words.next()?.parse().ok()?;
-    let name = words.next()?;
-    let (endpoint, ve) = name.split_once('.')?;
-    let endpoint = u64::from_str_radix(endpoint.trim_start_matches("0x"), 16).ok()?;
+    let (endpoint, ve) = target(&words.next()?)?;
     let mut options = Options {
         port,
         endpoint,
-        ve: ve.parse().ok()?,
+        ve,
         function: 0,
         seconds: None,
         until: None,
@@ -345,14 +350,28 @@ fn work(options: &Options) -> Result<u8> {
 }
 
 fn main() -> ExitCode {
-    let Some(options) = parse(std::env::args().skip(1)) else {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    if let Some(name) = words.get(1).filter(|name| target(name).is_none()) {
+        eprintln!(
+            "weft-endpoint: {name}: not the hardware id of an endpoint, a point, and the number of a \
+             virtual endpoint; `weftctl tree --vh` shows those of this host"
+        );
+        return ExitCode::from(2);
+    }
+    let Some(options) = parse(words.into_iter()) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
     match work(&options) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            eprintln!("weft-endpoint: {error}");
+            let hint = error.downcast_ref::<Error>().and_then(Error::hint);
+            let hint = hint.map_or(String::new(), |hint| format!(": {hint}"));
+            eprintln!("weft-endpoint: {error}{hint}");
             let status = end_of(&*error).map_or(1, |(_, status)| status);
             ExitCode::from(status)
         }
