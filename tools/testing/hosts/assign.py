@@ -218,6 +218,11 @@ def refused(bench):
         raise Mismatch("assign waited for what will not come")
     if "no such endpoint was found" not in rc1.weftctl("wishes").out:
         raise Mismatch("the wish did not stay")
+    # Who tries once more does not wish for another one.
+    fails(rc1, 5, "assign 0xc000000000000077 rc1", "0xc000000000000077.0 is to be host rc1's")
+    if (count := len(rc1.weftctl_json("wishes")["wishes"])) != 1:
+        raise Mismatch(f"there are {count} wishes")
+    fails(rc1, 2, "withdraw ep1.2", "endpoint ep1 has 2 virtual endpoints, 0 to 1")
     rc1.weftctl("withdraw", "0xc000000000000077")
 
 

@@ -14,6 +14,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// What takes longer is told of.
 const SOON: Duration = Duration::from_secs(1);
 
+/// So much of a line that is no wish is shown.
+const LINE: usize = 60;
+
 /// What is ordered of a port, until when, and whom to tell how it goes.
 pub struct Order<'a> {
     port: &'a Port,
@@ -165,10 +168,14 @@ impl<'a> Order<'a> {
 /// Why a text was not taken, by one of its lines.
 pub fn no_wish(text: &[u8], line: u32) -> Failure {
     let of = text.split(|b| *b == b'\n').nth(line.saturating_sub(1) as usize);
-    let of = String::from_utf8_lossy(of.unwrap_or_default()).into_owned();
-    let what = format!("is no wish, or gives away what a line before it has: {of:?}");
-    Failure::new(Kind::Usage, what)
-        .hint("a line is ENDPOINT.VE HOST, hardware ids in hexadecimal without 0x, as c000a7.0 1")
+    let of = String::from_utf8_lossy(of.unwrap_or_default());
+    let shown: String = of.chars().take(LINE).collect();
+    let more = if shown.len() < of.len() { " …" } else { "" };
+    let what = format!("is no wish, or gives away what a line before it has: {shown:?}{more}");
+    Failure::new(Kind::Usage, what).hint(
+        "a line is ENDPOINT.VE HOST, all in hexadecimal without 0x, as c000a7.0 1; `weftctl tree` \
+         shows hardware ids",
+    )
 }
 
 /// There is no room for a text.
@@ -197,4 +204,17 @@ pub fn unfulfilled(all: &[Wish], known: &Known) -> Option<Failure> {
     };
     let message = format!("{ve} is to be host {host}'s, and is not: {state}{more}");
     Some(Failure::new(kind, message).hint(wish::mend(wish, known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_no_wish_is_shown_as_far_as_it_helps() {
+        let text = [b"8.0 2\n\x1b[31mred\n".to_vec(), vec![b'x'; 4000]].concat();
+        let said = |line| no_wish(&text, line).message;
+        assert!(said(2).ends_with(r#"has: "\u{1b}[31mred""#), "{}", said(2));
+        assert!(said(3).ends_with(&format!("has: {:?} …", "x".repeat(LINE))), "{}", said(3));
+    }
 }

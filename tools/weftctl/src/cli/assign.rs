@@ -22,7 +22,8 @@ pub struct Waiting {
 #[derive(clap::Args)]
 pub struct Assign {
     /// The endpoint by its serial number, local id or hardware id; with .N behind it this
-    /// virtual endpoint of it, with .all each [default: the first that is free]
+    /// virtual endpoint of it, with .all each [default: the first that the host is to have and
+    /// has not got, or else that is free]
     #[arg(value_name = "ENDPOINT")]
     endpoint: String,
     /// The host, likewise
@@ -153,5 +154,9 @@ pub fn withdraw(context: &Context, args: &Withdraw) -> Result<(), End> {
         order.let_go(&taken, &known)?;
     }
     let taken: Vec<Wish> = taken.iter().map(|wish| Wish { state: None, ..*wish }).collect();
-    report(context, &taken, &known, start, "VE is HOST's no more")
+    let said = match args.waiting.wanted() {
+        true => "VE is HOST's no more",
+        false => "VE is to be nobody's; HOST may have it for a moment yet",
+    };
+    report(context, &taken, &known, start, said)
 }

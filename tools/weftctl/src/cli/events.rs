@@ -43,6 +43,9 @@ pub fn run(context: &Context, args: &Args) -> Result<(), End> {
                 return Ok(());
             }
         }
+        if first && watcher.ports() == 0 {
+            context.say("there is no such port yet: it is waited for");
+        }
         first = false;
         match (watcher.wait(until).map_err(failed)?, args.count) {
             (Woken::Told, _) => {}

@@ -30,8 +30,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Shows the Weft ports of this host, carries files to and from other hosts,
-/// measures latency.
+/// Shows and watches the Weft ports of this host and the fabric, says which endpoint is whose,
+/// carries files to and from other hosts, finds out why it does not work.
 #[derive(Parser)]
 #[command(
     name = "weftctl",

@@ -49,12 +49,16 @@ struct Report {
 /// sleeping on each of them in sysfs.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// What takes longer is told of.
+const SOON: Duration = Duration::from_secs(1);
+
 /// Who wants to know more.
 const WHY: &str = "`weftctl diagnose` says why";
 
 pub fn run(context: &Context, args: &Args) -> Result<(), End> {
     let start = Instant::now();
     let timeout = args.timeout.unwrap_or(Duration::from_secs(30));
+    let mut told = String::new();
     while let Err(failure) = check(context, args) {
         let passing = match failure.kind {
             Kind::Unreachable => true,
@@ -64,6 +68,10 @@ pub fn run(context: &Context, args: &Args) -> Result<(), End> {
         let left = timeout.saturating_sub(start.elapsed());
         if !passing || left.is_zero() {
             return Err(failure.into());
+        }
+        if start.elapsed() >= SOON && told != failure.message {
+            told.clone_from(&failure.message);
+            context.say(&told);
         }
         std::thread::sleep(PAUSE.min(left));
     }

@@ -3,14 +3,15 @@
 
 use super::known::{Hwid, Known};
 use super::name::{Names, Which};
-use super::wish::Wish;
+use super::wish::{State, Wish};
 use crate::failure::{Failure, Kind};
 
 /// Virtual endpoints that a text of wishes can name.
 const MOST_VES: u32 = 256;
 
 /// The wishes that `assign ENDPOINT[.VE] HOST` adds; what is another host's is taken only by
-/// `force`.
+/// `force`. Without VE one that the host is to have, and has not got yet, is asked for again:
+/// who tries once more does not want two.
 pub fn assign(known: &Known, target: &str, host: &str, force: bool) -> Result<Vec<Wish>, Failure> {
     let names = Names::new(known.components.as_deref());
     let (endpoint, which) = names.target(target)?;
@@ -19,12 +20,7 @@ pub fn assign(known: &Known, target: &str, host: &str, force: bool) -> Result<Ve
     let of = |ve: u32| known.wishes.iter().find(|w| (w.endpoint, w.ve) == (endpoint, ve));
     let chosen: Vec<u32> = match (which, ves) {
         (Which::One(ve), Some(ves)) if u32::from(ve) >= ves => {
-            let has = match ves {
-                1 => "1 virtual endpoint, 0".into(),
-                ves => format!("{ves} virtual endpoints, 0 to {}", ves.saturating_sub(1)),
-            };
-            let message = format!("endpoint {} has {has}", names.of(endpoint));
-            return Err(Failure::new(Kind::Usage, message));
+            return Err(no_such_ve(&names, endpoint, ves));
         }
         (Which::One(ve), _) => vec![ve.into()],
         (Which::All, Some(ves)) => (0..ves.min(MOST_VES)).collect(),
@@ -35,9 +31,17 @@ pub fn assign(known: &Known, target: &str, host: &str, force: bool) -> Result<Ve
         }
         // Before it is found it has at least one.
         (Which::Any, ves) => {
-            let free =
-                (0..ves.map_or(MOST_VES, |ves| ves.min(MOST_VES))).find(|ve| of(*ve).is_none());
-            vec![free.ok_or_else(|| none_is_free(known, &names, endpoint))?]
+            let waits = |ve: &u32| {
+                of(*ve).is_some_and(|wish| wish.root == root && wish.state.is_some_and(is_open))
+            };
+            let all = || 0..ves.map_or(MOST_VES, |ves| ves.min(MOST_VES));
+            let free = || all().find(|ve| of(*ve).is_none());
+            vec![
+                all()
+                    .find(waits)
+                    .or_else(free)
+                    .ok_or_else(|| none_is_free(known, &names, endpoint))?,
+            ]
         }
     };
     let others = chosen.iter().filter_map(|ve| of(*ve)).filter(|wish| wish.root != root);
@@ -48,6 +52,19 @@ pub fn assign(known: &Known, target: &str, host: &str, force: bool) -> Result<Ve
         return Err(Failure::new(Kind::Failed, message).hint(hint));
     }
     Ok(chosen.into_iter().map(|ve| Wish { endpoint, ve, root, state: None }).collect())
+}
+
+/// Whether the host has not got it yet.
+fn is_open(state: State) -> bool {
+    state != State::Done
+}
+
+fn no_such_ve(names: &Names<'_>, endpoint: Hwid, ves: u32) -> Failure {
+    let has = match ves {
+        1 => "1 virtual endpoint, 0".into(),
+        ves => format!("{ves} virtual endpoints, 0 to {}", ves.saturating_sub(1)),
+    };
+    Failure::new(Kind::Usage, format!("endpoint {} has {has}", names.of(endpoint)))
 }
 
 fn none_is_free(known: &Known, names: &Names<'_>, endpoint: Hwid) -> Failure {
@@ -65,13 +82,20 @@ fn none_is_free(known: &Known, names: &Names<'_>, endpoint: Hwid) -> Failure {
 
 /// The wishes that `withdraw ENDPOINT[.VE]` takes back; without .VE all of the endpoint.
 pub fn withdraw(known: &Known, target: &str) -> Result<Vec<Wish>, Failure> {
-    let (endpoint, which) = Names::new(known.components.as_deref()).target(target)?;
+    let names = Names::new(known.components.as_deref());
+    let (endpoint, which) = names.target(target)?;
     let meant = |wish: &&Wish| match which {
         Which::One(ve) => wish.ve == u32::from(ve),
         Which::Any | Which::All => true,
     };
     let of = known.wishes.iter().filter(|wish| wish.endpoint == endpoint);
-    Ok(of.filter(meant).copied().collect())
+    let taken: Vec<Wish> = of.filter(meant).copied().collect();
+    match (taken.is_empty(), which, known.component(endpoint)) {
+        (true, Which::One(ve), Some(found)) if u32::from(ve) >= found.ves => {
+            Err(no_such_ve(&names, endpoint, found.ves))
+        }
+        _ => Ok(taken),
+    }
 }
 
 #[cfg(test)]
@@ -126,6 +150,22 @@ mod tests {
         assert_eq!(ves(withdraw(&known, "ep1")), Ok(vec![0, 2]));
         assert_eq!(ves(withdraw(&known, "ep1.2")), Ok(vec![2]));
         assert_eq!(ves(withdraw(&known, "ep1.1")), Ok(vec![]));
+        let said = ves(withdraw(&known, "ep1.3")).expect_err("there is no such");
+        assert!(said.contains("has 3 virtual endpoints, 0 to 2"), "{said}");
+        // A wish that never could be is taken back all the same.
+        let wish = Wish { endpoint: EP, ve: 9, root: Hwid(1), state: Some(State::NoVe) };
+        let known = Known { wishes: vec![wish], ..known };
+        assert_eq!(ves(withdraw(&known, "ep1.9")), Ok(vec![9]));
+    }
+
+    #[test]
+    fn mr_3_who_tries_again_does_not_get_another_one() {
+        let mut known = known();
+        for (state, wanted) in [(State::Done, 1), (State::NoRoot, 0), (State::Waits, 0)] {
+            known.wishes[0].state = Some(state);
+            assert_eq!(ves(assign(&known, "ep1", "rc1", false)), Ok(vec![wanted]), "{state:?}");
+            assert_eq!(ves(assign(&known, "ep1", "rc2", false)), Ok(vec![1]), "another host's");
+        }
     }
 
     #[test]

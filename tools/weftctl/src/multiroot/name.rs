@@ -60,7 +60,7 @@ impl<'a> Names<'a> {
             let found = self.0.iter().find(|component| component.hwid == hwid);
             return match found.filter(|component| component.kind != kind) {
                 None => Ok(hwid),
-                Some(other) => Err(usage(format!("{hwid} is a {}, no {kind}", other.kind))),
+                Some(other) => Err(usage(format!("{hwid} is {}, no {kind}", a(&other.kind)))),
             };
         }
         let (fits, others): (Vec<_>, Vec<_>) =
@@ -72,7 +72,7 @@ impl<'a> Names<'a> {
         match (fits.as_slice(), others.as_slice()) {
             ([one], _) => Ok(one.hwid),
             ([], []) => Err(usage(format!("there is no {kind} {text}")).hint(self.known(kind))),
-            ([], [other, ..]) => Err(usage(format!("{text} is a {}, no {kind}", other.kind))),
+            ([], [other, ..]) => Err(usage(format!("{text} is {}, no {kind}", a(&other.kind)))),
             (several, _) => {
                 let what = format!("{text} may be {} {kind}s", several.len());
                 Err(usage(what).hint(format!("name one by its hardware id: {}", ids(several))))
@@ -111,6 +111,12 @@ impl<'a> Names<'a> {
             names => format!("there are {}", names.join(", ")),
         }
     }
+}
+
+/// A kind with its article.
+fn a(kind: &str) -> String {
+    let article = if kind.starts_with('e') { "an" } else { "a" };
+    format!("{article} {kind}")
 }
 
 /// 0x and digits.
@@ -169,6 +175,8 @@ mod tests {
             ("ep9", "endpoint", "there is no endpoint ep9: there are ep1, ep.2, 0x203, 0x204"),
             ("0", "host", "there is no host 0: there are rc1, rc2"),
             ("rc1", "endpoint", "rc1 is a host, no endpoint"),
+            ("ep1", "host", "ep1 is an endpoint, no host"),
+            ("0x201", "host", "0x201 is an endpoint, no host"),
             ("0x101", "host", "0x101 is a switch, no host"),
             ("4", "endpoint", "4 may be 2 endpoints: name one by its hardware id: 0x201, 0x203"),
             ("twin", "endpoint", "by its hardware id: 0x204, 0x205"),

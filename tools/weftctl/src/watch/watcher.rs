@@ -66,6 +66,11 @@ impl Watcher {
         self.kernel.is_some()
     }
 
+    /// How many of them there are.
+    pub fn ports(&self) -> usize {
+        self.known.keys().filter(|object| matches!(object, Object::Port(_))).count()
+    }
+
     /// Sleeps until something may have happened.
     pub fn wait(&self, until: Option<Instant>) -> io::Result<Woken> {
         let mut ready = Vec::with_capacity(16);
