@@ -2,7 +2,7 @@
 //! What completion and the manual have to know of a program: everything that its
 //! own help names. Shared by the tests of both programs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A command with its options, as its help has them.
@@ -80,26 +80,39 @@ fn lines(text: &str) -> Vec<String> {
     text.lines().map(String::from).collect()
 }
 
+fn file(name: &str) -> String {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../completion");
+    top.join(name).to_string_lossy().into_owned()
+}
+
+/// What bash offers behind `words` for a word that begins with `begun`; `None`: there is no
+/// bash.
+fn bash(program: &Path, words: &[&str], begun: &str) -> Option<Vec<String>> {
+    let script = format!(
+        "source '{}'; COMP_WORDS=({} '{begun}'); COMP_CWORD={}; _weft; \
+         printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        file("weft.bash"),
+        words.join(" "),
+        words.len(),
+    );
+    shell(program, &["bash", "--norc", "-c"], &script).map(|out| lines(&out))
+}
+
+/// The same, where there has to be one.
+pub fn bash_offers(program: &Path, words: &[&str], begun: &str) -> Vec<String> {
+    bash(program, words, begun).expect("there is no bash")
+}
+
 /// Each subcommand and option is offered, by every shell that there is; by bash in
 /// any case.
 pub fn completion_knows(program: &Path) {
-    let file = |name: &str| {
-        let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../completion");
-        top.join(name).to_string_lossy().into_owned()
-    };
     let entries = all(program, &[]);
-    let bash = |words: &[String], begun: &str| {
-        let all = words.join(" ");
-        let script = format!(
-            "source '{}'; COMP_WORDS=({all} '{begun}'); COMP_CWORD={}; _weft; \
-             printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-            file("weft.bash"),
-            words.len(),
-        );
-        shell(program, &["bash", "--norc", "-c"], &script).map(|out| lines(&out))
+    let by_bash = |words: &[String], begun: &str| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        bash(program, &words, begun)
     };
-    assert!(bash(&entries[0].words, "").is_some(), "there is no bash");
-    offers_all(&entries, &bash);
+    assert!(by_bash(&entries[0].words, "").is_some(), "there is no bash");
+    offers_all(&entries, &by_bash);
 
     // Without a terminal: what would be added is printed.
     let zsh = |words: &[String], begun: &str| {
@@ -132,4 +145,53 @@ pub fn manual_knows(program: &Path, page: &str) {
             assert!(text.contains(word), "{} does not know {word} of {words:?}", page.display());
         }
     }
+}
+
+/// Every file below a path.
+fn files(path: &Path, found: &mut Vec<PathBuf>) {
+    if let Ok(entries) = std::fs::read_dir(path) {
+        entries.flatten().for_each(|entry| files(&entry.path(), found));
+    } else {
+        found.push(path.into());
+    }
+}
+
+/// Every `program command --option` that stands in backticks in messages and documentation
+/// is one.
+pub fn texts_know(program: &Path) {
+    let entries = all(program, &[]);
+    let name = entries[0].words[0].clone();
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    for path in ["weft/src", "weftctl/src", "fabric/src"] {
+        files(&top.join("tools").join(path), &mut found);
+    }
+    for path in ["rust", "Documentation", "README.md"] {
+        files(&top.join(path), &mut found);
+    }
+    let mut count = 0;
+    for file in &found {
+        let Ok(text) = std::fs::read_to_string(file) else { continue };
+        for part in text.split(&format!("`{name} ")).skip(1) {
+            let said = part.split('`').next().unwrap_or_default();
+            let mut at = &entries[0];
+            for word in said.split_whitespace() {
+                let word = word.split('=').next().unwrap_or_default();
+                let below = [at.words.as_slice(), &[word.to_owned()]].concat();
+                let plain = word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+                let wrong = format!("{}: `{name} {said}`: no {word}", file.display());
+                match entries.iter().find(|entry| entry.words == below) {
+                    Some(entry) => at = entry,
+                    None if word.starts_with("--") && word.len() > 2 => {
+                        assert!(at.options.iter().any(|option| option == word), "{wrong}");
+                    }
+                    // A value, or what stands for one.
+                    None if at.commands.is_empty() || !plain || word.starts_with('-') => {}
+                    None => panic!("{wrong}"),
+                }
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 5, "where are the texts?");
 }

@@ -26,21 +26,31 @@ _weft_help() {
 		}'
 }
 
+# _weft_named BEHIND COMMAND: what of the topology's is followed by this, in its status. With
+# dir as _weft_values has it.
+_weft_named() {
+	"$2" "${dir[@]}" --json status 2>/dev/null | grep -o '"name":"[^"]*"'"$1" | cut -d'"' -f4
+}
+
 # _weft_values COMMAND VALUE: what a value of that name can be on this machine.
 _weft_values() {
 	local dir=() i
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		[ "${COMP_WORDS[i - 1]}" != --dir ] || dir=(--dir "${COMP_WORDS[i]}")
 	done
-	case $2 in
-	PORT) compgen -G '/dev/weft[0-9]*' ;;
-	NODE | NODES) "$1" "${dir[@]}" host list 2>/dev/null | awk 'NR > 1 { print $1 }' ;;
+	case ${1##*/}:$2 in
+	*:PORT) compgen -G '/dev/weft[0-9]*' ;;
+	# Hosts, endpoints and switches; the first two; the last.
+	weft-fabric:NODE) _weft_named '' "$@" ;;
+	weft-fabric:NODES) _weft_named ',"plugged"' "$@" ;;
+	weft-fabric:SWITCH) _weft_named ',"ports"' "$@" ;;
+	weft-fabric:HOST) "$1" "${dir[@]}" host list 2>/dev/null | awk 'NR > 1 { print $1 }' ;;
 	# What the master calls them; elsewhere hardware ids.
-	ENDPOINT | HOST)
+	*:ENDPOINT | *:HOST)
 		"$1" --json tree 2>/dev/null |
 			grep -o '"name":"[^"]*","hwid":"[^"]*","lid":[0-9]*,"kind":"'"${2,,}"'"' | cut -d'"' -f4
 		;;
-	END) "$1" "${dir[@]}" --json status 2>/dev/null | grep -o '"[^" ]*:[0-9]"' | tr -d '"' | sort -u ;;
+	*:END) "$1" "${dir[@]}" --json status 2>/dev/null | grep -o '"[^" ]*:[0-9][0-9]*"' | tr -d '"' | sort -u ;;
 	esac
 }
 

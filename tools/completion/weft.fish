@@ -25,6 +25,11 @@ function __weft_help
         }'
 end
 
+# As _weft_named of weft.bash.
+function __weft_named
+    command $argv[2..] --json status 2>/dev/null | grep -o '"name":"[^"]*"'$argv[1] | cut -d'"' -f4
+end
+
 function __weft_complete
     set -l words (commandline -opc)
     set -l current (commandline -ct)
@@ -70,13 +75,21 @@ function __weft_complete
                 __fish_complete_directories $current
             case PORT
                 string match '/dev/weft*' /dev/*
-            case NODE NODES
-                command $words[1] $dir host list 2>/dev/null | awk 'NR > 1 { print $1 }'
             # As in weft.bash.
+            case NODE
+                __weft_named '' $words[1] $dir
+            case NODES
+                __weft_named ',"plugged"' $words[1] $dir
+            case SWITCH
+                __weft_named ',"ports"' $words[1] $dir
             case ENDPOINT HOST
+                if string match -qr '(^|/)weft-fabric$' -- $words[1]
+                    command $words[1] $dir host list 2>/dev/null | awk 'NR > 1 { print $1 }'
+                    continue
+                end
                 command $words[1] --json tree 2>/dev/null | grep -o '"name":"[^"]*","hwid":"[^"]*","lid":[0-9]*,"kind":"'(string lower $word)'"' | cut -d'"' -f4
             case END
-                command $words[1] $dir --json status 2>/dev/null | grep -o '"[^" ]*:[0-9]"' | tr -d '"' | sort -u
+                command $words[1] $dir --json status 2>/dev/null | grep -o '"[^" ]*:[0-9][0-9]*"' | tr -d '"' | sort -u
             case '*'
                 if test (string upper -- $word) != $word
                     echo $word

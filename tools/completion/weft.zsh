@@ -25,6 +25,11 @@ _weft_help() {
 		}'
 }
 
+# As in weft.bash, with words and dir as _weft has them.
+_weft_named() {
+	${words[1]} $dir --json status 2>/dev/null | grep -o '"name":"[^"]*"'"$1" | cut -d'"' -f4
+}
+
 _weft() {
 	local -a command help commands options wanted takes line dir
 	local word i
@@ -65,14 +70,17 @@ _weft() {
 		takes=($commands)
 	fi
 	for word in $wanted; do
-		case $word in
-		FILE | TOPOLOGY) _files ;;
-		DIR) _files -/ ;;
-		PORT) takes+=(/dev/weft[0-9]*(N)) ;;
-		NODE | NODES) takes+=(${(f)"$(${words[1]} $dir host list 2>/dev/null | awk 'NR > 1 { print $1 }')"}) ;;
+		case ${words[1]:t}:$word in
+		*:FILE | *:TOPOLOGY) _files ;;
+		*:DIR) _files -/ ;;
+		*:PORT) takes+=(/dev/weft[0-9]*(N)) ;;
 		# As in weft.bash.
-		ENDPOINT | HOST) takes+=(${(f)"$(${words[1]} --json tree 2>/dev/null | grep -o '"name":"[^"]*","hwid":"[^"]*","lid":[0-9]*,"kind":"'${(L)word}'"' | cut -d'"' -f4)"}) ;;
-		END) takes+=(${(f)"$(${words[1]} $dir --json status 2>/dev/null | grep -o '"[^" ]*:[0-9]"' | tr -d '"' | sort -u)"}) ;;
+		weft-fabric:NODE) takes+=(${(f)"$(_weft_named '')"}) ;;
+		weft-fabric:NODES) takes+=(${(f)"$(_weft_named ',"plugged"')"}) ;;
+		weft-fabric:SWITCH) takes+=(${(f)"$(_weft_named ',"ports"')"}) ;;
+		weft-fabric:HOST) takes+=(${(f)"$(${words[1]} $dir host list 2>/dev/null | awk 'NR > 1 { print $1 }')"}) ;;
+		*:ENDPOINT | *:HOST) takes+=(${(f)"$(${words[1]} --json tree 2>/dev/null | grep -o '"name":"[^"]*","hwid":"[^"]*","lid":[0-9]*,"kind":"'${(L)word}'"' | cut -d'"' -f4)"}) ;;
+		*:END) takes+=(${(f)"$(${words[1]} $dir --json status 2>/dev/null | grep -o '"[^" ]*:[0-9][0-9]*"' | tr -d '"' | sort -u)"}) ;;
 		*[A-Z]) ;;
 		*) takes+=($word) ;;
 		esac

@@ -10,7 +10,6 @@ mod resolve;
 mod tests;
 
 use crate::wire::{LINKS, abi};
-use std::fmt;
 
 pub use file::parse;
 
@@ -181,22 +180,13 @@ pub struct Problem {
     pub message: String,
 }
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}", self.message),
-            line => write!(f, "line {line}: {}", self.message),
-        }
-    }
-}
-
 impl Topology {
     /// Index of the host called `name`.
     pub fn host(&self, name: &str) -> Option<usize> {
         self.hosts.iter().position(|h| h.name == name)
     }
 
-    /// The host or switch called `name`.
+    /// The host, endpoint or switch called `name`.
     pub fn node(&self, name: &str) -> Option<Node> {
         let switch = || self.switches.iter().position(|s| s.name == name).map(Node::Switch);
         self.host(name).map(Node::Host).or_else(switch)
@@ -207,6 +197,15 @@ impl Topology {
         match node {
             Node::Host(n) => &self.hosts[n].name,
             Node::Switch(n) => &self.switches[n].name,
+        }
+    }
+
+    /// `host`, `endpoint` or `switch`.
+    pub fn kind(&self, node: Node) -> &'static str {
+        match node {
+            Node::Host(n) if self.hosts[n].endpoint.is_some() => "endpoint",
+            Node::Host(_) => "host",
+            Node::Switch(_) => "switch",
         }
     }
 

@@ -2,15 +2,21 @@
 //! The command line: exit statuses, JSON, and what it says when it fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../../completion/check.rs"]
+#[allow(dead_code)]
+mod check;
 mod common;
 
 use common::{Daemon, Port, TWO, command, linked};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Output, Stdio};
 use weft_fabric::control::COUNTERS;
 use weft_fabric::wire::abi::*;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_weft-fabric");
 
 fn status(out: &Output) -> i32 {
     out.status.code().expect("it was not killed")
@@ -99,16 +105,81 @@ fn check_names_file_line_and_remedy() {
     std::fs::write(file, "[[host]]\nname = \"a\"\n[[link]]\nends = [\"a:0\", \"b:0\"]\n").unwrap();
     let out = command(&["check", file]).output().unwrap();
     assert_eq!(status(&out), 1);
-    assert!(stdout(&out).starts_with(&format!("{file}:3: link a:0--b:0: no host or switch")));
+    assert!(
+        stdout(&out).starts_with(&format!("{file}:3: link a:0--b:0: no host, endpoint or switch"))
+    );
     let out = command(&["check", file, "--json"]).output().unwrap();
     assert_eq!(status(&out), 1);
     let told: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!((&told["ok"], &told["problems"][0]["line"]), (&json!(false), &json!(3)));
     let out = command(&["run", file, "--dir"]).arg(temp.path().join("d")).output().unwrap();
     assert_eq!(status(&out), 1);
-    assert!(stderr(&out).contains("line 3"));
+    assert!(stderr(&out).contains(&format!("weft-fabric: {file}:3: link a:0--b:0: ")));
     let out = command(&["check", "/no/such/file"]).output().unwrap();
     assert_eq!(status(&out), 1);
+
+    // What is said of the whole file has no line.
+    std::fs::write(file, "").unwrap();
+    let out = command(&["check", file]).output().unwrap();
+    assert_eq!(stdout(&out), format!("{file}: no host is named; add [[host]] with a name\n"));
+    assert_eq!(stderr(&out), format!("weft-fabric: {file}: 1 problem\n"));
+}
+
+const SHARED: &str = r#"
+    host = [{ name = "h1" }, { name = "h2" }]
+    switch = [{ name = "s1", ports = 12, routes = true }]
+    endpoint = [{ name = "ep1", kind = "copy", ves = 2 }]
+    link = [
+        { ends = ["h1:0", "s1:0"] },
+        { ends = ["h2:0", "s1:11"] },
+        { ends = ["s1:2", "ep1:0"] },
+    ]
+"#;
+
+#[test]
+fn who_names_an_endpoint_or_a_switch_in_place_of_a_host_is_told() {
+    let daemon = Daemon::start(SHARED);
+    for (args, why) in [
+        (&["trace", "ep1", "on"][..], "ep1 is an endpoint, which has no device of QEMU's"),
+        (&["adversarial", "ep1", "on"], "name a host: h1, h2"),
+        (&["counters", "ep1"], "ep1 is an endpoint"),
+        (&["inject", "dma-error", "ep1"], "ep1 is an endpoint"),
+        (&["inject", "flap", "h1:0"], "h1:0: faults are of links between two hosts"),
+        (&["inject", "flap", "s1:2"], "weft-fabric link down s1:2 switches the cable off"),
+        (&["inject", "flap", "x:0"], "no host, endpoint or switch is called \"x\""),
+        (&["route", "set", "ep1", "3", "1"], "ep1 is an endpoint, which has the tables"),
+        (&["vp", "show", "h1"], "h1 is a host; VP tables are those of switches"),
+        (&["vp", "show", "ep1"], "ep1 is an endpoint; VP tables"),
+        (&["plug", "ep1"], "weft-fabric unplug ep1 pulls it out"),
+    ] {
+        let out = daemon.cli(args);
+        assert_eq!(status(&out), 1, "{args:?}");
+        assert!(stderr(&out).contains(why), "{args:?}: {}", stderr(&out));
+    }
+    assert_eq!(daemon.json(&["inject", "list"])["faults"], json!([]));
+    for (node, said) in [("h1", "host h1, "), ("ep1", "endpoint ep1, "), ("s1", "switch s1, ")] {
+        assert!(stdout(&daemon.cli(&["route", "show", node])).starts_with(said));
+    }
+}
+
+#[test]
+fn completion_offers_what_the_topology_names() {
+    let daemon = Daemon::start(SHARED);
+    let dir = daemon.dir.to_str().unwrap().to_owned();
+    for (words, begun, wanted) in [
+        (&["plug"][..], "", &["h1", "h2", "s1", "ep1"][..]),
+        (&["inject", "all-ones"], "", &["h1", "h2"]),
+        (&["route", "walk"], "h", &["h1", "h2"]),
+        (&["vp", "show"], "", &["s1"]),
+        (&["route", "show"], "e", &["ep1"]),
+        (&["link", "down"], "s1:1", &["s1:11"]),
+    ] {
+        let line: Vec<_> = ["weft-fabric", "--dir", &dir].iter().chain(words).copied().collect();
+        let mut offered = check::bash_offers(Path::new(PROGRAM), &line, begun);
+        let mut wanted: Vec<_> = wanted.iter().map(ToString::to_string).collect();
+        (offered.sort(), wanted.sort());
+        assert_eq!(offered, wanted, "{words:?} {begun}");
+    }
 }
 
 #[test]
@@ -281,7 +352,7 @@ fn faults_are_injected_listed_and_cleared() {
     assert_eq!(status(&again), 1);
     assert!(stderr(&again).contains("fault 2 does that already"), "{}", stderr(&again));
     let nowhere = daemon.cli(&["inject", "stuck-doorbell", "h1:3"]);
-    assert!(stderr(&nowhere).contains("no link between hosts ends at h1:3"));
+    assert!(stderr(&nowhere).contains("no link ends at h1:3"));
     let nobody = daemon.cli(&["inject", "vpd", "h3"]);
     assert!(stderr(&nobody).contains("no component is called h3"), "{}", stderr(&nobody));
     assert!(stderr(&daemon.cli(&["inject", "clear", "9"])).contains("there is no fault 9"));

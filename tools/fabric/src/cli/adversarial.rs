@@ -8,6 +8,7 @@ use crate::control::Request;
 #[derive(clap::Args)]
 pub struct Args {
     /// The host
+    #[arg(value_name = "HOST")]
     node: String,
     /// Whether to be
     state: State,

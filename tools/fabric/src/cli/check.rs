@@ -4,6 +4,7 @@
 use super::{Context, Failure};
 use crate::topology::{Problem, Topology, parse};
 use serde::Serialize;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -27,6 +28,19 @@ struct Report {
 struct JsonProblem {
     line: usize,
     message: String,
+}
+
+/// A problem of a file, as people are told of it.
+pub struct At<'a>(pub &'a Path, pub usize, pub &'a str);
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let At(file, line, message) = self;
+        match line {
+            0 => write!(f, "{}: {message}", file.display()),
+            line => write!(f, "{}:{line}: {message}", file.display()),
+        }
+    }
 }
 
 /// Reads a file; the inner error is what is wrong with its content.
@@ -78,11 +92,13 @@ pub fn run(context: &Context, args: &Args) -> Result<(), Failure> {
                 problems: problems.collect(),
             };
             context.print(&report, |r| {
-                let line = |p: &JsonProblem| format!("{file}:{}: {}\n", p.line, p.message);
+                let line =
+                    |p: &JsonProblem| format!("{}\n", At(&args.topology, p.line, &p.message));
                 r.problems.iter().map(line).collect()
             })?;
             // The problems were the output; this only sets the exit status.
-            Err(Failure::Reported(format!("{file}: {count} problems")))
+            let problems = if count == 1 { "problem" } else { "problems" };
+            Err(Failure::Reported(format!("{file}: {count} {problems}")))
         }
     }
 }

@@ -9,6 +9,7 @@ use std::fmt::Write;
 #[derive(clap::Args)]
 pub struct Args {
     /// The host
+    #[arg(value_name = "HOST")]
     node: String,
     /// Set all to 0 after reading them
     #[arg(long)]

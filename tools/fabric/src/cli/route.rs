@@ -5,14 +5,14 @@ use super::client::{ask, mismatch};
 use super::table::{or_dash, table};
 use super::{Context, Failure};
 use crate::control::{Answer, Request};
-use crate::state::{RouteStatus, TableStatus, WalkStatus};
+use crate::state::{RemoteStatus, RouteStatus, TableStatus, WalkStatus};
 use std::fmt::Write;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show the route table of a host or a switch, and what a host reaches
+    /// Show the route table of a host, an endpoint or a switch, and what it reaches
     Show {
-        /// The host or the switch
+        /// The host, the endpoint or the switch
         node: String,
     },
     /// Have a switch send traffic to a local id out by a port
@@ -67,19 +67,21 @@ pub fn tables(context: &Context, node: String) -> Result<TableStatus, Failure> {
 }
 
 fn show(tables: &TableStatus) -> String {
-    let mut out = String::new();
-    if tables.kind == "host" {
-        let _ = writeln!(out, "host {}, LID {}\n", tables.node, lid(tables.lid));
-        out.push_str(&table(
-            ["LID", "LINK", "VP", "FOR"],
-            &tables.routes.iter().map(host_row).collect::<Vec<_>>(),
-        ));
-        let rows = tables.remotes.iter().map(|r| {
+    let TableStatus { node, kind, .. } = tables;
+    let mut out = format!("{kind} {node}, LID {}\n\n", lid(tables.lid));
+    if kind != "switch" {
+        let mut routes: Vec<_> = tables.routes.iter().map(host_row).collect();
+        // An endpoint has one for each virtual endpoint.
+        routes.dedup();
+        out.push_str(&table(["LID", "LINK", "VP", "FOR"], &routes));
+        let row = |r: &RemoteStatus| {
             let state = if r.up { "reached".into() } else { or_dash(r.why.as_deref()) };
             [r.lid.to_string(), r.at.clone(), r.hops.to_string(), state]
-        });
+        };
+        let mut remotes: Vec<_> = tables.remotes.iter().map(row).collect();
+        remotes.dedup();
         let _ = writeln!(out);
-        out.push_str(&table(["TO", "GETS TO", "HOPS", "STATE"], &rows.collect::<Vec<_>>()));
+        out.push_str(&table(["TO", "GETS TO", "HOPS", "STATE"], &remotes));
     } else {
         let row = |r: &RouteStatus| [r.first.to_string(), r.port.to_string()];
         out.push_str(&table(["LID", "PORT"], &tables.routes.iter().map(row).collect::<Vec<_>>()));

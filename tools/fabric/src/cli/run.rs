@@ -3,6 +3,7 @@
 
 use super::{Context, Failure, check};
 use crate::daemon;
+use crate::topology::Problem;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -13,8 +14,8 @@ pub struct Args {
 
 pub fn run(context: &Context, args: &Args) -> Result<(), Failure> {
     let topology = check::read(&args.topology)?.map_err(|problems| {
-        let lines: Vec<_> =
-            problems.iter().map(|p| format!("{}: {p}", args.topology.display())).collect();
+        let line = |p: &Problem| check::At(&args.topology, p.line, &p.message).to_string();
+        let lines: Vec<_> = problems.iter().map(line).collect();
         Failure::Failed(lines.join("\nweft-fabric: "))
     })?;
     daemon::serve(topology, &args.topology, &context.dir).map_err(Failure::Failed)

@@ -55,7 +55,7 @@ fn text(status: &DaemonStatus) -> String {
     let endpoints: Vec<_> = endpoints.flat_map(endpoint_rows).collect();
     if !endpoints.is_empty() {
         out.push('\n');
-        let head = ["ENDPOINT", "CONNECTED", "LID", "VE", "VP", "ROOT", "BLADE"];
+        let head = ["ENDPOINT", "CONNECTED", "LID", "VE", "VP", "ROOT'S LID", "BLADE"];
         out.push_str(&table(head, &endpoints));
     }
     for node in status.fabric.nodes.iter().filter(|n| !n.waiting_for.is_empty()) {

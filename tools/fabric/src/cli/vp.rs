@@ -36,7 +36,15 @@ pub enum Command {
 pub fn run(context: &Context, command: Command) -> Result<(), Failure> {
     let request = match command {
         Command::Show { switch } => {
-            return context.print(&tables(context, switch)?.vps, |vps| {
+            let tables = tables(context, switch)?;
+            if tables.kind != "switch" {
+                return Err(Failure::Failed(format!(
+                    "{} is {}; VP tables are those of switches",
+                    tables.node,
+                    tables.a_kind()
+                )));
+            }
+            return context.print(&tables.vps, |vps| {
                 let row = |v: &VpStatus| [v.port.to_string(), v.vp.to_string(), v.vh.to_string()];
                 table(["PORT", "VP", "VH"], &vps.iter().map(row).collect::<Vec<_>>())
             });

@@ -54,7 +54,7 @@ impl Fabric {
     /// Switches counting of every TLP of a host's port on or off, now and for
     /// its later connections.
     pub fn trace(&mut self, name: &str, on: bool) -> Result<(), Refusal> {
-        let host = self.host_named(name)?;
+        let host = self.with_qemu(name)?;
         if self.nodes[host].traced != on {
             self.nodes[host].traced = on;
             self.tell(host, ToPort::Trace(on));
@@ -66,7 +66,7 @@ impl Fabric {
     /// Has a host's port use all the freedom of the ordering rules, drawn from
     /// this seed, or no longer; now and for its later connections.
     pub fn adversarial(&mut self, name: &str, seed: Option<u64>) -> Result<(), Refusal> {
-        let host = self.host_named(name)?;
+        let host = self.with_qemu(name)?;
         if self.nodes[host].adversarial != seed {
             self.nodes[host].adversarial = seed;
             self.tell(host, ToPort::Adversarial(seed));
@@ -83,7 +83,7 @@ impl Fabric {
         request: u64,
         clear: bool,
     ) -> Result<usize, Refusal> {
-        let host = self.host_named(name)?;
+        let host = self.with_qemu(name)?;
         if self.session(host).is_none() {
             return Err(Refusal(format!("{name} is not connected; start its QEMU")));
         }
@@ -128,11 +128,27 @@ impl Fabric {
             .ok_or_else(|| Refusal(format!("no host is called \"{name}\"; {}", self.known_hosts())))
     }
 
+    /// A host whose port is a QEMU's: what is asked of the device itself, an endpoint has not.
+    pub(super) fn with_qemu(&self, name: &str) -> Result<usize, Refusal> {
+        let host = self.host_named(name)?;
+        let hosts = || self.topology.hosts.iter().filter(|h| h.endpoint.is_none());
+        match self.topology.hosts[host].endpoint {
+            None => Ok(host),
+            Some(_) => {
+                let names: Vec<_> = hosts().map(|h| h.name.as_str()).collect();
+                Err(Refusal(format!(
+                    "{name} is an endpoint, which has no device of QEMU's; name a host: {}",
+                    names.join(", ")
+                )))
+            }
+        }
+    }
+
     fn cable_named(&self, text: &str) -> Result<usize, Refusal> {
         let (name, port) = split_end(text).map_err(Refusal)?;
         let node = self.topology.node(name).ok_or_else(|| {
             Refusal(format!(
-                "no host or switch is called \"{name}\"; see them with: weft-fabric status"
+                "no host, endpoint or switch is called \"{name}\"; see them with: weft-fabric status"
             ))
         })?;
         self.topology.cable_at(End { node, port }).ok_or_else(|| {

@@ -3,7 +3,7 @@
 //! here, and which of them the ports have to act out.
 
 use super::{Effect, Event, Fabric, Place, Refusal, vpd};
-use crate::topology::{HostEnd, Node, split_end};
+use crate::topology::{End, HostEnd, Node, split_end};
 use crate::wire::{ToPort, abi::*};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -438,14 +438,22 @@ impl Fabric {
             else {
                 return Err(Refusal("a fault without a place".into()));
             };
-            return Ok(At::Host(self.host_named(node)?));
+            return Ok(At::Host(self.with_qemu(node)?));
         };
         let (name, link) = split_end(text).map_err(Refusal)?;
-        let place = self.place(self.host_named(name)?, link);
+        let node = self.node_named(name)?;
+        let place = match node {
+            Node::Host(host) => self.place(host, link),
+            Node::Switch(_) => None,
+        };
         place.map(At::Link).ok_or_else(|| {
-            Refusal(format!(
-                "no link between hosts ends at {text}; see them with: weft-fabric status"
-            ))
+            Refusal(match self.topology.cable_at(End { node, port: link }) {
+                None => format!("no link ends at {text}; see them with: weft-fabric status"),
+                Some(_) => format!(
+                    "{text}: faults are of links between two hosts, by the end at one of them; \
+                     weft-fabric link down {text} switches the cable off"
+                ),
+            })
         })
     }
 

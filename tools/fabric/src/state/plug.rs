@@ -87,8 +87,10 @@ impl Fabric {
         let node = self.node_named(name)?;
         match node {
             _ if self.is_plugged(node) != plugged => Err(Refusal(match plugged {
-                true => format!("{name} is not plugged in"),
-                false => format!("{name} is plugged in already"),
+                true => format!("{name} is not plugged in; weft-fabric plug {name} puts it in"),
+                false => {
+                    format!("{name} is plugged in already; weft-fabric unplug {name} pulls it out")
+                }
             })),
             Node::Switch(n) if !self.topology.switches[n].routes => Err(Refusal(format!(
                 "switch {name} only joins two links; switch one of them off instead"

@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 pub struct TableStatus {
     /// As in the topology.
     pub node: String,
-    /// `host` or `switch`.
+    /// `host`, `endpoint` or `switch`.
     pub kind: String,
-    /// Of a host, or a switch that routes; 0: none.
+    /// Of a host, an endpoint, or a switch that routes; 0: none.
     pub lid: u32,
     /// In the order in which they are looked at.
     pub routes: Vec<RouteStatus>,
@@ -26,6 +26,14 @@ pub struct TableStatus {
     pub vps: Vec<VpStatus>,
     /// What a host reaches, or tries to reach, by routes.
     pub remotes: Vec<RemoteStatus>,
+}
+
+impl TableStatus {
+    /// What kind of node it is, with its article.
+    pub fn a_kind(&self) -> String {
+        let article = if self.kind == "endpoint" { "an" } else { "a" };
+        format!("{article} {}", self.kind)
+    }
 }
 
 /// An entry of a route table.
@@ -109,10 +117,9 @@ impl Fabric {
     /// The tables of a node.
     pub fn tables(&self, name: &str) -> Result<TableStatus, Refusal> {
         let node = self.node_named(name)?;
-        let kind = if matches!(node, Node::Host(_)) { "host" } else { "switch" };
         let mut status = TableStatus {
             node: name.into(),
-            kind: kind.into(),
+            kind: self.topology.kind(node).into(),
             lid: 0,
             routes: vec![],
             vps: vec![],
@@ -292,16 +299,22 @@ impl Fabric {
     pub(super) fn node_named(&self, name: &str) -> Result<Node, Refusal> {
         self.topology.node(name).ok_or_else(|| {
             Refusal(format!(
-                "no host or switch is called \"{name}\"; see them with: weft-fabric status"
+                "no host, endpoint or switch is called \"{name}\"; see them with: weft-fabric status"
             ))
         })
     }
 
     fn routing_switch(&self, name: &str) -> Result<usize, Refusal> {
         match self.node_named(name)? {
-            Node::Host(_) => Err(Refusal(format!(
-                "{name} is a host, whose tables are its kernel's; change those of a switch"
-            ))),
+            Node::Host(host) => Err(Refusal(match self.topology.hosts[host].endpoint {
+                None => format!(
+                    "{name} is a host, whose tables are its kernel's; change those of a switch"
+                ),
+                Some(_) => format!(
+                    "{name} is an endpoint, which has the tables that its master gives it; change \
+                     those of a switch"
+                ),
+            })),
             Node::Switch(n) if !self.topology.switches[n].routes => Err(Refusal(format!(
                 "switch {name} only joins two links; give it \"routes = true\" in the topology"
             ))),

@@ -3,7 +3,7 @@
 //! that nobody mends a file one message at a time.
 
 use super::{Cable, End, Endpoint, Host, Kind, MAX_NAME, MAX_SWITCH_PORTS, MAX_VE_FUNCTIONS};
-use super::{MAX_VES, Node, Problem, SPEEDS, Switch, Topology, WIDTHS, resolve, split_end};
+use super::{MAX_VES, Problem, SPEEDS, Switch, Topology, WIDTHS, resolve, split_end};
 use serde::Deserialize;
 use std::collections::HashMap;
 use toml::Spanned;
@@ -345,7 +345,8 @@ impl Reader<'_> {
             None
         });
         let [a, b] = ends.as_slice() else {
-            return self.problem(line, format!("{what}: {} ends; a link has two", ends.len()));
+            return self
+                .problem(line, format!("{what}: number of ends {}; a link has two", ends.len()));
         };
         let (a, b) = (self.end(line, &what, a), self.end(line, &what, b));
         let (Some(a), Some(b), Some(speed), Some(width)) = (a, b, speed, width) else {
@@ -386,18 +387,14 @@ impl Reader<'_> {
             self.problem(
                 line,
                 format!(
-                    "{what}: no host or switch is called \"{name}\"; name it above or mend the link"
+                    "{what}: no host, endpoint or switch is called \"{name}\"; name it or mend the link"
                 ),
             );
             return None;
         };
         let ports = self.topology.ports(node);
         if port >= ports {
-            let kind = match node {
-                Node::Host(n) if self.topology.hosts[n].endpoint.is_some() => "endpoint",
-                Node::Host(_) => "host",
-                Node::Switch(_) => "switch",
-            };
+            let kind = self.topology.kind(node);
             self.problem(
                 line,
                 match ports {

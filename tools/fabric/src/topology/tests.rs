@@ -4,7 +4,8 @@
 use super::{End, HostEnd, Node, parse};
 
 fn problems(text: &str) -> Vec<String> {
-    parse(text).err().unwrap_or_default().iter().map(ToString::to_string).collect()
+    let found = parse(text).err().unwrap_or_default();
+    found.iter().map(|problem| format!("line {}: {}", problem.line, problem.message)).collect()
 }
 
 const TWO: &str = "[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n";
@@ -20,7 +21,7 @@ fn bad_link(link: &str) -> String {
 #[test]
 fn a_link_is_checked() {
     for (link, why) in [
-        ("ends = [\"h1:0\", \"h9:0\"]", "no host or switch is called \"h9\""),
+        ("ends = [\"h1:0\", \"h9:0\"]", "no host, endpoint or switch is called \"h9\""),
         ("ends = [\"h1:4\", \"h2:0\"]", "has ports 0 to 3"),
         ("ends = [\"h1\", \"h2:0\"]", "write NODE:PORT"),
         ("ends = [\"h1:0\", \"h2:x\"]", "write NODE:PORT"),
