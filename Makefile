@@ -11,9 +11,11 @@ SHELL := /bin/bash
 export WEFT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/weft
 export KERNEL KDIR ARGS
 
-# A file to carry between two hosts; hosts of `make vm`; a suite of `make check`.
+# A file to carry between two hosts; hosts of `make vm`, or all that it is to have; a suite of
+# `make check`.
 FILE ?=
 HOSTS ?= 2
+TOPOLOGY ?=
 SUITE ?=
 
 .PHONY: help
@@ -47,8 +49,8 @@ vng: setup-demo modules tools ## the kselftests under virtme-ng
 	@scripts/lab/vng
 
 .PHONY: vm
-vm: setup-demo modules tools ## interactive shells on emulated hosts (HOSTS=3)
-	@scripts/lab/vm $(HOSTS)
+vm: setup-demo modules tools ## interactive shells on emulated hosts (HOSTS=3, or TOPOLOGY=file)
+	@scripts/lab/vm $(HOSTS) $(if $(TOPOLOGY),--topology '$(TOPOLOGY)')
 
 .PHONY: bench
 bench: setup-demo modules tools ## speed beside TCP and Soft-RoCE, into bench/results.md (about 10 min)

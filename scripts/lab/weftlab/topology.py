@@ -69,11 +69,16 @@ class Written(Topology):
         super().__init__()
         self._text = text
         read = tomllib.loads(text)
-        self.hosts = [(host["name"], host["hwid"]) for host in read["host"]]
-        self.switches = [(switch["name"], switch["ports"]) for switch in read["switch"]]
+        self.hosts = [(host["name"], host.get("hwid")) for host in read.get("host", [])]
+        self.switches = [(switch["name"], switch["ports"]) for switch in read.get("switch", [])]
         self.endpoints = [(each["name"], each["ves"]) for each in read.get("endpoint", [])]
-        for link in read["link"]:
-            self.link(*link["ends"])
+        kinds = [read.get(kind, []) for kind in ("host", "switch", "endpoint")]
+        gone = [each["name"] for kind in kinds for each in kind if not each.get("plugged", True)]
+        for link in read.get("link", []):
+            nodes = [end.rpartition(":")[0] for end in link["ends"]]
+            # Of the others nobody waits.
+            if link.get("state", "up") == "up" and not set(nodes) & set(gone):
+                self.link(*link["ends"])
 
     def toml(self):
         return self._text
