@@ -196,12 +196,12 @@ impl Error {
                 "`ulimit -l` shows how much this user may pin; register less, or have it raised"
             }
             Error::Limit(Self::FUNCTIONS) => {
-                "the file `seats` of the port in sysfs says how many it can have open; end a program \
-                 that has one, or ask for fewer entries"
+                "the file `seats` of the port in sysfs says how many it can have open; end a \
+                 program that has one, or ask for fewer entries"
             }
             Error::Limit(Self::AREAS) => {
-                "a function has at most 4 areas, and less memory for them with push_data: free one, \
-                 or ask for fewer bytes"
+                "a function has at most 4 areas, and less memory for them with push_data: free \
+                 one, or ask for fewer bytes"
             }
             Error::Limit(_) => {
                 "close what is not used; Objects::limits() tells how many there can be"

@@ -146,11 +146,7 @@ impl Fabric {
 
     fn cable_named(&self, text: &str) -> Result<usize, Refusal> {
         let (name, port) = split_end(text).map_err(Refusal)?;
-        let node = self.topology.node(name).ok_or_else(|| {
-            Refusal(format!(
-                "no host, endpoint or switch is called \"{name}\"; see them with: weft-fabric status"
-            ))
-        })?;
+        let node = self.node_named(name)?;
         self.topology.cable_at(End { node, port }).ok_or_else(|| {
             Refusal(format!("no link ends at {text}; see them with: weft-fabric status"))
         })

@@ -299,7 +299,8 @@ impl Fabric {
     pub(super) fn node_named(&self, name: &str) -> Result<Node, Refusal> {
         self.topology.node(name).ok_or_else(|| {
             Refusal(format!(
-                "no host, endpoint or switch is called \"{name}\"; see them with: weft-fabric status"
+                "no host, endpoint or switch is called \"{name}\"; see them with: \
+                 weft-fabric status"
             ))
         })
     }

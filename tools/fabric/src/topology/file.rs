@@ -387,7 +387,8 @@ impl Reader<'_> {
             self.problem(
                 line,
                 format!(
-                    "{what}: no host, endpoint or switch is called \"{name}\"; name it or mend the link"
+                    "{what}: no host, endpoint or switch is called \"{name}\"; name it or \
+                     mend the link"
                 ),
             );
             return None;

@@ -357,8 +357,8 @@ fn main() -> ExitCode {
     }
     if let Some(name) = words.get(1).filter(|name| target(name).is_none()) {
         eprintln!(
-            "weft-endpoint: {name}: not the hardware id of an endpoint, a point, and the number of a \
-             virtual endpoint; `weftctl tree --vh` shows those of this host"
+            "weft-endpoint: {name}: not the hardware id of an endpoint, a point, and the number of \
+             a virtual endpoint; `weftctl tree --vh` shows those of this host"
         );
         return ExitCode::from(2);
     }
