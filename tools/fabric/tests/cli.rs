@@ -177,7 +177,8 @@ fn completion_offers_what_the_topology_names() {
         let line: Vec<_> = ["weft-fabric", "--dir", &dir].iter().chain(words).copied().collect();
         let mut offered = check::bash_offers(Path::new(PROGRAM), &line, begun);
         let mut wanted: Vec<_> = wanted.iter().map(ToString::to_string).collect();
-        (offered.sort(), wanted.sort());
+        offered.sort();
+        wanted.sort();
         assert_eq!(offered, wanted, "{words:?} {begun}");
     }
 }
