@@ -13,14 +13,14 @@ from weftlab.suite import test
 from . import steps
 
 WRONG = {
-    "an unknown host": ('[[host]]\nname = "a"\n[[link]]\nends = ["a:0", "b:0"]\n', "line 3"),
+    "an unknown host": ('[[host]]\nname = "a"\n[[link]]\nends = ["a:0", "b:0"]\n', "wrong.toml:3: "),
     "a link of one end": ('[[host]]\nname = "a"\n[[link]]\nends = ["a:0"]\n', "two"),
     "a name given twice": ('[[host]]\nname = "a"\n[[host]]\nname = "a"\n', "taken"),
     "a speed of no generation": (
         '[[host]]\nname = "a"\n[[host]]\nname = "b"\n[[link]]\nends = ["a:0", "b:0"]\nspeed = 9\n',
         "generation",
     ),
-    "no TOML at all": ("hosts?\n", "line 1"),
+    "no TOML at all": ("hosts?\n", "wrong.toml:1: "),
 }
 
 
