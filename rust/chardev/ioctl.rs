@@ -216,6 +216,10 @@ const TABLE: &[Entry] = &[
     (ext::WEFT_EP_REAP, endpoint::reap),
 ];
 
+/// Those by which the user of a function hears what became of its work, and lets go of what it has: also
+/// when there is no port any more, for that is one of the things it is told.
+const OUTLIVE: &[u32] = &[ext::WEFT_EP_QUERY, ext::WEFT_EP_FREE, ext::WEFT_EP_REAP];
+
 /// Calls what `cmd` names.
 pub(super) fn dispatch(file: &PortFile, cmd: u32, arg: usize, nonblock: bool) -> Result {
     let (_, f) = TABLE
@@ -223,7 +227,8 @@ pub(super) fn dispatch(file: &PortFile, cmd: u32, arg: usize, nonblock: bool) ->
         .find(|(number, _)| *number == cmd)
         .ok_or(ENOTTY)?;
     let _call = file.node.call()?;
-    if file.node.is_closed() {
+    let outlives = OUTLIVE.contains(&cmd) && file.function().is_ok();
+    if file.node.is_closed() && !outlives {
         return Err(ENODEV);
     }
     f(&Call {

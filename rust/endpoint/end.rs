@@ -95,8 +95,7 @@ impl Function {
 
     /// Whether it works no more, and has not given back what it has.
     pub(super) fn holds_on(&self) -> bool {
-        let inner = self.inner.lock();
-        inner.sits && matches!(inner.state, State::Broken(_))
+        self.inner.lock().holds_on()
     }
 
     /// Looks whether it is reached as before.

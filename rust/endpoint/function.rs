@@ -56,6 +56,11 @@ pub(super) struct Inner {
 }
 
 impl Inner {
+    /// It works no more, and has not given back what it has.
+    pub(super) fn holds_on(&self) -> bool {
+        self.sits && matches!(self.state, State::Broken(_))
+    }
+
     /// What was done to open it is nobody's.
     pub(super) fn forget_start(&mut self) {
         (self.completed, self.bytes) = (0, 0);
@@ -317,11 +322,13 @@ impl Function {
         let port = node.port_at_work();
         let seats = port.as_ref().and_then(|port| port.seats());
         let registers = seats.map(|seats| self.registers(seats));
-        if self.holds_on() {
-            // What has come is told as it is.
-            self.end(endpoints, port.as_ref().map(|port| &***port), Why::Closed);
-        }
         let mut inner = self.inner.lock();
+        if inner.holds_on() {
+            // What has come is told as it is, and all of it before the error.
+            drop(inner);
+            self.end(endpoints, port.as_ref().map(|port| &***port), Why::Closed);
+            inner = self.inner.lock();
+        }
         let mut lied = false;
         if inner.state == State::Open {
             let before = inner.ledger.done();
@@ -334,8 +341,8 @@ impl Function {
             }
             let done = inner.ledger.done();
             if let Some(registers) = registers.filter(|_| done != before) {
-                let register = ext::WEFT_EP_CQ + ext::WEFT_EP_Q_TAKEN;
                 // Before anything else is posted: that is why it is seen in time. It has a place.
+                let register = ext::WEFT_EP_CQ + ext::WEFT_EP_Q_TAKEN;
                 let _ = registers.set(register, done);
             }
         }

@@ -316,4 +316,55 @@ TEST_F(endpoint, an_area_that_is_freed_is_named_by_nobody)
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, BYTES, PROT_READ, MAP_SHARED, self->fd, self->a.offset));
 }
 
+/* The last one: for those behind it the port has to find its fabric anew. */
+TEST_F(endpoint, what_became_of_work_is_told_when_the_port_has_gone)
+{
+	const unsigned int area = self->a.area;
+	const struct weft_ep_segment all = { area, BYTES, 0 };
+	struct pollfd p = { .fd = self->fd, .events = POLLIN | POLLOUT };
+	struct weft_ep_query q = { .size = sizeof(q) };
+	struct weft_ep_done done[16];
+	struct weft_ep_work work[16];
+	unsigned int told = 0;
+	char pci[32];
+	long n;
+
+	ASSERT_TRUE(wt_pci_name(0, pci, sizeof(pci)));
+	memset(work, 0, sizeof(work));
+	for (int i = 0; i < 16; i++) {
+		work[i].cookie = i;
+		work[i].op = i < 4 ? WEFT_EP_OP_NOP : WEFT_EP_OP_CRC32C;
+		work[i].sources = i < 4 ? 0 : 1;
+		work[i].segment[0] = all;
+	}
+	/* Some are done, and not taken; of the others nobody knows. */
+	ASSERT_EQ(0, submit(self->fd, work, 4, NULL));
+	do {
+		ASSERT_EQ(-EFAULT, reap(self->fd, (void *)8, 16, WEFT_EP_FOREVER));
+		ASSERT_EQ(0, wt_ioctl(self->fd, WEFT_EP_QUERY, &q));
+	} while (q.outstanding);
+	ASSERT_EQ(0, submit(self->fd, work + 4, 12, NULL));
+	ASSERT_EQ(0, wt_write(WT_DRIVER "unbind", pci));
+
+	EXPECT_EQ(1, poll(&p, 1, 0));
+	EXPECT_EQ(POLLIN | POLLHUP | POLLERR, p.revents);
+	EXPECT_EQ(-ENODEV, submit(self->fd, work, 1, NULL));
+	while ((n = reap(self->fd, done, 5, 0)) > 0) {
+		for (long i = 0; i < n; i++, told++) {
+			EXPECT_EQ(told, done[i].cookie);
+			if (told < 4 || done[i].status != WEFT_EP_DONE_FLUSHED)
+				EXPECT_EQ(WEFT_EP_DONE_OK, done[i].status);
+		}
+	}
+	EXPECT_EQ(-ENODEV, n);
+	EXPECT_EQ(16, told);
+	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_EP_QUERY, &q));
+	EXPECT_EQ(ENODEV, q.broken);
+	EXPECT_EQ(16, q.submitted);
+	EXPECT_EQ(0, q.outstanding);
+	EXPECT_EQ(0, free_of(self->fd, area));
+	EXPECT_EQ(-ENOENT, free_of(self->fd, area));
+	EXPECT_EQ(0, wt_write(WT_DRIVER "bind", pci));
+}
+
 TEST_HARNESS_MAIN
