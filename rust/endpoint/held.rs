@@ -22,9 +22,10 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Of zeroes; quietly, for whoever asks is told. To be taken while the device is bound.
+    /// Of zeroes, for the program that calls; quietly, for it is told. To be taken while the device is
+    /// bound.
     pub(super) fn new(source: &DmaSource, bytes: usize) -> Result<Self> {
-        let mem = source.take(bytes.next_multiple_of(PAGE_SIZE))?;
+        let mem = source.take_for_user(bytes.next_multiple_of(PAGE_SIZE))?;
         Ok(Self {
             addr: mem.addr(),
             area: area::Area::from_dma(mem),

@@ -29,10 +29,19 @@ impl DmaSource {
 
     /// As [`DmaMem::new`].
     pub(crate) fn take(&self, bytes: usize) -> Result<DmaMem> {
+        self.take_as(bytes, bindings::GFP_KERNEL)
+    }
+
+    /// The same, counted to the caller's memory cgroup.
+    pub(crate) fn take_for_user(&self, bytes: usize) -> Result<DmaMem> {
+        self.take_as(bytes, bindings::GFP_KERNEL_ACCOUNT)
+    }
+
+    fn take_as(&self, bytes: usize, flags: bindings::gfp_t) -> Result<DmaMem> {
         if bytes == 0 || bytes % PAGE_SIZE != 0 {
             return Err(EINVAL);
         }
-        let flags = bindings::GFP_KERNEL | bindings::__GFP_NOWARN;
+        let flags = flags | bindings::__GFP_NOWARN;
         let mut addr = 0;
         // SAFETY: The device is bound and its DMA mask was set. Such memory is always zeroed.
         let cpu =

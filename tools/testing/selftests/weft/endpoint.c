@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 
 #include "kselftest_harness.h"
 #include "weft_test.h"
@@ -314,6 +316,47 @@ TEST_F(endpoint, an_area_that_is_freed_is_named_by_nobody)
 	EXPECT_EQ(0, free_of(self->fd, self->a.area));
 	EXPECT_EQ(-ENOENT, submit(self->fd, &work, 1, NULL));
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, BYTES, PROT_READ, MAP_SHARED, self->fd, self->a.offset));
+}
+
+/* A number in a file of a cgroup; -1 if there is none. */
+static long long number_in(const char *folder, const char *name)
+{
+	char path[96];
+	long long n = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "r");
+	if (file && fscanf(file, "%lld", &n) != 1)
+		n = -1;
+	if (file)
+		fclose(file);
+	return n;
+}
+
+TEST_F(endpoint, memory_counts_for_the_control_group_of_who_asks_for_it)
+{
+	const char *top = "/tmp/weft-cgroup", *own = "/tmp/weft-cgroup/own";
+	long long before, with, after;
+	struct weft_ep_area a;
+
+	ASSERT_TRUE(!mkdir(top, 0755) || errno == EEXIST);
+	ASSERT_EQ(0, mount("none", top, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, wt_write("/tmp/weft-cgroup/cgroup.subtree_control", "+memory"));
+	ASSERT_TRUE(!mkdir(own, 0755) || errno == EEXIST);
+	ASSERT_EQ(0, wt_write("/tmp/weft-cgroup/own/cgroup.procs", "0"));
+	before = number_in(own, "memory.current");
+	ASSERT_EQ(0, area_of(self->fd, WEFT_EP_MAX_AREA, WEFT_EP_MAY_READ, &a));
+	with = number_in(own, "memory.current");
+	EXPECT_EQ(0, free_of(self->fd, a.area));
+	after = number_in(own, "memory.current");
+	EXPECT_EQ(0, wt_write("/tmp/weft-cgroup/cgroup.procs", "0"));
+	EXPECT_EQ(0, rmdir(own));
+	EXPECT_EQ(0, umount(top));
+	/* There is more than the area, and CPUs keep some pages to themselves. */
+	EXPECT_GE(before, 0);
+	EXPECT_GE(with - before, WEFT_EP_MAX_AREA * 3LL / 4);
+	EXPECT_GE(with - after, WEFT_EP_MAX_AREA * 3LL / 4);
 }
 
 /* The last one: for those behind it the port has to find its fabric anew. */
