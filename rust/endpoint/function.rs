@@ -342,8 +342,7 @@ impl Function {
             let done = inner.ledger.done();
             if let Some(registers) = registers.filter(|_| done != before) {
                 // Before anything else is posted: that is why it is seen in time. It has a place.
-                let register = ext::WEFT_EP_CQ + ext::WEFT_EP_Q_TAKEN;
-                let _ = registers.set(register, done);
+                let _ = registers.taken(done);
             }
         }
         let ledger = &inner.ledger;

@@ -201,7 +201,8 @@ impl Endpoints {
             };
             function.forget(self);
         }
-        if let Some(node) = self.node.lock().take() {
+        let node = self.node.lock().take();
+        if let Some(node) = node {
             self.give_up_held(&node.pci());
         }
     }

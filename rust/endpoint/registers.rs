@@ -9,7 +9,7 @@ use crate::{
     hw::seats::Seats,
     proto::endpoint::{Place, CQE_BYTES, FUNCTION_BYTES, MEMORY, SEGMENTS, WQE_BYTES},
     sys::{
-        area::{wmb, Area},
+        area::{mb, wmb, Area},
         ext,
     },
 };
@@ -52,6 +52,12 @@ impl<'a> Registers<'a> {
     pub(super) fn ring(&self) {
         wmb();
         self.seats.ring(self.seat);
+    }
+
+    /// Says how many completions were taken: copied, for they may be written over then.
+    pub(super) fn taken(&self, count: u32) -> Result {
+        mb();
+        self.set(ext::WEFT_EP_CQ + ext::WEFT_EP_Q_TAKEN, count)
     }
 
     /// Says where a queue is, with nothing in it.

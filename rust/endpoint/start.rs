@@ -4,6 +4,7 @@
 //! goes there and what comes of it comes back.
 
 use super::{
+    end::Why,
     function::{Function, Inner, Making, State},
     held::Memory,
     registers::Registers,
@@ -105,23 +106,23 @@ impl Endpoints {
             protocol: shape.protocol,
             places,
             entries: shape.entries,
-            waiters: waiters.clone(),
+            waiters,
         };
         let made = self.new_function(making).inspect_err(|_| {
             drop(self.seats.lock().free(seat));
         });
         let function = made?;
         self.seats.lock().sit(seat, function.clone());
-        self.set_bell(seat, Some(waiters));
-        // What was taken away before it was seen here is not told any more.
-        let started = match function.is_missing(node) {
-            None => function.start(node, seats),
+        // What was lost or taken away before it was seen here is not told any more.
+        let lost = node.port_at_work().is_none().then_some(Why::Reset);
+        let started = match lost.or_else(|| function.is_missing(node)) {
+            None => function.start(self, node, seats),
             Some(why) => Err(why.errno()),
         };
         match started {
             Ok(()) => Ok(function),
             Err(e) => {
-                function.end(self, Some(&**port), super::Why::Closed);
+                function.end(self, Some(&**port), Why::Closed);
                 Err(e)
             }
         }
@@ -137,31 +138,44 @@ impl Endpoints {
 }
 
 impl Function {
-    /// Waits for something. The error is that of a function that was ended meanwhile, of a signal,
-    /// or `late`.
-    fn until(&self, since: Instant<Monotonic>, late: Error, done: impl Fn() -> bool) -> Result {
+    /// Waits for something, while the port is there, which is entered. The error is that of a
+    /// function that was ended meanwhile, of a signal, or `late`.
+    fn until(
+        &self,
+        node: &Node,
+        since: Instant<Monotonic>,
+        late: Error,
+        done: impl Fn() -> bool,
+    ) -> Result {
         loop {
+            Self::check(&self.inner.lock())?;
+            // Who takes the port away waits until it is left, and ends functions then.
+            if node.is_closed() {
+                return Err(ENODEV);
+            }
             match self.made.waiters.wait_ms(&done, LOOK_MS) {
                 Ok(()) => return Ok(()),
                 Err(e) if e == ETIMEDOUT => {}
                 Err(_) => return Err(EINTR),
             }
-            Self::check(&self.inner.lock())?;
             if since.elapsed() >= START_TIME {
                 return Err(late);
             }
         }
     }
 
-    fn start(&self, node: &Node, seats: &dyn Seats) -> Result {
+    fn start(&self, endpoints: &Endpoints, node: &Node, seats: &dyn Seats) -> Result {
         let since = Instant::<Monotonic>::now();
         let unreached = Error::from(EHOSTUNREACH);
         let (seat, registers) = (self.made.seat, self.registers(seats));
+        // Whatever is done to the seat is done while it is certain whose it is: with the lock held,
+        // and checked.
         let mut inner = self.inner.lock();
         Self::check(&inner)?;
+        endpoints.set_bell(seat, Some(self.made.waiters.clone()));
         seats.take(seat, self.guest())?;
         drop(inner);
-        self.until(since, unreached, || {
+        self.until(node, since, unreached, || {
             seats.route(seat).is_some() && seats.is_open(seat)
         })?;
         let id = [ext::WEFT_EP_ID, ext::WEFT_EP_VERSION].map(|register| registers.get(register));
@@ -182,14 +196,17 @@ impl Function {
             drop(inner);
         }
         loop {
+            inner = self.inner.lock();
+            Self::check(&inner)?;
             // From whoever had it before, too.
             registers.set(ext::WEFT_EP_CTRL, 0)?;
             registers.ring();
+            drop(inner);
             let status = || registers.get(ext::WEFT_EP_STATUS);
-            self.until(since, unreached, || status() == 0)?;
+            self.until(node, since, unreached, || status() == 0)?;
             self.enable(&registers, seats, host)?;
-            self.until(since, EIO, || status() != 0)?;
-            if self.goes_round(&registers, since)? {
+            self.until(node, since, EIO, || status() != 0)?;
+            if self.goes_round(&registers, node, since)? {
                 break;
             }
             // The way back may come a moment after the way there.
@@ -199,7 +216,8 @@ impl Function {
         }
         inner = self.inner.lock();
         Self::check(&inner)?;
-        inner.route = seats.route(seat);
+        // Without one it was lost just now, and would not be missed.
+        inner.route = Some(seats.route(seat).ok_or(unreached)?);
         inner.forget_start();
         inner.state = State::Open;
         Ok(())
@@ -255,7 +273,12 @@ impl Function {
 
     /// Whether work that is none goes there, and comes back. False: the endpoint says that it does
     /// not.
-    fn goes_round(&self, registers: &Registers<'_>, since: Instant<Monotonic>) -> Result<bool> {
+    fn goes_round(
+        &self,
+        registers: &Registers<'_>,
+        node: &Node,
+        since: Instant<Monotonic>,
+    ) -> Result<bool> {
         let nothing = Work {
             op: Op::Nop,
             segments: &[],
@@ -267,15 +290,14 @@ impl Function {
         self.pass(registers, &inner)?;
         drop(inner);
         let failed = || registers.get(ext::WEFT_EP_STATUS) & ext::WEFT_EP_FAILED != 0;
-        self.until(since, EHOSTUNREACH.into(), || {
+        self.until(node, since, EHOSTUNREACH.into(), || {
             self.is_ready(Some(registers), &self.inner.lock()) || failed()
         })?;
         let mut inner = self.inner.lock();
         Self::check(&inner)?;
         let done = self.take(Some(registers), &mut inner)?;
         if done {
-            let register = ext::WEFT_EP_CQ + ext::WEFT_EP_Q_TAKEN;
-            registers.set(register, inner.ledger.done())?;
+            registers.taken(inner.ledger.done())?;
         }
         Ok(done)
     }

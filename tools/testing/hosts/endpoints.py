@@ -274,6 +274,29 @@ def unbound(bench):
     works(lab, "h2")
 
 
+@test("the driver is taken from a port while a function is opened that does not answer: neither waits for it")
+def unbound_early(bench):
+    lab = given(bench)
+    h2 = lab["h2"]
+    # The endpoint is given to the host, and has no way back to it.
+    lab.fabric.call("route", "del", "s2", far.lid_of(lab, "h2"))
+    # In one go, for no more than seconds are waited for it.
+    done = h2.run(
+        f"d=$(readlink -f {DEVICE}); {PROGRAM} 0 {name(lab, 1)} 2>&1 & p=$!; "
+        "until grep -q '^16 ' /proc/$p/syscall; do :; done; "
+        "echo ${d##*/} >$d/driver/unbind; wait $p; echo status $?; echo ${d##*/} >/tmp/unbound",
+        60,
+    )
+    # Whoever gives routes has none for it now, and gives it a new one.
+    settled([lab["h1"]], 1, NODES - 1)
+    h2.run("cat /tmp/unbound >/sys/bus/pci/drivers/weft/bind")
+    settled(list(lab.hosts.values()), 1, NODES)
+    sharing.become(lab, lab["h1"], {wish: "done" for wish in GIVEN})
+    works(lab, "h2")
+    if f"status {LOST}" not in done.out.splitlines():
+        raise Mismatch(f"who waited for the endpoint was not told of the port: {done.out}")
+
+
 @test("the endpoint is cut off, and joined again: who worked with it is told, and can go on")
 def cut_off(bench):
     lab = given(bench)
