@@ -8,7 +8,7 @@
 use super::{
     area::{Area, Backing, LAST_ID, MAX_AREA},
     function::{Function, Inner},
-    held::Memory,
+    held::{close, Memory},
     Endpoints,
 };
 use crate::{
@@ -79,7 +79,8 @@ impl Function {
                 write,
             };
             if let Err(e) = seats.open(self.made.seat, n, opening) {
-                drop(endpoints.shut(Some(seats), self.made.seat, n, area.free()));
+                let closed = seats.close(self.made.seat, n);
+                drop(endpoints.let_go_of(self.made.seat, n, area.free(), closed));
                 return Err(e);
             }
         }
@@ -173,13 +174,14 @@ impl Function {
         let area = areas.iter_mut().find(its).and_then(Option::take);
         drop(areas);
         let area = area.ok_or(ENOENT)?;
-        let memory = match inner.sits {
-            true => endpoints.shut(seats, self.made.seat, area.n, area.free()),
-            // Its opening is closed, and may be another's.
-            false => area.free().into_host(),
-        };
+        let memory = area.free();
         endpoints.zap(&area);
-        drop(memory);
+        let closed = match (inner.sits, &memory) {
+            (true, Backing::Host(_)) => close(seats, self.made.seat, area.n),
+            // Its opening is closed, and may be another's; or it has none.
+            _ => Ok(()),
+        };
+        drop(endpoints.let_go_of(self.made.seat, area.n, memory, closed));
         let posted = inner.ledger.posted();
         if let Some(left) = inner.left.get_mut(area.n) {
             *left = Some(Left {

@@ -5,6 +5,7 @@
 use super::{
     area::Backing,
     function::{Function, Inner, State},
+    held::close,
     registers::Registers,
     Endpoints,
 };
@@ -173,18 +174,23 @@ impl Function {
         let keeps = !matches!(inner.state, State::Broken(Why::Closed | Why::Removed));
         let mut kept = false;
         for area in self.all_areas().into_iter().flatten() {
-            let closes = || seats.is_some_and(|seats| seats.close(seat, area.n).is_ok());
-            if keeps && area.is_of_host() && closes() {
+            let of_host = area.is_of_host();
+            let closed = match of_host {
+                true => close(seats, seat, area.n),
+                false => Ok(()),
+            };
+            if keeps && of_host && closed.is_ok() {
                 kept = true;
                 continue;
             }
-            let memory = endpoints.shut(seats, seat, area.n, area.take());
+            let memory = area.take();
             endpoints.zap(&area);
-            drop(memory);
+            drop(endpoints.let_go_of(seat, area.n, memory, closed));
         }
         // What has come is told as it is, all else as given up.
         if let Some(queues) = inner.queues.take() {
-            let queues = endpoints.shut(seats, seat, 0, Backing::Host(queues));
+            let queues = Backing::Host(queues);
+            let queues = endpoints.let_go_of(seat, 0, queues, close(seats, seat, 0));
             inner.queues = queues;
         }
         while let Ok(true) = self.take(registers.as_ref(), inner) {}

@@ -47,31 +47,30 @@ impl Held {
     }
 }
 
+/// Closes an opening. `ENODEV` without a port.
+pub(super) fn close(seats: Option<&dyn Seats>, seat: usize, n: usize) -> Result {
+    seats.ok_or(ENODEV)?.close(seat, n)
+}
+
 impl Endpoints {
-    /// Closes the opening of memory that was opened, or was about to be, and gives the memory back.
-    /// If that cannot be done now it is kept.
-    pub(super) fn shut(
+    /// Gives memory back whose opening was closed, or had none; it is in no mapping any more, for from
+    /// here on it may be another's. If the opening could not be closed it is kept.
+    pub(super) fn let_go_of(
         &self,
-        seats: Option<&dyn Seats>,
         seat: usize,
         n: usize,
         memory: Backing,
+        closed: Result,
     ) -> Option<Memory> {
         let memory = memory.into_host()?;
-        match seats.map_or(Err(ENODEV), |seats| seats.close(seat, n)) {
-            Ok(()) => Some(memory),
-            Err(why) => {
-                self.hold(seat, n, memory, why);
-                None
-            }
-        }
-    }
-
-    fn hold(&self, seat: usize, n: usize, memory: Memory, why: Error) {
+        let Err(why) = closed else {
+            return Some(memory);
+        };
         let silent = why == ENODEV;
         let before = self.seats.lock().hold(seat, n, Held { memory, silent });
         // There is none: an opening that is held is not opened.
         drop(before);
+        None
     }
 
     /// Lets go of what can be let go of now.
