@@ -5,7 +5,7 @@
 
 use super::{
     end::Why,
-    function::{Function, Inner, Making, State},
+    function::{Function, Making, State},
     held::Memory,
     registers::Registers,
     Endpoints, Wanted,
@@ -24,6 +24,7 @@ use crate::{
         waitq::WaitQueue,
     },
 };
+use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::Arc,
@@ -188,13 +189,13 @@ impl Function {
             ));
             return Err(EIO);
         }
-        let mut host = 0;
-        if self.made.places.host != 0 {
-            inner = self.inner.lock();
-            Self::check(&inner)?;
-            host = self.open_queues(seats, &inner)?;
-            drop(inner);
-        }
+        // A machine may hold on for a while to what was opened before.
+        let opened = Cell::new(Err(ETIMEDOUT));
+        self.until(node, since, ETIMEDOUT, || {
+            opened.set(self.open_queues(seats));
+            opened.get() != Err(ETIMEDOUT)
+        })?;
+        let host = opened.get()?;
         loop {
             inner = self.inner.lock();
             Self::check(&inner)?;
@@ -223,8 +224,10 @@ impl Function {
         Ok(())
     }
 
-    /// Opens the memory of the queues; where the endpoint finds it.
-    fn open_queues(&self, seats: &dyn Seats, inner: &Inner) -> Result<u64> {
+    /// Opens the memory of the queues, if there is any; where the endpoint finds it.
+    fn open_queues(&self, seats: &dyn Seats) -> Result<u64> {
+        let inner = self.inner.lock();
+        Self::check(&inner)?;
         let Some(queues) = &inner.queues else {
             return Ok(0);
         };
