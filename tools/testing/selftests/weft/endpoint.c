@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "kselftest_harness.h"
+#include "inject.h"
 #include "weft_test.h"
 
 #define BYTES 8192
@@ -341,7 +342,14 @@ TEST_F(endpoint, memory_counts_for_the_control_group_of_who_asks_for_it)
 	struct weft_ep_area a;
 
 	ASSERT_TRUE(!mkdir(top, 0755) || errno == EEXIST);
-	ASSERT_EQ(0, mount("none", top, "cgroup2", 0, NULL));
+	if (mount("none", top, "cgroup2", 0, NULL)) {
+		ASSERT_EQ(ENODEV, errno);
+		SKIP(return, "no CONFIG_CGROUPS");
+	}
+	if (access("/tmp/weft-cgroup/memory.stat", F_OK)) {
+		umount(top);
+		SKIP(return, "no CONFIG_MEMCG");
+	}
 	ASSERT_EQ(0, wt_write("/tmp/weft-cgroup/cgroup.subtree_control", "+memory"));
 	ASSERT_TRUE(!mkdir(own, 0755) || errno == EEXIST);
 	ASSERT_EQ(0, wt_write("/tmp/weft-cgroup/own/cgroup.procs", "0"));
@@ -357,6 +365,135 @@ TEST_F(endpoint, memory_counts_for_the_control_group_of_who_asks_for_it)
 	EXPECT_GE(before, 0);
 	EXPECT_GE(with - before, WEFT_EP_MAX_AREA * 3LL / 4);
 	EXPECT_GE(with - after, WEFT_EP_MAX_AREA * 3LL / 4);
+}
+
+/* What is failed, each thing in turn that it asks for. */
+struct starved {
+	struct __test_metadata *_metadata;
+	int fd;
+	struct weft_ep_area area;
+};
+
+static bool prepare_open(struct starved *s)
+{
+	s->fd = wt_open(0, 0);
+	return s->fd >= 0;
+}
+
+static long run_open(struct starved *s)
+{
+	struct weft_ep_open o = open_of(16, 0);
+
+	return wt_ioctl(s->fd, WEFT_EP_OPEN, &o);
+}
+
+static bool undo_open(struct starved *s)
+{
+	return !close(s->fd);
+}
+
+static bool prepare_none(struct starved *s)
+{
+	s->area.area = 0;
+	return true;
+}
+
+static long run_area(struct starved *s)
+{
+	return area_of(s->fd, BYTES, WEFT_EP_MAY_READ, &s->area);
+}
+
+static bool undo_area(struct starved *s)
+{
+	return !s->area.area || !free_of(s->fd, s->area.area);
+}
+
+static long run_submit(struct starved *s)
+{
+	struct weft_ep_work work = { .cookie = 1 };
+
+	return submit(s->fd, &work, 1, NULL);
+}
+
+static bool prepare_reap(struct starved *s)
+{
+	return !run_submit(s);
+}
+
+static long run_reap(struct starved *s)
+{
+	struct weft_ep_done done[2];
+	long n = reap(s->fd, done, 2, WEFT_EP_FOREVER);
+
+	return n < 0 ? n : 0;
+}
+
+/* What could not be told may have been submitted, and may not be reaped. */
+static bool drain(struct starved *s)
+{
+	struct weft_ep_query q = { .size = sizeof(q) };
+	struct weft_ep_done done;
+	long n = 1;
+
+	while (n > 0 || q.outstanding) {
+		n = reap(s->fd, &done, 1, 0);
+		if ((n < 0 && n != -EAGAIN) || wt_ioctl(s->fd, WEFT_EP_QUERY, &q))
+			return false;
+	}
+	return true;
+}
+
+static void starve(struct starved *s, int task, const char *what, bool (*prepare)(struct starved *),
+		   long (*run)(struct starved *), bool (*undo)(struct starved *))
+{
+	struct __test_metadata *_metadata = s->_metadata;
+	unsigned int nth;
+	int fired = 1;
+
+	for (nth = 1; fired; nth++) {
+		long r;
+
+		ASSERT_LT(nth, 1000);
+		ASSERT_TRUE(prepare(s)) TH_LOG("%s, %u", what, nth);
+		ASSERT_TRUE(inject_arm(task, nth));
+		r = run(s);
+		fired = inject_disarm(task);
+		EXPECT_GE(fired, 0);
+		EXPECT_TRUE(undo(s)) TH_LOG("%s, %u", what, nth);
+		EXPECT_TRUE(!r || (fired && (r == -ENOMEM || r == -EFAULT)))
+			TH_LOG("%s: %u ended with %ld", what, nth, r);
+		/* Nothing stands in the way of the next one. */
+		ASSERT_TRUE(prepare(s));
+		ASSERT_EQ(0, run(s)) TH_LOG("%s, after %u was failed", what, nth);
+		ASSERT_TRUE(undo(s));
+	}
+	EXPECT_GT(nth, 3) TH_LOG("%s asks for nothing", what);
+}
+
+TEST_F_TIMEOUT(endpoint, what_there_is_no_memory_for_leaves_nothing_behind, 600)
+{
+	struct starved s = { ._metadata = _metadata };
+	struct weft_ep_area a;
+	int task;
+
+	if (inject_lacks())
+		SKIP(return, "%s", inject_lacks());
+	task = inject_open(gettid());
+	ASSERT_GE(task, 0);
+	ASSERT_TRUE(inject_in_modules());
+	close(self->fd);
+	starve(&s, task, "open", prepare_open, run_open, undo_open);
+	ASSERT_TRUE(prepare_open(&s));
+	self->fd = s.fd;
+	ASSERT_EQ(0, run_open(&s));
+	starve(&s, task, "area", prepare_none, run_area, undo_area);
+	starve(&s, task, "submit", prepare_none, run_submit, drain);
+	starve(&s, task, "reap", prepare_reap, run_reap, drain);
+	inject_reset();
+	close(task);
+	for (int n = 0; n < WEFT_EP_MAX_AREAS; n++)
+		EXPECT_EQ(0, area_of(s.fd, WEFT_EP_MAX_AREA, WEFT_EP_MAY_READ, &a));
+	EXPECT_EQ(-ENOSPC, area_of(s.fd, BYTES, WEFT_EP_MAY_READ, &a));
 }
 
 /* The last one: for those behind it the port has to find its fabric anew. */
