@@ -12,7 +12,8 @@
  *  E2BIG	the tail that the kernel does not know of is not zero, or the size
  *		is larger than a page
  *  EFAULT	the structure cannot be read or written
- *  ENODEV	the port is gone; poll() reports POLLHUP
+ *  ENODEV	the port is gone; poll() reports POLLHUP. The user of a function of an
+ *		endpoint reaps, queries and frees all the same
  *
  * An open file is one of: fresh, listening, one end of a channel, the owner of
  * objects (protection domains, memory, queues), or the user of a function of a shared
