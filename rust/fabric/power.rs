@@ -3,8 +3,7 @@
 //! How fast the links to neighbours are to be: `proto::nm::power`, fed with what the port has counted. It
 //! must not know what a link carries, nor what routes make of its speed.
 //!
-//! A link runs at the most that it can unless an administrator has said that it is to follow its traffic. One
-//! that comes up, be it after a reset, begins at the most: what there was says nothing of what will be.
+//! A link runs at the most that it can unless an administrator has said that it is to follow its traffic.
 //!
 //! Samples are taken by the timer of the node, and go on while a link is idle at its slowest: nothing tells of
 //! traffic that begins, which the neighbour or somebody behind it may send, and then the link is to be fast
@@ -16,13 +15,10 @@
 
 use crate::{
     hw::{Port, MAX_NEIGHBOURS},
-    proto::nm::power::{Policy, Rate, SAMPLE_MS},
+    proto::nm::power::{Governor, Rate, Seen},
     sys::errno::EOPNOTSUPP,
 };
 use kernel::{new_mutex, prelude::*, sync::Mutex};
-
-/// The slowest that a link gets.
-const LEAST: Rate = Rate { speed: 1, width: 1 };
 
 /// A rate, if it is known.
 fn rate(speed: u32, width: u32) -> Option<Rate> {
@@ -42,73 +38,29 @@ pub(crate) struct Aimed {
     pub(crate) target: Option<Rate>,
 }
 
-/// A link that is up and follows its traffic.
-struct Watch {
-    policy: Policy,
-    most: Rate,
-    /// Which life of the link it is.
-    trained: u32,
-    /// What it had carried when it was looked at last, and when that was.
-    carried: [u64; 2],
-    since: u64,
+/// A link that is up, if the port counts what it carries.
+fn seen(port: &dyn Port, link: usize) -> Option<Seen> {
+    let status = port.link_status(link);
+    let most = rate(status.max_speed, status.max_width).filter(|_| status.up)?;
+    Some(Seen {
+        most,
+        is: rate(status.speed, status.width).unwrap_or(most),
+        trained: status.trained,
+        carried: port.traffic(link)?,
+    })
 }
 
-#[derive(Default)]
-struct Governor {
-    auto: bool,
-    watch: Option<Watch>,
-}
-
-impl Governor {
-    /// In how many milliseconds it wants to look again; `None`: there is nothing to look at.
-    fn sample(&mut self, port: &dyn Port, link: usize, now: u64) -> Option<u64> {
-        let status = port.link_status(link);
-        let most = rate(status.max_speed, status.max_width).filter(|_| status.up);
-        let (Some(most), Some(carried)) = (most, port.traffic(link)) else {
-            self.rest(port, link);
-            return None;
-        };
-        let same = |watch: &&mut Watch| watch.trained == status.trained && watch.most == most;
-        let Some(watch) = self.watch.as_mut().filter(same) else {
-            self.rest(port, link);
-            self.watch = Some(Watch {
-                policy: Policy::new(most, LEAST),
-                most,
-                trained: status.trained,
-                carried,
-                since: now,
-            });
-            return Some(SAMPLE_MS);
-        };
-        let ms = now.saturating_sub(watch.since);
-        if ms < SAMPLE_MS {
-            return Some(SAMPLE_MS - ms);
-        }
-        let [out, into] = carried;
-        let [out_before, into_before] = core::mem::replace(&mut watch.carried, carried);
-        watch.since = now;
-        // The direction that has more to carry says how fast the link has to be. At the other end it is
-        // the same one.
-        let bytes = out
-            .saturating_sub(out_before)
-            .max(into.saturating_sub(into_before));
-        let is = rate(status.speed, status.width).unwrap_or(most);
-        if let Some(target) = watch.policy.sample(bytes, ms, is) {
-            // It could when this began.
-            let _ = match target == most {
-                true => port.set_target(link, 0, 0),
-                false => port.set_target(link, target.speed.into(), target.width.into()),
-            };
-        }
-        Some(SAMPLE_MS)
+/// Has the link be what this end wants, if that is not what it wanted `before`.
+fn aim(governor: &Governor, before: Option<Rate>, port: &dyn Port, link: usize) {
+    let target = governor.target();
+    if target == before {
+        return;
     }
-
-    /// The link is as fast as it can be, until it is looked at again.
-    fn rest(&mut self, port: &dyn Port, link: usize) {
-        if self.watch.take().is_some() {
-            let _ = port.set_target(link, 0, 0);
-        }
-    }
+    // It could when this began.
+    let _ = match target {
+        None => port.set_target(link, 0, 0),
+        Some(rate) => port.set_target(link, rate.speed.into(), rate.width.into()),
+    };
 }
 
 /// That of the links of a port.
@@ -130,9 +82,14 @@ impl Power {
         let mut links = self.links.lock();
         let watched = links.iter_mut().enumerate().take(port.links());
         let due = watched
-            .filter(|(_, governor)| governor.auto)
-            .filter_map(|(link, governor)| governor.sample(port, link, now));
-        due.min()
+            .filter(|(_, governor)| governor.is_auto())
+            .filter_map(|(link, governor)| {
+                let before = governor.target();
+                governor.look(now, seen(port, link));
+                aim(governor, before, port, link);
+                governor.due()
+            });
+        due.min().map(|due| due.saturating_sub(now))
     }
 
     /// Has a link follow its traffic from now on, or not. `EOPNOTSUPP`: it is not one to a neighbour, or the
@@ -141,10 +98,9 @@ impl Power {
         port.traffic(link).ok_or(EOPNOTSUPP)?;
         let mut links = self.links.lock();
         let governor = links.get_mut(link).ok_or(EOPNOTSUPP)?;
-        governor.auto = auto;
-        if !auto {
-            governor.rest(port, link);
-        }
+        let before = governor.target();
+        governor.set(auto);
+        aim(governor, before, port, link);
         Ok(())
     }
 
@@ -154,8 +110,8 @@ impl Power {
         let links = self.links.lock();
         let governor = links.get(link)?;
         Some(Aimed {
-            auto: governor.auto,
-            target: governor.watch.as_ref().map(|watch| watch.policy.rate()),
+            auto: governor.is_auto(),
+            target: governor.target(),
         })
     }
 }

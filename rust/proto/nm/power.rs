@@ -9,7 +9,7 @@
 //! link change for ever.
 //!
 //! Each end of a link has a policy, and the link is what the slower end wants. Both see the same traffic. This
-//! file must not know how that is measured.
+//! file must not know how that is measured, nor whether a host or a switch asks.
 
 /// Load, in percent, above which a link gets faster.
 pub const BUSY_PERCENT: u64 = 75;
@@ -24,6 +24,8 @@ pub const MOST_PATIENCE: u32 = PATIENCE << 10;
 pub const WORTH: u32 = 16;
 /// Time of a sample.
 pub const SAMPLE_MS: u64 = 250;
+/// The slowest that a link gets.
+pub const LEAST: Rate = Rate { speed: 1, width: 1 };
 
 /// Bytes a second of one lane of the first generation.
 const LANE: u64 = 250_000_000;
@@ -158,6 +160,91 @@ impl Policy {
         } else {
             self.now
         }
+    }
+}
+
+/// A link that is up, as it is seen at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// The most that it could be.
+    pub most: Rate,
+    /// What it is.
+    pub is: Rate,
+    /// Which life of it this is: another number whenever it has been down meanwhile.
+    pub trained: u32,
+    /// Bytes that it has carried, out and in.
+    pub carried: [u64; 2],
+}
+
+/// A link that is up and follows its traffic.
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    policy: Policy,
+    /// As it was when it was looked at last, and when that was.
+    seen: Seen,
+    since: u64,
+}
+
+/// One end of a link: whether the link is to follow its traffic, and what it should be for that.
+///
+/// A link that comes up begins at the most: what there was says nothing of what will be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Governor {
+    auto: bool,
+    watch: Option<Watch>,
+}
+
+impl Governor {
+    /// The link is to follow its traffic from now on, or not.
+    pub fn set(&mut self, auto: bool) {
+        self.auto = auto;
+        self.watch = self.watch.filter(|_| auto);
+    }
+
+    /// Whether it is to.
+    pub fn is_auto(&self) -> bool {
+        self.auto
+    }
+
+    /// What this end wants the link to be, if not the most that it can.
+    pub fn target(&self) -> Option<Rate> {
+        let watch = self.watch.as_ref()?;
+        Some(watch.policy.rate()).filter(|rate| *rate != watch.seen.most)
+    }
+
+    /// When it wants to look again; `None`: there is nothing to look at.
+    pub fn due(&self) -> Option<u64> {
+        Some(self.watch.as_ref()?.since.saturating_add(SAMPLE_MS))
+    }
+
+    /// Looks at the link; `None`: it is down. Before [`Self::due`] nothing counts but that it is, or was.
+    pub fn look(&mut self, now: u64, seen: Option<Seen>) {
+        let Some(seen) = seen.filter(|_| self.auto) else {
+            self.watch = None;
+            return;
+        };
+        let same =
+            |watch: &&mut Watch| (watch.seen.trained, watch.seen.most) == (seen.trained, seen.most);
+        let Some(watch) = self.watch.as_mut().filter(same) else {
+            let policy = Policy::new(seen.most, LEAST);
+            self.watch = Some(Watch {
+                policy,
+                seen,
+                since: now,
+            });
+            return;
+        };
+        let ms = now.saturating_sub(watch.since);
+        if ms < SAMPLE_MS {
+            return;
+        }
+        // The direction that has more to carry says how fast the link has to be. At the other end it is the
+        // same one.
+        let moved = seen.carried.iter().zip(&watch.seen.carried);
+        let bytes = moved.map(|(now, before)| now.saturating_sub(*before));
+        watch.policy.sample(bytes.max().unwrap_or(0), ms, seen.is);
+        watch.seen = seen;
+        watch.since = now;
     }
 }
 

@@ -12,7 +12,7 @@ use weft_proto::nm::{
     },
     path::{Path, MAX_HOPS},
     port::{Port, PORTS},
-    power::{Policy, Rate, MOST_PATIENCE, PATIENCE, SAMPLE_MS, WORTH},
+    power::{Governor, Policy, Rate, Seen, LEAST, MOST_PATIENCE, PATIENCE, SAMPLE_MS, WORTH},
     reign::Reign,
     table::{Effects, Slot, Table},
 };
@@ -328,6 +328,57 @@ fn n_8_a_link_that_the_other_end_slows_is_no_reason_to_change() {
     while policy.sample(0, SAMPLE_MS, GEN1_X1).is_some() || policy.rate() != GEN1_X1 {}
     let up = policy.sample(percent(GEN1_X1, 100), SAMPLE_MS, GEN1_X1);
     assert_eq!(up, Some(Rate { speed: 2, width: 1 }));
+}
+
+#[test]
+fn n_8_an_end_goes_by_its_samples_and_begins_at_the_most_when_the_link_comes_up() {
+    let mut seen = Seen {
+        most: GEN3_X8,
+        is: GEN3_X8,
+        trained: 1,
+        carried: [0; 2],
+    };
+    let mut governor = Governor::default();
+    governor.look(0, Some(seen));
+    assert_eq!(
+        (governor.due(), governor.target()),
+        (None, None),
+        "not asked"
+    );
+    governor.set(true);
+    // Idle, and looked at far too often: no sooner than samples allow, and on to the bottom.
+    let idle = |governor: &mut Governor, from: u64, seen: &mut Seen| {
+        let mut down = vec![];
+        for now in from..from + 60_000 {
+            let before = governor.target();
+            governor.look(now, Some(*seen));
+            seen.is = governor.target().unwrap_or(seen.most);
+            down.extend((governor.target() != before).then(|| now - from));
+        }
+        assert_eq!(governor.target(), Some(LEAST));
+        let patience = u64::from(PATIENCE) * SAMPLE_MS;
+        assert_eq!(down, [1, 2, 3, 4, 5].map(|n| n * patience));
+    };
+    idle(&mut governor, 0, &mut seen);
+    // What comes in counts as what goes out, and what was there before it looked does not.
+    let busy = percent(LEAST, 100);
+    seen.carried = [busy / 2, busy];
+    governor.look(60_000, Some(seen));
+    assert_eq!(governor.target(), Some(Rate { speed: 2, width: 1 }));
+    // In another life of the link, also if nobody has seen it down.
+    seen.trained += 1;
+    governor.look(60_100, Some(seen));
+    assert_eq!((governor.is_auto(), governor.target()), (true, None));
+    idle(&mut governor, 60_100, &mut seen);
+    governor.look(130_000, None);
+    assert_eq!(
+        (governor.is_auto(), governor.target(), governor.due()),
+        (true, None, None)
+    );
+    governor.look(131_000, Some(seen));
+    assert_eq!(governor.due(), Some(131_000 + SAMPLE_MS));
+    governor.set(false);
+    assert_eq!((governor.due(), governor.target()), (None, None));
 }
 
 #[test]
