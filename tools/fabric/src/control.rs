@@ -4,6 +4,7 @@
 //! `events` has been answered the events follow.
 
 use crate::state::{Event, Fault, FaultStatus, Status, TableStatus, WalkStatus};
+use crate::topology::Power;
 use crate::wire::abi::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ pub enum Request {
     Status,
     LinkUp { end: String },
     LinkDown { end: String },
-    LinkSet { end: String, speed: Option<u8>, width: Option<u8> },
+    LinkSet { end: String, speed: Option<u8>, width: Option<u8>, power: Option<Power> },
     Trace { node: String, on: bool },
     Adversarial { node: String, seed: Option<u64> },
     Counters { node: String, clear: bool },

@@ -10,6 +10,8 @@ mod resolve;
 mod tests;
 
 use crate::wire::{LINKS, abi};
+use serde::{Deserialize, Serialize};
+use std::fmt;
 
 pub use file::parse;
 
@@ -117,6 +119,19 @@ pub struct Cable {
     pub width: u8,
     /// Switched on at the start.
     pub up: bool,
+    /// What is wanted of its speed at the start.
+    pub power: Power,
+}
+
+/// What is wanted of the speed of a cable, in the words that a host has for its links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Power {
+    /// The most that it can.
+    #[default]
+    Performance,
+    /// What its traffic asks for. Only of one whose neighbours are no hosts.
+    Auto,
 }
 
 /// A host's end of a [`Path`].
@@ -233,6 +248,27 @@ impl Topology {
     pub fn trunk_at(&self, end: End) -> Option<(usize, usize)> {
         let side = |t: &Trunk| t.ends.iter().position(|e| *e == end);
         self.trunks.iter().enumerate().find_map(|(n, t)| side(t).map(|side| (n, side)))
+    }
+
+    /// No host is at either end, so what runs in the nodes has to say how fast it should be.
+    pub fn is_inner(&self, trunk: &Trunk) -> bool {
+        let host = |end: &End| match end.node {
+            Node::Host(n) => self.hosts[n].endpoint.is_none(),
+            Node::Switch(_) => false,
+        };
+        !trunk.ends.iter().any(host)
+    }
+
+    /// Why a cable cannot follow its traffic by itself.
+    pub fn why_not_auto(&self, cable: usize) -> Option<String> {
+        let trunk = self.trunks.iter().find(|t| t.cables.contains(&cable));
+        trunk.filter(|t| !self.is_inner(t)).map(|_| {
+            let name = self.cable_name(cable);
+            format!(
+                "link {name}: power \"auto\" is for links without a host at either end; \
+                     a host says it in linkN/power of its port"
+            )
+        })
     }
 
     /// `node:port`, as people write it.

@@ -233,6 +233,7 @@ fn links_are_switched_and_limited() {
     for (args, why) in [
         (&["link", "set", "h1:0", "--speed", "6"][..], "1 to 5"),
         (&["link", "set", "h1:0", "--width", "3"], "1, 2, 4, 8, 16"),
+        (&["link", "set", "h1:0", "--power", "auto"], "links without a host"),
         (&["link", "down", "h1:3"], "no link ends at h1:3"),
         (&["link", "down", "h7:0"], "called \"h7\""),
         (&["link", "down", "h1"], "NODE:PORT"),
@@ -266,6 +267,31 @@ fn switches_between_hosts_are_shown_and_slow_the_link() {
     assert_eq!(h2.expect(WEFT_FAB_LINK_UP).arg[..3], [3, 4, 1]);
     let text = stdout(&daemon.cli(&["status"]));
     assert!(text.contains("h1:0 ====( s1 )==== gen3 x4 ==== h2:1"), "{text}");
+}
+
+#[test]
+fn a_link_between_switches_is_shown_to_follow_its_traffic() {
+    let daemon = Daemon::start(
+        r#"
+        host = [{ name = "h1" }]
+        switch = [{ name = "s1", ports = 4, routes = true }, { name = "s2", ports = 4, routes = true }]
+        link = [
+            { ends = ["h1:0", "s1:0"] },
+            { ends = ["s1:1", "s2:1"], power = "auto" },
+        ]
+        "#,
+    );
+    let line = "  cable s1:1--s2:1: gen4 x8 of gen4 x8, as its traffic asks\n";
+    let text = stdout(&daemon.cli(&["status"]));
+    assert!(text.contains(line), "{text}");
+    daemon.json(&["link", "set", "s2:1", "--power", "performance", "--speed", "3"]);
+    let status = daemon.json(&["status"]);
+    assert_eq!(status["cables"][1]["power"], "performance");
+    assert_eq!(
+        (&status["links"][1]["speed"], &status["links"][1]["width"]),
+        (&json!(3), &json!(8))
+    );
+    assert!(!stdout(&daemon.cli(&["status"])).contains("as its traffic asks"));
 }
 
 #[test]

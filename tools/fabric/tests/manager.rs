@@ -264,6 +264,32 @@ fn n_5_n_6_switches_obey_the_hosts_master() {
 }
 
 #[test]
+fn n_8_routes_avoid_a_link_between_switches_that_saves_power_and_come_back() {
+    let mut fabric = Fabric::new();
+    fabric.until("a master and all routes", |f| f.settled(11));
+    let by = |f: &Fabric, out: &str| {
+        let from = |a, b| f.walk(a, b)["hops"][1]["from"].clone();
+        from("h1", "h4") == out && from("h2", "h3") == out
+    };
+    assert!(by(&fabric, "s1:4"), "by the faster of the two");
+    fabric.daemon.json(&["link", "set", "s1:4", "--speed", "4", "--power", "auto"]);
+    let shown = |f: &Fabric| {
+        let link = &f.daemon.json(&["status"])["links"][4];
+        assert_eq!(link["ends"], json!(["s1:4", "s2:7"]));
+        (link["speed"].as_u64().unwrap(), link["width"].as_u64().unwrap())
+    };
+    assert_eq!(shown(&fabric), (4, 8), "it begins at the most");
+    fabric.until("routes by the one that is faster now", |f| f.settled(11) && by(f, "s1:5"));
+    let (speed, width) = shown(&fabric);
+    assert!(speed <= 4 && width <= 4, "gen{speed} x{width}");
+    fabric.check_routes();
+    fabric.daemon.json(&["link", "set", "s1:4", "--power", "performance"]);
+    assert_eq!(shown(&fabric), (4, 8));
+    fabric.until("routes by the faster one again", |f| f.settled(11) && by(f, "s1:4"));
+    fabric.check_routes();
+}
+
+#[test]
 fn n_6_an_administrators_word_on_a_virtual_plane_stands() {
     let mut fabric = Fabric::empty(FABRIC, 2);
     fabric.daemon.json(&["vp", "set", "s1:0", "0", "9"]);

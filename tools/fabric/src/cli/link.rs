@@ -4,7 +4,8 @@
 use super::client::ask;
 use super::{Context, Failure};
 use crate::control::Request;
-use clap::ArgGroup;
+use crate::topology::Power;
+use clap::{ArgGroup, ValueEnum};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -18,12 +19,12 @@ pub enum Command {
         /// One end, as in h1:0
         end: String,
     },
-    /// Limit a link's speed or width; it stays up
+    /// Limit a link's speed or width, or have them follow its traffic; it stays up
     Set(Set),
 }
 
 #[derive(clap::Args)]
-#[command(group(ArgGroup::new("limit").required(true).multiple(true).args(["speed", "width"])))]
+#[command(group(ArgGroup::new("limit").required(true).multiple(true).args(["speed", "width", "power"])))]
 pub struct Set {
     /// One end, as in h1:0
     end: String,
@@ -33,6 +34,26 @@ pub struct Set {
     /// Most lanes: 1, 2, 4, 8 or 16, up to what the topology gives
     #[arg(long)]
     width: Option<u8>,
+    /// Within these, the most, or what the traffic asks for; of a link without hosts
+    #[arg(long)]
+    power: Option<Wish>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Wish {
+    /// The most
+    Performance,
+    /// What the traffic asks for
+    Auto,
+}
+
+impl From<Wish> for Power {
+    fn from(wish: Wish) -> Self {
+        match wish {
+            Wish::Performance => Power::Performance,
+            Wish::Auto => Power::Auto,
+        }
+    }
 }
 
 pub fn run(context: &Context, command: Command) -> Result<(), Failure> {
@@ -41,7 +62,9 @@ pub fn run(context: &Context, command: Command) -> Result<(), Failure> {
         &match command {
             Command::Up { end } => Request::LinkUp { end },
             Command::Down { end } => Request::LinkDown { end },
-            Command::Set(Set { end, speed, width }) => Request::LinkSet { end, speed, width },
+            Command::Set(Set { end, speed, width, power }) => {
+                Request::LinkSet { end, speed, width, power: power.map(Power::from) }
+            }
         },
     )?;
     context.done()

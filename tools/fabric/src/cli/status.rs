@@ -6,6 +6,7 @@ use super::table::{or_dash, table, yes};
 use super::{Context, Failure};
 use crate::control::{Answer, DaemonStatus, Request};
 use crate::state::{AdminState, CableStatus, EndpointStatus, LinkStatus, NodeStatus, VeStatus};
+use crate::topology::Power;
 use std::fmt::Write;
 
 /// Asks the daemon for its status.
@@ -88,17 +89,22 @@ fn picture(link: &LinkStatus, widest: usize) -> String {
 /// A cable the administrator has done something to.
 fn worth_a_line(cable: &CableStatus) -> bool {
     cable.state == AdminState::Down
+        || cable.power != Power::Performance
         || (cable.speed, cable.width) != (cable.max_speed, cable.max_width)
 }
 
 fn limits(cable: &CableStatus) -> String {
     let [a, b] = &cable.ends;
-    let CableStatus { speed, width, max_speed, max_width, .. } = cable;
+    let CableStatus { speed, width, max_speed, max_width, power, .. } = cable;
     let state = match cable.state {
         AdminState::Up => "",
         AdminState::Down => "switched off, ",
     };
-    format!("cable {a}--{b}: {state}gen{speed} x{width} of gen{max_speed} x{max_width}")
+    let power = match power {
+        Power::Performance => "",
+        Power::Auto => ", as its traffic asks",
+    };
+    format!("cable {a}--{b}: {state}gen{speed} x{width} of gen{max_speed} x{max_width}{power}")
 }
 
 fn row(node: &NodeStatus) -> [String; 10] {

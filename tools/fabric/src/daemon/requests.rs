@@ -79,7 +79,9 @@ impl Daemon {
             Request::Status => return Some(Reply::Ok(Answer::Status(self.daemon_status()))),
             Request::LinkUp { end } => self.fabric.switch_cable(&end, true),
             Request::LinkDown { end } => self.fabric.switch_cable(&end, false),
-            Request::LinkSet { end, speed, width } => self.fabric.limit_cable(&end, speed, width),
+            Request::LinkSet { end, speed, width, power } => {
+                self.fabric.limit_cable(&end, speed, width, power)
+            }
             Request::Trace { node, on } => self.fabric.trace(&node, on),
             Request::Plug { node } => self.plug(&node),
             Request::Unplug { node } => self.unplug(&node),

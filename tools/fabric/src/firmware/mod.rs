@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What runs in a node without a host: the very network manager that the driver has
-//! (`rust/proto/nm`), which obeys here and is never master. Port-path packets that
-//! neighbours send come in, and what is to be done comes out as [`Action`]s. It must
-//! not know what kind of node it runs in, nor how its neighbours are reached.
+//! (`rust/proto/nm`), which obeys here and is never master, and the same policy of
+//! power. Port-path packets that neighbours send come in, and what is to be done comes
+//! out as [`Action`]s. It must not know what kind of node it runs in, nor how its
+//! neighbours are reached.
 
 use weft_proto::nm::{
     member::Member,
     node::{Effects, MAX_NODES, Node, Role},
-    port::Port,
+    port::{PORTS, Port},
+    power::{Governor, Rate, Seen},
     reign::Reign,
     table::{self, Slot},
     wishes::MAX_WISHES,
@@ -26,6 +28,8 @@ pub enum Action {
 pub struct Firmware {
     // It does not explore, and so knows no members.
     node: Node<[Member; 0], Vec<Slot>, Vec<u8>, [u64; 0]>,
+    /// One a port.
+    governors: [Governor; PORTS],
 }
 
 /// Whether a reign may write to the node; then it has.
@@ -65,7 +69,8 @@ impl Firmware {
         let (slots, wishes) = (vec![Slot::NONE; 2 * MAX_NODES], vec![0; 2 * MAX_WISHES]);
         // What has no host has no hierarchy of its own.
         let bytes = [wishes, vec![], vec![]];
-        Firmware { node: Node::new(hwid, life, [], slots, bytes, []) }
+        let node = Node::new(hwid, life, [], slots, bytes, []);
+        Firmware { node, governors: [Governor::default(); PORTS] }
     }
 
     /// Its local id, 0 if it has none.
@@ -91,6 +96,25 @@ impl Firmware {
     /// When [`Self::tick`] is to be called.
     pub fn due(&self, now: u64) -> Option<u64> {
         self.node.due(now)
+    }
+
+    /// How the link at a port is, or `None` if it is down or is not to follow its traffic.
+    /// To be called when that changes, and when [`Self::watches`] says.
+    pub fn watch(&mut self, now: u64, number: u8, seen: Option<Seen>) {
+        if let Some(governor) = self.governors.get_mut(usize::from(number)) {
+            governor.set(seen.is_some());
+            governor.look(now, seen);
+        }
+    }
+
+    /// When it wants to be told again how the link at a port is.
+    pub fn watches(&self, number: u8) -> Option<u64> {
+        self.governors.get(usize::from(number))?.due()
+    }
+
+    /// What it wants the link at a port to be, if not the most that it can.
+    pub fn wants(&self, number: u8) -> Option<Rate> {
+        self.governors.get(usize::from(number))?.target()
     }
 
     /// Somebody has written to the node by other means, by right of this reign.

@@ -2,8 +2,9 @@
 //! What the administrator can ask of the fabric while it runs.
 
 use super::effect::AdminState;
+use super::link::CableState;
 use super::{Effect, Event, Fabric, Refusal};
-use crate::topology::{End, Node, SPEEDS, WIDTHS, split_end};
+use crate::topology::{End, Node, Power, SPEEDS, WIDTHS, split_end};
 use crate::wire::ToPort;
 
 impl Fabric {
@@ -17,12 +18,14 @@ impl Fabric {
         Ok(())
     }
 
-    /// Limits speed or width of the cable at `end`; `None` leaves it as it is.
+    /// Limits speed or width of the cable at `end`, or says whether it follows its traffic
+    /// within the limit; `None` leaves it as it is.
     pub fn limit_cable(
         &mut self,
         end: &str,
         speed: Option<u8>,
         width: Option<u8>,
+        power: Option<Power>,
     ) -> Result<(), Refusal> {
         let cable = self.cable_named(end)?;
         let (most, name) = (&self.topology.cables[cable], self.topology.cable_name(cable));
@@ -43,9 +46,13 @@ impl Fabric {
                 widths.join(", ")
             )));
         }
+        if let (Some(Power::Auto), Some(why)) = (power, self.topology.why_not_auto(cable)) {
+            return Err(Refusal(why));
+        }
         let state = &mut self.cables[cable];
-        if (state.speed, state.width) != (speed, width) {
-            (state.speed, state.width) = (speed, width);
+        let new = CableState { up: state.up, speed, width, power: power.unwrap_or(state.power) };
+        if *state != new {
+            *state = new;
             self.cable_changed(cable);
         }
         Ok(())
@@ -155,9 +162,9 @@ impl Fabric {
     fn cable_changed(&mut self, cable: usize) {
         let state = self.cables[cable];
         let ends = self.topology.cables[cable].ends.map(|e| self.topology.end_name(e));
-        let (speed, width) = (state.speed, state.width);
-        let state = if state.up { AdminState::Up } else { AdminState::Down };
-        self.effects.push(Effect::Event(Event::Cable { ends, state, speed, width }));
+        let CableState { up, speed, width, power } = state;
+        let state = if up { AdminState::Up } else { AdminState::Down };
+        self.effects.push(Effect::Event(Event::Cable { ends, state, speed, width, power }));
         self.settle();
     }
 }

@@ -2,6 +2,7 @@
 //! What the state machine wants done, and what it reports to people.
 
 use super::FaultState;
+use crate::topology::Power;
 use crate::wire::ToPort;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -67,7 +68,7 @@ pub enum Event {
     LinkUp { ends: [String; 2], speed: u8, width: u8 },
     LinkDown { ends: [String; 2], why: String },
     LinkRate { ends: [String; 2], speed: u8, width: u8 },
-    Cable { ends: [String; 2], state: AdminState, speed: u8, width: u8 },
+    Cable { ends: [String; 2], state: AdminState, speed: u8, width: u8, power: Power },
     Trace { node: String, on: bool },
     Table { node: String, change: String, master: u64, term: u32 },
     Plug { node: String, plugged: bool },
@@ -104,12 +105,16 @@ impl fmt::Display for Event {
             Event::LinkRate { ends: [a, b], speed, width } => {
                 write!(f, "link {a}--{b} runs at gen{speed} x{width}")
             }
-            Event::Cable { ends: [a, b], state, speed, width } => {
+            Event::Cable { ends: [a, b], state, speed, width, power } => {
                 let state = match state {
                     AdminState::Up => "on",
                     AdminState::Down => "off",
                 };
-                write!(f, "cable {a}--{b} set: {state}, at most gen{speed} x{width}")
+                write!(f, "cable {a}--{b} set: {state}, at most gen{speed} x{width}")?;
+                match power {
+                    Power::Performance => Ok(()),
+                    Power::Auto => write!(f, ", as its traffic asks"),
+                }
             }
             Event::Trace { node, on: true } => write!(f, "{node} traced"),
             Event::Trace { node, on: false } => write!(f, "{node} no longer traced"),

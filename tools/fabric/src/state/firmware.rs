@@ -26,6 +26,7 @@ type Due = VecDeque<(Node, u8, Vec<u8>)>;
 impl Fabric {
     /// Tells all firmware how the ports of its node are.
     pub(super) fn tell_firmware(&mut self) {
+        self.watch_links();
         let now = self.now_ms();
         let mut due = Due::new();
         for node in self.firmware_nodes() {
@@ -50,6 +51,9 @@ impl Fabric {
     /// Does what is due by now.
     pub(super) fn run_firmware(&mut self) {
         let now = self.now_ms();
+        if self.watches_due().is_some_and(|due| due <= now) && self.watch_links() {
+            self.tell_firmware();
+        }
         let mut messages = Due::new();
         for node in self.firmware_nodes() {
             let due = |f: &&mut Firmware| f.due(now).is_some_and(|due| due <= now);
@@ -65,7 +69,7 @@ impl Fabric {
     pub(super) fn firmware_due(&self) -> Option<u64> {
         let now = self.now_ms();
         let all = self.firmware_nodes().into_iter().filter_map(|node| self.firmware(node));
-        let due = all.filter_map(|f| f.due(now)).min()?;
+        let due = all.filter_map(|f| f.due(now)).chain(self.watches_due()).min()?;
         Some(due.saturating_mul(1000))
     }
 
@@ -83,7 +87,7 @@ impl Fabric {
         all.filter(|node| self.firmware(*node).is_some()).collect()
     }
 
-    fn firmware(&self, node: Node) -> Option<&Firmware> {
+    pub(super) fn firmware(&self, node: Node) -> Option<&Firmware> {
         match node {
             Node::Switch(n) => self.switches[n].firmware.as_ref(),
             Node::Host(n) => self.session(n)?.firmware.as_ref(),
@@ -97,11 +101,11 @@ impl Fabric {
         }
     }
 
-    fn firmware_mut(&mut self, node: Node) -> Option<&mut Firmware> {
+    pub(super) fn firmware_mut(&mut self, node: Node) -> Option<&mut Firmware> {
         self.firmware_slot(node)?.as_mut()
     }
 
-    fn now_ms(&self) -> u64 {
+    pub(super) fn now_ms(&self) -> u64 {
         self.now_us / 1000
     }
 

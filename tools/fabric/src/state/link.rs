@@ -3,7 +3,7 @@
 //! ends are always told together.
 
 use super::{Effect, Event, Fabric};
-use crate::topology::{Cable, End, HostEnd, Node, Trunk, WIDTHS};
+use crate::topology::{Cable, End, HostEnd, Node, Power, Trunk, WIDTHS};
 use crate::wire::{LinkInfo, ToPort};
 
 /// `WEFT_LINK_CTRL` of one end; 0 as target means the most it can.
@@ -15,18 +15,21 @@ pub struct Ctrl {
 }
 
 /// What the administrator made of a cable.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CableState {
     pub up: bool,
     /// Highest generation allowed, at most the cable's own.
     pub speed: u8,
     /// Most lanes allowed, at most the cable's own.
     pub width: u8,
+    /// Whether it follows its traffic.
+    pub power: Power,
 }
 
 impl CableState {
     pub fn new(cable: &Cable) -> Self {
-        CableState { up: cable.up, speed: cable.speed, width: cable.width }
+        let Cable { up, speed, width, power, .. } = *cable;
+        CableState { up, speed, width, power }
     }
 }
 
@@ -139,8 +142,12 @@ impl Fabric {
     /// Rate, and highest rate, of a trunk.
     pub(super) fn trunk_rates(&self, trunk: usize) -> [(u8, u8); 2] {
         let trunk = &self.topology.trunks[trunk];
-        let ends = host_ends(trunk).into_iter().flatten();
-        [self.rate(&trunk.cables, ends), self.most(&trunk.cables)]
+        let (mut speed, mut width) =
+            self.rate(&trunk.cables, host_ends(trunk).into_iter().flatten());
+        for wish in trunk.ends.into_iter().filter_map(|end| self.wish_of(end)) {
+            (speed, width) = (speed.min(wish.speed), width.min(wish.width));
+        }
+        [(speed, lanes(width)), self.most(&trunk.cables)]
     }
 
     fn most(&self, cables: &[usize]) -> (u8, u8) {

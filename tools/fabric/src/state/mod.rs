@@ -14,6 +14,7 @@ mod inbound;
 mod link;
 mod node;
 mod plug;
+mod power;
 mod remote;
 #[cfg(test)]
 mod routes;
@@ -66,6 +67,8 @@ pub struct Fabric {
     switches: Vec<SwitchState>,
     /// One a cable: from its first end, and from its second.
     traffic: Vec<[Traffic; 2]>,
+    /// Bytes that a link has carried, one a trunk: from its first end, and from its second.
+    carried: Vec<[u64; 2]>,
     /// Changes of tables that are not over.
     withdrawals: Vec<Withdrawal>,
     /// Writes to base functions that their endpoints have not confirmed.
@@ -131,6 +134,7 @@ impl Fabric {
             paths: topology.paths.iter().map(|_| Pathway::default()).collect(),
             switches: vec![],
             traffic: topology.cables.iter().map(|_| Default::default()).collect(),
+            carried: vec![[0; 2]; topology.trunks.len()],
             withdrawals: vec![],
             unconfirmed: vec![],
             topology,

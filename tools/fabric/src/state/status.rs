@@ -6,6 +6,7 @@ use super::Fabric;
 use super::effect::AdminState;
 use super::plug::SlotStatus;
 use super::tables::reason;
+use crate::topology::Power;
 use crate::wire::Traffic;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -139,6 +140,8 @@ pub struct CableStatus {
     pub max_speed: u8,
     /// Most lanes.
     pub max_width: u8,
+    /// Whether it follows its traffic, within the limit.
+    pub power: Power,
     /// What has passed from the first end to the second, and back.
     pub traffic: [TrafficStatus; 2],
 }
@@ -251,6 +254,7 @@ impl Fabric {
             width: state.width,
             max_speed: cable.speed,
             max_width: cable.width,
+            power: state.power,
             traffic: self.traffic[n].each_ref().map(TrafficStatus::from),
         }
     }

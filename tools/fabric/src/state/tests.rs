@@ -195,7 +195,9 @@ impl World {
             }
             Step::Limit(cable, speed, width) => {
                 let end = CABLE_ENDS[cable];
-                self.fabric.limit_cable(end, Some(speed), Some(width)).expect("within its limits");
+                self.fabric
+                    .limit_cable(end, Some(speed), Some(width), None)
+                    .expect("within its limits");
             }
             Step::Mbox(host, link) => {
                 let data = vec![host as u8, link];

@@ -3,7 +3,7 @@
 //! and then and before a route of theirs changes; here it is counted at every
 //! cable on the way. So a cable that routes share shows the sum of theirs. Bytes are
 //! counted at every link on the way besides, whether ports are traced or not, and
-//! told the hosts at its ends.
+//! told the hosts at its ends: policies of power go by that.
 
 use super::Fabric;
 use super::remote::Caller;
@@ -35,6 +35,10 @@ impl Fabric {
 
     /// A link has carried so many bytes: from the end at which the hop begins, and to it.
     pub(super) fn carried(&mut self, hop: Hop, bytes: [u64; 2]) {
+        for (side, bytes) in [(hop.side, bytes[0]), (1 - hop.side, bytes[1])] {
+            let total = &mut self.carried[hop.trunk][side];
+            *total = total.saturating_add(bytes);
+        }
         let ends = self.topology.trunks[hop.trunk].ends;
         for (side, end) in ends.into_iter().enumerate() {
             let [out, into] = if side == hop.side { bytes } else { [bytes[1], bytes[0]] };

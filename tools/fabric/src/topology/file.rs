@@ -3,7 +3,8 @@
 //! that nobody mends a file one message at a time.
 
 use super::{Cable, End, Endpoint, Host, Kind, MAX_NAME, MAX_SWITCH_PORTS, MAX_VE_FUNCTIONS};
-use super::{MAX_VES, Problem, SPEEDS, Switch, Topology, WIDTHS, resolve, split_end};
+use super::{MAX_VES, Node, Power, Problem, SPEEDS, Switch, Topology, WIDTHS};
+use super::{resolve, split_end};
 use serde::Deserialize;
 use std::collections::HashMap;
 use toml::Spanned;
@@ -76,6 +77,8 @@ struct RawLink {
     width: i64,
     #[serde(default)]
     state: RawState,
+    #[serde(default)]
+    power: Power,
 }
 
 #[derive(Default, Deserialize)]
@@ -328,7 +331,7 @@ impl Reader<'_> {
 
     fn link(&mut self, raw: &Spanned<RawLink>) {
         let line = self.line(raw);
-        let RawLink { ends, speed, width, state } = raw.get_ref();
+        let RawLink { ends, speed, width, state, power } = raw.get_ref();
         let what = format!("link {}", ends.join("--"));
         let found = self.problems.len();
 
@@ -370,7 +373,7 @@ impl Reader<'_> {
         }
         if self.problems.len() == found {
             let up = matches!(state, RawState::Up);
-            self.topology.cables.push(Cable { ends: [a, b], speed, width, up });
+            self.topology.cables.push(Cable { ends: [a, b], speed, width, up, power: *power });
             self.lines.push(line);
         }
     }

@@ -3,7 +3,7 @@
 //! not passes on what comes in at one of its two cables to the other, and is
 //! nobody's neighbour.
 
-use super::{Cable, End, HostEnd, Node, Path, Topology, Trunk};
+use super::{Cable, End, HostEnd, Node, Path, Power, Topology, Trunk};
 use weft_proto::nm::port::PORTS;
 
 /// Finds which switches route, by the file's word or by their number of cables,
@@ -59,6 +59,12 @@ pub fn resolve(topology: &mut Topology, routes: &[Option<bool>]) -> Result<(), (
                     topology.cable_name(trunk.cables[0])
                 ),
             ));
+        }
+    }
+    for (n, cable) in topology.cables.iter().enumerate() {
+        let why = topology.why_not_auto(n).filter(|_| cable.power == Power::Auto);
+        if let Some(why) = why {
+            return Err((n, why));
         }
     }
     for n in 0..topology.trunks.len() {
