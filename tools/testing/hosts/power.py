@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """Links whose speed and width follow their traffic, and routes that follow those."""
 
+import re
+
 from weftlab.errors import Mismatch, Skip
 from weftlab.suite import test
+from weftlab.topology import Topology
 
 from .diagnose import diagnose, named
 from .fabric import PORT, figure_5, settled, until, walks
 from .rates import stranger
-from .sriov import vfs
+from .sriov import Side, vfs
 
 STEPS = [(4, 4), (4, 2), (4, 1), (3, 1), (2, 1), (1, 1)]
 # Bytes a second of one lane of the first generation; more than three quarters of that, and a third or more
@@ -35,22 +38,24 @@ def write(address, value, size=4):
 write(R_CTRL, CTRL_ENABLE)
 BYTES = 1 << 20
 """
-# Opens memory to the neighbour.
+# Opens memory to the neighbour, and to who comes over switches.
 SINK = """
 write(R_INBOUND + INBOUND_LEN, BYTES, 8)
 write(R_INBOUND + INBOUND_BASE, physical, 8)
 write(R_INBOUND + INBOUND_RIGHTS, RIGHT_READ | RIGHT_WRITE)
 write(R_INBOUND + INBOUND_ALLOW, 1)
+write(R_INBOUND + INBOUND_VPS, 1, 8)
+write(R_INBOUND + INBOUND_FROM, FROM_ANY)
 write(R_INBOUND + INBOUND_CTRL, INBOUND_ENABLE)
 if regs[(R_INBOUND + INBOUND_STATUS) // 4] & INBOUND_INVALID:
     sys.exit("the entry is invalid")
 print("begins", flush=True)
 time.sleep(3600)
 """
-# Writes so many bytes a second there: FUNCTION RATE.
+# Writes so many bytes a second there: FUNCTION RATE [LID].
 SOURCE = """
 ENTRIES = 64
-write(R_SLOT + SLOT_DEST, DEST_LINK)
+write(R_SLOT + SLOT_DEST, DEST_LID | int(sys.argv[3]) if sys.argv[3:] else DEST_LINK)
 write(R_SLOT + SLOT_LEN, BYTES, 8)
 write(R_SLOT + SLOT_CTRL, SLOT_ENABLE)
 for n in range(ENTRIES):
@@ -217,3 +222,59 @@ def routes(bench):
     power(n3, 2, "performance")
     until("the direct route again", direct(True))
     settled(hosts, 2, 3)
+
+
+def two_ways():
+    """h1 at one switch, h2 at another, and two cables between these; a slow one needs no saving."""
+    shape = Topology().switch("s1", 8).switch("s2", 8).host("h1", 1).host("h2", 2)
+    shape.link("h1:0", "s1:0").link("h2:0", "s2:0").link("s1:4", "s2:4")
+    return shape.link("s1:5", "s2:5", speed=2, width=1)
+
+
+@test("N-8: a cable between two switches slows down step by step, routes avoid it, and a load has it fast at once")
+def switches(bench):
+    lab = bench.shape("two-ways", two_ways(), vfs=1, vf_slots=4)
+    a, b = (Side(host) for host in lab.hosts.values())
+    lids = {name: s["lid"] for name, s in settled([a.host, b.host], 1, 4).items()}
+
+    def rates():
+        """Of the cable, as the fabric tells of each change."""
+        told = re.findall(r"link s1:4--s2:4 runs at gen(\d) x(\d+)", lab.fabric.log.read_text())
+        return [(int(speed), int(width)) for speed, width in told]
+
+    def by(end):
+        return lambda: [h["from"] for h in lab.fabric.walk("h1", lids["h2"])["hops"]][1:2] == [end]
+
+    for side in (a, b):
+        side.numvfs(1)
+    until("the fast cable", by("s1:4"))
+    before = sessions(a.host, 0), sessions(b.host, 0)
+    lab.fabric.call("link", "set", "s1:4", "--power", "auto")
+    until("the slowest", lambda: rates()[-1:] == STEPS[-1:], 60)
+    if rates() != STEPS:
+        raise Mismatch(f"not step by step: {rates()}")
+    until("the cable that is the faster one now", by("s1:5"))
+    walks(lab, ["h1", "h2"], lids)
+    shown = lab.fabric.call("status").stdout
+    if "s1:4 ==== gen1 x1 ==== s2:4" not in shown or "as its traffic asks" not in shown:
+        raise Mismatch(shown)
+    # There is no other any more.
+    lab.fabric.link("down", "s1:5")
+    until("the slow cable", by("s1:4"))
+    with moves(b, SINK), moves(a, SOURCE, LOAD, lids["h2"]):
+        until("faster", lambda: rates() != STEPS, 20)
+        counted = bytes_at((a, "bytes_out"))[0]
+        until("five seconds of it", lambda: bytes_at((a, "bytes_out"))[0] - counted >= 5 * LOAD, 60)
+        # What a sample had of the first moment may have been too little for all of it, once.
+        up = rates()[len(STEPS) :]
+        if up not in ([(2, 1)], [(3, 1)]):
+            raise Mismatch(f"a load of {LOAD} bytes a second that stays the same: {up}")
+    lab.fabric.link("up", "s1:5")
+    lab.fabric.call("link", "set", "s1:4", "--power", "performance")
+    until("the most", lambda: rates()[-1] == (4, 8), 10)
+    until("the fast cable again", by("s1:4"))
+    settled([a.host, b.host], 1, 4)
+    if (sessions(a.host, 0), sessions(b.host, 0)) != before:
+        raise Mismatch("the links of the hosts have been down")
+    for side in (a, b):
+        side.numvfs(0)
