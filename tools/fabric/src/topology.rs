@@ -11,7 +11,6 @@ mod tests;
 
 use crate::wire::{LINKS, abi};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 pub use file::parse;
 

@@ -3,7 +3,7 @@
 //! that nobody mends a file one message at a time.
 
 use super::{Cable, End, Endpoint, Host, Kind, MAX_NAME, MAX_SWITCH_PORTS, MAX_VE_FUNCTIONS};
-use super::{MAX_VES, Node, Power, Problem, SPEEDS, Switch, Topology, WIDTHS};
+use super::{MAX_VES, Power, Problem, SPEEDS, Switch, Topology, WIDTHS};
 use super::{resolve, split_end};
 use serde::Deserialize;
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 //! clock of the test's.
 
 use crate::state::{Effect, Event, Fabric, PortId, Refusal};
-use crate::topology::{Power, parse};
+use crate::topology::{Power, Problem, parse};
 use crate::wire::{FromPort, LINKS, RouteEntry, abi};
 use proptest::prelude::*;
 use weft_proto::nm::power::{LEAST, PATIENCE, Rate, SAMPLE_MS};
@@ -227,8 +227,8 @@ fn the_links_of_hosts_are_the_hosts_to_slow() {
     let text = TOPOLOGY.replace(r#"["h2:0", "s2:0"]"#, r#"["h2:0", "s2:0"], power = "auto""#);
     let problems = parse(&text).unwrap_err();
     assert_eq!(problems.len(), 1);
-    let told = problems[0].to_string();
-    assert!(told.starts_with("line 7: link h2:0--s2:0: power"), "{told}");
+    let Problem { line, message } = &problems[0];
+    assert!(*line == 7 && message.starts_with("link h2:0--s2:0: power"), "{line}: {message}");
 }
 
 proptest! {
