@@ -20,7 +20,7 @@ use crate::{
     },
     sys::vma::{Fault, NewVma, Outcome},
 };
-use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
+use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc, time::Instant};
 
 /// An area of before, while work that may name it is under way.
 #[derive(Clone, Copy)]
@@ -34,8 +34,25 @@ pub(super) struct Left {
 impl Function {
     /// Makes an area of up to [`MAX_AREA`] bytes. `ENOSPC`: there are as many as there can be, or
     /// there is no room for it; `EBUSY`: work is under way that may name one of before in its
-    /// place.
+    /// place; `ETIMEDOUT`: a machine holds on to what was there before, for as long as opening a
+    /// function may take.
     pub(crate) fn make_area(
+        &self,
+        endpoints: &Endpoints,
+        node: &Node,
+        bytes: u64,
+        rights: (bool, bool),
+    ) -> Result<Arc<Area>> {
+        let mut made = Err(ETIMEDOUT);
+        self.until(node, Instant::now(), ETIMEDOUT, || {
+            made = self.place_area(endpoints, node, bytes, rights);
+            !matches!(made, Err(ETIMEDOUT))
+        })?;
+        made
+    }
+
+    /// The same, which waits for nobody for long.
+    fn place_area(
         &self,
         endpoints: &Endpoints,
         node: &Node,
@@ -111,6 +128,7 @@ impl Function {
     /// A place for an area, that nobody has, or reaches yet. The first is that of the queues.
     fn free_place(&self, endpoints: &Endpoints, inner: &mut Inner) -> Result<usize> {
         let areas = self.areas.lock();
+        let seats = endpoints.seats.lock();
         let mut why = ENOSPC;
         let done = inner.ledger.done();
         for left in inner.left.iter_mut() {
@@ -122,12 +140,13 @@ impl Function {
             if area.is_some() {
                 continue;
             }
-            let left = inner.left.get(n).is_some_and(Option::is_some);
-            if left || endpoints.seats.lock().holds(self.made.seat, n) {
+            if inner.left.get(n).is_some_and(Option::is_some) {
                 why = EBUSY;
-                continue;
+            } else if seats.holds(self.made.seat, n) {
+                why = ETIMEDOUT;
+            } else {
+                return Ok(n);
             }
-            return Ok(n);
         }
         Err(why)
     }

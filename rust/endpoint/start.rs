@@ -24,7 +24,6 @@ use crate::{
         waitq::WaitQueue,
     },
 };
-use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::Arc,
@@ -141,12 +140,12 @@ impl Endpoints {
 impl Function {
     /// Waits for something, while the port is there, which is entered. The error is that of a
     /// function that was ended meanwhile, of a signal, or `late`.
-    fn until(
+    pub(super) fn until(
         &self,
         node: &Node,
         since: Instant<Monotonic>,
         late: Error,
-        done: impl Fn() -> bool,
+        mut done: impl FnMut() -> bool,
     ) -> Result {
         loop {
             Self::check(&self.inner.lock())?;
@@ -154,7 +153,7 @@ impl Function {
             if node.is_closed() {
                 return Err(ENODEV);
             }
-            match self.made.waiters.wait_ms(&done, LOOK_MS) {
+            match self.made.waiters.wait_ms(&mut done, LOOK_MS) {
                 Ok(()) => return Ok(()),
                 Err(e) if e == ETIMEDOUT => {}
                 Err(_) => return Err(EINTR),
@@ -190,12 +189,12 @@ impl Function {
             return Err(EIO);
         }
         // A machine may hold on for a while to what was opened before.
-        let opened = Cell::new(Err(ETIMEDOUT));
+        let mut opened = Err(ETIMEDOUT);
         self.until(node, since, ETIMEDOUT, || {
-            opened.set(self.open_queues(seats));
-            opened.get() != Err(ETIMEDOUT)
+            opened = self.open_queues(seats);
+            opened != Err(ETIMEDOUT)
         })?;
-        let host = opened.get()?;
+        let host = opened?;
         loop {
             inner = self.inner.lock();
             Self::check(&inner)?;

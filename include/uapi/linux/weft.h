@@ -1381,7 +1381,7 @@ struct weft_ep_query {
  *
  * ENOTCONN: the file uses no function. ENOSPC: it has WEFT_EP_MAX_AREAS, or there is no
  * room. EBUSY: work that may name an area that was freed is outstanding; reap it first.
- * ENOMEM: there is no such memory in one piece. ETIMEDOUT: as of WEFT_EP_OPEN.
+ * ENOMEM: there is no such memory in one piece. ETIMEDOUT, EINTR: as of WEFT_EP_OPEN.
  * Of a function that works no more: ESHUTDOWN: it was taken from this host. ECONNRESET:
  * the port was reset, or the way to it was lost, or is another one now. EIO: it has
  * failed. EPROTO: it has told what cannot be true. ENODEV: the port is gone.

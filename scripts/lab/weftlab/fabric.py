@@ -2,6 +2,7 @@
 """weft-fabric: the daemon of a run, and its command line."""
 
 import json
+import signal
 import subprocess
 import time
 
@@ -47,6 +48,10 @@ class Fabric:
             for name, _ in self.topology.hosts:
                 self.adversarial(name, self.adversarial_seed)
         return self
+
+    def freeze(self, frozen=True):
+        """Nothing of it happens meanwhile."""
+        self._child.send_signal(signal.SIGSTOP if frozen else signal.SIGCONT)
 
     @property
     def alive(self):

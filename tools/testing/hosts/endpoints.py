@@ -314,6 +314,24 @@ def cut_off(bench):
                 raise Mismatch(f"{host} does not get to the endpoint any more")
 
 
+@test("MR-5: areas are made, however long the fabric takes to let the endpoint reach them")
+def slow(bench):
+    lab = given(bench)
+    h1 = lab["h1"]
+    selftests.copy(h1, selftests.build()[0])
+    settings = f"export WEFT_ENDPOINT={name(lab, 0)}"
+    job = h1.start_job(f"cd /tmp/kselftest/weft && {settings} && exec ./endpoint -t areas_come_and_go")
+    try:
+        while job.running:
+            lab.fabric.freeze()
+            time.sleep(0.5)
+            lab.fabric.freeze(False)
+            time.sleep(0.1)
+    finally:
+        lab.fabric.freeze(False)
+    job.wait(10).must()
+
+
 @test("a program that asks a function for nonsense is told so, and nothing else happens")
 def nonsense(bench):
     lab = given(bench)

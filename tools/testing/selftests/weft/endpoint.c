@@ -167,6 +167,17 @@ TEST_F(endpoint, areas_have_limits)
 	EXPECT_EQ(0, area_of(self->fd, WEFT_EP_MAX_AREA, both, &a));
 }
 
+TEST_F(endpoint, areas_come_and_go)
+{
+	const unsigned int both = WEFT_EP_MAY_READ | WEFT_EP_MAY_WRITE;
+
+	/* Whoever reached the last one may take his time to let go of it. */
+	for (int n = 0; n < 200; n++) {
+		ASSERT_EQ(0, free_of(self->fd, self->a.area));
+		ASSERT_EQ(0, area_of(self->fd, BYTES, both, &self->a));
+	}
+}
+
 TEST_F(endpoint, an_area_is_mapped_shared_and_within_its_bounds)
 {
 	const int rw = PROT_READ | PROT_WRITE;
