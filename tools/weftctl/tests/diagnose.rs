@@ -514,6 +514,17 @@ fn the_port_and_its_links() {
             Level::Warning,
             "counters/doorbells_denied",
         ),
+        (
+            "well",
+            |s| {
+                let counters = &mut port(s).counters;
+                counters.insert("rx_messages".into(), 319);
+                counters.insert("messages_dropped".into(), 10);
+            },
+            "port-errors",
+            Level::Warning,
+            "than they were read: 10 (counters/messages_dropped)",
+        ),
     ]);
 }
 
@@ -862,6 +873,17 @@ fn what_has_passed_is_a_note() {
     let found = diagnose(&snapshot);
     let notes = ["port-errors", "link-flapped", "peer-returned", "channels-broken"];
     assert_eq!(ids(&found, Level::Note), notes);
+    assert!(!is_wrong(&found));
+}
+
+#[test]
+fn a_few_messages_dropped_are_a_note() {
+    let mut snapshot = recorded("well");
+    let counters = &mut port(&mut snapshot).counters;
+    counters.insert("rx_messages".into(), 320);
+    counters.insert("messages_dropped".into(), 10);
+    let found = diagnose(&snapshot);
+    assert_eq!(ids(&found, Level::Note), ["port-errors"]);
     assert!(!is_wrong(&found));
 }
 
