@@ -79,6 +79,8 @@ pub(crate) struct Node {
     /// It does not answer.
     gone: Atomic<bool>,
     throttle: Throttle,
+    /// Of what the port reports, which others bring about, so that it drowns nothing else.
+    reports: Throttle,
     /// What was wanted of the users last, an [`Asked`].
     asked: Atomic<u32>,
     /// Links that have a directory in sysfs, a bit each: those of neighbours have one anyway.
@@ -130,6 +132,7 @@ impl Node {
                 paused: Atomic::new(false),
                 gone: Atomic::new(false),
                 throttle: Throttle::new(10, Delta::from_secs(5)),
+                reports: Throttle::new(10, Delta::from_secs(5)),
                 asked: Atomic::new(Asked::default().word()),
                 shown <- new_mutex!(0, "weft shown"),
                 waiters <- WaitQueue::new(c"weft node", kernel::static_lock_class!()),
