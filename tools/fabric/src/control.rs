@@ -51,6 +51,9 @@ pub enum Reply {
     Error(String),
 }
 
+/// How the refusal of a wait begins that has lasted as long as it was to; what is missing follows.
+pub const TIMED_OUT: &str = "timed out; ";
+
 /// What a request was answered with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -395,7 +395,13 @@ fn wait_returns_when_it_has_come_true() {
     let daemon = Daemon::start(TWO);
     let out = daemon.cli(&["wait", "h1", "--timeout", "0.05"]);
     assert_eq!(status(&out), 1);
-    assert!(stderr(&out).contains("timed out; h1 is not connected"), "{}", stderr(&out));
+    assert_eq!(stderr(&out), "weft-fabric: timed out; h1 is not connected\n");
+    // Longer than a second: what it waits for is said meanwhile.
+    let out = daemon.cli(&["wait", "h1", "--timeout", "1.5"]);
+    assert_eq!(status(&out), 1);
+    let lines = ["waiting: h1 is not connected", "timed out; h1 is not connected"];
+    let expected = lines.map(|line| format!("weft-fabric: {line}\n")).concat();
+    assert_eq!(stderr(&out), expected);
 
     let waiter = |args: &[&str]| {
         let mut stream = UnixStream::connect(daemon.dir.join("control.sock")).unwrap();

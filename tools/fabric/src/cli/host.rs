@@ -13,12 +13,17 @@ pub enum Command {
 
 pub fn run(context: &Context, command: &Command) -> Result<(), Failure> {
     match command {
-        Command::List => context.print(&status::get(context)?.fabric.nodes, |nodes| {
-            let row = |n: &NodeStatus| {
-                [n.name.clone(), n.hwid.to_string(), or_dash(n.blade.as_deref()), yes(n.connected)]
-            };
-            let hosts = nodes.iter().filter(|n| n.endpoint.is_none());
-            table(["HOST", "HWID", "BLADE", "CONNECTED"], &hosts.map(row).collect::<Vec<_>>())
-        }),
+        Command::List => {
+            let mut hosts = status::get(context)?.fabric.nodes;
+            hosts.retain(|node| node.endpoint.is_none());
+            context.print(&hosts, |hosts| {
+                let row = |n: &NodeStatus| {
+                    let blade = or_dash(n.blade.as_deref());
+                    [n.name.clone(), n.hwid.to_string(), blade, yes(n.connected)]
+                };
+                let rows: Vec<_> = hosts.iter().map(row).collect();
+                table(["HOST", "HWID", "BLADE", "CONNECTED"], &rows)
+            })
+        }
     }
 }

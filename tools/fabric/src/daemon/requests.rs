@@ -6,7 +6,9 @@
 use super::client::Lost;
 use super::port::Port;
 use super::{Daemon, log};
-use crate::control::{Answer, CONTROL_VERSION, COUNTERS, Counters, DaemonStatus, Reply, Request};
+use crate::control::{
+    Answer, CONTROL_VERSION, COUNTERS, Counters, DaemonStatus, Reply, Request, TIMED_OUT,
+};
 use crate::state::{Fabric, PortId, Refusal};
 use std::time::{Duration, Instant};
 
@@ -262,7 +264,7 @@ impl Daemon {
             let why = match &unanswered {
                 Unanswered::Wait { nodes, links, .. } => {
                     let missing = self.fabric.missing(nodes, *links).unwrap_or_default();
-                    format!("timed out; {}", missing.join("; "))
+                    format!("{TIMED_OUT}{}", missing.join("; "))
                 }
                 Unanswered::Counters { node, .. } => format!(
                     "{node} did not tell its counters in {} s; is its QEMU stopped?",
