@@ -5,7 +5,7 @@
 //! Found out here in another way than by the managers: components by flooding, costs by
 //! Floyd and Warshall, routes by following them.
 
-use crate::world::World;
+use crate::{topology, world::World};
 use std::collections::BTreeMap;
 use weft_proto::nm::{
     kind::is_host,
@@ -22,6 +22,21 @@ pub enum End {
     Nowhere,
     /// Never.
     Loop,
+}
+
+/// The ends by which data leaves nodes on its way, if it arrives.
+pub fn way(world: &World, from: usize, to: usize) -> Option<Vec<topology::End>> {
+    let lid = world.manager(to)?.info().lid;
+    let (mut at, mut way) = (from, vec![]);
+    while at != to {
+        let port = world.manager(at)?.table().lookup(lid)?;
+        way.push((at, port));
+        at = world.passes((at, port))?.0;
+        if way.len() > world.topology.len() {
+            return None;
+        }
+    }
+    Some(way)
 }
 
 /// Follows the routes from `node` to the local id `lid`.

@@ -8,7 +8,7 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weft_sim::{
-    check,
+    check::{self, way},
     rng::Rng,
     topology::{End, Kind, Topology},
     world::World,
@@ -18,21 +18,6 @@ use weft_sim::{
 const LIMIT: u64 = 20_000;
 /// How long it takes at most to see that routes have to be other ones, and to replace them.
 const BRIEF: u64 = 400;
-
-/// The ends by which data leaves nodes on its way, if it arrives.
-fn way(world: &World, from: usize, to: usize) -> Option<Vec<End>> {
-    let lid = world.manager(to)?.info().lid;
-    let (mut at, mut way) = (from, vec![]);
-    while at != to {
-        let port = world.manager(at)?.table().lookup(lid)?;
-        way.push((at, port));
-        at = world.passes((at, port))?.0;
-        if way.len() > world.topology.len() {
-            return None;
-        }
-    }
-    Some(way)
-}
 
 fn lids(world: &World) -> BTreeMap<usize, u32> {
     let lid = |node: usize| Some((node, world.manager(node)?.info().lid));

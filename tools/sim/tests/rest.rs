@@ -20,25 +20,12 @@ fn hosts(world: &World) -> impl Iterator<Item = usize> + Clone + '_ {
     (0..world.topology.len()).filter(|n| !world.topology.is_switch(*n))
 }
 
-/// The local id of a host, and the ends by which data of another leave nodes on their way to it, if they
-/// arrive.
-fn way(world: &World, from: usize, to: usize) -> Option<(u32, Vec<End>)> {
-    let lid = world.manager(to)?.info().lid;
-    let (mut at, mut way) = (from, vec![]);
-    while at != to {
-        let port = world.manager(at)?.table().lookup(lid)?;
-        way.push((at, port));
-        at = world.passes((at, port))?.0;
-        if way.len() > world.topology.len() {
-            return None;
-        }
-    }
-    Some((lid, way))
-}
-
+/// The ways of all pairs of hosts that can talk, and the local id of the second one.
 fn ways(world: &World) -> BTreeMap<(usize, usize), (u32, Vec<End>)> {
     let pairs = hosts(world).flat_map(|a| hosts(world).map(move |b| (a, b)));
-    pairs.filter_map(|(a, b)| Some(((a, b), way(world, a, b)?))).collect()
+    let lid = |node| Some(world.manager(node)?.info().lid);
+    let ways = pairs.filter_map(|(a, b)| Some(((a, b), (lid(b)?, check::way(world, a, b)?))));
+    ways.collect()
 }
 
 /// Lets the fabric come to rest; how many ways of pairs have changed that had one before and after. Hosts
