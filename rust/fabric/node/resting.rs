@@ -64,6 +64,9 @@ impl Node {
         let now = clock::now_ms();
         let until = self.resting.until.load(Acquire);
         let before = self.resting.links.load(Relaxed);
+        if now >= until && before == 0 {
+            return None;
+        }
         let (mut left, mut still) = (0, true);
         for number in port.links()..MAX_LINKS {
             let Ok(link) = self.link(port, number) else {
