@@ -557,7 +557,7 @@ where
                     .and_then(|()| self.written(now, xid, message, fx));
                 match (done, message) {
                     (Ok(_), Message::Rest { on: true, .. }) => {
-                        self.answer_at_rest(now, xid, Some(back));
+                        self.await_rest(now, xid, Some(back));
                     }
                     (Ok(differ), _) => self.acknowledge(back, xid, Taken::Yes, differ, fx),
                     (Err(taken), _) => self.acknowledge(back, xid, taken, Differ::default(), fx),
@@ -608,7 +608,7 @@ where
 
     /// Does what can be done now.
     fn drive(&mut self, now: u64, fx: &mut impl Effects) {
-        self.rested(now, fx);
+        self.answer_at_rest(now, fx);
         // Each turn ends a phase; there are not many.
         for _ in 0..2 * PORTS + 64 {
             let before = self.phase;

@@ -164,8 +164,8 @@ where
             Message::Commit { hops, .. } => self.table.commit(hops, fx).map(|()| false),
             Message::Rest { on: true, .. } => {
                 fx.rest(true);
-                self.answer_at_rest(now, member.ask.xid, None);
-                self.rested(now, fx);
+                self.await_rest(now, member.ask.xid, None);
+                self.answer_at_rest(now, fx);
                 return;
             }
             Message::Rest { on: false, .. } => {

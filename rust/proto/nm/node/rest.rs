@@ -39,15 +39,15 @@ where
     B: AsRef<[u8]> + AsMut<[u8]>,
     A: AsRef<[u64]>,
 {
-    /// Has [`Self::rested`] answer. Who asks again waits no longer for that.
-    pub(super) fn answer_at_rest(&mut self, now: u64, xid: u32, back: Option<Path>) {
+    /// Has [`Self::answer_at_rest`] answer. Who asks again waits no longer for that.
+    pub(super) fn await_rest(&mut self, now: u64, xid: u32, back: Option<Path>) {
         let before = self.resting.take().filter(|resting| resting.xid == xid);
         let until = before.map_or(now + REST_MS, |resting| resting.until);
         self.resting = Some(Resting { xid, back, until });
     }
 
     /// Answers, if the node is at rest, or should have been.
-    pub(super) fn rested(&mut self, now: u64, fx: &mut impl Effects) {
+    pub(super) fn answer_at_rest(&mut self, now: u64, fx: &mut impl Effects) {
         let Some(Resting { xid, back, until }) = self.resting else {
             return;
         };
