@@ -8,6 +8,7 @@ Used by `demo`, `vm` and `check`. One noun a module; arrows point down:
     guest  one QEMU with one Linux               fabric, ivshmem  what joins ports
     agent  commands in a guest                   dmesg  what a kernel may not say
     console  the watchdog and its evidence       qmp    QEMU's own control
+    stacks   what a stuck guest waits for
     machine  what all guests of a run have
     process  children that never outlive us      paths  where things are
 

@@ -77,13 +77,14 @@ class Job:
                     )
                 self._agent.changed.wait(min(left, 1.0))
 
-    def wait(self, timeout=60.0):
-        """Waits for the end; a command that takes longer is killed."""
+    def wait(self, timeout=60.0, capture=None):
+        """Waits for the end; a command that takes longer is captured, then killed."""
         try:
             self._wait(lambda: self.status is not None, timeout, "ended")
-        except CommandTimeout:
+        except CommandTimeout as error:
+            evidence = capture and capture()
             self.kill(signal.SIGKILL)
-            raise
+            raise CommandTimeout(f"{error}\n{evidence}") if evidence else error
         return Result(self.command, self.status, self.out, self.err, self.seconds)
 
     def expect(self, pattern, timeout=30.0):

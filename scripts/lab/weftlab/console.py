@@ -2,14 +2,18 @@
 """The watchdog of a boot: who says nothing for long is captured, then ended."""
 
 import os
+import re
 import time
 
-from . import kernel
+from . import kernel, stacks
 from .errors import BootHang, LabError
 
 # A loaded machine without KVM is slow, but a kernel that boots is not silent.
 SILENCE = float(os.environ.get("WEFT_BOOT_SILENCE", "60"))
 LIMIT = float(os.environ.get("WEFT_BOOT_LIMIT", "300"))
+# Lines of a report that say what tasks wait for.
+GIST = 24
+POINTERS = re.compile(r"\b(?:RIP|RSP|RFL|HLT)=[0-9a-f]+")
 
 
 def tail(path, size=4096):
@@ -23,7 +27,7 @@ def tail(path, size=4096):
 
 
 def capture(guest, why):
-    """Writes what can be known of a guest that is stuck; returns the folder."""
+    """Writes what can be known of a guest that is stuck; returns where, and the gist of it."""
     folder = guest.dir / f"evidence-{time.strftime('%H%M%S')}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "why").write_text(why + "\n")
@@ -35,6 +39,9 @@ def capture(guest, why):
         ("registers-later", lambda: guest.qmp.human("info registers -a", 5)),
         ("pci", lambda: guest.qmp.human("info pci", 5)),
         ("chardev", lambda: guest.qmp.human("info chardev", 5)),
+        ("irq", lambda: guest.qmp.human("info lapic", 5) + guest.qmp.human("info pic", 5)),
+        # The last, since it may wake who sleeps.
+        ("tasks", lambda: stacks.ask(guest)),
     ):
         try:
             answer = str(ask())
@@ -45,7 +52,16 @@ def capture(guest, why):
             time.sleep(1)
     for name in ("console.log", "qemu.log"):
         (folder / name).write_text(tail(guest.dir / name, 1 << 20))
-    return folder
+    return f"evidence in {folder}\n{gist(folder)}"
+
+
+def gist(folder):
+    """Where the evidence may not be kept, this is what there is."""
+    lines = stacks.waiting((folder / "tasks").read_text())[-GIST:] or ["its kernel does not answer"]
+    for name in ("registers", "registers-later"):
+        found = POINTERS.findall((folder / name).read_text())
+        lines.append(f"{name}: {' '.join(found) or 'none'}")
+    return "\n".join(lines)
 
 
 def watch(guest, hellos):
@@ -66,6 +82,7 @@ def watch(guest, hellos):
             size, last = grown, now
         if now - last > silence or now - begin > limit:
             why = f"{guest.name}: no word for {now - last:.0f} s, {now - begin:.0f} s after the start"
-            folder = capture(guest, why)
+            last = tail(guest.console_log, 1500)
+            evidence = capture(guest, why)
             guest.kill()
-            raise BootHang(f"{why}; evidence in {folder}\n{tail(guest.console_log, 1500)}")
+            raise BootHang(f"{why}; {evidence}\n{last}")

@@ -41,9 +41,13 @@ KNOWN_TRACE = re.compile(
 )
 
 
+# Asked for when a guest was captured, and full of traces that are no complaint.
+ASKED = "sysrq: Show State"
+
+
 def complaints(text, context=25):
     """Each complaint in a log, with the lines that follow it."""
-    lines = text.splitlines()
+    lines = text.partition(ASKED)[0].splitlines()
     found = []
     skip = 0
     for number, line in enumerate(lines):

@@ -12,7 +12,7 @@ import time
 
 from . import console, dmesg, kernel, machine, paths, process
 from .agent import Agent
-from .errors import DmesgError, GuestDied, GuestRebooted, LabError
+from .errors import CommandTimeout, DmesgError, GuestDied, GuestRebooted, LabError
 from .ivshmem import VECTORS
 from .qmp import Qmp
 
@@ -24,7 +24,9 @@ APPEND = (
     "no_timer_check tsc=reliable random.trust_cpu=on mitigations=off "
     "lsm=capability initcall_blacklist=load_system_certificate_list "
     # A test maps a BAR beside the driver (hostile.c).
-    "iomem=relaxed"
+    "iomem=relaxed "
+    # One that is stuck is asked what it does.
+    "sysrq_always_enabled"
 )
 
 # On a CPU that says AMD the firmware puts 64-bit BARs where QEMU keeps room for
@@ -270,14 +272,20 @@ class Guest:
 
     def run(self, command, timeout=60.0, status=0):
         """Runs a command in the guest to its end. `status=None` takes any."""
+
+        def capture():
+            return console.capture(self, f"{self.name}: `{command}`")
+
         try:
-            result = self.agent.start(command).wait(timeout)
+            result = self.agent.start(command).wait(timeout, capture)
+        except CommandTimeout:
+            raise
         except LabError as error:
             if isinstance(error, GuestDied):
                 self._wait_end()
             if self.alive:
-                console.capture(self, f"{self.name}: `{command}`")
-            elif not self.expect_death:
+                raise type(error)(f"{error}\n{capture()}") from error
+            if not self.expect_death:
                 raise self._death()
             raise
         return result if status is None else result.must(status)

@@ -21,7 +21,7 @@ from .errors import DmesgError, GuestHang, LabError, SetupError
 from .qmp import Qmp
 
 # The last of several log levels counts: virtme-ng asks for silence.
-APPEND = "no_timer_check tsc=reliable mitigations=off random.trust_cpu=on loglevel=7"
+APPEND = "no_timer_check tsc=reliable mitigations=off random.trust_cpu=on sysrq_always_enabled loglevel=7"
 # Longer than any test is silent, and than a task has to be stuck for the kernel to say where.
 SILENCE = 480
 # virtme-ng puts a watchdog into every machine, of a kind that this QEMU does not have, and throws
@@ -149,9 +149,10 @@ class Machine:
         while True:
             if not select.select([out], [], [], SILENCE)[0]:
                 why = f"nothing was said for {SILENCE} s"
-                folder = console.capture(self, why)
+                last = self.last_words()
+                evidence = console.capture(self, why)
                 process.end(self.child)
-                raise GuestHang(f"{why}; evidence in {folder}\n{self.last_words()}")
+                raise GuestHang(f"{last}\n{why}; {evidence}")
             said = os.read(out, 1 << 16)
             if not said:
                 return self.child.wait()

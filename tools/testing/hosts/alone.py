@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Machines without a fabric, fabrics without sense."""
 
+import re
 import subprocess
 
 from weftlab import lab as labs
 from weftlab import paths, topology
-from weftlab.errors import Mismatch
+from weftlab.errors import CommandTimeout, Mismatch
 from weftlab.guest import Port
 from weftlab.host import Host
 from weftlab.suite import test
@@ -85,3 +86,23 @@ def name_taken(bench):
         nodes = {n["name"]: n["connected"] for n in lab.fabric.status()["nodes"]}
         if nodes != {"h1": True, "h2": False}:
             raise Mismatch(f"connected: {nodes}")
+
+
+@test("a machine that is stuck tells what its programs wait for", closely=False)
+def stuck(bench):
+    bench.close()
+    with labs.Lab("stuck", bench.say) as lab:
+        host = Host("h1", lab.folder / "h1", [])
+        host.dir.mkdir()
+        lab.hosts["h1"] = host
+        lab.boot()
+        try:
+            host.run("sleep 1000", 2)
+        except CommandTimeout as error:
+            said = str(error)
+        else:
+            raise Mismatch("a command that did not end has ended")
+        if not re.search(r"^sleep \d+ \(of \d+\) S: .*nanosleep", said, re.M):
+            raise Mismatch(f"what it waits for is not in the report:\n{said}")
+        # That was asked for: the kernel has nothing to complain of.
+        host.check_dmesg()
