@@ -627,13 +627,16 @@ TEST_F(uapi, arena_is_given_back)
 		wt_close(&a);
 		wt_close(&b);
 	}
-	/* The last area comes back when the peer has confirmed. */
+	/*
+	 * The last area comes back when the peer has confirmed; what an earlier
+	 * test had may have come back meanwhile, too.
+	 */
 	for (int i = 0; i < 500; i++) {
-		if (wt_link_info(self->fd, 0).arena_free == before)
+		if (wt_link_info(self->fd, 0).arena_free >= before)
 			break;
 		usleep(10000);
 	}
-	EXPECT_EQ(before, wt_link_info(self->fd, 0).arena_free);
+	EXPECT_LE(before, wt_link_info(self->fd, 0).arena_free);
 	EXPECT_EQ(0, wt_link_info(self->fd, 0).channels);
 }
 
