@@ -82,9 +82,9 @@ class Job:
         try:
             self._wait(lambda: self.status is not None, timeout, "ended")
         except CommandTimeout as error:
-            evidence = capture and capture()
+            evidence = capture() if capture else ""
             self.kill(signal.SIGKILL)
-            raise CommandTimeout(f"{error}\n{evidence}") if evidence else error
+            raise CommandTimeout(f"{error}\n{evidence}".rstrip()) from None
         return Result(self.command, self.status, self.out, self.err, self.seconds)
 
     def expect(self, pattern, timeout=30.0):

@@ -82,7 +82,7 @@ def watch(guest, hellos):
             size, last = grown, now
         if now - last > silence or now - begin > limit:
             why = f"{guest.name}: no word for {now - last:.0f} s, {now - begin:.0f} s after the start"
-            last = tail(guest.console_log, 1500)
+            words = tail(guest.console_log, 1500)
             evidence = capture(guest, why)
             guest.kill()
-            raise BootHang(f"{why}; {evidence}\n{last}")
+            raise BootHang(f"{words}\n{why}; {evidence}")

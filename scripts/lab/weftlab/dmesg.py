@@ -41,13 +41,13 @@ KNOWN_TRACE = re.compile(
 )
 
 
-# Asked for when a guest was captured, and full of traces that are no complaint.
-ASKED = "sysrq: Show State"
+# What stacks.py asks for is full of traces that are no complaint.
+ASKED = re.compile(r"sysrq: Show State.*?(sysrq: Changing Loglevel|\Z)", re.S)
 
 
 def complaints(text, context=25):
     """Each complaint in a log, with the lines that follow it."""
-    lines = text.partition(ASKED)[0].splitlines()
+    lines = ASKED.sub("", text).splitlines()
     found = []
     skip = 0
     for number, line in enumerate(lines):

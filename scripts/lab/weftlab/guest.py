@@ -17,16 +17,17 @@ from .ivshmem import VECTORS
 from .qmp import Qmp
 
 # The last lines only save time: what nobody here needs, at a second or more a boot.
+# What a kernel here is told however it is booted: how to save time, and that one that is stuck may be
+# asked what it does.
+EVERYWHERE = "no_timer_check tsc=reliable random.trust_cpu=on mitigations=off sysrq_always_enabled"
 APPEND = (
     "console=ttyS0 loglevel=6 printk.time=1 log_buf_len=2M panic=-1 oops=panic "
     # The host may be busy, or a test stop the machine: that is no lock-up of the guest.
     "watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 "
-    "no_timer_check tsc=reliable random.trust_cpu=on mitigations=off "
+    f"{EVERYWHERE} "
     "lsm=capability initcall_blacklist=load_system_certificate_list "
     # A test maps a BAR beside the driver (hostile.c).
-    "iomem=relaxed "
-    # One that is stuck is asked what it does.
-    "sysrq_always_enabled"
+    "iomem=relaxed"
 )
 
 # On a CPU that says AMD the firmware puts 64-bit BARs where QEMU keeps room for

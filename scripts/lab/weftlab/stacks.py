@@ -5,9 +5,9 @@ import os
 import re
 import time
 
-# To say it on the console; tasks with their stacks; timers that are armed. Asked for one by one:
-# each takes a while to be said on a serial line.
-KEYS = ("7", "t", "q")
+# To say it on the console; tasks with their stacks; timers that are armed; and a word that ends it.
+# Asked for one by one: each takes a while to be said on a serial line.
+KEYS = ("7", "t", "q", "7")
 # It has said all when nothing has come for so long.
 SETTLED, LIMIT = 3, 60
 

@@ -21,7 +21,7 @@ from .errors import DmesgError, GuestHang, LabError, SetupError
 from .qmp import Qmp
 
 # The last of several log levels counts: virtme-ng asks for silence.
-APPEND = "no_timer_check tsc=reliable mitigations=off random.trust_cpu=on sysrq_always_enabled loglevel=7"
+APPEND = f"{guest.EVERYWHERE} loglevel=7"
 # Longer than any test is silent, and than a task has to be stuck for the kernel to say where.
 SILENCE = 480
 # virtme-ng puts a watchdog into every machine, of a kind that this QEMU does not have, and throws

@@ -18,10 +18,11 @@ def translation(scope, *options):
     rom[RESET:RESET + len(CODE)] = CODE
     with open(f"{folder}/rom", "wb") as file:
         file.write(rom)
-    child = subprocess.Popen(
+    child = scope.enter_context(subprocess.Popen(
         [os.environ["WEFT_QEMU"], "-nodefaults", "-no-user-config", "-display", "none",
          "-L", "/usr/share/qemu", "-M", "q35", "-bios", f"{folder}/rom",
-         "-d", "op", "-D", f"{folder}/log", *options])
+         "-d", "op", "-D", f"{folder}/log", *options]))
+    scope.callback(child.kill)
 
     def told():
         assert child.poll() is None, f"QEMU has ended with {child.returncode}"
@@ -32,11 +33,7 @@ def translation(scope, *options):
             return None
         return said if "call hlt" in said else None
 
-    try:
-        return until(told, "QEMU to translate")
-    finally:
-        child.kill()
-        child.wait()
+    return until(told, "QEMU to translate")
 
 
 def check(scope, *options):
