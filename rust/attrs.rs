@@ -4,7 +4,7 @@
 //! `Documentation/ABI/testing/sysfs-bus-pci-drivers-weft` says what they mean.
 
 use crate::{
-    driver::Data,
+    device::Device,
     fabric::{LinkInfo, LINK_DIRS},
     proto::{link::State, wire},
     sys::{
@@ -19,21 +19,21 @@ mod power;
 mod vfs;
 
 /// `ENOENT` for a link that the port does not have.
-fn link(data: &Data, n: usize) -> Result<LinkInfo> {
+fn link(data: &Device, n: usize) -> Result<LinkInfo> {
     data.node
         .link_info(n)
         .map_err(|e| if e == EINVAL { ENOENT } else { e })
 }
 
-fn hwid(data: &Data, _: usize) -> Result<Value> {
+fn hwid(data: &Device, _: usize) -> Result<Value> {
     Ok(Value::Hex64(data.node.identity()?.hwid))
 }
 
-fn generation(data: &Data, _: usize) -> Result<Value> {
+fn generation(data: &Device, _: usize) -> Result<Value> {
     Ok(Value::Decimal(data.node.identity()?.generation.into()))
 }
 
-fn kind(data: &Data, _: usize) -> Result<Value> {
+fn kind(data: &Device, _: usize) -> Result<Value> {
     Ok(Value::Text(match data.node.identity()?.kind {
         ext::WEFT_PORT_WEFT => c"weft",
         ext::WEFT_PORT_IVSHMEM => c"ivshmem",
@@ -41,34 +41,34 @@ fn kind(data: &Data, _: usize) -> Result<Value> {
     }))
 }
 
-fn version(_: &Data, _: usize) -> Result<Value> {
+fn version(_: &Device, _: usize) -> Result<Value> {
     Ok(Value::Decimal(wire::VERSION.into()))
 }
 
-fn present(data: &Data, _: usize) -> Result<Value> {
+fn present(data: &Device, _: usize) -> Result<Value> {
     // A function that was let go, as it did not answer, has no port.
     let present = data.node.port().is_ok_and(|port| port.is_present());
     Ok(Value::Decimal(present.into()))
 }
 
 /// Seats for functions of shared endpoints.
-fn seats(data: &Data, _: usize) -> Result<Value> {
+fn seats(data: &Device, _: usize) -> Result<Value> {
     let count = data.node.port()?.seats().map_or(0, |seats| seats.count());
     Ok(Value::Decimal(count as u64))
 }
 
 /// Functions of shared endpoints that have failed under their programs.
-fn endpoint_failures(data: &Data, _: usize) -> Result<Value> {
+fn endpoint_failures(data: &Device, _: usize) -> Result<Value> {
     Ok(Value::Decimal(data.node.failures()))
 }
 
 /// `ENOENT` where the hardware does not say.
-fn attached(data: &Data, _: usize) -> Result<Value> {
+fn attached(data: &Device, _: usize) -> Result<Value> {
     let fabric = data.node.port()?.fabric();
     Ok(Value::Decimal(fabric.ok_or(ENOENT)?.into()))
 }
 
-fn link_state(data: &Data, n: usize) -> Result<Value> {
+fn link_state(data: &Device, n: usize) -> Result<Value> {
     let link = link(data, n)?;
     Ok(Value::Text(match link.state {
         _ if link.is_to_switch() => c"switch",
@@ -79,37 +79,37 @@ fn link_state(data: &Data, n: usize) -> Result<Value> {
 }
 
 /// `ENOENT` of a link to a neighbour.
-fn link_lid(data: &Data, n: usize) -> Result<Value> {
+fn link_lid(data: &Device, n: usize) -> Result<Value> {
     let aim = link(data, n)?.aim.ok_or(ENOENT)?;
     Ok(Value::Decimal(aim.lid.into()))
 }
 
-fn link_hops(data: &Data, n: usize) -> Result<Value> {
+fn link_hops(data: &Device, n: usize) -> Result<Value> {
     let aim = link(data, n)?.aim.ok_or(ENOENT)?;
     Ok(Value::Decimal(aim.hops.into()))
 }
 
-fn link_speed(data: &Data, n: usize) -> Result<Value> {
+fn link_speed(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.status.speed.into()))
 }
 
-fn link_width(data: &Data, n: usize) -> Result<Value> {
+fn link_width(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.status.width.into()))
 }
 
-fn link_max_speed(data: &Data, n: usize) -> Result<Value> {
+fn link_max_speed(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.status.max_speed.into()))
 }
 
-fn link_max_width(data: &Data, n: usize) -> Result<Value> {
+fn link_max_width(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.status.max_width.into()))
 }
 
-fn link_present(data: &Data, n: usize) -> Result<Value> {
+fn link_present(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.status.present.into()))
 }
 
-fn link_role(data: &Data, n: usize) -> Result<Value> {
+fn link_role(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Text(if link(data, n)?.status.endpoint {
         c"endpoint"
     } else {
@@ -117,64 +117,64 @@ fn link_role(data: &Data, n: usize) -> Result<Value> {
     }))
 }
 
-fn link_trained(data: &Data, n: usize) -> Result<Value> {
+fn link_trained(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.status.trained.into()))
 }
 
-fn link_peer_hwid(data: &Data, n: usize) -> Result<Value> {
+fn link_peer_hwid(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Hex64(link(data, n)?.peer.map_or(0, |peer| peer.0)))
 }
 
-fn link_peer_generation(data: &Data, n: usize) -> Result<Value> {
+fn link_peer_generation(data: &Device, n: usize) -> Result<Value> {
     let peer = link(data, n)?.peer;
     Ok(Value::Decimal(peer.map_or(0, |peer| peer.1).into()))
 }
 
-fn link_arena_bytes(data: &Data, n: usize) -> Result<Value> {
+fn link_arena_bytes(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.arena_bytes))
 }
 
-fn link_arena_wanted(data: &Data, n: usize) -> Result<Value> {
+fn link_arena_wanted(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.arena_wanted))
 }
 
-fn link_peer_version(data: &Data, n: usize) -> Result<Value> {
+fn link_peer_version(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.health.peer_version.into()))
 }
 
-fn link_hello_error(data: &Data, n: usize) -> Result<Value> {
+fn link_hello_error(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Text(link(data, n)?.health.hello_error))
 }
 
-fn link_readied(data: &Data, n: usize) -> Result<Value> {
+fn link_readied(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.health.readied))
 }
 
-fn link_ended(data: &Data, n: usize) -> Result<Value> {
+fn link_ended(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Text(link(data, n)?.health.ended))
 }
 
-fn link_messages_bad(data: &Data, n: usize) -> Result<Value> {
+fn link_messages_bad(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.health.messages_bad))
 }
 
-fn link_echo_overdue(data: &Data, n: usize) -> Result<Value> {
+fn link_echo_overdue(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.health.echo_overdue))
 }
 
-fn link_channels(data: &Data, n: usize) -> Result<Value> {
+fn link_channels(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.usage.open))
 }
 
-fn link_channels_opened(data: &Data, n: usize) -> Result<Value> {
+fn link_channels_opened(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.usage.opened))
 }
 
-fn link_doorbells_lost(data: &Data, n: usize) -> Result<Value> {
+fn link_doorbells_lost(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.usage.doorbells_lost))
 }
 
-fn link_channels_broken(data: &Data, n: usize) -> Result<Value> {
+fn link_channels_broken(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.usage.broken))
 }
 
@@ -206,7 +206,7 @@ const COUNTER_NAMES: [&CStr; 22] = [
 ];
 
 /// `ENOENT` for a counter that this kind of port does not have.
-fn counter(data: &Data, n: usize) -> Result<Value> {
+fn counter(data: &Device, n: usize) -> Result<Value> {
     let name = COUNTER_NAMES.get(n).ok_or(ENOENT)?;
     let port = data.node.port()?;
     let mut counters = (0..).map_while(|n| port.counter(n));
@@ -214,7 +214,7 @@ fn counter(data: &Data, n: usize) -> Result<Value> {
     Ok(Value::Decimal(found.value))
 }
 
-static ROOT: [Attr<Data>; 8] = [
+static ROOT: [Attr<Device>; 8] = [
     Attr::new(c"hwid", hwid, 0),
     Attr::new(c"generation", generation, 0),
     Attr::new(c"kind", kind, 0),
@@ -224,12 +224,12 @@ static ROOT: [Attr<Data>; 8] = [
     Attr::new(c"seats", seats, 0),
     Attr::new(c"endpoint_failures", endpoint_failures, 0),
 ];
-static ROOT_LIST: List<Data, 9> = List::new(&ROOT);
+static ROOT_LIST: List<Device, 9> = List::new(&ROOT);
 
 /// Files of a link.
 const LINK_FILES: usize = 29;
 
-const fn link_attrs(n: usize) -> [Attr<Data>; LINK_FILES] {
+const fn link_attrs(n: usize) -> [Attr<Device>; LINK_FILES] {
     let [power, target_speed, target_width, bytes_out, bytes_in] = power::attrs(n);
     [
         // The one that is notified of changes.
@@ -265,7 +265,7 @@ const fn link_attrs(n: usize) -> [Attr<Data>; LINK_FILES] {
     ]
 }
 
-static LINK: [[Attr<Data>; LINK_FILES]; LINK_DIRS.len()] = [
+static LINK: [[Attr<Device>; LINK_FILES]; LINK_DIRS.len()] = [
     link_attrs(0),
     link_attrs(1),
     link_attrs(2),
@@ -279,7 +279,7 @@ static LINK: [[Attr<Data>; LINK_FILES]; LINK_DIRS.len()] = [
     link_attrs(10),
     link_attrs(11),
 ];
-static LINK_LISTS: [List<Data, { LINK_FILES + 1 }>; LINK_DIRS.len()] = [
+static LINK_LISTS: [List<Device, { LINK_FILES + 1 }>; LINK_DIRS.len()] = [
     List::new(&LINK[0]),
     List::new(&LINK[1]),
     List::new(&LINK[2]),
@@ -294,7 +294,7 @@ static LINK_LISTS: [List<Data, { LINK_FILES + 1 }>; LINK_DIRS.len()] = [
     List::new(&LINK[11]),
 ];
 
-static COUNTERS: [Attr<Data>; COUNTER_NAMES.len()] = {
+static COUNTERS: [Attr<Device>; COUNTER_NAMES.len()] = {
     let mut attrs = [const { Attr::new(c"", counter, 0) }; COUNTER_NAMES.len()];
     let mut n = 0;
     while n < COUNTER_NAMES.len() {
@@ -303,7 +303,7 @@ static COUNTERS: [Attr<Data>; COUNTER_NAMES.len()] = {
     }
     attrs
 };
-static COUNTERS_LIST: List<Data, { COUNTER_NAMES.len() + 1 }> = List::new(&COUNTERS);
+static COUNTERS_LIST: List<Device, { COUNTER_NAMES.len() + 1 }> = List::new(&COUNTERS);
 
 /// How many virtual functions there can be directories of.
 const VFS: usize = vfs::NAMES.len();
@@ -311,7 +311,7 @@ const VFS: usize = vfs::NAMES.len();
 /// Those of virtual functions begin here.
 const VFS_AT: usize = 3 + LINK_DIRS.len();
 
-static GROUPS: [Group<Data>; VFS_AT + VFS] = {
+static GROUPS: [Group<Device>; VFS_AT + VFS] = {
     let mut groups = [const { Group::new(None, &ROOT_LIST) }; VFS_AT + VFS];
     let mut n = 0;
     while n < LINK_DIRS.len() {
@@ -327,9 +327,9 @@ static GROUPS: [Group<Data>; VFS_AT + VFS] = {
     }
     groups
 };
-static GROUPS_LIST: Groups<Data, { VFS_AT + VFS + 1 }> = Groups::new(&GROUPS);
+static GROUPS_LIST: Groups<Device, { VFS_AT + VFS + 1 }> = Groups::new(&GROUPS);
 
 /// All of them.
-pub(crate) fn groups() -> GroupsRef<Data> {
+pub(crate) fn groups() -> GroupsRef<Device> {
     GROUPS_LIST.get()
 }

@@ -8,8 +8,8 @@
 //! - `vf`: what moves a virtual function; it knows `fabric` only to find ports;
 //! - `queue`: channels, queue pairs; `mem`: protected memory; `endpoint`: functions of shared endpoints;
 //!   `fabric`: the node, its links, the hello with the neighbours, the manager;
-//! - `driver`: binds the PCI functions, puts everything together and takes it apart, with what
-//!   they show in sysfs, `attrs`;
+//! - `driver`: binds the PCI functions; `attrs`: what they show in sysfs; `device`: puts together what a
+//!   port has, and takes it apart;
 //! - `hw`: the ports, one file per family;
 //! - `sys`: safe wrappers over what the kernel crate lacks;
 //! - `proto`: layouts and state machines, pure logic.
@@ -30,13 +30,17 @@ use kernel::{driver::Registration, prelude::*, InPlaceModule};
 
 mod attrs;
 mod chardev;
+mod device;
 mod driver;
 mod endpoint;
 mod fabric;
 mod hw;
 mod mem;
+// Public to the crate weft-proto, which is made of the same files; here it is private, so that what of
+// it the module does not use is reported as dead code.
+#[allow(unreachable_pub)]
 #[path = "proto/mod.rs"]
-pub mod proto;
+mod proto;
 mod queue;
 mod sys;
 mod vf;

@@ -3,71 +3,71 @@
 //! The directory `manager`: what this node is in the fabric.
 
 use crate::{
-    driver::Data,
+    device::Device,
     fabric::{Standing, View},
     sys::sysfs::{Attr, List, Value},
 };
 use kernel::prelude::*;
 
 /// `ENOENT` for a port without a manager.
-fn of(data: &Data, f: fn(&Standing) -> Value) -> Result<Value> {
+fn of(data: &Device, f: fn(&Standing) -> Value) -> Result<Value> {
     let manager = data.node.manager().ok_or(ENOENT)?;
     Ok(f(&manager.look(View::standing)))
 }
 
-fn role(data: &Data, _: usize) -> Result<Value> {
+fn role(data: &Device, _: usize) -> Result<Value> {
     of(data, |me| Value::Text(me.role.name()))
 }
 
-fn lid(data: &Data, _: usize) -> Result<Value> {
+fn lid(data: &Device, _: usize) -> Result<Value> {
     of(data, |me| Value::Decimal(me.lid.into()))
 }
 
-fn master(data: &Data, _: usize) -> Result<Value> {
+fn master(data: &Device, _: usize) -> Result<Value> {
     of(data, |me| Value::Hex64(me.master))
 }
 
-fn term(data: &Data, _: usize) -> Result<Value> {
+fn term(data: &Device, _: usize) -> Result<Value> {
     of(data, |me| Value::Decimal(me.term.into()))
 }
 
-fn nodes(data: &Data, _: usize) -> Result<Value> {
+fn nodes(data: &Device, _: usize) -> Result<Value> {
     of(data, |me| Value::Decimal(me.nodes.into()))
 }
 
-fn routes(data: &Data, _: usize) -> Result<Value> {
+fn routes(data: &Device, _: usize) -> Result<Value> {
     of(data, |me| Value::Decimal(me.routes.into()))
 }
 
-fn hierarchy(data: &Data, _: usize) -> Result<Value> {
+fn hierarchy(data: &Device, _: usize) -> Result<Value> {
     of(data, |me| Value::Decimal(me.hierarchy.into()))
 }
 
-fn allow(data: &Data, _: usize) -> Result<Value> {
+fn allow(data: &Device, _: usize) -> Result<Value> {
     let manager = data.node.manager().ok_or(ENOENT)?;
     Ok(Value::Decimal(manager.allowed() as u64))
 }
 
-fn set_allow(data: &Data, _: usize, hwid: u64) -> Result {
+fn set_allow(data: &Device, _: usize, hwid: u64) -> Result {
     data.node.allow(hwid)
 }
 
-fn excluded(data: &Data, _: usize) -> Result<Value> {
+fn excluded(data: &Device, _: usize) -> Result<Value> {
     let manager = data.node.manager().ok_or(ENOENT)?;
     Ok(Value::Decimal(manager.excluded().into()))
 }
 
-fn set_excluded(data: &Data, _: usize, links: u64) -> Result {
+fn set_excluded(data: &Device, _: usize, links: u64) -> Result {
     data.node.exclude(links)
 }
 
-fn wishes(data: &Data, _: usize) -> Result<Value> {
+fn wishes(data: &Device, _: usize) -> Result<Value> {
     let manager = data.node.manager().ok_or(ENOENT)?;
     Ok(Value::Decimal(manager.pcim().wishes_serial().into()))
 }
 
 /// The first eight are notified of their changes.
-static ATTRS: [Attr<Data>; 10] = [
+static ATTRS: [Attr<Device>; 10] = [
     Attr::new(c"role", role, 0),
     Attr::new(c"lid", lid, 0),
     Attr::new(c"master", master, 0),
@@ -79,4 +79,4 @@ static ATTRS: [Attr<Data>; 10] = [
     Attr::writable(c"allow", allow, set_allow, 0),
     Attr::writable(c"excluded", excluded, set_excluded, 0),
 ];
-pub(super) static LIST: List<Data, 11> = List::new(&ATTRS);
+pub(super) static LIST: List<Device, 11> = List::new(&ATTRS);

@@ -5,7 +5,7 @@
 
 use super::link;
 use crate::{
-    driver::Data,
+    device::Device,
     fabric::LinkInfo,
     sys::sysfs::{Attr, Value},
 };
@@ -14,13 +14,13 @@ use kernel::prelude::*;
 /// By the number of `WEFT_POWER_*`.
 static WORDS: [&CStr; 2] = [c"performance", c"auto"];
 
-fn power(data: &Data, n: usize) -> Result<Value> {
+fn power(data: &Device, n: usize) -> Result<Value> {
     let auto = link(data, n)?.power.ok_or(ENOENT)?.auto;
     let word = WORDS.get(usize::from(auto)).ok_or(ENOENT)?;
     Ok(Value::Text(word))
 }
 
-fn set_power(data: &Data, n: usize, word: u64) -> Result {
+fn set_power(data: &Device, n: usize, word: u64) -> Result {
     data.node.set_power(n, word != 0)
 }
 
@@ -31,30 +31,30 @@ fn target(link: &LinkInfo) -> Result<(u32, u32)> {
     Ok(target.map_or(most, |target| (target.speed.into(), target.width.into())))
 }
 
-fn target_speed(data: &Data, n: usize) -> Result<Value> {
+fn target_speed(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(target(&link(data, n)?)?.0.into()))
 }
 
-fn target_width(data: &Data, n: usize) -> Result<Value> {
+fn target_width(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(target(&link(data, n)?)?.1.into()))
 }
 
 /// What the link has carried, out and in.
-fn carried(data: &Data, n: usize) -> Result<[u64; 2]> {
+fn carried(data: &Device, n: usize) -> Result<[u64; 2]> {
     data.node.port()?.traffic(n).ok_or(ENOENT)
 }
 
-fn bytes_out(data: &Data, n: usize) -> Result<Value> {
+fn bytes_out(data: &Device, n: usize) -> Result<Value> {
     let [out, _] = carried(data, n)?;
     Ok(Value::Decimal(out))
 }
 
-fn bytes_in(data: &Data, n: usize) -> Result<Value> {
+fn bytes_in(data: &Device, n: usize) -> Result<Value> {
     let [_, into] = carried(data, n)?;
     Ok(Value::Decimal(into))
 }
 
-pub(super) const fn attrs(n: usize) -> [Attr<Data>; 5] {
+pub(super) const fn attrs(n: usize) -> [Attr<Device>; 5] {
     [
         Attr::choice(c"power", power, set_power, &WORDS, n),
         Attr::new(c"target_speed", target_speed, n),

@@ -4,7 +4,7 @@
 //! and what it may use, which who has `CAP_SYS_ADMIN` can change.
 
 use crate::{
-    driver::Data,
+    device::Device,
     hw::{Vf, VfQuota, VfState},
     sys::{
         errno::EOPNOTSUPP,
@@ -19,15 +19,15 @@ pub(super) const NAMES: [&CStr; 16] = [
 ];
 
 /// `ENOENT` for one that the port does not have.
-fn vf(data: &Data, n: usize) -> Result<Vf> {
+fn vf(data: &Device, n: usize) -> Result<Vf> {
     data.node.port()?.vfs().ok_or(ENOENT)?.get(n)
 }
 
-fn change(data: &Data, n: usize, change: &dyn Fn(&mut VfQuota)) -> Result {
+fn change(data: &Device, n: usize, change: &dyn Fn(&mut VfQuota)) -> Result {
     data.node.port()?.vfs().ok_or(ENOENT)?.change(n, change)
 }
 
-fn state(data: &Data, n: usize) -> Result<Value> {
+fn state(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Text(match vf(data, n)?.state {
         VfState::Off => c"off",
         VfState::Idle => c"idle",
@@ -37,7 +37,7 @@ fn state(data: &Data, n: usize) -> Result<Value> {
 }
 
 /// Who it is, also while nobody drives it: it moves.
-fn hwid(data: &Data, n: usize) -> Result<Value> {
+fn hwid(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Hex64(vf(data, n)?.hwid))
 }
 
@@ -47,11 +47,11 @@ macro_rules! quota {
         mod $name {
             use super::*;
 
-            pub(super) fn show(data: &Data, n: usize) -> Result<Value> {
+            pub(super) fn show(data: &Device, n: usize) -> Result<Value> {
                 Ok($show(vf(data, n)?.quota.$name.into()))
             }
 
-            pub(super) fn store(data: &Data, n: usize, value: u64) -> Result {
+            pub(super) fn store(data: &Device, n: usize, value: u64) -> Result {
                 let value = value.try_into().map_err(|_| ERANGE)?;
                 change(data, n, &|quota| quota.$name = value)
             }
@@ -73,7 +73,7 @@ quota!(rings, Value::Decimal);
 /// Shows what of the quota is used.
 macro_rules! used {
     ($name:ident, $member:ident) => {
-        fn $name(data: &Data, n: usize) -> Result<Value> {
+        fn $name(data: &Device, n: usize) -> Result<Value> {
             Ok(Value::Decimal(vf(data, n)?.$member.into()))
         }
     };
@@ -84,21 +84,21 @@ used!(used_apertures, apertures);
 used!(used_bytes, bytes);
 
 /// What it has done. `EOPNOTSUPP`: the hardware does not say.
-fn done(data: &Data, n: usize) -> Result<(u64, u64)> {
+fn done(data: &Device, n: usize) -> Result<(u64, u64)> {
     vf(data, n)?.done.ok_or(EOPNOTSUPP.into())
 }
 
-fn moved_bytes(data: &Data, n: usize) -> Result<Value> {
+fn moved_bytes(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(done(data, n)?.0))
 }
 
-fn rung(data: &Data, n: usize) -> Result<Value> {
+fn rung(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(done(data, n)?.1))
 }
 
 const FILES: usize = 17;
 
-const fn attrs(n: usize) -> [Attr<Data>; FILES] {
+const fn attrs(n: usize) -> [Attr<Device>; FILES] {
     [
         Attr::new(c"state", state, n),
         Attr::writable(c"slots", slots::show, slots::store, n),
@@ -120,7 +120,7 @@ const fn attrs(n: usize) -> [Attr<Data>; FILES] {
     ]
 }
 
-static FILES_OF: [[Attr<Data>; FILES]; NAMES.len()] = {
+static FILES_OF: [[Attr<Device>; FILES]; NAMES.len()] = {
     let mut all = [const { attrs(0) }; NAMES.len()];
     let mut n = 0;
     while n < NAMES.len() {
@@ -130,7 +130,7 @@ static FILES_OF: [[Attr<Data>; FILES]; NAMES.len()] = {
     all
 };
 
-pub(super) static LISTS: [List<Data, { FILES + 1 }>; NAMES.len()] = {
+pub(super) static LISTS: [List<Device, { FILES + 1 }>; NAMES.len()] = {
     let mut lists = [const { List::new(&FILES_OF[0]) }; NAMES.len()];
     let mut n = 0;
     while n < NAMES.len() {

@@ -3,8 +3,8 @@
 //! `WEFT_EP_*`: a function of a shared endpoint, as the user of a file has it.
 
 use super::{
+    call::{check, Call},
     file::Role,
-    ioctl::{check, Call},
 };
 use crate::{
     endpoint::{Function, Range, Request, Shape, Wanted, MAX_AREA, MAX_ENTRIES},
@@ -29,8 +29,7 @@ const _: () = assert!(ext::WEFT_EP_DONE_FLUSHED == FLUSHED);
 const _: () = assert!(ext::WEFT_EP_MAX_AREAS as usize == crate::hw::seats::OPENINGS - 1);
 
 /// `WEFT_EP_OPEN`.
-pub(super) fn open(call: &Call<'_>) -> Result {
-    let (_, open) = call.read::<weft_ep_open>()?;
+pub(super) fn open(call: &Call<'_>, open: weft_ep_open) -> Result {
     let (work, data, done) = (
         ext::WEFT_EP_PUSH_WORK,
         ext::WEFT_EP_PUSH_DATA,
@@ -61,8 +60,7 @@ pub(super) fn open(call: &Call<'_>) -> Result {
 }
 
 /// `WEFT_EP_QUERY`.
-pub(super) fn query(call: &Call<'_>) -> Result {
-    let (user, mut query) = call.read::<weft_ep_query>()?;
+pub(super) fn query(call: &Call<'_>, mut query: weft_ep_query) -> Result {
     check(query.flags == 0)?;
     let info = call.file.function()?.info();
     query = weft_ep_query {
@@ -76,12 +74,11 @@ pub(super) fn query(call: &Call<'_>) -> Result {
         bytes: info.bytes,
         ..Default::default()
     };
-    user.write(&query)
+    call.write(&query)
 }
 
 /// `WEFT_EP_AREA`.
-pub(super) fn area(call: &Call<'_>) -> Result {
-    let (user, mut wanted) = call.read::<weft_ep_area>()?;
+pub(super) fn area(call: &Call<'_>, mut wanted: weft_ep_area) -> Result {
     let (read, write) = (ext::WEFT_EP_MAY_READ, ext::WEFT_EP_MAY_WRITE);
     check(wanted.flags != 0 && wanted.flags & !(read | write) == 0 && wanted.reserved == 0)?;
     check((1..=MAX_AREA).contains(&wanted.bytes))?;
@@ -92,15 +89,14 @@ pub(super) fn area(call: &Call<'_>) -> Result {
     wanted.bytes = area.bytes();
     wanted.area = area.handle();
     wanted.offset = area.offset();
-    user.write(&wanted).inspect_err(|_| {
+    call.write(&wanted).inspect_err(|_| {
         // The caller was not told of it.
         let _ = function.free_area(&file.endpoints, &file.node, wanted.area);
     })
 }
 
 /// `WEFT_EP_FREE`.
-pub(super) fn free(call: &Call<'_>) -> Result {
-    let (_, free) = call.read::<weft_ep_free>()?;
+pub(super) fn free(call: &Call<'_>, free: weft_ep_free) -> Result {
     check(free.flags == 0 && free.reserved == 0)?;
     let file = call.file;
     file.function()?
@@ -142,8 +138,7 @@ fn requests(submit: &weft_ep_submit) -> Result<KVec<Request>, (usize, Error)> {
 }
 
 /// `WEFT_EP_SUBMIT`.
-pub(super) fn submit(call: &Call<'_>) -> Result {
-    let (user, mut submit) = call.read::<weft_ep_submit>()?;
+pub(super) fn submit(call: &Call<'_>, mut submit: weft_ep_submit) -> Result {
     check(submit.flags == 0 && (1..=MAX_BATCH).contains(&(submit.count as usize)))?;
     let function = call.file.function()?;
     let posted = requests(&submit).and_then(|all| function.submit(&call.file.node, &all));
@@ -153,13 +148,12 @@ pub(super) fn submit(call: &Call<'_>) -> Result {
     };
     submit.done = done as u32;
     // Who cannot be told is told that: what was submitted is, as completions show.
-    user.write(&submit)?;
+    call.write(&submit)?;
     result
 }
 
 /// `WEFT_EP_REAP`.
-pub(super) fn reap(call: &Call<'_>) -> Result {
-    let (user, mut reap) = call.read::<weft_ep_reap>()?;
+pub(super) fn reap(call: &Call<'_>, mut reap: weft_ep_reap) -> Result {
     let room = reap.count as usize;
     check(reap.flags == 0 && (1..=MAX_BATCH).contains(&room))?;
     let function = call.file.function()?;
@@ -184,7 +178,7 @@ pub(super) fn reap(call: &Call<'_>) -> Result {
             write_element(reap.done, n, &done)?;
         }
         reap.count = all.len() as u32;
-        user.write(&reap)?;
+        call.write(&reap)?;
         // Only now: who cannot be told has lost nothing.
         if function.told(told, reap.count) {
             return Ok(());

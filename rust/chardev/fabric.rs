@@ -4,8 +4,8 @@
 //! host's, as its manager here knows it.
 
 use super::{
-    ioctl::{check, Call},
-    wishes::{as_admin, as_master},
+    call::{as_admin, check, Call},
+    manager::{as_master, manager},
 };
 use crate::{
     fabric::{Manager, View},
@@ -19,20 +19,12 @@ use crate::{
             member::Member,
         },
     },
-    sys::{
-        errno::EOPNOTSUPP,
-        ext::{self, weft_fabric_nodes, weft_fabric_route, weft_fabric_routes, weft_fabric_vh},
-    },
+    sys::ext::{self, weft_fabric_nodes, weft_fabric_route, weft_fabric_routes, weft_fabric_vh},
 };
 use kernel::prelude::*;
 
-pub(super) fn manager<'a>(call: &Call<'a>) -> Result<&'a Manager> {
-    call.file.node.manager().ok_or(EOPNOTSUPP.into())
-}
-
 /// Tells of one node.
-pub(super) fn nodes(call: &Call<'_>) -> Result {
-    let (user, mut asked) = call.read::<weft_fabric_nodes>()?;
+pub(super) fn nodes(call: &Call<'_>, mut asked: weft_fabric_nodes) -> Result {
     check(asked.flags == 0)?;
     manager(call)?.look(|view| -> Result {
         let all = view.members();
@@ -42,7 +34,7 @@ pub(super) fn nodes(call: &Call<'_>) -> Result {
         tell(&mut asked, member, view);
         Ok(())
     })?;
-    user.write(&asked)
+    call.write(&asked)
 }
 
 fn tell(to: &mut weft_fabric_nodes, member: &Member, view: &View) {
@@ -73,8 +65,7 @@ fn tell(to: &mut weft_fabric_nodes, member: &Member, view: &View) {
 }
 
 /// Tells some of the routes.
-pub(super) fn routes(call: &Call<'_>) -> Result {
-    let (user, mut asked) = call.read::<weft_fabric_routes>()?;
+pub(super) fn routes(call: &Call<'_>, mut asked: weft_fabric_routes) -> Result {
     check(asked.flags == 0)?;
     manager(call)?.look(|view| {
         let all = view.routes();
@@ -92,12 +83,11 @@ pub(super) fn routes(call: &Call<'_>) -> Result {
             asked.count += 1;
         }
     });
-    user.write(&asked)
+    call.write(&asked)
 }
 
 /// Tells of one component of a hierarchy.
-pub(super) fn vh(call: &Call<'_>) -> Result {
-    let (user, mut asked) = call.read::<weft_fabric_vh>()?;
+pub(super) fn vh(call: &Call<'_>, mut asked: weft_fabric_vh) -> Result {
     check(asked.flags == 0)?;
     let manager = manager(call)?;
     let me = call.file.node.identity()?.hwid;
@@ -106,7 +96,7 @@ pub(super) fn vh(call: &Call<'_>) -> Result {
     } else {
         others_place(&mut asked, manager)?;
     }
-    user.write(&asked)
+    call.write(&asked)
 }
 
 /// Of this host's hierarchy, as the master has told it.

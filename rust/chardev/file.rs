@@ -3,7 +3,7 @@
 //! An open file of a port: fresh, listening, one end of a channel, the owner of objects, or the user of a
 //! function of a shared endpoint.
 
-use super::{ioctl, objects::Objects};
+use super::{objects::Objects, PortDevice};
 use crate::{
     endpoint::{Endpoints, Function},
     fabric::Node,
@@ -11,12 +11,9 @@ use crate::{
     queue::{Channel, Channels, Counts, Engine, Listener},
     sys::{
         errno::{EISCONN, ENOTCONN},
-        file::{events, File},
-        vma::{Fault, NewVma, Outcome},
         waitq::WaitQueue,
     },
 };
-use core::any::Any;
 use kernel::{
     prelude::*,
     sync::{
@@ -48,23 +45,15 @@ pub(super) struct PortFile {
 }
 
 impl PortFile {
-    pub(super) fn new(
-        node: Arc<Node>,
-        channels: Arc<Channels>,
-        memory: Arc<Memory>,
-        engine: Arc<Engine>,
-        endpoints: Arc<Endpoints>,
-        counts: Arc<Counts>,
-        waiters: Arc<WaitQueue>,
-    ) -> Self {
-        node.user_came();
+    pub(super) fn new(device: &PortDevice, waiters: Arc<WaitQueue>) -> Self {
+        device.node.user_came();
         Self {
-            node,
-            channels,
-            memory,
-            engine,
-            endpoints,
-            counts,
+            node: device.node.clone(),
+            channels: device.channels.clone(),
+            memory: device.memory.clone(),
+            engine: device.engine.clone(),
+            endpoints: device.endpoints.clone(),
+            counts: device.counts.clone(),
             waiters,
             role: SetOnce::new(),
             changing: Atomic::new(false),
@@ -135,53 +124,6 @@ impl PortFile {
             self.waiters.wake_all();
         }
         changed
-    }
-}
-
-impl File for PortFile {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn common(&self) -> &WaitQueue {
-        self.node.waiters()
-    }
-
-    fn poll(&self, want: u32) -> u32 {
-        let asked = match self.node.is_asked() {
-            true => events::PRI,
-            false => 0,
-        };
-        let there = match self.role() {
-            Some(Role::Channel(channel)) => channel.poll(&self.node, want),
-            Some(Role::Function(function)) => function.poll(&self.node),
-            _ if self.node.is_closed() => events::HUP | events::ERR,
-            Some(Role::Listening(listener)) if listener.is_ready() => events::IN,
-            Some(Role::Objects(objects)) if objects.is_ready() => events::IN,
-            _ => 0,
-        };
-        asked | there
-    }
-
-    fn ioctl(&self, cmd: u32, arg: usize, nonblock: bool) -> Result {
-        ioctl::dispatch(self, cmd, arg, nonblock)
-    }
-
-    fn mmap(&self, vma: &NewVma<'_>) -> Result {
-        match self.role() {
-            Some(Role::Objects(objects)) => objects.mmap(vma),
-            Some(Role::Function(function)) => function.mmap(vma),
-            _ => self.channel()?.mmap(&self.node, vma),
-        }
-    }
-
-    fn fault(&self, fault: &Fault<'_>) -> Outcome {
-        match self.role() {
-            Some(Role::Channel(channel)) => channel.fault(&self.node, fault),
-            Some(Role::Objects(objects)) => objects.fault(&self.node, fault),
-            Some(Role::Function(function)) => function.fault(&self.node, fault),
-            _ => fault.refuse(),
-        }
     }
 }
 

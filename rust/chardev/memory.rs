@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ioctls that make protection domains and give memory out.
+//! The ioctls that make protection domains and give memory out, and the one that destroys an object.
 
 use super::{
-    ioctl::{check, Call},
+    call::{check, Call},
     objects::Object,
 };
 use crate::{
     mem::{self, Pd, Region, Wanted, Window},
     proto::{cqe, wqe},
     queue,
-    sys::ext::{self, weft_limits, weft_mr_reg, weft_mw_alloc, weft_pd_alloc},
+    sys::ext::{self, weft_destroy, weft_limits, weft_mr_reg, weft_mw_alloc, weft_pd_alloc},
 };
 use kernel::prelude::*;
 
 /// `WEFT_LIMITS`.
-pub(super) fn limits(call: &Call<'_>) -> Result {
-    let (user, mut limits) = call.read::<weft_limits>()?;
+pub(super) fn limits(call: &Call<'_>, mut limits: weft_limits) -> Result {
     check(limits.flags == 0)?;
     limits = weft_limits {
         size: limits.size,
@@ -33,7 +32,7 @@ pub(super) fn limits(call: &Call<'_>) -> Result {
         engine: engine(call)?,
         ..Default::default()
     };
-    user.write(&limits)
+    call.write(&limits)
 }
 
 /// What the hardware has of use for the engine.
@@ -45,19 +44,17 @@ fn engine(call: &Call<'_>) -> Result<u32> {
 }
 
 /// `WEFT_PD_ALLOC`.
-pub(super) fn pd_alloc(call: &Call<'_>) -> Result {
-    let (user, mut alloc) = call.read::<weft_pd_alloc>()?;
+pub(super) fn pd_alloc(call: &Call<'_>, mut alloc: weft_pd_alloc) -> Result {
     check(alloc.flags == 0 && alloc.reserved == 0)?;
     let objects = call.file.objects_to_be()?;
     let room = objects.room()?;
     let pd = Pd::new(&call.file.memory)?;
     alloc.pd = objects.add(room, Object::Pd(pd));
-    user.write(&alloc).inspect_err(|_| objects.undo(alloc.pd))
+    call.write(&alloc).inspect_err(|_| objects.undo(alloc.pd))
 }
 
 /// `WEFT_MR_REG`.
-pub(super) fn mr_reg(call: &Call<'_>) -> Result {
-    let (user, mut reg) = call.read::<weft_mr_reg>()?;
+pub(super) fn mr_reg(call: &Call<'_>, mut reg: weft_mr_reg) -> Result {
     check(reg.flags == 0 && reg.reserved == 0)?;
     let wanted = Wanted {
         addr: reg.addr,
@@ -73,12 +70,11 @@ pub(super) fn mr_reg(call: &Call<'_>) -> Result {
     let region = Region::new(&call.file.memory, pd, &wanted)?;
     reg.stag = region.stag();
     reg.mr = objects.add(room, Object::Region(region));
-    user.write(&reg).inspect_err(|_| objects.undo(reg.mr))
+    call.write(&reg).inspect_err(|_| objects.undo(reg.mr))
 }
 
 /// `WEFT_MW_ALLOC`.
-pub(super) fn mw_alloc(call: &Call<'_>) -> Result {
-    let (user, mut alloc) = call.read::<weft_mw_alloc>()?;
+pub(super) fn mw_alloc(call: &Call<'_>, mut alloc: weft_mw_alloc) -> Result {
     check(alloc.flags == 0 && alloc.reserved == 0)?;
     let objects = call.file.objects()?;
     let pd = objects.pd(alloc.pd)?;
@@ -86,5 +82,11 @@ pub(super) fn mw_alloc(call: &Call<'_>) -> Result {
     let window = Window::new(&call.file.memory, pd)?;
     alloc.stag = window.stag();
     alloc.mw = objects.add(room, Object::Window(window));
-    user.write(&alloc).inspect_err(|_| objects.undo(alloc.mw))
+    call.write(&alloc).inspect_err(|_| objects.undo(alloc.mw))
+}
+
+/// `WEFT_DESTROY`.
+pub(super) fn destroy(call: &Call<'_>, destroy: weft_destroy) -> Result {
+    check(destroy.flags == 0 && destroy.reserved == 0)?;
+    call.file.objects()?.destroy(destroy.handle)
 }

@@ -3,14 +3,13 @@
 //! `WEFT_VF_MIGRATE`: what the caller wants is checked here, and done by `vf`.
 
 use super::{
+    call::{as_admin, check, Call},
     file::PortFile,
-    ioctl::{check, Call},
 };
 use crate::{
     sys::{
+        chrdev::Borrowed,
         ext::{self, weft_vf_migrate},
-        file::Borrowed,
-        user::is_admin,
     },
     vf::{self, Wish},
 };
@@ -20,17 +19,14 @@ const DEFAULT_MS: u32 = 10_000;
 const MAX_MS: u32 = 600_000;
 
 /// The ioctl.
-pub(super) fn migrate(call: &Call<'_>) -> Result {
-    let (user, mut migrate) = call.read::<weft_vf_migrate>()?;
+pub(super) fn migrate(call: &Call<'_>, mut migrate: weft_vf_migrate) -> Result {
     let known = ext::WEFT_MIGRATE_DRY_RUN | ext::WEFT_MIGRATE_STOP | ext::WEFT_MIGRATE_LIVE;
     let live = migrate.flags & ext::WEFT_MIGRATE_LIVE != 0;
     let stops = migrate.flags & ext::WEFT_MIGRATE_STOP != 0;
     check(migrate.flags & !known == 0 && migrate.reserved == 0)?;
     // Who notices nothing is not stopped.
     check(migrate.timeout_ms <= MAX_MS && !(live && stops))?;
-    if !is_admin() {
-        return Err(EPERM);
-    }
+    as_admin()?;
     let target = Borrowed::get(migrate.target_fd)?;
     let file = target.file().as_any().downcast_ref::<PortFile>();
     let wish = Wish {
@@ -53,5 +49,5 @@ pub(super) fn migrate(call: &Call<'_>) -> Result {
     };
     migrate.outstanding = report.outstanding;
     migrate.hwid = report.hwid;
-    user.write(&migrate)
+    call.write(&migrate)
 }

@@ -10,16 +10,13 @@
 //! `Objects::table` is taken in page faults, that is, with `mmap_lock` held. Whoever holds it touches
 //! no user memory, and destroys nothing.
 
-use super::{
-    ioctl::{check, Call},
-    qp::OpenQp,
-};
+use super::open_qp::OpenQp;
 use crate::{
     fabric::Node,
     mem::{Pd, Region, Used, Window},
     queue::{Cq, Engine, KickPage, Srq, PLACE},
     sys::{
-        ext::weft_destroy,
+        pages::Pages,
         vma::{Fault, NewVma, Outcome},
     },
 };
@@ -80,23 +77,15 @@ impl Object {
         }
     }
 
-    /// What of it can be mapped.
-    fn mapped(&self) -> Option<&dyn Mapped> {
+    /// Its memory, if it can be mapped. Pages are counted from the first one.
+    fn memory(&self) -> Option<&Pages> {
         match self {
             Self::Pd(_) | Self::Region(_) | Self::Window(_) => None,
-            Self::Cq(cq) => Some(&**cq),
-            Self::Srq(srq) => Some(&**srq),
-            Self::Qp(qp) => Some(&**qp),
+            Self::Cq(cq) => Some(cq.memory()),
+            Self::Srq(srq) => Some(srq.memory()),
+            Self::Qp(qp) => Some(qp.qp.memory()),
         }
     }
-}
-
-/// An object with memory to be mapped. Pages are counted from the first one of the object.
-pub(crate) trait Mapped {
-    /// `EINVAL`: there is no such part of it.
-    fn mmap(&self, first: u64, vma: &NewVma<'_>) -> Result;
-
-    fn fault(&self, page: u64, fault: &Fault<'_>) -> Outcome;
 }
 
 /// File offsets of objects begin here: beyond those of channels, in the same address space. No object
@@ -260,23 +249,14 @@ impl Objects {
         if handle == 0 {
             return self.kicks.as_ref().ok_or(EINVAL)?.mmap(first, vma);
         }
-        match self.get(handle).map_err(|_| EINVAL)?.mapped() {
-            Some(mapped) => mapped.mmap(first, vma),
-            None => Err(EINVAL),
-        }
+        let object = self.get(handle).map_err(|_| EINVAL)?;
+        object.memory().ok_or(EINVAL)?.map(first, vma)
     }
 
     pub(super) fn fault(&self, node: &Node, fault: &Fault<'_>) -> Outcome {
-        if let (Some((0, page)), Some(kicks)) = (find_place(fault.page()), self.kicks.as_ref()) {
-            return kicks.fault(node, page, fault);
-        }
-        let object = find_place(fault.page())
-            .and_then(|(handle, page)| Some((self.get(handle).ok()?, page)));
-        match object
-            .as_ref()
-            .map(|(object, page)| (object.mapped(), *page))
-        {
-            Some((Some(mapped), page)) => mapped.fault(page, fault),
+        // All other memory is in its mapping from the beginning.
+        match (find_place(fault.page()), self.kicks.as_ref()) {
+            (Some((0, page)), Some(kicks)) => kicks.fault(node, page, fault),
             _ => fault.refuse(),
         }
     }
@@ -284,10 +264,3 @@ impl Objects {
 
 /// Room for an object.
 pub(super) struct Room(RBTreeNodeReservation<u32, Object>);
-
-/// `WEFT_DESTROY`.
-pub(super) fn destroy(call: &Call<'_>) -> Result {
-    let (_, destroy) = call.read::<weft_destroy>()?;
-    check(destroy.flags == 0 && destroy.reserved == 0)?;
-    call.file.objects()?.destroy(destroy.handle)
-}

@@ -3,17 +3,15 @@
 //! The ioctls of queue pairs, and `WEFT_KICK`.
 
 use super::{
-    ioctl::{check, Call},
-    objects::{place, Mapped, Object},
+    call::{check, Call},
+    objects::{place, Object},
+    open_qp::OpenQp,
 };
 use crate::{
     mem::{Use, Users},
     proto::{protocol::Protocol, wqe::QueueShape},
-    queue::{Bell, Change, Engine, KickPage, Qp, QpMaking, QpState, WantedPath},
-    sys::{
-        ext::{self, weft_kick, weft_qp_create, weft_qp_modify, weft_qp_query},
-        vma::{Fault, NewVma, Outcome},
-    },
+    queue::{Bell, Change, QpMaking, QpState, WantedPath},
+    sys::ext::{self, weft_kick, weft_qp_create, weft_qp_modify, weft_qp_query},
 };
 use kernel::{prelude::*, sync::Arc};
 
@@ -24,42 +22,8 @@ const MAX_BUDGET: u32 = 4096;
 const RIGHTS: u32 =
     ext::WEFT_ACCESS_REMOTE_READ | ext::WEFT_ACCESS_REMOTE_WRITE | ext::WEFT_ACCESS_REMOTE_ATOMIC;
 
-/// A queue pair of a file.
-pub(super) struct OpenQp {
-    qp: Arc<Qp>,
-    engine: Arc<Engine>,
-    users: Users,
-    kick: Option<(Arc<KickPage>, u32)>,
-}
-
-impl OpenQp {
-    /// Nobody needs one: for one caller, `ENOENT` if it was closed before.
-    pub(super) fn close(&self) -> Result {
-        self.users.close()
-    }
-
-    /// Takes it from the engine.
-    pub(super) fn destroy(&self) {
-        if let Some((page, bit)) = &self.kick {
-            page.remove(*bit);
-        }
-        self.engine.destroy(&self.qp);
-    }
-}
-
-impl Mapped for OpenQp {
-    fn mmap(&self, first: u64, vma: &NewVma<'_>) -> Result {
-        self.qp.memory().map(first, vma)
-    }
-
-    fn fault(&self, _: u64, fault: &Fault<'_>) -> Outcome {
-        fault.refuse()
-    }
-}
-
 /// `WEFT_QP_CREATE`.
-pub(super) fn create(call: &Call<'_>) -> Result {
-    let (user, mut create) = call.read::<weft_qp_create>()?;
+pub(super) fn create(call: &Call<'_>, mut create: weft_qp_create) -> Result {
     check(create.flags == 0)?;
     let protocol = Protocol::of(create.protocol).ok_or(EINVAL)?;
     call.file.node.may_begin()?;
@@ -128,12 +92,11 @@ pub(super) fn create(call: &Call<'_>) -> Result {
     create.kick_bit = bell.bit;
     create.qp = objects.add(room, Object::Qp(open));
     create.ring_offset = place(create.qp);
-    user.write(&create).inspect_err(|_| objects.undo(create.qp))
+    call.write(&create).inspect_err(|_| objects.undo(create.qp))
 }
 
 /// `WEFT_QP_MODIFY`.
-pub(super) fn modify(call: &Call<'_>) -> Result {
-    let (_, modify) = call.read::<weft_qp_modify>()?;
+pub(super) fn modify(call: &Call<'_>, modify: weft_qp_modify) -> Result {
     let known = ext::WEFT_QP_STATE | ext::WEFT_QP_ACCESS | ext::WEFT_QP_PATH;
     check(modify.flags == 0 && modify.mask & !known == 0)?;
     let asked = |bit| modify.mask & bit != 0;
@@ -161,8 +124,7 @@ pub(super) fn modify(call: &Call<'_>) -> Result {
 }
 
 /// `WEFT_QP_QUERY`.
-pub(super) fn query(call: &Call<'_>) -> Result {
-    let (user, mut query) = call.read::<weft_qp_query>()?;
+pub(super) fn query(call: &Call<'_>, mut query: weft_qp_query) -> Result {
     check(query.flags == 0 && query.reserved == 0)?;
     let open = call.file.objects()?.qp(query.qp)?;
     let status = open.engine.query(&open.qp);
@@ -176,18 +138,17 @@ pub(super) fn query(call: &Call<'_>) -> Result {
         link: status
             .path
             .map_or(ext::WEFT_ANY_LINK, |path| path.link as u32),
-        peer_qpn: status.path.map_or(0, |path| path.peer_qpn),
+        peer_qpn: status.peer_qpn,
         peer: status.path.map_or(0, |path| path.peer),
         sent: status.sent,
         received: status.received,
         ..Default::default()
     };
-    user.write(&query)
+    call.write(&query)
 }
 
 /// `WEFT_KICK`.
-pub(super) fn kick(call: &Call<'_>) -> Result {
-    let (_, kick) = call.read::<weft_kick>()?;
+pub(super) fn kick(call: &Call<'_>, kick: weft_kick) -> Result {
     check(kick.flags == 0)?;
     let objects = call.file.objects()?;
     let open = match kick.qp {

@@ -3,8 +3,8 @@
 //! The ioctls that make completion queues and shared receive queues.
 
 use super::{
-    ioctl::{check, Call},
-    objects::{place, Mapped, Object},
+    call::{check, Call},
+    objects::{place, Object},
 };
 use crate::{
     proto::{cqe::CqShape, wqe::QueueShape},
@@ -12,7 +12,6 @@ use crate::{
     sys::{
         eventfd::EventFd,
         ext::{weft_cq_arm, weft_cq_create, weft_srq_create},
-        vma::{Fault, NewVma, Outcome},
     },
 };
 use kernel::prelude::*;
@@ -21,8 +20,7 @@ use kernel::prelude::*;
 const NO_EVENT: i32 = -1;
 
 /// `WEFT_CQ_CREATE`.
-pub(super) fn cq_create(call: &Call<'_>) -> Result {
-    let (user, mut create) = call.read::<weft_cq_create>()?;
+pub(super) fn cq_create(call: &Call<'_>, mut create: weft_cq_create) -> Result {
     check(create.flags == 0 && create.reserved == 0)?;
     let shape = CqShape::new(create.entries).ok_or(EINVAL)?;
     let event = match create.event_fd {
@@ -36,12 +34,11 @@ pub(super) fn cq_create(call: &Call<'_>) -> Result {
     create.ring_bytes = cq.memory().bytes() as u64;
     create.cq = objects.add(room, Object::Cq(cq));
     create.ring_offset = place(create.cq);
-    user.write(&create).inspect_err(|_| objects.undo(create.cq))
+    call.write(&create).inspect_err(|_| objects.undo(create.cq))
 }
 
 /// `WEFT_CQ_ARM`.
-pub(super) fn cq_arm(call: &Call<'_>) -> Result {
-    let (_, arm) = call.read::<weft_cq_arm>()?;
+pub(super) fn cq_arm(call: &Call<'_>, arm: weft_cq_arm) -> Result {
     check(arm.flags == 0 && arm.reserved == 0)?;
     if call.file.objects()?.cq(arm.cq)?.arm(arm.consumed) {
         call.file.engine.user_sleeps(&call.file.node);
@@ -50,8 +47,7 @@ pub(super) fn cq_arm(call: &Call<'_>) -> Result {
 }
 
 /// `WEFT_SRQ_CREATE`.
-pub(super) fn srq_create(call: &Call<'_>) -> Result {
-    let (user, mut create) = call.read::<weft_srq_create>()?;
+pub(super) fn srq_create(call: &Call<'_>, mut create: weft_srq_create) -> Result {
     check(create.flags == 0 && create.reserved == 0)?;
     let shape = QueueShape::recv(create.entries, create.sges).ok_or(EINVAL)?;
     let file = call.file;
@@ -63,26 +59,6 @@ pub(super) fn srq_create(call: &Call<'_>) -> Result {
     create.ring_bytes = srq.memory().bytes() as u64;
     create.srq = objects.add(room, Object::Srq(srq));
     create.ring_offset = place(create.srq);
-    user.write(&create)
+    call.write(&create)
         .inspect_err(|_| objects.undo(create.srq))
-}
-
-impl Mapped for Cq {
-    fn mmap(&self, first: u64, vma: &NewVma<'_>) -> Result {
-        self.memory().map(first, vma)
-    }
-
-    fn fault(&self, _: u64, fault: &Fault<'_>) -> Outcome {
-        fault.refuse()
-    }
-}
-
-impl Mapped for Srq {
-    fn mmap(&self, first: u64, vma: &NewVma<'_>) -> Result {
-        self.memory().map(first, vma)
-    }
-
-    fn fault(&self, _: u64, fault: &Fault<'_>) -> Outcome {
-        fault.refuse()
-    }
 }

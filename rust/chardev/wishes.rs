@@ -4,16 +4,15 @@
 //! what became of it, and what there is to wish for.
 
 use super::{
-    fabric::manager,
-    ioctl::{check, Call},
+    call::{as_admin, check, Call},
+    manager::{as_master, manager},
 };
 use crate::{
-    fabric::{Manager, Refusal, Role, Shown, View},
+    fabric::{Manager, Refusal, Shown},
     proto::mr::{inventory::Kind, vpd::Text},
     sys::{
-        errno::{ENOBUFS, EREMOTE},
+        errno::ENOBUFS,
         ext::{self, weft_fabric_component, weft_fabric_wish, weft_fabric_wishes},
-        user::is_admin,
     },
 };
 use kernel::{
@@ -21,25 +20,8 @@ use kernel::{
     uaccess::{UserPtr, UserSlice},
 };
 
-/// `EREMOTE`: this host is not the master.
-pub(super) fn as_master(manager: &Manager) -> Result<&Manager> {
-    match manager.look(View::standing).role {
-        Role::Master => Ok(manager),
-        Role::Standby | Role::Unknown => Err(EREMOTE.into()),
-    }
-}
-
-/// `EPERM`: the caller may not look after the fabric.
-pub(super) fn as_admin() -> Result {
-    match is_admin() {
-        true => Ok(()),
-        false => Err(EPERM),
-    }
-}
-
 /// Reads the wishes, or replaces them.
-pub(super) fn wishes(call: &Call<'_>) -> Result {
-    let (user, mut asked) = call.read::<weft_fabric_wishes>()?;
+pub(super) fn wishes(call: &Call<'_>, mut asked: weft_fabric_wishes) -> Result {
     check(asked.flags & !ext::WEFT_WISHES_SET == 0 && asked.reserved == 0)?;
     let manager = manager(call)?;
     let at = UserPtr::from_addr(usize::try_from(asked.text)?);
@@ -51,7 +33,7 @@ pub(super) fn wishes(call: &Call<'_>) -> Result {
     // Of what went wrong there is something to be told.
     let told = done.is_ok() || asked.line != 0 || matches!(&done, Err(e) if *e == ENOBUFS);
     if told {
-        user.write(&asked)?;
+        call.write(&asked)?;
     }
     done
 }
@@ -80,7 +62,7 @@ fn set(call: &Call<'_>, manager: &Manager, at: UserPtr, asked: &mut weft_fabric_
         asked.line = 1 + text.iter().filter(|b| **b == b'\n').count() as u32;
         return Err(ENOSPC);
     }
-    let (line, why) = match manager.wish(&call.file.node, asked.version, &text) {
+    let (line, why) = match manager.wish(&*call.file.node, asked.version, &text) {
         Ok(version) => {
             asked.version = version;
             return Ok(());
@@ -94,13 +76,12 @@ fn set(call: &Call<'_>, manager: &Manager, at: UserPtr, asked: &mut weft_fabric_
 }
 
 /// Tells what became of one wish.
-pub(super) fn wish(call: &Call<'_>) -> Result {
-    let (user, asked) = call.read::<weft_fabric_wish>()?;
+pub(super) fn wish(call: &Call<'_>, asked: weft_fabric_wish) -> Result {
     check(asked.flags == 0)?;
     let pcim = as_master(manager(call)?)?.pcim();
     let (count, serial, wish) = pcim.wish(asked.index as usize);
     let (wish, outcome) = wish.ok_or(ENOENT)?;
-    user.write(&weft_fabric_wish {
+    call.write(&weft_fabric_wish {
         size: asked.size,
         index: asked.index,
         count: count as u32,
@@ -114,8 +95,7 @@ pub(super) fn wish(call: &Call<'_>) -> Result {
 }
 
 /// Tells of one component.
-pub(super) fn component(call: &Call<'_>) -> Result {
-    let (user, mut asked) = call.read::<weft_fabric_component>()?;
+pub(super) fn component(call: &Call<'_>, mut asked: weft_fabric_component) -> Result {
     check(asked.flags == 0 && asked.reserved == 0)?;
     let manager = manager(call)?;
     as_admin()?;
@@ -124,7 +104,7 @@ pub(super) fn component(call: &Call<'_>) -> Result {
     asked.count = count as u32;
     asked.serial = serial;
     tell(&mut asked, &shown.ok_or(ENOENT)?);
-    user.write(&asked)
+    call.write(&asked)
 }
 
 fn tell(to: &mut weft_fabric_component, shown: &Shown) {

@@ -6,7 +6,7 @@
 //! window. It is mapped page by page when it is touched, so that it can be taken out of all
 //! mappings at any time; then a page is there that is nobody's.
 
-use super::held::Memory;
+use super::memory::Memory;
 use crate::{
     fabric::Node,
     sys::{
@@ -165,3 +165,12 @@ impl Area {
 }
 
 const _: () = assert!(PAGE_SIZE == crate::proto::endpoint::PAGE as usize);
+
+/// An area of before, while work that may name it is under way.
+#[derive(Clone, Copy)]
+pub(super) struct Left {
+    /// How much was posted when it went.
+    pub(super) posted: u32,
+    pub(super) at: u64,
+    pub(super) bytes: u64,
+}

@@ -6,9 +6,10 @@
 //! endpoint knows places, and not whose they are.
 
 use super::{
-    area::{Area, Backing, LAST_ID, MAX_AREA},
+    area::{Area, Backing, Left, LAST_ID, MAX_AREA},
     function::{Function, Inner},
-    held::{close, Memory},
+    held::close,
+    memory::Memory,
     Endpoints,
 };
 use crate::{
@@ -21,15 +22,6 @@ use crate::{
     sys::vma::{Fault, NewVma, Outcome},
 };
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc, time::Instant};
-
-/// An area of before, while work that may name it is under way.
-#[derive(Clone, Copy)]
-pub(super) struct Left {
-    /// How much was posted when it went.
-    posted: u32,
-    at: u64,
-    bytes: u64,
-}
 
 impl Function {
     /// Makes an area of up to [`MAX_AREA`] bytes. `ENOSPC`: there are as many as there can be, or

@@ -6,75 +6,22 @@ use super::{
     area::Backing,
     function::{Function, Inner, State},
     held::close,
+    reason::Why,
     registers::Registers,
+    wanted::find,
     Endpoints,
 };
-use crate::{
-    fabric::Node,
-    hw::Port,
-    sys::{
-        errno::{ECONNRESET, EPROTO, ESHUTDOWN},
-        ext,
-    },
-};
-use kernel::{
-    prelude::*,
-    time::{delay::fsleep, Delta, Instant, Monotonic},
-};
+use crate::{fabric::Node, hw::Port, sys::ext};
+use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
 /// How long an endpoint may take to let go of its work; without that it finds memory closed.
 const STOP_TIME: Delta = Delta::from_millis(100);
 const STOP_POLL: Delta = Delta::from_micros(100);
 
-/// Why a function works no more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Why {
-    /// Its file was closed, or was not opened.
-    Closed,
-    /// The port is gone.
-    Removed,
-    /// The port was reset.
-    Reset,
-    /// It cannot be reached any more, or is reached another way.
-    Route,
-    /// It is not in the hierarchy any more, or about to be taken out.
-    Withdrawn,
-    /// It says so: `WEFT_EP_FAIL_*`.
-    Failed(u32),
-    /// It has told what cannot be true.
-    Lied,
-}
-
-impl Why {
-    pub(super) fn errno(self) -> Error {
-        match self {
-            Self::Closed | Self::Removed => ENODEV,
-            Self::Reset | Self::Route => ECONNRESET.into(),
-            Self::Withdrawn => ESHUTDOWN.into(),
-            Self::Failed(_) => EIO,
-            Self::Lied => EPROTO.into(),
-        }
-    }
-
-    /// If the endpoint is to blame: what of the function has failed, in a word.
-    fn failure(self) -> Option<&'static CStr> {
-        Some(match self {
-            Self::Failed(0) => c"disabled",
-            Self::Failed(ext::WEFT_EP_FAIL_SETUP) => c"setup",
-            Self::Failed(ext::WEFT_EP_FAIL_OVERRUN) => c"overrun",
-            Self::Failed(ext::WEFT_EP_FAIL_WQ) => c"work-queue",
-            Self::Failed(ext::WEFT_EP_FAIL_CQ) => c"completion-queue",
-            Self::Failed(_) => c"unknown",
-            Self::Lied => c"nonsense",
-            _ => return None,
-        })
-    }
-}
-
 impl Function {
     /// Why it is to be taken away: it is not in the hierarchy of this host as it was.
     pub(super) fn is_missing(&self, node: &Node) -> Option<Why> {
-        match super::start::find(node, &self.made.wanted) {
+        match find(node, &self.made.wanted) {
             Ok(there) if there.lid == self.made.lid && there.given == self.made.given => None,
             // It is reached another way.
             Ok(_) => Some(Why::Route),

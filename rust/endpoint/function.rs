@@ -3,7 +3,12 @@
 //! An open function: what is posted to it, and what it tells.
 
 use super::{
-    area::Area, areas::Left, end::Why, held::Memory, registers::Registers, Endpoints, Wanted,
+    area::{Area, Left},
+    memory::Memory,
+    reason::Why,
+    registers::Registers,
+    wanted::Wanted,
+    Endpoints,
 };
 use crate::{
     fabric::Node,

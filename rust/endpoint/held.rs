@@ -4,34 +4,12 @@
 //! back: somebody's machine stands still, and holds on to it. It is nobody else's until it was let
 //! go.
 
-use super::{area::Backing, Endpoints};
-use crate::{
-    hw::{
-        seats::{Seats, MAX_SEATS, OPENINGS},
-        Port,
-    },
-    sys::{area, dma::DmaSource},
+use super::{area::Backing, memory::Memory, Endpoints};
+use crate::hw::{
+    seats::{Seats, MAX_SEATS, OPENINGS},
+    Port,
 };
-use kernel::{page::PAGE_SIZE, pci, prelude::*};
-
-/// Such memory.
-pub(super) struct Memory {
-    pub(super) area: area::Area,
-    /// Where the port finds it.
-    pub(super) addr: u64,
-}
-
-impl Memory {
-    /// Of zeroes, for the program that calls; quietly, for it is told. To be taken while the device is
-    /// bound.
-    pub(super) fn new(source: &DmaSource, bytes: usize) -> Result<Self> {
-        let mem = source.take_for_user(bytes.next_multiple_of(PAGE_SIZE))?;
-        Ok(Self {
-            addr: mem.addr(),
-            area: area::Area::from_dma(mem),
-        })
-    }
-}
+use kernel::{pci, prelude::*};
 
 /// Memory that was not let go.
 pub(super) struct Held {

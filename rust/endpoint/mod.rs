@@ -29,18 +29,21 @@ mod areas;
 mod end;
 mod function;
 mod held;
+mod memory;
+mod reason;
 mod registers;
 mod seats;
 mod start;
+mod wanted;
 
 pub(crate) use self::{
     area::MAX_AREA,
     function::{Function, Range, Request, MAX_ENTRIES},
-    seats::Wanted,
     start::Shape,
+    wanted::Wanted,
 };
 
-use self::{end::Why, seats::Table};
+use self::{reason::Why, seats::Table};
 use crate::{
     fabric::{Node, Reason},
     hw::{seats::MAX_SEATS, Port},

@@ -2,20 +2,9 @@
 
 //! Who has which seat of the port, and what is held there yet.
 
-use super::{held::Held, Function};
+use super::{function::Function, held::Held, wanted::Wanted};
 use crate::hw::seats::{MAX_SEATS, OPENINGS};
 use kernel::{prelude::*, sync::Arc};
-
-/// A function that somebody wants to open, by what its hierarchy calls it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Wanted {
-    /// Hardware id of the endpoint.
-    pub(crate) endpoint: u64,
-    /// Which virtual endpoint of it,
-    pub(crate) ve: u8,
-    /// and which function of that.
-    pub(crate) function: u32,
-}
 
 struct Seat {
     /// Somebody is about to have it, or has.

@@ -4,19 +4,17 @@
 //! goes there and what comes of it comes back.
 
 use super::{
-    end::Why,
     function::{Function, Making, State},
-    held::Memory,
+    memory::Memory,
+    reason::Why,
     registers::Registers,
-    Endpoints, Wanted,
+    wanted::{find, Wanted},
+    Endpoints,
 };
 use crate::{
     fabric::Node,
     hw::seats::{Guest, Opening, Seats},
-    proto::{
-        endpoint::{Entry, Op, Places, Protocol, Work},
-        mr::{hierarchy::Given, inventory::Kind},
-    },
+    proto::endpoint::{Entry, Op, Places, Protocol, Work},
     sys::{
         area::wmb,
         errno::{EHOSTUNREACH, EOPNOTSUPP},
@@ -34,38 +32,6 @@ use kernel::{
 const START_TIME: Delta = Delta::from_millis(3000);
 /// How often it is looked meanwhile.
 const LOOK_MS: Msecs = 2;
-
-/// A virtual endpoint of the hierarchy.
-pub(super) struct There {
-    pub(super) lid: u32,
-    pub(super) given: Given,
-    functions: u32,
-}
-
-/// Looks for a virtual endpoint. `EOPNOTSUPP`: the port has no manager, which knows; `ENOENT`: the
-/// hierarchy does not give it.
-pub(super) fn find(node: &Node, wanted: &Wanted) -> Result<There> {
-    let manager = node.manager().ok_or(EOPNOTSUPP)?;
-    manager.look(|view| {
-        let hierarchy = view.hierarchy().ok_or(ENOENT)?;
-        let mut all = hierarchy.given();
-        let (place, given) = all
-            .find(|(place, given)| place.hwid == wanted.endpoint && given.ve == wanted.ve)
-            .ok_or(ENOENT)?;
-        let functions = match place.kind {
-            Kind::Endpoint { functions, .. } => functions.into(),
-            _ => 0,
-        };
-        if wanted.function >= functions {
-            return Err(ENOENT);
-        }
-        Ok(There {
-            lid: place.lid,
-            given,
-            functions,
-        })
-    })
-}
 
 /// How many elements queues are to have, and who moves what.
 #[derive(Clone, Copy)]

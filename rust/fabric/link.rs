@@ -4,8 +4,9 @@
 
 use super::{
     health::{Health, Need, Record},
+    host::LinkHost,
     power::Aimed,
-    Client, Node, Reason, Usage,
+    Client, Reason, Usage,
 };
 use crate::{
     hw::{Aim, Doorbells, Grant, LinkStatus, Port},
@@ -119,7 +120,7 @@ impl Link {
     /// Calls `f` with the machine and its means, then tells the world if the state is another one.
     fn drive<R>(
         &self,
-        node: &Node,
+        node: &dyn LinkHost,
         port: &dyn Port,
         f: impl FnOnce(&mut Session<'_>, &mut Seen) -> R,
     ) -> R {
@@ -148,7 +149,7 @@ impl Link {
     }
 
     /// Looks at the hardware. True if the link wants [`Link::tick`] to be called.
-    pub(super) fn look(&self, node: &Node, port: &dyn Port) -> bool {
+    pub(super) fn look(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
         self.drive(node, port, |session, seen| {
             // Read under the lock: of two that look at once, the one with the older state must not
             // come last, for nothing would make anybody look again.
@@ -182,7 +183,7 @@ impl Link {
     }
 
     /// Tells a client that comes late.
-    pub(super) fn introduce(&self, node: &Node, port: &dyn Port) {
+    pub(super) fn introduce(&self, node: &dyn LinkHost, port: &dyn Port) {
         let inner = self.inner.lock();
         if let (State::Ready, Some(peer), Some(client)) =
             (inner.machine.state(), inner.machine.peer(), node.client())
@@ -192,7 +193,7 @@ impl Link {
     }
 
     /// Some time has passed. True if the link wants to be called again.
-    pub(super) fn tick(&self, node: &Node, port: &dyn Port) -> bool {
+    pub(super) fn tick(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
         let now = clock::now_ms();
         self.drive(node, port, |session, seen| {
             let (machine, fx) = session.split();
@@ -226,7 +227,7 @@ impl Link {
     }
 
     /// Somebody has sent, or the mailbox has made, what is no message.
-    pub(super) fn bad_message(&self, node: &Node, why: wire::Error) {
+    pub(super) fn bad_message(&self, node: &dyn LinkHost, why: wire::Error) {
         let bad = self.bad.fetch_add(1, Relaxed) + 1;
         // The first, the second, the fourth …: a mailbox that spoils all does so for long.
         if bad.is_power_of_two() {
@@ -239,7 +240,7 @@ impl Link {
         }
     }
 
-    pub(super) fn message(&self, node: &Node, port: &dyn Port, message: &Message) {
+    pub(super) fn message(&self, node: &dyn LinkHost, port: &dyn Port, message: &Message) {
         self.drive(node, port, |session, _| {
             let (machine, fx) = session.split();
             let body = machine.message(clock::now_ms(), message, fx);
@@ -250,18 +251,18 @@ impl Link {
     }
 
     /// Has both ends begin nothing, if it is READY. True: there is nothing to wait for.
-    pub(super) fn hold(&self, node: &Node, port: &dyn Port) -> bool {
+    pub(super) fn hold(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
         self.drive(node, port, |session, _| hold(node, session))
     }
 
     /// That is wanted no more.
-    pub(super) fn go_on(&self, node: &Node, port: &dyn Port) {
+    pub(super) fn go_on(&self, node: &dyn LinkHost, port: &dyn Port) {
         self.drive(node, port, |session, _| go_on(node, session));
     }
 
     /// As [`Self::hold`], as its way is going to lead elsewhere: what is READY then stays so, if nothing is
     /// under way.
-    pub(super) fn rest(&self, node: &Node, port: &dyn Port) -> bool {
+    pub(super) fn rest(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
         self.drive(node, port, |session, seen| {
             seen.rests = hold(node, session);
             seen.rests
@@ -269,7 +270,7 @@ impl Link {
     }
 
     /// Its way leads where it will: it goes on. False: not yet, for it leads nowhere, and it is not `late`.
-    pub(super) fn leave(&self, node: &Node, port: &dyn Port, late: bool) -> bool {
+    pub(super) fn leave(&self, node: &dyn LinkHost, port: &dyn Port, late: bool) -> bool {
         // Whether there is a way now, and which.
         self.look(node, port);
         let over = self.drive(node, port, |session, seen| {
@@ -291,7 +292,7 @@ impl Link {
     }
 
     /// Leaves the link alone, until [`Link::look`].
-    pub(super) fn down(&self, node: &Node, port: &dyn Port, reason: Reason) {
+    pub(super) fn down(&self, node: &dyn LinkHost, port: &dyn Port, reason: Reason) {
         self.drive(node, port, |session, seen| {
             let (machine, fx) = session.split();
             machine.bye(fx);
@@ -304,8 +305,8 @@ impl Link {
         });
     }
 
-    /// As [`Node::aim`]. What was done with another port ends.
-    pub(super) fn aim(&self, node: &Node, port: &dyn Port, aim: Option<Aim>) -> Result {
+    /// As `Node::aim`. What was done with another port ends.
+    pub(super) fn aim(&self, node: &dyn LinkHost, port: &dyn Port, aim: Option<Aim>) -> Result {
         let lid = |aim: Option<Aim>| aim.map_or(0, |aim| aim.lid);
         self.drive(node, port, |session, seen| {
             if lid(port.aimed(self.number)) != lid(aim) {
@@ -322,7 +323,7 @@ impl Link {
     /// Does something over the link, if it is READY: else `ENOTCONN`.
     pub(super) fn with<R>(
         &self,
-        node: &Node,
+        node: &dyn LinkHost,
         port: &dyn Port,
         f: impl FnOnce(&mut Session<'_>) -> Result<R>,
     ) -> Result<R> {
@@ -337,7 +338,7 @@ impl Link {
         self.inner.lock().machine.known().map(|id| id.hwid)
     }
 
-    pub(super) fn info(&self, node: &Node, port: &dyn Port) -> LinkInfo {
+    pub(super) fn info(&self, node: &dyn LinkHost, port: &dyn Port) -> LinkInfo {
         let inner = self.inner.lock();
         let client = node.client();
         LinkInfo {
@@ -355,14 +356,14 @@ impl Link {
 }
 
 /// Has both ends begin nothing, if the link is READY. True: nothing is under way.
-fn hold(node: &Node, session: &mut Session<'_>) -> bool {
+fn hold(node: &dyn LinkHost, session: &mut Session<'_>) -> bool {
     match (session.machine.state(), node.client()) {
         (State::Ready, Some(client)) => client.hold(session),
         _ => true,
     }
 }
 
-fn go_on(node: &Node, session: &mut Session<'_>) {
+fn go_on(node: &dyn LinkHost, session: &mut Session<'_>) {
     if let (State::Ready, Some(client)) = (session.machine.state(), node.client()) {
         client.go_on(session);
     }
@@ -413,7 +414,7 @@ impl<'a> Session<'a> {
 
 /// What the machine works with.
 struct Means<'a> {
-    node: &'a Node,
+    node: &'a dyn LinkHost,
     port: &'a dyn Port,
     link: &'a Link,
 }

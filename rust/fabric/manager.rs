@@ -19,20 +19,18 @@ mod aims;
 mod allow;
 mod hand;
 mod inbox;
-mod memory;
 mod neighbours;
 mod routes;
 mod view;
 mod wishes;
 
-pub(super) use self::memory::Memory;
 pub(crate) use self::{
     view::{Role, Standing, View},
     wishes::Refusal,
 };
 
 use self::{aims::Aims, allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes};
-use super::{Node, Pcim};
+use super::{host::ManagerHost, memory::Memory, Pcim};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
     proto::mr::hierarchy::{Hierarchy, MAX_BYTES as MAX_HIERARCHY},
@@ -42,6 +40,7 @@ use crate::{
         message::Taken,
         node::{self, MAX_NODES},
         packet::MAGIC,
+        path::MAX_HOPS,
         reign::Reign,
         table::{self, Slot},
         wishes::MAX_WISHES,
@@ -70,6 +69,8 @@ struct Inner {
     neighbours: Neighbours,
     routes: Routes,
     aims: Aims,
+    /// Whether nodes were left out, as it was said last.
+    left_out: (bool, bool),
     /// Of the port, when its tables were last written.
     generation: u32,
 }
@@ -121,6 +122,7 @@ impl Manager {
                         neighbours: Neighbours::default(),
                         routes,
                         aims: Aims::default(),
+                        left_out: (false, false),
                         generation: 0,
                     },
                     "weft manager"
@@ -199,7 +201,7 @@ impl Manager {
     }
 
     /// Does what is to be done now; says after how many milliseconds it wants to be called again.
-    pub(super) fn run(&self, node: &Node, port: &dyn Port) -> Option<Msecs> {
+    pub(super) fn run(&self, node: &dyn ManagerHost, port: &dyn Port) -> Option<Msecs> {
         let router = port.router()?;
         let id = port.identity();
         if id.hwid == 0 {
@@ -211,6 +213,7 @@ impl Manager {
             neighbours,
             routes,
             aims,
+            left_out,
             generation,
         } = &mut *inner;
         if machine.info().hwid != id.hwid {
@@ -247,6 +250,7 @@ impl Manager {
             machine.plugged(clock::now_ms());
         }
         machine.tick(clock::now_ms(), &mut means);
+        tell_left_out(node, left_out, machine.members().left_out());
         if machine.handed().is_some() {
             self.wake();
         }
@@ -284,14 +288,18 @@ impl Manager {
     }
 
     /// Has the multi-root management look at what this host has come to as the master.
-    fn settle(&self, node: &Node, machine: &Machine) {
+    fn settle(&self, node: &dyn ManagerHost, machine: &Machine) {
         let term = machine.info().reign.term;
         let on = machine.settled().map(|found| (term, found));
         node.manage_hierarchies(self.pcim.settled(on));
     }
 
     /// Has the machine do something, and does what it wants done. `ENODEV`: there is no port to do it with.
-    fn work<R>(&self, node: &Node, f: impl FnOnce(&mut Machine, &mut Means<'_>) -> R) -> Result<R> {
+    fn work<R>(
+        &self,
+        node: &dyn ManagerHost,
+        f: impl FnOnce(&mut Machine, &mut Means<'_>) -> R,
+    ) -> Result<R> {
         let port = node.port_at_work().ok_or(ENODEV)?;
         let router = port.router().ok_or(ENODEV)?;
         let mut inner = self.inner.lock();
@@ -309,7 +317,7 @@ impl Manager {
     }
 
     /// In another fabric the host has no hierarchy until it is told.
-    fn lose_hierarchy(&self, node: &Node) {
+    fn lose_hierarchy(&self, node: &dyn ManagerHost) {
         let had = self.view.lock().hierarchy().is_some();
         if had {
             self.view.lock().set_hierarchy(&[]);
@@ -320,7 +328,7 @@ impl Manager {
     }
 
     /// Lets others see what has changed.
-    fn publish(&self, node: &Node, machine: &Machine) {
+    fn publish(&self, node: &dyn ManagerHost, machine: &Machine) {
         let mut view = self.view.lock();
         let before = view.standing();
         view.update(machine);
@@ -334,15 +342,32 @@ impl Manager {
 
 /// What the machine works with.
 struct Means<'a> {
-    node: &'a Node,
+    node: &'a dyn ManagerHost,
     port: &'a dyn Port,
     router: &'a dyn Router,
     routes: &'a mut Routes,
     view: &'a Mutex<View>,
 }
 
+/// Says that nodes have no routes, when that begins: for want of room, or because they are too far away.
+fn tell_left_out(node: &dyn ManagerHost, told: &mut (bool, bool), now: (bool, bool)) {
+    let before = core::mem::replace(told, now);
+    if now.0 && !before.0 {
+        node.complain(fmt!(
+            "the fabric has more than {} nodes: there are no routes to the others",
+            MAX_NODES
+        ));
+    }
+    if now.1 && !before.1 {
+        node.complain(fmt!(
+            "the fabric has nodes behind more than {} links: there are no routes to them",
+            MAX_HOPS
+        ));
+    }
+}
+
 /// Whether nothing is used any more that is not in the host's hierarchy.
-fn has_let_go(node: &Node) -> bool {
+fn has_let_go(node: &dyn ManagerHost) -> bool {
     node.client().is_none_or(|client| client.let_go())
 }
 

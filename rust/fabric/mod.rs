@@ -21,8 +21,10 @@
 //! two. Doorbells take no lock: [`Node`] handles them in the hard interrupt, by atomics.
 
 mod health;
+mod host;
 mod link;
 mod manager;
+mod memory;
 mod node;
 mod pcim;
 mod power;
@@ -39,8 +41,12 @@ pub(crate) use crate::proto::link::Reason;
 use crate::{
     hw::{Port, MAX_LINKS},
     proto::{link::Peer, pair::Ask, wire::Body},
+    sys::gate::Guard,
 };
 use kernel::{prelude::*, sync::Arc};
+
+/// The port while it is there.
+pub(crate) type PortGuard<'a> = Guard<'a, KBox<dyn Port>>;
 
 /// The names of the links' directories in sysfs.
 pub(crate) const LINK_DIRS: [&CStr; MAX_LINKS] = [

@@ -8,16 +8,11 @@
 //! What the node does is in the modules of this one, a concern each; here is what they share, and the
 //! ways to the port. None of it may know what is done over a link.
 
-use super::{link::Link, power::Power, turnstile::Turnstile, Client, Manager};
+use super::{link::Link, power::Power, turnstile::Turnstile, Client, Manager, PortGuard};
 use crate::{
     hw::{Identity, Port, MAX_LINKS},
     proto::pair::Asked,
-    sys::{
-        gate::{Gate, Guard},
-        home::Home,
-        throttle::Throttle,
-        waitq::WaitQueue,
-    },
+    sys::{gate::Gate, home::Home, throttle::Throttle, waitq::WaitQueue},
 };
 use kernel::{
     fmt::Arguments,
@@ -33,6 +28,7 @@ use kernel::{
 };
 
 mod events;
+mod host;
 mod life;
 mod links;
 mod managed;
@@ -41,9 +37,6 @@ mod timer;
 mod users;
 
 use self::resting::Resting;
-
-/// The port while it is there.
-pub(crate) type PortGuard<'a> = Guard<'a, KBox<dyn Port>>;
 
 /// A node of the fabric.
 #[pin_data]

@@ -37,7 +37,7 @@ use self::{
     public::{Public, Told},
     reign::Reign,
 };
-use super::{Manager, Node};
+use super::PortGuard;
 use crate::{
     proto::mr::{
         due::{Causes, Due, End},
@@ -45,7 +45,43 @@ use crate::{
     },
     sys::{errno::ESTALE, sysfs},
 };
-use kernel::{new_mutex, prelude::*, sync::Mutex, time::Msecs};
+use kernel::{
+    fmt::Arguments,
+    new_mutex, pci,
+    prelude::*,
+    sync::{aref::ARef, Mutex},
+    time::Msecs,
+};
+
+/// What the management needs of this host, and of its network manager.
+pub(super) trait Network {
+    /// The function of the port.
+    fn pci(&self) -> ARef<pci::Device>;
+
+    /// The port. `ENODEV`: it is not there.
+    fn port(&self) -> Result<PortGuard<'_>>;
+
+    /// The same, unless the function is being reset.
+    fn port_at_work(&self) -> Option<PortGuard<'_>>;
+
+    /// Warns in the log, at a limited rate.
+    fn complain(&self, what: Arguments<'_>);
+
+    /// Whether this host is the master in `term`.
+    fn is_master(&self, term: u32) -> bool;
+
+    /// Local id and life of a member of the fabric that answers; zeroes if there is none such.
+    fn member(&self, hwid: u64) -> (u32, u32);
+
+    /// As [`Manager::hand`](super::Manager::hand).
+    fn hand(&self, hwid: u64, bytes: &[u8]) -> Result;
+
+    /// Copies the text of the wishes: its version, and its bytes.
+    fn copy_wishes(&self, to: &mut [u8]) -> (u32, usize);
+
+    /// Replaces that version of the text by one with what was noted besides.
+    fn note_wishes(&self, version: u32, text: &[u8]) -> Result;
+}
 
 /// The management of a port's fabric.
 #[pin_data]
@@ -78,16 +114,16 @@ impl Pcim {
     }
 
     /// Does what is to be done. After how many milliseconds it wants to be called again.
-    pub(super) fn run(&self, node: &Node, manager: &Manager) -> Option<Msecs> {
+    pub(super) fn run(&self, network: &dyn Network) -> Option<Msecs> {
         let mut reign = self.reign.lock();
         let term = self.causes.lock().begin()?;
-        let end = match self.reign_in(&mut reign, node, manager, term) {
+        let end = match self.reign_in(&mut reign, network, term) {
             Ok(true) => End::Done,
             Ok(false) => End::Later,
             Err(e) if e == ESTALE => End::Lost,
             Err(e) => {
                 if !carry::is_over(e) {
-                    node.complain(fmt!(
+                    network.complain(fmt!(
                         "hierarchies cannot be looked after: {:?}; trying again",
                         e
                     ));
@@ -101,15 +137,14 @@ impl Pcim {
     fn reign_in(
         &self,
         reign: &mut Option<KBox<Reign>>,
-        node: &Node,
-        manager: &Manager,
+        network: &dyn Network,
         term: u32,
     ) -> Result<bool> {
         if reign.is_none() {
             *reign = Some(KBox::new(Reign::new()?, GFP_KERNEL)?);
         }
         let reign = reign.as_mut().ok_or(ENOMEM)?;
-        reign.run(node, self, manager, term)
+        reign.run(network, self, term)
     }
 
     /// What became of the wishes: how many there are, a number that is another one when anything is, and
@@ -147,13 +182,13 @@ impl Pcim {
     /// Shows these wishes, as [`Public::show_wishes`].
     pub(super) fn show_wishes(
         &self,
-        node: &Node,
+        dev: &pci::Device,
         wishes: &[Wish],
         outcome: impl Fn(usize) -> Option<Outcome>,
     ) -> Result {
         let differs = self.public.lock().show_wishes(wishes, outcome)?;
         if differs {
-            sysfs::notify(&node.pci(), Some(c"manager"), c"wishes");
+            sysfs::notify(dev, Some(c"manager"), c"wishes");
         }
         Ok(())
     }

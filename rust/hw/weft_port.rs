@@ -5,12 +5,16 @@
 //! Link n uses outbound slot n, inbound aperture n (at n << 32 of the aperture space), and channel n of
 //! the DMA engine, if there is one. It has two doorbells, wake and echo, a doorbell page for users and
 //! one for the kernel; there are a doorbell and a page by which users of this host ring for the
-//! driver, too. `chip` says which they are. What is left is for functions of shared endpoints: `seats`.
+//! driver, too. `layout` says which they are. What is left is for functions of shared endpoints: `seats`.
 
+mod arena;
 mod bring_up;
+mod capabilities;
 mod chip;
 mod dma;
 mod far;
+mod interrupts;
+mod layout;
 mod pair;
 mod routes;
 mod seats;
@@ -18,7 +22,7 @@ mod to_pf;
 mod traffic;
 mod vfs;
 
-pub(crate) use bring_up::MAX_ARENA;
+pub(crate) use arena::MAX_ARENA;
 
 use crate::{
     hw::{
@@ -38,10 +42,8 @@ use crate::{
         trace,
     },
 };
-use chip::{
-    field, inbound_reg, link_reg, page_reg, slot_reg, Chip, DOORBELL_VECTOR, ERROR_VECTOR,
-    LINK_VECTOR, MBOX_VECTOR,
-};
+use arena::Arena;
+use chip::Chip;
 use kernel::{
     prelude::*,
     sync::{
@@ -49,6 +51,10 @@ use kernel::{
         Arc, Mutex, SetOnce,
     },
     time::{delay::fsleep, Delta, Instant, Monotonic},
+};
+use layout::{
+    field, inbound_reg, link_reg, page_reg, slot_reg, DOORBELL_VECTOR, ERROR_VECTOR, LINK_VECTOR,
+    MBOX_VECTOR,
 };
 
 /// How long a neighbour is waited for that holds on to an arena that was withdrawn: other links wait
@@ -88,13 +94,6 @@ const DMA_COUNTERS: [&CStr; 5] = [
     c"dma_writes",
     c"dma_reads",
 ];
-
-/// The memory of a link.
-struct Arena {
-    area: Area,
-    /// Where the port finds it.
-    addr: u64,
-}
 
 /// What belongs to one link.
 struct Link {
@@ -188,29 +187,29 @@ impl WeftPort {
             ext::WEFT_R_EVENT_VECTOR,
             LINK_VECTOR | MBOX_VECTOR << 8 | ERROR_VECTOR << 16 | 0xff << 24,
         );
-        let near = chip.links;
+        let near = chip.caps.links;
         for link in 0..self.links.len() {
-            for doorbell in [chip::wake(near, link), chip::echo(near, link)] {
+            for doorbell in [layout::wake(near, link), layout::echo(near, link)] {
                 let reg = ext::WEFT_R_DB_VECTOR as usize + 4 * doorbell as usize;
                 let vector = match self.far(link) {
-                    Some(_) => chip::far_vector(near),
+                    Some(_) => layout::far_vector(near),
                     None => DOORBELL_VECTOR + doorbell,
                 };
                 chip.regs.write32(reg, vector);
             }
         }
-        for seat in 0..chip.seats {
-            let doorbell = chip::seat_bell(self.links.len(), seat);
+        for seat in 0..chip.caps.seats {
+            let doorbell = layout::seat_bell(self.links.len(), seat);
             let reg = ext::WEFT_R_DB_VECTOR as usize + 4 * doorbell as usize;
-            chip.regs.write32(reg, chip::seat_vector(near));
+            chip.regs.write32(reg, layout::seat_vector(near));
         }
         for link in 0..near {
-            self.set_page(chip::kernel_page(near, link), link, u32::MAX);
+            self.set_page(layout::kernel_page(near, link), link, u32::MAX);
         }
         self.admit_nobody();
         self.point_all();
-        if chip.has_kick {
-            let (page, kick) = (chip::kick_page(near), chip::kick(near));
+        if chip.caps.has_kick {
+            let (page, kick) = (layout::kick_page(near), layout::kick(near));
             let reg = ext::WEFT_R_DB_VECTOR as usize + 4 * kick as usize;
             chip.regs.write32(reg, DOORBELL_VECTOR + kick);
             chip.regs
@@ -369,7 +368,7 @@ impl WeftPort {
         let near = field(status, ext::WEFT_MBOX_LINK) as usize;
         let from = field(status, ext::WEFT_MBOX_FROM);
         let link = if status & ext::WEFT_MBOX_RX_ROUTED == 0 {
-            Some(near).filter(|link| *link < self.chip.links)
+            Some(near).filter(|link| *link < self.chip.caps.links)
         } else if from == 0 {
             self.link_to(self.chip.read(ext::WEFT_R_MBOX_RX_LID))
         } else {
@@ -414,11 +413,11 @@ impl Port for WeftPort {
     }
 
     fn links(&self) -> usize {
-        self.chip.links
+        self.chip.caps.links
     }
 
     fn far_links(&self) -> usize {
-        self.links.len() - self.chip.links
+        self.links.len() - self.chip.caps.links
     }
 
     fn aimed(&self, link: usize) -> Option<Aim> {
@@ -510,7 +509,7 @@ impl Port for WeftPort {
             Some(_) => self.admit(link, true),
             None => regs.write32(
                 ext::WEFT_R_DB_ALLOW as usize + 4 * link,
-                chip::bells(self.chip.links, link),
+                layout::bells(self.chip.caps.links, link),
             ),
         }
         self.chip.remind();
@@ -548,7 +547,7 @@ impl Port for WeftPort {
         regs.write64(reg(ext::WEFT_SLOT_LEN), grant.bytes);
         regs.write32(reg(ext::WEFT_SLOT_CTRL), ext::WEFT_SLOT_ENABLE);
         if let Some(channel) = &l.channel {
-            channel.start(chip::dma_vector(self.chip.links));
+            channel.start(layout::dma_vector(self.chip.caps.links));
         }
         Ok(())
     }
@@ -563,7 +562,7 @@ impl Port for WeftPort {
         }
         self.rest(link);
         // Users ring nobody either.
-        self.set_page(chip::user_page(self.chip.links, link), link, 0);
+        self.set_page(layout::user_page(self.chip.caps.links, link), link, 0);
     }
 
     fn window(&self, link: usize) -> Result<&Area> {
@@ -572,14 +571,14 @@ impl Port for WeftPort {
 
     fn doorbells(&self, link: usize) -> Doorbells {
         Doorbells {
-            wake: chip::wake(self.chip.links, link),
-            echo: chip::echo(self.chip.links, link),
+            wake: layout::wake(self.chip.caps.links, link),
+            echo: layout::echo(self.chip.caps.links, link),
         }
     }
 
     fn ring(&self, link: usize, doorbell: u32) {
         if link < self.links.len() && doorbell < ext::WEFT_DOORBELLS {
-            let page = chip::kernel_page(self.chip.links, link);
+            let page = layout::kernel_page(self.chip.caps.links, link);
             self.chip.regs.write32(Self::page_offset(page), doorbell);
         }
     }
@@ -589,17 +588,18 @@ impl Port for WeftPort {
             return None;
         }
         let _tables = self.locks.tables.lock();
-        let page = chip::user_page(self.chip.links, link);
+        let page = layout::user_page(self.chip.caps.links, link);
         self.set_page(page, link, 1 << doorbell);
         Some(self.control.start() + Self::page_offset(page) as u64)
     }
 
     fn kick_page(&self) -> Option<(u64, u32)> {
-        let links = self.chip.links;
-        let at = Self::page_offset(chip::kick_page(links)) as u64;
+        let links = self.chip.caps.links;
+        let at = Self::page_offset(layout::kick_page(links)) as u64;
         self.chip
+            .caps
             .has_kick
-            .then(|| (self.control.start() + at, chip::kick(links)))
+            .then(|| (self.control.start() + at, layout::kick(links)))
     }
 
     fn hear_kicks(&self) {
@@ -682,7 +682,7 @@ impl Port for WeftPort {
                 return Some((link, len));
             };
             // For a VF, which has neighbours only, or rubbish.
-            let vfs = self.vfs.as_ref().filter(|_| link < chip.links);
+            let vfs = self.vfs.as_ref().filter(|_| link < chip.caps.links);
             if let (Some(vfs), Ok((address, message))) = (vfs, opened) {
                 vfs.deliver(link, from, address, message);
                 self.pump();
@@ -703,7 +703,7 @@ impl Port for WeftPort {
         let value = channels.fold(0, |sum: u64, channel| {
             sum.saturating_add(self.counter64(channel.counter(n)))
         });
-        self.chip.channels.checked_sub(1)?;
+        self.chip.caps.channels.checked_sub(1)?;
         Some(Counter { name, value })
     }
 
@@ -725,7 +725,7 @@ impl Port for WeftPort {
 
     fn was_reset(&self) -> bool {
         let ctrl = self.chip.read(ext::WEFT_R_CTRL);
-        self.chip.is_vf
+        self.chip.caps.is_vf
             && !self.suspended.load(Acquire)
             && ctrl != u32::MAX
             && ctrl & ext::WEFT_CTRL_ENABLE == 0
@@ -764,7 +764,7 @@ impl Port for WeftPort {
         if self.suspended.load(Relaxed) {
             return;
         }
-        for (n, link) in self.links.iter().enumerate().take(self.chip.links) {
+        for (n, link) in self.links.iter().enumerate().take(self.chip.caps.links) {
             let trained = self.trained(n);
             link.trained_before.store(trained, Relaxed);
         }
@@ -776,7 +776,7 @@ impl Port for WeftPort {
         if !self.suspended.load(Relaxed) {
             return Ok(());
         }
-        for (n, link) in self.links.iter().enumerate().take(self.chip.links) {
+        for (n, link) in self.links.iter().enumerate().take(self.chip.caps.links) {
             // The port has begun to count anew; if it has not, nothing is counted twice.
             let kept = self.chip.regs.read32(link_reg(n, ext::WEFT_LINK_TRAINED));
             if kept == u32::MAX {
@@ -818,7 +818,7 @@ impl Drop for WeftPort {
         for (link, held) in held.iter_mut().enumerate().take(self.links.len()) {
             *held = self.settle(link, LAST_TIME).is_err();
         }
-        if self.chip.is_vf {
+        if self.chip.caps.is_vf {
             // That is how its PF hears that nobody drives it any more.
             self.chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
         }

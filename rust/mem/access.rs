@@ -2,7 +2,7 @@
 
 //! What an STag stands for, and an access to it that was allowed.
 
-use super::{pool::Pool, region::Windows};
+use super::{pool::Pool, Used, Users};
 use crate::{
     proto::tpt::{Entry, Piece, Rights, Span},
     sys::{area::Area, pat::Pat, slots::Found},
@@ -50,6 +50,21 @@ impl Place {
     }
 }
 
+/// How many windows are bound to a region.
+pub(super) struct Windows(Users);
+
+impl Windows {
+    pub(super) fn new() -> Self {
+        Self(Users::new())
+    }
+}
+
+impl Used for Windows {
+    fn users(&self) -> &Users {
+        &self.0
+    }
+}
+
 /// A slot of the TPT.
 pub(super) struct Target {
     pub(super) entry: Entry,
@@ -83,7 +98,7 @@ impl Access {
 
     /// How many bytes.
     pub(crate) fn len(&self) -> u64 {
-        self.span.len()
+        self.span.bytes()
     }
 
     /// Calls `f` for each piece of the `len` bytes at `at`, with how many bytes were before it.

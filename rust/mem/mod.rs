@@ -17,10 +17,8 @@
 //! 2. `Memory::windows`;
 //! 3. those of `sys::slots`.
 
-// Until queues use it all.
-#![allow(dead_code, unused_imports)]
-
 mod access;
+mod command;
 mod pd;
 mod pool;
 mod region;
@@ -29,15 +27,15 @@ mod window;
 
 pub(crate) use self::{
     access::Access,
+    command::Command,
     pd::Pd,
-    pool::{Command, COMMAND_BYTES},
     region::{Region, Wanted},
     users::{Use, Used, Users},
     window::{Binding, Window},
 };
 pub(crate) use crate::proto::tpt::{Denied, Rights};
 
-use self::{access::Target, pool::Pool};
+use self::{access::Target, command::register_pool};
 use crate::{
     proto::stag::Stag,
     sys::{
@@ -88,7 +86,7 @@ impl Memory {
     /// the device is bound.
     pub(crate) fn new(dev: &pci::Device<Bound>, home: Arc<Home>) -> Result<Arc<Self>> {
         let slots = Slots::new(MAX_STAGS + 2)?;
-        let pool = Pool::register(dev, &slots)?;
+        let pool = register_pool(dev, &slots)?;
         let pool_at = Atomic::new(pool.index());
         Arc::pin_init(
             pin_init!(Self {
@@ -130,7 +128,7 @@ impl Memory {
                 target.place.map(dev)?;
             }
         }
-        let pool = Pool::register(dev, &self.slots)?;
+        let pool = register_pool(dev, &self.slots)?;
         self.pool_at.store(pool.index(), Relaxed);
         *self.pool.lock() = Some(pool);
         Ok(())

@@ -3,7 +3,7 @@
 //! A memory region: memory of a user, registered.
 
 use super::{
-    access::{Place, Target},
+    access::{Place, Target, Windows},
     Memory, Pd, Use, Used, Users, KERNEL_PD, MAX_REGION,
 };
 use crate::{
@@ -52,15 +52,6 @@ impl Wanted {
     }
 }
 
-/// How many windows are bound to a region.
-pub(super) struct Windows(Users);
-
-impl Used for Windows {
-    fn users(&self) -> &Users {
-        &self.0
-    }
-}
-
 /// A region.
 #[pin_data]
 pub(crate) struct Region {
@@ -95,7 +86,7 @@ impl Region {
         let order = page_order(pinned.runs(), Pat::max_order(&dev));
         let pat = Pat::new(&dev, pinned, order)?;
         let entry = Entry::region(owner, extent, pat.shift(), pat.first() as u64).ok_or(EINVAL)?;
-        let windows = Arc::new(Windows(Users::new()), GFP_KERNEL_ACCOUNT)?;
+        let windows = Arc::new(Windows::new(), GFP_KERNEL_ACCOUNT)?;
         slot.open(Target {
             entry,
             place: Place::User(pat),

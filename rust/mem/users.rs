@@ -43,11 +43,6 @@ impl Users {
         self.0.fetch_sub(1, Full);
     }
 
-    /// How many there are.
-    pub(crate) fn count(&self) -> u32 {
-        self.0.load(Relaxed) & !CLOSED
-    }
-
     /// From now on nobody joins. For one caller: `EBUSY` while there are users, `ENOENT` if it was
     /// closed before.
     pub(crate) fn close(&self) -> Result {

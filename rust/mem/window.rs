@@ -3,7 +3,10 @@
 //! A memory window: a part of a region, for peers, with rights of its own, that work requests bind
 //! and take back.
 
-use super::{access::Target, region::Windows, Denied, Memory, Pd, Rights, Use, Used, Users};
+use super::{
+    access::{Target, Windows},
+    Denied, Memory, Pd, Rights, Use, Used, Users,
+};
 use crate::{
     proto::{
         stag::Stag,

@@ -141,21 +141,6 @@ pub enum Fault {
     Credit,
 }
 
-impl Fault {
-    /// The fault in words that complete "the peer …".
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Kind => "sent a cell of an unknown kind",
-            Self::Length => "sent a cell with an impossible length",
-            Self::Sequence => "sent a cell under another cell's number",
-            Self::Offset => "sent a payload that lies outside of the bulk ring",
-            Self::Credit => {
-                "acknowledged cells that were never sent, or took an acknowledgement back"
-            }
-        }
-    }
-}
-
 /// What is to be seen where a cell is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {

@@ -82,24 +82,6 @@ impl Status {
             _ => return None,
         })
     }
-
-    /// The status in words.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Flushed => "flushed",
-            Self::LocalLength => "the list is too short",
-            Self::LocalRequest => "the work request makes no sense",
-            Self::LocalProt => "an STag of the list does not allow it",
-            Self::RemoteAccess => "the peer's STag does not allow it",
-            Self::RemoteRequest => "the peer takes no such request",
-            Self::RemoteOp => "the peer failed to do it",
-            Self::Bind => "the window could not be bound",
-            Self::Link => "the link went down",
-            Self::Peer => "the peer's queue pair is gone",
-            Self::Protocol => "the peer broke the protocol",
-        }
-    }
 }
 
 /// A completion.
@@ -137,27 +119,6 @@ impl Cqe {
             u64::from(shape.valid(number)) << 32,
         ]
     }
-
-    /// Whether `valid`, a copy of word [`CQE_VALID`] at the place of entry `number`, says that the
-    /// entry is there.
-    pub const fn is_valid(valid: u64, number: u64, shape: CqShape) -> bool {
-        (valid >> 32) as u32 == shape.valid(number)
-    }
-
-    /// Decodes an entry that is there; `None` if its status is unknown.
-    pub fn decode(words: &[u64; CQE_WORDS]) -> Option<Self> {
-        let [wr_id, who, what, _] = *words;
-        let flags = (what >> 56) as u8;
-        Some(Self {
-            wr_id,
-            qpn: who as u32,
-            byte_len: (who >> 32) as u32,
-            imm: (flags & FLAG_IMM != 0).then_some(what as u32),
-            status: Status::of((what >> 32) as u16)?,
-            opcode: (what >> 48) as u8,
-            ends: flags & FLAG_END != 0,
-        })
-    }
 }
 
 /// The size of a completion queue, checked.
@@ -174,11 +135,6 @@ impl CqShape {
         } else {
             None
         }
-    }
-
-    /// How many entries.
-    pub const fn entries(self) -> u32 {
-        self.entries
     }
 
     /// Bytes of its memory.

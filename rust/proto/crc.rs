@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! CRC-32C, the checksum of messages: finds every change of up to 32 bits in a row.
 //!

@@ -23,38 +23,14 @@ pub enum Fence {
     /// Driver of who sleeps: the event index, then the doorbell that asks for an echo.
     Sleep,
     /// User: the state of a channel, then what the rings say, or why it is broken.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     State,
     /// User: a message, then the state that says whether its memory was still there.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     Reread,
 }
 
 impl Fence {
-    /// All of them.
-    pub const ALL: [Fence; 8] = [
-        Fence::Publish,
-        Fence::Head,
-        Fence::Credit,
-        Fence::WakeReceiver,
-        Fence::WakeSender,
-        Fence::Sleep,
-        Fence::State,
-        Fence::Reread,
-    ];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Fence::Publish => "publish",
-            Fence::Head => "head",
-            Fence::Credit => "credit",
-            Fence::WakeReceiver => "wake-receiver",
-            Fence::WakeSender => "wake-sender",
-            Fence::Sleep => "sleep",
-            Fence::State => "state",
-            Fence::Reread => "reread",
-        }
-    }
-
     /// Whether this build has it.
     #[inline(always)]
     pub const fn is_there(self) -> bool {

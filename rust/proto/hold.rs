@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Two ends that hold still, so that their session can end and another begin while their queue pairs
 //! stay what they are.

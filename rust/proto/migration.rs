@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! How a virtual function moves: what is done, in which order, and the way back from every step.
 //!
@@ -165,24 +165,9 @@ impl Machine {
         self.next
     }
 
-    /// Who has the identity now.
-    pub const fn holder(&self) -> Holder {
-        self.holder
-    }
-
     /// What went wrong first, and with what.
     pub const fn why(&self) -> Option<(Action, Event)> {
         self.why
-    }
-
-    /// Whether the source is there, as far as was heard.
-    pub const fn source_lives(&self) -> bool {
-        self.source_lives
-    }
-
-    /// Whether the target is.
-    pub const fn target_lives(&self) -> bool {
-        self.target_lives
     }
 
     /// How long the next action may take.

@@ -1,14 +1,20 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Pure logic of Weft: layouts, rings, messages, state machines.
 //!
 //! `core` only: no allocation, no kernel crate, no I/O, no `unsafe`. The module mounts this folder,
 //! and so does the cargo crate `weft-proto`, in which it is tested and from which the library and
 //! the tools take it. It must not know who drives it.
+//!
+//! The module has it privately, so what of it the module does not use is dead code, and does not compile.
+//! What the library or a tool uses instead says so where it is:
+//! `#[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-fabric"))]`, with the name of the crate.
+//! `scripts/proto-users` sees to it that this is true, and that nothing is here for tests alone.
 
 pub mod cell;
 pub mod cqe;
 pub mod crc;
+pub mod direction;
 pub mod eager;
 pub mod endpoint;
 pub mod fence;

@@ -232,23 +232,9 @@ pub enum Message {
         old: u64,
     },
     /// The sender's queue pair is not there, or not for the receiver.
-    Gone {
-        /// It, 24 bits.
-        qpn: u32,
-        /// Answers [`Message::Join`]; else the sender ends what there was.
-        refuses: bool,
-    },
+    Gone(Gone),
     /// The sender is connected to the receiver.
-    Join {
-        /// The sender's queue pair, 24 bits.
-        qpn: u32,
-        /// What it takes and sends which way.
-        protocol: Protocol,
-        /// It wants to know whether the receiver is connected to it.
-        asks: bool,
-        /// Where it stands.
-        stands: Standing,
-    },
+    Join(Join),
     /// Memory of the sender's for a part of a long message.
     Lend {
         /// The part.
@@ -266,6 +252,36 @@ pub enum Message {
         /// The sender's.
         extents: Extents,
     },
+}
+
+/// What a queue pair says when it does no more for the one that it is, or was, connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// The sender's queue pair, 24 bits.
+    pub qpn: u32,
+    /// It was never there for the receiver; else the sender ends what there was, and is answered.
+    pub refuses: bool,
+    /// How often the sender was begun; 0: there is none.
+    pub epoch: u32,
+    /// The same of the receiver that is meant; 0: any.
+    pub peer_epoch: u32,
+}
+
+/// What a queue pair says of itself to the one that it is connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Join {
+    /// The sender's queue pair, 24 bits.
+    pub qpn: u32,
+    /// What it takes and sends which way.
+    pub protocol: Protocol,
+    /// It has not been answered yet.
+    pub asks: bool,
+    /// Where it stands.
+    pub stands: Standing,
+    /// How often it was begun.
+    pub epoch: u32,
+    /// The same of the receiver, if this answers it; else 0.
+    pub peer_epoch: u32,
 }
 
 /// Whose request is meant: both ends of a queue pair number theirs.
@@ -335,32 +351,6 @@ impl Message {
     /// Whether it takes a receive request.
     pub const fn takes_recv(&self) -> bool {
         matches!(self, Self::Send { .. } | Self::Write { imm: Some(_), .. })
-    }
-
-    /// Its name, as in `Documentation/queues.rst`.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Send { data, .. } => match data {
-                Data::Inline(_) => "SEND",
-                Data::Eager { .. } => "SEND_EAGER",
-                Data::Long(_) => "SEND_LONG",
-            },
-            Self::Write { data, .. } => match data {
-                Data::Inline(_) => "WRITE",
-                Data::Eager { .. } => "WRITE_EAGER",
-                Data::Long(_) => "WRITE_LONG",
-            },
-            Self::Size { .. } => "SIZE",
-            Self::FetchAdd { .. } => "FETCH_ADD",
-            Self::CmpSwap { .. } => "CMP_SWAP",
-            Self::Read { .. } => "READ",
-            Self::SizeIs { .. } => "SIZE_IS",
-            Self::Value { .. } => "VALUE",
-            Self::Gone { .. } => "GONE",
-            Self::Join { .. } => "JOIN",
-            Self::Lend { .. } => "LEND",
-            Self::Offer { .. } => "OFFER",
-        }
     }
 }
 
@@ -494,23 +484,20 @@ impl Cell {
                 self.set(ARG0, old);
                 (VALUE, 0, 0)
             }
-            Message::Gone { qpn, refuses } => {
-                self.set(ARG0, qpn.into());
-                self.set(ARG1, refuses.into());
+            Message::Gone(gone) => {
+                self.set(ARG0, gone.qpn.into());
+                self.set(ARG1, gone.refuses.into());
+                self.epochs(gone.epoch, gone.peer_epoch);
                 (GONE, 0, 0)
             }
-            Message::Join {
-                qpn,
-                protocol,
-                asks,
-                stands,
-            } => {
-                let how = u64::from(protocol.bits())
-                    | (u64::from(asks) << JOIN_ASKS)
-                    | (u64::from(stands.resumes) << JOIN_RESUMES)
-                    | (u64::from(stands.expects) << JOIN_EXPECTS);
-                self.set(ARG0, qpn.into());
+            Message::Join(join) => {
+                let how = u64::from(join.protocol.bits())
+                    | (u64::from(join.asks) << JOIN_ASKS)
+                    | (u64::from(join.stands.resumes) << JOIN_RESUMES)
+                    | (u64::from(join.stands.expects) << JOIN_EXPECTS);
+                self.set(ARG0, join.qpn.into());
                 self.set(ARG1, how);
+                self.epochs(join.epoch, join.peer_epoch);
                 (JOIN, 0, 0)
             }
             Message::Lend { part, ref extents } => (LEND, self.part(part, extents), 0),
@@ -564,6 +551,10 @@ impl Cell {
         }
     }
 
+    fn epochs(&mut self, own: u32, peer: u32) {
+        self.set(STAG_IMM, u64::from(own) | (u64::from(peer) << 32));
+    }
+
     fn extents(&mut self, extents: &Extents) -> u8 {
         for (n, extent) in extents.as_slice().iter().enumerate() {
             let unit = extent.at / UNIT as u32;
@@ -590,6 +581,12 @@ struct Reader<'a, F> {
 }
 
 impl<F: Fn(usize) -> u64> Reader<'_, F> {
+    /// Of the sender, and of the receiver.
+    fn epochs(&self) -> (u32, u32) {
+        let word = (self.load)(STAG_IMM);
+        (word as u32, (word >> 32) as u32)
+    }
+
     fn inline(&self) -> Result<Data, Fault> {
         let mut bytes = [0; INLINE_BYTES];
         let len = usize::from(self.count);
@@ -783,10 +780,13 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
                 if refuses > 1 {
                     return Err(Fault::Value);
                 }
-                Message::Gone {
+                let (epoch, peer_epoch) = self.epochs();
+                Message::Gone(Gone {
                     qpn: self.sender()?,
                     refuses: refuses != 0,
-                }
+                    epoch,
+                    peer_epoch,
+                })
             }
             JOIN => {
                 self.bare()?;
@@ -800,12 +800,15 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
                 if how & JOIN_RESERVED != 0 || !stands.resumes && stands.expects != 0 {
                     return Err(Fault::Value);
                 }
-                Message::Join {
+                let (epoch, peer_epoch) = self.epochs();
+                Message::Join(Join {
                     qpn: self.sender()?,
                     protocol,
                     asks: (how >> JOIN_ASKS) & 1 != 0,
                     stands,
-                }
+                    epoch,
+                    peer_epoch,
+                })
             }
             LEND => {
                 let (part, extents) = self.part()?;

@@ -107,6 +107,7 @@ pub struct Sender<S> {
 impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
     /// The sender of a fresh channel. `starts` is its memory, a word a cell; `None` if it is
     /// shorter.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn new(shape: Shape, starts: S) -> Option<Self> {
         if starts.as_ref().len() < shape.cells() as usize {
             return None;
@@ -123,21 +124,25 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
     }
 
     /// Cells sent so far.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn produced(&self) -> u64 {
         self.produced
     }
 
     /// Cells that the peer is known to have consumed.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn credit(&self) -> u64 {
         self.credit
     }
 
     /// Whether the last cell has been sent.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
     /// Sends one message. Nothing is stored unless all of it fits.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn send<A: Area, W: Window>(
         &mut self,
         area: &A,
@@ -172,6 +177,7 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
     }
 
     /// Says that no more will be sent.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn finish<A: Area, W: Window>(&mut self, area: &A, window: &W) -> Result<(), SendError> {
         if self.finished {
             return Err(SendError::Finished);
@@ -184,6 +190,7 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
 
     /// Whether the peer's receiver sleeps and has not been told of what was sent since this was
     /// asked last.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn needs_kick<A: Area, W: Window>(&mut self, area: &A, window: &W) -> bool {
         if self.kicked == self.produced {
             return false;
@@ -308,6 +315,7 @@ pub struct Receiver {
 
 impl Receiver {
     /// The receiver of a fresh channel.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn new(shape: Shape) -> Self {
         Self {
             shape,
@@ -321,16 +329,13 @@ impl Receiver {
     }
 
     /// Cells consumed so far.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// Whether the peer's last cell has been seen.
-    pub fn is_finished(&self) -> bool {
-        self.finished
-    }
-
     /// Looks for the next message, which stays. Gives credit back if there is none.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn peek<A: Area, W: Window>(&mut self, area: &A, window: &W) -> Result<Next, Fault> {
         if self.finished {
             return Ok(Next::End);
@@ -370,6 +375,7 @@ impl Receiver {
 
     /// Copies the payload of `message`, which [`Self::peek`] has found and which is not consumed
     /// yet, or as much of it as `out` takes; returns how many bytes.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn copy<A: Area>(&self, area: &A, message: &Message, out: &mut [u8]) -> usize {
         let len = out.len().min(message.len as usize);
         area.read(message.at, &mut out[..len]);
@@ -377,6 +383,7 @@ impl Receiver {
     }
 
     /// Lets go of `message`, which [`Self::peek`] has found: the peer may overwrite it.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn consume<W: Window>(&mut self, window: &W, message: &Message) {
         self.consumed += 1;
         self.owed += message.room;
@@ -398,6 +405,7 @@ impl Receiver {
 
     /// Whether the peer's sender sleeps and has not been told of what was given back since this was
     /// asked last.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn needs_kick<A: Area, W: Window>(&mut self, area: &A, window: &W) -> bool {
         if self.kicked == self.returned {
             return false;

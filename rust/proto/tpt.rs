@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! An entry of the translation and protection table (TPT): what an STag stands for, who may do what
 //! with it, and where its bytes are.
@@ -86,8 +86,6 @@ impl Rights {
 pub struct Validation(u32);
 
 impl Validation {
-    /// For nobody.
-    pub const NONE: Self = Self(0);
     /// For queue pairs of this end, which name it in their lists.
     pub const LOCAL: Self = Self(1 << 0);
     /// For peers.
@@ -404,13 +402,8 @@ impl Piece {
 
 impl Span {
     /// How many bytes.
-    pub const fn len(&self) -> u64 {
+    pub const fn bytes(&self) -> u64 {
         self.len
-    }
-
-    /// Whether there are none.
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// Whether the first byte lies at a multiple of `align`, a power of two up to a page.

@@ -54,8 +54,6 @@ pub enum Fault {
     Value,
     /// A cell of the transmit FIFO stands behind cells of the receive FIFO that never came.
     Order,
-    /// A request or an answer has a number that it cannot have now.
-    Number,
     /// Its memory is out of reach of the DMA engine.
     Reach,
 }
@@ -70,7 +68,6 @@ impl Fault {
             Self::Place => "named memory that is not for data",
             Self::Value => "sent an impossible value",
             Self::Order => "sent a message that stands behind one that never came",
-            Self::Number => "sent a message under an impossible number",
             Self::Reach => "is out of the DMA engine's reach",
         }
     }
@@ -85,11 +82,6 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Where it begins in the trunk.
-    pub const fn at(self) -> usize {
-        self.at
-    }
-
     /// How many there are, a power of two.
     pub const fn count(self) -> u32 {
         self.count
@@ -275,8 +267,8 @@ mod tests {
                 layout.out_cells(),
                 layout.out_words(),
             ] {
-                assert_eq!(part.at(), at);
-                assert_eq!(part.at() % PAGE_BYTES, 0);
+                assert_eq!(part.place(0), at);
+                assert_eq!(part.place(0) % PAGE_BYTES, 0);
                 assert!(part.count().is_power_of_two());
                 at += part.bytes().next_multiple_of(PAGE_BYTES);
             }

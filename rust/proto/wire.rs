@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Messages between the drivers of two neighbours, as bytes.
 //!
@@ -20,7 +20,7 @@ pub const MAX_BYTES: usize = 256;
 /// First four bytes of every message: "WEFT".
 pub const MAGIC: u32 = 0x5446_4557;
 /// Version of the protocol. Another one is not understood.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 48;
 /// Where in the header the checksum is.

@@ -120,15 +120,4 @@ impl Word {
             says,
         }))
     }
-
-    /// Its name, as in `Documentation/queues.rst`.
-    pub const fn name(&self) -> &'static str {
-        match self.says {
-            Says::Ack => "ACK",
-            Says::Nak(_) => "NAK",
-            Says::NoRecv => "NO_RECV",
-            Says::Done { .. } => "DONE",
-            Says::Recv => "RECV",
-        }
-    }
 }

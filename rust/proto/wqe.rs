@@ -18,8 +18,6 @@ pub const MAX_SGES: usize = 16;
 pub const MAX_INLINE: usize = MAX_SGES * SGE_BYTES;
 /// Bytes of the longest entry of a send queue.
 pub const MAX_SEND_BYTES: usize = SEND_BYTES + MAX_INLINE;
-/// Bytes of the longest entry of a receive queue.
-pub const MAX_RECV_BYTES: usize = RECV_BYTES + MAX_SGES * SGE_BYTES;
 /// Bytes of the longest message.
 pub const MAX_MESSAGE: u64 = 1 << 31;
 
@@ -90,14 +88,6 @@ impl Opcode {
     /// Whether the list says where data come from.
     pub const fn reads_list(self) -> bool {
         matches!(self, Self::Send | Self::Write | Self::WriteImm)
-    }
-
-    /// Whether the list says where data go to.
-    pub const fn writes_list(self) -> bool {
-        matches!(
-            self,
-            Self::Read | Self::ReadAll | Self::FetchAdd | Self::CmpSwap
-        )
     }
 }
 
@@ -330,13 +320,6 @@ impl SendWqe {
         tail: Tail::NONE,
     };
 
-    /// Decodes `bytes`, a copy of an entry of a send queue of `shape`.
-    pub fn decode(bytes: &[u8], shape: &QueueShape) -> (Identity, Result<Self, Senseless>) {
-        let mut wqe = Self::BLANK;
-        let (identity, read) = wqe.read(bytes, shape);
-        (identity, read.map(|()| wqe))
-    }
-
     /// Becomes what `bytes` say, in its place, which spares the copies of something so large. If it
     /// makes no sense what it is then means nothing.
     pub fn read(&mut self, bytes: &[u8], shape: &QueueShape) -> (Identity, Result<(), Senseless>) {
@@ -479,11 +462,6 @@ impl QueueShape {
             sges,
             inline,
         })
-    }
-
-    /// How many entries.
-    pub const fn entries(&self) -> u32 {
-        self.entries
     }
 
     /// Bytes of an entry, at most [`MAX_SEND_BYTES`].

@@ -9,7 +9,10 @@
 use super::counts::{Counted, Counts, Kind};
 use crate::{
     mem::{Used, Users},
-    proto::cqe::{CqShape, Cqe, Producer, CONSUMED_AT, CQE_VALID, OVERRUN_AT, PRODUCED_AT},
+    proto::{
+        cqe::{CqShape, Cqe, Producer, CONSUMED_AT, CQE_VALID, OVERRUN_AT, PRODUCED_AT},
+        qp::Overrun,
+    },
     sys::{
         eventfd::EventFd,
         pages::{publish, Pages},
@@ -21,10 +24,6 @@ use kernel::{
     prelude::*,
     sync::{Arc, SpinLock},
 };
-
-/// An entry found no room. The queue pair that it is of goes to ERR.
-#[derive(Debug)]
-pub(crate) struct Overrun;
 
 struct Inner {
     producer: Producer,

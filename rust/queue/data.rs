@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Data between lists and the trunk: gathered from what a list names, and scattered to it.
+//! Data between registered memory and the link queues: gathered from what a list names, and scattered
+//! to it.
 //!
-//! Each piece is checked against its STag, every time.
+//! Each piece is checked against its STag, every time. It must not know queue pairs, nor why data move.
 
 use crate::{
-    mem::{Access, Denied, Memory, Pd, Rights},
+    hw::Piece,
+    mem::{Access, Denied, Memory, Pd},
     proto::{
-        request::{Extents, INLINE_BYTES},
-        wqe::{Sgl, Tail},
+        qp::{NotBegun, Refused, Sink, Source},
+        request::Extents,
+        tpt::Rights,
+        wqe::Tail,
     },
     sys::area::Area,
 };
 use kernel::prelude::*;
-
-/// Why data were not moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// An STag does not allow it.
-    Denied,
-    /// The memory failed.
-    Failed,
-}
 
 impl From<Denied> for Refused {
     fn from(_: Denied) -> Self {
@@ -35,36 +30,39 @@ impl From<Error> for Refused {
     }
 }
 
-type Done<T = ()> = core::result::Result<T, Refused>;
-
-/// Where data come from that are sent.
-#[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
-    pub(super) memory: &'a Memory,
-    pub(super) pd: &'a Pd,
-    pub(super) tail: &'a Tail,
+impl From<Refused> for NotBegun {
+    fn from(why: Refused) -> Self {
+        Self::Refused(why)
+    }
 }
 
-impl Source<'_> {
-    /// Copies `out.len()` bytes from `offset` on.
-    pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> Done {
-        match self.tail {
+type Done<T = ()> = core::result::Result<T, Refused>;
+
+/// Registered memory, as one protection domain allows it.
+#[derive(Clone, Copy)]
+pub(super) struct Registered<'a> {
+    pub(super) memory: &'a Memory,
+    pub(super) pd: &'a Pd,
+}
+
+impl Registered<'_> {
+    fn access(&self, stag: u32, need: Rights, to: u64, len: u64) -> Done<Access> {
+        Ok(self.memory.access(self.pd, stag, need, to, len)?)
+    }
+
+    /// Copies the first `out.len()` bytes of a request's data.
+    pub(super) fn read(&self, tail: &Tail, out: &mut [u8]) -> Done {
+        match tail {
             Tail::Inline(..) => {
-                let data = self.tail.inline().unwrap_or_default();
-                let from = data.get(offset as usize..).ok_or(Refused::Failed)?;
-                out.copy_from_slice(from.get(..out.len()).ok_or(Refused::Failed)?);
+                let data = tail.inline().unwrap_or_default();
+                out.copy_from_slice(data.get(..out.len()).ok_or(Refused::Failed)?);
             }
             Tail::List(sgl) => {
                 let mut done = 0;
-                for piece in sgl.pieces(offset, out.len() as u64) {
+                for piece in sgl.pieces(0, out.len() as u64) {
                     let len = piece.length as usize;
-                    let access = self.memory.access(
-                        self.pd,
-                        piece.stag,
-                        Rights::LOCAL_READ,
-                        piece.to,
-                        len as u64,
-                    )?;
+                    let access =
+                        self.access(piece.stag, Rights::LOCAL_READ, piece.to, len as u64)?;
                     let part = out.get_mut(done..done + len).ok_or(Refused::Failed)?;
                     access.read(0, part)?;
                     done += len;
@@ -74,31 +72,12 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// Calls `f` with each access for `len` bytes from `offset` on, and how many of them it has.
-    pub(super) fn each(
-        &self,
-        offset: u64,
-        len: u64,
-        mut f: impl FnMut(Access, u64) -> Result,
-    ) -> Done {
-        let sgl = self.tail.list().ok_or(Refused::Failed)?;
-        for piece in sgl.pieces(offset, len) {
-            let bytes = u64::from(piece.length);
-            let need = Rights::LOCAL_READ;
-            let access = self
-                .memory
-                .access(self.pd, piece.stag, need, piece.to, bytes)?;
-            f(access, bytes)?;
-        }
-        Ok(())
-    }
-
-    /// Copies `len` bytes from `offset` on to `at` of `area`, the window or the own arena, without a
-    /// fence.
-    pub(super) fn put(&self, area: &Area, offset: u64, at: usize, len: usize) -> Done {
-        match self.tail {
+    /// Copies `len` bytes of a request's data from `offset` on to `at` of `area`, the window or the own
+    /// arena, without a fence.
+    pub(super) fn put(&self, area: &Area, tail: &Tail, offset: u64, at: usize, len: usize) -> Done {
+        match tail {
             Tail::Inline(..) => {
-                let data = self.tail.inline().unwrap_or_default();
+                let data = tail.inline().unwrap_or_default();
                 let from = offset as usize;
                 let part = data.get(from..from + len).ok_or(Refused::Failed)?;
                 area.copy_out(at, part)?;
@@ -107,13 +86,8 @@ impl Source<'_> {
                 let mut to = at;
                 for piece in sgl.pieces(offset, len as u64) {
                     let bytes = piece.length as usize;
-                    let access = self.memory.access(
-                        self.pd,
-                        piece.stag,
-                        Rights::LOCAL_READ,
-                        piece.to,
-                        bytes as u64,
-                    )?;
+                    let access =
+                        self.access(piece.stag, Rights::LOCAL_READ, piece.to, bytes as u64)?;
                     access.copy_out(0, area, to, bytes)?;
                     to += bytes;
                 }
@@ -122,67 +96,64 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// Fills `extents` of `area`, as [`Self::put`] does, with what is there from `offset` on.
-    pub(super) fn spread(&self, area: &Area, mut offset: u64, extents: &Extents) -> Done {
+    /// Fills `extents` of `area` with the first `len` bytes of `source` from `offset` on, likewise.
+    pub(super) fn spread(
+        &self,
+        area: &Area,
+        source: Source<'_>,
+        offset: u64,
+        extents: &Extents,
+        len: u64,
+    ) -> Done {
+        let access = match source {
+            Source::Tail(_) => None,
+            Source::Tagged { stag, to } => {
+                let to = to.checked_add(offset).ok_or(Refused::Denied)?;
+                Some(self.access(stag, Rights::REMOTE_READ, to, len)?)
+            }
+        };
+        let mut done = 0;
         for extent in extents.as_slice() {
-            self.put(area, offset, extent.at as usize, extent.bytes as usize)?;
-            offset += u64::from(extent.bytes);
+            let bytes = u64::from(extent.bytes).min(len - done);
+            let at = extent.at as usize;
+            match (source, &access) {
+                (Source::Tail(tail), _) => {
+                    self.put(area, tail, offset + done, at, bytes as usize)?;
+                }
+                (Source::Tagged { .. }, Some(access)) => {
+                    access.copy_out(done, area, at, bytes as usize)?;
+                }
+                (Source::Tagged { .. }, None) => return Err(Refused::Denied),
+            }
+            done += bytes;
         }
         Ok(())
     }
-}
 
-/// Copies the first `len` bytes of an access to `extents` of `area`, the window or the own arena, without
-/// a fence.
-pub(super) fn spread(access: &Access, area: &Area, extents: &Extents, len: u64) -> Result {
-    let mut at = 0;
-    for extent in extents.as_slice() {
-        let bytes = u64::from(extent.bytes).min(len - at);
-        access.copy_out(at, area, extent.at as usize, bytes as usize)?;
-        at += bytes;
-    }
-    Ok(())
-}
-
-/// Where data go that have come.
-#[derive(Clone, Copy)]
-pub(super) enum Sink<'a> {
-    /// A list of this end's.
-    List(&'a Sgl),
-    /// Memory of this end's that the peer has named.
-    Tagged { stag: u32, to: u64 },
-}
-
-impl Sink<'_> {
-    /// Calls `f` with each access for `len` bytes from `offset` on, and where in those bytes it is.
-    fn each(
+    /// Calls `f` with each access for `len` bytes from `offset` of `sink` on, and where in those bytes
+    /// it is.
+    fn each_of_sink(
         &self,
-        memory: &Memory,
-        pd: &Pd,
+        sink: Sink<'_>,
         offset: u64,
         len: u64,
         mut f: impl FnMut(&Access, usize, usize) -> Result,
     ) -> Done {
-        match *self {
-            Self::List(sgl) => {
+        match sink {
+            Sink::List(sgl) => {
                 let mut done = 0;
                 for piece in sgl.pieces(offset, len) {
                     let bytes = piece.length as usize;
-                    let access = memory.access(
-                        pd,
-                        piece.stag,
-                        Rights::LOCAL_WRITE,
-                        piece.to,
-                        bytes as u64,
-                    )?;
+                    let access =
+                        self.access(piece.stag, Rights::LOCAL_WRITE, piece.to, bytes as u64)?;
                     f(&access, done, bytes)?;
                     done += bytes;
                 }
             }
-            Self::Tagged { stag, to } => {
+            Sink::Tagged { stag, to } => {
                 if len > 0 {
                     let to = to.checked_add(offset).ok_or(Refused::Denied)?;
-                    let access = memory.access(pd, stag, Rights::REMOTE_WRITE, to, len)?;
+                    let access = self.access(stag, Rights::REMOTE_WRITE, to, len)?;
                     f(&access, 0, len as usize)?;
                 }
             }
@@ -190,35 +161,33 @@ impl Sink<'_> {
         Ok(())
     }
 
-    /// Copies `bytes` to `offset`.
-    pub(super) fn write(&self, memory: &Memory, pd: &Pd, offset: u64, bytes: &[u8]) -> Done {
-        self.each(memory, pd, offset, bytes.len() as u64, |access, at, len| {
+    /// Copies `bytes` to the beginning of `sink`.
+    pub(super) fn write(&self, sink: Sink<'_>, bytes: &[u8]) -> Done {
+        self.each_of_sink(sink, 0, bytes.len() as u64, |access, at, len| {
             access.write(0, bytes.get(at..at + len).ok_or(EINVAL)?)
         })
     }
 
-    /// Copies `len` bytes at `at` of `area` to `offset`.
+    /// Copies `len` bytes at `at` of `area` to `offset` of `sink`.
     pub(super) fn take(
         &self,
         area: &Area,
-        memory: &Memory,
-        pd: &Pd,
+        sink: Sink<'_>,
         offset: u64,
         at: usize,
         len: u64,
     ) -> Done {
-        self.each(memory, pd, offset, len, |access, done, bytes| {
+        self.each_of_sink(sink, offset, len, |access, done, bytes| {
             access.copy_in(0, area, at + done, bytes)
         })
     }
 
     /// Copies what lies in `extents` of `area`, the own arena or the window, but no more than `len`
-    /// bytes, to `offset`.
+    /// bytes, to `offset` of `sink`.
     pub(super) fn collect(
         &self,
         area: &Area,
-        memory: &Memory,
-        pd: &Pd,
+        sink: Sink<'_>,
         offset: u64,
         extents: &Extents,
         len: u64,
@@ -226,12 +195,90 @@ impl Sink<'_> {
         let mut done = 0;
         for extent in extents.as_slice() {
             let bytes = u64::from(extent.bytes).min(len - done);
-            self.take(area, memory, pd, offset + done, extent.at as usize, bytes)?;
+            self.take(area, sink, offset + done, extent.at as usize, bytes)?;
             done += bytes;
         }
         Ok(())
     }
 }
 
-/// The most that travels in a cell.
-pub(super) const INLINE: u64 = INLINE_BYTES as u64;
+/// Local memory for one transfer of the DMA engine.
+pub(super) struct Load {
+    pub(super) accesses: KVec<Access>,
+    pub(super) pieces: KVec<Piece>,
+    /// How many pieces there were at the end of each extent.
+    pub(super) ends: KVec<usize>,
+}
+
+impl Load {
+    /// The first `len` bytes of `source` from `offset` on, as much as `extents` have room for.
+    pub(super) fn new(
+        registered: Registered<'_>,
+        source: Source<'_>,
+        offset: u64,
+        extents: &Extents,
+        len: u64,
+    ) -> core::result::Result<Self, NotBegun> {
+        let mut load = Self {
+            accesses: KVec::new(),
+            pieces: KVec::new(),
+            ends: KVec::new(),
+        };
+        match source {
+            Source::Tail(tail) => load.list(registered, tail, offset, extents)?,
+            Source::Tagged { stag, to } => {
+                let to = to.checked_add(offset).ok_or(Refused::Denied)?;
+                let access = registered.access(stag, Rights::REMOTE_READ, to, len)?;
+                // Without memory for it the CPU moves it.
+                load.tagged(access, extents).map_err(|_| NotBegun::Ever)?;
+            }
+        }
+        Ok(load)
+    }
+
+    fn add(&mut self, access: &Access, at: u64, len: u64) -> Result {
+        access.dma(at, len, &mut |addr, bytes| {
+            Ok(self.pieces.push(Piece { addr, bytes }, GFP_KERNEL)?)
+        })
+    }
+
+    fn list(
+        &mut self,
+        registered: Registered<'_>,
+        tail: &Tail,
+        offset: u64,
+        extents: &Extents,
+    ) -> core::result::Result<(), NotBegun> {
+        let sgl = tail.list().ok_or(Refused::Failed)?;
+        let mut at = offset;
+        for extent in extents.as_slice() {
+            let bytes = u64::from(extent.bytes);
+            for piece in sgl.pieces(at, bytes) {
+                let len = u64::from(piece.length);
+                let access = registered.access(piece.stag, Rights::LOCAL_READ, piece.to, len)?;
+                self.add(&access, 0, len).map_err(Refused::from)?;
+                let pushed = self.accesses.push(access, GFP_KERNEL);
+                pushed.map_err(|e| Refused::from(Error::from(e)))?;
+            }
+            self.end_extent().map_err(|_| NotBegun::Now)?;
+            at += bytes;
+        }
+        Ok(())
+    }
+
+    fn tagged(&mut self, access: Access, extents: &Extents) -> Result {
+        let mut at = 0;
+        for extent in extents.as_slice() {
+            let bytes = u64::from(extent.bytes).min(access.len() - at);
+            self.add(&access, at, bytes)?;
+            self.end_extent()?;
+            at += bytes;
+        }
+        self.accesses.push(access, GFP_KERNEL)?;
+        Ok(())
+    }
+
+    fn end_extent(&mut self) -> Result {
+        Ok(self.ends.push(self.pieces.len(), GFP_KERNEL)?)
+    }
+}

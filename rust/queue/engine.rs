@@ -7,7 +7,8 @@
 
 use super::{
     kicks::{KickPage, Kicks},
-    qp::{Inner, Making, Path, Qp, State},
+    making::Making,
+    qp::{Inner, Path, Qp, State},
     table::Table,
     worker::{CoreGuard, Worker},
 };
@@ -15,7 +16,7 @@ use crate::{
     fabric::{Node, Reason, Session},
     hw::{Port, MAX_LINKS},
     mem::Memory,
-    proto::{cqe::Status as Wc, hold::Say, link::Peer, pair::Ask},
+    proto::{hold::Say, link::Peer, pair::Ask},
     sys::{
         errno::{ECONNRESET, EHOSTUNREACH, ENOTCONN},
         home::Home,
@@ -55,6 +56,8 @@ pub(crate) struct Status {
     pub(crate) why: u32,
     pub(crate) access: u32,
     pub(crate) path: Option<Path>,
+    /// The peer's queue pair, 0 without a connection.
+    pub(crate) peer_qpn: u32,
     pub(crate) sent: u64,
     pub(crate) received: u64,
 }
@@ -111,16 +114,17 @@ impl Engine {
             None => None,
         };
         self.change(qp, link.map(|(link, _)| link), |inner, worker| {
-            let to = change.state.unwrap_or(inner.state);
+            let before = inner.machine.state();
+            let to = change.state.unwrap_or(before);
             if change.state.is_some() {
-                if inner.state == State::Err && to == State::Rts {
+                if before == State::Err && to == State::Rts {
                     return Err(ECONNRESET.into());
                 }
-                if !inner.state.may_become(to) {
+                if !before.may_become(to) {
                     return Err(EINVAL);
                 }
             }
-            let connects = inner.state == State::Init && to == State::Rtr;
+            let connects = before == State::Init && to == State::Rtr;
             if connects != change.path.is_some() {
                 return Err(EINVAL);
             }
@@ -137,22 +141,19 @@ impl Engine {
                     if let Some((worker, core)) = worker {
                         worker.leave(qp.number(), inner, core);
                     }
-                    qp.reset(inner);
+                    inner.reset(qp);
                 }
                 State::Err => {
-                    if inner.state == State::Reset {
-                        inner.state = State::Err;
-                        inner.why = Wc::Flushed;
-                    }
-                    qp.fail(inner, Wc::Flushed, Wc::Flushed, Wc::Flushed);
+                    let (machine, mut env) = inner.outside(qp);
+                    machine.user_fails(&mut env);
                 }
                 _ => {}
             }
             if to != State::Err {
-                inner.state = to;
+                inner.machine.set_state(to);
             }
             if let Some(access) = change.access {
-                inner.access = access;
+                inner.machine.set_access(access);
             }
             Ok(())
         })?;
@@ -181,12 +182,13 @@ impl Engine {
     pub(crate) fn query(&self, qp: &Qp) -> Status {
         let inner = qp.inner.lock();
         Status {
-            state: inner.state,
-            why: (inner.why as u16).into(),
-            access: inner.access,
+            state: inner.machine.state(),
+            why: (inner.machine.why() as u16).into(),
+            access: inner.machine.access(),
             path: inner.path,
-            sent: inner.sent,
-            received: inner.received,
+            peer_qpn: inner.machine.peer_qpn().unwrap_or(0),
+            sent: inner.machine.sent(),
+            received: inner.machine.received(),
         }
     }
 
@@ -197,7 +199,7 @@ impl Engine {
             if let Some((worker, core)) = worker {
                 worker.leave(qp.number(), inner, core);
             }
-            qp.reset(inner);
+            inner.reset(qp);
         });
     }
 

@@ -10,13 +10,11 @@
 //! for a while, then listens again. So users who post all the time cost no interrupts, and those who
 //! ring for nothing one at a time. It must not know what a queue pair does.
 
-use super::{
-    qp::{Qp, FLUSH},
-    worker::Worker,
-};
+use super::{qp::Qp, worker::Worker};
 use crate::{
     fabric::Node,
     hw::{Port, MAX_LINKS},
+    proto::qp::FLUSH,
     sys::{
         clock,
         iomap::Cache,

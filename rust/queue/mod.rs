@@ -37,19 +37,16 @@ mod cq;
 mod cx;
 mod data;
 mod engine;
-mod initiator;
+mod env;
+mod heap;
 mod kicks;
-mod lent;
 mod listener;
+mod making;
 mod messages;
 mod moving;
-mod parts;
 mod place;
 mod posted;
-mod pulls;
-mod pushes;
 mod qp;
-mod responder;
 mod run;
 mod spares;
 mod srq;
@@ -68,7 +65,8 @@ pub(crate) use self::{
     engine::{Change, Engine, Wanted as WantedPath},
     kicks::{Bell, KickPage, PLACE},
     listener::Listener,
-    qp::{Making as QpMaking, Qp, State as QpState},
+    making::Making as QpMaking,
+    qp::{Qp, State as QpState},
     srq::Srq,
     table::MAX_QPS,
 };

@@ -6,11 +6,14 @@
 //! speak of data go through the same channel, behind them: a store of the CPU could overtake them,
 //! even when they have left. It must not know what becomes of a queue pair.
 
-use super::data::Source;
+use super::data::Load;
 use crate::{
     hw::{Moved, Mover, Piece},
     mem::{Access, Command, Memory},
-    proto::{request::Extents, word::Word},
+    proto::{
+        qp::{NotBegun, Transfer},
+        request::Extents,
+    },
     sys::clock,
 };
 use kernel::prelude::*;
@@ -25,18 +28,11 @@ const MOST: usize = 64;
 /// What is under way.
 #[derive(Clone, Copy)]
 pub(super) enum What {
-    /// Part `part` of the long message `psn` of queue pair `qpn`, to what the peer has lent.
-    Part {
-        qpn: u32,
-        epoch: u32,
-        psn: u16,
-        part: u16,
-    },
-    /// What the peer's request `psn` of queue pair `qpn` has read.
-    Answer { qpn: u32, epoch: u32, psn: u16 },
+    /// Data of a queue pair.
+    Transfer(Transfer),
     /// A word, of which nothing more is to be said.
     Word,
-    /// A doorbell, or data of which nobody wants to know any more.
+    /// A doorbell, or data that the DMA engine has begun and the CPU moves instead.
     Nothing,
     /// An interrupt.
     Report,
@@ -44,11 +40,11 @@ pub(super) enum What {
 
 impl What {
     fn is_of(&self, number: u32) -> bool {
-        matches!(self, Self::Part { qpn, .. } | Self::Answer { qpn, .. } if *qpn == number)
+        matches!(self, Self::Transfer(transfer) if transfer.owner().0 == number)
     }
 }
 
-struct Transfer {
+struct UnderWay {
     first: u32,
     last: u32,
     what: What,
@@ -58,87 +54,10 @@ struct Transfer {
     _command: Option<Command>,
 }
 
-/// Local memory for one transfer.
-pub(super) struct Load {
-    accesses: KVec<Access>,
-    pieces: KVec<Piece>,
-    /// How many pieces there were at the end of each extent.
-    ends: KVec<usize>,
-}
-
-/// Why a transfer does not begin.
-pub(super) enum Not {
-    /// There is no room or memory now.
-    Now,
-    /// It is in too many pieces: the CPU is to move it.
-    Ever,
-    Refused(super::data::Refused),
-}
-
-impl From<super::data::Refused> for Not {
-    fn from(why: super::data::Refused) -> Self {
-        Self::Refused(why)
-    }
-}
-
-impl Load {
-    fn new() -> Self {
-        Self {
-            accesses: KVec::new(),
-            pieces: KVec::new(),
-            ends: KVec::new(),
-        }
-    }
-
-    fn add(&mut self, access: &Access, at: u64, len: u64) -> Result {
-        access.dma(at, len, &mut |addr, bytes| {
-            Ok(self.pieces.push(Piece { addr, bytes }, GFP_KERNEL)?)
-        })
-    }
-
-    /// What is at `offset` of a list, as much as `extents` have room for.
-    pub(super) fn of_source(
-        source: &Source<'_>,
-        offset: u64,
-        extents: &Extents,
-    ) -> core::result::Result<Self, Not> {
-        let mut load = Self::new();
-        let mut at = offset;
-        for extent in extents.as_slice() {
-            let bytes = u64::from(extent.bytes);
-            source.each(at, bytes, |access, len| {
-                load.add(&access, 0, len)?;
-                Ok(load.accesses.push(access, GFP_KERNEL)?)
-            })?;
-            load.end_extent().map_err(|_| Not::Now)?;
-            at += bytes;
-        }
-        Ok(load)
-    }
-
-    /// All of `access`, to the beginning of `extents`.
-    pub(super) fn of_access(access: Access, extents: &Extents) -> Result<Self> {
-        let mut load = Self::new();
-        let mut at = 0;
-        for extent in extents.as_slice() {
-            let bytes = u64::from(extent.bytes).min(access.len() - at);
-            load.add(&access, at, bytes)?;
-            load.end_extent()?;
-            at += bytes;
-        }
-        load.accesses.push(access, GFP_KERNEL)?;
-        Ok(load)
-    }
-
-    fn end_extent(&mut self) -> Result {
-        Ok(self.ends.push(self.pieces.len(), GFP_KERNEL)?)
-    }
-}
-
 /// All that is under way on a link.
 pub(super) struct Moving {
     /// In the order in which it was begun. Has room for [`MOST`].
-    under_way: KVec<Transfer>,
+    under_way: KVec<UnderWay>,
     /// Words among them,
     words: usize,
     /// and whether there were.
@@ -215,7 +134,7 @@ impl Moving {
         }
     }
 
-    fn push(&mut self, transfer: Transfer) -> bool {
+    fn push(&mut self, transfer: UnderWay) -> bool {
         self.changes += 1;
         // There is room: looked for before.
         self.under_way.push_within_capacity(transfer).is_ok()
@@ -232,17 +151,17 @@ impl Moving {
         load: Load,
         extents: &Extents,
         what: What,
-    ) -> core::result::Result<(), Not> {
+    ) -> core::result::Result<(), NotBegun> {
         let mut begin = 0;
         for &end in &load.ends {
             if end - begin > mover.max_pieces() {
-                return Err(Not::Ever);
+                return Err(NotBegun::Ever);
             }
             begin = end;
         }
         // One more, so that a word behind it has room.
         if !self.has_room(mover, load.ends.len() + 1) {
-            return Err(Not::Now);
+            return Err(NotBegun::Now);
         }
         let mut numbers = None;
         let mut all = true;
@@ -262,7 +181,7 @@ impl Moving {
         }
         if let Some((first, last)) = numbers {
             self.unfenced = true;
-            self.push(Transfer {
+            self.push(UnderWay {
                 first,
                 last,
                 what: if all { what } else { What::Nothing },
@@ -274,7 +193,7 @@ impl Moving {
         if all && numbers.is_some() {
             Ok(())
         } else {
-            Err(Not::Ever)
+            Err(NotBegun::Ever)
         }
     }
 
@@ -308,7 +227,7 @@ impl Moving {
         };
         self.unfenced = false;
         self.words += 1;
-        self.push(Transfer {
+        self.push(UnderWay {
             first: number,
             last: number,
             what: What::Word,
@@ -322,7 +241,7 @@ impl Moving {
         let Some(number) = number else {
             return false;
         };
-        self.push(Transfer {
+        self.push(UnderWay {
             first: number,
             last: number,
             what,
@@ -370,18 +289,8 @@ impl Moving {
                 self.words = self.words.saturating_sub(1);
                 self.had_words = true;
             }
-            What::Part { .. } | What::Answer { .. } | What::Nothing | What::Report => {}
+            What::Transfer(_) | What::Nothing | What::Report => {}
         }
         Some((what, went))
     }
-}
-
-/// A word that is to go behind data that were moved, and whose queue pair says it.
-#[derive(Clone, Copy)]
-pub(super) struct Owed {
-    pub(super) qpn: u32,
-    pub(super) epoch: u32,
-    pub(super) word: Word,
-    /// It answers a request: until it is said, the peer may not send another.
-    pub(super) answers: bool,
 }

@@ -6,10 +6,9 @@
 //! `worker`.
 
 use super::{
-    cx::{Cx, Farewell, Served},
-    lent::Lease,
-    moving::{Owed, What},
-    qp::{Ask, Inner, Qp, State, FLUSH},
+    cx::Cx,
+    moving::What,
+    qp::{Inner, Qp, State},
     table::Table,
     traced,
     turns::Turns,
@@ -20,14 +19,15 @@ use crate::{
         cqe::Status,
         fifo::Arrived,
         protocol::Protocol,
-        request::{Message, Role},
+        qp::{Deferred, Disconnect, Joined, Lease, Served, Transfer},
+        request::Message,
         trunk::Fault,
         word::{Says, Word},
     },
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// Requests that a queue pair sends in one turn.
+/// Steps of a queue pair in one turn: to take a request from the send queue is one, to send it another.
 const QUANTUM: usize = 16;
 /// What a search for all queue pairs of a peer is worth, in bytes.
 const SEARCH: u64 = 64 << 10;
@@ -38,8 +38,8 @@ const MOST_GONE: usize = 256;
 pub(super) struct Run<'a> {
     pub(super) table: &'a Table,
     pub(super) turns: &'a mut Turns,
-    pub(super) owed: &'a mut KVec<Owed>,
-    pub(super) gone: &'a mut KVec<Farewell>,
+    pub(super) deferred: &'a mut KVec<Deferred>,
+    pub(super) gone: &'a mut KVec<Disconnect>,
     pub(super) link: usize,
     pub(super) session: u64,
 }
@@ -72,64 +72,49 @@ impl Run<'_> {
             if went == Moved::Failed {
                 return Err(Fault::Reach);
             }
-            self.ended(what, went);
+            if let What::Transfer(transfer) = what {
+                self.ended(transfer, went == Moved::Refused);
+            }
         }
-        while let Some(&owed) = self.owed.first() {
-            cx.own_qpn.set(owed.qpn);
-            let qp = self.find(owed.qpn);
-            let is_meant = |inner: &Inner| self.is_here(inner) && inner.epoch == owed.epoch;
+        while let Some(&deferred) = self.deferred.first() {
+            cx.own_qpn.set(deferred.qpn);
+            let qp = self.find(deferred.qpn);
             // One that has gone says nothing, and the peer is told that it has.
             let says = qp.as_ref().is_some_and(|qp| {
                 let inner = qp.inner.lock();
-                is_meant(&inner) && inner.state.hears()
+                self.is_here(&inner) && inner.machine.is_to_tell(&deferred)
             });
-            if says && !cx.word_behind(&owed.word)? {
+            if says && !cx.word_behind(&deferred.word)? {
                 break;
             }
-            if let Some(qp) = qp.filter(|_| owed.answers) {
+            if let Some(qp) = qp.filter(|_| deferred.answers) {
                 let mut inner = qp.inner.lock();
-                if is_meant(&inner) {
-                    Qp::told_of_read(&mut inner);
+                if self.is_here(&inner) {
+                    inner.machine.has_told(&deferred);
                 }
             }
-            let _ = self.owed.remove(0);
+            let _ = self.deferred.remove(0);
             progress = true;
         }
         Ok(progress)
     }
 
     /// A transfer has ended.
-    fn ended(&mut self, what: What, went: Moved) {
-        let (qpn, epoch) = match what {
-            What::Part { qpn, epoch, .. } | What::Answer { qpn, epoch, .. } => (qpn, epoch),
-            What::Word | What::Nothing | What::Report => return,
-        };
+    fn ended(&mut self, transfer: Transfer, refused: bool) {
+        let (qpn, epoch) = transfer.owner();
         let Some(qp) = self.find(qpn) else {
             return;
         };
         let mut inner = qp.inner.lock();
-        if !self.is_here(&inner) || inner.epoch != epoch {
+        if !self.is_here(&inner) || inner.machine.epoch() != epoch {
             return;
         }
-        if inner.state.hears() {
-            let word = match what {
-                What::Part { psn, part, .. } => qp.part_moved(&mut inner, psn, part, went),
-                What::Answer { psn, .. } => qp.answer_moved(&mut inner, psn, went),
-                What::Word | What::Nothing | What::Report => None,
-            };
-            if let Some(word) = word {
-                let owed = Owed {
-                    qpn,
-                    epoch,
-                    word,
-                    answers: matches!(what, What::Answer { .. }),
-                };
-                if self.owed.push(owed, GFP_KERNEL).is_err() {
-                    // The peer would wait for ever.
-                    let (lost, flushed) = (Status::RemoteOp, Status::Flushed);
-                    qp.fail(&mut inner, lost, lost, flushed);
-                }
-            }
+        let (machine, mut env) = inner.outside(&qp);
+        let deferred = machine.transfer_ended(&mut env, transfer, refused);
+        if deferred.is_some_and(|deferred| self.deferred.push(deferred, GFP_KERNEL).is_err()) {
+            // The peer would wait for ever.
+            let lost = Status::RemoteOp;
+            machine.fail(&mut env, lost, lost, Status::Flushed);
         }
         // It may have waited for this.
         self.enqueue(&qp, &mut inner);
@@ -145,7 +130,7 @@ impl Run<'_> {
                 continue;
             }
             if let Some(arrived) = cx.trunk.peek(&cx.io)? {
-                if let Message::Gone { .. } | Message::Join { .. } = arrived.message {
+                if let Message::Gone(_) | Message::Join(_) = arrived.message {
                     taken += self.catch_up(cx)?;
                 }
                 self.cell(cx, &arrived);
@@ -216,161 +201,94 @@ impl Run<'_> {
         cx.own_qpn.set(word.qpn);
         traced::word(cx.dev, self.link, false, word.qpn, word);
         let lease = match word.says {
-            Says::Done { to, part } => cx.lent.take(word.qpn, word.psn, to, part),
+            Says::Done { to, part } => cx.trunk.buffers.end(word.qpn, word.psn, to, part),
             _ => None,
         };
         if let Some(qp) = self.find(word.qpn) {
             let mut inner = qp.inner.lock();
-            if self.is_here(&inner) && inner.state.hears() && inner.joined {
-                let protocol = qp.protocol();
-                if protocol.allows_word(pulled, word.says) {
-                    match &lease {
-                        // Of what there was before a reset.
-                        Some(lease) if lease.epoch != inner.epoch => {}
-                        Some(lease) => match (lease.role, protocol.data) {
-                            (Role::Initiator, false) => qp.read_done(cx, &mut inner, lease),
-                            (Role::Responder, false) => qp.part_done(cx, &mut inner, lease),
-                            (Role::Initiator, true) => qp.part_was_pulled(&mut inner, lease),
-                            (Role::Responder, true) => qp.read_was_pulled(&mut inner, lease),
-                        },
-                        None => qp.told(cx, &mut inner, word.psn, word.says),
-                    }
-                } else {
-                    qp.violated(&mut inner);
+            if self.is_here(&inner) {
+                let (machine, mut env) = inner.inside(&qp, cx);
+                if machine.on_word(&mut env, word, pulled, lease.as_ref()) {
+                    self.enqueue(&qp, &mut inner);
                 }
-                self.enqueue(&qp, &mut inner);
             }
         }
         if let Some(Lease { extents, .. }) = lease {
-            // Taken when it was lent, and the peer is done with it.
-            cx.trunk.staging.give(&extents);
+            // The peer is done with it.
+            cx.trunk.buffers.give(&extents);
         }
     }
 
     fn cell(&mut self, cx: &mut Cx<'_>, arrived: &Arrived) {
         let Arrived {
-            lane,
-            address,
-            message,
+            address, message, ..
         } = arrived;
         cx.own_qpn.set(address.qpn);
         traced::cell(cx.dev, self.link, false, address.qpn, *address, message);
-        if let Message::Gone { qpn, .. } = *message {
-            cx.lent.forget(address.qpn, qpn, &mut cx.trunk.staging);
+        if let Message::Gone(gone) = message {
+            let buffers = &mut cx.trunk.buffers;
+            buffers.revoke_peer(address.qpn, gone.qpn, gone.peer_epoch);
         }
         let Some(qp) = self.find(address.qpn) else {
-            self.nobody(cx, address.qpn, message);
+            self.unknown(cx, address.qpn, message);
             return;
         };
         let inner = &mut *qp.inner.lock();
         if !self.is_here(inner) {
             match *message {
                 // It is asked when this one is connected.
-                Message::Join { asks: true, .. } => {}
-                // Of one that this one has asked before it was reset.
-                Message::Join { qpn, .. } => self.refuse(&qp, qpn),
-                _ => self.nobody(cx, address.qpn, message),
+                Message::Join(join) if join.asks => {}
+                // Of one that was joined with this one before it was reset.
+                Message::Join(join) => self.tell(inner.machine.refusal(&join)),
+                _ => self.unknown(cx, address.qpn, message),
             }
             return;
         }
-        if let Message::Join { qpn, .. } = *message {
-            self.join(&qp, inner, qpn, message);
-            return;
-        }
-        if !inner.state.hears() {
-            // The peer was told when it went to ERR.
-            return;
-        }
-        let psn = address.psn;
-        match *message {
-            // Of who it was connected to before,
-            Message::Gone { qpn, .. } if !inner.is_peer(qpn) => {}
-            // or of what there was with the same one.
-            Message::Gone { refuses: false, .. } if !inner.joined => {}
-            Message::Gone { .. } => {
-                // What was said of requests before.
-                let _ = qp.finish(cx, inner, &mut Served::default());
-                qp.fail(inner, Status::Peer, Status::Peer, Status::Flushed);
+        let heard = match *message {
+            Message::Join(ref join) => {
+                let (machine, mut env) = inner.outside(&qp);
+                if machine.on_join(&mut env, join) == Joined::Refused {
+                    self.tell(machine.refusal(join));
+                }
+                true
             }
-            _ if !inner.joined => {}
-            _ if !qp.protocol().allows(*lane, message) => qp.violated(inner),
-            Message::SizeIs { .. } | Message::Value { .. } => {
-                qp.answered(cx, inner, psn, message);
+            Message::Gone(ref gone) => {
+                let (machine, mut env) = inner.inside(&qp, cx);
+                if let Some(answer) = machine.on_gone(&mut env, gone) {
+                    self.tell(answer);
+                }
+                true
             }
-            Message::Lend { part, extents } => qp.lend(inner, psn, part, extents),
-            Message::Offer {
-                to: Role::Initiator,
-                part,
-                extents,
-            } => qp.read_is_offered(inner, psn, part, extents),
-            Message::Offer { part, extents, .. } => qp.part_is_offered(inner, psn, part, extents),
-            _ => qp.requested(cx, inner, psn, message),
-        }
-        self.enqueue(&qp, inner);
-    }
-
-    /// A queue pair of the peer's says that it is connected to this one.
-    fn join(&mut self, qp: &Arc<Qp>, inner: &mut Inner, qpn: u32, message: &Message) {
-        let Message::Join {
-            protocol,
-            asks,
-            stands,
-            ..
-        } = *message
-        else {
-            return;
+            _ => {
+                let (machine, mut env) = inner.inside(&qp, cx);
+                machine.on_cell(&mut env, arrived)
+            }
         };
-        if !inner.is_peer(qpn) || !inner.state.hears() {
-            self.refuse(qp, qpn);
-            return;
+        if heard {
+            self.enqueue(&qp, inner);
         }
-        let together = inner.goes_with(stands);
-        inner.joined = true;
-        if asks {
-            // Also if they do not agree: that end is to find it out as well.
-            inner.owes_join = Some(Ask::No);
-        }
-        if protocol != qp.protocol() {
-            qp.violated(inner);
-        } else if !together {
-            // It has begun anew while this one was kept.
-            qp.fail(inner, Status::Peer, Status::Peer, Status::Flushed);
-        }
-        self.enqueue(qp, inner);
     }
 
-    /// A queue pair of the peer's is told that this one is not for it.
-    fn refuse(&mut self, qp: &Qp, peer_qpn: u32) {
-        self.tell(Farewell {
-            to: peer_qpn,
-            qpn: qp.number(),
-            refuses: true,
-        });
-    }
-
-    fn tell(&mut self, word: Farewell) {
+    /// Has the peer told of a queue pair that is not there, or not for the one that has asked.
+    fn tell(&mut self, word: Disconnect) {
         if self.gone.len() < MOST_GONE && !self.gone.contains(&word) {
             // Without memory the peer waits until its user has had enough.
             let _ = self.gone.push(word, GFP_KERNEL);
         }
     }
 
-    /// A message is for a number that nobody has here.
-    fn nobody(&mut self, cx: &mut Cx<'_>, qpn: u32, message: &Message) {
+    /// A message is for a number that no queue pair has here.
+    fn unknown(&mut self, cx: &mut Cx<'_>, qpn: u32, message: &Message) {
         match (qpn, message) {
-            (0, Message::Gone { qpn, .. }) => {
+            (0, Message::Gone(gone)) => {
                 cx.moved(SEARCH);
-                self.lost(cx, *qpn);
+                self.lost(cx, gone.qpn);
             }
-            // Nobody has this number anywhere.
+            // No queue pair has this number anywhere.
             (0, _) => {}
-            (_, message) if message.is_request() || matches!(message, Message::Join { .. }) => {
-                // Whoever has named it.
-                self.tell(Farewell {
-                    to: 0,
-                    qpn,
-                    refuses: true,
-                });
+            (_, Message::Gone(gone)) if !gone.refuses => self.tell(Disconnect::answer(qpn, gone)),
+            (_, message) if message.is_request() || matches!(message, Message::Join(_)) => {
+                self.tell(Disconnect::unknown(qpn));
             }
             _ => {}
         }
@@ -378,12 +296,12 @@ impl Run<'_> {
 
     /// The peer has no queue pair of this number.
     fn lost(&mut self, cx: &mut Cx<'_>, peer_qpn: u32) {
-        cx.lent.lost(peer_qpn, &mut cx.trunk.staging);
+        cx.trunk.buffers.revoke_lost(peer_qpn);
         for qp in self.table.all() {
             let inner = &mut *qp.inner.lock();
-            if inner.is_peer(peer_qpn) && self.is_here(inner) && inner.state.hears() {
-                qp.fail(inner, Status::Peer, Status::Peer, Status::Flushed);
-                inner.owes_gone = false;
+            if self.is_here(inner) {
+                let (machine, mut env) = inner.outside(&qp);
+                machine.on_lost(&mut env, peer_qpn);
             }
         }
     }
@@ -424,27 +342,11 @@ impl Run<'_> {
             if !self.is_here(&inner) {
                 continue;
             }
-            if inner.state != State::Err && qp.is_overrun() {
-                let (lost, flushed) = (Status::LocalLength, Status::Flushed);
-                qp.fail(&mut inner, lost, flushed, flushed);
+            let (machine, mut env) = inner.inside(&qp, cx);
+            if machine.state() != State::Err && qp.is_overrun() {
+                machine.overrun(&mut env);
             }
-            let mut served = qp.respond(cx, &mut inner)?;
-            if inner.state == State::Err {
-                served.again |= qp.flush(&mut inner, FLUSH);
-            } else if inner.joined && inner.owes_join.is_none() {
-                // The peer hears nothing that comes before JOIN.
-                let sent = qp.initiate(cx, &mut inner, QUANTUM)?;
-                served = Served {
-                    progress: served.progress || sent.progress,
-                    again: served.again || sent.again,
-                    blocked: served.blocked || sent.blocked,
-                    starved: served.starved,
-                };
-                // What was found out now may have to be said.
-                if inner.owes_gone {
-                    served.again = true;
-                }
-            }
+            let served = machine.serve(&mut env, QUANTUM)?;
             if served.again || served.blocked || served.starved {
                 self.enqueue(&qp, &mut inner);
             }

@@ -3,7 +3,7 @@
 //! Memory of requests that are done, for those that come next: the engine would ask the allocator for
 //! each otherwise, at more than a message costs besides.
 
-use super::initiator::Request;
+use crate::proto::qp::Request;
 use kernel::prelude::*;
 
 /// So many are kept.
@@ -21,7 +21,7 @@ impl Spares {
     pub(super) fn take(&mut self) -> Result<KBox<Request>> {
         match self.0.pop() {
             Some(kept) => Ok(kept),
-            None => KBox::init(Request::blank(), GFP_KERNEL),
+            None => Ok(KBox::new(Request::BLANK, GFP_KERNEL)?),
         }
     }
 

@@ -5,7 +5,7 @@
 //! The rules are in `proto::fifo`; here they meet the arena and the window. Nobody else touches the
 //! latter for queue pairs. It must not know queue pairs.
 
-use super::moving::Moving;
+use super::{heap::Leases, moving::Moving};
 use crate::{
     fabric::Node,
     hw::{Mover, Port},
@@ -15,9 +15,9 @@ use crate::{
         fence::Fence,
         fifo::{Arrived, Error, Inbound, Outbound},
         protocol::Protocol,
+        qp::lease::{leases, Buffers},
         request::{Address, Data, Lane, Message},
         ring,
-        staging::Staging,
         trunk::{Fault, Layout},
         word::Word,
     },
@@ -185,7 +185,7 @@ pub(super) struct Trunk {
     outbound: Outbound,
     pub(super) inbound: Inbound,
     eager: Eager<Pieces>,
-    pub(super) staging: Staging,
+    pub(super) buffers: Buffers<Leases>,
     /// What was to be pulled did not come over the bridge.
     pub(super) unread: bool,
     pub(super) moving: Moving,
@@ -201,7 +201,7 @@ impl Trunk {
                 outbound: Outbound::new(own, peer),
                 inbound: Inbound::new(own, peer),
                 eager: Eager::new(&peer, Pieces(memory)),
-                staging: Staging::new(&own),
+                buffers: Buffers::new(&own, Leases::new(leases(&own))?),
                 unread: false,
                 moving: Moving::new()?,
             },
@@ -240,7 +240,7 @@ impl Trunk {
         to: Address,
         message: &Message,
     ) -> Result<bool, Fault> {
-        if let Message::Gone { .. } | Message::Join { .. } = message {
+        if let Message::Gone(_) | Message::Join(_) = message {
             // What was put down for it to pull comes before.
             self.outbound.tell(&io.peer());
         }

@@ -10,9 +10,7 @@
 //! of its turn, this must not know.
 
 use super::{
-    cx::{Cx, Farewell},
-    lent::Lent,
-    moving::Owed,
+    cx::Cx,
     qp::{Inner, Qp},
     run::Run,
     spares::Spares,
@@ -27,6 +25,7 @@ use crate::{
     proto::{
         cqe::Status,
         hold::Hold,
+        qp::{Deferred, Disconnect, Flow},
         trunk::{Fault, Layout},
     },
     sys::{clock, home::Home, work},
@@ -68,17 +67,16 @@ struct Core {
     session: u64,
     own: Option<Layout>,
     trunk: Option<KBox<Trunk>>,
-    lent: Lent,
     spares: Spares,
     turns: Turns,
     /// Words to be said behind data that were moved, in order.
-    owed: KVec<Owed>,
+    deferred: KVec<Deferred>,
     /// Hardware id of the peer.
     peer: u64,
     /// Queue pairs of this session.
     bound: usize,
-    /// Who is to be told GONE.
-    gone: KVec<Farewell>,
+    /// What the peer is to be told by GONE.
+    gone: KVec<Disconnect>,
     /// It has failed, not the peer: what was under way is lost, and another is to begin.
     failed: bool,
     watch: Watch,
@@ -147,10 +145,9 @@ impl Worker {
                         peer: 0,
                         own: None,
                         trunk: None,
-                        lent: Lent::new(),
                         spares,
                         turns: Turns::new(),
-                        owed: KVec::new(),
+                        deferred: KVec::new(),
                         bound: 0,
                         gone: KVec::new(),
                         failed: false,
@@ -235,10 +232,9 @@ impl Worker {
         let Core {
             own: Some(own),
             trunk: Some(trunk),
-            lent,
             spares,
             turns,
-            owed,
+            deferred,
             gone,
             watch,
             session,
@@ -249,13 +245,18 @@ impl Worker {
             return Ok(Rest::Idle);
         };
         let dev = self.home.get();
-        let mut cx = Cx::new(*io, *own, trunk, lent, spares, &self.memory, &dev);
-        cx.paused = self.table.is_paused();
-        cx.holds = hold.holds(clock::now_ms());
+        let mut cx = Cx::new(*io, *own, trunk, spares, &self.memory, &dev);
+        cx.flow = if hold.holds(clock::now_ms()) {
+            Flow::Quiesced
+        } else if self.table.is_paused() {
+            Flow::Paused
+        } else {
+            Flow::Open
+        };
         let mut run = Run {
             table: &self.table,
             turns,
-            owed,
+            deferred,
             gone,
             link: self.link,
             session: *session,
@@ -273,7 +274,7 @@ impl Worker {
                 break Rest::More;
             }
             if taken == 0 && !moved && !served.progress && !served.again {
-                break if waits || !run.owed.is_empty() {
+                break if waits || !run.deferred.is_empty() {
                     Rest::Later
                 } else {
                     Rest::Idle

@@ -2,13 +2,15 @@
 
 //! The major number, the class and the device nodes.
 
-use crate::sys::{file, file::Device};
+use crate::sys::file::{self, Device, File};
 use kernel::{
     bindings,
-    error::{from_err_ptr, to_result},
+    error::{from_err_ptr, from_result, to_result},
+    fs::file::LocalFile,
     prelude::*,
     str::CStrExt,
     sync::{
+        aref::ARef,
         atomic::{Atomic, Full},
         global_lock, Arc,
     },
@@ -87,7 +89,7 @@ impl Drop for Region {
 }
 
 /// The device behind a number.
-pub(super) fn find(number: bindings::dev_t) -> Result<Arc<dyn Device>> {
+fn find(number: bindings::dev_t) -> Result<Arc<dyn Device>> {
     TABLE
         .lock()
         .slots
@@ -96,6 +98,15 @@ pub(super) fn find(number: bindings::dev_t) -> Result<Arc<dyn Device>> {
         .and_then(Clone::clone)
         .ok_or(ENODEV)
 }
+
+extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+    from_result(|| {
+        // SAFETY: Given by the VFS, which opens the file.
+        unsafe { file::open(find((*inode).i_rdev)?, inode, file) }.map(|()| 0)
+    })
+}
+
+static FOPS: file::Table<bindings::file_operations> = file::Table(file::operations(open));
 
 /// A device node, `/dev/weftN`.
 pub(crate) struct NodeReg {
@@ -143,7 +154,7 @@ impl NodeReg {
         // SAFETY: Ours until added.
         let added = unsafe {
             (*cdev).owner = crate::sys::module::OWNER;
-            (*cdev).ops = file::operations();
+            (*cdev).ops = &raw const FOPS.0;
             bindings::cdev_add(cdev, number, 1)
         };
         if let Err(e) = to_result(added) {
@@ -223,5 +234,26 @@ impl NodeReg {
 impl Drop for NodeReg {
     fn drop(&mut self) {
         self.unregister();
+    }
+}
+
+/// A file of this driver, from a descriptor of the current process. `EBADF`: there is none such,
+/// `EINVAL`: it is somebody else's.
+pub(crate) struct Borrowed(ARef<LocalFile>);
+
+impl Borrowed {
+    pub(crate) fn get(fd: i32) -> Result<Self> {
+        let fd = u32::try_from(fd).map_err(|_| EBADF)?;
+        let file = LocalFile::fget(fd).map_err(|_| EBADF)?;
+        // SAFETY: The file is held.
+        if !core::ptr::eq(unsafe { (*file.as_ptr()).f_op }, &raw const FOPS.0) {
+            return Err(EINVAL);
+        }
+        Ok(Self(file))
+    }
+
+    pub(crate) fn file(&self) -> &dyn File {
+        // SAFETY: A file with these operations was opened by `open`; it is held.
+        unsafe { file::file_of(self.0.as_ptr()) }
     }
 }

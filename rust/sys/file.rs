@@ -9,7 +9,6 @@
 //! It must not know what the device is.
 
 use crate::sys::{
-    chrdev,
     vma::{Fault, Mapping, NewVma, Outcome},
     waitq::WaitQueue,
 };
@@ -19,7 +18,7 @@ use kernel::{
     error::from_result,
     fs::file::{flags, LocalFile},
     prelude::*,
-    sync::{aref::ARef, Arc},
+    sync::Arc,
 };
 
 /// Events of `poll`.
@@ -75,31 +74,46 @@ unsafe fn of<'a>(file: *mut bindings::file) -> &'a Open {
     unsafe { &*(*file).private_data.cast::<Open>() }
 }
 
-extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-    from_result(|| {
-        // SAFETY: Given by the VFS.
-        let device = chrdev::find(unsafe { (*inode).i_rdev })?;
-        let waiters = Arc::pin_init(
-            WaitQueue::new(c"weft file", kernel::static_lock_class!()),
-            GFP_KERNEL,
-        )?;
-        let mapping = device.mapping().as_ptr();
-        let open = KBox::new(
-            Open {
-                file: device.open(waiters.clone())?,
-                waiters,
-                _device: device,
-            },
-            GFP_KERNEL,
-        )?;
-        // SAFETY: The file is being opened, hence ours; `Open` keeps the address space.
-        unsafe {
-            (*file).f_mapping = mapping;
-            (*file).private_data = KBox::into_raw(open).cast();
-            bindings::nonseekable_open(inode, file);
-        }
-        Ok(0)
-    })
+/// The driver's part of `file`.
+///
+/// # Safety
+///
+/// As of [`of`].
+pub(super) unsafe fn file_of<'a>(file: *mut bindings::file) -> &'a dyn File {
+    // SAFETY: As the caller says.
+    &*unsafe { of(file) }.file
+}
+
+/// Opens `file` as one of `device`. For the `open` of the device's file operations.
+///
+/// # Safety
+///
+/// The VFS opens `file`, of `inode`, and its operations are those of [`operations`].
+pub(super) unsafe fn open(
+    device: Arc<dyn Device>,
+    inode: *mut bindings::inode,
+    file: *mut bindings::file,
+) -> Result {
+    let waiters = Arc::pin_init(
+        WaitQueue::new(c"weft file", kernel::static_lock_class!()),
+        GFP_KERNEL,
+    )?;
+    let mapping = device.mapping().as_ptr();
+    let open = KBox::new(
+        Open {
+            file: device.open(waiters.clone())?,
+            waiters,
+            _device: device,
+        },
+        GFP_KERNEL,
+    )?;
+    // SAFETY: The file is being opened, hence ours; `Open` keeps the address space.
+    unsafe {
+        (*file).f_mapping = mapping;
+        (*file).private_data = KBox::into_raw(open).cast();
+        bindings::nonseekable_open(inode, file);
+    }
+    Ok(())
 }
 
 extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
@@ -154,7 +168,8 @@ extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
 }
 
 /// A table of functions that can be a static.
-struct Table<T>(T);
+/// Operations in static memory.
+pub(super) struct Table<T>(pub(super) T);
 
 // SAFETY: Never changed.
 unsafe impl<T> Sync for Table<T> {}
@@ -164,39 +179,18 @@ static VM_OPS: Table<bindings::vm_operations_struct> = Table(bindings::vm_operat
     ..pin_init::zeroed()
 });
 
-static FOPS: Table<bindings::file_operations> = Table(bindings::file_operations {
-    owner: crate::sys::module::OWNER,
-    open: Some(open),
-    release: Some(release),
-    poll: Some(poll),
-    unlocked_ioctl: Some(unlocked_ioctl),
-    compat_ioctl: bindings::compat_ptr_ioctl,
-    mmap: Some(mmap),
-    ..pin_init::zeroed()
-});
-
-/// The operations of every file.
-pub(super) fn operations() -> *const bindings::file_operations {
-    &FOPS.0
-}
-
-/// A file of this driver, from a descriptor of the current process. `EBADF`: there is none such,
-/// `EINVAL`: it is somebody else's.
-pub(crate) struct Borrowed(ARef<LocalFile>);
-
-impl Borrowed {
-    pub(crate) fn get(fd: i32) -> Result<Self> {
-        let fd = u32::try_from(fd).map_err(|_| EBADF)?;
-        let file = LocalFile::fget(fd).map_err(|_| EBADF)?;
-        // SAFETY: The file is held.
-        if !core::ptr::eq(unsafe { (*file.as_ptr()).f_op }, operations()) {
-            return Err(EINVAL);
-        }
-        Ok(Self(file))
-    }
-
-    pub(crate) fn file(&self) -> &dyn File {
-        // SAFETY: A file with these operations was opened by `open`; it is held.
-        unsafe { &*of(self.0.as_ptr()).file }
+/// The operations of every file; `open` is to call [`open`].
+pub(super) const fn operations(
+    open: unsafe extern "C" fn(*mut bindings::inode, *mut bindings::file) -> c_int,
+) -> bindings::file_operations {
+    bindings::file_operations {
+        owner: crate::sys::module::OWNER,
+        open: Some(open),
+        release: Some(release),
+        poll: Some(poll),
+        unlocked_ioctl: Some(unlocked_ioctl),
+        compat_ioctl: bindings::compat_ptr_ioctl,
+        mmap: Some(mmap),
+        ..pin_init::zeroed()
     }
 }

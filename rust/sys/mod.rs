@@ -28,7 +28,6 @@ pub(crate) mod pat;
 pub(crate) mod pci;
 pub(crate) mod pin;
 pub(crate) mod random;
-mod sleep;
 pub(crate) mod slots;
 pub(crate) mod steps;
 pub(crate) mod sysfs;

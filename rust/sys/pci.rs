@@ -5,9 +5,11 @@
 //!
 //! It also hides in what the series differ: how `probe` is called, and how tables of ids are made.
 
+mod sleep;
+
+use self::sleep::Sleep;
 use crate::sys::{
     raw_pci,
-    sleep::Sleep,
     sysfs::GroupsRef,
     virtfn::{self, Bound},
 };

@@ -21,75 +21,32 @@ pub(crate) fn is_admin() -> bool {
 }
 
 /// A structure of the user interface. Its first member is a `u32`, its size.
-pub(crate) trait Extensible: AsBytes + FromBytes + Default {
-    /// Bytes of its first version, which every caller knows.
-    const MIN: usize;
-}
-
-macro_rules! extensible {
-    ($($name:ident: $min:literal,)*) => {$(
-        // SAFETY: Integers without padding.
-        unsafe impl AsBytes for ext::$name {}
-        // SAFETY: Any bytes are integers.
-        unsafe impl FromBytes for ext::$name {}
-        impl Extensible for ext::$name {
-            const MIN: usize = $min;
-        }
-        const _: () = assert!($min <= size_of::<ext::$name>());
-    )*};
-}
-
-extensible! {
-    weft_port_info: 40,
-    weft_link_info: 64,
-    weft_chan_listen: 16,
-    weft_chan_connect: 40,
-    weft_chan_accept: 16,
-    weft_chan_info: 96,
-    weft_chan_kick: 8,
-    weft_pd_alloc: 16,
-    weft_mr_reg: 56,
-    weft_mw_alloc: 24,
-    weft_cq_create: 40,
-    weft_srq_create: 48,
-    weft_qp_create: 112,
-    weft_qp_modify: 40,
-    weft_qp_query: 64,
-    weft_destroy: 16,
-    weft_kick: 16,
-    weft_cq_arm: 24,
-    weft_limits: 56,
-    weft_vf_migrate: 56,
-    weft_fabric_nodes: 336,
-    weft_fabric_routes: 280,
-    weft_fabric_wishes: 32,
-    weft_fabric_wish: 48,
-    weft_fabric_component: 160,
-    weft_fabric_vh: 88,
-    weft_ep_open: 32,
-    weft_ep_query: 48,
-    weft_ep_area: 32,
-    weft_ep_free: 16,
-    weft_ep_submit: 24,
-    weft_ep_reap: 24,
-}
+pub(crate) trait Extensible: AsBytes + FromBytes + Default {}
 
 /// A structure of the user interface that is one of many, in an array: it never grows.
 pub(crate) trait Element: AsBytes + FromBytes + Default {}
 
-macro_rules! elements {
-    ($($name:ident,)*) => {$(
+/// Says what the structures of the user interface are, which `chardev` uses.
+macro_rules! structures {
+    ($($kind:ident: $($name:ident)*;)*) => {$($(
         // SAFETY: Integers without padding.
         unsafe impl AsBytes for ext::$name {}
         // SAFETY: Any bytes are integers.
         unsafe impl FromBytes for ext::$name {}
-        impl Element for ext::$name {}
-    )*};
+        impl $kind for ext::$name {}
+    )*)*};
 }
 
-elements! {
-    weft_ep_work,
-    weft_ep_done,
+structures! {
+    Extensible:
+        weft_port_info weft_link_info weft_chan_listen weft_chan_connect weft_chan_accept
+        weft_chan_info weft_chan_kick weft_pd_alloc weft_mr_reg weft_mw_alloc weft_cq_create
+        weft_srq_create weft_qp_create weft_qp_modify weft_qp_query weft_destroy weft_kick
+        weft_cq_arm weft_limits weft_vf_migrate weft_fabric_nodes weft_fabric_routes
+        weft_fabric_wishes weft_fabric_wish weft_fabric_component weft_fabric_vh
+        weft_ep_open weft_ep_query weft_ep_area weft_ep_free weft_ep_submit weft_ep_reap;
+    Element:
+        weft_ep_work weft_ep_done;
 }
 
 /// Copies element `n` of an array in the caller's memory.
@@ -121,15 +78,16 @@ pub(crate) struct UserStruct {
 }
 
 impl UserStruct {
-    /// Copies the structure at address `at`.
-    pub(crate) fn read<T: Extensible>(at: usize) -> Result<(Self, T)> {
+    /// Copies the structure at address `at`; every caller knows its first `min` bytes, those of its
+    /// first version.
+    pub(crate) fn read<T: Extensible>(at: usize, min: usize) -> Result<(Self, T)> {
         let ptr = UserPtr::from_addr(at);
         let bytes = UserSlice::new(ptr, size_of::<u32>())
             .reader()
             .read::<u32>()?;
         let size = bytes.to_ne_bytes();
         let bytes = bytes as usize;
-        if bytes < T::MIN {
+        if bytes < min {
             return Err(EINVAL);
         }
         if bytes > PAGE_SIZE {

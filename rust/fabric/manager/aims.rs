@@ -6,7 +6,7 @@
 //! answer, as long as its master has a route lead there. Where there are more hosts than
 //! links, the nearest ones have them.
 
-use super::{super::Node, Machine, View};
+use super::{super::host::ManagerHost, Machine, View};
 use crate::{
     hw::{Aim, Port, MAX_LINKS},
     proto::nm::kind::is_host,
@@ -30,7 +30,7 @@ impl Aims {
     /// Aims the links at who is there now. True: something could not be done, and is to be tried again.
     pub(super) fn follow(
         &mut self,
-        node: &Node,
+        node: &dyn ManagerHost,
         port: &dyn Port,
         machine: &Machine,
         view: &Mutex<View>,
@@ -82,7 +82,12 @@ impl Aims {
 }
 
 /// Aims a link; true if that failed.
-fn aim(node: &Node, link: usize, place: &mut Option<Target>, target: Option<Target>) -> bool {
+fn aim(
+    node: &dyn ManagerHost,
+    link: usize,
+    place: &mut Option<Target>,
+    target: Option<Target>,
+) -> bool {
     let done = node.aim(link, target.map(|target| target.aim));
     match done {
         Ok(()) => *place = target,

@@ -2,7 +2,7 @@
 
 //! Hierarchies that this host hands to others as the master: a call, which waits until it is done.
 
-use super::{super::Node, Manager};
+use super::{super::host::ManagerHost, Manager};
 use crate::{
     proto::nm::node::{Failure, HAND_MS},
     sys::{
@@ -34,7 +34,7 @@ impl Manager {
     /// answers, or it lives another life; `ETIMEDOUT`: it still uses something that it is to lose, or has to
     /// wait for the fabric, and may take it later; `ENOSPC`, `EINVAL`: it takes no such hierarchy;
     /// `ENODEV`: there is no port to do it with.
-    pub(crate) fn hand(&self, node: &Node, hwid: u64, bytes: &[u8]) -> Result {
+    pub(crate) fn hand(&self, node: &dyn ManagerHost, hwid: u64, bytes: &[u8]) -> Result {
         let _one = self.handing.lock();
         let begun = self.work(node, |machine, means| {
             machine.hand(clock::now_ms(), hwid, bytes, means)

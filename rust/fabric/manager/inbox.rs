@@ -2,7 +2,7 @@
 
 //! Messages of the mailbox that wait for the manager, in the order in which they came.
 
-use super::memory::Memory;
+use crate::fabric::memory::Memory;
 use crate::hw::MBOX_BYTES;
 use kernel::prelude::*;
 

@@ -2,7 +2,7 @@
 
 //! Who is at the links, as the manager is to know it: a host by its hello, a switch by its registers.
 
-use super::super::Node;
+use super::super::host::ManagerHost;
 use crate::{
     hw::{LinkStatus, Port, Router, MAX_LINKS},
     proto::nm::port,
@@ -46,7 +46,7 @@ impl Neighbours {
     /// Who is at `link` now.
     pub(super) fn look(
         &mut self,
-        node: &Node,
+        node: &dyn ManagerHost,
         port: &dyn Port,
         router: &dyn Router,
         link: usize,

@@ -7,7 +7,7 @@
 //! the entries for a local id the first counts. Within a part the order does not matter, for no two are for
 //! the same. Traffic of neighbours is relayed like one's own, but not back to where it came from.
 
-use super::memory::Memory;
+use crate::fabric::memory::Memory;
 use crate::{
     hw::{self, Router},
     proto::{

@@ -4,8 +4,9 @@
 //!
 //! While the machine looks for the nodes, this says what it had found before.
 
-use super::{memory::Memory, Machine};
+use super::Machine;
 use crate::{
+    fabric::memory::Memory,
     proto::{
         mr::hierarchy::{self, Hierarchy},
         nm::{

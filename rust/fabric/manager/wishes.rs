@@ -3,7 +3,7 @@
 //! The text of the wishes, which the machine keeps and hands out, and looks not into.
 
 use super::{
-    super::{pcim::MAX_WISHES, Node},
+    super::{host::ManagerHost, memory::Memory, pcim::MAX_WISHES},
     Manager,
 };
 use crate::{
@@ -60,8 +60,13 @@ impl Manager {
     }
 
     /// The administrator wishes something else instead of what that version says. What version it is now.
-    pub(crate) fn wish(&self, node: &Node, version: u32, text: &[u8]) -> Result<u32, Refusal> {
-        let mut wishes = Wishes::new(super::Memory::new(Wish::NONE, MAX_WISHES)?);
+    pub(crate) fn wish(
+        &self,
+        node: &dyn ManagerHost,
+        version: u32,
+        text: &[u8],
+    ) -> Result<u32, Refusal> {
+        let mut wishes = Wishes::new(Memory::new(Wish::NONE, MAX_WISHES)?);
         wishes.read(text).map_err(|e| match e {
             wish::Error::Line(line) | wish::Error::Twice(line) => Refusal::Line(line),
             wish::Error::Full(line) => Refusal::Room(line),
@@ -69,20 +74,25 @@ impl Manager {
         let version = self.replace_wishes(node, version, text)?;
         // They are to be seen from now on, and be looked at. They are taken, even if there is no memory to
         // show them: then they are to be seen when they are looked at.
-        let _ = self.pcim().show_wishes(node, wishes.all(), |_| None);
+        let _ = self.pcim().show_wishes(&node.pci(), wishes.all(), |_| None);
         node.manage();
         Ok(version)
     }
 
     /// The same wishes, with what was noted besides. Errors as of [`Manager::wish`].
-    pub(in crate::fabric) fn note_wishes(&self, node: &Node, version: u32, text: &[u8]) -> Result {
+    pub(in crate::fabric) fn note_wishes(
+        &self,
+        node: &dyn ManagerHost,
+        version: u32,
+        text: &[u8],
+    ) -> Result {
         self.replace_wishes(node, version, text)?;
         node.manage();
         Ok(())
     }
 
     /// Replaces the text of that version. The new version.
-    fn replace_wishes(&self, node: &Node, version: u32, text: &[u8]) -> Result<u32> {
+    fn replace_wishes(&self, node: &dyn ManagerHost, version: u32, text: &[u8]) -> Result<u32> {
         self.work(node, |machine, means| {
             match machine.role() {
                 Role::Master => {}

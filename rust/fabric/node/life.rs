@@ -6,7 +6,7 @@
 //! It must not know what goes over the links: it has them go down, and looks at them when they may come
 //! up again.
 
-use super::{timer::WATCH_MS, Node, PortGuard, TIMER};
+use super::{super::PortGuard, timer::WATCH_MS, Node, TIMER};
 use crate::{
     fabric::Reason,
     hw::Port,

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     fabric::{
+        host::LinkHost,
         link::{Link, LinkInfo, Session},
         Reason, LINK_DIRS,
     },
@@ -22,6 +23,36 @@ use crate::{
     sys::{sysfs, trace},
 };
 use kernel::{prelude::*, time::Msecs};
+
+impl LinkHost for Node {
+    fn trace_sent(&self, link: usize, message: &Message, bytes: usize) {
+        let kind = message.body.kind().into();
+        trace::mbox_send(&self.pci(), link as u32, kind, bytes as u32);
+    }
+
+    fn link_changed(
+        &self,
+        link: usize,
+        before: (State, LinkStatus),
+        after: (State, LinkStatus),
+    ) {
+        if before.0 != after.0 {
+            trace::link_state(&self.pci(), link as u32, before.0 as u32, after.0 as u32);
+            if self.throttle.pass().is_some() {
+                let name = match after.0 {
+                    State::Down => "down",
+                    State::Hello => "up, waiting for the neighbour",
+                    State::Ready => "ready",
+                };
+                dev_info!(self.pci(), "link {}: {}\n", link, name);
+            }
+        }
+        if before != after {
+            let dir = LINK_DIRS.get(link).copied();
+            sysfs::notify(&self.pci(), dir, c"state");
+        }
+    }
+}
 
 impl Node {
     /// `EINVAL`: there is no such link.
@@ -73,35 +104,6 @@ impl Node {
         if let Some((_, echo)) = to.bells() {
             to.health.asked();
             port.ring(link, echo);
-        }
-    }
-
-    pub(in crate::fabric) fn trace_sent(&self, link: usize, message: &Message, bytes: usize) {
-        let kind = message.body.kind().into();
-        trace::mbox_send(&self.pci(), link as u32, kind, bytes as u32);
-    }
-
-    /// The state or the status of a link may have changed.
-    pub(in crate::fabric) fn link_changed(
-        &self,
-        link: usize,
-        before: (State, LinkStatus),
-        after: (State, LinkStatus),
-    ) {
-        if before.0 != after.0 {
-            trace::link_state(&self.pci(), link as u32, before.0 as u32, after.0 as u32);
-            if self.throttle.pass().is_some() {
-                let name = match after.0 {
-                    State::Down => "down",
-                    State::Hello => "up, waiting for the neighbour",
-                    State::Ready => "ready",
-                };
-                dev_info!(self.pci(), "link {}: {}\n", link, name);
-            }
-        }
-        if before != after {
-            let dir = LINK_DIRS.get(link).copied();
-            sysfs::notify(&self.pci(), dir, c"state");
         }
     }
 

@@ -3,7 +3,7 @@
 //! A node and the manager of the fabric that it has, if its port has routes: when that runs, and what
 //! others want of it.
 
-use super::{super::Manager, Node, MANAGING, SHARING};
+use super::{super::Manager, host::OfNode, Node, MANAGING, SHARING};
 use crate::{hw::Port, proto::mr::due::Due, sys::work};
 use kernel::{prelude::*, sync::Arc, time::msecs_to_jiffies, workqueue::WorkItem};
 
@@ -14,7 +14,7 @@ impl WorkItem<MANAGING> for Node {
         let (Some(port), Some(manager)) = (this.port_at_work(), this.manager()) else {
             return;
         };
-        if let Some(delay) = manager.run(&this, &**port) {
+        if let Some(delay) = manager.run(&*this, &**port) {
             // With the gate entered, as the timer does.
             work::again_unbound_in::<_, MANAGING>(&this, msecs_to_jiffies(delay));
         }
@@ -29,7 +29,7 @@ impl WorkItem<SHARING> for Node {
             return;
         };
         // Not with the port entered: it takes its time, and who takes the port away is not to wait for it.
-        let again = manager.pcim().run(&this, manager);
+        let again = manager.pcim().run(&OfNode::new(&this, manager));
         if let (Some(_port), Some(delay)) = (this.port_at_work(), again) {
             work::again_unbound_in::<_, SHARING>(&this, msecs_to_jiffies(delay));
         }

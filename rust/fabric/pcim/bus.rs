@@ -5,7 +5,7 @@
 //! The port is entered for each request alone, so that whoever takes it away waits for one at the most. This
 //! must not know what the registers mean.
 
-use super::super::{Node, Role, View};
+use super::Network;
 use crate::{
     hw::Router,
     proto::nm::path::Path,
@@ -24,19 +24,18 @@ const AGAIN: Delta = Delta::from_millis(5);
 /// The requests. Errors of all are those of [`Router`], and `ESTALE`: this host is not the master of that
 /// reign any more; `ENODEV`: the port is not there now.
 pub(super) struct Bus<'a> {
-    pub(super) node: &'a Node,
+    pub(super) network: &'a dyn Network,
     term: u32,
 }
 
 impl<'a> Bus<'a> {
-    pub(super) fn new(node: &'a Node, term: u32) -> Self {
-        Self { node, term }
+    pub(super) fn new(network: &'a dyn Network, term: u32) -> Self {
+        Self { network, term }
     }
 
     /// `ESTALE`: another one reigns.
     pub(super) fn is_master(&self) -> Result {
-        let me = self.node.manager().ok_or(ENODEV)?.look(View::standing);
-        match me.role == Role::Master && me.term == self.term {
+        match self.network.is_master(self.term) {
             true => Ok(()),
             false => Err(ESTALE.into()),
         }
@@ -45,7 +44,7 @@ impl<'a> Bus<'a> {
     /// One request.
     fn once<R>(&self, f: impl FnOnce(&dyn Router) -> Result<R>) -> Result<R> {
         self.is_master()?;
-        let port = self.node.port_at_work().ok_or(ENODEV)?;
+        let port = self.network.port_at_work().ok_or(ENODEV)?;
         f(port.router().ok_or(ENODEV)?)
     }
 

@@ -8,7 +8,7 @@
 //! not be written is left for the next time, and what became of its wish says so.
 
 use super::{
-    super::{manager::Memory, Manager},
+    super::memory::Memory,
     bus::Bus,
     found::Found,
     hierarchies::Hierarchies,
@@ -51,7 +51,6 @@ pub(super) struct Carrier {
 /// What is worked with.
 pub(super) struct Means<'a> {
     pub(super) bus: &'a Bus<'a>,
-    pub(super) manager: &'a Manager,
     pub(super) found: &'a Found,
     pub(super) hierarchies: &'a mut Hierarchies,
     pub(super) reach: &'a mut [Reach],
@@ -178,23 +177,23 @@ fn fail(with: &Means<'_>, plan: &mut Plan, tables: &Tables, entry: &Entry) {
             let is_missing = |plan: &Plan, n| !is_given(plan, tables, root, n);
             plan.spoil(root.hwid, Outcome::Failed, is_missing);
         }
-        Entry::Route { .. } | Entry::Own { .. } | Entry::Open { .. } => {}
+        Entry::Own { .. } | Entry::Open { .. } => {}
     }
 }
 
 fn complain(with: &Means<'_>, entry: &Entry, why: Error) {
-    let node = with.bus.node;
+    let network = with.bus.network;
     match *entry {
         Entry::Plane {
             switch, port, vp, ..
-        } => node.complain(fmt!(
+        } => network.complain(fmt!(
             "virtual plane {} of port {} of switch {:#018x} cannot be written: {:?}",
             vp,
             port,
             switch,
             why
         )),
-        _ => node.complain(fmt!(
+        _ => network.complain(fmt!(
             "the base function of endpoint {:#018x} cannot be written: {:?}",
             entry.component(),
             why
@@ -251,7 +250,7 @@ fn hand(
     if life == 0 {
         return Ok(());
     }
-    let (bus, manager) = (with.bus, with.manager);
+    let bus = with.bus;
     let bytes = make(with, plan, tables, root).ok_or(ENOSPC)?;
     let digest = crc32c(bytes.iter().copied());
     let now = Handed {
@@ -265,7 +264,7 @@ fn hand(
     }
     handed.retain(|h| h.root != root.hwid);
     bus.is_master()?;
-    match manager.hand(bus.node, root.hwid, bytes) {
+    match bus.network.hand(root.hwid, bytes) {
         Err(e) if e == ESTALE => {
             // This host says so; the others do not wait for what is between the two.
             bus.is_master()?;
@@ -299,7 +298,7 @@ fn make<'a>(
 fn not_taken(with: &Means<'_>, plan: &mut Plan, root: &Component, why: Error) -> bool {
     let any = plan.spoil(root.hwid, Outcome::NotTaken, |_, _| true);
     if any {
-        with.bus.node.complain(fmt!(
+        with.bus.network.complain(fmt!(
             "host {:#018x} has not taken its hierarchy: {:?}; trying again",
             root.hwid,
             why

@@ -7,7 +7,6 @@
 //! itself is asked once in a life. This must not know what anything is found for.
 
 use super::{
-    super::View,
     bus::Bus,
     found::{Contact, Found},
     vpd::{self, Said},
@@ -32,7 +31,7 @@ use kernel::prelude::*;
 /// not be asked, or there was no room. Errors as of [`Bus`].
 pub(super) fn explore(bus: &Bus<'_>, found: &mut Found, before: &Found) -> Result<bool> {
     found.things.clear();
-    let port = bus.node.port()?;
+    let port = bus.network.port()?;
     let (me, links) = (port.identity().hwid, port.links());
     let up = (0..links).filter(|link| port.link_status(*link).up);
     let up = up.fold(0u32, |mask, link| mask | 1 << link);
@@ -139,7 +138,7 @@ impl Walk<'_> {
             _ => None,
         };
         let Some(kind) = kind.filter(|kind| kind.can_be(count, port)) else {
-            bus.node.complain(fmt!(
+            bus.network.complain(fmt!(
                 "{:#018x}, a device {:#x} with port {} of {}, is nothing for a fabric",
                 hwid,
                 id >> 16,
@@ -175,14 +174,7 @@ impl Walk<'_> {
 
     /// Local id and life of a member of the fabric.
     fn member(&self, hwid: u64) -> (u32, u32) {
-        let look = |view: &View| {
-            let member = view
-                .members()
-                .iter()
-                .find(|m| m.known && m.info.hwid == hwid);
-            member.map_or((0, 0), |m| (m.info.lid, m.info.life))
-        };
-        self.bus.node.manager().map_or((0, 0), |m| m.look(look))
+        self.bus.network.member(hwid)
     }
 
     fn put(&mut self, mut component: Component, (path, ports): (Path, u8), said: Said) {

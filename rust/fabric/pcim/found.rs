@@ -2,7 +2,7 @@
 
 //! What was found: the inventory, and for each component how it is reached and in which life it was found.
 
-use super::super::manager::Memory;
+use super::super::memory::Memory;
 use crate::proto::{
     mr::inventory::{Component, Inventory, Kind, Link},
     nm::{node::MAX_NODES, path::Path},

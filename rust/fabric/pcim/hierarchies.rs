@@ -3,7 +3,7 @@
 //! The hierarchy of a host, made from what is designed for it: its tree, and for each virtual endpoint that
 //! is its own the ways there and back and the place in its address space.
 
-use super::{super::manager::Memory, found::Found};
+use super::{super::memory::Memory, found::Found};
 use crate::proto::mr::{
     aperture::{Aperture, Apertures},
     hierarchy::{self, Gate, Given, Place, MAX_BYTES, MAX_PLACES},
@@ -55,7 +55,7 @@ impl Hierarchies {
     ) -> Option<&[u8]> {
         let settled = self
             .apertures
-            .settle_one(&found.things, wishes, root.hwid, |_| ());
+            .settle(&found.things, wishes, root.hwid, |_| ());
         // Who has found no place is missed below.
         let _ = settled;
         let mut tree = Tree::new(&found.things, root.hwid, reach)?;

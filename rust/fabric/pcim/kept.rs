@@ -4,7 +4,7 @@
 //! another's place under its hardware id is noticed, also by the next master, for they travel with the
 //! wishes.
 
-use super::{super::manager::Memory, found::Found};
+use super::{super::memory::Memory, found::Found};
 use crate::proto::{
     mr::{
         list::List,

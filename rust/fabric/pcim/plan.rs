@@ -4,12 +4,12 @@
 //! left out as if it were not there, so that the others are fulfilled.
 
 use super::{
-    super::manager::Memory, found::Found, hierarchies::Hierarchies, outcome::Outcome,
+    super::memory::Memory, found::Found, hierarchies::Hierarchies, outcome::Outcome,
     tables::MAX_ENTRIES, ways::Ways,
 };
 use crate::proto::{
     mr::{
-        design::{self, design},
+        design::design,
         list::{Full, List},
         plan::Entry,
         plane::{Hierarchy, Plane, Planes},
@@ -130,7 +130,6 @@ impl Plan {
             }
         }
         let routes = |at, lid| ways.port(at, lid);
-        let by = design::Ways::Theirs(&routes);
         let told = |wish: &Wish, done: core::result::Result<(), _>| {
             let at = wishes.all().iter().position(|w| w == wish);
             if let Some(outcome) = at.and_then(|at| outcomes.get_mut(at)) {
@@ -138,7 +137,7 @@ impl Plan {
             }
         };
         let all = chosen.all();
-        design(&found.things, by, all, numbers, reach, entries, told).map_err(full)
+        design(&found.things, &routes, all, numbers, reach, entries, told).map_err(full)
     }
 
     /// A wish for which its host has no room, if there is one.

@@ -6,7 +6,7 @@
 //! from it: so who has an endpoint keeps it when the master is another one.
 
 use super::{
-    super::{manager::Memory, Manager, Node},
+    super::memory::Memory,
     bus::Bus,
     carry::{self, Carrier, Means},
     explore::explore,
@@ -17,7 +17,7 @@ use super::{
     slots::Slots,
     tables::{tell_resident, Tables},
     ways::Ways,
-    Pcim,
+    Network, Pcim,
 };
 use crate::{
     proto::{
@@ -68,16 +68,10 @@ impl Reign {
 
     /// Does all that there is to do. False: something could not be done, and may be when it is tried
     /// again. Errors end it: `ESTALE`: this host does not reign any more.
-    pub(super) fn run(
-        &mut self,
-        node: &Node,
-        pcim: &Pcim,
-        manager: &Manager,
-        term: u32,
-    ) -> Result<bool> {
-        let bus = Bus::new(node, term);
+    pub(super) fn run(&mut self, network: &dyn Network, pcim: &Pcim, term: u32) -> Result<bool> {
+        let bus = Bus::new(network, term);
         bus.is_master()?;
-        let (version, bytes) = manager.copy_wishes(self.text.as_mut());
+        let (version, bytes) = network.copy_wishes(self.text.as_mut());
         if self.term != term {
             self.begin(term, bytes);
         }
@@ -85,10 +79,10 @@ impl Reign {
         if let Err(e) = self.plan.wishes.read(text) {
             // Nobody loses anything because of a text that this driver does not understand. With another
             // one this runs again.
-            node.complain(fmt!("the wishes make no sense: {:?}", e));
+            network.complain(fmt!("the wishes make no sense: {:?}", e));
             return Ok(true);
         }
-        pcim.show_wishes(node, self.plan.wishes.all(), |_| None)?;
+        pcim.show_wishes(&network.pci(), self.plan.wishes.all(), |_| None)?;
         let mut whole = self.look(&bus)?;
         let (wishes, reach) = (self.plan.wishes.all(), self.reach.as_mut());
         whole &= self.ways.learn(&bus, &self.found, wishes, reach)?;
@@ -108,7 +102,6 @@ impl Reign {
         whole &= self.tell_residents(&bus)?;
         let mut with = Means {
             bus: &bus,
-            manager,
             found: &self.found,
             hierarchies: &mut self.hierarchies,
             reach: self.reach.as_mut(),
@@ -118,11 +111,11 @@ impl Reign {
         let told = carry::told(&mut with, plan, tables)?;
         pcim.show_hierarchies(told);
         let wishes = plan.wishes.all();
-        pcim.show_wishes(node, wishes, |n| Some(plan.outcome(n)))?;
+        pcim.show_wishes(&network.pci(), wishes, |n| Some(plan.outcome(n)))?;
         let text = self.text.as_ref().get(..bytes).unwrap_or_default();
         if let Some(noted) = self.kept.note(text, &self.found) {
             // Who has changed the wishes meanwhile comes first.
-            whole &= manager.note_wishes(node, version, noted).is_ok();
+            whole &= network.note_wishes(version, noted).is_ok();
         }
         Ok(whole)
     }
@@ -150,7 +143,7 @@ impl Reign {
             }
         };
         self.kept.compare(&mut self.found, |hwid| {
-            bus.node.complain(fmt!(
+            bus.network.complain(fmt!(
                 "{:#018x} says that it is another one than before",
                 hwid
             ));
@@ -168,7 +161,7 @@ impl Reign {
                 Err(e) if carry::is_over(e) => return Err(e),
                 Err(e) => {
                     if e != EHOSTUNREACH {
-                        bus.node.complain(fmt!(
+                        bus.network.complain(fmt!(
                             "endpoint {:#018x} cannot be told where it sits: {:?}",
                             component.hwid,
                             e

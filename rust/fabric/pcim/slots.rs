@@ -4,7 +4,7 @@
 //!
 //! What comes or goes shows in the next traversal; this must not know what follows from it.
 
-use super::{super::manager::Memory, bus::Bus, found::Found};
+use super::{super::memory::Memory, bus::Bus, found::Found};
 use crate::{
     proto::{
         mr::{
@@ -107,7 +107,7 @@ impl Told {
 
     fn tell(&self, bus: &Bus<'_>, port: u8, what: &CStr) {
         uevent::change(
-            &bus.node.pci(),
+            &bus.network.pci(),
             &[
                 fmt!("WEFT_PLUG={}", what),
                 fmt!("WEFT_SWITCH={:#018x}", self.switch),

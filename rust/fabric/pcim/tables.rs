@@ -6,7 +6,7 @@
 //! This must not know what they should say.
 
 use super::{
-    super::manager::Memory,
+    super::memory::Memory,
     bus::Bus,
     found::{Contact, Found},
 };
@@ -177,7 +177,7 @@ pub(super) fn write(bus: &Bus<'_>, path: &Path, entry: &Entry, put: bool) -> Res
             let data = valid(vp.into());
             bus.write(path, ext::WEFT_SPACE_BASE, at(ext::WEFT_BASE_VE), data)
         }
-        Entry::Route { .. } | Entry::Open { .. } | Entry::Own { .. } => Ok(()),
+        Entry::Open { .. } | Entry::Own { .. } => Ok(()),
     }
 }
 

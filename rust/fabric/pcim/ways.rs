@@ -3,7 +3,7 @@
 //! The ways that hierarchies go: the routes that the network manager has programmed, as far as wishes need
 //! them, read from the switches' route tables. A host leaves by the first step of the shortest way.
 
-use super::{super::manager::Memory, bus::Bus, found::Found};
+use super::{super::memory::Memory, bus::Bus, found::Found};
 use crate::{
     proto::{
         mr::{

@@ -3,12 +3,14 @@
 //! How a Weft port is probed: its memory, its mappings and its vectors, step by step.
 
 use super::{
-    chip::{self, Chip, DOORBELL_VECTOR, ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR},
+    arena::{new_arena, MAX_ARENA, MIN_ARENA},
+    chip::Chip,
     dma,
     far::Far,
+    layout::{self, DOORBELL_VECTOR, ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR},
     routes,
     seats::Stalls,
-    to_pf, vfs, Arena, Link, Locks, WeftPort,
+    to_pf, vfs, Link, Locks, WeftPort,
 };
 use crate::{
     hw::{seats::WINDOW_BYTES, Events, Port},
@@ -30,50 +32,6 @@ use kernel::{
     str::CString,
     sync::{aref::ARef, atomic::Atomic, Arc, SetOnce},
 };
-
-/// The least memory of a link that is of use.
-const MIN_ARENA: usize = 256 << 10;
-/// The most: what of a slot is mapped, as no neighbour grants more.
-pub(crate) const MAX_ARENA: usize = 64 << 20;
-
-/// Allocates an arena of `bytes` bytes, or of what can be had.
-pub(super) fn new_arena(
-    dev: &pci::Device,
-    source: &DmaSource,
-    link: usize,
-    bytes: usize,
-) -> Result<Arena> {
-    let mut size = bytes;
-    let mem = loop {
-        match source.take(size) {
-            Ok(mem) if size == bytes => break mem,
-            Ok(mem) => {
-                dev_warn!(
-                    dev,
-                    "link {}: an arena of {} KiB only, there is no contiguous memory for {} KiB\n",
-                    link,
-                    size >> 10,
-                    bytes >> 10
-                );
-                break mem;
-            }
-            Err(_) if size > MIN_ARENA => size /= 2,
-            Err(e) => {
-                dev_err!(
-                    dev,
-                    "link {}: no contiguous memory, not even the {} KiB that an arena needs\n",
-                    link,
-                    MIN_ARENA >> 10
-                );
-                return Err(e);
-            }
-        }
-    };
-    Ok(Arena {
-        addr: mem.addr(),
-        area: Area::from_dma(mem),
-    })
-}
 
 /// Bytes of each arena of a VF: what its PF grants is for all of them.
 fn arena_of_vf(
@@ -110,7 +68,7 @@ struct Farewell<'a>(&'a Chip);
 
 impl Drop for Farewell<'_> {
     fn drop(&mut self) {
-        if self.0.is_vf {
+        if self.0.caps.is_vf {
             self.0.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
         }
     }
@@ -125,7 +83,7 @@ fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Ar
         dev_err!(dev, "has slots of 2^{} bytes\n", shift);
         return Err(ENODEV);
     }
-    let links = chip.links + chip.far;
+    let links = chip.caps.links + chip.caps.far;
     let all = (links as u64) << shift;
     let min = alias.checked_add(all).ok_or(ENODEV)?;
     let region = Region::new(dev, ext::WEFT_BAR_WINDOW, min)?;
@@ -137,8 +95,8 @@ fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Ar
         let map = Arc::new(map, GFP_KERNEL)?;
         windows.push(Area::from_map(map, 0, bytes)?, GFP_KERNEL)?;
     }
-    let mut seats = KVec::with_capacity(chip.seats, GFP_KERNEL)?;
-    for seat in 0..chip.seats {
+    let mut seats = KVec::with_capacity(chip.caps.seats, GFP_KERNEL)?;
+    for seat in 0..chip.caps.seats {
         let at = ((links + seat) as u64) << shift;
         let map = IoMap::new(&region, at, WINDOW_BYTES, Cache::Uncached)?;
         let map = Arc::new(map, GFP_KERNEL)?;
@@ -148,7 +106,7 @@ fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Ar
 }
 
 fn lines(chip: &Chip) -> Result<KVec<Line>> {
-    let links = chip.links;
+    let links = chip.caps.links;
     let mut lines = KVec::new();
     let mut add = |vector, name: fmt::Arguments<'_>| -> Result {
         let name = CString::try_from_fmt(name)?;
@@ -158,17 +116,17 @@ fn lines(chip: &Chip) -> Result<KVec<Line>> {
     add(MBOX_VECTOR, fmt!("mailbox"))?;
     add(ERROR_VECTOR, fmt!("error"))?;
     for link in 0..links {
-        let (wake, echo) = (chip::wake(links, link), chip::echo(links, link));
+        let (wake, echo) = (layout::wake(links, link), layout::echo(links, link));
         add(DOORBELL_VECTOR + wake, fmt!("wake{}", link))?;
         add(DOORBELL_VECTOR + echo, fmt!("echo{}", link))?;
     }
-    add(DOORBELL_VECTOR + chip::kick(links), fmt!("kick"))?;
-    add(chip::dma_vector(links), fmt!("dma"))?;
-    if chip.far != 0 {
-        add(chip::far_vector(links), fmt!("far"))?;
+    add(DOORBELL_VECTOR + layout::kick(links), fmt!("kick"))?;
+    add(layout::dma_vector(links), fmt!("dma"))?;
+    if chip.caps.far != 0 {
+        add(layout::far_vector(links), fmt!("far"))?;
     }
-    if chip.seats != 0 {
-        add(chip::seat_vector(links), fmt!("endpoints"))?;
+    if chip.caps.seats != 0 {
+        add(layout::seat_vector(links), fmt!("endpoints"))?;
     }
     Ok(lines)
 }
@@ -197,7 +155,7 @@ impl WeftPort {
             chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
             Ok((control, Arc::new(chip, GFP_KERNEL)?))
         })?;
-        let to_pf = if chip.is_vf {
+        let to_pf = if chip.caps.is_vf {
             Some(steps.step("physical function", to_pf::ToPf::new)?)
         } else {
             None
@@ -211,21 +169,21 @@ impl WeftPort {
         };
         let vfs = steps.step("virtual functions", || {
             // As much as one link of this function has, and enough for each of theirs.
-            vfs::Vfs::new(&chip, arena.max(chip.links * MIN_ARENA) as u64)
+            vfs::Vfs::new(&chip, arena.max(chip.caps.links * MIN_ARENA) as u64)
         })?;
         let routes = steps.step("routes", || routes::Routes::new(&chip))?;
         let (windows, mapped, seats) = steps.step("windows", || new_windows(bound, &chip))?;
         let source = DmaSource::new(bound);
         let links = steps.step("arenas", || {
-            let mut links = KVec::with_capacity(chip.links + chip.far, GFP_KERNEL)?;
+            let mut links = KVec::with_capacity(chip.caps.links + chip.caps.far, GFP_KERNEL)?;
             for (n, window) in mapped.into_iter().enumerate() {
-                let is_far = n >= chip.links;
+                let is_far = n >= chip.caps.links;
                 let memory = SetOnce::new();
                 if !is_far {
                     memory.populate(new_arena(bound, &source, n, arena)?);
                 }
-                let channel = if n < chip.channels {
-                    let page = chip::kernel_page(chip.links, n);
+                let channel = if n < chip.caps.channels {
+                    let page = layout::kernel_page(chip.caps.links, n);
                     Some(dma::Channel::new(bound, &chip, n, page)?)
                 } else {
                     None

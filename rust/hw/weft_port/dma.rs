@@ -6,7 +6,10 @@
 //! descriptor n lies at n modulo the ring's length. That one is done is seen in the ring; an interrupt
 //! comes for those that ask for it. It must not know what is moved.
 
-use super::chip::Chip;
+use super::{
+    chip::Chip,
+    layout::{DMA_ORDER as ORDER, DMA_PIECES as PIECES},
+};
 use crate::{
     hw::{Moved, Mover, Piece},
     sys::{
@@ -26,11 +29,8 @@ use kernel::{
     },
 };
 
-pub(super) const ORDER: u32 = 5;
 /// Descriptors of a ring.
 const DEPTH: u32 = 1 << ORDER;
-/// Elements of a list.
-pub(super) const PIECES: usize = 128;
 const DESC: usize = ext::WEFT_DMA_DESC_BYTES as usize;
 const ELEMENT: usize = ext::WEFT_DMA_ELEMENT_BYTES as usize;
 const LIST: usize = PIECES * ELEMENT;

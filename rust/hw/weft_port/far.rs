@@ -7,8 +7,8 @@
 //! enabled for that, empty while nothing is attached. It must not know who aims it, nor why.
 
 use super::{
-    bring_up,
-    chip::{self, field, slot_reg, Chip},
+    arena,
+    layout::{self, slot_reg, GATES},
     Arena, WeftPort,
 };
 use crate::{
@@ -20,8 +20,6 @@ use kernel::{
     sync::atomic::{Acquire, Atomic, Relaxed, Release},
 };
 
-/// Virtual planes of all links: who comes by a route comes by one of these.
-pub(super) const GATES: usize = (ext::WEFT_MAX_LINKS * ext::WEFT_VPS) as usize;
 const ALL_GATES: u64 = u64::MAX;
 const _: () = assert!(GATES as u32 == u64::BITS);
 
@@ -89,28 +87,6 @@ impl Far {
     }
 }
 
-/// How many such links a port can have: what is left of everything that a link needs, and of what.
-pub(super) fn capacity(chip: &Chip) -> (usize, &'static CStr) {
-    let cap0 = chip.read(ext::WEFT_R_CAP0);
-    let left =
-        |mask, taken: usize, each: usize| (field(cap0, mask) as usize).saturating_sub(taken) / each;
-    let n = chip.links;
-    // Behind those of the neighbours and the one of users of this host.
-    [
-        (crate::hw::MAX_FAR, c"driver"),
-        (left(ext::WEFT_CAP0_SLOTS, n, 1), c"slots"),
-        (left(ext::WEFT_CAP0_INBOUND, n, 1), c"apertures"),
-        (left(ext::WEFT_CAP0_DOORBELLS, 2 * n + 1, 2), c"doorbells"),
-        (
-            left(ext::WEFT_CAP0_DB_PAGES, 2 * n + 1, 2),
-            c"doorbell pages",
-        ),
-    ]
-    .into_iter()
-    .min_by_key(|(count, _)| *count)
-    .unwrap_or((0, c"driver"))
-}
-
 impl WeftPort {
     pub(super) fn far(&self, link: usize) -> Option<&Far> {
         self.links.get(link)?.far.as_ref()
@@ -119,7 +95,7 @@ impl WeftPort {
     /// The link that is aimed at `lid`.
     pub(super) fn link_to(&self, lid: u32) -> Option<usize> {
         let is_it = |link: usize| self.far(link).is_some_and(|far| far.lid() == lid);
-        (self.chip.links..self.links.len()).find(|&link| lid != 0 && is_it(link))
+        (self.chip.caps.links..self.links.len()).find(|&link| lid != 0 && is_it(link))
     }
 
     /// Where slots and doorbell pages of `link` lead.
@@ -150,9 +126,9 @@ impl WeftPort {
         let aimed = self.far(link).is_some_and(|far| far.lid() != 0);
         let bells = if aimed { u32::MAX } else { 0 };
         self.rest(link);
-        self.set_page(chip::user_page(self.chip.links, link), link, 0);
-        self.set_page(chip::kernel_page(self.chip.links, link), link, bells);
-        let any = (self.chip.links..self.links.len())
+        self.set_page(layout::user_page(self.chip.caps.links, link), link, 0);
+        self.set_page(layout::kernel_page(self.chip.caps.links, link), link, bells);
+        let any = (self.chip.caps.links..self.links.len())
             .any(|link| self.far(link).is_some_and(|far| far.lid() != 0));
         let gates = if any { ALL_GATES } else { 0 };
         self.chip.regs.write64(ext::WEFT_R_MBOX_VPS as usize, gates);
@@ -161,7 +137,7 @@ impl WeftPort {
     /// The same for all of them, after a reset.
     pub(super) fn point_all(&self) {
         let _tables = self.locks.tables.lock();
-        for link in self.chip.links..self.links.len() {
+        for link in self.chip.caps.links..self.links.len() {
             if self.far(link).is_some_and(|far| far.lid() != 0) {
                 self.point(link);
             }
@@ -183,9 +159,9 @@ impl WeftPort {
     pub(super) fn admit_all(&self) {
         let bells = |link: usize| {
             let far = self.far(link).filter(|far| far.admitted.load(Relaxed));
-            far.map_or(0, |_| chip::bells(self.chip.links, link))
+            far.map_or(0, |_| layout::bells(self.chip.caps.links, link))
         };
-        let all = (self.chip.links..self.links.len()).fold(0, |all, link| all | bells(link));
+        let all = (self.chip.caps.links..self.links.len()).fold(0, |all, link| all | bells(link));
         // They say nothing of the source: whoever has a route to here may ring them for others.
         for gate in 0..GATES {
             let reg = ext::WEFT_R_DB_ALLOW_VP as usize + 4 * gate;
@@ -195,7 +171,7 @@ impl WeftPort {
 
     /// After a reset nobody is.
     pub(super) fn admit_nobody(&self) {
-        for link in self.chip.links..self.links.len() {
+        for link in self.chip.caps.links..self.links.len() {
             if let Some(far) = self.far(link) {
                 far.admitted.store(false, Relaxed);
             }
@@ -254,6 +230,6 @@ impl WeftPort {
 
     fn new_far_arena(&self, link: usize) -> Result<Arena> {
         let wanted = self.arena_wanted as usize;
-        bring_up::new_arena(&self.chip.pdev, &self.memory, link, wanted)
+        arena::new_arena(&self.chip.pdev, &self.memory, link, wanted)
     }
 }

@@ -26,7 +26,7 @@ impl Pair {
     /// That of this PF to its VF number `n`.
     pub(super) fn vf(n: usize) -> Self {
         Self {
-            at: super::chip::vf_reg(n, ext::WEFT_VF_MBOX),
+            at: super::layout::vf_reg(n, ext::WEFT_VF_MBOX),
         }
     }
 

@@ -5,7 +5,10 @@
 //! It keeps nothing of what it was told, and a reset of the port forgets it, too. It must not know who
 //! manages the fabric, nor what a route is good for.
 
-use super::chip::{field, route_reg, Chip};
+use super::{
+    chip::Chip,
+    layout::{field, route_reg},
+};
 use crate::{
     hw::{Route, Router},
     sys::{
@@ -42,7 +45,7 @@ impl Routes {
     pub(super) fn new(chip: &Arc<Chip>) -> Result<Option<Pin<KBox<Self>>>> {
         let cap = chip.read(ext::WEFT_R_ROUTE_CAP);
         let has = chip.read(ext::WEFT_R_CAP1) & ext::WEFT_CAP1_ROUTES != 0;
-        if !has || chip.is_vf || !chip.is_first() || cap == u32::MAX {
+        if !has || chip.caps.is_vf || !chip.caps.is_first || cap == u32::MAX {
             return Ok(None);
         }
         let hops = field(cap, ext::WEFT_ROUTE_CAP_HOPS) as usize;
@@ -145,7 +148,7 @@ impl Router for Routes {
         if let Some(route) = route {
             let good = route.first != 0
                 && route.first <= route.last
-                && route.link < self.chip.links
+                && route.link < self.chip.caps.links
                 && route.vp < ext::WEFT_VPS
                 && route.from_links <= ext::WEFT_ROUTE_FROM_LINKS;
             if !good {

@@ -6,13 +6,12 @@
 //! entries behind theirs. It must not know what a function does, nor who uses it.
 
 use super::{
-    chip::{field, inbound_reg, page_reg, seat_bell, slot_reg, Chip},
-    far::GATES,
+    layout::{inbound_reg, page_reg, seat_bell, slot_reg, GATES},
     WeftPort, WITHDRAW_TIME,
 };
 use crate::{
     hw::{
-        seats::{Guest, Opening, Seats, MAX_SEATS, OPENINGS, WINDOW_BYTES},
+        seats::{Guest, Opening, Seats, OPENINGS, WINDOW_BYTES},
         MAX_NEIGHBOURS,
     },
     sys::{area::Area, ext},
@@ -74,30 +73,6 @@ impl Stalls {
             stall.gate.store(EMPTY, Relaxed);
         }
     }
-}
-
-/// How many seats a port can have, and of what there are no more.
-pub(super) fn capacity(chip: &Chip) -> (usize, &'static CStr) {
-    let cap0 = chip.read(ext::WEFT_R_CAP0);
-    let links = chip.links + chip.far;
-    let left =
-        |mask, taken: usize, each: usize| (field(cap0, mask) as usize).saturating_sub(taken) / each;
-    [
-        (MAX_SEATS, c"seats in the driver"),
-        (left(ext::WEFT_CAP0_SLOTS, links, 1), c"slots"),
-        (left(ext::WEFT_CAP0_INBOUND, links, OPENINGS), c"apertures"),
-        (
-            left(ext::WEFT_CAP0_DOORBELLS, 2 * links + 1, 1),
-            c"doorbells",
-        ),
-        (
-            left(ext::WEFT_CAP0_DB_PAGES, 2 * links + 1, 1),
-            c"doorbell pages",
-        ),
-    ]
-    .into_iter()
-    .min_by_key(|(count, _)| *count)
-    .unwrap_or((0, c"seats in the driver"))
 }
 
 impl WeftPort {
@@ -164,7 +139,7 @@ impl Seats for WeftPort {
     }
 
     fn lacks(&self) -> &'static CStr {
-        capacity(&self.chip).1
+        self.chip.caps.scarce
     }
 
     fn take(&self, seat: usize, guest: Guest) -> Result {
@@ -172,7 +147,7 @@ impl Seats for WeftPort {
         let good = guest.lid != 0
             && guest.lid <= ext::WEFT_DEST_WHERE
             && guest.at % PAGE_SIZE as u64 == 0
-            && guest.link < self.chip.links.min(MAX_NEIGHBOURS)
+            && guest.link < self.chip.caps.links.min(MAX_NEIGHBOURS)
             && guest.vp < ext::WEFT_VPS;
         if !good {
             return Err(EINVAL);

@@ -157,7 +157,7 @@ impl ToPf {
             let Ok(Some((link, message))) = inbox.push(piece) else {
                 continue;
             };
-            if link < chip.links {
+            if link < chip.caps.links {
                 for (to, from) in buf.iter_mut().zip(message) {
                     *to = *from;
                 }

@@ -3,7 +3,7 @@
 //! What links have carried, and how fast they are to be. Both are the links', and so the endpoint's first
 //! function has them alone. It must not know why a link is to be slow.
 
-use super::{chip::link_reg, WeftPort};
+use super::{layout::link_reg, WeftPort};
 use crate::sys::{errno::EOPNOTSUPP, ext};
 use kernel::prelude::*;
 
@@ -20,7 +20,7 @@ impl WeftPort {
     }
 
     pub(super) fn carried(&self, link: usize) -> Option<[u64; 2]> {
-        if link >= self.chip.links || !self.counts_links() {
+        if link >= self.chip.caps.links || !self.counts_links() {
             return None;
         }
         let both = [ext::WEFT_LINK_OUT, ext::WEFT_LINK_IN];
@@ -28,7 +28,7 @@ impl WeftPort {
     }
 
     pub(super) fn target(&self, link: usize, speed: u32, width: u32) -> Result {
-        if link >= self.chip.links || !self.counts_links() {
+        if link >= self.chip.caps.links || !self.counts_links() {
             return Err(EOPNOTSUPP.into());
         }
         let ctrl =

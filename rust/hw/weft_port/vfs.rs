@@ -8,7 +8,8 @@
 //! know what is in a message.
 
 use super::{
-    chip::{field, vf_reg, Chip},
+    chip::Chip,
+    layout::{field, vf_reg},
     pair::Pair,
 };
 use crate::{
@@ -186,7 +187,7 @@ impl Vfs {
         for n in 0..total {
             let number = Self::number_of(chip, n);
             // What the links need, and its namesakes of the neighbours.
-            let links = chip.links as u32;
+            let links = chip.caps.links as u32;
             let quota = VfQuota {
                 slots: links,
                 apertures: links,
@@ -404,7 +405,7 @@ impl Vfs {
                         to: function,
                         from: function,
                     };
-                    if link < self.chip.links && links >> link & 1 != 0 {
+                    if link < self.chip.caps.links && links >> link & 1 != 0 {
                         post(link, address, message);
                     }
                 }
@@ -420,7 +421,7 @@ impl VirtualFunctions for Vfs {
         let kept = all.kept.get_mut(n).ok_or(EINVAL)?;
         let mut quota = kept.quota;
         change(&mut quota);
-        let links: u32 = (1 << self.chip.links) - 1;
+        let links: u32 = (1 << self.chip.caps.links) - 1;
         if quota.links & !links != 0 || quota.peers >> ext::WEFT_FUNCTIONS != 0 {
             return Err(EINVAL);
         }
@@ -492,8 +493,8 @@ impl VirtualFunctions for Vfs {
         let shift = self.chip.read(ext::WEFT_R_SLOT_SHIFT);
         let rates = self.has_rates().into();
         [
-            self.chip.links as u32,
-            self.chip.channels as u32,
+            self.chip.caps.links as u32,
+            self.chip.caps.channels as u32,
             shift,
             rates,
         ]

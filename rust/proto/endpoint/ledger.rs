@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! What was posted to a function, until whoever has posted it was told what became of it: a
 //! completion counts only if it is the next one, of the work that is the oldest, and says of it what

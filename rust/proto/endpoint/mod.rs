@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! What a host and a function of a shared endpoint say to each other: elements of queues as bytes,
 //! where queues are, and what is under way.
@@ -12,9 +12,7 @@ pub mod ledger;
 pub mod places;
 
 pub use self::{
-    element::{
-        Cqe, Nonsense, Op, Segment, Work, CQE_BYTES, CQE_NUMBER, MAX_BYTES, SEGMENTS, WQE_BYTES,
-    },
-    ledger::{Completion, Entry, Ledger, Liar, Slot, FLUSHED},
+    element::{Cqe, Op, Segment, Work, CQE_BYTES, CQE_NUMBER, MAX_BYTES, SEGMENTS, WQE_BYTES},
+    ledger::{Completion, Entry, Ledger, Slot, FLUSHED},
     places::{part, Place, Places, Protocol, FUNCTION_BYTES, MEMORY, PAGE},
 };

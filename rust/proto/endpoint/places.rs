@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Where the queues of a function are, and its data: in memory of the host or in its own, as the
 //! protocol has it.

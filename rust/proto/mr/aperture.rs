@@ -94,28 +94,9 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
         self.all().iter().find(same)
     }
 
-    /// Gives everything that belongs somewhere its place there, and takes back all others. Tells of
-    /// each for which there is no room in the space.
+    /// Gives everything that belongs into the space of one root complex its place there, and takes back all
+    /// others, those of other spaces included. Tells of each for which there is no room.
     pub fn settle<C, L>(
-        &mut self,
-        inventory: &Inventory<C, L>,
-        wishes: &[Wish],
-        mut no_room: impl FnMut(&Claim),
-    ) -> Result<(), Full>
-    where
-        C: AsRef<[Component]> + AsMut<[Component]>,
-        L: AsRef<[Link]> + AsMut<[Link]>,
-    {
-        self.0.retain(|a| belongs(inventory, wishes, a));
-        for space in inventory.components().iter().filter(|c| c.is_root()) {
-            self.fill(inventory, wishes, space, &mut no_room)?;
-        }
-        Ok(())
-    }
-
-    /// The same for the space of one root complex, and forgets all others: for who has not the memory
-    /// for all at a time.
-    pub fn settle_one<C, L>(
         &mut self,
         inventory: &Inventory<C, L>,
         wishes: &[Wish],

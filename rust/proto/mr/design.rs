@@ -10,11 +10,15 @@ use super::{
     list::{Full, List},
     plan::Entry,
     plane::{Hierarchy, Plane, Planes},
-    tree::{Reach, Step, Tree, MAX_HOPS},
+    tree::{Reach, Tree, MAX_HOPS},
     wish::Wish,
 };
 
 /// Why a wish is not fulfilled.
+#[allow(
+    clippy::enum_variant_names,
+    reason = "each names what there is none of"
+)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
     /// No such endpoint was found.
@@ -31,25 +35,16 @@ pub enum Why {
     NoPlane,
 }
 
-/// Routes that somebody else has programmed: by which port traffic for a local id leaves a switch or a
-/// root complex, by hardware id.
+/// Routes of the network manager: by which port traffic for a local id leaves a switch or a root complex,
+/// by hardware id. They may differ there and back.
 pub type Routes<'a> = &'a dyn Fn(u64, u32) -> Option<u8>;
-
-/// Where the ways of hierarchies come from.
-#[derive(Clone, Copy)]
-pub enum Ways<'a> {
-    /// Shortest ways, for which routes are designed as well.
-    Ours,
-    /// Those of the network manager, whose routes are there already. They may differ there and back.
-    Theirs(Routes<'a>),
-}
 
 /// Makes the entries for all wishes, sorted. Tells of each wish whether it is fulfilled. There is to be
 /// a `reach` for each component; `entries` and `planes` are to hold what [`Planes::new`] says, and for
-/// each wish 3 entries and 4 for each switch on its way, on theirs for each there and back.
+/// each wish 3 entries and 2 for each switch on its way there, and on its way back.
 pub fn design<C, L, H, P, E>(
     inventory: &Inventory<C, L>,
-    ways: Ways<'_>,
+    routes: Routes<'_>,
     wishes: &[Wish],
     planes: &mut Planes<H, P>,
     reach: &mut [Reach],
@@ -75,9 +70,9 @@ where
             continue;
         };
         for wish in wishes.iter().filter(|w| w.root == root.hwid) {
-            if let Ok(ends) = possible(&tree, ways, wish) {
+            if let Ok(ends) = possible(&tree, routes, wish) {
                 planes.keep(root.hwid, None);
-                tree.steps(ways, ends, |s| planes.keep(root.hwid, Some(&s.link)));
+                tree.steps(routes, ends, |s| planes.keep(root.hwid, Some(&s.link)));
             }
         }
     }
@@ -88,9 +83,9 @@ where
             continue;
         };
         for wish in wishes.iter().filter(|w| w.root == root.hwid) {
-            let done = match possible(&tree, ways, wish) {
+            let done = match possible(&tree, routes, wish) {
                 Err(why) => Err(why),
-                Ok(ends) => fulfil(&tree, ways, wish, ends, planes, entries)?,
+                Ok(ends) => fulfil(&tree, routes, wish, ends, planes, entries)?,
             };
             told(wish, done);
         }
@@ -107,7 +102,6 @@ where
 enum Direction {
     Down,
     Up,
-    Both,
 }
 
 /// A link of a way, and which way it is taken.
@@ -129,22 +123,10 @@ where
     /// Goes over the ways between two ends. Whether there are any, there and back.
     fn steps(
         &self,
-        ways: Ways<'_>,
+        routes: Routes<'_>,
         (root, endpoint): Ends<'_>,
         mut each: impl FnMut(Pass),
     ) -> bool {
-        let Ways::Theirs(routes) = ways else {
-            for Step { link, upper, lower } in self.way(endpoint.hwid) {
-                let direction = Direction::Both;
-                each(Pass {
-                    link,
-                    upper,
-                    lower,
-                    direction,
-                });
-            }
-            return self.reaches(endpoint.hwid);
-        };
         let down = self.follow(root, endpoint, routes, |link, upper, lower| {
             let direction = Direction::Down;
             each(Pass {
@@ -208,7 +190,11 @@ where
 }
 
 /// The ends of a wish, if nothing but the number of planes can be in its way.
-fn possible<'a, C, L>(tree: &Tree<'a, C, L>, ways: Ways<'_>, wish: &Wish) -> Result<Ends<'a>, Why>
+fn possible<'a, C, L>(
+    tree: &Tree<'a, C, L>,
+    routes: Routes<'_>,
+    wish: &Wish,
+) -> Result<Ends<'a>, Why>
 where
     C: AsRef<[Component]> + AsMut<[Component]>,
     L: AsRef<[Link]> + AsMut<[Link]>,
@@ -223,7 +209,7 @@ where
     if root.lid == 0 || endpoint.lid == 0 {
         return Err(Why::NoLid);
     }
-    if !tree.steps(ways, (root, endpoint), |_| ()) {
+    if !tree.steps(routes, (root, endpoint), |_| ()) {
         return Err(Why::NoWay);
     }
     Ok((root, endpoint))
@@ -232,7 +218,7 @@ where
 /// The entries of one wish.
 fn fulfil<C, L, H, P, E>(
     tree: &Tree<'_, C, L>,
-    ways: Ways<'_>,
+    routes: Routes<'_>,
     wish: &Wish,
     (root, endpoint): Ends<'_>,
     planes: &mut Planes<H, P>,
@@ -247,28 +233,23 @@ where
 {
     let vh = planes.give_hierarchy(root.hwid)?;
     let mut fits = true;
-    tree.steps(ways, (root, endpoint), |s| {
+    tree.steps(routes, (root, endpoint), |s| {
         fits &= planes.free_plane(&s.link, vh).is_some()
     });
     if !fits {
         return Ok(Err(Why::NoPlane));
     }
-    let routes = matches!(ways, Ways::Ours);
     // Of a switch's port: the plane there, and who is reached by it.
-    let at_switch = |entries: &mut List<Entry, E>, (switch, port), vp, lid| {
+    let at_switch = |entries: &mut List<Entry, E>, (switch, port), vp| {
         entries.insert(Entry::Plane {
             switch,
             port,
             vp,
             vh,
-        })?;
-        if routes {
-            entries.insert(Entry::Route { switch, lid, port })?;
-        }
-        Ok::<(), Full>(())
+        })
     };
     let mut done = Ok(Ok(()));
-    tree.steps(ways, (root, endpoint), |s| {
+    tree.steps(routes, (root, endpoint), |s| {
         let mut put = || -> Result<Result<(), Why>, Full> {
             let Some(vp) = planes.give_plane(&s.link, vh)? else {
                 return Ok(Err(Why::NoPlane));
@@ -276,7 +257,7 @@ where
             // Each end of a link has tables of its own.
             if s.upper.hwid == root.hwid {
                 let (root, link) = (root.hwid, s.upper.port);
-                if s.direction != Direction::Up {
+                if s.direction == Direction::Down {
                     entries.insert(Entry::Own {
                         root,
                         lid: endpoint.lid,
@@ -284,7 +265,7 @@ where
                         vp,
                     })?;
                 }
-                if s.direction != Direction::Down {
+                if s.direction == Direction::Up {
                     entries.insert(Entry::Open {
                         root,
                         from: endpoint.lid,
@@ -293,7 +274,7 @@ where
                     })?;
                 }
             } else {
-                at_switch(entries, (s.upper.hwid, s.upper.port), vp, endpoint.lid)?;
+                at_switch(entries, (s.upper.hwid, s.upper.port), vp)?;
             }
             if s.lower.hwid == endpoint.hwid {
                 let (endpoint, ve) = (endpoint.hwid, wish.ve);
@@ -304,7 +285,7 @@ where
                     root: root.lid,
                 })?;
             } else {
-                at_switch(entries, (s.lower.hwid, s.lower.port), vp, root.lid)?;
+                at_switch(entries, (s.lower.hwid, s.lower.port), vp)?;
             }
             Ok(Ok(()))
         };

@@ -245,19 +245,6 @@ where
         Ok(())
     }
 
-    /// The link at a port is gone.
-    pub fn parted(&mut self, end: End) {
-        self.links.retain(|l| !l.ends().contains(&end));
-        self.associate();
-    }
-
-    /// A component is gone, with its links.
-    pub fn gone(&mut self, hwid: u64) {
-        self.components.retain(|c| c.hwid != hwid);
-        self.links.retain(|l| l.from(hwid).is_none());
-        self.associate();
-    }
-
     /// Sets the co-residence field of every endpoint: the root complex on its hardware unit. One that
     /// does not say where it sits, sits where the switch in front of it says.
     fn associate(&mut self) {

@@ -17,15 +17,6 @@ pub enum Entry {
         /// Which hierarchy.
         vh: u16,
     },
-    /// Route table of a switch: this local id leaves by this port.
-    Route {
-        /// Hardware id.
-        switch: u64,
-        /// Local id.
-        lid: u32,
-        /// Which port.
-        port: u8,
-    },
     /// Address translation and protection table of a root complex: this local id may come in by this
     /// plane of this link, to what is open to it.
     Open {
@@ -75,7 +66,7 @@ impl Entry {
     /// Hardware id of the component whose table it is in.
     pub fn component(&self) -> u64 {
         match *self {
-            Self::Plane { switch, .. } | Self::Route { switch, .. } => switch,
+            Self::Plane { switch, .. } => switch,
             Self::Open { root, .. } | Self::Own { root, .. } => root,
             Self::Base { endpoint, .. } => endpoint,
         }
@@ -111,18 +102,4 @@ pub fn changes<'a>(are: &'a [Entry], to_be: &'a [Entry]) -> impl Iterator<Item =
         .filter(not_in(to_be))
         .map(|e| Change::Take(*e));
     takes.chain(to_be.iter().filter(not_in(are)).map(|e| Change::Put(*e)))
-}
-
-/// What the tables say when [`changes`] have been written as far as components were `reached`: a table
-/// that could not be written says what it said before. So whatever comes back from behind a link that
-/// was down is written then; what has lost its power meanwhile has to be taken out of the entries that
-/// are. In no order.
-pub fn outcome<'a>(
-    are: &'a [Entry],
-    to_be: &'a [Entry],
-    reached: impl Fn(u64) -> bool + Copy + 'a,
-) -> impl Iterator<Item = Entry> + 'a {
-    let new = to_be.iter().filter(move |e| reached(e.component()));
-    let old = are.iter().filter(move |e| !reached(e.component()));
-    new.chain(old).copied()
 }

@@ -164,11 +164,6 @@ where
         })
     }
 
-    /// There is a way to it.
-    pub fn reaches(&self, hwid: u64) -> bool {
-        self.way(hwid).next().is_some()
-    }
-
     /// Takes an endpoint and what is on the way to it into the tree.
     pub fn add(&mut self, hwid: u64) {
         let mut at = self.inventory.index(hwid);

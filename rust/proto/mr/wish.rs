@@ -11,6 +11,7 @@
 use super::list::{Full, List};
 
 /// First line of the text.
+#[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
 pub const HEAD: &[u8] = b"# weft wishes: endpoint.ve root\n";
 
 /// First word of a line that is no wish.
@@ -89,15 +90,6 @@ impl<M: AsRef<[Wish]> + AsMut<[Wish]>> Wishes<M> {
         self.0.all()
     }
 
-    /// The root complex that a virtual endpoint is to belong to.
-    pub fn root_of(&self, endpoint: u64, ve: u8) -> Option<u64> {
-        let wish = self
-            .all()
-            .iter()
-            .find(|w| (w.endpoint, w.ve) == (endpoint, ve))?;
-        Some(wish.root)
-    }
-
     /// A virtual endpoint is to belong to this root complex and no other.
     pub fn assign(&mut self, wish: Wish) -> Result<(), Full> {
         let of = |w: &Wish| (w.endpoint, w.ve) == (wish.endpoint, wish.ve);
@@ -106,28 +98,6 @@ impl<M: AsRef<[Wish]> + AsMut<[Wish]>> Wishes<M> {
         }
         self.0.retain(|w| !of(w));
         self.0.insert(wish)
-    }
-
-    /// A virtual endpoint is to belong to nobody. Whether it did belong to somebody.
-    pub fn withdraw(&mut self, endpoint: u64, ve: u8) -> bool {
-        let before = self.all().len();
-        self.0.retain(|w| (w.endpoint, w.ve) != (endpoint, ve));
-        self.all().len() < before
-    }
-
-    /// Writes the text. How many bytes it has, if there is room for it.
-    pub fn write(&self, to: &mut [u8]) -> Option<usize> {
-        let mut out = Out { to, at: 0 };
-        out.put(HEAD)?;
-        for wish in self.all() {
-            out.hex(wish.endpoint)?;
-            out.put(b".")?;
-            out.hex(wish.ve.into())?;
-            out.put(b" ")?;
-            out.hex(wish.root)?;
-            out.put(b"\n")?;
-        }
-        Some(out.at)
     }
 
     /// Takes the wishes of a text instead of those there are, all or none.
@@ -211,6 +181,7 @@ fn wishes(text: &[u8]) -> impl Iterator<Item = (Wish, u32)> + '_ {
 }
 
 /// The wish of a line, if it is one.
+#[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
 pub fn of_line(line: &[u8]) -> Option<Wish> {
     match parse(line.trim_ascii())? {
         Said::Wish(wish) => Some(wish),

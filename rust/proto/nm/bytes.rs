@@ -58,11 +58,6 @@ impl<'a> Writer<'a> {
         self.put(&v.to_le_bytes());
     }
 
-    /// How many bytes there is still room for.
-    pub fn room(&self) -> usize {
-        self.buf.len().saturating_sub(self.at)
-    }
-
     /// How many bytes were written, if all had room.
     pub fn finish(self) -> Option<usize> {
         self.fits.then_some(self.at)
@@ -84,13 +79,6 @@ impl<'a> Reader<'a> {
         let (head, rest) = self.0.split_first_chunk::<N>().ok_or(Short)?;
         self.0 = rest;
         Ok(*head)
-    }
-
-    /// The next `len` bytes.
-    pub fn take(&mut self, len: usize) -> Result<&'a [u8], Short> {
-        let head = self.0.get(..len).ok_or(Short)?;
-        self.0 = self.0.get(len..).ok_or(Short)?;
-        Ok(head)
     }
 
     /// A number of 8 bits.

@@ -13,13 +13,13 @@ use super::{
 };
 
 mod info;
-mod page;
+pub mod page;
 mod piece;
 mod write;
 
 pub use self::{
     info::Info,
-    page::{Page, PAGE_PORTS},
+    page::Page,
     piece::{Piece, MAX_PIECE},
     write::{Differ, Taken, Write},
 };

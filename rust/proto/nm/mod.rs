@@ -4,7 +4,7 @@
 //! port leads where.
 //!
 //! [`node::Node`] is the manager of one node in a fabric of up to a few hundred, in which every node
-//! explores; [`scale::Node`] is that of one in a fabric of tens of thousands, in which nodes report up
+//! explores; `scale::Node` is that of one in a fabric of tens of thousands, in which nodes report up
 //! a tree. Both do everything through a trait of effects, take time in milliseconds or not at all, and
 //! live in memory that the caller gives. Formats, rules and limits: `Documentation/manager.rst`.
 //! Nothing here may know how a neighbour is reached, nor what a route is used for.

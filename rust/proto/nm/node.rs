@@ -27,12 +27,12 @@
 mod elect;
 mod hand;
 mod master;
-mod rest;
+pub mod rest;
 mod standby;
 
 pub use self::{
     hand::{Failure, HAND_MS},
-    rest::{LEASE_MS, REST_MS},
+    rest::LEASE_MS,
 };
 
 use self::{hand::Hand, rest::Resting};
@@ -295,6 +295,7 @@ where
     }
 
     /// Whether a master has nothing left to do, or a standby has a master that answers.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-sim"))]
     pub fn is_quiet(&self) -> bool {
         match self.phase {
             Phase::Settled => !self.dirty && self.again.is_none(),
@@ -382,6 +383,7 @@ where
     }
 
     /// Somebody has written here by other means, by right of this reign: there is none below it any more.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-fabric"))]
     pub fn heed(&mut self, reign: Reign) {
         if reign.beats(&self.me.reign) {
             self.me.reign = reign;

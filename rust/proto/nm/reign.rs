@@ -17,15 +17,12 @@ pub struct Reign {
 }
 
 impl Reign {
-    /// Bytes in a message.
-    pub const BYTES: usize = 12;
-
     /// Whether this one replaces `other`.
     pub fn beats(&self, other: &Self) -> bool {
         self.term > other.term || (self.term == other.term && self.master < other.master)
     }
 
-    /// Writes [`Self::BYTES`].
+    /// Writes its 12 bytes.
     pub fn put(&self, w: &mut Writer<'_>) {
         w.u32(self.term);
         w.u64(self.master);

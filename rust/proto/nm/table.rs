@@ -100,27 +100,10 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
         table
     }
 
-    /// The port by which traffic for `lid` leaves.
-    pub fn lookup(&self, lid: u32) -> Option<u8> {
-        let slot = self.slots.as_ref().iter().find(|s| s.lid == lid)?;
-        port(slot.active)
-    }
-
     /// The routes in use: local id, links, port.
     pub fn routes(&self) -> impl Iterator<Item = (u32, u32, u8)> + '_ {
         let slots = self.slots.as_ref().iter();
         slots.filter_map(|s| Some((s.lid, hops(s.active), port(s.active)?)))
-    }
-
-    /// How many routes are in use.
-    pub fn len(&self) -> usize {
-        let slots = self.slots.as_ref().iter();
-        slots.filter(|s| s.active != NONE).count()
-    }
-
-    /// Whether none is.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Forgets all.

@@ -16,8 +16,7 @@ use crate::{
         trunk::Layout,
     },
     queue::{
-        cx::Farewell,
-        qp::{Ask, Inner, Path},
+        qp::{Inner, Path},
         table::MAX_QPS,
         trunk::Trunk,
     },
@@ -27,6 +26,7 @@ use kernel::{
     prelude::*,
     sync::{atomic::Relaxed, Arc},
     time::{delay::fsleep, Delta},
+    warn_on,
 };
 
 /// How often it is looked whether the mover has done with the memory of one that goes.
@@ -105,9 +105,15 @@ impl Worker {
         if let Some(mover) = port.mover(self.link).filter(|_| core.is_moving()) {
             mover.stop();
         }
+        if cfg!(debug_assertions) {
+            let whole = core
+                .trunk
+                .as_ref()
+                .is_none_or(|trunk| trunk.buffers.is_whole());
+            let _ = warn_on!(!whole);
+        }
         core.trunk = None;
-        core.owed.clear();
-        core.lent.clear();
+        core.deferred.clear();
         core.gone.clear();
         core.bound = 0;
         self.users.store(0, Relaxed);
@@ -116,11 +122,14 @@ impl Worker {
             let mut inner = qp.inner.lock();
             if inner.path.is_some_and(|path| path.link == self.link) {
                 inner.queued = false;
-                if core.kept.is_some() && inner.is_of(self.link, core.session) && inner.keep() {
+                if core.kept.is_some()
+                    && inner.is_of(self.link, core.session)
+                    && inner.machine.keep()
+                {
                     continue;
                 }
-                qp.fail(&mut inner, status, status, status);
-                inner.owes_gone = false;
+                let (machine, mut env) = inner.outside(&qp);
+                machine.fail_silently(&mut env, status, status);
             }
         }
     }
@@ -155,10 +164,9 @@ impl Worker {
         inner.path = Some(Path {
             link: self.link,
             peer,
-            peer_qpn,
             session: core.session,
         });
-        inner.owes_join = Some(Ask::Yes);
+        inner.machine.connect(peer_qpn);
         Ok(())
     }
 
@@ -171,25 +179,18 @@ impl Worker {
         };
         // Its turn here may still come, and finds it gone.
         inner.queued = false;
-        if path.session != core.session || core.trunk.is_none() {
-            return;
+        let reaches = path.session == core.session && core.trunk.is_some();
+        if reaches {
+            self.settle(core, qpn);
+            core.bound = core.bound.saturating_sub(1);
+            self.users.store(core.bound as u32, Relaxed);
         }
-        self.settle(core, qpn);
-        core.bound = core.bound.saturating_sub(1);
-        self.users.store(core.bound as u32, Relaxed);
-        if inner.joined && inner.state.hears() || inner.owes_gone {
-            let word = Farewell {
-                to: path.peer_qpn,
-                qpn,
-                // Who has asked, and got no answer, is told as well.
-                refuses: inner.owes_join.is_some(),
-            };
-            // A peer that hears nothing meets with users here who come and go.
+        if let Some(what) = inner.machine.disconnect(reaches) {
+            // A peer that hears nothing meets with users here that come and go.
             if core.gone.len() < MAX_QPS as usize {
-                let _ = core.gone.push(word, GFP_KERNEL);
+                let _ = core.gone.push(what, GFP_KERNEL);
             }
         }
-        inner.owes_gone = false;
     }
 
     /// Waits until nothing is moved any more that requests of a queue pair have named.

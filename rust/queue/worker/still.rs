@@ -18,7 +18,7 @@ impl Worker {
     fn is_quiet(&self, core: &Core) -> bool {
         for qp in self.table.all() {
             let inner = qp.inner.lock();
-            if inner.is_of(self.link, core.session) && !inner.initiator.is_quiet() {
+            if inner.is_of(self.link, core.session) && !inner.machine.is_answered() {
                 return false;
             }
         }
@@ -69,16 +69,19 @@ impl Worker {
         }
         for qp in self.table.all() {
             let inner = &mut *qp.inner.lock();
-            let Some(path) = inner
-                .path
-                .filter(|path| inner.kept && path.link == self.link)
-            else {
+            let path = inner.path.filter(|path| path.link == self.link);
+            let (Some(path), Some(peer_qpn)) = (path, inner.machine.peer_qpn()) else {
                 continue;
             };
-            inner.kept = false;
-            match self.connect(inner, core, path.peer, path.peer_qpn) {
+            if !inner.machine.unkeep() {
+                continue;
+            }
+            match self.connect(inner, core, path.peer, peer_qpn) {
                 Ok(()) => Self::enqueue(core, &qp, inner),
-                Err(_) => qp.fail(inner, Status::Peer, Status::Peer, Status::Peer),
+                Err(_) => {
+                    let (machine, mut env) = inner.outside(&qp);
+                    machine.fail(&mut env, Status::Peer, Status::Peer, Status::Peer);
+                }
             }
         }
     }
@@ -90,8 +93,9 @@ impl Worker {
         };
         for qp in self.table.all() {
             let mut inner = qp.inner.lock();
-            if inner.kept && inner.path.is_some_and(|path| path.link == self.link) {
-                qp.fail(&mut inner, status, status, status);
+            if inner.machine.is_kept() && inner.path.is_some_and(|path| path.link == self.link) {
+                let (machine, mut env) = inner.outside(&qp);
+                machine.fail(&mut env, status, status, status);
             }
         }
     }

@@ -9,7 +9,7 @@ use super::super::{
 };
 use super::{check, info::INFO_BYTES, Error};
 
-/// Bytes in front of the ports of a page: type, number, [`Info`], and where the next page begins.
+/// Bytes in front of the ports of a page: type, number, [`Info`](super::Info), and where the next page begins.
 const PAGE_HEAD: usize = 5 + INFO_BYTES + 1;
 /// Ports that have room in one message, each with its number.
 pub const PAGE_PORTS: usize = (MAX_PAYLOAD - PAGE_HEAD) / (1 + PORT_BYTES);

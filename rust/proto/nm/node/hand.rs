@@ -163,11 +163,6 @@ where
         self.hand.over
     }
 
-    /// The node's own hierarchy, as it was handed to it.
-    pub fn hierarchy(&self) -> &Kept<B> {
-        &self.hierarchy
-    }
-
     /// Goes on handing over.
     pub(super) fn hand_on(&mut self, now: u64, fx: &mut impl Effects) {
         if self.hand.over.is_some() {

@@ -6,7 +6,7 @@
 //! the driver is told before and after. A function that is bound does not sleep while the system
 //! does not: nobody could reach it from the other hosts, and nothing would wake it.
 
-use super::pci::{Adapter, Driver};
+use super::{Adapter, Driver};
 use kernel::{bindings, prelude::*};
 
 /// What the kernel calls for the functions of `T`.

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One call of an ioctl, as its handler has it, and what handlers look at first.
+//!
+//! It must not know which ioctls there are.
+
+use super::file::PortFile;
+use crate::sys::user::{is_admin, Extensible, UserStruct};
+use kernel::prelude::*;
+
+/// One call of an ioctl.
+pub(super) struct Call<'a> {
+    pub(super) file: &'a PortFile,
+    pub(super) user: UserStruct,
+    /// The file is `O_NONBLOCK`.
+    pub(super) nonblock: bool,
+}
+
+impl Call<'_> {
+    /// Copies the structure of the call back, as much of it as the caller knows.
+    pub(super) fn write<T: Extensible>(&self, value: &T) -> Result {
+        self.user.write(value)
+    }
+}
+
+/// `EINVAL` unless `fits`.
+pub(super) fn check(fits: bool) -> Result {
+    if fits {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
+
+/// `EPERM`: the caller may not look after the fabric.
+pub(super) fn as_admin() -> Result {
+    match is_admin() {
+        true => Ok(()),
+        false => Err(EPERM),
+    }
+}

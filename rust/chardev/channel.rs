@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ioctls of message channels: they make a file a listener, or one end of a channel.
+
+use super::{
+    call::{check, Call},
+    file::{PortFile, Role},
+};
+use crate::{
+    proto::cell::Shape,
+    queue::Wanted,
+    sys::{
+        chrdev::Borrowed,
+        ext::{
+            self, weft_chan_accept, weft_chan_connect, weft_chan_info, weft_chan_kick,
+            weft_chan_listen,
+        },
+    },
+};
+use kernel::{prelude::*, sync::Arc, time::Msecs};
+
+const MAX_BACKLOG: u32 = 64;
+const DEFAULT_TIMEOUT_MS: Msecs = 5000;
+const MAX_TIMEOUT_MS: Msecs = 60_000;
+
+/// `WEFT_CHAN_LISTEN`.
+pub(super) fn listen(call: &Call<'_>, listen: weft_chan_listen) -> Result {
+    check(listen.flags == 0)?;
+    check(listen.service != 0 && (1..=MAX_BACKLOG).contains(&listen.backlog))?;
+    let file = call.file;
+    file.node.may_begin()?;
+    file.become_role(|| {
+        let waiters = file.waiters.clone();
+        let backlog = listen.backlog as usize;
+        let listener = file.channels.listen(listen.service, backlog, waiters)?;
+        Ok(Role::Listening(listener))
+    })
+}
+
+/// `WEFT_CHAN_CONNECT`.
+pub(super) fn connect(call: &Call<'_>, connect: weft_chan_connect) -> Result {
+    check(connect.flags == 0 && connect.reserved == 0)?;
+    check(connect.service != 0 && connect.timeout_ms <= MAX_TIMEOUT_MS)?;
+    call.file.node.may_begin()?;
+    let wanted = Wanted {
+        peer: connect.peer,
+        link: match connect.link {
+            ext::WEFT_ANY_LINK => None,
+            link => Some(link as usize),
+        },
+        service: connect.service,
+        shape: Shape::new(connect.cells, connect.bulk).ok_or(EINVAL)?,
+        timeout: match connect.timeout_ms {
+            0 => DEFAULT_TIMEOUT_MS,
+            ms => ms,
+        },
+    };
+    let file = call.file;
+    file.become_role(|| {
+        let waiters = file.waiters.clone();
+        let channel = file.channels.connect(&file.node, &wanted, waiters)?;
+        Ok(Role::Channel(channel))
+    })
+}
+
+/// `WEFT_CHAN_ACCEPT`.
+pub(super) fn accept(call: &Call<'_>, accept: weft_chan_accept) -> Result {
+    check(accept.flags == 0 && accept.reserved == 0)?;
+    call.file.node.may_begin()?;
+    let listening = Borrowed::get(accept.listen_fd)?;
+    let other = listening.file().as_any().downcast_ref::<PortFile>();
+    let file = call.file;
+    let listener = match other.map(|other| (other.role(), &other.node)) {
+        Some((Some(Role::Listening(listener)), node)) if Arc::ptr_eq(node, &file.node) => listener,
+        _ => return Err(EINVAL),
+    };
+    file.become_role(|| {
+        let waiters = file.waiters.clone();
+        let channel = file
+            .channels
+            .accept(&file.node, listener, waiters, call.nonblock)?;
+        Ok(Role::Channel(channel))
+    })
+}
+
+/// `WEFT_CHAN_INFO`.
+pub(super) fn info(call: &Call<'_>, mut info: weft_chan_info) -> Result {
+    check(info.flags == 0)?;
+    let size = info.size;
+    info = call.file.channel()?.info();
+    info.size = size;
+    call.write(&info)
+}
+
+/// `WEFT_CHAN_KICK`.
+pub(super) fn kick(call: &Call<'_>, kick: weft_chan_kick) -> Result {
+    check(kick.flags == 0)?;
+    call.file.channel()?.kick(&call.file.node)
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The network manager of the port that an ioctl is of, for those that need it.
+
+use super::call::Call;
+use crate::{
+    fabric::{Manager, Role, View},
+    sys::errno::{EOPNOTSUPP, EREMOTE},
+};
+use kernel::prelude::*;
+
+/// `EOPNOTSUPP`: the port has none.
+pub(super) fn manager<'a>(call: &Call<'a>) -> Result<&'a Manager> {
+    call.file.node.manager().ok_or(EOPNOTSUPP.into())
+}
+
+/// `EREMOTE`: this host is not the master.
+pub(super) fn as_master(manager: &Manager) -> Result<&Manager> {
+    match manager.look(View::standing).role {
+        Role::Master => Ok(manager),
+        Role::Standby | Role::Unknown => Err(EREMOTE.into()),
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the kernel calls on an open file: by its role, the channel, the objects or the function do it.
+
+use super::{
+    file::{PortFile, Role},
+    ioctl,
+};
+use crate::sys::{
+    file::{events, File},
+    vma::{Fault, NewVma, Outcome},
+    waitq::WaitQueue,
+};
+use core::any::Any;
+use kernel::prelude::*;
+
+impl File for PortFile {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn common(&self) -> &WaitQueue {
+        self.node.waiters()
+    }
+
+    fn poll(&self, want: u32) -> u32 {
+        let asked = match self.node.is_asked() {
+            true => events::PRI,
+            false => 0,
+        };
+        let there = match self.role() {
+            Some(Role::Channel(channel)) => channel.poll(&self.node, want),
+            Some(Role::Function(function)) => function.poll(&self.node),
+            _ if self.node.is_closed() => events::HUP | events::ERR,
+            Some(Role::Listening(listener)) if listener.is_ready() => events::IN,
+            Some(Role::Objects(objects)) if objects.is_ready() => events::IN,
+            _ => 0,
+        };
+        asked | there
+    }
+
+    fn ioctl(&self, cmd: u32, arg: usize, nonblock: bool) -> Result {
+        ioctl::dispatch(self, cmd, arg, nonblock)
+    }
+
+    fn mmap(&self, vma: &NewVma<'_>) -> Result {
+        match self.role() {
+            Some(Role::Objects(objects)) => objects.mmap(vma),
+            Some(Role::Function(function)) => function.mmap(vma),
+            _ => self.channel()?.mmap(&self.node, vma),
+        }
+    }
+
+    fn fault(&self, fault: &Fault<'_>) -> Outcome {
+        match self.role() {
+            Some(Role::Channel(channel)) => channel.fault(&self.node, fault),
+            Some(Role::Objects(objects)) => objects.fault(&self.node, fault),
+            Some(Role::Function(function)) => function.fault(&self.node, fault),
+            _ => fault.refuse(),
+        }
+    }
+}

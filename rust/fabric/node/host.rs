@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A node as the network manager and the multi-root management have it.
+
+use super::Node;
+use crate::{
+    fabric::{
+        host::{Host, ManagerHost},
+        pcim::Network,
+        Client, Manager, PortGuard, Role, View,
+    },
+    hw::{Aim, Port},
+    proto::mr::due::Due,
+};
+use kernel::{fmt::Arguments, pci, prelude::*, sync::aref::ARef};
+
+impl Host for Node {
+    fn client(&self) -> Option<&dyn Client> {
+        self.client()
+    }
+
+    fn complain(&self, what: Arguments<'_>) {
+        self.complain(what);
+    }
+
+    fn manage(&self) {
+        self.manage();
+    }
+}
+
+impl ManagerHost for Node {
+    fn pci(&self) -> ARef<pci::Device> {
+        self.pci()
+    }
+
+    fn port_at_work(&self) -> Option<PortGuard<'_>> {
+        self.port_at_work()
+    }
+
+    fn aim(&self, link: usize, aim: Option<Aim>) -> Result {
+        self.aim(link, aim)
+    }
+
+    fn peer_hwid(&self, port: &dyn Port, link: usize) -> Option<u64> {
+        self.peer_hwid(port, link)
+    }
+
+    fn manage_hierarchies(&self, due: Due) {
+        self.manage_hierarchies(due);
+    }
+
+    fn rest_for_ways(&self, on: bool) {
+        self.rest_for_ways(on);
+    }
+
+    fn rests_for_ways(&self) -> bool {
+        self.rests_for_ways()
+    }
+}
+
+/// A node and its network manager.
+pub(super) struct OfNode<'a> {
+    node: &'a Node,
+    manager: &'a Manager,
+}
+
+impl<'a> OfNode<'a> {
+    pub(super) fn new(node: &'a Node, manager: &'a Manager) -> Self {
+        Self { node, manager }
+    }
+}
+
+impl Network for OfNode<'_> {
+    fn pci(&self) -> ARef<pci::Device> {
+        self.node.pci()
+    }
+
+    fn port(&self) -> Result<PortGuard<'_>> {
+        self.node.port()
+    }
+
+    fn port_at_work(&self) -> Option<PortGuard<'_>> {
+        self.node.port_at_work()
+    }
+
+    fn complain(&self, what: Arguments<'_>) {
+        self.node.complain(what);
+    }
+
+    fn is_master(&self, term: u32) -> bool {
+        let me = self.manager.look(View::standing);
+        me.role == Role::Master && me.term == term
+    }
+
+    fn member(&self, hwid: u64) -> (u32, u32) {
+        self.manager.look(|view| {
+            let mut all = view.members().iter();
+            let member = all.find(|member| member.known && member.info.hwid == hwid);
+            member.map_or((0, 0), |member| (member.info.lid, member.info.life))
+        })
+    }
+
+    fn hand(&self, hwid: u64, bytes: &[u8]) -> Result {
+        self.manager.hand(self.node, hwid, bytes)
+    }
+
+    fn copy_wishes(&self, to: &mut [u8]) -> (u32, usize) {
+        self.manager.copy_wishes(to)
+    }
+
+    fn note_wishes(&self, version: u32, text: &[u8]) -> Result {
+        self.manager.note_wishes(self.node, version, text)
+    }
+}

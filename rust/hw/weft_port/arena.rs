@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The memory of a link, which its neighbour may reach.
+
+use crate::sys::{area::Area, dma::DmaSource};
+use kernel::{pci, prelude::*};
+
+/// The memory of a link.
+pub(super) struct Arena {
+    pub(super) area: Area,
+    /// Where the port finds it.
+    pub(super) addr: u64,
+}
+
+/// The least memory of a link that is of use.
+pub(super) const MIN_ARENA: usize = 256 << 10;
+/// The most: what of a slot is mapped, as no neighbour grants more.
+pub(crate) const MAX_ARENA: usize = 64 << 20;
+
+/// Allocates an arena of `bytes` bytes, or of what can be had.
+pub(super) fn new_arena(
+    dev: &pci::Device,
+    source: &DmaSource,
+    link: usize,
+    bytes: usize,
+) -> Result<Arena> {
+    let mut size = bytes;
+    let mem = loop {
+        match source.take(size) {
+            Ok(mem) if size == bytes => break mem,
+            Ok(mem) => {
+                dev_warn!(
+                    dev,
+                    "link {}: an arena of {} KiB only, there is no contiguous memory for {} KiB\n",
+                    link,
+                    size >> 10,
+                    bytes >> 10
+                );
+                break mem;
+            }
+            Err(_) if size > MIN_ARENA => size /= 2,
+            Err(e) => {
+                dev_err!(
+                    dev,
+                    "link {}: no contiguous memory, not even the {} KiB that an arena needs\n",
+                    link,
+                    MIN_ARENA >> 10
+                );
+                return Err(e);
+            }
+        }
+    };
+    Ok(Arena {
+        addr: mem.addr(),
+        area: Area::from_dma(mem),
+    })
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the interrupts of a Weft port do: each tells what is above what has happened.
+
+use super::{
+    chip::Chip,
+    layout::{
+        dma_vector, echo, far_vector, kick, seat_bell, seat_vector, wake, DOORBELL_VECTOR,
+        ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR,
+    },
+};
+use crate::sys::{
+    ext,
+    irq::{Handler, Next},
+    trace,
+};
+use kernel::{
+    prelude::*,
+    time::{delay::fsleep, Delta},
+};
+
+/// What an error is, by its bit.
+const ERRORS: [(u32, &CStr); 12] = [
+    (ext::WEFT_ERR_OUT_WRITE, c"own write dropped"),
+    (ext::WEFT_ERR_OUT_READ, c"own read answered by all ones"),
+    (ext::WEFT_ERR_IN_DENIED, c"a neighbour's access refused"),
+    (ext::WEFT_ERR_IN_INVALID, c"aperture not in memory"),
+    (ext::WEFT_ERR_DB_DENIED, c"doorbell refused"),
+    (ext::WEFT_ERR_MSG_DROPPED, c"mailbox full, message dropped"),
+    (ext::WEFT_ERR_FABRIC_LOST, c"fabric lost"),
+    (ext::WEFT_ERR_UNMAP_LATE, c"unmapped while in use"),
+    (ext::WEFT_ERR_DMA, c"DMA transfer failed"),
+    (ext::WEFT_ERR_ROUTE_DENIED, c"a route ended here"),
+    (ext::WEFT_ERR_POISONED, c"data came poisoned"),
+    (ext::WEFT_ERR_TIMEOUT, c"own read without an answer"),
+];
+
+/// How long the port is left alone after an error. It reports nothing meanwhile, so that a
+/// neighbour cannot keep this host busy with its mistakes.
+const ERROR_PAUSE: Delta = Delta::from_millis(10);
+
+impl Chip {
+    fn seats_rung(&self) {
+        let pending = self.read(ext::WEFT_R_DB_PENDING);
+        if pending == u32::MAX {
+            return;
+        }
+        // Before the queues are looked at: who rings from here on raises another interrupt.
+        self.write(ext::WEFT_R_DB_PENDING, pending & self.seat_bells());
+        let links = self.caps.links + self.caps.far;
+        for seat in (0..self.caps.seats).filter(|seat| pending & 1 << seat_bell(links, *seat) != 0)
+        {
+            self.events.called(seat);
+        }
+    }
+
+    /// Those of far links have a vector together.
+    fn far_rung(&self) {
+        let near = (1 << (kick(self.caps.links) + 1)) - 1;
+        let pending = self.read(ext::WEFT_R_DB_PENDING);
+        if pending == u32::MAX {
+            return;
+        }
+        // Before the rings are looked at: who rings from here on raises another interrupt.
+        self.write(ext::WEFT_R_DB_PENDING, pending & !near & !self.seat_bells());
+        for link in self.caps.links..self.caps.links + self.caps.far {
+            if pending & 1 << wake(self.caps.links, link) != 0 {
+                self.rung(link, true);
+            }
+            if pending & 1 << echo(self.caps.links, link) != 0 {
+                self.rung(link, false);
+            }
+        }
+    }
+
+    fn rung(&self, link: usize, wake: bool) {
+        if wake {
+            trace::port_event(&self.pdev, trace::Port::Wake, link as u64);
+            self.events.wake(link);
+        } else {
+            trace::port_event(&self.pdev, trace::Port::Echo, link as u64);
+            self.events.echo(link);
+        }
+    }
+
+    /// The DMA engine reports.
+    fn moved(&self) {
+        let bits = self.read(ext::WEFT_R_DMA_PENDING);
+        if bits == u32::MAX {
+            return;
+        }
+        // Before the rings are looked at: what is done from here on is another interrupt.
+        self.write(ext::WEFT_R_DMA_PENDING, bits);
+        for link in (0..self.caps.links + self.caps.far).filter(|link| bits & 1 << link != 0) {
+            self.events.moved(link);
+        }
+    }
+
+    fn link_event(&self) {
+        let bits = self.read(ext::WEFT_R_EVENT);
+        if bits == u32::MAX {
+            trace::port_event(&self.pdev, trace::Port::Gone, 0);
+        } else {
+            // Before the status is looked at: what changes from here on is another event.
+            self.write(
+                ext::WEFT_R_EVENT,
+                bits & (ext::WEFT_EVENT_LINK | ext::WEFT_EVENT_ROUTE),
+            );
+        }
+        self.events.links_changed();
+    }
+
+    fn mbox_event(&self) {
+        let own = ext::WEFT_EVENT_MBOX | ext::WEFT_EVENT_FUNCTION | ext::WEFT_EVENT_PLUG;
+        let bits = self.read(ext::WEFT_R_EVENT);
+        if bits != u32::MAX {
+            // Before anything is looked at: what comes from here on is another event. What has come since
+            // the register was read is one already, and is not to be lost.
+            self.write(ext::WEFT_R_EVENT, bits & own);
+            if bits & ext::WEFT_EVENT_PLUG != 0 {
+                self.events.plugged();
+            }
+        }
+        self.events.message();
+    }
+
+    fn error_event(&self) {
+        self.write(ext::WEFT_R_EVENT, ext::WEFT_EVENT_ERROR);
+        let status = self.read(ext::WEFT_R_ERR_STATUS);
+        if status == 0 || status == u32::MAX {
+            return;
+        }
+        // Info and address are those of the first, whose bit is cleared last of all.
+        let info = self.read(ext::WEFT_R_ERR_INFO);
+        let addr = self.regs.read64(ext::WEFT_R_ERR_ADDR as usize);
+        trace::port_error(&self.pdev, status, info, addr);
+        for (bit, what) in ERRORS {
+            if status & bit == 0 {
+                continue;
+            }
+            let first = 1u32.checked_shl(info & 0xff) == Some(bit);
+            let addr = if first { addr } else { 0 };
+            self.events.error(what, addr);
+        }
+        fsleep(ERROR_PAUSE);
+        self.write(ext::WEFT_R_ERR_STATUS, status);
+    }
+}
+
+impl Handler for Chip {
+    fn hard(&self, vector: u32) -> Next {
+        let Some(doorbell) = vector.checked_sub(DOORBELL_VECTOR) else {
+            return Next::Thread;
+        };
+        if vector == dma_vector(self.caps.links) {
+            self.moved();
+            return Next::Done;
+        }
+        if vector == far_vector(self.caps.links) {
+            self.far_rung();
+            return Next::Done;
+        }
+        if vector == seat_vector(self.caps.links) {
+            self.seats_rung();
+            return Next::Done;
+        }
+        if doorbell == kick(self.caps.links) {
+            self.write(ext::WEFT_R_DB_MASK, !self.doorbells() | 1 << doorbell);
+            self.events.kicked();
+            return Next::Done;
+        }
+        // Before the rings are looked at: who rings from here on raises another interrupt.
+        self.write(ext::WEFT_R_DB_PENDING, 1 << doorbell);
+        let link = (doorbell / 2) as usize;
+        self.rung(link, doorbell == wake(self.caps.links, link));
+        Next::Done
+    }
+
+    fn thread(&self, vector: u32) {
+        match vector {
+            LINK_VECTOR => self.link_event(),
+            MBOX_VECTOR => self.mbox_event(),
+            ERROR_VECTOR => self.error_event(),
+            _ => {}
+        }
+    }
+}

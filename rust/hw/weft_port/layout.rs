@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What of a Weft port is for what: vectors, doorbells and their pages, and where registers are.
+//!
+//! Numbers only: it must not know how anything is used.
+
+use crate::sys::ext;
+
+/// Vectors of the purposes; those of the doorbells follow from [`DOORBELL_VECTOR`].
+pub(super) const LINK_VECTOR: u32 = 0;
+pub(super) const MBOX_VECTOR: u32 = 1;
+pub(super) const ERROR_VECTOR: u32 = 2;
+pub(super) const DOORBELL_VECTOR: u32 = 4;
+
+// Of `links`, how many links to neighbours there are: what is theirs comes first, then what users of this
+// host ring by, then what is for far links.
+
+/// Doorbells of a link: to look at the rings, and to be rung back.
+pub(super) const fn wake(links: usize, link: usize) -> u32 {
+    2 * link as u32 + if link < links { 0 } else { 1 }
+}
+pub(super) const fn echo(links: usize, link: usize) -> u32 {
+    wake(links, link) + 1
+}
+pub(super) const fn bells(links: usize, link: usize) -> u32 {
+    1 << wake(links, link) | 1 << echo(links, link)
+}
+
+/// Number of the doorbell page by which users ring, and of that of the kernel.
+pub(super) const fn user_page(links: usize, link: usize) -> usize {
+    if link < links {
+        link
+    } else {
+        2 * link + 1
+    }
+}
+pub(super) const fn kernel_page(links: usize, link: usize) -> usize {
+    if link < links {
+        links + link
+    } else {
+        2 * link + 2
+    }
+}
+
+/// Doorbell by which users of this host ring for the driver, and its page.
+pub(super) const fn kick(links: usize) -> u32 {
+    2 * links as u32
+}
+pub(super) const fn kick_page(links: usize) -> usize {
+    2 * links
+}
+
+/// Vector of the DMA engine, behind those of the doorbells.
+pub(super) const fn dma_vector(links: usize) -> u32 {
+    DOORBELL_VECTOR + kick(links) + 1
+}
+
+/// Vector of all doorbells of far links.
+pub(super) const fn far_vector(links: usize) -> u32 {
+    dma_vector(links) + 1
+}
+
+// Of `all` links, what seats have is behind what those have.
+
+/// Doorbell by which the guest on a seat rings; its number is also that of the page by which it is rung.
+pub(super) const fn seat_bell(all: usize, seat: usize) -> u32 {
+    (2 * all + 1 + seat) as u32
+}
+
+/// Vector of the doorbells of all seats.
+pub(super) const fn seat_vector(links: usize) -> u32 {
+    far_vector(links) + 1
+}
+
+/// Virtual planes of all links: who comes by a route comes by one of these.
+pub(super) const GATES: usize = (ext::WEFT_MAX_LINKS * ext::WEFT_VPS) as usize;
+
+/// Descriptors of a ring of the DMA engine, as a power of two.
+pub(super) const DMA_ORDER: u32 = 5;
+/// Elements of a list of the DMA engine.
+pub(super) const DMA_PIECES: usize = 128;
+
+/// A register of group `n` of those at `base`.
+fn group(base: u32, stride: u32, n: usize, reg: u32) -> usize {
+    base as usize + stride as usize * n + reg as usize
+}
+
+pub(super) fn link_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_LINK, ext::WEFT_LINK_STRIDE, n, reg)
+}
+
+pub(super) fn slot_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_SLOT, ext::WEFT_SLOT_STRIDE, n, reg)
+}
+
+pub(super) fn inbound_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_INBOUND, ext::WEFT_INBOUND_STRIDE, n, reg)
+}
+
+pub(super) fn page_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_DB_PAGE, ext::WEFT_DB_PAGE_STRIDE, n, reg)
+}
+
+pub(super) fn vf_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_VF, ext::WEFT_VF_STRIDE, n, reg)
+}
+
+pub(super) fn route_reg(n: usize, reg: u32) -> usize {
+    group(ext::WEFT_R_ROUTE, ext::WEFT_ROUTE_STRIDE, n, reg)
+}
+
+/// A field of a register, shifted down.
+pub(super) fn field(value: u32, mask: u32) -> u32 {
+    (value & mask) >> mask.trailing_zeros()
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What of the peer takes longer than a cell: a long message that is coming, and a read whose data the
+//! peer pulls.
+//!
+//! This must not know what else the responder has under way.
+
+use super::{
+    data::Sink,
+    segment::{Exposed, Segments},
+};
+use crate::proto::wqe::{Sgl, OP_RECV, OP_RECV_WRITE_IMM};
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lives on the stack or in a message; a box would be an allocation a message"
+)]
+pub(super) enum Goal {
+    /// To a receive request.
+    Recv { wr_id: u64, list: Sgl },
+    /// To memory that the peer has named; the receive request is for immediate data.
+    Tagged {
+        stag: u32,
+        to: u64,
+        recv: Option<u64>,
+    },
+}
+
+impl Goal {
+    pub(super) const fn sink(&self) -> Sink<'_> {
+        match self {
+            Self::Recv { list, .. } => Sink::List(list),
+            Self::Tagged { stag, to, .. } => Sink::Tagged {
+                stag: *stag,
+                to: *to,
+            },
+        }
+    }
+
+    /// The receive request, and the operation of its completion.
+    pub(super) fn recv(&self) -> Option<(u64, u8)> {
+        match *self {
+            Self::Recv { wr_id, .. } => Some((wr_id, OP_RECV)),
+            Self::Tagged { recv, .. } => recv.map(|wr_id| (wr_id, OP_RECV_WRITE_IMM)),
+        }
+    }
+}
+
+/// A long message that is coming.
+#[derive(Debug)]
+pub struct Inbound {
+    pub(super) psn: u16,
+    pub(super) goal: Goal,
+    pub(super) imm: Option<u32>,
+    /// Bytes of all of it.
+    pub(super) length: u64,
+    /// Memory was granted up to here, or named by the peer if data are pulled;
+    pub(super) granted: u64,
+    /// so many bytes are in their place;
+    pub(super) placed: u64,
+    /// so many segments have memory now;
+    pub(super) under_way: usize,
+    /// so many have, or had.
+    pub(super) segments: u64,
+    /// What the peer has named and was not pulled yet.
+    pub(super) named: Segments,
+}
+
+/// A read, while the peer pulls its data.
+#[derive(Clone, Copy)]
+pub(super) struct Reading {
+    pub(super) psn: u16,
+    pub(super) stag: u32,
+    pub(super) to: u64,
+    pub(super) length: u64,
+    pub(super) exposed: Exposed,
+}

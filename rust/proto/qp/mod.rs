@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The queue pair: its states, the requests under way at both ends, and the segments of long messages.
+//!
+//! `Documentation/queues.rst` has the rules. A [`Machine`] is one end of one queue pair. It is driven by
+//! the engine: [`Machine::serve`] in the queue pair's turn, [`Machine::on_cell`] and
+//! [`Machine::on_word`] when the peer has sent something, [`Machine::transfer_ended`] when the DMA
+//! engine has moved data. What it needs comes by three traits: [`Transport`], the link queues;
+//! [`Memory`], registered memory; [`Queues`], the work and completion queues of the user. The driver
+//! implements them over the port and pinned pages; tests implement them over two buffers, and so run
+//! this code and no copy of it.
+//!
+//! Nothing here allocates, sleeps or locks: the caller holds the lock of the queue pair. What the peer
+//! says is checked against what it can say now; a peer that breaks the rules ends this queue pair with
+//! [`Status::Protocol`], and no other one. This must not know links, sessions, ports or files.
+
+use super::{
+    cqe::{Cqe, Status},
+    hold::Standing,
+    protocol::Protocol,
+    wqe::OP_RECV,
+};
+
+mod arrival;
+mod connect;
+mod data;
+mod disconnect;
+mod env;
+mod inbound;
+pub mod lease;
+mod pull;
+mod push;
+mod request;
+mod requester;
+mod responder;
+mod segment;
+mod state;
+mod transfer;
+
+pub use self::{
+    arrival::FLUSH,
+    connect::Joined,
+    data::{Refused, Sink, Source},
+    disconnect::Disconnect,
+    env::{AtomicOp, Flow, Heap, Memory, NotBegun, Overrun, Queues, Side, Taken, Transport},
+    inbound::Inbound,
+    lease::{Lease, LeaseMemory},
+    request::Request,
+    requester::Requester,
+    responder::Responder,
+    state::State,
+    transfer::{Deferred, Transfer},
+};
+
+/// What came of a turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Served {
+    /// Something was sent, or has ended.
+    pub progress: bool,
+    /// There is more that can be done at once.
+    pub again: bool,
+    /// There was no room.
+    pub blocked: bool,
+    /// A receive request is missing.
+    pub starved: bool,
+}
+
+impl Served {
+    /// Records an attempt to send: whether there was room.
+    fn note(&mut self, sent: bool) -> bool {
+        self.progress |= sent;
+        self.blocked |= !sent;
+        sent
+    }
+}
+
+/// One end of a queue pair.
+pub struct Machine<H: Heap> {
+    number: u32,
+    protocol: Protocol,
+    state: State,
+    why: Status,
+    /// Rights of the peer, `WEFT_ACCESS_*`.
+    access: u32,
+    /// The peer's queue pair, while there is a connection.
+    peer_qpn: Option<u32>,
+    /// Counts resets, from 1 on.
+    epoch: u32,
+    /// The same of the peer's queue pair, as it has said; 0 before it has.
+    peer_epoch: u32,
+    requester: Requester<H>,
+    responder: Responder<H>,
+    /// The peer's queue pair has answered this one, in this epoch. No other one is heard.
+    joined: bool,
+    /// JOIN is to be sent.
+    owes_join: bool,
+    /// GONE is to be sent: this end is in ERR.
+    owes_gone: bool,
+    /// The session of the link is over, and the queue pair waits for another.
+    kept: bool,
+    /// It was joined in a session before, and goes on.
+    resumes: bool,
+    /// A request was sent or carried out.
+    touched: bool,
+    sent: u64,
+    received: u64,
+}
+
+impl<H: Heap> Machine<H> {
+    /// One in RESET.
+    pub const fn new(number: u32, protocol: Protocol) -> Self {
+        Self {
+            number,
+            protocol,
+            state: State::Reset,
+            why: Status::Success,
+            access: 0,
+            peer_qpn: None,
+            epoch: 1,
+            peer_epoch: 0,
+            requester: Requester::new(),
+            responder: Responder::new(),
+            joined: false,
+            owes_join: false,
+            owes_gone: false,
+            kept: false,
+            resumes: false,
+            touched: false,
+            sent: 0,
+            received: 0,
+        }
+    }
+
+    /// Its state.
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Why it is in ERR.
+    pub const fn why(&self) -> Status {
+        self.why
+    }
+
+    /// Rights of the peer, `WEFT_ACCESS_*`.
+    pub const fn access(&self) -> u32 {
+        self.access
+    }
+
+    /// Changes the rights of the peer.
+    pub fn set_access(&mut self, access: u32) {
+        self.access = access;
+    }
+
+    /// The peer's queue pair, while there is a connection.
+    pub const fn peer_qpn(&self) -> Option<u32> {
+        self.peer_qpn
+    }
+
+    /// How many times it was begun; never 0.
+    pub const fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Requests sent, since it was made.
+    pub const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Requests of the peer that were taken, since it was made.
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether requests of the peer are taken.
+    pub const fn hears(&self) -> bool {
+        self.state.hears()
+    }
+
+    /// Whether it is kept for another session of its link.
+    pub const fn is_kept(&self) -> bool {
+        self.kept
+    }
+
+    /// Whether all requests that were sent are answered.
+    pub const fn is_answered(&self) -> bool {
+        self.requester.is_quiet()
+    }
+
+    /// Requests without a completion: those under way, and, if `posted`, those that can be begun.
+    pub fn outstanding(&self, queues: &impl Queues, posted: bool) -> u32 {
+        let waits = match self.state {
+            // Requests that are posted in other states are never begun.
+            State::Rts | State::Sqd if posted => queues.sends_pending(),
+            _ => 0,
+        };
+        (self.requester.under_way() as u32).saturating_add(waits)
+    }
+
+    /// Changes the state as the user has asked for; ERR and RESET have functions of their own. The
+    /// caller has asked [`State::may_become`].
+    pub fn set_state(&mut self, to: State) {
+        self.state = to;
+    }
+
+    /// To ERR, as the user has asked for.
+    pub fn user_fails<Q: Queues>(&mut self, queues: &mut Q) {
+        if self.state == State::Reset {
+            self.state = State::Err;
+            self.why = Status::Flushed;
+        }
+        self.fail(queues, Status::Flushed, Status::Flushed, Status::Flushed);
+    }
+
+    /// Goes to ERR because of `why`: requests that are under way or posted end. `first` is the status
+    /// of the oldest request under way, `rest` that of those behind it. A queue pair that is in ERR
+    /// already only flushes what was posted since.
+    pub fn fail<Q: Queues>(&mut self, queues: &mut Q, why: Status, first: Status, rest: Status) {
+        let before = self.state;
+        if !matches!(before, State::Err | State::Reset) {
+            self.state = State::Err;
+            self.kept = false;
+            self.why = why;
+            // A queue pair that this one only names does not hear of its end.
+            self.owes_gone = before.hears() && self.joined;
+            let mut status = first;
+            while let Some(request) = self.requester.pop() {
+                let cqe = self.without_success(request.wqe.wr_id, request.opcode, status);
+                // One that finds no room is lost: the queue pair is in ERR in any case.
+                let _ = queues.complete_send(&cqe);
+                status = rest;
+            }
+            if let Some((wr_id, opcode)) = self.responder.give_up() {
+                let cqe = self.without_success(wr_id, opcode, Status::Flushed);
+                let _ = queues.complete_recv(&cqe);
+            }
+            if queues.has_srq() {
+                // Nothing that was posted to a shared receive queue ends with this queue pair: a
+                // program that waits for a message of it would wait for ever.
+                let cqe = Cqe {
+                    ends: true,
+                    ..self.without_success(0, OP_RECV, why)
+                };
+                let _ = queues.complete_recv(&cqe);
+            }
+        }
+        self.flush(queues, u32::MAX);
+    }
+
+    /// Goes to ERR, and does not tell the peer, which knows or cannot be reached.
+    pub fn fail_silently<Q: Queues>(&mut self, queues: &mut Q, why: Status, rest: Status) {
+        self.fail(queues, why, why, rest);
+        self.owes_gone = false;
+    }
+
+    /// Goes to ERR because the peer does not keep to what was agreed on.
+    fn violated<Q: Queues>(&mut self, queues: &mut Q) {
+        self.fail(queues, Status::Protocol, Status::Protocol, Status::Flushed);
+    }
+
+    /// Goes to ERR because a completion found no room.
+    pub fn overrun<Q: Queues>(&mut self, queues: &mut Q) {
+        let flushed = Status::Flushed;
+        self.fail(queues, Status::LocalLength, flushed, flushed);
+    }
+
+    /// A completion of a request that has not succeeded.
+    fn without_success(&self, wr_id: u64, opcode: u8, status: Status) -> Cqe {
+        Cqe {
+            wr_id,
+            qpn: self.number,
+            byte_len: 0,
+            imm: None,
+            status,
+            opcode,
+            ends: false,
+        }
+    }
+
+    /// In ERR: ends what was posted, except to a shared receive queue; up to `most` of either. True:
+    /// there is more.
+    pub fn flush<Q: Queues>(&mut self, queues: &mut Q, most: u32) -> bool {
+        // Users may post meanwhile: no more than there were.
+        let sends = queues.sends_pending();
+        for _ in 0..sends.min(most) {
+            if let Some(who) = queues.drop_send() {
+                let cqe = self.without_success(who.wr_id, who.opcode, Status::Flushed);
+                let _ = queues.complete_send(&cqe);
+            }
+        }
+        let recvs = queues.recvs_pending();
+        for _ in 0..recvs.min(most) {
+            if let Some((wr_id, _)) = queues.take_recv() {
+                let cqe = self.without_success(wr_id, OP_RECV, Status::Flushed);
+                let _ = queues.complete_recv(&cqe);
+            }
+        }
+        sends > most || recvs > most
+    }
+
+    /// To RESET: nothing is left of what was, and what was posted is forgotten. The caller has told
+    /// the peer, by [`Machine::disconnect`].
+    pub fn reset<Q: Queues>(&mut self, queues: &mut Q) {
+        let (epoch, access) = (self.epoch.wrapping_add(1).max(1), self.access);
+        let (sent, received) = (self.sent, self.received);
+        *self = Self {
+            epoch,
+            access,
+            sent,
+            received,
+            ..Self::new(self.number, self.protocol)
+        };
+        for _ in 0..queues.sends_pending() {
+            let _ = queues.drop_send();
+        }
+        for _ in 0..queues.recvs_pending() {
+            let _ = queues.take_recv();
+        }
+    }
+
+    /// Keeps the queue pair for another session of its link, unless a request is under way. True: it
+    /// is kept.
+    pub fn keep(&mut self) -> bool {
+        let quiet = self.requester.is_quiet() && self.responder.is_quiet();
+        if !self.state.hears() || !quiet {
+            return false;
+        }
+        self.kept = true;
+        self.resumes |= core::mem::take(&mut self.joined);
+        self.owes_join = false;
+        self.requester.rewind();
+        self.responder.rewind();
+        true
+    }
+
+    /// Where it stands, for the peer that it is joined with.
+    fn standing(&self) -> Standing {
+        if !self.resumes {
+            return Standing::FRESH;
+        }
+        Standing {
+            resumes: true,
+            expects: self.responder.expected(),
+        }
+    }
+}
+
+/// Result of what the link queues were asked to do.
+type Carried<T> = Result<T, super::trunk::Fault>;

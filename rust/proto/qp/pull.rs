@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Data that are pulled, at both ends of a queue pair: the end that has them posts them in its own
+//! staging memory, segment by segment, and the end that wants them reads them over the bridge.
+//!
+//! What the peer has posted is not read when it says so, but in the queue pair's turn: so nothing in a
+//! FIFO waits for it, and what the bridge has not brought is read again.
+
+use super::{
+    data::{Refused, Sink, Source},
+    env::{Memory, Queues, Side, Transport},
+    lease::{told_number, Lease},
+    request::Wait,
+    segment::{done, keep, Exposed, Pulling, MAX_SEGMENT, SEGMENTS},
+    Carried, Heap, Machine, Served,
+};
+use crate::proto::{
+    cqe::Status,
+    protocol::Protocol,
+    request::{Address, Extents, Lane, Message, Part, Role},
+    wqe::Tail,
+};
+
+/// A message of which segments are to be posted.
+struct Exposure<'a> {
+    source: Source<'a>,
+    /// What this end is in it.
+    role: Role,
+    protocol: Protocol,
+    qpn: u32,
+    peer_qpn: u32,
+    psn: u16,
+    epoch: u32,
+    /// Bytes of all of it.
+    length: u64,
+}
+
+impl Exposure<'_> {
+    /// Posts segments while there is room. `Ok(Ok(false))`: there is no room now; `Ok(Err)`: the
+    /// memory that they come from is refused.
+    fn expose<E>(&self, env: &mut E, exposed: &mut Exposed) -> Carried<Result<bool, Refused>>
+    where
+        E: Transport + Memory,
+    {
+        let (lane, to) = match self.role {
+            Role::Initiator => (self.protocol.requests(Lane::Transmit), Role::Responder),
+            Role::Responder => (Lane::Transmit, Role::Initiator),
+        };
+        while exposed.bytes < self.length && exposed.under_way < SEGMENTS {
+            if !env.has_room(lane)? {
+                return Ok(Ok(false));
+            }
+            let wanted = (self.length - exposed.bytes).min(MAX_SEGMENT);
+            let Some(extents) = env.buffers().take(wanted) else {
+                // There is some again when another transfer ends.
+                return Ok(Ok(false));
+            };
+            let bytes = extents.bytes();
+            env.moved(bytes);
+            if let Err(why) = env.spread(self.source, exposed.bytes, Side::Own, &extents, bytes) {
+                env.buffers().give(&extents);
+                return Ok(Err(why));
+            }
+            let part = Part {
+                number: exposed.segments,
+                offset: exposed.bytes,
+            };
+            let lease = Lease {
+                qpn: self.qpn,
+                peer_qpn: self.peer_qpn,
+                psn: self.psn,
+                epoch: self.epoch,
+                role: self.role,
+                part: told_number(part.number),
+                offset: part.offset,
+                extents,
+            };
+            if !env.buffers().lease(lease) {
+                return Ok(Ok(false));
+            }
+            let address = Address {
+                qpn: self.peer_qpn,
+                psn: self.psn,
+            };
+            // There is room.
+            let offer = Message::Offer { to, part, extents };
+            env.send(self.protocol, address, &offer)?;
+            exposed.bytes += bytes;
+            exposed.segments += 1;
+            exposed.under_way += 1;
+        }
+        Ok(Ok(true))
+    }
+}
+
+impl<H: Heap> Machine<H> {
+    /// The requester posts data of its last request. False: there is no room now.
+    pub(super) fn expose_segments<E>(&mut self, env: &mut E) -> Carried<bool>
+    where
+        E: Transport + Memory<Heap = H> + Queues,
+    {
+        let (Some(peer_qpn), Some(last)) = (self.peer_qpn, self.requester.last()) else {
+            return Ok(true);
+        };
+        if self.requester.sent <= last {
+            return Ok(true);
+        }
+        let Some(request) = self.requester.get_mut(last) else {
+            return Ok(true);
+        };
+        let Wait::Exposed(mut exposed) = request.wait else {
+            return Ok(true);
+        };
+        let exposure = Exposure {
+            source: Source::Tail(&request.wqe.tail),
+            role: Role::Initiator,
+            protocol: self.protocol,
+            qpn: self.number,
+            peer_qpn,
+            psn: request.psn as u16,
+            epoch: self.epoch,
+            length: request.wqe.tail.bytes(),
+        };
+        let result = exposure.expose(env, &mut exposed)?;
+        request.wait = Wait::Exposed(exposed);
+        match result {
+            Ok(all) => Ok(all),
+            Err(why) => {
+                let status = why.locally();
+                self.fail(env, status, status, Status::Flushed);
+                Ok(true)
+            }
+        }
+    }
+
+    /// The peer has pulled a segment of a request.
+    pub(super) fn segment_was_pulled(&mut self, lease: &Lease) {
+        let requester = &mut self.requester;
+        let Some(n) = requester.find(lease.psn) else {
+            return;
+        };
+        if let Some(request) = requester.get_mut(n) {
+            if let Wait::Exposed(exposed) = &mut request.wait {
+                exposed.under_way = exposed.under_way.saturating_sub(1);
+            }
+        }
+    }
+
+    /// The peer has posted a segment of a long message for the responder.
+    pub(super) fn segment_is_exposed<Q: Queues>(
+        &mut self,
+        env: &mut Q,
+        psn: u16,
+        part: Part,
+        extents: Extents,
+    ) {
+        let responder = &mut self.responder;
+        let message = responder.inbound.as_deref_mut();
+        let Some(message) = message.filter(|message| message.psn == psn) else {
+            // Of a request that was dropped.
+            if !responder.drops {
+                self.violated(env);
+            }
+            return;
+        };
+        let next = Part {
+            number: message.segments,
+            offset: message.granted,
+        };
+        let left = message.length - message.granted;
+        match keep(&mut message.named, next, left, part, extents) {
+            Some(bytes) => {
+                message.granted += bytes;
+                message.segments += 1;
+            }
+            None => self.violated(env),
+        }
+    }
+
+    /// The responder pulls what the peer has posted of a long message.
+    pub(super) fn pull_message<E>(
+        &mut self,
+        env: &mut E,
+        peer_qpn: u32,
+        served: &mut Served,
+    ) -> Carried<()>
+    where
+        E: Transport + Memory<Heap = H> + Queues,
+    {
+        for n in 0..SEGMENTS {
+            let Some(message) = self.responder.inbound.as_deref_mut() else {
+                return Ok(());
+            };
+            let Some((part, extents)) = message.named.get(n).copied().flatten() else {
+                continue;
+            };
+            if !env.may_say(self.protocol)? {
+                served.blocked = true;
+                return Ok(());
+            }
+            let placed = match pull(env, message.goal.sink(), part.offset, &extents) {
+                Ok(true) => {
+                    let word = done(Role::Initiator, peer_qpn, message.psn, part.number);
+                    // There is room.
+                    env.word(self.protocol, word)?;
+                    Ok(extents.bytes())
+                }
+                Ok(false) => {
+                    served.blocked = true;
+                    return Ok(());
+                }
+                Err(why) => Err(why),
+            };
+            if let Some(place) = message.named.get_mut(n) {
+                *place = None;
+            }
+            served.progress = true;
+            self.placed(env, placed);
+        }
+        Ok(())
+    }
+
+    /// The responder posts data that are read.
+    pub(super) fn expose_read<E>(
+        &mut self,
+        env: &mut E,
+        peer_qpn: u32,
+        served: &mut Served,
+    ) -> Carried<()>
+    where
+        E: Transport + Memory<Heap = H> + Queues,
+    {
+        let Some(mut reading) = self.responder.reading else {
+            return Ok(());
+        };
+        let exposure = Exposure {
+            // The bounds of all of it were checked; what is there may be gone since.
+            source: Source::Tagged {
+                stag: reading.stag,
+                to: reading.to,
+            },
+            role: Role::Responder,
+            protocol: self.protocol,
+            qpn: self.number,
+            peer_qpn,
+            psn: reading.psn,
+            epoch: self.epoch,
+            length: reading.length,
+        };
+        let before = reading.exposed.segments;
+        let result = exposure.expose(env, &mut reading.exposed)?;
+        served.progress |= reading.exposed.segments != before;
+        match result {
+            Ok(all) => {
+                served.blocked |= !all;
+                let ends = reading.exposed.bytes == reading.length;
+                self.responder.reading = (!ends).then_some(reading);
+            }
+            Err(why) => {
+                self.responder.reading = None;
+                self.reject(env, reading.psn, why.remotely().into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The peer has pulled a segment of what it reads.
+    pub(super) fn read_was_pulled(&mut self, lease: &Lease) {
+        if let Some(reading) = &mut self.responder.reading {
+            if reading.psn == lease.psn {
+                reading.exposed.under_way = reading.exposed.under_way.saturating_sub(1);
+            }
+        }
+    }
+
+    /// The peer has posted a segment of what the requester reads.
+    pub(super) fn read_is_exposed<Q: Queues>(
+        &mut self,
+        env: &mut Q,
+        psn: u16,
+        part: Part,
+        extents: Extents,
+    ) {
+        let requester = &mut self.requester;
+        let n = requester.find(psn);
+        let wait = n.and_then(|n| requester.get(n)).map(|read| read.wait);
+        let pulling = &mut requester.pulling;
+        let kept = match wait {
+            Some(Wait::Read { coming, .. }) => {
+                let next = Part {
+                    number: pulling.segments,
+                    offset: pulling.named,
+                };
+                let left = u64::from(coming).saturating_sub(pulling.named);
+                keep(&mut requester.segments, next, left, part, extents)
+            }
+            _ => None,
+        };
+        match kept {
+            Some(bytes) => {
+                pulling.named += bytes;
+                pulling.segments += 1;
+            }
+            None => self.violated(env),
+        }
+    }
+
+    /// The requester pulls what the peer has posted. False: that is not possible now.
+    pub(super) fn pull_read<E>(&mut self, env: &mut E) -> Carried<bool>
+    where
+        E: Transport + Memory<Heap = H>,
+    {
+        for n in 0..SEGMENTS {
+            let requester = &mut self.requester;
+            let Some((part, extents)) = requester.segments.get(n).copied().flatten() else {
+                continue;
+            };
+            let (Some(peer_qpn), Some(last)) = (self.peer_qpn, requester.last()) else {
+                continue;
+            };
+            if !env.has_word_room()? {
+                return Ok(false);
+            }
+            let pulling = requester.pulling;
+            let Some(request) = requester.get_mut(last) else {
+                continue;
+            };
+            let psn = request.psn as u16;
+            let Wait::Read {
+                done: before,
+                all,
+                coming,
+            } = request.wait
+            else {
+                continue;
+            };
+            let Tail::List(list) = &request.wqe.tail else {
+                continue;
+            };
+            match pull(env, Sink::List(list), before + part.offset, &extents) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(why) => {
+                    request.wait = Wait::Failed(why.locally());
+                    return Ok(true);
+                }
+            }
+            let pulled = pulling.done + extents.bytes();
+            if pulled == u64::from(coming) {
+                let now = before + pulled;
+                request.wait = Wait::Read {
+                    done: now,
+                    all,
+                    coming: 0,
+                };
+                request.byte_len = now as u32;
+                requester.acked(psn, true);
+                requester.pulling = Pulling::NONE;
+            } else {
+                requester.pulling.done = pulled;
+            }
+            if let Some(place) = requester.segments.get_mut(n) {
+                *place = None;
+            }
+            let word = done(Role::Responder, peer_qpn, psn, part.number);
+            // There is room.
+            env.word(self.protocol, word)?;
+        }
+        Ok(true)
+    }
+}
+
+/// Reads what the peer has posted in `extents`, and puts it at `offset` of `sink`. False: it did not
+/// come over the bridge.
+fn pull<E>(env: &E, sink: Sink<'_>, offset: u64, extents: &Extents) -> Result<bool, Refused>
+where
+    E: Transport + Memory,
+{
+    let len = extents.bytes();
+    env.moved(len);
+    let pulled = env.load(|env| env.collect(sink, offset, Side::Peer, extents, len));
+    pulled.map_or(Ok(false), |pulled| pulled.map(|()| true))
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Data that are pushed, at both ends of a queue pair: the end that wants them grants staging memory,
+//! segment by segment, and the end that has them writes them there, by stores or by the DMA engine.
+//!
+//! DONE goes behind the data. Requests that ask for data are in `requester` and `responder`; data that
+//! are pulled instead are in `pull`.
+
+use super::{
+    data::{Refused, Sink, Source},
+    env::{Memory, NotBegun, Queues, Side, Transport},
+    inbound::Reading,
+    lease::{told_number, Lease},
+    request::Wait,
+    responder::Reject,
+    segment::{done, MAX_SEGMENT, SEGMENTS},
+    transfer::{Deferred, Transfer},
+    Carried, Heap, Machine, Served,
+};
+use crate::proto::{
+    cqe::Status,
+    request::{Address, Extents, Lane, Message, Part, Role},
+    word::{Says, Word},
+    wqe::Tail,
+};
+
+/// What it costs to have the DMA engine move a segment, in bytes that the CPU would.
+const DMA_COST: u64 = 4 << 10;
+/// What the peer is told when it has all that it has asked for.
+const READ_DONE: Says = Says::Done {
+    to: Role::Initiator,
+    part: 0,
+};
+
+impl<H: Heap> Machine<H> {
+    /// The requester is granted memory for a segment of a long message.
+    pub(super) fn granted<E: Queues>(
+        &mut self,
+        env: &mut E,
+        psn: u16,
+        part: Part,
+        extents: Extents,
+    ) {
+        let requester = &mut self.requester;
+        let fits = requester
+            .find(psn)
+            .and_then(|n| requester.get(n))
+            .is_some_and(|request| {
+                let end = part.offset.checked_add(extents.bytes());
+                matches!(request.wait, Wait::Long)
+                    && end.is_some_and(|end| end <= request.wqe.tail.bytes())
+            });
+        let free = requester.segments.iter_mut().find(|free| free.is_none());
+        match free {
+            Some(free) if fits => *free = Some((part, extents)),
+            _ => self.violated(env),
+        }
+    }
+
+    /// The requester puts data into memory that the peer has granted. False: there is no room to say
+    /// so.
+    pub(super) fn put_segments<E>(&mut self, env: &mut E) -> Carried<bool>
+    where
+        E: Transport + Memory<Heap = H> + Queues,
+    {
+        for n in 0..SEGMENTS {
+            let Some((part, extents)) = self.requester.segments.get(n).copied().flatten() else {
+                continue;
+            };
+            let (Some(peer_qpn), Some(last)) = (self.peer_qpn, self.requester.last()) else {
+                continue;
+            };
+            if !env.has_word_room()? {
+                return Ok(false);
+            }
+            let what = |psn| Transfer::Segment {
+                qpn: self.number,
+                epoch: self.epoch,
+                psn,
+                part: told_number(part.number),
+            };
+            let Some(request) = self.requester.get(last) else {
+                continue;
+            };
+            let psn = request.psn as u16;
+            let source = Source::Tail(&request.wqe.tail);
+            let len = extents.bytes();
+            let begun = env.begin(source, part.offset, &extents, len, what(psn));
+            let (cost, put) = match begun {
+                Ok(()) => (DMA_COST, Ok(())),
+                Err(NotBegun::Ever) => {
+                    let put = env.spread(source, part.offset, Side::Peer, &extents, len);
+                    (len, put)
+                }
+                Err(NotBegun::Now) => return Ok(false),
+                Err(NotBegun::Refused(why)) => (0, Err(why)),
+            };
+            env.moved(cost);
+            if let Err(why) = put {
+                let status = why.locally();
+                self.fail(env, status, status, Status::Flushed);
+                return Ok(true);
+            }
+            if let Some(place) = self.requester.segments.get_mut(n) {
+                *place = None;
+            }
+            if begun.is_err() {
+                // There is room. A segment that the DMA engine moves is told of when it is done.
+                let word = done(Role::Responder, peer_qpn, psn, part.number);
+                env.word(self.protocol, word)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The DMA engine has moved `what`, unless it was `refused`: the word that is to go behind it.
+    pub fn transfer_ended<E: Queues>(
+        &mut self,
+        env: &mut E,
+        what: Transfer,
+        refused: bool,
+    ) -> Option<Deferred> {
+        let (qpn, epoch) = what.owner();
+        if epoch != self.epoch || !self.hears() {
+            return None;
+        }
+        if refused {
+            match what {
+                Transfer::Segment { .. } => {
+                    let status = Status::LocalProt;
+                    self.fail(env, status, status, Status::Flushed);
+                }
+                Transfer::Answer { psn, .. } => {
+                    self.responder.moving = false;
+                    self.reject(env, psn, Status::RemoteOp.into());
+                }
+            }
+            return None;
+        }
+        let peer_qpn = self.peer_qpn?;
+        let (word, answers) = match what {
+            Transfer::Segment { psn, part, .. } => {
+                (done(Role::Responder, peer_qpn, psn, part.into()), false)
+            }
+            Transfer::Answer { psn, .. } => {
+                // Implied by what is said now.
+                self.responder.ack = None;
+                let word = Word {
+                    qpn: peer_qpn,
+                    psn,
+                    says: READ_DONE,
+                };
+                (word, true)
+            }
+        };
+        Some(Deferred {
+            qpn,
+            epoch,
+            word,
+            answers,
+        })
+    }
+
+    /// Whether `deferred` is still to be said: a queue pair in ERR says GONE instead.
+    pub fn is_to_tell(&self, deferred: &Deferred) -> bool {
+        self.epoch == deferred.epoch && self.hears()
+    }
+
+    /// `deferred` was said.
+    pub fn has_told(&mut self, deferred: &Deferred) {
+        if deferred.answers && self.epoch == deferred.epoch {
+            self.responder.moving = false;
+        }
+    }
+
+    /// The responder grants memory for what is missing of a long message.
+    pub(super) fn grant_more<E>(
+        &mut self,
+        env: &mut E,
+        peer_qpn: u32,
+        served: &mut Served,
+    ) -> Carried<()>
+    where
+        E: Transport + Memory<Heap = H>,
+    {
+        let (number, epoch, protocol) = (self.number, self.epoch, self.protocol);
+        let Some(message) = self.responder.inbound.as_deref_mut() else {
+            return Ok(());
+        };
+        while message.granted < message.length && message.under_way < SEGMENTS {
+            if !env.has_room(Lane::Transmit)? {
+                served.blocked = true;
+                return Ok(());
+            }
+            let wanted = (message.length - message.granted).min(MAX_SEGMENT);
+            let Some(extents) = env.buffers().take(wanted) else {
+                // There is some again when another transfer ends.
+                served.blocked = true;
+                return Ok(());
+            };
+            let part = Part {
+                number: message.segments,
+                offset: message.granted,
+            };
+            let lease = Lease {
+                qpn: number,
+                peer_qpn,
+                psn: message.psn,
+                epoch,
+                role: Role::Responder,
+                part: told_number(part.number),
+                offset: part.offset,
+                extents,
+            };
+            if !env.buffers().lease(lease) {
+                served.blocked = true;
+                return Ok(());
+            }
+            let to = Address {
+                qpn: peer_qpn,
+                psn: message.psn,
+            };
+            // There is room.
+            env.send(protocol, to, &Message::Lend { part, extents })?;
+            message.granted += extents.bytes();
+            message.segments += 1;
+            message.under_way += 1;
+            served.progress = true;
+        }
+        Ok(())
+    }
+
+    /// Data of a segment of a long message have come to the responder.
+    pub(super) fn segment_done<E>(&mut self, env: &mut E, lease: &Lease)
+    where
+        E: Transport + Memory<Heap = H> + Queues,
+    {
+        let message = self.responder.inbound.as_deref_mut();
+        let Some(message) = message.filter(|message| message.psn == lease.psn) else {
+            // Of a message before; the memory is free again.
+            return;
+        };
+        let bytes = lease.extents.bytes();
+        env.moved(bytes);
+        message.under_way = message.under_way.saturating_sub(1);
+        let sink = message.goal.sink();
+        let placed = env.collect(sink, lease.offset, Side::Own, &lease.extents, bytes);
+        self.placed(env, placed.map(|()| bytes));
+    }
+
+    /// Data that the requester reads have come.
+    pub(super) fn read_done<E>(&mut self, env: &mut E, lease: &Lease)
+    where
+        E: Transport + Memory<Heap = H>,
+    {
+        let requester = &mut self.requester;
+        let Some(n) = requester.find(lease.psn) else {
+            return;
+        };
+        requester.acked(lease.psn, true);
+        let Some(request) = requester.get_mut(n) else {
+            return;
+        };
+        let Wait::Read { done, all, coming } = request.wait else {
+            return;
+        };
+        let Tail::List(list) = &request.wqe.tail else {
+            return;
+        };
+        let len = u64::from(coming);
+        env.moved(len);
+        let sink = Sink::List(list);
+        match env.collect(sink, done, Side::Own, &lease.extents, len) {
+            Ok(()) => {
+                request.wait = Wait::Read {
+                    done: done + len,
+                    all,
+                    coming: 0,
+                };
+                request.byte_len = (done + len) as u32;
+            }
+            Err(why) => request.wait = Wait::Failed(why.locally()),
+        }
+    }
+
+    /// The responder moves data that are read into memory that the peer has named, or begins to.
+    pub(super) fn answer_read<E>(
+        &mut self,
+        env: &mut E,
+        read: &Reading,
+        extents: &Extents,
+    ) -> Result<(), Reject>
+    where
+        E: Transport + Memory<Heap = H>,
+    {
+        let source = Source::Tagged {
+            stag: read.stag,
+            to: read.to,
+        };
+        // Completions that are pulled are of data that the CPU has stored.
+        if !self.protocol.cqe {
+            let what = Transfer::Answer {
+                qpn: self.number,
+                epoch: self.epoch,
+                psn: read.psn,
+            };
+            match env.begin(source, 0, extents, read.length, what) {
+                Ok(()) => {
+                    self.responder.moving = true;
+                    return Ok(());
+                }
+                Err(NotBegun::Refused(Refused::Denied)) => return Err(Status::RemoteAccess.into()),
+                // Nothing waits here: where the DMA engine has no room, the CPU moves the data.
+                Err(_) => {}
+            }
+        }
+        env.moved(read.length);
+        env.spread(source, 0, Side::Peer, extents, read.length)
+            .map_err(Refused::remotely)?;
+        self.responder.says(read.psn, READ_DONE);
+        Ok(())
+    }
+}

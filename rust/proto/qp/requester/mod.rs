@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The requester's end of a queue pair: work requests, from the send queue to their completion.
+//!
+//! Requests complete in the order in which they were posted. A request that takes more than an
+//! acknowledgement (long messages, reads, atomics), or that concerns memory of this end only, is the
+//! last one under way: nothing is sent behind it until it is done, so that order needs nothing more.
+//!
+//! Here is which requests there are; they are sent, answered and completed in the modules of this one.
+//! How data get to the peer, or from there, is in `push` and `pull`.
+
+use super::{
+    env::Heap,
+    request::{Request, Wait},
+    segment::{Pulling, Segments, SEGMENTS},
+};
+use crate::proto::{
+    cqe::Status,
+    wqe::{Identity, Opcode, SendWqe, Senseless},
+};
+use core::ops::{Deref, DerefMut};
+
+mod answers;
+mod completion;
+mod send;
+
+/// Requests of a queue pair that are under way, at most.
+const WINDOW: usize = 64;
+
+/// Requests under way. Each is known by its place, counted from the oldest, and those that the peer
+/// hears of by their number (psn).
+pub struct Requester<H: Heap> {
+    requests: [Option<H::Request>; WINDOW],
+    first: usize,
+    count: usize,
+    /// How many of them were sent; the rest is to be sent, or sent anew.
+    pub(super) sent: usize,
+    next_psn: u32,
+    /// The last of them is one behind which nothing is sent.
+    fence_wait: bool,
+    /// The peer had no receive request (RNR), and will say when there is one.
+    rnr_wait: bool,
+    /// What the peer has granted for the last request; if data are pulled, what it has posted for it.
+    pub(super) segments: Segments,
+    pub(super) pulling: Pulling,
+}
+
+impl<H: Heap> Requester<H> {
+    pub(super) const fn new() -> Self {
+        Self {
+            requests: [const { None }; WINDOW],
+            first: 0,
+            count: 0,
+            sent: 0,
+            next_psn: 0,
+            fence_wait: false,
+            rnr_wait: false,
+            segments: [None; SEGMENTS],
+            pulling: Pulling::NONE,
+        }
+    }
+
+    pub(super) fn get(&self, n: usize) -> Option<&Request> {
+        if n >= self.count {
+            return None;
+        }
+        let place = self.requests.get((self.first + n) % WINDOW)?;
+        place.as_ref().map(Deref::deref)
+    }
+
+    pub(super) fn get_mut(&mut self, n: usize) -> Option<&mut Request> {
+        if n >= self.count {
+            return None;
+        }
+        let place = self.requests.get_mut((self.first + n) % WINDOW)?;
+        place.as_mut().map(DerefMut::deref_mut)
+    }
+
+    fn push(&mut self, request: H::Request) {
+        if let Some(place) = self.requests.get_mut((self.first + self.count) % WINDOW) {
+            *place = Some(request);
+            self.count += 1;
+        }
+    }
+
+    /// How many requests are under way: each gets its completion.
+    pub(super) const fn under_way(&self) -> usize {
+        self.count
+    }
+
+    /// The place of the newest request.
+    pub(super) const fn last(&self) -> Option<usize> {
+        self.count.checked_sub(1)
+    }
+
+    /// Whether all requests that were sent are answered.
+    pub(super) const fn is_quiet(&self) -> bool {
+        self.sent == 0
+    }
+
+    /// The number of the request that is sent next.
+    pub(super) fn next_number(&self) -> u16 {
+        let mut unsent = (self.sent..self.count).filter_map(|n| self.get(n));
+        let first = unsent.find(|request| request.is_sent());
+        first.map_or(self.next_psn, |request| request.psn) as u16
+    }
+
+    /// Of one that is quiet: the peer forgets what it has said of requests that are to be sent anew.
+    pub(super) fn rewind(&mut self) {
+        self.rnr_wait = false;
+        self.segments = [None; SEGMENTS];
+        self.pulling = Pulling::NONE;
+    }
+
+    /// Fills in a request whose work request was taken from the send queue.
+    fn begin(&mut self, request: &mut Request, who: Identity, sense: Result<(), Senseless>) {
+        request.opcode = who.opcode;
+        request.psn = 0;
+        request.acked = false;
+        request.byte_len = 0;
+        if sense.is_err() {
+            request.wqe = SendWqe::BLANK;
+            request.wqe.wr_id = who.wr_id;
+            request.wait = Wait::Failed(Status::LocalRequest);
+            self.fence_wait = true;
+            return;
+        }
+        let all = request.wqe.tail.bytes();
+        request.wait = match request.wqe.opcode {
+            Opcode::Send | Opcode::Write | Opcode::WriteImm => Wait::Ack,
+            Opcode::Read => Wait::Read {
+                done: 0,
+                all,
+                coming: 0,
+            },
+            Opcode::ReadAll => Wait::Size,
+            Opcode::FetchAdd | Opcode::CmpSwap => Wait::Value,
+            Opcode::BindMw | Opcode::LocalInv => Wait::Turn,
+        };
+        request.psn = self.next_psn;
+        if !matches!(request.wait, Wait::Turn | Wait::Read { all: 0, .. }) {
+            self.next_psn = self.next_psn.wrapping_add(1);
+        }
+        if !matches!(request.wait, Wait::Ack) {
+            self.fence_wait = true;
+        }
+    }
+
+    /// Takes the oldest request out.
+    pub(super) fn pop(&mut self) -> Option<H::Request> {
+        if self.count == 0 {
+            return None;
+        }
+        let request = self.requests.get_mut(self.first)?.take();
+        self.first = (self.first + 1) % WINDOW;
+        self.count -= 1;
+        self.sent = self.sent.saturating_sub(1);
+        if self.count == 0 {
+            self.fence_wait = false;
+            self.segments = [None; SEGMENTS];
+        }
+        request
+    }
+
+    /// The place of the request with this number among those that were sent.
+    pub(super) fn find(&self, psn: u16) -> Option<usize> {
+        let is = |request: &Request| request.psn as u16 == psn && request.has_psn();
+        (0..self.sent).find(|&n| self.get(n).is_some_and(is))
+    }
+
+    /// Whether the request with this number was completed before.
+    fn is_past(&self, psn: u16) -> bool {
+        let mut all = (0..self.count).filter_map(|n| self.get(n));
+        let oldest = all
+            .find(|request| request.has_psn())
+            .map_or(self.next_psn, |request| request.psn);
+        (1..=0x7fff).contains(&(oldest as u16).wrapping_sub(psn))
+    }
+
+    /// All requests up to `psn` are carried out, that one too if `with`. False: no such one was sent.
+    pub(super) fn acked(&mut self, psn: u16, with: bool) -> bool {
+        let Some(last) = self.find(psn) else {
+            return false;
+        };
+        for n in 0..last + usize::from(with) {
+            if let Some(request) = self.get_mut(n) {
+                request.acked = true;
+            }
+        }
+        true
+    }
+}

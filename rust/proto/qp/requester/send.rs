@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Requests, from the send queue to the peer: which is sent next, and as what.
+//!
+//! Data that travel with the request are sent here; data that take segments follow it, by `push` and
+//! `pull`.
+
+use super::{Request, Wait, WINDOW};
+use crate::proto::{
+    cqe::Status,
+    protocol::Protocol,
+    qp::{
+        env::{Flow, Memory, Queues, Transport},
+        segment::{Exposed, Pulling},
+        Carried, Heap, Lease, Machine, Refused, Served, State,
+    },
+    request::{Address, Data, Extents, Inline, Lane, Message, Role, INLINE_BYTES},
+    wqe::{Opcode, SendWqe},
+};
+
+/// The longest part of a read that is asked for at once, in bytes.
+const MAX_READ: u64 = 256 << 10;
+
+/// What became of an attempt.
+enum Sent {
+    Yes,
+    /// There is no room now.
+    NoRoom,
+    /// Earlier requests have to be done first.
+    NotYet,
+    No(Status),
+}
+
+impl<H: Heap> Machine<H> {
+    /// Sends what is there to be sent, in up to `quantum` steps: to take a request from the send
+    /// queue is one, to send it another.
+    pub(in crate::proto::qp) fn serve_requester<E>(
+        &mut self,
+        env: &mut E,
+        quantum: usize,
+    ) -> Carried<Served>
+    where
+        E: Transport + Memory<Heap = H> + Queues,
+    {
+        let mut served = Served::default();
+        let moved = if self.protocol.data {
+            self.pull_read(env)? && self.expose_segments(env)?
+        } else {
+            self.put_segments(env)?
+        };
+        if !moved {
+            served.blocked = true;
+            return Ok(served);
+        }
+        for _ in 0..quantum {
+            self.finish(env, &mut served);
+            if !matches!(self.state, State::Rts | State::Sqd) || self.requester.rnr_wait {
+                return Ok(served);
+            }
+            let unsent = self.requester.sent < self.requester.count;
+            if env.flow() == Flow::Quiesced {
+                // Nothing tells when it is quiesced no more.
+                served.blocked = unsent || env.has_send();
+                return Ok(served);
+            }
+            let goes_on = if unsent {
+                self.send_next(env, &mut served)?
+            } else {
+                self.begin_next(env, &mut served)
+            };
+            if !goes_on {
+                return Ok(served);
+            }
+        }
+        served.again = true;
+        Ok(served)
+    }
+
+    /// Takes a request from the send queue. False: none can be begun now.
+    fn begin_next<E>(&mut self, env: &mut E, served: &mut Served) -> bool
+    where
+        E: Transport + Memory<Heap = H> + Queues,
+    {
+        let requester = &mut self.requester;
+        if requester.fence_wait || requester.count == WINDOW || self.state != State::Rts {
+            return false;
+        }
+        if env.flow() != Flow::Open || !env.has_send() {
+            return false;
+        }
+        let Some(mut request) = env.request() else {
+            served.blocked = true;
+            return false;
+        };
+        match env.take_send(&mut request.wqe) {
+            Ok(Some((who, sense))) => requester.begin(&mut request, who, sense),
+            Ok(None) => return false,
+            Err(status) => {
+                self.fail(env, status, Status::Flushed, Status::Flushed);
+                served.progress = true;
+                return false;
+            }
+        }
+        requester.push(request);
+        true
+    }
+
+    /// Sends the oldest request that was not. False: none can be sent now.
+    fn send_next<E>(&mut self, env: &mut E, served: &mut Served) -> Carried<bool>
+    where
+        E: Transport + Memory<Heap = H> + Queues,
+    {
+        let next = self.requester.sent;
+        match self.transmit(env, next)? {
+            Sent::Yes => {
+                self.requester.sent += 1;
+                self.sent += 1;
+                self.touched = true;
+                served.progress = true;
+                let exposed = self.expose_segments(env)?;
+                served.blocked |= !exposed;
+                Ok(exposed)
+            }
+            Sent::NoRoom => {
+                served.blocked = true;
+                Ok(false)
+            }
+            Sent::NotYet => Ok(false),
+            Sent::No(status) => {
+                if let Some(request) = self.requester.get_mut(next) {
+                    request.wait = Wait::Failed(status);
+                }
+                self.requester.sent += 1;
+                self.requester.fence_wait = true;
+                served.progress = true;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Sends request `n` of those under way.
+    fn transmit<E>(&mut self, env: &mut E, n: usize) -> Carried<Sent>
+    where
+        E: Transport + Memory<Heap = H>,
+    {
+        let Some(peer_qpn) = self.peer_qpn else {
+            return Ok(Sent::NotYet);
+        };
+        let (number, epoch, protocol) = (self.number, self.epoch, self.protocol);
+        self.requester.pulling = Pulling::NONE;
+        let Some(request) = self.requester.get_mut(n) else {
+            return Ok(Sent::NotYet);
+        };
+        let to = Address {
+            qpn: peer_qpn,
+            psn: request.psn as u16,
+        };
+        match request.wait {
+            Wait::Ack | Wait::Long | Wait::Exposed(_) => {
+                let bytes = request.wqe.tail.bytes();
+                let sent = transmit_data(env, protocol, to, &request.wqe)?;
+                if let Sent::Yes = sent {
+                    request.wait = if protocol.data && bytes > 0 {
+                        Wait::Exposed(Exposed::default())
+                    } else if bytes > env.eager_most() {
+                        Wait::Long
+                    } else {
+                        Wait::Ack
+                    };
+                    self.requester.fence_wait |= !matches!(request.wait, Wait::Ack);
+                }
+                Ok(sent)
+            }
+            Wait::Size => {
+                let message = Message::Size {
+                    to: request.wqe.remote_to,
+                    stag: request.wqe.remote_stag,
+                };
+                yes(env.send(protocol, to, &message)?)
+            }
+            Wait::Value => {
+                let wqe = &request.wqe;
+                let message = if wqe.opcode == Opcode::FetchAdd {
+                    Message::FetchAdd {
+                        to: wqe.remote_to,
+                        stag: wqe.remote_stag,
+                        add: wqe.arg0,
+                    }
+                } else {
+                    Message::CmpSwap {
+                        to: wqe.remote_to,
+                        stag: wqe.remote_stag,
+                        expected: wqe.arg0,
+                        new: wqe.arg1,
+                    }
+                };
+                yes(env.send(protocol, to, &message)?)
+            }
+            Wait::Read { .. } => transmit_read(env, protocol, number, to, epoch, request),
+            Wait::Turn if n == 0 => Ok(Sent::Yes),
+            Wait::Failed(_) => Ok(Sent::Yes),
+            Wait::Turn => Ok(Sent::NotYet),
+        }
+    }
+}
+
+/// Sends a message, with its data if they are short.
+fn transmit_data<E>(env: &mut E, protocol: Protocol, to: Address, wqe: &SendWqe) -> Carried<Sent>
+where
+    E: Transport + Memory,
+{
+    let len = wqe.tail.bytes();
+    let lane = protocol.requests(Lane::Receive);
+    if !env.has_room(lane)? {
+        return Ok(Sent::NoRoom);
+    }
+    let mut eager = false;
+    let data = if protocol.data && len > 0 {
+        Data::Long(len)
+    } else if len <= INLINE_BYTES as u64 {
+        match inline(env, wqe, len as usize) {
+            Ok(inline) => Data::Inline(inline),
+            Err(status) => return Ok(Sent::No(status)),
+        }
+    } else if len <= env.eager_most() {
+        let Some((at, place)) = env.take_eager(len as u32, lane)? else {
+            return Ok(Sent::NoRoom);
+        };
+        eager = true;
+        if let Err(why) = env.put(&wqe.tail, place, len as usize) {
+            env.untake_eager();
+            return Ok(Sent::No(why.locally()));
+        }
+        Data::Eager {
+            at,
+            len: len as u32,
+        }
+    } else {
+        Data::Long(len)
+    };
+    let message = if wqe.opcode == Opcode::Send {
+        Message::Send { data, imm: wqe.imm }
+    } else {
+        Message::Write {
+            data,
+            to: wqe.remote_to,
+            stag: wqe.remote_stag,
+            imm: wqe.imm,
+        }
+    };
+    let sent = env.send(protocol, to, &message)?;
+    if eager && !sent {
+        env.untake_eager();
+    }
+    yes(sent)
+}
+
+/// A copy of `len` bytes of a request's data, which travel in a cell.
+fn inline<E: Memory>(env: &E, wqe: &SendWqe, len: usize) -> Result<Inline, Status> {
+    let mut copy = [0; INLINE_BYTES];
+    let part = copy.get_mut(..len).ok_or(Status::LocalRequest)?;
+    env.read(&wqe.tail, part).map_err(Refused::locally)?;
+    Inline::new(part).ok_or(Status::LocalRequest)
+}
+
+/// Asks for the next part of a read.
+fn transmit_read<E>(
+    env: &mut E,
+    protocol: Protocol,
+    number: u32,
+    to: Address,
+    epoch: u32,
+    request: &mut Request,
+) -> Carried<Sent>
+where
+    E: Transport,
+{
+    let Wait::Read { done, all, .. } = request.wait else {
+        return Ok(Sent::NotYet);
+    };
+    let wanted = (all - done).min(MAX_READ);
+    if wanted == 0 {
+        request.wait = Wait::Read {
+            done,
+            all,
+            coming: 0,
+        };
+        return Ok(Sent::Yes);
+    }
+    let Some(at) = request.wqe.remote_to.checked_add(done) else {
+        return Ok(Sent::No(Status::RemoteAccess));
+    };
+    if !env.has_room(protocol.requests(Lane::Transmit))? {
+        return Ok(Sent::NoRoom);
+    }
+    let (extents, coming) = if protocol.data {
+        // The peer posts them in memory of its own.
+        (Extents::NONE, wanted)
+    } else {
+        let Some(extents) = env.buffers().take(wanted) else {
+            return Ok(Sent::NoRoom);
+        };
+        let lease = Lease {
+            qpn: number,
+            peer_qpn: to.qpn,
+            psn: to.psn,
+            epoch,
+            role: Role::Initiator,
+            part: 0,
+            offset: done,
+            extents,
+        };
+        if !env.buffers().lease(lease) {
+            return Ok(Sent::NoRoom);
+        }
+        (extents, extents.bytes())
+    };
+    // At most MAX_READ.
+    let coming = coming as u32;
+    let message = Message::Read {
+        to: at,
+        stag: request.wqe.remote_stag,
+        length: coming,
+        extents,
+    };
+    request.wait = Wait::Read { done, all, coming };
+    // There is room.
+    yes(env.send(protocol, to, &message)?)
+}
+
+fn yes(sent: bool) -> Carried<Sent> {
+    Ok(if sent { Sent::Yes } else { Sent::NoRoom })
+}

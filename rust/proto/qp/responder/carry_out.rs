@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A request of the peer's, carried out, begun or rejected.
+//!
+//! It must not know by which way it has come, nor when the peer is told of it.
+
+use super::Reject;
+use crate::proto::{
+    cqe::Status,
+    qp::{
+        env::{AtomicOp, Memory, Queues, Transport},
+        inbound::{Goal, Reading},
+        segment::Exposed,
+        Heap, Machine, Refused,
+    },
+    request::Message,
+    tpt::Rights,
+    word::Says,
+    wqe::{RecvWqe, OP_RECV},
+};
+
+impl<H: Heap> Machine<H> {
+    /// A request has come. It is done with when this returns.
+    pub(in crate::proto::qp) fn requested<E>(&mut self, env: &mut E, psn: u16, message: &Message)
+    where
+        E: Transport + Memory<Heap = H> + Queues,
+    {
+        if psn != self.responder.expected {
+            if !self.responder.drops {
+                self.violated(env);
+            }
+            return;
+        }
+        if self.responder.is_busy() {
+            self.violated(env);
+            return;
+        }
+        let recv = if message.takes_recv() {
+            env.take_recv()
+        } else {
+            None
+        };
+        let responder = &mut self.responder;
+        if message.takes_recv() && recv.is_none() {
+            responder.drops = true;
+            responder.owes_recv = true;
+            responder.says(psn, Says::NoRecv);
+            return;
+        }
+        responder.drops = false;
+        responder.owes_recv = false;
+        responder.expected = psn.wrapping_add(1);
+        self.received += 1;
+        self.touched = true;
+        let taken = recv.as_ref().map(|(wr_id, _)| *wr_id);
+        if let Err(mut reject) = self.carry_out(env, psn, message, recv) {
+            let flushed = |wr_id| (wr_id, OP_RECV, Status::Flushed);
+            reject.recv = reject.recv.or(taken.map(flushed));
+            self.reject(env, psn, reject);
+        }
+    }
+
+    /// Does what a request asks for, or begins to; the answer, if any, is put aside.
+    fn carry_out<E>(
+        &mut self,
+        env: &mut E,
+        psn: u16,
+        message: &Message,
+        recv: Option<Recv>,
+    ) -> Result<(), Reject>
+    where
+        E: Transport + Memory<Heap = H> + Queues,
+    {
+        match *message {
+            Message::Send { ref data, imm } => {
+                let goal = recv_goal(recv)?;
+                self.place(env, psn, goal, data, imm)
+            }
+            Message::Write {
+                ref data,
+                to,
+                stag,
+                imm,
+            } => {
+                self.may(Rights::REMOTE_WRITE)?;
+                let recv = recv.map(|(wr_id, _)| wr_id);
+                let goal = Goal::Tagged { stag, to, recv };
+                self.place(env, psn, goal, data, imm)
+            }
+            Message::Size { to, stag } => {
+                self.may(Rights::REMOTE_READ)?;
+                let length = env.size_from(stag, to).ok_or(Status::RemoteAccess)?;
+                self.responder.answer = Some((psn, Message::SizeIs { length }));
+                Ok(())
+            }
+            Message::FetchAdd { to, stag, add } => {
+                self.atomic(env, psn, stag, to, AtomicOp::FetchAdd(add))
+            }
+            Message::CmpSwap {
+                to,
+                stag,
+                expected,
+                new,
+            } => self.atomic(env, psn, stag, to, AtomicOp::CompareSwap(expected, new)),
+            Message::Read {
+                to,
+                stag,
+                length,
+                ref extents,
+            } => {
+                self.may(Rights::REMOTE_READ)?;
+                let length = u64::from(length);
+                let read = Reading {
+                    psn,
+                    stag,
+                    to,
+                    length,
+                    exposed: Exposed::default(),
+                };
+                if !self.protocol.data {
+                    return self.answer_read(env, &read, extents);
+                }
+                // Rights and bounds, before anything is posted.
+                if !env.allows(stag, Rights::REMOTE_READ, to, length) {
+                    return Err(Status::RemoteAccess.into());
+                }
+                self.responder.reading = Some(read);
+                Ok(())
+            }
+            // No requests.
+            Message::SizeIs { .. }
+            | Message::Value { .. }
+            | Message::Gone(_)
+            | Message::Join(_)
+            | Message::Lend { .. }
+            | Message::Offer { .. } => Err(Status::Protocol.into()),
+        }
+    }
+
+    /// Whether the queue pair lets the peer do this at all.
+    fn may(&self, right: Rights) -> Result<(), Reject> {
+        if self.access & right.bits() == 0 {
+            return Err(Status::RemoteRequest.into());
+        }
+        Ok(())
+    }
+
+    /// Does an atomic operation; the old value is the answer.
+    fn atomic<E: Memory>(
+        &mut self,
+        env: &E,
+        psn: u16,
+        stag: u32,
+        to: u64,
+        op: AtomicOp,
+    ) -> Result<(), Reject> {
+        self.may(Rights::REMOTE_ATOMIC)?;
+        let old = env.atomic(stag, to, op).map_err(Refused::remotely)?;
+        self.responder.answer = Some((psn, Message::Value { old }));
+        Ok(())
+    }
+
+    /// Tells the peer that its request is not carried out, and goes to ERR.
+    pub(in crate::proto::qp) fn reject<Q: Queues>(
+        &mut self,
+        env: &mut Q,
+        psn: u16,
+        reject: Reject,
+    ) {
+        if let Some((wr_id, opcode, status)) = reject.recv {
+            // If it finds no room: the queue pair is in ERR in any case.
+            let cqe = self.without_success(wr_id, opcode, status);
+            let _ = env.complete_recv(&cqe);
+        }
+        self.fail(env, reject.says, Status::Flushed, Status::Flushed);
+        self.responder.says(psn, Says::Nak(reject.says));
+    }
+}
+
+/// A receive request that was taken.
+type Recv = (u64, Result<RecvWqe, Status>);
+
+/// Where a SEND goes.
+fn recv_goal(recv: Option<Recv>) -> Result<Goal, Reject> {
+    match recv {
+        Some((_, Ok(wqe))) => Ok(Goal::Recv {
+            wr_id: wqe.wr_id,
+            list: wqe.list,
+        }),
+        Some((wr_id, Err(status))) => Err(Reject {
+            says: Status::RemoteOp,
+            recv: Some((wr_id, OP_RECV, status)),
+        }),
+        // It was asked for.
+        None => Err(Status::RemoteOp.into()),
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A message of the peer's: its data into their place, then its completion.
+
+use super::Reject;
+use crate::proto::{
+    cqe::{Cqe, Status},
+    qp::{
+        env::{Memory, Queues, Transport},
+        inbound::{Goal, Inbound},
+        segment::SEGMENTS,
+        Heap, Machine, Refused,
+    },
+    request::Data,
+    tpt::Rights,
+};
+
+impl<H: Heap> Machine<H> {
+    /// Puts the data of a message in their place, or begins to.
+    pub(super) fn place<E>(
+        &mut self,
+        env: &mut E,
+        psn: u16,
+        goal: Goal,
+        data: &Data,
+        imm: Option<u32>,
+    ) -> Result<(), Reject>
+    where
+        E: Transport + Memory<Heap = H> + Queues,
+    {
+        let length = match data {
+            Data::Inline(inline) => inline.as_bytes().len() as u64,
+            Data::Eager { len, .. } => u64::from(*len),
+            Data::Long(length) => *length,
+        };
+        let room = match &goal {
+            Goal::Recv { list, .. } => list.bytes(),
+            Goal::Tagged { .. } => u64::MAX,
+        };
+        if length > room {
+            return Err(Reject {
+                says: Status::RemoteRequest,
+                recv: goal.recv().map(|(id, op)| (id, op, Status::LocalLength)),
+            });
+        }
+        let placed = match data {
+            Data::Inline(inline) => env.write(goal.sink(), inline.as_bytes()),
+            Data::Eager { .. } => {
+                let at = env.eager_place(data).ok_or(Status::Protocol)?;
+                env.take(goal.sink(), at, length)
+            }
+            Data::Long(_) => return self.begin_message(env, psn, goal, length, imm),
+        };
+        placed.map_err(|why| rejection(&goal, why))?;
+        self.received_all(env, psn, &goal, length, imm);
+        Ok(())
+    }
+
+    /// Begins a long message: its data will come.
+    fn begin_message<E: Memory<Heap = H>>(
+        &mut self,
+        env: &mut E,
+        psn: u16,
+        goal: Goal,
+        length: u64,
+        imm: Option<u32>,
+    ) -> Result<(), Reject> {
+        // Rights and bounds, before anything is sent.
+        if let Goal::Tagged { stag, to, .. } = goal {
+            if !env.allows(stag, Rights::REMOTE_WRITE, to, length) {
+                return Err(rejection(&goal, Refused::Denied));
+            }
+        }
+        let message = env.inbound(Inbound {
+            psn,
+            goal,
+            imm,
+            length,
+            granted: 0,
+            placed: 0,
+            under_way: 0,
+            segments: 0,
+            named: [None; SEGMENTS],
+        });
+        if message.is_none() {
+            return Err(rejection(&goal, Refused::Failed));
+        }
+        self.responder.inbound = message;
+        Ok(())
+    }
+
+    /// So many more bytes of a long message are in their place.
+    pub(in crate::proto::qp) fn placed<Q: Queues>(
+        &mut self,
+        env: &mut Q,
+        bytes: Result<u64, Refused>,
+    ) {
+        let Some(message) = self.responder.inbound.as_deref_mut() else {
+            return;
+        };
+        match bytes {
+            Ok(bytes) => message.placed = message.placed.saturating_add(bytes),
+            Err(why) => {
+                let reject = rejection(&message.goal, why);
+                let psn = message.psn;
+                self.responder.inbound = None;
+                self.reject(env, psn, reject);
+                return;
+            }
+        }
+        if message.placed == message.length {
+            if let Some(message) = self.responder.inbound.take() {
+                let Inbound {
+                    psn, length, imm, ..
+                } = *message;
+                self.received_all(env, psn, &message.goal, length, imm);
+            }
+        }
+    }
+
+    /// All of a message is in its place.
+    fn received_all<Q: Queues>(
+        &mut self,
+        env: &mut Q,
+        psn: u16,
+        goal: &Goal,
+        length: u64,
+        imm: Option<u32>,
+    ) {
+        if let Some((wr_id, opcode)) = goal.recv() {
+            let told = env.complete_recv(&Cqe {
+                wr_id,
+                qpn: self.number,
+                byte_len: length as u32,
+                imm,
+                status: Status::Success,
+                opcode,
+                ends: false,
+            });
+            if told.is_err() {
+                // A message without a completion was not received.
+                self.reject(env, psn, Status::RemoteOp.into());
+                return;
+            }
+        }
+        self.responder.ack = Some(psn);
+    }
+}
+
+/// How a message is rejected whose data could not be put in their place.
+fn rejection(goal: &Goal, why: Refused) -> Reject {
+    match goal {
+        Goal::Recv { .. } => Reject {
+            says: Status::RemoteOp,
+            recv: goal.recv().map(|(id, op)| (id, op, Status::LocalProt)),
+        },
+        Goal::Tagged { .. } => Reject {
+            says: why.remotely(),
+            // Of immediate data that do not come.
+            recv: goal.recv().map(|(id, op)| (id, op, Status::Flushed)),
+        },
+    }
+}
