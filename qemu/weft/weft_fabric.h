@@ -261,7 +261,7 @@ enum weft_fab_type {
 #define WEFT_FAB_DENIED_POISONED	3
 #define WEFT_FAB_FAULT_ALWAYS	0x7fffffffffffffff
 
-/* Of the link in the message; MEMORY, ONES and DMA of the endpoint, with link 0. */
+/* Of the link in the message; MEMORY, ONES, DMA and STALL of the endpoint, with link 0. */
 enum weft_fab_fault {
 	/* Stores and doorbells vanish, reads get no answer; the link seems up. */
 	WEFT_FAB_FAULT_DEAD = 1,
@@ -280,6 +280,8 @@ enum weft_fab_fault {
 	WEFT_FAB_FAULT_ONES = 8,
 	/* A descriptor of a DMA engine fails. */
 	WEFT_FAB_FAULT_DMA = 9,
+	/* Functions of a shared endpoint do no work. */
+	WEFT_FAB_FAULT_STALL = 10,
 	WEFT_FAB_FAULTS
 };
 

@@ -382,6 +382,8 @@ fn faults_are_injected_listed_and_cleared() {
     assert!(stderr(&nowhere).contains("no link ends at h1:3"));
     let nobody = daemon.cli(&["inject", "vpd", "h3"]);
     assert!(stderr(&nobody).contains("no component is called h3"), "{}", stderr(&nobody));
+    let host = daemon.cli(&["inject", "stalled-endpoint", "h2"]);
+    assert!(stderr(&host).contains("h2 is no endpoint"), "{}", stderr(&host));
     assert!(stderr(&daemon.cli(&["inject", "clear", "9"])).contains("there is no fault 9"));
     assert_eq!(daemon.json(&["inject", "clear", "1"]), json!({"ok": true}));
     assert_eq!(daemon.json(&["inject", "list"])["faults"][0]["number"], 2);

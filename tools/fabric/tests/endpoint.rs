@@ -120,6 +120,22 @@ fn mr_6_two_hosts_use_it_at_the_same_time_and_see_only_their_own() {
 }
 
 #[test]
+fn an_endpoint_that_is_stalled_works_on_when_that_is_cleared() {
+    let (mut world, mut pcim, [mut queue, mut other]) = shared();
+    queue.works(&world, 1);
+    world.daemon.json(&["inject", "stalled-endpoint", "ep"]);
+    queue.post(&world, WEFT_EP_COPY, &[(FROM, 64)], &[(TO, 64)]);
+    queue.ring(&world);
+    // It obeys orders, and looks for work between what these take.
+    pcim.wish("EP", 2, "h1");
+    pcim.carry_out(&mut world);
+    assert_eq!(queue.completed(&world), None);
+    world.daemon.json(&["inject", "clear"]);
+    assert_eq!(queue.wait(&world).1, WEFT_EP_OK);
+    other.works(&world, 2);
+}
+
+#[test]
 fn a_wqe_that_makes_no_sense_hurts_nobody_but_itself() {
     let (world, _pcim, [mut queue, mut other]) = shared();
     type Segments<'a> = &'a [(u64, u64)];
@@ -201,6 +217,23 @@ fn stops(world: &World, queue: &mut Queue) {
     queue.status_is(world, failed);
 }
 
+/// What traffic goes by.
+#[derive(Debug)]
+enum Step {
+    Entry(Entry),
+    Route((u64, u32), u8),
+}
+
+impl Step {
+    fn set(&self, world: &mut World, pcim: &Pcim, put: bool) {
+        match *self {
+            Step::Entry(entry) if put => pcim.write(world, Change::Put(entry)),
+            Step::Entry(entry) => pcim.write(world, Change::Take(entry)),
+            Step::Route(at, port) => pcim.route(world, at, port, put),
+        }
+    }
+}
+
 #[test]
 fn mr_7_an_entry_of_any_kind_less_stops_exactly_that_traffic() {
     let (mut world, pcim, [mut first, mut second]) = shared();
@@ -209,28 +242,32 @@ fn mr_7_an_entry_of_any_kind_less_stops_exactly_that_traffic() {
     second.works(&world, 0);
     let (h1, vh, own) = (pcim.named("h1"), pcim.hierarchy("h1"), world.hosts[0].lid);
     let mut kinds = [0; 5];
-    for entry in pcim.entries.clone() {
-        // What is the first host's alone, and whether the endpoint is out of its reach
-        // without it, or it out of the endpoint's.
-        let (kind, away) = match entry {
+    // What is the first host's alone, and whether the endpoint is out of its reach without
+    // it, or it out of the endpoint's. The way to the endpoint is both hosts'; the rest is
+    // the second's.
+    let entries = pcim.entries.iter().filter_map(|entry| {
+        let (kind, away) = match *entry {
             Entry::Plane { vh: of, .. } if of == vh => (0, true),
-            Entry::Route { lid, .. } if lid == own => (1, false),
             Entry::Open { root, .. } if root == h1 => (2, false),
             Entry::Own { root, .. } if root == h1 => (3, true),
             Entry::Base { root: of, .. } if of == own => (4, true),
-            // The way to the endpoint is both hosts'; the rest is the second's.
-            _ => continue,
+            _ => return None,
         };
+        Some((kind, away, Step::Entry(*entry)))
+    });
+    let routes = pcim.routes.iter().filter(|((_, lid), _)| *lid == own);
+    let routes = routes.map(|(at, port)| (1, false, Step::Route(*at, *port)));
+    for (kind, away, step) in entries.chain(routes) {
         kinds[kind] += 1;
-        pcim.write(&mut world, Change::Take(entry));
+        step.set(&mut world, &pcim, false);
         let seen = world.hosts[0].seen.get(&lid);
-        assert_eq!(seen.is_some_and(|s| !s.apertures.is_empty()), !away, "{entry:?}");
+        assert_eq!(seen.is_some_and(|s| !s.apertures.is_empty()), !away, "{step:?}");
         if !away {
             stops(&world, &mut first);
         }
         // It is the same for the second host, at any moment.
         second.works(&world, 5);
-        pcim.write(&mut world, Change::Put(entry));
+        step.set(&mut world, &pcim, true);
         world.until("the endpoint to be open again", |hosts| {
             hosts[0].seen.get(&lid).is_some_and(|s| !s.apertures.is_empty())
         });
@@ -250,8 +287,8 @@ fn mr_7_an_entry_of_any_kind_less_stops_exactly_that_traffic() {
     }
     assert_eq!(kinds, [4, 2, 1, 1, 1], "each kind was there");
     // The route to the endpoint: it stops both hosts, at that switch.
-    let route = pcim.entries.iter().find(|e| matches!(e, Entry::Route { lid: l, .. } if *l == lid));
-    pcim.write(&mut world, Change::Take(*route.unwrap()));
+    let (at, port) = pcim.routes.iter().find(|((_, to), _)| *to == lid).unwrap();
+    pcim.route(&mut world, *at, *port, false);
     assert!(world.hosts.iter().all(|h| !h.seen.contains_key(&lid)));
 }
 

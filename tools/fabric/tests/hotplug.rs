@@ -254,12 +254,14 @@ fn shape(pcim: &Pcim) -> BTreeMap<(u64, &'static str, u64, u8), usize> {
     for entry in &pcim.entries {
         let key = match *entry {
             Entry::Plane { switch, port, vh, .. } => (switch, "plane", by_vh[&vh], port),
-            Entry::Route { switch, lid, port } => (switch, "route", by_lid[&lid], port),
             Entry::Open { root, from, link, .. } => (root, "open", by_lid[&from], link),
             Entry::Own { root, lid, link, .. } => (root, "own", by_lid[&lid], link),
             Entry::Base { endpoint, ve, root, .. } => (endpoint, "base", by_lid[&root], ve),
         };
         *all.entry(key).or_default() += 1;
+    }
+    for ((switch, lid), port) in &pcim.routes {
+        *all.entry((*switch, "route", by_lid[lid], *port)).or_default() += 1;
     }
     all
 }

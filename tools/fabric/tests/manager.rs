@@ -147,7 +147,7 @@ impl Fabric {
     fn settled(&self, master: u64) -> bool {
         let quiet = |h: &Host| h.manager.is_quiet() && h.manager.master() == master;
         let routes = self.hosts.len() + self.others - 1;
-        self.hosts.values().all(|h| quiet(h) && h.manager.table().len() == routes)
+        self.hosts.values().all(|h| quiet(h) && h.manager.table().routes().count() == routes)
     }
 
     fn lid(&self, name: &str) -> u32 {

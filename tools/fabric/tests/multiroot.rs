@@ -135,19 +135,22 @@ rc2
 #[test]
 fn mr_4_every_space_has_a_place_for_all_that_belongs_there() {
     let (_world, pcim) = found();
-    let mut apertures = Apertures::new(vec![Aperture::NONE; 64]);
-    apertures.settle(&pcim.found, &pcim.wishes, |claim| panic!("{claim:?}")).unwrap();
     let (rc1, rc2, ep1) = (pcim.named("rc1"), pcim.named("rc2"), pcim.named("ep1"));
+    let places = |space| {
+        let mut places = Apertures::new(vec![Aperture::NONE; 64]);
+        places.settle(&pcim.found, &pcim.wishes, space, |claim| panic!("{claim:?}")).unwrap();
+        places
+    };
+    let association = |space, who| places(space).of(space, who, 0).map(|a| a.association);
     // 0084: EP1 is in two spaces, on its own blade and by wish in that of host 2.
-    let association = |space| apertures.of(space, ep1, 0).map(|a| a.association);
-    assert_eq!(association(rc1), Some(Association::Physical));
-    assert_eq!(association(rc2), Some(Association::Logical));
+    assert_eq!(association(rc1, ep1), Some(Association::Physical));
+    assert_eq!(association(rc2, ep1), Some(Association::Logical));
     // 0086, 0087: so is each root complex.
     for (space, other) in [(rc1, rc2), (rc2, rc1)] {
-        assert_eq!(apertures.of(space, space, 0).unwrap().association, Association::Own);
-        assert_eq!(apertures.of(space, other, 0).unwrap().association, Association::Peer);
+        assert_eq!(association(space, space), Some(Association::Own));
+        assert_eq!(association(space, other), Some(Association::Peer));
     }
-    assert!(apertures.of(rc1, pcim.named("ep3"), 0).is_none(), "not its own, not its blade's");
+    assert_eq!(association(rc1, pcim.named("ep3")), None, "not its own, not its blade's");
 }
 
 #[test]

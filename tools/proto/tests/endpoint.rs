@@ -6,8 +6,9 @@
 
 use proptest::prelude::*;
 use weft_proto::endpoint::{
-    part, Completion, Cqe, Entry, Ledger, Liar, Nonsense, Op, Place, Places, Protocol, Segment,
-    Slot, Work, CQE_BYTES, FLUSHED, FUNCTION_BYTES, MAX_BYTES, MEMORY, PAGE, SEGMENTS,
+    element::Nonsense, ledger::Liar, part, Completion, Cqe, Entry, Ledger, Op, Place, Places,
+    Protocol, Segment, Slot, Work, CQE_BYTES, FLUSHED, FUNCTION_BYTES, MAX_BYTES, MEMORY, PAGE,
+    SEGMENTS,
 };
 
 fn segment(base: u64, bytes: u64) -> Segment {

@@ -209,10 +209,25 @@ fn every_fence_is_there_and_documented() {
         "/../../Documentation/protocol.rst"
     );
     let page = std::fs::read_to_string(page).expect("the protocol's page");
-    let names: BTreeSet<_> = Fence::ALL.into_iter().map(Fence::name).collect();
-    assert_eq!(names.len(), Fence::ALL.len());
-    for fence in Fence::ALL {
-        assert!(page.contains(&format!("``{}``", fence.name())), "{fence:?}");
+    // The names by which a build leaves one out.
+    let source = include_str!("../../../rust/proto/fence.rs");
+    let names = source.split("cfg!(weft_without_fence = \"").skip(1);
+    let names: BTreeSet<_> = names.filter_map(|rest| rest.split('"').next()).collect();
+    let all = [
+        Fence::Publish,
+        Fence::Head,
+        Fence::Credit,
+        Fence::WakeReceiver,
+        Fence::WakeSender,
+        Fence::Sleep,
+        Fence::State,
+        Fence::Reread,
+    ];
+    assert_eq!(names.len(), all.len(), "{names:?}");
+    for name in names {
+        assert!(page.contains(&format!("``{name}``")), "{name}");
+    }
+    for fence in all {
         assert!(fence.is_there(), "{fence:?}");
     }
 }

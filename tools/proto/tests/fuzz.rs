@@ -14,6 +14,7 @@
 
 #[path = "fuzz/driver.rs"]
 mod driver;
+mod qp;
 #[path = "fuzz/targets.rs"]
 mod targets;
 mod trunk;
@@ -47,9 +48,9 @@ fuzzed! {
     cell_of_a_trunk: 150_000, 24;
     word_of_a_trunk: 150_000, 7;
     trunk_of_a_peer: 20_000, 12;
+    queue_pair_of_a_peer: 200_000, 25;
     send_request: 150_000, 12;
     receive_request: 150_000, 4;
-    completion: 150_000, 12;
     count_of_a_queue: 200_000, 3;
     access_by_an_stag: 150_000, 8;
     messages_of_a_manager: 10_000, 400;

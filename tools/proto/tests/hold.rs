@@ -2,22 +2,23 @@
 
 //! Two ends with a queue pair each, whose session ends and begins anew while requests go both ways, with
 //! a mailbox that loses, repeats and reorders: whatever happens, nothing is lost, carried out twice or
-//! out of order without both ends knowing that their queue pairs have failed.
+//! out of order without both ends knowing that their queue pairs have failed. The queue pairs run the QP
+//! machine of the module.
 
-#![allow(clippy::expect_used, clippy::indexing_slicing)] // A test may.
+#![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // A test may.
+
+mod qp;
+mod trunk;
 
 use proptest::prelude::*;
-use std::collections::VecDeque;
+use qp::user::{Op, Wr};
+use std::rc::Rc;
+use trunk::Memory;
+use weft_proto::cqe::Status;
 use weft_proto::hold::{Hold, Say, Standing, PATIENCE_MS};
-
-/// What the trunk carries.
-#[derive(Clone, Copy, Debug)]
-enum Cell {
-    Request(u16, u32),
-    Ack(u16),
-    Join { stands: Standing, asks: bool },
-    Refused,
-}
+use weft_proto::protocol::Protocol;
+use weft_proto::qp::{Flow, Machine, State};
+use weft_proto::trunk::Layout;
 
 /// What the mailbox carries.
 #[derive(Clone, Copy, Debug)]
@@ -26,31 +27,23 @@ enum Letter {
     Bye,
 }
 
+fn layout() -> Layout {
+    Layout::of_arena(128 << 10).expect("large enough")
+}
+
+/// The link queues of a session, by the end that reads them.
+struct Session {
+    number: u32,
+    memories: [Memory; 2],
+}
+
 struct End {
     /// The session it is READY in.
-    session: Option<u32>,
+    session: Option<Rc<Session>>,
     hold: Hold,
-    /// What the user has posted, and what of it was taken.
-    posted: u32,
-    taken: u32,
-    /// Sent, and not answered.
-    unanswered: VecDeque<(u16, u32)>,
-    next: u16,
-    expects: u16,
-    /// What has come, and what was completed with success.
-    came: Vec<u32>,
-    completed: Vec<u32>,
-    joined: bool,
-    /// It was joined in a session before.
-    resumes: bool,
-    /// JOIN is to be said; whether it asks.
-    owes: Option<bool>,
-    failed: bool,
-    /// Kept without a session, until then.
+    /// Until when the queue pair is kept without a session.
     kept: Option<u64>,
-    refuses: bool,
-    /// It has sent or taken a request.
-    touched: bool,
+    end: qp::end::End,
 }
 
 impl End {
@@ -58,47 +51,64 @@ impl End {
         Self {
             session: None,
             hold: Hold::new(),
-            posted: 0,
-            taken: 0,
-            unanswered: VecDeque::new(),
-            next: 0,
-            expects: 0,
-            came: Vec::new(),
-            completed: Vec::new(),
-            joined: false,
-            resumes: false,
-            owes: None,
-            failed: false,
             kept: None,
-            refuses: false,
-            touched: false,
+            end: qp::end::End::new(layout(), layout(), &[Protocol::PUSH], false),
         }
     }
 
+    fn qp(&self) -> &qp::end::Qp {
+        &self.end.qps[0]
+    }
+
+    fn machine(&mut self) -> &mut Machine<qp::env::Boxes> {
+        &mut self.end.qps[0].machine
+    }
+
+    /// The user posts a request, and what the peer's next one takes.
+    fn post(&mut self) {
+        let user = &mut self.end.qps[0].user;
+        user.post(Wr {
+            op: Op::Send,
+            len: 8,
+            bad: false,
+        });
+    }
+
+    fn posted(&self) -> usize {
+        self.qp().user.wrs.len()
+    }
+
+    /// Requests of the peer that have come, and own ones that were completed with success.
+    fn came(&self) -> usize {
+        self.qp().user.executed.borrow().len()
+    }
+
+    fn completed(&self) -> usize {
+        let succeeded = |cqe: &&weft_proto::cqe::Cqe| cqe.status == Status::Success;
+        self.qp().user.sent.iter().filter(succeeded).count()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.qp().machine.state() == State::Err
+    }
+
     fn quiet(&self) -> bool {
-        self.unanswered.is_empty()
+        self.qp().machine.is_answered()
     }
 
     fn fail(&mut self) {
-        self.failed = true;
-        self.unanswered.clear();
+        let qp = &mut self.end.qps[0];
+        let (why, rest) = (Status::Link, Status::Link);
+        qp.machine.fail_silently(&mut qp.user, why, rest);
         self.kept = None;
-        self.owes = None;
     }
 
-    /// Its session is over.
+    /// Its session is over: the queue pair is kept, or ends, as in `queue/worker/session.rs`.
     fn over(&mut self, now: u64) {
         if self.session.take().is_none() {
             return;
         }
-        let keeps = self.hold.over(now);
-        if self.failed {
-            return;
-        }
-        if keeps && self.quiet() {
-            self.resumes |= self.joined;
-            self.joined = false;
-            self.owes = None;
+        if self.hold.over(now) && self.machine().keep() {
             self.kept = Some(now + PATIENCE_MS);
         } else {
             self.fail();
@@ -111,13 +121,20 @@ impl End {
         }
     }
 
-    fn ready(&mut self, session: u32) {
-        self.session = Some(session);
+    /// A session begins: a queue pair that was kept is connected anew.
+    fn ready(&mut self, session: &Rc<Session>) {
+        self.session = Some(session.clone());
         self.hold = Hold::new();
-        if !self.failed {
-            self.kept = None;
-            self.owes = Some(true);
+        self.kept = None;
+        self.end.begin_session();
+        if self.machine().unkeep() {
+            let peer = self.machine().peer_qpn().expect("it was connected");
+            self.machine().connect(peer);
         }
+    }
+
+    fn number(&self) -> Option<u32> {
+        self.session.as_ref().map(|session| session.number)
     }
 }
 
@@ -125,8 +142,6 @@ struct World {
     now: u64,
     sessions: u32,
     ends: [End; 2],
-    /// By who reads it; of a session.
-    trunk: [VecDeque<Cell>; 2],
     mail: Vec<(usize, u32, Letter)>,
 }
 
@@ -136,120 +151,74 @@ impl World {
             now: 1000,
             sessions: 0,
             ends: [End::new(), End::new()],
-            trunk: [VecDeque::new(), VecDeque::new()],
             mail: Vec::new(),
         };
         world.reconnect();
         world
     }
 
-    /// Writes to the other end, if that is in the same session: else it goes nowhere.
-    fn write(&mut self, from: usize, cell: Cell) {
-        let session = self.ends[from].session;
-        if session.is_some() && session == self.ends[1 - from].session {
-            self.trunk[1 - from].push_back(cell);
-        }
-    }
-
     fn post(&mut self, from: usize, letter: Letter) {
-        if let Some(session) = self.ends[from].session {
+        if let Some(session) = self.ends[from].number() {
             self.mail.push((1 - from, session, letter));
         }
     }
 
-    /// Both come to READY; who is in a former session learns that it is over.
+    /// Both come to READY; an end in a former session learns that it is over.
     fn reconnect(&mut self) {
         self.sessions += 1;
+        let session = Rc::new(Session {
+            number: self.sessions,
+            memories: [Memory::new(layout()), Memory::new(layout())],
+        });
         for n in 0..2 {
             self.end(n);
         }
         for n in 0..2 {
             self.ends[n].passed(self.now);
-            self.ends[n].ready(self.sessions);
+            self.ends[n].ready(&session);
         }
     }
 
     fn end(&mut self, n: usize) {
         self.ends[n].over(self.now);
-        self.trunk[n].clear();
     }
 
-    /// One turn of the engine. False: nothing was to be done.
-    fn run(&mut self, n: usize) -> bool {
+    /// The user of an end posts a request; the peer's user has a receive request for it.
+    fn submit(&mut self, n: usize) {
+        self.ends[n].post();
+        self.ends[1 - n].end.qps[0].user.post_recvs(1);
+    }
+
+    /// Steps of the engine, by their numbers. False: nothing was to be done.
+    fn steps(&mut self, n: usize, steps: std::ops::Range<usize>) -> bool {
         let now = self.now;
         let end = &mut self.ends[n];
-        if end.session.is_none() {
-            return false;
-        }
-        if std::mem::take(&mut end.refuses) {
-            self.write(n, Cell::Refused);
-            return true;
-        }
-        if let Some(asks) = end.owes.take() {
-            let stands = Standing {
-                resumes: end.resumes,
-                expects: end.expects,
-            };
-            self.write(n, Cell::Join { stands, asks });
-            return true;
-        }
-        let may = end.joined && !end.failed && !end.hold.holds(now);
-        if may && end.taken < end.posted && end.unanswered.len() < 4 {
-            let cell = Cell::Request(end.next, end.taken);
-            end.unanswered.push_back((end.next, end.taken));
-            end.next = end.next.wrapping_add(1);
-            end.taken += 1;
-            end.touched = true;
-            self.write(n, cell);
-            return true;
-        }
-        false
-    }
-
-    /// Takes one cell.
-    fn take(&mut self, n: usize) -> bool {
-        if self.ends[n].session.is_none() {
-            return false;
-        }
-        let Some(cell) = self.trunk[n].pop_front() else {
+        let Some(session) = end.session.clone() else {
             return false;
         };
-        let end = &mut self.ends[n];
-        match cell {
-            Cell::Join { .. } if end.failed => end.refuses = true,
-            Cell::Join { stands, asks } => {
-                let untouched = !end.touched;
-                // An answer comes when requests may have been sent already.
-                if end.joined || stands.fits(end.resumes, end.next, untouched) {
-                    end.joined = true;
-                    if asks {
-                        end.owes = Some(false);
-                    }
-                } else {
-                    end.fail();
-                    end.refuses = true;
-                }
-            }
-            Cell::Refused => end.fail(),
-            _ if end.failed || !end.joined => {}
-            Cell::Request(psn, value) => {
-                assert_eq!(psn, end.expects, "a request is missing, or came twice");
-                end.expects = psn.wrapping_add(1);
-                end.touched = true;
-                end.came.push(value);
-                self.write(n, Cell::Ack(psn));
-            }
-            Cell::Ack(psn) => {
-                let (sent, value) = end.unanswered.pop_front().expect("an answer too many");
-                assert_eq!(sent, psn);
-                end.completed.push(value);
-            }
+        let holds = end.hold.holds(now);
+        end.end
+            .set_flow(if holds { Flow::Quiesced } else { Flow::Open });
+        let [own, peer] = [n, 1 - n].map(|n| &session.memories[n]);
+        let mut busy = false;
+        for step in steps {
+            busy |= end.end.step(step, 0, own, peer);
         }
-        true
+        busy
+    }
+
+    /// One turn of the queue pair.
+    fn run(&mut self, n: usize) -> bool {
+        self.steps(n, 0..1)
+    }
+
+    /// Takes what has come.
+    fn take(&mut self, n: usize) -> bool {
+        self.steps(n, 1..qp::end::End::STEPS)
     }
 
     fn hear(&mut self, n: usize, session: u32, letter: Letter) {
-        if self.ends[n].session != Some(session) {
+        if self.ends[n].number() != Some(session) {
             return;
         }
         match letter {
@@ -287,7 +256,7 @@ impl World {
     fn step(&mut self, what: u8, n: usize, pick: usize) {
         let now = self.now;
         match what {
-            0..=3 => self.ends[n].posted += 1,
+            0..=3 => self.submit(n),
             4..=11 => {
                 self.run(n);
             }
@@ -331,18 +300,19 @@ impl World {
     fn check(&self) {
         for n in 0..2 {
             let (end, other) = (&self.ends[n], &self.ends[1 - n]);
-            let came = u32::try_from(other.came.len()).expect("few");
-            assert!(other.came.iter().copied().eq(0..came), "{:?}", other.came);
-            let done = u32::try_from(end.completed.len()).expect("few");
-            assert!(end.completed.iter().copied().eq(0..done));
-            assert!(done <= came && came <= end.posted, "{done} {came}");
+            let executed = other.qp().user.executed.borrow();
+            assert!(executed.iter().copied().eq(0..executed.len() as u32));
+            end.qp().user.check(&other.qp().user);
+            assert!(end.end.is_honest(), "the peer was taken for a liar");
+            let (done, came) = (end.completed(), other.came());
+            assert!(done <= came && came <= end.posted(), "{done} {came}");
         }
     }
 
     /// Until nothing is left to be done, in a session.
     fn settle(&mut self) {
         self.now += 10;
-        if self.ends[0].session.is_none() || self.ends[0].session != self.ends[1].session {
+        if self.ends[0].number().is_none() || self.ends[0].number() != self.ends[1].number() {
             self.reconnect();
         }
         for n in 0..2 {
@@ -397,13 +367,13 @@ proptest! {
             world.step(what, n, pick.index(1 << 16));
         }
         world.settle();
-        let failed = world.ends.iter().filter(|end| end.failed).count();
+        let failed = world.ends.iter().filter(|end| end.has_failed()).count();
         prop_assert!(failed != 1, "one end has failed, and the other does not know");
         if failed == 0 {
             for n in 0..2 {
                 let (end, other) = (&world.ends[n], &world.ends[1 - n]);
-                prop_assert_eq!(end.completed.len(), end.posted as usize);
-                prop_assert_eq!(other.came.len(), end.posted as usize);
+                prop_assert_eq!(end.completed(), end.posted());
+                prop_assert_eq!(other.came(), end.posted());
             }
         }
     }
@@ -431,26 +401,32 @@ proptest! {
         }
         world.settle();
         for n in 0..2 {
-            prop_assert!(!world.ends[n].failed);
-            prop_assert_eq!(world.ends[n].completed.len(), world.ends[n].posted as usize);
+            prop_assert!(!world.ends[n].has_failed());
+            prop_assert_eq!(world.ends[n].completed(), world.ends[n].posted());
         }
     }
 }
+
+/// As many requests as there are numbers that travel: after them the next one has the first number
+/// again, so that a peer that has begun anew is not found out by its numbers.
+const ALL_NUMBERS: usize = 1 << 16;
 
 #[test]
 fn who_begins_anew_meanwhile_is_not_taken_for_who_was_there() {
     for comes_back in 0..2 {
         let mut world = World::new();
-        for _ in 0..5 {
-            world.ends[0].posted += 1;
-            world.ends[1].posted += 1;
+        for _ in 0..ALL_NUMBERS / 64 {
+            for n in 0..2 {
+                (0..64).for_each(|_| world.submit(n));
+            }
+            while (0..2).any(|n| world.ends[n].completed() < world.ends[n].posted()) {
+                for n in 0..2 {
+                    world.run(n);
+                    while world.take(n) {}
+                }
+            }
         }
-        world.settle();
-        // Nothing is missed by its numbers: as many as there are have come.
-        for end in &mut world.ends {
-            end.next = 0;
-            end.expects = 0;
-        }
+        world.check();
         let last = 1 - comes_back;
         world.ends[comes_back].hold.wish(world.now);
         while !world.ask(comes_back) {
@@ -460,8 +436,8 @@ fn who_begins_anew_meanwhile_is_not_taken_for_who_was_there() {
             }
         }
         world.ends[comes_back] = End::new();
-        world.ends[last].posted += 1;
-        let came = world.ends[last].came.len();
+        world.submit(last);
+        let came = world.ends[last].came();
         world.reconnect();
         for _ in 0..50 {
             for n in 0..2 {
@@ -469,9 +445,9 @@ fn who_begins_anew_meanwhile_is_not_taken_for_who_was_there() {
                 world.take(n);
             }
         }
-        assert!(world.ends[0].failed && world.ends[1].failed);
-        assert!(world.ends[comes_back].came.is_empty());
-        assert_eq!(world.ends[last].came.len(), came);
+        assert!(world.ends[0].has_failed() && world.ends[1].has_failed());
+        assert_eq!(world.ends[comes_back].came(), 0);
+        assert_eq!(world.ends[last].came(), came);
     }
 }
 

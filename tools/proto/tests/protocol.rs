@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use trunk::{layout, message, word};
 use weft_proto::hold::Standing;
 use weft_proto::protocol::Protocol;
-use weft_proto::request::{Data, Extents, Inline, Lane, Message, Part, Role};
+use weft_proto::request::{Data, Extents, Gone, Inline, Join, Lane, Message, Part, Role};
 use weft_proto::word::Says;
 
 const LANES: [Lane; 3] = [Lane::Receive, Lane::Transmit, Lane::Pulled];
@@ -76,20 +76,24 @@ fn q_3_data_come_as_agreed_or_not_at_all() {
         (Message::SizeIs { length: 9 }, true, true),
         (Message::Value { old: 9 }, true, true),
         (
-            Message::Gone {
+            Message::Gone(Gone {
                 qpn: 1,
                 refuses: false,
-            },
+                epoch: 1,
+                peer_epoch: 1,
+            }),
             true,
             true,
         ),
         (
-            Message::Join {
+            Message::Join(Join {
                 qpn: 1,
                 protocol: Protocol::PUSH,
                 asks: true,
                 stands: Standing::FRESH,
-            },
+                epoch: 1,
+                peer_epoch: 0,
+            }),
             true,
             true,
         ),

@@ -13,7 +13,7 @@ use fabric::{empty, endpoint, picks, root, routes, shape, switch, wishes_of, Fou
 use proptest::{prelude::*, sample::Index};
 use weft_proto::mr::{
     aperture::{Aperture, Apertures, Association},
-    design::{design, Ways, Why},
+    design::{design, Why},
     hierarchy,
     inventory::End,
     list::{Full, List},
@@ -40,16 +40,7 @@ fn designed(found: &Found, wishes: &[Wish], numbers: &mut Numbers, seed: u64) ->
         _ => there.get(&(at, lid)).copied(),
     };
     let told = |wish: &Wish, done: Result<(), Why>| assert_eq!(done, Ok(()), "{wish:?}");
-    design(
-        found,
-        Ways::Theirs(&by),
-        wishes,
-        numbers,
-        &mut reach,
-        &mut entries,
-        told,
-    )
-    .unwrap();
+    design(found, &by, wishes, numbers, &mut reach, &mut entries, told).unwrap();
     entries.all().to_vec()
 }
 
@@ -127,15 +118,14 @@ proptest! {
             found.found(component).unwrap();
         }
         let wishes = wishes_of(&shape, &after);
-        let mut old = Apertures::new(vec![Aperture::NONE; 256]);
-        for wishes in [&wishes_of(&shape, &before), &wishes] {
-            old.settle(&found, wishes, |claim| panic!("{claim:?}")).unwrap();
-        }
         let mut one = Apertures::new(vec![Aperture::NONE; 64]);
         for space in (0..shape.roots).map(|n| 100 + n) {
-            one.settle_one(&found, &wishes, space, |claim| panic!("{claim:?}")).unwrap();
-            let of_old: Vec<_> = old.all().iter().filter(|a| a.space == space).copied().collect();
-            prop_assert_eq!(one.all(), of_old);
+            let mut old = Apertures::new(vec![Aperture::NONE; 64]);
+            for wishes in [&wishes_of(&shape, &before), &wishes] {
+                old.settle(&found, wishes, space, |claim| panic!("{claim:?}")).unwrap();
+            }
+            one.settle(&found, &wishes, space, |claim| panic!("{claim:?}")).unwrap();
+            prop_assert_eq!(one.all(), old.all());
             let inside = |a: &Aperture| a.association == Association::Own
                 || (hierarchy::WINDOW.0 <= a.base && a.limit <= hierarchy::WINDOW.1);
             prop_assert!(one.all().iter().all(inside));

@@ -11,17 +11,19 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use trunk::{layout, message, word, Memory};
 use weft_proto::fifo::{Arrived, Error, Inbound, Outbound};
-use weft_proto::request::{decode, Address, Cell, Lane, Message, Role, HEAD, WORDS};
+use weft_proto::request::{decode, Address, Cell, Gone, Lane, Message, Role, HEAD, WORDS};
 use weft_proto::trunk::{
     Fault, Layout, CQ_CREDIT_AT, EVENT_AT, PULL_CQ_CREDIT_AT, PULL_CQ_TAIL_AT, PULL_CREDIT_AT,
     PULL_TAIL_AT, RX_CREDIT_AT, TX_CREDIT_AT,
 };
 use weft_proto::word::{Says, Word};
 
-const GONE: Message = Message::Gone {
+const GONE: Message = Message::Gone(Gone {
     qpn: 7,
     refuses: false,
-};
+    epoch: 1,
+    peer_epoch: 1,
+});
 
 fn small() -> Layout {
     Layout::of_arena(128 << 10).expect("large enough")
@@ -498,7 +500,7 @@ fn gone_waits_for_the_words_before_it() {
     // One that stands behind more than there can be.
     world.send(ADDRESS, &GONE).expect("room");
     let slots = small().cq().count() as u64;
-    let order = small().rx().at() + 128 + 120;
+    let order = small().rx().place(0) + 128 + 120;
     world.receiver.set(order, 2 + slots);
     assert_eq!(world.receive(), Err(Fault::Order));
 }

@@ -29,7 +29,7 @@ pub fn way(world: &World, from: usize, to: usize) -> Option<Vec<topology::End>> 
     let lid = world.manager(to)?.info().lid;
     let (mut at, mut way) = (from, vec![]);
     while at != to {
-        let port = world.manager(at)?.table().lookup(lid)?;
+        let port = world.route(at, lid)?;
         way.push((at, port));
         at = world.passes((at, port))?.0;
         if way.len() > world.topology.len() {
@@ -49,7 +49,7 @@ pub fn follow(world: &World, mut node: usize, lid: u32) -> End {
         if manager.info().lid == lid {
             return End::At(node, cost, hops);
         }
-        let Some(port) = manager.table().lookup(lid) else {
+        let Some(port) = world.route(node, lid) else {
             return End::Nowhere;
         };
         let (Some(peer), Some(here)) = (world.passes((node, port)), link_cost(world, (node, port)))

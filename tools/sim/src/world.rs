@@ -45,6 +45,8 @@ pub struct Host {
     pub lid_changes: u32,
     /// How often it was told of another hierarchy of its own.
     pub told: u32,
+    /// The one that it was told of last, and took.
+    pub hierarchy: Vec<u8>,
     /// It holds on to what its hierarchy has no more.
     pub holds: bool,
     /// It never comes to rest.
@@ -73,6 +75,7 @@ struct Done {
     holds: bool,
     busy: bool,
     told: u32,
+    hierarchy: Option<Vec<u8>>,
     rests: Option<bool>,
     sent: Vec<(u8, Vec<u8>)>,
     lid: Option<u32>,
@@ -103,6 +106,7 @@ impl Effects for Done {
             return Err(Taken::Bad);
         }
         self.told += 1;
+        self.hierarchy = Some(bytes.to_vec());
         Ok(())
     }
 
@@ -247,6 +251,7 @@ impl World {
             manager,
             lid_changes: 0,
             told: 0,
+            hierarchy: Vec::new(),
             holds: false,
             busy: false,
             rests: 0,
@@ -340,6 +345,12 @@ impl World {
         taken
     }
 
+    /// The port by which traffic for a local id leaves a node.
+    pub fn route(&self, node: usize, lid: u32) -> Option<u8> {
+        let mut routes = self.manager(node)?.table().routes();
+        routes.find(|(to, ..)| *to == lid).map(|(.., port)| port)
+    }
+
     /// A node hands the hierarchy of the node with this hardware id to it.
     pub fn hand(&mut self, node: usize, to: u64, bytes: &[u8]) -> Result<(), Failure> {
         let mut done = Err(Failure::Silent);
@@ -362,6 +373,9 @@ impl World {
             host.lid_changes += 1;
         }
         host.told += done.told;
+        if let Some(hierarchy) = done.hierarchy {
+            host.hierarchy = hierarchy;
+        }
         if let Some(on) = done.rests {
             host.rests = if on { now + LEASE_MS } else { 0 };
         }

@@ -33,7 +33,7 @@ fn text(len: usize, seed: u8) -> Vec<u8> {
 
 /// What a node has for its hierarchy.
 fn has(world: &World, node: usize) -> &[u8] {
-    world.manager(node).unwrap().hierarchy().bytes()
+    &world.hosts[node].as_ref().unwrap().hierarchy
 }
 
 fn told(world: &World, node: usize) -> u32 {

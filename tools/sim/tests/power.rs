@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weft_proto::nm::{
     port::PORTS,
-    power::{LEAST, Policy, Rate, SAMPLE_MS},
+    power::{Governor, LEAST, Rate, SAMPLE_MS, Seen},
 };
 use weft_sim::{
     check,
@@ -37,13 +37,19 @@ struct Flow {
     path: Vec<End>,
 }
 
-/// An end of a link, with a policy of its own.
+/// An end of a link, with a governor of its own, as a port has one.
 struct Watch {
     end: End,
     slot: u64,
-    policy: Policy,
-    /// Since it looked last, out and in.
-    bytes: [u64; 2],
+    governor: Governor,
+    /// What the link has carried, out and in.
+    carried: [u64; 2],
+}
+
+impl Watch {
+    fn wants(&self) -> Rate {
+        self.governor.target().unwrap_or(MOST)
+    }
 }
 
 /// By which ports a packet leaves, if it gets there.
@@ -51,7 +57,7 @@ fn path(world: &World, from: usize, to: usize) -> Option<Vec<End>> {
     let lid = world.manager(to)?.info().lid;
     let (mut at, mut path) = (from, Vec::new());
     while at != to {
-        let port = world.manager(at)?.table().lookup(lid)?;
+        let port = world.route(at, lid)?;
         path.push((at, port));
         at = world.passes((at, port))?.0;
         assert!(path.len() <= world.topology.len(), "a packet goes round in circles");
@@ -86,8 +92,9 @@ impl Case {
                 if world.topology.is_switch(node) && !world.topology.is_switch(peer) {
                     continue;
                 }
-                let policy = Policy::new(MOST, LEAST);
-                watches.push(Watch { end, slot: rng.below(SLOTS), policy, bytes: [0; 2] });
+                let mut governor = Governor::default();
+                governor.set(true);
+                watches.push(Watch { end, slot: rng.below(SLOTS), governor, carried: [0; 2] });
             }
         }
         check::settle(&mut world, 500, LIMIT_MS).unwrap();
@@ -121,7 +128,7 @@ impl Case {
             }
             self.carry();
             for at in 0..self.watches.len() {
-                if self.watches[at].slot == slot % SLOTS && self.sample(at) {
+                if self.watches[at].slot == slot % SLOTS && self.sample(at, now) {
                     (self.rates, self.last) = (self.rates + 1, now);
                 }
             }
@@ -147,24 +154,25 @@ impl Case {
                 false => u64::MAX,
             };
             let ends = [end, self.world.topology.peer(end).unwrap()];
-            for (bytes, end) in self.watches[at].bytes.iter_mut().zip(ends) {
+            for (bytes, end) in self.watches[at].carried.iter_mut().zip(ends) {
                 *bytes += loads.get(&end).copied().unwrap_or(0).min(most);
             }
         }
     }
 
     /// An end looks at its link. True: the link runs at another rate now.
-    fn sample(&mut self, at: usize) -> bool {
+    fn sample(&mut self, at: usize, now: u64) -> bool {
         let end = self.watches[at].end;
         let is = self.rate(end);
         let watch = &mut self.watches[at];
-        let [out, into] = std::mem::take(&mut watch.bytes);
-        if watch.policy.sample(out.max(into), SAMPLE_MS, is).is_none() {
+        let before = watch.wants();
+        watch.governor.look(now, Some(Seen { most: MOST, is, trained: 1, carried: watch.carried }));
+        let mine = watch.wants();
+        if mine == before {
             return false;
         }
-        let mine = watch.policy.rate();
         let peer = self.world.topology.peer(end).unwrap();
-        let theirs = self.watches.iter().find(|w| w.end == peer).map_or(MOST, |w| w.policy.rate());
+        let theirs = self.watches.iter().find(|w| w.end == peer).map_or(MOST, Watch::wants);
         let rate =
             Rate { speed: mine.speed.min(theirs.speed), width: mine.width.min(theirs.width) };
         self.world.set_wire(end, |wire| (wire.speed, wire.width) = (rate.speed, rate.width));

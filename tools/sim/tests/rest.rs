@@ -6,7 +6,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weft_proto::nm::node::{LEASE_MS, REST_MS};
+use weft_proto::nm::node::rest::{LEASE_MS, REST_MS};
 use weft_sim::{
     check,
     rng::Rng,

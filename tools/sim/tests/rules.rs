@@ -180,7 +180,7 @@ fn way(world: &World, from: usize, to: usize) -> Vec<usize> {
     let lid = world.manager(to).unwrap().info().lid;
     let (mut at, mut way) = (from, vec![from]);
     while at != to {
-        let port = world.manager(at).unwrap().table().lookup(lid).unwrap();
+        let port = world.route(at, lid).unwrap();
         at = world.passes((at, port)).unwrap().0;
         way.push(at);
         assert!(way.len() < 20);

@@ -4,9 +4,9 @@
 
 use crate::abi;
 use crate::channel::Channel;
+use crate::device::open_file;
 use crate::error::{Error, Result};
 use crate::ioctl::Ioctl;
-use crate::port::open_file;
 use crate::time::Deadline;
 use rustix::fs::OFlags;
 use rustix::io::Errno;

@@ -8,10 +8,10 @@ use crate::ioctl::Ioctl;
 use crate::mapping::Ring;
 use crate::objects::{Handle, Objects};
 use crate::request::Operation;
+use crate::status::Status;
 use crate::time::{Deadline, sleep};
 use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use rustix::io::{Errno, read};
-use std::fmt;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -19,78 +19,6 @@ use std::time::Duration;
 
 const ENTRIES_AT: usize = abi::WEFT_CQ_ENTRIES_AT as usize;
 const ENTRY: usize = size_of::<abi::weft_cqe>();
-
-/// What became of a request. After any but success its queue pair is in ERR.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Status {
-    /// It was done.
-    Success,
-    /// It was not begun, or not ended, when the queue pair went to ERR.
-    Flushed,
-    /// The list is shorter than what came.
-    LocalLength,
-    /// The request makes no sense.
-    LocalRequest,
-    /// An STag of the list: none, of another domain, rights or bounds.
-    LocalProtection,
-    /// An STag at the peer: likewise.
-    RemoteAccess,
-    /// The peer takes no such request.
-    RemoteRequest,
-    /// The peer failed to do it.
-    RemoteOperation,
-    /// The window could not be bound.
-    Bind,
-    /// The link went down; the peer may have done it or not.
-    Link,
-    /// The peer's queue pair is in ERR or gone, or its driver is.
-    Peer,
-    /// The peer broke the protocol, or another one was agreed on.
-    Protocol,
-    /// One that this library does not know.
-    Other(u16),
-}
-
-impl From<u16> for Status {
-    fn from(number: u16) -> Self {
-        match number.into() {
-            abi::WEFT_WC_SUCCESS => Status::Success,
-            abi::WEFT_WC_FLUSHED => Status::Flushed,
-            abi::WEFT_WC_LOCAL_LENGTH => Status::LocalLength,
-            abi::WEFT_WC_LOCAL_REQUEST => Status::LocalRequest,
-            abi::WEFT_WC_LOCAL_PROT => Status::LocalProtection,
-            abi::WEFT_WC_REMOTE_ACCESS => Status::RemoteAccess,
-            abi::WEFT_WC_REMOTE_REQUEST => Status::RemoteRequest,
-            abi::WEFT_WC_REMOTE_OP => Status::RemoteOperation,
-            abi::WEFT_WC_BIND => Status::Bind,
-            abi::WEFT_WC_LINK => Status::Link,
-            abi::WEFT_WC_PEER => Status::Peer,
-            abi::WEFT_WC_PROTOCOL => Status::Protocol,
-            _ => Status::Other(number),
-        }
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Status::Success => "success",
-            Status::Flushed => "flushed: the queue pair is in ERR",
-            Status::LocalLength => "the list is shorter than what came",
-            Status::LocalRequest => "the request makes no sense",
-            Status::LocalProtection => "the list names memory that the queue pair may not use",
-            Status::RemoteAccess => "the peer does not allow access to that memory",
-            Status::RemoteRequest => "the peer takes no such request",
-            Status::RemoteOperation => "the peer failed to do it",
-            Status::Bind => "the window could not be bound",
-            Status::Link => "the link went down",
-            Status::Peer => "the peer's queue pair is gone",
-            Status::Protocol => "the peer broke the protocol",
-            Status::Other(number) => return write!(f, "status {number}"),
-        })
-    }
-}
 
 /// A completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +68,7 @@ pub struct Cq {
 }
 
 impl Cq {
-    pub(crate) fn new(objects: &Objects, entries: u32) -> Result<Self> {
+    fn new(objects: &Objects, entries: u32) -> Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|e| Error::os("eventfd", e.into()))?;
         let event_fd = event.as_raw_fd();
@@ -161,8 +89,7 @@ impl Cq {
     pub fn poll(&mut self) -> Result<Option<Completion>> {
         let at = ENTRIES_AT + (self.consumed % self.entries) as usize * ENTRY;
         let valid = self.memory.load32(at + offset_of!(abi::weft_cqe, valid));
-        let lap = self.consumed / self.entries;
-        if (valid & abi::WEFT_CQE_PHASE != 0) != (lap % 2 == 0) {
+        if !is_there(valid, self.consumed, self.entries) {
             if self.memory.load32(offset_of!(abi::weft_cq_ctl, overrun)) != 0 {
                 return Err(Error::Overrun);
             }
@@ -230,10 +157,23 @@ impl Cq {
     }
 }
 
+impl Objects {
+    /// A completion queue of `entries`, a power of two from 16 on.
+    pub fn cq(&self, entries: u32) -> Result<Cq> {
+        Cq::new(self, entries)
+    }
+}
+
 impl AsFd for Cq {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.shared.event.as_fd()
     }
+}
+
+/// Whether `valid`, of the entry in the place of this number, says that it has come.
+fn is_there(valid: u32, number: u64, entries: u64) -> bool {
+    let lap = number / entries;
+    (valid & abi::WEFT_CQE_PHASE != 0) == (lap % 2 == 0)
 }
 
 fn decode(entry: &[u8; ENTRY]) -> Completion {
@@ -253,5 +193,48 @@ fn decode(entry: &[u8; ENTRY]) -> Completion {
         status: u16::from_ne_bytes([entry[status], entry[status + 1]]).into(),
         operation: entry[offset_of!(abi::weft_cqe, opcode)].into(),
         ends: flags & abi::WEFT_WC_FLAG_END != 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_proto::cqe::{self, CqShape, Cqe};
+
+    /// What the driver writes of a completion is what a program is told.
+    #[test]
+    fn completions_are_those_of_the_driver() {
+        let shape = CqShape::new(16).expect("allowed");
+        let mut told = vec![];
+        for number in 0.. {
+            let Some(status) = cqe::Status::of(number) else { break };
+            let number = u64::from(number) * 5;
+            let ends = number % 2 == 0;
+            let imm = (number % 3 == 0).then_some(0x8765_4321);
+            let (wr_id, qpn) = (0x0123_4567_89ab_cdef, 0xab_cdef);
+            let opcode = abi::WEFT_OP_RECV as u8;
+            let cqe = Cqe { wr_id, qpn, byte_len: 0xffff_fff0, imm, status, opcode, ends };
+            let words = cqe.encode(number, shape);
+            let mut entry = [0; ENTRY];
+            for (bytes, word) in entry.chunks_exact_mut(8).zip(words) {
+                bytes.copy_from_slice(&word.to_ne_bytes());
+            }
+            let completion = decode(&entry);
+            assert_eq!((completion.wr_id, completion.qpn), (wr_id, qpn));
+            assert_eq!((completion.bytes, completion.imm), (0xffff_fff0, imm));
+            assert_eq!((completion.operation, completion.ends), (Operation::from(opcode), ends));
+            assert_eq!(completion.status, Status::from(status as u16));
+            told.push(completion.status);
+
+            let at = offset_of!(abi::weft_cqe, valid);
+            let valid = u32::from_ne_bytes(entry[at..at + 4].try_into().expect("four bytes"));
+            assert!(is_there(valid, number, 16) && !is_there(valid, number + 16, 16));
+            assert!(!is_there(0, number % 16, 16), "fresh memory is empty for a lap");
+            assert_eq!(shape.entry_at(number), ENTRIES_AT + (number as usize % 16) * ENTRY);
+        }
+        assert_eq!(told.len(), abi::WEFT_WC_PROTOCOL as usize + 1);
+        for (n, status) in told.iter().enumerate() {
+            assert!(!matches!(status, Status::Other(_)) && !told[..n].contains(status));
+        }
     }
 }

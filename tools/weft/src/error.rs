@@ -2,7 +2,7 @@
 
 //! What can go wrong, in words, and what to do about it.
 
-use crate::cq::Status;
+use crate::status::Status;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};

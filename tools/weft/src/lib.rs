@@ -54,6 +54,7 @@ mod channel;
 mod component;
 mod connect;
 mod cq;
+mod device;
 mod endpoint;
 mod error;
 mod fabric;
@@ -73,6 +74,8 @@ mod request;
 mod sender;
 mod shared;
 mod srq;
+mod stag;
+mod status;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -83,7 +86,7 @@ mod wishes;
 pub use channel::Channel;
 pub use component::Component;
 pub use connect::Connect;
-pub use cq::{Completion, Cq, Status};
+pub use cq::{Completion, Cq};
 pub use endpoint::{
     Access, Done, DoneStatus, EndpointArea, Function, FunctionOptions, FunctionStatus, Part, Work,
 };
@@ -100,10 +103,12 @@ pub use pd::Pd;
 pub use port::{Port, PortKind, Protection};
 pub use qp::{Protocol, Qp, QpOptions, QpPath, QpState, QpStatus};
 pub use receiver::Receiver;
-pub use request::{Operation, Remote, Request, Sge};
+pub use request::{Operation, Request};
 pub use sender::Sender;
 pub use shared::State;
 pub use srq::Srq;
+pub use stag::{Remote, Sge};
+pub use status::Status;
 pub use wishes::{Wish, WishState, WishStatus, Wishes};
 
 /// The longest payload that travels without the bulk ring, in bytes.

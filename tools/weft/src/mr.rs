@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::mapping::Ring;
 use crate::objects::Handle;
 use crate::pd::Pd;
-use crate::request::{Remote, Sge};
+use crate::stag::{Remote, Sge};
 use rustix::io::Errno;
 use std::ops::BitOr;
 use std::os::fd::AsFd;
@@ -59,7 +59,7 @@ pub struct Mr {
 }
 
 impl Mr {
-    pub(crate) fn new(pd: &Pd, bytes: usize, rights: Rights, base: u64, key: u8) -> Result<Self> {
+    fn new(pd: &Pd, bytes: usize, rights: Rights, base: u64, key: u8) -> Result<Self> {
         if bytes == 0 {
             return Err(Error::Invalid("a memory region has one byte at least".into()));
         }
@@ -145,6 +145,19 @@ impl Mr {
     /// If `at` is no multiple of 8, or outside.
     pub fn store(&self, at: usize, value: u64) {
         self.memory.publish64(at, value);
+    }
+}
+
+impl Pd {
+    /// Memory of `bytes` bytes, zeroed, registered with `rights`. Its tagged offsets begin at 0, and
+    /// the key of its STag is 0.
+    pub fn region(&self, bytes: usize, rights: Rights) -> Result<Mr> {
+        self.region_at(bytes, rights, 0, 0)
+    }
+
+    /// Likewise, with the tagged offset of its first byte and a key.
+    pub fn region_at(&self, bytes: usize, rights: Rights, base: u64, key: u8) -> Result<Mr> {
+        Mr::new(self, bytes, rights, base, key)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::abi;
 use crate::error::Result;
 use crate::objects::Handle;
 use crate::pd::Pd;
-use crate::request::Remote;
+use crate::stag::Remote;
 
 /// A memory window. It is bound and taken back by requests of a queue pair:
 /// [`Request::bind`](crate::Request::bind), [`Request::invalidate`](crate::Request::invalidate).
@@ -18,7 +18,7 @@ pub struct Mw {
 }
 
 impl Mw {
-    pub(crate) fn new(pd: &Pd) -> Result<Self> {
+    fn new(pd: &Pd) -> Result<Self> {
         let mut alloc = abi::weft_mw_alloc { pd: pd.handle.number, ..Default::default() };
         pd.objects().make("a memory window", &mut alloc)?;
         Ok(Mw { _handle: Handle::new(pd.objects(), alloc.mw), stag: alloc.stag, _pd: pd.clone() })
@@ -37,5 +37,12 @@ impl Mw {
     /// A place in it, as a peer names it while it is bound with `key`.
     pub fn remote(&self, key: u8, to: u64) -> Remote {
         Remote { stag: self.bound(key), to }
+    }
+}
+
+impl Pd {
+    /// A memory window, bound to nothing.
+    pub fn window(&self) -> Result<Mw> {
+        Mw::new(self)
     }
 }

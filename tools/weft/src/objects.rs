@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A file that owns objects, and the handles that name them.
+//! A file that owns objects, and the handles that name them. Which kinds of objects there are is not
+//! known here: the module of each gives [`Objects`] or a domain the function that makes it.
 
 use crate::abi;
-use crate::cq::Cq;
 use crate::error::{Error, Result};
 use crate::ioctl::Ioctl;
-use crate::pd::Pd;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -72,16 +71,6 @@ impl Objects {
             dma: limits.engine & abi::WEFT_ENGINE_DMA != 0,
             kick_page: limits.engine & abi::WEFT_ENGINE_KICK_PAGE != 0,
         })
-    }
-
-    /// A protection domain.
-    pub fn pd(&self) -> Result<Pd> {
-        Pd::new(self)
-    }
-
-    /// A completion queue of `entries`, a power of two from 16 on.
-    pub fn cq(&self, entries: u32) -> Result<Cq> {
-        Cq::new(self, entries)
     }
 
     /// Lets the engine work in this thread: it takes what has come from the peers, and handles up to

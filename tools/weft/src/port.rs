@@ -6,6 +6,7 @@ use crate::abi;
 use crate::channel::Channel;
 use crate::component::{Component, components};
 use crate::connect::Connect;
+use crate::device::open_file;
 use crate::endpoint::{Function, FunctionOptions};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, FabricRoute, fabric, routes};
@@ -18,7 +19,7 @@ use crate::objects::Objects;
 use crate::time::{Deadline, sleep};
 use crate::wishes::{WishStatus, Wishes, set_wishes, wish_statuses, wishes};
 use rustix::event::PollFlags;
-use rustix::fs::{Mode, OFlags, fstat, major, minor, open};
+use rustix::fs::{OFlags, fstat, major, minor};
 use rustix::io::Errno;
 use std::fs::{File, read_dir};
 use std::os::fd::{AsFd, OwnedFd};
@@ -313,12 +314,6 @@ fn number(name: &str) -> Option<u32> {
     let number = digits.parse().ok()?;
     // Not "+1", nor "01".
     (format!("{number}") == digits).then_some(number)
-}
-
-/// Opens a fresh file of a port.
-pub fn open_file(path: &Path, flags: OFlags) -> Result<OwnedFd> {
-    open(path, OFlags::RDWR | OFlags::CLOEXEC | flags, Mode::empty())
-        .map_err(|e| Error::open(path, e.into()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Queue pairs: where requests are posted, and the way to a peer.
 
 use crate::abi;
-use crate::cq::{self, Cq, Status};
+use crate::cq::{self, Cq};
 use crate::error::{Error, Result};
 use crate::ioctl::Ioctl;
 use crate::mapping::{Page, Ring};
@@ -11,8 +11,10 @@ use crate::mr::Rights;
 use crate::objects::{Handle, Objects};
 use crate::pd::Pd;
 use crate::queue::Queue;
-use crate::request::{Request, Sge, encode_recv};
+use crate::request::{Request, encode_recv};
 use crate::srq::Srq;
+use crate::stag::Sge;
+use crate::status::Status;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::AsFd;
@@ -212,13 +214,7 @@ pub struct Qp {
 }
 
 impl Qp {
-    pub(crate) fn new(
-        pd: &Pd,
-        send: &Cq,
-        recv: &Cq,
-        srq: Option<&Srq>,
-        options: &QpOptions,
-    ) -> Result<Self> {
+    fn new(pd: &Pd, send: &Cq, recv: &Cq, srq: Option<&Srq>, options: &QpOptions) -> Result<Self> {
         let objects = pd.objects();
         let alone = srq.is_none();
         let mut create = abi::weft_qp_create {
@@ -370,6 +366,18 @@ impl Qp {
             sent: query.sent,
             received: query.received,
         })
+    }
+}
+
+impl Pd {
+    /// A queue pair that completes its sends at `send` and its receives at `recv`.
+    pub fn qp(&self, send: &Cq, recv: &Cq, options: &QpOptions) -> Result<Qp> {
+        Qp::new(self, send, recv, None, options)
+    }
+
+    /// A queue pair that takes its receive requests from a shared queue.
+    pub fn qp_with_srq(&self, send: &Cq, recv: &Cq, srq: &Srq, options: &QpOptions) -> Result<Qp> {
+        Qp::new(self, send, recv, Some(srq), options)
     }
 }
 

@@ -6,35 +6,8 @@ use crate::abi;
 use crate::error::{Error, Result};
 use crate::mr::{Mr, Rights};
 use crate::mw::Mw;
+use crate::stag::{Remote, Sge};
 use std::ops::Range;
-
-/// An element of a scatter/gather list: `length` bytes at the tagged offset `to` of `stag`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sge {
-    /// Tagged offset.
-    pub to: u64,
-    /// Bytes.
-    pub length: u32,
-    /// STag.
-    pub stag: u32,
-}
-
-/// A place in memory of the peer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Remote {
-    /// STag.
-    pub stag: u32,
-    /// Tagged offset.
-    pub to: u64,
-}
-
-impl Remote {
-    /// The place `bytes` further on.
-    #[must_use]
-    pub fn offset(self, bytes: u64) -> Self {
-        Remote { to: self.to.wrapping_add(bytes), ..self }
-    }
-}
 
 /// Operations, in requests and completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,8 +278,14 @@ mod tests {
         let mut out = [0xff; 320];
         let request = Request::write(3, &list, REMOTE).signaled().fence();
         request.encode(&mut out).expect("room");
-        let (who, decoded) = wqe::SendWqe::decode(&out[..shape.stride() as usize], &shape);
-        let decoded = decoded.expect("it makes sense");
+        // As the driver reads it.
+        let read = |out: &[u8]| {
+            let mut wqe = wqe::SendWqe::BLANK;
+            let (identity, sense) = wqe.read(&out[..shape.stride() as usize], &shape);
+            sense.expect("it makes sense");
+            (identity, wqe)
+        };
+        let (who, decoded) = read(&out);
         assert_eq!((who.wr_id, decoded.opcode), (3, wqe::Opcode::Write));
         assert_eq!((decoded.remote_stag, decoded.remote_to), (REMOTE.stag, REMOTE.to));
         let elements = decoded.tail.list().expect("a list").as_slice();
@@ -315,13 +294,12 @@ mod tests {
 
         let list = [Sge { to: 0, length: 8, stag: 7 }];
         Request::compare_swap(4, &list, REMOTE.offset(4), 77, 78).encode(&mut out).expect("room");
-        let (_, decoded) = wqe::SendWqe::decode(&out[..shape.stride() as usize], &shape);
-        let decoded = decoded.expect("it makes sense");
+        let (_, decoded) = read(&out);
         assert_eq!((decoded.arg0, decoded.arg1), (77, 78));
 
         Request::send_inline(5, b"a word").encode(&mut out).expect("room");
-        let (_, decoded) = wqe::SendWqe::decode(&out[..shape.stride() as usize], &shape);
-        assert_eq!(decoded.expect("it makes sense").tail.inline(), Some(&b"a word"[..]));
+        let (_, decoded) = read(&out);
+        assert_eq!(decoded.tail.inline(), Some(&b"a word"[..]));
 
         let shape = wqe::QueueShape::recv(16, 4).expect("allowed");
         let list = [Sge { to: 5, length: 6, stag: 7 }];

@@ -8,7 +8,8 @@ use crate::mapping::Ring;
 use crate::objects::Handle;
 use crate::pd::Pd;
 use crate::queue::Queue;
-use crate::request::{Sge, encode_recv};
+use crate::request::encode_recv;
+use crate::stag::Sge;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub struct Srq {
 }
 
 impl Srq {
-    pub(crate) fn new(pd: &Pd, entries: u32, sges: u32) -> Result<Self> {
+    fn new(pd: &Pd, entries: u32, sges: u32) -> Result<Self> {
         let mut create =
             abi::weft_srq_create { pd: pd.handle.number, entries, sges, ..Default::default() };
         pd.objects().make("a shared receive queue", &mut create)?;
@@ -39,5 +40,12 @@ impl Srq {
         let mut entry = vec![0; self.queue.stride()];
         let bytes = encode_recv(wr_id, list, &mut entry)?;
         Ok(self.queue.post(&entry[..bytes]))
+    }
+}
+
+impl Pd {
+    /// A shared receive queue of `entries`, a power of two from 16 on, with lists of up to `sges`.
+    pub fn srq(&self, entries: u32, sges: u32) -> Result<Srq> {
+        Srq::new(self, entries, sges)
     }
 }

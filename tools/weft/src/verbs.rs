@@ -7,7 +7,7 @@ use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::mr::Rights;
 use crate::qp::{Qp, QpPath};
-use crate::request::Remote;
+use crate::stag::Remote;
 use crate::time::Deadline;
 use std::time::Duration;
 

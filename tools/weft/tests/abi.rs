@@ -9,7 +9,7 @@ mod abi;
 
 use std::mem::offset_of;
 use std::process::Command;
-use weft_proto::cell;
+use weft_proto::{cell, cqe, link, protocol::Protocol, stag, wqe};
 
 #[test]
 fn the_types_are_those_of_the_header() {
@@ -51,5 +51,60 @@ fn the_rings_are_those_of_the_header() {
             | (5 << abi::WEFT_HEAD_SEQ_SHIFT)
             | (33 & u64::from(abi::WEFT_HEAD_LEN));
         assert_eq!(word, fields | abi::WEFT_HEAD_PHASE as u64);
+    }
+}
+
+#[test]
+fn the_queues_are_those_of_the_header() {
+    assert_eq!(wqe::SEND_BYTES, size_of::<abi::weft_send_wqe>());
+    assert_eq!(wqe::RECV_BYTES, size_of::<abi::weft_recv_wqe>());
+    assert_eq!(wqe::SGE_BYTES, size_of::<abi::weft_sge>());
+    assert_eq!(wqe::ENTRIES_AT, abi::WEFT_QUEUE_ENTRIES_AT as usize);
+    assert_eq!(wqe::ENTRIES_AT, size_of::<abi::weft_queue_ctl>());
+    assert_eq!(wqe::POSTED_AT, offset_of!(abi::weft_queue_ctl, posted));
+    assert_eq!(wqe::TAKEN_AT, offset_of!(abi::weft_queue_ctl, taken));
+    for (opcode, number) in [
+        (wqe::Opcode::Send, abi::WEFT_OP_SEND),
+        (wqe::Opcode::Write, abi::WEFT_OP_WRITE),
+        (wqe::Opcode::WriteImm, abi::WEFT_OP_WRITE_IMM),
+        (wqe::Opcode::Read, abi::WEFT_OP_READ),
+        (wqe::Opcode::ReadAll, abi::WEFT_OP_READ_ALL),
+        (wqe::Opcode::FetchAdd, abi::WEFT_OP_FETCH_ADD),
+        (wqe::Opcode::CmpSwap, abi::WEFT_OP_CMP_SWAP),
+        (wqe::Opcode::BindMw, abi::WEFT_OP_BIND_MW),
+        (wqe::Opcode::LocalInv, abi::WEFT_OP_LOCAL_INV),
+    ] {
+        assert_eq!(wqe::Opcode::of(number as u8), Some(opcode));
+    }
+    assert_eq!(u32::from(wqe::OP_RECV), abi::WEFT_OP_RECV);
+    assert_eq!(u32::from(wqe::OP_RECV_WRITE_IMM), abi::WEFT_OP_RECV_WRITE_IMM);
+    assert_eq!((1 << stag::KEY_BITS) - 1, abi::WEFT_STAG_KEY);
+    assert_eq!(stag::KEY_BITS, abi::WEFT_STAG_INDEX_SHIFT);
+    for (bit, wanted) in [
+        (abi::WEFT_PULL_WQE, Protocol { wqe: true, ..Protocol::PUSH }),
+        (abi::WEFT_PULL_DATA, Protocol { data: true, ..Protocol::PUSH }),
+        (abi::WEFT_PULL_CQE, Protocol { cqe: true, ..Protocol::PUSH }),
+    ] {
+        assert_eq!(Protocol::of(bit), Some(wanted));
+    }
+}
+
+#[test]
+fn completion_queues_and_links_are_those_of_the_header() {
+    assert_eq!(cqe::CQE_BYTES, size_of::<abi::weft_cqe>());
+    assert_eq!(cqe::CQE_VALID, offset_of!(abi::weft_cqe, valid) / 8);
+    assert_eq!(cqe::ENTRIES_AT, abi::WEFT_CQ_ENTRIES_AT as usize);
+    assert_eq!(cqe::ENTRIES_AT, size_of::<abi::weft_cq_ctl>());
+    assert_eq!(cqe::CONSUMED_AT, offset_of!(abi::weft_cq_ctl, consumed));
+    assert_eq!(cqe::PRODUCED_AT, offset_of!(abi::weft_cq_ctl, produced));
+    assert_eq!(cqe::OVERRUN_AT, offset_of!(abi::weft_cq_ctl, overrun));
+    assert_eq!(u32::from(cqe::FLAG_IMM), abi::WEFT_WC_FLAG_IMM);
+    assert_eq!(u32::from(cqe::FLAG_END), abi::WEFT_WC_FLAG_END);
+    for (state, number) in [
+        (link::State::Down, abi::WEFT_LINK_DOWN),
+        (link::State::Hello, abi::WEFT_LINK_HELLO),
+        (link::State::Ready, abi::WEFT_LINK_READY),
+    ] {
+        assert_eq!(state as u32, number);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Ports and channels as the commands need them: the one place that knows the
-//! library `weft`; [`managed`] is its part about the manager of the fabric. Errors become
+//! library `weft`; `managed` is its part about the manager of the fabric. Errors become
 //! failures with an exit status and a hint.
 
 mod managed;

@@ -16,5 +16,6 @@ pub mod progress;
 pub mod trace;
 pub mod transfer;
 pub mod tree;
+pub mod twig;
 pub mod vf;
 pub mod watch;

@@ -5,7 +5,7 @@
 
 use crate::channel::{Port, Taken};
 use crate::failure::{Failure, Kind};
-use crate::multiroot::{Known, Names, State, Wish, wish};
+use crate::multiroot::{Known, Names, State, Wish, remedy, wish};
 use std::time::{Duration, Instant};
 use weft::Wishes;
 
@@ -203,7 +203,7 @@ pub fn unfulfilled(all: &[Wish], known: &Known) -> Option<Failure> {
         more => format!(" (and {more} more: `weftctl wishes`)"),
     };
     let message = format!("{ve} is to be host {host}'s, and is not: {state}{more}");
-    Some(Failure::new(kind, message).hint(wish::mend(wish, known)))
+    Some(Failure::new(kind, message).hint(remedy::mend(wish, known)))
 }
 
 #[cfg(test)]

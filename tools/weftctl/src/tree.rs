@@ -8,6 +8,7 @@ mod picture;
 pub use picture::picture;
 
 use crate::multiroot::{Component, Hwid, Known, Names, State, wish};
+use crate::twig::Twig;
 use serde::{Deserialize, Serialize};
 use weft::{Fabric, FabricNode, FabricPort, NodeKind};
 
@@ -116,19 +117,11 @@ fn ves(node: &FabricNode, known: &Known) -> Vec<Ve> {
     }
 }
 
-/// "endpoint ep1 0xc000…", or without a name.
-pub fn called(kind: &str, hwid: Hwid, names: &Names<'_>) -> String {
-    match names.name(hwid) {
-        Some(name) => format!("{kind} {name} {hwid}"),
-        None => format!("{kind} {hwid}"),
-    }
-}
-
 /// A node in one line.
 fn line(node: &FabricNode, known: &Known) -> String {
     let names = Names::new(known.components.as_deref());
     let lid = node.lid.map_or("no LID".into(), |lid| format!("LID {lid}"));
-    let mut text = format!("{}, {lid}", called(&node.kind.to_string(), Hwid(node.hwid), &names));
+    let mut text = format!("{}, {lid}", names.called(&node.kind.to_string(), Hwid(node.hwid)));
     let said = [node.own.then_some("this host"), node.master.then_some("master"), trouble(node)];
     let said = said.into_iter().flatten().map(String::from);
     let more = match node.kind {
@@ -163,35 +156,6 @@ fn trouble(node: &FabricNode) -> Option<&'static str> {
         (false, _, _) => Some("does not answer"),
         (true, false, None) => Some("no route"),
         _ => None,
-    }
-}
-
-/// How far in a line of a tree stands.
-pub struct Twig {
-    /// What stands before its corner.
-    indent: String,
-    last: bool,
-}
-
-impl Twig {
-    /// That of the root.
-    pub fn root() -> Self {
-        Twig { indent: String::new(), last: true }
-    }
-
-    /// That of what hangs below; the last, or one with others below it.
-    pub fn next(&self, last: bool) -> Self {
-        let bar = match (self.indent.is_empty(), self.last) {
-            (true, _) => " ",
-            (_, true) => "    ",
-            (_, false) => "|   ",
-        };
-        Twig { indent: format!("{}{bar}", self.indent), last }
-    }
-
-    /// What a line begins with.
-    pub fn corner(&self) -> String {
-        format!("{}{}-", self.indent, if self.last { "\\" } else { "+" })
     }
 }
 

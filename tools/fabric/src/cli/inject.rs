@@ -80,6 +80,11 @@ pub enum Command {
         #[arg(long)]
         count: Option<u64>,
     },
+    /// Have the functions of an endpoint do no work
+    StalledEndpoint {
+        /// Which endpoint
+        endpoint: String,
+    },
     /// Have the vital product data of a component read damaged
     Vpd {
         /// A host, a switch or an endpoint
@@ -149,6 +154,7 @@ pub fn run(context: &Context, command: Command) -> Result<(), Failure> {
         Command::MemoryGone { host } => Fault::MemoryGone { node: host },
         Command::AllOnes { host } => Fault::AllOnes { node: host },
         Command::DmaError { host, count } => Fault::DmaError { node: host, count },
+        Command::StalledEndpoint { endpoint } => Fault::StalledEndpoint { node: endpoint },
         Command::Vpd { node } => Fault::Vpd { node },
         Command::List => return list(context),
         Command::Clear { number } => {

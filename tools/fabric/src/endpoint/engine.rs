@@ -6,9 +6,10 @@
 //! memory is closed to the former host, that host is let go of, the route taken out,
 //! and what is left in the memory wiped. Only then can it be somebody else's.
 
+use super::access::Access;
 use super::host::{Counts, Host, link, open};
 use super::memory;
-use super::queue::{Access, Function};
+use super::queue::Function;
 use crate::topology::Endpoint;
 use crate::wire::abi::*;
 use crate::wire::socket::{self, Received};
@@ -58,6 +59,8 @@ pub struct Engine {
     ves: Vec<Ve>,
     /// Bytes of a virtual endpoint.
     ve_bytes: u64,
+    /// By a fault that is injected, no function does work.
+    stalled: bool,
     /// The last number given to a change.
     sequence: u32,
 }
@@ -78,6 +81,7 @@ impl Engine {
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             ves: (0..endpoint.ves).map(|_| ve()).collect(),
             ve_bytes,
+            stalled: false,
             sequence: 0,
         })
     }
@@ -179,6 +183,9 @@ impl Engine {
             (WEFT_FAB_ROUTE_ACK, _) => {
                 self.confirmed(arg[0] as usize, |order| order.route = false)?;
             }
+            (WEFT_FAB_FAULT, _) if arg[0] == u64::from(WEFT_FAB_FAULT_STALL) => {
+                self.stalled = arg[1] != 0;
+            }
             (WEFT_FAB_COUNTERS_GET, _) => {
                 let none = [0; 8 * WEFT_COUNTERS as usize];
                 let packet = Packet {
@@ -265,7 +272,8 @@ impl Engine {
     /// Gives every function its turns. Whether any may have more to do.
     fn work(&mut self) -> Result<bool, Lost> {
         let mut busy = false;
-        for _ in 0..TURN {
+        let turns = if self.stalled { 0 } else { TURN };
+        for _ in 0..turns {
             busy = false;
             for (n, ve) in self.ves.iter_mut().enumerate().filter(|(_, ve)| ve.given) {
                 let Ve { functions, host, counts, .. } = ve;

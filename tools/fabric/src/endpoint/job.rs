@@ -2,8 +2,8 @@
 //! Work that is being done, a piece at a time, so that a long copy of one host does
 //! not keep the others waiting.
 
+use super::access::Access;
 use super::host::Unreachable;
-use super::queue::Access;
 use super::wqe::{Cqe, Segment, Wqe};
 use crate::wire::abi::*;
 use weft_proto::crc::Crc32c;

@@ -5,6 +5,7 @@
 //! nothing of the fabric but what its connection tells. The programming interface
 //! is in `Documentation/endpoint.rst`.
 
+mod access;
 mod engine;
 mod host;
 mod job;

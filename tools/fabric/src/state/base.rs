@@ -4,10 +4,11 @@
 //! when that has it in force, and whoever saw what was there before has let go.
 
 use super::withdrawal::Waiter;
-use super::{EndpointStatus, Event, Fabric, VeStatus};
+use super::{Event, Fabric};
 use crate::topology::{Endpoint, Node};
 use crate::wire::abi::*;
 use crate::wire::{BaseChange, ConfigRequest, ToPort, VPS, field};
+use serde::{Deserialize, Serialize};
 use weft_proto::nm::reign::Reign;
 
 /// A virtual endpoint.
@@ -38,6 +39,33 @@ pub struct Unconfirmed {
     endpoint: usize,
     /// Who wrote, unless that port is gone, and the answer.
     writer: Option<(usize, ToPort)>,
+}
+
+/// A shared endpoint, as `status` shows it. As all there, these are names that scripts
+/// read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointStatus {
+    /// Local id, 0: none.
+    pub lid: u32,
+    /// Hardware id of the root complex on the same hardware unit, 0: none is known.
+    pub resident: u64,
+    /// Hardware id of the port that has written its base function last, 0: none.
+    pub master: u64,
+    /// Its term.
+    pub term: u32,
+    /// Functions of each virtual endpoint.
+    pub functions: u8,
+    /// Virtual endpoints.
+    pub ves: Vec<VeStatus>,
+}
+
+/// A virtual endpoint, likewise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VeStatus {
+    /// VP of the endpoint's link; none: it is free.
+    pub vp: Option<u8>,
+    /// LID of the root complex that it works for, 0: none.
+    pub root: u32,
 }
 
 /// Who has to hear of a write before it is in force.

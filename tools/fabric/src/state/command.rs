@@ -151,6 +151,21 @@ impl Fabric {
         }
     }
 
+    /// One that the fabric plays.
+    pub(super) fn endpoint_named(&self, name: &str) -> Result<usize, Refusal> {
+        let host = self.host_named(name)?;
+        let hosts = &self.topology.hosts;
+        if hosts[host].endpoint.is_some() {
+            return Ok(host);
+        }
+        let all = hosts.iter().filter(|h| h.endpoint.is_some());
+        let names: Vec<_> = all.map(|h| h.name.as_str()).collect();
+        Err(Refusal(match names.as_slice() {
+            [] => format!("{name} is no endpoint, and the fabric has none"),
+            _ => format!("{name} is no endpoint; name one: {}", names.join(", ")),
+        }))
+    }
+
     fn cable_named(&self, text: &str) -> Result<usize, Refusal> {
         let (name, port) = split_end(text).map_err(Refusal)?;
         let node = self.node_named(name)?;

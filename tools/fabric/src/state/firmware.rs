@@ -5,7 +5,7 @@
 //! request reads and writes the same table, under the same terms. An endpoint gets its
 //! LID so; its routes are its base function's.
 
-use super::fault::Mail;
+use super::mail::Mail;
 use super::walk::Hop;
 use super::{Effect, Event, Fabric, switch};
 use crate::firmware::{Action, Firmware};

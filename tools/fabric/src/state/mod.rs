@@ -11,7 +11,9 @@ mod effect;
 mod fault;
 mod firmware;
 mod inbound;
+mod injection;
 mod link;
+mod mail;
 mod node;
 mod plug;
 mod power;
@@ -28,20 +30,19 @@ mod vpd;
 mod walk;
 mod withdrawal;
 
+pub use base::{EndpointStatus, VeStatus};
 pub use effect::{AdminState, Effect, Event, PortId};
 pub use fault::{Fault, FaultState, FaultStatus, Spoil};
 pub use plug::SlotStatus;
-pub use status::{
-    CableStatus, EndpointStatus, LinkStatus, NodeStatus, Status, SwitchStatus, TrafficStatus,
-    VeStatus,
-};
+pub use status::{CableStatus, LinkStatus, NodeStatus, Status, SwitchStatus, TrafficStatus};
 pub use tables::{HopStatus, RemoteStatus, RouteStatus, TableStatus, VpStatus, WalkStatus};
 
 use crate::firmware::Firmware;
 use crate::topology::{Host, HostEnd, Node as TopologyNode, Topology};
 use crate::wire::{Complaint, FromPort, LINKS, LinkInfo, ToPort, Traffic, abi};
-use fault::{Active, Late, Mail};
+use injection::Active;
 use link::{CableState, Pathway};
+use mail::{Late, Mail};
 use node::Session;
 use remote::Caller;
 use std::collections::VecDeque;

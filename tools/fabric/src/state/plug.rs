@@ -5,7 +5,7 @@
 //! the switch interrupted; and a virtual one for each VP, which connects and
 //! disconnects one hierarchy there.
 
-use super::{AdminState, Effect, Event, Fabric, Refusal, Session};
+use super::{AdminState, Effect, Event, Fabric, Refusal};
 use crate::topology::{End, Node, Trunk};
 use crate::wire::abi::*;
 use crate::wire::{ToPort, VPS};
@@ -111,8 +111,7 @@ impl Fabric {
         match node {
             Node::Host(host) => {
                 self.nodes[host].plugged = plugged;
-                if let (false, Some(port)) = (plugged, self.session(host).map(|s: &Session| s.port))
-                {
+                if let (false, Some(port)) = (plugged, self.session(host).map(|s| s.port)) {
                     let why = "it was unplugged".to_owned();
                     self.effects.push(Effect::Close { port, why: why.clone() });
                     self.gone(port, why);

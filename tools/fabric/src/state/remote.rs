@@ -5,7 +5,7 @@
 //! whoever changed the tables answered, and the remote taken up where it leads
 //! now. An owner sees a remote as a channel, which remains taken until then.
 
-use super::fault::Mail;
+use super::mail::Mail;
 use super::walk::{Course, OWN, Stop};
 use super::{Effect, Fabric};
 use crate::topology::{HostEnd, Node};

@@ -3,6 +3,7 @@
 //! add to them, do not change them.
 
 use super::Fabric;
+use super::base::EndpointStatus;
 use super::effect::AdminState;
 use super::plug::SlotStatus;
 use super::tables::reason;
@@ -53,32 +54,6 @@ pub struct NodeStatus {
     pub waiting_for: Vec<String>,
     /// It is no host, but an endpoint that hosts share.
     pub endpoint: Option<EndpointStatus>,
-}
-
-/// A shared endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EndpointStatus {
-    /// Local id, 0: none.
-    pub lid: u32,
-    /// Hardware id of the root complex on the same hardware unit, 0: none is known.
-    pub resident: u64,
-    /// Hardware id of the port that has written its base function last, 0: none.
-    pub master: u64,
-    /// Its term.
-    pub term: u32,
-    /// Functions of each virtual endpoint.
-    pub functions: u8,
-    /// Virtual endpoints.
-    pub ves: Vec<VeStatus>,
-}
-
-/// A virtual endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VeStatus {
-    /// VP of the endpoint's link; none: it is nobody's.
-    pub vp: Option<u8>,
-    /// LID of the root complex that it works for, 0: none.
-    pub root: u32,
 }
 
 /// A switch.

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Multi-root management of a test: finds what there is by configuration requests of
-//! its host, and carries out what `weft_proto::mr` designs.
+//! its host, and carries out what `weft_proto::mr` designs. It is also in the place of the
+//! network manager, and writes the routes that the designs stand on.
 
+#[rustfmt::skip] // The other crate's.
+#[path = "../../../proto/tests/mr/routes.rs"]
+mod routes;
+
+use self::routes::{Routes, routes};
 use super::world::World;
 use std::collections::BTreeMap;
 use weft_fabric::wire::abi::*;
 use weft_proto::mr::{
-    design::{Ways, Why, design},
+    design::{Why, design},
     inventory::{Component, End, Inventory, Kind, Link},
     list::List,
-    plan::{Change, Entry, changes, outcome},
+    plan::{Change, Entry, changes},
     plane::{Hierarchy, Plane, Planes},
     tree::Reach,
     vpd::Vpd,
@@ -30,9 +36,10 @@ pub struct Pcim {
     /// What the tables say, as far as this one has written them.
     pub entries: Vec<Entry>,
     lids: u32,
-    /// Routes of switches that somebody else has programmed, if they are to be used: by
-    /// switch and LID.
-    routes: Option<BTreeMap<(u64, u32), u8>>,
+    /// Routes that it has written.
+    pub routes: Routes,
+    /// Routes of switches that somebody else has programmed, if they are to be used.
+    theirs: Option<Routes>,
 }
 
 impl Pcim {
@@ -46,7 +53,8 @@ impl Pcim {
             planes: Planes::new(vec![Hierarchy::NONE; 16], vec![Plane::NONE; 256]),
             entries: vec![],
             lids: 300,
-            routes: None,
+            routes: Routes::new(),
+            theirs: None,
         }
     }
 
@@ -146,6 +154,7 @@ impl Pcim {
     /// The tables of a component are empty.
     fn forget(&mut self, hwid: u64) {
         self.entries.retain(|e| e.component() != hwid);
+        self.routes.retain(|(switch, _), _| *switch != hwid);
     }
 
     fn lid_for(&mut self, world: &mut World, path: &[u8], hwid: u64) -> u32 {
@@ -166,7 +175,7 @@ impl Pcim {
     pub fn take_routes(&mut self, world: &mut World) {
         let switches: Vec<_> = self.found.components().iter().filter(|c| c.is_switch()).collect();
         let lids: Vec<_> = self.found.components().iter().map(|c| c.lid).collect();
-        let mut routes = BTreeMap::new();
+        let mut routes = Routes::new();
         for switch in switches {
             let path = &self.paths[&switch.hwid];
             for lid in lids.iter().filter(|lid| **lid != 0) {
@@ -176,7 +185,27 @@ impl Pcim {
                 }
             }
         }
-        self.routes = Some(routes);
+        self.theirs = Some(routes);
+    }
+
+    /// The routes that the wishes stand on: those to their ends.
+    fn wanted(&self) -> Routes {
+        if let Some(theirs) = &self.theirs {
+            return theirs.clone();
+        }
+        let ends = self.wishes.iter().flat_map(|w| [w.endpoint, w.root]);
+        let lids: Vec<_> = ends.filter_map(|hwid| Some(self.found.get(hwid)?.lid)).collect();
+        let mut routes = routes(&self.found, 0);
+        routes.retain(|(_, lid), _| lids.contains(lid));
+        routes
+    }
+
+    /// Puts a route of a switch, or deletes it, if the switch is there.
+    pub fn route(&self, world: &mut World, (switch, lid): (u64, u32), port: u8, put: bool) {
+        let Some(path) = self.paths.get(&switch) else { return };
+        let data = if put { WEFT_TABLE_VALID | u32::from(port) } else { 0 };
+        let done = world.config(self.host, path, WEFT_SPACE_ROUTE, lid, Some((data, self.term)));
+        assert_eq!(done.0, WEFT_CFG_OK, "{switch:x} {lid}");
     }
 
     /// Designs for the wishes; what can not be.
@@ -184,14 +213,13 @@ impl Pcim {
         let mut entries = List::new(vec![Entry::NONE; 512]);
         let mut reach = [Reach::NONE; 32];
         let mut not = vec![];
+        let routes = self.wanted();
         let (found, planes) = (&self.found, &mut self.planes);
-        let routes = self.routes.as_ref();
         let by = |at: u64, lid: u32| match found.get(at) {
             Some(root) if root.is_root() => Some(0),
-            _ => routes?.get(&(at, lid)).copied(),
+            _ => routes.get(&(at, lid)).copied(),
         };
-        let ways = if routes.is_some() { Ways::Theirs(&by) } else { Ways::Ours };
-        design(found, ways, &self.wishes, planes, &mut reach, &mut entries, |w, done| {
+        design(found, &by, &self.wishes, planes, &mut reach, &mut entries, |w, done| {
             not.extend(done.err().map(|why| (*w, why)));
         })
         .unwrap();
@@ -207,12 +235,23 @@ impl Pcim {
     /// The same, though not every wish can be fulfilled.
     pub fn carry_out_what_can_be(&mut self, world: &mut World) {
         let (to_be, _) = self.design();
-        let are = std::mem::take(&mut self.entries);
+        // What is away keeps what it had.
+        let is_there = |e: &Entry| self.found.get(e.component()).is_some();
+        let (are, away): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.entries).into_iter().partition(is_there);
+        let routes = if self.theirs.is_some() { Routes::new() } else { self.wanted() };
+        let before = std::mem::take(&mut self.routes);
+        for (at, port) in routes.iter().filter(|(at, port)| before.get(at) != Some(port)) {
+            self.route(world, *at, *port, true);
+        }
         for change in changes(&are, &to_be) {
             self.write(world, change);
         }
-        let reached = |hwid: u64| self.found.get(hwid).is_some();
-        self.entries = outcome(&are, &to_be, reached).collect();
+        for (at, port) in before.iter().filter(|(at, _)| !routes.contains_key(at)) {
+            self.route(world, *at, *port, false);
+        }
+        self.routes = routes;
+        self.entries = [to_be, away].concat();
         self.entries.sort_unstable();
         for component in self.found.components().iter().filter(|c| c.is_endpoint()) {
             for (register, half) in
@@ -245,7 +284,6 @@ impl Pcim {
             Entry::Plane { port, vp, vh, .. } => {
                 config(WEFT_SPACE_VP, (u32::from(port) << 8) | u32::from(vp), valid(vh.into()));
             }
-            Entry::Route { lid, port, .. } => config(WEFT_SPACE_ROUTE, lid, valid(port.into())),
             Entry::Base { ve, vp, root, .. } => {
                 let ve = u32::from(ve) << 8;
                 if put {

@@ -2,13 +2,17 @@
 
 //! What is fuzzed. Each takes any bytes and says how they were answered, as a number of its own.
 
+use super::qp::end::{number_of, End, Qp};
+use super::qp::env::{lease_of, Env, Trunks};
+use super::qp::user::{Op, Wr};
 use super::trunk::Memory;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::discriminant;
 use weft_proto::cell::{bulk_place, Head, Kind, Seen, Shape};
-use weft_proto::cqe::{CqShape, Cqe, Producer};
+use weft_proto::cqe::{CqShape, Producer};
 use weft_proto::fence::Fence;
-use weft_proto::fifo::{Inbound, Outbound};
+use weft_proto::fifo::{Arrived, Inbound, Outbound};
+use weft_proto::hold::Standing;
 use weft_proto::mr;
 use weft_proto::nm::kind::NO_HOST;
 use weft_proto::nm::member::Member;
@@ -19,7 +23,9 @@ use weft_proto::nm::path::Path;
 use weft_proto::nm::port;
 use weft_proto::nm::reign::Reign;
 use weft_proto::nm::table::{self, Slot};
-use weft_proto::request::{decode, Address, Data, Extents, Lane, Message, HEAD, WORDS};
+use weft_proto::protocol::Protocol;
+use weft_proto::qp::{Joined, State};
+use weft_proto::request::{decode, Address, Data, Extents, Join, Lane, Message, HEAD, WORDS};
 use weft_proto::ring::{Area, Next, Receiver, Window};
 use weft_proto::stag::Stag;
 use weft_proto::tpt::{Entry, Extent, Owner, Piece, Rights};
@@ -223,6 +229,15 @@ fn lane(n: u64) -> Lane {
     [Lane::Receive, Lane::Transmit, Lane::Pulled][(n % 3) as usize]
 }
 
+/// Which message it is, and how its data travel.
+fn kind(message: &Message) -> u64 {
+    let data = match message {
+        Message::Send { data, .. } | Message::Write { data, .. } => Some(discriminant(data)),
+        _ => None,
+    };
+    answer((discriminant(message), data))
+}
+
 pub fn cell_of_a_trunk(bytes: &[u8]) -> u64 {
     let mut bytes = Bytes(bytes);
     let lane = lane(bytes.u64());
@@ -233,7 +248,7 @@ pub fn cell_of_a_trunk(bytes: &[u8]) -> u64 {
     match decode(lane, head, |n| words[n], &own, &own) {
         Ok((address, message)) => {
             believe(address, &message, &own, &own);
-            answer((message.name(), discriminant(&lane)))
+            answer((kind(&message), discriminant(&lane)))
         }
         Err(fault) => answer((discriminant(&fault), discriminant(&lane))),
     }
@@ -246,11 +261,113 @@ pub fn word_of_a_trunk(bytes: &[u8]) -> u64 {
     match Word::decode(word, number, slots) {
         Ok(Some(says)) => {
             assert_eq!(says.encode(number, slots), word);
-            answer(says.name())
+            answer(discriminant(&says.says))
         }
         Ok(None) => 0,
         Err(fault) => answer((0, discriminant(&fault))),
     }
+}
+
+/// A queue pair whose peer sends any cells and words that can be decoded, in any order: it ends, or goes
+/// on, and in either case each work request ends once and staging memory is neither lost nor given twice.
+pub fn queue_pair_of_a_peer(bytes: &[u8]) -> u64 {
+    let mut bytes = Bytes(bytes);
+    let own = small();
+    let t = &[Memory::new(own), Memory::new(own)];
+    let bits = bytes.u32();
+    let protocol = Protocol::of(bits % 8).expect("three bits");
+    let mut end = End::new(own, own, &[protocol], bits & 8 != 0);
+    end.qps[0].user.peer_is_honest = false;
+    let qpn = number_of(0);
+    if bits & 16 == 0 {
+        let Qp { machine, user } = &mut end.qps[0];
+        let join = Join {
+            qpn,
+            protocol,
+            asks: true,
+            stands: Standing::FRESH,
+            epoch: 1,
+            peer_epoch: machine.epoch(),
+        };
+        assert_eq!(machine.on_join(user, &join), Joined::Known);
+    }
+    let mut seen = vec![];
+    while !bytes.is_empty() && seen.len() < 24 {
+        let what = bytes.u32();
+        let n = what >> 4;
+        match what & 15 {
+            0..=5 => {
+                // A number near those that are expected.
+                let lane = lane(n.into());
+                let mut words: [u64; WORDS] = std::array::from_fn(|_| bytes.u64());
+                words[HEAD] &= !((0xe0 << 32) | (0xfffc << 47));
+                let Ok((to, message)) = decode(lane, words[HEAD], |n| words[n], &own, &own) else {
+                    continue;
+                };
+                let address = Address { qpn, ..to };
+                seen.push(answer(discriminant(&message)));
+                let arrived = Arrived {
+                    lane,
+                    address,
+                    message,
+                };
+                end.given(&arrived, &t[0], &t[1]);
+            }
+            6..=8 => {
+                let word = bytes.u64() & !((1 << 63) | (0xfffc << 32)) | own.cq().phase(0);
+                let Ok(Some(word)) = Word::decode(word, 0, own.cq()) else {
+                    continue;
+                };
+                seen.push(answer(discriminant(&word.says)));
+                let word = Word { qpn, ..word };
+                let lease = lease_of(&mut end.link.buffers, &word);
+                let qp = &mut end.qps[0];
+                let mut env = Env {
+                    link: &mut end.link,
+                    user: &mut qp.user,
+                    t: Trunks {
+                        own: &t[0],
+                        peer: &t[1],
+                    },
+                };
+                qp.machine
+                    .on_word(&mut env, &word, n & 1 != 0, lease.as_ref());
+                if let Some(lease) = lease {
+                    end.link.buffers.give(&lease.extents);
+                }
+            }
+            9..=10 => {
+                let ops = [
+                    Op::Send,
+                    Op::Write { imm: false },
+                    Op::Write { imm: true },
+                    Op::Read,
+                    Op::ReadAll,
+                    Op::Add,
+                ];
+                let (op, len) = (ops[n as usize % ops.len()], bytes.u32() as usize % 100_000);
+                end.qps[0].user.post(Wr {
+                    op,
+                    len,
+                    bad: false,
+                });
+            }
+            11 => end.qps[0].user.post_recvs(n as usize % 4),
+            // Its turn, and what the DMA engine does; credit is given back.
+            _ => {
+                for step in [0, 5, 6, 7] {
+                    end.step(step, 0, &t[0], &t[1]);
+                }
+                end.link.take_all(&t[0]);
+            }
+        }
+        end.check_memory();
+    }
+    let (state, why) = (end.qps[0].machine.state(), end.qps[0].machine.why());
+    end.fail(0);
+    assert!(end.qps[0].user.is_done(), "each ends once");
+    assert_eq!(end.qps[0].machine.state(), State::Err);
+    answer((state as u32, why as u16, seen.last().copied()))
 }
 
 /// A trunk that a peer wrote all over, while it is read and answered.
@@ -308,7 +425,7 @@ pub fn trunk_of_a_peer(bytes: &[u8]) -> u64 {
                         Lane::Transmit => 1,
                         Lane::Pulled => 2,
                     }] += 1;
-                    seen.push(arrived.message.name());
+                    seen.push(answer(kind(&arrived.message)));
                 }
                 Ok(None) => {}
                 Err(fault) => return answer((discriminant(&fault), seen.len())),
@@ -317,7 +434,7 @@ pub fn trunk_of_a_peer(bytes: &[u8]) -> u64 {
         match inn.word(&area, &theirs) {
             Ok(Some(word)) => {
                 words += 1;
-                seen.push(word.name());
+                seen.push(answer(discriminant(&word.says)));
             }
             Ok(None) => {}
             Err(fault) => return answer((discriminant(&fault), seen.len())),
@@ -344,9 +461,10 @@ fn list(list: &Sgl, bytes: &mut Bytes<'_>) -> usize {
 pub fn send_request(bytes: &[u8]) -> u64 {
     let (entry, rest) = bytes.split_at(bytes.len().min(320));
     let shape = QueueShape::send(16, 16, 256).expect("allowed");
-    let (identity, sense) = SendWqe::decode(entry, &shape);
+    let mut wqe = SendWqe::BLANK;
+    let (identity, sense) = wqe.read(entry, &shape);
     match sense {
-        Ok(wqe) => {
+        Ok(()) => {
             assert_eq!(wqe.opcode as u8, identity.opcode);
             let count = wqe.tail.list().map(|l| list(l, &mut Bytes(rest)));
             if let Some(data) = wqe.tail.inline() {
@@ -364,22 +482,6 @@ pub fn receive_request(bytes: &[u8]) -> u64 {
     match RecvWqe::decode(entry, &shape).1 {
         Ok(wqe) => answer(list(&wqe.list, &mut Bytes(rest))),
         Err(_) => 0,
-    }
-}
-
-pub fn completion(bytes: &[u8]) -> u64 {
-    let mut bytes = Bytes(bytes);
-    let shape = CqShape::new(16).expect("allowed");
-    let number = bytes.u64();
-    let words = std::array::from_fn(|_| bytes.u64());
-    match Cqe::decode(&words) {
-        Some(cqe) => {
-            let again = cqe.encode(number, shape);
-            assert!(Cqe::is_valid(again[3], number, shape));
-            assert_eq!(Cqe::decode(&again), Some(cqe));
-            answer((cqe.status as u16, cqe.imm.is_some()))
-        }
-        None => 0,
     }
 }
 

@@ -2,8 +2,12 @@
 
 //! Random fabrics, and tables that pass traffic on as the hardware does.
 
+#[path = "routes.rs"]
+mod routes;
+
 use proptest::{prelude::*, sample::Index};
-use std::collections::{BTreeMap, BTreeSet};
+pub use routes::{routes, Routes};
+use std::collections::BTreeSet;
 use weft_proto::mr::{
     inventory::{Component, End, Inventory, Kind, Link},
     plan::Entry,
@@ -125,45 +129,12 @@ impl Shape {
     }
 }
 
-/// Routes of every switch to everything with a local id: shortest ones, chosen at random, for each
-/// destination anew.
-pub fn routes(found: &Found, seed: u64) -> BTreeMap<(u64, u32), u8> {
-    let mut routes = BTreeMap::new();
-    let mut random = seed | 1;
-    for target in found.components().iter().filter(|c| c.lid != 0) {
-        let mut reached = BTreeSet::from([target.hwid]);
-        loop {
-            // All that is one link further; of several links to it, any.
-            let mut next: Vec<(End, u64)> = vec![];
-            for link in found.links() {
-                for [near, far] in [link.ends(), [link.ends()[1], link.ends()[0]]] {
-                    let passes = reached.contains(&near.hwid)
-                        && (near.hwid == target.hwid || found.get(near.hwid).unwrap().is_switch());
-                    let switch = found.get(far.hwid).unwrap().is_switch();
-                    if passes && switch && !reached.contains(&far.hwid) {
-                        next.push((far, near.hwid));
-                    }
-                }
-            }
-            if next.is_empty() {
-                break;
-            }
-            while !next.is_empty() {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                let (end, _) = next.swap_remove(random as usize % next.len());
-                routes.entry((end.hwid, target.lid)).or_insert(end.port);
-                reached.insert(end.hwid);
-            }
-        }
-    }
-    routes
-}
-
-/// Entries in force.
+/// Entries in force, and the network manager's routes.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Tables(pub BTreeSet<Entry>);
+pub struct Tables {
+    pub entries: BTreeSet<Entry>,
+    pub routes: Routes,
+}
 
 /// Traffic that arrived, and the entries it went by.
 pub type Trace = Option<BTreeSet<Entry>>;
@@ -191,27 +162,20 @@ impl Tables {
                 matches!(e, Entry::Plane { switch, port, vp: v, .. }
                 if (*switch, *port, *v) == (far.hwid, far.port, vp))
             };
-            let enters = self.0.iter().find(plane)?;
+            let enters = self.entries.iter().find(plane)?;
             let Entry::Plane { vh, .. } = *enters else {
                 return None;
             };
-            let routes = |e: &&Entry| {
-                matches!(e, Entry::Route { switch, lid: l, .. }
-                if (*switch, *l) == (far.hwid, lid))
-            };
-            let route = self.0.iter().find(routes)?;
-            let Entry::Route { port: by, .. } = *route else {
-                return None;
-            };
+            let by = *self.routes.get(&(far.hwid, lid))?;
             let leaving = |e: &&Entry| {
                 matches!(e, Entry::Plane { switch, port, vh: h, .. }
                 if (*switch, *port, *h) == (far.hwid, by, vh))
             };
-            let leaves = self.0.iter().find(leaving)?;
+            let leaves = self.entries.iter().find(leaving)?;
             let Entry::Plane { vp: next, .. } = *leaves else {
                 return None;
             };
-            used.extend([*enters, *route, *leaves]);
+            used.extend([*enters, *leaves]);
             (out, vp) = (
                 End {
                     hwid: far.hwid,
@@ -228,7 +192,7 @@ impl Tables {
         let lid = found.get(endpoint)?.lid;
         let own =
             |e: &&Entry| matches!(e, Entry::Own { root: r, lid: l, .. } if (*r, *l) == (root, lid));
-        let own = self.0.iter().find(own)?;
+        let own = self.entries.iter().find(own)?;
         let Entry::Own { link, vp, .. } = *own else {
             return None;
         };
@@ -276,7 +240,7 @@ impl Tables {
             vp,
         };
         used.extend([base, open]);
-        (end.hwid == root && self.0.contains(&open)).then_some(used)
+        (end.hwid == root && self.entries.contains(&open)).then_some(used)
     }
 
     /// The virtual endpoints that a root complex can get at by whatever it sends: any local id on any
@@ -296,7 +260,7 @@ impl Tables {
                 ) else {
                     continue;
                 };
-                let on = self.0.iter().filter_map(|e| match *e {
+                let on = self.entries.iter().filter_map(|e| match *e {
                     Entry::Base {
                         endpoint,
                         ve,
@@ -313,7 +277,7 @@ impl Tables {
 
     fn base(&self, endpoint: u64, ve: u8) -> Option<Entry> {
         let ours = |e: &&Entry| matches!(e, Entry::Base { endpoint: p, ve: v, .. } if (*p, *v) == (endpoint, ve));
-        self.0.iter().find(ours).copied()
+        self.entries.iter().find(ours).copied()
     }
 }
 

@@ -4,14 +4,12 @@
 
 #![allow(dead_code, clippy::expect_used, clippy::panic)]
 
-pub mod ends;
-
 use proptest::prelude::*;
 use std::cell::RefCell;
 use weft_proto::fence::Fence;
 use weft_proto::hold::Standing;
 use weft_proto::protocol::Protocol;
-use weft_proto::request::{Data, Extent, Extents, Inline, Message, Part, Role};
+use weft_proto::request::{Data, Extent, Extents, Gone, Inline, Join, Message, Part, Role};
 use weft_proto::ring::{Area, Window};
 use weft_proto::trunk::Layout;
 use weft_proto::word::{Says, Word};
@@ -128,9 +126,22 @@ pub fn message(own: Layout, peer: Layout) -> impl Strategy<Value = Message> {
         }),
         any::<u64>().prop_map(|length| Message::SizeIs { length }),
         any::<u64>().prop_map(|old| Message::Value { old }),
-        (1u32..1 << 24, any::<bool>()).prop_map(|(qpn, refuses)| Message::Gone { qpn, refuses }),
-        (1u32..1 << 24, 0u32..8, any::<bool>(), any::<Option<u16>>()).prop_map(
-            |(qpn, bits, asks, expects)| Message::Join {
+        (1u32..1 << 24, any::<bool>(), any::<(u32, u32)>()).prop_map(|(qpn, refuses, epochs)| {
+            Message::Gone(Gone {
+                qpn,
+                refuses,
+                epoch: epochs.0,
+                peer_epoch: epochs.1,
+            })
+        }),
+        (
+            1u32..1 << 24,
+            0u32..8,
+            any::<bool>(),
+            any::<Option<u16>>(),
+            any::<(u32, u32)>()
+        )
+            .prop_map(|(qpn, bits, asks, expects, epochs)| Message::Join(Join {
                 qpn,
                 protocol: Protocol::of(bits).expect("three bits"),
                 asks,
@@ -138,8 +149,9 @@ pub fn message(own: Layout, peer: Layout) -> impl Strategy<Value = Message> {
                     resumes: expects.is_some(),
                     expects: expects.unwrap_or(0),
                 },
-            }
-        ),
+                epoch: epochs.0,
+                peer_epoch: epochs.1,
+            })),
         (part(), extents(peer)).prop_map(|(part, extents)| Message::Lend { part, extents }),
         (role(), part(), extents(peer)).prop_map(|(to, part, extents)| Message::Offer {
             to,

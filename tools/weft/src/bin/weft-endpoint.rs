@@ -24,9 +24,10 @@ const USAGE: &str = "usage: weft-endpoint NUMBER ENDPOINT.VE [OPTION...]
   --file PATH      data that are copied, in place of random ones
   --push-work, --push-data, --pull-done
                    who moves what
-  --drop-area SECONDS
-                   then takes the destination away from the function, under way,
-                   and goes on with the sums of what it reads
+  --drop-area PATH
+                   when there is such a file, takes the destination away from the
+                   function, with --pieces under way, says \"dropped\", and goes on
+                   with the sums of what it reads
   --deny-write     the destination may not be written: all copies have to be refused
   --wait SECONDS   wait so long for the function to be given to this host (0)
   --json           print what was done as JSON";
@@ -47,7 +48,7 @@ struct Options {
     push_work: bool,
     push_data: bool,
     pull_done: bool,
-    drop_area: Option<f64>,
+    drop_area: Option<PathBuf>,
     deny_write: bool,
     wait: f64,
     json: bool,
@@ -92,7 +93,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Options> {
             "--push-work" => options.push_work = true,
             "--push-data" => options.push_data = true,
             "--pull-done" => options.pull_done = true,
-            "--drop-area" => options.drop_area = Some(words.next()?.parse().ok()?),
+            "--drop-area" => options.drop_area = Some(words.next()?.into()),
             "--deny-write" => options.deny_write = true,
             "--wait" => options.wait = words.next()?.parse().ok()?,
             "--json" => options.json = true,
@@ -286,16 +287,19 @@ impl<'a> Run<'a> {
                 self.submit()?;
                 continue;
             }
-            for done in self.function.reap(Some(Duration::from_secs(10)))? {
+            let drops = self.to.is_some() && self.options.drop_area.is_some();
+            let patience = Duration::from_millis(if drops { 20 } else { 10_000 });
+            for done in self.function.reap(Some(patience))? {
                 self.complete(done)?;
             }
-            if self.to.is_some() && self.options.drop_area.is_some_and(|after| spent() >= after) {
-                // With all of it under way, so that some names it.
+            if drops && self.options.drop_area.as_ref().is_some_and(|path| path.exists()) {
+                // With all of it under way, so that all names it.
                 while self.next - self.back < (self.options.pieces as u64).min(once) {
                     self.submit()?;
                 }
                 self.to = None;
                 self.sums_from = self.next;
+                eprintln!("dropped");
             }
         }
         Ok(())

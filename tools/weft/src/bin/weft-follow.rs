@@ -240,7 +240,10 @@ fn send(hwid: u64, service: u32, stop: &Path) -> Result<()> {
             begun = true;
         }
         match send_by(&port, &mut channel, &mut sending, stop) {
-            Ok(true) => moves += 1,
+            Ok(true) => {
+                moves += 1;
+                println!("asked {moves}");
+            }
             Ok(false) => break,
             Err(e) => match e.downcast_ref::<Error>() {
                 Some(Error::Broken(_) | Error::Gone | Error::Closed) => breaks += 1,

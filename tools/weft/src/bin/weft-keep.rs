@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Keeps a queue pair busy in both directions, whatever becomes of what is below it: `weft-keep listen
-//! NUMBER SERVICE` on one host, `weft-keep run HWID[:LINK] SERVICE STOP` on another, over link 0 or
-//! that one.
+//! NUMBER SERVICE [PACE]` on one host, `weft-keep run HWID[:LINK] SERVICE STOP [PACE]` on another, over
+//! link 0 or that one.
+//!
+//! An end posts as many requests as its window holds, or, with a PACE, one in so many milliseconds on
+//! average, so that its machine has time for other work.
 //!
 //! Each end sends numbered messages of all sizes, writes to, reads from and counts up memory of the
 //! other one. It ends with an error if a completion is missing, comes twice, in another order or without
@@ -85,6 +88,8 @@ struct End {
     received: u64,
     ending: bool,
     ended: bool,
+    pace: Option<Duration>,
+    began: Instant,
     last: Instant,
     longest: Duration,
     pauses: Vec<Duration>,
@@ -93,9 +98,15 @@ struct End {
 }
 
 impl End {
+    /// How long it takes until the pace allows for one more request.
+    fn early(&self) -> Duration {
+        let due = self.pace.map_or(Duration::ZERO, |pace| pace.mul_f64(self.posted as f64));
+        due.saturating_sub(self.began.elapsed())
+    }
+
     fn post(&mut self) -> Result<()> {
         let before = self.posted;
-        while self.posted - self.done < WINDOW && !self.ending {
+        while self.posted - self.done < WINDOW && !self.ending && self.early().is_zero() {
             let (number, slot) = (self.posted, (self.posted % WINDOW) as usize);
             let back = BACK_AT + slot * BLOCK;
             let at = SEND_AT + slot * MOST;
@@ -172,7 +183,7 @@ impl End {
     fn take(&mut self, sleeps: bool) -> Result<bool> {
         let mut next = self.cq.poll()?;
         if next.is_none() && sleeps {
-            next = match self.cq.wait(Some(POLL)) {
+            next = match self.cq.wait(Some(POLL.max(self.early()))) {
                 Ok(completion) => Some(completion),
                 Err(Error::TimedOut(_)) => None,
                 Err(e) => return Err(e.into()),
@@ -278,7 +289,7 @@ impl End {
     }
 }
 
-fn begin(port: &Port, mut channel: weft::Channel) -> Result<End> {
+fn begin(port: &Port, mut channel: weft::Channel, pace: Option<Duration>) -> Result<End> {
     let objects = port.objects()?;
     let (pd, cq) = (objects.pd()?, objects.cq(256)?);
     let memory = pd.region(BYTES, Rights::ALL)?;
@@ -311,6 +322,8 @@ fn begin(port: &Port, mut channel: weft::Channel) -> Result<End> {
         received: 0,
         ending: false,
         ended: false,
+        pace,
+        began: Instant::now(),
         last: Instant::now(),
         longest: Duration::ZERO,
         pauses: Vec::new(),
@@ -322,28 +335,30 @@ fn begin(port: &Port, mut channel: weft::Channel) -> Result<End> {
 fn run() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let (port, channel, stop) = match words[..] {
-        ["listen", number, service] => {
+    let (port, channel, stop, pace) = match words[..] {
+        ["listen", number, service, ref pace @ ..] if pace.len() < 2 => {
             let port = Port::open(number.parse()?)?;
             let listener = port.listen(service.parse()?, 1)?;
             println!("listening");
             let channel = listener.accept(PATIENCE)?;
-            (port, channel, None)
+            (port, channel, None, pace.first())
         }
-        ["run", place, service, stop] => {
+        ["run", place, service, stop, ref pace @ ..] if pace.len() < 2 => {
             let (hwid, link) = place.split_once(':').unwrap_or((place, "0"));
             let hwid = u64::from_str_radix(hwid.trim_start_matches("0x"), 16)?;
             let port = Port::find(hwid)?.ok_or("nobody has that id")?;
             let channel = port.connect(&Connect::to_link(link.parse()?, service.parse()?))?;
-            (port, channel, Some(Path::new(stop)))
+            (port, channel, Some(Path::new(stop)), pace.first())
         }
         _ => {
             return Err(
-                "weft-keep listen NUMBER SERVICE | weft-keep run HWID[:LINK] SERVICE STOP".into()
+                "weft-keep listen NUMBER SERVICE [PACE] | weft-keep run HWID[:LINK] SERVICE STOP [PACE]"
+                    .into(),
             );
         }
     };
-    let mut end = begin(&port, channel)?;
+    let pace = pace.map(|text| text.parse().map(Duration::from_millis)).transpose()?;
+    let mut end = begin(&port, channel, pace)?;
     println!("running");
     match end.run(stop) {
         Ok(()) => {

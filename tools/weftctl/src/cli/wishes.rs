@@ -7,7 +7,7 @@ use super::table::table;
 use super::{Context, End};
 use crate::channel::{Port, Taken};
 use crate::failure::{Failure, Kind, plain};
-use crate::multiroot::{Known, State, Wish, wish};
+use crate::multiroot::{Known, State, Wish, remedy};
 use crate::order::{Order, no_room, no_wish, unfulfilled};
 use serde::Serialize;
 use std::fs;
@@ -85,7 +85,7 @@ fn shown(port: String, version: u32, known: &Known) -> Report {
             None | Some(State::Done) => String::new(),
             Some(state) => state.to_string(),
         },
-        mend: wish::mend(wish, known),
+        mend: remedy::mend(wish, known),
     };
     let told = known.wishes.iter().all(|wish| wish.state.is_some());
     Report { ok: true, port, version, wishes: known.wishes.iter().map(one).collect(), told }

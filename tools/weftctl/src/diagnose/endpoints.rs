@@ -6,7 +6,7 @@
 use super::finding::{Finding, Level, Place};
 use super::host::logged;
 use super::snapshot::{Function, Port, Snapshot};
-use crate::multiroot::{Component, Known, Names, State, Wish, wish};
+use crate::multiroot::{Component, Known, Names, State, Wish, remedy, wish};
 
 pub fn check(snapshot: &Snapshot, function: &Function, port: &Port) -> Vec<Finding> {
     let known = &port.known;
@@ -48,7 +48,7 @@ fn unfulfilled(wish: &Wish, known: &Known) -> Option<Finding> {
     let at = Place::Component(format!("endpoint {}", names.ve(wish.endpoint, wish.ve)));
     let what = format!("is to be host {}'s, and is not: {state}", names.of(wish.root));
     let level = if state == State::Waits { Level::Warning } else { Level::Fault };
-    Some(Finding { level, ..Finding::fault(id, at, what) }.mend(wish::mend(wish, known)))
+    Some(Finding { level, ..Finding::fault(id, at, what) }.mend(remedy::mend(wish, known)))
 }
 
 fn at(component: &Component, names: &Names<'_>) -> Place {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Why Weft does not work on this host. A [`snapshot`] of what is to be seen is
-//! taken by [`collect`], and by [`ask`] of the driver; each check is a small piece of logic over it, and
+//! taken by [`collect()`], and by [`ask()`] of the driver; each check is a small piece of logic over it, and
 //! [`picture`] draws where the way to the peers breaks.
 
 pub mod ask;

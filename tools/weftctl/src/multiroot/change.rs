@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Which wishes an order of the administrator comes to.
 
-use super::known::{Hwid, Known};
+use super::hwid::Hwid;
+use super::known::Known;
 use super::name::{Names, Which};
 use super::wish::{State, Wish};
 use crate::failure::{Failure, Kind};

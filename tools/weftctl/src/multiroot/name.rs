@@ -2,7 +2,8 @@
 //! How people call what is in a fabric: by the serial number of its VPD, by its local
 //! id, or by its hardware id, which is always understood.
 
-use super::known::{Component, Hwid};
+use super::hwid::Hwid;
+use super::known::Component;
 use crate::failure::{Failure, Kind};
 
 /// Which virtual endpoints of an endpoint are meant.
@@ -38,6 +39,14 @@ impl<'a> Names<'a> {
         let name = self.0.iter().find(serial)?.serial_number.as_str();
         let word = !name.contains(|c: char| c.is_whitespace() || c == ',');
         (word && self.named(name).len() == 1 && !name.starts_with("0x")).then_some(name)
+    }
+
+    /// "endpoint ep1 0xc000…", or without a name.
+    pub fn called(&self, kind: &str, hwid: Hwid) -> String {
+        match self.name(hwid) {
+            Some(name) => format!("{kind} {name} {hwid}"),
+            None => format!("{kind} {hwid}"),
+        }
     }
 
     /// A virtual endpoint, as ENDPOINT.VE.

@@ -4,7 +4,7 @@
 
 use super::known::{Hierarchy, Known, Place};
 use super::name::Names;
-use crate::tree::{Twig, called};
+use crate::twig::Twig;
 
 /// The tree of one hierarchy.
 pub fn text(hierarchy: &Hierarchy, known: &Known) -> String {
@@ -36,7 +36,7 @@ fn line(place: &Place, names: &Names<'_>) -> String {
     let lid = if *lid == 0 { "no LID".into() } else { format!("LID {lid}") };
     let Some(given) = given else {
         let only = if kind == "endpoint" { ", only there" } else { "" };
-        return format!("{}, {lid}{only}", called(kind, *hwid, names));
+        return format!("{}, {lid}{only}", names.called(kind, *hwid));
     };
     let functions = match given.functions {
         1 => "1 function".into(),
@@ -44,7 +44,7 @@ fn line(place: &Place, names: &Names<'_>) -> String {
     };
     format!(
         "{}, VE {}, {lid}, {functions}, plane {}, {:#x}-{:#x}",
-        called(kind, *hwid, names),
+        names.called(kind, *hwid),
         given.ve,
         given.plane,
         given.base,

@@ -1,35 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! One thing that has happened, and how two looks at sysfs become such things.
 
+use super::object::Object;
 use super::state::State;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// What something happens to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Object {
-    /// The module.
-    Module,
-    /// A PCI function, by its address.
-    Function(String),
-    /// A port, by the name of its device file.
-    Port(String),
-    /// A link of a port.
-    Link(String, u32),
-}
-
-impl fmt::Display for Object {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Object::Module => f.write_str("weft.ko"),
-            Object::Function(address) => f.write_str(address),
-            Object::Port(name) => f.write_str(name),
-            Object::Link(name, n) => write!(f, "{name} link {n}"),
-        }
-    }
-}
 
 /// What happens to it.
 #[derive(Clone, Debug, PartialEq, Eq)]

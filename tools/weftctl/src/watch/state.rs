@@ -2,7 +2,7 @@
 //! What sysfs shows of ports and their links that is worth to be told when it
 //! changes. Counters are not.
 
-use super::event::Object;
+use super::object::Object;
 use crate::diagnose::collect::{MOST_LINKS, names, text};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;

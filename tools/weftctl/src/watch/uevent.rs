@@ -2,7 +2,8 @@
 //! The kernel's own events: a socket on which it tells everybody what comes, goes
 //! and changes, and which of that is about Weft.
 
-use super::event::{Object, What};
+use super::event::What;
+use super::object::Object;
 use crate::diagnose::collect::IDS;
 use crate::diagnose::snapshot::Family;
 use rustix::io::Errno;

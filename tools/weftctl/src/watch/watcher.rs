@@ -3,7 +3,8 @@
 //! read, so what changes in between is not missed; all else is read again whenever
 //! one file, or the kernel, tells of a change.
 
-use super::event::{Event, Object, What, between};
+use super::event::{Event, What, between};
+use super::object::Object;
 use super::state::{Place, State, places};
 use super::uevent::{Heard, Socket};
 use rustix::buffer::spare_capacity;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 use weftctl::failure::{Failure, Kind};
+use weftctl::transfer::message::Message;
 use weftctl::transfer::{Broken, Connect, NoConnection, Want, Wire};
 
 /// What becomes of a connection.
@@ -78,8 +79,8 @@ impl Wire for End {
             return Ok(false);
         }
         let mut payload = payload.to_vec();
-        // Kind 4: data.
-        if self.side == 0 && tag & 0xff == 4 {
+        let is_data = matches!(Message::decode(tag, &payload), Ok(Message::Data(..)));
+        if self.side == 0 && is_data {
             if let Some((at, bits)) = state.fate.damage {
                 if let Some(byte) =
                     at.checked_sub(state.data_bytes).and_then(|at| payload.get_mut(at))
