@@ -11,12 +11,14 @@ SHELL := /bin/bash
 export WEFT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/weft
 export KERNEL KDIR ARGS
 
-# A file to carry between two hosts; hosts of `make vm`, or all that it is to have; a suite of
-# `make check`.
+# A file to carry between two hosts; hosts of `make vm`, or all that it is to have; suites or a set of
+# `make check`, and which part of it.
 FILE ?=
 HOSTS ?= 2
 TOPOLOGY ?=
 SUITE ?=
+PART ?=
+export PART
 
 .PHONY: help
 help: ## this text
@@ -33,16 +35,24 @@ demo: setup-demo modules tools ## two emulated hosts, a file carried from one to
 	@scripts/lab/demo $(if $(HOSTS),--hosts '$(HOSTS)') $(if $(FILE),'$(FILE)')
 
 .PHONY: check
-check: ## all tests (SUITE=name: one suite)
+check: ## all tests (SUITE=name: one suite; SUITE=quick: what daily work needs)
 	@scripts/check $(SUITE)
 
+.PHONY: check-long
+check-long: ## what takes too long for every change: many rounds, fuzzing, an older kernel (PART=1/3)
+	@scripts/check long
+
 .PHONY: check-debug
-check-debug: ## the tests of running hosts on a kernel with lockdep, kmemleak, UBSAN, fault injection …
+check-debug: ## the tests of running hosts on a kernel with lockdep, kmemleak, UBSAN, fault injection … (PART=1/4)
 	@scripts/check debug
 
 .PHONY: check-kasan
-check-kasan: ## the same on one with KASAN
+check-kasan: ## the same on one with KASAN (PART=1/4)
 	@scripts/check kasan
+
+.PHONY: check-status
+check-status: ## which parts of the checks passed at which commit, and what changed since (ARGS=--json)
+	@scripts/check --status $(ARGS)
 
 .PHONY: vng
 vng: setup-demo modules tools ## the kselftests under virtme-ng

@@ -15,9 +15,13 @@ class Bench:
     def __init__(self, say):
         self.say = say
         self.notes = []
+        # What the present test says that it asks for; any lab without.
+        self.declared = None
         self._labs = {}
 
     def _shared(self, name, make):
+        if self.declared not in (None, name):
+            raise LabError(f"the test asks for the lab {name!r} and declares {self.declared!r}")
         found = self._labs.get(name)
         if found is None:
             # Guests take memory and processors: one lab at a time.
@@ -75,7 +79,7 @@ class Bench:
                 raise
             return made
 
-        return self._shared("endpoints of both" if both else "endpoints", make)
+        return self._shared("functions of both" if both else "functions", make)
 
     def twins(self, vfs):
         """h1 and h2 joined by two links, each between an endpoint here and one there, of two physical

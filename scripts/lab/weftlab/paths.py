@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Where things are: the repository, what scripts/env makes, what is built."""
 
+import contextlib
+import fcntl
 import functools
 import os
 import pathlib
@@ -60,9 +62,23 @@ def _make(args, output):
         raise SetupError(f"cannot make {output}:\n{done.stdout}")
 
 
+@contextlib.contextmanager
+def alone():
+    """While something is made that other runs use as well: they wait."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with open(BUILD / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @functools.cache
 def guest_files():
     """Kernel, initrd and the directory of the agent; made when missing or old."""
+    with alone():
+        return _guest_files()
+
+
+def _guest_files():
     vm = TOP / "scripts" / "vm"
     shared = BUILD / "guest"
     shared.mkdir(parents=True, exist_ok=True)
@@ -90,9 +106,9 @@ def guest_files():
 def tsc_khz():
     """The rate of the time stamp counter, as the guests are told."""
     source, program = TOP / "scripts" / "vm" / "tsc.c", BUILD / "tsc"
-    if not _fresh(program, [source]):
-        BUILD.mkdir(parents=True, exist_ok=True)
-        new = BUILD / "tsc.new"
-        _make(["gcc", "-O2", "-Wall", "-o", str(new), str(source)], program)
-        new.rename(program)
+    with alone():
+        if not _fresh(program, [source]):
+            new = BUILD / "tsc.new"
+            _make(["gcc", "-O2", "-Wall", "-o", str(new), str(source)], program)
+            new.rename(program)
     return subprocess.run([program], stdout=subprocess.PIPE, check=True, text=True).stdout.strip()

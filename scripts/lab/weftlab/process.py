@@ -34,6 +34,11 @@ def spawn(args, **kwargs):
     return child
 
 
+def running():
+    """Children that have not been waited for."""
+    return list(_children)
+
+
 def _forget(child):
     """Of a child that has ended. What it has started and left behind goes, too."""
     with contextlib.suppress(ProcessLookupError):

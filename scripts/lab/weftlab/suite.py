@@ -13,6 +13,9 @@ of the driver in it than in the others; those that are not are run there only by
 name. A module whose CLOSELY is False has none.
 patient: it moves more than is reasonable through a port that is adversarial
 (check --adversarial leaves it out).
+lab: the name of the lab of the bench that the test asks for; by default LAB of
+its module. Tests of one lab run after each other, so that it boots once
+(plan.py). "own": the test makes its labs itself.
 """
 
 import importlib
@@ -25,13 +28,14 @@ from .errors import LabError, Skip
 
 
 class Test:
-    def __init__(self, name, function, core, iommu, closely, patient):
+    def __init__(self, name, function, core, iommu, closely, patient, lab):
         self.name = name
         self.function = function
         self.core = core
         self.iommu = iommu
         self.closely = closely
         self.patient = patient
+        self.lab = lab
         self.module = function.__module__.rpartition(".")[2]
 
     @property
@@ -39,9 +43,9 @@ class Test:
         return f"{self.module}: {self.name}"
 
 
-def test(name, core=False, iommu=False, closely=True, patient=False):
+def test(name, core=False, iommu=False, closely=True, patient=False, lab=None):
     def declare(function):
-        function.weft_test = Test(name, function, core, iommu, closely, patient)
+        function.weft_test = Test(name, function, core, iommu, closely, patient, lab)
         return function
 
     return declare
@@ -56,6 +60,9 @@ def find(package):
         its = [f.weft_test for f in vars(module).values() if hasattr(f, "weft_test")]
         for each in its:
             each.closely = each.closely and getattr(module, "CLOSELY", True)
+            each.lab = each.lab or getattr(module, "LAB", None)
+            if not each.lab:
+                raise LabError(f"{each.full_name}: neither the test nor its module names a lab")
         tests += its
     here = {p.stem for p in pathlib.Path(found.__file__).parent.glob("[a-z]*.py")}
     forgotten = here - set(found.ORDER) - set(getattr(found, "HELPERS", ()))
@@ -85,6 +92,7 @@ def run(test_, bench):
     """Runs one test; yields its outcomes as they come."""
     begin = time.monotonic()
     ok, why, skip, parts = True, "", None, 0
+    bench.declared = test_.lab
     try:
         if inspect.isgeneratorfunction(test_.function):
             for name, part_ok, part_why, part_skip, seconds in test_.function(bench):

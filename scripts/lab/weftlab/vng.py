@@ -109,9 +109,10 @@ def command(args, fabric, installed, monitor):
     return words
 
 
-def install():
-    installed = paths.BUILD / "kselftest"
-    done = subprocess.run([paths.TOP / "scripts" / "kselftest", installed], stdout=sys.stderr)
+def install(run):
+    installed = run.folder / "kselftest"
+    with paths.alone():
+        done = subprocess.run([paths.TOP / "scripts" / "kselftest", installed], stdout=sys.stderr)
     if done.returncode:
         raise SetupError("the kselftests do not build")
     return installed
@@ -176,8 +177,8 @@ def main():
     process.on_signals()
     say = lab.Progress()
     try:
-        installed = install()
         with lab.Lab("vng", say) as run:
+            installed = install(run)
             run.join(topology.chain(2, prefix="n"))
             say("starting virtme-ng")
             machine = Machine(args, run, installed)
