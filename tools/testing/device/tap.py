@@ -88,7 +88,7 @@ def main(folder, wanted):
     print(f"1..{len(tests)}")
     failed = 0
     for number, (title, function) in enumerate(tests, 1):
-        note = ""
+        note, begin = "", time.monotonic()
         try:
             _run(function)
             verdict = "ok"
@@ -99,7 +99,7 @@ def main(folder, wanted):
             failed += 1
             for line in traceback.format_exc().rstrip().split("\n"):
                 print(f"# {line}")
-        print(f"{verdict} {number} {title}{note}", flush=True)
+        print(f"{verdict} {number} {title}{note or f' ({time.monotonic() - begin:.1f} s)'}", flush=True)
     if not tests:
         print(f"# no test matches {wanted}")
     return 1 if failed or not tests else 0

@@ -14,6 +14,7 @@ from .diagnose import diagnose, named
 from .events import Events
 from .fabric import settled
 
+LAB = "figs10-12"
 # Of weftctl's words; what becomes of wishes is closely looked at by `multiroot`.
 CLOSELY = False
 # Who has what in Figs 10 to 12.

@@ -7,6 +7,7 @@ from weftlab.suite import test
 
 from . import steps
 
+LAB = "pair"
 SIZE = 48 << 20
 
 

@@ -13,10 +13,11 @@ from weftlab.suite import test
 from weftlab.topology import Topology
 
 from . import far, selftests, sharing, steps
-from .diagnose import diagnose, named
+from .diagnose import diagnose, injected, named
 from .events import Events
 from .fabric import settled
 
+LAB = "endpoints"
 PROGRAM = "/mnt/tools/weft-endpoint"
 DEVICE = "/sys/class/weft/weft0/device"
 GIVEN = [("ep", 0, "h1"), ("ep", 1, "h2")]
@@ -170,13 +171,17 @@ def one_user(bench):
 def area(bench):
     lab = given(bench)
     others = Working(lab, "h2")
-    for options in ((), ("--pieces", 16, "--piece", 1 << 18)):
-        report = Working(lab, "h1", 2, "--drop-area", 1, *options).ends()
-        if not report["done"]:
-            raise Mismatch(f"nothing was done: {report}")
-    # With pieces of that size the endpoint is always in the middle of one.
-    if not report["unreachable"]:
-        raise Mismatch(f"nothing was unreachable: {report}")
+    for pieces, size in ((16, 1 << 16), (16, 1 << 18)):
+        lab["h1"].run("rm -f /tmp/drop")
+        mine = Working(lab, "h1", None, "--drop-area", "/tmp/drop", "--pieces", pieces, "--piece", size)
+        # The endpoint does eight steps at the most before it looks whether it is to stop.
+        with injected(lab, "stalled-endpoint", "ep"):
+            lab["h1"].run("touch /tmp/drop")
+            mine.job.expect("^dropped", 60)
+        mine.enough()
+        report = mine.ends()
+        if not report["done"] or not 0 < report["unreachable"] <= pieces:
+            raise Mismatch(f"of {pieces} pieces under way: {report}")
     others.still()
     others.whole()
 
@@ -318,7 +323,7 @@ def cut_off(bench):
 def slow(bench):
     lab = given(bench)
     h1 = lab["h1"]
-    selftests.copy(h1, selftests.build()[0])
+    selftests.copy(h1, selftests.build(lab)[0])
     settings = f"export WEFT_ENDPOINT={name(lab, 0)}"
     job = h1.start_job(f"cd /tmp/kselftest/weft && {settings} && exec ./endpoint -t areas_come_and_go")
     try:
@@ -335,7 +340,7 @@ def slow(bench):
 @test("a program that asks a function for nonsense is told so, and nothing else happens")
 def nonsense(bench):
     lab = given(bench)
-    installed, _ = selftests.build()
+    installed, _ = selftests.build(lab)
     h1 = lab["h1"]
     selftests.copy(h1, installed)
     found = h1.run(f"cd /tmp/kselftest/weft && WEFT_ENDPOINT={name(lab, 0)} ./endpoint", 120, status=None)

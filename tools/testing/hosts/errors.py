@@ -7,6 +7,7 @@ from weftlab.suite import test
 
 from . import steps
 
+LAB = "pair"
 # Of weftctl's words.
 CLOSELY = False
 NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups "

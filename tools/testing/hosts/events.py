@@ -9,6 +9,7 @@ from weftlab.suite import test
 
 from . import far, steps
 
+LAB = "pair"
 CLOSELY = False
 DEVICE = "$(basename $(readlink -f /sys/class/weft/weft0/device))"
 NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups "
@@ -147,7 +148,7 @@ def come_and_go(bench):
     host.wait_links()
 
 
-@test("N-1, N-6: events tells of role, local ids, routes, and of links that routes make and take away")
+@test("N-1, N-6: events tells of role, local ids, routes, and of links that routes make and take away", lab="two apart")
 def manager(bench):
     lab = steps.two_apart(bench)
     far.met(lab, "h1", "h2")
@@ -176,7 +177,7 @@ def manager(bench):
     far.met(lab, "h1", "h2")
 
 
-@test("N-3, N-5: tree draws the fabric: nodes with their ids, links with speed and width")
+@test("N-3, N-5: tree draws the fabric: nodes with their ids, links with speed and width", lab="two apart")
 def picture(bench):
     lab = steps.two_apart(bench)
     far.met(lab, "h1", "h2")

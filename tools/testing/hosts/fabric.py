@@ -10,6 +10,7 @@ from weftlab.topology import Topology
 
 from . import steps
 
+LAB = "figure-5"
 PORT = "/sys/class/weft/weft0/device"
 
 
@@ -239,7 +240,7 @@ def strangers(bench):
     settled(hosts, 2, 3)
 
 
-@test("N-1, N-5, N-6: four hosts at two switches get one master, and all reach all, also when it dies", core=True)
+@test("N-1, N-5, N-6: four hosts at two switches get one master, and all reach all, also when it dies", core=True, lab="four-hosts")
 def four_hosts(bench):
     lab = bench.shape("four-hosts", two_switches())
     hosts = list(lab.hosts.values())

@@ -11,6 +11,7 @@ from weftlab.suite import test
 from . import steps, verbs
 from .fabric import two_switches
 
+LAB = "four-hosts"
 DEVICE = "/sys/class/weft/weft0/device"
 
 
@@ -71,17 +72,17 @@ def queue_pairs(lab, one, other):
     yield from verbs.all_results(done, listener.wait(120))
 
 
-@test("N-7, MR-6: hosts that are no neighbours reach each other over one that relays", core=True)
+@test("N-7, MR-6: hosts that are no neighbours reach each other over one that relays", core=True, lab="chain")
 def over_a_host(bench):
     reaches(chain(bench), "h1", "h3", 2)
 
 
-@test("queue pairs over a host that relays")
+@test("queue pairs over a host that relays", lab="chain")
 def queue_pairs_over_a_host(bench):
     yield from queue_pairs(chain(bench), "h1", "h3")
 
 
-@test("N-6: a link in the middle of the way flaps under load: the transfer ends with the whole file")
+@test("N-6: a link in the middle of the way flaps under load: the transfer ends with the whole file", lab="chain")
 def flap_in_the_middle(bench):
     lab = chain(bench)
     met(lab, "h1", "h3")

@@ -17,6 +17,7 @@ from weftlab.suite import test
 from . import steps
 from .verbs import all_results, verbs
 
+LAB = "pair"
 # Enough to be under way yet when a fault comes, on a machine that has other things to do.
 LINK = "/sys/class/weft/weft0/device/link0"
 
@@ -320,7 +321,7 @@ def all_ones(bench):
 @test("all ones at the receiver of a transfer: it ends in an error, and so does the sender")
 def all_ones_in_transfer(bench):
     lab = bench.pair()
-    way = steps.UnderWay(lab, "ones")
+    way = steps.UnderWay(lab, "ones", lasting=False)
     lab.fabric.inject("all-ones", "h2")
     lab["h1"].wait_link("hello")
     # The receiver is told that its port is gone, and so the sender finds nobody in the end.

@@ -14,6 +14,7 @@ from weftlab import paths
 from weftlab.errors import LabError, Mismatch, SetupError
 from weftlab.suite import test
 
+LAB = "pair"
 # Of the protocol, and of who wins a race: neither is the kernel's to judge.
 CLOSELY = False
 SERVICE = 7302

@@ -7,6 +7,7 @@ from weftlab.suite import test
 
 from . import steps
 
+LAB = "functions"
 VFS = 16
 SYSFS = "/sys/bus/pci/devices"
 # Reads and writes a register of a function through sysfs: FUNCTION OFFSET [VALUE].

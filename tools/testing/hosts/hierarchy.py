@@ -10,6 +10,8 @@ from . import sharing
 from .fabric import WATCH, settled, until
 from .multiroot import DONE, NODES, WISHES, equal, figures
 
+LAB = "figs10-12"
+
 
 def ways(lab, host):
     """VP by local id, of the routes that are for the host's own traffic alone."""

@@ -18,8 +18,12 @@ from . import sharing, steps
 from .live import keeping
 from .plant import Moment, Plant, triangle
 
+LAB = "triangle"
 # How many additions and removals in a row: more by hand.
-PLUGS = int(os.environ.get("WEFT_PLUGS", "20"))
+PLUGS = int(os.environ.get("WEFT_PLUGS", "12"))
+# Milliseconds from request to request of traffic that others run. As many requests as an end can post would
+# leave four hosts no time on two processors for what the tests are about.
+PACE = 20
 SEED = int(os.environ.get("WEFT_SEED", "29"))
 # So many parts are out at a time, at the most.
 MOST_OUT = 4
@@ -43,7 +47,7 @@ def undisturbed(made, *pairs):
         work = []
         for one, other in pairs:
             place = f"{made.hwids[one]:#x}:{made.link(one, other)}"
-            work.append(stack.enter_context(keeping(lab[one], place, lab[other], 0)))
+            work.append(stack.enter_context(keeping(lab[one], place, lab[other], 0, PACE)))
         yield
         for one in work:
             one.whole()

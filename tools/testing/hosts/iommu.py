@@ -6,6 +6,7 @@ from weftlab.suite import test
 
 from . import steps
 
+LAB = "pair"
 DEVICE = "/sys/class/weft/weft0/device"
 
 # Latches inbound entry 31 of an unbound port at a physical address, as a driver would that has

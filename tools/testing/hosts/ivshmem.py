@@ -6,6 +6,8 @@ from weftlab.suite import test
 
 from . import library, steps
 
+LAB = "ivshmem"
+
 
 @test("a foreign device is not taken by itself, only by driver_override")
 def not_by_itself(bench):

@@ -7,6 +7,7 @@ from weftlab import paths
 from weftlab.errors import Mismatch, Skip
 from weftlab.suite import test
 
+LAB = "loopback"
 RESULTS = "/sys/kernel/debug/kunit"
 _CASE = re.compile(r"^\s+(ok|not ok) \d+ (\w+)(?:\s*# SKIP\s*(.*))?$")
 

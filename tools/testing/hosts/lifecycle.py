@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """Modules and drivers that go and come while the other side stays."""
 
+import os
+
 from weftlab import kernel, transfer
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 from . import steps
 
+LAB = "pair"
+# How often the module goes and comes: more by hand, and in `make check-long`.
+RELOADS = int(os.environ.get("WEFT_RELOADS", "20"))
 DEVICE = "$(basename $(readlink -f /sys/class/weft/weft0/device))"
 HOLD = (
     "exec python3 -c 'import os, signal; os.open(\"/dev/weft0\", os.O_RDWR); "
@@ -22,7 +27,7 @@ def memory(host):
     return values["MemTotal"] - sum(values[key] for key in free)
 
 
-@test("insmod and rmmod 50 times on one side while the other stays")
+@test(f"insmod and rmmod {RELOADS} times on one side while the other stays")
 def reload(bench):
     lab = bench.pair()
     h1, h2 = lab["h1"], lab["h2"]
@@ -30,15 +35,15 @@ def reload(bench):
     h2.wait_link("down")
     before = memory(h1), memory(h2)
     h1.run(
-        "for i in $(seq 50); do insmod /mnt/module/weft.ko && [ -e /dev/weft0 ] || exit 1; "
+        f"for i in $(seq {RELOADS}); do insmod /mnt/module/weft.ko && [ -e /dev/weft0 ] || exit 1; "
         # Every tenth time the neighbours talk first, the others catch them at any moment.
         "if [ $((i % 10)) = 0 ]; then weftctl wait --timeout 30 || exit 2; fi; "
         "rmmod weft && [ ! -e /dev/weft0 ] || exit 3; done",
-        300,
+        6 * RELOADS,
     )
     h2.wait_link("down")
     after = memory(h1), memory(h2)
-    # An arena is 4 MiB: one lost a round would be 200 MiB.
+    # An arena is 4 MiB: one lost a round would be five times that.
     for name, was, now in zip(("h1", "h2"), before, after):
         if now - was > 16384:
             raise Mismatch(f"{name}: {now - was} KiB more are in use than before")

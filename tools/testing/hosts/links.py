@@ -7,6 +7,7 @@ from weftlab.suite import test
 
 from . import steps
 
+LAB = "pair"
 END = "h1:0"
 # At most, and at least: how far a transfer gets between two is not ours to say.
 FLAPS, ENOUGH = 5, 2

@@ -13,6 +13,7 @@ from weftlab.suite import test
 
 from .migration import SYSFS, back, holding, migrate, moving
 
+LAB = "twins"
 KEEP = "/mnt/tools/weft-keep"
 SERVICE = 7431
 # How often a function moves in a row: more by hand.
@@ -21,14 +22,16 @@ SAID = r"queue pair \d+, (\d+) done, (\d+) received, (\d+) counted, longest [\d.
 
 
 class Keeping:
-    """A queue pair of each host, busy in both directions: who checks every completion is weft-keep."""
+    """A queue pair of each host, busy in both directions: weft-keep checks every completion. With a pace,
+    each end posts a request in so many milliseconds; without, as many as it can."""
 
-    def __init__(self, here, hwid, there, node):
+    def __init__(self, here, hwid, there, node, pace=None):
         self.here, self.stop = here, f"/tmp/stop{hwid}"
         here.run(f"rm -f {self.stop}")
-        self.listener = there.start_job(f"exec {KEEP} listen {node} {SERVICE}")
+        more = "" if pace is None else f" {pace}"
+        self.listener = there.start_job(f"exec {KEEP} listen {node} {SERVICE}{more}")
         self.listener.expect("listening", 30)
-        self.job = here.start_job(f"exec {KEEP} run {hwid} {SERVICE} {self.stop}")
+        self.job = here.start_job(f"exec {KEEP} run {hwid} {SERVICE} {self.stop}{more}")
         self.job.expect("running", 60)
 
     def whole(self):
@@ -55,8 +58,8 @@ class Keeping:
 
 
 @contextlib.contextmanager
-def keeping(here, hwid, there, node):
-    made = Keeping(here, hwid, there, node)
+def keeping(here, hwid, there, node, pace=None):
+    made = Keeping(here, hwid, there, node, pace)
     try:
         yield made
     finally:

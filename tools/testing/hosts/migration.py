@@ -14,13 +14,14 @@ from weftlab.suite import test
 
 from . import steps
 
+LAB = "twins"
 SYSFS = "/sys/bus/pci/devices"
 FOLLOW = "/mnt/tools/weft-follow"
 POST = "/mnt/tools/weft-post"
 SERVICE = 7411
 VFS = 4
 # How often a function moves in a row: more by hand.
-MIGRATIONS = int(os.environ.get("WEFT_MIGRATIONS", "10"))
+MIGRATIONS = int(os.environ.get("WEFT_MIGRATIONS", "6"))
 # Where the migration may find that the source is gone, if users were asked to finish.
 GONE = [(None, None), *(("source-gone", step) for step in ("finish", "release", "cut"))]
 # Whoever has a VF's file open and does not care what is wanted of him: says so when it is.
@@ -76,11 +77,24 @@ class Port:
         return self.host.out(f"cat {SYSFS}/{self.vf(n)}/hwid")
 
 
+def renumber(host):
+    """Has ports be numbered in the order of their addresses: one that was away may have come back by another
+    number."""
+    have = host.out("for p in /sys/class/weft/*; do echo ${p##*/} $(basename $(readlink -f $p/device)); done")
+    places = sorted((int(name.removeprefix("weft")), at) for name, at in map(str.split, have.splitlines()))
+    if places != list(enumerate(sorted(at for _, at in places))):
+        host.rmmod()
+        host.insmod()
+        host.wait_links(60)
+
+
 @contextlib.contextmanager
 def moving(bench):
     """The two hosts, with VFs 0 and 1 of the first port and VF 0 of the next two: of the same endpoint,
     and of the other one."""
     lab = bench.twins(VFS)
+    for host in lab.hosts.values():
+        renumber(host)
     ports = {name: [Port(host, n) for n in range(3)] for name, host in lab.hosts.items()}
     for each in ports.values():
         for port, count in zip(each, (2, 1, 1)):
@@ -291,6 +305,8 @@ def refusing(bench):
                 going = host.start_job(f"exec {line}")
                 other.expect("asked", 30)
                 other.expect("shutdown", 30)
+                # The load may come to it later than the user who does not finish.
+                work.job.expect(f"^asked {asked + 1}$", 30)
                 going.kill(signal.SIGINT)
                 other.expect("goes on", 30)
                 with contextlib.suppress(Exception):

@@ -9,6 +9,7 @@ from weftlab.suite import test
 
 from .migration import MIGRATIONS, SYSFS, back, holding, migrate, moving, nobody_twice
 
+LAB = "twins"
 # Waits until a step is seen to be done, by what sysfs shows, and does something at once: PATH WANTED
 # FILE VALUE. WANTED: "-", there is no such path; "+", there is; or what is in it.
 CROSS = """import os, sys, time

@@ -9,6 +9,7 @@ from . import sharing
 from .diagnose import diagnose, named
 from .fabric import settled, until
 
+LAB = "figs10-12"
 WISHES = [("ep2", 0, "rc1"), ("ep4", 0, "rc1"), ("ep5", 0, "rc1"),
           ("ep1", 0, "rc2"), ("ep3", 0, "rc2"), ("ep6", 0, "rc2")]  # fmt: skip
 DONE = {wish: "done" for wish in WISHES}

@@ -12,6 +12,7 @@ from .fabric import PORT, figure_5, settled, until, walks
 from .rates import stranger
 from .sriov import Side, vfs
 
+LAB = "figure-5"
 STEPS = [(4, 4), (4, 2), (4, 1), (3, 1), (2, 1), (1, 1)]
 # Bytes a second of one lane of the first generation; more than three quarters of that, and a third or more
 # of what is enough for it.
@@ -142,6 +143,11 @@ def sessions(host, link):
     return [link_file(host, link, name) for name in ("readied", "trained", "state")]
 
 
+def needs_huge_pages(host):
+    if host.run(f"test -e {HUGE_PAGES}", status=None).status:
+        raise Skip("this kernel has no huge pages (CONFIG_HUGETLBFS)")
+
+
 def moves(side, program, *words):
     """VF 0 moves data, or has them moved to it, as fast as it likes, whatever it might before."""
     side.host.weftctl("vf", "set", 0, 0, "rate=0", "rings=0")
@@ -149,11 +155,10 @@ def moves(side, program, *words):
     return stranger(side, 0, STRANGER + program, *words)
 
 
-@test("N-8: a link slows down step by step, is fast enough at once for what comes, and stays so while that does")
+@test("N-8: a link slows down step by step, is fast enough at once for what comes, and stays so while that does", lab="functions of both")
 def follows(bench):
     with vfs(bench, 1) as (_, a, b):
-        if a.host.run(f"test -e {HUGE_PAGES}", status=None).status:
-            raise Skip("this kernel has no huge pages (CONFIG_HUGETLBFS)")
+        needs_huge_pages(a.host)
         before = [sessions(side.host, 0) for side in (a, b)]
         changes = Changes(a.host, 0)
         for side in (a, b):
@@ -233,10 +238,11 @@ def two_ways():
     return shape.link("s1:5", "s2:5", speed=2, width=1)
 
 
-@test("N-8: a cable between two switches slows down step by step, routes avoid it, and a load has it fast at once")
+@test("N-8: a cable between two switches slows down step by step, routes avoid it, and a load has it fast at once", lab="two-ways")
 def switches(bench):
     lab = bench.shape("two-ways", two_ways(), vfs=1, vf_slots=4)
     a, b = (Side(host) for host in lab.hosts.values())
+    needs_huge_pages(a.host)
     lids = {name: s["lid"] for name, s in settled([a.host, b.host], 1, 4).items()}
 
     def rates():

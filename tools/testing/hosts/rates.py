@@ -13,6 +13,7 @@ from weftlab.suite import test
 
 from .sriov import SYSFS, carry, undisturbed, vfs
 
+LAB = "functions of both"
 # Every register by its name, from the header.
 NAMES = paths.TOP / "tools/testing/device/regs.py"
 # A stranger that drives a VF by its registers alone: FUNCTION. It copies by DMA, from page to page of

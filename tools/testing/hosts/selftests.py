@@ -12,6 +12,7 @@ from weftlab import kernel, paths, tap
 from weftlab.errors import LabError, Mismatch, SetupError
 from weftlab.suite import test
 
+LAB = "loopback"
 SOURCE = paths.TOP / "tools" / "testing" / "selftests" / "weft"
 # Programs that measure TLPs say so here: their ports count while they run.
 TRACED = ("tlp", "qp")
@@ -21,6 +22,8 @@ LIST = "kselftest-list.txt"
 # A test of its own, to be run for as long as one likes: see Documentation/testing.rst.
 FUZZ = "fuzz"
 FUZZ_SETTINGS = ("WEFT_FUZZ_SECONDS", "WEFT_FUZZ_SEED", "WEFT_FUZZ_STEPS", "WEFT_FUZZ_THREADS")
+# These take as long as all others.
+QUEUES = "qp"
 # Fails allocations, those of what watches in such a kernel among them.
 STARVES = "failnth"
 # The programs that are run, where not all of them are wanted.
@@ -29,12 +32,13 @@ CHOSEN = "WEFT_PROGRAMS"
 SHORT = ("uapi", "sysfs.sh")
 
 
-def build():
-    """Builds and installs them; the folder, and the programs in the order of their list."""
-    installed = paths.BUILD / "kselftest"
-    shutil.rmtree(installed, ignore_errors=True)
-    done = subprocess.run([paths.TOP / "scripts" / "kselftest", installed],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+def build(lab):
+    """Builds them and installs them beside what the lab says; the folder, and the programs in the order of
+    their list."""
+    installed = lab.folder / "kselftest"
+    with paths.alone():
+        done = subprocess.run([paths.TOP / "scripts" / "kselftest", installed],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
     if done.returncode:
         raise SetupError(f"the kselftests do not build:\n{done.stdout}")
     if re.search(r"\bwarning\b", done.stdout):
@@ -106,23 +110,38 @@ def outcomes(bench, installed, program, settings="", more=0.0):
         yield f"{program}: ends well", True, "", None, time.monotonic() - begin
 
 
+def chosen(bench, mine):
+    """Runs those programs of `mine` that are wanted."""
+    installed, programs = build(bench.loopback())
+    wanted = os.environ.get(CHOSEN, "").split() or programs
+    if unknown := set(wanted) - set(programs):
+        raise SetupError(f"{CHOSEN}: there is no {' or '.join(sorted(unknown))} in {programs}")
+    for program in filter(mine, wanted):
+        yield from outcomes(bench, installed, program)
+
+
 @test("kselftests")
 def kselftests(bench):
-    installed, programs = build()
-    chosen = os.environ.get(CHOSEN, "").split() or [p for p in programs if p != FUZZ]
-    if unknown := set(chosen) - set(programs):
-        raise SetupError(f"{CHOSEN}: there is no {' or '.join(sorted(unknown))} in {programs}")
-    for program in chosen:
-        yield from outcomes(bench, installed, program)
-        if kernel.variant() and program == STARVES:
-            # What comes next is watched by everything again.
-            bench.close()
+    yield from chosen(bench, lambda program: program not in (QUEUES, STARVES, FUZZ))
+
+
+@test("kselftests: queue pairs")
+def queue_pairs(bench):
+    yield from chosen(bench, lambda program: program == QUEUES)
+
+
+@test("kselftests: allocations that fail")
+def starved(bench):
+    yield from chosen(bench, lambda program: program == STARVES)
+    if kernel.variant():
+        # What comes next is watched by everything again.
+        bench.close()
 
 
 @test("fuzz")
 def fuzz(bench):
     """Every ioctl, more or less right; as long as WEFT_FUZZ_SECONDS says."""
-    installed, _ = build()
+    installed, _ = build(bench.loopback())
     settings = {name: os.environ[name] for name in FUZZ_SETTINGS if os.environ.get(name)}
     seconds = float(settings.get("WEFT_FUZZ_SECONDS", 0))
     words = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
@@ -131,8 +150,9 @@ def fuzz(bench):
 
 @test("run_kselftest.sh runs an installed copy")
 def runner(bench):
-    installed, programs = build()
-    host = bench.loopback()["host"]
+    lab = bench.loopback()
+    installed, programs = build(lab)
+    host = lab["host"]
     copy(host, installed)
     chosen = " ".join(f"-t weft:{program}" for program in SHORT)
     result = host.run(f"cd / && WEFT_KO={MODULE} /tmp/kselftest/run_kselftest.sh {chosen}", 2 * limit())

@@ -8,6 +8,7 @@ from weftlab.suite import test
 
 from . import sriov, steps
 
+LAB = "sleepers"
 ASLEEP = 3
 
 
@@ -50,7 +51,7 @@ def under_way(bench):
     way.whole(resumed=True)
 
 
-@test("MR-8: system sleep with VFs: they come back with their physical function, quotas and all")
+@test("MR-8: system sleep with VFs: they come back with their physical function, quotas and all", lab="own")
 def with_vfs(bench):
     with labs.Lab("sleep", bench.say) as lab:
         lab.join(topology.chain(2))

@@ -6,6 +6,8 @@ from weftlab.suite import test
 
 from . import steps
 
+LAB = "pair"
+
 
 @test("HP-2: a port is pulled with a channel open, its user learns of it; put back, it carries")
 def hot_plug(bench):

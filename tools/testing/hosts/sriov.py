@@ -13,11 +13,12 @@ from weftlab.suite import test
 from . import steps
 from .diagnose import diagnose, named
 
+LAB = "functions of both"
 VFS = 16
 SYSFS = "/sys/bus/pci/devices"
 ENDED = ("ended", "readied")
 # How often VFs are made and taken away: more under a kernel that looks closely, by hand.
-CYCLES = int(os.environ.get("WEFT_VF_CYCLES", "10"))
+CYCLES = int(os.environ.get("WEFT_VF_CYCLES", "6"))
 # A stranger that drives a VF by its registers alone: FUNCTION SECONDS. It says whatever there is to
 # say to the PF, as fast as it can, and then resets itself as fast as it can.
 STRANGER = """import mmap, os, random, struct, sys, time

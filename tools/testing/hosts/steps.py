@@ -32,16 +32,22 @@ def carry(lab, sender, receiver, size, name="payload", seed=1, options=()):
     return done
 
 
+# The receiver writes to the disk that builds of the same machine write to: one fsync may take half a minute.
+DISK = 120
+
+
 class UnderWay:
     """A transfer from h1 to h2, or between others by `options`, that something meets in its middle, and
-    that ends whole all the same."""
+    that ends whole all the same; or, if it is not `lasting`, by itself."""
 
-    def __init__(self, lab, name, size=48 << 20, begun=2 << 20, by="h1", to="h2", options=()):
+    def __init__(self, lab, name, size=48 << 20, begun=2 << 20, by="h1", to="h2", options=(), lasting=True):
         self.h1, self.h2 = lab[by], lab[to]
         self.name = name
         self.size = size
         path, self.source = payload(self.h1, name, size, 9)
         self.receiving = transfer.Receiver(self.h2)
+        if lasting:
+            options = ("--timeout", DISK, *options)
         self.sending = self.h1.start_job(transfer.send_line(self.h1, path, *options))
         self.has(begun)
         self.still()
@@ -63,7 +69,7 @@ class UnderWay:
             raise Mismatch("the transfer was over before the fault: nothing was tested")
 
     def whole(self, resumed):
-        report = transfer.report(self.sending.wait(transfer.patience(self.size)).must())
+        report = transfer.report(self.sending.wait(transfer.patience(self.size) + DISK).must())
         self.receiving.wait(60)
         if digest(self.receiving.arrived(self.name)) != digest(self.source):
             raise Mismatch("the file did not arrive as it was")

@@ -8,6 +8,7 @@ from weftlab.suite import test
 
 from . import selftests
 
+LAB = "loopback"
 PROGRAM = "cd /tmp/kselftest/weft && ./figures"
 BYTES = 40000
 TRACE = "/mnt/tools/weftctl --json trace"
@@ -43,8 +44,8 @@ def steps(sequence):
 
 
 def prepared(bench):
-    installed, _ = selftests.build()
-    host = bench.loopback()["host"]
+    lab = bench.loopback()
+    host, (installed, _) = lab["host"], selftests.build(lab)
     selftests.copy(host, installed)
     if host.run("test -d /sys/kernel/tracing/events", status=None).status:
         host.run("mount -t tracefs tracefs /sys/kernel/tracing")

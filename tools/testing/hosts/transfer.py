@@ -7,6 +7,7 @@ from weftlab.suite import test
 
 from . import steps
 
+LAB = "pair"
 # Around a cell, its inline payload, a page, the bulk ring and their neighbours.
 SIZES = (0, 1, 47, 48, 49, 63, 64, 65, 4095, 4096, 4097, 65535, 65537, 1000003)
 

@@ -17,6 +17,7 @@ from . import sharing
 from .diagnose import diagnose, named
 from .fabric import until
 
+LAB = "crowd"
 # Of weftctl's words; what becomes of wishes is closely looked at by `multiroot`.
 CLOSELY = False
 HOSTS = [f"h{number}" for number in range(1, 17)]

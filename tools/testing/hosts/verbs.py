@@ -10,6 +10,7 @@ from weftlab.errors import Mismatch
 from weftlab.speed import tlps, ways
 from weftlab.suite import test
 
+LAB = "pair"
 PATIENCE = 300
 # What can be pulled, by its bit in the number of a protocol, and which host reads it over the bridge:
 # h1 asks for everything that weft-verbs does. Data go either way, as messages and by reads.

@@ -290,10 +290,11 @@ static bool await_quietly(struct end *e, struct weft_cqe *out)
 	return false;
 }
 
+/* Not periodic: a part that comes to the place of another one shows. */
 static void fill(uint8_t *at, size_t bytes, unsigned int seed)
 {
 	for (size_t i = 0; i < bytes; i++)
-		at[i] = (i * 31 + seed) ^ (i >> 8);
+		at[i] = (i * 31 + seed) ^ (i >> 8) ^ (i >> 16) * 7;
 }
 
 FIXTURE(qp) {
@@ -359,9 +360,12 @@ FIXTURE_TEARDOWN(qp)
 	end(&self->b);
 }
 
-/* Sizes that go in a cell, in the eager ring, and by memory that is lent. */
+/*
+ * Sizes that go in a cell, in the eager ring, and by memory that is lent: in segments of 64 KiB, of
+ * which the last may be too short for the DMA engine.
+ */
 static const uint32_t sizes[] = {
-	0, 1, 8, 63, 64, 65, 1000, 4096, 16384, 16385, 100000, 1 << 20, 3 << 20,
+	0, 1, 8, 63, 64, 65, 1000, 4096, 16384, 16385, (64 << 10) + 1001, 100000, 1 << 20, 3 << 20,
 };
 
 TEST_F_TIMEOUT(qp, send_and_receive, 300)
@@ -554,15 +558,14 @@ TEST_F_TIMEOUT(qp, no_receive_request, 300)
 	EXPECT_EQ(WEFT_QP_RTS, query(a).state);
 	for (int i = 0; i < 3; i++)
 		post_recv(b, 10 + i, BASE + i * 4096, 4096);
-	for (int i = 0; i < 3; i++) {
-		ASSERT_TRUE(await(b, a, &cqe));
-		EXPECT_EQ(10 + i, cqe.wr_id);
-		EXPECT_EQ(0, memcmp(a->mem + i, b->mem + i * 4096, 100));
-	}
+	/* One that completes with success has arrived before. */
 	for (int i = 0; i < 3; i++) {
 		ASSERT_TRUE(await(a, b, &cqe));
 		EXPECT_EQ(i, cqe.wr_id);
 		EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status);
+		ASSERT_TRUE(poll_cq(b, &cqe)) TH_LOG("send %d", i);
+		EXPECT_EQ(10 + i, cqe.wr_id);
+		EXPECT_EQ(0, memcmp(a->mem + i, b->mem + i * 4096, 100));
 	}
 }
 
@@ -1276,9 +1279,8 @@ TEST_F_TIMEOUT(qp, cost_of_a_message, 300)
 /* Device Control of the PCI Express capability, and the payload in it. */
 #define DEVCTL		8
 #define PAYLOAD		0x00e0
-#define PAYLOAD_256	0x0020
 
-/* Sets the payload of a port's TLPs to 256 bytes, if it can; returns what it is. */
+/* Payload of a port's TLPs, as firmware and kernel have set it; 0 if that is not known. */
 static uint32_t payload(unsigned int port)
 {
 	char name[32], path[80];
@@ -1289,16 +1291,14 @@ static uint32_t payload(unsigned int port)
 	if (!wt_pci_name(port, name, sizeof(name)))
 		return 0;
 	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/config", name);
-	fd = open(path, O_RDWR);
+	fd = open(path, O_RDONLY);
 	pread(fd, &at, 1, 0x34);
 	while (at && pread(fd, &id, 1, at) == 1 && id != 0x10)
 		pread(fd, &at, 1, at + 1);
-	pread(fd, &control, 2, at + DEVCTL);
-	control = (control & ~PAYLOAD) | PAYLOAD_256;
-	pwrite(fd, &control, 2, at + DEVCTL);
-	pread(fd, &control, 2, at + DEVCTL);
+	if (!at || pread(fd, &control, 2, at + DEVCTL) != 2)
+		at = 0;
 	close(fd);
-	return 128 << ((control & PAYLOAD) >> 5);
+	return at ? 128 << ((control & PAYLOAD) >> 5) : 0;
 }
 
 /* All bytes that the two ports have put on the wire, those of the DMA engine among them. */
@@ -1323,8 +1323,9 @@ TEST_F_TIMEOUT(qp, wire_efficiency_of_long_writes, 300)
 	if (!getenv("WEFT_TRACED"))
 		SKIP(return, "the ports are not in traced mode");
 	p = payload(0);
-	ASSERT_EQ(256, p);
-	ASSERT_EQ(256, payload(1));
+	ASSERT_LE(128, p);
+	ASSERT_EQ(p, payload(1));
+	TH_LOG("Max_Payload_Size is %u", p);
 	for (int i = 0; i < 16; i++) {
 		uint32_t at = from[i % 4], there = to[i / 4];
 
