@@ -12,9 +12,10 @@
  *					end ID STATUS\n	(128 + n: signal n)
  *
  * Each command is a process group of its own under /bin/sh; any number of them
- * run at a time. Output is passed on as it comes: the pipes of a job are read
- * only while the port takes data, so that a slow host stops the command and not
- * this process.
+ * run at a time. One that is killed ends with the last process of its group, as
+ * what it has open is in use until then. Output is passed on as it comes: the
+ * pipes of a job are read only while the port takes data, so that a slow host
+ * stops the command and not this process.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -40,7 +41,8 @@
 struct job {
 	unsigned int id;
 	pid_t pid;		/* 0: slot is free */
-	int status;		/* -1: runs */
+	int status;		/* of the shell, for "end"; -1: it runs */
+	int killed;		/* by a signal that ends all of its group */
 	int out, err;		/* -1: closed */
 };
 
@@ -226,8 +228,10 @@ static void take_request(void)
 		run(id, command);
 	} else if (sscanf(line, "kill %u %d", &id, &sig) == 2) {
 		job = find_job(id);
-		if (job)
+		if (job) {
+			job->killed |= sig == SIGKILL || sig == SIGTERM;
 			kill(-job->pid, sig);
+		}
 	} else if (!strcmp(line, "off")) {
 		sync();
 		reboot(RB_POWER_OFF);
@@ -250,7 +254,7 @@ static void forward(struct job *job, int *fd, const char *what)
 	}
 }
 
-/* A job ends when its shell does. Output of what it left behind is not waited for. */
+/* Output of what a shell has left behind is not waited for. */
 static void drain(struct job *job, int *fd, const char *what)
 {
 	struct pollfd ready = { .fd = *fd, .events = POLLIN };
@@ -262,21 +266,32 @@ static void drain(struct job *job, int *fd, const char *what)
 	*fd = -1;
 }
 
+/*
+ * Processes of a group that is killed end one after the other, the shell often
+ * first. This is the first process: the others become its children then.
+ */
+static int is_ending(const struct job *job)
+{
+	return job->killed && !kill(-job->pid, 0);
+}
+
 static void reap(void)
 {
 	int status, i;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		for (i = 0; i < MAX_JOBS; i++) {
-			if (jobs[i].pid != pid)
-				continue;
-			drain(&jobs[i], &jobs[i].out, "out");
-			drain(&jobs[i], &jobs[i].err, "err");
-			send_line("end %u %d\n", jobs[i].id, WIFEXITED(status) ?
-				  WEXITSTATUS(status) : 128 + WTERMSIG(status));
-			jobs[i].pid = 0;
-		}
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (i = 0; i < MAX_JOBS; i++)
+			if (jobs[i].pid == pid && jobs[i].status < 0)
+				jobs[i].status = WIFEXITED(status) ? WEXITSTATUS(status) :
+								     128 + WTERMSIG(status);
+	for (i = 0; i < MAX_JOBS; i++) {
+		if (!jobs[i].pid || jobs[i].status < 0 || is_ending(&jobs[i]))
+			continue;
+		drain(&jobs[i], &jobs[i].out, "out");
+		drain(&jobs[i], &jobs[i].err, "err");
+		send_line("end %u %d\n", jobs[i].id, jobs[i].status);
+		jobs[i].pid = 0;
 	}
 }
 

@@ -2,6 +2,7 @@
 """Machines without a fabric, fabrics without sense."""
 
 import re
+import signal
 import subprocess
 
 from weftlab import lab as labs
@@ -13,6 +14,7 @@ from weftlab.suite import test
 
 from . import steps
 
+LAB = "own"
 WRONG = {
     "an unknown host": ('[[host]]\nname = "a"\n[[link]]\nends = ["a:0", "b:0"]\n', "wrong.toml:3: "),
     "a link of one end": ('[[host]]\nname = "a"\n[[link]]\nends = ["a:0"]\n', "two"),
@@ -106,3 +108,23 @@ def stuck(bench):
             raise Mismatch(f"what it waits for is not in the report:\n{said}")
         # That was asked for: the kernel has nothing to complain of.
         host.check_dmesg()
+
+
+@test("a command that is killed has ended when the last of its processes has", closely=False)
+def killed(bench):
+    bench.close()
+    with labs.Lab("killed", bench.say) as lab:
+        host = Host("h1", lab.folder / "h1", [])
+        host.dir.mkdir()
+        lab.hosts["h1"] = host
+        lab.boot()
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            # The shell is the first of them to go.
+            job = host.start_job("for n in $(seq 100); do sleep 1000 & done; echo ready; wait")
+            job.expect("^ready", 60)
+            job.kill(number)
+            if job.wait(60).status != 128 + number:
+                raise Mismatch(f"signal {number}: the command ended with {job.status}")
+            left = host.out("cat /proc/[0-9]*/comm 2>/dev/null || true").split().count("sleep")
+            if left:
+                raise Mismatch(f"signal {number}: {left} of 100 processes are there yet")
