@@ -30,12 +30,7 @@ impl LinkHost for Node {
         trace::mbox_send(&self.pci(), link as u32, kind, bytes as u32);
     }
 
-    fn link_changed(
-        &self,
-        link: usize,
-        before: (State, LinkStatus),
-        after: (State, LinkStatus),
-    ) {
+    fn link_changed(&self, link: usize, before: (State, LinkStatus), after: (State, LinkStatus)) {
         if before.0 != after.0 {
             trace::link_state(&self.pci(), link as u32, before.0 as u32, after.0 as u32);
             if self.throttle.pass().is_some() {
