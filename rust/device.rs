@@ -14,12 +14,12 @@ mod clients;
 
 use self::clients::Clients;
 use crate::{
+    channel::Channels,
     chardev::PortDevice,
     endpoint::Endpoints,
     fabric::Node,
     hw::{Events, Port, VfState},
     mem::Memory,
-    queue::{Channels, Counts, Engine},
     sys::{
         berth::{self, Cargo},
         chrdev::NodeReg,
@@ -29,6 +29,7 @@ use crate::{
         steps::Steps,
         vma::Mapping,
     },
+    verbs::{Counts, Engine},
 };
 use core::any::Any;
 use kernel::{

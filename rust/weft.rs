@@ -29,6 +29,7 @@
 use kernel::{driver::Registration, prelude::*, InPlaceModule};
 
 mod attrs;
+mod channel;
 mod chardev;
 mod device;
 mod driver;
@@ -41,8 +42,8 @@ mod mem;
 #[allow(unreachable_pub)]
 #[path = "proto/mod.rs"]
 mod proto;
-mod queue;
 mod sys;
+mod verbs;
 mod vf;
 
 /// What the module has while it is loaded: the drivers, then what their device nodes need.

@@ -7,8 +7,8 @@ use super::{
     file::{PortFile, Role},
 };
 use crate::{
+    channel::Wanted,
     proto::cell::Shape,
-    queue::Wanted,
     sys::{
         chrdev::Borrowed,
         ext::{

@@ -5,14 +5,15 @@
 
 use super::{objects::Objects, PortDevice};
 use crate::{
+    channel::{Channel, Channels, Listener},
     endpoint::{Endpoints, Function},
     fabric::Node,
     mem::Memory,
-    queue::{Channel, Channels, Counts, Engine, Listener},
     sys::{
         errno::{EISCONN, ENOTCONN},
         waitq::WaitQueue,
     },
+    verbs::{Counts, Engine},
 };
 use kernel::{
     prelude::*,

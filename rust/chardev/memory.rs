@@ -9,8 +9,8 @@ use super::{
 use crate::{
     mem::{self, Pd, Region, Wanted, Window},
     proto::{cqe, wqe},
-    queue,
     sys::ext::{self, weft_destroy, weft_limits, weft_mr_reg, weft_mw_alloc, weft_pd_alloc},
+    verbs,
 };
 use kernel::prelude::*;
 
@@ -22,9 +22,9 @@ pub(super) fn limits(call: &Call<'_>, mut limits: weft_limits) -> Result {
         stags: mem::MAX_STAGS,
         pds: mem::MAX_PDS,
         mr_bytes: mem::MAX_REGION,
-        qps: queue::MAX_QPS,
-        cqs: queue::MAX_CQS,
-        srqs: queue::MAX_SRQS,
+        qps: verbs::MAX_QPS,
+        cqs: verbs::MAX_CQS,
+        srqs: verbs::MAX_SRQS,
         queue_entries: wqe::MAX_ENTRIES,
         cq_entries: cqe::MAX_CQ_ENTRIES,
         sges: wqe::MAX_SGES as u32,

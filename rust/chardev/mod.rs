@@ -20,15 +20,16 @@ mod queues;
 mod wishes;
 
 use crate::{
+    channel::Channels,
     endpoint::Endpoints,
     fabric::Node,
     mem::Memory,
-    queue::{Channels, Counts, Engine},
     sys::{
         file::{Device, File},
         vma::Mapping,
         waitq::WaitQueue,
     },
+    verbs::{Counts, Engine},
 };
 use kernel::{prelude::*, sync::Arc};
 

@@ -14,11 +14,11 @@ use super::open_qp::OpenQp;
 use crate::{
     fabric::Node,
     mem::{Pd, Region, Used, Window},
-    queue::{Cq, Engine, KickPage, Srq, PLACE},
     sys::{
         pages::Pages,
         vma::{Fault, NewVma, Outcome},
     },
+    verbs::{Cq, Engine, KickPage, Srq, PLACE},
 };
 use kernel::{
     new_mutex,

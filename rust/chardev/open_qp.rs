@@ -4,7 +4,7 @@
 
 use crate::{
     mem::Users,
-    queue::{Engine, KickPage, Qp},
+    verbs::{Engine, KickPage, Qp},
 };
 use kernel::{prelude::*, sync::Arc};
 

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     mem::{Use, Users},
     proto::{protocol::Protocol, wqe::QueueShape},
-    queue::{Bell, Change, QpMaking, QpState, WantedPath},
     sys::ext::{self, weft_kick, weft_qp_create, weft_qp_modify, weft_qp_query},
+    verbs::{Bell, Change, Making, State, Wanted},
 };
 use kernel::{prelude::*, sync::Arc};
 
@@ -38,7 +38,7 @@ pub(super) fn create(call: &Call<'_>, mut create: weft_qp_create) -> Result {
     let send = send.ok_or(EINVAL)?;
     let objects = call.file.objects()?;
     let pd = objects.pd(create.pd)?;
-    let making = QpMaking {
+    let making = Making {
         pd: Use::new(pd.clone())?,
         send_cq: Use::new(objects.cq(create.send_cq)?)?,
         recv_cq: Use::new(objects.cq(create.recv_cq)?)?,
@@ -102,7 +102,7 @@ pub(super) fn modify(call: &Call<'_>, modify: weft_qp_modify) -> Result {
     let asked = |bit| modify.mask & bit != 0;
     let mut change = Change::default();
     if asked(ext::WEFT_QP_STATE) {
-        change.state = Some(QpState::of(modify.state).ok_or(EINVAL)?);
+        change.state = Some(State::of(modify.state).ok_or(EINVAL)?);
     }
     if asked(ext::WEFT_QP_ACCESS) {
         check(modify.access & !RIGHTS == 0)?;
@@ -110,7 +110,7 @@ pub(super) fn modify(call: &Call<'_>, modify: weft_qp_modify) -> Result {
     }
     if asked(ext::WEFT_QP_PATH) {
         check(modify.peer_qpn != 0 && modify.peer_qpn >> 24 == 0)?;
-        change.path = Some(WantedPath {
+        change.path = Some(Wanted {
             peer: modify.peer,
             link: match modify.link {
                 ext::WEFT_ANY_LINK => None,

@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{
     proto::{cqe::CqShape, wqe::QueueShape},
-    queue::{Cq, Srq},
     sys::{
         eventfd::EventFd,
         ext::{weft_cq_arm, weft_cq_create, weft_srq_create},
     },
+    verbs::{Cq, Srq},
 };
 use kernel::prelude::*;
 

@@ -6,11 +6,12 @@
 //! arena; the channels get what is behind it.
 
 use crate::{
+    channel::Channels,
     endpoint::Endpoints,
     fabric::{Client, Node, Reason, Session, Usage},
     hw::{Port, MAX_LINKS},
     proto::{link::Peer, pair::Ask, wire::Body},
-    queue::{Channels, Engine, KickPage},
+    verbs::{Engine, KickPage},
 };
 use kernel::{prelude::*, sync::Arc};
 

@@ -9,8 +9,8 @@ use super::{watch::SOON, Core, Rest, Worker};
 use crate::{
     fabric::Node,
     hw::Port,
-    queue::{qp::Qp, trunk::Io},
     sys::{clock, work},
+    verbs::{qp::Qp, trunk::Io},
 };
 use kernel::{
     sync::{
@@ -69,27 +69,27 @@ impl WorkItem for Worker {
 
 impl Worker {
     /// Something may have come, or be there to be done. Any context, with the port there.
-    pub(in crate::queue) fn rung(self: &Arc<Self>) {
+    pub(in crate::verbs) fn rung(self: &Arc<Self>) {
         if self.users.load(Relaxed) != 0 {
             work::run_unbound_in(self, 0);
         }
     }
 
     /// A user has posted to `qp`: it gets a turn.
-    pub(in crate::queue) fn posted(&self, qp: &Arc<Qp>) {
+    pub(in crate::verbs) fn posted(&self, qp: &Arc<Qp>) {
         let mut core = self.hurry();
         Self::enqueue(&mut core, qp, &mut qp.inner.lock());
     }
 
     /// Has those run that were [`Worker::posted`] to, in a thread of the driver's.
-    pub(in crate::queue) fn serve_posted(self: &Arc<Self>, node: &Node, port: &dyn Port) {
+    pub(in crate::verbs) fn serve_posted(self: &Arc<Self>, node: &Node, port: &dyn Port) {
         let mut core = self.hurry();
         let rest = self.turn(&mut core, node, port, BUDGET);
         self.go_on(&mut core, &rest, 0);
     }
 
     /// A user runs the engine: `qp` has work, if there is one.
-    pub(in crate::queue) fn kick(
+    pub(in crate::verbs) fn kick(
         self: &Arc<Self>,
         node: &Node,
         port: &dyn Port,
@@ -106,7 +106,7 @@ impl Worker {
     }
 
     /// A user who may have run the engine is going to sleep: a doorbell is to tell of what comes.
-    pub(in crate::queue) fn user_sleeps(self: &Arc<Self>) {
+    pub(in crate::verbs) fn user_sleeps(self: &Arc<Self>) {
         let mut core = self.hurry();
         core.watch.user_sleeps();
         if !core.is_asleep() && core.trunk.is_some() {

@@ -2,11 +2,11 @@
 
 //! One run of the engine's end of a link: takes what has come, and gives queue pairs their turns.
 //!
-//! What a queue pair makes of it is in `initiator` and `responder`; who runs this, and when, is in
-//! `worker`.
+//! What a queue pair makes of it is in `proto::qp`; what runs this, and when, is in `worker`.
 
 use super::{
     cx::Cx,
+    members::Members,
     moving::What,
     qp::{Inner, Qp, State},
     table::Table,
@@ -40,19 +40,14 @@ pub(super) struct Run<'a> {
     pub(super) turns: &'a mut Turns,
     pub(super) deferred: &'a mut KVec<Deferred>,
     pub(super) gone: &'a mut KVec<Disconnect>,
+    pub(super) members: &'a Members,
     pub(super) link: usize,
-    pub(super) session: u64,
 }
 
 impl Run<'_> {
-    /// The queue pair of this link with this number.
+    /// The queue pair with this number, if it is connected by this session.
     fn find(&self, qpn: u32) -> Option<Arc<Qp>> {
-        self.table.find(qpn)
-    }
-
-    /// Whether a queue pair is connected by this session.
-    fn is_here(&self, inner: &Inner) -> bool {
-        inner.is_of(self.link, self.session)
+        self.members.find(qpn).cloned()
     }
 
     fn enqueue(&mut self, qp: &Arc<Qp>, inner: &mut Inner) {
@@ -80,18 +75,13 @@ impl Run<'_> {
             cx.own_qpn.set(deferred.qpn);
             let qp = self.find(deferred.qpn);
             // One that has gone says nothing, and the peer is told that it has.
-            let says = qp.as_ref().is_some_and(|qp| {
-                let inner = qp.inner.lock();
-                self.is_here(&inner) && inner.machine.is_to_tell(&deferred)
-            });
+            let says = |qp: &Arc<Qp>| qp.inner.lock().machine.is_to_tell(&deferred);
+            let says = qp.as_ref().is_some_and(says);
             if says && !cx.word_behind(&deferred.word)? {
                 break;
             }
             if let Some(qp) = qp.filter(|_| deferred.answers) {
-                let mut inner = qp.inner.lock();
-                if self.is_here(&inner) {
-                    inner.machine.has_told(&deferred);
-                }
+                qp.inner.lock().machine.has_told(&deferred);
             }
             let _ = self.deferred.remove(0);
             progress = true;
@@ -106,7 +96,7 @@ impl Run<'_> {
             return;
         };
         let mut inner = qp.inner.lock();
-        if !self.is_here(&inner) || inner.machine.epoch() != epoch {
+        if inner.machine.epoch() != epoch {
             return;
         }
         let (machine, mut env) = inner.outside(&qp);
@@ -206,11 +196,9 @@ impl Run<'_> {
         };
         if let Some(qp) = self.find(word.qpn) {
             let mut inner = qp.inner.lock();
-            if self.is_here(&inner) {
-                let (machine, mut env) = inner.inside(&qp, cx);
-                if machine.on_word(&mut env, word, pulled, lease.as_ref()) {
-                    self.enqueue(&qp, &mut inner);
-                }
+            let (machine, mut env) = inner.inside(&qp, cx);
+            if machine.on_word(&mut env, word, pulled, lease.as_ref()) {
+                self.enqueue(&qp, &mut inner);
             }
         }
         if let Some(Lease { extents, .. }) = lease {
@@ -230,20 +218,19 @@ impl Run<'_> {
             buffers.revoke_peer(address.qpn, gone.qpn, gone.peer_epoch);
         }
         let Some(qp) = self.find(address.qpn) else {
-            self.unknown(cx, address.qpn, message);
-            return;
-        };
-        let inner = &mut *qp.inner.lock();
-        if !self.is_here(inner) {
-            match *message {
+            match (message, self.table.find(address.qpn)) {
                 // It is asked when this one is connected.
-                Message::Join(join) if join.asks => {}
+                (Message::Join(join), Some(_)) if join.asks => {}
                 // Of one that was joined with this one before it was reset.
-                Message::Join(join) => self.tell(inner.machine.refusal(&join)),
+                (Message::Join(join), Some(qp)) => {
+                    let refusal = qp.inner.lock().machine.refusal(join);
+                    self.tell(refusal);
+                }
                 _ => self.unknown(cx, address.qpn, message),
             }
             return;
-        }
+        };
+        let inner = &mut *qp.inner.lock();
         let heard = match *message {
             Message::Join(ref join) => {
                 let (machine, mut env) = inner.outside(&qp);
@@ -297,12 +284,10 @@ impl Run<'_> {
     /// The peer has no queue pair of this number.
     fn lost(&mut self, cx: &mut Cx<'_>, peer_qpn: u32) {
         cx.trunk.buffers.revoke_lost(peer_qpn);
-        for qp in self.table.all() {
+        for qp in self.members.iter() {
             let inner = &mut *qp.inner.lock();
-            if self.is_here(inner) {
-                let (machine, mut env) = inner.outside(&qp);
-                machine.on_lost(&mut env, peer_qpn);
-            }
+            let (machine, mut env) = inner.outside(qp);
+            machine.on_lost(&mut env, peer_qpn);
         }
     }
 
@@ -336,12 +321,13 @@ impl Run<'_> {
             let Some(qp) = self.turns.pop() else {
                 break;
             };
+            // It may have left, and wait at another link.
+            if self.members.find(qp.number()).is_none() {
+                continue;
+            }
             let mut inner = qp.inner.lock();
             inner.queued = false;
             cx.own_qpn.set(qp.number());
-            if !self.is_here(&inner) {
-                continue;
-            }
             let (machine, mut env) = inner.inside(&qp, cx);
             if machine.state() != State::Err && qp.is_overrun() {
                 machine.overrun(&mut env);

@@ -4,7 +4,7 @@
 //! queue pairs that have nothing under way are kept until there is another session with the same peer.
 //!
 //! When that may be is decided by `proto::hold`. What holding still means for a queue pair is in
-//! `initiator`.
+//! `proto::qp`.
 
 use super::{Core, Worker};
 use crate::{
@@ -15,18 +15,13 @@ use crate::{
 
 impl Worker {
     /// Whether all is answered that queue pairs of this session have sent.
-    fn is_quiet(&self, core: &Core) -> bool {
-        for qp in self.table.all() {
-            let inner = qp.inner.lock();
-            if inner.is_of(self.link, core.session) && !inner.machine.is_answered() {
-                return false;
-            }
-        }
-        true
+    fn is_quiet(core: &Core) -> bool {
+        let mut members = core.members.iter();
+        members.all(|qp| qp.inner.lock().machine.is_answered())
     }
 
     /// Has both ends begin nothing. True: nothing is under way either way. To be called again and again.
-    pub(in crate::queue) fn hold(&self, session: &mut Session<'_>) -> bool {
+    pub(in crate::verbs) fn hold(&self, session: &mut Session<'_>) -> bool {
         let mut core = self.hurry();
         let now = clock::now_ms();
         core.hold.wish(now);
@@ -37,12 +32,12 @@ impl Worker {
         if let Some(say) = core.hold.due(now) {
             session.send(Body::Hold(say));
         }
-        let quiet = self.is_quiet(&core);
+        let quiet = Self::is_quiet(&core);
         core.hold.is_agreed(now, quiet)
     }
 
     /// Both ends may begin again.
-    pub(in crate::queue) fn begin_again(&self, session: &mut Session<'_>) {
+    pub(in crate::verbs) fn begin_again(&self, session: &mut Session<'_>) {
         let say = self.hurry().hold.give_up(clock::now_ms());
         if let Some(say) = say {
             session.send(Body::Hold(say));
@@ -50,13 +45,13 @@ impl Worker {
     }
 
     /// The peer has said something about it.
-    pub(in crate::queue) fn hear(&self, session: &mut Session<'_>, say: Say) {
+    pub(in crate::verbs) fn hear(&self, session: &mut Session<'_>, say: Say) {
         let mut core = self.hurry();
         let now = clock::now_ms();
         if !core.hold.hear(now, say) {
             return;
         }
-        let quiet = self.is_quiet(&core);
+        let quiet = Self::is_quiet(&core);
         if let Some(answer) = core.hold.answer(now, quiet) {
             session.send(Body::Hold(answer));
         }
@@ -76,7 +71,7 @@ impl Worker {
             if !inner.machine.unkeep() {
                 continue;
             }
-            match self.connect(inner, core, path.peer, peer_qpn) {
+            match self.connect(&qp, inner, core, path.peer, peer_qpn) {
                 Ok(()) => Self::enqueue(core, &qp, inner),
                 Err(_) => {
                     let (machine, mut env) = inner.outside(&qp);
@@ -101,7 +96,7 @@ impl Worker {
     }
 
     /// Time has passed.
-    pub(in crate::queue) fn passed(&self, now: u64) {
+    pub(in crate::verbs) fn passed(&self, now: u64) {
         // Who has it is in a session.
         let Some(mut core) = self.core.try_lock() else {
             return;

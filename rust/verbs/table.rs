@@ -46,6 +46,13 @@ impl Slots {
     }
 }
 
+/// Where in a table of all queue pairs the one with this number is; 0 is the number of none.
+pub(super) fn index(qpn: u32) -> Option<usize> {
+    (qpn & ((1 << INDEX_BITS) - 1))
+        .checked_sub(1)
+        .map(|index| index as usize)
+}
+
 #[pin_data]
 pub(super) struct Table {
     #[pin]
@@ -76,13 +83,6 @@ impl Table {
     /// False: it was so already. Runs that have begun do not know yet.
     pub(super) fn pause(&self, paused: bool) -> bool {
         self.paused.xchg(paused, Full) != paused
-    }
-
-    fn index(qpn: u32) -> Option<usize> {
-        // 0 is nobody's number.
-        (qpn & ((1 << INDEX_BITS) - 1))
-            .checked_sub(1)
-            .map(|index| index as usize)
     }
 
     /// A number of its own for the queue pair that `make` makes of it.
@@ -123,7 +123,7 @@ impl Table {
 
     pub(super) fn find(&self, qpn: u32) -> Option<Arc<Qp>> {
         let table = self.slots.lock();
-        let slot = table.slots.get(Self::index(qpn)?)?;
+        let slot = table.slots.get(index(qpn)?)?;
         let qp = slot.qp.as_ref()?;
         (qp.number() == qpn).then(|| qp.clone())
     }
@@ -151,16 +151,16 @@ impl Table {
     pub(super) fn remove(&self, qp: &Qp) {
         let mut table = self.slots.lock();
         let table = &mut *table;
-        let Some(index) = Self::index(qp.number()) else {
+        let Some(at) = index(qp.number()) else {
             return;
         };
-        let Some(slot) = table.slots.get_mut(index) else {
+        let Some(slot) = table.slots.get_mut(at) else {
             return;
         };
         let gone = slot.qp.take_if(|there| core::ptr::eq(&**there, qp));
         if gone.is_some() {
             slot.generation = slot.generation.wrapping_add(1);
-            table.release(index);
+            table.release(at);
         }
         // Not the last reference: the caller has one.
         drop(gone);

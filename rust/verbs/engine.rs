@@ -135,7 +135,7 @@ impl Engine {
                     else {
                         return Err(EINVAL);
                     };
-                    worker.bind(inner, core, peer, wanted.peer_qpn)?;
+                    worker.bind(qp, inner, core, peer, wanted.peer_qpn)?;
                 }
                 State::Reset => {
                     if let Some((worker, core)) = worker {

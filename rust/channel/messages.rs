@@ -7,8 +7,8 @@
 //! or until the arena was withdrawn from it.
 
 use super::{
-    channel::Remote,
     conns::{Conn, Conns, Phase},
+    end::Remote,
     Channels,
 };
 use crate::{

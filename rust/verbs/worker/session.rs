@@ -15,12 +15,12 @@ use crate::{
         link::Peer,
         trunk::Layout,
     },
-    queue::{
-        qp::{Inner, Path},
+    sys::{clock, errno::EHOSTUNREACH, work},
+    verbs::{
+        qp::{Inner, Path, Qp},
         table::MAX_QPS,
         trunk::Trunk,
     },
-    sys::{clock, errno::EHOSTUNREACH, work},
 };
 use kernel::{
     prelude::*,
@@ -33,7 +33,7 @@ use kernel::{
 const SETTLE_POLL: Delta = Delta::from_micros(20);
 
 impl Worker {
-    pub(in crate::queue) fn ready(&self, port: &dyn Port, peer: &Peer) {
+    pub(in crate::verbs) fn ready(&self, port: &dyn Port, peer: &Peer) {
         let own = port
             .arena(self.link)
             .ok()
@@ -61,7 +61,7 @@ impl Worker {
 
     /// Some time has passed: what a doorbell should have told of is found now. False: the session is
     /// good for no queue pair any more, and another is needed.
-    pub(in crate::queue) fn tick(self: &Arc<Self>, port: &dyn Port) -> bool {
+    pub(in crate::verbs) fn tick(self: &Arc<Self>, port: &dyn Port) -> bool {
         // Who has it finds out himself; the link must not wait for him.
         let Some(mut core) = self.core.try_lock() else {
             return true;
@@ -87,7 +87,7 @@ impl Worker {
     }
 
     /// Nothing here touches the window when this returns, until the next session.
-    pub(in crate::queue) fn broken(&self, port: &dyn Port, reason: Reason) {
+    pub(in crate::verbs) fn broken(&self, port: &dyn Port, reason: Reason) {
         let status = match reason {
             Reason::Link | Reason::Removed => Status::Link,
             Reason::Silence | Reason::Bye | Reason::Restart => Status::Peer,
@@ -115,7 +115,7 @@ impl Worker {
         core.trunk = None;
         core.deferred.clear();
         core.gone.clear();
-        core.bound = 0;
+        core.members.clear();
         self.users.store(0, Relaxed);
         while core.turns.pop().is_some() {}
         for qp in self.table.all() {
@@ -135,19 +135,21 @@ impl Worker {
     }
 
     /// Connects a queue pair. `EHOSTUNREACH`: the link has no trunk, or leads to another peer.
-    pub(in crate::queue) fn bind(
+    pub(in crate::verbs) fn bind(
         &self,
+        qp: &Arc<Qp>,
         inner: &mut Inner,
         core: &mut CoreGuard<'_>,
         peer: u64,
         peer_qpn: u32,
     ) -> Result {
-        self.connect(inner, &mut core.0, peer, peer_qpn)
+        self.connect(qp, inner, &mut core.0, peer, peer_qpn)
     }
 
     /// The same, and that it goes on in another session.
     pub(super) fn connect(
         &self,
+        qp: &Arc<Qp>,
         inner: &mut Inner,
         core: &mut Core,
         peer: u64,
@@ -157,10 +159,10 @@ impl Worker {
         if core.trunk.is_none() || core.peer != peer {
             return Err(EHOSTUNREACH.into());
         }
-        let most = core.turns.len() + core.bound + 1;
+        let most = core.turns.len() + core.members.len() + 1;
         core.turns.reserve(most)?;
-        core.bound += 1;
-        self.users.store(core.bound as u32, Relaxed);
+        core.members.add(qp.clone())?;
+        self.users.store(core.members.len() as u32, Relaxed);
         inner.path = Some(Path {
             link: self.link,
             peer,
@@ -172,7 +174,7 @@ impl Worker {
 
     /// Disconnects a queue pair that is going to be reset or destroyed. The peer is told, as far as
     /// that is possible now; otherwise it hears of it when it asks.
-    pub(in crate::queue) fn leave(&self, qpn: u32, inner: &mut Inner, core: &mut CoreGuard<'_>) {
+    pub(in crate::verbs) fn leave(&self, qpn: u32, inner: &mut Inner, core: &mut CoreGuard<'_>) {
         let core = &mut *core.0;
         let Some(path) = inner.path.take() else {
             return;
@@ -182,8 +184,8 @@ impl Worker {
         let reaches = path.session == core.session && core.trunk.is_some();
         if reaches {
             self.settle(core, qpn);
-            core.bound = core.bound.saturating_sub(1);
-            self.users.store(core.bound as u32, Relaxed);
+            core.members.remove(qpn);
+            self.users.store(core.members.len() as u32, Relaxed);
         }
         if let Some(what) = inner.machine.disconnect(reaches) {
             // A peer that hears nothing meets with users here that come and go.

@@ -3,8 +3,8 @@
 //! The channels of a port, and what becomes of them when something happens to a link.
 
 use super::{
-    channel::Making,
     conns::{Conn, Conns, PerLink},
+    end::Making,
     Channel, Listener,
 };
 use crate::{

@@ -11,6 +11,7 @@
 
 use super::{
     cx::Cx,
+    members::Members,
     qp::{Inner, Qp},
     run::Run,
     spares::Spares,
@@ -73,8 +74,7 @@ struct Core {
     deferred: KVec<Deferred>,
     /// Hardware id of the peer.
     peer: u64,
-    /// Queue pairs of this session.
-    bound: usize,
+    members: Members,
     /// What the peer is to be told by GONE.
     gone: KVec<Disconnect>,
     /// It has failed, not the peer: what was under way is lost, and another is to begin.
@@ -148,7 +148,7 @@ impl Worker {
                         spares,
                         turns: Turns::new(),
                         deferred: KVec::new(),
-                        bound: 0,
+                        members: Members::new(),
                         gone: KVec::new(),
                         failed: false,
                         watch: Watch::new(),
@@ -237,7 +237,7 @@ impl Worker {
             deferred,
             gone,
             watch,
-            session,
+            members,
             hold,
             ..
         } = core
@@ -258,8 +258,8 @@ impl Worker {
             turns,
             deferred,
             gone,
+            members,
             link: self.link,
-            session: *session,
         };
         let mut left = budget;
         let rest = loop {
