@@ -2,17 +2,16 @@
 
 //! Lets calls of users through one by one, or has them wait in front of it.
 
-use crate::sys::waitq::WaitQueue;
-use kernel::{
-    prelude::*,
-    sync::atomic::{Acquire, Atomic, Full},
+use crate::sys::{
+    drain::{Drain, Refused},
+    waitq::WaitQueue,
 };
+use kernel::prelude::*;
 
 /// Who is inside stays as long as he likes; who comes while it is shut waits.
 #[pin_data]
 pub(super) struct Turnstile {
-    inside: Atomic<i32>,
-    shut: Atomic<bool>,
+    drain: Drain,
     #[pin]
     waiters: WaitQueue,
 }
@@ -20,33 +19,30 @@ pub(super) struct Turnstile {
 impl Turnstile {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            inside: Atomic::new(0),
-            shut: Atomic::new(false),
+            drain: Drain::open(),
             waiters <- WaitQueue::new(c"weft turnstile", kernel::static_lock_class!()),
         })
     }
 
-    /// `ERESTARTSYS`: a signal came before it was opened.
+    /// `ERESTARTSYS`: a signal came before it was opened; `EAGAIN`: more are inside than can be counted.
     pub(super) fn enter(&self) -> Result<Inside<'_>> {
         loop {
-            let inside = Inside(self);
-            self.inside.fetch_add(1, Full);
-            if !self.shut.load(Acquire) {
-                return Ok(inside);
+            match self.drain.enter() {
+                Ok(()) => return Ok(Inside(self)),
+                Err(Refused::Closed) => self.waiters.wait(|| !self.drain.is_closed())?,
+                Err(Refused::Busy) => return Err(EAGAIN),
             }
-            drop(inside);
-            self.waiters.wait(|| !self.shut.load(Acquire))?;
         }
     }
 
     /// True: nobody is inside, or comes in until it is opened.
     pub(super) fn shut(&self) -> bool {
-        self.shut.xchg(true, Full);
-        self.inside.load(Acquire) == 0
+        self.drain.close();
+        self.drain.is_drained()
     }
 
     pub(super) fn open(&self) {
-        if self.shut.xchg(false, Full) {
+        if self.drain.reopen() {
             self.waiters.wake_all();
         }
     }
@@ -57,6 +53,6 @@ pub(crate) struct Inside<'a>(&'a Turnstile);
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        self.0.inside.fetch_sub(1, Full);
+        self.0.drain.leave();
     }
 }

@@ -2,6 +2,7 @@
 
 //! The tests, a suite for each part of `sys`, and the helpers they share.
 
+mod drain;
 mod gate;
 mod irqlock;
 mod slots;

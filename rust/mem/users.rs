@@ -2,55 +2,33 @@
 
 //! Who needs an object: while somebody does it cannot be destroyed.
 
+use crate::sys::drain::{Drain, Refused};
 use core::ops::Deref;
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{Atomic, Full, Relaxed},
-        Arc,
-    },
-};
+use kernel::{prelude::*, sync::Arc};
 
-/// Set for good when the object is destroyed. The bits below count its users.
-const CLOSED: u32 = 1 << 31;
-
-/// How many users an object has.
-pub(crate) struct Users(Atomic<u32>);
+/// How many users an object has. Closed for good when it is destroyed.
+pub(crate) struct Users(Drain);
 
 impl Users {
     pub(crate) fn new() -> Self {
-        Self(Atomic::new(0))
+        Self(Drain::open())
     }
 
     /// One more. `ENOENT`: the object is being destroyed.
     fn join(&self) -> Result {
-        let mut now = self.0.load(Relaxed);
-        loop {
-            if now & CLOSED != 0 {
-                return Err(ENOENT);
-            }
-            if now == CLOSED - 1 {
-                return Err(ENOSPC);
-            }
-            match self.0.cmpxchg(now, now + 1, Full) {
-                Ok(_) => return Ok(()),
-                Err(other) => now = other,
-            }
-        }
+        self.0.enter().map_err(|refused| match refused {
+            Refused::Closed => ENOENT,
+            Refused::Busy => ENOSPC,
+        })
     }
 
-    fn leave(&self) {
-        self.0.fetch_sub(1, Full);
-    }
-
-    /// From now on nobody joins. For one caller: `EBUSY` while there are users, `ENOENT` if it was
+    /// From now on nothing joins. For one caller: `EBUSY` while there are users, `ENOENT` if it was
     /// closed before.
     pub(crate) fn close(&self) -> Result {
-        match self.0.cmpxchg(0, CLOSED, Full) {
-            Ok(_) => Ok(()),
-            Err(now) if now & CLOSED != 0 => Err(ENOENT),
-            Err(_) => Err(EBUSY),
-        }
+        self.0.close_idle().map_err(|refused| match refused {
+            Refused::Closed => ENOENT,
+            Refused::Busy => EBUSY,
+        })
     }
 }
 
@@ -80,6 +58,6 @@ impl<T: Used> Deref for Use<T> {
 
 impl<T: Used> Drop for Use<T> {
     fn drop(&mut self) {
-        self.0.users().leave();
+        self.0.users().0.leave();
     }
 }

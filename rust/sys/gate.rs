@@ -6,20 +6,17 @@
 //! in an ioctl may fault and so wait for `mmap_lock`, while another holds `mmap_lock` in a page fault
 //! and enters; a writer that waits in between would close the circle. Hard interrupts enter, too.
 
-use crate::sys::waitq::WaitQueue;
+use crate::sys::{drain::Drain, waitq::WaitQueue};
 use core::{cell::UnsafeCell, ops::Deref};
 use kernel::{
     prelude::*,
-    sync::atomic::{Acquire, Atomic, Full, Relaxed, Release},
+    sync::atomic::{Atomic, Full, Release},
 };
-
-/// Set while closed. The bits below count those inside, plus one while open.
-const CLOSED: i32 = 1 << 30;
 
 /// A value that is there between [`Gate::open`] and [`Gate::revoke`].
 #[pin_data]
 pub(crate) struct Gate<T> {
-    state: Atomic<i32>,
+    drain: Drain,
     used: Atomic<bool>,
     #[pin]
     left: WaitQueue,
@@ -35,7 +32,7 @@ impl<T> Gate<T> {
     /// A closed gate.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            state: Atomic::new(CLOSED),
+            drain: Drain::closed(),
             used: Atomic::new(false),
             left <- WaitQueue::new(c"weft gate", kernel::static_lock_class!()),
             value: UnsafeCell::new(None),
@@ -49,22 +46,13 @@ impl<T> Gate<T> {
         }
         // SAFETY: The gate is closed and empty, and only one caller gets here: nobody looks at the value.
         unsafe { *self.value.get() = Some(value) };
-        self.state.store(1, Release);
+        self.drain.reopen();
         Ok(())
     }
 
     /// Enters, unless the gate is closed.
     pub(crate) fn enter(&self) -> Option<Guard<'_, T>> {
-        let mut state = self.state.load(Relaxed);
-        loop {
-            if state & CLOSED != 0 || state == CLOSED - 1 {
-                return None;
-            }
-            match self.state.cmpxchg(state, state + 1, Full) {
-                Ok(_) => break,
-                Err(now) => state = now,
-            }
-        }
+        self.drain.enter().ok()?;
         // SAFETY: `open` has set the value; `revoke` takes it when those inside have left.
         match unsafe { (*self.value.get()).as_ref() } {
             Some(value) => Some(Guard { gate: self, value }),
@@ -77,7 +65,7 @@ impl<T> Gate<T> {
 
     /// Whether nobody can enter.
     pub(crate) fn is_closed(&self) -> bool {
-        self.state.load(Acquire) & CLOSED != 0
+        self.drain.is_closed()
     }
 
     /// Closes the gate, calls `closed`, which has to wake those who sleep inside, waits until all
@@ -85,25 +73,17 @@ impl<T> Gate<T> {
     pub(crate) fn revoke(&self, closed: impl FnOnce()) -> Option<T> {
         // A gate that was not opened stays closed.
         self.used.xchg(true, Full);
-        let mut state = self.state.load(Relaxed);
-        loop {
-            if state & CLOSED != 0 {
-                return None;
-            }
-            match self.state.cmpxchg(state, state - 1 + CLOSED, Full) {
-                Ok(_) => break,
-                Err(now) => state = now,
-            }
+        if !self.drain.close() {
+            return None;
         }
         closed();
-        self.left
-            .wait_through(|| self.state.load(Acquire) == CLOSED);
+        self.left.wait_through(|| self.drain.is_drained());
         // SAFETY: Nobody is inside or can enter, and only one caller gets here.
         unsafe { (*self.value.get()).take() }
     }
 
     fn leave(&self) {
-        if self.state.fetch_sub(1, Full) == CLOSED + 1 {
+        if self.drain.leave() {
             self.left.wake_all();
         }
     }

@@ -13,6 +13,7 @@ mod bytes;
 pub(crate) mod chrdev;
 pub(crate) mod clock;
 pub(crate) mod dma;
+pub(crate) mod drain;
 pub(crate) mod errno;
 pub(crate) mod eventfd;
 pub(crate) mod ext;

@@ -13,24 +13,23 @@
 //! The memory of slots is given back with the table only: an index that names nothing is looked at
 //! safely at any time.
 
-use crate::sys::waitq::WaitQueue;
+use crate::sys::{drain::Drain, waitq::WaitQueue};
 use core::{cell::UnsafeCell, ops::Deref, ptr::NonNull, task::Poll};
 use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        atomic::{Acquire, Atomic, Full, Relaxed, Release},
+        atomic::{Acquire, Atomic, Full, Relaxed},
         Arc, Mutex, SetOnce,
     },
 };
 
-/// Set while a slot is closed. The bits below count those who have its value.
-const CLOSED: i32 = 1 << 30;
 /// Slots that are allocated at a time.
 const CHUNK: usize = 128;
 
 struct Cell<T> {
-    state: Atomic<i32>,
+    /// Closed while it is empty. Counts those who have its value.
+    drain: Drain,
     /// Changed only with [`Slots::owners`] locked, while closed, and counting none.
     value: UnsafeCell<Option<T>>,
 }
@@ -102,16 +101,7 @@ impl<T> Slots<T> {
     /// The value of slot `index`, if it is open.
     pub(crate) fn find(self: &Arc<Self>, index: u32) -> Option<Found<T>> {
         let cell = self.cell(index)?;
-        let mut state = cell.state.load(Relaxed);
-        loop {
-            if state & CLOSED != 0 || state == CLOSED - 1 {
-                return None;
-            }
-            match cell.state.cmpxchg(state, state + 1, Full) {
-                Ok(_) => break,
-                Err(now) => state = now,
-            }
-        }
+        cell.drain.enter().ok()?;
         // SAFETY: Counted as one who has the value: nobody changes it. An open slot has one, see
         // `Slot::open`.
         let value = unsafe { (*cell.value.get()).as_ref().unwrap_unchecked() };
@@ -158,7 +148,7 @@ impl<T> Slots<T> {
         let mut cells = KVVec::with_capacity(CHUNK, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..CHUNK {
             let cell = Cell {
-                state: Atomic::new(CLOSED),
+                drain: Drain::closed(),
                 value: UnsafeCell::new(None),
             };
             cells.push(cell, GFP_KERNEL_ACCOUNT)?;
@@ -181,20 +171,10 @@ impl<T> Slots<T> {
         Ok(())
     }
 
-    fn close(cell: &Cell<T>) {
-        let mut state = cell.state.load(Relaxed);
-        while state & CLOSED == 0 {
-            match cell.state.cmpxchg(state, state | CLOSED, Full) {
-                Ok(_) => return,
-                Err(now) => state = now,
-            }
-        }
-    }
-
     /// Takes the value of a closed slot, if it has one and nobody has that.
     fn extract(self: &Arc<Self>, cell: &Cell<T>) -> Option<Taken<T>> {
         let owners = self.owners.lock();
-        if cell.state.load(Acquire) != CLOSED {
+        if !cell.drain.is_drained() {
             return None;
         }
         // SAFETY: Nobody has the value, nobody finds it, and who changes it holds the lock.
@@ -209,9 +189,8 @@ impl<T> Slots<T> {
     }
 
     fn take(self: &Arc<Self>, cell: &Cell<T>) -> Option<Taken<T>> {
-        Self::close(cell);
-        self.left
-            .wait_through(|| cell.state.load(Acquire) == CLOSED);
+        cell.drain.close();
+        self.left.wait_through(|| cell.drain.is_drained());
         self.extract(cell)
     }
 
@@ -285,7 +264,7 @@ impl<T> Slot<T> {
         if owners.shut {
             return Err(ENODEV);
         }
-        if cell.state.load(Acquire) != CLOSED {
+        if !cell.drain.is_drained() {
             return Err(EBUSY);
         }
         // SAFETY: Closed, nobody has the value, and the lock is held.
@@ -294,7 +273,7 @@ impl<T> Slot<T> {
             return Err(EBUSY);
         }
         *place = Some(value);
-        cell.state.store(0, Release);
+        cell.drain.reopen();
         Ok(())
     }
 
@@ -303,8 +282,8 @@ impl<T> Slot<T> {
         let Some(cell) = self.slots.cell(self.index) else {
             return Poll::Ready(None);
         };
-        Slots::close(cell);
-        if cell.state.load(Acquire) != CLOSED {
+        cell.drain.close();
+        if !cell.drain.is_drained() {
             return Poll::Pending;
         }
         Poll::Ready(self.slots.extract(cell))
@@ -351,8 +330,8 @@ impl<T> Deref for Found<T> {
 impl<T> Drop for Found<T> {
     fn drop(&mut self) {
         // SAFETY: By the invariants; cells live, and stay where they are, as long as the table.
-        let state = unsafe { &self.cell.as_ref().state };
-        if state.fetch_sub(1, Full) == CLOSED + 1 {
+        let drain = unsafe { &self.cell.as_ref().drain };
+        if drain.leave() {
             self.slots.left.wake_all();
         }
     }
