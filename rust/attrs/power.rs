@@ -41,7 +41,11 @@ fn target_width(data: &Device, n: usize) -> Result<Value> {
 
 /// What the link has carried, out and in.
 fn carried(data: &Device, n: usize) -> Result<[u64; 2]> {
-    data.node.port()?.traffic(n).ok_or(ENOENT)
+    data.node
+        .port()?
+        .rates()
+        .and_then(|rates| rates.traffic(n))
+        .ok_or(ENOENT)
 }
 
 fn bytes_out(data: &Device, n: usize) -> Result<Value> {

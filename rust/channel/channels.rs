@@ -136,7 +136,11 @@ impl Client for Channels {
             let bytes = port.arena(link).map_or(0, |arena| arena.bytes());
             let trunk = Layout::of_arena(bytes as u64).map_or(0, Layout::bytes);
             let wake = peer.offer.wake;
-            let kick = (port.doorbell_page(link, wake), wake);
+            let kick = (
+                port.user_doorbells()
+                    .and_then(|bells| bells.page(link, wake)),
+                wake,
+            );
             let pages = (bytes / PAGE_SIZE, trunk / PAGE_SIZE);
             per_link.conns.lock().begin(pages, kick);
         }

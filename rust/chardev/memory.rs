@@ -38,7 +38,10 @@ pub(super) fn limits(call: &Call<'_>, mut limits: weft_limits) -> Result {
 /// What the hardware has of use for the engine.
 fn engine(call: &Call<'_>) -> Result<u32> {
     let port = call.file.node.port()?;
-    let kicks = port.kick_page().map_or(0, |_| ext::WEFT_ENGINE_KICK_PAGE);
+    let kicks = port
+        .user_doorbells()
+        .and_then(|bells| bells.kick_page())
+        .map_or(0, |_| ext::WEFT_ENGINE_KICK_PAGE);
     let moves = port.mover(0).map_or(0, |_| ext::WEFT_ENGINE_DMA);
     Ok(kicks | moves)
 }

@@ -86,6 +86,11 @@ pub(super) struct Link {
     pub(super) health: Health,
 }
 
+/// Whether nothing was lost by this link that the port knows of; else what, for people.
+fn intact(port: &dyn Port, link: usize) -> Result<(), &'static str> {
+    port.losses().map_or(Ok(()), |losses| losses.intact(link))
+}
+
 impl Link {
     pub(super) fn new(number: usize) -> impl PinInit<Self> {
         pin_init!(Self {
@@ -214,7 +219,7 @@ impl Link {
     /// takes its memory back says so a moment later.
     fn check(&self, now: u64, machine: &mut Machine, fx: &mut Means<'_>, suspect: &mut bool) {
         let intact = match machine.state() {
-            State::Ready => fx.port.intact(self.number),
+            State::Ready => intact(fx.port, self.number),
             State::Down | State::Hello => Ok(()),
         };
         let again = core::mem::replace(suspect, intact.is_err());
@@ -274,7 +279,7 @@ impl Link {
         // Whether there is a way now, and which.
         self.look(node, port);
         let over = self.drive(node, port, |session, seen| {
-            let leads = port.link_status(self.number).up && port.intact(self.number).is_ok();
+            let leads = port.link_status(self.number).up && intact(port, self.number).is_ok();
             if seen.rests && !leads && !late {
                 // What both ends have said of it is true for a while only.
                 hold(node, session);
@@ -309,14 +314,14 @@ impl Link {
     pub(super) fn aim(&self, node: &dyn LinkHost, port: &dyn Port, aim: Option<Aim>) -> Result {
         let lid = |aim: Option<Aim>| aim.map_or(0, |aim| aim.lid);
         self.drive(node, port, |session, seen| {
-            if lid(port.aimed(self.number)) != lid(aim) {
+            if lid(port.far().and_then(|far| far.aimed(self.number))) != lid(aim) {
                 let (machine, fx) = session.split();
                 machine.bye(fx);
                 machine.down(Reason::Link, fx);
                 seen.status = LinkStatus::default();
                 self.health.down();
             }
-            port.aim(self.number, aim)
+            port.far().ok_or(EINVAL)?.aim(self.number, aim)
         })
     }
 
@@ -344,7 +349,7 @@ impl Link {
         LinkInfo {
             state: inner.machine.state(),
             status: port.link_status(self.number),
-            aim: port.aimed(self.number),
+            aim: port.far().and_then(|far| far.aimed(self.number)),
             peer: inner.machine.known().map(|id| (id.hwid, id.generation)),
             usage: client.map_or_else(Usage::default, |c| c.usage(self.number)),
             arena_bytes: port.arena(self.number).map_or(0, |a| a.bytes() as u64),
@@ -468,7 +473,11 @@ impl Effects for Means<'_> {
     }
 
     fn withdraw(&mut self) -> Result<(), Failed> {
-        if !self.port.is_sound(self.link.number) {
+        if self
+            .port
+            .losses()
+            .is_some_and(|losses| !losses.is_sound(self.link.number))
+        {
             self.link.spoilt.store(true, Relaxed);
         }
         self.told(Need::Withdraw, self.port.withdraw(self.link.number))?;

@@ -46,7 +46,7 @@ fn seen(port: &dyn Port, link: usize) -> Option<Seen> {
         most,
         is: rate(status.speed, status.width).unwrap_or(most),
         trained: status.trained,
-        carried: port.traffic(link)?,
+        carried: port.rates()?.traffic(link)?,
     })
 }
 
@@ -56,10 +56,13 @@ fn aim(governor: &Governor, before: Option<Rate>, port: &dyn Port, link: usize) 
     if target == before {
         return;
     }
+    let Some(rates) = port.rates() else {
+        return;
+    };
     // It could when this began.
     let _ = match target {
-        None => port.set_target(link, 0, 0),
-        Some(rate) => port.set_target(link, rate.speed.into(), rate.width.into()),
+        None => rates.set_target(link, 0, 0),
+        Some(rate) => rates.set_target(link, rate.speed.into(), rate.width.into()),
     };
 }
 
@@ -95,7 +98,9 @@ impl Power {
     /// Has a link follow its traffic from now on, or not. `EOPNOTSUPP`: it is not one to a neighbour, or the
     /// port does not count what it carries.
     pub(super) fn set(&self, port: &dyn Port, link: usize, auto: bool) -> Result {
-        port.traffic(link).ok_or(EOPNOTSUPP)?;
+        port.rates()
+            .and_then(|rates| rates.traffic(link))
+            .ok_or(EOPNOTSUPP)?;
         let mut links = self.links.lock();
         let governor = links.get_mut(link).ok_or(EOPNOTSUPP)?;
         let before = governor.target();
@@ -106,7 +111,7 @@ impl Power {
 
     /// `None`: nobody can have the link follow its traffic.
     pub(super) fn look(&self, port: &dyn Port, link: usize) -> Option<Aimed> {
-        port.traffic(link)?;
+        port.rates()?.traffic(link)?;
         let links = self.links.lock();
         let governor = links.get(link)?;
         Some(Aimed {

@@ -10,7 +10,7 @@
 mod layout;
 
 use crate::{
-    hw::{Counter, Doorbells, Events, Grant, Identity, LinkStatus, Mover, Port, MBOX_BYTES},
+    hw::{Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, MBOX_BYTES},
     sys::{
         area::{Area, Cache},
         errno::ENOLINK,
@@ -314,16 +314,6 @@ impl Port for Ivshmem {
         }
     }
 
-    fn intact(&self, _link: usize) -> Result<(), &'static str> {
-        // Memory that is shared loses nothing.
-        Ok(())
-    }
-
-    fn failed_loads(&self) -> Option<u32> {
-        // Nor do loads of it fail.
-        self.is_present().then_some(0)
-    }
-
     fn restart(&self) -> Result {
         self.resume()
     }
@@ -411,21 +401,6 @@ impl Port for Ivshmem {
         if doorbell == WAKE_VECTOR || doorbell == ECHO_VECTOR {
             self.interrupt(link, doorbell);
         }
-    }
-
-    fn doorbell_page(&self, _link: usize, _doorbell: u32) -> Option<u64> {
-        // The one register that there is rings everybody.
-        None
-    }
-
-    fn kick_page(&self) -> Option<(u64, u32)> {
-        None
-    }
-
-    fn hear_kicks(&self) {}
-
-    fn mover(&self, _link: usize) -> Option<&dyn Mover> {
-        None
     }
 
     fn send(&self, link: usize, msg: &[u8]) -> Result {

@@ -15,21 +15,23 @@ mod dma;
 mod far;
 mod interrupts;
 mod layout;
+mod losses;
 mod pair;
+mod rates;
 mod routes;
 mod seats;
 mod to_pf;
-mod traffic;
+mod user_doorbells;
 mod vfs;
 
 pub(crate) use arena::MAX_ARENA;
 
 use crate::{
     hw::{
-        seats::Seats, Aim, Counter, Doorbells, Grant, Identity, LinkStatus, Mover, Port, Router,
-        VirtualFunctions, MAX_LINKS, MBOX_BYTES,
+        seats::Seats, Counter, Doorbells, FarLinks, Grant, Identity, LinkStatus, Losses, Mover,
+        Owner, Port, Rates, Router, UserDoorbells, VirtualFunctions, MAX_LINKS, MBOX_BYTES,
     },
-    proto::pair::{unwrap, wrap, Address, Asked},
+    proto::pair::{unwrap, wrap, Address},
     sys::{
         area::Area,
         clock,
@@ -191,7 +193,7 @@ impl WeftPort {
         for link in 0..self.links.len() {
             for doorbell in [layout::wake(near, link), layout::echo(near, link)] {
                 let reg = ext::WEFT_R_DB_VECTOR as usize + 4 * doorbell as usize;
-                let vector = match self.far(link) {
+                let vector = match self.far_link(link) {
                     Some(_) => layout::far_vector(near),
                     None => DOORBELL_VECTOR + doorbell,
                 };
@@ -249,7 +251,7 @@ impl WeftPort {
     fn close(&self, link: usize) {
         let regs = &self.chip.regs;
         let _tables = self.locks.tables.lock();
-        match self.far(link) {
+        match self.far_link(link) {
             Some(_) => self.admit(link, false),
             None => regs.write32(ext::WEFT_R_DB_ALLOW as usize + 4 * link, 0),
         }
@@ -330,7 +332,7 @@ impl WeftPort {
         let _send = self.locks.send.lock();
         chip.regs
             .write_bytes(ext::WEFT_R_MBOX_TX_DATA as usize, msg);
-        let to = match self.far(link) {
+        let to = match self.far_link(link) {
             Some(far) => {
                 chip.write(ext::WEFT_R_MBOX_TX_LID, far.lid());
                 ext::WEFT_MBOX_TX_ROUTED
@@ -416,23 +418,11 @@ impl Port for WeftPort {
         self.chip.caps.links
     }
 
-    fn far_links(&self) -> usize {
-        self.links.len() - self.chip.caps.links
-    }
-
-    fn aimed(&self, link: usize) -> Option<Aim> {
-        self.far(link)?.aim()
-    }
-
-    fn aim(&self, link: usize, aim: Option<Aim>) -> Result {
-        self.aim_far(link, aim)
-    }
-
     fn link_status(&self, link: usize) -> LinkStatus {
         if link >= self.links.len() {
             return LinkStatus::default();
         }
-        if let Some(far) = self.far(link) {
+        if let Some(far) = self.far_link(link) {
             return self.far_status(link, far);
         }
         let status = self.chip.regs.read32(link_reg(link, ext::WEFT_LINK_STATUS));
@@ -451,14 +441,6 @@ impl Port for WeftPort {
             trained: self.trained(link),
             is_switch: status & ext::WEFT_LINK_SWITCH != 0,
         }
-    }
-
-    fn traffic(&self, link: usize) -> Option<[u64; 2]> {
-        self.carried(link)
-    }
-
-    fn set_target(&self, link: usize, speed: u32, width: u32) -> Result {
-        self.target(link, speed, width)
     }
 
     fn arena(&self, link: usize) -> Result<&Area> {
@@ -488,7 +470,7 @@ impl Port for WeftPort {
             reg(ext::WEFT_INBOUND_RIGHTS),
             ext::WEFT_RIGHT_READ | ext::WEFT_RIGHT_WRITE,
         );
-        if let Some(far) = self.far(link) {
+        if let Some(far) = self.far_link(link) {
             // By whichever way its messages take, which the master of the fabric may change.
             regs.write32(reg(ext::WEFT_INBOUND_ALLOW), 0);
             regs.write64(reg(ext::WEFT_INBOUND_VPS), u64::MAX);
@@ -505,7 +487,7 @@ impl Port for WeftPort {
             regs.write32(reg(ext::WEFT_INBOUND_CTRL), 0);
             return Err(EIO);
         }
-        match self.far(link) {
+        match self.far_link(link) {
             Some(_) => self.admit(link, true),
             None => regs.write32(
                 ext::WEFT_R_DB_ALLOW as usize + 4 * link,
@@ -583,29 +565,6 @@ impl Port for WeftPort {
         }
     }
 
-    fn doorbell_page(&self, link: usize, doorbell: u32) -> Option<u64> {
-        if link >= self.links.len() || doorbell >= ext::WEFT_DOORBELLS {
-            return None;
-        }
-        let _tables = self.locks.tables.lock();
-        let page = layout::user_page(self.chip.caps.links, link);
-        self.set_page(page, link, 1 << doorbell);
-        Some(self.control.start() + Self::page_offset(page) as u64)
-    }
-
-    fn kick_page(&self) -> Option<(u64, u32)> {
-        let links = self.chip.caps.links;
-        let at = Self::page_offset(layout::kick_page(links)) as u64;
-        self.chip
-            .caps
-            .has_kick
-            .then(|| (self.control.start() + at, layout::kick(links)))
-    }
-
-    fn hear_kicks(&self) {
-        self.chip.hear_kicks();
-    }
-
     fn mover(&self, link: usize) -> Option<&dyn Mover> {
         let channel = self.links.get(link)?.channel.as_ref()?;
         Some(channel)
@@ -621,38 +580,6 @@ impl Port for WeftPort {
             Some(_) => Ok(()),
             None => self.post(link, msg),
         }
-    }
-
-    fn intact(&self, link: usize) -> Result<(), &'static str> {
-        let slot = self.chip.regs.read32(slot_reg(link, ext::WEFT_SLOT_STATUS));
-        let inbound = self.inbound_status(link);
-        if link >= self.links.len() || slot == u32::MAX || inbound == u32::MAX {
-            // Whether the function answers is asked elsewhere.
-            Ok(())
-        } else if slot & ext::WEFT_SLOT_LIVE == 0 {
-            Err("the neighbour's memory is out of reach")
-        } else if slot & ext::WEFT_SLOT_LOST != 0 {
-            Err("data for the neighbour were refused")
-        } else if inbound & ext::WEFT_INBOUND_LIVE == 0 {
-            Err("this host's memory is out of the neighbour's reach")
-        } else if inbound & ext::WEFT_INBOUND_POISONED != 0 {
-            Err("data of the neighbour came poisoned")
-        } else {
-            Ok(())
-        }
-    }
-
-    fn is_sound(&self, link: usize) -> bool {
-        let inbound = self.inbound_status(link);
-        // If the function does not answer nobody writes by it, either.
-        inbound == u32::MAX || inbound & ext::WEFT_INBOUND_POISONED == 0
-    }
-
-    fn failed_loads(&self) -> Option<u32> {
-        let reg = ext::WEFT_R_COUNTERS as usize + 8 * ext::WEFT_CNT_OUT_ONES as usize;
-        let count = self.chip.regs.read32(reg);
-        // As many as that have never failed yet.
-        (count != u32::MAX).then_some(count)
     }
 
     fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
@@ -707,6 +634,27 @@ impl Port for WeftPort {
         Some(Counter { name, value })
     }
 
+    fn user_doorbells(&self) -> Option<&dyn UserDoorbells> {
+        Some(self)
+    }
+
+    fn losses(&self) -> Option<&dyn Losses> {
+        Some(self)
+    }
+
+    fn rates(&self) -> Option<&dyn Rates> {
+        Some(self)
+    }
+
+    fn far(&self) -> Option<&dyn FarLinks> {
+        Some(self)
+    }
+
+    fn owner(&self) -> Option<&dyn Owner> {
+        self.to_pf.as_ref()?;
+        Some(self)
+    }
+
     fn router(&self) -> Option<&dyn Router> {
         let routes = self.routes.as_ref()?;
         Some(&**routes)
@@ -721,31 +669,6 @@ impl Port for WeftPort {
     fn vfs(&self) -> Option<&dyn VirtualFunctions> {
         let vfs = self.vfs.as_ref()?;
         Some(&**vfs)
-    }
-
-    fn was_reset(&self) -> bool {
-        let ctrl = self.chip.read(ext::WEFT_R_CTRL);
-        self.chip.caps.is_vf
-            && !self.suspended.load(Acquire)
-            && ctrl != u32::MAX
-            && ctrl & ext::WEFT_CTRL_ENABLE == 0
-    }
-
-    fn tell_users(&self, any: bool) {
-        if let Some(to_pf) = &self.to_pf {
-            to_pf.tell_users(&self.chip, any);
-        }
-    }
-
-    fn asked(&self) -> Asked {
-        let to_pf = self.to_pf.as_ref();
-        to_pf.map_or(Asked::default(), |to_pf| to_pf.asked())
-    }
-
-    fn tell_left(&self, asked: Asked, left: u32) {
-        if let Some(to_pf) = &self.to_pf {
-            to_pf.tell_left(&self.chip, asked, left);
-        }
     }
 
     fn start(&self) -> Result {

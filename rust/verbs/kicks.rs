@@ -168,7 +168,10 @@ impl KickPage {
         }
         // Entered until the page is in: it is taken away when all have left.
         let port = node.port();
-        let bell = port.as_ref().ok().and_then(|port| port.kick_page());
+        let bell = port
+            .as_ref()
+            .ok()
+            .and_then(|port| port.user_doorbells()?.kick_page());
         match bell {
             Some((phys, _)) => fault.insert((phys >> PAGE_SHIFT) as usize),
             None => fault.insert(self.blank.pfn()),
@@ -227,7 +230,9 @@ impl WorkItem for Kicks {
             core::hint::spin_loop();
         }
         // Who sets a bit that is not seen below rings after this.
-        port.hear_kicks();
+        if let Some(bells) = port.user_doorbells() {
+            bells.hear_kicks();
+        }
         this.look(&node, &**port);
     }
 }
@@ -274,7 +279,11 @@ impl Kicks {
 
     /// A page for a file. `None`: the hardware has no doorbell for it.
     pub(super) fn add(&self, node: &Node) -> Result<Option<Arc<KickPage>>> {
-        let Some((_, value)) = node.port()?.kick_page() else {
+        let Some((_, value)) = node
+            .port()?
+            .user_doorbells()
+            .and_then(|bells| bells.kick_page())
+        else {
             return Ok(None);
         };
         let page = KickPage::new(value)?;

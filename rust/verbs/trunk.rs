@@ -62,9 +62,14 @@ impl<'a> Io<'a> {
 
     /// Loads through the window by `f`. `None`: they did not all bring what is there.
     pub(super) fn over_the_bridge<T>(&self, f: impl FnOnce() -> T) -> Option<T> {
-        let before = self.port.failed_loads()?;
+        let Some(losses) = self.port.losses() else {
+            // No load fails while the port is there.
+            let loaded = f();
+            return self.port.is_present().then_some(loaded);
+        };
+        let before = losses.failed_loads()?;
         let loaded = f();
-        (self.port.failed_loads() == Some(before)).then_some(loaded)
+        (losses.failed_loads() == Some(before)).then_some(loaded)
     }
 }
 

@@ -36,7 +36,10 @@ impl Aims {
         view: &Mutex<View>,
     ) -> bool {
         let first = port.links();
-        let count = port.far_links().min(MAX_LINKS - first.min(MAX_LINKS));
+        let count = port
+            .far()
+            .map_or(0, |far| far.count())
+            .min(MAX_LINKS - first.min(MAX_LINKS));
         // Whoever was looked for and is not found yet is not gone.
         if machine.found().is_none() {
             return false;

@@ -189,7 +189,7 @@ impl Node {
                 port.suspend();
                 self.tell_closed();
             }
-            (true, false) if port.was_reset() => {
+            (true, false) if port.owner().is_some_and(|owner| owner.was_reset()) => {
                 self.links_down(port, Reason::Link);
                 port.suspend();
                 if let Err(e) = port.resume() {

@@ -141,7 +141,8 @@ impl Node {
     /// Sees to it that the far links that are aimed have a directory in sysfs, and no others have. False:
     /// that is still to be done.
     pub(super) fn show_links(&self, port: &dyn Port) -> bool {
-        let far = port.links()..(port.links() + port.far_links()).min(MAX_LINKS);
+        let far =
+            port.links()..(port.links() + port.far().map_or(0, |far| far.count())).min(MAX_LINKS);
         let mut all = true;
         let mut shown = self.shown.lock();
         let before = *shown;

@@ -33,7 +33,9 @@ impl Node {
         let _one = self.telling.lock();
         if change(&self.users) {
             if let Some(port) = self.port_at_work() {
-                port.tell_users(any);
+                if let Some(owner) = port.owner() {
+                    owner.tell_users(any);
+                }
             }
         }
     }
@@ -41,7 +43,9 @@ impl Node {
     /// Tells the port of what has changed while nobody was to use it.
     pub(super) fn tell_users(&self, port: &dyn Port) {
         let _one = self.telling.lock();
-        port.tell_users(self.users.load(Acquire) > 0);
+        if let Some(owner) = port.owner() {
+            owner.tell_users(self.users.load(Acquire) > 0);
+        }
     }
 
     /// Whether users are to finish, and begin nothing new.
@@ -65,7 +69,7 @@ impl Node {
     /// Passes on what is wanted of the users, if that is something else. True: it is.
     pub(super) fn heed(&self, port: &dyn Port) -> bool {
         let _one = self.telling.lock();
-        let asked = port.asked();
+        let asked = port.owner().map_or(Asked::default(), |owner| owner.asked());
         let before = self.asked.xchg(asked.word(), Full);
         if before == asked.word() {
             return false;
@@ -96,6 +100,8 @@ impl Node {
             }
             (ask, Some(client)) => client.outstanding(ask),
         };
-        port.tell_left(asked, left);
+        if let Some(owner) = port.owner() {
+            owner.tell_left(asked, left);
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::{
     Arena, WeftPort,
 };
 use crate::{
-    hw::{Aim, LinkStatus},
+    hw::{Aim, FarLinks, LinkStatus},
     sys::ext,
 };
 use kernel::{
@@ -88,19 +88,19 @@ impl Far {
 }
 
 impl WeftPort {
-    pub(super) fn far(&self, link: usize) -> Option<&Far> {
+    pub(super) fn far_link(&self, link: usize) -> Option<&Far> {
         self.links.get(link)?.far.as_ref()
     }
 
     /// The link that is aimed at `lid`.
     pub(super) fn link_to(&self, lid: u32) -> Option<usize> {
-        let is_it = |link: usize| self.far(link).is_some_and(|far| far.lid() == lid);
+        let is_it = |link: usize| self.far_link(link).is_some_and(|far| far.lid() == lid);
         (self.chip.caps.links..self.links.len()).find(|&link| lid != 0 && is_it(link))
     }
 
     /// Where slots and doorbell pages of `link` lead.
     pub(super) fn dest(&self, link: usize) -> u32 {
-        match self.far(link) {
+        match self.far_link(link) {
             // To the function that has the routes there, as here.
             Some(far) => ext::WEFT_DEST_LID | far.lid(),
             None => ext::WEFT_DEST_LINK | link as u32,
@@ -111,7 +111,7 @@ impl WeftPort {
     /// tables locked.
     pub(super) fn rest(&self, link: usize) {
         let regs = &self.chip.regs;
-        let aimed = self.far(link).is_some_and(|far| far.lid() != 0);
+        let aimed = self.far_link(link).is_some_and(|far| far.lid() != 0);
         if aimed {
             regs.write32(slot_reg(link, ext::WEFT_SLOT_DEST), self.dest(link));
             regs.write64(slot_reg(link, ext::WEFT_SLOT_OFFSET), 0);
@@ -123,13 +123,13 @@ impl WeftPort {
 
     /// Programs what a far link has while it is aimed. With the tables locked.
     fn point(&self, link: usize) {
-        let aimed = self.far(link).is_some_and(|far| far.lid() != 0);
+        let aimed = self.far_link(link).is_some_and(|far| far.lid() != 0);
         let bells = if aimed { u32::MAX } else { 0 };
         self.rest(link);
         self.set_page(layout::user_page(self.chip.caps.links, link), link, 0);
         self.set_page(layout::kernel_page(self.chip.caps.links, link), link, bells);
         let any = (self.chip.caps.links..self.links.len())
-            .any(|link| self.far(link).is_some_and(|far| far.lid() != 0));
+            .any(|link| self.far_link(link).is_some_and(|far| far.lid() != 0));
         let gates = if any { ALL_GATES } else { 0 };
         self.chip.regs.write64(ext::WEFT_R_MBOX_VPS as usize, gates);
     }
@@ -138,7 +138,7 @@ impl WeftPort {
     pub(super) fn point_all(&self) {
         let _tables = self.locks.tables.lock();
         for link in self.chip.caps.links..self.links.len() {
-            if self.far(link).is_some_and(|far| far.lid() != 0) {
+            if self.far_link(link).is_some_and(|far| far.lid() != 0) {
                 self.point(link);
             }
         }
@@ -146,7 +146,7 @@ impl WeftPort {
 
     /// Lets the port at the end of a far link ring, or not. With the tables locked.
     pub(super) fn admit(&self, link: usize, admitted: bool) {
-        let Some(far) = self.far(link) else {
+        let Some(far) = self.far_link(link) else {
             return;
         };
         if far.admitted.xchg(admitted, Relaxed) == admitted {
@@ -158,7 +158,7 @@ impl WeftPort {
     /// Says of each gate who may ring by it. With the tables locked.
     pub(super) fn admit_all(&self) {
         let bells = |link: usize| {
-            let far = self.far(link).filter(|far| far.admitted.load(Relaxed));
+            let far = self.far_link(link).filter(|far| far.admitted.load(Relaxed));
             far.map_or(0, |_| layout::bells(self.chip.caps.links, link))
         };
         let all = (self.chip.caps.links..self.links.len()).fold(0, |all, link| all | bells(link));
@@ -172,7 +172,7 @@ impl WeftPort {
     /// After a reset nobody is.
     pub(super) fn admit_nobody(&self) {
         for link in self.chip.caps.links..self.links.len() {
-            if let Some(far) = self.far(link) {
+            if let Some(far) = self.far_link(link) {
                 far.admitted.store(false, Relaxed);
             }
         }
@@ -200,8 +200,22 @@ impl WeftPort {
         }
     }
 
-    /// As [`crate::hw::Port::aim`].
-    pub(super) fn aim_far(&self, link: usize, aim: Option<Aim>) -> Result {
+    fn new_far_arena(&self, link: usize) -> Result<Arena> {
+        let wanted = self.arena_wanted as usize;
+        arena::new_arena(&self.chip.pdev, &self.memory, link, wanted)
+    }
+}
+
+impl FarLinks for WeftPort {
+    fn count(&self) -> usize {
+        self.links.len() - self.chip.caps.links
+    }
+
+    fn aimed(&self, link: usize) -> Option<Aim> {
+        self.far_link(link)?.aim()
+    }
+
+    fn aim(&self, link: usize, aim: Option<Aim>) -> Result {
         let l = self.link(link)?;
         let far = l.far.as_ref().ok_or(EINVAL)?;
         if let Some(aim) = aim {
@@ -226,10 +240,5 @@ impl WeftPort {
             self.point(link);
         }
         Ok(())
-    }
-
-    fn new_far_arena(&self, link: usize) -> Result<Arena> {
-        let wanted = self.arena_wanted as usize;
-        arena::new_arena(&self.chip.pdev, &self.memory, link, wanted)
     }
 }

@@ -5,9 +5,9 @@
 //! The PF's driver passes on what this one cuts into pieces, and says what the VF may use. It may be
 //! another host's, hang, or not be there at all: nothing here waits for it for long.
 
-use super::{chip::Chip, pair::Pair};
+use super::{chip::Chip, pair::Pair, WeftPort};
 use crate::{
-    hw::MBOX_BYTES,
+    hw::{Owner, MBOX_BYTES},
     proto::pair::{Asked, Assembler, Note, Packed, Quota, PAIR_BYTES},
     sys::ext,
 };
@@ -15,7 +15,7 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        atomic::{Atomic, Relaxed},
+        atomic::{Acquire, Atomic, Relaxed},
         Mutex,
     },
     time::{delay::fsleep, Delta, Instant, Monotonic},
@@ -165,5 +165,32 @@ impl ToPf {
             }
         }
         None
+    }
+}
+
+impl Owner for WeftPort {
+    fn was_reset(&self) -> bool {
+        let ctrl = self.chip.read(ext::WEFT_R_CTRL);
+        self.chip.caps.is_vf
+            && !self.suspended.load(Acquire)
+            && ctrl != u32::MAX
+            && ctrl & ext::WEFT_CTRL_ENABLE == 0
+    }
+
+    fn tell_users(&self, any: bool) {
+        if let Some(to_pf) = &self.to_pf {
+            to_pf.tell_users(&self.chip, any);
+        }
+    }
+
+    fn asked(&self) -> Asked {
+        let to_pf = self.to_pf.as_ref();
+        to_pf.map_or(Asked::default(), |to_pf| to_pf.asked())
+    }
+
+    fn tell_left(&self, asked: Asked, left: u32) {
+        if let Some(to_pf) = &self.to_pf {
+            to_pf.tell_left(&self.chip, asked, left);
+        }
     }
 }

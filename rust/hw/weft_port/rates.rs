@@ -4,7 +4,10 @@
 //! function has them alone. It must not know why a link is to be slow.
 
 use super::{layout::link_reg, WeftPort};
-use crate::sys::{errno::EOPNOTSUPP, ext};
+use crate::{
+    hw::Rates,
+    sys::{errno::EOPNOTSUPP, ext},
+};
 use kernel::prelude::*;
 
 /// A field of a register, from its value.
@@ -18,8 +21,10 @@ impl WeftPort {
         // All ones: it does not answer.
         cap != u32::MAX && cap & ext::WEFT_CAP1_LINK_BYTES != 0
     }
+}
 
-    pub(super) fn carried(&self, link: usize) -> Option<[u64; 2]> {
+impl Rates for WeftPort {
+    fn traffic(&self, link: usize) -> Option<[u64; 2]> {
         if link >= self.chip.caps.links || !self.counts_links() {
             return None;
         }
@@ -27,7 +32,7 @@ impl WeftPort {
         Some(both.map(|reg| self.counter64(link_reg(link, reg))))
     }
 
-    pub(super) fn target(&self, link: usize, speed: u32, width: u32) -> Result {
+    fn set_target(&self, link: usize, speed: u32, width: u32) -> Result {
         if link >= self.chip.caps.links || !self.counts_links() {
             return Err(EOPNOTSUPP.into());
         }
