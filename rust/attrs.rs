@@ -51,9 +51,13 @@ fn present(data: &Device, _: usize) -> Result<Value> {
     Ok(Value::Decimal(present.into()))
 }
 
-/// Seats for functions of shared endpoints.
-fn seats(data: &Device, _: usize) -> Result<Value> {
-    let count = data.node.port()?.seats().map_or(0, |seats| seats.count());
+/// Endpoint slots for functions of shared endpoints.
+fn endpoint_slots(data: &Device, _: usize) -> Result<Value> {
+    let count = data
+        .node
+        .port()?
+        .endpoint_slots()
+        .map_or(0, |slots| slots.count());
     Ok(Value::Decimal(count as u64))
 }
 
@@ -221,7 +225,7 @@ static ROOT: [Attr<Device>; 8] = [
     Attr::new(c"version", version, 0),
     Attr::new(c"present", present, 0),
     Attr::new(c"fabric", attached, 0),
-    Attr::new(c"seats", seats, 0),
+    Attr::new(c"endpoint_slots", endpoint_slots, 0),
     Attr::new(c"endpoint_failures", endpoint_failures, 0),
 ];
 static ROOT_LIST: List<Device, 9> = List::new(&ROOT);

@@ -21,9 +21,9 @@ use crate::{
     hw::{Events, Port, VfState},
     mem::Memory,
     sys::{
-        berth::{self, Cargo},
         chrdev::NodeReg,
         ext,
+        handover::{self, SavedState},
         module::param,
         pci as sys_pci,
         steps::Steps,
@@ -69,7 +69,7 @@ impl Parts {
     /// Takes them from `dev`, for the function that is to be in its place. False: they may not wait, and
     /// are down.
     fn leave(&self, dev: &pci::Device<Core<'_>>) -> bool {
-        let Ok(cargo) = KBox::new(Waiting(Some(self.clone())), GFP_KERNEL) else {
+        let Ok(saved) = KBox::new(Waiting(Some(self.clone())), GFP_KERNEL) else {
             self.take_down();
             return false;
         };
@@ -80,14 +80,14 @@ impl Parts {
             dev_warn!(dev, "the device node stays: {:?}\n", e);
         }
         // Who holds the place gives it up when nothing is to be left any more: then it is dropped here.
-        berth::leave(dev, cargo).is_ok()
+        handover::leave(dev, saved).is_ok()
     }
 }
 
 /// Parts without a function: dropped, if they do not get another one.
 struct Waiting(Option<Parts>);
 
-impl Cargo for Waiting {
+impl SavedState for Waiting {
     fn as_any(&mut self) -> &mut dyn Any {
         self
     }
@@ -127,9 +127,9 @@ impl Device {
         make: impl FnOnce(Arc<dyn Events>, &mut Steps<'_>) -> Result<KBox<dyn Port>>,
     ) -> Result<Self> {
         let mut steps = Steps::new(dev, param(crate::module_parameters::fail_probe.value()));
-        let waiting = berth::fetch(dev);
-        if let Some(parts) = waiting.and_then(|mut cargo| {
-            let waiting = cargo.as_any().downcast_mut::<Waiting>();
+        let waiting = handover::fetch(dev);
+        if let Some(parts) = waiting.and_then(|mut saved| {
+            let waiting = saved.as_any().downcast_mut::<Waiting>();
             waiting.and_then(|waiting| waiting.0.take())
         }) {
             return Self::adopt(dev, parts, &mut steps, make);
@@ -231,7 +231,7 @@ impl Device {
 
     /// The function is taken from the driver.
     pub(crate) fn unbind(&self, dev: &pci::Device<Core<'_>>) {
-        if berth::is_for(dev) && !self.node.is_closed() {
+        if handover::is_for(dev) && !self.node.is_closed() {
             let left = self.parts.leave(dev);
             // If not, they are down.
             self.left.store(true, Relaxed);

@@ -54,14 +54,14 @@ struct WeftModule {
     #[pin]
     _ivshmem: Registration<sys::pci::Adapter<driver::IvshmemDriver>>,
     _region: sys::chrdev::Region,
-    _berths: sys::berth::Berths,
+    _handover: sys::handover::Handover,
 }
 
 impl InPlaceModule for WeftModule {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         // Initialised as written here, dropped as the fields are: the region first in, last out.
         try_pin_init!(Self {
-            _berths: sys::berth::Berths::new(),
+            _handover: sys::handover::Handover::new(),
             _region: sys::chrdev::Region::new()?,
             _weft <- Registration::new(c"weft", module),
             _ivshmem <- Registration::new(c"weft-ivshmem", module),

@@ -61,9 +61,9 @@ fn set_excluded(data: &Device, _: usize, links: u64) -> Result {
     data.node.exclude(links)
 }
 
-fn wishes(data: &Device, _: usize) -> Result<Value> {
+fn assignments(data: &Device, _: usize) -> Result<Value> {
     let manager = data.node.manager().ok_or(ENOENT)?;
-    Ok(Value::Decimal(manager.pcim().wishes_serial().into()))
+    Ok(Value::Decimal(manager.pcim().assignments_serial().into()))
 }
 
 /// The first eight are notified of their changes.
@@ -74,7 +74,7 @@ static ATTRS: [Attr<Device>; 10] = [
     Attr::new(c"term", term, 0),
     Attr::new(c"nodes", nodes, 0),
     Attr::new(c"routes", routes, 0),
-    Attr::new(c"wishes", wishes, 0),
+    Attr::new(c"assignments", assignments, 0),
     Attr::new(c"hierarchy", hierarchy, 0),
     Attr::writable(c"allow", allow, set_allow, 0),
     Attr::writable(c"excluded", excluded, set_excluded, 0),

@@ -26,7 +26,8 @@ const _: () = assert!(ext::WEFT_EP_MAX_AREA as u64 == MAX_AREA);
 const _: () = assert!(ext::WEFT_EP_MAX_WORK as u64 == MAX_BYTES);
 const _: () = assert!(ext::WEFT_EP_MAX_SEGMENTS as usize == SEGMENTS);
 const _: () = assert!(ext::WEFT_EP_DONE_FLUSHED == FLUSHED);
-const _: () = assert!(ext::WEFT_EP_MAX_AREAS as usize == crate::hw::seats::OPENINGS - 1);
+const _: () =
+    assert!(ext::WEFT_EP_MAX_AREAS as usize == crate::hw::endpoint_slots::INBOUND_MAPPINGS - 1);
 
 /// `WEFT_EP_OPEN`.
 pub(super) fn open(call: &Call<'_>, open: weft_ep_open) -> Result {

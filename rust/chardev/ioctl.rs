@@ -3,8 +3,8 @@
 //! The ioctls: a row each, with the number, the structure and the handler, found by number.
 
 use super::{
-    call::Call, channel, endpoint, fabric, file::PortFile, memory, migrate, port, qp, queues,
-    wishes,
+    assignments, call::Call, channel, endpoint, fabric, file::PortFile, memory, migrate, port, qp,
+    queues,
 };
 use crate::sys::{ext, user::UserStruct};
 use kernel::prelude::*;
@@ -63,9 +63,9 @@ const ROWS: &[Row] = rows! {
     WEFT_VF_MIGRATE: weft_vf_migrate 56 migrate::migrate;
     WEFT_FABRIC_NODES: weft_fabric_nodes 336 fabric::nodes;
     WEFT_FABRIC_ROUTES: weft_fabric_routes 280 fabric::routes;
-    WEFT_FABRIC_WISHES: weft_fabric_wishes 32 wishes::wishes;
-    WEFT_FABRIC_WISH: weft_fabric_wish 48 wishes::wish;
-    WEFT_FABRIC_COMPONENT: weft_fabric_component 160 wishes::component;
+    WEFT_FABRIC_ASSIGNMENTS: weft_fabric_assignments 32 assignments::assignments;
+    WEFT_FABRIC_ASSIGNMENT: weft_fabric_assignment 48 assignments::assignment;
+    WEFT_FABRIC_COMPONENT: weft_fabric_component 160 assignments::component;
     WEFT_FABRIC_VH: weft_fabric_vh 88 fabric::vh;
     WEFT_EP_OPEN: weft_ep_open 32 endpoint::open;
     WEFT_EP_QUERY: weft_ep_query 48 endpoint::query outlives;

@@ -2,6 +2,7 @@
 
 //! `/dev/weftN`, as `include/uapi/linux/weft.h` and `Documentation/uapi.rst` have it.
 
+mod assignments;
 mod call;
 mod channel;
 mod endpoint;
@@ -17,7 +18,6 @@ mod ops;
 mod port;
 mod qp;
 mod queues;
-mod wishes;
 
 use crate::{
     channel::Channels,

@@ -100,8 +100,8 @@ impl Client for Clients {
         self.endpoints.let_go()
     }
 
-    fn called(&self, seat: usize) {
-        self.endpoints.called(seat);
+    fn called(&self, slot: usize) {
+        self.endpoints.called(slot);
     }
 
     fn tick(&self, session: &mut Session<'_>, now: u64) {

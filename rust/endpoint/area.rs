@@ -57,9 +57,9 @@ impl Backing {
 #[pin_data]
 pub(crate) struct Area {
     pub(super) id: u64,
-    /// The opening, or the place, that it has.
+    /// The mapping, or the place, that it has.
     pub(super) n: usize,
-    seat: usize,
+    slot: usize,
     bytes: u64,
     /// Where the function finds it.
     pub(super) at: u64,
@@ -72,7 +72,7 @@ pub(crate) struct Area {
 
 impl Area {
     pub(super) fn new(
-        (id, seat, n): (u64, usize, usize),
+        (id, slot, n): (u64, usize, usize),
         at: u64,
         bytes: u64,
         memory: Backing,
@@ -85,7 +85,7 @@ impl Area {
             try_pin_init!(Self {
                 id,
                 n,
-                seat,
+                slot,
                 bytes,
                 at,
                 cache,
@@ -152,10 +152,12 @@ impl Area {
         let memory = self.memory.lock();
         let pfn = match &*memory {
             Backing::Host(memory) => memory.area.pfn(page),
-            Backing::Function(first) => match port.as_ref().and_then(|port| port.seats()) {
-                Some(seats) => seats.window(self.seat).and_then(|w| w.pfn(first + page)),
-                None => Err(ENODEV),
-            },
+            Backing::Function(first) => {
+                match port.as_ref().and_then(|port| port.endpoint_slots()) {
+                    Some(slots) => slots.window(self.slot).and_then(|w| w.pfn(first + page)),
+                    None => Err(ENODEV),
+                }
+            }
             Backing::Gone => Err(ENODEV),
             Backing::Freed => return fault.refuse(),
         };

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     fabric::Node,
-    hw::seats::{Opening, OPENINGS},
+    hw::endpoint_slots::{InboundMapping, INBOUND_MAPPINGS},
     proto::{
         endpoint::{part, FUNCTION_BYTES},
         mr::hierarchy::Given,
@@ -26,7 +26,7 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc, time::Instant};
 impl Function {
     /// Makes an area of up to [`MAX_AREA`] bytes. `ENOSPC`: there are as many as there can be, or
     /// there is no room for it; `EBUSY`: work is under way that may name one of before in its
-    /// place; `ETIMEDOUT`: a machine holds on to what was there before, for as long as opening a
+    /// place; `ETIMEDOUT`: a machine holds on to what was there before, for as long as mapping a
     /// function may take.
     pub(crate) fn make_area(
         &self,
@@ -54,7 +54,7 @@ impl Function {
         let bytes = bytes.clamp(1, MAX_AREA).next_multiple_of(PAGE_SIZE as u64);
         Self::check(&self.inner.lock())?;
         let port = node.port_at_work().ok_or(ENODEV)?;
-        let seats = port.seats().ok_or(ENODEV)?;
+        let slots = port.endpoint_slots().ok_or(ENODEV)?;
         let own = self.made.protocol.push_data;
         let memory = match own {
             true => None,
@@ -72,24 +72,24 @@ impl Function {
         let backing = match memory {
             Some(memory) => Backing::Host(memory),
             None => {
-                self.registers(seats)
+                self.registers(slots)
                     .window()?
                     .zero(at as usize, bytes as usize)?;
                 Backing::Function(at as usize / PAGE_SIZE)
             }
         };
-        let area = Area::new((id, self.made.seat, n), at, bytes, backing)?;
+        let area = Area::new((id, self.made.slot, n), at, bytes, backing)?;
         if !own {
-            let opening = Opening {
+            let mapping = InboundMapping {
                 offset: at,
                 addr,
                 bytes,
                 read,
                 write,
             };
-            if let Err(e) = seats.open(self.made.seat, n, opening) {
-                let closed = seats.close(self.made.seat, n);
-                drop(endpoints.let_go_of(self.made.seat, n, area.free(), closed));
+            if let Err(e) = slots.open(self.made.slot, n, mapping) {
+                let closed = slots.close(self.made.slot, n);
+                drop(endpoints.let_go_of(self.made.slot, n, area.free(), closed));
                 return Err(e);
             }
         }
@@ -120,7 +120,7 @@ impl Function {
     /// A place for an area, that nobody has, or reaches yet. The first is that of the queues.
     fn free_place(&self, endpoints: &Endpoints, inner: &mut Inner) -> Result<usize> {
         let areas = self.areas.lock();
-        let seats = endpoints.seats.lock();
+        let slots = endpoints.slots.lock();
         let mut why = ENOSPC;
         let done = inner.ledger.done();
         for left in inner.left.iter_mut() {
@@ -134,7 +134,7 @@ impl Function {
             }
             if inner.left.get(n).is_some_and(Option::is_some) {
                 why = EBUSY;
-            } else if seats.holds(self.made.seat, n) {
+            } else if slots.holds(self.made.slot, n) {
                 why = ETIMEDOUT;
             } else {
                 return Ok(n);
@@ -143,11 +143,11 @@ impl Function {
         Err(why)
     }
 
-    /// The place of opening `n` in the host's aperture space.
+    /// The place of mapping `n` in the host's aperture space.
     pub(super) fn part(&self, n: usize, bytes: u64) -> Result<u64> {
         let Given { base, limit, .. } = self.made.given;
         let function = (self.made.wanted.function, self.made.functions);
-        match part((base, limit), function, (n, OPENINGS)) {
+        match part((base, limit), function, (n, INBOUND_MAPPINGS)) {
             Some((at, room)) if bytes <= room => Ok(at),
             _ => Err(ENOSPC),
         }
@@ -177,7 +177,7 @@ impl Function {
     /// mapped. `ENOENT`: there is none.
     pub(crate) fn free_area(&self, endpoints: &Endpoints, node: &Node, handle: u32) -> Result {
         let port = node.port_at_work();
-        let seats = port.as_ref().and_then(|port| port.seats());
+        let slots = port.as_ref().and_then(|port| port.endpoint_slots());
         let mut inner = self.inner.lock();
         let mut areas = self.areas.lock();
         let its =
@@ -187,12 +187,12 @@ impl Function {
         let area = area.ok_or(ENOENT)?;
         let memory = area.free();
         endpoints.zap(&area);
-        let closed = match (inner.sits, &memory) {
-            (true, Backing::Host(_)) => close(seats, self.made.seat, area.n),
-            // Its opening is closed, and may be another's; or it has none.
+        let closed = match (inner.has_slot, &memory) {
+            (true, Backing::Host(_)) => close(slots, self.made.slot, area.n),
+            // Its mapping is closed, and may be another's; or it has none.
             _ => Ok(()),
         };
-        drop(endpoints.let_go_of(self.made.seat, area.n, memory, closed));
+        drop(endpoints.let_go_of(self.made.slot, area.n, memory, closed));
         let posted = inner.ledger.posted();
         if let Some(left) = inner.left.get_mut(area.n) {
             *left = Some(Left {
@@ -205,7 +205,7 @@ impl Function {
     }
 
     /// All of them, to do with them what takes no lock of theirs.
-    pub(super) fn all_areas(&self) -> [Option<Arc<Area>>; OPENINGS] {
+    pub(super) fn all_areas(&self) -> [Option<Arc<Area>>; INBOUND_MAPPINGS] {
         self.areas.lock().clone()
     }
 

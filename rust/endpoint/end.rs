@@ -48,11 +48,11 @@ impl Function {
 
     /// Looks whether it is reached as before.
     pub(super) fn look(&self, endpoints: &Endpoints, port: &dyn Port) {
-        let Some(seats) = port.seats() else {
+        let Some(slots) = port.endpoint_slots() else {
             return;
         };
         let inner = self.inner.lock();
-        let lost = inner.state == State::Open && seats.route(self.made.seat) != inner.route;
+        let lost = inner.state == State::Open && slots.route(self.made.slot) != inner.route;
         drop(inner);
         if lost {
             self.end(endpoints, Some(port), Why::Route);
@@ -65,22 +65,22 @@ impl Function {
             return self.end(endpoints, Some(port), Why::Closed);
         }
         self.look(endpoints, port);
-        let Some(seats) = port.seats() else {
+        let Some(slots) = port.endpoint_slots() else {
             return;
         };
-        let registers = self.registers(seats);
+        let registers = self.registers(slots);
         let inner = self.inner.lock();
         if inner.state != State::Open || inner.ledger.outstanding() == 0 {
             return;
         }
         // The endpoint closes its memory before the host is told that it was taken away.
-        let open = seats.is_open(self.made.seat);
+        let open = slots.is_open(self.made.slot);
         let status = match open {
             true => registers.get(ext::WEFT_EP_STATUS),
             false => 0,
         };
         let ready = self.is_ready(Some(&registers), &inner);
-        let way = seats.route(self.made.seat) == inner.route;
+        let way = slots.route(self.made.slot) == inner.route;
         drop(inner);
         let failed = (status & ext::WEFT_EP_FAILED) >> ext::WEFT_EP_FAILED.trailing_zeros();
         if ready {
@@ -103,7 +103,7 @@ impl Function {
             endpoints.failed(&self.made.wanted, failure);
         }
         let mut inner = self.inner.lock();
-        if core::mem::take(&mut inner.sits) {
+        if core::mem::take(&mut inner.has_slot) {
             self.stop(endpoints, port, &mut inner);
         }
         drop(inner);
@@ -111,9 +111,9 @@ impl Function {
     }
 
     fn stop(&self, endpoints: &Endpoints, port: Option<&dyn Port>, inner: &mut Inner) {
-        let seats = port.and_then(|port| port.seats());
-        let registers = seats.map(|seats| self.registers(seats));
-        let seat = self.made.seat;
+        let slots = port.and_then(|port| port.endpoint_slots());
+        let registers = slots.map(|slots| self.registers(slots));
+        let slot = self.made.slot;
         if let Some(registers) = &registers {
             self.disable(registers, STOP_TIME);
         }
@@ -123,7 +123,7 @@ impl Function {
         for area in self.all_areas().into_iter().flatten() {
             let of_host = area.is_of_host();
             let closed = match of_host {
-                true => close(seats, seat, area.n),
+                true => close(slots, slot, area.n),
                 false => Ok(()),
             };
             if keeps && of_host && closed.is_ok() {
@@ -132,26 +132,26 @@ impl Function {
             }
             let memory = area.take();
             endpoints.zap(&area);
-            drop(endpoints.let_go_of(seat, area.n, memory, closed));
+            drop(endpoints.let_go_of(slot, area.n, memory, closed));
         }
         // What has come is told as it is, all else as given up.
         if let Some(queues) = inner.queues.take() {
             let queues = Backing::Host(queues);
-            let queues = endpoints.let_go_of(seat, 0, queues, close(seats, seat, 0));
+            let queues = endpoints.let_go_of(slot, 0, queues, close(slots, slot, 0));
             inner.queues = queues;
         }
         while let Ok(true) = self.take(registers.as_ref(), inner) {}
         inner.ledger.flush();
         inner.queues = None;
-        if let Some(seats) = seats {
-            seats.leave(seat);
+        if let Some(slots) = slots {
+            slots.leave(slot);
         }
-        endpoints.set_bell(seat, None);
-        // While it has its seat: whoever looks for all that have memory finds it there, or here.
-        if kept && endpoints.seats.lock().remember(seat).is_err() {
+        endpoints.set_bell(slot, None);
+        // While it has its slot: whoever looks for all that have memory finds it there, or here.
+        if kept && endpoints.slots.lock().remember(slot).is_err() {
             self.drop_areas(endpoints, inner);
         }
-        let user = endpoints.seats.lock().free(seat);
+        let user = endpoints.slots.lock().free(slot);
         drop(user);
     }
 
@@ -161,7 +161,7 @@ impl Function {
         self.drop_areas(endpoints, &inner);
     }
 
-    /// Of one whose openings are closed. With `inner` locked, so that who waits for that finds none.
+    /// Of one whose inbound mappings are closed. With `inner` locked, so that who waits for that finds none.
     fn drop_areas(&self, endpoints: &Endpoints, _inner: &Inner) {
         for area in self.all_areas().into_iter().flatten() {
             let memory = area.take();

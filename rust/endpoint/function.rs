@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     fabric::Node,
-    hw::seats::{Seats, OPENINGS},
+    hw::endpoint_slots::{EndpointSlots, INBOUND_MAPPINGS},
     proto::{
         endpoint::{
             Completion, Cqe, Entry, Ledger, Op, Places, Protocol, Segment, Slot, Work, CQE_BYTES,
@@ -46,15 +46,15 @@ pub(super) enum State {
 
 pub(super) struct Inner {
     pub(super) state: State,
-    /// It has its seat, with all that belongs to it.
-    pub(super) sits: bool,
+    /// It has its slot, with all that belongs to it.
+    pub(super) has_slot: bool,
     /// Queues that are in the host's memory.
     pub(super) queues: Option<Memory>,
     pub(super) ledger: Ledger<KVec<Slot>>,
     /// The number of the route that leads there.
     pub(super) route: Option<u32>,
     /// Of areas that were freed.
-    pub(super) left: [Option<Left>; OPENINGS],
+    pub(super) left: [Option<Left>; INBOUND_MAPPINGS],
     submitted: u64,
     completed: u64,
     bytes: u64,
@@ -63,7 +63,7 @@ pub(super) struct Inner {
 impl Inner {
     /// It works no more, and has not given back what it has.
     pub(super) fn holds_on(&self) -> bool {
-        self.sits && matches!(self.state, State::Broken(_))
+        self.has_slot && matches!(self.state, State::Broken(_))
     }
 
     /// What was done to open it is nobody's.
@@ -112,7 +112,7 @@ pub(crate) type Post = Result<usize, (usize, Error)>;
 /// What a function is made of.
 pub(super) struct Making {
     pub(super) wanted: Wanted,
-    pub(super) seat: usize,
+    pub(super) slot: usize,
     pub(super) lid: u32,
     pub(super) given: Given,
     /// Functions of its virtual endpoint.
@@ -130,7 +130,7 @@ pub(crate) struct Function {
     #[pin]
     pub(super) inner: Mutex<Inner>,
     #[pin]
-    pub(super) areas: Mutex<[Option<Arc<Area>>; OPENINGS]>,
+    pub(super) areas: Mutex<[Option<Arc<Area>>; INBOUND_MAPPINGS]>,
 }
 
 fn ledger(entries: u32) -> Result<Ledger<KVec<Slot>>> {
@@ -147,25 +147,25 @@ impl Function {
                 inner <- new_mutex!(
                     Inner {
                         state: State::Starting,
-                        sits: true,
+                        has_slot: true,
                         queues,
                         ledger,
                         route: None,
-                        left: [None; OPENINGS],
+                        left: [None; INBOUND_MAPPINGS],
                         submitted: 0,
                         completed: 0,
                         bytes: 0,
                     },
                     "weft function"
                 ),
-                areas <- new_mutex!([const { None }; OPENINGS], "weft areas"),
+                areas <- new_mutex!([const { None }; INBOUND_MAPPINGS], "weft areas"),
             }),
             GFP_KERNEL_ACCOUNT,
         )
     }
 
-    pub(super) fn registers<'a>(&self, seats: &'a dyn Seats) -> Registers<'a> {
-        Registers::new(seats, self.made.seat)
+    pub(super) fn registers<'a>(&self, slots: &'a dyn EndpointSlots) -> Registers<'a> {
+        Registers::new(slots, self.made.slot)
     }
 
     pub(super) fn wake(&self) {
@@ -260,8 +260,8 @@ impl Function {
     pub(crate) fn submit(&self, node: &Node, requests: &[Request]) -> Post {
         Self::check(&self.inner.lock()).map_err(|e| (0, e))?;
         let port = node.port_at_work().ok_or((0, ENODEV))?;
-        let seats = port.seats().ok_or((0, ENODEV))?;
-        let registers = self.registers(seats);
+        let slots = port.endpoint_slots().ok_or((0, ENODEV))?;
+        let registers = self.registers(slots);
         let mut inner = self.inner.lock();
         Self::check(&inner).map_err(|e| (0, e))?;
         for (n, request) in requests.iter().enumerate() {
@@ -325,8 +325,8 @@ impl Function {
         mut f: impl FnMut(&Completion),
     ) -> Result<u32> {
         let port = node.port_at_work();
-        let seats = port.as_ref().and_then(|port| port.seats());
-        let registers = seats.map(|seats| self.registers(seats));
+        let slots = port.as_ref().and_then(|port| port.endpoint_slots());
+        let registers = slots.map(|slots| self.registers(slots));
         let mut inner = self.inner.lock();
         if inner.holds_on() {
             // What has come is told as it is, and all of it before the error.
@@ -383,8 +383,8 @@ impl Function {
 
     pub(crate) fn poll(&self, node: &Node) -> u32 {
         let port = node.port_at_work();
-        let seats = port.as_ref().and_then(|port| port.seats());
-        let registers = seats.map(|seats| self.registers(seats));
+        let slots = port.as_ref().and_then(|port| port.endpoint_slots());
+        let registers = slots.map(|slots| self.registers(slots));
         let inner = self.inner.lock();
         if let State::Broken(_) = inner.state {
             return events::IN | events::HUP | events::ERR;

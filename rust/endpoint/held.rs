@@ -6,7 +6,7 @@
 
 use super::{area::Backing, memory::Memory, Endpoints};
 use crate::hw::{
-    seats::{Seats, MAX_SEATS, OPENINGS},
+    endpoint_slots::{EndpointSlots, INBOUND_MAPPINGS, MAX_ENDPOINT_SLOTS},
     Port,
 };
 use kernel::{pci, prelude::*};
@@ -25,17 +25,17 @@ impl Held {
     }
 }
 
-/// Closes an opening. `ENODEV` without a port.
-pub(super) fn close(seats: Option<&dyn Seats>, seat: usize, n: usize) -> Result {
-    seats.ok_or(ENODEV)?.close(seat, n)
+/// Closes a mapping. `ENODEV` without a port.
+pub(super) fn close(slots: Option<&dyn EndpointSlots>, slot: usize, n: usize) -> Result {
+    slots.ok_or(ENODEV)?.close(slot, n)
 }
 
 impl Endpoints {
-    /// Gives memory back whose opening was closed, or had none; it is in no mapping any more, for from
-    /// here on it may be another's. If the opening could not be closed it is kept.
+    /// Gives memory back whose mapping was closed, or had none; it is in no mapping any more, for from
+    /// here on it may be another's. If the mapping could not be closed it is kept.
     pub(super) fn let_go_of(
         &self,
-        seat: usize,
+        slot: usize,
         n: usize,
         memory: Backing,
         closed: Result,
@@ -45,25 +45,25 @@ impl Endpoints {
             return Some(memory);
         };
         let silent = why == ENODEV;
-        let before = self.seats.lock().hold(seat, n, Held { memory, silent });
-        // There is none: an opening that is held is not opened.
+        let before = self.slots.lock().hold(slot, n, Held { memory, silent });
+        // There is none: a mapping that is held is not opened.
         drop(before);
         None
     }
 
     /// Lets go of what can be let go of now.
     pub(super) fn release_held_by(&self, port: &dyn Port) {
-        let Some(seats) = port.seats() else {
+        let Some(slots) = port.endpoint_slots() else {
             return;
         };
-        for seat in 0..seats.count() {
-            for n in 0..OPENINGS {
-                // It stays there meanwhile: an opening that is held is not opened anew.
-                if !self.seats.lock().holds(seat, n) {
+        for slot in 0..slots.count() {
+            for n in 0..INBOUND_MAPPINGS {
+                // It stays there meanwhile: a mapping that is held is not opened anew.
+                if !self.slots.lock().holds(slot, n) {
                     continue;
                 }
-                let closed = seats.close(seat, n);
-                let over = self.seats.lock().settle_held(seat, n, closed);
+                let closed = slots.close(slot, n);
+                let over = self.slots.lock().settle_held(slot, n, closed);
                 drop(over);
             }
         }
@@ -71,11 +71,11 @@ impl Endpoints {
 
     /// The port is gone: what was not let go is lost, rather than written by a stranger.
     pub(super) fn give_up_held(&self, dev: &pci::Device) {
-        for place in 0..MAX_SEATS * OPENINGS {
+        for place in 0..MAX_ENDPOINT_SLOTS * INBOUND_MAPPINGS {
             let held = self
-                .seats
+                .slots
                 .lock()
-                .take_held(place / OPENINGS, place % OPENINGS);
+                .take_held(place / INBOUND_MAPPINGS, place % INBOUND_MAPPINGS);
             if let Some(held) = held.filter(|held| !held.silent) {
                 dev_err!(
                     dev,

@@ -18,10 +18,10 @@
 //! In this order, inside those of `fabric` and outside of those of a port:
 //!
 //! 1. `Function::inner`, also held while the hardware is waited for, a tenth of a second an
-//!    opening;
+//!    mapping;
 //! 2. `Function::areas`, then `Area::memory`, both taken in page faults, that is, with `mmap_lock`
 //!    held: whoever holds them touches no user memory, and zaps nothing;
-//! 3. `Endpoints::seats`, and `Endpoints::node`, for a moment only;
+//! 3. `Endpoints::slots`, and `Endpoints::node`, for a moment only;
 //! 4. `Endpoints::bells`, with interrupts off: taken by the hard interrupt.
 
 mod area;
@@ -32,7 +32,7 @@ mod held;
 mod memory;
 mod reason;
 mod registers;
-mod seats;
+mod slots;
 mod start;
 mod wanted;
 
@@ -43,10 +43,10 @@ pub(crate) use self::{
     wanted::Wanted,
 };
 
-use self::{reason::Why, seats::Table};
+use self::{reason::Why, slots::Table};
 use crate::{
     fabric::{Node, Reason},
-    hw::{seats::MAX_SEATS, Port},
+    hw::{endpoint_slots::MAX_ENDPOINT_SLOTS, Port},
     sys::{
         dma::DmaSource,
         irqlock::{new_spinlock_irq, SpinLockIrq},
@@ -71,10 +71,10 @@ pub(crate) struct Endpoints {
     source: DmaSource,
     mapping: Arc<Mapping>,
     #[pin]
-    seats: Mutex<Table>,
-    /// Whom a guest that rings wakes.
+    slots: Mutex<Table>,
+    /// Whom a remote that rings wakes.
     #[pin]
-    bells: SpinLockIrq<[Option<Arc<WaitQueue>>; MAX_SEATS]>,
+    bells: SpinLockIrq<[Option<Arc<WaitQueue>>; MAX_ENDPOINT_SLOTS]>,
     #[pin]
     node: Mutex<Option<Arc<Node>>>,
     /// The last area's.
@@ -90,8 +90,8 @@ impl Endpoints {
             pin_init!(Self {
                 source: DmaSource::new(dev),
                 mapping,
-                seats <- new_mutex!(Table::new(), "weft endpoints"),
-                bells <- new_spinlock_irq!([const { None }; MAX_SEATS], c"weft endpoint bells"),
+                slots <- new_mutex!(Table::new(), "weft endpoints"),
+                bells <- new_spinlock_irq!([const { None }; MAX_ENDPOINT_SLOTS], c"weft endpoint bells"),
                 node <- new_mutex!(None, "weft endpoints' node"),
                 last_id: Atomic::new(0),
                 failures: Atomic::new(0),
@@ -109,8 +109,8 @@ impl Endpoints {
         self.node.lock().clone()
     }
 
-    fn open_ones(&self) -> [Option<Arc<Function>>; MAX_SEATS] {
-        self.seats.lock().users()
+    fn open_ones(&self) -> [Option<Arc<Function>>; MAX_ENDPOINT_SLOTS] {
+        self.slots.lock().users()
     }
 
     /// The file that has opened it is closed.
@@ -119,7 +119,7 @@ impl Endpoints {
         function.end(self, port.as_ref().map(|port| &***port), Why::Closed);
         // Before nobody knows of it any more who would wait for it.
         function.forget(self);
-        let ended = self.seats.lock().recall(Some(function));
+        let ended = self.slots.lock().recall(Some(function));
         drop(ended);
     }
 
@@ -140,7 +140,7 @@ impl Endpoints {
     /// Whether all that was taken away has been let go.
     pub(crate) fn let_go(&self) -> bool {
         let mut all = self.open_ones().into_iter().flatten();
-        !all.any(|function| function.holds_on()) && !self.seats.lock().holds_any()
+        !all.any(|function| function.holds_on()) && !self.slots.lock().holds_any()
     }
 
     /// Some time has passed.
@@ -151,7 +151,7 @@ impl Endpoints {
         let Some(port) = node.port_at_work() else {
             return;
         };
-        if self.seats.lock().holds_any() {
+        if self.slots.lock().holds_any() {
             self.release_held_by(&**port);
         }
         for function in self.open_ones().into_iter().flatten() {
@@ -178,9 +178,9 @@ impl Endpoints {
         self.release_held_by(port);
     }
 
-    /// A guest rang. Called in hard interrupts.
-    pub(crate) fn called(&self, seat: usize) {
-        if let Some(Some(waiters)) = self.bells.lock().get(seat) {
+    /// A remote rang. Called in hard interrupts.
+    pub(crate) fn called(&self, slot: usize) {
+        if let Some(Some(waiters)) = self.bells.lock().get(slot) {
             waiters.wake_all();
         }
     }
@@ -198,7 +198,7 @@ impl Endpoints {
             function.end(self, None, Why::Removed);
         }
         loop {
-            let ended = self.seats.lock().recall(None);
+            let ended = self.slots.lock().recall(None);
             let Some(function) = ended else {
                 break;
             };
@@ -244,10 +244,10 @@ impl Endpoints {
         );
     }
 
-    fn set_bell(&self, seat: usize, waiters: Option<Arc<WaitQueue>>) {
+    fn set_bell(&self, slot: usize, waiters: Option<Arc<WaitQueue>>) {
         let mut bells = self.bells.lock();
         let before = bells
-            .get_mut(seat)
+            .get_mut(slot)
             .and_then(|bell| core::mem::replace(bell, waiters));
         drop(bells);
         drop(before);

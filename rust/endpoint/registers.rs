@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registers and the memory of a function, through the window of its seat.
+//! The registers and the memory of a function, through the window of its slot.
 //!
 //! They are memory of the endpoint, little-endian: what was written there is seen when it is rung.
 //! A read that nobody answers is all ones.
 
 use crate::{
-    hw::seats::Seats,
+    hw::endpoint_slots::EndpointSlots,
     proto::endpoint::{Place, CQE_BYTES, FUNCTION_BYTES, MEMORY, SEGMENTS, WQE_BYTES},
     sys::{
         area::{mb, wmb, Area},
@@ -25,17 +25,17 @@ const _: () = {
 
 /// A function, reached.
 pub(super) struct Registers<'a> {
-    seats: &'a dyn Seats,
-    seat: usize,
+    slots: &'a dyn EndpointSlots,
+    slot: usize,
 }
 
 impl<'a> Registers<'a> {
-    pub(super) fn new(seats: &'a dyn Seats, seat: usize) -> Self {
-        Self { seats, seat }
+    pub(super) fn new(slots: &'a dyn EndpointSlots, slot: usize) -> Self {
+        Self { slots, slot }
     }
 
     pub(super) fn window(&self) -> Result<&'a Area> {
-        self.seats.window(self.seat)
+        self.slots.window(self.slot)
     }
 
     pub(super) fn get(&self, register: u32) -> u32 {
@@ -51,7 +51,7 @@ impl<'a> Registers<'a> {
     /// Has the endpoint look, when all that was written is there.
     pub(super) fn ring(&self) {
         wmb();
-        self.seats.ring(self.seat);
+        self.slots.ring(self.slot);
     }
 
     /// Says how many completions were taken: copied, for they may be written over then.

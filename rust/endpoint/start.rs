@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a function is opened: its hierarchy is asked, it gets a seat, is set up, and shows that work
+//! How a function is opened: its hierarchy is asked, it gets a slot, is set up, and shows that work
 //! goes there and what comes of it comes back.
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     fabric::Node,
-    hw::seats::{Guest, Opening, Seats},
+    hw::endpoint_slots::{EndpointSlots, InboundMapping, RemoteFunction},
     proto::endpoint::{Entry, Op, Places, Protocol, Work},
     sys::{
         area::wmb,
@@ -42,7 +42,7 @@ pub(crate) struct Shape {
 
 impl Endpoints {
     /// Opens a function. `EOPNOTSUPP`, `ENOENT`: as of [`find`]; `EBUSY`: another file has it;
-    /// `ENOSPC`: the port has no seat for it, or its queues do not fit; `EHOSTUNREACH`: it is not
+    /// `ENOSPC`: the port has no slot for it, or its queues do not fit; `EHOSTUNREACH`: it is not
     /// reached, or does not reach this host; `EIO`: it does not work.
     pub(crate) fn open(
         &self,
@@ -53,19 +53,19 @@ impl Endpoints {
     ) -> Result<Arc<Function>> {
         let there = find(node, &wanted)?;
         let port = node.port_at_work().ok_or(ENODEV)?;
-        let seats = port.seats().ok_or(EOPNOTSUPP)?;
+        let slots = port.endpoint_slots().ok_or(EOPNOTSUPP)?;
         let places = Places::new(shape.entries, shape.protocol).ok_or(ENOSPC)?;
-        if seats.count() == 0 {
+        if slots.count() == 0 {
             node.complain(fmt!(
                 "has no {} left for functions of endpoints: these need a port with 16 slots (slots=16)",
-                seats.lacks()
+                slots.lacks()
             ));
             return Err(ENOSPC);
         }
-        let seat = self.seats.lock().reserve(seats.count(), wanted)?;
+        let slot = self.slots.lock().reserve(slots.count(), wanted)?;
         let making = Making {
             wanted,
-            seat,
+            slot,
             lid: there.lid,
             given: there.given,
             functions: there.functions,
@@ -75,14 +75,14 @@ impl Endpoints {
             waiters,
         };
         let made = self.new_function(making).inspect_err(|_| {
-            drop(self.seats.lock().free(seat));
+            drop(self.slots.lock().free(slot));
         });
         let function = made?;
-        self.seats.lock().sit(seat, function.clone());
+        self.slots.lock().occupy(slot, function.clone());
         // What was lost or taken away before it was seen here is not told any more.
         let lost = node.port_at_work().is_none().then_some(Why::Reset);
         let started = match lost.or_else(|| function.is_missing(node)) {
-            None => function.start(self, node, seats),
+            None => function.start(self, node, slots),
             Some(why) => Err(why.errno()),
         };
         match started {
@@ -130,19 +130,19 @@ impl Function {
         }
     }
 
-    fn start(&self, endpoints: &Endpoints, node: &Node, seats: &dyn Seats) -> Result {
+    fn start(&self, endpoints: &Endpoints, node: &Node, slots: &dyn EndpointSlots) -> Result {
         let since = Instant::<Monotonic>::now();
         let unreached = Error::from(EHOSTUNREACH);
-        let (seat, registers) = (self.made.seat, self.registers(seats));
-        // Whatever is done to the seat is done while it is certain whose it is: with the lock held,
+        let (slot, registers) = (self.made.slot, self.registers(slots));
+        // Whatever is done to the slot is done while it is certain whose it is: with the lock held,
         // and checked.
         let mut inner = self.inner.lock();
         Self::check(&inner)?;
-        endpoints.set_bell(seat, Some(self.made.waiters.clone()));
-        seats.take(seat, self.guest())?;
+        endpoints.set_bell(slot, Some(self.made.waiters.clone()));
+        slots.take(slot, self.remote())?;
         drop(inner);
         self.until(node, since, unreached, || {
-            seats.route(seat).is_some() && seats.is_open(seat)
+            slots.route(slot).is_some() && slots.is_open(slot)
         })?;
         let id = [ext::WEFT_EP_ID, ext::WEFT_EP_VERSION].map(|register| registers.get(register));
         if id[0] != ext::WEFT_EP_ID_VALUE || id[1] >> 16 != 1 {
@@ -157,7 +157,7 @@ impl Function {
         // A machine may hold on for a while to what was opened before.
         let mut opened = Err(ETIMEDOUT);
         self.until(node, since, ETIMEDOUT, || {
-            opened = self.open_queues(seats);
+            opened = self.open_queues(slots);
             opened != Err(ETIMEDOUT)
         })?;
         let host = opened?;
@@ -170,7 +170,7 @@ impl Function {
             drop(inner);
             let status = || registers.get(ext::WEFT_EP_STATUS);
             self.until(node, since, unreached, || status() == 0)?;
-            self.enable(&registers, seats, host)?;
+            self.enable(&registers, slots, host)?;
             self.until(node, since, EIO, || status() != 0)?;
             if self.goes_round(&registers, node, since)? {
                 break;
@@ -183,32 +183,32 @@ impl Function {
         inner = self.inner.lock();
         Self::check(&inner)?;
         // Without one it was lost just now, and would not be missed.
-        inner.route = Some(seats.route(seat).ok_or(unreached)?);
+        inner.route = Some(slots.route(slot).ok_or(unreached)?);
         inner.forget_start();
         inner.state = State::Open;
         Ok(())
     }
 
     /// Opens the memory of the queues, if there is any; where the endpoint finds it.
-    fn open_queues(&self, seats: &dyn Seats) -> Result<u64> {
+    fn open_queues(&self, slots: &dyn EndpointSlots) -> Result<u64> {
         let inner = self.inner.lock();
         Self::check(&inner)?;
         let Some(queues) = &inner.queues else {
             return Ok(0);
         };
         let bytes = queues.area.bytes() as u64;
-        let opening = Opening {
+        let mapping = InboundMapping {
             offset: self.part(0, bytes)?,
             addr: queues.addr,
             bytes,
             read: true,
             write: true,
         };
-        seats.open(self.made.seat, 0, opening)?;
-        Ok(opening.offset)
+        slots.open(self.made.slot, 0, mapping)?;
+        Ok(mapping.offset)
     }
 
-    fn enable(&self, registers: &Registers<'_>, seats: &dyn Seats, host: u64) -> Result {
+    fn enable(&self, registers: &Registers<'_>, slots: &dyn EndpointSlots, host: u64) -> Result {
         let Places { wq, cq, .. } = self.made.places;
         let mut inner = self.inner.lock();
         Self::check(&inner)?;
@@ -226,7 +226,7 @@ impl Function {
         }
         let bit = |set: bool, bit: u32| if set { bit } else { 0 };
         let protocol = self.made.protocol;
-        let doorbell = seats.doorbell(self.made.seat) << ext::WEFT_EP_DOORBELL.trailing_zeros();
+        let doorbell = slots.doorbell(self.made.slot) << ext::WEFT_EP_DOORBELL.trailing_zeros();
         let ctrl = ext::WEFT_EP_ENABLE
             | bit(protocol.push_wqe, ext::WEFT_EP_WQE_PUSH)
             | bit(protocol.push_data, ext::WEFT_EP_DATA_PUSH)
@@ -270,11 +270,11 @@ impl Function {
         Ok(done)
     }
 
-    fn guest(&self) -> Guest {
+    fn remote(&self) -> RemoteFunction {
         let given = &self.made.given;
         let function = u64::from(given.ve) * u64::from(self.made.functions)
             + u64::from(self.made.wanted.function);
-        Guest {
+        RemoteFunction {
             lid: self.made.lid,
             at: function * u64::from(ext::WEFT_EP_FUNCTION_BYTES),
             link: given.into.link.into(),

@@ -10,23 +10,23 @@
 //!
 //! # Locks
 //!
-//! `Manager::handing` is taken inside `Pcim::reign` alone: who has it waits for the machine. `Manager::inner`
+//! `Manager::handing` is taken inside `Pcim::configurator` alone: who has it waits for the machine. `Manager::inner`
 //! is inside both, and outside of those of the links, as it asks them who is there; nothing of theirs calls
 //! it. Of the client it calls what says so there. The inbox and the view are innermost, and held for copies
 //! only.
 
 mod aims;
 mod allow;
+mod assignments;
 mod hand;
 mod inbox;
 mod neighbours;
 mod routes;
 mod view;
-mod wishes;
 
 pub(crate) use self::{
+    assignments::Refusal,
     view::{Role, Standing, View},
-    wishes::Refusal,
 };
 
 use self::{aims::Aims, allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes};
@@ -35,15 +35,15 @@ use crate::{
     hw::{Port, Router, MBOX_BYTES},
     proto::mr::hierarchy::{Hierarchy, MAX_BYTES as MAX_HIERARCHY},
     proto::nm::{
+        assignments::MAX_ASSIGNMENTS,
         kind::is_host,
+        mastership::Mastership,
         member::Member,
         message::Taken,
         node::{self, MAX_NODES},
         packet::MAGIC,
         path::MAX_HOPS,
-        reign::Reign,
         table::{self, Slot},
-        wishes::MAX_WISHES,
     },
     sys::{clock, waitq::WaitQueue},
 };
@@ -105,7 +105,7 @@ impl Manager {
             Memory::new(Member::NONE, MAX_NODES)?,
             Memory::new(Slot::NONE, 2 * MAX_NODES)?,
             [
-                Memory::new(0, 2 * MAX_WISHES)?,
+                Memory::new(0, 2 * MAX_ASSIGNMENTS)?,
                 Memory::new(0, 2 * MAX_HIERARCHY)?,
                 Memory::new(0, MAX_HIERARCHY)?,
             ],
@@ -289,7 +289,7 @@ impl Manager {
 
     /// Has the multi-root management look at what this host has come to as the master.
     fn settle(&self, node: &dyn ManagerHost, machine: &Machine) {
-        let term = machine.info().reign.term;
+        let term = machine.info().mastership.term;
         let on = machine.settled().map(|found| (term, found));
         node.manage_hierarchies(self.pcim.settled(on));
     }
@@ -385,13 +385,13 @@ impl node::Effects for Means<'_> {
         let _ = self.port.send(usize::from(port), message);
     }
 
-    fn role(&mut self, _role: node::Role, _reign: &Reign) {}
+    fn role(&mut self, _role: node::Role, _mastership: &Mastership) {}
 
     fn lid(&mut self, lid: u32) {
         self.routes.set_lid(self.router, lid);
     }
 
-    fn wishes(&mut self, _version: u32) {}
+    fn assignments(&mut self, _version: u32) {}
 
     fn hierarchy(&mut self, bytes: &[u8]) -> Result<(), Taken> {
         let hierarchy = Hierarchy::parse(bytes).map_err(|_| Taken::Bad)?;

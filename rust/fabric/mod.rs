@@ -15,7 +15,7 @@
 //! 3. the locks of the [`Client`];
 //! 4. those of the port.
 //!
-//! `Pcim::reign` is outside of all of them: nothing waits for it but itself.
+//! `Pcim::configurator` is outside of all of them: nothing waits for it but itself.
 //!
 //! `Node::telling` is taken outside `Link::inner` and those of the client. `Node::me` nests in the first
 //! two. Doorbells take no lock: [`Node`] handles them in the hard interrupt, by atomics.
@@ -130,12 +130,12 @@ pub(crate) trait Client: Send + Sync {
     /// Something of the port's links or routes may have changed. Called in a thread, with no link locked.
     fn looked(&self, _port: &dyn Port) {}
 
-    /// All links are down: the port is going to be reset, or taken away. What uses its seats has left them
+    /// All links are down: the port is going to be reset, or taken away. What uses its endpoint slots has left them
     /// when this returns. Called in a thread, with no link locked.
     fn lost(&self, _port: &dyn Port, _reason: Reason) {}
 
-    /// The guest on a seat of the port rang. Called in hard interrupts.
-    fn called(&self, _seat: usize) {}
+    /// The remote function of an endpoint slot of the port rang. Called in hard interrupts.
+    fn called(&self, _slot: usize) {}
 
     /// Nothing works any more: wake everybody who waits.
     fn closed(&self);
@@ -155,7 +155,7 @@ pub(crate) trait Client: Send + Sync {
     /// For those who watch.
     fn usage(&self, link: usize) -> Usage;
 
-    /// For those who watch: how often what a program used by a seat has failed.
+    /// For those who watch: how often what a program used by an endpoint slot has failed.
     fn failures(&self) -> u64 {
         0
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The multi-root management of the fabric (MR-PCIM), as the host has it that is the master: finds the
-//! components, and sees to it that each virtual endpoint is whose the administrator wishes.
+//! components, and sees to it that each virtual endpoint is whose the administrator assignments.
 //!
 //! It runs in a work item of its own, for a request may take a second, and what the network manager says is
 //! not to wait for that. It begins when that manager has nothing left to do and something is not as it was
@@ -10,11 +10,12 @@
 //!
 //! # Locks
 //!
-//! `Pcim::reign` is outside of all others, and held as long as a run takes. The others are innermost, and
+//! `Pcim::configurator` is outside of all others, and held as long as a run takes. The others are innermost, and
 //! held for copies only.
 
 mod bus;
 mod carry;
+mod configurator;
 mod explore;
 mod found;
 mod hierarchies;
@@ -22,26 +23,25 @@ mod kept;
 mod outcome;
 mod plan;
 mod public;
-mod reign;
 mod slots;
 mod tables;
 mod vpd;
 mod ways;
 
-pub(super) use self::plan::MAX_WISHES;
+pub(super) use self::plan::MAX_ASSIGNMENTS;
 pub(crate) use self::public::Shown;
 
 use self::{
+    configurator::Configurator,
     found::Found,
     outcome::Outcome,
     public::{Public, Told},
-    reign::Reign,
 };
 use super::PortGuard;
 use crate::{
     proto::mr::{
+        assignment::Assignment,
         due::{Causes, Due, End},
-        wish::Wish,
     },
     sys::{errno::ESTALE, sysfs},
 };
@@ -76,18 +76,18 @@ pub(super) trait Network {
     /// As [`Manager::hand`](super::Manager::hand).
     fn hand(&self, hwid: u64, bytes: &[u8]) -> Result;
 
-    /// Copies the text of the wishes: its version, and its bytes.
-    fn copy_wishes(&self, to: &mut [u8]) -> (u32, usize);
+    /// Copies the text of the assignments: its version, and its bytes.
+    fn copy_assignments(&self, to: &mut [u8]) -> (u32, usize);
 
     /// Replaces that version of the text by one with what was noted besides.
-    fn note_wishes(&self, version: u32, text: &[u8]) -> Result;
+    fn note_assignments(&self, version: u32, text: &[u8]) -> Result;
 }
 
 /// The management of a port's fabric.
 #[pin_data]
 pub(crate) struct Pcim {
     #[pin]
-    reign: Mutex<Option<KBox<Reign>>>,
+    configurator: Mutex<Option<KBox<Configurator>>>,
     #[pin]
     causes: Mutex<Causes>,
     #[pin]
@@ -97,7 +97,7 @@ pub(crate) struct Pcim {
 impl Pcim {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            reign <- new_mutex!(None, "weft pcim"),
+            configurator <- new_mutex!(None, "weft pcim"),
             causes <- new_mutex!(Causes::default(), "weft pcim causes"),
             public <- new_mutex!(Public::new(), "weft pcim public"),
         })
@@ -115,9 +115,9 @@ impl Pcim {
 
     /// Does what is to be done. After how many milliseconds it wants to be called again.
     pub(super) fn run(&self, network: &dyn Network) -> Option<Msecs> {
-        let mut reign = self.reign.lock();
+        let mut configurator = self.configurator.lock();
         let term = self.causes.lock().begin()?;
-        let end = match self.reign_in(&mut reign, network, term) {
+        let end = match self.run_with(&mut configurator, network, term) {
             Ok(true) => End::Done,
             Ok(false) => End::Later,
             Err(e) if e == ESTALE => End::Lost,
@@ -134,30 +134,34 @@ impl Pcim {
         self.causes.lock().end(end)
     }
 
-    fn reign_in(
+    fn run_with(
         &self,
-        reign: &mut Option<KBox<Reign>>,
+        configurator: &mut Option<KBox<Configurator>>,
         network: &dyn Network,
         term: u32,
     ) -> Result<bool> {
-        if reign.is_none() {
-            *reign = Some(KBox::new(Reign::new()?, GFP_KERNEL)?);
+        if configurator.is_none() {
+            *configurator = Some(KBox::new(Configurator::new()?, GFP_KERNEL)?);
         }
-        let reign = reign.as_mut().ok_or(ENOMEM)?;
-        reign.run(network, self, term)
+        let configurator = configurator.as_mut().ok_or(ENOMEM)?;
+        configurator.run(network, self, term)
     }
 
-    /// What became of the wishes: how many there are, a number that is another one when anything is, and
-    /// wish number `n`.
-    pub(crate) fn wish(&self, n: usize) -> (usize, u32, Option<(Wish, Outcome)>) {
+    /// What became of the assignments: how many there are, a number that is another one when anything is, and
+    /// assignment number `n`.
+    pub(crate) fn assignment(&self, n: usize) -> (usize, u32, Option<(Assignment, Outcome)>) {
         let public = self.public.lock();
-        let wish = public.wishes.get(n).copied();
-        (public.wishes.len(), public.wishes_serial, wish)
+        let assignment = public.assignments.get(n).copied();
+        (
+            public.assignments.len(),
+            public.assignments_serial,
+            assignment,
+        )
     }
 
-    /// Another number when anything of the wishes, or of what became of them, is different.
-    pub(crate) fn wishes_serial(&self) -> u32 {
-        self.public.lock().wishes_serial
+    /// Another number when anything of the assignments, or of what became of them, is different.
+    pub(crate) fn assignments_serial(&self) -> u32 {
+        self.public.lock().assignments_serial
     }
 
     /// What was found: the same of component number `n`.
@@ -179,16 +183,16 @@ impl Pcim {
         f(serial, bytes)
     }
 
-    /// Shows these wishes, as [`Public::show_wishes`].
-    pub(super) fn show_wishes(
+    /// Shows these assignments, as [`Public::show_assignments`].
+    pub(super) fn show_assignments(
         &self,
         dev: &pci::Device,
-        wishes: &[Wish],
+        assignments: &[Assignment],
         outcome: impl Fn(usize) -> Option<Outcome>,
     ) -> Result {
-        let differs = self.public.lock().show_wishes(wishes, outcome)?;
+        let differs = self.public.lock().show_assignments(assignments, outcome)?;
         if differs {
-            sysfs::notify(dev, Some(c"manager"), c"wishes");
+            sysfs::notify(dev, Some(c"manager"), c"assignments");
         }
         Ok(())
     }

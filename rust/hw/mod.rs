@@ -21,25 +21,25 @@
 use crate::sys::area::Area;
 use kernel::prelude::*;
 
+pub(crate) mod endpoint_slots;
 pub(crate) mod ivshmem;
 mod losses;
 mod mover;
 mod owner;
 mod rates;
 mod routes;
-pub(crate) mod seats;
 mod user_doorbells;
 mod vfs;
 pub(crate) mod weft_port;
 pub(crate) mod whom;
 
 pub(crate) use self::{
+    endpoint_slots::EndpointSlots,
     losses::Losses,
     mover::{Moved, Mover, Piece},
     owner::Owner,
     rates::Rates,
     routes::{Aim, FarLinks, Route, Router},
-    seats::Seats,
     user_doorbells::UserDoorbells,
     vfs::{Vf, VfQuota, VfState, VirtualFunctions},
 };
@@ -133,8 +133,8 @@ pub(crate) trait Events: Send + Sync {
     fn kicked(&self);
     /// [`Mover::report`] on `link`, or the mover has stopped.
     fn moved(&self, link: usize);
-    /// The guest on `seat` rang.
-    fn called(&self, seat: usize);
+    /// The remote function of endpoint slot `slot` rang.
+    fn called(&self, slot: usize);
 }
 
 /// A port. Lives between probe and unbind; every method is called in between only.
@@ -254,8 +254,8 @@ pub(crate) trait Port: Send + Sync {
         None
     }
 
-    /// Its seats for functions of shared endpoints, where it knows of any.
-    fn seats(&self) -> Option<&dyn Seats> {
+    /// Its slots for functions of shared endpoints, where it knows of any.
+    fn endpoint_slots(&self) -> Option<&dyn EndpointSlots> {
         None
     }
 

@@ -86,7 +86,7 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     fn offers(&self) -> [u32; 4];
 
     /// The bit in [`VfQuota::peers`] of the neighbours of VF `n` to whom its driver speaks.
-    fn namesake(&self, n: usize) -> u64;
+    fn peer_index(&self, n: usize) -> u64;
 
     /// Whether VFs can exchange the numbers by which neighbours know them.
     fn can_renumber(&self) -> bool;

@@ -5,13 +5,14 @@
 //! Link n uses outbound slot n, inbound aperture n (at n << 32 of the aperture space), and channel n of
 //! the DMA engine, if there is one. It has two doorbells, wake and echo, a doorbell page for users and
 //! one for the kernel; there are a doorbell and a page by which users of this host ring for the
-//! driver, too. `layout` says which they are. What is left is for functions of shared endpoints: `seats`.
+//! driver, too. `layout` says which they are. What is left is for functions of shared endpoints: `endpoint_slots`.
 
 mod arena;
 mod bring_up;
 mod capabilities;
 mod chip;
 mod dma;
+mod endpoint_slots;
 mod far;
 mod interrupts;
 mod layout;
@@ -19,7 +20,6 @@ mod losses;
 mod pair;
 mod rates;
 mod routes;
-mod seats;
 mod to_pf;
 mod user_doorbells;
 mod vfs;
@@ -28,8 +28,9 @@ pub(crate) use arena::MAX_ARENA;
 
 use crate::{
     hw::{
-        seats::Seats, Counter, Doorbells, FarLinks, Grant, Identity, LinkStatus, Losses, Mover,
-        Owner, Port, Rates, Router, UserDoorbells, VirtualFunctions, MAX_LINKS, MBOX_BYTES,
+        endpoint_slots::EndpointSlots, Counter, Doorbells, FarLinks, Grant, Identity, LinkStatus,
+        Losses, Mover, Owner, Port, Rates, Router, UserDoorbells, VirtualFunctions, MAX_LINKS,
+        MBOX_BYTES,
     },
     proto::pair::{unwrap, wrap, Address},
     sys::{
@@ -140,7 +141,7 @@ pub(crate) struct WeftPort {
     /// The function is being reset: links are down.
     suspended: Atomic<bool>,
     locks: Pin<KBox<Locks>>,
-    seats: seats::Stalls,
+    slots: endpoint_slots::SlotTable,
     /// This is a VF, and has its PF's mailbox.
     to_pf: Option<Pin<KBox<to_pf::ToPf>>>,
     routes: Option<Pin<KBox<routes::Routes>>>,
@@ -200,10 +201,10 @@ impl WeftPort {
                 chip.regs.write32(reg, vector);
             }
         }
-        for seat in 0..chip.caps.seats {
-            let doorbell = layout::seat_bell(self.links.len(), seat);
+        for slot in 0..chip.caps.endpoint_slots {
+            let doorbell = layout::endpoint_bell(self.links.len(), slot);
             let reg = ext::WEFT_R_DB_VECTOR as usize + 4 * doorbell as usize;
-            chip.regs.write32(reg, layout::seat_vector(near));
+            chip.regs.write32(reg, layout::endpoint_vector(near));
         }
         for link in 0..near {
             self.set_page(layout::kernel_page(near, link), link, u32::MAX);
@@ -660,7 +661,7 @@ impl Port for WeftPort {
         Some(&**routes)
     }
 
-    fn seats(&self) -> Option<&dyn Seats> {
+    fn endpoint_slots(&self) -> Option<&dyn EndpointSlots> {
         // Who has no routes knows of no endpoints.
         self.routes.as_ref()?;
         Some(self)
@@ -735,7 +736,7 @@ impl Drop for WeftPort {
             self.detach(link);
             self.close(link);
         }
-        self.close_seats();
+        self.close_endpoint_slots();
         self.chip.write(ext::WEFT_R_CTRL, 0);
         let mut held = [false; MAX_LINKS];
         for (link, held) in held.iter_mut().enumerate().take(self.links.len()) {

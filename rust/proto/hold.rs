@@ -45,7 +45,7 @@ pub enum Say {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hold {
     /// It wants both to hold, since then.
-    wish: Option<u64>,
+    requested: Option<u64>,
     /// When it has asked last,
     asked: Option<u64>,
     /// and when it had asked what was answered last.
@@ -76,7 +76,7 @@ impl Hold {
     /// Of a session that has just begun.
     pub const fn new() -> Self {
         Self {
-            wish: None,
+            requested: None,
             asked: None,
             answered: None,
             lease: None,
@@ -88,9 +88,9 @@ impl Hold {
     }
 
     /// This end wants both to hold, if it does not yet.
-    pub fn wish(&mut self, now: u64) {
-        if self.wish.is_none() {
-            self.wish = Some(now);
+    pub fn request(&mut self, now: u64) {
+        if self.requested.is_none() {
+            self.requested = Some(now);
             self.asked = None;
             self.answered = None;
         }
@@ -98,14 +98,14 @@ impl Hold {
 
     /// This end wants it no more. What is to be said.
     pub fn give_up(&mut self, now: u64) -> Option<Say> {
-        self.wish.take()?;
+        self.requested.take()?;
         self.answered = None;
         Some(Say::GoOn(number(now)))
     }
 
     /// What is to be said now by an end that wants both to hold.
     pub fn due(&mut self, now: u64) -> Option<Say> {
-        let since = now.saturating_sub(self.wish?);
+        let since = now.saturating_sub(self.requested?);
         let every = (since / 4).clamp(REPEAT_MS, REPEAT_MAX_MS);
         let soon = |asked| now.saturating_sub(asked) < every;
         if self.asked.is_some_and(soon) {
@@ -138,7 +138,7 @@ impl Hold {
                 // As many milliseconds ago, if it was asked at all.
                 let ago = u64::from(number(now).wrapping_sub(asked));
                 let at = now.saturating_sub(ago);
-                if self.wish.is_some_and(|wish| at >= wish) {
+                if self.requested.is_some_and(|requested| at >= requested) {
                     self.answered = self.answered.max(Some(at));
                 }
                 false
@@ -168,12 +168,12 @@ impl Hold {
 
     /// Whether nothing may be begun.
     pub fn holds(&self, now: u64) -> bool {
-        self.wish.is_some() || self.is_leased(now)
+        self.requested.is_some() || self.is_leased(now)
     }
 
     /// Whether this end may end the session, as nothing is under way either way.
     pub fn is_agreed(&self, now: u64, quiet: bool) -> bool {
-        quiet && self.wish.is_some() && self.is_fresh(now)
+        quiet && self.requested.is_some() && self.is_fresh(now)
     }
 
     fn is_fresh(&self, now: u64) -> bool {
@@ -184,7 +184,8 @@ impl Hold {
     /// The session is over, whoever has ended it. Whether queue pairs are kept that have nothing under
     /// way, as the peer may do the same.
     pub fn over(&mut self, now: u64) -> bool {
-        let keeps = self.wish.is_some() && self.is_fresh(now) || self.told && self.is_leased(now);
+        let keeps =
+            self.requested.is_some() && self.is_fresh(now) || self.told && self.is_leased(now);
         *self = Self::new();
         keeps
     }

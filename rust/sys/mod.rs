@@ -8,7 +8,6 @@
 use kernel::{bindings, device::DeviceContext};
 
 pub(crate) mod area;
-pub(crate) mod berth;
 mod bytes;
 pub(crate) mod chrdev;
 pub(crate) mod clock;
@@ -19,6 +18,7 @@ pub(crate) mod eventfd;
 pub(crate) mod ext;
 pub(crate) mod file;
 pub(crate) mod gate;
+pub(crate) mod handover;
 pub(crate) mod home;
 pub(crate) mod iomap;
 pub(crate) mod irq;

@@ -9,7 +9,7 @@
 //!
 //! # Locks
 //!
-//! What outlasts a source whose users are to notice nothing waits in [`crate::sys::berth`], where its driver
+//! What outlasts a source whose users are to notice nothing waits in [`crate::sys::handover`], where its driver
 //! leaves it and that of the target finds it.
 //!
 //! None is held here but the right to exchange identities, [`Exchange`], one for the whole module and
@@ -30,7 +30,7 @@ use mover::Mover;
 use side::Side;
 
 /// What is wanted.
-pub(crate) struct Wish {
+pub(crate) struct Assignment {
     pub(crate) vf: usize,
     pub(crate) target_vf: usize,
     /// Users that do not finish in time are stopped.
@@ -118,9 +118,9 @@ fn live_obstacles(source: &Side<'_>, target: &Side<'_>) -> Result<u32> {
 }
 
 /// Moves a VF of `source` to one of `target`. `EBUSY`: another one is moving.
-pub(crate) fn migrate(source: &Node, target: &Node, wish: &Wish) -> Result<Report> {
-    let source = Side::new(source, wish.vf);
-    let target = Side::new(target, wish.target_vf);
+pub(crate) fn migrate(source: &Node, target: &Node, assignment: &Assignment) -> Result<Report> {
+    let source = Side::new(source, assignment.vf);
+    let target = Side::new(target, assignment.target_vf);
     let begun = source.vf()?;
     let mut report = Report {
         outcome: None,
@@ -129,9 +129,9 @@ pub(crate) fn migrate(source: &Node, target: &Node, wish: &Wish) -> Result<Repor
         outstanding: 0,
         hwid: begun.hwid,
     };
-    if wish.dry {
+    if assignment.dry {
         // Whoever is moving is asked for nothing else.
-        if let Some(_exchange) = Exchange::new().filter(|_| wish.live) {
+        if let Some(_exchange) = Exchange::new().filter(|_| assignment.live) {
             report.obstacles |= live_obstacles(&source, &target)?;
         }
         return Ok(report);
@@ -139,7 +139,7 @@ pub(crate) fn migrate(source: &Node, target: &Node, wish: &Wish) -> Result<Repor
     let exchange = Exchange::new().ok_or(EBUSY)?;
     // Nobody else has changed it since.
     report.obstacles = obstacles(&source, &target)?;
-    if wish.live {
+    if assignment.live {
         report.obstacles |= live_obstacles(&source, &target)?;
     }
     if report.obstacles != 0 {
@@ -148,11 +148,11 @@ pub(crate) fn migrate(source: &Node, target: &Node, wish: &Wish) -> Result<Repor
     }
     let mut machine = Machine::new(Plan {
         asks: begun.state != VfState::Idle,
-        stops: wish.stops,
-        grace_ms: wish.grace_ms.into(),
+        stops: assignment.stops,
+        grace_ms: assignment.grace_ms.into(),
     });
     let devices = source.device().zip(target.device());
-    let devices = devices.as_ref().filter(|_| wish.live);
+    let devices = devices.as_ref().filter(|_| assignment.live);
     let mut mover = Mover::new(source, target, &exchange, devices)?;
     let outcome = loop {
         match machine.next() {

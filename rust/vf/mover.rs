@@ -10,7 +10,7 @@ use crate::{
         pair::Ask,
     },
     sys::{
-        berth::Berth,
+        handover::HandoverSlot,
         virtfn::{Bound, VirtFn},
     },
 };
@@ -44,7 +44,7 @@ pub(super) struct Mover<'a> {
     outstanding: u32,
     /// Users are to notice nothing: the devices, and the place for what they have between them.
     live: Option<&'a (VirtFn, VirtFn)>,
-    berth: Option<Berth<'a>>,
+    handover: Option<HandoverSlot<'a>>,
     /// Numbers are exchanged.
     renumbered: bool,
 }
@@ -66,10 +66,10 @@ impl<'a> Mover<'a> {
         live: Option<&'a (VirtFn, VirtFn)>,
     ) -> Result<Self> {
         let (from, to) = (source.vf()?, target.vf()?);
-        let (mut namesake, mut other) = (source.namesake()?, target.namesake()?);
+        let (mut own_index, mut other) = (source.peer_index()?, target.peer_index()?);
         if live.is_some() {
             // It keeps its number, and with it its neighbours.
-            (namesake, other) = (0, 0);
+            (own_index, other) = (0, 0);
         }
         Ok(Self {
             source,
@@ -79,14 +79,14 @@ impl<'a> Mover<'a> {
             hwid: from.hwid,
             source_quota: from.quota,
             target_quota: to.quota,
-            to_target: translated(&from.quota, namesake, other),
-            to_source: translated(&to.quota, other, namesake),
+            to_target: translated(&from.quota, own_index, other),
+            to_source: translated(&to.quota, other, own_index),
             exchanged: false,
             released: false,
             claimed: false,
             outstanding: 0,
             live,
-            berth: None,
+            handover: None,
             renumbered: false,
         })
     }
@@ -119,7 +119,7 @@ impl<'a> Mover<'a> {
             Action::Reconfigure => self.drive(self.source, limit, false),
             Action::Unclaim => {
                 // What is there yet is not the target's.
-                self.berth = None;
+                self.handover = None;
                 match self.claimed {
                     true => self.drive(self.target, limit, false),
                     false => Ok(()),
@@ -257,8 +257,8 @@ impl<'a> Mover<'a> {
             return Err(gone);
         }
         // Not before: what the target's driver had is of no use to anybody.
-        self.berth = match self.live {
-            Some((one, other)) => Some(Berth::new(one, other).map_err(|_| Event::Failed)?),
+        self.handover = match self.live {
+            Some((one, other)) => Some(HandoverSlot::new(one, other).map_err(|_| Event::Failed)?),
             None => None,
         };
         self.released = self.source.bound() == Bound::SameAsPf;

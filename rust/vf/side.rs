@@ -97,8 +97,8 @@ impl<'a> Side<'a> {
     }
 
     /// The bit of its own neighbours in a quota.
-    pub(super) fn namesake(&self) -> Result<u64> {
-        self.with(|vfs| Ok(vfs.namesake(self.n)))
+    pub(super) fn peer_index(&self) -> Result<u64> {
+        self.with(|vfs| Ok(vfs.peer_index(self.n)))
     }
 
     pub(super) fn set_quota(&self, quota: &VfQuota) -> Result {

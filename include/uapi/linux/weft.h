@@ -52,8 +52,8 @@
 #define WEFT_VF_MIGRATE		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 19)
 #define WEFT_FABRIC_NODES	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 20)
 #define WEFT_FABRIC_ROUTES	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 21)
-#define WEFT_FABRIC_WISHES	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 22)
-#define WEFT_FABRIC_WISH	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 23)
+#define WEFT_FABRIC_ASSIGNMENTS	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 22)
+#define WEFT_FABRIC_ASSIGNMENT	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 23)
 #define WEFT_FABRIC_COMPONENT	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 24)
 #define WEFT_FABRIC_VH		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 25)
 #define WEFT_EP_OPEN		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 32)
@@ -1113,32 +1113,32 @@ struct weft_fabric_routes {
 	struct weft_fabric_route route[WEFT_FABRIC_PAGE];
 };
 
-/* Replace the wishes (weft_fabric_wishes.flags). */
-#define WEFT_WISHES_SET		(1 << 0)
+/* Replace the assignments (weft_fabric_assignments.flags). */
+#define WEFT_ASSIGNMENTS_SET		(1 << 0)
 
-#define WEFT_WISHES_BYTES	4096	/* the longest text */
+#define WEFT_ASSIGNMENTS_BYTES	4096	/* the longest text */
 
 /**
- * struct weft_fabric_wishes - ioctl(WEFT_FABRIC_WISHES): which endpoint is to be whose
- * @size: sizeof(struct weft_fabric_wishes)
- * @flags: WEFT_WISHES_SET, or 0: to read them
+ * struct weft_fabric_assignments - ioctl(WEFT_FABRIC_ASSIGNMENTS): which endpoint is to be whose
+ * @size: sizeof(struct weft_fabric_assignments)
+ * @flags: WEFT_ASSIGNMENTS_SET, or 0: to read them
  * @text: address of the text, see Documentation/multiroot.rst
  * @bytes: in: length of the text; to read them, how much room there is. out: length
- * @version: in, with WEFT_WISHES_SET: of the wishes that these replace; out: of these. 0:
+ * @version: in, with WEFT_ASSIGNMENTS_SET: of the assignments that these replace; out: of these. 0:
  *	there never were any
  * @line: out: with EINVAL and ENOSPC, the line of the text, from 1, that is meant; else 0
  * @reserved: must be 0
  *
  * Every host of the fabric keeps them, and tells them to who asks; the master sees to
- * them, see WEFT_FABRIC_WISH.
+ * them, see WEFT_FABRIC_ASSIGNMENT.
  *
  * EOPNOTSUPP: as of WEFT_FABRIC_NODES. ENOBUFS: there is not as much room as @bytes says
- * now. With WEFT_WISHES_SET: EPERM: without CAP_SYS_ADMIN. EREMOTE: this host is not the
+ * now. With WEFT_ASSIGNMENTS_SET: EPERM: without CAP_SYS_ADMIN. EREMOTE: this host is not the
  * master of the fabric. EAGAIN: it is about to find out. ESTALE: @version is another one
- * now. EINVAL: @line is no wish, or gives away what a line before it has given away.
+ * now. EINVAL: @line is no assignment, or gives away what a line before it has given away.
  * ENOSPC: there is no room for @line.
  */
-struct weft_fabric_wishes {
+struct weft_fabric_assignments {
 	__u32 size;
 	__u32 flags;
 	__u64 text;
@@ -1148,36 +1148,36 @@ struct weft_fabric_wishes {
 	__u32 reserved;
 };
 
-/* What became of a wish (weft_fabric_wish.state). */
-#define WEFT_WISH_WAITS		0	/* nobody has looked at it yet */
-#define WEFT_WISH_DONE		1	/* the endpoint is the host's */
-#define WEFT_WISH_NO_ENDPOINT	2	/* no such endpoint was found */
-#define WEFT_WISH_NO_VE		3	/* it has no such virtual endpoint */
-#define WEFT_WISH_NO_ROOT	4	/* no such host was found */
-#define WEFT_WISH_NO_LID	5	/* one of the two has no local id yet */
-#define WEFT_WISH_NO_WAY	6	/* no way between them leads through switches */
-#define WEFT_WISH_NO_PLANE	7	/* a link on the way has no virtual plane left */
-#define WEFT_WISH_NO_ROOM	8	/* the host's hierarchy has no room for it */
-#define WEFT_WISH_FAILED	9	/* a table on the way could not be written */
-#define WEFT_WISH_NOT_TAKEN	10	/* the host has not taken it */
+/* What became of an assignment (weft_fabric_assignment.state). */
+#define WEFT_ASSIGNMENT_WAITS		0	/* nobody has looked at it yet */
+#define WEFT_ASSIGNMENT_DONE		1	/* the endpoint is the host's */
+#define WEFT_ASSIGNMENT_NO_ENDPOINT	2	/* no such endpoint was found */
+#define WEFT_ASSIGNMENT_NO_VE		3	/* it has no such virtual endpoint */
+#define WEFT_ASSIGNMENT_NO_ROOT	4	/* no such host was found */
+#define WEFT_ASSIGNMENT_NO_LID	5	/* one of the two has no local id yet */
+#define WEFT_ASSIGNMENT_NO_WAY	6	/* no way between them leads through switches */
+#define WEFT_ASSIGNMENT_NO_PLANE	7	/* a link on the way has no virtual plane left */
+#define WEFT_ASSIGNMENT_NO_ROOM	8	/* the host's hierarchy has no room for it */
+#define WEFT_ASSIGNMENT_FAILED	9	/* a table on the way could not be written */
+#define WEFT_ASSIGNMENT_NOT_TAKEN	10	/* the host has not taken it */
 
 /**
- * struct weft_fabric_wish - ioctl(WEFT_FABRIC_WISH): what became of a wish
- * @size: sizeof(struct weft_fabric_wish)
+ * struct weft_fabric_assignment - ioctl(WEFT_FABRIC_ASSIGNMENT): what became of an assignment
+ * @size: sizeof(struct weft_fabric_assignment)
  * @flags: must be 0
  * @index: which one, from 0, by endpoint
  * @count: out: how many there are
- * @serial: out: another one when anything of this is different for any wish
- * @state: out: WEFT_WISH_*
+ * @serial: out: another one when anything of this is different for any assignment
+ * @state: out: WEFT_ASSIGNMENT_*
  * @endpoint: out: hardware id
  * @root: out: hardware id of the host
  * @ve: out: which virtual endpoint
  * @reserved: out: 0
  *
  * EOPNOTSUPP: as of WEFT_FABRIC_NODES. EREMOTE: this host is not the master. ENOENT:
- * there is no wish @index.
+ * there is no assignment @index.
  */
-struct weft_fabric_wish {
+struct weft_fabric_assignment {
 	__u32 size;
 	__u32 flags;
 	__u32 index;

@@ -62,8 +62,8 @@ impl Aims {
                 w.is_some_and(|w| w.hwid == target.hwid && w.aim.lid == target.aim.lid)
             });
             match stays {
-                Some(wish) => {
-                    let now = wish.take();
+                Some(assignment) => {
+                    let now = assignment.take();
                     // Another way there, perhaps: the link goes on.
                     if now.map(|now| now.aim) != Some(target.aim) {
                         again |= aim(node, first + n, place, now);
@@ -73,12 +73,12 @@ impl Aims {
                 None => again |= aim(node, first + n, place, None),
             }
         }
-        for wish in wanted.into_iter().flatten() {
+        for assignment in wanted.into_iter().flatten() {
             let free = self.aimed.iter_mut().enumerate().take(count);
             let Some((n, place)) = free.into_iter().find(|(_, place)| place.is_none()) else {
                 break;
             };
-            again |= aim(node, first + n, place, Some(wish));
+            again |= aim(node, first + n, place, Some(assignment));
         }
         again
     }

@@ -153,7 +153,7 @@ impl View {
             role: role.unwrap_or(self.state.role),
             lid: me.lid,
             master: role.map_or(self.state.master, |_| machine.master()),
-            term: me.reign.term,
+            term: me.mastership.term,
             nodes: known.count() as u32,
             routes: count,
             hierarchy: self.hierarchies,

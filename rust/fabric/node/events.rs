@@ -64,7 +64,7 @@ impl Events for Node {
         let Some(port) = self.port_at_work() else {
             return;
         };
-        if self.drain(&**port) || self.heed(&**port) {
+        if self.drain(&**port) || self.accept(&**port) {
             self.hurry();
         }
     }
@@ -100,9 +100,9 @@ impl Events for Node {
         }
     }
 
-    fn called(&self, seat: usize) {
+    fn called(&self, slot: usize) {
         if let Some(client) = self.client() {
-            client.called(seat);
+            client.called(slot);
         }
     }
 

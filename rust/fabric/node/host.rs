@@ -104,11 +104,11 @@ impl Network for OfNode<'_> {
         self.manager.hand(self.node, hwid, bytes)
     }
 
-    fn copy_wishes(&self, to: &mut [u8]) -> (u32, usize) {
-        self.manager.copy_wishes(to)
+    fn copy_assignments(&self, to: &mut [u8]) -> (u32, usize) {
+        self.manager.copy_assignments(to)
     }
 
-    fn note_wishes(&self, version: u32, text: &[u8]) -> Result {
-        self.manager.note_wishes(self.node, version, text)
+    fn note_assignments(&self, version: u32, text: &[u8]) -> Result {
+        self.manager.note_assignments(self.node, version, text)
     }
 }

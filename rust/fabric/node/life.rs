@@ -69,7 +69,7 @@ impl Node {
         }
         let port = self.give_port(port)?;
         self.parked.store(false, Release);
-        self.heed(&**port);
+        self.accept(&**port);
         self.calls.open();
         self.is_back(&**port);
         Ok(())

@@ -68,7 +68,7 @@ impl Node {
         if !self.show_links(port) {
             delay = delay.min(SHOW_MS);
         }
-        self.heed(port);
+        self.accept(port);
         let ask = Asked::of(self.asked.load(Acquire)).ask;
         if ask != Ask::GoOn {
             self.tell_left(port);

@@ -67,7 +67,7 @@ impl Node {
     }
 
     /// Passes on what is wanted of the users, if that is something else. True: it is.
-    pub(super) fn heed(&self, port: &dyn Port) -> bool {
+    pub(super) fn accept(&self, port: &dyn Port) -> bool {
         let _one = self.telling.lock();
         let asked = port.owner().map_or(Asked::default(), |owner| owner.asked());
         let before = self.asked.xchg(asked.word(), Full);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Configuration requests of the master of the fabric, in its reign and no longer.
+//! Configuration requests of the master of the fabric, while it is that and no longer.
 //!
 //! The port is entered for each request alone, so that whoever takes it away waits for one at the most. This
 //! must not know what the registers mean.
@@ -21,8 +21,8 @@ const PATIENCE: Delta = Delta::from_secs(5);
 /// And how often.
 const AGAIN: Delta = Delta::from_millis(5);
 
-/// The requests. Errors of all are those of [`Router`], and `ESTALE`: this host is not the master of that
-/// reign any more; `ENODEV`: the port is not there now.
+/// The requests. Errors of all are those of [`Router`], and `ESTALE`: this host is not the master in that
+/// term any more; `ENODEV`: the port is not there now.
 pub(super) struct Bus<'a> {
     pub(super) network: &'a dyn Network,
     term: u32,
@@ -33,7 +33,7 @@ impl<'a> Bus<'a> {
         Self { network, term }
     }
 
-    /// `ESTALE`: another one reigns.
+    /// `ESTALE`: another host is the master.
     pub(super) fn is_master(&self) -> Result {
         match self.network.is_master(self.term) {
             true => Ok(()),

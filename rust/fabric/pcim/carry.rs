@@ -5,7 +5,7 @@
 //!
 //! First the virtual endpoints that are taken away are closed at the endpoint, and their hosts told that they
 //! have lost them; then planes go, planes come, virtual endpoints are given, and their hosts told. What could
-//! not be written is left for the next time, and what became of its wish says so.
+//! not be written is left for the next time, and what became of its assignment says so.
 
 use super::{
     super::memory::Memory,
@@ -41,7 +41,7 @@ struct Handed {
     digest: u32,
 }
 
-/// Carries out, and knows what hosts were handed in this reign.
+/// Carries out, and knows what hosts were handed since it became the master.
 pub(super) struct Carrier {
     handed: List<Handed, Memory<Handed>>,
     /// What is to be written.
@@ -56,7 +56,7 @@ pub(super) struct Means<'a> {
     pub(super) reach: &'a mut [Reach],
 }
 
-/// The errors after which nothing else is tried: this host does not reign any more, or is not there.
+/// The errors after which nothing else is tried: this host is the master no more, or is not there.
 pub(super) fn is_over(why: Error) -> bool {
     why == ESTALE || why == ENODEV || why == ENOLINK
 }
@@ -134,8 +134,8 @@ fn apply(with: &Means<'_>, plan: &mut Plan, tables: &mut Tables, change: &Change
     };
     if let (true, Entry::Base { endpoint, ve, .. }) = (put, &entry) {
         // Its way is not there.
-        let wish = plan.wish_for(*endpoint, *ve);
-        if wish.is_none_or(|n| plan.outcome(n) != Outcome::Done) {
+        let assignment = plan.assignment_for(*endpoint, *ve);
+        if assignment.is_none_or(|n| plan.outcome(n) != Outcome::Done) {
             return Ok(false);
         }
     }
@@ -160,11 +160,11 @@ fn apply(with: &Means<'_>, plan: &mut Plan, tables: &mut Tables, change: &Change
     }
 }
 
-/// Says of the wishes that go by an entry that they cannot be fulfilled, unless they were before.
+/// Says of the assignments that go by an entry that they cannot be fulfilled, unless they were before.
 fn fail(with: &Means<'_>, plan: &mut Plan, tables: &Tables, entry: &Entry) {
     match *entry {
         Entry::Base { endpoint, ve, .. } => {
-            if let Some(n) = plan.wish_for(endpoint, ve) {
+            if let Some(n) = plan.assignment_for(endpoint, ve) {
                 plan.set(n, Outcome::Failed);
             }
         }
@@ -201,14 +201,14 @@ fn complain(with: &Means<'_>, entry: &Entry, why: Error) {
     }
 }
 
-/// Whether a virtual endpoint is a host's now, as its wish is.
+/// Whether a virtual endpoint is a host's now, as its assignment is.
 fn is_given(plan: &Plan, tables: &Tables, root: &Component, n: usize) -> bool {
-    let Some(wish) = plan.wishes.all().get(n) else {
+    let Some(assignment) = plan.assignments.all().get(n) else {
         return false;
     };
     tables.entries().iter().any(|entry| {
         matches!(*entry, Entry::Base { endpoint, ve, root: lid, .. }
-            if (endpoint, ve, lid) == (wish.endpoint, wish.ve, root.lid))
+            if (endpoint, ve, lid) == (assignment.endpoint, assignment.ve, root.lid))
     })
 }
 
@@ -287,14 +287,14 @@ fn make<'a>(
     with.hierarchies.make(
         with.found,
         (root, vh),
-        plan.wishes.all(),
+        plan.assignments.all(),
         given,
         plan.entries.all(),
         with.reach,
     )
 }
 
-/// A host has not taken its hierarchy: says so of its wishes. True: there are any.
+/// A host has not taken its hierarchy: says so of its assignments. True: there are any.
 fn not_taken(with: &Means<'_>, plan: &mut Plan, root: &Component, why: Error) -> bool {
     let any = plan.spoil(root.hwid, Outcome::NotTaken, |_, _| true);
     if any {

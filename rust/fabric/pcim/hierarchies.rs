@@ -6,12 +6,12 @@
 use super::{super::memory::Memory, found::Found};
 use crate::proto::mr::{
     aperture::{Aperture, Apertures},
+    assignment::Assignment,
     hierarchy::{self, Gate, Given, Place, MAX_BYTES, MAX_PLACES},
     inventory::{Component, Kind},
     list::List,
     plan::Entry,
     tree::{Reach, Tree},
-    wish::Wish,
 };
 use kernel::prelude::*;
 
@@ -42,30 +42,30 @@ impl Hierarchies {
         })
     }
 
-    /// The hierarchy of `root`, of number `vh`, with those of all `wishes` that are `given`, by designed
+    /// The hierarchy of `root`, of number `vh`, with those of all `assignments` that are `given`, by designed
     /// `entries`, which are sorted. `None`: a host has no room for that much.
     pub(super) fn make(
         &mut self,
         found: &Found,
         (root, vh): (&Component, u16),
-        wishes: &[Wish],
+        assignments: &[Assignment],
         given: impl Fn(usize) -> bool,
         entries: &[Entry],
         reach: &mut [Reach],
     ) -> Option<&[u8]> {
         let settled = self
             .apertures
-            .settle(&found.things, wishes, root.hwid, |_| ());
+            .settle(&found.things, assignments, root.hwid, |_| ());
         // Who has found no place is missed below.
         let _ = settled;
         let mut tree = Tree::new(&found.things, root.hwid, reach)?;
         let own = || {
-            let all = wishes.iter().enumerate();
-            let given = all.filter(|(n, wish)| wish.root == root.hwid && given(*n));
-            given.map(|(_, wish)| wish)
+            let all = assignments.iter().enumerate();
+            let given = all.filter(|(n, assignment)| assignment.root == root.hwid && given(*n));
+            given.map(|(_, assignment)| assignment)
         };
-        for wish in own() {
-            tree.add(wish.endpoint);
+        for assignment in own() {
+            tree.add(assignment.endpoint);
         }
         self.places.clear();
         for visit in tree.walk() {
@@ -82,10 +82,12 @@ impl Hierarchies {
                 self.places.push(place).ok()?;
                 continue;
             }
-            for wish in own().filter(|wish| wish.endpoint == component.hwid) {
-                let at = self.apertures.of(root.hwid, wish.endpoint, wish.ve)?;
+            for assignment in own().filter(|assignment| assignment.endpoint == component.hwid) {
+                let at = self
+                    .apertures
+                    .of(root.hwid, assignment.endpoint, assignment.ve)?;
                 let given = Given {
-                    ve: wish.ve,
+                    ve: assignment.ve,
                     out: way_out(entries, root.hwid, component.lid)?,
                     into: way_in(entries, root.hwid, component.lid)?,
                     base: at.base,

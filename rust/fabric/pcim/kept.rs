@@ -2,15 +2,15 @@
 
 //! What components have said of themselves whenever they were seen, as digests: so one that was put in
 //! another's place under its hardware id is noticed, also by the next master, for they travel with the
-//! wishes.
+//! assignments.
 
 use super::{super::memory::Memory, found::Found};
 use crate::proto::{
     mr::{
+        assignment::{self, Seen},
         list::List,
-        wish::{self, Seen},
     },
-    nm::{node::MAX_NODES, wishes::MAX_WISHES},
+    nm::{assignments::MAX_ASSIGNMENTS, node::MAX_NODES},
 };
 use kernel::prelude::*;
 
@@ -39,13 +39,13 @@ impl Kept {
         Ok(Self {
             all: List::new(Memory::new(none, MAX_NODES)?),
             lines: List::new(Memory::new(Seen::NONE, MAX_NODES)?),
-            text: Memory::new(0, MAX_WISHES)?,
+            text: Memory::new(0, MAX_ASSIGNMENTS)?,
         })
     }
 
     /// Takes what masters before this one have seen.
     pub(super) fn recall(&mut self, text: &[u8]) {
-        for seen in wish::seen(text) {
+        for seen in assignment::seen(text) {
             match self.get_mut(seen.hwid) {
                 Some(known) => known.seen = seen,
                 None => self.add(seen),
@@ -101,14 +101,14 @@ impl Kept {
         }
     }
 
-    /// The text of the wishes with what was seen, if it does not say that already.
+    /// The text of the assignments with what was seen, if it does not say that already.
     pub(super) fn note(&mut self, text: &[u8], found: &Found) -> Option<&[u8]> {
         self.lines.clear();
         for known in self.all.all() {
             self.lines.push(known.seen).ok()?;
         }
         let there = |hwid| found.get(hwid).is_some();
-        let bytes = wish::annotate(text, self.lines.all(), there, self.text.as_mut())?;
+        let bytes = assignment::annotate(text, self.lines.all(), there, self.text.as_mut())?;
         let noted = self.text.as_ref().get(..bytes)?;
         (noted != text).then_some(noted)
     }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What becomes of a wish.
+//! What becomes of an assignment.
 
 use crate::{proto::mr::design::Why, sys::ext};
 
-/// `WEFT_WISH_*` of the user interface.
+/// `WEFT_ASSIGNMENT_*` of the user interface.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Outcome {
-    Waits = ext::WEFT_WISH_WAITS,
-    Done = ext::WEFT_WISH_DONE,
-    NoEndpoint = ext::WEFT_WISH_NO_ENDPOINT,
-    NoVe = ext::WEFT_WISH_NO_VE,
-    NoRoot = ext::WEFT_WISH_NO_ROOT,
-    NoLid = ext::WEFT_WISH_NO_LID,
-    NoWay = ext::WEFT_WISH_NO_WAY,
-    NoPlane = ext::WEFT_WISH_NO_PLANE,
-    NoRoom = ext::WEFT_WISH_NO_ROOM,
-    Failed = ext::WEFT_WISH_FAILED,
-    NotTaken = ext::WEFT_WISH_NOT_TAKEN,
+    Waits = ext::WEFT_ASSIGNMENT_WAITS,
+    Done = ext::WEFT_ASSIGNMENT_DONE,
+    NoEndpoint = ext::WEFT_ASSIGNMENT_NO_ENDPOINT,
+    NoVe = ext::WEFT_ASSIGNMENT_NO_VE,
+    NoRoot = ext::WEFT_ASSIGNMENT_NO_ROOT,
+    NoLid = ext::WEFT_ASSIGNMENT_NO_LID,
+    NoWay = ext::WEFT_ASSIGNMENT_NO_WAY,
+    NoPlane = ext::WEFT_ASSIGNMENT_NO_PLANE,
+    NoRoom = ext::WEFT_ASSIGNMENT_NO_ROOM,
+    Failed = ext::WEFT_ASSIGNMENT_FAILED,
+    NotTaken = ext::WEFT_ASSIGNMENT_NOT_TAKEN,
 }
 
 impl From<Why> for Outcome {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is to be: entries of all tables, designed for the wishes. A wish whose host has no room for it is
+//! What is to be: entries of all tables, designed for the assignments. An assignment whose host has no room for it is
 //! left out as if it were not there, so that the others are fulfilled.
 
 use super::{
@@ -9,31 +9,31 @@ use super::{
 };
 use crate::proto::{
     mr::{
+        assignment::{Assignment, Assignments},
         design::design,
         list::{Full, List},
         plan::Entry,
         plane::{Hierarchy, Plane, Planes},
         tree::Reach,
-        wish::{Wish, Wishes},
     },
     nm::node::MAX_NODES,
 };
 use kernel::prelude::*;
 
-/// Wishes, at the most: their text is not longer.
-pub(in crate::fabric) const MAX_WISHES: usize = 256;
+/// Assignments, at the most: their text is not longer.
+pub(in crate::fabric) const MAX_ASSIGNMENTS: usize = 256;
 /// Planes of all links together.
 const MAX_PLANES: usize = 2048;
 
 /// The numbers that were given.
 pub(super) type Numbers = Planes<Memory<Hierarchy>, Memory<Plane>>;
 
-/// The wishes, what becomes of each, and what is to be written for that.
+/// The assignments, what becomes of each, and what is to be written for that.
 pub(super) struct Plan {
-    pub(super) wishes: Wishes<Memory<Wish>>,
+    pub(super) assignments: Assignments<Memory<Assignment>>,
     outcomes: Memory<Outcome>,
     /// Those for which there is room.
-    chosen: List<Wish, Memory<Wish>>,
+    chosen: List<Assignment, Memory<Assignment>>,
     pub(super) numbers: Numbers,
     pub(super) entries: List<Entry, Memory<Entry>>,
 }
@@ -41,9 +41,9 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
-            wishes: Wishes::new(Memory::new(Wish::NONE, MAX_WISHES)?),
-            outcomes: Memory::new(Outcome::Waits, MAX_WISHES)?,
-            chosen: List::new(Memory::new(Wish::NONE, MAX_WISHES)?),
+            assignments: Assignments::new(Memory::new(Assignment::NONE, MAX_ASSIGNMENTS)?),
+            outcomes: Memory::new(Outcome::Waits, MAX_ASSIGNMENTS)?,
+            chosen: List::new(Memory::new(Assignment::NONE, MAX_ASSIGNMENTS)?),
             numbers: Planes::new(
                 Memory::new(Hierarchy::NONE, MAX_NODES)?,
                 Memory::new(Plane::NONE, MAX_PLANES)?,
@@ -52,7 +52,7 @@ impl Plan {
         })
     }
 
-    /// What became of wish number `n`.
+    /// What became of assignment number `n`.
     pub(super) fn outcome(&self, n: usize) -> Outcome {
         let outcome = self.outcomes.as_ref().get(n);
         outcome.copied().unwrap_or(Outcome::Waits)
@@ -64,19 +64,19 @@ impl Plan {
         }
     }
 
-    /// The number of the wish for a virtual endpoint.
-    pub(super) fn wish_for(&self, endpoint: u64, ve: u8) -> Option<usize> {
-        let mut all = self.wishes.all().iter();
+    /// The number of the assign a virtual endpoint.
+    pub(super) fn assignment_for(&self, endpoint: u64, ve: u8) -> Option<usize> {
+        let mut all = self.assignments.all().iter();
         all.position(|w| (w.endpoint, w.ve) == (endpoint, ve))
     }
 
-    /// Numbers of the wishes of a host.
-    pub(super) fn wishes_of(&self, root: u64) -> impl DoubleEndedIterator<Item = usize> + '_ {
-        let all = self.wishes.all().iter().enumerate();
+    /// Numbers of the assignments of a host.
+    pub(super) fn assignments_of(&self, root: u64) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        let all = self.assignments.all().iter().enumerate();
         all.filter(move |(_, w)| w.root == root).map(|(n, _)| n)
     }
 
-    /// What else became of those wishes of a host that were fulfilled, and are meant. True: there are any.
+    /// What else became of those assignments of a host that were fulfilled, and are meant. True: there are any.
     pub(super) fn spoil(
         &mut self,
         root: u64,
@@ -84,8 +84,12 @@ impl Plan {
         is_meant: impl Fn(&Self, usize) -> bool,
     ) -> bool {
         let mut any = false;
-        for n in 0..self.wishes.all().len() {
-            let own = self.wishes.all().get(n).is_some_and(|w| w.root == root);
+        for n in 0..self.assignments.all().len() {
+            let own = self
+                .assignments
+                .all()
+                .get(n)
+                .is_some_and(|w| w.root == root);
             if own && self.outcome(n) == Outcome::Done && is_meant(self, n) {
                 self.set(n, outcome);
                 any = true;
@@ -115,7 +119,7 @@ impl Plan {
 
     fn design(&mut self, found: &Found, ways: &Ways, reach: &mut [Reach]) -> Result {
         let Self {
-            wishes,
+            assignments,
             outcomes,
             chosen,
             numbers,
@@ -124,14 +128,14 @@ impl Plan {
         let outcomes = outcomes.as_mut();
         let full = |Full| ENOSPC;
         chosen.clear();
-        for (wish, outcome) in wishes.all().iter().zip(outcomes.iter()) {
+        for (assignment, outcome) in assignments.all().iter().zip(outcomes.iter()) {
             if *outcome != Outcome::NoRoom {
-                chosen.push(*wish).map_err(full)?;
+                chosen.push(*assignment).map_err(full)?;
             }
         }
         let routes = |at, lid| ways.port(at, lid);
-        let told = |wish: &Wish, done: core::result::Result<(), _>| {
-            let at = wishes.all().iter().position(|w| w == wish);
+        let told = |assignment: &Assignment, done: core::result::Result<(), _>| {
+            let at = assignments.all().iter().position(|w| w == assignment);
             if let Some(outcome) = at.and_then(|at| outcomes.get_mut(at)) {
                 *outcome = done.map_or_else(Outcome::from, |()| Outcome::Done);
             }
@@ -140,7 +144,7 @@ impl Plan {
         design(&found.things, &routes, all, numbers, reach, entries, told).map_err(full)
     }
 
-    /// A wish for which its host has no room, if there is one.
+    /// An assignment for which its host has no room, if there is one.
     fn too_much(
         &self,
         found: &Found,
@@ -149,14 +153,14 @@ impl Plan {
     ) -> Option<usize> {
         let is_done = |n: &usize| self.outcome(*n) == Outcome::Done;
         for root in found.things.components().iter().filter(|c| c.is_root()) {
-            let Some(last) = self.wishes_of(root.hwid).rev().find(is_done) else {
+            let Some(last) = self.assignments_of(root.hwid).rev().find(is_done) else {
                 continue;
             };
             let vh = self.numbers.hierarchy(root.hwid).unwrap_or(0);
-            let wishes = self.wishes.all();
+            let assignments = self.assignments.all();
             let given = |n| is_done(&n);
             let entries = self.entries.all();
-            let made = hierarchies.make(found, (root, vh), wishes, given, entries, reach);
+            let made = hierarchies.make(found, (root, vh), assignments, given, entries, reach);
             if made.is_none() {
                 return Some(last);
             }

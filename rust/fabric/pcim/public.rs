@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What others see of the multi-root management of this host while it is the master: what was found, what
-//! became of the wishes, and the hierarchies of all hosts.
+//! became of the assignments, and the hierarchies of all hosts.
 
 use super::{found::Found, outcome::Outcome};
 use crate::proto::{
     crc::crc32c,
-    mr::{inventory::Component, wish::Wish},
+    mr::{assignment::Assignment, inventory::Component},
     nm::node::MAX_NODES,
 };
 use kernel::prelude::*;
@@ -31,8 +31,8 @@ pub(super) struct Told {
 pub(super) struct Public {
     pub(super) components: KVVec<Shown>,
     pub(super) components_serial: u32,
-    pub(super) wishes: KVVec<(Wish, Outcome)>,
-    pub(super) wishes_serial: u32,
+    pub(super) assignments: KVVec<(Assignment, Outcome)>,
+    pub(super) assignments_serial: u32,
     pub(super) hierarchies: KVVec<Told>,
 }
 
@@ -41,8 +41,8 @@ impl Public {
         Self {
             components: KVVec::new(),
             components_serial: 0,
-            wishes: KVVec::new(),
-            wishes_serial: 0,
+            assignments: KVVec::new(),
+            assignments_serial: 0,
             hierarchies: KVVec::new(),
         }
     }
@@ -77,23 +77,23 @@ impl Public {
         Ok(())
     }
 
-    /// The wishes that there are now. What became of those that there were is as it was, unless `outcome`
+    /// The assignments that there are now. What became of those that there were is as it was, unless `outcome`
     /// says it. True: something is different.
-    pub(super) fn show_wishes(
+    pub(super) fn show_assignments(
         &mut self,
-        wishes: &[Wish],
+        assignments: &[Assignment],
         outcome: impl Fn(usize) -> Option<Outcome>,
     ) -> Result<bool> {
-        let mut all = KVVec::with_capacity(wishes.len(), GFP_KERNEL)?;
-        for (n, wish) in wishes.iter().enumerate() {
-            let before = self.wishes.iter().find(|(w, _)| w == wish);
+        let mut all = KVVec::with_capacity(assignments.len(), GFP_KERNEL)?;
+        for (n, assignment) in assignments.iter().enumerate() {
+            let before = self.assignments.iter().find(|(w, _)| w == assignment);
             let before = before.map_or(Outcome::Waits, |(_, outcome)| *outcome);
-            all.push((*wish, outcome(n).unwrap_or(before)), GFP_KERNEL)?;
+            all.push((*assignment, outcome(n).unwrap_or(before)), GFP_KERNEL)?;
         }
-        let differs = *self.wishes != *all;
+        let differs = *self.assignments != *all;
         if differs {
-            self.wishes_serial = self.wishes_serial.wrapping_add(1);
-            self.wishes = all;
+            self.assignments_serial = self.assignments_serial.wrapping_add(1);
+            self.assignments = all;
         }
         Ok(differs)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What the tables of switches and endpoints say, as far as they are the business of hierarchies: read once
-//! in the life of a component and in each reign, and then known from what was written.
+//! in the life of a component and since this host became the master, and then known from what was written.
 //!
 //! This must not know what they should say.
 

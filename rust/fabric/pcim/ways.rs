@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ways that hierarchies go: the routes that the network manager has programmed, as far as wishes need
+//! The ways that hierarchies go: the routes that the network manager has programmed, as far as assignments need
 //! them, read from the switches' route tables. A host leaves by the first step of the shortest way.
 
 use super::{super::memory::Memory, bus::Bus, found::Found};
 use crate::{
     proto::{
         mr::{
+            assignment::Assignment,
             inventory::{Component, End},
             list::{Full, List},
             tree::{Reach, Tree, MAX_HOPS},
-            wish::Wish,
         },
         nm::path::Path,
     },
@@ -18,7 +18,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Routes, at the most: one at each switch for each end of a wish.
+/// Routes, at the most: one at each switch for each end of an assignment.
 const MAX_WAYS: usize = 4096;
 
 /// By which port traffic for a local id leaves a switch, or a host.
@@ -59,31 +59,34 @@ impl Ways {
         self.0.insert(way).map_err(|Full| ENOSPC)
     }
 
-    /// Reads what the ways between the ends of all wishes need, there and back. False: somebody on one of
+    /// Reads what the ways between the ends of all assignments need, there and back. False: somebody on one of
     /// them could not be asked.
     pub(super) fn learn(
         &mut self,
         bus: &Bus<'_>,
         found: &Found,
-        wishes: &[Wish],
+        assignments: &[Assignment],
         reach: &mut [Reach],
     ) -> Result<bool> {
         let mut whole = true;
         self.0.clear();
         for root in found.things.components().iter().filter(|c| c.is_root()) {
-            let mut own = wishes.iter().filter(|w| w.root == root.hwid).peekable();
+            let mut own = assignments
+                .iter()
+                .filter(|w| w.root == root.hwid)
+                .peekable();
             if own.peek().is_none() {
                 continue;
             }
             let Some(tree) = Tree::new(&found.things, root.hwid, reach) else {
                 continue;
             };
-            for wish in own {
-                let Some((endpoint, _)) = found.get(wish.endpoint) else {
+            for assignment in own {
+                let Some((endpoint, _)) = found.get(assignment.endpoint) else {
                     continue;
                 };
                 // A way is told from its end on.
-                let Some(first) = tree.way(wish.endpoint).last() else {
+                let Some(first) = tree.way(assignment.endpoint).last() else {
                     continue;
                 };
                 if endpoint.lid == 0 || root.lid == 0 {

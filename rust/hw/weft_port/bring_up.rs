@@ -6,14 +6,13 @@ use super::{
     arena::{new_arena, MAX_ARENA, MIN_ARENA},
     chip::Chip,
     dma,
+    endpoint_slots::SlotTable,
     far::Far,
     layout::{self, DOORBELL_VECTOR, ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR},
-    routes,
-    seats::Stalls,
-    to_pf, vfs, Link, Locks, WeftPort,
+    routes, to_pf, vfs, Link, Locks, WeftPort,
 };
 use crate::{
-    hw::{seats::WINDOW_BYTES, Events, Port},
+    hw::{endpoint_slots::WINDOW_BYTES, Events, Port},
     sys::{
         area::{Area, Cache},
         dma::DmaSource,
@@ -64,9 +63,9 @@ fn arena_of_vf(
 }
 
 /// Tells the PF of a VF whose probe fails that nobody drives it.
-struct Farewell<'a>(&'a Chip);
+struct ResetOnDrop<'a>(&'a Chip);
 
-impl Drop for Farewell<'_> {
+impl Drop for ResetOnDrop<'_> {
     fn drop(&mut self) {
         if self.0.caps.is_vf {
             self.0.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
@@ -75,7 +74,7 @@ impl Drop for Farewell<'_> {
 }
 
 /// Reserves the windows' BAR and maps the slot of each link, through the write-combining alias, and that of
-/// each seat, through the other one.
+/// each slot, through the other one.
 fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Area>, KVec<Area>)> {
     let shift = chip.read(ext::WEFT_R_SLOT_SHIFT);
     let alias = chip.regs.read64(ext::WEFT_R_WC_OFFSET as usize);
@@ -95,14 +94,14 @@ fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Ar
         let map = Arc::new(map, GFP_KERNEL)?;
         windows.push(Area::from_map(map, 0, bytes)?, GFP_KERNEL)?;
     }
-    let mut seats = KVec::with_capacity(chip.caps.seats, GFP_KERNEL)?;
-    for seat in 0..chip.caps.seats {
-        let at = ((links + seat) as u64) << shift;
+    let mut slots = KVec::with_capacity(chip.caps.endpoint_slots, GFP_KERNEL)?;
+    for slot in 0..chip.caps.endpoint_slots {
+        let at = ((links + slot) as u64) << shift;
         let map = IoMap::new(&region, at, WINDOW_BYTES, Cache::Uncached)?;
         let map = Arc::new(map, GFP_KERNEL)?;
-        seats.push(Area::from_map(map, 0, WINDOW_BYTES)?, GFP_KERNEL)?;
+        slots.push(Area::from_map(map, 0, WINDOW_BYTES)?, GFP_KERNEL)?;
     }
-    Ok((region, windows, seats))
+    Ok((region, windows, slots))
 }
 
 fn lines(chip: &Chip) -> Result<KVec<Line>> {
@@ -125,8 +124,8 @@ fn lines(chip: &Chip) -> Result<KVec<Line>> {
     if chip.caps.far != 0 {
         add(layout::far_vector(links), fmt!("far"))?;
     }
-    if chip.caps.seats != 0 {
-        add(layout::seat_vector(links), fmt!("endpoints"))?;
+    if chip.caps.endpoint_slots != 0 {
+        add(layout::endpoint_vector(links), fmt!("endpoints"))?;
     }
     Ok(lines)
 }
@@ -162,7 +161,7 @@ impl WeftPort {
         };
         // Before the device is disabled, and not when there is a port: it does so itself.
         let held = chip.clone();
-        let farewell = Farewell(&held);
+        let reset = ResetOnDrop(&held);
         let arena = match &to_pf {
             Some(to_pf) => arena_of_vf(dev, &chip, to_pf, arena)?,
             None => arena,
@@ -172,7 +171,7 @@ impl WeftPort {
             vfs::Vfs::new(&chip, arena.max(chip.caps.links * MIN_ARENA) as u64)
         })?;
         let routes = steps.step("routes", || routes::Routes::new(&chip))?;
-        let (windows, mapped, seats) = steps.step("windows", || new_windows(bound, &chip))?;
+        let (windows, mapped, slots) = steps.step("windows", || new_windows(bound, &chip))?;
         let source = DmaSource::new(bound);
         let links = steps.step("arenas", || {
             let mut links = KVec::with_capacity(chip.caps.links + chip.caps.far, GFP_KERNEL)?;
@@ -216,7 +215,7 @@ impl WeftPort {
             }),
             GFP_KERNEL,
         )?;
-        let seats = Stalls::new(seats, links.len())?;
+        let slots = SlotTable::new(slots, links.len())?;
         let port = KBox::new(
             Self {
                 irqs,
@@ -225,7 +224,7 @@ impl WeftPort {
                 arena_wanted: arena as u64,
                 suspended: Atomic::new(false),
                 locks,
-                seats,
+                slots,
                 to_pf,
                 routes,
                 vfs,
@@ -236,7 +235,7 @@ impl WeftPort {
             },
             GFP_KERNEL,
         )?;
-        core::mem::forget(farewell);
+        core::mem::forget(reset);
         Ok(port)
     }
 }

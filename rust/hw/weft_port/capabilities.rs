@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a Weft port has, as its registers say when it is probed: how many links, seats, channels.
+//! What a Weft port has, as its registers say when it is probed: how many links, slots, channels.
 
 use super::layout::{field, kick, DMA_ORDER, DMA_PIECES};
 use crate::{
     hw::{
-        seats::{MAX_SEATS, OPENINGS},
+        endpoint_slots::{INBOUND_MAPPINGS, MAX_ENDPOINT_SLOTS},
         MAX_FAR, MAX_NEIGHBOURS, MBOX_BYTES,
     },
     sys::{ext, iomap::Regs},
@@ -18,9 +18,9 @@ pub(super) struct Capabilities {
     pub(super) links: usize,
     /// Far ones.
     pub(super) far: usize,
-    /// Seats for functions of shared endpoints.
-    pub(super) seats: usize,
-    /// What there is no more of, for one more seat.
+    /// Endpoint slots for functions of shared endpoints.
+    pub(super) endpoint_slots: usize,
+    /// What there is no more of, for one more slot.
     pub(super) scarce: &'static CStr,
     /// Channels of the DMA engine, if they do.
     pub(super) channels: usize,
@@ -72,7 +72,7 @@ impl Capabilities {
         let mut caps = Self {
             links,
             far: 0,
-            seats: 0,
+            endpoint_slots: 0,
             scarce: c"",
             channels,
             has_kick,
@@ -95,8 +95,8 @@ impl Capabilities {
                 );
             }
         }
-        let (seats, scarce) = seats(cap0, links + caps.far);
-        caps.seats = if routes { seats } else { 0 };
+        let (count, scarce) = endpoint_slots(cap0, links + caps.far);
+        caps.endpoint_slots = if routes { count } else { 0 };
         caps.scarce = scarce;
         Ok(caps)
     }
@@ -166,13 +166,16 @@ fn far_links(cap0: u32, n: usize) -> (usize, &'static CStr) {
     .unwrap_or((0, c"driver"))
 }
 
-/// How many seats a port can have beside so many links, and of what there are no more.
-fn seats(cap0: u32, links: usize) -> (usize, &'static CStr) {
+/// How many slots a port can have beside so many links, and of what there are no more.
+fn endpoint_slots(cap0: u32, links: usize) -> (usize, &'static CStr) {
     let left = |mask, taken, each| left(cap0, mask, taken, each);
     [
-        (MAX_SEATS, c"seats in the driver"),
+        (MAX_ENDPOINT_SLOTS, c"endpoint slots in the driver"),
         (left(ext::WEFT_CAP0_SLOTS, links, 1), c"slots"),
-        (left(ext::WEFT_CAP0_INBOUND, links, OPENINGS), c"apertures"),
+        (
+            left(ext::WEFT_CAP0_INBOUND, links, INBOUND_MAPPINGS),
+            c"apertures",
+        ),
         (
             left(ext::WEFT_CAP0_DOORBELLS, 2 * links + 1, 1),
             c"doorbells",
@@ -184,5 +187,5 @@ fn seats(cap0: u32, links: usize) -> (usize, &'static CStr) {
     ]
     .into_iter()
     .min_by_key(|(count, _)| *count)
-    .unwrap_or((0, c"seats in the driver"))
+    .unwrap_or((0, c"endpoint slots in the driver"))
 }

@@ -6,7 +6,7 @@
 
 use super::{
     capabilities::Capabilities,
-    layout::{kick, seat_bell},
+    layout::{endpoint_bell, kick},
 };
 use crate::{
     hw::Events,
@@ -65,13 +65,14 @@ impl Chip {
     /// All bits of the doorbells that are used.
     pub(super) fn doorbells(&self) -> u32 {
         let links = self.caps.links + self.caps.far;
-        ((1u64 << (2 * links + usize::from(self.caps.has_kick) + self.caps.seats)) - 1) as u32
+        ((1u64 << (2 * links + usize::from(self.caps.has_kick) + self.caps.endpoint_slots)) - 1)
+            as u32
     }
 
-    /// Those of the seats.
-    pub(super) fn seat_bells(&self) -> u32 {
+    /// Those of the slots.
+    pub(super) fn endpoint_bells(&self) -> u32 {
         let links = self.caps.links + self.caps.far;
-        (0..self.caps.seats).fold(0, |all, seat| all | 1 << seat_bell(links, seat))
+        (0..self.caps.endpoint_slots).fold(0, |all, slot| all | 1 << endpoint_bell(links, slot))
     }
 
     /// Lets everything raise interrupts that has a handler.

@@ -165,7 +165,7 @@ impl WeftPort {
         // They say nothing of the source: whoever has a route to here may ring them for others.
         for gate in 0..GATES {
             let reg = ext::WEFT_R_DB_ALLOW_VP as usize + 4 * gate;
-            self.chip.regs.write32(reg, all | self.seats.bells(gate));
+            self.chip.regs.write32(reg, all | self.slots.bells(gate));
         }
     }
 
@@ -176,7 +176,7 @@ impl WeftPort {
                 far.admitted.store(false, Relaxed);
             }
         }
-        self.seats.forget();
+        self.slots.forget();
     }
 
     pub(super) fn far_status(&self, link: usize, far: &Far) -> LinkStatus {

@@ -5,7 +5,7 @@
 use super::{
     chip::Chip,
     layout::{
-        dma_vector, echo, far_vector, kick, seat_bell, seat_vector, wake, DOORBELL_VECTOR,
+        dma_vector, echo, endpoint_bell, endpoint_vector, far_vector, kick, wake, DOORBELL_VECTOR,
         ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR,
     },
 };
@@ -40,17 +40,18 @@ const ERRORS: [(u32, &CStr); 12] = [
 const ERROR_PAUSE: Delta = Delta::from_millis(10);
 
 impl Chip {
-    fn seats_rung(&self) {
+    fn endpoints_rung(&self) {
         let pending = self.read(ext::WEFT_R_DB_PENDING);
         if pending == u32::MAX {
             return;
         }
         // Before the queues are looked at: who rings from here on raises another interrupt.
-        self.write(ext::WEFT_R_DB_PENDING, pending & self.seat_bells());
+        self.write(ext::WEFT_R_DB_PENDING, pending & self.endpoint_bells());
         let links = self.caps.links + self.caps.far;
-        for seat in (0..self.caps.seats).filter(|seat| pending & 1 << seat_bell(links, *seat) != 0)
+        for slot in (0..self.caps.endpoint_slots)
+            .filter(|slot| pending & 1 << endpoint_bell(links, *slot) != 0)
         {
-            self.events.called(seat);
+            self.events.called(slot);
         }
     }
 
@@ -62,7 +63,10 @@ impl Chip {
             return;
         }
         // Before the rings are looked at: who rings from here on raises another interrupt.
-        self.write(ext::WEFT_R_DB_PENDING, pending & !near & !self.seat_bells());
+        self.write(
+            ext::WEFT_R_DB_PENDING,
+            pending & !near & !self.endpoint_bells(),
+        );
         for link in self.caps.links..self.caps.links + self.caps.far {
             if pending & 1 << wake(self.caps.links, link) != 0 {
                 self.rung(link, true);
@@ -160,8 +164,8 @@ impl Handler for Chip {
             self.far_rung();
             return Next::Done;
         }
-        if vector == seat_vector(self.caps.links) {
-            self.seats_rung();
+        if vector == endpoint_vector(self.caps.links) {
+            self.endpoints_rung();
             return Next::Done;
         }
         if doorbell == kick(self.caps.links) {

@@ -60,15 +60,15 @@ pub(super) const fn far_vector(links: usize) -> u32 {
     dma_vector(links) + 1
 }
 
-// Of `all` links, what seats have is behind what those have.
+// Of `all` links, what slots have is behind what those have.
 
-/// Doorbell by which the guest on a seat rings; its number is also that of the page by which it is rung.
-pub(super) const fn seat_bell(all: usize, seat: usize) -> u32 {
-    (2 * all + 1 + seat) as u32
+/// Doorbell by which the guest on an endpoint slot rings; its number is also that of the page by which it is rung.
+pub(super) const fn endpoint_bell(all: usize, slot: usize) -> u32 {
+    (2 * all + 1 + slot) as u32
 }
 
-/// Vector of the doorbells of all seats.
-pub(super) const fn seat_vector(links: usize) -> u32 {
+/// Vector of the doorbells of all slots.
+pub(super) const fn endpoint_vector(links: usize) -> u32 {
     far_vector(links) + 1
 }
 

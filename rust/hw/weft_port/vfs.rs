@@ -186,7 +186,7 @@ impl Vfs {
         let mut kept = KVec::with_capacity(total, GFP_KERNEL)?;
         for n in 0..total {
             let number = Self::number_of(chip, n);
-            // What the links need, and its namesakes of the neighbours.
+            // What the links need, and the peers of the same index at the neighbours.
             let links = chip.caps.links as u32;
             let quota = VfQuota {
                 slots: links,
@@ -400,7 +400,7 @@ impl Vfs {
                 let links = kept.quota.links;
                 let function = kept.known_as;
                 if let Ok(Some((link, message))) = kept.inbox.push(piece) {
-                    // Its namesake: whom else it may reach only slots and doorbells can name.
+                    // Its peer of the same index: what else it may reach only slots and doorbells can name.
                     let address = Address {
                         to: function,
                         from: function,
@@ -500,7 +500,7 @@ impl VirtualFunctions for Vfs {
         ]
     }
 
-    fn namesake(&self, n: usize) -> u64 {
+    fn peer_index(&self, n: usize) -> u64 {
         let all = self.all.lock();
         all.kept.get(n).map_or(0, |kept| 1 << kept.known_as)
     }

@@ -39,7 +39,7 @@ pub struct Completion {
 
 /// The endpoint has told what cannot be true.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Liar;
+pub struct ProtocolError;
 
 /// A place for a piece of work, and then for what became of it.
 #[derive(Clone, Copy, Debug)]
@@ -151,12 +151,12 @@ impl<M: DerefMut<Target = [Slot]>> Ledger<M> {
     }
 
     /// Takes the next completion, which [`Self::is_next`]. It is kept until [`Self::tell`].
-    pub fn complete(&mut self, cqe: &Cqe) -> Result<Completion, Liar> {
-        let entry = self.oldest().ok_or(Liar)?;
+    pub fn complete(&mut self, cqe: &Cqe) -> Result<Completion, ProtocolError> {
+        let entry = self.oldest().ok_or(ProtocolError)?;
         let done = cqe.bytes <= entry.bytes && (cqe.status != OK || cqe.bytes == entry.bytes);
         let its = cqe.cookie == u64::from(self.done);
         if !self.is_next(cqe.number) || !its || !done || cqe.status > LAST_STATUS {
-            return Err(Liar);
+            return Err(ProtocolError);
         }
         let completion = Completion {
             cookie: entry.cookie,

@@ -4,15 +4,15 @@
 //!
 //! There is an address space for each root complex. In it are its own memory, the other root complexes,
 //! the endpoints on its hardware unit, which it reaches without the fabric's help, and those that belong
-//! to it by the administrator's wish. What has a place keeps it; a new one is where its local id says, if
+//! to it by the administrator's assignment. What has a place keeps it; a new one is where its local id says, if
 //! that is free: so who looks after the fabric next finds the same places. This file must not know how an
 //! access gets there.
 
 use super::{
+    assignment::Assignment,
     inventory::{Component, Inventory, Link},
     list::{Full, List},
     plane::PLANES,
-    wish::Wish,
 };
 
 /// The least size, and alignment.
@@ -27,7 +27,7 @@ pub enum Association {
     Peer,
     /// It sits on the same hardware unit.
     Physical,
-    /// The administrator wishes so.
+    /// The administrator assignments so.
     Logical,
 }
 
@@ -99,7 +99,7 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
     pub fn settle<C, L>(
         &mut self,
         inventory: &Inventory<C, L>,
-        wishes: &[Wish],
+        assignments: &[Assignment],
         space: u64,
         mut no_room: impl FnMut(&Claim),
     ) -> Result<(), Full>
@@ -108,9 +108,9 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
         L: AsRef<[Link]> + AsMut<[Link]>,
     {
         self.0
-            .retain(|a| a.space == space && belongs(inventory, wishes, a));
+            .retain(|a| a.space == space && belongs(inventory, assignments, a));
         match inventory.get(space).filter(|c| c.is_root()) {
-            Some(space) => self.fill(inventory, wishes, space, &mut no_room),
+            Some(space) => self.fill(inventory, assignments, space, &mut no_room),
             None => Ok(()),
         }
     }
@@ -119,7 +119,7 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
     fn fill<C, L>(
         &mut self,
         inventory: &Inventory<C, L>,
-        wishes: &[Wish],
+        assignments: &[Assignment],
         space: &Component,
         no_room: &mut impl FnMut(&Claim),
     ) -> Result<(), Full>
@@ -127,7 +127,7 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
         C: AsRef<[Component]> + AsMut<[Component]>,
         L: AsRef<[Link]> + AsMut<[Link]>,
     {
-        for claim in claims(inventory, wishes, space.hwid) {
+        for claim in claims(inventory, assignments, space.hwid) {
             if self.of(claim.space, claim.who, claim.ve).is_some() {
                 continue;
             }
@@ -201,12 +201,12 @@ fn named(space: &Component, claim: &Claim) -> Option<u64> {
 }
 
 /// A place is still wanted, and where it may be.
-fn belongs<C, L>(inventory: &Inventory<C, L>, wishes: &[Wish], at: &Aperture) -> bool
+fn belongs<C, L>(inventory: &Inventory<C, L>, assignments: &[Assignment], at: &Aperture) -> bool
 where
     C: AsRef<[Component]> + AsMut<[Component]>,
     L: AsRef<[Link]> + AsMut<[Link]>,
 {
-    let mut all = claims(inventory, wishes, at.space);
+    let mut all = claims(inventory, assignments, at.space);
     let claim = all.find(|c| (c.who, c.ve, c.association) == (at.who, at.ve, at.association));
     let space = inventory.get(at.space);
     claim.is_some_and(|claim| space.is_some_and(|space| is_in_place(space, &claim, at)))
@@ -215,7 +215,7 @@ where
 /// All that belongs into the space of a root complex.
 fn claims<'a, C, L>(
     inventory: &'a Inventory<C, L>,
-    wishes: &'a [Wish],
+    assignments: &'a [Assignment],
     space: u64,
 ) -> impl Iterator<Item = Claim> + 'a
 where
@@ -227,7 +227,7 @@ where
     all.flat_map(move |c| {
         let ves = if c.is_endpoint() { c.ves() } else { 1 };
         (0..ves).filter_map(move |ve| {
-            let association = associate(wishes, space, c, ve)?;
+            let association = associate(assignments, space, c, ve)?;
             let (who, lid, bytes) = (c.hwid, c.lid, c.bytes);
             Some(Claim {
                 space,
@@ -242,8 +242,13 @@ where
 }
 
 /// Why a component belongs into the space of a root complex.
-fn associate(wishes: &[Wish], space: u64, component: &Component, ve: u8) -> Option<Association> {
-    let wish = Wish {
+fn associate(
+    assignments: &[Assignment],
+    space: u64,
+    component: &Component,
+    ve: u8,
+) -> Option<Association> {
+    let assignment = Assignment {
         endpoint: component.hwid,
         ve,
         root: space,
@@ -257,7 +262,7 @@ fn associate(wishes: &[Wish], space: u64, component: &Component, ve: u8) -> Opti
         })
     } else if !component.is_endpoint() {
         None
-    } else if wishes.contains(&wish) {
+    } else if assignments.contains(&assignment) {
         Some(Association::Logical)
     } else {
         (component.resident == space).then_some(Association::Physical)

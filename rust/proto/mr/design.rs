@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! From what there is and what is wished to the entries of all tables.
+//! From what there is and what is assigned to the entries of all tables.
 //!
-//! A wish is fulfilled whole or not at all, and each that is not has a reason. Wishes are independent:
+//! An assignment is fulfilled whole or not at all, and each that is not has a reason. Assignments are independent:
 //! one that cannot be fulfilled takes nothing from the others.
 
 use super::{
+    assignment::Assignment,
     inventory::{Component, End, Inventory, Link},
     list::{Full, List},
     plan::Entry,
     plane::{Hierarchy, Plane, Planes},
     tree::{Reach, Tree, MAX_HOPS},
-    wish::Wish,
 };
 
-/// Why a wish is not fulfilled.
+/// Why an assignment is not fulfilled.
 #[allow(
     clippy::enum_variant_names,
     reason = "each names what there is none of"
@@ -39,17 +39,17 @@ pub enum Why {
 /// by hardware id. They may differ there and back.
 pub type Routes<'a> = &'a dyn Fn(u64, u32) -> Option<u8>;
 
-/// Makes the entries for all wishes, sorted. Tells of each wish whether it is fulfilled. There is to be
+/// Makes the entries for all assignments, sorted. Tells of each assignment whether it is fulfilled. There is to be
 /// a `reach` for each component; `entries` and `planes` are to hold what [`Planes::new`] says, and for
-/// each wish 3 entries and 2 for each switch on its way there, and on its way back.
+/// each assignment 3 entries and 2 for each switch on its way there, and on its way back.
 pub fn design<C, L, H, P, E>(
     inventory: &Inventory<C, L>,
     routes: Routes<'_>,
-    wishes: &[Wish],
+    assignments: &[Assignment],
     planes: &mut Planes<H, P>,
     reach: &mut [Reach],
     entries: &mut List<Entry, E>,
-    mut told: impl FnMut(&Wish, Result<(), Why>),
+    mut told: impl FnMut(&Assignment, Result<(), Why>),
 ) -> Result<(), Full>
 where
     C: AsRef<[Component]> + AsMut<[Component]>,
@@ -64,13 +64,13 @@ where
     // What is in use keeps its number; only then are new ones given.
     planes.begin();
     // Who is given nothing has no tree to look for.
-    let has = |c: &&Component| c.is_root() && wishes.iter().any(|w| w.root == c.hwid);
+    let has = |c: &&Component| c.is_root() && assignments.iter().any(|w| w.root == c.hwid);
     for root in inventory.components().iter().filter(has) {
         let Some(tree) = Tree::new(inventory, root.hwid, reach) else {
             continue;
         };
-        for wish in wishes.iter().filter(|w| w.root == root.hwid) {
-            if let Ok(ends) = possible(&tree, routes, wish) {
+        for assignment in assignments.iter().filter(|w| w.root == root.hwid) {
+            if let Ok(ends) = possible(&tree, routes, assignment) {
                 planes.keep(root.hwid, None);
                 tree.steps(routes, ends, |s| planes.keep(root.hwid, Some(&s.link)));
             }
@@ -82,17 +82,17 @@ where
         let Some(tree) = Tree::new(inventory, root.hwid, reach) else {
             continue;
         };
-        for wish in wishes.iter().filter(|w| w.root == root.hwid) {
-            let done = match possible(&tree, routes, wish) {
+        for assignment in assignments.iter().filter(|w| w.root == root.hwid) {
+            let done = match possible(&tree, routes, assignment) {
                 Err(why) => Err(why),
-                Ok(ends) => fulfil(&tree, routes, wish, ends, planes, entries)?,
+                Ok(ends) => fulfil(&tree, routes, assignment, ends, planes, entries)?,
             };
-            told(wish, done);
+            told(assignment, done);
         }
     }
-    let lost = |w: &&Wish| !inventory.get(w.root).is_some_and(Component::is_root);
-    for wish in wishes.iter().filter(lost) {
-        told(wish, Err(Why::NoRoot));
+    let lost = |w: &&Assignment| !inventory.get(w.root).is_some_and(Component::is_root);
+    for assignment in assignments.iter().filter(lost) {
+        told(assignment, Err(Why::NoRoot));
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ struct Pass {
     direction: Direction,
 }
 
-/// The root complex and the endpoint of a wish.
+/// The root complex and the endpoint of an assignment.
 type Ends<'a> = (&'a Component, &'a Component);
 
 impl<C, L> Tree<'_, C, L>
@@ -189,21 +189,23 @@ where
     }
 }
 
-/// The ends of a wish, if nothing but the number of planes can be in its way.
+/// The ends of an assignment, if nothing but the number of planes can be in its way.
 fn possible<'a, C, L>(
     tree: &Tree<'a, C, L>,
     routes: Routes<'_>,
-    wish: &Wish,
+    assignment: &Assignment,
 ) -> Result<Ends<'a>, Why>
 where
     C: AsRef<[Component]> + AsMut<[Component]>,
     L: AsRef<[Link]> + AsMut<[Link]>,
 {
     let inventory = tree.inventory();
-    let root = inventory.get(wish.root).ok_or(Why::NoRoot)?;
-    let endpoint = inventory.get(wish.endpoint).filter(|c| c.is_endpoint());
+    let root = inventory.get(assignment.root).ok_or(Why::NoRoot)?;
+    let endpoint = inventory
+        .get(assignment.endpoint)
+        .filter(|c| c.is_endpoint());
     let endpoint = endpoint.ok_or(Why::NoEndpoint)?;
-    if wish.ve >= endpoint.ves() {
+    if assignment.ve >= endpoint.ves() {
         return Err(Why::NoVe);
     }
     if root.lid == 0 || endpoint.lid == 0 {
@@ -215,11 +217,11 @@ where
     Ok((root, endpoint))
 }
 
-/// The entries of one wish.
+/// The entries of one assignment.
 fn fulfil<C, L, H, P, E>(
     tree: &Tree<'_, C, L>,
     routes: Routes<'_>,
-    wish: &Wish,
+    assignment: &Assignment,
     (root, endpoint): Ends<'_>,
     planes: &mut Planes<H, P>,
     entries: &mut List<Entry, E>,
@@ -277,7 +279,7 @@ where
                 at_switch(entries, (s.upper.hwid, s.upper.port), vp)?;
             }
             if s.lower.hwid == endpoint.hwid {
-                let (endpoint, ve) = (endpoint.hwid, wish.ve);
+                let (endpoint, ve) = (endpoint.hwid, assignment.ve);
                 entries.insert(Entry::Base {
                     endpoint,
                     ve,

@@ -15,7 +15,7 @@ pub const LONGEST_MS: u32 = 16_000;
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Cause {
     term: u32,
-    /// What the network manager has found and written, the wishes included.
+    /// What the network manager has found and written, the assignments included.
     found: u64,
     /// How often hot-plug controllers have reported.
     plugs: u32,
@@ -39,7 +39,7 @@ pub enum End {
     Done,
     /// Something could not be done.
     Later,
-    /// Somebody else reigns, and looks after it.
+    /// Another host is the master, and looks after it.
     Lost,
 }
 

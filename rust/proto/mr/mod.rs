@@ -3,7 +3,7 @@
 //! Multi-root management: who shares which endpoint, and what the tables of the fabric have to say so
 //! that exactly those reach each other.
 //!
-//! From what a traversal has found ([`inventory`]) and what the administrator wishes ([`wish`]) the
+//! From what a traversal has found ([`inventory`]) and what the administrator assignments ([`assignment`]) the
 //! [`design`] makes the tree of every root complex, virtual planes on the links of it, a base and limit
 //! in every address space, and the entries of all tables. What has to be written is the difference
 //! between the entries that are and those that are to be ([`plan`]), so that who is not concerned is
@@ -12,6 +12,7 @@
 //! `Documentation/multiroot.rst`.
 
 pub mod aperture;
+pub mod assignment;
 pub mod design;
 pub mod due;
 pub mod hierarchy;
@@ -21,4 +22,3 @@ pub mod plan;
 pub mod plane;
 pub mod tree;
 pub mod vpd;
-pub mod wish;

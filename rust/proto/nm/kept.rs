@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Bytes that a master has a node keep, which come in pieces, and which nobody here looks into: the wishes,
+//! Bytes that a master has a node keep, which come in pieces, and which nobody here looks into: the assignments,
 //! the node's own hierarchy.
 //!
 //! The memory has two halves, what is kept and what is on its way, so that a master that dies while it

@@ -52,7 +52,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
     /// Gives a local id to everybody who has answered. `master` is the hardware id of the master.
     /// Returns the lowest id that was never given away.
     pub fn assign_lids(&mut self, master: u64, promises: &mut Promises) -> u32 {
-        let rank = |m: &Member| (m.info.reign.master != master, m.info.hwid);
+        let rank = |m: &Member| (m.info.mastership.master != master, m.info.hwid);
         let mut next = 1;
         for at in 0..self.all().len() {
             let Some(member) = self.all().get(at).copied() else {

@@ -8,8 +8,8 @@
 
 use super::{
     bytes::{Reader, Short, Writer},
+    mastership::Mastership,
     packet::{Direction, MAX_PAYLOAD},
-    reign::Reign,
 };
 
 mod info;
@@ -77,11 +77,11 @@ pub enum Message<'a> {
         /// Come to rest.
         on: bool,
     },
-    /// Part of what the administrator wishes.
-    Wishes {
+    /// Part of what the administrator assignments.
+    Assignments {
         /// By whom, for whom.
         write: Write,
-        /// Which wishes.
+        /// Which assignments.
         piece: Piece<'a>,
     },
     /// Answers a write.
@@ -91,7 +91,7 @@ pub enum Message<'a> {
         /// How it was taken.
         taken: Taken,
         /// Whom the sender obeys.
-        reign: Reign,
+        mastership: Mastership,
         /// After the last piece of routes.
         differ: Differ,
     },
@@ -109,13 +109,13 @@ pub enum Message<'a> {
         /// Whom the sender takes for the master; 0 if it is about to find out.
         master: u64,
     },
-    /// What does the administrator wish? From here on.
-    WishesRequest {
+    /// What does the administrator assignment? From here on.
+    AssignmentsRequest {
         /// Byte that the answer starts with.
         offset: u16,
     },
     /// The answer.
-    WishesReply(Piece<'a>),
+    AssignmentsReply(Piece<'a>),
     /// Part of the reader's own hierarchy.
     Hierarchy {
         /// By whom, for whom.
@@ -162,12 +162,12 @@ impl<'a> Message<'a> {
             Self::Assign { .. } => 3,
             Self::Stage { .. } => 4,
             Self::Commit { .. } => 5,
-            Self::Wishes { .. } => 6,
+            Self::Assignments { .. } => 6,
             Self::Ack { .. } => 7,
             Self::Poll { .. } => 8,
             Self::PollAck { .. } => 9,
-            Self::WishesRequest { .. } => 10,
-            Self::WishesReply(_) => 11,
+            Self::AssignmentsRequest { .. } => 10,
+            Self::AssignmentsReply(_) => 11,
             Self::Hierarchy { .. } => 12,
             Self::Rest { .. } => 13,
         }
@@ -181,7 +181,7 @@ impl<'a> Message<'a> {
             | Self::Stage { .. }
             | Self::Commit { .. }
             | Self::Rest { .. }
-            | Self::Wishes { .. }
+            | Self::Assignments { .. }
             | Self::Hierarchy { .. } => direction == Direction::FromMaster,
             Self::Ack { .. } | Self::Poll { .. } => direction == Direction::ToMaster,
             _ => true,
@@ -227,19 +227,19 @@ impl<'a> Message<'a> {
                 write.put(&mut w);
                 w.u8(u8::from(*on));
             }
-            Self::Wishes { write, piece } | Self::Hierarchy { write, piece } => {
+            Self::Assignments { write, piece } | Self::Hierarchy { write, piece } => {
                 write.put(&mut w);
                 piece.put(&mut w);
             }
             Self::Ack {
                 from,
                 taken,
-                reign,
+                mastership,
                 differ,
             } => {
                 w.u64(*from);
                 taken.put(&mut w);
-                reign.put(&mut w);
+                mastership.put(&mut w);
                 differ.put(&mut w);
             }
             Self::Poll { info, changed } => {
@@ -250,8 +250,8 @@ impl<'a> Message<'a> {
                 w.u64(*from);
                 w.u64(*master);
             }
-            Self::WishesRequest { offset } => w.u16(*offset),
-            Self::WishesReply(piece) => piece.put(&mut w),
+            Self::AssignmentsRequest { offset } => w.u16(*offset),
+            Self::AssignmentsReply(piece) => piece.put(&mut w),
         }
         w.finish()
     }
@@ -292,14 +292,14 @@ impl<'a> Message<'a> {
                 check(hops != 0)?;
                 Self::Commit { write, hops }
             }
-            6 => Self::Wishes {
+            6 => Self::Assignments {
                 write: Write::get(&mut r)?,
                 piece: Piece::get(&mut r)?,
             },
             7 => Self::Ack {
                 from: r.u64()?,
                 taken: Taken::get(&mut r)?,
-                reign: Reign::get(&mut r)?,
+                mastership: Mastership::get(&mut r)?,
                 differ: Differ::get(&mut r)?,
             },
             8 => Self::Poll {
@@ -310,8 +310,8 @@ impl<'a> Message<'a> {
                 from: r.u64()?,
                 master: r.u64()?,
             },
-            10 => Self::WishesRequest { offset: r.u16()? },
-            11 => Self::WishesReply(Piece::get(&mut r)?),
+            10 => Self::AssignmentsRequest { offset: r.u16()? },
+            11 => Self::AssignmentsReply(Piece::get(&mut r)?),
             12 => Self::Hierarchy {
                 write: Write::get(&mut r)?,
                 piece: Piece::get(&mut r)?,

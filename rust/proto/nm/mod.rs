@@ -17,6 +17,7 @@ pub mod explore;
 pub mod kept;
 pub mod kind;
 pub mod lid;
+pub mod mastership;
 pub mod member;
 pub mod message;
 pub mod node;
@@ -24,10 +25,9 @@ pub mod packet;
 pub mod path;
 pub mod port;
 pub mod power;
-pub mod reign;
 pub mod route;
 // The driver does not run it yet.
+pub mod assignments;
 #[cfg(not(MODULE))]
 pub mod scale;
 pub mod table;
-pub mod wishes;

@@ -16,7 +16,7 @@
 //! The node explores, and whoever finds that its own id is the lowest becomes master: it gives local
 //! ids, stages routes at every node and commits them ([`super::table`]). The others ask it from time
 //! to time whether it is there, tell it when a port of theirs changes, and explore anew when it does not
-//! answer. Every write names the reign by whose right it is made; a node obeys none that is older than
+//! answer. Every write names the mastership by whose right it is made; a node obeys none that is older than
 //! the one that it obeys, nor one of a higher id than its own. A standby looks at everybody again when
 //! its master has changed something, so that it too can say who is there.
 //!
@@ -39,18 +39,18 @@ use self::{hand::Hand, rest::Resting};
 use super::{
     allow::Allowed,
     ask::{Ask, State, AGAIN_MS},
+    assignments::version_after,
     doubt::Doubts,
     kept::Kept,
     kind::is_host,
     lid::Promises,
+    mastership::Mastership,
     member::{Member, Members},
     message::{Differ, Info, Message, Page, Taken},
     packet::{Arrival, Direction, Packet, MAX_BYTES, MAX_PAYLOAD},
     path::Path,
     port::{Port, PORTS},
-    reign::Reign,
     table::{self, Slot, Table},
-    wishes::version_after,
 };
 
 /// Nodes of a fabric, at the most.
@@ -84,11 +84,11 @@ pub trait Effects: table::Effects {
     /// Sends to the neighbour at `port`; the message may get lost.
     fn send(&mut self, port: u8, message: &[u8]);
     /// The node is something else now, or obeys somebody else.
-    fn role(&mut self, role: Role, reign: &Reign);
+    fn role(&mut self, role: Role, mastership: &Mastership);
     /// The node has this local id now.
     fn lid(&mut self, lid: u32);
-    /// There are other wishes.
-    fn wishes(&mut self, version: u32);
+    /// There are other assignments.
+    fn assignments(&mut self, version: u32);
     /// The node is told of its hierarchy, which is another one than before. Unless it is taken, that before
     /// stays.
     fn hierarchy(&mut self, _bytes: &[u8]) -> Result<(), Taken> {
@@ -105,8 +105,8 @@ pub trait Effects: table::Effects {
     fn is_at_rest(&mut self) -> bool {
         true
     }
-    /// Whether a reign that is to be obeyed may write to this node, for all that others know of it.
-    fn admits(&mut self, _reign: &Reign) -> bool {
+    /// Whether a mastership that is to be obeyed may write to this node, for all that others know of it.
+    fn admits(&mut self, _mastership: &Mastership) -> bool {
         true
     }
 }
@@ -118,7 +118,7 @@ enum Phase {
     /// A node that is never master has none.
     Idle,
     Explore,
-    /// A master that fetches the newest wishes from the member with this place in the list.
+    /// A master that fetches the newest assignments from the member with this place in the list.
     Fetch(usize),
     Assign,
     Stage,
@@ -141,15 +141,15 @@ pub struct Node<M, T, B, A> {
     phase: Phase,
     members: Members<M>,
     table: Table<T>,
-    wishes: Kept<B>,
+    assignments: Kept<B>,
     /// The node's own, and who wrote of it last, with which number.
     hierarchy: Kept<B>,
-    hierarchy_by: (Reign, u32),
+    hierarchy_by: (Mastership, u32),
     /// That of another one, on its way.
     hand: Hand<B>,
     allowed: Allowed<A>,
     xids: u32,
-    /// The newest version of tables of the reign that the node obeys.
+    /// The newest version of tables of the mastership that the node obeys.
     version: u32,
     /// What the members were when their tables were last complete.
     done: Option<u64>,
@@ -195,20 +195,20 @@ where
     A: AsRef<[u64]>,
 {
     /// A node whose ports are all down. No two lives of a node have the same number. Of the memory for
-    /// bytes the first is for wishes, twice the longest; the second for the node's own hierarchy, twice the
+    /// bytes the first is for assignments, twice the longest; the second for the node's own hierarchy, twice the
     /// longest, and the third for one on its way to another node. A node without a host has none of these
     /// two.
     pub fn new(hwid: u64, life: u32, members: M, slots: T, bytes: [B; 3], allowed: A) -> Self {
-        let [wishes, hierarchy, hand] = bytes;
+        let [assignments, hierarchy, hand] = bytes;
         let mut node = Self {
             me: Info::default(),
             ports: [Port::NONE; PORTS],
             phase: Phase::Idle,
             members: Members::new(members),
             table: Table::new(slots),
-            wishes: Kept::new(wishes),
+            assignments: Kept::new(assignments),
             hierarchy: Kept::new(hierarchy),
-            hierarchy_by: (Reign::default(), 0),
+            hierarchy_by: (Mastership::default(), 0),
             hand: Hand::new(hand),
             allowed: Allowed(allowed),
             xids: 0,
@@ -237,13 +237,13 @@ where
         node
     }
 
-    /// Another life: all is as [`Self::new`] has made it, but for the wishes.
+    /// Another life: all is as [`Self::new`] has made it, but for the assignments.
     pub fn begin(&mut self, hwid: u64, life: u32) {
         self.me = Info {
             hwid,
             life,
             next_lid: 1,
-            wishes: self.wishes.version(),
+            assignments: self.assignments.version(),
             ..Info::default()
         };
         self.ports = [Port::NONE; PORTS];
@@ -255,7 +255,7 @@ where
         self.members.clear();
         self.table.clear();
         self.hierarchy.clear();
-        self.hierarchy_by = (Reign::default(), 0);
+        self.hierarchy_by = (Mastership::default(), 0);
         self.version = 0;
         self.done = None;
         self.rested = false;
@@ -302,7 +302,7 @@ where
             Phase::Standby => {
                 self.heard
                     && !self.changed
-                    && self.me.reign.master == self.lowest
+                    && self.me.mastership.master == self.lowest
                     && self.survey.is_none()
                     && !self.surveys
             }
@@ -382,11 +382,11 @@ where
         }
     }
 
-    /// Somebody has written here by other means, by right of this reign: there is none below it any more.
+    /// Somebody has written here by other means, by right of this mastership: there is none below it any more.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-fabric"))]
-    pub fn heed(&mut self, reign: Reign) {
-        if reign.beats(&self.me.reign) {
-            self.me.reign = reign;
+    pub fn accept(&mut self, mastership: Mastership) {
+        if mastership.beats(&self.me.mastership) {
+            self.me.mastership = mastership;
             self.version = 0;
             self.table.begin();
         }
@@ -397,18 +397,18 @@ where
         &self.table
     }
 
-    /// The wishes.
-    pub fn wishes(&self) -> &Kept<B> {
-        &self.wishes
+    /// The assignments.
+    pub fn assignments(&self) -> &Kept<B> {
+        &self.assignments
     }
 
-    /// The administrator wishes something else. Only a master takes that; whether it did.
-    pub fn wish(&mut self, now: u64, bytes: &[u8], fx: &mut impl Effects) -> bool {
-        let version = version_after(self.wishes.version(), bytes);
-        let taken = self.role() == Role::Master && self.wishes.set(version, bytes);
+    /// The administrator assignments something else. Only a master takes that; whether it did.
+    pub fn assignment(&mut self, now: u64, bytes: &[u8], fx: &mut impl Effects) -> bool {
+        let version = version_after(self.assignments.version(), bytes);
+        let taken = self.role() == Role::Master && self.assignments.set(version, bytes);
         if taken {
-            self.me.wishes = self.wishes.version();
-            fx.wishes(self.me.wishes);
+            self.me.assignments = self.assignments.version();
+            fx.assignments(self.me.assignments);
             self.done = None;
             self.dirty = true;
             self.drive(now, fx);
@@ -519,7 +519,7 @@ where
         let ack = Message::Ack {
             from: self.me.hwid,
             taken,
-            reign: self.me.reign,
+            mastership: self.me.mastership,
             differ,
         };
         self.tell(path, xid, &ack, fx);
@@ -549,7 +549,7 @@ where
             | Message::Stage { write, .. }
             | Message::Commit { write, .. }
             | Message::Rest { write, .. }
-            | Message::Wishes { write, .. }
+            | Message::Assignments { write, .. }
             | Message::Hierarchy { write, .. } => {
                 if write.to != self.me.hwid || write.life != self.me.life {
                     return;
@@ -598,11 +598,11 @@ where
                     }
                 }
             }
-            Message::WishesRequest { offset } => {
-                let reply = Message::WishesReply(self.wishes.piece(*offset));
+            Message::AssignmentsRequest { offset } => {
+                let reply = Message::AssignmentsReply(self.assignments.piece(*offset));
                 self.tell(back, xid, &reply, fx);
             }
-            Message::WishesReply(piece) => self.fetched(xid, piece, fx),
+            Message::AssignmentsReply(piece) => self.fetched(xid, piece, fx),
         }
     }
 

@@ -24,7 +24,7 @@ impl Worker {
     pub(in crate::verbs) fn hold(&self, session: &mut Session<'_>) -> bool {
         let mut core = self.hurry();
         let now = clock::now_ms();
-        core.hold.wish(now);
+        core.hold.request(now);
         if !self.has_users() {
             // Where nobody is connected nothing is under way, and whoever connects begins nothing.
             return true;

@@ -46,8 +46,8 @@ fn fabric() -> (World, Pcim) {
     let mut pcim = Pcim::new(0, 1);
     pcim.discover(&mut world);
     for (ve, root) in [(0, "h1"), (1, "h2")] {
-        pcim.wish("near", ve, root);
-        pcim.wish("far", ve, root);
+        pcim.assignment("near", ve, root);
+        pcim.assignment("far", ve, root);
     }
     pcim.carry_out(&mut world);
     world.hosts[0].presence.clear();
@@ -161,7 +161,7 @@ fn hp_2_an_endpoint_goes_and_comes_and_the_other_works_on() {
     work(&world);
     pcim.discover(&mut world);
     let not = pcim.design().1;
-    assert_eq!(not.len(), 2, "nothing but the wishes for it: {not:?}");
+    assert_eq!(not.len(), 2, "nothing but the assignments for it: {not:?}");
     pcim.carry_out_what_can_be(&mut world);
     work(&world);
     world.daemon.json(&["plug", "near"]);
@@ -228,8 +228,8 @@ fn hp_2_a_host_is_added_and_gets_its_endpoint() {
     world.daemon.json(&["wait", "--links", "--timeout", "30"]);
     pcim.discover(&mut world);
     let far = pcim.named("far");
-    pcim.wishes.retain(|w| (w.endpoint, w.ve) != (far, 1));
-    pcim.wish("far", 1, "h3");
+    pcim.assignments.retain(|w| (w.endpoint, w.ve) != (far, 1));
+    pcim.assignment("far", 1, "h3");
     pcim.carry_out(&mut world);
     let mut new = Queue::of(&mut world, &pcim, "far", 2, 1, 1, 0, 0);
     new.works(&world, 1);
@@ -247,7 +247,7 @@ fn shape(pcim: &Pcim) -> BTreeMap<(u64, &'static str, u64, u8), usize> {
         pcim.found.components().iter().map(|c| (c.lid, c.hwid)).collect();
     let roots = pcim.found.components().iter().filter(|c| c.is_root());
     let by_vh: BTreeMap<u16, u64> = roots
-        .filter(|c| pcim.wishes.iter().any(|w| w.root == c.hwid))
+        .filter(|c| pcim.assignments.iter().any(|w| w.root == c.hwid))
         .map(|c| (pcim.hierarchy_of(c.hwid), c.hwid))
         .collect();
     let mut all = BTreeMap::new();

@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use weft_fabric::wire::abi::*;
 use weft_proto::nm::{
+    assignments::MAX_ASSIGNMENTS,
+    mastership::Mastership,
     member::Member,
     node::{Effects, MAX_NODES, Node, Role, TICK_MS},
     port,
-    reign::Reign,
     table::{self, Slot},
-    wishes::MAX_WISHES,
 };
 
 /// h1 and h2 at s1, h3 and h4 at s2, and two ways from s1 to s2.
@@ -53,11 +53,11 @@ impl Effects for Done {
     fn send(&mut self, port: u8, message: &[u8]) {
         self.sent.push((port, message.to_vec()));
     }
-    fn role(&mut self, _role: Role, _reign: &Reign) {}
+    fn role(&mut self, _role: Role, _mastership: &Mastership) {}
     fn lid(&mut self, lid: u32) {
         self.lid = Some(lid);
     }
-    fn wishes(&mut self, _version: u32) {}
+    fn assignments(&mut self, _version: u32) {}
 }
 
 type Manager = Node<Vec<Member>, Vec<Slot>, Vec<u8>, Vec<u64>>;
@@ -107,7 +107,7 @@ impl Fabric {
             welcome.arg[0] as u32,
             vec![Member::NONE; MAX_NODES],
             vec![Slot::NONE; 2 * MAX_NODES],
-            [vec![0; 2 * MAX_WISHES], vec![], vec![]],
+            [vec![0; 2 * MAX_ASSIGNMENTS], vec![], vec![]],
             vec![],
         );
         port.enable();
@@ -228,7 +228,7 @@ fn n_5_n_6_switches_obey_the_hosts_master() {
     let walk = fabric.walk("h1", "h4");
     assert_eq!(walk["hops"][1], json!({"from": "s1:4", "to": "s2:7"}));
     let status = fabric.daemon.json(&["status"]);
-    let term = fabric.hosts["h1"].manager.info().reign.term;
+    let term = fabric.hosts["h1"].manager.info().mastership.term;
     for switch in [0, 1] {
         let switch = &status["switches"][switch];
         assert_eq!((&switch["master"], &switch["term"]), (&json!(11), &json!(term)));
@@ -246,7 +246,7 @@ fn n_5_n_6_switches_obey_the_hosts_master() {
     fabric.daemon.json(&["link", "up", "s1:4"]);
     fabric.until("routes by the mended cable", |f| f.settled(11) && by(f, "s1:4"));
 
-    // The master dies: the next one reigns at once, and everybody keeps its id.
+    // The master dies: the next one is the master at once, and everybody keeps its id.
     fabric.hosts.remove("h1");
     fabric.until("another master", |f| f.settled(22));
     let now = fabric.lids();
@@ -308,7 +308,7 @@ fn n_6_an_administrators_word_on_a_virtual_plane_stands() {
 }
 
 #[test]
-fn n_6_a_configuration_request_of_a_higher_term_makes_the_master_reign_above_it() {
+fn n_6_a_configuration_request_of_a_higher_term_makes_the_master_take_a_term_above_it() {
     let mut fabric = Fabric::new();
     fabric.until("a master and all routes", |f| f.settled(11));
     // h4 writes to the switch next to it, as if it were master.

@@ -19,7 +19,7 @@ use weft_proto::mr::vpd::{Error, Vpd};
 const FIGURES: &str = include_str!("../../../Documentation/examples/figs10-12.toml");
 
 /// Whose is what, as 0082 and 0083 say.
-const WISHES: [(&str, &str); 6] = [
+const ASSIGNMENTS: [(&str, &str); 6] = [
     ("ep2", "rc1"),
     ("ep4", "rc1"),
     ("ep5", "rc1"),
@@ -32,8 +32,8 @@ fn found() -> (World, Pcim) {
     let mut world = World::start(FIGURES, &["rc1", "rc2"]);
     let mut pcim = Pcim::new(0, 1);
     pcim.discover(&mut world);
-    for (endpoint, root) in WISHES {
-        pcim.wish(endpoint, 0, root);
+    for (endpoint, root) in ASSIGNMENTS {
+        pcim.assignment(endpoint, 0, root);
     }
     (world, pcim)
 }
@@ -42,8 +42,8 @@ fn found() -> (World, Pcim) {
 fn drawn(pcim: &Pcim, root: &str) -> String {
     let mut reach = [Reach::NONE; 32];
     let mut tree = Tree::new(&pcim.found, pcim.named(root), &mut reach).unwrap();
-    for wish in pcim.wishes.iter().filter(|w| w.root == pcim.named(root)) {
-        tree.add(wish.endpoint);
+    for assignment in pcim.assignments.iter().filter(|w| w.root == pcim.named(root)) {
+        tree.add(assignment.endpoint);
     }
     let lines = tree.walk().map(|v| {
         let name = String::from_utf8_lossy(v.component.vpd.serial.bytes()).into_owned();
@@ -138,11 +138,11 @@ fn mr_4_every_space_has_a_place_for_all_that_belongs_there() {
     let (rc1, rc2, ep1) = (pcim.named("rc1"), pcim.named("rc2"), pcim.named("ep1"));
     let places = |space| {
         let mut places = Apertures::new(vec![Aperture::NONE; 64]);
-        places.settle(&pcim.found, &pcim.wishes, space, |claim| panic!("{claim:?}")).unwrap();
+        places.settle(&pcim.found, &pcim.assignments, space, |claim| panic!("{claim:?}")).unwrap();
         places
     };
     let association = |space, who| places(space).of(space, who, 0).map(|a| a.association);
-    // 0084: EP1 is in two spaces, on its own blade and by wish in that of host 2.
+    // 0084: EP1 is in two spaces, on its own blade and by assignment in that of host 2.
     assert_eq!(association(rc1, ep1), Some(Association::Physical));
     assert_eq!(association(rc2, ep1), Some(Association::Logical));
     // 0086, 0087: so is each root complex.
@@ -163,7 +163,7 @@ fn mr_7_each_root_complex_reaches_its_own_endpoints_and_no_other() {
             world.hosts[host].want(pcim.lid(endpoint));
         }
     }
-    for (endpoint, root) in WISHES {
+    for (endpoint, root) in ASSIGNMENTS {
         let (lid, host) = (pcim.lid(endpoint), usize::from(root == "rc2"));
         world.until(endpoint, |hosts| {
             hosts[host].seen.get(&lid).is_some_and(|seen| seen.apertures.len() == 1)
@@ -187,13 +187,13 @@ fn mr_7_withdrawing_an_endpoint_gives_back_all_that_was_its_own() {
     let (mut world, mut pcim) = found();
     pcim.carry_out(&mut world);
     let full = pcim.entries.len();
-    let wish = pcim.wishes.remove(0);
+    let assignment = pcim.assignments.remove(0);
     pcim.carry_out(&mut world);
     assert!(pcim.entries.len() < full);
-    let ep2 = wish.endpoint;
+    let ep2 = assignment.endpoint;
     assert!(pcim.entries.iter().all(|e| e.component() != ep2));
     assert_eq!(world.hosts[0].seen.len(), 2);
-    pcim.wishes.clear();
+    pcim.assignments.clear();
     pcim.carry_out(&mut world);
     assert_eq!(pcim.entries, []);
     for switch in ["sw1", "sw2", "sw3"] {
@@ -208,9 +208,9 @@ fn mr_7_withdrawing_an_endpoint_gives_back_all_that_was_its_own() {
 #[test]
 fn mr_7_a_hierarchy_goes_by_routes_that_are_there_and_may_go_another_way_back() {
     let (mut world, mut pcim) = found();
-    pcim.wishes.clear();
-    pcim.wish("ep2", 0, "rc1");
-    pcim.wish("ep3", 0, "rc1");
+    pcim.assignments.clear();
+    pcim.assignment("ep2", 0, "rc1");
+    pcim.assignment("ep3", 0, "rc1");
     // To EP2 straight from switch 1 to switch 2, and back over switch 3; to EP3 no way.
     let (ep2, rc1) = (pcim.lid("ep2"), world.hosts[0].lid);
     for (switch, lid, port) in
@@ -219,9 +219,9 @@ fn mr_7_a_hierarchy_goes_by_routes_that_are_there_and_may_go_another_way_back() 
         world.daemon.json(&["route", "set", switch, &lid.to_string(), &port.to_string()]);
     }
     pcim.take_routes(&mut world);
-    let ep3 = pcim.wishes[1];
+    let ep3 = pcim.assignments[1];
     assert_eq!(pcim.design().1, [(ep3, Why::NoWay)]);
-    pcim.wishes.pop();
+    pcim.assignments.pop();
     pcim.carry_out(&mut world);
     let mut queue = Queue::of(&mut world, &pcim, "ep2", 0, 0, 1, 0, 0);
     queue.works(&world, 1);

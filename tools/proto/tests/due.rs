@@ -50,7 +50,7 @@ fn mr_3_another_cause_does_not_wait_for_what_could_not_be_done() {
 }
 
 #[test]
-fn mr_3_who_does_not_reign_has_nothing_to_do() {
+fn mr_3_a_host_that_is_not_the_master_has_nothing_to_do() {
     let mut causes = begun();
     assert_eq!(causes.settled(None), Due::No);
     assert_eq!(causes.end(End::Lost), Some(AGAIN_MS));

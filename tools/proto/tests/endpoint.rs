@@ -6,9 +6,9 @@
 
 use proptest::prelude::*;
 use weft_proto::endpoint::{
-    element::Nonsense, ledger::Liar, part, Completion, Cqe, Entry, Ledger, Op, Place, Places,
-    Protocol, Segment, Slot, Work, CQE_BYTES, FLUSHED, FUNCTION_BYTES, MAX_BYTES, MEMORY, PAGE,
-    SEGMENTS,
+    element::Nonsense, ledger::ProtocolError, part, Completion, Cqe, Entry, Ledger, Op, Place,
+    Places, Protocol, Segment, Slot, Work, CQE_BYTES, FLUSHED, FUNCTION_BYTES, MAX_BYTES, MEMORY,
+    PAGE, SEGMENTS,
 };
 
 fn segment(base: u64, bytes: u64) -> Segment {
@@ -134,7 +134,7 @@ fn q_2_completions_count_one_after_the_other_and_only_if_they_can_be_true() {
             ..good
         },
     ] {
-        assert_eq!(ledger.complete(&bad), Err(Liar), "{bad:?}");
+        assert_eq!(ledger.complete(&bad), Err(ProtocolError), "{bad:?}");
     }
     let completion = |cookie, status, crc, bytes| Completion {
         cookie,
@@ -148,7 +148,7 @@ fn q_2_completions_count_one_after_the_other_and_only_if_they_can_be_true() {
         status: 3,
         ..done(1)
     };
-    assert_eq!(ledger.complete(&good), Err(Liar), "once");
+    assert_eq!(ledger.complete(&good), Err(ProtocolError), "once");
     // No sum was asked for.
     assert_eq!(ledger.complete(&less), Ok(completion(1001, 3, 0, 64)));
     assert_eq!((ledger.outstanding(), ledger.done()), (2, 2));
@@ -157,7 +157,11 @@ fn q_2_completions_count_one_after_the_other_and_only_if_they_can_be_true() {
     assert_eq!(ledger.next(1), Some(completion(1001, 3, 0, 64)));
     assert_eq!(ledger.next(2), Some(completion(1002, FLUSHED, 0, 0)));
     assert_eq!(ledger.next(3), Some(completion(1003, FLUSHED, 0, 0)));
-    assert_eq!(ledger.complete(&done(4)), Err(Liar), "nothing was asked");
+    assert_eq!(
+        ledger.complete(&done(4)),
+        Err(ProtocolError),
+        "nothing was asked"
+    );
     ledger.begin();
     assert_eq!(ledger.post(entry(9)), Some(0));
 }

@@ -263,7 +263,7 @@ impl World {
             12..=19 => {
                 self.take(n);
             }
-            20 if self.ends[n].session.is_some() => self.ends[n].hold.wish(now),
+            20 if self.ends[n].session.is_some() => self.ends[n].hold.request(now),
             21..=24 => {
                 self.ask(n);
             }
@@ -303,7 +303,10 @@ impl World {
             let executed = other.qp().user.executed.borrow();
             assert!(executed.iter().copied().eq(0..executed.len() as u32));
             end.qp().user.check(&other.qp().user);
-            assert!(end.end.is_honest(), "the peer was taken for a liar");
+            assert!(
+                end.end.is_honest(),
+                "the peer was taken for one that breaks the protocol"
+            );
             let (done, came) = (end.completed(), other.came());
             assert!(done <= came && came <= end.posted(), "{done} {came}");
         }
@@ -335,7 +338,7 @@ impl World {
 
     /// A planned end of the session, with nothing against it.
     fn moves(&mut self, n: usize) {
-        self.ends[n].hold.wish(self.now);
+        self.ends[n].hold.request(self.now);
         for _ in 0..200 {
             self.now += 1;
             if self.ask(n) {
@@ -389,7 +392,7 @@ proptest! {
             }
             if gives_up {
                 let now = world.now;
-                world.ends[n].hold.wish(now);
+                world.ends[n].hold.request(now);
                 world.ask(n);
                 for (to, session, letter) in std::mem::take(&mut world.mail) {
                     world.hear(to, session, letter);
@@ -428,7 +431,7 @@ fn who_begins_anew_meanwhile_is_not_taken_for_who_was_there() {
         }
         world.check();
         let last = 1 - comes_back;
-        world.ends[comes_back].hold.wish(world.now);
+        world.ends[comes_back].hold.request(world.now);
         while !world.ask(comes_back) {
             world.now += 1;
             for (to, session, letter) in std::mem::take(&mut world.mail) {
@@ -469,7 +472,7 @@ fn an_end_that_is_asked_begins_again_by_itself() {
 #[test]
 fn an_old_answer_does_not_count() {
     let mut hold = Hold::new();
-    hold.wish(5000);
+    hold.request(5000);
     let Some(Say::Hold(first)) = hold.due(5000) else {
         panic!("it asks");
     };
@@ -477,9 +480,9 @@ fn an_old_answer_does_not_count() {
     hold.hear(5990, Say::Held(first));
     assert!(hold.is_agreed(5999, true) && !hold.is_agreed(5999, false));
     assert!(!hold.is_agreed(6000, true));
-    // Of a wish before.
+    // Of a request before.
     let _ = hold.give_up(6001);
-    hold.wish(6002);
+    hold.request(6002);
     hold.hear(6003, Say::Held(first));
     assert!(!hold.is_agreed(6003, true));
     assert!(!hold.over(6003));

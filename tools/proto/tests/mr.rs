@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Multi-root management against random fabrics and wishes: what it designs is applied to tables that
-//! pass traffic on as the hardware does, and who reaches whom is compared with what was wished.
+//! Multi-root management against random fabrics and assignments: what it designs is applied to tables that
+//! pass traffic on as the hardware does, and who reaches whom is compared with what was assigned.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
 
@@ -9,13 +9,14 @@
 mod fabric;
 
 use fabric::{
-    empty, endpoint, picks, root, routes, shape, switch, wishes_of, Found, Routes, Shape, Tables,
-    Trace, VES,
+    assignments_of, empty, endpoint, picks, root, routes, shape, switch, Found, Routes, Shape,
+    Tables, Trace, VES,
 };
 use proptest::{prelude::*, sample::Index};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_proto::mr::{
     aperture::{Aperture, Apertures, Association, Claim},
+    assignment::{self, Assignment, Assignments},
     design::{design, Why},
     inventory::{End, Found as News, Kind},
     list::{Full, List},
@@ -23,7 +24,6 @@ use weft_proto::mr::{
     plane::{Hierarchy, Plane, Planes},
     tree::{Reach, Tree},
     vpd::{Error, Text, Vpd},
-    wish::{self, Wish, Wishes},
 };
 
 /// A manager with room for everything.
@@ -34,7 +34,7 @@ struct Manager {
     routes: Routes,
 }
 
-type Told = BTreeMap<Wish, Result<(), Why>>;
+type Told = BTreeMap<Assignment, Result<(), Why>>;
 
 impl Manager {
     fn new() -> Self {
@@ -45,11 +45,11 @@ impl Manager {
         }
     }
 
-    fn design(&mut self, found: &Found, wishes: &[Wish]) -> Told {
-        self.design_on(routes(found, 0), found, wishes)
+    fn design(&mut self, found: &Found, assignments: &[Assignment]) -> Told {
+        self.design_on(routes(found, 0), found, assignments)
     }
 
-    fn design_on(&mut self, routes: Routes, found: &Found, wishes: &[Wish]) -> Told {
+    fn design_on(&mut self, routes: Routes, found: &Found, assignments: &[Assignment]) -> Told {
         let mut told = Told::new();
         let mut reach = vec![Reach::NONE; found.components().len()];
         self.routes = routes;
@@ -61,16 +61,16 @@ impl Manager {
         design(
             found,
             &by,
-            wishes,
+            assignments,
             planes,
             &mut reach,
             entries,
-            |wish, done| {
-                assert_eq!(told.insert(*wish, done), None, "told twice");
+            |assignment, done| {
+                assert_eq!(told.insert(*assignment, done), None, "told twice");
             },
         )
         .expect("there is room");
-        assert_eq!(told.len(), wishes.len(), "one answer each");
+        assert_eq!(told.len(), assignments.len(), "one answer each");
         assert!(entries.all().is_sorted());
         told
     }
@@ -87,18 +87,20 @@ impl Manager {
 type Spaces = BTreeMap<u64, Apertures<Vec<Aperture>>>;
 
 /// Gives all that belongs into a space its place there. For which there was no room.
-fn settle(spaces: &mut Spaces, found: &Found, wishes: &[Wish]) -> Vec<(u64, u8)> {
+fn settle(spaces: &mut Spaces, found: &Found, assignments: &[Assignment]) -> Vec<(u64, u8)> {
     let mut without = vec![];
     for root in found.components().iter().filter(|c| c.is_root()) {
         let none = || Apertures::new(vec![Aperture::NONE; 256]);
         let space = spaces.entry(root.hwid).or_insert_with(none);
         let no_room = |claim: &Claim| without.push((claim.who, claim.ve));
-        space.settle(found, wishes, root.hwid, no_room).unwrap();
+        space
+            .settle(found, assignments, root.hwid, no_room)
+            .unwrap();
     }
     without
 }
 
-type Traffic = BTreeMap<(Wish, bool), Trace>;
+type Traffic = BTreeMap<(Assignment, bool), Trace>;
 
 /// Traffic of every pair, down and up.
 fn traffic(found: &Found, tables: &Tables, shape: &Shape) -> Traffic {
@@ -106,9 +108,9 @@ fn traffic(found: &Found, tables: &Tables, shape: &Shape) -> Traffic {
     for endpoint in (0..shape.endpoints).map(|n| 300 + n) {
         for root in (0..shape.roots).map(|n| 100 + n) {
             for ve in 0..VES {
-                let wish = Wish { endpoint, ve, root };
-                all.insert((wish, false), tables.down(found, root, endpoint, ve));
-                all.insert((wish, true), tables.up(found, endpoint, ve, root));
+                let assignment = Assignment { endpoint, ve, root };
+                all.insert((assignment, false), tables.down(found, root, endpoint, ve));
+                all.insert((assignment, true), tables.up(found, endpoint, ve, root));
             }
         }
     }
@@ -137,18 +139,18 @@ fn apply(tables: &mut Tables, change: Change) {
 proptest! {
     /// Both directions work inside of a hierarchy and nowhere else, whatever a root complex sends.
     #[test]
-    fn mr_7_reachability_is_exactly_the_wishes(shape in shape(), picks in picks()) {
+    fn mr_7_reachability_is_exactly_the_assignments(shape in shape(), picks in picks()) {
         let found = shape.inventory(|_| false);
-        let wishes = wishes_of(&shape, &picks);
+        let assignments = assignments_of(&shape, &picks);
         let mut manager = Manager::new();
-        let told = manager.design(&found, &wishes);
+        let told = manager.design(&found, &assignments);
         let tables = manager.tables();
         prop_assert!(told.values().all(Result::is_ok), "{told:?}");
-        for ((wish, _), trace) in traffic(&found, &tables, &shape) {
-            prop_assert_eq!(trace.is_some(), wishes.contains(&wish), "{:?}", wish);
+        for ((assignment, _), trace) in traffic(&found, &tables, &shape) {
+            prop_assert_eq!(trace.is_some(), assignments.contains(&assignment), "{:?}", assignment);
         }
         for root in (0..shape.roots).map(|n| 100 + n) {
-            let ours = wishes.iter().filter(|w| w.root == root).map(|w| (w.endpoint, w.ve));
+            let ours = assignments.iter().filter(|w| w.root == root).map(|w| (w.endpoint, w.ve));
             prop_assert_eq!(tables.exposed(&found, root), ours.collect());
         }
     }
@@ -159,7 +161,7 @@ proptest! {
     fn mr_7_planes_are_of_the_link(shape in shape(), picks in picks()) {
         let found = shape.inventory(|_| false);
         let mut manager = Manager::new();
-        manager.design(&found, &wishes_of(&shape, &picks));
+        manager.design(&found, &assignments_of(&shape, &picks));
         let mut places = BTreeMap::new();
         for entry in manager.entries.all() {
             if let Entry::Plane { switch, port, vp, vh } = *entry {
@@ -185,17 +187,17 @@ proptest! {
         shape in shape(), picks in picks(), seed: u64, which: Index,
     ) {
         let found = shape.inventory(|_| false);
-        let wishes = wishes_of(&shape, &picks);
+        let assignments = assignments_of(&shape, &picks);
         let mut manager = Manager::new();
-        let told = manager.design_on(routes(&found, seed), &found, &wishes);
+        let told = manager.design_on(routes(&found, seed), &found, &assignments);
         prop_assert!(told.values().all(Result::is_ok), "{told:?}");
         let mut tables = manager.tables();
         let before = traffic(&found, &tables, &shape);
-        for ((wish, _), trace) in &before {
-            prop_assert_eq!(trace.is_some(), wishes.contains(wish), "{:?}", wish);
+        for ((assignment, _), trace) in &before {
+            prop_assert_eq!(trace.is_some(), assignments.contains(assignment), "{:?}", assignment);
         }
         for root in (0..shape.roots).map(|n| 100 + n) {
-            let ours = wishes.iter().filter(|w| w.root == root).map(|w| (w.endpoint, w.ve));
+            let ours = assignments.iter().filter(|w| w.root == root).map(|w| (w.endpoint, w.ve));
             prop_assert_eq!(tables.exposed(&found, root), ours.collect());
         }
         prop_assume!(!manager.entries.all().is_empty());
@@ -203,7 +205,7 @@ proptest! {
         tables.entries.remove(&entry);
         stops_its_traffic(entry, &before, &traffic(&found, &tables, &shape))?;
         // Without routes nothing is fulfilled: all are behind switches.
-        let none = manager.design_on(Routes::new(), &found, &wishes);
+        let none = manager.design_on(Routes::new(), &found, &assignments);
         prop_assert!(none.values().all(|done| *done == Err(Why::NoWay)));
     }
 
@@ -212,7 +214,7 @@ proptest! {
     fn mr_7_an_entry_less_stops_exactly_its_traffic(shape in shape(), picks in picks(), which: Index) {
         let found = shape.inventory(|_| false);
         let mut manager = Manager::new();
-        manager.design(&found, &wishes_of(&shape, &picks));
+        manager.design(&found, &assignments_of(&shape, &picks));
         let mut tables = manager.tables();
         prop_assume!(!tables.entries.is_empty());
         let before = traffic(&found, &tables, &shape);
@@ -226,14 +228,14 @@ proptest! {
     #[test]
     fn mr_3_the_tree_is_the_union_of_the_ways(shape in shape(), picks in picks()) {
         let found = shape.inventory(|_| false);
-        let wishes = wishes_of(&shape, &picks);
+        let assignments = assignments_of(&shape, &picks);
         for root in (0..shape.roots).map(|n| 100 + n) {
             let mut reach = vec![Reach::NONE; 64];
             let mut tree = Tree::new(&found, root, &mut reach).unwrap();
             let mut links = BTreeSet::new();
-            for wish in wishes.iter().filter(|w| w.root == root) {
-                tree.add(wish.endpoint);
-                links.extend(tree.way(wish.endpoint).map(|s| (s.upper, s.lower)));
+            for assignment in assignments.iter().filter(|w| w.root == root) {
+                tree.add(assignment.endpoint);
+                links.extend(tree.way(assignment.endpoint).map(|s| (s.upper, s.lower)));
             }
             let visits: Vec<_> = tree.walk().collect();
             prop_assert_eq!(visits[0].component.hwid, root);
@@ -249,7 +251,7 @@ proptest! {
                 }
             }
             let leaves = visits.iter().filter(|v| v.component.is_endpoint()).count();
-            let endpoints: BTreeSet<_> = wishes.iter().filter(|w| w.root == root).map(|w| w.endpoint).collect();
+            let endpoints: BTreeSet<_> = assignments.iter().filter(|w| w.root == root).map(|w| w.endpoint).collect();
             prop_assert_eq!(leaves, endpoints.len());
         }
     }
@@ -261,14 +263,14 @@ proptest! {
         let mut manager = Manager::new();
         let mut tables = Tables::default();
         for picks in picks {
-            let wishes = wishes_of(&shape, &picks);
+            let assignments = assignments_of(&shape, &picks);
             let are: Vec<_> = tables.entries.iter().copied().collect();
-            manager.design(&found, &wishes);
+            manager.design(&found, &assignments);
             for change in changes(&are, manager.entries.all()) {
                 apply(&mut tables, change);
             }
             prop_assert_eq!(&tables.entries, &manager.tables().entries);
-            manager.design(&found, &wishes);
+            manager.design(&found, &assignments);
             prop_assert_eq!(&tables.entries, &manager.tables().entries);
             prop_assert_eq!(changes(&are, &are).count(), 0);
         }
@@ -277,9 +279,9 @@ proptest! {
     /// Whoever keeps his endpoint keeps it without a break at any step of a plan, and nobody gets at
     /// what is neither his before nor after.
     #[test]
-    fn hp_2_a_change_of_wishes_touches_nobody_else(shape in shape(), before in picks(), after in picks()) {
+    fn hp_2_a_change_of_assignments_touches_nobody_else(shape in shape(), before in picks(), after in picks()) {
         let found = shape.inventory(|_| false);
-        let (before, after) = (wishes_of(&shape, &before), wishes_of(&shape, &after));
+        let (before, after) = (assignments_of(&shape, &before), assignments_of(&shape, &after));
         let mut manager = Manager::new();
         manager.design(&found, &before);
         let mut tables = manager.tables();
@@ -288,15 +290,15 @@ proptest! {
         let both: Vec<_> = before.iter().filter(|w| after.contains(w)).collect();
         for change in changes(&are, manager.entries.all()) {
             apply(&mut tables, change);
-            for wish in &both {
-                let Wish { endpoint, ve, root } = **wish;
-                prop_assert!(tables.down(&found, root, endpoint, ve).is_some(), "{:?} at {:?}", wish, change);
-                prop_assert!(tables.up(&found, endpoint, ve, root).is_some(), "{:?} at {:?}", wish, change);
+            for assignment in &both {
+                let Assignment { endpoint, ve, root } = **assignment;
+                prop_assert!(tables.down(&found, root, endpoint, ve).is_some(), "{:?} at {:?}", assignment, change);
+                prop_assert!(tables.up(&found, endpoint, ve, root).is_some(), "{:?} at {:?}", assignment, change);
             }
             for root in (0..shape.roots).map(|n| 100 + n) {
                 for (endpoint, ve) in tables.exposed(&found, root) {
-                    let wish = Wish { endpoint, ve, root };
-                    prop_assert!(before.contains(&wish) || after.contains(&wish), "{:?} at {:?}", wish, change);
+                    let assignment = Assignment { endpoint, ve, root };
+                    prop_assert!(before.contains(&assignment) || after.contains(&assignment), "{:?} at {:?}", assignment, change);
                 }
             }
         }
@@ -310,39 +312,39 @@ proptest! {
         let gone = who.get(&all).hwid;
         let whole = shape.inventory(|_| false);
         let rest = shape.inventory(|hwid| hwid == gone);
-        let wishes = wishes_of(&shape, &picks);
+        let assignments = assignments_of(&shape, &picks);
         let mut manager = Manager::new();
-        manager.design(&whole, &wishes);
+        manager.design(&whole, &assignments);
         let tables = manager.tables();
         let are: Vec<_> = manager.entries.all().to_vec();
-        let crosses = |wish: &Wish| {
-            let Wish { endpoint, ve, root } = *wish;
+        let crosses = |assignment: &Assignment| {
+            let Assignment { endpoint, ve, root } = *assignment;
             let down = tables.down(&whole, root, endpoint, ve).unwrap();
             let up = tables.up(&whole, endpoint, ve, root).unwrap();
             root == gone || down.union(&up).any(|e| e.component() == gone)
         };
-        let told = manager.design(&rest, &wishes);
+        let told = manager.design(&rest, &assignments);
         // The network manager has routed around it before.
         let mut left = Tables { routes: manager.routes.clone(), ..tables.clone() };
         let plan: Vec<_> = changes(&are, manager.entries.all()).collect();
         for change in &plan {
             apply(&mut left, *change);
-            for wish in wishes.iter().filter(|w| !crosses(w)) {
-                prop_assert!(left.down(&rest, wish.root, wish.endpoint, wish.ve).is_some(), "{:?}", change);
-                prop_assert!(left.up(&rest, wish.endpoint, wish.ve, wish.root).is_some(), "{:?}", change);
+            for assignment in assignments.iter().filter(|w| !crosses(w)) {
+                prop_assert!(left.down(&rest, assignment.root, assignment.endpoint, assignment.ve).is_some(), "{:?}", change);
+                prop_assert!(left.up(&rest, assignment.endpoint, assignment.ve, assignment.root).is_some(), "{:?}", change);
             }
         }
-        for (wish, done) in &told {
-            let Wish { endpoint, ve, root } = *wish;
-            prop_assert_eq!(left.down(&rest, root, endpoint, ve).is_some(), done.is_ok(), "{:?}", wish);
+        for (assignment, done) in &told {
+            let Assignment { endpoint, ve, root } = *assignment;
+            prop_assert_eq!(left.down(&rest, root, endpoint, ve).is_some(), done.is_ok(), "{:?}", assignment);
             let leaf = gone == root || gone == endpoint;
             prop_assert!(!leaf || done.is_err());
-            prop_assert!(crosses(wish) || done.is_ok(), "{:?}: {:?}", wish, done);
+            prop_assert!(crosses(assignment) || done.is_ok(), "{:?}: {:?}", assignment, done);
         }
         prop_assert!(left.entries.iter().all(|e| e.component() != gone));
-        manager.design(&whole, &wishes);
-        for ((wish, _), trace) in traffic(&whole, &manager.tables(), &shape) {
-            prop_assert_eq!(trace.is_some(), wishes.contains(&wish), "{:?}", wish);
+        manager.design(&whole, &assignments);
+        for ((assignment, _), trace) in traffic(&whole, &manager.tables(), &shape) {
+            prop_assert_eq!(trace.is_some(), assignments.contains(&assignment), "{:?}", assignment);
         }
     }
 
@@ -356,7 +358,7 @@ proptest! {
         let mut manager = Manager::new();
         let mut tables = Tables::default();
         for (found, picks) in [(&whole, &before), (&rest, &meanwhile), (&whole, &meanwhile)] {
-            manager.design(found, &wishes_of(&shape, picks));
+            manager.design(found, &assignments_of(&shape, picks));
             // What the tables say is known of those that are there; the others keep what they had.
             let is_there = |e: &&Entry| found.get(e.component()).is_some();
             let are: Vec<_> = tables.entries.iter().filter(is_there).copied().collect();
@@ -375,8 +377,8 @@ proptest! {
         let found = shape.inventory(|_| false);
         let mut spaces = Spaces::new();
         let mut places: Vec<Aperture> = vec![];
-        for wishes in [wishes_of(&shape, &before), wishes_of(&shape, &after)] {
-            let without = settle(&mut spaces, &found, &wishes);
+        for assignments in [assignments_of(&shape, &before), assignments_of(&shape, &after)] {
+            let without = settle(&mut spaces, &found, &assignments);
             prop_assert!(without.is_empty(), "{without:?}");
             let all: Vec<_> = spaces.values().flat_map(|space| space.all()).copied().collect();
             for a in &all {
@@ -391,30 +393,30 @@ proptest! {
                 prop_assert!(moved.is_none_or(|b| b == a), "{:?} moved to {:?}", moved, a);
             }
             let logical = all.iter().filter(|a| a.association == Association::Logical);
-            let logical: BTreeSet<_> = logical.map(|a| Wish { endpoint: a.who, ve: a.ve, root: a.space }).collect();
-            prop_assert_eq!(logical, wishes.iter().copied().collect());
+            let logical: BTreeSet<_> = logical.map(|a| Assignment { endpoint: a.who, ve: a.ve, root: a.space }).collect();
+            prop_assert_eq!(logical, assignments.iter().copied().collect());
             let roots = shape.roots as usize;
             prop_assert_eq!(all.iter().filter(|a| a.who < 200).count(), roots * roots, "each in each space");
             places = all;
         }
     }
 
-    /// Wishes that are saved are restored, and text that is none changes nothing.
+    /// Assignments that are saved are restored, and text that is none changes nothing.
     #[test]
-    fn mr_3_wishes_are_saved_and_restored(
+    fn mr_3_assignments_are_saved_and_restored(
         all in prop::collection::btree_map((1u64.., any::<u8>()), 1u64.., 0..20),
         noise in prop::collection::vec(any::<u8>(), 0..80),
     ) {
-        let wishes: Vec<_> = all.iter().map(|((endpoint, ve), root)| {
-            Wish { endpoint: *endpoint, ve: *ve, root: *root }
+        let assignments: Vec<_> = all.iter().map(|((endpoint, ve), root)| {
+            Assignment { endpoint: *endpoint, ve: *ve, root: *root }
         }).collect();
-        let lines: Vec<_> = wishes.iter().map(|w| format!("{:x}.{:x} {:x}\n", w.endpoint, w.ve, w.root)).collect();
+        let lines: Vec<_> = assignments.iter().map(|w| format!("{:x}.{:x} {:x}\n", w.endpoint, w.ve, w.root)).collect();
         let text = lines.concat();
-        let mut read = Wishes::new(vec![Wish::NONE; 20]);
+        let mut read = Assignments::new(vec![Assignment::NONE; 20]);
         prop_assert_eq!(read.read(text.as_bytes()), Ok(()));
-        prop_assert_eq!(read.all(), &wishes);
+        prop_assert_eq!(read.all(), &assignments);
         if read.read(&noise).is_err() {
-            prop_assert_eq!(read.all(), &wishes);
+            prop_assert_eq!(read.all(), &assignments);
         }
     }
 
@@ -504,7 +506,7 @@ fn mr_2_an_endpoint_sits_on_the_blade_of_its_vpd_or_of_its_switch() {
     assert_eq!(resident(&found, 0), a.hwid, "its own word counts");
     assert_eq!(resident(&found, 1), b.hwid, "the switch in front says");
     assert_eq!(resident(&found, 2), 0, "nobody is there");
-    // Physically associated: in the space of its blade's root complex without any wish.
+    // Physically associated: in the space of its blade's root complex without any assignment.
     let mut spaces = Spaces::new();
     assert_eq!(settle(&mut spaces, &found, &[]), []);
     let near = spaces[&a.hwid].of(a.hwid, 300, 0).unwrap();
@@ -535,7 +537,7 @@ fn mr_1_what_was_kept_tells_a_return_from_a_replacement() {
 }
 
 #[test]
-fn mr_3_each_wish_that_cannot_be_has_its_reason() {
+fn mr_3_each_assignment_that_cannot_be_has_its_reason() {
     let mut found = empty();
     let mut lonely = endpoint(1);
     lonely.lid = 0;
@@ -548,23 +550,23 @@ fn mr_3_each_wish_that_cannot_be_has_its_reason() {
             .joined(End { hwid, port: 0 }, End { hwid: 200, port })
             .unwrap();
     }
-    let wish = |endpoint, ve, root| Wish { endpoint, ve, root };
+    let assignment = |endpoint, ve, root| Assignment { endpoint, ve, root };
     let expected = [
-        (wish(300, 0, 100), Ok(())),
-        (wish(300, VES, 100), Err(Why::NoVe)),
-        (wish(301, 0, 100), Err(Why::NoLid)),
-        (wish(302, 0, 100), Err(Why::NoWay)),
-        (wish(399, 0, 100), Err(Why::NoEndpoint)),
-        (wish(300, 1, 199), Err(Why::NoRoot)),
-        (wish(300, 2, 200), Err(Why::NoRoot)),
+        (assignment(300, 0, 100), Ok(())),
+        (assignment(300, VES, 100), Err(Why::NoVe)),
+        (assignment(301, 0, 100), Err(Why::NoLid)),
+        (assignment(302, 0, 100), Err(Why::NoWay)),
+        (assignment(399, 0, 100), Err(Why::NoEndpoint)),
+        (assignment(300, 1, 199), Err(Why::NoRoot)),
+        (assignment(300, 2, 200), Err(Why::NoRoot)),
     ];
-    let wishes: Vec<_> = expected.iter().map(|(wish, _)| *wish).collect();
-    let told = Manager::new().design(&found, &wishes);
+    let assignments: Vec<_> = expected.iter().map(|(assignment, _)| *assignment).collect();
+    let told = Manager::new().design(&found, &assignments);
     assert_eq!(told, expected.into_iter().collect());
 }
 
 #[test]
-fn mr_7_a_link_has_fifteen_planes_to_give_and_the_sixteenth_wish_says_so() {
+fn mr_7_a_link_has_fifteen_planes_to_give_and_the_sixteenth_assignment_says_so() {
     // Sixteen root complexes at one switch, an endpoint behind another.
     let mut found = empty();
     let kind = Kind::Endpoint {
@@ -582,26 +584,26 @@ fn mr_7_a_link_has_fifteen_planes_to_give_and_the_sixteenth_wish_says_so() {
     let end = |hwid, port| End { hwid, port };
     found.joined(end(200, 31), end(201, 31)).unwrap();
     found.joined(end(201, 0), end(300, 0)).unwrap();
-    let mut wishes = vec![];
+    let mut assignments = vec![];
     for n in 0..16 {
         found.found(root(n)).unwrap();
         found.joined(end(100 + n, 0), end(200, n as u8)).unwrap();
-        wishes.push(Wish {
+        assignments.push(Assignment {
             endpoint: 300,
             ve: n as u8,
             root: 100 + n,
         });
     }
     let mut manager = Manager::new();
-    let told = manager.design(&found, &wishes);
+    let told = manager.design(&found, &assignments);
     let refused: Vec<_> = told.iter().filter(|(_, done)| done.is_err()).collect();
-    assert_eq!(refused, [(&wishes[15], &Err(Why::NoPlane))]);
+    assert_eq!(refused, [(&assignments[15], &Err(Why::NoPlane))]);
     let others = manager.entries.all().iter().any(|e| e.component() == 115);
     assert!(!others, "nothing is left of it");
     // One goes, and the one that waited has its turn; the rest keep their planes.
     let before = manager.tables();
-    wishes.remove(3);
-    let told = manager.design(&found, &wishes);
+    assignments.remove(3);
+    let told = manager.design(&found, &assignments);
     assert!(told.values().all(Result::is_ok));
     let kept = before
         .entries
@@ -619,16 +621,16 @@ fn mr_4_a_space_that_is_full_says_for_whom() {
     for component in [small, endpoint(0)] {
         found.found(component).unwrap();
     }
-    let wishes: Vec<_> = (0..3)
-        .map(|ve| Wish {
+    let assignments: Vec<_> = (0..3)
+        .map(|ve| Assignment {
             endpoint: 300,
             ve,
             root: 100,
         })
         .collect();
     let mut spaces = Spaces::new();
-    assert_eq!(settle(&mut spaces, &found, &wishes), [(300, 2)]);
-    assert_eq!(settle(&mut spaces, &found, &wishes[1..]), []);
+    assert_eq!(settle(&mut spaces, &found, &assignments), [(300, 2)]);
+    assert_eq!(settle(&mut spaces, &found, &assignments[1..]), []);
     assert_eq!(spaces[&100].of(100, 300, 2).unwrap().base, 1 << 32);
 }
 
@@ -646,7 +648,7 @@ fn mr_7_too_little_memory_is_said_and_not_guessed() {
         }
         found
     };
-    let wishes = [Wish {
+    let assignments = [Assignment {
         endpoint: 300,
         ve: 0,
         root: 100,
@@ -660,7 +662,7 @@ fn mr_7_too_little_memory_is_said_and_not_guessed() {
         let done = design(
             &found,
             &|at, lid| (at < 200).then_some(0).or(routes.get(&(at, lid)).copied()),
-            &wishes,
+            &assignments,
             &mut planes,
             &mut reach,
             &mut entries,
@@ -671,26 +673,26 @@ fn mr_7_too_little_memory_is_said_and_not_guessed() {
 }
 
 #[test]
-fn mr_3_a_text_of_wishes_says_which_line_is_none() {
-    let mut wishes = Wishes::new(vec![Wish::NONE; 2]);
+fn mr_3_a_text_of_assignments_says_which_line_is_none() {
+    let mut assignments = Assignments::new(vec![Assignment::NONE; 2]);
     let text = b"# mine\n\n  3e8.1   a \n3e8.0 b\n";
-    assert_eq!(wishes.read(text), Ok(()));
-    let wish = |ve, root| Wish {
+    assert_eq!(assignments.read(text), Ok(()));
+    let assignment = |ve, root| Assignment {
         endpoint: 0x3e8,
         ve,
         root,
     };
-    assert_eq!(wishes.all(), [wish(0, 11), wish(1, 10)]);
+    assert_eq!(assignments.all(), [assignment(0, 11), assignment(1, 10)]);
     for (bad, why) in [
-        (&b"3e8.1 a\n3e8 b\n"[..], wish::Error::Line(2)),
-        (b"3e8.100 b", wish::Error::Line(1)),
-        (b"0.1 b", wish::Error::Line(1)),
-        (b"1.1 b c", wish::Error::Line(1)),
-        (b"1.1 b\n\n1.1 c", wish::Error::Twice(3)),
-        (b"1.1 b\n1.2 b\n1.3 b", wish::Error::Full(3)),
+        (&b"3e8.1 a\n3e8 b\n"[..], assignment::Error::Line(2)),
+        (b"3e8.100 b", assignment::Error::Line(1)),
+        (b"0.1 b", assignment::Error::Line(1)),
+        (b"1.1 b c", assignment::Error::Line(1)),
+        (b"1.1 b\n\n1.1 c", assignment::Error::Twice(3)),
+        (b"1.1 b\n1.2 b\n1.3 b", assignment::Error::Full(3)),
     ] {
-        assert_eq!(wishes.read(bad), Err(why));
-        assert_eq!(wishes.all().len(), 2, "as before");
+        assert_eq!(assignments.read(bad), Err(why));
+        assert_eq!(assignments.all().len(), 2, "as before");
     }
 }
 

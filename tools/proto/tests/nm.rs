@@ -6,6 +6,7 @@
 
 use proptest::prelude::*;
 use weft_proto::nm::{
+    mastership::Mastership,
     message::{page::PAGE_PORTS, Differ, Info, Message, Page, Piece, Taken, Write, MAX_PIECE},
     packet::{
         Arrival, Direction, Error, Packet, ENVELOPE_BYTES, HEADER_BYTES, MAX_BYTES, MAX_PAYLOAD,
@@ -13,7 +14,6 @@ use weft_proto::nm::{
     path::{Path, MAX_HOPS},
     port::{Port, PORTS},
     power::{Governor, Policy, Rate, Seen, LEAST, MOST_PATIENCE, PATIENCE, SAMPLE_MS, WORTH},
-    reign::Reign,
     table::{Effects, Slot, Table},
 };
 
@@ -103,18 +103,18 @@ fn messages() -> Vec<Message<'static>> {
         excluded: true,
     };
     let page = Page::of(&[port; PORTS], 3);
-    let reign = Reign { term: 3, master: 5 };
+    let mastership = Mastership { term: 3, master: 5 };
     let info = Info {
         hwid: 1,
         life: 2,
         lid: 3,
         next_lid: 4,
-        reign,
+        mastership,
         change: 5,
-        wishes: 6,
+        assignments: 6,
     };
     let write = Write {
-        reign,
+        mastership,
         version: 8,
         to: 9,
         life: 10,
@@ -141,11 +141,11 @@ fn messages() -> Vec<Message<'static>> {
         },
         Message::Commit { write, hops: 32 },
         Message::Rest { write, on: true },
-        Message::Wishes { write, piece },
+        Message::Assignments { write, piece },
         Message::Ack {
             from: 1,
             taken: Taken::Order,
-            reign,
+            mastership,
             differ: Differ {
                 hops: 9,
                 moves: true,
@@ -156,8 +156,8 @@ fn messages() -> Vec<Message<'static>> {
             changed: true,
         },
         Message::PollAck { from: 1, master: 2 },
-        Message::WishesRequest { offset: 3 },
-        Message::WishesReply(piece),
+        Message::AssignmentsRequest { offset: 3 },
+        Message::AssignmentsReply(piece),
         Message::Hierarchy { write, piece },
     ]
 }

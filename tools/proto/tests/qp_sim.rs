@@ -167,7 +167,10 @@ impl World {
     /// That each work request has ended, in order, and what it was to do was done.
     fn check(&mut self) {
         for end in 0..2 {
-            assert!(self.ends[end].is_honest(), "the peer was taken for a liar");
+            assert!(
+                self.ends[end].is_honest(),
+                "the peer was taken for one that breaks the protocol"
+            );
             assert!(self.ends[end].is_idle(), "something is still on its way");
             for (n, qp) in self.ends[end].qps.iter().enumerate() {
                 let peer = &self.ends[1 - end].qps[n];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A master that begins where another one ended, with nothing but the tables and the wishes: whoever keeps
+//! A master that begins where another one ended, with nothing but the tables and the assignments: whoever keeps
 //! an endpoint keeps it with all its numbers and its place, and who was put in another's place is noticed.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
@@ -9,10 +9,11 @@
 #[path = "mr/fabric.rs"]
 mod fabric;
 
-use fabric::{empty, endpoint, picks, root, routes, shape, switch, wishes_of, Found};
+use fabric::{assignments_of, empty, endpoint, picks, root, routes, shape, switch, Found};
 use proptest::{prelude::*, sample::Index};
 use weft_proto::mr::{
     aperture::{Aperture, Apertures, Association},
+    assignment::{annotate, seen, Assignment, Seen},
     design::{design, Why},
     hierarchy,
     inventory::End,
@@ -21,7 +22,6 @@ use weft_proto::mr::{
     plane::{Hierarchy, Plane, Planes},
     tree::Reach,
     vpd::{wanted, Vpd},
-    wish::{annotate, seen, Seen, Wish},
 };
 
 type Numbers = Planes<Vec<Hierarchy>, Vec<Plane>>;
@@ -31,7 +31,12 @@ fn numbers() -> Numbers {
 }
 
 /// What a master designs, and what of it is in tables that it reads back.
-fn designed(found: &Found, wishes: &[Wish], numbers: &mut Numbers, seed: u64) -> Vec<Entry> {
+fn designed(
+    found: &Found,
+    assignments: &[Assignment],
+    numbers: &mut Numbers,
+    seed: u64,
+) -> Vec<Entry> {
     let mut entries = List::new(vec![Entry::NONE; 4096]);
     let mut reach = vec![Reach::NONE; found.components().len()];
     let there = routes(found, seed);
@@ -39,8 +44,18 @@ fn designed(found: &Found, wishes: &[Wish], numbers: &mut Numbers, seed: u64) ->
         Some(component) if component.is_root() => Some(0),
         _ => there.get(&(at, lid)).copied(),
     };
-    let told = |wish: &Wish, done: Result<(), Why>| assert_eq!(done, Ok(()), "{wish:?}");
-    design(found, &by, wishes, numbers, &mut reach, &mut entries, told).unwrap();
+    let told =
+        |assignment: &Assignment, done: Result<(), Why>| assert_eq!(done, Ok(()), "{assignment:?}");
+    design(
+        found,
+        &by,
+        assignments,
+        numbers,
+        &mut reach,
+        &mut entries,
+        told,
+    )
+    .unwrap();
     entries.all().to_vec()
 }
 
@@ -49,7 +64,7 @@ fn is_read_back(entry: &&Entry) -> bool {
 }
 
 proptest! {
-    /// The next master has nothing to write, whatever wishes there were before.
+    /// The next master has nothing to write, whatever assignments there were before.
     #[test]
     fn mr_7_the_next_master_takes_the_numbers_that_tables_have(
         shape in shape(),
@@ -59,13 +74,13 @@ proptest! {
     ) {
         let found = shape.inventory(|_| false);
         let mut first = numbers();
-        designed(&found, &wishes_of(&shape, &before), &mut first, seed);
-        let wishes = wishes_of(&shape, &after);
-        let entries = designed(&found, &wishes, &mut first, seed);
+        designed(&found, &assignments_of(&shape, &before), &mut first, seed);
+        let assignments = assignments_of(&shape, &after);
+        let entries = designed(&found, &assignments, &mut first, seed);
         let tables: Vec<_> = entries.iter().filter(is_read_back).copied().collect();
         let mut next = numbers();
         next.adopt(&found, &tables).unwrap();
-        prop_assert_eq!(designed(&found, &wishes, &mut next, seed), entries);
+        prop_assert_eq!(designed(&found, &assignments, &mut next, seed), entries);
     }
 
     /// Tables that somebody left half written, or that do not fit together, become what they should be.
@@ -78,8 +93,8 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let found = shape.inventory(|_| false);
-        let wishes = wishes_of(&shape, &picks);
-        let entries = designed(&found, &wishes, &mut numbers(), seed);
+        let assignments = assignments_of(&shape, &picks);
+        let entries = designed(&found, &assignments, &mut numbers(), seed);
         let mut tables: Vec<_> = entries.iter().filter(is_read_back).copied().collect();
         let mut gone = gone.iter().cycle();
         tables.retain(|_| *gone.next().unwrap());
@@ -93,7 +108,7 @@ proptest! {
         tables.dedup();
         let mut next = numbers();
         next.adopt(&found, &tables).unwrap();
-        let to_be = designed(&found, &wishes, &mut next, seed);
+        let to_be = designed(&found, &assignments, &mut next, seed);
         let mut are = tables.clone();
         for change in changes(&tables, &to_be) {
             match change {
@@ -117,14 +132,14 @@ proptest! {
             (component.bytes, component.window) = (hierarchy::BYTES, hierarchy::WINDOW);
             found.found(component).unwrap();
         }
-        let wishes = wishes_of(&shape, &after);
+        let assignments = assignments_of(&shape, &after);
         let mut one = Apertures::new(vec![Aperture::NONE; 64]);
         for space in (0..shape.roots).map(|n| 100 + n) {
             let mut old = Apertures::new(vec![Aperture::NONE; 64]);
-            for wishes in [&wishes_of(&shape, &before), &wishes] {
-                old.settle(&found, wishes, space, |claim| panic!("{claim:?}")).unwrap();
+            for assignments in [&assignments_of(&shape, &before), &assignments] {
+                old.settle(&found, assignments, space, |claim| panic!("{claim:?}")).unwrap();
             }
-            one.settle(&found, &wishes, space, |claim| panic!("{claim:?}")).unwrap();
+            one.settle(&found, &assignments, space, |claim| panic!("{claim:?}")).unwrap();
             prop_assert_eq!(one.all(), old.all());
             let inside = |a: &Aperture| a.association == Association::Own
                 || (hierarchy::WINDOW.0 <= a.base && a.limit <= hierarchy::WINDOW.1);
@@ -134,7 +149,7 @@ proptest! {
 
     /// What was seen travels with the text, and all else in it stays as it was.
     #[test]
-    fn mr_1_what_was_seen_travels_with_the_wishes(
+    fn mr_1_what_was_seen_travels_with_the_assignments(
         lines in prop::collection::vec("(# [a-z]{0,9}|[1-9a-f]{1,4}\\.[0-9] [1-9a-f]{1,3}|seen [1-9] [0-9a-f]{1,8})", 0..9),
         all in prop::collection::btree_map(1u64.., any::<u32>(), 0..9),
         absent in any::<u16>(),

@@ -311,8 +311,8 @@ impl Scale {
                 let Some(node) = &self.nodes[*number] else {
                     continue;
                 };
-                if !node.is_settled() || node.reign().master != self.hwids[master] {
-                    return Err(format!("{number} obeys {:?}", node.reign()));
+                if !node.is_settled() || node.mastership().master != self.hwids[master] {
+                    return Err(format!("{number} obeys {:?}", node.mastership()));
                 }
                 // Later links may be shorter: they are not used before the tree is made anew.
                 if node.parent().0 < far[*number] {

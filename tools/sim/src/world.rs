@@ -8,14 +8,14 @@ use crate::{
 };
 use std::{cmp::Reverse, collections::BinaryHeap};
 use weft_proto::nm::{
+    assignments::MAX_ASSIGNMENTS,
     kind::NO_HOST,
+    mastership::Mastership,
     member::Member,
     message::Taken,
     node::{Effects, Failure, LEASE_MS, Node, Role, TICK_MS},
     port::{PORTS, Port},
-    reign::Reign,
     table::{self, Slot},
-    wishes::MAX_WISHES,
 };
 
 /// A manager in memory of its own.
@@ -93,13 +93,13 @@ impl Effects for Done {
         self.sent.push((port, message.to_vec()));
     }
 
-    fn role(&mut self, _role: Role, _reign: &Reign) {}
+    fn role(&mut self, _role: Role, _mastership: &Mastership) {}
 
     fn lid(&mut self, lid: u32) {
         self.lid = Some(lid);
     }
 
-    fn wishes(&mut self, _version: u32) {}
+    fn assignments(&mut self, _version: u32) {}
 
     fn hierarchy(&mut self, bytes: &[u8]) -> Result<(), Taken> {
         if bytes.first() == Some(&NONSENSE) {
@@ -266,7 +266,7 @@ impl World {
     /// Memory for what a node keeps.
     fn bytes(&self, node: usize) -> [Vec<u8>; 3] {
         let hierarchy = if self.topology.is_switch(node) { 0 } else { MAX_HIERARCHY };
-        [2 * MAX_WISHES, 2 * hierarchy, hierarchy].map(|bytes| vec![0; bytes])
+        [2 * MAX_ASSIGNMENTS, 2 * hierarchy, hierarchy].map(|bytes| vec![0; bytes])
     }
 
     /// A node dies, without a word.
@@ -336,11 +336,11 @@ impl World {
         self.work(end.0, |manager, now, fx| manager.port(now, end.1, port, fx));
     }
 
-    /// The administrator wishes something of a node.
-    pub fn wish(&mut self, node: usize, bytes: &[u8]) -> bool {
+    /// The administrator assignments something of a node.
+    pub fn assignment(&mut self, node: usize, bytes: &[u8]) -> bool {
         let mut taken = false;
         self.work(node, |manager, now, fx| {
-            taken = manager.wish(now, bytes, fx);
+            taken = manager.assignment(now, bytes, fx);
         });
         taken
     }

@@ -7,11 +7,11 @@
 
 use proptest::prelude::*;
 use weft_proto::nm::{
+    mastership::Mastership,
     message::{Differ, MAX_PIECE, Message, Piece, Taken, Write},
     node::{Failure, HAND_MS, Role},
     packet::{Direction, MAX_BYTES, MAX_PAYLOAD, Packet},
     path::Path,
-    reign::Reign,
 };
 use weft_sim::{
     check,
@@ -163,10 +163,11 @@ fn mr_3_a_late_refusal_does_not_end_a_look_at_the_fabric() {
     let role = |world: &World| world.manager(0).unwrap().role();
     assert_eq!(role(&world), Role::Unknown, "it looks for everybody");
     assert_eq!(world.manager(0).unwrap().handed(), None);
-    let reign = world.manager(0).unwrap().info().reign;
+    let mastership = world.manager(0).unwrap().info().mastership;
     let next = world.topology.peer((0, 0)).unwrap();
     for xid in 1..1000 {
-        let ack = Message::Ack { from: 12, taken: Taken::Stale, reign, differ: Differ::default() };
+        let ack =
+            Message::Ack { from: 12, taken: Taken::Stale, mastership, differ: Differ::default() };
         let mut payload = [0; MAX_PAYLOAD];
         let len = ack.encode(xid, &mut payload).unwrap();
         let path = Path::new(&[0]).unwrap();
@@ -221,13 +222,13 @@ fn mr_3_the_master_that_follows_hands_over_and_the_last_one_does_not() {
 }
 
 #[test]
-fn n_6_a_hierarchy_needs_a_reign_that_counts_and_names_its_reader() {
+fn n_6_a_hierarchy_needs_a_mastership_that_counts_and_names_its_reader() {
     let mut world = chain(3);
     hand(&mut world, 0, 11, b"good").unwrap();
     let info = *world.manager(1).unwrap().info();
-    let good = Write { reign: info.reign, version: 1000, to: 11, life: info.life };
-    let with = |term, master| Reign { term, master };
-    let term = info.reign.term;
+    let good = Write { mastership: info.mastership, version: 1000, to: 11, life: info.life };
+    let with = |term, master| Mastership { term, master };
+    let term = info.mastership.term;
     let forge = |world: &mut World, write, xid, direction| {
         let piece = Piece::of(5, b"forged", 0);
         let mut payload = [0; MAX_PAYLOAD];
@@ -240,9 +241,9 @@ fn n_6_a_hierarchy_needs_a_reign_that_counts_and_names_its_reader() {
         world.run(5);
     };
     for write in [
-        Write { reign: with(term - 1, 10), ..good },
-        Write { reign: with(term + 1, 12), ..good },
-        Write { reign: with(term + 1, 11), ..good },
+        Write { mastership: with(term - 1, 10), ..good },
+        Write { mastership: with(term + 1, 12), ..good },
+        Write { mastership: with(term + 1, 11), ..good },
         Write { version: 0, ..good },
         Write { to: 12, ..good },
         Write { life: info.life + 1, ..good },

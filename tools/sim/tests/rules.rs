@@ -5,11 +5,11 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
 
 use weft_proto::nm::{
+    mastership::Mastership,
     message::{Message, Write},
     node::Role,
     packet::{Direction, MAX_BYTES, MAX_PAYLOAD, Packet},
     path::Path,
-    reign::Reign,
 };
 use weft_sim::{
     check::{self, End},
@@ -42,18 +42,18 @@ fn forge(world: &mut World, write: Write) {
 }
 
 #[test]
-fn n_6_a_write_needs_a_reign_that_counts_and_names_its_reader() {
+fn n_6_a_write_needs_a_mastership_that_counts_and_names_its_reader() {
     // Node 1 has id 20; its master is 10, the stranger 5 is allowed, 30 is a node.
     let mut world = settled(Topology::chain(3), vec![10, 20, 30]);
     let info = *world.manager(1).unwrap().info();
-    let good = Write { reign: info.reign, version: 1000, to: 20, life: info.life };
-    let with = |term, master| Reign { term, master };
-    let term = info.reign.term;
+    let good = Write { mastership: info.mastership, version: 1000, to: 20, life: info.life };
+    let with = |term, master| Mastership { term, master };
+    let term = info.mastership.term;
     let wrong = [
-        Write { reign: with(term - 1, 10), ..good },
-        Write { reign: with(term, 11), ..good },
-        Write { reign: with(term + 1, 30), ..good },
-        Write { reign: with(term + 1, 20), ..good },
+        Write { mastership: with(term - 1, 10), ..good },
+        Write { mastership: with(term, 11), ..good },
+        Write { mastership: with(term + 1, 30), ..good },
+        Write { mastership: with(term + 1, 20), ..good },
         Write { version: 0, ..good },
         Write { to: 30, ..good },
         Write { life: info.life + 1, ..good },
@@ -61,13 +61,13 @@ fn n_6_a_write_needs_a_reign_that_counts_and_names_its_reader() {
     for write in wrong {
         forge(&mut world, write);
         let now = world.manager(1).unwrap().info();
-        assert_eq!((now.lid, now.reign), (info.lid, info.reign), "{write:?}");
+        assert_eq!((now.lid, now.mastership), (info.lid, info.mastership), "{write:?}");
     }
     forge(&mut world, good);
     assert_eq!(world.manager(1).unwrap().info().lid, 77);
-    let higher = Write { reign: with(term + 1, 5), ..good };
+    let higher = Write { mastership: with(term + 1, 5), ..good };
     forge(&mut world, higher);
-    assert!(world.manager(1).unwrap().info().reign.term > term);
+    assert!(world.manager(1).unwrap().info().mastership.term > term);
     // The master, which is next to it, sees that it obeys somebody else, and takes a term above.
     check::settle(&mut world, 500, 20_000).unwrap();
     assert_eq!(world.manager(1).unwrap().master(), 10);
@@ -90,7 +90,7 @@ fn n_5_a_stranger_with_the_lowest_id_is_left_out() {
     let before = lids(&world);
     let to = world.manager(0).unwrap().info();
     let write = Write {
-        reign: Reign { term: to.reign.term + 9, master: 1 },
+        mastership: Mastership { term: to.mastership.term + 9, master: 1 },
         version: 1,
         to: to.hwid,
         life: to.life,
@@ -253,14 +253,14 @@ fn n_6_a_switch_has_its_master_again_that_was_silent_and_does_not_know() {
         world.power_off(host);
     }
     check::settle(&mut world, 500, 10_000).unwrap();
-    let before = world.manager(4).unwrap().info().reign;
+    let before = world.manager(4).unwrap().info().mastership;
     world.hang(4);
     world.run(3000);
     assert_eq!(world.manager(2).unwrap().role(), Role::Unknown);
     world.go_on(4);
     world.run(4000);
     // Nothing has changed that would have the master write to it.
-    assert_eq!(world.manager(4).unwrap().info().reign, before);
+    assert_eq!(world.manager(4).unwrap().info().mastership, before);
     for switch in [2, 3] {
         let manager = world.manager(switch).unwrap();
         assert_eq!((manager.role(), manager.master()), (Role::Standby, 20), "node {switch}");
@@ -273,8 +273,8 @@ fn n_5_no_one_obeys_a_switch() {
     // From host 0 to the switch next to it, by right of a switch whose id is lower than its own.
     let info = *world.manager(2).unwrap().info();
     let lower = world.hwids[2] - 1;
-    let reign = Reign { term: info.reign.term + 1, master: lower };
-    let write = Write { reign, version: 1, to: info.hwid, life: info.life };
+    let mastership = Mastership { term: info.mastership.term + 1, master: lower };
+    let write = Write { mastership, version: 1, to: info.hwid, life: info.life };
     forge(&mut world, write);
     assert_eq!(world.manager(2).unwrap().info().lid, info.lid);
 }
@@ -282,11 +282,11 @@ fn n_5_no_one_obeys_a_switch() {
 #[test]
 fn n_6_a_node_that_was_written_to_by_others_gets_a_master_above_them() {
     let mut world = settled(two_switches(), vec![40, 30, 1, 2, 20]);
-    let alien = Reign { term: 70, master: 99 };
-    world.hosts[3].as_mut().unwrap().manager.heed(alien);
+    let alien = Mastership { term: 70, master: 99 };
+    world.hosts[3].as_mut().unwrap().manager.accept(alien);
     world.run(2000);
     check::settle(&mut world, 500, 10_000).unwrap();
-    assert_eq!(world.manager(3).unwrap().info().reign, Reign { term: 71, master: 20 });
+    assert_eq!(world.manager(3).unwrap().info().mastership, Mastership { term: 71, master: 20 });
 }
 
 #[test]
@@ -317,26 +317,26 @@ fn n_3_every_host_knows_who_has_come_and_gone() {
 }
 
 #[test]
-fn n_6_wishes_outlive_their_master() {
+fn n_6_assignments_outlive_their_master() {
     let mut world = settled(Topology::tree(7), vec![9, 3, 8, 7, 6, 5, 4]);
-    let wishes: Vec<u8> = (0..1000u32).map(|n| (n * 7) as u8).collect();
-    assert!(!world.wish(0, &wishes), "of a standby");
-    assert!(world.wish(1, &wishes));
+    let assignments: Vec<u8> = (0..1000u32).map(|n| (n * 7) as u8).collect();
+    assert!(!world.assignment(0, &assignments), "of a standby");
+    assert!(world.assignment(1, &assignments));
     check::settle(&mut world, 500, 10_000).unwrap();
     world.power_off(1);
     check::settle(&mut world, 500, 20_000).unwrap();
     for node in [0, 2, 3] {
-        assert_eq!(world.manager(node).unwrap().wishes().bytes(), wishes);
+        assert_eq!(world.manager(node).unwrap().assignments().bytes(), assignments);
     }
     // A master that begins with nothing fetches them.
     world.power_on(1);
     check::settle(&mut world, 500, 20_000).unwrap();
     assert_eq!(world.manager(1).unwrap().role(), Role::Master);
-    assert_eq!(world.manager(1).unwrap().wishes().bytes(), wishes);
-    assert!(!world.wish(1, &[0; 5000]), "more than there is room for");
-    assert!(world.wish(1, b""));
+    assert_eq!(world.manager(1).unwrap().assignments().bytes(), assignments);
+    assert!(!world.assignment(1, &[0; 5000]), "more than there is room for");
+    assert!(world.assignment(1, b""));
     check::settle(&mut world, 500, 20_000).unwrap();
-    assert_eq!(world.manager(2).unwrap().wishes().bytes(), b"");
+    assert_eq!(world.manager(2).unwrap().assignments().bytes(), b"");
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn n_6_a_master_says_when_its_tables_are_others_than_before() {
     check::settle(&mut world, 500, 10_000).unwrap();
     let second = settled(&world);
     assert!(second.is_some() && second != first);
-    assert!(world.wish(0, b"something"));
+    assert!(world.assignment(0, b"something"));
     assert_eq!(settled(&world), None, "it has something to do");
     check::settle(&mut world, 500, 10_000).unwrap();
     assert!(![None, first, second].contains(&settled(&world)));

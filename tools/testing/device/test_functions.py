@@ -130,7 +130,7 @@ def test_windows(scope):
     for n, vf in enumerate(far):
         pair.opened(vf, 0, 0, MEMORY + (n + 1) * PAGE)
     for n, vf in enumerate(near):
-        # Each to its namesake over there, to another VF, and to the PF.
+        # Each to the function of the same index over there, to another VF, and to the PF.
         vf.set_slot(0, R.DEST_LINK, 0, PAGE)
         vf.set_slot(1, to(far[(n + 1) % 3].function), 0, PAGE)
         vf.set_slot(2, to(0), 0, PAGE)

@@ -41,7 +41,7 @@ class RootPort:
 
 
 def joined(scope, count=2):
-    """Endpoints whose VFs and first PFs have memory open to their namesakes, who use it."""
+    """Endpoints whose VFs and first PFs have memory open to the functions of the same index there, which use it."""
     pair = Endpoints(scope)
     near = [pair.a, *pair.virtual(pair.a, count)]
     far = [pair.b, *pair.virtual(pair.b, count)]
@@ -183,7 +183,7 @@ def test_second_pf(scope):
 
 
 def test_traced(scope):
-    """the fabric's wish to trace an endpoint is for all its functions, also for a PF that joins later"""
+    """the fabric's assignment to trace an endpoint is for all its functions, also for a PF that joins later"""
     pair = Endpoints(scope)
     vf = pair.virtual(pair.a, 1)[0]
     two = pair.second(pair.a)

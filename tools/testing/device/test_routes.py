@@ -513,7 +513,7 @@ def test_functions(scope):
         function.set_inbound(0, 0, PAGE, base, allow=0)
         until(lambda f=function: not f.inbound_status(0) & R.INBOUND_BUSY, "the entry to be in force")
         function.write(R.R_DB_ALLOW_VP + 4 * (R.VPS + 3), 0xff)
-    # Where it leads without a function named: to its namesake.
+    # Where it leads without a function named: to the function of the same index.
     near.set_slot(0, R.DEST_LID | 2, 0, PAGE)
     near.set_slot(1, R.DEST_LID | R.DEST_FUNCTION | 2, 0, PAGE)
     near.set_page(0, R.DEST_LID | 2, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`weftctl assign`, `withdraw`, `wishes`, and what `tree`, `diagnose` and `events` say of endpoints that hosts share."""
+"""`weftctl assign`, `withdraw`, `assignments`, and what `tree`, `diagnose` and `events` say of endpoints that hosts share."""
 
 import re
 import time
@@ -15,7 +15,7 @@ from .events import Events
 from .fabric import settled
 
 LAB = "figs10-12"
-# Of weftctl's words; what becomes of wishes is closely looked at by `multiroot`.
+# Of weftctl's words; what becomes of assignments is closely looked at by `multiroot`.
 CLOSELY = False
 # Who has what in Figs 10 to 12.
 GIVEN = {"rc1": ["ep2", "ep4", "ep5"], "rc2": ["ep1", "ep3", "ep6"]}
@@ -27,7 +27,7 @@ def figures(bench):
     """The system of Figs 10 to 12, in which nothing is anybody's."""
     lab = bench.shape("figs10-12", sharing.figures())
     settled(list(lab.hosts.values()), 1, 11)
-    lab["rc1"].run("echo '# none' | weftctl wishes --restore -")
+    lab["rc1"].run("echo '# none' | weftctl assignments --restore -")
     given_is(lab, {"rc1": set(), "rc2": set()})
     return lab
 
@@ -159,35 +159,35 @@ def free_ones(bench):
     given_is(lab, {"rc1": {("ep5", 0)}, "rc2": {("ep5", 1)}})
 
 
-@test("MR-3: wishes are saved and restored as they were, and a wrong line is named")
+@test("MR-3: assignments are saved and restored as they were, and a wrong line is named")
 def saved(bench):
     lab = figures(bench)
     rc1, rc2 = lab["rc1"], lab["rc2"]
     ids = sharing.hwids(lab)
     lines = ["# the chassis", f"{ids['ep3']:x}.0 2  ", "", f"   {ids['ep4']:x}.1 1", "# end"]
     text = "\n".join(lines) + "\n"
-    file = rc1.push("wishes", text.encode())
-    rc1.run(f"weftctl wishes --restore {file} && weftctl wishes --save /tmp/again")
+    file = rc1.push("assignments", text.encode())
+    rc1.run(f"weftctl assignments --restore {file} && weftctl assignments --save /tmp/again")
     if (again := rc1.run("cat /tmp/again").out) != text:
         raise Mismatch(f"saved was {again!r}, not {text!r}")
     given = {"rc1": {("ep4", 1)}, "rc2": {("ep3", 0)}}
     given_is(lab, given)
     # A change leaves the rest as it was, and every host keeps it.
     rc1.weftctl("withdraw", "ep4")
-    rc2.until(f"! weftctl wishes --save - | grep -q {ids['ep4']:x}.1")
-    kept = rc2.run("weftctl wishes --save -").out
+    rc2.until(f"! weftctl assignments --save - | grep -q {ids['ep4']:x}.1")
+    kept = rc2.run("weftctl assignments --save -").out
     if kept != "\n".join(lines[:3] + lines[4:]) + "\n":
         raise Mismatch(f"rc2 keeps {kept!r}")
     rc1.weftctl("withdraw", "ep3")
-    rc1.run("weftctl wishes --restore /tmp/again")
+    rc1.run("weftctl assignments --restore /tmp/again")
     given_is(lab, given)
     for wrong in ("nonsense", f"{ids['ep3']:x}.0 1"):
         file = rc1.push("wrong", (text + wrong + "\n").encode())
-        fails(rc1, 2, f"wishes --restore {file}", f"{file}:6: ", wrong)
+        fails(rc1, 2, f"assignments --restore {file}", f"{file}:6: ", wrong)
     file = rc1.push("long", ("#" * 4097).encode())
-    fails(rc1, 1, f"wishes --restore {file}", "4097 bytes, 4096 at most")
-    if rc1.run("weftctl wishes --save -").out != text:
-        raise Mismatch("a text that was refused changed the wishes")
+    fails(rc1, 1, f"assignments --restore {file}", "4097 bytes, 4096 at most")
+    if rc1.run("weftctl assignments --save -").out != text:
+        raise Mismatch("a text that was refused changed the assignments")
 
 
 @test("MR-3: who is not the master, or not root, or names what there is not, is told what to do")
@@ -196,7 +196,7 @@ def refused(bench):
     rc1, rc2 = lab["rc1"], lab["rc2"]
     for words in ("assign ep1 rc1", "withdraw ep1", "tree --vh all"):
         fails(rc2, 1, words, "not the master", "the master is host 0x1: run this there")
-    rc2.run("echo | weftctl wishes --restore - 2>&1 | grep -q 'the master is host 0x1'")
+    rc2.run("echo | weftctl assignments --restore - 2>&1 | grep -q 'the master is host 0x1'")
     mode = rc1.out("stat -c %a /dev/weft0").strip()
     rc1.run("chmod 666 /dev/weft0; cp $(command -v weftctl) /tmp/weftctl; chmod 755 /tmp/weftctl")
     nobody = f"{NOBODY}/tmp/weftctl"
@@ -206,7 +206,7 @@ def refused(bench):
             if done.status != 4 or "CAP_SYS_ADMIN" not in done.err:
                 raise Mismatch(f"nobody's {words} ended with {done.status}: {done.err}")
         # What is nobody's secret is shown all the same.
-        rc1.run(f"{nobody} tree && {nobody} wishes && {nobody} tree --vh")
+        rc1.run(f"{nobody} tree && {nobody} assignments && {nobody} tree --vh")
     finally:
         rc1.run(f"chmod {mode} /dev/weft0")
     fails(rc1, 2, "assign ep7 rc1", "there is no endpoint ep7", "there are ep1, ep2")
@@ -217,17 +217,17 @@ def refused(bench):
     fails(rc1, 5, "assign 0xc000000000000077 rc1", "no such endpoint was found", "weftctl withdraw")
     if time.monotonic() - before > 25 * kernel.patience():
         raise Mismatch("assign waited for what will not come")
-    if "no such endpoint was found" not in rc1.weftctl("wishes").out:
-        raise Mismatch("the wish did not stay")
-    # Who tries once more does not wish for another one.
+    if "no such endpoint was found" not in rc1.weftctl("assignments").out:
+        raise Mismatch("the assignment did not stay")
+    # Who tries once more does not assign another one.
     fails(rc1, 5, "assign 0xc000000000000077 rc1", "0xc000000000000077.0 is to be host rc1's")
-    if (count := len(rc1.weftctl_json("wishes")["wishes"])) != 1:
-        raise Mismatch(f"there are {count} wishes")
+    if (count := len(rc1.weftctl_json("assignments")["assignments"])) != 1:
+        raise Mismatch(f"there are {count} assignments")
     fails(rc1, 2, "withdraw ep1.2", "endpoint ep1 has 2 virtual endpoints, 0 to 1")
     rc1.weftctl("withdraw", "0xc000000000000077")
 
 
-@test("MR-3: diagnose says of each wish why it is not fulfilled, until it is")
+@test("MR-3: diagnose says of each assignment why it is not fulfilled, until it is")
 def why_not(bench):
     lab = figures(bench)
     rc1 = lab["rc1"]
@@ -235,9 +235,9 @@ def why_not(bench):
     give_all(lab)
 
     def well():
-        rc1.until("! weftctl --json diagnose | grep -q '\"wish-'")
+        rc1.until("! weftctl --json diagnose | grep -q '\"assignment-'")
         if wrong := [f for f in diagnose(rc1)["findings"] if f["at"].startswith("endpoint ")]:
-            raise Mismatch(f"all have what was wished for them, but: {wrong}")
+            raise Mismatch(f"all have what was assigned to them, but: {wrong}")
 
     def found(name, level, *words):
         rc1.until(f"weftctl --json diagnose | grep -q '\"id\":\"{name}\"'")
@@ -251,24 +251,24 @@ def why_not(bench):
         raise Mismatch("ep6 is assigned, and diagnose says that it is not")
 
     lab.fabric.call("unplug", "ep6")
-    found("wish-no-endpoint", "fault", "endpoint ep6.0", "and its cable in?", "`weftctl withdraw")
+    found("assignment-no-endpoint", "fault", "endpoint ep6.0", "and its cable in?", "`weftctl withdraw")
     lab.fabric.call("plug", "ep6")
     well()
 
     lab["rc2"].rmmod()
-    found("wish-no-host", "fault", "endpoint ep6.0", "is host rc2 on", "`modprobe weft` there")
+    found("assignment-no-host", "fault", "endpoint ep6.0", "is host rc2 on", "`modprobe weft` there")
     lab["rc2"].insmod()
     settled(list(lab.hosts.values()), 1, 11)
     well()
 
-    rc1.run("weftctl wishes --save /tmp/before")
+    rc1.run("weftctl assignments --save /tmp/before")
     for line, name, words in (
-        (f"{ids['ep6']:x}.9 2", "wish-no-ve", ["it has 2", "`weftctl withdraw ep6.9`"]),
-        (f"{ids['ep6']:x}.1 77", "wish-no-host", ["host 0x77", "modprobe weft"]),
+        (f"{ids['ep6']:x}.9 2", "assignment-no-ve", ["it has 2", "`weftctl withdraw ep6.9`"]),
+        (f"{ids['ep6']:x}.1 77", "assignment-no-host", ["host 0x77", "modprobe weft"]),
     ):
-        rc1.run(f"(cat /tmp/before; echo {line}) | weftctl wishes --restore - --no-wait")
+        rc1.run(f"(cat /tmp/before; echo {line}) | weftctl assignments --restore - --no-wait")
         found(name, "fault", *words)
-    rc1.run("weftctl wishes --restore /tmp/before")
+    rc1.run("weftctl assignments --restore /tmp/before")
     well()
 
 
@@ -281,7 +281,7 @@ def told(bench):
     own.job.expect('"attribute":"hierarchy"', 30)
     own.job.kill()
     own.job.wait(30)
-    # What became of the wish is told at the master.
+    # What became of the assignment is told at the master.
     slots = Events(rc1).ready()
     rc1.weftctl("assign", "ep6", "rc1")
     lab.fabric.call("unplug", "ep6")
@@ -291,6 +291,6 @@ def told(bench):
     slots.job.kill()
     result = slots.job.wait(30)
     (sw3,) = (n["hwid"] for n in rc1.weftctl_json("tree")["nodes"] if n["name"] == "sw3")
-    for said in (f'"WEFT_SWITCH":"{int(sw3, 0):#018x}"', '"WEFT_SWITCH_PORT":"5"', '"attribute":"wishes"'):
+    for said in (f'"WEFT_SWITCH":"{int(sw3, 0):#018x}"', '"WEFT_SWITCH_PORT":"5"', '"attribute":"assignments"'):
         if said not in result.out:
             raise Mismatch(f"events do not say {said}: {result.out}")

@@ -37,17 +37,17 @@ def shape():
     return made.link("s2:1", "ep:0")
 
 
-def given(bench, wishes=GIVEN):
+def given(bench, assignments=GIVEN):
     """The lab, with a virtual endpoint for each host."""
     lab = bench.shape("endpoints", shape())
     settled(list(lab.hosts.values()), 1, NODES)
-    become(lab, wishes)
+    become(lab, assignments)
     return lab
 
 
-def become(lab, wishes):
-    sharing.wish(lab, lab["h1"], wishes)
-    sharing.become(lab, lab["h1"], {wish: "done" for wish in wishes})
+def become(lab, assignments):
+    sharing.assignment(lab, lab["h1"], assignments)
+    sharing.become(lab, lab["h1"], {assignment: "done" for assignment in assignments})
 
 
 def name(lab, ve):
@@ -141,7 +141,7 @@ def file(bench):
 def withdrawn(bench):
     lab = given(bench)
     mine, others = Working(lab, "h1", 60), Working(lab, "h2")
-    sharing.wish(lab, lab["h1"], GIVEN[1:])
+    sharing.assignment(lab, lab["h1"], GIVEN[1:])
     report = mine.ends(WITHDRAWN, "withdrawn")
     if not report["done"]:
         raise Mismatch(f"nothing was done before: {report}")
@@ -275,7 +275,7 @@ def unbound(bench):
     others.whole()
     h2.insmod()
     settled(list(lab.hosts.values()), 1, NODES)
-    sharing.become(lab, lab["h1"], {wish: "done" for wish in GIVEN})
+    sharing.become(lab, lab["h1"], {assignment: "done" for assignment in GIVEN})
     works(lab, "h2")
 
 
@@ -296,7 +296,7 @@ def unbound_early(bench):
     settled([lab["h1"]], 1, NODES - 1)
     h2.run("cat /tmp/unbound >/sys/bus/pci/drivers/weft/bind")
     settled(list(lab.hosts.values()), 1, NODES)
-    sharing.become(lab, lab["h1"], {wish: "done" for wish in GIVEN})
+    sharing.become(lab, lab["h1"], {assignment: "done" for assignment in GIVEN})
     works(lab, "h2")
     if f"status {LOST}" not in done.out.splitlines():
         raise Mismatch(f"who waited for the endpoint was not told of the port: {done.out}")

@@ -8,7 +8,7 @@ from weftlab.suite import test
 
 from . import sharing
 from .fabric import WATCH, settled, until
-from .multiroot import DONE, NODES, WISHES, equal, figures
+from .multiroot import DONE, NODES, ASSIGNMENTS, equal, figures
 
 LAB = "figs10-12"
 
@@ -54,7 +54,7 @@ def life(bench):
     lab, rc1, rc2 = figures(bench)
     first, other = sharing.ask(rc2, "vh", 0), (serial(rc1), sharing.ask(rc1, "vh", 0), ways(lab, rc1))
     rc2.rmmod()
-    lost = {wish: "no root" if wish[2] == "rc2" else "done" for wish in WISHES}
+    lost = {assignment: "no root" if assignment[2] == "rc2" else "done" for assignment in ASSIGNMENTS}
     sharing.become(lab, rc1, lost)
     rc2.insmod()
     settled([rc1, rc2], 1, NODES)
@@ -73,13 +73,13 @@ def told(bench):
     watching = rc2.start_job(f"exec python3 {script}")
     watching.expect("watching", 30)
     before = serial(rc2)
-    rest = [wish for wish in WISHES if wish != ("ep6", 0, "rc2")]
-    sharing.wish(lab, rc1, rest)
+    rest = [assignment for assignment in ASSIGNMENTS if assignment != ("ep6", 0, "rc2")]
+    sharing.assignment(lab, rc1, rest)
     watching.expect(f"^hierarchy {before + 1}$", 60)
     watching.expect(f"^event WEFT_HIERARCHY={before + 1} ", 30)
-    sharing.become(lab, rc1, {wish: "done" for wish in rest})
+    sharing.become(lab, rc1, {assignment: "done" for assignment in rest})
     until("its route is gone", lambda: led(lab, rc2, 2))
-    sharing.wish(lab, rc1, WISHES)
+    sharing.assignment(lab, rc1, ASSIGNMENTS)
     sharing.become(lab, rc1, DONE)
     watching.expect(f"^hierarchy {before + 2}$", 30)
     equal("routes", led(lab, rc2), True)

@@ -28,7 +28,7 @@ SEED = int(os.environ.get("WEFT_SEED", "29"))
 # So many parts are out at a time, at the most.
 MOST_OUT = 4
 # Whose the virtual endpoints are to be, whenever both are there.
-WISHES = [("e1", 0, "h1"), ("e1", 1, "h4"), ("e3", 0, "h2"), ("e3", 1, "h3")]
+ASSIGNMENTS = [("e1", 0, "h1"), ("e1", 1, "h4"), ("e3", 0, "h2"), ("e3", 1, "h3")]
 TRACING = "/sys/kernel/tracing"
 
 
@@ -202,13 +202,13 @@ def fresh(made):
     for host in made.lab.hosts.values():
         host.insmod()
     made.settle()
-    sharing.wish(made.lab, made.lab["h1"], WISHES)
+    sharing.assignment(made.lab, made.lab["h1"], ASSIGNMENTS)
     return tables(made)
 
 
 def tables(made):
-    """What they are when the wishes are carried out."""
-    sharing.become(made.lab, made.lab["h1"], {wish: "done" for wish in WISHES})
+    """What they are when the assignments are carried out."""
+    sharing.become(made.lab, made.lab["h1"], {assignment: "done" for assignment in ASSIGNMENTS})
     return made.tables()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Endpoints that hosts share: the master finds them, gives them to whom the administrator wishes, and
+"""Endpoints that hosts share: the master finds them, gives them to whom the administrator assignments, and
 the next one goes on with that."""
 
 from weftlab.errors import Mismatch
@@ -10,9 +10,9 @@ from .diagnose import diagnose, named
 from .fabric import settled, until
 
 LAB = "figs10-12"
-WISHES = [("ep2", 0, "rc1"), ("ep4", 0, "rc1"), ("ep5", 0, "rc1"),
+ASSIGNMENTS = [("ep2", 0, "rc1"), ("ep4", 0, "rc1"), ("ep5", 0, "rc1"),
           ("ep1", 0, "rc2"), ("ep3", 0, "rc2"), ("ep6", 0, "rc2")]  # fmt: skip
-DONE = {wish: "done" for wish in WISHES}
+DONE = {assignment: "done" for assignment in ASSIGNMENTS}
 # Figs 11 and 12, as 0083 has them.
 TREES = {
     "rc1": [(0, "rc1"), (1, "sw1"), (2, "sw2"), (3, "ep2"), (2, "sw3"), (3, "ep4"), (3, "ep5")],
@@ -38,7 +38,7 @@ def figures(bench):
     lab = bench.shape("figs10-12", sharing.figures())
     settled(list(lab.hosts.values()), 1, NODES)
     if sharing.states(lab, lab["rc1"]) != DONE:
-        sharing.wish(lab, lab["rc1"], WISHES)
+        sharing.assignment(lab, lab["rc1"], ASSIGNMENTS)
         sharing.become(lab, lab["rc1"], DONE)
     return lab, lab["rc1"], lab["rc2"]
 
@@ -55,7 +55,7 @@ def in_order(lab, hosts):
         ports = [(switch, port) for (switch, port, _), of in tables.items() if of == vh]
         equal(f"ports of {name}'s hierarchy {vh}", sorted(ports), sorted(PORTS[name]))
     equal("hierarchies", set(tables.values()), set(vhs.values()))
-    roots = {endpoint: lid(lab, lab[root]) for endpoint, _, root in WISHES}
+    roots = {endpoint: lid(lab, lab[root]) for endpoint, _, root in ASSIGNMENTS}
     equal("whose it is", {ep: root for (ep, _), (_, root) in sharing.bases(lab).items()}, roots)
     for host in hosts:
         for (endpoint, _), place in sharing.given(lab, host).items():
@@ -88,10 +88,10 @@ def found(bench):
     status = {n["name"]: n["endpoint"] for n in lab.fabric.status()["nodes"] if n["endpoint"]}
     equal("co-residence", {n: e["resident"] for n, e in status.items()}, {n: resident.get(n, 0) for n in status})
     def noted():
-        seen = [line.split()[1] for line in sharing.ask(rc2, "wishes")["text"].splitlines() if line.startswith("seen")]
+        seen = [line.split()[1] for line in sharing.ask(rc2, "assignments")["text"].splitlines() if line.startswith("seen")]
         return sorted(int(word, 16) for word in seen) == sorted(names.values())
 
-    until("all of them noted with the wishes, at the other host too", noted)
+    until("all of them noted with the assignments, at the other host too", noted)
     sharing.ask(rc2, "components", status=1)
 
 
@@ -112,14 +112,14 @@ def hierarchies(bench):
     in_order(lab, [rc1, rc2])
 
 
-@test("MR-7: a wish that is withdrawn takes away what was its own and nothing else, and comes back")
+@test("MR-7: an assignment that is withdrawn takes away what was its own and nothing else, and comes back")
 def withdrawn(bench):
     lab, rc1, rc2 = figures(bench)
     before, bases, others = sharing.planes(lab), sharing.bases(lab), sharing.ask(rc2, "vh", 0)
     changes = sharing.Changes(lab)
-    rest = [wish for wish in WISHES if wish[0] != "ep2"]
-    sharing.wish(lab, rc1, rest)
-    sharing.become(lab, rc1, {wish: "done" for wish in rest})
+    rest = [assignment for assignment in ASSIGNMENTS if assignment[0] != "ep2"]
+    sharing.assignment(lab, rc1, rest)
+    sharing.become(lab, rc1, {assignment: "done" for assignment in rest})
     until("a hierarchy without it", lambda: ("ep2", 0) not in sharing.given(lab, rc1))
     gone = {("ep2", 0)}
     equal("virtual endpoints", sharing.bases(lab), {k: v for k, v in bases.items() if k not in gone})
@@ -137,17 +137,17 @@ def withdrawn(bench):
     equal("an old version", stale["errno"], "ESTALE")
     elsewhere = sharing.ask(rc2, "set")
     equal("not the master", elsewhere["errno"], "EREMOTE")
-    sharing.wish(lab, rc1, WISHES)
+    sharing.assignment(lab, rc1, ASSIGNMENTS)
     sharing.become(lab, rc1, DONE)
     equal("all planes", sharing.planes(lab), before)
     equal("all virtual endpoints", sharing.bases(lab), bases)
 
 
-@test("MR-3, MR-7: each wish that cannot be has its reason, and costs the others nothing")
+@test("MR-3, MR-7: each assignment that cannot be has its reason, and costs the others nothing")
 def reasons(bench):
     lab, rc1, _ = figures(bench)
     ids = sharing.hwids(lab)
-    lines = [f"{ids[ep]:x}.{ve} {ids[root]:x}" for ep, ve, root in WISHES]
+    lines = [f"{ids[ep]:x}.{ve} {ids[root]:x}" for ep, ve, root in ASSIGNMENTS]
     odd = {
         f"c0000000000000ff.0 {ids['rc1']:x}": "no endpoint",
         f"{ids['ep6']:x}.2 {ids['rc1']:x}": "no ve",
@@ -157,13 +157,13 @@ def reasons(bench):
     equal("taken", sharing.ask(rc1, "set", *lines, *odd)["errno"], 0)
 
     def told():
-        return [sharing.STATES[wish["state"]] for wish in sharing.ask(rc1, "states")]
+        return [sharing.STATES[assignment["state"]] for assignment in sharing.ask(rc1, "states")]
 
     until("reasons", lambda: sorted(told()) == sorted([*odd.values(), *["done"] * 6]))
     equal("changes", changes.lines(), [])
 
 
-@test("HP-1, HP-2: a wish for what is not there is fulfilled when it comes, and users hear of that")
+@test("HP-1, HP-2: an assignment for what is not there is fulfilled when it comes, and users hear of that")
 def absent(bench):
     lab, rc1, _ = figures(bench)
     before, bases = sharing.planes(lab), sharing.bases(lab)
@@ -212,7 +212,7 @@ def switch(bench):
     changes = sharing.Changes(lab)
     lab.fabric.call("unplug", "sw3")
     below = {"ep3", "ep4", "ep5", "ep6"}
-    lost = {wish: "no endpoint" if wish[0] in below else "done" for wish in WISHES}
+    lost = {assignment: "no endpoint" if assignment[0] in below else "done" for assignment in ASSIGNMENTS}
     sharing.become(lab, rc1, lost)
     equal("others keep theirs", [line for line in changes.lines() if line.startswith(("ep1", "ep2"))], [])
     lab.fabric.call("plug", "sw3")
@@ -256,17 +256,17 @@ def away(bench):
     changes = sharing.Changes(lab)
     lab.fabric.link("down", "rc1:0")
     settled([rc2], 2, NODES - 1)
-    lost = {wish: "no root" if wish[2] == "rc1" else "done" for wish in WISHES}
+    lost = {assignment: "no root" if assignment[2] == "rc1" else "done" for assignment in ASSIGNMENTS}
     sharing.become(lab, rc2, lost)
     equal("virtual endpoints", sharing.bases(lab), own)
     touched = [line for line in changes.lines() if line.startswith(("ep1", "ep3", "ep6"))]
     equal("who keeps something keeps it", touched, [])
-    rest = [wish for wish in WISHES if wish[0] != "ep3"]
-    sharing.wish(lab, rc2, rest)
-    sharing.become(lab, rc2, {wish: lost[wish] for wish in rest})
+    rest = [assignment for assignment in ASSIGNMENTS if assignment[0] != "ep3"]
+    sharing.assignment(lab, rc2, rest)
+    sharing.become(lab, rc2, {assignment: lost[assignment] for assignment in rest})
     lab.fabric.link("up", "rc1:0")
     settled([rc1, rc2], 1, NODES)
-    sharing.become(lab, rc1, {wish: "done" for wish in rest})
+    sharing.become(lab, rc1, {assignment: "done" for assignment in rest})
     equal("not given away", ("ep3", 0) in sharing.bases(lab), False)
 
 
@@ -279,7 +279,7 @@ def dies(bench):
     changes = sharing.Changes(lab)
     rc1.kill()
     settled([rc2], 2, NODES - 1)
-    lost = {wish: "no root" if wish[2] == "rc1" else "done" for wish in WISHES}
+    lost = {assignment: "no root" if assignment[2] == "rc1" else "done" for assignment in ASSIGNMENTS}
     sharing.become(lab, rc2, lost)
     equal("virtual endpoints", {root for _, root in sharing.bases(lab).values()}, {number})
     equal("planes", sharing.planes(lab), planes)

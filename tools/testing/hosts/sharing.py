@@ -11,7 +11,7 @@ from weftlab.errors import Mismatch
 CALLS = r"""import ctypes, errno, fcntl, json, struct, sys
 port = open("/dev/weft0")
 IO = ord("W") << 8 | 0x80
-WISHES, WISH, COMPONENT, VH = (IO + n for n in range(22, 26))
+ASSIGNMENTS, ASSIGNMENT, COMPONENT, VH = (IO + n for n in range(22, 26))
 
 def call(number, layout, *values):
     buf = bytearray(struct.calcsize(layout))
@@ -22,24 +22,24 @@ def call(number, layout, *values):
         return error.errno, struct.unpack(layout, buf)
     return 0, struct.unpack(layout, buf)
 
-def wishes():
+def assignments():
     text = bytearray(4096)
     at = ctypes.addressof(ctypes.c_char.from_buffer(text))
-    error, said = call(WISHES, "=IIQIIII", 0, at, len(text), 0, 0, 0)
+    error, said = call(ASSIGNMENTS, "=IIQIIII", 0, at, len(text), 0, 0, 0)
     if error:
-        raise OSError(error, "WEFT_FABRIC_WISHES")
+        raise OSError(error, "WEFT_FABRIC_ASSIGNMENTS")
     return said[4], bytes(text[:said[3]]).decode()
 
 def replace(text, version):
     text = bytearray(text.encode())
     at = ctypes.addressof(ctypes.c_char.from_buffer(text)) if text else 0
-    error, said = call(WISHES, "=IIQIIII", 1, at, len(text), version, 0, 0)
+    error, said = call(ASSIGNMENTS, "=IIQIIII", 1, at, len(text), version, 0, 0)
     return {"errno": errno.errorcode.get(error, error), "version": said[4], "line": said[5]}
 
-def set_wishes(lines):
+def set_assignments(lines):
     # The master notes what it sees in the same text.
     while True:
-        version, text = wishes()
+        version, text = assignments()
         kept = [line for line in text.splitlines() if line.startswith("seen ")]
         done = replace("\n".join(lines + kept) + "\n", version)
         if done["errno"] != "ESTALE":
@@ -62,16 +62,16 @@ def text(words):
     return bytes(words).split(bytes(1))[0].decode()
 
 def told(what, *words):
-    if what == "wishes":
-        version, text_ = wishes()
+    if what == "assignments":
+        version, text_ = assignments()
         return {"version": version, "text": text_}
     if what == "set":
-        return set_wishes(list(words))
+        return set_assignments(list(words))
     if what == "replace":
         return replace(words[1], int(words[0]))
     if what == "states":
         return [{"endpoint": w[6], "ve": w[8], "root": w[7], "state": w[5]}
-                for w in all_of(WISH, "=IIIIIIQQII")]
+                for w in all_of(ASSIGNMENT, "=IIIIIIQQII")]
     if what == "components":
         return [{"kind": c[5], "state": c[6], "lid": c[7], "hwid": c[8], "resident": c[9],
                  "ports": c[10], "ves": c[11], "functions": c[12],
@@ -113,17 +113,17 @@ def hwids(lab):
     return {node["name"]: node["hwid"] for node in status["nodes"] + status["switches"]}
 
 
-def wish(lab, host, wishes):
-    """Has the host, the master, wish (endpoint, virtual endpoint, host), by names, and nothing else."""
+def assignment(lab, host, assignments):
+    """Has the host, the master, assignment (endpoint, virtual endpoint, host), by names, and nothing else."""
     ids = hwids(lab)
-    lines = [f"{ids[endpoint]:x}.{ve:x} {ids[root]:x}" for endpoint, ve, root in wishes]
+    lines = [f"{ids[endpoint]:x}.{ve:x} {ids[root]:x}" for endpoint, ve, root in assignments]
     done = ask(host, "set", *lines)
     if done["errno"] != 0:
-        raise Mismatch(f"the wishes {lines} were not taken: {done}")
+        raise Mismatch(f"the assignments {lines} were not taken: {done}")
 
 
 def states(lab, host):
-    """What became of each wish, by names."""
+    """What became of each assignment, by names."""
     names = {hwid: name for name, hwid in hwids(lab).items()}
     told = ask(host, "states")
     ends = [(names.get(w["endpoint"]), w["ve"], names.get(w["root"])) for w in told]
@@ -131,14 +131,14 @@ def states(lab, host):
 
 
 def become(lab, host, expected, timeout=60):
-    """Until that has become of the wishes."""
+    """Until that has become of the assignments."""
     deadline = time.monotonic() + timeout * kernel.patience()
     while True:
         found = states(lab, host)
         if found == expected:
             return
         if time.monotonic() > deadline:
-            raise Mismatch(f"the wishes are {found}, not {expected}")
+            raise Mismatch(f"the assignments are {found}, not {expected}")
         time.sleep(0.2)
 
 

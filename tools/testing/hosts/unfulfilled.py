@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Wishes that cannot be fulfilled for want of something: what is wanting is taken away for real, diagnose has
+"""Assignments that cannot be fulfilled for want of something: what is wanting is taken away for real, diagnose has
 to call it by its name, and what it advises has to mend it.
 
 For that it takes as many hosts as share a link, and one more: sixteen, in two guests of eight ports each.
@@ -18,7 +18,7 @@ from .diagnose import diagnose, named
 from .fabric import until
 
 LAB = "crowd"
-# Of weftctl's words; what becomes of wishes is closely looked at by `multiroot`.
+# Of weftctl's words; what becomes of assignments is closely looked at by `multiroot`.
 CLOSELY = False
 HOSTS = [f"h{number}" for number in range(1, 17)]
 FULL = [f"e{number}" for number in range(1, 7)]
@@ -54,27 +54,27 @@ def crowd(bench):
     for guest in lab.hosts.values():
         for port in range(8):
             guest.until(f"[ $(cat /sys/class/weft/weft{port}/device/manager/nodes) = {NODES} ]")
-    master.run("echo '# none' | weftctl wishes --restore -")
+    master.run("echo '# none' | weftctl assignments --restore -")
     return lab, master
 
 
-def wish(lab, master, wishes):
-    """Has the master wish exactly this."""
+def assignment(lab, master, assignments):
+    """Has the master assignment exactly this."""
     ids = sharing.hwids(lab)
-    lines = "\n".join(f"{ids[endpoint]:x}.{ve:x} {ids[host]:x}" for endpoint, ve, host in wishes)
-    file = master.push("wishes", (lines + "\n").encode())
-    master.run(f"weftctl wishes --restore {file} --no-wait")
+    lines = "\n".join(f"{ids[endpoint]:x}.{ve:x} {ids[host]:x}" for endpoint, ve, host in assignments)
+    file = master.push("assignments", (lines + "\n").encode())
+    master.run(f"weftctl assignments --restore {file} --no-wait")
 
 
 def become(lab, master, expected):
-    """Until so many wishes have come to that."""
+    """Until so many assignments have come to that."""
     deadline = time.monotonic() + 60 * kernel.patience()
     while True:
         ends = collections.Counter(sharing.states(lab, master).values())
         if ends == expected:
             return
         if time.monotonic() > deadline:
-            raise Mismatch(f"the wishes are {dict(ends)}, not {expected}")
+            raise Mismatch(f"the assignments are {dict(ends)}, not {expected}")
         time.sleep(0.2)
 
 
@@ -95,11 +95,11 @@ def found(master, name, level, *words):
 
 
 def mended(master, *more):
-    """Until diagnose says nothing of wishes and of what they are for any more."""
+    """Until diagnose says nothing of assignments and of what they are for any more."""
 
     def is_said():
         said = diagnose(master, program="weftctl --port weft0")["findings"]
-        return [f for f in said if f["id"].startswith(("wish-", "vpd-", "host-", "not-", "node-", *more))]
+        return [f for f in said if f["id"].startswith(("assignment-", "vpd-", "host-", "not-", "node-", *more))]
 
     until("nothing is said any more", lambda: not is_said(), 60)
 
@@ -115,10 +115,10 @@ def command(mend, begin):
 @test("MR-4: diagnose: a host that is to have more than a hierarchy holds; what is withdrawn makes room")
 def no_room(bench):
     lab, master = crowd(bench)
-    wish(lab, master, [(endpoint, ve, "h1") for endpoint in FULL for ve in range(VES)])
+    assignment(lab, master, [(endpoint, ve, "h1") for endpoint in FULL for ve in range(VES)])
     holds = PLACES - 3
     become(lab, master, {"done": holds, "no room": len(FULL) * VES - holds})
-    mend = found(master, "wish-no-room", "fault", "host h1", "85")
+    mend = found(master, "assignment-no-room", "fault", "host h1", "85")
     shown = master.run(command(mend, "weftctl tree")).out
     if shown.count(", VE ") != holds or "endpoint e1 " not in shown:
         raise Mismatch(f"it shows {shown}")
@@ -131,16 +131,16 @@ def no_room(bench):
 def no_plane(bench):
     lab, master = crowd(bench)
     lab.fabric.link("down", DETOUR)
-    wish(lab, master, [("e1", ve, host) for ve, host in enumerate(HOSTS[:VES])] + [("far", 0, "h16")])
+    assignment(lab, master, [("e1", ve, host) for ve, host in enumerate(HOSTS[:VES])] + [("far", 0, "h16")])
     full = {"done": VES, "no plane": 1}
     become(lab, master, full)
-    mend = found(master, "wish-no-plane", "fault", "endpoint far.0", "15 hosts", "another switch", "withdraw")
+    mend = found(master, "assignment-no-plane", "fault", "endpoint far.0", "15 hosts", "another switch", "withdraw")
     lab.fabric.link("up", DETOUR)
     become(lab, master, {"done": VES + 1})
     mended(master)
     lab.fabric.link("down", DETOUR)
     become(lab, master, full)
-    mend = found(master, "wish-no-plane", "fault")
+    mend = found(master, "assignment-no-plane", "fault")
     # Of the hosts that have something beyond the link.
     shown = master.run(command(mend, "weftctl tree")).out
     if shown.count("endpoint e1 ") != VES:
@@ -156,9 +156,9 @@ def no_lid(bench):
     folder = f"{sharing.PORT}/manager"
     for number in range(1, len(HOSTS)):
         master.run(f"echo {number} >{folder}/allow")
-    wish(lab, master, [("far", 0, "h16")])
+    assignment(lab, master, [("far", 0, "h16")])
     become(lab, master, {"no lid": 1})
-    mend = found(master, "wish-no-lid", "fault", "host h16", "modprobe weft", "manager/allow")
+    mend = found(master, "assignment-no-lid", "fault", "host h16", "modprobe weft", "manager/allow")
     found(master, "host-no-driver", "warning", "host h16", "manager/allow")
     master.run(f"cd {folder}/.. && {command(mend, 'echo')}")
     become(lab, master, {"done": 1})
@@ -171,9 +171,9 @@ def no_way(bench):
     lab, master = crowd(bench)
     (far,) = (node["lid"] for node in master.weftctl_json("tree")["nodes"] if node["name"] == "far")
     lab.fabric.call("route", "del", "s1", far)
-    wish(lab, master, [("far", 0, "h9")])
+    assignment(lab, master, [("far", 0, "h9")])
     become(lab, master, {"no way": 1})
-    found(master, "wish-no-way", "fault", "endpoint far.0", "`weft-fabric route walk HOST LID`")
+    found(master, "assignment-no-way", "fault", "endpoint far.0", "`weft-fabric route walk HOST LID`")
     if lab.fabric.walk("h9", far)["at"] != "s1":
         raise Mismatch("what it says does not show where the route ends")
     lab.fabric.call("route", "set", "s1", far, int(DETOUR.partition(":")[2]))
@@ -184,15 +184,15 @@ def no_way(bench):
     mended(master)
 
 
-@test("MR-3: diagnose: a host that hangs is asked for, and has what is wished for it when it goes on")
+@test("MR-3: diagnose: a host that hangs is asked for, and has what is assigned to it when it goes on")
 def hangs(bench):
     lab, master = crowd(bench)
     other = lab["b"]
     other.qmp.call("stop")
     try:
-        wish(lab, master, [("far", 0, "h9")])
+        assignment(lab, master, [("far", 0, "h9")])
         become(lab, master, {"no lid": 1})
-        found(master, "wish-no-lid", "fault", "host h9", "is it alive?")
+        found(master, "assignment-no-lid", "fault", "host h9", "is it alive?")
         found(master, "node-silent", "warning", "host 0x9", "is it alive?")
     finally:
         other.qmp.call("cont")
@@ -203,7 +203,7 @@ def hangs(bench):
 @test("MR-1: diagnose: VPD that are damaged name nobody; written anew and put in again, they do")
 def vpd(bench):
     lab, master = crowd(bench)
-    wish(lab, master, [("far", 0, "h1")])
+    assignment(lab, master, [("far", 0, "h1")])
     become(lab, master, {"done": 1})
     hwid = f"{sharing.hwids(lab)['far']:#x}"
     lab.fabric.inject("vpd", "far")
@@ -212,7 +212,7 @@ def vpd(bench):
     lab.fabric.call("plug", "far")
     become(lab, master, {"done": 1})
     # A port with so few slots can do nothing with it.
-    mend = found(master, "endpoint-no-seats", "warning", "1 virtual endpoints", "slots=16")
+    mend = found(master, "endpoint-no-slots", "warning", "1 virtual endpoints", "slots=16")
     found(master, "vpd-broken", "warning", f"endpoint {hwid}", "weft-fabric inject")
     lab.fabric.clear()
     for word in ("unplug", "plug"):
@@ -220,4 +220,4 @@ def vpd(bench):
     become(lab, master, {"done": 1})
     mended(master)
     master.run(f"{command(mend, 'weftctl withdraw')} far")
-    mended(master, "endpoint-no-seats")
+    mended(master, "endpoint-no-slots")

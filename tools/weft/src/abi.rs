@@ -123,19 +123,19 @@ pub const WEFT_NODE_MASTER: u32 = 4;
 pub const WEFT_FABRIC_PORTS: u32 = 16;
 pub const WEFT_FABRIC_HOPS: u32 = 32;
 pub const WEFT_FABRIC_PAGE: u32 = 32;
-pub const WEFT_WISHES_SET: u32 = 1;
-pub const WEFT_WISHES_BYTES: u32 = 4096;
-pub const WEFT_WISH_WAITS: u32 = 0;
-pub const WEFT_WISH_DONE: u32 = 1;
-pub const WEFT_WISH_NO_ENDPOINT: u32 = 2;
-pub const WEFT_WISH_NO_VE: u32 = 3;
-pub const WEFT_WISH_NO_ROOT: u32 = 4;
-pub const WEFT_WISH_NO_LID: u32 = 5;
-pub const WEFT_WISH_NO_WAY: u32 = 6;
-pub const WEFT_WISH_NO_PLANE: u32 = 7;
-pub const WEFT_WISH_NO_ROOM: u32 = 8;
-pub const WEFT_WISH_FAILED: u32 = 9;
-pub const WEFT_WISH_NOT_TAKEN: u32 = 10;
+pub const WEFT_ASSIGNMENTS_SET: u32 = 1;
+pub const WEFT_ASSIGNMENTS_BYTES: u32 = 4096;
+pub const WEFT_ASSIGNMENT_WAITS: u32 = 0;
+pub const WEFT_ASSIGNMENT_DONE: u32 = 1;
+pub const WEFT_ASSIGNMENT_NO_ENDPOINT: u32 = 2;
+pub const WEFT_ASSIGNMENT_NO_VE: u32 = 3;
+pub const WEFT_ASSIGNMENT_NO_ROOT: u32 = 4;
+pub const WEFT_ASSIGNMENT_NO_LID: u32 = 5;
+pub const WEFT_ASSIGNMENT_NO_WAY: u32 = 6;
+pub const WEFT_ASSIGNMENT_NO_PLANE: u32 = 7;
+pub const WEFT_ASSIGNMENT_NO_ROOM: u32 = 8;
+pub const WEFT_ASSIGNMENT_FAILED: u32 = 9;
+pub const WEFT_ASSIGNMENT_NOT_TAKEN: u32 = 10;
 pub const WEFT_COMPONENT_THERE: u32 = 1;
 pub const WEFT_COMPONENT_REPLACED: u32 = 2;
 pub const WEFT_COMPONENT_NO_VPD: u32 = 4;
@@ -570,7 +570,7 @@ pub struct weft_fabric_routes {
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
-pub struct weft_fabric_wishes {
+pub struct weft_fabric_assignments {
     pub size: __u32,
     pub flags: __u32,
     pub text: __u64,
@@ -581,7 +581,7 @@ pub struct weft_fabric_wishes {
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
-pub struct weft_fabric_wish {
+pub struct weft_fabric_assignment {
     pub size: __u32,
     pub flags: __u32,
     pub index: __u32,
@@ -743,8 +743,8 @@ pub const IOCTL_WEFT_LIMITS: __u32 = 22418;
 pub const IOCTL_WEFT_VF_MIGRATE: __u32 = 22419;
 pub const IOCTL_WEFT_FABRIC_NODES: __u32 = 22420;
 pub const IOCTL_WEFT_FABRIC_ROUTES: __u32 = 22421;
-pub const IOCTL_WEFT_FABRIC_WISHES: __u32 = 22422;
-pub const IOCTL_WEFT_FABRIC_WISH: __u32 = 22423;
+pub const IOCTL_WEFT_FABRIC_ASSIGNMENTS: __u32 = 22422;
+pub const IOCTL_WEFT_FABRIC_ASSIGNMENT: __u32 = 22423;
 pub const IOCTL_WEFT_FABRIC_COMPONENT: __u32 = 22424;
 pub const IOCTL_WEFT_FABRIC_VH: __u32 = 22425;
 pub const IOCTL_WEFT_EP_OPEN: __u32 = 22432;

@@ -105,12 +105,12 @@ pub enum Error {
     NoMaster,
     /// It takes CAP_SYS_ADMIN; what.
     Privilege(&'static str),
-    /// Somebody else has replaced the wishes since they were read.
+    /// Somebody else has replaced the assignments since they were read.
     Stale,
-    /// This line of the wishes, from 1, is none, or gives away what a line before it has.
-    WishLine(u32),
-    /// There is no room for this line of the wishes, from 1, and what follows it.
-    WishRoom(u32),
+    /// This line of the assignments, from 1, is none, or gives away what a line before it has.
+    AssignmentLine(u32),
+    /// There is no room for this line of the assignments, from 1, and what follows it.
+    AssignmentRoom(u32),
     /// There is no such host in the fabric, by its hardware id.
     NoHost(u64),
     /// An argument is out of range; which, and what it may be.
@@ -196,7 +196,7 @@ impl Error {
                 "`ulimit -l` shows how much this user may pin; register less, or have it raised"
             }
             Error::Limit(Self::FUNCTIONS) => {
-                "the file `seats` of the port in sysfs says how many it can have open; end a \
+                "the file `endpoint_slots` of the port in sysfs says how many it can have open; end a \
                  program that has one, or ask for fewer entries"
             }
             Error::Limit(Self::AREAS) => {
@@ -218,8 +218,10 @@ impl Error {
             Error::NoMaster => "it takes a second or two: `weftctl events` shows when it is found",
             Error::Privilege(_) => "run it as root",
             Error::Stale => "read them again, and change those",
-            Error::WishLine(_) => "a line is ENDPOINT.VE HOST, hardware ids in hexadecimal",
-            Error::WishRoom(_) => "leave out comments, and wishes for what will not come back",
+            Error::AssignmentLine(_) => "a line is ENDPOINT.VE HOST, hardware ids in hexadecimal",
+            Error::AssignmentRoom(_) => {
+                "leave out comments, and assignments for what will not come back"
+            }
             Error::NoHost(_) => "`weftctl tree` shows who is in the fabric",
             Error::Driver(_) => "use the library and the driver of one release",
             _ => return None,
@@ -266,11 +268,13 @@ impl fmt::Display for Error {
             Error::NotMaster => f.write_str("this host is not the master of the fabric"),
             Error::NoMaster => f.write_str("the fabric has no master yet"),
             Error::Privilege(what) => write!(f, "{what}: it takes CAP_SYS_ADMIN"),
-            Error::Stale => f.write_str("somebody else has replaced the wishes meanwhile"),
-            Error::WishLine(line) => {
-                write!(f, "line {line} is no wish, or gives away what a line before it has")
+            Error::Stale => f.write_str("somebody else has replaced the assignments meanwhile"),
+            Error::AssignmentLine(line) => {
+                write!(f, "line {line} is no assignment, or gives away what a line before it has")
             }
-            Error::WishRoom(line) => write!(f, "there is no room for line {line} of the wishes"),
+            Error::AssignmentRoom(line) => {
+                write!(f, "there is no room for line {line} of the assignments")
+            }
             Error::NoHost(hwid) => write!(f, "there is no host {hwid:#x} in the fabric"),
             Error::Invalid(what) => f.write_str(what),
             Error::Driver(what) => write!(f, "the driver is not as expected: {what}"),

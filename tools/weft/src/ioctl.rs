@@ -51,7 +51,7 @@ ioctls! {
     weft_vf_migrate: IOCTL_WEFT_VF_MIGRATE;
     weft_fabric_nodes: IOCTL_WEFT_FABRIC_NODES;
     weft_fabric_routes: IOCTL_WEFT_FABRIC_ROUTES;
-    weft_fabric_wish: IOCTL_WEFT_FABRIC_WISH;
+    weft_fabric_assignment: IOCTL_WEFT_FABRIC_ASSIGNMENT;
     weft_fabric_component: IOCTL_WEFT_FABRIC_COMPONENT;
     weft_fabric_vh: IOCTL_WEFT_FABRIC_VH;
     weft_ep_open: IOCTL_WEFT_EP_OPEN;
@@ -62,9 +62,9 @@ ioctls! {
     weft_ep_reap: IOCTL_WEFT_EP_REAP;
 }
 
-/// Reads the wishes into `text`; the structure says how long they are.
-pub fn read_wishes(
-    call: &mut abi::weft_fabric_wishes,
+/// Reads the assignments into `text`; the structure says how long they are.
+pub fn read_assignments(
+    call: &mut abi::weft_fabric_assignments,
     text: &mut [u8],
     fd: BorrowedFd<'_>,
 ) -> io::Result<()> {
@@ -72,32 +72,32 @@ pub fn read_wishes(
     call.bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
     // SAFETY: Without flags the driver writes to `text`, which is borrowed alone for as long as this
     // takes, no more than the bytes that are said to be there.
-    unsafe { wishes(call, text.as_mut_ptr() as u64, fd) }
+    unsafe { assignments(call, text.as_mut_ptr() as u64, fd) }
 }
 
-/// Replaces the wishes by `text`.
-pub fn write_wishes(
-    call: &mut abi::weft_fabric_wishes,
+/// Replaces the assignments by `text`.
+pub fn write_assignments(
+    call: &mut abi::weft_fabric_assignments,
     text: &[u8],
     fd: BorrowedFd<'_>,
 ) -> io::Result<()> {
-    call.flags = abi::WEFT_WISHES_SET;
+    call.flags = abi::WEFT_ASSIGNMENTS_SET;
     call.bytes = u32::try_from(text.len()).map_err(|_| Errno::INVAL)?;
     // SAFETY: With this flag the driver only reads the text.
-    unsafe { wishes(call, text.as_ptr() as u64, fd) }
+    unsafe { assignments(call, text.as_ptr() as u64, fd) }
 }
 
 /// # Safety
 ///
 /// With the flags of the structure the driver may do to the bytes at `text`, as many as it says, what
 /// it does.
-unsafe fn wishes(
-    call: &mut abi::weft_fabric_wishes,
+unsafe fn assignments(
+    call: &mut abi::weft_fabric_assignments,
     text: u64,
     fd: BorrowedFd<'_>,
 ) -> io::Result<()> {
-    const NUMBER: Opcode = abi::IOCTL_WEFT_FABRIC_WISHES as Opcode;
-    call.size = size_of::<abi::weft_fabric_wishes>() as u32;
+    const NUMBER: Opcode = abi::IOCTL_WEFT_FABRIC_ASSIGNMENTS as Opcode;
+    call.size = size_of::<abi::weft_fabric_assignments>() as u32;
     call.text = text;
     // SAFETY: As for the others, and the caller answers for the text.
     unsafe { ioctl(fd, Updater::<NUMBER, _>::new(call)) }?;

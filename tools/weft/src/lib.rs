@@ -50,6 +50,7 @@ mod mapping;
 #[rustfmt::skip]
 mod abi;
 
+mod assignments;
 mod channel;
 mod component;
 mod connect;
@@ -81,8 +82,8 @@ mod tests;
 mod time;
 mod told;
 pub mod verbs;
-mod wishes;
 
+pub use assignments::{Assignment, AssignmentState, AssignmentStatus, Assignments};
 pub use channel::Channel;
 pub use component::Component;
 pub use connect::Connect;
@@ -109,7 +110,6 @@ pub use shared::State;
 pub use srq::Srq;
 pub use stag::{Remote, Sge};
 pub use status::Status;
-pub use wishes::{Wish, WishState, WishStatus, Wishes};
 
 /// The longest payload that travels without the bulk ring, in bytes.
 pub const INLINE_BYTES: usize = weft_proto::cell::INLINE_BYTES;

@@ -117,15 +117,19 @@ impl Migration {
 }
 
 /// Calls the driver.
-pub fn migrate(port: BorrowedFd<'_>, target: BorrowedFd<'_>, wish: &Migrate) -> Result<Migration> {
-    let ms = wish.timeout.map_or(0, |timeout| timeout.as_millis().max(1));
+pub fn migrate(
+    port: BorrowedFd<'_>,
+    target: BorrowedFd<'_>,
+    assignment: &Migrate,
+) -> Result<Migration> {
+    let ms = assignment.timeout.map_or(0, |timeout| timeout.as_millis().max(1));
     let mut call = abi::weft_vf_migrate {
-        flags: if wish.dry_run { abi::WEFT_MIGRATE_DRY_RUN } else { 0 }
-            | if wish.stop { abi::WEFT_MIGRATE_STOP } else { 0 }
-            | if wish.live { abi::WEFT_MIGRATE_LIVE } else { 0 },
-        vf: wish.vf,
+        flags: if assignment.dry_run { abi::WEFT_MIGRATE_DRY_RUN } else { 0 }
+            | if assignment.stop { abi::WEFT_MIGRATE_STOP } else { 0 }
+            | if assignment.live { abi::WEFT_MIGRATE_LIVE } else { 0 },
+        vf: assignment.vf,
         target_fd: target.as_raw_fd(),
-        target_vf: wish.target_vf,
+        target_vf: assignment.target_vf,
         timeout_ms: u32::try_from(ms).unwrap_or(u32::MAX),
         ..Default::default()
     };

@@ -3,6 +3,9 @@
 //! A port of this host: what it is, its links, and the way to listeners and channels.
 
 use crate::abi;
+use crate::assignments::{
+    AssignmentStatus, Assignments, assignment_statuses, assignments, set_assignments,
+};
 use crate::channel::Channel;
 use crate::component::{Component, components};
 use crate::connect::Connect;
@@ -17,7 +20,6 @@ use crate::listener::Listener;
 use crate::migrate::{Migrate, Migration, migrate};
 use crate::objects::Objects;
 use crate::time::{Deadline, sleep};
-use crate::wishes::{WishStatus, Wishes, set_wishes, wish_statuses, wishes};
 use rustix::event::PollFlags;
 use rustix::fs::{OFlags, fstat, major, minor};
 use rustix::io::Errno;
@@ -151,8 +153,8 @@ impl Port {
     }
 
     /// Moves a virtual function of this port to one of `target`, which may be this one.
-    pub fn migrate(&self, wish: &Migrate, target: &Port) -> Result<Migration> {
-        migrate(self.file.as_fd(), target.file.as_fd(), wish)
+    pub fn migrate(&self, assignment: &Migrate, target: &Port) -> Result<Migration> {
+        migrate(self.file.as_fd(), target.file.as_fd(), assignment)
     }
 
     /// The path of its device file.
@@ -194,24 +196,24 @@ impl Port {
 
     /// Which endpoint is to be whose, as this host keeps it; `None` if it has no manager. Every user of
     /// the port may read it.
-    pub fn wishes(&self) -> Result<Option<Wishes>> {
-        wishes(self.file.as_fd())
+    pub fn assignments(&self) -> Result<Option<Assignments>> {
+        assignments(self.file.as_fd())
     }
 
-    /// Replaces the wishes whose version `wishes` has by its text, and gives it that of the new ones;
+    /// Replaces the assignments whose version `assignments` has by its text, and gives it that of the new ones;
     /// `false` if the port has no manager. The text is taken whole or not at all.
     ///
     /// [`Error::NotMaster`], [`Error::NoMaster`]: only the master takes it. [`Error::Stale`]: somebody
-    /// else was faster. [`Error::Privilege`]. [`Error::WishLine`], [`Error::WishRoom`]: because of this
+    /// else was faster. [`Error::Privilege`]. [`Error::AssignmentLine`], [`Error::AssignmentRoom`]: because of this
     /// line.
-    pub fn set_wishes(&self, wishes: &mut Wishes) -> Result<bool> {
-        set_wishes(self.file.as_fd(), wishes)
+    pub fn set_assignments(&self, assignments: &mut Assignments) -> Result<bool> {
+        set_assignments(self.file.as_fd(), assignments)
     }
 
-    /// What became of each wish, by endpoint; `None` if the port has no manager.
+    /// What became of each assignment, by endpoint; `None` if the port has no manager.
     /// [`Error::NotMaster`]: only the master knows.
-    pub fn wish_statuses(&self) -> Result<Option<Vec<WishStatus>>> {
-        wish_statuses(self.file.as_fd())
+    pub fn assignment_statuses(&self) -> Result<Option<Vec<AssignmentStatus>>> {
+        assignment_statuses(self.file.as_fd())
     }
 
     /// What the master has found in the fabric; `None` if the port has no manager.

@@ -7,7 +7,7 @@ mod picture;
 
 pub use picture::picture;
 
-use crate::multiroot::{Component, Hwid, Known, Names, State, wish};
+use crate::multiroot::{Component, Hwid, Known, Names, State, assignment};
 use crate::twig::Twig;
 use serde::{Deserialize, Serialize};
 use weft::{Fabric, FabricNode, FabricPort, NodeKind};
@@ -54,8 +54,8 @@ pub struct Ve {
     pub ve: u32,
     /// Hardware id of the host whose it is, or is to be; none: it is free.
     pub root: Option<Hwid>,
-    /// What became of the wish.
-    #[serde(default, with = "wish::named")]
+    /// What became of the assignment.
+    #[serde(default, with = "assignment::named")]
     pub state: Option<State>,
 }
 

@@ -45,7 +45,7 @@ const COMMANDS: [&[&str]; 14] = [
     &["tree", "--vh"],
     &["assign", "ep1", "rc1"],
     &["withdraw", "ep1.0"],
-    &["wishes"],
+    &["assignments"],
 ];
 
 #[test]
@@ -117,7 +117,7 @@ fn wrong_arguments_are_named() {
         (&["assign", "ep1"], "HOST"),
         (&["assign", "ep1", "rc1", "--no-wait", "--timeout", "1"], "--no-wait"),
         (&["withdraw"], "ENDPOINT"),
-        (&["wishes", "--save", "f", "--restore", "f"], "--restore"),
+        (&["assignments", "--save", "f", "--restore", "f"], "--restore"),
         (&["tree", "--svg", "--vh"], "--vh"),
     ];
     for (words, wanted) in cases {

@@ -12,7 +12,7 @@ use weftctl::diagnose::snapshot::{Bar, Family, Function, Link, Manager, Port, Ra
 use weftctl::diagnose::{
     Finding, Level, Snapshot, collect, diagnose, is_settling, is_wrong, picture,
 };
-use weftctl::multiroot::{Component, Given, Hierarchy, Hwid, Known, Place, State, Wish};
+use weftctl::multiroot::{Assignment, Component, Given, Hierarchy, Hwid, Known, Place, State};
 use weftctl::tree;
 
 fn recorded(name: &str) -> Snapshot {
@@ -704,12 +704,13 @@ fn sharing(s: &mut Snapshot) -> &mut Known {
     let known = &mut managed(s).known;
     known.components =
         Some(vec![component("host", 1, "rc1", 1), component("endpoint", 0x9, "ep1", 4)]);
-    known.wishes = vec![Wish { endpoint: Hwid(9), ve: 1, root: Hwid(1), state: Some(State::Done) }];
+    known.assignments =
+        vec![Assignment { endpoint: Hwid(9), ve: 1, root: Hwid(1), state: Some(State::Done) }];
     known
 }
 
-fn wish(s: &mut Snapshot, state: State) {
-    sharing(s).wishes[0].state = Some(state);
+fn assignment(s: &mut Snapshot, state: State) {
+    sharing(s).assignments[0].state = Some(state);
 }
 
 fn component(s: &mut Snapshot, n: usize) -> &mut Component {
@@ -723,56 +724,98 @@ fn mr_3_shared_endpoints() {
     assert_eq!(diagnose(&snapshot), [], "nothing is wrong");
     assert!(!is_settling(&snapshot));
     check(&[
-        ("well", |s| wish(s, State::Waits), "wish-waits", Level::Warning, "endpoint ep1.1"),
         (
             "well",
-            |s| wish(s, State::NoEndpoint),
-            "wish-no-endpoint",
+            |s| assignment(s, State::Waits),
+            "assignment-waits",
+            Level::Warning,
+            "endpoint ep1.1",
+        ),
+        (
+            "well",
+            |s| assignment(s, State::NoEndpoint),
+            "assignment-no-endpoint",
             Level::Fault,
             "`weftctl withdraw ep1.1`",
         ),
         (
             "well",
-            |s| wish(s, State::NoVe),
-            "wish-no-ve",
+            |s| assignment(s, State::NoVe),
+            "assignment-no-ve",
             Level::Fault,
             "it has 2, from 0 on: `weftctl withdraw ep1.1` takes it back, `weftctl assign ep1 rc1`",
         ),
-        ("well", |s| wish(s, State::NoRoot), "wish-no-host", Level::Fault, "is host rc1 on"),
+        (
+            "well",
+            |s| assignment(s, State::NoRoot),
+            "assignment-no-host",
+            Level::Fault,
+            "is host rc1 on",
+        ),
         (
             "well",
             |s| {
-                wish(s, State::NoLid);
+                assignment(s, State::NoLid);
                 let known = &mut port(s).known;
                 known.components.as_mut().expect("components")[0].lid = 0;
             },
-            "wish-no-lid",
+            "assignment-no-lid",
             Level::Fault,
             "host rc1 was found, and its driver takes no part: is it alive? `modprobe weft` there",
         ),
         (
             "well",
             |s| {
-                wish(s, State::NoLid);
+                assignment(s, State::NoLid);
                 let known = &mut port(s).known;
                 known.components.as_mut().expect("components")[1].lid = 0;
             },
-            "wish-no-lid",
+            "assignment-no-lid",
             Level::Fault,
             "endpoint ep1 does not answer",
         ),
-        ("well", |s| wish(s, State::NoWay), "wish-no-way", Level::Fault, "`routes = true`"),
-        ("well", |s| wish(s, State::NoPlane), "wish-no-plane", Level::Fault, "tree --vh all"),
-        ("well", |s| wish(s, State::NoRoom), "wish-no-room", Level::Fault, "tree --vh rc1"),
-        ("well", |s| wish(s, State::Failed), "wish-not-written", Level::Fault, "`dmesg`"),
         (
             "well",
-            |s| wish(s, State::NotTaken),
-            "wish-not-taken",
+            |s| assignment(s, State::NoWay),
+            "assignment-no-way",
+            Level::Fault,
+            "`routes = true`",
+        ),
+        (
+            "well",
+            |s| assignment(s, State::NoPlane),
+            "assignment-no-plane",
+            Level::Fault,
+            "tree --vh all",
+        ),
+        (
+            "well",
+            |s| assignment(s, State::NoRoom),
+            "assignment-no-room",
+            Level::Fault,
+            "tree --vh rc1",
+        ),
+        (
+            "well",
+            |s| assignment(s, State::Failed),
+            "assignment-not-written",
+            Level::Fault,
+            "`dmesg`",
+        ),
+        (
+            "well",
+            |s| assignment(s, State::NotTaken),
+            "assignment-not-taken",
             Level::Fault,
             "is host rc1 alive?",
         ),
-        ("well", |s| wish(s, State::Other(99)), "wish-unknown", Level::Fault, "of one release"),
+        (
+            "well",
+            |s| assignment(s, State::Other(99)),
+            "assignment-unknown",
+            Level::Fault,
+            "of one release",
+        ),
         (
             "well",
             |s| component(s, 1).vpd_in_order = false,
@@ -803,9 +846,9 @@ fn mr_3_shared_endpoints() {
                     },
                 ];
                 sharing(s).hierarchies = vec![Hierarchy { root: Hwid(2), number: 2, places }];
-                port(s).seats = Some(0);
+                port(s).endpoint_slots = Some(0);
             },
-            "endpoint-no-seats",
+            "endpoint-no-slots",
             Level::Warning,
             "1 virtual endpoints are this host's",
         ),
@@ -813,18 +856,18 @@ fn mr_3_shared_endpoints() {
     // What comes by itself is worth another look.
     for (state, settling) in [(State::Waits, true), (State::NotTaken, true), (State::NoWay, false)]
     {
-        wish(&mut snapshot, state);
+        assignment(&mut snapshot, state);
         assert_eq!(is_settling(&snapshot), settling, "{state}");
     }
     component(&mut snapshot, 1).replaced = true;
     assert_eq!(ids(&diagnose(&snapshot), Level::Note), ["component-replaced"]);
-    sharing(&mut snapshot).wishes.clear();
+    sharing(&mut snapshot).assignments.clear();
     let found = diagnose(&snapshot);
     assert_eq!(ids(&found, Level::Note), ["endpoint-unassigned"]);
     let note = found.iter().find(|f| f.id == "endpoint-unassigned").expect("a note");
     assert_eq!(note.mend, "`weftctl assign ep1 HOST`; hosts: rc1");
-    // On a standby nobody says what became of a wish.
-    sharing(&mut snapshot).wishes[0].state = None;
+    // On a standby nobody says what became of an assignment.
+    sharing(&mut snapshot).assignments[0].state = None;
     port(&mut snapshot).known.components = None;
     assert_eq!(diagnose(&snapshot), []);
 }

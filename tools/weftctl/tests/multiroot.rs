@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use weft::{Fabric, FabricNode, FabricPort, NodeKind};
 use weftctl::map::draw;
-use weftctl::multiroot::{Component, Given, Hierarchy, Hwid, Known, Place, State, Wish, vh};
+use weftctl::multiroot::{Assignment, Component, Given, Hierarchy, Hwid, Known, Place, State, vh};
 use weftctl::tree::{Node, picture, text};
 
 const RC: [u64; 2] = [1, 2];
@@ -99,13 +99,13 @@ fn known() -> Known {
     let mut components = vec![component(1, "rc1", blade[0]), component(2, "rc2", blade[1])];
     components.extend((0..3).map(|n| component(SW[n], &format!("sw{}", n + 1), blade[n])));
     components.extend((1..7).map(|n| component(ep(n), &format!("ep{n}"), blade[(n - 1).min(2)])));
-    let wish = |(n, root)| Wish {
+    let assignment = |(n, root)| Assignment {
         endpoint: Hwid(ep(n)),
         ve: 0,
         root: Hwid(root),
         state: Some(State::Done),
     };
-    let wishes = [(1, 2), (2, 1), (3, 2), (4, 1), (5, 1), (6, 2)].map(wish);
+    let assignments = [(1, 2), (2, 1), (3, 2), (4, 1), (5, 1), (6, 2)].map(assignment);
     let vh1 = [
         (0, 0, RC[0]),
         (1, 0, SW[0]),
@@ -125,7 +125,7 @@ fn known() -> Known {
         (3, 5, ep(6)),
     ];
     Known {
-        wishes: wishes.to_vec(),
+        assignments: assignments.to_vec(),
         components: Some(components),
         hierarchies: vec![hierarchy(2, &vh1), hierarchy(3, &vh2)],
     }
@@ -134,7 +134,7 @@ fn known() -> Known {
 #[test]
 fn mr_3_the_tree_says_whose_each_virtual_endpoint_is() {
     let mut known = known();
-    known.wishes[2].state = Some(State::NoLid);
+    known.assignments[2].state = Some(State::NoLid);
     let ep6 = known.components.as_mut().and_then(|all| all.last_mut()).expect("ep6");
     ep6.sockets = true;
     let wanted = "\
@@ -160,8 +160,8 @@ fn mr_7_elsewhere_a_host_knows_what_is_its_own() {
     let mut known = known();
     known.components = None;
     known.hierarchies.remove(0);
-    for wish in &mut known.wishes {
-        wish.state = None;
+    for assignment in &mut known.assignments {
+        assignment.state = None;
     }
     let shown = text(&fabric(), &known);
     let line = |hwid: &str| shown.lines().find(|line| line.contains(hwid)).expect("a line");

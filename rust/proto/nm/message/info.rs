@@ -6,7 +6,7 @@
 
 use super::super::{
     bytes::{Reader, Writer},
-    reign::Reign,
+    mastership::Mastership,
 };
 use super::{check, Error};
 
@@ -25,11 +25,11 @@ pub struct Info {
     /// The lowest local id that was never given away, as far as it knows.
     pub next_lid: u32,
     /// Whom it obeys.
-    pub reign: Reign,
+    pub mastership: Mastership,
     /// Changes with every change of its ports.
     pub change: u32,
-    /// Version of the wishes that it keeps, 0 if none.
-    pub wishes: u32,
+    /// Version of the assignments that it keeps, 0 if none.
+    pub assignments: u32,
 }
 
 impl Info {
@@ -38,9 +38,9 @@ impl Info {
         w.u32(self.life);
         w.u32(self.lid);
         w.u32(self.next_lid);
-        self.reign.put(w);
+        self.mastership.put(w);
         w.u32(self.change);
-        w.u32(self.wishes);
+        w.u32(self.assignments);
     }
 
     pub(super) fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
@@ -49,9 +49,9 @@ impl Info {
             life: r.u32()?,
             lid: r.u32()?,
             next_lid: r.u32()?,
-            reign: Reign::get(r)?,
+            mastership: Mastership::get(r)?,
             change: r.u32()?,
-            wishes: r.u32()?,
+            assignments: r.u32()?,
         };
         check(info.hwid != 0)?;
         Ok(info)

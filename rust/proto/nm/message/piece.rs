@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Part of what takes more than one message: the wishes, or a hierarchy.
+//! Part of what takes more than one message: the assignments, or a hierarchy.
 //!
 //! It must not know what the bytes mean.
 
 use super::super::bytes::{Reader, Writer};
 use super::{check, Error};
 
-/// Bytes of the routes, of the wishes, or of a hierarchy, in one message.
+/// Bytes of the routes, of the assignments, or of a hierarchy, in one message.
 pub const MAX_PIECE: usize = 120;
 
-/// Part of the wishes, or of a hierarchy.
+/// Part of the assignments, or of a hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece<'a> {
-    /// Another one for other contents; that of the wishes rises.
+    /// Another one for other contents; that of the assignments rises.
     pub version: u32,
     /// Bytes of it all.
     pub total: u16,

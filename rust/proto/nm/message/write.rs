@@ -6,7 +6,7 @@
 
 use super::super::{
     bytes::{Reader, Writer},
-    reign::Reign,
+    mastership::Mastership,
 };
 use super::{check, truth, Error};
 
@@ -14,8 +14,8 @@ use super::{check, truth, Error};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Write {
     /// By whose right.
-    pub reign: Reign,
-    /// Rises with each set of tables of that reign.
+    pub mastership: Mastership,
+    /// Rises with each set of tables of that mastership.
     pub version: u32,
     /// Whom it is for: a path may lead to somebody else by now.
     pub to: u64,
@@ -28,7 +28,7 @@ pub struct Write {
 pub enum Taken {
     /// It is done.
     Yes = 0,
-    /// Not by this master: somebody else reigns, or has to.
+    /// Not by this master: somebody else masterships, or has to.
     Stale = 1,
     /// There is no room for it.
     NoRoom = 2,
@@ -51,7 +51,7 @@ pub struct Differ {
 
 impl Write {
     pub(super) fn put(&self, w: &mut Writer<'_>) {
-        self.reign.put(w);
+        self.mastership.put(w);
         w.u32(self.version);
         w.u64(self.to);
         w.u32(self.life);
@@ -59,12 +59,12 @@ impl Write {
 
     pub(super) fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
         let write = Self {
-            reign: Reign::get(r)?,
+            mastership: Mastership::get(r)?,
             version: r.u32()?,
             to: r.u64()?,
             life: r.u32()?,
         };
-        check(write.reign.term != 0 && write.reign.master != 0)?;
+        check(write.mastership.term != 0 && write.mastership.master != 0)?;
         Ok(write)
     }
 }

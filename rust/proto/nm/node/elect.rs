@@ -5,7 +5,9 @@
 //! This file must not know what a master does.
 
 use super::{
-    super::{ask::Ask, kind::is_host, member::Member, path::Path, reign::Reign, table::Slot},
+    super::{
+        ask::Ask, kind::is_host, mastership::Mastership, member::Member, path::Path, table::Slot,
+    },
     Effects, Node, Phase, Role, RETRY_MS, SURVEY_MS,
 };
 
@@ -59,10 +61,10 @@ where
             // What was found may be from before that.
             self.survey = written.then_some(now + SURVEY_MS);
             self.poll = Ask::DUE;
-            fx.role(Role::Standby, &self.me.reign);
+            fx.role(Role::Standby, &self.me.mastership);
             return;
         }
-        self.reign(now, fx);
+        self.lead(now, fx);
     }
 
     /// Waits as the standby of nobody.
@@ -73,25 +75,29 @@ where
     }
 
     /// The node has the lowest id.
-    pub(super) fn reign(&mut self, now: u64, fx: &mut impl Effects) {
+    pub(super) fn lead(&mut self, now: u64, fx: &mut impl Effects) {
         let mut known = self.members.all().iter().filter(|m| m.known);
-        let top = known.clone().map(|m| m.info.reign.term).max().unwrap_or(0);
-        let mine = Reign {
+        let top = known
+            .clone()
+            .map(|m| m.info.mastership.term)
+            .max()
+            .unwrap_or(0);
+        let mine = Mastership {
             term: top,
             master: self.me.hwid,
         };
-        let newest = known.clone().filter(|m| m.info.reign.term == top);
-        let unchallenged = newest.clone().all(|m| m.info.reign == mine);
-        let obeyed = known.all(|m| m.info.reign == mine);
-        if self.me.reign != mine || !unchallenged || top == 0 {
-            self.me.reign = Reign {
+        let newest = known.clone().filter(|m| m.info.mastership.term == top);
+        let unchallenged = newest.clone().all(|m| m.info.mastership == mine);
+        let obeyed = known.all(|m| m.info.mastership == mine);
+        if self.me.mastership != mine || !unchallenged || top == 0 {
+            self.me.mastership = Mastership {
                 term: top.saturating_add(1),
                 master: self.me.hwid,
             };
             self.version = 0;
             self.done = None;
         }
-        fx.role(Role::Master, &self.me.reign);
+        fx.role(Role::Master, &self.me.mastership);
 
         // Alone it is in no fabric, and has nobody to be told apart from.
         if self.members.all().len() > 1 || self.me.lid != 0 {
@@ -112,9 +118,9 @@ where
         let newest = self.members.all().iter().enumerate();
         let newest = newest
             .filter(|(_, m)| m.known)
-            .max_by_key(|(_, m)| m.info.wishes);
+            .max_by_key(|(_, m)| m.info.assignments);
         if let Some((at, member)) = newest {
-            if member.info.wishes > self.me.wishes {
+            if member.info.assignments > self.me.assignments {
                 self.start(Phase::Fetch(at));
             }
         }
@@ -127,7 +133,7 @@ where
             hash.add(m.info.hwid);
             hash.add(u64::from(m.info.life));
             hash.add(u64::from(m.info.lid));
-            hash.add(u64::from(m.info.wishes));
+            hash.add(u64::from(m.info.assignments));
             for (port, next) in m.ports.iter().zip(m.next) {
                 hash.add(u64::from(port.cost().unwrap_or(0)));
                 hash.add(u64::from(next));

@@ -12,10 +12,10 @@ use super::{
         super::crc::crc32c,
         ask::{Ask, State, AGAIN_MS},
         kept::Kept,
+        mastership::Mastership,
         member::Member,
         message::{Message, Piece, Taken, Write, MAX_PIECE},
         path::Path,
-        reign::Reign,
         table::Slot,
     },
     Effects, Node, Phase, Role,
@@ -47,7 +47,7 @@ pub(super) struct Hand<B> {
     to: u64,
     life: Option<u32>,
     /// By whose right.
-    reign: Reign,
+    mastership: Mastership,
     /// Where the piece that is next begins.
     at: u16,
     ask: Ask,
@@ -88,7 +88,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Hand<B> {
             len: 0,
             to: 0,
             life: None,
-            reign: Reign::default(),
+            mastership: Mastership::default(),
             at: 0,
             ask: Ask::DONE,
             found: 0,
@@ -137,8 +137,8 @@ where
         bytes: &[u8],
         fx: &mut impl Effects,
     ) -> Result<(), Failure> {
-        let reigns = self.me.reign.master == self.me.hwid && self.me.reign.term != 0;
-        if !reigns || matches!(self.phase, Phase::Standby | Phase::Idle) {
+        let is_master = self.me.mastership.master == self.me.hwid && self.me.mastership.term != 0;
+        if !is_master || matches!(self.phase, Phase::Standby | Phase::Idle) {
             return Err(Failure::Stale);
         }
         let room = self.hand.memory.as_mut().get_mut(..bytes.len());
@@ -148,7 +148,7 @@ where
         self.hand.len = bytes.len();
         self.hand.to = to;
         self.hand.life = None;
-        self.hand.reign = self.me.reign;
+        self.hand.mastership = self.me.mastership;
         self.hand.at = 0;
         self.hand.ask = Ask::DUE;
         self.hand.wait = now;
@@ -169,7 +169,7 @@ where
             return;
         }
         let role = self.role();
-        let other = role == Role::Master && self.me.reign != self.hand.reign;
+        let other = role == Role::Master && self.me.mastership != self.hand.mastership;
         if other || matches!(self.phase, Phase::Standby | Phase::Idle) {
             self.hand.over = Some(Err(Failure::Stale));
         } else if now >= self.hand.until {
@@ -207,7 +207,7 @@ where
         }
         let message = Message::Hierarchy {
             write: Write {
-                reign: self.me.reign,
+                mastership: self.me.mastership,
                 version: self.version,
                 to: self.hand.to,
                 life,
@@ -257,7 +257,7 @@ where
             Taken::Bad => hand.over = Some(Err(Failure::Bad)),
             Taken::Stale => {
                 hand.over = Some(Err(Failure::Stale));
-                // Who looks at everybody finds out who reigns.
+                // A look at all nodes finds the master.
                 if self.role() == Role::Master {
                     self.refused(now);
                 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! A node that has the lowest id: it gives local ids, stages routes at every node, commits them, and hands
-//! out the wishes.
+//! out the assignments.
 //!
 //! This file must not know how the nodes were found.
 
@@ -34,7 +34,7 @@ where
                     Phase::Commit(hops) => member.differ & (1 << (u32::from(hops) - 1)) != 0,
                     // Nobody else has anything under way.
                     Phase::Rest | Phase::GoOn => is_host(member.info.hwid),
-                    Phase::Replicate => member.info.wishes != self.me.wishes,
+                    Phase::Replicate => member.info.assignments != self.me.assignments,
                     _ => false,
                 };
             member.ask = if concerned { Ask::DUE } else { Ask::DONE };
@@ -78,8 +78,8 @@ where
             Phase::GoOn => Phase::Replicate,
             Phase::Replicate => {
                 for member in self.members.all_mut().iter_mut().filter(|m| m.known) {
-                    member.info.wishes = self.me.wishes;
-                    member.info.reign = self.me.reign;
+                    member.info.assignments = self.me.assignments;
+                    member.info.mastership = self.me.mastership;
                 }
                 self.done = Some(self.signature());
                 self.settle(now);
@@ -106,7 +106,7 @@ where
         }
         let member = *member;
         let write = Write {
-            reign: self.me.reign,
+            mastership: self.me.mastership,
             version: self.version,
             to: member.info.hwid,
             life: member.info.life,
@@ -116,7 +116,7 @@ where
             Phase::Explore | Phase::Standby => Message::PortsRequest {
                 first: member.piece as u8,
             },
-            Phase::Fetch(_) => Message::WishesRequest {
+            Phase::Fetch(_) => Message::AssignmentsRequest {
                 offset: member.piece,
             },
             Phase::Assign => Message::Assign {
@@ -141,9 +141,9 @@ where
             Phase::Commit(hops) => Message::Commit { write, hops },
             Phase::Rest => Message::Rest { write, on: true },
             Phase::GoOn => Message::Rest { write, on: false },
-            Phase::Replicate => Message::Wishes {
+            Phase::Replicate => Message::Assignments {
                 write,
-                piece: self.wishes.piece(member.piece),
+                piece: self.assignments.piece(member.piece),
             },
             _ => return,
         };
@@ -193,7 +193,7 @@ where
         let Some(at) = self.members.find(from) else {
             return;
         };
-        let wishes = self.wishes.bytes().len();
+        let assignments = self.assignments.bytes().len();
         let Some(member) = self.members.all_mut().get_mut(at) else {
             return;
         };
@@ -221,7 +221,7 @@ where
             }
             Phase::Replicate => {
                 let next = usize::from(member.piece) + MAX_PIECE;
-                if next < wishes {
+                if next < assignments {
                     member.piece = next as u16;
                     member.ask = Ask::DUE;
                 }
@@ -230,7 +230,7 @@ where
         }
     }
 
-    /// A node has not taken a write: somebody else reigns, or it has forgotten what was staged. Looks again,
+    /// A node has not taken a write: somebody else masterships, or it has forgotten what was staged. Looks again,
     /// soon.
     pub(super) fn refused(&mut self, now: u64) {
         self.done = None;
@@ -238,7 +238,7 @@ where
         self.again = Some(now + 2 * AGAIN_MS);
     }
 
-    /// A piece of the newest wishes has come.
+    /// A piece of the newest assignments has come.
     pub(super) fn fetched(&mut self, xid: u32, piece: &Piece<'_>, fx: &mut impl Effects) {
         let Phase::Fetch(at) = self.phase else {
             return;
@@ -249,14 +249,14 @@ where
         if !member.ask.answer(xid) {
             return;
         }
-        match self.wishes.take(piece, |_| Ok(())) {
+        match self.assignments.take(piece, |_| Ok(())) {
             Ok(Some(next)) => {
                 member.piece = next;
                 member.ask = Ask::DUE;
             }
             Ok(None) => {
-                self.me.wishes = self.wishes.version();
-                fx.wishes(self.me.wishes);
+                self.me.assignments = self.assignments.version();
+                fx.assignments(self.me.assignments);
             }
             // It has others by now, or this node has no room for them.
             Err(_) => {}
@@ -279,7 +279,7 @@ where
         if self.role() != Role::Master {
             return;
         }
-        let obeys = self.phase != Phase::Settled || info.reign == self.me.reign;
+        let obeys = self.phase != Phase::Settled || info.mastership == self.me.mastership;
         if !member.is_some_and(|m| m.known && same(m) && obeys) {
             self.dirty = true;
         }

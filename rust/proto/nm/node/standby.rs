@@ -32,34 +32,34 @@ where
         back: Path,
         fx: &mut impl Effects,
     ) -> Result<(), Taken> {
-        let reign = write.reign;
-        let eligible = is_host(reign.master) && self.allowed.has(reign.master);
-        if !eligible || reign.master >= self.me.hwid {
+        let mastership = write.mastership;
+        let eligible = is_host(mastership.master) && self.allowed.has(mastership.master);
+        if !eligible || mastership.master >= self.me.hwid {
             return Err(Taken::Stale);
         }
-        if reign == self.me.reign {
+        if mastership == self.me.mastership {
             if write.version < self.version {
                 return Err(Taken::Stale);
             }
-        } else if !reign.beats(&self.me.reign) {
+        } else if !mastership.beats(&self.me.mastership) {
             return Err(Taken::Stale);
         }
-        if !fx.admits(&reign) {
+        if !fx.admits(&mastership) {
             return Err(Taken::Stale);
         }
-        let other = reign != self.me.reign;
+        let other = mastership != self.me.mastership;
         if other || write.version != self.version {
             self.table.begin();
         }
-        self.me.reign = reign;
+        self.me.mastership = mastership;
         self.version = write.version;
-        self.obeyed = Some(reign.master);
+        self.obeyed = Some(mastership.master);
         // Every node explores, also one that is told everything before it could.
         if !matches!(self.phase, Phase::Start | Phase::Explore) {
-            self.stand_by(now, reign.master, back);
+            self.stand_by(now, mastership.master, back);
         }
         if other {
-            fx.role(Role::Standby, &reign);
+            fx.role(Role::Standby, &mastership);
         }
         Ok(())
     }
@@ -112,20 +112,20 @@ where
             }
             Message::Commit { hops, .. } => self.table.commit(*hops, fx)?,
             Message::Rest { on, .. } => fx.rest(*on),
-            Message::Wishes { piece, .. } => {
-                let next = self.wishes.take(piece, |_| Ok(()))?;
-                if next.is_none() && self.me.wishes != self.wishes.version() {
-                    self.me.wishes = self.wishes.version();
-                    fx.wishes(self.me.wishes);
+            Message::Assignments { piece, .. } => {
+                let next = self.assignments.take(piece, |_| Ok(()))?;
+                if next.is_none() && self.me.assignments != self.assignments.version() {
+                    self.me.assignments = self.assignments.version();
+                    fx.assignments(self.me.assignments);
                 }
             }
             Message::Hierarchy { write, piece } => {
-                // Its versions have no order; the master's numbers have, while it reigns.
-                let (reign, newest) = self.hierarchy_by;
-                if reign == write.reign && newest.wrapping_sub(xid) as i32 > 0 {
+                // Its versions have no order; the master's numbers have, while it is the master.
+                let (mastership, newest) = self.hierarchy_by;
+                if mastership == write.mastership && newest.wrapping_sub(xid) as i32 > 0 {
                     return Err(Taken::Stale);
                 }
-                self.hierarchy_by = (write.reign, xid);
+                self.hierarchy_by = (write.mastership, xid);
                 keep(&mut self.hierarchy, piece, fx)?;
             }
             _ => {}

@@ -16,7 +16,7 @@
 //! over what was sent before it was down; [`crate::link`](super::super::super::link) sees to that.
 
 use super::{
-    super::{lid::MAX_LID, packet::MAX_BYTES, port::HOST_PORTS, reign::Reign},
+    super::{lid::MAX_LID, mastership::Mastership, packet::MAX_BYTES, port::HOST_PORTS},
     set::Set,
     state::{Grant, Message, Report, State},
 };
@@ -40,7 +40,7 @@ pub trait Effects {
 
 /// What nobody says.
 const UNSAID: State = State {
-    reign: Reign { term: 0, master: 0 },
+    mastership: Mastership { term: 0, master: 0 },
     distance: 0,
     child: false,
     report: None,
@@ -90,7 +90,7 @@ pub struct Node {
     lid: u32,
     /// No id from this one on was ever given away.
     next: u32,
-    reign: Reign,
+    mastership: Mastership,
     distance: u32,
     /// By which port the master is reached; `None` for the master.
     parent: Option<u8>,
@@ -110,7 +110,7 @@ impl Node {
             hwid,
             lid: 0,
             next: 1,
-            reign: Reign {
+            mastership: Mastership {
                 term: 0,
                 master: hwid,
             },
@@ -129,8 +129,8 @@ impl Node {
     }
 
     /// Whom it obeys.
-    pub fn reign(&self) -> Reign {
-        self.reign
+    pub fn mastership(&self) -> Mastership {
+        self.mastership
     }
 
     /// How many links it is to the master, and by which port.
@@ -164,7 +164,7 @@ impl Node {
 
     /// What a neighbour has reported, if it is a child.
     fn below<'a>(&self, peer: &'a Peer) -> Option<&'a Report> {
-        let child = peer.up && peer.state.reign == self.reign && peer.state.child;
+        let child = peer.up && peer.state.mastership == self.mastership && peer.state.child;
         peer.state.report.as_ref().filter(|_| child)
     }
 
@@ -176,14 +176,14 @@ impl Node {
         if peer.up == up {
             return;
         }
-        let child = peer.up && peer.state.reign == self.reign && peer.state.child;
+        let child = peer.up && peer.state.mastership == self.mastership && peer.state.child;
         *peer = Peer {
             up,
             wanted: Some(now + HELLO_MS),
             ..Peer::NONE
         };
         if !up && (child || self.parent == Some(port)) {
-            let term = self.reign.term.saturating_add(1);
+            let term = self.mastership.term.saturating_add(1);
             self.rule(term, fx);
         }
         self.update(now, fx);
@@ -235,15 +235,21 @@ impl Node {
 
     /// Takes itself for the master, in this term, until it hears of somebody lower.
     fn rule(&mut self, term: u32, fx: &mut impl Effects) {
-        let reign = Reign {
+        let mastership = Mastership {
             term,
             master: self.hwid,
         };
-        self.obey(reign, 0, None, fx);
+        self.obey(mastership, 0, None, fx);
     }
 
-    fn obey(&mut self, reign: Reign, distance: u32, parent: Option<u8>, fx: &mut impl Effects) {
-        self.reign = reign;
+    fn obey(
+        &mut self,
+        mastership: Mastership,
+        distance: u32,
+        parent: Option<u8>,
+        fx: &mut impl Effects,
+    ) {
+        self.mastership = mastership;
         self.distance = distance;
         self.parent = parent;
         self.reported = false;
@@ -257,22 +263,23 @@ impl Node {
     /// Does what follows from what is known.
     fn update(&mut self, now: u64, fx: &mut impl Effects) {
         let heard = self.peers.iter().filter(|peer| peer.up && peer.number != 0);
-        let term = heard.map(|peer| peer.state.reign.term).max();
-        if let Some(term) = term.filter(|term| *term > self.reign.term) {
+        let term = heard.map(|peer| peer.state.mastership.term).max();
+        if let Some(term) = term.filter(|term| *term > self.mastership.term) {
             self.rule(term, fx);
         }
         for (port, peer) in (0u8..).zip(self.peers) {
-            let (reign, distance) = (peer.state.reign, peer.state.distance.saturating_add(1));
-            let heard = peer.up && peer.number != 0 && reign.term == self.reign.term;
-            let lower = (reign.master, distance) < (self.reign.master, self.distance);
+            let (mastership, distance) =
+                (peer.state.mastership, peer.state.distance.saturating_add(1));
+            let heard = peer.up && peer.number != 0 && mastership.term == self.mastership.term;
+            let lower = (mastership.master, distance) < (self.mastership.master, self.distance);
             if !heard || !lower || distance > MAX_DISTANCE {
                 continue;
             }
-            if self.parent == Some(port) && reign == self.reign {
+            if self.parent == Some(port) && mastership == self.mastership {
                 self.distance = distance;
-            } else if !(self.reported && reign == self.reign) {
+            } else if !(self.reported && mastership == self.mastership) {
                 // Who has reported stays where it is: what its parent takes it for must be so.
-                self.obey(reign, distance, Some(port), fx);
+                self.obey(mastership, distance, Some(port), fx);
             }
         }
         for peer in &mut self.peers {
@@ -300,7 +307,7 @@ impl Node {
         if self.lid != 0 {
             all.held.add(self.lid, self.lid);
         }
-        let (reign, parent) = (self.reign, self.parent);
+        let (mastership, parent) = (self.mastership, self.parent);
         for (port, peer) in (0u8..).zip(&mut self.peers) {
             if !peer.up || parent == Some(port) {
                 continue;
@@ -311,7 +318,7 @@ impl Node {
             if peer.number == 0 {
                 continue;
             }
-            if peer.state.reign != reign {
+            if peer.state.mastership != mastership {
                 return None;
             }
             if !peer.state.child {
@@ -355,7 +362,7 @@ impl Node {
             }
             Some(port) => {
                 let parent = self.peers.get(usize::from(port));
-                let parent = parent.filter(|parent| parent.state.reign == self.reign);
+                let parent = parent.filter(|parent| parent.state.mastership == self.mastership);
                 // It has to be the answer to this very report, not to one of before.
                 let parent = parent.filter(|parent| parent.told.report.as_ref() == Some(report));
                 let sent = parent.map(|parent| parent.sent);
@@ -382,12 +389,12 @@ impl Node {
             self.lid = first;
             first += 1;
         }
-        let reign = self.reign;
+        let mastership = self.mastership;
         for peer in &mut self.peers {
             let Some(report) = peer.state.report.as_mut() else {
                 continue;
             };
-            if !peer.up || peer.state.reign != reign || !peer.state.child {
+            if !peer.up || peer.state.mastership != mastership || !peer.state.child {
                 continue;
             }
             let anew = peer.anew || grant.anew;
@@ -427,9 +434,9 @@ impl Node {
 
     /// Who joins later and has its id already needs only to be told that it may use its routes.
     fn let_in(&mut self) {
-        let (reign, next) = (self.reign, self.next);
+        let (mastership, next) = (self.mastership, self.next);
         for peer in self.peers.iter_mut().filter(|_| self.live) {
-            let child = peer.up && peer.state.reign == reign && peer.state.child;
+            let child = peer.up && peer.state.mastership == mastership && peer.state.child;
             let complete = peer.state.report.is_some_and(|report| report.fresh == 0);
             if child && complete && !peer.anew && peer.granted.is_none() {
                 peer.granted = Some(Grant {
@@ -446,7 +453,7 @@ impl Node {
     /// What the neighbour at `port` is to know.
     fn state(&mut self, port: u8) -> Option<State> {
         let mut state = State {
-            reign: self.reign,
+            mastership: self.mastership,
             distance: self.distance,
             ..State::default()
         };
@@ -467,7 +474,7 @@ impl Node {
             return;
         };
         // The parent waits for the report anyway.
-        let early = state.child && state.report.is_none() && peer.told.reign.master != 0;
+        let early = state.child && state.report.is_none() && peer.told.mastership.master != 0;
         let news = state != peer.told;
         let owes = peer
             .owes

@@ -9,8 +9,8 @@ use super::{
     super::{
         super::crc::crc32c,
         bytes::{Reader, Writer},
+        mastership::Mastership,
         packet::{Error, MAX_BYTES},
-        reign::Reign,
     },
     set::Set,
 };
@@ -59,7 +59,7 @@ pub struct Grant {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct State {
     /// Whom it takes for the master, in which term.
-    pub reign: Reign,
+    pub mastership: Mastership,
     /// How many links away that is.
     pub distance: u32,
     /// The way there is by the reader.
@@ -103,7 +103,7 @@ impl Message {
         w.u32(0);
         w.u32(self.number);
         w.u32(self.seen);
-        state.reign.put(&mut w);
+        state.mastership.put(&mut w);
         w.u32(state.distance);
         if let Some(report) = &state.report {
             w.u32(report.total);
@@ -147,13 +147,13 @@ impl Message {
         check(has(REPORT) || intervals == 0)?;
         let (number, seen) = (r.u32()?, r.u32()?);
         let mut state = State {
-            reign: Reign::get(&mut r)?,
+            mastership: Mastership::get(&mut r)?,
             distance: r.u32()?,
             child: has(CHILD),
             report: None,
             grant: None,
         };
-        check(state.reign.master != 0 && number != 0)?;
+        check(state.mastership.master != 0 && number != 0)?;
         if has(REPORT) {
             let (total, fresh, next) = (r.u32()?, r.u32()?, r.u32()?);
             let mut held = Set::EMPTY;

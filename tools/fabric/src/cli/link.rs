@@ -36,22 +36,22 @@ pub struct Set {
     width: Option<u8>,
     /// Within these, the most, or what the traffic asks for; of a link without hosts
     #[arg(long)]
-    power: Option<Wish>,
+    power: Option<Assignment>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Wish {
+enum Assignment {
     /// The most
     Performance,
     /// What the traffic asks for
     Auto,
 }
 
-impl From<Wish> for Power {
-    fn from(wish: Wish) -> Self {
-        match wish {
-            Wish::Performance => Power::Performance,
-            Wish::Auto => Power::Auto,
+impl From<Assignment> for Power {
+    fn from(assignment: Assignment) -> Self {
+        match assignment {
+            Assignment::Performance => Power::Performance,
+            Assignment::Auto => Power::Auto,
         }
     }
 }

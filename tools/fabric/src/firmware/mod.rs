@@ -6,13 +6,13 @@
 //! neighbours are reached.
 
 use weft_proto::nm::{
+    assignments::MAX_ASSIGNMENTS,
+    mastership::Mastership,
     member::Member,
     node::{Effects, MAX_NODES, Node, Role},
     port::{PORTS, Port},
     power::{Governor, Rate, Seen},
-    reign::Reign,
     table::{self, Slot},
-    wishes::MAX_WISHES,
 };
 
 /// What the node is to do.
@@ -32,8 +32,8 @@ pub struct Firmware {
     governors: [Governor; PORTS],
 }
 
-/// Whether a reign may write to the node; then it has.
-type Admits<'a> = &'a mut dyn FnMut(&Reign) -> bool;
+/// Whether a mastership may write to the node; then it has.
+type Admits<'a> = &'a mut dyn FnMut(&Mastership) -> bool;
 
 /// What the manager wants done.
 struct Done<'a> {
@@ -52,23 +52,23 @@ impl Effects for Done<'_> {
         self.actions.push(Action::Send(port, message.to_vec()));
     }
 
-    fn role(&mut self, _role: Role, _reign: &Reign) {}
+    fn role(&mut self, _role: Role, _mastership: &Mastership) {}
 
     fn lid(&mut self, _lid: u32) {}
 
-    fn wishes(&mut self, _version: u32) {}
+    fn assignments(&mut self, _version: u32) {}
 
-    fn admits(&mut self, reign: &Reign) -> bool {
-        (self.admits)(reign)
+    fn admits(&mut self, mastership: &Mastership) -> bool {
+        (self.admits)(mastership)
     }
 }
 
 impl Firmware {
     /// Of a node whose ports are all down. No two lives of a node have the same number.
     pub fn new(hwid: u64, life: u32) -> Self {
-        let (slots, wishes) = (vec![Slot::NONE; 2 * MAX_NODES], vec![0; 2 * MAX_WISHES]);
+        let (slots, assignments) = (vec![Slot::NONE; 2 * MAX_NODES], vec![0; 2 * MAX_ASSIGNMENTS]);
         // What has no host has no hierarchy of its own.
-        let bytes = [wishes, vec![], vec![]];
+        let bytes = [assignments, vec![], vec![]];
         let node = Node::new(hwid, life, [], slots, bytes, []);
         Firmware { node, governors: [Governor::default(); PORTS] }
     }
@@ -117,9 +117,9 @@ impl Firmware {
         self.governors.get(usize::from(number))?.target()
     }
 
-    /// Somebody has written to the node by other means, by right of this reign.
-    pub fn heed(&mut self, reign: Reign) {
-        self.node.heed(reign);
+    /// Somebody has written to the node by other means, by right of this mastership.
+    pub fn accept(&mut self, mastership: Mastership) {
+        self.node.accept(mastership);
     }
 
     fn work(

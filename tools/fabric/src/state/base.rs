@@ -9,7 +9,7 @@ use crate::topology::{Endpoint, Node};
 use crate::wire::abi::*;
 use crate::wire::{BaseChange, ConfigRequest, ToPort, VPS, field};
 use serde::{Deserialize, Serialize};
-use weft_proto::nm::reign::Reign;
+use weft_proto::nm::mastership::Mastership;
 
 /// A virtual endpoint.
 #[derive(Clone, Copy, Default)]
@@ -200,7 +200,7 @@ impl Fabric {
         let base = &mut session.base;
         super::switch::accept((&mut base.master, &mut base.term), hwid, config.term)?;
         if let Some(firmware) = &mut session.firmware {
-            firmware.heed(Reign { term: config.term, master: hwid });
+            firmware.accept(Mastership { term: config.term, master: hwid });
         }
         let valid = data & WEFT_TABLE_VALID != 0;
         let mut told = Told::Nothing;

@@ -107,7 +107,7 @@ impl Fabric {
         }
         let hwid = self.session(host).map_or(0, |s| s.hwid);
         self.switches[n].accept(hwid, config.term)?;
-        self.firmware_heeds(target.node, hwid, config.term);
+        self.firmware_accepts(target.node, hwid, config.term);
         let valid = data & WEFT_TABLE_VALID != 0;
         let change = match config.space {
             WEFT_SPACE_ROUTE => {

@@ -12,8 +12,8 @@ use crate::firmware::{Action, Firmware};
 use crate::topology::{End, Node};
 use crate::wire::ToPort;
 use std::collections::VecDeque;
+use weft_proto::nm::mastership::Mastership;
 use weft_proto::nm::port::{PORTS, Port};
-use weft_proto::nm::reign::Reign;
 
 /// The hierarchy of traffic that nobody has put into another: between root complexes.
 const COMMON_VH: u16 = 1;
@@ -74,9 +74,9 @@ impl Fabric {
     }
 
     /// A node has taken a configuration request of `master`, in that term.
-    pub(super) fn firmware_heeds(&mut self, node: Node, master: u64, term: u32) {
+    pub(super) fn firmware_accepts(&mut self, node: Node, master: u64, term: u32) {
         if let Some(firmware) = self.firmware_mut(node) {
-            firmware.heed(Reign { term, master });
+            firmware.accept(Mastership { term, master });
         }
     }
 
@@ -138,7 +138,7 @@ impl Fabric {
             let Some(mut firmware) = self.firmware_slot(node).and_then(Option::take) else {
                 continue;
             };
-            let mut admits = |reign: &Reign| self.admits(node, reign);
+            let mut admits = |mastership: &Mastership| self.admits(node, mastership);
             let actions = firmware.receive(now, port, &data, &mut admits);
             if let Some(slot) = self.firmware_slot(node) {
                 *slot = Some(firmware);
@@ -148,8 +148,8 @@ impl Fabric {
     }
 
     /// Whether the node takes the word of this master, as that of a configuration request.
-    fn admits(&mut self, node: Node, reign: &Reign) -> bool {
-        let Reign { term, master } = *reign;
+    fn admits(&mut self, node: Node, mastership: &Mastership) -> bool {
+        let Mastership { term, master } = *mastership;
         let host =
             (0..self.nodes.len()).find(|h| self.session(*h).is_some_and(|s| s.hwid == master));
         let may = match host {

@@ -144,8 +144,8 @@ impl Fabric {
         let trunk = &self.topology.trunks[trunk];
         let (mut speed, mut width) =
             self.rate(&trunk.cables, host_ends(trunk).into_iter().flatten());
-        for wish in trunk.ends.into_iter().filter_map(|end| self.wish_of(end)) {
-            (speed, width) = (speed.min(wish.speed), width.min(wish.width));
+        for assignment in trunk.ends.into_iter().filter_map(|end| self.assignment_of(end)) {
+            (speed, width) = (speed.min(assignment.speed), width.min(assignment.width));
         }
         [(speed, lanes(width)), self.most(&trunk.cables)]
     }

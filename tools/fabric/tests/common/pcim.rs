@@ -12,6 +12,7 @@ use super::world::World;
 use std::collections::BTreeMap;
 use weft_fabric::wire::abi::*;
 use weft_proto::mr::{
+    assignment::Assignment,
     design::{Why, design},
     inventory::{Component, End, Inventory, Kind, Link},
     list::List,
@@ -19,7 +20,6 @@ use weft_proto::mr::{
     plane::{Hierarchy, Plane, Planes},
     tree::Reach,
     vpd::Vpd,
-    wish::Wish,
 };
 
 pub type Found = Inventory<Vec<Component>, Vec<Link>>;
@@ -29,7 +29,7 @@ pub struct Pcim {
     pub host: usize,
     pub term: u32,
     pub found: Found,
-    pub wishes: Vec<Wish>,
+    pub assignments: Vec<Assignment>,
     /// How each component is reached.
     paths: BTreeMap<u64, Vec<u8>>,
     planes: Planes<Vec<Hierarchy>, Vec<Plane>>,
@@ -48,7 +48,7 @@ impl Pcim {
             host,
             term,
             found: Self::nothing(),
-            wishes: vec![],
+            assignments: vec![],
             paths: BTreeMap::new(),
             planes: Planes::new(vec![Hierarchy::NONE; 16], vec![Plane::NONE; 256]),
             entries: vec![],
@@ -188,12 +188,12 @@ impl Pcim {
         self.theirs = Some(routes);
     }
 
-    /// The routes that the wishes stand on: those to their ends.
+    /// The routes that the assignments stand on: those to their ends.
     fn wanted(&self) -> Routes {
         if let Some(theirs) = &self.theirs {
             return theirs.clone();
         }
-        let ends = self.wishes.iter().flat_map(|w| [w.endpoint, w.root]);
+        let ends = self.assignments.iter().flat_map(|w| [w.endpoint, w.root]);
         let lids: Vec<_> = ends.filter_map(|hwid| Some(self.found.get(hwid)?.lid)).collect();
         let mut routes = routes(&self.found, 0);
         routes.retain(|(_, lid), _| lids.contains(lid));
@@ -208,8 +208,8 @@ impl Pcim {
         assert_eq!(done.0, WEFT_CFG_OK, "{switch:x} {lid}");
     }
 
-    /// Designs for the wishes; what can not be.
-    pub fn design(&mut self) -> (Vec<Entry>, Vec<(Wish, Why)>) {
+    /// Designs for the assignments; what can not be.
+    pub fn design(&mut self) -> (Vec<Entry>, Vec<(Assignment, Why)>) {
         let mut entries = List::new(vec![Entry::NONE; 512]);
         let mut reach = [Reach::NONE; 32];
         let mut not = vec![];
@@ -219,7 +219,7 @@ impl Pcim {
             Some(root) if root.is_root() => Some(0),
             _ => routes.get(&(at, lid)).copied(),
         };
-        design(found, &by, &self.wishes, planes, &mut reach, &mut entries, |w, done| {
+        design(found, &by, &self.assignments, planes, &mut reach, &mut entries, |w, done| {
             not.extend(done.err().map(|why| (*w, why)));
         })
         .unwrap();
@@ -232,7 +232,7 @@ impl Pcim {
         self.carry_out_what_can_be(world);
     }
 
-    /// The same, though not every wish can be fulfilled.
+    /// The same, though not every assignment can be fulfilled.
     pub fn carry_out_what_can_be(&mut self, world: &mut World) {
         let (to_be, _) = self.design();
         // What is away keeps what it had.
@@ -326,8 +326,8 @@ impl Pcim {
         self.found.get(self.named(serial)).unwrap().lid
     }
 
-    pub fn wish(&mut self, endpoint: &str, ve: u8, root: &str) {
-        let wish = Wish { endpoint: self.named(endpoint), ve, root: self.named(root) };
-        self.wishes.push(wish);
+    pub fn assignment(&mut self, endpoint: &str, ve: u8, root: &str) {
+        let assignment = Assignment { endpoint: self.named(endpoint), ve, root: self.named(root) };
+        self.assignments.push(assignment);
     }
 }

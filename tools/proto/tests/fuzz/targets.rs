@@ -15,13 +15,13 @@ use weft_proto::fifo::{Arrived, Inbound, Outbound};
 use weft_proto::hold::Standing;
 use weft_proto::mr;
 use weft_proto::nm::kind::NO_HOST;
+use weft_proto::nm::mastership::Mastership;
 use weft_proto::nm::member::Member;
 use weft_proto::nm::message::Taken;
 use weft_proto::nm::node::{Effects, Node, Role};
 use weft_proto::nm::packet::{Direction, Packet, HEADER_BYTES, MAX_BYTES};
 use weft_proto::nm::path::Path;
 use weft_proto::nm::port;
-use weft_proto::nm::reign::Reign;
 use weft_proto::nm::table::{self, Slot};
 use weft_proto::protocol::Protocol;
 use weft_proto::qp::{Joined, State};
@@ -586,13 +586,13 @@ impl Effects for Managed {
         let kind = message.get(12 + HEADER_BYTES).copied();
         self.done.push((2, kind.unwrap_or(0)));
     }
-    fn role(&mut self, role: Role, _reign: &Reign) {
+    fn role(&mut self, role: Role, _mastership: &Mastership) {
         self.done.push((3, role as u8));
     }
     fn lid(&mut self, _lid: u32) {
         self.done.push((4, 0));
     }
-    fn wishes(&mut self, _version: u32) {
+    fn assignments(&mut self, _version: u32) {
         self.done.push((5, 0));
     }
     fn hierarchy(&mut self, bytes: &[u8]) -> Result<(), Taken> {

@@ -9,9 +9,9 @@ use proptest::{prelude::*, sample::Index};
 pub use routes::{routes, Routes};
 use std::collections::BTreeSet;
 use weft_proto::mr::{
+    assignment::{Assignment, Assignments},
     inventory::{Component, End, Inventory, Kind, Link},
     plan::Entry,
-    wish::{Wish, Wishes},
 };
 
 pub type Found = Inventory<Vec<Component>, Vec<Link>>;
@@ -281,16 +281,18 @@ impl Tables {
     }
 }
 
-/// Wishes for virtual endpoints of the shape.
-pub fn wishes_of(shape: &Shape, picks: &[(Index, u8, Index)]) -> Vec<Wish> {
-    let mut wishes = Wishes::new(vec![Wish::NONE; 64]);
+/// Assignments for virtual endpoints of the shape.
+pub fn assignments_of(shape: &Shape, picks: &[(Index, u8, Index)]) -> Vec<Assignment> {
+    let mut assignments = Assignments::new(vec![Assignment::NONE; 64]);
     for (endpoint, ve, root) in picks {
         let endpoint = 300 + endpoint.index(shape.endpoints as usize) as u64;
         let root = 100 + root.index(shape.roots as usize) as u64;
         let ve = ve % VES;
-        wishes.assign(Wish { endpoint, ve, root }).unwrap();
+        assignments
+            .assign(Assignment { endpoint, ve, root })
+            .unwrap();
     }
-    wishes.all().to_vec()
+    assignments.all().to_vec()
 }
 
 /// What they are made of.

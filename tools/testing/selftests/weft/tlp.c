@@ -87,15 +87,18 @@ FIXTURE_TEARDOWN(tlp)
 }
 
 /*
- * What the driver has done at the registers: each access closes the line that a CPU combines, as an
- * uncached access does, wherever in a message that is.
+ * What the driver has done at the registers: each access closes the line that a CPU combines, as
+ * an uncached access does, wherever in a message that is.
  */
 static uint64_t interfered(void)
 {
 	return count(0, "interrupts") + count(0, "tx_messages") + count(0, "rx_messages");
 }
 
-/* Sends five messages of @len bytes: how many writes that took. False: that says nothing of them. */
+/*
+ * Sends five messages of @len bytes and counts the writes that they took. False: the driver, or the
+ * age of a line, has added to the count.
+ */
 static bool five(struct wt_chan *c, uint32_t len, uint64_t *writes)
 {
 	static const uint8_t data[48] = { 1, 2, 3 };

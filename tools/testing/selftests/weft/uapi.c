@@ -38,8 +38,8 @@ static const struct {
 	{ "VF_MIGRATE", WEFT_VF_MIGRATE, sizeof(struct weft_vf_migrate) },
 	{ "FABRIC_NODES", WEFT_FABRIC_NODES, sizeof(struct weft_fabric_nodes) },
 	{ "FABRIC_ROUTES", WEFT_FABRIC_ROUTES, sizeof(struct weft_fabric_routes) },
-	{ "FABRIC_WISHES", WEFT_FABRIC_WISHES, sizeof(struct weft_fabric_wishes) },
-	{ "FABRIC_WISH", WEFT_FABRIC_WISH, sizeof(struct weft_fabric_wish) },
+	{ "FABRIC_ASSIGNMENTS", WEFT_FABRIC_ASSIGNMENTS, sizeof(struct weft_fabric_assignments) },
+	{ "FABRIC_ASSIGNMENT", WEFT_FABRIC_ASSIGNMENT, sizeof(struct weft_fabric_assignment) },
 	{ "FABRIC_COMPONENT", WEFT_FABRIC_COMPONENT, sizeof(struct weft_fabric_component) },
 	{ "FABRIC_VH", WEFT_FABRIC_VH, sizeof(struct weft_fabric_vh) },
 	{ "EP_OPEN", WEFT_EP_OPEN, sizeof(struct weft_ep_open) },
@@ -141,7 +141,7 @@ TEST_F(uapi, unknown_flags_are_einval)
 			uint32_t flags = 1u << bit;
 
 			/* This one is known. */
-			if (all[i].cmd == WEFT_FABRIC_WISHES && flags == WEFT_WISHES_SET)
+			if (all[i].cmd == WEFT_FABRIC_ASSIGNMENTS && flags == WEFT_ASSIGNMENTS_SET)
 				continue;
 			memset(buf, 0, sizeof(buf));
 			memcpy(buf, &all[i].size, 4);
@@ -522,55 +522,55 @@ TEST_F(uapi, MR_7_a_host_sees_its_own_hierarchy)
 	EXPECT_EQ(-ENOENT, wt_ioctl(self->fd, WEFT_FABRIC_VH, &v));
 }
 
-TEST_F(uapi, MR_3_wishes_are_read_by_all_and_replaced_by_who_may)
+TEST_F(uapi, MR_3_assignments_are_read_by_all_and_replaced_by_who_may)
 {
-	char text[WEFT_WISHES_BYTES + 1];
-	struct weft_fabric_wishes w = { .size = sizeof(w), .text = (uintptr_t)text };
+	char text[WEFT_ASSIGNMENTS_BYTES + 1];
+	struct weft_fabric_assignments w = { .size = sizeof(w), .text = (uintptr_t)text };
 	struct weft_fabric_component c = { .size = sizeof(c) };
-	struct weft_fabric_wish s = { .size = sizeof(s) };
+	struct weft_fabric_assignment s = { .size = sizeof(s) };
 	struct weft_port_info i = { .size = sizeof(i) };
 
 	ASSERT_EQ(0, wt_ioctl(self->fd, WEFT_PORT_INFO, &i));
 	if (i.kind != WEFT_PORT_WEFT) {
-		EXPECT_EQ(-EOPNOTSUPP, wt_ioctl(self->fd, WEFT_FABRIC_WISHES, &w));
-		EXPECT_EQ(-EOPNOTSUPP, wt_ioctl(self->fd, WEFT_FABRIC_WISH, &s));
+		EXPECT_EQ(-EOPNOTSUPP, wt_ioctl(self->fd, WEFT_FABRIC_ASSIGNMENTS, &w));
+		EXPECT_EQ(-EOPNOTSUPP, wt_ioctl(self->fd, WEFT_FABRIC_ASSIGNMENT, &s));
 		EXPECT_EQ(-EOPNOTSUPP, wt_ioctl(self->fd, WEFT_FABRIC_COMPONENT, &c));
 		return;
 	}
 	w.flags = 2;
-	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_WISHES, &w));
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_ASSIGNMENTS, &w));
 	s.flags = 1;
-	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_WISH, &s));
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_ASSIGNMENT, &s));
 	c.flags = 1;
 	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_COMPONENT, &c));
 	w.flags = 0;
-	w.bytes = WEFT_WISHES_BYTES;
-	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_FABRIC_WISHES, &w));
-	EXPECT_GE(WEFT_WISHES_BYTES, w.bytes);
+	w.bytes = WEFT_ASSIGNMENTS_BYTES;
+	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_FABRIC_ASSIGNMENTS, &w));
+	EXPECT_GE(WEFT_ASSIGNMENTS_BYTES, w.bytes);
 
 	/* What makes no sense is refused by every host, and says where. */
-	w.flags = WEFT_WISHES_SET;
+	w.flags = WEFT_ASSIGNMENTS_SET;
 	memset(text, '\n', sizeof(text));
-	memcpy(text + 2, "no wish", 7);
+	memcpy(text + 2, "no assignment", 7);
 	w.bytes = 16;
-	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_WISHES, &w));
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_ASSIGNMENTS, &w));
 	EXPECT_EQ(3, w.line);
 	memset(text, '\n', sizeof(text));
-	w.bytes = WEFT_WISHES_BYTES + 1;
-	EXPECT_EQ(-ENOSPC, wt_ioctl(self->fd, WEFT_FABRIC_WISHES, &w));
-	EXPECT_EQ(WEFT_WISHES_BYTES + 1, w.line);
+	w.bytes = WEFT_ASSIGNMENTS_BYTES + 1;
+	EXPECT_EQ(-ENOSPC, wt_ioctl(self->fd, WEFT_FABRIC_ASSIGNMENTS, &w));
+	EXPECT_EQ(WEFT_ASSIGNMENTS_BYTES + 1, w.line);
 	w.bytes = 1;
 	w.text = 8;
-	EXPECT_EQ(-EFAULT, wt_ioctl(self->fd, WEFT_FABRIC_WISHES, &w));
+	EXPECT_EQ(-EFAULT, wt_ioctl(self->fd, WEFT_FABRIC_ASSIGNMENTS, &w));
 
 	ASSERT_EQ(0, setresuid(65534, 65534, 65534));
 	w.text = (uintptr_t)text;
-	EXPECT_EQ(-EPERM, wt_ioctl(self->fd, WEFT_FABRIC_WISHES, &w));
+	EXPECT_EQ(-EPERM, wt_ioctl(self->fd, WEFT_FABRIC_ASSIGNMENTS, &w));
 	c.flags = 0;
 	EXPECT_EQ(-EPERM, wt_ioctl(self->fd, WEFT_FABRIC_COMPONENT, &c));
 	w.flags = 0;
-	w.bytes = WEFT_WISHES_BYTES;
-	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_FABRIC_WISHES, &w));
+	w.bytes = WEFT_ASSIGNMENTS_BYTES;
+	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_FABRIC_ASSIGNMENTS, &w));
 }
 
 TEST_F(uapi, MR_7_of_others_who_may_not_sees_nothing)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What the manager of a port tells of the fabric and of the endpoints that hosts share,
-//! and the wishes that it takes.
+//! and the assignments that it takes.
 
 use super::Port;
 use crate::failure::{Failure, Kind};
-use crate::multiroot::{Component, Given, Hierarchy, Hwid, Known, Place, Wish};
-use weft::{Error, Fabric, FabricRoute, WishStatus, Wishes};
+use crate::multiroot::{Assignment, Component, Given, Hierarchy, Hwid, Known, Place};
+use weft::{AssignmentStatus, Assignments, Error, Fabric, FabricRoute};
 
 impl Port {
     /// Who is in the fabric.
@@ -20,29 +20,29 @@ impl Port {
         routes.ok_or_else(|| self.unmanaged())
     }
 
-    /// The text of the wishes.
-    pub fn wishes(&self) -> Result<Wishes, Failure> {
-        let wishes = self.0.wishes().map_err(|e| self.failure(&e))?;
-        wishes.ok_or_else(|| self.unmanaged())
+    /// The text of the assignments.
+    pub fn assignments(&self) -> Result<Assignments, Failure> {
+        let assignments = self.0.assignments().map_err(|e| self.failure(&e))?;
+        assignments.ok_or_else(|| self.unmanaged())
     }
 
-    /// Replaces the wishes.
-    pub fn set_wishes(&self, wishes: &mut Wishes) -> Result<Taken, Failure> {
-        match self.0.set_wishes(wishes) {
+    /// Replaces the assignments.
+    pub fn set_assignments(&self, assignments: &mut Assignments) -> Result<Taken, Failure> {
+        match self.0.set_assignments(assignments) {
             Ok(true) => Ok(Taken::Yes),
             Ok(false) => Err(self.unmanaged()),
             Err(Error::Stale) => Ok(Taken::Stale),
             Err(Error::NoMaster) => Ok(Taken::NoMaster),
-            Err(Error::WishLine(line)) => Ok(Taken::NoWish(line)),
-            Err(Error::WishRoom(line)) => Ok(Taken::NoRoom(line)),
+            Err(Error::AssignmentLine(line)) => Ok(Taken::NoAssignment(line)),
+            Err(Error::AssignmentRoom(line)) => Ok(Taken::NoRoom(line)),
             Err(e) => Err(self.failure(&e)),
         }
     }
 
-    /// What became of each wish; only the master says.
-    pub fn wish_statuses(&self) -> Result<Vec<Wish>, Failure> {
-        let all = self.0.wish_statuses().map_err(|e| self.failure(&e))?;
-        Ok(all.ok_or_else(|| self.unmanaged())?.iter().map(Wish::from).collect())
+    /// What became of each assignment; only the master says.
+    pub fn assignment_statuses(&self) -> Result<Vec<Assignment>, Failure> {
+        let all = self.0.assignment_statuses().map_err(|e| self.failure(&e))?;
+        Ok(all.ok_or_else(|| self.unmanaged())?.iter().map(Assignment::from).collect())
     }
 
     /// What the master has found.
@@ -70,15 +70,16 @@ impl Port {
     /// All of it, as far as this host and this user are told.
     pub fn known(&self) -> Result<Known, Failure> {
         let failed = |e| self.failure(&e);
-        let wishes = match self.0.wish_statuses() {
+        let assignments = match self.0.assignment_statuses() {
             Err(Error::NotMaster | Error::NoMaster) => {
-                let mut wishes: Vec<Wish> = self.wishes()?.all().map(Wish::from).collect();
-                wishes.sort_by_key(|wish| (wish.endpoint, wish.ve));
-                wishes
+                let mut assignments: Vec<Assignment> =
+                    self.assignments()?.all().map(Assignment::from).collect();
+                assignments.sort_by_key(|assignment| (assignment.endpoint, assignment.ve));
+                assignments
             }
             statuses => {
                 let statuses = statuses.map_err(failed)?.ok_or_else(|| self.unmanaged())?;
-                statuses.iter().map(Wish::from).collect()
+                statuses.iter().map(Assignment::from).collect()
             }
         };
         let components = match self.0.components() {
@@ -99,7 +100,7 @@ impl Port {
                 other => hierarchies.extend(other.map_err(failed)?.map(Hierarchy::from)),
             }
         }
-        Ok(Known { wishes, components, hierarchies })
+        Ok(Known { assignments, components, hierarchies })
     }
 
     fn unmanaged(&self) -> Failure {
@@ -109,7 +110,7 @@ impl Port {
     }
 }
 
-/// How new wishes were taken.
+/// How new assignments were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// They are in force.
@@ -119,21 +120,21 @@ pub enum Taken {
     /// There is no master yet.
     NoMaster,
     /// This line, from 1, is none, or gives away what a line before it has.
-    NoWish(u32),
+    NoAssignment(u32),
     /// There is no room for this line.
     NoRoom(u32),
 }
 
-impl From<&WishStatus> for Wish {
-    fn from(status: &WishStatus) -> Self {
-        Wish { state: Some(status.state), ..status.wish.into() }
+impl From<&AssignmentStatus> for Assignment {
+    fn from(status: &AssignmentStatus) -> Self {
+        Assignment { state: Some(status.state), ..status.assignment.into() }
     }
 }
 
-impl From<weft::Wish> for Wish {
-    fn from(wish: weft::Wish) -> Self {
-        let weft::Wish { endpoint, ve, root } = wish;
-        Wish { endpoint: Hwid(endpoint), ve: ve.into(), root: Hwid(root), state: None }
+impl From<weft::Assignment> for Assignment {
+    fn from(assignment: weft::Assignment) -> Self {
+        let weft::Assignment { endpoint, ve, root } = assignment;
+        Assignment { endpoint: Hwid(endpoint), ve: ve.into(), root: Hwid(root), state: None }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Context, End, seconds};
 use crate::channel::Port;
-use crate::multiroot::{Known, Names, Wish, change};
+use crate::multiroot::{Assignment, Known, Names, change};
 use crate::order::{Order, unfulfilled};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -62,30 +62,30 @@ impl Waiting {
 #[derive(Serialize)]
 struct Report {
     ok: bool,
-    wishes: Vec<Named>,
+    assignments: Vec<Named>,
     seconds: f64,
 }
 
-/// A wish with the names of what is in it.
+/// An assignment with the names of what is in it.
 #[derive(Clone, Serialize)]
 pub struct Named {
     endpoint_name: String,
     root_name: String,
     #[serde(flatten)]
-    pub wish: Wish,
+    pub assignment: Assignment,
 }
 
 impl Named {
     /// With the names that the master knows.
-    pub fn new(wish: &Wish, known: &Known) -> Self {
+    pub fn new(assignment: &Assignment, known: &Known) -> Self {
         let names = Names::new(known.components.as_deref());
-        let (endpoint_name, root_name) = (names.of(wish.endpoint), names.of(wish.root));
-        Named { endpoint_name, root_name, wish: *wish }
+        let (endpoint_name, root_name) = (names.of(assignment.endpoint), names.of(assignment.root));
+        Named { endpoint_name, root_name, assignment: *assignment }
     }
 
     /// ENDPOINT.VE.
     pub fn ve(&self) -> String {
-        format!("{}.{}", self.endpoint_name, self.wish.ve)
+        format!("{}.{}", self.endpoint_name, self.assignment.ve)
     }
 
     /// The host.
@@ -96,18 +96,19 @@ impl Named {
 
 fn report(
     context: &Context,
-    all: &[Wish],
+    all: &[Assignment],
     known: &Known,
     start: Instant,
     said: &str,
 ) -> Result<(), End> {
-    let wishes = all.iter().map(|wish| Named::new(wish, known)).collect();
-    let report = Report { ok: true, wishes, seconds: start.elapsed().as_secs_f64() };
+    let assignments = all.iter().map(|assignment| Named::new(assignment, known)).collect();
+    let report = Report { ok: true, assignments, seconds: start.elapsed().as_secs_f64() };
     context.print(&report, |report| {
-        let line = |wish: &Named| {
-            said.replace("VE", &wish.ve()).replace("HOST", &format!("host {}", wish.root()))
+        let line = |assignment: &Named| {
+            said.replace("VE", &assignment.ve())
+                .replace("HOST", &format!("host {}", assignment.root()))
         };
-        report.wishes.iter().map(|wish| line(wish) + "\n").collect()
+        report.assignments.iter().map(|assignment| line(assignment) + "\n").collect()
     })
 }
 
@@ -116,15 +117,15 @@ pub fn assign(context: &Context, args: &Assign) -> Result<(), End> {
     let port = Port::open(&context.port()?)?;
     let say = |what: &str| context.say(what);
     let order = Order::new(&port, args.waiting.timeout(), &say);
-    let (wanted, known) = order.change(|known, wishes| {
+    let (wanted, known) = order.change(|known, assignments| {
         let wanted = change::assign(known, &args.endpoint, &args.host, args.force)?;
-        for wish in &wanted {
-            wishes.assign(wish.line());
+        for assignment in &wanted {
+            assignments.assign(assignment.line());
         }
         Ok(wanted)
     })?;
     if !args.waiting.wanted() {
-        let said = "VE is to be HOST's: `weftctl wishes` says what became of it";
+        let said = "VE is to be HOST's: `weftctl assignments` says what became of it";
         return report(context, &wanted, &known, start, said);
     }
     let all = order.fulfilled(&wanted, &known)?;
@@ -139,11 +140,11 @@ pub fn withdraw(context: &Context, args: &Withdraw) -> Result<(), End> {
     let port = Port::open(&context.port()?)?;
     let say = |what: &str| context.say(what);
     let order = Order::new(&port, args.waiting.timeout(), &say);
-    let (taken, known) = order.change(|known, wishes| {
+    let (taken, known) = order.change(|known, assignments| {
         let taken = change::withdraw(known, &args.endpoint)?;
-        for wish in &taken {
-            let line = wish.line();
-            wishes.withdraw(line.endpoint, line.ve);
+        for assignment in &taken {
+            let line = assignment.line();
+            assignments.withdraw(line.endpoint, line.ve);
         }
         Ok(taken)
     })?;
@@ -153,7 +154,8 @@ pub fn withdraw(context: &Context, args: &Withdraw) -> Result<(), End> {
     if args.waiting.wanted() {
         order.let_go(&taken, &known)?;
     }
-    let taken: Vec<Wish> = taken.iter().map(|wish| Wish { state: None, ..*wish }).collect();
+    let taken: Vec<Assignment> =
+        taken.iter().map(|assignment| Assignment { state: None, ..*assignment }).collect();
     let said = match args.waiting.wanted() {
         true => "VE is HOST's no more",
         false => "VE is to be nobody's; HOST may have it for a moment yet",

@@ -3,6 +3,7 @@
 //! forms of output. Knows ports and channels only by [`crate::channel`].
 
 mod assign;
+mod assignments;
 mod diagnose;
 mod events;
 mod list;
@@ -19,7 +20,6 @@ mod trace;
 mod tree;
 mod vf;
 mod wait;
-mod wishes;
 
 use crate::channel;
 use crate::failure::{Failure, Kind, plain};
@@ -85,7 +85,7 @@ enum Command {
     /// Take virtual endpoints back from their hosts
     Withdraw(assign::Withdraw),
     /// Show which endpoint is to be whose, and what became of that; save or restore it
-    Wishes(wishes::Args),
+    Assignments(assignments::Args),
     /// Show virtual functions, or change what one may use
     Vf(vf::Args),
 }
@@ -233,7 +233,7 @@ pub fn main() -> ExitCode {
         Command::Routes => routes::run(&context),
         Command::Assign(args) => assign::assign(&context, &args),
         Command::Withdraw(args) => assign::withdraw(&context, &args),
-        Command::Wishes(args) => wishes::run(&context, &args),
+        Command::Assignments(args) => assignments::run(&context, &args),
         Command::Vf(args) => vf::run(&context, &args),
     };
     match done {

@@ -363,7 +363,7 @@ pub fn port(dir: &Path) -> Option<Port> {
             .collect(),
         manager: manager(&dir.join("manager")),
         nodes: Vec::new(),
-        seats: number(&dir.join("seats")),
+        endpoint_slots: number(&dir.join("endpoint_slots")),
         endpoint_failures: number(&dir.join("endpoint_failures")).unwrap_or(0),
         known: Known::default(),
     })

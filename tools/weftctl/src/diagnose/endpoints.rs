@@ -1,54 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Checks of the endpoints that hosts share: at the master, what became of each wish and
+//! Checks of the endpoints that hosts share: at the master, what became of each assignment and
 //! what is the matter with what it has found; elsewhere what keeps this host from using
 //! what was given to it.
 
 use super::finding::{Finding, Level, Place};
 use super::host::logged;
 use super::snapshot::{Function, Port, Snapshot};
-use crate::multiroot::{Component, Known, Names, State, Wish, remedy, wish};
+use crate::multiroot::{Assignment, Component, Known, Names, State, assignment, remedy};
 
 pub fn check(snapshot: &Snapshot, function: &Function, port: &Port) -> Vec<Finding> {
     let known = &port.known;
     let names = Names::new(known.components.as_deref());
-    let mut found: Vec<_> = known.wishes.iter().filter_map(|w| unfulfilled(w, known)).collect();
+    let mut found: Vec<_> =
+        known.assignments.iter().filter_map(|w| unfulfilled(w, known)).collect();
     for component in known.components.iter().flatten() {
         found.extend(component_itself(component, &names));
         found.extend(driverless(component, port, &names));
         found.extend(nobodys(component, known, &names));
     }
-    found.extend(no_seats(function, port));
+    found.extend(no_endpoint_slots(function, port));
     found.extend(failed(snapshot, function, port));
     found
 }
 
-/// Whether no wish is on its way.
+/// Whether no assignment is on its way.
 pub fn is_complete(port: &Port) -> bool {
-    !port.known.wishes.iter().any(|wish| wish.state.is_some_and(wish::passes))
+    !port
+        .known
+        .assignments
+        .iter()
+        .any(|assignment| assignment.state.is_some_and(assignment::passes))
 }
 
-/// A wish that is not fulfilled, by its reason.
-fn unfulfilled(wish: &Wish, known: &Known) -> Option<Finding> {
-    let state = wish.state?;
+/// An assignment that is not fulfilled, by its reason.
+fn unfulfilled(assignment: &Assignment, known: &Known) -> Option<Finding> {
+    let state = assignment.state?;
     let id = match state {
         State::Done => return None,
-        State::Waits => "wish-waits",
-        State::NoEndpoint => "wish-no-endpoint",
-        State::NoVe => "wish-no-ve",
-        State::NoRoot => "wish-no-host",
-        State::NoLid => "wish-no-lid",
-        State::NoWay => "wish-no-way",
-        State::NoPlane => "wish-no-plane",
-        State::NoRoom => "wish-no-room",
-        State::Failed => "wish-not-written",
-        State::NotTaken => "wish-not-taken",
-        _ => "wish-unknown",
+        State::Waits => "assignment-waits",
+        State::NoEndpoint => "assignment-no-endpoint",
+        State::NoVe => "assignment-no-ve",
+        State::NoRoot => "assignment-no-host",
+        State::NoLid => "assignment-no-lid",
+        State::NoWay => "assignment-no-way",
+        State::NoPlane => "assignment-no-plane",
+        State::NoRoom => "assignment-no-room",
+        State::Failed => "assignment-not-written",
+        State::NotTaken => "assignment-not-taken",
+        _ => "assignment-unknown",
     };
     let names = Names::new(known.components.as_deref());
-    let at = Place::Component(format!("endpoint {}", names.ve(wish.endpoint, wish.ve)));
-    let what = format!("is to be host {}'s, and is not: {state}", names.of(wish.root));
+    let at = Place::Component(format!("endpoint {}", names.ve(assignment.endpoint, assignment.ve)));
+    let what = format!("is to be host {}'s, and is not: {state}", names.of(assignment.root));
     let level = if state == State::Waits { Level::Warning } else { Level::Fault };
-    Some(Finding { level, ..Finding::fault(id, at, what) }.mend(remedy::mend(wish, known)))
+    Some(Finding { level, ..Finding::fault(id, at, what) }.mend(remedy::mend(assignment, known)))
 }
 
 fn at(component: &Component, names: &Names<'_>) -> Place {
@@ -73,7 +78,7 @@ fn component_itself(component: &Component, names: &Names<'_>) -> Vec<Finding> {
             component.hwid
         );
         found.push(Finding::note("component-replaced", here(), what).mend(
-            "what is wished holds for it as well, `weftctl wishes` shows that; if it is not the one that \
+            "what is assigned holds for it as well, `weftctl assignments` shows that; if it is not the one that \
              should be there, take it out",
         ));
     }
@@ -96,8 +101,8 @@ fn driverless(component: &Component, port: &Port, names: &Names<'_>) -> Option<F
 
 /// An endpoint of which nobody is to have anything.
 fn nobodys(component: &Component, known: &Known, names: &Names<'_>) -> Option<Finding> {
-    let wished = known.wishes.iter().any(|wish| wish.endpoint == component.hwid);
-    if component.kind != "endpoint" || !component.there || wished {
+    let assigned = known.assignments.iter().any(|assignment| assignment.endpoint == component.hwid);
+    if component.kind != "endpoint" || !component.there || assigned {
         return None;
     }
     let name = names.of(component.hwid);
@@ -113,17 +118,17 @@ fn hosts(known: &Known, names: &Names<'_>) -> String {
 }
 
 /// What is this host's own, and its programs cannot open.
-fn no_seats(function: &Function, port: &Port) -> Option<Finding> {
+fn no_endpoint_slots(function: &Function, port: &Port) -> Option<Finding> {
     let own = port.known.hierarchies.first()?;
     let given = own.places.iter().filter(|place| place.given.is_some()).count();
-    if given == 0 || port.seats != Some(0) {
+    if given == 0 || port.endpoint_slots != Some(0) {
         return None;
     }
     let what = format!(
         "{given} virtual endpoints are this host's, and its port has nothing left for their functions"
     );
     let finding =
-        Finding::warning("endpoint-no-seats", Place::Function(function.address.clone()), what);
+        Finding::warning("endpoint-no-slots", Place::Function(function.address.clone()), what);
     Some(finding.mend(
         "programs that open one get ENOSPC: a port has to have 16 slots, and apertures, doorbells and \
          pages in proportion; emulated: `-device weft-port,slots=16`; `weftctl withdraw` at the master \

@@ -143,7 +143,7 @@ pub struct Port {
     /// Whom that knows; none where the device file could not be opened.
     pub nodes: Vec<tree::Node>,
     /// Functions of shared endpoints that programs can have open at a time; `None`: the driver does not say.
-    pub seats: Option<u64>,
+    pub endpoint_slots: Option<u64>,
     /// Those of them that have failed under their programs.
     pub endpoint_failures: u64,
     /// What is known of the endpoints that hosts share, likewise.

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Which wishes an order of the administrator comes to.
+//! Which assignments an order of the administrator comes to.
 
+use super::assignment::{Assignment, State};
 use super::hwid::Hwid;
 use super::known::Known;
 use super::name::{Names, Which};
-use super::wish::{State, Wish};
 use crate::failure::{Failure, Kind};
 
-/// Virtual endpoints that a text of wishes can name.
+/// Virtual endpoints that a text of assignments can name.
 const MOST_VES: u32 = 256;
 
-/// The wishes that `assign ENDPOINT[.VE] HOST` adds; what is another host's is taken only by
+/// The assignments that `assign ENDPOINT[.VE] HOST` adds; what is another host's is taken only by
 /// `force`. Without VE one that the host is to have, and has not got yet, is asked for again:
 /// who tries once more does not want two.
-pub fn assign(known: &Known, target: &str, host: &str, force: bool) -> Result<Vec<Wish>, Failure> {
+pub fn assign(
+    known: &Known,
+    target: &str,
+    host: &str,
+    force: bool,
+) -> Result<Vec<Assignment>, Failure> {
     let names = Names::new(known.components.as_deref());
     let (endpoint, which) = names.target(target)?;
     let root = names.find(host, "host")?;
     let ves = known.component(endpoint).map(|component| component.ves);
-    let of = |ve: u32| known.wishes.iter().find(|w| (w.endpoint, w.ve) == (endpoint, ve));
+    let of = |ve: u32| known.assignments.iter().find(|w| (w.endpoint, w.ve) == (endpoint, ve));
     let chosen: Vec<u32> = match (which, ves) {
         (Which::One(ve), Some(ves)) if u32::from(ve) >= ves => {
             return Err(no_such_ve(&names, endpoint, ves));
@@ -33,7 +38,9 @@ pub fn assign(known: &Known, target: &str, host: &str, force: bool) -> Result<Ve
         // Before it is found it has at least one.
         (Which::Any, ves) => {
             let waits = |ve: &u32| {
-                of(*ve).is_some_and(|wish| wish.root == root && wish.state.is_some_and(is_open))
+                of(*ve).is_some_and(|assignment| {
+                    assignment.root == root && assignment.state.is_some_and(is_open)
+                })
             };
             let all = || 0..ves.map_or(MOST_VES, |ves| ves.min(MOST_VES));
             let free = || all().find(|ve| of(*ve).is_none());
@@ -45,14 +52,15 @@ pub fn assign(known: &Known, target: &str, host: &str, force: bool) -> Result<Ve
             ]
         }
     };
-    let others = chosen.iter().filter_map(|ve| of(*ve)).filter(|wish| wish.root != root);
-    if let (Some(wish), false) = (others.min_by_key(|wish| wish.ve), force) {
-        let (ve, other) = (names.ve(endpoint, wish.ve), names.of(wish.root));
+    let others =
+        chosen.iter().filter_map(|ve| of(*ve)).filter(|assignment| assignment.root != root);
+    if let (Some(assignment), false) = (others.min_by_key(|assignment| assignment.ve), force) {
+        let (ve, other) = (names.ve(endpoint, assignment.ve), names.of(assignment.root));
         let message = format!("{ve} is to be host {other}'s");
         let hint = format!("`weftctl withdraw {ve}` first, or --force takes it away from there");
         return Err(Failure::new(Kind::Failed, message).hint(hint));
     }
-    Ok(chosen.into_iter().map(|ve| Wish { endpoint, ve, root, state: None }).collect())
+    Ok(chosen.into_iter().map(|ve| Assignment { endpoint, ve, root, state: None }).collect())
 }
 
 /// Whether the host has not got it yet.
@@ -81,16 +89,16 @@ fn none_is_free(known: &Known, names: &Names<'_>, endpoint: Hwid) -> Failure {
     }
 }
 
-/// The wishes that `withdraw ENDPOINT[.VE]` takes back; without .VE all of the endpoint.
-pub fn withdraw(known: &Known, target: &str) -> Result<Vec<Wish>, Failure> {
+/// The assignments that `withdraw ENDPOINT[.VE]` takes back; without .VE all of the endpoint.
+pub fn withdraw(known: &Known, target: &str) -> Result<Vec<Assignment>, Failure> {
     let names = Names::new(known.components.as_deref());
     let (endpoint, which) = names.target(target)?;
-    let meant = |wish: &&Wish| match which {
-        Which::One(ve) => wish.ve == u32::from(ve),
+    let meant = |assignment: &&Assignment| match which {
+        Which::One(ve) => assignment.ve == u32::from(ve),
         Which::Any | Which::All => true,
     };
-    let of = known.wishes.iter().filter(|wish| wish.endpoint == endpoint);
-    let taken: Vec<Wish> = of.filter(meant).copied().collect();
+    let of = known.assignments.iter().filter(|assignment| assignment.endpoint == endpoint);
+    let taken: Vec<Assignment> = of.filter(meant).copied().collect();
     match (taken.is_empty(), which, known.component(endpoint)) {
         (true, Which::One(ve), Some(found)) if u32::from(ve) >= found.ves => {
             Err(no_such_ve(&names, endpoint, found.ves))
@@ -119,13 +127,13 @@ mod tests {
             component("host", Hwid(2), "rc2", 0),
             component("endpoint", EP, "ep1", 3),
         ];
-        let wish = |ve, root| Wish { endpoint: EP, ve, root: Hwid(root), state: None };
-        let wishes = vec![wish(0, 1), wish(2, 2)];
-        Known { components: Some(components), wishes, ..Known::default() }
+        let assignment = |ve, root| Assignment { endpoint: EP, ve, root: Hwid(root), state: None };
+        let assignments = vec![assignment(0, 1), assignment(2, 2)];
+        Known { components: Some(components), assignments, ..Known::default() }
     }
 
-    fn ves(wishes: Result<Vec<Wish>, Failure>) -> Result<Vec<u32>, String> {
-        wishes.map(|all| all.iter().map(|w| w.ve).collect()).map_err(|f| f.to_string())
+    fn ves(assignments: Result<Vec<Assignment>, Failure>) -> Result<Vec<u32>, String> {
+        assignments.map(|all| all.iter().map(|w| w.ve).collect()).map_err(|f| f.to_string())
     }
 
     #[test]
@@ -153,9 +161,10 @@ mod tests {
         assert_eq!(ves(withdraw(&known, "ep1.1")), Ok(vec![]));
         let said = ves(withdraw(&known, "ep1.3")).expect_err("there is no such");
         assert!(said.contains("has 3 virtual endpoints, 0 to 2"), "{said}");
-        // A wish that never could be is taken back all the same.
-        let wish = Wish { endpoint: EP, ve: 9, root: Hwid(1), state: Some(State::NoVe) };
-        let known = Known { wishes: vec![wish], ..known };
+        // An assignment that never could be is taken back all the same.
+        let assignment =
+            Assignment { endpoint: EP, ve: 9, root: Hwid(1), state: Some(State::NoVe) };
+        let known = Known { assignments: vec![assignment], ..known };
         assert_eq!(ves(withdraw(&known, "ep1.9")), Ok(vec![9]));
     }
 
@@ -163,7 +172,7 @@ mod tests {
     fn mr_3_who_tries_again_does_not_get_another_one() {
         let mut known = known();
         for (state, wanted) in [(State::Done, 1), (State::NoRoot, 0), (State::Waits, 0)] {
-            known.wishes[0].state = Some(state);
+            known.assignments[0].state = Some(state);
             assert_eq!(ves(assign(&known, "ep1", "rc1", false)), Ok(vec![wanted]), "{state:?}");
             assert_eq!(ves(assign(&known, "ep1", "rc2", false)), Ok(vec![1]), "another host's");
         }
@@ -172,9 +181,9 @@ mod tests {
     #[test]
     fn what_has_nothing_free_says_whose_it_is() {
         let mut known = known();
-        known.wishes.push(Wish { endpoint: EP, ve: 1, root: Hwid(1), state: None });
-        for wish in &mut known.wishes {
-            wish.state = Some(super::super::State::Done);
+        known.assignments.push(Assignment { endpoint: EP, ve: 1, root: Hwid(1), state: None });
+        for assignment in &mut known.assignments {
+            assignment.state = Some(super::super::State::Done);
         }
         let said = ves(assign(&known, "ep1", "rc1", false)).expect_err("full");
         let wanted = "endpoint ep1 has nothing free: .0 is rc1's, .1 is rc1's, .2 is rc2's; \

@@ -3,16 +3,16 @@
 //! is the same in JSON. At the master of the fabric, to who may know, that is all of it;
 //! elsewhere what is the host's own.
 
+use super::assignment::{Assignment, State};
 use super::hwid::Hwid;
-use super::wish::{State, Wish};
 use serde::{Deserialize, Serialize};
 
 /// What a port tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Known {
-    /// What is wished, by endpoint.
-    pub wishes: Vec<Wish>,
+    /// What is assigned, by endpoint.
+    pub assignments: Vec<Assignment>,
     /// What the master has found; nobody else tells, and that only to root.
     pub components: Option<Vec<Component>>,
     /// The hierarchy of this host, if it could be asked for; at the master, to root,
@@ -122,7 +122,7 @@ pub struct Owner {
     pub ve: u32,
     /// The host that has it, or is to have it; none: it is free.
     pub root: Option<Hwid>,
-    /// What became of the wish; `None`: the host has it, as it says itself.
+    /// What became of the assignment; `None`: the host has it, as it says itself.
     pub state: Option<State>,
 }
 
@@ -133,10 +133,12 @@ impl Known {
     }
 
     /// Whose the virtual endpoints of an endpoint are, as far as this host knows: at the
-    /// master all, by the wishes and what became of them; elsewhere those of this host.
+    /// master all, by the assignments and what became of them; elsewhere those of this host.
     pub fn owners(&self, endpoint: Hwid) -> Vec<Owner> {
-        let wishes = || self.wishes.iter().filter(|wish| wish.endpoint == endpoint);
-        if wishes().any(|wish| wish.state.is_none()) || self.wishes.is_empty() {
+        let assignments =
+            || self.assignments.iter().filter(|assignment| assignment.endpoint == endpoint);
+        if assignments().any(|assignment| assignment.state.is_none()) || self.assignments.is_empty()
+        {
             // Not the master: what there is besides is not known.
             let own = self.hierarchies.first();
             let places = own.map_or(&[][..], |own| own.places.as_slice());
@@ -147,8 +149,8 @@ impl Known {
             self.free(endpoint, &mut own);
             return own;
         }
-        let owner = |w: &Wish| Owner { ve: w.ve, root: Some(w.root), state: w.state };
-        let mut all = wishes().map(owner).collect();
+        let owner = |w: &Assignment| Owner { ve: w.ve, root: Some(w.root), state: w.state };
+        let mut all = assignments().map(owner).collect();
         self.free(endpoint, &mut all);
         all
     }

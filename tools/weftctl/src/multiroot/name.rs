@@ -62,7 +62,7 @@ impl<'a> Names<'a> {
     }
 
     /// The hardware id of a `kind` (host, endpoint) of that name. A hardware id need not have
-    /// been found: a wish may be there before its endpoint.
+    /// been found: an assignment may be there before its endpoint.
     pub fn find(&self, text: &str, kind: &str) -> Result<Hwid, Failure> {
         let usage = |message: String| Failure::new(Kind::Usage, message);
         if let Some(hwid) = hwid(text) {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! What mends a wish that did not come to pass, by what is known of its endpoint and host.
+//! What mends an assignment that did not come to pass, by what is known of its endpoint and host.
 
+use super::assignment::{Assignment, State};
 use super::known::{Component, Known};
 use super::name::Names;
-use super::wish::{State, Wish};
 
-/// What mends what became of a wish, with the command; empty where nothing is wrong.
-pub fn mend(wish: &Wish, known: &Known) -> String {
+/// What mends what became of an assignment, with the command; empty where nothing is wrong.
+pub fn mend(assignment: &Assignment, known: &Known) -> String {
     let names = Names::new(known.components.as_deref());
-    let (ve, host) = (names.ve(wish.endpoint, wish.ve), names.of(wish.root));
+    let (ve, host) = (names.ve(assignment.endpoint, assignment.ve), names.of(assignment.root));
     let component = |hwid| known.component(hwid);
     let take_back = format!("`weftctl withdraw {ve}` takes it back");
-    match wish.state {
+    match assignment.state {
         None | Some(State::Done) => String::new(),
         Some(State::Waits) => {
             "it takes a second or two from the last change of the fabric: `weftctl events` shows \
@@ -23,8 +23,8 @@ pub fn mend(wish: &Wish, known: &Known) -> String {
              the topology, `weft-fabric status`; if it will not come, {take_back}"
         ),
         Some(State::NoVe) => {
-            let endpoint = names.of(wish.endpoint);
-            let has = match component(wish.endpoint).map(|component| component.ves) {
+            let endpoint = names.of(assignment.endpoint);
+            let has = match component(assignment.endpoint).map(|component| component.ves) {
                 Some(ves) if ves > 0 => format!("it has {ves}, from 0 on: "),
                 _ => String::new(),
             };
@@ -36,17 +36,17 @@ pub fn mend(wish: &Wish, known: &Known) -> String {
         ),
         Some(State::NoLid) => {
             let lacks = |component: Option<&Component>| component.is_some_and(|c| c.lid == 0);
-            match (lacks(component(wish.root)), lacks(component(wish.endpoint))) {
+            match (lacks(component(assignment.root)), lacks(component(assignment.endpoint))) {
                 (true, _) => format!(
                     "host {host} was found, and its driver takes no part: is it alive? `modprobe weft` \
                      there; if manager/allow is not 0, here or there, that list has to name the other host as \
                      well: `echo {} >manager/allow` here, in the directory of the port's function",
-                    wish.root
+                    assignment.root
                 ),
                 (false, true) => format!(
                     "endpoint {} does not answer the master's messages: `weftctl tree`, \
                      `weftctl diagnose`",
-                    names.of(wish.endpoint)
+                    names.of(assignment.endpoint)
                 ),
                 _ => "the master gives them in a second or two: `weftctl tree` shows LIDs".into(),
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! `wishes`: what is to be whose, what became of it and what mends it; the text to be
+//! `assignments`: what is to be whose, what became of it and what mends it; the text to be
 //! saved and restored.
 
 use super::assign::{Named, Waiting};
@@ -7,20 +7,20 @@ use super::table::table;
 use super::{Context, End};
 use crate::channel::{Port, Taken};
 use crate::failure::{Failure, Kind, plain};
-use crate::multiroot::{Known, State, Wish, remedy};
-use crate::order::{Order, no_room, no_wish, unfulfilled};
+use crate::multiroot::{Assignment, Known, State, remedy};
+use crate::order::{Order, no_assignment, no_room, unfulfilled};
 use serde::Serialize;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use weft::Wishes;
+use weft::Assignments;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write the text of the wishes into a file; - is the standard output
+    /// Write the text of the assignments into a file; - is the standard output
     #[arg(long, value_name = "FILE", conflicts_with = "restore")]
     save: Option<PathBuf>,
-    /// Replace the wishes by the text of a file; - is the standard input
+    /// Replace the assignments by the text of a file; - is the standard input
     #[arg(long, value_name = "FILE")]
     restore: Option<PathBuf>,
     #[command(flatten)]
@@ -32,12 +32,12 @@ struct Report {
     ok: bool,
     port: String,
     version: u32,
-    wishes: Vec<Shown>,
+    assignments: Vec<Shown>,
     #[serde(skip)]
     told: bool,
 }
 
-/// A wish and what mends it.
+/// An assignment and what mends it.
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
@@ -53,7 +53,7 @@ struct Saved {
     ok: bool,
     port: String,
     version: u32,
-    wishes: usize,
+    assignments: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,10 +68,10 @@ pub fn run(context: &Context, args: &Args) -> Result<(), End> {
     if let Some(file) = &args.restore {
         return restore(context, &port, file, &args.waiting);
     }
-    let (name, version) = (port.info()?.port, port.wishes()?.version);
+    let (name, version) = (port.info()?.port, port.assignments()?.version);
     let report = shown(name, version, &port.known()?);
     if !report.told {
-        let failure = port.wish_statuses().err();
+        let failure = port.assignment_statuses().err();
         let why = failure.and_then(|failure| failure.hint).unwrap_or_default();
         context.say(&format!("what became of them only the master says: {why}"));
     }
@@ -79,30 +79,36 @@ pub fn run(context: &Context, args: &Args) -> Result<(), End> {
 }
 
 fn shown(port: String, version: u32, known: &Known) -> Report {
-    let one = |wish: &Wish| Shown {
-        named: Named::new(wish, known),
-        why: match wish.state {
+    let one = |assignment: &Assignment| Shown {
+        named: Named::new(assignment, known),
+        why: match assignment.state {
             None | Some(State::Done) => String::new(),
             Some(state) => state.to_string(),
         },
-        mend: remedy::mend(wish, known),
+        mend: remedy::mend(assignment, known),
     };
-    let told = known.wishes.iter().all(|wish| wish.state.is_some());
-    Report { ok: true, port, version, wishes: known.wishes.iter().map(one).collect(), told }
+    let told = known.assignments.iter().all(|assignment| assignment.state.is_some());
+    Report {
+        ok: true,
+        port,
+        version,
+        assignments: known.assignments.iter().map(one).collect(),
+        told,
+    }
 }
 
 fn lines(report: &Report) -> String {
     let head = ["ENDPOINT", "VE", "HOST", "STATE"].map(String::from).to_vec();
     let row = |shown: &Shown| {
         let Shown { named, .. } = shown;
-        let state = named.wish.state.map_or("-".to_owned(), |state| state.to_string());
+        let state = named.assignment.state.map_or("-".to_owned(), |state| state.to_string());
         let endpoint = named.ve();
         let endpoint = endpoint.rsplit_once('.').map_or("", |(endpoint, _)| endpoint);
-        vec![endpoint.into(), named.wish.ve.to_string(), named.root().into(), state]
+        vec![endpoint.into(), named.assignment.ve.to_string(), named.root().into(), state]
     };
-    let rows: Vec<_> = std::iter::once(head).chain(report.wishes.iter().map(row)).collect();
+    let rows: Vec<_> = std::iter::once(head).chain(report.assignments.iter().map(row)).collect();
     let mut text = table(&rows, 0);
-    for shown in report.wishes.iter().filter(|shown| !shown.why.is_empty()) {
+    for shown in report.assignments.iter().filter(|shown| !shown.why.is_empty()) {
         let (ve, host) = (shown.named.ve(), shown.named.root());
         text.push_str(&format!("\n{ve} is not host {host}'s: {}\n", shown.why));
         text.push_str(&format!("  mend: {}\n", shown.mend));
@@ -111,24 +117,24 @@ fn lines(report: &Report) -> String {
 }
 
 fn save(context: &Context, port: &Port, file: &Path) -> Result<(), End> {
-    let wishes = port.wishes()?;
-    let wished = wishes.wished();
-    let (count, version) = (wishes.all().count(), wishes.version);
+    let assignments = port.assignments()?;
+    let assigned = assignments.assigned();
+    let (count, version) = (assignments.all().count(), assignments.version);
     let is_out = file == Path::new("-");
-    let text = String::from_utf8_lossy(&wished).into_owned();
+    let text = String::from_utf8_lossy(&assigned).into_owned();
     if !is_out {
-        fs::write(file, &wished).map_err(|e| failed(file, "cannot be written", e))?;
+        fs::write(file, &assigned).map_err(|e| failed(file, "cannot be written", e))?;
     }
     let saved = Saved {
         ok: true,
         port: port.info()?.port,
         version,
-        wishes: count,
+        assignments: count,
         text: is_out.then(|| text.clone()),
         file: (!is_out).then(|| file.into()),
     };
     context.print(&saved, |saved| match &saved.file {
-        Some(file) => format!("{count} wishes are in {}\n", file.display()),
+        Some(file) => format!("{count} assignments are in {}\n", file.display()),
         None => text,
     })
 }
@@ -150,24 +156,26 @@ fn restore(context: &Context, port: &Port, file: &Path, waiting: &Waiting) -> Re
         },
         ..failure
     };
-    if text.len() > Wishes::MOST_BYTES {
+    if text.len() > Assignments::MOST_BYTES {
         return Err(named(no_room(text.len()), None).into());
     }
     let say = |what: &str| context.say(what);
     let order = Order::new(port, waiting.timeout(), &say);
     match order.replace(&text)? {
-        Taken::NoWish(line) => return Err(named(no_wish(&text, line), Some(line)).into()),
+        Taken::NoAssignment(line) => {
+            return Err(named(no_assignment(&text, line), Some(line)).into());
+        }
         Taken::NoRoom(line) => return Err(named(no_room(text.len()), Some(line)).into()),
         _ => {}
     }
-    let wishes = port.wishes()?;
-    let wanted: Vec<Wish> = wishes.all().map(Wish::from).collect();
+    let assignments = port.assignments()?;
+    let wanted: Vec<Assignment> = assignments.all().map(Assignment::from).collect();
     let known = port.known()?;
     let failure = match waiting.wanted() {
         true => unfulfilled(&order.fulfilled(&wanted, &known)?, &known),
         false => None,
     };
-    let report = shown(port.info()?.port, wishes.version, &port.known()?);
+    let report = shown(port.info()?.port, assignments.version, &port.known()?);
     match failure {
         Some(failure) => Err(failure.into()),
         None => context.print(&report, lines),

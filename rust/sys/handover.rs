@@ -11,7 +11,7 @@ use core::any::Any;
 use kernel::{pci, prelude::*, sync::global_lock};
 
 /// What is left here. Dropped, if nobody fetches it.
-pub(crate) trait Cargo: Send {
+pub(crate) trait SavedState: Send {
     /// For who knows what it is.
     fn as_any(&mut self) -> &mut dyn Any;
 }
@@ -19,21 +19,21 @@ pub(crate) trait Cargo: Send {
 struct Place {
     /// By their addresses, which are compared only.
     between: Option<(usize, usize)>,
-    cargo: Option<KBox<dyn Cargo>>,
+    saved: Option<KBox<dyn SavedState>>,
 }
 
 global_lock! {
-    // SAFETY: Initialised by `Berths::new`, called once before the drivers are registered.
+    // SAFETY: Initialised by `Handover::new`, called once before the drivers are registered.
     unsafe(uninit) static PLACE: Mutex<Place> = Place {
         between: None,
-        cargo: None,
+        saved: None,
     };
 }
 
 /// The place, for the life of the module.
-pub(crate) struct Berths(());
+pub(crate) struct Handover(());
 
-impl Berths {
+impl Handover {
     /// To be called once, by the module's `init`, before a driver is registered.
     pub(crate) fn new() -> Self {
         // SAFETY: Called once.
@@ -47,12 +47,12 @@ fn address<C: kernel::device::DeviceContext>(dev: &pci::Device<C>) -> usize {
 }
 
 /// The right to the place. What is there when this is dropped is dropped, too.
-pub(crate) struct Berth<'a> {
+pub(crate) struct HandoverSlot<'a> {
     // Held: no other device gets their addresses.
     _between: (&'a VirtFn, &'a VirtFn),
 }
 
-impl<'a> Berth<'a> {
+impl<'a> HandoverSlot<'a> {
     /// `EBUSY`: somebody has it.
     pub(crate) fn new(one: &'a VirtFn, other: &'a VirtFn) -> Result<Self> {
         let mut place = PLACE.lock();
@@ -66,14 +66,14 @@ impl<'a> Berth<'a> {
     }
 }
 
-impl Drop for Berth<'_> {
+impl Drop for HandoverSlot<'_> {
     fn drop(&mut self) {
         let mut place = PLACE.lock();
         place.between = None;
-        let cargo = place.cargo.take();
+        let saved = place.saved.take();
         // Not with the lock held.
         drop(place);
-        drop(cargo);
+        drop(saved);
     }
 }
 
@@ -92,23 +92,23 @@ pub(crate) fn is_for<C: kernel::device::DeviceContext>(dev: &pci::Device<C>) -> 
 /// Leaves something of `dev`. It is given back if it may not be left.
 pub(crate) fn leave<C: kernel::device::DeviceContext>(
     dev: &pci::Device<C>,
-    cargo: KBox<dyn Cargo>,
-) -> Result<(), KBox<dyn Cargo>> {
+    saved: KBox<dyn SavedState>,
+) -> Result<(), KBox<dyn SavedState>> {
     let mut place = PLACE.lock();
-    if !place.is_for(address(dev)) || place.cargo.is_some() {
-        return Err(cargo);
+    if !place.is_for(address(dev)) || place.saved.is_some() {
+        return Err(saved);
     }
-    place.cargo = Some(cargo);
+    place.saved = Some(saved);
     Ok(())
 }
 
 /// Fetches what was left for `dev`.
 pub(crate) fn fetch<C: kernel::device::DeviceContext>(
     dev: &pci::Device<C>,
-) -> Option<KBox<dyn Cargo>> {
+) -> Option<KBox<dyn SavedState>> {
     let mut place = PLACE.lock();
     if place.is_for(address(dev)) {
-        place.cargo.take()
+        place.saved.take()
     } else {
         None
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One master's reign: what it has found, read and written, and one run of all that follows from that.
+//! What a host does as the master, from when it becomes that: what it has found, read and written, and
+//! one run of all that follows from that.
 //!
-//! A reign begins with nothing but the wishes. What the tables say already is read, and numbers are taken
+//! It begins with nothing but the assignments. What the tables say already is read, and numbers are taken
 //! from it: so who has an endpoint keeps it when the master is another one.
 
 use super::{
@@ -22,14 +23,14 @@ use super::{
 use crate::{
     proto::{
         mr::{list::Full, tree::Reach},
-        nm::{node::MAX_NODES, wishes},
+        nm::{assignments, node::MAX_NODES},
     },
     sys::errno::EHOSTUNREACH,
 };
 use kernel::prelude::*;
 
 /// What a master needs. Allocated when this host is one for the first time.
-pub(super) struct Reign {
+pub(super) struct Configurator {
     term: u32,
     found: Found,
     /// What was found the time before.
@@ -47,7 +48,7 @@ pub(super) struct Reign {
     reach: Memory<Reach>,
 }
 
-impl Reign {
+impl Configurator {
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             term: 0,
@@ -61,31 +62,31 @@ impl Reign {
             hierarchies: Hierarchies::new()?,
             carrier: Carrier::new()?,
             partial: false,
-            text: Memory::new(0, wishes::MAX_WISHES)?,
+            text: Memory::new(0, assignments::MAX_ASSIGNMENTS)?,
             reach: Memory::new(Reach::NONE, MAX_NODES)?,
         })
     }
 
     /// Does all that there is to do. False: something could not be done, and may be when it is tried
-    /// again. Errors end it: `ESTALE`: this host does not reign any more.
+    /// again. Errors end it: `ESTALE`: this host is the master no more.
     pub(super) fn run(&mut self, network: &dyn Network, pcim: &Pcim, term: u32) -> Result<bool> {
         let bus = Bus::new(network, term);
         bus.is_master()?;
-        let (version, bytes) = network.copy_wishes(self.text.as_mut());
+        let (version, bytes) = network.copy_assignments(self.text.as_mut());
         if self.term != term {
             self.begin(term, bytes);
         }
         let text = self.text.as_ref().get(..bytes).unwrap_or_default();
-        if let Err(e) = self.plan.wishes.read(text) {
+        if let Err(e) = self.plan.assignments.read(text) {
             // Nobody loses anything because of a text that this driver does not understand. With another
             // one this runs again.
-            network.complain(fmt!("the wishes make no sense: {:?}", e));
+            network.complain(fmt!("the assignments make no sense: {:?}", e));
             return Ok(true);
         }
-        pcim.show_wishes(&network.pci(), self.plan.wishes.all(), |_| None)?;
+        pcim.show_assignments(&network.pci(), self.plan.assignments.all(), |_| None)?;
         let mut whole = self.look(&bus)?;
-        let (wishes, reach) = (self.plan.wishes.all(), self.reach.as_mut());
-        whole &= self.ways.learn(&bus, &self.found, wishes, reach)?;
+        let (assignments, reach) = (self.plan.assignments.all(), self.reach.as_mut());
+        whole &= self.ways.learn(&bus, &self.found, assignments, reach)?;
         let again = core::mem::replace(&mut self.partial, !whole);
         if !whole && !again {
             // Somebody has just gone, or a link flaps: nothing is taken away because of that yet.
@@ -110,17 +111,17 @@ impl Reign {
         whole &= self.carrier.carry_out(&mut with, plan, tables)?;
         let told = carry::told(&mut with, plan, tables)?;
         pcim.show_hierarchies(told);
-        let wishes = plan.wishes.all();
-        pcim.show_wishes(&network.pci(), wishes, |n| Some(plan.outcome(n)))?;
+        let assignments = plan.assignments.all();
+        pcim.show_assignments(&network.pci(), assignments, |n| Some(plan.outcome(n)))?;
         let text = self.text.as_ref().get(..bytes).unwrap_or_default();
         if let Some(noted) = self.kept.note(text, &self.found) {
-            // Who has changed the wishes meanwhile comes first.
-            whole &= network.note_wishes(version, noted).is_ok();
+            // Who has changed the assignments meanwhile comes first.
+            whole &= network.note_assignments(version, noted).is_ok();
         }
         Ok(whole)
     }
 
-    /// Another reign: what was known of others may not be true any more.
+    /// Another mastership: what was known of others may not be true any more.
     fn begin(&mut self, term: u32, bytes: usize) {
         self.term = term;
         self.partial = false;

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What the administrator wishes: which virtual endpoint belongs to which root complex.
+//! What the administrator assignments: which virtual endpoint belongs to which root complex.
 //!
-//! Wishes name hardware ids, so they hold also for what is not there yet. Their text form has a line for
+//! Assignments name hardware ids, so they hold also for what is not there yet. Their text form has a line for
 //! each, `EP.VE ROOT` with ids in hexadecimal, and can be saved, edited and read back; lines that are
 //! empty or begin with `#` say nothing. Lines `seen HWID DIGEST` say what a component was when a master
-//! looked last: they travel with the wishes, so that the next master knows. This file must not know what
+//! looked last: they travel with the assignments, so that the next master knows. This file must not know what
 //! there is.
 
 use super::list::{Full, List};
 
 /// First line of the text.
 #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
-pub const HEAD: &[u8] = b"# weft wishes: endpoint.ve root\n";
+pub const HEAD: &[u8] = b"# weft assignments: endpoint.ve root\n";
 
-/// First word of a line that is no wish.
+/// First word of a line that is no assignment.
 const SEEN: &[u8] = b"seen";
 
-/// A wish.
+/// An assignment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Wish {
+pub struct Assignment {
     /// Hardware id of the endpoint.
     pub endpoint: u64,
     /// Which of its virtual endpoints.
@@ -28,7 +28,7 @@ pub struct Wish {
     pub root: u64,
 }
 
-impl Wish {
+impl Assignment {
     /// For memory that was not used yet.
     pub const NONE: Self = Self {
         endpoint: 0,
@@ -65,7 +65,7 @@ impl Seen {
     }
 }
 
-/// Why a text was not taken; the wishes are as before.
+/// Why a text was not taken; the assignments are as before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// This line, from 1, says nothing that is known.
@@ -76,41 +76,41 @@ pub enum Error {
     Full(u32),
 }
 
-/// All wishes, sorted.
-pub struct Wishes<M>(List<Wish, M>);
+/// All assignments, sorted.
+pub struct Assignments<M>(List<Assignment, M>);
 
-impl<M: AsRef<[Wish]> + AsMut<[Wish]>> Wishes<M> {
+impl<M: AsRef<[Assignment]> + AsMut<[Assignment]>> Assignments<M> {
     /// None.
     pub fn new(memory: M) -> Self {
         Self(List::new(memory))
     }
 
     /// All of them, by endpoint.
-    pub fn all(&self) -> &[Wish] {
+    pub fn all(&self) -> &[Assignment] {
         self.0.all()
     }
 
     /// A virtual endpoint is to belong to this root complex and no other.
-    pub fn assign(&mut self, wish: Wish) -> Result<(), Full> {
-        let of = |w: &Wish| (w.endpoint, w.ve) == (wish.endpoint, wish.ve);
+    pub fn assign(&mut self, assignment: Assignment) -> Result<(), Full> {
+        let of = |w: &Assignment| (w.endpoint, w.ve) == (assignment.endpoint, assignment.ve);
         if self.0.all().len() == self.0.capacity() && !self.0.all().iter().any(of) {
             return Err(Full);
         }
         self.0.retain(|w| !of(w));
-        self.0.insert(wish)
+        self.0.insert(assignment)
     }
 
-    /// Takes the wishes of a text instead of those there are, all or none.
+    /// Takes the assignments of a text instead of those there are, all or none.
     pub fn read(&mut self, text: &[u8]) -> Result<(), Error> {
         // Looked at twice, so that a text that is not taken changes nothing.
         let mut count = 0;
         for (said, line) in lines(text) {
-            let wish = match said.ok_or(Error::Line(line))? {
-                Said::Wish(wish) => wish,
+            let assignment = match said.ok_or(Error::Line(line))? {
+                Said::Assignment(assignment) => assignment,
                 Said::Seen(_) => continue,
             };
-            let of = |w: &Wish| (w.endpoint, w.ve) == (wish.endpoint, wish.ve);
-            if wishes(text)
+            let of = |w: &Assignment| (w.endpoint, w.ve) == (assignment.endpoint, assignment.ve);
+            if assignments(text)
                 .take_while(|(_, n)| *n < line)
                 .any(|(w, _)| of(&w))
             {
@@ -122,8 +122,8 @@ impl<M: AsRef<[Wish]> + AsMut<[Wish]>> Wishes<M> {
             }
         }
         self.0.clear();
-        for (wish, line) in wishes(text) {
-            self.assign(wish).map_err(|Full| Error::Full(line))?;
+        for (assignment, line) in assignments(text) {
+            self.assign(assignment).map_err(|Full| Error::Full(line))?;
         }
         Ok(())
     }
@@ -133,7 +133,7 @@ impl<M: AsRef<[Wish]> + AsMut<[Wish]>> Wishes<M> {
 pub fn seen(text: &[u8]) -> impl Iterator<Item = Seen> + '_ {
     lines(text).filter_map(|(said, _)| match said? {
         Said::Seen(seen) => Some(seen),
-        Said::Wish(_) => None,
+        Said::Assignment(_) => None,
     })
 }
 
@@ -172,26 +172,26 @@ pub fn annotate(
     Some(out.at)
 }
 
-/// The wishes of a text that is in order, and their lines.
-fn wishes(text: &[u8]) -> impl Iterator<Item = (Wish, u32)> + '_ {
+/// The assignments of a text that is in order, and their lines.
+fn assignments(text: &[u8]) -> impl Iterator<Item = (Assignment, u32)> + '_ {
     lines(text).filter_map(|(said, line)| match said? {
-        Said::Wish(wish) => Some((wish, line)),
+        Said::Assignment(assignment) => Some((assignment, line)),
         Said::Seen(_) => None,
     })
 }
 
-/// The wish of a line, if it is one.
+/// The assignment of a line, if it is one.
 #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
-pub fn of_line(line: &[u8]) -> Option<Wish> {
+pub fn of_line(line: &[u8]) -> Option<Assignment> {
     match parse(line.trim_ascii())? {
-        Said::Wish(wish) => Some(wish),
+        Said::Assignment(assignment) => Some(assignment),
         Said::Seen(_) => None,
     }
 }
 
 /// A line.
 enum Said {
-    Wish(Wish),
+    Assignment(Assignment),
     Seen(Seen),
 }
 
@@ -217,7 +217,7 @@ fn parse(line: &[u8]) -> Option<Said> {
     } else {
         let dot = first.iter().position(|b| *b == b'.')?;
         let id = |word| number(word).filter(|hwid| *hwid != 0);
-        Said::Wish(Wish {
+        Said::Assignment(Assignment {
             endpoint: id(first.get(..dot)?)?,
             ve: u8::try_from(number(first.get(dot + 1..)?)?).ok()?,
             root: id(words.next()?)?,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `WEFT_FABRIC_WISHES`, `WEFT_FABRIC_WISH`, `WEFT_FABRIC_COMPONENT`: what is wished of the fabric's endpoints,
-//! what became of it, and what there is to wish for.
+//! `WEFT_FABRIC_ASSIGNMENTS`, `WEFT_FABRIC_ASSIGNMENT`, `WEFT_FABRIC_COMPONENT`: what is assigned of the fabric's endpoints,
+//! what became of it, and what there is to assign.
 
 use super::{
     call::{as_admin, check, Call},
@@ -12,7 +12,7 @@ use crate::{
     proto::mr::{inventory::Kind, vpd::Text},
     sys::{
         errno::ENOBUFS,
-        ext::{self, weft_fabric_component, weft_fabric_wish, weft_fabric_wishes},
+        ext::{self, weft_fabric_assignment, weft_fabric_assignments, weft_fabric_component},
     },
 };
 use kernel::{
@@ -20,9 +20,9 @@ use kernel::{
     uaccess::{UserPtr, UserSlice},
 };
 
-/// Reads the wishes, or replaces them.
-pub(super) fn wishes(call: &Call<'_>, mut asked: weft_fabric_wishes) -> Result {
-    check(asked.flags & !ext::WEFT_WISHES_SET == 0 && asked.reserved == 0)?;
+/// Reads the assignments, or replaces them.
+pub(super) fn assignments(call: &Call<'_>, mut asked: weft_fabric_assignments) -> Result {
+    check(asked.flags & !ext::WEFT_ASSIGNMENTS_SET == 0 && asked.reserved == 0)?;
     let manager = manager(call)?;
     let at = UserPtr::from_addr(usize::try_from(asked.text)?);
     asked.line = 0;
@@ -38,8 +38,8 @@ pub(super) fn wishes(call: &Call<'_>, mut asked: weft_fabric_wishes) -> Result {
     done
 }
 
-fn read(manager: &Manager, at: UserPtr, asked: &mut weft_fabric_wishes) -> Result {
-    let (version, text) = manager.wishes()?;
+fn read(manager: &Manager, at: UserPtr, asked: &mut weft_fabric_assignments) -> Result {
+    let (version, text) = manager.assignments()?;
     let room = asked.bytes as usize;
     asked.version = version;
     asked.bytes = text.len() as u32;
@@ -49,10 +49,15 @@ fn read(manager: &Manager, at: UserPtr, asked: &mut weft_fabric_wishes) -> Resul
     UserSlice::new(at, text.len()).writer().write_slice(&text)
 }
 
-fn set(call: &Call<'_>, manager: &Manager, at: UserPtr, asked: &mut weft_fabric_wishes) -> Result {
+fn set(
+    call: &Call<'_>,
+    manager: &Manager,
+    at: UserPtr,
+    asked: &mut weft_fabric_assignments,
+) -> Result {
     as_admin()?;
     let bytes = asked.bytes as usize;
-    let room = ext::WEFT_WISHES_BYTES as usize;
+    let room = ext::WEFT_ASSIGNMENTS_BYTES as usize;
     let mut text = KVVec::from_elem(0, bytes.min(room), GFP_KERNEL)?;
     UserSlice::new(at, text.len())
         .reader()
@@ -62,7 +67,7 @@ fn set(call: &Call<'_>, manager: &Manager, at: UserPtr, asked: &mut weft_fabric_
         asked.line = 1 + text.iter().filter(|b| **b == b'\n').count() as u32;
         return Err(ENOSPC);
     }
-    let (line, why) = match manager.wish(&*call.file.node, asked.version, &text) {
+    let (line, why) = match manager.assignment(&*call.file.node, asked.version, &text) {
         Ok(version) => {
             asked.version = version;
             return Ok(());
@@ -75,21 +80,21 @@ fn set(call: &Call<'_>, manager: &Manager, at: UserPtr, asked: &mut weft_fabric_
     Err(why)
 }
 
-/// Tells what became of one wish.
-pub(super) fn wish(call: &Call<'_>, asked: weft_fabric_wish) -> Result {
+/// Tells what became of one assignment.
+pub(super) fn assignment(call: &Call<'_>, asked: weft_fabric_assignment) -> Result {
     check(asked.flags == 0)?;
     let pcim = as_master(manager(call)?)?.pcim();
-    let (count, serial, wish) = pcim.wish(asked.index as usize);
-    let (wish, outcome) = wish.ok_or(ENOENT)?;
-    call.write(&weft_fabric_wish {
+    let (count, serial, assignment) = pcim.assignment(asked.index as usize);
+    let (assignment, outcome) = assignment.ok_or(ENOENT)?;
+    call.write(&weft_fabric_assignment {
         size: asked.size,
         index: asked.index,
         count: count as u32,
         serial,
         state: outcome as u32,
-        endpoint: wish.endpoint,
-        root: wish.root,
-        ve: wish.ve.into(),
+        endpoint: assignment.endpoint,
+        root: assignment.root,
+        ve: assignment.ve.into(),
         ..Default::default()
     })
 }

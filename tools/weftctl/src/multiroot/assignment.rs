@@ -4,7 +4,7 @@
 use super::hwid::Hwid;
 use serde::{Deserialize, Serialize};
 
-pub use weft::WishState as State;
+pub use weft::AssignmentState as State;
 
 /// Names of the states in JSON, which never change.
 const STATES: [(State, &str); 11] = [
@@ -48,7 +48,7 @@ pub mod named {
 /// That a virtual endpoint is to belong to a host, and what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Wish {
+pub struct Assignment {
     /// Hardware id of the endpoint.
     pub endpoint: Hwid,
     /// Which of its virtual endpoints.
@@ -60,17 +60,17 @@ pub struct Wish {
     pub state: Option<State>,
 }
 
-impl Wish {
+impl Assignment {
     /// Whether it is about the same, for the same.
-    pub fn is(&self, other: &Wish) -> bool {
+    pub fn is(&self, other: &Assignment) -> bool {
         (self.endpoint, self.ve, self.root) == (other.endpoint, other.ve, other.root)
     }
 
-    /// As the text of the wishes has it.
-    pub fn line(&self) -> weft::Wish {
+    /// As the text of the assignments has it.
+    pub fn line(&self) -> weft::Assignment {
         // No text can name a larger one.
         let ve = u8::try_from(self.ve).unwrap_or(u8::MAX);
-        weft::Wish { endpoint: self.endpoint.0, ve, root: self.root.0 }
+        weft::Assignment { endpoint: self.endpoint.0, ve, root: self.root.0 }
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Who may write tables: a master, and the term of its reign.
+//! Who may write tables: a master, and its term.
 //!
 //! A master that begins takes a term above all that it has found. Two that begin at once may take the
 //! same; then the lower id wins, as everywhere.
@@ -9,14 +9,14 @@ use super::bytes::{Reader, Short, Writer};
 
 /// A master and its term. The default is older than any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Reign {
+pub struct Mastership {
     /// Rises with each master. 0 is nobody's.
     pub term: u32,
     /// Hardware id of the master.
     pub master: u64,
 }
 
-impl Reign {
+impl Mastership {
     /// Whether this one replaces `other`.
     pub fn beats(&self, other: &Self) -> bool {
         self.term > other.term || (self.term == other.term && self.master < other.master)
@@ -28,7 +28,7 @@ impl Reign {
         w.u64(self.master);
     }
 
-    /// Reads a reign.
+    /// Reads a mastership.
     pub fn get(r: &mut Reader<'_>) -> Result<Self, Short> {
         Ok(Self {
             term: r.u32()?,
