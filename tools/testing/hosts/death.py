@@ -80,7 +80,7 @@ def reboot(bench):
     steps.both_ways(lab)
 
 
-@test("the daemon dies in mid-transfer: links go down, nobody hangs; a new one joins all again", core=True)
+@test("the daemon dies in mid-transfer: links go down, no program hangs; a new one joins all again", core=True)
 def daemon_dies(bench):
     lab = bench.pair()
     receiving, sending = in_mid_transfer(lab)

@@ -383,7 +383,7 @@ def damaged(bench):
             raise Mismatch(f"mailbox-corrupt is not among {found}")
 
 
-@test("diagnose: a doorbell that is stuck, while somebody waits for it")
+@test("diagnose: a doorbell that is stuck, while a program waits for it")
 def stuck(bench):
     lab = bench.pair()
     h1, h2 = lab["h1"], lab["h2"]
@@ -431,7 +431,7 @@ def ivshmem(bench):
         raise Mismatch("it is bound, and something is said to be wrong")
 
 
-@test("diagnose: a machine without a port, with a port nobody has cabled, with one without room", lab="own")
+@test("diagnose: a machine without a port, with a port without a cable, with one without room", lab="own")
 def alone(bench):
     bench.close()
     with labs.Lab("diagnose", bench.say) as lab:
@@ -535,7 +535,7 @@ def no_window(bench):
     only(diagnose(h1), "no-window", "host 0x3", "2 links away", "slots")
 
 
-@test("diagnose: a switch that may not be programmed by who is master", lab="switch that obeys another")
+@test("diagnose: a switch that the master may not program", lab="switch that obeys another")
 def not_obeyed(bench):
     shape = topology.Topology().host("h1", 1).host("h2", 2).switch("s1", 4)
     shape.link("h1:0", "s1:0").link("s1:1", "h2:0").managers = ["h2"]

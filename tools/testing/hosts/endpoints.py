@@ -250,7 +250,7 @@ def failed(bench):
     others.whole()
 
 
-@test("MR-6: a port is reset under a function: its program is told, opens it again, and nobody else notices")
+@test("MR-6: a port is reset under a function: its program is told, opens it again, and no other host notices")
 def reset(bench):
     lab = given(bench)
     mine, others = Working(lab, "h1", 60), Working(lab, "h2")
@@ -263,7 +263,7 @@ def reset(bench):
     others.whole()
 
 
-@test("the driver is taken from a port under an open function, and unloaded: nobody holds on to anything")
+@test("the driver is taken from a port under an open function, and unloaded: nothing is left open")
 def unbound(bench):
     lab = given(bench)
     h2 = lab["h2"]
@@ -302,7 +302,7 @@ def unbound_early(bench):
         raise Mismatch(f"who waited for the endpoint was not told of the port: {done.out}")
 
 
-@test("the endpoint is cut off, and joined again: who worked with it is told, and can go on")
+@test("the endpoint is cut off, and joined again: programs that worked with it are told, and can go on")
 def cut_off(bench):
     lab = given(bench)
     both = [Working(lab, host, 60) for host in ("h1", "h2")]

@@ -25,7 +25,7 @@ def no_module(bench):
         steps.refused(weftctl(host, *words), 3, "module", "modprobe weft")
 
 
-@test("a user who may not use the port is told whom to ask")
+@test("a user that may not use the port is told what would allow it")
 def permission(bench):
     host = bench.pair()["h1"]
     host.run("chmod 600 /dev/weft0; cp $(command -v weftctl) /tmp/weftctl; chmod 755 /tmp/weftctl")
@@ -103,7 +103,7 @@ def disk_full(bench):
     h2.run("umount /tmp/small")
 
 
-@test("nobody listening, an unknown peer, a missing source: each has its message")
+@test("no listener, an unknown peer, a missing source: each has its message")
 def small_mistakes(bench):
     host = bench.pair()["h1"]
     send = ("send", "--timeout", 2)

@@ -167,7 +167,7 @@ def reroute(bench):
     until("the direct route", lambda: hops("n2", "n3") == 1)
 
 
-@test("N-5, N-6: when the master goes the next one takes over, and who lives keeps its local id")
+@test("N-5, N-6: when the master goes the next one takes over, and live nodes keep their local ids")
 def master_goes(bench):
     lab = bench.shape("figure-5", figure_5())
     hosts = list(lab.hosts.values())

@@ -107,7 +107,7 @@ def wake_receiver(bench):
     without(bench.pair(), "wake-receiver")
 
 
-@test("without `sleep` in the driver the peer does not know that somebody sleeps")
+@test("without `sleep` in the driver the peer does not know that a thread sleeps")
 def sleep(bench):
     lab = bench.pair()
     built = module("sleep")

@@ -75,7 +75,7 @@ def seen(bench):
     steps.both_ways(lab)
 
 
-@test("VFs are enabled by the kernel, nobody takes them for ports, a reset of one is its own")
+@test("VFs are enabled by the kernel, nothing takes them for ports, a reset of one is its own")
 def enabled(bench):
     lab, host, functions = endpoints(bench)
     pf = functions.pf[1]

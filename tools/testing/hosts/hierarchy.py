@@ -66,7 +66,7 @@ def life(bench):
     equal("the other one", (serial(rc1), sharing.ask(rc1, "vh", 0), ways(lab, rc1)), other)
 
 
-@test("MR-7, HP-2: who waits for it hears that the hierarchy is another one, by poll and by uevent")
+@test("MR-7, HP-2: a program that waits for it hears that the hierarchy is another one, by poll and by uevent")
 def told(bench):
     lab, rc1, rc2 = figures(bench)
     script = rc2.push("watch.py", WATCH.replace("master", "hierarchy").encode())

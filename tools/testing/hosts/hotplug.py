@@ -148,7 +148,7 @@ def shorter(bench):
         bench.note(f"the longest pause of queue pairs was {max(pauses, default=0)} ms")
 
 
-@test("HP-2: an endpoint comes and goes; who has it at the same switch does not notice")
+@test("HP-2: an endpoint comes and goes; a host with one at the same switch does not notice")
 def endpoint(bench):
     made = plant(bench)
     with undisturbed(made, ("h1", "h2"), ("h3", "h4")):
@@ -162,7 +162,7 @@ def endpoint(bench):
             lid = again
 
 
-@test("N-5, HP-2: the master is pulled and put back: who lives keeps its local id, traffic does not notice")
+@test("N-5, HP-2: the master is pulled and put back: live nodes keep their local ids, traffic does not notice")
 def master(bench):
     made = plant(bench)
     with undisturbed(made, ("h2", "h3"), ("h4", "h2")):
@@ -216,8 +216,8 @@ def differences(one, other):
     return "\n".join(f"{k}: {one[k]}\n  not {other[k]}" for k in one if one[k] != other[k])
 
 
-@test(f"HP-2, N-6: {PLUGS} additions and removals in a row leave the tables of a fresh start; who stays keeps "
-      "its local id", patient=True)  # fmt: skip
+@test(f"HP-2, N-6: {PLUGS} additions and removals in a row leave the tables of a fresh start; nodes that "
+      "stay keep their local ids", patient=True)  # fmt: skip
 def at_random(bench):
     made = plant(bench)
     expected = fresh(made)

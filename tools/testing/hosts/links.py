@@ -81,7 +81,7 @@ while True:
 """
 
 
-@test("N-1: who sleeps on a link's state with epoll is told of each change")
+@test("N-1: a program that sleeps on a link's state with epoll is told of each change")
 def epoll(bench):
     lab = bench.pair()
     jobs = []

@@ -64,7 +64,7 @@ def in_order(lab, hosts):
             equal(f"{endpoint} to {host.name}", lab.fabric.walk(endpoint, lid(lab, host))["at"], host.name)
 
 
-@test("MR-1, MR-2, S-3: the master finds all of Fig. 10, what each says of itself, and who sits with whom", core=True)
+@test("MR-1, MR-2, S-3: the master finds all of Fig. 10, what each says of itself, and what is cabled to what", core=True)
 def found(bench):
     lab, rc1, rc2 = figures(bench)
     names = sharing.hwids(lab)
@@ -224,7 +224,7 @@ def switch(bench):
     equal("as many planes as before", len(sharing.planes(lab)), len(before))
 
 
-@test("MR-1: one that was put in another's place is noticed by the next master, who never saw that")
+@test("MR-1: one that was put in another's place is noticed by the next master, which never saw that")
 def replaced(bench):
     lab, rc1, rc2 = figures(bench)
     before = lab.fabric.topology.toml()

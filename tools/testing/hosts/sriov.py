@@ -225,7 +225,7 @@ def refused(bench):
         carry(a, b, a.ready(2)[1:], b.ready(2)[1:])
 
 
-@test("MR-8: a VF's quota, changed in sysfs, is in force at once, and nobody else's concern")
+@test("MR-8: a VF's quota, changed in sysfs, is in force at once, and concerns no other")
 def quota(bench):
     with vfs(bench, 2) as (lab, a, b):
         nodes = a.ready(2)

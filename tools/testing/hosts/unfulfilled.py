@@ -200,7 +200,7 @@ def hangs(bench):
     mended(master)
 
 
-@test("MR-1: diagnose: VPD that are damaged name nobody; written anew and put in again, they do")
+@test("MR-1: diagnose: VPD that are damaged give no name; written anew and put in again, they do")
 def vpd(bench):
     lab, master = crowd(bench)
     assignment(lab, master, [("far", 0, "h1")])
