@@ -7,6 +7,7 @@
 #[path = "../src/abi.rs"]
 mod abi;
 
+use std::collections::HashMap;
 use std::mem::offset_of;
 use std::process::Command;
 use weft_proto::{cell, cqe, link, protocol::Protocol, stag, wqe};
@@ -22,6 +23,33 @@ fn the_types_are_those_of_the_header() {
         made == include_str!("../src/abi.rs"),
         "src/abi.rs is out of date: scripts/in-root tools/weft/abi.sh >tools/weft/src/abi.rs"
     );
+}
+
+/// What programs of version 1 were compiled with holds for ever: constants and offsets are as they were, and
+/// structures may only have grown. What is new is not in `uapi-v1`.
+#[test]
+fn programs_of_version_1_find_what_they_were_compiled_with() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/abi.sh");
+    let made = Command::new(script).arg("layout").output().expect("sh runs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let made = String::from_utf8(made.stdout).expect("text");
+    let row = |line: &'static str| -> (&str, &str) { line.rsplit_once(' ').expect("a value") };
+    let now: HashMap<&str, &str> = made.leak().lines().map(row).collect();
+    let mut broken = Vec::new();
+    for line in include_str!("uapi-v1").lines() {
+        let (what, was) = row(line);
+        let number = |text: &str| text.parse::<u64>().ok();
+        let holds = match now.get(what) {
+            Some(is) if what.starts_with("size ") => number(is) >= number(was),
+            Some(is) => *is == was,
+            None => false,
+        };
+        if !holds {
+            broken.push(format!("{what}: {was}, now {:?}", now.get(what)));
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(now.len() > 600, "{} lines: the script finds too little", now.len());
 }
 
 /// `proto` knows nobody, not even the header: here they are held against each other.
