@@ -17,10 +17,14 @@ mod way;
 
 use job::Job;
 use std::process::ExitCode;
+use std::time::Duration;
 use way::Way;
 
 /// What everything here may fail with.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// No host is that slow.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(120));
 
 const USAGE: &str = "usage: weft-bench serve WAY | weft-bench run WAY JOB… | \
                      weft-bench watch WAY | weft-bench refused WAY | \

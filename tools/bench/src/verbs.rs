@@ -7,8 +7,7 @@
 //! many as the send queue has room for. Several queue pairs take turns, message by message, and
 //! complete in the same queues.
 
-use crate::Result;
-use crate::way::PATIENCE;
+use crate::{PATIENCE, Result};
 use std::collections::HashMap;
 use weft::verbs::{self, Offer};
 use weft::{Channel, Completion, Cq, Mr, Objects, Port, Qp, QpOptions, Remote, Request, Rights};

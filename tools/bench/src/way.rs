@@ -4,15 +4,11 @@
 
 use crate::counts::{self, Counts};
 use crate::verbs::Verbs;
-use crate::{Result, USAGE};
+use crate::{PATIENCE, Result, USAGE};
 use std::hint::spin_loop;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
 use weft::{Channel, Connect, Port};
-
-/// No host is that slow.
-pub const PATIENCE: Option<Duration> = Some(Duration::from_secs(120));
 
 /// The bulk ring of a channel. A message that would not leave room for others travels in pieces of
 /// a quarter of it.
