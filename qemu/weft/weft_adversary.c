@@ -48,8 +48,7 @@ static void weft_adversary_pause(WeftPort *s)
     }
 }
 
-/* Whether a channel of the DMA engine has something better to do now. */
-bool weft_adversary_idles(WeftPort *s)
+static bool weft_adversary_idle(WeftPort *s)
 {
     return s->adversary.on && weft_adversary_below(s, 2);
 }
@@ -177,23 +176,23 @@ static WeftHeld *weft_adversary_line(WeftPort *s, hwaddr addr)
 }
 
 /*
- * Takes a store through the write-combining alias, which the caller has found
- * allowed. False: it is not for this file. @addr: in BAR 2.
+ * Takes a store through the write-combining alias. False: it is not for this
+ * file.
  */
-bool weft_adversary_hold(WeftPort *s, hwaddr addr, uint64_t val, unsigned size)
+static bool weft_adversary_store(WeftPort *s, const WeftAccess *a)
 {
     WeftHeld *h = NULL;
     unsigned at = 0;
 
-    if (!s->adversary.on) {
+    if (!a->combining || !s->adversary.on) {
         return false;
     }
-    for (unsigned n = 0; n < size; n++) {
-        at = (addr + n) % WEFT_WC_LINE;
+    for (unsigned n = 0; n < a->size; n++) {
+        at = (a->addr + n) % WEFT_WC_LINE;
         if (!h || !at) {
-            h = weft_adversary_line(s, addr + n - at);
+            h = weft_adversary_line(s, a->addr + n - at);
         }
-        h->data[at] = val >> 8 * n;
+        h->data[at] = a->val >> 8 * n;
         h->valid |= BIT_ULL(at);
     }
     if (!weft_adversary_below(s, WEFT_ODDS_EARLY)) {
@@ -210,7 +209,7 @@ bool weft_adversary_hold(WeftPort *s, hwaddr addr, uint64_t val, unsigned size)
 }
 
 /* A load is behind all stores of its CPU. */
-void weft_adversary_load(WeftPort *s)
+static void weft_adversary_load(WeftPort *s)
 {
     weft_adversary_drain(s, current_cpu, FENCE_OF_CPU);
 }
@@ -231,8 +230,8 @@ static void weft_adversary_set_fence(Object *obj, bool value, Error **errp)
     }
 }
 
-/* What is held, or on its way, for slot @n is lost, as on a dead link. */
-void weft_adversary_drop(WeftPort *s, unsigned n)
+/* What is held for slot @n is lost, as on a dead link. */
+static void weft_adversary_drop(WeftPort *s, unsigned n)
 {
     for (unsigned i = 0; i < WEFT_WC_LINES; i++) {
         WeftHeld *h = &s->adversary.held[i];
@@ -241,13 +240,17 @@ void weft_adversary_drop(WeftPort *s, unsigned n)
             h->valid = 0;
         }
     }
-    weft_posted_drop(s, n);
 }
 
 /* ---- life ------------------------------------------------------------- */
 
+static bool weft_adversary_traps(WeftPort *s, int via)
+{
+    return s->adversary.on;
+}
+
 /* By property or by the fabric's wish, whichever says so. */
-void weft_adversary_set(WeftPort *s)
+static void weft_adversary_set(WeftPort *s)
 {
     bool wish = s->ep->fab.adversarial, on = s->adversary.always || wish;
 
@@ -269,21 +272,29 @@ void weft_adversary_set(WeftPort *s)
         fence_remove_notifier(&s->adversary.fence);
         weft_adversary_drain(s, NULL, FENCE_OF_ALL);
         timer_del(s->adversary.timer);
-        for (unsigned n = 0; n < WEFT_MAX_DMA; n++) {
-            weft_posted_push(s, n);
-        }
     }
     s->adversary.on = on;
-    weft_late_flush(s);
+    if (!on) {
+        weft_hook_prompt(s);
+    }
     weft_slots_update(s);
 }
 
-void weft_adversary_reset(WeftPort *s)
+/* Whether the fabric wants the endpoint adversarial. */
+void weft_adversary_wanted(WeftPort *ep, bool adversarial, uint64_t seed)
+{
+    ep->fab.adversarial = adversarial;
+    ep->fab.seed = seed;
+    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
+        weft_adversary_set(f);
+    }
+}
+
+static void weft_adversary_reset(WeftPort *s)
 {
     for (unsigned n = 0; n < s->slots; n++) {
         weft_adversary_drop(s, n);
     }
-    weft_late_reset(s);
 }
 
 bool weft_adversary_check(WeftPort *s, Error **errp)
@@ -302,16 +313,14 @@ void weft_adversary_class_init(ObjectClass *class)
                                    weft_adversary_set_fence);
 }
 
-void weft_adversary_init(WeftPort *s)
+static void weft_adversary_init(WeftPort *s)
 {
     s->adversary.fence.notify = weft_adversary_fence;
     s->adversary.timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, weft_adversary_tick,
                                       s);
-    weft_late_init(s);
-    weft_posted_init(s);
 }
 
-void weft_adversary_exit(WeftPort *s)
+static void weft_adversary_exit(WeftPort *s)
 {
     if (s->adversary.on) {
         s->adversary.on = false;
@@ -319,6 +328,16 @@ void weft_adversary_exit(WeftPort *s)
     }
     timer_free(s->adversary.timer);
     s->adversary.timer = NULL;
-    weft_late_exit(s);
-    weft_posted_exit(s);
 }
+
+const WeftHooks weft_adversary_hooks = {
+    .init = weft_adversary_init,
+    .exit = weft_adversary_exit,
+    .reset = weft_adversary_reset,
+    .moved = weft_adversary_set,
+    .drain = weft_adversary_load,
+    .store = weft_adversary_store,
+    .traps = weft_adversary_traps,
+    .drop = weft_adversary_drop,
+    .idle = weft_adversary_idle,
+};

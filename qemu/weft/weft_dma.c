@@ -35,7 +35,8 @@ void weft_dma_notify(WeftPort *s, unsigned n)
     uint32_t fresh = BIT(n) & ~s->dma.pending;
 
     s->dma.pending |= BIT(n);
-    weft_dma_raise(s, weft_late(s, WEFT_LATE_DMA, 0, fresh & ~s->dma.mask));
+    weft_dma_raise(s, weft_hook_delay(s, WEFT_LATE_DMA, 0,
+                                      fresh & ~s->dma.mask));
 }
 
 /* Late interrupts, as far as there is still a reason for them. */
@@ -49,8 +50,8 @@ static void weft_dma_set_mask(WeftPort *s, uint32_t mask)
     uint32_t unmasked = s->dma.mask & ~mask;
 
     s->dma.mask = mask;
-    weft_dma_raise(s, weft_late(s, WEFT_LATE_DMA, 0,
-                                s->dma.pending & unmasked));
+    weft_dma_raise(s, weft_hook_delay(s, WEFT_LATE_DMA, 0,
+                                      s->dma.pending & unmasked));
 }
 
 /* ---- service --------------------------------------------------------- */
@@ -94,7 +95,7 @@ static bool weft_dma_round(WeftPort *s)
     for (unsigned i = 0; i < s->dma.channels; i++) {
         unsigned n = (first + i) % s->dma.channels;
 
-        more |= weft_adversary_idles(s) ?
+        more |= weft_hook_idle(s) ?
                 weft_dma_pending(&s->dma.channel[n]) : weft_dma_serve(s, n);
     }
     return more;

@@ -5,12 +5,13 @@
  * A function has an engine of its own, whose channels move bytes between the
  * function's DMA address space and its slots. weft_dma.c is what the driver
  * sees, the registers; weft_dma_work.c does the descriptors; weft_dma_mem.c
- * reaches memory and counts the TLPs that this takes.
+ * reaches memory, and weft_dma_tlp.c counts the TLPs that this takes.
  */
 #ifndef WEFT_DMA_H
 #define WEFT_DMA_H
 
 #include "qemu/timer.h"
+#include "weft_hook.h"
 #include "weft_regs.h"
 
 /*
@@ -24,8 +25,6 @@
 #define WEFT_DMA_QUANTUM        (64 * 1024)
 /* What the least step counts as: lists of single bytes cost time, too. */
 #define WEFT_DMA_LEAST          512
-
-typedef struct WeftPort WeftPort;
 
 /* A descriptor as copied from the ring, in the host's byte order. */
 typedef struct WeftDmaDesc {
@@ -97,8 +96,6 @@ bool weft_dma_pending(const WeftDmaChannel *ch);
 bool weft_dma_serve(WeftPort *s, unsigned n);
 
 /* weft_dma_mem.c */
-void weft_dma_config_init(WeftPort *s);
-void weft_dma_config_reset(WeftPort *s);
 bool weft_dma_master(WeftPort *s);
 bool weft_dma_local(WeftPort *s, unsigned n, uint64_t addr, void *buf,
                     uint64_t len, bool write);
@@ -109,5 +106,10 @@ unsigned weft_dma_check(WeftPort *s, const WeftDmaDesc *d, uint64_t off,
 unsigned weft_dma_room(WeftPort *s, const WeftDmaDesc *d, uint64_t off);
 bool weft_dma_window(WeftPort *s, unsigned n, const WeftDmaDesc *d,
                      uint64_t off, void *buf, uint64_t len);
+
+/* weft_dma_tlp.c */
+extern const WeftHooks weft_dma_tlp_hooks;
+void weft_dma_config_init(WeftPort *s);
+void weft_dma_config_reset(WeftPort *s);
 
 #endif /* WEFT_DMA_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Weft port: what the DMA engine does to memory, and the TLPs this takes.
+ * Weft port: what the DMA engine does to memory.
  *
  * Local addresses go through the function's own address space, an IOMMU
  * included, and must come out in the guest's RAM: never in a BAR, be it of
@@ -8,132 +8,8 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
-#include "hw/pci/pcie.h"
-#include "hw/pci/pcie_sriov.h"
 #include "system/dma.h"
 #include "weft_port.h"
-
-/* The most that the link to the host can carry: 512 bytes. */
-#define WEFT_DMA_MPSS           2
-#define WEFT_DMA_MRRS_RESET     2
-
-/* ---- negotiated sizes ------------------------------------------------ */
-
-/* Device Control; that of a virtual function is its physical function's. */
-static uint16_t weft_dma_devctl(WeftPort *s)
-{
-    PCIDevice *d = PCI_DEVICE(s);
-
-    if (pci_is_vf(d)) {
-        d = pcie_sriov_get_pf(d);
-    }
-    return pci_get_word(d->config + d->exp.exp_cap + PCI_EXP_DEVCTL);
-}
-
-static unsigned weft_dma_payload(WeftPort *s)
-{
-    unsigned mps = (weft_dma_devctl(s) & PCI_EXP_DEVCTL_PAYLOAD) >>
-                   ctz32(PCI_EXP_DEVCTL_PAYLOAD);
-
-    return 128u << MIN(mps, WEFT_DMA_MPSS);
-}
-
-static unsigned weft_dma_request(WeftPort *s)
-{
-    unsigned mrrs = (weft_dma_devctl(s) & PCI_EXP_DEVCTL_READRQ) >>
-                    ctz32(PCI_EXP_DEVCTL_READRQ);
-
-    return 128u << MIN(mrrs, 5);
-}
-
-/* The function's PCI Express capability says what can be negotiated. */
-void weft_dma_config_init(WeftPort *s)
-{
-    PCIDevice *d = PCI_DEVICE(s);
-    uint8_t *cap = d->config + d->exp.exp_cap;
-
-    if (pci_is_vf(d)) {
-        return;
-    }
-    pci_long_test_and_set_mask(cap + PCI_EXP_DEVCAP, WEFT_DMA_MPSS);
-    pci_word_test_and_set_mask(d->wmask + d->exp.exp_cap + PCI_EXP_DEVCTL,
-                               PCI_EXP_DEVCTL_PAYLOAD |
-                               PCI_EXP_DEVCTL_READRQ);
-    weft_dma_config_reset(s);
-}
-
-/* A function level reset leaves the payload size alone, as PCIe has it. */
-void weft_dma_config_reset(WeftPort *s)
-{
-    PCIDevice *d = PCI_DEVICE(s);
-    uint8_t *at = d->config + d->exp.exp_cap + PCI_EXP_DEVCTL;
-    uint16_t ctl = pci_get_word(at);
-
-    if (pci_is_vf(d)) {
-        return;
-    }
-    if (!(ctl & PCI_EXP_DEVCTL_BCR_FLR)) {
-        ctl &= ~PCI_EXP_DEVCTL_PAYLOAD;
-    }
-    ctl &= ~PCI_EXP_DEVCTL_READRQ;
-    ctl |= WEFT_DMA_MRRS_RESET << ctz32(PCI_EXP_DEVCTL_READRQ);
-    pci_set_word(at, ctl);
-}
-
-/* ---- TLPs ------------------------------------------------------------ */
-
-/*
- * A transfer is cut at every multiple of the size that limits it. Such sizes
- * divide 4 KiB, so none of the parts crosses that either.
- */
-static uint64_t weft_dma_parts(uint64_t at, uint64_t len, unsigned size)
-{
-    return (at + len - 1) / size - at / size + 1;
-}
-
-static uint64_t weft_dma_completions(WeftPort *s, uint64_t at, uint64_t len)
-{
-    return weft_dma_parts(at, len, MIN(weft_dma_payload(s),
-                                       weft_dma_request(s)));
-}
-
-static void weft_dma_trace_local(WeftPort *s, unsigned n, uint64_t addr,
-                                 uint64_t len, bool write)
-{
-    uint64_t *counter = s->dma.channel[n].counter;
-
-    if (!s->traced) {
-        return;
-    }
-    if (write) {
-        counter[WEFT_DMA_CNT_HOST_MWR] +=
-            weft_dma_parts(addr, len, weft_dma_payload(s));
-    } else {
-        counter[WEFT_DMA_CNT_HOST_MRD] +=
-            weft_dma_parts(addr, len, weft_dma_request(s));
-        counter[WEFT_DMA_CNT_HOST_CPL] += weft_dma_completions(s, addr, len);
-    }
-}
-
-static void weft_dma_trace_window(WeftPort *s, unsigned n, int via,
-                                  uint64_t at, uint64_t len, bool write)
-{
-    uint64_t *counter = s->dma.channel[n].counter;
-    uint64_t tlps;
-
-    if (!s->traced) {
-        return;
-    }
-    if (write) {
-        tlps = weft_dma_parts(at, len, weft_dma_payload(s));
-        counter[WEFT_DMA_CNT_MWR] += tlps;
-    } else {
-        tlps = weft_dma_parts(at, len, weft_dma_request(s));
-        counter[WEFT_DMA_CNT_MRD] += tlps;
-        counter[WEFT_DMA_CNT_CPL] += weft_dma_completions(s, at, len);
-    }
-    weft_trace_burst(s, via, tlps, len, write);
-}
 
 /* ---- the function's own memory --------------------------------------- */
 
@@ -191,7 +67,7 @@ bool weft_dma_local(WeftPort *s, unsigned n, uint64_t addr, void *buf,
         weft_dma_unmap(s, p, run, dir, run);
         done += run;
     }
-    weft_dma_trace_local(s, n, addr, len, write);
+    weft_hook_local(s, n, addr, len, write);
     return true;
 }
 
@@ -213,7 +89,7 @@ bool weft_dma_local_store(WeftPort *s, unsigned n, uint64_t addr,
     smp_wmb();
     qatomic_set__nocheck((uint64_t *)p, cpu_to_le64(val));
     weft_dma_unmap(s, p, run, DMA_DIRECTION_FROM_DEVICE, run);
-    weft_dma_trace_local(s, n, addr, run, true);
+    weft_hook_local(s, n, addr, run, true);
     return true;
 }
 
@@ -274,19 +150,22 @@ bool weft_dma_window(WeftPort *s, unsigned n, const WeftDmaDesc *d,
                      uint64_t off, void *buf, uint64_t len)
 {
     bool write = (d->ctrl & WEFT_DMA_OP) == WEFT_DMA_WRITE;
+    WeftVerdict verdict = WEFT_PASS;
 
-    if (write && weft_fault_loses(s, d->slot, off)) {
+    if (write) {
+        verdict = weft_hook_post(s, n, d->slot, off, buf, len);
+    } else {
+        weft_hook_push(s, n);
+    }
+    if (verdict == WEFT_LOST) {
         return true;
     }
-    if (!write) {
-        weft_posted_push(s, n);
-    }
-    if ((!write || !weft_posted_add(s, n, d->slot, off, buf, len)) &&
+    if (verdict == WEFT_PASS &&
         !weft_window_move(s, d->slot, off, buf, len, write)) {
         return false;
     }
     weft_traffic_moved(s, s->slot[d->slot].target.via, len, write);
-    weft_dma_trace_window(s, n, s->slot[d->slot].target.via,
-                          weft_dma_place(s, d, off), len, write);
+    weft_hook_remote(s, n, s->slot[d->slot].target.via,
+                     weft_dma_place(s, d, off), len, write);
     return true;
 }

@@ -207,14 +207,9 @@ static unsigned weft_dma_move(WeftPort *s, unsigned n)
     if (code != WEFT_DMA_ST_OK) {
         return code;
     }
-    if (weft_fault_dma(s)) {
-        return WEFT_DMA_ST_INTERNAL;
-    }
-    if (!out) {
-        code = weft_fault_answer(s, d->slot, off);
-        if (code != WEFT_DMA_ST_OK) {
-            return code;
-        }
+    code = weft_hook_step(s, d->slot, off, out);
+    if (code != WEFT_DMA_ST_OK) {
+        return code;
     }
     if (out && !weft_dma_local(s, n, addr, piece, len, false)) {
         return WEFT_DMA_ST_LOCAL;
@@ -249,7 +244,7 @@ static void weft_dma_continue(WeftPort *s, unsigned n)
         return;
     }
     if (code == WEFT_DMA_ST_OK && (d->ctrl & WEFT_DMA_BELL)) {
-        weft_posted_push(s, n);
+        weft_hook_push(s, n);
         if (!weft_doorbell_write(s, d->bell >> 16, d->bell & 0xffff)) {
             code = WEFT_DMA_ST_BELL;
         }
@@ -268,7 +263,7 @@ bool weft_dma_pending(const WeftDmaChannel *ch)
 bool weft_dma_serve(WeftPort *s, unsigned n)
 {
     WeftDmaChannel *ch = &s->dma.channel[n];
-    int64_t budget = weft_fault_ones(s) ? 0 : WEFT_DMA_QUANTUM;
+    int64_t budget = weft_hook_silent(s) ? 0 : WEFT_DMA_QUANTUM;
 
     while (budget > 0 && weft_dma_pending(ch)) {
         uint64_t before = ch->counter[WEFT_DMA_CNT_BYTES], bytes, cost;

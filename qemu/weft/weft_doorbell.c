@@ -44,8 +44,8 @@ static void weft_doorbell_set(WeftPort *s, uint32_t bits)
     uint32_t fresh = bits & ~s->db_pending;
 
     s->db_pending |= bits;
-    weft_doorbell_raise(s, weft_late(s, WEFT_LATE_DOORBELL, 0,
-                                     fresh & ~s->db_mask));
+    weft_doorbell_raise(s, weft_hook_delay(s, WEFT_LATE_DOORBELL, 0,
+                                           fresh & ~s->db_mask));
 }
 
 void weft_doorbell_set_mask(WeftPort *s, uint32_t mask)
@@ -53,8 +53,8 @@ void weft_doorbell_set_mask(WeftPort *s, uint32_t mask)
     uint32_t unmasked = s->db_mask & ~mask;
 
     s->db_mask = mask;
-    weft_doorbell_raise(s, weft_late(s, WEFT_LATE_DOORBELL, 0,
-                                     s->db_pending & unmasked));
+    weft_doorbell_raise(s, weft_hook_delay(s, WEFT_LATE_DOORBELL, 0,
+                                           s->db_pending & unmasked));
 }
 
 /* Doorbells that are there at all: for a VF, as its PF says. */
@@ -90,7 +90,7 @@ static void weft_doorbell_collect(WeftPort *s, uint32_t *pending,
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
         uint32_t bits = qatomic_xchg(&pending[n], 0);
 
-        if (!weft_fault_deaf(s, n)) {
+        if (!weft_hook_deaf(s, n)) {
             rung |= weft_doorbell_admit(s, bits, n, s->db_allow[n], n);
         }
     }
@@ -182,18 +182,18 @@ bool weft_doorbell_ring(WeftPort *s, unsigned page, uint32_t val)
             goto denied;
         }
         weft_doorbell_arrive(s, WEFT_VIA_SELF, 0,
-                             weft_late(s, WEFT_LATE_SELF, 0, BIT(val)));
+                             weft_hook_delay(s, WEFT_LATE_SELF, 0, BIT(val)));
         return true;
     case WEFT_DEST_LINK:
         if (!weft_function_dest(s, dest, &n, &function)) {
             goto denied;
         }
-        if (weft_fault_dead(s, n)) {
+        if (weft_hook_dead(s, n)) {
             s->counter[WEFT_CNT_TX_DB]++;
             return true;
         }
         weft_doorbell_arrive(s, n, function,
-                             weft_late(s, n, function, BIT(val)));
+                             weft_hook_delay(s, n, function, BIT(val)));
         return true;
     case WEFT_DEST_LID:
         if (!weft_remote_dest(s, dest, &n, &function)) {
@@ -204,7 +204,7 @@ bool weft_doorbell_ring(WeftPort *s, unsigned page, uint32_t val)
             goto denied;
         }
         weft_doorbell_arrive(s, n, function,
-                             weft_late(s, n, function, BIT(val)));
+                             weft_hook_delay(s, n, function, BIT(val)));
         return true;
     }
 denied:

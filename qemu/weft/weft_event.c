@@ -12,11 +12,7 @@
 /* @vectors: a bit a vector. */
 void weft_interrupt(WeftPort *s, uint32_t vectors)
 {
-    if (weft_fault_ones(s)) {
-        return;
-    }
-    if (weft_iommu_put_off(s)) {
-        s->iommu.vectors |= vectors;
+    if (weft_hook_interrupt(s, vectors)) {
         return;
     }
     while (vectors) {
@@ -57,7 +53,8 @@ void weft_event(WeftPort *s, uint32_t bits)
     uint32_t fresh = bits & ~s->event;
 
     s->event |= bits;
-    weft_event_raise(s, weft_late(s, WEFT_LATE_EVENT, 0, fresh & ~s->event_mask));
+    weft_event_raise(s, weft_hook_delay(s, WEFT_LATE_EVENT, 0,
+                                        fresh & ~s->event_mask));
 }
 
 /* Late interrupts, as far as there is still a reason for them. */
@@ -71,7 +68,8 @@ void weft_event_set_mask(WeftPort *s, uint32_t mask)
     uint32_t unmasked = s->event_mask & ~mask;
 
     s->event_mask = mask;
-    weft_event_raise(s, weft_late(s, WEFT_LATE_EVENT, 0, s->event & unmasked));
+    weft_event_raise(s, weft_hook_delay(s, WEFT_LATE_EVENT, 0,
+                                        s->event & unmasked));
 }
 
 /* @where: slot, entry, link or doorbell page; @addr: what ERR_ADDR shows. */

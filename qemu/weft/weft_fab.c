@@ -88,25 +88,6 @@ static void weft_fab_close(WeftPort *s)
     g_array_set_size(s->fab.acks, 0);
 }
 
-/* Whether the fabric wants the endpoint traced. */
-void weft_fab_trace(WeftPort *s, bool traced)
-{
-    s->fab.traced = traced;
-    for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
-        weft_trace_set(f);
-    }
-}
-
-/* Whether the fabric wants the endpoint adversarial. */
-void weft_fab_adversarial(WeftPort *s, bool adversarial, uint64_t seed)
-{
-    s->fab.adversarial = adversarial;
-    s->fab.seed = seed;
-    for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
-        weft_adversary_set(f);
-    }
-}
-
 static void weft_fab_lost(WeftPort *s)
 {
     bool was = s->fab.welcomed;
@@ -121,8 +102,8 @@ static void weft_fab_lost(WeftPort *s)
     if (was) {
         weft_functions_error(s, WEFT_ERR_FABRIC_LOST);
     }
-    weft_fab_trace(s, false);
-    weft_fab_adversarial(s, false, 0);
+    weft_trace_wanted(s, false);
+    weft_adversary_wanted(s, false, 0);
     weft_fab_arm(s, WEFT_FAB_RETRY_MS);
 }
 

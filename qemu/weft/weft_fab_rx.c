@@ -23,8 +23,8 @@ static bool weft_fab_welcome(WeftPort *s, const struct weft_fab_msg *m,
     s->fab.links = m->arg[2];
     s->fab.welcomed = true;
     weft_link_joined(s);
-    weft_fab_trace(s, m->arg[3] & 1);
-    weft_fab_adversarial(s, m->arg[4] & 1, m->arg[5]);
+    weft_trace_wanted(s, m->arg[3] & 1);
+    weft_adversary_wanted(s, m->arg[4] & 1, m->arg[5]);
     if (--s->fab.welcomes_due) {
         return true;
     }
@@ -44,7 +44,7 @@ static void weft_fab_counters(WeftPort *s, const struct weft_fab_msg *m)
 
     /* Who reads the counters may look at the cables' next. */
     for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
-        weft_trace_close(f);
+        weft_hook_flush(f);
         for (unsigned n = 0; n < WEFT_COUNTERS; n++) {
             sum[n] += f->counter[n];
         }
@@ -241,10 +241,10 @@ bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     case WEFT_FAB_FAULT:
         return weft_fault_message(s, m, errp);
     case WEFT_FAB_TRACE:
-        weft_fab_trace(s, m->arg[0] & 1);
+        weft_trace_wanted(s, m->arg[0] & 1);
         return true;
     case WEFT_FAB_ADVERSARIAL:
-        weft_fab_adversarial(s, m->arg[0] & 1, m->arg[1]);
+        weft_adversary_wanted(s, m->arg[0] & 1, m->arg[1]);
         return true;
     case WEFT_FAB_COUNTERS_GET:
         weft_fab_counters(s, m);

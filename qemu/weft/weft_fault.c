@@ -3,10 +3,10 @@
  * Weft port: faults that the fabric has injected, where hardware would show
  * them.
  *
- * The fabric says how often each is to strike (weft_fabric.h) and the places
- * concerned ask here: the windows for every access that traps, and a slot whose
- * link has such a fault is not direct; doorbells; inbound entries; and, for a
- * function that answers nothing any more, everything the host reads of it.
+ * The fabric says how often each is to strike (weft_fabric.h) and the hooks
+ * below do it: to every access that traps, and a slot whose link has such a
+ * fault is not direct; to doorbells; to inbound entries; and, for a function
+ * that answers nothing any more, to everything the host reads of it.
  * Faults belong to the world around the port: no reset takes them away.
  */
 #include "qemu/osdep.h"
@@ -29,26 +29,26 @@ static bool weft_fault_on(WeftPort *s, unsigned link, enum weft_fab_fault kind)
 }
 
 /* The endpoint does not answer its host. */
-bool weft_fault_ones(WeftPort *s)
+static bool weft_fault_ones(WeftPort *s)
 {
     return weft_fault_on(s, 0, WEFT_FAB_FAULT_ONES);
 }
 
 /* What this host has opened is out of reach. */
-bool weft_fault_closed(WeftPort *s)
+static bool weft_fault_closed(WeftPort *s)
 {
     return weft_fault_on(s, 0, WEFT_FAB_FAULT_MEMORY) || weft_fault_ones(s);
 }
 
 /* Nothing gets through, and nobody says so. */
-bool weft_fault_dead(WeftPort *s, int via)
+static bool weft_fault_dead(WeftPort *s, int via)
 {
     return via >= 0 && via < WEFT_MAX_LINKS &&
            weft_fault_on(s, via, WEFT_FAB_FAULT_DEAD);
 }
 
 /* Accesses through @via have to trap. */
-bool weft_fault_traps(WeftPort *s, int via)
+static bool weft_fault_traps(WeftPort *s, int via)
 {
     static const enum weft_fab_fault kinds[] = {
         WEFT_FAB_FAULT_DEAD, WEFT_FAB_FAULT_SLOW, WEFT_FAB_FAULT_POISONED_READ,
@@ -67,7 +67,7 @@ bool weft_fault_traps(WeftPort *s, int via)
 }
 
 /* Doorbells that come over @link are lost. */
-bool weft_fault_deaf(WeftPort *s, unsigned link)
+static bool weft_fault_deaf(WeftPort *s, unsigned link)
 {
     return weft_fault_on(s, link, WEFT_FAB_FAULT_DOORBELL) ||
            weft_fault_on(s, link, WEFT_FAB_FAULT_DEAD);
@@ -162,7 +162,7 @@ static void weft_fault_stall(WeftPort *s, unsigned link, unsigned bytes,
 }
 
 /* A read that would succeed: why there are no data, a WEFT_DMA_ST_*. */
-unsigned weft_fault_answer(WeftPort *s, unsigned n, uint64_t off)
+static unsigned weft_fault_answer(WeftPort *s, unsigned n, uint64_t off)
 {
     int via = s->slot[n].target.via;
 
@@ -184,7 +184,7 @@ unsigned weft_fault_answer(WeftPort *s, unsigned n, uint64_t off)
 }
 
 /* A write that would succeed. True: it is lost, and the writer not told. */
-bool weft_fault_loses(WeftPort *s, unsigned n, uint64_t off)
+static bool weft_fault_loses(WeftPort *s, unsigned n, uint64_t off)
 {
     int via = s->slot[n].target.via;
 
@@ -202,38 +202,51 @@ bool weft_fault_loses(WeftPort *s, unsigned n, uint64_t off)
     return false;
 }
 
-/* A CPU's read. True: it is answered with all ones instead. */
-bool weft_fault_read(WeftPort *s, unsigned n, uint64_t off, unsigned size)
+static bool weft_fault_load(WeftPort *s, const WeftAccess *a)
 {
-    int via = s->slot[n].target.via;
+    int via = s->slot[a->slot].target.via;
 
-    if (weft_fault_answer(s, n, off) != WEFT_DMA_ST_OK) {
+    if (weft_fault_answer(s, a->slot, a->off) != WEFT_DMA_ST_OK) {
         return true;
     }
     if (weft_fault_traps(s, via)) {
-        weft_fault_stall(s, via, size, false);
+        weft_fault_stall(s, via, a->size, false);
     }
     return false;
 }
 
-/* A CPU's write. True: it is lost. */
-bool weft_fault_write(WeftPort *s, unsigned n, uint64_t off, unsigned size)
+static bool weft_fault_store(WeftPort *s, const WeftAccess *a)
 {
-    int via = s->slot[n].target.via;
+    int via = s->slot[a->slot].target.via;
 
-    if (weft_fault_loses(s, n, off)) {
+    if (weft_fault_loses(s, a->slot, a->off)) {
         return true;
     }
     if (weft_fault_traps(s, via)) {
-        weft_fault_stall(s, via, size, true);
+        weft_fault_stall(s, via, a->size, true);
     }
     return false;
 }
 
-/* A step of a DMA engine. True: it fails. */
-bool weft_fault_dma(WeftPort *s)
+static unsigned weft_fault_step(WeftPort *s, unsigned slot, uint64_t off,
+                                bool write)
 {
-    return weft_fault_strike(s, 0, WEFT_FAB_FAULT_DMA);
+    if (weft_fault_strike(s, 0, WEFT_FAB_FAULT_DMA)) {
+        return WEFT_DMA_ST_INTERNAL;
+    }
+    return write ? WEFT_DMA_ST_OK : weft_fault_answer(s, slot, off);
+}
+
+static WeftVerdict weft_fault_post(WeftPort *s, unsigned n, unsigned slot,
+                                   uint64_t off, const void *buf,
+                                   uint32_t len)
+{
+    return weft_fault_loses(s, slot, off) ? WEFT_LOST : WEFT_PASS;
+}
+
+static bool weft_fault_interrupt(WeftPort *s, uint32_t vectors)
+{
+    return weft_fault_ones(s);
 }
 
 /* ---- a function that does not answer ---------------------------------- */
@@ -255,7 +268,7 @@ static const MemoryRegionOps weft_ones_ops = {
 };
 
 /* Registers and windows ask; the table of MSI-X belongs to QEMU. */
-void weft_fault_init(WeftPort *s)
+static void weft_fault_init(WeftPort *s)
 {
     MemoryRegion *bar = &PCI_DEVICE(s)->msix_exclusive_bar;
 
@@ -265,7 +278,7 @@ void weft_fault_init(WeftPort *s)
     memory_region_add_subregion_overlap(bar, 0, &s->bar_ones, 1);
 }
 
-void weft_fault_exit(WeftPort *s)
+static void weft_fault_exit(WeftPort *s)
 {
     memory_region_del_subregion(&PCI_DEVICE(s)->msix_exclusive_bar,
                                 &s->bar_ones);
@@ -316,7 +329,23 @@ void weft_fault_clear(WeftPort *ep)
 }
 
 /* The function has joined an endpoint, or left one. */
-void weft_fault_moved(WeftPort *s)
+static void weft_fault_moved(WeftPort *s)
 {
     memory_region_set_enabled(&s->bar_ones, weft_fault_ones(s));
 }
+
+const WeftHooks weft_fault_hooks = {
+    .init = weft_fault_init,
+    .exit = weft_fault_exit,
+    .moved = weft_fault_moved,
+    .silent = weft_fault_ones,
+    .load = weft_fault_load,
+    .store = weft_fault_store,
+    .traps = weft_fault_traps,
+    .dead = weft_fault_dead,
+    .closed = weft_fault_closed,
+    .step = weft_fault_step,
+    .post = weft_fault_post,
+    .deaf = weft_fault_deaf,
+    .interrupt = weft_fault_interrupt,
+};

@@ -186,9 +186,7 @@ static void weft_function_move(WeftPort *pf, WeftPort *ep)
             f->link = ep->own_link;
             f->generation = ep->generation;
             f->generations_due = 0;
-            weft_trace_set(f);
-            weft_adversary_set(f);
-            weft_fault_moved(f);
+            weft_hook_moved(f);
         }
     }
 }

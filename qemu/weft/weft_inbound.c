@@ -126,7 +126,7 @@ static WeftAperture weft_inbound_translate(WeftPort *s, unsigned n)
         weft_error(s, WEFT_ERR_QUOTA, n, r->len);
         return ap;
     }
-    if (!s->bus_master || weft_fault_closed(s)) {
+    if (!s->bus_master || weft_hook_closed(s)) {
         /* Nothing is forwarded, now. */
         return ap;
     }

@@ -40,7 +40,7 @@ static void weft_iommu_resume(void *opaque)
 }
 
 /* Is now the wrong moment? Then weft_iommu_resume() comes when it is over. */
-bool weft_iommu_put_off(WeftPort *s)
+static bool weft_iommu_put_off(WeftPort *s)
 {
     if (!weft_iommu_waits) {
         return false;
@@ -51,6 +51,20 @@ bool weft_iommu_put_off(WeftPort *s)
     qemu_bh_schedule(s->iommu.resume);
     return true;
 }
+
+static bool weft_iommu_interrupt(WeftPort *s, uint32_t vectors)
+{
+    if (!weft_iommu_put_off(s)) {
+        return false;
+    }
+    s->iommu.vectors |= vectors;
+    return true;
+}
+
+const WeftHooks weft_iommu_hooks = {
+    .interrupt = weft_iommu_interrupt,
+    .put_off = weft_iommu_put_off,
+};
 
 /* [first, last] has been unmapped: return when no neighbour reaches it. */
 static void weft_iommu_unmapped(WeftPort *s, uint64_t first, uint64_t last)

@@ -40,9 +40,8 @@ static bool weft_late_has(WeftPort *s, unsigned what, unsigned function,
     return false;
 }
 
-/* Those of @bits that are to have their effect now; the rest follow. */
-uint32_t weft_late(WeftPort *s, unsigned what, unsigned function,
-                   uint32_t bits)
+static uint32_t weft_late_delay(WeftPort *s, unsigned what, unsigned function,
+                                uint32_t bits)
 {
     uint32_t now = 0;
 
@@ -110,7 +109,7 @@ static void weft_late_run(WeftPort *s, int64_t until)
 }
 
 /* Doorbells that were on their way to @link are lost. */
-void weft_late_link_down(WeftPort *s, unsigned link)
+static void weft_late_link_down(WeftPort *s, unsigned link)
 {
     for (unsigned i = s->late.count; i > 0; i--) {
         if (s->late.bit[i - 1].what == link) {
@@ -125,27 +124,34 @@ static void weft_late_timer(void *opaque)
     weft_late_run(opaque, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL));
 }
 
-/* The mode has ended: nothing is late any more. */
-void weft_late_flush(WeftPort *s)
+/* The mode has ended. */
+static void weft_late_prompt(WeftPort *s)
 {
-    if (!s->adversary.on) {
-        weft_late_run(s, INT64_MAX);
-    }
+    weft_late_run(s, INT64_MAX);
 }
 
-void weft_late_reset(WeftPort *s)
+static void weft_late_reset(WeftPort *s)
 {
     s->late.count = 0;
     timer_del(s->late.timer);
 }
 
-void weft_late_init(WeftPort *s)
+static void weft_late_init(WeftPort *s)
 {
     s->late.timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, weft_late_timer, s);
 }
 
-void weft_late_exit(WeftPort *s)
+static void weft_late_exit(WeftPort *s)
 {
     timer_free(s->late.timer);
     s->late.timer = NULL;
 }
+
+const WeftHooks weft_late_hooks = {
+    .init = weft_late_init,
+    .exit = weft_late_exit,
+    .reset = weft_late_reset,
+    .delay = weft_late_delay,
+    .prompt = weft_late_prompt,
+    .link_down = weft_late_link_down,
+};

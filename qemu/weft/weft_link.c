@@ -226,7 +226,7 @@ void weft_link_detach(WeftPort *s, WeftLink *link)
         link->up = false;
         weft_link_forget(link);
         for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
-            weft_late_link_down(f, link - s->link);
+            weft_hook_link_down(f, link - s->link);
         }
         weft_functions_update(s);
         weft_link_release(link);

@@ -34,6 +34,21 @@ static const char *const weft_counter_name[WEFT_COUNTERS] = {
     [WEFT_CNT_ROUTE_DENIED] = "route-denied",
 };
 
+/*
+ * In this order. Faults are first: what they take away the others never see.
+ * What is counted has been sent, even if it arrives later.
+ */
+static const WeftHooks *const weft_port_hooks[] = {
+    &weft_fault_hooks,
+    &weft_iommu_hooks,
+    &weft_trace_hooks,
+    &weft_dma_tlp_hooks,
+    &weft_adversary_hooks,
+    &weft_posted_hooks,
+    &weft_late_hooks,
+    NULL
+};
+
 /* ---- reset ----------------------------------------------------------- */
 
 /*
@@ -45,8 +60,7 @@ void weft_port_reset(WeftPort *s)
 {
     /* Nothing of what follows is to interrupt. */
     s->event_mask = UINT32_MAX;
-    weft_trace_close(s);
-    weft_adversary_reset(s);
+    weft_hook_reset(s);
     weft_dma_reset(s);
     if (s == s->ep) {
         weft_link_reset(s);
@@ -86,7 +100,7 @@ void weft_port_reset_hold(Object *obj, ResetType type)
 
 uint32_t weft_port_config_read(PCIDevice *d, uint32_t addr, int len)
 {
-    if (weft_fault_ones(WEFT_PORT(d))) {
+    if (weft_hook_silent(WEFT_PORT(d))) {
         return UINT32_MAX >> (32 - 8 * len);
     }
     return pci_default_read_config(d, addr, len);
@@ -97,7 +111,7 @@ void weft_port_config_write(PCIDevice *d, uint32_t addr, uint32_t val, int len)
     WeftPort *s = WEFT_PORT(d);
     bool master;
 
-    if (weft_fault_ones(s)) {
+    if (weft_hook_silent(s)) {
         return;
     }
     pci_default_write_config(d, addr, val, len);
@@ -222,22 +236,18 @@ bool weft_port_bars(WeftPort *s, Error **errp)
                      &s->bar_ctrl);
     pci_register_bar(d, WEFT_BAR_WINDOW, PCI_BASE_ADDRESS_MEM_TYPE_64 |
                      PCI_BASE_ADDRESS_MEM_PREFETCH, &s->bar_window);
-    weft_trace_init(s);
     weft_rate_init(s);
     weft_dma_init(s);
-    weft_adversary_init(s);
     if (msix_init_exclusive_bar(d, WEFT_VECTORS, WEFT_BAR_MSIX, errp)) {
-        weft_adversary_exit(s);
         weft_dma_exit(s);
         weft_rate_exit(s);
-        weft_trace_exit(s);
         weft_window_exit(s);
         return false;
     }
     for (unsigned n = 0; n < WEFT_VECTORS; n++) {
         msix_vector_use(d, n);
     }
-    weft_fault_init(s);
+    weft_hook_init(s);
     return true;
 }
 
@@ -255,15 +265,13 @@ void weft_port_close(WeftPort *s)
     weft_inbound_reset(s);
     weft_slots_update(s);
     weft_window_exit(s);
-    weft_adversary_exit(s);
-    weft_trace_exit(s);
+    weft_hook_exit(s);
     if (d->exp.aer_cap) {
         pcie_aer_exit(d);
     }
     if (d->exp.exp_cap) {
         pcie_cap_exit(d);
     }
-    weft_fault_exit(s);
     msix_uninit_exclusive_bar(d);
 }
 
@@ -286,8 +294,7 @@ static void weft_port_realize(PCIDevice *d, Error **errp)
     if (!weft_port_capabilities(d, errp)) {
         goto bars;
     }
-    weft_trace_set(s);
-    weft_adversary_set(s);
+    weft_hook_moved(s);
     if (!weft_vfs_init(s, errp)) {
         goto bars;
     }
@@ -330,6 +337,7 @@ static void weft_port_init(Object *obj)
     WeftPort *s = WEFT_PORT(obj);
 
     PCI_DEVICE(obj)->cap_present |= QEMU_PCI_CAP_EXPRESS;
+    s->hooks = weft_port_hooks;
     s->ram.fd = -1;
     s->db_fd = -1;
     s->ones_fd = -1;

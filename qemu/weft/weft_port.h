@@ -16,6 +16,7 @@
 #include "weft_compat.h"
 #include "weft_dma.h"
 #include "weft_fabric.h"
+#include "weft_hook.h"
 #include "weft_regs.h"
 
 #define TYPE_WEFT_PORT "weft-port"
@@ -251,14 +252,6 @@ typedef struct WeftHeld {
 /* What a DMA channel has written, on its way, in adversarial mode. */
 typedef struct WeftPosted WeftPosted;
 
-/* What may be late in adversarial mode; else, a doorbell to that link. */
-enum {
-    WEFT_LATE_EVENT = 252,      /* the interrupt of an event */
-    WEFT_LATE_DOORBELL,         /* the interrupt of a doorbell */
-    WEFT_LATE_DMA,              /* the interrupt of a DMA channel */
-    WEFT_LATE_SELF              /* a doorbell to this port */
-};
-
 QEMU_BUILD_BUG_ON(WEFT_MAX_LINKS + WEFT_FAB_REMOTES > WEFT_LATE_EVENT);
 
 #define WEFT_LATE_MAX           64
@@ -351,6 +344,7 @@ typedef struct WeftIommu {
 
 struct WeftPort {
     PCIDevice parent_obj;
+    const WeftHooks *const *hooks;      /* NULL behind the last one */
 
     /* properties */
     char *fabric;
@@ -588,46 +582,23 @@ uint32_t weft_slot_read(WeftPort *s, unsigned n, unsigned reg);
 void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
 
 /* weft_trace.c */
-void weft_trace_init(WeftPort *s);
-void weft_trace_exit(WeftPort *s);
-void weft_trace_set(WeftPort *s);
-void weft_trace_read(WeftPort *s, int via, unsigned size);
-void weft_trace_write(WeftPort *s, int via, hwaddr addr, unsigned size,
-                      bool combining);
+extern const WeftHooks weft_trace_hooks;
+void weft_trace_wanted(WeftPort *ep, bool traced);
 void weft_trace_burst(WeftPort *s, int via, uint64_t tlps, uint64_t bytes,
                       bool write);
-void weft_trace_close(WeftPort *s);
 
 /* weft_adversary.c */
+extern const WeftHooks weft_adversary_hooks;
 bool weft_adversary_check(WeftPort *s, Error **errp);
 void weft_adversary_class_init(ObjectClass *class);
-void weft_adversary_init(WeftPort *s);
-void weft_adversary_exit(WeftPort *s);
-void weft_adversary_set(WeftPort *s);
-void weft_adversary_reset(WeftPort *s);
+void weft_adversary_wanted(WeftPort *ep, bool adversarial, uint64_t seed);
 uint32_t weft_adversary_below(WeftPort *s, uint32_t limit);
-bool weft_adversary_idles(WeftPort *s);
-bool weft_adversary_hold(WeftPort *s, hwaddr addr, uint64_t val,
-                         unsigned size);
-void weft_adversary_load(WeftPort *s);
-void weft_adversary_drop(WeftPort *s, unsigned n);
 
 /* weft_posted.c */
-void weft_posted_init(WeftPort *s);
-void weft_posted_exit(WeftPort *s);
-bool weft_posted_add(WeftPort *s, unsigned n, unsigned slot, uint64_t off,
-                     const void *buf, uint32_t len);
-void weft_posted_push(WeftPort *s, unsigned n);
-void weft_posted_drop(WeftPort *s, unsigned slot);
+extern const WeftHooks weft_posted_hooks;
 
 /* weft_late.c */
-void weft_late_init(WeftPort *s);
-void weft_late_exit(WeftPort *s);
-void weft_late_reset(WeftPort *s);
-void weft_late_flush(WeftPort *s);
-void weft_late_link_down(WeftPort *s, unsigned link);
-uint32_t weft_late(WeftPort *s, unsigned what, unsigned function,
-                   uint32_t bits);
+extern const WeftHooks weft_late_hooks;
 
 /* weft_inbound.c */
 void weft_inbound_reset(WeftPort *s);
@@ -652,8 +623,8 @@ uint32_t weft_inbound_read(WeftPort *s, unsigned n, unsigned reg);
 void weft_inbound_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
 
 /* weft_iommu.c */
+extern const WeftHooks weft_iommu_hooks;
 bool weft_iommu_watch(WeftPort *s);
-bool weft_iommu_put_off(WeftPort *s);
 bool weft_iommu_maps(WeftPort *s, const WeftAperture *ap, uint64_t base);
 void weft_iommu_exit(WeftPort *s);
 
@@ -761,8 +732,6 @@ bool weft_fab_ready(WeftPort *s);
 bool weft_fab_answers(WeftPort *s);
 void weft_fab_wait(unsigned ms);
 void weft_fab_enable(WeftPort *s);
-void weft_fab_trace(WeftPort *s, bool traced);
-void weft_fab_adversarial(WeftPort *s, bool adversarial, uint64_t seed);
 void weft_fab_reset(WeftPort *s);
 void weft_fab_function_reset(WeftPort *s);
 void weft_fab_break(WeftPort *s);
@@ -773,23 +742,11 @@ bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
                       unsigned nfds, Error **errp);
 
 /* weft_fault.c */
-void weft_fault_init(WeftPort *s);
-void weft_fault_exit(WeftPort *s);
+extern const WeftHooks weft_fault_hooks;
 bool weft_fault_message(WeftPort *ep, const struct weft_fab_msg *m,
                         Error **errp);
 void weft_fault_clear(WeftPort *ep);
-void weft_fault_moved(WeftPort *s);
-bool weft_fault_ones(WeftPort *s);
-bool weft_fault_closed(WeftPort *s);
-bool weft_fault_dead(WeftPort *s, int via);
-bool weft_fault_traps(WeftPort *s, int via);
-bool weft_fault_deaf(WeftPort *s, unsigned link);
-bool weft_fault_dma(WeftPort *s);
 void weft_fault_poisoned(WeftPort *s, unsigned link, uint64_t offset);
-unsigned weft_fault_answer(WeftPort *s, unsigned n, uint64_t off);
-bool weft_fault_loses(WeftPort *s, unsigned n, uint64_t off);
-bool weft_fault_read(WeftPort *s, unsigned n, uint64_t off, unsigned size);
-bool weft_fault_write(WeftPort *s, unsigned n, uint64_t off, unsigned size);
 
 /* weft_vpd.c */
 bool weft_vpd_init(WeftPort *s, Error **errp);

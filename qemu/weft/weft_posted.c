@@ -64,14 +64,14 @@ static void weft_posted_timer(void *opaque)
     weft_posted_arm(s);
 }
 
-/* Takes a piece that channel @n writes; false: it is not for this file. */
-bool weft_posted_add(WeftPort *s, unsigned n, unsigned slot, uint64_t off,
-                     const void *buf, uint32_t len)
+static WeftVerdict weft_posted_add(WeftPort *s, unsigned n, unsigned slot,
+                                   uint64_t off, const void *buf,
+                                   uint32_t len)
 {
     WeftPosted *p;
 
     if (!s->adversary.on) {
-        return false;
+        return WEFT_PASS;
     }
     if (s->posted.count[n] == WEFT_POSTED_MAX) {
         weft_posted_pop(s, n);
@@ -86,11 +86,11 @@ bool weft_posted_add(WeftPort *s, unsigned n, unsigned slot, uint64_t off,
     QSIMPLEQ_INSERT_TAIL(&s->posted.queue[n], p, next);
     s->posted.count[n]++;
     weft_posted_arm(s);
-    return true;
+    return WEFT_TAKEN;
 }
 
 /* All that channel @n has written lands. */
-void weft_posted_push(WeftPort *s, unsigned n)
+static void weft_posted_push(WeftPort *s, unsigned n)
 {
     while (s->posted.count[n]) {
         weft_posted_pop(s, n);
@@ -98,8 +98,15 @@ void weft_posted_push(WeftPort *s, unsigned n)
     weft_posted_arm(s);
 }
 
-/* What is on its way through @slot is lost. */
-void weft_posted_drop(WeftPort *s, unsigned slot)
+/* The mode has ended. */
+static void weft_posted_prompt(WeftPort *s)
+{
+    for (unsigned n = 0; n < WEFT_MAX_DMA; n++) {
+        weft_posted_push(s, n);
+    }
+}
+
+static void weft_posted_drop(WeftPort *s, unsigned slot)
 {
     for (unsigned n = 0; n < WEFT_MAX_DMA; n++) {
         WeftPosted *p, *next;
@@ -115,7 +122,14 @@ void weft_posted_drop(WeftPort *s, unsigned slot)
     weft_posted_arm(s);
 }
 
-void weft_posted_init(WeftPort *s)
+static void weft_posted_reset(WeftPort *s)
+{
+    for (unsigned slot = 0; slot < s->slots; slot++) {
+        weft_posted_drop(s, slot);
+    }
+}
+
+static void weft_posted_init(WeftPort *s)
 {
     for (unsigned n = 0; n < WEFT_MAX_DMA; n++) {
         QSIMPLEQ_INIT(&s->posted.queue[n]);
@@ -123,11 +137,19 @@ void weft_posted_init(WeftPort *s)
     s->posted.timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, weft_posted_timer, s);
 }
 
-void weft_posted_exit(WeftPort *s)
+static void weft_posted_exit(WeftPort *s)
 {
-    for (unsigned slot = 0; slot < s->slots; slot++) {
-        weft_posted_drop(s, slot);
-    }
+    weft_posted_reset(s);
     timer_free(s->posted.timer);
     s->posted.timer = NULL;
 }
+
+const WeftHooks weft_posted_hooks = {
+    .init = weft_posted_init,
+    .exit = weft_posted_exit,
+    .reset = weft_posted_reset,
+    .drop = weft_posted_drop,
+    .post = weft_posted_add,
+    .push = weft_posted_push,
+    .prompt = weft_posted_prompt,
+};

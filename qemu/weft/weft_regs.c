@@ -129,10 +129,10 @@ static uint64_t weft_regs_read(void *opaque, hwaddr a, unsigned size)
 {
     WeftPort *s = opaque;
 
-    if (weft_fault_ones(s)) {
+    if (weft_hook_silent(s)) {
         return UINT32_MAX;
     }
-    weft_trace_close(s);
+    weft_hook_flush(s);
     switch (a) {
     case WEFT_R_ID:
         return WEFT_ID;
@@ -270,10 +270,10 @@ static void weft_regs_write(void *opaque, hwaddr a, uint64_t val,
 {
     WeftPort *s = opaque;
 
-    if (weft_fault_ones(s)) {
+    if (weft_hook_silent(s)) {
         return;
     }
-    weft_trace_close(s);
+    weft_hook_flush(s);
     switch (a) {
     case WEFT_R_LID:
         weft_route_set_lid(s, val);

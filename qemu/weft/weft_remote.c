@@ -203,7 +203,7 @@ static void weft_remote_settle(WeftPort *ep, unsigned n)
     unsigned link = WEFT_MAX_LINKS + n;
 
     for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
-        weft_trace_close(f);
+        weft_hook_flush(f);
         for (unsigned slot = 0; slot < f->slots; slot++) {
             if (f->slot[slot].target.via == link) {
                 weft_report_flush(f, slot);

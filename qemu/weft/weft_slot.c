@@ -28,7 +28,7 @@ static WeftTarget weft_slot_resolve(WeftPort *s, WeftSlot *slot)
     unsigned link, function;
     WeftTarget t = { .via = WEFT_VIA_NONE };
 
-    if (!(r->ctrl & WEFT_SLOT_ENABLE) || weft_fault_ones(s) ||
+    if (!(r->ctrl & WEFT_SLOT_ENABLE) || weft_hook_silent(s) ||
         slot - s->slot >= s->quota->slots) {
         return t;
     }
@@ -144,7 +144,7 @@ static bool weft_slot_mappable(WeftPort *s, const WeftTarget *t)
 {
     return t->aperture && t->aperture->rights == WEFT_RIGHTS &&
            !(t->pos % WEFT_PAGE) && !(t->len % WEFT_PAGE) &&
-           !weft_fault_dead(s, t->via);
+           !weft_hook_dead(s, t->via);
 }
 
 static bool weft_slot_same(const WeftTarget *a, const WeftTarget *b)
@@ -168,7 +168,7 @@ static void weft_slot_update(WeftPort *s, unsigned n)
         memset(slot->report, 0, sizeof(slot->report));
     }
     if (!weft_slot_same(&slot->target, &t)) {
-        weft_adversary_drop(s, n);
+        weft_hook_drop(s, n);
     }
     slot->target = t;
     if (other) {
@@ -188,8 +188,7 @@ static void weft_slot_update(WeftPort *s, unsigned n)
      * Where accesses are only to trap, the memory stays: a vCPU that has not
      * heard of it yet may still store there, and that must not be lost.
      */
-    slot->direct = s->traced || s->adversary.on || weft_fault_traps(s, t.via) ?
-                   0 : slot->mapped;
+    slot->direct = weft_hook_traps(s, t.via) ? 0 : slot->mapped;
     if (slot->direct != was_direct || (other && slot->direct)) {
         s->counter[WEFT_CNT_REMAPS]++;
     }
@@ -229,7 +228,7 @@ void weft_slots_update(WeftPort *s)
         weft_slot_update(s, n);
     }
     /* An unmap may come from the middle of a change of the memory map. */
-    if (!weft_iommu_put_off(s)) {
+    if (!weft_hook_put_off(s)) {
         weft_slots_show(s);
     }
 }

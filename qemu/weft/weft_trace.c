@@ -18,35 +18,6 @@
  */
 #define WEFT_WC_TIMEOUT_NS      (100 * SCALE_MS)
 
-static void weft_trace_timeout(void *opaque)
-{
-    weft_trace_close(opaque);
-}
-
-void weft_trace_init(WeftPort *s)
-{
-    s->wc.timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, weft_trace_timeout, s);
-}
-
-void weft_trace_exit(WeftPort *s)
-{
-    timer_free(s->wc.timer);
-    s->wc.timer = NULL;
-}
-
-/* Traced mode by property or by the fabric's wish, whichever says so. */
-void weft_trace_set(WeftPort *s)
-{
-    bool traced = s->traced_always || s->ep->fab.traced;
-
-    if (traced == s->traced) {
-        return;
-    }
-    weft_trace_close(s);
-    s->traced = traced;
-    weft_slots_update(s);
-}
-
 static void weft_trace_count(WeftPort *s, int via, unsigned bytes)
 {
     s->counter[WEFT_CNT_TX_MWR]++;
@@ -56,7 +27,7 @@ static void weft_trace_count(WeftPort *s, int via, unsigned bytes)
 }
 
 /* The open line leaves: by an uncached access, a fence, or its age. */
-void weft_trace_close(WeftPort *s)
+static void weft_trace_close(WeftPort *s)
 {
     if (s->wc.open) {
         s->wc.open = false;
@@ -74,14 +45,17 @@ void weft_trace_burst(WeftPort *s, int via, uint64_t tlps, uint64_t bytes,
     s->counter[write ? WEFT_CNT_TX_MWR_BYTES : WEFT_CNT_TX_MRD_BYTES] += bytes;
 }
 
-void weft_trace_read(WeftPort *s, int via, unsigned size)
+static bool weft_trace_load(WeftPort *s, const WeftAccess *a)
 {
+    int via = s->slot[a->slot].target.via;
+
     if (s->traced) {
-        weft_traffic_add(s, via, 1, size, false);
-        weft_traffic_moved(s, via, size, false);
+        weft_traffic_add(s, via, 1, a->size, false);
+        weft_traffic_moved(s, via, a->size, false);
         s->counter[WEFT_CNT_TX_MRD]++;
-        s->counter[WEFT_CNT_TX_MRD_BYTES] += size;
+        s->counter[WEFT_CNT_TX_MRD_BYTES] += a->size;
     }
+    return false;
 }
 
 static void weft_trace_combine(WeftPort *s, int via, hwaddr addr,
@@ -104,23 +78,79 @@ static void weft_trace_combine(WeftPort *s, int via, hwaddr addr,
     }
 }
 
-/* A store has reached the peer. @addr: in BAR 2. */
-void weft_trace_write(WeftPort *s, int via, hwaddr addr, unsigned size,
-                      bool combining)
+static bool weft_trace_store(WeftPort *s, const WeftAccess *a)
 {
+    int via = s->slot[a->slot].target.via;
     unsigned head;
 
     if (!s->traced) {
-        return;
+        return false;
     }
-    if (!combining) {
+    if (!a->combining) {
         weft_trace_close(s);
-        weft_trace_count(s, via, size);
+        weft_trace_count(s, via, a->size);
+        return false;
+    }
+    head = MIN(a->size, WEFT_WC_LINE - a->addr % WEFT_WC_LINE);
+    weft_trace_combine(s, via, a->addr, head);
+    if (a->size > head) {
+        weft_trace_combine(s, via, a->addr + head, a->size - head);
+    }
+    return false;
+}
+
+static bool weft_trace_traps(WeftPort *s, int via)
+{
+    return s->traced;
+}
+
+/* ---- life ------------------------------------------------------------ */
+
+static void weft_trace_timeout(void *opaque)
+{
+    weft_trace_close(opaque);
+}
+
+static void weft_trace_init(WeftPort *s)
+{
+    s->wc.timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, weft_trace_timeout, s);
+}
+
+static void weft_trace_exit(WeftPort *s)
+{
+    timer_free(s->wc.timer);
+    s->wc.timer = NULL;
+}
+
+/* Traced mode by property or by the fabric's wish, whichever says so. */
+static void weft_trace_set(WeftPort *s)
+{
+    bool traced = s->traced_always || s->ep->fab.traced;
+
+    if (traced == s->traced) {
         return;
     }
-    head = MIN(size, WEFT_WC_LINE - addr % WEFT_WC_LINE);
-    weft_trace_combine(s, via, addr, head);
-    if (size > head) {
-        weft_trace_combine(s, via, addr + head, size - head);
+    weft_trace_close(s);
+    s->traced = traced;
+    weft_slots_update(s);
+}
+
+/* Whether the fabric wants the endpoint traced. */
+void weft_trace_wanted(WeftPort *ep, bool traced)
+{
+    ep->fab.traced = traced;
+    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
+        weft_trace_set(f);
     }
 }
+
+const WeftHooks weft_trace_hooks = {
+    .init = weft_trace_init,
+    .exit = weft_trace_exit,
+    .reset = weft_trace_close,
+    .moved = weft_trace_set,
+    .flush = weft_trace_close,
+    .load = weft_trace_load,
+    .store = weft_trace_store,
+    .traps = weft_trace_traps,
+};

@@ -360,8 +360,7 @@ static void weft_vf_realize(PCIDevice *d, Error **errp)
     weft_function_acs(d);
     s->ep->function[s->number] = s;
     s->pf->vf_port[n] = s;
-    weft_trace_set(s);
-    weft_adversary_set(s);
+    weft_hook_moved(s);
     weft_port_reset(s);
 }
 

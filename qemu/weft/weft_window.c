@@ -135,22 +135,22 @@ static uint64_t weft_window_read(void *opaque, hwaddr addr, unsigned size)
     unsigned n = (addr & (s->wc_offset - 1)) >> s->slot_shift;
     uint64_t off = addr & (s->slot_size - 1);
     const WeftTarget *t = &s->slot[n].target;
+    WeftAccess a = { .slot = n, .off = off, .addr = addr, .size = size };
     uint64_t val = 0, run;
     uint8_t *p;
 
-    weft_trace_close(s);
-    if (weft_fault_ones(s)) {
+    weft_hook_flush(s);
+    if (weft_hook_silent(s)) {
         return UINT64_MAX;
     }
-    weft_adversary_load(s);
+    weft_hook_drain(s);
     if (!weft_window_allowed(t, off, size, WEFT_RIGHT_READ)) {
         weft_window_refuse(s, n, off, false);
         return UINT64_MAX;
     }
-    if (weft_fault_read(s, n, off, size)) {
+    if (weft_hook_load(s, &a)) {
         return UINT64_MAX;
     }
-    weft_trace_read(s, t->via, size);
     p = weft_window_host(t, off, &run);
     if (p && run >= size) {
         return ldn_le_p(p, size);
@@ -194,23 +194,22 @@ static void weft_window_write(void *opaque, hwaddr addr, uint64_t val,
     unsigned n = (addr & (s->wc_offset - 1)) >> s->slot_shift;
     uint64_t off = addr & (s->slot_size - 1);
     const WeftTarget *t = &s->slot[n].target;
-    bool combining = addr >= s->wc_offset;
+    WeftAccess a = {
+        .slot = n, .off = off, .addr = addr, .val = val, .size = size,
+        .combining = addr >= s->wc_offset,
+    };
 
-    if (weft_fault_ones(s)) {
+    if (weft_hook_silent(s)) {
         return;
     }
     if (!weft_window_allowed(t, off, size, WEFT_RIGHT_WRITE)) {
-        weft_trace_close(s);
+        weft_hook_flush(s);
         weft_window_refuse(s, n, off, true);
         return;
     }
-    if (weft_fault_write(s, n, off, size)) {
-        return;
-    }
-    if (!combining || !weft_adversary_hold(s, addr, val, size)) {
+    if (!weft_hook_store(s, &a)) {
         weft_window_put(s, addr, val, size);
     }
-    weft_trace_write(s, t->via, addr, size, combining);
 }
 
 static const MemoryRegionOps weft_window_ops = {
