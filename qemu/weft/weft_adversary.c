@@ -290,6 +290,13 @@ void weft_adversary_wanted(WeftPort *ep, bool adversarial, uint64_t seed)
     }
 }
 
+bool weft_adversary_message(WeftPort *ep, const struct weft_fab_msg *m,
+                            int *fds, Error **errp)
+{
+    weft_adversary_wanted(ep, m->arg[0] & 1, m->arg[1]);
+    return true;
+}
+
 static void weft_adversary_reset(WeftPort *s)
 {
     for (unsigned n = 0; n < s->slots; n++) {

@@ -46,16 +46,17 @@ static void weft_config_send(WeftPort *ep, uint32_t ctrl)
 }
 
 /* One that was given up before, by a reset, is not waited for any more. */
-void weft_config_reply(WeftPort *ep, const struct weft_fab_msg *m)
+bool weft_config_reply(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                       Error **errp)
 {
     const uint32_t most = WEFT_CFG_RESULT >> ctz32(WEFT_CFG_RESULT);
     WeftConfig *c = &ep->config;
 
-    if (!c->busy || m->arg[0] != c->number) {
-        return;
+    if (c->busy && m->arg[0] == c->number) {
+        c->data = m->arg[3];
+        weft_config_done(ep, MIN(m->arg[1], most), MIN(m->arg[2], UINT8_MAX));
     }
-    c->data = m->arg[3];
-    weft_config_done(ep, MIN(m->arg[1], most), MIN(m->arg[2], UINT8_MAX));
+    return true;
 }
 
 void weft_config_lost(WeftPort *ep)

@@ -16,7 +16,6 @@
 #include "weft_port.h"
 
 #define WEFT_FAB_RETRY_MS       200
-#define WEFT_FAB_MAX_FDS        8
 #define WEFT_FAB_BATCH          256
 /* All entries in as many pieces as there may be would be more; so be it. */
 #define WEFT_FAB_MAX_QUEUED     8192
@@ -93,17 +92,7 @@ static void weft_fab_lost(WeftPort *s)
     bool was = s->fab.welcomed;
 
     weft_fab_close(s);
-    weft_fault_clear(s);
-    weft_link_lost(s);
-    weft_functions_lost(s);
-    weft_remotes_lost(s);
-    weft_routes_lost(s);
-    weft_config_lost(s);
-    if (was) {
-        weft_functions_error(s, WEFT_ERR_FABRIC_LOST);
-    }
-    weft_trace_wanted(s, false);
-    weft_adversary_wanted(s, false, 0);
+    s->fab.ops->lost(s, was);
     weft_fab_arm(s, WEFT_FAB_RETRY_MS);
 }
 
@@ -184,50 +173,6 @@ bool weft_fab_answers(WeftPort *s)
     return weft_fab_ready(s) || s->ep->fab.broken;
 }
 
-void weft_fab_enable(WeftPort *s)
-{
-    struct weft_fab_msg m = { .type = WEFT_FAB_ENABLE };
-
-    m.arg[0] = s->ctrl & WEFT_CTRL_ENABLE;
-    if (weft_fab_ready(s)) {
-        weft_fab_send(s, &m);
-    }
-}
-
-/* Asks for a generation of @s, which is not the first function. */
-void weft_fab_function_reset(WeftPort *s)
-{
-    struct weft_fab_msg m = { .type = WEFT_FAB_FUNCTION_RESET };
-
-    m.arg[0] = s->number;
-    weft_fab_send(s, &m);
-}
-
-/* A new generation for @s: the endpoint's reset is that of its links too. */
-void weft_fab_reset(WeftPort *s)
-{
-    struct weft_fab_msg m = { .type = WEFT_FAB_RESET };
-
-    if (s != s->ep) {
-        /* Whoever has a VF may reset it as fast as he can: ask once a time. */
-        if (weft_fab_ready(s) && !s->generations_due) {
-            weft_fab_function_reset(s);
-        }
-        if (weft_fab_ready(s)) {
-            s->generations_due = MIN(s->generations_due + 1, 2);
-        }
-        return;
-    }
-    for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
-        /* What it still owes an answer to, it forgets with a RESET. */
-        weft_inbound_lost(f);
-    }
-    if (s->fab.sock >= 0) {
-        s->fab.welcomes_due++;
-        weft_fab_send(s, &m);
-    }
-}
-
 /* ---- receiving ------------------------------------------------------- */
 
 static void weft_fab_confirm(WeftPort *s)
@@ -243,53 +188,18 @@ static void weft_fab_confirm(WeftPort *s)
     g_array_set_size(s->fab.acks, 0);
 }
 
-/* 1: a message, 0: none for now, -1: the connection is to be given up. */
-static int weft_fab_receive(WeftPort *s)
+/*
+ * All that is there is read before windows change: what is over already when
+ * it arrives is never mapped.
+ */
+static void weft_fab_readable(void *opaque)
 {
-    struct weft_fab_msg m;
-    int fds[WEFT_FAB_MAX_FDS];
-    unsigned nfds = 0;
-    union {
-        char buf[CMSG_SPACE(sizeof(fds))];
-        struct cmsghdr align;
-    } ctl;
-    struct iovec iov = { .iov_base = &m, .iov_len = sizeof(m) };
-    struct msghdr h = {
-        .msg_iov = &iov, .msg_iovlen = 1,
-        .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf),
-    };
+    WeftPort *s = opaque;
     Error *err = NULL;
-    bool ok = false;
-    ssize_t ret;
+    int ret = 1;
 
-    do {
-        ret = recvmsg(s->fab.sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    } while (ret < 0 && errno == EINTR);
-    if (ret < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-        return 0;
-    }
-    if (ret <= 0) {
-        return -1;
-    }
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {
-        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-            unsigned n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-            n = MIN(n, WEFT_FAB_MAX_FDS - nfds);
-            memcpy(fds + nfds, CMSG_DATA(c), n * sizeof(int));
-            nfds += n;
-        }
-    }
-    if (ret != sizeof(m) || (h.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
-        m.len > sizeof(m.data)) {
-        error_setg(&err, "malformed packet of %zd bytes", ret);
-    } else {
-        ok = weft_fab_message(s, &m, fds, nfds, &err);
-    }
-    for (unsigned i = 0; i < nfds; i++) {
-        if (fds[i] >= 0) {
-            close(fds[i]);
-        }
+    for (unsigned i = 0; i < WEFT_FAB_BATCH && ret > 0; i++) {
+        ret = s->fab.broken ? -1 : weft_fab_receive(s, &err);
     }
     if (err) {
         g_autofree char *what = g_strdup_printf("from the fabric: %s",
@@ -298,26 +208,11 @@ static int weft_fab_receive(WeftPort *s)
         weft_fab_complain(s, what);
         error_free(err);
     }
-    return ok ? 1 : -1;
-}
-
-/*
- * All that is there is read before windows change: what is over already when
- * it arrives is never mapped.
- */
-static void weft_fab_readable(void *opaque)
-{
-    WeftPort *s = opaque;
-    int ret = 1;
-
-    for (unsigned i = 0; i < WEFT_FAB_BATCH && ret > 0; i++) {
-        ret = s->fab.broken ? -1 : weft_fab_receive(s);
-    }
     if (ret < 0) {
         weft_fab_lost(s);
         return;
     }
-    weft_functions_update(s);
+    s->fab.ops->changed(s);
     weft_fab_confirm(s);
 }
 
@@ -420,10 +315,11 @@ static void weft_fab_timer(void *opaque)
     }
 }
 
-bool weft_fab_init(WeftPort *s, Error **errp)
+bool weft_fab_init(WeftPort *s, const WeftFabOps *ops, Error **errp)
 {
     struct sockaddr_un addr;
 
+    s->fab.ops = ops;
     s->fab.sock = -1;
     QSIMPLEQ_INIT(&s->fab.queue);
     if (s->fabric && strlen(s->fabric) >= sizeof(addr.sun_path)) {

@@ -297,7 +297,7 @@ static void weft_fault_apply(WeftPort *ep, bool was_closed)
     weft_functions_update(ep);
 }
 
-bool weft_fault_message(WeftPort *ep, const struct weft_fab_msg *m,
+bool weft_fault_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
                         Error **errp)
 {
     bool was_closed = weft_fault_closed(ep);

@@ -79,7 +79,7 @@ void weft_function_enable(WeftPort *s, uint32_t ctrl)
     }
     s->ctrl = ctrl;
     if (s == s->ep) {
-        weft_fab_enable(s);
+        weft_session_enable(s);
         return;
     }
     weft_slots_update(s);
@@ -114,26 +114,6 @@ void weft_functions_update(WeftPort *ep)
 {
     for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
         weft_slots_update(f);
-    }
-}
-
-/* The fabric knows the endpoint, and nothing yet of what is open. */
-void weft_functions_joined(WeftPort *ep)
-{
-    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
-        f->generation = ep->generation;
-        weft_inbound_publish(f);
-    }
-    weft_routes_publish(ep);
-    weft_remotes_publish(ep);
-}
-
-/* The connection is gone, and with it all answers that are due. */
-void weft_functions_lost(WeftPort *ep)
-{
-    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
-        f->generations_due = 0;
-        weft_inbound_lost(f);
     }
 }
 

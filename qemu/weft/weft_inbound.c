@@ -12,6 +12,7 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/rcu.h"
+#include "qapi/error.h"
 #include "weft_port.h"
 
 #define WEFT_ALLOW_LINKS        ((1u << WEFT_MAX_LINKS) - 1)
@@ -376,11 +377,22 @@ void weft_inbound_publish(WeftPort *s)
     }
 }
 
-void weft_inbound_ack(WeftPort *s, unsigned n, uint32_t seq)
+bool weft_inbound_acked(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                        Error **errp)
 {
-    if (seq == s->inbound[n].seq) {
-        s->inbound[n].ack_due = false;
+    unsigned n = m->arg[0] % WEFT_MAX_INBOUND;
+    WeftPort *f;
+
+    if (m->arg[0] >= WEFT_FUNCTIONS * WEFT_MAX_INBOUND) {
+        error_setg(errp, "confirmation of aperture entry %" PRIu64,
+                   m->arg[0]);
+        return false;
     }
+    f = ep->function[m->arg[0] / WEFT_MAX_INBOUND];
+    if (f && f->inbound[n].seq == m->arg[5] >> 32) {
+        f->inbound[n].ack_due = false;
+    }
+    return true;
 }
 
 /*

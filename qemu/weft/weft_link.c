@@ -246,12 +246,19 @@ static void weft_link_drop(WeftPort *s, unsigned n)
     }
 }
 
-void weft_link_down(WeftPort *s, unsigned n)
+static void weft_link_end(WeftPort *s, unsigned n)
 {
     if (s->link[n].up) {
         weft_link_drop(s, n);
         weft_functions_link_event(s, n);
     }
+}
+
+bool weft_link_down(WeftPort *s, const struct weft_fab_msg *m, int *fds,
+                    Error **errp)
+{
+    weft_link_end(s, m->link);
+    return true;
 }
 
 static bool weft_link_check(uint64_t speed, uint64_t width, Error **errp)
@@ -316,7 +323,7 @@ bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
         error_setg(errp, "link to link %" PRIu32 " of a neighbour", far_link);
         return false;
     }
-    weft_link_down(s, m->link);
+    weft_link_end(s, m->link);
 
     if (!weft_link_attach(link, fds, far_link, life, errp)) {
         return false;
@@ -332,7 +339,8 @@ bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     return true;
 }
 
-bool weft_link_info(WeftPort *s, const struct weft_fab_msg *m, Error **errp)
+bool weft_link_info(WeftPort *s, const struct weft_fab_msg *m, int *fds,
+                    Error **errp)
 {
     WeftLink *link = &s->link[m->link];
     uint32_t before = weft_link_status(link, link->up || link->switch_up);

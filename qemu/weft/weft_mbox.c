@@ -6,6 +6,7 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
+#include "qapi/error.h"
 #include "weft_port.h"
 
 #define WEFT_MBOX_TX_BYTES              0x007fff00
@@ -82,11 +83,21 @@ void weft_mbox_send(WeftPort *s, uint32_t val)
     }
 }
 
-/*
- * A message for a function of the endpoint @ep. The caller has checked link,
- * VP, length and from whom.
- */
-void weft_mbox_receive(WeftPort *ep, const struct weft_fab_msg *msg)
+static bool weft_mbox_check(const struct weft_fab_msg *m, Error **errp)
+{
+    if (!m->len || m->len > WEFT_MBOX_BYTES || m->arg[1] >= WEFT_FUNCTIONS ||
+        (m->type == WEFT_FAB_MBOX_LID &&
+         (m->arg[2] > WEFT_DEST_WHERE || m->arg[3] >= WEFT_VPS))) {
+        error_setg(errp, "mailbox message of %" PRIu32 " bytes from function %"
+                   PRIu64 ", LID %" PRIu64 ", VP %" PRIu64, m->len, m->arg[1],
+                   m->arg[2], m->arg[3]);
+        return false;
+    }
+    return true;
+}
+
+/* A message, which has been checked, for a function of the endpoint @ep. */
+static void weft_mbox_deliver(WeftPort *ep, const struct weft_fab_msg *msg)
 {
     WeftPort *s = msg->arg[0] < WEFT_PFS ? ep->function[msg->arg[0]] : NULL;
     bool routed = msg->type == WEFT_FAB_MBOX_LID;
@@ -120,6 +131,21 @@ void weft_mbox_receive(WeftPort *ep, const struct weft_fab_msg *msg)
     s->mbox_count++;
     s->counter[WEFT_CNT_RX_MSG]++;
     weft_event(s, WEFT_EVENT_MBOX);
+}
+
+/* MBOX and MBOX_LID */
+bool weft_mbox_receive(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                       Error **errp)
+{
+    if (!weft_mbox_check(m, errp)) {
+        return false;
+    }
+    /* A switch may have sent it itself, or be the last of a route. */
+    if (m->type == WEFT_FAB_MBOX_LID || ep->link[m->link].up ||
+        ep->link[m->link].switch_up) {
+        weft_mbox_deliver(ep, m);
+    }
+    return true;
 }
 
 uint32_t weft_mbox_rx_status(WeftPort *s)

@@ -79,7 +79,7 @@ void weft_port_reset(WeftPort *s)
     s->lid = 0;
     s->ctrl = 0;
     s->scratch = 0;
-    weft_fab_reset(s);
+    weft_session_reset(s);
     weft_remotes_update(s);
     if (s != s->pf) {
         weft_vf_was_reset(s);
@@ -298,7 +298,7 @@ static void weft_port_realize(PCIDevice *d, Error **errp)
     if (!weft_vfs_init(s, errp)) {
         goto bars;
     }
-    if (!weft_fab_init(s, errp)) {
+    if (!weft_fab_init(s, &weft_message_ops, errp)) {
         goto vfs;
     }
     weft_function_join(s);

@@ -312,7 +312,38 @@ typedef struct WeftConfig {
 
 typedef struct WeftPending WeftPending;
 
+/*
+ * Takes a message. @fds: taken over where set to -1. False: the fabric is not
+ * to be trusted any more.
+ */
+typedef bool WeftFabTake(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                         Error **errp);
+
+/* Which messages of a type are taken. */
+enum {
+    WEFT_FAB_ANY_TIME = 1,      /* before a WELCOME, too */
+    WEFT_FAB_OF_LINK = 2,       /* of a link that there is */
+    WEFT_FAB_OF_REMOTE = 4,     /* of a remote */
+    WEFT_FAB_OF_NOW = 8         /* not while a WELCOME is due */
+};
+
+typedef struct WeftFabMessage {
+    WeftFabTake *take;
+    unsigned fds;               /* descriptors that come along */
+    unsigned flags;
+} WeftFabMessage;
+
+/* What the connection tells the device. */
+typedef struct WeftFabOps {
+    const WeftFabMessage *message;      /* by type */
+    unsigned messages;
+    void (*lost)(WeftPort *ep, bool was_welcomed);
+    /* All that was there has been taken. */
+    void (*changed)(WeftPort *ep);
+} WeftFabOps;
+
 typedef struct WeftFab {
+    const WeftFabOps *ops;
     int sock;
     bool welcomed;              /* has been, on this connection */
     bool broken;                /* to be closed by the timer */
@@ -505,8 +536,6 @@ bool weft_function_dest(const WeftPort *s, uint32_t dest, unsigned *link,
 void weft_functions_link_event(WeftPort *ep, unsigned link);
 void weft_functions_error(WeftPort *ep, uint32_t bit);
 void weft_functions_update(WeftPort *ep);
-void weft_functions_joined(WeftPort *ep);
-void weft_functions_lost(WeftPort *ep);
 
 /* weft_vf.c */
 extern const WeftQuota weft_unlimited;
@@ -584,6 +613,8 @@ void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
 /* weft_trace.c */
 extern const WeftHooks weft_trace_hooks;
 void weft_trace_wanted(WeftPort *ep, bool traced);
+bool weft_trace_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                        Error **errp);
 void weft_trace_burst(WeftPort *s, int via, uint64_t tlps, uint64_t bytes,
                       bool write);
 
@@ -592,6 +623,8 @@ extern const WeftHooks weft_adversary_hooks;
 bool weft_adversary_check(WeftPort *s, Error **errp);
 void weft_adversary_class_init(ObjectClass *class);
 void weft_adversary_wanted(WeftPort *ep, bool adversarial, uint64_t seed);
+bool weft_adversary_message(WeftPort *ep, const struct weft_fab_msg *m,
+                            int *fds, Error **errp);
 uint32_t weft_adversary_below(WeftPort *s, uint32_t limit);
 
 /* weft_posted.c */
@@ -604,7 +637,8 @@ extern const WeftHooks weft_late_hooks;
 void weft_inbound_reset(WeftPort *s);
 void weft_inbound_refresh(WeftPort *s);
 void weft_inbound_publish(WeftPort *s);
-void weft_inbound_ack(WeftPort *s, unsigned n, uint32_t seq);
+bool weft_inbound_acked(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                        Error **errp);
 void weft_inbound_link_down(WeftPort *s, unsigned link);
 void weft_inbound_lost(WeftPort *s);
 bool weft_inbound_is_idle(const WeftPort *s);
@@ -644,7 +678,8 @@ bool weft_doorbell_held(WeftPort *s, unsigned channel, uint64_t over);
 /* weft_mbox.c */
 void weft_mbox_reset(WeftPort *s);
 void weft_mbox_send(WeftPort *s, uint32_t val);
-void weft_mbox_receive(WeftPort *ep, const struct weft_fab_msg *msg);
+bool weft_mbox_receive(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                       Error **errp);
 uint32_t weft_mbox_rx_status(WeftPort *s);
 uint32_t weft_mbox_rx_lid(WeftPort *s);
 uint32_t weft_mbox_rx_word(WeftPort *s, unsigned offset);
@@ -655,10 +690,12 @@ void weft_link_init(WeftPort *s);
 void weft_link_exit(WeftPort *s);
 void weft_link_reset(WeftPort *s);
 bool weft_link_any_up(WeftPort *s);
-bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
+bool weft_link_up(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
                   Error **errp);
-void weft_link_down(WeftPort *s, unsigned n);
-bool weft_link_info(WeftPort *s, const struct weft_fab_msg *m, Error **errp);
+bool weft_link_down(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                    Error **errp);
+bool weft_link_info(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                    Error **errp);
 void weft_link_lost(WeftPort *s);
 void weft_link_publish(WeftPort *s);
 void weft_link_settle(WeftPort *s);
@@ -682,8 +719,12 @@ void weft_remotes_publish(WeftPort *ep);
 void weft_remotes_drop(WeftPort *ep);
 void weft_remotes_lost(WeftPort *ep);
 void weft_remotes_report(WeftPort *ep);
-bool weft_remote_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
-                         Error **errp);
+bool weft_remote_up(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                    Error **errp);
+bool weft_remote_down(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                      Error **errp);
+bool weft_remote_peer_gone(WeftPort *ep, const struct weft_fab_msg *m,
+                           int *fds, Error **errp);
 
 /* weft_traffic.c */
 void weft_traffic_init(WeftPort *s);
@@ -693,7 +734,8 @@ void weft_traffic_add(WeftPort *s, int via, uint64_t tlps, uint64_t bytes,
                       bool write);
 void weft_traffic_moved(WeftPort *s, int via, uint64_t bytes, bool write);
 void weft_traffic_doorbell(WeftPort *s, unsigned link);
-void weft_traffic_carried(WeftPort *ep, const struct weft_fab_msg *m);
+bool weft_traffic_carried(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                          Error **errp);
 uint32_t weft_traffic_read(WeftPort *s, unsigned link, unsigned reg);
 void weft_traffic_flush(WeftPort *ep, unsigned link);
 void weft_traffic_flush_all(WeftPort *ep);
@@ -702,8 +744,10 @@ void weft_traffic_flush_all(WeftPort *ep);
 void weft_routes_publish(WeftPort *ep);
 void weft_routes_reset(WeftPort *ep);
 void weft_routes_lost(WeftPort *ep);
-bool weft_route_message(WeftPort *ep, const struct weft_fab_msg *m,
-                        Error **errp);
+bool weft_route_acked(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                      Error **errp);
+bool weft_route_denied(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                       Error **errp);
 void weft_route_set_lid(WeftPort *s, uint32_t lid);
 uint32_t weft_route_read(WeftPort *s, unsigned n, unsigned reg);
 void weft_route_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
@@ -711,39 +755,48 @@ void weft_route_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
 /* weft_config.c */
 void weft_config_reset(WeftPort *ep);
 void weft_config_lost(WeftPort *ep);
-void weft_config_reply(WeftPort *ep, const struct weft_fab_msg *m);
+bool weft_config_reply(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                       Error **errp);
 bool weft_config_covers(const WeftPort *s, hwaddr a);
 uint32_t weft_config_read(WeftPort *s, hwaddr a);
 void weft_config_write(WeftPort *s, hwaddr a, uint32_t val);
 
 /* weft_seen.c */
-bool weft_seen_inbound(WeftPort *s, const struct weft_fab_msg *m,
+bool weft_seen_inbound(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
                        Error **errp);
 
 /* weft_fab.c */
 /*
- * The connection is the endpoint's; send, ready, reset and complain can be
- * called for any of its functions.
+ * The connection is the endpoint's; send, ready and complain can be called for
+ * any of its functions.
  */
-bool weft_fab_init(WeftPort *s, Error **errp);
+bool weft_fab_init(WeftPort *s, const WeftFabOps *ops, Error **errp);
 void weft_fab_exit(WeftPort *s);
 void weft_fab_send(WeftPort *s, const struct weft_fab_msg *m);
 bool weft_fab_ready(WeftPort *s);
 bool weft_fab_answers(WeftPort *s);
 void weft_fab_wait(unsigned ms);
-void weft_fab_enable(WeftPort *s);
-void weft_fab_reset(WeftPort *s);
-void weft_fab_function_reset(WeftPort *s);
 void weft_fab_break(WeftPort *s);
 void weft_fab_complain(WeftPort *s, const char *what);
 
 /* weft_fab_rx.c */
-bool weft_fab_message(WeftPort *s, const struct weft_fab_msg *m, int *fds,
-                      unsigned nfds, Error **errp);
+int weft_fab_receive(WeftPort *s, Error **errp);
+
+/* weft_session.c */
+void weft_session_enable(WeftPort *s);
+void weft_session_reset(WeftPort *s);
+void weft_session_lost(WeftPort *ep, bool was_welcomed);
+bool weft_session_welcome(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                          Error **errp);
+bool weft_session_generation(WeftPort *ep, const struct weft_fab_msg *m,
+                             int *fds, Error **errp);
+
+/* weft_message.c */
+extern const WeftFabOps weft_message_ops;
 
 /* weft_fault.c */
 extern const WeftHooks weft_fault_hooks;
-bool weft_fault_message(WeftPort *ep, const struct weft_fab_msg *m,
+bool weft_fault_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
                         Error **errp);
 void weft_fault_clear(WeftPort *ep);
 void weft_fault_poisoned(WeftPort *s, unsigned link, uint64_t offset);

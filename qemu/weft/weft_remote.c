@@ -214,10 +214,10 @@ static void weft_remote_settle(WeftPort *ep, unsigned n)
     weft_traffic_flush(ep, link);
 }
 
-static bool weft_remote_up(WeftPort *ep, unsigned n,
-                           const struct weft_fab_msg *m, int *fds,
-                           Error **errp)
+bool weft_remote_up(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                    Error **errp)
 {
+    unsigned n = m->link - WEFT_MAX_LINKS;
     WeftRemote *r = &ep->remote[n];
     WeftLink *link = weft_remote_link(ep, n);
 
@@ -246,9 +246,10 @@ static bool weft_remote_up(WeftPort *ep, unsigned n,
     return true;
 }
 
-static bool weft_remote_down(WeftPort *ep, unsigned n,
-                             const struct weft_fab_msg *m, Error **errp)
+bool weft_remote_down(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                      Error **errp)
 {
+    unsigned n = m->link - WEFT_MAX_LINKS;
     WeftRemote *r = &ep->remote[n];
     struct weft_fab_msg ack = {
         .type = WEFT_FAB_REMOTE_ACK, .link = m->link,
@@ -283,8 +284,8 @@ static bool weft_remote_down(WeftPort *ep, unsigned n,
 }
 
 /* The port behind a channel is gone. */
-static bool weft_remote_peer_gone(WeftPort *ep, const struct weft_fab_msg *m,
-                                  Error **errp)
+bool weft_remote_peer_gone(WeftPort *ep, const struct weft_fab_msg *m,
+                           int *fds, Error **errp)
 {
     if (m->arg[0] < WEFT_MAX_LINKS || m->arg[0] >= WEFT_FAB_CHANNELS) {
         error_setg(errp, "channel %" PRIu64, m->arg[0]);
@@ -295,22 +296,6 @@ static bool weft_remote_peer_gone(WeftPort *ep, const struct weft_fab_msg *m,
         weft_inbound_link_down(f, m->arg[0]);
     }
     return true;
-}
-
-/* REMOTE_UP, REMOTE_DOWN and PEER_GONE; m->link is one of a remote. */
-bool weft_remote_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
-                         Error **errp)
-{
-    unsigned n = m->link - WEFT_MAX_LINKS;
-
-    switch (m->type) {
-    case WEFT_FAB_REMOTE_UP:
-        return weft_remote_up(ep, n, m, fds, errp);
-    case WEFT_FAB_REMOTE_DOWN:
-        return weft_remote_down(ep, n, m, errp);
-    default: /* WEFT_FAB_PEER_GONE */
-        return weft_remote_peer_gone(ep, m, errp);
-    }
 }
 
 /* ---- changes of what is wanted, and life ----------------------------- */

@@ -88,17 +88,20 @@ void weft_routes_publish(WeftPort *ep)
     }
 }
 
-bool weft_route_message(WeftPort *ep, const struct weft_fab_msg *m,
-                        Error **errp)
+bool weft_route_denied(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                       Error **errp)
 {
-    if (m->type == WEFT_FAB_ROUTE_DENIED) {
-        unsigned where = m->link < WEFT_MAX_LINKS ? m->link : WEFT_WHERE_SELF;
+    unsigned where = m->link < WEFT_MAX_LINKS ? m->link : WEFT_WHERE_SELF;
 
-        ep->counter[WEFT_CNT_ROUTE_DENIED] += m->arg[1];
-        weft_error(ep, WEFT_ERR_ROUTE_DENIED, where,
-                   (m->arg[0] & UINT32_MAX) | m->arg[2] << 32);
-        return true;
-    }
+    ep->counter[WEFT_CNT_ROUTE_DENIED] += m->arg[1];
+    weft_error(ep, WEFT_ERR_ROUTE_DENIED, where,
+               (m->arg[0] & UINT32_MAX) | m->arg[2] << 32);
+    return true;
+}
+
+bool weft_route_acked(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                      Error **errp)
+{
     if (m->arg[0] >= WEFT_ROUTES) {
         error_setg(errp, "confirmation of route %" PRIu64, m->arg[0]);
         return false;

@@ -55,7 +55,7 @@ static bool weft_seen_add(WeftLink *link, const struct weft_fab_msg *m,
  * INBOUND of the neighbour. The slots follow when the caller has taken all
  * that is there to be read, and only then may the change be confirmed.
  */
-bool weft_seen_inbound(WeftPort *s, const struct weft_fab_msg *m,
+bool weft_seen_inbound(WeftPort *s, const struct weft_fab_msg *m, int *fds,
                        Error **errp)
 {
     WeftLink *link = &s->link[m->link];
@@ -65,6 +65,10 @@ bool weft_seen_inbound(WeftPort *s, const struct weft_fab_msg *m,
         .type = WEFT_FAB_INBOUND_ACK, .link = m->link,
     };
 
+    if (!link->up) {
+        /* A link that went down takes its apertures along. */
+        return true;
+    }
     if (m->arg[0] >= ARRAY_SIZE(link->seen) ||
         m->len % sizeof(struct weft_fab_seg)) {
         error_setg(errp, "aperture entry %" PRIu64 " with %" PRIu32

@@ -144,6 +144,13 @@ void weft_trace_wanted(WeftPort *ep, bool traced)
     }
 }
 
+bool weft_trace_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                        Error **errp)
+{
+    weft_trace_wanted(ep, m->arg[0] & 1);
+    return true;
+}
+
 const WeftHooks weft_trace_hooks = {
     .init = weft_trace_init,
     .exit = weft_trace_exit,

@@ -98,12 +98,14 @@ void weft_traffic_flush_all(WeftPort *ep)
 /* ---- what links have carried ------------------------------------------ */
 
 /* The fabric tells of a link: all since the WELCOME. */
-void weft_traffic_carried(WeftPort *ep, const struct weft_fab_msg *m)
+bool weft_traffic_carried(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
+                          Error **errp)
 {
     WeftLink *link = &ep->link[m->link];
 
     link->bytes_out = m->arg[0];
     link->bytes_in = m->arg[1];
+    return true;
 }
 
 /* @reg: in the link's group. The links are the endpoint's, and so are these. */
