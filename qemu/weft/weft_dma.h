@@ -87,8 +87,11 @@ void weft_dma_kick(WeftPort *s);
 bool weft_dma_covers(WeftPort *s, hwaddr addr);
 uint32_t weft_dma_read(WeftPort *s, hwaddr addr);
 void weft_dma_write(WeftPort *s, hwaddr addr, uint32_t val);
+
+/* weft_dma_irq.c */
 void weft_dma_notify(WeftPort *s, unsigned n);
 void weft_dma_send(WeftPort *s, uint32_t channels);
+void weft_dma_set_mask(WeftPort *s, uint32_t mask);
 void weft_dma_halt(WeftPort *s, unsigned n, unsigned reason, uint64_t addr);
 
 /* weft_dma_work.c */

@@ -111,7 +111,7 @@ static unsigned weft_dma_reach(WeftPort *s, const WeftDmaDesc *d, uint64_t off,
     if (!t->aperture) {
         return (slot->active.ctrl & WEFT_SLOT_ENABLE) &&
                (dest & WEFT_DEST_TYPE) == WEFT_DEST_LINK &&
-               link < WEFT_MAX_LINKS && !weft_function_link_up(s, link) ?
+               link < WEFT_MAX_LINKS && !weft_dest_link_up(s, link) ?
                WEFT_DMA_ST_LINK : WEFT_DMA_ST_CLOSED;
     }
     if (off >= t->len || len > t->len - off) {

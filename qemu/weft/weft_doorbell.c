@@ -70,7 +70,7 @@ static uint32_t weft_doorbell_admit(WeftPort *s, uint32_t bits, unsigned link,
 {
     uint32_t denied;
 
-    allow &= weft_function_links(s) & BIT(link) ? weft_doorbell_all(s) : 0;
+    allow &= weft_dest_links(s) & BIT(link) ? weft_doorbell_all(s) : 0;
     denied = bits & ~allow;
     if (denied) {
         s->counter[WEFT_CNT_DB_DENIED] += ctpop32(denied);
@@ -152,21 +152,7 @@ static bool weft_doorbell_allowed(WeftPort *s, unsigned page, uint32_t val)
            (s->db_page[page].allow & BIT(val));
 }
 
-/*
- * A write at the first word of doorbell page @page; false if it is refused. A
- * VF that rings more often than it may is heard later.
- */
-bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
-{
-    if (weft_doorbell_allowed(s, page, val) &&
-        weft_rate_put_off(s, page, val)) {
-        return true;
-    }
-    return weft_doorbell_ring(s, page, val);
-}
-
-/* Rings it now. */
-bool weft_doorbell_ring(WeftPort *s, unsigned page, uint32_t val)
+static bool weft_doorbell_ring(WeftPort *s, unsigned page, uint32_t val)
 {
     uint32_t dest = s->db_page[page].dest;
     unsigned n, function;
@@ -185,7 +171,7 @@ bool weft_doorbell_ring(WeftPort *s, unsigned page, uint32_t val)
                              weft_hook_delay(s, WEFT_LATE_SELF, 0, BIT(val)));
         return true;
     case WEFT_DEST_LINK:
-        if (!weft_function_dest(s, dest, &n, &function)) {
+        if (!weft_dest_link(s, dest, &n, &function)) {
             goto denied;
         }
         if (weft_hook_dead(s, n)) {
@@ -196,11 +182,11 @@ bool weft_doorbell_ring(WeftPort *s, unsigned page, uint32_t val)
                              weft_hook_delay(s, n, function, BIT(val)));
         return true;
     case WEFT_DEST_LID:
-        if (!weft_remote_dest(s, dest, &n, &function)) {
+        if (!weft_dest_remote(s, dest, &n, &function)) {
             goto denied;
         }
         if (!s->link[n].up) {
-            weft_remote_refused(s, n, val);
+            weft_traffic_refused(s, n, val);
             goto denied;
         }
         weft_doorbell_arrive(s, n, function,
@@ -213,20 +199,80 @@ denied:
     return false;
 }
 
-/*
- * Does who was at @channel in a life before @over still hold on to memory of
- * this host?
- */
-bool weft_doorbell_held(WeftPort *s, unsigned channel, uint64_t over)
-{
-    struct flock lock = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET,
-        .l_start = (uint64_t)channel << 32, .l_len = over,
-    };
+/* ---- doorbells that wait ---------------------------------------------- */
 
-    /* A length of 0 would be all that follows. */
-    return over && fcntl(s->db_fd, F_OFD_GETLK, &lock) == 0 &&
-           lock.l_type != F_UNLCK;
+/* False: it may ring now. Rung again while it waits it is the same one. */
+static bool weft_doorbell_put_off(WeftPort *s, unsigned page, unsigned doorbell)
+{
+    int64_t opens = weft_rate_opens(s, WEFT_RATE_RING);
+    unsigned at;
+
+    if (!opens && !s->db_wait.count) {
+        return false;
+    }
+    if (!(s->db_wait.bits[page] & BIT(doorbell))) {
+        s->db_wait.bits[page] |= BIT(doorbell);
+        at = s->db_wait.head + s->db_wait.count++;
+        s->db_wait.queue[at % ARRAY_SIZE(s->db_wait.queue)] =
+            page * WEFT_DOORBELLS + doorbell;
+    }
+    if (!timer_pending(s->db_wait.timer)) {
+        timer_mod(s->db_wait.timer, opens);
+    }
+    return true;
+}
+
+/* Those whose time has come ring, if they may still do so. */
+static void weft_doorbell_late(void *opaque)
+{
+    WeftPort *s = opaque;
+
+    while (s->db_wait.count) {
+        unsigned at = s->db_wait.queue[s->db_wait.head];
+        unsigned page = at / WEFT_DOORBELLS, doorbell = at % WEFT_DOORBELLS;
+        int64_t opens = weft_rate_opens(s, WEFT_RATE_RING);
+
+        if (opens) {
+            timer_mod(s->db_wait.timer, opens);
+            return;
+        }
+        s->db_wait.bits[page] &= ~BIT(doorbell);
+        s->db_wait.head = (s->db_wait.head + 1) %
+                          ARRAY_SIZE(s->db_wait.queue);
+        s->db_wait.count--;
+        weft_doorbell_ring(s, page, doorbell);
+    }
+}
+
+/* The VF's rate has changed. */
+void weft_doorbell_again(WeftPort *s)
+{
+    if (s->db_wait.count) {
+        timer_mod(s->db_wait.timer, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL));
+    }
+}
+
+/*
+ * A write at the first word of doorbell page @page; false if it is refused. A
+ * VF that rings more often than it may is heard later.
+ */
+bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val)
+{
+    if (weft_doorbell_allowed(s, page, val) &&
+        weft_doorbell_put_off(s, page, val)) {
+        return true;
+    }
+    return weft_doorbell_ring(s, page, val);
+}
+
+/* ---- life ------------------------------------------------------------ */
+
+/* Doorbells that wait are lost. */
+static void weft_doorbell_forgo(WeftPort *s)
+{
+    timer_del(s->db_wait.timer);
+    memset(s->db_wait.bits, 0, sizeof(s->db_wait.bits));
+    s->db_wait.count = 0;
 }
 
 /* What was rung at the number that @s has is nobody's. */
@@ -250,7 +296,7 @@ void weft_doorbell_reset(WeftPort *s)
     memset(s->db_allow, 0, sizeof(s->db_allow));
     memset(s->db_allow_vp, 0, sizeof(s->db_allow_vp));
     memset(s->db_page, 0, sizeof(s->db_page));
-    weft_rate_reset(s);
+    weft_doorbell_forgo(s);
     weft_doorbell_forget(s);
 }
 
@@ -298,4 +344,16 @@ void weft_doorbell_exit(WeftPort *s)
     s->db_shared = NULL;
     close(s->db_fd);
     s->db_fd = -1;
+}
+
+/* Every function has doorbells; the page is the endpoint's. */
+void weft_doorbell_open(WeftPort *s)
+{
+    s->db_wait.timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, weft_doorbell_late, s);
+}
+
+void weft_doorbell_close(WeftPort *s)
+{
+    timer_free(s->db_wait.timer);
+    s->db_wait.timer = NULL;
 }

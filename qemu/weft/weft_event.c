@@ -85,6 +85,42 @@ void weft_error(WeftPort *s, uint32_t bit, unsigned where, uint64_t addr)
     }
 }
 
+/* A neighbour, or this port itself, was refused. @offset: aperture space. */
+void weft_error_denied(WeftPort *s, unsigned where, uint64_t offset,
+                       uint64_t count)
+{
+    s->counter[WEFT_CNT_IN_DENIED] += count;
+    weft_error(s, WEFT_ERR_IN_DENIED, where, offset);
+}
+
+/* ---- what several functions are to know ------------------------------- */
+
+void weft_event_link(WeftPort *ep, unsigned link)
+{
+    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
+        if (f->quota->links & BIT(link)) {
+            weft_event(f, BIT(link));
+        }
+    }
+}
+
+void weft_error_all(WeftPort *ep, uint32_t bit)
+{
+    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
+        weft_error(f, bit, 0, 0);
+    }
+}
+
+/* A PF is to look at its VF @n. */
+void weft_event_vf(WeftPort *pf, unsigned n, uint32_t bit)
+{
+    pf->vf[n].news |= bit;
+    pf->vf_pending |= BIT(n);
+    weft_event(pf, WEFT_EVENT_FUNCTION);
+}
+
+/* ---- life ------------------------------------------------------------ */
+
 void weft_event_reset(WeftPort *s)
 {
     s->event = 0;

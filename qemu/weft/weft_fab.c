@@ -57,7 +57,7 @@ static void weft_fab_arm(WeftPort *s, unsigned ms)
  * To be closed: by the timer, because the caller may be anywhere, even in the
  * middle of what closing undoes.
  */
-void weft_fab_break(WeftPort *s)
+static void weft_fab_break(WeftPort *s)
 {
     if (s->fab.sock >= 0 && !s->fab.broken) {
         s->fab.broken = true;

@@ -126,7 +126,7 @@ static bool weft_fault_strike(WeftPort *s, unsigned link,
     if (*left != WEFT_FAB_FAULT_ALWAYS && !--*left) {
         weft_fab_send(s, &m);
         /* Perhaps nothing has to trap any more. */
-        weft_functions_update(s->ep);
+        weft_slots_update_all(s->ep);
     }
     return true;
 }
@@ -294,7 +294,7 @@ static void weft_fault_apply(WeftPort *ep, bool was_closed)
             weft_inbound_refresh(f);
         }
     }
-    weft_functions_update(ep);
+    weft_slots_update_all(ep);
 }
 
 bool weft_fault_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,

@@ -21,104 +21,6 @@ QEMU_BUILD_BUG_ON(WEFT_FUNCTIONS != WEFT_PFS * (1 + WEFT_VFS));
 QEMU_BUILD_BUG_ON(WEFT_FUNCTIONS != WEFT_FAB_FUNCTIONS);
 QEMU_BUILD_BUG_ON(WEFT_MAX_LINKS != WEFT_FAB_LINKS);
 
-#define WEFT_ALL_LINKS          ((1u << WEFT_MAX_LINKS) - 1)
-
-/* The function of @ep after @f, or the first after NULL; NULL at the end. */
-WeftPort *weft_function_next(const WeftPort *ep, const WeftPort *f)
-{
-    for (unsigned n = f ? f->number + 1 : 0; n < WEFT_FUNCTIONS; n++) {
-        if (ep->function[n]) {
-            return ep->function[n];
-        }
-    }
-    return NULL;
-}
-
-/* ---- what a function may use of the links ---------------------------- */
-
-/* The links that lead anywhere for this function, if they are up. */
-uint32_t weft_function_links(const WeftPort *s)
-{
-    if (s == s->ep) {
-        return WEFT_ALL_LINKS;
-    }
-    return s->ctrl & WEFT_CTRL_ENABLE ? s->quota->links & WEFT_ALL_LINKS : 0;
-}
-
-bool weft_function_link_up(const WeftPort *s, unsigned link)
-{
-    return link < WEFT_MAX_LINKS && s->link[link].up &&
-           (weft_function_links(s) & BIT(link));
-}
-
-/* The same of a link to a switch. */
-bool weft_function_switch_up(const WeftPort *s, unsigned link)
-{
-    return link < WEFT_MAX_LINKS && s->link[link].switch_up &&
-           (weft_function_links(s) & BIT(link));
-}
-
-/* Where a destination of type LINK leads; false: nowhere. */
-bool weft_function_dest(const WeftPort *s, uint32_t dest, unsigned *link,
-                        unsigned *function)
-{
-    *link = dest & WEFT_DEST_WHERE;
-    *function = s->number;
-    if (dest & WEFT_DEST_FUNCTION) {
-        *function = (dest & WEFT_DEST_NUMBER) >> ctz32(WEFT_DEST_NUMBER);
-    }
-    return weft_function_link_up(s, *link) && *function < WEFT_FUNCTIONS &&
-           (s->quota->peers & BIT_ULL(*function));
-}
-
-/* CTRL.ENABLE of a function: of the endpoint it is the links' own switch. */
-void weft_function_enable(WeftPort *s, uint32_t ctrl)
-{
-    if (ctrl == s->ctrl) {
-        return;
-    }
-    s->ctrl = ctrl;
-    if (s == s->ep) {
-        weft_session_enable(s);
-        return;
-    }
-    weft_slots_update(s);
-    weft_inbound_quota(s, true);
-    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
-        if (s->link[n].up && (s->quota->links & BIT(n))) {
-            weft_event(s, BIT(n));
-        }
-    }
-}
-
-/* ---- what all functions are to know ---------------------------------- */
-
-void weft_functions_link_event(WeftPort *ep, unsigned link)
-{
-    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
-        if (f->quota->links & BIT(link)) {
-            weft_event(f, BIT(link));
-        }
-    }
-}
-
-void weft_functions_error(WeftPort *ep, uint32_t bit)
-{
-    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
-        weft_error(f, bit, 0, 0);
-    }
-}
-
-/* Links or a neighbour's apertures have changed. */
-void weft_functions_update(WeftPort *ep)
-{
-    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
-        weft_slots_update(f);
-    }
-}
-
-/* ---- the PFs of an endpoint ------------------------------------------ */
-
 /* The other PF of the slot, if it is there. */
 static WeftPort *weft_function_sibling(WeftPort *s)
 {
@@ -158,7 +60,7 @@ static void weft_function_move(WeftPort *pf, WeftPort *ep)
 
         if (f && f->pf == pf) {
             /* What it had open there is withdrawn. */
-            weft_port_reset(f);
+            weft_reset(f);
             weft_inbound_lost(f);
             from->function[n] = NULL;
             ep->function[n] = f;
@@ -223,15 +125,4 @@ bool weft_function_init(WeftPort *s, Error **errp)
     s->link = s->own_link;
     s->function[s->number] = s;
     return true;
-}
-
-/*
- * No function reaches another but through the fabric, so there is nothing to
- * be controlled. Saying so makes each of them an IOMMU group of its own.
- * (QEMU's own function for this knows no VFs.)
- */
-void weft_function_acs(PCIDevice *d)
-{
-    pcie_add_capability(d, PCI_EXT_CAP_ID_ACS, PCI_ACS_VER, WEFT_CFG_ACS,
-                        PCI_ACS_SIZEOF);
 }

@@ -18,24 +18,6 @@
 #define WEFT_ALLOW_LINKS        ((1u << WEFT_MAX_LINKS) - 1)
 
 /*
- * Where @base lies in guest RAM, and how much (@len: at most) from there on.
- * Within RCU.
- */
-bool weft_inbound_page(WeftPort *s, AddressSpace *as, uint64_t base,
-                       bool write, uint64_t *offset, uint64_t *len)
-{
-    hwaddr xlat, plen = *len;
-    MemoryRegion *mr = address_space_translate(as, base, &xlat, &plen, write,
-                                               MEMTXATTRS_UNSPECIFIED);
-
-    *offset = xlat;
-    *len = plen;
-    return mr == s->pf->ram_mr && plen && !(plen % WEFT_PAGE) &&
-           !(xlat % WEFT_PAGE) && xlat <= s->pf->ram.size &&
-           plen <= s->pf->ram.size - xlat;
-}
-
-/*
  * Append the memory at @base, which must all be guest RAM, and mapped for all
  * that @rights say. Without any it must be there all the same.
  */
@@ -48,12 +30,12 @@ static bool weft_inbound_resolve(WeftPort *s, WeftAperture *ap, uint64_t base,
     while (len) {
         uint64_t offset, again, plen = len;
 
-        if (!weft_inbound_page(s, as, base, rights == WEFT_RIGHT_WRITE,
-                               &offset, &plen)) {
+        if (!weft_iommu_page(s, as, base, rights == WEFT_RIGHT_WRITE, &offset,
+                             &plen)) {
             return false;
         }
         if (rights == WEFT_RIGHTS &&
-            (!weft_inbound_page(s, as, base, true, &again, &plen) ||
+            (!weft_iommu_page(s, as, base, true, &again, &plen) ||
              again != offset)) {
             return false;
         }
@@ -152,7 +134,7 @@ static uint64_t weft_inbound_gates(const WeftPort *s, const WeftAperture *ap)
     uint64_t gates = 0;
 
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
-        if (weft_function_links(s) & BIT(n)) {
+        if (weft_dest_links(s) & BIT(n)) {
             gates |= MAKE_64BIT_MASK(n * WEFT_VPS, WEFT_VPS);
         }
     }
@@ -188,7 +170,7 @@ static void weft_inbound_send(WeftPort *s, unsigned n)
     m.arg[1] = e->open.offset;
     m.arg[2] = e->open.len;
     m.arg[3] = e->open.rights;
-    m.arg[4] = e->open.allow & weft_function_links(s);
+    m.arg[4] = e->open.allow & weft_dest_links(s);
     do {
         unsigned count = MIN(total - first, WEFT_FAB_SEGS);
 
@@ -429,14 +411,6 @@ void weft_inbound_settled(WeftPort *s)
     for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
         s->inbound[n].lingering &= s->ep->linger;
     }
-}
-
-/* A neighbour, or this port itself, was refused. @offset: aperture space. */
-void weft_inbound_denied(WeftPort *s, unsigned via, uint64_t offset,
-                         uint64_t count)
-{
-    s->counter[WEFT_CNT_IN_DENIED] += count;
-    weft_error(s, WEFT_ERR_IN_DENIED, via, offset);
 }
 
 uint32_t weft_inbound_read(WeftPort *s, unsigned n, unsigned reg)

@@ -19,6 +19,7 @@
 #include "qemu/osdep.h"
 #include "qemu/error-report.h"
 #include "qemu/main-loop.h"
+#include "qemu/rcu.h"
 #include "qemu/timer.h"
 #include "qapi/error.h"
 #include "weft_port.h"
@@ -70,21 +71,40 @@ const WeftHooks weft_iommu_hooks = {
 static void weft_iommu_unmapped(WeftPort *s, uint64_t first, uint64_t last)
 {
     int64_t end = qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + s->unmap_wait;
+    const WeftIommuOps *ops = s->iommu.ops;
 
     weft_iommu_waits++;
-    weft_inbound_unmapped(s, first, last);
-    while (weft_inbound_held(s, first, last)) {
+    ops->unmapped(s, first, last);
+    while (ops->held(s, first, last)) {
         if (qemu_clock_get_ms(QEMU_CLOCK_REALTIME) >= end) {
-            weft_inbound_late(s, first, last);
+            ops->late(s, first, last);
             break;
         }
         weft_fab_wait(1);
-        weft_link_settle(s->ep);
+        ops->settle(s->ep);
     }
     weft_iommu_waits--;
 }
 
 /* ---- what the tables say --------------------------------------------- */
+
+/*
+ * Where @base lies in guest RAM, and how much (@len: at most) from there on.
+ * Within RCU.
+ */
+bool weft_iommu_page(WeftPort *s, AddressSpace *as, uint64_t base, bool write,
+                     uint64_t *offset, uint64_t *len)
+{
+    hwaddr xlat, plen = *len;
+    MemoryRegion *mr = address_space_translate(as, base, &xlat, &plen, write,
+                                               MEMTXATTRS_UNSPECIFIED);
+
+    *offset = xlat;
+    *len = plen;
+    return mr == s->pf->ram_mr && plen && !(plen % WEFT_PAGE) &&
+           !(xlat % WEFT_PAGE) && xlat <= s->pf->ram.size &&
+           plen <= s->pf->ram.size - xlat;
+}
 
 typedef struct WeftWalk {
     IOMMUNotifier notifier;
@@ -101,7 +121,7 @@ static bool weft_iommu_same(WeftWalk *w, AddressSpace *as, uint64_t addr,
     const WeftSegment *seg = weft_aperture_find(w->ap, pos);
     uint64_t offset, len = WEFT_PAGE;
 
-    return seg && weft_inbound_page(w->s, as, addr, false, &offset, &len) &&
+    return seg && weft_iommu_page(w->s, as, addr, false, &offset, &len) &&
            offset == seg->offset + pos - seg->pos;
 }
 
@@ -227,6 +247,11 @@ static void weft_iommu_commit(MemoryListener *l)
 
 /* ---- life ------------------------------------------------------------ */
 
+void weft_iommu_init(WeftPort *s, const WeftIommuOps *ops)
+{
+    s->iommu.ops = ops;
+}
+
 /*
  * From the first entry on, and not when the device is made: at that time
  * there may be no IOMMU yet. False: unmaps would not be noticed.
@@ -259,5 +284,5 @@ void weft_iommu_exit(WeftPort *s)
     if (i->resume) {
         qemu_bh_delete(i->resume);
     }
-    *i = (WeftIommu) { };
+    *i = (WeftIommu) { .ops = i->ops };
 }

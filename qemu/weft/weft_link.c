@@ -13,8 +13,6 @@
 #include "qapi/error.h"
 #include "weft_port.h"
 
-#define WEFT_LINGER_MS          1
-#define WEFT_ALL_LIVES          (1ULL << 32)
 #define WEFT_MAX_SPEED          6
 #define WEFT_MAX_WIDTH          32
 #define WEFT_LINK_CTRL_BITS     (WEFT_LINK_DISABLE | \
@@ -46,8 +44,8 @@ uint32_t weft_link_read(WeftPort *s, unsigned n, unsigned reg)
     }
     switch (reg) {
     case WEFT_LINK_STATUS:
-        return weft_link_status(link, weft_function_link_up(s, n) ||
-                                      weft_function_switch_up(s, n));
+        return weft_link_status(link, weft_dest_link_up(s, n) ||
+                                weft_dest_switch_up(s, n));
     case WEFT_LINK_CTRL:
         return s == s->ep ? link->ctrl : 0;
     case WEFT_LINK_TRAINED:
@@ -93,76 +91,7 @@ void weft_link_publish(WeftPort *s)
     }
 }
 
-bool weft_link_any_up(WeftPort *s)
-{
-    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
-        if (s->link[n].up) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* ---- neighbours that have not let go yet ---------------------------- */
-
-/* See who has let go. */
-void weft_link_settle(WeftPort *s)
-{
-    for (uint64_t left = s->linger; left; left &= left - 1) {
-        unsigned n = ctz64(left);
-
-        if (!weft_doorbell_held(s, n, s->lives_over[n])) {
-            s->linger &= ~BIT_ULL(n);
-        }
-    }
-    for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
-        weft_inbound_settled(f);
-    }
-}
-
-static void weft_link_linger_timer(void *opaque)
-{
-    WeftPort *s = opaque;
-
-    weft_link_settle(s);
-    if (s->linger) {
-        timer_mod(s->linger_timer,
-                  qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + WEFT_LINGER_MS);
-    }
-}
-
-/*
- * @n: a link or another channel by which somebody reached this host, in lives
- * before @over.
- */
-void weft_link_linger(WeftPort *s, unsigned n, uint64_t over)
-{
-    s->lives_over[n] = over;
-    if (weft_doorbell_held(s, n, over)) {
-        s->linger |= BIT_ULL(n);
-        timer_mod(s->linger_timer,
-                  qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + WEFT_LINGER_MS);
-    }
-}
-
-/*
- * The fabric knows nothing of this port any more: all lives are over, also
- * those of which this port had not heard yet.
- */
-static void weft_link_linger_all(WeftPort *s)
-{
-    for (unsigned n = 0; n < WEFT_FAB_CHANNELS; n++) {
-        weft_link_linger(s, n, WEFT_ALL_LIVES);
-    }
-}
-
-/* It knows it again, by this generation: lives from here on are new ones. */
-void weft_link_joined(WeftPort *s)
-{
-    for (unsigned n = 0; n < WEFT_FAB_CHANNELS; n++) {
-        s->lives_over[n] = s->generation;
-    }
-}
+/* ---- up and down ---------------------------------------------------- */
 
 /*
  * Take the neighbour's lock, with an open file of our own: a lock belongs to
@@ -189,8 +118,6 @@ static int weft_link_hold(int fd, unsigned channel, uint32_t life,
     }
     return own;
 }
-
-/* ---- up and down ---------------------------------------------------- */
 
 static void weft_link_forget(WeftLink *link)
 {
@@ -228,7 +155,7 @@ void weft_link_detach(WeftPort *s, WeftLink *link)
         for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
             weft_hook_link_down(f, link - s->link);
         }
-        weft_functions_update(s);
+        weft_slots_update_all(s);
         weft_link_release(link);
     }
 }
@@ -240,7 +167,7 @@ static void weft_link_drop(WeftPort *s, unsigned n)
         return;
     }
     weft_link_detach(s, &s->link[n]);
-    weft_link_linger(s, n, s->link[n].life + 1ULL);
+    weft_linger_add(s, n, s->link[n].life + 1ULL);
     for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
         weft_inbound_link_down(f, n);
     }
@@ -250,7 +177,7 @@ static void weft_link_end(WeftPort *s, unsigned n)
 {
     if (s->link[n].up) {
         weft_link_drop(s, n);
-        weft_functions_link_event(s, n);
+        weft_event_link(s, n);
     }
 }
 
@@ -335,7 +262,7 @@ bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     link->present = true;
     link->up = true;
     link->trained++;
-    weft_functions_link_event(s, m->link);
+    weft_event_link(s, m->link);
     return true;
 }
 
@@ -362,7 +289,7 @@ bool weft_link_info(WeftPort *s, const struct weft_fab_msg *m, int *fds,
         link->trained++;
     }
     if (weft_link_status(link, link->up || link->switch_up) != before) {
-        weft_functions_link_event(s, m->link);
+        weft_event_link(s, m->link);
     }
     return true;
 }
@@ -384,10 +311,10 @@ void weft_link_lost(WeftPort *s)
         link->max_speed = 0;
         link->max_width = 0;
         if (weft_link_status(link, link->up) != before) {
-            weft_functions_link_event(s, n);
+            weft_event_link(s, n);
         }
     }
-    weft_link_linger_all(s);
+    weft_linger_all(s);
 }
 
 /* What is plugged in stays. */
@@ -401,7 +328,7 @@ void weft_link_reset(WeftPort *s)
         s->link[n].bytes_out = 0;
         s->link[n].bytes_in = 0;
     }
-    weft_link_linger_all(s);
+    weft_linger_all(s);
 }
 
 void weft_link_init(WeftPort *s)
@@ -411,16 +338,11 @@ void weft_link_init(WeftPort *s)
         s->link[n].doorbell_lock = -1;
         s->link[n].doorbell_event = -1;
     }
-    s->linger_timer = timer_new_ms(QEMU_CLOCK_REALTIME,
-                                   weft_link_linger_timer, s);
 }
 
 void weft_link_exit(WeftPort *s)
 {
-    weft_remotes_drop(s);
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
         weft_link_drop(s, n);
     }
-    timer_free(s->linger_timer);
-    s->linger_timer = NULL;
 }

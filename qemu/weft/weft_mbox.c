@@ -46,8 +46,8 @@ static bool weft_mbox_near(WeftPort *s, uint32_t dest, struct weft_fab_msg *m)
     if (dest & WEFT_DEST_TYPE) {
         return false;
     }
-    if (!weft_function_dest(s, dest, &link, &function)) {
-        if (!weft_function_switch_up(s, link)) {
+    if (!weft_dest_link(s, dest, &link, &function)) {
+        if (!weft_dest_switch_up(s, link)) {
             return false;
         }
         /* A switch has one function. */
@@ -104,7 +104,7 @@ static void weft_mbox_deliver(WeftPort *ep, const struct weft_fab_msg *msg)
     unsigned gate = routed ? msg->link * WEFT_VPS + msg->arg[3] : 0;
     WeftMessage *m;
 
-    if (!s || !(weft_function_links(s) & BIT(msg->link)) ||
+    if (!s || !(weft_dest_links(s) & BIT(msg->link)) ||
         (routed && !(s->mbox_vps & BIT_ULL(gate)))) {
         /* There is nobody to read it, or he wants none of them. */
         (s ? s : ep)->counter[WEFT_CNT_MSG_DROPPED]++;

@@ -67,7 +67,7 @@ static bool weft_message_denied(WeftPort *s, const struct weft_fab_msg *m,
     if (m->arg[1] == WEFT_FAB_DENIED_POISONED) {
         weft_fault_poisoned(f, m->link, m->arg[0]);
     } else {
-        weft_inbound_denied(f, where, m->arg[0], m->arg[2]);
+        weft_error_denied(f, where, m->arg[0], m->arg[2]);
     }
     return true;
 }
@@ -133,5 +133,5 @@ const WeftFabOps weft_message_ops = {
     .message = weft_messages,
     .messages = ARRAY_SIZE(weft_messages),
     .lost = weft_session_lost,
-    .changed = weft_functions_update,
+    .changed = weft_slots_update_all,
 };

@@ -82,9 +82,9 @@ void weft_pair_vf_write(WeftPort *s, unsigned reg, uint32_t val)
         return;
     }
     if (weft_pair_write(&vf->up, &vf->down, reg, val, &taken)) {
-        weft_vf_news(s->pf, vf - s->pf->vf, WEFT_VF_RX);
+        weft_event_vf(s->pf, vf - s->pf->vf, WEFT_VF_RX);
     }
     if (taken) {
-        weft_vf_news(s->pf, vf - s->pf->vf, WEFT_VF_TAKEN);
+        weft_event_vf(s->pf, vf - s->pf->vf, WEFT_VF_TAKEN);
     }
 }

@@ -49,56 +49,29 @@ static const WeftHooks *const weft_port_hooks[] = {
     NULL
 };
 
+/* An unmap takes away what inbound entries have open there. */
+static const WeftIommuOps weft_port_unmaps = {
+    .unmapped = weft_inbound_unmapped,
+    .held = weft_inbound_held,
+    .late = weft_inbound_late,
+    .settle = weft_linger_settle,
+};
+
 /* ---- reset ----------------------------------------------------------- */
 
-/*
- * CTRL.RESET, function level reset and system reset. Links first, so that
- * apertures know who may still reach them. Those of the endpoint alone: of
- * another function a reset touches that function only, and a PF's its VFs.
- */
-void weft_port_reset(WeftPort *s)
-{
-    /* Nothing of what follows is to interrupt. */
-    s->event_mask = UINT32_MAX;
-    weft_hook_reset(s);
-    weft_dma_reset(s);
-    if (s == s->ep) {
-        weft_link_reset(s);
-        weft_remotes_drop(s);
-        weft_routes_reset(s);
-        weft_config_reset(s);
-    }
-    if (s == s->pf) {
-        weft_vfs_reset(s);
-    }
-    weft_inbound_reset(s);
-    weft_slots_reset(s);
-    weft_mbox_reset(s);
-    weft_doorbell_reset(s);
-    weft_event_reset(s);
-    s->lid = 0;
-    s->ctrl = 0;
-    s->scratch = 0;
-    weft_session_reset(s);
-    weft_remotes_update(s);
-    if (s != s->pf) {
-        weft_vf_was_reset(s);
-    }
-}
-
-void weft_port_reset_hold(Object *obj, ResetType type)
+static void weft_port_reset_hold(Object *obj, ResetType type)
 {
     WeftPort *s = WEFT_PORT(obj);
 
     /* The bus clears the command register after this. */
     s->bus_master = false;
     weft_dma_config_reset(s);
-    weft_port_reset(s);
+    weft_reset(s);
 }
 
 /* ---- configuration space --------------------------------------------- */
 
-uint32_t weft_port_config_read(PCIDevice *d, uint32_t addr, int len)
+static uint32_t weft_port_config_read(PCIDevice *d, uint32_t addr, int len)
 {
     if (weft_hook_silent(WEFT_PORT(d))) {
         return UINT32_MAX >> (32 - 8 * len);
@@ -106,7 +79,8 @@ uint32_t weft_port_config_read(PCIDevice *d, uint32_t addr, int len)
     return pci_default_read_config(d, addr, len);
 }
 
-void weft_port_config_write(PCIDevice *d, uint32_t addr, uint32_t val, int len)
+static void weft_port_config_write(PCIDevice *d, uint32_t addr, uint32_t val,
+                                   int len)
 {
     WeftPort *s = WEFT_PORT(d);
     bool master;
@@ -218,61 +192,8 @@ static bool weft_port_capabilities(PCIDevice *d, Error **errp)
     }
     pcie_ari_init(d, WEFT_CFG_ARI);
     pcie_dev_ser_num_init(d, WEFT_CFG_SERIAL, serial);
-    weft_function_acs(d);
+    weft_pci_acs(d);
     return true;
-}
-
-/* What a PF and a VF have alike: BARs and vectors. */
-bool weft_port_bars(WeftPort *s, Error **errp)
-{
-    PCIDevice *d = PCI_DEVICE(s);
-
-    if (!weft_window_init(s, errp)) {
-        return false;
-    }
-    memory_region_init_io(&s->bar_ctrl, OBJECT(s), &weft_regs_ops, s,
-                          "weft-ctrl", WEFT_BAR_CTRL_SIZE);
-    pci_register_bar(d, WEFT_BAR_CTRL, PCI_BASE_ADDRESS_SPACE_MEMORY,
-                     &s->bar_ctrl);
-    pci_register_bar(d, WEFT_BAR_WINDOW, PCI_BASE_ADDRESS_MEM_TYPE_64 |
-                     PCI_BASE_ADDRESS_MEM_PREFETCH, &s->bar_window);
-    weft_rate_init(s);
-    weft_dma_init(s);
-    if (msix_init_exclusive_bar(d, WEFT_VECTORS, WEFT_BAR_MSIX, errp)) {
-        weft_dma_exit(s);
-        weft_rate_exit(s);
-        weft_window_exit(s);
-        return false;
-    }
-    for (unsigned n = 0; n < WEFT_VECTORS; n++) {
-        msix_vector_use(d, n);
-    }
-    weft_hook_init(s);
-    return true;
-}
-
-/* The opposite, for a function that has been in use, or not. */
-void weft_port_close(WeftPort *s)
-{
-    PCIDevice *d = PCI_DEVICE(s);
-
-    weft_dma_exit(s);
-    weft_rate_exit(s);
-    weft_iommu_exit(s);
-    for (unsigned n = 0; n < s->slots; n++) {
-        s->slot[n].active.ctrl = 0;
-    }
-    weft_inbound_reset(s);
-    weft_slots_update(s);
-    weft_window_exit(s);
-    weft_hook_exit(s);
-    if (d->exp.aer_cap) {
-        pcie_aer_exit(d);
-    }
-    if (d->exp.exp_cap) {
-        pcie_cap_exit(d);
-    }
-    msix_uninit_exclusive_bar(d);
 }
 
 static void weft_port_realize(PCIDevice *d, Error **errp)
@@ -287,8 +208,9 @@ static void weft_port_realize(PCIDevice *d, Error **errp)
         goto ram;
     }
     weft_link_init(s);
+    weft_linger_init(s);
     weft_traffic_init(s);
-    if (!weft_port_bars(s, errp)) {
+    if (!weft_pci_open(s, errp)) {
         goto link;
     }
     if (!weft_port_capabilities(d, errp)) {
@@ -307,9 +229,11 @@ static void weft_port_realize(PCIDevice *d, Error **errp)
 vfs:
     weft_vfs_exit(s);
 bars:
-    weft_port_close(s);
+    weft_pci_close(s);
 link:
+    weft_remotes_drop(s);
     weft_link_exit(s);
+    weft_linger_exit(s);
     weft_traffic_exit(s);
     weft_doorbell_exit(s);
 ram:
@@ -322,9 +246,11 @@ static void weft_port_exit(PCIDevice *d)
 
     weft_function_leave(s);
     weft_fab_exit(s);
+    weft_remotes_drop(s);
     weft_link_exit(s);
+    weft_linger_exit(s);
     weft_vfs_exit(s);
-    weft_port_close(s);
+    weft_pci_close(s);
     weft_traffic_exit(s);
     weft_doorbell_exit(s);
     weft_ram_close(&s->ram);
@@ -338,6 +264,7 @@ static void weft_port_init(Object *obj)
 
     PCI_DEVICE(obj)->cap_present |= QEMU_PCI_CAP_EXPRESS;
     s->hooks = weft_port_hooks;
+    weft_iommu_init(s, &weft_port_unmaps);
     s->ram.fd = -1;
     s->db_fd = -1;
     s->ones_fd = -1;

@@ -20,7 +20,7 @@
 #include "weft_regs.h"
 
 #define TYPE_WEFT_PORT "weft-port"
-/* A VF is a port too, without cables: see weft_function.c. */
+/* A VF is a port too, without cables: see weft_vf.c. */
 #define TYPE_WEFT_VF "weft-vf"
 OBJECT_DECLARE_SIMPLE_TYPE(WeftPort, WEFT_PORT)
 
@@ -360,8 +360,20 @@ typedef struct WeftFab {
     char *complaint;            /* the last one, to say it once */
 } WeftFab;
 
+/* What an unmap of [first, last] means for the device. */
+typedef struct WeftIommuOps {
+    void (*unmapped)(WeftPort *s, uint64_t first, uint64_t last);
+    /* May a neighbour still reach what was open there? */
+    bool (*held)(WeftPort *s, uint64_t first, uint64_t last);
+    /* It may, and cannot be waited for any longer. */
+    void (*late)(WeftPort *s, uint64_t first, uint64_t last);
+    /* See which neighbours have let go. */
+    void (*settle)(WeftPort *ep);
+} WeftIommuOps;
+
 /* The IOMMU in front of the function, see weft_iommu.c. */
 typedef struct WeftIommu {
+    const WeftIommuOps *ops;
     AddressSpace *as;           /* the function's; NULL: not watched yet */
     MemoryListener listener;
     IOMMUNotifier notifier;
@@ -513,51 +525,38 @@ struct WeftPort {
     uint8_t vpd[WEFT_VPD_BYTES];
 };
 
-/* weft_port.c */
-void weft_port_reset(WeftPort *s);
-void weft_port_reset_hold(Object *obj, ResetType type);
-uint32_t weft_port_config_read(PCIDevice *d, uint32_t addr, int len);
-void weft_port_config_write(PCIDevice *d, uint32_t addr, uint32_t val, int len);
-bool weft_port_bars(WeftPort *s, Error **errp);
-void weft_port_close(WeftPort *s);
+/* The function of @ep after @f, or the first after NULL; NULL at the end. */
+static inline WeftPort *weft_function_next(const WeftPort *ep,
+                                           const WeftPort *f)
+{
+    for (unsigned n = f ? f->number + 1 : 0; n < WEFT_FUNCTIONS; n++) {
+        if (ep->function[n]) {
+            return ep->function[n];
+        }
+    }
+    return NULL;
+}
+
+/* What the PF keeps of @s; NULL if it is no VF. */
+static inline WeftVf *weft_vf_of(WeftPort *s)
+{
+    return s == s->pf ? NULL : &s->pf->vf[s->vf_index];
+}
 
 /* weft_function.c */
-WeftPort *weft_function_next(const WeftPort *ep, const WeftPort *f);
 bool weft_function_init(WeftPort *s, Error **errp);
-void weft_function_acs(PCIDevice *d);
 void weft_function_join(WeftPort *s);
 void weft_function_leave(WeftPort *s);
-void weft_function_enable(WeftPort *s, uint32_t ctrl);
-bool weft_function_link_up(const WeftPort *s, unsigned link);
-bool weft_function_switch_up(const WeftPort *s, unsigned link);
-uint32_t weft_function_links(const WeftPort *s);
-bool weft_function_dest(const WeftPort *s, uint32_t dest, unsigned *link,
-                        unsigned *function);
-void weft_functions_link_event(WeftPort *ep, unsigned link);
-void weft_functions_error(WeftPort *ep, uint32_t bit);
-void weft_functions_update(WeftPort *ep);
 
 /* weft_vf.c */
-extern const WeftQuota weft_unlimited;
 bool weft_vfs_init(WeftPort *pf, Error **errp);
 void weft_vfs_exit(WeftPort *pf);
-void weft_vfs_reset(WeftPort *pf);
-void weft_vf_was_reset(WeftPort *s);
-void weft_vf_news(WeftPort *pf, unsigned n, uint32_t bit);
-WeftPort *weft_vf_get(WeftPort *pf, unsigned n);
-WeftVf *weft_vf_of(WeftPort *s);
-uint32_t weft_vf_read(WeftPort *pf, unsigned n, unsigned reg);
-void weft_vf_write(WeftPort *pf, unsigned n, unsigned reg, uint32_t val);
 
 /* weft_rate.c */
-void weft_rate_init(WeftPort *s);
-void weft_rate_exit(WeftPort *s);
-void weft_rate_reset(WeftPort *s);
 void weft_rate_latched(WeftPort *s, const WeftQuota *old);
 int64_t weft_rate_opens(WeftPort *s, unsigned what);
 void weft_rate_take(WeftPort *s, unsigned what, unsigned amount);
 void weft_rate_count(WeftPort *s, unsigned what, uint64_t amount);
-bool weft_rate_put_off(WeftPort *s, unsigned page, unsigned doorbell);
 
 /* weft_pair.c */
 uint32_t weft_pair_read(const WeftPairBox *tx, const WeftPairBox *rx,
@@ -586,6 +585,11 @@ void weft_event_set_mask(WeftPort *s, uint32_t mask);
 void weft_interrupt(WeftPort *s, uint32_t vectors);
 void weft_event_send(WeftPort *s, uint32_t bits);
 void weft_event_reset(WeftPort *s);
+void weft_error_denied(WeftPort *s, unsigned where, uint64_t offset,
+                         uint64_t count);
+void weft_event_link(WeftPort *ep, unsigned link);
+void weft_error_all(WeftPort *ep, uint32_t bit);
+void weft_event_vf(WeftPort *pf, unsigned n, uint32_t bit);
 
 /* weft_regs.c */
 extern const MemoryRegionOps weft_regs_ops;
@@ -604,11 +608,9 @@ bool weft_window_move(WeftPort *s, unsigned n, uint64_t off, void *buf,
 void weft_window_put(WeftPort *s, hwaddr addr, uint64_t val, unsigned size);
 
 /* weft_slot.c */
-void weft_slots_reset(WeftPort *s);
 void weft_slots_update(WeftPort *s);
+void weft_slots_update_all(WeftPort *ep);
 void weft_slots_show(WeftPort *s);
-uint32_t weft_slot_read(WeftPort *s, unsigned n, unsigned reg);
-void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
 
 /* weft_trace.c */
 extern const WeftHooks weft_trace_hooks;
@@ -644,20 +646,19 @@ void weft_inbound_lost(WeftPort *s);
 bool weft_inbound_is_idle(const WeftPort *s);
 void weft_inbound_exchange(WeftPort *a, WeftPort *b);
 void weft_inbound_settled(WeftPort *s);
-bool weft_inbound_page(WeftPort *s, AddressSpace *as, uint64_t base,
-                       bool write, uint64_t *offset, uint64_t *len);
 void weft_inbound_unmapped(WeftPort *s, uint64_t first, uint64_t last);
 bool weft_inbound_held(WeftPort *s, uint64_t first, uint64_t last);
 void weft_inbound_late(WeftPort *s, uint64_t first, uint64_t last);
 uint64_t weft_inbound_bytes(const WeftPort *s);
 void weft_inbound_quota(WeftPort *s, bool links);
-void weft_inbound_denied(WeftPort *s, unsigned via, uint64_t offset,
-                         uint64_t count);
 uint32_t weft_inbound_read(WeftPort *s, unsigned n, unsigned reg);
 void weft_inbound_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
 
 /* weft_iommu.c */
 extern const WeftHooks weft_iommu_hooks;
+void weft_iommu_init(WeftPort *s, const WeftIommuOps *ops);
+bool weft_iommu_page(WeftPort *s, AddressSpace *as, uint64_t base,
+                       bool write, uint64_t *offset, uint64_t *len);
 bool weft_iommu_watch(WeftPort *s);
 bool weft_iommu_maps(WeftPort *s, const WeftAperture *ap, uint64_t base);
 void weft_iommu_exit(WeftPort *s);
@@ -668,12 +669,13 @@ void weft_doorbell_exit(WeftPort *s);
 void weft_doorbell_reset(WeftPort *s);
 void weft_doorbell_forget(WeftPort *s);
 bool weft_doorbell_write(WeftPort *s, unsigned page, uint32_t val);
-bool weft_doorbell_ring(WeftPort *s, unsigned page, uint32_t val);
 void weft_doorbell_arrive(WeftPort *s, unsigned via, unsigned function,
                           uint32_t bits);
+void weft_doorbell_open(WeftPort *s);
+void weft_doorbell_close(WeftPort *s);
+void weft_doorbell_again(WeftPort *s);
 void weft_doorbell_send(WeftPort *s, uint32_t bits);
 void weft_doorbell_set_mask(WeftPort *s, uint32_t mask);
-bool weft_doorbell_held(WeftPort *s, unsigned channel, uint64_t over);
 
 /* weft_mbox.c */
 void weft_mbox_reset(WeftPort *s);
@@ -689,7 +691,6 @@ void weft_mbox_pop(WeftPort *s);
 void weft_link_init(WeftPort *s);
 void weft_link_exit(WeftPort *s);
 void weft_link_reset(WeftPort *s);
-bool weft_link_any_up(WeftPort *s);
 bool weft_link_up(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
                   Error **errp);
 bool weft_link_down(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
@@ -698,27 +699,18 @@ bool weft_link_info(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
                     Error **errp);
 void weft_link_lost(WeftPort *s);
 void weft_link_publish(WeftPort *s);
-void weft_link_settle(WeftPort *s);
 uint32_t weft_link_read(WeftPort *s, unsigned n, unsigned reg);
 void weft_link_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
 
-void weft_link_linger(WeftPort *s, unsigned n, uint64_t over);
-void weft_link_joined(WeftPort *s);
 bool weft_link_attach(WeftLink *link, int *fds, unsigned channel,
                       uint32_t life, Error **errp);
 void weft_link_detach(WeftPort *s, WeftLink *link);
 
 /* weft_remote.c */
-bool weft_remote_dest(const WeftPort *s, uint32_t dest, unsigned *link,
-                      unsigned *function);
-uint32_t weft_remote_status(const WeftPort *s, uint32_t dest);
-uint32_t weft_remote_taken(const WeftPort *s, uint32_t dest);
-void weft_remote_refused(WeftPort *s, unsigned link, uint32_t doorbell);
 void weft_remotes_update(WeftPort *s);
 void weft_remotes_publish(WeftPort *ep);
 void weft_remotes_drop(WeftPort *ep);
 void weft_remotes_lost(WeftPort *ep);
-void weft_remotes_report(WeftPort *ep);
 bool weft_remote_up(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
                     Error **errp);
 bool weft_remote_down(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
@@ -729,11 +721,12 @@ bool weft_remote_peer_gone(WeftPort *ep, const struct weft_fab_msg *m,
 /* weft_traffic.c */
 void weft_traffic_init(WeftPort *s);
 void weft_traffic_exit(WeftPort *s);
-void weft_traffic_later(WeftPort *ep);
 void weft_traffic_add(WeftPort *s, int via, uint64_t tlps, uint64_t bytes,
                       bool write);
 void weft_traffic_moved(WeftPort *s, int via, uint64_t bytes, bool write);
 void weft_traffic_doorbell(WeftPort *s, unsigned link);
+void weft_traffic_refused(WeftPort *s, unsigned link, uint32_t doorbell);
+void weft_traffic_report(WeftPort *ep, unsigned link);
 bool weft_traffic_carried(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
                           Error **errp);
 uint32_t weft_traffic_read(WeftPort *s, unsigned link, unsigned reg);
@@ -776,7 +769,6 @@ void weft_fab_send(WeftPort *s, const struct weft_fab_msg *m);
 bool weft_fab_ready(WeftPort *s);
 bool weft_fab_answers(WeftPort *s);
 void weft_fab_wait(unsigned ms);
-void weft_fab_break(WeftPort *s);
 void weft_fab_complain(WeftPort *s, const char *what);
 
 /* weft_fab_rx.c */
@@ -800,6 +792,44 @@ bool weft_fault_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
                         Error **errp);
 void weft_fault_clear(WeftPort *ep);
 void weft_fault_poisoned(WeftPort *s, unsigned link, uint64_t offset);
+
+/* weft_dest.c */
+uint32_t weft_dest_links(const WeftPort *s);
+bool weft_dest_link_up(const WeftPort *s, unsigned link);
+bool weft_dest_switch_up(const WeftPort *s, unsigned link);
+bool weft_dest_link(const WeftPort *s, uint32_t dest, unsigned *link,
+                        unsigned *function);
+WeftRemote *weft_dest_find(WeftPort *ep, uint32_t lid);
+bool weft_dest_remote(const WeftPort *s, uint32_t dest, unsigned *link,
+                      unsigned *function);
+uint32_t weft_dest_status(const WeftPort *s, uint32_t dest);
+uint32_t weft_dest_taken(const WeftPort *s, uint32_t dest);
+
+/* weft_reset.c */
+void weft_reset(WeftPort *s);
+
+/* weft_pci.c */
+bool weft_pci_open(WeftPort *s, Error **errp);
+void weft_pci_close(WeftPort *s);
+void weft_pci_acs(PCIDevice *d);
+
+/* weft_quota.c */
+extern const WeftQuota weft_unlimited;
+uint32_t weft_quota_read(WeftPort *pf, unsigned n, unsigned reg);
+void weft_quota_write(WeftPort *pf, unsigned n, unsigned reg, uint32_t val);
+
+/* weft_linger.c */
+void weft_linger_init(WeftPort *s);
+void weft_linger_exit(WeftPort *s);
+void weft_linger_settle(WeftPort *s);
+void weft_linger_add(WeftPort *s, unsigned n, uint64_t over);
+void weft_linger_all(WeftPort *s);
+void weft_linger_joined(WeftPort *s);
+
+/* weft_slot_regs.c */
+void weft_slots_reset(WeftPort *s);
+uint32_t weft_slot_read(WeftPort *s, unsigned n, unsigned reg);
+void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
 
 /* weft_vpd.c */
 bool weft_vpd_init(WeftPort *s, Error **errp);

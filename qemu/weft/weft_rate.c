@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Weft port: how much a VF may do in a time, and doorbells that wait for that.
+ * Weft port: how much a VF may do in a time.
  *
  * A rate is a bucket, which fills with it and has room for what comes in a
  * millisecond, or for a least amount. Something is begun if it is not empty,
@@ -72,53 +72,6 @@ void weft_rate_count(WeftPort *s, unsigned what, uint64_t amount)
     }
 }
 
-/* ---- doorbells that wait ---------------------------------------------- */
-
-/* False: it may ring now. Rung again while it waits it is the same one. */
-bool weft_rate_put_off(WeftPort *s, unsigned page, unsigned doorbell)
-{
-    int64_t opens = weft_rate_opens(s, WEFT_RATE_RING);
-    unsigned at;
-
-    if (!opens && !s->db_wait.count) {
-        return false;
-    }
-    if (!(s->db_wait.bits[page] & BIT(doorbell))) {
-        s->db_wait.bits[page] |= BIT(doorbell);
-        at = s->db_wait.head + s->db_wait.count++;
-        s->db_wait.queue[at % ARRAY_SIZE(s->db_wait.queue)] =
-            page * WEFT_DOORBELLS + doorbell;
-    }
-    if (!timer_pending(s->db_wait.timer)) {
-        timer_mod(s->db_wait.timer, opens);
-    }
-    return true;
-}
-
-/* Those whose time has come ring, if they may still do so. */
-static void weft_rate_ring(void *opaque)
-{
-    WeftPort *s = opaque;
-
-    while (s->db_wait.count) {
-        unsigned at = s->db_wait.queue[s->db_wait.head];
-        unsigned page = at / WEFT_DOORBELLS, doorbell = at % WEFT_DOORBELLS;
-        int64_t opens = weft_rate_opens(s, WEFT_RATE_RING);
-
-        if (opens) {
-            timer_mod(s->db_wait.timer, opens);
-            return;
-        }
-        s->db_wait.bits[page] &= ~BIT(doorbell);
-        s->db_wait.head = (s->db_wait.head + 1) %
-                          ARRAY_SIZE(s->db_wait.queue);
-        s->db_wait.count--;
-        weft_doorbell_ring(s, page, doorbell);
-    }
-}
-
-/* ---- life ------------------------------------------------------------- */
-
 /* Another rate begins with a bucket that is empty, and without debts. */
 void weft_rate_latched(WeftPort *s, const WeftQuota *old)
 {
@@ -129,33 +82,10 @@ void weft_rate_latched(WeftPort *s, const WeftQuota *old)
         vf->bucket[WEFT_RATE_DMA].paid =
             now + (s->quota->rate ?
                    weft_rate_room(s->quota->rate, WEFT_RATE_DMA) : 0);
-        weft_dma_kick(s);
     }
     if (s->quota->rings != old->rings) {
         vf->bucket[WEFT_RATE_RING].paid =
             now + (s->quota->rings ?
                    weft_rate_room(s->quota->rings, WEFT_RATE_RING) : 0);
-        if (s->db_wait.count) {
-            timer_mod(s->db_wait.timer, now);
-        }
     }
-}
-
-/* Doorbells that wait are lost. */
-void weft_rate_reset(WeftPort *s)
-{
-    timer_del(s->db_wait.timer);
-    memset(s->db_wait.bits, 0, sizeof(s->db_wait.bits));
-    s->db_wait.count = 0;
-}
-
-void weft_rate_init(WeftPort *s)
-{
-    s->db_wait.timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, weft_rate_ring, s);
-}
-
-void weft_rate_exit(WeftPort *s)
-{
-    timer_free(s->db_wait.timer);
-    s->db_wait.timer = NULL;
 }

@@ -120,7 +120,7 @@ static uint32_t weft_array_read(WeftPort *s, hwaddr a)
     }
     if (weft_in(a, WEFT_R_VF, WEFT_VF_STRIDE, s->vfs)) {
         a -= WEFT_R_VF;
-        return weft_vf_read(s, a / WEFT_VF_STRIDE, a % WEFT_VF_STRIDE);
+        return weft_quota_read(s, a / WEFT_VF_STRIDE, a % WEFT_VF_STRIDE);
     }
     return 0;
 }
@@ -252,17 +252,37 @@ static void weft_array_write(WeftPort *s, hwaddr a, uint32_t val)
         weft_pair_vf_write(s, a - WEFT_R_PF_MBOX, val);
     } else if (weft_in(a, WEFT_R_VF, WEFT_VF_STRIDE, s->vfs)) {
         a -= WEFT_R_VF;
-        weft_vf_write(s, a / WEFT_VF_STRIDE, a % WEFT_VF_STRIDE, val);
+        weft_quota_write(s, a / WEFT_VF_STRIDE, a % WEFT_VF_STRIDE, val);
+    }
+}
+
+/* CTRL.ENABLE of a function: of the endpoint it is the links' own switch. */
+static void weft_ctrl_enable(WeftPort *s, uint32_t ctrl)
+{
+    if (ctrl == s->ctrl) {
+        return;
+    }
+    s->ctrl = ctrl;
+    if (s == s->ep) {
+        weft_session_enable(s);
+        return;
+    }
+    weft_slots_update(s);
+    weft_inbound_quota(s, true);
+    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
+        if (s->link[n].up && (s->quota->links & BIT(n))) {
+            weft_event(s, BIT(n));
+        }
     }
 }
 
 static void weft_ctrl_write(WeftPort *s, uint32_t val)
 {
     if (val & WEFT_CTRL_RESET) {
-        weft_port_reset(s);
+        weft_reset(s);
         return;
     }
-    weft_function_enable(s, val & WEFT_CTRL_ENABLE);
+    weft_ctrl_enable(s, val & WEFT_CTRL_ENABLE);
 }
 
 static void weft_regs_write(void *opaque, hwaddr a, uint64_t val,

@@ -23,71 +23,7 @@ static WeftLink *weft_remote_link(WeftPort *ep, unsigned n)
     return &ep->link[WEFT_MAX_LINKS + n];
 }
 
-static WeftRemote *weft_remote_find(WeftPort *ep, uint32_t lid)
-{
-    for (unsigned n = 0; n < WEFT_FAB_REMOTES; n++) {
-        WeftRemote *r = &ep->remote[n];
-
-        if (r->state == WEFT_REMOTE_WANTED && r->lid == lid) {
-            return r;
-        }
-    }
-    return NULL;
-}
-
 /* ---- who wants what -------------------------------------------------- */
-
-/*
- * Where a destination of type LID leads; false: nowhere, and nobody is to be
- * told. The remote need not be up. Which link a route takes is not the
- * function's choice: it must be allowed all.
- */
-bool weft_remote_dest(const WeftPort *s, uint32_t dest, unsigned *link,
-                      unsigned *function)
-{
-    const WeftRemote *r;
-
-    *function = s->number;
-    if (dest & WEFT_DEST_FUNCTION) {
-        *function = (dest & WEFT_DEST_NUMBER) >> ctz32(WEFT_DEST_NUMBER);
-    }
-    if ((dest & WEFT_DEST_TYPE) != WEFT_DEST_LID ||
-        *function >= WEFT_FUNCTIONS ||
-        !(s->quota->peers & BIT_ULL(*function)) ||
-        ctpop32(weft_function_links(s)) != WEFT_MAX_LINKS) {
-        return false;
-    }
-    r = weft_remote_find(s->ep, dest & WEFT_DEST_WHERE);
-    if (!r) {
-        return false;
-    }
-    *link = WEFT_MAX_LINKS + (r - s->ep->remote);
-    return true;
-}
-
-/* HOPS and STOP of SLOT_STATUS. */
-uint32_t weft_remote_status(const WeftPort *s, uint32_t dest)
-{
-    unsigned link, function;
-    const WeftRemote *r;
-
-    if (!weft_remote_dest(s, dest, &link, &function)) {
-        return 0;
-    }
-    r = &s->ep->remote[link - WEFT_MAX_LINKS];
-    return r->hops << ctz32(WEFT_SLOT_HOPS) | r->why << ctz32(WEFT_SLOT_STOP);
-}
-
-/* SLOT_TAKEN */
-uint32_t weft_remote_taken(const WeftPort *s, uint32_t dest)
-{
-    unsigned link, function;
-
-    if (!weft_remote_dest(s, dest, &link, &function)) {
-        return 0;
-    }
-    return s->ep->remote[link - WEFT_MAX_LINKS].taken;
-}
 
 static bool weft_remote_used_by(const WeftPort *s, uint32_t lid)
 {
@@ -144,7 +80,7 @@ static void weft_remote_want(WeftPort *ep, uint32_t dest)
     uint32_t lid = dest & WEFT_DEST_WHERE;
 
     if ((dest & WEFT_DEST_TYPE) != WEFT_DEST_LID || !lid ||
-        weft_remote_find(ep, lid)) {
+        weft_dest_find(ep, lid)) {
         return;
     }
     for (unsigned n = 0; n < WEFT_FAB_REMOTES; n++) {
@@ -164,39 +100,6 @@ static void weft_remote_want(WeftPort *ep, uint32_t dest)
 
 /* ---- up and down ----------------------------------------------------- */
 
-/* Doorbells in vain are told the fabric, which knows where they ended. */
-static void weft_remote_report(WeftPort *ep, unsigned n)
-{
-    WeftReport *r = &ep->remote[n].doorbells;
-    struct weft_fab_msg m = {
-        .type = WEFT_FAB_DENIED, .link = WEFT_MAX_LINKS + n,
-        .arg = { r->offset, WEFT_FAB_DENIED_DOORBELL, r->count },
-    };
-
-    if (r->count) {
-        weft_fab_send(ep, &m);
-    }
-    r->count = 0;
-}
-
-void weft_remotes_report(WeftPort *ep)
-{
-    for (unsigned n = 0; n < WEFT_FAB_REMOTES; n++) {
-        weft_remote_report(ep, n);
-    }
-}
-
-/* A doorbell rung at a remote that is down. */
-void weft_remote_refused(WeftPort *s, unsigned link, uint32_t doorbell)
-{
-    WeftReport *r = &s->ep->remote[link - WEFT_MAX_LINKS].doorbells;
-
-    if (!r->count++) {
-        r->offset = doorbell;
-    }
-    weft_traffic_later(s->ep);
-}
-
 /* What is to be told of the route as it was is told before it changes. */
 static void weft_remote_settle(WeftPort *ep, unsigned n)
 {
@@ -210,7 +113,7 @@ static void weft_remote_settle(WeftPort *ep, unsigned n)
             }
         }
     }
-    weft_remote_report(ep, n);
+    weft_traffic_report(ep, link);
     weft_traffic_flush(ep, link);
 }
 
@@ -291,7 +194,7 @@ bool weft_remote_peer_gone(WeftPort *ep, const struct weft_fab_msg *m,
         error_setg(errp, "channel %" PRIu64, m->arg[0]);
         return false;
     }
-    weft_link_linger(ep, m->arg[0], (m->arg[5] >> 32) + 1);
+    weft_linger_add(ep, m->arg[0], (m->arg[5] >> 32) + 1);
     for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
         weft_inbound_link_down(f, m->arg[0]);
     }

@@ -82,7 +82,7 @@ bool weft_session_welcome(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     s->hwid = m->arg[1];
     s->fab.links = m->arg[2];
     s->fab.welcomed = true;
-    weft_link_joined(s);
+    weft_linger_joined(s);
     weft_trace_wanted(s, m->arg[3] & 1);
     weft_adversary_wanted(s, m->arg[4] & 1, m->arg[5]);
     if (--s->fab.welcomes_due) {
@@ -129,7 +129,7 @@ void weft_session_lost(WeftPort *ep, bool was_welcomed)
     weft_routes_lost(ep);
     weft_config_lost(ep);
     if (was_welcomed) {
-        weft_functions_error(ep, WEFT_ERR_FABRIC_LOST);
+        weft_error_all(ep, WEFT_ERR_FABRIC_LOST);
     }
     weft_trace_wanted(ep, false);
     weft_adversary_wanted(ep, false, 0);

@@ -38,7 +38,7 @@ static WeftTarget weft_slot_resolve(WeftPort *s, WeftSlot *slot)
         t.ram = &s->pf->ram;
         break;
     case WEFT_DEST_LINK:
-        if (!weft_function_dest(s, r->dest, &link, &function)) {
+        if (!weft_dest_link(s, r->dest, &link, &function)) {
             return t;
         }
         t.via = link;
@@ -46,7 +46,7 @@ static WeftTarget weft_slot_resolve(WeftPort *s, WeftSlot *slot)
         t.ram = &s->link[link].ram;
         break;
     case WEFT_DEST_LID:
-        if (!weft_remote_dest(s, r->dest, &link, &function)) {
+        if (!weft_dest_remote(s, r->dest, &link, &function)) {
             return t;
         }
         t.via = link;
@@ -233,80 +233,10 @@ void weft_slots_update(WeftPort *s)
     }
 }
 
-/* ---- registers ------------------------------------------------------ */
-
-uint32_t weft_slot_read(WeftPort *s, unsigned n, unsigned reg)
+/* Links or a neighbour's apertures have changed. */
+void weft_slots_update_all(WeftPort *ep)
 {
-    const WeftSlot *slot = &s->slot[n];
-
-    switch (reg) {
-    case WEFT_SLOT_DEST:
-        return slot->regs.dest;
-    case WEFT_SLOT_TAKEN:
-        return slot->active.ctrl & WEFT_SLOT_ENABLE ?
-               weft_remote_taken(s, slot->active.dest) : 0;
-    case WEFT_SLOT_OFFSET:
-        return slot->regs.offset;
-    case WEFT_SLOT_OFFSET + 4:
-        return slot->regs.offset >> 32;
-    case WEFT_SLOT_LEN:
-        return slot->regs.len;
-    case WEFT_SLOT_LEN + 4:
-        return slot->regs.len >> 32;
-    case WEFT_SLOT_CTRL:
-        return slot->regs.ctrl;
-    case WEFT_SLOT_STATUS:
-        return (slot->target.aperture ? WEFT_SLOT_LIVE : 0) |
-               (slot->direct ? WEFT_SLOT_DIRECT : 0) |
-               (slot->lost ? WEFT_SLOT_LOST : 0) |
-               (slot->active.ctrl & WEFT_SLOT_ENABLE ?
-                weft_remote_status(s, slot->active.dest) : 0);
+    for (WeftPort *f = NULL; (f = weft_function_next(ep, f)); ) {
+        weft_slots_update(f);
     }
-    return 0;
-}
-
-void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val)
-{
-    WeftSlot *slot = &s->slot[n];
-    WeftSlotRegs *r = &slot->regs;
-
-    switch (reg) {
-    case WEFT_SLOT_DEST:
-        r->dest = val;
-        break;
-    case WEFT_SLOT_OFFSET:
-        r->offset = deposit64(r->offset, 0, 32, val);
-        break;
-    case WEFT_SLOT_OFFSET + 4:
-        r->offset = deposit64(r->offset, 32, 32, val);
-        break;
-    case WEFT_SLOT_LEN:
-        r->len = deposit64(r->len, 0, 32, val);
-        break;
-    case WEFT_SLOT_LEN + 4:
-        r->len = deposit64(r->len, 32, 32, val);
-        break;
-    case WEFT_SLOT_CTRL:
-        r->ctrl = val & WEFT_SLOT_ENABLE;
-        weft_report_flush(s, n);
-        slot->active = *r;
-        slot->lost = false;
-        weft_slots_update(s);
-        weft_remotes_update(s);
-        weft_slots_update(s);
-        if (r->ctrl && n >= s->quota->slots) {
-            weft_error(s, WEFT_ERR_QUOTA, n, 0);
-        }
-        break;
-    }
-}
-
-void weft_slots_reset(WeftPort *s)
-{
-    for (unsigned n = 0; n < s->slots; n++) {
-        s->slot[n].regs = (WeftSlotRegs) { };
-        s->slot[n].active = (WeftSlotRegs) { };
-        s->slot[n].lost = false;
-    }
-    weft_slots_update(s);
 }

@@ -17,7 +17,7 @@
 /* What a doorbell carries. */
 #define WEFT_DOORBELL_BYTES     4
 
-void weft_traffic_later(WeftPort *ep)
+static void weft_traffic_later(WeftPort *ep)
 {
     if (!timer_pending(ep->traffic_timer)) {
         timer_mod(ep->traffic_timer,
@@ -95,6 +95,34 @@ void weft_traffic_flush_all(WeftPort *ep)
     }
 }
 
+/* ---- doorbells in vain ------------------------------------------------ */
+
+/* Doorbells in vain are told the fabric, which knows where they ended. */
+void weft_traffic_report(WeftPort *ep, unsigned link)
+{
+    WeftReport *r = &ep->remote[link - WEFT_MAX_LINKS].doorbells;
+    struct weft_fab_msg m = {
+        .type = WEFT_FAB_DENIED, .link = link,
+        .arg = { r->offset, WEFT_FAB_DENIED_DOORBELL, r->count },
+    };
+
+    if (r->count) {
+        weft_fab_send(ep, &m);
+    }
+    r->count = 0;
+}
+
+/* A doorbell rung at a remote that is down. */
+void weft_traffic_refused(WeftPort *s, unsigned link, uint32_t doorbell)
+{
+    WeftReport *r = &s->ep->remote[link - WEFT_MAX_LINKS].doorbells;
+
+    if (!r->count++) {
+        r->offset = doorbell;
+    }
+    weft_traffic_later(s->ep);
+}
+
 /* ---- what links have carried ------------------------------------------ */
 
 /* The fabric tells of a link: all since the WELCOME. */
@@ -121,7 +149,9 @@ uint32_t weft_traffic_read(WeftPort *s, unsigned link, unsigned reg)
 
 static void weft_traffic_timeout(void *opaque)
 {
-    weft_remotes_report(opaque);
+    for (unsigned n = 0; n < WEFT_FAB_REMOTES; n++) {
+        weft_traffic_report(opaque, WEFT_MAX_LINKS + n);
+    }
     weft_traffic_flush_all(opaque);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Weft port: virtual functions, and what their PF keeps of each.
+ * Weft port: virtual functions.
  *
- * A VF is a port of its own within the quota that its PF has set for it. The
- * quota is checked where it bites (slots, entries, doorbells), from here.
+ * A VF is a port of its own within the quota that its PF has set for it
+ * (weft_quota.c).
  */
 #include "qemu/osdep.h"
 #include "hw/pci/pcie.h"
@@ -12,292 +12,6 @@
 #include "qapi/error.h"
 #include "qemu/module.h"
 #include "weft_port.h"
-
-#define WEFT_VF_NEWS    (WEFT_VF_RESET | WEFT_VF_RX | WEFT_VF_TAKEN)
-
-/* What a PF may have: all there is. */
-const WeftQuota weft_unlimited = {
-    .slots = UINT32_MAX,
-    .inbound = UINT32_MAX,
-    .doorbells = UINT32_MAX,
-    .db_pages = UINT32_MAX,
-    .channels = UINT32_MAX,
-    .bytes = UINT64_MAX,
-    .links = UINT32_MAX,
-    .peers = UINT64_MAX,
-};
-
-/* VF @n of @pf, if it can be had at all. */
-WeftPort *weft_vf_get(WeftPort *pf, unsigned n)
-{
-    return pf->vf_port[n];
-}
-
-/* What the PF keeps of @s; NULL if it is no VF. */
-WeftVf *weft_vf_of(WeftPort *s)
-{
-    return s == s->pf ? NULL : &s->pf->vf[s->vf_index];
-}
-
-void weft_vf_news(WeftPort *pf, unsigned n, uint32_t bit)
-{
-    pf->vf[n].news |= bit;
-    pf->vf_pending |= BIT(n);
-    weft_event(pf, WEFT_EVENT_FUNCTION);
-}
-
-/* ---- reset ----------------------------------------------------------- */
-
-/* @s, a VF, has been reset: its messages are void, its quota stays. */
-void weft_vf_was_reset(WeftPort *s)
-{
-    unsigned n = s->vf_index;
-
-    s->pf->vf[n].down = (WeftPairBox) { };
-    s->pf->vf[n].up = (WeftPairBox) { };
-    weft_vf_news(s->pf, n, WEFT_VF_RESET);
-}
-
-/* A PF is reset: its VFs with it, and they have nothing any more. */
-void weft_vfs_reset(WeftPort *pf)
-{
-    memset(pf->vf, 0, sizeof(pf->vf));
-    for (unsigned n = 0; n < WEFT_VFS; n++) {
-        WeftPort *vf = weft_vf_get(pf, n);
-
-        if (vf) {
-            weft_port_reset(vf);
-        }
-    }
-    memset(pf->vf, 0, sizeof(pf->vf));
-    pf->vf_pending = 0;
-}
-
-/* ---- the PF's registers ---------------------------------------------- */
-
-static uint32_t weft_vf_status(WeftPort *pf, unsigned n)
-{
-    const WeftPort *vf = weft_vf_get(pf, n);
-
-    return (PCI_DEVICE(vf)->enabled ? WEFT_VF_ENABLED : 0) |
-           (vf->bus_master ? WEFT_VF_MASTER : 0) | pf->vf[n].news;
-}
-
-static uint32_t weft_vf_used(const WeftPort *vf)
-{
-    unsigned slots = 0, live = 0;
-
-    for (unsigned i = 0; i < vf->slots; i++) {
-        slots += vf->slot[i].active.ctrl & WEFT_SLOT_ENABLE;
-    }
-    for (unsigned i = 0; i < WEFT_MAX_INBOUND; i++) {
-        live += vf->inbound[i].open.len != 0;
-    }
-    return slots | live << 8;
-}
-
-static uint32_t weft_vf_quota_read(const WeftQuota *q, unsigned reg)
-{
-    switch (reg) {
-    case WEFT_VF_SLOTS:
-        return q->slots;
-    case WEFT_VF_INBOUND:
-        return q->inbound;
-    case WEFT_VF_DOORBELLS:
-        return q->doorbells;
-    case WEFT_VF_DB_PAGES:
-        return q->db_pages;
-    case WEFT_VF_BYTES:
-        return q->bytes;
-    case WEFT_VF_BYTES + 4:
-        return q->bytes >> 32;
-    case WEFT_VF_LINKS:
-        return q->links;
-    case WEFT_VF_CHANNELS:
-        return q->channels;
-    case WEFT_VF_PEERS:
-        return q->peers;
-    case WEFT_VF_PEERS + 4:
-        return q->peers >> 32;
-    case WEFT_VF_HWID:
-        return q->hwid;
-    case WEFT_VF_HWID + 4:
-        return q->hwid >> 32;
-    case WEFT_VF_RATE:
-        return q->rate;
-    case WEFT_VF_RATE + 4:
-        return q->rate >> 32;
-    case WEFT_VF_RINGS:
-        return q->rings;
-    }
-    return 0;
-}
-
-uint32_t weft_vf_read(WeftPort *pf, unsigned n, unsigned reg)
-{
-    const WeftPort *vf = weft_vf_get(pf, n);
-    const WeftVf *v = &pf->vf[n];
-
-    if (!vf) {
-        return 0;
-    }
-    if (reg >= WEFT_VF_MBOX && reg - WEFT_VF_MBOX < WEFT_PAIR_STRIDE) {
-        return weft_pair_read(&v->down, &v->up, reg - WEFT_VF_MBOX);
-    }
-    switch (reg) {
-    case WEFT_VF_STATUS:
-        return weft_vf_status(pf, n);
-    case WEFT_VF_FUNCTION:
-        return vf->number;
-    case WEFT_VF_USED:
-        return weft_vf_used(vf);
-    case WEFT_VF_USED_BYTES:
-        return weft_inbound_bytes(vf);
-    case WEFT_VF_USED_BYTES + 4:
-        return weft_inbound_bytes(vf) >> 32;
-    case WEFT_VF_MOVED:
-        return v->bucket[WEFT_RATE_DMA].count;
-    case WEFT_VF_MOVED + 4:
-        return v->bucket[WEFT_RATE_DMA].count >> 32;
-    case WEFT_VF_RUNG:
-        return v->bucket[WEFT_RATE_RING].count;
-    case WEFT_VF_RUNG + 4:
-        return v->bucket[WEFT_RATE_RING].count >> 32;
-    }
-    return weft_vf_quota_read(&v->wanted, reg);
-}
-
-static bool weft_vf_quota_write(WeftQuota *q, unsigned reg, uint32_t val)
-{
-    switch (reg) {
-    case WEFT_VF_SLOTS:
-        q->slots = val;
-        return true;
-    case WEFT_VF_INBOUND:
-        q->inbound = val;
-        return true;
-    case WEFT_VF_DOORBELLS:
-        q->doorbells = val;
-        return true;
-    case WEFT_VF_DB_PAGES:
-        q->db_pages = val;
-        return true;
-    case WEFT_VF_BYTES:
-        q->bytes = deposit64(q->bytes, 0, 32, val);
-        return true;
-    case WEFT_VF_BYTES + 4:
-        q->bytes = deposit64(q->bytes, 32, 32, val);
-        return true;
-    case WEFT_VF_LINKS:
-        q->links = val;
-        return true;
-    case WEFT_VF_CHANNELS:
-        q->channels = val;
-        return true;
-    case WEFT_VF_PEERS:
-        q->peers = deposit64(q->peers, 0, 32, val);
-        return true;
-    case WEFT_VF_PEERS + 4:
-        q->peers = deposit64(q->peers, 32, 32, val);
-        return true;
-    case WEFT_VF_HWID:
-        q->hwid = deposit64(q->hwid, 0, 32, val);
-        return true;
-    case WEFT_VF_HWID + 4:
-        q->hwid = deposit64(q->hwid, 32, 32, val);
-        return true;
-    case WEFT_VF_RATE:
-        q->rate = deposit64(q->rate, 0, 32, val);
-        return true;
-    case WEFT_VF_RATE + 4:
-        q->rate = deposit64(q->rate, 32, 32, val);
-        return true;
-    case WEFT_VF_RINGS:
-        q->rings = val;
-        return true;
-    }
-    return false;
-}
-
-/* What the VF has beyond its new quota is taken away before this returns. */
-static void weft_vf_quota_latch(WeftPort *pf, unsigned n)
-{
-    WeftPort *vf = weft_vf_get(pf, n);
-    WeftVf *v = &pf->vf[n];
-    uint32_t links = v->wanted.links ^ v->quota.links;
-    WeftQuota old = v->quota;
-
-    v->quota = v->wanted;
-    weft_slots_update(vf);
-    weft_inbound_quota(vf, links);
-    weft_dma_quota(vf);
-    weft_rate_latched(vf, &old);
-    for (unsigned i = 0; i < WEFT_MAX_LINKS; i++) {
-        if ((links & BIT(i)) && vf->link[i].up) {
-            weft_event(vf, BIT(i));
-        }
-    }
-}
-
-/* Does nobody outside have anything to do with @vf now? */
-static bool weft_vf_is_closed(WeftPort *vf)
-{
-    return !weft_vf_used(vf) && weft_inbound_is_idle(vf) &&
-           !vf->generations_due;
-}
-
-/*
- * VF @n gets the number @number, and who has that gets its. Neighbours name a
- * function by its number: what they know of one must be over.
- */
-static void weft_vf_renumber(WeftPort *pf, unsigned n, uint32_t number)
-{
-    WeftPort *ep = pf->ep, *vf = weft_vf_get(pf, n);
-    WeftPort *other = number < WEFT_FUNCTIONS ? ep->function[number] : NULL;
-
-    if (!other || other == vf || other == pf || other->pf != pf ||
-        !weft_vf_is_closed(vf) || !weft_vf_is_closed(other)) {
-        return;
-    }
-    ep->function[vf->number] = other;
-    ep->function[number] = vf;
-    other->number = vf->number;
-    vf->number = number;
-    weft_doorbell_forget(vf);
-    weft_doorbell_forget(other);
-    weft_inbound_exchange(vf, other);
-}
-
-static void weft_vf_mbox_write(WeftPort *pf, unsigned n, unsigned reg,
-                               uint32_t val)
-{
-    bool taken;
-    bool sent = weft_pair_write(&pf->vf[n].down, &pf->vf[n].up, reg, val,
-                                &taken);
-
-    if (sent || taken) {
-        weft_event(weft_vf_get(pf, n), WEFT_EVENT_FUNCTION);
-    }
-}
-
-void weft_vf_write(WeftPort *pf, unsigned n, unsigned reg, uint32_t val)
-{
-    if (!weft_vf_get(pf, n) ||
-        weft_vf_quota_write(&pf->vf[n].wanted, reg, val)) {
-        return;
-    }
-    if (reg == WEFT_VF_STATUS) {
-        pf->vf[n].news &= ~(val & WEFT_VF_NEWS);
-    } else if (reg == WEFT_VF_CTRL) {
-        weft_vf_quota_latch(pf, n);
-    } else if (reg == WEFT_VF_NUMBER) {
-        weft_vf_renumber(pf, n, val);
-    } else if (reg >= WEFT_VF_MBOX && reg - WEFT_VF_MBOX < WEFT_PAIR_STRIDE) {
-        weft_vf_mbox_write(pf, n, reg - WEFT_VF_MBOX, val);
-    }
-}
-
-/* ---- life ------------------------------------------------------------ */
 
 bool weft_vfs_init(WeftPort *pf, Error **errp)
 {
@@ -345,30 +59,30 @@ static void weft_vf_realize(PCIDevice *d, Error **errp)
     s->adversary.seed = s->pf->adversary.seed + s->number;
     s->unmap_wait = s->pf->unmap_wait;
     s->dma.channels = s->pf->dma.channels;
-    if (!weft_port_bars(s, errp)) {
+    if (!weft_pci_open(s, errp)) {
         return;
     }
     if (pcie_endpoint_cap_init(d, WEFT_CFG_EXP) < 0 ||
         pcie_aer_init(d, PCI_ERR_VER, WEFT_CFG_AER, PCI_ERR_SIZEOF, errp) < 0) {
-        weft_port_close(s);
+        weft_pci_close(s);
         return;
     }
     pcie_cap_deverr_init(d);
     weft_dma_config_init(s);
     pcie_cap_flr_init(d);
     pcie_ari_init(d, WEFT_CFG_ARI);
-    weft_function_acs(d);
+    weft_pci_acs(d);
     s->ep->function[s->number] = s;
     s->pf->vf_port[n] = s;
     weft_hook_moved(s);
-    weft_port_reset(s);
+    weft_reset(s);
 }
 
 static void weft_vf_exit(PCIDevice *d)
 {
     WeftPort *s = WEFT_PORT(d);
 
-    weft_port_close(s);
+    weft_pci_close(s);
     s->ep->function[s->number] = NULL;
     s->pf->vf_port[s->vf_index] = NULL;
 }

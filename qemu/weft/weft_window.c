@@ -69,7 +69,7 @@ void weft_window_count_refused(WeftPort *s, unsigned n, uint64_t off,
     s->counter[write ? WEFT_CNT_OUT_DROPPED : WEFT_CNT_OUT_ONES]++;
     off += slot->active.offset;
     if (slot->target.via == WEFT_VIA_SELF) {
-        weft_inbound_denied(s, WEFT_WHERE_SELF, off, 1);
+        weft_error_denied(s, WEFT_WHERE_SELF, off, 1);
     } else if (slot->target.via != WEFT_VIA_NONE) {
         weft_window_report(s, n, off, write);
     }
