@@ -17,7 +17,11 @@
 #include "system/fence.h"
 #include "system/qtest.h"
 #include "system/tcg.h"
+#include "weft_fab.h"
+#include "weft_hook.h"
+#include "weft_mode.h"
 #include "weft_port.h"
+#include "weft_slot.h"
 
 #define WEFT_WORD               8
 /* No store is held longer than this and one tick more. */

@@ -3,6 +3,7 @@
  * Weft port: an aperture, as a list of pieces of its owner's RAM.
  */
 #include "qemu/osdep.h"
+#include "weft_aperture.h"
 #include "weft_port.h"
 
 uint64_t weft_aperture_bytes(const WeftAperture *ap)

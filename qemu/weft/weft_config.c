@@ -6,7 +6,10 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
+#include "weft_event.h"
+#include "weft_fab.h"
 #include "weft_port.h"
+#include "weft_route.h"
 
 #define WEFT_CFG_END    (WEFT_R_ROUTE_CAP + 4)
 

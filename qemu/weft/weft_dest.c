@@ -4,6 +4,7 @@
  * function may use.
  */
 #include "qemu/osdep.h"
+#include "weft_dest.h"
 #include "weft_port.h"
 
 #define WEFT_ALL_LINKS          ((1u << WEFT_MAX_LINKS) - 1)

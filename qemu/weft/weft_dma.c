@@ -8,7 +8,10 @@
  * halts it, until it is disabled and enabled again.
  */
 #include "qemu/osdep.h"
+#include "weft_dma.h"
+#include "weft_hook.h"
 #include "weft_port.h"
+#include "weft_vf.h"
 
 /* ---- service --------------------------------------------------------- */
 

@@ -3,6 +3,9 @@
  * Weft port: the DMA engine's interrupts, and the halt of a channel.
  */
 #include "qemu/osdep.h"
+#include "weft_dma.h"
+#include "weft_event.h"
+#include "weft_hook.h"
 #include "weft_port.h"
 
 static void weft_dma_raise(WeftPort *s, uint32_t channels)

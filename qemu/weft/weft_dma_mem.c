@@ -9,7 +9,12 @@
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
 #include "system/dma.h"
+#include "weft_dest.h"
+#include "weft_dma.h"
+#include "weft_hook.h"
+#include "weft_link.h"
 #include "weft_port.h"
+#include "weft_slot.h"
 
 /* ---- the function's own memory --------------------------------------- */
 

@@ -6,6 +6,9 @@
 #include "qemu/osdep.h"
 #include "hw/pci/pcie.h"
 #include "hw/pci/pcie_sriov.h"
+#include "weft_dma.h"
+#include "weft_hook.h"
+#include "weft_mode.h"
 #include "weft_port.h"
 
 /* ---- negotiated sizes ------------------------------------------------ */

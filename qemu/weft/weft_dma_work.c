@@ -9,7 +9,12 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
+#include "weft_dma.h"
+#include "weft_doorbell.h"
+#include "weft_event.h"
+#include "weft_hook.h"
 #include "weft_port.h"
+#include "weft_vf.h"
 
 #define WEFT_DMA_FLAGS          (WEFT_DMA_LIST | WEFT_DMA_IRQ | \
                                  WEFT_DMA_BELL | WEFT_DMA_CHAIN)

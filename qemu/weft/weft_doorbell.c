@@ -10,7 +10,15 @@
 #include "qemu/atomic.h"
 #include "qemu/memfd.h"
 #include "qapi/error.h"
+#include "weft_aperture.h"
+#include "weft_dest.h"
+#include "weft_doorbell.h"
+#include "weft_event.h"
+#include "weft_fab.h"
+#include "weft_hook.h"
+#include "weft_link.h"
 #include "weft_port.h"
+#include "weft_vf.h"
 
 /* Marks ERR_ADDR of a doorbell that a neighbour rang without a right to. */
 #define WEFT_DB_FROM_PEER       BIT_ULL(63)

@@ -7,6 +7,8 @@
  */
 #include "qemu/osdep.h"
 #include "hw/pci/msix.h"
+#include "weft_event.h"
+#include "weft_hook.h"
 #include "weft_port.h"
 
 /* @vectors: a bit a vector. */

@@ -13,6 +13,7 @@
 #include "qemu/sockets.h"
 #include "qapi/error.h"
 #include <sys/un.h>
+#include "weft_fab.h"
 #include "weft_port.h"
 
 #define WEFT_FAB_RETRY_MS       200

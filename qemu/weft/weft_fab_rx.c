@@ -6,6 +6,7 @@
 #include "qemu/osdep.h"
 #include "qapi/error.h"
 #include <sys/socket.h>
+#include "weft_fab.h"
 #include "weft_port.h"
 
 #define WEFT_FAB_MAX_FDS        8

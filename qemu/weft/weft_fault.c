@@ -13,7 +13,13 @@
 #include "qapi/error.h"
 #include "hw/pci/pcie.h"
 #include "hw/pci/pcie_aer.h"
+#include "weft_event.h"
+#include "weft_fab.h"
+#include "weft_hook.h"
+#include "weft_inbound.h"
+#include "weft_mode.h"
 #include "weft_port.h"
+#include "weft_slot.h"
 
 /* Bytes of posted writes that a slow link takes without the CPU waiting. */
 #define WEFT_SLOW_CREDIT        4096

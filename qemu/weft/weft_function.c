@@ -15,7 +15,11 @@
 #include "hw/pci/pci_bus.h"
 #include "hw/pci/pcie_sriov.h"
 #include "qapi/error.h"
+#include "weft_function.h"
+#include "weft_hook.h"
+#include "weft_inbound.h"
 #include "weft_port.h"
+#include "weft_vf.h"
 
 QEMU_BUILD_BUG_ON(WEFT_FUNCTIONS != WEFT_PFS * (1 + WEFT_VFS));
 QEMU_BUILD_BUG_ON(WEFT_FUNCTIONS != WEFT_FAB_FUNCTIONS);

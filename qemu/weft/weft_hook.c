@@ -3,6 +3,7 @@
  * Weft port: the chain of hooks, asked in its order (weft_hook.h).
  */
 #include "qemu/osdep.h"
+#include "weft_hook.h"
 #include "weft_port.h"
 
 /* The hooks of @s, one after the other. */

@@ -11,9 +11,7 @@
 #ifndef WEFT_HOOK_H
 #define WEFT_HOOK_H
 
-#include "exec/hwaddr.h"
-
-typedef struct WeftPort WeftPort;
+#include "weft_port.h"
 
 /* What becomes of data that a DMA channel writes. */
 typedef enum WeftVerdict {

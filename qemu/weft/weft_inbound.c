@@ -13,7 +13,14 @@
 #include "qemu/osdep.h"
 #include "qemu/rcu.h"
 #include "qapi/error.h"
+#include "weft_aperture.h"
+#include "weft_dest.h"
+#include "weft_event.h"
+#include "weft_fab.h"
+#include "weft_hook.h"
+#include "weft_inbound.h"
 #include "weft_port.h"
+#include "weft_slot.h"
 
 #define WEFT_ALLOW_LINKS        ((1u << WEFT_MAX_LINKS) - 1)
 

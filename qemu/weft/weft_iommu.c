@@ -22,7 +22,13 @@
 #include "qemu/rcu.h"
 #include "qemu/timer.h"
 #include "qapi/error.h"
+#include "weft_aperture.h"
+#include "weft_event.h"
+#include "weft_fab.h"
+#include "weft_hook.h"
+#include "weft_inbound.h"
 #include "weft_port.h"
+#include "weft_slot.h"
 
 /* ---- the wait -------------------------------------------------------- */
 

@@ -7,11 +7,18 @@
  * with it. Bits become due in any order.
  */
 #include "qemu/osdep.h"
+#include "weft_dma.h"
+#include "weft_doorbell.h"
+#include "weft_event.h"
+#include "weft_hook.h"
+#include "weft_mode.h"
 #include "weft_port.h"
 
 #define WEFT_LATE_NS            SCALE_MS
 /* One in so many is not late at all. */
 #define WEFT_ODDS_PROMPT        4
+
+QEMU_BUILD_BUG_ON(WEFT_MAX_LINKS + WEFT_FAB_REMOTES > WEFT_LATE_EVENT);
 
 static void weft_late_arm(WeftPort *s)
 {

@@ -4,6 +4,8 @@
  * this host's memory yet. The locks on the doorbell page say so (weft_link.c).
  */
 #include "qemu/osdep.h"
+#include "weft_inbound.h"
+#include "weft_link.h"
 #include "weft_port.h"
 
 #define WEFT_LINGER_MS          1

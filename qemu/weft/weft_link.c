@@ -11,7 +11,15 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qapi/error.h"
+#include "weft_aperture.h"
+#include "weft_dest.h"
+#include "weft_event.h"
+#include "weft_fab.h"
+#include "weft_hook.h"
+#include "weft_inbound.h"
+#include "weft_link.h"
 #include "weft_port.h"
+#include "weft_slot.h"
 
 #define WEFT_MAX_SPEED          6
 #define WEFT_MAX_WIDTH          32

@@ -7,6 +7,11 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qapi/error.h"
+#include "weft_dest.h"
+#include "weft_event.h"
+#include "weft_fab.h"
+#include "weft_link.h"
+#include "weft_mbox.h"
 #include "weft_port.h"
 
 #define WEFT_MBOX_TX_BYTES              0x007fff00

@@ -4,7 +4,17 @@
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
+#include "weft_event.h"
+#include "weft_fab.h"
+#include "weft_hook.h"
+#include "weft_inbound.h"
+#include "weft_link.h"
+#include "weft_mbox.h"
+#include "weft_mode.h"
 #include "weft_port.h"
+#include "weft_route.h"
+#include "weft_session.h"
+#include "weft_slot.h"
 
 /* RAM, doorbell page and eventfd of a neighbour. */
 #define WEFT_NEIGHBOUR_FDS      3

@@ -8,7 +8,9 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
+#include "weft_event.h"
 #include "weft_port.h"
+#include "weft_vf.h"
 
 static bool weft_pair_word(unsigned reg, unsigned base)
 {

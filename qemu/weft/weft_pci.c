@@ -6,7 +6,13 @@
 #include "hw/pci/msix.h"
 #include "hw/pci/pcie.h"
 #include "hw/pci/pcie_aer.h"
+#include "weft_dma.h"
+#include "weft_doorbell.h"
+#include "weft_function.h"
+#include "weft_hook.h"
+#include "weft_inbound.h"
 #include "weft_port.h"
+#include "weft_slot.h"
 
 /* BARs and vectors. */
 bool weft_pci_open(WeftPort *s, Error **errp)

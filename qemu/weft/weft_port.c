@@ -12,7 +12,20 @@
 #include "hw/pci/pcie.h"
 #include "hw/pci/pcie_aer.h"
 #include "migration/vmstate.h"
+#include "weft_aperture.h"
+#include "weft_dma.h"
+#include "weft_doorbell.h"
+#include "weft_fab.h"
+#include "weft_function.h"
+#include "weft_hook.h"
+#include "weft_inbound.h"
+#include "weft_link.h"
+#include "weft_mode.h"
 #include "weft_port.h"
+#include "weft_route.h"
+#include "weft_session.h"
+#include "weft_slot.h"
+#include "weft_vf.h"
 
 static const char *const weft_counter_name[WEFT_COUNTERS] = {
     [WEFT_CNT_TX_MWR] = "tx-mwr",

@@ -7,7 +7,10 @@
  * channel and a doorbell of its descriptors push them ahead of themselves.
  */
 #include "qemu/osdep.h"
+#include "weft_hook.h"
+#include "weft_mode.h"
 #include "weft_port.h"
+#include "weft_slot.h"
 
 #define WEFT_POSTED_NS          SCALE_MS
 /* Pieces on the way, for each channel; one more, and the oldest lands. */

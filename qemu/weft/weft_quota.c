@@ -4,7 +4,13 @@
  * that. The quota is checked where it bites (slots, entries, doorbells).
  */
 #include "qemu/osdep.h"
+#include "weft_dma.h"
+#include "weft_doorbell.h"
+#include "weft_event.h"
+#include "weft_inbound.h"
 #include "weft_port.h"
+#include "weft_slot.h"
+#include "weft_vf.h"
 
 #define WEFT_VF_NEWS    (WEFT_VF_RESET | WEFT_VF_RX | WEFT_VF_TAKEN)
 

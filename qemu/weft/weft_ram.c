@@ -8,6 +8,7 @@
 #include "qemu/osdep.h"
 #include "qemu/memfd.h"
 #include "qapi/error.h"
+#include "weft_aperture.h"
 #include "weft_port.h"
 
 /*

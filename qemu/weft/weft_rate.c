@@ -10,6 +10,7 @@
  */
 #include "qemu/osdep.h"
 #include "weft_port.h"
+#include "weft_vf.h"
 
 #define WEFT_RATE_ROOM_NS       SCALE_MS
 #define WEFT_RATE_LEAST_DMA     WEFT_DMA_QUANTUM

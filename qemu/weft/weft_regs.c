@@ -4,7 +4,20 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
+#include "weft_dma.h"
+#include "weft_doorbell.h"
+#include "weft_event.h"
+#include "weft_fab.h"
+#include "weft_function.h"
+#include "weft_hook.h"
+#include "weft_inbound.h"
+#include "weft_link.h"
+#include "weft_mbox.h"
 #include "weft_port.h"
+#include "weft_route.h"
+#include "weft_session.h"
+#include "weft_slot.h"
+#include "weft_vf.h"
 
 /* Is @addr in an array of @count groups of @stride bytes from @base on? */
 static bool weft_in(hwaddr addr, hwaddr base, unsigned stride, unsigned count)

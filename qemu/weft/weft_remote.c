@@ -14,7 +14,15 @@
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
+#include "weft_dest.h"
+#include "weft_event.h"
+#include "weft_fab.h"
+#include "weft_hook.h"
+#include "weft_inbound.h"
+#include "weft_link.h"
 #include "weft_port.h"
+#include "weft_route.h"
+#include "weft_slot.h"
 
 QEMU_BUILD_BUG_ON(WEFT_FAB_CHANNELS > 64);
 

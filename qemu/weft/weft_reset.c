@@ -3,7 +3,18 @@
  * Weft port: the reset of a function, and with a PF of its VFs.
  */
 #include "qemu/osdep.h"
+#include "weft_dma.h"
+#include "weft_doorbell.h"
+#include "weft_event.h"
+#include "weft_function.h"
+#include "weft_hook.h"
+#include "weft_inbound.h"
+#include "weft_link.h"
+#include "weft_mbox.h"
 #include "weft_port.h"
+#include "weft_route.h"
+#include "weft_session.h"
+#include "weft_slot.h"
 
 /* @s, a VF, has been reset: its messages are void, its quota stays. */
 static void weft_vf_was_reset(WeftPort *s)

@@ -10,7 +10,10 @@
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
+#include "weft_event.h"
+#include "weft_fab.h"
 #include "weft_port.h"
+#include "weft_route.h"
 
 #define WEFT_ROUTE_OUT_BITS     (WEFT_ROUTE_LINK | WEFT_ROUTE_VP)
 #define WEFT_ROUTE_FROM_BITS    (WEFT_ROUTE_FROM_LINKS | \

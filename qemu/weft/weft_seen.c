@@ -4,6 +4,8 @@
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
+#include "weft_aperture.h"
+#include "weft_link.h"
 #include "weft_port.h"
 
 static bool weft_seen_start(WeftLink *link, const struct weft_fab_msg *m,

@@ -8,7 +8,14 @@
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
+#include "weft_event.h"
+#include "weft_fab.h"
+#include "weft_inbound.h"
+#include "weft_link.h"
+#include "weft_mode.h"
 #include "weft_port.h"
+#include "weft_route.h"
+#include "weft_session.h"
 
 /* ---- the port's word ------------------------------------------------- */
 

@@ -11,7 +11,11 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/error-report.h"
+#include "weft_aperture.h"
+#include "weft_dest.h"
+#include "weft_hook.h"
 #include "weft_port.h"
+#include "weft_slot.h"
 
 /* ---- where a slot leads --------------------------------------------- */
 

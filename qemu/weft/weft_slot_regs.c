@@ -4,7 +4,11 @@
  * another route, and with that lead elsewhere.
  */
 #include "qemu/osdep.h"
+#include "weft_dest.h"
+#include "weft_event.h"
 #include "weft_port.h"
+#include "weft_route.h"
+#include "weft_slot.h"
 
 uint32_t weft_slot_read(WeftPort *s, unsigned n, unsigned reg)
 {

@@ -9,7 +9,11 @@
  * within an aligned line.
  */
 #include "qemu/osdep.h"
+#include "weft_hook.h"
+#include "weft_link.h"
+#include "weft_mode.h"
 #include "weft_port.h"
+#include "weft_slot.h"
 
 /*
  * A real buffer is not closed by age at all while nothing else wants it. Here

@@ -10,6 +10,8 @@
  * fabric knows; it tells each end, and so the counters of both agree.
  */
 #include "qemu/osdep.h"
+#include "weft_fab.h"
+#include "weft_link.h"
 #include "weft_port.h"
 
 #define WEFT_TRAFFIC_MS         10

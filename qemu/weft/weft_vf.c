@@ -11,7 +11,11 @@
 #include "hw/pci/pcie_sriov.h"
 #include "qapi/error.h"
 #include "qemu/module.h"
+#include "weft_dma.h"
+#include "weft_function.h"
+#include "weft_hook.h"
 #include "weft_port.h"
+#include "weft_vf.h"
 
 bool weft_vfs_init(WeftPort *pf, Error **errp)
 {

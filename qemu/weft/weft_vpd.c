@@ -8,6 +8,7 @@
 #include "qemu/bswap.h"
 #include "qemu/range.h"
 #include "qapi/error.h"
+#include "weft_function.h"
 #include "weft_port.h"
 
 #define VPD_TAG_ID              0x82

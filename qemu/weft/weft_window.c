@@ -6,7 +6,12 @@
 #include "qemu/bswap.h"
 #include "qemu/memfd.h"
 #include "qapi/error.h"
+#include "weft_aperture.h"
+#include "weft_event.h"
+#include "weft_fab.h"
+#include "weft_hook.h"
 #include "weft_port.h"
+#include "weft_slot.h"
 
 #define WEFT_REPORT_MS          10
 
