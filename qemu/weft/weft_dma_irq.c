@@ -3,6 +3,7 @@
  * Weft port: the DMA engine's interrupts, and the halt of a channel.
  */
 #include "qemu/osdep.h"
+#include "trace.h"
 #include "weft_dma.h"
 #include "weft_event.h"
 #include "weft_hook.h"
@@ -55,6 +56,7 @@ void weft_dma_halt(WeftPort *s, unsigned n, unsigned reason, uint64_t addr)
 {
     WeftDmaChannel *ch = &s->dma.channel[n];
 
+    trace_weft_dma_halt(s->ep->node, s->number, n, reason, addr);
     ch->reason = reason;
     ch->active = false;
     ch->aborting = false;

@@ -9,6 +9,7 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
+#include "trace.h"
 #include "weft_dma.h"
 #include "weft_doorbell.h"
 #include "weft_event.h"
@@ -40,6 +41,7 @@ static void weft_dma_finish(WeftPort *s, unsigned n, unsigned code)
     uint64_t at = weft_dma_entry(ch);
     uint64_t status = (uint64_t)ch->moved << 32 | WEFT_DMA_DONE | code;
 
+    trace_weft_dma_end(s->ep->node, s->number, n, code, ch->moved);
     if (!weft_dma_local_store(s, n, at + WEFT_DMA_DESC_STATUS, status)) {
         weft_dma_halt(s, n, WEFT_DMA_ST_RING, at);
         return;
@@ -183,6 +185,8 @@ static void weft_dma_begin(WeftPort *s, unsigned n)
     ch->element = 0;
     ch->skipped = 0;
     ch->moved = 0;
+    trace_weft_dma_begin(s->ep->node, s->number, n, ch->desc.ctrl,
+                         ch->desc.slot, ch->desc.offset, ch->desc.len);
     code = weft_dma_prepare(s, n, raw);
     if (code == WEFT_DMA_ST_OK) {
         ch->active = true;

@@ -10,6 +10,7 @@
 #include "qemu/atomic.h"
 #include "qemu/memfd.h"
 #include "qapi/error.h"
+#include "trace.h"
 #include "weft_aperture.h"
 #include "weft_dest.h"
 #include "weft_doorbell.h"
@@ -51,6 +52,9 @@ static void weft_doorbell_set(WeftPort *s, uint32_t bits)
 {
     uint32_t fresh = bits & ~s->db_pending;
 
+    if (bits) {
+        trace_weft_doorbell_set(s->ep->node, s->number, bits);
+    }
     s->db_pending |= bits;
     weft_doorbell_raise(s, weft_hook_delay(s, WEFT_LATE_DOORBELL, 0,
                                            fresh & ~s->db_mask));
@@ -168,6 +172,7 @@ static bool weft_doorbell_ring(WeftPort *s, unsigned page, uint32_t val)
     if (!weft_doorbell_allowed(s, page, val)) {
         goto denied;
     }
+    trace_weft_doorbell_ring(s->ep->node, s->number, page, val, dest);
     weft_rate_take(s, WEFT_RATE_RING, 1);
     weft_rate_count(s, WEFT_RATE_RING, 1);
     switch (dest & WEFT_DEST_TYPE) {

@@ -7,6 +7,7 @@
  */
 #include "qemu/osdep.h"
 #include "hw/pci/msix.h"
+#include "trace.h"
 #include "weft_event.h"
 #include "weft_hook.h"
 #include "weft_port.h"
@@ -16,6 +17,9 @@ void weft_interrupt(WeftPort *s, uint32_t vectors)
 {
     if (weft_hook_interrupt(s, vectors)) {
         return;
+    }
+    if (vectors) {
+        trace_weft_interrupt(s->ep->node, s->number, vectors);
     }
     while (vectors) {
         unsigned n = ctz32(vectors);
@@ -77,6 +81,7 @@ void weft_event_set_mask(WeftPort *s, uint32_t mask)
 /* @where: slot, entry, link or doorbell page; @addr: what ERR_ADDR shows. */
 void weft_error(WeftPort *s, uint32_t bit, unsigned where, uint64_t addr)
 {
+    trace_weft_error(s->ep->node, s->number, bit, where, addr);
     if (!s->err_status) {
         s->err_info = ctz32(bit) | where << 8;
         s->err_addr = addr;

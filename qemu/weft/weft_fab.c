@@ -13,6 +13,7 @@
 #include "qemu/sockets.h"
 #include "qapi/error.h"
 #include <sys/un.h>
+#include "trace.h"
 #include "weft_fab.h"
 #include "weft_port.h"
 
@@ -92,6 +93,7 @@ static void weft_fab_lost(WeftPort *s)
 {
     bool was = s->fab.welcomed;
 
+    trace_weft_fab_lost(s->node, s->number, was);
     weft_fab_close(s);
     s->fab.ops->lost(s, was);
     weft_fab_arm(s, WEFT_FAB_RETRY_MS);
@@ -136,6 +138,7 @@ void weft_fab_send(WeftPort *s, const struct weft_fab_msg *m)
     if (s->fab.sock < 0 || s->fab.broken) {
         return;
     }
+    trace_weft_fab_send(s->node, s->number, m->type, m->link, m->arg[0]);
     if (!s->fab.queued) {
         if (weft_fab_try(s->fab.sock, m) >= 0) {
             return;

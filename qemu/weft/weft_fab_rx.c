@@ -6,6 +6,7 @@
 #include "qemu/osdep.h"
 #include "qapi/error.h"
 #include <sys/socket.h>
+#include "trace.h"
 #include "weft_fab.h"
 #include "weft_port.h"
 
@@ -46,6 +47,7 @@ static bool weft_fab_take(WeftPort *s, const struct weft_fab_msg *m, int *fds,
 {
     WeftFabMessage e = weft_fab_lookup(s, m->type);
 
+    trace_weft_fab_take(s->node, s->number, m->type, m->link, m->arg[0]);
     if (nfds != e.fds) {
         error_setg(errp, "message %u with %u descriptors instead of %u",
                    m->type, nfds, e.fds);

@@ -13,6 +13,7 @@
 #include "qapi/error.h"
 #include "hw/pci/pcie.h"
 #include "hw/pci/pcie_aer.h"
+#include "trace.h"
 #include "weft_event.h"
 #include "weft_fab.h"
 #include "weft_hook.h"
@@ -129,6 +130,7 @@ static bool weft_fault_strike(WeftPort *s, unsigned link,
     if (!*left) {
         return false;
     }
+    trace_weft_fault_strike(s->ep->node, s->number, link, kind);
     if (*left != WEFT_FAB_FAULT_ALWAYS && !--*left) {
         weft_fab_send(s, &m);
         /* Perhaps nothing has to trap any more. */
@@ -314,6 +316,7 @@ bool weft_fault_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
         error_setg(errp, "fault %" PRIu64 " of link %u", m->arg[0], m->link);
         return false;
     }
+    trace_weft_fault_set(ep->node, ep->number, m->link, m->arg[0], m->arg[1]);
     f = &ep->fault[m->link];
     f->left[m->arg[0]] = m->arg[1];
     if (m->arg[0] == WEFT_FAB_FAULT_SLOW) {

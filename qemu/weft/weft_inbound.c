@@ -13,6 +13,7 @@
 #include "qemu/osdep.h"
 #include "qemu/rcu.h"
 #include "qapi/error.h"
+#include "trace.h"
 #include "weft_aperture.h"
 #include "weft_dest.h"
 #include "weft_event.h"
@@ -258,6 +259,7 @@ static void weft_inbound_set(WeftPort *s, unsigned n, WeftAperture *ap)
     if (!e->open.len && !ap->len) {
         return;
     }
+    trace_weft_inbound_set(s->ep->node, s->number, n, ap->offset, ap->len);
     weft_inbound_leave(s, e);
     e->open = *ap;
     e->open.serial = ++s->ep->aperture_serial;

@@ -11,6 +11,7 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qapi/error.h"
+#include "trace.h"
 #include "weft_aperture.h"
 #include "weft_dest.h"
 #include "weft_event.h"
@@ -174,6 +175,7 @@ static void weft_link_drop(WeftPort *s, unsigned n)
     if (!s->link[n].up) {
         return;
     }
+    trace_weft_link_down(s->node, s->number, n);
     weft_link_detach(s, &s->link[n]);
     weft_linger_add(s, n, s->link[n].life + 1ULL);
     for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
@@ -270,6 +272,7 @@ bool weft_link_up(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     link->present = true;
     link->up = true;
     link->trained++;
+    trace_weft_link_up(s->node, s->number, m->link, far_link, life);
     weft_event_link(s, m->link);
     return true;
 }

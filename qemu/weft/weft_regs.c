@@ -4,6 +4,7 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
+#include "trace.h"
 #include "weft_dma.h"
 #include "weft_doorbell.h"
 #include "weft_event.h"
@@ -303,6 +304,7 @@ static void weft_regs_write(void *opaque, hwaddr a, uint64_t val,
 {
     WeftPort *s = opaque;
 
+    trace_weft_regs_write(s->ep->node, s->number, a, val);
     if (weft_hook_silent(s)) {
         return;
     }

@@ -14,6 +14,7 @@
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
+#include "trace.h"
 #include "weft_dest.h"
 #include "weft_event.h"
 #include "weft_fab.h"
@@ -150,6 +151,7 @@ bool weft_remote_up(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
     link->up = true;
     r->hops = m->arg[0];
     r->why = WEFT_STOP_NONE;
+    trace_weft_remote_up(ep->node, ep->number, r->lid, r->hops, link->gate);
     /* 0 is no number; after so many it may begin anew. */
     ep->taken = MAX(ep->taken + 1, 1);
     r->taken = ep->taken;
@@ -184,6 +186,7 @@ bool weft_remote_down(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
     weft_link_detach(ep, weft_remote_link(ep, n));
     r->hops = m->arg[1];
     r->why = m->arg[0];
+    trace_weft_remote_down(ep->node, ep->number, r->lid, r->hops, r->why);
     if (r->taken) {
         r->taken = 0;
         weft_remote_event(ep, r);

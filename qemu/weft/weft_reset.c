@@ -3,6 +3,7 @@
  * Weft port: the reset of a function, and with a PF of its VFs.
  */
 #include "qemu/osdep.h"
+#include "trace.h"
 #include "weft_dma.h"
 #include "weft_doorbell.h"
 #include "weft_event.h"
@@ -48,6 +49,7 @@ static void weft_vfs_reset(WeftPort *pf)
  */
 void weft_reset(WeftPort *s)
 {
+    trace_weft_reset(s->ep->node, s->number);
     /* Nothing of what follows is to interrupt. */
     s->event_mask = UINT32_MAX;
     weft_hook_reset(s);

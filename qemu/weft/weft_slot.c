@@ -11,6 +11,7 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/error-report.h"
+#include "trace.h"
 #include "weft_aperture.h"
 #include "weft_dest.h"
 #include "weft_hook.h"
@@ -176,6 +177,7 @@ static void weft_slot_update(WeftPort *s, unsigned n)
     }
     slot->target = t;
     if (other) {
+        trace_weft_slot_map(s->ep->node, s->number, n, t.via, t.pos, want);
         if (want && !weft_slot_map(s, n, &t)) {
             /* It works all the same, by trapping. */
             warn_report_once("weft-port: cannot map a slot: %s; it will be "
