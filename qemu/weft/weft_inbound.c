@@ -15,15 +15,12 @@
 #include "qapi/error.h"
 #include "trace.h"
 #include "weft_aperture.h"
-#include "weft_dest.h"
 #include "weft_event.h"
 #include "weft_fab.h"
 #include "weft_hook.h"
 #include "weft_inbound.h"
 #include "weft_port.h"
 #include "weft_slot.h"
-
-#define WEFT_ALLOW_LINKS        ((1u << WEFT_MAX_LINKS) - 1)
 
 /*
  * Append the memory at @base, which must all be guest RAM, and mapped for all
@@ -136,73 +133,6 @@ static WeftAperture weft_inbound_translate(WeftPort *s, unsigned n)
     return ap;
 }
 
-/* Who may come by routes, on the links that the function may use. */
-static uint64_t weft_inbound_gates(const WeftPort *s, const WeftAperture *ap)
-{
-    uint64_t gates = 0;
-
-    for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {
-        if (weft_dest_links(s) & BIT(n)) {
-            gates |= MAKE_64BIT_MASK(n * WEFT_VPS, WEFT_VPS);
-        }
-    }
-    return ap->gates & gates;
-}
-
-static void weft_inbound_send_from(WeftPort *s, unsigned n)
-{
-    const WeftAperture *ap = &s->inbound[n].open;
-    struct weft_fab_msg m = {
-        .type = WEFT_FAB_INBOUND_FROM,
-        .arg = { s->number * WEFT_MAX_INBOUND + n, ap->from,
-                 weft_inbound_gates(s, ap) },
-    };
-
-    if (ap->len && m.arg[2]) {
-        weft_fab_send(s, &m);
-    }
-}
-
-static void weft_inbound_send(WeftPort *s, unsigned n)
-{
-    WeftInbound *e = &s->inbound[n];
-    const GArray *segs = e->open.segments;
-    unsigned total = segs ? segs->len : 0, first = 0;
-    struct weft_fab_msg m = { .type = WEFT_FAB_INBOUND };
-    struct weft_fab_seg piece[WEFT_FAB_SEGS];
-
-    QEMU_BUILD_BUG_ON(sizeof(piece) > sizeof(m.data));
-
-    weft_inbound_send_from(s, n);
-    m.arg[0] = s->number * WEFT_MAX_INBOUND + n;
-    m.arg[1] = e->open.offset;
-    m.arg[2] = e->open.len;
-    m.arg[3] = e->open.rights;
-    m.arg[4] = e->open.allow & weft_dest_links(s);
-    do {
-        unsigned count = MIN(total - first, WEFT_FAB_SEGS);
-
-        for (unsigned i = 0; i < count; i++) {
-            const WeftSegment *seg = &g_array_index(segs, WeftSegment,
-                                                    first + i);
-
-            piece[i].offset = seg->offset;
-            piece[i].len = seg->len;
-        }
-        m.len = count * sizeof(piece[0]);
-        memcpy(m.data, piece, m.len);
-        m.arg[5] = (uint64_t)e->seq << 32 | first << 1 |
-                   (first + count < total);
-        weft_fab_send(s, &m);
-        first += count;
-    } while (first < total);
-}
-
-static bool weft_inbound_busy(const WeftInbound *e)
-{
-    return e->ack_due || e->lingering;
-}
-
 /* Does nobody hold on to any entry? */
 bool weft_inbound_is_idle(const WeftPort *s)
 {
@@ -272,7 +202,8 @@ static void weft_inbound_set(WeftPort *s, unsigned n, WeftAperture *ap)
     }
 }
 
-static void weft_inbound_apply(WeftPort *s, unsigned n)
+/* Has what the entry says come into force. */
+void weft_inbound_apply(WeftPort *s, unsigned n)
 {
     WeftAperture ap = weft_inbound_translate(s, n);
 
@@ -357,17 +288,6 @@ void weft_inbound_late(WeftPort *s, uint64_t first, uint64_t last)
 
 /* ---- the fabric and the neighbours ----------------------------------- */
 
-/* A fabric that knows nothing of this port wants to know. */
-void weft_inbound_publish(WeftPort *s)
-{
-    for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
-        if (s->inbound[n].open.len) {
-            s->inbound[n].seq++;
-            weft_inbound_send(s, n);
-        }
-    }
-}
-
 bool weft_inbound_acked(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
                         Error **errp)
 {
@@ -422,91 +342,7 @@ void weft_inbound_settled(WeftPort *s)
     }
 }
 
-uint32_t weft_inbound_read(WeftPort *s, unsigned n, unsigned reg)
-{
-    const WeftInbound *e = &s->inbound[n];
-
-    switch (reg) {
-    case WEFT_INBOUND_OFFSET:
-        return e->regs.offset;
-    case WEFT_INBOUND_OFFSET + 4:
-        return e->regs.offset >> 32;
-    case WEFT_INBOUND_LEN:
-        return e->regs.len;
-    case WEFT_INBOUND_LEN + 4:
-        return e->regs.len >> 32;
-    case WEFT_INBOUND_BASE:
-        return e->regs.base;
-    case WEFT_INBOUND_BASE + 4:
-        return e->regs.base >> 32;
-    case WEFT_INBOUND_RIGHTS:
-        return e->regs.rights;
-    case WEFT_INBOUND_ALLOW:
-        return e->regs.allow;
-    case WEFT_INBOUND_VPS:
-        return e->regs.vps;
-    case WEFT_INBOUND_VPS + 4:
-        return e->regs.vps >> 32;
-    case WEFT_INBOUND_FROM:
-        return e->regs.from;
-    case WEFT_INBOUND_CTRL:
-        return e->regs.ctrl;
-    case WEFT_INBOUND_STATUS:
-        return (e->open.len ? WEFT_INBOUND_LIVE : 0) |
-               (weft_inbound_busy(e) ? WEFT_INBOUND_BUSY : 0) |
-               (e->invalid ? WEFT_INBOUND_INVALID : 0) |
-               (e->poisoned ? WEFT_INBOUND_POISONED : 0);
-    }
-    return 0;
-}
-
-void weft_inbound_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val)
-{
-    WeftInbound *e = &s->inbound[n];
-    WeftInboundRegs *r = &e->regs;
-
-    switch (reg) {
-    case WEFT_INBOUND_OFFSET:
-        r->offset = deposit64(r->offset, 0, 32, val);
-        break;
-    case WEFT_INBOUND_OFFSET + 4:
-        r->offset = deposit64(r->offset, 32, 32, val);
-        break;
-    case WEFT_INBOUND_LEN:
-        r->len = deposit64(r->len, 0, 32, val);
-        break;
-    case WEFT_INBOUND_LEN + 4:
-        r->len = deposit64(r->len, 32, 32, val);
-        break;
-    case WEFT_INBOUND_BASE:
-        r->base = deposit64(r->base, 0, 32, val);
-        break;
-    case WEFT_INBOUND_BASE + 4:
-        r->base = deposit64(r->base, 32, 32, val);
-        break;
-    case WEFT_INBOUND_RIGHTS:
-        r->rights = val & WEFT_RIGHTS;
-        break;
-    case WEFT_INBOUND_ALLOW:
-        r->allow = val & (WEFT_ALLOW_SELF | WEFT_ALLOW_LINKS);
-        break;
-    case WEFT_INBOUND_VPS:
-        r->vps = deposit64(r->vps, 0, 32, val);
-        break;
-    case WEFT_INBOUND_VPS + 4:
-        r->vps = deposit64(r->vps, 32, 32, val);
-        break;
-    case WEFT_INBOUND_FROM:
-        r->from = val;
-        break;
-    case WEFT_INBOUND_CTRL:
-        r->ctrl = val & WEFT_INBOUND_ENABLE;
-        e->active = *r;
-        e->poisoned = false;
-        weft_inbound_apply(s, n);
-        break;
-    }
-}
+/* ---- life ------------------------------------------------------------ */
 
 /*
  * Of the endpoint the links are down already, and the fabric is told by a
