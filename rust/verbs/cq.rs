@@ -2,9 +2,9 @@
 
 //! A completion queue.
 //!
-//! The engine puts entries in, in any thread; the user takes them out of mapped memory. Who does not
-//! want to look all the time arms the queue: an eventfd is signalled, and the file's `poll` says so,
-//! when there is an entry beyond those taken. It must not know what completes, or files.
+//! The engine adds entries, in any thread; the user takes them from mapped memory. A user that does
+//! not poll arms the queue: when there is an entry beyond those taken, an eventfd is signalled and
+//! the file is ready for `poll`. This file must not know what completes, or files.
 
 use super::counts::{Counted, Counts, Kind};
 use crate::{
@@ -27,9 +27,9 @@ use kernel::{
 
 struct Inner {
     producer: Producer,
-    /// The user wants to be told of an entry beyond so many.
+    /// The user wants a notification when more than so many entries were produced,
     wanted: Option<u64>,
-    /// And has not been.
+    /// and was not notified yet.
     armed: bool,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Cq {
     inner: SpinLock<Inner>,
     memory: Pages,
     event: Option<EventFd>,
-    /// Those of the file.
+    /// The waiters of the file.
     waiters: Arc<WaitQueue>,
     users: Users,
     _counted: Counted,
@@ -83,12 +83,12 @@ impl Cq {
         )
     }
 
-    /// Its memory, to be mapped.
+    /// Returns the memory of the queue, for mapping.
     pub(crate) fn memory(&self) -> &Pages {
         &self.memory
     }
 
-    /// Puts an entry in. Does not sleep.
+    /// Adds an entry. Fails with [`Overrun`] if there is no room. Does not sleep.
     pub(crate) fn push(&self, cqe: &Cqe) -> Result<(), Overrun> {
         let mut inner = self.inner.lock();
         let result = self.store(&mut inner.producer, cqe);
@@ -114,14 +114,14 @@ impl Cq {
         for (n, word) in words.iter().enumerate().take(CQE_VALID) {
             let _ = self.memory.write64(at + 8 * n, *word);
         }
-        // Who sees the last word sees the others.
+        // A reader that sees the last word sees the others.
         publish();
         let _ = self.memory.write64(at + 8 * CQE_VALID, words[CQE_VALID]);
         let _ = self.memory.write64(PRODUCED_AT, producer.produced());
         Ok(())
     }
 
-    /// Wakes who waits.
+    /// Notifies waiters: signals the eventfd and wakes the file's waiters.
     pub(super) fn tell(&self) {
         if let Some(event) = &self.event {
             event.signal();
@@ -129,8 +129,8 @@ impl Cq {
         self.waiters.wake_all();
     }
 
-    /// The user, who has taken `consumed` entries, wants to be told of the next one. False: it
-    /// is there already.
+    /// Arms the queue for a user that has taken `consumed` entries: the next entry notifies the user.
+    /// Returns false if that entry is there already.
     pub(crate) fn arm(&self, consumed: u64) -> bool {
         let mut inner = self.inner.lock();
         inner.wanted = Some(consumed);
@@ -143,12 +143,12 @@ impl Cq {
         !ready
     }
 
-    /// Whether there is an entry that the user wants to be told of.
+    /// Returns whether there is an entry that the user has armed the queue for.
     pub(crate) fn is_ready(&self) -> bool {
         self.inner.lock().is_ready()
     }
 
-    /// Whether an entry has found no room.
+    /// Returns whether an entry has found no room.
     pub(crate) fn is_overrun(&self) -> bool {
         self.inner.lock().producer.is_overrun()
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a run of the engine works with: the trunk of its link, the memory of its users, and how much
-//! it has done.
+//! The context of a run of the engine: the link queues, the memory of users, and how much the run has
+//! done.
 //!
-//! It must not know which queue pairs there are, nor what becomes of what is sent.
+//! This file must not know which queue pairs there are, nor how a peer's answers are handled.
 
 use super::{
     spares::Spares,
@@ -23,10 +23,10 @@ use crate::{
 use core::cell::Cell;
 use kernel::{pci, prelude::*};
 
-/// Bytes of long messages that a run moves before it lets others run.
+/// Bytes of long messages that a run moves before it ends.
 const MOST_MOVED: u64 = 1 << 20;
 
-/// What a run works with.
+/// The context of a run.
 pub(super) struct Cx<'a> {
     pub(super) io: Io<'a>,
     pub(super) own: Layout,
@@ -34,7 +34,7 @@ pub(super) struct Cx<'a> {
     pub(super) spares: &'a mut Spares,
     pub(super) memory: &'a Memory,
     pub(super) dev: &'a pci::Device,
-    /// The queue pair that has its turn, or 0: for those who trace.
+    /// The queue pair that is being serviced, or 0: for the tracepoints.
     pub(super) own_qpn: Cell<u32>,
     /// Bytes that were moved in this run.
     moved: Cell<u64>,
@@ -44,7 +44,7 @@ pub(super) struct Cx<'a> {
 }
 
 impl<'a> Cx<'a> {
-    /// What a run begins with; `own` says where in the arena of this end is what.
+    /// Makes the context of a run; `own` is the layout of this end's arena.
     pub(super) fn new(
         io: Io<'a>,
         own: Layout,
@@ -67,7 +67,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Sends a cell by the way of `protocol`. False: there is no room now.
+    /// Sends a cell in the way that `protocol` uses. Returns false if there is no room now.
     pub(super) fn send(
         &mut self,
         protocol: Protocol,
@@ -89,7 +89,7 @@ impl<'a> Cx<'a> {
         Ok(sent)
     }
 
-    /// Says a word by the way of `protocol`. False: there is no room now.
+    /// Sends a control word in the way that `protocol` uses. Returns false if there is no room now.
     pub(super) fn word(&mut self, protocol: Protocol, word: Word) -> Result<bool, Fault> {
         let sent = self.trunk.word(&self.io, protocol, &word)?;
         if sent {
@@ -98,7 +98,8 @@ impl<'a> Cx<'a> {
         Ok(sent)
     }
 
-    /// Says GONE, when nothing of queue pair `qpn`, if there is one, is under way. False: not now.
+    /// Sends GONE, once nothing of queue pair `qpn`, if there is one, is under way. Returns false if
+    /// that is not possible now.
     pub(super) fn gone(
         &mut self,
         protocol: Protocol,
@@ -108,7 +109,8 @@ impl<'a> Cx<'a> {
         if qpn.is_some_and(|qpn| self.trunk.moving.has(qpn)) {
             return Ok(false);
         }
-        // Data that have left may still be on their way: a word behind them, to nobody, is waited for.
+        // Data that have left may still be on their way. A control word without a recipient is sent
+        // behind them, and waited for.
         if self.trunk.moving.is_unfenced() && !self.word_behind(&NOTHING)? {
             return Ok(false);
         }
@@ -119,7 +121,8 @@ impl<'a> Cx<'a> {
         self.send(protocol, to, &Message::Gone(what.gone))
     }
 
-    /// Sends a word behind all data that are being moved. False: there is no room now.
+    /// Sends a control word behind all data that are being moved. Returns false if there is no room
+    /// now.
     pub(super) fn word_behind(&mut self, word: &Word) -> Result<bool, Fault> {
         let Some(mover) = self.io.mover() else {
             return self.word(Protocol::PUSH, *word);
@@ -131,18 +134,18 @@ impl<'a> Cx<'a> {
         Ok(sent)
     }
 
-    /// Takes note of work that takes longer than a short message.
+    /// Accounts `bytes` of work that takes longer than a short message.
     pub(super) fn moved(&self, bytes: u64) {
         self.moved.set(self.moved.get().saturating_add(bytes));
     }
 
-    /// Whether this run has worked long enough.
+    /// Returns whether the budget of this run is exhausted.
     pub(super) fn is_tired(&self) -> bool {
         self.moved.get() >= MOST_MOVED
     }
 }
 
-/// A word to nobody.
+/// A control word without a recipient.
 const NOTHING: Word = Word {
     qpn: 0,
     psn: 0,

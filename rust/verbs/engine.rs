@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The engine of a port: what works off the queue pairs, one end of a link each.
+//! The engine of a port: processes the queue pairs, with one [`Worker`] per link.
 //!
-//! It hears of links as a client of `fabric`, and of work by [`Engine::kick`] and by doorbells. What is
-//! done then is in `worker`.
+//! It learns of links as a client of `fabric`, and of work by [`Engine::kick`] and by doorbells.
+//! `worker` runs then.
 
 use super::{
     kicks::{KickPage, Kicks},
@@ -26,13 +26,13 @@ use kernel::{prelude::*, sync::Arc};
 
 /// The engine of a port.
 pub(crate) struct Engine {
-    /// One a link.
+    /// One per link.
     workers: KVec<Arc<Worker>>,
     table: Arc<Table>,
     kicks: Arc<Kicks>,
 }
 
-/// What a user wants to change of a queue pair.
+/// The changes that a user asks for.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Change {
     pub(crate) state: Option<State>,
@@ -40,23 +40,23 @@ pub(crate) struct Change {
     pub(crate) path: Option<Wanted>,
 }
 
-/// To whom a queue pair is to be connected.
+/// The peer that a queue pair is to be connected to.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
-    /// Hardware id of the peer, 0 for whoever is there.
+    /// Hardware id of the peer, 0 for any peer.
     pub(crate) peer: u64,
-    /// The link, or any.
+    /// The link, `None` for any.
     pub(crate) link: Option<usize>,
     pub(crate) peer_qpn: u32,
 }
 
-/// What there is to know of a queue pair.
+/// The result of `WEFT_QP_QUERY`.
 pub(crate) struct Status {
     pub(crate) state: State,
     pub(crate) why: u32,
     pub(crate) access: u32,
     pub(crate) path: Option<Path>,
-    /// The peer's queue pair, 0 without a connection.
+    /// QPN of the peer's queue pair, 0 without a connection.
     pub(crate) peer_qpn: u32,
     pub(crate) sent: u64,
     pub(crate) received: u64,
@@ -79,13 +79,13 @@ impl Engine {
         Ok(Arc::new(engine, GFP_KERNEL)?)
     }
 
-    /// Makes a queue pair, in RESET. `ENOSPC`: the port has as many as it can.
+    /// Makes a queue pair, in RESET. `ENOSPC`: the port has `MAX_QPS`.
     pub(crate) fn create(&self, making: Making) -> Result<Arc<Qp>> {
         self.table.add(|number| Qp::new(number, making))
     }
 
-    /// Calls `f` with what the engine and users share of a queue pair, and with the engine's end of
-    /// its link, if it is connected, which does not run meanwhile.
+    /// Calls `f` with `qp.inner` locked and, if `qp` is connected or `link` is given, with the worker
+    /// of that link and its core locked: the engine does not run on the link meanwhile.
     fn change<R>(
         &self,
         qp: &Qp,
@@ -107,7 +107,7 @@ impl Engine {
         }
     }
 
-    /// Changes a queue pair as `WEFT_QP_MODIFY` says.
+    /// Changes a queue pair as `WEFT_QP_MODIFY` specifies, then runs the engine once.
     pub(crate) fn modify(&self, node: &Node, qp: &Arc<Qp>, change: &Change) -> Result {
         let link = match &change.path {
             Some(wanted) => Some(Self::find_link(node, wanted)?),
@@ -157,11 +157,12 @@ impl Engine {
             }
             Ok(())
         })?;
-        // What is to be said now, is said.
+        // Sends what the change made due.
         self.kick(node, Some(qp), 1)
     }
 
-    /// The first link that leads to who is wanted, and who that is.
+    /// Returns the first READY link to the wanted peer, and the hardware id of that peer.
+    /// `EHOSTUNREACH`: there is none.
     fn find_link(node: &Node, wanted: &Wanted) -> Result<(usize, u64)> {
         for link in node.link_numbers(wanted.link)? {
             let found = node.with_link(link, |session| {
@@ -178,7 +179,7 @@ impl Engine {
         Err(EHOSTUNREACH.into())
     }
 
-    /// What `WEFT_QP_QUERY` tells.
+    /// Returns the result of `WEFT_QP_QUERY`.
     pub(crate) fn query(&self, qp: &Qp) -> Status {
         let inner = qp.inner.lock();
         Status {
@@ -192,7 +193,8 @@ impl Engine {
         }
     }
 
-    /// Takes a queue pair away. When this returns the engine does not touch what its requests named.
+    /// Destroys a queue pair. When this returns, the engine no longer touches the memory that its
+    /// requests named. Sleeps.
     pub(crate) fn destroy(&self, qp: &Arc<Qp>) {
         self.table.remove(qp);
         self.change(qp, None, |inner, worker| {
@@ -203,12 +205,13 @@ impl Engine {
         });
     }
 
-    /// A user runs the engine: the link of `qp`, which has work, or all.
+    /// Runs the engine in the caller's thread, for at most `budget` cells, control words and queue
+    /// pairs a link: on the link of `qp`, which has work, or on all links that connect queue pairs.
     pub(crate) fn kick(&self, node: &Node, qp: Option<&Arc<Qp>>, budget: usize) -> Result {
         let port = node.port()?;
         match qp {
             Some(qp) => {
-                // His own time: all that there is.
+                // In the user's own time, hence without a limit.
                 let path = qp.rung(u32::MAX).path;
                 if let Some(worker) = path.and_then(|path| self.worker(path.link)) {
                     worker.kick(node, &**port, Some(qp), budget);
@@ -223,9 +226,10 @@ impl Engine {
         Ok(())
     }
 
-    /// A user is going to sleep until there is a completion.
+    /// Prepares for a user that is going to sleep until there is a completion.
     pub(crate) fn user_sleeps(&self, node: &Node) {
-        // Entered while work is begun, which is cancelled when all have left.
+        // The port stays entered while work is queued; the work is cancelled when all have left the
+        // port.
         let Ok(_port) = node.port() else {
             return;
         };
@@ -234,17 +238,18 @@ impl Engine {
         }
     }
 
-    /// A kick page for a file, until [`Engine::forget`]. `None`: the hardware has no doorbell for it.
+    /// Makes a kick page for a file, to be released by [`Engine::forget`]. `None`: the hardware has
+    /// no doorbell for it.
     pub(crate) fn kick_page(&self, node: &Node) -> Result<Option<Arc<KickPage>>> {
         self.kicks.add(node)
     }
 
-    /// Nobody rings by `page` any more.
+    /// Releases a kick page: its bits are not looked at any more.
     pub(crate) fn forget(&self, page: &Arc<KickPage>) {
         self.kicks.remove(page);
     }
 
-    /// Says whose engine it is, until [`Engine::retired`].
+    /// Starts the engine on `node`, until [`Engine::retired`] or [`Engine::park`].
     pub(crate) fn serve(&self, node: &Arc<Node>) {
         for worker in &self.workers {
             worker.serve(node.clone());
@@ -259,7 +264,7 @@ impl Engine {
     pub(crate) fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
         if let Some(worker) = self.worker(link) {
             worker.ready(port, peer);
-            // Queue pairs may go on.
+            // Queue pairs that were kept may continue.
             worker.rung();
         }
     }
@@ -279,7 +284,8 @@ impl Engine {
         }
     }
 
-    /// As [`crate::fabric::Client::parked`]: until [`Engine::serve`].
+    /// Detaches the engine from the port, as [`crate::fabric::Client::parked`], until
+    /// [`Engine::serve`].
     pub(crate) fn park(&self) {
         self.kicks.retire();
         for worker in &self.workers {
@@ -287,14 +293,14 @@ impl Engine {
         }
     }
 
-    /// The peer speaks of what may be begun.
+    /// Handles a quiesce message of the peer.
     pub(crate) fn hear(&self, session: &mut Session<'_>, say: Say) {
         if let Some(worker) = self.worker(session.link()) {
             worker.hear(session, say);
         }
     }
 
-    /// Time has passed.
+    /// Called as [`crate::fabric::Client::passed`]: ends queue pairs that were kept for too long.
     pub(crate) fn passed(&self, now: u64) {
         for worker in &self.workers {
             worker.passed(now);
@@ -308,7 +314,7 @@ impl Engine {
     }
 
     pub(crate) fn tick(&self, session: &mut Session<'_>, now: u64) {
-        // Were the interrupt of a kick lost, no other would come.
+        // If the interrupt of a kick was lost, no other comes.
         self.kicks.tick();
         let worker = self.worker(session.link());
         if worker.is_some_and(|worker| !worker.tick(session.port())) {
@@ -316,37 +322,38 @@ impl Engine {
         }
     }
 
-    /// The neighbour rang. Called in hard interrupts.
+    /// Handles the neighbour's doorbell. Called in hard interrupts.
     pub(crate) fn wake(&self, link: usize) {
         if let Some(worker) = self.worker(link) {
             worker.rung();
         }
     }
 
-    /// Data have been moved. Called in hard interrupts.
+    /// Handles the report of the link's DMA channel. Called in hard interrupts.
     pub(crate) fn moved(&self, link: usize) {
         self.wake(link);
     }
 
-    /// A user of this host rang. Called in hard interrupts.
+    /// Handles the doorbell of the kick pages. Called in hard interrupts.
     pub(crate) fn kicked(&self) {
         self.kicks.rung();
     }
 
-    /// Nobody finds the port any more: who waits learns of it.
+    /// Wakes all waiters for completions: the port is gone.
     pub(crate) fn closed(&self) {
         for qp in self.table.all() {
             qp.tell();
         }
     }
 
-    /// No request is begun from the end of this call on, or they are again.
+    /// Pauses or unpauses the port. Paused: no request is begun after this returns. Unpaused: all
+    /// connected queue pairs are serviced. Sleeps.
     fn pause(&self, paused: bool) {
         if !self.table.pause(paused) {
             return;
         }
         if paused {
-            // Runs that have begun before end; others know.
+            // Waits for the runs that have begun; later ones see that the table is paused.
             for worker in &self.workers {
                 drop(worker.lock());
             }
@@ -363,14 +370,15 @@ impl Engine {
         }
     }
 
-    /// Requests without a completion; `posted`: those that were not begun, too.
+    /// Counts the requests without a completion; with `posted`, also those that were not begun.
     fn count(&self, posted: bool) -> u32 {
         let each = self.table.all().map(|qp| qp.outstanding(posted));
         each.fold(0, u32::saturating_add)
     }
 
-    /// How many requests have no completion, to whom asks for that. If none, none is begun until
-    /// somebody asks for something else.
+    /// Carries out `ask` and returns how many requests have no completion, 0 for an `ask` that does
+    /// not stop the port. With 0 for [`Ask::Stop`] or [`Ask::Finish`], none is begun until another
+    /// `ask`.
     pub(crate) fn outstanding(&self, ask: Ask) -> u32 {
         match ask {
             Ask::GoOn | Ask::Still | Ask::Look => {
@@ -388,7 +396,8 @@ impl Engine {
                         return left;
                     }
                 }
-                // Counted again when nothing can be begun behind the count's back.
+                // Counted again with the port paused: a request may have been begun during the first
+                // count.
                 self.pause(true);
                 let left = self.count(true);
                 if left != 0 {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Kick pages: how users tell of queue pairs that have work without a system call.
+//! Kick pages: users announce queue pairs that have work, without a system call.
 //!
 //! A file has a page of bits, one for each of its queue pairs, and maps it; the page of the port's
-//! doorbell is the same for all. Who rings says no more than that there may be a bit somewhere. The
-//! bits of a file name queue pairs of that file and no others, whatever is written there.
+//! doorbell is the same for all files. The doorbell says only that a bit may be set in some page. The
+//! bits of a file name queue pairs of that file and no others, whatever the user writes there.
 //!
-//! From the interrupt on the doorbell is off: the work item looks at the pages until nobody has posted
-//! for a while, then listens again. So users who post all the time cost no interrupts, and those who
-//! ring for nothing one at a time. It must not know what a queue pair does.
+//! The interrupt turns the doorbell off. The work item polls the pages until no bit has been set for
+//! `LINGER_US`, then turns the doorbell on again. So users that post all the time cause no
+//! interrupts, and users that ring without work cause one at a time. This file must not know what a
+//! queue pair does.
 
 use super::{qp::Qp, worker::Worker};
 use crate::{
@@ -31,24 +32,25 @@ use kernel::{
     workqueue::{DelayedWork, WorkItem},
 };
 
-/// The file offset of the page of bits, the same in every file; that of the doorbell is the next one.
-/// What else is mapped of queues is behind them.
+/// The file offset of the page of bits, the same in every file. The page of the doorbell follows it,
+/// then the other mappings of queues.
 pub(crate) const PLACE: u64 = 1 << 62;
 const BELL_AT: u64 = PLACE + PAGE_SIZE as u64;
 
-/// How long the work item looks on when nobody posts, in microseconds, before it listens.
+/// How long the work item polls without finding work, in microseconds, before it turns the doorbell
+/// on.
 const LINGER_US: u64 = 50;
-/// How long it looks before it lets others run.
+/// How long it polls at most, in microseconds, before it lets others run.
 const SHIFT_US: u64 = 1000;
 
 const BITS: usize = u64::BITS as usize;
 /// A page has room for all queue pairs of a port.
 const _: () = assert!(super::table::MAX_QPS as usize <= PAGE_SIZE * 8);
 
-/// Whose the bits of a page are.
+/// The queue pairs that the bits of a page stand for.
 struct Owners {
     qps: KVVec<Option<Arc<Qp>>>,
-    /// No bit below is free.
+    /// No bit below this one is free.
     lowest: usize,
 }
 
@@ -56,15 +58,16 @@ struct Owners {
 #[pin_data]
 pub(crate) struct KickPage {
     memory: Pages,
-    /// What there is in place of the doorbell when the port is gone.
+    /// Mapped in place of the doorbell when the port is gone.
     blank: SharedPage,
-    /// What is to be stored to ring.
+    /// The value that rings when it is stored to the doorbell.
     value: u32,
     #[pin]
     owners: Mutex<Owners>,
 }
 
-/// What a user has to know to ring for a queue pair; all 0 if he cannot.
+/// The members of `struct weft_qp_create` by which a user kicks a queue pair; all 0 without a
+/// doorbell.
 #[derive(Default)]
 pub(crate) struct Bell {
     pub(crate) page_offset: u64,
@@ -92,7 +95,7 @@ impl KickPage {
         )
     }
 
-    /// Gives a queue pair a bit.
+    /// Assigns a bit to a queue pair.
     pub(crate) fn add(&self, qp: &Arc<Qp>) -> Result<Bell> {
         let owners = &mut *self.owners.lock();
         let free = owners
@@ -116,7 +119,7 @@ impl KickPage {
         })
     }
 
-    /// The queue pair goes; its bit is another's then.
+    /// Frees the bit of a queue pair: another one may get it.
     pub(crate) fn remove(&self, bit: u32) {
         let bit = bit as usize;
         let mut owners = self.owners.lock();
@@ -126,7 +129,7 @@ impl KickPage {
         drop(gone);
     }
 
-    /// Calls `f` for each queue pair whose bit is set, and clears the bits, but those for which it
+    /// Clears the bits and calls `f` for each queue pair whose bit was set. Sets the bit again if `f`
     /// returns true.
     fn take(&self, mut f: impl FnMut(&Arc<Qp>) -> bool) {
         let owners = self.owners.lock();
@@ -146,7 +149,7 @@ impl KickPage {
                 }
             }
             if again != 0 {
-                // Who writes there meanwhile rings himself.
+                // A user that sets a bit meanwhile rings the doorbell after it.
                 let _ = self.memory.give64(at, again.to_le());
             }
         }
@@ -161,12 +164,12 @@ impl KickPage {
         }
     }
 
-    /// Gives the doorbell to who has touched it, while the port is there.
+    /// Handles a page fault on the doorbell: maps it, or a blank page if the port is gone.
     pub(crate) fn fault(&self, node: &Node, page: u64, fault: &Fault<'_>) -> Outcome {
         if page != 1 {
             return fault.refuse();
         }
-        // Entered until the page is in: it is taken away when all have left.
+        // The port stays entered until the page is mapped: the page is zapped when all have left.
         let port = node.port();
         let bell = port
             .as_ref()
@@ -178,16 +181,16 @@ impl KickPage {
         }
     }
 
-    /// Takes the doorbell away from everybody: the port is gone.
+    /// Takes the doorbell out of all mappings: the port is gone.
     pub(crate) fn zap(mapping: &Mapping) {
         mapping.zap(BELL_AT >> PAGE_SHIFT, 1);
     }
 }
 
-/// The kick pages of a port, and who looks at them.
+/// The kick pages of a port, and the work item that polls them.
 #[pin_data]
 pub(super) struct Kicks {
-    /// One a link.
+    /// One per link.
     workers: KVec<Arc<Worker>>,
     #[pin]
     pages: Mutex<KVec<Arc<KickPage>>>,
@@ -208,7 +211,8 @@ impl WorkItem for Kicks {
         let Some(node) = this.node.lock().clone() else {
             return;
         };
-        // One that is gone, or is being reset, is looked after when it comes back.
+        // A port that is gone or being reset is skipped: `Kicks::tick` polls the pages when it is
+        // back.
         let Some(port) = node.port_at_work() else {
             return;
         };
@@ -223,13 +227,13 @@ impl WorkItem for Kicks {
                 break;
             }
             if now.saturating_sub(begin) >= SHIFT_US {
-                // With the port entered: whoever retires this cancels it when all have left.
+                // The port is entered: `Kicks::retire` cancels the work after all have left.
                 work::run_unbound_in(&this, 0);
                 return;
             }
             core::hint::spin_loop();
         }
-        // Who sets a bit that is not seen below rings after this.
+        // A user whose bit the scan below misses rings after this, with the doorbell on.
         if let Some(bells) = port.user_doorbells() {
             bells.hear_kicks();
         }
@@ -258,26 +262,26 @@ impl Kicks {
         *self.node.lock() = Some(node);
     }
 
-    /// No work runs, or comes, when this returns.
+    /// Stops the work item: it neither runs nor is queued when this returns. Sleeps.
     pub(super) fn retire(self: &Arc<Self>) {
         let node = self.node.lock().take();
         work::cancel_delayed(self);
         drop(node);
     }
 
-    /// Somebody rang. Called in hard interrupts.
+    /// Queues the work item: a user rang the doorbell. Called in hard interrupts.
     pub(super) fn rung(self: &Arc<Self>) {
         work::run_unbound_in(self, 0);
     }
 
-    /// Some time has passed: what the doorbell should have told of is found now.
+    /// Queues the work item if there are kick pages: finds work whose doorbell was lost.
     pub(super) fn tick(self: &Arc<Self>) {
         if !self.pages.lock().is_empty() {
             self.rung();
         }
     }
 
-    /// A page for a file. `None`: the hardware has no doorbell for it.
+    /// Makes a kick page for a file. `None`: the hardware has no doorbell for it.
     pub(super) fn add(&self, node: &Node) -> Result<Option<Arc<KickPage>>> {
         let Some((_, value)) = node
             .port()?
@@ -291,23 +295,23 @@ impl Kicks {
         Ok(Some(page))
     }
 
-    /// The file goes.
+    /// Removes the kick page of a file that is closed.
     pub(super) fn remove(&self, page: &Arc<KickPage>) {
         self.pages.lock().retain(|other| !Arc::ptr_eq(other, page));
     }
 
-    /// Gives all queue pairs whose bits are set a turn, and has their links run. False: there was
-    /// nothing to do.
+    /// Queues all queue pairs whose bits are set for service, and runs the engine on their links.
+    /// Returns whether there was work.
     fn look(&self, node: &Node, port: &dyn Port) -> bool {
         let mut rang = [false; MAX_LINKS];
         let mut found = false;
         for page in self.pages.lock().iter() {
             page.take(|qp| {
                 let rung = qp.rung(FLUSH);
-                // Who rings for nothing is not waited for.
+                // A kick without work does not prolong the polling.
                 found |= rung.has_work || rung.more;
                 let link = rung.path.map_or(MAX_LINKS, |path| path.link);
-                // One that is not connected gets a turn when it is.
+                // A queue pair that is not connected is serviced when it becomes connected.
                 if let (Some(worker), Some(rang)) = (self.workers.get(link), rang.get_mut(link)) {
                     worker.posted(qp);
                     *rang = true;

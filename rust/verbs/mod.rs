@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: work and completion queues of users, and the engine that works them off.
+//! Queue pairs: the work and completion queues of users, and the engine that processes them.
 //!
-//! What a queue pair does with what is posted and with what comes are the rules of `proto::qp`; here
-//! they meet the queues of users, registered memory ([`crate::mem`]) and the link. This knows links by
-//! `fabric`, and must not know files.
+//! The rules of a queue pair are in `proto::qp`; this module applies them to the queues of users, to
+//! registered memory ([`crate::mem`]) and to the link. It reaches links through `fabric` only, and
+//! must not know files.
 //!
 //! # Locks
 //!
 //! Inside those of `fabric`, and in this order:
 //!
 //! 1. `Kicks::pages`, then `KickPage::owners`;
-//! 2. `Worker::core`, one a link: a run of the engine. Two links' are never held at once;
-//! 3. `Table::slots`, and never while it is held another of these;
-//! 4. `Qp::inner`: two queue pairs' are never held at once. [`crate::mem`] is called with it held;
+//! 2. `Worker::core`, one per link: held by a run of the engine. Those of two links are never held at
+//!    once;
+//! 3. `Table::slots`. No other of these locks is taken while it is held;
+//! 4. `Qp::inner`: those of two queue pairs are never held at once. [`crate::mem`] is called with it
+//!    held;
 //! 5. completion queues and shared receive queues, a spin lock each, inside all others.
 //!
-//! `Worker::node` and `Kicks::node` are held for a moment only, and nothing inside it.
+//! `Worker::node` and `Kicks::node` are held briefly, and no lock is taken inside them.
 
 mod counts;
 mod cq;

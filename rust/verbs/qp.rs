@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A queue pair: its queues, its state, what is under way.
+//! A queue pair: its queues, its state, and its requests under way.
 //!
-//! The engine works it off, under [`Qp::inner`]; users change and ask for its state. It must not know
+//! The engine serves it with [`Qp::inner`] held; users change and query its state. It must not know
 //! files, or how messages travel.
 
 use super::{
@@ -35,20 +35,20 @@ const _: () = assert!(State::Rts as u32 == ext::WEFT_QP_RTS);
 const _: () = assert!(State::Sqd as u32 == ext::WEFT_QP_SQD);
 const _: () = assert!(State::Err as u32 == ext::WEFT_QP_ERR);
 
-/// Where a queue pair is connected to.
+/// The connection of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     pub(crate) link: usize,
     pub(crate) peer: u64,
-    /// Which session of the link.
+    /// The number of the link's session.
     pub(super) session: u64,
 }
 
-/// What the engine and the users share.
+/// What the engine and users' calls share.
 pub(super) struct Inner {
     pub(super) machine: Machine<KernelHeap>,
     pub(super) path: Option<Path>,
-    /// It waits in the engine for its turn.
+    /// It is in the run queue of its link.
     pub(super) queued: bool,
     send: Posted,
     /// `None` with a shared receive queue.
@@ -56,13 +56,13 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// Whether it is connected by this session of a link.
+    /// Returns whether it is connected in session `session` of link `link`.
     pub(super) fn is_of(&self, link: usize, session: u64) -> bool {
         let is = |path: Path| path.link == link && path.session == session;
         self.path.is_some_and(is)
     }
 
-    /// The machine, and what it works with outside of a run of the engine.
+    /// Returns the machine and its environment outside of a run of the engine.
     pub(super) fn outside<'a>(
         &'a mut self,
         qp: &'a Qp,
@@ -71,14 +71,14 @@ impl Inner {
         (&mut self.machine, env)
     }
 
-    /// To RESET, without a connection.
+    /// Moves to RESET and drops the connection.
     pub(super) fn reset(&mut self, qp: &Qp) {
         self.path = None;
         let (machine, mut env) = self.outside(qp);
         machine.reset(&mut env);
     }
 
-    /// The machine, and what it works with in a run of the engine.
+    /// Returns the machine and its environment in a run of the engine.
     pub(super) fn inside<'a, 'b, 'c>(
         &'a mut self,
         qp: &'a Qp,
@@ -100,15 +100,15 @@ pub(crate) struct Qp {
     pub(super) inner: Mutex<Inner>,
 }
 
-/// Queues begin at multiples of this.
+/// The queues begin at multiples of this many bytes.
 const RING_ALIGN: usize = 128;
-/// What is found when a user rings.
+/// What a user's kick found.
 pub(super) struct Rung {
-    /// Where the queue pair is connected to.
+    /// The connection, if there is one.
     pub(super) path: Option<Path>,
-    /// Something was posted to be sent.
+    /// The send queue has work.
     pub(super) has_work: bool,
-    /// It is in ERR, and not all that was posted was ended.
+    /// It is in ERR, and posted requests remain to be flushed.
     pub(super) more: bool,
 }
 
@@ -153,30 +153,32 @@ impl Qp {
         self.made.protocol
     }
 
-    /// The memory of both queues, to be mapped.
+    /// Returns the memory of both queues, for mapping.
     pub(crate) fn memory(&self) -> &Pages {
         &self.memory
     }
 
-    /// Where in it the receive queue is, 0 if there is none.
+    /// Returns the offset of the receive queue in that memory, 0 if there is none.
     pub(crate) fn recv_at(&self) -> usize {
         self.recv_at
     }
 
-    /// Requests that have no completion yet: under way, and posted, unless only the former count.
+    /// Counts the requests that have no completion: those under way and, if `posted`, also those that
+    /// can be begun.
     pub(super) fn outstanding(&self, posted: bool) -> u32 {
         let mut inner = self.inner.lock();
         let (machine, env) = inner.outside(self);
         machine.outstanding(&env, posted)
     }
 
-    /// Whether a completion of this queue pair, or of another that completes there, found no room.
+    /// Returns whether one of its completion queues has had no room for a completion, of this or of
+    /// another queue pair.
     pub(super) fn is_overrun(&self) -> bool {
         self.made.send_cq.is_overrun() || self.made.recv_cq.is_overrun()
     }
 
-    /// A user rings for this queue pair. In ERR its requests end, whether it is connected or not; up
-    /// to `most` of each queue.
+    /// Handles a user's kick of this queue pair. In ERR, flushes up to `most` requests of each queue,
+    /// connected or not.
     pub(super) fn rung(&self, most: u32) -> Rung {
         let mut inner = self.inner.lock();
         let path = inner.path;

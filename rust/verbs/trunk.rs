@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The trunk of a link: the FIFOs and the memory for data that two neighbours' engines share.
+//! The link queues: the FIFOs and the data memory that the engines of two neighbours share.
 //!
-//! The rules are in `proto::fifo`; here they meet the arena and the window. Nobody else touches the
-//! latter for queue pairs. It must not know queue pairs.
+//! The rules are in `proto::fifo`; this file applies them to the arena and the window. It must not
+//! know queue pairs.
 
 use super::{heap::Leases, moving::Moving};
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
 use core::cell::Cell;
 use kernel::prelude::*;
 
-/// What a run of the engine works with: the port while it is there.
+/// The port, arena and window of a link, for a run of the engine. Keeps the port entered.
 #[derive(Clone, Copy)]
 pub(super) struct Io<'a> {
     pub(super) node: &'a Node,
@@ -47,7 +47,7 @@ impl<'a> Io<'a> {
         })
     }
 
-    /// What moves data by itself, if there is such a thing.
+    /// Returns the DMA channel of the link, if the port has one.
     pub(super) fn mover(&self) -> Option<&'a dyn Mover> {
         self.port.mover(self.link)
     }
@@ -60,7 +60,7 @@ impl<'a> Io<'a> {
         Peers(self.window)
     }
 
-    /// Loads through the window by `f`. `None`: they did not all bring what is there.
+    /// Calls `f`, which loads through the window. `None`: some of its loads failed.
     pub(super) fn over_the_bridge<T>(&self, f: impl FnOnce() -> T) -> Option<T> {
         let Some(losses) = self.port.losses() else {
             // No load fails while the port is there.
@@ -73,12 +73,12 @@ impl<'a> Io<'a> {
     }
 }
 
-/// The own trunk.
+/// The link queues in the own arena.
 struct Own<'a>(&'a Area);
 
 impl ring::Area for Own<'_> {
     fn load(&self, at: usize) -> u64 {
-        // The layout is that of the arena: every place is inside.
+        // The offset is inside: the layout was computed from the size of the arena.
         self.0.read64(at).unwrap_or_default()
     }
 
@@ -108,15 +108,16 @@ impl ring::Window for Own<'_> {
     }
 }
 
-/// The peer's trunk, to be read.
+/// The peer's link queues, for loads.
 struct Beyond<'a> {
     window: &'a Area,
-    /// A word was all ones: that is what a load brings that nobody has answered.
+    /// A word was all ones, as a load is that nothing answers.
     ones: Cell<bool>,
 }
 
 impl<'a> Beyond<'a> {
-    /// Loads by `f`, which can be called again. `None`: some of it may not be what is there.
+    /// Calls `f`, which loads through the given area and may be called twice. `None`: some of its
+    /// loads may have failed.
     fn load<T>(io: &Io<'a>, mut f: impl FnMut(&Self) -> T) -> Option<T> {
         let beyond = Self {
             window: io.window,
@@ -132,7 +133,8 @@ impl<'a> Beyond<'a> {
 
 impl ring::Area for Beyond<'_> {
     fn load(&self, at: usize) -> u64 {
-        // The layout is that of the peer's arena, all of which is behind the window.
+        // The offset is inside: the layout was computed from the size of the peer's arena, all of
+        // which is behind the window.
         let word = self.window.read64(at).unwrap_or_default();
         if word == u64::MAX {
             self.ones.set(true);
@@ -147,12 +149,12 @@ impl ring::Area for Beyond<'_> {
     }
 }
 
-/// The peer's trunk, to be written.
+/// The peer's link queues, for stores.
 struct Peers<'a>(&'a Area);
 
 impl ring::Window for Peers<'_> {
     fn store(&self, at: usize, word: u64) {
-        // As above, of the peer's arena, all of which is behind the window.
+        // The offset is inside the window, as for the loads above.
         let _ = self.0.write64(at, word);
     }
 
@@ -169,7 +171,7 @@ impl ring::Window for Peers<'_> {
     }
 }
 
-/// Memory of the eager ring's account.
+/// Memory for the accounting of the eager ring.
 struct Pieces(KVec<Piece>);
 
 impl AsRef<[Piece]> for Pieces {
@@ -184,20 +186,20 @@ impl AsMut<[Piece]> for Pieces {
     }
 }
 
-/// The trunk of a link that is READY.
+/// The link queues of a link that is READY.
 pub(super) struct Trunk {
     pub(super) peer: Layout,
     outbound: Outbound,
     pub(super) inbound: Inbound,
     eager: Eager<Pieces>,
     pub(super) buffers: Buffers<Leases>,
-    /// What was to be pulled did not come over the bridge.
+    /// A load of what was to be pulled failed.
     pub(super) unread: bool,
     pub(super) moving: Moving,
 }
 
 impl Trunk {
-    /// At the beginning of a session, when both trunks are zero.
+    /// Makes the link queues at the start of a session, when both ends' are zero.
     pub(super) fn new(own: Layout, peer: Layout) -> Result<KBox<Self>> {
         let memory = KVec::from_elem(Piece::NONE, eager::pieces(&own, &peer), GFP_KERNEL)?;
         Ok(KBox::new(
@@ -214,7 +216,7 @@ impl Trunk {
         )?)
     }
 
-    /// Whether `count` more cells can be written to `lane`, or put down if it is pulled.
+    /// Returns whether there is room for `count` more cells in `lane`.
     pub(super) fn has_room(&mut self, io: &Io<'_>, lane: Lane, count: u64) -> Result<bool, Fault> {
         match self.outbound.reserve_cells(&io.own(), lane, count) {
             Ok(()) => Ok(true),
@@ -223,12 +225,12 @@ impl Trunk {
         }
     }
 
-    /// Whether one more word can be pushed.
+    /// Returns whether one more control word can be pushed.
     pub(super) fn has_word_room(&mut self, io: &Io<'_>) -> Result<bool, Fault> {
         done(self.outbound.reserve_words(&io.own(), 1))
     }
 
-    /// Whether one more word can be said, by the way of `protocol`, by a responder.
+    /// Returns whether a responder can send one more control word, in the way that `protocol` uses.
     pub(super) fn may_say(&mut self, io: &Io<'_>, protocol: Protocol) -> Result<bool, Fault> {
         done(if protocol.cqe {
             self.outbound.reserve_offered_words(&io.own(), 1)
@@ -237,7 +239,7 @@ impl Trunk {
         })
     }
 
-    /// Sends a cell by the way of `protocol`. False: there is no room now.
+    /// Sends a cell in the way that `protocol` uses. Returns false if there is no room now.
     pub(super) fn send(
         &mut self,
         io: &Io<'_>,
@@ -246,7 +248,7 @@ impl Trunk {
         message: &Message,
     ) -> Result<bool, Fault> {
         if let Message::Gone(_) | Message::Join(_) = message {
-            // What was put down for it to pull comes before.
+            // The peer is first told of what was posted for it to pull.
             self.outbound.tell(&io.peer());
         }
         done(match protocol.lane(message) {
@@ -255,7 +257,7 @@ impl Trunk {
         })
     }
 
-    /// Says a word by the way of `protocol`. False: there is no room now.
+    /// Sends a control word in the way that `protocol` uses. Returns false if there is no room now.
     pub(super) fn word(
         &mut self,
         io: &Io<'_>,
@@ -269,8 +271,8 @@ impl Trunk {
         })
     }
 
-    /// A place for `len` bytes in the peer's eager ring, which the next cell of `lane` is to name: its
-    /// offset in the ring, and in the window. `None`: there is no room now.
+    /// Reserves `len` bytes in the peer's eager ring, which the next cell of `lane` is to name.
+    /// Returns their offsets in the ring and in the window; `None` if there is no room now.
     pub(super) fn take_eager(
         &mut self,
         io: &Io<'_>,
@@ -283,19 +285,19 @@ impl Trunk {
         let number = outbound.written(lane);
         let mut at = eager.take(len, lane, number, |lane| outbound.taken(lane));
         if at.is_none() {
-            // The ring may be used up before the cells are, for which credit is looked at.
+            // The ring can be full before the cells are; only the latter look at credit.
             outbound.refresh(&io.own())?;
             at = eager.take(len, lane, number, |lane| outbound.taken(lane));
         }
         Ok(at.map(|at| (at, self.peer.eager_at() + at as usize)))
     }
 
-    /// The cell that was to name it is not written.
+    /// Undoes [`Self::take_eager`]: the cell is not written.
     pub(super) fn untake_eager(&mut self) {
         self.eager.untake();
     }
 
-    /// What comes next by the FIFOs that the peer writes.
+    /// Returns the next cell of the FIFOs that the peer writes, and leaves it there.
     pub(super) fn peek(&self, io: &Io<'_>) -> Result<Option<Arrived>, Fault> {
         self.inbound.peek(&io.own())
     }
@@ -308,7 +310,8 @@ impl Trunk {
         self.inbound.word(&io.own(), &io.peer())
     }
 
-    /// The next request that the peer has put down. `None`, too, if it cannot be read now.
+    /// Returns the next request that the peer has posted to be pulled, and leaves it there. `None`,
+    /// too, if it cannot be read now.
     pub(super) fn pull(&mut self, io: &Io<'_>) -> Result<Option<Arrived>, Fault> {
         let Self {
             inbound, unread, ..
@@ -318,12 +321,13 @@ impl Trunk {
         arrived.unwrap_or(Ok(None))
     }
 
-    /// The next word that the peer has put down. `None`, too, if it cannot be read now.
+    /// Takes the next control word that the peer has posted to be pulled. `None`, too, if it cannot
+    /// be read now.
     pub(super) fn pull_word(&mut self, io: &Io<'_>) -> Result<Option<Word>, Fault> {
         let Self {
             inbound, unread, ..
         } = self;
-        // All ones are no word: none is taken before it is loaded again.
+        // All ones are no control word: none is taken before it is loaded again.
         let word = Beyond::load(io, |beyond| {
             inbound.pull_word(&io.own(), beyond, &io.peer())
         });
@@ -331,7 +335,7 @@ impl Trunk {
         word.unwrap_or(Ok(None))
     }
 
-    /// Where data of a message that has come lie in the own arena.
+    /// Returns where in the own arena the eager data of a received message lie.
     pub(super) fn eager_place(&self, own: &Layout, data: &Data) -> Option<usize> {
         match *data {
             Data::Eager { at, len } => own.eager_place(at, len.into()).ok(),
@@ -339,7 +343,8 @@ impl Trunk {
         }
     }
 
-    /// Sends a word behind all data that the mover was given. False: there is no room now.
+    /// Sends a control word by the DMA channel, behind all data that the channel was given. Returns
+    /// false if there is no room now.
     pub(super) fn word_behind(
         &mut self,
         io: &Io<'_>,
@@ -363,13 +368,13 @@ impl Trunk {
         if self.moving.word(mover, command, claimed, ring) {
             Ok(true)
         } else {
-            // Its place stays empty: nothing comes after it.
+            // The place stays empty, hence nothing behind it is seen.
             Err(Fault::Reach)
         }
     }
 
-    /// Tells the peer what was put down for it, and rings if it sleeps and does not know of what was
-    /// written.
+    /// Tells the peer what was posted for it to pull, and rings its `wake` doorbell if the peer
+    /// sleeps and was not rung for all that was written.
     pub(super) fn ring(&mut self, io: &Io<'_>) {
         self.outbound.tell(&io.peer());
         if self.outbound.needs_kick(&io.own(), &io.peer()) {
@@ -384,7 +389,7 @@ impl Trunk {
         }
     }
 
-    /// The last of the words that the mover had has left: rings behind it if the peer has gone to sleep
+    /// The DMA channel has moved its last control word: rings behind it if the peer has gone to sleep
     /// meanwhile.
     fn ring_behind(&mut self, io: &Io<'_>, mover: &dyn Mover) {
         if !self.outbound.needs_late_kick(&io.own(), &io.peer()) {
@@ -399,7 +404,7 @@ impl Trunk {
         }
     }
 
-    /// Gives all credit back and asks to be rung for.
+    /// Gives all credit back and asks the peer to ring.
     pub(super) fn sleep(&mut self, io: &Io<'_>) {
         self.inbound.sleep(&io.peer());
         io.node.ring_echo(io.port, io.link);
