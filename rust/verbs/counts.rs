@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many queues a port has, and how many it may have.
+//! Counts the completion queues and shared receive queues of a port, and limits them.
 
 use kernel::{
     prelude::*,
@@ -15,7 +15,7 @@ pub(crate) const MAX_CQS: u32 = 16384;
 /// Shared receive queues of a port.
 pub(crate) const MAX_SRQS: u32 = 16384;
 
-/// The queues of a port.
+/// The counts of a port.
 pub(crate) struct Counts {
     cqs: Atomic<u32>,
     srqs: Atomic<u32>,
@@ -38,14 +38,14 @@ pub(super) enum Kind {
     Srq,
 }
 
-/// One that is counted while this lives.
+/// Counts one queue while this lives.
 pub(super) struct Counted {
     counts: Arc<Counts>,
     kind: Kind,
 }
 
 impl Counted {
-    /// `ENOSPC`: there are as many as there may be.
+    /// Counts one more queue. `ENOSPC`: the limit is reached.
     pub(super) fn new(counts: &Arc<Counts>, kind: Kind) -> Result<Self> {
         let most = match kind {
             Kind::Cq => MAX_CQS,
@@ -55,7 +55,7 @@ impl Counted {
             counts: counts.clone(),
             kind,
         };
-        // Counted first, so that what is too much is counted off as everything else.
+        // Counted first: if it is too much, `drop` uncounts it.
         if counted.counter().fetch_add(1, Relaxed) >= most {
             return Err(ENOSPC);
         }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Data between registered memory and the link queues: gathered from what a list names, and scattered
+//! Copies data between registered memory and the link queues: gathers what a list names, and scatters
 //! to it.
 //!
-//! Each piece is checked against its STag, every time. It must not know queue pairs, nor why data move.
+//! Each piece is checked against its STag, every time. This file must not know queue pairs, nor why
+//! data move.
 
 use crate::{
     hw::Piece,
@@ -38,7 +39,7 @@ impl From<Refused> for NotBegun {
 
 type Done<T = ()> = core::result::Result<T, Refused>;
 
-/// Registered memory, as one protection domain allows it.
+/// Registered memory, as seen by one protection domain.
 #[derive(Clone, Copy)]
 pub(super) struct Registered<'a> {
     pub(super) memory: &'a Memory,
@@ -72,8 +73,8 @@ impl Registered<'_> {
         Ok(())
     }
 
-    /// Copies `len` bytes of a request's data from `offset` on to `at` of `area`, the window or the own
-    /// arena, without a fence.
+    /// Copies `len` bytes of a request's data, from `offset` on, to `at` of `area`, the window or the
+    /// own arena. No fence.
     pub(super) fn put(&self, area: &Area, tail: &Tail, offset: u64, at: usize, len: usize) -> Done {
         match tail {
             Tail::Inline(..) => {
@@ -96,7 +97,7 @@ impl Registered<'_> {
         Ok(())
     }
 
-    /// Fills `extents` of `area` with the first `len` bytes of `source` from `offset` on, likewise.
+    /// Fills `extents` of `area` with the first `len` bytes of `source` from `offset` on. No fence.
     pub(super) fn spread(
         &self,
         area: &Area,
@@ -130,8 +131,8 @@ impl Registered<'_> {
         Ok(())
     }
 
-    /// Calls `f` with each access for `len` bytes from `offset` of `sink` on, and where in those bytes
-    /// it is.
+    /// Calls `f` for each access to `len` bytes of `sink` from `offset` on, with the position of the
+    /// access in those bytes and its length.
     fn each_of_sink(
         &self,
         sink: Sink<'_>,
@@ -182,8 +183,8 @@ impl Registered<'_> {
         })
     }
 
-    /// Copies what lies in `extents` of `area`, the own arena or the window, but no more than `len`
-    /// bytes, to `offset` of `sink`.
+    /// Copies the bytes in `extents` of `area`, the own arena or the window, but no more than `len`,
+    /// to `offset` of `sink`.
     pub(super) fn collect(
         &self,
         area: &Area,
@@ -202,16 +203,17 @@ impl Registered<'_> {
     }
 }
 
-/// Local memory for one transfer of the DMA engine.
+/// Local memory for one transfer of a DMA channel.
 pub(super) struct Load {
     pub(super) accesses: KVec<Access>,
     pub(super) pieces: KVec<Piece>,
-    /// How many pieces there were at the end of each extent.
+    /// The number of pieces up to the end of each extent.
     pub(super) ends: KVec<usize>,
 }
 
 impl Load {
-    /// The first `len` bytes of `source` from `offset` on, as much as `extents` have room for.
+    /// Collects the first `len` bytes of `source` from `offset` on, as much as `extents` have room
+    /// for.
     pub(super) fn new(
         registered: Registered<'_>,
         source: Source<'_>,
@@ -229,7 +231,7 @@ impl Load {
             Source::Tagged { stag, to } => {
                 let to = to.checked_add(offset).ok_or(Refused::Denied)?;
                 let access = registered.access(stag, Rights::REMOTE_READ, to, len)?;
-                // Without memory for it the CPU moves it.
+                // If there is no memory for the list of pieces, the CPU moves the data.
                 load.tagged(access, extents).map_err(|_| NotBegun::Ever)?;
             }
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the QP machine of `proto::qp` works with in the driver: the work and completion queues of a
-//! queue pair, registered memory, and the link queues.
+//! The environment of the QP machine of `proto::qp` in the driver: the work and completion queues of
+//! a queue pair, registered memory, and the link queues.
 //!
-//! Here is no rule of the protocol: each function does one thing of one trait.
+//! There is no rule of the protocol here: each function does one thing of one trait.
 
 use super::{
     cx::Cx,
@@ -32,7 +32,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The queues of a queue pair, and `C`, a run of the engine if there is one.
+/// The queues of a queue pair; `C` is the context of a run of the engine, or `()` outside of a run.
 pub(super) struct Env<'a, C> {
     cx: C,
     made: &'a Making,
@@ -118,7 +118,7 @@ impl<C> Queues for Env<'_, C> {
     }
 }
 
-/// The queues of a queue pair, and a run of the engine that serves it.
+/// The environment in a run of the engine.
 pub(super) type Running<'a, 'b, 'c> = Env<'a, &'b mut Cx<'c>>;
 
 impl Running<'_, '_, '_> {
@@ -281,7 +281,7 @@ impl Memory for Running<'_, '_, '_> {
     fn bind(&self, wqe: &SendWqe) -> Result<bool, Status> {
         let list = wqe.tail.list().map(Sgl::as_slice).unwrap_or_default();
         let binding = Binding {
-            // None is needed to unbind.
+            // To unbind needs no region.
             region: list.first().map_or(0, |region| region.stag),
             to: wqe.arg0,
             length: wqe.arg1,
@@ -313,7 +313,7 @@ impl Memory for Running<'_, '_, '_> {
     }
 }
 
-/// Whether accesses by a window have ended.
+/// Returns true if an operation on a window is done, false if it waits for accesses to end.
 fn ended<E>(done: core::task::Poll<Result<(), E>>) -> Result<bool, E> {
     match done {
         core::task::Poll::Ready(done) => done.map(|()| true),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of QP machines in the driver: where requests under way and leases are kept.
+//! Memory of QP machines in the driver: for requests under way and for leases.
 
 use crate::proto::qp::{Heap, Inbound, Lease, Request};
 use kernel::prelude::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a queue pair is made of: its domain, its queues, its protocol.
+//! The parameters of a queue pair: its domain, its queues, its protocol.
 
 use super::{cq::Cq, srq::Srq};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     proto::{protocol::Protocol, wqe::QueueShape},
 };
 
-/// What a queue pair is made of.
+/// The parameters of a queue pair.
 pub(crate) struct Making {
     pub(crate) pd: Use<Pd>,
     pub(crate) send_cq: Use<Cq>,

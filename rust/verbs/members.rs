@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The queue pairs that a session of a link connects, by index: a run of the engine finds the one that a
-//! cell is for without a lock of the port's.
+//! The queue pairs that a session of a link connects, by index: a run of the engine finds the
+//! recipient of a cell without a lock of the port.
 //!
 //! A queue pair is here exactly while its path is this session. Both change with the worker's core and
 //! the queue pair locked.
@@ -9,7 +9,7 @@
 use super::{qp::Qp, table};
 use kernel::{prelude::*, sync::Arc};
 
-/// Of one end of a link.
+/// The queue pairs of one end of a link.
 pub(super) struct Members {
     slots: KVVec<Option<Arc<Qp>>>,
     count: usize,
@@ -27,7 +27,7 @@ impl Members {
         self.count
     }
 
-    /// Adds one that is not here.
+    /// Adds a queue pair that is not in it.
     pub(super) fn add(&mut self, qp: Arc<Qp>) -> Result {
         let index = table::index(qp.number()).ok_or(EINVAL)?;
         while self.slots.len() <= index {
@@ -59,7 +59,7 @@ impl Members {
         }
     }
 
-    /// All of them leave.
+    /// Removes all queue pairs.
     pub(super) fn clear(&mut self) {
         self.slots = KVVec::new();
         self.count = 0;

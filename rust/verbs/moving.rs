@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Data that the port's DMA engine moves to the peer, and what they keep where it is meanwhile.
+//! Data that a DMA channel of the port moves to the peer, and the memory that stays in place
+//! meanwhile.
 //!
-//! What is under way is looked at by who runs the engine, in the order in which it was begun. Words that
-//! speak of data go through the same channel, behind them: a store of the CPU could overtake them,
-//! even when they have left. It must not know what becomes of a queue pair.
+//! A run of the engine looks for completed transfers, in the order in which they were begun. Control
+//! words that refer to data go through the same channel, behind the data: a store of the CPU could
+//! overtake the data, even when they have left. This file must not know how queue pairs go on after a
+//! transfer.
 
 use super::data::Load;
 use crate::{
@@ -18,23 +20,24 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// From here on, in bytes, a part of a long message is moved by DMA: see Documentation/queues.rst.
+/// A part of a long message of at least so many bytes is moved by DMA: see Documentation/queues.rst.
 pub(super) const WORTHWHILE: u64 = 32 << 10;
-/// Milliseconds that a transfer may take when it is the oldest. What takes longer never ends.
+/// Milliseconds that a transfer may take as the oldest one. After that the DMA channel counts as
+/// stopped.
 const PATIENCE_MS: u64 = 5000;
-/// As much as can be under way.
+/// The most transfers that can be under way.
 const MOST: usize = 64;
 
-/// What is under way.
+/// What a transfer moves.
 #[derive(Clone, Copy)]
 pub(super) enum What {
     /// Data of a queue pair.
     Transfer(Transfer),
-    /// A word, of which nothing more is to be said.
+    /// A control word: nothing is to be done when it has left.
     Word,
-    /// A doorbell, or data that the DMA engine has begun and the CPU moves instead.
+    /// A doorbell, or data that the DMA channel has begun to move and the CPU moves instead.
     Nothing,
-    /// An interrupt.
+    /// An interrupt to this host.
     Report,
 }
 
@@ -49,24 +52,24 @@ struct UnderWay {
     last: u32,
     what: What,
     since_ms: u64,
-    /// Kept until it is done, or given up.
+    /// Kept until the transfer is done, or given up.
     _accesses: KVec<Access>,
     _command: Option<Command>,
 }
 
-/// All that is under way on a link.
+/// The transfers that are under way on a link.
 pub(super) struct Moving {
-    /// In the order in which it was begun. Has room for [`MOST`].
+    /// In the order in which they were begun. Has room for [`MOST`].
     under_way: KVec<UnderWay>,
-    /// Words among them,
+    /// How many of them are control words,
     words: usize,
-    /// and whether there were.
+    /// and whether one has left since [`Self::had_words`] was called.
     had_words: bool,
-    /// Data went to the mover behind which no word went.
+    /// Data were given to the DMA channel, and no control word behind them.
     unfenced: bool,
-    /// Counts what was begun, and what was done.
+    /// Counts the transfers that were begun, and those that ended.
     changes: u64,
-    /// When the last one was done: the next was the oldest from then on.
+    /// When the last transfer ended: since then the next one is the oldest.
     done_ms: u64,
 }
 
@@ -86,46 +89,47 @@ impl Moving {
         self.under_way.is_empty()
     }
 
-    /// Whether an interrupt tells when all is done.
+    /// Returns whether an interrupt follows the last transfer.
     pub(super) fn is_reported(&self) -> bool {
         matches!(self.under_way.last(), Some(last) if matches!(last.what, What::Report))
     }
 
-    /// Changes when something is begun or done.
+    /// Returns a count that changes when a transfer begins or ends.
     pub(super) fn begun_and_done(&self) -> u64 {
         self.changes
     }
 
-    /// Whether words are on their way that the CPU did not store.
+    /// Returns whether the DMA channel has control words to move.
     pub(super) fn has_words(&self) -> bool {
         self.words > 0
     }
 
-    /// Whether there were some since this was asked last.
+    /// Returns whether a control word has left since the last call.
     pub(super) fn had_words(&mut self) -> bool {
         core::mem::replace(&mut self.had_words, false)
     }
 
-    /// Whether a store of the CPU might overtake data, whatever has become of them here.
+    /// Returns whether a store of the CPU might overtake data, even of transfers that are done here.
     pub(super) fn is_unfenced(&self) -> bool {
         self.unfenced
     }
 
-    /// Whether data of a queue pair are under way.
+    /// Returns whether a transfer of queue pair `qpn` is under way.
     pub(super) fn has(&self, qpn: u32) -> bool {
         self.under_way
             .iter()
             .any(|transfer| transfer.what.is_of(qpn))
     }
 
-    /// Whether memory that a queue pair's requests have named is still being read.
+    /// Returns whether the DMA channel still reads memory that requests of queue pair `qpn` have
+    /// named.
     pub(super) fn reads_for(&self, qpn: u32, mover: &dyn Mover) -> bool {
         self.under_way
             .iter()
             .any(|transfer| transfer.what.is_of(qpn) && mover.state(transfer.last) == Moved::NotYet)
     }
 
-    /// Whether the mover goes on as it should.
+    /// Returns whether the DMA channel makes progress.
     pub(super) fn is_well(&self, mover: &dyn Mover) -> bool {
         let late = |since| clock::now_ms().saturating_sub(self.done_ms.max(since)) > PATIENCE_MS;
         match self.under_way.first() {
@@ -136,7 +140,7 @@ impl Moving {
 
     fn push(&mut self, transfer: UnderWay) -> bool {
         self.changes += 1;
-        // There is room: looked for before.
+        // The caller has checked that there is room.
         self.under_way.push_within_capacity(transfer).is_ok()
     }
 
@@ -144,7 +148,8 @@ impl Moving {
         self.under_way.len() < MOST && mover.room() >= count
     }
 
-    /// Begins to move `load` to `extents` of the window.
+    /// Begins to move `load` to `extents` of the window. `NotBegun::Now`: there is no room;
+    /// `NotBegun::Ever`: the CPU is to move it.
     pub(super) fn begin(
         &mut self,
         mover: &dyn Mover,
@@ -159,7 +164,7 @@ impl Moving {
             }
             begin = end;
         }
-        // One more, so that a word behind it has room.
+        // One more, so that there is room for a control word behind the data.
         if !self.has_room(mover, load.ends.len() + 1) {
             return Err(NotBegun::Now);
         }
@@ -173,7 +178,7 @@ impl Moving {
                 continue;
             }
             let Some(number) = mover.write(extent.at as usize, pieces, None) else {
-                // There was room. What has begun keeps its memory.
+                // Unexpected: there was room. What has begun keeps its memory.
                 all = false;
                 break;
             };
@@ -197,7 +202,7 @@ impl Moving {
         }
     }
 
-    /// Memory for a word, if there is room for it to go.
+    /// Returns memory for a control word, if the DMA channel has room for it.
     pub(super) fn command(&self, mover: &dyn Mover, memory: &Memory) -> Option<Command> {
         if self.has_room(mover, 1) {
             memory.command()
@@ -206,7 +211,8 @@ impl Moving {
         }
     }
 
-    /// Sends a word behind all that was begun, and rings then. False: it was not to be.
+    /// Sends a control word behind all that was begun, and rings then if `ring` is given. Returns
+    /// false if that failed.
     pub(super) fn word(
         &mut self,
         mover: &dyn Mover,
@@ -251,17 +257,18 @@ impl Moving {
         })
     }
 
-    /// Rings when all that was begun has arrived. False: there is no room.
+    /// Rings when all that was begun has arrived. Returns false if there is no room.
     pub(super) fn ring(&mut self, mover: &dyn Mover, doorbell: u32) -> bool {
         self.has_room(mover, 1) && self.sign(mover.ring(doorbell), What::Nothing)
     }
 
-    /// Sees to an interrupt when what is under way now is done. False: there is no room.
+    /// Requests an interrupt for when all that is under way is done. Returns false if there is no
+    /// room.
     pub(super) fn report(&mut self, mover: &dyn Mover) -> bool {
         self.is_reported() || self.has_room(mover, 1) && self.sign(mover.report(), What::Report)
     }
 
-    /// The next one that is done, and how it went.
+    /// Takes the oldest transfer if it is done; returns what it moved and its result.
     pub(super) fn next(&mut self, mover: &dyn Mover) -> Option<(What, Moved)> {
         let oldest = self.under_way.first()?;
         let (first, last, what) = (oldest.first, oldest.last, oldest.what);

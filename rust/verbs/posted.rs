@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A queue of work requests that a user posts into mapped memory: send, receive, shared receive.
+//! A queue of work requests that a user posts to mapped memory: send, receive or shared receive.
 //!
-//! The user writes entries and then their count; an entry is copied once, and what comes back is the
-//! copy. It must not know what is in an entry.
+//! The user writes entries, then their count. Each entry is copied once, and only the copy is used.
+//! This file must not know what is in an entry.
 
 use crate::{
     proto::wqe::{QueueShape, MAX_SEND_BYTES, POSTED_AT, TAKEN_AT},
@@ -11,21 +11,22 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// The user has counted more entries than there are.
+/// The user's count exceeds the entries of the queue.
 #[derive(Debug)]
 pub(crate) struct Overposted;
 
 /// The driver's end of a queue.
 pub(crate) struct Posted {
     memory: Arc<Pages>,
-    /// Where in it the queue begins.
+    /// The offset of the queue in it.
     at: usize,
     shape: QueueShape,
     taken: u64,
 }
 
 impl Posted {
-    /// A queue that begins at `at` of `memory`, a multiple of 8. `EINVAL`: it does not fit there.
+    /// Makes a queue that begins at `at` of `memory`, a multiple of 8. `EINVAL`: it does not fit
+    /// there.
     pub(crate) fn new(memory: Arc<Pages>, at: usize, shape: QueueShape) -> Result<Self> {
         let end = at.checked_add(shape.bytes()).ok_or(EINVAL)?;
         if at % size_of::<u64>() != 0 || end > memory.bytes() {
@@ -43,14 +44,15 @@ impl Posted {
         &self.shape
     }
 
-    /// How many entries wait to be taken.
+    /// Returns the number of entries that were posted and not taken.
     pub(crate) fn pending(&self) -> Result<u32, Overposted> {
         // Inside the memory, by `new`.
         let posted = self.memory.read64(self.at + POSTED_AT).unwrap_or(0);
         self.shape.pending(posted, self.taken).ok_or(Overposted)
     }
 
-    /// Takes the next entry: the user may write over it. What `f` makes of the copy.
+    /// Takes the next entry and returns the result of `f` for the copy. The user may overwrite the
+    /// entry then. `None`: the queue is empty.
     #[inline]
     pub(crate) fn take<R>(&mut self, f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Overposted> {
         if self.pending()? == 0 {

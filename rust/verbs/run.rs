@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One run of the engine's end of a link: takes what has come, and gives queue pairs their turns.
+//! One run of the engine on a link: takes what has arrived, and services the queue pairs in the run
+//! queue.
 //!
-//! What a queue pair makes of it is in `proto::qp`; what runs this, and when, is in `worker`.
+//! What a queue pair does with it is in `proto::qp`; when a run takes place is decided by `worker`.
 
 use super::{
     cx::Cx,
@@ -27,11 +28,12 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// Steps of a queue pair in one turn: to take a request from the send queue is one, to send it another.
+/// Steps of a queue pair each time it is serviced: to take a request from the send queue is one step,
+/// to send it is another.
 const QUANTUM: usize = 16;
-/// What a search for all queue pairs of a peer is worth, in bytes.
+/// What a search of all queue pairs costs of the budget, in bytes moved.
 const SEARCH: u64 = 64 << 10;
-/// Numbers of queue pairs that are not there, of which the peer is to be told.
+/// The most GONE messages that wait to be sent about queue pairs that do not exist.
 const MOST_GONE: usize = 256;
 
 /// One run.
@@ -45,7 +47,7 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The queue pair with this number, if it is connected by this session.
+    /// Returns queue pair `qpn`, if it is connected in this session.
     fn find(&self, qpn: u32) -> Option<Arc<Qp>> {
         self.members.find(qpn).cloned()
     }
@@ -56,7 +58,8 @@ impl Run<'_> {
         }
     }
 
-    /// Looks what has been moved, and says so. False: nothing has.
+    /// Handles transfers that are done and sends deferred control words. Returns whether there was
+    /// any.
     pub(super) fn moved(&mut self, cx: &mut Cx<'_>) -> Result<bool, Fault> {
         let Some(mover) = cx.io.mover() else {
             return Ok(false);
@@ -74,7 +77,7 @@ impl Run<'_> {
         while let Some(&deferred) = self.deferred.first() {
             cx.own_qpn.set(deferred.qpn);
             let qp = self.find(deferred.qpn);
-            // One that has gone says nothing, and the peer is told that it has.
+            // A queue pair that is gone sends nothing; GONE has told the peer.
             let says = |qp: &Arc<Qp>| qp.inner.lock().machine.is_to_tell(&deferred);
             let says = qp.as_ref().is_some_and(says);
             if says && !cx.word_behind(&deferred.word)? {
@@ -89,7 +92,7 @@ impl Run<'_> {
         Ok(progress)
     }
 
-    /// A transfer has ended.
+    /// Handles a transfer that is done, or was `refused`.
     fn ended(&mut self, transfer: Transfer, refused: bool) {
         let (qpn, epoch) = transfer.owner();
         let Some(qp) = self.find(qpn) else {
@@ -102,15 +105,15 @@ impl Run<'_> {
         let (machine, mut env) = inner.outside(&qp);
         let deferred = machine.transfer_ended(&mut env, transfer, refused);
         if deferred.is_some_and(|deferred| self.deferred.push(deferred, GFP_KERNEL).is_err()) {
-            // The peer would wait for ever.
+            // Otherwise the peer waits for ever.
             let lost = Status::RemoteOp;
             machine.fail(&mut env, lost, lost, Status::Flushed);
         }
-        // It may have waited for this.
+        // The queue pair may have waited for the transfer.
         self.enqueue(&qp, &mut inner);
     }
 
-    /// Takes up to `most` of what has come; returns how much.
+    /// Takes up to `most` cells and control words that have arrived; returns how many.
     pub(super) fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> Result<usize, Fault> {
         let mut taken = 0;
         while taken < most && !cx.is_tired() {
@@ -135,10 +138,10 @@ impl Run<'_> {
         Ok(taken)
     }
 
-    /// Takes all that was said or put down before GONE, which is about to be taken: it counts; or
-    /// before JOIN: it does not.
+    /// Takes all control words and requests that the peer sent or posted before the GONE or JOIN that
+    /// is about to be taken. What precedes GONE still counts; what precedes JOIN is void.
     fn catch_up(&mut self, cx: &mut Cx<'_>) -> Result<usize, Fault> {
-        // No more than there could be when it was sent, however much a peer writes meanwhile.
+        // At most as many as fit into the queues, however much the peer writes meanwhile.
         let (own, peer) = (cx.own, cx.trunk.peer);
         let pushed = self.up_to(own.cq().count(), cx, Self::pushed_word)?;
         let pulled = self.up_to(peer.out_words().count(), cx, Self::pulled_word)?;
@@ -202,7 +205,7 @@ impl Run<'_> {
             }
         }
         if let Some(Lease { extents, .. }) = lease {
-            // The peer is done with it.
+            // The peer no longer uses the staging memory.
             cx.trunk.buffers.give(&extents);
         }
     }
@@ -219,9 +222,9 @@ impl Run<'_> {
         }
         let Some(qp) = self.find(address.qpn) else {
             match (message, self.table.find(address.qpn)) {
-                // It is asked when this one is connected.
+                // When this queue pair becomes connected it sends a JOIN of its own.
                 (Message::Join(join), Some(_)) if join.asks => {}
-                // Of one that was joined with this one before it was reset.
+                // The queue pair was reset since the peer joined it.
                 (Message::Join(join), Some(qp)) => {
                     let refusal = qp.inner.lock().machine.refusal(join);
                     self.tell(refusal);
@@ -256,22 +259,23 @@ impl Run<'_> {
         }
     }
 
-    /// Has the peer told of a queue pair that is not there, or not for the one that has asked.
+    /// Queues a GONE to the peer: the queue pair does not exist, or is not connected to the one that
+    /// asked.
     fn tell(&mut self, word: Disconnect) {
         if self.gone.len() < MOST_GONE && !self.gone.contains(&word) {
-            // Without memory the peer waits until its user has had enough.
+            // If memory is short, the peer waits until its user gives up.
             let _ = self.gone.push(word, GFP_KERNEL);
         }
     }
 
-    /// A message is for a number that no queue pair has here.
+    /// Handles a message for a QPN that no queue pair here has.
     fn unknown(&mut self, cx: &mut Cx<'_>, qpn: u32, message: &Message) {
         match (qpn, message) {
             (0, Message::Gone(gone)) => {
                 cx.moved(SEARCH);
                 self.lost(cx, gone.qpn);
             }
-            // No queue pair has this number anywhere.
+            // QPN 0 is never assigned.
             (0, _) => {}
             (_, Message::Gone(gone)) if !gone.refuses => self.tell(Disconnect::answer(qpn, gone)),
             (_, message) if message.is_request() || matches!(message, Message::Join(_)) => {
@@ -281,7 +285,7 @@ impl Run<'_> {
         }
     }
 
-    /// The peer has no queue pair of this number.
+    /// Ends the queue pairs that are connected to `peer_qpn`, which the peer does not have.
     fn lost(&mut self, cx: &mut Cx<'_>, peer_qpn: u32) {
         cx.trunk.buffers.revoke_lost(peer_qpn);
         for qp in self.members.iter() {
@@ -291,7 +295,7 @@ impl Run<'_> {
         }
     }
 
-    /// Tells the peer which queue pairs are not there.
+    /// Sends the queued GONE messages. Returns false if there is no room now.
     fn tell_gone(&mut self, cx: &mut Cx<'_>) -> Result<bool, Fault> {
         cx.own_qpn.set(0);
         while let Some(&word) = self.gone.first() {
@@ -303,14 +307,14 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Gives each queue pair that waits one turn, as far as the budget goes.
+    /// Services each queue pair in the run queue once, as far as the budget goes.
     pub(super) fn visit(&mut self, cx: &mut Cx<'_>, left: &mut usize) -> Result<Served, Fault> {
         let mut all = Served {
             blocked: !self.tell_gone(cx)?,
             ..Served::default()
         };
         if all.blocked {
-            // A JOIN must not overtake what ends what was there before.
+            // A JOIN must not overtake a GONE of an earlier connection.
             return Ok(all);
         }
         for _ in 0..self.turns.len() {
@@ -321,7 +325,7 @@ impl Run<'_> {
             let Some(qp) = self.turns.pop() else {
                 break;
             };
-            // It may have left, and wait at another link.
+            // It may have been disconnected, and be queued at another link.
             if self.members.find(qp.number()).is_none() {
                 continue;
             }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of requests that are done, for those that come next: the engine would ask the allocator for
-//! each otherwise, at more than a message costs besides.
+//! Memory of completed requests, kept for later requests: to allocate one costs more than the rest of
+//! a message.
 
 use crate::proto::qp::Request;
 use kernel::prelude::*;
 
-/// So many are kept.
+/// How many are kept.
 const MOST: usize = 64;
 
-/// Of one end of a link, for all its queue pairs. Has room for [`MOST`].
+/// The spare memory of one end of a link, for all its queue pairs. Has room for [`MOST`].
 pub(super) struct Spares(KVec<KBox<Request>>);
 
 impl Spares {
@@ -17,7 +17,7 @@ impl Spares {
         Ok(Self(KVec::with_capacity(MOST, GFP_KERNEL)?))
     }
 
-    /// One that is to be filled in.
+    /// Returns memory for a request, which the caller is to fill in.
     pub(super) fn take(&mut self) -> Result<KBox<Request>> {
         match self.0.pop() {
             Some(kept) => Ok(kept),
@@ -26,7 +26,7 @@ impl Spares {
     }
 
     pub(super) fn give(&mut self, request: KBox<Request>) {
-        // One too many is freed.
+        // One that has no room is freed.
         let _ = self.0.push_within_capacity(request);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A shared receive queue: receive requests for whichever of its queue pairs needs one.
+//! A shared receive queue: receive requests for all queue pairs that use it.
 //!
 //! It must not know which those are.
 
@@ -24,7 +24,7 @@ use kernel::{
 pub(crate) struct Srq {
     #[pin]
     inner: SpinLock<Posted>,
-    /// Also of `inner`; to be mapped without its lock.
+    /// The memory of `inner`, to be mapped without its lock.
     memory: Arc<Pages>,
     shape: QueueShape,
     pd: Use<Pd>,
@@ -33,7 +33,8 @@ pub(crate) struct Srq {
 }
 
 impl Srq {
-    /// `ENOSPC`: the port has too many; `ENOENT`: the domain is being destroyed.
+    /// Makes a shared receive queue. `ENOSPC`: the port has `MAX_SRQS`; `ENOENT`: the domain is being
+    /// destroyed.
     pub(crate) fn new(counts: &Arc<Counts>, pd: Arc<Pd>, shape: QueueShape) -> Result<Arc<Self>> {
         let counted = Counted::new(counts, Kind::Srq)?;
         let pd = Use::new(pd)?;
@@ -52,7 +53,7 @@ impl Srq {
         )
     }
 
-    /// Its memory, to be mapped.
+    /// Returns the memory of the queue, for mapping.
     pub(crate) fn memory(&self) -> &Pages {
         &self.memory
     }
@@ -65,12 +66,13 @@ impl Srq {
         &self.pd
     }
 
-    /// Whether there is a receive request.
+    /// Returns whether there is a receive request.
     pub(crate) fn has_any(&self) -> Result<bool, Overposted> {
         Ok(self.inner.lock().pending()? > 0)
     }
 
-    /// Takes the oldest receive request: what `f` makes of it, which does not sleep either.
+    /// Takes the oldest receive request and returns the result of `f` for it. Does not sleep, and `f`
+    /// must not.
     pub(crate) fn take<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Overposted> {
         self.inner.lock().take(f)
     }

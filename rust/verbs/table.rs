@@ -2,8 +2,9 @@
 
 //! The queue pairs of a port, by number.
 //!
-//! A QPN is an index and, above it, a generation, so that what is on its way to a queue pair that was
-//! destroyed does not meet another. Finding one takes the same time however many there are.
+//! A QPN is an index and, above it, a generation, so that a message to a queue pair that was
+//! destroyed does not reach a new one. A lookup takes the same time however many queue pairs there
+//! are.
 
 use super::qp::Qp;
 use kernel::{
@@ -23,20 +24,20 @@ const GENERATION: u32 = 0xff;
 
 struct Slot {
     generation: u32,
-    /// Of a free one: the next free one.
+    /// If the slot is free: the next free one.
     next: u32,
     qp: Option<Arc<Qp>>,
 }
 
 struct Slots {
     slots: KVVec<Slot>,
-    /// The first free one, or as many as there are.
+    /// The first free slot, or the number of slots if none is free.
     free: u32,
     used: u32,
 }
 
 impl Slots {
-    /// Nobody has this one any more.
+    /// Adds a slot to the free ones.
     fn release(&mut self, index: usize) {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.next = self.free;
@@ -46,7 +47,7 @@ impl Slots {
     }
 }
 
-/// Where in a table of all queue pairs the one with this number is; 0 is the number of none.
+/// Returns the index of queue pair `qpn` in a table of all queue pairs. `None`: `qpn` names none.
 pub(super) fn index(qpn: u32) -> Option<usize> {
     (qpn & ((1 << INDEX_BITS) - 1))
         .checked_sub(1)
@@ -57,7 +58,7 @@ pub(super) fn index(qpn: u32) -> Option<usize> {
 pub(super) struct Table {
     #[pin]
     slots: Mutex<Slots>,
-    /// No request of any is begun.
+    /// No queue pair begins requests.
     paused: Atomic<bool>,
 }
 
@@ -80,15 +81,17 @@ impl Table {
         self.paused.load(Acquire)
     }
 
-    /// False: it was so already. Runs that have begun do not know yet.
+    /// Pauses or unpauses all queue pairs. Returns false if they were so already. Runs that have
+    /// begun do not see it.
     pub(super) fn pause(&self, paused: bool) -> bool {
         self.paused.xchg(paused, Full) != paused
     }
 
-    /// A number of its own for the queue pair that `make` makes of it.
+    /// Assigns a free QPN and adds the queue pair that `make` makes with it. `ENOSPC`: there are
+    /// [`MAX_QPS`].
     pub(super) fn add(&self, make: impl FnOnce(u32) -> Result<Arc<Qp>>) -> Result<Arc<Qp>> {
         let (index, qpn) = self.reserve()?;
-        // It takes memory, and maybe long: the engine looks for others meanwhile.
+        // Without the lock: `make` allocates memory, and the engine looks up others meanwhile.
         let made = make(qpn);
         let mut table = self.slots.lock();
         match (&made, table.slots.get_mut(index)) {
@@ -98,7 +101,7 @@ impl Table {
         made
     }
 
-    /// A slot that nobody has, and the number that goes with it.
+    /// Takes a free slot; returns its index and the QPN that goes with it.
     fn reserve(&self) -> Result<(usize, u32)> {
         let mut table = self.slots.lock();
         let table = &mut *table;
@@ -128,8 +131,8 @@ impl Table {
         (qp.number() == qpn).then(|| qp.clone())
     }
 
-    /// All queue pairs, one after the other: who comes or goes meanwhile may be among them or not. The
-    /// table is not locked while one is looked at.
+    /// Iterates over all queue pairs. One that is added or removed meanwhile may be included or not.
+    /// The table is not locked while the caller has an item.
     pub(super) fn all(&self) -> impl Iterator<Item = Arc<Qp>> + '_ {
         let mut at = 0;
         core::iter::from_fn(move || {
@@ -139,7 +142,7 @@ impl Table {
         })
     }
 
-    /// The first queue pair from index `from` on, and the index behind it.
+    /// Returns the first queue pair from index `from` on, and the index behind it.
     fn next(&self, from: usize) -> Option<(Arc<Qp>, usize)> {
         let table = self.slots.lock();
         let rest = table.slots.get(from..)?;
@@ -162,7 +165,7 @@ impl Table {
             slot.generation = slot.generation.wrapping_add(1);
             table.release(at);
         }
-        // Not the last reference: the caller has one.
+        // Not the last reference: the caller holds one.
         drop(gone);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the tracepoints tell of a trunk's traffic: `weft_cell` and `weft_word`.
+//! The tracepoints of a link's traffic: `weft_cell` and `weft_word`.
 
 use crate::{
     proto::{
@@ -11,7 +11,7 @@ use crate::{
 };
 use kernel::pci;
 
-/// Bytes that are carried or spoken of.
+/// Returns the bytes that are carried or announced.
 fn bytes(data: &Data) -> u64 {
     match data {
         Data::Inline(inline) => inline.as_bytes().len() as u64,
@@ -20,10 +20,10 @@ fn bytes(data: &Data) -> u64 {
     }
 }
 
-/// Whose request a message is about: what its receiver is in it.
+/// The role of the receiver in the request that a message is about.
 const INITIATOR: u32 = 0;
 const RESPONDER: u32 = 1;
-/// It is about the queue pair.
+/// The message is about the queue pair.
 const EITHER: u32 = 2;
 
 fn number(role: Role) -> u32 {
@@ -33,7 +33,7 @@ fn number(role: Role) -> u32 {
     }
 }
 
-/// A cell, sent or taken by the queue pair `own` of this end, or by none.
+/// Traces a cell that queue pair `own` of this end has sent or taken; 0 for none.
 #[inline]
 pub(super) fn cell(
     dev: &pci::Device,
@@ -43,7 +43,7 @@ pub(super) fn cell(
     to: Address,
     message: &Message,
 ) {
-    // Numbers of Documentation/queues.rst.
+    // The numbers are those of Documentation/queues.rst.
     let (op, role, bytes) = match message {
         Message::Send { data, .. } => {
             let op = match data {
@@ -85,7 +85,7 @@ pub(super) fn cell(
     );
 }
 
-/// A word, likewise.
+/// Traces a control word that queue pair `own` has sent or taken; 0 for none.
 #[inline]
 pub(super) fn word(dev: &pci::Device, link: usize, sent: bool, own: u32, word: &Word) {
     let (code, role, detail) = match word.says {

@@ -26,7 +26,7 @@ use crate::{
 use core::cell::Cell;
 use kernel::prelude::*;
 
-/// The port, arena and window of a link, for a run of the engine. Keeps the port entered.
+/// The port, arena and window of a link, for a run of the engine. Valid while the port is entered.
 #[derive(Clone, Copy)]
 pub(super) struct Io<'a> {
     pub(super) node: &'a Node,
@@ -374,7 +374,7 @@ impl Trunk {
     }
 
     /// Tells the peer what was posted for it to pull, and rings its `wake` doorbell if the peer
-    /// sleeps and was not rung for all that was written.
+    /// sleeps and does not know of what was written.
     pub(super) fn ring(&mut self, io: &Io<'_>) {
         self.outbound.tell(&io.peer());
         if self.outbound.needs_kick(&io.own(), &io.peer()) {

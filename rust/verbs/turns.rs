@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who waits for his turn, in order.
+//! The run queue of a link: queue pairs that wait to be serviced, in order.
 
 use super::qp::Qp;
 use kernel::{prelude::*, sync::Arc};
 
-/// Queue pairs, each there at most once.
+/// A queue of queue pairs, each of which is in it at most once.
 pub(super) struct Turns {
     ring: KVVec<Option<Arc<Qp>>>,
     first: usize,
@@ -25,7 +25,7 @@ impl Turns {
         self.count
     }
 
-    /// Makes room for `count` in all.
+    /// Makes room for `count` queue pairs in all.
     pub(super) fn reserve(&mut self, count: usize) -> Result {
         if count <= self.ring.len() {
             return Ok(());
@@ -43,7 +43,7 @@ impl Turns {
         Ok(())
     }
 
-    /// False: there is no room.
+    /// Adds a queue pair at the end. Returns false if there is no room.
     pub(super) fn push(&mut self, qp: Arc<Qp>) -> bool {
         let len = self.ring.len();
         if self.count >= len {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The engine's end of one link: what it has, and a run of it.
+//! The engine's end of one link: its state, and a run of it.
 //!
-//! Whoever has reason runs it, one at a time: a work item after a doorbell, or the user who calls
-//! `WEFT_KICK`. A run takes what has come, then visits the queue pairs that have work, round robin,
-//! so much each, and ends after a budget. While users run it no doorbell is asked for, and the work
-//! item only looks now and then whether they still do. That is in `runners`; what begins and ends with a
-//! session of the link in `session`; what outlasts one in `still`. What a queue pair is, and what comes
-//! of its turn, this must not know.
+//! One thread runs it at a time: a work item after a doorbell, or a user that calls `WEFT_KICK`. A
+//! run takes what has arrived, then services the queue pairs in the run queue, each for a quantum,
+//! and ends when its budget is exhausted. While users run it no doorbell is requested, and the work
+//! item only checks now and then that they still do. That is in `runners`; what begins and ends with
+//! a session of the link in `session`; what outlasts a session in `still`. This file must not know
+//! what a queue pair is, nor how it is serviced.
 
 use super::{
     cx::Cx,
@@ -51,18 +51,18 @@ use self::watch::Watch;
 
 /// How a run ended.
 enum Rest {
-    /// There is more to do.
+    /// The budget was exhausted, or work comes all the time: run again at once.
     More,
-    /// Something waits for room, or for a user.
+    /// Something waits: for room, for a receive request, or for a load to repeat. Look again soon.
     Later,
-    /// There will be more soon: to be looked after, and not asked to ring.
+    /// The link is loaded: poll it, and do not ask the peer to ring.
     Hold,
-    /// Somebody waits for the core, and sees to what is left.
+    /// Another thread waits for the core; it handles what is left.
     Yield,
     Idle,
 }
 
-/// What belongs to a session of the link.
+/// The state of a session of the link.
 struct Core {
     /// Counts sessions.
     session: u64,
@@ -70,31 +70,32 @@ struct Core {
     trunk: Option<KBox<Trunk>>,
     spares: Spares,
     turns: Turns,
-    /// Words to be said behind data that were moved, in order.
+    /// Control words to be sent behind data that were moved, in order.
     deferred: KVec<Deferred>,
     /// Hardware id of the peer.
     peer: u64,
     members: Members,
-    /// What the peer is to be told by GONE.
+    /// The GONE messages to be sent.
     gone: KVec<Disconnect>,
-    /// It has failed, not the peer: what was under way is lost, and another is to begin.
+    /// The link has failed, not the peer: transfers are lost, and a new session is needed.
     failed: bool,
     watch: Watch,
-    /// Whether anything may be begun.
+    /// Decides whether requests may be begun.
     hold: Hold,
-    /// Until when queue pairs are kept without a session, and what becomes of them then.
+    /// Until when queue pairs are kept without a session, and the status that they end with after
+    /// that.
     kept: Option<(u64, Status)>,
 }
 
 impl Core {
-    /// Whether the mover has something to do.
+    /// Returns whether transfers are under way.
     fn is_moving(&self) -> bool {
         self.trunk
             .as_ref()
             .is_some_and(|trunk| !trunk.moving.is_idle())
     }
 
-    /// Whether a doorbell or an interrupt will tell of whatever comes.
+    /// Returns whether a doorbell or an interrupt announces all that comes.
     fn is_asleep(&self) -> bool {
         let told = |trunk: &KBox<Trunk>| trunk.moving.is_idle() || trunk.moving.is_reported();
         self.watch.asleep && self.trunk.as_ref().is_none_or(told)
@@ -114,9 +115,9 @@ pub(super) struct Worker {
     core: Mutex<Core>,
     #[pin]
     work: DelayedWork<Worker>,
-    /// Queue pairs of this session, for the interrupt.
+    /// How many queue pairs this session connects. Read in hard interrupts.
     users: Atomic<u32>,
-    /// Who waits for the core to do something.
+    /// How many threads wait for `core`, except those that only poll.
     waiting: Atomic<u32>,
 }
 
@@ -165,43 +166,45 @@ impl Worker {
         )
     }
 
-    /// The engine may run, with what `node` has.
+    /// Lets the engine run on `node`.
     pub(super) fn serve(&self, node: Arc<Node>) {
         *self.node.lock() = Some(node);
     }
 
-    /// No work runs, or comes, when this returns, until [`Worker::serve`].
+    /// Stops the work item: it neither runs nor is queued when this returns, until [`Worker::serve`].
+    /// Sleeps.
     pub(super) fn rest(self: &Arc<Self>) {
         let node = self.node.lock().take();
         work::cancel_delayed(self);
         drop(node);
     }
 
-    /// The same, for good.
+    /// As [`Worker::rest`], for good: queue pairs that were kept end.
     pub(super) fn retire(self: &Arc<Self>) {
         self.rest();
         self.keep_no_longer(&mut self.core.lock());
     }
 
-    /// Whether queue pairs are connected by this session.
+    /// Returns whether this session connects queue pairs.
     pub(super) fn has_users(&self) -> bool {
         self.users.load(Relaxed) != 0
     }
 
-    /// Excludes runs.
+    /// Locks the core: no run takes place meanwhile.
     pub(super) fn lock(&self) -> CoreGuard<'_> {
         CoreGuard(self.core.lock())
     }
 
-    /// Gives a queue pair a turn.
+    /// Adds a connected queue pair to the run queue, unless it is there.
     fn enqueue(core: &mut Core, qp: &Arc<Qp>, inner: &mut Inner) {
         if !inner.queued && inner.path.is_some() {
-            // There is room, since it was connected.
+            // Room was reserved when the queue pair was connected.
             inner.queued = core.turns.push(qp.clone());
         }
     }
 
-    /// Handles what has come and what is to be done, up to `budget`.
+    /// Runs the engine once, for up to `budget` cells, control words and queue pairs. If the peer
+    /// breaks the protocol, or cannot be reached, its queue pairs end.
     fn turn(&self, core: &mut Core, node: &Node, port: &dyn Port, budget: usize) -> Rest {
         let Ok(io) = Io::new(node, port, self.link) else {
             return Rest::Idle;
@@ -227,7 +230,7 @@ impl Worker {
         }
     }
 
-    /// The same, with the trunk at hand.
+    /// As [`Worker::turn`], without the handling of faults.
     fn work_off(&self, core: &mut Core, io: &Io<'_>, budget: usize) -> Result<Rest, Fault> {
         let Core {
             own: Some(own),
@@ -287,5 +290,5 @@ impl Worker {
     }
 }
 
-/// Runs of the engine are excluded.
+/// The locked core: no run takes place meanwhile.
 pub(super) struct CoreGuard<'a>(Guard<'a, Core, MutexBackend>);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who runs the engine of a link: a work item, or the user who calls `WEFT_KICK`; for how long, and what
-//! is seen to before nobody does.
+//! Decides which thread runs the engine of a link, a work item or a user that calls `WEFT_KICK`, for
+//! how long, and what announces new work when no thread does.
 //!
-//! What a run does is none of its business.
+//! What a run does is in the parent module.
 
 use super::{watch::SOON, Core, Rest, Worker};
 use crate::{
@@ -22,13 +22,14 @@ use kernel::{
     workqueue::WorkItem,
 };
 
-/// What a run of the work item handles.
+/// The budget of a run by the work item.
 const BUDGET: usize = 256;
-/// How long the work item looks on when nothing comes, in microseconds, before it sleeps.
+/// How long the work item polls without anything to do, in microseconds, before it sleeps.
 const LINGER_US: u64 = 50;
-/// How long it does so at most, if something comes all the time, before it lets others run.
+/// How long it polls at most while work comes all the time, in microseconds, before it lets others
+/// run.
 const SHIFT_US: u64 = 1000;
-/// How long until the next look at a peer who is not asked to ring, as there will be more.
+/// The time to the next poll of a peer that is not asked to ring because the link is loaded.
 const HOLD: Delta = Delta::from_micros(200);
 
 impl WorkItem for Worker {
@@ -58,37 +59,38 @@ impl WorkItem for Worker {
         };
         core.watch.timer = true;
         if let Rest::Hold = rest {
-            // Users run the engine meanwhile.
+            // Users may run the engine meanwhile.
             drop(core);
             fsleep(HOLD);
         }
-        // With the port entered: whoever retires this cancels it when all have left.
+        // The port is entered: `Worker::rest` cancels the work after all have left.
         work::again_unbound_in(&this, delay);
     }
 }
 
 impl Worker {
-    /// Something may have come, or be there to be done. Any context, with the port there.
+    /// Queues the work item if queue pairs are connected: there may be work. Any context, with the
+    /// port entered.
     pub(in crate::verbs) fn rung(self: &Arc<Self>) {
         if self.users.load(Relaxed) != 0 {
             work::run_unbound_in(self, 0);
         }
     }
 
-    /// A user has posted to `qp`: it gets a turn.
+    /// Adds `qp` to the run queue: a user has posted to it.
     pub(in crate::verbs) fn posted(&self, qp: &Arc<Qp>) {
         let mut core = self.hurry();
         Self::enqueue(&mut core, qp, &mut qp.inner.lock());
     }
 
-    /// Has those run that were [`Worker::posted`] to, in a thread of the driver's.
+    /// Runs the engine for the queue pairs that were [`Worker::posted`], in a thread of the driver.
     pub(in crate::verbs) fn serve_posted(self: &Arc<Self>, node: &Node, port: &dyn Port) {
         let mut core = self.hurry();
         let rest = self.turn(&mut core, node, port, BUDGET);
         self.go_on(&mut core, &rest, 0);
     }
 
-    /// A user runs the engine: `qp` has work, if there is one.
+    /// Runs the engine in the thread of a user. `qp`, if given, has work.
     pub(in crate::verbs) fn kick(
         self: &Arc<Self>,
         node: &Node,
@@ -105,7 +107,8 @@ impl Worker {
         self.go_on(&mut core, &rest, delay);
     }
 
-    /// A user who may have run the engine is going to sleep: a doorbell is to tell of what comes.
+    /// Prepares for a user that may have run the engine and is going to sleep: the work item runs,
+    /// and asks for a doorbell if nothing comes.
     pub(in crate::verbs) fn user_sleeps(self: &Arc<Self>) {
         let mut core = self.hurry();
         core.watch.user_sleeps();
@@ -115,7 +118,7 @@ impl Worker {
         }
     }
 
-    /// The core; who only looks whether something comes gives it up.
+    /// Locks the core. A thread that only polls gives it up for the caller.
     pub(super) fn hurry(&self) -> Guard<'_, Core, MutexBackend> {
         self.waiting.fetch_add(1, Relaxed);
         let core = self.core.lock();
@@ -123,8 +126,8 @@ impl Worker {
         core
     }
 
-    /// Sees to it that what is left is done, in `delay` jiffies, and that somebody looks for what is to
-    /// come.
+    /// Queues the work item in `delay` jiffies if there is work left, or if no doorbell announces new
+    /// work.
     fn go_on(self: &Arc<Self>, core: &mut Core, rest: &Rest, delay: usize) {
         let idle = matches!(rest, Rest::Idle) && core.is_asleep();
         if !idle && !core.watch.timer && core.trunk.is_some() {
@@ -133,7 +136,7 @@ impl Worker {
         }
     }
 
-    /// Looks on for a while, then asks to be rung for.
+    /// Polls for a while, then asks the peer to ring, unless the link is loaded.
     fn linger(&self, core: &mut Core, node: &Node, port: &dyn Port) -> Rest {
         let Ok(io) = Io::new(node, port, self.link) else {
             return Rest::Idle;
@@ -142,7 +145,7 @@ impl Worker {
         let mut since = begin;
         let mut was_asleep = core.watch.asleep;
         let mut moves = 0;
-        // What comes meanwhile clears it.
+        // An arrival clears it.
         core.watch.asleep = true;
         let rest = loop {
             let rest = self.turn(core, node, port, BUDGET);
@@ -150,7 +153,7 @@ impl Worker {
                 break rest;
             }
             if !core.watch.asleep {
-                // Something came, and who was asked to ring has done so: as long again.
+                // Something came, and a peer that was asked to ring has done so: polls as long again.
                 (was_asleep, core.watch.asleep, since) = (false, true, clock::now_us());
                 core.watch.begins_again();
                 if since.saturating_sub(begin) >= SHIFT_US {
@@ -158,7 +161,7 @@ impl Worker {
                 }
             }
             if self.waiting.load(Relaxed) != 0 {
-                // He goes on, and needs a processor for it.
+                // The waiting thread continues, and needs a processor for it.
                 break Rest::Yield;
             }
             let Some(trunk) = &mut core.trunk else {
@@ -183,7 +186,7 @@ impl Worker {
             }
             core::hint::spin_loop();
         };
-        // Nobody has asked him now.
+        // Unless the peer was asked before, it is not asked to ring now.
         core.watch.asleep &= was_asleep;
         rest
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A worker and a session of its link: what begins with one, who is connected by it, and what ends with
-//! it.
+//! The part of a worker that belongs to a session of its link: what begins and ends with the session,
+//! and which queue pairs it connects.
 //!
-//! It must not know who runs the engine, nor what queue pairs do.
+//! This file must not know which thread runs the engine, nor what queue pairs do.
 
 use super::{Core, CoreGuard, Watch, Worker};
 use crate::{
@@ -29,7 +29,8 @@ use kernel::{
     warn_on,
 };
 
-/// How often it is looked whether the mover has done with the memory of one that goes.
+/// How often to check whether the DMA channel is done with the memory of a queue pair that is
+/// disconnected.
 const SETTLE_POLL: Delta = Delta::from_micros(20);
 
 impl Worker {
@@ -59,10 +60,10 @@ impl Worker {
         self.resume(&mut core);
     }
 
-    /// Some time has passed: what a doorbell should have told of is found now. False: the session is
-    /// good for no queue pair any more, and another is needed.
+    /// Queues the work item, in case a doorbell was lost, and checks the DMA channel. Returns false
+    /// if the session is of no more use to queue pairs, and another one is needed.
     pub(in crate::verbs) fn tick(self: &Arc<Self>, port: &dyn Port) -> bool {
-        // Who has it finds out himself; the link must not wait for him.
+        // The holder of the lock checks for itself; the link must not wait for it.
         let Some(mut core) = self.core.try_lock() else {
             return true;
         };
@@ -86,7 +87,8 @@ impl Worker {
         true
     }
 
-    /// Nothing here touches the window when this returns, until the next session.
+    /// Ends the session. When this returns, the engine does not touch the window until the next
+    /// session.
     pub(in crate::verbs) fn broken(&self, port: &dyn Port, reason: Reason) {
         let status = match reason {
             Reason::Link | Reason::Removed => Status::Link,
@@ -99,9 +101,10 @@ impl Worker {
         self.end(port, &mut core, status);
     }
 
-    /// Ends the trunk and all queue pairs that use it, but those that are to be kept.
+    /// Drops the link queues and ends all queue pairs that use them, except those that are to be
+    /// kept.
     pub(super) fn end(&self, port: &dyn Port, core: &mut Core, status: Status) {
-        // Before it gives back what it kept in its place.
+        // Before the memory of its transfers is given back.
         if let Some(mover) = port.mover(self.link).filter(|_| core.is_moving()) {
             mover.stop();
         }
@@ -134,7 +137,7 @@ impl Worker {
         }
     }
 
-    /// Connects a queue pair. `EHOSTUNREACH`: the link has no trunk, or leads to another peer.
+    /// Connects a queue pair. `EHOSTUNREACH`: the link has no link queues, or leads to another peer.
     pub(in crate::verbs) fn bind(
         &self,
         qp: &Arc<Qp>,
@@ -146,7 +149,7 @@ impl Worker {
         self.connect(qp, inner, &mut core.0, peer, peer_qpn)
     }
 
-    /// The same, and that it goes on in another session.
+    /// As [`Worker::bind`]; also connects kept queue pairs anew in another session.
     pub(super) fn connect(
         &self,
         qp: &Arc<Qp>,
@@ -155,7 +158,7 @@ impl Worker {
         peer: u64,
         peer_qpn: u32,
     ) -> Result {
-        // Another may have come to the link since it was looked up.
+        // Another peer may have come to the link since the caller looked it up.
         if core.trunk.is_none() || core.peer != peer {
             return Err(EHOSTUNREACH.into());
         }
@@ -172,14 +175,15 @@ impl Worker {
         Ok(())
     }
 
-    /// Disconnects a queue pair that is going to be reset or destroyed. The peer is told, as far as
-    /// that is possible now; otherwise it hears of it when it asks.
+    /// Disconnects a queue pair that is going to be reset or destroyed, and waits until its memory is
+    /// not read any more. The peer is told if that is possible now; otherwise it learns of it when it
+    /// asks.
     pub(in crate::verbs) fn leave(&self, qpn: u32, inner: &mut Inner, core: &mut CoreGuard<'_>) {
         let core = &mut *core.0;
         let Some(path) = inner.path.take() else {
             return;
         };
-        // Its turn here may still come, and finds it gone.
+        // It may still be in the run queue; a run then does not find it among the members.
         inner.queued = false;
         let reaches = path.session == core.session && core.trunk.is_some();
         if reaches {
@@ -188,14 +192,15 @@ impl Worker {
             self.users.store(core.members.len() as u32, Relaxed);
         }
         if let Some(what) = inner.machine.disconnect(reaches) {
-            // A peer that hears nothing meets with users here that come and go.
+            // Bounded: the peer may not read, while users here come and go.
             if core.gone.len() < MAX_QPS as usize {
                 let _ = core.gone.push(what, GFP_KERNEL);
             }
         }
     }
 
-    /// Waits until nothing is moved any more that requests of a queue pair have named.
+    /// Waits until the DMA channel does not read memory that requests of queue pair `qpn` have named.
+    /// Sleeps.
     fn settle(&self, core: &Core, qpn: u32) {
         let Some(trunk) = core.trunk.as_ref().filter(|trunk| trunk.moving.has(qpn)) else {
             return;
@@ -211,7 +216,7 @@ impl Worker {
         };
         while trunk.moving.reads_for(qpn, mover) {
             if !trunk.moving.is_well(mover) {
-                // Found out by the next tick.
+                // The next tick finds out and ends the session.
                 mover.stop();
                 return;
             }

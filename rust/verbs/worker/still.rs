@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The engine's end of a link, when its session is to end without its queue pairs: nothing is begun, and
-//! queue pairs that have nothing under way are kept until there is another session with the same peer.
+//! The engine's end of a link when its session is to end without its queue pairs: nothing is begun,
+//! and queue pairs that have nothing under way are kept until there is another session with the same
+//! peer.
 //!
-//! When that may be is decided by `proto::hold`. What holding still means for a queue pair is in
-//! `proto::qp`.
+//! `proto::hold` decides when that may be. What it means for a queue pair is in `proto::qp`.
 
 use super::{Core, Worker};
 use crate::{
@@ -14,19 +14,21 @@ use crate::{
 };
 
 impl Worker {
-    /// Whether all is answered that queue pairs of this session have sent.
+    /// Returns whether all requests that queue pairs of this session have sent are answered.
     fn is_quiet(core: &Core) -> bool {
         let mut members = core.members.iter();
         members.all(|qp| qp.inner.lock().machine.is_answered())
     }
 
-    /// Has both ends begin nothing. True: nothing is under way either way. To be called again and again.
+    /// Has both ends begin nothing. Returns true if nothing is under way in either direction. Called
+    /// again until it returns true.
     pub(in crate::verbs) fn hold(&self, session: &mut Session<'_>) -> bool {
         let mut core = self.hurry();
         let now = clock::now_ms();
         core.hold.request(now);
         if !self.has_users() {
-            // Where nobody is connected nothing is under way, and whoever connects begins nothing.
+            // Without connected queue pairs nothing is under way, and those that connect now begin
+            // nothing.
             return true;
         }
         if let Some(say) = core.hold.due(now) {
@@ -36,7 +38,7 @@ impl Worker {
         core.hold.is_agreed(now, quiet)
     }
 
-    /// Both ends may begin again.
+    /// Lets both ends begin requests again.
     pub(in crate::verbs) fn begin_again(&self, session: &mut Session<'_>) {
         let say = self.hurry().hold.give_up(clock::now_ms());
         if let Some(say) = say {
@@ -44,7 +46,7 @@ impl Worker {
         }
     }
 
-    /// The peer has said something about it.
+    /// Handles a quiesce message of the peer.
     pub(in crate::verbs) fn hear(&self, session: &mut Session<'_>, say: Say) {
         let mut core = self.hurry();
         let now = clock::now_ms();
@@ -57,7 +59,8 @@ impl Worker {
         }
     }
 
-    /// A session has begun: queue pairs that were kept go on, if it is with their peer.
+    /// Reconnects the queue pairs that were kept when a session begins, if it is with their peer; the
+    /// others end.
     pub(super) fn resume(&self, core: &mut Core) {
         if core.kept.take().is_none() {
             return;
@@ -81,7 +84,8 @@ impl Worker {
         }
     }
 
-    /// No session has come in time: queue pairs that were kept end as those of a link that broke.
+    /// Ends the queue pairs that were kept, as those of a link that broke: no session has begun in
+    /// time.
     pub(super) fn keep_no_longer(&self, core: &mut Core) {
         let Some((_, status)) = core.kept.take() else {
             return;
@@ -95,9 +99,9 @@ impl Worker {
         }
     }
 
-    /// Time has passed.
+    /// Ends the queue pairs that were kept for too long.
     pub(in crate::verbs) fn passed(&self, now: u64) {
-        // Who has it is in a session.
+        // The lock is held in a session.
         let Some(mut core) = self.core.try_lock() else {
             return;
         };

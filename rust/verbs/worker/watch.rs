@@ -1,48 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a worker knows of how it hears of what comes: whether the peer is to ring, whether users run the
-//! engine anyway, and how much comes.
+//! Decides how a worker learns of new work: whether the peer is to ring, whether users run the engine
+//! anyway, and how much traffic there is.
 //!
-//! What follows from it is done by `runners`; this must not know the trunk.
+//! `runners` acts on it. This file must not know the link queues.
 
-/// Jiffies until what found no room, or no receive request, is looked at again, and until it is looked
-/// whether users still run the engine.
+/// Jiffies until another attempt after there was no room, or no receive request, and until the next
+/// check that users still run the engine.
 pub(super) const SOON: usize = 1;
-/// Where so much has come and gone between two looks that found nothing there will be more: the peer is
-/// not asked to ring, but looked after. Ends that wait for an answer to each message have less to do.
+/// If so many cells and control words have come and gone between two polls that found nothing, the
+/// link is loaded: the peer is polled, and not asked to ring. Ends that wait for an answer to each
+/// message exchange fewer.
 const LOADED: usize = 8;
-/// It is looked after the peer so often then,
+/// The peer is then polled so many times,
 const HOLD_OFF: u32 = 16;
-/// after which so much has to have come and gone for another so many times.
+/// after which so many have to have come and gone to poll as many times again.
 const STILL_LOADED: usize = 32;
-/// A user who has run the engine so often is going to do so again.
+/// A user that has run the engine so often is expected to do so again.
 const POLLER: u32 = 8;
-/// How often it is looked whether he does, before that is given up.
+/// How many times the work item checks for such a user before it stops to expect one.
 const PATIENCE: u32 = 12;
 
-/// Of one session of a link.
+/// The state for one session of a link.
 pub(super) struct Watch {
-    /// The peer is to ring when something comes.
+    /// The peer was asked to ring when something comes.
     pub(super) asleep: bool,
-    /// Cells and words that have come, and cells that have gone, since he was asked to, or since it was
-    /// looked after him.
+    /// Cells and control words that have come, and cells that have gone, since the peer was asked to
+    /// ring, or was last polled.
     came: usize,
-    /// So many times yet it is looked after him, whatever comes.
+    /// How many times the peer is still to be polled, whatever comes.
     hold_off: u32,
-    /// The work item is going to run.
+    /// The work item is queued.
     pub(super) timer: bool,
-    /// A user has run the engine since it did,
+    /// A user has run the engine since the work item did,
     polled: bool,
-    /// and so often since nobody slept.
+    /// and how often since no user is known to sleep.
     polls: u32,
-    /// So many times yet it is looked whether a user runs the engine, before the peer is asked to ring.
+    /// How many times the work item still checks for users that run the engine before it asks the
+    /// peer to ring.
     patience: u32,
 }
 
 impl Watch {
     pub(super) const fn new() -> Self {
         Self {
-            // A trunk that is zero asks to be rung at the first message.
+            // Link queues that are zero ask for a doorbell at the first message.
             asleep: true,
             came: 0,
             hold_off: 0,
@@ -53,7 +55,7 @@ impl Watch {
         }
     }
 
-    /// The work item runs.
+    /// Notes that the work item runs.
     pub(super) fn begins(&mut self) {
         self.timer = false;
         if core::mem::take(&mut self.polled) {
@@ -63,21 +65,22 @@ impl Watch {
         }
     }
 
-    /// Whether users are going to run the engine.
+    /// Returns whether users are expected to run the engine.
     pub(super) fn expects_users(&self) -> bool {
         self.patience != 0
     }
 
-    /// They are not.
+    /// Notes that users are not expected to run the engine.
     pub(super) fn expects_nobody(&mut self) {
         self.polls = 0;
     }
 
-    /// A user has run the engine. After so many jiffies the work item is to look whether he still does.
+    /// Notes that a user has run the engine. Returns the jiffies after which the work item is to
+    /// check that the user still does.
     pub(super) fn user_ran(&mut self) -> usize {
         self.polled = true;
         self.polls = self.polls.saturating_add(1);
-        // Who does not come back soon is woken by a doorbell as early as can be.
+        // At first a doorbell is requested as early as can be: the user may not run the engine again.
         if self.polls >= POLLER {
             SOON
         } else {
@@ -85,14 +88,14 @@ impl Watch {
         }
     }
 
-    /// He is going to sleep.
+    /// Notes that the user is going to sleep.
     pub(super) fn user_sleeps(&mut self) {
         self.polled = false;
         self.polls = 0;
         self.patience = 0;
     }
 
-    /// So many cells and words have come.
+    /// Notes that `count` cells and control words have come.
     pub(super) fn took(&mut self, count: usize) {
         if count > 0 {
             self.asleep = false;
@@ -100,19 +103,21 @@ impl Watch {
         }
     }
 
-    /// So many cells have gone.
+    /// Notes that `count` cells have gone.
     pub(super) fn sent(&mut self, count: usize) {
         self.came = self.came.saturating_add(count);
     }
 
-    /// It is looked on as long again. So little as an answer a message is no load, however often it comes.
+    /// Notes that polling is prolonged. As little traffic as an answer to each message is no load,
+    /// however often it comes.
     pub(super) fn begins_again(&mut self) {
         if self.hold_off == 0 && self.came < LOADED {
             self.came = 0;
         }
     }
 
-    /// Nothing has come for a while. Whether the peer is looked after once more, and not asked to ring.
+    /// Returns, when nothing has come for a while, whether to poll the peer once more instead of
+    /// asking it to ring.
     pub(super) fn holds_off(&mut self) -> bool {
         let enough = match self.hold_off.checked_sub(1) {
             None => LOADED,
