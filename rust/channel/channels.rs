@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The channels of a port, and what becomes of them when something happens to a link.
+//! The channels of a port, and how they handle the events of a link.
 
 use super::{
     conns::{Conn, Conns, PerLink},
@@ -33,12 +33,12 @@ pub(crate) struct Channels {
     #[pin]
     pub(super) listeners: Mutex<KVec<Arc<Listener>>>,
     last_id: Atomic<u32>,
-    /// No more of them are made.
+    /// No channel is made any more.
     ending: Atomic<bool>,
 }
 
 impl Channels {
-    /// Whose mappings are in the address space `mapping`.
+    /// Makes the channels of a port, which are mapped through the address space `mapping`.
     pub(crate) fn new(home: &Arc<Home>, mapping: Arc<Mapping>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -53,12 +53,12 @@ impl Channels {
         )
     }
 
-    /// The address space of all mappings of channels.
+    /// Returns the address space of all mappings of channels.
     pub(crate) fn mapping(&self) -> &Mapping {
         &self.mapping
     }
 
-    /// An id that no connection of the link has.
+    /// Returns an id that no connection of the link has.
     fn new_id(&self, conns: &Conns) -> u32 {
         loop {
             let id = self.last_id.fetch_add(1, Relaxed).wrapping_add(1);
@@ -68,7 +68,8 @@ impl Channels {
         }
     }
 
-    /// Makes a channel with an area that holds nothing. `ENOSPC`: the arena has no room for it.
+    /// Makes a channel with an empty area. `ENOSPC`: the arena has no room for it; `ENOTCONN`: the
+    /// peer is not known.
     pub(super) fn make(
         &self,
         session: &Session<'_>,
@@ -104,7 +105,7 @@ impl Channels {
         channel
     }
 
-    /// Adds a connection; on failure its channel's area is given back.
+    /// Adds a connection. On failure its channel's area is given back.
     pub(super) fn add(&self, conns: &mut Conns, conn: Conn) -> Result {
         let run = conn.channel.made.run;
         conns
@@ -161,18 +162,18 @@ impl Client for Channels {
 
     fn bury(&self, port: &dyn Port, link: usize, sound: bool) {
         if let Some(per_link) = self.links.get(link) {
-            // A message in front of which something is missing is not to be taken for whole.
+            // If something is missing, a message behind the gap must not be taken for complete.
             let arena = port.arena(link).ok().filter(|_| sound);
             per_link.conns.lock().bury(&self.mapping, arena);
         }
     }
 
     fn message(&self, session: &mut Session<'_>, body: Body) {
-        // What fails is for a connection that there is not, or not any more.
+        // An error means that the message is for a connection that does not exist, or not any more.
         let _ = self.on_message(session, body);
     }
 
-    /// Users write themselves: their windows are taken from them until then.
+    /// Users write to the peer themselves: their windows are unmapped until `go_on`.
     fn hold(&self, session: &mut Session<'_>) -> bool {
         if let Some(per_link) = self.links.get(session.link()) {
             per_link.conns.lock().rest(&self.mapping);
@@ -216,15 +217,15 @@ impl Client for Channels {
         self.ending.store(ask.concerns_users(), Relaxed);
     }
 
-    /// Those that are open, see [`Client::usage`].
+    /// Returns 0: open channels are counted by [`Client::usage`].
     fn outstanding(&self, _ask: Ask) -> u32 {
         0
     }
 
-    /// Nobody rings so for a channel.
+    /// Does nothing: this doorbell is not used for channels.
     fn kicked(&self) {}
 
-    /// Users move the data of channels themselves.
+    /// Does nothing: users move the data of channels themselves.
     fn moved(&self, _link: usize) {}
 
     fn closed(&self) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a user asks for: to listen, to connect, to accept, to close.
+//! The requests of users: to listen, to connect, to accept, to close.
 
 use super::{
     conns::{Conn, Phase},
@@ -22,14 +22,14 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Arc, time::Msecs};
 
-/// Services that somebody listens on at a port.
+/// The most services that files listen on at a port.
 const MAX_LISTENERS: usize = 4096;
 
 /// The channel that a user wants.
 pub(crate) struct Wanted {
-    /// Hardware id of the peer, 0 for whoever is there.
+    /// Hardware id of the peer, 0 for any peer.
     pub(crate) peer: u64,
-    /// The link, or any.
+    /// The link, `None` for any.
     pub(crate) link: Option<usize>,
     pub(crate) service: u32,
     pub(crate) shape: Shape,
@@ -37,7 +37,8 @@ pub(crate) struct Wanted {
 }
 
 impl Channels {
-    /// Listens on `service`. `EADDRINUSE`: somebody does already.
+    /// Listens on `service`. `EADDRINUSE`: another file listens on it; `ENOSPC`: the port has
+    /// [`MAX_LISTENERS`].
     pub(crate) fn listen(
         &self,
         service: u32,
@@ -56,13 +57,13 @@ impl Channels {
         Ok(listener)
     }
 
-    /// The listening file is closed: refuses whoever waits.
+    /// Removes the listener of a closed file, and refuses the connections that wait.
     pub(crate) fn unlisten(&self, node: &Node, listener: &Arc<Listener>) {
         self.listeners
             .lock()
             .retain(|other| !Arc::ptr_eq(other, listener));
         for channel in listener.close() {
-            // Where the link is not READY any more, nobody waits for an answer.
+            // If the link is not READY any more, no peer waits for an answer.
             let _ = node.with_link(channel.made.link, |session| {
                 let mut conns = self.per_link(channel.made.link)?.conns.lock();
                 if let Some(at) = conns.find(&channel) {
@@ -78,8 +79,8 @@ impl Channels {
         }
     }
 
-    /// Connects; the errors are those of `WEFT_CHAN_CONNECT`. `waiters` is woken whenever the state
-    /// of the channel changes.
+    /// Connects, and waits for the answer; the errors are those of `WEFT_CHAN_CONNECT`. `waiters` is
+    /// woken whenever the state of the channel changes.
     pub(crate) fn connect(
         &self,
         node: &Node,
@@ -109,7 +110,8 @@ impl Channels {
         }
     }
 
-    /// Sends the request over the first link that fits.
+    /// Sends the request over the first link that leads to the wanted peer. `EHOSTUNREACH`: there is
+    /// none.
     fn ask(&self, node: &Node, wanted: &Wanted, waiters: &Arc<WaitQueue>) -> Result<Arc<Channel>> {
         for link in node.link_numbers(wanted.link)? {
             let asked = node.with_link(link, |session| {
@@ -145,9 +147,9 @@ impl Channels {
         Ok(channel)
     }
 
-    /// Nobody waits for the answer any more.
+    /// Closes a connection: the caller of [`Self::connect`] does not wait for the answer any more.
     fn give_up(&self, node: &Node, channel: &Arc<Channel>) {
-        // Where the link is not READY any more, the connection is gone.
+        // If the link is not READY any more, the connection is gone.
         let _ = node.with_link(channel.made.link, |session| {
             let mut conns = self.per_link(channel.made.link)?.conns.lock();
             let at = conns.find(channel).ok_or(ENOENT)?;
@@ -164,7 +166,7 @@ impl Channels {
     }
 
     /// Accepts the oldest connection that waits; the errors are those of `WEFT_CHAN_ACCEPT`.
-    /// `waiters` is that of the file that the channel is for.
+    /// `waiters` is that of the file that becomes the end of the channel.
     pub(crate) fn accept(
         &self,
         node: &Node,
@@ -212,7 +214,7 @@ impl Channels {
         }
     }
 
-    /// The file of `channel` is closed: nobody has it mapped.
+    /// Closes this end of a channel: the file is closed, hence unmapped.
     pub(crate) fn close(&self, node: &Node, channel: &Channel) {
         channel.trace_release();
         let link = channel.made.link;
@@ -224,7 +226,7 @@ impl Channels {
             let mut conns = per_link.conns.lock();
             let at = conns.find(channel).ok_or(ENOENT)?;
             if channel.state() == State::PeerClosed {
-                // Nobody at the other end writes into the area.
+                // The peer does not write into the area any more.
                 conns.remove(at);
             } else if let Some(conn) = conns.table.get_mut(at) {
                 conn.close(wire::CLOSE_USER);
@@ -235,7 +237,7 @@ impl Channels {
             Ok(())
         });
         if told.is_err() {
-            // The link broke. If its arena is still to be withdrawn, nobody wants a copy.
+            // The link broke. If its arena is still to be withdrawn, no copy is needed.
             let mut conns = per_link.conns.lock();
             conns.forget_wreck(channel);
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The connections of a link: which channels there are, how far each is, and who has which pages of
-//! the arena.
+//! The connections of a link: which channels there are, the phase of each, and which pages of the
+//! arena are in use.
 
 use super::{Channel, Listener, State};
 use crate::{
@@ -29,20 +29,20 @@ use kernel::{
 /// Requests are repeated after this many milliseconds, then after twice as long, and so on.
 const REPEAT_MIN_MS: u64 = 200;
 const REPEAT_MAX_MS: u64 = 1000;
-/// After how many wake-ups in a row without a doorbell people are told.
+/// After how many wake-ups in a row without a doorbell the log says so.
 const LOST_TO_TELL: u64 = 2;
-/// How many connections that were closed are remembered, lest a late copy of their request is taken
-/// for another one.
+/// How many closed connections are remembered: a late copy of their request must not be taken for a
+/// new one.
 const REMEMBERED: usize = 32;
 
-/// How far a connection is.
+/// The phase of a connection.
 pub(super) enum Phase {
-    /// Asked for here; the peer has not answered.
+    /// Requested here; the peer has not answered.
     Connecting,
-    /// Asked for there; nobody has accepted.
+    /// Requested by the peer; no user here has accepted.
     Waiting(Arc<Listener>),
     Open,
-    /// Closed here for one of `wire::CLOSE_*`; the peer has not said yet that it knows.
+    /// Closed here, with one of `wire::CLOSE_*`; the peer has not acknowledged.
     Closing(u32),
 }
 
@@ -63,7 +63,7 @@ impl Conn {
         }
     }
 
-    /// What this end says of itself.
+    /// Returns the description of this end, for messages.
     fn end(&self) -> End {
         End {
             conn: self.channel.made.id,
@@ -72,12 +72,12 @@ impl Conn {
         }
     }
 
-    /// The peer's id, 0 if it has not told.
+    /// Returns the peer's id of the connection, 0 if it is not known.
     pub(super) fn peer_conn(&self) -> u32 {
         self.channel.remote.as_ref().map_or(0, |remote| remote.conn)
     }
 
-    /// What is said, again and again, until the peer answers.
+    /// Returns the message to be repeated until the peer answers, if there is one.
     pub(super) fn request(&self) -> Option<Body> {
         match &self.phase {
             Phase::Connecting => Some(Body::Connect {
@@ -93,7 +93,7 @@ impl Conn {
         }
     }
 
-    /// The request, if it is time to say it again.
+    /// Returns the request if it is time to repeat it; `now` in milliseconds.
     pub(super) fn due(&mut self, now: u64) -> Option<Body> {
         if now.saturating_sub(self.sent) < self.interval {
             return None;
@@ -121,15 +121,16 @@ impl Conn {
 /// The connections of a link.
 pub(super) struct Conns {
     pub(super) table: KVec<Conn>,
-    /// Of a link that broke, until the arena is withdrawn.
+    /// Connections of a link that broke, until the arena is withdrawn.
     wreck: KVec<Conn>,
     pub(super) pages: Pages,
     /// The peer's ids of connections that it has closed.
     closed: [u32; REMEMBERED],
     oldest: usize,
-    /// Page of the peer's doorbell, and its number.
+    /// The physical address of the page of the peer's doorbell, if there is one, and the number of
+    /// the doorbell.
     pub(super) kick: (Option<u64>, u32),
-    /// Nothing is written to the peer for now.
+    /// Quiesced: nothing is written to the peer for now.
     rests: bool,
     opened: u64,
     broken: u64,
@@ -156,19 +157,19 @@ impl Conns {
             .position(|conn| core::ptr::eq(&*conn.channel, channel))
     }
 
-    /// By this end's id.
+    /// Finds a connection by this end's id.
     pub(super) fn find_own(&self, id: u32) -> Option<usize> {
         self.table
             .iter()
             .position(|conn| conn.channel.made.id == id)
     }
 
-    /// By the peer's id.
+    /// Finds a connection by the peer's id.
     pub(super) fn find_peer(&self, id: u32) -> Option<usize> {
         self.table.iter().position(|conn| conn.peer_conn() == id)
     }
 
-    /// Forgets connection number `at`; its area may be used again.
+    /// Removes connection number `at`; its area may be used again.
     pub(super) fn remove(&mut self, at: usize) -> Option<Conn> {
         let conn = self.table.remove(at).ok()?;
         self.give(conn.channel.made.run);
@@ -176,30 +177,30 @@ impl Conns {
     }
 
     pub(super) fn give(&mut self, run: Run) {
-        // Taken when the channel was made, and given back once.
+        // They were taken when the channel was made, and are given back once.
         if !self.pages.give(run) {
             pr_warn!("pages {} of {} were free already\n", run.first, run.count);
         }
     }
 
-    /// Nobody wants what is left of a channel of a link that broke.
+    /// Forgets a channel of a link that broke: its file is closed, no copy of its area is needed.
     pub(super) fn forget_wreck(&mut self, channel: &Channel) {
         self.wreck
             .retain(|conn| !core::ptr::eq(&*conn.channel, channel));
     }
 
-    /// The link is READY: there are so many pages of the arena, of which the first are the trunk's,
-    /// and a doorbell.
+    /// Starts a session of the link. The arena has `pages` pages, of which the first `trunk` are
+    /// those of the link queues; `kick` is the peer's doorbell.
     pub(super) fn begin(&mut self, (pages, trunk): (usize, usize), kick: (Option<u64>, u32)) {
         self.pages.reset(pages);
-        // All are free: these are the first ones. They are taken for the whole session.
+        // All pages are free, hence these are the first ones. They stay taken for the whole session.
         let _ = self.pages.take(trunk);
         self.closed = [0; REMEMBERED];
         self.kick = kick;
         self.rests = false;
     }
 
-    /// Has nothing written to the peer until [`Self::go_on`].
+    /// Quiesces all channels: nothing is written to the peer until [`Self::go_on`].
     pub(super) fn rest(&mut self, mapping: &Mapping) {
         if !core::mem::replace(&mut self.rests, true) {
             for conn in &self.table {
@@ -216,7 +217,7 @@ impl Conns {
         }
     }
 
-    /// It is not any more, for one of `WEFT_REASON_*`.
+    /// Breaks all connections: the link is not READY any more, with one of `WEFT_REASON_*`.
     pub(super) fn break_off(&mut self, mapping: &Mapping, reason: u32) {
         let table = core::mem::replace(&mut self.table, KVec::new());
         for conn in &table {
@@ -227,11 +228,12 @@ impl Conns {
                 self.broken += 1;
             }
         }
-        // The link was READY before, hence an older wreck is buried.
+        // The link was READY before, hence the arena of an older wreck was withdrawn.
         self.wreck = table;
     }
 
-    /// The arena is withdrawn, and will be used for something else.
+    /// Copies the areas of open channels: the arena is withdrawn, and will be used for something
+    /// else.
     pub(super) fn bury(&mut self, mapping: &Mapping, arena: Option<&Area>) {
         let wreck = core::mem::replace(&mut self.wreck, KVec::new());
         for conn in &wreck {
@@ -254,7 +256,7 @@ impl Conns {
         }
     }
 
-    /// Whether the peer has closed its connection of this id not long ago.
+    /// Returns whether the peer has recently closed its connection of this id.
     pub(super) fn was_closed(&self, peer_conn: u32) -> bool {
         self.closed.contains(&peer_conn)
     }
@@ -267,15 +269,15 @@ impl Conns {
     }
 }
 
-/// What a link has of channels.
+/// The channels of a link.
 #[pin_data]
 pub(super) struct PerLink {
     #[pin]
     pub(super) conns: Mutex<Conns>,
-    /// Those that are open, for the interrupt.
+    /// The open channels, for the interrupt.
     #[pin]
     awake: SpinLockIrq<KVec<Arc<Channel>>>,
-    /// Wake-ups for which no doorbell came: in all, and since the last doorbell.
+    /// Wake-ups without a doorbell: in all, and since the last doorbell.
     lost: Atomic<u64>,
     lost_in_a_row: Atomic<u64>,
 }
@@ -290,7 +292,7 @@ impl PerLink {
         })
     }
 
-    /// Has the interrupt wake what is open in `conns` and, soon, `channel`.
+    /// Has the interrupt wake the open channels of `conns` and `channel`, which is about to be open.
     fn listen_to(&self, conns: &Conns, channel: &Arc<Channel>) -> Result {
         let mut fresh = KVec::with_capacity(conns.table.len() + 1, GFP_KERNEL)?;
         let open = conns
@@ -305,14 +307,14 @@ impl PerLink {
         Ok(())
     }
 
-    /// Has the interrupt wake those of `list` and nobody else.
+    /// Replaces the channels that the interrupt wakes.
     pub(super) fn replace_awake(&self, list: KVec<Arc<Channel>>) {
         let old = core::mem::replace(&mut *self.awake.lock(), list);
-        // With the lock given back: these may be the last references.
+        // After the lock is released: these may be the last references.
         drop(old);
     }
 
-    /// The neighbour rang. Called in hard interrupts.
+    /// Wakes sleepers: the neighbour has rung. Called in hard interrupts.
     pub(super) fn wake(&self) {
         self.lost_in_a_row.store(0, Relaxed);
         for channel in &*self.awake.lock() {
@@ -320,7 +322,7 @@ impl PerLink {
         }
     }
 
-    /// So many sleepers were woken without a doorbell. True if it is time to tell people.
+    /// Counts `lost` wake-ups without a doorbell. Returns whether it is time to log that.
     pub(super) fn doorbells_lost(&self, lost: u64) -> bool {
         if lost == 0 {
             return false;
@@ -346,7 +348,7 @@ impl PerLink {
         drop(gone);
     }
 
-    /// Connection number `at` is open from now on.
+    /// Opens connection number `at`.
     pub(super) fn open(&self, conns: &mut Conns, at: usize) -> Result {
         let channel = conns.table.get(at).ok_or(ENOENT)?.channel.clone();
         self.listen_to(conns, &channel)?;

@@ -2,8 +2,8 @@
 
 //! One end of a channel: its state, its sleepers and its memory.
 //!
-//! The area is written by the peer, the page of `struct weft_chan_user` by the user: words of either
-//! are copied once, and a wrong one does no harm but to who wrote it.
+//! The peer writes the area, the user the page of `struct weft_chan_user`. The kernel copies words of
+//! either once; a wrong value harms only the side that wrote it.
 
 use super::place::Region;
 use crate::{
@@ -55,21 +55,21 @@ fn status_word(state: u32, reason: u32) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// Where a channel is in its life.
+/// The state of a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     /// Not made yet.
     Pending,
     Open,
     PeerClosed,
-    /// For one of `WEFT_REASON_*`.
+    /// With one of `WEFT_REASON_*`.
     Broken(u32),
-    /// It will not be made: for one of `proto::wire::REJECT_*`.
+    /// It will not be made, with one of `proto::wire::REJECT_*`.
     Refused(u32),
 }
 
 impl State {
-    /// State and reason as the user interface has them; 0 while there is no channel.
+    /// Returns state and reason as the user interface has them; 0 while there is no channel.
     pub(crate) fn numbers(self) -> (u32, u32) {
         match self {
             Self::Pending | Self::Refused(_) => (0, 0),
@@ -80,7 +80,7 @@ impl State {
     }
 }
 
-/// What the other end has told of itself.
+/// What the other end has announced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Remote {
     /// Its id of the channel.
@@ -89,30 +89,30 @@ pub(super) struct Remote {
     pub(super) area_at: usize,
 }
 
-/// What is known of a sleeper whom the peer is to wake.
+/// The states of a sleeper that the peer is to wake.
 mod sleep {
-    /// There is none, or the peer has rung.
+    /// There is no sleeper, or the peer has rung.
     pub(super) const NO: u32 = 0;
     pub(super) const YES: u32 = 1;
-    /// What it sleeps for has come, but no doorbell yet.
+    /// The event that it sleeps for has come, but no doorbell yet.
     pub(super) const DUE: u32 = 2;
 }
 
-/// What has to be decided together with a store to the peer's area.
+/// The state that is locked for a store to the peer's area.
 struct Wakeup {
     state: State,
     /// The event indices that the peer was told.
     recv_event: Option<u64>,
     send_event: Option<u64>,
-    /// It is not to be told anything for now.
+    /// Quiesced: nothing is written to the peer for now.
     rests: bool,
 }
 
-/// What faults put into mappings.
+/// The state that page faults are resolved by.
 struct Maps {
-    /// Window and doorbell are there,
+    /// Window and doorbell may be mapped,
     window: bool,
-    /// but are not to be touched for now.
+    /// but faults on them wait for now.
     rests: bool,
     area: AreaPages,
 }
@@ -120,11 +120,11 @@ struct Maps {
 enum AreaPages {
     /// The arena.
     Live,
-    /// What was in it when the peer went. Where memory was short: less of it, or nothing.
+    /// Copies of its pages, made before the arena is reused; fewer, or none, if memory was short.
     Kept(KVec<SharedPage>),
 }
 
-/// What a channel is made of.
+/// The fixed parameters of a channel.
 pub(super) struct Making {
     pub(super) dev: ARef<pci::Device>,
     pub(super) id: u32,
@@ -134,7 +134,8 @@ pub(super) struct Making {
     pub(super) peer: Incarnation,
     /// Its pages of the arena.
     pub(super) run: Run,
-    /// Where the peer's doorbell is, and which one it is.
+    /// The physical address of the page of the peer's doorbell, if there is one, and the number of
+    /// the doorbell.
     pub(super) kick: (Option<u64>, u32),
 }
 
@@ -149,15 +150,15 @@ pub(crate) struct Channel {
     maps: Mutex<Maps>,
     status: SharedPage,
     user: SharedPage,
-    /// In place of pages that were taken away.
+    /// Mapped in place of pages that were taken away.
     blank: SharedPage,
-    /// Of the file that the channel has become, or will.
+    /// The waiters of the file that the channel belongs to.
     waiters: SetOnce<Arc<WaitQueue>>,
-    /// Somebody sleeps, or did: wake-ups are for this channel.
+    /// Set once a user has slept: doorbells concern this channel from then on.
     armed: Atomic<bool>,
-    /// The peer is to ring when there is something to receive: one of `sleep`.
+    /// Whether a user sleeps until there is something to receive: one of `sleep`.
     awaits_data: Atomic<u32>,
-    /// Or when there is room to send.
+    /// Whether a user sleeps until there is room to send: one of `sleep`.
     awaits_room: Atomic<u32>,
 }
 
@@ -200,24 +201,24 @@ impl Channel {
         self.wakeup.lock().state
     }
 
-    /// Where this end's area is in the arena.
+    /// Returns the offset of this end's area in the arena.
     pub(super) fn area_at(&self) -> usize {
         self.made.run.first * PAGE_SIZE
     }
 
-    /// Says whom to wake, once.
+    /// Sets the wait queue, once.
     pub(super) fn set_waiters(&self, waiters: Arc<WaitQueue>) {
         self.waiters.populate(waiters);
     }
 
-    /// Wakes those who wait for the state, or sleep.
+    /// Wakes all waiters: for the state, for data or for room.
     pub(super) fn wake_all(&self) {
         if let Some(waiters) = self.waiters.as_ref() {
             waiters.wake_all();
         }
     }
 
-    /// The peer's doorbell was rung. Called in hard interrupts.
+    /// Wakes sleepers: the peer has rung. Called in hard interrupts.
     pub(super) fn rung(&self) {
         if self.armed.load(Acquire) {
             self.awaits_data.store(sleep::NO, Release);
@@ -226,8 +227,9 @@ impl Channel {
         }
     }
 
-    /// Wakes who sleeps although what it sleeps for was there the last time already: the doorbell was
-    /// lost. One that is on its way takes less time than from one call to the next. True if so.
+    /// Wakes sleepers if the event was there at the previous call already and still has no doorbell:
+    /// the doorbell was lost, since one on its way arrives within the time between two calls. Returns
+    /// whether a doorbell was lost.
     pub(super) fn recheck(&self, port: &dyn Port) -> bool {
         let Ok(area) = port.arena(self.made.link) else {
             return false;
@@ -243,7 +245,7 @@ impl Channel {
             }
             let again = slept == sleep::DUE;
             let next = if again { sleep::NO } else { sleep::DUE };
-            // A doorbell in between has the last word.
+            // A doorbell in between takes precedence.
             lost |= awaits.cmpxchg(slept, next, Full).is_ok() && again;
         }
         if lost {
@@ -252,7 +254,8 @@ impl Channel {
         lost
     }
 
-    /// Moves to `to` if `from` says so, tells the user and returns what the state was before.
+    /// Moves to state `to` if `from` returns true for the old state, publishes it to the user and
+    /// returns the old state.
     fn change(&self, from: impl FnOnce(State) -> bool, to: State) -> Option<State> {
         let mut wakeup = self.wakeup.lock();
         let old = wakeup.state;
@@ -262,7 +265,7 @@ impl Channel {
         wakeup.state = to;
         drop(wakeup);
         let (state, reason) = to.numbers();
-        // In one store: who sees the state finds the reason.
+        // In one store: a user that sees the state also sees the reason.
         let _ = self.status.write64(0, status_word(state, reason));
         self.trace(old, to);
         Some(old)
@@ -279,13 +282,13 @@ impl Channel {
         );
     }
 
-    /// The file is closed.
+    /// Traces that the file is closed.
     pub(super) fn trace_release(&self) {
         self.trace(self.state(), State::Pending);
     }
 
-    /// The other end is known, and the channel open, though it may rest. To be followed by
-    /// [`Channel::wake_all`].
+    /// Opens the channel: the other end is known. With `rests` it starts quiesced. The caller calls
+    /// [`Channel::wake_all`] next. Returns false if it was not pending.
     pub(super) fn open(&self, rests: bool) -> bool {
         self.wakeup.lock().rests = rests;
         let mut maps = self.maps.lock();
@@ -296,13 +299,14 @@ impl Channel {
             .is_some()
     }
 
-    /// There will be no channel.
+    /// Refuses the channel, with one of `REJECT_*`.
     pub(super) fn refuse(&self, code: u32) {
         self.change(|old| old == State::Pending, State::Refused(code));
         self.wake_all();
     }
 
-    /// The peer has closed its end. When this returns, nobody here writes into its area.
+    /// Handles that the peer has closed its end. When this returns, this host no longer writes to the
+    /// peer's area.
     pub(super) fn close_by_peer(&self, mapping: &Mapping) -> bool {
         let was_open = self.change(|old| old == State::Open, State::PeerClosed);
         self.zap_window(mapping);
@@ -310,8 +314,8 @@ impl Channel {
         was_open.is_some()
     }
 
-    /// The channel is broken. When this returns, nobody here writes into the peer's area. True if it
-    /// was in use.
+    /// Breaks the channel. When this returns, this host no longer writes to the peer's area. Returns
+    /// whether the channel was in use.
     pub(super) fn break_off(&self, mapping: &Mapping, reason: u32) -> bool {
         let not_yet = |old| !matches!(old, State::Broken(_) | State::Refused(_));
         let old = self.change(not_yet, State::Broken(reason));
@@ -320,25 +324,26 @@ impl Channel {
         matches!(old, Some(State::Open | State::PeerClosed))
     }
 
-    /// When this returns nobody here writes into the peer's area, until [`Self::go_on`]: whoever wants to
-    /// waits.
+    /// Quiesces the channel: when this returns, this host writes nothing to the peer's area until
+    /// [`Self::go_on`]. Users that try to write wait.
     pub(super) fn rest(&self, mapping: &Mapping) {
         self.wakeup.lock().rests = true;
         self.maps.lock().rests = true;
         self.zap(mapping);
     }
 
-    /// Whoever waited goes on.
+    /// Unquiesces the channel: writers continue.
     pub(super) fn go_on(&self) {
         self.maps.lock().rests = false;
         self.wakeup.lock().rests = false;
-        // Who came to sleep meanwhile has not told the peer.
+        // Users that began to sleep meanwhile have not announced it to the peer: they do so when they
+        // are woken.
         self.wake_all();
     }
 
     fn zap_window(&self, mapping: &Mapping) {
         self.maps.lock().window = false;
-        // Whoever faults now gets a blank page.
+        // A page fault from now on maps a blank page.
         self.zap(mapping);
     }
 
@@ -347,7 +352,8 @@ impl Channel {
         mapping.zap(Region::Kick.first(self.made.id), 1);
     }
 
-    /// The arena is going to be used for something else: keeps a copy of the area for the user.
+    /// Keeps a copy of the area for the user: the arena is going to be used for something else.
+    /// Without `arena`, the pages are blank.
     pub(super) fn bury(&self, mapping: &Mapping, arena: Option<&area::Area>) {
         let mut maps = self.maps.lock();
         if !matches!(maps.area, AreaPages::Live) {
@@ -355,7 +361,7 @@ impl Channel {
         }
         let mut kept = KVec::new();
         if let Some(arena) = arena {
-            // As far as memory goes: the rest is blank, and no cell is valid there.
+            // As much as memory allows: the rest is blank, and contains no valid cell.
             let _ = self.copy_area(arena, &mut kept);
         }
         maps.area = AreaPages::Kept(kept);
@@ -376,7 +382,8 @@ impl Channel {
         self.made.shape.area_bytes() / PAGE_SIZE
     }
 
-    /// Rings for those who sleep at the other end.
+    /// Rings for sleepers at the other end. `EPIPE`: the peer has closed; `ECONNRESET`: the channel
+    /// is broken.
     pub(crate) fn kick(&self, node: &Node) -> Result {
         let port = node.port()?;
         match self.state() {
@@ -387,8 +394,8 @@ impl Channel {
         Ok(())
     }
 
-    /// The events that there are. For those that `want` names and that are not there, the peer is
-    /// told where to ring.
+    /// Returns the events that are ready. For those in `want` that are not ready, arms a doorbell of
+    /// the peer.
     pub(crate) fn poll(&self, node: &Node, want: u32) -> u32 {
         let ended = events::IN | events::RDHUP | events::HUP;
         let Ok(port) = node.port() else {
@@ -408,7 +415,7 @@ impl Channel {
             match self.missing(area, recv) {
                 None => got |= bit,
                 Some(event) if want & bit != 0 => {
-                    // It may have come meanwhile. If it comes later, somebody rings.
+                    // The event may have come meanwhile. If it comes later, the peer rings.
                     if self.arm(node, &**port, recv, event_at, event)
                         && self.missing(area, recv).is_none()
                     {
@@ -421,8 +428,8 @@ impl Channel {
         got
     }
 
-    /// `None` if there is something to receive, or room to send; otherwise the event index to sleep
-    /// with. What makes no sense counts as there: it is for the user to find out.
+    /// Returns `None` if there is something to receive, or room to send; otherwise the event index to
+    /// sleep with. Inconsistent values count as ready: the user finds out.
     fn missing(&self, area: &area::Area, recv: bool) -> Option<u64> {
         let user = |at| self.user.read64(at).unwrap_or_default();
         if recv {
@@ -447,8 +454,8 @@ impl Channel {
         }
     }
 
-    /// Tells the peer that this end sleeps until `event` is passed, unless it knows. False if there
-    /// is no point in waiting.
+    /// Tells the peer that this end sleeps until `event` is passed, unless the peer knows. Returns
+    /// false if there is no point in waiting.
     fn arm(&self, node: &Node, port: &dyn Port, recv: bool, event_at: usize, event: u64) -> bool {
         let (Some(remote), Ok(window)) = (self.remote.as_ref(), port.window(self.made.link)) else {
             return false;
@@ -460,13 +467,14 @@ impl Channel {
             &self.awaits_room
         };
         awaits.store(sleep::YES, Release);
-        // The state cannot change meanwhile: nothing is written after the peer was told that.
+        // The state cannot change while the lock is held: nothing is written to the peer after it was
+        // told of the change.
         let mut wakeup = self.wakeup.lock();
         if wakeup.state != State::Open {
             return false;
         }
         if wakeup.rests {
-            // He is woken when it goes on.
+            // The sleeper is woken by `go_on`.
             return true;
         }
         let told = if recv {
@@ -510,12 +518,13 @@ impl Channel {
         vma.accept(writable, cache)
     }
 
-    /// Gives a page to who has touched it.
+    /// Handles a page fault: maps the page, or a blank one if it was taken away.
     pub(crate) fn fault(&self, node: &Node, fault: &Fault<'_>) -> Outcome {
         let Some((region, page)) = Region::find(self.made.id, fault.page()) else {
             return fault.refuse();
         };
-        // Held until the page is in: who takes pages away first takes this, then zaps.
+        // Held until the page is mapped: to take pages away, this state is changed first, then they
+        // are zapped.
         let maps = self.maps.lock();
         if maps.window && maps.rests && matches!(region, Region::Window | Region::Kick) {
             drop(maps);
@@ -547,7 +556,7 @@ impl Channel {
         outcome
     }
 
-    /// What `WEFT_CHAN_INFO` tells.
+    /// Returns the result of `WEFT_CHAN_INFO`.
     pub(crate) fn info(&self) -> ext::weft_chan_info {
         let (made, id) = (&self.made, self.made.id);
         let (state, reason) = self.state().numbers();

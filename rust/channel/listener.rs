@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who listens on a service, and the connections that wait to be accepted.
+//! A file that listens on a service, and the connections that wait to be accepted.
 
 use super::Channel;
 use crate::sys::waitq::WaitQueue;
@@ -26,7 +26,8 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Has room for `backlog` connections from the beginning: none is lost for want of memory.
+    /// Makes a listener. It has room for `backlog` connections from the start: none is lost for want
+    /// of memory.
     pub(super) fn new(service: u32, backlog: usize, waiters: Arc<WaitQueue>) -> Result<Arc<Self>> {
         let waiting = KVec::with_capacity(backlog, GFP_KERNEL)?;
         Arc::pin_init(
@@ -50,12 +51,12 @@ impl Listener {
         self.service
     }
 
-    /// Whether a connection waits.
+    /// Returns whether a connection waits.
     pub(crate) fn is_ready(&self) -> bool {
         !self.queue.lock().waiting.is_empty()
     }
 
-    /// Puts `channel` into the queue; false if there is no room.
+    /// Adds `channel` to the queue. Returns false if there is no room, or the listener is closed.
     pub(super) fn push(&self, channel: Arc<Channel>) -> bool {
         let mut queue = self.queue.lock();
         if queue.closed || queue.waiting.len() >= self.backlog {
@@ -72,7 +73,7 @@ impl Listener {
         self.queue.lock().waiting.remove(0).ok()
     }
 
-    /// Takes `channel` out, which will not be accepted.
+    /// Removes `channel`, which will not be accepted.
     pub(super) fn remove(&self, channel: &Arc<Channel>) {
         self.queue
             .lock()
@@ -80,14 +81,14 @@ impl Listener {
             .retain(|waiting| !Arc::ptr_eq(waiting, channel));
     }
 
-    /// Takes no more connections and returns those that wait.
+    /// Accepts no more connections and returns those that wait.
     pub(super) fn close(&self) -> KVec<Arc<Channel>> {
         let mut queue = self.queue.lock();
         queue.closed = true;
         core::mem::replace(&mut queue.waiting, KVec::new())
     }
 
-    /// Sleeps until a connection waits or `ended`.
+    /// Sleeps until a connection waits or `ended` returns true.
     pub(super) fn wait(&self, ended: impl Fn() -> bool) -> Result {
         self.waiters.wait(|| ended() || self.is_ready())
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the peers' kernels say to each other about channels.
+//! The messages of the peers' kernels about channels.
 //!
-//! Messages get lost and come twice. Who waits for an answer repeats its request; who gets a request
-//! again answers again. An area is in use until the peer has said that nobody there writes into it,
-//! or until the arena was withdrawn from it.
+//! Messages can get lost and arrive twice. An end that waits for an answer repeats its request; an
+//! end that gets a request again answers again. An area is in use until the peer has acknowledged
+//! that it no longer writes into it, or until the arena was withdrawn from the peer.
 
 use super::{
     conns::{Conn, Conns, Phase},
@@ -19,7 +19,7 @@ use crate::{
 use kernel::prelude::*;
 
 impl Channels {
-    /// Handles what the peer says.
+    /// Handles a message of the peer.
     pub(super) fn on_message(&self, session: &mut Session<'_>, body: Body) -> Result {
         match body {
             Body::Connect { end, service } => self.on_connect(session, &end, service),
@@ -34,12 +34,12 @@ impl Channels {
         }
     }
 
-    /// The peer asks for a channel.
+    /// Handles a request of the peer for a channel.
     fn on_connect(&self, session: &mut Session<'_>, end: &End, service: u32) -> Result {
         let per_link = self.per_link(session.link())?;
         let mut conns = per_link.conns.lock();
         if let Some(conn) = conns.find_peer(end.conn).and_then(|at| conns.table.get(at)) {
-            // Again: the answer was lost, or there is none yet.
+            // A repeated request: the answer was lost, or there is none yet.
             if matches!(conn.phase, Phase::Open) {
                 session.send(conn.acceptance());
             }
@@ -55,7 +55,7 @@ impl Channels {
         Ok(())
     }
 
-    /// Has the connection wait for somebody to accept it. Else: why it is rejected.
+    /// Queues a connection of the peer until a user accepts it. Fails with the reason to reject it.
     fn queue(
         &self,
         session: &Session<'_>,
@@ -89,7 +89,7 @@ impl Channels {
         Ok(())
     }
 
-    /// The peer has accepted what was asked for here.
+    /// Handles that the peer has accepted a connection.
     fn on_accept(&self, session: &mut Session<'_>, end: &End, peer_conn: u32) -> Result {
         let per_link = self.per_link(session.link())?;
         let mut conns = per_link.conns.lock();
@@ -102,7 +102,7 @@ impl Channels {
             return Ok(());
         };
         let conn = conns.table.get(at).ok_or(ENOENT)?;
-        // Otherwise it is open already, or the peer is being told that it is not wanted any more.
+        // Otherwise it is open already, or is being closed.
         if !matches!(conn.phase, Phase::Connecting) {
             return Ok(());
         }
@@ -135,13 +135,13 @@ impl Channels {
         let conn = conns.table.get(at).ok_or(ENOENT)?;
         if matches!(conn.phase, Phase::Connecting) {
             conn.channel.refuse(code);
-            // The peer was told of the area and has not taken it.
+            // The peer knows the area and has not used it.
             conns.remove(at);
         }
         Ok(())
     }
 
-    /// The peer has closed its end, and does not write here any more.
+    /// Handles that the peer has closed its end: it does not write to this host's area any more.
     fn on_close(&self, session: &mut Session<'_>, conn: u32, own: u32) -> Result {
         let per_link = self.per_link(session.link())?;
         let mut conns = per_link.conns.lock();

@@ -2,19 +2,19 @@
 
 //! Channels: pairs of posted rings between users of two hosts.
 //!
-//! The kernel makes a channel, maps it and takes it away; the data are moved by its users, with the
-//! rules of `proto::ring`. What is left to the kernel is to put them to sleep and to wake them up.
-//! This knows links by `fabric`, and must not know files.
+//! The kernel makes a channel, maps it and takes it away; its users move the data, by the rules of
+//! `proto::ring`. Besides that, the kernel only puts them to sleep and wakes them. This module
+//! reaches links through `fabric` only, and must not know files.
 //!
 //! # Locks
 //!
 //! Inside those of `fabric`, and in this order:
 //!
-//! 1. `Conns`, one a link: the connections and who has which pages of the arena;
+//! 1. `Conns`, one per link: the connections and the allocation of the arena's pages;
 //! 2. `Channels::listeners`;
 //! 3. the queue of a [`Listener`];
-//! 4. `Channel::maps`, also taken in page faults, that is, with `mmap_lock` held: whoever holds it
-//!    touches no user memory, and zaps no mapping but after giving it back;
+//! 4. `Channel::maps`, also taken in page faults, that is, with `mmap_lock` held: the holder touches
+//!    no user memory, and zaps mappings only after it has released the lock;
 //! 5. `Channel::wakeup`, with interrupts off;
 //! 6. `PerLink::awake`, with interrupts off: taken by the hard interrupt.
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where in the file offsets of a port the memory of a channel is.
+//! The file offsets at which the memory of channels is mapped.
 //!
-//! All files of a port share one address space. Every channel has offsets of its own, so that it
-//! can be taken out of all mappings by itself.
+//! All files of a port share one address space. Every channel has its own offsets, so that it can be
+//! taken out of all mappings separately.
 //!
 //! ```text
 //!   bits  59..28  id of the channel
@@ -32,17 +32,17 @@ pub(super) enum Region {
 }
 
 impl Region {
-    /// The file offset, in bytes, where the region of channel `id` begins.
+    /// Returns the file offset, in bytes, at which the region of channel `id` begins.
     pub(super) fn offset(self, id: u32) -> u64 {
         u64::from(id) << CHANNEL_SHIFT | (self as u64) << REGION_SHIFT
     }
 
-    /// As [`Region::offset`], in pages.
+    /// Returns [`Region::offset`] in pages.
     pub(super) fn first(self, id: u32) -> u64 {
         self.offset(id) >> PAGE_SHIFT
     }
 
-    /// The region, and the page in it, that file page `page` is for channel `id`.
+    /// Returns the region of channel `id`, and the page in it, that is at page `page` of the file.
     pub(super) fn find(id: u32, page: u64) -> Option<(Self, usize)> {
         let pages = 1 << (REGION_SHIFT as usize - PAGE_SHIFT);
         [

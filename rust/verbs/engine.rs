@@ -339,7 +339,7 @@ impl Engine {
         self.kicks.rung();
     }
 
-    /// Wakes all waiters for completions: the port is gone.
+    /// Wakes all waiters for completions: the port is gone, or something is wanted of users.
     pub(crate) fn closed(&self) {
         for qp in self.table.all() {
             qp.tell();

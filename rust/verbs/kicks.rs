@@ -129,7 +129,7 @@ impl KickPage {
         drop(gone);
     }
 
-    /// Clears the bits and calls `f` for each queue pair whose bit was set. Sets the bit again if `f`
+    /// Clears the bits and calls `f` for each queue pair with a set bit. Sets the bit again if `f`
     /// returns true.
     fn take(&self, mut f: impl FnMut(&Arc<Qp>) -> bool) {
         let owners = self.owners.lock();
@@ -181,7 +181,7 @@ impl KickPage {
         }
     }
 
-    /// Takes the doorbell out of all mappings: the port is gone.
+    /// Takes the doorbell out of all mappings: the next access of a user faults again.
     pub(crate) fn zap(mapping: &Mapping) {
         mapping.zap(BELL_AT >> PAGE_SHIFT, 1);
     }
@@ -233,7 +233,7 @@ impl WorkItem for Kicks {
             }
             core::hint::spin_loop();
         }
-        // A user whose bit the scan below misses rings after this, with the doorbell on.
+        // A bit that the scan below misses is followed by a doorbell, which is on now.
         if let Some(bells) = port.user_doorbells() {
             bells.hear_kicks();
         }
@@ -274,7 +274,7 @@ impl Kicks {
         work::run_unbound_in(self, 0);
     }
 
-    /// Queues the work item if there are kick pages: finds work whose doorbell was lost.
+    /// Queues the work item if there are kick pages: finds work of lost doorbells.
     pub(super) fn tick(self: &Arc<Self>) {
         if !self.pages.lock().is_empty() {
             self.rung();
@@ -300,8 +300,8 @@ impl Kicks {
         self.pages.lock().retain(|other| !Arc::ptr_eq(other, page));
     }
 
-    /// Queues all queue pairs whose bits are set for service, and runs the engine on their links.
-    /// Returns whether there was work.
+    /// Queues all queue pairs with set bits for service, and runs the engine on their links. Returns
+    /// whether there was work.
     fn look(&self, node: &Node, port: &dyn Port) -> bool {
         let mut rang = [false; MAX_LINKS];
         let mut found = false;
