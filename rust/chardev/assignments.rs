@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `WEFT_FABRIC_ASSIGNMENTS`, `WEFT_FABRIC_ASSIGNMENT`, `WEFT_FABRIC_COMPONENT`: what is assigned of the fabric's endpoints,
-//! what became of it, and what there is to assign.
+//! The ioctls `WEFT_FABRIC_ASSIGNMENTS`, `WEFT_FABRIC_ASSIGNMENT` and `WEFT_FABRIC_COMPONENT`: the
+//! desired assignments of the fabric's endpoints, the outcome of each, and the components that can be
+//! assigned.
 
 use super::{
     call::{as_admin, check, Call},
@@ -30,7 +31,7 @@ pub(super) fn assignments(call: &Call<'_>, mut asked: weft_fabric_assignments) -
         0 => read(manager, at, &mut asked),
         _ => set(call, manager, at, &mut asked),
     };
-    // Of what went wrong there is something to be told.
+    // In these cases the structure describes the error.
     let told = done.is_ok() || asked.line != 0 || matches!(&done, Err(e) if *e == ENOBUFS);
     if told {
         call.write(&asked)?;
@@ -63,7 +64,7 @@ fn set(
         .reader()
         .read_slice(&mut text)?;
     if bytes > room {
-        // The line that has no room any more.
+        // The first line that does not fit.
         asked.line = 1 + text.iter().filter(|b| **b == b'\n').count() as u32;
         return Err(ENOSPC);
     }
@@ -80,7 +81,7 @@ fn set(
     Err(why)
 }
 
-/// Tells what became of one assignment.
+/// Returns the outcome of one assignment. `EREMOTE`: this host is not the master.
 pub(super) fn assignment(call: &Call<'_>, asked: weft_fabric_assignment) -> Result {
     check(asked.flags == 0)?;
     let pcim = as_master(manager(call)?)?.pcim();
@@ -99,7 +100,8 @@ pub(super) fn assignment(call: &Call<'_>, asked: weft_fabric_assignment) -> Resu
     })
 }
 
-/// Tells of one component.
+/// Returns one component. `EPERM`: the caller may not administer the fabric; `EREMOTE`: this host is
+/// not the master.
 pub(super) fn component(call: &Call<'_>, mut asked: weft_fabric_component) -> Result {
     check(asked.flags == 0 && asked.reserved == 0)?;
     let manager = manager(call)?;
@@ -135,7 +137,7 @@ fn tell(to: &mut weft_fabric_component, shown: &Shown) {
     put(&mut to.blade, &component.vpd.blade);
 }
 
-/// Copies a text; what has no room in front of the NUL is left out.
+/// Copies a text, truncated to leave room for a NUL.
 fn put(to: &mut [u8; ext::WEFT_VPD_TEXT as usize], text: &Text) {
     *to = [0; ext::WEFT_VPD_TEXT as usize];
     let room = to.len() - 1;

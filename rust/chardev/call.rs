@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One call of an ioctl, as its handler has it, and what handlers look at first.
+//! One call of an ioctl, as its handler gets it, and checks that handlers share.
 //!
-//! It must not know which ioctls there are.
+//! This file must not know which ioctls there are.
 
 use super::file::PortFile;
 use crate::sys::user::{is_admin, Extensible, UserStruct};
@@ -23,7 +23,7 @@ impl Call<'_> {
     }
 }
 
-/// `EINVAL` unless `fits`.
+/// Returns `EINVAL` unless `fits`.
 pub(super) fn check(fits: bool) -> Result {
     if fits {
         Ok(())
@@ -32,7 +32,7 @@ pub(super) fn check(fits: bool) -> Result {
     }
 }
 
-/// `EPERM`: the caller may not look after the fabric.
+/// Returns `EPERM` unless the caller may administer the fabric.
 pub(super) fn as_admin() -> Result {
     match is_admin() {
         true => Ok(()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `WEFT_EP_*`: a function of a shared endpoint, as the user of a file has it.
+//! The ioctls `WEFT_EP_*`: a file uses a function of a shared endpoint.
 
 use super::{
     call::{check, Call},
@@ -91,7 +91,7 @@ pub(super) fn area(call: &Call<'_>, mut wanted: weft_ep_area) -> Result {
     wanted.area = area.handle();
     wanted.offset = area.offset();
     call.write(&wanted).inspect_err(|_| {
-        // The caller was not told of it.
+        // The caller did not get the handle.
         let _ = function.free_area(&file.endpoints, &file.node, wanted.area);
     })
 }
@@ -125,7 +125,7 @@ fn request(work: &weft_ep_work) -> Result<Request> {
     })
 }
 
-/// Copies all requests; with an error, which one it is of.
+/// Copies all requests. An error comes with the index of the request.
 fn requests(submit: &weft_ep_submit) -> Result<KVec<Request>, (usize, Error)> {
     let count = submit.count as usize;
     let mut all = KVec::with_capacity(count, GFP_KERNEL).map_err(|e| (0, e.into()))?;
@@ -148,7 +148,8 @@ pub(super) fn submit(call: &Call<'_>, mut submit: weft_ep_submit) -> Result {
         Err((which, why)) => (which, Err(why)),
     };
     submit.done = done as u32;
-    // Who cannot be told is told that: what was submitted is, as completions show.
+    // If the result cannot be written, the call fails with that error; the requests are submitted all
+    // the same, and complete.
     call.write(&submit)?;
     result
 }
@@ -165,7 +166,7 @@ pub(super) fn reap(call: &Call<'_>, mut reap: weft_ep_reap) -> Result {
             wait(call, function, reap.timeout_ms)?;
             told = look(call, function, room, &mut all)?;
         }
-        // Another thread may have been faster.
+        // Another thread may have taken them.
         if all.is_empty() {
             return Err(EAGAIN);
         }
@@ -180,7 +181,7 @@ pub(super) fn reap(call: &Call<'_>, mut reap: weft_ep_reap) -> Result {
         }
         reap.count = all.len() as u32;
         call.write(&reap)?;
-        // Only now: who cannot be told has lost nothing.
+        // Removed only now: if the results cannot be written, none is lost.
         if function.told(told, reap.count) {
             return Ok(());
         }
@@ -188,7 +189,7 @@ pub(super) fn reap(call: &Call<'_>, mut reap: weft_ep_reap) -> Result {
     }
 }
 
-/// What is to be told next; the number that [`Function::told`] wants.
+/// Copies the next completions to `to`; returns the number that [`Function::told`] takes.
 fn look(
     call: &Call<'_>,
     function: &Function,

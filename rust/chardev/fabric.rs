@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `WEFT_FABRIC_NODES`, `WEFT_FABRIC_ROUTES`, `WEFT_FABRIC_VH`: who is in the fabric, and what of it is this
-//! host's, as its manager here knows it.
+//! The ioctls `WEFT_FABRIC_NODES`, `WEFT_FABRIC_ROUTES` and `WEFT_FABRIC_VH`: the members of the
+//! fabric, the routes, and the virtual hierarchies, as this host's network manager knows them.
 
 use super::{
     call::{as_admin, check, Call},
@@ -23,7 +23,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Tells of one node.
+/// Returns one node.
 pub(super) fn nodes(call: &Call<'_>, mut asked: weft_fabric_nodes) -> Result {
     check(asked.flags == 0)?;
     manager(call)?.look(|view| -> Result {
@@ -64,7 +64,7 @@ fn tell(to: &mut weft_fabric_nodes, member: &Member, view: &View) {
     }
 }
 
-/// Tells some of the routes.
+/// Returns some of the routes.
 pub(super) fn routes(call: &Call<'_>, mut asked: weft_fabric_routes) -> Result {
     check(asked.flags == 0)?;
     manager(call)?.look(|view| {
@@ -86,7 +86,7 @@ pub(super) fn routes(call: &Call<'_>, mut asked: weft_fabric_routes) -> Result {
     call.write(&asked)
 }
 
-/// Tells of one component of a hierarchy.
+/// Returns one component of a hierarchy.
 pub(super) fn vh(call: &Call<'_>, mut asked: weft_fabric_vh) -> Result {
     check(asked.flags == 0)?;
     let manager = manager(call)?;
@@ -99,7 +99,7 @@ pub(super) fn vh(call: &Call<'_>, mut asked: weft_fabric_vh) -> Result {
     call.write(&asked)
 }
 
-/// Of this host's hierarchy, as the master has told it.
+/// Returns a component of this host's hierarchy, as the master has sent it.
 fn own_place(to: &mut weft_fabric_vh, me: u64, view: &View) -> Result {
     let standing = view.standing();
     to.root = me;
@@ -111,7 +111,7 @@ fn own_place(to: &mut weft_fabric_vh, me: u64, view: &View) -> Result {
             to.count = hierarchy.places().count() as u32;
             hierarchy.places().nth(at)
         }
-        // Whom nobody has told of any has none but itself.
+        // Without a hierarchy from the master, the host itself is the only component.
         None => {
             to.vh = 0;
             to.count = 1;
@@ -130,7 +130,8 @@ fn own_place(to: &mut weft_fabric_vh, me: u64, view: &View) -> Result {
     Ok(())
 }
 
-/// Of another one's, which only the master knows.
+/// Returns a component of another host's hierarchy. `EPERM`: the caller may not administer the
+/// fabric; `EREMOTE`: this host is not the master, which alone knows it.
 fn others_place(to: &mut weft_fabric_vh, manager: &Manager) -> Result {
     as_admin()?;
     let pcim = as_master(manager)?.pcim();

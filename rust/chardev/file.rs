@@ -23,7 +23,7 @@ use kernel::{
     },
 };
 
-/// What a file has become.
+/// The role of a file.
 pub(super) enum Role {
     Listening(Arc<Listener>),
     Channel(Arc<Channel>),
@@ -41,7 +41,7 @@ pub(super) struct PortFile {
     pub(super) counts: Arc<Counts>,
     pub(super) waiters: Arc<WaitQueue>,
     role: SetOnce<Role>,
-    /// Somebody is about to give it a role.
+    /// A task is about to give it a role.
     changing: Atomic<bool>,
 }
 
@@ -65,7 +65,7 @@ impl PortFile {
         self.role.as_ref()
     }
 
-    /// `ENOTCONN`: the file is no channel.
+    /// Returns the channel of the file. `ENOTCONN`: it has none.
     pub(super) fn channel(&self) -> Result<&Arc<Channel>> {
         match self.role() {
             Some(Role::Channel(channel)) => Ok(channel),
@@ -73,7 +73,7 @@ impl PortFile {
         }
     }
 
-    /// `ENOTCONN`: the file has opened no function.
+    /// Returns the function of the file. `ENOTCONN`: it has none.
     pub(super) fn function(&self) -> Result<&Arc<Function>> {
         match self.role() {
             Some(Role::Function(function)) => Ok(function),
@@ -81,7 +81,7 @@ impl PortFile {
         }
     }
 
-    /// The objects of the file. `ENOENT`: it is fresh, and has none; `EISCONN`: it is something else.
+    /// Returns the objects of the file. `ENOENT`: the file is fresh; `EISCONN`: it has another role.
     pub(super) fn objects(&self) -> Result<&Arc<Objects>> {
         match self.role() {
             Some(Role::Objects(objects)) => Ok(objects),
@@ -90,11 +90,12 @@ impl PortFile {
         }
     }
 
-    /// As [`PortFile::objects`], of a file that is going to have one: a fresh one gets the role.
+    /// As [`PortFile::objects`], for a file that is about to get an object: a fresh one gets the
+    /// role.
     pub(super) fn objects_to_be(&self) -> Result<&Arc<Objects>> {
         if self.role().is_none() {
             match self.become_role(|| Ok(Role::Objects(Objects::new()?))) {
-                // Somebody was faster; whether with the same role is seen below.
+                // Another task was faster; the role that it gave is checked below.
                 Err(e) if e == EISCONN => {}
                 result => result?,
             }
@@ -102,8 +103,8 @@ impl PortFile {
         self.objects()
     }
 
-    /// Gives the file the role that `f` makes. `EISCONN`: it has one; `EBUSY`: another task is about
-    /// to give it one.
+    /// Gives the file the role that `f` makes. `EISCONN`: it has a role; `EBUSY`: another task is
+    /// about to give it one. Sleeps as `f` does.
     pub(super) fn become_role(&self, f: impl FnOnce() -> Result<Role>) -> Result {
         if self.role().is_some() {
             return Err(EISCONN.into());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ioctls: a row each, with the number, the structure and the handler, found by number.
+//! The table of ioctls: number, structure and handler of each.
 
 use super::{
     assignments, call::Call, channel, endpoint, fabric, file::PortFile, memory, migrate, port, qp,
@@ -12,10 +12,10 @@ use kernel::prelude::*;
 /// An ioctl.
 struct Row {
     number: u32,
-    /// Whether it is there without a port, too: by it the user of a function hears what became of its
-    /// work, and lets go of what it has.
+    /// Whether the ioctl works without a port: the user of a function gets the results of its work,
+    /// and frees what it has.
     outlives: bool,
-    /// Copies the structure at an address, and does what is asked for.
+    /// Copies the structure from an address and calls the handler.
     run: fn(&PortFile, usize, bool) -> Result,
 }
 
@@ -75,15 +75,15 @@ const ROWS: &[Row] = rows! {
     WEFT_EP_REAP: weft_ep_reap 24 endpoint::reap outlives;
 };
 
-/// How many numbers there may be.
+/// The size of the range of numbers.
 const NUMBERS: usize = 64;
 
-/// Where in the table a number is.
+/// Returns the index of a number in the table.
 const fn place(number: u32) -> usize {
     (number & 0xff).wrapping_sub(ext::WEFT_IOC_BASE) as usize
 }
 
-/// The rows by the places of their numbers; a number that is there twice does not compile.
+/// The rows by the index of their number; a number that occurs twice does not compile.
 const TABLE: [Option<&Row>; NUMBERS] = {
     let mut table = [const { None }; NUMBERS];
     let mut n = 0;
@@ -96,7 +96,8 @@ const TABLE: [Option<&Row>; NUMBERS] = {
     table
 };
 
-/// Calls what `cmd` names. `ENOTTY`: that is nothing; `ENODEV`: there is no port any more.
+/// Calls the handler of `cmd`. `ENOTTY`: there is none; `ENODEV`: the port is gone. Waits while the
+/// function changes its identity.
 pub(super) fn dispatch(file: &PortFile, cmd: u32, arg: usize, nonblock: bool) -> Result {
     let row = TABLE.get(place(cmd)).copied().flatten();
     let row = row.filter(|row| row.number == cmd).ok_or(ENOTTY)?;

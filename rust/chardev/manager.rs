@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The network manager of the port that an ioctl is of, for those that need it.
+//! The network manager of a file's port, for the ioctls that need it.
 
 use super::call::Call;
 use crate::{
@@ -9,12 +9,12 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// `EOPNOTSUPP`: the port has none.
+/// Returns the network manager. `EOPNOTSUPP`: the port has none.
 pub(super) fn manager<'a>(call: &Call<'a>) -> Result<&'a Manager> {
     call.file.node.manager().ok_or(EOPNOTSUPP.into())
 }
 
-/// `EREMOTE`: this host is not the master.
+/// Returns `manager` if this host is the master, else `EREMOTE`.
 pub(super) fn as_master(manager: &Manager) -> Result<&Manager> {
     match manager.look(View::standing).role {
         Role::Master => Ok(manager),

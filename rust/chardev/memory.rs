@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ioctls that make protection domains and give memory out, and the one that destroys an object.
+//! The ioctls that make protection domains, regions and windows, and the one that destroys an object.
 
 use super::{
     call::{check, Call},
@@ -35,7 +35,7 @@ pub(super) fn limits(call: &Call<'_>, mut limits: weft_limits) -> Result {
     call.write(&limits)
 }
 
-/// What the hardware has of use for the engine.
+/// Returns the hardware features that the engine uses, a mask of `WEFT_ENGINE_*`.
 fn engine(call: &Call<'_>) -> Result<u32> {
     let port = call.file.node.port()?;
     let kicks = port

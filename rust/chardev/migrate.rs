@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `WEFT_VF_MIGRATE`: what the caller wants is checked here, and done by `vf`.
+//! The ioctl `WEFT_VF_MIGRATE`: the arguments are checked here; `vf` migrates.
 
 use super::{
     call::{as_admin, check, Call},
@@ -24,7 +24,7 @@ pub(super) fn migrate(call: &Call<'_>, mut migrate: weft_vf_migrate) -> Result {
     let live = migrate.flags & ext::WEFT_MIGRATE_LIVE != 0;
     let stops = migrate.flags & ext::WEFT_MIGRATE_STOP != 0;
     check(migrate.flags & !known == 0 && migrate.reserved == 0)?;
-    // Who notices nothing is not stopped.
+    // A live migration does not stop the users.
     check(migrate.timeout_ms <= MAX_MS && !(live && stops))?;
     as_admin()?;
     let target = Borrowed::get(migrate.target_fd)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `/dev/weftN`, as `include/uapi/linux/weft.h` and `Documentation/uapi.rst` have it.
+//! The device node `/dev/weftN`: see `include/uapi/linux/weft.h` and `Documentation/uapi.rst`.
 
 mod assignments;
 mod call;
@@ -33,7 +33,7 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// What is behind the device node of a port: its files work on these.
+/// The parts of a port that the files of its device node work on.
 pub(crate) struct PortDevice {
     pub(crate) node: Arc<Node>,
     pub(crate) channels: Arc<Channels>,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The objects of a file, by their handles: how they are found, mapped and destroyed.
+//! The objects of a file, by their handles: looks them up, maps and destroys them.
 //!
-//! A handle is not used again before all others were: who maps an object, destroys it and makes
-//! another does not find the new one where the old one was.
+//! A handle is not used again before all others were: a program that maps an object, destroys it and
+//! makes another does not find the new one in place of the old one.
 //!
 //! # Locks
 //!
-//! `Objects::table` is taken in page faults, that is, with `mmap_lock` held. Whoever holds it touches
-//! no user memory, and destroys nothing.
+//! `Objects::table` is taken in page faults, that is, with `mmap_lock` held. The holder touches no
+//! user memory, and destroys nothing.
 
 use super::open_qp::OpenQp;
 use crate::{
@@ -43,7 +43,8 @@ pub(super) enum Object {
 }
 
 impl Object {
-    /// In what order what a file leaves behind is destroyed: who needs another comes first.
+    /// Returns the order in which the objects of a closed file are destroyed: an object that needs
+    /// another has the lower rank.
     fn rank(&self) -> u32 {
         match self {
             Self::Window(_) => 3,
@@ -54,8 +55,8 @@ impl Object {
         }
     }
 
-    /// From now on nobody begins to need it. For one caller: `EBUSY` if another object needs it,
-    /// `ENOENT` if it was closed before.
+    /// Closes the object: no other object can begin to need it. `EBUSY`: another object needs it;
+    /// `ENOENT`: it was closed before. So exactly one caller succeeds.
     fn close(&self) -> Result {
         match self {
             Self::Pd(pd) => pd.users().close(),
@@ -67,7 +68,8 @@ impl Object {
         }
     }
 
-    /// Undoes it, after [`Object::close`], or when the file goes. Nobody uses it when this returns.
+    /// Destroys the object, after [`Object::close`] or when the file is closed. It is not in use any
+    /// more when this returns. May sleep.
     fn destroy(&self) {
         match self {
             Self::Region(region) => region.destroy(),
@@ -77,7 +79,7 @@ impl Object {
         }
     }
 
-    /// Its memory, if it can be mapped. Pages are counted from the first one.
+    /// Returns its memory, if it can be mapped, counted in pages from the first one.
     fn memory(&self) -> Option<&Pages> {
         match self {
             Self::Pd(_) | Self::Region(_) | Self::Window(_) => None,
@@ -88,18 +90,18 @@ impl Object {
     }
 }
 
-/// File offsets of objects begin here: beyond those of channels, in the same address space. No object
-/// has the handle 0: in its place are the kick page of the file and its doorbell.
+/// File offsets of objects begin here: beyond those of channels and areas, in the same address space.
+/// No object has the handle 0: in its place are the kick page of the file and the doorbell.
 const OFFSET: u64 = PLACE;
-/// Bytes of file offsets of each.
+/// Bits of the file offsets of an object.
 const SHIFT: u32 = 28;
 
-/// The file offset where the memory of an object is mapped.
+/// Returns the file offset at which the memory of an object is mapped.
 pub(super) fn place(handle: u32) -> u64 {
     OFFSET | u64::from(handle) << SHIFT
 }
 
-/// The handle, and the page of its memory, for page `page` of the file.
+/// Returns the handle, and the page in the memory of the object, for page `page` of the file.
 fn find_place(page: u64) -> Option<(u32, u64)> {
     const PAGES: u32 = SHIFT - PAGE_SHIFT as u32;
     let inside = page.checked_sub(OFFSET >> PAGE_SHIFT)?;
@@ -137,7 +139,8 @@ impl Objects {
         )
     }
 
-    /// Room for one more. To be had before the object is made, so that what was made can be added.
+    /// Allocates room for one more object. Called before the object is made, so that it can be added
+    /// without failure.
     pub(super) fn room(&self) -> Result<Room> {
         Ok(Room(RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?))
     }
@@ -148,7 +151,7 @@ impl Objects {
         let handle = loop {
             let next = table.last.wrapping_add(1);
             table.last = next;
-            // 0 names nothing. There are not nearly as many objects as handles.
+            // 0 names nothing. There are far fewer objects than handles.
             if next != 0 && table.objects.get(&next).is_none() {
                 break next;
             }
@@ -190,7 +193,7 @@ impl Objects {
         }
     }
 
-    /// Whether there is an entry that somebody has asked to be told of.
+    /// Returns whether a completion queue has an entry that a caller has armed it for.
     pub(super) fn is_ready(&self) -> bool {
         let table = self.table.lock();
         let ready = |object: &Object| matches!(object, Object::Cq(cq) if cq.is_ready());
@@ -198,13 +201,13 @@ impl Objects {
         any
     }
 
-    /// The kick page of the file, which gets one with its first queue pair. `None`: the hardware has
-    /// no doorbell for it.
+    /// Returns the kick page of the file, which is made for its first queue pair. `None`: the
+    /// hardware has no doorbell for it.
     pub(super) fn kick_page(&self, engine: &Engine, node: &Node) -> Result<Option<&Arc<KickPage>>> {
         if self.kicks.as_ref().is_none() {
             if let Some(page) = engine.kick_page(node)? {
                 if !self.kicks.populate(page.clone()) {
-                    // Somebody was faster.
+                    // Another thread was faster.
                     engine.forget(&page);
                 }
             }
@@ -212,7 +215,7 @@ impl Objects {
         Ok(self.kicks.as_ref())
     }
 
-    /// `ENOENT`: there is no such object; `EBUSY`: another one needs it.
+    /// Destroys an object. `ENOENT`: there is no such object; `EBUSY`: another object needs it.
     pub(super) fn destroy(&self, handle: u32) -> Result {
         let object = self.get(handle)?;
         object.close()?;
@@ -223,8 +226,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Destroys what the caller was not told of. If somebody has guessed the handle and needs it, it
-    /// stays until the file is closed.
+    /// Destroys an object that could not be reported to the caller. If another thread has guessed the
+    /// handle and needs the object, it stays until the file is closed.
     pub(super) fn undo(&self, handle: u32) {
         let _ = self.destroy(handle);
     }
@@ -237,7 +240,7 @@ impl Objects {
         let mut objects = core::mem::take(&mut self.table.lock().objects);
         for rank in 0..=LAST_RANK {
             for object in objects.values_mut().filter(|o| o.rank() == rank) {
-                // Whoever needs it is gone before it: nothing of another file can be among them.
+                // The objects that need it are destroyed already: they are all of this file.
                 let _ = object.close();
                 object.destroy();
             }
@@ -254,7 +257,7 @@ impl Objects {
     }
 
     pub(super) fn fault(&self, node: &Node, fault: &Fault<'_>) -> Outcome {
-        // All other memory is in its mapping from the beginning.
+        // All other memory is mapped completely by `mmap`.
         match (find_place(fault.page()), self.kicks.as_ref()) {
             (Some((0, page)), Some(kicks)) => kicks.fault(node, page, fault),
             _ => fault.refuse(),
@@ -262,5 +265,5 @@ impl Objects {
     }
 }
 
-/// Room for an object.
+/// Reserved room for an object.
 pub(super) struct Room(RBTreeNodeReservation<u32, Object>);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A queue pair of a file: what its file has of it, and gives back with it.
+//! A queue pair of a file, with the engine and the kick page that it was made with.
 
 use crate::{
     mem::Users,
@@ -17,12 +17,12 @@ pub(super) struct OpenQp {
 }
 
 impl OpenQp {
-    /// Nobody needs one: for one caller, `ENOENT` if it was closed before.
+    /// Closes the queue pair, which no object needs. `ENOENT`: it was closed before.
     pub(super) fn close(&self) -> Result {
         self.users.close()
     }
 
-    /// Takes it from the engine.
+    /// Frees the bit in the kick page and destroys the queue pair.
     pub(super) fn destroy(&self) {
         if let Some((page, bit)) = &self.kick {
             page.remove(*bit);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel calls on an open file: by its role, the channel, the objects or the function do it.
+//! The file operations of an open file, which depend on its role.
 
 use super::{
     file::{PortFile, Role},

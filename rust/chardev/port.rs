@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ioctls that tell of a port and of its links.
+//! The ioctls that describe a port and its links.
 
 use super::call::{check, Call};
 use crate::sys::ext::{self, weft_link_info, weft_port_info};

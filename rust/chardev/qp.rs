@@ -15,7 +15,7 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// Requests that `WEFT_KICK` handles if the caller does not say, and at most.
+/// The budget of `WEFT_KICK` if the caller gives none, and the largest one.
 const DEFAULT_BUDGET: u32 = 64;
 const MAX_BUDGET: u32 = 4096;
 

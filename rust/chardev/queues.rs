@@ -16,7 +16,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The event descriptor of who wants none.
+/// The event descriptor that means none.
 const NO_EVENT: i32 = -1;
 
 /// `WEFT_CQ_CREATE`.
