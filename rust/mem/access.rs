@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an STag stands for, and an access to it that was allowed.
+//! The memory that an STag stands for, and an access to it that was allowed.
 
 use super::{pool::Pool, Used, Users};
 use crate::{
@@ -12,21 +12,21 @@ use kernel::{pci, prelude::*, sync::Arc};
 /// Where the bytes of an entry are.
 #[derive(Clone)]
 pub(super) enum Place {
-    /// In pinned memory of a user: the table that the entry's PAT base leads into.
+    /// In pinned memory of a user: the table that the entry's PAT base points into.
     User(Arc<Pat>),
     /// In the pool.
     Pool(Arc<Pool>),
 }
 
 impl Place {
-    /// No device reaches it. What is in the pool has its device for ever.
+    /// Unmaps the memory from the device. The pool stays mapped for its whole life.
     pub(super) fn unmap(&self) {
         if let Self::User(pat) = self {
             pat.unmap();
         }
     }
 
-    /// `dev` does, which is bound.
+    /// Maps the memory for `dev`, which is bound.
     pub(super) fn map(&self, dev: &pci::Device) -> Result {
         match self {
             Self::User(pat) => pat.map(dev),
@@ -34,7 +34,7 @@ impl Place {
         }
     }
 
-    /// A piece of a user's memory: the table, and which page, byte in it and how many.
+    /// Resolves a piece of a user's memory: the table, and the page, the offset in it and the length.
     fn user(&self, piece: Piece) -> Result<(&Pat, (u32, usize, usize))> {
         match (self, piece) {
             (
@@ -50,7 +50,7 @@ impl Place {
     }
 }
 
-/// How many windows are bound to a region.
+/// The number of windows that are bound to a region.
 pub(super) struct Windows(Users);
 
 impl Windows {
@@ -65,22 +65,21 @@ impl Used for Windows {
     }
 }
 
-/// A slot of the TPT.
+/// The contents of a slot of the TPT.
 pub(super) struct Target {
     pub(super) entry: Entry,
     pub(super) place: Place,
-    /// The window reference count, of a region: it changes while the entry is read.
+    /// For a region, the window reference count: it may change while the entry is read.
     pub(super) windows: Option<Arc<Windows>>,
 }
 
-/// Bytes of a region that may be accessed, and that stay where they are until this is dropped.
+/// Bytes of a region that may be accessed, and that stay in place until this is dropped.
 ///
-/// Whoever has one keeps a deregistration waiting, and the removal of the port: it is to be held while
-/// the CPU copies, or the device's engine moves data, never while one waits for a peer or a user. Holds
-/// no lock.
+/// An access delays deregistration and the removal of the port: hold it while the CPU copies, or the
+/// device moves data, never while waiting for a peer or a user. It holds no lock.
 ///
-/// Offsets count from the first byte that was asked for. `EINVAL`: not all bytes are inside; `EACCES`:
-/// they are to be written, and that was not asked for.
+/// Offsets count from the first byte that was asked for. `EINVAL`: not all bytes are inside;
+/// `EACCES`: the access was obtained without the right that the function needs.
 pub(crate) struct Access {
     target: Found<Target>,
     span: Span,
@@ -96,12 +95,12 @@ impl Access {
         &self.target.place
     }
 
-    /// How many bytes.
+    /// Returns the number of bytes.
     pub(crate) fn len(&self) -> u64 {
         self.span.bytes()
     }
 
-    /// Calls `f` for each piece of the `len` bytes at `at`, with how many bytes were before it.
+    /// Calls `f` for each piece of the `len` bytes at `at`, with the number of bytes before it.
     fn pieces(
         &self,
         at: u64,
@@ -112,7 +111,7 @@ impl Access {
         let mut done = 0;
         for piece in span.pieces() {
             f(done, &self.target.place, piece)?;
-            // At most `len`, and what comes with it lies in memory.
+            // At most `len`, which is the size of something in memory.
             done += piece.bytes() as usize;
         }
         Ok(())
@@ -126,7 +125,7 @@ impl Access {
         }
     }
 
-    /// Copies `len` bytes from `src_at` of an arena to `at`.
+    /// Copies `len` bytes from `src_at` of `src`, an arena or a window, to `at`.
     pub(crate) fn copy_in(&self, at: u64, src: &Area, src_at: usize, len: usize) -> Result {
         self.to_write()?;
         self.pieces(at, len as u64, |done, place, piece| {
@@ -136,7 +135,8 @@ impl Access {
         })
     }
 
-    /// Copies `len` bytes from `at` to `dst_at` of a window. No fence: they may leave later.
+    /// Copies `len` bytes from `at` to `dst_at` of `dst`, a window or an arena. No fence: they may
+    /// leave later.
     pub(crate) fn copy_out(&self, at: u64, dst: &Area, dst_at: usize, len: usize) -> Result {
         self.pieces(at, len as u64, |done, place, piece| {
             let (pat, (index, offset, bytes)) = place.user(piece)?;
@@ -145,7 +145,7 @@ impl Access {
         })
     }
 
-    /// Copies from `at` on.
+    /// Copies bytes from `at` on to `to`.
     pub(crate) fn read(&self, at: u64, to: &mut [u8]) -> Result {
         self.pieces(at, to.len() as u64, |done, place, piece| {
             let end = done.checked_add(piece.bytes() as usize).ok_or(EINVAL)?;
@@ -160,7 +160,7 @@ impl Access {
         })
     }
 
-    /// Copies to `at` and what follows.
+    /// Copies `from` to the bytes from `at` on.
     pub(crate) fn write(&self, at: u64, from: &[u8]) -> Result {
         self.to_write()?;
         self.pieces(at, from.len() as u64, |done, place, piece| {
@@ -176,19 +176,21 @@ impl Access {
         })
     }
 
-    /// Adds `value` to the 8 bytes, atomically also for the users' CPUs, and returns what was there.
+    /// Adds `value` to the first 8 bytes, atomically also for the users' CPUs, and returns the old
+    /// value.
     pub(crate) fn fetch_add(&self, value: u64) -> Result<u64> {
         let (pat, index, offset) = self.word()?;
         pat.fetch_add(index, offset, value)
     }
 
-    /// Stores `new` if `old` is there, likewise, and returns what was there.
+    /// Stores `new` to the first 8 bytes if they are `old`, atomically as above, and returns the old
+    /// value.
     pub(crate) fn compare_swap(&self, old: u64, new: u64) -> Result<u64> {
         let (pat, index, offset) = self.word()?;
         pat.compare_swap(index, offset, old, new)
     }
 
-    /// Where the 8 bytes of an atomic operation are: aligned, hence in one page.
+    /// Resolves the 8 bytes of an atomic operation: they are aligned, hence in one page.
     fn word(&self) -> Result<(&Pat, u32, usize)> {
         if !self.need.has(Rights::REMOTE_ATOMIC) {
             return Err(EACCES);
@@ -198,8 +200,8 @@ impl Access {
         Ok((pat, index, offset))
     }
 
-    /// Calls `f` with the device's address of each piece of the `len` bytes at `at`, for it to read
-    /// them, and their number. Pieces that are in a row for the device are one.
+    /// Calls `f` with the device's address and the length of each piece of the `len` bytes at `at`,
+    /// for the device to read. Pieces that are contiguous for the device are joined.
     pub(crate) fn dma(&self, at: u64, len: u64, f: &mut dyn FnMut(u64, u32) -> Result) -> Result {
         let mut run: Option<(u64, u32)> = None;
         self.pieces(at, len, |_, place, piece| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory for small commands: a part of the pool, for as long as the device needs it.
+//! Memory for small commands: a part of the pool, held as long as the device needs it.
 
 use super::{
     access::{Access, Place, Target},
@@ -18,7 +18,7 @@ use kernel::{
     sync::{atomic::Relaxed, Arc},
 };
 
-/// Of the pool's STag, which does not leave the driver.
+/// The key of the pool's STag, which does not leave the driver.
 const KEY: u8 = 0;
 
 /// Makes the pool and gives it an STag.
@@ -43,21 +43,21 @@ pub(super) fn register_pool(
     Ok(slot)
 }
 
-/// Memory for a small command, for the device to read. As an [`Access`], to be held no longer than the
-/// device needs it.
+/// Memory for a small command, which the device reads. As an [`Access`], it is to be held no longer
+/// than the device needs it.
 pub(crate) struct Command {
     access: Access,
     number: u16,
 }
 
 impl Command {
-    /// `from` is at most [`COMMAND_BYTES`] long with `at`.
+    /// Copies `from` to `at`. `EINVAL`: it does not fit into [`COMMAND_BYTES`].
     pub(crate) fn write(&self, at: u64, from: &[u8]) -> Result {
         self.access.write(at, from)
     }
 
-    /// The device's address of the first byte. What was written is seen there by a device that was
-    /// told so after a write barrier.
+    /// Returns the device's address of the first byte. A device that is notified after a write
+    /// barrier sees what was written.
     pub(crate) fn dma(&self) -> Result<u64> {
         let mut found = None;
         self.access.dma(0, self.access.len(), &mut |address, _| {
@@ -77,7 +77,7 @@ impl Drop for Command {
 }
 
 impl Memory {
-    /// Memory for a command. `None`: all of it is in use, or the port is gone.
+    /// Returns memory for a command. `None`: all of it is in use, or the port is gone.
     pub(crate) fn command(&self) -> Option<Command> {
         let index = self.pool_at.load(Relaxed);
         let stag = index << crate::proto::stag::KEY_BITS | u32::from(KEY);

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that a program has given out: protection domains, regions, windows.
+//! Memory that a program has registered: protection domains, regions, windows.
 //!
-//! Who asks for it names it by an STag; whether he may is decided here, on each access, against
-//! entries that nobody but this host writes. The rules are in `proto::tpt`. It must not know queues,
-//! files or links.
+//! A request names the memory by an STag. Each access is checked here, against entries that only this
+//! host writes. The rules are in `proto::tpt`. This module must not know queues, files or links.
 //!
-//! What belongs to an STag is in one place, its slot of the table, and nowhere else: when that was
-//! taken from everybody, nothing of the memory is mapped or pinned any more.
+//! All resources of an STag are in its slot of the table, and nowhere else: when the slot is empty
+//! and no access holds its value, nothing of the memory is mapped or pinned any more.
 //!
 //! # Locks
 //!
-//! None is held while one waits for accesses, and [`Memory::access`] takes none. In this order:
+//! None is held while waiting for accesses, and [`Memory::access`] takes none. In this order:
 //!
 //! 1. `Region::held`, `Window::state`;
 //! 2. `Memory::windows`;
@@ -56,20 +55,20 @@ use kernel::{
 
 /// Protection domains that a port can have.
 pub(crate) const MAX_PDS: u32 = 16384;
-/// Regions and windows, together, that a port can have; one more is the pool.
+/// Regions and windows together that a port can have, besides the pool.
 pub(crate) const MAX_STAGS: u32 = 32766;
-/// Bytes of a region.
+/// The most bytes of a region.
 pub(crate) const MAX_REGION: u64 = 1 << 36;
 
-/// The protection domain of the driver itself. Those of users have other numbers.
+/// The protection domain of the driver itself. Those of users have other ids.
 const KERNEL_PD: u64 = 0;
 
-/// The memory of a port. Outlives the device, as files do.
+/// The registered memory of a port. Outlives the device, as files do.
 #[pin_data]
 pub(crate) struct Memory {
     home: Arc<Home>,
     slots: Arc<Slots<Target>>,
-    /// Windows by their index. An index that is taken is no other window's.
+    /// Windows by the index of their STag, which is unique.
     #[pin]
     windows: Mutex<RBTree<u32, Arc<Window>>>,
     pds: Atomic<u32>,
@@ -77,13 +76,13 @@ pub(crate) struct Memory {
     /// `None`: there is no device.
     #[pin]
     pool: Mutex<Option<Slot<Target>>>,
-    /// Its index.
+    /// The index of its slot.
     pool_at: Atomic<u32>,
 }
 
 impl Memory {
-    /// Without regions but that of the driver's own commands. [`Memory::close`] is to be called while
-    /// the device is bound.
+    /// Makes it with the pool as the only region. The caller calls [`Memory::close`] while the device
+    /// is bound.
     pub(crate) fn new(dev: &pci::Device<Bound>, home: Arc<Home>) -> Result<Arc<Self>> {
         let slots = Slots::new(MAX_STAGS + 2)?;
         let pool = register_pool(dev, &slots)?;
@@ -102,14 +101,15 @@ impl Memory {
         )
     }
 
-    /// Makes all STags invalid for good, waits for accesses that are going on, and takes regions away
-    /// from the device. They stay as objects.
+    /// Makes all STags invalid for good, waits for accesses in progress, and unmaps regions from the
+    /// device. The objects stay. Sleeps.
     pub(crate) fn close(&self) {
         self.slots.shut();
     }
 
-    /// The device is going to be another one: none reaches anything, until [`Memory::move_in`]. Waits
-    /// for accesses that are going on; nobody may begin another meanwhile, or register anything.
+    /// Unmaps all regions from the device, which is going to be another one, and removes the pool,
+    /// until [`Memory::move_in`]. Waits for accesses to the pool only: the caller makes sure that no
+    /// access to a region is in progress or begins, and that nothing is registered. Sleeps.
     pub(crate) fn move_out(&self) {
         let pool = self.pool.lock().take();
         drop(pool);
@@ -120,8 +120,8 @@ impl Memory {
         }
     }
 
-    /// Here is the device, which is bound: STags lead where they did before. On failure it has to be
-    /// [`Memory::move_out`] again.
+    /// Maps all regions for `dev`, which is bound, and makes the pool: STags are valid as before. On
+    /// failure the caller calls [`Memory::move_out`] again.
     pub(crate) fn move_in(&self, dev: &pci::Device<Bound>) -> Result {
         for index in 0..MAX_STAGS + 2 {
             if let Some(target) = self.slots.find(index) {
@@ -134,9 +134,10 @@ impl Memory {
         Ok(())
     }
 
-    /// The `len` bytes from `to` of what `stag` names, for a queue pair of `pd`, to do what `need` says.
+    /// Returns an access to the `len` bytes from `to` of what `stag` names, for a queue pair of `pd`,
+    /// with the rights `need`.
     ///
-    /// Never waits, takes no lock, and costs the same however many STags there are.
+    /// Never waits, takes no lock, and takes the same time however many STags there are.
     pub(crate) fn access(
         &self,
         pd: &Pd,
@@ -162,7 +163,7 @@ impl Memory {
         Ok(Access::new(target, span, need))
     }
 
-    /// How many bytes there are from `to` on, of what `stag` names.
+    /// Returns how many bytes there are from `to` on, of what `stag` names.
     pub(crate) fn size_from(
         &self,
         pd: &Pd,
@@ -175,7 +176,7 @@ impl Memory {
         target.entry.size_from(stag, pd.id(), need, to)
     }
 
-    /// Counts one more, unless there are `limit`. `ENOSPC`.
+    /// Increments `counter`. `ENOSPC`: it has reached `limit`.
     fn count(counter: &Atomic<u32>, limit: u32) -> Result {
         let mut now = counter.load(Relaxed);
         while now < limit {

@@ -11,22 +11,22 @@ use kernel::{
 /// A protection domain.
 pub(crate) struct Pd {
     memory: Arc<Memory>,
-    /// No other one of the port has it.
+    /// Unique in the port.
     id: u64,
     users: Users,
 }
 
 impl Pd {
-    /// `ENOSPC`: the port has [`MAX_PDS`].
+    /// Makes a protection domain. `ENOSPC`: the port has [`MAX_PDS`].
     pub(crate) fn new(memory: &Arc<Memory>) -> Result<Arc<Self>> {
         Memory::count(&memory.pds, MAX_PDS)?;
         let pd = Self {
             memory: memory.clone(),
-            // Not used up in a life: no number comes again.
+            // 64 bits do not wrap: no id is used again.
             id: memory.last_pd.fetch_add(1, Relaxed).wrapping_add(1),
             users: Users::new(),
         };
-        // What cannot be kept is dropped, and counted off.
+        // If the allocation fails, `drop` decrements the count.
         Ok(Arc::new(pd, GFP_KERNEL_ACCOUNT)?)
     }
 

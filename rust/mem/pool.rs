@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The physical pool: memory of the driver's own, registered when the function starts, so that a
-//! small command issues without a registration.
+//! The physical pool: memory of the driver, registered when the function starts, so that a small
+//! command needs no registration.
 //!
-//! It is addressed physically: its entry of the TPT holds the address itself. It is of the driver's
-//! own protection domain, in which no queue pair of a user is, holds for nobody but this end, is not
-//! mapped to users, and is no part of what a peer reaches: neither finds a way to it by an STag or an
-//! address.
+//! It is addressed physically: its entry of the TPT holds the address itself. It is in the protection
+//! domain of the driver, which no queue pair of a user is in, it is not mapped to users, and the
+//! arena that a peer reaches does not include it. So neither users nor peers reach it by an STag or
+//! an address.
 
 use crate::sys::{
     area::Area,
@@ -25,7 +25,7 @@ const _: () = assert!(COMMANDS * COMMAND_BYTES % PAGE_SIZE == 0);
 pub(super) struct Pool {
     area: Area,
     address: u64,
-    /// Numbers of commands that nobody has. Has room for all.
+    /// Numbers of unused commands. Has room for all.
     #[pin]
     free: SpinLockIrq<KVec<u16>>,
 }
@@ -49,12 +49,12 @@ impl Pool {
         )
     }
 
-    /// The device's address of the first byte, and how many there are.
+    /// Returns the device's address of the first byte, and the number of bytes.
     pub(super) fn extent(&self) -> (u64, u64) {
         (self.address, (COMMANDS * COMMAND_BYTES) as u64)
     }
 
-    /// The number of a command that nothing uses.
+    /// Takes an unused command; returns its number.
     pub(super) fn take(&self) -> Option<u16> {
         self.free.lock().pop()
     }
@@ -65,7 +65,7 @@ impl Pool {
         let _ = self.free.lock().push_within_capacity(number);
     }
 
-    /// The offset of an address.
+    /// Returns the offset of an address.
     fn at(&self, address: u64) -> Result<usize> {
         let at = address.checked_sub(self.address).ok_or(EINVAL)?;
         usize::try_from(at).map_err(|_| EINVAL)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A memory region: memory of a user, registered.
+//! A memory region: registered memory of a user.
 
 use super::{
     access::{Place, Target, Windows},
@@ -19,7 +19,7 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 
-/// What is asked for.
+/// The region that a user wants.
 pub(crate) struct Wanted {
     /// Where the memory is, in the caller's address space.
     pub(crate) addr: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// `EINVAL`: it makes no sense, whatever there is at the address.
+    /// Checks the arguments, without a look at the memory. `EINVAL`: they are invalid.
     pub(crate) fn check(&self) -> Result<(Owner, Extent)> {
         let rights = Rights::of_region(self.access).ok_or(EINVAL)?;
         let wraps = self.base.checked_add(self.length).is_none();
@@ -57,14 +57,15 @@ impl Wanted {
 pub(crate) struct Region {
     stag: Stag,
     windows: Arc<Windows>,
-    /// `None`: it was deregistered. The domain is needed as long as the slot.
+    /// `None`: it was deregistered. The domain is in use as long as the slot.
     #[pin]
     held: Mutex<Option<(Slot<Target>, Use<Pd>)>>,
 }
 
 impl Region {
-    /// Registers memory of the current process. `EINVAL`: what is asked for makes no sense; `ENOSPC`:
-    /// the port has no STag left; the rest is as [`Pinned::new`] says.
+    /// Registers memory of the current process. `EINVAL`: the arguments are invalid; `ENOSPC`: the
+    /// port has no STag left; `ENODEV`: the port is gone; other errors are those of [`Pinned::new`].
+    /// Sleeps.
     pub(crate) fn new(memory: &Arc<Memory>, pd: Arc<Pd>, wanted: &Wanted) -> Result<Arc<Self>> {
         let (owner, extent) = wanted.check()?;
         let owner = Owner {
@@ -75,10 +76,11 @@ impl Region {
         let bytes = usize::try_from(wanted.length).map_err(|_| EINVAL)?;
         at.checked_add(bytes).ok_or(EFAULT)?;
         let pd = Use::new(pd)?;
-        // Whoever may only read could have been given pages that others share. It may take as long as
-        // whoever provides the pages likes: the device can be unbound meanwhile.
+        // Pinned for reading only, the pages could be shared with others: only a region without write
+        // access may get those. Pinning takes as long as the provider of the pages takes: the device
+        // can be unbound meanwhile.
         let pinned = Pinned::new(at, bytes, owner.rights.may_write())?;
-        // The device stays bound until this is dropped, after whatever was mapped below.
+        // The device stays bound until this is dropped, after everything that is mapped below.
         let _busy = memory.slots.busy()?;
         let mut slot = memory.slots.own()?;
         let stag = Stag::new(slot.index(), wanted.key).ok_or(ENOSPC)?;
@@ -107,8 +109,8 @@ impl Region {
         self.stag.0
     }
 
-    /// Deregisters it. When this returns, nobody reaches the memory by it. Waits for accesses that are
-    /// going on.
+    /// Deregisters the region. When this returns, the memory cannot be reached by it. Waits for
+    /// accesses in progress.
     pub(crate) fn destroy(&self) {
         let held = self.held.lock().take();
         drop(held);
@@ -116,7 +118,7 @@ impl Region {
 }
 
 impl Used for Region {
-    /// Windows that are bound to it.
+    /// Counts the windows that are bound to it.
     fn users(&self) -> &Users {
         self.windows.users()
     }

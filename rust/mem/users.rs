@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who needs an object: while somebody does it cannot be destroyed.
+//! Counts the users of an object: it cannot be destroyed while there are any.
 
 use crate::sys::drain::{Drain, Refused};
 use core::ops::Deref;
 use kernel::{prelude::*, sync::Arc};
 
-/// How many users an object has. Closed for good when it is destroyed.
+/// The number of users of an object. Closed for good when the object is destroyed.
 pub(crate) struct Users(Drain);
 
 impl Users {
@@ -14,7 +14,7 @@ impl Users {
         Self(Drain::open())
     }
 
-    /// One more. `ENOENT`: the object is being destroyed.
+    /// Adds a user. `ENOENT`: the object is being destroyed; `ENOSPC`: there are too many.
     fn join(&self) -> Result {
         self.0.enter().map_err(|refused| match refused {
             Refused::Closed => ENOENT,
@@ -22,8 +22,8 @@ impl Users {
         })
     }
 
-    /// From now on nothing joins. For one caller: `EBUSY` while there are users, `ENOENT` if it was
-    /// closed before.
+    /// Closes it: no user is added any more. `EBUSY`: there are users; `ENOENT`: it was closed
+    /// before.
     pub(crate) fn close(&self) -> Result {
         self.0.close_idle().map_err(|refused| match refused {
             Refused::Closed => ENOENT,
@@ -32,16 +32,16 @@ impl Users {
     }
 }
 
-/// An object that others need.
+/// An object that other objects use.
 pub(crate) trait Used {
     fn users(&self) -> &Users;
 }
 
-/// The need of it.
+/// A use of an object, counted until it is dropped.
 pub(crate) struct Use<T: Used>(Arc<T>);
 
 impl<T: Used> Use<T> {
-    /// `ENOENT`: it is being destroyed.
+    /// Adds a user to `object`. `ENOENT`: it is being destroyed.
     pub(crate) fn new(object: Arc<T>) -> Result<Self> {
         object.users().join()?;
         Ok(Self(object))

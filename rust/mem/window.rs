@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A memory window: a part of a region, for peers, with rights of its own, that work requests bind
-//! and take back.
+//! A memory window: a part of a region, for peers, with its own rights, which work requests bind and
+//! invalidate.
 
 use super::{
     access::{Target, Windows},
@@ -23,15 +23,16 @@ use kernel::{
 };
 
 struct State {
-    /// `None`: the window was destroyed. The domain is needed as long as the slot.
+    /// `None`: the window was destroyed. The domain is in use as long as the slot.
     slot: Option<(Slot<Target>, Use<Pd>)>,
-    /// Of the region that it is bound to, and the key that it was bound with. It stays so until those
-    /// who have an access by it are done.
+    /// The use of the region that it is bound to, and the key that it was bound with. Stays until the
+    /// accesses by the binding have ended.
     bound: Option<(Use<Windows>, u8)>,
 }
 
 impl State {
-    /// Takes the binding away, if nobody has an access by it; nobody new gets one in any case.
+    /// Closes the binding to new accesses, and takes it away if no access is in progress; else
+    /// pending.
     fn unbind(&mut self) -> Poll<Option<Taken<Target>>> {
         let taken = match &mut self.slot {
             Some((slot, _)) => ready!(slot.try_take()),
@@ -72,7 +73,8 @@ pub(crate) struct Binding {
 }
 
 impl Window {
-    /// A window that is bound to nothing. `ENOSPC`: the port has no STag left.
+    /// Makes a window that is not bound. `ENOSPC`: the port has no STag left; `ENOENT`: the domain is
+    /// being destroyed.
     pub(crate) fn new(memory: &Arc<Memory>, pd: Arc<Pd>) -> Result<Arc<Self>> {
         let id = pd.id();
         let pd = Use::new(pd)?;
@@ -102,20 +104,20 @@ impl Window {
         Ok(window)
     }
 
-    /// The STag with the key 0.
+    /// Returns the STag, with the key 0.
     pub(crate) fn stag(&self) -> u32 {
-        // The index of a slot, which is one of an STag.
+        // The index of a slot always fits into an STag.
         Stag::new(self.index, 0).map_or(0, |stag| stag.0)
     }
 
-    /// Destroys it. When this returns, nobody reaches memory by it. Waits for accesses that are going
-    /// on.
+    /// Destroys the window. When this returns, no memory is reached by it. Waits for accesses in
+    /// progress.
     pub(crate) fn destroy(&self) {
-        // While it has the index, hence before another can.
+        // Removed while the window still owns the index, hence before another window can have it.
         let found = self.memory.windows.lock().remove(&self.index);
         let mut state = self.state.lock();
         let (slot, bound) = (state.slot.take(), state.bound.take());
-        // Who waits for the lock may be who has the access that is waited for.
+        // The lock is released first: a waiter for it may hold the access that is waited for.
         drop(state);
         drop(slot);
         drop(bound);
@@ -124,14 +126,14 @@ impl Window {
 }
 
 impl Used for Window {
-    /// Nobody.
+    /// Always 0: no object uses a window.
     fn users(&self) -> &Users {
         &self.users
     }
 }
 
 impl Memory {
-    /// The window that `stag` names, of the domain `pd`.
+    /// Returns the window that `stag` names, if it is of the domain `pd`.
     fn window(&self, pd: &Pd, stag: Stag) -> Result<Arc<Window>, Denied> {
         let window = self.windows.lock().get(&stag.index()).cloned();
         let window = window.ok_or(Denied::Invalid)?;
@@ -142,12 +144,13 @@ impl Memory {
         }
     }
 
-    /// Binds a window, named by the key 0 or the one that it was bound with, in place of what it is
-    /// bound to. Pending: what it was bound to cannot be reached by it any more, but is being accessed;
-    /// to be called again. What is denied changes nothing. Does not wait.
+    /// Binds a window, instead of the region that it is bound to. `stag` has the key 0 or the one
+    /// that the window was bound with. Pending: the old binding is closed to new accesses, but one is
+    /// still in progress; the caller is to call again. If it is denied, nothing changes. Does not
+    /// wait.
     pub(crate) fn bind(&self, pd: &Pd, stag: u32, binding: &Binding) -> Poll<Result<(), Denied>> {
         let stag = Stag(stag);
-        // Keeps the device, and is dropped after what may be the last of a region.
+        // Keeps the device bound. Dropped after what may be the last reference to a region.
         let Ok(_busy) = self.slots.busy() else {
             return Poll::Ready(Err(Denied::Invalid));
         };
@@ -176,7 +179,7 @@ impl Memory {
         Poll::Ready(Ok(()))
     }
 
-    /// What a window is that is bound so.
+    /// Returns the table entry of a window with this binding, and its use of the region.
     fn target(&self, pd: &Pd, binding: &Binding) -> Result<(Target, Use<Windows>), Denied> {
         let owner = Owner {
             key: binding.key,
@@ -199,8 +202,8 @@ impl Memory {
         Ok((target, Use::new(windows).map_err(|_| Denied::Invalid)?))
     }
 
-    /// Takes back the window that `stag` names, with the key that it was bound with. Pending as
-    /// [`Memory::bind`] is. Does not wait.
+    /// Unbinds the window that `stag` names, with the key that it was bound with. Pending as in
+    /// [`Memory::bind`]. Does not wait.
     pub(crate) fn invalidate(&self, pd: &Pd, stag: u32) -> Poll<Result<(), Denied>> {
         let stag = Stag(stag);
         let window = self.window(pd, stag)?;
