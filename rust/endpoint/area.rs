@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Areas: memory that a program and the function that it uses both reach, and nobody else.
+//! Areas: memory that only a program and the function that it uses reach.
 //!
-//! In memory of the host, opened to the function, or in the function's own, seen through the
-//! window. It is mapped page by page when it is touched, so that it can be taken out of all
-//! mappings at any time; then a page is there that is nobody's.
+//! An area is in memory of the host, opened to the function, or in the function's own memory, seen
+//! through the window. Its pages are mapped on access, so that they can be zapped at any time; after
+//! that a blank page is mapped instead.
 
 use super::memory::Memory;
 use crate::{
@@ -26,25 +26,25 @@ pub(crate) const MAX_AREA: u64 = 4 << 20;
 
 /// File offsets of areas: beyond those of channels, and in front of those of objects.
 const OFFSET: u64 = 1 << 61;
-/// Bytes of file offsets of each.
+/// Bits of the file offsets of an area.
 const SHIFT: u32 = 24;
-/// The last id whose offsets are in front of those of objects.
+/// The last id: the offsets of the next one are those of objects.
 pub(super) const LAST_ID: u64 = (OFFSET >> SHIFT) - 1;
 const _: () = assert!(MAX_AREA <= 1 << SHIFT);
 
-/// Where it is.
+/// Where the memory of an area is.
 pub(super) enum Backing {
     Host(Memory),
-    /// From this page of the window on.
+    /// In the function's own memory, from this page of the window on.
     Function(usize),
-    /// It was taken away; what is mapped shows a page that is nobody's.
+    /// It was taken away: mappings show a blank page.
     Gone,
-    /// The program has given it up: it does not touch it any more.
+    /// The program has freed it, and does not access it any more.
     Freed,
 }
 
 impl Backing {
-    /// The memory, if it is the host's.
+    /// Returns the memory, if it is in the host.
     pub(super) fn into_host(self) -> Option<Memory> {
         match self {
             Self::Host(memory) => Some(memory),
@@ -57,14 +57,14 @@ impl Backing {
 #[pin_data]
 pub(crate) struct Area {
     pub(super) id: u64,
-    /// The mapping, or the place, that it has.
+    /// The number of its place in the table of areas, and of its inbound mapping if it has one.
     pub(super) n: usize,
     slot: usize,
     bytes: u64,
-    /// Where the function finds it.
+    /// The address by which the function names it.
     pub(super) at: u64,
     cache: Cache,
-    /// In place of pages that were taken away.
+    /// Mapped in place of pages that were taken away.
     blank: SharedPage,
     #[pin]
     memory: Mutex<Backing>,
@@ -96,43 +96,43 @@ impl Area {
         )
     }
 
-    /// By which the program names it.
+    /// Returns the handle by which the program names it.
     pub(crate) fn handle(&self) -> u32 {
         self.id as u32
     }
 
-    /// Bytes, whole pages.
+    /// Returns its size in bytes, whole pages.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The file offset where it is mapped.
+    /// Returns the file offset at which it is mapped.
     pub(crate) fn offset(&self) -> u64 {
         OFFSET | self.id << SHIFT
     }
 
-    /// Its pages, as file offsets: the first one, and how many.
+    /// Returns its pages, as file offsets: the first one, and how many.
     pub(super) fn pages(&self) -> (u64, u64) {
         (self.offset() >> PAGE_SHIFT, self.bytes >> PAGE_SHIFT)
     }
 
-    /// Whether it has that page of the file.
+    /// Returns whether page `page` of the file is in it.
     pub(super) fn has(&self, page: u64) -> bool {
         let (first, count) = self.pages();
         page >= first && page - first < count
     }
 
-    /// Whether it is in memory of this host.
+    /// Returns whether it is in memory of this host.
     pub(super) fn is_of_host(&self) -> bool {
         matches!(*self.memory.lock(), Backing::Host(_))
     }
 
-    /// Takes the memory away; its pages are to be zapped before it is another's.
+    /// Takes the memory away. The caller zaps the pages before it reuses the memory.
     pub(super) fn take(&self) -> Backing {
         core::mem::replace(&mut *self.memory.lock(), Backing::Gone)
     }
 
-    /// As [`Self::take`], and no page comes in its place.
+    /// As [`Self::take`], but an access to the pages then fails with SIGBUS.
     pub(super) fn free(&self) -> Backing {
         core::mem::replace(&mut *self.memory.lock(), Backing::Freed)
     }
@@ -161,17 +161,17 @@ impl Area {
             Backing::Gone => Err(ENODEV),
             Backing::Freed => return fault.refuse(),
         };
-        // With the memory locked: it is zapped after it was taken.
+        // With the memory locked: it is taken first, then zapped.
         fault.insert(pfn.unwrap_or_else(|_| self.blank.pfn()))
     }
 }
 
 const _: () = assert!(PAGE_SIZE == crate::proto::endpoint::PAGE as usize);
 
-/// An area of before, while work that may name it is under way.
+/// The place of a freed area, while work that may name it is under way.
 #[derive(Clone, Copy)]
 pub(super) struct Left {
-    /// How much was posted when it went.
+    /// The number of requests that were posted when it was freed.
     pub(super) posted: u32,
     pub(super) at: u64,
     pub(super) bytes: u64,

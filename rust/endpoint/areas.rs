@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The areas of an open function: how they are made, found and taken away.
+//! The areas of an open function: makes, looks up and frees them.
 //!
-//! The place of one that was freed is not another's while work is under way that may name it: the
-//! endpoint knows places, and not whose they are.
+//! The place of a freed area is not reused while work is under way that may name it: the endpoint
+//! knows only addresses.
 
 use super::{
     area::{Area, Backing, Left, LAST_ID, MAX_AREA},
@@ -25,9 +25,9 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc, time::Instant};
 
 impl Function {
     /// Makes an area of up to [`MAX_AREA`] bytes. `ENOSPC`: there are as many as there can be, or
-    /// there is no room for it; `EBUSY`: work is under way that may name one of before in its
-    /// place; `ETIMEDOUT`: a machine holds on to what was there before, for as long as mapping a
-    /// function may take.
+    /// there is no room for it; `EBUSY`: work under way may name an earlier area in the free place;
+    /// `ETIMEDOUT`: an endpoint still holds memory in the free place, after as much time as the start
+    /// of a function may take. Sleeps.
     pub(crate) fn make_area(
         &self,
         endpoints: &Endpoints,
@@ -43,7 +43,7 @@ impl Function {
         made
     }
 
-    /// The same, which waits for nobody for long.
+    /// As [`Self::make_area`], without repeated attempts: waits for the hardware only.
     fn place_area(
         &self,
         endpoints: &Endpoints,
@@ -117,14 +117,15 @@ impl Function {
         }
     }
 
-    /// A place for an area, that nobody has, or reaches yet. The first is that of the queues.
+    /// Returns a free place for an area that no endpoint can still reach. Place 0 is that of the
+    /// queues.
     fn free_place(&self, endpoints: &Endpoints, inner: &mut Inner) -> Result<usize> {
         let areas = self.areas.lock();
         let slots = endpoints.slots.lock();
         let mut why = ENOSPC;
         let done = inner.ledger.done();
         for left in inner.left.iter_mut() {
-            // Of the numbers, which count round, fewer than half are ever outstanding.
+            // The numbers wrap around; fewer than half of them are ever outstanding.
             let over = |left: &mut Left| (done.wrapping_sub(left.posted) as i32) >= 0;
             left.take_if(over);
         }
@@ -143,7 +144,8 @@ impl Function {
         Err(why)
     }
 
-    /// The place of mapping `n` in the host's aperture space.
+    /// Returns the offset of mapping `n` in the host's aperture space. `ENOSPC`: `bytes` do not fit
+    /// there.
     pub(super) fn part(&self, n: usize, bytes: u64) -> Result<u64> {
         let Given { base, limit, .. } = self.made.given;
         let function = (self.made.wanted.function, self.made.functions);
@@ -153,7 +155,7 @@ impl Function {
         }
     }
 
-    /// A place in the function's own memory.
+    /// Returns an offset for an area in the function's own memory. `ENOSPC`: there is no room.
     fn own_place(&self, inner: &Inner, bytes: u64) -> Result<u64> {
         let areas = self.areas.lock();
         let now = areas.iter().flatten().map(|area| (area.at, area.bytes()));
@@ -173,8 +175,8 @@ impl Function {
         places.filter(fits).min().ok_or(ENOSPC)
     }
 
-    /// Takes an area away: from the endpoint at once, whatever is under way, and from who has it
-    /// mapped. `ENOENT`: there is none.
+    /// Frees an area: closes it to the endpoint at once, whatever is under way, and zaps the
+    /// program's mappings. `ENOENT`: there is none.
     pub(crate) fn free_area(&self, endpoints: &Endpoints, node: &Node, handle: u32) -> Result {
         let port = node.port_at_work();
         let slots = port.as_ref().and_then(|port| port.endpoint_slots());
@@ -189,7 +191,8 @@ impl Function {
         endpoints.zap(&area);
         let closed = match (inner.has_slot, &memory) {
             (true, Backing::Host(_)) => close(slots, self.made.slot, area.n),
-            // Its mapping is closed, and may be another's; or it has none.
+            // Its inbound mapping is closed already, and may be in use for another area, or it has
+            // none.
             _ => Ok(()),
         };
         drop(endpoints.let_go_of(self.made.slot, area.n, memory, closed));
@@ -204,7 +207,7 @@ impl Function {
         Ok(())
     }
 
-    /// All of them, to do with them what takes no lock of theirs.
+    /// Returns all areas, for work that must not hold the lock of the areas.
     pub(super) fn all_areas(&self) -> [Option<Arc<Area>>; INBOUND_MAPPINGS] {
         self.areas.lock().clone()
     }

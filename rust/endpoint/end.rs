@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How an open function ends: who notices that it works no more, and what is given back then.
+//! How an open function ends: how that is detected, and what is given back.
 
 use super::{
     area::Backing,
@@ -14,22 +14,23 @@ use super::{
 use crate::{fabric::Node, hw::Port, sys::ext};
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
-/// How long an endpoint may take to let go of its work; without that it finds memory closed.
+/// How long an endpoint may take to stop its work; after that its memory is closed to it.
 const STOP_TIME: Delta = Delta::from_millis(100);
 const STOP_POLL: Delta = Delta::from_micros(100);
 
 impl Function {
-    /// Why it is to be taken away: it is not in the hierarchy of this host as it was.
+    /// Returns why the function must end, if it is not in the hierarchy of this host as it was.
     pub(super) fn is_missing(&self, node: &Node) -> Option<Why> {
         match find(node, &self.made.wanted) {
             Ok(there) if there.lid == self.made.lid && there.given == self.made.given => None,
-            // It is reached another way.
+            // The route to it is another one.
             Ok(_) => Some(Why::Route),
             Err(_) => Some(Why::Withdrawn),
         }
     }
 
-    /// It works no more, and gives back what it has when it is watched. False: so it was before.
+    /// Marks the function as broken and wakes its program; [`Self::watch`] then gives back what it
+    /// has. Returns false if it was broken before.
     pub(super) fn doom(&self, why: Why) -> bool {
         let mut inner = self.inner.lock();
         let first = !matches!(inner.state, State::Broken(_));
@@ -41,12 +42,12 @@ impl Function {
         first
     }
 
-    /// Whether it works no more, and has not given back what it has.
+    /// Returns whether it is broken, and has not given back what it has.
     pub(super) fn holds_on(&self) -> bool {
         self.inner.lock().holds_on()
     }
 
-    /// Looks whether it is reached as before.
+    /// Ends the function if its route has changed.
     pub(super) fn look(&self, endpoints: &Endpoints, port: &dyn Port) {
         let Some(slots) = port.endpoint_slots() else {
             return;
@@ -59,7 +60,8 @@ impl Function {
         }
     }
 
-    /// Looks whether it works, while something is outstanding: what it could not tell is seen here.
+    /// Checks a function with outstanding work, and ends it if it has failed without notice. Releases
+    /// a broken one.
     pub(super) fn watch(&self, endpoints: &Endpoints, port: &dyn Port) {
         if self.holds_on() {
             return self.end(endpoints, Some(port), Why::Closed);
@@ -73,7 +75,7 @@ impl Function {
         if inner.state != State::Open || inner.ledger.outstanding() == 0 {
             return;
         }
-        // The endpoint closes its memory before the host is told that it was taken away.
+        // The endpoint closes its memory before this host learns that the function was taken away.
         let open = slots.is_open(self.made.slot);
         let status = match open {
             true => registers.get(ext::WEFT_EP_STATUS),
@@ -84,7 +86,7 @@ impl Function {
         drop(inner);
         let failed = (status & ext::WEFT_EP_FAILED) >> ext::WEFT_EP_FAILED.trailing_zeros();
         if ready {
-            // Its doorbell was lost, or nobody has looked yet.
+            // Its doorbell was lost, or the program has not looked yet.
             self.wake();
         } else if !open || status == u32::MAX {
             self.end(
@@ -97,7 +99,8 @@ impl Function {
         }
     }
 
-    /// It works no more, for that reason unless there was one before, and gives back what it has.
+    /// Ends the function, for the reason `why` unless it was broken before, and gives back what it
+    /// has. Sleeps.
     pub(super) fn end(&self, endpoints: &Endpoints, port: Option<&dyn Port>, why: Why) {
         if let (true, Some(failure)) = (self.doom(why), why.failure()) {
             endpoints.failed(&self.made.wanted, failure);
@@ -117,7 +120,8 @@ impl Function {
         if let Some(registers) = &registers {
             self.disable(registers, STOP_TIME);
         }
-        // What is in memory of this host may be looked at yet, but when nobody will.
+        // Areas in memory of this host stay mapped for the program, except if the file is closed or
+        // the port is gone.
         let keeps = !matches!(inner.state, State::Broken(Why::Closed | Why::Removed));
         let mut kept = false;
         for area in self.all_areas().into_iter().flatten() {
@@ -134,7 +138,7 @@ impl Function {
             endpoints.zap(&area);
             drop(endpoints.let_go_of(slot, area.n, memory, closed));
         }
-        // What has come is told as it is, all else as given up.
+        // Completions that have come are reported as they are, all other work as flushed.
         if let Some(queues) = inner.queues.take() {
             let queues = Backing::Host(queues);
             let queues = endpoints.let_go_of(slot, 0, queues, close(slots, slot, 0));
@@ -147,7 +151,8 @@ impl Function {
             slots.leave(slot);
         }
         endpoints.set_bell(slot, None);
-        // While it has its slot: whoever looks for all that have memory finds it there, or here.
+        // While it has its slot: a search for all functions that have memory finds it by the slot, or
+        // in the list of ended ones.
         if kept && endpoints.slots.lock().remember(slot).is_err() {
             self.drop_areas(endpoints, inner);
         }
@@ -155,13 +160,14 @@ impl Function {
         drop(user);
     }
 
-    /// Drops what it has kept in memory of this host.
+    /// Drops the areas that were kept in memory of this host.
     pub(super) fn forget(&self, endpoints: &Endpoints) {
         let inner = self.inner.lock();
         self.drop_areas(endpoints, &inner);
     }
 
-    /// Of one whose inbound mappings are closed. With `inner` locked, so that who waits for that finds none.
+    /// Drops the areas; the inbound mappings are closed. `_inner` is locked, so that a caller that
+    /// waits for the lock finds none.
     fn drop_areas(&self, endpoints: &Endpoints, _inner: &Inner) {
         for area in self.all_areas().into_iter().flatten() {
             let memory = area.take();
@@ -170,7 +176,7 @@ impl Function {
         }
     }
 
-    /// Has the endpoint do nothing more; waits no longer than `time` for it to say so.
+    /// Disables the function, and waits up to `time` for the endpoint to report that.
     pub(super) fn disable(&self, registers: &Registers<'_>, time: Delta) {
         if registers.set(ext::WEFT_EP_CTRL, 0).is_err() {
             return;

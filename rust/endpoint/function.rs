@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An open function: what is posted to it, and what it tells.
+//! An open function: posts work to it, and takes its completions.
 
 use super::{
     area::{Area, Left},
@@ -46,14 +46,14 @@ pub(super) enum State {
 
 pub(super) struct Inner {
     pub(super) state: State,
-    /// It has its slot, with all that belongs to it.
+    /// It has its slot, and all that belongs to the slot.
     pub(super) has_slot: bool,
-    /// Queues that are in the host's memory.
+    /// The queues, if they are in the host's memory.
     pub(super) queues: Option<Memory>,
     pub(super) ledger: Ledger<KVec<Slot>>,
-    /// The number of the route that leads there.
+    /// The number of the route to the endpoint.
     pub(super) route: Option<u32>,
-    /// Of areas that were freed.
+    /// The places of freed areas.
     pub(super) left: [Option<Left>; INBOUND_MAPPINGS],
     submitted: u64,
     completed: u64,
@@ -61,12 +61,12 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// It works no more, and has not given back what it has.
+    /// Returns whether the function is broken, and has not given back what it has.
     pub(super) fn holds_on(&self) -> bool {
         self.has_slot && matches!(self.state, State::Broken(_))
     }
 
-    /// What was done to open it is nobody's.
+    /// Discards the counts and completions of the work that opened it.
     pub(super) fn forget_start(&mut self) {
         (self.completed, self.bytes) = (0, 0);
         let ledger = &mut self.ledger;
@@ -74,10 +74,10 @@ impl Inner {
     }
 }
 
-/// What is known of an open function.
+/// The result of `WEFT_EP_QUERY`.
 #[derive(Default)]
 pub(crate) struct Info {
-    /// It works; else the error that calls end with.
+    /// `None`: it works; else the error that calls fail with.
     pub(crate) broken: Option<Error>,
     /// `WEFT_EP_FAIL_*`, if it has failed.
     pub(crate) failed: u32,
@@ -96,26 +96,27 @@ pub(crate) struct Range {
     pub(crate) bytes: u64,
 }
 
-/// Work, as a program wants it.
+/// Work that a program requests.
 pub(crate) struct Request {
     pub(crate) cookie: u64,
     pub(crate) op: Op,
-    /// The first of the segments are sources.
+    /// How many of the segments, from the first on, are sources.
     pub(crate) sources: usize,
     pub(crate) count: usize,
     pub(crate) segments: [Range; SEGMENTS],
 }
 
-/// What became of requests: how many were posted; if none, why, and which one is the reason.
+/// The result of posting requests: how many were posted; or an error, and the index of the request
+/// that caused it.
 pub(crate) type Post = Result<usize, (usize, Error)>;
 
-/// What a function is made of.
+/// The fixed parameters of a function.
 pub(super) struct Making {
     pub(super) wanted: Wanted,
     pub(super) slot: usize,
     pub(super) lid: u32,
     pub(super) given: Given,
-    /// Functions of its virtual endpoint.
+    /// The number of functions of its virtual endpoint.
     pub(super) functions: u32,
     pub(super) protocol: Protocol,
     pub(super) places: Places,
@@ -172,7 +173,7 @@ impl Function {
         self.made.waiters.wake_all();
     }
 
-    /// The state of one that works; else why it does not.
+    /// Returns the state, or the error of a broken function.
     pub(super) fn check(inner: &Inner) -> Result<State> {
         match inner.state {
             State::Broken(why) => Err(why.errno()),
@@ -180,8 +181,8 @@ impl Function {
         }
     }
 
-    /// Writes work to the end of the work queue; it is passed on by [`Self::pass`]. There is room
-    /// for it.
+    /// Writes work to the end of the work queue; [`Self::pass`] passes it on. The caller has checked
+    /// that there is room.
     pub(super) fn put(
         &self,
         registers: &Registers<'_>,
@@ -209,7 +210,7 @@ impl Function {
         Ok(())
     }
 
-    /// The memory that the completion queue is in.
+    /// Returns the memory that the completion queue is in.
     fn cq_area<'a>(
         &self,
         registers: Option<&Registers<'a>>,
@@ -222,7 +223,7 @@ impl Function {
         }
     }
 
-    /// Whether the next completion is there.
+    /// Returns whether the next completion is there.
     pub(super) fn is_ready(&self, registers: Option<&Registers<'_>>, inner: &Inner) -> bool {
         let at = inner.ledger.element(inner.ledger.done()) * CQE_BYTES + CQE_NUMBER;
         let number = self
@@ -232,8 +233,8 @@ impl Function {
             && number.is_ok_and(|number| inner.ledger.is_next(u32::from_le(number)))
     }
 
-    /// Takes the next completion into the ledger. False: there is none yet; `EPROTO`: it cannot be
-    /// true.
+    /// Takes the next completion into the ledger. Returns false if there is none yet. `EPROTO`: it is
+    /// invalid.
     pub(super) fn take(
         &self,
         registers: Option<&Registers<'_>>,
@@ -242,7 +243,7 @@ impl Function {
         if !self.is_ready(registers, inner) {
             return Ok(false);
         }
-        // The number, which is written last, then the rest.
+        // The number, which the endpoint writes last, was read before the rest.
         rmb();
         let at = inner.ledger.element(inner.ledger.done()) * CQE_BYTES;
         let mut bytes = [0; CQE_BYTES];
@@ -255,8 +256,8 @@ impl Function {
         Ok(true)
     }
 
-    /// Posts work. What makes no sense is found before anything is posted; of the rest, as much as
-    /// there is room for. `EAGAIN`: there is none.
+    /// Posts work. All requests are checked before any is posted; then as many are posted as there is
+    /// room for. `EAGAIN`: there is no room.
     pub(crate) fn submit(&self, node: &Node, requests: &[Request]) -> Post {
         Self::check(&self.inner.lock()).map_err(|e| (0, e))?;
         let port = node.port_at_work().ok_or((0, ENODEV))?;
@@ -293,7 +294,8 @@ impl Function {
         Ok(posted)
     }
 
-    /// Where the endpoint finds what a request names. Nobody makes or frees an area meanwhile.
+    /// Returns the segments of a request as the endpoint addresses them. The caller has `inner`
+    /// locked, hence no area is made or freed meanwhile.
     fn find_segments(&self, request: &Request) -> Result<[Segment; SEGMENTS]> {
         let mut found = [Segment::default(); SEGMENTS];
         let areas = self.areas.lock();
@@ -314,9 +316,10 @@ impl Function {
         Ok(found)
     }
 
-    /// Calls `f` with up to `most` completions that nobody was told of, the oldest first. They stay
-    /// until [`Self::told`], which is to be called with the number that is returned. Those of a
-    /// function that works no more are `WEFT_EP_DONE_FLUSHED`; behind them, the error says why.
+    /// Calls `f` with up to `most` completions that were not reported yet, the oldest first. They
+    /// stay until [`Self::told`], which takes the returned number. Outstanding work of a broken
+    /// function is `WEFT_EP_DONE_FLUSHED`; after all completions, the error of the function is
+    /// returned.
     pub(crate) fn reap(
         &self,
         endpoints: &Endpoints,
@@ -329,7 +332,7 @@ impl Function {
         let registers = slots.map(|slots| self.registers(slots));
         let mut inner = self.inner.lock();
         if inner.holds_on() {
-            // What has come is told as it is, and all of it before the error.
+            // Completions that have come are reported as they are, all of them before the error.
             drop(inner);
             self.end(endpoints, port.as_ref().map(|port| &***port), Why::Closed);
             inner = self.inner.lock();
@@ -346,7 +349,8 @@ impl Function {
             }
             let done = inner.ledger.done();
             if let Some(registers) = registers.filter(|_| done != before) {
-                // Before anything else is posted: that is why it is seen in time. It has a place.
+                // Before anything else is posted, so that the endpoint sees it in time. The register
+                // is always there.
                 let _ = registers.taken(done);
             }
         }
@@ -365,8 +369,8 @@ impl Function {
         told
     }
 
-    /// The program has `count` completions of [`Self::reap`], which returned `told`. False: another
-    /// thread of it has got some of them first.
+    /// Removes `count` completions that the program has got from [`Self::reap`], which returned
+    /// `told`. Returns false if another thread has got some of them first.
     pub(crate) fn told(&self, told: u32, count: u32) -> bool {
         let its = self.inner.lock().ledger.tell(told, count);
         if its {
@@ -376,7 +380,7 @@ impl Function {
         its
     }
 
-    /// Whether [`Self::reap`] has something to tell.
+    /// Returns whether [`Self::reap`] has anything to report.
     pub(crate) fn has_news(&self, node: &Node) -> bool {
         self.poll(node) & (events::IN | events::ERR) != 0
     }

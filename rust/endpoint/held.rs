@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of the host that an endpoint reaches, and what becomes of it when that cannot be taken
-//! back: somebody's machine stands still, and holds on to it. It is nobody else's until it was let
-//! go.
+//! Memory of the host that an endpoint can still reach: its inbound mapping could not be closed, as a
+//! remote machine hangs and does not release it. The memory is not reused until the mapping is
+//! closed.
 
 use super::{area::Backing, memory::Memory, Endpoints};
 use crate::hw::{
@@ -11,28 +11,29 @@ use crate::hw::{
 };
 use kernel::{pci, prelude::*};
 
-/// Memory that was not let go.
+/// Memory that an endpoint may still access.
 pub(super) struct Held {
     memory: Memory,
-    /// The port does not answer, so nobody reaches anything by it.
+    /// The port does not answer, hence no endpoint reaches memory through it.
     silent: bool,
 }
 
 impl Held {
-    /// It could not be let go once more.
+    /// Notes that another attempt has failed.
     pub(super) fn retried(&mut self, why: Error) {
         self.silent = why == ENODEV;
     }
 }
 
-/// Closes a mapping. `ENODEV` without a port.
+/// Closes inbound mapping `n`. `ENODEV` without a port.
 pub(super) fn close(slots: Option<&dyn EndpointSlots>, slot: usize, n: usize) -> Result {
     slots.ok_or(ENODEV)?.close(slot, n)
 }
 
 impl Endpoints {
-    /// Gives memory back whose mapping was closed, or had none; it is in no mapping any more, for from
-    /// here on it may be another's. If the mapping could not be closed it is kept.
+    /// Returns the memory of inbound mapping `n`, for reuse, if `closed` says that the mapping was
+    /// closed, or is none; otherwise keeps it in the table until the mapping can be closed. No
+    /// program has it mapped any more.
     pub(super) fn let_go_of(
         &self,
         slot: usize,
@@ -46,19 +47,19 @@ impl Endpoints {
         };
         let silent = why == ENODEV;
         let before = self.slots.lock().hold(slot, n, Held { memory, silent });
-        // There is none: a mapping that is held is not opened.
+        // Always `None`: a mapping that is held is not opened.
         drop(before);
         None
     }
 
-    /// Lets go of what can be let go of now.
+    /// Tries to close the held mappings, and releases their memory.
     pub(super) fn release_held_by(&self, port: &dyn Port) {
         let Some(slots) = port.endpoint_slots() else {
             return;
         };
         for slot in 0..slots.count() {
             for n in 0..INBOUND_MAPPINGS {
-                // It stays there meanwhile: a mapping that is held is not opened anew.
+                // It stays in the table meanwhile, hence the mapping is not opened anew.
                 if !self.slots.lock().holds(slot, n) {
                     continue;
                 }
@@ -69,7 +70,8 @@ impl Endpoints {
         }
     }
 
-    /// The port is gone: what was not let go is lost, rather than written by a stranger.
+    /// Gives up the memory that is still held, because the port is gone: it is leaked, rather than
+    /// reused while an endpoint may write to it.
     pub(super) fn give_up_held(&self, dev: &pci::Device) {
         for place in 0..MAX_ENDPOINT_SLOTS * INBOUND_MAPPINGS {
             let held = self

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of the host that an endpoint is to reach. It must not know whether it does.
+//! Memory of the host for an endpoint. It must not know whether the endpoint reaches it.
 
 use crate::sys::{area, dma::DmaSource};
 use kernel::{page::PAGE_SIZE, prelude::*};
@@ -8,13 +8,13 @@ use kernel::{page::PAGE_SIZE, prelude::*};
 /// Memory for an endpoint.
 pub(super) struct Memory {
     pub(super) area: area::Area,
-    /// Where the port finds it.
+    /// Its DMA address for the port.
     pub(super) addr: u64,
 }
 
 impl Memory {
-    /// Of zeroes, for the program that calls; quietly, for it is told. To be taken while the device is
-    /// bound.
+    /// Allocates zeroed memory, charged to the calling program. No warning is logged on failure: the
+    /// program gets the error. Called while the device is bound.
     pub(super) fn new(source: &DmaSource, bytes: usize) -> Result<Self> {
         let mem = source.take_for_user(bytes.next_multiple_of(PAGE_SIZE))?;
         Ok(Self {

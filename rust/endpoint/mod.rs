@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Functions of shared endpoints, for programs of this host: those that its virtual hierarchy gives
-//! it.
+//! Functions of shared endpoints, for programs of this host: those that the host's virtual hierarchy
+//! contains.
 //!
-//! A function is one program's at a time. Its queues are in memory that nobody maps, and what a
-//! program may have read and written are *areas* that it gets here: so it names no address, and
-//! reaches nothing else. The endpoint is another's as well: it reaches what was opened to it, on
-//! the way by which it comes, and what it tells is copied, and checked by
-//! [`crate::proto::endpoint`]. This must not know files, nor what hierarchies are made of and by
-//! whom.
+//! One file at a time has a function. The function's queues are in memory that is never mapped to a
+//! program. The memory that a program shares with the function consists of *areas* that it gets here:
+//! the program names no address, and reaches nothing else. The endpoint is shared with other hosts:
+//! it reaches only the inbound mappings that were opened to it, by the link and the virtual plane on
+//! which it comes in. What it writes is copied, and checked by [`crate::proto::endpoint`]. This
+//! module must not know files, nor how hierarchies are made.
 //!
-//! A function that was taken away, or that the port has lost, is broken for good: what was
-//! outstanding is told as that, and who wants to go on opens it again.
+//! A function that was taken away, or that the port has lost, is broken for good: the outstanding
+//! work is reported as flushed, and a program that wants to continue opens the function again.
 //!
 //! # Locks
 //!
 //! In this order, inside those of `fabric` and outside of those of a port:
 //!
-//! 1. `Function::inner`, also held while the hardware is waited for, a tenth of a second an
+//! 1. `Function::inner`, also held while waiting for the hardware, for a tenth of a second per
 //!    mapping;
 //! 2. `Function::areas`, then `Area::memory`, both taken in page faults, that is, with `mmap_lock`
-//!    held: whoever holds them touches no user memory, and zaps nothing;
-//! 3. `Endpoints::slots`, and `Endpoints::node`, for a moment only;
+//!    held: the holder touches no user memory, and zaps nothing;
+//! 3. `Endpoints::slots` and `Endpoints::node`, held briefly;
 //! 4. `Endpoints::bells`, with interrupts off: taken by the hard interrupt.
 
 mod area;
@@ -72,19 +72,20 @@ pub(crate) struct Endpoints {
     mapping: Arc<Mapping>,
     #[pin]
     slots: Mutex<Table>,
-    /// Whom a remote that rings wakes.
+    /// By slot, the wait queue that a doorbell of the remote function wakes.
     #[pin]
     bells: SpinLockIrq<[Option<Arc<WaitQueue>>; MAX_ENDPOINT_SLOTS]>,
     #[pin]
     node: Mutex<Option<Arc<Node>>>,
-    /// The last area's.
+    /// The id of the last area.
     last_id: Atomic<u64>,
-    /// How many functions have failed under their programs.
+    /// How many functions have failed while programs used them.
     failures: Atomic<u64>,
 }
 
 impl Endpoints {
-    /// [`Self::retired`] is to be called while the device is bound.
+    /// Makes it, without open functions. The caller calls [`Self::retired`] while the device is
+    /// bound.
     pub(crate) fn new(dev: &pci::Device<Bound>, mapping: Arc<Mapping>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -100,7 +101,7 @@ impl Endpoints {
         )
     }
 
-    /// From now on it looks after the functions that are open at `node`.
+    /// Starts to supervise the functions that are open at `node`.
     pub(crate) fn serve(&self, node: &Arc<Node>) {
         *self.node.lock() = Some(node.clone());
     }
@@ -113,18 +114,18 @@ impl Endpoints {
         self.slots.lock().users()
     }
 
-    /// The file that has opened it is closed.
+    /// Ends a function: its file is closed.
     pub(crate) fn close(&self, node: &Node, function: &Arc<Function>) {
         let port = node.port_at_work();
         function.end(self, port.as_ref().map(|port| &***port), Why::Closed);
-        // Before nobody knows of it any more who would wait for it.
+        // While it is still in the list of ended functions: `Self::retired` waits for those.
         function.forget(self);
         let ended = self.slots.lock().recall(Some(function));
         drop(ended);
     }
 
-    /// The hierarchy of this host is another one: what is not in it as it was works no more, and is
-    /// let go of soon.
+    /// Handles a change of this host's hierarchy: functions that are not in it as before are broken,
+    /// and soon give back what they have.
     pub(crate) fn hierarchy(&self) {
         let Some(node) = self.node() else {
             return;
@@ -137,13 +138,13 @@ impl Endpoints {
         node.hurry();
     }
 
-    /// Whether all that was taken away has been let go.
+    /// Returns whether all functions that were taken away are released.
     pub(crate) fn let_go(&self) -> bool {
         let mut all = self.open_ones().into_iter().flatten();
         !all.any(|function| function.holds_on()) && !self.slots.lock().holds_any()
     }
 
-    /// Some time has passed.
+    /// Checks all open functions, periodically, and retries to release memory.
     pub(crate) fn passed(&self) {
         let Some(node) = self.node() else {
             return;
@@ -159,14 +160,14 @@ impl Endpoints {
         }
     }
 
-    /// Something of the port's routes may have changed.
+    /// Checks all open functions: routes of the port may have changed.
     pub(crate) fn looked(&self, port: &dyn Port) {
         for function in self.open_ones().into_iter().flatten() {
             function.look(self, port);
         }
     }
 
-    /// The port is going to be reset, or taken away.
+    /// Ends all functions: the port is going to be reset, or taken away.
     pub(crate) fn lost(&self, port: &dyn Port, reason: Reason) {
         let why = match reason {
             Reason::Removed => Why::Removed,
@@ -178,21 +179,22 @@ impl Endpoints {
         self.release_held_by(port);
     }
 
-    /// A remote rang. Called in hard interrupts.
+    /// Wakes waiters: the remote function of `slot` has rung. Called in hard interrupts.
     pub(crate) fn called(&self, slot: usize) {
         if let Some(Some(waiters)) = self.bells.lock().get(slot) {
             waiters.wake_all();
         }
     }
 
-    /// Nothing works any more.
+    /// Wakes all waiters: the port is gone, or something is wanted of users.
     pub(crate) fn closed(&self) {
         for function in self.open_ones().into_iter().flatten() {
             function.wake();
         }
     }
 
-    /// The port is gone for good. Nothing of the device's memory is used when this returns.
+    /// Ends all functions: the port is gone for good. When this returns, no memory of the device is
+    /// used. Sleeps.
     pub(crate) fn retired(&self) {
         for function in self.open_ones().into_iter().flatten() {
             function.end(self, None, Why::Removed);
@@ -210,12 +212,13 @@ impl Endpoints {
         }
     }
 
-    /// How many functions have failed, or told what cannot be true, while programs had them.
+    /// Returns how many functions have failed, or broken the protocol, while programs used them.
     pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Relaxed)
     }
 
-    /// One has. Its program is told by what it calls; this is for the administrator.
+    /// Counts and reports a failure, for the administrator: in the log and as a uevent. The program
+    /// learns of it from its calls.
     fn failed(&self, which: &Wanted, failure: &CStr) {
         self.failures.fetch_add(1, Relaxed);
         let Some(node) = self.node() else {
@@ -259,7 +262,7 @@ impl Endpoints {
         self.mapping.zap(first, count);
     }
 
-    /// An id that no area has had.
+    /// Returns an id that no area has had.
     fn new_id(&self) -> u64 {
         self.last_id.fetch_add(1, Relaxed).wrapping_add(1)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Why an open function works no more, and what its program is told then.
+//! Why an open function is broken, and the errors that its program gets.
 
 use crate::sys::{
     errno::{ECONNRESET, EPROTO, ESHUTDOWN},
@@ -8,7 +8,7 @@ use crate::sys::{
 };
 use kernel::prelude::*;
 
-/// Why a function works no more.
+/// Why a function is broken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Why {
     /// Its file was closed, or was not opened.
@@ -17,13 +17,13 @@ pub(super) enum Why {
     Removed,
     /// The port was reset.
     Reset,
-    /// It cannot be reached any more, or is reached another way.
+    /// Its route is lost, or another one.
     Route,
-    /// It is not in the hierarchy any more, or about to be taken out.
+    /// It is not in the hierarchy any more, or is about to be removed.
     Withdrawn,
-    /// It says so: `WEFT_EP_FAIL_*`.
+    /// It reports a failure: `WEFT_EP_FAIL_*`.
     Failed(u32),
-    /// It has told what cannot be true.
+    /// It has broken the protocol.
     Lied,
 }
 
@@ -38,7 +38,7 @@ impl Why {
         }
     }
 
-    /// If the endpoint is to blame: what of the function has failed, in a word.
+    /// Returns the part of the function that has failed, in a word, if the endpoint is the cause.
     pub(super) fn failure(self) -> Option<&'static CStr> {
         Some(match self {
             Self::Failed(0) => c"disabled",

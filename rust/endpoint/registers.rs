@@ -2,8 +2,8 @@
 
 //! The registers and the memory of a function, through the window of its slot.
 //!
-//! They are memory of the endpoint, little-endian: what was written there is seen when it is rung.
-//! A read that nobody answers is all ones.
+//! They are memory of the endpoint, little-endian. The endpoint acts on what was written when it is
+//! rung. A read that nothing answers is all ones.
 
 use crate::{
     hw::endpoint_slots::EndpointSlots,
@@ -23,7 +23,7 @@ const _: () = {
     assert!(FUNCTION_BYTES == ext::WEFT_EP_FUNCTION_BYTES as u64);
 };
 
-/// A function, reached.
+/// The registers of a function.
 pub(super) struct Registers<'a> {
     slots: &'a dyn EndpointSlots,
     slot: usize,
@@ -48,19 +48,20 @@ impl<'a> Registers<'a> {
         self.window()?.write32(register as usize, value.to_le())
     }
 
-    /// Has the endpoint look, when all that was written is there.
+    /// Rings the endpoint, behind all that was written.
     pub(super) fn ring(&self) {
         wmb();
         self.slots.ring(self.slot);
     }
 
-    /// Says how many completions were taken: copied, for they may be written over then.
+    /// Tells the endpoint how many completions were taken. They must have been copied: the endpoint
+    /// may overwrite them then.
     pub(super) fn taken(&self, count: u32) -> Result {
         mb();
         self.set(ext::WEFT_EP_CQ + ext::WEFT_EP_Q_TAKEN, count)
     }
 
-    /// Says where a queue is, with nothing in it.
+    /// Tells the endpoint the place of a queue, which is empty.
     pub(super) fn set_queue(&self, group: u32, place: Place, base: u64) -> Result {
         let limit = base + place.bytes - 1;
         for (register, value) in [(ext::WEFT_EP_Q_BASE, base), (ext::WEFT_EP_Q_LIMIT, limit)] {

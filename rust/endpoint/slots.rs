@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who has which slot of the port, and what is held there yet.
+//! The endpoint slots of a port: which function has each, and the memory that is still held there.
 
 use super::{function::Function, held::Held, wanted::Wanted};
 use crate::hw::endpoint_slots::{INBOUND_MAPPINGS, MAX_ENDPOINT_SLOTS};
 use kernel::{prelude::*, sync::Arc};
 
 struct Slot {
-    /// Somebody is about to have it, or has.
+    /// The function that has the slot, or is being opened on it.
     wanted: Option<Wanted>,
     user: Option<Arc<Function>>,
     held: [Option<Held>; INBOUND_MAPPINGS],
@@ -19,10 +19,10 @@ impl Slot {
     }
 }
 
-/// All of them.
+/// The slots of a port.
 pub(super) struct Table {
     slots: [Slot; MAX_ENDPOINT_SLOTS],
-    /// Functions that work no more, and have memory of the device's for their programs to look at.
+    /// Functions that are broken, and keep memory of the device for their programs to read.
     ended: KVec<Arc<Function>>,
 }
 
@@ -38,8 +38,8 @@ impl Table {
         }
     }
 
-    /// Takes one of the first `count` slots. `EBUSY`: somebody has that function; `ENOSPC`: there
-    /// is no slot left.
+    /// Takes one of the first `count` slots. `EBUSY`: another file uses the function; `ENOSPC`: no
+    /// slot is free.
     pub(super) fn reserve(&mut self, count: usize, wanted: Wanted) -> Result<usize> {
         if self.slots.iter().any(|slot| slot.wanted == Some(wanted)) {
             return Err(EBUSY);
@@ -60,7 +60,7 @@ impl Table {
         }
     }
 
-    /// Gives a slot back. To be dropped without the lock.
+    /// Frees a slot. The caller drops the result without the lock.
     pub(super) fn free(&mut self, slot: usize) -> Option<Arc<Function>> {
         let slot = self.slots.get_mut(slot)?;
         slot.wanted = None;
@@ -71,12 +71,13 @@ impl Table {
         core::array::from_fn(|n| self.slots.get(n).and_then(|slot| slot.user.clone()))
     }
 
-    /// Keeps memory that is not let go; what was there, to be dropped without the lock.
+    /// Keeps memory that an endpoint may still access. The caller drops the result, which was there
+    /// before, without the lock.
     pub(super) fn hold(&mut self, slot: usize, n: usize, held: Held) -> Option<Held> {
         self.slots.get_mut(slot)?.held.get_mut(n)?.replace(held)
     }
 
-    /// Whether a mapping is held.
+    /// Returns whether the memory of inbound mapping `n` is held.
     pub(super) fn holds(&self, slot: usize, n: usize) -> bool {
         let held = self.slots.get(slot).and_then(|slot| slot.held.get(n));
         held.is_some_and(Option::is_some)
@@ -86,8 +87,8 @@ impl Table {
         self.slots.iter().any(Slot::holds_any)
     }
 
-    /// After another attempt to close a mapping: what was held there, if that went well. To be
-    /// dropped without the lock.
+    /// Notes another attempt to close a mapping. Returns the memory that was held there if it has
+    /// succeeded, to be dropped without the lock.
     pub(super) fn settle_held(&mut self, slot: usize, n: usize, closed: Result) -> Option<Held> {
         let held = self.slots.get_mut(slot)?.held.get_mut(n)?;
         match closed {
@@ -101,18 +102,19 @@ impl Table {
         }
     }
 
-    /// What is held at a mapping.
+    /// Takes the memory that is held at a mapping.
     pub(super) fn take_held(&mut self, slot: usize, n: usize) -> Option<Held> {
         self.slots.get_mut(slot)?.held.get_mut(n)?.take()
     }
 
-    /// Notes that the one on a slot has ended.
+    /// Adds the function of a slot to the list of ended functions.
     pub(super) fn remember(&mut self, slot: usize) -> Result {
         let user = self.slots.get(slot).and_then(|slot| slot.user.clone());
         Ok(self.ended.push(user.ok_or(EINVAL)?, GFP_KERNEL)?)
     }
 
-    /// Forgets one that has ended, or any. To be dropped without the lock.
+    /// Removes `function`, or any one, from the list of ended functions. The caller drops it without
+    /// the lock.
     pub(super) fn recall(&mut self, function: Option<&Arc<Function>>) -> Option<Arc<Function>> {
         let its = |ended: &Arc<Function>| function.is_none_or(|f| Arc::ptr_eq(f, ended));
         let at = self.ended.iter().position(its)?;

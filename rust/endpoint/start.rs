@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a function is opened: its hierarchy is asked, it gets a slot, is set up, and shows that work
-//! goes there and what comes of it comes back.
+//! How a function is opened: it is looked up in the hierarchy and gets a slot; it is set up; a no-op
+//! shows that work reaches it and completions come back.
 
 use super::{
     function::{Function, Making, State},
@@ -28,12 +28,13 @@ use kernel::{
     time::{Delta, Instant, Monotonic, Msecs},
 };
 
-/// How long all of it may take. What is given to a host may be reached a moment later.
+/// How long all of it may take. A function that was just assigned to a host may become reachable
+/// later.
 const START_TIME: Delta = Delta::from_millis(3000);
-/// How often it is looked meanwhile.
+/// Milliseconds between two checks meanwhile.
 const LOOK_MS: Msecs = 2;
 
-/// How many elements queues are to have, and who moves what.
+/// The number of elements of the queues, and which side moves what.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) entries: u32,
@@ -41,9 +42,10 @@ pub(crate) struct Shape {
 }
 
 impl Endpoints {
-    /// Opens a function. `EOPNOTSUPP`, `ENOENT`: as of [`find`]; `EBUSY`: another file has it;
-    /// `ENOSPC`: the port has no slot for it, or its queues do not fit; `EHOSTUNREACH`: it is not
-    /// reached, or does not reach this host; `EIO`: it does not work.
+    /// Opens a function. `EOPNOTSUPP`, `ENOENT`: as of [`find`]; `EBUSY`: another file uses it;
+    /// `ENOSPC`: the port has no slot for it, or its queues do not fit; `EHOSTUNREACH`: the function
+    /// cannot be reached, or does not reach this host; `EIO`: it does not work; `EINTR`: a signal
+    /// came. Sleeps.
     pub(crate) fn open(
         &self,
         node: &Node,
@@ -79,7 +81,7 @@ impl Endpoints {
         });
         let function = made?;
         self.slots.lock().occupy(slot, function.clone());
-        // What was lost or taken away before it was seen here is not told any more.
+        // A loss or removal before the function was in the table is not reported to it.
         let lost = node.port_at_work().is_none().then_some(Why::Reset);
         let started = match lost.or_else(|| function.is_missing(node)) {
             None => function.start(self, node, slots),
@@ -104,8 +106,9 @@ impl Endpoints {
 }
 
 impl Function {
-    /// Waits for something, while the port is there, which is entered. The error is that of a
-    /// function that was ended meanwhile, of a signal, or `late`.
+    /// Waits until `done` returns true, with the port entered by the caller. Fails with the error of
+    /// a function that was ended meanwhile, with `EINTR` on a signal, `ENODEV` if the port is gone,
+    /// or with `late` when [`START_TIME`] since `since` is over.
     pub(super) fn until(
         &self,
         node: &Node,
@@ -115,7 +118,7 @@ impl Function {
     ) -> Result {
         loop {
             Self::check(&self.inner.lock())?;
-            // Who takes the port away waits until it is left, and ends functions then.
+            // A removal waits until the port is left, and ends functions only then.
             if node.is_closed() {
                 return Err(ENODEV);
             }
@@ -134,8 +137,8 @@ impl Function {
         let since = Instant::<Monotonic>::now();
         let unreached = Error::from(EHOSTUNREACH);
         let (slot, registers) = (self.made.slot, self.registers(slots));
-        // Whatever is done to the slot is done while it is certain whose it is: with the lock held,
-        // and checked.
+        // The slot is touched only while the function certainly has it: with the lock held, and
+        // checked.
         let mut inner = self.inner.lock();
         Self::check(&inner)?;
         endpoints.set_bell(slot, Some(self.made.waiters.clone()));
@@ -154,7 +157,7 @@ impl Function {
             ));
             return Err(EIO);
         }
-        // A machine may hold on for a while to what was opened before.
+        // An endpoint may still hold, for a while, what was opened before.
         let mut opened = Err(ETIMEDOUT);
         self.until(node, since, ETIMEDOUT, || {
             opened = self.open_queues(slots);
@@ -164,7 +167,7 @@ impl Function {
         loop {
             inner = self.inner.lock();
             Self::check(&inner)?;
-            // From whoever had it before, too.
+            // Also ends what an earlier user of the function has left.
             registers.set(ext::WEFT_EP_CTRL, 0)?;
             registers.ring();
             drop(inner);
@@ -175,21 +178,21 @@ impl Function {
             if self.goes_round(&registers, node, since)? {
                 break;
             }
-            // The way back may come a moment after the way there.
+            // The route back may be set up a moment after the route there.
             if since.elapsed() >= START_TIME {
                 return Err(unreached);
             }
         }
         inner = self.inner.lock();
         Self::check(&inner)?;
-        // Without one it was lost just now, and would not be missed.
+        // If there is none, the route was lost just now, and no check would notice.
         inner.route = Some(slots.route(slot).ok_or(unreached)?);
         inner.forget_start();
         inner.state = State::Open;
         Ok(())
     }
 
-    /// Opens the memory of the queues, if there is any; where the endpoint finds it.
+    /// Opens the memory of the queues, if they are in the host; returns the endpoint's address of it.
     fn open_queues(&self, slots: &dyn EndpointSlots) -> Result<u64> {
         let inner = self.inner.lock();
         Self::check(&inner)?;
@@ -213,7 +216,7 @@ impl Function {
         let mut inner = self.inner.lock();
         Self::check(&inner)?;
         inner.ledger.begin();
-        // What an earlier life has left is no completion of this one.
+        // Completions of an earlier user must not be taken for those of this one.
         match (cq.own, &inner.queues) {
             (false, Some(queues)) => queues.area.zero(cq.at as usize, cq.bytes as usize)?,
             _ => registers
@@ -239,8 +242,7 @@ impl Function {
         Ok(())
     }
 
-    /// Whether work that is none goes there, and comes back. False: the endpoint says that it does
-    /// not.
+    /// Posts a no-op and waits for its completion. Returns false if the endpoint reports a failure.
     fn goes_round(
         &self,
         registers: &Registers<'_>,

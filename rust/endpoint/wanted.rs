@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A function by what its hierarchy calls it, and where the hierarchy has it.
+//! Looks up a function in the host's hierarchy.
 
 use crate::{
     fabric::Node,
@@ -9,26 +9,26 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// A function that somebody wants to open, by what its hierarchy calls it.
+/// The name of a function that a program wants to open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
     /// Hardware id of the endpoint.
     pub(crate) endpoint: u64,
-    /// Which virtual endpoint of it,
+    /// The virtual endpoint in it,
     pub(crate) ve: u8,
-    /// and which function of that.
+    /// and the function of that.
     pub(crate) function: u32,
 }
 
-/// A virtual endpoint of the hierarchy.
+/// A virtual endpoint that was found in the hierarchy.
 pub(super) struct There {
     pub(super) lid: u32,
     pub(super) given: Given,
     pub(super) functions: u32,
 }
 
-/// Looks for a virtual endpoint. `EOPNOTSUPP`: the port has no manager, which knows; `ENOENT`: the
-/// hierarchy does not give it.
+/// Looks up the virtual endpoint of a function. `EOPNOTSUPP`: the port has no network manager;
+/// `ENOENT`: the hierarchy does not contain it.
 pub(super) fn find(node: &Node, wanted: &Wanted) -> Result<There> {
     let manager = node.manager().ok_or(EOPNOTSUPP)?;
     manager.look(|view| {
