@@ -329,7 +329,7 @@ impl PerLink {
         }
         self.lost.fetch_add(lost, Relaxed);
         let before = self.lost_in_a_row.fetch_add(lost, Relaxed);
-        // A single one may be chance.
+        // A single loss may be chance.
         (before..before + lost).contains(&LOST_TO_TELL)
     }
 

@@ -198,7 +198,7 @@ fn look(
 ) -> Result<u32> {
     let file = call.file;
     function.reap(&file.endpoints, &file.node, room as u32, |done| {
-        // There is room for as many as are asked for.
+        // There is room for `room` completions.
         let _ = to.push_within_capacity(*done);
     })
 }

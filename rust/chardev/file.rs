@@ -112,7 +112,7 @@ impl PortFile {
         if self.changing.cmpxchg(false, true, Acquire).is_err() {
             return Err(EBUSY);
         }
-        // The other task may have been done in between.
+        // The other task may have finished in between.
         let role = if self.role().is_some() {
             Err(EISCONN.into())
         } else {

@@ -213,7 +213,7 @@ impl Access {
                     pat.dma(index, offset, bytes)?
                 }
             };
-            // A page, or a piece of the pool.
+            // At most a page, or a command of the pool.
             let bytes = u32::try_from(bytes).map_err(|_| EINVAL)?;
             let joined = run.and_then(|(first, before)| {
                 let all = before.checked_add(bytes)?;

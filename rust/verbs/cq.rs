@@ -54,7 +54,7 @@ pub(crate) struct Cq {
 }
 
 impl Cq {
-    /// `ENOSPC`: the port has too many.
+    /// Makes a completion queue. `ENOSPC`: the port has `MAX_CQS`.
     pub(crate) fn new(
         counts: &Arc<Counts>,
         shape: CqShape,

@@ -3,8 +3,8 @@
 //! The queue pairs that a session of a link connects, by index: a run of the engine finds the
 //! recipient of a cell without a lock of the port.
 //!
-//! A queue pair is here exactly while its path is this session. Both change with the worker's core and
-//! the queue pair locked.
+//! A queue pair is in it while its path names the session and the session has not ended. Both change
+//! with the worker's core and the queue pair locked.
 
 use super::{qp::Qp, table};
 use kernel::{prelude::*, sync::Arc};

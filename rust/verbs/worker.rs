@@ -117,7 +117,7 @@ pub(super) struct Worker {
     work: DelayedWork<Worker>,
     /// How many queue pairs this session connects. Read in hard interrupts.
     users: Atomic<u32>,
-    /// How many threads wait for `core`, except those that only poll.
+    /// How many threads wait for `core` in [`Worker::hurry`].
     waiting: Atomic<u32>,
 }
 

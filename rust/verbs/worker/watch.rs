@@ -18,7 +18,7 @@ const HOLD_OFF: u32 = 16;
 const STILL_LOADED: usize = 32;
 /// A user that has run the engine so often is expected to do so again.
 const POLLER: u32 = 8;
-/// How many times the work item checks for such a user before it stops to expect one.
+/// How many times the work item checks for such a user before it stops expecting one.
 const PATIENCE: u32 = 12;
 
 /// The state for one session of a link.
