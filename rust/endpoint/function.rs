@@ -350,7 +350,7 @@ impl Function {
             let done = inner.ledger.done();
             if let Some(registers) = registers.filter(|_| done != before) {
                 // Before anything else is posted, so that the endpoint sees it in time. The register
-                // is always there.
+                // is inside the window.
                 let _ = registers.taken(done);
             }
         }

@@ -34,7 +34,7 @@ pub(super) struct Watch {
     pub(super) timer: bool,
     /// A user has run the engine since the work item did,
     polled: bool,
-    /// and how often since no user is known to sleep.
+    /// and how often since [`Watch::user_sleeps`] or [`Watch::expects_nobody`].
     polls: u32,
     /// How many times the work item still checks for users that run the engine before it asks the
     /// peer to ring.
