@@ -26,6 +26,15 @@ def tail(path, size=4096):
         return ""
 
 
+def virtio(guest):
+    """How far the guest and QEMU are in each queue of the shares: what was asked, taken, answered."""
+    answers = []
+    for path in re.findall(r"^(/\S+) \[virtio-9p\]", guest.qmp.human("info virtio", 5), re.M):
+        for ask in ("queue-status", "queue-element"):
+            answers.append(guest.qmp.human(f"info virtio-{ask} {path} 0", 5))
+    return "\n".join(answers)
+
+
 def capture(guest, why):
     """Writes what can be known of a guest that is stuck; returns where, and the gist of it."""
     folder = guest.dir / f"evidence-{time.strftime('%H%M%S')}"
@@ -39,6 +48,7 @@ def capture(guest, why):
         ("registers-later", lambda: guest.qmp.human("info registers -a", 5)),
         ("pci", lambda: guest.qmp.human("info pci", 5)),
         ("chardev", lambda: guest.qmp.human("info chardev", 5)),
+        ("virtio", lambda: virtio(guest)),
         ("irq", lambda: guest.qmp.human("info lapic", 5) + guest.qmp.human("info pic", 5)),
         # The last, since it may wake who sleeps.
         ("tasks", lambda: stacks.ask(guest)),
