@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The two ends of a trunk: positions and credit of its FIFOs, and in which order they are read.
+//! The two ends of the link queues ("trunk" in the code): positions and credit of their FIFOs, and the
+//! order in which they are read.
 //!
-//! [`Outbound`] writes into the peer's trunk through the window and offers what is to be pulled in
-//! its own; [`Inbound`] reads its own trunk and gives credit back, seldom. All that is not pulled is
-//! stored by who has it and loaded from own memory. What is loaded was written by the peer: it is
-//! loaded once, checked, and then used.
+//! [`Outbound`] writes into the peer's link queues through the window and posts locally, in its own,
+//! what the peer is to pull. [`Inbound`] reads its own link queues and returns credit in batches.
+//! Everything that is pushed is stored by the sender and loaded by the receiver from its own memory. The
+//! peer can write what is loaded at any time: each word is loaded once, checked, and then used.
 //!
 //! The receive and the transmit FIFO are read in the order in which both were written: a cell of the
 //! latter says how many of the former came before it. So the requests of a queue pair keep their
-//! order though they take two ways. This file must not know queue pairs, or how to ring.
+//! order though they use two FIFOs. This file is independent of queue pairs and doorbells.
 
 use super::{
     fence::Fence,
@@ -24,10 +25,10 @@ use super::{
 
 const PHASE: u64 = 1 << 63;
 
-/// Credit is given back for so many slots at once, or for a quarter of them if that is more.
+/// Credit is returned for this many slots at once, or for a quarter of all slots if that is more.
 const EARLY: u64 = 16;
 
-/// Why nothing was written.
+/// Reason why nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// There is no room until the peer has taken something.
@@ -42,7 +43,7 @@ impl From<Fault> for Error {
     }
 }
 
-/// The end of a row of slots that fills them.
+/// The end of a FIFO that fills its slots.
 #[derive(Debug)]
 struct Writer {
     slots: Slots,
@@ -61,7 +62,7 @@ impl Writer {
         }
     }
 
-    /// Takes note of what the peer has taken.
+    /// Loads the count of slots that the peer has taken.
     ///
     /// No fence: see [`super::ring::Sender::refresh`].
     fn refresh(&mut self, area: &impl Area) -> Result<(), Fault> {
@@ -73,12 +74,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Free slots.
+    /// Returns the number of free slots.
     fn free(&self) -> u64 {
         u64::from(self.slots.count()) - (self.written - self.taken)
     }
 
-    /// Sees to it that so many slots are free, if they can be.
+    /// Makes sure that `count` slots are free; [`Error::Full`] if they are not.
     fn reserve(&mut self, area: &impl Area, count: u64) -> Result<(), Error> {
         if self.free() < count {
             self.refresh(area)?;
@@ -100,7 +101,7 @@ impl Writer {
         self.written += 1;
     }
 
-    /// Takes a slot that was reserved for `word`; where it is, and what is to be stored there.
+    /// Takes a reserved slot for `word`. Returns its offset and the value to be stored there.
     fn word(&mut self, word: &Word) -> (usize, u64) {
         let number = self.written;
         self.written += 1;
@@ -108,7 +109,7 @@ impl Writer {
     }
 }
 
-/// The end of a row of slots that empties them.
+/// The end of a FIFO that empties its slots.
 #[derive(Debug)]
 struct Reader {
     slots: Slots,
@@ -127,7 +128,7 @@ impl Reader {
         }
     }
 
-    /// The head of the next cell, if it is there.
+    /// Returns the head of the next cell, if it has come.
     fn head(&self, area: &impl Area) -> Option<u64> {
         let head = area.load(self.slots.place(self.taken) + 8 * HEAD);
         if head & PHASE != self.slots.phase(self.taken) {
@@ -143,8 +144,8 @@ impl Reader {
         area.load(self.slots.place(self.taken) + 8 * n)
     }
 
-    /// Whether the peer has offered one more, of those that it writes into its own memory; how many
-    /// it had when this was asked last is in `tail`, and is told at `at`.
+    /// Returns whether the peer has posted another slot in its own memory. `tail` is the count at the
+    /// last call and is updated; `at` is the offset at which the peer stores the count.
     fn is_offered(&self, area: &impl Area, at: usize, tail: &mut u64) -> Result<bool, Fault> {
         if *tail == self.taken {
             let now = area.load(at);
@@ -157,24 +158,24 @@ impl Reader {
         Ok(*tail != self.taken)
     }
 
-    /// The next word, which is taken if it is there.
+    /// Returns the next word and takes it, if it has come.
     fn word(&mut self, area: &impl Area) -> Result<Option<Word>, Fault> {
         let word = area.load(self.slots.place(self.taken));
         let word = Word::decode(word, self.taken, self.slots)?;
         if word.is_some() {
-            // Data that a word speaks of are loaded after it.
+            // Data that a word refers to are loaded after it.
             area.rmb(Fence::Head);
             self.taken += 1;
         }
         Ok(word)
     }
 
-    /// Whether so much was taken that credit is due.
+    /// Returns whether so many slots were taken that credit is to be returned.
     fn is_due(&self) -> bool {
         self.taken - self.returned >= EARLY.max(u64::from(self.slots.count()) / 4)
     }
 
-    /// Gives all credit back.
+    /// Returns all credit to the peer.
     fn flush(&mut self, window: &impl Window) {
         if self.returned != self.taken {
             window.wmb(Fence::Credit);
@@ -184,8 +185,8 @@ impl Reader {
     }
 }
 
-/// What this end sends. Of the arguments of its functions `area` is the own trunk, `window` the
-/// peer's, and `own` the own one again, to be written.
+/// The sending side of this end. In its functions `area` is this end's link queues (loads), `window` the
+/// peer's (stores), and `own` this end's again (stores).
 #[derive(Debug)]
 pub struct Outbound {
     rx: Writer,
@@ -193,17 +194,17 @@ pub struct Outbound {
     cq: Writer,
     cells: Writer,
     words: Writer,
-    /// What the peer was told of [`Self::cells`], and of [`Self::words`].
+    /// Counts of [`Self::cells`] and of [`Self::words`] that the peer was told.
     offered: u64,
     offered_words: u64,
-    /// The peer was told of so much,
+    /// Total ([`Self::total`]) at the last check for a doorbell.
     kicked: u64,
-    /// and of so much when all of it had arrived.
+    /// Total at the last check at which everything was stored.
     told: u64,
 }
 
 impl Outbound {
-    /// At the beginning of a session between trunks of these layouts.
+    /// Creates the state at the beginning of a session between link queues of these layouts.
     pub const fn new(own: Layout, peer: Layout) -> Self {
         Self {
             rx: Writer::new(peer.rx(), RX_CREDIT_AT),
@@ -226,7 +227,7 @@ impl Outbound {
         }
     }
 
-    /// How many cells were written to `lane`.
+    /// Returns how many cells were written to `lane`.
     pub const fn written(&self, lane: Lane) -> u64 {
         match lane {
             Lane::Receive => self.rx.written,
@@ -235,8 +236,8 @@ impl Outbound {
         }
     }
 
-    /// How many of them the peer has taken, as far as is known. What they have named in the eager
-    /// ring is free.
+    /// Returns how many cells of `lane` the peer is known to have taken. The bytes of the eager ring
+    /// that they name are free.
     pub const fn taken(&self, lane: Lane) -> u64 {
         match lane {
             Lane::Receive => self.rx.taken,
@@ -245,7 +246,7 @@ impl Outbound {
         }
     }
 
-    /// Looks what the peer has taken.
+    /// Loads the counts that the peer has taken.
     pub fn refresh(&mut self, area: &impl Area) -> Result<(), Fault> {
         for writer in [
             &mut self.rx,
@@ -259,22 +260,22 @@ impl Outbound {
         Ok(())
     }
 
-    /// Sees to it that `count` cells can be written to `lane`.
+    /// Makes sure that `count` cells can be written to `lane`.
     pub fn reserve_cells(&mut self, area: &impl Area, lane: Lane, count: u64) -> Result<(), Error> {
         self.lane(lane).reserve(area, count)
     }
 
-    /// Sees to it that `count` words can be written.
+    /// Makes sure that `count` words can be written.
     pub fn reserve_words(&mut self, area: &impl Area, count: u64) -> Result<(), Error> {
         self.cq.reserve(area, count)
     }
 
-    /// Sees to it that `count` words can be put down to be pulled.
+    /// Makes sure that `count` words can be posted locally to be pulled.
     pub fn reserve_offered_words(&mut self, area: &impl Area, count: u64) -> Result<(), Error> {
         self.words.reserve(area, count)
     }
 
-    /// Writes a message to the FIFO that is its own.
+    /// Writes a message to the FIFO of its lane.
     pub fn send(
         &mut self,
         area: &impl Area,
@@ -303,21 +304,22 @@ impl Outbound {
         word: &Word,
     ) -> Result<(), Error> {
         let (at, word) = self.claim(area, word)?;
-        // It speaks of data that were stored before.
+        // The word refers to data that were stored before.
         window.wmb(Fence::Publish);
         window.store(at, word);
         Ok(())
     }
 
-    /// Takes the place of the next word, for who writes it by other means: where in the peer's trunk
-    /// it goes, and what it is. Later words are not seen before it is there. To be followed by
-    /// [`Self::needs_kick`], and when it is there by [`Self::needs_late_kick`].
+    /// Takes the slot of the next word, for a caller that stores it by other means. Returns the offset
+    /// in the peer's link queues and the value to store. The peer sees later words only once this one is
+    /// stored. To be followed by [`Self::needs_kick`], and once the word is stored by
+    /// [`Self::needs_late_kick`].
     pub fn claim(&mut self, area: &impl Area, word: &Word) -> Result<(usize, u64), Error> {
         self.cq.reserve(area, 1)?;
         Ok(self.cq.word(word))
     }
 
-    /// Puts a request down to be pulled. The peer is told by [`Self::tell`].
+    /// Posts a request locally to be pulled. [`Self::tell`] tells the peer.
     pub fn offer(
         &mut self,
         area: &impl Area,
@@ -332,7 +334,7 @@ impl Outbound {
         Ok(())
     }
 
-    /// Tells the peer what there is to be pulled.
+    /// Stores the counts of what is to be pulled in the peer's link queues.
     pub fn tell(&mut self, window: &impl Window) {
         for (writer, offered, at) in [
             (&self.cells, &mut self.offered, PULL_TAIL_AT),
@@ -346,7 +348,7 @@ impl Outbound {
         }
     }
 
-    /// Puts a word down to be pulled. The peer is told by [`Self::tell`].
+    /// Posts a word locally to be pulled. [`Self::tell`] tells the peer.
     pub fn offer_word(
         &mut self,
         area: &impl Area,
@@ -359,7 +361,7 @@ impl Outbound {
         Ok(())
     }
 
-    /// All that was written or offered.
+    /// Returns the number of slots that were written or posted locally.
     const fn total(&self) -> u64 {
         self.rx.written
             + self.tx.written
@@ -368,7 +370,8 @@ impl Outbound {
             + self.words.written
     }
 
-    /// Whether the peer sleeps and has not been told of what was written since this was asked last.
+    /// Returns whether the peer sleeps and its doorbell is to be rung for what was written since the
+    /// last call.
     pub fn needs_kick(&mut self, area: &impl Area, window: &impl Window) -> bool {
         let total = self.total();
         if self.kicked == total {
@@ -379,13 +382,13 @@ impl Outbound {
         passed(event, core::mem::replace(&mut self.kicked, total), total)
     }
 
-    /// All that was written is stored, or follows the doorbell that was rung for it by the same way.
+    /// Notes that everything written is stored, or precedes its doorbell on the same path.
     pub fn told_all(&mut self) {
         self.told = self.kicked;
     }
 
-    /// Whether the peer sleeps and was told, if at all, before all was there that was written by other
-    /// means. A doorbell that goes their way then comes in time.
+    /// Returns whether the peer sleeps and was last rung, if at all, before everything written by other
+    /// means was stored. A doorbell that now takes the same path as those writes comes in time.
     pub fn needs_late_kick(&mut self, area: &impl Area, window: &impl Window) -> bool {
         let total = self.total();
         window.mb(Fence::WakeReceiver);
@@ -398,16 +401,16 @@ impl Outbound {
 /// A cell that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// By which way.
+    /// FIFO that it has come by.
     pub lane: Lane,
-    /// For whom.
+    /// Destination.
     pub address: Address,
-    /// What it says.
+    /// Contents.
     pub message: Message,
 }
 
-/// What this end receives. Of the arguments of its functions `area` is the own trunk, `window` the
-/// peer's, and `remote` the peer's again, to be read over the bridge.
+/// The receiving side of this end. In its functions `area` is this end's link queues (loads), `window`
+/// the peer's (stores), and `remote` the peer's again (loads over the bridge).
 #[derive(Debug)]
 pub struct Inbound {
     own: Layout,
@@ -417,15 +420,15 @@ pub struct Inbound {
     cq: Reader,
     cells: Reader,
     words: Reader,
-    /// What the peer has offered.
+    /// Counts of cells and of words that the peer has posted to be pulled.
     tail: u64,
     word_tail: u64,
-    /// Bytes of the eager ring that were taken and not given back.
+    /// Bytes of the eager ring that were taken and not returned.
     owed: u64,
 }
 
 impl Inbound {
-    /// At the beginning of a session between trunks of these layouts.
+    /// Creates the state at the beginning of a session between link queues of these layouts.
     pub const fn new(own: Layout, peer: Layout) -> Self {
         Self {
             own,
@@ -441,11 +444,11 @@ impl Inbound {
         }
     }
 
-    /// Looks for the next cell of the receive and transmit FIFOs, which stays.
+    /// Returns the next cell of the receive and transmit FIFOs without taking it.
     #[inline]
     pub fn peek(&self, area: &impl Area) -> Result<Option<Arrived>, Fault> {
         let rx = self.rx.head(area);
-        // Whatever was written before that cell is seen from here on.
+        // From here on, everything is visible that was written before that cell.
         let Some(tx) = self.tx.head(area) else {
             return self.arrived(Lane::Receive, rx, area);
         };
@@ -453,14 +456,14 @@ impl Inbound {
         if order == self.rx.taken {
             return self.arrived(Lane::Transmit, Some(tx), area);
         }
-        // And whatever was written before this one.
+        // And everything that was written before this one.
         match rx.or_else(|| self.rx.head(area)) {
             Some(rx) if order > self.rx.taken => self.arrived(Lane::Receive, Some(rx), area),
             _ => Err(Fault::Order),
         }
     }
 
-    /// Looks for the next request to be pulled, which stays.
+    /// Returns the next request to be pulled without taking it.
     pub fn pull(&mut self, area: &impl Area, remote: &impl Area) -> Result<Option<Arrived>, Fault> {
         if !self.cells.is_offered(area, PULL_TAIL_AT, &mut self.tail)? {
             return Ok(None);
@@ -473,7 +476,7 @@ impl Inbound {
         self.arrived(Lane::Pulled, Some(head), remote)
     }
 
-    /// Whether words that were written before a cell have not all been taken.
+    /// Returns whether not all words that were written before a cell have been taken.
     fn is_early(&self, message: &Message, load: impl Fn(usize) -> u64) -> Result<bool, Fault> {
         let Message::Gone { .. } = message else {
             return Ok(false);
@@ -513,8 +516,8 @@ impl Inbound {
         }))
     }
 
-    /// Lets go of a cell that [`Self::peek`] or [`Self::pull`] has found: the peer may overwrite it,
-    /// and what it named in the eager ring.
+    /// Takes a cell that [`Self::peek`] or [`Self::pull`] has returned: the peer may overwrite the cell,
+    /// and the bytes that it names in the eager ring.
     pub fn consume(&mut self, window: &impl Window, arrived: &Arrived) {
         let bytes = match &arrived.message {
             Message::Send { data, .. } | Message::Write { data, .. } => match data {
@@ -540,7 +543,7 @@ impl Inbound {
         }
     }
 
-    /// The next word, which is taken.
+    /// Takes the next word, if it has come.
     pub fn word(&mut self, area: &impl Area, window: &impl Window) -> Result<Option<Word>, Fault> {
         let word = self.cq.word(area)?;
         if self.cq.is_due() {
@@ -549,7 +552,7 @@ impl Inbound {
         Ok(word)
     }
 
-    /// The next word that is to be pulled, which is taken.
+    /// Takes the next word that is to be pulled, if there is one.
     pub fn pull_word(
         &mut self,
         area: &impl Area,
@@ -569,8 +572,8 @@ impl Inbound {
         Ok(Some(word))
     }
 
-    /// Gives all credit back. To be called before sleep, and when nothing has come for a while:
-    /// somebody may wait for the last of it.
+    /// Returns all credit to the peer. To be called before sleep, and when nothing has come for a while:
+    /// the peer may wait for the last credit.
     pub fn flush(&mut self, window: &impl Window) {
         for reader in [
             &mut self.rx,
@@ -584,8 +587,8 @@ impl Inbound {
         self.owed = 0;
     }
 
-    /// Asks the peer to ring when it has written more. What it has written before it sees this is
-    /// found by an echo, for which the caller rings then.
+    /// Asks the peer to ring when it has written more. The caller then rings for an echo, which finds
+    /// what the peer has written before it saw this.
     pub fn sleep(&mut self, window: &impl Window) {
         self.flush(window);
         let total =

@@ -1,79 +1,80 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Two ends that hold still, so that their session can end and another begin while their queue pairs
-//! stay what they are.
+//! Session quiesce: both ends stop, so that their session can end and another begin while their queue
+//! pairs keep their state.
 //!
 //! ```text
-//!   asks   -- HOLD, again and again -->   begins nothing, for a while
+//!   asks   ----- HOLD, repeated ------>   begins nothing, for LEASE_MS
 //!          <------------- HELD ---------  nothing that it has sent is unanswered
 //!          the session ends; each keeps its queue pairs for PATIENCE_MS
 //!   or     ----------- GO_ON ---------->  begins again
 //! ```
 //!
-//! Nothing is under way when neither end has anything unanswered: so the end that asks ends the session
-//! only when it has heard that of its peer, a moment ago, and knows it of itself. The other one keeps
-//! still for longer than such a moment. Messages may get lost, late and repeated: an end that does not
-//! learn in time what the other has done goes on, and then the queue pairs of one end or both fail as
-//! they do when a link breaks. What an end goes on with is told by [`Standing`], and checked.
+//! Nothing is under way when neither end has anything unanswered. So the asking end ends the session
+//! only if it has nothing unanswered itself and its peer has said the same at most [`FRESH_MS`] ago. The
+//! peer stays quiesced for [`LEASE_MS`], which is longer. Messages may be lost, late or repeated: an end
+//! that does not learn in time what the other has done continues, and then the queue pairs of one end or
+//! both fail as they do when a link breaks. When a queue pair resumes in the next session, the ends
+//! compare their positions ([`Standing`]).
 //!
-//! Here is decided who keeps still, and when. Time comes in as milliseconds. It must not know what a
-//! queue pair is.
+//! This file decides only which end is quiesced, and when. All times are in milliseconds. It is
+//! independent of queue pairs.
 
-/// How often the end that wants it says so, at first,
+/// Shortest interval between two HOLDs of the asking end.
 pub const REPEAT_MS: u64 = 10;
-/// and at last: who does not answer has a mailbox that fills up.
+/// Longest interval between two HOLDs: the mailbox of a peer that does not answer fills up.
 pub const REPEAT_MAX_MS: u64 = 200;
-/// For so long the other end keeps still after the last time.
+/// Time for which the other end stays quiesced after the last HOLD.
 pub const LEASE_MS: u64 = 2000;
-/// The end that wants it believes an answer for so long, from when it asked.
+/// Time for which the asking end relies on an answer, counted from its HOLD.
 pub const FRESH_MS: u64 = 1000;
-/// How long queue pairs are kept without a session.
+/// Time for which queue pairs are kept without a session.
 pub const PATIENCE_MS: u64 = 10_000;
 
-/// What the ends say to each other. The number is the sender's time, of no meaning to the other end.
+/// The messages of the ends. The number is the sender's time and has no meaning to the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Say {
     /// Begin nothing.
     Hold(u32),
     /// Nothing is begun here, and all that was is answered. Names the HOLD that it answers.
     Held(u32),
-    /// What was asked before is wanted no more.
+    /// Cancels every HOLD that was sent before.
     GoOn(u32),
 }
 
-/// What one end knows.
+/// The quiesce state of one end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hold {
-    /// It wants both to hold, since then.
+    /// Time since which this end asks for a quiesce.
     requested: Option<u64>,
-    /// When it has asked last,
+    /// Time of the last HOLD of this end.
     asked: Option<u64>,
-    /// and when it had asked what was answered last.
+    /// Time of the latest HOLD of this end that the peer has answered.
     answered: Option<u64>,
-    /// The peer wants both to hold, until then.
+    /// End of the quiesce that the peer asks for.
     lease: Option<u64>,
-    /// What it has asked last,
+    /// Number of the peer's last HOLD.
     heard: u32,
-    /// and that it was answered since this end keeps still.
+    /// This end has answered HELD within the current lease.
     told: bool,
-    /// What the peer has asked before this is out of date.
+    /// Number of the peer's last GO_ON: HOLDs with a lower number are out of date.
     after: Option<u32>,
-    /// When an answer was asked for last: to find one takes a while, and is not done at the peer's pace.
+    /// Time at which an answer was last asked of the caller. It takes time to find, so this is limited.
     looked: Option<u64>,
 }
 
-/// A time as it travels. 0 is none.
+/// Returns the number that stands for a time in a message. Never 0.
 fn number(now: u64) -> u32 {
     (now as u32).max(1)
 }
 
-/// Whether `a` was before `b`.
+/// Returns whether `a` was before `b`, modulo 2^32.
 fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
 impl Hold {
-    /// Of a session that has just begun.
+    /// Creates the state of a session that has just begun.
     pub const fn new() -> Self {
         Self {
             requested: None,
@@ -87,7 +88,7 @@ impl Hold {
         }
     }
 
-    /// This end wants both to hold, if it does not yet.
+    /// Starts asking for a quiesce, unless this end does so already.
     pub fn request(&mut self, now: u64) {
         if self.requested.is_none() {
             self.requested = Some(now);
@@ -96,14 +97,14 @@ impl Hold {
         }
     }
 
-    /// This end wants it no more. What is to be said.
+    /// Stops asking for a quiesce. Returns the message to send; `None` if there was no request.
     pub fn give_up(&mut self, now: u64) -> Option<Say> {
         self.requested.take()?;
         self.answered = None;
         Some(Say::GoOn(number(now)))
     }
 
-    /// What is to be said now by an end that wants both to hold.
+    /// Returns the HOLD that is due now, if any.
     pub fn due(&mut self, now: u64) -> Option<Say> {
         let since = now.saturating_sub(self.requested?);
         let every = (since / 4).clamp(REPEAT_MS, REPEAT_MAX_MS);
@@ -115,7 +116,7 @@ impl Hold {
         Some(Say::Hold(number(now)))
     }
 
-    /// The peer has said something. True: it is to be answered, by [`Hold::answer`].
+    /// Handles a message of the peer. Returns true if it is to be answered, by [`Hold::answer`].
     pub fn hear(&mut self, now: u64, say: Say) -> bool {
         match say {
             Say::Hold(asked) => {
@@ -135,7 +136,7 @@ impl Hold {
                 true
             }
             Say::Held(asked) => {
-                // As many milliseconds ago, if it was asked at all.
+                // Age of the HOLD in milliseconds, if this end has sent it at all.
                 let ago = u64::from(number(now).wrapping_sub(asked));
                 let at = now.saturating_sub(ago);
                 if self.requested.is_some_and(|requested| at >= requested) {
@@ -152,8 +153,8 @@ impl Hold {
         }
     }
 
-    /// The answer to HOLD. `quiet`: nothing that this end has sent is unanswered, and nothing is sent
-    /// while it [`holds`](Hold::holds).
+    /// Returns the answer to HOLD, if there is one now. `quiet`: nothing that this end has sent is
+    /// unanswered, and nothing is sent while it [`holds`](Hold::holds).
     pub fn answer(&mut self, now: u64, quiet: bool) -> Option<Say> {
         if !quiet || !self.is_leased(now) {
             return None;
@@ -166,12 +167,12 @@ impl Hold {
         self.lease.is_some_and(|until| now < until)
     }
 
-    /// Whether nothing may be begun.
+    /// Returns whether this end may begin nothing.
     pub fn holds(&self, now: u64) -> bool {
         self.requested.is_some() || self.is_leased(now)
     }
 
-    /// Whether this end may end the session, as nothing is under way either way.
+    /// Returns whether this end may end the session, as nothing is under way in either direction.
     pub fn is_agreed(&self, now: u64, quiet: bool) -> bool {
         quiet && self.requested.is_some() && self.is_fresh(now)
     }
@@ -181,8 +182,8 @@ impl Hold {
             .is_some_and(|at| now.saturating_sub(at) < FRESH_MS)
     }
 
-    /// The session is over, whoever has ended it. Whether queue pairs are kept that have nothing under
-    /// way, as the peer may do the same.
+    /// Resets the state when the session is over, whichever end has ended it. Returns whether queue
+    /// pairs that have nothing under way are kept, because the peer may keep its own.
     pub fn over(&mut self, now: u64) -> bool {
         let keeps =
             self.requested.is_some() && self.is_fresh(now) || self.told && self.is_leased(now);
@@ -191,26 +192,26 @@ impl Hold {
     }
 }
 
-/// Where one end of a queue pair stands when it is joined.
+/// Position of one end of a queue pair when it is connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Standing {
-    /// It was joined before, and goes on.
+    /// It was connected before, and continues.
     pub resumes: bool,
-    /// The number of the request that it takes next.
+    /// Number of the request that it expects next.
     pub expects: u16,
 }
 
 impl Standing {
-    /// Of one that begins.
+    /// Position of an end that is connected for the first time.
     pub const FRESH: Self = Self {
         resumes: false,
         expects: 0,
     };
 
-    /// Whether an end that `resumes`, and whose next request has the number `next`, goes on where the
-    /// peer, who says this, stands. Neither can have missed, or carried out twice, what the other has
-    /// completed. `untouched`: it has never sent or taken a request, and may be joined without knowing
-    /// it.
+    /// Returns whether this position of the peer matches an end that `resumes` and whose next request
+    /// has the number `next`. If it matches, neither end has missed, or carried out twice, a request
+    /// that the other has completed. `untouched`: this end has never sent or taken a request, so the
+    /// peer may differ in whether it resumes.
     pub const fn fits(self, resumes: bool, next: u16, untouched: bool) -> bool {
         let same = self.resumes == resumes || untouched;
         same && self.expects == next

@@ -3,34 +3,34 @@
 //! The state machine of one end of a link.
 //!
 //! ```text
-//!            up                 each has attached what the other offers
+//!            up                 each has attached the other's offer
 //!   DOWN ----------> HELLO ------------------------------------------> READY
 //!    ^                 ^  <------------------------------------------    |
-//!    |                 |   silence, loss, or the peer in another life    |
+//!    |                 |   silence, loss, or a new session of the peer   |
 //!    +-----------------+-------------------------------------------------+
 //!                                  down
 //! ```
 //!
-//! Each end numbers its lives: a *session* begins when the link comes up and whenever READY ends.
-//! The arena is granted when a peer is known, which has then left whatever session it had with this
-//! end before, and taken back when the session ends. READY means that both ends know the same pair of
-//! sessions, and that nobody else has written to the arenas. Why that holds however the mailbox
-//! misbehaves is in `Documentation/protocol.rst`; in short: in a session an end knows one peer, in one
-//! life, and no other.
+//! Each end numbers its *sessions*: a session begins when the link comes up and whenever READY ends.
+//! An end grants its arena when it knows a peer, which has then left any former session with this end,
+//! and withdraws it when the session ends. READY means that both ends know the same pair of sessions,
+//! and that no other session has written to the arenas. `Documentation/protocol.rst` shows why this
+//! holds however the mailbox misbehaves; in short: within a session an end knows one incarnation of one
+//! peer, and no other.
 //!
-//! Nothing is done here but through [`Effects`]; time comes in as milliseconds.
+//! The machine acts through [`Effects`] only. All times are in milliseconds.
 
 use super::wire::{Body, Header, Incarnation, Message, Offer};
 
-/// A peer that has said nothing for so long is taken for dead.
+/// Time without a message after which the peer is taken for dead.
 pub const SILENCE_MS: u64 = 3000;
-/// How often an end that is READY says that it is there.
+/// Interval between heartbeats of an end that is READY.
 pub const HEARTBEAT_MS: u64 = 1000;
-/// Hellos are repeated after this, then after twice as long, and so on.
+/// Time until a hello is repeated first; the interval doubles with each repetition.
 pub const HELLO_MIN_MS: u64 = 200;
 /// The longest time between two hellos.
 pub const HELLO_MAX_MS: u64 = 1000;
-/// How often [`Link::tick`] wants to be called while the link is up.
+/// Interval at which [`Link::tick`] is to be called while the link is up.
 pub const TICK_MS: u64 = 200;
 
 /// States of a link. The numbers are `WEFT_LINK_*` of the user interface.
@@ -49,44 +49,45 @@ pub enum State {
 pub enum Reason {
     /// The link went down, or has lost data.
     Link,
-    /// The peer has said nothing for too long.
+    /// No message has come from the peer for more than [`SILENCE_MS`].
     Silence,
-    /// The peer has said good-bye.
+    /// The peer has sent [`Body::Bye`].
     Bye,
-    /// The peer is in another life.
+    /// The peer has begun a new session.
     Restart,
     /// This end goes away.
     Removed,
 }
 
-/// An effect could not be had.
+/// An effect failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failed;
 
 /// The neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Who, and in which life.
+    /// Its incarnation.
     pub id: Incarnation,
-    /// What it offers.
+    /// Its arena and doorbells.
     pub offer: Offer,
 }
 
-/// What the machine has done for it, in the order of the calls.
+/// The actions of the machine; the implementation carries them out in the order of the calls.
 pub trait Effects {
-    /// Lets the neighbour reach the arena, which is made to hold nothing.
+    /// Clears the arena and lets the neighbour reach it.
     fn grant(&mut self) -> Result<Offer, Failed>;
-    /// Takes the arena back. Until this succeeds it is not granted again.
+    /// Withdraws the arena. Until this succeeds it is not granted again.
     fn withdraw(&mut self) -> Result<(), Failed>;
-    /// Points the window at what the peer offers.
+    /// Points the window at the arena that the peer offers.
     fn attach(&mut self, peer: &Peer) -> Result<(), Failed>;
-    /// Points the window nowhere.
+    /// Disables the window.
     fn detach(&mut self);
-    /// Sends; the message may get lost.
+    /// Sends a message, which may get lost.
     fn send(&mut self, message: &Message);
-    /// The link is READY.
+    /// Called when the link becomes READY.
     fn ready(&mut self, peer: &Peer);
-    /// It was READY; everything that hangs on that is broken. Window and arena are still there.
+    /// Called when READY ends; everything that depends on it is broken. Window and arena are still
+    /// there.
     fn broken(&mut self, reason: Reason);
 }
 
@@ -98,26 +99,26 @@ pub struct Link {
     state: State,
     /// The only peer of this session.
     known: Option<Incarnation>,
-    /// That of the session before. It may be there yet, and write to the arena.
+    /// The peer of the session before. It may still be in that session, and write to the arena.
     former: Option<Incarnation>,
-    /// What the peer may reach.
+    /// The grant of this session.
     offer: Option<Offer>,
-    /// It has attached that.
+    /// The peer has attached `offer`.
     acknowledged: bool,
-    /// What the window points at.
+    /// The peer whose offer the window points at.
     attached: Option<Peer>,
-    /// A grant has to be withdrawn before the next.
+    /// A former grant has to be withdrawn before the next one.
     stale_grant: bool,
     sequence: u32,
-    /// When a valid message of the peer came last; counts in READY.
+    /// Time of the last valid message of the peer; used in READY.
     heard: u64,
-    /// When the hello or heartbeat was sent last.
+    /// Time of the last hello or heartbeat that was sent.
     sent: u64,
     interval: u64,
 }
 
 impl Link {
-    /// A link that is down.
+    /// Creates a link that is down.
     pub const fn new(hwid: u64, generation: u32) -> Self {
         Self {
             hwid,
@@ -137,12 +138,12 @@ impl Link {
         }
     }
 
-    /// Where the machine is.
+    /// Returns the state of the link.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// This end.
+    /// Returns the incarnation of this end.
     pub fn me(&self) -> Incarnation {
         Incarnation {
             hwid: self.hwid,
@@ -151,23 +152,23 @@ impl Link {
         }
     }
 
-    /// The neighbour, while one is known.
+    /// Returns the incarnation of the neighbour, while one is known.
     pub fn known(&self) -> Option<Incarnation> {
         self.known
     }
 
-    /// The same, with what it offers, while the window is attached to that.
+    /// Returns the neighbour and its offer, while the window is attached to the offer.
     pub fn peer(&self) -> Option<&Peer> {
         self.attached.as_ref()
     }
 
-    /// The port was reset: it has another generation. To be called while the link is down.
+    /// Sets the generation after a reset of the port. To be called while the link is down.
     pub fn reset(&mut self, hwid: u64, generation: u32) {
         self.hwid = hwid;
         self.generation = generation;
     }
 
-    /// The hardware has a link.
+    /// Begins a session; to be called when the hardware has a link.
     pub fn up(&mut self, now: u64, fx: &mut impl Effects) {
         if self.state == State::Down {
             self.begin(now);
@@ -175,7 +176,7 @@ impl Link {
         }
     }
 
-    /// The hardware has lost the link, or the port is to be left alone.
+    /// Ends the session; to be called when the hardware has lost the link or the port is to be stopped.
     pub fn down(&mut self, reason: Reason, fx: &mut impl Effects) {
         if self.state != State::Down {
             self.end(reason, fx);
@@ -183,14 +184,14 @@ impl Link {
         }
     }
 
-    /// Tells the neighbour that nobody will be here. Then comes [`Link::down`].
+    /// Tells the neighbour that this driver goes away. To be followed by [`Link::down`].
     pub fn bye(&mut self, fx: &mut impl Effects) {
         if self.state == State::Ready {
             self.send(Body::Bye, fx);
         }
     }
 
-    /// Time has passed.
+    /// Sends the hellos and heartbeats that are due, and ends READY if the peer is silent.
     pub fn tick(&mut self, now: u64, fx: &mut impl Effects) {
         self.take_back(fx);
         match self.state {
@@ -213,8 +214,8 @@ impl Link {
         }
     }
 
-    /// Something that was sent or received in READY is lost: what hangs on it is broken, and both ends
-    /// begin anew.
+    /// Ends READY because something that was sent or received in it is lost; both ends begin a new
+    /// session.
     pub fn lost(&mut self, now: u64, fx: &mut impl Effects) {
         if self.state == State::Ready {
             self.end(Reason::Link, fx);
@@ -223,8 +224,8 @@ impl Link {
         }
     }
 
-    /// Takes a message. What is not for the machine itself, and comes from the peer of this very
-    /// session while the link is READY, is handed back.
+    /// Handles a message. Returns the body if it is not for the machine itself and comes from the peer
+    /// of this session while the link is READY.
     pub fn message(&mut self, now: u64, m: &Message, fx: &mut impl Effects) -> Option<Body> {
         if self.state == State::Down {
             return None;
@@ -260,7 +261,7 @@ impl Link {
         }
     }
 
-    /// Sends something to the peer of this session, if the link is READY.
+    /// Sends `body` to the peer of this session, or without a receiver's session if no peer is known.
     pub fn send(&mut self, body: Body, fx: &mut impl Effects) {
         self.send_to(self.known.unwrap_or_default(), body, fx);
     }
@@ -282,15 +283,15 @@ impl Link {
         header.to_generation == self.generation
     }
 
-    /// A new session. Time is in it so that a driver that was loaded anew, on a port that was not
-    /// reset, does not use a number again.
+    /// Begins a session. Its number is at least the time, so that a driver that was loaded anew, on a
+    /// port that was not reset, does not reuse a number.
     fn begin(&mut self, now: u64) {
         self.session = (self.session + 1).max(now);
         self.state = State::Hello;
         self.interval = HELLO_MIN_MS;
     }
 
-    /// Ends what the session had, except that the grant may be left to be withdrawn.
+    /// Releases everything of the session. If the grant cannot be withdrawn now, it stays stale.
     fn end(&mut self, reason: Reason, fx: &mut impl Effects) {
         if self.state == State::Ready {
             fx.broken(reason);
@@ -311,7 +312,7 @@ impl Link {
         self.begin(now);
     }
 
-    /// Withdraws a grant of a former session. False if that is still to be done.
+    /// Withdraws a stale grant. Returns false if it could not be withdrawn yet.
     fn take_back(&mut self, fx: &mut impl Effects) -> bool {
         if self.stale_grant && fx.withdraw().is_ok() {
             self.stale_grant = false;
@@ -319,7 +320,7 @@ impl Link {
         !self.stale_grant
     }
 
-    /// Sees to it that the peer has a grant.
+    /// Returns the grant of this session, and makes it if there is none yet.
     fn offer(&mut self, fx: &mut impl Effects) -> Option<Offer> {
         if self.offer.is_none() && self.take_back(fx) {
             self.offer = fx.grant().ok();
@@ -327,7 +328,8 @@ impl Link {
         self.offer
     }
 
-    /// Says hello to the peer, with an offer, or to whoever is there.
+    /// Sends a hello with an offer to the known peer, or one without an offer and receiver if none is
+    /// known.
     fn greet(&mut self, now: u64, fx: &mut impl Effects) {
         self.sent = now;
         match self.known {
@@ -340,7 +342,7 @@ impl Link {
         }
     }
 
-    /// Looks whether all is there that READY takes.
+    /// Enters READY if the peer is attached and has acknowledged the offer of this end.
     fn look(&mut self, now: u64, fx: &mut impl Effects) {
         if let (State::Hello, Some(peer), true) = (self.state, &self.attached, self.acknowledged) {
             self.state = State::Ready;
@@ -363,24 +365,24 @@ impl Link {
             Some(known) if known == header.from => {}
             Some(known) if is_older(&header.from, &known) => return,
             Some(_) if self.state == State::Hello => {
-                // The peer in a new life. In the old one it may be READY, even if this end is not. Nothing
-                // is said before it is time to: two ends that know each other by former lives would
-                // follow each other for ever.
+                // The peer has begun a new session. In the old one it may be READY, even if this end is
+                // not. The next hello waits for its time: two ends that know each other by former
+                // sessions would otherwise restart each other for ever.
                 self.restart(Reason::Restart, now, fx);
                 self.sent = now;
                 return;
             }
             known if !names_me && header.to_session != 0 => {
-                // It speaks to a former life of this end, which it has to learn has ended. In HELLO it
-                // soon does. Whom this end knows does not matter: named, it could be somebody's former
-                // life as well.
+                // The sender names a former session of this end, and has to learn that it has ended.
+                // Without a known peer the hellos of this end tell it soon. The answer names no
+                // receiver: the sender may itself be a former incarnation.
                 if known.is_some() {
                     self.send_to(Incarnation::default(), Body::Hello(None), fx);
                 }
                 return;
             }
-            // Late, or it has not heard yet that the session is over, and may write. If it names this
-            // one it knew nobody when it heard of it.
+            // A late message, or the former peer does not know yet that the session is over, and may
+            // write to the arena. If it names the new session, it knew no peer when it learned of it.
             None if self.former == Some(header.from) && !names_me => return,
             known => {
                 if known.is_some() {
@@ -392,7 +394,7 @@ impl Link {
             }
         }
 
-        // What it had before is taken back before the window is there again.
+        // `offer` withdraws the former grant before the window is attached again.
         let accepted = match (self.offer(fx), offer) {
             (Some(_), Some(offer)) if names_me => self.accept(header.from, offer, fx),
             _ => false,
@@ -407,7 +409,7 @@ impl Link {
         }
     }
 
-    /// Attaches what the peer offers. A session has one offer: whoever says otherwise is not believed.
+    /// Attaches the offer of the peer. A session has one offer: returns false for a different one.
     fn accept(&mut self, id: Incarnation, offer: &Offer, fx: &mut impl Effects) -> bool {
         if let Some(peer) = &self.attached {
             return peer.offer == *offer;
@@ -421,7 +423,7 @@ impl Link {
     }
 }
 
-/// Whether `a` is an earlier life of the same driver than `b`.
+/// Returns whether `a` is an earlier session than `b` of the same port and generation.
 fn is_older(a: &Incarnation, b: &Incarnation) -> bool {
     a.hwid == b.hwid && a.generation == b.generation && a.session < b.session
 }

@@ -4,12 +4,12 @@
 //!
 //! `core` only: no allocation, no kernel crate, no I/O, no `unsafe`. The module mounts this folder,
 //! and so does the cargo crate `weft-proto`, in which it is tested and from which the library and
-//! the tools take it. It must not know who drives it.
+//! the tools take it. It is independent of its callers.
 //!
-//! The module has it privately, so what of it the module does not use is dead code, and does not compile.
-//! What the library or a tool uses instead says so where it is:
+//! In the kernel module it is private, so an item that the module does not use is dead code and fails to
+//! compile. An item that only the library or a tool uses is marked
 //! `#[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-fabric"))]`, with the name of the crate.
-//! `scripts/proto-users` sees to it that this is true, and that nothing is here for tests alone.
+//! `scripts/proto-users` checks that the mark is true, and that no item exists for tests alone.
 
 pub mod cell;
 pub mod cqe;

@@ -11,13 +11,13 @@
 //!
 //! Each end stores through its window into the peer's area and loads from its own; [`Area`] and
 //! [`Window`] cannot do the reverse. A [`Sender`] fills cells as long as it has credit, a
-//! [`Receiver`] takes them in order and gives credit back, seldom. What is loaded was written by the
-//! peer: it is loaded once, checked, and then used.
+//! [`Receiver`] takes them in order and returns credit in batches. The peer can write what is loaded at
+//! any time: each word is loaded once, checked, and then used.
 //!
-//! Who sleeps has left an *event index* in the other's area: the number of cells after which it
-//! wants its doorbell rung. Both ends ask for it after they have stored (`needs_kick`). A store and
-//! the index may cross on the bridge; the sleeper's kernel finds such a store by an echo, see
-//! `Documentation/protocol.rst`. This file must not know how to ring, sleep or map memory.
+//! An end that sleeps has left an *event index* in the other end's area: the number of cells after which
+//! its doorbell is to be rung. Each end checks the index after its stores (`needs_kick`). A store and
+//! the index may cross on the bridge; the sleeping end's kernel finds such a store by an echo, see
+//! `Documentation/protocol.rst`. This file is independent of doorbells, sleep and mappings.
 
 use super::cell::{
     bulk_place, Fault, Head, Kind, Seen, Shape, BULK_UNIT, CREDIT_AT, DATA_AT, INLINE_BYTES,
@@ -30,7 +30,7 @@ pub trait Area {
     /// Loads the word at `at`, a multiple of 8 within the area, exactly once.
     fn load(&self, at: usize) -> u64;
 
-    /// Loads before this are done before loads after it. `fence` is why.
+    /// Completes loads before this before loads after it. `fence` names the reason.
     fn rmb(&self, fence: Fence);
 
     /// Copies `out.len()` bytes from `at`, a multiple of 8.
@@ -47,11 +47,11 @@ pub trait Window {
     /// Stores a word at `at`, a multiple of 8 within the area, in one piece.
     fn store(&self, at: usize, word: u64);
 
-    /// Stores before this reach the peer before stores after it, and loads before it are done before
-    /// stores after it. `fence` is why.
+    /// Orders stores before this, as the peer sees them, before stores after it, and loads before it
+    /// before stores after it. `fence` names the reason.
     fn wmb(&self, fence: Fence);
 
-    /// Stores before this are on their way before the area is loaded after it. `fence` is why.
+    /// Issues stores before this before loads from the area after it. `fence` names the reason.
     fn mb(&self, fence: Fence);
 
     /// Stores `bytes` at `at`, a multiple of 8, in ascending order; a last word that is not full is
@@ -65,12 +65,12 @@ pub trait Window {
     }
 }
 
-/// Whether a count that went from `old` to `new` has passed `event`.
+/// Returns whether a count that went from `old` to `new` has passed `event`.
 pub(super) const fn passed(event: u64, old: u64, new: u64) -> bool {
     event.wrapping_sub(old) < new.wrapping_sub(old)
 }
 
-/// Why nothing was sent.
+/// Reason why nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
     /// There is no room until the peer has consumed as many cells as this, counted from the first.
@@ -91,9 +91,9 @@ impl From<Fault> for SendError {
 
 /// The end that fills cells.
 ///
-/// Positions in the bulk ring are counted for ever, like cells. `starts` holds, for each cell under
-/// way, the position from which on the bulk ring is in use while this is the oldest one: where its
-/// own payload starts, or where the next one may if it has none.
+/// Positions in the bulk ring only rise, like cell numbers. For each cell that is not yet consumed,
+/// `starts` holds the position from which on the bulk ring is in use while this cell is the oldest one:
+/// the start of its own payload, or, if it has none, the earliest start of the next payload.
 pub struct Sender<S> {
     shape: Shape,
     produced: u64,
@@ -105,8 +105,8 @@ pub struct Sender<S> {
 }
 
 impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
-    /// The sender of a fresh channel. `starts` is its memory, a word a cell; `None` if it is
-    /// shorter.
+    /// Creates the sender of a new channel. `starts` is its memory, one word per cell; returns `None` if
+    /// it is shorter.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn new(shape: Shape, starts: S) -> Option<Self> {
         if starts.as_ref().len() < shape.cells() as usize {
@@ -123,19 +123,19 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
         })
     }
 
-    /// Cells sent so far.
+    /// Returns the number of cells sent so far.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn produced(&self) -> u64 {
         self.produced
     }
 
-    /// Cells that the peer is known to have consumed.
+    /// Returns the number of cells that the peer is known to have consumed.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn credit(&self) -> u64 {
         self.credit
     }
 
-    /// Whether the last cell has been sent.
+    /// Returns whether the last cell has been sent.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn is_finished(&self) -> bool {
         self.finished
@@ -176,7 +176,7 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
         Ok(())
     }
 
-    /// Says that no more will be sent.
+    /// Sends the last cell, which says that no more will be sent.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn finish<A: Area, W: Window>(&mut self, area: &A, window: &W) -> Result<(), SendError> {
         if self.finished {
@@ -188,8 +188,8 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
         Ok(())
     }
 
-    /// Whether the peer's receiver sleeps and has not been told of what was sent since this was
-    /// asked last.
+    /// Returns whether the peer's receiver sleeps and its doorbell is to be rung for what was sent since
+    /// the last call.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn needs_kick<A: Area, W: Window>(&mut self, area: &A, window: &W) -> bool {
         if self.kicked == self.produced {
@@ -204,10 +204,10 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
         )
     }
 
-    /// Takes note of what the peer has consumed, and returns it.
+    /// Loads and returns the number of cells that the peer has consumed.
     ///
-    /// No fence: whether anything is stored into cells that have become free depends on what was
-    /// loaded here, and no processor makes a store visible before it knows that there is one.
+    /// No fence: a store into a cell that has become free depends on the value loaded here, and no
+    /// processor makes a speculative store visible.
     pub fn refresh<A: Area>(&mut self, area: &A) -> Result<u64, Fault> {
         let credit = area.load(CREDIT_AT);
         if credit < self.credit || credit > self.produced {
@@ -217,7 +217,7 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
         Ok(credit)
     }
 
-    /// The position that a payload of `room` bytes gets.
+    /// Returns the position in the bulk ring for a payload of `room` bytes.
     fn place(&self, room: u64) -> u64 {
         let bulk = u64::from(self.shape.bulk());
         if self.position % bulk + room <= bulk {
@@ -227,7 +227,7 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
         }
     }
 
-    /// Makes sure that there are a cell and `room` bytes of the bulk ring from `start` on.
+    /// Makes sure that a cell is free, and `room` bytes of the bulk ring from `start` on.
     fn reserve<A: Area>(&mut self, area: &A, start: u64, room: u64) -> Result<(), SendError> {
         let needed = self.needed(start, room);
         if needed > self.credit && needed > self.refresh(area)? {
@@ -238,11 +238,11 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
         Ok(())
     }
 
-    /// The credit with which a cell is free, and `room` bytes of the bulk ring from `start` on.
+    /// Returns the credit at which a cell is free, and `room` bytes of the bulk ring from `start` on.
     fn needed(&self, start: u64, room: u64) -> u64 {
         let starts = self.starts.as_ref();
         let cell = (self.produced + 1).saturating_sub(u64::from(self.shape.cells()));
-        // Starts never go down: the first cell that may stay is found by halves.
+        // Starts never decrease: a binary search finds the first cell that need not be consumed.
         let (mut low, mut high) = (cell.max(self.credit), self.produced);
         let clear = (start + room).saturating_sub(u64::from(self.shape.bulk()));
         while room > 0 && low < high {
@@ -256,7 +256,7 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
         low
     }
 
-    /// Makes the cell valid that `reserve` has set aside and the caller has filled.
+    /// Makes the cell valid that `reserve` has reserved and the caller has filled.
     fn publish<W: Window>(&mut self, window: &W, kind: Kind, len: usize) {
         // Bounded by the bulk ring: no bits are lost.
         let head = Head {
@@ -272,7 +272,7 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
     }
 }
 
-/// What a cell brought.
+/// A message that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The sender's tag.
@@ -283,7 +283,7 @@ pub struct Message {
     room: u32,
 }
 
-/// What a receiver finds.
+/// Result of [`Receiver::peek`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Nothing yet.
@@ -294,11 +294,11 @@ pub enum Next {
     End,
 }
 
-/// A receiver that has found nothing so many times in a row gives back what credit it has: somebody
-/// may wait for the last of it. Long enough that two ends that talk in turn do not.
+/// A receiver that finds no message this many times in a row returns its credit: the sender may wait
+/// for the last of it. The number is high enough that two ends that send in turn do not reach it.
 const IDLE: u32 = 1024;
 
-/// A ring that is found empty gives back this many cells or more at once.
+/// A receiver that finds the ring empty returns credit if it is for this many cells or more.
 const EARLY: u64 = 16;
 
 /// The end that empties cells.
@@ -306,7 +306,7 @@ pub struct Receiver {
     shape: Shape,
     consumed: u64,
     returned: u64,
-    /// Bytes of the bulk ring that were consumed and not given back.
+    /// Bytes of the bulk ring that were consumed and not returned.
     owed: u32,
     idle: u32,
     finished: bool,
@@ -314,7 +314,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// The receiver of a fresh channel.
+    /// Creates the receiver of a new channel.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn new(shape: Shape) -> Self {
         Self {
@@ -328,13 +328,13 @@ impl Receiver {
         }
     }
 
-    /// Cells consumed so far.
+    /// Returns the number of cells consumed so far.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// Looks for the next message, which stays. Gives credit back if there is none.
+    /// Returns the next message without consuming it. May return credit to the peer if there is none.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn peek<A: Area, W: Window>(&mut self, area: &A, window: &W) -> Result<Next, Fault> {
         if self.finished {
@@ -373,8 +373,8 @@ impl Receiver {
         }))
     }
 
-    /// Copies the payload of `message`, which [`Self::peek`] has found and which is not consumed
-    /// yet, or as much of it as `out` takes; returns how many bytes.
+    /// Copies the payload of `message`, which [`Self::peek`] has returned and which is not consumed
+    /// yet, or as much of it as `out` takes. Returns the number of bytes.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn copy<A: Area>(&self, area: &A, message: &Message, out: &mut [u8]) -> usize {
         let len = out.len().min(message.len as usize);
@@ -382,7 +382,7 @@ impl Receiver {
         len
     }
 
-    /// Lets go of `message`, which [`Self::peek`] has found: the peer may overwrite it.
+    /// Consumes `message`, which [`Self::peek`] has returned: the peer may overwrite it.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn consume<W: Window>(&mut self, window: &W, message: &Message) {
         self.consumed += 1;
@@ -393,7 +393,7 @@ impl Receiver {
         }
     }
 
-    /// Gives all credit back. To be called before sleep.
+    /// Returns all credit to the peer. To be called before sleep.
     pub fn flush<W: Window>(&mut self, window: &W) {
         if self.returned != self.consumed {
             window.wmb(Fence::Credit);
@@ -403,8 +403,8 @@ impl Receiver {
         }
     }
 
-    /// Whether the peer's sender sleeps and has not been told of what was given back since this was
-    /// asked last.
+    /// Returns whether the peer's sender sleeps and its doorbell is to be rung for the credit returned
+    /// since the last call.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn needs_kick<A: Area, W: Window>(&mut self, area: &A, window: &W) -> bool {
         if self.kicked == self.returned {
@@ -419,7 +419,7 @@ impl Receiver {
         )
     }
 
-    /// Nothing has come.
+    /// Counts an unsuccessful look, and returns credit if that is due.
     fn rest<W: Window>(&mut self, window: &W) {
         self.idle = self.idle.saturating_add(1);
         if self.owed > 0 || self.consumed - self.returned >= EARLY || self.idle == IDLE {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Messages between the drivers of two neighbours, as bytes.
+//! Encoding of the messages between the drivers of two neighbours.
 //!
 //! A message is at most [`MAX_BYTES`] long, little endian, and travels over a mailbox that may lose,
-//! repeat, reorder and spoil it. [`Message::parse`] checks everything that can be checked without knowing
-//! who is asked; whether the message fits the state of the link is for [`super::link`], whether its
-//! offsets lie inside an arena for those who know the arena. This file must not know either.
+//! repeat, reorder and corrupt it. [`Message::parse`] checks everything that does not depend on the
+//! receiver's state. [`super::link`] checks whether the message fits the state of the link; the users of
+//! an arena check whether offsets lie inside it. This file knows neither links nor arenas.
 
 use super::{
     cell::{Shape, PAGE_BYTES},
@@ -19,32 +19,32 @@ const PAGE: u64 = PAGE_BYTES as u64;
 pub const MAX_BYTES: usize = 256;
 /// First four bytes of every message: "WEFT".
 pub const MAGIC: u32 = 0x5446_4557;
-/// Version of the protocol. Another one is not understood.
+/// Version of the protocol. Messages of other versions are rejected.
 pub const VERSION: u8 = 4;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 48;
-/// Where in the header the checksum is.
+/// Offset of the checksum in the header.
 const CHECKSUM_AT: usize = 44;
 
-/// Nobody listens there, or its backlog is full.
+/// No program listens for the service, or the backlog of its listener is full.
 pub const REJECT_REFUSED: u32 = 1;
 /// The arena has no room.
 pub const REJECT_NO_ROOM: u32 = 2;
-/// The request makes no sense here.
+/// The request is invalid here.
 pub const REJECT_INVALID: u32 = 3;
-/// The connection is one that was closed before.
+/// The connection was closed before.
 pub const REJECT_CLOSED: u32 = 4;
 
 /// The file was closed.
 pub const CLOSE_USER: u32 = 1;
-/// The one who asked gave up waiting.
+/// The end that asked for the channel gave up waiting.
 pub const CLOSE_GAVE_UP: u32 = 2;
 /// There is no such connection.
 pub const CLOSE_UNKNOWN: u32 = 3;
 /// The other side broke the protocol.
 pub const CLOSE_PROTOCOL: u32 = 4;
 
-/// Why bytes are not a message.
+/// Reason why bytes are not a valid message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// Shorter than its header, or than its header says.
@@ -55,78 +55,78 @@ pub enum Error {
     Version(u8),
     /// Of an unknown type.
     Type(u8),
-    /// Not what was sent.
+    /// The checksum does not match.
     Checksum,
-    /// Not as long as a message of its type is.
+    /// The length differs from that of a message of this type.
     Length,
-    /// A member has a value that it never has.
+    /// A member has an invalid value.
     Value,
 }
 
-/// One life of one end of a link. No two are equal in a fabric.
+/// Identifies one incarnation of one end of a link. No two are equal in a fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Incarnation {
     /// Hardware id of the port.
     pub hwid: u64,
-    /// Its generation: changes with every reset.
+    /// Generation of the port: changes with every reset.
     pub generation: u32,
-    /// Rises with every life of the link within a generation. Never 0.
+    /// Number of the session: rises with every session of the link within a generation. Never 0.
     pub session: u64,
 }
 
-/// What every message starts with.
+/// Header of every message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Who sends.
+    /// The sender.
     pub from: Incarnation,
-    /// Generation of the receiver as the sender knows it, 0 if it does not.
+    /// Generation of the receiver as far as the sender knows it, 0 if unknown.
     pub to_generation: u32,
-    /// Session of the receiver as the sender knows it, 0 if it does not.
+    /// Session of the receiver as far as the sender knows it, 0 if unknown.
     pub to_session: u64,
-    /// Counts what the sender sends, for people.
+    /// Counts the messages of the sender; for diagnosis only.
     pub sequence: u32,
 }
 
-/// What a neighbour may use.
+/// The arena and the doorbells that a neighbour may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// Where the arena is, in the owner's aperture space.
+    /// Offset of the arena in the owner's aperture space.
     pub offset: u64,
     /// Bytes of the arena.
     pub bytes: u64,
-    /// Doorbell: look at the rings.
+    /// Doorbell that makes the owner look at its rings.
     pub wake: u32,
-    /// Doorbell: ring my `wake` back.
+    /// Doorbell that makes the owner ring the neighbour's `wake` in return.
     pub echo: u32,
 }
 
-/// What an end of a channel says about itself when the channel is made.
+/// Description of one end of a channel, sent when the channel is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct End {
     /// The sender's id of the channel. Never 0.
     pub conn: u32,
     /// The sizes, the same in both directions.
     pub shape: Shape,
-    /// Where in the sender's arena its area is.
+    /// Offset of the end's area in the sender's arena.
     pub area_offset: u64,
 }
 
 /// The part behind the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
-    /// Says who is there, and what it offers to whom it names.
+    /// Introduces the sender. Carries the sender's offer if the header names the receiver's session.
     Hello(Option<Offer>),
-    /// What the receiver offers is attached.
+    /// The sender has attached the receiver's offer.
     HelloAck,
-    /// Still here.
+    /// The sender is alive.
     Heartbeat,
-    /// The driver goes away.
+    /// The sender's driver goes away.
     Bye,
     /// Asks for a channel.
     Connect {
         /// The asking end.
         end: End,
-        /// Who is wanted. Never 0.
+        /// Number of the service to connect to. Never 0.
         service: u32,
     },
     /// Makes the channel.
@@ -147,9 +147,9 @@ pub enum Body {
     Close {
         /// The sender's id of the channel.
         conn: u32,
-        /// The receiver's id, 0 if the sender was never told.
+        /// The receiver's id, 0 if the sender does not know it.
         peer_conn: u32,
-        /// `CLOSE_*`, for people.
+        /// `CLOSE_*`; for diagnosis only.
         reason: u32,
     },
     /// The sender does not write into the area of the channel any more.
@@ -157,16 +157,17 @@ pub enum Body {
         /// The receiver's id of the channel.
         peer_conn: u32,
     },
-    /// About what queue pairs may begin. Who does not know it does not answer it.
+    /// Quiesces or unquiesces the queue pairs of the session. A driver that does not know the message
+    /// does not answer it.
     Hold(Say),
 }
 
 /// A message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// Who to whom.
+    /// Sender and receiver.
     pub header: Header,
-    /// What.
+    /// Type and contents.
     pub body: Body,
 }
 
@@ -183,8 +184,7 @@ const HOLD: u8 = 10;
 const HELD: u8 = 11;
 const GO_ON: u8 = 12;
 
-/// Writes members one after the other. What does not fit is left out, and noticed in the tests: every
-/// message fits.
+/// Writes members one after the other. Every message fits; bytes beyond the buffer would be left out.
 struct Writer<'a> {
     buf: &'a mut [u8; MAX_BYTES],
     at: usize,
@@ -252,7 +252,7 @@ impl Reader<'_> {
     }
 }
 
-/// The checksum of a message of which `bytes` is all; its own place counts as 0.
+/// Returns the CRC32C of the whole message `bytes`, with the checksum field taken as 0.
 pub fn checksum(bytes: &[u8]) -> u32 {
     let own = CHECKSUM_AT..CHECKSUM_AT + 4;
     let members = bytes.iter().enumerate();
@@ -268,7 +268,7 @@ fn check(ok: bool) -> Result<(), Error> {
 }
 
 impl Offer {
-    /// Stands for none.
+    /// Encodes the absence of an offer.
     const NONE: Self = Self {
         offset: 0,
         bytes: 0,
@@ -338,7 +338,7 @@ impl End {
 }
 
 impl Body {
-    /// Number of the type.
+    /// Returns the number of the type.
     pub fn kind(&self) -> u8 {
         match self {
             Body::Hello(_) => HELLO,
@@ -446,7 +446,7 @@ impl Body {
 }
 
 impl Message {
-    /// Writes the message and says how many bytes it has.
+    /// Encodes the message into `buf` and returns its length in bytes.
     pub fn encode(&self, buf: &mut [u8; MAX_BYTES]) -> usize {
         let mut body = [0; MAX_BYTES];
         let mut w = Writer {
@@ -478,7 +478,7 @@ impl Message {
         all
     }
 
-    /// Reads a message. `buf` may be longer than the message: some mailboxes carry whole words only.
+    /// Decodes a message. `buf` may be longer than the message: some mailboxes carry whole words only.
     pub fn parse(buf: &[u8]) -> Result<Self, Error> {
         let mut r = Reader(buf);
         if r.u32()? != MAGIC {
