@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Completions: their layout, and who may write which entry of a completion queue.
+//! Completions: their layout, and the positions in a completion queue.
 //!
-//! The values are those of `include/uapi/linux/weft.h`, where they are explained. The count of
-//! entries taken is written by a user who is not trusted. This file must not know how memory is
-//! reached, or who is told.
+//! The values are those of `include/uapi/linux/weft.h`, where they are explained. The user program
+//! writes the count of entries taken, and is not trusted. This file is independent of how memory is
+//! accessed and of how users are notified.
 
 /// Bytes of a completion.
 pub const CQE_BYTES: usize = 32;
@@ -12,7 +12,7 @@ pub const CQE_BYTES: usize = 32;
 pub const CQE_WORDS: usize = CQE_BYTES / 8;
 /// The word of a completion that is written last.
 pub const CQE_VALID: usize = 3;
-/// Where the entries begin in the memory of a completion queue.
+/// Offset of the entries in the memory of a completion queue.
 pub const ENTRIES_AT: usize = 128;
 /// Offset there of the count of entries taken, `weft_cq_ctl.consumed`.
 pub const CONSUMED_AT: usize = 0;
@@ -28,12 +28,12 @@ pub const MAX_CQ_ENTRIES: u32 = 65536;
 
 const PHASE: u32 = 1 << 31;
 
-/// Immediate data are there.
+/// The completion has immediate data.
 pub const FLAG_IMM: u8 = 1;
-/// Of no work request: the queue pair has gone to ERR.
+/// The completion belongs to no work request: the queue pair has gone to ERR.
 pub const FLAG_END: u8 = 2;
 
-/// What became of a work request.
+/// Status of a completed work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Status {
@@ -41,15 +41,15 @@ pub enum Status {
     Success = 0,
     /// Not begun, or not ended, when the queue pair went to ERR.
     Flushed = 1,
-    /// The list is shorter than what came.
+    /// The scatter list is shorter than the data that came.
     LocalLength = 2,
-    /// The work request makes no sense.
+    /// The work request is invalid.
     LocalRequest = 3,
-    /// An STag of the list is none, or of another PD, or rights or bounds forbid it.
+    /// An STag of the list is invalid or of another PD, or rights or bounds forbid the access.
     LocalProt = 4,
-    /// The same of an STag at the peer.
+    /// The same for an STag at the peer.
     RemoteAccess = 5,
-    /// The peer takes no such request.
+    /// The peer does not accept such a request.
     RemoteRequest = 6,
     /// The peer failed to do it.
     RemoteOp = 7,
@@ -64,7 +64,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The status with this number.
+    /// Returns the status with this number.
     pub const fn of(number: u16) -> Option<Self> {
         Some(match number {
             0 => Self::Success,
@@ -87,7 +87,7 @@ impl Status {
 /// A completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cqe {
-    /// The user's, of the work request.
+    /// The user's id of the work request.
     pub wr_id: u64,
     /// Number of the queue pair.
     pub qpn: u32,
@@ -95,17 +95,17 @@ pub struct Cqe {
     pub byte_len: u32,
     /// Immediate data, or the STag that was invalidated.
     pub imm: Option<u32>,
-    /// What became of it.
+    /// Status of the work request.
     pub status: Status,
     /// `WEFT_OP_*`.
     pub opcode: u8,
-    /// It is of no work request, but of the end of a queue pair with a shared receive queue.
+    /// It belongs to no work request, but marks the end of a queue pair with a shared receive queue.
     pub ends: bool,
 }
 
 impl Cqe {
-    /// The completion as entry `number` of a queue of `shape`. Word [`CQE_VALID`] is to be written
-    /// last.
+    /// Encodes the completion as entry `number` of a queue of `shape`. Word [`CQE_VALID`] is to be
+    /// written last.
     pub fn encode(&self, number: u64, shape: CqShape) -> [u64; CQE_WORDS] {
         let flags =
             if self.imm.is_some() { FLAG_IMM } else { 0 } | if self.ends { FLAG_END } else { 0 };
@@ -128,7 +128,8 @@ pub struct CqShape {
 }
 
 impl CqShape {
-    /// A queue of so many entries; `None` if the user interface does not allow it.
+    /// Returns the shape of a queue of `entries`; `None` if the user interface does not allow the
+    /// number.
     pub const fn new(entries: u32) -> Option<Self> {
         if entries >= MIN_CQ_ENTRIES && entries <= MAX_CQ_ENTRIES && entries.is_power_of_two() {
             Some(Self { entries })
@@ -137,17 +138,17 @@ impl CqShape {
         }
     }
 
-    /// Bytes of its memory.
+    /// Returns the size of the queue's memory in bytes.
     pub const fn bytes(self) -> usize {
         ENTRIES_AT + self.entries as usize * CQE_BYTES
     }
 
-    /// Where entry `number` lies.
+    /// Returns the offset of entry `number`.
     pub const fn entry_at(self, number: u64) -> usize {
         ENTRIES_AT + (number & (self.entries as u64 - 1)) as usize * CQE_BYTES
     }
 
-    /// What says that entry `number` is there: phase and low bits of the number.
+    /// Returns the mark of a valid entry `number`: phase and low bits of the number.
     pub const fn valid(self, number: u64) -> u32 {
         let low = number as u32 & !PHASE;
         if (number >> self.entries.trailing_zeros()) & 1 == 0 {
@@ -163,13 +164,13 @@ impl CqShape {
 pub struct Producer {
     shape: CqShape,
     produced: u64,
-    /// As far as the user was believed.
+    /// The last plausible count of the user.
     consumed: u64,
     overrun: bool,
 }
 
 impl Producer {
-    /// Of a queue in which there is nothing.
+    /// Creates the producer of an empty queue.
     pub const fn new(shape: CqShape) -> Self {
         Self {
             shape,
@@ -179,24 +180,24 @@ impl Producer {
         }
     }
 
-    /// The queue's size.
+    /// Returns the shape of the queue.
     pub const fn shape(&self) -> CqShape {
         self.shape
     }
 
-    /// Entries given.
+    /// Returns the number of entries given.
     pub const fn produced(&self) -> u64 {
         self.produced
     }
 
-    /// Whether an entry has found no room.
+    /// Returns whether an entry has found no room.
     pub const fn is_overrun(&self) -> bool {
         self.overrun
     }
 
-    /// The number of the next entry, which the caller is to write; `None`, now and for ever, if there
-    /// is no room. `consumed` loads what the user says to have taken: it is asked only if there seems
-    /// to be no room, and believed only if it can be.
+    /// Takes the next entry and returns its number; the caller is to write it. Returns `None` if there
+    /// is no room, and from then on always. `consumed` loads the user's count of entries taken: it is
+    /// called only if there seems to be no room, and an impossible count is ignored.
     pub fn next(&mut self, consumed: impl FnOnce() -> u64) -> Option<u64> {
         if self.overrun {
             return None;
@@ -217,7 +218,7 @@ impl Producer {
         Some(number)
     }
 
-    /// Whether there is an entry beyond `consumed`, as the user says.
+    /// Returns whether there is an entry beyond the user's count `consumed`.
     pub const fn is_beyond(&self, consumed: u64) -> bool {
         self.produced > consumed
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Which way each message and each word goes, by the protocol of its queue pair.
+//! The lane of each message and the direction of each word, by the protocol of the queue pair.
 //!
-//! What has come by another way is no part of the protocol. This must not know how anything is sent.
+//! A message or word that comes in another way breaks the protocol. This file is independent of how
+//! messages and words are sent.
 
 use super::{
     protocol::Protocol,
@@ -11,7 +12,7 @@ use super::{
 };
 
 impl Protocol {
-    /// Which way a message goes.
+    /// Returns the lane of a message.
     pub const fn lane(self, message: &Message) -> Lane {
         if self.wqe && message.is_pullable() {
             Lane::Pulled
@@ -20,7 +21,7 @@ impl Protocol {
         }
     }
 
-    /// Which way a request goes that would be pushed by `lane`.
+    /// Returns the lane of a request that uses `lane` if it is pushed.
     pub const fn requests(self, lane: Lane) -> Lane {
         if self.wqe {
             Lane::Pulled
@@ -29,7 +30,7 @@ impl Protocol {
         }
     }
 
-    /// Whether a word is put down to be pulled. What an initiator says never is.
+    /// Returns whether a word is posted locally to be pulled. Words of an initiator are always pushed.
     pub const fn offers(self, says: Says) -> bool {
         let responder = !matches!(
             says,
@@ -41,7 +42,7 @@ impl Protocol {
         responder && self.cqe
     }
 
-    /// Whether this is how a message comes, and data with it.
+    /// Returns whether the protocol allows a message by this lane, with its kind of data.
     pub fn allows(self, lane: Lane, message: &Message) -> bool {
         let data = match message {
             Message::Send { data, .. } | Message::Write { data, .. } => match data {
@@ -65,7 +66,7 @@ impl Protocol {
         data && lane == self.lane(message)
     }
 
-    /// Whether this is how a word comes.
+    /// Returns whether the protocol allows a word that comes pulled or pushed.
     pub const fn allows_word(self, pulled: bool, says: Says) -> bool {
         pulled == self.offers(says)
     }

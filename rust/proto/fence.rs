@@ -20,7 +20,7 @@ pub enum Fence {
     WakeReceiver,
     /// Receiver: the credit, then the load of the event index at which the sender wants to be woken.
     WakeSender,
-    /// Driver of who sleeps: the event index, then the doorbell that asks for an echo.
+    /// Driver of the sleeping end: the event index, then the doorbell that asks for an echo.
     Sleep,
     /// User: the state of a channel, then what the rings say, or why it is broken.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]

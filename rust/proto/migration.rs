@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! How a virtual function moves: what is done, in which order, and the way back from every step.
+//! State machine of the migration of a virtual function: the steps, their order, and how each is undone.
 //!
 //! ```text
 //!   forward    CLAIM -> FINISH -> (STOP) -> RELEASE -> CUT -> ATTACH -> CONFIGURE -> START -> moved
@@ -9,26 +9,26 @@
 //!                      \-> stayed
 //! ```
 //!
-//! No silicon moves: what does is the *identity* of a function, with its quota and its users, from a
-//! source to an idle equivalent, the target. Exactly one of them has it, but between CUT and ATTACH,
-//! when nobody does: the source is proven to have nothing outstanding before it is released, and is cut
-//! off before the target gets anything. On the way back only those steps are undone that were begun. If
-//! the source dies its users have lost it in any case, and the identity goes on to the target; if the
-//! target dies it returns to the source.
+//! A migration moves the *identity* of a function, with its quota and its users, from a source to an
+//! idle equivalent function, the target. Exactly one of them has the identity, except between CUT and
+//! ATTACH, when neither has it: the source is proven to have nothing outstanding before it is released,
+//! and is cut off before the target gets anything. On the way back, only the steps that were begun are
+//! undone. If the source disappears, its users have lost it in any case, and the identity goes on to the
+//! target; if the target disappears, the identity returns to the source.
 //!
-//! Here is decided only what comes next. Whoever drives the machine does [`Machine::next`] within
-//! [`Machine::limit_ms`] and says by [`Machine::event`] what became of it. It must not know what a
-//! function is made of, or in which system it is used.
+//! The machine decides only what comes next. The caller carries out [`Machine::next`] within
+//! [`Machine::limit_ms`] and reports the result by [`Machine::event`]. The machine is independent of
+//! what a function consists of, and of the system that uses it.
 
-/// What is to be done.
+/// A step of a migration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Action {
-    /// Take the target from whoever drives it without users; nobody else gets it.
+    /// Take the target from its driver, if a driver has it and it has no users; no other user gets it.
     Claim = 1,
     /// Ask the source's system to complete all that is outstanding, and wait until nothing is.
     Finish = 2,
-    /// The same of a system whose users go on: nothing new is begun.
+    /// The same after users have not finished in time: the system begins nothing new.
     Stop = 3,
     /// Take the source from its driver.
     Release = 4,
@@ -38,23 +38,23 @@ pub enum Action {
     Attach = 6,
     /// Give the target to its driver, and wait until it works.
     Configure = 7,
-    /// Tell whoever waits for the function that it is there.
+    /// Tell the waiters for the function that it is there.
     Start = 8,
     /// Back: take the target from its driver.
     Unconfigure = 9,
     /// Back: take the identity from the target.
     Unattach = 10,
-    /// Back: the source gets its identity and quota.
+    /// Back: give the source its identity and quota.
     Uncut = 11,
-    /// Back: the source's system may go on.
+    /// Back: let the source's system continue.
     Resume = 12,
-    /// Back: the source is given to its driver.
+    /// Back: give the source to its driver.
     Reconfigure = 13,
-    /// Back: so is the target, if it was before.
+    /// Back: give the target to its driver, if it had one before.
     Unclaim = 14,
 }
 
-/// What became of an action. All but `Done` mean that it was not, or not wholly, done. The numbers are
+/// Result of an action. All but `Done` mean that it was not, or not wholly, done. The numbers are
 /// `WEFT_MIGRATE_*` of the user interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
@@ -65,7 +65,7 @@ pub enum Event {
     Failed = 1,
     /// It took too long.
     Timeout = 2,
-    /// Whoever wanted the migration wants it no more.
+    /// The migration was cancelled by its caller.
     Cancelled = 3,
     /// The source does not exist any more.
     SourceGone = 4,
@@ -73,55 +73,55 @@ pub enum Event {
     TargetGone = 5,
 }
 
-/// How it ended. The numbers are `WEFT_MIGRATE_*` of the user interface.
+/// Outcome of a migration. The numbers are `WEFT_MIGRATE_*` of the user interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Outcome {
-    /// The source is as it was.
+    /// The source is as it was before.
     Stayed = 1,
-    /// The target is in its place.
+    /// The target has replaced the source.
     Moved = 2,
-    /// The source has the identity, but its driver does not take it.
+    /// The source has the identity, but not its driver.
     ParkedAtSource = 3,
-    /// The same, of the target.
+    /// The target has the identity, but not its driver.
     ParkedAtTarget = 4,
-    /// The source does not exist any more, and the target cannot be had.
+    /// The source does not exist any more, and the target cannot be used.
     Lost = 5,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// To be done.
+    /// The action to be done.
     Do(Action),
-    /// Nothing.
+    /// Nothing: the migration has ended.
     End(Outcome),
 }
 
-/// What is known before.
+/// Parameters of a migration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Somebody drives the source, and can be asked to finish.
+    /// The source has a driver, which can be asked to finish.
     pub asks: bool,
     /// Users that do not finish in time are stopped; otherwise the source keeps them.
     pub stops: bool,
-    /// How long they have.
+    /// Time that users have to finish.
     pub grace_ms: u64,
 }
 
-/// How long it may take until nothing is under way when nothing is begun any more.
+/// Limit of [`Action::Stop`]: nothing new is begun, and what is under way completes.
 pub const STOP_MS: u64 = 5_000;
-/// How long a driver may take to take a function, or to let go of one.
+/// Limit of actions in which a driver takes or releases a function.
 pub const DRIVER_MS: u64 = 20_000;
-/// How long what is done by registers may take.
+/// Limit of the other actions, which only access registers.
 pub const REGISTERS_MS: u64 = 2_000;
 
-/// Who has the identity.
+/// The function that has the identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holder {
     /// The source.
     Source,
-    /// Nobody: the source is cut off, the target has it not yet.
+    /// Neither: the source is cut off, and the target does not have it yet.
     Nobody,
     /// The target.
     Target,
@@ -135,17 +135,17 @@ pub struct Machine {
     holder: Holder,
     source_lives: bool,
     target_lives: bool,
-    /// What was begun, and has to be undone on the way back: a bit an action.
+    /// Actions that were begun, and have to be undone on the way back: one bit per action.
     begun: u32,
-    /// The target's driver would not take it.
+    /// The target's driver did not take it.
     target_refuses: bool,
     cancelled: bool,
-    /// What went wrong first.
+    /// The first action that was not done, and its result.
     why: Option<(Action, Event)>,
 }
 
 impl Machine {
-    /// One that has not begun.
+    /// Creates a migration that has not begun.
     pub const fn new(plan: Plan) -> Self {
         Self {
             plan,
@@ -160,17 +160,17 @@ impl Machine {
         }
     }
 
-    /// What is to be done now.
+    /// Returns the next step.
     pub const fn next(&self) -> Next {
         self.next
     }
 
-    /// What went wrong first, and with what.
+    /// Returns the first action that was not done, and its result.
     pub const fn why(&self) -> Option<(Action, Event)> {
         self.why
     }
 
-    /// How long the next action may take.
+    /// Returns the time limit of the next action in milliseconds.
     pub const fn limit_ms(&self) -> u64 {
         match self.next {
             Next::Do(Action::Finish) => self.plan.grace_ms,
@@ -201,7 +201,7 @@ impl Machine {
         self.next = Next::End(outcome);
     }
 
-    /// What became of the action that was to be done.
+    /// Takes the result of the next action and decides the step after it.
     pub fn event(&mut self, event: Event) {
         let Next::Do(action) = self.next else {
             return;
@@ -217,7 +217,7 @@ impl Machine {
             Event::Cancelled if self.cancelled => self.failed(action, event),
             Event::Cancelled => {
                 self.cancelled = true;
-                // What goes back already, or has no way back, goes on.
+                // A migration that is on its way back, or cannot be undone, continues.
                 if (action as u32) < Action::Start as u32 && self.source_lives {
                     self.failed(action, event);
                 }
@@ -280,9 +280,9 @@ impl Machine {
             | Action::Release
             | Action::Cut
             | Action::Attach => self.back(None),
-            // Nobody has to be told for the function to be there.
+            // The function is there even if its waiters were not told.
             Action::Start => self.end(Outcome::Moved),
-            // The target still has it: the source must not.
+            // The target still has the identity: the source must not get it.
             Action::Unconfigure | Action::Unattach => self.end(Outcome::ParkedAtTarget),
             Action::Uncut | Action::Reconfigure => self.end(Outcome::ParkedAtSource),
             Action::Resume | Action::Unclaim => self.back(Some(action)),
@@ -295,13 +295,13 @@ impl Machine {
             return self.end(Outcome::Lost);
         }
         match action {
-            // The rest has nothing to do with it.
+            // The remaining steps do not need the source.
             Action::Claim | Action::Attach | Action::Configure | Action::Start => {}
             Action::Finish | Action::Stop | Action::Release | Action::Cut => {
                 self.holder = Holder::Nobody;
                 self.go(Action::Attach);
             }
-            // The target has it still, and has to keep it.
+            // The target still has the identity, and has to keep it.
             Action::Unconfigure | Action::Unattach => {
                 if self.target_refuses {
                     self.end(Outcome::ParkedAtTarget);
@@ -315,7 +315,7 @@ impl Machine {
                 self.holder = Holder::Nobody;
                 self.go(Action::Attach);
             }
-            // It was free again, and may be somebody else's.
+            // The target was free again, and may have another user.
             Action::Unclaim => self.end(Outcome::Lost),
         }
     }
@@ -336,7 +336,7 @@ impl Machine {
         }
     }
 
-    /// The first thing behind `after` that has to be undone.
+    /// Goes to the first step back behind `after` that has something to undo.
     fn back(&mut self, after: Option<Action>) {
         const WAY: [(Action, Action, bool); 6] = [
             (Action::Unconfigure, Action::Configure, true),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a physical function and its virtual functions say to each other, as bytes.
+//! Encoding of the messages between a physical function and its virtual functions.
 //!
-//! A VF has no mailbox to neighbours. What its driver has to tell them it hands to the PF's, in pieces
-//! as small as the mailbox between the two; the PF's puts it in an envelope and into its own mailbox,
-//! and the PF there hands it to the VF it is for, in pieces again. Any of it may get lost, and either
-//! end may be hostile: a VF can be driven by a stranger, and so can the PF of a neighbour. Layouts:
-//! `Documentation/sriov.rst`. This file must not know what is in a message.
+//! A VF has no mailbox to neighbours. Its driver passes messages for them to the PF's driver, in pieces
+//! as small as the mailbox between the two. The PF's driver puts a message in an envelope and sends it
+//! by its own mailbox; the PF's driver there passes it to the VF that it is for, in pieces again. Any of
+//! it may get lost, and either end may be hostile: a VF can have an untrusted driver, and so can the PF
+//! of a neighbour. Layouts: `Documentation/sriov.rst`. This file is independent of what is in a message.
 
-/// Bytes that the mailbox between a PF and a VF takes at once.
+/// Size of the mailbox between a PF and a VF in bytes.
 pub const PAIR_BYTES: usize = 64;
-/// Bytes in front of each.
+/// Bytes of the head of a piece.
 const HEAD: usize = 4;
 /// Bytes of a message in a piece.
 const DATA: usize = PAIR_BYTES - HEAD;
@@ -18,10 +18,10 @@ const DATA: usize = PAIR_BYTES - HEAD;
 pub const ENVELOPE_BYTES: usize = 8;
 /// Bytes of the longest message of a VF.
 pub const MAX_BYTES: usize = super::wire::MAX_BYTES - ENVELOPE_BYTES;
-/// Version of what PFs and VFs say.
+/// Version of the messages between PFs and VFs.
 pub const VERSION: u8 = 1;
 
-/// First four bytes of an envelope: "WFVF". No other message begins so.
+/// First four bytes of an envelope: "WFVF". No other message begins with them.
 const MAGIC: [u8; 4] = *b"WFVF";
 
 const HELLO: u8 = 1;
@@ -31,52 +31,51 @@ const USERS: u8 = 4;
 const ASK: u8 = 5;
 const LEFT: u8 = 6;
 
-/// In the index of a piece: it is the last one.
+/// Flag in the index of a piece: it is the last one.
 const LAST: u8 = 0x80;
 
-/// Why bytes are none of these.
+/// Reason why bytes are not a valid message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// Not as long as they have to be.
+    /// The length is wrong.
     Length,
-    /// Of another kind, or version.
+    /// The kind or version is unknown.
     Kind,
-    /// A member has a value that it never has.
+    /// A member has an invalid value.
     Value,
     /// A piece before this one is missing.
     Gap,
 }
 
-/// What a PF grants a VF, as far as the VF has to know.
+/// The resources that a PF grants a VF, as far as the VF has to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Quota {
-    /// A bit a link.
+    /// Links that the VF may use, one bit each.
     pub links: u32,
     /// Bytes of memory that all neighbours together may reach.
     pub bytes: u64,
 }
 
-/// What a PF wants of the system that has a VF: the function is to be taken away, and given back
-/// elsewhere.
+/// What a PF asks of the system that uses a VF, because the function is to be migrated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Ask {
-    /// Nothing; go on if it was something else.
+    /// Nothing; continue if anything else was asked before.
     #[default]
     GoOn = 0,
-    /// Complete what is outstanding, and begin nothing when nothing is.
+    /// Complete what is outstanding; once nothing is, begin nothing.
     Finish = 1,
     /// Begin nothing from now on; complete what is under way.
     Stop = 2,
-    /// The function is going to be another one, and its users are to notice nothing: begin nothing, and
-    /// see to it that nothing is under way at either end of any link.
+    /// The function is going to be replaced without its users noticing: begin nothing, and make sure
+    /// that nothing is under way at either end of any link.
     Still = 3,
-    /// Nothing, but to say how much there is that cannot outlast the function.
+    /// Nothing, except to report how many objects cannot outlast the function.
     Look = 4,
 }
 
 impl Ask {
-    /// By its number.
+    /// Returns the request with this number.
     pub const fn of(number: u8) -> Option<Self> {
         Some(match number {
             0 => Self::GoOn,
@@ -88,28 +87,28 @@ impl Ask {
         })
     }
 
-    /// Whether users are to hear of it: to finish, and begin nothing new.
+    /// Returns whether users are to be told, so that they finish and begin nothing new.
     pub const fn concerns_users(self) -> bool {
         matches!(self, Self::Finish | Self::Stop)
     }
 }
 
-/// What is wanted, and a number that tells it from what was wanted before: an answer may be late.
+/// A request of the PF, with a number that distinguishes it from former ones: an answer may be late.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Asked {
-    /// What.
+    /// The request.
     pub ask: Ask,
-    /// Which.
+    /// Its number.
     pub number: u8,
 }
 
 impl Asked {
-    /// Both in a word, for [`Asked::of`].
+    /// Packs both into a word, for [`Asked::of`].
     pub const fn word(self) -> u32 {
         self.ask as u32 | ((self.number as u32) << 8)
     }
 
-    /// Of such a word.
+    /// Unpacks such a word. An unknown request becomes [`Ask::GoOn`].
     pub fn of(word: u32) -> Self {
         let [ask, number, ..] = word.to_le_bytes();
         Self {
@@ -119,21 +118,21 @@ impl Asked {
     }
 }
 
-/// What goes through the mailbox between a PF and a VF.
+/// A message in the mailbox between a PF and a VF.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Note<'a> {
-    /// VF to PF: the driver is there; what is its quota?
+    /// VF to PF: the driver is there, and asks for its quota.
     Hello,
-    /// PF to VF: that is, from now on.
+    /// PF to VF: the quota from now on.
     Quota(Quota),
     /// Either way: part of a message, for [`Assembler`].
     Piece(&'a [u8]),
-    /// VF to PF: whether anybody uses it, from now on. Before the first one nobody does.
+    /// VF to PF: whether the VF has users, from now on. Before the first one it has none.
     Users(bool),
-    /// PF to VF: what is wanted, from now on. Before the first one nothing is.
+    /// PF to VF: the request from now on. Before the first one there is none.
     Ask(Asked),
-    /// VF to PF: so much is outstanding, to whom asked that. With 0 nothing is, and nothing is begun
-    /// before another [`Note::Ask`].
+    /// VF to PF: how much is outstanding, in answer to that request. With 0 nothing is, and nothing is
+    /// begun before another [`Note::Ask`].
     Left(Asked, u32),
 }
 
@@ -158,17 +157,17 @@ impl Packed {
         packed
     }
 
-    /// To be sent.
+    /// Returns the bytes to be sent.
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// [`Note::Hello`].
+    /// Encodes [`Note::Hello`].
     pub fn hello() -> Self {
         Self::new(&[&[HELLO, VERSION, 0, 0]])
     }
 
-    /// [`Note::Quota`].
+    /// Encodes [`Note::Quota`].
     pub fn quota(quota: &Quota) -> Self {
         Self::new(&[
             &[QUOTA, VERSION, 0, 0],
@@ -177,24 +176,24 @@ impl Packed {
         ])
     }
 
-    /// [`Note::Users`].
+    /// Encodes [`Note::Users`].
     pub fn users(any: bool) -> Self {
         Self::new(&[&[USERS, VERSION, any.into(), 0]])
     }
 
-    /// [`Note::Ask`].
+    /// Encodes [`Note::Ask`].
     pub fn ask(asked: Asked) -> Self {
         Self::new(&[&[ASK, VERSION, asked.ask as u8, asked.number]])
     }
 
-    /// [`Note::Left`].
+    /// Encodes [`Note::Left`].
     pub fn left(asked: Asked, left: u32) -> Self {
         let head = [LEFT, VERSION, asked.ask as u8, asked.number];
         Self::new(&[&head, &left.to_le_bytes()])
     }
 
-    /// Piece number `index` of `message`, by or for `link`; `number` counts messages. `None`: there
-    /// are no more, or it is none that can be sent.
+    /// Encodes piece number `index` of `message`, sent or received by `link`; `number` counts messages.
+    /// Returns `None` if there are no more pieces, or `message` is empty or longer than [`MAX_BYTES`].
     pub fn piece(message: &[u8], link: u8, number: u8, index: usize) -> Option<Self> {
         if message.is_empty() || message.len() > MAX_BYTES {
             return None;
@@ -205,14 +204,14 @@ impl Packed {
         } else {
             0
         };
-        // Five at the most.
+        // There are five pieces at most.
         let index = index as u8 | last;
         Some(Self::new(&[&[PIECE, link, number, index], data]))
     }
 }
 
 impl<'a> Note<'a> {
-    /// What `bytes` say.
+    /// Decodes a message.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let (head, rest) = bytes.split_first_chunk::<HEAD>().ok_or(Error::Length)?;
         match *head {
@@ -241,11 +240,11 @@ impl<'a> Note<'a> {
     }
 }
 
-/// Puts the pieces of one sender together again.
+/// Reassembles the messages of one sender from their pieces.
 pub struct Assembler {
     link: u8,
     number: u8,
-    /// Index of the piece that is to come; 0: the first one of any message.
+    /// Index of the piece that is expected; 0: the first one of any message.
     next: u8,
     bytes: usize,
     buf: [u8; MAX_BYTES],
@@ -258,7 +257,7 @@ impl Default for Assembler {
 }
 
 impl Assembler {
-    /// Waits for a message.
+    /// Creates an assembler that waits for a message.
     pub const fn new() -> Self {
         Self {
             link: 0,
@@ -269,13 +268,13 @@ impl Assembler {
         }
     }
 
-    /// Forgets what has come.
+    /// Drops the pieces that have come.
     pub fn clear(&mut self) {
         self.next = 0;
     }
 
-    /// Takes a piece. A message that is whole with it is given back, with its link. What does not
-    /// follow is dropped, and what came before with it.
+    /// Takes a piece. Returns the link and the message if it is now complete. A piece that does not
+    /// follow the one before is dropped, and the pieces before it too.
     pub fn push(&mut self, piece: &[u8]) -> Result<Option<(usize, &[u8])>, Error> {
         let expected = core::mem::take(&mut self.next);
         let (head, data) = piece.split_first_chunk::<HEAD>().ok_or(Error::Length)?;
@@ -307,7 +306,7 @@ impl Assembler {
     }
 }
 
-/// Who of an endpoint sends to whom of the neighbour, by the numbers of the functions.
+/// Numbers of the sending function and of the receiving function of the neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
     /// The function there.
@@ -316,7 +315,8 @@ pub struct Address {
     pub from: u8,
 }
 
-/// Puts `message` in an envelope; gives back how long that is. `None`: it is none that can be sent.
+/// Puts `message` in an envelope and returns the total length. `None`: `message` is empty or longer than
+/// [`MAX_BYTES`].
 pub fn wrap(
     address: Address,
     message: &[u8],
@@ -332,7 +332,7 @@ pub fn wrap(
     Some(ENVELOPE_BYTES + message.len())
 }
 
-/// Opens an envelope. `None`: it is a message of another kind, for the PF itself.
+/// Opens an envelope. `None`: `bytes` are no envelope, but a message for the PF itself.
 pub fn unwrap(bytes: &[u8]) -> Option<Result<(Address, &[u8]), Error>> {
     let (head, message) = bytes.split_first_chunk::<ENVELOPE_BYTES>()?;
     let [a, b, c, d, to, from, zero @ ..] = *head;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Which way what the ends of a queue pair tell each other goes: pushed by who has it, or pulled by
-//! who wants it.
+//! The protocol of a queue pair: whether requests, data and completions are each pushed by the sender or
+//! pulled by the receiver.
 //!
-//! Requests, data and completions each, as both ends have agreed. What this means for each message is in
+//! Both ends agree on it when the queue pair is connected. What it means for each message is in
 //! `direction`.
 
 /// `WEFT_PULL_WQE`.
@@ -20,7 +20,7 @@ pub struct Protocol {
     pub wqe: bool,
     /// data,
     pub data: bool,
-    /// what a responder says of requests.
+    /// completion words of the responder.
     pub cqe: bool,
 }
 
@@ -32,7 +32,7 @@ impl Protocol {
         cqe: false,
     };
 
-    /// Of a mask of `WEFT_PULL_*`; `None` if there are other bits.
+    /// Converts a mask of `WEFT_PULL_*`; `None` if there are other bits.
     pub const fn of(bits: u32) -> Option<Self> {
         if bits & !(WQE | DATA | CQE) != 0 {
             return None;
@@ -44,7 +44,7 @@ impl Protocol {
         })
     }
 
-    /// As a mask of `WEFT_PULL_*`.
+    /// Returns the mask of `WEFT_PULL_*`.
     pub const fn bits(self) -> u32 {
         let wqe = if self.wqe { WQE } else { 0 };
         let data = if self.data { DATA } else { 0 };

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! An entry of the translation and protection table (TPT): what an STag stands for, who may do what
-//! with it, and where its bytes are.
+//! An entry of the translation and protection table (TPT): the memory of an STag, the access rights to
+//! it, and the location of its bytes.
 //!
-//! Two ways lead to the bytes. *Virtual* addressing: the tagged offset (TO) and the entry's base in
-//! the physical address table (PAT) give an index into that table, which has the address of each
-//! page. *Physical* addressing: the base is the address itself.
+//! The bytes are addressed in one of two ways. *Virtual* addressing: the tagged offset (TO) and the
+//! entry's base in the physical address table (PAT) give an index into that table, which has the address
+//! of each page. *Physical* addressing: the base is the address itself.
 //!
-//! How many windows are bound to a region changes while the rest of its entry is being read: that
-//! count is kept beside it, where the table is.
+//! The number of windows that are bound to a region changes while the rest of its entry is being read.
+//! That count is therefore kept beside the entry, where the table is.
 
 use super::stag::Stag;
 
-/// What may be done with memory: the bits of `WEFT_ACCESS_*`.
+/// Access rights to memory: the bits of `WEFT_ACCESS_*`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rights(u32);
 
 impl Rights {
-    /// By the owner's own queue pairs; always allowed.
+    /// Reads by the owner's own queue pairs; always allowed.
     pub const LOCAL_READ: Self = Self(0);
-    /// Likewise.
+    /// Writes by the owner's own queue pairs.
     pub const LOCAL_WRITE: Self = Self(1 << 0);
-    /// By peers.
+    /// Reads by peers.
     pub const REMOTE_READ: Self = Self(1 << 1);
-    /// By peers.
+    /// Writes by peers.
     pub const REMOTE_WRITE: Self = Self(1 << 2);
-    /// By peers.
+    /// Atomic operations by peers.
     pub const REMOTE_ATOMIC: Self = Self(1 << 3);
     /// Binding windows to a region.
     pub const MW_BIND: Self = Self(1 << 4);
@@ -33,8 +33,8 @@ impl Rights {
     const REMOTE: u32 = Self::REMOTE_READ.0 | Self::REMOTE_WRITE.0 | Self::REMOTE_ATOMIC.0;
     const REMOTE_CHANGE: u32 = Self::REMOTE_WRITE.0 | Self::REMOTE_ATOMIC.0;
 
-    /// Those of a region. `None`: there are other bits, or peers were to change what the owner may
-    /// not.
+    /// Returns the rights of a region. `None`: there are unknown bits, or peers were to change what the
+    /// owner may not.
     pub const fn of_region(bits: u32) -> Option<Self> {
         let known = bits & !(Self::REMOTE | Self::LOCAL_WRITE.0 | Self::MW_BIND.0) == 0;
         let owner = bits & Self::REMOTE_CHANGE == 0 || bits & Self::LOCAL_WRITE.0 != 0;
@@ -45,7 +45,7 @@ impl Rights {
         }
     }
 
-    /// Those of a window. `None`: there are others than peers'.
+    /// Returns the rights of a window. `None`: there are other rights than those of peers.
     pub const fn of_window(bits: u32) -> Option<Self> {
         if bits & !Self::REMOTE == 0 {
             Some(Self(bits))
@@ -59,36 +59,36 @@ impl Rights {
         self.0
     }
 
-    /// Both.
+    /// Returns the union of both.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `need` are there.
+    /// Returns whether all rights of `need` are there.
     pub const fn has(self, need: Self) -> bool {
         need.0 & !self.0 == 0
     }
 
-    /// Whether a peer asks.
+    /// Returns whether there is a right of peers.
     pub const fn is_remote(self) -> bool {
         self.0 & Self::REMOTE != 0
     }
 
-    /// Whether bytes may change.
+    /// Returns whether there is a right to change bytes.
     pub const fn may_write(self) -> bool {
         self.0 & (Self::REMOTE_CHANGE | Self::LOCAL_WRITE.0) != 0
     }
 }
 
-/// For whom an entry holds: the protection validation bits. One with none of them is void.
+/// The protection validation bits: the uses for which an entry is valid. With none of them it is void.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Validation(u32);
 
 impl Validation {
-    /// For queue pairs of this end, which name it in their lists.
+    /// Valid for queue pairs of this end, which name it in their lists.
     pub const LOCAL: Self = Self(1 << 0);
-    /// For peers.
+    /// Valid for peers.
     pub const REMOTE: Self = Self(1 << 1);
     /// Windows can be bound to it.
     pub const PARENT: Self = Self(1 << 2);
@@ -97,30 +97,30 @@ impl Validation {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` are there.
+    /// Returns whether all bits of `other` are set.
     pub const fn has(self, other: Self) -> bool {
         other.0 & !self.0 == 0
     }
 }
 
-/// Why an access was denied.
+/// Reason why an access was denied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Denied {
-    /// There is no entry, or it holds for nobody, or not for who asked.
+    /// There is no entry, or it is void or not valid for this kind of access.
     Invalid,
-    /// Another key.
+    /// The key of the STag differs.
     Key,
-    /// Another protection domain.
+    /// The protection domain differs.
     Pd,
-    /// Not all rights.
+    /// A right is missing.
     Rights,
     /// Not all bytes are inside.
     Bounds,
-    /// An atomic operation on what is not 8 aligned bytes.
+    /// An atomic operation on other than 8 aligned bytes.
     Alignment,
 }
 
-/// Where the bytes of an entry are.
+/// Location of the bytes of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PatBase {
     /// From this entry of the table on.
@@ -154,7 +154,7 @@ pub struct Entry {
     pub pat_base: PatBase,
 }
 
-/// Who owns an entry.
+/// Owner of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// Key of its STag.
@@ -175,8 +175,9 @@ pub struct Extent {
 }
 
 impl Entry {
-    /// A regular region: `extent` begins `first_offset` bytes into the first of its pages. `None`: it
-    /// has no bytes, wraps, begins beyond its first page or has too many pages.
+    /// Creates the entry of a regular region: `extent` begins `first_offset` bytes into the first of its
+    /// pages. Returns `None` if it has no bytes, wraps, begins beyond its first page or has too many
+    /// pages.
     pub const fn region(
         owner: Owner,
         extent: Extent,
@@ -206,8 +207,8 @@ impl Entry {
         })
     }
 
-    /// A physical region at `address`, which peers do not reach whatever its rights are. `None`: it
-    /// has no bytes, or wraps.
+    /// Creates the entry of a physical region at `address`, which peers do not reach whatever its rights
+    /// are. Returns `None` if it has no bytes, or wraps.
     pub const fn physical(owner: Owner, extent: Extent, address: u64) -> Option<Self> {
         if pages(extent, 0, 0).is_none() || address.checked_add(extent.length).is_none() {
             return None;
@@ -226,8 +227,8 @@ impl Entry {
         })
     }
 
-    /// What a window of `owner` is that is bound to `extent` of the region `self`, whose STag `stag`
-    /// is to be. A window has its region's TOs, and is for peers only.
+    /// Creates the entry of a window of `owner` that is bound to `extent` of the region `self`, which
+    /// the caller names by `stag`. A window has its region's TOs, and is for peers only.
     pub const fn window(&self, stag: Stag, owner: Owner, extent: Extent) -> Result<Self, Denied> {
         if !self.validation.has(Validation::PARENT) {
             return Err(Denied::Invalid);
@@ -238,7 +239,7 @@ impl Entry {
         if owner.pd != self.pd {
             return Err(Denied::Pd);
         }
-        // Peers change nothing by a window that the owner may not.
+        // Peers cannot use a window to change what the region's owner may not.
         let allowed = self.rights.has(Rights::MW_BIND)
             && Rights::of_window(owner.rights.bits()).is_some()
             && Rights::of_region(self.rights.with(owner.rights).bits()).is_some();
@@ -271,8 +272,8 @@ impl Entry {
         })
     }
 
-    /// How far from the first byte `to` is, if all of `len` bytes from there are inside. None at all
-    /// are so up to the end.
+    /// Returns the distance of `to` from the first byte, if all `len` bytes from there are inside. With
+    /// `len` 0, `to` may be anything up to the end.
     const fn inside(&self, to: u64, len: u64) -> Option<u64> {
         match to.checked_sub(self.base) {
             Some(at) if at <= self.length && len <= self.length - at => Some(at),
@@ -280,8 +281,8 @@ impl Entry {
         }
     }
 
-    /// Whether somebody with a queue pair of the domain `pd` may do what `need` says by `stag`, with
-    /// whatever bytes.
+    /// Checks whether a queue pair of the domain `pd` has the rights `need` by `stag`, whatever the
+    /// bytes.
     pub const fn admit(&self, stag: Stag, pd: u64, need: Rights) -> Result<(), Denied> {
         let who = if need.is_remote() {
             Validation::REMOTE
@@ -303,7 +304,7 @@ impl Entry {
         Ok(())
     }
 
-    /// As [`Entry::admit`], with `len` bytes from `to`; where they are.
+    /// Checks as [`Entry::admit`], for `len` bytes from `to`, and returns where they are.
     pub const fn check(
         &self,
         stag: Stag,
@@ -331,7 +332,7 @@ impl Entry {
         Ok(span)
     }
 
-    /// As [`Entry::admit`]: how many bytes there are from `to` on.
+    /// Checks as [`Entry::admit`], and returns how many bytes there are from `to` to the end.
     pub const fn size_from(
         &self,
         stag: Stag,
@@ -349,7 +350,7 @@ impl Entry {
     }
 }
 
-/// How many pages `extent` touches, if it has bytes, and does not wrap.
+/// Returns how many pages `extent` touches; `None` if it has no bytes or wraps.
 const fn pages(extent: Extent, page_shift: u32, first_offset: u64) -> Option<u64> {
     if extent.length == 0 || extent.base.checked_add(extent.length).is_none() {
         return None;
@@ -360,39 +361,39 @@ const fn pages(extent: Extent, page_shift: u32, first_offset: u64) -> Option<u64
     }
 }
 
-/// Bytes that may be accessed.
+/// Bytes of an entry that may be accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     base: PatBase,
     page_shift: u32,
-    /// From the beginning of the first page on.
+    /// Offset from the beginning of the first page.
     at: u64,
     len: u64,
 }
 
-/// Bytes in a row.
+/// Contiguous bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Piece {
-    /// Of page `index` of the table.
+    /// In one page of the table.
     Page {
-        /// In the table.
+        /// Index of the page in the table.
         index: u32,
-        /// In the page.
+        /// Offset of the first byte in the page.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// At an address.
     Address {
-        /// Of the first one.
+        /// Address of the first byte.
         address: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
 }
 
 impl Piece {
-    /// How many.
+    /// Returns the number of bytes.
     pub const fn bytes(&self) -> u64 {
         match self {
             Self::Page { bytes, .. } | Self::Address { bytes, .. } => *bytes,
@@ -401,12 +402,12 @@ impl Piece {
 }
 
 impl Span {
-    /// How many bytes.
+    /// Returns the number of bytes.
     pub const fn bytes(&self) -> u64 {
         self.len
     }
 
-    /// Whether the first byte lies at a multiple of `align`, a power of two up to a page.
+    /// Returns whether the first byte is at a multiple of `align`, a power of two up to a page.
     pub const fn is_aligned(&self, align: u64) -> bool {
         let at = match self.base {
             PatBase::Table(_) => self.at,
@@ -415,7 +416,7 @@ impl Span {
         at & (align - 1) == 0
     }
 
-    /// `len` bytes from `at` on. `None`: they are not all inside.
+    /// Returns the `len` bytes from `at` on; `None` if they are not all inside.
     pub const fn part(&self, at: u64, len: u64) -> Option<Self> {
         if at > self.len || len > self.len - at {
             return None;
@@ -427,7 +428,7 @@ impl Span {
         })
     }
 
-    /// The bytes, page by page.
+    /// Iterates over the bytes, page by page.
     pub const fn pieces(self) -> Pieces {
         Pieces(self)
     }
@@ -470,9 +471,9 @@ impl Iterator for Pieces {
     }
 }
 
-/// The largest page size, as a power of two of small pages, with which a PAT can tell where `runs`
-/// are: small pages in a row, by the number of the first and how many. Pages begin where both the
-/// memory and the region allow it; the first one may begin before the region.
+/// Returns the largest page size with which a PAT can describe `runs`, as a power of two of small pages,
+/// at most `most`. A run is contiguous small pages: the number of the first, and the count. Pages begin
+/// where both the memory and the region allow it; the first one may begin before the region.
 pub fn page_order(runs: impl IntoIterator<Item = (u64, u64)>, most: u32) -> u32 {
     let mut begin = None;
     let mut at = 0u64;
@@ -480,7 +481,7 @@ pub fn page_order(runs: impl IntoIterator<Item = (u64, u64)>, most: u32) -> u32 
     for (first, count) in runs {
         match begin {
             None => begin = Some(first),
-            // A border of runs is one of pages, in the memory and in the region.
+            // A boundary of runs has to be a boundary of pages, in the memory and in the region.
             Some(begin) => borders |= first | begin.wrapping_add(at),
         }
         at = at.wrapping_add(count);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Completion words: what the ends of a queue pair say of requests in 8 bytes.
+//! Completion words: 8 bytes in which one end of a queue pair reports on a request to the other.
 //!
-//! `Documentation/queues.rst` says what each means. What is decoded was written by the peer: the
-//! caller loads a word once. This file must not know where words lie, but for their phase.
+//! `Documentation/queues.rst` says what each means. The peer can write a word at any time: the caller
+//! loads it once and decodes the copy. Of the place of a word this file knows only the phase.
 
 use super::cqe::Status;
 use super::request::Role;
@@ -19,7 +19,7 @@ const DETAIL: u16 = 0x7fff;
 /// In the detail of DONE: the receiver is the responder.
 const TO_RESPONDER: u16 = 0x4000;
 
-/// Part numbers are told modulo this.
+/// Words carry part numbers modulo this.
 pub const PARTS: u16 = 0x4000;
 
 const ACK: u8 = 1;
@@ -28,25 +28,25 @@ const NO_RECV: u8 = 3;
 const DONE: u8 = 4;
 const RECV: u8 = 5;
 
-/// What a word says of request `psn`.
+/// What a word reports on request `psn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Says {
     /// It and all before it have been carried out.
     Ack,
-    /// It failed; all before it have been carried out. What its initiator is to report.
+    /// It failed, with the status that its initiator is to report; all before it have been carried out.
     Nak(Status),
-    /// It found no receive request; all before it have been carried out.
+    /// RNR NAK: it found no receive request; all before it have been carried out.
     NoRecv,
-    /// The data for a part of it lie in the extents that were named; or, if they are pulled, the
+    /// The data of a part of it are in the extents that were named; or, if the data are pulled, the
     /// extents are free again.
     Done {
-        /// Whose request is meant: of a long message that is pushed, or a read that is pulled, the
-        /// responder, else the initiator.
+        /// Role of the word's receiver in the request: the responder, for a part of a long message that
+        /// is pushed or of a read that is pulled; otherwise the initiator.
         to: Role,
         /// The part, modulo [`PARTS`].
         part: u16,
     },
-    /// There are receive requests again: it is to be sent anew, and what followed it.
+    /// RNR cleared: there are receive requests again. It is to be sent again, and what followed it.
     Recv,
 }
 
@@ -57,12 +57,12 @@ pub struct Word {
     pub qpn: u32,
     /// Low bits of the number of the request.
     pub psn: u16,
-    /// What of it.
+    /// The report.
     pub says: Says,
 }
 
 impl Word {
-    /// The word as number `number` of `slots`.
+    /// Encodes the word for slot number `number` of `slots`.
     pub fn encode(&self, number: u64, slots: Slots) -> u64 {
         let (code, detail) = match self.says {
             Says::Ack => (ACK, 0),
@@ -84,7 +84,7 @@ impl Word {
             | slots.phase(number)
     }
 
-    /// Decodes `word`, a copy of what is at the place of number `number`; `None` if it has not come.
+    /// Decodes `word`, a copy of slot number `number`; returns `None` if the word has not come yet.
     pub fn decode(word: u64, number: u64, slots: Slots) -> Result<Option<Self>, Fault> {
         if word & PHASE != slots.phase(number) {
             return Ok(None);
