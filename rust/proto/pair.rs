@@ -70,7 +70,7 @@ pub enum Ask {
     /// The function is going to be replaced without its users noticing: begin nothing, and make sure
     /// that nothing is under way at either end of any link.
     Still = 3,
-    /// Nothing, except to report how many objects cannot outlast the function.
+    /// Nothing, except to report how much there is that cannot outlast the function.
     Look = 4,
 }
 

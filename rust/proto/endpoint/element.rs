@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Work and completion queue elements: what a host asks for, and what it is told.
+//! Work queue elements, which a host posts, and completion queue elements, which the endpoint writes.
 
 /// Bytes of a work queue element.
 pub const WQE_BYTES: usize = 128;
 /// Bytes of a completion queue element.
 pub const CQE_BYTES: usize = 32;
-/// Where its number is, which is written after all else.
+/// Offset of its number, which is written last.
 pub const CQE_NUMBER: usize = 0x18;
-/// The most segments of a WQE, sources and destinations together.
+/// Most segments of a WQE, sources and destinations together.
 pub const SEGMENTS: usize = 7;
-/// The most bytes that a WQE reads.
+/// Most bytes that a WQE reads.
 pub const MAX_BYTES: u64 = 1 << 24;
 
-/// Where the segments begin.
+/// Offset of the segments.
 const SEGMENT: usize = 0x10;
 const COOKIE: usize = 0x08;
 
@@ -22,23 +22,23 @@ const COOKIE: usize = 0x08;
 pub enum Op {
     /// Nothing.
     Nop = 0,
-    /// What is read is written.
+    /// Copies the sources to the destinations.
     Copy = 1,
-    /// The checksum of what is read is told.
+    /// Reports the checksum of the sources.
     Crc32c = 2,
-    /// Both.
+    /// Does both.
     CopyCrc32c = 3,
 }
 
 impl Op {
-    /// By its number.
+    /// Returns the operation with this number.
     pub fn new(op: u32) -> Option<Self> {
         [Self::Nop, Self::Copy, Self::Crc32c, Self::CopyCrc32c]
             .into_iter()
             .find(|known| *known as u32 == op)
     }
 
-    /// Whether it has sources, and destinations.
+    /// Returns whether the operation has sources, and whether it has destinations.
     fn needs(self) -> (bool, bool) {
         match self {
             Self::Nop => (false, false),
@@ -47,13 +47,13 @@ impl Op {
         }
     }
 
-    /// Whether it tells a checksum.
+    /// Returns whether the operation reports a checksum.
     pub fn sums(self) -> bool {
         matches!(self, Self::Crc32c | Self::CopyCrc32c)
     }
 }
 
-/// A range of memory, as the endpoint finds it.
+/// A range of memory, in addresses of the endpoint.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Segment {
     /// First byte.
@@ -62,28 +62,28 @@ pub struct Segment {
     pub bytes: u64,
 }
 
-/// Why a piece of work makes no sense.
+/// Reason why a work request is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nonsense {
     /// More segments than a WQE has room for, or none where there have to be some, or some where
     /// there are to be none.
     Segments,
-    /// A segment of no bytes, or one that does not end.
+    /// A segment has no bytes, or wraps.
     Length,
-    /// It reads more than is done at once.
+    /// It reads more than [`MAX_BYTES`].
     TooLong,
-    /// What is read does not fit where it is to go.
+    /// The sources do not fit into the destinations.
     NoRoom,
 }
 
-/// A piece of work.
+/// A work request.
 #[derive(Clone, Copy, Debug)]
 pub struct Work<'a> {
-    /// What is to be done.
+    /// The operation.
     pub op: Op,
-    /// Sources, then destinations,
+    /// Sources, then destinations.
     pub segments: &'a [Segment],
-    /// of which these are sources.
+    /// Number of sources.
     pub sources: usize,
 }
 
@@ -94,7 +94,7 @@ fn sum(segments: &[Segment]) -> u64 {
 }
 
 impl Work<'_> {
-    /// Whether an endpoint would do it; then how many bytes it reads.
+    /// Checks whether an endpoint would accept the request. Returns how many bytes it reads.
     pub fn check(&self) -> Result<u64, Nonsense> {
         let parts = self.segments.split_at_checked(self.sources);
         let (sources, dests) = parts.ok_or(Nonsense::Segments)?;
@@ -116,7 +116,8 @@ impl Work<'_> {
         Ok(bytes)
     }
 
-    /// As bytes. `own`: its segments are in the function's memory. What was not checked is cut off.
+    /// Encodes the request. `own`: the segments are in the function's memory. If it was not checked,
+    /// segments beyond [`SEGMENTS`] are left out.
     pub fn encode(&self, cookie: u64, own: bool) -> [u8; WQE_BYTES] {
         let mut to = [0; WQE_BYTES];
         let count = self.segments.len().min(SEGMENTS);
@@ -142,23 +143,23 @@ fn put(to: &mut [u8], at: usize, bytes: &[u8]) {
     places.zip(bytes).for_each(|(place, byte)| *place = *byte);
 }
 
-/// What an endpoint says of a piece of work. Nothing of it was checked.
+/// A completion as the endpoint has written it, unchecked.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Cqe {
-    /// Of the work.
+    /// Cookie of the work request.
     pub cookie: u64,
-    /// What became of it.
+    /// Status of the work request.
     pub status: u32,
-    /// Of what was read.
+    /// Checksum of the sources.
     pub crc: u32,
     /// Bytes that were done.
     pub bytes: u64,
-    /// Of the completion, from 1 on.
+    /// Number of the completion, from 1 on.
     pub number: u32,
 }
 
 impl Cqe {
-    /// Takes it apart.
+    /// Decodes a completion.
     pub fn parse(from: &[u8; CQE_BYTES]) -> Self {
         let word = |at: usize| {
             let mut bytes = [0; 4];

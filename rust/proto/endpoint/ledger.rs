@@ -1,52 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What was posted to a function, until whoever has posted it was told what became of it: a
-//! completion counts only if it is the next one, of the work that is the oldest, and says of it what
-//! can be true.
+//! The work requests that were posted to a function and whose completions were not yet reported to their
+//! users. A completion is accepted only if it is the next one, belongs to the oldest outstanding
+//! request, and can be true of it.
 
 use super::element::Cqe;
 use core::ops::DerefMut;
 
-/// The last status that an endpoint tells.
+/// The highest status that an endpoint reports.
 const LAST_STATUS: u32 = 4;
-/// Of work that no endpoint tells of any more.
+/// Status of a work request that the endpoint does not complete any more.
 pub const FLUSHED: u32 = 5;
 const OK: u32 = 0;
 
-/// A piece of work that was posted.
+/// A work request that was posted.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Whoever has posted it knows it by that.
+    /// The id that the poster of the request knows it by.
     pub cookie: u64,
     /// Bytes that it reads.
     pub bytes: u64,
-    /// It is to tell their checksum.
+    /// It is to report their checksum.
     pub sums: bool,
 }
 
-/// What became of one.
+/// The completion of a work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// As it was posted.
+    /// Cookie of the [`Entry`].
     pub cookie: u64,
-    /// As the endpoint tells it, or [`FLUSHED`].
+    /// Status from the endpoint, or [`FLUSHED`].
     pub status: u32,
-    /// Of what was read, if that was to be told.
+    /// Checksum of the bytes read if it was asked for, else 0.
     pub crc: u32,
     /// Bytes that were done.
     pub bytes: u64,
 }
 
-/// The endpoint has told what cannot be true.
+/// The endpoint has written a completion that cannot be true.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProtocolError;
 
-/// A place for a piece of work, and then for what became of it.
+/// A slot for a work request, and then for its completion.
 #[derive(Clone, Copy, Debug)]
 pub enum Slot {
-    /// It is under way.
+    /// The request is under way.
     Posted(Entry),
-    /// It is done, and nobody was told.
+    /// The request is done, and its completion was not reported yet.
     Done(Completion),
 }
 
@@ -56,19 +56,18 @@ impl Default for Slot {
     }
 }
 
-/// The work of a function, in memory that whoever makes it gives: as many slots as its queues have
-/// elements.
+/// The work requests of a function, in memory that the caller provides: as many slots as its queues
+/// have elements.
 pub struct Ledger<M> {
     slots: M,
-    /// Counted round since the function was enabled; the later ones are never in front of the
-    /// earlier.
+    /// Counts since the function was enabled, modulo 2^32: `told` <= `done` <= `posted`.
     posted: u32,
     done: u32,
     told: u32,
 }
 
 impl<M: DerefMut<Target = [Slot]>> Ledger<M> {
-    /// Of a function that was just enabled. The number of slots is a power of two.
+    /// Creates the ledger of a function that was just enabled. The number of slots is a power of two.
     pub fn new(slots: M) -> Self {
         Self {
             slots,
@@ -78,7 +77,7 @@ impl<M: DerefMut<Target = [Slot]>> Ledger<M> {
         }
     }
 
-    /// The function was enabled once more.
+    /// Resets the ledger when the function was enabled again.
     pub fn begin(&mut self) {
         (self.posted, self.done, self.told) = (0, 0, 0);
     }
@@ -87,38 +86,38 @@ impl<M: DerefMut<Target = [Slot]>> Ledger<M> {
         self.slots.len() as u32
     }
 
-    /// How many were posted, counted round,
+    /// Returns how many requests were posted, modulo 2^32.
     pub fn posted(&self) -> u32 {
         self.posted
     }
 
-    /// and how many are done.
+    /// Returns how many requests are done, modulo 2^32.
     pub fn done(&self) -> u32 {
         self.done
     }
 
-    /// How many are under way.
+    /// Returns how many requests are under way.
     pub fn outstanding(&self) -> u32 {
         self.posted.wrapping_sub(self.done)
     }
 
-    /// How many are done that nobody was told of.
+    /// Returns how many completions were not reported yet.
     pub fn waiting(&self) -> u32 {
         self.done.wrapping_sub(self.told)
     }
 
-    /// How many more can be posted.
+    /// Returns how many more requests can be posted.
     pub fn room(&self) -> u32 {
         self.count()
             .saturating_sub(self.posted.wrapping_sub(self.told))
     }
 
-    /// The element of a queue that has the work, or the completion, of that number.
+    /// Returns the index of the queue element for the request, or the completion, of that number.
     pub fn element(&self, number: u32) -> usize {
         (number & self.count().wrapping_sub(1)) as usize
     }
 
-    /// Notes one: the number by which the endpoint is to know it. `None`: there is no room.
+    /// Records a request and returns its number for the endpoint. `None`: there is no room.
     pub fn post(&mut self, entry: Entry) -> Option<u32> {
         if self.room() == 0 {
             return None;
@@ -130,7 +129,7 @@ impl<M: DerefMut<Target = [Slot]>> Ledger<M> {
         Some(number)
     }
 
-    /// Whether a CQE of this number is the next one.
+    /// Returns whether a CQE of this number is the next one.
     pub fn is_next(&self, number: u32) -> bool {
         self.outstanding() != 0 && number == self.done.wrapping_add(1)
     }
@@ -150,7 +149,7 @@ impl<M: DerefMut<Target = [Slot]>> Ledger<M> {
         self.done = self.done.wrapping_add(1);
     }
 
-    /// Takes the next completion, which [`Self::is_next`]. It is kept until [`Self::tell`].
+    /// Accepts the next completion (see [`Self::is_next`]). It is kept until [`Self::tell`].
     pub fn complete(&mut self, cqe: &Cqe) -> Result<Completion, ProtocolError> {
         let entry = self.oldest().ok_or(ProtocolError)?;
         let done = cqe.bytes <= entry.bytes && (cqe.status != OK || cqe.bytes == entry.bytes);
@@ -168,7 +167,7 @@ impl<M: DerefMut<Target = [Slot]>> Ledger<M> {
         Ok(completion)
     }
 
-    /// All that is under way is [`FLUSHED`], of a function that tells of nothing any more.
+    /// Completes everything under way as [`FLUSHED`], for a function that completes nothing any more.
     pub fn flush(&mut self) {
         while let Some(entry) = self.oldest() {
             self.finish(Completion {
@@ -180,12 +179,12 @@ impl<M: DerefMut<Target = [Slot]>> Ledger<M> {
         }
     }
 
-    /// How many completions were told, counted round.
+    /// Returns how many completions were reported, modulo 2^32.
     pub fn told(&self) -> u32 {
         self.told
     }
 
-    /// What is to be told next, and `n` after that.
+    /// Returns completion number `n` of those to be reported, the oldest being 0.
     pub fn next(&self, n: u32) -> Option<Completion> {
         if n >= self.waiting() {
             return None;
@@ -196,8 +195,8 @@ impl<M: DerefMut<Target = [Slot]>> Ledger<M> {
         }
     }
 
-    /// `count` completions were told, after `told` had been. False: so were some of them by
-    /// somebody else, and it does not count.
+    /// Marks `count` completions as reported, which follow the first `told`. Returns false, and changes
+    /// nothing, if another caller has reported some of them meanwhile, or there are not so many.
     pub fn tell(&mut self, told: u32, count: u32) -> bool {
         let its = told == self.told && count <= self.waiting();
         if its {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a host and a function of a shared endpoint say to each other: elements of queues as bytes,
-//! where queues are, and what is under way.
+//! The queues between a host and a function of a shared endpoint: encoding of their elements, their
+//! location, and the work under way.
 //!
-//! The endpoint is a stranger: what it has written is taken only if it answers what was asked.
-//! Nothing here may know how memory or a register is reached. The rules are those of
+//! The endpoint is not trusted: a completion is accepted only if it can be true of work that was posted.
+//! This folder is independent of how memory and registers are accessed. The rules are those of
 //! `Documentation/endpoint.rst`.
 
 pub mod element;

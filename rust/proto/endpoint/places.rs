@@ -1,54 +1,54 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Where the queues of a function are, and its data: in memory of the host or in its own, as the
-//! protocol has it.
+//! Location of the queues and data of a function: in the host's memory or in the function's own,
+//! depending on the protocol.
 
 use super::element::{CQE_BYTES, WQE_BYTES};
 
 /// Bytes of a function in the endpoint's aperture space, registers and memory.
 pub const FUNCTION_BYTES: u64 = 0x10000;
-/// Where its memory begins.
+/// Offset of its memory.
 pub const MEMORY: u64 = 0x1000;
-/// What is in use for different things is apart by whole pages: they are mapped by these.
+/// Alignment of queues and parts: they are mapped by whole pages.
 pub const PAGE: u64 = 4096;
 
-/// Who moves what: what is not pushed is pulled, and the other way round.
+/// The transfers that are pushed, or pulled; otherwise it is the other way round.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Protocol {
-    /// The work queue is in the function's memory,
+    /// The work queue is in the function's memory.
     pub push_wqe: bool,
-    /// so are data,
+    /// Data are in the function's memory.
     pub push_data: bool,
-    /// and so is the completion queue.
+    /// The completion queue is in the function's memory.
     pub pull_cqe: bool,
 }
 
-/// Where a queue is.
+/// Location of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// In the function's memory; else in the host's.
+    /// The queue is in the function's memory; else in the host's.
     pub own: bool,
-    /// From its first byte on.
+    /// Offset of the first byte.
     pub at: u64,
-    /// How much of it there is.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// Where both queues are, and what is left.
+/// Location of both queues, and what is left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Places {
     /// The work queue.
     pub wq: Place,
     /// The completion queue.
     pub cq: Place,
-    /// Bytes that the host needs for queues; 0: none.
+    /// Bytes of host memory for queues; may be 0.
     pub host: u64,
-    /// What is free of the function's memory begins here.
+    /// Offset of the free part of the function's memory.
     pub free: u64,
 }
 
 impl Places {
-    /// For queues of so many elements. `None`: they do not fit into the function's memory.
+    /// Places queues of `entries` elements. `None`: they do not fit into the function's memory.
     pub fn new(entries: u32, protocol: Protocol) -> Option<Self> {
         let (mut host, mut free) = (0, MEMORY);
         let mut place = |own: bool, element: usize| {
@@ -64,9 +64,9 @@ impl Places {
     }
 }
 
-/// Where, of what a host opens to a virtual endpoint, from `base` to `limit`, it opens part `n` of
-/// `parts` to function `function` of `functions`: first byte, and how many there are, whole pages.
-/// `None`: there is no such part, or no room for it.
+/// Returns the first byte and size of part `n` of `parts` of function `function` of `functions`, in the
+/// range from `base` to `limit` that a host opens to a virtual endpoint. All parts have the same size,
+/// in whole pages. `None`: there is no such part, or no room for it.
 pub fn part(
     (base, limit): (u64, u64),
     (function, functions): (u32, u32),

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A question on its way, or a write: sent again until it is answered or given up.
+//! A request to a node, a question or a write: sent again until it is answered or given up.
 
-/// After so long it is sent again.
+/// Time after which a request is sent again.
 pub const AGAIN_MS: u64 = 100;
-/// So often it is sent. With the time between: whoever does not answer for 1.2 s is taken for silent.
+/// Number of tries. At [`AGAIN_MS`] each, a node that does not answer for 1.2 s is taken for silent.
 pub const TRIES: u8 = 12;
-/// And so often to somebody who was silent a moment ago.
+/// Number of tries for a node that was silent in the last exploration.
 const BRIEFLY: u8 = 3;
 
-/// What has become of a question.
+/// State of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum State {
     /// To be sent.
@@ -23,38 +23,38 @@ pub enum State {
     Silent,
 }
 
-/// A question.
+/// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ask {
-    /// What has become of it.
+    /// Its state.
     pub state: State,
-    /// Names it in the answer, from the first time it is sent.
+    /// Names it in the answer; set when it is first sent.
     pub xid: u32,
     tries: u8,
     sent: u64,
 }
 
 impl Ask {
-    /// One that is still to be sent.
+    /// A request that is still to be sent.
     pub const DUE: Self = Self {
         state: State::Due,
         xid: 0,
         tries: 0,
         sent: 0,
     };
-    /// One to somebody who was silent before.
+    /// A request to a node that was silent before.
     pub const BRIEF: Self = Self {
         tries: TRIES - BRIEFLY,
         ..Self::DUE
     };
-    /// One that nobody waits for.
+    /// A request that is over, so that nothing waits for it.
     pub const DONE: Self = Self {
         state: State::Done,
         ..Self::DUE
     };
 
-    /// Whether it is to be sent now; then it counts as sent. Gives it up if it was sent too often.
-    /// The first time it gets a number of `xids`.
+    /// Returns whether the request is to be sent now; then it counts as sent. Gives it up after
+    /// [`TRIES`]. The first time it gets the next number of `xids`.
     pub fn send(&mut self, now: u64, xids: &mut u32) -> bool {
         match self.state {
             State::Due => {
@@ -75,12 +75,12 @@ impl Ask {
         true
     }
 
-    /// When it was last sent.
+    /// Returns when it was last sent.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Takes an answer; whether it is that to this question, and the first.
+    /// Takes an answer. Returns whether it is the first answer to this request.
     pub fn answer(&mut self, xid: u32) -> bool {
         let mine = self.state == State::Sent && self.xid == xid;
         if mine {
@@ -89,7 +89,7 @@ impl Ask {
         mine
     }
 
-    /// Whether it is answered or given up.
+    /// Returns whether it is answered or given up.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Done | State::Silent)
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Versions of what the administrator assignments of the fabric, which every node keeps ([`super::kept`]).
+//! Versions of the administrator's assignments, which every node keeps ([`super::kept`]).
 
 use super::super::crc::crc32c;
 
-/// Bytes of the longest assignments. All nodes of a fabric have room for as many.
+/// Most bytes of the assignments. All nodes of a fabric have room for as many.
 pub const MAX_ASSIGNMENTS: usize = 4096;
 
-/// Bits of a version that come from the contents: assignments that were changed on both sides of a broken
-/// fabric differ in their version too.
+/// Bits of a version that come from the contents: so versions differ if the assignments were changed on
+/// both sides of a split fabric.
 const CONTENT_BITS: u32 = 12;
 
-/// The version of assignments that take the place of those of version `before`. It rises with each change.
+/// Returns the version of assignments that replace those of version `before`. It rises with each change.
 pub(super) fn version_after(before: u32, bytes: &[u8]) -> u32 {
     let count = (before >> CONTENT_BITS).wrapping_add(1);
     let content = crc32c(bytes.iter().copied()) & ((1 << CONTENT_BITS) - 1);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Who was silent when everybody was last looked for.
+//! The nodes that were silent in the last exploration.
 //!
-//! A question that gets lost because a cable is pulled on its way looks like one that nobody answers,
-//! though there may be another way. So nobody is taken for gone whom only one look has found silent.
+//! A question that is lost because a cable is pulled looks like one that its node does not answer,
+//! though there may be another path. So a node is taken for gone only if two explorations found it
+//! silent.
 
 use super::{ask::State, member::Member};
 
-/// Those that were silent, as many as there is room for: the others are believed at once.
+/// The silent nodes, as many as there is room for: the others are taken for gone at once.
 #[derive(Clone, Copy)]
 pub struct Doubts {
     silent: [u64; 16],
@@ -15,18 +16,19 @@ pub struct Doubts {
 }
 
 impl Doubts {
-    /// All have answered.
+    /// All nodes have answered.
     pub const NONE: Self = Self {
         silent: [0; 16],
         count: 0,
     };
 
-    /// Whether it was silent: then it need not be asked for long.
+    /// Returns whether the node was silent: then it is asked only a few times.
     pub fn has(&self, hwid: u64) -> bool {
         self.silent.iter().take(self.count).any(|s| *s == hwid)
     }
 
-    /// Another look has ended. Whether somebody is silent who was not before, and there has to be one more.
+    /// Records the silent nodes of an exploration. Returns whether one of them was not silent before, so
+    /// that another exploration is needed.
     pub fn look(&mut self, members: &[Member]) -> bool {
         let before = *self;
         self.count = 0;

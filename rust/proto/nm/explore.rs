@@ -2,9 +2,9 @@
 
 //! Breadth-first search over port lists, until no new hardware id appears.
 //!
-//! Questions overlap, but answers are looked at in the order in which nodes were found: the result is
-//! that of a search that asks one node at a time, whatever order the answers come in. This file must not
-//! know what an election is.
+//! Questions overlap, but answers are processed in the order in which nodes were found: the result is
+//! that of a search that asks one node at a time, whatever order the answers come in. This file is
+//! independent of elections.
 
 use super::{
     allow::Allowed,
@@ -16,7 +16,7 @@ use super::{
 };
 
 impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
-    /// Begins anew, from the node that `me` describes, with these ports.
+    /// Begins an exploration from the node that `me` describes, with these ports.
     pub fn begin(&mut self, me: Info, ports: [Port; PORTS]) {
         self.clear();
         let mut first = Member {
@@ -29,11 +29,11 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         self.push(first);
     }
 
-    /// Takes what somebody has said of itself, in answer to question `xid`. If that was not all, the rest is
-    /// to be asked for. Ports that change meanwhile are no harm: the change is reported, and all is looked
-    /// at anew.
+    /// Takes the answer of a node to question `xid`. If its ports do not fit into one page, the next
+    /// page is due to be asked for. Ports that change meanwhile do no harm: the change is reported, and
+    /// the exploration begins again.
     pub fn answer(&mut self, xid: u32, info: &Info, page: &Page) {
-        // Somebody else may be at the end of the path by now: then nobody has answered.
+        // Another node may be at the end of the path by now: then this is no answer.
         let member = self
             .all_mut()
             .iter_mut()
@@ -61,7 +61,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         }
     }
 
-    /// Looks at the answers that are next in turn. True if there is nobody left to ask.
+    /// Processes the answers that are next in turn. Returns true if no node is left to ask.
     pub fn expand<A: AsRef<[u64]>>(&mut self, allowed: &Allowed<A>, doubts: &Doubts) -> bool {
         while let Some(member) = self.all().get(self.expanded).copied() {
             if !member.ask.is_over() {
@@ -95,7 +95,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         true
     }
 
-    /// Works out who is at whose ports, as far as data may pass: both ends have to say so.
+    /// Computes [`Member::next`]: the neighbour at each port, if both ends report the link for data.
     pub fn join(&mut self) {
         for at in 0..self.all().len() {
             let Some(member) = self.all().get(at).copied() else {

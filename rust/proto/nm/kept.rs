@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Bytes that a master has a node keep, which come in pieces, and which nobody here looks into: the assignments,
-//! the node's own hierarchy.
+//! Bytes that a master stores at a node in pieces: the assignments, and the node's own hierarchy.
 //!
-//! The memory has two halves, what is kept and what is on its way, so that a master that dies while it
-//! writes leaves the former whole. This file must not know who may write.
+//! The memory has two halves, one for the bytes that are kept and one for those that are arriving, so
+//! that a master that dies while it writes leaves the former intact. This file does not interpret the
+//! bytes, and does not check the right to write them.
 
 use super::message::{Piece, Taken};
 
-/// What is kept.
+/// The bytes, and those that are arriving.
 pub struct Kept<B> {
     memory: B,
-    /// Which half is kept.
+    /// The second half is the one that is kept.
     second: bool,
     version: u32,
     len: usize,
-    /// What is on its way: its version, its length, and how much of it is there.
+    /// What is arriving: its version, its length, and how much of it has come.
     coming: (u32, usize, usize),
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Kept<B> {
-    /// Nothing. `memory` is twice as long as the longest.
+    /// Keeps nothing yet. `memory` is twice as long as the longest contents.
     pub fn new(memory: B) -> Self {
         Self {
             memory,
@@ -31,17 +31,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Kept<B> {
         }
     }
 
-    /// The most bytes.
+    /// Returns the most bytes that can be kept.
     pub fn capacity(&self) -> usize {
         (self.memory.as_ref().len() / 2).min(usize::from(u16::MAX))
     }
 
-    /// Its version; 0 for nothing.
+    /// Returns the version of what is kept; 0 for nothing.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// The bytes.
+    /// Returns the bytes that are kept.
     pub fn bytes(&self) -> &[u8] {
         let half = self.memory.as_ref().len() / 2;
         let start = if self.second { half } else { 0 };
@@ -49,7 +49,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Kept<B> {
         self.memory.as_ref().get(start..end).unwrap_or_default()
     }
 
-    /// Where what is on its way is kept.
+    /// Returns the half for the bytes that are arriving.
     fn other(&mut self) -> &mut [u8] {
         let second = self.second;
         let half = self.memory.as_ref().len() / 2;
@@ -61,7 +61,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Kept<B> {
         }
     }
 
-    /// What is in the other half is kept from now on.
+    /// Swaps the halves: keeps `len` bytes of the other half from now on.
     fn turn(&mut self, version: u32, len: usize) {
         self.version = version;
         self.len = len;
@@ -69,12 +69,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Kept<B> {
         self.coming = (0, 0, 0);
     }
 
-    /// Keeps nothing.
+    /// Clears what is kept.
     pub(super) fn clear(&mut self) {
         self.turn(0, 0);
     }
 
-    /// Keeps something else. Whether there is room for it.
+    /// Replaces what is kept. Returns whether there is room for it.
     pub fn set(&mut self, version: u32, bytes: &[u8]) -> bool {
         if bytes.len() > self.capacity() {
             return false;
@@ -87,13 +87,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Kept<B> {
         true
     }
 
-    /// The piece that begins at `offset`.
+    /// Returns the piece that begins at `offset`.
     pub fn piece(&self, offset: u16) -> Piece<'_> {
         Piece::of(self.version, self.bytes(), offset)
     }
 
-    /// Takes a piece. Answers where the next one has to begin, or `None` if that was the last. When all are
-    /// there, they are kept if `accept` takes them as a whole.
+    /// Takes a piece. Returns the offset at which the next one has to begin, or `None` if that was the
+    /// last. When all have come, they are kept if `accept` takes them as a whole.
     pub fn take(
         &mut self,
         piece: &Piece<'_>,

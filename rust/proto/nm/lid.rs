@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Who gets which local id.
+//! Assignment of local ids.
 //!
-//! A node that has one keeps it. If two that come from different fabrics have the same, that of the
-//! master's own fabric keeps it, then that with the lower hardware id. New ones are numbered in the
-//! order in which they were found, with ids that nobody ever had.
+//! A node that has an id keeps it. If two nodes from different fabrics have the same, the one of the
+//! master's own fabric keeps it, then the one with the lower hardware id. New ids are given in the order
+//! in which the nodes were found, and are ids that were never given before, while there are any.
 
 use super::member::{Member, Members};
 
 /// The highest local id: the device has 23 bits for one, and all ones stands for any.
 pub const MAX_LID: u32 = (1 << 23) - 2;
 
-/// Ids that were given, and that nobody has confirmed to have: who is found without one, because the
-/// master cannot write to it now, is given the same again. Otherwise each attempt took another one.
+/// Ids that were given and that their nodes have not confirmed yet. A node to which the master cannot
+/// write now is found without an id again, and is given the same one: otherwise each attempt would use
+/// up another id.
 pub struct Promises {
     /// Hardware id and local id; 0: none.
     made: [(u64, u32); 16],
-    /// The oldest.
+    /// Index of the oldest, which is replaced next.
     next: usize,
 }
 
 impl Promises {
-    /// None yet.
+    /// No promises.
     pub const NONE: Self = Self {
         made: [(0, 0); 16],
         next: 0,
@@ -40,7 +41,7 @@ impl Promises {
         self.next = (self.next + 1) % self.made.len();
     }
 
-    /// It has the id.
+    /// Removes the promise to `hwid`, which has the id now.
     pub fn keep(&mut self, hwid: u64) {
         for place in self.made.iter_mut().filter(|(who, _)| *who == hwid) {
             *place = (0, 0);
@@ -49,7 +50,7 @@ impl Promises {
 }
 
 impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
-    /// Gives a local id to everybody who has answered. `master` is the hardware id of the master.
+    /// Gives a local id to every node that has answered. `master` is the hardware id of the master.
     /// Returns the lowest id that was never given away.
     pub fn assign_lids(&mut self, master: u64, promises: &mut Promises) -> u32 {
         let rank = |m: &Member| (m.info.mastership.master != master, m.info.hwid);
@@ -67,7 +68,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
                 next = next.max(lid + 1);
             }
             if let Some(member) = self.all_mut().get_mut(at) {
-                // Those that lose are looked up no more: a third one may have the same.
+                // Losers are only marked here: they still count against a third node with the same id.
                 member.piece = u16::from(lost);
             }
         }
@@ -101,7 +102,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         next
     }
 
-    /// The lowest id that nobody has now. There are far more of them than members.
+    /// Returns the lowest id that no member has now. There are far more ids than members.
     fn lowest_free(&self) -> u32 {
         let mut free = 1;
         while !self.is_free(free) {

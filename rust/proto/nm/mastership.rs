@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Who may write tables: a master, and its term.
+//! The right to write tables: a master, and its term.
 //!
-//! A master that begins takes a term above all that it has found. Two that begin at once may take the
-//! same; then the lower id wins, as everywhere.
+//! A new master takes a term above all that it has found. Two that begin at once may take the same term;
+//! then the lower hardware id wins, as everywhere.
 
 use super::bytes::{Reader, Short, Writer};
 
-/// A master and its term. The default is older than any.
+/// A master and its term. The default is older than any other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mastership {
-    /// Rises with each master. 0 is nobody's.
+    /// Rises with each master. 0 is the term of none.
     pub term: u32,
     /// Hardware id of the master.
     pub master: u64,
 }
 
 impl Mastership {
-    /// Whether this one replaces `other`.
+    /// Returns whether this mastership replaces `other`.
     pub fn beats(&self, other: &Self) -> bool {
         self.term > other.term || (self.term == other.term && self.master < other.master)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What one node knows of another, and of all of them.
+//! What a node knows of the other nodes.
 
 use super::{
     ask::Ask,
@@ -15,9 +15,9 @@ pub const NOBODY: u16 = u16::MAX;
 /// Another node.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
-    /// What it has said; of one that has not answered the hardware id only.
+    /// Its answer; only the hardware id if it has not answered.
     pub info: Info,
-    /// Who is at its ports, as it says.
+    /// Its ports, as it reports them.
     pub ports: [Port; PORTS],
     /// Whether it has answered.
     pub known: bool,
@@ -25,31 +25,31 @@ pub struct Member {
     pub path: Path,
     /// The question, or the write, that is on its way to it.
     pub ask: Ask,
-    /// Which piece of an answer, or of a write, that has several.
+    /// The piece that is next, of an answer or a write that has several.
     pub piece: u16,
     /// Bit n: its routes of n + 1 links are to be replaced.
     pub differ: u32,
-    /// Who is at its ports, for data.
+    /// Index of the member at each of its ports, if data may pass; else [`NOBODY`].
     pub next: [u16; PORTS],
-    /// The route to it from wherever was last asked for.
+    /// The route to it from the source of the last [`Members::routes_from`].
     pub route: Reach,
 }
 
-/// A route, from the one node that [`super::route`] looks at.
+/// A route from the source node of [`super::route`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reach {
-    /// What it costs, then how many links it has.
+    /// Its cost, and its number of links.
     pub length: (u32, u32),
-    /// The port by which it begins.
+    /// The port by which it leaves the source.
     pub port: u8,
     /// Generation and lanes of its slowest link.
     pub slowest: (u8, u8),
-    /// Nothing shorter will be found.
+    /// No shorter one will be found.
     pub(super) settled: bool,
 }
 
 impl Reach {
-    /// There is none.
+    /// No route.
     pub const NONE: Self = Self {
         length: (u32::MAX, u32::MAX),
         port: 0,
@@ -57,14 +57,14 @@ impl Reach {
         settled: false,
     };
 
-    /// How many links it has, if there is one.
+    /// Returns how many links it has, if there is a route.
     pub fn hops(&self) -> Option<u32> {
         (self.length.0 != u32::MAX).then_some(self.length.1)
     }
 }
 
 impl Member {
-    /// For memory that was not used yet.
+    /// Initial value for memory.
     pub const NONE: Self = Self {
         info: Info {
             hwid: 0,
@@ -86,20 +86,20 @@ impl Member {
     };
 }
 
-/// All nodes that were found, in the order in which they were. The first is the node itself.
+/// All nodes that were found, in the order in which they were found. The first is the node itself.
 pub struct Members<M> {
     memory: M,
     count: usize,
-    /// Of so many the neighbours are among the members too.
+    /// Number of members whose neighbours are in the list as well.
     pub(super) expanded: usize,
-    /// Somebody was left out for want of memory.
+    /// A node was left out for want of memory.
     pub(super) too_many: bool,
-    /// Somebody was left out because no path is that long.
+    /// A node was left out because no path is that long.
     pub(super) too_far: bool,
 }
 
 impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
-    /// Nobody yet. `memory` is for as many nodes as there can be.
+    /// Creates an empty list. `memory` is for as many nodes as there can be.
     pub fn new(memory: M) -> Self {
         Self {
             memory,
@@ -110,7 +110,8 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         }
     }
 
-    /// The same as in `other`, as many as there is room for, with ways and routes as the first of them has them.
+    /// Copies the members of `other`, as many as there is room for, and computes neighbours, and routes
+    /// from the first member.
     pub fn copy<N: AsRef<[Member]> + AsMut<[Member]>>(&mut self, other: &Members<N>) {
         self.clear();
         for member in other.all() {
@@ -121,7 +122,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         self.routes_from(0);
     }
 
-    /// Forgets all.
+    /// Removes all members.
     pub(super) fn clear(&mut self) {
         self.count = 0;
         self.expanded = 0;
@@ -129,7 +130,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         self.too_far = false;
     }
 
-    /// Appends one; whether there was room.
+    /// Appends a member. Returns whether there was room.
     pub(super) fn push(&mut self, member: Member) -> bool {
         let place = self.memory.as_mut().get_mut(self.count);
         let room = place.map(|place| *place = member).is_some() && self.count < usize::from(NOBODY);
@@ -137,12 +138,12 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         room
     }
 
-    /// All of them.
+    /// Returns all members.
     pub fn all(&self) -> &[Member] {
         self.memory.as_ref().get(..self.count).unwrap_or_default()
     }
 
-    /// All of them, to be changed.
+    /// Returns all members, to be changed.
     pub fn all_mut(&mut self) -> &mut [Member] {
         self.memory
             .as_mut()
@@ -150,17 +151,17 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
             .unwrap_or_default()
     }
 
-    /// Where somebody is in the list.
+    /// Returns the index of the member with this hardware id.
     pub fn find(&self, hwid: u64) -> Option<usize> {
         self.all().iter().position(|m| m.info.hwid == hwid)
     }
 
-    /// Somebody.
+    /// Returns the member with this hardware id.
     pub fn get(&self, hwid: u64) -> Option<&Member> {
         self.all().iter().find(|m| m.info.hwid == hwid)
     }
 
-    /// Whether nodes were left out: for want of memory, or because they are too far away.
+    /// Returns whether nodes were left out: for want of memory, and because they are too far away.
     pub fn left_out(&self) -> (bool, bool) {
         (self.too_many, self.too_far)
     }

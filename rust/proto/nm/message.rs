@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What managers say to each other, as the payload of a packet.
+//! Messages between managers: the payload of a packet.
 //!
-//! [`Message::parse`] checks what can be checked without knowing who is asked. What several messages have
-//! in them is in the modules of this one, and writes and reads itself. All of this must not know how a
-//! message travels, nor what a node makes of it.
+//! [`Message::parse`] checks everything that does not depend on the receiver's state. Parts that several
+//! messages share are in the submodules, each with its own encoding. This file is independent of how a
+//! message is transported, and of how a node handles it.
 
 use super::{
     bytes::{Reader, Short, Writer},
@@ -24,117 +24,117 @@ pub use self::{
     write::{Differ, Taken, Write},
 };
 
-/// A message. `xid` names a question, and is in its answer.
+/// A message. `xid` names a question, and is repeated in its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(
     clippy::large_enum_variant,
     reason = "nothing is allocated here, and none is kept"
 )]
 pub enum Message<'a> {
-    /// Who are you, and who is next to you? From this port on.
+    /// Asks a node for its description and its ports, from one port on.
     PortsRequest {
         /// The first port that is asked for.
         first: u8,
     },
-    /// The answer.
+    /// Answers [`Message::PortsRequest`].
     PortsReply {
-        /// Who answers.
+        /// Description of the answering node.
         info: Info,
-        /// Who is next to it.
+        /// Its ports.
         page: Page,
     },
-    /// Your local id.
+    /// Sets the receiver's local id.
     Assign {
-        /// By whom, for whom.
+        /// Mastership of the writer, and receiver.
         write: Write,
         /// The id, not 0.
         lid: u32,
         /// The lowest that was never given away.
         next_lid: u32,
     },
-    /// Routes, to be kept but not used yet.
+    /// Stages routes: they are kept, but not used yet.
     Stage {
-        /// By whom, for whom.
+        /// Mastership of the writer, and receiver.
         write: Write,
-        /// Which piece, from 0,
+        /// Number of the piece, from 0.
         piece: u8,
-        /// of how many.
+        /// Number of pieces.
         of: u8,
         /// The piece, for [`super::table`].
         runs: &'a [u8],
     },
-    /// Use the routes that are so many links long.
+    /// Commits the staged routes of one length.
     Commit {
-        /// By whom, for whom.
+        /// Mastership of the writer, and receiver.
         write: Write,
-        /// 1 and more.
+        /// Length in links, at least 1.
         hops: u8,
     },
-    /// Ways that are in use will lead elsewhere: come to rest. Or they do by now: go on.
+    /// Quiesces routes, because some in use are about to change; or unquiesces them.
     Rest {
-        /// By whom, for whom.
+        /// Mastership of the writer, and receiver.
         write: Write,
-        /// Come to rest.
+        /// Quiesce; else unquiesce.
         on: bool,
     },
-    /// Part of what the administrator assignments.
+    /// Part of the administrator's assignments.
     Assignments {
-        /// By whom, for whom.
+        /// Mastership of the writer, and receiver.
         write: Write,
-        /// Which assignments.
+        /// The part.
         piece: Piece<'a>,
     },
     /// Answers a write.
     Ack {
-        /// Who answers.
+        /// Hardware id of the answering node.
         from: u64,
-        /// How it was taken.
+        /// Result of the write.
         taken: Taken,
-        /// Whom the sender obeys.
+        /// Mastership that the answering node obeys.
         mastership: Mastership,
-        /// After the last piece of routes.
+        /// After the last piece of routes: how they differ from those in use.
         differ: Differ,
     },
-    /// The sender's ports have changed; or it asks whether the master is there.
+    /// Reports that the sender's ports have changed, or asks whether the master is there.
     Poll {
-        /// Which change of ports the sender is at.
+        /// Description of the sender, with the number of its last change of ports.
         info: Info,
-        /// It speaks up because of the change, not because of the time.
+        /// It is sent because of a change, not because of the time.
         changed: bool,
     },
     /// Answers a poll.
     PollAck {
-        /// Who answers.
+        /// Hardware id of the answering node.
         from: u64,
-        /// Whom the sender takes for the master; 0 if it is about to find out.
+        /// Its master as far as it knows; 0 if it does not know yet.
         master: u64,
     },
-    /// What does the administrator assignment? From here on.
+    /// Asks for the administrator's assignments, from an offset on.
     AssignmentsRequest {
-        /// Byte that the answer starts with.
+        /// Offset of the first byte of the answer.
         offset: u16,
     },
-    /// The answer.
+    /// Answers [`Message::AssignmentsRequest`].
     AssignmentsReply(Piece<'a>),
-    /// Part of the reader's own hierarchy.
+    /// Part of the receiver's own hierarchy.
     Hierarchy {
-        /// By whom, for whom.
+        /// Mastership of the writer, and receiver.
         write: Write,
-        /// Which part.
+        /// The part.
         piece: Piece<'a>,
     },
 }
 
-/// Why bytes are not a message.
+/// Reason why bytes are not a valid message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// They end too soon.
+    /// The bytes end too soon.
     Short,
-    /// There are too many of them.
+    /// There are more bytes than the message has.
     Long,
-    /// Of an unknown type.
+    /// The type is unknown.
     Kind(u8),
-    /// A member has a value that it never has.
+    /// A member has an invalid value.
     Value,
 }
 
@@ -173,8 +173,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Whether a packet with this message may have this direction: what only a master says does not
-    /// come from anybody else.
+    /// Returns whether a packet with this message may have this direction: messages of a master come
+    /// from the master only.
     pub fn fits(&self, direction: Direction) -> bool {
         match self {
             Self::Assign { .. }
@@ -188,7 +188,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Writes the message and says how many bytes it has.
+    /// Encodes the message and returns its length in bytes; `None` if it does not fit.
     pub fn encode(&self, xid: u32, buf: &mut [u8; MAX_PAYLOAD]) -> Option<usize> {
         let mut w = Writer::new(buf);
         w.u8(self.kind());
@@ -256,7 +256,7 @@ impl<'a> Message<'a> {
         w.finish()
     }
 
-    /// Reads a message and its number.
+    /// Decodes a message. Returns its `xid` and the message.
     pub fn parse(bytes: &'a [u8]) -> Result<(u32, Self), Error> {
         let mut r = Reader::new(bytes);
         let (kind, xid) = (r.u8()?, r.u32()?);

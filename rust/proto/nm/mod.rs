@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The network manager: who is in the fabric, who is its master, who has which local id, and which
-//! port leads where.
+//! The network manager: finds the nodes of the fabric, elects the master, gives local ids, and sets up
+//! routes.
 //!
 //! [`node::Node`] is the manager of one node in a fabric of up to a few hundred, in which every node
 //! explores; `scale::Node` is that of one in a fabric of tens of thousands, in which nodes report up
-//! a tree. Both do everything through a trait of effects, take time in milliseconds or not at all, and
-//! live in memory that the caller gives. Formats, rules and limits: `Documentation/manager.rst`.
-//! Nothing here may know how a neighbour is reached, nor what a route is used for.
+//! a tree. Both act through a trait of effects only, take times in milliseconds, and live in memory that
+//! the caller provides. Formats, rules and limits: `Documentation/manager.rst`. The manager is
+//! independent of how a neighbour is reached, and of what a route is used for.
 
 pub mod allow;
 pub mod ask;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a node says about itself, in a message.
+//! The description of a node in a message.
 //!
-//! It must not know who asks, nor what is made of it.
+//! This file is independent of the node that asks, and of how the description is used.
 
 use super::super::{
     bytes::{Reader, Writer},
@@ -13,18 +13,18 @@ use super::{check, Error};
 /// Bytes of [`Info`].
 pub(super) const INFO_BYTES: usize = 40;
 
-/// What a node says about itself.
+/// Description of a node, by the node itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Info {
     /// Its hardware id.
     pub hwid: u64,
-    /// Which life of it this is: no two of a node are equal. A new life knows nothing of the last.
+    /// Number of its incarnation: no two of a node are equal. A new one knows nothing of the last.
     pub life: u32,
     /// Its local id, 0 if it has none.
     pub lid: u32,
     /// The lowest local id that was never given away, as far as it knows.
     pub next_lid: u32,
-    /// Whom it obeys.
+    /// The mastership that it obeys.
     pub mastership: Mastership,
     /// Changes with every change of its ports.
     pub change: u32,

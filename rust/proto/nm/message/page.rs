@@ -9,22 +9,23 @@ use super::super::{
 };
 use super::{check, info::INFO_BYTES, Error};
 
-/// Bytes in front of the ports of a page: type, number, [`Info`](super::Info), and where the next page begins.
+/// Bytes before the ports of a page: type, number, [`Info`](super::Info), and first port of the next
+/// page.
 const PAGE_HEAD: usize = 5 + INFO_BYTES + 1;
-/// Ports that have room in one message, each with its number.
+/// Number of ports that fit into one message, each with its number.
 pub const PAGE_PORTS: usize = (MAX_PAYLOAD - PAGE_HEAD) / (1 + PORT_BYTES);
 
 /// The ports of a node, as many as one message carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// Those at which somebody is; the others are down, or in another page.
+    /// The ports with a neighbour; the others are down, or in another page.
     pub ports: [Port; PORTS],
-    /// The number of the first port that had no room, 0 if all had.
+    /// The number of the first port that did not fit, 0 if all did.
     pub next: u8,
 }
 
 impl Page {
-    /// The ports from number `first` on, as many as a message has room for.
+    /// Returns the ports from number `first` on, as many as fit into a message.
     pub fn of(ports: &[Port; PORTS], first: u8) -> Self {
         let mut page = Self {
             ports: [Port::NONE; PORTS],

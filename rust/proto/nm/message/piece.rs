@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Part of what takes more than one message: the assignments, or a hierarchy.
+//! A part of data that take more than one message: the assignments, or a hierarchy.
 //!
-//! It must not know what the bytes mean.
+//! This file does not interpret the data.
 
 use super::super::bytes::{Reader, Writer};
 use super::{check, Error};
 
-/// Bytes of the routes, of the assignments, or of a hierarchy, in one message.
+/// Most bytes of the routes, of the assignments, or of a hierarchy, in one message.
 pub const MAX_PIECE: usize = 120;
 
 /// Part of the assignments, or of a hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece<'a> {
-    /// Another one for other contents; that of the assignments rises.
+    /// Differs with the contents; that of the assignments rises.
     pub version: u32,
-    /// Bytes of it all.
+    /// Bytes of the whole data.
     pub total: u16,
-    /// Where in it this part begins.
+    /// Offset of this part.
     pub offset: u16,
     /// The part.
     pub bytes: &'a [u8],
 }
 
 impl<'a> Piece<'a> {
-    /// The part of `bytes`, which are of that version, that begins at `offset`.
+    /// Returns the part of `bytes` that begins at `offset`. `version` is the version of `bytes`.
     pub fn of(version: u32, bytes: &'a [u8], offset: u16) -> Self {
         let rest = bytes.get(usize::from(offset)..).unwrap_or_default();
         Self {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a master writes to a node, whatever it is: by which right, for whom, and how it was taken.
+//! Writes of a master to a node, whatever they carry: mastership, receiver, and result.
 //!
-//! Whether the right is one is decided by who is written to.
+//! The receiver decides whether the mastership is valid.
 
 use super::super::{
     bytes::{Reader, Writer},
@@ -10,42 +10,42 @@ use super::super::{
 };
 use super::{check, truth, Error};
 
-/// What every write of a master starts with.
+/// Head of every write of a master.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Write {
-    /// By whose right.
+    /// Mastership of the writer.
     pub mastership: Mastership,
     /// Rises with each set of tables of that mastership.
     pub version: u32,
-    /// Whom it is for: a path may lead to somebody else by now.
+    /// Hardware id of the receiver: the path may lead to another node by now.
     pub to: u64,
-    /// And in which life.
+    /// Incarnation of the receiver.
     pub life: u32,
 }
 
-/// How a write was taken.
+/// Result of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
     /// It is done.
     Yes = 0,
-    /// Not by this master: somebody else masterships, or has to.
+    /// The node does not obey this master: another node is master, or has to be.
     Stale = 1,
     /// There is no room for it.
     NoRoom = 2,
     /// It does not follow from what was written before.
     Order = 3,
-    /// It will be done: the node has to let go of something first.
+    /// It will be done: the node has to release something first.
     Later = 4,
-    /// It makes no sense.
+    /// The contents are invalid.
     Bad = 5,
 }
 
 /// How staged routes differ from those in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Differ {
-    /// Bit n: those that are n + 1 links long do.
+    /// Bit n: routes of n + 1 links differ.
     pub hops: u32,
-    /// One in use leaves by another port.
+    /// A route in use will leave by another port.
     pub moves: bool,
 }
 
