@@ -17,7 +17,7 @@ pub const MAX_BYTES: u64 = 1 << 24;
 const SEGMENT: usize = 0x10;
 const COOKIE: usize = 0x08;
 
-/// What is to be done.
+/// An operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
     /// Nothing.

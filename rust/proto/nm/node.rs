@@ -3,26 +3,26 @@
 //! The manager of one node, in a fabric in which every node explores.
 //!
 //! ```text
-//!             found everybody            lowest id
+//!             found all nodes            lowest id
 //!   EXPLORE ------------------> ELECT --------------> ASSIGN -> STAGE -> COMMIT -> SETTLED
 //!    ^   ^                        |                      (the phases of a master)     |
-//!    |   |                        | somebody lower                                    |
+//!    |   |                        | another host has a lower id                       |
 //!    |   |    master silent       v                                                   |
 //!    |   +-------------------- STANDBY                                                |
 //!    |                                        ports, or nodes, have changed           |
 //!    +--------------------------------------------------------------------------------+
 //! ```
 //!
-//! The node explores, and whoever finds that its own id is the lowest becomes master: it gives local
-//! ids, stages routes at every node and commits them ([`super::table`]). The others ask it from time
-//! to time whether it is there, tell it when a port of theirs changes, and explore anew when it does not
-//! answer. Every write names the mastership by whose right it is made; a node obeys none that is older than
-//! the one that it obeys, nor one of a higher id than its own. A standby looks at everybody again when
-//! its master has changed something, so that it too can say who is there.
+//! Every node explores, and the one that finds that its own id is the lowest becomes master: it gives
+//! local ids, stages routes at every node and commits them ([`super::table`]). The other nodes poll it
+//! from time to time, tell it when one of their ports changes, and explore again when it does not
+//! answer. Every write names the mastership of its writer. A node obeys no mastership older than the one
+//! that it obeys, nor one of a higher id than its own. A standby surveys the nodes again when its master
+//! has changed something, so that it too has a list of the members.
 //!
 //! A node without a host is never master, and does not explore: it waits to be written to.
 //!
-//! Nothing is done here but through [`Effects`]; time comes in as milliseconds.
+//! The manager acts through [`Effects`] only. All times are in milliseconds.
 
 mod elect;
 mod hand;
@@ -53,59 +53,59 @@ use super::{
     table::{self, Slot, Table},
 };
 
-/// Nodes of a fabric, at the most.
+/// Most nodes of a fabric.
 pub const MAX_NODES: usize = 256;
-/// How often [`Node::tick`] wants to be called.
+/// Interval at which [`Node::tick`] is to be called.
 pub const TICK_MS: u64 = 20;
-/// How often a standby asks whether its master is there.
+/// Interval at which a standby polls its master.
 pub const POLL_MS: u64 = 500;
-/// When a node that somebody has at a port did not answer, it is looked for again after this.
+/// Time after which a node that is at a port, but did not answer, is looked for again.
 pub const RETRY_MS: u64 = 1000;
-/// Ports come up one after the other; a node waits so long after one before it explores.
+/// Time without a change of ports before a node explores: ports come up one after the other.
 pub const CALM_MS: u64 = 50;
-/// A standby looks who is there so long after its master has last written something.
+/// Time from the last write of the master to the survey of a standby.
 pub const SURVEY_MS: u64 = 100;
-/// Questions and writes that are on their way at a time.
+/// Most questions and writes that are on their way at a time.
 pub const WINDOW: usize = 16;
 
-/// What a node is.
+/// Role of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// It is about to find out.
+    /// The role is not known yet.
     Unknown,
     /// It has the lowest id.
     Master,
-    /// It obeys.
+    /// It obeys a master.
     Standby,
 }
 
-/// What the machine has done for it.
+/// The actions of the machine.
 pub trait Effects: table::Effects {
     /// Sends to the neighbour at `port`; the message may get lost.
     fn send(&mut self, port: u8, message: &[u8]);
-    /// The node is something else now, or obeys somebody else.
+    /// Called when the role of the node, or the mastership that it obeys, has changed.
     fn role(&mut self, role: Role, mastership: &Mastership);
-    /// The node has this local id now.
+    /// Called when the node has got this local id.
     fn lid(&mut self, lid: u32);
-    /// There are other assignments.
+    /// Called when the assignments have changed.
     fn assignments(&mut self, version: u32);
-    /// The node is told of its hierarchy, which is another one than before. Unless it is taken, that before
-    /// stays.
+    /// Takes a new hierarchy of the node. If it is not taken, the former one stays.
     fn hierarchy(&mut self, _bytes: &[u8]) -> Result<(), Taken> {
         Err(Taken::NoRoom)
     }
-    /// Whether all has been let go that is in the node's hierarchy no more.
+    /// Returns whether everything is released that is no longer in the node's hierarchy.
     fn let_go(&mut self) -> bool {
         true
     }
-    /// Ways in use will lead elsewhere: nothing is to be under way over any; or they do by now. That
-    /// is to end by itself after [`LEASE_MS`], for a master that dies.
+    /// Quiesces routes: routes in use will change, and nothing is to be under way over any of them. With
+    /// false, unquiesces them. A quiesce ends by itself after [`LEASE_MS`], in case the master dies.
     fn rest(&mut self, _on: bool) {}
-    /// Whether nothing is.
+    /// Returns whether nothing is under way over any route.
     fn is_at_rest(&mut self) -> bool {
         true
     }
-    /// Whether a mastership that is to be obeyed may write to this node, for all that others know of it.
+    /// Returns whether a mastership that is to be obeyed may write to this node, as far as the caller
+    /// knows.
     fn admits(&mut self, _mastership: &Mastership) -> bool {
         true
     }
@@ -115,18 +115,18 @@ pub trait Effects: table::Effects {
 enum Phase {
     /// Nothing was done yet.
     Start,
-    /// A node that is never master has none.
+    /// The phase of a node that is never master.
     Idle,
     Explore,
-    /// A master that fetches the newest assignments from the member with this place in the list.
+    /// The master fetches the newest assignments from the member with this index.
     Fetch(usize),
     Assign,
     Stage,
-    /// Hosts come to rest, as ways in use will lead elsewhere.
+    /// Hosts quiesce their routes, as some in use will change.
     Rest,
-    /// Routes that are so many links long.
+    /// Routes of this many links are committed.
     Commit(u8),
-    /// They go on.
+    /// Hosts unquiesce their routes.
     GoOn,
     Replicate,
     Settled,
@@ -134,7 +134,7 @@ enum Phase {
 }
 
 /// The manager. `M` is memory for [`Member`]s, as many as there can be nodes; `T` for [`Slot`]s, twice
-/// as many; `B` for bytes; `A` the list of hardware ids that may take part.
+/// as many; `B` for bytes. `A` is the list of hardware ids that may take part.
 pub struct Node<M, T, B, A> {
     me: Info,
     ports: [Port; PORTS],
@@ -142,33 +142,34 @@ pub struct Node<M, T, B, A> {
     members: Members<M>,
     table: Table<T>,
     assignments: Kept<B>,
-    /// The node's own, and who wrote of it last, with which number.
+    /// The node's own hierarchy.
     hierarchy: Kept<B>,
+    /// Mastership and number of the last write to `hierarchy`.
     hierarchy_by: (Mastership, u32),
-    /// That of another one, on its way.
+    /// The hierarchy of another node, on its way to it.
     hand: Hand<B>,
     allowed: Allowed<A>,
     xids: u32,
     /// The newest version of tables of the mastership that the node obeys.
     version: u32,
-    /// What the members were when their tables were last complete.
+    /// [`Self::signature`] of the members when their tables were last complete.
     done: Option<u64>,
-    /// Of staged routes some take the place of others.
+    /// Some staged routes replace routes in use that leave by another port.
     moves: bool,
-    /// Hosts were asked to come to rest, and not to go on yet.
+    /// Hosts were asked to quiesce their routes, and not to unquiesce them yet.
     rested: bool,
-    /// Who asked the node to come to rest has no answer yet.
+    /// The request to quiesce routes that has no answer yet.
     resting: Option<Resting>,
-    /// The fabric is not what was found.
+    /// The fabric has changed since it was explored.
     dirty: bool,
-    /// When to explore whatever happens.
+    /// When to explore in any case.
     again: Option<u64>,
-    /// Ports are left to calm down until then.
+    /// Time until which changes of ports are awaited.
     calm: u64,
-    /// Whom the node takes for its master, and how to reach it.
+    /// Hardware id of the master as far as the node knows, and the path to it.
     lowest: u64,
     to_master: Path,
-    /// Wrote since this exploration began.
+    /// Hardware id of the master that has written since this exploration began.
     obeyed: Option<u64>,
     poll: Ask,
     poll_at: u64,
@@ -176,14 +177,15 @@ pub struct Node<M, T, B, A> {
     changed: bool,
     /// The master has answered.
     heard: bool,
-    /// A standby: when it will look who is there; and it does so.
+    /// When this standby begins its next survey of the nodes.
     survey: Option<u64>,
+    /// A survey is under way.
     surveys: bool,
-    /// How often all members were looked at.
+    /// Number of explorations and surveys that were completed.
     found: u32,
-    /// Local ids that a master has given, and nobody has confirmed.
+    /// Local ids that this master has given, and that their nodes have not confirmed yet.
     promises: Promises,
-    /// Who was silent when everybody was last asked.
+    /// The nodes that were silent in the last exploration.
     doubts: Doubts,
 }
 
@@ -194,10 +196,10 @@ where
     B: AsRef<[u8]> + AsMut<[u8]>,
     A: AsRef<[u64]>,
 {
-    /// A node whose ports are all down. No two lives of a node have the same number. Of the memory for
-    /// bytes the first is for assignments, twice the longest; the second for the node's own hierarchy, twice the
-    /// longest, and the third for one on its way to another node. A node without a host has none of these
-    /// two.
+    /// Creates a node whose ports are all down. No two incarnations of a node have the same `life`. Of
+    /// `bytes` the first is for the assignments, twice the longest; the second for the node's own
+    /// hierarchy, twice the longest; and the third for a hierarchy on its way to another node. A node
+    /// without a host has no memory for the latter two.
     pub fn new(hwid: u64, life: u32, members: M, slots: T, bytes: [B; 3], allowed: A) -> Self {
         let [assignments, hierarchy, hand] = bytes;
         let mut node = Self {
@@ -237,7 +239,7 @@ where
         node
     }
 
-    /// Another life: all is as [`Self::new`] has made it, but for the assignments.
+    /// Begins a new incarnation: everything is as after [`Self::new`], except that the assignments stay.
     pub fn begin(&mut self, hwid: u64, life: u32) {
         self.me = Info {
             hwid,
@@ -275,17 +277,17 @@ where
         self.surveys = false;
     }
 
-    /// What the node says of itself.
+    /// Returns the description of the node.
     pub fn info(&self) -> &Info {
         &self.me
     }
 
-    /// Who is at its ports.
+    /// Returns the ports of the node.
     pub fn ports(&self) -> &[Port; PORTS] {
         &self.ports
     }
 
-    /// What the node is.
+    /// Returns the role of the node.
     pub fn role(&self) -> Role {
         match self.phase {
             Phase::Start | Phase::Idle | Phase::Explore => Role::Unknown,
@@ -294,7 +296,7 @@ where
         }
     }
 
-    /// Whether a master has nothing left to do, or a standby has a master that answers.
+    /// Returns whether a master has nothing left to do, or a standby has a master that answers.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-sim"))]
     pub fn is_quiet(&self) -> bool {
         match self.phase {
@@ -311,14 +313,14 @@ where
         }
     }
 
-    /// Of a master whose tables are complete and up to date, what they were made from, as one number;
-    /// `None` while it has something to do.
+    /// Returns, for a master whose tables are complete and up to date, one number for everything that
+    /// they depend on; `None` while it has something to do.
     pub fn settled(&self) -> Option<u64> {
         self.done
             .filter(|_| self.phase == Phase::Settled && !self.dirty)
     }
 
-    /// When [`Self::tick`] has something to do, if nothing happens until then.
+    /// Returns when [`Self::tick`] has something to do, if nothing happens until then.
     pub fn due(&self, now: u64) -> Option<u64> {
         let asked = |ask: &Ask| match ask.state {
             State::Sent => ask.sent() + AGAIN_MS,
@@ -348,7 +350,7 @@ where
         }
     }
 
-    /// Whom the node takes for its master; 0 if it does not know.
+    /// Returns the hardware id of the master as far as the node knows; 0 if it does not know.
     pub fn master(&self) -> u64 {
         match self.role() {
             Role::Unknown => 0,
@@ -357,24 +359,24 @@ where
         }
     }
 
-    /// Everybody that was found so far.
+    /// Returns the nodes that were found so far.
     pub fn members(&self) -> &Members<M> {
         &self.members
     }
 
-    /// Changes when [`Self::members`] are all that there are; of a master, each with its local id. `None`
-    /// while they are being looked for.
+    /// Returns a number that changes each time [`Self::members`] is complete again; of a master, each
+    /// with its local id. `None` during an exploration or survey.
     pub fn found(&self) -> Option<u32> {
         let looks = matches!(self.phase, Phase::Start | Phase::Idle | Phase::Explore);
         (!looks && !self.surveys).then_some(self.found)
     }
 
-    /// Who may take part.
+    /// Returns the list of hardware ids that may take part.
     pub fn allowed(&self) -> &A {
         &self.allowed.0
     }
 
-    /// Others may take part than before.
+    /// Changes the list of hardware ids that may take part, and explores again.
     pub fn allow(&mut self, now: u64, change: impl FnOnce(&mut A)) {
         change(&mut self.allowed.0);
         if !matches!(self.phase, Phase::Start | Phase::Idle) {
@@ -382,7 +384,8 @@ where
         }
     }
 
-    /// Somebody has written here by other means, by right of this mastership: there is none below it any more.
+    /// Accepts a mastership that has written to the node by other means: older ones are rejected from
+    /// now on. Discards staged routes.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-fabric"))]
     pub fn accept(&mut self, mastership: Mastership) {
         if mastership.beats(&self.me.mastership) {
@@ -392,17 +395,18 @@ where
         }
     }
 
-    /// The routes.
+    /// Returns the routes.
     pub fn table(&self) -> &Table<T> {
         &self.table
     }
 
-    /// The assignments.
+    /// Returns the assignments.
     pub fn assignments(&self) -> &Kept<B> {
         &self.assignments
     }
 
-    /// The administrator assignments something else. Only a master takes that; whether it did.
+    /// Takes new assignments of the administrator. Returns whether it took them: only a master does, if
+    /// it has room for them.
     pub fn assignment(&mut self, now: u64, bytes: &[u8], fx: &mut impl Effects) -> bool {
         let version = version_after(self.assignments.version(), bytes);
         let taken = self.role() == Role::Master && self.assignments.set(version, bytes);
@@ -416,7 +420,7 @@ where
         taken
     }
 
-    /// A port is up, down, faster, slower, or excluded.
+    /// Takes the new state of a port: up, down, faster, slower, or excluded.
     pub fn port(&mut self, now: u64, number: u8, port: Port, fx: &mut impl Effects) {
         let Some(place) = self.ports.get_mut(usize::from(number)) else {
             return;
@@ -431,7 +435,7 @@ where
         match self.phase {
             Phase::Start => {}
             Phase::Standby if was_up && !port.is_up() && self.to_master.first() == Some(number) => {
-                // The way to the master is cut: it will not answer.
+                // The path to the master is cut: it will not answer.
                 self.changed = true;
                 self.explore(now);
             }
@@ -444,7 +448,7 @@ where
         self.drive(now, fx);
     }
 
-    /// Somewhere in the fabric something has come or gone, as a switch says: a master looks.
+    /// A switch reports that a device has come or gone: a master explores again.
     pub fn plugged(&mut self, now: u64) {
         if !matches!(self.phase, Phase::Start | Phase::Idle | Phase::Standby) {
             self.dirty = true;
@@ -452,7 +456,7 @@ where
         }
     }
 
-    /// Time has passed.
+    /// Does what is due at `now`.
     pub fn tick(&mut self, now: u64, fx: &mut impl Effects) {
         if self.phase == Phase::Start && now >= self.calm {
             self.explore(now);
@@ -460,7 +464,7 @@ where
         self.drive(now, fx);
     }
 
-    /// A message has come from the neighbour at `port`.
+    /// Handles or relays a packet from the neighbour at `port`.
     pub fn receive(&mut self, now: u64, port: u8, bytes: &[u8], fx: &mut impl Effects) {
         if !self.speaks(port) {
             return;
@@ -482,7 +486,7 @@ where
         }
     }
 
-    /// Whether there is somebody at `port` who may take part.
+    /// Returns whether there is a neighbour at `port` that may take part.
     fn speaks(&self, port: u8) -> bool {
         let port = self.ports.get(usize::from(port));
         port.is_some_and(|port| self.allowed.has(port.peer))
@@ -588,10 +592,10 @@ where
                 if mine && *from == self.lowest && self.poll.answer(xid) {
                     self.poll_at = now + POLL_MS;
                     if *master != 0 && *master != self.lowest {
-                        // It obeys somebody itself.
+                        // The node that was taken for the master obeys another one.
                         self.explore(now);
                     } else {
-                        // One that was away, and did not notice.
+                        // The master may have been away without noticing.
                         self.phase = Phase::Standby;
                         self.heard = *master != 0;
                         self.changed = false;
@@ -606,12 +610,12 @@ where
         }
     }
 
-    // ---- what moves it all ---------------------------------------------------------------------
+    // ---- progress ------------------------------------------------------------------------------
 
     /// Does what can be done now.
     fn drive(&mut self, now: u64, fx: &mut impl Effects) {
         self.answer_at_rest(now, fx);
-        // Each turn ends a phase; there are not many.
+        // Each turn ends a phase, and there are few phases.
         for _ in 0..2 * PORTS + 64 {
             let before = self.phase;
             self.turn(now, fx);
@@ -659,7 +663,7 @@ where
         }
     }
 
-    /// Writes to everybody to whom something is due, but not to too many at a time.
+    /// Sends the questions and writes that are due, with at most [`WINDOW`] on their way at a time.
     fn write_all(&mut self, now: u64, fx: &mut impl Effects) {
         let mut flying = 0;
         let mut at = 0;
@@ -682,7 +686,7 @@ where
     }
 }
 
-/// Sends a packet by the port that is next on its way.
+/// Sends a packet by the next port of its path.
 fn send(packet: &Packet, fx: &mut impl Effects) {
     if let Some(port) = packet.out() {
         let mut buf = [0; MAX_BYTES];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Packets that find their way by a list of ports, from neighbour to neighbour.
+//! Packets that are routed from neighbour to neighbour by a list of ports.
 //!
-//! The header is that of the seed's Table 2, behind an envelope as the mailbox needs it. Each node that a
-//! packet passes writes down by which port it came, so that whoever gets it knows the way back. This
-//! file must not know what is in a packet, nor whether the node that it passes has been told anything yet.
+//! The header is that of the seed's Table 2, behind an envelope for the mailbox. Each node that a packet
+//! passes records the port by which it came, so that the receiver knows the path back. This file is
+//! independent of what is in a packet, and of the state of the nodes that it passes.
 
 use super::{
     super::crc::crc32c,
@@ -15,11 +15,11 @@ use super::{
 
 /// Bytes of the longest message that a mailbox carries.
 pub const MAX_BYTES: usize = 256;
-/// First four bytes: "WFNM". No other message between neighbours begins so.
+/// First four bytes: "WFNM". No other message between neighbours begins with them.
 pub const MAGIC: [u8; 4] = *b"WFNM";
-/// Version of what managers say.
+/// Version of the protocol between managers.
 pub const VERSION: u8 = 1;
-/// Bytes in front of the header.
+/// Bytes before the header.
 pub const ENVELOPE_BYTES: usize = 12;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 6 + 2 * MAX_HOPS;
@@ -29,7 +29,7 @@ pub const MAX_PAYLOAD: usize = MAX_BYTES - ENVELOPE_BYTES - HEADER_BYTES;
 /// Routing method: by ports.
 const METHOD_PORTS: u8 = 0;
 
-/// Where a packet is on its way, as the seed counts it.
+/// Direction of a packet, with the seed's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// Before the master is known.
@@ -40,18 +40,18 @@ pub enum Direction {
     ToMaster = 2,
 }
 
-/// Why bytes are not a packet.
+/// Reason why bytes are not a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// They end too soon.
+    /// The bytes end too soon.
     Short,
-    /// Something else that travels over mailboxes.
+    /// Another kind of mailbox message.
     Magic,
-    /// Of another version.
+    /// Another version.
     Version(u8),
-    /// Not what was sent.
+    /// The checksum does not match.
     Checksum,
-    /// A member has a value that it never has.
+    /// A member has an invalid value.
     Value,
 }
 
@@ -64,9 +64,9 @@ impl From<Short> for Error {
 /// What is to be done with a packet that has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// It is at its end.
+    /// It is at its destination.
     Here,
-    /// It leaves by this port.
+    /// It is to be relayed by this port.
     Relay(u8),
 }
 
@@ -76,14 +76,15 @@ pub struct Packet {
     /// Its direction.
     pub direction: Direction,
     forward: Path,
-    /// The ports by which it came in, of the nodes that it has reached.
+    /// The ports by which it came into the nodes that it has reached.
     backward: Path,
     len: usize,
     payload: [u8; MAX_PAYLOAD],
 }
 
 impl Packet {
-    /// A packet that has not been sent yet. `None` if it goes nowhere, or if the payload is too long.
+    /// Creates a packet that has not been sent yet. `None` if `forward` is empty or the payload is too
+    /// long.
     pub fn new(direction: Direction, forward: Path, payload: &[u8]) -> Option<Self> {
         forward.first()?;
         let mut packet = Self {
@@ -100,28 +101,29 @@ impl Packet {
         Some(packet)
     }
 
-    /// What it carries.
+    /// Returns the payload.
     pub fn payload(&self) -> &[u8] {
         self.payload.get(..self.len).unwrap_or_default()
     }
 
-    /// The port by which it leaves the node where it is; `None` at its end.
+    /// Returns the port by which it leaves the node where it is; `None` at its destination.
     pub fn out(&self) -> Option<u8> {
         self.forward.ports().get(self.backward.hops()).copied()
     }
 
-    /// The way back to the sender, from where it is.
+    /// Returns the path back to the sender, from where it is.
     pub fn way_back(&self) -> Path {
         self.backward.reversed()
     }
 
-    /// It has come in by `port`. `None` if it cannot have.
+    /// Records that it has come in by `port`. `None` if its path would be too long, or `port` is
+    /// invalid.
     pub fn arrive(&mut self, port: u8) -> Option<Arrival> {
         self.backward = self.backward.then(port)?;
         Some(self.out().map_or(Arrival::Here, Arrival::Relay))
     }
 
-    /// Writes the packet and says how many bytes it has.
+    /// Encodes the packet and returns its length in bytes.
     pub fn encode(&self, buf: &mut [u8; MAX_BYTES]) -> usize {
         let all = ENVELOPE_BYTES + HEADER_BYTES + self.len;
         let mut w = Writer::new(buf);
@@ -149,7 +151,7 @@ impl Packet {
         all
     }
 
-    /// Reads a packet as it comes from a neighbour. `buf` may be longer.
+    /// Decodes a packet that comes from a neighbour. `buf` may be longer.
     pub fn parse(buf: &[u8]) -> Result<Self, Error> {
         let mut r = Reader::new(buf);
         if r.array()? != MAGIC {
@@ -176,7 +178,7 @@ impl Packet {
             _ => return Err(Error::Value),
         };
         let (hops, passed) = (usize::from(r.u8()?), usize::from(r.u8()?));
-        // On a link it has not passed the last node.
+        // A packet on a link has not reached the last node yet.
         check(passed < hops)?;
         let forward = path(r.array()?, hops)?;
         let backward = path(r.array()?, passed)?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A way through the fabric: the ports by which a packet leaves, one node after the other.
+//! A path through the fabric: the ports by which a packet leaves, one node after the other.
 
 use super::port::PORTS;
 
-/// The longest way. It is that of the device as well, whose routes and configuration requests pass no
-/// more links than this.
+/// Most links of a path. The limit of the device is the same: its routes and configuration requests pass
+/// no more links than this.
 pub const MAX_HOPS: usize = 32;
 
 /// A list of ports.
@@ -16,13 +16,13 @@ pub struct Path {
 }
 
 impl Path {
-    /// The way to oneself.
+    /// The path from a node to itself.
     pub const EMPTY: Self = Self {
         len: 0,
         ports: [0; MAX_HOPS],
     };
 
-    /// The way by `ports`; `None` if it is too long or names a port that no node has.
+    /// Creates the path by `ports`; `None` if it is too long or names a port that no node has.
     pub fn new(ports: &[u8]) -> Option<Self> {
         let mut path = Self::EMPTY;
         for port in ports {
@@ -31,22 +31,22 @@ impl Path {
         Some(path)
     }
 
-    /// The ports, in the order in which they are passed.
+    /// Returns the ports, in the order in which they are passed.
     pub fn ports(&self) -> &[u8] {
         self.ports.get(..self.hops()).unwrap_or_default()
     }
 
-    /// How many links the way has.
+    /// Returns the number of links of the path.
     pub fn hops(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// The first port.
+    /// Returns the first port.
     pub fn first(&self) -> Option<u8> {
         self.ports().first().copied()
     }
 
-    /// This way, and then out by `port`.
+    /// Extends the path by `port`; `None` if it is too long or no node has such a port.
     pub fn then(mut self, port: u8) -> Option<Self> {
         if usize::from(port) >= PORTS {
             return None;
@@ -56,7 +56,7 @@ impl Path {
         Some(self)
     }
 
-    /// The ports the other way round.
+    /// Returns the ports in reverse order.
     pub fn reversed(mut self) -> Self {
         let len = self.hops();
         if let Some(ports) = self.ports.get_mut(..len) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! One port of a node: who is at the other end of its link, and what the link is worth.
+//! One port of a node: the neighbour at the other end of its link, and the bandwidth of the link.
 
 use super::bytes::{Reader, Short, Writer};
 
@@ -11,9 +11,9 @@ pub const PORTS: usize = 16;
 /// Bytes of a port in a message.
 pub const PORT_BYTES: usize = 10;
 
-/// What a link costs that has no bandwidth to speak of, in units of a lane of the first generation.
+/// Cost of a link of one lane of the first generation, apart from the fixed part of 1.
 const SLOWEST: u32 = 1 << 16;
-/// No use is made of the link for data.
+/// Flag: the link is not used for data.
 const EXCLUDED: u8 = 0x80;
 /// Highest generation of PCI Express.
 const MAX_SPEED: u8 = 6;
@@ -29,12 +29,12 @@ pub struct Port {
     pub speed: u8,
     /// Lanes of the link, 1 to 32.
     pub width: u8,
-    /// The administrator, or the power policy, wants no data to pass.
+    /// The administrator, or the power policy, excludes the link from data.
     pub excluded: bool,
 }
 
 impl Port {
-    /// Nobody is there.
+    /// A port without a neighbour.
     pub const NONE: Self = Self {
         peer: 0,
         speed: 0,
@@ -42,15 +42,15 @@ impl Port {
         excluded: false,
     };
 
-    /// Whether somebody is there to talk to.
+    /// Returns whether the port has a neighbour.
     pub fn is_up(&self) -> bool {
         self.peer != 0
     }
 
-    /// What it costs to pass the link, or `None` if data do not pass it.
+    /// Returns the cost of the link, or `None` if data do not pass it.
     ///
-    /// A link that is half as fast costs twice as much, and each costs something, so that of two ways
-    /// of equal speed the shorter one is the cheaper.
+    /// A link that is half as fast costs twice as much. Each link has a fixed cost in addition, so that
+    /// of two routes of equal speed the shorter one is the cheaper.
     pub fn cost(&self) -> Option<u32> {
         if !self.is_up() || self.excluded || self.speed == 0 || self.width == 0 {
             return None;
@@ -60,14 +60,14 @@ impl Port {
         Some(1 + SLOWEST.checked_div(rate)?)
     }
 
-    /// Writes [`PORT_BYTES`].
+    /// Encodes the port in [`PORT_BYTES`].
     pub fn put(&self, w: &mut Writer<'_>) {
         w.u64(self.peer);
         w.u8(self.speed | if self.excluded { EXCLUDED } else { 0 });
         w.u8(self.width);
     }
 
-    /// Reads a port. What it cannot be is read as a link that takes no data.
+    /// Decodes a port. Speed and width above the highest valid value are read as that value.
     pub fn get(r: &mut Reader<'_>) -> Result<Self, Short> {
         let peer = r.u64()?;
         let (speed, width) = (r.u8()?, r.u8()?);

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! How fast and how wide a link has to be for its traffic.
+//! Power policy: the speed and width of a link that its traffic needs.
 //!
-//! Up at once, as far as the traffic asks for; down step by step, and only after it has been low for a
-//! while: a link that is trained anew carries nothing meanwhile, and routes follow its speed. Lanes are
-//! given up before speed is. Who goes down and is needed again soon waits twice as long the next time, so
-//! nothing that comes back regularly, be it traffic or routes that follow the links that follow them, has a
-//! link change for ever.
+//! A link goes up at once, as far as the traffic needs; it goes down step by step, and only after the
+//! traffic has been low for a while: a link in training carries nothing, and routes depend on its speed.
+//! The width is reduced before the speed. A link that goes down and is needed again soon waits twice as
+//! long the next time. So periodic traffic, or routes that depend on the links that depend on them, do
+//! not make a link change for ever.
 //!
-//! Each end of a link has a policy, and the link is what the slower end wants. Both see the same traffic. This
-//! file must not know how that is measured, nor whether a host or a switch asks.
+//! Each end of a link has a policy, and the slower end decides. Both see the same traffic. This file is
+//! independent of how traffic is measured, and of whether it runs in a host or a switch.
 
 /// Load, in percent, above which a link gets faster.
 pub const BUSY_PERCENT: u64 = 75;
-/// Load below which it may get slower. Half as fast it has twice the load, still well below
+/// Load, in percent, below which it may get slower. Half as fast it has twice the load, still well below
 /// [`BUSY_PERCENT`]: it does not go up again for the same traffic.
 pub const IDLE_PERCENT: u64 = 25;
-/// So many samples in a row have to be low, at first.
+/// Number of consecutive low samples before a link goes down, at first.
 pub const PATIENCE: u32 = 8;
-/// And at the most, which is half an hour.
+/// The same at most, which is half an hour.
 pub const MOST_PATIENCE: u32 = PATIENCE << 10;
-/// It was worth while to go down if the link is not needed again for so many times as long as was waited.
+/// Going down was worthwhile if the link stays down for this many times the wait before.
 pub const WORTH: u32 = 16;
-/// Time of a sample.
+/// Duration of a sample.
 pub const SAMPLE_MS: u64 = 250;
-/// The slowest that a link gets.
+/// The slowest rate of a link.
 pub const LEAST: Rate = Rate { speed: 1, width: 1 };
 
 /// Bytes a second of one lane of the first generation.
@@ -40,13 +40,13 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Bytes a second, roughly: each generation is taken for twice the last.
+    /// Returns bytes a second, roughly: each generation is counted as twice the one before.
     pub fn bytes(&self) -> u64 {
         let speed = u32::from(self.speed.clamp(1, 6)) - 1;
         (LANE << speed) * u64::from(self.width.max(1))
     }
 
-    /// The next slower one.
+    /// Returns the next slower rate, if there is one.
     fn slower(self) -> Option<Self> {
         match self {
             Self { speed, width } if width > 1 => Some(Self {
@@ -68,16 +68,17 @@ pub struct Policy {
     most: Rate,
     least: Rate,
     now: Rate,
-    /// Low samples, up to now.
+    /// Number of consecutive low samples.
     low: u32,
-    /// How many it takes.
+    /// Number of low samples before the link goes down.
     patience: u32,
     /// Samples since it went down last, if it has not gone up since.
     rested: Option<u32>,
 }
 
 impl Policy {
-    /// A link that is as fast as it can be, `most`, and shall not be slower than `least`.
+    /// Creates the policy of a link that runs at its fastest rate, `most`, and shall not be slower than
+    /// `least`.
     pub fn new(most: Rate, least: Rate) -> Self {
         Self {
             most,
@@ -89,14 +90,14 @@ impl Policy {
         }
     }
 
-    /// What this end wants the link to be.
+    /// Returns the rate that this end wants.
     pub fn rate(&self) -> Rate {
         self.now
     }
 
-    /// So many bytes have passed, in the busier direction, in `ms` milliseconds, over the link as it
-    /// `is`: the other end, or what lies between, may have it slower than is wanted here. Answers what this
-    /// end wants from now on, if that is another thing.
+    /// Takes a sample: `bytes` have passed in the busier direction in `ms` milliseconds, over the link
+    /// at its rate `is`, which the other end, or what lies between, may keep below the rate wanted here.
+    /// Returns the rate that this end wants from now on, if it changes.
     pub fn sample(&mut self, bytes: u64, ms: u64, is: Rate) -> Option<Rate> {
         let traffic = bytes.saturating_mul(1000).checked_div(ms)?;
         let is = is.bytes().min(self.now.bytes());
@@ -126,14 +127,14 @@ impl Policy {
         Some(target)
     }
 
-    /// A step down, if there is one.
+    /// Returns the next lower rate if it is allowed, else the current one.
     fn down(&self) -> Rate {
         let slower = self.now.slower();
         let slower = slower.filter(|slower| slower.bytes() >= self.least.bytes());
         slower.unwrap_or(self.now)
     }
 
-    /// It goes up: whether it was worth while to go down before.
+    /// Adapts the patience when the link goes up, by whether it was worthwhile to go down before.
     fn learn(&mut self) {
         let Some(rested) = self.rested.take() else {
             return;
@@ -144,8 +145,8 @@ impl Policy {
         };
     }
 
-    /// The slowest rate that is at least twice as fast as the link is and leaves room above `traffic`, or the
-    /// fastest: a link that is full does not say how much more would come.
+    /// Returns the slowest rate that is at least twice as fast as the link is and leaves room above
+    /// `traffic`, or the fastest: the traffic of a full link does not show how much more would come.
     fn enough(&self, traffic: u64, is: u64) -> Rate {
         let mut best = self.most;
         while let Some(slower) = best.slower() {
@@ -163,14 +164,14 @@ impl Policy {
     }
 }
 
-/// A link that is up, as it is seen at one moment.
+/// A link that is up, as observed at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// The most that it could be.
+    /// Its fastest rate.
     pub most: Rate,
-    /// What it is.
+    /// Its current rate.
     pub is: Rate,
-    /// Which life of it this is: another number whenever it has been down meanwhile.
+    /// Changes whenever the link has been down.
     pub trained: u32,
     /// Bytes that it has carried, out and in.
     pub carried: [u64; 2],
@@ -180,14 +181,14 @@ pub struct Seen {
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     policy: Policy,
-    /// As it was when it was looked at last, and when that was.
+    /// The last observation, and its time.
     seen: Seen,
     since: u64,
 }
 
-/// One end of a link: whether the link is to follow its traffic, and what it should be for that.
+/// One end of a link: whether its rate is to follow the traffic, and the rate that it should have then.
 ///
-/// A link that comes up begins at the most: what there was says nothing of what will be.
+/// A link that comes up begins at its fastest rate: former traffic says nothing about future traffic.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Governor {
     auto: bool,
@@ -195,29 +196,30 @@ pub struct Governor {
 }
 
 impl Governor {
-    /// The link is to follow its traffic from now on, or not.
+    /// Sets whether the link is to follow its traffic.
     pub fn set(&mut self, auto: bool) {
         self.auto = auto;
         self.watch = self.watch.filter(|_| auto);
     }
 
-    /// Whether it is to.
+    /// Returns whether the link is to follow its traffic.
     pub fn is_auto(&self) -> bool {
         self.auto
     }
 
-    /// What this end wants the link to be, if not the most that it can.
+    /// Returns the rate that this end wants, unless it is the fastest.
     pub fn target(&self) -> Option<Rate> {
         let watch = self.watch.as_ref()?;
         Some(watch.policy.rate()).filter(|rate| *rate != watch.seen.most)
     }
 
-    /// When it wants to look again; `None`: there is nothing to look at.
+    /// Returns when the next sample is due; `None`: there is nothing to sample.
     pub fn due(&self) -> Option<u64> {
         Some(self.watch.as_ref()?.since.saturating_add(SAMPLE_MS))
     }
 
-    /// Looks at the link; `None`: it is down. Before [`Self::due`] nothing counts but that it is, or was.
+    /// Takes an observation of the link; `None`: it is down. Before [`Self::due`] it only counts whether
+    /// the link is, or was, down.
     pub fn look(&mut self, now: u64, seen: Option<Seen>) {
         let Some(seen) = seen.filter(|_| self.auto) else {
             self.watch = None;
@@ -238,8 +240,7 @@ impl Governor {
         if ms < SAMPLE_MS {
             return;
         }
-        // The direction that has more to carry says how fast the link has to be. At the other end it is the
-        // same one.
+        // The busier direction decides the rate. It is the same one at the other end.
         let moved = seen.carried.iter().zip(&watch.seen.carried);
         let bytes = moved.map(|(now, before)| now.saturating_sub(*before));
         watch.policy.sample(bytes.max().unwrap_or(0), ms, seen.is);
@@ -248,7 +249,7 @@ impl Governor {
     }
 }
 
-/// Of a rate in bytes a second.
+/// Returns `traffic` in percent of `rate`, both in bytes a second.
 fn percent(traffic: u64, rate: u64) -> u64 {
     traffic
         .saturating_mul(100)

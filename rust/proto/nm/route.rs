@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The cheapest way from one node to all others.
+//! The cheapest routes from one node to all others.
 //!
-//! Ways are compared by what their links cost, then by how many links they have. Each node's table is made
-//! from its own search; that fits together, for the rest of a shortest way is a shortest way too, and
-//! has one link less. This file must not know how a table travels.
+//! Routes are compared by the cost of their links, then by the number of links. Each node's table comes
+//! from its own search. The tables are consistent: the rest of a shortest route is a shortest route too,
+//! and has one link less. This file is independent of how a table is distributed.
 
 use super::{
     member::{Member, Members, Reach},
     path::MAX_HOPS,
 };
 
-/// Whether a link, by generation and lanes, carries less than another.
+/// Returns whether a link, by generation and lanes, carries less than another.
 fn is_slower(a: (u8, u8), b: (u8, u8)) -> bool {
     let rate = |(speed, width): (u8, u8)| u32::from(width) << speed.min(16);
     rate(a) < rate(b)
 }
 
 impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
-    /// Works out [`Member::route`] of all members, as seen from the one at `source`. [`Self::join`] comes first.
+    /// Computes [`Member::route`] of all members, from the member at index `source`. To be called after
+    /// [`Self::join`].
     pub fn routes_from(&mut self, source: usize) {
         for member in self.all_mut() {
             member.route = Reach::NONE;

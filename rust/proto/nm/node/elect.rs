@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Finding everybody, and out of them the master.
+//! Exploration, and election of the master.
 //!
-//! This file must not know what a master does.
+//! This file is independent of what a master does.
 
 use super::{
     super::{
@@ -18,8 +18,8 @@ where
     B: AsRef<[u8]> + AsMut<[u8]>,
     A: AsRef<[u64]>,
 {
-    /// Begins to look for everybody, if that is for this node to do. Who waits to be written to asks now
-    /// and then for the master that it had: that may be there again, and not know that it was away.
+    /// Begins an exploration, if the node has a host. A node without one polls the master that it had
+    /// from time to time: the master may be there again, without knowing that it was away.
     pub(super) fn explore(&mut self, now: u64) {
         self.phase = if is_host(self.me.hwid) {
             self.members.begin(self.me, self.ports);
@@ -36,7 +36,7 @@ where
         self.poll_at = now + RETRY_MS;
     }
 
-    /// Everybody has been asked: who is it?
+    /// Elects the master when all nodes have been asked: the host with the lowest id.
     pub(super) fn elect(&mut self, now: u64, fx: &mut impl Effects) {
         if self.dirty || self.doubts.look(self.members.all()) {
             self.explore(now);
@@ -51,14 +51,15 @@ where
         let (lowest, path) = lowest.map_or((me, Path::EMPTY), |m| (m.info.hwid, m.path));
         let master = self.obeyed.filter(|master| *master < lowest);
         if master.is_some() {
-            // Somebody lower writes here, though it has not answered: its writes name the way.
+            // A master with a lower id writes here, though it has not answered: its writes name the
+            // path.
             self.explore_later(now);
             return;
         }
         if lowest != me {
             let written = self.obeyed.is_some();
             self.stand_by(now, lowest, path);
-            // What was found may be from before that.
+            // What was found may be older than what the master has written.
             self.survey = written.then_some(now + SURVEY_MS);
             self.poll = Ask::DUE;
             fx.role(Role::Standby, &self.me.mastership);
@@ -67,14 +68,14 @@ where
         self.lead(now, fx);
     }
 
-    /// Waits as the standby of nobody.
+    /// Waits without a master, and explores again after [`RETRY_MS`].
     pub(super) fn explore_later(&mut self, now: u64) {
         self.members.begin(self.me, self.ports);
         self.obeyed = None;
         self.again = Some(now + RETRY_MS);
     }
 
-    /// The node has the lowest id.
+    /// Becomes, or stays, master.
     pub(super) fn lead(&mut self, now: u64, fx: &mut impl Effects) {
         let mut known = self.members.all().iter().filter(|m| m.known);
         let top = known
@@ -99,7 +100,7 @@ where
         }
         fx.role(Role::Master, &self.me.mastership);
 
-        // Alone it is in no fabric, and has nobody to be told apart from.
+        // A node alone is in no fabric, and needs no local id.
         if self.members.all().len() > 1 || self.me.lid != 0 {
             self.me.next_lid = self.members.assign_lids(self.me.hwid, &mut self.promises);
         }
@@ -126,7 +127,7 @@ where
         }
     }
 
-    /// What tables depend on, as one number.
+    /// Returns one number for everything that the tables depend on.
     pub(super) fn signature(&self) -> u64 {
         let mut hash = Hash(0xcbf2_9ce4_8422_2325);
         for m in self.members.all().iter().filter(|m| m.known) {
@@ -142,7 +143,7 @@ where
         hash.0
     }
 
-    /// A standby looks who is there, for those who ask it.
+    /// Runs the survey of a standby, so that its list of members is up to date.
     pub(super) fn survey(&mut self, now: u64, fx: &mut impl Effects) {
         if self.survey.is_some_and(|at| now >= at) {
             self.survey = None;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A master that hands a node its hierarchy, one at a time, and a node that takes its own.
+//! A master that hands hierarchies to nodes, one at a time, and a node that takes its own.
 //!
-//! It does so while it has nothing else to do; while it looks who is there, or writes routes, a hand-over
-//! waits. A node that has to let go of something first says so, and is asked again. Who does not answer is
-//! given up after as many times as ever, and all of it is over in [`HAND_MS`]. This file must not know what
-//! is in a hierarchy.
+//! A master does so while it has nothing else to do; while it explores or writes routes, a hand-over
+//! waits. A node that has to release something first says so, and is asked again. A node that does not
+//! answer is given up after the usual number of tries, and a hand-over is over in [`HAND_MS`]. This file
+//! does not interpret a hierarchy.
 
 use super::{
     super::{
@@ -21,21 +21,22 @@ use super::{
     Effects, Node, Phase, Role,
 };
 
-/// A hand-over may take so long.
+/// Limit of a hand-over.
 pub const HAND_MS: u64 = 10_000;
 
-/// Why a hierarchy was not handed over.
+/// Reason why a hierarchy was not handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// Nobody of that hardware id answers, or another life of it does.
+    /// No node of that hardware id answers, or another incarnation of it does.
     Silent,
-    /// It took too long: the node has not let go of what it is to lose, or the fabric was not calm.
+    /// It took too long: the receiver has not released what it is to lose, or the fabric has not
+    /// settled.
     Late,
-    /// The node is not the master, or not by the same right any more.
+    /// This node is not the master, or its mastership has changed.
     Stale,
-    /// The hierarchy is too long for one of the two, or that one has none.
+    /// The hierarchy is too long for the master or the receiver, or the receiver cannot have one.
     NoRoom,
-    /// It makes no sense to who was to take it.
+    /// The receiver found the hierarchy invalid.
     Bad,
 }
 
@@ -43,31 +44,33 @@ pub enum Failure {
 pub(super) struct Hand<B> {
     memory: B,
     len: usize,
-    /// Whom it is for, and in which life, once that is known.
+    /// Hardware id of the receiver.
     to: u64,
+    /// Incarnation of the receiver, once that is known.
     life: Option<u32>,
-    /// By whose right.
+    /// Mastership of this node when the hand-over began.
     mastership: Mastership,
-    /// Where the piece that is next begins.
+    /// Offset of the next piece.
     at: u16,
     ask: Ask,
-    /// In which search the node was found that is asked.
+    /// [`Node::found`] of the exploration that has found the receiver.
     found: u32,
-    /// Nothing is sent before.
+    /// Nothing is sent before this time.
     wait: u64,
-    /// Then it is given up.
+    /// The hand-over is given up at this time.
     until: u64,
-    /// What became of it.
+    /// Result; `None` while it is under way.
     over: Option<Result<(), Failure>>,
 }
 
-/// The version of a hierarchy. Equal ones have equal versions, so that nothing happens to who has it.
+/// Returns the version of a hierarchy. Equal ones have equal versions, so that a node that has it
+/// ignores it.
 fn version(bytes: &[u8]) -> u32 {
     crc32c(bytes.iter().copied()).max(1)
 }
 
-/// Takes a piece of the node's own hierarchy. `Later`: it is the node's, which still has to let go of
-/// something.
+/// Takes a piece of the node's own hierarchy. `Later`: the hierarchy is taken, but the node still has to
+/// release something.
 pub(super) fn keep<B: AsRef<[u8]> + AsMut<[u8]>>(
     kept: &mut Kept<B>,
     piece: &Piece<'_>,
@@ -81,7 +84,7 @@ pub(super) fn keep<B: AsRef<[u8]> + AsMut<[u8]>>(
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Hand<B> {
-    /// Nothing is on its way. `memory` is as long as the longest.
+    /// Creates the state without a hand-over. `memory` is as long as the longest hierarchy.
     pub(super) fn new(memory: B) -> Self {
         Self {
             memory,
@@ -102,13 +105,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Hand<B> {
         self.memory.as_ref().get(..self.len).unwrap_or_default()
     }
 
-    /// The piece that is next.
+    /// Returns the next piece.
     fn piece(&self) -> Piece<'_> {
         let bytes = self.bytes();
         Piece::of(version(bytes), bytes, self.at)
     }
 
-    /// When there is something to do.
+    /// Returns when there is something to do.
     pub(super) fn due(&self, now: u64) -> Option<u64> {
         if self.over.is_some() {
             return None;
@@ -128,8 +131,8 @@ where
     B: AsRef<[u8]> + AsMut<[u8]>,
     A: AsRef<[u64]>,
 {
-    /// Hands a node its hierarchy, instead of any that is on its way; what becomes of it says
-    /// [`Self::handed`]. The node itself may be the one.
+    /// Begins to hand the hierarchy `bytes` to the node `to`, which may be this node; replaces a
+    /// hand-over that is under way. [`Self::handed`] returns the result.
     pub fn hand(
         &mut self,
         now: u64,
@@ -158,12 +161,12 @@ where
         Ok(())
     }
 
-    /// What became of the last hierarchy that was to be handed over; `None` while it is on its way.
+    /// Returns the result of the last hand-over; `None` while it is under way.
     pub fn handed(&self) -> Option<Result<(), Failure>> {
         self.hand.over
     }
 
-    /// Goes on handing over.
+    /// Continues the hand-over.
     pub(super) fn hand_on(&mut self, now: u64, fx: &mut impl Effects) {
         if self.hand.over.is_some() {
             return;
@@ -184,10 +187,10 @@ where
         }
     }
 
-    /// Sends the node what it is to get next, if it is time.
+    /// Sends the next piece to the receiver, if it is due.
     fn hand_to(&mut self, now: u64, path: Path, life: u32, fx: &mut impl Effects) {
         if self.hand.life.is_none() || self.hand.found != self.found {
-            // Answers to what was sent before count no more: it may have had another version.
+            // Answers to what was sent before do not count any more: it may have had another version.
             self.hand.life = Some(life);
             self.hand.found = self.found;
             self.hand.ask = Ask::DUE;
@@ -217,7 +220,7 @@ where
         self.tell(path, self.hand.ask.xid, &message, fx);
     }
 
-    /// The master's own hierarchy is written like the others'.
+    /// Writes the master's own hierarchy in the same way as that of other nodes.
     fn hand_to_self(&mut self, now: u64, fx: &mut impl Effects) {
         while self.hand.over.is_none() && now >= self.hand.wait {
             if !self.hand.ask.send(now, &mut self.xids) {
@@ -229,7 +232,7 @@ where
         }
     }
 
-    /// A write was answered; whether it was that of a hierarchy.
+    /// Takes the answer to a write. Returns whether it belongs to the hand-over.
     pub(super) fn hand_acked(&mut self, now: u64, xid: u32, from: u64, taken: Taken) -> bool {
         let hand = &mut self.hand;
         if hand.over.is_some() || from != hand.to || !hand.ask.answer(xid) {
@@ -246,7 +249,7 @@ where
                 }
             }
             Taken::Later | Taken::Order => {
-                // It has forgotten what came before: from the beginning.
+                // The receiver has lost the pieces before this one: starts from the beginning.
                 if taken == Taken::Order {
                     hand.at = 0;
                 }
@@ -257,7 +260,7 @@ where
             Taken::Bad => hand.over = Some(Err(Failure::Bad)),
             Taken::Stale => {
                 hand.over = Some(Err(Failure::Stale));
-                // A look at all nodes finds the master.
+                // An exploration finds the master.
                 if self.role() == Role::Master {
                     self.refused(now);
                 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A node that has the lowest id: it gives local ids, stages routes at every node, commits them, and hands
-//! out the assignments.
+//! The master: it gives local ids, stages routes at every node, commits them, and distributes the
+//! assignments.
 //!
-//! This file must not know how the nodes were found.
+//! This file is independent of how the nodes were found.
 
 use super::{
     super::{
@@ -23,7 +23,7 @@ where
     B: AsRef<[u8]> + AsMut<[u8]>,
     A: AsRef<[u64]>,
 {
-    /// Begins a phase: everybody concerned is to be written to.
+    /// Begins a phase: a question or write is due for every node that it concerns.
     pub(super) fn start(&mut self, phase: Phase) {
         self.phase = phase;
         for member in self.members.all_mut() {
@@ -32,7 +32,7 @@ where
                     Phase::Assign => member.info.lid != 0,
                     Phase::Stage => true,
                     Phase::Commit(hops) => member.differ & (1 << (u32::from(hops) - 1)) != 0,
-                    // Nobody else has anything under way.
+                    // Only hosts have anything under way.
                     Phase::Rest | Phase::GoOn => is_host(member.info.hwid),
                     Phase::Replicate => member.info.assignments != self.me.assignments,
                     _ => false,
@@ -56,14 +56,14 @@ where
         }
     }
 
-    /// What follows a phase that is over.
+    /// Begins the phase that follows the one that is over.
     pub(super) fn next(&mut self, now: u64) {
         let differ = self.members.all().iter().fold(0, |bits, m| bits | m.differ);
         let longer = |hops: u32| {
             let rest = differ.checked_shr(hops).unwrap_or(0);
             (rest != 0).then(|| Phase::Commit((hops + 1 + rest.trailing_zeros()) as u8))
         };
-        // Also those who came to rest for routes that were never used.
+        // This includes hosts that were quiesced for routes that were never used.
         let used = if self.rested {
             Phase::GoOn
         } else {
@@ -96,7 +96,7 @@ where
         self.again = missing.then_some(now + RETRY_MS);
     }
 
-    /// Sends what is due to member number `at`.
+    /// Sends the question or write that is due to member number `at`.
     pub(super) fn write(&mut self, now: u64, at: usize, fx: &mut impl Effects) {
         let Some(member) = self.members.all_mut().get_mut(at) else {
             return;
@@ -151,7 +151,7 @@ where
             self.tell(member.path, member.ask.xid, &message, fx);
             return;
         }
-        // The master's own table is written like the others'.
+        // The master writes its own table in the same way as that of other nodes.
         let taken = match message {
             Message::Stage {
                 piece, of, runs, ..
@@ -182,7 +182,7 @@ where
         self.acked(now, member.ask.xid, self.me.hwid, taken, differ);
     }
 
-    /// A write was answered.
+    /// Takes the answer to a write.
     pub(super) fn acked(&mut self, now: u64, xid: u32, from: u64, taken: Taken, differ: Differ) {
         if matches!(
             self.phase,
@@ -230,15 +230,15 @@ where
         }
     }
 
-    /// A node has not taken a write: somebody else masterships, or it has forgotten what was staged. Looks again,
-    /// soon.
+    /// Schedules an exploration because a node has not taken a write: another node is master, or the
+    /// node has lost what was staged.
     pub(super) fn refused(&mut self, now: u64) {
         self.done = None;
         self.phase = Phase::Settled;
         self.again = Some(now + 2 * AGAIN_MS);
     }
 
-    /// A piece of the newest assignments has come.
+    /// Takes a piece of the newest assignments from the member that has them.
     pub(super) fn fetched(&mut self, xid: u32, piece: &Piece<'_>, fx: &mut impl Effects) {
         let Phase::Fetch(at) = self.phase else {
             return;
@@ -258,18 +258,18 @@ where
                 self.me.assignments = self.assignments.version();
                 fx.assignments(self.me.assignments);
             }
-            // It has others by now, or this node has no room for them.
+            // The member has other assignments by now, or this node has no room for them.
             Err(_) => {}
         }
     }
 
-    /// Somebody asks whether its master is here, and says how it is.
+    /// Takes a poll: compares the description of its sender with what is known.
     pub(super) fn polled(&mut self, now: u64, info: &Info) {
         let same = |m: &Member| m.info.life == info.life && m.info.change == info.change;
         let member = self.members.get(info.hwid);
         if self.phase == Phase::Explore {
-            // Whom it has not heard yet it will. Another's answer is not true any more: whoever is silent
-            // may be so as the way there is another one now.
+            // A sender that has not answered yet will still do so. If it has, its answer is out of date,
+            // and nodes may be silent only because the paths to them have changed.
             if member.is_some_and(|m| m.known && !same(m)) {
                 self.dirty = true;
                 self.calm = now + CALM_MS;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A node that was asked to come to rest, and answers when it has.
+//! Route quiesce: a node that was asked to quiesce its routes answers when nothing is under way over
+//! them.
 //!
-//! Routes in use are about to lead elsewhere, and what was under way then might get lost. It is not waited
-//! for anybody for long: who is not at rest by then loses no more than without being asked. This file must
-//! not know what comes to rest, nor how.
+//! Routes in use are about to change, and what is under way meanwhile might get lost. The master does
+//! not wait long: a node that is not quiesced after [`REST_MS`] loses no more than without being asked.
+//! This file is independent of what is quiesced, and how.
 
 use super::{
     super::{
@@ -16,19 +17,19 @@ use super::{
     Effects, Node,
 };
 
-/// So long it is waited for a node that is to come to rest.
+/// Time after which a node answers even if it is not quiesced.
 pub const REST_MS: u64 = 250;
 
-/// And so long it rests at the most, if nobody asks it again.
+/// Time after which a quiesce ends by itself, unless it is asked for again.
 pub const LEASE_MS: u64 = 2000;
 
-/// Who waits for it.
+/// A request to quiesce that waits for its answer.
 #[derive(Clone, Copy)]
 pub(super) struct Resting {
     xid: u32,
-    /// The way to him; `None`: it is this node.
+    /// The path to the master; `None`: this node is the master.
     back: Option<Path>,
-    /// He is answered then in any case.
+    /// The request is answered at this time in any case.
     pub(super) until: u64,
 }
 
@@ -39,14 +40,14 @@ where
     B: AsRef<[u8]> + AsMut<[u8]>,
     A: AsRef<[u64]>,
 {
-    /// Has [`Self::answer_at_rest`] answer. Who asks again waits no longer for that.
+    /// Records a request for [`Self::answer_at_rest`]. A repeated request keeps its time limit.
     pub(super) fn await_rest(&mut self, now: u64, xid: u32, back: Option<Path>) {
         let before = self.resting.take().filter(|resting| resting.xid == xid);
         let until = before.map_or(now + REST_MS, |resting| resting.until);
         self.resting = Some(Resting { xid, back, until });
     }
 
-    /// Answers, if the node is at rest, or should have been.
+    /// Answers the request if the node is quiesced, or the time is up.
     pub(super) fn answer_at_rest(&mut self, now: u64, fx: &mut impl Effects) {
         let Some(Resting { xid, back, until }) = self.resting else {
             return;

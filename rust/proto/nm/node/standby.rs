@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A node that obeys: whose writes it takes, what it does of them, and whether its master is there.
+//! A node that obeys a master: it checks the mastership of writes, carries them out, and polls its
+//! master.
 //!
-//! This file must not know how a master comes by what it writes.
+//! This file is independent of how a master decides what to write.
 
 use super::{
     super::{
@@ -24,7 +25,7 @@ where
     B: AsRef<[u8]> + AsMut<[u8]>,
     A: AsRef<[u64]>,
 {
-    /// Whether the writer of a write is to be obeyed.
+    /// Checks whether the writer is to be obeyed; [`Taken::Stale`] if not. If so, becomes its standby.
     pub(super) fn obey(
         &mut self,
         now: u64,
@@ -54,7 +55,7 @@ where
         self.me.mastership = mastership;
         self.version = write.version;
         self.obeyed = Some(mastership.master);
-        // Every node explores, also one that is told everything before it could.
+        // Every host explores, even if a master writes to it before it has done so.
         if !matches!(self.phase, Phase::Start | Phase::Explore) {
             self.stand_by(now, mastership.master, back);
         }
@@ -82,7 +83,7 @@ where
         self.to_master = path;
     }
 
-    /// Does what a write of the master says.
+    /// Carries out a write of the master.
     pub(super) fn written(
         &mut self,
         now: u64,
@@ -90,7 +91,7 @@ where
         message: &Message<'_>,
         fx: &mut impl Effects,
     ) -> Result<Differ, Taken> {
-        // What it is itself says nothing of the others.
+        // The node's own hierarchy says nothing about other nodes.
         let of_others = !matches!(message, Message::Hierarchy { .. });
         if of_others && self.phase == Phase::Standby && is_host(self.me.hwid) {
             self.survey = Some(now + SURVEY_MS);
@@ -120,7 +121,7 @@ where
                 }
             }
             Message::Hierarchy { write, piece } => {
-                // Its versions have no order; the master's numbers have, while it is the master.
+                // Versions of a hierarchy have no order; the numbers of one mastership have.
                 let (mastership, newest) = self.hierarchy_by;
                 if mastership == write.mastership && newest.wrapping_sub(xid) as i32 > 0 {
                     return Err(Taken::Stale);
@@ -133,7 +134,7 @@ where
         Ok(Differ::default())
     }
 
-    /// Asks the master whether it is there, or tells it that ports have changed.
+    /// Polls the master, or tells it that ports have changed. Explores if it is silent.
     pub(super) fn watch(&mut self, now: u64, fx: &mut impl Effects) {
         if self.poll.state == State::Done && now >= self.poll_at {
             self.poll = Ask::DUE;
