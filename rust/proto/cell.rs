@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The memory of a channel: where things lie in an area, and what a cell says.
+//! The memory of a channel: the layout of an area, and the encoding of a cell.
 //!
-//! The values are those of `include/uapi/linux/weft.h`, where they are explained. Whatever is
-//! decoded here was written by a peer that is not trusted: the caller copies a word once and hands
-//! the copy over, and uses only what comes back. This file must not know how memory is reached.
+//! The values are those of `include/uapi/linux/weft.h`, where they are explained. Everything that is
+//! decoded here was written by a peer that is not trusted: the caller copies a word once, passes the
+//! copy, and uses only the result. This file is independent of how memory is accessed.
 
 /// Bytes of a cell.
 pub const CELL_BYTES: usize = 64;
-/// The longest payload that travels in a cell.
+/// Most bytes of a payload in a cell.
 pub const INLINE_BYTES: usize = 48;
-/// Where the cells begin in an area.
+/// Offset of the cells in an area.
 pub const CELLS_AT: usize = 4096;
-/// The unit in which the bulk ring is handed out.
+/// Allocation unit of the bulk ring in bytes.
 pub const BULK_UNIT: usize = 64;
-/// What the parts of an area are aligned to.
+/// Alignment of the parts of an area.
 pub const PAGE_BYTES: usize = 4096;
 
 /// Fewest cells of a ring.
@@ -51,8 +51,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A channel of `cells` cells and `bulk` bytes of bulk ring each way; `None` if the user
-    /// interface does not allow these.
+    /// Returns the shape of a channel of `cells` cells and `bulk` bytes of bulk ring in each direction;
+    /// `None` if the user interface does not allow these.
     pub const fn new(cells: u32, bulk: u32) -> Option<Self> {
         let cells_fit = cells >= MIN_CELLS && cells <= MAX_CELLS && cells.is_power_of_two();
         let bulk_fits = bulk >= MIN_BULK && bulk <= MAX_BULK && bulk as usize % PAGE_BYTES == 0;
@@ -63,39 +63,39 @@ impl Shape {
         }
     }
 
-    /// Cells of a ring.
+    /// Returns the number of cells of a ring.
     pub const fn cells(self) -> u32 {
         self.cells
     }
 
-    /// Bytes of a bulk ring, and so of the longest message.
+    /// Returns the bytes of a bulk ring, and so of the longest message.
     pub const fn bulk(self) -> u32 {
         self.bulk
     }
 
-    /// Where cell `number` lies in an area.
+    /// Returns the offset of cell `number` in an area.
     pub const fn cell_at(self, number: u64) -> usize {
         CELLS_AT + self.slot(number) * CELL_BYTES
     }
 
-    /// Where the bulk ring begins in an area.
+    /// Returns the offset of the bulk ring in an area.
     pub const fn bulk_at(self) -> usize {
         let end = CELLS_AT + self.cells as usize * CELL_BYTES;
         end.div_ceil(PAGE_BYTES) * PAGE_BYTES
     }
 
-    /// Bytes of an area.
+    /// Returns the bytes of an area.
     pub const fn area_bytes(self) -> usize {
         self.bulk_at() + self.bulk as usize
     }
 
-    /// Place in the ring of cell `number`.
+    /// Returns the index in the ring of cell `number`.
     pub const fn slot(self, number: u64) -> usize {
         // At most MAX_CELLS - 1: no bits are lost.
         (number & (self.cells as u64 - 1)) as usize
     }
 
-    /// The phase bit of cell `number`: set in the first lap.
+    /// Returns the phase bit of cell `number`: set in the first lap.
     const fn phase(self, number: u64) -> u64 {
         if (number >> self.cells.trailing_zeros()) & 1 == 0 {
             PHASE
@@ -105,7 +105,7 @@ impl Shape {
     }
 }
 
-/// What a cell is.
+/// Kind of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -120,13 +120,13 @@ pub enum Kind {
 /// The head of a cell, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What the cell is.
+    /// Kind of the cell.
     pub kind: Kind,
     /// Bytes of payload, within what `kind` allows.
     pub len: u32,
 }
 
-/// What is wrong with what the peer wrote.
+/// A violation of the protocol by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The kind of a cell is unknown, or a reserved bit of its head is set.
@@ -141,7 +141,7 @@ pub enum Fault {
     Credit,
 }
 
-/// What is to be seen where a cell is expected.
+/// Result of decoding the head of an expected cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// The cell has not come yet.
@@ -153,7 +153,7 @@ pub enum Seen {
 }
 
 impl Head {
-    /// The word that makes cell `number` valid.
+    /// Encodes the word that makes cell `number` valid.
     pub const fn encode(self, number: u64, shape: Shape) -> u64 {
         self.len as u64
             | ((self.kind as u64) << KIND_SHIFT)
@@ -161,10 +161,10 @@ impl Head {
             | shape.phase(number)
     }
 
-    /// Decodes `word`, a copy of the head at the place of cell `number`.
+    /// Decodes `word`, a copy of the head of cell `number`.
     ///
-    /// What a phase of the lap before stands for is not looked at: such a cell was checked when it
-    /// was current, and a peer that spoils it has only failed to send.
+    /// A word with the phase of the lap before is not checked further: that cell was checked when it was
+    /// current, and a peer that corrupts it has only failed to send.
     pub const fn decode(word: u64, number: u64, shape: Shape) -> Seen {
         if word & PHASE != shape.phase(number) {
             return Seen::Empty;
@@ -189,8 +189,8 @@ impl Head {
     }
 }
 
-/// Checks `offset`, a copy of what a bulk cell of `len` bytes says, and returns where in the area
-/// the payload lies.
+/// Checks `offset`, a copy of the offset in a bulk cell of `len` bytes, and returns the offset of the
+/// payload in the area.
 pub const fn bulk_place(offset: u64, len: u32, shape: Shape) -> Result<usize, Fault> {
     let aligned = offset % BULK_UNIT as u64 == 0;
     let inside = offset <= shape.bulk as u64 && len as u64 <= shape.bulk as u64 - offset;
@@ -246,12 +246,12 @@ mod tests {
             };
             let word = head.encode(number, shape());
             assert_eq!(Head::decode(word, number, shape()), Seen::Ready(head));
-            // What is there before the sender comes to write the next lap's cell.
+            // The slot still has this word until the sender writes the next lap's cell.
             assert_eq!(
                 Head::decode(word, number.wrapping_add(16), shape()),
                 Seen::Empty
             );
-            // Two laps off the phase fits again: the number tells.
+            // Two laps later the phase is the same again, but the number differs.
             let other = Head::decode(word, number.wrapping_add(32), shape());
             assert_eq!(other, Seen::Corrupt(Fault::Sequence));
         }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What the ends of a queue pair tell each other: messages, and the cells they travel in.
+//! Messages between the ends of a queue pair, and their encoding in cells.
 //!
-//! [`Cell::encode`] says which words of a cell a message needs; the others are not written.
-//! [`decode`] takes each word that the operation has, once, and checks it: what it returns names
-//! memory for data only, and lengths that the operation can have. Rights, STags and the order of
-//! requests are for others. This file must not know how words are reached.
+//! [`Cell::encode`] produces only the words that a message needs; the others are not written. [`decode`]
+//! loads each word that the operation has, once, and checks it: its result names only memory for data,
+//! and only lengths that the operation can have. The callers check rights, STags and the order of
+//! requests. This file is independent of how words are accessed.
 
 use super::hold::Standing;
 use super::protocol::Protocol;
@@ -14,14 +14,14 @@ use super::wqe::MAX_MESSAGE;
 
 /// Words of a cell.
 pub const WORDS: usize = 16;
-/// The word that says that a cell is there.
+/// Index of the word that makes a cell valid.
 pub const HEAD: usize = 8;
-/// The longest payload that travels in a cell.
+/// Most bytes of a payload in a cell.
 pub const INLINE_BYTES: usize = 64;
 /// Most extents of a cell.
 pub const MAX_EXTENTS: usize = 8;
 
-/// Word with `stag` and `imm`.
+/// Index of the word with `stag` and `imm`.
 const STAG_IMM: usize = 9;
 const TO: usize = 10;
 const LENGTH: usize = 11;
@@ -37,7 +37,7 @@ const OP_SHIFT: u32 = 32;
 const FLAGS_SHIFT: u32 = 40;
 const PSN_SHIFT: u32 = 47;
 
-/// Of JOIN, above the protocol.
+/// Bits of JOIN, above those of the protocol.
 const JOIN_ASKS: u32 = 32;
 const JOIN_RESUMES: u32 = 33;
 const JOIN_RESERVED: u64 = 0x0000_fffc_0000_0000;
@@ -63,7 +63,7 @@ const READ: u8 = 25;
 const OFFER: u8 = 26;
 const SIZE: u8 = 27;
 
-/// A payload that travels in a cell.
+/// A payload in a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Inline {
     len: u8,
@@ -71,7 +71,7 @@ pub struct Inline {
 }
 
 impl Inline {
-    /// A copy of `bytes`; `None` if they are too many.
+    /// Copies `bytes`; returns `None` if they are more than [`INLINE_BYTES`].
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut copy = [0; INLINE_BYTES];
         copy.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -81,7 +81,7 @@ impl Inline {
         })
     }
 
-    /// The payload.
+    /// Returns the payload.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len.into()).unwrap_or_default()
     }
@@ -93,7 +93,7 @@ impl core::fmt::Debug for Inline {
     }
 }
 
-/// Where the data of a message are.
+/// Location of the data of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
     /// In the cell.
@@ -105,20 +105,20 @@ pub enum Data {
         /// Bytes.
         len: u32,
     },
-    /// Still with the sender: this is the intent, with the length of the message.
+    /// Still at the sender: the message announces this length.
     Long(u64),
 }
 
-/// A piece of staging memory.
+/// A contiguous range of staging memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Offset in the trunk of its owner, a multiple of [`UNIT`].
+    /// Offset in the link queues of its owner, a multiple of [`UNIT`].
     pub at: u32,
     /// Bytes, not 0.
     pub bytes: u32,
 }
 
-/// A few pieces of staging memory.
+/// Up to [`MAX_EXTENTS`] ranges of staging memory.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extents {
     count: u8,
@@ -126,13 +126,13 @@ pub struct Extents {
 }
 
 impl Extents {
-    /// None.
+    /// No extents.
     pub const NONE: Self = Self {
         count: 0,
         list: [Extent { at: 0, bytes: 0 }; MAX_EXTENTS],
     };
 
-    /// One more; false if there are [`MAX_EXTENTS`] already.
+    /// Appends an extent; returns false if there are [`MAX_EXTENTS`] already.
     #[must_use]
     pub fn push(&mut self, extent: Extent) -> bool {
         match self.list.get_mut(usize::from(self.count)) {
@@ -145,12 +145,12 @@ impl Extents {
         }
     }
 
-    /// All of them.
+    /// Returns all extents.
     pub fn as_slice(&self) -> &[Extent] {
         self.list.get(..self.count.into()).unwrap_or_default()
     }
 
-    /// Bytes of all of them.
+    /// Returns the bytes of all extents.
     pub fn bytes(&self) -> u64 {
         self.as_slice().iter().map(|e| u64::from(e.bytes)).sum()
     }
@@ -162,23 +162,23 @@ impl core::fmt::Debug for Extents {
     }
 }
 
-/// What a cell says.
+/// A message in a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Takes a receive request of the receiver.
+    /// Sends data to a receive request of the receiver.
     Send {
-        /// What is sent.
+        /// The data.
         data: Data,
         /// Immediate data.
         imm: Option<u32>,
     },
-    /// Goes to `to` of `stag`, and takes a receive request if there are immediate data.
+    /// Writes data to `to` of `stag`, and takes a receive request if there are immediate data.
     Write {
-        /// What is written.
+        /// The data.
         data: Data,
         /// Tagged offset.
         to: u64,
-        /// STag of the receiver's.
+        /// STag of the receiver.
         stag: u32,
         /// Immediate data.
         imm: Option<u32>,
@@ -187,38 +187,38 @@ pub enum Message {
     Size {
         /// Tagged offset.
         to: u64,
-        /// STag of the receiver's.
+        /// STag of the receiver.
         stag: u32,
     },
-    /// Adds to the 8 bytes there.
+    /// Adds to the 8 bytes at `to` of `stag`.
     FetchAdd {
         /// Tagged offset, a multiple of 8.
         to: u64,
-        /// STag of the receiver's.
+        /// STag of the receiver.
         stag: u32,
-        /// What is added.
+        /// The number to add.
         add: u64,
     },
-    /// Replaces the 8 bytes there, if they are as expected.
+    /// Replaces the 8 bytes at `to` of `stag`, if they are as expected.
     CmpSwap {
         /// Tagged offset, a multiple of 8.
         to: u64,
-        /// STag of the receiver's.
+        /// STag of the receiver.
         stag: u32,
-        /// What is expected.
+        /// The expected value.
         expected: u64,
-        /// What is to be there.
+        /// The new value.
         new: u64,
     },
     /// Asks for data from `to` of `stag` on.
     Read {
         /// Tagged offset.
         to: u64,
-        /// STag of the receiver's.
+        /// STag of the receiver.
         stag: u32,
         /// Bytes.
         length: u32,
-        /// The sender's, where data are to be put; none if it will pull them.
+        /// The sender's memory for the data; none if it will pull them.
         extents: Extents,
     },
     /// Answers [`Message::Size`].
@@ -228,68 +228,69 @@ pub enum Message {
     },
     /// Answers [`Message::FetchAdd`] and [`Message::CmpSwap`].
     Value {
-        /// What was there before.
+        /// The value before the operation.
         old: u64,
     },
-    /// The sender's queue pair is not there, or not for the receiver.
+    /// Disconnects: the sender's queue pair has ended, or is not connected to the receiver.
     Gone(Gone),
-    /// The sender is connected to the receiver.
+    /// Connects: the sender is connected to the receiver.
     Join(Join),
-    /// Memory of the sender's for a part of a long message.
+    /// Grants memory of the sender for a part of a long message.
     Lend {
         /// The part.
         part: Part,
-        /// The sender's.
+        /// Memory of the sender.
         extents: Extents,
     },
-    /// A part of a message, to be pulled.
+    /// Exposes a part of a message, to be pulled.
     Offer {
-        /// Which of the receiver's requests is meant: of a read to the initiator, else to the
-        /// responder.
+        /// Role of the receiver in the request: the initiator of a read, else the responder.
         to: Role,
         /// The part.
         part: Part,
-        /// The sender's.
+        /// Memory of the sender.
         extents: Extents,
     },
 }
 
-/// What a queue pair says when it does no more for the one that it is, or was, connected to.
+/// Contents of a disconnect message: the sender serves the receiver's queue pair no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone {
     /// The sender's queue pair, 24 bits.
     pub qpn: u32,
-    /// It was never there for the receiver; else the sender ends what there was, and is answered.
+    /// There was no connection with the receiver. Otherwise the sender ends the connection, and expects
+    /// an answer.
     pub refuses: bool,
-    /// How often the sender was begun; 0: there is none.
+    /// Epoch of the sender; 0: there is no such queue pair.
     pub epoch: u32,
-    /// The same of the receiver that is meant; 0: any.
+    /// Epoch of the receiver that is meant; 0: any.
     pub peer_epoch: u32,
 }
 
-/// What a queue pair says of itself to the one that it is connected to.
+/// Contents of a connect message: description of the sender's queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Join {
     /// The sender's queue pair, 24 bits.
     pub qpn: u32,
-    /// What it takes and sends which way.
+    /// Protocol of the sender's queue pair.
     pub protocol: Protocol,
-    /// It has not been answered yet.
+    /// The sender has not been answered yet.
     pub asks: bool,
-    /// Where it stands.
+    /// Position of the sender.
     pub stands: Standing,
-    /// How often it was begun.
+    /// Epoch of the sender.
     pub epoch: u32,
-    /// The same of the receiver, if this answers it; else 0.
+    /// Epoch of the receiver, if this answers it; else 0.
     pub peer_epoch: u32,
 }
 
-/// Whose request is meant: both ends of a queue pair number theirs.
+/// Role of the receiver of a message in the request that the message refers to: each end of a queue pair
+/// numbers its own requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// One that the receiver has sent.
+    /// The receiver has sent the request.
     Initiator,
-    /// One that the receiver has got.
+    /// The receiver has got the request.
     Responder,
 }
 
@@ -298,11 +299,11 @@ pub enum Role {
 pub struct Part {
     /// Its number, from 0.
     pub number: u64,
-    /// Where in the message it begins.
+    /// Its offset in the message.
     pub offset: u64,
 }
 
-/// Where cells come from.
+/// The FIFO that a cell comes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// The receive FIFO.
@@ -314,7 +315,7 @@ pub enum Lane {
 }
 
 impl Message {
-    /// Which FIFO it is written to, unless it is a request that is pulled.
+    /// Returns the FIFO that it is written to, unless it is a request that is pulled.
     pub const fn lane(&self) -> Lane {
         match self {
             Self::Read { .. } | Self::Size { .. } => Lane::Transmit,
@@ -323,7 +324,7 @@ impl Message {
         }
     }
 
-    /// Whether it is a request, to a responder, and not part of an answer.
+    /// Returns whether it is a request to a responder.
     pub const fn is_request(&self) -> bool {
         matches!(
             self,
@@ -336,7 +337,7 @@ impl Message {
         )
     }
 
-    /// Whether it may be pulled: a request, or part of one.
+    /// Returns whether it may be pulled: a request, or part of one.
     pub const fn is_pullable(&self) -> bool {
         let offer = matches!(
             self,
@@ -348,13 +349,13 @@ impl Message {
         offer || self.is_request()
     }
 
-    /// Whether it takes a receive request.
+    /// Returns whether it takes a receive request.
     pub const fn takes_recv(&self) -> bool {
         matches!(self, Self::Send { .. } | Self::Write { imm: Some(_), .. })
     }
 }
 
-/// To whom a message goes, and about what.
+/// Destination of a message, and the request that it refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The receiver's queue pair, 24 bits.
@@ -363,7 +364,7 @@ pub struct Address {
     pub psn: u16,
 }
 
-/// A cell, as it is to be written.
+/// A cell to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     words: [u64; WORDS],
@@ -371,8 +372,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The cell for `message`. Its phase, and in the transmit FIFO its `order`, are added when it is
-    /// written.
+    /// Encodes `message`. Its phase, and in the transmit FIFO its `order`, are added when it is written.
     pub fn encode(address: Address, message: &Message) -> Self {
         let mut cell = Self {
             words: [0; WORDS],
@@ -388,7 +388,7 @@ impl Cell {
         cell
     }
 
-    /// The words to be written before the head, in ascending order, with their numbers.
+    /// Iterates over the words to be written before the head, in ascending order, with their indices.
     pub fn body_words(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let mut left = self.used & !(1 << HEAD);
         core::iter::from_fn(move || {
@@ -399,12 +399,13 @@ impl Cell {
         })
     }
 
-    /// The word to be written last, without its phase.
+    /// Returns the word to be written last, without its phase.
     pub const fn head(&self) -> u64 {
         self.words[HEAD]
     }
 
-    /// How many cells went into the receive FIFO before this one, which goes into the other.
+    /// Sets how many slots of another FIFO precede this cell: cells of the receive FIFO for a cell of
+    /// another FIFO, or completion words for [`Message::Gone`].
     pub fn set_order(&mut self, order: u64) {
         self.set(ORDER, order);
     }
@@ -416,7 +417,7 @@ impl Cell {
         }
     }
 
-    /// Fills in `message`; returns its operation, its count and its flags.
+    /// Fills in the words of `message`; returns its operation, count and flags.
     fn body(&mut self, message: &Message) -> (u8, u8, u8) {
         match *message {
             Message::Send { ref data, imm } => {
@@ -518,7 +519,7 @@ impl Cell {
     fn data(&mut self, data: &Data) -> u8 {
         match *data {
             Data::Inline(ref inline) => {
-                // Behind its bytes there are zeroes.
+                // The bytes behind the payload are zero.
                 let count = usize::from(inline.len).div_ceil(8);
                 let words = inline.bytes.chunks_exact(8).take(count);
                 for (place, part) in self.words.iter_mut().zip(words) {
@@ -581,7 +582,7 @@ struct Reader<'a, F> {
 }
 
 impl<F: Fn(usize) -> u64> Reader<'_, F> {
-    /// Of the sender, and of the receiver.
+    /// Returns the epochs of the sender and of the receiver.
     fn epochs(&self) -> (u32, u32) {
         let word = (self.load)(STAG_IMM);
         (word as u32, (word >> 32) as u32)
@@ -597,7 +598,7 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
         for (n, part) in words.enumerate() {
             part.copy_from_slice(&(self.load)(n).to_ne_bytes());
         }
-        // What was there before, behind the bytes, is nobody's.
+        // Clears the bytes of the last word behind the payload, which are undefined.
         for byte in bytes.iter_mut().take(len.next_multiple_of(8)).skip(len) {
             *byte = 0;
         }
@@ -626,7 +627,7 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
         }
     }
 
-    /// Line 0 is not used.
+    /// Checks that the count is 0: the operation has no data in the cell.
     fn bare(&self) -> Result<(), Fault> {
         if self.count == 0 {
             Ok(())
@@ -635,7 +636,7 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
         }
     }
 
-    /// The queue pair that the message comes from, where it names it.
+    /// Returns the sender's queue pair, for an operation that names it.
     fn sender(&self) -> Result<u32, Fault> {
         match (self.load)(ARG0) {
             // 24 bits.
@@ -644,7 +645,7 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
         }
     }
 
-    /// The STag, of an operation that has no immediate data.
+    /// Returns the STag of an operation without immediate data.
     fn stag(&self) -> u32 {
         (self.load)(STAG_IMM) as u32
     }
@@ -687,7 +688,7 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
             if bytes == 0 || !self.peer.is_staging(at, bytes) {
                 return Err(Fault::Place);
             }
-            // In a trunk: no bits are lost.
+            // In the link queues: no bits are lost.
             let at = at as u32;
             if !extents.push(Extent { at, bytes }) {
                 return Err(Fault::Length);
@@ -819,9 +820,8 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
     }
 }
 
-/// Decodes a cell that has come by `lane`. `head` is a copy of its head, whose phase was looked at;
-/// `load` loads another word. `own` is the layout of the trunk that the cell is for, `peer` that of
-/// its sender.
+/// Decodes a cell that has come by `lane`. `head` is a copy of its head, whose phase was checked; `load`
+/// loads another word. `own` is the layout of the receiver's link queues, `peer` that of the sender's.
 pub fn decode(
     lane: Lane,
     head: u64,
@@ -860,7 +860,7 @@ pub fn decode(
     Ok((address, message))
 }
 
-/// How many cells of the receive FIFO a cell of the transmit FIFO stands behind.
+/// Returns how many slots of another FIFO precede a cell; see [`Cell::set_order`].
 pub fn order(load: impl Fn(usize) -> u64) -> u64 {
     load(ORDER)
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The memory of a trunk: where its parts lie in an arena.
+//! The memory of the link queues ("trunk" in the code): their layout in an arena.
 //!
-//! `Documentation/queues.rst` explains what they are for. Both ends compute the layout of either
-//! arena from its size, and neither is told anything else. This file must not know how memory is
-//! reached, or what is in a cell.
+//! `Documentation/queues.rst` explains the parts. Both ends compute the layout in either arena from the
+//! arena's size alone. This file is independent of how memory is accessed, and of what is in a cell.
 
 use super::cell::PAGE_BYTES;
 
@@ -12,54 +11,54 @@ use super::cell::PAGE_BYTES;
 pub const CELL_BYTES: usize = 128;
 /// Bytes of a completion word.
 pub const WORD_BYTES: usize = 8;
-/// The unit in which the eager ring and staging memory are named.
+/// Unit of offsets in the eager ring and staging memory, in bytes.
 pub const UNIT: usize = 64;
 
-/// Smallest trunk, in bytes.
+/// Smallest size of the link queues, in bytes.
 pub const MIN_BYTES: u64 = 64 << 10;
-/// Largest trunk, in bytes.
+/// Largest size of the link queues, in bytes.
 pub const MAX_BYTES: u64 = 1 << 20;
-/// Smallest arena that has a trunk, in bytes.
+/// Smallest arena that has link queues, in bytes.
 pub const MIN_ARENA: u64 = 128 << 10;
 
-/// Offset in a trunk of `rx_credit`.
+/// Offset in the link queues of `rx_credit`.
 pub const RX_CREDIT_AT: usize = 0;
-/// Offset in a trunk of `tx_credit`.
+/// Offset in the link queues of `tx_credit`.
 pub const TX_CREDIT_AT: usize = 64;
-/// Offset in a trunk of `cq_credit`.
+/// Offset in the link queues of `cq_credit`.
 pub const CQ_CREDIT_AT: usize = 128;
-/// Offset in a trunk of `event`.
+/// Offset in the link queues of `event`.
 pub const EVENT_AT: usize = 192;
-/// Offset in a trunk of `pull_tail`.
+/// Offset in the link queues of `pull_tail`.
 pub const PULL_TAIL_AT: usize = 256;
-/// Offset in a trunk of `pull_credit`.
+/// Offset in the link queues of `pull_credit`.
 pub const PULL_CREDIT_AT: usize = 320;
-/// Offset in a trunk of `pull_cq_credit`.
+/// Offset in the link queues of `pull_cq_credit`.
 pub const PULL_CQ_CREDIT_AT: usize = 384;
-/// Offset in a trunk of `pull_cq_tail`.
+/// Offset in the link queues of `pull_cq_tail`.
 pub const PULL_CQ_TAIL_AT: usize = 448;
 
-/// What is wrong with what the peer wrote into a trunk.
+/// A violation of the protocol of the link queues by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A count went back, or beyond what was written.
     Count,
     /// The operation or code is unknown, or belongs into another FIFO, or a reserved bit is set.
     Kind,
-    /// A length is not one that the operation can have.
+    /// The length is invalid for the operation.
     Length,
-    /// Memory is named that does not lie in the eager ring, or not in the staging pages.
+    /// An address is not in the eager ring, or not in the staging pages.
     Place,
-    /// A member has a value that it never has.
+    /// A member has an invalid value.
     Value,
-    /// A cell of the transmit FIFO stands behind cells of the receive FIFO that never came.
+    /// A cell names more slots of another FIFO before it than have come.
     Order,
     /// Its memory is out of reach of the DMA engine.
     Reach,
 }
 
 impl Fault {
-    /// The fault in words that complete "the peer …".
+    /// Returns the fault as text that completes "the peer …".
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Count => "took a count back, or counted what was never written",
@@ -73,7 +72,7 @@ impl Fault {
     }
 }
 
-/// A row of slots of the same size: a FIFO, or what is offered to be pulled.
+/// An array of slots of the same size: a FIFO, or slots that are posted to be pulled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
     at: usize,
@@ -82,23 +81,24 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// How many there are, a power of two.
+    /// Returns the number of slots, a power of two.
     pub const fn count(self) -> u32 {
         self.count
     }
 
-    /// Bytes of all of them.
+    /// Returns the bytes of all slots.
     pub const fn bytes(self) -> usize {
         self.count as usize * self.bytes
     }
 
-    /// Where in the trunk number `number` lies, counted from 0 for ever.
+    /// Returns the offset in the link queues of slot number `number`; numbers rise from 0 without
+    /// wrapping.
     pub const fn place(self, number: u64) -> usize {
         // At most `count - 1`: no bits are lost.
         self.at + (number & (self.count as u64 - 1)) as usize * self.bytes
     }
 
-    /// The phase of number `number`, at bit 63: set in the first lap.
+    /// Returns the phase of slot number `number`, at bit 63: set in the first lap.
     pub const fn phase(self, number: u64) -> u64 {
         if (number >> self.count.trailing_zeros()) & 1 == 0 {
             1 << 63
@@ -108,22 +108,23 @@ impl Slots {
     }
 }
 
-/// Where the parts of a trunk are.
+/// Layout of the link queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     bytes: u32,
 }
 
-/// How many slots: one for each so many bytes of the trunk, a power of two told by its exponent, and
-/// how many at least.
+/// Numbers of slots: the exponent of the bytes of the link queues per slot (a power of two), and the
+/// least number of slots.
 const RX_CELLS: (u32, u32) = (11, 32);
 const TX_CELLS: (u32, u32) = (12, 32);
 const WORDS: (u32, u32) = (7, 512);
-/// The eager ring's share of the trunk.
+/// The eager ring has this fraction (1 / `EAGER`) of the link queues.
 const EAGER: u32 = 8;
 
 impl Layout {
-    /// The trunk at the beginning of an arena of so many bytes; `None` if it has none.
+    /// Returns the layout of the link queues at the beginning of an arena of `bytes`; `None` if the
+    /// arena is too small to have any.
     pub const fn of_arena(bytes: u64) -> Option<Self> {
         if bytes < MIN_ARENA {
             return None;
@@ -141,7 +142,7 @@ impl Layout {
         })
     }
 
-    /// Bytes of the trunk.
+    /// Returns the bytes of the link queues.
     pub const fn bytes(self) -> usize {
         self.bytes as usize
     }
@@ -167,57 +168,58 @@ impl Layout {
         (slots.at + slots.bytes()).next_multiple_of(PAGE_BYTES)
     }
 
-    /// The receive FIFO.
+    /// Returns the slots of the receive FIFO.
     pub const fn rx(self) -> Slots {
         self.slots(PAGE_BYTES, RX_CELLS, CELL_BYTES)
     }
 
-    /// The transmit FIFO.
+    /// Returns the slots of the transmit FIFO.
     pub const fn tx(self) -> Slots {
         self.slots(Self::behind(self.rx()), TX_CELLS, CELL_BYTES)
     }
 
-    /// The completion FIFO.
+    /// Returns the slots of the completion FIFO.
     pub const fn cq(self) -> Slots {
         self.slots(Self::behind(self.tx()), WORDS, WORD_BYTES)
     }
 
-    /// Outgoing requests.
+    /// Returns the slots of outgoing requests.
     pub const fn out_cells(self) -> Slots {
         self.slots(Self::behind(self.cq()), RX_CELLS, CELL_BYTES)
     }
 
-    /// Outgoing completions.
+    /// Returns the slots of outgoing completions.
     pub const fn out_words(self) -> Slots {
         self.slots(Self::behind(self.out_cells()), WORDS, WORD_BYTES)
     }
 
-    /// Where the eager ring begins.
+    /// Returns the offset of the eager ring.
     pub const fn eager_at(self) -> usize {
         Self::behind(self.out_words())
     }
 
-    /// Bytes of the eager ring.
+    /// Returns the bytes of the eager ring.
     pub const fn eager_bytes(self) -> usize {
         (self.bytes / EAGER) as usize
     }
 
-    /// The longest message that is worth a place in the eager ring, in bytes.
+    /// Returns the length of the longest message that uses the eager ring, in bytes.
     pub const fn eager_most(self) -> usize {
         self.eager_bytes() / 8
     }
 
-    /// Where the staging pages begin. They end with the trunk.
+    /// Returns the offset of the staging pages. They end with the link queues.
     pub const fn staging_at(self) -> usize {
         self.eager_at() + self.eager_bytes()
     }
 
-    /// How many staging pages there are.
+    /// Returns the number of staging pages.
     pub const fn staging_pages(self) -> usize {
         (self.bytes() - self.staging_at()) / PAGE_BYTES
     }
 
-    /// Checks that `len` bytes at `at` of the eager ring lie in it, and returns where in the trunk.
+    /// Checks that `len` bytes at `at` are in the eager ring, and returns their offset in the link
+    /// queues.
     pub const fn eager_place(self, at: u32, len: u64) -> Result<usize, Fault> {
         let (at, ring) = (at as usize, self.eager_bytes());
         if at % UNIT != 0 || at > ring || len > (ring - at) as u64 {
@@ -226,7 +228,7 @@ impl Layout {
         Ok(self.eager_at() + at)
     }
 
-    /// Whether `bytes` bytes at `at` of the trunk lie in the staging pages.
+    /// Returns whether `bytes` bytes at `at` of the link queues are in the staging pages.
     pub const fn is_staging(self, at: u64, bytes: u32) -> bool {
         let end = self.bytes as u64;
         at >= self.staging_at() as u64 && at <= end && bytes as u64 <= end - at

@@ -4,9 +4,9 @@
 //!
 //! There is an address space for each root complex. In it are its own memory, the other root complexes,
 //! the endpoints on its hardware unit, which it reaches without the fabric's help, and those that belong
-//! to it by the administrator's assignment. What has a place keeps it; a new one is where its local id says, if
-//! that is free: so who looks after the fabric next finds the same places. This file must not know how an
-//! access gets there.
+//! to it by the administrator's assignment. An existing aperture stays where it is; a new one is placed
+//! by the local id, if that place is free: so the next master computes the same places. This file is
+//! independent of how an access gets there.
 
 use super::{
     assignment::Assignment,
@@ -15,32 +15,32 @@ use super::{
     plane::PLANES,
 };
 
-/// The least size, and alignment.
+/// Smallest size, and alignment.
 const PAGE: u64 = 4096;
 
-/// Why something is in an address space.
+/// Reason why a component is in an address space.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Association {
     /// The space is its own.
     Own,
     /// Both are root complexes.
     Peer,
-    /// It sits on the same hardware unit.
+    /// It is on the same hardware unit as the root complex.
     Physical,
-    /// The administrator assignments so.
+    /// The administrator has assigned it to the root complex.
     Logical,
 }
 
-/// A place in an address space.
+/// A range in an address space.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Aperture {
     /// Hardware id of the root complex whose space it is.
     pub space: u64,
-    /// Hardware id of what is there.
+    /// Hardware id of the component that is there.
     pub who: u64,
-    /// Of an endpoint: which virtual endpoint.
+    /// Of an endpoint: number of the virtual endpoint.
     pub ve: u8,
-    /// Why.
+    /// Reason why it is there.
     pub association: Association,
     /// First byte.
     pub base: u64,
@@ -49,7 +49,7 @@ pub struct Aperture {
 }
 
 impl Aperture {
-    /// For memory that was not used yet.
+    /// Initial value for memory.
     pub const NONE: Self = Self {
         space: 0,
         who: 0,
@@ -60,42 +60,43 @@ impl Aperture {
     };
 }
 
-/// What wants a place.
+/// A component that needs an aperture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// Hardware id of the root complex in whose space.
+    /// Hardware id of the root complex that the address space belongs to.
     pub space: u64,
-    /// Hardware id of what.
+    /// Hardware id of the component.
     pub who: u64,
-    /// Which virtual endpoint.
+    /// Of an endpoint: number of the virtual endpoint.
     pub ve: u8,
     association: Association,
     lid: u32,
     bytes: u64,
 }
 
-/// All places.
+/// All apertures.
 pub struct Apertures<M>(List<Aperture, M>);
 
 impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
-    /// None.
+    /// Creates an empty list.
     pub fn new(memory: M) -> Self {
         Self(List::new(memory))
     }
 
-    /// All of them, sorted by space.
+    /// Returns all apertures, sorted by space.
     pub fn all(&self) -> &[Aperture] {
         self.0.all()
     }
 
-    /// The place of something in a space.
+    /// Returns the aperture of a component in a space.
     pub fn of(&self, space: u64, who: u64, ve: u8) -> Option<&Aperture> {
         let same = |a: &&Aperture| (a.space, a.who, a.ve) == (space, who, ve);
         self.all().iter().find(same)
     }
 
-    /// Gives everything that belongs into the space of one root complex its place there, and takes back all
-    /// others, those of other spaces included. Tells of each for which there is no room.
+    /// Gives every component that belongs into the space of one root complex an aperture there, and
+    /// removes all other apertures, those of other spaces included. Calls `no_room` for each component
+    /// without room.
     pub fn settle<C, L>(
         &mut self,
         inventory: &Inventory<C, L>,
@@ -115,7 +116,7 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
         }
     }
 
-    /// Gives all that belongs into a space and has no place there one.
+    /// Adds the missing apertures of a space.
     fn fill<C, L>(
         &mut self,
         inventory: &Inventory<C, L>,
@@ -139,7 +140,7 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
         Ok(())
     }
 
-    /// The place for a claim that its local id names, or the lowest.
+    /// Returns the aperture for a claim: the place that its local id names, or else the lowest free one.
     fn place(&self, space: &Component, claim: &Claim) -> Option<Aperture> {
         let inside = || self.all().iter().filter(|a| a.space == space.hwid);
         let ends = inside().filter_map(|a| a.limit.checked_add(1));
@@ -174,12 +175,12 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
     }
 }
 
-/// Bytes of a place: a power of two, as base registers have it.
+/// Returns the bytes of an aperture: a power of two, as base registers need it.
 fn size(claim: &Claim) -> Option<u64> {
     claim.bytes.max(PAGE).checked_next_power_of_two()
 }
 
-/// A place has the size claimed, and is where such things may be.
+/// Returns whether an aperture has the size of the claim, and is in the range allowed for it.
 fn is_in_place(space: &Component, claim: &Claim, at: &Aperture) -> bool {
     let Some(size) = size(claim) else {
         return false;
@@ -191,8 +192,8 @@ fn is_in_place(space: &Component, claim: &Claim, at: &Aperture) -> bool {
     at.limit - at.base == size - 1 && at.base % size == 0 && low <= at.base && at.limit <= high
 }
 
-/// Where the local id of a claim says that its place is: one for each of its virtual endpoints, counted in
-/// places of its size from the first one of the window.
+/// Returns the base that the local id of a claim names. Bases are counted in units of its size from the
+/// first one of the window, with [`PLANES`] for each local id, one per virtual endpoint.
 fn named(space: &Component, claim: &Claim) -> Option<u64> {
     let size = size(claim)?;
     let number = u64::from(claim.lid) * u64::from(PLANES) + u64::from(claim.ve);
@@ -200,7 +201,7 @@ fn named(space: &Component, claim: &Claim) -> Option<u64> {
     first.checked_add(number.checked_mul(size)?)
 }
 
-/// A place is still wanted, and where it may be.
+/// Returns whether an aperture is still claimed, and is in an allowed place.
 fn belongs<C, L>(inventory: &Inventory<C, L>, assignments: &[Assignment], at: &Aperture) -> bool
 where
     C: AsRef<[Component]> + AsMut<[Component]>,
@@ -212,7 +213,7 @@ where
     claim.is_some_and(|claim| space.is_some_and(|space| is_in_place(space, &claim, at)))
 }
 
-/// All that belongs into the space of a root complex.
+/// Iterates over all claims in the space of a root complex.
 fn claims<'a, C, L>(
     inventory: &'a Inventory<C, L>,
     assignments: &'a [Assignment],
@@ -241,7 +242,7 @@ where
     })
 }
 
-/// Why a component belongs into the space of a root complex.
+/// Returns why a component belongs into the space of a root complex; `None` if it does not.
 fn associate(
     assignments: &[Assignment],
     space: u64,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What the administrator assignments: which virtual endpoint belongs to which root complex.
+//! The administrator's assignments: the root complex that each virtual endpoint belongs to.
 //!
-//! Assignments name hardware ids, so they hold also for what is not there yet. Their text form has a line for
-//! each, `EP.VE ROOT` with ids in hexadecimal, and can be saved, edited and read back; lines that are
-//! empty or begin with `#` say nothing. Lines `seen HWID DIGEST` say what a component was when a master
-//! looked last: they travel with the assignments, so that the next master knows. This file must not know what
-//! there is.
+//! Assignments name hardware ids, so they also apply to components that are not there yet. Their text
+//! form has a line for each, `EP.VE ROOT` with ids in hexadecimal, and can be saved, edited and read
+//! back; lines that are empty or begin with `#` are ignored. Lines `seen HWID DIGEST` record the
+//! description of a component at the last traversal of a master: they travel with the assignments, so
+//! that the next master knows it. This file is independent of which components are there.
 
 use super::list::{Full, List};
 
@@ -14,7 +14,7 @@ use super::list::{Full, List};
 #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
 pub const HEAD: &[u8] = b"# weft assignments: endpoint.ve root\n";
 
-/// First word of a line that is no assignment.
+/// First word of a line that records the description of a component.
 const SEEN: &[u8] = b"seen";
 
 /// An assignment.
@@ -22,7 +22,7 @@ const SEEN: &[u8] = b"seen";
 pub struct Assignment {
     /// Hardware id of the endpoint.
     pub endpoint: u64,
-    /// Which of its virtual endpoints.
+    /// Number of the virtual endpoint.
     pub ve: u8,
     /// Hardware id of the root complex.
     pub root: u64,
@@ -37,12 +37,12 @@ impl Assignment {
     };
 }
 
-/// What a component has said of itself, as a digest.
+/// Digest of a component's description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// Its hardware id.
+    /// Hardware id of the component.
     pub hwid: u64,
-    /// Of what it said.
+    /// Digest of its description.
     pub digest: u32,
 }
 
@@ -59,18 +59,18 @@ impl Seen {
         out.put(b"\n")
     }
 
-    /// Bytes of its line.
+    /// Returns the length of its line in bytes.
     fn bytes(&self) -> usize {
         SEEN.len() + 3 + digits(self.hwid) + digits(self.digest.into())
     }
 }
 
-/// Why a text was not taken; the assignments are as before.
+/// Reason why a text was not taken; the assignments are as before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// This line, from 1, says nothing that is known.
+    /// This line, counted from 1, is invalid.
     Line(u32),
-    /// This line names a virtual endpoint that a line before it has given away.
+    /// This line names a virtual endpoint that a line before it has assigned.
     Twice(u32),
     /// There is no room for this line.
     Full(u32),
@@ -80,17 +80,17 @@ pub enum Error {
 pub struct Assignments<M>(List<Assignment, M>);
 
 impl<M: AsRef<[Assignment]> + AsMut<[Assignment]>> Assignments<M> {
-    /// None.
+    /// Creates an empty list.
     pub fn new(memory: M) -> Self {
         Self(List::new(memory))
     }
 
-    /// All of them, by endpoint.
+    /// Returns all assignments, sorted by endpoint.
     pub fn all(&self) -> &[Assignment] {
         self.0.all()
     }
 
-    /// A virtual endpoint is to belong to this root complex and no other.
+    /// Assigns a virtual endpoint to a root complex; replaces its former assignment.
     pub fn assign(&mut self, assignment: Assignment) -> Result<(), Full> {
         let of = |w: &Assignment| (w.endpoint, w.ve) == (assignment.endpoint, assignment.ve);
         if self.0.all().len() == self.0.capacity() && !self.0.all().iter().any(of) {
@@ -100,9 +100,9 @@ impl<M: AsRef<[Assignment]> + AsMut<[Assignment]>> Assignments<M> {
         self.0.insert(assignment)
     }
 
-    /// Takes the assignments of a text instead of those there are, all or none.
+    /// Replaces all assignments by those of a text; on an error, changes nothing.
     pub fn read(&mut self, text: &[u8]) -> Result<(), Error> {
-        // Looked at twice, so that a text that is not taken changes nothing.
+        // The text is parsed twice, so that a text that is not taken changes nothing.
         let mut count = 0;
         for (said, line) in lines(text) {
             let assignment = match said.ok_or(Error::Line(line))? {
@@ -129,7 +129,7 @@ impl<M: AsRef<[Assignment]> + AsMut<[Assignment]>> Assignments<M> {
     }
 }
 
-/// What a text says that components were.
+/// Iterates over the `seen` lines of a text.
 pub fn seen(text: &[u8]) -> impl Iterator<Item = Seen> + '_ {
     lines(text).filter_map(|(said, _)| match said? {
         Said::Seen(seen) => Some(seen),
@@ -137,9 +137,9 @@ pub fn seen(text: &[u8]) -> impl Iterator<Item = Seen> + '_ {
     })
 }
 
-/// Writes a text again, with these lines instead of those of its own that say what components were; all
-/// else stays. Where there is no room for all of them the first of those go that are not `there`, and
-/// after them the last. How many bytes it has; `None` if there is no room for what has to stay.
+/// Copies a text to `to` with its `seen` lines replaced by `seen`; all other lines stay. If there is no
+/// room for all of `seen`, the first ones that are not `there` are left out, and then the last ones.
+/// Returns the length in bytes; `None` if there is no room for the other lines.
 pub fn annotate(
     text: &[u8],
     seen: &[Seen],
@@ -164,7 +164,7 @@ pub fn annotate(
         if over > 0 && !there(one.hwid) {
             over = over.saturating_sub(one.bytes());
         } else if one.write(&mut out).is_none() {
-            // Half a line is none.
+            // Removes the incomplete line.
             out.at = before;
             break;
         }
@@ -172,7 +172,7 @@ pub fn annotate(
     Some(out.at)
 }
 
-/// The assignments of a text that is in order, and their lines.
+/// Iterates over the assignments of a valid text, with their line numbers.
 fn assignments(text: &[u8]) -> impl Iterator<Item = (Assignment, u32)> + '_ {
     lines(text).filter_map(|(said, line)| match said? {
         Said::Assignment(assignment) => Some((assignment, line)),
@@ -180,7 +180,7 @@ fn assignments(text: &[u8]) -> impl Iterator<Item = (Assignment, u32)> + '_ {
     })
 }
 
-/// The assignment of a line, if it is one.
+/// Returns the assignment of a line, if it is one.
 #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
 pub fn of_line(line: &[u8]) -> Option<Assignment> {
     match parse(line.trim_ascii())? {
@@ -195,7 +195,8 @@ enum Said {
     Seen(Seen),
 }
 
-/// What a text says, and in which lines; `None` for a line that says nothing that is known.
+/// Iterates over the lines of a text with their numbers, without empty ones and comments; `None` for an
+/// invalid line.
 fn lines(text: &[u8]) -> impl Iterator<Item = (Option<Said>, u32)> + '_ {
     let lines = text.split(|b| *b == b'\n').zip(1u32..);
     let lines = lines.map(|(line, n)| (line.trim_ascii(), n));
@@ -226,7 +227,7 @@ fn parse(line: &[u8]) -> Option<Said> {
     words.next().is_none().then_some(said)
 }
 
-/// A number in hexadecimal, at most 16 digits.
+/// Parses a number in hexadecimal, at most 16 digits.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 16 {
         return None;
@@ -235,7 +236,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0u64, digit)
 }
 
-/// How many of them a number has.
+/// Returns how many hexadecimal digits a number has.
 fn digits(n: u64) -> usize {
     ((67 - n.leading_zeros()) / 4).max(1) as usize
 }

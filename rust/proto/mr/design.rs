@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! From what there is and what is assigned to the entries of all tables.
+//! Computes the entries of all tables from the inventory and the assignments.
 //!
-//! An assignment is fulfilled whole or not at all, and each that is not has a reason. Assignments are independent:
-//! one that cannot be fulfilled takes nothing from the others.
+//! An assignment is fulfilled completely or not at all; for each that is not, there is a reason.
+//! Assignments are independent: one that cannot be fulfilled takes nothing from the others.
 
 use super::{
     assignment::Assignment,
@@ -14,7 +14,7 @@ use super::{
     tree::{Reach, Tree, MAX_HOPS},
 };
 
-/// Why an assignment is not fulfilled.
+/// Reason why an assignment is not fulfilled.
 #[allow(
     clippy::enum_variant_names,
     reason = "each names what there is none of"
@@ -23,25 +23,26 @@ use super::{
 pub enum Why {
     /// No such endpoint was found.
     NoEndpoint,
-    /// It has no such virtual endpoint.
+    /// The endpoint has no such virtual endpoint.
     NoVe,
     /// No such root complex was found.
     NoRoot,
-    /// One of the two has no local id yet.
+    /// The endpoint or the root complex has no local id yet.
     NoLid,
-    /// There is no way between them through switches.
+    /// There is no route between them through switches.
     NoWay,
-    /// A link on the way has no virtual plane left.
+    /// A link on the route has no virtual plane left.
     NoPlane,
 }
 
-/// Routes of the network manager: by which port traffic for a local id leaves a switch or a root complex,
-/// by hardware id. They may differ there and back.
+/// Routes of the network manager: returns the port by which traffic for a local id leaves the switch or
+/// root complex with a hardware id. The routes between two components may differ by direction.
 pub type Routes<'a> = &'a dyn Fn(u64, u32) -> Option<u8>;
 
-/// Makes the entries for all assignments, sorted. Tells of each assignment whether it is fulfilled. There is to be
-/// a `reach` for each component; `entries` and `planes` are to hold what [`Planes::new`] says, and for
-/// each assignment 3 entries and 2 for each switch on its way there, and on its way back.
+/// Computes the entries for all assignments, sorted, and calls `told` with the result of each
+/// assignment. `reach` has an element for each component. `planes` has the memory that [`Planes::new`]
+/// asks for. `entries` has room, for each assignment, for 3 entries and for 2 per switch on its route
+/// there and on its route back.
 pub fn design<C, L, H, P, E>(
     inventory: &Inventory<C, L>,
     routes: Routes<'_>,
@@ -61,9 +62,9 @@ where
     if reach.len() < inventory.components().len() {
         return Err(Full);
     }
-    // What is in use keeps its number; only then are new ones given.
+    // Planes that are in use keep their numbers; only then are new numbers given.
     planes.begin();
-    // Who is given nothing has no tree to look for.
+    // Root complexes without an assignment need no tree.
     let has = |c: &&Component| c.is_root() && assignments.iter().any(|w| w.root == c.hwid);
     for root in inventory.components().iter().filter(has) {
         let Some(tree) = Tree::new(inventory, root.hwid, reach) else {
@@ -97,14 +98,14 @@ where
     Ok(())
 }
 
-/// Which way a step is taken.
+/// Direction of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Down,
     Up,
 }
 
-/// A link of a way, and which way it is taken.
+/// A link of a route, and its direction.
 struct Pass {
     link: Link,
     upper: End,
@@ -120,7 +121,8 @@ where
     C: AsRef<[Component]> + AsMut<[Component]>,
     L: AsRef<[Link]> + AsMut<[Link]>,
 {
-    /// Goes over the ways between two ends. Whether there are any, there and back.
+    /// Calls `each` for the links of the routes between two ends, down and up. Returns whether both
+    /// exist.
     fn steps(
         &self,
         routes: Routes<'_>,
@@ -148,7 +150,7 @@ where
         down && up
     }
 
-    /// Follows routes from one end to the other. Whether they lead there.
+    /// Follows the route from one end to the other. Returns whether it leads there.
     fn follow(
         &self,
         from: &Component,
@@ -189,7 +191,7 @@ where
     }
 }
 
-/// The ends of an assignment, if nothing but the number of planes can be in its way.
+/// Returns the ends of an assignment, if only a lack of planes can prevent it.
 fn possible<'a, C, L>(
     tree: &Tree<'a, C, L>,
     routes: Routes<'_>,
@@ -217,7 +219,7 @@ where
     Ok((root, endpoint))
 }
 
-/// The entries of one assignment.
+/// Adds the entries of one assignment.
 fn fulfil<C, L, H, P, E>(
     tree: &Tree<'_, C, L>,
     routes: Routes<'_>,
@@ -241,7 +243,7 @@ where
     if !fits {
         return Ok(Err(Why::NoPlane));
     }
-    // Of a switch's port: the plane there, and who is reached by it.
+    // The entry of a switch's port: its plane belongs to the hierarchy.
     let at_switch = |entries: &mut List<Entry, E>, (switch, port), vp| {
         entries.insert(Entry::Plane {
             switch,
@@ -256,7 +258,7 @@ where
             let Some(vp) = planes.give_plane(&s.link, vh)? else {
                 return Ok(Err(Why::NoPlane));
             };
-            // Each end of a link has tables of its own.
+            // Each end of a link has its own tables.
             if s.upper.hwid == root.hwid {
                 let (root, link) = (root.hwid, s.upper.port);
                 if s.direction == Direction::Down {

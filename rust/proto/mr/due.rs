@@ -1,68 +1,68 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! When a master looks after the hierarchies: as soon as something that they depend on is another one than
-//! when it last began, and while something could not be done again and again, but less and less often.
+//! When a master updates the hierarchies: as soon as something that they depend on has changed since the
+//! last run began, and again and again while a run could not do everything, at growing intervals.
 //!
-//! Who asks often whether there is something to do does not make it more often. This file must not know
-//! what is done.
+//! Frequent queries do not make runs more frequent. This file is independent of what a run does.
 
-/// What could not be done is tried again after this, and each time after twice as long,
+/// Time until the first repetition of a run that could not do everything; it doubles each time.
 pub const AGAIN_MS: u32 = 500;
-/// up to this.
+/// Longest time until a repetition.
 pub const LONGEST_MS: u32 = 16_000;
 
-/// What a run depends on: with another one there is something to do.
+/// What a run depends on: if it changes, a run is due.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Cause {
     term: u32,
     /// What the network manager has found and written, the assignments included.
     found: u64,
-    /// How often hot-plug controllers have reported.
+    /// Number of reports of hot-plug controllers.
     plugs: u32,
 }
 
-/// When it is to be done.
+/// When the next run is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
     /// There is nothing to do.
     No,
     /// At once.
     Now,
-    /// In so many milliseconds, unless that was said before.
+    /// In this many milliseconds after the last run.
     In(u32),
 }
 
-/// How a run has ended.
+/// Result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// All is done.
+    /// Everything is done.
     Done,
     /// Something could not be done.
     Later,
-    /// Another host is the master, and looks after it.
+    /// Another host is the master, and updates the hierarchies.
     Lost,
 }
 
-/// Why it is to run, and why it did.
+/// The causes of the next and of the last run.
 #[derive(Default)]
 pub struct Causes {
     now: Option<Cause>,
     begun: Option<Cause>,
     plugs: u32,
-    /// How long to wait after the next failure.
+    /// Delay after the last failure in milliseconds.
     delay: u32,
-    /// The last run is to be followed by another, so long after it.
+    /// The last run is to be repeated after this many milliseconds.
     again: Option<u32>,
 }
 
 impl Causes {
-    /// A hot-plug controller has news.
+    /// Counts a report of a hot-plug controller.
     pub fn plugged(&mut self) {
         self.plugs = self.plugs.wrapping_add(1);
     }
 
-    /// The network manager has settled on something, as master: its term, and one number for all that it
-    /// has found and written; `None`: it is about to, or another one is master.
+    /// Takes the state of the network manager and returns when the next run is due. `on` is, for a
+    /// master that has settled, its term and one number for everything that it has found and written;
+    /// `None`: it has not settled, or another node is master.
     pub fn settled(&mut self, on: Option<(u32, u64)>) -> Due {
         let plugs = self.plugs;
         self.now = on.map(|(term, found)| Cause { term, found, plugs });
@@ -74,14 +74,14 @@ impl Causes {
         }
     }
 
-    /// A run begins: in which term; `None`: there is nothing to do now.
+    /// Begins a run and returns its term; `None`: there is nothing to do now.
     pub fn begin(&mut self) -> Option<u32> {
         self.begun = self.now;
         self.again = None;
         self.now.map(|cause| cause.term)
     }
 
-    /// It has ended. In how many milliseconds another one is to follow.
+    /// Ends a run. Returns in how many milliseconds it is to be repeated; `None`: it is not.
     pub fn end(&mut self, how: End) -> Option<u32> {
         if how != End::Later {
             self.delay = 0;

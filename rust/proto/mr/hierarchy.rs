@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The virtual hierarchy of a root complex, as its host is told of it: the components of its tree, and
-//! for each virtual endpoint that is the host's how to reach it, and where it may come in.
+//! The virtual hierarchy of a root complex, in the form sent to its host: the components of its tree,
+//! and for each virtual endpoint that is assigned to the host how to reach it, and where it may come in.
 //!
-//! The bytes come from another machine: [`Hierarchy::parse`] checks them as a whole, and what it lets
-//! pass is in order. This file must not know how they travel, nor how a hierarchy is designed. Format:
-//! `Documentation/multiroot.rst`.
+//! The bytes come from another machine: [`Hierarchy::parse`] checks them as a whole, so a hierarchy that
+//! it returns is valid. This file is independent of how the bytes are transported, and of how a
+//! hierarchy is designed. Format: `Documentation/multiroot.rst`.
 
 use super::{
     super::nm::{
@@ -19,16 +19,16 @@ use super::{
     tree::MAX_HOPS,
 };
 
-/// Where in its address space a host opens memory to virtual endpoints: first and last byte. There is a
-/// place for each virtual endpoint of each local id, so that none has to be looked for.
+/// The range of its address space in which a host opens memory to virtual endpoints: first and last
+/// byte. There is room for each virtual endpoint of each local id, so that places need no search.
 pub const WINDOW: (u64, u64) = (1 << 40, (1 << 58) - 1);
-/// Bytes that it opens to each of them.
+/// Bytes that a host opens to each virtual endpoint.
 pub const BYTES: u64 = 1 << 30;
-/// Endpoints of which some virtual endpoint is the host's, at the most: it has a route for each.
+/// Most endpoints with a virtual endpoint assigned to the host: it has a route for each.
 pub const MAX_ENDPOINTS: usize = 16;
-/// Bytes of the longest hierarchy.
+/// Most bytes of a hierarchy.
 pub const MAX_BYTES: usize = 4096;
-/// Components of one, at the most.
+/// Most places of a hierarchy.
 pub const MAX_PLACES: usize = (MAX_BYTES - HEAD_BYTES) / PLACE_BYTES;
 
 const VERSION: u8 = 1;
@@ -37,71 +37,72 @@ const PLACE_BYTES: usize = 48;
 /// Unit of places in an address space.
 const PAGE: u64 = 4096;
 
-/// Kinds, as the user interface counts them.
+/// Kinds, with the numbers of the user interface.
 const HOST: u8 = 1;
 const SWITCH: u8 = 2;
 const ENDPOINT: u8 = 3;
 
-/// The virtual endpoint is the host's.
+/// Flag: the virtual endpoint is assigned to the host.
 const GIVEN: u8 = 1 << 0;
 
-/// A link of the host, and the virtual plane there.
+/// A link of the host, and a virtual plane on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gate {
-    /// Which link.
+    /// Number of the link.
     pub link: u8,
-    /// Which plane, not the common one.
+    /// Number of the plane, not the common one.
     pub vp: u8,
 }
 
-/// A virtual endpoint that is the host's.
+/// A virtual endpoint that is assigned to the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Given {
-    /// Which one of the endpoint.
+    /// Its number within the endpoint.
     pub ve: u8,
-    /// By which way the host reaches it.
+    /// Link and plane by which the host reaches it.
     pub out: Gate,
-    /// By which way it comes in.
+    /// Link and plane by which its accesses come in.
     pub into: Gate,
-    /// First byte of what the host opens to it, in the host's address space.
+    /// First byte of the memory that the host opens to it, in the host's address space.
     pub base: u64,
-    /// Last byte.
+    /// Last byte of that memory.
     pub limit: u64,
 }
 
-/// A component of the hierarchy; an endpoint has a place for each virtual endpoint that is told of.
+/// A component of the hierarchy; an endpoint has a place for each of its virtual endpoints that is
+/// listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// Links from the host.
+    /// Number of links from the host.
     pub depth: u8,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// By which port of the one above it is reached; of the host 0.
+    /// Port of the component above by which it is reached; 0 for the host.
     pub port: u8,
     /// Hardware id.
     pub hwid: u64,
     /// Local id, 0: none.
     pub lid: u32,
-    /// What of it is the host's.
+    /// Its virtual endpoint that is assigned to the host.
     pub given: Option<Given>,
 }
 
-/// Why bytes are no hierarchy.
+/// Reason why bytes are not a valid hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// They are not as many as they say.
+    /// The number of bytes is wrong.
     Length,
-    /// Of a version that is not known.
+    /// The version is unknown.
     Version(u8),
-    /// A member has a value that it never has.
+    /// A member has an invalid value.
     Value,
-    /// A component is not where it can be.
+    /// A component cannot be in this place.
     Order,
-    /// A component is told of twice, or differently.
+    /// A component is listed twice, or with differences.
     Twice,
-    /// More endpoints than a host has routes for.
+    /// There are more endpoints than a host has routes for.
     Full,
-    /// Places in the address space are not apart, or not inside the window.
+    /// Ranges in the address space overlap, or are not inside the window.
     Space,
 }
 
@@ -115,8 +116,8 @@ fn check(ok: bool, why: Error) -> Result<(), Error> {
     ok.then_some(()).ok_or(why)
 }
 
-/// Writes a hierarchy, if it is one that [`Hierarchy::parse`] takes and there is room for it. How many
-/// bytes it has.
+/// Encodes a hierarchy and returns its length in bytes. `None` if [`Hierarchy::parse`] does not accept
+/// it, or there is no room for it.
 pub fn encode(vh: u16, places: &[Place], to: &mut [u8]) -> Option<usize> {
     let mut w = Writer::new(to);
     w.u8(VERSION);
@@ -171,7 +172,7 @@ impl Place {
         w.u64(0);
     }
 
-    /// Reads a place, and checks what can be checked without the others.
+    /// Decodes a place, and checks what can be checked without the other places.
     fn get(bytes: &[u8]) -> Result<Self, Error> {
         let mut r = Reader::new(bytes);
         let (depth, kind, port, flags) = (r.u8()?, r.u8()?, r.u8()?, r.u8()?);
@@ -234,7 +235,7 @@ impl Place {
         })
     }
 
-    /// Whether this one can come right behind `before` in a walk.
+    /// Returns whether this place can directly follow `before` in a depth-first walk.
     fn follows(&self, before: &Self) -> bool {
         let deeper = self.depth == before.depth + 1;
         let passes = matches!(before.kind, Kind::Root | Kind::Switch { .. });
@@ -243,7 +244,7 @@ impl Place {
             && (deeper && passes || self.depth <= before.depth)
     }
 
-    /// Whether both can be in one hierarchy, this one behind the other.
+    /// Checks whether both places can be in one hierarchy, this one behind the other.
     fn goes_with(&self, other: &Self) -> Result<(), Error> {
         let same = self.hwid == other.hwid;
         check(same || self.lid == 0 || self.lid != other.lid, Error::Twice)?;
@@ -254,7 +255,7 @@ impl Place {
             given: other.given,
             ..*self
         };
-        // One way leads to all of an endpoint: its local id is all that a packet says.
+        // All virtual endpoints of an endpoint have the same gates: a packet carries only the local id.
         let at_one = as_there == *other && (one.out, one.into) == (two.out, two.into);
         check(!same || (at_one && one.ve != two.ve), Error::Twice)?;
         let apart = one.limit < two.base || two.limit < one.base;
@@ -262,7 +263,7 @@ impl Place {
     }
 }
 
-/// A hierarchy that is in order.
+/// A valid hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hierarchy<'a> {
     vh: u16,
@@ -270,7 +271,7 @@ pub struct Hierarchy<'a> {
 }
 
 impl<'a> Hierarchy<'a> {
-    /// Reads a hierarchy.
+    /// Decodes and checks a hierarchy.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let mut r = Reader::new(bytes);
         let version = r.u8()?;
@@ -299,7 +300,7 @@ impl<'a> Hierarchy<'a> {
             for other in this.places().take(n) {
                 place.goes_with(&other)?;
             }
-            // Those of one endpoint follow each other.
+            // The places of one endpoint follow each other.
             let again = before.is_some_and(|before| before.hwid == place.hwid);
             let seen = this.places().take(n).any(|other| other.hwid == place.hwid);
             check(again == seen, Error::Order)?;
@@ -307,7 +308,7 @@ impl<'a> Hierarchy<'a> {
             before = Some(place);
         }
         check(endpoints <= MAX_ENDPOINTS, Error::Full)?;
-        // Who has nothing needs no number, and the common one is nobody's own.
+        // A host without virtual endpoints has no number, and the common number belongs to no host.
         let numbered = vh > COMMON_VH;
         check(
             numbered == (endpoints != 0) && vh != COMMON_VH,
@@ -316,17 +317,17 @@ impl<'a> Hierarchy<'a> {
         Ok(this)
     }
 
-    /// Its number; 0: nothing is given to the host.
+    /// Returns its number; 0: no virtual endpoint is assigned to the host.
     pub fn vh(&self) -> u16 {
         self.vh
     }
 
-    /// All of it, depth first; the first is the host.
+    /// Iterates over all places, depth first; the first is the host.
     pub fn places(&self) -> impl Iterator<Item = Place> + Clone + 'a {
         self.records().filter_map(|record| Place::get(record).ok())
     }
 
-    /// The virtual endpoints that are the host's, and where they are.
+    /// Iterates over the virtual endpoints that are assigned to the host, with their places.
     pub fn given(&self) -> impl Iterator<Item = (Place, Given)> + Clone + 'a {
         self.places()
             .filter_map(|place| Some((place, place.given?)))

@@ -3,9 +3,9 @@
 //! The fabric configuration data structure: the components found, what each is, and the links between
 //! them.
 //!
-//! What a component has said of itself is kept, so that one that comes back is known and one that was
-//! put in another's place is noticed. Root complexes are found like endpoints. This file must not know
-//! what the components are used for.
+//! The description of a component is kept, so that a component that comes back is recognized and one
+//! that has replaced another is noticed. Root complexes are found like endpoints. This file is
+//! independent of what the components are used for.
 
 use super::{
     super::nm::port::{HOST_PORTS, PORTS},
@@ -13,28 +13,29 @@ use super::{
     vpd::Vpd,
 };
 
-/// What a component is.
+/// Kind of a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A host, as the fabric sees it.
     Root,
     /// A multi-root aware switch.
     Switch {
-        /// How many ports it has.
+        /// Number of ports.
         ports: u8,
     },
     /// An endpoint that can be shared.
     Endpoint {
-        /// Virtual endpoints, each for one hierarchy.
+        /// Number of virtual endpoints, each for one hierarchy.
         ves: u8,
-        /// Functions of each.
+        /// Functions of each virtual endpoint.
         functions: u8,
     },
 }
 
 impl Kind {
-    /// Whether such a component can have so many ports and be come to by that one, so that it can be told
-    /// of to a host. Who is asked may be broken.
+    /// Returns whether a component of this kind can have `ports` ports and be reached by its port
+    /// `port`. The numbers come from the component, which may be broken; a host is told of valid ones
+    /// only.
     pub fn can_be(&self, ports: u8, port: u8) -> bool {
         let most = match *self {
             Self::Root => HOST_PORTS,
@@ -53,21 +54,21 @@ pub struct Component {
     pub hwid: u64,
     /// Its local id; 0 as long as it has none.
     pub lid: u32,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What it says of itself.
+    /// Its description of itself.
     pub vpd: Vpd,
-    /// Bytes it offers to whoever it is shared with: a root complex its memory, an endpoint those of
-    /// one virtual endpoint.
+    /// Bytes that it offers to the components that share it: its memory for a root complex, that of one
+    /// virtual endpoint for an endpoint.
     pub bytes: u64,
-    /// Of a root complex: where in its address space others may be, first and last byte.
+    /// Of a root complex: the range in its address space for other components, first and last byte.
     pub window: (u64, u64),
     /// Co-residence field: the root complex on the same hardware unit, 0 for none.
     pub resident: u64,
 }
 
 impl Component {
-    /// One of which nothing is known but its id and kind; and for memory that was not used yet.
+    /// Creates a component of which only id and kind are known; also the initial value for memory.
     pub const fn new(hwid: u64, kind: Kind) -> Self {
         Self {
             hwid,
@@ -80,22 +81,22 @@ impl Component {
         }
     }
 
-    /// It is a host.
+    /// Returns whether it is a host.
     pub fn is_root(&self) -> bool {
         self.kind == Kind::Root
     }
 
-    /// It passes on what is not for it.
+    /// Returns whether it is a switch.
     pub fn is_switch(&self) -> bool {
         matches!(self.kind, Kind::Switch { .. })
     }
 
-    /// It is an endpoint.
+    /// Returns whether it is an endpoint.
     pub fn is_endpoint(&self) -> bool {
         matches!(self.kind, Kind::Endpoint { .. })
     }
 
-    /// Virtual endpoints it has.
+    /// Returns its number of virtual endpoints.
     pub fn ves(&self) -> u8 {
         match self.kind {
             Kind::Endpoint { ves, .. } => ves,
@@ -107,21 +108,21 @@ impl Component {
 /// A port of a component.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct End {
-    /// Whose.
+    /// Hardware id of the component.
     pub hwid: u64,
-    /// Which.
+    /// Number of the port.
     pub port: u8,
 }
 
-/// A link that is up. Its ends are in order, so that there is one name for it.
+/// A link that is up. Its ends are sorted, so that a link has only one representation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Link(End, End);
 
 impl Link {
-    /// For memory that was not used yet.
+    /// Initial value for memory.
     pub const NONE: Self = Self(End { hwid: 0, port: 0 }, End { hwid: 0, port: 0 });
 
-    /// The link between two ports.
+    /// Creates the link between two ports.
     pub fn new(a: End, b: End) -> Self {
         if a <= b {
             Self(a, b)
@@ -130,12 +131,12 @@ impl Link {
         }
     }
 
-    /// Its ends.
+    /// Returns its ends.
     pub fn ends(&self) -> [End; 2] {
         [self.0, self.1]
     }
 
-    /// The end at `hwid`, and the other one.
+    /// Returns the end at `hwid`, and the other one; `None` if no end is there.
     pub fn from(&self, hwid: u64) -> Option<(End, End)> {
         if self.0.hwid == hwid {
             Some((self.0, self.1))
@@ -147,14 +148,14 @@ impl Link {
     }
 }
 
-/// What finding a component means.
+/// Result of [`Inventory::found`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
     /// It was not there before.
     New,
-    /// It was, and says the same of itself.
+    /// It was there, with the same description.
     Known,
-    /// It has the hardware id of one that said something else: it was replaced.
+    /// The hardware id was there with another description: the component was replaced.
     Replaced,
 }
 
@@ -169,7 +170,7 @@ where
     C: AsRef<[Component]> + AsMut<[Component]>,
     L: AsRef<[Link]> + AsMut<[Link]>,
 {
-    /// Nothing found yet.
+    /// Creates an empty inventory.
     pub fn new(components: C, links: L) -> Self {
         Self {
             components: List::new(components),
@@ -177,39 +178,40 @@ where
         }
     }
 
-    /// All components, in the order in which they were found.
+    /// Returns all components, in the order in which they were found.
     pub fn components(&self) -> &[Component] {
         self.components.all()
     }
 
-    /// All links.
+    /// Returns all links.
     pub fn links(&self) -> &[Link] {
         self.links.all()
     }
 
-    /// Where the component of this hardware id is.
+    /// Returns the index of the component with this hardware id.
     pub fn index(&self, hwid: u64) -> Option<usize> {
         self.components().iter().position(|c| c.hwid == hwid)
     }
 
-    /// The component of this hardware id.
+    /// Returns the component with this hardware id.
     pub fn get(&self, hwid: u64) -> Option<&Component> {
         self.components().iter().find(|c| c.hwid == hwid)
     }
 
-    /// The link at a port.
+    /// Returns the link at a port.
     pub fn at(&self, end: End) -> Option<Link> {
         let mut links = self.links().iter();
         links.find(|l| l.ends().contains(&end)).copied()
     }
 
-    /// Nothing is there until it is found again.
+    /// Removes all components and links.
     pub fn clear(&mut self) {
         self.components.clear();
         self.links.clear();
     }
 
-    /// A component was found; its co-residence field is not taken from what is said.
+    /// Adds or updates a component that was found. Its co-residence field is computed, not taken from
+    /// it.
     pub fn found(&mut self, mut component: Component) -> Result<Found, Full> {
         component.resident = 0;
         let known = self.components.all_mut().iter_mut();
@@ -232,7 +234,7 @@ where
         Ok(found)
     }
 
-    /// A link was found. It takes the place of what was at its ports.
+    /// Adds a link that was found. It replaces other links at its ports.
     pub fn joined(&mut self, a: End, b: End) -> Result<(), Full> {
         let link = Link::new(a, b);
         if self.links().contains(&link) {
@@ -245,8 +247,8 @@ where
         Ok(())
     }
 
-    /// Sets the co-residence field of every endpoint: the root complex on its hardware unit. One that
-    /// does not say where it sits, sits where the switch in front of it says.
+    /// Sets the co-residence field of every endpoint: the root complex on its hardware unit. For an
+    /// endpoint that does not name its unit, the switch in front of it does.
     fn associate(&mut self) {
         for at in 0..self.components().len() {
             let Some(component) = self.components.get(at).filter(|c| c.is_endpoint()) else {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A list in memory of the caller, no longer than that.
+//! A list in memory of the caller, with a fixed capacity.
 
 use core::marker::PhantomData;
 
-/// There is no room for another one.
+/// There is no room for another item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 
@@ -16,7 +16,7 @@ pub struct List<T, M> {
 }
 
 impl<T: Copy, M: AsRef<[T]> + AsMut<[T]>> List<T, M> {
-    /// An empty one.
+    /// Creates an empty list.
     pub fn new(memory: M) -> Self {
         Self {
             memory,
@@ -25,34 +25,34 @@ impl<T: Copy, M: AsRef<[T]> + AsMut<[T]>> List<T, M> {
         }
     }
 
-    /// How many there can be.
+    /// Returns the most items that it can have.
     pub fn capacity(&self) -> usize {
         self.memory.as_ref().len()
     }
 
-    /// All items.
+    /// Returns all items.
     pub fn all(&self) -> &[T] {
         self.memory.as_ref().get(..self.len).unwrap_or_default()
     }
 
-    /// All items, to be changed.
+    /// Returns all items, to be changed.
     pub fn all_mut(&mut self) -> &mut [T] {
         self.memory.as_mut().get_mut(..self.len).unwrap_or_default()
     }
 
-    /// The item at `at`.
+    /// Returns the item at index `at`.
     pub fn get(&self, at: usize) -> Option<&T> {
         self.all().get(at)
     }
 
-    /// Puts an item at the end.
+    /// Appends an item.
     pub fn push(&mut self, item: T) -> Result<(), Full> {
         *self.memory.as_mut().get_mut(self.len).ok_or(Full)? = item;
         self.len += 1;
         Ok(())
     }
 
-    /// Puts an item where it keeps the list sorted, unless it is there.
+    /// Inserts an item into a sorted list, unless it is there.
     pub fn insert(&mut self, item: T) -> Result<(), Full>
     where
         T: Ord,
@@ -67,7 +67,7 @@ impl<T: Copy, M: AsRef<[T]> + AsMut<[T]>> List<T, M> {
         Ok(())
     }
 
-    /// Takes out all items that are not to stay; the others keep their order.
+    /// Removes all items for which `stays` is false; the others keep their order.
     pub fn retain(&mut self, mut stays: impl FnMut(&T) -> bool) {
         let mut kept = 0;
         let len = self.len;
@@ -86,7 +86,7 @@ impl<T: Copy, M: AsRef<[T]> + AsMut<[T]>> List<T, M> {
         self.len = kept;
     }
 
-    /// Takes all items out.
+    /// Removes all items.
     pub fn clear(&mut self) {
         self.len = 0;
     }

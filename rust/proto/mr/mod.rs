@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Multi-root management: who shares which endpoint, and what the tables of the fabric have to say so
-//! that exactly those reach each other.
+//! Multi-root management: computes the tables of the fabric with which root complexes share endpoints,
+//! so that exactly the components that belong together reach each other.
 //!
-//! From what a traversal has found ([`inventory`]) and what the administrator assignments ([`assignment`]) the
-//! [`design`] makes the tree of every root complex, virtual planes on the links of it, a base and limit
-//! in every address space, and the entries of all tables. What has to be written is the difference
-//! between the entries that are and those that are to be ([`plan`]), so that who is not concerned is
-//! not touched. What a host needs to know of it, it is told as its [`hierarchy`]. When all that is done is
-//! said by [`due`]. Nothing here may know how a component is reached or a table written. Rules and limits:
+//! From the result of a traversal ([`inventory`]) and the administrator's assignments ([`assignment`])
+//! the [`design`] computes the tree of every root complex, virtual planes on its links, a base and limit
+//! in every address space, and the entries of all tables. Only the difference between the present
+//! entries and the new ones is written ([`plan`]), so that components that are not concerned are not
+//! touched. A host is told what it needs to know as its [`hierarchy`]. [`due`] decides when all this is
+//! done. The folder is independent of how a component is accessed or a table written. Rules and limits:
 //! `Documentation/multiroot.rst`.
 
 pub mod aperture;

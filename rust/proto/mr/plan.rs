@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Entries of tables, and what has to be written so that those that are become those that are to be.
+//! Entries of tables, and the writes that turn the present entries into the new ones.
 
-/// An entry of a table of the fabric. In the order in which they are put: what starts traffic comes
-/// last, so that it never meets a way that is half there.
+/// An entry of a table of the fabric, in the order in which entries are added: those that start traffic
+/// come last, so that traffic never meets an incomplete route.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Entry {
     /// VP table of a switch's port: this plane belongs to this hierarchy.
     Plane {
-        /// Hardware id.
+        /// Hardware id of the switch.
         switch: u64,
-        /// Which port.
+        /// Number of the port.
         port: u8,
-        /// Which plane of its link.
+        /// Number of the plane of its link.
         vp: u8,
-        /// Which hierarchy.
+        /// Number of the hierarchy.
         vh: u16,
     },
     /// Address translation and protection table of a root complex: this local id may come in by this
     /// plane of this link, to what is open to it.
     Open {
-        /// Hardware id.
+        /// Hardware id of the root complex.
         root: u64,
-        /// Local id.
+        /// Local id that may come in.
         from: u32,
-        /// By which link.
+        /// Number of the link.
         link: u8,
-        /// On which plane.
+        /// Number of the plane.
         vp: u8,
     },
     /// Route table of a root complex: its own traffic for this local id leaves by this link.
     Own {
-        /// Hardware id.
+        /// Hardware id of the root complex.
         root: u64,
-        /// Local id.
+        /// Local id of the destination.
         lid: u32,
-        /// Which link.
+        /// Number of the link.
         link: u8,
-        /// On which plane.
+        /// Number of the plane.
         vp: u8,
     },
     /// Base function of an endpoint: this virtual endpoint, with all of its functions, is on this
     /// plane of its link, and works for this root complex.
     Base {
-        /// Hardware id.
+        /// Hardware id of the endpoint.
         endpoint: u64,
-        /// Which virtual endpoint.
+        /// Number of the virtual endpoint.
         ve: u8,
-        /// On which plane.
+        /// Number of the plane.
         vp: u8,
         /// Local id of the root complex.
         root: u32,
@@ -55,7 +55,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// For memory that was not used yet.
+    /// Initial value for memory.
     pub const NONE: Self = Self::Plane {
         switch: 0,
         port: 0,
@@ -63,7 +63,7 @@ impl Entry {
         vh: 0,
     };
 
-    /// Hardware id of the component whose table it is in.
+    /// Returns the hardware id of the component that has the table.
     pub fn component(&self) -> u64 {
         match *self {
             Self::Plane { switch, .. } => switch,
@@ -76,14 +76,14 @@ impl Entry {
 /// A write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// An entry is taken away.
+    /// Removes an entry.
     Take(Entry),
-    /// An entry is put.
+    /// Adds an entry.
     Put(Entry),
 }
 
 impl Change {
-    /// The entry that comes or goes.
+    /// Returns the entry that is added or removed.
     pub fn entry(&self) -> &Entry {
         match self {
             Self::Take(entry) | Self::Put(entry) => entry,
@@ -91,9 +91,9 @@ impl Change {
     }
 }
 
-/// The writes that make of the entries that are those that are to be, in this order; both are sorted.
-/// First all that is not to be any more is taken away, beginning with what starts traffic. An entry
-/// that is on both sides is not written.
+/// Returns the writes that turn the entries `are` into the entries `to_be`, in order; both are sorted.
+/// First the entries that are not needed any more are removed, beginning with those that start traffic.
+/// An entry that is on both sides is not written.
 pub fn changes<'a>(are: &'a [Entry], to_be: &'a [Entry]) -> impl Iterator<Item = Change> + 'a {
     let not_in = |all: &'a [Entry]| move |e: &&Entry| all.binary_search(e).is_err();
     let takes = are

@@ -2,9 +2,9 @@
 
 //! Numbers of virtual hierarchies, and of the virtual planes that stand for them on each link.
 //!
-//! No packet carries the number of a hierarchy. On a link it is told by the plane (VP), and that number
-//! means something on this link only. What has a number keeps it, so that a change for one does not
-//! touch the others. This file must not know why a hierarchy is on a link.
+//! No packet carries the number of a hierarchy. On a link the plane (VP) identifies it, and the number
+//! of the plane has a meaning on this link only. A hierarchy and its planes keep their numbers, so that
+//! a change of one does not touch the others. This file is independent of why a hierarchy is on a link.
 
 use super::{
     inventory::{Component, End, Inventory, Link},
@@ -14,10 +14,10 @@ use super::{
 
 /// Planes of a link.
 pub const PLANES: u8 = 16;
-/// The plane of the hierarchy that all root complexes have in common, on every link. The network
-/// manager's, not ours.
+/// The plane, on every link, of the hierarchy that all root complexes share. It belongs to the network
+/// manager.
 pub const COMMON_VP: u8 = 0;
-/// That hierarchy.
+/// The hierarchy that all root complexes share.
 pub const COMMON_VH: u16 = 1;
 
 /// The hierarchy of a root complex.
@@ -29,7 +29,7 @@ pub struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// For memory that was not used yet.
+    /// Initial value for memory.
     pub const NONE: Self = Self {
         root: 0,
         vh: 0,
@@ -47,7 +47,7 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// For memory that was not used yet.
+    /// Initial value for memory.
     pub const NONE: Self = Self {
         link: Link::NONE,
         vh: 0,
@@ -56,7 +56,7 @@ impl Plane {
     };
 }
 
-/// Not the common hierarchy, nor its plane.
+/// Returns whether the numbers are valid, and neither is the common hierarchy's.
 fn is_ours(vp: u8, vh: u16) -> bool {
     vp > COMMON_VP && vp < PLANES && vh > COMMON_VH
 }
@@ -72,8 +72,8 @@ where
     H: AsRef<[Hierarchy]> + AsMut<[Hierarchy]>,
     P: AsRef<[Plane]> + AsMut<[Plane]>,
 {
-    /// None given. There is to be a hierarchy for each root complex, and a plane for each link of each
-    /// hierarchy.
+    /// Creates the state without numbers. The memory has a hierarchy for each root complex, and a plane
+    /// for each link of each hierarchy.
     pub fn new(hierarchies: H, planes: P) -> Self {
         Self {
             hierarchies: List::new(hierarchies),
@@ -81,12 +81,12 @@ where
         }
     }
 
-    /// The hierarchy of a root complex, if it has one.
+    /// Returns the hierarchy of a root complex, if it has one.
     pub fn hierarchy(&self, root: u64) -> Option<u16> {
         Some(self.hierarchies.all().iter().find(|h| h.root == root)?.vh)
     }
 
-    /// The plane of a hierarchy on a link, if it has one.
+    /// Returns the plane of a hierarchy on a link, if it has one.
     pub fn plane(&self, link: &Link, vh: u16) -> Option<u8> {
         let plane = self
             .planes
@@ -96,9 +96,9 @@ where
         Some(plane.vp)
     }
 
-    /// Takes the numbers that entries have given already, of tables that somebody before has written:
-    /// those who keep what they have then keep their numbers. What does not fit together, or to the
-    /// numbers there are, is left out, and so is a hierarchy of which nobody says whose it is.
+    /// Takes over the numbers in the table entries that a former master has written, so that hierarchies
+    /// and planes that stay keep their numbers. Entries that contradict each other, or the numbers known
+    /// already, are left out, and so is a hierarchy if no entry names its root complex.
     pub fn adopt<C, L>(
         &mut self,
         inventory: &Inventory<C, L>,
@@ -128,7 +128,7 @@ where
                 self.planes.push(Plane { link, vh, vp, used })?;
             }
         }
-        // Whose a hierarchy is, is told by the virtual endpoints in it.
+        // The virtual endpoints in a hierarchy name its root complex.
         for entry in entries {
             let Entry::Base {
                 endpoint, vp, root, ..
@@ -156,13 +156,13 @@ where
         Ok(())
     }
 
-    /// Takes all numbers back.
+    /// Removes all numbers.
     pub fn clear(&mut self) {
         self.hierarchies.clear();
         self.planes.clear();
     }
 
-    /// Nothing is in use until it is said to be.
+    /// Marks all numbers as unused, until [`Self::keep`] marks them as used.
     pub(super) fn begin(&mut self) {
         self.hierarchies
             .all_mut()
@@ -174,7 +174,7 @@ where
             .for_each(|p| p.used = false);
     }
 
-    /// A root complex, and if there is one a link, remain in use.
+    /// Marks the hierarchy of a root complex as used, and its plane on `link` if there is one.
     pub(super) fn keep(&mut self, root: u64, link: Option<&Link>) {
         let all = self.hierarchies.all_mut().iter_mut();
         let Some(hierarchy) = all.into_iter().find(|h| h.root == root) else {
@@ -188,13 +188,13 @@ where
             .for_each(|p| p.used = true);
     }
 
-    /// Numbers that are not in use can be given to others.
+    /// Frees the numbers that are not used.
     pub(super) fn sweep(&mut self) {
         self.hierarchies.retain(|h| h.used);
         self.planes.retain(|p| p.used);
     }
 
-    /// The hierarchy of a root complex; the lowest free number for a new one.
+    /// Returns the hierarchy of a root complex; gives the lowest free number to a new one.
     pub(super) fn give_hierarchy(&mut self, root: u64) -> Result<u16, Full> {
         if let Some(vh) = self.hierarchy(root) {
             return Ok(vh);
@@ -208,8 +208,8 @@ where
         Ok(vh)
     }
 
-    /// The plane of a hierarchy on a link; the lowest free number for a new one. `None` if the link
-    /// has no more.
+    /// Returns the plane of a hierarchy on a link; gives the lowest free number to a new one. `None` if
+    /// the link has no free plane.
     pub(super) fn give_plane(&mut self, link: &Link, vh: u16) -> Result<Option<u8>, Full> {
         let Some(vp) = self.free_plane(link, vh) else {
             return Ok(None);
@@ -221,7 +221,7 @@ where
         Ok(Some(vp))
     }
 
-    /// The plane that [`Self::give_plane`] would give.
+    /// Returns the plane that [`Self::give_plane`] would give.
     pub(super) fn free_plane(&self, link: &Link, vh: u16) -> Option<u8> {
         let taken = |vp: &u8| {
             self.planes

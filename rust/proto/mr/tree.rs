@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The virtual hierarchy of a root complex: the endpoints that belong to it, and the switches that are
-//! really on the way to them.
+//! on the routes to them.
 //!
-//! Ways are the shortest ones through switches. Of several that are as short, one is chosen by numbers
-//! that every link has: so there is one shortest way between any two components, it is the same in both
-//! directions, and the ways from anywhere to one component never part and meet again. That is what lets
-//! route tables know destinations only. This file must not know tables.
+//! Routes are the shortest ones through switches. Of several that are equally short, one is chosen by
+//! the weights of their links. So there is one shortest route between any two components, it is the same
+//! in both directions, and the routes to one component never part and meet again. Therefore route tables
+//! need destinations only. This file is independent of tables.
 
 use super::inventory::{Component, End, Inventory, Link};
 
-/// The most links of a way: traffic ends beyond.
+/// Most links of a route: traffic does not go further.
 pub const MAX_HOPS: u32 = 32;
 
-/// How far a component is from the root complex, and by which link.
+/// Distance of a component from the root complex, and its link towards it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reach {
-    /// Links, then the sum of their numbers.
+    /// Number of links, then the sum of their weights.
     cost: (u32, u64),
-    /// Where the next component towards the root complex is.
+    /// Index of the next component towards the root complex.
     parent: usize,
-    /// Where the link to it is.
+    /// Index of the link to it.
     link: usize,
     settled: bool,
     /// It is in the tree.
@@ -28,7 +28,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Not at all; and for memory that was not used yet.
+    /// Not reached; also the initial value for memory.
     pub const NONE: Self = Self {
         cost: (u32::MAX, u64::MAX),
         parent: usize::MAX,
@@ -38,25 +38,25 @@ impl Reach {
     };
 }
 
-/// A link of a way, seen from the root complex.
+/// A link of a route, seen from the root complex.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     /// The link.
     pub link: Link,
     /// Its end that is nearer to the root complex.
     pub upper: End,
-    /// The other one.
+    /// Its other end.
     pub lower: End,
 }
 
-/// A component of a tree, as a walk comes by.
+/// A component of a tree in a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Visit<'a> {
-    /// Links from the root complex.
+    /// Number of links from the root complex.
     pub depth: u32,
     /// The component.
     pub component: &'a Component,
-    /// By which port of the one above it is reached; of the root complex there is none.
+    /// Port of the component above by which it is reached; `None` for the root complex.
     pub above: Option<End>,
 }
 
@@ -67,7 +67,7 @@ pub struct Tree<'a, C, L> {
     reach: &'a mut [Reach],
 }
 
-/// The number of a link: as good as different for all.
+/// Returns the weight of a link, a hash that differs between links with high probability.
 fn weight(link: &Link) -> u64 {
     let mut mixed = 0u64;
     for end in link.ends() {
@@ -78,7 +78,7 @@ fn weight(link: &Link) -> u64 {
             mixed ^= mixed >> 31;
         }
     }
-    // So that no sum of MAX_HOPS overflows.
+    // A sum of MAX_HOPS of them does not overflow.
     mixed >> 8
 }
 
@@ -87,8 +87,8 @@ where
     C: AsRef<[Component]> + AsMut<[Component]>,
     L: AsRef<[Link]> + AsMut<[Link]>,
 {
-    /// The tree of `root`, of which nothing but itself is a member yet. `None` if `reach` has not one
-    /// for each component, or there is no such root complex.
+    /// Creates the tree of `root`, of which only the root complex is a member yet. `None` if `reach` has
+    /// not one element for each component, or there is no such root complex.
     pub fn new(inventory: &'a Inventory<C, L>, root: u64, reach: &'a mut [Reach]) -> Option<Self> {
         let reach = reach.get_mut(..inventory.components().len())?;
         reach.fill(Reach::NONE);
@@ -108,19 +108,19 @@ where
         Some(tree)
     }
 
-    /// What it was grown in.
+    /// Returns the inventory.
     pub(super) fn inventory(&self) -> &'a Inventory<C, L> {
         self.inventory
     }
 
-    /// The nearest component that may not be the last one to look at.
+    /// Returns the nearest component that is not settled and is less than [`MAX_HOPS`] away.
     fn nearest(&self) -> Option<usize> {
         let open = self.reach.iter().enumerate();
         let open = open.filter(|(_, r)| !r.settled && r.cost.0 < MAX_HOPS);
         Some(open.min_by_key(|(_, r)| r.cost)?.0)
     }
 
-    /// Nothing nearer leads to it: looks at its links.
+    /// Settles a component, whose route cannot become shorter, and follows its links.
     fn settle(&mut self, at: usize) {
         let (Some(here), Some(component)) =
             (self.reach.get_mut(at), self.inventory.components().get(at))
@@ -146,7 +146,8 @@ where
         }
     }
 
-    /// The way from a component up to the root complex, link by link; nothing if there is none.
+    /// Iterates over the links of the route from a component up to the root complex; empty if there is
+    /// none.
     pub fn way(&self, hwid: u64) -> impl Iterator<Item = Step> + '_ {
         let start = self.inventory.index(hwid).unwrap_or(usize::MAX);
         let mut at = start;
@@ -164,7 +165,7 @@ where
         })
     }
 
-    /// Takes an endpoint and what is on the way to it into the tree.
+    /// Adds an endpoint, and the switches on the route to it, to the tree.
     pub fn add(&mut self, hwid: u64) {
         let mut at = self.inventory.index(hwid);
         while let Some(reach) = at.and_then(|at| self.reach.get_mut(at)) {
@@ -176,8 +177,8 @@ where
         }
     }
 
-    /// Goes through the tree from the root complex on: each component before what is below it, and
-    /// what is below it by port.
+    /// Walks the tree from the root complex on, depth first: each component before those below it, which
+    /// are sorted by port.
     pub fn walk(&self) -> impl Iterator<Item = Visit<'_>> + '_ {
         let mut at = Some(self.root);
         core::iter::from_fn(move || {
@@ -195,14 +196,14 @@ where
         })
     }
 
-    /// By which port of its parent a component is reached.
+    /// Returns the port of its parent by which a component is reached.
     fn above(&self, at: usize) -> Option<End> {
         let link = self.inventory.links().get(self.reach.get(at)?.link)?;
         let (_, upper) = link.from(self.inventory.components().get(at)?.hwid)?;
         Some(upper)
     }
 
-    /// The first member below `parent` whose port there comes after `after`.
+    /// Returns the first member below `parent` that is reached by a port after `after`.
     fn below(&self, parent: usize, after: Option<u8>) -> Option<usize> {
         let members = self.reach.iter().enumerate();
         let children = members.filter(|(_, r)| r.member && r.parent == parent);
@@ -211,7 +212,7 @@ where
         Some(rest.min()?.1)
     }
 
-    /// What a walk comes to when all below `at` has been seen.
+    /// Returns the next component of a walk when all below `at` was visited.
     fn beside(&self, mut at: usize) -> Option<usize> {
         while at != self.root {
             let parent = self.reach.get(at)?.parent;

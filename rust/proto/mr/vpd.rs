@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Vital product data, as PCI lays them out: what a component is, and on which hardware unit it sits.
+//! Vital product data in PCI's layout: what a component is, and the hardware unit that it is on.
 //!
-//! Whoever answers may be broken or hostile: every length is checked, and data that are not in order
-//! as a whole, the checksum included, are no data.
+//! The component may be broken or hostile: every length is checked, and the data are rejected as a whole
+//! if any part is invalid, the checksum included.
 
 use super::super::crc::crc32c;
 
-/// Bytes of a text that are kept.
+/// Most bytes of a text.
 pub const TEXT_BYTES: usize = 32;
 /// Tags of the three resources.
 const NAME: u8 = 0x82;
 const READ_ONLY: u8 = 0x90;
 const END: u8 = 0x78;
-/// Bytes in front of a resource, and in front of a field.
+/// Bytes of the head of a resource, and of a field.
 const HEAD: usize = 3;
 
 /// A short text, compared byte by byte.
@@ -24,13 +24,13 @@ pub struct Text {
 }
 
 impl Text {
-    /// None.
+    /// The empty text.
     pub const EMPTY: Self = Self {
         bytes: [0; TEXT_BYTES],
         len: 0,
     };
 
-    /// `bytes`, unless they are too many.
+    /// Creates a text from `bytes`; `None` if they are more than [`TEXT_BYTES`].
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut text = Self::EMPTY;
         text.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -38,12 +38,12 @@ impl Text {
         Some(text)
     }
 
-    /// What it says.
+    /// Returns the bytes of the text.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// It says nothing.
+    /// Returns whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -55,36 +55,36 @@ impl core::fmt::Debug for Text {
     }
 }
 
-/// What is wrong with the data.
+/// Reason why the data are invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// They end before they should.
+    /// The data end too soon.
     Short,
     /// A resource or field is not where it belongs.
     Order,
-    /// A text is longer than is kept.
+    /// A text is longer than [`TEXT_BYTES`].
     Long,
-    /// Their sum is not 0.
+    /// The sum of the bytes is not 0.
     Sum,
 }
 
-/// What is kept of the data of a component.
+/// The vital product data of a component, as far as they are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Vpd {
     /// PN: part number.
     pub part: Text,
     /// SN: serial number.
     pub serial: Text,
-    /// V0: the hardware unit (blade) that it sits on.
+    /// V0: the hardware unit (blade) that it is on.
     pub blade: Text,
     /// V1: it supports sockets.
     pub sockets: bool,
-    /// V2: the co-residence field of a switch, the hardware unit of what sits at its ports.
+    /// V2: the co-residence field of a switch, the hardware unit of the components at its ports.
     pub resident: Text,
 }
 
 impl Vpd {
-    /// Of a component that has none.
+    /// The data of a component that has none.
     pub const NONE: Self = Self {
         part: Text::EMPTY,
         serial: Text::EMPTY,
@@ -93,17 +93,18 @@ impl Vpd {
         resident: Text::EMPTY,
     };
 
-    /// One number for all that is kept of the data: another one for others, as good as always.
+    /// Returns a checksum of the data that are kept. Different data have different ones with high
+    /// probability.
     pub fn digest(&self) -> u32 {
         let texts = [self.part, self.serial, self.blade, self.resident];
-        // A byte that no text has in it as its end.
+        // Each text ends with a byte that no text contains.
         let bytes = texts
             .iter()
             .flat_map(|t| t.bytes().iter().copied().chain([0xff]));
         crc32c(bytes.chain([u8::from(self.sockets)]))
     }
 
-    /// Reads the data; what follows them does not matter.
+    /// Decodes the data; bytes behind them are ignored.
     pub fn parse(data: &[u8]) -> Result<Self, Error> {
         let name = resource(data, NAME)?;
         let rest = data.get(HEAD + name.len()..).ok_or(Error::Short)?;
@@ -127,7 +128,7 @@ impl Vpd {
                 b"V0" => vpd.blade = text?,
                 b"V1" => vpd.sockets = value == b"1",
                 b"V2" => vpd.resident = text?,
-                // Somebody else's.
+                // A field for other users.
                 _ => {}
             }
             at += HEAD + value.len();
@@ -142,8 +143,8 @@ impl Vpd {
     }
 }
 
-/// How many bytes have to be read to know all that the data say, as far as those that were read tell;
-/// they are to be read until there are as many.
+/// Returns how many bytes of the data have to be read, as far as the bytes read so far show. The caller
+/// reads until it has as many.
 pub fn wanted(data: &[u8]) -> usize {
     let mut at = 0;
     for tag in [NAME, READ_ONLY] {
@@ -152,7 +153,7 @@ pub fn wanted(data: &[u8]) -> usize {
             Some([t, low, high]) if *t == tag => {
                 at += HEAD + usize::from(u16::from_le_bytes([*low, *high]));
             }
-            // That they are not in order is known by now.
+            // The data are invalid: no more bytes are needed.
             Some(_) => return data.len(),
             None => return at + HEAD,
         }
@@ -160,7 +161,7 @@ pub fn wanted(data: &[u8]) -> usize {
     at + 1
 }
 
-/// The contents of the resource that `data` begin with.
+/// Returns the contents of the resource at the beginning of `data`.
 fn resource(data: &[u8], tag: u8) -> Result<&[u8], Error> {
     let (head, rest) = data.split_first_chunk::<HEAD>().ok_or(Error::Short)?;
     if head[0] != tag {
@@ -170,7 +171,7 @@ fn resource(data: &[u8], tag: u8) -> Result<&[u8], Error> {
     rest.get(..len).ok_or(Error::Short)
 }
 
-/// The field that `fields` begin with.
+/// Returns key and value of the field at the beginning of `fields`.
 fn field(fields: &[u8]) -> Result<([u8; 2], &[u8]), Error> {
     let (head, rest) = fields.split_first_chunk::<HEAD>().ok_or(Error::Short)?;
     let value = rest.get(..usize::from(head[2])).ok_or(Error::Short)?;

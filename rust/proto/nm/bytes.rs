@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Members of a message, one after the other, little endian.
+//! Encoding and decoding of the members of a message, one after the other, little endian.
 //!
-//! A writer that has run out of room says so at the end, a reader at once. This file must not know any
-//! message.
+//! A writer reports a lack of room at the end, a reader at once. This file knows no message.
 
 /// The bytes end before the member does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +57,7 @@ impl<'a> Writer<'a> {
         self.put(&v.to_le_bytes());
     }
 
-    /// How many bytes were written, if all had room.
+    /// Returns how many bytes were written; `None` if not all fit.
     pub fn finish(self) -> Option<usize> {
         self.fits.then_some(self.at)
     }
@@ -74,34 +73,34 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Short> {
         let (head, rest) = self.0.split_first_chunk::<N>().ok_or(Short)?;
         self.0 = rest;
         Ok(*head)
     }
 
-    /// A number of 8 bits.
+    /// Reads a number of 8 bits.
     pub fn u8(&mut self) -> Result<u8, Short> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
-    /// A number of 16 bits.
+    /// Reads a number of 16 bits.
     pub fn u16(&mut self) -> Result<u16, Short> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    /// A number of 32 bits.
+    /// Reads a number of 32 bits.
     pub fn u32(&mut self) -> Result<u32, Short> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// A number of 64 bits.
+    /// Reads a number of 64 bits.
     pub fn u64(&mut self) -> Result<u64, Short> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// All that is left.
+    /// Returns the bytes that are left.
     pub fn rest(&self) -> &'a [u8] {
         self.0
     }

@@ -104,8 +104,8 @@ pub trait Effects: table::Effects {
     fn is_at_rest(&mut self) -> bool {
         true
     }
-    /// Returns whether a mastership that is to be obeyed may write to this node, as far as the caller
-    /// knows.
+    /// Returns whether a mastership that is to be obeyed may write to this node, by what is known
+    /// outside of the manager.
     fn admits(&mut self, _mastership: &Mastership) -> bool {
         true
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The routes of one node, and how new ones take their place without a loop.
+//! The routes of one node, and their replacement without loops.
 //!
 //! New routes are *staged*: kept beside those in use. When every node has its own, the master has them
 //! *committed* by length: first everywhere the routes of one link, then those of two, and so on. A node
-//! that uses its new route to somebody thus sends to a node that does so as well; and a node that does not
-//! yet follows the old routes until it meets one that does. Neither goes round in circles, and nobody is
-//! out of reach in between. It does not matter what the old routes were, as long as they had no loop
-//! themselves, nor whether a master dies on the way. This file must not know how routes are found.
+//! that uses its new route to a destination thus sends to a node that does so as well. A node that does
+//! not yet use it follows the old routes until they reach a node that does. Neither makes a loop, and no
+//! destination is out of reach in between. The old routes may be any, as long as they had no loop
+//! themselves, and the master may die at any time. This file is independent of how routes are computed.
 
 use super::{
     bytes::{Reader, Writer},
@@ -24,12 +24,12 @@ const PORT_BITS: u32 = 4;
 const _: () = assert!(PORTS <= 1 << PORT_BITS);
 /// Bytes of a route in a piece.
 const ROUTE_BYTES: usize = 2;
-/// Bytes in front of the routes to ids that follow each other.
+/// Bytes before a run: the routes to consecutive local ids.
 const RUN_BYTES: usize = 5;
 /// Most pieces of a table: there is a bit for each.
 pub const MAX_PIECES: u8 = 32;
 
-/// What becomes of routes.
+/// The actions on a change of routes.
 pub trait Effects {
     /// Traffic for `lid` leaves by `port` from now on; `None` for none.
     fn route(&mut self, lid: u32, port: Option<u8>);
@@ -44,7 +44,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// For memory that was not used yet.
+    /// Initial value for memory.
     pub const NONE: Self = Self {
         lid: 0,
         active: NONE,
@@ -52,7 +52,7 @@ impl Slot {
     };
 }
 
-/// A route as a number: how many links, by which port first.
+/// Encodes a route: number of links and first port.
 fn pack(hops: u32, port: u8) -> u16 {
     ((hops as u16) << PORT_BITS) | u16::from(port)
 }
@@ -69,7 +69,7 @@ fn is_route(route: u16) -> bool {
     route == NONE || (1..=MAX_HOPS as u32).contains(&hops(route))
 }
 
-/// The bit of a route among those that differ. What is to go, goes first.
+/// Returns the bit of a route in [`Differ::hops`]. Routes that are removed go with those of one link.
 fn bit(route: u16) -> u32 {
     if route == NONE {
         1
@@ -81,15 +81,15 @@ fn bit(route: u16) -> u32 {
 /// The routes of a node.
 pub struct Table<T> {
     slots: T,
-    /// Which pieces of the staged routes are there.
+    /// Pieces of the staged routes that have come, one bit each.
     pieces: u32,
-    /// How many there will be, 0 if none is expected.
+    /// Number of pieces, 0 if none has come.
     of: u8,
 }
 
 impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
-    /// No routes. `memory` is for two for each node that there can be: in the worst case all local ids
-    /// change.
+    /// Creates a table without routes. `memory` has two slots for each node that there can be: in the
+    /// worst case all local ids change.
     pub fn new(memory: T) -> Self {
         let mut table = Self {
             slots: memory,
@@ -100,20 +100,20 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
         table
     }
 
-    /// The routes in use: local id, links, port.
+    /// Iterates over the routes in use: local id, number of links, port.
     pub fn routes(&self) -> impl Iterator<Item = (u32, u32, u8)> + '_ {
         let slots = self.slots.as_ref().iter();
         slots.filter_map(|s| Some((s.lid, hops(s.active), port(s.active)?)))
     }
 
-    /// Forgets all.
+    /// Removes all routes.
     pub(super) fn clear(&mut self) {
         self.pieces = 0;
         self.of = 0;
         self.slots.as_mut().fill(Slot::NONE);
     }
 
-    /// Other routes will be staged.
+    /// Discards the staged routes, because others will be staged.
     pub fn begin(&mut self) {
         self.pieces = 0;
         self.of = 0;
@@ -125,7 +125,7 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
         }
     }
 
-    /// Stages a piece. Answers whether that was the last one that was missing.
+    /// Stages a piece. Returns whether all pieces have come now.
     pub fn stage(&mut self, piece: u8, of: u8, runs: &[u8]) -> Result<bool, Taken> {
         if piece >= of || of > MAX_PIECES || (self.of != 0 && self.of != of) {
             return Err(Taken::Order);
@@ -149,12 +149,12 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
         Ok(self.is_complete())
     }
 
-    /// Whether all of the staged routes are there.
+    /// Returns whether all pieces of the staged routes have come.
     pub fn is_complete(&self) -> bool {
         self.of != 0 && self.pieces.count_ones() == u32::from(self.of)
     }
 
-    /// Which staged routes are not in use.
+    /// Returns how the staged routes differ from those in use.
     pub fn differ(&self) -> Differ {
         let slots = self.slots.as_ref().iter();
         let differing = slots.filter(|s| s.lid != 0 && s.active != s.staged);
@@ -167,7 +167,7 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
         })
     }
 
-    /// Uses the staged routes of `hops` links.
+    /// Takes the staged routes of `hops` links into use; [`Taken::Order`] if not all pieces have come.
     pub fn commit(&mut self, hops: u8, fx: &mut impl Effects) -> Result<(), Taken> {
         if !self.is_complete() {
             return Err(Taken::Order);
@@ -186,7 +186,7 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
         Ok(())
     }
 
-    /// The slot of `lid`, a free one if there is none yet.
+    /// Returns the slot of `lid`, or a free one if there is none yet.
     fn slot(&mut self, lid: u32) -> Option<&mut Slot> {
         let slots = self.slots.as_mut();
         let at = match slots.iter().position(|s| s.lid == lid) {
@@ -199,11 +199,11 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
     }
 }
 
-/// A piece of a node's routes, as the master makes it.
+/// A piece of a node's routes, as the master encodes it.
 pub struct Runs {
-    /// How many bytes of the buffer are used.
+    /// Number of bytes of the buffer that are used.
     pub bytes: usize,
-    /// How many pieces there are.
+    /// Number of pieces.
     pub of: u8,
 }
 
@@ -213,7 +213,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
     pub fn runs(&self, source: usize, wanted: u8, buf: &mut [u8; MAX_PIECE]) -> Runs {
         let mut runs = Runs { bytes: 0, of: 1 };
         let mut at = 0;
-        // Where the run's count is, and the id that would be its next.
+        // Offset of the run's count, and the id that would extend the run.
         let mut run: Option<(usize, u32)> = None;
         let mut last = 0;
         while let Some((lid, route)) = self.after(last, source) {
@@ -251,7 +251,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         runs
     }
 
-    /// The lowest local id above `lid` to which there is a route, and the route.
+    /// Returns the lowest local id above `lid` to which there is a route, and the route.
     fn after(&self, lid: u32, source: usize) -> Option<(u32, u16)> {
         let all = self.all().iter().enumerate();
         let above = all.filter(|(at, m)| *at != source && m.known && m.info.lid > lid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a queue pair is given: what has come for it, and its turn.
+//! Entry points of a queue pair: cells and words that have come for it, and its service.
 
 use super::{
     env::{Memory, Queues, Transport},
@@ -13,12 +13,13 @@ use crate::proto::{
     word::Word,
 };
 
-/// Requests of a queue that are ended in one turn, in ERR.
+/// Requests of a queue that one service flushes at most, in ERR.
 pub const FLUSH: u32 = 256;
 
 impl<H: Heap> Machine<H> {
-    /// A cell has come for this queue pair, in the session in which it was connected; JOIN and GONE are
-    /// for [`Machine::on_join`] and [`Machine::on_gone`]. False: it is not heard.
+    /// Handles a cell for this queue pair, in the session in which it was connected; JOIN and GONE are
+    /// for [`Machine::on_join`] and [`Machine::on_gone`]. Returns false if the queue pair does not take
+    /// cells in its state.
     pub fn on_cell<E>(&mut self, env: &mut E, arrived: &Arrived) -> bool
     where
         E: Transport + Memory<Heap = H> + Queues,
@@ -48,8 +49,9 @@ impl<H: Heap> Machine<H> {
         true
     }
 
-    /// A word has come for this queue pair, as above; `pulled`: from the peer's outgoing completions.
-    /// Of DONE: `lease` is what the peer is done with. False: it is not heard.
+    /// Handles a word for this queue pair, as [`Machine::on_cell`] does. `pulled`: it is from the peer's
+    /// outgoing completions. `lease`: for DONE, the lease that the peer is done with. Returns false if
+    /// the queue pair does not take words in its state.
     pub fn on_word<E>(
         &mut self,
         env: &mut E,
@@ -68,7 +70,7 @@ impl<H: Heap> Machine<H> {
             return true;
         }
         match lease {
-            // Of what there was before a reset.
+            // The lease is from before a reset.
             Some(lease) if lease.epoch != self.epoch => {}
             Some(lease) => match (lease.role, self.protocol.data) {
                 (Role::Initiator, false) => self.read_done(env, lease),
@@ -81,8 +83,8 @@ impl<H: Heap> Machine<H> {
         true
     }
 
-    /// The queue pair's turn: says what is to be said, sends requests in up to `quantum` steps, or
-    /// flushes some.
+    /// Services the queue pair: sends the words and cells that are due, sends requests in up to
+    /// `quantum` steps, or flushes some in ERR.
     pub fn serve<E>(&mut self, env: &mut E, quantum: usize) -> Carried<Served>
     where
         E: Transport + Memory<Heap = H> + Queues,
@@ -93,7 +95,7 @@ impl<H: Heap> Machine<H> {
         } else if self.may_request() {
             let sent = self.serve_requester(env, quantum)?;
             served.progress |= sent.progress;
-            // What was found out now may have to be said.
+            // A failure in this service may have to be reported to the peer.
             served.again |= sent.again || self.owes_gone;
             served.blocked |= sent.blocked;
         }

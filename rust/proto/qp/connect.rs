@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! How a queue pair is connected to its peer's, and how that ends: JOIN and GONE.
+//! Connect and disconnect of a queue pair and its peer: JOIN and GONE.
 //!
 //! ```text
-//!   JOIN (my epoch)                     -->
-//!                                       <--  JOIN (my epoch, yours)    the receiver is joined
-//!   JOIN (my epoch, yours)              -->                            and so is this one
+//!   JOIN (own epoch)                    -->
+//!                                       <--  JOIN (own epoch, peer's)  the receiver is connected
+//!   JOIN (own epoch, peer's)            -->                            its receiver is connected
 //! ```
 //!
-//! A queue pair counts how often it was begun: its *epoch*. It is joined by a JOIN that answers its own
-//! epoch, and hears nothing before: what the peer has said to it before a reset is not taken for what it
-//! says now. Which link leads to the peer, and which session of it is meant, the caller knows.
+//! The *epoch* of a queue pair counts its resets. A queue pair is connected ("joined") by a JOIN that
+//! answers its own epoch, and takes nothing before it: so messages from before a reset are not taken for
+//! new ones. The caller knows which link leads to the peer, and in which session the queue pair was
+//! connected.
 
 use super::{
     disconnect::Disconnect,
@@ -23,24 +24,24 @@ use crate::proto::{
     request::{Gone, Join},
 };
 
-/// What to do about a JOIN of the peer's.
+/// What the caller is to do about a JOIN of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joined {
-    /// Nothing more: the queue pair is to be served.
+    /// Service the queue pair.
     Known,
-    /// The queue pair that has sent it is to be told [`Machine::refusal`].
+    /// Send [`Machine::refusal`] to the queue pair that has sent it.
     Refused,
 }
 
 impl<H: Heap> Machine<H> {
-    /// Connects to queue pair `peer_qpn` of the peer, which is asked to join.
+    /// Begins to connect to queue pair `peer_qpn` of the peer: a JOIN is due.
     pub fn connect(&mut self, peer_qpn: u32) {
         self.peer_qpn = Some(peer_qpn);
         self.owes_join = true;
     }
 
     /// Ends the connection, before a reset. `reaches`: the link still has the session in which it was
-    /// made. What the peer is to be told.
+    /// made. Returns the disconnect to send to the peer, if any.
     pub fn disconnect(&mut self, reaches: bool) -> Option<Disconnect> {
         let what = self.ends(self.owes_join)?;
         self.peer_qpn = None;
@@ -48,8 +49,8 @@ impl<H: Heap> Machine<H> {
         told.then_some(what)
     }
 
-    /// What the peer is told when this queue pair ends. `refuses`: the peer may not know that they were
-    /// joined.
+    /// Returns the disconnect for the end of this queue pair. `refuses`: the peer may not know that the
+    /// two were connected.
     pub(super) fn ends(&self, refuses: bool) -> Option<Disconnect> {
         Some(Disconnect {
             to: self.peer_qpn?,
@@ -62,7 +63,7 @@ impl<H: Heap> Machine<H> {
         })
     }
 
-    /// The answer to a JOIN that this queue pair is not for.
+    /// Returns the answer to a JOIN that this queue pair does not accept.
     pub const fn refusal(&self, join: &Join) -> Disconnect {
         Disconnect {
             to: join.qpn,
@@ -75,29 +76,29 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// A session of the link has begun, and the queue pair was kept. True: it is to be connected anew,
-    /// to [`Machine::peer_qpn`].
+    /// Clears the mark of a kept queue pair when a session of the link has begun. Returns true if it was
+    /// kept: then it is to be connected to [`Machine::peer_qpn`] again.
     pub fn unkeep(&mut self) -> bool {
         core::mem::take(&mut self.kept)
     }
 
-    /// Whether this end is connected to queue pair `qpn` of the peer.
+    /// Returns whether this end is connected to queue pair `qpn` of the peer.
     fn is_peer(&self, qpn: u32) -> bool {
         self.peer_qpn == Some(qpn)
     }
 
-    /// Whether the peer, which says where it stands, goes on where this end does.
+    /// Returns whether the position of the peer matches that of this end.
     fn goes_with(&self, peer: Standing) -> bool {
-        // An answer comes when requests may have been sent already.
+        // If this end is joined, requests may have been sent already, and the position has changed.
         self.joined || peer.fits(self.resumes, self.requester.next_number(), !self.touched)
     }
 
-    /// What the peer is told by JOIN.
+    /// Returns the contents of JOIN for the peer.
     pub(super) fn says_of_itself(&self) -> Join {
         Join {
             qpn: self.number,
             protocol: self.protocol,
-            // In ERR, too: the answer is refused then.
+            // This holds in ERR, too: the answer is refused then.
             asks: !self.joined,
             stands: self.standing(),
             epoch: self.epoch,
@@ -105,34 +106,35 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// A queue pair of the peer says that it is connected to this one.
+    /// Handles a JOIN: a queue pair of the peer is connected to this one.
     pub fn on_join<Q: Queues>(&mut self, env: &mut Q, join: &Join) -> Joined {
         if !self.is_peer(join.qpn) || !self.hears() {
             return Joined::Refused;
         }
         let known = self.peer_epoch != 0 && (self.joined || self.resumes);
         if known && join.epoch != self.peer_epoch {
-            // It has begun anew since it was joined with this one.
+            // The peer's queue pair was reset since it was joined with this one.
             self.fail(env, Status::Peer, Status::Peer, Status::Flushed);
             return Joined::Refused;
         }
-        // Else it has not heard of this one yet, or of what was before a reset.
+        // Otherwise the peer does not know this queue pair yet, or only its epoch before a reset.
         let answers = join.peer_epoch == self.epoch;
         let together = !answers || self.goes_with(join.stands);
         self.peer_epoch = join.epoch;
         self.joined |= answers;
-        // Also if they do not agree: that end is to find it out as well.
+        // It is answered even if the two do not match: so the peer finds out, too.
         self.owes_join |= join.asks;
         if join.protocol != self.protocol {
             self.violated(env);
         } else if !together {
-            // It has begun anew while this one was kept.
+            // The peer's queue pair was reset while this one was kept.
             self.fail(env, Status::Peer, Status::Peer, Status::Flushed);
         }
         Joined::Known
     }
 
-    /// A queue pair of the peer says that it is gone, or refuses to join. The answer, if there is one.
+    /// Handles a GONE: a queue pair of the peer has ended, or refuses to join. Returns the answer, if
+    /// any.
     pub fn on_gone<E>(&mut self, env: &mut E, gone: &Gone) -> Option<Disconnect>
     where
         E: Memory<Heap = H> + Queues,
@@ -140,23 +142,23 @@ impl<H: Heap> Machine<H> {
         let is_meant = gone.peer_epoch == 0 || gone.peer_epoch == self.epoch;
         let is_connected = self.is_peer(gone.qpn) && (gone.refuses || self.joined);
         if is_meant && is_connected && self.hears() {
-            // What was said of requests before.
+            // Completes the requests that were answered before.
             self.finish(env, &mut Served::default());
             self.fail(env, Status::Peer, Status::Peer, Status::Flushed);
         }
-        // One that ends itself says so behind its data.
+        // A queue pair that ends itself sends its own GONE behind its data.
         let answers = !gone.refuses && !self.owes_gone;
         answers.then(|| Disconnect::answer(self.number, gone))
     }
 
-    /// The peer has no queue pair `qpn`: this one ends if it is connected to it.
+    /// Ends this queue pair if it is connected to queue pair `qpn` of the peer, which does not exist.
     pub fn on_lost<Q: Queues>(&mut self, env: &mut Q, qpn: u32) {
         if self.is_peer(qpn) && self.hears() {
             self.fail_silently(env, Status::Peer, Status::Flushed);
         }
     }
 
-    /// Whether requests may be sent: the peer hears nothing that comes before JOIN.
+    /// Returns whether requests may be sent: the peer takes nothing before JOIN.
     pub(super) fn may_request(&self) -> bool {
         self.state != State::Err && self.joined && !self.owes_join
     }

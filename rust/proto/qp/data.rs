@@ -7,7 +7,7 @@ use crate::proto::{
     wqe::{Sgl, Tail},
 };
 
-/// Why data were not moved.
+/// Reason why data were not moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// An STag does not allow it.
@@ -17,15 +17,15 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// What it makes of a request of this end, whose list was refused.
+    /// Returns the status of a request of this end if its list was refused.
     pub(super) const fn locally(self) -> Status {
         match self {
-            // Memory of this end that fails: there is no other word for it.
+            // There is no separate status for memory of this end that fails.
             Self::Denied | Self::Failed => Status::LocalProt,
         }
     }
 
-    /// What the peer is told of memory that it has named.
+    /// Returns the status for the peer if memory that it has named was refused.
     pub(super) const fn remotely(self) -> Status {
         match self {
             Self::Denied => Status::RemoteAccess,
@@ -34,10 +34,10 @@ impl Refused {
     }
 }
 
-/// Where data come from.
+/// Source of data.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
-    /// What stands behind a send request of this end.
+    /// The tail of a send request of this end.
     Tail(&'a Tail),
     /// Memory of this end that the peer reads.
     Tagged {
@@ -48,10 +48,10 @@ pub enum Source<'a> {
     },
 }
 
-/// Where data go.
+/// Destination of data.
 #[derive(Clone, Copy, Debug)]
 pub enum Sink<'a> {
-    /// A list of this end's.
+    /// A scatter list of this end.
     List(&'a Sgl),
     /// Memory of this end that the peer writes.
     Tagged {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! How a queue pair leaves its peer.
+//! Disconnect messages of a queue pair.
 
 use crate::proto::request::Gone;
 
-/// GONE, and to which queue pair of the peer it goes; 0: to any that has named the sender.
+/// A GONE message and its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disconnect {
-    /// The receiver.
+    /// Queue pair of the peer; 0: any that has named the sender.
     pub to: u32,
-    /// What it is told.
+    /// The contents.
     pub gone: Gone,
 }
 
 impl Disconnect {
-    /// There is no queue pair `qpn`, for any that has named it.
+    /// Returns the message that there is no queue pair `qpn`, for any queue pair that has named it.
     pub const fn unknown(qpn: u32) -> Self {
         Self {
             to: 0,
@@ -27,8 +27,8 @@ impl Disconnect {
         }
     }
 
-    /// The answer to a GONE that has come for `qpn`, which does nothing for its sender: the sender can
-    /// use again what it had leased.
+    /// Returns the answer to a GONE that has come for `qpn`, which serves its sender no more: the sender
+    /// can reuse the memory that it had leased.
     pub const fn answer(qpn: u32, gone: &Gone) -> Self {
         Self {
             to: gone.qpn,

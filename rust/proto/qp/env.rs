@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a [`Machine`](super::Machine) needs of the world: the link queues, registered memory, and the
-//! queues of its user.
+//! The environment of a [`Machine`](super::Machine): the link queues, registered memory, and the queues
+//! of its user.
 //!
 //! One object implements all three for the time of a call. No function of these traits sleeps for long,
 //! and none calls back into the machine.
@@ -30,72 +30,72 @@ use core::ops::DerefMut;
 pub enum Flow {
     /// They may.
     Open,
-    /// None is begun; those under way go on.
+    /// None is begun; those under way continue.
     Paused,
-    /// None is begun, and none is sent anew.
+    /// None is begun, and none is sent again.
     Quiesced,
 }
 
-/// Whose part of the link queues is meant.
+/// One of the two sides of the link queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// That of this end.
+    /// The link queues of this end.
     Own,
-    /// That of the peer, over the bridge.
+    /// The link queues of the peer, over the bridge.
     Peer,
 }
 
 /// The queues and the staging memory of a link, which all its queue pairs share.
 ///
-/// `Err(Fault)` of any function: the peer has broken the link queues, and every queue pair of the link
-/// ends. `Ok(false)`: there is no room now.
+/// `Err(Fault)` of any function: the peer has broken the protocol of the link queues, and every queue
+/// pair of the link ends. `Ok(false)`: there is no room now.
 pub trait Transport {
     /// Memory for [`Buffers`].
     type Leases: LeaseMemory;
 
-    /// Staging memory of this end.
+    /// Returns the staging memory of this end.
     fn buffers(&mut self) -> &mut Buffers<Self::Leases>;
 
-    /// Whether one more cell can go by `lane`.
+    /// Returns whether one more cell can be sent by `lane`.
     fn has_room(&mut self, lane: Lane) -> Result<bool, Fault>;
 
-    /// Whether one more word can be pushed.
+    /// Returns whether one more word can be pushed.
     fn has_word_room(&mut self) -> Result<bool, Fault>;
 
-    /// Whether a responder can say one more word, by the way of `protocol`.
+    /// Returns whether a responder can send one more word, pushed or pulled as `protocol` says.
     fn may_say(&mut self, protocol: Protocol) -> Result<bool, Fault>;
 
-    /// Sends a cell by the way of `protocol`.
+    /// Sends a cell, pushed or pulled as `protocol` says.
     fn send(&mut self, protocol: Protocol, to: Address, message: &Message) -> Result<bool, Fault>;
 
-    /// Says a word by the way of `protocol`.
+    /// Sends a word, pushed or pulled as `protocol` says.
     fn word(&mut self, protocol: Protocol, word: Word) -> Result<bool, Fault>;
 
     /// Sends GONE behind all data that queue pair `qpn` of this end has written.
     fn disconnect(&mut self, protocol: Protocol, qpn: u32, what: Disconnect)
         -> Result<bool, Fault>;
 
-    /// Takes `len` bytes of the peer's eager ring for the next cell of `lane`: their offset in the
-    /// ring, and where they are in the part of [`Side::Peer`]. `None`: there is no room now.
+    /// Takes `len` bytes of the peer's eager ring for the next cell of `lane`. Returns their offset in
+    /// the ring, and their offset in [`Side::Peer`]. `None`: there is no room now.
     fn take_eager(&mut self, len: u32, lane: Lane) -> Result<Option<(u32, usize)>, Fault>;
 
-    /// Gives back what [`Transport::take_eager`] gave: the cell was not sent.
+    /// Returns the bytes of the last [`Transport::take_eager`]: the cell was not sent.
     fn untake_eager(&mut self);
 
-    /// The longest message, in bytes, that goes by the eager ring.
+    /// Returns the length of the longest message that uses the eager ring, in bytes.
     fn eager_most(&self) -> u64;
 
-    /// Where in the part of [`Side::Own`] eager data lie that have come.
+    /// Returns the offset in [`Side::Own`] of eager data that have come.
     fn eager_place(&self, data: &Data) -> Option<usize>;
 
-    /// Runs `load`, which loads from [`Side::Peer`] and can be repeated. `None`: what it has loaded
-    /// did not come over the bridge.
+    /// Runs `load`, which loads from [`Side::Peer`] and can be repeated. `None`: the loads failed,
+    /// because the bridge did not answer them.
     fn load<T>(&self, load: impl FnOnce(&Self) -> T) -> Option<T>;
 
     /// Counts bytes that were moved, for the budget of a run.
     fn moved(&self, bytes: u64);
 
-    /// Whether requests may be begun.
+    /// Returns whether requests may be begun.
     fn flow(&self) -> Flow;
 }
 
@@ -104,26 +104,26 @@ pub trait Transport {
 pub enum AtomicOp {
     /// Adds this.
     FetchAdd(u64),
-    /// Replaces the first, if it is there, by the second.
+    /// Replaces the first value, if it is there, by the second.
     CompareSwap(u64, u64),
 }
 
-/// Why the DMA engine does not move something.
+/// Reason why the DMA engine does not move data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotBegun {
     /// There is no room or memory now.
     Now,
-    /// It never will: the CPU is to move it.
+    /// The DMA engine cannot move these data: the CPU is to move them.
     Ever,
     /// The memory may not be read.
     Refused(Refused),
 }
 
-/// Where a machine keeps what is too large for every queue pair to have.
+/// Memory for objects that are too large to be part of every queue pair.
 pub trait Heap {
     /// A request under way.
     type Request: DerefMut<Target = Request>;
-    /// A long message that is coming.
+    /// A long message that is being received.
     type Inbound: DerefMut<Target = Inbound>;
 }
 
@@ -133,13 +133,13 @@ pub trait Memory {
     /// Memory of the machine itself.
     type Heap: Heap;
 
-    /// Memory for a request, to be filled in. `None`: there is none now.
+    /// Allocates a request, to be filled in. `None`: there is no memory now.
     fn request(&mut self) -> Option<<Self::Heap as Heap>::Request>;
 
-    /// Gives it back.
+    /// Frees a request.
     fn recycle(&mut self, request: <Self::Heap as Heap>::Request);
 
-    /// Keeps a long message. `None`: there is no memory.
+    /// Allocates `message`. `None`: there is no memory.
     fn inbound(&mut self, message: Inbound) -> Option<<Self::Heap as Heap>::Inbound>;
 
     /// Copies the first `out.len()` bytes of a request's data.
@@ -166,7 +166,7 @@ pub trait Memory {
     /// Copies `len` bytes at `at` of [`Side::Own`] to the beginning of `sink`.
     fn take(&self, sink: Sink<'_>, at: usize, len: u64) -> Result<(), Refused>;
 
-    /// Copies what lies in `extents` of the link queues, but no more than `len` bytes, to `offset` of
+    /// Copies the contents of `extents` of the link queues, but at most `len` bytes, to `offset` of
     /// `sink`.
     fn collect(
         &self,
@@ -177,24 +177,24 @@ pub trait Memory {
         len: u64,
     ) -> Result<(), Refused>;
 
-    /// Whether the peer may do this to `length` bytes at `to` of `stag`.
+    /// Returns whether the peer has `right` to `length` bytes at `to` of `stag`.
     fn allows(&self, stag: u32, right: Rights, to: u64, length: u64) -> bool;
 
-    /// Bytes that the peer may read from `to` of `stag` on. `None`: it may not.
+    /// Returns how many bytes the peer may read from `to` of `stag` on. `None`: it may not read there.
     fn size_from(&self, stag: u32, to: u64) -> Option<u64>;
 
     /// Does an atomic operation for the peer; returns the old value.
     fn atomic(&self, stag: u32, to: u64, op: AtomicOp) -> Result<u64, Refused>;
 
-    /// Binds a memory window. False: accesses by it go on, it has to be tried again.
+    /// Binds a memory window. Returns false if accesses by it are under way: then it is to be retried.
     fn bind(&self, wqe: &SendWqe) -> Result<bool, Status>;
 
-    /// Invalidates a memory window. False: as above.
+    /// Invalidates a memory window. Returns false as [`Memory::bind`] does.
     fn invalidate(&self, stag: u32) -> Result<bool, Status>;
 
-    /// Has the DMA engine move the first `len` bytes of `source` from `offset` on to `extents` of
-    /// [`Side::Peer`]; [`Machine::transfer_ended`](super::Machine::transfer_ended) is called with
-    /// `what` when it has.
+    /// Makes the DMA engine copy `len` bytes of `source` from `offset` on to `extents` of
+    /// [`Side::Peer`]. [`Machine::transfer_ended`](super::Machine::transfer_ended) is called with `what`
+    /// when it has.
     fn begin(
         &mut self,
         source: Source<'_>,
@@ -209,39 +209,39 @@ pub trait Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;
 
-/// A send request as it was taken: what a completion says of it, and whether it makes sense.
+/// A send request that was taken: its identity for a completion, and whether it is valid.
 pub type Taken = (Identity, Result<(), Senseless>);
 
 /// The work and completion queues of a queue pair.
 pub trait Queues {
-    /// Send requests that were posted and not taken; 0 if the user's count makes no sense.
+    /// Returns how many send requests were posted and not taken; 0 if the user's count is invalid.
     fn sends_pending(&self) -> u32;
 
-    /// Whether there is a send request; also if the user's count makes no sense, which is found out
-    /// when one is taken.
+    /// Returns whether there is a send request; also true if the user's count is invalid, which is
+    /// reported when one is taken.
     fn has_send(&self) -> bool;
 
     /// Takes the next send request, if there is one, into `wqe`.
     fn take_send(&mut self, wqe: &mut SendWqe) -> Result<Option<Taken>, Status>;
 
-    /// Takes the next send request, if there is one, which is not to be done.
+    /// Drops the next send request, if there is one, and returns its identity.
     fn drop_send(&mut self) -> Option<Identity>;
 
-    /// Receive requests of the queue pair's own queue that were not taken.
+    /// Returns how many receive requests of the queue pair's own queue were not taken.
     fn recvs_pending(&self) -> u32;
 
-    /// Whether there is a receive request; as [`Queues::has_send`].
+    /// Returns whether there is a receive request; as [`Queues::has_send`].
     fn has_recv(&self) -> bool;
 
-    /// Takes a receive request: its `wr_id`, and why it makes no sense if it does not.
+    /// Takes a receive request. Returns its `wr_id`, and the request, or a status if it is invalid.
     fn take_recv(&mut self) -> Option<(u64, Result<RecvWqe, Status>)>;
 
-    /// Whether receive requests come from a shared queue.
+    /// Returns whether receive requests come from a shared queue.
     fn has_srq(&self) -> bool;
 
-    /// A completion of the send queue.
+    /// Writes a completion of the send queue.
     fn complete_send(&mut self, cqe: &Cqe) -> Result<(), Overrun>;
 
-    /// A completion of the receive queue.
+    /// Writes a completion of the receive queue.
     fn complete_recv(&mut self, cqe: &Cqe) -> Result<(), Overrun>;
 }

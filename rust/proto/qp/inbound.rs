@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What of the peer takes longer than a cell: a long message that is coming, and a read whose data the
-//! peer pulls.
+//! Requests of the peer that take more than one cell: a long message that is being received, and a read
+//! whose data the peer pulls.
 //!
-//! This must not know what else the responder has under way.
+//! This file is independent of what else the responder has under way.
 
 use super::{
     data::Sink,
@@ -11,16 +11,16 @@ use super::{
 };
 use crate::proto::wqe::{Sgl, OP_RECV, OP_RECV_WRITE_IMM};
 
-/// Where a message goes.
+/// Destination of a message.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "lives on the stack or in a message; a box would be an allocation a message"
 )]
 pub(super) enum Goal {
-    /// To a receive request.
+    /// The list of a receive request.
     Recv { wr_id: u64, list: Sgl },
-    /// To memory that the peer has named; the receive request is for immediate data.
+    /// Memory that the peer has named; the receive request is for immediate data.
     Tagged {
         stag: u32,
         to: u64,
@@ -39,7 +39,7 @@ impl Goal {
         }
     }
 
-    /// The receive request, and the operation of its completion.
+    /// Returns the `wr_id` of the receive request, and the operation of its completion.
     pub(super) fn recv(&self) -> Option<(u64, u8)> {
         match *self {
             Self::Recv { wr_id, .. } => Some((wr_id, OP_RECV)),
@@ -48,27 +48,27 @@ impl Goal {
     }
 }
 
-/// A long message that is coming.
+/// A long message that is being received.
 #[derive(Debug)]
 pub struct Inbound {
     pub(super) psn: u16,
     pub(super) goal: Goal,
     pub(super) imm: Option<u32>,
-    /// Bytes of all of it.
+    /// Bytes of the whole message.
     pub(super) length: u64,
-    /// Memory was granted up to here, or named by the peer if data are pulled;
+    /// Bytes for which memory was granted, or exposed by the peer if data are pulled.
     pub(super) granted: u64,
-    /// so many bytes are in their place;
+    /// Bytes that are in their place.
     pub(super) placed: u64,
-    /// so many segments have memory now;
+    /// Number of segments that have memory now.
     pub(super) under_way: usize,
-    /// so many have, or had.
+    /// Number of segments that have, or had, memory.
     pub(super) segments: u64,
-    /// What the peer has named and was not pulled yet.
+    /// Segments that the peer has exposed and that were not pulled yet.
     pub(super) named: Segments,
 }
 
-/// A read, while the peer pulls its data.
+/// A read whose data the peer pulls.
 #[derive(Clone, Copy)]
 pub(super) struct Reading {
     pub(super) psn: u16,

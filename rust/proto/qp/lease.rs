@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Staging memory of this end, and the leases of it that the peer has: it may write or read there until
-//! it says DONE.
+//! Staging memory of this end, and the leases of it that the peer has: the peer may write or read there
+//! until it sends DONE.
 //!
-//! A lease belongs to the link, not to a queue pair: one that is destroyed meanwhile leaves its leases
-//! behind, and their memory is used again only when the peer has said that it is done with it. This
-//! must not know which way the data go.
+//! A lease belongs to the link, not to a queue pair: a queue pair that is destroyed meanwhile leaves its
+//! leases behind, and their memory is reused only when the peer is done with it. This file is
+//! independent of the direction of the data.
 
 use crate::proto::{
     cell::PAGE_BYTES,
@@ -15,12 +15,12 @@ use crate::proto::{
     word::PARTS,
 };
 
-/// The number of a segment, as a word tells it.
+/// Returns the number of a segment as words carry it.
 pub(super) fn told_number(number: u64) -> u16 {
     (number % u64::from(PARTS)) as u16
 }
 
-/// Memory that the peer was told of.
+/// Memory that the peer may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// Queue pair of this end.
@@ -29,21 +29,21 @@ pub struct Lease {
     pub peer_qpn: u32,
     /// Low bits of the number of the request.
     pub psn: u16,
-    /// The epoch of the queue pair then: it may have been reset since.
+    /// Epoch of the queue pair when the lease began: it may have been reset since.
     pub epoch: u32,
-    /// What this end is in the request: a requester that reads, or a responder of a long message; if
+    /// Role of this end in the request: a requester that reads, or a responder of a long message; if
     /// data are pulled, a requester of a message, or a responder that is read from.
     pub role: Role,
-    /// Number of the segment, as a word tells it.
+    /// Number of the segment, as words carry it.
     pub part: u16,
-    /// Where in the message its data belong.
+    /// Offset of its data in the message.
     pub offset: u64,
     /// The memory.
     pub extents: Extents,
 }
 
 impl Lease {
-    /// For memory that was not used yet.
+    /// Initial value for memory.
     pub const NONE: Self = Self {
         qpn: 0,
         peer_qpn: 0,
@@ -64,18 +64,18 @@ impl<T: AsRef<[Lease]> + AsMut<[Lease]>> LeaseMemory for T {}
 /// The staging memory of this end of a link.
 pub struct Buffers<S> {
     staging: Staging,
-    /// The first `count` of them.
+    /// The first `count` elements are in use.
     leases: S,
     count: usize,
 }
 
-/// How many leases there can be in the link queues of `own`: each has a page at least.
+/// Returns how many leases there can be in the link queues of `own`: each has at least a page.
 pub const fn leases(own: &Layout) -> usize {
     own.staging_pages()
 }
 
 impl<S: LeaseMemory> Buffers<S> {
-    /// All of it free. `leases` is memory for [`leases`] of them.
+    /// Creates staging memory that is all free. `leases` is memory for [`leases`] leases.
     pub fn new(own: &Layout, leases: S) -> Self {
         Self {
             staging: Staging::new(own),
@@ -84,8 +84,8 @@ impl<S: LeaseMemory> Buffers<S> {
         }
     }
 
-    /// Whether each page is free or leased, and none is both: so it is whenever nothing is taken
-    /// without a lease.
+    /// Returns whether the numbers of free and leased pages add up to all pages: true whenever no memory
+    /// is taken without a lease.
     pub fn is_whole(&self) -> bool {
         let live = self.leases.as_ref().get(..self.count).unwrap_or_default();
         let extents = live.iter().flat_map(|lease| lease.extents.as_slice());
@@ -94,18 +94,18 @@ impl<S: LeaseMemory> Buffers<S> {
         self.staging.free_pages() + leased == self.staging.pages()
     }
 
-    /// Takes memory for `bytes` bytes, or for as many as there are now; `None`: there is none.
+    /// Takes memory for `bytes` bytes, or for as many as there are now; `None`: there is no memory.
     pub fn take(&mut self, bytes: u64) -> Option<Extents> {
         self.staging.take(bytes)
     }
 
-    /// Gives back memory that is not leased.
+    /// Frees memory that is not leased.
     pub fn give(&mut self, extents: &Extents) {
         self.staging.give(extents);
     }
 
-    /// Records that the peer is told of memory that was taken. False: there is no room for one more
-    /// lease, and the memory is free again.
+    /// Records a lease of memory that was taken. Returns false if there is no room for one more lease;
+    /// then the memory is free again.
     #[must_use]
     pub fn lease(&mut self, lease: Lease) -> bool {
         match self.leases.as_mut().get_mut(self.count) {
@@ -121,7 +121,7 @@ impl<S: LeaseMemory> Buffers<S> {
         }
     }
 
-    /// The peer has said DONE: its lease, whose memory is to be given back by [`Buffers::give`].
+    /// Ends the lease of a DONE and returns it. The caller frees its memory by [`Buffers::give`].
     pub fn end(&mut self, qpn: u32, psn: u16, role: Role, part: u16) -> Option<Lease> {
         let live = self.leases.as_mut().get_mut(..self.count)?;
         let at = live.iter().position(|lease| {
@@ -133,13 +133,14 @@ impl<S: LeaseMemory> Buffers<S> {
         Some(lease)
     }
 
-    /// The peer has dropped request `psn` of this end.
+    /// Revokes the leases of request `psn` of this end, which the peer has dropped.
     pub fn revoke(&mut self, qpn: u32, psn: u16) {
         let dropped = (qpn, psn, Role::Initiator);
         self.revoke_if(|lease| (lease.qpn, lease.psn, lease.role) == dropped);
     }
 
-    /// The peer's queue pair does no more for this one, as it was in `epoch`; 0: in any.
+    /// Revokes the leases between two queue pairs, of which the peer's serves this end's no more.
+    /// `epoch` is the epoch of this end's; 0: any.
     pub fn revoke_peer(&mut self, qpn: u32, peer_qpn: u32, epoch: u32) {
         self.revoke_if(|lease| {
             let of_pair = (lease.qpn, lease.peer_qpn) == (qpn, peer_qpn);
@@ -147,7 +148,7 @@ impl<S: LeaseMemory> Buffers<S> {
         });
     }
 
-    /// The peer has no queue pair of this number.
+    /// Revokes the leases of queue pair `peer_qpn` of the peer, which does not exist.
     pub fn revoke_lost(&mut self, peer_qpn: u32) {
         self.revoke_if(|lease| lease.peer_qpn == peer_qpn);
     }

@@ -2,17 +2,17 @@
 
 //! The queue pair: its states, the requests under way at both ends, and the segments of long messages.
 //!
-//! `Documentation/queues.rst` has the rules. A [`Machine`] is one end of one queue pair. It is driven by
-//! the engine: [`Machine::serve`] in the queue pair's turn, [`Machine::on_cell`] and
-//! [`Machine::on_word`] when the peer has sent something, [`Machine::transfer_ended`] when the DMA
-//! engine has moved data. What it needs comes by three traits: [`Transport`], the link queues;
-//! [`Memory`], registered memory; [`Queues`], the work and completion queues of the user. The driver
-//! implements them over the port and pinned pages; tests implement them over two buffers, and so run
-//! this code and no copy of it.
+//! `Documentation/queues.rst` has the rules. A [`Machine`] is one end of one queue pair. The engine
+//! drives it: [`Machine::serve`] in the queue pair's turn, [`Machine::on_cell`] and [`Machine::on_word`]
+//! when the peer has sent something, [`Machine::transfer_ended`] when the DMA engine has moved data. Its
+//! environment is three traits: [`Transport`], the link queues; [`Memory`], registered memory;
+//! [`Queues`], the work and completion queues of the user. The driver implements them over the port and
+//! pinned pages; tests implement them over two buffers, and so run this code and not a copy.
 //!
-//! Nothing here allocates, sleeps or locks: the caller holds the lock of the queue pair. What the peer
-//! says is checked against what it can say now; a peer that breaks the rules ends this queue pair with
-//! [`Status::Protocol`], and no other one. This must not know links, sessions, ports or files.
+//! The code does not allocate, sleep or lock: the caller holds the lock of the queue pair. Each message
+//! of the peer is checked against what it may send now; a peer that breaks the rules ends this queue
+//! pair with [`Status::Protocol`], and no other one. The folder is independent of links, sessions, ports
+//! and files.
 
 use super::{
     cqe::{Cqe, Status},
@@ -52,7 +52,7 @@ pub use self::{
     transfer::{Deferred, Transfer},
 };
 
-/// What came of a turn.
+/// Result of a service.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Served {
     /// Something was sent, or has ended.
@@ -66,7 +66,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Records an attempt to send: whether there was room.
+    /// Records an attempt to send. `sent`: there was room. Returns `sent`.
     fn note(&mut self, sent: bool) -> bool {
         self.progress |= sent;
         self.blocked |= !sent;
@@ -86,19 +86,19 @@ pub struct Machine<H: Heap> {
     peer_qpn: Option<u32>,
     /// Counts resets, from 1 on.
     epoch: u32,
-    /// The same of the peer's queue pair, as it has said; 0 before it has.
+    /// Epoch of the peer's queue pair; 0 before it is known.
     peer_epoch: u32,
     requester: Requester<H>,
     responder: Responder<H>,
-    /// The peer's queue pair has answered this one, in this epoch. No other one is heard.
+    /// The peer's queue pair has answered this one, in this epoch. Messages of others are not taken.
     joined: bool,
     /// JOIN is to be sent.
     owes_join: bool,
     /// GONE is to be sent: this end is in ERR.
     owes_gone: bool,
-    /// The session of the link is over, and the queue pair waits for another.
+    /// The session of the link is over, and the queue pair waits for another session.
     kept: bool,
-    /// It was joined in a session before, and goes on.
+    /// It was joined in a session before, and continues.
     resumes: bool,
     /// A request was sent or carried out.
     touched: bool,
@@ -107,7 +107,7 @@ pub struct Machine<H: Heap> {
 }
 
 impl<H: Heap> Machine<H> {
-    /// One in RESET.
+    /// Creates a queue pair in RESET.
     pub const fn new(number: u32, protocol: Protocol) -> Self {
         Self {
             number,
@@ -131,17 +131,17 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// Its state.
+    /// Returns the state.
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// Why it is in ERR.
+    /// Returns the reason why it is in ERR.
     pub const fn why(&self) -> Status {
         self.why
     }
 
-    /// Rights of the peer, `WEFT_ACCESS_*`.
+    /// Returns the rights of the peer, `WEFT_ACCESS_*`.
     pub const fn access(&self) -> u32 {
         self.access
     }
@@ -151,42 +151,43 @@ impl<H: Heap> Machine<H> {
         self.access = access;
     }
 
-    /// The peer's queue pair, while there is a connection.
+    /// Returns the peer's queue pair, while there is a connection.
     pub const fn peer_qpn(&self) -> Option<u32> {
         self.peer_qpn
     }
 
-    /// How many times it was begun; never 0.
+    /// Returns the epoch, which counts resets; never 0.
     pub const fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// Requests sent, since it was made.
+    /// Returns the number of requests sent since the queue pair was created.
     pub const fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Requests of the peer that were taken, since it was made.
+    /// Returns the number of requests of the peer that were taken since the queue pair was created.
     pub const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Whether requests of the peer are taken.
+    /// Returns whether requests of the peer are taken.
     pub const fn hears(&self) -> bool {
         self.state.hears()
     }
 
-    /// Whether it is kept for another session of its link.
+    /// Returns whether it is kept for another session of its link.
     pub const fn is_kept(&self) -> bool {
         self.kept
     }
 
-    /// Whether all requests that were sent are answered.
+    /// Returns whether all requests that were sent are answered.
     pub const fn is_answered(&self) -> bool {
         self.requester.is_quiet()
     }
 
-    /// Requests without a completion: those under way, and, if `posted`, those that can be begun.
+    /// Returns the number of requests without a completion: those under way, and, if `posted`, those
+    /// that can be begun.
     pub fn outstanding(&self, queues: &impl Queues, posted: bool) -> u32 {
         let waits = match self.state {
             // Requests that are posted in other states are never begun.
@@ -196,13 +197,13 @@ impl<H: Heap> Machine<H> {
         (self.requester.under_way() as u32).saturating_add(waits)
     }
 
-    /// Changes the state as the user has asked for; ERR and RESET have functions of their own. The
-    /// caller has asked [`State::may_become`].
+    /// Changes the state as the user has asked for, except to ERR and RESET, which have their own
+    /// functions. The caller has checked [`State::may_become`].
     pub fn set_state(&mut self, to: State) {
         self.state = to;
     }
 
-    /// To ERR, as the user has asked for.
+    /// Goes to ERR, as the user has asked for.
     pub fn user_fails<Q: Queues>(&mut self, queues: &mut Q) {
         if self.state == State::Reset {
             self.state = State::Err;
@@ -220,12 +221,12 @@ impl<H: Heap> Machine<H> {
             self.state = State::Err;
             self.kept = false;
             self.why = why;
-            // A queue pair that this one only names does not hear of its end.
+            // A queue pair of the peer that is not joined is not told.
             self.owes_gone = before.hears() && self.joined;
             let mut status = first;
             while let Some(request) = self.requester.pop() {
                 let cqe = self.without_success(request.wqe.wr_id, request.opcode, status);
-                // One that finds no room is lost: the queue pair is in ERR in any case.
+                // A completion without room is lost: the queue pair is in ERR in any case.
                 let _ = queues.complete_send(&cqe);
                 status = rest;
             }
@@ -234,8 +235,8 @@ impl<H: Heap> Machine<H> {
                 let _ = queues.complete_recv(&cqe);
             }
             if queues.has_srq() {
-                // Nothing that was posted to a shared receive queue ends with this queue pair: a
-                // program that waits for a message of it would wait for ever.
+                // Requests in a shared receive queue do not end with this queue pair. Without this
+                // completion, a program that waits for a message of the queue pair would wait for ever.
                 let cqe = Cqe {
                     ends: true,
                     ..self.without_success(0, OP_RECV, why)
@@ -246,13 +247,13 @@ impl<H: Heap> Machine<H> {
         self.flush(queues, u32::MAX);
     }
 
-    /// Goes to ERR, and does not tell the peer, which knows or cannot be reached.
+    /// Goes to ERR without telling the peer, which knows or cannot be reached.
     pub fn fail_silently<Q: Queues>(&mut self, queues: &mut Q, why: Status, rest: Status) {
         self.fail(queues, why, why, rest);
         self.owes_gone = false;
     }
 
-    /// Goes to ERR because the peer does not keep to what was agreed on.
+    /// Goes to ERR because the peer violates the protocol.
     fn violated<Q: Queues>(&mut self, queues: &mut Q) {
         self.fail(queues, Status::Protocol, Status::Protocol, Status::Flushed);
     }
@@ -263,7 +264,7 @@ impl<H: Heap> Machine<H> {
         self.fail(queues, Status::LocalLength, flushed, flushed);
     }
 
-    /// A completion of a request that has not succeeded.
+    /// Returns the completion of a request that has not succeeded.
     fn without_success(&self, wr_id: u64, opcode: u8, status: Status) -> Cqe {
         Cqe {
             wr_id,
@@ -276,10 +277,10 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// In ERR: ends what was posted, except to a shared receive queue; up to `most` of either. True:
-    /// there is more.
+    /// In ERR: flushes posted requests, except those of a shared receive queue; up to `most` of each
+    /// queue. Returns true if there are more.
     pub fn flush<Q: Queues>(&mut self, queues: &mut Q, most: u32) -> bool {
-        // Users may post meanwhile: no more than there were.
+        // Users may post meanwhile: takes only the requests that are there now.
         let sends = queues.sends_pending();
         for _ in 0..sends.min(most) {
             if let Some(who) = queues.drop_send() {
@@ -297,8 +298,8 @@ impl<H: Heap> Machine<H> {
         sends > most || recvs > most
     }
 
-    /// To RESET: nothing is left of what was, and what was posted is forgotten. The caller has told
-    /// the peer, by [`Machine::disconnect`].
+    /// Goes to RESET: clears the state and drops posted requests. The caller has told the peer, by
+    /// [`Machine::disconnect`].
     pub fn reset<Q: Queues>(&mut self, queues: &mut Q) {
         let (epoch, access) = (self.epoch.wrapping_add(1).max(1), self.access);
         let (sent, received) = (self.sent, self.received);
@@ -317,8 +318,8 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// Keeps the queue pair for another session of its link, unless a request is under way. True: it
-    /// is kept.
+    /// Keeps the queue pair for another session of its link, unless a request is under way. Returns true
+    /// if it is kept.
     pub fn keep(&mut self) -> bool {
         let quiet = self.requester.is_quiet() && self.responder.is_quiet();
         if !self.state.hears() || !quiet {
@@ -332,7 +333,7 @@ impl<H: Heap> Machine<H> {
         true
     }
 
-    /// Where it stands, for the peer that it is joined with.
+    /// Returns its position, for the peer that it is joined with.
     fn standing(&self) -> Standing {
         if !self.resumes {
             return Standing::FRESH;
@@ -344,5 +345,5 @@ impl<H: Heap> Machine<H> {
     }
 }
 
-/// Result of what the link queues were asked to do.
+/// Result of operations on the link queues.
 type Carried<T> = Result<T, super::trunk::Fault>;

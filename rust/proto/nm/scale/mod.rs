@@ -2,10 +2,10 @@
 
 //! The network manager of a fabric of tens of thousands of nodes.
 //!
-//! No node knows the others. The lowest id spreads from neighbour to neighbour and stops where a lower
-//! one is known already; on its way it makes a tree. Up that tree goes how many nodes there are, down
-//! it go intervals of local ids, and these are the routes. What a node keeps does not depend on how many
-//! there are.
+//! No node has a list of the others. The lowest id spreads from neighbour to neighbour and stops where a
+//! lower one is known already; on its way it makes a tree. The numbers of nodes are reported up the
+//! tree, and intervals of local ids are granted down the tree; the intervals are the routes. The memory
+//! of a node does not depend on the number of nodes.
 
 pub mod node;
 pub mod set;

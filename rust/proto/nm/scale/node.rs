@@ -2,18 +2,18 @@
 
 //! The manager of one node, in a fabric in which nodes report up a tree.
 //!
-//! A node obeys the lowest id of the highest term that it has heard of; its parent is the neighbour
-//! that is nearest to the master. When all its neighbours have said that they obey the same and those
-//! below it have reported, it reports itself; the master, to whom everything is reported, gives local
-//! ids, and each node hands on what is for those below. A node that loses its parent, or somebody
-//! below it, begins a new term: what was known of the tree is then worth nothing, to nobody.
+//! A node obeys the lowest id of the highest term that it has heard of; its parent is the neighbour that
+//! is nearest to the master. When all its neighbours have said that they obey the same master and its
+//! children have reported, it reports itself. The master, which gets all reports, gives local ids, and
+//! each node passes on those for the nodes below it. A node that loses its parent, or a child, begins a
+//! new term: then no node relies on the former tree any more.
 //!
-//! Routes are used from the moment in which ids are given until the node obeys somebody else. When ids
-//! are given, every node has left the former tree, and so has given up its routes. A packet thus stays in
-//! one tree, and in a tree whoever never turns back does not go round in circles.
+//! A node uses its routes from the moment ids are given until it obeys another master. When ids are
+//! given, every node has left the former tree, and so has given up its routes. A packet thus stays in
+//! one tree, and in a tree a packet that never turns back cannot loop.
 //!
-//! Nothing is done here but through [`Effects`]; time comes in as milliseconds. A link must not carry
-//! over what was sent before it was down; [`crate::link`](super::super::super::link) sees to that.
+//! The manager acts through [`Effects`] only. All times are in milliseconds. A link must not deliver
+//! messages that were sent before it was down; [`crate::link`](super::super::super::link) ensures this.
 
 use super::{
     super::{lid::MAX_LID, mastership::Mastership, packet::MAX_BYTES, port::HOST_PORTS},
@@ -21,24 +21,25 @@ use super::{
     state::{Grant, Message, Report, State},
 };
 
-/// What has come is acknowledged after this, unless there is something else to send.
+/// Time after which a message is acknowledged, unless there is something else to send.
 pub const ACK_MS: u64 = 50;
-/// What is not acknowledged is sent again after this.
+/// Time after which a message that is not acknowledged is sent again.
 pub const AGAIN_MS: u64 = 400;
-/// A neighbour that says nothing for so long after its link has come up has no manager.
+/// Time without a message after its link has come up, after which a neighbour is taken to have no
+/// manager.
 pub const HELLO_MS: u64 = 100;
-/// The longest way, in links: whoever is further away from its master does not believe it.
+/// Most links to the master: a node does not obey a master that is further away.
 pub const MAX_DISTANCE: u32 = 1 << 20;
 
-/// What the machine has done for it.
+/// The actions of the machine.
 pub trait Effects {
     /// Sends to the neighbour at `port`; the message may get lost.
     fn send(&mut self, port: u8, message: &[u8]);
-    /// The node has this local id now, and the routes have changed. 0: there are none.
+    /// Called when the routes have changed. The node has the local id `lid` now; 0: there are no routes.
     fn routes(&mut self, lid: u32);
 }
 
-/// What nobody says.
+/// Initial state, which no node sends.
 const UNSAID: State = State {
     mastership: Mastership { term: 0, master: 0 },
     distance: 0,
@@ -51,20 +52,23 @@ const UNSAID: State = State {
 #[derive(Clone, Copy)]
 struct Peer {
     up: bool,
-    /// Until when it is waited for, if it has said nothing yet.
+    /// Time until which its first message is awaited, if none has come yet.
     wanted: Option<u64>,
-    /// The newest it has said, and the number of that; 0 if nothing.
+    /// Its newest state, and the number of that; 0 if none has come.
     state: State,
     number: u32,
-    /// Of a child: what it was given since it reported, or is to be given all anew.
+    /// Of a child: the grant since its report.
     granted: Option<Grant>,
+    /// Of a child: it and all nodes below it are to get new ids.
     anew: bool,
-    /// Number of the newest that was sent, what that was, and the newest that was acknowledged.
+    /// Number of the newest state that was sent.
     sent: u32,
+    /// The newest state that was sent.
     told: State,
+    /// Number of the newest state that was acknowledged.
     acked: u32,
     sent_at: u64,
-    /// Since when something waits to be acknowledged here.
+    /// Time since which a message of the neighbour waits to be acknowledged.
     owes: Option<u64>,
 }
 
@@ -92,19 +96,19 @@ pub struct Node {
     next: u32,
     mastership: Mastership,
     distance: u32,
-    /// By which port the master is reached; `None` for the master.
+    /// Port towards the master; `None` for the master.
     parent: Option<u8>,
     /// The routes may be used.
     live: bool,
     /// It has reported to its parent, which it therefore keeps.
     reported: bool,
-    /// The last grant that was taken: it counts once.
+    /// The last grant that was taken: a grant is taken only once.
     taken: Option<Grant>,
     peers: [Peer; HOST_PORTS],
 }
 
 impl Node {
-    /// A node whose ports are all down.
+    /// Creates a node whose ports are all down.
     pub const fn new(hwid: u64) -> Self {
         Self {
             hwid,
@@ -123,28 +127,29 @@ impl Node {
         }
     }
 
-    /// Its local id, 0 if it has none.
+    /// Returns the local id, 0 if it has none.
     pub fn lid(&self) -> u32 {
         self.lid
     }
 
-    /// Whom it obeys.
+    /// Returns the mastership that it obeys.
     pub fn mastership(&self) -> Mastership {
         self.mastership
     }
 
-    /// How many links it is to the master, and by which port.
+    /// Returns the number of links to the master, and the port towards it.
     pub fn parent(&self) -> (u32, Option<u8>) {
         (self.distance, self.parent)
     }
 
-    /// Whether it has an id and routes that hold.
+    /// Returns whether it has an id and valid routes.
     pub fn is_settled(&self) -> bool {
         self.live
     }
 
-    /// The port by which traffic for `lid` leaves that has come in by `from`, or from here. It never
-    /// goes back: for a moment a node may take ids to be below another that takes them to be above.
+    /// Returns the port by which traffic for `lid` leaves that has come in by `from`; `None`: from this
+    /// node. Traffic never goes back: for a moment, two neighbours may each take an id to be at the
+    /// other.
     pub fn lookup(&self, lid: u32, from: Option<u8>) -> Option<u8> {
         if !self.live || lid == self.lid {
             return None;
@@ -155,20 +160,20 @@ impl Node {
         port.filter(|port| from != Some(*port))
     }
 
-    /// How many intervals its table has: those of all that are below, and one for all others.
+    /// Returns how many intervals its table has: those of its children, and one for all other ids.
     pub fn intervals(&self) -> usize {
         let below = self.peers.iter().filter_map(|peer| self.below(peer));
         let below: usize = below.map(|report| report.held.intervals().len()).sum();
         below + usize::from(self.parent.is_some())
     }
 
-    /// What a neighbour has reported, if it is a child.
+    /// Returns the report of a neighbour, if it is a child.
     fn below<'a>(&self, peer: &'a Peer) -> Option<&'a Report> {
         let child = peer.up && peer.state.mastership == self.mastership && peer.state.child;
         peer.state.report.as_ref().filter(|_| child)
     }
 
-    /// A link is up, or down.
+    /// Takes note that a link is up, or down.
     pub fn port(&mut self, now: u64, port: u8, up: bool, fx: &mut impl Effects) {
         let Some(peer) = self.peers.get_mut(usize::from(port)) else {
             return;
@@ -189,12 +194,12 @@ impl Node {
         self.update(now, fx);
     }
 
-    /// Time has passed.
+    /// Does what is due at `now`.
     pub fn tick(&mut self, now: u64, fx: &mut impl Effects) {
         self.update(now, fx);
     }
 
-    /// When [`Self::tick`] is to be called, if nothing happens before.
+    /// Returns when [`Self::tick`] is to be called, if nothing happens before.
     pub fn deadline(&self) -> Option<u64> {
         let up = self.peers.iter().filter(|peer| peer.up);
         up.filter_map(|peer| {
@@ -205,8 +210,8 @@ impl Node {
         .min()
     }
 
-    /// A message has come from the neighbour at `port`. When no more are there, [`Self::tick`] does what
-    /// follows: of several that come together most need not be answered one by one.
+    /// Takes a message from the neighbour at `port`. To be followed by [`Self::tick`] when no more
+    /// messages are there: most of several that come together need no answer of their own.
     pub fn receive(&mut self, now: u64, port: u8, bytes: &[u8]) {
         let Some(peer) = self.peers.get_mut(usize::from(port)) else {
             return;
@@ -225,7 +230,7 @@ impl Node {
         if message.number > peer.number {
             peer.number = message.number;
             peer.wanted = None;
-            // It takes only what answers the newest that it has sent.
+            // The neighbour takes only a grant that answers its newest report.
             peer.granted = None;
             peer.anew = false;
             peer.state = message.state;
@@ -233,7 +238,7 @@ impl Node {
         }
     }
 
-    /// Takes itself for the master, in this term, until it hears of somebody lower.
+    /// Becomes the master of this term, until it hears of a lower id.
     fn rule(&mut self, term: u32, fx: &mut impl Effects) {
         let mastership = Mastership {
             term,
@@ -278,7 +283,7 @@ impl Node {
             if self.parent == Some(port) && mastership == self.mastership {
                 self.distance = distance;
             } else if !(self.reported && mastership == self.mastership) {
-                // Who has reported stays where it is: what its parent takes it for must be so.
+                // A node that has reported keeps its parent, which relies on the report.
                 self.obey(mastership, distance, Some(port), fx);
             }
         }
@@ -294,9 +299,9 @@ impl Node {
         }
     }
 
-    /// Who is below, if that is known of everybody.
+    /// Returns the report on the nodes below, if all children have reported.
     ///
-    /// A child whose ids do not fit together with those of others gets new ones, with all below it.
+    /// A child whose ids clash with those of other children gets new ones, with all nodes below it.
     fn report(&mut self) -> Option<Report> {
         let mut all = Report {
             total: 1,
@@ -338,7 +343,7 @@ impl Node {
         Some(all)
     }
 
-    /// What the parent grants, or the master itself.
+    /// Takes a grant from the parent, or makes it if this node is the master.
     fn take_grant(&mut self, report: &Report, fx: &mut impl Effects) {
         let grant = match self.parent {
             None => {
@@ -363,7 +368,7 @@ impl Node {
             Some(port) => {
                 let parent = self.peers.get(usize::from(port));
                 let parent = parent.filter(|parent| parent.state.mastership == self.mastership);
-                // It has to be the answer to this very report, not to one of before.
+                // The grant has to answer this report, not a former one.
                 let parent = parent.filter(|parent| parent.told.report.as_ref() == Some(report));
                 let sent = parent.map(|parent| parent.sent);
                 let grant = parent.and_then(|parent| parent.state.grant);
@@ -412,7 +417,7 @@ impl Node {
                 answers: peer.number,
                 anew,
             });
-            // So it will be; the child does not report that again.
+            // Updates the child's report: the child does not report this again.
             if count != 0 {
                 report.held.add(first, first + (count - 1));
             }
@@ -422,7 +427,7 @@ impl Node {
         }
         self.live = true;
         fx.routes(self.lid);
-        // The parent knows what it has granted: it is not told again.
+        // The parent knows what it has granted: the new state is not sent to it.
         let state = self.parent.and_then(|port| self.state(port));
         let parent = self
             .parent
@@ -432,7 +437,8 @@ impl Node {
         }
     }
 
-    /// Who joins later and has its id already needs only to be told that it may use its routes.
+    /// Sends an empty grant to children that join later with ids of their own: it lets them use their
+    /// routes.
     fn let_in(&mut self) {
         let (mastership, next) = (self.mastership, self.next);
         for peer in self.peers.iter_mut().filter(|_| self.live) {
@@ -450,7 +456,7 @@ impl Node {
         }
     }
 
-    /// What the neighbour at `port` is to know.
+    /// Returns the state for the neighbour at `port`.
     fn state(&mut self, port: u8) -> Option<State> {
         let mut state = State {
             mastership: self.mastership,
@@ -467,13 +473,14 @@ impl Node {
         Some(state)
     }
 
-    /// Tells the neighbour at `port` what it does not know yet.
+    /// Sends the state to the neighbour at `port` if it is new, unacknowledged, or an acknowledgement is
+    /// due.
     fn speak(&mut self, now: u64, port: u8, fx: &mut impl Effects) {
         let state = self.state(port);
         let (Some(state), Some(peer)) = (state, self.peers.get_mut(usize::from(port))) else {
             return;
         };
-        // The parent waits for the report anyway.
+        // A change without a report need not be sent: the parent waits for the report anyway.
         let early = state.child && state.report.is_none() && peer.told.mastership.master != 0;
         let news = state != peer.told;
         let owes = peer
@@ -483,7 +490,7 @@ impl Node {
         if !peer.up || ((!news || early) && !owes && !again) {
             return;
         }
-        // The same state keeps its number: what only acknowledges is not acknowledged.
+        // An unchanged state keeps its number: a pure acknowledgement is not acknowledged.
         if news {
             peer.sent = peer.sent.saturating_add(1);
         }

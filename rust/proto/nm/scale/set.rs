@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A set of local ids, as few intervals as it can be.
+//! A set of local ids, as the fewest intervals.
 
-/// Most intervals of a set: what a message carries, and what a node keeps for each port.
+/// Most intervals of a set: as many as a message carries and a node keeps for each port.
 pub const MAX_INTERVALS: usize = 20;
 
 /// The ids from `first` to `last`.
@@ -15,7 +15,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// How many ids there are in it.
+    /// Returns the number of ids in it.
     pub fn count(&self) -> u32 {
         self.last - self.first + 1
     }
@@ -35,27 +35,27 @@ impl Set {
         len: 0,
     };
 
-    /// The intervals, in order, none next to another.
+    /// Returns the intervals in ascending order; none is adjacent to another.
     pub fn intervals(&self) -> &[Interval] {
         self.intervals
             .get(..usize::from(self.len))
             .unwrap_or_default()
     }
 
-    /// How many ids it has.
+    /// Returns the number of ids.
     pub fn count(&self) -> u32 {
         let counts = self.intervals().iter().map(Interval::count);
         counts.fold(0, u32::saturating_add)
     }
 
-    /// Whether it has `id`.
+    /// Returns whether it has `id`.
     pub fn has(&self, id: u32) -> bool {
         let mut intervals = self.intervals().iter();
         intervals.any(|i| (i.first..=i.last).contains(&id))
     }
 
-    /// Adds the ids from `first` to `last`. False, and nothing is added, if it has one of them, if the
-    /// set would be of too many intervals, or if these are no ids.
+    /// Adds the ids from `first` to `last`. Returns false, and adds nothing, if the set has one of them,
+    /// if it would have too many intervals, or if the range is invalid.
     pub fn add(&mut self, first: u32, last: u32) -> bool {
         if first == 0 || first > last || last == u32::MAX {
             return false;
@@ -78,7 +78,7 @@ impl Set {
         fits
     }
 
-    /// Adds an interval behind all others.
+    /// Adds an interval behind all others. Returns false if there is no room.
     fn append(&mut self, interval: Interval) -> bool {
         let len = usize::from(self.len);
         if let Some(last) = len.checked_sub(1).and_then(|at| self.intervals.get_mut(at)) {
@@ -93,7 +93,7 @@ impl Set {
         fits
     }
 
-    /// Adds all of `other`, or nothing.
+    /// Adds all of `other`; or adds nothing and returns false.
     pub fn add_all(&mut self, other: &Self) -> bool {
         let old = *self;
         let fits = other.intervals().iter().all(|i| self.add(i.first, i.last));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a node tells a neighbour: how it is, as far as that concerns the neighbour.
+//! The state that a node sends to a neighbour, as far as it concerns the neighbour.
 //!
-//! A state replaces all that were sent over the link before, so it does not matter if some get lost; it is
-//! as short as what it says. This file must not know what follows from a state.
+//! A state replaces all states that were sent over the link before, so it does not matter if some get
+//! lost. Its length depends on its contents. This file is independent of what follows from a state.
 
 use super::{
     super::{
@@ -15,11 +15,11 @@ use super::{
     set::Set,
 };
 
-/// First four bytes: "WFNS". No other message between neighbours begins so.
+/// First four bytes: "WFNS". No other message between neighbours begins with them.
 pub const MAGIC: [u8; 4] = *b"WFNS";
 /// Version of these messages.
 pub const VERSION: u8 = 1;
-/// Bytes of a state that says nothing but who the master is.
+/// Bytes of a state without a report and a grant.
 pub const SHORTEST: usize = 36;
 
 const CHILD: u8 = 1;
@@ -27,12 +27,12 @@ const REPORT: u8 = 2;
 const GRANT: u8 = 4;
 const AGAIN: u8 = 8;
 
-/// The nodes below a node, itself among them.
+/// The nodes below a node, including itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// How many there are.
+    /// Number of nodes.
     pub total: u32,
-    /// How many of them have no local id.
+    /// Number of nodes without a local id.
     pub fresh: u32,
     /// No id from this one on was ever given away, as far as they know.
     pub next: u32,
@@ -45,37 +45,37 @@ pub struct Report {
 pub struct Grant {
     /// The first id.
     pub first: u32,
-    /// How many.
+    /// Number of ids.
     pub count: u32,
     /// No id from this one on was ever given away.
     pub next: u32,
     /// Number of the message with the report that this answers.
     pub answers: u32,
-    /// For all of them, not for those only that have none.
+    /// The ids are for all nodes below, not only for those that have none.
     pub anew: bool,
 }
 
-/// How a node is.
+/// State of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct State {
-    /// Whom it takes for the master, in which term.
+    /// The mastership that it obeys.
     pub mastership: Mastership,
-    /// How many links away that is.
+    /// Number of links to the master.
     pub distance: u32,
-    /// The way there is by the reader.
+    /// The receiver is the parent of the sender.
     pub child: bool,
-    /// To the parent: who is below.
+    /// To the parent: the nodes below.
     pub report: Option<Report>,
-    /// To a child: ids.
+    /// To a child: local ids.
     pub grant: Option<Grant>,
 }
 
-/// A state on its way.
+/// A message with a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// Rises with each state sent over the link.
+    /// Rises with each new state sent over the link.
     pub number: u32,
-    /// The newest that has come over it the other way.
+    /// Number of the newest state received over the link.
     pub seen: u32,
     /// It was sent before, and not acknowledged.
     pub again: bool,
@@ -84,7 +84,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Writes the message and says how many bytes it has.
+    /// Encodes the message and returns its length in bytes.
     pub fn encode(&self, buf: &mut [u8; MAX_BYTES]) -> usize {
         let state = &self.state;
         let mut w = Writer::new(buf);
@@ -128,7 +128,7 @@ impl Message {
         bytes
     }
 
-    /// Reads a message.
+    /// Decodes a message.
     pub fn parse(buf: &[u8]) -> Result<Self, Error> {
         let mut r = Reader::new(buf);
         if r.array()? != MAGIC {
@@ -189,7 +189,7 @@ impl Message {
     }
 }
 
-/// The checksum; its own place does not count.
+/// Returns the CRC32C of the message without its checksum field.
 fn sum(bytes: &[u8]) -> u32 {
     let head = bytes.get(..8).unwrap_or_default();
     let rest = bytes.get(12..).unwrap_or_default();

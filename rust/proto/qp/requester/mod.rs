@@ -4,10 +4,10 @@
 //!
 //! Requests complete in the order in which they were posted. A request that takes more than an
 //! acknowledgement (long messages, reads, atomics), or that concerns memory of this end only, is the
-//! last one under way: nothing is sent behind it until it is done, so that order needs nothing more.
+//! last one under way: nothing is sent behind it until it is done, which is enough to keep the order.
 //!
-//! Here is which requests there are; they are sent, answered and completed in the modules of this one.
-//! How data get to the peer, or from there, is in `push` and `pull`.
+//! This file keeps the requests; the submodules send, answer and complete them. The transfer of data
+//! from and to the peer is in `push` and `pull`.
 
 use super::{
     env::Heap,
@@ -24,23 +24,23 @@ mod answers;
 mod completion;
 mod send;
 
-/// Requests of a queue pair that are under way, at most.
+/// Most requests of a queue pair that are under way.
 const WINDOW: usize = 64;
 
-/// Requests under way. Each is known by its place, counted from the oldest, and those that the peer
-/// hears of by their number (psn).
+/// Requests under way. Each is identified by its index, counted from the oldest; those that are sent to
+/// the peer also by their number (psn).
 pub struct Requester<H: Heap> {
     requests: [Option<H::Request>; WINDOW],
     first: usize,
     count: usize,
-    /// How many of them were sent; the rest is to be sent, or sent anew.
+    /// How many of them were sent; the rest is to be sent, or sent again.
     pub(super) sent: usize,
     next_psn: u32,
-    /// The last of them is one behind which nothing is sent.
+    /// Nothing is sent behind the last of them.
     fence_wait: bool,
-    /// The peer had no receive request (RNR), and will say when there is one.
+    /// The peer had no receive request (RNR), and will report when there is one.
     rnr_wait: bool,
-    /// What the peer has granted for the last request; if data are pulled, what it has posted for it.
+    /// Memory that the peer has granted for the last request; if data are pulled, that it has exposed.
     pub(super) segments: Segments,
     pub(super) pulling: Pulling,
 }
@@ -83,29 +83,30 @@ impl<H: Heap> Requester<H> {
         }
     }
 
-    /// How many requests are under way: each gets its completion.
+    /// Returns how many requests are under way: each gets its completion.
     pub(super) const fn under_way(&self) -> usize {
         self.count
     }
 
-    /// The place of the newest request.
+    /// Returns the index of the newest request.
     pub(super) const fn last(&self) -> Option<usize> {
         self.count.checked_sub(1)
     }
 
-    /// Whether all requests that were sent are answered.
+    /// Returns whether all requests that were sent are answered.
     pub(super) const fn is_quiet(&self) -> bool {
         self.sent == 0
     }
 
-    /// The number of the request that is sent next.
+    /// Returns the number of the request that is sent next.
     pub(super) fn next_number(&self) -> u16 {
         let mut unsent = (self.sent..self.count).filter_map(|n| self.get(n));
         let first = unsent.find(|request| request.is_sent());
         first.map_or(self.next_psn, |request| request.psn) as u16
     }
 
-    /// Of one that is quiet: the peer forgets what it has said of requests that are to be sent anew.
+    /// Prepares a quiet requester for another session: clears what the peer has reported on requests
+    /// that are to be sent again.
     pub(super) fn rewind(&mut self) {
         self.rnr_wait = false;
         self.segments = [None; SEGMENTS];
@@ -146,7 +147,7 @@ impl<H: Heap> Requester<H> {
         }
     }
 
-    /// Takes the oldest request out.
+    /// Removes and returns the oldest request.
     pub(super) fn pop(&mut self) -> Option<H::Request> {
         if self.count == 0 {
             return None;
@@ -162,13 +163,13 @@ impl<H: Heap> Requester<H> {
         request
     }
 
-    /// The place of the request with this number among those that were sent.
+    /// Returns the index of the request with this number among those that were sent.
     pub(super) fn find(&self, psn: u16) -> Option<usize> {
         let is = |request: &Request| request.psn as u16 == psn && request.has_psn();
         (0..self.sent).find(|&n| self.get(n).is_some_and(is))
     }
 
-    /// Whether the request with this number was completed before.
+    /// Returns whether the request with this number was completed before.
     fn is_past(&self, psn: u16) -> bool {
         let mut all = (0..self.count).filter_map(|n| self.get(n));
         let oldest = all
@@ -177,7 +178,8 @@ impl<H: Heap> Requester<H> {
         (1..=0x7fff).contains(&(oldest as u16).wrapping_sub(psn))
     }
 
-    /// All requests up to `psn` are carried out, that one too if `with`. False: no such one was sent.
+    /// Marks all requests before `psn` as carried out, and that one too if `with`. Returns false if no
+    /// such request was sent.
     pub(super) fn acked(&mut self, psn: u16, with: bool) -> bool {
         let Some(last) = self.find(psn) else {
             return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A message of the peer's: its data into their place, then its completion.
+//! Receives a message of the peer: copies its data to their destination, then writes its completion.
 
 use super::Reject;
 use crate::proto::{
@@ -16,7 +16,7 @@ use crate::proto::{
 };
 
 impl<H: Heap> Machine<H> {
-    /// Puts the data of a message in their place, or begins to.
+    /// Copies the data of a message to their destination; begins to receive them if the message is long.
     pub(super) fn place<E>(
         &mut self,
         env: &mut E,
@@ -56,7 +56,7 @@ impl<H: Heap> Machine<H> {
         Ok(())
     }
 
-    /// Begins a long message: its data will come.
+    /// Begins to receive a long message.
     fn begin_message<E: Memory<Heap = H>>(
         &mut self,
         env: &mut E,
@@ -65,7 +65,7 @@ impl<H: Heap> Machine<H> {
         length: u64,
         imm: Option<u32>,
     ) -> Result<(), Reject> {
-        // Rights and bounds, before anything is sent.
+        // Checks rights and bounds before anything is sent.
         if let Goal::Tagged { stag, to, .. } = goal {
             if !env.allows(stag, Rights::REMOTE_WRITE, to, length) {
                 return Err(rejection(&goal, Refused::Denied));
@@ -89,7 +89,8 @@ impl<H: Heap> Machine<H> {
         Ok(())
     }
 
-    /// So many more bytes of a long message are in their place.
+    /// Counts bytes of a long message that are in their place, or rejects it if they could not be
+    /// copied.
     pub(in crate::proto::qp) fn placed<Q: Queues>(
         &mut self,
         env: &mut Q,
@@ -118,7 +119,7 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// All of a message is in its place.
+    /// Completes a message whose data are all in their place.
     fn received_all<Q: Queues>(
         &mut self,
         env: &mut Q,
@@ -147,7 +148,7 @@ impl<H: Heap> Machine<H> {
     }
 }
 
-/// How a message is rejected whose data could not be put in their place.
+/// Returns the rejection of a message whose data could not be copied to their destination.
 fn rejection(goal: &Goal, why: Refused) -> Reject {
     match goal {
         Goal::Recv { .. } => Reject {
@@ -156,7 +157,7 @@ fn rejection(goal: &Goal, why: Refused) -> Reject {
         },
         Goal::Tagged { .. } => Reject {
             says: why.remotely(),
-            // Of immediate data that do not come.
+            // The receive request for immediate data, which do not come.
             recv: goal.recv().map(|(id, op)| (id, op, Status::Flushed)),
         },
     }
