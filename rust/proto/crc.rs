@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! CRC-32C, the checksum of messages: finds every change of up to 32 bits in a row.
+//! CRC-32C, the checksum of messages: detects every burst error of up to 32 bits.
 //!
-//! Bit by bit: messages are short and few, and a table would be longer than they are.
+//! Computed bit by bit: messages are short and few, and a table would be longer than they are.
 
 /// The polynomial of Castagnoli, lowest bit first.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
@@ -12,12 +12,12 @@ const POLYNOMIAL: u32 = 0x82f6_3b78;
 pub struct Crc32c(u32);
 
 impl Crc32c {
-    /// Of no bytes yet.
+    /// Creates the checksum of no bytes.
     pub fn new() -> Self {
         Self(u32::MAX)
     }
 
-    /// More of them.
+    /// Adds bytes.
     pub fn add(&mut self, bytes: impl IntoIterator<Item = u8>) {
         for byte in bytes {
             self.0 ^= u32::from(byte);
@@ -31,7 +31,7 @@ impl Crc32c {
         }
     }
 
-    /// The checksum of all of them.
+    /// Returns the checksum of all bytes added.
     pub fn value(&self) -> u32 {
         !self.0
     }
@@ -43,7 +43,7 @@ impl Default for Crc32c {
     }
 }
 
-/// The checksum of `bytes`.
+/// Returns the checksum of `bytes`.
 pub fn crc32c(bytes: impl IntoIterator<Item = u8>) -> u32 {
     let mut crc = Crc32c::new();
     crc.add(bytes);

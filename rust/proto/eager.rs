@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The peer's eager ring, as its writer hands it out.
+//! Allocator of the peer's eager ring, at the end that writes it.
 //!
-//! In pieces of whole units, each in one piece, in the order of time. Each is free again when the cell
-//! that names it was taken; cells go two ways, pushed and pulled, and so each piece knows its own. A
-//! piece that is free behind one that is not has to wait. This file must not know how memory is
-//! reached.
+//! Pieces are contiguous, consist of whole units, and are allocated in ring order. A piece is free again
+//! when the peer has taken the cell that names it; cells use different lanes, so each piece records its
+//! cell. Pieces become free in order: a piece behind one that is in use waits. This file is independent
+//! of how memory is accessed.
 
 use super::{
     request::Lane,
     trunk::{Layout, UNIT},
 };
 
-/// A piece that was handed out, and the cell that names it.
+/// A piece that was allocated, and the cell that names it.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
     end: u64,
@@ -21,7 +21,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// For memory that was not used yet.
+    /// Initial value for memory.
     pub const NONE: Self = Self {
         end: 0,
         lane: Lane::Receive,
@@ -29,27 +29,27 @@ impl Piece {
     };
 }
 
-/// The ring. Positions are counted for ever.
+/// The ring. Positions rise without wrapping.
 pub struct Eager<S> {
     bytes: u64,
-    /// From here on it is in use.
+    /// Start of the part that is in use.
     first: u64,
-    /// Up to here.
+    /// End of the part that is in use.
     end: u64,
     pieces: S,
-    /// Pieces handed out, and how many of them are free again.
+    /// Number of pieces allocated, and how many of them are free again.
     given: u64,
     freed: u64,
 }
 
-/// How many pieces there can be in the trunk of `peer`: one for each cell on its way.
+/// Returns how many pieces there can be in the link queues of `peer`: one for each cell on its way.
 pub const fn pieces(own: &Layout, peer: &Layout) -> usize {
     (peer.rx().count() + own.out_cells().count()) as usize
 }
 
 impl<S: AsRef<[Piece]> + AsMut<[Piece]>> Eager<S> {
-    /// The ring in the trunk of `peer`. `memory` is for as many pieces as there may be at once: if it
-    /// is short, the ring is used less well.
+    /// Creates the allocator of the ring in the link queues of `peer`. `memory` is for as many pieces as
+    /// there may be at once: with less, the ring may not be used fully.
     pub fn new(peer: &Layout, memory: S) -> Self {
         Self {
             bytes: peer.eager_bytes() as u64,
@@ -67,7 +67,8 @@ impl<S: AsRef<[Piece]> + AsMut<[Piece]>> Eager<S> {
             .map(|slot| slot as usize)
     }
 
-    /// Frees what cells have named that the peer has taken: so many of each lane.
+    /// Frees the pieces of cells that the peer has taken. `taken` returns how many of a lane it has
+    /// taken.
     fn release(&mut self, taken: impl Fn(Lane) -> u64) {
         while self.freed < self.given {
             let piece = self
@@ -84,10 +85,11 @@ impl<S: AsRef<[Piece]> + AsMut<[Piece]>> Eager<S> {
         self.first = self.end;
     }
 
-    /// A place for `len` bytes, which the next cell of `lane`, number `number`, will name; its offset
-    /// in the ring. `None` if there is no room now. `taken` says how many cells the peer has taken.
+    /// Allocates `len` bytes, which the next cell of `lane`, number `number`, will name. Returns their
+    /// offset in the ring; `None` if there is no room now. `taken` returns how many cells of a lane the
+    /// peer has taken.
     ///
-    /// If that cell is not written, the place is to be given back by [`Self::untake`] at once.
+    /// If that cell is not written, the caller calls [`Self::untake`] at once.
     pub fn take(
         &mut self,
         len: u32,
@@ -116,11 +118,11 @@ impl<S: AsRef<[Piece]> + AsMut<[Piece]>> Eager<S> {
         };
         self.given += 1;
         self.end = start + room;
-        // In the ring, which is smaller than a trunk: no bits are lost.
+        // In the ring, which is smaller than the link queues: no bits are lost.
         Some((start % self.bytes) as u32)
     }
 
-    /// Gives back the place that was taken last.
+    /// Frees the piece that was allocated last.
     pub fn untake(&mut self) {
         if self.given == self.freed {
             return;

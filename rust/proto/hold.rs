@@ -208,10 +208,10 @@ impl Standing {
         expects: 0,
     };
 
-    /// Returns whether this position of the peer matches an end that `resumes` and whose next request
-    /// has the number `next`. If it matches, neither end has missed, or carried out twice, a request
-    /// that the other has completed. `untouched`: this end has never sent or taken a request, so the
-    /// peer may differ in whether it resumes.
+    /// Returns whether this position of the peer matches an end that `resumes` and has `next` as the
+    /// number of its next request. If it matches, neither end has missed, or carried out twice, a
+    /// request that the other has completed. `untouched`: this end has never sent or taken a request, so
+    /// the peer may differ in whether it resumes.
     pub const fn fits(self, resumes: bool, next: u16, untouched: bool) -> bool {
         let same = self.resumes == resumes || untouched;
         same && self.expects == next

@@ -105,7 +105,7 @@ pub struct Link {
     offer: Option<Offer>,
     /// The peer has attached `offer`.
     acknowledged: bool,
-    /// The peer whose offer the window points at.
+    /// The peer that the window points at.
     attached: Option<Peer>,
     /// A former grant has to be withdrawn before the next one.
     stale_grant: bool,

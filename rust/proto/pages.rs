@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Which pages of an arena are taken.
+//! Allocator of the pages of an arena.
 //!
-//! A bitmap of fixed size: nothing is allocated, and nothing is written into the memory it speaks of,
-//! which a neighbour can write as well. First fit, lowest address first.
+//! A bitmap of fixed size: it needs no allocation, and writes nothing into the arena, which a neighbour
+//! can write as well. First fit, lowest address first.
 
 const WORD: usize = u64::BITS as usize;
 const WORDS: usize = 128;
 
-/// The most pages that are handed out; an arena that is larger is used in part.
+/// Most pages that are managed; only this part of a larger arena is used.
 pub const MAX_PAGES: usize = WORDS * WORD;
 
-/// A run of pages.
+/// Contiguous pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// The first one.
+    /// Index of the first page.
     pub first: usize,
-    /// How many.
+    /// Number of pages.
     pub count: usize,
 }
 
@@ -29,7 +29,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// `total` free pages, or [`MAX_PAGES`] if that is less.
+    /// Creates an allocator of `total` free pages, or [`MAX_PAGES`] if that is less.
     pub const fn new(total: usize) -> Self {
         let total = if total < MAX_PAGES { total } else { MAX_PAGES };
         Self {
@@ -39,24 +39,24 @@ impl Pages {
         }
     }
 
-    /// Frees everything; from now on there are `total` pages.
+    /// Frees all pages, and sets their number to `total`, or [`MAX_PAGES`] if that is less.
     pub fn reset(&mut self, total: usize) {
         self.taken.fill(0);
         self.total = total.min(MAX_PAGES);
         self.free = self.total;
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// How many of them are free.
+    /// Returns the number of free pages.
     pub fn free_pages(&self) -> usize {
         self.free
     }
 
-    /// Takes `count` pages in a row.
+    /// Allocates `count` contiguous pages; `None` if there are none.
     pub fn take(&mut self, count: usize) -> Option<Run> {
         if count == 0 || count > self.free {
             return None;
@@ -80,7 +80,7 @@ impl Pages {
         None
     }
 
-    /// Gives `run` back. False, and nothing is done, unless all of it is taken.
+    /// Frees `run`. Returns false, and does nothing, unless all of it is taken.
     #[must_use]
     pub fn give(&mut self, run: Run) -> bool {
         let Some(end) = run.first.checked_add(run.count) else {

@@ -820,7 +820,7 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
     }
 }
 
-/// Decodes a cell that has come by `lane`. `head` is a copy of its head, whose phase was checked; `load`
+/// Decodes a cell that has come by `lane`. `head` is a copy of its head with a checked phase; `load`
 /// loads another word. `own` is the layout of the receiver's link queues, `peer` that of the sender's.
 pub fn decode(
     lane: Lane,

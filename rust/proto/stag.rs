@@ -2,12 +2,12 @@
 
 //! Steering tags: 32 bits that name memory.
 //!
-//! The index, of the driver's choice, says which entry of the translation and protection table. The
-//! key, of the user's choice, says that it is still the one that was meant.
+//! The driver chooses the index, which selects an entry of the translation and protection table. The
+//! user chooses the key, which shows that the entry is still the one that was meant.
 
 /// Bits of the key.
 pub const KEY_BITS: u32 = 8;
-/// The most indices there can be.
+/// Number of indices.
 pub const MAX_INDEX: u32 = 1 << (u32::BITS - KEY_BITS);
 
 /// An STag.
@@ -15,7 +15,7 @@ pub const MAX_INDEX: u32 = 1 << (u32::BITS - KEY_BITS);
 pub struct Stag(pub u32);
 
 impl Stag {
-    /// `None` if there can be no such index.
+    /// Creates an STag; `None` if there can be no such index.
     pub const fn new(index: u32, key: u8) -> Option<Self> {
         if index >= MAX_INDEX {
             return None;
@@ -23,12 +23,12 @@ impl Stag {
         Some(Self((index << KEY_BITS) | key as u32))
     }
 
-    /// Which entry.
+    /// Returns the index of the entry.
     pub const fn index(self) -> u32 {
         self.0 >> KEY_BITS
     }
 
-    /// The key.
+    /// Returns the key.
     pub const fn key(self) -> u8 {
         (self.0 & ((1 << KEY_BITS) - 1)) as u8
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The staging pages of a trunk, as its owner hands them out.
+//! Allocator of the staging pages of the link queues, at the end that owns them.
 //!
-//! A transfer gets what there is, in a few extents: it goes on by parts. Nothing is written into the
-//! pages, which the peer can write as well. This file must not know what they are used for.
+//! A transfer gets the memory that is free, in a few extents, and continues part by part. The allocator
+//! writes nothing into the pages, which the peer can write as well. This file is independent of the use
+//! of the pages.
 
 use super::{
     cell::PAGE_BYTES,
@@ -14,9 +15,9 @@ use super::{
 const MAX_PAGES: usize = MAX_BYTES as usize / PAGE_BYTES;
 const BITS: usize = u64::BITS as usize;
 
-/// The staging pages of one trunk.
+/// The staging pages of one end of a link.
 pub struct Staging {
-    /// Offset in the trunk of the first page.
+    /// Offset of the first page in the link queues.
     at: usize,
     pages: usize,
     free: usize,
@@ -25,7 +26,7 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// All of them free.
+    /// Creates the allocator with all pages free.
     pub const fn new(own: &Layout) -> Self {
         Self {
             at: own.staging_at(),
@@ -35,12 +36,12 @@ impl Staging {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of pages.
     pub const fn pages(&self) -> usize {
         self.pages
     }
 
-    /// How many of them are free.
+    /// Returns the number of free pages.
     pub const fn free_pages(&self) -> usize {
         self.free
     }
@@ -62,7 +63,8 @@ impl Staging {
         }
     }
 
-    /// The first run of free pages from `page` on: where, and how many, but `most`.
+    /// Returns the first run of free pages from `page` on: its first page, and its length, at most
+    /// `most`.
     fn run(&self, page: usize, most: usize) -> Option<(usize, usize)> {
         let first = (page..self.pages).find(|&page| !self.is_taken(page))?;
         let end = (first..self.pages.min(first + most)).find(|&page| self.is_taken(page));
@@ -70,8 +72,8 @@ impl Staging {
         Some((first, end - first))
     }
 
-    /// Takes room for `bytes` bytes, or for as many as fit into a cell's extents now. The last extent
-    /// is as short as it may be. `None` if there is nothing, or nothing is wanted.
+    /// Allocates `bytes` bytes, or as many as fit into a cell's extents now. The last extent has only
+    /// the bytes that are needed. Returns `None` if no page is free, or `bytes` is 0.
     pub fn take(&mut self, bytes: u64) -> Option<Extents> {
         let mut left = bytes;
         let mut extents = Extents::NONE;
@@ -97,8 +99,8 @@ impl Staging {
         (!extents.as_slice().is_empty()).then_some(extents)
     }
 
-    /// Gives back what [`Self::take`] gave. False, and nothing is done for an extent of which not all
-    /// is taken.
+    /// Frees the memory of a [`Self::take`]. Returns false if an extent was not completely taken; such
+    /// an extent is left as it is.
     pub fn give(&mut self, extents: &Extents) -> bool {
         let mut whole = true;
         for extent in extents.as_slice() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Work requests, as a user has written them into a queue.
+//! Decoding of work requests that a user has written into a queue.
 //!
 //! The values are those of `include/uapi/linux/weft.h`, where they are explained. The caller copies an
-//! entry once and hands over the copy; what comes back makes sense by itself. Whether STags allow it is
-//! for others. This file must not know how memory is reached.
+//! entry once and passes the copy; a decoded request is valid by itself. The callers check STags. This
+//! file is independent of how memory is accessed.
 
 /// Bytes of a send request before its list.
 pub const SEND_BYTES: usize = 64;
@@ -25,13 +25,13 @@ pub const MAX_MESSAGE: u64 = 1 << 31;
 pub const MIN_ENTRIES: u32 = 16;
 /// Most entries of a queue.
 pub const MAX_ENTRIES: u32 = 16384;
-/// Where the entries begin in the memory of a queue.
+/// Offset of the entries in the memory of a queue.
 pub const ENTRIES_AT: usize = 128;
 /// Offset there of the count of entries posted, `weft_queue_ctl.posted`.
 pub const POSTED_AT: usize = 0;
 /// Offset there of the count of entries taken, `weft_queue_ctl.taken`.
 pub const TAKEN_AT: usize = 64;
-/// What the beginning of an entry is aligned to.
+/// Alignment of an entry.
 const ENTRY_ALIGN: usize = 16;
 
 const SIGNALED: u8 = 1 << 0;
@@ -39,19 +39,19 @@ const INLINE: u8 = 1 << 1;
 const IMM: u8 = 1 << 2;
 const FENCE: u8 = 1 << 3;
 
-/// What a send request asks for: `WEFT_OP_*`.
+/// Operation of a send request: `WEFT_OP_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Opcode {
-    /// A message to the peer's receive queue.
+    /// Sends a message to the peer's receive queue.
     Send = 1,
-    /// From the list to the peer's memory.
+    /// Writes from the list to the peer's memory.
     Write = 2,
-    /// The same, and takes a receive request.
+    /// Writes as [`Opcode::Write`], and takes a receive request.
     WriteImm = 3,
-    /// From the peer's memory into the list, as much as it has room.
+    /// Reads from the peer's memory into the list, as many bytes as the list has.
     Read = 4,
-    /// The same, as much as there is.
+    /// Reads as [`Opcode::Read`], as many bytes as the peer's memory has.
     ReadAll = 5,
     /// Adds to 8 bytes at the peer.
     FetchAdd = 6,
@@ -69,7 +69,7 @@ pub const OP_RECV: u8 = 16;
 pub const OP_RECV_WRITE_IMM: u8 = 17;
 
 impl Opcode {
-    /// The operation with this number.
+    /// Returns the operation with this number.
     pub const fn of(number: u8) -> Option<Self> {
         Some(match number {
             1 => Self::Send,
@@ -85,13 +85,13 @@ impl Opcode {
         })
     }
 
-    /// Whether the list says where data come from.
+    /// Returns whether the list is the source of the data.
     pub const fn reads_list(self) -> bool {
         matches!(self, Self::Send | Self::Write | Self::WriteImm)
     }
 }
 
-/// A work request makes no sense: `WEFT_WC_LOCAL_REQUEST`.
+/// A work request is invalid: `WEFT_WC_LOCAL_REQUEST`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Senseless;
 
@@ -106,7 +106,7 @@ pub struct Sge {
     pub stag: u32,
 }
 
-/// A scatter/gather list, no longer in all than [`MAX_MESSAGE`].
+/// A scatter/gather list of at most [`MAX_MESSAGE`] bytes in total.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sgl {
     count: u8,
@@ -115,17 +115,17 @@ pub struct Sgl {
 }
 
 impl Sgl {
-    /// The elements.
+    /// Returns the elements.
     pub fn as_slice(&self) -> &[Sge] {
         self.list.get(..self.count.into()).unwrap_or_default()
     }
 
-    /// Bytes of all of them.
+    /// Returns the bytes of all elements.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Becomes the first `count` elements at the beginning of `bytes`, of `most` that there may be.
+    /// Replaces the list by the first `count` elements in `bytes`; at most `most` are allowed.
     fn read(&mut self, bytes: &[u8], count: u32, most: u32) -> Result<(), Senseless> {
         if count > most {
             return Err(Senseless);
@@ -150,8 +150,8 @@ impl Sgl {
         }
     }
 
-    /// The pieces in which `len` bytes at `offset` of the list's lie, in order; shorter if the list
-    /// is.
+    /// Iterates over the pieces of the list that hold `len` bytes from `offset` on, in order; fewer
+    /// bytes if the list ends before.
     pub fn pieces(&self, offset: u64, len: u64) -> impl Iterator<Item = Sge> + '_ {
         let (mut skip, mut left) = (offset, len);
         self.as_slice().iter().filter_map(move |sge| {
@@ -180,12 +180,12 @@ impl core::fmt::Debug for Sgl {
     }
 }
 
-/// What stands behind a send request.
+/// The part of an entry behind a send request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// A list.
     List(Sgl),
-    /// So many bytes of data.
+    /// Inline data: number of bytes, and the bytes.
     Inline(u16, [u8; MAX_INLINE]),
 }
 
@@ -193,7 +193,7 @@ impl Tail {
     /// No data.
     pub const NONE: Self = Self::Inline(0, [0; MAX_INLINE]);
 
-    /// Becomes a list: see [`Sgl::read`].
+    /// Replaces the tail by a list: see [`Sgl::read`].
     fn read_list(&mut self, bytes: &[u8], count: u32, most: u32) -> Result<(), Senseless> {
         if matches!(self, Self::Inline(..)) {
             *self = Self::List(Sgl::default());
@@ -204,7 +204,7 @@ impl Tail {
         }
     }
 
-    /// Becomes a copy of `data`.
+    /// Replaces the tail by a copy of `data`.
     fn read_inline(&mut self, data: &[u8]) -> Result<(), Senseless> {
         if matches!(self, Self::List(_)) {
             *self = Self::NONE;
@@ -221,7 +221,7 @@ impl Tail {
         }
     }
 
-    /// Bytes of data, in the list or inline.
+    /// Returns the bytes of data, in the list or inline.
     pub const fn bytes(&self) -> u64 {
         match self {
             Self::List(sgl) => sgl.bytes(),
@@ -229,7 +229,7 @@ impl Tail {
         }
     }
 
-    /// The list; empty if data are inline.
+    /// Returns the list; `None` if data are inline.
     pub const fn list(&self) -> Option<&Sgl> {
         match self {
             Self::List(sgl) => Some(sgl),
@@ -237,7 +237,7 @@ impl Tail {
         }
     }
 
-    /// Inline data.
+    /// Returns inline data; `None` if there is a list.
     pub fn inline(&self) -> Option<&[u8]> {
         match self {
             Self::List(_) => None,
@@ -255,16 +255,16 @@ impl core::fmt::Debug for Tail {
     }
 }
 
-/// A send request that makes sense.
+/// A valid send request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendWqe {
-    /// The user's.
+    /// The user's id of the request.
     pub wr_id: u64,
-    /// What is asked for.
+    /// The operation.
     pub opcode: Opcode,
-    /// There is to be a completion, also if it succeeds.
+    /// There is to be a completion even if it succeeds.
     pub signaled: bool,
-    /// Not before earlier reads and atomics are done.
+    /// It is not carried out before earlier reads and atomics are done.
     pub fence: bool,
     /// Immediate data that go with the message.
     pub imm: Option<u32>,
@@ -284,17 +284,17 @@ pub struct SendWqe {
     pub tail: Tail,
 }
 
-/// What of a send request is known, whether or not it makes sense: what a completion says.
+/// The members of a send request that a completion repeats; known even if the request is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The user's.
+    /// The user's id of the request.
     pub wr_id: u64,
     /// The operation as the user wrote it.
     pub opcode: u8,
 }
 
 impl Identity {
-    /// Of `bytes`, a copy of an entry of a send queue.
+    /// Decodes the identity from `bytes`, a copy of an entry of a send queue.
     pub fn of(bytes: &[u8]) -> Self {
         Self {
             wr_id: word(bytes, 0).unwrap_or(0),
@@ -304,7 +304,7 @@ impl Identity {
 }
 
 impl SendWqe {
-    /// One that sends nothing, to be filled in.
+    /// A request that sends nothing, to be filled in.
     pub const BLANK: Self = Self {
         wr_id: 0,
         opcode: Opcode::Send,
@@ -320,8 +320,8 @@ impl SendWqe {
         tail: Tail::NONE,
     };
 
-    /// Becomes what `bytes` say, in its place, which spares the copies of something so large. If it
-    /// makes no sense what it is then means nothing.
+    /// Decodes `bytes` into `self`, which avoids copies of a large object. If the request is invalid,
+    /// the contents of `self` are undefined afterwards.
     pub fn read(&mut self, bytes: &[u8], shape: &QueueShape) -> (Identity, Result<(), Senseless>) {
         let identity = Identity::of(bytes);
         (identity, self.sense(identity, bytes, shape))
@@ -369,7 +369,7 @@ impl SendWqe {
         self.remote_to = word(bytes, 16)?;
         self.remote_stag = half(bytes, 24)?;
         self.access = half(bytes, 28)?;
-        // Of a bind, in which it is checked.
+        // The key is used by a bind only, which checks it below.
         self.key = imm as u8;
         self.arg0 = word(bytes, 32)?;
         self.arg1 = word(bytes, 40)?;
@@ -387,18 +387,18 @@ impl SendWqe {
     }
 }
 
-/// A receive request that makes sense.
+/// A valid receive request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvWqe {
-    /// The user's.
+    /// The user's id of the request.
     pub wr_id: u64,
-    /// Where the message goes.
+    /// Destination of the message.
     pub list: Sgl,
 }
 
 impl RecvWqe {
-    /// Decodes `bytes`, a copy of an entry of a receive queue of `shape`; the first of the two is
-    /// known in any case.
+    /// Decodes `bytes`, a copy of an entry of a receive queue of `shape`. Returns the `wr_id`, which is
+    /// known in any case, and the request.
     pub fn decode(bytes: &[u8], shape: &QueueShape) -> (u64, Result<Self, Senseless>) {
         let wr_id = word(bytes, 0).unwrap_or(0);
         (wr_id, Self::sense(wr_id, bytes, shape))
@@ -428,7 +428,7 @@ pub struct QueueShape {
 }
 
 impl QueueShape {
-    /// A send queue; `None` if the user interface does not allow it.
+    /// Returns the shape of a send queue; `None` if the user interface does not allow it.
     pub const fn send(entries: u32, sges: u32, inline: u32) -> Option<Self> {
         if inline as usize > MAX_INLINE {
             return None;
@@ -436,7 +436,8 @@ impl QueueShape {
         Self::new(entries, sges, inline, SEND_BYTES)
     }
 
-    /// A receive queue, of one queue pair or shared; `None` if the user interface does not allow it.
+    /// Returns the shape of a receive queue, of one queue pair or shared; `None` if the user interface
+    /// does not allow it.
     pub const fn recv(entries: u32, sges: u32) -> Option<Self> {
         Self::new(entries, sges, 0, RECV_BYTES)
     }
@@ -464,23 +465,23 @@ impl QueueShape {
         })
     }
 
-    /// Bytes of an entry, at most [`MAX_SEND_BYTES`].
+    /// Returns the bytes of an entry, at most [`MAX_SEND_BYTES`].
     pub const fn stride(&self) -> u32 {
         self.stride
     }
 
-    /// Bytes of the queue's memory.
+    /// Returns the bytes of the queue's memory.
     pub const fn bytes(&self) -> usize {
         ENTRIES_AT + self.entries as usize * self.stride as usize
     }
 
-    /// Where entry `number`, counted from 0 for ever, lies in the queue's memory.
+    /// Returns the offset in the queue's memory of entry `number`; numbers rise from 0 without wrapping.
     pub const fn entry_at(&self, number: u64) -> usize {
         ENTRIES_AT + (number & (self.entries as u64 - 1)) as usize * self.stride as usize
     }
 
-    /// How many entries there are to take, of `posted` that the user says to have posted; `None` if
-    /// that cannot be.
+    /// Returns how many entries can be taken, by the user's count `posted`; `None` if the count is
+    /// impossible.
     pub const fn pending(&self, posted: u64, taken: u64) -> Option<u32> {
         let count = posted.wrapping_sub(taken);
         if count <= self.entries as u64 {

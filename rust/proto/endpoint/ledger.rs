@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The work requests that were posted to a function and whose completions were not yet reported to their
+//! The work requests that were posted to a function, until their completions were reported to their
 //! users. A completion is accepted only if it is the next one, belongs to the oldest outstanding
 //! request, and can be true of it.
 

@@ -34,7 +34,7 @@ pub enum Association {
 /// A range in an address space.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Aperture {
-    /// Hardware id of the root complex whose space it is.
+    /// Hardware id of the root complex that the address space belongs to.
     pub space: u64,
     /// Hardware id of the component that is there.
     pub who: u64,

@@ -120,7 +120,7 @@ where
         Some(open.min_by_key(|(_, r)| r.cost)?.0)
     }
 
-    /// Settles a component, whose route cannot become shorter, and follows its links.
+    /// Settles a component, which no shorter route can reach, and follows its links.
     fn settle(&mut self, at: usize) {
         let (Some(here), Some(component)) =
             (self.reach.get_mut(at), self.inventory.components().get(at))

@@ -90,7 +90,7 @@ impl Member {
 pub struct Members<M> {
     memory: M,
     count: usize,
-    /// Number of members whose neighbours are in the list as well.
+    /// Number of members that were expanded: their neighbours are in the list as well.
     pub(super) expanded: usize,
     /// A node was left out for want of memory.
     pub(super) too_many: bool,

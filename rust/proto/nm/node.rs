@@ -196,7 +196,7 @@ where
     B: AsRef<[u8]> + AsMut<[u8]>,
     A: AsRef<[u64]>,
 {
-    /// Creates a node whose ports are all down. No two incarnations of a node have the same `life`. Of
+    /// Creates a node with all ports down. No two incarnations of a node have the same `life`. Of
     /// `bytes` the first is for the assignments, twice the longest; the second for the node's own
     /// hierarchy, twice the longest; and the third for a hierarchy on its way to another node. A node
     /// without a host has no memory for the latter two.

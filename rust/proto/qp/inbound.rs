@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Requests of the peer that take more than one cell: a long message that is being received, and a read
-//! whose data the peer pulls.
+//! while the peer pulls its data.
 //!
 //! This file is independent of what else the responder has under way.
 
@@ -68,7 +68,7 @@ pub struct Inbound {
     pub(super) named: Segments,
 }
 
-/// A read whose data the peer pulls.
+/// A read while the peer pulls its data.
 #[derive(Clone, Copy)]
 pub(super) struct Reading {
     pub(super) psn: u16,

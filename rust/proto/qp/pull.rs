@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Data that are pulled, at both ends of a queue pair: the end that has them posts them in its own
-//! staging memory, segment by segment, and the end that wants them reads them over the bridge.
+//! Data that are pulled, at both ends of a queue pair: the source end posts them in its own staging
+//! memory, segment by segment, and the other end reads them over the bridge.
 //!
-//! What the peer has posted is not read when it says so, but in the queue pair's turn: so nothing in a
-//! FIFO waits for it, and what the bridge has not brought is read again.
+//! Data that the peer has posted are read in the queue pair's turn, not when the peer's message comes:
+//! so nothing in a FIFO waits for them, and reads that the bridge has not answered are repeated.
 
 use super::{
     data::{Refused, Sink, Source},
@@ -21,23 +21,23 @@ use crate::proto::{
     wqe::Tail,
 };
 
-/// A message of which segments are to be posted.
+/// A message with segments to be posted.
 struct Exposure<'a> {
     source: Source<'a>,
-    /// What this end is in it.
+    /// Role of this end in the request.
     role: Role,
     protocol: Protocol,
     qpn: u32,
     peer_qpn: u32,
     psn: u16,
     epoch: u32,
-    /// Bytes of all of it.
+    /// Bytes of the whole message.
     length: u64,
 }
 
 impl Exposure<'_> {
-    /// Posts segments while there is room. `Ok(Ok(false))`: there is no room now; `Ok(Err)`: the
-    /// memory that they come from is refused.
+    /// Posts segments while there is room. `Ok(Ok(false))`: there is no room now; `Ok(Err)`: access to
+    /// their source memory is refused.
     fn expose<E>(&self, env: &mut E, exposed: &mut Exposed) -> Carried<Result<bool, Refused>>
     where
         E: Transport + Memory,
@@ -52,7 +52,7 @@ impl Exposure<'_> {
             }
             let wanted = (self.length - exposed.bytes).min(MAX_SEGMENT);
             let Some(extents) = env.buffers().take(wanted) else {
-                // There is some again when another transfer ends.
+                // There is memory again when another transfer ends.
                 return Ok(Ok(false));
             };
             let bytes = extents.bytes();
@@ -94,7 +94,7 @@ impl Exposure<'_> {
 }
 
 impl<H: Heap> Machine<H> {
-    /// The requester posts data of its last request. False: there is no room now.
+    /// Posts data of the requester's last request. Returns false if there is no room now.
     pub(super) fn expose_segments<E>(&mut self, env: &mut E) -> Carried<bool>
     where
         E: Transport + Memory<Heap = H> + Queues,
@@ -133,7 +133,7 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// The peer has pulled a segment of a request.
+    /// Notes that the peer has pulled a segment of a request.
     pub(super) fn segment_was_pulled(&mut self, lease: &Lease) {
         let requester = &mut self.requester;
         let Some(n) = requester.find(lease.psn) else {
@@ -146,7 +146,7 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// The peer has posted a segment of a long message for the responder.
+    /// Records a segment of a long message that the peer has posted for the responder.
     pub(super) fn segment_is_exposed<Q: Queues>(
         &mut self,
         env: &mut Q,
@@ -157,7 +157,7 @@ impl<H: Heap> Machine<H> {
         let responder = &mut self.responder;
         let message = responder.inbound.as_deref_mut();
         let Some(message) = message.filter(|message| message.psn == psn) else {
-            // Of a request that was dropped.
+            // The segment belongs to a request that was dropped.
             if !responder.drops {
                 self.violated(env);
             }
@@ -177,7 +177,7 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// The responder pulls what the peer has posted of a long message.
+    /// Pulls the segments of a long message that the peer has posted for the responder.
     pub(super) fn pull_message<E>(
         &mut self,
         env: &mut E,
@@ -220,7 +220,7 @@ impl<H: Heap> Machine<H> {
         Ok(())
     }
 
-    /// The responder posts data that are read.
+    /// Posts the data of a read of the peer.
     pub(super) fn expose_read<E>(
         &mut self,
         env: &mut E,
@@ -234,7 +234,7 @@ impl<H: Heap> Machine<H> {
             return Ok(());
         };
         let exposure = Exposure {
-            // The bounds of all of it were checked; what is there may be gone since.
+            // The bounds of the whole read were checked, but the memory may be gone since.
             source: Source::Tagged {
                 stag: reading.stag,
                 to: reading.to,
@@ -264,7 +264,7 @@ impl<H: Heap> Machine<H> {
         Ok(())
     }
 
-    /// The peer has pulled a segment of what it reads.
+    /// Notes that the peer has pulled a segment of its read.
     pub(super) fn read_was_pulled(&mut self, lease: &Lease) {
         if let Some(reading) = &mut self.responder.reading {
             if reading.psn == lease.psn {
@@ -273,7 +273,7 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// The peer has posted a segment of what the requester reads.
+    /// Records a segment that the peer has posted for a read of the requester.
     pub(super) fn read_is_exposed<Q: Queues>(
         &mut self,
         env: &mut Q,
@@ -305,7 +305,8 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// The requester pulls what the peer has posted. False: that is not possible now.
+    /// Pulls the segments that the peer has posted for the requester. Returns false if that is not
+    /// possible now.
     pub(super) fn pull_read<E>(&mut self, env: &mut E) -> Carried<bool>
     where
         E: Transport + Memory<Heap = H>,
@@ -370,8 +371,8 @@ impl<H: Heap> Machine<H> {
     }
 }
 
-/// Reads what the peer has posted in `extents`, and puts it at `offset` of `sink`. False: it did not
-/// come over the bridge.
+/// Copies the data that the peer has posted in `extents` to `offset` of `sink`. Returns false if the
+/// bridge did not answer the reads.
 fn pull<E>(env: &E, sink: Sink<'_>, offset: u64, extents: &Extents) -> Result<bool, Refused>
 where
     E: Transport + Memory,

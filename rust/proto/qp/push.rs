@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Data that are pushed, at both ends of a queue pair: the end that wants them grants staging memory,
-//! segment by segment, and the end that has them writes them there, by stores or by the DMA engine.
+//! Data that are pushed, at both ends of a queue pair: the receiving end grants staging memory, segment
+//! by segment, and the source end writes the data there, by stores or by the DMA engine.
 //!
-//! DONE goes behind the data. Requests that ask for data are in `requester` and `responder`; data that
-//! are pulled instead are in `pull`.
+//! DONE is sent behind the data. Requests that ask for data are in `requester` and `responder`; data
+//! that are pulled instead are in `pull`.
 
 use super::{
     data::{Refused, Sink, Source},
@@ -24,16 +24,16 @@ use crate::proto::{
     wqe::Tail,
 };
 
-/// What it costs to have the DMA engine move a segment, in bytes that the CPU would.
+/// Cost of a segment that the DMA engine moves, in bytes moved by the CPU.
 const DMA_COST: u64 = 4 << 10;
-/// What the peer is told when it has all that it has asked for.
+/// Word for the peer when the data of its read are complete.
 const READ_DONE: Says = Says::Done {
     to: Role::Initiator,
     part: 0,
 };
 
 impl<H: Heap> Machine<H> {
-    /// The requester is granted memory for a segment of a long message.
+    /// Records memory that the peer has granted the requester for a segment of a long message.
     pub(super) fn granted<E: Queues>(
         &mut self,
         env: &mut E,
@@ -57,8 +57,8 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// The requester puts data into memory that the peer has granted. False: there is no room to say
-    /// so.
+    /// Puts data of the requester into memory that the peer has granted. Returns false if there is no
+    /// room now, for DONE or in the DMA engine.
     pub(super) fn put_segments<E>(&mut self, env: &mut E) -> Carried<bool>
     where
         E: Transport + Memory<Heap = H> + Queues,
@@ -105,7 +105,8 @@ impl<H: Heap> Machine<H> {
                 *place = None;
             }
             if begun.is_err() {
-                // There is room. A segment that the DMA engine moves is told of when it is done.
+                // There is room. For a segment that the DMA engine moves, DONE follows when it has
+                // moved.
                 let word = done(Role::Responder, peer_qpn, psn, part.number);
                 env.word(self.protocol, word)?;
             }
@@ -113,7 +114,8 @@ impl<H: Heap> Machine<H> {
         Ok(true)
     }
 
-    /// The DMA engine has moved `what`, unless it was `refused`: the word that is to go behind it.
+    /// Handles the end of a transfer of the DMA engine. `refused`: the data were not moved. Returns the
+    /// word to be sent behind the data, if any.
     pub fn transfer_ended<E: Queues>(
         &mut self,
         env: &mut E,
@@ -143,7 +145,7 @@ impl<H: Heap> Machine<H> {
                 (done(Role::Responder, peer_qpn, psn, part.into()), false)
             }
             Transfer::Answer { psn, .. } => {
-                // Implied by what is said now.
+                // The word implies the acknowledgement.
                 self.responder.ack = None;
                 let word = Word {
                     qpn: peer_qpn,
@@ -161,19 +163,19 @@ impl<H: Heap> Machine<H> {
         })
     }
 
-    /// Whether `deferred` is still to be said: a queue pair in ERR says GONE instead.
+    /// Returns whether `deferred` is still to be sent: a queue pair in ERR sends GONE instead.
     pub fn is_to_tell(&self, deferred: &Deferred) -> bool {
         self.epoch == deferred.epoch && self.hears()
     }
 
-    /// `deferred` was said.
+    /// Notes that `deferred` was sent.
     pub fn has_told(&mut self, deferred: &Deferred) {
         if deferred.answers && self.epoch == deferred.epoch {
             self.responder.moving = false;
         }
     }
 
-    /// The responder grants memory for what is missing of a long message.
+    /// Grants the peer memory for the missing segments of a long message to the responder.
     pub(super) fn grant_more<E>(
         &mut self,
         env: &mut E,
@@ -194,7 +196,7 @@ impl<H: Heap> Machine<H> {
             }
             let wanted = (message.length - message.granted).min(MAX_SEGMENT);
             let Some(extents) = env.buffers().take(wanted) else {
-                // There is some again when another transfer ends.
+                // There is memory again when another transfer ends.
                 served.blocked = true;
                 return Ok(());
             };
@@ -230,14 +232,14 @@ impl<H: Heap> Machine<H> {
         Ok(())
     }
 
-    /// Data of a segment of a long message have come to the responder.
+    /// Takes the data of a segment of a long message, which have come to the responder.
     pub(super) fn segment_done<E>(&mut self, env: &mut E, lease: &Lease)
     where
         E: Transport + Memory<Heap = H> + Queues,
     {
         let message = self.responder.inbound.as_deref_mut();
         let Some(message) = message.filter(|message| message.psn == lease.psn) else {
-            // Of a message before; the memory is free again.
+            // The segment belongs to a former message; the memory is free again.
             return;
         };
         let bytes = lease.extents.bytes();
@@ -248,7 +250,7 @@ impl<H: Heap> Machine<H> {
         self.placed(env, placed.map(|()| bytes));
     }
 
-    /// Data that the requester reads have come.
+    /// Takes the data of a read of the requester, which have come.
     pub(super) fn read_done<E>(&mut self, env: &mut E, lease: &Lease)
     where
         E: Transport + Memory<Heap = H>,
@@ -283,7 +285,7 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// The responder moves data that are read into memory that the peer has named, or begins to.
+    /// Moves the data of a read of the peer into the memory that the peer has named, or begins to.
     pub(super) fn answer_read<E>(
         &mut self,
         env: &mut E,
@@ -297,7 +299,7 @@ impl<H: Heap> Machine<H> {
             stag: read.stag,
             to: read.to,
         };
-        // Completions that are pulled are of data that the CPU has stored.
+        // If completions are pulled, the CPU stores the data.
         if !self.protocol.cqe {
             let what = Transfer::Answer {
                 qpn: self.number,

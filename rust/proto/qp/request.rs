@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A request, while it is under way, and what it waits for.
+//! A request that is under way, and what it waits for.
 //!
-//! It must not know its place among the others.
+//! This file is independent of the order of requests.
 
 use super::segment::Exposed;
 use crate::proto::{cqe::Status, wqe::SendWqe};
@@ -12,26 +12,26 @@ use crate::proto::{cqe::Status, wqe::SendWqe};
 pub(super) enum Wait {
     /// Its acknowledgement.
     Ack,
-    /// The same, while the peer grants memory for its data.
+    /// Its acknowledgement, while the peer grants memory for its data.
     Long,
-    /// The same, while the peer pulls its data.
+    /// Its acknowledgement, while the peer pulls its data.
     Exposed(Exposed),
-    /// The old value.
+    /// The old value of an atomic.
     Value,
-    /// The size of what it reads.
+    /// The size of the memory that it reads.
     Size,
     /// Data.
     Read {
-        /// Bytes that have come,
+        /// Bytes that have come.
         done: u64,
-        /// of so many;
+        /// Bytes of the whole read.
         all: u64,
-        /// so many are asked for.
+        /// Bytes that are asked for now.
         coming: u32,
     },
-    /// All requests before it to be done: it concerns this end only.
+    /// The completion of all requests before it: it concerns this end only.
     Turn,
-    /// The same: it has failed, and says so then.
+    /// The completion of all requests before it: it has failed with this status.
     Failed(Status),
 }
 
@@ -39,17 +39,17 @@ pub(super) enum Wait {
 #[derive(Debug)]
 pub struct Request {
     pub(super) wqe: SendWqe,
-    /// As the user wrote it, also if it is none.
+    /// The operation as the user wrote it, even if it is invalid.
     pub(super) opcode: u8,
     pub(super) psn: u32,
     pub(super) wait: Wait,
-    /// The peer has carried it out, or so much of it as has this number.
+    /// The peer has carried it out, or the part of it that has this number.
     pub(super) acked: bool,
     pub(super) byte_len: u32,
 }
 
 impl Request {
-    /// One that is to be filled in.
+    /// A request that is to be filled in.
     pub const BLANK: Self = Self {
         wqe: SendWqe::BLANK,
         opcode: 0,
@@ -59,17 +59,17 @@ impl Request {
         byte_len: 0,
     };
 
-    /// Whether it has a number.
+    /// Returns whether it has a number.
     pub(super) const fn has_psn(&self) -> bool {
         !matches!(self.wait, Wait::Turn | Wait::Failed(_))
     }
 
-    /// Whether it is sent. A read of nothing has a number, and is not.
+    /// Returns whether it is sent to the peer. A read of 0 bytes has a number, but is not sent.
     pub(super) fn is_sent(&self) -> bool {
         self.has_psn() && !matches!(self.wait, Wait::Read { done, all, .. } if done >= all)
     }
 
-    /// Whether it can be completed.
+    /// Returns whether it can be completed.
     pub(super) const fn is_done(&self) -> bool {
         match self.wait {
             Wait::Ack | Wait::Long | Wait::Exposed(_) => self.acked,

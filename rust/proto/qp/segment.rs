@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Segments of messages that take more than a cell: how far they are, at either end.
+//! Segments of messages that take more than a cell: their progress, at either end.
 //!
-//! Each segment has staging memory of its own. This must not know which way the data go; that is in
-//! `push` and in `pull`.
+//! Each segment has its own staging memory. This file is independent of the direction of the data, which
+//! is in `push` and in `pull`.
 
 use super::lease::told_number;
 use crate::proto::{
@@ -11,16 +11,16 @@ use crate::proto::{
     word::{Says, Word},
 };
 
-/// Segments of a message that may be under way at a time.
+/// Most segments of a message that are under way at a time.
 pub(super) const SEGMENTS: usize = 4;
-/// The longest of them, in bytes.
+/// Most bytes of a segment.
 pub(super) const MAX_SEGMENT: u64 = 64 << 10;
 
-/// Memory of the peer's, for segments of a message.
+/// Memory of the peer for segments of a message.
 pub(super) type Segments = [Option<(Part, Extents)>; SEGMENTS];
 
-/// Keeps memory that the peer has named, if it is for the segment `next` and has at most `left` bytes;
-/// returns how many.
+/// Records memory that the peer has exposed, if it is for the segment `next` and has at most `left`
+/// bytes. Returns how many bytes it has; `None` if it does not fit.
 pub(super) fn keep(
     segments: &mut Segments,
     next: Part,
@@ -36,25 +36,25 @@ pub(super) fn keep(
     Some(bytes)
 }
 
-/// How far data are that were posted locally for the peer to pull.
+/// Progress of data that are posted locally for the peer to pull.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Exposed {
-    /// They were posted up to here,
+    /// Bytes that were posted.
     pub(super) bytes: u64,
-    /// in so many segments,
+    /// Segments that were posted.
     pub(super) segments: u64,
-    /// and so many of these were not pulled yet.
+    /// Segments that were posted and not pulled yet.
     pub(super) under_way: usize,
 }
 
-/// How far data are that the peer posts for a read of this end.
+/// Progress of data that the peer posts for a read of this end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pulling {
-    /// The peer has posted up to here,
+    /// Bytes that the peer has posted.
     pub(super) named: u64,
-    /// in so many segments,
+    /// Segments that the peer has posted.
     pub(super) segments: u64,
-    /// and so much was pulled.
+    /// Bytes that were pulled.
     pub(super) done: u64,
 }
 
@@ -66,7 +66,7 @@ impl Pulling {
     };
 }
 
-/// DONE for a segment; `to` is what its receiver is in the request.
+/// Returns DONE for a segment; `to` is the role of the word's receiver in the request.
 pub(super) fn done(to: Role, peer_qpn: u32, psn: u16, number: u64) -> Word {
     Word {
         qpn: peer_qpn,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The states of a queue pair, and which of them a user may ask for.
+//! The states of a queue pair, and the changes that a user may ask for.
 
 /// A state, by its number in the user interface: `WEFT_QP_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum State {
     Init = 1,
     /// Requests of the peer are taken.
     Rtr = 2,
-    /// Send requests are done, too.
+    /// Send requests are carried out, too.
     Rts = 3,
     /// No new send requests are begun.
     Sqd = 4,
@@ -21,7 +21,7 @@ pub enum State {
 }
 
 impl State {
-    /// The state with this number.
+    /// Returns the state with this number.
     pub const fn of(number: u32) -> Option<Self> {
         Some(match number {
             0 => Self::Reset,
@@ -34,7 +34,7 @@ impl State {
         })
     }
 
-    /// Whether a user may ask for this change.
+    /// Returns whether a user may ask for this change.
     pub const fn may_become(self, to: Self) -> bool {
         matches!(
             (self, to),
@@ -46,7 +46,7 @@ impl State {
         )
     }
 
-    /// Whether requests of the peer are taken.
+    /// Returns whether requests of the peer are taken.
     pub const fn hears(self) -> bool {
         matches!(self, Self::Rtr | Self::Rts | Self::Sqd)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Data that the DMA engine moves, and the word that goes behind them.
+//! Data that the DMA engine moves, and the word that is sent behind them.
 
 use crate::proto::word::Word;
 
@@ -15,7 +15,7 @@ pub enum Transfer {
         epoch: u32,
         /// Low bits of the number of the request.
         psn: u16,
-        /// Number of the segment, as a word tells it.
+        /// Number of the segment, as words carry it.
         part: u16,
     },
     /// Data that the peer's request `psn` reads.
@@ -30,7 +30,7 @@ pub enum Transfer {
 }
 
 impl Transfer {
-    /// The queue pair of this end, and its epoch.
+    /// Returns the queue pair of this end, and its epoch.
     pub const fn owner(&self) -> (u32, u32) {
         match *self {
             Self::Segment { qpn, epoch, .. } | Self::Answer { qpn, epoch, .. } => (qpn, epoch),
@@ -38,7 +38,7 @@ impl Transfer {
     }
 }
 
-/// A word that is to be said behind data that were moved.
+/// A word that is to be sent behind data that were moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deferred {
     /// Queue pair of this end.
@@ -47,6 +47,6 @@ pub struct Deferred {
     pub epoch: u32,
     /// The word.
     pub word: Word,
-    /// It answers a request: until it is said, the peer may not send another.
+    /// It answers a request: until it is sent, the peer may not send another request.
     pub answers: bool,
 }

@@ -108,7 +108,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Creates a node whose ports are all down.
+    /// Creates a node with all ports down.
     pub const fn new(hwid: u64) -> Self {
         Self {
             hwid,
@@ -301,7 +301,8 @@ impl Node {
 
     /// Returns the report on the nodes below, if all children have reported.
     ///
-    /// A child whose ids clash with those of other children gets new ones, with all nodes below it.
+    /// If the ids of a child clash with those of other children, it gets new ones, with all nodes below
+    /// it.
     fn report(&mut self) -> Option<Report> {
         let mut all = Report {
             total: 1,

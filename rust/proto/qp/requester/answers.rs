@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What the peer says of requests of this end, and what becomes of them by it.
+//! Handles the peer's answers to requests of this end.
 //!
-//! Nothing is completed here: that is done in order, in `completion`.
+//! Requests are not completed here, but in order, in `completion`.
 
 use super::Wait;
 use crate::proto::{
@@ -18,14 +18,14 @@ use crate::proto::{
 };
 
 impl<H: Heap> Machine<H> {
-    /// A word has come for a request.
+    /// Handles a word for a request.
     pub(in crate::proto::qp) fn told<E>(&mut self, env: &mut E, psn: u16, says: Says)
     where
         E: Transport + Queues,
     {
         let requester = &mut self.requester;
         let known = match says {
-            // An answer that went by another way may have told of it before.
+            // An answer in another FIFO may have acknowledged it before.
             Says::Ack => requester.acked(psn, true) || requester.is_past(psn),
             Says::Nak(status) => {
                 let known = requester.acked(psn, false);
@@ -49,7 +49,7 @@ impl<H: Heap> Machine<H> {
                 known
             }
             Says::Recv => core::mem::replace(&mut requester.rnr_wait, false),
-            // Found by what was leased.
+            // DONE is handled by its lease.
             Says::Done { .. } => false,
         };
         if !known {
@@ -57,7 +57,7 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// An answer has come: the old value of an atomic, or the size of what is to be read.
+    /// Handles an answer: the old value of an atomic, or the size of the memory to be read.
     pub(in crate::proto::qp) fn answered<E>(&mut self, env: &mut E, psn: u16, message: &Message)
     where
         E: Memory<Heap = H> + Queues,
@@ -104,7 +104,7 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// The last request was dropped by the peer, which neither writes nor reads its memory.
+    /// Revokes the memory of the last request, which the peer has dropped: the peer does not access it.
     fn revoke<E: Transport>(&mut self, env: &mut E) {
         let number = self.number;
         let Some(last) = self.requester.last() else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The end of requests: each in its turn, in the order in which they were posted.
+//! Completes requests in the order in which they were posted.
 
 use super::Wait;
 use crate::proto::{
@@ -45,7 +45,7 @@ impl<H: Heap> Machine<H> {
                     all,
                     coming: 0,
                 } if done < all => {
-                    // The next part, under a number of its own.
+                    // The next part is sent with its own number.
                     request.psn = next_psn;
                     request.acked = false;
                     self.requester.next_psn = next_psn.wrapping_add(1);
@@ -84,7 +84,7 @@ impl<H: Heap> Machine<H> {
     }
 }
 
-/// Does what concerns this end only. False: it has to be tried again.
+/// Carries out a request that concerns this end only. Returns false if it is to be retried.
 fn here<E: Memory>(env: &E, wqe: &SendWqe) -> Result<bool, Status> {
     match wqe.opcode {
         Opcode::BindMw => env.bind(wqe),

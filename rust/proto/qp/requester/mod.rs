@@ -113,7 +113,7 @@ impl<H: Heap> Requester<H> {
         self.pulling = Pulling::NONE;
     }
 
-    /// Fills in a request whose work request was taken from the send queue.
+    /// Fills in a request after its work request was taken from the send queue.
     fn begin(&mut self, request: &mut Request, who: Identity, sense: Result<(), Senseless>) {
         request.opcode = who.opcode;
         request.psn = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Requests, from the send queue to the peer: which is sent next, and as what.
+//! Sends requests, from the send queue to the peer.
 //!
-//! Data that travel with the request are sent here; data that take segments follow it, by `push` and
-//! `pull`.
+//! Data that are part of the request's cell, or in the eager ring, are sent here; data that take
+//! segments follow it, by `push` and `pull`.
 
 use super::{Request, Wait, WINDOW};
 use crate::proto::{
@@ -18,10 +18,10 @@ use crate::proto::{
     wqe::{Opcode, SendWqe},
 };
 
-/// The longest part of a read that is asked for at once, in bytes.
+/// Most bytes of a read that are asked for at once.
 const MAX_READ: u64 = 256 << 10;
 
-/// What became of an attempt.
+/// Result of an attempt to send.
 enum Sent {
     Yes,
     /// There is no room now.
@@ -32,8 +32,8 @@ enum Sent {
 }
 
 impl<H: Heap> Machine<H> {
-    /// Sends what is there to be sent, in up to `quantum` steps: to take a request from the send
-    /// queue is one, to send it another.
+    /// Sends requests in up to `quantum` steps: taking a request from the send queue is one step,
+    /// sending it another.
     pub(in crate::proto::qp) fn serve_requester<E>(
         &mut self,
         env: &mut E,
@@ -59,7 +59,7 @@ impl<H: Heap> Machine<H> {
             }
             let unsent = self.requester.sent < self.requester.count;
             if env.flow() == Flow::Quiesced {
-                // Nothing tells when it is quiesced no more.
+                // No event reports the end of the quiesce.
                 served.blocked = unsent || env.has_send();
                 return Ok(served);
             }
@@ -76,7 +76,7 @@ impl<H: Heap> Machine<H> {
         Ok(served)
     }
 
-    /// Takes a request from the send queue. False: none can be begun now.
+    /// Takes a request from the send queue. Returns false if none can be begun now.
     fn begin_next<E>(&mut self, env: &mut E, served: &mut Served) -> bool
     where
         E: Transport + Memory<Heap = H> + Queues,
@@ -105,7 +105,7 @@ impl<H: Heap> Machine<H> {
         true
     }
 
-    /// Sends the oldest request that was not. False: none can be sent now.
+    /// Sends the oldest request that was not sent. Returns false if none can be sent now.
     fn send_next<E>(&mut self, env: &mut E, served: &mut Served) -> Carried<bool>
     where
         E: Transport + Memory<Heap = H> + Queues,
@@ -255,7 +255,7 @@ where
     yes(sent)
 }
 
-/// A copy of `len` bytes of a request's data, which travel in a cell.
+/// Copies `len` bytes of a request's data, to be sent in a cell.
 fn inline<E: Memory>(env: &E, wqe: &SendWqe, len: usize) -> Result<Inline, Status> {
     let mut copy = [0; INLINE_BYTES];
     let part = copy.get_mut(..len).ok_or(Status::LocalRequest)?;
@@ -294,7 +294,7 @@ where
         return Ok(Sent::NoRoom);
     }
     let (extents, coming) = if protocol.data {
-        // The peer posts them in memory of its own.
+        // The peer posts the data in its own memory.
         (Extents::NONE, wanted)
     } else {
         let Some(extents) = env.buffers().take(wanted) else {

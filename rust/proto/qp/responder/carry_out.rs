@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A request of the peer's, carried out, begun or rejected.
+//! Carries out, begins or rejects a request of the peer.
 //!
-//! It must not know by which way it has come, nor when the peer is told of it.
+//! This file is independent of the lane of the request, and of when the peer is told the result.
 
 use super::Reject;
 use crate::proto::{
@@ -20,7 +20,7 @@ use crate::proto::{
 };
 
 impl<H: Heap> Machine<H> {
-    /// A request has come. It is done with when this returns.
+    /// Handles a request. When this returns, its cell is not needed any more.
     pub(in crate::proto::qp) fn requested<E>(&mut self, env: &mut E, psn: u16, message: &Message)
     where
         E: Transport + Memory<Heap = H> + Queues,
@@ -60,7 +60,7 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// Does what a request asks for, or begins to; the answer, if any, is put aside.
+    /// Carries out a request, or begins to; records the answer, if any.
     fn carry_out<E>(
         &mut self,
         env: &mut E,
@@ -120,14 +120,14 @@ impl<H: Heap> Machine<H> {
                 if !self.protocol.data {
                     return self.answer_read(env, &read, extents);
                 }
-                // Rights and bounds, before anything is posted.
+                // Checks rights and bounds before anything is posted.
                 if !env.allows(stag, Rights::REMOTE_READ, to, length) {
                     return Err(Status::RemoteAccess.into());
                 }
                 self.responder.reading = Some(read);
                 Ok(())
             }
-            // No requests.
+            // These are not requests.
             Message::SizeIs { .. }
             | Message::Value { .. }
             | Message::Gone(_)
@@ -137,7 +137,7 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// Whether the queue pair lets the peer do this at all.
+    /// Checks whether the queue pair allows the peer this kind of access.
     fn may(&self, right: Rights) -> Result<(), Reject> {
         if self.access & right.bits() == 0 {
             return Err(Status::RemoteRequest.into());
@@ -145,7 +145,7 @@ impl<H: Heap> Machine<H> {
         Ok(())
     }
 
-    /// Does an atomic operation; the old value is the answer.
+    /// Does an atomic operation, and records the old value as the answer.
     fn atomic<E: Memory>(
         &mut self,
         env: &E,
@@ -168,7 +168,7 @@ impl<H: Heap> Machine<H> {
         reject: Reject,
     ) {
         if let Some((wr_id, opcode, status)) = reject.recv {
-            // If it finds no room: the queue pair is in ERR in any case.
+            // A completion without room is lost: the queue pair goes to ERR in any case.
             let cqe = self.without_success(wr_id, opcode, status);
             let _ = env.complete_recv(&cqe);
         }
@@ -180,7 +180,7 @@ impl<H: Heap> Machine<H> {
 /// A receive request that was taken.
 type Recv = (u64, Result<RecvWqe, Status>);
 
-/// Where a SEND goes.
+/// Returns the destination of a SEND.
 fn recv_goal(recv: Option<Recv>) -> Result<Goal, Reject> {
     match recv {
         Some((_, Ok(wqe))) => Ok(Goal::Recv {
@@ -191,7 +191,7 @@ fn recv_goal(recv: Option<Recv>) -> Result<Goal, Reject> {
             says: Status::RemoteOp,
             recv: Some((wr_id, OP_RECV, status)),
         }),
-        // It was asked for.
+        // The caller has taken one.
         None => Err(Status::RemoteOp.into()),
     }
 }

@@ -119,7 +119,7 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// Completes a message whose data are all in their place.
+    /// Completes a message when all its data are in their place.
     fn received_all<Q: Queues>(
         &mut self,
         env: &mut Q,
@@ -148,7 +148,7 @@ impl<H: Heap> Machine<H> {
     }
 }
 
-/// Returns the rejection of a message whose data could not be copied to their destination.
+/// Returns the rejection of a message after its data could not be copied to their destination.
 fn rejection(goal: &Goal, why: Refused) -> Reject {
     match goal {
         Goal::Recv { .. } => Reject {

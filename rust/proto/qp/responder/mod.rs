@@ -2,11 +2,11 @@
 
 //! The responder's end of a queue pair: requests of the peer, carried out in order.
 //!
-//! A request is carried out, begun or rejected when it is taken out of the FIFO: none waits there. What
-//! has to be said then, and finds no room, waits here, in a place of its own.
+//! A request is carried out, begun or rejected when it is taken out of the FIFO: none waits there. An
+//! answer that finds no room is kept here until there is room.
 //!
-//! Here is what is under way; what is done with it is in the modules of this one. How data get to the
-//! peer, or from there, is in `push` and `pull`.
+//! This file keeps the state of the responder; the submodules act on it. The transfer of data from and
+//! to the peer is in `push` and `pull`.
 
 use super::{env::Heap, inbound::Reading};
 use crate::proto::{cqe::Status, request::Message, word::Says};
@@ -15,21 +15,21 @@ mod carry_out;
 mod message;
 mod reply;
 
-/// What a responder has under way, and what it has to say.
+/// Requests that a responder has under way, and answers that are due.
 pub struct Responder<H: Heap> {
     expected: u16,
     /// Requests are dropped until `expected` comes.
     pub(super) drops: bool,
-    /// The peer waits to be told that there is a receive request.
+    /// The peer has had an RNR NAK; RNR cleared is due once there is a receive request.
     owes_recv: bool,
-    /// The last request that was carried out, and that the peer was not told of.
+    /// Number of the last request that was carried out, if its acknowledgement is due.
     pub(super) ack: Option<u16>,
     say: Option<(u16, Says)>,
     answer: Option<(u16, Message)>,
     pub(super) inbound: Option<H::Inbound>,
-    /// Until all of it was posted.
+    /// A read of which not all data were posted yet.
     pub(super) reading: Option<Reading>,
-    /// The DMA engine moves what a request reads.
+    /// The DMA engine moves the data of a read.
     pub(super) moving: bool,
 }
 
@@ -48,28 +48,30 @@ impl<H: Heap> Responder<H> {
         }
     }
 
-    /// The number of the request that is carried out next.
+    /// Returns the number of the request that is carried out next.
     pub(super) const fn expected(&self) -> u16 {
         self.expected
     }
 
-    /// Whether no request is being carried out, or waits to be answered.
+    /// Returns whether no request is being carried out, or waits for its answer.
     pub(super) fn is_quiet(&self) -> bool {
         !self.is_busy() && self.say.is_none()
     }
 
-    /// Whether a request is under way behind which the peer sends nothing until it is done.
+    /// Returns whether a request is under way behind which the peer sends nothing until it is done.
     fn is_busy(&self) -> bool {
         self.inbound.is_some() || self.answer.is_some() || self.reading.is_some() || self.moving
     }
 
-    /// Of one that is quiet, as its session is over: the peer sends anew what found no receive request.
+    /// Prepares a quiet responder for another session: the peer sends the requests again that found no
+    /// receive request.
     pub(super) fn rewind(&mut self) {
         self.owes_recv = false;
         self.ack = None;
     }
 
-    /// Ends what is under way: the receive request that was taken for a message that has not come.
+    /// Ends what is under way. Returns the receive request that was taken for a message that has not
+    /// completely come, and the operation of its completion.
     pub(super) fn give_up(&mut self) -> Option<(u64, u8)> {
         self.reading = None;
         let message = self.inbound.take()?;
@@ -77,13 +79,13 @@ impl<H: Heap> Responder<H> {
         message.goal.recv()
     }
 
-    /// Has the peer told something of a request, which tells of all before it, too.
+    /// Records a word to be sent for request `psn`. It implies the acknowledgement of all before it.
     pub(super) fn says(&mut self, psn: u16, says: Says) {
         self.ack = None;
         self.say = Some((psn, says));
     }
 
-    /// Whether nothing is to be said, or to be asked again.
+    /// Returns whether nothing is due or under way.
     fn is_idle(&self) -> bool {
         self.ack.is_none()
             && self.say.is_none()
@@ -94,7 +96,7 @@ impl<H: Heap> Responder<H> {
     }
 }
 
-/// Why a request is not carried out: what the peer is told, and how its receive request ends.
+/// Rejection of a request: the status for the peer, and the completion of its receive request.
 pub(super) struct Reject {
     says: Status,
     recv: Option<(u64, u8, Status)>,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a responder has to say, in the order in which it may be said, as far as there is room.
-//!
-//! It says what others have put aside, and decides nothing.
+//! Sends the messages and words that a responder has recorded, in the required order, as far as there is
+//! room. All decisions are made elsewhere.
 
 use crate::proto::{
     qp::{
@@ -14,7 +13,7 @@ use crate::proto::{
 };
 
 impl<H: Heap> Machine<H> {
-    /// Says what is to be said, as far as there is room.
+    /// Sends everything that is due, as far as there is room.
     pub(in crate::proto::qp) fn serve_responder<E>(&mut self, env: &mut E) -> Carried<Served>
     where
         E: Transport + Memory<Heap = H> + Queues,
@@ -41,7 +40,7 @@ impl<H: Heap> Machine<H> {
             self.owes_join = false;
         }
         if protocol.data {
-            // What is found out by it is said below.
+            // The results of these are sent below.
             self.pull_message(env, peer_qpn, &mut served)?;
             self.expose_read(env, peer_qpn, &mut served)?;
         }
