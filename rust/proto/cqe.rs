@@ -39,7 +39,7 @@ pub const FLAG_END: u8 = 2;
 pub enum Status {
     /// It was done.
     Success = 0,
-    /// Not begun, or not ended, when the queue pair went to ERR.
+    /// It was not begun, or not completed, when the queue pair went to ERR.
     Flushed = 1,
     /// The scatter list is shorter than the data that came.
     LocalLength = 2,
@@ -59,7 +59,7 @@ pub enum Status {
     Link = 9,
     /// The peer's queue pair is in ERR or gone, or its driver is.
     Peer = 10,
-    /// The peer broke the protocol, or another one was agreed on.
+    /// The peer broke the protocol, or its queue pair has another one.
     Protocol = 11,
 }
 

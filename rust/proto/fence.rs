@@ -31,7 +31,7 @@ pub enum Fence {
 }
 
 impl Fence {
-    /// Whether this build has it.
+    /// Returns whether this build has the fence.
     #[inline(always)]
     pub const fn is_there(self) -> bool {
         !match self {

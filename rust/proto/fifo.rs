@@ -470,7 +470,7 @@ impl Inbound {
         }
         let head = self.cells.head(remote).ok_or(Fault::Value)?;
         if request::order(|n| self.cells.load(remote, n)) > self.rx.taken {
-            // What was written to the receive FIFO before it comes first.
+            // Cells that were written to the receive FIFO before it come first.
             return Ok(None);
         }
         self.arrived(Lane::Pulled, Some(head), remote)

@@ -44,7 +44,7 @@ pub enum State {
     Ready = 2,
 }
 
-/// Why READY ended.
+/// Reason why READY ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// The link went down, or has lost data.

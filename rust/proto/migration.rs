@@ -24,7 +24,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Action {
-    /// Take the target from its driver, if a driver has it and it has no users; no other user gets it.
+    /// Take the target, which has no users, from its driver if it has one; no other user gets it.
     Claim = 1,
     /// Ask the source's system to complete all that is outstanding, and wait until nothing is.
     Finish = 2,
@@ -32,7 +32,7 @@ pub enum Action {
     Stop = 3,
     /// Take the source from its driver.
     Release = 4,
-    /// Make sure that nothing of the source is open, and take its quota away.
+    /// Take the source's quota away, and make sure that nothing of it is open.
     Cut = 5,
     /// Give identity and quota to the target.
     Attach = 6,
@@ -81,9 +81,9 @@ pub enum Outcome {
     Stayed = 1,
     /// The target has replaced the source.
     Moved = 2,
-    /// The source has the identity, but not its driver.
+    /// The source has the identity, but its driver has not taken it.
     ParkedAtSource = 3,
-    /// The target has the identity, but not its driver.
+    /// The target has the identity, but its driver has not taken it.
     ParkedAtTarget = 4,
     /// The source does not exist any more, and the target cannot be used.
     Lost = 5,

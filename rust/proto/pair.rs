@@ -309,9 +309,9 @@ impl Assembler {
 /// Numbers of the sending function and of the receiving function of the neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
-    /// The function there.
+    /// The receiving function, of the neighbour.
     pub to: u8,
-    /// The function here.
+    /// The sending function.
     pub from: u8,
 }
 

@@ -16,11 +16,11 @@ const CQE: u32 = 1 << 2;
 /// The protocol of a queue pair. By default everything is pushed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Protocol {
-    /// Requests are pulled,
+    /// Requests are pulled.
     pub wqe: bool,
-    /// data,
+    /// Data are pulled.
     pub data: bool,
-    /// completion words of the responder.
+    /// Completion words of the responder are pulled.
     pub cqe: bool,
 }
 

@@ -75,7 +75,7 @@ pub(super) const fn passed(event: u64, old: u64, new: u64) -> bool {
 pub enum SendError {
     /// There is no room until the peer has consumed as many cells as this, counted from the first.
     Full(u64),
-    /// The payload is longer than this, the bulk ring.
+    /// The payload is longer than this many bytes, the size of the bulk ring.
     TooLong(u32),
     /// The last cell has been sent.
     Finished,

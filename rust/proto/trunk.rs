@@ -53,7 +53,7 @@ pub enum Fault {
     Value,
     /// A cell names more slots of another FIFO before it than have come.
     Order,
-    /// Its memory is out of reach of the DMA engine.
+    /// The memory of the peer is out of reach of the DMA engine.
     Reach,
 }
 

@@ -51,9 +51,9 @@ pub enum Error {
     Short,
     /// Does not start with [`MAGIC`].
     Magic,
-    /// Of another version of the protocol.
+    /// The version of the protocol differs.
     Version(u8),
-    /// Of an unknown type.
+    /// The type is unknown.
     Type(u8),
     /// The checksum does not match.
     Checksum,
@@ -329,7 +329,7 @@ impl End {
         self.shape.area_bytes() as u64
     }
 
-    /// Whether the area lies inside an arena of `bytes`.
+    /// Returns whether the area is inside an arena of `bytes`.
     pub fn inside(&self, bytes: u64) -> bool {
         self.area_offset
             .checked_add(self.area_bytes())

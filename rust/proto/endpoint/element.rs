@@ -20,7 +20,7 @@ const COOKIE: usize = 0x08;
 /// An operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Nothing.
+    /// Does nothing.
     Nop = 0,
     /// Copies the sources to the destinations.
     Copy = 1,

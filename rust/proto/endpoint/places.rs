@@ -12,7 +12,7 @@ pub const MEMORY: u64 = 0x1000;
 /// Alignment of queues and parts: they are mapped by whole pages.
 pub const PAGE: u64 = 4096;
 
-/// The transfers that are pushed, or pulled; otherwise it is the other way round.
+/// Direction of the transfers of a function. What is not pushed is pulled, and vice versa.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Protocol {
     /// The work queue is in the function's memory.

@@ -29,7 +29,7 @@ pub struct Assignment {
 }
 
 impl Assignment {
-    /// For memory that was not used yet.
+    /// Initial value for memory.
     pub const NONE: Self = Self {
         endpoint: 0,
         ve: 0,
@@ -47,7 +47,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// For memory that was not used yet.
+    /// Initial value for memory.
     pub const NONE: Self = Self { hwid: 0, digest: 0 };
 
     fn write(&self, out: &mut Out<'_>) -> Option<()> {

@@ -26,8 +26,8 @@ pub mod path;
 pub mod port;
 pub mod power;
 pub mod route;
-// The driver does not run it yet.
 pub mod assignments;
+// The driver does not use it yet.
 #[cfg(not(MODULE))]
 pub mod scale;
 pub mod table;

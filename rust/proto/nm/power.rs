@@ -18,7 +18,7 @@ pub const BUSY_PERCENT: u64 = 75;
 pub const IDLE_PERCENT: u64 = 25;
 /// Number of consecutive low samples before a link goes down, at first.
 pub const PATIENCE: u32 = 8;
-/// The same at most, which is half an hour.
+/// The same at most; about half an hour.
 pub const MOST_PATIENCE: u32 = PATIENCE << 10;
 /// Going down was worthwhile if the link stays down for this many times the wait before.
 pub const WORTH: u32 = 16;

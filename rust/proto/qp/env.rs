@@ -25,10 +25,10 @@ use crate::proto::{
 };
 use core::ops::DerefMut;
 
-/// Whether requests may be begun.
+/// State of the flow of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// They may.
+    /// Requests may be begun.
     Open,
     /// None is begun; those under way continue.
     Paused,
