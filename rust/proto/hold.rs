@@ -11,11 +11,11 @@
 //! ```
 //!
 //! Nothing is under way when neither end has anything unanswered. So the asking end ends the session
-//! only if it has nothing unanswered itself and its peer has said the same at most [`FRESH_MS`] ago. The
-//! peer stays quiesced for [`LEASE_MS`], which is longer. Messages may be lost, late or repeated: an end
-//! that does not learn in time what the other has done continues, and then the queue pairs of one end or
-//! both fail as they do when a link breaks. When a queue pair resumes in the next session, the ends
-//! compare their positions ([`Standing`]).
+//! only if it has nothing unanswered itself and its peer has said the same in answer to a HOLD less than
+//! [`FRESH_MS`] old. The peer stays quiesced for [`LEASE_MS`], which is longer. Messages may be lost, late
+//! or repeated: an end that does not learn in time what the other has done continues, and then the queue
+//! pairs of one end or both fail as they do when a link breaks. When a queue pair resumes in the next
+//! session, the ends compare their positions ([`Standing`]).
 //!
 //! This file decides only which end is quiesced, and when. All times are in milliseconds. It is
 //! independent of queue pairs.

@@ -143,7 +143,7 @@ impl Vpd {
     }
 }
 
-/// Returns how many bytes of the data have to be read, as far as the bytes read so far show. The caller
+/// Returns how many bytes of the data have to be read, as far as the bytes read so far tell. The caller
 /// reads until it has as many.
 pub fn wanted(data: &[u8]) -> usize {
     let mut at = 0;

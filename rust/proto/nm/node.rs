@@ -313,8 +313,8 @@ where
         }
     }
 
-    /// Returns, for a master whose tables are complete and up to date, one number for everything that
-    /// they depend on; `None` while it has something to do.
+    /// Returns one number for everything that the tables depend on, if this is a master with complete and
+    /// current tables; `None` otherwise.
     pub fn settled(&self) -> Option<u64> {
         self.done
             .filter(|_| self.phase == Phase::Settled && !self.dirty)
