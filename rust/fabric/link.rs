@@ -56,7 +56,7 @@ impl LinkInfo {
 struct Seen {
     /// As the machine was told.
     status: LinkStatus,
-    /// [`Port::intact`] said no, the last time.
+    /// [`crate::hw::Losses::intact`] failed the last time.
     suspect: bool,
     /// Its way is going to lead elsewhere, and nothing is under way over it.
     rests: bool,

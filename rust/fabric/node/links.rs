@@ -125,7 +125,7 @@ impl Node {
     }
 
     /// Aims the far link `link` at a port, or at nobody. To another one than before, what is done over the
-    /// link ends with [`Reason::Link`]. Sleeps; the errors are those of [`Port::aim`], and `ENODEV`.
+    /// link ends with [`Reason::Link`]. Sleeps; the errors are those of [`crate::hw::FarLinks::aim`], and `ENODEV`.
     pub(crate) fn aim(&self, link: usize, aim: Option<Aim>) -> Result {
         let port = self.port_at_work().ok_or(ENODEV)?;
         let to = self.links.get(link).ok_or(EINVAL)?;
