@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Machines without a fabric, fabrics without sense."""
 
+import pathlib
 import re
 import signal
 import subprocess
@@ -106,6 +107,9 @@ def stuck(bench):
             raise Mismatch("a command that did not end has ended")
         if not re.search(r"^cat \d+ \(of \d+\) S: .*fifo_open", said, re.M):
             raise Mismatch(f"what it waits for is not in the report:\n{said}")
+        queues = (pathlib.Path(re.search(r"evidence in (.*)", said)[1]) / "virtio").read_text()
+        if queues.count("last_avail_idx") != sum("virtio-9p-pci" in str(arg) for arg in host.args):
+            raise Mismatch(f"how far the queues of its shares are is not in the report:\n{queues}")
         # That was asked for: the kernel has nothing to complain of.
         host.check_dmesg()
 
