@@ -122,7 +122,7 @@ pub enum Holder {
     /// The source.
     Source,
     /// Neither: the source is cut off, and the target does not have it yet.
-    Nobody,
+    Neither,
     /// The target.
     Target,
 }
@@ -228,14 +228,14 @@ impl Machine {
     fn done(&mut self, action: Action) {
         match action {
             Action::Claim if !self.source_lives => {
-                self.holder = Holder::Nobody;
+                self.holder = Holder::Neither;
                 self.go(Action::Attach);
             }
             Action::Claim if self.plan.asks => self.go(Action::Finish),
             Action::Claim | Action::Finish | Action::Stop => self.go(Action::Release),
             Action::Release => self.go(Action::Cut),
             Action::Cut => {
-                self.holder = Holder::Nobody;
+                self.holder = Holder::Neither;
                 self.go(Action::Attach);
             }
             Action::Attach => {
@@ -249,7 +249,7 @@ impl Machine {
             Action::Configure => self.go(Action::Start),
             Action::Start => self.end(Outcome::Moved),
             Action::Unattach => {
-                self.holder = Holder::Nobody;
+                self.holder = Holder::Neither;
                 self.back(Some(action));
             }
             Action::Uncut => {
@@ -298,7 +298,7 @@ impl Machine {
             // The remaining steps do not need the source.
             Action::Claim | Action::Attach | Action::Configure | Action::Start => {}
             Action::Finish | Action::Stop | Action::Release | Action::Cut => {
-                self.holder = Holder::Nobody;
+                self.holder = Holder::Neither;
                 self.go(Action::Attach);
             }
             // The target still has the identity, and has to keep it.
@@ -312,7 +312,7 @@ impl Machine {
                 }
             }
             Action::Uncut | Action::Resume | Action::Reconfigure => {
-                self.holder = Holder::Nobody;
+                self.holder = Holder::Neither;
                 self.go(Action::Attach);
             }
             // The target was free again, and may have another user.
@@ -329,7 +329,7 @@ impl Machine {
             Action::Uncut | Action::Resume | Action::Reconfigure => {}
             _ => {
                 if self.holder == Holder::Target {
-                    self.holder = Holder::Nobody;
+                    self.holder = Holder::Neither;
                 }
                 self.back(None);
             }

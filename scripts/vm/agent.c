@@ -217,7 +217,7 @@ static void take_request(void)
 	int sig;
 
 	if (recv_line(line, sizeof(line))) {
-		/* Nobody at the other end: a poll that returns at once, do not spin. */
+		/* No process at the other end: a poll that returns at once, do not spin. */
 		usleep(100000);
 		return;
 	}

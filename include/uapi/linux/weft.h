@@ -113,7 +113,7 @@ struct weft_port_info {
  * @flags: must be 0
  * @link: in: number of the link; EINVAL if there is no such link. Links 0 to 3 lead to
  *	neighbours; those behind lead over routes to ports that are none, and are there
- *	while the manager of the fabric has them lead to somebody
+ *	while the manager of the fabric has them lead to a port
  * @state: out: WEFT_LINK_*
  * @speed: out: PCI Express generation, 0 while unknown
  * @width: out: lanes, 0 while unknown
@@ -161,7 +161,7 @@ struct weft_link_info {
  * @service: service number, 1 to 0xffffffff
  * @backlog: connections that may wait for WEFT_CHAN_ACCEPT, 1 to 64
  *
- * poll() reports POLLIN while a connection waits. EADDRINUSE: somebody listens
+ * poll() reports POLLIN while a connection waits. EADDRINUSE: another file listens
  * on that service already. EISCONN: the file is not fresh. ENOSPC: there are
  * listeners on 4096 services of this port.
  */
@@ -184,7 +184,7 @@ struct weft_chan_listen {
  * struct weft_chan_connect - ioctl(WEFT_CHAN_CONNECT)
  * @size: sizeof(struct weft_chan_connect)
  * @flags: must be 0
- * @peer: hardware id of the peer, or 0 for whoever is at the end of @link
+ * @peer: hardware id of the peer, or 0 for any that is at the end of @link
  * @link: number of the link, or WEFT_ANY_LINK for the first that leads to @peer
  * @service: service number at the peer
  * @cells: cells of each direction's ring: a power of two, WEFT_CHAN_MIN_CELLS
@@ -195,7 +195,7 @@ struct weft_chan_listen {
  * @reserved: must be 0
  *
  * Waits until the peer's listener has accepted. EHOSTUNREACH: no link leads to
- * the peer, or none of them is ready. ECONNREFUSED: nobody listens there, or
+ * the peer, or none of them is ready. ECONNREFUSED: no file listens there, or
  * its backlog is full. ENOSPC: the arena of this end has no room; ENOBUFS: that
  * of the peer has none. ETIMEDOUT: no answer. ECONNRESET: the link or the peer
  * went away. EPROTO: the peer broke the protocol. EINTR: a signal came; the file
@@ -846,7 +846,7 @@ struct weft_recv_wqe {
  * @state: RESET to INIT to RTR to RTS; RTS to SQD and back; any to ERR or RESET. EINVAL
  *	for any other change
  * @access: what the peer may do by this queue pair: WEFT_ACCESS_REMOTE_*
- * @peer: hardware id of the peer, or 0 for whoever is at the end of @link
+ * @peer: hardware id of the peer, or 0 for any that is at the end of @link
  * @link: number of the link, or WEFT_ANY_LINK for the first that leads to @peer
  * @peer_qpn: its queue pair
  *
@@ -911,7 +911,7 @@ struct weft_qp_query {
  *
  * EBUSY: another object needs it: a PD its regions, windows and queues, a CQ and an
  * SRQ their queue pairs, a region its windows. When a region's or window's destruction
- * returns, nobody reaches the memory by it any more; it waits for accesses that are
+ * returns, no peer reaches the memory by it any more; it waits for accesses that are
  * going on. A queue pair's memory stays mapped, and means nothing.
  */
 struct weft_destroy {
@@ -959,7 +959,7 @@ struct weft_kick {
 #define WEFT_MIGRATE_NO_SOURCE	(1 << 4)	/* the source is not enabled */
 #define WEFT_MIGRATE_NO_TARGET	(1 << 5)	/* the target is not enabled */
 #define WEFT_MIGRATE_TAKEN	(1 << 6)	/* the target is used, or another driver's */
-#define WEFT_MIGRATE_SILENT	(1 << 7)	/* whoever drives the source cannot be asked */
+#define WEFT_MIGRATE_SILENT	(1 << 7)	/* the driver of the source cannot be asked */
 /* and, of those that are to move with their users: */
 #define WEFT_MIGRATE_ELSEWHERE	(1 << 8)	/* they are VFs of different functions */
 #define WEFT_MIGRATE_FOREIGN	(1 << 9)	/* another driver has the source, or none */
@@ -1031,7 +1031,7 @@ struct weft_vf_migrate {
 
 /**
  * struct weft_fabric_port - a port of a node
- * @peer: hardware id of the node at the other end of the link, 0: nobody is there
+ * @peer: hardware id of the node at the other end of the link, 0: there is none
  * @speed: generation of the link
  * @width: its lanes
  */
@@ -1149,7 +1149,7 @@ struct weft_fabric_assignments {
 };
 
 /* What became of an assignment (weft_fabric_assignment.state). */
-#define WEFT_ASSIGNMENT_WAITS		0	/* nobody has looked at it yet */
+#define WEFT_ASSIGNMENT_WAITS		0	/* the master has not looked at it yet */
 #define WEFT_ASSIGNMENT_DONE		1	/* the endpoint is the host's */
 #define WEFT_ASSIGNMENT_NO_ENDPOINT	2	/* no such endpoint was found */
 #define WEFT_ASSIGNMENT_NO_VE		3	/* it has no such virtual endpoint */

@@ -10,7 +10,7 @@ use super::{
     allow::Allowed,
     ask::{Ask, State},
     doubt::Doubts,
-    member::{Member, Members, NOBODY},
+    member::{Member, Members, NO_MEMBER},
     message::{Info, Page},
     port::{Port, PORTS},
 };
@@ -101,7 +101,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
             let Some(member) = self.all().get(at).copied() else {
                 return;
             };
-            let mut next = [NOBODY; PORTS];
+            let mut next = [NO_MEMBER; PORTS];
             for (next, port) in next.iter_mut().zip(&member.ports) {
                 let peer = port.cost().and_then(|_| self.find(port.peer));
                 let agreed = peer.and_then(|peer| self.all().get(peer)).is_some_and(|m| {

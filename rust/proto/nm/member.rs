@@ -10,7 +10,7 @@ use super::{
 };
 
 /// No member.
-pub const NOBODY: u16 = u16::MAX;
+pub const NO_MEMBER: u16 = u16::MAX;
 
 /// Another node.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub struct Member {
     pub piece: u16,
     /// Bit n: its routes of n + 1 links are to be replaced.
     pub differ: u32,
-    /// Index of the member at each of its ports, if data may pass; else [`NOBODY`].
+    /// Index of the member at each of its ports, if data may pass; else [`NO_MEMBER`].
     pub next: [u16; PORTS],
     /// The route to it from the source of the last [`Members::routes_from`].
     pub route: Reach,
@@ -81,7 +81,7 @@ impl Member {
         ask: Ask::DUE,
         piece: 0,
         differ: 0,
-        next: [NOBODY; PORTS],
+        next: [NO_MEMBER; PORTS],
         route: Reach::NONE,
     };
 }
@@ -133,7 +133,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
     /// Appends a member. Returns whether there was room.
     pub(super) fn push(&mut self, member: Member) -> bool {
         let place = self.memory.as_mut().get_mut(self.count);
-        let room = place.map(|place| *place = member).is_some() && self.count < usize::from(NOBODY);
+        let room = place.map(|place| *place = member).is_some() && self.count < usize::from(NO_MEMBER);
         self.count += usize::from(room);
         room
     }

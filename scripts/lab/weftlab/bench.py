@@ -62,7 +62,7 @@ class Bench:
         return self._shared("loopback", make)
 
     def endpoints(self, vfs, both=False):
-        """h1 and h2 joined by one link; h1 has two physical functions, with VFs that nobody drives,
+        """h1 and h2 joined by one link; h1 has two physical functions, with VFs that no driver has,
         or both have, with VFs for the driver."""
 
         def make():

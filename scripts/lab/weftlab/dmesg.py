@@ -31,9 +31,9 @@ KNOWN = re.compile(
 
 
 # The same, of a trace. /proc/irq has files that could not be made, since that was failed on purpose,
-# and warns when they are to go; whoever has interrupts. And the PCI core takes a lock around
+# and warns when they are to go; any that has interrupts. And the PCI core takes a lock around
 # sriov_configure, but not around a driver's remove, where virtual functions are disabled, too, and
-# where no driver can take it: somebody above it may have.
+# where no driver can take it: a caller above it may have.
 KNOWN_TRACE = re.compile(
     r"WARNING: at remove_proc_entry.*Comm: failnth .*\bunregister_irq_proc\b"
     r"|WARNING: at pci_stop_and_remove_bus_device\+.*\bsriov_disable\+.*\bpci_device_remove\+",

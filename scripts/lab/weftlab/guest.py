@@ -16,7 +16,7 @@ from .errors import CommandTimeout, DmesgError, GuestDied, GuestRebooted, LabErr
 from .ivshmem import VECTORS
 from .qmp import Qmp
 
-# The last lines only save time: what nobody here needs, at a second or more a boot.
+# The last lines only save time: what is not needed here, at a second or more a boot.
 # What a kernel here is told however it is booted: how to save time, and that one that is stuck may be
 # asked what it does.
 EVERYWHERE = "no_timer_check tsc=reliable random.trust_cpu=on mitigations=off sysrq_always_enabled"

@@ -63,7 +63,7 @@ class Topology:
 
 
 class Written(Topology):
-    """A topology that somebody else has written, as weft-fabric reads it."""
+    """A topology that another author has written, as weft-fabric reads it."""
 
     def __init__(self, text):
         super().__init__()
@@ -76,7 +76,7 @@ class Written(Topology):
         gone = [each["name"] for kind in kinds for each in kind if not each.get("plugged", True)]
         for link in read.get("link", []):
             nodes = [end.rpartition(":")[0] for end in link["ends"]]
-            # Of the others nobody waits.
+            # Nothing waits for the others.
             if link.get("state", "up") == "up" and not set(nodes) & set(gone):
                 self.link(*link["ends"])
 

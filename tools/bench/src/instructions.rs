@@ -103,7 +103,7 @@ pub fn channel(from: u32, to: u32) -> Result<()> {
     Ok(())
 }
 
-/// Messages of a batch over queue pairs: as many as are under way without anybody waiting.
+/// Messages of a batch over queue pairs: as many as are under way without a wait.
 const QP_BATCH: usize = 32;
 
 /// How often each end looks in vain between two batches.

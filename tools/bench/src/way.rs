@@ -17,7 +17,7 @@ const PIECE: usize = BULK as usize / 4;
 
 /// A way, connected.
 pub enum Way {
-    /// A channel, and what came last. Polled: nobody ever sleeps.
+    /// A channel, and what came last. Polled: neither end ever sleeps.
     Weft { channel: Channel, polled: bool, last: Vec<u8> },
     /// Queue pairs.
     Qp(Box<Verbs>),

@@ -19,7 +19,7 @@ LAB = "figs10-12"
 CLOSELY = False
 # Who has what in Figs 10 to 12.
 GIVEN = {"rc1": ["ep2", "ep4", "ep5"], "rc2": ["ep1", "ep3", "ep6"]}
-NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups "
+UNPRIVILEGED = "setpriv --reuid=65534 --regid=65534 --clear-groups "
 PAGE = paths.TOP / "Documentation/multiroot.rst"
 
 
@@ -127,7 +127,7 @@ def by_name(bench):
     for said in ("A is the hierarchy of host rc1.", "B is the hierarchy of host rc2.", "endpoint ep3:"):
         if said not in words:
             raise Mismatch(f"the picture does not say {said!r}: {words}")
-    # The other host sees its own hierarchy, and nobody else's.
+    # The other host sees its own hierarchy, and that of no other.
     own = [tree["root"] for tree in rc2.weftctl_json("tree")["hierarchies"]]
     if own != ["0x2"]:
         raise Mismatch(f"rc2 is told of the hierarchies of {own}")
@@ -199,14 +199,14 @@ def refused(bench):
     rc2.run("echo | weftctl assignments --restore - 2>&1 | grep -q 'the master is host 0x1'")
     mode = rc1.out("stat -c %a /dev/weft0").strip()
     rc1.run("chmod 666 /dev/weft0; cp $(command -v weftctl) /tmp/weftctl; chmod 755 /tmp/weftctl")
-    nobody = f"{NOBODY}/tmp/weftctl"
+    unprivileged = f"{UNPRIVILEGED}/tmp/weftctl"
     try:
         for words in ("assign ep1 rc1", "tree --vh rc2"):
-            done = rc1.run(f"{nobody} {words}", 60, None)
+            done = rc1.run(f"{unprivileged} {words}", 60, None)
             if done.status != 4 or "CAP_SYS_ADMIN" not in done.err:
-                raise Mismatch(f"nobody's {words} ended with {done.status}: {done.err}")
-        # What is nobody's secret is shown all the same.
-        rc1.run(f"{nobody} tree && {nobody} assignments && {nobody} tree --vh")
+                raise Mismatch(f"an unprivileged user: {words} ended with {done.status}: {done.err}")
+        # What is no secret is shown all the same.
+        rc1.run(f"{unprivileged} tree && {unprivileged} assignments && {unprivileged} tree --vh")
     finally:
         rc1.run(f"chmod {mode} /dev/weft0")
     fails(rc1, 2, "assign ep7 rc1", "there is no endpoint ep7", "there are ep1, ep2")

@@ -18,7 +18,7 @@ from . import far, steps
 LAB = "pair"
 # Of weftctl's words; the faults are made with users at work by `faults`, `links`, `lifecycle`.
 CLOSELY = False
-NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups "
+UNPRIVILEGED = "setpriv --reuid=65534 --regid=65534 --clear-groups "
 DEVICE = "$(basename $(readlink -f /sys/class/weft/weft0/device))"
 DRIVER = "/sys/bus/pci/drivers/weft"
 LINK = "/sys/class/weft/weft0/device/link0"
@@ -152,14 +152,14 @@ def permission(bench):
     host = bench.pair()["h1"]
     host.run("chmod 600 /dev/weft0; cp $(command -v weftctl) /tmp/weftctl; chmod 755 /tmp/weftctl")
     host.run("sysctl -q kernel.dmesg_restrict=1")
-    report = diagnose(host, NOBODY, "/tmp/weftctl")
+    report = diagnose(host, UNPRIVILEGED, "/tmp/weftctl")
     only(report, "permission", "/dev/weft0", "group", "0600")
     unseen = [u["what"] for u in report["unseen"]]
     if not any("log" in what for what in unseen) or not any("MSI-X" in what for what in unseen):
         raise Mismatch(f"it does not say what it could not look at: {unseen}")
     # Without the module as well there is something to say.
     host.rmmod()
-    only(diagnose(host, NOBODY, "/tmp/weftctl"), "module-not-loaded")
+    only(diagnose(host, UNPRIVILEGED, "/tmp/weftctl"), "module-not-loaded")
 
 
 @test("diagnose: too few open files")

@@ -10,7 +10,7 @@ from . import steps
 LAB = "pair"
 # Of weftctl's words.
 CLOSELY = False
-NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups "
+UNPRIVILEGED = "setpriv --reuid=65534 --regid=65534 --clear-groups "
 
 
 def weftctl(host, *words, prefix=""):
@@ -30,7 +30,7 @@ def permission(bench):
     host = bench.pair()["h1"]
     host.run("chmod 600 /dev/weft0; cp $(command -v weftctl) /tmp/weftctl; chmod 755 /tmp/weftctl")
     for words in (("recv", "/tmp"), ("send", "/etc/hostname"), ("ping",)):
-        line = NOBODY + host.weftctl_line(*words).replace("weftctl", "/tmp/weftctl", 1)
+        line = UNPRIVILEGED + host.weftctl_line(*words).replace("weftctl", "/tmp/weftctl", 1)
         steps.refused(host.run(line, 60, None), 4, "permission", "group")
 
 

@@ -12,7 +12,7 @@ from . import far, steps
 LAB = "pair"
 CLOSELY = False
 DEVICE = "$(basename $(readlink -f /sys/class/weft/weft0/device))"
-NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups "
+UNPRIVILEGED = "setpriv --reuid=65534 --regid=65534 --clear-groups "
 
 
 class Events:
@@ -65,7 +65,7 @@ def ports(bench):
     h1.run("weftctl ping --count 5")
     server.wait(20)
     h1.run("cp $(command -v weftctl) /tmp/weftctl; chmod 755 /tmp/weftctl")
-    later = json.loads(h1.out(f"{NOBODY}/tmp/weftctl --json ports"))["ports"][0]
+    later = json.loads(h1.out(f"{UNPRIVILEGED}/tmp/weftctl --json ports"))["ports"][0]
     for name in ("tx_messages", "rx_messages", "tx_doorbells", "interrupts"):
         if later["counters"][name] <= port["counters"][name]:
             raise Mismatch(f"{name} did not grow: {port['counters']}, {later['counters']}")

@@ -124,7 +124,7 @@ impl Effects for End<'_> {
         let message = buf.get(..bytes).unwrap_or_default();
         self.number = self.number.wrapping_add(1);
         let piece = |index| Packed::piece(message, self.link as u8, self.number, index);
-        // Lost like any other if the PF takes none: whoever waits for an answer repeats itself.
+        // Lost like any other if the PF takes none: what waits for an answer repeats its question.
         if !(0..).map_while(piece).all(|piece| post(&self.function.regs, &piece)) {
             self.lost += 1;
         }

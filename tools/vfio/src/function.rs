@@ -93,7 +93,7 @@ impl Function {
 
 impl Drop for Function {
     fn drop(&mut self) {
-        // That is how the PF hears that nobody drives it any more.
+        // That is how the PF hears that it has no driver any more.
         self.regs.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
         let _ = self.device.disable_msix();
         let _ = self.container.vfio_dma_unmap(IOVA, self.arena.bytes());

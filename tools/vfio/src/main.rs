@@ -105,7 +105,7 @@ fn drive(arguments: &Arguments, machine: &mut Link, end: &mut End<'_>) -> Result
             }
             if let Ok(message) = Message::parse(message) {
                 messages += 1;
-                // What is not for the link itself is for users, whom nobody has here.
+                // What is not for the link itself is for users, and there are none here.
                 let _ = machine.message(now, &message, end);
             }
         }

@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 
 /// The descriptor of something that can only say its number.
 pub fn descriptor(of: &impl AsRawFd) -> BorrowedFd<'_> {
-    // SAFETY: Whoever has a descriptor keeps it open, here as long as it is borrowed.
+    // SAFETY: The owner of a descriptor keeps it open, here as long as it is borrowed.
     unsafe { BorrowedFd::borrow_raw(of.as_raw_fd()) }
 }
 
@@ -30,7 +30,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: Mapped, and nobody has a reference into it. That it may fail is nothing to act on.
+        // SAFETY: Mapped, and no reference into it exists. That it may fail is nothing to act on.
         let _ = unsafe { munmap(self.at.as_ptr(), self.bytes) };
     }
 }
@@ -102,7 +102,7 @@ impl Memory {
         self.0.bytes as u64
     }
 
-    /// Makes it zero again. Whoever writes meanwhile writes on.
+    /// Makes it zero again. What is written meanwhile stays.
     pub fn clear(&self) {
         for at in 0..self.0.bytes / size_of::<u64>() {
             // SAFETY: Inside the mapping, which is aligned to a page.

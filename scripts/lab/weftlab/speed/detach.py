@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How long it takes until users know when a function is taken away: somebody who waits for an event of
+"""How long it takes until users know when a function is taken away: a program that waits for an event of
 its device file, or of a queue pair that is connected by it.
 
 All of it happens in the guest, by the guest's clock: from just before the write that takes the
@@ -29,7 +29,7 @@ TAKER = """import json, os, subprocess, sys, time
 file, value, how, *command = sys.argv[1:]
 user = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 if not user.stdout.readline().startswith("watching"):
-    sys.exit("nobody watches")
+    sys.exit("no program watches")
 # He has to be asleep.
 time.sleep(0.5)
 fd = os.open(file, os.O_WRONLY)
