@@ -133,7 +133,7 @@ class Iommu:
         return f"writeq {REGISTERS + IQT:#x} {16 * self.tail:#x}"
 
     def invalidate(self, *descriptors):
-        """For what nobody has to be waited for."""
+        """For what nothing has to wait for."""
         self.qemu.command(self.prepare(*descriptors))
         equal(self.qemu.readl(self.status), DONE, "the status of the wait descriptor")
 

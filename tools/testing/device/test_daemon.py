@@ -136,7 +136,7 @@ def test_trace_and_counters(scope):
 
 
 def test_daemon_killed(scope):
-    """the daemon is killed and returns: nobody hangs, ports rejoin under later generations"""
+    """the daemon is killed and returns: no port hangs, ports rejoin under later generations"""
     daemon, a, b = joined(scope)
     before = [port.read(R.R_GENERATION) for port in (a, b)]
     daemon.kill()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The DMA engine: what it moves, in which order, and who waits for whom."""
+"""The DMA engine: what it moves, in which order, and what waits for what."""
 
 import random
 

@@ -13,7 +13,7 @@ from tap import equal
 # ---- errors
 
 def test_bad_descriptors(scope):
-    """descriptors that make no sense end so, move nothing and harm nobody else"""
+    """descriptors that make no sense end so, move nothing and harm no other"""
     port = alone(scope)
     channel = Channel(port, order=8)
     top = (1 << 64) - 1

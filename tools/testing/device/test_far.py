@@ -74,7 +74,7 @@ def test_ends_on_the_way(scope):
     net.vp("s1:1", 3, 700)
     denied = net[1].counter(R.CNT_ROUTE_DENIED)
     net[1].clear_errors()
-    net[1].send_to(77, b"nobody")
+    net[1].send_to(77, b"to none")
     until(lambda: net[1].counter(R.CNT_ROUTE_DENIED) == denied + 1, "to be counted here")
     equal(net[1].error(), (R.ERR_ROUTE_DENIED, 31, 77 | R.STOP_ROUTE << 32), "error")
     equal(net[2].counter(R.CNT_RX_MSG), 0, "messages that came")
@@ -170,7 +170,7 @@ def test_taken(scope):
     equal((taken(port), events(port)), (before, False), "number and event, with the memory withdrawn")
     there.open()
     there.works()
-    # Whoever has no such slot is told nothing.
+    # A port without such a slot is told nothing.
     equal(net[2].read(R.R_EVENT) & R.EVENT_ROUTE, 0, "event of the other end")
     # Another way to the same port is another route.
     net.vp("s1:0", 5, 800)

@@ -73,7 +73,7 @@ def test_commands(scope):
     equal(faults(daemon)[1], {"number": two, "kind": "mailbox", "end": "h1:0", "does": "drop", "count": 7,
                               "every": 3, "left": 7}, "the second")
     for words in (("stuck-doorbell", "h2:1"), ("mailbox", "drop", "h1:0"), ("clear", "77"),
-                  ("stuck-doorbell", "h9:0"), ("stuck-doorbell", "h1:3"), ("all-ones", "nobody"),
+                  ("stuck-doorbell", "h9:0"), ("stuck-doorbell", "h1:3"), ("all-ones", "none"),
                   ("flap", "h1:0", "--count", "0"), ("flap", "h1:0", "--period", "0"), ("slow", "h1:0"),
                   ("mailbox", "corrupt", "h1:0", "--every", "0"), ("poisoned-read", "h1:0", "--count", "0")):
         equal(daemon.command("inject", *words, check=False), None, f"inject {' '.join(words)}")
@@ -251,7 +251,7 @@ def test_memory_gone(scope):
 
 
 def test_all_ones(scope):
-    """all ones: registers, windows, interrupts' table and configuration space answer nothing; nobody reaches in"""
+    """all ones: registers, windows, interrupts' table and configuration space answer nothing; no port reaches in"""
     daemon, a, b = start(scope)
     b.write(R.R_EVENT_MASK, 0)
     b.write(R.R_SCRATCH, 13)
@@ -266,7 +266,7 @@ def test_all_ones(scope):
     equal(b.qemu.readl(b.msix), ONES[4], "MSI-X")
     equal(b.qemu.read(b.slot(0), 8), ONES[8], "windows")
     until(lambda: not a.slot_status(0) & R.SLOT_LIVE, "the neighbour's slot to die")
-    a.send(0, b"nobody hears")
+    a.send(0, b"not heard")
     equal(a.link_up(0), True, "the link of the neighbour")
     clear(daemon)
     until(lambda: b.read(R.R_ID) == R.ID, "registers")

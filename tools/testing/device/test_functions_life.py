@@ -53,7 +53,7 @@ def joined(scope, count=2):
 
 
 def test_vf_reset(scope):
-    """a function level reset of a VF withdraws what it had open, and touches nobody else"""
+    """a function level reset of a VF withdraws what it had open, and touches no other"""
     pair, near, far = joined(scope)
     pair.b.write(R.R_EVENT_MASK, 0)
     generations = [port.read(R.R_GENERATION) for port in far]
@@ -166,7 +166,7 @@ def test_second_pf(scope):
     pair.until(lambda: two.read(R.R_MBOX_RX_STATUS), "a message for another function")
     equal(two.receive(), (0, b"first"), "the message")
     one.write(R.R_MBOX_TX_CTRL, R.DEST_FUNCTION | 7 << 23 | 5 << 8)
-    pair.until(lambda: pair.b.counter(R.CNT_MSG_DROPPED), "a message for nobody")
+    pair.until(lambda: pair.b.counter(R.CNT_MSG_DROPPED), "a message without a receiver")
     pair.opened(pair.b, 0, 0, MEMORY)
     pair.opened(two, 0, 0, MEMORY + PAGE)
     for port in pair.a, one:
@@ -310,7 +310,7 @@ def test_aer(scope):
     pf.config_write(4, pf.config_read(4, 2) | 0x100, 2)
     root.report()
     aer = pf.extended(1)
-    # Where the PF shows it, which bit; what the root port has received, and where it says from whom.
+    # Where the PF shows it, which bit; what the root port has received, and where it says from which function.
     for name, register, bit, received, source in (("BAD_TLP", 0x10, 1 << 6, 1, 0), ("POISON_TLP", 4, 1 << 12, 0x24, 16)):
         told = machine.qemu.qmp("human-monitor-command", **{"command-line": f"pcie_aer_inject_error pf0 {name}"})
         assert "OK" in told, told
@@ -324,7 +324,7 @@ def test_aer(scope):
 
 
 def test_random(scope):
-    """random programs of PFs and VFs harm nobody: the neighbour's memory that is not open stays as it is"""
+    """random programs of PFs and VFs do no harm: the neighbour's memory that is not open stays as it is"""
     pair = Endpoints(scope)
     rng = random.Random(1)
     vfs = pair.virtual(pair.a, 4)

@@ -139,7 +139,7 @@ def hwid(port):
 
 
 def test_mig_1_identity(scope):
-    """MIG-1: a VF is whom its PF says, from CTRL on and through its resets, until the PF is reset"""
+    """MIG-1: a VF has the identity that its PF says, from CTRL on and through its resets, until the PF is reset"""
     pair = Endpoints(scope)
     vf, other = pair.virtual(pair.a, 2)
     own = hwid(vf)
@@ -172,8 +172,8 @@ def test_mig_2_numbers(scope):
         return vf.function, other.function, pf.vf(0, R.VF_FUNCTION), pf.vf(1, R.VF_FUNCTION)
 
     same = (number, others) * 2
-    for nobody in number, pf.function, 1, R.PFS + R.VFS, R.FUNCTIONS, 0xffffffff:
-        equal(written(nobody), same, f"number {nobody}")
+    for wrong in number, pf.function, 1, R.PFS + R.VFS, R.FUNCTIONS, 0xffffffff:
+        equal(written(wrong), same, f"number {wrong}")
     near.set_slot(0, to(number), 0, PAGE)
     near.set_page(0, to(number), 1)
     for n, port in enumerate((vf, other)):
@@ -231,7 +231,7 @@ def test_peers(scope):
 
 
 def test_links(scope):
-    """a link out of the quota leads nowhere, and nobody comes in by it, from the write on"""
+    """a link out of the quota leads nowhere, and nothing comes in by it, from the write on"""
     pair = Endpoints(scope)
     near, far = pair.virtual(pair.a, 1)[0], pair.virtual(pair.b, 1)[0]
     pair.opened(far, 0, 0, MEMORY)

@@ -156,7 +156,7 @@ def test_mr_8_extremes(scope):
 
 
 def test_mr_8_rings(scope):
-    """MR-8: a VF that rings too often is heard later, each doorbell once, in turn; nobody else waits"""
+    """MR-8: a VF that rings too often is heard later, each doorbell once, in turn; no other waits"""
     pair = Endpoints(scope)
     (near, other), (far, beside) = pair.virtual(pair.a, 2), pair.virtual(pair.b, 2)
     for one, there in ((near, far), (other, beside)):

@@ -111,7 +111,7 @@ def test_bad_welcome(scope):
 
 
 def test_bad_descriptors(scope):
-    """LINK_UP with too few, too many, wrong or unsafe descriptors; and descriptors nobody asked for"""
+    """LINK_UP with too few, too many, wrong or unsafe descriptors; and descriptors that were not asked for"""
     fabric, port, node = joined(scope)
     small = os.memfd_create("small", os.MFD_ALLOW_SEALING)
     scope.callback(os.close, small)
@@ -151,7 +151,7 @@ def test_bad_descriptors(scope):
         node.send_raw(pack(R.FAB_LINK_UP, 0, (4, 4, 0, 0xb, 1, far_link)), [ram, doorbell, event])
         node = check_given_up(fabric, port, node, f"link {far_link} at the neighbour")
     node.send_raw(pack(R.FAB_TRACE, 0, (1,)), [event])
-    check_given_up(fabric, port, node, "a descriptor nobody asked for")
+    check_given_up(fabric, port, node, "a descriptor that was not asked for")
 
 
 def test_bad_event(scope):

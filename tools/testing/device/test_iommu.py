@@ -256,7 +256,7 @@ def test_unmap_of_closed(scope):
 
 
 def test_other_addresses(scope):
-    """invalidations of what is mapped still, or of something else, disturb nothing and wait for nobody"""
+    """invalidations of what is mapped still, or of something else, disturb nothing and wait for nothing"""
     pair = Behind(scope)
     pair.domain.map(IOVA, MEMORY, 4)
     pair.domain.map(IOVA + 4 * PAGE, MEMORY + 8 * PAGE, 4)
@@ -669,7 +669,7 @@ def test_unplug(scope):
 
 def test_silent(scope):
     """behind an IOMMU that does not tell of unmaps no entry is live, and QEMU says why"""
-    # With snoop control QEMU's IOMMU tells nobody.
+    # With snoop control QEMU's IOMMU tells no device.
     port = host(scope, "h1", beside=("-device", "intel-iommu,snoop-control=on"))
     port.qemu.complains = True
     port.set_inbound(0, 0, PAGE, MEMORY, allow=R.ALLOW_SELF)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A link that goes down and comes up again before its owner hears of it: whom BUSY waits for."""
+"""A link that goes down and comes up again before its owner hears of it: what BUSY waits for."""
 
 import regs as R
 from fixture import Pair

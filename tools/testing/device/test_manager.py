@@ -49,7 +49,7 @@ def register(port, address):
 
 
 def test_switch_answers(scope):
-    """a switch says who it is and who is at its ports, to whoever asks it by a path of one link"""
+    """a switch says what it is and what is at its ports, to any that asks it by a path of one link"""
     net = Net(scope, TWO)
     net[1].send(0, packet([0], question(77)))
     equal(net[1].read(R.R_MBOX_TX_STATUS), 0, "sending")

@@ -156,7 +156,7 @@ class Entry:
         self.out()
         for flow in flows:
             if flow in self.flows:
-                # At once: whoever took it out was answered when it was in force.
+                # At once: the port that took it out was answered when it was in force.
                 flow.dead()
                 if self.why:
                     equal(flow.stop(), self.why, f"{self.what}: why")
@@ -284,7 +284,7 @@ def test_three_switches(scope):
 
 
 def test_over_a_host(scope):
-    """a host relays what its route table says, from whom it says; its own links and traffic are not touched"""
+    """a host relays what its route table says, from where it says; its own links and traffic are not touched"""
     net = Net(scope, CHAIN)
     there, back = Flow(net, 1, 3, link=0, vp=2), Flow(net, 3, 1, link=0, vp=1)
     direct = net[1]
@@ -328,7 +328,7 @@ def shared(scope):
 
 
 def traffic(net):
-    """(from, to) -> TLPs, bytes, doorbells, of all that was sent until now: whoever is asked tells of that first."""
+    """(from, to) -> TLPs, bytes, doorbells, of all that was sent until now: a port that is asked tells of that first."""
     for n in range(len(net.ports)):
         net.daemon.command("counters", f"h{n + 1}")
     found = {}
@@ -539,7 +539,7 @@ def test_functions(scope):
 
 
 def test_registers(scope):
-    """route tables: what they hold, what is INVALID, and slots that name nobody"""
+    """route tables: what they hold, what is INVALID, and slots that name no port"""
     port = host(scope, "h1")
     cap = port.read(R.R_ROUTE_CAP)
     equal((cap & 0xffff, cap >> 16 & 0xff, cap >> 24), (R.ROUTES, R.VPS, R.MAX_HOPS), "ROUTE_CAP")
@@ -605,7 +605,7 @@ def test_fabric_talks_nonsense(scope):
 
 
 def test_remotes_come_and_go(scope):
-    """a remote that nobody wants any more is not used again before the fabric has let go of it"""
+    """a remote that no port wants any more is not used again before the fabric has let go of it"""
     fabric, port, node, wants = wanting(scope)
     ram, _, _ = node.hello.fds
     node.send(R.FAB_REMOTE_UP, R.MAX_LINKS, (3, 17, 40), fds=node.hello.fds)

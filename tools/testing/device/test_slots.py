@@ -14,7 +14,7 @@ LIVE = R.SLOT_LIVE | R.SLOT_DIRECT
 
 
 def check_refused(pair, address, offset, aperture, owner_told=True):
-    """Accesses at address: ones, dropped, counted, an error here and, if it is somebody's, there."""
+    """Accesses at address: ones, dropped, counted, an error here and, if it belongs to a port, there."""
     pair.quiet()
     for size, ones in ONES.items():
         equal(pair.a.qemu.read(address, size), ones, f"refused read of {size} bytes")

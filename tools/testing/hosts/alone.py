@@ -100,7 +100,7 @@ def stuck(bench):
         lab.hosts["h1"] = host
         lab.boot()
         try:
-            host.run("mkfifo /run/nobody && exec cat /run/nobody", 2)
+            host.run("mkfifo /run/fifo && exec cat /run/fifo", 2)
         except CommandTimeout as error:
             said = str(error)
         else:

@@ -24,7 +24,7 @@ PAGE = paths.TOP / "Documentation/multiroot.rst"
 
 
 def figures(bench):
-    """The system of Figs 10 to 12, in which nothing is anybody's."""
+    """The system of Figs 10 to 12, in which nothing is assigned."""
     lab = bench.shape("figs10-12", sharing.figures())
     settled(list(lab.hosts.values()), 1, 11)
     lab["rc1"].run("echo '# none' | weftctl assignments --restore -")
@@ -151,7 +151,7 @@ def free_ones(bench):
     rc1.weftctl("withdraw", "ep4")
     # It is the hosts that have let go.
     if any(hierarchy(lab[root]) for root in GIVEN):
-        raise Mismatch("somebody has something of ep4 after it was withdrawn")
+        raise Mismatch("a host has something of ep4 after it was withdrawn")
     # By local id and by hardware id.
     nodes = {node["name"]: node for node in rc1.weftctl_json("tree")["nodes"]}
     rc1.weftctl("assign", f"{nodes['ep5']['lid']}.1", nodes["rc2"]["lid"])

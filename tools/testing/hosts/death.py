@@ -73,7 +73,7 @@ def reboot(bench):
         host.wait_links()
     result = sending.wait(90)
     if not result.status:
-        raise Mismatch("the sender takes a file for carried that nobody has")
+        raise Mismatch("the sender takes a file for carried that no host has")
     after = int(h1.out(generation))
     if after == before:
         raise Mismatch(f"h2 was rebooted, and h1 still sees generation {before}")

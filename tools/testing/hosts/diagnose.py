@@ -285,7 +285,7 @@ while not words[LINK_STATUS // 4] & UP:
     time.sleep(0.01)
 print("up", flush=True)
 what, data = sys.argv[2], b""
-# Whoever is not answered says it again.
+# A node that is not answered says it again.
 while True:
     if what.startswith("wake="):
         data = hello(int(what[5:]), *heard())

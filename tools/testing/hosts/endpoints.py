@@ -292,7 +292,7 @@ def unbound_early(bench):
         "echo ${d##*/} >$d/driver/unbind; wait $p; echo status $?; echo ${d##*/} >/tmp/unbound",
         60,
     )
-    # Whoever gives routes has none for it now, and gives it a new one.
+    # The manager has no route for it now, and gives it a new one.
     settled([lab["h1"]], 1, NODES - 1)
     h2.run("cat /tmp/unbound >/sys/bus/pci/drivers/weft/bind")
     settled(list(lab.hosts.values()), 1, NODES)

@@ -59,7 +59,7 @@ def ports(bench):
         raise Mismatch(f"the roles: {link}, {other}")
     if spare["cable"] or spare["state"] != "down" or len(other["links"]) != 1:
         raise Mismatch(f"links without a cable: {port}, {other}")
-    # Somebody without rights sees the same, and what has been counted meanwhile.
+    # A user without rights sees the same, and what has been counted meanwhile.
     server = h2.start_job("weftctl ping --serve --once")
     server.expect("listening on")
     h1.run("weftctl ping --count 5")
@@ -78,7 +78,7 @@ def ports(bench):
 def link(bench):
     lab = bench.pair()
     host = lab["h1"]
-    # Whoever waits for nothing is told what there is, and for how long to wait.
+    # A program that waits for nothing is told what there is, and for how long to wait.
     quiet = Events(host, "--timeout", "0.2").end()
     if [event["event"] for event in quiet] != ["seen"] * len(quiet) or len(quiet) < 2:
         raise Mismatch(f"at the beginning: {quiet}")

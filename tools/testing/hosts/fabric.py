@@ -24,7 +24,7 @@ def figure_5():
 
 RING = "n3:0"
 
-# Says whom sysfs names as master whenever it tells of a change, and what uevents say.
+# Says what sysfs names as master whenever it tells of a change, and what uevents say.
 WATCH = f"""import os, select, socket
 NETLINK_KOBJECT_UEVENT = 15
 events = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_KOBJECT_UEVENT)
@@ -88,7 +88,7 @@ def tree(host):
 
 
 def peers(host):
-    """Hardware ids of those with whom the host has a link that carries."""
+    """Hardware ids of those to which the host has a link that carries."""
     links = host.weftctl_json("show")["ports"][0]["links"]
     return {int(link["peer_hwid"], 0) for link in links if link["state"] == "ready"}
 

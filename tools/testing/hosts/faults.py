@@ -2,7 +2,7 @@
 """Faults on command: what each does to two hosts and their users, and how they recover.
 
 Each test injects a fault while something is under way, and shows that nothing that was acknowledged
-is lost, that nobody hangs, that the kernel's log names the cause, and that the link works again by
+is lost, that nothing hangs, that the kernel's log names the cause, and that the link works again by
 itself when the fault ends. How long that takes is told, not asserted.
 """
 
@@ -237,7 +237,7 @@ def stuck_doorbell(bench):
         lab.fabric.inject("stuck-doorbell", end)
     h1.run("weftctl ping --count 8", 60)
     if attribute(h2, "doorbells_lost") <= lost:
-        raise Mismatch("doorbells were lost, and nobody has noticed")
+        raise Mismatch("doorbells were lost, and it was not noticed")
     log.check(h2, "weft.*no doorbell")
     lab.fabric.clear()
     began = time.monotonic()
@@ -277,7 +277,7 @@ def dma_error(bench):
     broken, other = verbs(lab)
     began = time.monotonic()
     if not broken.status or not re.search(r"^# .*link", broken.out, re.M | re.I):
-        raise Mismatch(f"nobody was told that the link has lost something:\n{broken.out}{broken.err}\n{other.out}")
+        raise Mismatch(f"no program was told that the link has lost something:\n{broken.out}{broken.err}\n{other.out}")
     if lab.fabric.faults():
         raise Mismatch(f"nothing was struck: {lab.fabric.faults()}")
     log.check(h1, "weft.*DMA engine", most=2)
@@ -295,7 +295,7 @@ def all_ones(bench):
     log = Log(lab)
     receiving = h2.start_job(h2.weftctl_line("recv", "/tmp"))
     receiving.expect("listening on", 30)
-    # Somebody looks at the counters while nobody has noticed yet.
+    # A program looks at the counters before the driver has noticed.
     looks = "read _ </sys/class/weft/weft0/device/counters/dma_bytes"
     looking = h2.start_job(f"echo looking; while :; do {looks}; done 2>/dev/null")
     looking.expect("looking")
@@ -324,7 +324,7 @@ def all_ones_in_transfer(bench):
     way = steps.UnderWay(lab, "ones", lasting=False)
     lab.fabric.inject("all-ones", "h2")
     lab["h1"].wait_link("hello")
-    # The receiver is told that its port is gone, and so the sender finds nobody in the end.
+    # The receiver is told that its port is gone, and so the sender finds no peer in the end.
     result = way.receiving.job.wait(60)
     if not result.status:
         raise Mismatch("the receiver's port is gone, and it ends as if all were well")
@@ -332,7 +332,7 @@ def all_ones_in_transfer(bench):
     for host in lab.hosts.values():
         host.wait_links()
     if not way.sending.wait(120).status:
-        raise Mismatch("the sender takes a file for carried that nobody has")
+        raise Mismatch("the sender takes a file for carried that no host has")
     steps.both_ways(lab)
 
 

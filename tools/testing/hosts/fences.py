@@ -20,7 +20,7 @@ CLOSELY = False
 SERVICE = 7302
 SEED = 20
 MESSAGES = 400
-# A message that is later than this is one that nobody was woken for.
+# A message that is later than this is one that no thread was woken for.
 PATIENCE = 10
 # The driver looks after those who sleep for too long, and counts them.
 OVERSLEPT = "/sys/class/weft/weft0/device/link0/doorbells_lost"
@@ -71,7 +71,7 @@ def soak(lab, command):
 
 
 def overslept(lab):
-    """Sleepers whom nobody woke but the driver's clock."""
+    """Sleepers that only the driver's clock woke."""
     return sum(int(host.out(f"cat {OVERSLEPT}")) for host in lab.hosts.values())
 
 

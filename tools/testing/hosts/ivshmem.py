@@ -17,7 +17,7 @@ def not_by_itself(bench):
     host.run("for d in /sys/bus/pci/devices/*; do echo >$d/driver_override; done")
     host.insmod()
     if host.run("ls /dev/weft0", status=None).status == 0:
-        raise Mismatch("weft took an ivshmem device that nobody gave it")
+        raise Mismatch("weft took an ivshmem device that it was not given")
     host.bind_ivshmem()
     host.run("test -e /dev/weft0")
 
@@ -42,7 +42,7 @@ def peer_dies(bench):
     # nodes 0 and 1 it is itself was decided when both started; its hardware id counts from 1.
     node = int(lab["h1"].out("cat /sys/class/weft/weft0/device/hwid"), 0) % 0x100 - 1
     lab["h2"].kill()
-    # ivshmem has no link state: that nobody is there any more is told by silence.
+    # ivshmem has no link state: that the peer is gone is told by silence.
     lab["h1"].wait_link("hello", 60)
     lab["h2"].start().wait_ready()
     lab["h2"].insmod()

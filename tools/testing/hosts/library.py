@@ -12,7 +12,7 @@ MESSAGES = 2000
 
 
 def soak(lab):
-    """Each message wakes somebody: one that is not woken is late, and the program says so."""
+    """Each message wakes a thread: one that is not woken is late, and the program says so."""
     listening = lab["h2"].start_job(f"{SOAK} listen 0 {SERVICE}")
     listening.expect("listening", 30)
     lab["h1"].run(f"{SOAK} connect 0 {SERVICE} {MESSAGES}", timeout=240)

@@ -73,7 +73,7 @@ def rmmod_busy(bench):
 def unbind(bench):
     lab = bench.pair()
     h1, h2 = lab["h1"], lab["h2"]
-    for who, whom in ((h1, h2), (h2, h1)):
+    for who, other in ((h1, h2), (h2, h1)):
         device = who.out(f"echo {DEVICE}")
         path, _ = steps.payload(h1, "unbind", 48 << 20, 6)
         limit = 8 * kernel.patience()
@@ -82,7 +82,7 @@ def unbind(bench):
         receiving.has(1 << 20)
         who.run(f"echo {device} >/sys/bus/pci/drivers/weft/unbind", 60)
         who.run("test ! -e /dev/weft0")
-        whom.wait_link("down")
+        other.wait_link("down")
         # The end that lost its port says so at once, the other one tries for a while.
         mine = sending if who is h1 else receiving.job
         lost = mine.wait(60)
@@ -92,7 +92,7 @@ def unbind(bench):
         other = receiving.job if who is h1 else sending
         given_up = other.wait(90)
         if not given_up.status:
-            raise Mismatch(f"{whom.name}: the transfer succeeded without a peer")
+            raise Mismatch(f"{other.name}: the transfer succeeded without a peer")
         who.run(f"echo {device} >/sys/bus/pci/drivers/weft/bind", 60)
         for host in lab.hosts.values():
             host.wait_links()

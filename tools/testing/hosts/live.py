@@ -157,7 +157,7 @@ def refusing(bench):
                 raise Mismatch(f"a neighbour that is stopped: {done}")
             counts, _ = work.whole()
             bench.note(f"{counts}")
-        # Nobody's: there is nothing to be kept.
+        # Without a driver there is nothing to be kept.
         host.run(f"echo {a[0].vf(0)} >/sys/bus/pci/drivers/weft/unbind")
         refused(host, "0:0", "0:1", "foreign")
         host.run(f"echo {a[0].vf(0)} >/sys/bus/pci/drivers/weft/bind")
@@ -170,7 +170,7 @@ def leading_back(bench):
         host, hwid, node = lab["h1"], a[0].hwid(0), a[0].node(0)
         other = a[0].vf(1)
         with keeping(host, hwid, lab["h2"], b[0].node(0)) as work:
-            host.run(f"echo nobody-has-this >{SYSFS}/{other}/driver_override")
+            host.run(f"echo no-such-driver >{SYSFS}/{other}/driver_override")
             done = migrate(host, "0:0", "0:1", "--live", status=1)
             host.run(f"echo >{SYSFS}/{other}/driver_override; echo {other} >/sys/bus/pci/drivers_probe")
             if (done["outcome"], done["step"], done["event"]) != ("stayed", "configure", "failed"):
@@ -198,7 +198,7 @@ def dying(bench):
                 done = host.run(f"(sleep {delay / 1000}; echo 1 >{SYSFS}/{a[0].pf}/remove) & {line}; wait", 120, None)
                 said = [json.loads(line).get("migration", {}) for line in done.out.splitlines()[:1]]
                 where.append(f"{delay} ms: {said[0].get('step', said[0].get('outcome')) if said else 'gone'}")
-                # Both hear of it; the other end when nobody has come back.
+                # Both hear of it; the other end when the first has not come back.
                 for job in (work.job, work.listener):
                     if not job.wait(60).status:
                         raise Mismatch(f"a program has not noticed, {where[-1]}")

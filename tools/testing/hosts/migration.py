@@ -24,7 +24,7 @@ VFS = 4
 MIGRATIONS = int(os.environ.get("WEFT_MIGRATIONS", "6"))
 # Where the migration may find that the source is gone, if users were asked to finish.
 GONE = [(None, None), *(("source-gone", step) for step in ("finish", "release", "cut"))]
-# Whoever has a VF's file open and does not care what is wanted of him: says so when it is.
+# A program that has a VF's file open and does not care what it is asked for: says when it is.
 CARELESS = """import os, select, sys, time
 fd = os.open(sys.argv[1], os.O_RDWR)
 poll = select.poll()
@@ -207,14 +207,14 @@ def between_endpoints(bench):
 
 
 def careless(host, node):
-    """Somebody has that device node open, and keeps it."""
+    """A program has that device node open, and keeps it."""
     path = host.push("careless.py", CARELESS.encode())
     return steps.user(host, f"exec python3 {path} /dev/weft{node}")
 
 
 @contextlib.contextmanager
 def holding(lab, hwid):
-    """Somebody has a connection by the function of that identity, and keeps it."""
+    """A program has a connection by the function of that identity, and keeps it."""
     listener = lab["h2"].start_job(f"exec {FOLLOW} listen {SERVICE + 1}")
     listener.expect("listening", 30)
     job = lab["h1"].start_job(f"exec {FOLLOW} hold {hwid} {SERVICE + 1}")
@@ -292,7 +292,7 @@ def refusing(bench):
                 if done["outcome"] != "stayed" or obstacle not in done["obstacles"]:
                     raise Mismatch(f"{target}: {done}")
             # Its driver, when it has the identity already.
-            done = migrate(host, "0:0", "1:0", "--driver", "nobody-has-this", status=1)
+            done = migrate(host, "0:0", "1:0", "--driver", "no-such-driver", status=1)
             asked += 1
             if (done["outcome"], done["step"], done["event"]) != ("stayed", "configure", "failed"):
                 raise Mismatch(f"{done}")
@@ -326,7 +326,7 @@ def gone(port):
 
 
 def back(port, count):
-    """And finds it again. Who they are then is nobody else."""
+    """And finds it again: it is the same."""
     port.host.run("echo 1 >/sys/bus/pci/rescan", 60)
     port.host.until(f"[ -e {SYSFS}/{port.pf}/weft ]")
     port.host.wait_link("ready", 60, port=port.number)

@@ -144,7 +144,7 @@ def each_step(bench):
 
 
 @test("MIG-2: a source that is given to another driver meanwhile neither keeps the migration waiting nor is "
-      "taken from whoever has it", iommu=True, patient=True)
+      "taken from its holder", iommu=True, patient=True)
 def rebound(bench):
     with moving(bench) as (lab, a, b):
         host, source, target = lab["h1"], a[2], a[1]
@@ -182,7 +182,7 @@ def rebound(bench):
             ends.append(f"{when}: {done['outcome']} ({done.get('step', 'all')}, {done.get('event', 'done')})")
             # Who has taken it has it still, whatever became of its identity.
             if not holder.running or host.out(f"basename $(readlink -f {SYSFS}/{vf}/driver)") != "vfio-pci":
-                raise Mismatch(f"{ends[-1]}: it was taken from whoever has it")
+                raise Mismatch(f"{ends[-1]}: it was taken from its holder")
             if source.get(0, "state") != "used" or source.get(0, "links") != f"0x{0xf:016x}":
                 raise Mismatch(f"{ends[-1]}: it is {source.get(0, 'state')}, with links {source.get(0, 'links')}")
             holder.kill(9)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Endpoints that hosts share: the master finds them, gives them to whom the administrator assignments, and
+"""Endpoints that hosts share: the master finds them, gives them to the hosts that the administrator assigns them to, and
 the next one goes on with that."""
 
 from weftlab.errors import Mismatch
@@ -123,7 +123,7 @@ def withdrawn(bench):
     until("a hierarchy without it", lambda: ("ep2", 0) not in sharing.given(lab, rc1))
     gone = {("ep2", 0)}
     equal("virtual endpoints", sharing.bases(lab), {k: v for k, v in bases.items() if k not in gone})
-    # Nobody else of rc1's goes over switch 2.
+    # No other of rc1's goes over switch 2.
     vh = sharing.ask(rc1, "vh", 0)[0]["vh"]
     own = {("sw1", 2), ("sw2", 2), ("sw2", 1)}
     left = {k: v for k, v in before.items() if v != vh or k[:2] not in own}

@@ -139,7 +139,7 @@ def bytes_at(*ends):
 
 
 def sessions(host, link):
-    """What another number of would mean that somebody had noticed."""
+    """What another number of would mean that a program had noticed."""
     return [link_file(host, link, name) for name in ("readied", "trained", "state")]
 
 
@@ -195,7 +195,7 @@ def follows(bench):
         until("the most", lambda: changes.rates()[-1] == (4, 8), 10)
         changes.end()
         if [sessions(side.host, 0) for side in (a, b)] != before:
-            raise Mismatch("somebody has noticed more than the speed")
+            raise Mismatch("a program has noticed more than the speed")
 
 
 @test("N-8: routes avoid a link that saves power, nothing is reset for that, and they come back to one that does not")

@@ -166,7 +166,7 @@ def planes(lab, switches=("sw1", "sw2", "sw3")):
 
 
 def bases(lab):
-    """Base functions: (VP, LID of the host) of each virtual endpoint that is somebody's."""
+    """Base functions: (VP, LID of the host) of each virtual endpoint that a host has."""
     ends = {node["name"]: node["endpoint"] for node in lab.fabric.status()["nodes"]}
     return {
         (name, ve): (is_["vp"], is_["root"])

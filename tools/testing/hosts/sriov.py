@@ -110,7 +110,7 @@ class Side:
         return self.host.out(f"cat {' '.join(f'{where}/{name}' for name in ENDED)} {where}/state")
 
     def user(self, node):
-        """Somebody has the device node open."""
+        """A program has the device node open."""
         return steps.user(self.host, f"exec 3</dev/weft{node}; echo open; exec sleep 600")
 
 

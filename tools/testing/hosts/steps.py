@@ -12,7 +12,7 @@ from weftlab.errors import LabError, Mismatch
 
 
 def two_apart(bench):
-    """h1 and h2, with two switches between them and nobody else."""
+    """h1 and h2, with two switches between them and nothing else."""
     shape = topology.Topology().host("h1", 1).host("h2", 2).switch("s1", 4).switch("s2", 4)
     return bench.shape("two apart", shape.link("h1:0", "s1:0").link("s1:1", "s2:0").link("s2:1", "h2:0"))
 
@@ -80,7 +80,7 @@ class UnderWay:
 
 @contextlib.contextmanager
 def user(host, command):
-    """Somebody who says "open", and stays until he is ended."""
+    """A program that says "open", and stays until it is ended."""
     job = host.start_job(command)
     job.expect("open", 30)
     try:
@@ -99,7 +99,7 @@ def both_ways(lab, size=1 << 20):
 
 
 def pull(host, port, patience, nodes=("/dev/weft0",), listen=0):
-    """Pulls a port out of its slot while somebody listens there, who has to learn of it."""
+    """Pulls a port out of its slot while a program listens there, which has to learn of it."""
     # The slot's button alone takes five seconds; it ends when the port goes.
     receiving = transfer.Receiver(host, ["--timeout", 120 * kernel.patience(), "--port", listen])
     host.unplug(port.name)

@@ -46,7 +46,7 @@ def shape():
 
 
 def crowd(bench):
-    """The lab, in which nothing is anybody's, and its master."""
+    """The lab, in which nothing is assigned, and its master."""
     guests = {"a": HOSTS[:8], "b": HOSTS[8:]}
     # Without slots for links over routes: there would be a hundred.
     lab = bench.shape("crowd", shape(), guests=guests, slots=4, memory=384)
@@ -177,7 +177,7 @@ def no_way(bench):
     if lab.fabric.walk("h9", far)["at"] != "s1":
         raise Mismatch("what it says does not show where the route ends")
     lab.fabric.call("route", "set", "s1", far, int(DETOUR.partition(":")[2]))
-    # Nobody looks at routes by himself; who hears of a slot looks at everything.
+    # No host looks at routes by itself; one that hears of a slot looks at everything.
     for word in ("unplug", "plug"):
         lab.fabric.call(word, "e1")
     become(lab, master, {"done": 1})

@@ -86,7 +86,7 @@ def queue_pairs(bench):
 
 @test("protocols")
 def protocols(bench):
-    """What moves something, by each protocol: who pulls reads, and nobody else."""
+    """What moves something, by each protocol: an end that pulls reads, and no other."""
     lab = bench.pair()
     for number in PROTOCOLS:
         with counted(lab) as counts:
@@ -96,7 +96,7 @@ def protocols(bench):
         reads = {node: counters["tx_mrd"] for node, counters in counts.items()}
         name = "/".join("pull" if number & bit else "push" for bit in PULLED)
         yield (
-            f"Q-3 {name}: {' and '.join(sorted(wanted)) or 'nobody'} reads over the bridge",
+            f"Q-3 {name}: {' and '.join(sorted(wanted)) or 'neither end'} reads over the bridge",
             {node for node, count in reads.items() if count} == wanted,
             f"reads: {reads}",
             None,

@@ -261,7 +261,7 @@ TEST_F(channel, closing_tells_the_peer_who_can_still_read)
 	ASSERT_NE(0, wt_peek(&self->b));
 	EXPECT_EQ(4, wt_take(&self->b, buf, NULL));
 	EXPECT_EQ(0, memcmp(buf, "last", 4));
-	/* Where the window was is memory that nobody sees. */
+	/* Where the window was is memory that no program sees. */
 	wt_send_inline(&self->b, "into nothing", 12, 0);
 	wt_give_credit(&self->b);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Bad days of programs with queue pairs: who dies, forks, unmaps what is registered, or
- * takes an STag back while the peer writes. Nobody else may notice, nothing may leak, and
- * nobody may wait for ever.
+ * takes an STag back while the peer writes. No other may notice, nothing may leak, and
+ * no thread may wait for ever.
  */
 #include <errno.h>
 #include <signal.h>
@@ -312,7 +312,7 @@ TEST_F_TIMEOUT(death, out_of_locked_memory, 300)
 
 		if (!we_begin(&e, 0, 4096) || setrlimit(RLIMIT_MEMLOCK, &limit))
 			_exit(1);
-		/* Without the right to lock what it likes: as nobody. */
+		/* Without the right to lock what it likes: as user 65534. */
 		if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
 			_exit(2);
 		for (int twice = 0; twice < 2; twice++) {

@@ -171,7 +171,7 @@ TEST_F(endpoint, areas_come_and_go)
 {
 	const unsigned int both = WEFT_EP_MAY_READ | WEFT_EP_MAY_WRITE;
 
-	/* Whoever reached the last one may take his time to let go of it. */
+	/* The holder of the last one may take a while to let go of it. */
 	for (int n = 0; n < 200; n++) {
 		ASSERT_EQ(0, free_of(self->fd, self->a.area));
 		ASSERT_EQ(0, area_of(self->fd, BYTES, both, &self->a));
@@ -528,7 +528,7 @@ TEST_F(endpoint, what_became_of_work_is_told_when_the_port_has_gone)
 		work[i].sources = i < 4 ? 0 : 1;
 		work[i].segment[0] = all;
 	}
-	/* Some are done, and not taken; of the others nobody knows. */
+	/* Some are done, and not taken; the others are not known. */
 	ASSERT_EQ(0, submit(self->fd, work, 4, NULL));
 	do {
 		ASSERT_EQ(-EFAULT, reap(self->fd, (void *)8, 16, WEFT_EP_FOREVER));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The two ends of a queue pair between ports 0 and 1, for programs that test something
- * else than queue pairs. Nobody sleeps: completions are waited for by WEFT_KICK of
+ * else than queue pairs. Neither sleeps: completions are waited for by WEFT_KICK of
  * either end in turn.
  */
 #ifndef WEFT_ENDS_H

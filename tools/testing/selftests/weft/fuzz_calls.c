@@ -228,7 +228,7 @@ static const struct call *any_call(struct fz_rng *r)
 	return &calls[0];
 }
 
-/* Whether a call names somebody who is to be left alone. */
+/* Whether a call names an object that is to be left alone. */
 static bool is_spared(const struct fz_shared *s, unsigned long cmd, const union arg *a)
 {
 	if (cmd != WEFT_QP_MODIFY)

@@ -18,7 +18,7 @@
 #include "fuzz_round.h"
 #include "weft_test.h"
 
-/* Whoever waits in the kernel is woken by a signal so often, and goes on. */
+/* A thread that waits in the kernel is woken by a signal so often, and goes on. */
 #define NUDGE_NS 50000000L
 
 /* What is written goes where a page may be missing: then the thread returns here. */
@@ -105,7 +105,7 @@ static void reopen(struct fz_thread *t, struct fz_file *f)
 {
 	struct fz_rng *r = &t->rng;
 	unsigned int port = fz_below(r, 2);
-	/* Those that wait are nudged, but most of the time nobody waits. */
+	/* Those that wait are nudged, but most of the time none waits. */
 	int flags = (fz_once_in(r, 16) ? 0 : O_NONBLOCK) |
 		    (fz_once_in(r, 16) ? O_RDONLY : O_RDWR);
 	bool objects = !fz_once_in(r, 3);

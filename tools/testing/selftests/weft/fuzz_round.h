@@ -46,7 +46,7 @@ struct fz_shared {
 	struct fz_file files[FZ_FILES];
 	uint8_t *mem;			/* FZ_MEM bytes */
 	int event_fd;
-	/* Of a queue pair that nobody is to disturb: it is not named as a peer. */
+	/* Of a queue pair that is not to be disturbed: it is not named as a peer. */
 	const uint32_t *spared;
 	unsigned int spared_count;
 };

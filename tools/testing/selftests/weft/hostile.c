@@ -136,7 +136,7 @@ FIXTURE_SETUP(hostile)
 	if (kind != WEFT_PORT_WEFT)
 		SKIP(return, "the window of other ports is not known");
 	if (!map_window(&self->h, arena))
-		SKIP(return, "the kernel lets nobody map a BAR: boot it with iomem=relaxed");
+		SKIP(return, "the kernel lets no program map a BAR: boot it with iomem=relaxed");
 }
 
 FIXTURE_TEARDOWN(hostile)

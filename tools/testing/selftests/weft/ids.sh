@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The module takes its own ports by itself and nobody else's hardware.
+# The module takes its own ports by itself and no other hardware.
 cd "$(dirname "$0")" || exit 1
 # shellcheck disable=SC2119
 # shellcheck source=lib.sh

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Files and mappings outlive the port: unbind, removal and reset under open
- * channels. Nobody gets SIGBUS, everybody learns of it, and the port that
+ * channels. No program gets SIGBUS, each learns of it, and the port that
  * comes back works.
  */
 #include <errno.h>

@@ -3,7 +3,7 @@
  * Queue pairs between two ports that are joined: what each operation does, what
  * is refused, and what a message costs on the wire.
  *
- * Both ends are here, and nobody sleeps: completions are waited for by WEFT_KICK
+ * Both ends are here, and neither sleeps: completions are waited for by WEFT_KICK
  * of either end in turn.
  */
 #include <errno.h>
@@ -277,7 +277,7 @@ static void ring(struct end *e)
 	*e->bell = e->bell_value;
 }
 
-/* Waits for a completion of @e; nobody runs an engine. */
+/* Waits for a completion of @e; no program runs an engine. */
 static bool await_quietly(struct end *e, struct weft_cqe *out)
 {
 	time_t until = time(NULL) + PATIENCE_S;
@@ -541,7 +541,7 @@ TEST_F_TIMEOUT(qp, many_in_order, 300)
 	EXPECT_EQ(count, done);
 }
 
-/* A send that finds no receive request waits for one, and disturbs nobody. */
+/* A send that finds no receive request waits for one, and disturbs no other. */
 TEST_F_TIMEOUT(qp, no_receive_request, 300)
 {
 	struct end *a = &self->a, *b = &self->b;
@@ -880,7 +880,7 @@ TEST_F_TIMEOUT(qp, a_late_goodbye, 300)
 }
 
 /*
- * Who names a queue pair that does not name him gets nowhere, and disturbs nobody:
+ * One that names a queue pair that does not name it gets nowhere, and disturbs no other:
  * not by sending, and not by going away.
  */
 TEST_F_TIMEOUT(qp, M_5_a_stranger, 300)
@@ -988,7 +988,7 @@ static unsigned long wakes(unsigned int port)
 	return sum;
 }
 
-/* By doorbell: nobody runs the engine of the receiving end, and no clock does. */
+/* By doorbell: no program runs the engine of the receiving end, and no clock does. */
 TEST_F_TIMEOUT(qp, asleep, 300)
 {
 	struct end *a = &self->a, *b = &self->b;
@@ -1065,7 +1065,7 @@ static void *wait_thread(void *arg)
 	return NULL;
 }
 
-/* The port goes: who sleeps wakes up, and nobody who rings is killed. */
+/* The port goes: what sleeps wakes up, and what rings is not killed. */
 TEST_F_TIMEOUT(qp, the_port_goes, 300)
 {
 	struct end *a = &self->a;

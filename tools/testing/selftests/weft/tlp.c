@@ -45,7 +45,7 @@ static bool traced(struct wt_chan *x, struct wt_chan *y)
 }
 
 /*
- * Whether nothing is written any more for whoever was here before: an engine whose queue pairs have
+ * Whether nothing is written any more for earlier programs: an engine whose queue pairs have
  * gone looks on for a while, and then asks to be rung.
  */
 static bool quiet(void)

@@ -507,7 +507,7 @@ TEST_F(uapi, MR_7_a_host_sees_its_own_hierarchy)
 	v.flags = 1;
 	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_VH, &v));
 	v.flags = 0;
-	/* Nobody has given it anything: it has but itself. */
+	/* It was given nothing: it has but itself. */
 	for (int n = 0; n < 2; n++) {
 		v.root = n ? i.hwid : 0;
 		ASSERT_EQ(0, wt_ioctl(self->fd, WEFT_FABRIC_VH, &v));

@@ -226,7 +226,7 @@ bool wt_pair(struct wt_chan *a, struct wt_chan *b, unsigned int cells,
 	r = wt_connect(fd, service, cells, bulk, 0);
 	if (r) {
 		fprintf(stderr, "# connect: %s\n", strerror(-r));
-		/* Nobody comes: the thread must not wait for ever. */
+		/* No peer comes: the thread must not wait for ever. */
 		pthread_cancel(thread);
 		pthread_join(thread, NULL);
 	} else {
