@@ -21,7 +21,7 @@ const TRIES: u32 = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AssignmentState {
-    /// Nobody has looked at it yet.
+    /// The master has not looked at it yet.
     Waits,
     /// The endpoint is the host's.
     Done,
@@ -112,7 +112,7 @@ impl Assignments {
         self.lines().filter_map(assignment::of_line)
     }
 
-    /// To whom a virtual endpoint is to belong.
+    /// The host that is to have a virtual endpoint.
     pub fn root_of(&self, endpoint: u64, ve: u8) -> Option<u64> {
         self.all().find(|w| (w.endpoint, w.ve) == (endpoint, ve)).map(|w| w.root)
     }
@@ -123,7 +123,7 @@ impl Assignments {
         let Assignment { endpoint, ve, root } = assignment;
         let line = format!("{endpoint:x}.{ve:x} {root:x}\n");
         let (mut text, mut done) = (Vec::new(), false);
-        // Whoever edits it later learns what its lines are.
+        // An editor of the file learns what its lines are.
         if self.assigned().is_empty() {
             text.extend_from_slice(assignment::HEAD);
         }
@@ -147,7 +147,7 @@ impl Assignments {
         self.text = text;
     }
 
-    /// A virtual endpoint is to belong to nobody. Whether it did belong to somebody.
+    /// Takes a virtual endpoint from its host. Returns whether it had one.
     pub fn withdraw(&mut self, endpoint: u64, ve: u8) -> bool {
         let is = |line: &&[u8]| {
             let assignment = assignment::of_line(line);
@@ -266,7 +266,7 @@ mod tests {
         );
         assert_eq!(text(&assignments), "# the left rack\n\n# spare\n8.0 2\n7.1 3\n");
 
-        // What the master has seen stays, and is nobody's assignment.
+        // What the master has seen stays, and is no assignment.
         assignments.text = b"8.0 2\nseen 8 1f2e\n# end".to_vec();
         assert_eq!(assignments.all().count(), 1);
         assert_eq!(assignments.assigned(), b"8.0 2\n# end");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Whom to connect to, and with which rings.
+//! The peer and the rings of a connection.
 
 use crate::abi;
 use crate::channel::Channel;
@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// Whom to connect to, and with which rings.
+/// The peer and the rings of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connect {
     peer: u64,
@@ -43,7 +43,7 @@ impl Connect {
         Connect::new(hwid, abi::WEFT_ANY_LINK, service)
     }
 
-    /// To `service` of whoever is at the other end of `link`.
+    /// To `service` of the host at the other end of `link`, whichever it is.
     pub fn to_link(link: u32, service: u32) -> Self {
         Connect::new(0, link, service)
     }

@@ -48,11 +48,11 @@ pub enum Error {
     Permission(PathBuf),
     /// The port was removed.
     Gone,
-    /// Somebody on this host listens on this service already.
+    /// Another program on this host listens on this service already.
     InUse(u32),
     /// No link leads to the peer, or none that does is ready.
     Unreachable(String),
-    /// Nobody listens at the peer, or too many wait there already.
+    /// No program listens at the peer, or too many wait there already.
     Refused(String),
     /// There is no memory left for a channel: at the peer, or here.
     NoRoom {
@@ -105,7 +105,7 @@ pub enum Error {
     NoMaster,
     /// It takes CAP_SYS_ADMIN; what.
     Privilege(&'static str),
-    /// Somebody else has replaced the assignments since they were read.
+    /// Another program has replaced the assignments since they were read.
     Stale,
     /// This line of the assignments, from 1, is none, or gives away what a line before it has.
     AssignmentLine(u32),
@@ -236,11 +236,11 @@ impl fmt::Display for Error {
             Error::Permission(path) => write!(f, "{}: permission denied", path.display()),
             Error::Gone => f.write_str("the port was removed"),
             Error::InUse(service) => {
-                write!(f, "service {service}: somebody on this host listens there already")
+                write!(f, "service {service}: another program on this host listens there already")
             }
-            Error::Unreachable(whom) => write!(f, "{whom}: no link that is ready leads there"),
-            Error::Refused(whom) => {
-                write!(f, "{whom}: nobody listens there, or too many wait already")
+            Error::Unreachable(peer) => write!(f, "{peer}: no link that is ready leads there"),
+            Error::Refused(peer) => {
+                write!(f, "{peer}: no program listens there, or too many wait already")
             }
             Error::NoRoom { at_peer } => write!(
                 f,
@@ -268,7 +268,7 @@ impl fmt::Display for Error {
             Error::NotMaster => f.write_str("this host is not the master of the fabric"),
             Error::NoMaster => f.write_str("the fabric has no master yet"),
             Error::Privilege(what) => write!(f, "{what}: it takes CAP_SYS_ADMIN"),
-            Error::Stale => f.write_str("somebody else has replaced the assignments meanwhile"),
+            Error::Stale => f.write_str("another program has replaced the assignments meanwhile"),
             Error::AssignmentLine(line) => {
                 write!(f, "line {line} is no assignment, or gives away what a line before it has")
             }

@@ -45,7 +45,7 @@ impl fmt::Display for NodeKind {
     }
 }
 
-/// A port of a node at which somebody is.
+/// A port of a node that has a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FabricPort {
     /// Its number.
@@ -77,7 +77,7 @@ pub struct FabricNode {
     pub path: Vec<u8>,
     /// Links of the way that data take, if there is one.
     pub links: Option<u32>,
-    /// Its ports at which somebody is.
+    /// Its ports that have neighbours.
     pub ports: Vec<FabricPort>,
 }
 

@@ -3,7 +3,7 @@
 //! Messages between hosts that a PCI Express fabric joins.
 //!
 //! A *port* of this host, `/dev/weftN`, has links to other hosts. A *channel* is a pair of rings
-//! between a program here and one there; whoever listens on a service number accepts, whoever
+//! between a program here and one there; the one that listens on a service number accepts, the one that
 //! connects names the peer and that number. Messages are whole, in order, and carry a 64-bit tag of
 //! the sender's. Once a channel is connected a message is a few stores into the peer's memory: no
 //! system call and no interrupt, unless the other end sleeps.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Memory that somebody else writes or reads at the same time: the only file that touches it.
+//! Memory that others write or read at the same time: the only file that touches it.
 //!
 //! There is never a reference to such memory, only volatile accesses of whole words at offsets that
 //! are checked here. Fences are those of the bridge, not of the language: a window is mapped write

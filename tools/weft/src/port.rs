@@ -203,7 +203,7 @@ impl Port {
     /// Replaces the assignments whose version `assignments` has by its text, and gives it that of the new ones;
     /// `false` if the port has no manager. The text is taken whole or not at all.
     ///
-    /// [`Error::NotMaster`], [`Error::NoMaster`]: only the master takes it. [`Error::Stale`]: somebody
+    /// [`Error::NotMaster`], [`Error::NoMaster`]: only the master takes it. [`Error::Stale`]: another program
     /// else was faster. [`Error::Privilege`]. [`Error::AssignmentLine`], [`Error::AssignmentRoom`]: because of this
     /// line.
     pub fn set_assignments(&self, assignments: &mut Assignments) -> Result<bool> {

@@ -168,7 +168,7 @@ impl From<u32> for QpState {
 /// The way to the peer's queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QpPath {
-    /// Hardware id of the peer, or 0 for whoever is at the end of the link.
+    /// Hardware id of the peer, or 0 for any that is at the end of the link.
     pub peer: u64,
     /// The link; `None`: the first that leads there.
     pub link: Option<u32>,

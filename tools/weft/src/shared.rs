@@ -120,7 +120,7 @@ impl Shared {
             return Ok(());
         }
         match abi::weft_chan_kick::default().call(self.file.as_fd()) {
-            // There is nobody to be woken; the state tells.
+            // There is no peer to be woken; the state tells.
             Err(_) if self.state() != State::Open => Ok(()),
             result => result.map_err(|e| Error::os("ringing the peer's doorbell", e)),
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Both ends of a channel in one process, without a driver: the areas are halves of a file, and
-//! what the driver would write into the status pages is written here. Nobody is woken: a file can
+//! what the driver would write into the status pages is written here. No thread is woken: a file can
 //! always be read, so that who sleeps looks again at once.
 
 use crate::abi::{self, weft_chan_status, weft_chan_user};

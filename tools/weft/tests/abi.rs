@@ -52,7 +52,7 @@ fn programs_of_version_1_find_what_they_were_compiled_with() {
     assert!(now.len() > 600, "{} lines: the script finds too little", now.len());
 }
 
-/// `proto` knows nobody, not even the header: here they are held against each other.
+/// `proto` imports nothing, not even the header: here they are held against each other.
 #[test]
 fn the_rings_are_those_of_the_header() {
     assert_eq!(cell::CELL_BYTES, abi::WEFT_CELL_BYTES as usize);

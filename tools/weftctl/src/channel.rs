@@ -300,7 +300,7 @@ impl Wire for Channel {
     }
 }
 
-/// Whom to connect to, as the user says it, by nothing at all if need be.
+/// The peer to connect to, as the user says it, by nothing at all if need be.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     /// The device file, or the first that fits.

@@ -15,7 +15,7 @@ pub enum Kind {
     NoDevice = 3,
     /// The port is there, but not for this user.
     Permission = 4,
-    /// No link leads there, nobody listens, or the peer is silent.
+    /// No link leads there, no program listens, or the peer is silent.
     Unreachable = 5,
     /// What arrived is not what was to be sent.
     Integrity = 6,

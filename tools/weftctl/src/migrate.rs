@@ -194,7 +194,7 @@ impl Override {
         let wanted = if name == "weft" { "\n" } else { name };
         fs::write(&file, wanted).map_err(failed)?;
         let given = Override { file, was, bound: driver(function), function: function.into() };
-        // Of another one the driver does not take it: nobody uses it, as the driver has said.
+        // Of another one the driver does not take it: it is not used, as the driver has said.
         let other = |bound: &&String| *bound != "weft" && *bound != name;
         if let Some(bound) = given.bound.as_ref().filter(other) {
             if let Err(e) = fs::write(dir.join("driver/unbind"), function) {
@@ -208,7 +208,7 @@ impl Override {
 
     fn back(&self) {
         let was = if self.was.is_empty() { "\n" } else { &self.was };
-        // Whoever gives it away the next time says so himself.
+        // The next one to give it away says so itself.
         let _ = fs::write(&self.file, was);
         if self.bound.is_some() && driver(&self.function).is_none() {
             let _ = fs::write("/sys/bus/pci/drivers_probe", &self.function);

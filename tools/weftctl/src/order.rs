@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Orders of the administrator: replaces the assignments by such that hold what is ordered,
-//! whoever else does so at the same time, and waits until it has come to pass. Knows
+//! other programs that do so at the same time, and waits until it has come to pass. Knows
 //! nothing of how orders are written.
 
 use crate::channel::{Port, Taken};
@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// So much of a line that is no assignment is shown.
 const LINE: usize = 60;
 
-/// What is ordered of a port, until when, and whom to tell how it goes.
+/// What is ordered of a port, until when, and where to tell how it goes.
 pub struct Order<'a> {
     port: &'a Port,
     until: Instant,
@@ -77,7 +77,7 @@ impl<'a> Order<'a> {
             Failure::new(Kind::Failed, what).hint(hint)
         };
         match self.port.set_assignments(assignments)? {
-            Taken::Stale if self.is_late() => Err(late("somebody else does so all the time")),
+            Taken::Stale if self.is_late() => Err(late("another program does so all the time")),
             Taken::Stale => Ok(None),
             Taken::NoMaster if self.is_late() => {
                 Err(late("the fabric has no master: `weftctl diagnose` says why"))
@@ -103,7 +103,7 @@ impl<'a> Order<'a> {
         Ok(Known { assignments: all, components, hierarchies: Vec::new() })
     }
 
-    /// Waits until assignments are fulfilled, or will not be without somebody's help. What became
+    /// Waits until assignments are fulfilled, or will not be without help. What became
     /// of each.
     pub fn fulfilled(
         &self,

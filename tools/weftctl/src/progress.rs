@@ -20,7 +20,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// One that is shown if somebody watches and `wanted`.
+    /// One that is shown on a terminal, if `wanted`.
     pub fn new(label: &str, wanted: bool) -> Self {
         let shown = wanted && io::stderr().is_terminal();
         Progress { label: label.into(), start: Instant::now(), first: None, drawn: None, shown }

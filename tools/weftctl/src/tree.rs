@@ -34,7 +34,7 @@ pub struct Node {
     pub path: Vec<u8>,
     /// Links that data pass on their way there, 0: they do not get there.
     pub links: u32,
-    /// Its ports at which somebody is.
+    /// Its ports that have neighbours.
     pub ports: Vec<Port>,
     /// Part number, as far as it is known.
     #[serde(skip_serializing_if = "String::is_empty")]

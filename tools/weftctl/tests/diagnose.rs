@@ -418,7 +418,7 @@ fn the_function() {
     let found = diagnose(&snapshot);
     assert_eq!(ids(&found, Level::Note), ["aer"]);
     assert!(!is_wrong(&found));
-    // An ivshmem that nobody has given to Weft is a fault only if there is nothing else.
+    // An ivshmem that was not given to Weft is a fault only if there is nothing else.
     let mut snapshot = recorded("unbound");
     ivshmem(&mut snapshot);
     let found = diagnose(&snapshot);
@@ -451,7 +451,7 @@ fn the_port_and_its_links() {
             |s| (link(s).present, link(s).trained) = (Some(false), 2),
             "peer-gone",
             Level::Fault,
-            "nobody is at the other end",
+            "no host is at the other end",
         ),
         (
             "no-peer",
@@ -679,7 +679,7 @@ fn the_fabric() {
     ]);
     manager(&mut snapshot).excluded = 1;
     assert_eq!(ids(&diagnose(&snapshot), Level::Note), ["link-excluded"]);
-    // What comes by itself is worth another look, unless there is nobody at all.
+    // What comes by itself is worth another look, unless there is no host at all.
     manager(&mut snapshot).lid = 0;
     assert!(is_settling(&snapshot));
     let mut alone = recorded("no-peer");
@@ -866,7 +866,7 @@ fn mr_3_shared_endpoints() {
     assert_eq!(ids(&found, Level::Note), ["endpoint-unassigned"]);
     let note = found.iter().find(|f| f.id == "endpoint-unassigned").expect("a note");
     assert_eq!(note.mend, "`weftctl assign ep1 HOST`; hosts: rc1");
-    // On a standby nobody says what became of an assignment.
+    // A standby does not say what became of an assignment.
     sharing(&mut snapshot).assignments[0].state = None;
     port(&mut snapshot).known.components = None;
     assert_eq!(diagnose(&snapshot), []);
@@ -902,7 +902,7 @@ fn mr_7_a_function_that_has_failed_is_told_to_the_administrator() {
         let head = "2 functions of shared endpoints have failed under their programs \
                     (endpoint_failures); the last: endpoint 0xc000: function 0 of virtual endpoint 1 \
                     has failed: ";
-        assert!(said.starts_with(&format!("{head}{failure} whoever wants")), "{said}");
+        assert!(said.starts_with(&format!("{head}{failure} a program that goes on")), "{said}");
         assert!(said.contains(words), "{failure}: {said}");
     }
 }
@@ -1112,7 +1112,7 @@ fn a_port_that_was_not_asked_for_is_not_said_to_be_gone() {
         report["findings"].clone()
     };
     assert_eq!(judged(&snapshot), serde_json::json!([]));
-    // One that nobody knows anything of but the log is.
+    // One that only the log knows of is.
     snapshot.functions.pop();
     assert_eq!(judged(&snapshot)[0]["id"], "port-removed");
 }

@@ -245,7 +245,7 @@ fn a_verdict_that_was_lost_is_repeated() {
     );
 }
 
-/// What came last before a break may have a hole in it, of which nobody knew yet when it was read.
+/// What came last before a break may have a hole in it, which was not known yet when it was read.
 #[test]
 fn what_arrives_with_a_hole_after_a_break_comes_once_more() {
     let dirs = dirs();
@@ -384,7 +384,7 @@ fn a_receiver_that_stays_away_is_given_up() {
         let start = Instant::now();
         let failure = Sender::new(source, Id([7; 16]), soon, &mut watcher)
             .run(&mut hub.connector())
-            .expect_err("nobody");
+            .expect_err("no listener");
         assert_eq!(failure.kind, Kind::Unreachable, "{failure}");
         assert_eq!(hub.attempts() == 1, !at_first);
         assert!(!at_first || start.elapsed() >= Duration::from_millis(50));

@@ -334,7 +334,7 @@ fn end_of(error: &(dyn std::error::Error + 'static)) -> Option<(&'static str, u8
 
 fn work(options: &Options) -> Result<u8> {
     let mut run = Run::new(options)?;
-    // Whoever has started this waits for it.
+    // The parent process waits for it.
     eprintln!("working");
     let begin = Instant::now();
     let result = run.run();

@@ -346,7 +346,7 @@ fn run() -> Result<()> {
         ["run", place, service, stop, ref pace @ ..] if pace.len() < 2 => {
             let (hwid, link) = place.split_once(':').unwrap_or((place, "0"));
             let hwid = u64::from_str_radix(hwid.trim_start_matches("0x"), 16)?;
-            let port = Port::find(hwid)?.ok_or("nobody has that id")?;
+            let port = Port::find(hwid)?.ok_or("no port has that id")?;
             let channel = port.connect(&Connect::to_link(link.parse()?, service.parse()?))?;
             (port, channel, Some(Path::new(stop)), pace.first())
         }

@@ -85,7 +85,7 @@ impl Counts {
 }
 
 fn post(hwid: u64, service: u32, care: bool) -> Result<()> {
-    let port = Port::find(hwid)?.ok_or("nobody has that id")?;
+    let port = Port::find(hwid)?.ok_or("no port has that id")?;
     let mut channel = port.connect(&Connect::to_link(0, service))?;
     let objects = port.objects()?;
     let (pd, mut cq) = (objects.pd()?, objects.cq(256)?);

@@ -3,7 +3,7 @@
 //! Wears a channel out: `weft-soak listen PORT SERVICE` on one host, `weft-soak connect PORT SERVICE
 //! COUNT` on another. Behind either, SECONDS say how late a message may be: 60 without them.
 //!
-//! First the ends talk in turn, so that each message has to wake somebody, once waiting by the
+//! First the ends talk in turn, so that each message has to wake a thread, once waiting by the
 //! library and once by an event loop of their own. Then one of them sends and the other receives, and
 //! first one, then the other turns to something else after each message: what it has just done must
 //! get to an end that sleeps all the same. At last both talk at once, with messages of every size and
@@ -53,7 +53,7 @@ fn check(tag: u64, number: u64, got: &[u8], wanted: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A pause now and then, longer than anybody looks before going to sleep.
+/// A pause now and then, longer than any end looks before it goes to sleep.
 fn pause(random: &mut Random) {
     if random.below(64) == 0 {
         thread::sleep(Duration::from_micros(random.below(2000)));

@@ -115,7 +115,7 @@ impl Port {
 pub enum Taken {
     /// They are in force.
     Yes,
-    /// Somebody else has replaced them since they were read.
+    /// Another program has replaced them since they were read.
     Stale,
     /// There is no master yet.
     NoMaster,

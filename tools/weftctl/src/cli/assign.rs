@@ -47,7 +47,7 @@ pub struct Withdraw {
 }
 
 impl Waiting {
-    /// Whether somebody waits for it.
+    /// Whether the command waits for it.
     pub fn wanted(&self) -> bool {
         !self.no_wait
     }
@@ -149,7 +149,7 @@ pub fn withdraw(context: &Context, args: &Withdraw) -> Result<(), End> {
         Ok(taken)
     })?;
     if taken.is_empty() {
-        context.say(&format!("{} was nobody's", args.endpoint));
+        context.say(&format!("{} was no host's", args.endpoint));
     }
     if args.waiting.wanted() {
         order.let_go(&taken, &known)?;
@@ -158,7 +158,7 @@ pub fn withdraw(context: &Context, args: &Withdraw) -> Result<(), End> {
         taken.iter().map(|assignment| Assignment { state: None, ..*assignment }).collect();
     let said = match args.waiting.wanted() {
         true => "VE is HOST's no more",
-        false => "VE is to be nobody's; HOST may have it for a moment yet",
+        false => "VE is to be no host's; HOST may have it for a moment yet",
     };
     report(context, &taken, &known, start, said)
 }

@@ -17,7 +17,7 @@ const SETTLED: Duration = Duration::from_millis(1500);
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Keep what was looked at in a file, for somebody else to judge
+    /// Keep what was looked at in a file, to be judged elsewhere
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     record: Option<PathBuf>,
     /// Judge what another host has recorded

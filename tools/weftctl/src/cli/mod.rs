@@ -103,7 +103,7 @@ enum End {
     Failure(Failure),
     /// It was reported where it happened.
     Reported(Kind),
-    /// Whoever reads the output has enough.
+    /// The reader of the output has closed it.
     OutputClosed,
 }
 
@@ -149,7 +149,7 @@ impl Context {
         Ok(out.flush()?)
     }
 
-    /// Says what goes on, to whoever watches.
+    /// Says what goes on, on a terminal.
     fn say(&self, what: &str) {
         if !self.quiet {
             let _ = writeln!(io::stderr(), "weftctl: {what}");
@@ -166,7 +166,7 @@ impl Context {
                 error: &failure.message,
                 hint: failure.hint.as_deref(),
             };
-            // With nobody to read it, the exit status says enough.
+            // Without a reader the exit status says enough.
             let _ = self.print(&json, |_| String::new());
         }
         let _ = writeln!(io::stderr(), "weftctl: {failure}");

@@ -36,7 +36,7 @@ pub struct Args {
     /// End after so many files
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End when nobody came for so long; a transfer that broke is given up after
+    /// End when no transfer came for so long; a transfer that broke is given up after
     /// this time [default: no end; 30]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -148,7 +148,7 @@ struct Loop<'a> {
     receiver: Receiver,
     /// How many files to end after.
     wanted: Option<u64>,
-    /// How long nobody may come.
+    /// How long no transfer may come.
     idle: Option<Duration>,
     /// How long a sender may come back that has not seen the verdict.
     linger: Duration,
@@ -169,7 +169,7 @@ impl Loop<'_> {
                 }
                 match (idle, self.idle) {
                     (Some(end), Some(idle)) if Instant::now() >= end => {
-                        return self.nobody(idle, arrived, worst);
+                        return self.idle(idle, arrived, worst);
                     }
                     _ => continue,
                 }
@@ -225,7 +225,7 @@ impl Loop<'_> {
         }
     }
 
-    fn nobody(&self, idle: Duration, arrived: u64, worst: Option<Kind>) -> Result<(), End> {
+    fn idle(&self, idle: Duration, arrived: u64, worst: Option<Kind>) -> Result<(), End> {
         if let Some(kind) = worst {
             return Err(End::Reported(kind));
         }
@@ -235,9 +235,9 @@ impl Loop<'_> {
         let seconds = idle.as_secs_f64();
         let message = match self.wanted {
             Some(wanted) => {
-                format!("nobody came for {seconds} s; {arrived} of {wanted} files arrived")
+                format!("no transfer came for {seconds} s; {arrived} of {wanted} files arrived")
             }
-            None => format!("nobody came for {seconds} s"),
+            None => format!("no transfer came for {seconds} s"),
         };
         Err(Failure::new(Kind::Unreachable, message)
             .hint("run weftctl send at the other end")

@@ -99,14 +99,14 @@ fn driverless(component: &Component, port: &Port, names: &Names<'_>) -> Option<F
     Some(Finding::warning("host-no-driver", at(component, names), what).mend(mend))
 }
 
-/// An endpoint of which nobody is to have anything.
+/// An endpoint of which no host is to have anything.
 fn nobodys(component: &Component, known: &Known, names: &Names<'_>) -> Option<Finding> {
     let assigned = known.assignments.iter().any(|assignment| assignment.endpoint == component.hwid);
     if component.kind != "endpoint" || !component.there || assigned {
         return None;
     }
     let name = names.of(component.hwid);
-    let what = format!("is assigned to nobody; it has {} virtual endpoints", component.ves);
+    let what = format!("is assigned to no host; it has {} virtual endpoints", component.ves);
     let finding = Finding::note("endpoint-unassigned", at(component, names), what);
     Some(finding.mend(format!("`weftctl assign {name} HOST`; hosts: {}", hosts(known, names))))
 }
@@ -136,7 +136,7 @@ fn no_endpoint_slots(function: &Function, port: &Port) -> Option<Finding> {
     ))
 }
 
-/// What has failed in the hands of a program, which was told so and nobody else.
+/// What has failed in the hands of a program, which alone was told so.
 fn failed(snapshot: &Snapshot, function: &Function, port: &Port) -> Option<Finding> {
     let address = &function.address;
     let count = port.endpoint_failures;
@@ -166,5 +166,5 @@ fn failed(snapshot: &Snapshot, function: &Function, port: &Port) -> Option<Findi
          (endpoint_failures){what}"
     );
     let finding = Finding::note("endpoint-failed", Place::Function(address.clone()), what);
-    Some(finding.mend(format!("whoever wants to go on opens it again; {mend}")))
+    Some(finding.mend(format!("a program that goes on opens it again; {mend}")))
 }

@@ -8,7 +8,7 @@ use crate::tree::Node;
 
 pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
     let Some(manager) = &port.manager else { return Vec::new() };
-    // With nobody at the other ends there is nothing to manage.
+    // Without neighbours there is nothing to manage.
     if port.links.iter().all(|link| link.state == "down") {
         return Vec::new();
     }
@@ -52,11 +52,11 @@ pub fn is_complete(port: &Port) -> bool {
     })
 }
 
-/// Nobody is master, or the master has not given an address, or no routes.
+/// There is no master, or the master has not given an address, or no routes.
 fn unmanaged(function: &Function, at_switch: Option<&Link>, manager: &Manager) -> Finding {
     let master = short(&manager.master);
     let why = match (manager.role.as_str(), manager.lid) {
-        ("unknown", _) => "no master is known: an election is under way, or nobody answers".into(),
+        ("unknown", _) => "no master is known: an election is under way, or no node answers".into(),
         (_, 0) => format!("the master {master} has given this host no local id yet"),
         _ => format!("there are no routes, so the switch may not obey the master {master}"),
     };
@@ -67,7 +67,7 @@ fn unmanaged(function: &Function, at_switch: Option<&Link>, manager: &Manager) -
         Some(Link { number, .. }) => Finding::fault(
             "switch-unmanaged",
             Place::link(&function.address, *number),
-            format!("leads to a switch, behind which nobody can be reached: {why}"),
+            format!("leads to a switch, behind which no host can be reached: {why}"),
         ),
         None => {
             let id = if manager.role == "unknown" { "no-master" } else { "no-lid" };

@@ -65,7 +65,7 @@ fn other_driver(function: &Function, driver: &str) -> Option<Finding> {
     let what = format!("is bound to {driver}{why}, not to {ours}");
     let finding = match family {
         Family::Weft => Finding::fault("other-driver", here(function), what),
-        // Somebody may need it as it is.
+        // It may be needed as it is.
         Family::Ivshmem => Finding::note("other-driver", here(function), what),
     };
     Some(finding.mend(format!(
@@ -199,7 +199,7 @@ fn probe(snapshot: &Snapshot, function: &Function) -> Option<Finding> {
             .into(),
         "shared memory" => "it has to be ivshmem-doorbell with at least 1 MiB".into(),
         "owner of the memory" => {
-            format!("fill the shared memory with zeroes if nobody else needs it, {again}")
+            format!("fill the shared memory with zeroes if nothing else needs it, {again}")
         }
         _ => format!("see `dmesg | grep {address}`, {again}"),
     };

@@ -14,7 +14,7 @@ pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
     for link in &port.links {
         let at = || Place::link(&function.address, link.number);
         match (link.state.as_str(), function.family) {
-            // Its links are always up, and lead to whoever may come.
+            // Its links are always up, and lead to any peer that may come.
             ("ready", _) => found.extend(running(&at(), link)),
             (_, Family::Ivshmem) => found.extend(alone(&at(), link, ready)),
             ("switch", _) => found.extend(running(&at(), link)),
@@ -39,22 +39,22 @@ fn down(at: &Place, link: &Link) -> Finding {
     if link.present == Some(false) {
         let (id, was) = match link.trained {
             0 => {
-                ("peer-absent", "has never been up: there is a cable, but nobody at its other end")
+                ("peer-absent", "has never been up: there is a cable, and no host at its other end")
             }
             _ => (
                 "peer-gone",
-                "was up and is lost: nobody is at the other end of the cable any more",
+                "was up and is lost: no host is at the other end of the cable any more",
             ),
         };
         return Finding::fault(id, at.clone(), format!("{was}{before}"))
             .mend("is that host switched on? emulated: `weft-fabric status` names who is missing");
     }
     let (id, was) = match link.trained {
-        0 => ("peer-not-enabled", "has never been up, though somebody is at the other end"),
+        0 => ("peer-not-enabled", "has never been up, though a host is at the other end"),
         _ if link.ended == "bye" => {
-            ("peer-unloaded", "was up and went down, with somebody still at the other end")
+            ("peer-unloaded", "was up and went down, with a host still at the other end")
         }
-        _ => ("link-lost", "was up and is lost, with somebody still at the other end"),
+        _ => ("link-lost", "was up and is lost, with a host still at the other end"),
     };
     Finding::fault(id, at.clone(), format!("{was}: its port is not enabled, or the link is switched off{before}"))
         .mend("there: `modprobe weft`, `weftctl diagnose`; in between: `weft-fabric status`, `weft-fabric link up END`")
@@ -123,14 +123,14 @@ fn hello(at: &Place, link: &Link, version: Option<u64>) -> Finding {
     )
 }
 
-/// Nobody here yet, over ivshmem.
+/// No peer yet, over ivshmem.
 fn alone(at: &Place, link: &Link, ready: usize) -> Option<Finding> {
     if ready > 0 || link.number != 0 {
         return None;
     }
     let (id, what) = match link.present {
-        Some(true) => ("peer-silent", "somebody was at the other end, and does not answer"),
-        _ => ("peer-absent", "nobody else uses this memory yet"),
+        Some(true) => ("peer-silent", "a host was at the other end, and does not answer"),
+        _ => ("peer-absent", "no other host uses this memory yet"),
     };
     Some(
         Finding::fault(id, at.clone(), what).mend(

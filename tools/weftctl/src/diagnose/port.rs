@@ -44,7 +44,7 @@ pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
     // Where a link was lost, something was on its way.
     let lost = port.links.iter().any(|link| !matches!(link.ended.as_str(), "" | "none"));
     for (name, what, mend) in COUNTERS {
-        // An ivshmem drops what is for nobody, and says hello to whoever may come.
+        // An ivshmem drops what has no receiver, and says hello to any peer that may come.
         if function.family == Family::Ivshmem && name == "messages_dropped" {
             continue;
         }

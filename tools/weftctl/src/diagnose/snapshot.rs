@@ -140,7 +140,7 @@ pub struct Port {
     pub counters: BTreeMap<String, u64>,
     /// Its manager, if it has one.
     pub manager: Option<Manager>,
-    /// Whom that knows; none where the device file could not be opened.
+    /// The peers that it knows; none where the device file could not be opened.
     pub nodes: Vec<tree::Node>,
     /// Functions of shared endpoints that programs can have open at a time; `None`: the driver does not say.
     pub endpoint_slots: Option<u64>,

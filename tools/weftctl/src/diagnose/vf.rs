@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Checks of a virtual function, from the side of its physical one: whether somebody
+//! Checks of a virtual function, from the side of its physical one: whether a driver
 //! has it, and whether it may use what its driver needs.
 
 use super::finding::{Finding, Place};
@@ -40,7 +40,7 @@ pub fn check(port: &Port, vf: &Vf) -> Vec<Finding> {
         let mend = set(&says(" ", |name, _, wants| format!("{name}={wants}")));
         warn("vf-quota", what, mend);
     } else if vf.driver.is_none() && vf.state == "idle" {
-        let what = format!("{who}: nobody drives it");
+        let what = format!("{who}: it has no driver");
         let mend = format!(
             "`echo {} >/sys/bus/pci/drivers_probe`, and `dmesg`: each takes vectors of a processor",
             vf.function

@@ -78,7 +78,7 @@ fn no_such_ve(names: &Names<'_>, endpoint: Hwid, ves: u32) -> Failure {
 
 fn none_is_free(known: &Known, names: &Names<'_>, endpoint: Hwid) -> Failure {
     let owners = known.owners(endpoint);
-    let of = |root: Option<Hwid>| root.map_or("nobody".into(), |root| names.of(root));
+    let of = |root: Option<Hwid>| root.map_or("no host".into(), |root| names.of(root));
     let all: Vec<_> =
         owners.iter().map(|owner| format!(".{} is {}'s", owner.ve, of(owner.root))).collect();
     let name = names.of(endpoint);

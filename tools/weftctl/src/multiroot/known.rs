@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Known {
     /// What is assigned, by endpoint.
     pub assignments: Vec<Assignment>,
-    /// What the master has found; nobody else tells, and that only to root.
+    /// What the master has found; no other host tells, and that only to root.
     pub components: Option<Vec<Component>>,
     /// The hierarchy of this host, if it could be asked for; at the master, to root,
     /// behind it those of all others.
@@ -155,7 +155,7 @@ impl Known {
         all
     }
 
-    /// Adds those that nobody has, where it is known how many there are.
+    /// Adds those that no host has, where it is known how many there are.
     fn free(&self, endpoint: Hwid, all: &mut Vec<Owner>) {
         let ves = self.component(endpoint).map_or(0, |component| component.ves);
         for ve in 0..ves {

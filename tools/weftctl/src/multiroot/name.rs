@@ -156,7 +156,7 @@ mod tests {
             component("switch", 0x101, 3, "sw1"),
             component("endpoint", 0x201, 4, "ep1"),
             component("endpoint", 0x202, 5, "ep.2"),
-            // A serial number that is somebody's LID, two that are the same, one that is a text.
+            // A serial number that is also a LID, two that are the same, one that is a text.
             component("endpoint", 0x203, 6, "4"),
             component("endpoint", 0x204, 7, "twin"),
             component("endpoint", 0x205, 8, "twin"),

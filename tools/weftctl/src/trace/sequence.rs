@@ -158,7 +158,7 @@ impl Sequence {
     /// What was named is written, or read, before DONE says so.
     fn data(&mut self, event: &Event, from: Role) {
         let Some((bytes, pulled)) = self.named.pop_front() else { return };
-        // Who reads says DONE to whom it has read from.
+        // The end that reads says DONE to the other.
         let from = if pulled { from.other() } else { from };
         self.steps.push(Step {
             at_us: event.at,

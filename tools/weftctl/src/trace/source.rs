@@ -113,7 +113,7 @@ impl Drop for Source {
         for event in EVENTS {
             let _ = fs::write(self.folder.join("events/weft").join(event).join("enable"), "0");
         }
-        // The kernel removes an instance when nobody has its files open.
+        // The kernel removes an instance when none of its files is open.
         if let Ok(null) = File::open("/dev/null") {
             self.pipe = null;
         }

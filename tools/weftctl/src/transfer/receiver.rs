@@ -152,7 +152,7 @@ impl Receiver {
         self.unfinished.iter().map(|u| u.touched + self.settings.timeout).min()
     }
 
-    /// Gives up what nobody has gone on with for too long; returns what.
+    /// Gives up transfers that were not continued for too long; returns which.
     pub fn expire(&mut self, now: Instant) -> Vec<String> {
         let timeout = self.settings.timeout;
         let old = |u: &Unfinished| now.saturating_duration_since(u.touched) >= timeout;
@@ -464,11 +464,11 @@ impl Unfinished {
 
     fn given_up(&self) -> String {
         let (at, size) = (self.sum.bytes(), self.offer.size);
-        format!("{}: given up after {at} of {size} bytes: nobody went on", self.shown())
+        format!("{}: given up after {at} of {size} bytes: it was not continued", self.shown())
     }
 
     /// Whether a connection broke on the way. If that was for data that were lost, some of what came
-    /// last may have been read before anybody knew.
+    /// last may have been read before that was known.
     fn may_have_holes(&self) -> bool {
         self.connections - self.before > 1
     }

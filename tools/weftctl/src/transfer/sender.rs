@@ -57,7 +57,7 @@ impl Source {
 
     fn changed(&self) -> Failure {
         let message = format!("{}: changed while it was sent", self.shown);
-        Failure::new(Kind::Integrity, message).hint("send it again when nobody writes to it")
+        Failure::new(Kind::Integrity, message).hint("send it again when no program writes to it")
     }
 
     /// Fills `buffer` from `offset` on; the file must be that long.

@@ -14,7 +14,7 @@ pub fn picture(fabric: &Fabric, known: &Known) -> map::Fabric {
     let mut halves: BTreeMap<(usize, usize), VecDeque<&FabricPort>> = BTreeMap::new();
     for (n, node) in fabric.nodes.iter().enumerate() {
         for port in &node.ports {
-            // Nobody of that name: its node is not listed yet.
+            // None of that name: its node is not listed yet.
             let Some(other) = fabric.nodes.iter().position(|o| o.hwid == port.peer) else {
                 continue;
             };

@@ -54,7 +54,7 @@ impl Socket {
             match recvfrom(&self.0, &mut bytes[..], RecvFlags::empty()) {
                 Ok((length, _, from)) => {
                     let from = from.and_then(|from| SocketAddrNetlink::try_from(from).ok());
-                    // Whoever has the rights can send to the group, too.
+                    // A program with the rights can send to the group, too.
                     let kernel = from.is_some_and(|from| from.pid() == 0);
                     let message = bytes.get(..length).filter(|_| kernel);
                     if let Some(event) = message.and_then(parse) {

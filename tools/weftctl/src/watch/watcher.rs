@@ -32,7 +32,7 @@ pub enum Woken {
     Told,
     /// It was time.
     Late,
-    /// Somebody wants it to end.
+    /// It is to end.
     Stopped,
 }
 

@@ -150,7 +150,7 @@ struct HubState {
     fates: VecDeque<Fate>,
     waiting: VecDeque<End>,
     closed: bool,
-    /// Nobody listens; whether somebody may later.
+    /// No program listens; whether one may later.
     refusing: Option<bool>,
     attempts: usize,
     to_receiver: usize,
@@ -227,7 +227,7 @@ impl Hub {
         self.0.changed.notify_all();
     }
 
-    /// As if nobody listened, for the moment or for ever.
+    /// As if no program listened, for the moment or for ever.
     pub fn refuse_from_now_on(&self, passing: bool) {
         self.state().refusing = Some(passing);
     }
@@ -251,7 +251,7 @@ impl Connect for Connector<'_> {
         let mut state = self.0.state();
         state.attempts += 1;
         if let Some(passing) = state.refusing {
-            let failure = Failure::new(Kind::Unreachable, "nobody listens");
+            let failure = Failure::new(Kind::Unreachable, "no program listens");
             return Err(NoConnection { failure, passing });
         }
         drop(state);

@@ -87,8 +87,8 @@ pub fn by_id(end: &mut End) -> Result<()> {
     if !end.active {
         ensure!(qp.post_recv(1, &[mr.all()])?, "no room for a receive request");
     }
-    let nobody = weft::QpPath { peer: 0xfeed_0000_0000_beef, link: None, qpn: 1 };
-    let refused = qp.connect(&nobody);
+    let absent = weft::QpPath { peer: 0xfeed_0000_0000_beef, link: None, qpn: 1 };
+    let refused = qp.connect(&absent);
     ensure!(matches!(refused, Err(Error::Unreachable(_))), "a peer that is not there: {refused:?}");
     let peer = end.channel.peer().hwid;
     let qpn = end.exchange(qp.qpn().into())? as u32;
@@ -168,7 +168,7 @@ impl Shared {
         let came = self.cq.wait(PATIENCE)?.must()?;
         ensure!(came.operation == Operation::Recv && came.wr_id == wr_id, "{came:?}, not {wr_id}");
         let n = (0..16).find(|&n| length(n) == came.bytes as usize);
-        let n = n.ok_or_else(|| format!("a message that nobody sent: {came:?}"))?;
+        let n = n.ok_or_else(|| format!("a message that was not sent: {came:?}"))?;
         let qpn = self.qps[n as usize % 2].qpn();
         ensure!(came.qpn == qpn, "message {n} came by queue pair {}, not {qpn}", came.qpn);
         let mut found = vec![0; length(n)];
@@ -253,7 +253,7 @@ pub fn dry_shared_queue(end: &mut End) -> Result<()> {
         for n in 1..6 {
             shared.post_recv(n)?;
         }
-        // Who posts receive requests need not tell anybody.
+        // Receive requests are posted without a call.
         for n in 1..6 {
             came.push(shared.received(n)?);
         }
