@@ -133,7 +133,8 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
     /// Appends a member. Returns whether there was room.
     pub(super) fn push(&mut self, member: Member) -> bool {
         let place = self.memory.as_mut().get_mut(self.count);
-        let room = place.map(|place| *place = member).is_some() && self.count < usize::from(NO_MEMBER);
+        let room =
+            place.map(|place| *place = member).is_some() && self.count < usize::from(NO_MEMBER);
         self.count += usize::from(room);
         room
     }

@@ -11,6 +11,7 @@
 
 pub mod allow;
 pub mod ask;
+pub mod assignments;
 pub mod bytes;
 pub mod doubt;
 pub mod explore;
@@ -26,7 +27,6 @@ pub mod path;
 pub mod port;
 pub mod power;
 pub mod route;
-pub mod assignments;
 // The driver does not use it yet.
 #[cfg(not(MODULE))]
 pub mod scale;

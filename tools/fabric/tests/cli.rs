@@ -320,7 +320,7 @@ fn counters_are_asked_of_the_port() {
 
     let (child, get) = ask(&["counters", "h1", "--json", "--clear"]);
     assert_eq!(get.arg[1], 1);
-    // One to somebody else's request does not count.
+    // One to the request of another does not count.
     answer(get.arg[0] + 1, &[1; WEFT_COUNTERS as usize]);
     answer(get.arg[0], &values);
     let out = child.wait_with_output().unwrap();
@@ -380,8 +380,8 @@ fn faults_are_injected_listed_and_cleared() {
     assert!(stderr(&again).contains("fault 2 does that already"), "{}", stderr(&again));
     let nowhere = daemon.cli(&["inject", "stuck-doorbell", "h1:3"]);
     assert!(stderr(&nowhere).contains("no link ends at h1:3"));
-    let nobody = daemon.cli(&["inject", "vpd", "h3"]);
-    assert!(stderr(&nobody).contains("no component is called h3"), "{}", stderr(&nobody));
+    let refused = daemon.cli(&["inject", "vpd", "h3"]);
+    assert!(stderr(&refused).contains("no component is called h3"), "{}", stderr(&refused));
     let host = daemon.cli(&["inject", "stalled-endpoint", "h2"]);
     assert!(stderr(&host).contains("h2 is no endpoint"), "{}", stderr(&host));
     assert!(stderr(&daemon.cli(&["inject", "clear", "9"])).contains("there is no fault 9"));

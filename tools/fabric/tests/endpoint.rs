@@ -65,7 +65,7 @@ fn q_3_every_combination_of_push_and_pull_works_and_is_held_to() {
         for seed in 0..20 {
             queue.works(&world, seed);
         }
-        // Data where the protocol does not have them are refused, whoever may reach them.
+        // Data where the protocol does not have them are refused, whatever may reach them.
         queue.mode ^= WEFT_EP_DATA_PUSH;
         let own = queue.mode & WEFT_EP_DATA_PUSH != 0;
         let (from, to) = if own { (OWN_FROM, OWN_TO) } else { (FROM, TO) };
@@ -344,7 +344,7 @@ fn mr_7_a_base_function_obeys_the_highest_term_and_refuses_nonsense() {
     assert_eq!(write(1, ve(2, WEFT_BASE_ROOT), 2, 1), (WEFT_CFG_STALE, 1), "another's term");
     let valid = WEFT_TABLE_VALID;
     for (address, data, why) in [
-        (ve(2, WEFT_BASE_VE), valid | 5, "nobody to work for"),
+        (ve(2, WEFT_BASE_VE), valid | 5, "no host to work for"),
         (ve(3, WEFT_BASE_VE), 0, "no such virtual endpoint"),
         (ve(0, WEFT_BASE_ROOT), 2, "it is in use"),
         (ve(0, WEFT_BASE_VE), valid | 9, "it would move"),

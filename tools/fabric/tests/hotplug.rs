@@ -86,7 +86,7 @@ fn hp_1_presence_detect_change_goes_to_the_one_who_programs_the_switch() {
     assert_eq!(world.read(0, &[0], SLOT, physical(2)), gone);
     let mirror = WEFT_CS_PORT + 2 * WEFT_CS_PORT_STRIDE + WEFT_CS_PORT_PLUG;
     assert_eq!(world.read(0, &[0], WEFT_SPACE_CONFIG, mirror), gone);
-    // Who programs it takes notice; nobody else can.
+    // The host that programs it takes notice; no other can.
     let notice = WEFT_PLUG_POWER | WEFT_PLUG_CHANGED;
     assert_eq!(world.config(1, &[0], SLOT, physical(2), Some((notice, 0))).0, WEFT_CFG_STALE);
     assert_eq!(world.config(0, &[0], SLOT, physical(2), Some((notice, 1))).0, WEFT_CFG_OK);
@@ -103,7 +103,7 @@ fn hp_1_presence_detect_change_goes_to_the_one_who_programs_the_switch() {
     for (command, why) in [
         (["plug", "near"], "plugged in already"),
         (["unplug", "h3"], "not plugged in"),
-        (["unplug", "nobody"], "called \"nobody\""),
+        (["unplug", "nothing"], "called \"nothing\""),
     ] {
         let out = world.daemon.cli(&command);
         assert!(!out.status.success());
@@ -210,7 +210,7 @@ fn hp_2_a_switch_goes_with_all_that_is_below_and_forgets_its_tables() {
 fn hp_2_a_host_is_added_and_gets_its_endpoint() {
     let (mut world, mut pcim) = fabric();
     let mut near = queue(&mut world, &pcim, "near", 1);
-    // Before it is plugged in it is nobody.
+    // Before it is plugged in it is unknown.
     let early = Port::connect(&world.daemon);
     early.send_with(&Port::hello_packet("h3"), &early.fds.iter().collect::<Vec<_>>());
     let why = String::from_utf8_lossy(&early.expect(WEFT_FAB_REFUSED).data).into_owned();

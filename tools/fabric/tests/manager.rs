@@ -67,7 +67,7 @@ struct Host {
     port: Port,
     manager: Manager,
     entries: BTreeMap<u32, u8>,
-    /// Hardware id of whom each link leads to.
+    /// Hardware id of the port that each link leads to.
     peers: [u64; 4],
 }
 

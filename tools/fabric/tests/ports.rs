@@ -20,7 +20,7 @@ fn neighbours_get_each_others_memory_and_doorbell() {
     let (h1, welcome) = Port::join(&daemon, "h1");
     assert_eq!(welcome.arg[1..4], [11, 1, 0], "hwid, links, traced");
     let info = h1.expect(WEFT_FAB_LINK_INFO);
-    assert_eq!((info.link, info.arg), (0, [5, 16, 0, 0, 5, 16]), "nobody at the far end");
+    assert_eq!((info.link, info.arg), (0, [5, 16, 0, 0, 5, 16]), "no port at the far end");
     let (h2, welcome2) = Port::join(&daemon, "h2");
     assert_eq!(welcome2.arg[2], 2, "links are counted up to the last that has a cable");
     assert_eq!(h1.expect(WEFT_FAB_LINK_INFO).arg, [5, 16, 0, 1, 5, 16]);
@@ -100,7 +100,7 @@ fn death_of_a_port_is_told_and_answered_for() {
     drop(h2);
     assert_eq!(h1.expect(WEFT_FAB_LINK_DOWN).link, 0);
     assert_eq!(h1.expect(WEFT_FAB_INBOUND_ACK).arg[5], 5 << 32);
-    assert_eq!(h1.expect(WEFT_FAB_LINK_INFO).arg[3], 0, "nobody is plugged in");
+    assert_eq!(h1.expect(WEFT_FAB_LINK_INFO).arg[3], 0, "no port is plugged in");
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn whoever_breaks_the_protocol_is_closed_and_nobody_else_is() {
         (h2, _) = Port::join(&daemon, "h2");
     }
 
-    // The same before HELLO, where there is nobody to name.
+    // The same before HELLO, where there is no port to name.
     for bytes in [vec![0; 3], message(WEFT_FAB_ENABLE, 0, [1; 6], &[]).encode().to_vec()] {
         let port = Port::connect(&daemon);
         port.send_raw(&bytes, &[]).unwrap();

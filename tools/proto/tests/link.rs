@@ -120,7 +120,7 @@ impl End {
 struct World {
     now: u64,
     ends: [End; 2],
-    /// Under way: to whom, and what.
+    /// Under way: to which end, and what.
     mail: Vec<(usize, Vec<u8>)>,
 }
 
@@ -498,7 +498,7 @@ fn a_late_hello_of_a_former_life_breaks_nothing() {
     assert_eq!(world.ends[0].port.broken, []);
 }
 
-/// Each knows the other by a former life. If they answered by naming whom they know, each answer would
+/// Each knows the other by a former life. If they answered by naming the one that they know, each answer would
 /// be answered in the same way.
 #[test]
 fn two_who_name_former_lives_do_not_argue_for_ever() {

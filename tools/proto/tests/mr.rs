@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Multi-root management against random fabrics and assignments: what it designs is applied to tables that
-//! pass traffic on as the hardware does, and who reaches whom is compared with what was assigned.
+//! pass traffic on as the hardware does, and which host reaches what is compared with what was assigned.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
 
@@ -276,7 +276,7 @@ proptest! {
         }
     }
 
-    /// Whoever keeps his endpoint keeps it without a break at any step of a plan, and nobody gets at
+    /// A host that keeps its endpoint keeps it without a break at any step of a plan, and no host gets at
     /// what is neither his before nor after.
     #[test]
     fn hp_2_a_change_of_assignments_touches_nobody_else(shape in shape(), before in picks(), after in picks()) {
@@ -459,7 +459,7 @@ fn mr_1_vpd_says_what_a_component_is() {
         (b"SN", b"0815"),
         (b"V0", b"blade A"),
         (b"V1", b"1"),
-        (b"VX", b"somebody else's"),
+        (b"VX", b"another's"),
     ]);
     let vpd = Vpd::parse(&bytes).unwrap();
     assert_eq!(vpd.part.bytes(), b"WEFT-COPY");
@@ -505,14 +505,14 @@ fn mr_2_an_endpoint_sits_on_the_blade_of_its_vpd_or_of_its_switch() {
     let resident = |found: &Found, n: u64| found.get(300 + n).unwrap().resident;
     assert_eq!(resident(&found, 0), a.hwid, "its own word counts");
     assert_eq!(resident(&found, 1), b.hwid, "the switch in front says");
-    assert_eq!(resident(&found, 2), 0, "nobody is there");
+    assert_eq!(resident(&found, 2), 0, "there is none");
     // Physically associated: in the space of its blade's root complex without any assignment.
     let mut spaces = Spaces::new();
     assert_eq!(settle(&mut spaces, &found, &[]), []);
     let near = spaces[&a.hwid].of(a.hwid, 300, 0).unwrap();
     assert_eq!(near.association, Association::Physical);
     assert!(spaces[&b.hwid].of(b.hwid, 300, 0).is_none());
-    // The blade is pulled, and not found again: nobody is left to sit with.
+    // The blade is pulled, and not found again: none is left beside it.
     found.clear();
     for component in [b, s, says] {
         found.found(component).unwrap();

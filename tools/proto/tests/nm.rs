@@ -183,7 +183,7 @@ fn n_3_the_ports_of_a_switch_come_in_pages() {
     for (n, place) in ports.iter_mut().enumerate().filter(|(n, _)| *n != 5) {
         *place = port(n as u64 + 1);
     }
-    // Only those at which somebody is take room.
+    // Only those with a neighbour take room.
     let first = Page::of(&ports, 0);
     assert_eq!(usize::from(first.next), PAGE_PORTS + 1);
     let second = Page::of(&ports, first.next);
@@ -365,7 +365,7 @@ fn n_8_an_end_goes_by_its_samples_and_begins_at_the_most_when_the_link_comes_up(
     seen.carried = [busy / 2, busy];
     governor.look(60_000, Some(seen));
     assert_eq!(governor.target(), Some(Rate { speed: 2, width: 1 }));
-    // In another life of the link, also if nobody has seen it down.
+    // In another life of the link, also if it was not seen down.
     seen.trained += 1;
     governor.look(60_100, Some(seen));
     assert_eq!((governor.is_auto(), governor.target()), (true, None));

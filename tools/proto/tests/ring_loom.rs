@@ -452,7 +452,7 @@ mod sleep {
         sleeping_receiver(true);
     }
 
-    /// The event index and the message cross on the bridge, and nobody rings.
+    /// The event index and the message cross on the bridge, and neither end rings.
     #[test]
     #[should_panic(expected = "deadlock")]
     fn without_the_echo_a_receiver_sleeps_on() {

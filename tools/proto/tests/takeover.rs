@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A master that begins where another one ended, with nothing but the tables and the assignments: whoever keeps
+//! A master that begins where another one ended, with nothing but the tables and the assignments: a host that keeps
 //! an endpoint keeps it with all its numbers and its place, and who was put in another's place is noticed.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
@@ -83,7 +83,7 @@ proptest! {
         prop_assert_eq!(designed(&found, &assignments, &mut next, seed), entries);
     }
 
-    /// Tables that somebody left half written, or that do not fit together, become what they should be.
+    /// Tables that were left half written, or that do not fit together, become what they should be.
     #[test]
     fn mr_7_half_written_tables_are_put_in_order(
         shape in shape(),
@@ -173,7 +173,7 @@ proptest! {
         let whole: Vec<_> = all.iter().filter(|s| kept.contains(s)).copied().collect();
         prop_assert_eq!(&kept, &whole, "in their order, and none that was not said");
         if kept.len() < all.len() {
-            // Nobody who is there goes as long as somebody is listed who is not, and was before him.
+            // No member that is there goes as long as one is listed that is not, and was before it.
             let lost = |s: &&Seen| !kept.contains(s);
             let first = all.iter().filter(lost).position(|s| there(s.hwid));
             let absent = kept.iter().filter(|s| !there(s.hwid)).count();
@@ -244,12 +244,12 @@ fn mr_7_a_hierarchy_that_nobody_is_in_is_nobodys() {
     let mut numbers = numbers();
     numbers.adopt(&found, &[plane(0), plane(1)]).unwrap();
     assert_eq!(numbers.hierarchy(100), None);
-    // Local id 77 is nobody's.
+    // Local id 77 is no node's.
     numbers.adopt(&found, &[plane(1), base(77)]).unwrap();
     assert_eq!(numbers.hierarchy(100), None);
     numbers.adopt(&found, &[plane(1), base(100)]).unwrap();
     assert_eq!(numbers.hierarchy(100), Some(9));
-    // The common one is taken from nobody.
+    // The common one is taken from none.
     let common = Entry::Plane {
         switch: 200,
         port: 0,

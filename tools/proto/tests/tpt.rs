@@ -321,7 +321,7 @@ proptest! {
         }
     }
 
-    /// Nobody gets through with another key, domain or right, whatever the entry is.
+    /// No access gets through with another key, domain or right, whatever the entry is.
     #[test]
     fn m_5_nothing_is_allowed_that_was_not_given(
         rights in 0u32..32,

@@ -456,7 +456,7 @@ fn who_sleeps_is_rung_once() {
     let mut world = World::new(small(), small());
     let kick = |world: &mut World| world.out.needs_kick(&world.sender, &world.receiver);
     world.send(ADDRESS, &send()).expect("room");
-    assert!(kick(&mut world), "nobody has looked yet");
+    assert!(kick(&mut world), "the peer has not looked yet");
     world.send(ADDRESS, &send()).expect("room");
     assert!(!kick(&mut world), "told already");
     while world.receive().expect("honest").is_some() {}

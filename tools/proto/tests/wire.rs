@@ -84,7 +84,7 @@ fn message() -> impl Strategy<Value = Message> {
         )
 }
 
-/// As somebody would send it on purpose.
+/// As an attacker would send it.
 fn seal(bytes: &mut [u8]) {
     let length = usize::from(u16::from_le_bytes([bytes[6], bytes[7]]));
     if let Some(whole) = bytes.get(..length) {

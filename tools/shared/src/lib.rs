@@ -42,7 +42,7 @@ impl Words {
     fn word(&self, at: usize) -> Option<&AtomicU32> {
         let inside = at % size_of::<u32>() == 0 && at.checked_add(size_of::<u32>())? <= self.bytes;
         // SAFETY: Inside of the mapping and aligned, as just checked; it lives as long as `self`, and
-        // whoever else has it changes words atomically, or breaks a rule of his own.
+        // any other holder changes words atomically, or breaks a rule of its own.
         inside.then(|| unsafe { &*self.base.as_ptr().byte_add(at).cast::<AtomicU32>() })
     }
 
@@ -67,7 +67,7 @@ impl Drop for Words {
 
 /// Takes a shared lock on one byte of a file, which may lie behind its end. It is held until what is
 /// returned is closed: an open file of its own, for a lock belongs to the open file, and a descriptor
-/// that was handed over shares its with whoever has it.
+/// that was handed over shares its with the holder.
 pub fn hold(fd: BorrowedFd<'_>, byte: u64) -> io::Result<OwnedFd> {
     let own = OpenOptions::new()
         .read(true)

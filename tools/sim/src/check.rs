@@ -107,7 +107,7 @@ pub fn components(world: &World) -> Vec<Vec<usize>> {
     groups
 }
 
-/// No packet goes round in circles, whoever sends it and whatever routes are being replaced.
+/// No packet goes round in circles, whatever node sends it and whatever routes are being replaced.
 pub fn no_loops(world: &World) -> Result<(), String> {
     let on = (0..world.topology.len()).filter(|node| world.manager(*node).is_some());
     let nodes: Vec<usize> = on.collect();
@@ -126,7 +126,7 @@ pub fn no_loops(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// Somebody in this group could be its master.
+/// A node of this group could be its master.
 fn has_host(world: &World, group: &[usize]) -> bool {
     group.iter().any(|node| is_host(world.hwids[*node]))
 }

@@ -15,7 +15,7 @@ use weft_proto::nm::{
 
 /// A round is a millisecond for the nodes.
 pub struct Scale {
-    /// Who is joined to whom.
+    /// Which nodes are joined.
     pub topology: Topology,
     /// Hardware ids.
     pub hwids: Vec<u64>,
@@ -38,7 +38,7 @@ pub struct Scale {
     acted: Vec<u64>,
     /// The round.
     pub now: u64,
-    /// The last in which somebody's routes changed.
+    /// The last in which routes of a node changed.
     pub changed: u64,
     rng: Rng,
 }
@@ -203,7 +203,7 @@ impl Scale {
             return false;
         };
         self.now = next;
-        // All that has come is read before anybody acts on it, as from a mailbox.
+        // All that has come is read before any node acts on it, as from a mailbox.
         let come = self.coming.pop_front().unwrap_or_default();
         for (to, bytes) in &come {
             if let Some(node) = &mut self.nodes[to.0] {

@@ -139,7 +139,7 @@ pub struct Wire {
 
 /// A fabric.
 pub struct World {
-    /// Who is joined to whom.
+    /// Which nodes are joined.
     pub topology: Topology,
     /// Hardware ids; those of switches say that they have no host.
     pub hwids: Vec<u64>,

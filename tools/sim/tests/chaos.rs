@@ -13,7 +13,7 @@ use weft_sim::{
     world::{Faults, World},
 };
 
-/// How long a fabric may take that is left alone, in ms. Whoever is silent is asked for 1.2 s, and
+/// How long a fabric may take that is left alone, in ms. A node that is silent is asked for 1.2 s, and
 /// looked for again after 1 s.
 const LIMIT: u64 = 60_000;
 

@@ -71,7 +71,7 @@ fn mr_3_a_master_hands_each_host_its_hierarchy() {
         assert_eq!(hand(&mut world, 0, 10 + node as u64, b"less"), Ok(()));
         assert_eq!((has(&world, node), told(&world, node)), (&b"less"[..], 2));
     }
-    // Nobody looks at everybody again because of it.
+    // No node looks at all again because of it.
     let found = |world: &World| world.manager(2).unwrap().found();
     let before = found(&world);
     hand(&mut world, 0, 12, b"more").unwrap();
@@ -82,7 +82,7 @@ fn mr_3_a_master_hands_each_host_its_hierarchy() {
 #[test]
 fn mr_3_what_cannot_be_handed_over_says_why() {
     let mut world = chain(3);
-    assert_eq!(hand(&mut world, 0, 99, b"x"), Err(Failure::Silent), "nobody");
+    assert_eq!(hand(&mut world, 0, 99, b"x"), Err(Failure::Silent), "no such node");
     assert_eq!(hand(&mut world, 1, 12, b"x"), Err(Failure::Stale), "no master");
     let long = vec![0; MAX_HIERARCHY + 1];
     assert_eq!(hand(&mut world, 0, 12, &long), Err(Failure::NoRoom));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Nodes and cables are added and removed, one after the other: nobody else notices, whoever lives keeps
+//! Nodes and cables are added and removed, one after the other: no other notices, live nodes keep
 //! its local id, and in the end the tables are those of a fabric that was always so.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
@@ -157,6 +157,6 @@ fn hp_2_what_went_wrong_once() {
     sequence(Kind::Switched, 5, 330_907, 16).unwrap();
     // A cable is pulled while questions are on their way over it: whose end has answered already says so,
     sequence(Kind::Switched, 7, 416_069, 2).unwrap();
-    // or nobody does whom the one who asks hears.
+    // or none does that the asking node hears.
     sequence(Kind::Random, 8, 946_947, 8).unwrap();
 }

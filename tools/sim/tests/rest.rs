@@ -52,7 +52,7 @@ fn settle(world: &mut World, what: &str) -> Result<(), String> {
         let now = ways(world);
         for ((from, to), (lid, way)) in &now {
             let old = before.get(&(*from, *to));
-            // Where two fabrics meet that have given the same local id, one who has it is somebody else now.
+            // Where two fabrics meet that have given the same local id, one that has it is another node now.
             if old.is_some_and(|(same, old)| same == lid && old != way) {
                 let rests = |node: usize| {
                     let busy = world.hosts[node].as_ref().is_some_and(|host| host.busy);
@@ -79,7 +79,7 @@ fn sequence(kind: Kind, nodes: usize, seed: u64, busy: bool) -> Result<(), Strin
     let mut world = World::new(Topology::of(kind, nodes, seed), hwids, seed);
     check::settle(&mut world, 500, LIMIT)?;
     if hosts(&world).any(|n| world.rests(n)) {
-        return Err("nobody had a way before".into());
+        return Err("no node had a way before".into());
     }
     if let Some(host) = world.hosts[0].as_mut() {
         host.busy = busy;

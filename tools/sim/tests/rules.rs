@@ -68,7 +68,7 @@ fn n_6_a_write_needs_a_mastership_that_counts_and_names_its_reader() {
     let higher = Write { mastership: with(term + 1, 5), ..good };
     forge(&mut world, higher);
     assert!(world.manager(1).unwrap().info().mastership.term > term);
-    // The master, which is next to it, sees that it obeys somebody else, and takes a term above.
+    // The master, which is next to it, sees that it obeys another, and takes a term above.
     check::settle(&mut world, 500, 20_000).unwrap();
     assert_eq!(world.manager(1).unwrap().master(), 10);
 }
@@ -231,7 +231,7 @@ fn n_5_a_switch_takes_part_and_is_never_master() {
         world.power_off(host);
         world.run(5000);
     }
-    // Nobody is left but switches.
+    // Only switches are left.
     for switch in [2, 3] {
         assert_eq!(role(&world, switch), Role::Unknown);
         assert_eq!(world.manager(switch).unwrap().master(), 0);

@@ -21,7 +21,7 @@ pub enum Command {
         #[arg(long, default_value_t = 400, value_name = "MS")]
         period: u64,
     },
-    /// Lose a link without telling anybody; it trains anew when this is cleared
+    /// Lose a link and tell neither end; it trains anew when this is cleared
     SurpriseDown {
         /// One end, as in h1:0
         end: String,

@@ -96,9 +96,9 @@ enum Failure {
     Failed(String),
     /// 1: as the output says.
     Reported(String),
-    /// 3: there was nobody to ask.
+    /// 3: there was no daemon to ask.
     Unreachable(String),
-    /// 0: whoever reads the output has enough.
+    /// 0: the reader of the output has closed it.
     OutputClosed,
 }
 
@@ -189,7 +189,7 @@ pub fn main() -> ExitCode {
     };
     if context.json {
         let error = JsonError { ok: false, error: &why };
-        // With nobody to read it, the exit status says enough.
+        // Without a reader the exit status says enough.
         let _ = context.print(&error, |_| String::new());
     }
     let _ = writeln!(io::stderr(), "weft-fabric: {why}");

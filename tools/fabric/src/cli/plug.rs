@@ -9,7 +9,7 @@ use crate::control::Request;
 pub struct Args {
     /// A host, an endpoint or a switch
     node: String,
-    /// Only have it announced, to whoever programs the switch
+    /// Only have it announced, to the host that programs the switch
     #[arg(long)]
     announce: bool,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! The shared endpoints that the daemon plays: threads that are ports to it. Nobody
+//! The shared endpoints that the daemon plays: threads that are ports to it. No port
 //! else can be one.
 
 use super::Daemon;
@@ -23,7 +23,7 @@ impl Daemon {
         self.start_endpoint(name).map_err(Refusal)
     }
 
-    /// Pulls a component out. An endpoint touches nobody's memory any more then.
+    /// Pulls a component out. An endpoint touches no host's memory any more then.
     pub(super) fn unplug(&mut self, name: &str) -> Result<(), Refusal> {
         self.fabric.unplug(name)?;
         self.apply();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The daemon: one thread and one `poll` between the sockets and the state
-//! machine, beside the threads of the endpoints it plays, which are ports to it. It never waits for a port or a client; whoever does not read fills a
+//! machine, beside the threads of the endpoints it plays, which are ports to it. It never waits for a port or a client; one that does not read fills a
 //! bounded queue and is dropped when it is full.
 
 mod client;
@@ -418,7 +418,7 @@ fn signals() -> io::Result<UnixStream> {
 pub fn serve(topology: Topology, file: &Path, dir: &Path) -> Result<(), String> {
     let mut daemon = Daemon::new(topology, file, dir)?;
     log::line(&format!("serving {} in {}", file.display(), dir.display()));
-    // Whoever started it may not care; the sockets are there either way.
+    // The parent process may not care; the sockets are there either way.
     let mut out = io::stdout();
     let _ = writeln!(out, "ready").and_then(|()| out.flush());
     daemon.run()

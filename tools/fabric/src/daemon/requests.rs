@@ -66,7 +66,7 @@ impl Daemon {
         self.clients.get_mut(&id).ok_or(Lost)?.fill()?;
         while let Some(request) = self.clients.get_mut(&id).ok_or(Lost)?.next()? {
             let reply = self.request(id, request);
-            // Events of the request come before its answer, whoever follows them.
+            // Events of the request come before its answer, whatever client follows them.
             self.apply();
             if let Some(reply) = reply {
                 self.clients.get_mut(&id).ok_or(Lost)?.reply(&reply)?;
@@ -206,7 +206,7 @@ impl Daemon {
         }
     }
 
-    /// A port has told its counters. Late answers find nobody waiting.
+    /// A port has told its counters. Late answers find no client waiting.
     pub(super) fn counters_came(&mut self, from: usize, number: u64, values: &[u64]) {
         let matching = |u: &Unanswered| {
             matches!(u, Unanswered::Counters { host, request, .. }

@@ -4,7 +4,7 @@
 //!
 //! A virtual endpoint is given away in steps, each confirmed before the order is: its
 //! memory is closed to the former host, that host is let go of, the route taken out,
-//! and what is left in the memory wiped. Only then can it be somebody else's.
+//! and what is left in the memory wiped. Only then can it be given to another host.
 
 use super::access::Access;
 use super::host::{Counts, Host, link, open};
@@ -34,7 +34,7 @@ struct Order {
     inbound: bool,
     route: bool,
     remote: bool,
-    /// The virtual endpoint is given to nobody.
+    /// The virtual endpoint is given to no host.
     withdraws: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Engine {
     socket: OwnedFd,
     memory: OwnedFd,
     doorbells: OwnedFd,
-    /// Somebody has rung.
+    /// A doorbell was rung.
     event: OwnedFd,
     ves: Vec<Ve>,
     /// Bytes of a virtual endpoint.
@@ -91,7 +91,7 @@ impl Engine {
         for ve in 0..self.ves.len() {
             self.identify(ve);
         }
-        // Whose connection is lost has nobody left to tell.
+        // A lost connection leaves no port to tell.
         let _ = self.serve();
     }
 
@@ -251,7 +251,7 @@ impl Engine {
         self.say(WEFT_FAB_BASE_ACK, 0, [0, 0, 0, 0, 0, ticket])
     }
 
-    /// Nobody can reach a virtual endpoint: nobody is to find what another left.
+    /// No host can reach a virtual endpoint: none is to find what another left.
     fn wipe(&mut self, ve: usize) {
         let none = [0; 4096];
         for at in (0..self.ve_bytes).step_by(none.len()) {

@@ -117,7 +117,7 @@ impl Firmware {
         self.governors.get(usize::from(number))?.target()
     }
 
-    /// Somebody has written to the node by other means, by right of this mastership.
+    /// A master has written to the node by other means, by right of this mastership.
     pub fn accept(&mut self, mastership: Mastership) {
         self.node.accept(mastership);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The base function of a shared endpoint: through it a master gives each virtual
 //! endpoint to a virtual hierarchy. A write is handed to the endpoint and answered
-//! when that has it in force, and whoever saw what was there before has let go.
+//! when that has it in force, and all that saw what was there before have let go.
 
 use super::withdrawal::Waiter;
 use super::{Event, Fabric};
@@ -33,7 +33,7 @@ pub struct Base {
 }
 
 /// A write that the endpoint has not confirmed. Until it has there is no other: a
-/// virtual endpoint is wiped before it is given to somebody else.
+/// virtual endpoint is wiped before it is given to another host.
 pub struct Unconfirmed {
     ticket: u32,
     endpoint: usize,
@@ -84,7 +84,7 @@ impl Base {
     }
 }
 
-/// Which register of whom.
+/// Which register of which component.
 enum Register {
     Ve(usize),
     Root(usize),
@@ -245,7 +245,7 @@ impl Fabric {
             Register::Ve(ve) => {
                 base.ves[ve].vp = None;
                 told = base.change(ve);
-                format!("virtual endpoint {ve} for nobody")
+                format!("virtual endpoint {ve} for no host")
             }
         };
         let (node, term) = (self.topology.hosts[at].name.clone(), config.term);
@@ -295,7 +295,7 @@ impl Fabric {
         self.unconfirmed.iter().any(|u| u.writer.as_ref().is_some_and(|w| w.0 == host))
     }
 
-    /// Nobody is there to be answered any more.
+    /// No port is there to be answered any more.
     pub(super) fn forget_writer(&mut self, host: usize) {
         for unconfirmed in &mut self.unconfirmed {
             unconfirmed.writer.take_if(|(writer, _)| *writer == host);

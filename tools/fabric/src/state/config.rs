@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Configuration requests: a port reads and writes the registers and tables of a
-//! node that it names by a path of ports, before anybody has an address. Hosts do
+//! node that it names by a path of ports, before any node has an address. Hosts do
 //! not pass them on, and what they show of themselves is read only. A switch, and an
 //! endpoint (`base.rs`), does what it is told by the port that has the highest term;
 //! whose hardware id that is, is not taken from the message.

@@ -16,7 +16,7 @@ pub struct PortId(pub u64);
 pub enum Effect {
     /// Send a message.
     Send {
-        /// To whom.
+        /// The receiver.
         to: PortId,
         /// What.
         message: ToPort,
@@ -51,7 +51,7 @@ pub enum Effect {
         /// Number of the command's request.
         request: u64,
     },
-    /// Tell whoever listens.
+    /// Tell all that listen.
     Event(Event),
 }
 

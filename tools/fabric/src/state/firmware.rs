@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use weft_proto::nm::mastership::Mastership;
 use weft_proto::nm::port::{PORTS, Port};
 
-/// The hierarchy of traffic that nobody has put into another: between root complexes.
+/// The hierarchy of traffic that was not put into another: between root complexes.
 const COMMON_VH: u16 = 1;
 /// The VP that it has on every link.
 const COMMON_VP: u8 = 0;
@@ -197,7 +197,7 @@ impl Fabric {
         }
         if let (Node::Switch(switch), true) = (node, routed) {
             self.join_hierarchy(switch);
-            // What this breaks is withdrawn; the master need not wait for that, for whoever comes
+            // What this breaks is withdrawn; the master need not wait for that, for what comes
             // by the new routes does not meet the old ones.
             self.resolve();
         }
@@ -213,7 +213,7 @@ impl Fabric {
     }
 
     /// Puts the common VP of every port that has a cable into the common hierarchy, once, and only
-    /// where nobody has put it into any.
+    /// where it was not put into any.
     fn join_hierarchy(&mut self, switch: usize) {
         for port in 0..self.topology.switches[switch].ports {
             let end = End { node: Node::Switch(switch), port };

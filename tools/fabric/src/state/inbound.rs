@@ -277,7 +277,7 @@ impl Fabric {
         packets
     }
 
-    /// A neighbour has a change in force. Answers nobody waits for are late ones
+    /// A neighbour has a change in force. Answers that are not waited for are late ones
     /// to a replay or from before the link went down.
     pub(super) fn inbound_ack(
         &mut self,
@@ -368,7 +368,7 @@ impl Fabric {
         }
     }
 
-    /// Channels of an owner that somebody may be at.
+    /// Channels of an owner that a port may be at.
     fn channels(&self, owner: usize) -> Vec<u8> {
         let routed = self.session(owner).into_iter().flat_map(|s| s.channels.keys().copied());
         (0..LINKS as u8).chain(routed).collect()

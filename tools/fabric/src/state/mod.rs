@@ -127,7 +127,7 @@ struct Place {
 }
 
 impl Fabric {
-    /// A fabric to which nobody is connected; generations begin after `generation`.
+    /// A fabric to which no port is connected; generations begin after `generation`.
     pub fn new(topology: Topology, generation: u32) -> Self {
         let mut fabric = Fabric {
             nodes: topology.hosts.iter().map(Node::new).collect(),

@@ -17,7 +17,7 @@ const PHYSICAL: u8 = WEFT_PLUG_PHYSICAL as u8;
 /// A physical controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Something came or went, and nobody has said that he knows.
+    /// Something came or went, and was not acknowledged.
     changed: bool,
     /// The administrator has said that something will come, or go.
     announced: bool,

@@ -2,7 +2,7 @@
 //! Remotes: what a port reaches by routes. Each is walked anew whenever anything
 //! changes that could lead it elsewhere. One whose route is not the same any more
 //! is withdrawn first: its port confirms that it has let go, and only then is
-//! whoever changed the tables answered, and the remote taken up where it leads
+//! the writer of the tables answered, and the remote taken up where it leads
 //! now. An owner sees a remote as a channel, which remains taken until then.
 
 use super::mail::Mail;
@@ -337,7 +337,7 @@ impl Fabric {
     }
 
     /// Nothing can be reached through the remote any more: its channel is free,
-    /// and nobody waits for it.
+    /// and nothing waits for it.
     fn let_go(&mut self, who: Caller) {
         if let Some(owner) = self.owner_of(who) {
             self.inbound_link_down(owner);

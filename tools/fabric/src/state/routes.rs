@@ -2,8 +2,8 @@
 //! Routes over random fabrics. Every host wants every other one; the tables are
 //! programmed along random trees. Then entries are taken out, one at a time: what
 //! stops must be what an independent computation says, which looks at the entries
-//! as the edges of a graph and searches it, and nobody else may be told anything.
-//! Ports confirm late, and whoever changed a table is answered only then.
+//! as the edges of a graph and searches it, and no other may be told anything.
+//! Ports confirm late, and the writer of a table is answered only then.
 
 use super::{Effect, Fabric, PortId};
 use crate::topology::{Node, Topology, parse};
@@ -124,7 +124,7 @@ struct Net {
     over: u32,
     /// Of a remote.
     last_life: u32,
-    /// Messages that have come: to whom, from which host, by which gate.
+    /// Messages that have come: to which host, from which, by which gate.
     mail: BTreeSet<(usize, usize, u8)>,
     /// What ports were told that ended there.
     denied: u64,
@@ -189,7 +189,7 @@ impl Net {
     fn receive(&mut self, host: usize, message: ToPort) {
         match message {
             ToPort::RemoteUp { remote, peer: Peer { life, .. }, .. } => {
-                assert!(life > self.last_life, "a life that nobody has had");
+                assert!(life > self.last_life, "a life that no port has had");
                 self.last_life = life;
                 assert!(self.up.insert((host, remote), BTreeSet::new()).is_none(), "up twice");
             }
@@ -294,7 +294,7 @@ impl Net {
         self.say(host, FromPort::Inbound(part));
     }
 
-    /// Who sees memory of whom, as the ports have been told.
+    /// Which port sees memory of which, as the ports have been told.
     fn seen(&self) -> BTreeSet<(usize, u8)> {
         self.up.iter().filter(|(_, seen)| seen.contains(&0)).map(|(who, _)| *who).collect()
     }
@@ -319,7 +319,7 @@ impl Net {
         (self.mail.iter().map(|(to, from, _)| (*from, *to as u8)).collect(), ended)
     }
 
-    /// Who reaches whom, whatever the owners have opened.
+    /// Which port reaches which, whatever the owners have opened.
     fn led(&self) -> BTreeSet<(usize, u8)> {
         let gates = (0..self.hosts)
             .flat_map(|host| (0..LINKS as u8 * VPS).map(move |gate| Entry::Gate { host, gate }));

@@ -36,14 +36,14 @@ pub struct SwitchState {
     pub term: u32,
     /// Traffic whose route ended here, by `WEFT_STOP_*`.
     pub stopped: [u64; REASONS],
-    /// Ports and VPs that somebody has put into a VH, or taken out of one.
+    /// Ports and VPs that were put into a VH, or taken out of one.
     touched: BTreeSet<(u8, u8)>,
     /// Of one that routes.
     pub firmware: Option<Firmware>,
 }
 
 impl SwitchState {
-    /// A switch nobody has programmed.
+    /// A switch that was not programmed.
     pub fn new(switch: &Switch, firmware: Option<Firmware>) -> Self {
         SwitchState {
             ports: switch.ports,
@@ -97,7 +97,7 @@ impl SwitchState {
         Ok(())
     }
 
-    /// Nobody has said to which VH a VP of a port belongs.
+    /// It was not said to which VH a VP of a port belongs.
     pub fn is_untouched(&self, port: u8, vp: u8) -> bool {
         !self.touched.contains(&(port, vp))
     }

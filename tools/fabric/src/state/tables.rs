@@ -200,7 +200,7 @@ impl Fabric {
         let change = self.set_route(n, lid, port).map_err(|code| {
             Refusal(match code {
                 WEFT_CFG_FULL => format!("the route table of {name} is full; take entries out"),
-                _ if lid == 0 => "LID 0 is nobody's; give another".into(),
+                _ if lid == 0 => "LID 0 is no node's; give another".into(),
                 _ => format!("{name} has ports 0 to {}; use one of them", ports - 1),
             })
         })?;

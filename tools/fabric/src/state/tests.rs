@@ -311,7 +311,9 @@ impl World {
                 Effect::Close { why, .. } => panic!("a correct port was closed: {why}"),
                 Effect::Event(Event::Complaint { why, .. }) => panic!("{why}"),
                 Effect::Refuse { .. } | Effect::Event(_) => {}
-                Effect::Counters { .. } | Effect::Withdrawn { .. } => panic!("nobody asked"),
+                Effect::Counters { .. } | Effect::Withdrawn { .. } => {
+                    panic!("it was not asked for")
+                }
             }
         }
     }
@@ -334,7 +336,7 @@ impl World {
                 if other.up {
                     assert_eq!(life, other.life, "it lives at both ends");
                 } else {
-                    assert!(life > self.last_generation, "a life that nobody has had");
+                    assert!(life > self.last_generation, "a life that no port has had");
                     self.last_generation = life;
                 }
                 let link = &mut self.ports[host].links[usize::from(link)];
@@ -367,7 +369,7 @@ impl World {
         let port = &mut self.ports[host];
         let here = &mut port.links[usize::from(link)];
         assert!(here.up, "nothing is seen through a link that is down");
-        assert_eq!(part.allow, 0, "who else may see it is nobody's business");
+        assert_eq!(part.allow, 0, "what else may see it is not said");
         let sent: usize = here.parts.iter().map(|p| p.segments.len()).sum();
         assert_eq!(part.first as usize, sent);
         let (entry, ticket, version) = (part.entry, part.sequence, part.offset / PAGE);
@@ -386,7 +388,7 @@ impl World {
         port.acks.push_back(Ack { link, entry, ticket, epoch: here.epoch, version });
     }
 
-    /// The owner is told that a change is over: nobody may reach what was before.
+    /// The owner is told that a change is over: no port may reach what was before.
     fn answered(&mut self, host: usize, entry: u16, sequence: u32) {
         let due = &mut self.ports[host].due;
         let at = due.iter().position(|d| *d == (entry, sequence));
@@ -416,7 +418,7 @@ impl World {
         }
     }
 
-    /// When all have answered, nobody waits.
+    /// When all have answered, nothing waits.
     fn drain(&mut self) {
         for host in 0..HOSTS {
             while !self.ports[host].acks.is_empty() {
@@ -726,7 +728,7 @@ fn a_link_that_was_lost_trains_before_it_is_up_again() {
     let mut world = pair();
     world.fabric.inject(Fault::SurpriseDown { end: "h1:0".into() }).unwrap();
     assert!(first_bytes(&mut world, &[1]).is_empty());
-    assert!(world.fabric.status().links[0].up, "nobody is told");
+    assert!(world.fabric.status().links[0].up, "no port is told");
     world.fabric.clear_faults(None).unwrap();
     assert!(!world.fabric.status().links[0].up);
     world.now_us = world.fabric.next_due().expect("it trains");

@@ -69,7 +69,7 @@ impl Fabric {
         }
     }
 
-    /// Nobody is there to be answered: the port was reset or is gone.
+    /// There is no port to be answered: it was reset or is gone.
     pub(super) fn forget_waiter(&mut self, host: usize) {
         self.withdrawals.retain(|w| w.who.host() != Some(host));
         self.forget_writer(host);
@@ -86,7 +86,7 @@ impl Fabric {
         self.withdrawals.retain(|w| w.who != Waiter::Command(request));
     }
 
-    /// Whom a command waits for.
+    /// What a command waits for.
     pub(super) fn command_waits(&self, request: u64) -> Vec<String> {
         let ours = |w: &&Withdrawal| w.who == Waiter::Command(request);
         let waits = self.withdrawals.iter().find(ours).into_iter().flat_map(|w| &w.waits);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The topology's file: TOML in, [`Topology`] out, or every problem at once so
-//! that nobody mends a file one message at a time.
+//! that a file is not mended one message at a time.
 
 use super::{Cable, End, Endpoint, Host, Kind, MAX_NAME, MAX_SWITCH_PORTS, MAX_VE_FUNCTIONS};
 use super::{MAX_VES, Power, Problem, SPEEDS, Switch, Topology, WIDTHS};

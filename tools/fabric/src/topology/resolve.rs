@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Which nodes are neighbours. A switch that routes is one; a switch that does
 //! not passes on what comes in at one of its two cables to the other, and is
-//! nobody's neighbour.
+//! no neighbour of any.
 
 use super::{Cable, End, HostEnd, Node, Path, Power, Topology, Trunk};
 use weft_proto::nm::port::PORTS;

@@ -118,7 +118,7 @@ pub enum FromPort {
 pub struct BaseChange {
     /// Which.
     pub ve: u8,
-    /// Of the endpoint's link; `None`: it is nobody's.
+    /// Of the endpoint's link; `None`: no link has it.
     pub vp: Option<u8>,
     /// LID of the root complex that it works for.
     pub root: u32,

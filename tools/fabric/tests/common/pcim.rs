@@ -38,7 +38,7 @@ pub struct Pcim {
     lids: u32,
     /// Routes that it has written.
     pub routes: Routes,
-    /// Routes of switches that somebody else has programmed, if they are to be used.
+    /// Routes of switches that another has programmed, if they are to be used.
     theirs: Option<Routes>,
 }
 

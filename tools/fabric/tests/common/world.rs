@@ -202,7 +202,7 @@ impl Host {
                 }
             }
             WEFT_FAB_INBOUND => {
-                // What comes late for a remote that has let go is nobody's.
+                // What comes late for a remote that has let go is for none.
                 if let Some(seen) = self.seen.get_mut(&self.remotes[&link]) {
                     if arg[2] == 0 {
                         seen.apertures.remove(&arg[0]);

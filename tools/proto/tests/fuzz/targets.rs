@@ -581,7 +581,10 @@ impl table::Effects for Managed {
 
 impl Effects for Managed {
     fn send(&mut self, port: u8, message: &[u8]) {
-        assert!(port < 2 && message.len() <= MAX_BYTES, "to whom is there");
+        assert!(
+            port < 2 && message.len() <= MAX_BYTES,
+            "to a port that is there"
+        );
         // One that is passed on may have nothing in it.
         let kind = message.get(12 + HEADER_BYTES).copied();
         self.done.push((2, kind.unwrap_or(0)));

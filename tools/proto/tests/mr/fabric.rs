@@ -244,7 +244,7 @@ impl Tables {
     }
 
     /// The virtual endpoints that a root complex can get at by whatever it sends: any local id on any
-    /// plane, in anybody's name.
+    /// plane, in any name.
     pub fn exposed(&self, found: &Found, root: u64) -> BTreeSet<(u64, u8)> {
         let mut all = BTreeSet::new();
         for to in found.components() {
