@@ -63,7 +63,7 @@ step() {
 	shift 3
 	step_done "$name" "$key" && return
 	cache_lock
-	step_done "$name" "$key" && return # somebody else did it meanwhile
+	step_done "$name" "$key" && return # another process did it meanwhile
 
 	step_forget "$name"
 	log=$WEFT_CACHE/log/$name.log

@@ -261,7 +261,7 @@ fn slot(function: &Function) -> Option<Finding> {
     );
     Some(
         Finding::warning("slow-slot", here(function), what)
-            .mend("seat the card again, look at its cable; the firmware may limit the slot"),
+            .mend("plug the card in again, look at its cable; the firmware may limit the slot"),
     )
 }
 
