@@ -4,7 +4,7 @@
 //! takes it down.
 //!
 //! The node comes first and goes last, as open files and handlers hold on to it. The port lives
-//! behind the node's gate: once [`Node::revoke`] has returned, nobody uses it and it is gone.
+//! behind the node's gate: once [`Node::revoke`] has returned, it is not used any more and is gone.
 //! Whatever fails on the way, dropping what is there undoes it.
 //!
 //! This is where the parts of a port are joined; none of them knows this, nor do they know each other
@@ -62,7 +62,7 @@ impl Parts {
     fn take_down(&self) {
         self.registration.unregister();
         self.node.revoke();
-        // The port is gone, and with it whoever would use what the device can reach.
+        // The port is gone, and with it all that would use what the device can reach.
         self.memory.close();
     }
 
@@ -141,7 +141,7 @@ impl Device {
         steps.step("saved state", || sys_pci::save_state(dev))?;
         steps.step("manager", || node.add_manager(&*port))?;
         let (hwid, links) = (port.identity().hwid, port.links());
-        // Gone before the port is, should the start fail; until then nobody finds a port behind it.
+        // Gone before the port is, should the start fail; until then no port is found behind it.
         let register = || {
             let registration = Self::register(&node, &memory, dev)?;
             Ok(Arc::new(registration, GFP_KERNEL)?)
@@ -249,7 +249,7 @@ impl Device {
             self.node.port()?.vfs().ok_or(ENODEV)?;
             return sys_pci::enable_vfs(dev, count);
         }
-        // Nobody uses VFs of a function that does not answer. Who begins to use one from here on
+        // VFs of a function that does not answer are not used. A user that begins to use one from here on
         // finds it gone.
         if let Ok(port) = self.node.port() {
             let vfs = port.vfs().ok_or(ENODEV)?;
@@ -266,7 +266,7 @@ impl Device {
 
     /// The function has lost what was in its registers, and works again.
     pub(crate) fn is_back(&self, dev: &pci::Device<Core<'_>>, from: &str) {
-        // Whoever asked for it is not told by a driver how it went: the log is.
+        // A driver does not tell the caller how it went: the log does.
         match self.node.reset_done() {
             Ok(()) => dev_info!(dev, "is back from {}\n", from),
             Err(e) => dev_err!(dev, "does not come back from {}: {}\n", from, e.to_errno()),

@@ -2,7 +2,7 @@
 
 //! Weft: Linux hosts joined by PCI Express itself.
 //!
-//! The driver of the ports of a fabric. From above to below, and nobody knows who is above:
+//! The driver of the ports of a fabric. From above to below; no layer knows those above it:
 //!
 //! - `chardev`: `/dev/weftN`;
 //! - `vf`: what moves a virtual function; it knows `fabric` only to find ports;

@@ -253,10 +253,10 @@ static bool weft_adversary_traps(WeftPort *s, int via)
     return s->adversary.on;
 }
 
-/* By property or by the fabric's wish, whichever says so. */
+/* By property or by the fabric's setting, whichever says so. */
 static void weft_adversary_set(WeftPort *s)
 {
-    bool wish = s->ep->fab.adversarial, on = s->adversary.always || wish;
+    bool asked = s->ep->fab.adversarial, on = s->adversary.always || asked;
 
     if (on && !tcg_enabled() && !qtest_enabled()) {
         weft_fab_complain(s, "adversarial mode needs -accel tcg: with another "
@@ -264,7 +264,7 @@ static void weft_adversary_set(WeftPort *s)
         return;
     }
     if (on) {
-        s->adversary.random = wish ? s->ep->fab.seed + s->number :
+        s->adversary.random = asked ? s->ep->fab.seed + s->number :
                               s->adversary.seed;
     }
     if (on == s->adversary.on) {

@@ -58,7 +58,7 @@ WeftRemote *weft_dest_find(WeftPort *ep, uint32_t lid)
 }
 
 /*
- * Where a destination of type LID leads; false: nowhere, and nobody is to be
+ * Where a destination of type LID leads; false: nowhere, and no port is to be
  * told. The remote need not be up. Which link a route takes is not the
  * function's choice: it must be allowed all.
  */

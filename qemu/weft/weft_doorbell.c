@@ -288,7 +288,7 @@ static void weft_doorbell_forgo(WeftPort *s)
     s->db_wait.count = 0;
 }
 
-/* What was rung at the number that @s has is nobody's. */
+/* What was rung at the number that @s has is for none. */
 void weft_doorbell_forget(WeftPort *s)
 {
     for (unsigned n = 0; n < WEFT_MAX_LINKS; n++) {

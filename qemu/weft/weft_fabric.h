@@ -51,7 +51,7 @@ struct weft_fab_seg {
  * From before it maps anything of the owner until after it has unmapped all of
  * it, that neighbour holds a shared lock (F_OFD_SETLK, by an open file of its
  * own) on byte (n << 32) + life of the page, far behind its end. So the owner
- * sees, whoever has died meanwhile, whether its memory may still be reached over
+ * sees, whatever process has died meanwhile, whether its memory may still be reached over
  * a link that is down, even if the link is up again by then: each time that it
  * comes up is another life. Lives are numbers from the count of generations, so
  * that all before a WELCOME are below what that says. Remotes do the same with
@@ -218,7 +218,7 @@ enum weft_fab_type {
 	/*
 	 * owner -> fabric, before an INBOUND of the same entry, which it is part of:
 	 * who may reach the entry by routes. arg: 0 entry, 1 LID or WEFT_FROM_ANY,
-	 * 2 mask of gates. Without it nobody may.
+	 * 2 mask of gates. Without it no port may.
 	 */
 	WEFT_FAB_INBOUND_FROM = 44,
 	/*
@@ -232,7 +232,7 @@ enum weft_fab_type {
 	/*
 	 * port -> fabric, any link: bytes moved since the last report, as far as
 	 * the port knows, traced or not. arg: 0 out, 1 in (what reads brought).
-	 * fabric -> port: all that this link has carried since the WELCOME, whoever's
+	 * fabric -> port: all that this link has carried since the WELCOME, whatever
 	 * it is, in the same way: both ends of a link hear the same. One may be
 	 * lost, the next says it again.
 	 */

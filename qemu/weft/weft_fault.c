@@ -47,7 +47,7 @@ static bool weft_fault_closed(WeftPort *s)
     return weft_fault_on(s, 0, WEFT_FAB_FAULT_MEMORY) || weft_fault_ones(s);
 }
 
-/* Nothing gets through, and nobody says so. */
+/* Nothing gets through, and it is not said. */
 static bool weft_fault_dead(WeftPort *s, int via)
 {
     return via >= 0 && via < WEFT_MAX_LINKS &&
@@ -328,7 +328,7 @@ bool weft_fault_message(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
     return true;
 }
 
-/* With the fabric gone, nobody injects anything. */
+/* With the fabric gone, nothing is injected. */
 void weft_fault_clear(WeftPort *ep)
 {
     bool was_closed = weft_fault_closed(ep);

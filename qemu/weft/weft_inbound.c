@@ -133,7 +133,7 @@ static WeftAperture weft_inbound_translate(WeftPort *s, unsigned n)
     return ap;
 }
 
-/* Does nobody hold on to any entry? */
+/* Does no port hold on to any entry? */
 bool weft_inbound_is_idle(const WeftPort *s)
 {
     for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {
@@ -174,7 +174,7 @@ static void weft_inbound_leave(WeftPort *s, WeftInbound *e)
     weft_aperture_close(&e->open);
 }
 
-/* Is it open to anybody but this port itself? */
+/* Is it open to any but this port itself? */
 static bool weft_inbound_public(const WeftAperture *ap)
 {
     return ap->len && ((ap->allow & WEFT_ALLOW_LINKS) || ap->gates);
@@ -321,7 +321,7 @@ void weft_inbound_link_down(WeftPort *s, unsigned link)
     }
 }
 
-/* No answer comes any more, from nobody: who holds on is waited for. */
+/* No answer comes any more: what holds on is waited for. */
 void weft_inbound_lost(WeftPort *s)
 {
     for (unsigned n = 0; n < WEFT_MAX_INBOUND; n++) {

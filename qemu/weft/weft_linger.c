@@ -54,7 +54,7 @@ static void weft_linger_timeout(void *opaque)
 }
 
 /*
- * @n: a link or another channel by which somebody reached this host, in lives
+ * @n: a link or another channel by which a port reached this host, in lives
  * before @over.
  */
 void weft_linger_add(WeftPort *s, unsigned n, uint64_t over)

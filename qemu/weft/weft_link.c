@@ -3,8 +3,8 @@
  * Weft port: links, and the neighbour at the other end of each.
  *
  * While a link is up, this port holds a lock on the neighbour's doorbell page
- * (weft_fabric.h): from it the neighbour sees, without asking anybody and
- * whoever dies, whether its memory may still be reached from here. The lock is
+ * (weft_fabric.h): from it the neighbour sees, without a question and whatever
+ * process dies, whether its memory may still be reached from here. The lock is
  * one of this life of the link: a neighbour that is slow may see it when the
  * link is up again, and must not take that for what it waits for.
  */

@@ -111,7 +111,7 @@ static void weft_mbox_deliver(WeftPort *ep, const struct weft_fab_msg *msg)
 
     if (!s || !(weft_dest_links(s) & BIT(msg->link)) ||
         (routed && !(s->mbox_vps & BIT_ULL(gate)))) {
-        /* There is nobody to read it, or he wants none of them. */
+        /* It has no reader, or the reader wants none of them. */
         (s ? s : ep)->counter[WEFT_CNT_MSG_DROPPED]++;
         return;
     }

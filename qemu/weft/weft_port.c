@@ -196,7 +196,7 @@ static bool weft_port_capabilities(PCIDevice *d, Error **errp)
     pci_set_word(d->config + WEFT_CFG_PM + PCI_PM_CTRL,
                  PCI_PM_CTRL_NO_SOFT_RESET);
     pci_set_word(d->wmask + WEFT_CFG_PM + PCI_PM_CTRL, PCI_PM_CTRL_STATE_MASK);
-    /* Without it DEVCTL is read-only, and errors are reported to nobody. */
+    /* Without it DEVCTL is read-only, and errors are not reported. */
     pcie_cap_deverr_init(d);
     pcie_cap_flr_init(d);
     weft_dma_config_init(s);

@@ -196,7 +196,7 @@ static void weft_vf_quota_latch(WeftPort *pf, unsigned n)
     }
 }
 
-/* Does nobody outside have anything to do with @vf now? */
+/* Does no other port have anything to do with @vf now? */
 static bool weft_vf_is_closed(WeftPort *vf)
 {
     return !weft_vf_used(vf) && weft_inbound_is_idle(vf) &&

@@ -3,7 +3,7 @@
  * Weft port: memory of a host, as another process hands it over.
  *
  * Only descriptors sealed against shrinking are taken: a mapping beyond the
- * end of a file that somebody truncated is a SIGBUS for all of QEMU.
+ * end of a file that was truncated is a SIGBUS for all of QEMU.
  */
 #include "qemu/osdep.h"
 #include "qemu/memfd.h"

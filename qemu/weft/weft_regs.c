@@ -63,7 +63,7 @@ static uint32_t weft_cap1(WeftPort *s)
 
 /*
  * The endpoint's; of its other functions, with their number on top. A VF is
- * whom its PF says.
+ * the one that its PF says.
  */
 static uint64_t weft_hwid(WeftPort *s)
 {

@@ -131,7 +131,7 @@
 #define   WEFT_MBOX_TX_ROUTED		0x80000000	/* to MBOX_TX_LID, not to a link */
 #define WEFT_R_MBOX_TX_STATUS		0x304	/* ro */
 #define   WEFT_MBOX_TX_FAILED		0x00000001	/* the last: link down, bad length */
-#define WEFT_R_MBOX_TX_LID		0x308	/* rw: whom ROUTED is for */
+#define WEFT_R_MBOX_TX_LID		0x308	/* rw: which port ROUTED is for */
 #define WEFT_R_MBOX_VPS			0x310	/* rw, 64: who may send so, bit 16 link + VP */
 #define WEFT_R_MBOX_RX_DATA		0x400	/* ro: 256 bytes of the oldest message */
 #define WEFT_R_MBOX_RX_STATUS		0x500	/* ro */
@@ -473,7 +473,7 @@
 #define WEFT_VF_CTRL			0x038	/* wo: any value latches the quota */
 #define WEFT_VF_USED			0x040	/* ro: slots enabled | entries live << 8 */
 #define WEFT_VF_USED_BYTES		0x048	/* ro, 64: of its live entries */
-#define WEFT_VF_HWID			0x050	/* rw, 64: whom it is to be; 0: itself */
+#define WEFT_VF_HWID			0x050	/* rw, 64: the id it is to have; 0: its own */
 #define WEFT_VF_RATE			0x058	/* rw, 64: bytes a second by DMA; 0: any */
 #define WEFT_VF_RINGS			0x060	/* rw: doorbells a second that it rings; 0: any */
 #define WEFT_VF_MOVED			0x068	/* ro, 64: bytes that its DMA has moved */

@@ -3,7 +3,7 @@
  * Weft port: its own route table, and its local id.
  *
  * An entry says by which link, and on which VP there, local ids are reached,
- * by the host itself and by neighbours for whom it relays. The table is the
+ * by the host itself and by neighbours that it relays for. The table is the
  * endpoint's. weft-fabric walks the routes (weft_remote.c); a change is over
  * (BUSY clear) when it has confirmed that nothing goes by what the entry said
  * before.
@@ -115,7 +115,7 @@ bool weft_route_acked(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
     return true;
 }
 
-/* There is nobody left to confirm anything, and no route. */
+/* No port is left to confirm anything, and no route. */
 void weft_routes_lost(WeftPort *ep)
 {
     for (unsigned n = 0; n < WEFT_ROUTES; n++) {

@@ -44,7 +44,7 @@ void weft_session_reset(WeftPort *s)
     struct weft_fab_msg m = { .type = WEFT_FAB_RESET };
 
     if (s != s->ep) {
-        /* Whoever has a VF may reset it as fast as he can: ask once a time. */
+        /* A VF may be reset as fast as its guest can: ask once a time. */
         if (weft_fab_ready(s) && !s->generations_due) {
             weft_session_ask(s);
         }

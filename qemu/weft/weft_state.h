@@ -180,7 +180,7 @@ typedef struct WeftQuota {
     uint64_t bytes;             /* of the live entries together */
     uint32_t links;
     uint64_t peers;             /* functions of a neighbour, a bit each */
-    uint64_t hwid;              /* whom it is, 0: itself */
+    uint64_t hwid;              /* the id it has, 0: its own */
     uint64_t rate;              /* bytes by DMA in a second, 0: any number */
     uint32_t rings;             /* doorbells that it rings, likewise */
 } WeftQuota;

@@ -126,7 +126,7 @@ static void weft_trace_exit(WeftPort *s)
     s->wc.timer = NULL;
 }
 
-/* Traced mode by property or by the fabric's wish, whichever says so. */
+/* Traced mode by property or by the fabric's setting, whichever says so. */
 static void weft_trace_set(WeftPort *s)
 {
     bool traced = s->traced_always || s->ep->fab.traced;

@@ -36,7 +36,7 @@ fn state(data: &Device, n: usize) -> Result<Value> {
     }))
 }
 
-/// Who it is, also while nobody drives it: it moves.
+/// Its hardware id, also without a driver: the id moves with it.
 fn hwid(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Hex64(vf(data, n)?.hwid))
 }

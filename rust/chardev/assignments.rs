@@ -68,7 +68,7 @@ fn set(
         asked.line = 1 + text.iter().filter(|b| **b == b'\n').count() as u32;
         return Err(ENOSPC);
     }
-    let (line, why) = match manager.assignment(&*call.file.node, asked.version, &text) {
+    let (line, why) = match manager.set_assignments(&*call.file.node, asked.version, &text) {
         Ok(version) => {
             asked.version = version;
             return Ok(());

@@ -11,7 +11,7 @@ use crate::{
         chrdev::Borrowed,
         ext::{self, weft_vf_migrate},
     },
-    vf::{self, Assignment},
+    vf::{self, Options},
 };
 use kernel::prelude::*;
 
@@ -29,7 +29,7 @@ pub(super) fn migrate(call: &Call<'_>, mut migrate: weft_vf_migrate) -> Result {
     as_admin()?;
     let target = Borrowed::get(migrate.target_fd)?;
     let file = target.file().as_any().downcast_ref::<PortFile>();
-    let assignment = Assignment {
+    let options = Options {
         vf: migrate.vf as usize,
         target_vf: migrate.target_vf as usize,
         stops,
@@ -40,7 +40,7 @@ pub(super) fn migrate(call: &Call<'_>, mut migrate: weft_vf_migrate) -> Result {
         },
         dry: migrate.flags & ext::WEFT_MIGRATE_DRY_RUN != 0,
     };
-    let report = vf::migrate(&call.file.node, &file.ok_or(EINVAL)?.node, &assignment)?;
+    let report = vf::migrate(&call.file.node, &file.ok_or(EINVAL)?.node, &options)?;
     migrate.outcome = report.outcome.map_or(0, |outcome| outcome as u32);
     migrate.obstacles = report.obstacles;
     (migrate.step, migrate.event) = match report.why {

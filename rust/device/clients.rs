@@ -136,7 +136,7 @@ impl Client for Clients {
 
     fn asked(&self, ask: Ask) {
         self.channels.asked(ask);
-        // Whoever waits is to see that something is wanted of him.
+        // Waiters are to see that they are asked for something.
         self.closed();
         self.outstanding(ask);
     }

@@ -114,7 +114,7 @@ impl Health {
         }
     }
 
-    /// The link is down: whoever comes next may be somebody else.
+    /// The link is down: the next peer may be another one.
     pub(super) fn down(&self) {
         self.forget();
         self.failed.store(0, Relaxed);

@@ -33,7 +33,7 @@ pub(crate) struct LinkInfo {
     /// Of a link to a switch, always down.
     pub(crate) state: State,
     pub(crate) status: LinkStatus,
-    /// Whom a far link is aimed at.
+    /// The port that a far link is aimed at.
     pub(crate) aim: Option<Aim>,
     /// Hardware id and generation, while known.
     pub(crate) peer: Option<(u64, u32)>,
@@ -157,7 +157,7 @@ impl Link {
     pub(super) fn look(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
         self.drive(node, port, |session, seen| {
             // Read under the lock: of two that look at once, the one with the older state must not
-            // come last, for nothing would make anybody look again.
+            // come last, for nothing would have it looked at again.
             let me = port.identity();
             let status = port.link_status(self.number);
             let id = session.machine.me();
@@ -179,7 +179,7 @@ impl Link {
                 machine.reset(me.hwid, me.generation);
             }
             seen.status = status;
-            // A switch answers nobody: what is behind it is reached by routes.
+            // A switch answers no HELLO: what is behind it is reached by routes.
             if status.up && !status.is_switch {
                 machine.up(clock::now_ms(), fx);
             }
@@ -231,7 +231,7 @@ impl Link {
         }
     }
 
-    /// Somebody has sent, or the mailbox has made, what is no message.
+    /// The peer has sent, or the mailbox has made, what is no message.
     pub(super) fn bad_message(&self, node: &dyn LinkHost, why: wire::Error) {
         let bad = self.bad.fetch_add(1, Relaxed) + 1;
         // The first, the second, the fourth …: a mailbox that spoils all does so for long.
@@ -513,7 +513,7 @@ impl Effects for Means<'_> {
         let mut buf = [0; MAX_BYTES];
         let bytes = message.encode(&mut buf);
         self.node.trace_sent(self.link.number, message, bytes);
-        // Lost like any other: whoever waits for an answer repeats itself.
+        // Lost like any other: what waits for an answer repeats its question.
         let _ = self
             .port
             .send(self.link.number, buf.get(..bytes).unwrap_or_default());

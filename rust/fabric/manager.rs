@@ -237,7 +237,7 @@ impl Manager {
             machine.port(now, link as u8, there, &mut means);
         }
         let mut message = [0; MBOX_BYTES];
-        // Of somebody who floods the rest waits, and others have their turn.
+        // From a neighbour that floods the rest waits, and others have their turn.
         for _ in 0..inbox::DEPTH {
             let next = self.inbox.lock().take(&mut message);
             let Some((link, bytes)) = next else {
@@ -381,7 +381,7 @@ impl table::Effects for Means<'_> {
 
 impl node::Effects for Means<'_> {
     fn send(&mut self, port: u8, message: &[u8]) {
-        // Lost like any other: whoever waits for an answer repeats itself.
+        // Lost like any other: what waits for an answer repeats its question.
         let _ = self.port.send(usize::from(port), message);
     }
 
@@ -404,7 +404,7 @@ impl node::Effects for Means<'_> {
         if mine != Some(self.port.identity().hwid) || !has {
             return Err(Taken::Bad);
         }
-        // What is new can be reached before anybody hears of it.
+        // What is new can be reached before users hear of it.
         let ways = hierarchy
             .given()
             .map(|(place, given)| (place.lid, given.out));

@@ -148,7 +148,7 @@ pub(crate) trait Client: Send + Sync {
     /// have to be completed. Called in a thread, with no link locked.
     fn asked(&self, ask: Ask);
 
-    /// How much is outstanding, to whom asks for that. With 0 nothing is, and nothing is begun until
+    /// How much is outstanding, as the owner asks for it. With 0 nothing is, and nothing is begun until
     /// something else is wanted. Called as `asked` is, after it.
     fn outstanding(&self, ask: Ask) -> u32;
 

@@ -6,7 +6,7 @@
 //! A link runs at the most that it can unless an administrator has said that it is to follow its traffic.
 //!
 //! Samples are taken by the timer of the node, and go on while a link is idle at its slowest: nothing tells of
-//! traffic that begins, which the neighbour or somebody behind it may send, and then the link is to be fast
+//! traffic that begins, which the neighbour or a host behind it may send, and then the link is to be fast
 //! at once. While links are READY the timer runs as often anyway; a sample is a few registers.
 //!
 //! # Locks
@@ -109,7 +109,7 @@ impl Power {
         Ok(())
     }
 
-    /// `None`: nobody can have the link follow its traffic.
+    /// `None`: the link cannot follow its traffic.
     pub(super) fn look(&self, port: &dyn Port, link: usize) -> Option<Aimed> {
         port.rates()?.traffic(link)?;
         let links = self.links.lock();

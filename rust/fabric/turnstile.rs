@@ -35,7 +35,7 @@ impl Turnstile {
         }
     }
 
-    /// True: nobody is inside, or comes in until it is opened.
+    /// Lets nothing in until it is opened. Returns whether nothing is inside.
     pub(super) fn shut(&self) -> bool {
         self.drain.close();
         self.drain.is_drained()
@@ -48,7 +48,7 @@ impl Turnstile {
     }
 }
 
-/// Somebody who is inside.
+/// A call that is inside.
 pub(crate) struct Inside<'a>(&'a Turnstile);
 
 impl Drop for Inside<'_> {

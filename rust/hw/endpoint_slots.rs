@@ -32,7 +32,7 @@ pub(crate) struct InboundMapping {
     pub(crate) write: bool,
 }
 
-/// The slots of a port. All are empty, and all inbound mappings are closed, after a reset of it; whoever
+/// The slots of a port. All are empty, and all inbound mappings are closed, after a reset of it; a function that
 /// had one leaves it all the same. One caller at a time for a slot.
 ///
 /// Errors of all: `EINVAL`: there is no such slot, mapping, or local id; `ENODEV`: the function
@@ -67,13 +67,13 @@ pub(crate) trait EndpointSlots: Send + Sync {
     /// Rings at the remote. Any context.
     fn ring(&self, slot: usize);
 
-    /// Lets the remote, and nobody else, reach memory by mapping `n` of its slot, in force when this
+    /// Lets the remote, and no other, reach memory by mapping `n` of its slot, in force when this
     /// returns. Sleeps, for at most a tenth of a second: `ETIMEDOUT`. `EIO`: the port does not open
     /// it.
     fn open(&self, slot: usize, n: usize, mapping: InboundMapping) -> Result;
 
     /// Takes that back. When this returns, no access of the remote can still land there. Sleeps, as
-    /// above; on `ETIMEDOUT` the memory must not be given to anybody.
+    /// above; on `ETIMEDOUT` the memory must not be used for anything else.
     fn close(&self, slot: usize, n: usize) -> Result;
 }
 

@@ -3,7 +3,7 @@
 //! QEMU's `ivshmem-doorbell` as a port: memory that up to four guests share, and doorbells.
 //!
 //! It has no links that go up and down, no mailbox and no protection. Link k leads to the k-th
-//! other node, in the order of their ids, and is up whether or not somebody is there: the layers
+//! other node, in the order of their ids, and is up whether or not there is a peer: the layers
 //! above find out by hello and heartbeat. Every node can write all of the memory; a withdrawal is
 //! an agreement among friends. See [`layout`] for how the memory is shared.
 
@@ -232,7 +232,7 @@ impl Ivshmem {
                 {
                     dev_err!(
                         bound,
-                        "the shared memory is used by somebody else: fill it with zeroes first\n"
+                        "the shared memory is used by something else: fill it with zeroes first\n"
                     );
                     return Err(EBUSY);
                 }
@@ -368,7 +368,7 @@ impl Port for Ivshmem {
     }
 
     fn withdraw(&self, link: usize) -> Result {
-        // Nobody is kept out: see the module's documentation.
+        // No node is kept out: see the module's documentation.
         self.link(link).map(|_| ())
     }
 

@@ -7,7 +7,7 @@
 //! happens at the hardware is told upwards through [`Events`].
 //!
 //! A port gives each of its links
-//! - an *arena*: local memory that this neighbour, and nobody else, may reach while it is granted;
+//! - an *arena*: local memory that this neighbour, and no other, may reach while it is granted;
 //! - a *window* onto the neighbour's arena, attached once the neighbour has said where it is;
 //! - doorbells in both directions and a mailbox for short messages that may get lost.
 //!
@@ -22,6 +22,7 @@ use crate::sys::area::Area;
 use kernel::prelude::*;
 
 pub(crate) mod endpoint_slots;
+pub(crate) mod identity_map;
 pub(crate) mod ivshmem;
 mod losses;
 mod mover;
@@ -31,7 +32,6 @@ mod routes;
 mod user_doorbells;
 mod vfs;
 pub(crate) mod weft_port;
-pub(crate) mod whom;
 
 pub(crate) use self::{
     endpoint_slots::EndpointSlots,
@@ -173,7 +173,7 @@ pub(crate) trait Port: Send + Sync {
     fn grant(&self, link: usize) -> Result<Grant>;
 
     /// Takes that back. When this returns, no access of the neighbour can still land in the arena.
-    /// Sleeps, for at most a tenth of a second; on `ETIMEDOUT` the arena must not be given to anybody.
+    /// Sleeps, for at most a tenth of a second; on `ETIMEDOUT` the arena must not be used for anything else.
     fn withdraw(&self, link: usize) -> Result;
 
     /// Points the window of `link` at what the neighbour has granted. Checks `grant`, and the

@@ -53,7 +53,7 @@ pub(crate) trait Router: Send + Sync {
     fn cfg_write(&self, path: &[u8], space: u32, addr: u32, data: u32, term: u32) -> Result;
 }
 
-/// Whom a far link leads to, and what is known of the way there.
+/// The port that a far link leads to, and what is known of the way there.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Aim {
     /// Local id, not 0.
@@ -70,7 +70,7 @@ pub(crate) trait FarLinks: Send + Sync {
     /// How many, up to [`super::MAX_FAR`].
     fn count(&self) -> usize;
 
-    /// Whom `link` leads to, if it is aimed at a port.
+    /// Returns where `link` leads to, if it is aimed at a port.
     fn aimed(&self, link: usize) -> Option<Aim>;
 
     /// Aims `link` at a port, or at none. It is to be down, unless the port stays the same; it is up

@@ -32,7 +32,7 @@ pub(crate) struct VfQuota {
 pub(crate) enum VfState {
     /// Not enabled.
     Off,
-    /// Nobody drives it.
+    /// It has no driver.
     Idle,
     /// It has a driver, and no users.
     Driven,
@@ -69,8 +69,8 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     /// `ENOENT`: there is no VF `n`; `ENODEV`: the function does not answer.
     fn get(&self, n: usize) -> Result<Vf>;
 
-    /// Changes what VF `n` may use; what it uses beyond that is taken away when this returns. It is whom
-    /// [`super::whom`] says from then on.
+    /// Changes what VF `n` may use; what it uses beyond that is taken away when this returns. It has the identity that
+    /// [`super::identity_map`] gives it from then on.
     /// `EINVAL`: there is no such VF, link or function, or the rate is too low to work with;
     /// `EOPNOTSUPP`: the hardware knows no rates.
     fn change(&self, n: usize, change: &dyn Fn(&mut VfQuota)) -> Result;
@@ -85,7 +85,7 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     /// whether it can have rates.
     fn offers(&self) -> [u32; 4];
 
-    /// The bit in [`VfQuota::peers`] of the neighbours of VF `n` to whom its driver speaks.
+    /// The bit in [`VfQuota::peers`] of the neighbours of VF `n` that its driver speaks to.
     fn peer_index(&self, n: usize) -> u64;
 
     /// Whether VFs can exchange the numbers by which neighbours know them.
@@ -95,7 +95,7 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     /// find one where they found the other. `EBUSY`: something is open yet; `EOPNOTSUPP`.
     fn renumber(&self, one: usize, other: usize) -> Result;
 
-    /// Asks whoever drives VF `n` for something, from now on and again after its resets. What was
+    /// Asks the driver of VF `n` for something, from now on and again after its resets. What was
     /// answered before is forgotten.
     fn ask(&self, n: usize, ask: Ask) -> Result;
 }

@@ -61,9 +61,9 @@ use layout::{
 };
 
 /// How long a neighbour is waited for that holds on to an arena that was withdrawn: other links wait
-/// meanwhile. Whoever needs the arena asks again.
+/// meanwhile. A link that needs the arena asks again.
 const WITHDRAW_TIME: Delta = Delta::from_millis(100);
-/// The same where nobody asks again.
+/// The same where it is not asked again.
 const LAST_TIME: Delta = Delta::from_secs(1);
 /// After so long people are told.
 const HELD_LONG_MS: u64 = 1000;
@@ -209,7 +209,7 @@ impl WeftPort {
         for link in 0..near {
             self.set_page(layout::kernel_page(near, link), link, u32::MAX);
         }
-        self.admit_nobody();
+        self.admit_none();
         self.point_all();
         if chip.caps.has_kick {
             let (page, kick) = (layout::kick_page(near), layout::kick(near));
@@ -265,13 +265,13 @@ impl WeftPort {
             .read32(inbound_reg(link, ext::WEFT_INBOUND_STATUS))
     }
 
-    /// Waits until nobody holds on to what an inbound entry said before; its status then, all ones if the
-    /// function does not answer. `ETIMEDOUT`: somebody still does.
+    /// Waits for accesses through the previous inbound entry to drain; returns its status, all ones if the
+    /// function does not answer. `ETIMEDOUT`: some are still under way.
     fn settle_entry(&self, entry: usize, patience: Delta) -> Result<u32> {
         let since = Instant::<Monotonic>::now();
         loop {
             let status = self.inbound_status(entry);
-            // Through a port that is gone nobody reaches anything.
+            // Through a port that is gone nothing is reached.
             if status == u32::MAX || status & ext::WEFT_INBOUND_BUSY == 0 {
                 return Ok(status);
             }
@@ -388,7 +388,7 @@ impl WeftPort {
 
 /// What is known of a message before it is read.
 struct Head {
-    /// `None`: nobody is known there.
+    /// `None`: no port is known there.
     link: Option<usize>,
     bytes: usize,
     /// Which function of the neighbour sent it.
@@ -544,7 +544,7 @@ impl Port for WeftPort {
             mover.stop();
         }
         self.rest(link);
-        // Users ring nobody either.
+        // Users ring no neighbour either.
         self.set_page(layout::user_page(self.chip.caps.links, link), link, 0);
     }
 
@@ -743,13 +743,13 @@ impl Drop for WeftPort {
             *held = self.settle(link, LAST_TIME).is_err();
         }
         if self.chip.caps.is_vf {
-            // That is how its PF hears that nobody drives it any more.
+            // That is how its PF hears that it has no driver any more.
             self.chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
         }
         let links = core::mem::replace(&mut self.links, KVec::new());
         for (link, held) in links.into_iter().zip(held) {
             if let (true, Some(arena)) = (held, link.arena.as_ref()) {
-                // Rather lost than written by a stranger when it is somebody else's.
+                // Rather lost than written by a neighbour when it has another use.
                 dev_err!(
                     self.chip.pdev,
                     "{} KiB of memory are given up for good\n",

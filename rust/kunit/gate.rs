@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Gates: nobody gets in who should not, and nobody is left inside.
+//! Gates: a closed gate lets nothing in, and a revoked one has nothing inside.
 
 use super::{spawn, Event};
 use crate::sys::{
@@ -173,7 +173,7 @@ mod tests {
         Ok(())
     }
 
-    /// As a hard interrupt does; the kernel complains of whoever sleeps here.
+    /// As a hard interrupt does; the kernel complains of code that sleeps here.
     #[test]
     fn is_entered_with_interrupts_off() -> Result {
         let gate = gate()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables of slots: who finds a value has it until he lets it go, and nobody finds it afterwards.
+//! Tables of slots: a value that was found stays until it is let go, and is not found once it was taken.
 
 use super::{spawn, Event};
 use crate::sys::slots::{Slot, Slots};
@@ -192,7 +192,7 @@ mod tests {
         Ok(())
     }
 
-    /// Lookups race with values that come and go: whoever finds one has a live one of that slot.
+    /// Lookups race with values that come and go: a lookup that finds one has a live one of that slot.
     #[test]
     fn m_1_lookups_that_race_with_deregistration_see_the_value_or_nothing() -> Result {
         const THREADS: usize = 4;

@@ -99,7 +99,7 @@ mod tests {
         Ok(())
     }
 
-    /// As one that takes a mutex. The kernel complains of whoever sleeps as if it slept already.
+    /// As one that takes a mutex. The kernel complains of a condition that sleeps.
     #[test]
     fn the_condition_may_sleep() -> Result {
         let court = Court::new()?;

@@ -38,7 +38,7 @@ impl WorkItem for Clock {
     fn run(this: Arc<Clock>) {
         this.runs.fetch_add(1, Relaxed);
         let ran = this.ran.clone();
-        // Whoever is told finds the reference given back.
+        // The waiter that is told finds the reference given back.
         drop(this);
         ran.happens();
     }

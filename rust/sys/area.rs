@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that somebody else writes at any time: a peer, a device, a user.
+//! Memory that others write at any time: a peer, a device, a user.
 //!
 //! Never behind a reference or a Rust atomic, for which the compiler may assume that values stay:
 //! every access is a volatile one of a checked offset. What was read is a copy, to be checked

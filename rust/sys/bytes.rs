@@ -2,7 +2,7 @@
 
 //! Copying between memories that others write meanwhile.
 //!
-//! `memcpy` of the compiler assumes that nobody does; these accesses are volatile. They are of 8 bytes
+//! `memcpy` of the compiler assumes that none does; these accesses are volatile. They are of 8 bytes
 //! and aligned where they are stored, in ascending order: what a write-combining window wants.
 
 /// 8 bytes at any address.

@@ -238,7 +238,7 @@ impl Drop for NodeReg {
 }
 
 /// A file of this driver, from a descriptor of the current process. `EBADF`: there is none such,
-/// `EINVAL`: it is somebody else's.
+/// `EINVAL`: it is another driver's.
 pub(crate) struct Borrowed(ARef<LocalFile>);
 
 impl Borrowed {

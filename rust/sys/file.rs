@@ -40,14 +40,14 @@ pub(crate) trait Device: Send + Sync {
     fn open(&self, waiters: Arc<WaitQueue>) -> Result<KBox<dyn File>>;
 }
 
-/// An open file. When it is dropped, nobody has it mapped.
+/// An open file. When it is dropped, it has no mapping.
 pub(crate) trait File: Any + Send + Sync {
     fn as_any(&self) -> &dyn Any;
 
     /// The queue that is woken for all files alike: `poll` waits there, too.
     fn common(&self) -> &WaitQueue;
 
-    /// The events that there are; `want` says which ones somebody is to be woken for.
+    /// The events that there are; `want` says for which ones a waiter is to be woken.
     fn poll(&self, want: u32) -> u32;
 
     /// `nonblock`: the file is `O_NONBLOCK`.

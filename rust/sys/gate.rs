@@ -23,7 +23,7 @@ pub(crate) struct Gate<T> {
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: The value is handed out by shared reference, and moved out when nobody is inside.
+// SAFETY: The value is handed out by shared reference, and moved out when the gate is drained.
 unsafe impl<T: Send + Sync> Sync for Gate<T> {}
 // SAFETY: As above.
 unsafe impl<T: Send> Send for Gate<T> {}
@@ -44,7 +44,7 @@ impl<T> Gate<T> {
         if self.used.xchg(true, Full) {
             return Err(EBUSY);
         }
-        // SAFETY: The gate is closed and empty, and only one caller gets here: nobody looks at the value.
+        // SAFETY: The gate is closed and empty, and only one caller gets here: there is no reference to the value.
         unsafe { *self.value.get() = Some(value) };
         self.drain.reopen();
         Ok(())
@@ -63,7 +63,7 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Whether nobody can enter.
+    /// Returns whether it lets nothing in.
     pub(crate) fn is_closed(&self) -> bool {
         self.drain.is_closed()
     }
@@ -78,7 +78,7 @@ impl<T> Gate<T> {
         }
         closed();
         self.left.wait_through(|| self.drain.is_drained());
-        // SAFETY: Nobody is inside or can enter, and only one caller gets here.
+        // SAFETY: The gate is closed and drained, and only one caller gets here.
         unsafe { (*self.value.get()).take() }
     }
 
@@ -88,8 +88,8 @@ impl<T> Gate<T> {
         }
     }
 
-    /// A gate that was revoked can be opened once more. To be called by who has revoked it, unless
-    /// somebody else does so, too.
+    /// A gate that was revoked can be opened once more. To be called by the one that has revoked it, unless
+    /// another caller does so, too.
     pub(crate) fn renew(&self) {
         self.used.store(false, Release);
     }

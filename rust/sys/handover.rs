@@ -2,7 +2,7 @@
 
 //! Where what a driver keeps of a device waits between two devices, while it goes from one to the other.
 //!
-//! There is one place, for as long as somebody holds it and says between which two devices. A driver
+//! There is one place, for as long as a holder says between which two devices. A driver
 //! that is taken from one of them leaves here what is to outlast that, and finds it when it is given the
 //! other one, or the same again. It must not know what that is.
 
@@ -10,7 +10,7 @@ use super::{raw_pci, virtfn::VirtFn};
 use core::any::Any;
 use kernel::{pci, prelude::*, sync::global_lock};
 
-/// What is left here. Dropped, if nobody fetches it.
+/// What is left here. Dropped, if it is not fetched.
 pub(crate) trait SavedState: Send {
     /// For who knows what it is.
     fn as_any(&mut self) -> &mut dyn Any;
@@ -53,7 +53,7 @@ pub(crate) struct HandoverSlot<'a> {
 }
 
 impl<'a> HandoverSlot<'a> {
-    /// `EBUSY`: somebody has it.
+    /// `EBUSY`: the place has a holder.
     pub(crate) fn new(one: &'a VirtFn, other: &'a VirtFn) -> Result<Self> {
         let mut place = PLACE.lock();
         if place.between.is_some() {

@@ -52,7 +52,7 @@ unsafe impl Backend for IrqSave {
     }
 
     unsafe fn try_lock(_ptr: *mut Self::State) -> Option<c_ulong> {
-        // Not wanted by anybody here: as if it were held.
+        // Not used here: as if it were held.
         None
     }
 

@@ -2,7 +2,7 @@
 
 //! Memory of the kernel's that users map, and write at any time: queues.
 //!
-//! Every mapping holds the pages: whoever has made them may go, and what is written there then means
+//! Every mapping holds the pages: their owner may go, and what is written there then means
 //! nothing. Never behind a reference, as in [`super::area`]; what was read is a copy, to be checked
 //! before it is used. It must not know what the bytes mean.
 

@@ -82,7 +82,7 @@ impl Pat {
             // There is room for all pages.
             Ok(pages.push(page, GFP_KERNEL_ACCOUNT)?)
         })?;
-        // INVARIANT: Mapped for nobody yet.
+        // INVARIANT: Mapped for no device yet.
         let table = Arc::pin_init(
             pin_init!(Self {
                 mapped <- new_mutex!(None, "weft pat"),
@@ -164,7 +164,7 @@ impl Pat {
         }
     }
 
-    /// No device reaches it from here on, until [`Pat::map`]. Nobody may have an address of it.
+    /// No device reaches it from here on, until [`Pat::map`]. No address of it may be in use.
     pub(crate) fn unmap(&self) {
         let mut mapped = self.mapped.lock();
         if let Some(dev) = mapped.take() {

@@ -67,7 +67,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
 
     fn remove(dev: &pci::Device<Core<'_>>, data: &Self::Data);
 
-    /// The function will be reset: nobody may touch it.
+    /// The function will be reset: it must not be touched.
     fn reset_prepare(dev: &pci::Device<Core<'_>>, data: &Self::Data);
 
     /// It has been, and its configuration space is as it was.
@@ -81,7 +81,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Everybody concerned has recovered.
     fn resume(dev: &pci::Device<Core<'_>>, data: &Self::Data);
 
-    /// The system is going to sleep, and the function with it: nobody may touch it.
+    /// The system is going to sleep, and the function with it: it must not be touched.
     fn sleep(dev: &pci::Device<Core<'_>>, data: &Self::Data);
 
     /// It is awake again, its configuration space as it was; what it had in its registers is lost.
@@ -214,7 +214,7 @@ impl<T: Driver> Adapter<T> {
     }
 
     extern "C" fn reset_prepare(pdev: *mut bindings::pci_dev) {
-        // Its virtual functions are reset with it, of which the PCI core tells nobody. They go first:
+        // Its virtual functions are reset with it, of which the PCI core tells no driver. They go first:
         // they may have something to say through it.
         let prepare = |dev: &pci::Device<Core<'_>>, data: &T::Data| {
             T::reset_prepare(dev, data);
@@ -267,7 +267,7 @@ unsafe impl<T: Driver> driver::RegistrationOps for Adapter<T> {
         name: &'static CStr,
         module: &'static ThisModule,
     ) -> Result {
-        // SAFETY: The driver is not registered yet, hence nobody else looks at it.
+        // SAFETY: The driver is not registered yet, hence nothing else looks at it.
         unsafe {
             (*pdrv.get()).err_handler = Self::ERR_REF;
             (*pdrv.get()).sriov_configure = Some(Self::sriov_configure);

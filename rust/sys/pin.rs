@@ -3,8 +3,8 @@
 //! Memory of a user that is pinned for long, and accounted to the address space that it is of.
 //!
 //! Pinned pages stay what they are whatever becomes of the mapping: a fork copies them for the child,
-//! `munmap` leaves them here. They count against RLIMIT_MEMLOCK of who has pinned them, and are
-//! counted off the same address space, whoever drops them: a file can be closed by another process
+//! `munmap` leaves them here. They count against RLIMIT_MEMLOCK of the process that has pinned them, and are
+//! counted off the same address space, whatever process drops them: a file can be closed by another process
 //! than the one that registered.
 
 use crate::sys::ext;

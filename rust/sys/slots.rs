@@ -4,7 +4,7 @@
 //! have found them.
 //!
 //! Finding is a look at two arrays and one atomic; it never waits. Taking away first closes the slot,
-//! so that nobody finds the value any more, then waits for those who have it. A slot goes through
+//! so that the value is not found any more, then waits for those that have it. A slot goes through
 //! this many times, with another value each time, so a [`super::gate::Gate`], which opens once, would
 //! not do.
 //!
@@ -36,7 +36,7 @@ struct Cell<T> {
 
 /// What owners agree on.
 struct Owners {
-    /// Slots that nobody owns, the one that was longest free first: an index comes again as late as
+    /// Slots without an owner, the one that was longest free first: an index comes again as late as
     /// can be. A ring with room for all slots that are allocated.
     free: KVVec<u32>,
     head: usize,
@@ -61,7 +61,7 @@ pub(crate) struct Slots<T> {
     left: WaitQueue,
 }
 
-// SAFETY: Values are handed out by shared reference, and moved in and out when nobody has them.
+// SAFETY: Values are handed out by shared reference, and moved in and out while there is no reference.
 unsafe impl<T: Send + Sync> Sync for Slots<T> {}
 // SAFETY: As above.
 unsafe impl<T: Send> Send for Slots<T> {}
@@ -102,7 +102,7 @@ impl<T> Slots<T> {
     pub(crate) fn find(self: &Arc<Self>, index: u32) -> Option<Found<T>> {
         let cell = self.cell(index)?;
         cell.drain.enter().ok()?;
-        // SAFETY: Counted as one who has the value: nobody changes it. An open slot has one, see
+        // SAFETY: Counted as a holder of the value: it is not changed. An open slot has one, see
         // `Slot::open`.
         let value = unsafe { (*cell.value.get()).as_ref().unwrap_unchecked() };
         // INVARIANT: Counted above.
@@ -113,7 +113,7 @@ impl<T> Slots<T> {
         })
     }
 
-    /// Lets nobody shut the table while values are made for it, or dropped. `ENODEV`: it was shut.
+    /// Keeps the table from being shut while values are made for it, or dropped. `ENODEV`: it was shut.
     pub(crate) fn busy(self: &Arc<Self>) -> Result<Busy<T>> {
         let owners = self.owners.lock();
         if owners.shut {
@@ -124,7 +124,7 @@ impl<T> Slots<T> {
         Ok(Busy(self.clone()))
     }
 
-    /// Takes a slot that nobody owns. `ENOSPC`: there is none; `ENODEV`: the table was shut.
+    /// Takes a slot without an owner. `ENOSPC`: there is none; `ENODEV`: the table was shut.
     pub(crate) fn own(self: &Arc<Self>) -> Result<Slot<T>> {
         let mut owners = self.owners.lock();
         if owners.shut {
@@ -171,13 +171,13 @@ impl<T> Slots<T> {
         Ok(())
     }
 
-    /// Takes the value of a closed slot, if it has one and nobody has that.
+    /// Takes the value of a closed slot, if it has one that is not held.
     fn extract(self: &Arc<Self>, cell: &Cell<T>) -> Option<Taken<T>> {
         let owners = self.owners.lock();
         if !cell.drain.is_drained() {
             return None;
         }
-        // SAFETY: Nobody has the value, nobody finds it, and who changes it holds the lock.
+        // SAFETY: The value has no holder, is not found, and is changed with the lock held.
         let value = unsafe { (*cell.value.get()).take() }?;
         // Before the slot is seen to be empty by `shut`.
         self.busy.fetch_add(1, Relaxed);
@@ -194,7 +194,7 @@ impl<T> Slots<T> {
         self.extract(cell)
     }
 
-    /// Takes all values from everybody, and lets nobody open a slot any more. When this returns, all
+    /// Takes all values, and lets no slot be opened any more. When this returns, all
     /// values were dropped, those too that were taken or not yet put in by others. Sleeps.
     pub(crate) fn shut(self: &Arc<Self>) {
         let total = {
@@ -267,7 +267,7 @@ impl<T> Slot<T> {
         if !cell.drain.is_drained() {
             return Err(EBUSY);
         }
-        // SAFETY: Closed, nobody has the value, and the lock is held.
+        // SAFETY: Closed and drained, and the lock is held.
         let place = unsafe { &mut *cell.value.get() };
         if place.is_some() {
             return Err(EBUSY);
@@ -277,7 +277,7 @@ impl<T> Slot<T> {
         Ok(())
     }
 
-    /// From now on nobody finds the value; if nobody has it either, it is taken. Does not wait.
+    /// From now on the value is not found; if it has no holder either, it is taken. Does not wait.
     pub(crate) fn try_take(&mut self) -> Poll<Option<Taken<T>>> {
         let Some(cell) = self.slots.cell(self.index) else {
             return Poll::Ready(None);
@@ -289,7 +289,7 @@ impl<T> Slot<T> {
         Poll::Ready(self.slots.extract(cell))
     }
 
-    /// As [`Slot::try_take`]; waits until nobody has the value.
+    /// As [`Slot::try_take`]; waits until the value has no holder.
     pub(crate) fn take(&mut self) -> Option<Taken<T>> {
         self.slots.take(self.slots.cell(self.index)?)
     }
@@ -302,7 +302,7 @@ impl<T> Drop for Slot<T> {
     }
 }
 
-/// A value that was found. It is taken from nobody before this is dropped.
+/// A value that was found. It is not taken before this is dropped.
 ///
 /// # Invariants
 ///
@@ -322,7 +322,7 @@ impl<T> Deref for Found<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: By the invariants nobody changes the value, and it does not move.
+        // SAFETY: By the invariants the value is not changed, and it does not move.
         unsafe { self.value.as_ref() }
     }
 }

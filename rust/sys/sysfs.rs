@@ -266,7 +266,7 @@ pub(crate) struct GroupsRef<D: 'static>(
 );
 
 impl<D: 'static> GroupsRef<D> {
-    /// For `pci_driver.dev_groups`; nobody writes through it.
+    /// For `pci_driver.dev_groups`; nothing writes through it.
     pub(super) fn as_ptr(&self) -> *mut *const bindings::attribute_group {
         self.0.cast_mut()
     }
@@ -285,7 +285,7 @@ pub(crate) fn notify(dev: &pci::Device, dir: Option<&CStr>, attr: &CStr) {
 /// Makes, or removes, the directory `dir` of a device as its first file says now: see [`Attr`]. False: not
 /// now, for the device is being bound or unbound, or something else of that kind; to be tried again.
 ///
-/// To be called while the driver's unbinding is kept waiting, after which there would be nobody to remove the
+/// To be called while the driver's unbinding is kept waiting, after which nothing would remove the
 /// directory; and with nothing locked that showing a file takes.
 pub(crate) fn refresh(dev: &pci::Device, dir: &CStr) -> bool {
     let raw = raw_dev(dev);

@@ -12,8 +12,8 @@ use kernel::{
 /// The most variables of an event.
 const MAX: usize = 8;
 
-/// Says that `dev` has changed, with variables of the form `NAME=value`. Sleeps. Nobody may be listening,
-/// and for want of memory nobody is told.
+/// Says that `dev` has changed, with variables of the form `NAME=value`. Sleeps. There may be no listener,
+/// and for want of memory none is told.
 pub(crate) fn change(dev: &pci::Device, variables: &[fmt::Arguments<'_>]) {
     let mut strings = [const { None }; MAX];
     for (string, variable) in strings.iter_mut().zip(variables) {

@@ -13,7 +13,7 @@ use kernel::{
 /// Who is bound to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bound {
-    Nobody,
+    None,
     /// The driver that its physical function has, too.
     SameAsPf,
     Other,
@@ -35,7 +35,7 @@ impl VirtFn {
         self.0.as_ptr()
     }
 
-    /// Its device lock. `None`: somebody has it.
+    /// Its device lock. `None`: it is taken.
     pub(super) fn try_lock(&self) -> Option<Locked<'_>> {
         // SAFETY: The mutex of a device that is held.
         let locked = unsafe { bindings::mutex_trylock(&raw mut (*self.raw()).dev.mutex) } != 0;
@@ -56,7 +56,7 @@ impl VirtFn {
             let own = (&raw const (*vf).dev.driver).read_volatile();
             let pf = (*vf).__bindgen_anon_1.physfn;
             if own.is_null() {
-                Bound::Nobody
+                Bound::None
             } else if own == (&raw const (*pf).dev.driver).read_volatile() {
                 Bound::SameAsPf
             } else {
@@ -66,16 +66,16 @@ impl VirtFn {
     }
 
     /// Takes it from the driver that its physical function has, too. Sleeps, as long as that takes; no
-    /// device lock is held. `EAGAIN`: somebody is doing something to it; `EBUSY`: another driver has it,
+    /// device lock is held. `EAGAIN`: its device lock is taken; `EBUSY`: another driver has it,
     /// which is not waited for, for that may take as long as it likes.
     pub(crate) fn release(&self) -> Result {
         match self.try_lock().map(|_locked| self.bound()) {
             None => return Err(EAGAIN),
-            Some(Bound::Nobody) => return Ok(()),
+            Some(Bound::None) => return Ok(()),
             Some(Bound::Other) => return Err(EBUSY),
             Some(Bound::SameAsPf) => {}
         }
-        // Until the lock is taken again, somebody would have to unbind it, to bind it elsewhere and to
+        // Until the lock is taken again, a user would have to unbind it, to bind it elsewhere and to
         // open it for that driver to be waited for. The driver core has nothing that leaves no gap.
         // SAFETY: The device is held.
         unsafe { bindings::device_release_driver(&raw mut (*self.raw()).dev) }
@@ -83,7 +83,7 @@ impl VirtFn {
     }
 
     /// Gives it to the driver that wants it, `driver_override` first, if it has none. Sleeps; no device
-    /// lock is held. `EAGAIN`: somebody is doing something to it; `ENODEV`: nobody takes it.
+    /// lock is held. `EAGAIN`: its device lock is taken; `ENODEV`: no driver takes it.
     pub(crate) fn attach(&self) -> Result {
         if self.try_lock().is_none() {
             return Err(EAGAIN);

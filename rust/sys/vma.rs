@@ -3,7 +3,7 @@
 //! Mappings of pages that can be taken away, filled by page faults.
 //!
 //! A mapping that is filled in `mmap` itself is linked to the address space only after `mmap` has
-//! returned, so that a [`Mapping::zap`] in between would miss it. A fault comes later: whoever takes
+//! returned, so that a [`Mapping::zap`] in between would miss it. A fault comes later: code that takes
 //! a page away first sees to it that faults do not give it out any more, then zaps.
 //!
 //! Every inode of a device node has an address space of its own; that of an anonymous inode collects
@@ -197,7 +197,7 @@ impl Fault<'_> {
         })
     }
 
-    /// It cannot be there just now: whoever touches it waits a moment, and touches it again, unless he is
+    /// It cannot be there just now: the thread waits a moment, and touches it again, unless it is
     /// to die. Sleeps.
     pub(crate) fn later(&self) -> Outcome {
         fsleep(LATER);
@@ -291,7 +291,7 @@ impl SharedPage {
         Err(EBUSY)
     }
 
-    /// All bytes, while nobody has mapped the page.
+    /// All bytes, while the page is not mapped.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: `&mut self`: no user has the page yet, as that takes its frame number from a shared
         // reference that outlives the mapping.

@@ -21,7 +21,7 @@ mod side;
 
 use crate::{
     fabric::Node,
-    hw::{whom::Exchange, VfState},
+    hw::{identity_map::Exchange, VfState},
     proto::migration::{Action, Event, Machine, Next, Outcome, Plan},
     sys::{ext, virtfn::Bound},
 };
@@ -30,7 +30,7 @@ use mover::Mover;
 use side::Side;
 
 /// What is wanted.
-pub(crate) struct Assignment {
+pub(crate) struct Options {
     pub(crate) vf: usize,
     pub(crate) target_vf: usize,
     /// Users that do not finish in time are stopped.
@@ -118,9 +118,9 @@ fn live_obstacles(source: &Side<'_>, target: &Side<'_>) -> Result<u32> {
 }
 
 /// Moves a VF of `source` to one of `target`. `EBUSY`: another one is moving.
-pub(crate) fn migrate(source: &Node, target: &Node, assignment: &Assignment) -> Result<Report> {
-    let source = Side::new(source, assignment.vf);
-    let target = Side::new(target, assignment.target_vf);
+pub(crate) fn migrate(source: &Node, target: &Node, options: &Options) -> Result<Report> {
+    let source = Side::new(source, options.vf);
+    let target = Side::new(target, options.target_vf);
     let begun = source.vf()?;
     let mut report = Report {
         outcome: None,
@@ -129,17 +129,17 @@ pub(crate) fn migrate(source: &Node, target: &Node, assignment: &Assignment) -> 
         outstanding: 0,
         hwid: begun.hwid,
     };
-    if assignment.dry {
-        // Whoever is moving is asked for nothing else.
-        if let Some(_exchange) = Exchange::new().filter(|_| assignment.live) {
+    if options.dry {
+        // A function that is moving is asked for nothing else.
+        if let Some(_exchange) = Exchange::new().filter(|_| options.live) {
             report.obstacles |= live_obstacles(&source, &target)?;
         }
         return Ok(report);
     }
     let exchange = Exchange::new().ok_or(EBUSY)?;
-    // Nobody else has changed it since.
+    // Nothing else has changed it since.
     report.obstacles = obstacles(&source, &target)?;
-    if assignment.live {
+    if options.live {
         report.obstacles |= live_obstacles(&source, &target)?;
     }
     if report.obstacles != 0 {
@@ -148,11 +148,11 @@ pub(crate) fn migrate(source: &Node, target: &Node, assignment: &Assignment) -> 
     }
     let mut machine = Machine::new(Plan {
         asks: begun.state != VfState::Idle,
-        stops: assignment.stops,
-        grace_ms: assignment.grace_ms.into(),
+        stops: options.stops,
+        grace_ms: options.grace_ms.into(),
     });
     let devices = source.device().zip(target.device());
-    let devices = devices.as_ref().filter(|_| assignment.live);
+    let devices = devices.as_ref().filter(|_| options.live);
     let mut mover = Mover::new(source, target, &exchange, devices)?;
     let outcome = loop {
         match machine.next() {

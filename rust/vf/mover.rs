@@ -4,7 +4,7 @@
 
 use super::side::Side;
 use crate::{
-    hw::{whom::Exchange, Vf, VfQuota, VfState},
+    hw::{identity_map::Exchange, Vf, VfQuota, VfState},
     proto::{
         migration::{Action, Event},
         pair::Ask,
@@ -145,7 +145,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Whoever drives the source from here on is asked for nothing.
+    /// The driver of the source is asked for nothing from here on.
     pub(super) fn ended(&self) {
         self.source.leave_alone();
     }
@@ -206,10 +206,10 @@ impl<'a> Mover<'a> {
         vf.state == VfState::Idle
     }
 
-    /// Takes a function from its driver, and waits until nobody drives it.
+    /// Takes a function from its driver, and waits until it has none.
     fn take(&self, side: Side<'a>, limit: Delta, cancellable: bool) -> Result<(), Event> {
         let of_target = side.is(&self.target);
-        // Another driver's is given back by whoever uses it.
+        // One of another driver is given back by its user.
         self.until(limit, cancellable, of_target, || {
             Ok(side.device().map(|device| device.release()) != Some(Err(EAGAIN)))
         })?;
@@ -236,7 +236,7 @@ impl<'a> Mover<'a> {
         if let Some(gone) = self.gone(false) {
             return Err(gone);
         }
-        // Said again after each reset of either, and by whoever takes the function meanwhile.
+        // Said again after each reset of either, and by a driver that takes the function meanwhile.
         let asked = self.try_or_retry(limit, |this| this.source.ask(ask));
         let mut outstanding = 0;
         let done = asked.and_then(|()| {
@@ -256,7 +256,7 @@ impl<'a> Mover<'a> {
         if let Some(gone) = self.gone(false) {
             return Err(gone);
         }
-        // Not before: what the target's driver had is of no use to anybody.
+        // Not before: what the target's driver had is of no use.
         self.handover = match self.live {
             Some((one, other)) => Some(HandoverSlot::new(one, other).map_err(|_| Event::Failed)?),
             None => None,
@@ -338,7 +338,7 @@ impl<'a> Mover<'a> {
         })?;
         attached.map_err(|_| gone())?;
         if device.bound() != Bound::SameAsPf {
-            // Whether whoever has it now begins to use it is his business.
+            // Whether its driver now begins to use it is that driver's business.
             return Ok(());
         }
         self.until(limit, cancellable, of_target, || {

@@ -110,7 +110,7 @@ impl<'a> Side<'a> {
         self.set_quota(&NOTHING)
     }
 
-    /// Asks whoever drives it.
+    /// Asks its driver.
     pub(super) fn ask(&self, ask: Ask) -> Result {
         self.with(|vfs| vfs.ask(self.n, ask))?;
         self.node.hurry();
@@ -132,7 +132,7 @@ impl<'a> Side<'a> {
         left
     }
 
-    /// Whoever drives it from now on is asked for nothing, also if it does not answer now.
+    /// Its driver is asked for nothing from now on, also if the function does not answer now.
     pub(super) fn leave_alone(&self) {
         if let Some(port) = self.node.port_though_silent() {
             if let Some(vfs) = port.vfs() {
@@ -149,7 +149,7 @@ impl<'a> Side<'a> {
     }
 
     pub(super) fn bound(&self) -> Bound {
-        self.device().map_or(Bound::Nobody, |device| device.bound())
+        self.device().map_or(Bound::None, |device| device.bound())
     }
 
     /// Whether it does not exist any more. One that does not answer, or whose PF is being reset, may.

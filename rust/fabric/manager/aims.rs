@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whom the far links of the port are aimed at: hosts that a route leads to and no link does.
+//! What the far links of the port are aimed at: hosts that a route leads to and no link does.
 //!
 //! A host that stays keeps its link, and with it what users have open there; so does one that only does not
 //! answer, as long as its master has a route lead there. Where there are more hosts than
@@ -13,7 +13,7 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Mutex};
 
-/// Somebody whom a far link is for.
+/// A host that a far link is for.
 #[derive(Clone, Copy)]
 struct Target {
     hwid: u64,
@@ -40,7 +40,7 @@ impl Aims {
             .far()
             .map_or(0, |far| far.count())
             .min(MAX_LINKS - first.min(MAX_LINKS));
-        // Whoever was looked for and is not found yet is not gone.
+        // A host that was looked for and is not found yet is not gone.
         if machine.found().is_none() {
             return false;
         }
@@ -104,7 +104,7 @@ fn aim(
     done.is_err()
 }
 
-/// Whether somebody has not answered this node, and its master has a route lead there all the same: it is
+/// Whether a host has not answered this node, and its master has a route lead there all the same: it is
 /// the questions that were lost, as with a cable that others use.
 fn is_silent(view: &View, target: &Target) -> bool {
     let mut known = view.members().iter().filter(|m| m.known);

@@ -60,7 +60,7 @@ impl Manager {
     }
 
     /// The administrator assignments something else instead of what that version says. What version it is now.
-    pub(crate) fn assignment(
+    pub(crate) fn set_assignments(
         &self,
         node: &dyn ManagerHost,
         version: u32,
@@ -109,7 +109,7 @@ impl Manager {
             if machine.assignments().version() != version {
                 return Err(ESTALE.into());
             }
-            match machine.assignment(clock::now_ms(), text, means) {
+            match machine.set_assignments(clock::now_ms(), text, means) {
                 true => Ok(machine.assignments().version()),
                 false => Err(ENOSPC),
             }

@@ -55,7 +55,7 @@ impl Manager {
         }
     }
 
-    /// Whoever waits here looks again.
+    /// Waiters look again.
     pub(in crate::fabric) fn wake(&self) {
         self.handed.wake_all();
     }

@@ -6,7 +6,7 @@ use crate::fabric::memory::Memory;
 use crate::hw::MBOX_BYTES;
 use kernel::prelude::*;
 
-/// How many wait. More come at a time only from somebody who floods.
+/// How many wait. More come at a time only from a neighbour that floods.
 pub(super) const DEPTH: usize = 64;
 
 #[derive(Clone, Copy)]

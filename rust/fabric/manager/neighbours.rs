@@ -22,14 +22,14 @@ struct Switch {
 #[derive(Default)]
 pub(super) struct Neighbours {
     switches: [Switch; MAX_LINKS],
-    /// A bit a link: somebody is there who has not said who it is.
+    /// A bit a link: there is a neighbour that has not said which node it is.
     asking: u32,
     /// A bit a link: the administrator wants no routes over it.
     excluded: u32,
 }
 
 impl Neighbours {
-    /// Somebody has to be asked again.
+    /// Returns whether a neighbour has to be asked again.
     pub(super) fn is_asking(&self) -> bool {
         self.asking != 0
     }

@@ -30,7 +30,7 @@ struct Entry {
     lid: u32,
     /// Where it is to lead, if it is to be there.
     out: Option<Gate>,
-    /// It is in the hierarchy no more, but somebody may still go by it.
+    /// It is in the hierarchy no more, but a function may still use it.
     stale: bool,
     /// The port has it so.
     written: bool,
@@ -75,7 +75,7 @@ impl Routes {
         }
     }
 
-    /// Takes all away, also what somebody before has left.
+    /// Takes all away, also what an earlier driver has left.
     pub(super) fn clear(&mut self, router: &dyn Router) {
         self.entries.as_mut().fill(FREE);
         self.set_lid(router, 0);
@@ -136,7 +136,7 @@ impl Routes {
         }
     }
 
-    /// Nobody goes any more by what is not in the hierarchy: takes it away.
+    /// Takes away what is not in the hierarchy, when nothing uses it any more.
     pub(super) fn sweep(&mut self, router: &dyn Router) {
         for at in 0..OWN {
             let stale = self.entries.as_ref().get(at).filter(|entry| entry.stale);

@@ -166,7 +166,7 @@ fn told(me: &Standing) -> (Role, u32, u64, u32, u32) {
     (me.role, me.lid, me.master, me.term, me.hierarchy)
 }
 
-/// Tells whoever waits for that what has changed.
+/// Tells waiters in user space what has changed.
 pub(super) fn tell(pdev: &pci::Device, before: &Standing, after: &Standing) {
     let files = [
         (before.role != after.role, c"role"),

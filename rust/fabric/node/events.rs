@@ -2,7 +2,7 @@
 
 //! What a node makes of what its port tells it: changes of links, messages, doorbells.
 //!
-//! It only passes that on, to the link, the manager or the client whom it concerns. Doorbells come in the
+//! It only passes that on, to the link, the manager or the client that it concerns. Doorbells come in the
 //! hard interrupt, and take no lock.
 
 use super::Node;

@@ -35,7 +35,7 @@ impl Node {
         Ok(())
     }
 
-    /// Takes the port away from everybody, and gives it back to nobody. Sleeps; may be called again.
+    /// Takes the port away for good. Sleeps; may be called again.
     pub(crate) fn revoke(self: &Arc<Self>) {
         if self.parked.xchg(false, Full) {
             self.tell_closed();
@@ -89,7 +89,7 @@ impl Node {
     fn take_port(self: &Arc<Self>, reason: Reason, tell: impl FnOnce()) {
         drop(self.me.lock().take());
         if let Some(port) = self.gate.revoke(tell) {
-            // From here on nobody else uses the port; events find the gate closed.
+            // From here on nothing else uses the port; events find the gate closed.
             self.links_down(&*port, reason);
             port.stop();
             drop(port);

@@ -103,7 +103,7 @@ impl Node {
     }
 
     pub(super) fn links_down(&self, port: &dyn Port, reason: Reason) {
-        // Also those that are aimed at nobody any more: of their arenas something may be in use.
+        // Also those that are aimed at no port any more: of their arenas something may be in use.
         for (n, link) in self.links.iter().enumerate() {
             if port.arena(n).is_ok() {
                 link.down(self, port, reason);
@@ -124,7 +124,7 @@ impl Node {
         found.ok_or(EINVAL)
     }
 
-    /// Aims the far link `link` at a port, or at nobody. To another one than before, what is done over the
+    /// Aims the far link `link` at a port, or at none. To another one than before, what is done over the
     /// link ends with [`Reason::Link`]. Sleeps; the errors are those of [`crate::hw::FarLinks::aim`], and `ENODEV`.
     pub(crate) fn aim(&self, link: usize, aim: Option<Aim>) -> Result {
         let port = self.port_at_work().ok_or(ENODEV)?;
@@ -162,7 +162,7 @@ impl Node {
             }
         }
         if *shown != before {
-            // A directory tells nobody that it has come.
+            // A directory that comes is not told of.
             sysfs::notify(&self.pci(), Some(c"manager"), c"routes");
         }
         all

@@ -100,7 +100,7 @@ impl Node {
         work::cancel_delayed::<_, SHARING>(self);
     }
 
-    /// Whoever waits for the manager sees that there is no port to go on with.
+    /// Has waiters for the manager see that there is no port to go on with.
     pub(super) fn wake_manager(&self) {
         if let Some(manager) = self.manager() {
             manager.wake();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A node and its users: that somebody uses it, which the port is told, and what is wanted of them: that
+//! A node and its users: that there are any, which the port is told, and what is wanted of them: that
 //! they finish, or that they rest while the function becomes another one.
 //!
 //! What they have outstanding is known by the client.
@@ -18,12 +18,12 @@ use kernel::{
 };
 
 impl Node {
-    /// Somebody has begun to use the node.
+    /// A user has begun to use the node.
     pub(crate) fn user_came(&self) {
         self.count_users(|users| users.fetch_add(1, Full) == 0, true);
     }
 
-    /// Somebody who had begun to use it uses it no more.
+    /// A user of the node has ended.
     pub(crate) fn user_left(&self) {
         self.count_users(|users| users.fetch_sub(1, Full) == 1, false);
     }
@@ -40,7 +40,7 @@ impl Node {
         }
     }
 
-    /// Tells the port of what has changed while nobody was to use it.
+    /// Tells the port of what has changed while it was not to be used.
     pub(super) fn tell_users(&self, port: &dyn Port) {
         let _one = self.telling.lock();
         if let Some(owner) = port.owner() {
@@ -88,7 +88,7 @@ impl Node {
         true
     }
 
-    /// Tells how much is outstanding, to whom has asked for that.
+    /// Tells the owner how much is outstanding, if it has asked for that.
     pub(super) fn tell_left(&self, port: &dyn Port) {
         let _one = self.telling.lock();
         let asked = Asked::of(self.asked.load(Acquire));

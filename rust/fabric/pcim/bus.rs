@@ -2,7 +2,7 @@
 
 //! Configuration requests of the master of the fabric, while it is that and no longer.
 //!
-//! The port is entered for each request alone, so that whoever takes it away waits for one at the most. This
+//! The port is entered for each request alone, so that its removal waits for one at the most. This
 //! must not know what the registers mean.
 
 use super::Network;

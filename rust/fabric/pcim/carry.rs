@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Carries out a plan: writes what differs, and hands hosts their hierarchies, in an order in which whoever
-//! keeps an endpoint keeps it without a break, and nobody reaches what is his neither before nor after.
+//! Carries out a plan: writes what differs, and hands hosts their hierarchies, in an order in which a host that
+//! keeps an endpoint keeps it without a break, and no host reaches what is its own neither before nor after.
 //!
 //! First the virtual endpoints that are taken away are closed at the endpoint, and their hosts told that they
 //! have lost them; then planes go, planes come, virtual endpoints are given, and their hosts told. What could
@@ -63,18 +63,18 @@ pub(super) fn is_over(why: Error) -> bool {
 
 impl Carrier {
     pub(super) fn new() -> Result<Self> {
-        let nobody = Handed {
+        let none = Handed {
             root: 0,
             life: 0,
             digest: 0,
         };
         Ok(Self {
-            handed: List::new(Memory::new(nobody, MAX_NODES)?),
+            handed: List::new(Memory::new(none, MAX_NODES)?),
             changes: List::new(Memory::new(Change::Take(Entry::NONE), 2 * MAX_ENTRIES)?),
         })
     }
 
-    /// Nobody is known to have been handed anything.
+    /// Forgets what hosts were handed.
     pub(super) fn forget_all(&mut self) {
         self.handed.clear();
     }

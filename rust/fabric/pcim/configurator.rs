@@ -78,7 +78,7 @@ impl Configurator {
         }
         let text = self.text.as_ref().get(..bytes).unwrap_or_default();
         if let Err(e) = self.plan.assignments.read(text) {
-            // Nobody loses anything because of a text that this driver does not understand. With another
+            // No host loses anything because of a text that this driver does not understand. With another
             // one this runs again.
             network.complain(fmt!("the assignments make no sense: {:?}", e));
             return Ok(true);
@@ -89,7 +89,7 @@ impl Configurator {
         whole &= self.ways.learn(&bus, &self.found, assignments, reach)?;
         let again = core::mem::replace(&mut self.partial, !whole);
         if !whole && !again {
-            // Somebody has just gone, or a link flaps: nothing is taken away because of that yet.
+            // A node has just gone, or a link flaps: nothing is taken away because of that yet.
             return Ok(false);
         }
         pcim.show_components(&self.found)?;

@@ -42,7 +42,7 @@ pub(super) fn explore(bus: &Bus<'_>, found: &mut Found, before: &Found) -> Resul
         found,
         whole: true,
     };
-    // What it says of itself is read when somebody is found by whom it can be asked.
+    // What it says of itself is read when a node is found by which it can be asked.
     let own = Component::new(me, Kind::Root);
     walk.put(own, (Path::EMPTY, links as u8), Said::Nothing);
     for link in (0..links).filter(|link| up & 1 << link != 0) {
@@ -115,7 +115,7 @@ impl Walk<'_> {
     }
 
     /// Who is at the end of a path, and by which port it comes in there; what it is, and how many ports it
-    /// has. `None`: nobody who belongs into a fabric.
+    /// has. `None`: nothing that belongs into a fabric.
     fn identify(&self, path: &Path) -> Result<Option<(End, Kind, u8)>> {
         let bus = self.bus;
         let id = bus.reg(path, ext::WEFT_CS_ID)?;

@@ -42,10 +42,10 @@ pub(super) struct Tables {
 
 impl Tables {
     pub(super) fn new() -> Result<Self> {
-        let nobody = Known { hwid: 0, life: 0 };
+        let none = Known { hwid: 0, life: 0 };
         Ok(Self {
             entries: List::new(Memory::new(Entry::NONE, MAX_ENTRIES)?),
-            known: List::new(Memory::new(nobody, MAX_NODES)?),
+            known: List::new(Memory::new(none, MAX_NODES)?),
         })
     }
 
@@ -54,7 +54,7 @@ impl Tables {
         self.entries.all()
     }
 
-    /// Nothing is known of anybody.
+    /// Forgets the tables of all components.
     pub(super) fn forget_all(&mut self) {
         self.known.clear();
         self.entries.clear();
@@ -75,8 +75,8 @@ impl Tables {
         self.entries.retain(|e| e != entry);
     }
 
-    /// Reads the tables of those of whom they are not known. Who has begun another life has forgotten
-    /// what was written in the last one. False: somebody could not be asked.
+    /// Reads the tables of components whose tables are not known. One that has begun another life has forgotten
+    /// what was written in the last one. False: a component could not be asked.
     pub(super) fn learn(&mut self, bus: &Bus<'_>, found: &Found) -> Result<bool> {
         // Of who is not there nothing is known when it is back.
         let there = |hwid| found.get(hwid).is_some();

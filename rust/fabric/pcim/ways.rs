@@ -59,7 +59,7 @@ impl Ways {
         self.0.insert(way).map_err(|Full| ENOSPC)
     }
 
-    /// Reads what the ways between the ends of all assignments need, there and back. False: somebody on one of
+    /// Reads what the ways between the ends of all assignments need, there and back. False: a switch on one of
     /// them could not be asked.
     pub(super) fn learn(
         &mut self,

@@ -91,7 +91,7 @@ mod fence {
 /// What a block's head says.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
-    /// All zero: nobody was there.
+    /// All zero: there was no node yet.
     Empty,
     /// A node of this generation.
     Weft(u32),

@@ -62,7 +62,7 @@ fn arena_of_vf(
     Ok(1 << each.ilog2())
 }
 
-/// Tells the PF of a VF whose probe fails that nobody drives it.
+/// Tells the PF of a VF whose probe fails that it has no driver.
 struct ResetOnDrop<'a>(&'a Chip);
 
 impl Drop for ResetOnDrop<'_> {

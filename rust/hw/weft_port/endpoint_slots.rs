@@ -24,7 +24,7 @@ use kernel::{
     sync::atomic::{Atomic, Relaxed},
 };
 
-/// Of a slot that nobody has.
+/// Of a slot that is free.
 const EMPTY: u32 = u32::MAX;
 
 /// A slot. Changed with `Locks::tables` held.
@@ -69,7 +69,7 @@ impl SlotTable {
             .fold(0, |all, (n, _)| all | 1 << (self.first_bell + n as u32))
     }
 
-    /// After a reset nobody has one.
+    /// After a reset all are free.
     pub(super) fn forget(&self) {
         for state in &self.states {
             state.gate.store(EMPTY, Relaxed);
@@ -98,7 +98,7 @@ impl WeftPort {
         Ok(self.links.len() + slot * INBOUND_MAPPINGS + n)
     }
 
-    /// Waits until nobody holds on to what an entry was before. `ENODEV`: the function does not answer.
+    /// Waits for accesses through the previous entry to drain. `ENODEV`: the function does not answer.
     fn let_go(&self, entry: usize) -> Result {
         match self.settle_entry(entry, WITHDRAW_TIME)? {
             u32::MAX => Err(ENODEV),
@@ -114,7 +114,7 @@ impl WeftPort {
         regs.write32(page_reg(page, ext::WEFT_DB_PAGE_ALLOW), doorbells);
     }
 
-    /// Points all slots nowhere, and closes what is open: whoever uses them has gone.
+    /// Points all slots nowhere, and closes what is open: their users have gone.
     pub(super) fn close_endpoint_slots(&self) {
         for slot in 0..self.slots.states.len() {
             for n in 0..INBOUND_MAPPINGS {

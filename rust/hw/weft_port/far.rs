@@ -162,15 +162,15 @@ impl WeftPort {
             far.map_or(0, |_| layout::bells(self.chip.caps.links, link))
         };
         let all = (self.chip.caps.links..self.links.len()).fold(0, |all, link| all | bells(link));
-        // They say nothing of the source: whoever has a route to here may ring them for others.
+        // They say nothing of the source: a port with a route to here may ring them for others.
         for gate in 0..GATES {
             let reg = ext::WEFT_R_DB_ALLOW_VP as usize + 4 * gate;
             self.chip.regs.write32(reg, all | self.slots.bells(gate));
         }
     }
 
-    /// After a reset nobody is.
-    pub(super) fn admit_nobody(&self) {
+    /// After a reset none is.
+    pub(super) fn admit_none(&self) {
         for link in self.chip.caps.links..self.links.len() {
             if let Some(far) = self.far_link(link) {
                 far.admitted.store(false, Relaxed);
@@ -224,7 +224,7 @@ impl FarLinks for WeftPort {
             }
             if l.arena.as_ref().is_none() {
                 let memory = self.new_far_arena(link)?;
-                // Or somebody else was as fast.
+                // Or another thread was as fast.
                 l.arena.populate(memory);
             }
         }

@@ -27,7 +27,7 @@ impl Losses for WeftPort {
 
     fn is_sound(&self, link: usize) -> bool {
         let inbound = self.inbound_status(link);
-        // If the function does not answer nobody writes by it, either.
+        // If the function does not answer nothing is written by it, either.
         inbound == u32::MAX || inbound & ext::WEFT_INBOUND_POISONED == 0
     }
 

@@ -39,7 +39,7 @@ pub(super) struct ToPf {
     out: Mutex<Out>,
     #[pin]
     inbox: Mutex<Assembler>,
-    /// Somebody uses the VF, and its PF has heard whether.
+    /// The VF has users, and its PF has heard whether.
     users: Atomic<bool>,
     told: Atomic<bool>,
     /// What the PF has asked for last, an [`Asked`].
@@ -73,7 +73,7 @@ impl ToPf {
         chip.is_present()
     }
 
-    /// Says hello and returns what the PF grants. `None`: nobody there answers. Called while nobody
+    /// Says hello and returns what the PF grants. `None`: there is no answer. Called while nothing
     /// else takes notes.
     pub(super) fn ask(&self, chip: &Chip) -> Option<Quota> {
         let _out = self.out.lock();

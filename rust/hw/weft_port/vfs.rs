@@ -13,7 +13,7 @@ use super::{
     pair::Pair,
 };
 use crate::{
-    hw::{whom, Vf, VfQuota, VfState, VirtualFunctions},
+    hw::{identity_map, Vf, VfQuota, VfState, VirtualFunctions},
     proto::pair::{self, Address, Ask, Asked, Assembler, Note, Packed, Quota, PAIR_BYTES},
     sys::{errno::EOPNOTSUPP, ext},
 };
@@ -27,7 +27,7 @@ use kernel::{
 /// Messages that wait for a VF; more are dropped, as those of a mailbox are.
 const QUEUE: usize = 8;
 /// How often a VF is looked at in each interval, at the most: a note each time. It has to wait with
-/// more, and whoever goes on raising events slows down only the thread that hears them, a little.
+/// more, and a VF that goes on raising events slows down only the thread that hears them, a little.
 const BURST: u32 = 256;
 const INTERVAL: Delta = Delta::from_millis(200);
 /// Bytes a second: with less, what is under way takes so long that it is given up.
@@ -60,7 +60,7 @@ struct Kept {
     tell: bool,
     /// It has said hello since its last reset.
     greeted: bool,
-    /// It says that somebody uses it.
+    /// It says that it has users.
     users: bool,
     /// What is wanted of its users, and that it is to be told; what it has answered.
     ask: Asked,
@@ -169,7 +169,7 @@ struct All {
 pub(super) type Post<'a> = &'a dyn Fn(usize, Address, &[u8]);
 
 impl Vfs {
-    /// `None`: this function has no VFs. Each may let neighbours reach `bytes`, as long as nobody says
+    /// `None`: this function has no VFs. Each may let neighbours reach `bytes`, until it is told
     /// something else.
     pub(super) fn new(chip: &Arc<Chip>, bytes: u64) -> Result<Option<Pin<KBox<Self>>>> {
         let function = chip.read(ext::WEFT_R_FUNCTION);
@@ -282,8 +282,8 @@ impl Vfs {
     fn name(&self, n: usize) {
         let regs = &self.chip.regs;
         if self.can_migrate() {
-            let whom = whom::of(self.own_hwid(n));
-            regs.write64(vf_reg(n, ext::WEFT_VF_HWID), whom);
+            let hwid = identity_map::of(self.own_hwid(n));
+            regs.write64(vf_reg(n, ext::WEFT_VF_HWID), hwid);
         }
         regs.write32(vf_reg(n, ext::WEFT_VF_CTRL), 1);
     }
@@ -302,7 +302,7 @@ impl Vfs {
     /// Queues a message of neighbour function `from` of `link`, for `address.to`, which has to be
     /// allowed to hear it.
     pub(super) fn deliver(&self, link: usize, sender: u32, address: Address, message: &[u8]) {
-        // A PF speaks for its own VFs, and nobody else for any.
+        // A PF speaks for its own VFs, and no other function for any.
         if sender >= ext::WEFT_PFS {
             return;
         }
@@ -460,7 +460,7 @@ impl VirtualFunctions for Vfs {
         Ok(Vf {
             quota: kept.quota,
             state,
-            hwid: whom::of(self.own_hwid(n)),
+            hwid: identity_map::of(self.own_hwid(n)),
             greeted: kept.greeted,
             master: status & ext::WEFT_VF_MASTER != 0,
             left: kept.left,

@@ -407,7 +407,7 @@ where
 
     /// Takes new assignments of the administrator. Returns whether it took them: only a master does, if
     /// it has room for them.
-    pub fn assignment(&mut self, now: u64, bytes: &[u8], fx: &mut impl Effects) -> bool {
+    pub fn set_assignments(&mut self, now: u64, bytes: &[u8], fx: &mut impl Effects) -> bool {
         let version = version_after(self.assignments.version(), bytes);
         let taken = self.role() == Role::Master && self.assignments.set(version, bytes);
         if taken {

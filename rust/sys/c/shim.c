@@ -110,7 +110,7 @@ int weft_account_pinned(unsigned long pages, struct mm_struct **held)
 	return 0;
 }
 
-/* Nothing is counted of an address space that nobody uses any more. */
+/* Nothing is counted of an address space without users. */
 void weft_unaccount_pinned(struct mm_struct *held, unsigned long pages)
 {
 	if (mmget_not_zero(held)) {

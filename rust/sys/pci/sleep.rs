@@ -4,7 +4,7 @@
 //!
 //! The PCI core saves the configuration space, MSI-X included, and turns the function off and on;
 //! the driver is told before and after. A function that is bound does not sleep while the system
-//! does not: nobody could reach it from the other hosts, and nothing would wake it.
+//! does not: the other hosts could not reach it, and nothing would wake it.
 
 use super::{Adapter, Driver};
 use kernel::{bindings, prelude::*};

@@ -14,7 +14,7 @@ pub const CONTROL_VERSION: u32 = 1;
 /// Longest request in bytes, its newline included.
 pub const MAX_REQUEST: usize = 64 * 1024;
 
-/// An assignment of the administrator.
+/// A request of the administrator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 #[allow(missing_docs)] // as in the command line

@@ -30,8 +30,8 @@ fn shared() -> (World, Pcim, [Queue; 2]) {
     let mut world = World::start(FABRIC, &["h1", "h2"]);
     let mut pcim = Pcim::new(0, 1);
     pcim.discover(&mut world);
-    pcim.assignment("EP", 0, "h1");
-    pcim.assignment("EP", 1, "h2");
+    pcim.assign("EP", 0, "h1");
+    pcim.assign("EP", 1, "h2");
     pcim.carry_out(&mut world);
     let queues = [0, 1].map(|host| Queue::new(&mut world, &pcim, host, host as u8, 0, 0));
     (world, pcim, queues)
@@ -127,7 +127,7 @@ fn an_endpoint_that_is_stalled_works_on_when_that_is_cleared() {
     queue.post(&world, WEFT_EP_COPY, &[(FROM, 64)], &[(TO, 64)]);
     queue.ring(&world);
     // It obeys orders, and looks for work between what these take.
-    pcim.assignment("EP", 2, "h1");
+    pcim.assign("EP", 2, "h1");
     pcim.carry_out(&mut world);
     assert_eq!(queue.completed(&world), None);
     world.daemon.json(&["inject", "clear"]);
@@ -319,7 +319,7 @@ fn mr_7_a_virtual_endpoint_is_wiped_before_it_is_somebody_elses() {
     pcim.assignments.remove(0);
     pcim.carry_out(&mut world);
     assert!(!world.hosts[0].seen.contains_key(&first.lid));
-    pcim.assignment("EP", 0, "h2");
+    pcim.assign("EP", 0, "h2");
     pcim.carry_out(&mut world);
     let lid = first.lid;
     world.until("both virtual endpoints to be the second host's", |hosts| {

@@ -46,8 +46,8 @@ fn fabric() -> (World, Pcim) {
     let mut pcim = Pcim::new(0, 1);
     pcim.discover(&mut world);
     for (ve, root) in [(0, "h1"), (1, "h2")] {
-        pcim.assignment("near", ve, root);
-        pcim.assignment("far", ve, root);
+        pcim.assign("near", ve, root);
+        pcim.assign("far", ve, root);
     }
     pcim.carry_out(&mut world);
     world.hosts[0].presence.clear();
@@ -229,7 +229,7 @@ fn hp_2_a_host_is_added_and_gets_its_endpoint() {
     pcim.discover(&mut world);
     let far = pcim.named("far");
     pcim.assignments.retain(|w| (w.endpoint, w.ve) != (far, 1));
-    pcim.assignment("far", 1, "h3");
+    pcim.assign("far", 1, "h3");
     pcim.carry_out(&mut world);
     let mut new = Queue::of(&mut world, &pcim, "far", 2, 1, 1, 0, 0);
     new.works(&world, 1);

@@ -33,7 +33,7 @@ fn found() -> (World, Pcim) {
     let mut pcim = Pcim::new(0, 1);
     pcim.discover(&mut world);
     for (endpoint, root) in ASSIGNMENTS {
-        pcim.assignment(endpoint, 0, root);
+        pcim.assign(endpoint, 0, root);
     }
     (world, pcim)
 }
@@ -209,8 +209,8 @@ fn mr_7_withdrawing_an_endpoint_gives_back_all_that_was_its_own() {
 fn mr_7_a_hierarchy_goes_by_routes_that_are_there_and_may_go_another_way_back() {
     let (mut world, mut pcim) = found();
     pcim.assignments.clear();
-    pcim.assignment("ep2", 0, "rc1");
-    pcim.assignment("ep3", 0, "rc1");
+    pcim.assign("ep2", 0, "rc1");
+    pcim.assign("ep3", 0, "rc1");
     // To EP2 straight from switch 1 to switch 2, and back over switch 3; to EP3 no way.
     let (ep2, rc1) = (pcim.lid("ep2"), world.hosts[0].lid);
     for (switch, lid, port) in

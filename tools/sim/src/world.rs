@@ -336,11 +336,11 @@ impl World {
         self.work(end.0, |manager, now, fx| manager.port(now, end.1, port, fx));
     }
 
-    /// The administrator assignments something of a node.
-    pub fn assignment(&mut self, node: usize, bytes: &[u8]) -> bool {
+    /// The administrator gives a node other assignments.
+    pub fn set_assignments(&mut self, node: usize, bytes: &[u8]) -> bool {
         let mut taken = false;
         self.work(node, |manager, now, fx| {
-            taken = manager.assignment(now, bytes, fx);
+            taken = manager.set_assignments(now, bytes, fx);
         });
         taken
     }

@@ -320,8 +320,8 @@ fn n_3_every_host_knows_who_has_come_and_gone() {
 fn n_6_assignments_outlive_their_master() {
     let mut world = settled(Topology::tree(7), vec![9, 3, 8, 7, 6, 5, 4]);
     let assignments: Vec<u8> = (0..1000u32).map(|n| (n * 7) as u8).collect();
-    assert!(!world.assignment(0, &assignments), "of a standby");
-    assert!(world.assignment(1, &assignments));
+    assert!(!world.set_assignments(0, &assignments), "of a standby");
+    assert!(world.set_assignments(1, &assignments));
     check::settle(&mut world, 500, 10_000).unwrap();
     world.power_off(1);
     check::settle(&mut world, 500, 20_000).unwrap();
@@ -333,8 +333,8 @@ fn n_6_assignments_outlive_their_master() {
     check::settle(&mut world, 500, 20_000).unwrap();
     assert_eq!(world.manager(1).unwrap().role(), Role::Master);
     assert_eq!(world.manager(1).unwrap().assignments().bytes(), assignments);
-    assert!(!world.assignment(1, &[0; 5000]), "more than there is room for");
-    assert!(world.assignment(1, b""));
+    assert!(!world.set_assignments(1, &[0; 5000]), "more than there is room for");
+    assert!(world.set_assignments(1, b""));
     check::settle(&mut world, 500, 20_000).unwrap();
     assert_eq!(world.manager(2).unwrap().assignments().bytes(), b"");
 }
@@ -370,7 +370,7 @@ fn n_6_a_master_says_when_its_tables_are_others_than_before() {
     check::settle(&mut world, 500, 10_000).unwrap();
     let second = settled(&world);
     assert!(second.is_some() && second != first);
-    assert!(world.assignment(0, b"something"));
+    assert!(world.set_assignments(0, b"something"));
     assert_eq!(settled(&world), None, "it has something to do");
     check::settle(&mut world, 500, 10_000).unwrap();
     assert!(![None, first, second].contains(&settled(&world)));

@@ -183,7 +183,7 @@ def test_second_pf(scope):
 
 
 def test_traced(scope):
-    """the fabric's assignment to trace an endpoint is for all its functions, also for a PF that joins later"""
+    """the fabric's setting that traces an endpoint is for all its functions, also for a PF that joins later"""
     pair = Endpoints(scope)
     vf = pair.virtual(pair.a, 1)[0]
     two = pair.second(pair.a)

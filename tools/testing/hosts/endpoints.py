@@ -46,7 +46,7 @@ def given(bench, assignments=GIVEN):
 
 
 def become(lab, assignments):
-    sharing.assignment(lab, lab["h1"], assignments)
+    sharing.assign(lab, lab["h1"], assignments)
     sharing.become(lab, lab["h1"], {assignment: "done" for assignment in assignments})
 
 
@@ -141,7 +141,7 @@ def file(bench):
 def withdrawn(bench):
     lab = given(bench)
     mine, others = Working(lab, "h1", 60), Working(lab, "h2")
-    sharing.assignment(lab, lab["h1"], GIVEN[1:])
+    sharing.assign(lab, lab["h1"], GIVEN[1:])
     report = mine.ends(WITHDRAWN, "withdrawn")
     if not report["done"]:
         raise Mismatch(f"nothing was done before: {report}")

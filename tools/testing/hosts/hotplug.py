@@ -202,7 +202,7 @@ def fresh(made):
     for host in made.lab.hosts.values():
         host.insmod()
     made.settle()
-    sharing.assignment(made.lab, made.lab["h1"], ASSIGNMENTS)
+    sharing.assign(made.lab, made.lab["h1"], ASSIGNMENTS)
     return tables(made)
 
 

@@ -38,7 +38,7 @@ def figures(bench):
     lab = bench.shape("figs10-12", sharing.figures())
     settled(list(lab.hosts.values()), 1, NODES)
     if sharing.states(lab, lab["rc1"]) != DONE:
-        sharing.assignment(lab, lab["rc1"], ASSIGNMENTS)
+        sharing.assign(lab, lab["rc1"], ASSIGNMENTS)
         sharing.become(lab, lab["rc1"], DONE)
     return lab, lab["rc1"], lab["rc2"]
 
@@ -118,7 +118,7 @@ def withdrawn(bench):
     before, bases, others = sharing.planes(lab), sharing.bases(lab), sharing.ask(rc2, "vh", 0)
     changes = sharing.Changes(lab)
     rest = [assignment for assignment in ASSIGNMENTS if assignment[0] != "ep2"]
-    sharing.assignment(lab, rc1, rest)
+    sharing.assign(lab, rc1, rest)
     sharing.become(lab, rc1, {assignment: "done" for assignment in rest})
     until("a hierarchy without it", lambda: ("ep2", 0) not in sharing.given(lab, rc1))
     gone = {("ep2", 0)}
@@ -137,7 +137,7 @@ def withdrawn(bench):
     equal("an old version", stale["errno"], "ESTALE")
     elsewhere = sharing.ask(rc2, "set")
     equal("not the master", elsewhere["errno"], "EREMOTE")
-    sharing.assignment(lab, rc1, ASSIGNMENTS)
+    sharing.assign(lab, rc1, ASSIGNMENTS)
     sharing.become(lab, rc1, DONE)
     equal("all planes", sharing.planes(lab), before)
     equal("all virtual endpoints", sharing.bases(lab), bases)
@@ -262,7 +262,7 @@ def away(bench):
     touched = [line for line in changes.lines() if line.startswith(("ep1", "ep3", "ep6"))]
     equal("who keeps something keeps it", touched, [])
     rest = [assignment for assignment in ASSIGNMENTS if assignment[0] != "ep3"]
-    sharing.assignment(lab, rc2, rest)
+    sharing.assign(lab, rc2, rest)
     sharing.become(lab, rc2, {assignment: lost[assignment] for assignment in rest})
     lab.fabric.link("up", "rc1:0")
     settled([rc1, rc2], 1, NODES)

@@ -113,7 +113,7 @@ def hwids(lab):
     return {node["name"]: node["hwid"] for node in status["nodes"] + status["switches"]}
 
 
-def assignment(lab, host, assignments):
+def assign(lab, host, assignments):
     """Has the host, the master, assignment (endpoint, virtual endpoint, host), by names, and nothing else."""
     ids = hwids(lab)
     lines = [f"{ids[endpoint]:x}.{ve:x} {ids[root]:x}" for endpoint, ve, root in assignments]

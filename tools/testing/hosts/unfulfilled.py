@@ -58,7 +58,7 @@ def crowd(bench):
     return lab, master
 
 
-def assignment(lab, master, assignments):
+def assign(lab, master, assignments):
     """Has the master assignment exactly this."""
     ids = sharing.hwids(lab)
     lines = "\n".join(f"{ids[endpoint]:x}.{ve:x} {ids[host]:x}" for endpoint, ve, host in assignments)
@@ -115,7 +115,7 @@ def command(mend, begin):
 @test("MR-4: diagnose: a host that is to have more than a hierarchy holds; what is withdrawn makes room")
 def no_room(bench):
     lab, master = crowd(bench)
-    assignment(lab, master, [(endpoint, ve, "h1") for endpoint in FULL for ve in range(VES)])
+    assign(lab, master, [(endpoint, ve, "h1") for endpoint in FULL for ve in range(VES)])
     holds = PLACES - 3
     become(lab, master, {"done": holds, "no room": len(FULL) * VES - holds})
     mend = found(master, "assignment-no-room", "fault", "host h1", "85")
@@ -131,7 +131,7 @@ def no_room(bench):
 def no_plane(bench):
     lab, master = crowd(bench)
     lab.fabric.link("down", DETOUR)
-    assignment(lab, master, [("e1", ve, host) for ve, host in enumerate(HOSTS[:VES])] + [("far", 0, "h16")])
+    assign(lab, master, [("e1", ve, host) for ve, host in enumerate(HOSTS[:VES])] + [("far", 0, "h16")])
     full = {"done": VES, "no plane": 1}
     become(lab, master, full)
     mend = found(master, "assignment-no-plane", "fault", "endpoint far.0", "15 hosts", "another switch", "withdraw")
@@ -156,7 +156,7 @@ def no_lid(bench):
     folder = f"{sharing.PORT}/manager"
     for number in range(1, len(HOSTS)):
         master.run(f"echo {number} >{folder}/allow")
-    assignment(lab, master, [("far", 0, "h16")])
+    assign(lab, master, [("far", 0, "h16")])
     become(lab, master, {"no lid": 1})
     mend = found(master, "assignment-no-lid", "fault", "host h16", "modprobe weft", "manager/allow")
     found(master, "host-no-driver", "warning", "host h16", "manager/allow")
@@ -171,7 +171,7 @@ def no_way(bench):
     lab, master = crowd(bench)
     (far,) = (node["lid"] for node in master.weftctl_json("tree")["nodes"] if node["name"] == "far")
     lab.fabric.call("route", "del", "s1", far)
-    assignment(lab, master, [("far", 0, "h9")])
+    assign(lab, master, [("far", 0, "h9")])
     become(lab, master, {"no way": 1})
     found(master, "assignment-no-way", "fault", "endpoint far.0", "`weft-fabric route walk HOST LID`")
     if lab.fabric.walk("h9", far)["at"] != "s1":
@@ -190,7 +190,7 @@ def hangs(bench):
     other = lab["b"]
     other.qmp.call("stop")
     try:
-        assignment(lab, master, [("far", 0, "h9")])
+        assign(lab, master, [("far", 0, "h9")])
         become(lab, master, {"no lid": 1})
         found(master, "assignment-no-lid", "fault", "host h9", "is it alive?")
         found(master, "node-silent", "warning", "host 0x9", "is it alive?")
@@ -203,7 +203,7 @@ def hangs(bench):
 @test("MR-1: diagnose: VPD that are damaged give no name; written anew and put in again, they do")
 def vpd(bench):
     lab, master = crowd(bench)
-    assignment(lab, master, [("far", 0, "h1")])
+    assign(lab, master, [("far", 0, "h1")])
     become(lab, master, {"done": 1})
     hwid = f"{sharing.hwids(lab)['far']:#x}"
     lab.fabric.inject("vpd", "far")

@@ -120,16 +120,16 @@ impl Migration {
 pub fn migrate(
     port: BorrowedFd<'_>,
     target: BorrowedFd<'_>,
-    assignment: &Migrate,
+    options: &Migrate,
 ) -> Result<Migration> {
-    let ms = assignment.timeout.map_or(0, |timeout| timeout.as_millis().max(1));
+    let ms = options.timeout.map_or(0, |timeout| timeout.as_millis().max(1));
     let mut call = abi::weft_vf_migrate {
-        flags: if assignment.dry_run { abi::WEFT_MIGRATE_DRY_RUN } else { 0 }
-            | if assignment.stop { abi::WEFT_MIGRATE_STOP } else { 0 }
-            | if assignment.live { abi::WEFT_MIGRATE_LIVE } else { 0 },
-        vf: assignment.vf,
+        flags: if options.dry_run { abi::WEFT_MIGRATE_DRY_RUN } else { 0 }
+            | if options.stop { abi::WEFT_MIGRATE_STOP } else { 0 }
+            | if options.live { abi::WEFT_MIGRATE_LIVE } else { 0 },
+        vf: options.vf,
         target_fd: target.as_raw_fd(),
-        target_vf: assignment.target_vf,
+        target_vf: options.target_vf,
         timeout_ms: u32::try_from(ms).unwrap_or(u32::MAX),
         ..Default::default()
     };

@@ -72,7 +72,7 @@ pub struct Moved {
 }
 
 /// How it is to be done.
-pub struct Assignment {
+pub struct Options {
     /// Stop users that do not finish.
     pub stop: bool,
     /// Users are to notice nothing but a pause.
@@ -104,8 +104,8 @@ fn open(name: &Name) -> Result<Port, Failure> {
     Port::open_path(&name.port).map_err(|e| failure(&e))
 }
 
-fn ask(from: &Port, to: &Port, assignment: &Migrate) -> Result<Migration, Failure> {
-    from.migrate(assignment, to).map_err(|e| failure(&e))
+fn ask(from: &Port, to: &Port, options: &Migrate) -> Result<Migration, Failure> {
+    from.migrate(options, to).map_err(|e| failure(&e))
 }
 
 /// The driver that has a function.
@@ -132,7 +132,7 @@ fn place(source: &str, target: &str) -> &'static str {
 
 fn candidate(source: &Name, target: &Name) -> Result<Candidate, Failure> {
     let (from, to) = (open(source)?, open(target)?);
-    let mut assignment = Migrate {
+    let mut options = Migrate {
         vf: source.vf,
         target_vf: target.vf,
         dry_run: true,
@@ -140,9 +140,9 @@ fn candidate(source: &Name, target: &Name) -> Result<Candidate, Failure> {
         live: false,
         timeout: None,
     };
-    let said = ask(&from, &to, &assignment)?;
-    assignment.live = true;
-    let live = ask(&from, &to, &assignment)?;
+    let said = ask(&from, &to, &options)?;
+    options.live = true;
+    let live = ask(&from, &to, &options)?;
     let (pf, other) = (Pf::new(&source.port)?, Pf::new(&target.port)?);
     let vf = other.vf(target.vf)?;
     Ok(Candidate {
@@ -217,20 +217,20 @@ impl Override {
 }
 
 /// Moves it.
-pub fn migrate(source: &Name, target: &Name, assignment: &Assignment) -> Result<Moved, Failure> {
+pub fn migrate(source: &Name, target: &Name, options: &Options) -> Result<Moved, Failure> {
     let (from, to) = (open(source)?, open(target)?);
     let mut call = Migrate {
         vf: source.vf,
         target_vf: target.vf,
         dry_run: true,
-        stop: assignment.stop,
-        live: assignment.live,
-        timeout: assignment.timeout,
+        stop: options.stop,
+        live: options.live,
+        timeout: options.timeout,
     };
     let pf = Pf::new(&target.port)?;
     let mut done = ask(&from, &to, &call)?;
     if done.is_possible() {
-        let given = match (&assignment.driver, pf.vf(target.vf)?.function) {
+        let given = match (&options.driver, pf.vf(target.vf)?.function) {
             (Some(name), Some(function)) => Some(Override::set(&function, name)?),
             _ => None,
         };

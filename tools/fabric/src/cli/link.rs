@@ -36,22 +36,22 @@ pub struct Set {
     width: Option<u8>,
     /// Within these, the most, or what the traffic asks for; of a link without hosts
     #[arg(long)]
-    power: Option<Assignment>,
+    power: Option<LinkPower>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Assignment {
+enum LinkPower {
     /// The most
     Performance,
     /// What the traffic asks for
     Auto,
 }
 
-impl From<Assignment> for Power {
-    fn from(assignment: Assignment) -> Self {
-        match assignment {
-            Assignment::Performance => Power::Performance,
-            Assignment::Auto => Power::Auto,
+impl From<LinkPower> for Power {
+    fn from(power: LinkPower) -> Self {
+        match power {
+            LinkPower::Performance => Power::Performance,
+            LinkPower::Auto => Power::Auto,
         }
     }
 }

@@ -144,8 +144,8 @@ impl Fabric {
         let trunk = &self.topology.trunks[trunk];
         let (mut speed, mut width) =
             self.rate(&trunk.cables, host_ends(trunk).into_iter().flatten());
-        for assignment in trunk.ends.into_iter().filter_map(|end| self.assignment_of(end)) {
-            (speed, width) = (speed.min(assignment.speed), width.min(assignment.width));
+        for wanted in trunk.ends.into_iter().filter_map(|end| self.wanted_rate(end)) {
+            (speed, width) = (speed.min(wanted.speed), width.min(wanted.width));
         }
         [(speed, lanes(width)), self.most(&trunk.cables)]
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! The fabric as a state machine: messages of ports and assignments of the
+//! The fabric as a state machine: messages of ports and requests of the
 //! administrator in, [`Effect`]s out. No sockets, no descriptors, no clock: a
 //! port is a [`PortId`], and its descriptors are "those of port so-and-so", so
 //! that everything here can be driven at random by tests.
@@ -50,7 +50,7 @@ use switch::SwitchState;
 use weft_proto::nm::kind::is_host;
 use withdrawal::{Waiter, Withdrawal};
 
-/// Refused an assignment of the administrator; says what to do.
+/// Refused a request of the administrator; says what to do.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Refusal(pub String);

@@ -46,7 +46,7 @@ impl Fabric {
     }
 
     /// What a node wants the link at an end of it to be, if not the most that it can.
-    pub(super) fn assignment_of(&self, end: End) -> Option<Rate> {
+    pub(super) fn wanted_rate(&self, end: End) -> Option<Rate> {
         self.firmware(end.node)?.wants(end.port)
     }
 

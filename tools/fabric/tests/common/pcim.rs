@@ -326,7 +326,7 @@ impl Pcim {
         self.found.get(self.named(serial)).unwrap().lid
     }
 
-    pub fn assignment(&mut self, endpoint: &str, ve: u8, root: &str) {
+    pub fn assign(&mut self, endpoint: &str, ve: u8, root: &str) {
         let assignment = Assignment { endpoint: self.named(endpoint), ve, root: self.named(root) };
         self.assignments.push(assignment);
     }

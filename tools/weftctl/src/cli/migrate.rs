@@ -4,7 +4,7 @@
 use super::table::table;
 use super::{Context, End, port_path, seconds};
 use crate::failure::{Failure, Kind};
-use crate::migrate::{Assignment, Candidate, Moved, Name, candidates, migrate};
+use crate::migrate::{Options, Candidate, Moved, Name, candidates, migrate};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -75,13 +75,13 @@ pub fn run(context: &Context, args: &Args) -> Result<(), End> {
     let Some(target) = &args.target else {
         return Err(Failure::new(Kind::Usage, "no target is given").into());
     };
-    let assignment = Assignment {
+    let options = Options {
         stop: args.stop,
         live: args.live,
         timeout: args.timeout,
         driver: args.driver.clone(),
     };
-    let report = Report { migration: migrate(&args.source, target, &assignment)? };
+    let report = Report { migration: migrate(&args.source, target, &options)? };
     context.print(&report, |report| said(&report.migration))?;
     let migration = &report.migration;
     if migration.outcome == "moved" {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who has taken whose place.
+//! Which hardware id each function has after migrations.
 //!
 //! A function that moves leaves its hardware id to another one, and gets that one's: ids are exchanged,
 //! so each is some function's, and no two have the same, whatever is reset, unbound or pulled and put
@@ -12,22 +12,22 @@ use kernel::{
     sync::atomic::{Acquire, Atomic, Release},
 };
 
-/// How many can be somebody else at a time.
+/// How many functions can have another's id at a time.
 const PLACES: usize = 128;
 
-/// One that is somebody else.
+/// A function that has another's id.
 struct Place {
-    /// By itself; 0: nobody.
+    /// The id that it has by itself; 0: the place is free.
     own: Atomic<u64>,
-    /// Now; 0: not known yet.
-    whom: Atomic<u64>,
+    /// The id that it has now; 0: not known yet.
+    id: Atomic<u64>,
 }
 
-/// Anybody reads; who writes has the only [`Exchange`].
+/// Read in any context; written by the holder of the only [`Exchange`].
 static TABLE: [Place; PLACES] = [const {
     Place {
         own: Atomic::new(0),
-        whom: Atomic::new(0),
+        id: Atomic::new(0),
     }
 }; PLACES];
 
@@ -35,30 +35,30 @@ fn find(own: u64) -> Option<&'static Place> {
     TABLE.iter().find(|place| place.own.load(Acquire) == own)
 }
 
-/// Whom the function is now that is `own` by itself. Any context.
+/// Returns the id that the function has now that is `own` by itself. Any context.
 pub(crate) fn of(own: u64) -> u64 {
     if own == 0 {
         return 0;
     }
-    match find(own).map_or(0, |place| place.whom.load(Acquire)) {
+    match find(own).map_or(0, |place| place.id.load(Acquire)) {
         0 => own,
-        whom => whom,
+        id => id,
     }
 }
 
-fn set(own: u64, whom: u64) -> Result {
+fn set(own: u64, id: u64) -> Result {
     if let Some(place) = find(own) {
-        place.whom.store(whom, Release);
-        if own == whom {
+        place.id.store(id, Release);
+        if own == id {
             place.own.store(0, Release);
         }
         return Ok(());
     }
-    if own == whom {
+    if own == id {
         return Ok(());
     }
     let place = find(0).ok_or(ENOSPC)?;
-    place.whom.store(whom, Release);
+    place.id.store(id, Release);
     place.own.store(own, Release);
     Ok(())
 }
@@ -69,7 +69,7 @@ pub(crate) struct Exchange(());
 static TAKEN: Atomic<bool> = Atomic::new(false);
 
 impl Exchange {
-    /// `None`: somebody else has it.
+    /// `None`: it is taken.
     pub(crate) fn new() -> Option<Self> {
         TAKEN
             .cmpxchg(false, true, Acquire)
@@ -77,8 +77,8 @@ impl Exchange {
             .then_some(Self(()))
     }
 
-    /// Two functions, that are `one` and `other` by themselves, are each other from now on. `ENOSPC`:
-    /// too many are somebody else; `EINVAL`: who one is is not known.
+    /// Exchanges the ids of two functions that are `one` and `other` by themselves. `ENOSPC`: too many
+    /// have another's id; `EINVAL`: the id of one is not known.
     pub(crate) fn exchange(&self, one: u64, other: u64) -> Result {
         if one == 0 || other == 0 || one == other {
             return Err(EINVAL);
