@@ -4,7 +4,7 @@
 use super::table::table;
 use super::{Context, End, port_path, seconds};
 use crate::failure::{Failure, Kind};
-use crate::migrate::{Options, Candidate, Moved, Name, candidates, migrate};
+use crate::migrate::{Candidate, Moved, Name, Options, candidates, migrate};
 use serde::Serialize;
 use std::time::Duration;
 
