@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a port shows in sysfs, in the directory of its PCI function: one table, one value a file.
+//! The sysfs files of a port, in the directory of its PCI function: one table, one value a file.
 //! `Documentation/ABI/testing/sysfs-bus-pci-drivers-weft` says what they mean.
 
 use crate::{
@@ -18,7 +18,7 @@ mod manager;
 mod power;
 mod vfs;
 
-/// `ENOENT` for a link that the port does not have.
+/// Returns what is known of link `n`. `ENOENT`: the port does not have it.
 fn link(data: &Device, n: usize) -> Result<LinkInfo> {
     data.node
         .link_info(n)
@@ -46,12 +46,12 @@ fn version(_: &Device, _: usize) -> Result<Value> {
 }
 
 fn present(data: &Device, _: usize) -> Result<Value> {
-    // A function that was let go, as it did not answer, has no port.
+    // The port of a function that does not answer cannot be entered.
     let present = data.node.port().is_ok_and(|port| port.is_present());
     Ok(Value::Decimal(present.into()))
 }
 
-/// Endpoint slots for functions of shared endpoints.
+/// How many endpoint slots the port has, for functions of shared endpoints.
 fn endpoint_slots(data: &Device, _: usize) -> Result<Value> {
     let count = data
         .node
@@ -61,12 +61,12 @@ fn endpoint_slots(data: &Device, _: usize) -> Result<Value> {
     Ok(Value::Decimal(count as u64))
 }
 
-/// Functions of shared endpoints that have failed under their programs.
+/// How often functions of shared endpoints have failed while programs used them.
 fn endpoint_failures(data: &Device, _: usize) -> Result<Value> {
     Ok(Value::Decimal(data.node.failures()))
 }
 
-/// `ENOENT` where the hardware does not say.
+/// Whether the port is attached to a fabric. `ENOENT`: the hardware does not say.
 fn attached(data: &Device, _: usize) -> Result<Value> {
     let fabric = data.node.port()?.fabric();
     Ok(Value::Decimal(fabric.ok_or(ENOENT)?.into()))
@@ -82,7 +82,7 @@ fn link_state(data: &Device, n: usize) -> Result<Value> {
     }))
 }
 
-/// `ENOENT` of a link to a neighbour.
+/// `ENOENT` for a link to a neighbour.
 fn link_lid(data: &Device, n: usize) -> Result<Value> {
     let aim = link(data, n)?.aim.ok_or(ENOENT)?;
     Ok(Value::Decimal(aim.lid.into()))
@@ -182,8 +182,8 @@ fn link_channels_broken(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(link(data, n)?.usage.broken))
 }
 
-/// Every counter that some port has, by its name. First one that all have: without its first file
-/// there is no directory.
+/// The counters of all kinds of ports, by name. The first is one that all kinds have: without its first
+/// file there is no directory.
 const COUNTER_NAMES: [&CStr; 22] = [
     c"tx_messages",
     c"rx_messages",
@@ -236,7 +236,7 @@ const LINK_FILES: usize = 29;
 const fn link_attrs(n: usize) -> [Attr<Device>; LINK_FILES] {
     let [power, target_speed, target_width, bytes_out, bytes_in] = power::attrs(n);
     [
-        // The one that is notified of changes.
+        // The only file that is notified of changes.
         Attr::new(c"state", link_state, n),
         Attr::new(c"lid", link_lid, n),
         Attr::new(c"hops", link_hops, n),
@@ -309,10 +309,10 @@ static COUNTERS: [Attr<Device>; COUNTER_NAMES.len()] = {
 };
 static COUNTERS_LIST: List<Device, { COUNTER_NAMES.len() + 1 }> = List::new(&COUNTERS);
 
-/// How many virtual functions there can be directories of.
+/// The most virtual functions that can have directories.
 const VFS: usize = vfs::NAMES.len();
 
-/// Those of virtual functions begin here.
+/// The groups of virtual functions begin here.
 const VFS_AT: usize = 3 + LINK_DIRS.len();
 
 static GROUPS: [Group<Device>; VFS_AT + VFS] = {
@@ -333,7 +333,7 @@ static GROUPS: [Group<Device>; VFS_AT + VFS] = {
 };
 static GROUPS_LIST: Groups<Device, { VFS_AT + VFS + 1 }> = Groups::new(&GROUPS);
 
-/// All of them.
+/// Returns all groups.
 pub(crate) fn groups() -> GroupsRef<Device> {
     GROUPS_LIST.get()
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What one port of this host has: builds it, hands it from a function to the one in its place, and
-//! takes it down.
+//! What belongs to one port of this host: builds it, hands it from one function to another, and takes it
+//! down.
 //!
-//! The node comes first and goes last, as open files and handlers hold on to it. The port lives
-//! behind the node's gate: once [`Node::revoke`] has returned, it is not used any more and is gone.
-//! Whatever fails on the way, dropping what is there undoes it.
+//! The node is made first and removed last, as open files and handlers hold references to it. The port
+//! lives behind the node's gate: once [`Node::revoke`] has returned, nothing uses the port and it is
+//! gone. If a step fails, dropping what was made undoes the steps before.
 //!
-//! This is where the parts of a port are joined; none of them knows this, nor do they know each other
+//! The parts of a port are joined here; none of them knows this module, nor do they know each other
 //! beyond what `Documentation/design.rst` draws. What the PCI core calls is in `driver`.
 
 mod clients;
@@ -42,15 +42,15 @@ use kernel::{
     },
 };
 
-/// What a bound function has; the same for every kind of port.
+/// The data of a bound function, the same for every kind of port.
 pub(crate) struct Device {
     pub(crate) node: Arc<Node>,
     parts: Parts,
-    /// They wait for another function.
+    /// The parts were left for another function, or are down: they are no longer this device's.
     left: Atomic<bool>,
 }
 
-/// What may outlast the function.
+/// The parts that may outlast the function.
 #[derive(Clone)]
 struct Parts {
     node: Arc<Node>,
@@ -62,12 +62,12 @@ impl Parts {
     fn take_down(&self) {
         self.registration.unregister();
         self.node.revoke();
-        // The port is gone, and with it all that would use what the device can reach.
+        // The port is gone, and with it all that could use the memory that the device reaches.
         self.memory.close();
     }
 
-    /// Takes them from `dev`, for the function that is to be in its place. False: they may not wait, and
-    /// are down.
+    /// Detaches the parts from `dev` and leaves them for the function that takes its place. Returns
+    /// false if they cannot be left; they are down then.
     fn leave(&self, dev: &pci::Device<Core<'_>>) -> bool {
         let Ok(saved) = KBox::new(Waiting(Some(self.clone())), GFP_KERNEL) else {
             self.take_down();
@@ -79,12 +79,12 @@ impl Parts {
         if let Err(e) = self.registration.move_to(None) {
             dev_warn!(dev, "the device node stays: {:?}\n", e);
         }
-        // Who holds the place gives it up when nothing is to be left any more: then it is dropped here.
+        // If the handover slot is no longer there, the parts come back and are dropped here.
         handover::leave(dev, saved).is_ok()
     }
 }
 
-/// Parts without a function: dropped, if they do not get another one.
+/// Parts that wait for a function. Dropping this takes down the parts that no function has taken.
 struct Waiting(Option<Parts>);
 
 impl SavedState for Waiting {
@@ -101,7 +101,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Takes the port from the node, and memory from the device, if the probe fails.
+/// Takes the port from the node, and its memory from the device, if the probe fails.
 struct Unwind<'a>(&'a Arc<Node>, &'a Memory);
 
 impl Drop for Unwind<'_> {
@@ -111,7 +111,7 @@ impl Drop for Unwind<'_> {
     }
 }
 
-/// Has parts wait again, if the probe of the function that was to get them fails.
+/// Leaves the parts again, if the probe of the function that was to get them fails.
 struct Again<'a, 'b>(&'a Parts, &'a pci::Device<Core<'b>>);
 
 impl Drop for Again<'_, '_> {
@@ -121,7 +121,7 @@ impl Drop for Again<'_, '_> {
 }
 
 impl Device {
-    /// The part of the probe that is the same for every kind of port; `make` makes the port.
+    /// Does the part of the probe that is the same for every kind of port; `make` makes the port.
     pub(crate) fn bring_up(
         dev: &pci::Device<Core<'_>>,
         make: impl FnOnce(Arc<dyn Events>, &mut Steps<'_>) -> Result<KBox<dyn Port>>,
@@ -141,14 +141,15 @@ impl Device {
         steps.step("saved state", || sys_pci::save_state(dev))?;
         steps.step("manager", || node.add_manager(&*port))?;
         let (hwid, links) = (port.identity().hwid, port.links());
-        // Gone before the port is, should the start fail; until then no port is found behind it.
+        // Removed before the port if the start fails; until the start no file finds a port behind it.
         let register = || {
             let registration = Self::register(&node, &memory, dev)?;
             Ok(Arc::new(registration, GFP_KERNEL)?)
         };
         let registration = steps.step("character device", register)?;
         steps.step("start", || node.open(port))?;
-        // Who reads the log has to tell those that come and go from those that were pulled.
+        // Marked in the log, so that virtual functions that come and go are not mistaken for removed
+        // devices.
         let virt = match u32::from(dev.device_id()) {
             ext::WEFT_DEVICE_ID_VF => "virtual function, ",
             _ => "",
@@ -175,7 +176,7 @@ impl Device {
         memory: &Arc<Memory>,
         dev: &pci::Device<Bound>,
     ) -> Result<NodeReg> {
-        // All files of a port have one address space, and what is mapped in it an offset of its own.
+        // All files of a port share one address space, in which each mapping has an offset of its own.
         let mapping = Arc::new(Mapping::new()?, GFP_KERNEL)?;
         let channels = Channels::new(node.home(), mapping.clone())?;
         let engine = Engine::new(node.home(), memory)?;
@@ -195,7 +196,7 @@ impl Device {
         NodeReg::for_pci(Arc::new(device, GFP_KERNEL)?, dev)
     }
 
-    /// The same of one that takes the place of another, whose files stay open.
+    /// Does the same for a function that takes the place of another one, whose files stay open.
     fn adopt(
         dev: &pci::Device<Core<'_>>,
         parts: Parts,
@@ -229,11 +230,11 @@ impl Device {
         }
     }
 
-    /// The function is taken from the driver.
+    /// Handles the removal of the function from the driver.
     pub(crate) fn unbind(&self, dev: &pci::Device<Core<'_>>) {
         if handover::is_for(dev) && !self.node.is_closed() {
             let left = self.parts.leave(dev);
-            // If not, they are down.
+            // If they were not left, they are down.
             self.left.store(true, Relaxed);
             if !left {
                 dev_warn!(dev, "no function takes its place\n");
@@ -243,14 +244,14 @@ impl Device {
         self.take_down();
     }
 
-    /// Enables that many virtual functions, or disables them.
+    /// Enables `count` virtual functions, or disables all if it is 0. `EBUSY`: one is in use.
     pub(crate) fn set_vfs(&self, dev: &pci::Device<Core<'_>>, count: u32) -> Result {
         if count != 0 {
             self.node.port()?.vfs().ok_or(ENODEV)?;
             return sys_pci::enable_vfs(dev, count);
         }
-        // VFs of a function that does not answer are not used. A user that begins to use one from here on
-        // finds it gone.
+        // If the function does not answer, none of its VFs is in use. A VF that comes into use after
+        // this check is lost to its user.
         if let Ok(port) = self.node.port() {
             let vfs = port.vfs().ok_or(ENODEV)?;
             for n in 0..vfs.count() {
@@ -264,9 +265,10 @@ impl Device {
         Ok(())
     }
 
-    /// The function has lost what was in its registers, and works again.
+    /// Brings the function back after a reset, sleep or an error: it has lost the contents of its
+    /// registers, and works again.
     pub(crate) fn is_back(&self, dev: &pci::Device<Core<'_>>, from: &str) {
-        // A driver does not tell the caller how it went: the log does.
+        // The caller that asked for it gets no result from a driver, so the log has it.
         match self.node.reset_done() {
             Ok(()) => dev_info!(dev, "is back from {}\n", from),
             Err(e) => dev_err!(dev, "does not come back from {}: {}\n", from, e.to_errno()),

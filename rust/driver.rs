@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Binds the PCI functions: what the PCI core calls on each kind of port.
+//! Binds the PCI functions: the callbacks of the PCI core for each kind of port.
 
 use crate::{
     attrs,
@@ -32,7 +32,7 @@ macro_rules! common_callbacks {
             if !sys_pci::is_present(dev) {
                 trace::port_event(dev, trace::Port::Gone, 0);
             }
-            // While the port is there: virtual functions say goodbye through it.
+            // Before the port is taken away: virtual functions say goodbye through it.
             sys_pci::disable_vfs(dev);
             data.unbind(dev);
         }
@@ -61,7 +61,7 @@ macro_rules! common_callbacks {
             data.node.reset_prepare();
             match left {
                 Channel::Dead => Recovery::Disconnect,
-                // What was lost on the way is not known: begin anew in either case.
+                // It is not known what was lost on the way: begin anew in either case.
                 Channel::Normal | Channel::Frozen => Recovery::NeedReset,
             }
         }
@@ -81,7 +81,7 @@ macro_rules! common_callbacks {
     };
 }
 
-/// Bytes of an arena, as the module's parameter wants it.
+/// Returns the size of an arena in bytes, from the module parameter. `EINVAL`: it is out of range.
 fn arena_bytes(dev: &pci::Device<Core<'_>>) -> Result<usize> {
     const MIN_KIB: u32 = 256;
     const MAX_KIB: u32 = (MAX_ARENA >> 10) as u32;
@@ -99,7 +99,7 @@ fn arena_bytes(dev: &pci::Device<Core<'_>>) -> Result<usize> {
     Ok((kib as usize) << 10)
 }
 
-/// Takes every Weft port: physical functions and virtual ones.
+/// Binds every Weft port: physical and virtual functions.
 pub(crate) struct WeftDriver;
 
 sys_pci::alias_table!(
@@ -122,8 +122,8 @@ impl Driver for WeftDriver {
     common_callbacks!();
 }
 
-/// Takes an `ivshmem-doorbell` that it is told to, by `driver_override` or `new_id`: the device may
-/// as well be another program's.
+/// Binds an `ivshmem-doorbell` if `driver_override` or `new_id` says so: the device may as well belong
+/// to another program.
 pub(crate) struct IvshmemDriver;
 
 sys_pci::override_table!(

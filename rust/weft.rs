@@ -2,29 +2,29 @@
 
 //! Weft: Linux hosts joined by PCI Express itself.
 //!
-//! The driver of the ports of a fabric. From above to below; no layer knows those above it:
+//! The driver of the ports of a fabric. From top to bottom; no layer knows those above it:
 //!
 //! - `chardev`: `/dev/weftN`;
-//! - `vf`: what moves a virtual function; it knows `fabric` only to find ports;
-//! - `queue`: channels, queue pairs; `mem`: protected memory; `endpoint`: functions of shared endpoints;
-//!   `fabric`: the node, its links, the hello with the neighbours, the manager;
-//! - `driver`: binds the PCI functions; `attrs`: what they show in sysfs; `device`: puts together what a
-//!   port has, and takes it apart;
+//! - `vf`: migrates virtual functions; it knows `fabric` only to find ports;
+//! - `channel`: channels; `verbs`: queue pairs; `mem`: protected memory; `endpoint`: functions of shared
+//!   endpoints; `fabric`: the node, its links, the hello with the neighbours, the manager;
+//! - `driver`: binds the PCI functions; `attrs`: their files in sysfs; `device`: puts together what
+//!   belongs to a port, and takes it apart;
 //! - `hw`: the ports, one file per family;
-//! - `sys`: safe wrappers over what the kernel crate lacks;
+//! - `sys`: safe wrappers for what the kernel crate lacks;
 //! - `proto`: layouts and state machines, pure logic.
 //!
 //! # Locks
 //!
-//! From outside to inside:
+//! Outermost first:
 //!
 //! 1. the device lock, held by the PCI core in probe, unbind, reset and error recovery;
-//! 2. those of `fabric` and of its clients, as `fabric` says;
-//! 3. those of a port: one for windows, apertures and doorbell pages, and those of its mailboxes: in
+//! 2. the locks of `fabric` and of its clients, in the order that `fabric` gives;
+//! 3. the locks of a port: one for windows, apertures and doorbell pages, and those of its mailboxes, in
 //!    the order in which a message of a virtual function goes, see `hw::weft_port`. All are mutexes.
 //!
-//! Those of `mem` are taken inside none of these, and none of these inside them. Doorbells, in either
-//! direction, take none.
+//! The locks of `mem` are taken inside none of these, and none of these inside them. Doorbells, in
+//! either direction, take none of the mutexes.
 
 use kernel::{driver::Registration, prelude::*, InPlaceModule};
 
@@ -37,8 +37,8 @@ mod endpoint;
 mod fabric;
 mod hw;
 mod mem;
-// Public to the crate weft-proto, which is made of the same files; here it is private, so that what of
-// it the module does not use is reported as dead code.
+// Public for the crate weft-proto, which is made of the same files. Private here, so that what the
+// module does not use of it is reported as dead code.
 #[allow(unreachable_pub)]
 #[path = "proto/mod.rs"]
 mod proto;
@@ -59,7 +59,8 @@ struct WeftModule {
 
 impl InPlaceModule for WeftModule {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        // Initialised as written here, dropped as the fields are: the region first in, last out.
+        // Initialised in the order written here, dropped in the order of the fields: the handover slot
+        // and the region come first and go last.
         try_pin_init!(Self {
             _handover: sys::handover::Handover::new(),
             _region: sys::chrdev::Region::new()?,

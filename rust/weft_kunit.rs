@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! KUnit tests of what `sys` makes of the kernel: gates, wait queues, locks, timers.
+//! KUnit tests of the wrappers in `sys`: gates, wait queues, locks, timers.
 //!
-//! A module of its own, built only for kernels with KUnit: weft.ko has no tests in it. They run when
-//! it is loaded; the results are in the log, as KTAP. Pure logic (`proto`) is tested by cargo.
+//! A separate module, built only for kernels with KUnit: weft.ko has no tests in it. They run when it is
+//! loaded; the results are in the log, as KTAP. Pure logic (`proto`) is tested by cargo.
 
 use kernel::prelude::*;
 
 mod kunit;
 
-/// The parts of `sys` that are tested, each as the driver has it.
+/// The parts of `sys` that are tested, the same files that the driver has.
 #[allow(dead_code)]
 mod sys {
     pub(crate) mod gate;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The directory `manager`: what this node is in the fabric.
+//! The directory `manager`: the state of this node in the fabric.
 
 use crate::{
     device::Device,
@@ -9,7 +9,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// `ENOENT` for a port without a manager.
+/// Returns a value of the manager's state. `ENOENT`: the port has no manager.
 fn of(data: &Device, f: fn(&Standing) -> Value) -> Result<Value> {
     let manager = data.node.manager().ok_or(ENOENT)?;
     Ok(f(&manager.look(View::standing)))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files of what a link to a neighbour has carried, and by which it is told whether its speed follows
-//! that. Links of which it cannot be said have none.
+//! The files of what a link to a neighbour has carried, and of whether its speed follows that traffic.
+//! Links for which the port cannot do that have none.
 
 use super::link;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// By the number of `WEFT_POWER_*`.
+/// Indexed by `WEFT_POWER_*`.
 static WORDS: [&CStr; 2] = [c"performance", c"auto"];
 
 fn power(data: &Device, n: usize) -> Result<Value> {
@@ -24,7 +24,7 @@ fn set_power(data: &Device, n: usize, word: u64) -> Result {
     data.node.set_power(n, word != 0)
 }
 
-/// What this end wants, as far as the link can: generation, lanes.
+/// Returns generation and lanes that this end wants, the highest possible if it has no target.
 fn target(link: &LinkInfo) -> Result<(u32, u32)> {
     let target = link.power.ok_or(ENOENT)?.target;
     let most = (link.status.max_speed, link.status.max_width);
@@ -39,7 +39,7 @@ fn target_width(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Decimal(target(&link(data, n)?)?.1.into()))
 }
 
-/// What the link has carried, out and in.
+/// Returns the bytes that the link has carried, out and in.
 fn carried(data: &Device, n: usize) -> Result<[u64; 2]> {
     data.node
         .port()?

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The directories of the virtual functions that a port can have, `vf0` to `vf15`: what each is doing,
-//! and what it may use, which who has `CAP_SYS_ADMIN` can change.
+//! The directories of the virtual functions that a port can have, `vf0` to `vf15`: the state of each,
+//! and its quota, which users with `CAP_SYS_ADMIN` can change.
 
 use crate::{
     device::Device,
@@ -18,7 +18,7 @@ pub(super) const NAMES: [&CStr; 16] = [
     c"vf11", c"vf12", c"vf13", c"vf14", c"vf15",
 ];
 
-/// `ENOENT` for one that the port does not have.
+/// Returns virtual function `n`. `ENOENT`: the port does not have it.
 fn vf(data: &Device, n: usize) -> Result<Vf> {
     data.node.port()?.vfs().ok_or(ENOENT)?.get(n)
 }
@@ -36,7 +36,7 @@ fn state(data: &Device, n: usize) -> Result<Value> {
     }))
 }
 
-/// Its hardware id, also without a driver: the id moves with it.
+/// Its hardware id, which moves with it; also shown while no driver is bound.
 fn hwid(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Hex64(vf(data, n)?.hwid))
 }
@@ -83,7 +83,8 @@ used!(used_slots, slots);
 used!(used_apertures, apertures);
 used!(used_bytes, bytes);
 
-/// What it has done. `EOPNOTSUPP`: the hardware does not say.
+/// Returns the bytes that it has moved by DMA, and the doorbells that it has rung. `EOPNOTSUPP`: the
+/// hardware does not say.
 fn done(data: &Device, n: usize) -> Result<(u64, u64)> {
     vf(data, n)?.done.ok_or(EOPNOTSUPP.into())
 }

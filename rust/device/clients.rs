@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who uses a port: its channels, its engine, and its functions of shared endpoints.
+//! The clients of a port: its channels, its engine, and its functions of shared endpoints.
 //!
-//! Each is told what happens, and knows nothing of the others. The engine's trunk is the beginning of an
-//! arena; the channels get what is behind it.
+//! Passes each event to them; none knows the others. The engine's link queues are at the beginning of an
+//! arena; the channels have the rest.
 
 use crate::{
     channel::Channels,
@@ -38,7 +38,8 @@ impl Clients {
 
 impl Client for Clients {
     fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
-        // Who touched the doorbell while the port did not answer has a blank page there.
+        // A program that touched the doorbell page while the port did not answer has a blank page mapped
+        // there.
         KickPage::zap(self.channels.mapping());
         self.channels.ready(port, link, peer);
         self.engine.ready(port, link, peer);
@@ -136,7 +137,7 @@ impl Client for Clients {
 
     fn asked(&self, ask: Ask) {
         self.channels.asked(ask);
-        // Waiters are to see that they are asked for something.
+        // Waiters have to see what is wanted.
         self.closed();
         self.outstanding(ask);
     }
@@ -145,7 +146,7 @@ impl Client for Clients {
         let open = |link| self.channels.usage(link).open as u32;
         let channels = match ask {
             Ask::Finish | Ask::Look => (0..MAX_LINKS).map(open).sum(),
-            // They end with the function: what was sent arrives.
+            // Channels end with the function: what was sent arrives.
             Ask::GoOn | Ask::Stop | Ask::Still => 0,
         };
         if channels != 0 {

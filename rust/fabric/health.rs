@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What has become of a link, for people who wonder why it does not work: sysfs shows it, and
-//! `weftctl diagnose` draws its conclusions. Nothing in the driver depends on it.
+//! The history of a link, to find out why it does not work: sysfs shows it, and `weftctl diagnose`
+//! evaluates it. Nothing in the driver depends on it.
 
 use super::Reason;
 use crate::{proto::wire, sys::clock};
@@ -10,7 +10,7 @@ use kernel::{
     sync::atomic::{Atomic, Relaxed},
 };
 
-/// What the hello needs of this end.
+/// What this end has to do for the hello.
 #[derive(Clone, Copy)]
 pub(super) enum Need {
     Grant = 1,
@@ -19,7 +19,7 @@ pub(super) enum Need {
 }
 
 impl Need {
-    /// As [`Health::failed`] is shown.
+    /// Returns the name of [`Health::failed`] in sysfs.
     fn name(raw: u32) -> &'static CStr {
         match raw {
             1 => c"grant",
@@ -29,7 +29,7 @@ impl Need {
         }
     }
 
-    /// For the log.
+    /// Returns what could not be done, for the log.
     pub(super) fn what(self) -> &'static str {
         match self {
             Self::Grant => "grant its arena",
@@ -60,24 +60,24 @@ fn reason_name(raw: u32) -> &'static CStr {
     }
 }
 
-/// The history of a link since the driver was bound. Each member by itself.
+/// The history of a link since the driver was bound. Each member is updated by itself.
 pub(super) struct Health {
-    /// Version of the protocol that the neighbour spoke last, 0 if it was silent since the link
-    /// came up, or since it was READY.
+    /// Version of the protocol that the neighbour spoke last; 0 if it was silent since the link came up,
+    /// or since it was READY.
     peer_version: Atomic<u32>,
-    /// What came by the mailbox since then and was no message.
+    /// Malformed messages received since then, without those of another version of the protocol.
     bad: Atomic<u64>,
     /// How often the link became READY.
     readied: Atomic<u64>,
     /// Why it was READY no longer.
     ended: Atomic<u32>,
-    /// What failed of the last hello, a [`Need`].
+    /// The [`Need`] that failed in the last hello.
     failed: Atomic<u32>,
-    /// Since when an echo is waited for, in milliseconds; 0: it is not.
+    /// When an echo was asked for that has not come, in milliseconds; 0: none is awaited.
     asked: Atomic<u64>,
 }
 
-/// As it is shown.
+/// The history as it is shown.
 #[derive(Clone, Copy)]
 pub(crate) struct Record {
     pub(crate) peer_version: u32,
@@ -85,7 +85,8 @@ pub(crate) struct Record {
     pub(crate) readied: u64,
     pub(crate) ended: &'static CStr,
     pub(crate) hello_error: &'static CStr,
-    /// Milliseconds since the neighbour was asked to ring back and has not.
+    /// Milliseconds since the neighbour was asked to ring back, if it has not; 0: it was not asked, or
+    /// it rang.
     pub(crate) echo_overdue: u64,
 }
 
@@ -101,7 +102,7 @@ impl Health {
         }
     }
 
-    /// Something came by the mailbox.
+    /// Notes a message that was received, or what is wrong with it.
     pub(super) fn heard(&self, parsed: &Result<wire::Message, wire::Error>) {
         match parsed {
             Ok(_) => self.peer_version.store(wire::VERSION.into(), Relaxed),
@@ -114,7 +115,7 @@ impl Health {
         }
     }
 
-    /// The link is down: the next peer may be another one.
+    /// The link is down: the next neighbour may be another one.
     pub(super) fn down(&self) {
         self.forget();
         self.failed.store(0, Relaxed);
@@ -131,7 +132,7 @@ impl Health {
     }
 
     pub(super) fn broken(&self, reason: Reason) {
-        // In another life it has been heard already.
+        // After a restart, the neighbour's new life has been heard already.
         if reason != Reason::Restart {
             self.forget();
         }
@@ -143,15 +144,15 @@ impl Health {
         self.failed.store(need as u32, Relaxed);
     }
 
-    /// The neighbour is asked to ring back. Any context.
+    /// The neighbour was asked to ring back. Any context.
     pub(super) fn asked(&self) {
-        // What was asked first is what is overdue.
+        // The oldest request counts for `echo_overdue`.
         if self.asked.load(Relaxed) == 0 {
             self.asked.store(clock::now_ms().max(1), Relaxed);
         }
     }
 
-    /// The neighbour has rung. Any context.
+    /// The neighbour rang. Any context.
     pub(super) fn rung(&self) {
         if self.asked.load(Relaxed) != 0 {
             self.asked.store(0, Relaxed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A link: the state machine of `proto::link`, and what it does to the port.
+//! A link: runs the state machine of `proto::link` on the port.
 
 use super::{
     health::{Health, Need, Record},
@@ -25,15 +25,15 @@ use kernel::{
     },
 };
 
-/// No peer has told of its doorbells.
+/// No peer has announced its doorbells.
 const NO_BELLS: u64 = u64::MAX;
 
-/// What there is to know of a link.
+/// What is known of a link.
 pub(crate) struct LinkInfo {
-    /// Of a link to a switch, always down.
+    /// Always down for a link to a switch.
     pub(crate) state: State,
     pub(crate) status: LinkStatus,
-    /// The port that a far link is aimed at.
+    /// The destination of a routed link.
     pub(crate) aim: Option<Aim>,
     /// Hardware id and generation, while known.
     pub(crate) peer: Option<(u64, u32)>,
@@ -41,7 +41,7 @@ pub(crate) struct LinkInfo {
     pub(crate) arena_bytes: u64,
     pub(crate) arena_wanted: u64,
     pub(crate) health: Record,
-    /// What its speed follows, if that can be said.
+    /// How its speed is controlled, if it can be.
     pub(crate) power: Option<Aimed>,
 }
 
@@ -54,11 +54,11 @@ impl LinkInfo {
 
 /// What was seen of a link.
 struct Seen {
-    /// As the machine was told.
+    /// The status that the machine was told last.
     status: LinkStatus,
-    /// [`crate::hw::Losses::intact`] failed the last time.
+    /// The last check found that something was lost.
     suspect: bool,
-    /// Its way is going to lead elsewhere, and nothing is under way over it.
+    /// The link is quiesced because its route is about to change: nothing is in flight.
     rests: bool,
 }
 
@@ -74,19 +74,19 @@ pub(super) struct Link {
     number: usize,
     #[pin]
     inner: Mutex<Inner>,
-    /// What cannot be done, a bit each, as people were told.
+    /// The [`Need`]s that failed and were logged, a bit each.
     failing: Atomic<u32>,
-    /// Messages that were none, as people are told.
+    /// Received messages that could not be parsed.
     bad: Atomic<u64>,
     /// The peer's doorbells, `wake` in the upper half, `echo` in the lower; read in hard interrupts.
     bells: Atomic<u64>,
-    /// Something that the peer wrote is missing in the arena, with later things behind it. With the link
-    /// locked.
+    /// Something that the peer wrote is missing in the arena, while later data are there. Changed with
+    /// the link locked.
     spoilt: Atomic<bool>,
     pub(super) health: Health,
 }
 
-/// Whether nothing was lost by this link that the port knows of; else what, for people.
+/// Returns what this link has lost, for the log; `Ok` if the port knows of no loss.
 fn intact(port: &dyn Port, link: usize) -> Result<(), &'static str> {
     port.losses().map_or(Ok(()), |losses| losses.intact(link))
 }
@@ -114,7 +114,7 @@ impl Link {
         })
     }
 
-    /// The peer's doorbells: `wake`, `echo`.
+    /// Returns the peer's doorbells, `wake` and `echo`, while they are known.
     pub(super) fn bells(&self) -> Option<(u32, u32)> {
         match self.bells.load(Acquire) {
             NO_BELLS => None,
@@ -122,7 +122,7 @@ impl Link {
         }
     }
 
-    /// Calls `f` with the machine and its means, then tells the world if the state is another one.
+    /// Calls `f` with the link locked, then reports a changed state.
     fn drive<R>(
         &self,
         node: &dyn LinkHost,
@@ -153,18 +153,18 @@ impl Link {
         result
     }
 
-    /// Looks at the hardware. True if the link wants [`Link::tick`] to be called.
+    /// Updates the machine from the hardware. Returns true if [`Link::tick`] has to be called.
     pub(super) fn look(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
         self.drive(node, port, |session, seen| {
-            // Read under the lock: of two that look at once, the one with the older state must not
-            // come last, for nothing would have it looked at again.
+            // Read under the lock: of two callers that look at once, the one with the older state must
+            // not come last, as nothing would cause another look.
             let me = port.identity();
             let status = port.link_status(self.number);
             let id = session.machine.me();
             let another = id.generation != me.generation || id.hwid != me.hwid;
             let moved = !status.up || status.trained != seen.status.trained;
             if moved && !another && seen.rests && hold(node, session) {
-                // Nothing was under way, so nothing is lost.
+                // Nothing was in flight, so nothing is lost.
                 if status.up {
                     seen.status = status;
                 }
@@ -179,7 +179,7 @@ impl Link {
                 machine.reset(me.hwid, me.generation);
             }
             seen.status = status;
-            // A switch answers no HELLO: what is behind it is reached by routes.
+            // A switch does not answer hellos: what is behind it is reached by routes.
             if status.up && !status.is_switch {
                 machine.up(clock::now_ms(), fx);
             }
@@ -187,7 +187,7 @@ impl Link {
         })
     }
 
-    /// Tells a client that comes late.
+    /// Tells a client that was set late that the link is READY, if it is.
     pub(super) fn introduce(&self, node: &dyn LinkHost, port: &dyn Port) {
         let inner = self.inner.lock();
         if let (State::Ready, Some(peer), Some(client)) =
@@ -197,12 +197,12 @@ impl Link {
         }
     }
 
-    /// Some time has passed. True if the link wants to be called again.
+    /// Does periodic work. Returns true if the link wants to be called again.
     pub(super) fn tick(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
         let now = clock::now_ms();
         self.drive(node, port, |session, seen| {
             let (machine, fx) = session.split();
-            // While its way is another one already, or none yet, it leads nowhere.
+            // A quiesced link may have no route for a while.
             if !seen.rests {
                 self.check(now, machine, fx, &mut seen.suspect);
             }
@@ -215,8 +215,8 @@ impl Link {
         })
     }
 
-    /// Ends a session that has lost something, and that the peer does not end by itself: a peer that
-    /// takes its memory back says so a moment later.
+    /// Ends a session that has lost something, and that the peer does not end by itself. The loss has to
+    /// be seen twice in a row: a peer that withdraws its memory says so a moment later.
     fn check(&self, now: u64, machine: &mut Machine, fx: &mut Means<'_>, suspect: &mut bool) {
         let intact = match machine.state() {
             State::Ready => intact(fx.port, self.number),
@@ -231,10 +231,11 @@ impl Link {
         }
     }
 
-    /// The peer has sent, or the mailbox has made, what is no message.
+    /// Counts and logs a message that could not be parsed: the peer or the mailbox has spoilt it.
     pub(super) fn bad_message(&self, node: &dyn LinkHost, why: wire::Error) {
         let bad = self.bad.fetch_add(1, Relaxed) + 1;
-        // The first, the second, the fourth …: a mailbox that spoils all does so for long.
+        // Logs the first, the second, the fourth, and so on: a mailbox that spoils all messages does so
+        // for long.
         if bad.is_power_of_two() {
             node.complain(fmt!(
                 "link {}: not a message: {:?} ({} so far)",
@@ -255,18 +256,18 @@ impl Link {
         });
     }
 
-    /// Has both ends begin nothing, if it is READY. True: there is nothing to wait for.
+    /// Has both ends begin nothing, if the link is READY. Returns true if nothing is in flight.
     pub(super) fn hold(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
         self.drive(node, port, |session, _| hold(node, session))
     }
 
-    /// That is wanted no more.
+    /// Lets both ends begin again.
     pub(super) fn go_on(&self, node: &dyn LinkHost, port: &dyn Port) {
         self.drive(node, port, |session, _| go_on(node, session));
     }
 
-    /// As [`Self::hold`], as its way is going to lead elsewhere: what is READY then stays so, if nothing is
-    /// under way.
+    /// Does [`Self::hold`] because the route of the link is about to change. If nothing is in flight
+    /// then, a READY link stays READY over the change.
     pub(super) fn rest(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
         self.drive(node, port, |session, seen| {
             seen.rests = hold(node, session);
@@ -274,14 +275,15 @@ impl Link {
         })
     }
 
-    /// Its way leads where it will: it goes on. False: not yet, for it leads nowhere, and it is not `late`.
+    /// Ends what [`Self::rest`] has begun, once the route leads somewhere again or it is `late`. Returns
+    /// false if the link has to wait for its route.
     pub(super) fn leave(&self, node: &dyn LinkHost, port: &dyn Port, late: bool) -> bool {
-        // Whether there is a way now, and which.
+        // Looks whether there is a route now, and which.
         self.look(node, port);
         let over = self.drive(node, port, |session, seen| {
             let leads = port.link_status(self.number).up && intact(port, self.number).is_ok();
             if seen.rests && !leads && !late {
-                // What both ends have said of it is true for a while only.
+                // Repeats the request: it holds for a while only.
                 hold(node, session);
                 return false;
             }
@@ -290,27 +292,27 @@ impl Link {
             true
         });
         if over {
-            // One that leads nowhere is down from now on.
+            // A link without a route goes down here.
             self.look(node, port);
         }
         over
     }
 
-    /// Leaves the link alone, until [`Link::look`].
+    /// Takes the link down; it stays so until [`Link::look`].
     pub(super) fn down(&self, node: &dyn LinkHost, port: &dyn Port, reason: Reason) {
         self.drive(node, port, |session, seen| {
             let (machine, fx) = session.split();
             machine.bye(fx);
             machine.down(reason, fx);
             seen.status = LinkStatus::default();
-            // The machine has this done when the arena is withdrawn, which may have failed.
+            // The machine does this when it withdraws the arena, which may have failed.
             if let Some(client) = node.client() {
                 client.bury(port, self.number, !self.spoilt.load(Relaxed));
             }
         });
     }
 
-    /// As `Node::aim`. What was done with another port ends.
+    /// Does `Node::aim` for this link. The session with another port ends.
     pub(super) fn aim(&self, node: &dyn LinkHost, port: &dyn Port, aim: Option<Aim>) -> Result {
         let lid = |aim: Option<Aim>| aim.map_or(0, |aim| aim.lid);
         self.drive(node, port, |session, seen| {
@@ -325,7 +327,7 @@ impl Link {
         })
     }
 
-    /// Does something over the link, if it is READY: else `ENOTCONN`.
+    /// Calls `f` with the session if the link is READY. `ENOTCONN`: it is not.
     pub(super) fn with<R>(
         &self,
         node: &dyn LinkHost,
@@ -338,7 +340,7 @@ impl Link {
         })
     }
 
-    /// Hardware id of the neighbour, while known.
+    /// Returns the hardware id of the neighbour, while known.
     pub(super) fn peer_hwid(&self) -> Option<u64> {
         self.inner.lock().machine.known().map(|id| id.hwid)
     }
@@ -360,7 +362,7 @@ impl Link {
     }
 }
 
-/// Has both ends begin nothing, if the link is READY. True: nothing is under way.
+/// Has both ends begin nothing, if the link is READY. Returns true if nothing is in flight.
 fn hold(node: &dyn LinkHost, session: &mut Session<'_>) -> bool {
     match (session.machine.state(), node.client()) {
         (State::Ready, Some(client)) => client.hold(session),
@@ -374,7 +376,7 @@ fn go_on(node: &dyn LinkHost, session: &mut Session<'_>) {
     }
 }
 
-/// A link that is locked.
+/// A locked link, as clients use it.
 pub(crate) struct Session<'a> {
     machine: &'a mut Machine,
     effects: Means<'a>,
@@ -389,35 +391,36 @@ impl<'a> Session<'a> {
         self.effects.port
     }
 
-    /// Number of the link.
+    /// Returns the number of the link.
     pub(crate) fn link(&self) -> usize {
         self.effects.link.number
     }
 
-    /// The neighbour, while it is known: when READY, it is.
+    /// Returns the neighbour, while known; it is known while READY.
     pub(crate) fn peer(&self) -> Option<&Peer> {
         self.machine.peer()
     }
 
-    /// Tells people, unless they were told too much already.
+    /// Warns in the log, at a limited rate.
     pub(crate) fn complain(&self, what: fmt::Arguments<'_>) {
         self.effects.node.complain(what);
     }
 
-    /// Something is lost that the link was to carry: both ends begin another session.
+    /// Ends the session because something was lost that the link should have carried; both ends begin
+    /// another one.
     pub(crate) fn begin_anew(&mut self, now: u64) {
         let (machine, fx) = self.split();
         machine.lost(now, fx);
     }
 
-    /// Sends to the peer. May get lost.
+    /// Sends a message to the peer. It may get lost.
     pub(crate) fn send(&mut self, body: Body) {
         let (machine, fx) = self.split();
         machine.send(body, fx);
     }
 }
 
-/// What the machine works with.
+/// The operations of the machine.
 struct Means<'a> {
     node: &'a dyn LinkHost,
     port: &'a dyn Port,
@@ -429,11 +432,11 @@ impl Means<'_> {
         self.node.client()
     }
 
-    /// Tells people if `need` cannot be done, once until it can.
+    /// Logs a failure of `need`, once until it succeeds again.
     fn told<T>(&self, need: Need, done: Result<T>) -> Result<T, Failed> {
         let failing = &self.link.failing;
         let before = failing.load(Relaxed);
-        // All of this is done with the link locked.
+        // Called with the link locked.
         match done {
             Ok(value) => {
                 failing.store(before & !(1 << need as u32), Relaxed);
@@ -513,7 +516,7 @@ impl Effects for Means<'_> {
         let mut buf = [0; MAX_BYTES];
         let bytes = message.encode(&mut buf);
         self.node.trace_sent(self.link.number, message, bytes);
-        // Lost like any other: what waits for an answer repeats its question.
+        // A message that fails here counts as lost: a sender that needs an answer sends it again.
         let _ = self
             .port
             .send(self.link.number, buf.get(..bytes).unwrap_or_default());

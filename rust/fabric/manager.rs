@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The manager of the fabric, as this host has it: `proto::nm`, run on a port that has routes.
+//! The fabric manager of this host: runs `proto::nm` on a port that has routes.
 //!
-//! It gives the port its local id and its route table, tells who is in the fabric, and aims the far links.
-//! It keeps the host's virtual hierarchy, as the master tells it.
-//! What comes for it from the mailbox is only put aside there: everything is done in a work item of its own,
-//! for a route that is to be in force may take a while, and the neighbours' hellos are not to wait for that.
-//! It must not know what others use routes for.
+//! It gives the port its local id and its route table, publishes which nodes are in the fabric, and sets
+//! the destinations of the routed links. It keeps the host's virtual hierarchy, as the master sends it.
+//! Messages for it from the mailbox are only queued there: a work item of its own does everything else,
+//! because waiting until a route is in force may take a while, and the hellos of the neighbours must not
+//! wait for that. It must not know what routes are used for.
 //!
 //! # Locks
 //!
-//! `Manager::handing` is taken inside `Pcim::configurator` alone: who has it waits for the machine. `Manager::inner`
-//! is inside both, and outside of those of the links, as it asks them who is there; nothing of theirs calls
-//! it. Of the client it calls what says so there. The inbox and the view are innermost, and held for copies
-//! only.
+//! `Manager::handing` is taken inside `Pcim::configurator` alone; its holder waits for the machine.
+//! `Manager::inner` is inside both, and outside the locks of the links, as the manager asks the links
+//! for their neighbours; the links never call it with their locks held. Of the client it calls only the
+//! methods whose documentation says so. The inbox and the view are innermost, and held for copies only.
 
 mod aims;
 mod allow;
@@ -57,10 +57,10 @@ use kernel::{
     time::Msecs,
 };
 
-/// What could not be done is tried again after this.
+/// What failed is tried again after this time.
 const AGAIN_MS: u64 = 100;
 
-/// The machine, in memory that is there from the probe on.
+/// The machine, in memory that is allocated in the probe.
 type Machine = node::Node<Memory<Member>, Memory<Slot>, Memory<u8>, Allow>;
 
 /// What the lock of a manager protects.
@@ -69,9 +69,9 @@ struct Inner {
     neighbours: Neighbours,
     routes: Routes,
     aims: Aims,
-    /// Whether nodes were left out, as it was said last.
+    /// Whether nodes were left out, as was logged last.
     left_out: (bool, bool),
-    /// Of the port, when its tables were last written.
+    /// The port's generation when its tables were last written.
     generation: u32,
 }
 
@@ -96,9 +96,9 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// Of a port that is in no fabric yet.
+    /// Makes the manager of a port that is in no fabric yet.
     pub(super) fn new() -> Result<Arc<Self>> {
-        // The port says who it is when it has joined a fabric.
+        // The port has its hardware id once it has joined a fabric.
         let machine = Machine::new(
             0,
             0,
@@ -138,34 +138,34 @@ impl Manager {
         )
     }
 
-    /// Whether a message of the mailbox is for managers.
+    /// Returns whether a message of the mailbox is for managers.
     pub(super) fn is_mine(message: &[u8]) -> bool {
         message.starts_with(&MAGIC)
     }
 
-    /// Puts a message aside for [`Self::run`]; one too many is lost.
+    /// Queues a message for [`Self::run`]. It is lost if the inbox is full.
     pub(super) fn put(&self, link: usize, message: &[u8]) {
         self.inbox.lock().put(link, message);
     }
 
-    /// Something has come or gone at a switch, or will: [`Self::run`] looks.
+    /// A component has come or gone at a switch, or will: [`Self::run`] looks for it.
     pub(super) fn plugged(&self) {
         self.plugged.store(true, Release);
         self.pcim.plugged();
     }
 
-    /// The port has forgotten what it was told.
+    /// The port has lost its local id and its routes: they have to be written again.
     pub(super) fn forget(&self) {
         self.inner.lock().routes.forget();
     }
 
-    /// How many hosts are on the list of those that may take part, 0: all may.
+    /// Returns how many hosts are on the list of those that may take part; 0: all may.
     pub(crate) fn allowed(&self) -> usize {
         self.inner.lock().machine.allowed().count()
     }
 
-    /// Puts a host on that list; 0: takes all from it. `EINVAL`: it is no host's hardware id. `ENOSPC`:
-    /// there is no room for another.
+    /// Adds a host to that list; 0 clears the list. `EINVAL`: it is no host's hardware id; `ENOSPC`: the
+    /// list is full.
     pub(super) fn allow(&self, hwid: u64) -> Result {
         if !is_host(hwid) {
             return Err(EINVAL);
@@ -181,7 +181,7 @@ impl Manager {
         done
     }
 
-    /// Links that no route uses, a bit each.
+    /// Returns the links that no route may use, a bit each.
     pub(crate) fn excluded(&self) -> u32 {
         self.inner.lock().neighbours.excluded()
     }
@@ -190,17 +190,18 @@ impl Manager {
         self.inner.lock().neighbours.exclude(links);
     }
 
-    /// The multi-root management, which this host does while it is the master.
+    /// Returns the multi-root management, which this host does while it is the master.
     pub(crate) fn pcim(&self) -> &Pcim {
         &self.pcim
     }
 
-    /// What there is to know. `f` must not wait, nor take a lock.
+    /// Calls `f` with the view. `f` must not wait, nor take a lock.
     pub(crate) fn look<R>(&self, f: impl FnOnce(&View) -> R) -> R {
         f(&self.view.lock())
     }
 
-    /// Does what is to be done now; says after how many milliseconds it wants to be called again.
+    /// Does what is due. Returns after how many milliseconds it wants to be called again; `None`: not
+    /// before it is scheduled.
     pub(super) fn run(&self, node: &dyn ManagerHost, port: &dyn Port) -> Option<Msecs> {
         let router = port.router()?;
         let id = port.identity();
@@ -237,7 +238,7 @@ impl Manager {
             machine.port(now, link as u8, there, &mut means);
         }
         let mut message = [0; MBOX_BYTES];
-        // From a neighbour that floods the rest waits, and others have their turn.
+        // Limited: if a node floods the inbox, the rest waits, and the other work has its turn.
         for _ in 0..inbox::DEPTH {
             let next = self.inbox.lock().take(&mut message);
             let Some((link, bytes)) = next else {
@@ -254,7 +255,7 @@ impl Manager {
         if machine.handed().is_some() {
             self.wake();
         }
-        // The master may be gone that asked for it.
+        // Stale routes are removed even if the master that wanted it is gone.
         if routes.has_stale() && has_let_go(node) {
             routes.sweep(router);
         }
@@ -287,14 +288,14 @@ impl Manager {
         )
     }
 
-    /// Has the multi-root management look at what this host has come to as the master.
+    /// Tells the multi-root management what this host has settled on as the master.
     fn settle(&self, node: &dyn ManagerHost, machine: &Machine) {
         let term = machine.info().mastership.term;
         let on = machine.settled().map(|found| (term, found));
         node.manage_hierarchies(self.pcim.settled(on));
     }
 
-    /// Has the machine do something, and does what it wants done. `ENODEV`: there is no port to do it with.
+    /// Calls `f` with the machine and its operations. `ENODEV`: there is no port.
     fn work<R>(
         &self,
         node: &dyn ManagerHost,
@@ -316,7 +317,7 @@ impl Manager {
         Ok(f(machine, &mut means))
     }
 
-    /// In another fabric the host has no hierarchy until it is told.
+    /// In another fabric the host has no hierarchy until it receives one.
     fn lose_hierarchy(&self, node: &dyn ManagerHost) {
         let had = self.view.lock().hierarchy().is_some();
         if had {
@@ -327,7 +328,7 @@ impl Manager {
         }
     }
 
-    /// Lets others see what has changed.
+    /// Updates the view, and notifies readers of what has changed.
     fn publish(&self, node: &dyn ManagerHost, machine: &Machine) {
         let mut view = self.view.lock();
         let before = view.standing();
@@ -340,7 +341,7 @@ impl Manager {
     }
 }
 
-/// What the machine works with.
+/// The operations of the machine.
 struct Means<'a> {
     node: &'a dyn ManagerHost,
     port: &'a dyn Port,
@@ -349,7 +350,8 @@ struct Means<'a> {
     view: &'a Mutex<View>,
 }
 
-/// Says that nodes have no routes, when that begins: for want of room, or because they are too far away.
+/// Logs that nodes have no routes, when that begins: because there is no room, or because they are too
+/// far away.
 fn tell_left_out(node: &dyn ManagerHost, told: &mut (bool, bool), now: (bool, bool)) {
     let before = core::mem::replace(told, now);
     if now.0 && !before.0 {
@@ -366,14 +368,14 @@ fn tell_left_out(node: &dyn ManagerHost, told: &mut (bool, bool), now: (bool, bo
     }
 }
 
-/// Whether nothing is used any more that is not in the host's hierarchy.
+/// Returns whether nothing is used any more that is not in the host's hierarchy.
 fn has_let_go(node: &dyn ManagerHost) -> bool {
     node.client().is_none_or(|client| client.let_go())
 }
 
 impl table::Effects for Means<'_> {
     fn route(&mut self, lid: u32, port: Option<u8>) {
-        // In force when this returns: what the machine says next may be that it is.
+        // In force when this returns: the machine may report it next.
         self.routes
             .set(self.router, self.port.links(), lid, port.map(usize::from));
     }
@@ -381,7 +383,7 @@ impl table::Effects for Means<'_> {
 
 impl node::Effects for Means<'_> {
     fn send(&mut self, port: u8, message: &[u8]) {
-        // Lost like any other: what waits for an answer repeats its question.
+        // A message that fails here counts as lost: a sender that needs an answer sends it again.
         let _ = self.port.send(usize::from(port), message);
     }
 
@@ -404,7 +406,7 @@ impl node::Effects for Means<'_> {
         if mine != Some(self.port.identity().hwid) || !has {
             return Err(Taken::Bad);
         }
-        // What is new can be reached before users hear of it.
+        // Routes to what is new are set before any program hears of it.
         let ways = hierarchy
             .given()
             .map(|(place, given)| (place.lid, given.out));

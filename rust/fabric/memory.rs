@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory for what `proto` has of state machines and lists, which take it as slices.
+//! Memory for the state machines and lists of `proto`, which take it as slices.
 
 use kernel::prelude::*;
 
-/// A fixed number of things.
+/// A fixed number of elements.
 pub(in crate::fabric) struct Memory<T>(KVVec<T>);
 
 impl<T: Clone> Memory<T> {

@@ -2,23 +2,22 @@
 
 //! A host's place in the fabric: the node of a port, and its links to neighbours.
 //!
-//! What is done over a link that is READY is the business of a [`Client`], of which this knows no
-//! more than that it wants to be told.
+//! A [`Client`] uses the links that are READY. This module notifies it, and must not know what it does.
 //!
 //! # Locks
 //!
-//! In this order, from outside to inside; the gate is no lock, entering it never blocks.
+//! The order, outermost first. The gate is not a lock: entering it never blocks.
 //!
-//! 1. `Node::pump`: messages are taken from the mailbox and handled one at a time; or that of the
-//!    [`Manager`], which is never taken inside it;
-//! 2. `Link::inner`: the state machine, and whatever is sent;
+//! 1. `Node::pump`, held while messages are taken from the mailbox and handled one at a time; or the
+//!    lock of the [`Manager`], which is never taken inside `Node::pump`;
+//! 2. `Link::inner`, held while the state machine of the link runs and while messages are sent;
 //! 3. the locks of the [`Client`];
-//! 4. those of the port.
+//! 4. the locks of the port.
 //!
-//! `Pcim::configurator` is outside of all of them: nothing waits for it but itself.
+//! `Pcim::configurator` is outside all of them: only a run of the multi-root management takes it.
 //!
-//! `Node::telling` is taken outside `Link::inner` and those of the client. `Node::me` nests in the first
-//! two. Doorbells take no lock: [`Node`] handles them in the hard interrupt, by atomics.
+//! `Node::telling` is taken outside `Link::inner` and the locks of the client. `Node::me` nests in 1 and
+//! 2. [`Node`] takes no lock for a doorbell: it handles doorbells in the hard interrupt, with atomics.
 
 mod health;
 mod host;
@@ -45,7 +44,7 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// The port while it is there.
+/// A port that was entered: it is not removed while this guard exists.
 pub(crate) type PortGuard<'a> = Guard<'a, KBox<dyn Port>>;
 
 /// The names of the links' directories in sysfs.
@@ -54,108 +53,116 @@ pub(crate) const LINK_DIRS: [&CStr; MAX_LINKS] = [
     c"link9", c"link10", c"link11",
 ];
 
-/// What a client has on a link.
+/// What a client uses on a link, for statistics.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
     /// Channels that are open now.
     pub(crate) open: u64,
-    /// Channels that were opened since the port is there.
+    /// Channels opened so far.
     pub(crate) opened: u64,
-    /// How many of them broke.
+    /// Of those, the channels that broke.
     pub(crate) broken: u64,
-    /// Pages of the arena that are taken.
+    /// Pages of the arena in use.
     pub(crate) pages: u64,
-    /// Sleepers that were woken although no doorbell came.
+    /// Waiters that the timer woke because data had come without a doorbell.
     pub(crate) doorbells_lost: u64,
 }
 
-/// Who uses the links of a node. `wake`, `kicked`, `moved` and `called` are called from hard interrupts,
-/// everything else from threads, with the link locked.
+/// What uses the links of a node. `wake`, `kicked`, `moved` and `called` are called in hard interrupts,
+/// all others in threads. `ready`, `broken`, `bury` and the methods that take a [`Session`] are called
+/// with the link locked.
 pub(crate) trait Client: Send + Sync {
-    /// The link is READY: `peer` has its window here, and here is a window onto its arena.
+    /// The link is READY: `peer` reaches the arena of this end, and the window of this end reaches that
+    /// of `peer`.
     fn ready(&self, port: &dyn Port, link: usize, peer: &Peer);
 
-    /// It was READY. No access to the window of `link` may follow when this returns, neither of the
-    /// client nor of users.
+    /// The link is READY no more. When this returns, neither the client nor a user accesses the window
+    /// of `link`.
     fn broken(&self, port: &dyn Port, link: usize, reason: Reason);
 
-    /// The neighbour cannot write into the arena any more, and it will be used for something else
-    /// when this returns. `sound`: what there is came without a gap.
+    /// The neighbour can no longer write into the arena, which is used for something else once this
+    /// returns. `sound`: what the neighbour has written has no gap.
     fn bury(&self, port: &dyn Port, link: usize, sound: bool);
 
-    /// A message of the peer, while READY.
+    /// Handles a message of the peer. The link is READY.
     fn message(&self, session: &mut Session<'_>, body: Body);
 
-    /// The session is to end, or its way to lead elsewhere: has both ends begin nothing. True: nothing is
-    /// under way either way, and what there is may outlast that. To be called again and again, while READY.
+    /// Quiesces the session, because it is about to end or its route to change: both ends begin nothing
+    /// new. Returns true if nothing is in flight in either direction; what the client keeps then
+    /// survives the change. Called repeatedly while the link is READY.
     fn hold(&self, _session: &mut Session<'_>) -> bool {
         true
     }
 
-    /// That is wanted no more.
+    /// Ends what [`Client::hold`] has begun: both ends may begin again.
     fn go_on(&self, _session: &mut Session<'_>) {}
 
-    /// The port is gone, and another will be there: as `retired`, but what outlasts it does.
+    /// The port is gone, and another one will take its place: as [`Client::retired`], but what can
+    /// outlast the port is kept.
     fn parked(&self) {}
 
-    /// That one is going to be there.
+    /// Another port is about to take the place of the one that is gone, see [`Client::parked`].
     fn adopted(&self, _node: &Arc<Node>) {}
 
-    /// The host's virtual hierarchy is another one, see [`View::hierarchy`]. All that is in it has its way
-    /// already; what is not in it any more is to be let go. Called in a thread, with the manager locked: it
-    /// must not wait, nor have the node do anything.
+    /// The host's virtual hierarchy has changed, see [`View::hierarchy`]. The routes to all that is in
+    /// it were set before; the client is to release what is not in it any more. Called in a thread, with
+    /// the manager locked: it must not wait, nor call what takes that lock.
     fn hierarchy(&self) {}
 
-    /// Whether nothing is used any more that is not in the hierarchy. Called as `hierarchy` is, again and
-    /// again until it is so; until then no one else is given any of it.
+    /// Returns true if the client uses nothing any more that is not in the hierarchy. Called as
+    /// [`Client::hierarchy`] is, repeatedly until it returns true; the host does not confirm the
+    /// hierarchy to the master before.
     fn let_go(&self) -> bool {
         true
     }
 
-    /// Some time has passed, whether a link is READY or not. Called in a thread, with no link locked.
+    /// Does periodic work that needs no READY link. Called in a thread, with no link locked.
     fn passed(&self, _now: u64) {}
 
-    /// Some time has passed, while READY.
+    /// Does periodic work of a link that is READY.
     fn tick(&self, session: &mut Session<'_>, now: u64);
 
-    /// The neighbour on `link` rang. Called in hard interrupts.
+    /// The neighbour on `link` rang `wake`. Called in hard interrupts.
     fn wake(&self, link: usize);
 
-    /// A user of this host rang for the driver. Called in hard interrupts.
+    /// A user of this host kicked the driver. Called in hard interrupts, and in a thread when the
+    /// function is back.
     fn kicked(&self);
 
-    /// The port's mover on `link` reports. Called in hard interrupts.
+    /// The DMA channel of `link` has a report, or has stopped. Called in hard interrupts.
     fn moved(&self, link: usize);
 
-    /// Something of the port's links or routes may have changed. Called in a thread, with no link locked.
+    /// The port's links or routes may have changed. Called in a thread, with no link locked.
     fn looked(&self, _port: &dyn Port) {}
 
-    /// All links are down: the port is going to be reset, or taken away. What uses its endpoint slots has left them
-    /// when this returns. Called in a thread, with no link locked.
+    /// All links are down: the port is about to be reset or removed. When this returns, nothing uses the
+    /// port's endpoint slots any more. Called in a thread, with no link locked.
     fn lost(&self, _port: &dyn Port, _reason: Reason) {}
 
-    /// The remote function of an endpoint slot of the port rang. Called in hard interrupts.
+    /// The remote function of an endpoint slot rang. Called in hard interrupts.
     fn called(&self, _slot: usize) {}
 
-    /// Nothing works any more: wake everybody who waits.
+    /// The port is gone or does not answer: wakes all waiters.
     fn closed(&self);
 
-    /// The port is gone for good. No work of the client runs, or holds the node, and users reach
-    /// nothing of the port, when this returns.
+    /// The port is gone for good. When this returns, no work of the client runs or holds the node, and
+    /// users reach nothing of the port.
     fn retired(&self);
 
-    /// Something is wanted of the users, see [`Ask`]: wake everybody, and begin nothing new that would
-    /// have to be completed. Called in a thread, with no link locked.
+    /// The physical function wants something else of the users, see [`Ask`]: wakes all waiters. If the
+    /// users are to finish or to stop, the client begins nothing new that would have to be completed.
+    /// Called in a thread, with no link locked.
     fn asked(&self, ask: Ask);
 
-    /// How much is outstanding, as the owner asks for it. With 0 nothing is, and nothing is begun until
-    /// something else is wanted. Called as `asked` is, after it.
+    /// Returns how much is outstanding with respect to `ask`. After it has returned 0, nothing is begun
+    /// until something else is asked for. Called as [`Client::asked`] is, after it.
     fn outstanding(&self, ask: Ask) -> u32;
 
-    /// For those who watch.
+    /// Returns what the client uses on `link`, for statistics.
     fn usage(&self, link: usize) -> Usage;
 
-    /// For those who watch: how often what a program used by an endpoint slot has failed.
+    /// Returns how often a function of a shared endpoint has failed while a program used it, for
+    /// statistics.
     fn failures(&self) -> u64 {
         0
     }

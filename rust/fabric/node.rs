@@ -2,11 +2,11 @@
 
 //! A node: what a port is to the rest of the driver.
 //!
-//! It outlives the device. Files, interrupts and work items hold it; the port itself is behind a
-//! gate, and gone when [`Node::revoke`] has returned.
+//! It outlives the device. Files, interrupts and work items hold references to it. The port itself is
+//! behind a gate, and gone when [`Node::revoke`] has returned.
 //!
-//! What the node does is in the modules of this one, a concern each; here is what they share, and the
-//! ways to the port. None of it may know what is done over a link.
+//! Each submodule implements one concern of the node. This file has what they share, and the access to
+//! the port. None of it may know what is done over a link.
 
 use super::{link::Link, power::Power, turnstile::Turnstile, Client, Manager, PortGuard};
 use crate::{
@@ -49,12 +49,12 @@ pub(crate) struct Node {
     client: SetOnce<Arc<dyn Client>>,
     #[pin]
     pump: Mutex<()>,
-    /// Itself, while the gate is open: for the timer.
+    /// A reference to the node itself while the gate is open, for the timer.
     #[pin]
     me: Mutex<Option<Arc<Node>>>,
     #[pin]
     timer: DelayedWork<Node>,
-    /// Of the fabric, if the port has routes.
+    /// The manager of the fabric, if the port has routes.
     manager: SetOnce<Arc<Manager>>,
     #[pin]
     managing: DelayedWork<Node, MANAGING>,
@@ -63,29 +63,31 @@ pub(crate) struct Node {
     #[pin]
     power: Power,
     resting: Resting,
-    /// Open files. Who changes it, or `asked`, holds `telling`.
+    /// Open files. Changed with `telling` held, as is `asked`.
     users: Atomic<i32>,
     #[pin]
     telling: Mutex<()>,
     /// The function is being reset.
     paused: Atomic<bool>,
-    /// It does not answer.
+    /// The function does not answer.
     gone: Atomic<bool>,
     throttle: Throttle,
-    /// Of what the port reports, which others bring about, so that it drowns nothing else.
+    /// Limits the log messages about the port's reports, apart from `throttle`: others can provoke
+    /// reports, which must not crowd out other messages.
     reports: Throttle,
-    /// What was wanted of the users last, an [`Asked`].
+    /// What the owner wanted of the users last, an [`Asked`].
     asked: Atomic<u32>,
-    /// Links that have a directory in sysfs, a bit each: those of neighbours have one anyway.
+    /// Links to ports that are no neighbours that have a directory in sysfs, a bit each; links to
+    /// neighbours always have one.
     #[pin]
     shown: Mutex<u32>,
-    /// Woken when the port goes, and when something is wanted of the users: for those of them that wait
-    /// for nothing else.
+    /// Woken when the port goes, and when something is wanted of the users. For files that wait for
+    /// nothing else.
     #[pin]
     waiters: WaitQueue,
-    /// There is no port, and will be another one.
+    /// The node is detached: its port is gone, and another one will take its place.
     parked: Atomic<bool>,
-    /// Calls of users, which wait meanwhile.
+    /// Calls of users. They wait here while the node is detached or quiesced.
     #[pin]
     calls: Turnstile,
 }
@@ -136,7 +138,7 @@ impl Node {
         )
     }
 
-    /// Says who uses the links, once.
+    /// Sets what uses the links. `EBUSY`: it was set before.
     pub(crate) fn set_client(&self, client: Arc<dyn Client>) -> Result {
         if !self.client.populate(client) {
             return Err(EBUSY);
@@ -153,33 +155,35 @@ impl Node {
         self.client.as_ref().map(|client| &**client)
     }
 
-    /// As [`Client::failures`].
+    /// Returns [`Client::failures`], 0 without a client.
     pub(crate) fn failures(&self) -> u64 {
         self.client().map_or(0, Client::failures)
     }
 
-    /// The function.
+    /// Returns the PCI function that the node belongs to now.
     pub(crate) fn pci(&self) -> ARef<pci::Device> {
         self.home.get()
     }
 
-    /// Which function it is, from now on, too.
+    /// Returns the reference to the function, which follows when another function takes over the node.
     pub(crate) fn home(&self) -> &Arc<Home> {
         &self.home
     }
 
-    /// Where who has a file of it waits for its end.
+    /// Returns the wait queue of open files: woken when the port goes, and when something is wanted of
+    /// users.
     pub(crate) fn waiters(&self) -> &WaitQueue {
         &self.waiters
     }
 
-    /// The port, if it is there.
+    /// Enters the port. `ENODEV`: it is gone, or does not answer.
     pub(crate) fn port(&self) -> Result<PortGuard<'_>> {
         let gone = self.gone.load(Acquire);
         self.gate.enter().filter(|_| !gone).ok_or(ENODEV)
     }
 
-    /// The same, unless the function is being reset: who has no user waiting for it leaves it alone.
+    /// Enters the port, unless the function is being reset or does not answer. For work that no user
+    /// waits for: it is skipped then.
     pub(crate) fn port_at_work(&self) -> Option<PortGuard<'_>> {
         if self.is_paused() || self.gone.load(Acquire) {
             return None;
@@ -187,12 +191,12 @@ impl Node {
         self.gate.enter()
     }
 
-    /// The port, though it may not answer: for what it keeps in memory.
+    /// Enters the port even if it does not answer, for what it keeps in memory.
     pub(crate) fn port_though_silent(&self) -> Option<PortGuard<'_>> {
         self.gate.enter()
     }
 
-    /// Whether it is gone, or never was, or does not answer.
+    /// Returns whether the port is gone for good, was never there, or does not answer.
     pub(crate) fn is_closed(&self) -> bool {
         self.gate.is_closed() && !self.parked.load(Acquire) || self.gone.load(Acquire)
     }
@@ -201,14 +205,14 @@ impl Node {
         Ok(self.port()?.identity())
     }
 
-    /// Tells people, unless they were told too much already.
+    /// Warns in the log, at a limited rate.
     pub(crate) fn complain(&self, what: Arguments<'_>) {
         if self.throttle.pass().is_some() {
             dev_warn!(self.pci(), "{}\n", what);
         }
     }
 
-    /// Whether the function is being reset.
+    /// Returns whether the function is being reset.
     fn is_paused(&self) -> bool {
         self.paused.load(Acquire)
     }

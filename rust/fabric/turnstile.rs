@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lets calls of users through one by one, or has them wait in front of it.
+//! The entry gate of users' calls: open, it lets them in; shut, they wait.
 
 use crate::sys::{
     drain::{Drain, Refused},
@@ -8,7 +8,7 @@ use crate::sys::{
 };
 use kernel::prelude::*;
 
-/// Who is inside stays as long as he likes; who comes while it is shut waits.
+/// Calls that are inside are not limited in time. Calls that come while the gate is shut wait.
 #[pin_data]
 pub(super) struct Turnstile {
     drain: Drain,
@@ -24,7 +24,8 @@ impl Turnstile {
         })
     }
 
-    /// `ERESTARTSYS`: a signal came before it was opened; `EAGAIN`: more are inside than can be counted.
+    /// Enters; waits while the gate is shut. `ERESTARTSYS`: a signal came before it was opened;
+    /// `EAGAIN`: more calls are inside than can be counted.
     pub(super) fn enter(&self) -> Result<Inside<'_>> {
         loop {
             match self.drain.enter() {
@@ -35,7 +36,7 @@ impl Turnstile {
         }
     }
 
-    /// Lets nothing in until it is opened. Returns whether nothing is inside.
+    /// Shuts the gate. Returns true if no call is inside; then none enters until [`Self::open`].
     pub(super) fn shut(&self) -> bool {
         self.drain.close();
         self.drain.is_drained()
@@ -48,7 +49,7 @@ impl Turnstile {
     }
 }
 
-/// A call that is inside.
+/// A call that is inside, until this is dropped.
 pub(crate) struct Inside<'a>(&'a Turnstile);
 
 impl Drop for Inside<'_> {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the far links of the port are aimed at: hosts that a route leads to and no link does.
+//! The destinations of the routed links of the port: hosts that a route leads to and that are no
+//! neighbours.
 //!
-//! A host that stays keeps its link, and with it what users have open there; so does one that only does not
-//! answer, as long as its master has a route lead there. Where there are more hosts than
-//! links, the nearest ones have them.
+//! A host that stays keeps its link, and with it what users have open there. So does a host that only
+//! does not answer, as long as its master has a route lead there. If there are more hosts than links,
+//! the nearest hosts have them.
 
 use super::{super::host::ManagerHost, Machine, View};
 use crate::{
@@ -13,21 +14,22 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Mutex};
 
-/// A host that a far link is for.
+/// A host that a routed link is for.
 #[derive(Clone, Copy)]
 struct Target {
     hwid: u64,
     aim: Aim,
 }
 
-/// The far links, by their number less that of the first.
+/// The destinations of the routed links, indexed by their number less that of the first.
 #[derive(Default)]
 pub(super) struct Aims {
     aimed: [Option<Target>; MAX_LINKS],
 }
 
 impl Aims {
-    /// Aims the links at who is there now. True: something could not be done, and is to be tried again.
+    /// Sets the destinations of the links to the hosts that are there now. Returns true if something
+    /// failed and is to be tried again.
     pub(super) fn follow(
         &mut self,
         node: &dyn ManagerHost,
@@ -40,7 +42,7 @@ impl Aims {
             .far()
             .map_or(0, |far| far.count())
             .min(MAX_LINKS - first.min(MAX_LINKS));
-        // A host that was looked for and is not found yet is not gone.
+        // While the manager still looks for nodes, a missing node may yet be found.
         if machine.found().is_none() {
             return false;
         }
@@ -53,7 +55,7 @@ impl Aims {
         }
         drop(seen);
         let mut again = false;
-        // First those that are to lead elsewhere are free, for no two lead to one port.
+        // First free the links that are to lead elsewhere, as no two links may lead to one port.
         for (n, place) in self.aimed.iter_mut().enumerate().take(count) {
             let Some(target) = *place else {
                 continue;
@@ -64,7 +66,7 @@ impl Aims {
             match stays {
                 Some(assignment) => {
                     let now = assignment.take();
-                    // Another way there, perhaps: the link goes on.
+                    // If only the route has changed, the link goes on.
                     if now.map(|now| now.aim) != Some(target.aim) {
                         again |= aim(node, first + n, place, now);
                     }
@@ -84,7 +86,7 @@ impl Aims {
     }
 }
 
-/// Aims a link; true if that failed.
+/// Sets the destination of a link. Returns true if that failed.
 fn aim(
     node: &dyn ManagerHost,
     link: usize,
@@ -104,15 +106,15 @@ fn aim(
     done.is_err()
 }
 
-/// Whether a host has not answered this node, and its master has a route lead there all the same: it is
-/// the questions that were lost, as with a cable that others use.
+/// Returns whether a host has not answered this node, while its master still has a route lead there:
+/// then it is the questions that were lost, as on a shared cable.
 fn is_silent(view: &View, target: &Target) -> bool {
     let mut known = view.members().iter().filter(|m| m.known);
     let mut routes = view.routes().iter();
     known.all(|m| m.info.hwid != target.hwid) && routes.any(|(to, ..)| *to == target.aim.lid)
 }
 
-/// Who is to have a link, nearest first.
+/// Writes to `places` the hosts that are to have a link, nearest first.
 fn targets(machine: &Machine, view: &View, places: &mut [Option<Target>]) {
     let is_next_door = |hwid| machine.ports().iter().any(|port| port.peer == hwid);
     let others = view.members().iter().skip(1);

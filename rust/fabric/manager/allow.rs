@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which hosts may take part, as the administrator says.
+//! The hosts that may take part, as the administrator says.
 
 use kernel::prelude::*;
 
-/// The most of them.
+/// The most entries of the list.
 const MOST: usize = 64;
 
-/// Hardware ids; none: all may.
+/// A list of hardware ids. If it is empty, all hosts may take part.
 pub(super) struct Allow {
     ids: [u64; MOST],
     count: usize,
@@ -25,7 +25,7 @@ impl Allow {
         self.count
     }
 
-    /// `ENOSPC`: there are [`MOST`] already.
+    /// Adds a hardware id. `ENOSPC`: there are [`MOST`] already.
     pub(super) fn add(&mut self, hwid: u64) -> Result {
         if self.as_ref().contains(&hwid) {
             return Ok(());
@@ -35,7 +35,7 @@ impl Allow {
         Ok(())
     }
 
-    /// All may.
+    /// Clears the list: all hosts may take part.
     pub(super) fn clear(&mut self) {
         self.count = 0;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a node makes of what its port tells it: changes of links, messages, doorbells.
+//! How a node handles the events of its port: changes of links, messages, doorbells.
 //!
-//! It only passes that on, to the link, the manager or the client that it concerns. Doorbells come in the
-//! hard interrupt, and take no lock.
+//! It only passes them on, to the link, the manager or the client that they concern. Doorbells are
+//! handled in the hard interrupt, without a lock.
 
 use super::Node;
 use crate::{
@@ -14,12 +14,12 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Messages that are handled in one go.
+/// The most messages handled in one call.
 const BATCH: usize = 64;
 
 impl Node {
-    /// Handles the messages that there are, or some of them and then returns true: a neighbour that
-    /// floods the mailbox is not to keep a thread of an interrupt from leaving the CPU.
+    /// Handles the messages in the mailbox, up to [`BATCH`]. Returns true if it stopped at that limit: a
+    /// neighbour that floods the mailbox must not keep an interrupt thread on the CPU.
     pub(super) fn drain(&self, port: &dyn Port) -> bool {
         let _pump = self.pump.lock();
         let mut buf = [0; MBOX_BYTES];
@@ -81,7 +81,7 @@ impl Events for Node {
         if self.reports.pass().is_some() {
             dev_warn!(self.pci(), "the port reports: {} at {:#x}\n", what, addr);
         }
-        // What it means for the links is seen there.
+        // The timer looks what the error means for the links.
         self.hurry();
     }
 
@@ -113,8 +113,8 @@ impl Events for Node {
     }
 
     fn echo(&self, link: usize) {
-        // What the peer has written before it rang is visible here, and what was written here before
-        // is on its way: see Documentation/protocol.rst.
+        // What the peer wrote before it rang is visible here, and what was written here before is on its
+        // way to the peer: see Documentation/protocol.rst.
         if let Some(port) = self.gate.enter() {
             self.ring_wake(&**port, link);
         }

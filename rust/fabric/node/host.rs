@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A node as the network manager and the multi-root management have it.
+//! What a node provides to its links, the network manager and the multi-root management.
 
 use super::Node;
 use crate::{

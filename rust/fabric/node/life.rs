@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A node and its port: how it is given one, and how it loses it, for good, for another one, or while
-//! the function is reset or silent.
+//! How a node gets a port, and how it loses it: for good, for another port, or while the function is
+//! reset or does not answer.
 //!
-//! It must not know what goes over the links: it has them go down, and looks at them when they may come
+//! It must not know what goes over the links: it takes them down, and looks at them when they may come
 //! up again.
 
 use super::{super::PortGuard, timer::WATCH_MS, Node, TIMER};
@@ -22,20 +22,22 @@ use kernel::{
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
-/// How long neighbours are waited for when they are asked to begin nothing.
+/// The longest time to wait until links are quiesced.
 const HOLD_TIME: Delta = Delta::from_millis(500);
-/// How often it is looked whether they have come to rest.
+/// How often to look whether they are.
 const HOLD_POLL: Delta = Delta::from_millis(1);
 
 impl Node {
-    /// Gives the node its port; links may come up. After a failure [`Node::revoke`] is to be called.
+    /// Gives the node its port; links may come up. After an error the caller has to call
+    /// [`Node::revoke`].
     pub(crate) fn open(self: &Arc<Self>, port: KBox<dyn Port>) -> Result {
         let port = self.give_port(port)?;
         self.look(&**port);
         Ok(())
     }
 
-    /// Takes the port away for good. Sleeps; may be called again.
+    /// Removes the port for good: waits until nothing uses it, and nothing can enter it afterwards.
+    /// Sleeps. May be called again.
     pub(crate) fn revoke(self: &Arc<Self>) {
         if self.parked.xchg(false, Full) {
             self.tell_closed();
@@ -47,8 +49,9 @@ impl Node {
         }
     }
 
-    /// Takes the port away as [`Node::revoke`] does; there will be another one, by [`Node::adopt`], until
-    /// which calls of users wait, and what can outlast the port does. Sleeps; may be called again.
+    /// Detaches the node from its port, as [`Node::revoke`] does, but until another port follows by
+    /// [`Node::adopt`]: calls of users wait meanwhile, and what can outlast the port is kept. Sleeps.
+    /// May be called again.
     pub(crate) fn park(self: &Arc<Self>) {
         self.hold();
         self.parked.store(true, Release);
@@ -60,8 +63,8 @@ impl Node {
         self.gate.renew();
     }
 
-    /// Gives the node that is parked a port again, of `dev`. After a failure it is to be parked again,
-    /// or revoked.
+    /// Attaches the detached node to the port of `dev`. After an error the caller has to call
+    /// [`Node::park`] or [`Node::revoke`].
     pub(crate) fn adopt(self: &Arc<Self>, dev: &pci::Device, port: KBox<dyn Port>) -> Result {
         self.home.set(dev);
         if let Some(client) = self.client() {
@@ -84,12 +87,12 @@ impl Node {
         Ok(port)
     }
 
-    /// Closes the gate, and stops the port: `tell` is to wake those who wait inside. Nothing of the node
-    /// runs on its own when this returns.
+    /// Closes the gate and stops the port. `tell` has to wake what sleeps while it has entered the port.
+    /// When this returns no work item of the node runs. Sleeps.
     fn take_port(self: &Arc<Self>, reason: Reason, tell: impl FnOnce()) {
         drop(self.me.lock().take());
         if let Some(port) = self.gate.revoke(tell) {
-            // From here on nothing else uses the port; events find the gate closed.
+            // From here on nothing else uses the port: event handlers find the gate closed.
             self.links_down(&*port, reason);
             port.stop();
             drop(port);
@@ -97,14 +100,14 @@ impl Node {
         }
     }
 
-    /// None of the work items runs, or will, when this returns. Sleeps.
+    /// Cancels all work items: none runs when this returns. Sleeps.
     fn cancel_work(self: &Arc<Self>) {
         work::cancel_delayed::<_, TIMER>(self);
         self.cancel_managing();
     }
 
-    /// Has all that is under way over the links completed, and nothing begun, for what outlasts its
-    /// session to do so. False: that takes too long, or a peer does not know of it.
+    /// Quiesces all links, so that what can outlast its session does. Returns false if this takes longer
+    /// than [`HOLD_TIME`], or if the function stops answering. Sleeps.
     fn hold(&self) -> bool {
         let Some(port) = self.port_at_work() else {
             return true;
@@ -119,9 +122,9 @@ impl Node {
         }
     }
 
-    /// Has both ends of each link begin nothing. True: nothing is under way.
+    /// Has both ends of each link begin nothing new. Returns true if nothing is in flight.
     pub(super) fn hold_now(&self, port: &dyn Port) -> bool {
-        // All of them each time: what one has said is not true for long.
+        // All links each time: a link that was quiesced may not be any more.
         let mut still = true;
         for link in self.links(port) {
             still &= link.hold(self, port);
@@ -129,18 +132,19 @@ impl Node {
         still
     }
 
-    /// As [`Node::reset_prepare`], of a function that works still, and does so again before long: first
-    /// both ends of each link come to rest.
+    /// Prepares for a reset of a function that still works: first quiesces all links, then does
+    /// [`Node::reset_prepare`]. Sleeps.
     pub(crate) fn rest(self: &Arc<Self>) {
         self.hold();
         self.reset_prepare();
     }
 
-    /// The function is going to be reset: all links go down and stay so until [`Node::reset_done`].
+    /// Prepares for a reset of the function: takes all links down, and keeps them down until
+    /// [`Node::reset_done`]. Sleeps.
     pub(crate) fn reset_prepare(self: &Arc<Self>) {
         self.paused.store(true, Release);
         self.wake_manager();
-        // What they read of the function from here on says nothing.
+        // What work items read from the function from here on means nothing.
         self.cancel_work();
         if let Some(port) = self.gate.enter() {
             self.links_down(&**port, Reason::Link);
@@ -148,11 +152,12 @@ impl Node {
         }
     }
 
-    /// The function was reset.
+    /// Brings the node back after a reset of the function. After an error the timer keeps looking
+    /// whether the function answers.
     pub(crate) fn reset_done(&self) -> Result {
         let port = self.gate.enter().ok_or(ENODEV)?;
         let resumed = port.resume();
-        // If it does not answer, it may do so later.
+        // A function that does not answer may do so later.
         self.gone.store(resumed.is_err(), Release);
         self.paused.store(false, Release);
         if resumed.is_ok() {
@@ -164,8 +169,9 @@ impl Node {
         resumed
     }
 
-    /// Looks whether the function answers, and lets go of one that does not: its links are down and
-    /// its users get `ENODEV`, until it answers again.
+    /// Checks whether the function answers, and returns true if it does and works. If it stops
+    /// answering, takes its links down; users get `ENODEV` until it answers again. Also brings back a
+    /// virtual function that its owner has reset.
     pub(super) fn watch(&self, port: &dyn Port) -> bool {
         let present = port.is_present();
         match (present, self.gone.load(Acquire)) {
@@ -193,7 +199,7 @@ impl Node {
                 self.links_down(port, Reason::Link);
                 port.suspend();
                 if let Err(e) = port.resume() {
-                    // Tried again as one that does not answer.
+                    // This is tried again as for a function that did not answer.
                     self.complain(fmt!("was reset, and does not start: {:?}", e));
                     self.gone.store(true, Release);
                     self.tell_closed();
@@ -207,14 +213,15 @@ impl Node {
         present
     }
 
-    /// The function works again: it hears what it has missed of its users, and links may come up.
+    /// Resumes after the function has come back: tells the owner whether there are users, has the routes
+    /// written again, and looks at the links, which may come up.
     fn is_back(&self, port: &dyn Port) {
         self.tell_users(port);
         if let Some(manager) = self.manager() {
             manager.forget();
         }
         self.look(port);
-        // Users may have rung meanwhile.
+        // Users may have kicked meanwhile.
         if let Some(client) = self.client() {
             client.kicked();
         }

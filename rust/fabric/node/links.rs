@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A node and its links: which there are, what others ask of one by its number, and what people are told
-//! of it.
+//! The links of a node: which exist, operations on a link by its number, and what is shown of links in
+//! sysfs and the log.
 //!
-//! What a link does is its own business, in `fabric::link`.
+//! What a link does is in `fabric::link`.
 
 use super::{
     timer::{SHOW_MS, WATCH_MS},
@@ -50,7 +50,7 @@ impl LinkHost for Node {
 }
 
 impl Node {
-    /// `EINVAL`: there is no such link.
+    /// Returns what there is to know of a link. `EINVAL`: there is no such link.
     pub(crate) fn link_info(&self, link: usize) -> Result<LinkInfo> {
         let port = self.port()?;
         let mut info = self.link(&**port, link)?.info(self, &**port);
@@ -58,8 +58,8 @@ impl Node {
         Ok(info)
     }
 
-    /// Has a link follow its traffic, or run at the most that it can. `EINVAL`: there is no such link;
-    /// `EOPNOTSUPP`: it cannot.
+    /// Has the speed of a link follow its traffic, or be the highest possible. `EINVAL`: there is no
+    /// such link; `EOPNOTSUPP`: it cannot.
     pub(crate) fn set_power(&self, link: usize, auto: bool) -> Result {
         let port = self.port()?;
         self.link(&**port, link)?;
@@ -68,8 +68,8 @@ impl Node {
         Ok(())
     }
 
-    /// Does something over a link that is READY. `EINVAL`: there is no such link, `ENOTCONN`: it is
-    /// not READY.
+    /// Calls `f` with the session of a link that is READY. `EINVAL`: there is no such link; `ENOTCONN`:
+    /// it is not READY.
     pub(crate) fn with_link<R>(
         &self,
         link: usize,
@@ -79,19 +79,20 @@ impl Node {
         self.link(&**port, link)?.with(self, &**port, f)
     }
 
-    /// The peer's `wake`, for who rings it by other means.
+    /// Returns the number of the peer's `wake` doorbell, for callers that do not ring it with
+    /// [`Node::ring_wake`].
     pub(crate) fn wake_bell(&self, link: usize) -> Option<u32> {
         Some(self.links.get(link)?.bells()?.0)
     }
 
-    /// Rings the peer's `wake`. Any context.
+    /// Rings the peer's `wake` doorbell. Any context.
     pub(crate) fn ring_wake(&self, port: &dyn Port, link: usize) {
         if let Some((wake, _)) = self.links.get(link).and_then(Link::bells) {
             port.ring(link, wake);
         }
     }
 
-    /// Asks the peer to ring back when what was written before has arrived. Any context.
+    /// Asks the peer to ring back when all that was written before has arrived. Any context.
     pub(crate) fn ring_echo(&self, port: &dyn Port, link: usize) {
         let Some(to) = self.links.get(link) else {
             return;
@@ -103,7 +104,7 @@ impl Node {
     }
 
     pub(super) fn links_down(&self, port: &dyn Port, reason: Reason) {
-        // Also those that are aimed at no port any more: of their arenas something may be in use.
+        // Also routed links without a destination: their arenas may still be in use.
         for (n, link) in self.links.iter().enumerate() {
             if port.arena(n).is_ok() {
                 link.down(self, port, reason);
@@ -124,8 +125,9 @@ impl Node {
         found.ok_or(EINVAL)
     }
 
-    /// Aims the far link `link` at a port, or at none. To another one than before, what is done over the
-    /// link ends with [`Reason::Link`]. Sleeps; the errors are those of [`crate::hw::FarLinks::aim`], and `ENODEV`.
+    /// Sets the destination of the routed link `link`; `None`: it has none. If the local id changes,
+    /// what is done over the link ends with [`Reason::Link`]. Sleeps; the errors are those of
+    /// [`FarLinks::aim`](crate::hw::FarLinks::aim), and `ENODEV`.
     pub(crate) fn aim(&self, link: usize, aim: Option<Aim>) -> Result {
         let port = self.port_at_work().ok_or(ENODEV)?;
         let to = self.links.get(link).ok_or(EINVAL)?;
@@ -138,8 +140,8 @@ impl Node {
         Ok(())
     }
 
-    /// Sees to it that the far links that are aimed have a directory in sysfs, and no others have. False:
-    /// that is still to be done.
+    /// Has a directory in sysfs for each routed link that has a destination, and for no other. Returns
+    /// false if this failed and has to be called again.
     pub(super) fn show_links(&self, port: &dyn Port) -> bool {
         let far =
             port.links()..(port.links() + port.far().map_or(0, |far| far.count())).min(MAX_LINKS);
@@ -153,7 +155,7 @@ impl Node {
             }
             let done = LINK_DIRS
                 .get(link)
-                // The port is entered, as this asks for.
+                // The port is entered, as `refresh` requires.
                 .is_some_and(|dir| sysfs::refresh(&self.pci(), dir));
             if !done {
                 all = false;
@@ -162,13 +164,13 @@ impl Node {
             }
         }
         if *shown != before {
-            // A directory that comes is not told of.
+            // A new directory notifies no program.
             sysfs::notify(&self.pci(), Some(c"manager"), c"routes");
         }
         all
     }
 
-    /// The numbers of the links that there are, or that one alone: `EINVAL` if it is none.
+    /// Returns the numbers of all links, or `only` that one. `EINVAL`: there is no such link.
     pub(crate) fn link_numbers(&self, only: Option<usize>) -> Result<impl Iterator<Item = usize>> {
         let port = self.port()?;
         let mask = match only {
@@ -185,7 +187,7 @@ impl Node {
         Ok((0..MAX_LINKS).filter(move |link| mask & 1 << link != 0))
     }
 
-    /// Has the links, and the client, look at what may have changed of the port.
+    /// Has the links, the client and the manager look at what may have changed at the port.
     pub(super) fn look(&self, port: &dyn Port) {
         let mut again = false;
         for link in self.links(port) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A node and the manager of the fabric that it has, if its port has routes: when that runs, and what
-//! others want of it.
+//! The fabric manager of a node whose port has routes: when it runs, and what other modules use of it.
 
 use super::{super::Manager, host::OfNode, Node, MANAGING, SHARING};
 use crate::{hw::Port, proto::mr::due::Due, sys::work};
@@ -15,7 +14,7 @@ impl WorkItem<MANAGING> for Node {
             return;
         };
         if let Some(delay) = manager.run(&*this, &**port) {
-            // With the gate entered, as the timer does.
+            // The gate is entered here, as in the timer.
             work::again_unbound_in::<_, MANAGING>(&this, msecs_to_jiffies(delay));
         }
     }
@@ -28,7 +27,7 @@ impl WorkItem<SHARING> for Node {
         let Some(manager) = this.manager() else {
             return;
         };
-        // Not with the port entered: it takes its time, and who takes the port away is not to wait for it.
+        // Not with the port entered: this takes long, and removal of the port must not wait for it.
         let again = manager.pcim().run(&OfNode::new(&this, manager));
         if let (Some(_port), Some(delay)) = (this.port_at_work(), again) {
             work::again_unbound_in::<_, SHARING>(&this, msecs_to_jiffies(delay));
@@ -37,7 +36,8 @@ impl WorkItem<SHARING> for Node {
 }
 
 impl Node {
-    /// Gives the node a manager of the fabric, if `port`, which it will have, has routes.
+    /// Gives the node a manager of the fabric, if `port`, which is to become its port, has routes.
+    /// `EBUSY`: it has one.
     pub(crate) fn add_manager(&self, port: &dyn Port) -> Result {
         if port.router().is_none() {
             return Ok(());
@@ -48,19 +48,19 @@ impl Node {
         }
     }
 
-    /// The manager of the fabric, if there is one here.
+    /// Returns the manager of the fabric, if the port has routes.
     pub(crate) fn manager(&self) -> Option<&Manager> {
         self.manager.as_ref().map(|manager| &**manager)
     }
 
-    /// As [`Manager::allow`]; it looks at everybody anew.
+    /// Calls [`Manager::allow`], and has the manager look at all nodes again.
     pub(crate) fn allow(&self, hwid: u64) -> Result {
         self.manager().ok_or(ENODEV)?.allow(hwid)?;
         self.manage();
         Ok(())
     }
 
-    /// Has no route lead over these links, a bit each. `EINVAL`: there is no such link.
+    /// Sets the links that no route leads over, a bit each. `EINVAL`: there is no such link.
     pub(crate) fn exclude(&self, links: u64) -> Result {
         let manager = self.manager().ok_or(ENODEV)?;
         if links >> self.port()?.links() != 0 {
@@ -71,7 +71,7 @@ impl Node {
         Ok(())
     }
 
-    /// Has the manager look at what has changed.
+    /// Schedules the manager to look at what has changed.
     pub(in crate::fabric) fn manage(&self) {
         if self.manager().is_none() {
             return;
@@ -81,7 +81,7 @@ impl Node {
         }
     }
 
-    /// Has the multi-root management do what is due.
+    /// Schedules the multi-root management as `due` says.
     pub(in crate::fabric) fn manage_hierarchies(&self, due: Due) {
         if due == Due::No {
             return;
@@ -94,20 +94,20 @@ impl Node {
         }
     }
 
-    /// Has neither of both run any more. Sleeps.
+    /// Cancels the work items of the manager and of the multi-root management. Sleeps.
     pub(super) fn cancel_managing(self: &Arc<Self>) {
         work::cancel_delayed::<_, MANAGING>(self);
         work::cancel_delayed::<_, SHARING>(self);
     }
 
-    /// Has waiters for the manager see that there is no port to go on with.
+    /// Wakes callers that wait for the manager: they find that there is no port.
     pub(super) fn wake_manager(&self) {
         if let Some(manager) = self.manager() {
             manager.wake();
         }
     }
 
-    /// Hardware id of the neighbour on `link`, while known.
+    /// Returns the hardware id of the neighbour on `link`, while known.
     pub(in crate::fabric) fn peer_hwid(&self, port: &dyn Port, link: usize) -> Option<u64> {
         self.link(port, link).ok()?.peer_hwid()
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Far links come to rest while ways of the fabric change, so that their sessions outlast it.
+//! Quiesces routed links while routes of the fabric change, so that their sessions survive the change.
 //!
-//! The manager says when that begins and ends, and is not waited for without end: a master may die in
-//! between. The timer of the node does the rest. Neighbours are reached by no way, and notice nothing. This
-//! must not know which ways change.
+//! The manager says when this begins and ends. It may also end by itself after [`LEASE_MS`], as a master
+//! may die in between. The timer of the node does the work. Links to neighbours use no route and are not
+//! affected. This file must not know which routes change.
 
 use super::Node;
 use crate::{
@@ -17,18 +17,18 @@ use kernel::{
     time::Msecs,
 };
 
-/// How often it is looked whether links have come to rest, or ways lead somewhere again.
+/// How often to look whether links are quiesced, or whether their routes lead somewhere again.
 const LOOK_MS: Msecs = 4;
-/// How long a way may lead nowhere at the end.
+/// How long, after the end, a link may wait for a route.
 const LATE_MS: u64 = 1000;
 
 /// What is wanted of the links, and how far they are.
 pub(super) struct Resting {
-    /// Until when they are, or were, to rest, in milliseconds.
+    /// Until when the links are, or were, to be quiesced, in milliseconds.
     until: Atomic<u64>,
-    /// Nothing is under way.
+    /// Nothing is in flight.
     still: Atomic<bool>,
-    /// Those that may rest, a bit each. Changed by the timer alone.
+    /// The links that may be quiesced, a bit each. Changed by the timer alone.
     links: Atomic<u32>,
 }
 
@@ -43,7 +43,8 @@ impl Resting {
 }
 
 impl Node {
-    /// Ways of the fabric are going to change, or have. With the manager locked.
+    /// Begins (`on`) or ends the quiescing of routed links, because routes of the fabric are about to
+    /// change, or have changed. Called with the manager locked.
     pub(crate) fn rest_for_ways(&self, on: bool) {
         let now = clock::now_ms();
         let until = if on { now + LEASE_MS } else { now };
@@ -54,12 +55,13 @@ impl Node {
         self.hurry();
     }
 
-    /// Whether nothing is under way by ways of the fabric.
+    /// Returns whether nothing is in flight on routed links.
     pub(crate) fn rests_for_ways(&self) -> bool {
         self.resting.still.load(Acquire)
     }
 
-    /// Has links come to rest, or go on. Says when it wants to be called again, by the timer.
+    /// Quiesces links, or lets them go on. Returns after how many milliseconds it wants to be called
+    /// again by the timer; `None`: not at all.
     pub(super) fn keep_rest(&self, port: &dyn Port) -> Option<Msecs> {
         let now = clock::now_ms();
         let until = self.resting.until.load(Acquire);

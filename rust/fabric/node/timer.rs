@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A node's own clock: a work item that looks after the function, the links and the users, as often as
+//! The timer of a node: a work item that looks after the function, the links and the users, as often as
 //! one of them needs it.
 //!
-//! What is due then is said by those.
+//! Each of those says what is due.
 
 use super::{Node, TIMER};
 use crate::{
@@ -20,20 +20,20 @@ use kernel::{
     workqueue::WorkItem,
 };
 
-/// How often the function is looked at while no link is up.
+/// How often to check the function while no link is up.
 pub(super) const WATCH_MS: Msecs = 1000;
-/// How often it is looked whether users have finished, when they were asked to.
+/// How often to look whether users have finished after they were asked to.
 const FINISH_MS: Msecs = 20;
-/// How long until directories of links are tried again that cannot be made now.
+/// After this time, directories of links that could not be made are tried again.
 pub(super) const SHOW_MS: Msecs = 100;
-/// How often it is looked whether nothing is under way, while users wait.
+/// How often to look whether nothing is in flight while calls of users wait.
 const STILL_MS: Msecs = 4;
 
 impl WorkItem for Node {
     type Pointer = Arc<Node>;
 
     fn run(this: Arc<Node>) {
-        // Who has paused it sets it going again.
+        // After a pause, the end of the reset starts the timer again.
         let Some(port) = this.gate.enter().filter(|_| !this.is_paused()) else {
             return;
         };
@@ -44,13 +44,13 @@ impl WorkItem for Node {
             true => this.look_after(&**port),
             false => WATCH_MS,
         };
-        // With the gate entered: the revocation cancels it when all have left.
+        // Queued with the gate entered: the revocation cancels work items only after it is left.
         work::again_in::<_, TIMER>(&this, msecs_to_jiffies(delay));
     }
 }
 
 impl Node {
-    /// Does what is due while the function answers; says after how many milliseconds to do so again.
+    /// Does what is due while the function answers. Returns after how many milliseconds to do so again.
     fn look_after(&self, port: &dyn Port) -> Msecs {
         let mut delay = WATCH_MS;
         let more = self.drain(port);
@@ -84,12 +84,12 @@ impl Node {
         }
     }
 
-    /// Has what is to be sent sent soon.
+    /// Runs the timer at once: what is to be sent is sent soon.
     pub(crate) fn hurry(&self) {
         self.run_in(0);
     }
 
-    /// Has the timer run after so many milliseconds.
+    /// Runs the timer after so many milliseconds.
     pub(super) fn run_in(&self, delay: Msecs) {
         if let Some(me) = &*self.me.lock() {
             work::run_in::<_, TIMER>(me, msecs_to_jiffies(delay));

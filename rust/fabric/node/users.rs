@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A node and its users: that there are any, which the port is told, and what is wanted of them: that
-//! they finish, or that they rest while the function becomes another one.
+//! The users of a node: tells the port whether there are any, and passes on what the owner of the
+//! function wants of them: to finish, or to wait while the function is replaced.
 //!
-//! What they have outstanding is known by the client.
+//! The client knows what is outstanding.
 
 use super::Node;
 use crate::{
@@ -18,17 +18,18 @@ use kernel::{
 };
 
 impl Node {
-    /// A user has begun to use the node.
+    /// Counts a new user of the node.
     pub(crate) fn user_came(&self) {
         self.count_users(|users| users.fetch_add(1, Full) == 0, true);
     }
 
-    /// A user of the node has ended.
+    /// Counts a user that has left.
     pub(crate) fn user_left(&self) {
         self.count_users(|users| users.fetch_sub(1, Full) == 1, false);
     }
 
-    /// Tells the port of the first user, and of the last one.
+    /// Changes the count with `change`, and tells the port's owner if it returns true: of the first
+    /// user, or that there is none left.
     fn count_users(&self, change: impl FnOnce(&Atomic<i32>) -> bool, any: bool) {
         let _one = self.telling.lock();
         if change(&self.users) {
@@ -40,7 +41,8 @@ impl Node {
         }
     }
 
-    /// Tells the port of what has changed while it was not to be used.
+    /// Tells the port's owner whether there are users: it may have missed changes while the function did
+    /// not work.
     pub(super) fn tell_users(&self, port: &dyn Port) {
         let _one = self.telling.lock();
         if let Some(owner) = port.owner() {
@@ -48,12 +50,12 @@ impl Node {
         }
     }
 
-    /// Whether users are to finish, and begin nothing new.
+    /// Returns whether users are to finish, and to begin nothing new.
     pub(crate) fn is_asked(&self) -> bool {
         Asked::of(self.asked.load(Acquire)).ask.concerns_users()
     }
 
-    /// `ESHUTDOWN`: users are to finish, and begin nothing new.
+    /// Checks that users may begin something. `ESHUTDOWN`: they are to finish, and to begin nothing new.
     pub(crate) fn may_begin(&self) -> Result {
         match self.is_asked() {
             true => Err(ESHUTDOWN.into()),
@@ -61,12 +63,13 @@ impl Node {
         }
     }
 
-    /// A user calls for something. Waits while the function becomes another one.
+    /// Enters a call of a user. Waits while the function is being replaced. Errors are those of
+    /// `Turnstile::enter`.
     pub(crate) fn call(&self) -> Result<Inside<'_>> {
         self.calls.enter()
     }
 
-    /// Passes on what is wanted of the users, if that is something else. True: it is.
+    /// Passes on what the owner wants of the users. Returns true if it has changed.
     pub(super) fn accept(&self, port: &dyn Port) -> bool {
         let _one = self.telling.lock();
         let asked = port.owner().map_or(Asked::default(), |owner| owner.asked());
@@ -88,7 +91,7 @@ impl Node {
         true
     }
 
-    /// Tells the owner how much is outstanding, if it has asked for that.
+    /// Tells the owner how much is outstanding, if it wants to know.
     pub(super) fn tell_left(&self, port: &dyn Port) {
         let _one = self.telling.lock();
         let asked = Asked::of(self.asked.load(Acquire));
