@@ -36,7 +36,7 @@ fn state(data: &Device, n: usize) -> Result<Value> {
     }))
 }
 
-/// Its hardware id, which moves with it; also shown while no driver is bound.
+/// Its hardware id, which migrates; also shown while no driver is bound.
 fn hwid(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Hex64(vf(data, n)?.hwid))
 }

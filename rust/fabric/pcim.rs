@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The multi-root management of the fabric (MR-PCIM), as the host has it that is the master: finds the
-//! components, and sees to it that each virtual endpoint is whose the administrator assignments.
+//! The multi-root management of the fabric (MR-PCIM) on the host that is the master: finds the
+//! components, and gives each virtual endpoint to the host that the administrator has assigned it to.
 //!
-//! It runs in a work item of its own, for a request may take a second, and what the network manager says is
-//! not to wait for that. It begins when that manager has nothing left to do and something is not as it was
-//! when it last began; what could not be done is tried again later. It must not know what hosts do with
-//! their hierarchies.
+//! It runs in a work item of its own, as a request may take a second and the network manager must not
+//! wait for that. A run begins when that manager is idle and something has changed since the last run
+//! began; what failed is tried again later. It must not know what hosts do with their hierarchies.
 //!
 //! # Locks
 //!
-//! `Pcim::configurator` is outside of all others, and held as long as a run takes. The others are innermost, and
+//! `Pcim::configurator` is outside all other locks, and held during a run. The others are innermost, and
 //! held for copies only.
 
 mod bus;
@@ -55,31 +54,32 @@ use kernel::{
 
 /// What the management needs of this host, and of its network manager.
 pub(super) trait Network {
-    /// The function of the port.
+    /// Returns the PCI function of the port.
     fn pci(&self) -> ARef<pci::Device>;
 
-    /// The port. `ENODEV`: it is not there.
+    /// Enters the port. `ENODEV`: it is gone, or does not answer.
     fn port(&self) -> Result<PortGuard<'_>>;
 
-    /// The same, unless the function is being reset.
+    /// Enters the port, unless it is gone, does not answer, or the function is being reset.
     fn port_at_work(&self) -> Option<PortGuard<'_>>;
 
     /// Warns in the log, at a limited rate.
     fn complain(&self, what: Arguments<'_>);
 
-    /// Whether this host is the master in `term`.
+    /// Returns whether this host is the master in `term`.
     fn is_master(&self, term: u32) -> bool;
 
-    /// Local id and life of a member of the fabric that answers; zeroes if there is none such.
+    /// Returns local id and life of a member of the fabric that answers; zeroes if there is none.
     fn member(&self, hwid: u64) -> (u32, u32);
 
-    /// As [`Manager::hand`](super::Manager::hand).
+    /// Hands a host its hierarchy, see [`Manager::hand`](super::Manager::hand).
     fn hand(&self, hwid: u64, bytes: &[u8]) -> Result;
 
-    /// Copies the text of the assignments: its version, and its bytes.
+    /// Copies the text of the assignments, if it fits into `to`. Returns its version and its length in
+    /// bytes.
     fn copy_assignments(&self, to: &mut [u8]) -> (u32, usize);
 
-    /// Replaces that version of the text by one with what was noted besides.
+    /// Replaces that version of the text by one with the same assignments, and what was noted besides.
     fn note_assignments(&self, version: u32, text: &[u8]) -> Result;
 }
 
@@ -103,17 +103,17 @@ impl Pcim {
         })
     }
 
-    /// A hot-plug controller has news.
+    /// A hot-plug controller has reported something.
     pub(super) fn plugged(&self) {
         self.causes.lock().plugged();
     }
 
-    /// As [`Causes::settled`].
+    /// Calls [`Causes::settled`].
     pub(super) fn settled(&self, on: Option<(u32, u64)>) -> Due {
         self.causes.lock().settled(on)
     }
 
-    /// Does what is to be done. After how many milliseconds it wants to be called again.
+    /// Does what is due. Returns after how many milliseconds it wants to be called again. Sleeps.
     pub(super) fn run(&self, network: &dyn Network) -> Option<Msecs> {
         let mut configurator = self.configurator.lock();
         let term = self.causes.lock().begin()?;
@@ -147,8 +147,8 @@ impl Pcim {
         configurator.run(network, self, term)
     }
 
-    /// What became of the assignments: how many there are, a number that is another one when anything is, and
-    /// assignment number `n`.
+    /// Returns the number of assignments, a serial number that changes when any of them or its outcome
+    /// does, and assignment number `n` with its outcome.
     pub(crate) fn assignment(&self, n: usize) -> (usize, u32, Option<(Assignment, Outcome)>) {
         let public = self.public.lock();
         let assignment = public.assignments.get(n).copied();
@@ -159,20 +159,21 @@ impl Pcim {
         )
     }
 
-    /// Another number when anything of the assignments, or of what became of them, is different.
+    /// Returns that serial number.
     pub(crate) fn assignments_serial(&self) -> u32 {
         self.public.lock().assignments_serial
     }
 
-    /// What was found: the same of component number `n`.
+    /// Returns the number of components, a serial number that changes when any of them does, and
+    /// component number `n`.
     pub(crate) fn component(&self, n: usize) -> (usize, u32, Option<Shown>) {
         let public = self.public.lock();
         let shown = public.components.get(n).copied();
         (public.components.len(), public.components_serial, shown)
     }
 
-    /// Looks at the hierarchy of a host, as [`crate::proto::mr::hierarchy`] has it, and its serial number.
-    /// `ENOENT`: there is no such host.
+    /// Calls `f` with the serial number of a host's hierarchy, and the hierarchy as
+    /// [`crate::proto::mr::hierarchy`] encodes it. `ENOENT`: no hierarchy of such a host is known.
     pub(crate) fn hierarchy<R>(
         &self,
         root: u64,
@@ -183,7 +184,8 @@ impl Pcim {
         f(serial, bytes)
     }
 
-    /// Shows these assignments, as [`Public::show_assignments`].
+    /// Shows these assignments, see [`Public::show_assignments`], and notifies readers in sysfs of a
+    /// change.
     pub(super) fn show_assignments(
         &self,
         dev: &pci::Device,

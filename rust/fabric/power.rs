@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How fast the links to neighbours are to be: `proto::nm::power`, fed with what the port has counted. It
-//! must not know what a link carries, nor what routes make of its speed.
+//! The speed policy of the links to neighbours: runs `proto::nm::power` on the traffic that the port has
+//! counted. It must not know what a link carries, nor how routes depend on its speed.
 //!
-//! A link runs at the most that it can unless an administrator has said that it is to follow its traffic.
+//! A link runs at the highest speed and width possible, unless an administrator has set it to follow its
+//! traffic.
 //!
-//! Samples are taken by the timer of the node, and go on while a link is idle at its slowest: nothing tells of
-//! traffic that begins, which the neighbour or a host behind it may send, and then the link is to be fast
-//! at once. While links are READY the timer runs as often anyway; a sample is a few registers.
+//! The timer of the node takes the samples, also while a link is idle at its slowest: nothing announces
+//! traffic that begins, which may come from the neighbour or a node behind it, and the link has to be
+//! fast at once. While links are READY the timer runs as often anyway; a sample reads a few registers.
 //!
 //! # Locks
 //!
@@ -20,7 +21,7 @@ use crate::{
 };
 use kernel::{new_mutex, prelude::*, sync::Mutex};
 
-/// A rate, if it is known.
+/// Returns a rate, if it is known.
 fn rate(speed: u32, width: u32) -> Option<Rate> {
     let rate = Rate {
         speed: speed.try_into().ok()?,
@@ -29,16 +30,16 @@ fn rate(speed: u32, width: u32) -> Option<Rate> {
     (speed != 0 && width != 0).then_some(rate)
 }
 
-/// What there is to know of it.
+/// The state of a link's policy.
 #[derive(Clone, Copy)]
 pub(crate) struct Aimed {
     /// The link follows its traffic.
     pub(crate) auto: bool,
-    /// What this end wants it to be, if not the most that it can.
+    /// What this end wants the link to be; `None`: the highest possible.
     pub(crate) target: Option<Rate>,
 }
 
-/// A link that is up, if the port counts what it carries.
+/// Returns a sample of a link that is up, if the port counts its traffic.
 fn seen(port: &dyn Port, link: usize) -> Option<Seen> {
     let status = port.link_status(link);
     let most = rate(status.max_speed, status.max_width).filter(|_| status.up)?;
@@ -50,7 +51,7 @@ fn seen(port: &dyn Port, link: usize) -> Option<Seen> {
     })
 }
 
-/// Has the link be what this end wants, if that is not what it wanted `before`.
+/// Sets the target of the link, if it is another one than `before`.
 fn aim(governor: &Governor, before: Option<Rate>, port: &dyn Port, link: usize) {
     let target = governor.target();
     if target == before {
@@ -59,14 +60,14 @@ fn aim(governor: &Governor, before: Option<Rate>, port: &dyn Port, link: usize) 
     let Some(rates) = port.rates() else {
         return;
     };
-    // It could when this began.
+    // The port could do this when the policy was set.
     let _ = match target {
         None => rates.set_target(link, 0, 0),
         Some(rate) => rates.set_target(link, rate.speed.into(), rate.width.into()),
     };
 }
 
-/// That of the links of a port.
+/// The policies of the links of a port.
 #[pin_data]
 pub(super) struct Power {
     #[pin]
@@ -80,7 +81,7 @@ impl Power {
         })
     }
 
-    /// Looks at the links whose time has come. Says in how many milliseconds it wants to be called again.
+    /// Samples the links that are due. Returns in how many milliseconds it wants to be called again.
     pub(super) fn sample(&self, port: &dyn Port, now: u64) -> Option<u64> {
         let mut links = self.links.lock();
         let watched = links.iter_mut().enumerate().take(port.links());
@@ -95,8 +96,8 @@ impl Power {
         due.min().map(|due| due.saturating_sub(now))
     }
 
-    /// Has a link follow its traffic from now on, or not. `EOPNOTSUPP`: it is not one to a neighbour, or the
-    /// port does not count what it carries.
+    /// Sets whether a link follows its traffic from now on. `EOPNOTSUPP`: it is no link to a neighbour,
+    /// or the port does not count its traffic.
     pub(super) fn set(&self, port: &dyn Port, link: usize, auto: bool) -> Result {
         port.rates()
             .and_then(|rates| rates.traffic(link))
@@ -109,7 +110,7 @@ impl Power {
         Ok(())
     }
 
-    /// `None`: the link cannot follow its traffic.
+    /// Returns the state of the policy of a link. `None`: the link cannot follow its traffic.
     pub(super) fn look(&self, port: &dyn Port, link: usize) -> Option<Aimed> {
         port.rates()?.traffic(link)?;
         let links = self.links.lock();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a migration does, step by step. What comes next it does not know.
+//! The steps of a migration. This file does not know what comes next.
 
 use super::side::Side;
 use crate::{
@@ -19,37 +19,37 @@ use kernel::{
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
-/// How often it is looked whether something waited for has come.
+/// How often to look whether something waited for has come.
 const POLL: Delta = Delta::from_millis(5);
 
-/// The two functions, and what was theirs before.
+/// The two functions, and what they had before.
 pub(super) struct Mover<'a> {
     source: Side<'a>,
     target: Side<'a>,
     exchange: &'a Exchange,
-    /// Who they are by themselves.
+    /// Their own hardware ids.
     own: (u64, u64),
-    /// Who moves.
+    /// The hardware id that is migrated.
     hwid: u64,
-    /// What they had; that of the other one, as each would have it.
+    /// Their quotas before the migration, and the quota of each as the other one is to have it.
     source_quota: VfQuota,
     target_quota: VfQuota,
     to_target: VfQuota,
     to_source: VfQuota,
-    /// Identities are exchanged.
+    /// Their identities are exchanged.
     exchanged: bool,
-    /// Their drivers were taken from them.
+    /// Their drivers were unbound.
     released: bool,
     claimed: bool,
     outstanding: u32,
-    /// Users are to notice nothing: the devices, and the place for what they have between them.
+    /// For a live migration, the two devices, and the handover slot between them.
     live: Option<&'a (VirtFn, VirtFn)>,
     handover: Option<HandoverSlot<'a>>,
-    /// Numbers are exchanged.
+    /// Their peer indices are exchanged.
     renumbered: bool,
 }
 
-/// `quota` of a VF with the neighbours `from`, for one with the neighbours `to`.
+/// Returns `quota` of a VF with the neighbours `from`, for one with the neighbours `to`.
 fn translated(quota: &VfQuota, from: u64, to: u64) -> VfQuota {
     let mut quota = *quota;
     if quota.peers & from != 0 {
@@ -68,7 +68,7 @@ impl<'a> Mover<'a> {
         let (from, to) = (source.vf()?, target.vf()?);
         let (mut own_index, mut other) = (source.peer_index()?, target.peer_index()?);
         if live.is_some() {
-            // It keeps its number, and with it its neighbours.
+            // The function keeps its peer index, and with it its neighbours.
             (own_index, other) = (0, 0);
         }
         Ok(Self {
@@ -91,12 +91,12 @@ impl<'a> Mover<'a> {
         })
     }
 
-    /// What the source's driver has said last that is outstanding.
+    /// Returns how much is outstanding, as the source's driver has said last.
     pub(super) fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
-    /// Does it, within `limit` milliseconds as far as it has to be waited for.
+    /// Does one step, and waits at most `limit` milliseconds for it. Sleeps.
     pub(super) fn act(&mut self, action: Action, limit: u64) -> Event {
         let limit = Delta::from_millis(limit as i64);
         let done = match action {
@@ -118,7 +118,7 @@ impl<'a> Mover<'a> {
             Action::Reconfigure if !self.released => Ok(()),
             Action::Reconfigure => self.drive(self.source, limit, false),
             Action::Unclaim => {
-                // What is there yet is not the target's.
+                // What is still in the slot does not belong to the target.
                 self.handover = None;
                 match self.claimed {
                     true => self.drive(self.target, limit, false),
@@ -145,13 +145,13 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// The driver of the source is asked for nothing from here on.
+    /// Ends what the driver of the source was asked for.
     pub(super) fn ended(&self) {
         self.source.leave_alone();
     }
 
-    /// What is to be reported if one of them does not exist any more, first of all the source: a step
-    /// forward is not begun without both.
+    /// Returns what to report if one of the functions does not exist any more. A step that concerns the
+    /// source, too, needs both; one of the target alone needs only the target.
     fn gone(&self, action_of_target: bool) -> Option<Event> {
         if self.target.is_gone() {
             return Some(Event::TargetGone);
@@ -159,7 +159,7 @@ impl<'a> Mover<'a> {
         (!action_of_target && self.source.is_gone()).then_some(Event::SourceGone)
     }
 
-    /// Waits until `is` says so. Reads of a function that is being reset fail, and come again.
+    /// Waits until `is` returns true. Reads of a function that is being reset fail, and are repeated.
     fn until(
         &self,
         limit: Delta,
@@ -185,7 +185,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Does what takes no time, again and again while the function is being reset.
+    /// Calls `f`, which does not wait, and repeats it while the function is being reset.
     fn try_or_retry(&self, limit: Delta, f: impl Fn(&Self) -> Result) -> Result<(), Event> {
         let since = Instant::<Monotonic>::now();
         loop {
@@ -206,10 +206,10 @@ impl<'a> Mover<'a> {
         vf.state == VfState::Idle
     }
 
-    /// Takes a function from its driver, and waits until it has none.
+    /// Unbinds the driver of a function, and waits until the function is idle.
     fn take(&self, side: Side<'a>, limit: Delta, cancellable: bool) -> Result<(), Event> {
         let of_target = side.is(&self.target);
-        // One of another driver is given back by its user.
+        // A function of another driver is not taken: its user has to give it back.
         self.until(limit, cancellable, of_target, || {
             Ok(side.device().map(|device| device.release()) != Some(Err(EAGAIN)))
         })?;
@@ -236,14 +236,15 @@ impl<'a> Mover<'a> {
         if let Some(gone) = self.gone(false) {
             return Err(gone);
         }
-        // Said again after each reset of either, and by a driver that takes the function meanwhile.
+        // The request is repeated after each reset of either function, and applies to the next driver,
+        // too.
         let asked = self.try_or_retry(limit, |this| this.source.ask(ask));
         let mut outstanding = 0;
         let done = asked.and_then(|()| {
             self.until(limit, true, false, || {
                 let vf = self.source.vf()?;
                 outstanding = vf.left.unwrap_or(outstanding);
-                // One that has just been reset is idle, too, until its driver is back.
+                // A function that was just reset is idle, too, until its driver is back.
                 let left_alone = Self::is_idle(&vf) && self.source.bound() != Bound::SameAsPf;
                 Ok(vf.left == Some(0) || left_alone)
             })
@@ -256,7 +257,7 @@ impl<'a> Mover<'a> {
         if let Some(gone) = self.gone(false) {
             return Err(gone);
         }
-        // Not before: what the target's driver had is of no use.
+        // Not before: what the driver of the target had is of no use.
         self.handover = match self.live {
             Some((one, other)) => Some(HandoverSlot::new(one, other).map_err(|_| Event::Failed)?),
             None => None,
@@ -265,7 +266,8 @@ impl<'a> Mover<'a> {
         self.take(self.source, limit, true)
     }
 
-    /// The driver has said that nothing is outstanding; here the hardware says that nothing can be.
+    /// Takes the quota of the source away, and waits until the hardware shows that nothing can be
+    /// outstanding; its driver has said before that nothing is.
     fn cut(&mut self, limit: Delta) -> Result<(), Event> {
         if let Some(gone) = self.gone(false) {
             return Err(gone);
@@ -289,10 +291,11 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// Neighbours find one where they found the other, if they have to.
+    /// Exchanges the peer indices of both functions in a live migration, so that neighbours find one
+    /// where they found the other.
     fn renumber(&mut self, wanted: bool, limit: Delta) -> Result<(), Event> {
         if self.live.is_some() && self.renumbered != wanted {
-            // Of both nothing is open, but a neighbour may hold on to something yet.
+            // Nothing of either is open here, but a neighbour may still use something.
             self.try_or_retry(limit, |this| this.source.renumber(&this.target))?;
             self.renumbered = wanted;
         }
@@ -308,7 +311,7 @@ impl<'a> Mover<'a> {
         self.target
             .set_quota(&self.to_target)
             .map_err(|_| self.gone(true).unwrap_or(Event::Failed))?;
-        // It is spare from now on. If it does not answer it does not use anything either.
+        // The source is spare from now on. If it does not answer, it uses nothing either.
         let _ = self.source.set_quota(&self.to_source);
         Ok(())
     }
@@ -322,7 +325,7 @@ impl<'a> Mover<'a> {
             .map_err(|_| self.gone(true).unwrap_or(Event::Failed))
     }
 
-    /// Gives a function to its driver, and waits until that has it.
+    /// Binds a function to its driver, and waits until the driver works.
     fn drive(&self, side: Side<'a>, limit: Delta, cancellable: bool) -> Result<(), Event> {
         let of_target = side.is(&self.target);
         let gone = || match (of_target, side.is_gone()) {
@@ -338,7 +341,7 @@ impl<'a> Mover<'a> {
         })?;
         attached.map_err(|_| gone())?;
         if device.bound() != Bound::SameAsPf {
-            // Whether its driver now begins to use it is that driver's business.
+            // Whether another driver begins to use it is not waited for.
             return Ok(());
         }
         self.until(limit, cancellable, of_target, || {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One of the two functions of a migration: a number, at a port that may go away at any time.
+//! One of the two functions of a migration: a VF number at a port that may be removed at any time.
 
 use crate::{
     fabric::Node,
@@ -15,7 +15,7 @@ use kernel::{
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
-/// Nothing at all.
+/// A quota of nothing.
 const NOTHING: VfQuota = VfQuota {
     slots: 0,
     apertures: 0,
@@ -29,7 +29,7 @@ const NOTHING: VfQuota = VfQuota {
     rings: 0,
 };
 
-/// How often it is looked whether its driver has answered.
+/// How often to look whether its driver has answered.
 const POLL: Delta = Delta::from_millis(2);
 
 /// A virtual function.
@@ -56,7 +56,7 @@ impl<'a> Side<'a> {
         self.node.pci()
     }
 
-    /// `ENODEV`: the port is gone; `ENOENT`: it can have no such VF.
+    /// Calls `f` with the VFs of the port. `ENODEV`: the port is gone; `ENOENT`: it can have no such VF.
     fn with<R>(&self, f: impl FnOnce(&dyn VirtualFunctions) -> Result<R>) -> Result<R> {
         let port = self.node.port()?;
         let vfs = port.vfs().ok_or(ENOENT)?;
@@ -78,12 +78,12 @@ impl<'a> Side<'a> {
         self.with(|vfs| Ok(vfs.can_renumber()))
     }
 
-    /// Whether both are of one physical function.
+    /// Returns whether both are VFs of the same port.
     pub(super) fn is_sibling(&self, other: &Self) -> bool {
         core::ptr::eq(self.node, other.node)
     }
 
-    /// It and its sibling `other` exchange the numbers by which neighbours know them.
+    /// Exchanges the numbers by which neighbours know this VF and its sibling `other`.
     pub(super) fn renumber(&self, other: &Self) -> Result {
         self.with(|vfs| vfs.renumber(self.n, other.n))
     }
@@ -96,7 +96,7 @@ impl<'a> Side<'a> {
         self.with(|vfs| Ok(vfs.own_hwid(self.n)))
     }
 
-    /// The bit of its own neighbours in a quota.
+    /// Returns the bit of its own neighbours in a quota.
     pub(super) fn peer_index(&self) -> Result<u64> {
         self.with(|vfs| Ok(vfs.peer_index(self.n)))
     }
@@ -105,19 +105,20 @@ impl<'a> Side<'a> {
         self.with(|vfs| vfs.change(self.n, &|to| *to = *quota))
     }
 
-    /// It may use nothing any more.
+    /// Takes its whole quota away.
     pub(super) fn cut(&self) -> Result {
         self.set_quota(&NOTHING)
     }
 
-    /// Asks its driver.
+    /// Asks the driver of the VF for something.
     pub(super) fn ask(&self, ask: Ask) -> Result {
         self.with(|vfs| vfs.ask(self.n, ask))?;
         self.node.hurry();
         Ok(())
     }
 
-    /// How much there is of it that cannot outlast it, as its driver says: `ETIMEDOUT` if it does not.
+    /// Returns how much it has that cannot outlast it, as its driver says. `ETIMEDOUT`: the driver does
+    /// not answer within `limit`. Sleeps.
     pub(super) fn look(&self, limit: Delta) -> Result<u32> {
         self.ask(Ask::Look)?;
         let since = Instant::<Monotonic>::now();
@@ -132,18 +133,19 @@ impl<'a> Side<'a> {
         left
     }
 
-    /// Its driver is asked for nothing from now on, also if the function does not answer now.
+    /// Ends what the driver was asked for, even if the port does not answer now: the next driver is
+    /// asked for nothing either.
     pub(super) fn leave_alone(&self) {
         if let Some(port) = self.node.port_though_silent() {
             if let Some(vfs) = port.vfs() {
-                // One that there is not is asked for nothing either.
+                // A VF that does not exist is asked for nothing either.
                 let _ = vfs.ask(self.n, Ask::GoOn);
             }
         }
         self.node.hurry();
     }
 
-    /// It as a device of this system. `None`: it is not there any more.
+    /// Returns the VF as a device of this system. `None`: it does not exist any more.
     pub(super) fn device(&self) -> Option<VirtFn> {
         VirtFn::find(&self.pf(), self.n)
     }
@@ -152,7 +154,8 @@ impl<'a> Side<'a> {
         self.device().map_or(Bound::None, |device| device.bound())
     }
 
-    /// Whether it does not exist any more. One that does not answer, or whose PF is being reset, may.
+    /// Returns whether it does not exist any more. A VF that does not answer, or whose PF is being
+    /// reset, may still exist.
     pub(super) fn is_gone(&self) -> bool {
         self.node.is_closed() || self.device().is_none()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hierarchies that this host hands to others as the master: a call, which waits until it is done.
+//! Hands hierarchies to hosts, as the master: a call that waits until the host has taken its own.
 
 use super::{super::host::ManagerHost, Manager};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 use kernel::{prelude::*, time::Msecs};
 
-/// The machine gives up before.
+/// The longest wait; the machine gives up earlier.
 const LONGEST_MS: Msecs = HAND_MS as Msecs + 5000;
 
 fn error(failure: Failure) -> Error {
@@ -26,14 +26,15 @@ fn error(failure: Failure) -> Error {
 }
 
 impl Manager {
-    /// Tells a host its hierarchy, as `proto::mr::hierarchy` writes it, and waits until it has taken it, and
-    /// let go of what it loses. The host may be this one. Who has the same already notices nothing. Sleeps;
-    /// not to be called with the port entered, for who takes that away would wait for it.
+    /// Hands a host its hierarchy, as `proto::mr::hierarchy` writes it, and waits until the host has
+    /// taken it and released what it loses. The host may be this one. If the host has the same hierarchy
+    /// already, nothing happens there. Sleeps. Not to be called with the port entered: removal of the
+    /// port would wait for this call.
     ///
-    /// `ESTALE`: this host is not the master, or not in the same term any more; `EHOSTUNREACH`: no such host
-    /// answers, or it lives another life; `ETIMEDOUT`: it still uses something that it is to lose, or has to
-    /// wait for the fabric, and may take it later; `ENOSPC`, `EINVAL`: it takes no such hierarchy;
-    /// `ENODEV`: there is no port to do it with.
+    /// `ESTALE`: this host is not the master, or not in the same term any more; `EHOSTUNREACH`: no such
+    /// host answers, or it has restarted; `ETIMEDOUT`: it still uses something that it is to lose, or
+    /// has to wait for the fabric, and may take the hierarchy later; `ENOSPC`, `EINVAL`: it takes no
+    /// such hierarchy; `ENODEV`: there is no port.
     pub(crate) fn hand(&self, node: &dyn ManagerHost, hwid: u64, bytes: &[u8]) -> Result {
         let _one = self.handing.lock();
         let begun = self.work(node, |machine, means| {
@@ -55,7 +56,7 @@ impl Manager {
         }
     }
 
-    /// Waiters look again.
+    /// Wakes the caller of [`Self::hand`], if there is one, to look again.
     pub(in crate::fabric) fn wake(&self) {
         self.handed.wake_all();
     }

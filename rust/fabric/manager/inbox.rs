@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages of the mailbox that wait for the manager, in the order in which they came.
+//! The queue of mailbox messages for the manager, in the order in which they came.
 
 use crate::fabric::memory::Memory;
 use crate::hw::MBOX_BYTES;
 use kernel::prelude::*;
 
-/// How many wait. More come at a time only from a neighbour that floods.
+/// The most messages that are queued. Only a node that floods sends more at a time.
 pub(super) const DEPTH: usize = 64;
 
 #[derive(Clone, Copy)]
@@ -16,7 +16,7 @@ struct Message {
     data: [u8; MBOX_BYTES],
 }
 
-/// The messages.
+/// The queue.
 pub(super) struct Inbox {
     ring: Memory<Message>,
     head: usize,
@@ -37,7 +37,7 @@ impl Inbox {
         })
     }
 
-    /// Puts one behind the others, if there is room.
+    /// Queues a message; drops it if there is no room.
     pub(super) fn put(&mut self, link: usize, message: &[u8]) {
         let at = (self.head + self.count) % DEPTH;
         let place = self
@@ -61,7 +61,7 @@ impl Inbox {
         self.count == 0
     }
 
-    /// Takes the oldest: the link it came by, and its length.
+    /// Takes the oldest message. Returns the link it came by, and its length.
     pub(super) fn take(&mut self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
         self.count = self.count.checked_sub(1)?;
         let message = self.ring.as_ref().get(self.head)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who is at the links, as the manager is to know it: a host by its hello, a switch by its registers.
+//! The neighbours at the links, as the manager has to know them: a host by its hello, a switch by its
+//! registers.
 
 use super::super::host::ManagerHost;
 use crate::{
@@ -9,32 +10,32 @@ use crate::{
     sys::ext,
 };
 
-/// A switch that was asked who it is.
+/// A switch whose hardware id was read.
 #[derive(Clone, Copy, Default)]
 struct Switch {
-    /// In which life of the link.
+    /// [`LinkStatus::trained`] when it was read.
     trained: u32,
-    /// 0: it has not answered.
+    /// Hardware id; 0: it has not answered.
     hwid: u64,
 }
 
-/// What was found out.
+/// What is known of the neighbours.
 #[derive(Default)]
 pub(super) struct Neighbours {
     switches: [Switch; MAX_LINKS],
-    /// A bit a link: there is a neighbour that has not said which node it is.
+    /// Links to a switch whose hardware id is not known yet, a bit each.
     asking: u32,
-    /// A bit a link: the administrator wants no routes over it.
+    /// Links that the administrator excludes from routes, a bit each.
     excluded: u32,
 }
 
 impl Neighbours {
-    /// Returns whether a neighbour has to be asked again.
+    /// Returns whether a switch has to be asked again.
     pub(super) fn is_asking(&self) -> bool {
         self.asking != 0
     }
 
-    /// The links that no route is to use, a bit each.
+    /// Returns the links that no route is to use, a bit each.
     pub(super) fn excluded(&self) -> u32 {
         self.excluded
     }
@@ -43,7 +44,7 @@ impl Neighbours {
         self.excluded = links;
     }
 
-    /// Who is at `link` now.
+    /// Returns the neighbour at `link` now.
     pub(super) fn look(
         &mut self,
         node: &dyn ManagerHost,

@@ -2,10 +2,11 @@
 
 //! The local id and the route table of the port: what they are to be, and what was written.
 //!
-//! In front are the routes of the host's own hierarchy, each on a virtual plane of its own and for the host's
-//! traffic alone; behind them those of the manager, on the common plane, also for what neighbours send on. Of
-//! the entries for a local id the first counts. Within a part the order does not matter, for no two are for
-//! the same. Traffic of neighbours is relayed like one's own, but not back to where it came from.
+//! The first entries are the routes of the host's own hierarchy, each on a virtual plane of its own and
+//! for the host's traffic alone. The entries of the manager follow, on the common plane and also for
+//! traffic that neighbours send on. Of the entries for a local id the first counts. Within each part the
+//! order does not matter, as no two entries are for the same local id. Traffic of neighbours is relayed
+//! like the host's own, but not back to where it came from.
 
 use crate::fabric::memory::Memory;
 use crate::{
@@ -26,13 +27,13 @@ const OWN: usize = MAX_ENDPOINTS;
 /// An entry of the port's route table.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// 0: it is free.
+    /// Local id; 0: the entry is free.
     lid: u32,
-    /// Where it is to lead, if it is to be there.
+    /// Where the route is to lead, if the entry is to exist.
     out: Option<Gate>,
-    /// It is in the hierarchy no more, but a function may still use it.
+    /// It is not in the hierarchy any more, but a function may still use it.
     stale: bool,
-    /// The port has it so.
+    /// The port's table has the entry as it is here.
     written: bool,
 }
 
@@ -49,7 +50,7 @@ pub(super) struct Routes {
     links: usize,
     lid: u32,
     lid_written: bool,
-    /// An entry could not be written, so no other is tried: each may take a second.
+    /// An entry could not be written: no other is tried, as each may take a second.
     stuck: bool,
 }
 
@@ -64,7 +65,7 @@ impl Routes {
         })
     }
 
-    /// The port has forgotten all, and is to be told again by [`Self::mend`].
+    /// The port has lost its local id and its routes: [`Self::mend`] is to write them again.
     pub(super) fn forget(&mut self) {
         self.lid_written = self.lid == 0;
         for entry in self.entries.as_mut() {
@@ -75,7 +76,7 @@ impl Routes {
         }
     }
 
-    /// Takes all away, also what an earlier driver has left.
+    /// Clears the table of the port, including entries that a driver before has left.
     pub(super) fn clear(&mut self, router: &dyn Router) {
         self.entries.as_mut().fill(FREE);
         self.set_lid(router, 0);
@@ -84,19 +85,19 @@ impl Routes {
         }
     }
 
-    /// Gives the port its local id.
+    /// Gives the port its local id; 0: none.
     pub(super) fn set_lid(&mut self, router: &dyn Router, lid: u32) {
         router.set_lid(lid);
         self.lid = lid;
         self.lid_written = true;
     }
 
-    /// Has traffic for `lid` leave by `link`, or by none. Where that fails [`Self::mend`] does it later.
+    /// Has traffic for `lid` leave by `link`, or by none. If that fails, [`Self::mend`] does it later.
     pub(super) fn set(&mut self, router: &dyn Router, links: usize, lid: u32, link: Option<usize>) {
         self.links = links;
         let entries = self.entries.as_ref().iter().enumerate().skip(OWN);
         let at = |lid| entries.clone().find(|(_, entry)| entry.lid == lid);
-        // With a node for each local id there is always one free.
+        // A local id has one entry here, and there is room for all nodes: one entry is always free.
         let Some((at, _)) = at(lid).or_else(|| at(0)) else {
             return;
         };
@@ -107,8 +108,9 @@ impl Routes {
         self.change(router, at, lid, out);
     }
 
-    /// Has the host's own traffic for these local ids leave so. What led elsewhere before stays until
-    /// [`Self::sweep`], as far as there is room. What fails is done later.
+    /// Has the host's own traffic leave for these local ids by these links and planes. Routes that are
+    /// not wanted any more stay until [`Self::sweep`], as far as there is room. [`Self::mend`] does
+    /// later what fails.
     pub(super) fn lead(
         &mut self,
         router: &dyn Router,
@@ -124,7 +126,7 @@ impl Routes {
             let own = self.entries.as_ref().iter().enumerate().take(OWN);
             let mut same = own.clone().filter(|(_, entry)| entry.lid == lid);
             let free = || own.clone().find(|(_, entry)| entry.lid == 0);
-            // One that could not be taken away yet will not be there any more either.
+            // An entry that could not be removed yet is to go anyway.
             let done = |entry: &Entry| entry.stale || entry.out.is_none();
             let spare = || own.clone().find(|(_, entry)| done(entry));
             let Some((at, entry)) = same.next().or_else(free).or_else(spare) else {
@@ -136,7 +138,7 @@ impl Routes {
         }
     }
 
-    /// Takes away what is not in the hierarchy, when nothing uses it any more.
+    /// Removes the routes that are not in the hierarchy. Nothing may use them any more.
     pub(super) fn sweep(&mut self, router: &dyn Router) {
         for at in 0..OWN {
             let stale = self.entries.as_ref().get(at).filter(|entry| entry.stale);
@@ -146,12 +148,12 @@ impl Routes {
         }
     }
 
-    /// There is something for [`Self::sweep`].
+    /// Returns whether there is something for [`Self::sweep`].
     pub(super) fn has_stale(&self) -> bool {
         self.entries.as_ref().iter().any(|entry| entry.stale)
     }
 
-    /// The routes of the hierarchy are in force, and no others.
+    /// Returns whether the routes of the hierarchy are in force, and no others of it.
     pub(super) fn is_led(&self) -> bool {
         let mut own = self.entries.as_ref().iter().take(OWN);
         own.all(|entry| entry.written && !entry.stale)
@@ -172,7 +174,8 @@ impl Routes {
         }
     }
 
-    /// Writes what is not written. Tells of one that could not be; the others then wait as well.
+    /// Writes the entries that are not written yet. Returns the local id of an entry that could not be
+    /// written, and why; the entries after it then wait as well.
     pub(super) fn mend(&mut self, router: &dyn Router) -> Option<(u32, Error)> {
         self.stuck = false;
         if !self.lid_written {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What others see of the manager: what this node is, who is in the fabric, and the routes.
+//! What other modules see of the manager: the state of this node, the nodes of the fabric, and the
+//! routes.
 //!
-//! While the machine looks for the nodes, this says what it had found before.
+//! While the machine looks for nodes, this has what it had found before.
 
 use super::Machine;
 use crate::{
@@ -18,10 +19,10 @@ use crate::{
 };
 use kernel::{pci, prelude::*};
 
-/// What a node is, in the words of the user interface.
+/// The role of a node, as in the user interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
-    /// It has not found out yet.
+    /// It does not know yet.
     Unknown = 0,
     Standby = 1,
     Master = 2,
@@ -37,20 +38,20 @@ impl Role {
     }
 }
 
-/// What this node is.
+/// The state of this node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) role: Role,
-    /// 0: none.
+    /// Local id; 0: none.
     pub(crate) lid: u32,
-    /// Hardware id, 0: none.
+    /// Hardware id; 0: none.
     pub(crate) master: u64,
     pub(crate) term: u32,
     /// How many nodes answer, this one included.
     pub(crate) nodes: u32,
-    /// How many of them have a route from here.
+    /// To how many local ids there is a route from here.
     pub(crate) routes: u32,
-    /// Another one when the host's hierarchy is another one.
+    /// Incremented when the host's hierarchy changes.
     pub(crate) hierarchy: u32,
 }
 
@@ -58,13 +59,13 @@ pub(crate) struct Standing {
 pub(crate) struct View {
     state: Standing,
     members: Members<Memory<Member>>,
-    /// Another one for other members.
+    /// Incremented when the members are updated.
     serial: u32,
-    /// What the machine said of the members that it had.
+    /// The value of the machine's `found` for these members.
     found: Option<u32>,
-    /// The routes in use: local id, links, link.
+    /// The routes in use: local id, number of links, first link.
     routes: Memory<(u32, u8, u8)>,
-    /// The host's hierarchy, so many bytes, 0: none; and how often it has changed.
+    /// The host's hierarchy, its length in bytes (0: none), and how often it has changed.
     hierarchy: Memory<u8>,
     hierarchy_bytes: usize,
     hierarchies: u32,
@@ -92,34 +93,35 @@ impl View {
         })
     }
 
-    /// What this node is.
+    /// Returns the state of this node.
     pub(crate) fn standing(&self) -> Standing {
         self.state
     }
 
-    /// Changes with [`Self::members`].
+    /// Returns a number that changes with [`Self::members`].
     pub(crate) fn serial(&self) -> u32 {
         self.serial
     }
 
-    /// Everybody, this node first, each with the way there.
+    /// Returns all members, this node first, each with the path to it.
     pub(crate) fn members(&self) -> &[Member] {
         self.members.all()
     }
 
-    /// The routes in use: local id, links, and the link by which they begin.
+    /// Returns the routes in use: local id, number of links, and the link by which they begin.
     pub(crate) fn routes(&self) -> &[(u32, u8, u8)] {
         let count = self.state.routes as usize;
         self.routes.as_ref().get(..count).unwrap_or_default()
     }
 
-    /// The host's virtual hierarchy, if it was told of one. Changes with [`Standing::hierarchy`].
+    /// Returns the host's virtual hierarchy, if it has received one. Changes with
+    /// [`Standing::hierarchy`].
     pub(crate) fn hierarchy(&self) -> Option<Hierarchy<'_>> {
         let bytes = self.hierarchy.as_ref().get(..self.hierarchy_bytes)?;
         Hierarchy::parse(bytes).ok()
     }
 
-    /// Keeps another hierarchy; no bytes: none.
+    /// Stores another hierarchy; no bytes: none.
     pub(super) fn set_hierarchy(&mut self, bytes: &[u8]) {
         let to = self.hierarchy.as_mut().get_mut(..bytes.len());
         self.hierarchy_bytes = to.map_or(0, |to| {
@@ -129,7 +131,7 @@ impl View {
         self.hierarchies = self.hierarchies.wrapping_add(1);
     }
 
-    /// What the machine has come to.
+    /// Takes over the present state of the machine.
     pub(super) fn update(&mut self, machine: &Machine) {
         let me = machine.info();
         if let Some(found) = machine.found().filter(|found| self.found != Some(*found)) {
@@ -149,7 +151,7 @@ impl View {
         };
         let known = self.members.all().iter().filter(|m| m.known);
         self.state = Standing {
-            // A master that looks who has come is one still.
+            // A master that looks for new nodes is still the master.
             role: role.unwrap_or(self.state.role),
             lid: me.lid,
             master: role.map_or(self.state.master, |_| machine.master()),
@@ -161,12 +163,13 @@ impl View {
     }
 }
 
-/// What is told by uevents: how many nodes there are is for those who look.
+/// Returns the part of the state whose changes send a uevent. The number of nodes and of routes is not
+/// among it.
 fn told(me: &Standing) -> (Role, u32, u64, u32, u32) {
     (me.role, me.lid, me.master, me.term, me.hierarchy)
 }
 
-/// Tells waiters in user space what has changed.
+/// Notifies readers of the files in sysfs that have changed, and sends a uevent.
 pub(super) fn tell(pdev: &pci::Device, before: &Standing, after: &Standing) {
     let files = [
         (before.role != after.role, c"role"),

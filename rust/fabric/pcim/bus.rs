@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Configuration requests of the master of the fabric, while it is that and no longer.
+//! Configuration requests, for as long as this host is the master of the fabric.
 //!
-//! The port is entered for each request alone, so that its removal waits for one at the most. This
+//! The port is entered for each request alone, so that its removal waits for one request at most. This
 //! must not know what the registers mean.
 
 use super::Network;
@@ -16,13 +16,13 @@ use kernel::{
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
-/// How long a write is tried again that another one is in the way of, or that is not in force.
+/// How long a request is repeated if it times out, or if another write is in its way.
 const PATIENCE: Delta = Delta::from_secs(5);
-/// And how often.
+/// The pause between two writes.
 const AGAIN: Delta = Delta::from_millis(5);
 
-/// The requests. Errors of all are those of [`Router`], and `ESTALE`: this host is not the master in that
-/// term any more; `ENODEV`: the port is not there now.
+/// The requests. Errors of all are those of [`Router`], and `ESTALE`: this host is not the master in
+/// that term any more; `ENODEV`: the port is not there now.
 pub(super) struct Bus<'a> {
     pub(super) network: &'a dyn Network,
     term: u32,
@@ -33,7 +33,7 @@ impl<'a> Bus<'a> {
         Self { network, term }
     }
 
-    /// `ESTALE`: another host is the master.
+    /// Checks that this host is the master in its term. `ESTALE`: it is not.
     pub(super) fn is_master(&self) -> Result {
         match self.network.is_master(self.term) {
             true => Ok(()),
@@ -41,14 +41,15 @@ impl<'a> Bus<'a> {
         }
     }
 
-    /// One request.
+    /// Does one request.
     fn once<R>(&self, f: impl FnOnce(&dyn Router) -> Result<R>) -> Result<R> {
         self.is_master()?;
         let port = self.network.port_at_work().ok_or(ENODEV)?;
         f(port.router().ok_or(ENODEV)?)
     }
 
-    /// Reads a register or an entry of a table; a machine that is stopped may be in the way for a while.
+    /// Reads a register or an entry of a table. Repeats a request that times out: a host that is stopped
+    /// may block it for a while.
     pub(super) fn read(&self, path: &Path, space: u32, addr: u32) -> Result<u32> {
         let since = Instant::<Monotonic>::now();
         loop {
@@ -64,14 +65,15 @@ impl<'a> Bus<'a> {
         self.read(path, ext::WEFT_SPACE_CONFIG, reg)
     }
 
-    /// Reads two registers that are one.
+    /// Reads a value of two registers, the lower half first.
     pub(super) fn read64(&self, path: &Path, space: u32, addr: u32) -> Result<u64> {
         let low = self.read(path, space, addr)?;
         let high = self.read(path, space, addr + 4)?;
         Ok(u64::from(high) << 32 | u64::from(low))
     }
 
-    /// Writes an entry of a table. To write twice does no harm, so what is not in force is written again.
+    /// Writes an entry of a table, and repeats the write until it is in force: writing twice does no
+    /// harm.
     pub(super) fn write(&self, path: &Path, space: u32, addr: u32, data: u32) -> Result {
         let since = Instant::<Monotonic>::now();
         loop {

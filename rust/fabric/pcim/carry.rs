@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Carries out a plan: writes what differs, and hands hosts their hierarchies, in an order in which a host that
-//! keeps an endpoint keeps it without a break, and no host reaches what is its own neither before nor after.
+//! Carries out a plan: writes the entries that differ, and hands hosts their hierarchies. The order is
+//! such that a host that keeps an endpoint keeps it without interruption, and that no host reaches an
+//! endpoint that is its own neither before nor after.
 //!
-//! First the virtual endpoints that are taken away are closed at the endpoint, and their hosts told that they
-//! have lost them; then planes go, planes come, virtual endpoints are given, and their hosts told. What could
-//! not be written is left for the next time, and what became of its assignment says so.
+//! First, virtual endpoints that are taken away are closed at the endpoint, and their hosts receive
+//! hierarchies without them. Then planes are removed, planes are added, virtual endpoints are given, and
+//! their hosts receive their hierarchies. What could not be written is left for the next time, and the
+//! outcome of its assignment says so.
 
 use super::{
     super::memory::Memory,
@@ -32,23 +34,23 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// What a host was handed last.
+/// The hierarchy that a host was handed last.
 #[derive(Clone, Copy)]
 struct Handed {
     root: u64,
     life: u32,
-    /// Of the bytes.
+    /// Digest of its bytes.
     digest: u32,
 }
 
-/// Carries out, and knows what hosts were handed since it became the master.
+/// Carries out plans, and knows what hosts were handed since this host became the master.
 pub(super) struct Carrier {
     handed: List<Handed, Memory<Handed>>,
-    /// What is to be written.
+    /// The changes to be written.
     changes: List<Change, Memory<Change>>,
 }
 
-/// What is worked with.
+/// What the steps work with.
 pub(super) struct Means<'a> {
     pub(super) bus: &'a Bus<'a>,
     pub(super) found: &'a Found,
@@ -56,7 +58,8 @@ pub(super) struct Means<'a> {
     pub(super) reach: &'a mut [Reach],
 }
 
-/// The errors after which nothing else is tried: this host is the master no more, or is not there.
+/// Returns whether nothing else is to be tried after this error: this host is the master no more, or has
+/// no port or fabric.
 pub(super) fn is_over(why: Error) -> bool {
     why == ESTALE || why == ENODEV || why == ENOLINK
 }
@@ -79,8 +82,8 @@ impl Carrier {
         self.handed.clear();
     }
 
-    /// Does it. False: something could not be done, and may be when it is tried again. Of the errors that
-    /// end it [`is_over`] knows.
+    /// Carries out `plan`. Returns false if something failed and is to be tried again. Errors that end
+    /// the run are those of [`is_over`], and `ENOSPC`.
     pub(super) fn carry_out(
         &mut self,
         with: &mut Means<'_>,
@@ -91,11 +94,11 @@ impl Carrier {
             changes: all,
             handed,
         } = self;
-        // Who has gone is told again when it is back, and takes no room until then.
+        // A host that has gone is told again when it is back, and takes no room until then.
         handed.retain(|h| with.found.get(h.root).is_some());
         all.clear();
         for change in changes(tables.entries(), plan.entries.all()) {
-            // The tables of hosts are their own to write.
+            // Hosts write their own tables.
             if !matches!(change.entry(), Entry::Own { .. } | Entry::Open { .. }) {
                 all.push(change).map_err(|Full| ENOSPC)?;
             }
@@ -125,15 +128,15 @@ impl Carrier {
     }
 }
 
-/// Writes a change, and notes what came of it. False: it is to be tried again.
+/// Writes a change, and notes its outcome. Returns false if it is to be tried again.
 fn apply(with: &Means<'_>, plan: &mut Plan, tables: &mut Tables, change: &Change) -> Result<bool> {
     let (entry, put) = (*change.entry(), matches!(change, Change::Put(_)));
-    // What is to be written is of those that were found.
+    // Changes are for components that were found.
     let Some((_, contact)) = with.found.get(entry.component()) else {
         return Ok(true);
     };
     if let (true, Entry::Base { endpoint, ve, .. }) = (put, &entry) {
-        // Its way is not there.
+        // Something that it needs could not be written.
         let assignment = plan.assignment_for(*endpoint, *ve);
         if assignment.is_none_or(|n| plan.outcome(n) != Outcome::Done) {
             return Ok(false);
@@ -147,7 +150,7 @@ fn apply(with: &Means<'_>, plan: &mut Plan, tables: &mut Tables, change: &Change
         }
         Err(e) if is_over(e) => Err(e),
         Err(e) => {
-            // What it says now is not known.
+            // The content of the table is unknown now.
             tables.forget(entry.component());
             if e != EHOSTUNREACH {
                 complain(with, &entry, e);
@@ -160,7 +163,7 @@ fn apply(with: &Means<'_>, plan: &mut Plan, tables: &mut Tables, change: &Change
     }
 }
 
-/// Says of the assignments that go by an entry that they cannot be fulfilled, unless they were before.
+/// Sets the outcome of the assignments that need an entry to failed, unless they were fulfilled before.
 fn fail(with: &Means<'_>, plan: &mut Plan, tables: &Tables, entry: &Entry) {
     match *entry {
         Entry::Base { endpoint, ve, .. } => {
@@ -201,7 +204,7 @@ fn complain(with: &Means<'_>, entry: &Entry, why: Error) {
     }
 }
 
-/// Whether a virtual endpoint is a host's now, as its assignment is.
+/// Returns whether the virtual endpoint of assignment `n` belongs to the host now.
 fn is_given(plan: &Plan, tables: &Tables, root: &Component, n: usize) -> bool {
     let Some(assignment) = plan.assignments.all().get(n) else {
         return false;
@@ -212,7 +215,8 @@ fn is_given(plan: &Plan, tables: &Tables, root: &Component, n: usize) -> bool {
     })
 }
 
-/// Hands reduced hierarchies to the hosts that lose something. Who does not take it loses it all the same.
+/// Hands reduced hierarchies to the hosts that lose something. A host that does not take it loses it all
+/// the same.
 fn tell_losers(
     with: &mut Means<'_>,
     plan: &Plan,
@@ -237,7 +241,7 @@ fn tell_losers(
     Ok(())
 }
 
-/// Hands a host the hierarchy with all that is its own now, unless it has it.
+/// Hands a host the hierarchy with all that belongs to it now, unless it has it already.
 fn hand(
     with: &mut Means<'_>,
     plan: &Plan,
@@ -245,7 +249,7 @@ fn hand(
     root: &Component,
     handed: &mut List<Handed, Memory<Handed>>,
 ) -> Result {
-    // Who is no member of the fabric cannot be told, and was never told anything.
+    // A host that is no member of the fabric cannot be told, and was never told anything.
     let life = with.found.get(root.hwid).map_or(0, |(_, c)| c.life);
     if life == 0 {
         return Ok(());
@@ -266,7 +270,8 @@ fn hand(
     bus.is_master()?;
     match bus.network.hand(root.hwid, bytes) {
         Err(e) if e == ESTALE => {
-            // This host says so; the others do not wait for what is between the two.
+            // If this host is still the master, the other host said so: the remaining hosts do not wait
+            // for it.
             bus.is_master()?;
             return Err(EAGAIN);
         }
@@ -275,7 +280,7 @@ fn hand(
     handed.push(now).map_err(|Full| ENOSPC)
 }
 
-/// The hierarchy of a host, with all that is its own now.
+/// Makes the hierarchy of a host, with all that belongs to it now. `None`: there is no room for it.
 fn make<'a>(
     with: &'a mut Means<'_>,
     plan: &Plan,
@@ -294,7 +299,8 @@ fn make<'a>(
     )
 }
 
-/// A host has not taken its hierarchy: says so of its assignments. True: there are any.
+/// Notes and logs that a host has not taken its hierarchy. Returns true if it has assignments that this
+/// concerns.
 fn not_taken(with: &Means<'_>, plan: &mut Plan, root: &Component, why: Error) -> bool {
     let any = plan.spoil(root.hwid, Outcome::NotTaken, |_, _| true);
     if any {
@@ -307,7 +313,7 @@ fn not_taken(with: &Means<'_>, plan: &mut Plan, root: &Component, why: Error) ->
     any
 }
 
-/// The hierarchies of all hosts, as they are now.
+/// Returns the hierarchies of all hosts as they are now.
 pub(super) fn told(with: &mut Means<'_>, plan: &Plan, tables: &Tables) -> Result<KVVec<Told>> {
     let mut all = KVVec::new();
     for n in 0..with.found.things.components().len() {

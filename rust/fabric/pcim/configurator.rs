@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a host does as the master, from when it becomes that: what it has found, read and written, and
-//! one run of all that follows from that.
+//! The work of a host while it is the master: what it has found, read and written, and a run that does
+//! all that follows from that.
 //!
-//! It begins with nothing but the assignments. What the tables say already is read, and numbers are taken
-//! from it: so who has an endpoint keeps it when the master is another one.
+//! It begins with the assignments alone. It reads what the tables contain already, and takes numbers
+//! from there: so a host keeps its endpoint when another host becomes the master.
 
 use super::{
     super::memory::Memory,
@@ -29,11 +29,11 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// What a master needs. Allocated when this host is one for the first time.
+/// The data of a master. Allocated when this host becomes the master for the first time.
 pub(super) struct Configurator {
     term: u32,
     found: Found,
-    /// What was found the time before.
+    /// What was found in the run before.
     before: Found,
     tables: Tables,
     ways: Ways,
@@ -42,7 +42,7 @@ pub(super) struct Configurator {
     plan: Plan,
     hierarchies: Hierarchies,
     carrier: Carrier,
-    /// The last time not everybody could be asked.
+    /// In the last run not all components could be asked.
     partial: bool,
     text: Memory<u8>,
     reach: Memory<Reach>,
@@ -67,8 +67,8 @@ impl Configurator {
         })
     }
 
-    /// Does all that there is to do. False: something could not be done, and may be when it is tried
-    /// again. Errors end it: `ESTALE`: this host is the master no more.
+    /// Does all that is due. Returns false if something failed and is to be tried again. Other errors
+    /// end the run; `ESTALE`: this host is the master no more.
     pub(super) fn run(&mut self, network: &dyn Network, pcim: &Pcim, term: u32) -> Result<bool> {
         let bus = Bus::new(network, term);
         bus.is_master()?;
@@ -78,8 +78,8 @@ impl Configurator {
         }
         let text = self.text.as_ref().get(..bytes).unwrap_or_default();
         if let Err(e) = self.plan.assignments.read(text) {
-            // No host loses anything because of a text that this driver does not understand. With another
-            // one this runs again.
+            // No host loses anything because of a text that this driver does not understand. Another
+            // text causes another run.
             network.complain(fmt!("the assignments make no sense: {:?}", e));
             return Ok(true);
         }
@@ -89,7 +89,7 @@ impl Configurator {
         whole &= self.ways.learn(&bus, &self.found, assignments, reach)?;
         let again = core::mem::replace(&mut self.partial, !whole);
         if !whole && !again {
-            // A node has just gone, or a link flaps: nothing is taken away because of that yet.
+            // A component has just gone, or a link flaps: nothing is taken away because of that yet.
             return Ok(false);
         }
         pcim.show_components(&self.found)?;
@@ -115,13 +115,13 @@ impl Configurator {
         pcim.show_assignments(&network.pci(), assignments, |n| Some(plan.outcome(n)))?;
         let text = self.text.as_ref().get(..bytes).unwrap_or_default();
         if let Some(noted) = self.kept.note(text, &self.found) {
-            // Who has changed the assignments meanwhile comes first.
+            // If the assignments were changed meanwhile, that change has priority.
             whole &= network.note_assignments(version, noted).is_ok();
         }
         Ok(whole)
     }
 
-    /// Another mastership: what was known of others may not be true any more.
+    /// Begins another mastership: forgets what was known of other nodes, as it may not be true any more.
     fn begin(&mut self, term: u32, bytes: usize) {
         self.term = term;
         self.partial = false;
@@ -132,13 +132,13 @@ impl Configurator {
         self.kept.recall(text);
     }
 
-    /// Looks for everybody.
+    /// Looks for all components. Returns false if some could not be asked.
     fn look(&mut self, bus: &Bus<'_>) -> Result<bool> {
         core::mem::swap(&mut self.found, &mut self.before);
         let whole = match explore(bus, &mut self.found, &self.before) {
             Ok(whole) => whole,
             Err(e) => {
-                // What was found before is what is known.
+                // What was found before stays.
                 core::mem::swap(&mut self.found, &mut self.before);
                 return Err(e);
             }
@@ -153,7 +153,7 @@ impl Configurator {
         Ok(whole)
     }
 
-    /// Tells endpoints on whose hardware unit they sit.
+    /// Tells endpoints which host is on the same hardware unit. Returns false if some could not be told.
     fn tell_residents(&self, bus: &Bus<'_>) -> Result<bool> {
         let mut whole = true;
         for (component, contact) in self.found.all().filter(|(c, _)| c.is_endpoint()) {

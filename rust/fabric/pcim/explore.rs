@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Traverses the fabric: every link that is up, over switches, by configuration requests. Other hosts are
-//! found like endpoints; they pass nothing on.
+//! Traverses the fabric by configuration requests: every link that is up, across switches. Other hosts
+//! are found like endpoints; they do not forward requests.
 //!
-//! Who is found by the network manager tells its life and its local id there. What a component says of
-//! itself is asked once in a life. This must not know what anything is found for.
+//! Life and local id of a component are those that the network manager knows. The vital product data of
+//! a component are read once in a life. This must not know what anything is found for.
 
 use super::{
     bus::Bus,
@@ -27,8 +27,8 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Looks for everybody. `before` is what was found the last time; false: something was left out, as it could
-/// not be asked, or there was no room. Errors as of [`Bus`].
+/// Looks for all components. `before` is what was found the last time. Returns false if something was
+/// left out because it could not be asked, or because there was no room. Errors as of [`Bus`].
 pub(super) fn explore(bus: &Bus<'_>, found: &mut Found, before: &Found) -> Result<bool> {
     found.things.clear();
     let port = bus.network.port()?;
@@ -42,13 +42,13 @@ pub(super) fn explore(bus: &Bus<'_>, found: &mut Found, before: &Found) -> Resul
         found,
         whole: true,
     };
-    // What it says of itself is read when a node is found by which it can be asked.
+    // Its own data are read below, when a switch was found through which they can be.
     let own = Component::new(me, Kind::Root);
     walk.put(own, (Path::EMPTY, links as u8), Said::Nothing);
     for link in (0..links).filter(|link| up & 1 << link != 0) {
         walk.cross(me, Path::EMPTY, link as u8)?;
     }
-    // Components are found in the order in which they are looked behind.
+    // The list is in the order in which components are found: it grows while it is traversed.
     let mut at = 1;
     while let Some((component, contact)) = walk.found.at(at) {
         if let (Kind::Switch { ports }, hwid, path) = (component.kind, component.hwid, contact.path)
@@ -75,7 +75,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Reads a register; that of who cannot be reached any more is 0.
+    /// Reads a register; returns 0 if the component cannot be reached any more.
     fn read(&mut self, path: &Path, reg: u32) -> Result<u32> {
         match self.bus.reg(path, reg) {
             Err(e) if e == EHOSTUNREACH => {
@@ -86,10 +86,10 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks who is at the other end of the link at a port.
+    /// Looks for the component at the other end of the link at a port, and adds it.
     fn cross(&mut self, hwid: u64, path: Path, port: u8) -> Result {
         let Some(path) = path.then(port) else {
-            // Traffic ends where requests do.
+            // The path would be too long: traffic cannot go further either.
             return Ok(());
         };
         let (far, kind, ports) = match self.identify(&path) {
@@ -114,8 +114,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Who is at the end of a path, and by which port it comes in there; what it is, and how many ports it
-    /// has. `None`: nothing that belongs into a fabric.
+    /// Identifies the component at the end of a path. Returns its hardware id and the port by which the
+    /// path comes in, its kind, and its number of ports. `None`: it does not belong into a fabric.
     fn identify(&self, path: &Path) -> Result<Option<(End, Kind, u8)>> {
         let bus = self.bus;
         let id = bus.reg(path, ext::WEFT_CS_ID)?;
@@ -150,7 +150,8 @@ impl Walk<'_> {
         Ok((hwid != 0).then_some((End { hwid, port }, kind, count)))
     }
 
-    /// What a component says of itself: asked by that path, unless it has said so in the life that it is in.
+    /// Returns the vital product data of a component: those that it had before in the same life, else
+    /// reads them by that path.
     fn ask(&mut self, component: &Component, path: &Path) -> Result<Said> {
         if let Some(vpd) = self.known(component) {
             return Ok(Said::This(vpd));
@@ -164,7 +165,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What a component has said in the life that it is in.
+    /// Returns the vital product data that were read in the present life of a component.
     fn known(&self, component: &Component) -> Option<Vpd> {
         let (before, contact) = self.before.get(component.hwid)?;
         let (_, life) = self.member(component.hwid);
@@ -172,7 +173,7 @@ impl Walk<'_> {
         (same && contact.has_vpd).then_some(before.vpd)
     }
 
-    /// Local id and life of a member of the fabric.
+    /// Returns local id and life of a member of the fabric.
     fn member(&self, hwid: u64) -> (u32, u32) {
         self.bus.network.member(hwid)
     }
@@ -197,7 +198,8 @@ impl Walk<'_> {
         self.whole &= self.found.put(component, contact);
     }
 
-    /// What this host says of itself: others see it by a way that leads back.
+    /// Reads the vital product data of this host as other nodes see them: by a path that leads back to
+    /// it.
     fn own(&mut self, component: Component, ports: u8) -> Result {
         let me = component.hwid;
         let links = self.found.things.links().iter();

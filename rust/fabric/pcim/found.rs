@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What was found: the inventory, and for each component how it is reached and in which life it was found.
+//! What was found: the inventory, and for each component its path and the life in which it was found.
 
 use super::super::memory::Memory;
 use crate::proto::{
@@ -9,24 +9,24 @@ use crate::proto::{
 };
 use kernel::prelude::*;
 
-/// Links between them, at the most.
+/// The most links between components.
 const MAX_LINKS: usize = 4 * MAX_NODES;
 
 /// The components and links of one traversal.
 pub(super) type Things = Inventory<Memory<Component>, Memory<Link>>;
 
-/// What is known of a component besides what it is.
+/// What is known of a component besides what the inventory has.
 #[derive(Clone, Copy)]
 pub(super) struct Contact {
     pub(super) path: Path,
     pub(super) ports: u8,
-    /// Its life, as its manager says; 0: not known.
+    /// Its life, as its manager announces it; 0: not known.
     pub(super) life: u32,
-    /// What it says of itself is known,
+    /// Its vital product data are known,
     pub(super) has_vpd: bool,
     /// or was read, and is not in order.
     pub(super) is_broken: bool,
-    /// Under its id there was another one before.
+    /// Another component had this hardware id before.
     pub(super) replaced: bool,
 }
 
@@ -59,18 +59,18 @@ impl Found {
         })
     }
 
-    /// A component, and how it is reached.
+    /// Returns a component, and how it is reached.
     pub(super) fn get(&self, hwid: u64) -> Option<(&Component, &Contact)> {
         self.at(self.things.index(hwid)?)
     }
 
-    /// The same, by its place in the list of components.
+    /// The same, by its index in the list of components.
     pub(super) fn at(&self, index: usize) -> Option<(&Component, &Contact)> {
         let component = self.things.components().get(index)?;
         Some((component, self.contacts.as_ref().get(index)?))
     }
 
-    /// All of them.
+    /// Returns all components.
     pub(super) fn all(&self) -> impl Iterator<Item = (&Component, &Contact)> {
         self.things.components().iter().zip(self.contacts.as_ref())
     }
@@ -80,7 +80,7 @@ impl Found {
         self.contacts.as_mut().get_mut(index)
     }
 
-    /// Puts a component, or what is known of it now. False: there is no room for it.
+    /// Adds a component, or updates it. Returns false if there is no room for it.
     pub(super) fn put(&mut self, component: Component, contact: Contact) -> bool {
         let hwid = component.hwid;
         if self.things.found(component).is_err() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The hierarchy of a host, made from what is designed for it: its tree, and for each virtual endpoint that
-//! is its own the ways there and back and the place in its address space.
+//! The hierarchy of a host, made from what is designed for it: its tree, and for each virtual endpoint
+//! that belongs to it the routes there and back and the place in the host's address space.
 
 use super::{super::memory::Memory, found::Found};
 use crate::proto::mr::{
@@ -15,10 +15,10 @@ use crate::proto::mr::{
 };
 use kernel::prelude::*;
 
-/// Places in the address space of one host.
+/// The most places in the address space of one host.
 const MAX_APERTURES: usize = 1024;
 
-/// Makes them, in memory for one.
+/// Makes hierarchies, in memory for one.
 pub(super) struct Hierarchies {
     apertures: Apertures<Memory<Aperture>>,
     places: List<Place, Memory<Place>>,
@@ -42,8 +42,8 @@ impl Hierarchies {
         })
     }
 
-    /// The hierarchy of `root`, of number `vh`, with those of all `assignments` that are `given`, by designed
-    /// `entries`, which are sorted. `None`: a host has no room for that much.
+    /// Makes the hierarchy of `root`, of number `vh`, with all `assignments` of it that are `given`.
+    /// `entries`, which are sorted, say by which links and planes. `None`: there is no room for it.
     pub(super) fn make(
         &mut self,
         found: &Found,
@@ -56,7 +56,7 @@ impl Hierarchies {
         let settled = self
             .apertures
             .settle(&found.things, assignments, root.hwid, |_| ());
-        // Who has found no place is missed below.
+        // An assignment that has found no place is detected below.
         let _ = settled;
         let mut tree = Tree::new(&found.things, root.hwid, reach)?;
         let own = || {
@@ -104,7 +104,7 @@ impl Hierarchies {
     }
 }
 
-/// By which link and plane a host reaches a local id.
+/// Returns the link and plane by which a host reaches a local id.
 fn way_out(entries: &[Entry], host: u64, to: u32) -> Option<Gate> {
     entries.iter().find_map(|entry| match *entry {
         Entry::Own {
@@ -117,7 +117,7 @@ fn way_out(entries: &[Entry], host: u64, to: u32) -> Option<Gate> {
     })
 }
 
-/// By which link and plane a local id comes in at a host.
+/// Returns the link and plane by which traffic from a local id comes in at a host.
 fn way_in(entries: &[Entry], host: u64, of: u32) -> Option<Gate> {
     entries.iter().find_map(|entry| match *entry {
         Entry::Open {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What components have said of themselves whenever they were seen, as digests: so one that was put in
-//! another's place under its hardware id is noticed, also by the next master, for they travel with the
-//! assignments.
+//! Digests of the vital product data of all components that were seen: so a component that was put in
+//! another's place under its hardware id is noticed, also by the next master, as the digests travel with
+//! the assignments.
 
 use super::{super::memory::Memory, found::Found};
 use crate::proto::{
@@ -18,14 +18,14 @@ use kernel::prelude::*;
 #[derive(Clone, Copy)]
 struct Known {
     seen: Seen,
-    /// It says something else than one did before under this id.
+    /// Its data differ from those that were seen before under this hardware id.
     replaced: bool,
 }
 
-/// All that were seen, the oldest first.
+/// All components that were seen, the oldest first.
 pub(super) struct Kept {
     all: List<Known, Memory<Known>>,
-    /// The same, for the text.
+    /// The same, as they are written to the text.
     lines: List<Seen, Memory<Seen>>,
     text: Memory<u8>,
 }
@@ -43,7 +43,7 @@ impl Kept {
         })
     }
 
-    /// Takes what masters before this one have seen.
+    /// Takes over the digests that masters before this one have noted.
     pub(super) fn recall(&mut self, text: &[u8]) {
         for seen in assignment::seen(text) {
             match self.get_mut(seen.hwid) {
@@ -58,7 +58,7 @@ impl Kept {
         all.into_iter().find(|known| known.seen.hwid == hwid)
     }
 
-    /// Adds one that is not there, instead of the oldest if there is no room.
+    /// Adds a component that is not in the list, in place of the oldest if there is no room.
     fn add(&mut self, seen: Seen) {
         if self.all.all().len() == self.all.capacity() {
             let oldest = self.all.get(0).map_or(0, |known| known.seen.hwid);
@@ -69,8 +69,9 @@ impl Kept {
         let _ = self.all.push(Known { seen, replaced });
     }
 
-    /// Compares what was found with what there was, says of each whether it was replaced, and keeps what it
-    /// says now. Who says nothing that is in order is not compared.
+    /// Compares what was found with what was seen before, marks each component that was replaced, and
+    /// stores the new digest. Components whose data are not in order are not compared. Calls `replaced`
+    /// for each difference.
     pub(super) fn compare(&mut self, found: &mut Found, mut replaced: impl FnMut(u64)) {
         for at in 0..found.things.components().len() {
             let Some((component, contact)) = found.at(at) else {
@@ -101,7 +102,8 @@ impl Kept {
         }
     }
 
-    /// The text of the assignments with what was seen, if it does not say that already.
+    /// Returns the text of the assignments with the digests; `None` if it has them already, or is too
+    /// long.
     pub(super) fn note(&mut self, text: &[u8], found: &Found) -> Option<&[u8]> {
         self.lines.clear();
         for known in self.all.all() {

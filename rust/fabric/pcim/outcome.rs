@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What becomes of an assignment.
+//! The outcome of an assignment.
 
 use crate::{proto::mr::design::Why, sys::ext};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is to be: entries of all tables, designed for the assignments. An assignment whose host has no room for it is
-//! left out as if it were not there, so that the others are fulfilled.
+//! The plan: the entries of all tables, designed for the assignments. An assignment for which its host
+//! has no room is left out as if it did not exist, so that the others are fulfilled.
 
 use super::{
     super::memory::Memory, found::Found, hierarchies::Hierarchies, outcome::Outcome,
@@ -20,19 +20,19 @@ use crate::proto::{
 };
 use kernel::prelude::*;
 
-/// Assignments, at the most: their text is not longer.
+/// The most assignments: their text is limited to that.
 pub(in crate::fabric) const MAX_ASSIGNMENTS: usize = 256;
-/// Planes of all links together.
+/// The most planes of all links together.
 const MAX_PLANES: usize = 2048;
 
-/// The numbers that were given.
+/// The numbers that hierarchies and planes were given.
 pub(super) type Numbers = Planes<Memory<Hierarchy>, Memory<Plane>>;
 
-/// The assignments, what becomes of each, and what is to be written for that.
+/// The assignments, their outcomes, and what is to be written for them.
 pub(super) struct Plan {
     pub(super) assignments: Assignments<Memory<Assignment>>,
     outcomes: Memory<Outcome>,
-    /// Those for which there is room.
+    /// The assignments for which there is room.
     chosen: List<Assignment, Memory<Assignment>>,
     pub(super) numbers: Numbers,
     pub(super) entries: List<Entry, Memory<Entry>>,
@@ -52,7 +52,7 @@ impl Plan {
         })
     }
 
-    /// What became of assignment number `n`.
+    /// Returns the outcome of assignment number `n`.
     pub(super) fn outcome(&self, n: usize) -> Outcome {
         let outcome = self.outcomes.as_ref().get(n);
         outcome.copied().unwrap_or(Outcome::Waits)
@@ -64,19 +64,20 @@ impl Plan {
         }
     }
 
-    /// The number of the assign a virtual endpoint.
+    /// Returns the number of the assignment of a virtual endpoint.
     pub(super) fn assignment_for(&self, endpoint: u64, ve: u8) -> Option<usize> {
         let mut all = self.assignments.all().iter();
         all.position(|w| (w.endpoint, w.ve) == (endpoint, ve))
     }
 
-    /// Numbers of the assignments of a host.
+    /// Returns the numbers of the assignments of a host.
     pub(super) fn assignments_of(&self, root: u64) -> impl DoubleEndedIterator<Item = usize> + '_ {
         let all = self.assignments.all().iter().enumerate();
         all.filter(move |(_, w)| w.root == root).map(|(n, _)| n)
     }
 
-    /// What else became of those assignments of a host that were fulfilled, and are meant. True: there are any.
+    /// Replaces the outcome of those assignments of a host that were fulfilled and for which `is_meant`
+    /// is true. Returns true if there are any.
     pub(super) fn spoil(
         &mut self,
         root: u64,
@@ -98,7 +99,7 @@ impl Plan {
         any
     }
 
-    /// Designs. `ENOSPC`: it is more than there is memory for.
+    /// Designs the plan. `ENOSPC`: there is not enough memory for it.
     pub(super) fn make(
         &mut self,
         found: &Found,
@@ -107,7 +108,7 @@ impl Plan {
         reach: &mut [Reach],
     ) -> Result {
         self.outcomes.as_mut().fill(Outcome::Waits);
-        // Each turn leaves one out.
+        // Each iteration leaves out one assignment.
         loop {
             self.design(found, ways, reach)?;
             let Some(over) = self.too_much(found, hierarchies, reach) else {
@@ -144,7 +145,7 @@ impl Plan {
         design(&found.things, &routes, all, numbers, reach, entries, told).map_err(full)
     }
 
-    /// An assignment for which its host has no room, if there is one.
+    /// Returns the last assignment of a host that has no room for all of its own.
     fn too_much(
         &self,
         found: &Found,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What others see of the multi-root management of this host while it is the master: what was found, what
-//! became of the assignments, and the hierarchies of all hosts.
+//! What other modules see of the multi-root management while this host is the master: what was found,
+//! the outcomes of the assignments, and the hierarchies of all hosts.
 
 use super::{found::Found, outcome::Outcome};
 use crate::proto::{
@@ -11,7 +11,7 @@ use crate::proto::{
 };
 use kernel::prelude::*;
 
-/// A component that is there, or was.
+/// A component that is present, or was.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) component: Component,
@@ -21,13 +21,13 @@ pub(crate) struct Shown {
     pub(crate) is_broken: bool,
 }
 
-/// The hierarchy of a host, as it is told to that.
+/// The hierarchy of a host, as that host receives it.
 pub(super) struct Told {
     pub(super) root: u64,
     pub(super) bytes: KVVec<u8>,
 }
 
-/// All of it.
+/// All that is shown.
 pub(super) struct Public {
     pub(super) components: KVVec<Shown>,
     pub(super) components_serial: u32,
@@ -47,7 +47,7 @@ impl Public {
         }
     }
 
-    /// What was found now; those who are not there any more are shown as long as there is room.
+    /// Shows what was found now. Components that are gone are still shown, as long as there is room.
     pub(super) fn show_components(&mut self, found: &Found) -> Result {
         let mut all = KVVec::with_capacity(MAX_NODES, GFP_KERNEL)?;
         for (component, contact) in found.all() {
@@ -77,8 +77,8 @@ impl Public {
         Ok(())
     }
 
-    /// The assignments that there are now. What became of those that there were is as it was, unless `outcome`
-    /// says it. True: something is different.
+    /// Shows these assignments. Assignments that were shown before keep their outcome, unless `outcome`
+    /// returns another one. Returns true if something has changed.
     pub(super) fn show_assignments(
         &mut self,
         assignments: &[Assignment],
@@ -98,7 +98,7 @@ impl Public {
         Ok(differs)
     }
 
-    /// The hierarchy of a host, and a number that is another one for another hierarchy.
+    /// Returns a number that differs for different hierarchies, and the hierarchy of a host.
     pub(super) fn hierarchy(&self, root: u64) -> Option<(u32, &[u8])> {
         let told = self.hierarchies.iter().find(|told| told.root == root)?;
         Some((crc32c(told.bytes.iter().copied()), &told.bytes))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The hot-plug controllers of switches: what they have noticed is told to users, and acknowledged.
+//! The hot-plug controllers of switches: passes on what they have noticed to users, and acknowledges it.
 //!
-//! What comes or goes shows in the next traversal; this must not know what follows from it.
+//! The next traversal finds what has come or gone; this must not know what follows from it.
 
 use super::{super::memory::Memory, bus::Bus, found::Found};
 use crate::{
@@ -17,16 +17,16 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// What was told of a switch's slots.
+/// What users were told of a switch's slots.
 #[derive(Clone, Copy)]
 struct Told {
     switch: u64,
     life: u32,
-    /// Slots for which something was announced, a bit each.
+    /// Slots for which a change was announced, a bit each.
     announced: u32,
 }
 
-/// All slots of the fabric.
+/// The slots of all switches of the fabric.
 pub(super) struct Slots(List<Told, Memory<Told>>);
 
 impl Slots {
@@ -39,7 +39,7 @@ impl Slots {
         Ok(Self(List::new(Memory::new(none, MAX_NODES)?)))
     }
 
-    /// Looks at all of them. A switch that cannot be asked is looked at when it can.
+    /// Looks at all slots. A switch that does not answer is looked at when it does.
     pub(super) fn look(&mut self, bus: &Bus<'_>, found: &Found) -> Result {
         self.0.retain(|told| {
             found
@@ -94,8 +94,8 @@ impl Told {
             self.announced & !bit
         };
         if is & ext::WEFT_PLUG_CHANGED != 0 {
-            // First that notice was taken, so that what happens after it is not missed; the slot's power
-            // stays as it is.
+            // Acknowledges first, so that a change after that is not missed. The power of the slot stays
+            // as it is.
             let seen = is & ext::WEFT_PLUG_POWER | ext::WEFT_PLUG_CHANGED;
             let at = u32::from(port) << 8 | ext::WEFT_PLUG_PHYSICAL;
             bus.write(path, ext::WEFT_SPACE_PLUG, at, seen)?;

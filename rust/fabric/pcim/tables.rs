@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the tables of switches and endpoints say, as far as they are the business of hierarchies: read once
-//! in the life of a component and since this host became the master, and then known from what was written.
+//! The contents of the tables of switches and endpoints, as far as hierarchies need them: read once in
+//! the life of a component after this host became the master, and afterwards known from what was
+//! written.
 //!
-//! This must not know what they should say.
+//! This must not know what they should contain.
 
 use super::{
     super::memory::Memory,
@@ -24,7 +25,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Entries, at the most: of all hierarchies together.
+/// The most entries of all hierarchies together.
 pub(super) const MAX_ENTRIES: usize = 4096;
 
 /// A component whose tables are known.
@@ -34,7 +35,7 @@ struct Known {
     life: u32,
 }
 
-/// What they say.
+/// The contents of the tables.
 pub(super) struct Tables {
     entries: List<Entry, Memory<Entry>>,
     known: List<Known, Memory<Known>>,
@@ -49,7 +50,7 @@ impl Tables {
         })
     }
 
-    /// Sorted.
+    /// Returns the entries, sorted.
     pub(super) fn entries(&self) -> &[Entry] {
         self.entries.all()
     }
@@ -60,25 +61,25 @@ impl Tables {
         self.entries.clear();
     }
 
-    /// What this component's tables say is to be read again.
+    /// Has the tables of this component read again.
     pub(super) fn forget(&mut self, hwid: u64) {
         self.known.retain(|known| known.hwid != hwid);
     }
 
-    /// An entry was put.
+    /// Notes that an entry was written.
     pub(super) fn put(&mut self, entry: Entry) -> Result {
         self.entries.insert(entry).map_err(no_room)
     }
 
-    /// An entry was taken away.
+    /// Notes that an entry was removed.
     pub(super) fn take(&mut self, entry: &Entry) {
         self.entries.retain(|e| e != entry);
     }
 
-    /// Reads the tables of components whose tables are not known. One that has begun another life has forgotten
-    /// what was written in the last one. False: a component could not be asked.
+    /// Reads the tables that are not known. A component in another life has lost what was written in the
+    /// one before. Returns false if a component could not be asked.
     pub(super) fn learn(&mut self, bus: &Bus<'_>, found: &Found) -> Result<bool> {
-        // Of who is not there nothing is known when it is back.
+        // Forgets components that are gone: nothing is known of them when they are back.
         let there = |hwid| found.get(hwid).is_some();
         self.known.retain(|known| there(known.hwid));
         self.entries.retain(|entry| there(entry.component()));
@@ -158,7 +159,7 @@ fn ve_at(ve: u8, register: u32) -> u32 {
     u32::from(ve) << 8 | register
 }
 
-/// Writes an entry, or takes it out; those of hosts are not for this to write.
+/// Writes an entry, or removes it. Entries of hosts are not written here.
 pub(super) fn write(bus: &Bus<'_>, path: &Path, entry: &Entry, put: bool) -> Result {
     let valid = |data: u32| match put {
         true => ext::WEFT_TABLE_VALID | data,
@@ -181,7 +182,7 @@ pub(super) fn write(bus: &Bus<'_>, path: &Path, entry: &Entry, put: bool) -> Res
     }
 }
 
-/// Tells an endpoint on whose hardware unit it sits, if it has been told otherwise.
+/// Tells an endpoint which host is on the same hardware unit, if it was told something else.
 pub(super) fn tell_resident(bus: &Bus<'_>, component: &Component, contact: &Contact) -> Result {
     let at = ext::WEFT_BASE_ENDPOINT | ext::WEFT_BASE_RESIDENT;
     let told = bus.read64(&contact.path, ext::WEFT_SPACE_BASE, at)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The vital product data of a component, as its configuration space has them.
+//! The vital product data of a component, in its configuration space.
 
 use super::bus::Bus;
 use crate::{
@@ -15,16 +15,16 @@ use kernel::prelude::*;
 /// Bytes of a register.
 const WORD: usize = 4;
 
-/// What a component says of itself.
+/// The result of reading the data.
 pub(super) enum Said {
-    /// It was not asked: no way leads to it.
+    /// They were not read, or the component could not be reached.
     Nothing,
-    /// Data that are not in order.
+    /// They are not in order.
     Nonsense,
     This(Vpd),
 }
 
-/// Reads as much as there is to know, and no more: each register is a request.
+/// Reads no more than there is: each register is a request.
 pub(super) fn read(bus: &Bus<'_>, path: &Path) -> Result<Said> {
     let mut data = [0; ext::WEFT_CS_VPD_BYTES as usize];
     let mut have = 0;

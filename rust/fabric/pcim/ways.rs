@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ways that hierarchies go: the routes that the network manager has programmed, as far as assignments need
-//! them, read from the switches' route tables. A host leaves by the first step of the shortest way.
+//! The routes of hierarchies: those that the network manager has programmed, as far as assignments need
+//! them, read from the route tables of the switches. At a host, it is the first step of the shortest
+//! route.
 
 use super::{super::memory::Memory, bus::Bus, found::Found};
 use crate::{
@@ -18,19 +19,19 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Routes, at the most: one at each switch for each end of an assignment.
+/// The most routes: one at each switch for each end of an assignment.
 const MAX_WAYS: usize = 4096;
 
-/// By which port traffic for a local id leaves a switch, or a host.
+/// The port by which traffic for a local id leaves a switch, or a host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Way {
     at: u64,
     lid: u32,
-    /// `None`: by none.
+    /// `None`: there is no route.
     port: Option<u8>,
 }
 
-/// All ways that are known.
+/// All routes that are known, sorted.
 pub(super) struct Ways(List<Way, Memory<Way>>);
 
 impl Ways {
@@ -43,7 +44,7 @@ impl Ways {
         Ok(Self(List::new(Memory::new(none, MAX_WAYS)?)))
     }
 
-    /// By which port traffic for `lid` leaves `at`.
+    /// Returns the port by which traffic for `lid` leaves `at`.
     pub(super) fn port(&self, at: u64, lid: u32) -> Option<u8> {
         self.known(at, lid)?.port
     }
@@ -59,8 +60,8 @@ impl Ways {
         self.0.insert(way).map_err(|Full| ENOSPC)
     }
 
-    /// Reads what the ways between the ends of all assignments need, there and back. False: a switch on one of
-    /// them could not be asked.
+    /// Reads the routes between the ends of all assignments, there and back. Returns false if a switch
+    /// on one of them could not be asked.
     pub(super) fn learn(
         &mut self,
         bus: &Bus<'_>,
@@ -85,7 +86,7 @@ impl Ways {
                 let Some((endpoint, _)) = found.get(assignment.endpoint) else {
                     continue;
                 };
-                // A way is told from its end on.
+                // `Tree::way` begins at the endpoint: the last step is that at the host.
                 let Some(first) = tree.way(assignment.endpoint).last() else {
                     continue;
                 };
@@ -106,8 +107,8 @@ impl Ways {
         Ok(whole)
     }
 
-    /// Goes from a port towards a component, and reads on the way what is not known. False: it could not
-    /// be read.
+    /// Follows the route from a port towards a component, and reads the routes on it that are not known.
+    /// Returns false if one could not be read.
     fn follow(&mut self, bus: &Bus<'_>, found: &Found, from: End, to: &Component) -> Result<bool> {
         let mut out = from;
         for _ in 0..MAX_HOPS {
