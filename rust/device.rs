@@ -250,8 +250,8 @@ impl Device {
             self.node.port()?.vfs().ok_or(ENODEV)?;
             return sys_pci::enable_vfs(dev, count);
         }
-        // If the function does not answer, none of its VFs is in use. A VF that comes into use after
-        // this check is lost to its user.
+        // VFs of a function that does not answer are not in use. A program that begins to use a VF after
+        // this check finds it gone.
         if let Ok(port) = self.node.port() {
             let vfs = port.vfs().ok_or(ENODEV)?;
             for n in 0..vfs.count() {

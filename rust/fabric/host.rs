@@ -21,7 +21,7 @@ pub(crate) trait Host {
     fn manage(&self);
 }
 
-/// What a link needs besides.
+/// What a link needs in addition.
 pub(crate) trait LinkHost: Host {
     /// Reports that state and status of the link, which were `before`, are `after` now.
     fn link_changed(&self, link: usize, before: (State, LinkStatus), after: (State, LinkStatus));
@@ -30,7 +30,7 @@ pub(crate) trait LinkHost: Host {
     fn trace_sent(&self, link: usize, message: &Message, bytes: usize);
 }
 
-/// What the network manager needs besides.
+/// What the network manager needs in addition.
 pub(crate) trait ManagerHost: Host {
     /// Returns the PCI function of the port.
     fn pci(&self) -> ARef<pci::Device>;

@@ -46,13 +46,13 @@ pub(crate) struct LinkInfo {
 }
 
 impl LinkInfo {
-    /// The link is up, and leads to a switch.
+    /// Returns whether the link is up, and leads to a switch.
     pub(crate) fn is_to_switch(&self) -> bool {
         self.status.up && self.status.is_switch
     }
 }
 
-/// What was seen of a link.
+/// What was seen of a link's hardware last.
 struct Seen {
     /// The status that the machine was told last.
     status: LinkStatus,

@@ -91,7 +91,7 @@ pub(crate) struct Manager {
     /// Woken when a hierarchy has been handed over, or will not be.
     #[pin]
     handed: WaitQueue,
-    /// A hot-plug controller has news.
+    /// A hot-plug controller has reported something.
     plugged: Atomic<bool>,
 }
 

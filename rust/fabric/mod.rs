@@ -142,7 +142,7 @@ pub(crate) trait Client: Send + Sync {
     /// The remote function of an endpoint slot rang. Called in hard interrupts.
     fn called(&self, _slot: usize) {}
 
-    /// The port is gone or does not answer: wakes all waiters.
+    /// The port goes away or does not answer: wakes all waiters.
     fn closed(&self);
 
     /// The port is gone for good. When this returns, no work of the client runs or holds the node, and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A node: what a port is to the rest of the driver.
+//! A node: a port, as the rest of the driver sees it.
 //!
 //! It outlives the device. Files, interrupts and work items hold references to it. The port itself is
 //! behind a gate, and gone when [`Node::revoke`] has returned.

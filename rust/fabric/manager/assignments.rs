@@ -22,6 +22,7 @@ use kernel::prelude::*;
 pub(crate) enum Refusal {
     /// The line of this number, from 1, is no assignment, or names a virtual endpoint twice.
     Line(u32),
+    /// There is no room for the line of this number.
     Room(u32),
     /// The text is in order. `EREMOTE`: this host is not the master; `EAGAIN`: it does not know yet;
     /// `ESTALE`: there is another version by now; `ENOSPC`: the text is too long; `ENODEV`, `ENOMEM`.

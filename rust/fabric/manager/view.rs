@@ -55,7 +55,7 @@ pub(crate) struct Standing {
     pub(crate) hierarchy: u32,
 }
 
-/// What there is to see.
+/// What the manager publishes.
 pub(crate) struct View {
     state: Standing,
     members: Members<Memory<Member>>,

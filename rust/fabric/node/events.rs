@@ -81,7 +81,7 @@ impl Events for Node {
         if self.reports.pass().is_some() {
             dev_warn!(self.pci(), "the port reports: {} at {:#x}\n", what, addr);
         }
-        // The timer looks what the error means for the links.
+        // The timer checks what the error means for the links.
         self.hurry();
     }
 

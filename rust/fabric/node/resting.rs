@@ -22,7 +22,7 @@ const LOOK_MS: Msecs = 4;
 /// How long, after the end, a link may wait for a route.
 const LATE_MS: u64 = 1000;
 
-/// What is wanted of the links, and how far they are.
+/// Whether routed links are to be quiesced, and how far they are.
 pub(super) struct Resting {
     /// Until when the links are, or were, to be quiesced, in milliseconds.
     until: Atomic<u64>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The users of a node: tells the port whether there are any, and passes on what the owner of the
-//! function wants of them: to finish, or to wait while the function is replaced.
+//! The users of a node: tells the owner of the function whether there are any, and passes on what the
+//! owner wants of them: to finish, or to wait while the function is replaced.
 //!
 //! The client knows what is outstanding.
 

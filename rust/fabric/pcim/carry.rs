@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Carries out a plan: writes the entries that differ, and hands hosts their hierarchies. The order is
-//! such that a host that keeps an endpoint keeps it without interruption, and that no host reaches an
-//! endpoint that is its own neither before nor after.
+//! such that a host that keeps an endpoint keeps it without interruption, and that no host reaches, in
+//! between, an endpoint that belongs to it neither before nor after.
 //!
 //! First, virtual endpoints that are taken away are closed at the endpoint, and their hosts receive
 //! hierarchies without them. Then planes are removed, planes are added, virtual endpoints are given, and
@@ -270,8 +270,8 @@ fn hand(
     bus.is_master()?;
     match bus.network.hand(root.hwid, bytes) {
         Err(e) if e == ESTALE => {
-            // If this host is still the master, the other host said so: the remaining hosts do not wait
-            // for it.
+            // If this host is still the master, it is the other one that has refused: the remaining
+            // hosts do not wait for that to be settled.
             bus.is_master()?;
             return Err(EAGAIN);
         }

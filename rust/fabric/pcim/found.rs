@@ -24,7 +24,7 @@ pub(super) struct Contact {
     pub(super) life: u32,
     /// Its vital product data are known,
     pub(super) has_vpd: bool,
-    /// or was read, and is not in order.
+    /// or were read, and are not in order.
     pub(super) is_broken: bool,
     /// Another component had this hardware id before.
     pub(super) replaced: bool,
