@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Migration of virtual functions, as an administrator asks a port for it.
+//! Virtual functions that move: what an administrator asks of a port for that.
 //!
-//! `proto::migration` decides the next step; this module does it, through the ports of the two physical
-//! functions and the kernel's means to give a device to a driver. It knows [`Node`] only as the place of
-//! a port, and must not know files, or what users do with a VF: the system of the users, this one or
-//! another, is asked through the mailbox.
+//! What comes next is decided by `proto::migration`; here is done what it says, through the ports of
+//! the two physical functions and the kernel's own means to give a device to a driver. It knows
+//! [`Node`] only as the place where a port is, and must not know files, or what users do with a VF:
+//! their system is asked through the mailbox, be it this one or another.
 //!
 //! # Locks
 //!
-//! If the users are to notice nothing, what outlasts the source waits in [`crate::sys::handover`]: the
-//! driver of the source leaves it there, and that of the target fetches it.
+//! What outlasts a source whose users are to notice nothing waits in [`crate::sys::handover`], where its driver
+//! leaves it and that of the target finds it.
 //!
-//! Nothing is held here but the right to exchange identities, [`Exchange`]: one for the whole module,
-//! and never waited for. Ports are entered for one call at a time, so that each can be removed in
-//! between. Drivers are bound and unbound with no lock held.
+//! None is held here but the right to exchange identities, [`Exchange`], one for the whole module and
+//! never waited for. Ports are entered for one call at a time, so that each of them can be taken away
+//! in between; drivers are bound and unbound with nothing held.
 
 mod mover;
 mod side;
@@ -29,34 +29,33 @@ use kernel::{prelude::*, time::Delta};
 use mover::Mover;
 use side::Side;
 
-/// A migration that is asked for.
-pub(crate) struct Assignment {
+/// What is wanted.
+pub(crate) struct Options {
     pub(crate) vf: usize,
     pub(crate) target_vf: usize,
     /// Users that do not finish in time are stopped.
     pub(crate) stops: bool,
-    /// Live migration: users notice nothing but a delay.
+    /// Users notice nothing but that it takes a while.
     pub(crate) live: bool,
-    /// How long users have to finish.
+    /// How long they have.
     pub(crate) grace_ms: u32,
-    /// Only check for obstacles.
+    /// Only say what stands against it.
     pub(crate) dry: bool,
 }
 
-/// The result of a migration.
+/// What became of it.
 pub(crate) struct Report {
     /// `None`: nothing was begun.
     pub(crate) outcome: Option<Outcome>,
     /// Mask of `WEFT_MIGRATE_*`.
     pub(crate) obstacles: u32,
-    /// The first step that failed, and how.
+    /// What went wrong first.
     pub(crate) why: Option<(Action, Event)>,
     pub(crate) outstanding: u32,
     pub(crate) hwid: u64,
 }
 
-/// Returns the obstacles to the migration, a mask of `WEFT_MIGRATE_*`. `ENOENT`: there is no such VF;
-/// `ENODEV`: a port is gone.
+/// What stands against it; 0: nothing. `ENOENT`: there is no such VF; `ENODEV`: a port is gone.
 fn obstacles(source: &Side<'_>, target: &Side<'_>) -> Result<u32> {
     let (from, to) = (source.vf()?, target.vf()?);
     let mut found = 0;
@@ -92,11 +91,11 @@ fn obstacles(source: &Side<'_>, target: &Side<'_>) -> Result<u32> {
     Ok(found)
 }
 
-/// How long the source's driver may take to say how much it has that cannot be migrated.
+/// How long the source's driver may take to say what it has that cannot move.
 const LOOK_TIME: Delta = Delta::from_millis(500);
 
-/// Returns the obstacles to a live migration, as [`obstacles`]. Asks the driver of the source. Called
-/// while no other migration runs.
+/// What stands against its users noticing nothing; as [`obstacles`]. While nothing else moves: the driver
+/// of the source is asked.
 fn live_obstacles(source: &Side<'_>, target: &Side<'_>) -> Result<u32> {
     let mut found = 0;
     let mut note = |against: bool, obstacle| {
@@ -104,7 +103,7 @@ fn live_obstacles(source: &Side<'_>, target: &Side<'_>) -> Result<u32> {
             found |= obstacle;
         }
     };
-    // Neighbours know it by its index at its physical function.
+    // Neighbours know it by a number that is its physical function's.
     note(!source.is_sibling(target), ext::WEFT_MIGRATE_ELSEWHERE);
     note(!source.can_renumber()?, ext::WEFT_MIGRATE_INCAPABLE);
     let foreign = source.bound() != Bound::SameAsPf;
@@ -118,11 +117,10 @@ fn live_obstacles(source: &Side<'_>, target: &Side<'_>) -> Result<u32> {
     Ok(found)
 }
 
-/// Migrates a VF of `source` to one of `target`, or only checks for obstacles. `EBUSY`: another
-/// migration runs. Sleeps.
-pub(crate) fn migrate(source: &Node, target: &Node, assignment: &Assignment) -> Result<Report> {
-    let source = Side::new(source, assignment.vf);
-    let target = Side::new(target, assignment.target_vf);
+/// Moves a VF of `source` to one of `target`. `EBUSY`: another one is moving.
+pub(crate) fn migrate(source: &Node, target: &Node, options: &Options) -> Result<Report> {
+    let source = Side::new(source, options.vf);
+    let target = Side::new(target, options.target_vf);
     let begun = source.vf()?;
     let mut report = Report {
         outcome: None,
@@ -131,15 +129,15 @@ pub(crate) fn migrate(source: &Node, target: &Node, assignment: &Assignment) -> 
         outstanding: 0,
         hwid: begun.hwid,
     };
-    if assignment.dry {
-        // While another migration runs, the driver is not asked.
-        if let Some(_exchange) = Exchange::new().filter(|_| assignment.live) {
+    if options.dry {
+        // A function that is moving is asked for nothing else.
+        if let Some(_exchange) = Exchange::new().filter(|_| options.live) {
             report.obstacles |= live_obstacles(&source, &target)?;
         }
         return Ok(report);
     }
     let exchange = Exchange::new().ok_or(EBUSY)?;
-    // From here on no other migration can change it.
+    // Nothing else has changed it since.
     report.obstacles = obstacles(&source, &target)?;
     if options.live {
         report.obstacles |= live_obstacles(&source, &target)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The text of the assignments. The machine stores and distributes it, but does not interpret it.
+//! The text of the assignments, which the machine keeps and hands out, and looks not into.
 
 use super::{
     super::{host::ManagerHost, memory::Memory, pcim::MAX_ASSIGNMENTS},
@@ -18,14 +18,13 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Why a text was refused.
+/// Why a text was not taken.
 pub(crate) enum Refusal {
-    /// The line of this number, from 1, is no assignment, or names a virtual endpoint twice.
+    /// Of a line of it, from 1: no assignment, or one too many.
     Line(u32),
-    /// There is no room for the line of this number.
     Room(u32),
-    /// The text is in order. `EREMOTE`: this host is not the master; `EAGAIN`: it does not know yet;
-    /// `ESTALE`: there is another version by now; `ENOSPC`: the text is too long; `ENODEV`, `ENOMEM`.
+    /// The text is all right: `EREMOTE`: this host is not the master; `EAGAIN`: it is about to find out;
+    /// `ESTALE`: there are others by now; `ENODEV`, `ENOMEM`.
     Other(Error),
 }
 
@@ -36,7 +35,7 @@ impl From<Error> for Refusal {
 }
 
 impl Manager {
-    /// Copies the text if it fits into `to`. Returns its version, and its length in bytes.
+    /// Copies the text as far as there is room: its version, and how many bytes it has.
     pub(in crate::fabric) fn copy_assignments(&self, to: &mut [u8]) -> (u32, usize) {
         let inner = self.inner.lock();
         let assignments = inner.machine.assignments();
@@ -47,7 +46,7 @@ impl Manager {
         (assignments.version(), text.len())
     }
 
-    /// Returns the version of the assignments, and their text.
+    /// The version of the assignments, and their text.
     pub(crate) fn assignments(&self) -> Result<(u32, KVVec<u8>)> {
         let mut text = KVVec::from_elem(0, self.longest_assignments(), GFP_KERNEL)?;
         let (version, bytes) = self.copy_assignments(&mut text);
@@ -55,14 +54,13 @@ impl Manager {
         Ok((version, text))
     }
 
-    /// Returns the length of the longest text, in bytes.
+    /// Bytes of the longest.
     fn longest_assignments(&self) -> usize {
         self.inner.lock().machine.assignments().capacity()
     }
 
-    /// Replaces the assignments of that version by `text`, for the administrator. Returns the new
-    /// version.
-    pub(crate) fn assignment(
+    /// The administrator assignments something else instead of what that version says. What version it is now.
+    pub(crate) fn set_assignments(
         &self,
         node: &dyn ManagerHost,
         version: u32,
@@ -74,8 +72,8 @@ impl Manager {
             assignment::Error::Full(line) => Refusal::Room(line),
         })?;
         let version = self.replace_assignments(node, version, text)?;
-        // Shows the new assignments at once, and has the manager look at them. If there is no memory to
-        // show them now, they are shown when they are looked at.
+        // They are to be seen from now on, and be looked at. They are taken, even if there is no memory to
+        // show them: then they are to be seen when they are looked at.
         let _ = self
             .pcim()
             .show_assignments(&node.pci(), assignments.all(), |_| None);
@@ -83,8 +81,7 @@ impl Manager {
         Ok(version)
     }
 
-    /// Replaces the text by one with the same assignments, and what was noted besides. Errors as of
-    /// [`Manager::assignment`].
+    /// The same assignments, with what was noted besides. Errors as of [`Manager::assignment`].
     pub(in crate::fabric) fn note_assignments(
         &self,
         node: &dyn ManagerHost,
@@ -96,7 +93,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Replaces the text of that version. Returns the new version.
+    /// Replaces the text of that version. The new version.
     fn replace_assignments(
         &self,
         node: &dyn ManagerHost,
