@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that others write at any time: a peer, a device, a user.
+//! Memory that a peer, a device or a user writes at any time.
 //!
 //! Never behind a reference or a Rust atomic, for which the compiler may assume that values stay:
-//! every access is a volatile one of a checked offset. What was read is a copy, to be checked
-//! before it is used. Order is made by the barriers named here and by nothing else.
+//! every access is a volatile one of a checked offset. A value that was read is a copy, to be checked
+//! before it is used. Only the barriers of this file order accesses.
 //!
-//! It must not know what the bytes mean.
+//! This file must not know what the bytes mean.
 
 pub(crate) use crate::sys::iomap::Cache;
 
@@ -18,33 +18,39 @@ use kernel::{
     sync::Arc,
 };
 
-/// Stores before it become visible, to CPUs and to what is behind a window, before stores after it.
-/// Gathered stores of a write-combining window leave. To be put before the word that publishes.
+/// Makes earlier stores visible, to CPUs and behind a window, before later stores, and drains
+/// write-combining buffers. Placed before the store that publishes data.
+///
+/// Wraps `wmb()`, `asm/barrier.h`.
 pub(crate) fn wmb() {
     // SAFETY: No requirements.
     unsafe { ext::weft_wmb() }
 }
 
-/// Loads before it are done before loads after it. To be put behind the word that publishes.
+/// Completes earlier loads before later loads. Placed after the load of the word that publishes data.
+///
+/// Wraps `dma_rmb()`, `asm/barrier.h`.
 pub(crate) fn rmb() {
     // SAFETY: No requirements.
     unsafe { ext::weft_rmb() }
 }
 
-/// Loads and stores before it are done before those after it. To be put before the word that gives
-/// memory back from which something has just been loaded, which [`wmb`] does not wait for.
+/// Completes earlier loads and stores before later ones. Placed before the store that lets the writer
+/// overwrite memory that was just loaded from; [`wmb`] does not wait for loads.
+///
+/// Wraps `mb()`, `asm/barrier.h`.
 pub(crate) fn mb() {
     // SAFETY: No requirements.
     unsafe { ext::weft_mb() }
 }
 
-/// What keeps the memory.
+/// The owner of the memory.
 enum Owner {
     Dma(DmaMem),
     Bar { map: Arc<IoMap>, offset: usize },
 }
 
-/// A page-aligned piece of such memory.
+/// A page-aligned range of such memory.
 ///
 /// # Invariants
 ///
@@ -62,7 +68,7 @@ unsafe impl Send for Area {}
 unsafe impl Sync for Area {}
 
 impl Area {
-    /// All of `mem`.
+    /// Makes an area of all of `mem`.
     pub(crate) fn from_dma(mem: DmaMem) -> Self {
         // INVARIANT: By those of `DmaMem`; allocations of whole pages are page aligned.
         Self {
@@ -72,7 +78,8 @@ impl Area {
         }
     }
 
-    /// `bytes` bytes from `offset` of a mapping of memory without side effects, in whole pages.
+    /// Makes an area of `bytes` bytes from `offset` on of a mapping of memory without side effects.
+    /// `EINVAL` if they are outside the mapping or not whole pages.
     pub(crate) fn from_map(map: Arc<IoMap>, offset: usize, bytes: usize) -> Result<Self> {
         let end = offset.checked_add(bytes).ok_or(EINVAL)?;
         let aligned = (map.phys() as usize | offset | bytes) % PAGE_SIZE == 0;
@@ -89,12 +96,12 @@ impl Area {
         })
     }
 
-    /// How large it is, a multiple of the page size.
+    /// Returns the size in bytes, a multiple of the page size.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How it is mapped, hence how users have to map it.
+    /// Returns how the area is cached; users must map it in the same way.
     pub(crate) fn cache(&self) -> Cache {
         match &self.owner {
             Owner::Dma(_) => Cache::Normal,
@@ -102,7 +109,8 @@ impl Area {
         }
     }
 
-    /// Page frame number of page `page`, to be mapped to users while the port is there.
+    /// Returns the page frame number of page `page`, to be mapped to users while the port exists. `EINVAL`
+    /// if the page is outside.
     pub(crate) fn pfn(&self, page: usize) -> Result<usize> {
         if page >= self.bytes / PAGE_SIZE {
             return Err(EINVAL);
@@ -116,7 +124,7 @@ impl Area {
         }
     }
 
-    /// The address of `bytes` bytes at `off`: `EINVAL` if they are not all inside.
+    /// Returns the address of `bytes` bytes at `off`. `EINVAL` if they are not all inside.
     pub(super) fn at(&self, off: usize, bytes: usize) -> Result<*mut u8> {
         match off.checked_add(bytes) {
             // SAFETY: `off` is at most `self.bytes`.
@@ -125,7 +133,7 @@ impl Area {
         }
     }
 
-    /// As [`Area::at`], for a word that must be aligned.
+    /// As [`Area::at`], for a word. `EINVAL` if it is not aligned, too.
     fn word<T>(&self, off: usize) -> Result<*mut T> {
         if off % size_of::<T>() != 0 {
             return Err(EINVAL);
@@ -159,7 +167,8 @@ impl Area {
         Ok(())
     }
 
-    /// Copies out of the area, by aligned words of 8 bytes where they are whole.
+    /// Copies `to.len()` bytes from `off` on out of the area, by aligned words of 8 bytes where they are
+    /// whole. `EINVAL` if they are not all inside.
     pub(crate) fn copy_in(&self, off: usize, to: &mut [u8]) -> Result {
         let from = self.at(off, to.len())?;
         let (head, words) = split(off, to.len());
@@ -184,7 +193,8 @@ impl Area {
         Ok(())
     }
 
-    /// Copies into the area, in ascending order, by aligned words of 8 bytes where they are whole.
+    /// Copies `from` into the area at `off`, in ascending order, by aligned words of 8 bytes where they are
+    /// whole. `EINVAL` if not all bytes are inside.
     pub(crate) fn copy_out(&self, off: usize, from: &[u8]) -> Result {
         let to = self.at(off, from.len())?;
         let (head, words) = split(off, from.len());
@@ -210,7 +220,7 @@ impl Area {
         Ok(())
     }
 
-    /// Writes zeroes.
+    /// Writes `len` zeroes from `off` on. `EINVAL` if they are not all inside.
     pub(crate) fn zero(&self, off: usize, len: usize) -> Result {
         let to = self.at(off, len)?;
         let (head, words) = split(off, len);
@@ -230,8 +240,8 @@ impl Area {
     }
 }
 
-/// How many of `len` bytes at `off` come before the first aligned word of 8 bytes, and how many are
-/// in whole aligned words then.
+/// Returns how many of `len` bytes at `off` come before the first aligned word of 8 bytes, and how many
+/// of the rest are in whole aligned words.
 fn split(off: usize, len: usize) -> (usize, usize) {
     let head = (off.wrapping_neg() % 8).min(len);
     (head, (len - head) & !7)

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Copying between memories that others write meanwhile.
+//! Copying between memories that a peer, a device or a user writes meanwhile.
 //!
-//! `memcpy` of the compiler assumes that none does; these accesses are volatile. They are of 8 bytes
-//! and aligned where they are stored, in ascending order: what a write-combining window wants.
+//! The compiler's `memcpy` assumes that no other agent writes; these accesses are volatile. Stores are
+//! aligned words of 8 bytes where possible, in ascending order, as suits a write-combining window.
 
 /// 8 bytes at any address.
 #[repr(C, packed)]
 struct Word(u64);
 
-/// Bytes that are copied in one go.
+/// Bytes that are copied at once.
 const WORD: usize = size_of::<u64>();
 
+/// Copies `len` bytes.
+///
 /// # Safety
 ///
 /// `from` is valid for volatile loads of `len` bytes, `to` for volatile stores, and they do not

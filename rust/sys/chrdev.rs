@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The major number, the class and the device nodes.
+//! The major number, the class and the device nodes (`include/linux/cdev.h`,
+//! `include/linux/device/class.h`).
 
 use crate::sys::file::{self, Device, File};
 use kernel::{
@@ -16,12 +17,12 @@ use kernel::{
     },
 };
 
-/// The most device nodes.
+/// The maximum number of device nodes.
 const MINORS: usize = 64;
 /// `MINORBITS` of the kernel.
 const MINOR_MASK: u32 = (1 << 20) - 1;
 
-/// Who is behind which minor.
+/// The device behind each minor number.
 pub(crate) struct Table {
     base: bindings::dev_t,
     class: *mut bindings::class,
@@ -52,8 +53,11 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// To be called once, by the module's `init`, before a driver is registered. Drop it after the
-    /// drivers.
+    /// Allocates the major number and creates the class. The module's `init` calls this once, before it
+    /// registers a driver, and drops the region after the drivers.
+    ///
+    /// Wraps `alloc_chrdev_region()`, `include/linux/fs.h`, and `class_create()`,
+    /// `include/linux/device/class.h`, and returns their errors. Sleeps.
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: Called once.
         unsafe { TABLE.init() };
@@ -88,7 +92,7 @@ impl Drop for Region {
     }
 }
 
-/// The device behind a number.
+/// Returns the device behind a device number. `ENODEV` if there is none.
 fn find(number: bindings::dev_t) -> Result<Arc<dyn Device>> {
     TABLE
         .lock()
@@ -125,9 +129,16 @@ unsafe impl Sync for NodeReg {}
 impl NodeReg {
     /// Makes the device node; it may be opened before this returns.
     ///
+    /// Wraps `cdev_add()`, `include/linux/cdev.h`, and `device_create()`, `include/linux/device.h`.
+    /// Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if there are 64 nodes; else what the C functions return.
+    ///
     /// # Safety
     ///
-    /// `parent` is a device that is there until the node is unregistered.
+    /// `parent` is null or a device that exists until the node is unregistered.
     pub(super) unsafe fn new(
         device: Arc<dyn Device>,
         parent: *mut bindings::device,
@@ -163,7 +174,7 @@ impl NodeReg {
             reg.clear();
             return Err(e);
         }
-        // SAFETY: The class is there, and by the requirements the parent; the format takes one int.
+        // SAFETY: The class exists, and by the requirements the parent; the format takes one int.
         let made = from_err_ptr(unsafe {
             bindings::device_create(
                 class,
@@ -184,7 +195,7 @@ impl NodeReg {
         Ok(reg)
     }
 
-    /// As `new`, for a device node of `dev`, which is bound while the node is there.
+    /// As `new`, for a device node of `dev`, which is bound while the node exists.
     pub(crate) fn for_pci(
         device: Arc<dyn Device>,
         dev: &kernel::pci::Device<kernel::device::Bound>,
@@ -193,22 +204,28 @@ impl NodeReg {
         unsafe { Self::new(device, crate::sys::raw_dev(dev)) }
     }
 
-    /// Which N.
+    /// Returns the N of `/dev/weftN`.
     pub(crate) fn minor(&self) -> usize {
         self.minor
     }
 
-    /// Makes it a device node of `dev`, or of no device; its number and its name stay.
+    /// Moves the node to the parent `dev`, or to none; its number and its name stay.
+    ///
+    /// Wraps `device_move()`, `include/linux/device.h`. `ENODEV` if the node does not exist; else what
+    /// `device_move()` returns. Sleeps.
     pub(crate) fn move_to(
         &self,
         dev: Option<&kernel::pci::Device<kernel::device::Bound>>,
     ) -> Result {
         let parent = dev.map_or(core::ptr::null_mut(), crate::sys::raw_dev);
-        // SAFETY: The class is there, as is the new parent, until the driver is unbound.
+        // SAFETY: The class exists, and so does the new parent, until the driver is unbound.
         to_result(unsafe { crate::sys::ext::weft_move_node(self.class, self.number, parent) })
     }
 
-    /// Removes the device node; open files stay. May be called again.
+    /// Removes the device node; open files stay. Further calls do nothing.
+    ///
+    /// Wraps `device_destroy()`, `include/linux/device.h`, and `cdev_del()`, `include/linux/cdev.h`.
+    /// Sleeps.
     pub(crate) fn unregister(&self) {
         if self.live.xchg(false, Full) {
             // SAFETY: Created in `new`; open files keep the cdev itself.
@@ -237,11 +254,15 @@ impl Drop for NodeReg {
     }
 }
 
-/// A file of this driver, from a descriptor of the current process. `EBADF`: there is none such,
-/// `EINVAL`: it is another driver's.
+/// A reference to an open file of this driver.
 pub(crate) struct Borrowed(ARef<LocalFile>);
 
 impl Borrowed {
+    /// Returns the file of descriptor `fd` of the current process. Wraps `fget()`, `include/linux/file.h`.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` if there is no such descriptor; `EINVAL` if it is not a file of this driver.
     pub(crate) fn get(fd: i32) -> Result<Self> {
         let fd = u32::try_from(fd).map_err(|_| EBADF)?;
         let file = LocalFile::fget(fd).map_err(|_| EBADF)?;
@@ -252,6 +273,7 @@ impl Borrowed {
         Ok(Self(file))
     }
 
+    /// Returns the driver's object of the file.
     pub(crate) fn file(&self) -> &dyn File {
         // SAFETY: A file with these operations was opened by `open`; it is held.
         unsafe { file::file_of(self.0.as_ptr()) }

@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A count of those inside of something that can be closed: closed, it lets nothing in, and is drained
-//! when the last has left.
+//! A count of the users of an object that can be closed: a closed object accepts no new users, and is
+//! drained when the last one has left.
 //!
-//! One atomic word: entering never waits, in any context. How the last one is waited for, and what is
-//! inside, is the matter of [`super::gate`], [`super::slots`] and of others that are built on this.
+//! The count is one atomic word: entering never waits, in any context. [`super::gate`], [`super::slots`]
+//! and others that are built on it add the object, and the waiting for the last user.
 
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed};
 
-/// Set while it is closed. The bits below count those inside.
+/// Set while the object is closed. The bits below are the count.
 const CLOSED: u32 = 1 << 31;
 
 /// The count.
 pub(crate) struct Drain(Atomic<u32>);
 
-/// Why nothing gets in.
+/// Why [`Drain::enter`] or [`Drain::close_idle`] fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// It is closed.
+    /// The object is closed.
     Closed,
-    /// There are as many inside as can be counted, or, asked to close only if there are none, some.
+    /// For `enter`: the count is at its maximum. For `close_idle`: the count is not 0.
     Busy,
 }
 
 impl Drain {
-    /// Open, with nothing inside.
+    /// Open, and the count is 0.
     pub(crate) const fn open() -> Self {
         Self(Atomic::new(0))
     }
 
-    /// Closed and drained.
+    /// Closed, and the count is 0.
     pub(crate) const fn closed() -> Self {
         Self(Atomic::new(CLOSED))
     }
 
-    /// Replaces the word by what `f` makes of it; the word before.
+    /// Replaces the word by the result of `f`, unless that is an error, and returns the previous word.
     fn update(&self, f: impl Fn(u32) -> Result<u32, Refused>) -> Result<u32, Refused> {
         let mut now = self.0.load(Relaxed);
         loop {
@@ -45,7 +45,8 @@ impl Drain {
         }
     }
 
-    /// One more is inside, until [`Drain::leave`].
+    /// Adds 1 to the count, until [`Drain::leave`]. `Closed` if the object is closed; `Busy` if the count
+    /// is at its maximum.
     pub(crate) fn enter(&self) -> Result<(), Refused> {
         let entered = self.update(|now| match now {
             _ if now & CLOSED != 0 => Err(Refused::Closed),
@@ -55,12 +56,12 @@ impl Drain {
         entered.map(|_| ())
     }
 
-    /// One less. True: that was the last one of what is closed.
+    /// Subtracts 1 from the count. Returns true if the object is closed and this was the last user.
     pub(crate) fn leave(&self) -> bool {
         self.0.fetch_sub(1, Full) == CLOSED + 1
     }
 
-    /// Nothing enters any more. False: so it was before.
+    /// Closes the object. Returns false if it was closed before.
     pub(crate) fn close(&self) -> bool {
         let closed = self.update(|now| match now & CLOSED {
             0 => Ok(now | CLOSED),
@@ -69,7 +70,7 @@ impl Drain {
         closed.is_ok()
     }
 
-    /// The same, if nothing is inside.
+    /// Closes the object if the count is 0. `Closed` if it was closed before, else `Busy`.
     pub(crate) fn close_idle(&self) -> Result<(), Refused> {
         let closed = self.update(|now| match now {
             0 => Ok(CLOSED),
@@ -79,7 +80,7 @@ impl Drain {
         closed.map(|_| ())
     }
 
-    /// Lets others in again, whatever is inside. False: it was open.
+    /// Opens the object again, whatever the count is. Returns false if it was open.
     pub(crate) fn reopen(&self) -> bool {
         let opened = self.update(|now| match now & CLOSED {
             0 => Err(Refused::Busy),
@@ -92,7 +93,7 @@ impl Drain {
         self.0.load(Acquire) & CLOSED != 0
     }
 
-    /// Whether it is closed and nothing is inside.
+    /// Returns whether the object is closed and the count is 0.
     pub(crate) fn is_drained(&self) -> bool {
         self.0.load(Acquire) == CLOSED
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Open files of a character device, and what the kernel calls on them.
+//! Open files of a character device, and their operations (`struct file_operations`,
+//! `include/linux/fs.h`).
 //!
-//! The wait queues of a file, its own that is made with it and that of what it is a file of, live at
-//! least as long: epoll asks for the queues of a file once, when the file is added, whatever becomes of
-//! the file later.
+//! A file is polled on two wait queues: its own, and the one that all files of the object share. Both live
+//! at least as long as the file: epoll gets the queues of a file once, when the file is added.
 //!
-//! It must not know what the device is.
+//! This file must not know what the device is.
 
 use crate::sys::{
     vma::{Fault, Mapping, NewVma, Outcome},
@@ -21,7 +21,7 @@ use kernel::{
     sync::Arc,
 };
 
-/// Events of `poll`.
+/// Events of `poll`, values of `include/uapi/linux/eventpoll.h`.
 pub(crate) mod events {
     pub(crate) const IN: u32 = 0x0001 | 0x0040;
     pub(crate) const PRI: u32 = 0x0002;
@@ -31,34 +31,37 @@ pub(crate) mod events {
     pub(crate) const RDHUP: u32 = 0x2000;
 }
 
-/// What is behind a device node.
+/// The object behind a device node.
 pub(crate) trait Device: Send + Sync {
-    /// The address space of its mappings.
+    /// Returns the address space of the mappings of its files.
     fn mapping(&self) -> &Mapping;
 
-    /// Opens it. `waiters` is the queue that `poll` of the new file waits on.
+    /// Opens the device. `waiters` is the queue of the new file, on which its `poll` waits.
     fn open(&self, waiters: Arc<WaitQueue>) -> Result<KBox<dyn File>>;
 }
 
-/// An open file. When it is dropped, it has no mapping.
+/// An open file. When it is dropped, no mapping of it is left.
 pub(crate) trait File: Any + Send + Sync {
     fn as_any(&self) -> &dyn Any;
 
-    /// The queue that is woken for all files alike: `poll` waits there, too.
+    /// Returns the queue that all files share, on which `poll` waits, too.
     fn common(&self) -> &WaitQueue;
 
-    /// The events that there are; `want` says for which ones a waiter is to be woken.
+    /// Returns the events that are pending, a mask of [`events`]. `want` are the events that the caller of
+    /// `poll` waits for.
     fn poll(&self, want: u32) -> u32;
 
-    /// `nonblock`: the file is `O_NONBLOCK`.
+    /// Handles `ioctl`. `nonblock`: the file is `O_NONBLOCK`.
     fn ioctl(&self, cmd: u32, arg: usize, nonblock: bool) -> Result;
 
+    /// Handles `mmap`.
     fn mmap(&self, vma: &NewVma<'_>) -> Result;
 
+    /// Handles a page fault in a mapping of the file.
     fn fault(&self, fault: &Fault<'_>) -> Outcome;
 }
 
-/// What `private_data` points to.
+/// The `private_data` of a file.
 struct Open {
     file: KBox<dyn File>,
     waiters: Arc<WaitQueue>,
@@ -66,6 +69,8 @@ struct Open {
     _device: Arc<dyn Device>,
 }
 
+/// Returns the `private_data` of `file`.
+///
 /// # Safety
 ///
 /// `file` was opened by [`open`] and is not released during `'a`.
@@ -74,7 +79,7 @@ unsafe fn of<'a>(file: *mut bindings::file) -> &'a Open {
     unsafe { &*(*file).private_data.cast::<Open>() }
 }
 
-/// The driver's part of `file`.
+/// Returns the driver's object of `file`.
 ///
 /// # Safety
 ///
@@ -84,11 +89,13 @@ pub(super) unsafe fn file_of<'a>(file: *mut bindings::file) -> &'a dyn File {
     &*unsafe { of(file) }.file
 }
 
-/// Opens `file` as one of `device`. For the `open` of the device's file operations.
+/// Opens `file` as a file of `device`. The `open` of the device's file operations calls this.
+///
+/// Wraps `nonseekable_open()`, `include/linux/fs.h`. Returns the error of [`Device::open`], or `ENOMEM`.
 ///
 /// # Safety
 ///
-/// The VFS opens `file`, of `inode`, and its operations are those of [`operations`].
+/// The VFS is opening `file`, of `inode`, and its operations are those of [`operations`].
 pub(super) unsafe fn open(
     device: Arc<dyn Device>,
     inode: *mut bindings::inode,
@@ -167,8 +174,7 @@ extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
     open.file.fault(&fault).into_raw()
 }
 
-/// A table of functions that can be a static.
-/// Operations in static memory.
+/// A table of operations in a static.
 pub(super) struct Table<T>(pub(super) T);
 
 // SAFETY: Never changed.
@@ -179,7 +185,7 @@ static VM_OPS: Table<bindings::vm_operations_struct> = Table(bindings::vm_operat
     ..pin_init::zeroed()
 });
 
-/// The operations of every file; `open` is to call [`open`].
+/// Returns the operations of all files, with `open`, a function that calls [`open`].
 pub(super) const fn operations(
     open: unsafe extern "C" fn(*mut bindings::inode, *mut bindings::file) -> c_int,
 ) -> bindings::file_operations {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where what a driver keeps of a device waits between two devices, while it goes from one to the other.
+//! Handover of a driver's state of a device from one device to another.
 //!
-//! There is one place, for as long as a holder says between which two devices. A driver
-//! that is taken from one of them leaves here what is to outlast that, and finds it when it is given the
-//! other one, or the same again. It must not know what that is.
+//! There is one handover slot. Its holder, a [`HandoverSlot`], names two devices. A driver that is unbound
+//! from one of them leaves the state here that is to survive, and fetches it when it is bound to the other
+//! device, or to the same one again. This file must not know what the state is.
 
 use super::{raw_pci, virtfn::VirtFn};
 use core::any::Any;
 use kernel::{pci, prelude::*, sync::global_lock};
 
-/// What is left here. Dropped, if it is not fetched.
+/// The state that is handed over. It is dropped if no driver fetches it.
 pub(crate) trait SavedState: Send {
-    /// For who knows what it is.
+    /// Returns the state as [`Any`], for a caller that knows its type.
     fn as_any(&mut self) -> &mut dyn Any;
 }
 
 struct Place {
-    /// By their addresses, which are compared only.
+    /// The two devices, by their addresses, which are only compared.
     between: Option<(usize, usize)>,
     saved: Option<KBox<dyn SavedState>>,
 }
@@ -30,11 +30,11 @@ global_lock! {
     };
 }
 
-/// The place, for the life of the module.
+/// Initialises the handover slot, for the life of the module.
 pub(crate) struct Handover(());
 
 impl Handover {
-    /// To be called once, by the module's `init`, before a driver is registered.
+    /// Initialises the slot. Called once, by the module's `init`, before a driver is registered.
     pub(crate) fn new() -> Self {
         // SAFETY: Called once.
         unsafe { PLACE.init() };
@@ -46,14 +46,18 @@ fn address<C: kernel::device::DeviceContext>(dev: &pci::Device<C>) -> usize {
     raw_pci(dev).addr()
 }
 
-/// The right to the place. What is there when this is dropped is dropped, too.
+/// The holder of the handover slot. Dropping it frees the slot, and drops the state that is left in it.
 pub(crate) struct HandoverSlot<'a> {
-    // Held: no other device gets their addresses.
+    // References: no other device gets their addresses meanwhile.
     _between: (&'a VirtFn, &'a VirtFn),
 }
 
 impl<'a> HandoverSlot<'a> {
-    /// `EBUSY`: the place has a holder.
+    /// Takes the slot, for a handover between `one` and `other`. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if another caller holds the slot.
     pub(crate) fn new(one: &'a VirtFn, other: &'a VirtFn) -> Result<Self> {
         let mut place = PLACE.lock();
         if place.between.is_some() {
@@ -84,12 +88,16 @@ impl Place {
     }
 }
 
-/// Whether something of `dev` may be left.
+/// Returns whether the slot is held for a handover from or to `dev`. Sleeps.
 pub(crate) fn is_for<C: kernel::device::DeviceContext>(dev: &pci::Device<C>) -> bool {
     PLACE.lock().is_for(address(dev))
 }
 
-/// Leaves something of `dev`. It is given back if it may not be left.
+/// Leaves the state `saved` of `dev` in the slot. Sleeps.
+///
+/// # Errors
+///
+/// Returns `saved` if the slot is not held for `dev`, or is full.
 pub(crate) fn leave<C: kernel::device::DeviceContext>(
     dev: &pci::Device<C>,
     saved: KBox<dyn SavedState>,
@@ -102,7 +110,7 @@ pub(crate) fn leave<C: kernel::device::DeviceContext>(
     Ok(())
 }
 
-/// Fetches what was left for `dev`.
+/// Takes the state out of the slot, if there is some and the slot is held for `dev`. Sleeps.
 pub(crate) fn fetch<C: kernel::device::DeviceContext>(
     dev: &pci::Device<C>,
 ) -> Option<KBox<dyn SavedState>> {

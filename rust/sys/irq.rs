@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! MSI-X vectors, a handler each.
+//! MSI-X vectors, with a threaded handler each.
 //!
-//! It must not know what a vector is for: that is said by the [`Line`]s it is given.
+//! This file must not know what a vector is for; the names come with the [`Line`]s.
 
 use crate::sys::raw_pci;
 use kernel::{
@@ -33,40 +33,42 @@ mod verdict {
 }
 use verdict::{HANDLED, WAKE_THREAD};
 
-/// What is to happen after the hard interrupt.
+/// What follows the hard interrupt.
 pub(crate) enum Next {
+    /// Nothing: `IRQ_HANDLED`.
     Done,
-    /// Call [`Handler::thread`].
+    /// A call of [`Handler::thread`]: `IRQ_WAKE_THREAD`.
     Thread,
 }
 
-/// What the interrupts of a device are handled by.
+/// The interrupt handlers of a device.
 pub(crate) trait Handler: Send + Sync + 'static {
-    /// In the hard interrupt.
+    /// Handles `vector` in the hard interrupt; must not sleep.
     fn hard(&self, vector: u32) -> Next;
 
-    /// In the vector's thread; may sleep.
+    /// Handles `vector` in its interrupt thread; may sleep.
     fn thread(&self, vector: u32);
 }
 
-/// A vector that is used.
+/// A vector that gets a handler.
 pub(crate) struct Line {
     pub(crate) vector: u32,
-    /// Its purpose, for `/proc/interrupts`.
+    /// The purpose of the vector, for `/proc/interrupts`.
     pub(crate) name: CString,
 }
 
-/// What the kernel hands to the handlers.
+/// The `dev_id` of an interrupt, which the kernel passes to the handlers.
 struct Cookie<H: Handler> {
     handler: Arc<H>,
     vector: u32,
     irq: u32,
-    /// The kernel keeps the pointer.
+    /// The kernel keeps a pointer to it.
     name: CString,
 }
 
-/// The vectors of a device and the handlers of those that are used. All handlers are off until
-/// [`IrqSet::enable`]. Dropping frees the handlers, then the vectors.
+/// The MSI-X vectors of a device, and the handlers of some of them. All handlers are disabled until
+/// [`IrqSet::enable`]. Dropping frees the handlers, then the vectors (`free_irq()`,
+/// `include/linux/interrupt.h`; `pci_free_irq_vectors()`, `include/linux/pci.h`), and sleeps.
 pub(crate) struct IrqSet<H: Handler> {
     pdev: ARef<pci::Device>,
     cookies: KVec<KBox<Cookie<H>>>,
@@ -90,7 +92,10 @@ extern "C" fn thread<H: Handler>(_irq: c_int, data: *mut c_void) -> bindings::ir
 }
 
 impl<H: Handler> IrqSet<H> {
-    /// Allocates `vectors` vectors, no fewer, and requests those of `lines`.
+    /// Allocates exactly `vectors` vectors, and requests those of `lines`, disabled.
+    ///
+    /// Wraps `pci_alloc_irq_vectors()`, `include/linux/pci.h`, and `request_threaded_irq()`,
+    /// `include/linux/interrupt.h`, and returns their errors. Sleeps.
     pub(crate) fn new(
         dev: &pci::Device<Bound>,
         handler: &Arc<H>,
@@ -112,7 +117,7 @@ impl<H: Handler> IrqSet<H> {
         };
         core::mem::swap(&mut set.cookies, &mut cookies);
         for line in lines {
-            // SAFETY: The vectors are allocated; a number that is not among them is refused.
+            // SAFETY: The vectors are allocated; the call fails for a number that is not among them.
             let irq = unsafe { bindings::pci_irq_vector(raw, line.vector) };
             to_result(irq)?;
             let cookie = KBox::new(
@@ -145,21 +150,25 @@ impl<H: Handler> IrqSet<H> {
         Ok(set)
     }
 
-    /// Lets the handlers run. Not to be called at the same time as [`IrqSet::disable`].
+    /// Enables the interrupts. Must not run at the same time as [`IrqSet::disable`].
+    ///
+    /// Wraps `enable_irq()`, `include/linux/interrupt.h`.
     pub(crate) fn enable(&self) {
         if !self.enabled.xchg(true, Full) {
             for cookie in &self.cookies {
-                // SAFETY: Requested, and off.
+                // SAFETY: Requested, and disabled.
                 unsafe { bindings::enable_irq(cookie.irq) };
             }
         }
     }
 
-    /// Waits until no handler runs; none will until [`IrqSet::enable`]. Sleeps.
+    /// Disables the interrupts and waits until no handler runs; none runs until [`IrqSet::enable`].
+    ///
+    /// Wraps `disable_irq()`, `include/linux/interrupt.h`. Sleeps.
     pub(crate) fn disable(&self) {
         if self.enabled.xchg(false, Full) {
             for cookie in &self.cookies {
-                // SAFETY: Requested, and on.
+                // SAFETY: Requested, and enabled.
                 unsafe { bindings::disable_irq(cookie.irq) };
             }
         }
@@ -170,7 +179,7 @@ impl<H: Handler> Drop for IrqSet<H> {
     fn drop(&mut self) {
         for cookie in &self.cookies {
             let data = core::ptr::from_ref::<Cookie<H>>(cookie).cast_mut();
-            // SAFETY: Requested with this cookie; waits for handlers that run.
+            // SAFETY: Requested with this cookie; the call waits for handlers that run.
             unsafe { bindings::free_irq(cookie.irq, data.cast()) };
         }
         // SAFETY: No handler is left.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A spin lock for what hard interrupts share with the rest: `spin_lock_irqsave()`.
+//! A spin lock for data that hard interrupts and other contexts share: `spin_lock_irqsave()`,
+//! `include/linux/spinlock.h`.
 
 use kernel::{
     bindings,
@@ -17,7 +18,7 @@ pub(crate) struct IrqSave;
 /// A spin lock that is held with interrupts off.
 pub(crate) type SpinLockIrq<T> = Lock<T, IrqSave>;
 
-/// Use [`new_spinlock_irq`], which makes a class of its own for lockdep.
+/// Makes a lock. Use [`new_spinlock_irq`], which gives it a lock class of its own for lockdep.
 pub(crate) fn init<T>(
     value: T,
     name: &'static CStr,
@@ -26,7 +27,7 @@ pub(crate) fn init<T>(
     Lock::new(value, name, key)
 }
 
-/// `new_spinlock_irq!(value, c"name")`.
+/// Makes a [`SpinLockIrq`]: `new_spinlock_irq!(value, c"name")`.
 macro_rules! new_spinlock_irq {
     ($value:expr, $name:expr) => {
         $crate::sys::irqlock::init($value, $name, kernel::static_lock_class!())
@@ -35,8 +36,8 @@ macro_rules! new_spinlock_irq {
 pub(crate) use new_spinlock_irq;
 
 // SAFETY: `spinlock_t` gives mutual exclusion. Guards are not `Send`, so that the flags are restored
-// by the CPU that saved them, and a lock taken inside another is given back first or restores
-// what it found.
+// by the CPU that saved them, and a lock taken inside another is released first or restores the flags
+// that it found.
 unsafe impl Backend for IrqSave {
     type State = bindings::spinlock_t;
     type GuardState = c_ulong;
@@ -52,7 +53,7 @@ unsafe impl Backend for IrqSave {
     }
 
     unsafe fn try_lock(_ptr: *mut Self::State) -> Option<c_ulong> {
-        // Not used here: as if it were held.
+        // No caller uses this; it fails as if the lock were held.
         None
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Safe wrappers over what the kernel crate lacks, one file per facility of C.
+//! Safe wrappers for kernel facilities that the kernel crate lacks, one file per facility of C.
 //!
-//! With `hw`, the only place of `unsafe`, and the only one where the kernel's series makes a
-//! difference (`cfg(KERNEL_7_3)`). It must not know ports, links or channels.
+//! `unsafe` is used here and in `hw` only. This is the only module that depends on the kernel series
+//! (`cfg(KERNEL_7_3)`). It must not know ports, links or channels.
 
 use kernel::{bindings, device::DeviceContext};
 
@@ -41,13 +41,13 @@ pub(crate) mod vma;
 pub(crate) mod waitq;
 pub(crate) mod work;
 
-/// The `struct pci_dev`; `pci::Device::as_raw` is private.
+/// Returns the `struct pci_dev` of `dev`; `pci::Device::as_raw` is private.
 pub(crate) fn raw_pci<C: DeviceContext>(dev: &kernel::pci::Device<C>) -> *mut bindings::pci_dev {
     // `pci::Device` is transparent around `Opaque<struct pci_dev>`.
     core::ptr::from_ref(dev).cast_mut().cast()
 }
 
-/// The `struct device` inside.
+/// Returns the `struct device` inside the `struct pci_dev` of `dev`.
 pub(crate) fn raw_dev<C: DeviceContext>(dev: &kernel::pci::Device<C>) -> *mut bindings::device {
     // SAFETY: The reference makes it a valid `struct pci_dev`; only an address is computed.
     unsafe { &raw mut (*raw_pci(dev)).dev }

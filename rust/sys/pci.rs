@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! PCI drivers with the callbacks that `kernel::pci::Driver` lacks: reset, error recovery,
-//! sleep, attributes. The rest is left to the kernel crate.
+//! system sleep, SR-IOV, attributes (`struct pci_driver` and `struct pci_error_handlers`,
+//! `include/linux/pci.h`). The rest is left to the kernel crate.
 //!
-//! It also hides in what the series differ: how `probe` is called, and how tables of ids are made.
+//! This file also hides the differences of the kernel series: how `probe` is called, and how tables of
+//! ids are made.
 
 mod sleep;
 
@@ -24,18 +26,18 @@ use kernel::{
     types::Opaque,
 };
 
-/// What a bus error leaves of the device.
+/// The state of the channel to the device after a bus error (`pci_channel_state_t`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Channel {
-    /// It can be talked to.
+    /// The device can be accessed.
     Normal,
-    /// It cannot, until it is reset.
+    /// The device cannot be accessed until it is reset.
     Frozen,
-    /// It never will again.
+    /// The device is lost for good.
     Dead,
 }
 
-/// What the driver wants after a bus error.
+/// What the driver asks the PCI core to do after a bus error (`pci_ers_result_t`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recovery {
     Recovered,
@@ -60,39 +62,40 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
 
     const IDS: pci::IdTable<()>;
 
-    /// Made after `probe`, gone before `remove`.
+    /// Returns the attribute groups. Their files are created after `probe` and removed before `remove`.
     fn groups() -> GroupsRef<Self::Data>;
 
     fn probe(dev: &pci::Device<Core<'_>>) -> Result<Self::Data>;
 
     fn remove(dev: &pci::Device<Core<'_>>, data: &Self::Data);
 
-    /// The function will be reset: it must not be touched.
+    /// Stops all access to the function, which is about to be reset.
     fn reset_prepare(dev: &pci::Device<Core<'_>>, data: &Self::Data);
 
-    /// It has been, and its configuration space is as it was.
+    /// Takes the function into use again after a reset. Its configuration space is restored.
     fn reset_done(dev: &pci::Device<Core<'_>>, data: &Self::Data);
 
     fn error_detected(dev: &pci::Device<Core<'_>>, data: &Self::Data, left: Channel) -> Recovery;
 
-    /// The link was reset. The configuration space is to be restored.
+    /// Is called after the link was reset. The driver restores the configuration space.
     fn slot_reset(dev: &pci::Device<Core<'_>>, data: &Self::Data) -> Recovery;
 
-    /// Everybody concerned has recovered.
+    /// Resumes normal operation: all drivers that the bus error concerns have recovered.
     fn resume(dev: &pci::Device<Core<'_>>, data: &Self::Data);
 
-    /// The system is going to sleep, and the function with it: it must not be touched.
+    /// Stops all access to the function, which goes to sleep with the system.
     fn sleep(dev: &pci::Device<Core<'_>>, data: &Self::Data);
 
-    /// It is awake again, its configuration space as it was; what it had in its registers is lost.
+    /// Takes the function into use again after sleep. Its configuration space is restored; the contents
+    /// of its registers are lost.
     fn wake(dev: &pci::Device<Core<'_>>, data: &Self::Data);
 
-    /// There shall be `count` virtual functions, 0 to disable them: by `sriov_numvfs`, which the
-    /// kernel has checked.
+    /// Enables `count` virtual functions, or disables them if `count` is 0. A write to `sriov_numvfs`
+    /// calls this; the kernel has checked the number.
     fn sriov_configure(dev: &pci::Device<Core<'_>>, data: &Self::Data, count: u32) -> Result;
 }
 
-/// What the kernel crate sees of a [`Driver`].
+/// Implements the kernel crate's [`pci::Driver`] for a [`Driver`].
 pub(crate) struct Glue<T: Driver>(PhantomData<T>);
 
 impl<T: Driver> pci::Driver for Glue<T> {
@@ -146,8 +149,8 @@ impl<T: Driver> Adapter<T> {
     ///
     /// # Safety
     ///
-    /// To be called by a callback of the PCI core, or of power management, which hold the device lock
-    /// and call drivers only that are bound, hence after `probe` has succeeded.
+    /// The caller is a callback of the PCI core or of power management. Both hold the device lock and
+    /// call bound drivers only, hence after `probe` has succeeded.
     pub(super) unsafe fn with<R>(
         pdev: *mut bindings::pci_dev,
         f: impl FnOnce(&pci::Device<Core<'_>>, &T::Data) -> R,
@@ -159,10 +162,12 @@ impl<T: Driver> Adapter<T> {
         f(dev, data.get_ref())
     }
 
-    /// Calls `f` with each virtual function of `pf` that this driver is bound to, its device lock held.
+    /// Calls `f` with each virtual function of `pf` that this driver is bound to, with the device lock of
+    /// the virtual function held.
     ///
-    /// The lock of the PF is taken first, as in the PCI core. A reset of the whole bus holds those of all
-    /// functions, and calls the driver for each: a lock that is not to be had is not waited for for long.
+    /// The lock of the PF is taken first, as in the PCI core. A reset of the whole bus holds the locks of
+    /// all functions and calls the driver for each: a virtual function whose lock is not free within a
+    /// second is skipped. Sleeps.
     ///
     /// # Safety
     ///
@@ -181,10 +186,10 @@ impl<T: Driver> Adapter<T> {
                 }
                 fsleep(Delta::from_millis(1));
             };
-            // Who is bound does not change under the locks: the PF's is held by the requirements. A driver
-            // is set before `probe`, and cleared after `remove`, which are done under the lock.
+            // The bound driver does not change under the locks; the PF's is held by the requirements. The
+            // driver core sets a driver before `probe` and clears it after `remove`, both under the lock.
             if locked.is_some() && vf.bound() == Bound::SameAsPf {
-                // SAFETY: By that this driver is bound, and the lock is held.
+                // SAFETY: This driver is bound, as the check says, and the lock is held.
                 unsafe { Self::with(vf.raw(), &mut f) };
             }
         }
@@ -214,8 +219,8 @@ impl<T: Driver> Adapter<T> {
     }
 
     extern "C" fn reset_prepare(pdev: *mut bindings::pci_dev) {
-        // Its virtual functions are reset with it, of which the PCI core tells no driver. They go first:
-        // they may have something to say through it.
+        // The reset of a PF resets its virtual functions, too; the PCI core does not notify their
+        // drivers. They are prepared first, as they may still send messages through the PF.
         let prepare = |dev: &pci::Device<Core<'_>>, data: &T::Data| {
             T::reset_prepare(dev, data);
             if let Err(e) = save_state(dev) {
@@ -234,7 +239,7 @@ impl<T: Driver> Adapter<T> {
     }
 
     extern "C" fn sriov_configure(pdev: *mut bindings::pci_dev, count: c_int) -> c_int {
-        // Not negative: the kernel has compared it with what the function has.
+        // Not negative: the kernel has compared it with the number that the function supports.
         let wanted = u32::try_from(count).unwrap_or(0);
         // SAFETY: Called by the PCI core, with the device lock held, for a device that is bound.
         let done = unsafe { Self::with(pdev, |dev, data| T::sriov_configure(dev, data, wanted)) };
@@ -247,7 +252,7 @@ impl<T: Driver> Adapter<T> {
     extern "C" fn reset_done(pdev: *mut bindings::pci_dev) {
         // The PCI core has enabled them again, with an empty configuration space.
         let done = |dev: &pci::Device<Core<'_>>, data: &T::Data| {
-            // Again, for one that was locked by others then.
+            // Again, for a function that was skipped then, as its lock was held.
             T::reset_prepare(dev, data);
             restore_state(dev);
             T::reset_done(dev, data);
@@ -267,7 +272,7 @@ unsafe impl<T: Driver> driver::RegistrationOps for Adapter<T> {
         name: &'static CStr,
         module: &'static ThisModule,
     ) -> Result {
-        // SAFETY: The driver is not registered yet, hence nothing else looks at it.
+        // SAFETY: The driver is not registered yet, hence nothing else reads it.
         unsafe {
             (*pdrv.get()).err_handler = Self::ERR_REF;
             (*pdrv.get()).sriov_configure = Some(Self::sriov_configure);
@@ -284,8 +289,10 @@ unsafe impl<T: Driver> driver::RegistrationOps for Adapter<T> {
     }
 }
 
-/// An id. (`pci::Vendor` holds listed vendors only.) `override_only`: matches a device only whose
-/// `driver_override` names the driver.
+/// Makes an entry of an id table (`struct pci_device_id`, `include/linux/mod_devicetable.h`).
+///
+/// `pci::DeviceId` cannot be made otherwise for a vendor that `pci::Vendor` does not list. With
+/// `override_only` the entry matches only a device whose `driver_override` names the driver.
 pub(crate) const fn id(vendor: u32, device: u32, override_only: bool) -> pci::DeviceId {
     let id = bindings::pci_device_id {
         vendor,
@@ -301,7 +308,7 @@ pub(crate) const fn id(vendor: u32, device: u32, override_only: bool) -> pci::De
     unsafe { core::mem::transmute(id) }
 }
 
-/// The table of a driver that takes devices by itself, with its alias in the module.
+/// Defines the id table of a driver that binds to its devices automatically, and the alias in the module.
 macro_rules! alias_table {
     ($table:ident, $module_table:ident, $($id:expr),+) => {
         #[cfg(not(KERNEL_7_3))]
@@ -312,10 +319,11 @@ macro_rules! alias_table {
 }
 pub(crate) use alias_table;
 
-/// The table of a driver that takes a device only when it is told to, and has no alias.
+/// Defines the id table of a driver that binds to a device only on request (`driver_override`). There is
+/// no alias in the module.
 ///
-/// The table must not be empty: on 7.2 a device bound by `driver_override` takes the data of its
-/// first entry, and `new_id` wants an entry with the same `driver_data`, 0.
+/// The table must not be empty: on 7.2 a device bound by `driver_override` takes the data of the
+/// first entry, and `new_id` requires an entry with the same `driver_data`, 0.
 macro_rules! override_table {
     ($table:ident, $id:expr) => {
         #[cfg(not(KERNEL_7_3))]
@@ -328,10 +336,12 @@ macro_rules! override_table {
 }
 pub(crate) use override_table;
 
-/// A device that was enabled; disabled when this is dropped.
+/// A device whose memory space is enabled. Dropping it clears bus mastering and disables the device
+/// (`pci_clear_master()`, `pci_disable_device()`, `include/linux/pci.h`).
 pub(crate) struct Enabled(ARef<pci::Device>);
 
 impl Enabled {
+    /// Enables the device for memory access. Wraps `pci_enable_device_mem()`, `include/linux/pci.h`.
     pub(crate) fn new(dev: &pci::Device<Core<'_>>) -> Result<Self> {
         dev.enable_device_mem()?;
         Ok(Self(ARef::from(&**dev)))
@@ -340,8 +350,8 @@ impl Enabled {
 
 impl Drop for Enabled {
     fn drop(&mut self) {
-        // SAFETY: Enabled in `new`. Without mastership first: nothing of the device may land in
-        // memory that is freed.
+        // SAFETY: Enabled in `new`. Bus mastering ends first: the device must not write to memory that
+        // is freed.
         unsafe {
             bindings::pci_clear_master(raw_pci(&self.0));
             bindings::pci_disable_device(raw_pci(&self.0));
@@ -350,12 +360,16 @@ impl Drop for Enabled {
 }
 
 /// Saves the configuration space, for [`restore_state`].
+///
+/// Wraps `pci_save_state()`, `include/linux/pci.h`, and returns its errors.
 pub(crate) fn save_state(dev: &pci::Device<Core<'_>>) -> Result {
     // SAFETY: The device lock is held.
     kernel::error::to_result(unsafe { bindings::pci_save_state(raw_pci(dev)) })
 }
 
-/// Restores it, and keeps it for another time.
+/// Restores the saved configuration space, and saves it again for the next call.
+///
+/// Wraps `pci_restore_state()` and `pci_save_state()`, `include/linux/pci.h`.
 pub(crate) fn restore_state(dev: &pci::Device<Core<'_>>) {
     // SAFETY: The device lock is held.
     unsafe {
@@ -364,20 +378,39 @@ pub(crate) fn restore_state(dev: &pci::Device<Core<'_>>) {
     }
 }
 
-/// Enables `count` virtual functions. Sleeps: their drivers are bound before this returns.
+/// Enables `count` virtual functions. Their drivers are bound before this returns.
+///
+/// Wraps `pci_enable_sriov()`, `include/linux/pci.h`.
+///
+/// # Errors
+///
+/// `EINVAL` if `count` exceeds a C `int`; else what `pci_enable_sriov()` returns.
+///
+/// # Context
+///
+/// Sleeps. The device lock is held.
 pub(crate) fn enable_vfs(dev: &pci::Device<Core<'_>>, count: u32) -> Result {
     let count = c_int::try_from(count)?;
     // SAFETY: The device is bound and its lock is held.
     kernel::error::to_result(unsafe { bindings::pci_enable_sriov(raw_pci(dev), count) })
 }
 
-/// Disables the virtual functions that are enabled: their drivers are unbound when this returns.
+/// Disables the virtual functions that are enabled. Their drivers are unbound when this returns.
+///
+/// Wraps `pci_disable_sriov()`, `include/linux/pci.h`.
+///
+/// # Context
+///
+/// Sleeps. The device lock is held.
 pub(crate) fn disable_vfs(dev: &pci::Device<Core<'_>>) {
-    // SAFETY: As above. Of a device without SR-IOV, or with nothing enabled, it does nothing.
+    // SAFETY: As above. For a device without SR-IOV, or with no VF enabled, the call does nothing.
     unsafe { bindings::pci_disable_sriov(raw_pci(dev)) }
 }
 
-/// Whether the function is there, by its configuration space. Sleeps not.
+/// Returns whether the function responds to a read of its configuration space; for a VF, whether its PF
+/// does.
+///
+/// Wraps `pci_device_is_present()`, `include/linux/pci.h`. Does not sleep.
 pub(crate) fn is_present(dev: &pci::Device) -> bool {
     // SAFETY: The device is held.
     unsafe { bindings::pci_device_is_present(raw_pci(dev)) }

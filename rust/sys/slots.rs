@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A table of values that are found by index without a lock, and can be taken away from those who
-//! have found them.
+//! A table of values that are looked up by index without a lock, and can be revoked from their users.
 //!
-//! Finding is a look at two arrays and one atomic; it never waits. Taking away first closes the slot,
-//! so that the value is not found any more, then waits for those that have it. A slot goes through
-//! this many times, with another value each time, so a [`super::gate::Gate`], which opens once, would
-//! not do.
+//! A lookup reads two arrays and one atomic; it never waits. To revoke a value, its owner closes the slot,
+//! so that no lookup finds the value any more, then waits until every reference to it is dropped. A slot
+//! goes through this many times, with another value each time; a [`super::gate::Gate`] opens once and does
+//! not suffice.
 //!
-//! The whole table can be shut: when that has returned, no value of it is left anywhere.
+//! [`Slots::shut`] revokes all values: when it returns, no value of the table is left anywhere.
 //!
-//! The memory of slots is given back with the table only: an index that names nothing is looked at
-//! safely at any time.
+//! The memory of slots is freed with the table only: any index can be looked up safely at any time.
 
 use crate::sys::{drain::Drain, waitq::WaitQueue};
 use core::{cell::UnsafeCell, ops::Deref, ptr::NonNull, task::Poll};
@@ -24,26 +22,26 @@ use kernel::{
     },
 };
 
-/// Slots that are allocated at a time.
+/// How many slots are allocated at a time.
 const CHUNK: usize = 128;
 
 struct Cell<T> {
-    /// Closed while it is empty. Counts those who have its value.
+    /// Closed while the slot is empty. Counts the references to the value, [`Found`].
     drain: Drain,
     /// Changed only with [`Slots::owners`] locked, while closed, and counting none.
     value: UnsafeCell<Option<T>>,
 }
 
-/// What owners agree on.
+/// Which slots are owned; under a lock.
 struct Owners {
-    /// Slots without an owner, the one that was longest free first: an index comes again as late as
-    /// can be. A ring with room for all slots that are allocated.
+    /// Free slots, the one that has been free for longest first, so that an index is reused as late as
+    /// possible. A ring with room for all slots that are allocated.
     free: KVVec<u32>,
     head: usize,
     count: usize,
     /// Slots that are allocated.
     total: usize,
-    /// Nothing is opened any more.
+    /// No slot can be opened any more.
     shut: bool,
 }
 
@@ -53,21 +51,21 @@ pub(crate) struct Slots<T> {
     chunks: KVVec<SetOnce<KVVec<Cell<T>>>>,
     #[pin]
     owners: Mutex<Owners>,
-    /// How many [`Busy`] there are. Grows only with `owners` locked, and the table not shut, or
-    /// with one being there.
+    /// The number of [`Busy`] guards. It grows only with `owners` locked, and only while the table is not
+    /// shut or when a value is taken out of a slot.
     busy: Atomic<u32>,
-    /// Here owners wait for those who have a value, and `shut` for those who are busy.
+    /// Where owners wait for the last [`Found`] of a value, and [`Slots::shut`] for the last [`Busy`].
     #[pin]
     left: WaitQueue,
 }
 
-// SAFETY: Values are handed out by shared reference, and moved in and out while there is no reference.
+// SAFETY: Values are handed out by shared reference, and moved in and out when there is no reference.
 unsafe impl<T: Send + Sync> Sync for Slots<T> {}
 // SAFETY: As above.
 unsafe impl<T: Send> Send for Slots<T> {}
 
 impl<T> Slots<T> {
-    /// A table for `limit` values or a few less; index 0 is not used.
+    /// Makes a table for at least `limit - 1` values, in whole chunks of 128; index 0 is not used.
     pub(crate) fn new(limit: u32) -> Result<Arc<Self>> {
         let mut chunks = KVVec::new();
         for _ in 0..(limit as usize).div_ceil(CHUNK) {
@@ -98,11 +96,11 @@ impl<T> Slots<T> {
         self.chunks.get(index / CHUNK)?.as_ref()?.get(index % CHUNK)
     }
 
-    /// The value of slot `index`, if it is open.
+    /// Returns the value of slot `index`, or `None` if the slot is closed. Never waits.
     pub(crate) fn find(self: &Arc<Self>, index: u32) -> Option<Found<T>> {
         let cell = self.cell(index)?;
         cell.drain.enter().ok()?;
-        // SAFETY: Counted as a holder of the value: it is not changed. An open slot has one, see
+        // SAFETY: This reference is counted: the value does not change. An open slot has one, see
         // `Slot::open`.
         let value = unsafe { (*cell.value.get()).as_ref().unwrap_unchecked() };
         // INVARIANT: Counted above.
@@ -113,7 +111,12 @@ impl<T> Slots<T> {
         })
     }
 
-    /// Keeps the table from being shut while values are made for it, or dropped. `ENODEV`: it was shut.
+    /// Makes [`Slots::shut`] wait until the guard is dropped: for a caller that makes or drops values of
+    /// the table. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the table is shut.
     pub(crate) fn busy(self: &Arc<Self>) -> Result<Busy<T>> {
         let owners = self.owners.lock();
         if owners.shut {
@@ -124,7 +127,12 @@ impl<T> Slots<T> {
         Ok(Busy(self.clone()))
     }
 
-    /// Takes a slot without an owner. `ENOSPC`: there is none; `ENODEV`: the table was shut.
+    /// Takes a free slot, closed and empty. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if no slot is free; `ENODEV` if the table is shut; `ENOMEM` if there is no memory for more
+    /// slots.
     pub(crate) fn own(self: &Arc<Self>) -> Result<Slot<T>> {
         let mut owners = self.owners.lock();
         if owners.shut {
@@ -142,7 +150,7 @@ impl<T> Slots<T> {
         })
     }
 
-    /// Allocates the next chunk, when no slot is free.
+    /// Allocates the next chunk. No slot is free.
     fn grow(&self, owners: &mut Owners) -> Result {
         let chunk = self.chunks.get(owners.total / CHUNK).ok_or(ENOSPC)?;
         let mut cells = KVVec::with_capacity(CHUNK, GFP_KERNEL_ACCOUNT)?;
@@ -162,7 +170,7 @@ impl<T> Slots<T> {
         owners.head = 0;
         owners.count = 0;
         for index in owners.total..owners.total + CHUNK {
-            // 0 is not used: what is zero by mistake names nothing.
+            // 0 is not used: an index that is 0 by mistake finds nothing.
             if index != 0 {
                 owners.give(index as u32);
             }
@@ -171,15 +179,16 @@ impl<T> Slots<T> {
         Ok(())
     }
 
-    /// Takes the value of a closed slot, if it has one that is not held.
+    /// Takes the value out of a closed slot. `None` if the slot is empty or there are references to the
+    /// value.
     fn extract(self: &Arc<Self>, cell: &Cell<T>) -> Option<Taken<T>> {
         let owners = self.owners.lock();
         if !cell.drain.is_drained() {
             return None;
         }
-        // SAFETY: The value has no holder, is not found, and is changed with the lock held.
+        // SAFETY: There is no reference to the value, no lookup finds it, and changes need the lock.
         let value = unsafe { (*cell.value.get()).take() }?;
-        // Before the slot is seen to be empty by `shut`.
+        // Under the lock: before `shut` can see the slot empty.
         self.busy.fetch_add(1, Relaxed);
         drop(owners);
         Some(Taken {
@@ -188,14 +197,17 @@ impl<T> Slots<T> {
         })
     }
 
+    /// Closes the slot, waits until there is no reference to the value, and takes the value.
     fn take(self: &Arc<Self>, cell: &Cell<T>) -> Option<Taken<T>> {
         cell.drain.close();
         self.left.wait_through(|| cell.drain.is_drained());
         self.extract(cell)
     }
 
-    /// Takes all values, and lets no slot be opened any more. When this returns, all
-    /// values were dropped, those too that were taken or not yet put in by others. Sleeps.
+    /// Revokes and drops all values, and lets no slot be opened any more.
+    ///
+    /// When this returns, all values are dropped, including those that other callers have taken out or,
+    /// with a [`Busy`] guard, not yet put in. Sleeps.
     pub(crate) fn shut(self: &Arc<Self>) {
         let total = {
             let mut owners = self.owners.lock();
@@ -209,7 +221,7 @@ impl<T> Slots<T> {
     }
 }
 
-/// While there is one, [`Slots::shut`] does not return.
+/// A guard: while it exists, [`Slots::shut`] does not return.
 pub(crate) struct Busy<T>(Arc<Slots<T>>);
 
 impl<T> Drop for Busy<T> {
@@ -220,9 +232,9 @@ impl<T> Drop for Busy<T> {
     }
 }
 
-/// A value that was taken.
+/// A value that was taken out of its slot.
 pub(crate) struct Taken<T> {
-    // In this order: the value is dropped first.
+    // In this order: the value is dropped before the guard.
     value: T,
     _busy: Busy<T>,
 }
@@ -236,6 +248,7 @@ impl<T> Deref for Taken<T> {
 }
 
 impl Owners {
+    /// Adds slot `index` to the end of the free ones.
     fn give(&mut self, index: u32) {
         let len = self.free.len().max(1);
         if let Some(place) = self.free.get_mut((self.head + self.count) % len) {
@@ -245,7 +258,7 @@ impl Owners {
     }
 }
 
-/// A slot that is owned. Its index is free again when this is dropped.
+/// A slot that is owned. Dropping it revokes its value, which sleeps, and frees its index.
 pub(crate) struct Slot<T> {
     slots: Arc<Slots<T>>,
     index: u32,
@@ -256,8 +269,11 @@ impl<T> Slot<T> {
         self.index
     }
 
-    /// Gives the slot, which is closed and empty, a value that can be found. `ENODEV`: the table was
-    /// shut; `EBUSY`: it has a value.
+    /// Puts `value` into the slot, which is closed and empty, and lets lookups find it. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the table is shut; `EBUSY` if the slot has a value. `value` is dropped then.
     pub(crate) fn open(&mut self, value: T) -> Result {
         let cell = self.slots.cell(self.index).ok_or(EINVAL)?;
         let owners = self.slots.owners.lock();
@@ -267,7 +283,7 @@ impl<T> Slot<T> {
         if !cell.drain.is_drained() {
             return Err(EBUSY);
         }
-        // SAFETY: Closed and drained, and the lock is held.
+        // SAFETY: Closed, there is no reference to the value, and the lock is held.
         let place = unsafe { &mut *cell.value.get() };
         if place.is_some() {
             return Err(EBUSY);
@@ -277,7 +293,8 @@ impl<T> Slot<T> {
         Ok(())
     }
 
-    /// From now on the value is not found; if it has no holder either, it is taken. Does not wait.
+    /// Closes the slot, and takes the value if there is no reference to it. Does not wait for references:
+    /// `Pending` while there are some.
     pub(crate) fn try_take(&mut self) -> Poll<Option<Taken<T>>> {
         let Some(cell) = self.slots.cell(self.index) else {
             return Poll::Ready(None);
@@ -289,7 +306,7 @@ impl<T> Slot<T> {
         Poll::Ready(self.slots.extract(cell))
     }
 
-    /// As [`Slot::try_take`]; waits until the value has no holder.
+    /// Closes the slot, waits until there is no reference to the value, and takes it. Sleeps.
     pub(crate) fn take(&mut self) -> Option<Taken<T>> {
         self.slots.take(self.slots.cell(self.index)?)
     }
@@ -302,11 +319,11 @@ impl<T> Drop for Slot<T> {
     }
 }
 
-/// A value that was found. It is not taken before this is dropped.
+/// A reference to a value that was looked up. The value stays until this is dropped.
 ///
 /// # Invariants
 ///
-/// `cell` is one of `slots`, which counts this as one who has its value; `value` is that value.
+/// `cell` is one of `slots` and counts this reference; `value` is its value.
 pub(crate) struct Found<T> {
     slots: Arc<Slots<T>>,
     cell: NonNull<Cell<T>>,
@@ -322,14 +339,14 @@ impl<T> Deref for Found<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: By the invariants the value is not changed, and it does not move.
+        // SAFETY: By the invariants the value does not change and does not move.
         unsafe { self.value.as_ref() }
     }
 }
 
 impl<T> Drop for Found<T> {
     fn drop(&mut self) {
-        // SAFETY: By the invariants; cells live, and stay where they are, as long as the table.
+        // SAFETY: By the invariants; cells live as long as the table and do not move.
         let drain = unsafe { &self.cell.as_ref().drain };
         if drain.leave() {
             self.slots.left.wake_all();

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Attributes of a device, one value a file, as tables that the compiler makes.
+//! Device attributes in sysfs, one value per file, as constant tables (`struct device_attribute`,
+//! `include/linux/device.h`; `struct attribute_group`, `include/linux/sysfs.h`).
 //!
-//! A table belongs to a driver whose data are `D`; [`crate::sys::pci::Driver`] sees to it that it
-//! is used with no other.
+//! A table belongs to a driver whose data are of type `D`; [`crate::sys::pci::Driver`] makes sure that
+//! no other driver uses it.
 
 use crate::sys::{raw_dev, user::is_admin};
 use core::marker::PhantomData;
 use kernel::{bindings, device::CoreInternal, error::to_result, pci, prelude::*, str::CStrExt};
 
-/// A value, and how it is written.
+/// The value of a file, and its format.
 pub(crate) enum Value {
     Decimal(u64),
-    /// With all its digits: an id.
+    /// `0x` and 16 digits: an id.
     Hex64(u64),
     Text(&'static CStr),
 }
 
-/// Gives the value number `arg`. `ENOENT`, while the files are made: there shall be none.
+/// Returns the value number `arg`. `ENOENT` when the files are created: the file is left out.
 pub(crate) type Show<D> = fn(&D, usize) -> Result<Value>;
 
-/// Takes a number that an administrator has written to the file.
+/// Applies a number that an administrator has written to the file; the second argument is `arg`.
 pub(crate) type Store<D> = fn(&D, usize, u64) -> Result;
 
-/// A file.
+/// A file: a `struct device_attribute` and its functions.
 #[repr(C)]
 pub(crate) struct Attr<D: 'static> {
     raw: bindings::device_attribute,
     show: Show<D>,
     store: Option<Store<D>>,
-    /// If what is written is one of these words, `store` takes its number.
+    /// If not empty: the words that may be written; `store` gets the index of the word.
     words: &'static [&'static CStr],
     arg: usize,
 }
@@ -38,6 +39,7 @@ pub(crate) struct Attr<D: 'static> {
 unsafe impl<D> Sync for Attr<D> {}
 
 impl<D: 'static> Attr<D> {
+    /// Makes a read-only file, mode 0444; `show` is called with `arg`.
     pub(crate) const fn new(name: &'static CStr, show: Show<D>, arg: usize) -> Self {
         let mut raw: bindings::device_attribute = pin_init::zeroed();
         // `as_char_ptr` is not const.
@@ -56,7 +58,8 @@ impl<D: 'static> Attr<D> {
         }
     }
 
-    /// One that who has `CAP_SYS_ADMIN` may write to: a number, decimal, octal or hexadecimal.
+    /// Makes a file that a task with `CAP_SYS_ADMIN` may write, too: a number, decimal, octal or
+    /// hexadecimal. Mode 0644; a writer without the capability gets `EPERM`.
     pub(crate) const fn writable(
         name: &'static CStr,
         show: Show<D>,
@@ -70,7 +73,8 @@ impl<D: 'static> Attr<D> {
         attr
     }
 
-    /// One that who has `CAP_SYS_ADMIN` may write one of `words` to, which `store` takes as its number.
+    /// Makes a file as [`Attr::writable`] does, to which one of `words` is written; `store` gets the index
+    /// of the word.
     pub(crate) const fn choice(
         name: &'static CStr,
         show: Show<D>,
@@ -83,7 +87,13 @@ impl<D: 'static> Attr<D> {
         attr
     }
 
-    /// What was written.
+    /// Parses what was written.
+    ///
+    /// Wraps `kstrtoull()`, `include/linux/kstrtox.h`, and `sysfs_streq()`, `include/linux/string.h`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is neither a number nor one of the words; `ERANGE` if the number exceeds 64 bits.
     ///
     /// # Safety
     ///
@@ -102,7 +112,7 @@ impl<D: 'static> Attr<D> {
     }
 }
 
-/// The data of the driver that is bound to `dev`.
+/// Returns the data of the driver that is bound to `dev`.
 ///
 /// # Safety
 ///
@@ -121,8 +131,8 @@ extern "C" fn show_cb<D: 'static>(
     attr: *mut bindings::device_attribute,
     buf: *mut c_char,
 ) -> isize {
-    // SAFETY: The files are made after a probe that succeeded and are gone, with everybody out of
-    // this function, before the driver is unbound.
+    // SAFETY: The files are created after a successful probe and removed before the driver is unbound;
+    // the removal waits for all calls of this function.
     let data = unsafe { data::<D>(dev) };
     // SAFETY: Every `device_attribute` with this callback is inside an `Attr<D>`.
     let attr = unsafe { &*kernel::container_of!(attr, Attr<D>, raw) };
@@ -175,14 +185,14 @@ extern "C" fn visible_cb<D: 'static>(
         (data::<D>(dev), &*kernel::container_of!(attr, Attr<D>, raw))
     };
     match (attr.show)(data, attr.arg) {
-        // A directory goes with its first file: that is how sysfs asks for it.
+        // For the first file of a group this value hides the whole directory.
         Err(e) if e == ENOENT && n == 0 => bindings::SYSFS_GROUP_INVISIBLE as bindings::umode_t,
         Err(e) if e == ENOENT => 0,
         _ => attr.raw.attr.mode,
     }
 }
 
-/// The files of a group: `M` is one more than there are.
+/// The files of a group, as an array that ends with a null pointer: `M` is their number plus 1.
 #[repr(transparent)]
 pub(crate) struct List<D: 'static, const M: usize>(
     [*const bindings::attribute; M],
@@ -205,7 +215,7 @@ impl<D: 'static, const M: usize> List<D, M> {
     }
 }
 
-/// A directory, or the files directly in the device's.
+/// A group of files: a directory with a name, or, without one, files in the directory of the device.
 #[repr(transparent)]
 pub(crate) struct Group<D: 'static>(bindings::attribute_group, PhantomData<&'static D>);
 
@@ -231,7 +241,7 @@ impl<D: 'static> Group<D> {
     }
 }
 
-/// All groups of a driver: `M` is one more than there are.
+/// All groups of a driver, as an array that ends with a null pointer: `M` is their number plus 1.
 #[repr(transparent)]
 pub(crate) struct Groups<D: 'static, const M: usize>(
     [*const bindings::attribute_group; M],
@@ -253,27 +263,29 @@ impl<D: 'static, const M: usize> Groups<D, M> {
         Self(list, PhantomData)
     }
 
-    /// For a driver whose data are `D`.
+    /// Returns the groups for a driver whose data are of type `D`.
     pub(crate) const fn get(&'static self) -> GroupsRef<D> {
         GroupsRef(self.0.as_ptr(), PhantomData)
     }
 }
 
-/// All groups of a driver, however many.
+/// A reference to all groups of a driver, whatever their number.
 pub(crate) struct GroupsRef<D: 'static>(
     *const *const bindings::attribute_group,
     PhantomData<&'static D>,
 );
 
 impl<D: 'static> GroupsRef<D> {
-    /// For `pci_driver.dev_groups`; nothing writes through it.
+    /// Returns the value for `pci_driver.dev_groups`. Nothing is written through this pointer.
     pub(super) fn as_ptr(&self) -> *mut *const bindings::attribute_group {
         self.0.cast_mut()
     }
 }
 
-/// Wakes those who poll the file `attr` (in directory `dir`) of `dev`. Sleeps. A file that is not
-/// there, not yet or not any more, is skipped.
+/// Wakes the tasks that poll the file `attr` (in directory `dir`) of `dev`. Does nothing if the file does
+/// not exist, not yet or no longer.
+///
+/// Wraps `sysfs_notify()`, `include/linux/sysfs.h`. Sleeps.
 pub(crate) fn notify(dev: &pci::Device, dir: Option<&CStr>, attr: &CStr) {
     let dir = dir.map_or(core::ptr::null(), CStrExt::as_char_ptr);
     // SAFETY: The device is held; the strings are read during the call.
@@ -282,15 +294,22 @@ pub(crate) fn notify(dev: &pci::Device, dir: Option<&CStr>, attr: &CStr) {
     }
 }
 
-/// Makes, or removes, the directory `dir` of a device as its first file says now: see [`Attr`]. False: not
-/// now, for the device is being bound or unbound, or something else of that kind; to be tried again.
+/// Creates or removes the directory `dir` of `dev`, as the [`Show`] function of its first file says now
+/// (`ENOENT`: the directory is removed).
 ///
-/// To be called while the driver's unbinding is kept waiting, after which nothing would remove the
-/// directory; and with nothing locked that showing a file takes.
+/// Returns false if the caller must try again: another task holds the device lock, as while the device is
+/// bound, unbound or reset, or no driver that has this directory is bound.
+///
+/// Wraps `sysfs_update_group()`, `include/linux/sysfs.h`; its errors are ignored.
+///
+/// # Context
+///
+/// Sleeps. The caller delays the unbinding of the driver, after which nothing would remove the directory,
+/// and holds no lock that the [`Show`] functions take.
 pub(crate) fn refresh(dev: &pci::Device, dir: &CStr) -> bool {
     let raw = raw_dev(dev);
-    // SAFETY: The device is held. Its lock keeps the driver, whose groups are static. It is not waited for:
-    // who has it may be waiting for the caller.
+    // SAFETY: There is a reference to the device. Its lock keeps the driver, whose groups are static.
+    // `trylock`, as the holder of the lock may be waiting for the caller.
     unsafe {
         if bindings::mutex_trylock(&raw mut (*raw).mutex) == 0 {
             return false;
@@ -305,7 +324,8 @@ pub(crate) fn refresh(dev: &pci::Device, dir: &CStr) -> bool {
         while !group.is_null() && !(*group).is_null() && !done {
             let name = (**group).name;
             if !name.is_null() && CStr::from_char_ptr(name) == dir {
-                // A failure leaves it as it was, or without some files: there is nothing better to do.
+                // After a failure the directory is as before, or lacks some files; there is no better
+                // state to go back to.
                 bindings::sysfs_update_group(&raw mut (*raw).kobj, *group);
                 done = true;
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A virtual function as a device of this system: whose it is, and how it gets another driver.
+//! A virtual function as a PCI device of this system: which driver it has, and how that is changed.
 
 use crate::sys::raw_pci;
 use core::ptr::NonNull;
@@ -10,20 +10,24 @@ use kernel::{
     str::{CStrExt, CString},
 };
 
-/// Who is bound to a function.
+/// The driver that is bound to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bound {
-    None,
-    /// The driver that its physical function has, too.
+    /// None.
+    Nobody,
+    /// The driver that is bound to its physical function, too.
     SameAsPf,
+    /// Another driver.
     Other,
 }
 
-/// A virtual function that is there, held.
+/// A reference to the `struct pci_dev` of an enabled virtual function.
 pub(crate) struct VirtFn(NonNull<bindings::pci_dev>);
 
 impl VirtFn {
-    /// VF `n` of `pf`. `None`: it is not enabled, or gone. Sleeps not.
+    /// Returns VF `n` of `pf`, or `None` if it is not enabled or gone.
+    ///
+    /// Wraps `pci_get_device()` and `pci_iov_vf_id()`, `include/linux/pci.h`. Does not sleep.
     pub(crate) fn find(pf: &pci::Device, n: usize) -> Option<Self> {
         each(raw_pci(pf)).find(|vf| {
             // SAFETY: It is held, and a virtual function.
@@ -35,23 +39,25 @@ impl VirtFn {
         self.0.as_ptr()
     }
 
-    /// Its device lock. `None`: it is taken.
+    /// Takes the device lock. Returns `None` if it is held by another task.
+    ///
+    /// Wraps `mutex_trylock()`, `include/linux/mutex.h`. Does not sleep.
     pub(super) fn try_lock(&self) -> Option<Locked<'_>> {
         // SAFETY: The mutex of a device that is held.
         let locked = unsafe { bindings::mutex_trylock(&raw mut (*self.raw()).dev.mutex) } != 0;
         locked.then(|| Locked(self))
     }
 
-    /// To be compared with that of others.
+    /// Returns the address of the `struct pci_dev`, to be compared with that of other devices.
     pub(super) fn address(&self) -> usize {
         self.0.as_ptr().addr()
     }
 
-    /// Who is bound to it: it may change at once.
+    /// Returns the driver that is bound to the VF. Without the device lock this may change at once.
     pub(crate) fn bound(&self) -> Bound {
         let vf = self.raw();
-        // SAFETY: The device is held, and as long as it is so is its PF. The drivers' addresses are
-        // compared, and not followed; each is one word that the driver core changes as a whole.
+        // SAFETY: There is a reference to the device, which keeps its PF. The addresses of the drivers are
+        // compared, not followed; each is one word that the driver core changes as a whole.
         unsafe {
             let own = (&raw const (*vf).dev.driver).read_volatile();
             let pf = (*vf).__bindgen_anon_1.physfn;
@@ -65,9 +71,18 @@ impl VirtFn {
         }
     }
 
-    /// Takes it from the driver that its physical function has, too. Sleeps, as long as that takes; no
-    /// device lock is held. `EAGAIN`: its device lock is taken; `EBUSY`: another driver has it,
-    /// which is not waited for, for that may take as long as it likes.
+    /// Unbinds the driver that the VF shares with its PF. Succeeds if no driver is bound.
+    ///
+    /// Wraps `device_release_driver()`, `include/linux/device.h`.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if the device lock is held; `EBUSY` if another driver is bound, whose unbinding would take
+    /// an unknown time.
+    ///
+    /// # Context
+    ///
+    /// Sleeps until the driver is unbound. The caller holds no device lock.
     pub(crate) fn release(&self) -> Result {
         match self.try_lock().map(|_locked| self.bound()) {
             None => return Err(EAGAIN),
@@ -75,15 +90,25 @@ impl VirtFn {
             Some(Bound::Other) => return Err(EBUSY),
             Some(Bound::SameAsPf) => {}
         }
-        // Until the lock is taken again, a user would have to unbind it, to bind it elsewhere and to
-        // open it for that driver to be waited for. The driver core has nothing that leaves no gap.
+        // The driver core has no call that keeps the lock from the check to the unbinding. This waits for
+        // another driver only if, in between, the VF is unbound, bound to that driver and opened.
         // SAFETY: The device is held.
         unsafe { bindings::device_release_driver(&raw mut (*self.raw()).dev) }
         Ok(())
     }
 
-    /// Gives it to the driver that wants it, `driver_override` first, if it has none. Sleeps; no device
-    /// lock is held. `EAGAIN`: its device lock is taken; `ENODEV`: no driver takes it.
+    /// Binds the VF to a driver that matches it, `driver_override` first. Succeeds if a driver is bound
+    /// already.
+    ///
+    /// Wraps `device_attach()`, `include/linux/device.h`.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if the device lock is held; `ENODEV` if no driver takes the VF.
+    ///
+    /// # Context
+    ///
+    /// Sleeps. The caller holds no device lock.
     pub(crate) fn attach(&self) -> Result {
         if self.try_lock().is_none() {
             return Err(EAGAIN);
@@ -96,7 +121,10 @@ impl VirtFn {
         }
     }
 
-    /// Tells user space that it has taken a place, by a "change" event with `WEFT_HWID`. Sleeps.
+    /// Tells user space which identity has arrived at the VF, by a "change" event with `WEFT_HWID=hwid`.
+    ///
+    /// Wraps `kobject_uevent_env()`, `include/linux/kobject.h`, and returns its errors; `ENOMEM` if there
+    /// is no memory for the text. Sleeps.
     pub(crate) fn announce(&self, hwid: u64) -> Result {
         let text = CString::try_from_fmt(fmt!("WEFT_HWID={:#018x}", hwid))?;
         let mut env = [text.as_char_ptr().cast_mut(), core::ptr::null_mut()];
@@ -124,13 +152,15 @@ pub(super) struct Locked<'a>(&'a VirtFn);
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // SAFETY: Locked by `try_lock`, by this thread: it is not `Send`, as the pointer inside is not
-        // `Sync`.
+        // SAFETY: Locked by `try_lock` in this thread: the guard is not `Send`, as the pointer inside is
+        // not `Sync`.
         unsafe { bindings::mutex_unlock(&raw mut (*self.0.raw()).dev.mutex) }
     }
 }
 
-/// The virtual functions of `pf`, which is only compared, as far as they are there.
+/// Returns the virtual functions of `pf` that exist. The pointer `pf` is compared, not followed.
+///
+/// Wraps `pci_get_device()`, `include/linux/pci.h`.
 pub(super) fn each(pf: *mut bindings::pci_dev) -> impl Iterator<Item = VirtFn> {
     Each {
         pf,
@@ -140,7 +170,7 @@ pub(super) fn each(pf: *mut bindings::pci_dev) -> impl Iterator<Item = VirtFn> {
 
 struct Each {
     pf: *mut bindings::pci_dev,
-    /// The last device that was looked at, held; null: none yet, or no more.
+    /// The last device that was looked at, with a reference; null before the first and after the last.
     last: *mut bindings::pci_dev,
 }
 
@@ -153,14 +183,14 @@ impl Iterator for Each {
             // SAFETY: Takes over the reference to the last one, and gives one to the next.
             self.last = unsafe { bindings::pci_get_device(ANY, ANY, self.last) };
             let found = NonNull::new(self.last)?;
-            // SAFETY: Held by that reference. What it is does not change; the union tells of the PF in
-            // one that is virtual.
+            // SAFETY: Held by that reference. Whether it is a VF does not change; in a VF the member of
+            // the union that is valid is `physfn`.
             let ours = unsafe {
                 bindings::pci_dev::is_virtfn_raw(self.last) != 0
                     && (*self.last).__bindgen_anon_1.physfn == self.pf
             };
             if ours {
-                // SAFETY: It is held; this is a reference more.
+                // SAFETY: It is held; this takes one more reference.
                 unsafe { bindings::pci_dev_get(self.last) };
                 return Some(VirtFn(found));
             }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Mappings of pages that can be taken away, filled by page faults.
+//! User mappings of revocable pages, which page faults fill.
 //!
 //! A mapping that is filled in `mmap` itself is linked to the address space only after `mmap` has
-//! returned, so that a [`Mapping::zap`] in between would miss it. A fault comes later: code that takes
-//! a page away first sees to it that faults do not give it out any more, then zaps.
+//! returned; a [`Mapping::zap`] in between would miss it. A fault comes later. Code that revokes a page
+//! first makes faults stop inserting it, then zaps it.
 //!
-//! Every inode of a device node has an address space of its own; that of an anonymous inode collects
-//! the mappings of all of them.
+//! Every inode of a device node has an address space of its own; here, the address space of one anonymous
+//! inode collects the mappings through all of them.
 
 use crate::sys::{ext, iomap::Cache};
 use core::marker::PhantomData;
@@ -20,10 +20,10 @@ use kernel::{
     time::{delay::fsleep, Delta},
 };
 
-/// How long who touches a page waits that cannot be there just now.
+/// How long a task sleeps before its fault is repeated, if the page cannot be inserted now.
 const LATER: Delta = Delta::from_millis(1);
 
-/// The address space in which all mappings of a device are.
+/// The address space that contains all mappings of a device.
 pub(crate) struct Mapping(*mut bindings::inode);
 
 // SAFETY: A reference to an inode, of which only the address space is used, which has its locks.
@@ -32,6 +32,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// Makes an anonymous inode, whose address space is used. Wraps `weft_mapping_inode()`, `c/shim.c`:
+    /// `anon_inode_create_getfile()`, `include/linux/anon_inodes.h`. Sleeps.
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: No requirements.
         from_err_ptr(unsafe { ext::weft_mapping_inode() }).map(Self)
@@ -42,9 +44,10 @@ impl Mapping {
         unsafe { (*self.0).i_mapping }
     }
 
-    /// Takes pages `first` to `first + count`, counted in file offsets, out of every mapping. They
-    /// fault again when they are touched. When this returns, no store to them is on its way in a
-    /// CPU. Sleeps.
+    /// Removes `count` pages, from page offset `first` of the file on, from every mapping. They fault
+    /// again at the next access. When this returns, no CPU has a store to them in progress.
+    ///
+    /// Wraps `unmap_mapping_range()`, `include/linux/mm.h`. Sleeps.
     pub(crate) fn zap(&self, first: u64, count: u64) {
         let (at, bytes) = (first << PAGE_SHIFT, count << PAGE_SHIFT);
         // SAFETY: The inode is held.
@@ -59,7 +62,7 @@ impl Drop for Mapping {
     }
 }
 
-/// A mapping that is being made.
+/// A mapping that `mmap` is setting up.
 pub(crate) struct NewVma<'a> {
     vma: *mut bindings::vm_area_struct,
     ops: &'static bindings::vm_operations_struct,
@@ -69,7 +72,7 @@ pub(crate) struct NewVma<'a> {
 impl<'a> NewVma<'a> {
     /// # Safety
     ///
-    /// During `'a` `vma` is being set up by `mmap`, and `ops` do for it.
+    /// During `'a` `vma` is being set up by `mmap`, and `ops` are suitable for it.
     pub(super) unsafe fn new(
         vma: *mut bindings::vm_area_struct,
         ops: &'static bindings::vm_operations_struct,
@@ -86,19 +89,24 @@ impl<'a> NewVma<'a> {
         unsafe { VmaNew::from_raw(self.vma) }
     }
 
-    /// The first page, as an offset in the file.
+    /// Returns the first page, as a page offset in the file.
     pub(crate) fn first(&self) -> u64 {
         // SAFETY: By the requirements of `new`.
         unsafe { (*self.vma).vm_pgoff as u64 }
     }
 
-    /// How many pages.
+    /// Returns the number of pages.
     pub(crate) fn count(&self) -> u64 {
         ((self.area().end() - self.area().start()) / PAGE_SIZE) as u64
     }
 
-    /// Completes a mapping of pages that are there without `struct page`, or as if: `EINVAL` if it
-    /// is a private one, `EACCES` if the user wants to write and may not, `EPERM` if to execute.
+    /// Completes a mapping of page frames, for [`Fault::insert`] (`VM_PFNMAP`: a `struct page` of a frame
+    /// is ignored). It cannot be executed, nor, unless `writable`, written.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the mapping is private; `EACCES` if it asks for write access without `writable`;
+    /// `EPERM` if it asks for execution.
     pub(crate) fn accept(&self, writable: bool, cache: Cache) -> Result {
         let area = self.area();
         // SAFETY: By the requirements of `new`.
@@ -126,8 +134,14 @@ impl<'a> NewVma<'a> {
         Ok(())
     }
 
-    /// Completes a mapping of `pages`, one for each of its own, which it holds: `EINVAL` if it is a
-    /// private one, `EPERM` if the user wants to execute.
+    /// Completes a mapping of `pages`, which holds references to them.
+    ///
+    /// Wraps `vm_insert_page()`, `include/linux/mm.h`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the mapping is private, or if `pages` has another number of pages than the mapping;
+    /// `EPERM` if it asks for execution; else what `vm_insert_page()` returns.
     pub(super) fn fill(&self, pages: &[SharedPage]) -> Result {
         let area = self.area();
         // SAFETY: By the requirements of `new`.
@@ -149,7 +163,7 @@ impl<'a> NewVma<'a> {
     }
 }
 
-/// What became of a fault.
+/// The result of a fault handler (`vm_fault_t`).
 #[must_use]
 pub(crate) struct Outcome(bindings::vm_fault_t);
 
@@ -159,7 +173,7 @@ impl Outcome {
     }
 }
 
-/// A page that a user has touched, and that is not there.
+/// An access of a user to a page that is not in the mapping (`struct vm_fault`).
 pub(crate) struct Fault<'a> {
     vmf: *mut bindings::vm_fault,
     _during: PhantomData<&'a ()>,
@@ -168,7 +182,7 @@ pub(crate) struct Fault<'a> {
 impl Fault<'_> {
     /// # Safety
     ///
-    /// `vmf` is a fault that is being handled, of a mapping made by [`NewVma::accept`] or
+    /// `vmf` is a fault that is being handled, in a mapping made by [`NewVma::accept`] or
     /// [`NewVma::fill`].
     pub(super) unsafe fn new(vmf: *mut bindings::vm_fault) -> Self {
         Self {
@@ -177,16 +191,19 @@ impl Fault<'_> {
         }
     }
 
-    /// Which page, as an offset in the file.
+    /// Returns the page, as a page offset in the file.
     pub(crate) fn page(&self) -> u64 {
         // SAFETY: By the requirements of `new`.
         unsafe { (*self.vmf).__bindgen_anon_1.pgoff as u64 }
     }
 
-    /// Puts the page with this frame number there. It has to be zapped before it is freed.
+    /// Inserts page frame `pfn`. It must be zapped before it is freed. Refuses the fault if the mapping was
+    /// made by [`NewVma::fill`].
+    ///
+    /// Wraps `vmf_insert_pfn_prot()`, `include/linux/mm.h`.
     pub(crate) fn insert(&self, pfn: usize) -> Outcome {
-        // SAFETY: By the requirements of `new`, the mapping is a VM_PFNMAP one, unless its pages are
-        // those of `fill`, whose owners insert none: that is refused.
+        // SAFETY: By the requirements of `new` the mapping is a VM_PFNMAP one, unless `fill` has made it;
+        // that is refused.
         Outcome(unsafe {
             let fault = &(*self.vmf).__bindgen_anon_1;
             if VmaRef::from_raw(fault.vma).flags() & flags::PFNMAP == 0 {
@@ -197,39 +214,41 @@ impl Fault<'_> {
         })
     }
 
-    /// It cannot be there just now: the thread waits a moment, and touches it again, unless it is
-    /// to die. Sleeps.
+    /// Delays the fault: the task sleeps for 1 ms and faults again, unless a fatal signal ends it.
+    /// Sleeps. For a page that cannot be inserted now.
     pub(crate) fn later(&self) -> Outcome {
         fsleep(LATER);
         Outcome(bindings::vm_fault_reason_VM_FAULT_NOPAGE)
     }
 
-    /// There is no such page.
+    /// Refuses the fault: there is no such page. The task gets `SIGBUS`.
     pub(crate) fn refuse(&self) -> Outcome {
         Outcome(bindings::vm_fault_reason_VM_FAULT_SIGBUS)
     }
 }
 
-/// A page of the kernel that a user maps.
+/// A page of the kernel that users map.
 pub(crate) struct SharedPage(Page);
 
 impl SharedPage {
-    /// A page of zeroes.
+    /// Allocates a page of zeroes, charged to the caller's memory cgroup. Sleeps.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self(Page::alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO)?))
     }
 
+    /// Returns the page frame number.
     pub(crate) fn pfn(&self) -> usize {
         // SAFETY: The page is ours.
         unsafe { ext::weft_page_pfn(self.0.as_ptr()) }
     }
 
     fn base(&self) -> *mut u8 {
-        // SAFETY: The page is ours, and in the kernel's direct mapping: it is no high memory.
+        // SAFETY: The page is ours, and in the kernel's direct mapping: it is not high memory.
         unsafe { ext::weft_page_address(self.0.as_ptr()) }.cast()
     }
 
-    /// The 64-bit word at `off`, which a user may write at any time.
+    /// Returns the 64-bit word at byte `off`, which a user may write at any time. `EINVAL` if `off` is
+    /// outside or not aligned.
     pub(crate) fn read64(&self, off: usize) -> Result<u64> {
         if off % size_of::<u64>() != 0 || off >= PAGE_SIZE {
             return Err(EINVAL);
@@ -238,8 +257,8 @@ impl SharedPage {
         Ok(unsafe { self.base().add(off).cast::<u64>().read_volatile() })
     }
 
-    /// Copies `to.len()` bytes from `off` on, word by word, each of which a user may write at any
-    /// time. `EINVAL`: they are not all inside, or not whole aligned words.
+    /// Copies `to.len()` bytes from byte `off` on out of the page, word by word; a user may write each word
+    /// at any time. `EINVAL` if they are not all inside, or not whole aligned words.
     pub(crate) fn copy_in(&self, off: usize, to: &mut [u8]) -> Result {
         const WORD: usize = size_of::<u64>();
         let end = off.checked_add(to.len()).filter(|end| *end <= PAGE_SIZE);
@@ -256,7 +275,8 @@ impl SharedPage {
         Ok(())
     }
 
-    /// Writes the 64-bit word at `off`, which a user may read at any time.
+    /// Writes the 64-bit word at byte `off`, which a user may read at any time. `EINVAL` as
+    /// [`SharedPage::read64`].
     pub(crate) fn write64(&self, off: usize, value: u64) -> Result {
         if off % size_of::<u64>() != 0 || off >= PAGE_SIZE {
             return Err(EINVAL);
@@ -266,7 +286,10 @@ impl SharedPage {
         Ok(())
     }
 
-    /// Takes the 64-bit word at `off`, atomically for users, too, and leaves 0.
+    /// Replaces the 64-bit word at byte `off` by 0 and returns what it was; atomic for users, too.
+    /// `EINVAL` as [`SharedPage::read64`].
+    ///
+    /// Wraps `xchg()`, `include/linux/atomic.h`.
     pub(crate) fn take64(&self, off: usize) -> Result<u64> {
         if off % size_of::<u64>() != 0 || off >= PAGE_SIZE {
             return Err(EINVAL);
@@ -275,8 +298,14 @@ impl SharedPage {
         Ok(unsafe { ext::weft_exchange(self.base().add(off).cast(), 0) })
     }
 
-    /// Sets bits of the 64-bit word at `off`, atomically for users, too. A user who writes to it all
-    /// the time may keep it from that.
+    /// Sets `bits` in the 64-bit word at byte `off`; atomic for users, too.
+    ///
+    /// Wraps `cmpxchg64()`, `include/linux/atomic.h`.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if a user program changes the word during each of 64 attempts; `EINVAL` as
+    /// [`SharedPage::read64`].
     pub(crate) fn give64(&self, off: usize, bits: u64) -> Result {
         const TRIES: usize = 64;
         for _ in 0..TRIES {
@@ -291,7 +320,7 @@ impl SharedPage {
         Err(EBUSY)
     }
 
-    /// All bytes, while the page is not mapped.
+    /// Returns all bytes, while no user has mapped the page.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: `&mut self`: no user has the page yet, as that takes its frame number from a shared
         // reference that outlives the mapping.

@@ -2,11 +2,12 @@
 
 //! A wait queue that hard interrupts wake, and that `poll` and blocking calls wait on.
 //!
-//! `CondVar` looks at the condition before it queues the task and relies on a lock to exclude a
-//! wake-up in between; a handler that takes no lock would be missed. Here the task is queued first.
+//! A caller of `CondVar` checks the condition before the task is queued and relies on a lock to exclude a
+//! wake-up in between; the wake-up of a handler that takes no lock would be missed. Here the task is
+//! queued first.
 //!
-//! A queue that is polled lives at least as long as the file ([`super::file`] sees to that), so that
-//! nothing of `poll` or epoll is left on it when it goes.
+//! A queue that is polled lives at least as long as the file ([`super::file`] ensures that), so that no
+//! entry of `poll` or epoll is left on it when it is freed.
 
 use core::mem::MaybeUninit;
 use kernel::{
@@ -19,7 +20,7 @@ use kernel::{
     types::Opaque,
 };
 
-/// A wait queue.
+/// A wait queue: `struct wait_queue_head`, `include/linux/wait.h`.
 #[pin_data]
 pub(crate) struct WaitQueue {
     #[pin]
@@ -43,17 +44,17 @@ impl WaitQueue {
         })
     }
 
-    /// Wakes everybody. Any context.
+    /// Wakes all waiters. Wraps `__wake_up()`, `include/linux/wait.h`. Any context.
     pub(crate) fn wake_all(&self) {
         // SAFETY: Initialised.
         unsafe { bindings::__wake_up(self.head.get(), TASK_NORMAL, 0, core::ptr::null_mut()) };
     }
 
-    /// Lets `poll` wait here.
+    /// Adds the queue to those that `poll` waits on. Wraps `poll_wait()`, `include/linux/poll.h`.
     ///
     /// # Safety
     ///
-    /// To be called in `poll` with its arguments, on a queue that outlives the file.
+    /// Called in `poll` with its arguments, on a queue that outlives the file.
     pub(super) unsafe fn poll_wait(
         &self,
         file: *mut bindings::file,
@@ -63,7 +64,10 @@ impl WaitQueue {
         unsafe { bindings::poll_wait(file, self.head.get(), table) };
     }
 
-    /// Sleeps until `done`, whatever signals come: for what ends by itself, and soon.
+    /// Sleeps until `done` returns true, regardless of signals: for conditions that become true by
+    /// themselves, and soon.
+    ///
+    /// Wraps `add_wait_queue()` and `wait_woken()`, `include/linux/wait.h`. `done` may sleep.
     pub(crate) fn wait_through(&self, mut done: impl FnMut() -> bool) {
         let mut entry = MaybeUninit::<bindings::wait_queue_entry>::uninit();
         let entry = entry.as_mut_ptr();
@@ -80,19 +84,29 @@ impl WaitQueue {
         }
     }
 
-    /// Sleeps until `done`, which may sleep itself. `ERESTARTSYS`: a signal came.
+    /// Sleeps until `done`, which may sleep itself, returns true.
+    ///
+    /// Wraps `add_wait_queue()` and `wait_woken()`, `include/linux/wait.h`.
+    ///
+    /// # Errors
+    ///
+    /// `ERESTARTSYS` if a signal is pending.
     pub(crate) fn wait(&self, done: impl FnMut() -> bool) -> Result {
         self.sleep(done, MAX_SCHEDULE_TIMEOUT as c_long)
     }
 
-    /// As [`WaitQueue::wait`], but no longer than `timeout`: then `ETIMEDOUT`.
+    /// As [`WaitQueue::wait`], for at most `timeout` milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// `ERESTARTSYS` if a signal is pending; `ETIMEDOUT` if `done` returns false for that long.
     pub(crate) fn wait_ms(&self, done: impl FnMut() -> bool, timeout: Msecs) -> Result {
         let jiffies = c_long::try_from(msecs_to_jiffies(timeout)).unwrap_or(c_long::MAX);
         self.sleep(done, jiffies.saturating_add(1))
     }
 
-    /// `done` is asked while the task runs, so that it may sleep itself (for a mutex): a wake-up from
-    /// then on is kept in the entry, and [`bindings::wait_woken`] returns at once.
+    /// Calls `done` in the state `TASK_RUNNING`, so that it may sleep itself (for a mutex). A wake-up in
+    /// the meantime is kept in the entry: [`bindings::wait_woken`] returns at once.
     fn sleep(&self, mut done: impl FnMut() -> bool, mut jiffies: c_long) -> Result {
         let mut entry = MaybeUninit::<bindings::wait_queue_entry>::uninit();
         let entry = entry.as_mut_ptr();

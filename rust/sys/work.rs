@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel crate's work queues lack: waiting, cancelling and moving a timer.
+//! Functions that the kernel crate's work queues lack: cancelling an item, waiting for it, and moving its
+//! timer (`include/linux/workqueue.h`).
 //!
-//! A work item that is queued owns a reference to its object. An item that is cancelled, or whose
-//! timer was moved, gives one back; these functions keep that account.
+//! A work item that is queued owns a reference to its object. When an item is cancelled or its timer is
+//! moved, a reference is released; these functions keep the count right.
 
 use kernel::{
     bindings,
@@ -17,7 +18,7 @@ fn raw_work<T, const ID: u64>(this: &Arc<T>) -> *mut bindings::work_struct
 where
     T: HasWork<T, ID> + WorkItem<ID>,
 {
-    // SAFETY: The object is there, and with it its work item.
+    // SAFETY: The reference keeps the object, and with it its work item.
     unsafe { Work::raw_get(T::raw_get_work(Arc::as_ptr(this).cast_mut())) }
 }
 
@@ -30,7 +31,9 @@ where
     unsafe { kernel::container_of!(work, bindings::delayed_work, work) }
 }
 
-/// Takes the item out of its queue, or stops its timer, and waits until it does not run. Sleeps.
+/// Takes the item out of its queue, or stops its timer, and waits until it does not run.
+///
+/// Wraps `cancel_delayed_work_sync()`, `include/linux/workqueue.h`. Sleeps.
 pub(crate) fn cancel_delayed<T, const ID: u64>(this: &Arc<T>)
 where
     T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
@@ -42,7 +45,10 @@ where
     }
 }
 
-/// Has the item run `delay` from now, whether it waits for another time or not at all.
+/// Makes the item run on the CPU's work queue in `delay` jiffies. If the item is queued already, for
+/// whatever time, the new time replaces that.
+///
+/// Does what `mod_delayed_work()`, `include/linux/workqueue.h`, does. Any context.
 pub(crate) fn run_in<T, const ID: u64>(this: &Arc<T>, delay: Jiffies)
 where
     T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
@@ -51,7 +57,8 @@ where
     unsafe { run_on(this, bindings::system_percpu_wq, delay) }
 }
 
-/// The same for one that takes its time: other items of the CPU do not wait for it.
+/// As [`run_in`], on the unbound work queue: for an item that runs for long, so that other items of the
+/// CPU do not wait for it.
 pub(crate) fn run_unbound_in<T, const ID: u64>(this: &Arc<T>, delay: Jiffies)
 where
     T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
@@ -60,8 +67,10 @@ where
     unsafe { run_on(this, bindings::system_dfl_wq, delay) }
 }
 
-/// Has the item run `delay` from now, unless it waits already: what was asked for meanwhile is not put
-/// off. For the item itself, when it ends.
+/// Makes the item run on the CPU's work queue in `delay` jiffies, unless it is queued already. An item
+/// calls this for itself at its end: a run that was requested meanwhile is not postponed.
+///
+/// Wraps `queue_delayed_work_on()`, `include/linux/workqueue.h`. Any context.
 pub(crate) fn again_in<T, const ID: u64>(this: &Arc<T>, delay: Jiffies)
 where
     T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
@@ -70,7 +79,7 @@ where
     unsafe { queue_on(this, bindings::system_percpu_wq, delay) }
 }
 
-/// The same for one that takes its time.
+/// As [`again_in`], on the unbound work queue: for an item that runs for long.
 pub(crate) fn again_unbound_in<T, const ID: u64>(this: &Arc<T>, delay: Jiffies)
 where
     T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
@@ -79,9 +88,11 @@ where
     unsafe { queue_on(this, bindings::system_dfl_wq, delay) }
 }
 
+/// Queues the item to `queue`, to run in `delay` jiffies; the new time replaces an earlier one.
+///
 /// # Safety
 ///
-/// `queue` is there.
+/// `queue` exists.
 unsafe fn run_on<T, const ID: u64>(
     this: &Arc<T>,
     queue: *mut bindings::workqueue_struct,
@@ -89,7 +100,8 @@ unsafe fn run_on<T, const ID: u64>(
 ) where
     T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
 {
-    // `mod_delayed_work` does not say whether an item that is being cancelled was queued.
+    // Not `mod_delayed_work()`: for an item that is being cancelled it does not tell whether it was
+    // queued.
     // SAFETY: Initialised with the object.
     if unsafe { bindings::cancel_delayed_work(raw_delayed::<T, ID>(this)) } {
         // SAFETY: The reference that it owned while it was queued; the caller has another.
@@ -99,9 +111,11 @@ unsafe fn run_on<T, const ID: u64>(
     unsafe { queue_on(this, queue, delay) }
 }
 
+/// Queues the item to `queue`, to run in `delay` jiffies, unless it is queued already.
+///
 /// # Safety
 ///
-/// `queue` is there.
+/// `queue` exists.
 unsafe fn queue_on<T, const ID: u64>(
     this: &Arc<T>,
     queue: *mut bindings::workqueue_struct,
@@ -110,8 +124,8 @@ unsafe fn queue_on<T, const ID: u64>(
     T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync,
 {
     let owned = Arc::into_raw(this.clone());
-    // SAFETY: Initialised with the object; it owns a reference while it is queued. The queue is there
-    // by the requirements.
+    // SAFETY: Initialised with the object; it owns a reference while it is queued. The queue exists by
+    // the requirements.
     let queued = unsafe {
         bindings::queue_delayed_work_on(
             bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
@@ -121,7 +135,7 @@ unsafe fn queue_on<T, const ID: u64>(
         )
     };
     if !queued {
-        // It has one, or is being cancelled.
+        // The item is queued and has a reference already, or is being cancelled.
         // SAFETY: Made above, and not taken.
         drop(unsafe { Arc::from_raw(owned) });
     }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! System sleep: suspend to idle or to memory, and hibernation.
+//! System sleep: suspend to idle or to memory, and hibernation (`struct dev_pm_ops`,
+//! `include/linux/pm.h`).
 //!
 //! The PCI core saves the configuration space, MSI-X included, and turns the function off and on;
-//! the driver is told before and after. A function that is bound does not sleep while the system
-//! does not: the other hosts could not reach it, and nothing would wake it.
+//! the driver is told before and after. There is no runtime suspend: other hosts could not reach a
+//! function that sleeps while the system runs, and nothing would wake it.
 
 use super::{Adapter, Driver};
 use kernel::{bindings, prelude::*};
 
-/// What the kernel calls for the functions of `T`.
+/// The callbacks of power management for the functions of `T`.
 pub(super) struct Sleep<T: Driver>(core::marker::PhantomData<T>);
 
 impl<T: Driver> Sleep<T> {
