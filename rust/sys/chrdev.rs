@@ -138,7 +138,7 @@ impl NodeReg {
     ///
     /// # Safety
     ///
-    /// `parent` is null or a device that exists until the node is unregistered.
+    /// `parent` is a device that exists until the node is unregistered.
     pub(super) unsafe fn new(
         device: Arc<dyn Device>,
         parent: *mut bindings::device,
@@ -237,6 +237,7 @@ impl NodeReg {
         }
     }
 
+    /// Frees the minor number.
     fn clear(&self) {
         let device = TABLE
             .lock()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A part of a BAR, mapped.
+//! Mappings of a BAR.
 //!
-//! A [`Region`] reserves the BAR; an [`IoMap`] maps what is needed of it.
+//! A [`Region`] reserves the BAR; an [`IoMap`] maps a part of it.
 
 use crate::sys::raw_pci;
 use core::ptr::NonNull;
@@ -14,15 +14,15 @@ use kernel::{
 /// How a mapping is cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cache {
-    /// As ordinary memory.
+    /// Write back, as ordinary memory.
     Normal,
-    /// Stores are gathered, and leave in any order until a write barrier.
+    /// Write combining: stores are gathered, and leave in any order until a write barrier.
     WriteCombining,
-    /// Each access by itself, in program order.
+    /// Uncached: each access is performed separately, in program order.
     Uncached,
 }
 
-/// A BAR reserved for this driver.
+/// A BAR that is reserved for this driver; released when this is dropped.
 pub(crate) struct Region {
     pdev: ARef<pci::Device>,
     bar: u32,
@@ -31,7 +31,14 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Reserves a memory BAR of at least `min` bytes.
+    /// Reserves a BAR of at least `min` bytes.
+    ///
+    /// Wraps `pci_request_region()`, `include/linux/pci.h`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the BAR is absent or too small, which is logged; `EINVAL` if `bar` is no BAR; else what
+    /// `pci_request_region()` returns.
     pub(crate) fn new(dev: &pci::Device<Bound>, bar: u32, min: u64) -> Result<Self> {
         let (start, bytes) = (dev.resource_start(bar)?, dev.resource_len(bar)?);
         if start == 0 || bytes < min {
@@ -56,12 +63,12 @@ impl Region {
         })
     }
 
-    /// Physical address of the BAR.
+    /// Returns the physical address of the BAR.
     pub(crate) fn start(&self) -> u64 {
         self.start
     }
 
-    /// Bytes of the BAR.
+    /// Returns the size of the BAR in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -74,7 +81,7 @@ impl Drop for Region {
     }
 }
 
-/// A mapping of part of a [`Region`]; to be dropped before it.
+/// A mapping of a part of a [`Region`]; dropped before the region.
 ///
 /// # Invariants
 ///
@@ -88,11 +95,17 @@ pub(crate) struct IoMap {
 
 // SAFETY: A mapping belongs to no thread.
 unsafe impl Send for IoMap {}
-// SAFETY: What is behind it is accessed by volatile accesses of single registers or words only.
+// SAFETY: The memory is accessed by volatile accesses of single registers or words only.
 unsafe impl Sync for IoMap {}
 
 impl IoMap {
-    /// Maps `bytes` bytes, whole words, from `offset` of `region`, a multiple of the page size.
+    /// Maps `bytes` bytes, a multiple of 8, from `offset`, a multiple of the page size, of `region` on.
+    ///
+    /// Wraps `ioremap()`, `ioremap_wc()` and `ioremap_cache()`, `include/linux/io.h`. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the range is empty, outside the region or not aligned; `ENOMEM` if it cannot be mapped.
     pub(crate) fn new(region: &Region, offset: u64, bytes: usize, cache: Cache) -> Result<Self> {
         let end = offset.checked_add(bytes as u64).ok_or(EINVAL)?;
         let aligned = offset % PAGE_SIZE as u64 == 0 && bytes % 8 == 0;
@@ -116,20 +129,22 @@ impl IoMap {
         })
     }
 
-    /// Where it is mapped.
+    /// Returns the virtual address of the mapping.
     pub(super) fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Physical address.
+    /// Returns the physical address.
     pub(crate) fn phys(&self) -> u64 {
         self.phys
     }
 
+    /// Returns the size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
+    /// Returns how the mapping is cached.
     pub(crate) fn cache(&self) -> Cache {
         self.cache
     }
@@ -137,18 +152,20 @@ impl IoMap {
 
 impl Drop for IoMap {
     fn drop(&mut self) {
-        // SAFETY: Mapped in `new`; `ioremap_cache` and `ioremap_wc` are undone by the same call.
+        // SAFETY: Mapped in `new`; `iounmap` is right for `ioremap_cache` and `ioremap_wc`, too.
         unsafe { bindings::iounmap(self.base.as_ptr().cast()) };
     }
 }
 
-/// 32-bit registers, mapped uncached.
+/// 32-bit registers, mapped uncached (`readl()`, `writel()`, `include/linux/io.h`).
 ///
-/// Offsets are constants of the register interface and indices that were checked: one that is out
-/// of range is a bug of the driver, is refused and reads as all ones, as from a device that is gone.
+/// Offsets are in bytes: constants of the register interface, or computed from checked indices. One that
+/// is out of range is a bug of the driver: writes are ignored, reads return all ones, as for a device that
+/// is gone.
 pub(crate) struct Regs(IoMap);
 
 impl Regs {
+    /// Maps the first `bytes` bytes of `region`. Errors as [`IoMap::new`].
     pub(crate) fn new(region: &Region, bytes: usize) -> Result<Self> {
         Ok(Self(IoMap::new(region, 0, bytes, Cache::Uncached)?))
     }
@@ -159,6 +176,7 @@ impl Regs {
         inside.then(|| unsafe { self.0.base.as_ptr().add(off).cast() })
     }
 
+    /// Reads the register at `off`.
     pub(crate) fn read32(&self, off: usize) -> u32 {
         match self.at(off) {
             // SAFETY: A register inside the mapping.
@@ -167,12 +185,12 @@ impl Regs {
         }
     }
 
-    /// Two reads, low half first: not a snapshot of a register that changes.
+    /// Reads a 64-bit register by two reads, low half first: not a snapshot of a register that changes.
     pub(crate) fn read64(&self, off: usize) -> u64 {
         u64::from(self.read32(off)) | u64::from(self.read32(off + 4)) << 32
     }
 
-    /// Ordered behind every earlier store to memory.
+    /// Writes the register at `off`, after all earlier stores to memory.
     pub(crate) fn write32(&self, off: usize, value: u32) {
         if let Some(p) = self.at(off) {
             // SAFETY: A register inside the mapping.
@@ -180,13 +198,13 @@ impl Regs {
         }
     }
 
-    /// Two writes, low half first.
+    /// Writes a 64-bit register by two writes, low half first.
     pub(crate) fn write64(&self, off: usize, value: u64) {
         self.write32(off, value as u32);
         self.write32(off + 4, (value >> 32) as u32);
     }
 
-    /// Reads bytes out of registers in a row, which hold them as words of little endian.
+    /// Reads bytes from consecutive registers, which hold them as little-endian words.
     pub(crate) fn read_bytes(&self, off: usize, to: &mut [u8]) {
         for (n, part) in to.chunks_mut(4).enumerate() {
             let word = self.read32(off + 4 * n).to_le_bytes();
@@ -196,7 +214,7 @@ impl Regs {
         }
     }
 
-    /// Writes bytes into registers in a row; what is missing of the last word is 0.
+    /// Writes bytes to consecutive registers, as little-endian words; the last word is padded with 0.
     pub(crate) fn write_bytes(&self, off: usize, from: &[u8]) {
         for (n, part) in from.chunks(4).enumerate() {
             let mut word = [0; 4];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The physical address table (PAT) of pinned memory: where CPUs and the device find its pages.
+//! The physical address table (PAT) of pinned memory: the addresses of its pages for CPUs and the device.
 //!
-//! A page of the table can be larger than one of memory, where that is in a row. Users and others
-//! write the memory at any time: it is never behind a reference.
+//! A page of the table can be larger than a page of memory, where memory is contiguous. Users, the device
+//! and peers write the memory at any time: it is never behind a reference.
 
 use crate::sys::{area::Area, bytes, ext, pin::Pinned, raw_dev};
 use kernel::{
@@ -18,13 +18,13 @@ use kernel::{
     },
 };
 
-/// The largest page, as a power of two of small pages: 2 MiB.
+/// The largest page of a table, as a power of two of small pages: 2 MiB.
 pub(crate) const MAX_ORDER: u32 = 9;
 
 // Pinned pages are in the kernel's mapping of all memory: there is no high memory.
 const _: () = assert!(usize::BITS == 64);
 
-/// An entry. The addresses are where the page would begin, were all of it pinned.
+/// An entry: the addresses of the beginning of a page, which need not be pinned itself.
 struct Page {
     cpu: *mut u8,
     dma: Atomic<u64>,
@@ -50,19 +50,30 @@ pub(crate) struct Pat {
 
 // SAFETY: The addresses belong to no thread.
 unsafe impl Send for Pat {}
-// SAFETY: Volatile accesses only; races are the users' business.
+// SAFETY: Volatile accesses only; races are left to the users of the memory.
 unsafe impl Sync for Pat {}
 
 impl Pat {
-    /// The most that a page of a table for `dev`, which is bound, can have, as a power of two of small pages.
+    /// Returns the maximum size of a page of a table for `dev`, as a power of two of small pages. `dev` is
+    /// bound.
+    ///
+    /// Wraps `dma_max_mapping_size()`, `include/linux/dma-mapping.h`.
     pub(crate) fn max_order(dev: &pci::Device) -> u32 {
         // SAFETY: The device is bound.
         let most = unsafe { ext::weft_dma_max_mapping(raw_dev(dev)) } >> PAGE_SHIFT;
         most.checked_ilog2().unwrap_or(0).min(MAX_ORDER)
     }
 
-    /// Maps `pinned` for `dev`, which is bound until [`Pat::unmap`], with pages of `1 << order` small
-    /// ones, which is to be at most what `proto::tpt::page_order` says of its runs.
+    /// Makes a table for `pinned` with pages of `1 << order` small pages, and maps it for `dev`, which is
+    /// bound until [`Pat::unmap`]. `order` is at most what `proto::tpt::page_order` returns for the runs of
+    /// `pinned`.
+    ///
+    /// Wraps `dma_map_page_attrs()`, `include/linux/dma-mapping.h`. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `order` is too large; `ENOMEM` if there is no memory, or if the memory cannot be mapped
+    /// for DMA.
     pub(crate) fn new(dev: &pci::Device, pinned: Pinned, order: u32) -> Result<Arc<Self>> {
         let order = order.min(MAX_ORDER);
         let shift = PAGE_SHIFT as u32 + order;
@@ -97,8 +108,10 @@ impl Pat {
         Ok(table)
     }
 
-    /// Calls `f` for each page: what of it is not pinned before what is, where that begins in physical
-    /// memory, and how much it is.
+    /// Calls `f` for each page of the table, with the number of bytes before its pinned part, the physical
+    /// address of the pinned part, and its number of bytes.
+    ///
+    /// `EINVAL` if the pages are too large for the runs; else the first error of `f`.
     fn walk(pinned: &Pinned, shift: u32, mut f: impl FnMut(u64, u64, usize) -> Result) -> Result {
         let small = 1u64 << (shift - PAGE_SHIFT as u32);
         let begin = pinned.runs().next().map_or(0, |(first, _)| first % small);
@@ -107,7 +120,7 @@ impl Pat {
             while left != 0 {
                 let inside = at % small;
                 if inside != 0 && at != begin {
-                    // The pages were to be smaller.
+                    // The pages are too large: the memory is not contiguous inside of one.
                     return Err(EINVAL);
                 }
                 let count = left.min(small - inside);
@@ -124,8 +137,13 @@ impl Pat {
         Ok(())
     }
 
-    /// Maps it for `dev`, which is bound until [`Pat::unmap`], if it is not mapped yet. `EBUSY`: it is,
-    /// for another one.
+    /// Maps the memory for `dev`, which is bound until [`Pat::unmap`], unless it is mapped for it already.
+    ///
+    /// Wraps `dma_map_page_attrs()`, `include/linux/dma-mapping.h`. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if it is mapped for another device; `ENOMEM` if it cannot be mapped for DMA.
     pub(crate) fn map(&self, dev: &pci::Device) -> Result {
         let mut mapped = self.mapped.lock();
         if let Some(before) = &*mapped {
@@ -149,7 +167,7 @@ impl Pat {
             self.undo(dev, count);
             return done;
         }
-        // INVARIANT: All of them, above.
+        // INVARIANT: All pages were mapped above.
         *mapped = Some(dev.into());
         Ok(())
     }
@@ -164,7 +182,10 @@ impl Pat {
         }
     }
 
-    /// No device reaches it from here on, until [`Pat::map`]. No address of it may be in use.
+    /// Unmaps the memory: no device reaches it until [`Pat::map`]. No address that [`Pat::dma`] returned
+    /// may be in use any more.
+    ///
+    /// Wraps `dma_unmap_page_attrs()`, `include/linux/dma-mapping.h`. Sleeps.
     pub(crate) fn unmap(&self) {
         let mut mapped = self.mapped.lock();
         if let Some(dev) = mapped.take() {
@@ -172,7 +193,7 @@ impl Pat {
         }
     }
 
-    /// What of page `index` is pinned: from which byte on, and how many.
+    /// Returns which part of page `index` is pinned: the first byte, and the number of bytes.
     fn pinned_part(&self, index: usize) -> (usize, usize) {
         let size = 1usize << self.shift;
         let first = self.first & !(PAGE_SIZE - 1);
@@ -182,17 +203,18 @@ impl Pat {
         (from - begin, end.min(begin + size).saturating_sub(from))
     }
 
-    /// Size of a page, as a power of two.
+    /// Returns the size of a page in bytes, as a power of two.
     pub(crate) fn shift(&self) -> u32 {
         self.shift
     }
 
-    /// Where the first byte is in the first page.
+    /// Returns the offset of the first byte in the first page.
     pub(crate) fn first(&self) -> usize {
         self.first
     }
 
-    /// Page `index`, if the `bytes` bytes from `offset` of it are memory of the user.
+    /// Returns page `index`. `EINVAL` if not all `bytes` bytes from its byte `offset` on are memory of the
+    /// user.
     fn page(&self, index: u32, offset: usize, bytes: usize) -> Result<&Page> {
         let page = self.pages.get(index as usize).ok_or(EINVAL)?;
         let size = 1usize << self.shift;
@@ -207,12 +229,12 @@ impl Pat {
         }
     }
 
-    /// The CPU's address of `bytes` bytes.
+    /// Returns the CPU's address of `bytes` bytes. `EINVAL` as [`Pat::page`].
     fn cpu(&self, index: u32, offset: usize, bytes: usize) -> Result<*mut u8> {
         Ok(self.page(index, offset, bytes)?.cpu.wrapping_add(offset))
     }
 
-    /// As [`Pat::cpu`], to be written: `EACCES` if it may not.
+    /// As [`Pat::cpu`], for memory that is to be written. `EACCES` if it is not pinned for writing.
     fn cpu_mut(&self, index: u32, offset: usize, bytes: usize) -> Result<*mut u8> {
         if !self.pinned.is_writable() {
             return Err(EACCES);
@@ -220,12 +242,15 @@ impl Pat {
         self.cpu(index, offset, bytes)
     }
 
-    /// The device's address of `bytes` bytes.
+    /// Returns the device's address of `bytes` bytes from byte `offset` of page `index` on. `EINVAL` if
+    /// they are not all memory of the user.
     pub(crate) fn dma(&self, index: u32, offset: usize, bytes: usize) -> Result<u64> {
         let dma = self.page(index, offset, bytes)?.dma.load(Relaxed);
         Ok(dma.wrapping_add(offset as u64))
     }
 
+    /// Copies `to.len()` bytes from byte `offset` of page `index` on. `EINVAL` if they are not all memory
+    /// of the user.
     pub(crate) fn read(&self, index: u32, offset: usize, to: &mut [u8]) -> Result {
         let from = self.cpu(index, offset, to.len())?;
         // SAFETY: Pinned memory, of `to.len()` bytes; no reference leads there, hence nor `to`.
@@ -233,6 +258,8 @@ impl Pat {
         Ok(())
     }
 
+    /// Copies `from` to byte `offset` of page `index`. `EINVAL` as [`Pat::read`]; `EACCES` if the memory is
+    /// not pinned for writing.
     pub(crate) fn write(&self, index: u32, offset: usize, from: &[u8]) -> Result {
         let to = self.cpu_mut(index, offset, from.len())?;
         // SAFETY: As above.
@@ -240,7 +267,8 @@ impl Pat {
         Ok(())
     }
 
-    /// Copies from `at` of `area`.
+    /// Copies `bytes` bytes from byte `at` of `area`. Errors as [`Pat::write`]; `EINVAL`, too, if they are
+    /// not all inside the area.
     pub(crate) fn copy_in(
         &self,
         index: u32,
@@ -255,7 +283,8 @@ impl Pat {
         Ok(())
     }
 
-    /// Copies to `at` of `area`.
+    /// Copies `bytes` bytes to byte `at` of `area`. `EINVAL` as [`Pat::read`], or if they are not all
+    /// inside the area.
     pub(crate) fn copy_out(
         &self,
         index: u32,
@@ -270,7 +299,8 @@ impl Pat {
         Ok(())
     }
 
-    /// The 8 bytes at `offset`, aligned and to be written.
+    /// Returns the CPU's address of the 8 bytes at `offset`. `EINVAL` if they are not aligned or not all
+    /// memory of the user; `EACCES` if it is not pinned for writing.
     fn word(&self, index: u32, offset: usize) -> Result<*mut c_void> {
         let word = self.cpu_mut(index, offset, size_of::<u64>())?;
         if word.addr() % size_of::<u64>() != 0 {
@@ -279,14 +309,21 @@ impl Pat {
         Ok(word.cast())
     }
 
-    /// Adds `value` to 8 aligned bytes, atomically for all CPUs, and returns what was there.
+    /// Adds `value` to the 8 aligned bytes at `offset`, atomically for all CPUs, and returns the previous
+    /// value. `EINVAL` if they are not aligned or not all memory of the user; `EACCES` if it is not pinned
+    /// for writing.
+    ///
+    /// Wraps `atomic64_fetch_add()`, `include/linux/atomic.h`.
     pub(crate) fn fetch_add(&self, index: u32, offset: usize, value: u64) -> Result<u64> {
         let word = self.word(index, offset)?;
         // SAFETY: Pinned memory, 8 aligned bytes.
         Ok(unsafe { ext::weft_fetch_add(word, value) })
     }
 
-    /// Stores `new` if `old` is there, likewise, and returns what was there.
+    /// Stores `new` in the 8 aligned bytes at `offset` if they contain `old`, atomically for all CPUs, and
+    /// returns the previous value. Errors as [`Pat::fetch_add`].
+    ///
+    /// Wraps `cmpxchg64()`, `include/linux/atomic.h`.
     pub(crate) fn compare_swap(
         &self,
         index: u32,

@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of a user that is pinned for long, and accounted to the address space that it is of.
+//! User memory that is pinned for long, and accounted to its address space.
 //!
-//! Pinned pages stay what they are whatever becomes of the mapping: a fork copies them for the child,
-//! `munmap` leaves them here. They count against RLIMIT_MEMLOCK of the process that has pinned them, and are
-//! counted off the same address space, whatever process drops them: a file can be closed by another process
-//! than the one that registered.
+//! Pinned pages stay the same whatever happens to the mapping: a fork copies them for the child, `munmap`
+//! leaves them pinned. They count against RLIMIT_MEMLOCK of the process that pins them, and are
+//! subtracted from the same address space when any process drops them: the process that closes a file
+//! can be another one than the process that registered the memory.
 
 use crate::sys::ext;
 use kernel::{bindings, page::PAGE_SIZE, prelude::*};
 
-/// Pages that are pinned in one go, and for which there is a list meanwhile.
+/// How many pages one call pins at most; a temporary list holds their pointers.
 const BATCH: usize = PAGE_SIZE / size_of::<*mut bindings::page>();
 
-/// Pages that count as locked, of an address space.
+/// A number of pages of an address space that count as locked.
 struct Account {
-    /// Held; the address space itself may be gone.
+    /// A reference (`mmgrab()`); the address space itself may be gone.
     mm: *mut bindings::mm_struct,
     pages: usize,
 }
 
 impl Account {
-    /// Counts pages of the current process. `ENOMEM`: more than RLIMIT_MEMLOCK allows.
+    /// Counts pages of the current process. `ENOMEM` if RLIMIT_MEMLOCK does not allow so many; `EFAULT` if
+    /// the task has no address space.
+    ///
+    /// Wraps `weft_account_pinned()`, `c/shim.c`: `account_locked_vm()`, `include/linux/mm.h`.
     fn new(pages: usize) -> Result<Self> {
         let mut mm = core::ptr::null_mut();
         // SAFETY: In a thread of a process; `mm` takes a reference if this succeeds.
@@ -32,25 +35,25 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        // SAFETY: Counted by `new`, whose reference goes.
+        // SAFETY: Counted by `new`; this drops its reference.
         unsafe { ext::weft_unaccount_pinned(self.mm, self.pages) };
     }
 }
 
-/// Pages that are in a row in memory as well.
+/// Pages that are contiguous in physical memory, too.
 struct Run {
     page: *mut bindings::page,
     count: usize,
 }
 
-/// Memory of a user. Can be dropped by any thread; sleeps.
+/// A range of user memory. Any thread can drop it, which unpins the pages and sleeps.
 ///
 /// # Invariants
 ///
-/// The pages of `runs` are pinned, and are those of the range in its order.
+/// The pages of `runs` are pinned, and are those of the range, in the same order.
 pub(crate) struct Pinned {
     runs: KVVec<Run>,
-    /// Where the first byte is in the first page.
+    /// The offset of the first byte in the first page.
     offset: usize,
     bytes: usize,
     write: bool,
@@ -64,10 +67,19 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// Pins `bytes` bytes at `at` of the current process; to be written, too, if `write`. `EFAULT`:
-    /// not all of it is mapped, or not to be written; `EOPNOTSUPP`: it cannot be pinned for long;
-    /// `ENOMEM`: more than RLIMIT_MEMLOCK allows; `EINTR`: the
-    /// process is being killed.
+    /// Pins `bytes` bytes at address `at` of the current process; for writing, too, if `write`.
+    ///
+    /// Wraps `pin_user_pages_fast()`, `include/linux/mm.h`, with `FOLL_LONGTERM`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `bytes` is 0 or the range wraps around; `EFAULT` if not all of it is mapped, or not
+    /// writable; `EOPNOTSUPP` if it cannot be pinned for long; `ENOMEM` if RLIMIT_MEMLOCK does not allow
+    /// so many pages, or if there is no memory; `EINTR` if the process is being killed.
+    ///
+    /// # Context
+    ///
+    /// Sleeps. Called in a thread of a user process.
     pub(crate) fn new(at: usize, bytes: usize, write: bool) -> Result<Self> {
         let end = at.checked_add(bytes).filter(|_| bytes != 0).ok_or(EINVAL)?;
         let offset = at % PAGE_SIZE;
@@ -95,8 +107,8 @@ impl Pinned {
         Ok(pinned)
     }
 
-    /// Pins up to `count` pages from `at` on, as many as fit into `list`, and says how many. On failure
-    /// none of them is.
+    /// Pins up to `count` pages from `at` on, as many as fit into `list`, and returns how many. After a
+    /// failure none of them is pinned.
     fn pin(
         &mut self,
         at: usize,
@@ -106,9 +118,9 @@ impl Pinned {
         let flags = bindings::FOLL_LONGTERM | if self.write { bindings::FOLL_WRITE } else { 0 };
         let most = count.min(list.capacity());
         list.clear();
-        // Before there is anything to be undone: every page may be a run.
+        // While there is nothing to undo: every page may be a run of its own.
         self.runs.reserve(most, GFP_KERNEL_ACCOUNT)?;
-        // SAFETY: `list` has room for `most` pointers; whatever the address is, it is checked.
+        // SAFETY: `list` has room for `most` pointers; the call checks the address.
         let got = unsafe {
             bindings::pin_user_pages_fast(
                 at,
@@ -122,21 +134,21 @@ impl Pinned {
             Ok(got) => got.min(most),
             Err(_) => return Err(Error::from_errno(got)),
         };
-        // SAFETY: So many were written, and there is room for them.
+        // SAFETY: `got` pointers were written, and there is room for them.
         unsafe { list.inc_len(got) };
         for &page in &*list {
             // INVARIANT: Pinned above, the next of the range.
             match self.runs.last_mut() {
-                // SAFETY: Pages that are there.
+                // SAFETY: Both pages exist.
                 Some(run) if unsafe { pfn(run.page) + run.count == pfn(page) } => run.count += 1,
-                // Never fails, as there is room: the page is not lost.
+                // Never fails, as there is room: the pin is not lost.
                 _ => self.runs.push(Run { page, count: 1 }, GFP_KERNEL_ACCOUNT)?,
             }
         }
         Ok(got)
     }
 
-    /// Runs of pages in a row: the number of the first page frame, and how many.
+    /// Returns the runs of contiguous pages: the number of the first page frame, and of pages.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.runs.iter().map(|run| {
             // SAFETY: By the invariants.
@@ -145,16 +157,17 @@ impl Pinned {
         })
     }
 
-    /// Where the first byte is in the first page.
+    /// Returns the offset of the first byte in the first page.
     pub(crate) fn offset(&self) -> usize {
         self.offset
     }
 
+    /// Returns the size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether it may be written.
+    /// Returns whether the memory is pinned for writing.
     pub(crate) fn is_writable(&self) -> bool {
         self.write
     }
@@ -163,15 +176,17 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         for run in &self.runs {
-            // SAFETY: By the invariants. What could be written counts as written.
+            // SAFETY: By the invariants. Pages that are pinned for writing are marked dirty.
             unsafe { bindings::unpin_user_page_range_dirty_lock(run.page, run.count, self.write) };
         }
     }
 }
 
+/// Returns the page frame number of `page`.
+///
 /// # Safety
 ///
-/// `page` is one that there is.
+/// `page` exists.
 unsafe fn pfn(page: *mut bindings::page) -> usize {
     // SAFETY: By the requirement.
     unsafe { ext::weft_page_pfn(page) }

@@ -33,6 +33,7 @@ unsafe impl Sync for WaitQueue {}
 unsafe impl Send for WaitQueue {}
 
 impl WaitQueue {
+    /// Makes an empty queue; `name` and `key` are its lock class, for lockdep.
     pub(crate) fn new(name: &'static CStr, key: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
         pin_init!(Self {
             head <- Opaque::ffi_init(|slot| {
