@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Coherent DMA memory that is not a Rust object: the device, and through it a peer, writes it.
+//! Coherent DMA memory that is not a Rust object: the device, and a peer through it, writes it.
 
 use crate::sys::raw_dev;
 use core::ptr::NonNull;
 use kernel::{bindings, device::Bound, page::PAGE_SIZE, pci, prelude::*, sync::aref::ARef};
 
-/// Memory that the device reaches at [`DmaMem::addr`]. To be dropped while the device is bound.
+/// Memory that the device accesses at [`DmaMem::addr`]. Dropped while the device is bound, by
+/// `dma_free_attrs()`, `include/linux/dma-mapping.h`.
 ///
 /// # Invariants
 ///
@@ -18,21 +19,21 @@ pub(crate) struct DmaMem {
     bytes: usize,
 }
 
-/// Where such memory comes from when it is not known in time how much is needed. To be used while the
-/// device is bound.
+/// Allocates such memory later, when the size is known. Used while the device is bound.
 pub(crate) struct DmaSource(ARef<pci::Device>);
 
 impl DmaSource {
+    /// Keeps a reference to `dev`.
     pub(crate) fn new(dev: &pci::Device<Bound>) -> Self {
         Self(dev.into())
     }
 
-    /// As [`DmaMem::new`].
+    /// Allocates memory as [`DmaMem::new`] does.
     pub(crate) fn take(&self, bytes: usize) -> Result<DmaMem> {
         self.take_as(bytes, bindings::GFP_KERNEL)
     }
 
-    /// The same, counted to the caller's memory cgroup.
+    /// Allocates memory as [`DmaMem::new`] does, charged to the caller's memory cgroup.
     pub(crate) fn take_for_user(&self, bytes: usize) -> Result<DmaMem> {
         self.take_as(bytes, bindings::GFP_KERNEL_ACCOUNT)
     }
@@ -43,7 +44,7 @@ impl DmaSource {
         }
         let flags = flags | bindings::__GFP_NOWARN;
         let mut addr = 0;
-        // SAFETY: The device is bound and its DMA mask was set. Such memory is always zeroed.
+        // SAFETY: The device is bound and its DMA mask is set. Coherent memory is always zeroed.
         let cpu =
             unsafe { bindings::dma_alloc_attrs(raw_dev(&self.0), bytes, &mut addr, flags, 0) };
         Ok(DmaMem {
@@ -61,7 +62,14 @@ unsafe impl Send for DmaMem {}
 unsafe impl Sync for DmaMem {}
 
 impl DmaMem {
-    /// Allocates zeroed memory; quietly, as the caller may be content with less.
+    /// Allocates `bytes` bytes of zeroed memory. A failure is not logged, as the caller may try again with
+    /// less.
+    ///
+    /// Wraps `dma_alloc_attrs()`, `include/linux/dma-mapping.h`. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `bytes` is 0 or not a multiple of the page size; `ENOMEM` if there is no memory.
     pub(crate) fn new(dev: &pci::Device<Bound>, bytes: usize) -> Result<Self> {
         DmaSource::new(dev).take(bytes)
     }
@@ -70,16 +78,17 @@ impl DmaMem {
         self.cpu
     }
 
-    /// Where the device finds it.
+    /// Returns the address of the memory for the device.
     pub(crate) fn addr(&self) -> u64 {
         self.addr
     }
 
+    /// Returns the size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Page frame number of a page of it.
+    /// Returns the page frame number of page `page`. `EINVAL` if the page is outside.
     pub(super) fn pfn(&self, page: usize) -> Result<usize> {
         if page >= self.bytes / PAGE_SIZE {
             return Err(EINVAL);
@@ -94,7 +103,7 @@ impl DmaMem {
 
 impl Drop for DmaMem {
     fn drop(&mut self) {
-        // SAFETY: Allocated in `new` with the same arguments.
+        // SAFETY: Allocated in `take_as` with the same arguments.
         unsafe {
             bindings::dma_free_attrs(
                 raw_dev(&self.pdev),

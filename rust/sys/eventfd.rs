@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Eventfds, by which a user is told of what he waits for.
+//! Eventfds, which notify a user of events.
 
 use crate::sys::ext;
 use core::ptr::NonNull;
 use kernel::{bindings, error::from_err_ptr, prelude::*};
 
-/// An eventfd.
+/// A reference to an eventfd (`struct eventfd_ctx`, `include/linux/eventfd.h`).
 pub(crate) struct EventFd(NonNull<bindings::eventfd_ctx>);
 
 // SAFETY: It has a lock of its own.
@@ -15,15 +15,20 @@ unsafe impl Send for EventFd {}
 unsafe impl Sync for EventFd {}
 
 impl EventFd {
-    /// That of a descriptor of the current process. `EBADF`: there is none such, `EINVAL`: it is
-    /// something else.
+    /// Returns the eventfd of descriptor `fd` of the current process.
+    ///
+    /// Wraps `eventfd_ctx_fdget()`, `include/linux/eventfd.h`.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` if there is no such descriptor; `EINVAL` if it is not an eventfd.
     pub(crate) fn get(fd: i32) -> Result<Self> {
         // SAFETY: No requirements.
         let ctx = from_err_ptr(unsafe { ext::weft_eventfd_get(fd) })?;
         NonNull::new(ctx.cast()).map(Self).ok_or(EINVAL)
     }
 
-    /// Adds 1. Any context.
+    /// Adds 1 to the counter. Wraps `eventfd_signal()`, `include/linux/eventfd.h`. Any context.
     pub(crate) fn signal(&self) {
         // SAFETY: The reference is ours.
         unsafe { ext::weft_eventfd_signal(self.0.as_ptr().cast()) };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bindings beyond those of the kernel crate, which `bindgen` makes in Kbuild: the user interface,
-//! the registers of the Weft port, the shim and the tracepoints.
+//! Bindings that the kernel crate does not have: the user interface, the registers of the Weft port, the
+//! shim and the tracepoints. `bindgen`, run by Kbuild, makes them from `c/bindings_ext.h`.
 
 #![allow(
     clippy::all,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The device that something is of, which may become another one's.
+//! A changeable reference to the device that an object belongs to: a migration moves it to another one.
 
 use kernel::{
     new_mutex, pci,
@@ -8,7 +8,8 @@ use kernel::{
     sync::{aref::ARef, Arc, Mutex},
 };
 
-/// Which device it is now. The lock is held for a moment only, and nothing inside it.
+/// A reference to the current device. The lock is held only to copy or replace the reference; no other
+/// lock is taken inside it.
 #[pin_data]
 pub(crate) struct Home {
     #[pin]
@@ -16,6 +17,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
+    /// Makes a reference to `dev`.
     pub(crate) fn new(dev: &pci::Device) -> Result<Arc<Self>> {
         let dev: ARef<pci::Device> = dev.into();
         Arc::pin_init(
@@ -26,10 +28,12 @@ impl Home {
         )
     }
 
+    /// Returns the current device. Sleeps.
     pub(crate) fn get(&self) -> ARef<pci::Device> {
         self.dev.lock().clone()
     }
 
+    /// Makes `dev` the current device. Sleeps.
     pub(crate) fn set(&self, dev: &pci::Device) {
         let before = core::mem::replace(&mut *self.dev.lock(), dev.into());
         drop(before);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of the kernel's that users map, and write at any time: queues.
+//! Kernel memory that users map and write at any time: queues.
 //!
-//! Every mapping holds the pages: their owner may go, and what is written there then means
-//! nothing. Never behind a reference, as in [`super::area`]; what was read is a copy, to be checked
-//! before it is used. It must not know what the bytes mean.
+//! Every mapping holds references to the pages: they outlive the object that has made them; what users
+//! write then has no effect. Never behind a reference, as in [`super::area`]; a value that was read is a
+//! copy, to be checked before it is used. This file must not know what the bytes mean.
 
 use crate::sys::vma::{NewVma, SharedPage};
 #[cfg(KERNEL_7_3)]
@@ -14,41 +14,46 @@ use kernel::{
     prelude::*,
 };
 
-/// Entry, then what says that it is there; to be put between the stores.
+/// Orders the store of an entry before the store that publishes it: `smp_wmb()`, `asm/barrier.h`.
 #[cfg(not(KERNEL_7_3))]
 pub(crate) use kernel::sync::barrier::smp_wmb as publish;
 
-/// What says that an entry is there, then the entry; to be put between the loads.
+/// Orders the load that finds an entry published before the loads of the entry: `smp_rmb()`,
+/// `asm/barrier.h`.
 #[cfg(not(KERNEL_7_3))]
 pub(crate) use kernel::sync::barrier::smp_rmb as look;
 
-/// The copy of an entry, then what says that it may be written over.
+/// Orders the copy of an entry before the store that lets it be overwritten: `smp_mb()`,
+/// `asm/barrier.h`.
 #[cfg(not(KERNEL_7_3))]
 pub(crate) use kernel::sync::barrier::smp_mb as release;
 
-/// Entry, then what says that it is there; to be put between the stores.
+/// Orders the store of an entry before the store that publishes it: `smp_wmb()`, `asm/barrier.h`.
 #[cfg(KERNEL_7_3)]
 pub(crate) fn publish() {
     barrier::smp_mb(barrier::Write);
 }
 
-/// What says that an entry is there, then the entry; to be put between the loads.
+/// Orders the load that finds an entry published before the loads of the entry: `smp_rmb()`,
+/// `asm/barrier.h`.
 #[cfg(KERNEL_7_3)]
 pub(crate) fn look() {
     barrier::smp_mb(barrier::Read);
 }
 
-/// The copy of an entry, then what says that it may be written over.
+/// Orders the copy of an entry before the store that lets it be overwritten: `smp_mb()`,
+/// `asm/barrier.h`.
 #[cfg(KERNEL_7_3)]
 pub(crate) fn release() {
     barrier::smp_mb(barrier::Full);
 }
 
-/// Zeroed pages in a row, as offsets go.
+/// Zeroed pages with contiguous offsets; not contiguous in memory.
 pub(crate) struct Pages(KVec<SharedPage>);
 
 impl Pages {
-    /// As many as `bytes` take, counted to the caller's memory cgroup.
+    /// Allocates as many pages as `bytes` take, charged to the caller's memory cgroup. `ENOMEM` if there is
+    /// no memory. Sleeps.
     pub(crate) fn new(bytes: usize) -> Result<Self> {
         let count = bytes.div_ceil(PAGE_SIZE);
         let mut pages = KVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
@@ -58,41 +63,46 @@ impl Pages {
         Ok(Self(pages))
     }
 
-    /// Bytes of all of them.
+    /// Returns the size of all pages in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.len() << PAGE_SHIFT
     }
 
+    /// Returns the page that contains byte `off`. `EINVAL` if it is outside.
     fn page(&self, off: usize) -> Result<&SharedPage> {
         self.0.get(off >> PAGE_SHIFT).ok_or(EINVAL)
     }
 
-    /// The 64-bit word at `off`.
+    /// Returns the 64-bit word at byte `off`. `EINVAL` if `off` is outside or not aligned.
     pub(crate) fn read64(&self, off: usize) -> Result<u64> {
         self.page(off)?.read64(off % PAGE_SIZE)
     }
 
+    /// Writes the 64-bit word at byte `off`. `EINVAL` if `off` is outside or not aligned.
     pub(crate) fn write64(&self, off: usize, value: u64) -> Result {
         self.page(off)?.write64(off % PAGE_SIZE, value)
     }
 
-    /// Takes the 64-bit word at `off`, atomically for users, too, and leaves 0.
+    /// Replaces the 64-bit word at byte `off` by 0 and returns what it was; atomic for users, too.
+    /// `EINVAL` if `off` is outside or not aligned.
     pub(crate) fn take64(&self, off: usize) -> Result<u64> {
         let page = self.page(off)?;
         let at = off % PAGE_SIZE;
-        // Mostly there is nothing: the line is left where it is.
+        // The word is mostly 0; a read leaves the cache line where it is.
         if page.read64(at)? == 0 {
             return Ok(0);
         }
         page.take64(at)
     }
 
-    /// Sets bits of the 64-bit word at `off`, atomically for users, too.
+    /// Sets `bits` in the 64-bit word at byte `off`; atomic for users, too. Errors as
+    /// [`SharedPage::give64`].
     pub(crate) fn give64(&self, off: usize, bits: u64) -> Result {
         self.page(off)?.give64(off % PAGE_SIZE, bits)
     }
 
-    /// Copies whole words out of the pages, from a multiple of 8 on.
+    /// Copies whole words of 8 bytes out of the pages, from byte `off`, a multiple of 8, on. `EINVAL` if
+    /// they are not all inside, or not whole aligned words.
     pub(crate) fn copy_in(&self, off: usize, to: &mut [u8]) -> Result {
         let (mut at, mut rest) = (off, to);
         while !rest.is_empty() {
@@ -106,7 +116,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Maps all from page `first` on that `vma` has room for. `EINVAL`: it has too much.
+    /// Maps the pages from page `first` on, as many as `vma` has. `EINVAL` if `vma` has more than there
+    /// are; else errors as [`NewVma::fill`].
     pub(crate) fn map(&self, first: u64, vma: &NewVma<'_>) -> Result {
         let first = usize::try_from(first).map_err(|_| EINVAL)?;
         let count = usize::try_from(vma.count()).map_err(|_| EINVAL)?;

@@ -4,7 +4,7 @@
 
 use kernel::bindings;
 
-/// A random number that is not 0.
+/// Returns a random number that is not 0. Wraps `get_random_u32()`, `include/linux/random.h`.
 pub(crate) fn nonzero32() -> u32 {
     // SAFETY: No requirements.
     unsafe { bindings::get_random_u32() }.max(1)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The numbered steps of a probe: each says by name when it fails, and can be told to.
+//! The numbered steps of a probe: a step that fails is logged by its name; a test can make one fail.
 
 use kernel::{pci, prelude::*};
 
-/// Counts the steps. The module parameter `fail_probe=N` makes step N fail once it is done, so that
-/// its own undoing is tested as well; behind the last step it changes nothing.
+/// Counts the steps. The module parameter `fail_probe=N` makes step N fail after it is done, so that
+/// its own undoing is tested, too; an N beyond the last step has no effect.
 pub(crate) struct Steps<'a> {
     dev: &'a pci::Device,
     done: u32,
@@ -13,11 +13,13 @@ pub(crate) struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
+    /// Begins with no step done; step `fail` fails.
     pub(crate) fn new(dev: &'a pci::Device, fail: u32) -> Self {
         Self { dev, done: 0, fail }
     }
 
-    /// Does the next step.
+    /// Does the next step, `f`, and returns its result; `EIO` if it is the step that is to fail. Errors
+    /// are logged with `name`.
     pub(crate) fn step<T>(&mut self, name: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
         self.done += 1;
         let asked = self.done == self.fail;

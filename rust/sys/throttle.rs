@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Keeps what others can provoke from filling the log.
+//! A rate limit for log messages that a peer or a user can cause.
 
 use kernel::{
     sync::atomic::{Atomic, Relaxed},
     time::{Delta, Instant, Monotonic},
 };
 
-/// Lets a number of messages pass in each interval. For one thread at a time; if two get in each
-/// other's way a message more or fewer passes.
+/// Lets `burst` messages pass in each interval. Meant for one thread at a time; if two threads call it at
+/// the same time, a message more or fewer passes.
 pub(crate) struct Throttle {
     birth: Instant<Monotonic>,
     interval: i64,
     burst: u32,
-    /// Which interval since `birth` it is.
+    /// The number of the current interval since `birth`.
     now: Atomic<i64>,
     passed: Atomic<u32>,
     missed: Atomic<u32>,
@@ -31,7 +31,8 @@ impl Throttle {
         }
     }
 
-    /// Whether a message may pass, and how many have not since the last one.
+    /// Returns `None` if the message must not pass; else the number of messages that were suppressed since
+    /// the last one that passed. Any context.
     pub(crate) fn pass(&self) -> Option<u32> {
         let now = self.birth.elapsed().as_nanos() / self.interval;
         if self.now.load(Relaxed) != now {

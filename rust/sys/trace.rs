@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tracepoints, `/sys/kernel/tracing/events/weft`. What they are is in `c/weft_trace.h`.
+//! Tracepoints, `/sys/kernel/tracing/events/weft`. `c/weft_trace.h` defines them and their fields.
 //!
 //! (`kernel::declare_trace!` only knows tracepoints that are in `kernel::bindings`.)
 
 use crate::sys::ext;
 use kernel::{pci, str::CStrExt};
 
-/// What [`port_event`] tells, in the words of `weft_trace.h`.
+/// The event that [`port_event`] reports, as `weft_trace.h` names it.
 #[derive(Clone, Copy)]
 pub(crate) enum Port {
     Start = 0,
@@ -46,14 +46,14 @@ macro_rules! tracepoint {
 }
 
 tracepoint!(
-    /// A link has changed its state, `WEFT_LINK_*` of the user interface.
+    /// Records that a link has changed its state, `WEFT_LINK_*` of the user interface.
     link_state,
     __tracepoint_weft_link_state,
     rust_do_trace_weft_link_state,
     (link: u32, from: u32, to: u32)
 );
 tracepoint!(
-    /// The manager of the fabric is something else now: its role, as `weft_trace.h` names it.
+    /// Records that the state of the fabric's manager has changed; `weft_trace.h` names the roles.
     manager,
     __tracepoint_weft_manager,
     rust_do_trace_weft_manager,
@@ -66,41 +66,41 @@ tracepoint!(
     (what: u32, arg: u64)
 );
 tracepoint!(
-    /// The port reports errors: their bits, and number and address of the first.
+    /// Records errors that the port reports: their bits, and the information and address of the first.
     port_error,
     __tracepoint_weft_port_error,
     rust_do_trace_weft_port_error,
     (bits: u32, info: u32, addr: u64)
 );
 tracepoint!(
-    /// A message was given to the mailbox.
+    /// Records that a message was given to the mailbox.
     mbox_send,
     __tracepoint_weft_mbox_send,
     rust_do_trace_weft_mbox_send,
     (link: u32, kind: u32, len: u32)
 );
 tracepoint!(
-    /// A message was taken from the mailbox.
+    /// Records that a message was taken from the mailbox.
     mbox_recv,
     __tracepoint_weft_mbox_recv,
     rust_do_trace_weft_mbox_recv,
     (link: u32, kind: u32, len: u32)
 );
 tracepoint!(
-    /// A channel has changed its state; 0 is a channel that is not there.
+    /// Records that a channel has changed its state; 0 is the state of a channel that does not exist.
     chan_state,
     __tracepoint_weft_chan_state,
     rust_do_trace_weft_chan_state,
     (id: u64, from: u32, to: u32, reason: u32)
 );
 
-/// Something happened at the port; `arg` is the link, where it concerns one.
+/// Records an event of the port; `arg` is the link, if the event concerns one.
 pub(crate) fn port_event(dev: &pci::Device, what: Port, arg: u64) {
     raw_port_event(dev, what as u32, arg);
 }
 
 tracepoint!(
-    /// A cell of a trunk was sent, or taken.
+    /// Records that a cell of a link queue was sent (`sent` is 1) or taken.
     cell,
     __tracepoint_weft_cell,
     rust_do_trace_weft_cell,
@@ -116,7 +116,7 @@ tracepoint!(
     )
 );
 tracepoint!(
-    /// A completion word was sent, or taken.
+    /// Records that a control word was sent (`sent` is 1) or taken.
     word,
     __tracepoint_weft_word,
     rust_do_trace_weft_word,

@@ -12,8 +12,11 @@ use kernel::{
 /// The most variables of an event.
 const MAX: usize = 8;
 
-/// Says that `dev` has changed, with variables of the form `NAME=value`. Sleeps. There may be no listener,
-/// and for want of memory none is told.
+/// Sends a "change" event of `dev`, with up to 8 variables of the form `NAME=value`.
+///
+/// Errors are ignored: without memory no event is sent.
+///
+/// Wraps `kobject_uevent_env()`, `include/linux/kobject.h`. Sleeps.
 pub(crate) fn change(dev: &pci::Device, variables: &[fmt::Arguments<'_>]) {
     let mut strings = [const { None }; MAX];
     for (string, variable) in strings.iter_mut().zip(variables) {
@@ -22,13 +25,13 @@ pub(crate) fn change(dev: &pci::Device, variables: &[fmt::Arguments<'_>]) {
             Err(_) => return,
         }
     }
-    // One more than there are, and that one is null.
+    // One more than there are variables, so that the list ends with a null pointer.
     let mut env: [*mut c_char; MAX + 1] = [core::ptr::null_mut(); MAX + 1];
     for (place, string) in env.iter_mut().zip(strings.iter().flatten()) {
         *place = string.as_char_ptr().cast_mut();
     }
-    // SAFETY: The device is held; the strings are there during the call, which does not write to them,
-    // and the list ends with null.
+    // SAFETY: The device is held; the strings exist during the call, which does not write to them, and
+    // the list ends with null.
     unsafe {
         bindings::kobject_uevent_env(
             &raw mut (*raw_dev(dev)).kobj,

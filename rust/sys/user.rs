@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Structures of the user interface: each starts with its size as the caller knows it.
+//! Structures of the user interface: each starts with its size, as the caller knows it.
 //!
-//! What the caller does not know of is taken as zero; a tail that this driver does not know of must
-//! be zero. The same as `copy_struct_from_user()`, with the size inside, which is read once.
+//! Members that the caller does not know are taken as zero; a tail that this driver does not know must
+//! be zero. The rules are those of `copy_struct_from_user()`, `include/linux/uaccess.h`, but the size is
+//! inside the structure, and is read once.
 
 use crate::sys::ext;
 use kernel::{
@@ -14,7 +15,9 @@ use kernel::{
     uaccess::{UserPtr, UserSlice},
 };
 
-/// Whether the task that calls may change what others have: it has `CAP_SYS_ADMIN`.
+/// Returns whether the current task has `CAP_SYS_ADMIN`, so that it may change what other tasks use.
+///
+/// Wraps `capable()`, `include/linux/capability.h`.
 pub(crate) fn is_admin() -> bool {
     // SAFETY: Looks at the current task only.
     unsafe { bindings::capable(bindings::CAP_SYS_ADMIN as c_int) }
@@ -26,7 +29,7 @@ pub(crate) trait Extensible: AsBytes + FromBytes + Default {}
 /// A structure of the user interface that is one of many, in an array: it never grows.
 pub(crate) trait Element: AsBytes + FromBytes + Default {}
 
-/// Says what the structures of the user interface are, which `chardev` uses.
+/// Lists the structures of the user interface that `chardev` uses.
 macro_rules! structures {
     ($($kind:ident: $($name:ident)*;)*) => {$($(
         // SAFETY: Integers without padding.
@@ -49,7 +52,8 @@ structures! {
         weft_ep_work weft_ep_done;
 }
 
-/// Copies element `n` of an array in the caller's memory.
+/// Copies element `n` of the array at address `array` from the caller's memory. `EFAULT` if it is not
+/// readable. Sleeps.
 pub(crate) fn read_element<T: Element>(array: u64, n: usize) -> Result<T> {
     let mut value = T::default();
     let mut reader = UserSlice::new(element::<T>(array, n)?, size_of::<T>()).reader();
@@ -57,7 +61,8 @@ pub(crate) fn read_element<T: Element>(array: u64, n: usize) -> Result<T> {
     Ok(value)
 }
 
-/// Copies element `n` to such an array.
+/// Copies element `n` to the array at address `array` in the caller's memory. `EFAULT` if it is not
+/// writable. Sleeps.
 pub(crate) fn write_element<T: Element>(array: u64, n: usize, value: &T) -> Result {
     let mut writer = UserSlice::new(element::<T>(array, n)?, size_of::<T>()).writer();
     writer.write_slice(value.as_bytes())
@@ -71,15 +76,20 @@ fn element<T>(array: u64, n: usize) -> Result<UserPtr> {
     Ok(UserPtr::from_addr(at.ok_or(EFAULT)?))
 }
 
-/// A structure in the caller's memory, and how much of it the caller knows.
+/// A structure in the caller's memory, and its size as the caller knows it.
 pub(crate) struct UserStruct {
     at: usize,
     bytes: usize,
 }
 
 impl UserStruct {
-    /// Copies the structure at address `at`; every caller knows its first `min` bytes, those of its
-    /// first version.
+    /// Copies the structure from address `at`. `min` is the size of its first version, which every caller
+    /// knows. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if it is not readable; `EINVAL` if it is smaller than `min`; `E2BIG` if it exceeds a page,
+    /// or if the tail that this driver does not know is not zero.
     pub(crate) fn read<T: Extensible>(at: usize, min: usize) -> Result<(Self, T)> {
         let ptr = UserPtr::from_addr(at);
         let bytes = UserSlice::new(ptr, size_of::<u32>())
@@ -103,7 +113,7 @@ impl UserStruct {
                 return Err(E2BIG);
             }
         }
-        // Whatever the caller has made of it meanwhile.
+        // The size that was checked, even if the caller has changed it meanwhile.
         known
             .get_mut(..size.len())
             .ok_or(EINVAL)?
@@ -111,7 +121,7 @@ impl UserStruct {
         Ok((Self { at, bytes }, value))
     }
 
-    /// Copies back as much as the caller knows.
+    /// Copies `value` back, as much as the caller knows. `EFAULT` if it is not writable. Sleeps.
     pub(crate) fn write<T: Extensible>(&self, value: &T) -> Result {
         let known = value.as_bytes();
         let count = self.bytes.min(known.len());

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What bindgen reads, besides what the kernel crate has.
+ * The input of bindgen for bindings that the kernel crate does not have.
  */
 #include <linux/weft.h>
 #include "weft_regs.h"
@@ -8,7 +8,7 @@
 #include "shim.h"
 #include "weft_trace.h"
 
-/* bindgen does not see through _IO(). */
+/* bindgen does not evaluate _IO(). */
 #define WEFT_CONST(name) const __u32 WEFT_CONST_HELPER_##name = name
 
 WEFT_CONST(WEFT_PORT_INFO);

@@ -10,7 +10,7 @@
 #include <linux/vmalloc.h>
 #include "shim.h"
 
-/* What each is for is said where they are called: rust/sys/area.rs. */
+/* rust/sys/area.rs, which calls the barriers, says what each is for. */
 
 void weft_wmb(void)
 {
@@ -20,13 +20,13 @@ void weft_wmb(void)
 
 void weft_rmb(void)
 {
-	/* Between the word that says that data are there, and the data. */
+	/* Between the load of the word that publishes data, and loads of the data. */
 	dma_rmb();
 }
 
 void weft_mb(void)
 {
-	/* Between what was read, and the word that lets others overwrite it. */
+	/* Between loads of data, and the store that lets the writer overwrite them. */
 	mb();
 }
 
@@ -35,7 +35,7 @@ void __iomem *weft_ioremap_cache(phys_addr_t addr, size_t bytes)
 	return ioremap_cache(addr, bytes);
 }
 
-/* The page frame behind an address of coherent DMA memory, however it was made. */
+/* Returns the page frame number of an address in coherent DMA memory, vmalloc or not. */
 unsigned long weft_coherent_pfn(void *cpu_addr)
 {
 	if (is_vmalloc_addr(cpu_addr))
@@ -69,9 +69,9 @@ void *weft_page_address(struct page *page)
 }
 
 /*
- * An inode of its own whose address_space collects every mapping of one port,
- * whatever path it was opened through. The file is dropped at once: it must not
- * outlive this module, to which its f_op belong.
+ * Returns a new inode whose address_space collects every mapping of one port,
+ * through whichever inode its file was opened. The file of the inode is dropped at
+ * once: its f_op belong to this module, so it must not outlive the module.
  */
 struct inode *weft_mapping_inode(void)
 {
@@ -93,7 +93,11 @@ bool weft_is_killed(void)
 	return fatal_signal_pending(current);
 }
 
-/* Counts pages of the current process, and holds its address space on success. */
+/*
+ * Counts pages of the current process as locked and pinned, and takes a reference
+ * to its mm on success. -ENOMEM if RLIMIT_MEMLOCK does not allow so many; -EFAULT
+ * if the task has no mm.
+ */
 int weft_account_pinned(unsigned long pages, struct mm_struct **held)
 {
 	struct mm_struct *mm = current->mm;
@@ -110,13 +114,16 @@ int weft_account_pinned(unsigned long pages, struct mm_struct **held)
 	return 0;
 }
 
-/* Nothing is counted of an address space without users. */
+/*
+ * Subtracts what weft_account_pinned() has counted, and drops its reference. An
+ * address space without users has no counts left to correct.
+ */
 void weft_unaccount_pinned(struct mm_struct *held, unsigned long pages)
 {
 	if (mmget_not_zero(held)) {
 		account_locked_vm(held, pages, false);
 		atomic64_sub(pages, &held->pinned_vm);
-		/* Not here, should this be the last: the caller may hold locks. */
+		/* Not mmput(): the last one frees the mm, and the caller may hold locks. */
 		mmput_async(held);
 	}
 	mmdrop(held);
@@ -133,8 +140,8 @@ size_t weft_dma_max_mapping(struct device *dev)
 }
 
 /*
- * The memory is its users' meanwhile, and can be mapped more than once: there is no
- * time at which a copy of it could be made for the device.
+ * Users access the memory while it is mapped, and it can be mapped more than once:
+ * there is no time at which a bounce buffer could be synchronised.
  */
 #define WEFT_DMA_ATTRS	DMA_ATTR_REQUIRE_COHERENT
 

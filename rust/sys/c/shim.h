@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What Rust cannot call by itself: static inlines and macros of the kernel.
+ * Functions for static inlines and macros of the kernel, which Rust cannot call.
  */
 #ifndef WEFT_SHIM_H
 #define WEFT_SHIM_H

@@ -158,7 +158,7 @@ TRACE_EVENT(weft_chan_state,
 		  __entry->id, __entry->from, __entry->to, __entry->reason)
 );
 
-/* What a trunk carries, as Documentation/queues.rst has it. */
+/* The opcodes and codes of the link queues, see Documentation/queues.rst. */
 #define show_weft_op(op) __print_symbolic(op,				\
 	{ 1, "SEND" }, { 2, "SEND_EAGER" }, { 3, "WRITE" },		\
 	{ 4, "WRITE_EAGER" }, { 5, "SEND_LONG" }, { 6, "WRITE_LONG" },	\
@@ -176,8 +176,8 @@ TRACE_EVENT(weft_chan_state,
 	{ 0, "initiator" }, { 1, "responder" }, { 2, "either" })
 
 /*
- * @own: queue pair of this end, or 0; @qpn: of the receiver; @role: what the receiver is
- * in the request; @bytes: of data that it carries or speaks of
+ * @own: queue pair of this end, or 0; @qpn: queue pair of the receiver; @role: role of the
+ * receiver in the request; @bytes: number of bytes of data that the cell carries or announces
  */
 TRACE_EVENT(weft_cell,
 	TP_PROTO(const char *dev, u32 link, u32 sent, u32 own, u32 qpn,
