@@ -1,87 +1,91 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a port has for functions of shared endpoints that its host uses: some *slots*, each with a
-//! window onto a function, a doorbell in either direction, and *inbound mappings*, by which the endpoint
-//! reaches memory of the host. Links leave it what they do not need.
+//! Resources of a port for functions of shared endpoints that its host uses: *endpoint slots*, each with a
+//! window onto a function, a doorbell in either direction, and *inbound mappings*, through which the
+//! endpoint accesses memory of the host. They use what the links do not need.
 
 use crate::sys::area::Area;
 use kernel::prelude::*;
 
-/// A function that is to have a slot.
+/// A remote function: a function of an endpoint that gets a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RemoteFunction {
     /// Local id of its endpoint, not 0.
     pub(crate) lid: u32,
-    /// Where in the endpoint's aperture space it is, a multiple of the page size.
+    /// The position of the function in the endpoint's aperture space, a multiple of the page size.
     pub(crate) at: u64,
-    /// By which link, and which virtual plane there, it comes in.
+    /// The link, and the virtual plane there, by which accesses of the function arrive.
     pub(crate) link: usize,
     pub(crate) vp: u32,
 }
 
-/// Memory that a remote may reach.
+/// Memory that a remote function may access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct InboundMapping {
-    /// Where the remote finds it, in this port's aperture space.
+    /// The address for the remote function, in this port's aperture space.
     pub(crate) offset: u64,
-    /// Where the port does: by its DMA address.
+    /// The address for the port: the DMA address.
     pub(crate) addr: u64,
     pub(crate) bytes: u64,
-    /// What the remote may do.
+    /// What the remote function may do.
     pub(crate) read: bool,
     pub(crate) write: bool,
 }
 
-/// The slots of a port. All are empty, and all inbound mappings are closed, after a reset of it; a function that
-/// had one leaves it all the same. One caller at a time for a slot.
+/// The endpoint slots of a port. A reset of the port empties all slots and closes all inbound mappings; the
+/// user of a slot calls [`EndpointSlots::leave`] nevertheless. One caller at a time for a slot.
 ///
-/// Errors of all: `EINVAL`: there is no such slot, mapping, or local id; `ENODEV`: the function
+/// Errors of all methods: `EINVAL` if there is no such slot, mapping, or local id; `ENODEV` if the port
 /// does not answer.
 pub(crate) trait EndpointSlots: Send + Sync {
-    /// How many there are, up to [`MAX_ENDPOINT_SLOTS`].
+    /// Returns the number of slots, up to [`MAX_ENDPOINT_SLOTS`].
     fn count(&self) -> usize;
 
-    /// Why there are no more, for people.
+    /// Returns, for the log, the resource that limits the number of slots.
     fn lacks(&self) -> &'static CStr;
 
-    /// Points the window and the doorbell of `slot` at a remote, and has [`super::Events::called`]
-    /// called when it rings.
+    /// Points the window and the doorbell of `slot` at `remote`, and lets the remote function ring the
+    /// doorbell of the slot, for [`super::Events::called`].
     fn take(&self, slot: usize, remote: RemoteFunction) -> Result;
 
-    /// Points them nowhere. Of what was opened nothing is closed.
+    /// Disconnects the window and the doorbells of `slot`. Inbound mappings stay open.
     fn leave(&self, slot: usize);
 
-    /// The number of the route to the remote: another one when it was lost and taken up anew.
-    /// `None`: none leads there.
+    /// Returns the number of the route to the remote function, `None` without a route. The number changes
+    /// when the route is lost and established again.
     fn route(&self, slot: usize) -> Option<u32>;
 
-    /// Whether the remote lets this port reach it.
+    /// Returns whether the remote function lets this port access it.
     fn is_open(&self, slot: usize) -> bool;
 
-    /// The window, mapped uncached, of [`WINDOW_BYTES`].
+    /// Returns the window, [`WINDOW_BYTES`] bytes, mapped uncached.
     fn window(&self, slot: usize) -> Result<&Area>;
 
-    /// The doorbell that the remote is to ring.
+    /// Returns the doorbell of this port that the remote function rings.
     fn doorbell(&self, slot: usize) -> u32;
 
-    /// Rings at the remote. Any context.
+    /// Rings the doorbell of the remote function. Any context.
     fn ring(&self, slot: usize);
 
-    /// Lets the remote, and no other, reach memory by mapping `n` of its slot, in force when this
-    /// returns. Sleeps, for at most a tenth of a second: `ETIMEDOUT`. `EIO`: the port does not open
-    /// it.
+    /// Lets the remote function alone access memory through mapping `n` of `slot`; in force when this
+    /// returns.
+    ///
+    /// Sleeps for up to 100 ms, twice. `ETIMEDOUT` if an earlier mapping is still in use then; `EIO` if
+    /// the port does not open the mapping.
     fn open(&self, slot: usize, n: usize, mapping: InboundMapping) -> Result;
 
-    /// Takes that back. When this returns, no access of the remote can still land there. Sleeps, as
-    /// above; on `ETIMEDOUT` the memory must not be used for anything else.
+    /// Closes mapping `n` of `slot`. When this returns, no access of the remote function can still reach
+    /// the memory.
+    ///
+    /// Sleeps for up to 100 ms. After `ETIMEDOUT` the memory must not be reused or freed.
     fn close(&self, slot: usize, n: usize) -> Result;
 }
 
-/// The most slots that a port has.
+/// The maximum number of endpoint slots of a port.
 pub(crate) const MAX_ENDPOINT_SLOTS: usize = 4;
 
-/// InboundMappings of each.
+/// The number of inbound mappings of each slot.
 pub(crate) const INBOUND_MAPPINGS: usize = 5;
 
-/// Bytes of a window.
+/// The size of a window in bytes.
 pub(crate) const WINDOW_BYTES: usize = crate::sys::ext::WEFT_EP_FUNCTION_BYTES as usize;

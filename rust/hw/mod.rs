@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a port of the fabric can do, whatever hardware it is.
+//! The interface of a port of the fabric, for all hardware.
 //!
-//! One file per family implements [`Port`]. A port knows its registers, its memory and its
-//! interrupts; it must not know channels, files or the protocol that runs over its mailbox. What
-//! happens at the hardware is told upwards through [`Events`].
+//! One file per hardware family implements [`Port`]. A port knows its registers, its memory and its
+//! interrupts; it must not know channels, files or the protocol that runs over its mailbox. It reports
+//! hardware events to the layer above through [`Events`].
 //!
-//! A port gives each of its links
-//! - an *arena*: local memory that this neighbour, and no other, may reach while it is granted;
-//! - a *window* onto the neighbour's arena, attached once the neighbour has said where it is;
+//! A port has, for each of its links,
+//! - an *arena*: local memory that this neighbour alone may access while it is granted;
+//! - a *window* onto the neighbour's arena, attached once the neighbour has sent its address;
 //! - doorbells in both directions and a mailbox for short messages that may get lost.
 //!
-//! A *far* link leads to a port that is no neighbour, which it is aimed at by its local id: see
-//! [`FarLinks::aim`]. What is said of neighbours here is then said of that port.
+//! A *routed* link (`far` in names) leads to a port that is not a neighbour; [`FarLinks::aim`] sets its
+//! destination, a local id. For a routed link "the neighbour" means that port.
 //!
-//! Ordering, by which the layers above stand: stores through a window reach the neighbour's memory
+//! The layers above rely on this ordering: stores through a window reach the neighbour's memory
 //! in program order if a write barrier of [`crate::sys::area`] separates them; a doorbell or a
-//! message that follows a barrier arrives after them. Nothing is said between different links.
+//! message that follows a barrier arrives after them. There is no order between different links.
 
 use crate::sys::area::Area;
 use kernel::prelude::*;
@@ -44,19 +44,19 @@ pub(crate) use self::{
     vfs::{Vf, VfQuota, VfState, VirtualFunctions},
 };
 
-/// The most links to neighbours that a port has.
+/// The maximum number of links to neighbours of a port.
 pub(crate) const MAX_NEIGHBOURS: usize = 4;
 
-/// The most links to ports that are no neighbours. Their numbers begin behind those.
+/// The maximum number of routed links of a port. Their numbers follow those of the links to neighbours.
 pub(crate) const MAX_FAR: usize = 8;
 
-/// The most links a port has.
+/// The maximum number of links of a port.
 pub(crate) const MAX_LINKS: usize = MAX_NEIGHBOURS + MAX_FAR;
 
-/// Bytes of the longest mailbox message. Every port carries this much.
+/// The maximum size of a mailbox message in bytes. Every port supports it.
 pub(crate) const MBOX_BYTES: usize = 256;
 
-/// Who a port is.
+/// The identity of a port.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// `WEFT_PORT_*` of the user interface.
@@ -80,7 +80,7 @@ pub(crate) struct LinkStatus {
     pub(crate) speed: u32,
     /// Lanes, 0 if unknown.
     pub(crate) width: u32,
-    /// The most that both ends and what is between them can, 0 if there is no cable, or unknown.
+    /// The maximum that both ends and the path between them support, 0 if there is no cable, or unknown.
     pub(crate) max_speed: u32,
     pub(crate) max_width: u32,
     /// How often the link came up. A change means that it was down in between.
@@ -89,7 +89,7 @@ pub(crate) struct LinkStatus {
     pub(crate) is_switch: bool,
 }
 
-/// Where an arena lies in its owner's aperture space: what the neighbour has to be told.
+/// The position of an arena in its owner's aperture space, which is sent to the neighbour.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) offset: u64,
@@ -99,9 +99,10 @@ pub(crate) struct Grant {
 /// Numbers, at this port, of the doorbells that the neighbour on one link may ring.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Doorbells {
-    /// Look at the rings.
+    /// Asks this port to look at the rings.
     pub(crate) wake: u32,
-    /// Ring my `wake` back: what you sent before has then arrived.
+    /// Asks this port to ring the neighbour's `wake`: stores that were sent before the echo have arrived
+    /// then.
     pub(crate) echo: u32,
 }
 
@@ -112,48 +113,49 @@ pub(crate) struct Counter {
     pub(crate) value: u64,
 }
 
-/// What a port tells upwards.
+/// The events that a port reports to the layer above.
 ///
-/// `wake`, `echo`, `kicked`, `moved` and `called` are called from hard interrupts; the others from a thread, and
-/// may sleep.
+/// `wake`, `echo`, `kicked`, `moved` and `called` are called in hard interrupts; the others in a thread,
+/// and may sleep.
 pub(crate) trait Events: Send + Sync {
-    /// [`Port::link_status`] of some link has changed.
+    /// The result of [`Port::link_status`] has changed for some link.
     fn links_changed(&self);
-    /// [`Port::recv`] has something.
+    /// [`Port::recv`] may return a message.
     fn message(&self);
-    /// A hot-plug controller of a switch that this port programs has news.
+    /// A hot-plug controller of a switch that this port programs has an event.
     fn plugged(&self);
-    /// The port reports an error; `what` says which, for people.
+    /// The port reports an error; `what` describes it for the log.
     fn error(&self, what: &CStr, addr: u64);
-    /// The neighbour on `link` rang `wake`.
+    /// The neighbour on `link` has rung `wake`.
     fn wake(&self, link: usize);
-    /// The neighbour on `link` rang `echo`.
+    /// The neighbour on `link` has rung `echo`.
     fn echo(&self, link: usize);
-    /// A user of this host wrote to [`UserDoorbells::kick_page`]: once, until [`UserDoorbells::hear_kicks`].
+    /// A user of this host has written to [`UserDoorbells::kick_page`]. Called once, until
+    /// [`UserDoorbells::hear_kicks`].
     fn kicked(&self);
-    /// [`Mover::report`] on `link`, or the mover has stopped.
+    /// The DMA channel of `link` has reached a [`Mover::report`], or has stopped.
     fn moved(&self, link: usize);
-    /// The remote function of endpoint slot `slot` rang.
+    /// The remote function of endpoint slot `slot` has rung its doorbell.
     fn called(&self, slot: usize);
 }
 
-/// A port. Lives between probe and unbind; every method is called in between only.
+/// A port. Lives between probe and unbind; all methods are called in between only.
 pub(crate) trait Port: Send + Sync {
-    /// To be asked anew after every change of a link: a fabric that returns, and a reset, give the
-    /// port another generation.
+    /// Returns the identity. The caller reads it again after every change of a link: the port gets another
+    /// generation when the fabric returns, and by a reset.
     fn identity(&self) -> Identity;
 
-    /// Whether the function still answers. False after surprise removal, and while the link to it is
-    /// dead.
+    /// Returns whether the function still answers. False after surprise removal, and while the link to it
+    /// is dead.
     fn is_present(&self) -> bool;
 
-    /// Whether it is attached to a fabric, where the hardware says so.
+    /// Returns whether the port is attached to a fabric; `None` if the hardware does not tell.
     fn fabric(&self) -> Option<bool>;
 
-    /// How many links to neighbours, up to [`MAX_NEIGHBOURS`].
+    /// Returns the number of links to neighbours, up to [`MAX_NEIGHBOURS`].
     fn links(&self) -> usize;
 
-    /// Whether there is a link of that number: a far one that is not aimed is none.
+    /// Returns whether link `link` exists. A routed link without a destination does not.
     fn has_link(&self, link: usize) -> bool {
         let aimed = |far: &dyn FarLinks| far.aimed(link).is_some();
         link < self.links() || self.far().is_some_and(aimed)
@@ -161,47 +163,53 @@ pub(crate) trait Port: Send + Sync {
 
     fn link_status(&self, link: usize) -> LinkStatus;
 
-    /// The local memory that the neighbour on `link` reaches. `ENOTCONN`: a far link that was never aimed.
+    /// Returns the local memory that the neighbour on `link` may access. `ENOTCONN` for a routed link that
+    /// never had a destination.
     fn arena(&self, link: usize) -> Result<&Area>;
 
-    /// Bytes that the arena was to have; it may have fewer.
+    /// Returns the number of bytes that were requested for the arena; it may have fewer.
     fn arena_wanted(&self, link: usize) -> u64;
 
-    /// Lets the neighbour on `link` reach the arena, which should be zeroed before. Sleeps, for at
-    /// most a tenth of a second, if a neighbour still holds on to what was granted before:
-    /// `ETIMEDOUT`. `EIO`: the port does not open it.
+    /// Lets the neighbour on `link` access the arena, which should be zeroed before.
+    ///
+    /// Sleeps for up to 100 ms while accesses by an earlier grant are in progress. `ETIMEDOUT` if they do
+    /// not end; `EIO` if the port does not open the aperture.
     fn grant(&self, link: usize) -> Result<Grant>;
 
-    /// Takes that back. When this returns, no access of the neighbour can still land in the arena.
-    /// Sleeps, for at most a tenth of a second; on `ETIMEDOUT` the arena must not be used for anything else.
+    /// Revokes the grant of `link`. When this returns, no access of the neighbour can still reach the
+    /// arena.
+    ///
+    /// Sleeps for up to 100 ms. After `ETIMEDOUT` the arena must not be reused or freed.
     fn withdraw(&self, link: usize) -> Result;
 
-    /// Points the window of `link` at what the neighbour has granted. Checks `grant`, and the
-    /// doorbells by which the neighbour is to be rung, as it says: `EINVAL` if the former is
-    /// misaligned or the latter cannot be rung, `E2BIG` if the window is smaller, `ENOSPC` if there is
-    /// none now.
+    /// Points the window of `link` at the arena that the neighbour has granted. `grant` and `bells`, the
+    /// doorbells of the neighbour, come from the neighbour and are checked.
+    ///
+    /// `EINVAL` if `grant` is misaligned or a doorbell does not exist; `E2BIG` if the window is smaller;
+    /// `ENOSPC` if there is no window now.
     fn attach(&self, link: usize, grant: Grant, bells: Doorbells) -> Result;
 
-    /// Points the window of `link` nowhere: writes are dropped, reads are all ones.
+    /// Disconnects the window of `link`: writes are dropped, reads return all ones.
     fn detach(&self, link: usize);
 
-    /// The window of `link`, of which [`Grant::bytes`] are behind it while attached.
+    /// Returns the window of `link`. While it is attached, the first [`Grant::bytes`] bytes are the
+    /// neighbour's arena.
     fn window(&self, link: usize) -> Result<&Area>;
 
-    /// The doorbells that the neighbour on `link` is to be told of.
+    /// Returns the doorbells of this port that are sent to the neighbour on `link`.
     fn doorbells(&self, link: usize) -> Doorbells;
 
     /// Rings `doorbell` of the neighbour on `link`. Any context.
     fn ring(&self, link: usize, doorbell: u32);
 
-    /// Sends a message of up to [`MBOX_BYTES`] bytes to the neighbour on `link`. May get lost.
-    /// `ENOLINK`: the link is down. May sleep.
+    /// Sends a message of up to [`MBOX_BYTES`] bytes to the neighbour on `link`. It may get lost.
+    /// `ENOLINK` if the link is down. May sleep.
     fn send(&self, link: usize, msg: &[u8]) -> Result;
 
-    /// Takes the oldest message: the link it came by and its length. May sleep.
+    /// Takes the oldest message, and returns its link and its length. May sleep.
     fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)>;
 
-    /// Counter number `n`, `None` behind the last one.
+    /// Returns counter number `n`, `None` after the last one.
     fn counter(&self, n: usize) -> Option<Counter>;
 
     /// Starts events; links may come up. Called once, when everything above is ready.
@@ -210,61 +218,61 @@ pub(crate) trait Port: Send + Sync {
     /// Stops events: no call of [`Events`] is running or follows. May be called again.
     fn stop(&self);
 
-    /// The function will be reset: stops events; all links are down until [`Port::resume`].
+    /// Stops events before a reset of the function; all links are down until [`Port::resume`].
     fn suspend(&self);
 
-    /// The function was reset: what was granted and attached is not any more, and the generation
-    /// is another one. Starts events again, as [`Port::start`] does.
+    /// Starts events again after a reset of the function, as [`Port::start`] does. Grants and attached
+    /// windows are gone, and the generation is another one.
     fn resume(&self) -> Result;
 
-    /// As [`Port::resume`], of a function that did not answer for a while and was not reset: what it
-    /// has kept leads nowhere afterwards.
+    /// As [`Port::resume`], for a function that did not answer for a while and was not reset: grants and
+    /// windows that it has kept are closed.
     fn restart(&self) -> Result;
 
-    // What a port may have besides: a bridge between two hosts needs none of it.
+    // Optional features: a bridge between two hosts needs none of them.
 
-    /// What moves bulk data to the neighbour on `link` without a CPU, if there is such a thing. It works
+    /// Returns the DMA channel of `link`, which moves bulk data to the neighbour, if there is one. It works
     /// while the window is attached.
     fn mover(&self, _link: usize) -> Option<&dyn Mover> {
         None
     }
 
-    /// By which users ring without a call.
+    /// Returns the doorbells that users ring without a system call.
     fn user_doorbells(&self) -> Option<&dyn UserDoorbells> {
         None
     }
 
-    /// What it tells of data that were lost. `None`: none are.
+    /// Returns the reports of lost data; `None` if no data are ever lost.
     fn losses(&self) -> Option<&dyn Losses> {
         None
     }
 
-    /// How fast links to neighbours are, and what they carry.
+    /// Returns the speeds and byte counts of links to neighbours.
     fn rates(&self) -> Option<&dyn Rates> {
         None
     }
 
-    /// Links to ports that are no neighbours.
+    /// Returns the links to ports that are not neighbours.
     fn far(&self) -> Option<&dyn FarLinks> {
         None
     }
 
-    /// Its routes, where it has any.
+    /// Returns the routes, if the port has any.
     fn router(&self) -> Option<&dyn Router> {
         None
     }
 
-    /// Its slots for functions of shared endpoints, where it knows of any.
+    /// Returns the slots for functions of shared endpoints, if the port supports these.
     fn endpoint_slots(&self) -> Option<&dyn EndpointSlots> {
         None
     }
 
-    /// The virtual functions that it could have.
+    /// Returns the virtual functions that the port can have.
     fn vfs(&self) -> Option<&dyn VirtualFunctions> {
         None
     }
 
-    /// The physical function that has given this one away, if it is a virtual one.
+    /// Returns the physical function, if this port is a virtual one.
     fn owner(&self) -> Option<&dyn Owner> {
         None
     }

@@ -1,82 +1,89 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a port has of ports that are no neighbours: routes to them, by local id, and far links, which
-//! are aimed at one of them. It must not know which routes there are to be.
+//! Access to ports that are not neighbours: routes to local ids, and routed links (`far` in names), each of
+//! which has one such port as its destination. This file must not know which routes are needed.
 
 use kernel::prelude::*;
 
-/// An entry of a port's route table: by which link, and on which virtual plane there, others are reached.
+/// An entry of a port's route table: the link, and the virtual plane there, to a range of local ids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Route {
-    /// The local ids that it is for, from this one, which is not 0,
+    /// The first local id of the range, not 0,
     pub(crate) first: u32,
-    /// to this one.
+    /// and the last one.
     pub(crate) last: u32,
     pub(crate) link: usize,
     pub(crate) vp: u32,
-    /// Whose traffic may take it: this port's own,
+    /// Traffic of this port itself may take the route.
     pub(crate) from_self: bool,
-    /// and what comes by these links, a bit each, on that virtual plane: this host relays it.
+    /// The links, a bit each, whose traffic on the same virtual plane may take the route: this host relays
+    /// it.
     pub(crate) from_links: u32,
 }
 
-/// What a port has of routes: ports that are not neighbours are reached by their local ids. All of it is
-/// forgotten when the port is reset. Methods may sleep, for at most a second or two.
+/// The routes of a port, to ports that are not neighbours, by local id. A reset of the port clears all of
+/// it. Methods may sleep, for at most a second or two.
 ///
-/// Errors of all: `ENODEV`: the function does not answer; `ETIMEDOUT`: it has not happened yet, and may
-/// still happen.
+/// Errors of all methods: `ENODEV` if the port does not answer; `ETIMEDOUT` if the request is not complete
+/// yet; it may still complete.
 pub(crate) trait Router: Send + Sync {
-    /// Gives this port its local id; 0: none.
+    /// Sets the local id of this port; 0: none.
     fn set_lid(&self, lid: u32);
 
+    /// Returns the local id of this port; 0: none, or the port does not answer.
     fn lid(&self) -> u32;
 
-    /// Entries of the route table.
+    /// Returns the number of entries of the route table.
     fn routes(&self) -> usize;
 
-    /// Changes entry `n` of the route table; of those for a local id the first counts. When this returns
-    /// it is in force, and nothing goes by what the entry said before. `EINVAL`: there is no such entry,
-    /// link, plane or local id.
+    /// Sets entry `n` of the route table, or clears it. The first entry for a local id counts. When this
+    /// returns, the change is in force, and no traffic uses the previous entry.
+    ///
+    /// `EINVAL` if there is no such entry, link, plane or local id.
     fn set_route(&self, n: usize, route: Option<Route>) -> Result;
 
-    /// Reads a register, or an entry of a table, of the node at the end of `path`: the port to leave by
-    /// at each hop, a link of this port first. `space` is a `WEFT_SPACE_*`.
+    /// Reads a register, or an entry of a table, of the node at the end of `path`: the port number to
+    /// leave by at each hop, beginning with a link of this port. `space` is a `WEFT_SPACE_*`.
     ///
-    /// `EHOSTUNREACH`: the path leads nowhere; `EINVAL`: it is too long or empty, or there is no such
-    /// space or address; `ENOLINK`: there is no fabric.
+    /// `EHOSTUNREACH` if the path leads nowhere; `EINVAL` if it is too long or empty, or if there is no
+    /// such space or address; `ENOLINK` if there is no fabric.
     fn cfg_read(&self, path: &[u8], space: u32, addr: u32) -> Result<u32>;
 
-    /// Writes such an entry in the master's `term`; when this returns nothing goes by what was there
-    /// before. As [`Router::cfg_read`], and `ESTALE`: the node was written in a later term, or in this one by
-    /// another; `EACCES`: it cannot be written, or not from here; `ENOSPC`: the table is full; `EBUSY`: the
-    /// last write there is not in force yet.
+    /// Writes such a register or entry, in the master's `term`. When this returns, no traffic uses the
+    /// previous value.
+    ///
+    /// Errors as [`Router::cfg_read`], and `ESTALE` if the node was written in a later term, or by another
+    /// master in this one; `EACCES` if it cannot be written, or not from here; `ENOSPC` if the table is
+    /// full; `EBUSY` if the last write there is not in force yet.
     fn cfg_write(&self, path: &[u8], space: u32, addr: u32, data: u32, term: u32) -> Result;
 }
 
-/// The port that a far link leads to, and what is known of the way there.
+/// The destination of a routed link, and what is known of the path to it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Aim {
     /// Local id, not 0.
     pub(crate) lid: u32,
-    /// Links passed.
+    /// The number of links on the path.
     pub(crate) hops: u32,
-    /// Of the slowest of them, 0 if unknown.
+    /// Speed and width of the slowest of them, 0 if unknown.
     pub(crate) speed: u32,
     pub(crate) width: u32,
 }
 
-/// The far links of a port. Their numbers begin at [`super::Port::links`].
+/// The routed links of a port. Their numbers begin at [`super::Port::links`].
 pub(crate) trait FarLinks: Send + Sync {
-    /// How many, up to [`super::MAX_FAR`].
+    /// Returns their number, up to [`super::MAX_FAR`].
     fn count(&self) -> usize;
 
-    /// Returns where `link` leads to, if it is aimed at a port.
+    /// Returns the destination of `link`, if it has one.
     fn aimed(&self, link: usize) -> Option<Aim>;
 
-    /// Aims `link` at a port, or at none. It is to be down, unless the port stays the same; it is up
-    /// while a route leads there. Its arena is there from the first time on. May sleep.
+    /// Sets the destination of `link`, or clears it.
     ///
-    /// `EINVAL`: there is no such far link or local id; `EEXIST`: another link is aimed at that port;
-    /// `ENOMEM`.
+    /// The link must be down, unless the local id stays the same. It is up while there is a route to the
+    /// destination. Its arena is allocated with the first destination. May sleep.
+    ///
+    /// `EINVAL` if there is no such routed link or local id; `EEXIST` if another link has that destination;
+    /// `ENOMEM` if there is no memory for the arena.
     fn aim(&self, link: usize, aim: Option<Aim>) -> Result;
 }

@@ -66,7 +66,7 @@ tracepoint!(
     (what: u32, arg: u64)
 );
 tracepoint!(
-    /// Records errors that the port reports: their bits, and the information and address of the first.
+    /// Records errors that the port reports: their bits, and `ERR_INFO` and address of the first.
     port_error,
     __tracepoint_weft_port_error,
     rust_do_trace_weft_port_error,
