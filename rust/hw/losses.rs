@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a port tells of data that did not arrive. It must not know what is done about it.
+//! Reports of data that did not arrive. This file must not know how the driver reacts to them.
 
-/// Of the links of a port.
+/// The reports of lost data of a port's links.
 pub(crate) trait Losses: Send + Sync {
-    /// Whether all that was stored through the attached window has gone where it was to go, and the
-    /// neighbour still reaches the arena that it was granted. Else: what is wrong, for people.
+    /// Returns whether all stores through the attached window have been accepted, and the neighbour can
+    /// still access the arena that was granted to it. The error says, for the log, what is wrong.
     fn intact(&self, link: usize) -> Result<(), &'static str>;
 
-    /// Whether what the neighbour on `link` has written since [`super::Port::grant`] came without a gap:
-    /// false if something was dropped, and what was written after it may be there. To be asked before
+    /// Returns whether the writes of the neighbour on `link` since [`super::Port::grant`] have arrived
+    /// without a gap. False: a write was dropped, and later ones may have arrived. Called before
     /// [`super::Port::withdraw`].
     fn is_sound(&self, link: usize) -> bool;
 
-    /// Counts loads through windows that brought all ones because nothing had answered them. `None`: the
-    /// function does not answer either. What was loaded is what is there if the count has not changed
-    /// meanwhile.
+    /// Returns the number of loads through windows that returned all ones because there was no answer.
+    /// `None` if the port does not answer. A loaded value is valid if the count is the same before and
+    /// after the load.
     fn failed_loads(&self) -> Option<u32>;
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The physical function of a virtual one, as the virtual one has it: it may be another system's, hang, or
-//! not be there at all.
+//! The owner of a virtual function, its physical function, as the driver of the virtual one sees it: it may
+//! belong to another system, hang, or be absent.
 
 use crate::proto::pair::Asked;
 
-/// Of a virtual function.
+/// The owner of a virtual function.
 pub(crate) trait Owner: Send + Sync {
-    /// Whether the owner has reset this function without a word: [`super::Port::suspend`] and
-    /// [`super::Port::resume`] bring it back.
+    /// Returns whether the owner has reset this function without notice. [`super::Port::suspend`] and
+    /// [`super::Port::resume`] take it into use again.
     fn was_reset(&self) -> bool;
 
-    /// Tells the owner whether this function has users: to be called whenever that changes, and after
+    /// Tells the owner whether this function has users. Called whenever that changes, and after
     /// [`super::Port::resume`] and [`super::Port::restart`]. May sleep.
     fn tell_users(&self, any: bool);
 
-    /// What the owner wants of the users. [`super::Events::message`] tells of a change.
+    /// Returns the last request of the owner for the users. [`super::Events::message`] reports a change.
     fn asked(&self) -> Asked;
 
-    /// Answers that: how much is outstanding. May sleep.
+    /// Answers the request `asked`: `left` things are outstanding. May sleep.
     fn tell_left(&self, asked: Asked, left: u32);
 }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What links to neighbours carry, and how fast they may be. It must not know why a link is to be slow.
+//! Byte counts and speed limits of links to neighbours. This file must not know why a link is limited.
 
 use kernel::prelude::*;
 
-/// Of the links of a port to neighbours.
+/// The byte counts and speed limits of a port's links to neighbours.
 pub(crate) trait Rates: Send + Sync {
-    /// Bytes that `link` has carried, out and in, by all functions: the other end counts the same. They may
-    /// begin anew at any time. `None`: the hardware does not say, or does not answer.
+    /// Returns how many bytes `link` has carried, out and in, for all functions; the other end counts the
+    /// same. The counts may restart from 0 at any time. `None` if the hardware does not count, or does not
+    /// answer.
     fn traffic(&self, link: usize) -> Option<[u64; 2]>;
 
-    /// Has `link` run at this generation and so many lanes at the most, until that is said again or the
-    /// port is reset; 0: at the most that it can. The other end has a say of its own. It stays up.
-    /// `EOPNOTSUPP`: the hardware, or this function of it, cannot do that.
+    /// Limits `link` to PCI Express generation `speed` and `width` lanes, until the next call or a reset of
+    /// the port; 0: no limit. The other end can set lower limits. The link stays up.
+    ///
+    /// `EOPNOTSUPP` if the hardware, or this function of it, cannot do that.
     fn set_target(&self, link: usize, speed: u32, width: u32) -> Result;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The virtual functions of a physical function: what each may use, what it does, and which place it
-//! has taken. It must not know why they move.
+//! The virtual functions of a physical function: their quotas, their states and the identities that they
+//! carry. This file must not know why they migrate.
 
 use crate::proto::pair::Ask;
 use kernel::prelude::*;
@@ -9,34 +9,35 @@ use kernel::prelude::*;
 /// What a virtual function may use of the hardware.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct VfQuota {
+    /// Outbound slots, and inbound apertures.
     pub(crate) slots: u32,
     pub(crate) apertures: u32,
-    /// That may ring at it, and pages by which it rings elsewhere.
+    /// Doorbells that neighbours may ring, and pages by which the VF rings doorbells of neighbours.
     pub(crate) doorbells: u32,
     pub(crate) pages: u32,
-    /// Bytes of memory that neighbours may reach, all together.
+    /// Bytes of memory that neighbours may access, in total.
     pub(crate) bytes: u64,
-    /// A bit a link.
+    /// One bit for each link.
     pub(crate) links: u32,
-    /// Of the DMA engine.
+    /// DMA channels.
     pub(crate) channels: u32,
-    /// A bit a function of a neighbour.
+    /// One bit for each function of a neighbour that the VF may address.
     pub(crate) peers: u64,
-    /// Bytes that it moves by DMA in a second, and doorbells that it rings; 0: any number.
+    /// Bytes per second that the VF moves by DMA, and doorbells per second that it rings; 0: no limit.
     pub(crate) rate: u64,
     pub(crate) rings: u32,
 }
 
-/// What a virtual function is doing.
+/// The state of a virtual function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum VfState {
     /// Not enabled.
     Off,
-    /// It has no driver.
+    /// Enabled, without a driver.
     Idle,
     /// It has a driver, and no users.
     Driven,
-    /// It has users, or a driver that does not say.
+    /// It has users, or a driver that does not tell.
     Used,
 }
 
@@ -45,57 +46,63 @@ pub(crate) enum VfState {
 pub(crate) struct Vf {
     pub(crate) quota: VfQuota,
     pub(crate) state: VfState,
-    /// Who it is: as neighbours know it.
+    /// The hardware id that it carries, by which neighbours know it.
     pub(crate) hwid: u64,
-    /// Its driver has said hello.
+    /// Its driver has sent a hello since the last reset.
     pub(crate) greeted: bool,
     /// It masters the bus.
     pub(crate) master: bool,
-    /// What its driver has answered to [`VirtualFunctions::ask`].
+    /// The answer of its driver to [`VirtualFunctions::ask`]: how much is outstanding.
     pub(crate) left: Option<u32>,
-    /// What it uses of that now.
+    /// The part of the quota that it uses now.
     pub(crate) slots: u32,
     pub(crate) apertures: u32,
     pub(crate) bytes: u64,
-    /// What it has done since the physical function was reset: bytes moved by DMA, and doorbells rung.
-    /// `None`: the hardware does not say.
+    /// Bytes moved by DMA, and doorbells rung, since the reset of the physical function. `None`: the
+    /// hardware does not count them.
     pub(crate) done: Option<(u64, u64)>,
 }
 
-/// The virtual functions of a port, enabled or not.
+/// The virtual functions of a port, enabled or not. Methods may sleep.
 pub(crate) trait VirtualFunctions: Send + Sync {
+    /// Returns the number of virtual functions that the port can have.
     fn count(&self) -> usize;
 
-    /// `ENOENT`: there is no VF `n`; `ENODEV`: the function does not answer.
+    /// Returns the state of VF `n`. `ENOENT` if there is no such VF; `ENODEV` if the port does not answer.
     fn get(&self, n: usize) -> Result<Vf>;
 
-    /// Changes what VF `n` may use; what it uses beyond that is taken away when this returns. It has the identity that
-    /// [`super::identity_map`] gives it from then on.
-    /// `EINVAL`: there is no such VF, link or function, or the rate is too low to work with;
-    /// `EOPNOTSUPP`: the hardware knows no rates.
+    /// Changes the quota of VF `n`. When this returns, the VF has lost what it used beyond the new quota,
+    /// and carries the identity that [`super::whom`] has for it.
+    ///
+    /// `EINVAL` if there is no such VF, link or function, or if the rate is too low to work with;
+    /// `EOPNOTSUPP` if the hardware does not limit rates.
     fn change(&self, n: usize, change: &dyn Fn(&mut VfQuota)) -> Result;
 
-    /// Whether a VF can take another's place.
+    /// Returns whether a VF can carry the identity of another one.
     fn can_migrate(&self) -> bool;
 
-    /// Who VF `n` is by itself, whosever place it has taken; 0 while that is not known.
+    /// Returns the own hardware id of VF `n`, whichever id it carries; 0 while it is not known.
     fn own_hwid(&self, n: usize) -> u64;
 
-    /// What a VF can have, at the most: links, channels, the logarithm of the bytes of a window, and
-    /// whether it can have rates.
+    /// Returns the limits of a VF: links, channels, the base-2 logarithm of the size of a window in bytes,
+    /// and 1 if it can have rates.
     fn offers(&self) -> [u32; 4];
 
-    /// The bit in [`VfQuota::peers`] of the neighbours of VF `n` that its driver speaks to.
+    /// Returns the bit of [`VfQuota::peers`] for the neighbours' functions with which the driver of VF `n`
+    /// communicates.
     fn peer_index(&self, n: usize) -> u64;
 
-    /// Whether VFs can exchange the numbers by which neighbours know them.
+    /// Returns whether VFs can exchange the numbers by which neighbours address them.
     fn can_renumber(&self) -> bool;
 
-    /// VFs `one` and `other`, of which nothing is open, have each other's number from then on: neighbours
-    /// find one where they found the other. `EBUSY`: something is open yet; `EOPNOTSUPP`.
+    /// Exchanges the numbers of VFs `one` and `other`, by which neighbours address them. Nothing of either
+    /// VF may be open.
+    ///
+    /// `EBUSY` if something is still open; `EOPNOTSUPP` if the hardware cannot do it; `ENOENT` if there is
+    /// no such VF.
     fn renumber(&self, one: usize, other: usize) -> Result;
 
-    /// Asks the driver of VF `n` for something, from now on and again after its resets. What was
-    /// answered before is forgotten.
+    /// Sends a request to the driver of VF `n`, now and again after each reset of the VF. The previous
+    /// answer is forgotten. `ENOENT` if there is no such VF.
     fn ask(&self, n: usize, ask: Ask) -> Result;
 }

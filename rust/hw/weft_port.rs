@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The Weft port: registers as `qemu/weft/weft_regs.h` states them.
+//! The Weft port, with the registers of `qemu/weft/weft_regs.h`.
 //!
 //! Link n uses outbound slot n, inbound aperture n (at n << 32 of the aperture space), and channel n of
 //! the DMA engine, if there is one. It has two doorbells, wake and echo, a doorbell page for users and
-//! one for the kernel; there are a doorbell and a page by which users of this host ring for the
-//! driver, too. `layout` says which they are. What is left is for functions of shared endpoints: `endpoint_slots`.
+//! one for the kernel. One more doorbell, with a page, lets users of this host ring for the driver.
+//! `layout` has the numbers. Functions of shared endpoints use the rest: `endpoint_slots`.
 
 mod arena;
 mod bring_up;
@@ -60,12 +60,12 @@ use layout::{
     MBOX_VECTOR,
 };
 
-/// How long a neighbour is waited for that holds on to an arena that was withdrawn: other links wait
-/// meanwhile. A link that needs the arena asks again.
+/// How long to wait for accesses of a neighbour to an arena that was withdrawn. Other links wait meanwhile;
+/// a caller that needs the arena tries again.
 const WITHDRAW_TIME: Delta = Delta::from_millis(100);
-/// The same where it is not asked again.
+/// The same for callers that do not try again.
 const LAST_TIME: Delta = Delta::from_secs(1);
-/// After so long people are told.
+/// When accesses have been in progress for so long, an error is logged.
 const HELD_LONG_MS: u64 = 1000;
 const WITHDRAW_POLL: Delta = Delta::from_micros(100);
 
@@ -98,29 +98,29 @@ const DMA_COUNTERS: [&CStr; 5] = [
     c"dma_reads",
 ];
 
-/// What belongs to one link.
+/// The resources of one link.
 struct Link {
-    /// Moves bulk data through the window.
+    /// The DMA channel for bulk data through the window.
     channel: Option<dma::Channel>,
-    /// Of a far link, from the first time on that it is aimed.
+    /// For a routed link: set with its first destination.
     arena: SetOnce<Arena>,
     window: Area,
-    /// It is a far link, and leads there.
+    /// The destination, for a routed link.
     far: Option<far::Far>,
-    /// To be added to the port's own count of trainings, which a reset sets back.
+    /// To be added to the port's own count of trainings, which a reset clears.
     trained_before: Atomic<u32>,
-    /// The port's own count, as it was read last.
+    /// The port's own count, as last read.
     trained_seen: Atomic<u32>,
-    /// Since when the neighbour holds on to the arena, in milliseconds; 0: it does not.
+    /// When accesses to the withdrawn arena were first found in progress, in milliseconds; 0: none are.
     held_since: Atomic<u64>,
-    /// The log says so.
+    /// The error that accesses are in progress was logged.
     held: Atomic<bool>,
 }
 
-/// Registers that take more than one access. `recv` is taken first, then that of the VFs, then `send`.
+/// Locks of registers that take more than one access. Lock order: `recv`, that of the VFs, `send`.
 #[pin_data]
 struct Locks {
-    /// Slots, apertures, doorbell pages.
+    /// For slots, apertures, doorbell pages.
     #[pin]
     tables: Mutex<()>,
     #[pin]
@@ -133,19 +133,19 @@ struct Locks {
 /// function is disabled.
 pub(crate) struct WeftPort {
     irqs: IrqSet<Chip>,
-    /// Those to neighbours, then far ones.
+    /// The links to neighbours, then the routed ones.
     links: KVec<Link>,
     memory: DmaSource,
-    /// Bytes that an arena was to have.
+    /// The number of bytes that are requested for an arena.
     arena_wanted: u64,
     /// The function is being reset: links are down.
     suspended: Atomic<bool>,
     locks: Pin<KBox<Locks>>,
     slots: endpoint_slots::SlotTable,
-    /// This is a VF, and has its PF's mailbox.
+    /// For a VF, which uses its PF's mailbox.
     to_pf: Option<Pin<KBox<to_pf::ToPf>>>,
     routes: Option<Pin<KBox<routes::Routes>>>,
-    /// This is a PF, and may have VFs.
+    /// For a PF that can have VFs.
     vfs: Option<Pin<KBox<vfs::Vfs>>>,
     chip: Arc<Chip>,
     _windows: Region,
@@ -173,14 +173,14 @@ impl WeftPort {
         base as usize + n * ext::WEFT_PAGE as usize
     }
 
-    /// Masks everything and waits for the handlers.
+    /// Masks all interrupts and waits for the handlers. Sleeps.
     fn silence(&self) {
         self.chip.write(ext::WEFT_R_EVENT_MASK, u32::MAX);
         self.chip.write(ext::WEFT_R_DB_MASK, u32::MAX);
         self.irqs.disable();
     }
 
-    /// Programs what does not depend on neighbours, and lets links come up.
+    /// Programs all that does not depend on neighbours, and lets links come up.
     fn program(&self) -> Result {
         let chip = &self.chip;
         if !chip.is_present() {
@@ -224,7 +224,7 @@ impl WeftPort {
             vfs.restore();
         }
         if let Some(to_pf) = &self.to_pf {
-            // It forgets a VF that was reset. Whether there are users is said by who knows.
+            // The PF forgets a VF that was reset. The caller tells the PF whether there are users.
             to_pf.ask(chip);
         }
         self.irqs.enable();
@@ -233,7 +233,7 @@ impl WeftPort {
         Ok(())
     }
 
-    /// What the port itself counts, and what it had counted before the last reset.
+    /// Returns how often link `n` came up: the port's own count, and that from before the last reset.
     fn trained(&self, n: usize) -> u32 {
         let Some(link) = self.links.get(n) else {
             return 0;
@@ -248,7 +248,7 @@ impl WeftPort {
         link.trained_before.load(Relaxed).wrapping_add(now)
     }
 
-    /// Closes the aperture of `link`, which stays busy until its neighbour has let go.
+    /// Closes the aperture of `link`. It stays busy while accesses of the neighbour are in progress.
     fn close(&self, link: usize) {
         let regs = &self.chip.regs;
         let _tables = self.locks.tables.lock();
@@ -265,13 +265,15 @@ impl WeftPort {
             .read32(inbound_reg(link, ext::WEFT_INBOUND_STATUS))
     }
 
-    /// Waits for accesses through the previous inbound entry to drain; returns its status, all ones if the
-    /// function does not answer. `ETIMEDOUT`: some are still under way.
+    /// Waits for accesses through the previous inbound entry to drain, and returns the status of the entry;
+    /// all ones if the port does not answer.
+    ///
+    /// `ETIMEDOUT` if accesses are still in progress after `patience`. Sleeps.
     fn settle_entry(&self, entry: usize, patience: Delta) -> Result<u32> {
         let since = Instant::<Monotonic>::now();
         loop {
             let status = self.inbound_status(entry);
-            // Through a port that is gone nothing is reached.
+            // There are no accesses through a port that is gone.
             if status == u32::MAX || status & ext::WEFT_INBOUND_BUSY == 0 {
                 return Ok(status);
             }
@@ -282,7 +284,8 @@ impl WeftPort {
         }
     }
 
-    /// Waits until no neighbour holds on to what the aperture of `link` was before.
+    /// Waits for accesses through the previous aperture of `link` to drain, and logs if that takes long.
+    /// Errors as [`WeftPort::settle_entry`]. Sleeps.
     fn settle(&self, link: usize, patience: Delta) -> Result {
         let Link {
             held, held_since, ..
@@ -303,7 +306,7 @@ impl WeftPort {
             if first == 0 {
                 held_since.store(now, Relaxed);
             }
-            // It may hang for days, and is asked again and again.
+            // A neighbour may hang for days while callers try again: log once.
             let long =
                 patience >= LAST_TIME || first != 0 && now.saturating_sub(first) >= HELD_LONG_MS;
             if long && !held.xchg(true, Relaxed) {
@@ -317,9 +320,10 @@ impl WeftPort {
         settled.map(|_| ())
     }
 
+    /// Reads a 64-bit counter that may change meanwhile.
     fn counter64(&self, reg: usize) -> u64 {
         let regs = &self.chip.regs;
-        // A carry between the halves is seen by the upper one having changed.
+        // After a carry between the halves the upper one has changed.
         let high = regs.read32(reg + 4);
         let low = regs.read32(reg);
         let again = regs.read32(reg + 4);
@@ -327,7 +331,7 @@ impl WeftPort {
         u64::from(again) << 32 | u64::from(low)
     }
 
-    /// Sends a message through the mailbox to the neighbour on `link`.
+    /// Sends a message through the mailbox to the neighbour on `link`. `ENOLINK` if the link is down.
     fn post(&self, link: usize, msg: &[u8]) -> Result {
         let chip = &self.chip;
         let _send = self.locks.send.lock();
@@ -348,7 +352,7 @@ impl WeftPort {
         Ok(())
     }
 
-    /// Carries messages between VFs and neighbours.
+    /// Forwards messages between VFs and neighbours.
     fn pump(&self) {
         if let Some(vfs) = &self.vfs {
             vfs.pump(&|link, address: Address, message| {
@@ -356,13 +360,13 @@ impl WeftPort {
                 let Some(bytes) = wrap(address, message, &mut buf) else {
                     return;
                 };
-                // To a link that is down it is lost, as any.
+                // A message to a link that is down is lost.
                 let _ = self.post(link, buf.get(..bytes).unwrap_or_default());
             });
         }
     }
 
-    /// The oldest message of the port, if there is one.
+    /// Returns the head of the oldest message of the port, if there is one.
     fn rx_head(&self) -> Option<Head> {
         let status = self.chip.read(ext::WEFT_R_MBOX_RX_STATUS);
         if status == u32::MAX || status & ext::WEFT_MBOX_RX_VALID == 0 {
@@ -375,7 +379,7 @@ impl WeftPort {
         } else if from == 0 {
             self.link_to(self.chip.read(ext::WEFT_R_MBOX_RX_LID))
         } else {
-            // Far links are those of first functions.
+            // Routed links lead to first functions only.
             None
         };
         Some(Head {
@@ -386,18 +390,18 @@ impl WeftPort {
     }
 }
 
-/// What is known of a message before it is read.
+/// The head of a message: its sender and length, before the data are read.
 struct Head {
-    /// `None`: no port is known there.
+    /// `None`: there is no link to the sender.
     link: Option<usize>,
     bytes: usize,
-    /// Which function of the neighbour sent it.
+    /// The function of the neighbour that has sent it.
     from: u32,
 }
 
 impl Port for WeftPort {
     fn identity(&self) -> Identity {
-        // Read anew: the fabric gives the port a generation when it attaches.
+        // Read each time: the fabric gives the port a generation when it attaches.
         Identity {
             kind: ext::WEFT_PORT_WEFT,
             hwid: self.chip.regs.read64(ext::WEFT_R_HWID as usize),
@@ -460,7 +464,7 @@ impl Port for WeftPort {
             offset: (link as u64) << 32,
             bytes: arena.area.bytes() as u64,
         };
-        // From before a reset, perhaps.
+        // Accesses from before a reset may be in progress.
         self.settle(link, WITHDRAW_TIME)?;
         let _tables = self.locks.tables.lock();
         let reg = |reg| inbound_reg(link, reg);
@@ -472,7 +476,7 @@ impl Port for WeftPort {
             ext::WEFT_RIGHT_READ | ext::WEFT_RIGHT_WRITE,
         );
         if let Some(far) = self.far_link(link) {
-            // By whichever way its messages take, which the master of the fabric may change.
+            // On every virtual plane: the master of the fabric may change the route.
             regs.write32(reg(ext::WEFT_INBOUND_ALLOW), 0);
             regs.write64(reg(ext::WEFT_INBOUND_VPS), u64::MAX);
             regs.write32(reg(ext::WEFT_INBOUND_FROM), far.lid());
@@ -518,7 +522,7 @@ impl Port for WeftPort {
         if grant.bytes > l.window.bytes() as u64 {
             return Err(E2BIG);
         }
-        // The PF says how many a VF may use, and may have changed its mind.
+        // The PF sets how many slots a VF may use, and may have changed the number.
         if link >= field(self.chip.read(ext::WEFT_R_CAP0), ext::WEFT_CAP0_SLOTS) as usize {
             return Err(ENOSPC);
         }
@@ -544,7 +548,7 @@ impl Port for WeftPort {
             mover.stop();
         }
         self.rest(link);
-        // Users ring no neighbour either.
+        // The doorbell page of users rings nothing either.
         self.set_page(layout::user_page(self.chip.caps.links, link), link, 0);
     }
 
@@ -609,7 +613,7 @@ impl Port for WeftPort {
             let Some(opened) = unwrap(buf.get(..len).unwrap_or_default()) else {
                 return Some((link, len));
             };
-            // For a VF, which has neighbours only, or rubbish.
+            // A message for a VF, which has no routed links, or a malformed one.
             let vfs = self.vfs.as_ref().filter(|_| link < chip.caps.links);
             if let (Some(vfs), Ok((address, message))) = (vfs, opened) {
                 vfs.deliver(link, from, address, message);
@@ -627,7 +631,7 @@ impl Port for WeftPort {
         let n = n.checked_sub(COUNTERS.len())?;
         let name = DMA_COUNTERS.get(n)?;
         let channels = self.links.iter().filter_map(|link| link.channel.as_ref());
-        // Each is all ones where the function does not answer.
+        // Each is all ones if the port does not answer.
         let value = channels.fold(0, |sum: u64, channel| {
             sum.saturating_add(self.counter64(channel.counter(n)))
         });
@@ -662,7 +666,7 @@ impl Port for WeftPort {
     }
 
     fn endpoint_slots(&self) -> Option<&dyn EndpointSlots> {
-        // Who has no routes knows of no endpoints.
+        // A port without routes cannot reach endpoints.
         self.routes.as_ref()?;
         Some(self)
     }
@@ -701,7 +705,7 @@ impl Port for WeftPort {
             return Ok(());
         }
         for (n, link) in self.links.iter().enumerate().take(self.chip.caps.links) {
-            // The port has begun to count anew; if it has not, nothing is counted twice.
+            // The port's count restarts at 0; if it was kept, this avoids counting twice.
             let kept = self.chip.regs.read32(link_reg(n, ext::WEFT_LINK_TRAINED));
             if kept == u32::MAX {
                 return Err(ENODEV);
@@ -709,7 +713,7 @@ impl Port for WeftPort {
             let before = link.trained_before.load(Relaxed).wrapping_sub(kept);
             link.trained_before.store(before, Relaxed);
         }
-        // Before events come again: they ask for the status.
+        // Before events are enabled: their handlers read the status.
         self.suspended.store(false, Release);
         self.program()
             .inspect_err(|_| self.suspended.store(true, Release))
@@ -719,9 +723,9 @@ impl Port for WeftPort {
         if !self.is_present() {
             return Err(ENODEV);
         }
-        // Apertures that were withdrawn while it did not listen are open yet.
+        // Apertures that were withdrawn while the port did not answer are still open.
         self.chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
-        // Of what neighbours still write by the old ones, nothing is to be in a new session.
+        // Writes of neighbours through the old apertures must not arrive in a new session.
         for link in 0..self.links.len() {
             self.settle(link, LAST_TIME)?;
         }
@@ -743,13 +747,13 @@ impl Drop for WeftPort {
             *held = self.settle(link, LAST_TIME).is_err();
         }
         if self.chip.caps.is_vf {
-            // That is how its PF hears that it has no driver any more.
+            // By the reset the PF learns that the VF has no driver any more.
             self.chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
         }
         let links = core::mem::replace(&mut self.links, KVec::new());
         for (link, held) in links.into_iter().zip(held) {
             if let (true, Some(arena)) = (held, link.arena.as_ref()) {
-                // Rather lost than written by a neighbour when it has another use.
+                // Leaked: a neighbour may still write to this memory, so it must not be allocated again.
                 dev_err!(
                     self.chip.pdev,
                     "{} KiB of memory are given up for good\n",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the port has dropped, or let nothing through to: by the status of slots and apertures.
+//! Reports of dropped data, by the status of slots and apertures.
 
 use super::{layout::slot_reg, WeftPort};
 use crate::{hw::Losses, sys::ext};
@@ -10,7 +10,7 @@ impl Losses for WeftPort {
         let slot = self.chip.regs.read32(slot_reg(link, ext::WEFT_SLOT_STATUS));
         let inbound = self.inbound_status(link);
         if link >= self.links.len() || slot == u32::MAX || inbound == u32::MAX {
-            // Whether the function answers is asked elsewhere.
+            // Whether the port answers is checked elsewhere.
             Ok(())
         } else if slot & ext::WEFT_SLOT_LIVE == 0 {
             Err("the neighbour's memory is out of reach")
@@ -27,14 +27,14 @@ impl Losses for WeftPort {
 
     fn is_sound(&self, link: usize) -> bool {
         let inbound = self.inbound_status(link);
-        // If the function does not answer nothing is written by it, either.
+        // If the port does not answer, there are no writes through it, either.
         inbound == u32::MAX || inbound & ext::WEFT_INBOUND_POISONED == 0
     }
 
     fn failed_loads(&self) -> Option<u32> {
         let reg = ext::WEFT_R_COUNTERS as usize + 8 * ext::WEFT_CNT_OUT_ONES as usize;
         let count = self.chip.regs.read32(reg);
-        // As many as that have never failed yet.
+        // The count itself never becomes so large.
         (count != u32::MAX).then_some(count)
     }
 }

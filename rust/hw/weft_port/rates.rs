@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What links have carried, and how fast they are to be. Both are the links', and so the endpoint's first
-//! function has them alone. It must not know why a link is to be slow.
+//! Byte counts and speed limits of links. They exist once for each link, so only the first function of the
+//! port's endpoint has them. This file must not know why a link is limited.
 
 use super::{layout::link_reg, WeftPort};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// A field of a register, from its value.
+/// Returns `value`, shifted into the field `mask` of a register.
 fn place(value: u32, mask: u32) -> u32 {
     value << mask.trailing_zeros() & mask
 }
@@ -18,7 +18,7 @@ fn place(value: u32, mask: u32) -> u32 {
 impl WeftPort {
     fn counts_links(&self) -> bool {
         let cap = self.chip.read(ext::WEFT_R_CAP1);
-        // All ones: it does not answer.
+        // All ones: the port does not answer.
         cap != u32::MAX && cap & ext::WEFT_CAP1_LINK_BYTES != 0
     }
 }

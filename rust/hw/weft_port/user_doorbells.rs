@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Doorbell pages for programs: one a link, and one by which programs of this host ring for the driver.
+//! Doorbell pages for programs: one for each link, and one for programs of this host to ring for the driver.
 
 use super::{layout, WeftPort};
 use crate::{hw::UserDoorbells, sys::ext};
