@@ -2,8 +2,8 @@
 
 //! How up to four nodes share the memory of an ivshmem device.
 //!
-//! The memory is cut into 4 x 4 equal blocks, one for each owner and source; those with owner and
-//! source the same are not used. The source writes the owner's block, and the owner reads it:
+//! The memory is divided into 4 x 4 equal blocks, one for each pair of owner and source; those whose owner is
+//! the source are not used. The source writes the owner's block, and the owner reads it:
 //!
 //! ```text
 //!      0  head, written by the owner: magic and version, generation, messages taken
@@ -11,7 +11,7 @@
 //!   4096  arena
 //! ```
 //!
-//! Nothing of what is read here is trusted: the memory belongs to everybody.
+//! Nothing that is read here is trusted: every node can write all of the memory.
 
 use crate::{
     hw::MBOX_BYTES,
@@ -22,13 +22,13 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Nodes that can share the memory.
+/// The maximum number of nodes that share the memory.
 pub(super) const NODES: usize = 4;
 
-/// The least memory that is of use: blocks of 64 KiB.
+/// The minimum size of the memory in bytes: blocks of 64 KiB.
 pub(super) const MIN_BYTES: u64 = 1 << 20;
 
-/// Where a block's arena begins.
+/// The offset of the arena in a block.
 pub(super) const ARENA_AT: usize = 4096;
 
 /// "WEFTIVSH", and the version of this layout in the next word.
@@ -51,7 +51,7 @@ const SLOT_DATA: usize = 64;
 const _: () = assert!(SLOT_DATA + MBOX_BYTES == SLOT_BYTES);
 const _: () = assert!(RING_AT + SLOTS as usize * SLOT_BYTES == ARENA_AT);
 
-/// Where the block of `owner` for `source` begins, in memory of `bytes` bytes.
+/// Returns the offset and the size of the block of `owner` for `source`, in memory of `bytes` bytes.
 pub(super) fn block(bytes: u64, owner: usize, source: usize) -> (usize, usize) {
     let block = (bytes as usize / (NODES * NODES)) & !4095;
     ((owner * NODES + source) * block, block)
@@ -61,41 +61,41 @@ pub(super) fn block(bytes: u64, owner: usize, source: usize) -> (usize, usize) {
 mod fence {
     use crate::sys::area::{mb, rmb, wmb};
 
-    /// Stores of what is told, then the store of the word that tells.
+    /// Orders stores of data before the store of the word that publishes them.
     pub(super) fn publish() {
         wmb();
     }
 
-    /// The store that says that it holds no longer, then stores of something else.
+    /// Orders the store that invalidates data before stores of other data there.
     pub(super) fn retract() {
         wmb();
     }
 
-    /// The load of the word that tells, then loads of what it tells of.
+    /// Orders the load of the word that publishes data before loads of the data.
     pub(super) fn head() {
         rmb();
     }
 
-    /// Loads of a message, then the load that says whether it was there all the time.
+    /// Orders loads of a message before the load that tells whether it was valid all the time.
     pub(super) fn reread() {
         rmb();
     }
 
-    /// Owner: loads of a message, then the store that lets the source overwrite it. Source: the load
-    /// of that, then the stores that do.
+    /// Owner: orders loads of a message before the store that lets the source overwrite it. Source: orders
+    /// the load of that word before the stores that overwrite the message.
     pub(super) fn credit() {
         mb();
     }
 }
 
-/// What a block's head says.
+/// The contents of a block's head.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
-    /// All zero: there was no node yet.
+    /// Magic and version are 0: the block was never claimed, or was released.
     Empty,
-    /// A node of this generation.
+    /// The block is claimed by a node of this generation.
     Weft(u32),
-    /// Something else. It is not ours to write over.
+    /// Other contents, which must not be overwritten.
     Foreign,
 }
 
@@ -120,9 +120,9 @@ impl Mailbox {
         })
     }
 
-    /// The owner makes the block its own.
+    /// Initialises the block for its owner, of `generation`.
     pub(super) fn claim(&self, generation: u32) -> Result {
-        // Without magic sources keep off.
+        // Without the magic, sources do not write.
         self.release()?;
         self.0.zero(HEAD_TAKEN, ARENA_AT - HEAD_TAKEN)?;
         self.0.write32(HEAD_GENERATION, generation)?;
@@ -131,7 +131,7 @@ impl Mailbox {
         self.0.write64(HEAD_MAGIC, MAGIC)
     }
 
-    /// The owner goes.
+    /// Releases the block of its owner: sources do not write any more.
     pub(super) fn release(&self) -> Result {
         self.0.write64(HEAD_MAGIC, 0)?;
         self.0.write32(HEAD_VERSION, 0)?;
@@ -142,7 +142,7 @@ impl Mailbox {
 
 /// The owner's side of a mailbox.
 pub(super) struct Receiver {
-    /// Messages taken.
+    /// The number of messages taken.
     taken: u64,
 }
 
@@ -151,8 +151,8 @@ impl Receiver {
         Self { taken: 0 }
     }
 
-    /// Takes the next message, unless there is none; `EPROTO` if what is there is not one, which is
-    /// taken all the same.
+    /// Takes the next message and returns its length, `None` without one. `EPROTO` if the message is
+    /// malformed; it is taken nevertheless.
     pub(super) fn recv(
         &mut self,
         mbox: &Mailbox,
@@ -178,11 +178,11 @@ impl Receiver {
     }
 }
 
-/// The source's side.
+/// The source's side of a mailbox.
 pub(super) struct Sender {
-    /// Generation of the owner that `sent` counts for.
+    /// The generation of the owner that `sent` counts for.
     generation: u32,
-    /// Messages sent.
+    /// The number of messages sent.
     sent: u64,
 }
 
@@ -194,7 +194,10 @@ impl Sender {
         }
     }
 
-    /// Puts a message into the ring. `ENOLINK`: the owner is not there; `EAGAIN`: the ring is full.
+    /// Puts a message into the ring.
+    ///
+    /// `ENOLINK` if the owner has not claimed the block; `EAGAIN` if the ring is full; `EINVAL` if the
+    /// message is empty or too long.
     pub(super) fn send(&mut self, mbox: &Mailbox, msg: &[u8]) -> Result {
         if msg.is_empty() || msg.len() > MBOX_BYTES {
             return Err(EINVAL);
@@ -202,11 +205,11 @@ impl Sender {
         let Head::Weft(generation) = mbox.head()? else {
             return Err(ENOLINK.into());
         };
-        // Behind the same fence as the generation: what this owner has counted.
+        // After the same fence as the generation: the count of this owner.
         let taken = mbox.0.read64(HEAD_TAKEN)?;
         let waiting = self.sent.wrapping_sub(taken);
         if generation != self.generation || waiting > SLOTS {
-            // Another owner, or one who counts otherwise: begin where it stands.
+            // Another owner, or one with another count: continue from its count.
             self.generation = generation;
             self.sent = taken;
         } else if waiting == SLOTS {

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of a link, which its neighbour may reach.
+//! The arena of a link: the memory that its neighbour may access.
 
 use crate::sys::{area::Area, dma::DmaSource};
 use kernel::{pci, prelude::*};
 
-/// The memory of a link.
+/// The arena of a link.
 pub(super) struct Arena {
     pub(super) area: Area,
-    /// Where the port finds it.
+    /// Its address for the port.
     pub(super) addr: u64,
 }
 
-/// The least memory of a link that is of use.
+/// The minimum size of an arena in bytes.
 pub(super) const MIN_ARENA: usize = 256 << 10;
-/// The most: what of a slot is mapped, as no neighbour grants more.
+/// The maximum size of an arena. No more of a slot is mapped, as no neighbour grants more.
 pub(crate) const MAX_ARENA: usize = 64 << 20;
 
-/// Allocates an arena of `bytes` bytes, or of what can be had.
+/// Allocates an arena of `bytes` bytes, or of less if there is no contiguous memory, which is logged: half
+/// as much each time, down to [`MIN_ARENA`]. `ENOMEM` if there is not even that. Sleeps.
 pub(super) fn new_arena(
     dev: &pci::Device,
     source: &DmaSource,

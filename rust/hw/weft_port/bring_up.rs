@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a Weft port is probed: its memory, its mappings and its vectors, step by step.
+//! The probe of a Weft port: its memory, its mappings and its vectors, step by step.
 
 use super::{
     arena::{new_arena, MAX_ARENA, MIN_ARENA},
@@ -32,7 +32,9 @@ use kernel::{
     sync::{aref::ARef, atomic::Atomic, Arc, SetOnce},
 };
 
-/// Bytes of each arena of a VF: what its PF grants is for all of them.
+/// Returns the size of each arena of a VF, a part of the quota that its PF answers, at most `most`.
+///
+/// `ENODEV` if the PF does not answer; `ENOSPC` if the quota is too small. Sleeps.
 fn arena_of_vf(
     dev: &pci::Device<Bound>,
     chip: &Chip,
@@ -58,11 +60,11 @@ fn arena_of_vf(
         );
         return Err(ENOSPC);
     }
-    // A power of two, as that of the PF.
+    // A power of two, as the arenas of the PF.
     Ok(1 << each.ilog2())
 }
 
-/// Tells the PF of a VF whose probe fails that it has no driver.
+/// Resets a VF whose probe fails: by that the PF learns that the VF has no driver.
 struct ResetOnDrop<'a>(&'a Chip);
 
 impl Drop for ResetOnDrop<'_> {
@@ -73,8 +75,8 @@ impl Drop for ResetOnDrop<'_> {
     }
 }
 
-/// Reserves the windows' BAR and maps the slot of each link, through the write-combining alias, and that of
-/// each slot, through the other one.
+/// Reserves the BAR of the windows. Maps the outbound slot of each link through the write-combining alias,
+/// and that of each endpoint slot uncached.
 fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Area>, KVec<Area>)> {
     let shift = chip.read(ext::WEFT_R_SLOT_SHIFT);
     let alias = chip.regs.read64(ext::WEFT_R_WC_OFFSET as usize);
@@ -104,6 +106,7 @@ fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Ar
     Ok((region, windows, slots))
 }
 
+/// Returns the vectors that get a handler, with their names.
 fn lines(chip: &Chip) -> Result<KVec<Line>> {
     let links = chip.caps.links;
     let mut lines = KVec::new();
@@ -131,8 +134,7 @@ fn lines(chip: &Chip) -> Result<KVec<Line>> {
 }
 
 impl WeftPort {
-    /// Brings the port up, up to the point where [`Port::start`] has only to let it go. Whatever
-    /// was done is undone on failure.
+    /// Brings the port up, except for what [`Port::start`] does. All steps are undone on failure. Sleeps.
     pub(crate) fn probe(
         dev: &pci::Device<Core<'_>>,
         events: Arc<dyn Events>,
@@ -150,7 +152,7 @@ impl WeftPort {
             let control = Region::new(bound, ext::WEFT_BAR_CTRL, bytes as u64)?;
             let regs = Regs::new(&control, bytes)?;
             let chip = Chip::new(regs, ARef::from(&**dev), events)?;
-            // Nothing that a driver before this one has left may still lead into memory.
+            // Apertures that a previous driver has left open must not lead into memory.
             chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
             Ok((control, Arc::new(chip, GFP_KERNEL)?))
         })?;
@@ -159,7 +161,7 @@ impl WeftPort {
         } else {
             None
         };
-        // Before the device is disabled, and not when there is a port: it does so itself.
+        // Dropped before the device is disabled. Forgotten once there is a port, which resets itself.
         let held = chip.clone();
         let reset = ResetOnDrop(&held);
         let arena = match &to_pf {
@@ -167,7 +169,8 @@ impl WeftPort {
             None => arena,
         };
         let vfs = steps.step("virtual functions", || {
-            // As much as one link of this function has, and enough for each of theirs.
+            // The default quota of bytes: as much as one arena of this function, but at least the minimum
+            // for all links.
             vfs::Vfs::new(&chip, arena.max(chip.caps.links * MIN_ARENA) as u64)
         })?;
         let routes = steps.step("routes", || routes::Routes::new(&chip))?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a Weft port has, as its registers say when it is probed: how many links, slots, channels.
+//! The capabilities of a Weft port, read from its registers by the probe: numbers of links, slots, channels.
 
 use super::layout::{field, kick, DMA_ORDER, DMA_PIECES};
 use crate::{
@@ -12,28 +12,28 @@ use crate::{
 };
 use kernel::{pci, prelude::*};
 
-/// What a port has.
+/// The capabilities of a port, as far as the driver uses them.
 pub(super) struct Capabilities {
-    /// Links to neighbours.
+    /// The number of links to neighbours.
     pub(super) links: usize,
-    /// Far ones.
+    /// The number of routed links.
     pub(super) far: usize,
-    /// Endpoint slots for functions of shared endpoints.
+    /// The number of endpoint slots for functions of shared endpoints.
     pub(super) endpoint_slots: usize,
-    /// What there is no more of, for one more slot.
+    /// The resource that limits the number of endpoint slots, for the log.
     pub(super) scarce: &'static CStr,
-    /// Channels of the DMA engine, if they do.
+    /// The number of channels of the DMA engine; 0 if they are too small for this driver.
     pub(super) channels: usize,
-    /// Users of this host can ring.
+    /// There are a doorbell and a page for users of this host.
     pub(super) has_kick: bool,
     /// This is a virtual function.
     pub(super) is_vf: bool,
-    /// It is the function of its endpoint that has the routes.
+    /// This is the first function of its endpoint, which alone has the routes.
     pub(super) is_first: bool,
 }
 
 impl Capabilities {
-    /// Reads them. `ENODEV`: this is no port that the driver knows.
+    /// Reads the capabilities. `ENODEV` if this is not a port that the driver supports, which is logged.
     pub(super) fn read(regs: &Regs, pdev: &pci::Device) -> Result<Self> {
         let id = regs.read32(ext::WEFT_R_ID as usize);
         if id != ext::WEFT_ID {
@@ -54,7 +54,7 @@ impl Capabilities {
         let cap0 = regs.read32(ext::WEFT_R_CAP0 as usize);
         let cap1 = regs.read32(ext::WEFT_R_CAP1 as usize);
         let links = (cap1 & ext::WEFT_CAP1_LINKS) as usize;
-        // How many doorbells a virtual function may use its PF says, and changes as it likes.
+        // Not for a virtual function: its PF sets how many doorbells it may use, and changes that.
         let function = regs.read32(ext::WEFT_R_FUNCTION as usize);
         let is_vf = function & ext::WEFT_FUNCTION_VF != 0;
         let has_kick = !is_vf
@@ -101,7 +101,7 @@ impl Capabilities {
         Ok(caps)
     }
 
-    /// Whether there is as much of everything as the links need.
+    /// Checks that there are enough resources for the links. `ENODEV` if not, which is logged.
     fn check(&self, cap0: u32, cap1: u32, pdev: &pci::Device) -> Result {
         let links = self.links as u32;
         let needs = [
@@ -116,7 +116,7 @@ impl Capabilities {
             (
                 "bytes",
                 field(cap1, ext::WEFT_CAP1_MBOX_BYTES),
-                // The mailbox of a VF is that of its PF.
+                // A VF uses the mailbox of its PF.
                 if self.is_vf { 0 } else { MBOX_BYTES as u32 },
             ),
         ];
@@ -140,17 +140,17 @@ impl Capabilities {
     }
 }
 
-/// How many things a port can have that take `each` of what field `mask` of `cap0` counts, behind those
-/// that are `taken`.
+/// Returns how many objects a port can have that take `each` units of the resource that field `mask` of
+/// `cap0` counts, if `taken` units are in use.
 fn left(cap0: u32, mask: u32, taken: usize, each: usize) -> usize {
     (field(cap0, mask) as usize).saturating_sub(taken) / each
 }
 
-/// How many links to ports that are no neighbours a port can have beside `n` to neighbours: what is left of
-/// everything that a link needs, and of what there is no more.
+/// Returns how many routed links a port can have beside `n` links to neighbours, and the resource that
+/// limits their number.
 fn far_links(cap0: u32, n: usize) -> (usize, &'static CStr) {
     let left = |mask, taken, each| left(cap0, mask, taken, each);
-    // Behind those of the neighbours and the one of users of this host.
+    // The links to neighbours, and the doorbell of users of this host, come first.
     [
         (MAX_FAR, c"driver"),
         (left(ext::WEFT_CAP0_SLOTS, n, 1), c"slots"),
@@ -166,7 +166,8 @@ fn far_links(cap0: u32, n: usize) -> (usize, &'static CStr) {
     .unwrap_or((0, c"driver"))
 }
 
-/// How many slots a port can have beside so many links, and of what there are no more.
+/// Returns how many endpoint slots a port can have beside `links` links, and the resource that limits their
+/// number.
 fn endpoint_slots(cap0: u32, links: usize) -> (usize, &'static CStr) {
     let left = |mask, taken, each| left(cap0, mask, taken, each);
     [

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registers of a Weft port, and which interrupts it raises.
+//! The registers of a Weft port, and its interrupt masks.
 //!
-//! Shared by the port and the handlers. It must not know arenas and windows.
+//! The port and the handlers share them. This file must not know arenas and windows.
 
 use super::{
     capabilities::Capabilities,
@@ -26,7 +26,7 @@ const EVENTS: u32 = ext::WEFT_EVENT_LINK
     | ext::WEFT_EVENT_PLUG
     | ext::WEFT_EVENT_ERROR;
 
-/// What the port and its handlers share.
+/// The state that the port and its handlers share.
 pub(super) struct Chip {
     pub(super) regs: Regs,
     pub(super) pdev: ARef<pci::Device>,
@@ -35,7 +35,7 @@ pub(super) struct Chip {
 }
 
 impl Chip {
-    /// Checks what port this is.
+    /// Reads the capabilities. `ENODEV` if this is not a port that the driver supports.
     pub(super) fn new(
         regs: Regs,
         pdev: ARef<pci::Device>,
@@ -62,20 +62,20 @@ impl Chip {
         self.read(ext::WEFT_R_ID) == ext::WEFT_ID
     }
 
-    /// All bits of the doorbells that are used.
+    /// Returns the mask of all doorbells that are used.
     pub(super) fn doorbells(&self) -> u32 {
         let links = self.caps.links + self.caps.far;
         ((1u64 << (2 * links + usize::from(self.caps.has_kick) + self.caps.endpoint_slots)) - 1)
             as u32
     }
 
-    /// Those of the slots.
+    /// Returns the mask of the doorbells of endpoint slots.
     pub(super) fn endpoint_bells(&self) -> u32 {
         let links = self.caps.links + self.caps.far;
         (0..self.caps.endpoint_slots).fold(0, |all, slot| all | 1 << endpoint_bell(links, slot))
     }
 
-    /// Lets everything raise interrupts that has a handler.
+    /// Unmasks the interrupts of all events, doorbells and channels that have a handler.
     pub(super) fn unmask(&self) {
         if self.caps.channels != 0 {
             self.write(ext::WEFT_R_DMA_MASK, 0);
@@ -84,9 +84,10 @@ impl Chip {
         self.write(ext::WEFT_R_DB_MASK, !self.doorbells());
     }
 
-    /// Has the interrupts of all that is pending raised once more. One whose message was lost, as the
-    /// function did not master the bus then, is not raised again by itself: its bit is set already. A
-    /// handler that runs once too often finds nothing.
+    /// Raises the interrupts of all pending events once more, by masking and unmasking them.
+    ///
+    /// An interrupt message is lost while the function does not master the bus. The port does not repeat
+    /// it, as the pending bit is set already. A handler that runs once too often finds nothing to do.
     pub(super) fn remind(&self) {
         if self.caps.channels != 0 {
             self.write(ext::WEFT_R_DMA_MASK, u32::MAX);
@@ -96,12 +97,12 @@ impl Chip {
         self.unmask();
     }
 
-    /// Lets the doorbell of users raise an interrupt, when it is rung after this.
+    /// Lets the doorbell of this host's users raise an interrupt, when it is rung after this call.
     pub(super) fn hear_kicks(&self) {
         if self.caps.has_kick {
             self.write(ext::WEFT_R_DB_PENDING, 1 << kick(self.caps.links));
             self.write(ext::WEFT_R_DB_MASK, !self.doorbells());
-            // They have arrived when this has returned: who rings from here on is heard.
+            // The read flushes the writes: a doorbell that is rung from here on raises an interrupt.
             let _ = self.read(ext::WEFT_R_DB_MASK);
         }
     }

@@ -2,9 +2,9 @@
 
 //! A channel of the port's DMA engine: [`Mover`] for one link.
 //!
-//! The ring and the lists lie in one piece of coherent memory: a descriptor each, and what belongs to
-//! descriptor n lies at n modulo the ring's length. That one is done is seen in the ring; an interrupt
-//! comes for those that ask for it. It must not know what is moved.
+//! The ring of descriptors, and a list for each descriptor, are in one piece of coherent memory; descriptor
+//! n and its list are at index n modulo the length of the ring. The engine marks a descriptor in the ring
+//! as done; it raises an interrupt for those that ask for it. This file must not know what is moved.
 
 use super::{
     chip::Chip,
@@ -41,12 +41,12 @@ const _: () = assert!(BYTES % PAGE_SIZE == 0);
 const _: () = assert!(PIECES <= ext::WEFT_DMA_MAX_ELEMENTS as usize);
 const _: () = assert!(ORDER <= ext::WEFT_DMA_MAX_ORDER);
 
-/// A register of the channel `n`.
+/// Returns the offset of register `reg` of channel `n`.
 fn dma_reg(n: usize, reg: u32) -> usize {
     ext::WEFT_R_DMA as usize + ext::WEFT_DMA_STRIDE as usize * n + reg as usize
 }
 
-/// What a descriptor does.
+/// The contents of a descriptor.
 #[derive(Clone, Copy, Default)]
 struct Desc {
     ctrl: u32,
@@ -57,20 +57,21 @@ struct Desc {
     bell: u32,
 }
 
-/// Channel n, which goes through slot n.
+/// Channel n, which moves data through slot n.
 pub(super) struct Channel {
     chip: Arc<Chip>,
     number: usize,
-    /// Of the page by which the kernel rings there.
+    /// The number of the doorbell page of the kernel for this link.
     page: usize,
     mem: Area,
     addr: u64,
     tail: Atomic<u32>,
-    /// Descriptors before this one are their user's no more.
+    /// Descriptors before this one are released.
     head: Atomic<u32>,
 }
 
 impl Channel {
+    /// Allocates the memory of channel `number`; `page` is the doorbell page of the kernel for its link.
     pub(super) fn new(
         dev: &pci::Device<Bound>,
         chip: &Arc<Chip>,
@@ -93,7 +94,7 @@ impl Channel {
         dma_reg(self.number, reg)
     }
 
-    /// Begins anew, with nothing to do.
+    /// Resets the channel and starts it with an empty ring; it interrupts by `vector`.
     pub(super) fn start(&self, vector: u32) {
         self.stop();
         let regs = &self.chip.regs;
@@ -105,7 +106,7 @@ impl Channel {
         regs.write32(self.reg(ext::WEFT_DMA_CTRL), ext::WEFT_DMA_ENABLE);
     }
 
-    /// The register of counter `n`.
+    /// Returns the offset of counter `n`.
     pub(super) fn counter(&self, n: usize) -> usize {
         self.reg(ext::WEFT_DMA_COUNTERS) + 8 * n
     }
@@ -114,7 +115,7 @@ impl Channel {
         (number % DEPTH) as usize
     }
 
-    /// Writes the next descriptor and submits it. `None`: there is no room, or it does not fit.
+    /// Writes the next descriptor, submits it and returns its number; `None` if there is no room.
     fn submit(&self, desc: &Desc) -> Option<u32> {
         if self.room() == 0 {
             return None;
@@ -123,11 +124,12 @@ impl Channel {
         self.fill(Self::place(number) * DESC, desc).ok()?;
         let tail = number.wrapping_add(1);
         self.tail.store(tail, Relaxed);
-        // Ordered behind the stores to the ring.
+        // Ordered after the stores to the ring.
         self.chip.regs.write32(self.reg(ext::WEFT_DMA_TAIL), tail);
         Some(number)
     }
 
+    /// Writes `desc` to byte `entry` of the memory.
     fn fill(&self, entry: usize, desc: &Desc) -> Result {
         let mem = &self.mem;
         let word = |off: u32| entry + off as usize;
@@ -141,7 +143,8 @@ impl Channel {
         mem.write32(word(ext::WEFT_DMA_DESC_BELL), desc.bell)
     }
 
-    /// What rings `doorbell`, a number that the neighbour gave. `None`: it is no doorbell.
+    /// Returns the value for a descriptor that rings `doorbell`, a number from the neighbour; `None` if
+    /// there is no such doorbell.
     fn bell(&self, doorbell: u32) -> Option<u32> {
         (doorbell < ext::WEFT_DOORBELLS).then_some((self.page as u32) << 16 | doorbell)
     }
@@ -216,10 +219,11 @@ impl Mover for Channel {
         if status & ext::WEFT_DMA_DONE == 0 {
             return Moved::NotYet;
         }
-        // What is looked at next is older than the word that says so.
+        // Later loads must see what was written before the status.
         rmb();
         match status & ext::WEFT_DMA_CODE {
-            // That a doorbell was refused is found out by who waits for it.
+            // The data have left. A refused doorbell is no error here: the layer that waits for its effect
+            // notices.
             ext::WEFT_DMA_ST_OK | ext::WEFT_DMA_ST_BELL => Moved::Done,
             ext::WEFT_DMA_ST_LOCAL => Moved::Refused,
             _ => Moved::Failed,
@@ -238,7 +242,7 @@ impl Mover for Channel {
     fn stop(&self) {
         let regs = &self.chip.regs;
         regs.write32(self.reg(ext::WEFT_DMA_CTRL), ext::WEFT_DMA_RESET);
-        // The write has arrived when this has returned.
+        // The read flushes the write.
         let _ = regs.read32(self.reg(ext::WEFT_DMA_STATUS));
     }
 }

@@ -2,8 +2,8 @@
 
 //! Endpoint slots of a Weft port for functions of shared endpoints: [`EndpointSlots`].
 //!
-//! Slot n uses the nth slot, doorbell page and doorbell behind those of the links, and five inbound
-//! entries behind theirs. It must not know what a function does, nor who uses it.
+//! Endpoint slot n uses the nth outbound slot, doorbell page and doorbell after those of the links, and five
+//! inbound entries after theirs. This file must not know what a function does, nor which code uses it.
 
 use super::{
     layout::{endpoint_bell, inbound_reg, page_reg, slot_reg, GATES},
@@ -24,27 +24,27 @@ use kernel::{
     sync::atomic::{Atomic, Relaxed},
 };
 
-/// Of a slot that is free.
+/// The gate of a free slot.
 const EMPTY: u32 = u32::MAX;
 
-/// A slot. Changed with `Locks::tables` held.
+/// An endpoint slot. Changed with `Locks::tables` held.
 struct SlotState {
     window: Area,
-    /// The gate by which its remote comes in, or [`EMPTY`].
+    /// The gate (link and virtual plane) by which accesses of the remote function arrive, or [`EMPTY`].
     gate: Atomic<u32>,
-    /// Its local id.
+    /// The local id of the remote function's endpoint.
     lid: Atomic<u32>,
 }
 
-/// The slots of a port.
+/// The endpoint slots of a port.
 pub(super) struct SlotTable {
     states: KVec<SlotState>,
-    /// Of the first one.
+    /// The doorbell of the first slot.
     first_bell: u32,
 }
 
 impl SlotTable {
-    /// With the windows of all of them, behind so many links.
+    /// Makes one free slot for each of `windows`, for a port with `links` links.
     pub(super) fn new(windows: KVec<Area>, links: usize) -> Result<Self> {
         let mut states = KVec::with_capacity(windows.len(), GFP_KERNEL)?;
         for window in windows {
@@ -61,7 +61,7 @@ impl SlotTable {
         })
     }
 
-    /// Doorbells that remotes may ring who come in by `gate`.
+    /// Returns the mask of the doorbells that remote functions may ring through `gate`.
     pub(super) fn bells(&self, gate: usize) -> u32 {
         let states = self.states.iter().enumerate();
         states
@@ -69,7 +69,7 @@ impl SlotTable {
             .fold(0, |all, (n, _)| all | 1 << (self.first_bell + n as u32))
     }
 
-    /// After a reset all are free.
+    /// Marks all slots free, after a reset.
     pub(super) fn forget(&self) {
         for state in &self.states {
             state.gate.store(EMPTY, Relaxed);
@@ -90,7 +90,7 @@ impl WeftPort {
         endpoint_bell(self.links.len(), slot) as usize
     }
 
-    /// The inbound entry of a mapping.
+    /// Returns the number of the inbound entry of mapping `n` of `slot`.
     fn entry(&self, slot: usize, n: usize) -> Result<usize> {
         if slot >= self.slots.states.len() || n >= INBOUND_MAPPINGS {
             return Err(EINVAL);
@@ -98,7 +98,8 @@ impl WeftPort {
         Ok(self.links.len() + slot * INBOUND_MAPPINGS + n)
     }
 
-    /// Waits for accesses through the previous entry to drain. `ENODEV`: the function does not answer.
+    /// Waits for accesses through the previous inbound entry to drain. `ETIMEDOUT` after 100 ms; `ENODEV` if
+    /// the port does not answer. Sleeps.
     fn let_go(&self, entry: usize) -> Result {
         match self.settle_entry(entry, WITHDRAW_TIME)? {
             u32::MAX => Err(ENODEV),
@@ -114,17 +115,18 @@ impl WeftPort {
         regs.write32(page_reg(page, ext::WEFT_DB_PAGE_ALLOW), doorbells);
     }
 
-    /// Points all slots nowhere, and closes what is open: their users have gone.
+    /// Closes all inbound mappings and disconnects all slots, which have no users any more.
     pub(super) fn close_endpoint_slots(&self) {
         for slot in 0..self.slots.states.len() {
             for n in 0..INBOUND_MAPPINGS {
-                // Whose memory it is has closed it, or knows that it could not.
+                // The owner of the memory has closed the mapping, or has got an error.
                 let _ = self.close_entry(slot, n);
             }
             self.leave(slot);
         }
     }
 
+    /// Closes mapping `n` of `slot`, and returns its inbound entry. Does not wait.
     fn close_entry(&self, slot: usize, n: usize) -> Result<usize> {
         let entry = self.entry(slot, n)?;
         let _tables = self.locks.tables.lock();
@@ -161,7 +163,7 @@ impl EndpointSlots for WeftPort {
         regs.write64(reg(ext::WEFT_SLOT_OFFSET), remote.at);
         regs.write64(reg(ext::WEFT_SLOT_LEN), WINDOW_BYTES as u64);
         regs.write32(reg(ext::WEFT_SLOT_CTRL), ext::WEFT_SLOT_ENABLE);
-        // Any doorbell has an endpoint look.
+        // Doorbell 0: an endpoint looks at its queues for any doorbell.
         self.set_endpoint_page(slot, remote.lid, 1);
         let gate = ext::WEFT_VPS * remote.link as u32 + remote.vp;
         state.gate.store(gate, Relaxed);

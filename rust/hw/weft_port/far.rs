@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Links to ports that are no neighbours, reached by their local ids over routes.
+//! Routed links: to ports that are not neighbours, by their local ids.
 //!
-//! Such a link has what every link has; this is what differs: it leads nowhere until it is aimed, its
-//! memory is allocated then, and whether it is up is said by the route of its slot, which stays
-//! enabled for that, empty while nothing is attached. It must not know who aims it, nor why.
+//! A routed link has all resources of a link, with these differences: it needs a destination, its arena is
+//! allocated with the first one, and it is up while its slot has a route. For that the slot stays enabled,
+//! with length 0 while nothing is attached. This file must not know which code sets the destination, nor why.
 
 use super::{
     arena,
@@ -23,16 +23,16 @@ use kernel::{
 const ALL_GATES: u64 = u64::MAX;
 const _: () = assert!(GATES as u32 == u64::BITS);
 
-/// Where a link leads. Changed with `Locks::tables` held.
+/// The destination of a link. Changed with `Locks::tables` held.
 pub(super) struct Far {
-    /// 0: nowhere.
+    /// 0: no destination.
     lid: Atomic<u32>,
     hops: Atomic<u32>,
     speed: Atomic<u32>,
     width: Atomic<u32>,
-    /// The port there may ring.
+    /// The port there may ring doorbells here.
     admitted: Atomic<bool>,
-    /// The number of the route that was seen last, and how many were.
+    /// The number of the route that was seen last, and how many routes were seen.
     taken: Atomic<u32>,
     trained: Atomic<u32>,
 }
@@ -50,7 +50,7 @@ impl Far {
         }
     }
 
-    /// The local id of the port there, 0 without.
+    /// Returns the local id of the destination, 0 without one.
     pub(super) fn lid(&self) -> u32 {
         self.lid.load(Acquire)
     }
@@ -78,7 +78,7 @@ impl Far {
         self.lid.store(lid, Release);
     }
 
-    /// Counts routes, by the number of the one that is there.
+    /// Counts routes: `taken` is the number of the current one, or 0. Returns how many there were.
     fn count(&self, taken: u32) -> u32 {
         if taken != 0 && self.taken.xchg(taken, Relaxed) != taken {
             self.trained.fetch_add(1, Relaxed);
@@ -92,23 +92,23 @@ impl WeftPort {
         self.links.get(link)?.far.as_ref()
     }
 
-    /// The link that is aimed at `lid`.
+    /// Returns the routed link with destination `lid`.
     pub(super) fn link_to(&self, lid: u32) -> Option<usize> {
         let is_it = |link: usize| self.far_link(link).is_some_and(|far| far.lid() == lid);
         (self.chip.caps.links..self.links.len()).find(|&link| lid != 0 && is_it(link))
     }
 
-    /// Where slots and doorbell pages of `link` lead.
+    /// Returns the destination for the slot and the doorbell pages of `link`, as registers have it.
     pub(super) fn dest(&self, link: usize) -> u32 {
         match self.far_link(link) {
-            // To the function that has the routes there, as here.
+            // To the function that has the routes, there as here.
             Some(far) => ext::WEFT_DEST_LID | far.lid(),
             None => ext::WEFT_DEST_LINK | link as u32,
         }
     }
 
-    /// Enables the slot of a link with nothing in it: of a far one the route is known then. With the
-    /// tables locked.
+    /// Empties the slot of `link`: disables it, but enables it with length 0 for a routed link that has a
+    /// destination, so that `SLOT_TAKEN` shows the route. `Locks::tables` is held.
     pub(super) fn rest(&self, link: usize) {
         let regs = &self.chip.regs;
         let aimed = self.far_link(link).is_some_and(|far| far.lid() != 0);
@@ -121,7 +121,8 @@ impl WeftPort {
         regs.write32(slot_reg(link, ext::WEFT_SLOT_CTRL), ctrl);
     }
 
-    /// Programs what a far link has while it is aimed. With the tables locked.
+    /// Programs the slot, the doorbell pages and the mailbox of a routed link for its destination, or for
+    /// none. `Locks::tables` is held.
     fn point(&self, link: usize) {
         let aimed = self.far_link(link).is_some_and(|far| far.lid() != 0);
         let bells = if aimed { u32::MAX } else { 0 };
@@ -134,7 +135,7 @@ impl WeftPort {
         self.chip.regs.write64(ext::WEFT_R_MBOX_VPS as usize, gates);
     }
 
-    /// The same for all of them, after a reset.
+    /// Programs all routed links that have a destination, after a reset.
     pub(super) fn point_all(&self) {
         let _tables = self.locks.tables.lock();
         for link in self.chip.caps.links..self.links.len() {
@@ -144,7 +145,7 @@ impl WeftPort {
         }
     }
 
-    /// Lets the port at the end of a far link ring, or not. With the tables locked.
+    /// Allows or forbids the destination of a routed link to ring doorbells. `Locks::tables` is held.
     pub(super) fn admit(&self, link: usize, admitted: bool) {
         let Some(far) = self.far_link(link) else {
             return;
@@ -155,22 +156,23 @@ impl WeftPort {
         self.admit_all();
     }
 
-    /// Says of each gate who may ring by it. With the tables locked.
+    /// Programs, for each gate (link and virtual plane), the doorbells that may be rung through it.
+    /// `Locks::tables` is held.
     pub(super) fn admit_all(&self) {
         let bells = |link: usize| {
             let far = self.far_link(link).filter(|far| far.admitted.load(Relaxed));
             far.map_or(0, |_| layout::bells(self.chip.caps.links, link))
         };
         let all = (self.chip.caps.links..self.links.len()).fold(0, |all, link| all | bells(link));
-        // They say nothing of the source: a port with a route to here may ring them for others.
+        // The registers do not check the source: any port with a route to this one may ring them.
         for gate in 0..GATES {
             let reg = ext::WEFT_R_DB_ALLOW_VP as usize + 4 * gate;
             self.chip.regs.write32(reg, all | self.slots.bells(gate));
         }
     }
 
-    /// After a reset none is.
-    pub(super) fn admit_none(&self) {
+    /// Forgets, after a reset, which ports and remote functions may ring doorbells.
+    pub(super) fn admit_nobody(&self) {
         for link in self.chip.caps.links..self.links.len() {
             if let Some(far) = self.far_link(link) {
                 far.admitted.store(false, Relaxed);
@@ -179,6 +181,7 @@ impl WeftPort {
         self.slots.forget();
     }
 
+    /// Returns the status of a routed link: it is up while its slot has a route.
     pub(super) fn far_status(&self, link: usize, far: &Far) -> LinkStatus {
         let Some(aim) = far.aim() else {
             return LinkStatus::default();
@@ -224,7 +227,7 @@ impl FarLinks for WeftPort {
             }
             if l.arena.as_ref().is_none() {
                 let memory = self.new_far_arena(link)?;
-                // Or another thread was as fast.
+                // No effect if another caller has set an arena meanwhile.
                 l.arena.populate(memory);
             }
         }

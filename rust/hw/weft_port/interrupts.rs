@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the interrupts of a Weft port do: each tells what is above what has happened.
+//! The interrupt handlers of a Weft port: each reports events to the layer above.
 
 use super::{
     chip::Chip,
@@ -19,7 +19,7 @@ use kernel::{
     time::{delay::fsleep, Delta},
 };
 
-/// What an error is, by its bit.
+/// The name of each error, by its bit.
 const ERRORS: [(u32, &CStr); 12] = [
     (ext::WEFT_ERR_OUT_WRITE, c"own write dropped"),
     (ext::WEFT_ERR_OUT_READ, c"own read answered by all ones"),
@@ -35,17 +35,18 @@ const ERRORS: [(u32, &CStr); 12] = [
     (ext::WEFT_ERR_TIMEOUT, c"own read without an answer"),
 ];
 
-/// How long the port is left alone after an error. It reports nothing meanwhile, so that a
-/// neighbour cannot keep this host busy with its mistakes.
+/// The delay before an error is cleared. The port reports no error meanwhile, so that the errors of a
+/// neighbour cannot keep this host busy.
 const ERROR_PAUSE: Delta = Delta::from_millis(10);
 
 impl Chip {
+    /// Handles the doorbells of endpoint slots, which share a vector.
     fn endpoints_rung(&self) {
         let pending = self.read(ext::WEFT_R_DB_PENDING);
         if pending == u32::MAX {
             return;
         }
-        // Before the queues are looked at: who rings from here on raises another interrupt.
+        // Before the queues are read: a doorbell that is rung from here on raises another interrupt.
         self.write(ext::WEFT_R_DB_PENDING, pending & self.endpoint_bells());
         let links = self.caps.links + self.caps.far;
         for slot in (0..self.caps.endpoint_slots)
@@ -55,14 +56,14 @@ impl Chip {
         }
     }
 
-    /// Those of far links have a vector together.
+    /// Handles the doorbells of routed links, which share a vector.
     fn far_rung(&self) {
         let near = (1 << (kick(self.caps.links) + 1)) - 1;
         let pending = self.read(ext::WEFT_R_DB_PENDING);
         if pending == u32::MAX {
             return;
         }
-        // Before the rings are looked at: who rings from here on raises another interrupt.
+        // Before the rings are read: a doorbell that is rung from here on raises another interrupt.
         self.write(
             ext::WEFT_R_DB_PENDING,
             pending & !near & !self.endpoint_bells(),
@@ -77,6 +78,7 @@ impl Chip {
         }
     }
 
+    /// Reports that doorbell `wake`, or else `echo`, of `link` was rung.
     fn rung(&self, link: usize, wake: bool) {
         if wake {
             trace::port_event(&self.pdev, trace::Port::Wake, link as u64);
@@ -87,13 +89,13 @@ impl Chip {
         }
     }
 
-    /// The DMA engine reports.
+    /// Handles the interrupt of the DMA engine.
     fn moved(&self) {
         let bits = self.read(ext::WEFT_R_DMA_PENDING);
         if bits == u32::MAX {
             return;
         }
-        // Before the rings are looked at: what is done from here on is another interrupt.
+        // Before the rings are read: a request that is done from here on raises another interrupt.
         self.write(ext::WEFT_R_DMA_PENDING, bits);
         for link in (0..self.caps.links + self.caps.far).filter(|link| bits & 1 << link != 0) {
             self.events.moved(link);
@@ -105,7 +107,7 @@ impl Chip {
         if bits == u32::MAX {
             trace::port_event(&self.pdev, trace::Port::Gone, 0);
         } else {
-            // Before the status is looked at: what changes from here on is another event.
+            // Before the status is read: a change from here on is another event.
             self.write(
                 ext::WEFT_R_EVENT,
                 bits & (ext::WEFT_EVENT_LINK | ext::WEFT_EVENT_ROUTE),
@@ -118,8 +120,8 @@ impl Chip {
         let own = ext::WEFT_EVENT_MBOX | ext::WEFT_EVENT_FUNCTION | ext::WEFT_EVENT_PLUG;
         let bits = self.read(ext::WEFT_R_EVENT);
         if bits != u32::MAX {
-            // Before anything is looked at: what comes from here on is another event. What has come since
-            // the register was read is one already, and is not to be lost.
+            // Before messages are read: one that arrives from here on is another event. Only bits that
+            // were read are cleared, so that an event since then is not lost.
             self.write(ext::WEFT_R_EVENT, bits & own);
             if bits & ext::WEFT_EVENT_PLUG != 0 {
                 self.events.plugged();
@@ -134,7 +136,7 @@ impl Chip {
         if status == 0 || status == u32::MAX {
             return;
         }
-        // Info and address are those of the first, whose bit is cleared last of all.
+        // Info and address are those of the first error; they are read before its bit is cleared.
         let info = self.read(ext::WEFT_R_ERR_INFO);
         let addr = self.regs.read64(ext::WEFT_R_ERR_ADDR as usize);
         trace::port_error(&self.pdev, status, info, addr);
@@ -173,7 +175,7 @@ impl Handler for Chip {
             self.events.kicked();
             return Next::Done;
         }
-        // Before the rings are looked at: who rings from here on raises another interrupt.
+        // Before the rings are read: a doorbell that is rung from here on raises another interrupt.
         self.write(ext::WEFT_R_DB_PENDING, 1 << doorbell);
         let link = (doorbell / 2) as usize;
         self.rung(link, doorbell == wake(self.caps.links, link));

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What of a Weft port is for what: vectors, doorbells and their pages, and where registers are.
+//! The layout of a Weft port: the numbers of vectors, doorbells and their pages, and register offsets.
 //!
-//! Numbers only: it must not know how anything is used.
+//! Numbers only: this file must not know how anything is used.
 
 use crate::sys::ext;
 
-/// Vectors of the purposes; those of the doorbells follow from [`DOORBELL_VECTOR`].
+/// Vectors; those of the doorbells begin at [`DOORBELL_VECTOR`].
 pub(super) const LINK_VECTOR: u32 = 0;
 pub(super) const MBOX_VECTOR: u32 = 1;
 pub(super) const ERROR_VECTOR: u32 = 2;
 pub(super) const DOORBELL_VECTOR: u32 = 4;
 
-// Of `links`, how many links to neighbours there are: what is theirs comes first, then what users of this
-// host ring by, then what is for far links.
+// `links` is the number of links to neighbours. Their doorbells and pages come first, then the one for users
+// of this host, then those of routed links.
 
-/// Doorbells of a link: to look at the rings, and to be rung back.
+/// Doorbells of a link: wake, to make the driver read the rings, and echo, to be rung back.
 pub(super) const fn wake(links: usize, link: usize) -> u32 {
     2 * link as u32 + if link < links { 0 } else { 1 }
 }
@@ -26,7 +26,7 @@ pub(super) const fn bells(links: usize, link: usize) -> u32 {
     1 << wake(links, link) | 1 << echo(links, link)
 }
 
-/// Number of the doorbell page by which users ring, and of that of the kernel.
+/// Number of the doorbell page of users for `link`, and of that of the kernel.
 pub(super) const fn user_page(links: usize, link: usize) -> usize {
     if link < links {
         link
@@ -50,29 +50,30 @@ pub(super) const fn kick_page(links: usize) -> usize {
     2 * links
 }
 
-/// Vector of the DMA engine, behind those of the doorbells.
+/// Vector of the DMA engine, after those of the doorbells.
 pub(super) const fn dma_vector(links: usize) -> u32 {
     DOORBELL_VECTOR + kick(links) + 1
 }
 
-/// Vector of all doorbells of far links.
+/// Vector of all doorbells of routed links.
 pub(super) const fn far_vector(links: usize) -> u32 {
     dma_vector(links) + 1
 }
 
-// Of `all` links, what slots have is behind what those have.
+// `all` is the number of all links. The doorbells and pages of endpoint slots follow those of the links.
 
-/// Doorbell by which the guest on an endpoint slot rings; its number is also that of the page by which it is rung.
+/// Doorbell that the remote function of an endpoint slot rings. The page to ring at the remote function has
+/// the same number.
 pub(super) const fn endpoint_bell(all: usize, slot: usize) -> u32 {
     (2 * all + 1 + slot) as u32
 }
 
-/// Vector of the doorbells of all slots.
+/// Vector of the doorbells of all endpoint slots.
 pub(super) const fn endpoint_vector(links: usize) -> u32 {
     far_vector(links) + 1
 }
 
-/// Virtual planes of all links: who comes by a route comes by one of these.
+/// The number of gates: pairs of link and virtual plane. Routed traffic arrives through a gate.
 pub(super) const GATES: usize = (ext::WEFT_MAX_LINKS * ext::WEFT_VPS) as usize;
 
 /// Descriptors of a ring of the DMA engine, as a power of two.
@@ -80,7 +81,7 @@ pub(super) const DMA_ORDER: u32 = 5;
 /// Elements of a list of the DMA engine.
 pub(super) const DMA_PIECES: usize = 128;
 
-/// A register of group `n` of those at `base`.
+/// Returns the offset of register `reg` in group `n` of the groups at `base`.
 fn group(base: u32, stride: u32, n: usize, reg: u32) -> usize {
     base as usize + stride as usize * n + reg as usize
 }
@@ -109,7 +110,7 @@ pub(super) fn route_reg(n: usize, reg: u32) -> usize {
     group(ext::WEFT_R_ROUTE, ext::WEFT_ROUTE_STRIDE, n, reg)
 }
 
-/// A field of a register, shifted down.
+/// Returns the field `mask` of a register's value, shifted down.
 pub(super) fn field(value: u32, mask: u32) -> u32 {
     (value & mask) >> mask.trailing_zeros()
 }

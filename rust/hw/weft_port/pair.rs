@@ -2,7 +2,8 @@
 
 //! One end of the mailbox between a physical function and a virtual one.
 //!
-//! It holds one note in either direction. It must not know what they say, nor which end it is.
+//! The mailbox holds one note in either direction. This file must not know what the notes say, nor which end
+//! it is.
 
 use crate::{
     proto::pair::{Packed, PAIR_BYTES},
@@ -11,32 +12,33 @@ use crate::{
 
 const _: () = assert!(PAIR_BYTES == ext::WEFT_PAIR_BYTES as usize);
 
-/// The registers at `at`.
+/// One end of a mailbox: its registers begin at `at`.
 #[derive(Clone, Copy)]
 pub(super) struct Pair {
     at: usize,
 }
 
 impl Pair {
-    /// That of this VF to its PF.
+    /// The end of this VF, to its PF.
     pub(super) const PF: Self = Self {
         at: ext::WEFT_R_PF_MBOX as usize,
     };
 
-    /// That of this PF to its VF number `n`.
+    /// Returns the end of this PF, to its VF number `n`.
     pub(super) fn vf(n: usize) -> Self {
         Self {
             at: super::layout::vf_reg(n, ext::WEFT_VF_MBOX),
         }
     }
 
-    /// `None`: the function does not answer.
+    /// Returns the status register; `None` if the function does not answer.
     fn status(self, regs: &Regs) -> Option<u32> {
         let status = regs.read32(self.at + ext::WEFT_PAIR_STATUS as usize);
         (status != u32::MAX).then_some(status)
     }
 
-    /// Sends a note. False: the one before was not taken yet. `None`: the function does not answer.
+    /// Sends a note. Returns false if the previous one was not taken yet; `None` if the function does not
+    /// answer.
     pub(super) fn send(self, regs: &Regs, note: &Packed) -> Option<bool> {
         if self.status(regs)? & ext::WEFT_PAIR_BUSY != 0 {
             return Some(false);
@@ -48,7 +50,8 @@ impl Pair {
         Some(true)
     }
 
-    /// Takes the note that has come: its bytes are copied before another may come.
+    /// Takes the note that has arrived, and returns its length; `None` if there is none. The bytes are copied
+    /// before the next note may arrive.
     pub(super) fn take(self, regs: &Regs, buf: &mut [u8; PAIR_BYTES]) -> Option<usize> {
         let status = self.status(regs)?;
         if status & ext::WEFT_PAIR_VALID == 0 {

@@ -2,8 +2,8 @@
 
 //! Local ids, the route table, and configuration requests of a Weft port: [`Router`].
 //!
-//! It keeps nothing of what it was told, and a reset of the port forgets it, too. It must not know who
-//! manages the fabric, nor what a route is good for.
+//! This file keeps no copy of the settings, and a reset of the port clears them. It must not know which host
+//! manages the fabric, nor what a route is for.
 
 use super::{
     chip::Chip,
@@ -23,12 +23,13 @@ use kernel::{
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
-/// How long a change may take to be in force, and an answer to come. Both are a matter of microseconds,
-/// unless a machine is stopped whose windows lead that way.
+/// How long to wait until a change is in force, or for an answer. Both take microseconds, unless a machine
+/// with windows onto that path is stopped.
 const PATIENCE: Delta = Delta::from_secs(1);
 const POLL: Delta = Delta::from_micros(50);
 
-/// Registers that take more than one access; neither lock is taken inside the other.
+/// The route table and the configuration requests. Registers that take more than one access have a lock;
+/// neither lock is taken inside the other.
 #[pin_data]
 pub(super) struct Routes {
     chip: Arc<Chip>,
@@ -41,7 +42,7 @@ pub(super) struct Routes {
 }
 
 impl Routes {
-    /// `None`: the port has no routes, or is not the function of its endpoint that has them.
+    /// Returns `None` if the port has no routes, or is not the function of its endpoint that has them.
     pub(super) fn new(chip: &Arc<Chip>) -> Result<Option<Pin<KBox<Self>>>> {
         let cap = chip.read(ext::WEFT_R_ROUTE_CAP);
         let has = chip.read(ext::WEFT_R_CAP1) & ext::WEFT_CAP1_ROUTES != 0;
@@ -63,7 +64,8 @@ impl Routes {
         Ok(Some(routes))
     }
 
-    /// Waits until the bits of `busy` in the register at `reg` are clear, and returns it.
+    /// Waits until the bits of `busy` in the register at `reg` are clear, and returns its value. `ETIMEDOUT`
+    /// after a second; `ENODEV` if the port does not answer. Sleeps.
     fn settle(&self, reg: usize, busy: u32) -> Result<u32> {
         let since = Instant::<Monotonic>::now();
         loop {
@@ -81,7 +83,7 @@ impl Routes {
         }
     }
 
-    /// A configuration request, and its answer; a write has its data and its term.
+    /// Sends a configuration request and waits for its answer. `write`: the data and the term of a write.
     fn request(
         &self,
         path: &[u8],
@@ -96,7 +98,7 @@ impl Routes {
         let chip = &self.chip;
         let _request = self.request.lock();
         let status = ext::WEFT_R_CFG_STATUS as usize;
-        // One that was given up may still be on its way, and there is one at a time.
+        // There is one request at a time, and one that has timed out may still be in progress.
         self.settle(status, ext::WEFT_CFG_BUSY)?;
         chip.regs.write_bytes(ext::WEFT_R_CFG_PATH as usize, path);
         chip.write(ext::WEFT_R_CFG_ADDR, addr);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a virtual function reaches the mailboxes of neighbours: through its physical function.
+//! The mailbox of a virtual function, which goes through its physical function.
 //!
-//! The PF's driver passes on what this one cuts into pieces, and says what the VF may use. It may be
-//! another host's, hang, or not be there at all: nothing here waits for it for long.
+//! This driver cuts messages into pieces; the PF's driver passes them on to neighbours, and sends the quota
+//! of the VF. The PF's driver may run on another host, hang, or be absent: waits for it are short.
 
 use super::{chip::Chip, pair::Pair, WeftPort};
 use crate::{
@@ -21,28 +21,29 @@ use kernel::{
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
-/// How long the PF may take for a note, and for an answer to the first one.
+/// How long to wait until the PF takes a note, and for its answer to the hello.
 const PATIENCE: Delta = Delta::from_millis(100);
 const ANSWER_TIME: Delta = Delta::from_secs(3);
 const POLL: Delta = Delta::from_micros(50);
 
-/// What is kept of the way out.
+/// The state of the sending side.
 struct Out {
     /// Counts messages.
     number: u8,
 }
 
-/// The mailbox to the PF, and to neighbours behind it. Of its locks none is taken inside another.
+/// The mailbox to the PF, and through it to neighbours. None of its locks is taken inside another.
 #[pin_data]
 pub(super) struct ToPf {
     #[pin]
     out: Mutex<Out>,
     #[pin]
     inbox: Mutex<Assembler>,
-    /// The VF has users, and its PF has heard whether.
+    /// The VF has users.
     users: Atomic<bool>,
+    /// The PF has taken the note that says so, or that it has none.
     told: Atomic<bool>,
-    /// What the PF has asked for last, an [`Asked`].
+    /// The last request of the PF, an [`Asked`].
     asked: Atomic<u32>,
 }
 
@@ -60,7 +61,8 @@ impl ToPf {
         )
     }
 
-    /// Sends one note. False: the PF does not take them.
+    /// Sends one note. Returns false if the PF does not take the previous one within 100 ms, or if the
+    /// function does not answer. Sleeps.
     fn post(chip: &Chip, note: &Packed) -> bool {
         let since = Instant::<Monotonic>::now();
         while let Some(false) = Pair::PF.send(&chip.regs, note) {
@@ -69,12 +71,12 @@ impl ToPf {
             }
             fsleep(POLL);
         }
-        // A function that does not answer has no PF either.
+        // The function may not answer any more.
         chip.is_present()
     }
 
-    /// Says hello and returns what the PF grants. `None`: there is no answer. Called while nothing
-    /// else takes notes.
+    /// Sends a hello and returns the quota that the PF answers; `None` without an answer. The caller makes
+    /// sure that nothing else takes notes meanwhile. Sleeps for up to 3 seconds.
     pub(super) fn ask(&self, chip: &Chip) -> Option<Quota> {
         let _out = self.out.lock();
         let since = Instant::<Monotonic>::now();
@@ -96,7 +98,7 @@ impl ToPf {
         None
     }
 
-    /// Says whether the VF has users.
+    /// Tells the PF whether the VF has users. Sleeps.
     pub(super) fn tell_users(&self, chip: &Chip, any: bool) {
         let _out = self.out.lock();
         self.users.store(any, Relaxed);
@@ -104,31 +106,32 @@ impl ToPf {
         self.told.store(told, Relaxed);
     }
 
-    /// What the PF wants of the users.
+    /// Returns the last request of the PF for the users.
     pub(super) fn asked(&self) -> Asked {
         Asked::of(self.asked.load(Relaxed))
     }
 
-    /// Answers it. What the PF does not take is said again another time.
+    /// Answers the request `asked`. An answer that the PF does not take is lost; callers repeat it. Sleeps.
     pub(super) fn tell_left(&self, chip: &Chip, asked: Asked, left: u32) {
         let _out = self.out.lock();
         let _ = Self::post(chip, &Packed::left(asked, left));
     }
 
-    /// Says again what the PF did not take.
+    /// Repeats the note of [`ToPf::tell_users`] if the PF did not take it.
     fn tell_again(&self, chip: &Chip) {
         if self.told.load(Relaxed) {
             return;
         }
         let _out = self.out.lock();
         let note = Packed::users(self.users.load(Relaxed));
-        // Not waited for: there will be another time.
+        // Without waiting: the next call tries again.
         if Pair::PF.send(&chip.regs, &note) == Some(true) {
             self.told.store(true, Relaxed);
         }
     }
 
-    /// Sends `msg` to the neighbour on `link`. False: it cannot be sent, or the PF does not take it.
+    /// Sends `msg` to the neighbour on `link`. Returns false if it cannot be sent, or if the PF does not
+    /// take it. Sleeps.
     pub(super) fn send(&self, chip: &Chip, link: usize, msg: &[u8]) -> bool {
         let mut out = self.out.lock();
         out.number = out.number.wrapping_add(1);
@@ -143,7 +146,7 @@ impl ToPf {
         self.tell_again(chip);
         let mut inbox = self.inbox.lock();
         let mut note = [0; PAIR_BYTES];
-        // Each piece is an event: what comes later is looked at then.
+        // Each piece is an event: later pieces are taken then.
         for _ in 0..ext::WEFT_MBOX_DEPTH {
             let bytes = Pair::PF.take(&chip.regs, &mut note)?;
             let piece = match Note::parse(note.get(..bytes).unwrap_or_default()) {

@@ -3,9 +3,9 @@
 //! The virtual functions of a physical one: what each may use, and the messages between them and
 //! neighbours.
 //!
-//! A VF may be in the hands of a stranger. The hardware keeps it within its quota; what it says is
-//! taken at a rate that leaves time for others, checked, and passed on in its name only. It must not
-//! know what is in a message.
+//! The driver of a VF is not trusted. The hardware keeps the VF within its quota; its messages are taken at
+//! a limited rate, checked, and passed on with its own number as the sender only. This file must not know
+//! what is in a message.
 
 use super::{
     chip::Chip,
@@ -24,18 +24,19 @@ use kernel::{
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
-/// Messages that wait for a VF; more are dropped, as those of a mailbox are.
+/// The maximum number of messages that wait for a VF; more are dropped, as by a full mailbox.
 const QUEUE: usize = 8;
-/// How often a VF is looked at in each interval, at the most: a note each time. It has to wait with
-/// more, and a VF that goes on raising events slows down only the thread that hears them, a little.
+/// How often a VF is served in each interval, at most; one note is taken each time. Further notes wait for
+/// the next interval. A VF that keeps raising events delays only the thread that handles them, by [`PAUSE`]
+/// each time.
 const BURST: u32 = 256;
 const INTERVAL: Delta = Delta::from_millis(200);
-/// Bytes a second: with less, what is under way takes so long that it is given up.
+/// The minimum rate, in bytes per second: with less, transfers take so long that they time out.
 const LEAST_RATE: u64 = 64 << 10;
-/// Where in a hardware id the function's number is.
+/// The position of the function's number in a hardware id.
 const NUMBER_SHIFT: u32 = 58;
 const PAUSE: Delta = Delta::from_millis(1);
-/// How long it may take until VFs have their own numbers.
+/// How long to try to give VFs their own numbers.
 const RENUMBER_TIME: Delta = Delta::from_secs(1);
 
 /// A message on its way to a VF.
@@ -45,28 +46,28 @@ struct Parcel {
     message: [u8; pair::MAX_BYTES],
 }
 
-/// What is kept of a VF.
+/// The state of a VF.
 struct Kept {
-    /// The number by which neighbours know it.
+    /// The number by which neighbours address it.
     known_as: u8,
     quota: VfQuota,
     inbox: Assembler,
-    /// Oldest first.
+    /// Messages to the VF, oldest first.
     outbox: KVec<Parcel>,
-    /// Of the oldest: its number, and the piece that is next.
+    /// The number of the oldest message, and its piece that is sent next.
     number: u8,
     piece: usize,
-    /// It has asked for its quota, or is to be told of another.
+    /// The quota must be sent: the VF has sent a hello, or the quota has changed.
     tell: bool,
-    /// It has said hello since its last reset.
+    /// It has sent a hello since its last reset.
     greeted: bool,
-    /// It says that it has users.
+    /// Its driver says that it has users.
     users: bool,
-    /// What is wanted of its users, and that it is to be told; what it has answered.
+    /// The last request to its driver; whether it must be sent; the answer.
     ask: Asked,
     ask_due: bool,
     left: Option<u32>,
-    /// How often it is looked at until the interval ends.
+    /// How often it may still be served in this interval.
     looks: u32,
     since: Instant<Monotonic>,
 }
@@ -92,7 +93,7 @@ impl Kept {
         Ok(KBox::new(kept, GFP_KERNEL)?)
     }
 
-    /// After a reset of the VF: nothing that was said before counts.
+    /// Clears the state of the communication after a reset of the VF.
     fn forget(&mut self) {
         self.inbox.clear();
         self.outbox.clear();
@@ -104,7 +105,7 @@ impl Kept {
         self.left = None;
     }
 
-    /// Whether it may be looked at now, once.
+    /// Returns whether the VF may be served now, once.
     fn turn(&mut self) -> bool {
         if self.since.elapsed() >= INTERVAL {
             self.since = Instant::now();
@@ -115,7 +116,7 @@ impl Kept {
         turn
     }
 
-    /// The note that is to be sent next.
+    /// Returns the note that must be sent next, if there is one.
     fn next(&self) -> Option<Packed> {
         if self.tell {
             return Some(Packed::quota(&Quota {
@@ -131,7 +132,7 @@ impl Kept {
         Packed::piece(message, parcel.link, self.number, self.piece)
     }
 
-    /// That one was sent.
+    /// Records that the note of [`Kept::next`] was sent.
     fn sent(&mut self) {
         // In the order of `next`.
         if core::mem::take(&mut self.tell) || core::mem::take(&mut self.ask_due) {
@@ -148,11 +149,11 @@ impl Kept {
     }
 }
 
-/// All that could be enabled.
+/// All VFs that can be enabled.
 #[pin_data]
 pub(super) struct Vfs {
     chip: Arc<Chip>,
-    /// Number of this function, and of the first one.
+    /// The number of this function, and the own number of VF 0.
     pf: u8,
     first: u8,
     #[pin]
@@ -161,16 +162,15 @@ pub(super) struct Vfs {
 
 struct All {
     kept: KVec<KBox<Kept>>,
-    /// Those that are to be looked at, whatever the hardware says: a bit each.
+    /// The VFs that must be served even if the hardware reports no event, a bit each.
     again: u32,
 }
 
-/// Passes on a message of a VF: the link, and what goes into this PF's mailbox.
+/// Passes on a message of a VF to a link, through this PF's mailbox: link, address, message.
 pub(super) type Post<'a> = &'a dyn Fn(usize, Address, &[u8]);
 
 impl Vfs {
-    /// `None`: this function has no VFs. Each may let neighbours reach `bytes`, until it is told
-    /// something else.
+    /// Returns `None` if this function has no VFs. By default neighbours may access `bytes` bytes of each VF.
     pub(super) fn new(chip: &Arc<Chip>, bytes: u64) -> Result<Option<Pin<KBox<Self>>>> {
         let function = chip.read(ext::WEFT_R_FUNCTION);
         if function == u32::MAX || function & ext::WEFT_FUNCTION_VF != 0 {
@@ -186,7 +186,7 @@ impl Vfs {
         let mut kept = KVec::with_capacity(total, GFP_KERNEL)?;
         for n in 0..total {
             let number = Self::number_of(chip, n);
-            // What the links need, and the peers of the same index at the neighbours.
+            // The resources that the links need, and as peers the functions with the same number.
             let links = chip.caps.links as u32;
             let quota = VfQuota {
                 slots: links,
@@ -215,13 +215,14 @@ impl Vfs {
         Ok(Some(vfs))
     }
 
-    /// The number that is VF `n`'s by itself.
+    /// Returns the own number of VF `n`.
     fn function(&self, n: usize) -> u8 {
         self.first.wrapping_add(n as u8)
     }
 
-    /// Has each VF get its own number, which may be another's since a driver before this one. They are not
-    /// enabled. One that cannot have it for now keeps what it has, which is as good.
+    /// Gives each VF its own number; a previous driver may have exchanged the numbers. The VFs are not
+    /// enabled. A VF that cannot get its own number within a second keeps the one that it has, which works,
+    /// too.
     fn own_numbers(chip: &Chip, first: u8, total: usize) {
         let since = Instant::<Monotonic>::now();
         loop {
@@ -234,7 +235,7 @@ impl Vfs {
                     all &= Self::number_of(chip, n) == own;
                 }
             }
-            // A moment after a reset they cannot be exchanged.
+            // Shortly after a reset the numbers cannot be exchanged.
             if all || since.elapsed() >= RENUMBER_TIME {
                 return;
             }
@@ -242,12 +243,12 @@ impl Vfs {
         }
     }
 
-    /// The number that it has.
+    /// Returns the number that VF `n` has, from the hardware.
     fn number_of(chip: &Chip, n: usize) -> u8 {
         chip.regs.read32(vf_reg(n, ext::WEFT_VF_FUNCTION)) as u8 & 0x3f
     }
 
-    /// Tells the hardware what VF `n` may use.
+    /// Programs the quota and the identity of VF `n`.
     fn program(&self, n: usize, quota: &VfQuota) {
         let regs = &self.chip.regs;
         for (reg, value) in [
@@ -278,7 +279,7 @@ impl Vfs {
         self.can(ext::WEFT_CAP1_VF_RATE)
     }
 
-    /// Tells the hardware who VF `n` is, and that all it was told counts.
+    /// Programs the hardware id that VF `n` carries, and makes its quota and identity take effect.
     fn name(&self, n: usize) {
         let regs = &self.chip.regs;
         if self.can_migrate() {
@@ -288,8 +289,8 @@ impl Vfs {
         regs.write32(vf_reg(n, ext::WEFT_VF_CTRL), 1);
     }
 
-    /// To be called before any is enabled, and after a reset of this function, which takes all quotas
-    /// away and resets the VFs, too.
+    /// Programs all VFs. Called before any is enabled, and after a reset of this function, which clears all
+    /// quotas and resets the VFs, too.
     pub(super) fn restore(&self) {
         let mut all = self.all.lock();
         for (n, kept) in all.kept.iter_mut().enumerate() {
@@ -299,10 +300,10 @@ impl Vfs {
         all.again = 0;
     }
 
-    /// Queues a message of neighbour function `from` of `link`, for `address.to`, which has to be
-    /// allowed to hear it.
+    /// Queues a message that function `sender` of the neighbour on `link` has sent, for the VF with number
+    /// `address.to`. Drops it if that VF may not communicate with `address.from`, or if its queue is full.
     pub(super) fn deliver(&self, link: usize, sender: u32, address: Address, message: &[u8]) {
-        // A PF speaks for its own VFs, and no other function for any.
+        // Only a PF sends messages of VFs, and only of its own.
         if sender >= ext::WEFT_PFS {
             return;
         }
@@ -314,7 +315,7 @@ impl Vfs {
             return;
         };
         let quota = &kept.quota;
-        // In this order: who is of the sender has a bit in `peers`.
+        // In this order: the number of a VF of the sender is a valid bit number of `peers`.
         let allowed = of_sender.contains(&address.from.into())
             && quota.links >> link & 1 != 0
             && quota.peers >> address.from & 1 != 0;
@@ -329,13 +330,13 @@ impl Vfs {
         for (to, from) in parcel.message.iter_mut().zip(message) {
             *to = *from;
         }
-        // Its memory is there since the beginning.
+        // Its memory is allocated by `Kept::new`.
         if kept.outbox.push_within_capacity(parcel).is_ok() {
             all.again |= 1 << n;
         }
     }
 
-    /// Moves notes in both directions, as many as are to be moved now.
+    /// Exchanges notes with the VFs that have events or messages, one in each direction. Sleeps.
     pub(super) fn pump(&self, post: Post<'_>) {
         let regs = &self.chip.regs;
         let mut all = self.all.lock();
@@ -343,7 +344,7 @@ impl Vfs {
         if pending == u32::MAX {
             return;
         }
-        // Before they are looked at: what happens from here on is another event.
+        // Before the VFs are served: a change from here on is another event.
         self.chip.write(ext::WEFT_R_VF_PENDING, pending);
         let look = pending | core::mem::take(&mut all.again);
         let (mut again, mut noisy) = (0, false);
@@ -365,7 +366,7 @@ impl Vfs {
                 kept.forget();
             }
             self.hear(n, kept, post);
-            // The rest goes when this was taken: that is an event.
+            // The VF takes this note, which is an event; the next one is sent then.
             if let Some(note) = kept.next() {
                 if Pair::vf(n).send(regs, &note) == Some(true) {
                     kept.sent();
@@ -379,7 +380,7 @@ impl Vfs {
         }
     }
 
-    /// Takes what VF `n` has sent, if there is something.
+    /// Takes the note that VF `n` has sent, if there is one.
     fn hear(&self, n: usize, kept: &mut Kept, post: Post<'_>) {
         let mut buf = [0; PAIR_BYTES];
         let Some(bytes) = Pair::vf(n).take(&self.chip.regs, &mut buf) else {
@@ -391,7 +392,7 @@ impl Vfs {
                 kept.tell = true;
                 kept.ask_due = kept.ask.ask != Ask::GoOn;
                 kept.left = None;
-                // Who it is may not have been known before.
+                // Its identity may not have been known before.
                 self.name(n);
             }
             Ok(Note::Left(asked, left)) if asked == kept.ask => kept.left = Some(left),
@@ -400,7 +401,7 @@ impl Vfs {
                 let links = kept.quota.links;
                 let function = kept.known_as;
                 if let Ok(Some((link, message))) = kept.inbox.push(piece) {
-                    // Its peer of the same index: what else it may reach only slots and doorbells can name.
+                    // To the function with the same number: only slots and doorbells address other peers.
                     let address = Address {
                         to: function,
                         from: function,
@@ -450,7 +451,7 @@ impl VirtualFunctions for Vfs {
         let state = if status & ext::WEFT_VF_ENABLED == 0 {
             VfState::Off
         } else if kept.users || !kept.greeted && status & ext::WEFT_VF_MASTER != 0 {
-            // Who masters the bus and does not say who he is may do anything.
+            // A VF that masters the bus without a hello may do anything.
             VfState::Used
         } else if kept.greeted {
             VfState::Driven
