@@ -16,8 +16,8 @@ pub(crate) struct Route {
     pub(crate) vp: u32,
     /// Traffic of this port itself may take the route.
     pub(crate) from_self: bool,
-    /// The links, a bit each, whose traffic on the same virtual plane may take the route: this host relays
-    /// it.
+    /// The links, a bit each, from which traffic on the same virtual plane may take the route: this host
+    /// relays it.
     pub(crate) from_links: u32,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counts that drain: what is inside is counted through every change, and the last one is told so.
+//! Tests of `Drain`: the count stays right through every change, and the last user is reported.
 
 use super::spawn;
 use crate::sys::drain::{Drain, Refused};

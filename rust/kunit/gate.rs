@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Gates: a closed gate lets nothing in, and a revoked one has nothing inside.
+//! Tests of `Gate`: a closed gate gives no guard, and a revocation leaves no guard behind.
 
 use super::{spawn, Event};
 use crate::sys::{
@@ -15,7 +15,7 @@ use kernel::{
     },
 };
 
-/// Says when it is dropped.
+/// A value that records its drop.
 struct Guarded(Arc<Atomic<bool>>);
 
 impl Guarded {
@@ -173,7 +173,7 @@ mod tests {
         Ok(())
     }
 
-    /// As a hard interrupt does; the kernel complains of code that sleeps here.
+    /// Enters as a hard interrupt does; the kernel reports a function that sleeps here.
     #[test]
     fn is_entered_with_interrupts_off() -> Result {
         let gate = gate()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The lock that is shared with interrupts.
+//! Tests of the spin lock for data that interrupts share.
 
 use super::spawn;
 use crate::sys::irqlock::{new_spinlock_irq, SpinLockIrq};
@@ -53,7 +53,7 @@ mod tests {
         Ok(())
     }
 
-    /// Given back in either order: lockdep sees to it that interrupts are on again in the end.
+    /// Takes one lock inside the other; lockdep checks that interrupts are enabled again in the end.
     #[test]
     fn nests() -> Result {
         let locks = Locks::new()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The tests, a suite for each part of `sys`, and the helpers they share.
+//! The tests, a suite for each part of `sys`, and the helpers that they share.
 
 mod drain;
 mod gate;
@@ -16,7 +16,7 @@ use kernel::{
     workqueue,
 };
 
-/// Something that happens once.
+/// An event that happens once.
 #[pin_data]
 struct Event {
     #[pin]
@@ -42,7 +42,7 @@ impl Event {
     }
 }
 
-/// Calls `f` in another thread; the event says that it has returned.
+/// Calls `f` in another thread. The event that is returned happens when `f` has returned.
 fn spawn(f: impl FnOnce() + Send + 'static) -> Result<Arc<Event>> {
     let ended = Event::new()?;
     let tell = ended.clone();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables of slots: a value that was found stays until it is let go, and is not found once it was taken.
+//! Tests of `Slots`: a value stays while there is a reference to it, and is not found after it is taken.
 
 use super::{spawn, Event};
 use crate::sys::slots::{Slot, Slots};
@@ -13,17 +13,17 @@ use kernel::{
     },
 };
 
-/// More than are allocated at a time.
+/// More slots than are allocated at a time.
 const LIMIT: u32 = 300;
 
-/// A value that says by a number that it is there, and counts those that are.
+/// A value that shows by `live` that it was not dropped, and counts the values that exist.
 struct Value {
     number: u64,
     live: Atomic<u64>,
     count: Arc<Atomic<i32>>,
 }
 
-/// What `live` is while the value lives.
+/// The contents of `live` before the value is dropped.
 const ALIVE: u64 = 0x600d;
 
 impl Value {
@@ -48,7 +48,7 @@ fn count() -> Result<Arc<Atomic<i32>>> {
     Ok(Arc::new(Atomic::new(0), GFP_KERNEL)?)
 }
 
-/// A table and a slot of it with a value.
+/// Makes a table and a slot of it with a value.
 fn one(count: &Arc<Atomic<i32>>) -> Result<(Arc<Slots<Value>>, Slot<Value>)> {
     let slots = Slots::new(LIMIT)?;
     let mut slot = slots.own()?;
@@ -129,7 +129,7 @@ mod tests {
         assert!(slot.try_take().is_pending());
         assert!(slots.find(slot.index()).is_none());
         assert_eq!(found.live.load(Acquire), ALIVE);
-        // Not to be given another value either.
+        // The slot does not accept another value, either.
         assert!(slot.open(Value::new(2, &count)).is_err());
         drop(found);
         assert!(matches!(slot.try_take(), Poll::Ready(Some(_))));
@@ -192,7 +192,7 @@ mod tests {
         Ok(())
     }
 
-    /// Lookups race with values that come and go: a lookup that finds one has a live one of that slot.
+    /// Lookups race with values that are put in and taken: a value that is found is a live one of that slot.
     #[test]
     fn m_1_lookups_that_race_with_deregistration_see_the_value_or_nothing() -> Result {
         const THREADS: usize = 4;
@@ -213,7 +213,7 @@ mod tests {
                     if let Some(value) = slots.find(index) {
                         let first = value.number;
                         let alive = value.live.load(Acquire) == ALIVE;
-                        // Numbers grow, and do not change under those who look.
+                        // Numbers grow, and do not change during the lookup.
                         if !alive || first < last || value.number != first {
                             wrong.fetch_add(1, Relaxed);
                         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The throttle of messages.
+//! Tests of `Throttle`, the rate limit of messages.
 
 use crate::sys::throttle::Throttle;
 use kernel::{
@@ -28,7 +28,7 @@ mod tests {
     fn says_in_the_next_interval_how_many_were_kept() -> Result {
         let throttle = Throttle::new(1, Delta::from_millis(50));
         let mut kept = 0;
-        // Until one is kept: an interval may have ended in between.
+        // Until one is suppressed: an interval may have ended in between.
         while throttle.pass().is_some() {}
         kept += 1;
         fsleep(Delta::from_millis(60));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Wait queues: a wake-up is never missed, and a limit is kept.
+//! Tests of `WaitQueue`: no wake-up is missed, and the time limit is kept.
 
 use super::spawn;
 use crate::sys::{
@@ -17,7 +17,7 @@ use kernel::{
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
-/// A ball, and who waits for it.
+/// A ball, which two threads pass to each other, and the queue of its waiters.
 #[pin_data]
 struct Court {
     #[pin]
@@ -39,7 +39,7 @@ impl Court {
         )
     }
 
-    /// As an interrupt does it.
+    /// Sets the ball and wakes the waiters as an interrupt does: with interrupts disabled.
     fn play(&self, ball: u32) {
         let guard = self.lock.lock();
         self.ball.store(ball, Release);
@@ -72,8 +72,8 @@ mod tests {
         Ok(())
     }
 
-    /// Each of two threads wakes the other at any moment of its falling asleep: one wake-up that is
-    /// missed would stop both.
+    /// Each of two threads wakes the other at any moment while that goes to sleep: one missed wake-up would
+    /// stop both.
     #[test]
     fn no_wake_up_is_missed() -> Result {
         const ROUNDS: u32 = 2000;
@@ -99,7 +99,8 @@ mod tests {
         Ok(())
     }
 
-    /// As one that takes a mutex. The kernel complains of a condition that sleeps.
+    /// The condition sleeps, as one that takes a mutex does. The kernel reports a task that sleeps in
+    /// another state than `TASK_RUNNING`.
     #[test]
     fn the_condition_may_sleep() -> Result {
         let court = Court::new()?;

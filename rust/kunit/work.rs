@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Timers that are moved and cancelled: who owns a reference when.
+//! Tests of `work`: references to items with timers that are moved and cancelled.
 
 use super::Event;
 use crate::sys::work;
@@ -15,10 +15,10 @@ use kernel::{
     workqueue::{DelayedWork, WorkItem},
 };
 
-/// Long enough never to come.
+/// A delay that does not end during the test.
 const NEVER_MS: Msecs = 3_600_000;
 
-/// Runs, and says when it is dropped.
+/// An item that counts its runs and records its drop.
 #[pin_data(PinnedDrop)]
 struct Clock {
     #[pin]
@@ -38,7 +38,7 @@ impl WorkItem for Clock {
     fn run(this: Arc<Clock>) {
         this.runs.fetch_add(1, Relaxed);
         let ran = this.ran.clone();
-        // The waiter that is told finds the reference given back.
+        // Before the event, so that the waiter finds the reference released.
         drop(this);
         ran.happens();
     }
@@ -100,7 +100,7 @@ mod tests {
         let watched = clock()?;
         work::run_in(&watched.clock, msecs_to_jiffies(NEVER_MS));
         work::cancel_delayed(&watched.clock);
-        // Of one that does not wait there is nothing to give back.
+        // An item that is not queued has no reference to release.
         work::cancel_delayed(&watched.clock);
         drop(watched.clock);
         assert!(watched.dropped.load(Acquire));

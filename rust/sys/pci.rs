@@ -166,8 +166,8 @@ impl<T: Driver> Adapter<T> {
     /// the virtual function held.
     ///
     /// The lock of the PF is taken first, as in the PCI core. A reset of the whole bus holds the locks of
-    /// all functions and calls the driver for each: a virtual function whose lock is not free within a
-    /// second is skipped. Sleeps.
+    /// all functions and calls the driver for each: a virtual function is skipped if its lock is not free
+    /// within a second. Sleeps.
     ///
     /// # Safety
     ///
@@ -292,7 +292,7 @@ unsafe impl<T: Driver> driver::RegistrationOps for Adapter<T> {
 /// Makes an entry of an id table (`struct pci_device_id`, `include/linux/mod_devicetable.h`).
 ///
 /// `pci::DeviceId` cannot be made otherwise for a vendor that `pci::Vendor` does not list. With
-/// `override_only` the entry matches only a device whose `driver_override` names the driver.
+/// `override_only` the entry matches a device only if its `driver_override` names the driver.
 pub(crate) const fn id(vendor: u32, device: u32, override_only: bool) -> pci::DeviceId {
     let id = bindings::pci_device_id {
         vendor,
@@ -336,7 +336,7 @@ macro_rules! override_table {
 }
 pub(crate) use override_table;
 
-/// A device whose memory space is enabled. Dropping it clears bus mastering and disables the device
+/// A device with its memory space enabled. Dropping this clears bus mastering and disables the device
 /// (`pci_clear_master()`, `pci_disable_device()`, `include/linux/pci.h`).
 pub(crate) struct Enabled(ARef<pci::Device>);
 

@@ -3,8 +3,8 @@
 //! Device attributes in sysfs, one value per file, as constant tables (`struct device_attribute`,
 //! `include/linux/device.h`; `struct attribute_group`, `include/linux/sysfs.h`).
 //!
-//! A table belongs to a driver whose data are of type `D`; [`crate::sys::pci::Driver`] makes sure that
-//! no other driver uses it.
+//! A table belongs to a driver with data of type `D`; [`crate::sys::pci::Driver`] makes sure that no
+//! other driver uses it.
 
 use crate::sys::{raw_dev, user::is_admin};
 use core::marker::PhantomData;
@@ -116,7 +116,7 @@ impl<D: 'static> Attr<D> {
 ///
 /// # Safety
 ///
-/// `dev` is a PCI device bound to a driver whose data are `D`, and stays so during `'a`.
+/// `dev` is a PCI device bound to a driver with data of type `D`, and stays so during `'a`.
 unsafe fn data<'a, D>(dev: *mut bindings::device) -> &'a D {
     // SAFETY: By the requirements; `pci::Device` is transparent around `struct pci_dev`.
     unsafe {
@@ -263,7 +263,7 @@ impl<D: 'static, const M: usize> Groups<D, M> {
         Self(list, PhantomData)
     }
 
-    /// Returns the groups for a driver whose data are of type `D`.
+    /// Returns the groups for a driver with data of type `D`.
     pub(crate) const fn get(&'static self) -> GroupsRef<D> {
         GroupsRef(self.0.as_ptr(), PhantomData)
     }
@@ -308,7 +308,7 @@ pub(crate) fn notify(dev: &pci::Device, dir: Option<&CStr>, attr: &CStr) {
 /// and holds no lock that the [`Show`] functions take.
 pub(crate) fn refresh(dev: &pci::Device, dir: &CStr) -> bool {
     let raw = raw_dev(dev);
-    // SAFETY: There is a reference to the device. Its lock keeps the driver, whose groups are static.
+    // SAFETY: There is a reference to the device. Its lock keeps the driver; the driver's groups are static.
     // `trylock`, as the holder of the lock may be waiting for the caller.
     unsafe {
         if bindings::mutex_trylock(&raw mut (*raw).mutex) == 0 {

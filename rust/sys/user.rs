@@ -68,6 +68,7 @@ pub(crate) fn write_element<T: Element>(array: u64, n: usize, value: &T) -> Resu
     writer.write_slice(value.as_bytes())
 }
 
+/// Returns the address of element `n`. `EFAULT` if it is none.
 fn element<T>(array: u64, n: usize) -> Result<UserPtr> {
     let at = usize::try_from(array).map_err(|_| EFAULT)?;
     let at = n

@@ -77,8 +77,8 @@ impl VirtFn {
     ///
     /// # Errors
     ///
-    /// `EAGAIN` if the device lock is held; `EBUSY` if another driver is bound, whose unbinding would take
-    /// an unknown time.
+    /// `EAGAIN` if the device lock is held; `EBUSY` if another driver is bound: to unbind that could take
+    /// any time.
     ///
     /// # Context
     ///
@@ -147,7 +147,7 @@ impl Drop for VirtFn {
     }
 }
 
-/// A virtual function whose device lock is held.
+/// A virtual function with its device lock held.
 pub(super) struct Locked<'a>(&'a VirtFn);
 
 impl Drop for Locked<'_> {

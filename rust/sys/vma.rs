@@ -32,7 +32,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Makes an anonymous inode, whose address space is used. Wraps `weft_mapping_inode()`, `c/shim.c`:
+    /// Makes an address space: that of a new anonymous inode. Wraps `weft_mapping_inode()`, `c/shim.c`:
     /// `anon_inode_create_getfile()`, `include/linux/anon_inodes.h`. Sleeps.
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: No requirements.

@@ -2,8 +2,8 @@
 
 //! How up to four nodes share the memory of an ivshmem device.
 //!
-//! The memory is divided into 4 x 4 equal blocks, one for each pair of owner and source; those whose owner is
-//! the source are not used. The source writes the owner's block, and the owner reads it:
+//! The memory is divided into 4 x 4 equal blocks, one for each pair of owner and source; those with owner and
+//! source the same are not used. The source writes the owner's block, and the owner reads it:
 //!
 //! ```text
 //!      0  head, written by the owner: magic and version, generation, messages taken

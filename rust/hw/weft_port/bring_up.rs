@@ -64,7 +64,7 @@ fn arena_of_vf(
     Ok(1 << each.ilog2())
 }
 
-/// Resets a VF whose probe fails: by that the PF learns that the VF has no driver.
+/// Resets a VF when its probe fails: by that the PF learns that the VF has no driver.
 struct ResetOnDrop<'a>(&'a Chip);
 
 impl Drop for ResetOnDrop<'_> {

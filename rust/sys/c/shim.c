@@ -69,9 +69,9 @@ void *weft_page_address(struct page *page)
 }
 
 /*
- * Returns a new inode whose address_space collects every mapping of one port,
- * through whichever inode its file was opened. The file of the inode is dropped at
- * once: its f_op belong to this module, so it must not outlive the module.
+ * Returns a new inode; its address_space collects every mapping of one port, through
+ * whichever inode the mapped file was opened. The file of the new inode is dropped
+ * at once: its f_op belong to this module, so it must not outlive the module.
  */
 struct inode *weft_mapping_inode(void)
 {
