@@ -141,12 +141,14 @@ impl Area {
         Ok(self.at(off, size_of::<T>())?.cast())
     }
 
+    /// Returns the 64-bit word at byte `off`. `EINVAL` if it is not all inside, or not aligned.
     pub(crate) fn read64(&self, off: usize) -> Result<u64> {
         let p = self.word::<u64>(off)?;
         // SAFETY: Inside the area and aligned.
         Ok(unsafe { p.read_volatile() })
     }
 
+    /// Writes the 64-bit word at byte `off`. `EINVAL` as [`Area::read64`].
     pub(crate) fn write64(&self, off: usize, value: u64) -> Result {
         let p = self.word::<u64>(off)?;
         // SAFETY: Inside the area and aligned.
@@ -154,12 +156,14 @@ impl Area {
         Ok(())
     }
 
+    /// Returns the 32-bit word at byte `off`. `EINVAL` as [`Area::read64`].
     pub(crate) fn read32(&self, off: usize) -> Result<u32> {
         let p = self.word::<u32>(off)?;
         // SAFETY: Inside the area and aligned.
         Ok(unsafe { p.read_volatile() })
     }
 
+    /// Writes the 32-bit word at byte `off`. `EINVAL` as [`Area::read64`].
     pub(crate) fn write32(&self, off: usize, value: u32) -> Result {
         let p = self.word::<u32>(off)?;
         // SAFETY: Inside the area and aligned.

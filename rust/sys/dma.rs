@@ -74,6 +74,7 @@ impl DmaMem {
         DmaSource::new(dev).take(bytes)
     }
 
+    /// Returns the address of the memory for the CPU.
     pub(super) fn cpu(&self) -> NonNull<u8> {
         self.cpu
     }

@@ -89,6 +89,7 @@ impl Drain {
         opened.is_ok()
     }
 
+    /// Returns whether the object is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.load(Acquire) & CLOSED != 0
     }

@@ -85,7 +85,7 @@ unsafe fn of<'a>(file: *mut bindings::file) -> &'a Open {
 ///
 /// As of [`of`].
 pub(super) unsafe fn file_of<'a>(file: *mut bindings::file) -> &'a dyn File {
-    // SAFETY: As the caller says.
+    // SAFETY: By the requirements.
     &*unsafe { of(file) }.file
 }
 

@@ -101,7 +101,7 @@ unsafe impl Sync for IoMap {}
 impl IoMap {
     /// Maps `bytes` bytes, a multiple of 8, from `offset`, a multiple of the page size, of `region` on.
     ///
-    /// Wraps `ioremap()`, `ioremap_wc()` and `ioremap_cache()`, `include/linux/io.h`. Sleeps.
+    /// Wraps `ioremap()`, `ioremap_wc()` and `ioremap_cache()`, `asm/io.h`. Sleeps.
     ///
     /// # Errors
     ///
@@ -157,7 +157,7 @@ impl Drop for IoMap {
     }
 }
 
-/// 32-bit registers, mapped uncached (`readl()`, `writel()`, `include/linux/io.h`).
+/// 32-bit registers, mapped uncached (`readl()`, `writel()`, `asm/io.h`).
 ///
 /// Offsets are in bytes: constants of the register interface, or computed from checked indices. One that
 /// is out of range is a bug of the driver: writes are ignored, reads return all ones, as for a device that

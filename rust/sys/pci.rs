@@ -289,7 +289,7 @@ unsafe impl<T: Driver> driver::RegistrationOps for Adapter<T> {
     }
 }
 
-/// Makes an entry of an id table (`struct pci_device_id`, `include/linux/mod_devicetable.h`).
+/// Makes an entry of an id table (`struct pci_device_id`, `include/linux/device-id/pci.h`).
 ///
 /// `pci::DeviceId` cannot be made otherwise for a vendor that `pci::Vendor` does not list. With
 /// `override_only` the entry matches a device only if its `driver_override` names the driver.

@@ -265,6 +265,7 @@ pub(crate) struct Slot<T> {
 }
 
 impl<T> Slot<T> {
+    /// Returns the index of the slot, for [`Slots::find`].
     pub(crate) fn index(&self) -> u32 {
         self.index
     }

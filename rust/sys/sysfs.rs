@@ -203,6 +203,7 @@ pub(crate) struct List<D: 'static, const M: usize>(
 unsafe impl<D, const M: usize> Sync for List<D, M> {}
 
 impl<D: 'static, const M: usize> List<D, M> {
+    /// Makes the array of `attrs`; does not compile if `M` is wrong.
     pub(crate) const fn new(attrs: &'static [Attr<D>]) -> Self {
         assert!(attrs.len() + 1 == M);
         let mut list = [core::ptr::null(); M];
@@ -223,6 +224,7 @@ pub(crate) struct Group<D: 'static>(bindings::attribute_group, PhantomData<&'sta
 unsafe impl<D> Sync for Group<D> {}
 
 impl<D: 'static> Group<D> {
+    /// Makes a group of the files of `list`, in directory `name` if there is one.
     pub(crate) const fn new<const M: usize>(
         name: Option<&'static CStr>,
         list: &'static List<D, M>,
@@ -252,6 +254,7 @@ pub(crate) struct Groups<D: 'static, const M: usize>(
 unsafe impl<D, const M: usize> Sync for Groups<D, M> {}
 
 impl<D: 'static, const M: usize> Groups<D, M> {
+    /// Makes the array of `groups`; does not compile if `M` is wrong.
     pub(crate) const fn new(groups: &'static [Group<D>]) -> Self {
         assert!(groups.len() + 1 == M);
         let mut list = [core::ptr::null(); M];

@@ -20,6 +20,7 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
+    /// Lets `burst` messages pass in each `interval`.
     pub(crate) fn new(burst: u32, interval: Delta) -> Self {
         Self {
             birth: Instant::now(),

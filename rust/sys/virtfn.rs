@@ -35,6 +35,7 @@ impl VirtFn {
         })
     }
 
+    /// Returns the `struct pci_dev`.
     pub(super) fn raw(&self) -> *mut bindings::pci_dev {
         self.0.as_ptr()
     }

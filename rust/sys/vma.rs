@@ -39,6 +39,7 @@ impl Mapping {
         from_err_ptr(unsafe { ext::weft_mapping_inode() }).map(Self)
     }
 
+    /// Returns the `struct address_space`.
     pub(super) fn as_ptr(&self) -> *mut bindings::address_space {
         // SAFETY: The inode is held.
         unsafe { (*self.0).i_mapping }
@@ -168,6 +169,7 @@ impl<'a> NewVma<'a> {
 pub(crate) struct Outcome(bindings::vm_fault_t);
 
 impl Outcome {
+    /// Returns the value for the memory manager.
     pub(super) fn into_raw(self) -> bindings::vm_fault_t {
         self.0
     }
