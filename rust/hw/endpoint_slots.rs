@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Resources of a port for functions of shared endpoints that its host uses: *endpoint slots*, each with a
-//! window onto a function, a doorbell in either direction, and *inbound mappings*, through which the
+//! Resources of a port for functions of shared endpoints that its host uses: *endpoint slots*, each with
+//! a window onto a function, a doorbell in either direction, and *inbound mappings*, through which the
 //! endpoint accesses memory of the host. They use what the links do not need.
 
 use crate::sys::area::Area;
@@ -32,8 +32,8 @@ pub(crate) struct InboundMapping {
     pub(crate) write: bool,
 }
 
-/// The endpoint slots of a port. A reset of the port empties all slots and closes all inbound mappings; the
-/// user of a slot calls [`EndpointSlots::leave`] nevertheless. One caller at a time for a slot.
+/// The endpoint slots of a port. A reset of the port empties all slots and closes all inbound mappings;
+/// the user of a slot calls [`EndpointSlots::leave`] nevertheless. One caller at a time for a slot.
 ///
 /// Errors of all methods: `EINVAL` if there is no such slot, mapping, or local id; `ENODEV` if the port
 /// does not answer.
@@ -51,8 +51,8 @@ pub(crate) trait EndpointSlots: Send + Sync {
     /// Disconnects the window and the doorbells of `slot`. Inbound mappings stay open.
     fn leave(&self, slot: usize);
 
-    /// Returns the number of the route to the remote function, `None` without a route. The number changes
-    /// when the route is lost and established again.
+    /// Returns the number of the route to the remote function, `None` without a route. The number
+    /// changes when the route is lost and established again.
     fn route(&self, slot: usize) -> Option<u32>;
 
     /// Returns whether the remote function lets this port access it.

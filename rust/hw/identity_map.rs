@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The identity map: maps the own hardware id of a function to the one that it carries after a migration.
+//! The identity map: maps the own hardware id of a function to the one that it carries after a
+//! migration.
 //!
 //! A migration exchanges the hardware ids of two functions: each id belongs to one function, and no two
 //! functions have the same, whatever is reset, unbound, or unplugged and plugged again. The map is kept
@@ -79,8 +80,8 @@ impl Exchange {
 
     /// Exchanges the ids that two functions carry; `one` and `other` are their own ids.
     ///
-    /// `ENOSPC` if the map is full, and nothing is exchanged then; `EINVAL` if an id is 0, thus not known,
-    /// or if both are the same.
+    /// `ENOSPC` if the map is full, and nothing is exchanged then; `EINVAL` if an id is 0, thus not
+    /// known, or if both are the same.
     pub(crate) fn exchange(&self, one: u64, other: u64) -> Result {
         if one == 0 || other == 0 || one == other {
             return Err(EINVAL);

@@ -199,7 +199,8 @@ fn new_link(map: &Arc<IoMap>, bytes: u64, own: usize, peer: usize) -> Result<Lin
 }
 
 impl Ivshmem {
-    /// Brings the port up, except for what [`Port::start`] does. All steps are undone on failure. Sleeps.
+    /// Brings the port up, except for what [`Port::start`] does. All steps are undone on failure.
+    /// Sleeps.
     pub(crate) fn probe(
         dev: &pci::Device<Core<'_>>,
         events: Arc<dyn Events>,

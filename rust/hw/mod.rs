@@ -141,12 +141,12 @@ pub(crate) trait Events: Send + Sync {
 
 /// A port. Lives between probe and unbind; all methods are called in between only.
 pub(crate) trait Port: Send + Sync {
-    /// Returns the identity. The caller reads it again after every change of a link: the port gets another
-    /// generation when the fabric returns, and by a reset.
+    /// Returns the identity. The caller reads it again after every change of a link: the port gets
+    /// another generation when the fabric returns, and by a reset.
     fn identity(&self) -> Identity;
 
-    /// Returns whether the function still answers. False after surprise removal, and while the link to it
-    /// is dead.
+    /// Returns whether the function still answers. False after surprise removal, and while the link to
+    /// it is dead.
     fn is_present(&self) -> bool;
 
     /// Returns whether the port is attached to a fabric; `None` if the hardware does not tell.
@@ -163,8 +163,8 @@ pub(crate) trait Port: Send + Sync {
 
     fn link_status(&self, link: usize) -> LinkStatus;
 
-    /// Returns the local memory that the neighbour on `link` may access. `ENOTCONN` for a routed link that
-    /// never had a destination.
+    /// Returns the local memory that the neighbour on `link` may access. `ENOTCONN` for a routed link
+    /// that never had a destination.
     fn arena(&self, link: usize) -> Result<&Area>;
 
     /// Returns the number of bytes that were requested for the arena; it may have fewer.
@@ -172,8 +172,8 @@ pub(crate) trait Port: Send + Sync {
 
     /// Lets the neighbour on `link` access the arena, which should be zeroed before.
     ///
-    /// Sleeps for up to 100 ms while accesses by an earlier grant are in progress. `ETIMEDOUT` if they do
-    /// not end; `EIO` if the port does not open the aperture.
+    /// Sleeps for up to 100 ms while accesses by an earlier grant are in progress. `ETIMEDOUT` if they
+    /// do not end; `EIO` if the port does not open the aperture.
     fn grant(&self, link: usize) -> Result<Grant>;
 
     /// Revokes the grant of `link`. When this returns, no access of the neighbour can still reach the
@@ -231,8 +231,8 @@ pub(crate) trait Port: Send + Sync {
 
     // Optional features: a bridge between two hosts needs none of them.
 
-    /// Returns the DMA channel of `link`, which moves bulk data to the neighbour, if there is one. It works
-    /// while the window is attached.
+    /// Returns the DMA channel of `link`, which moves bulk data to the neighbour, if there is one. It
+    /// works while the window is attached.
     fn mover(&self, _link: usize) -> Option<&dyn Mover> {
         None
     }

@@ -26,7 +26,8 @@ pub(crate) enum Moved {
 /// A DMA channel: moves data from local memory through the window of a link.
 ///
 /// Requests are processed in the order of the calls, and their data arrive in this order. They are not
-/// ordered with stores through [`super::Port::window`], nor with doorbells rung by [`super::Port::ring`].
+/// ordered with stores through [`super::Port::window`], nor with doorbells rung by
+/// [`super::Port::ring`].
 ///
 /// Each request has a number, counted up modulo 2^32. One caller at a time, in threads.
 pub(crate) trait Mover: Send + Sync {
@@ -36,9 +37,9 @@ pub(crate) trait Mover: Send + Sync {
     /// Returns how many requests the channel takes now.
     fn room(&self) -> usize;
 
-    /// Writes `pieces`, one after the other, to byte `at` of the window, and rings doorbell `ring` of the
-    /// neighbour when they have arrived. Returns the number of the request; `None` if there is no room, if
-    /// there are too many pieces or none, or if there is no such doorbell.
+    /// Writes `pieces`, one after the other, to byte `at` of the window, and rings doorbell `ring` of
+    /// the neighbour when they have arrived. Returns the number of the request; `None` if there is no
+    /// room, if there are too many pieces or none, or if there is no such doorbell.
     fn write(&self, at: usize, pieces: &[Piece], ring: Option<u32>) -> Option<u32>;
 
     /// Rings a doorbell of the neighbour when the data of all earlier requests have arrived. Returns the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The owner of a virtual function, its physical function, as the driver of the virtual one sees it: it may
-//! belong to another system, hang, or be absent.
+//! The owner of a virtual function, its physical function, as the driver of the virtual one sees it: it
+//! may belong to another system, hang, or be absent.
 
 use crate::proto::pair::Asked;
 

@@ -6,13 +6,13 @@ use kernel::prelude::*;
 
 /// The byte counts and speed limits of a port's links to neighbours.
 pub(crate) trait Rates: Send + Sync {
-    /// Returns how many bytes `link` has carried, out and in, for all functions; the other end counts the
-    /// same. The counts may restart from 0 at any time. `None` if the hardware does not count, or does not
-    /// answer.
+    /// Returns how many bytes `link` has carried, out and in, for all functions; the other end counts
+    /// the same. The counts may restart from 0 at any time. `None` if the hardware does not count, or
+    /// does not answer.
     fn traffic(&self, link: usize) -> Option<[u64; 2]>;
 
-    /// Limits `link` to PCI Express generation `speed` and `width` lanes, until the next call or a reset of
-    /// the port; 0: no limit. The other end can set lower limits. The link stays up.
+    /// Limits `link` to PCI Express generation `speed` and `width` lanes, until the next call or a reset
+    /// of the port; 0: no limit. The other end can set lower limits. The link stays up.
     ///
     /// `EOPNOTSUPP` if the hardware, or this function of it, cannot do that.
     fn set_target(&self, link: usize, speed: u32, width: u32) -> Result;

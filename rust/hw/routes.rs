@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Access to ports that are not neighbours: routes to local ids, and routed links (`far` in names), each of
-//! which has one such port as its destination. This file must not know which routes are needed.
+//! Access to ports that are not neighbours: routes to local ids, and routed links (`far` in names), each
+//! of which has one such port as its destination. This file must not know which routes are needed.
 
 use kernel::prelude::*;
 
@@ -21,11 +21,11 @@ pub(crate) struct Route {
     pub(crate) from_links: u32,
 }
 
-/// The routes of a port, to ports that are not neighbours, by local id. A reset of the port clears all of
-/// it. Methods may sleep, for at most a second or two.
+/// The routes of a port, to ports that are not neighbours, by local id. A reset of the port clears all
+/// of it. Methods may sleep, for at most a second or two.
 ///
-/// Errors of all methods: `ENODEV` if the port does not answer; `ETIMEDOUT` if the request is not complete
-/// yet; it may still complete.
+/// Errors of all methods: `ENODEV` if the port does not answer; `ETIMEDOUT` if the request is not
+/// complete yet; it may still complete.
 pub(crate) trait Router: Send + Sync {
     /// Sets the local id of this port; 0: none.
     fn set_lid(&self, lid: u32);
@@ -52,9 +52,9 @@ pub(crate) trait Router: Send + Sync {
     /// Writes such a register or entry, in the master's `term`. When this returns, no traffic uses the
     /// previous value.
     ///
-    /// Errors as [`Router::cfg_read`], and `ESTALE` if the node was written in a later term, or by another
-    /// master in this one; `EACCES` if it cannot be written, or not from here; `ENOSPC` if the table is
-    /// full; `EBUSY` if the last write there is not in force yet.
+    /// Errors as [`Router::cfg_read`], and `ESTALE` if the node was written in a later term, or by
+    /// another master in this one; `EACCES` if it cannot be written, or not from here; `ENOSPC` if the
+    /// table is full; `EBUSY` if the last write there is not in force yet.
     fn cfg_write(&self, path: &[u8], space: u32, addr: u32, data: u32, term: u32) -> Result;
 }
 
@@ -83,7 +83,7 @@ pub(crate) trait FarLinks: Send + Sync {
     /// The link must be down, unless the local id stays the same. It is up while there is a route to the
     /// destination. Its arena is allocated with the first destination. May sleep.
     ///
-    /// `EINVAL` if there is no such routed link or local id; `EEXIST` if another link has that destination;
-    /// `ENOMEM` if there is no memory for the arena.
+    /// `EINVAL` if there is no such routed link or local id; `EEXIST` if another link has that
+    /// destination; `ENOMEM` if there is no memory for the arena.
     fn aim(&self, link: usize, aim: Option<Aim>) -> Result;
 }

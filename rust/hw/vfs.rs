@@ -68,11 +68,12 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     /// Returns the number of virtual functions that the port can have.
     fn count(&self) -> usize;
 
-    /// Returns the state of VF `n`. `ENOENT` if there is no such VF; `ENODEV` if the port does not answer.
+    /// Returns the state of VF `n`. `ENOENT` if there is no such VF; `ENODEV` if the port does not
+    /// answer.
     fn get(&self, n: usize) -> Result<Vf>;
 
-    /// Changes the quota of VF `n`. When this returns, the VF has lost what it used beyond the new quota,
-    /// and carries the identity that [`super::whom`] has for it.
+    /// Changes the quota of VF `n`. When this returns, the VF has lost what it used beyond the new
+    /// quota, and carries the identity that [`super::whom`] has for it.
     ///
     /// `EINVAL` if there is no such VF, link or function, or if the rate is too low to work with;
     /// `EOPNOTSUPP` if the hardware does not limit rates.
@@ -84,22 +85,22 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     /// Returns the own hardware id of VF `n`, whichever id it carries; 0 while it is not known.
     fn own_hwid(&self, n: usize) -> u64;
 
-    /// Returns the limits of a VF: links, channels, the base-2 logarithm of the size of a window in bytes,
-    /// and 1 if it can have rates.
+    /// Returns the limits of a VF: links, channels, the base-2 logarithm of the size of a window in
+    /// bytes, and 1 if it can have rates.
     fn offers(&self) -> [u32; 4];
 
-    /// Returns the bit of [`VfQuota::peers`] for the neighbours' functions with which the driver of VF `n`
-    /// communicates.
+    /// Returns the bit of [`VfQuota::peers`] for the neighbours' functions with which the driver of VF
+    /// `n` communicates.
     fn peer_index(&self, n: usize) -> u64;
 
     /// Returns whether VFs can exchange the numbers by which neighbours address them.
     fn can_renumber(&self) -> bool;
 
-    /// Exchanges the numbers of VFs `one` and `other`, by which neighbours address them. Nothing of either
-    /// VF may be open.
+    /// Exchanges the numbers of VFs `one` and `other`, by which neighbours address them. Nothing of
+    /// either VF may be open.
     ///
-    /// `EBUSY` if something is still open; `EOPNOTSUPP` if the hardware cannot do it; `ENOENT` if there is
-    /// no such VF.
+    /// `EBUSY` if something is still open; `EOPNOTSUPP` if the hardware cannot do it; `ENOENT` if there
+    /// is no such VF.
     fn renumber(&self, one: usize, other: usize) -> Result;
 
     /// Sends a request to the driver of VF `n`, now and again after each reset of the VF. The previous

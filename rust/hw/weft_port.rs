@@ -60,8 +60,8 @@ use layout::{
     MBOX_VECTOR,
 };
 
-/// How long to wait for accesses of a neighbour to an arena that was withdrawn. Other links wait meanwhile;
-/// a caller that needs the arena tries again.
+/// How long to wait for accesses of a neighbour to an arena that was withdrawn. Other links wait
+/// meanwhile; a caller that needs the arena tries again.
 const WITHDRAW_TIME: Delta = Delta::from_millis(100);
 /// The same for callers that do not try again.
 const LAST_TIME: Delta = Delta::from_secs(1);
@@ -265,8 +265,8 @@ impl WeftPort {
             .read32(inbound_reg(link, ext::WEFT_INBOUND_STATUS))
     }
 
-    /// Waits for accesses through the previous inbound entry to drain, and returns the status of the entry;
-    /// all ones if the port does not answer.
+    /// Waits for accesses through the previous inbound entry to drain, and returns the status of the
+    /// entry; all ones if the port does not answer.
     ///
     /// `ETIMEDOUT` if accesses are still in progress after `patience`. Sleeps.
     fn settle_entry(&self, entry: usize, patience: Delta) -> Result<u32> {

@@ -192,7 +192,8 @@ mod tests {
         Ok(())
     }
 
-    /// Lookups race with values that are put in and taken: a value that is found is a live one of that slot.
+    /// Lookups race with values that are put in and taken: a value that is found is a live one of that
+    /// slot.
     #[test]
     fn m_1_lookups_that_race_with_deregistration_see_the_value_or_nothing() -> Result {
         const THREADS: usize = 4;

@@ -72,8 +72,8 @@ mod tests {
         Ok(())
     }
 
-    /// Each of two threads wakes the other at any moment while that goes to sleep: one missed wake-up would
-    /// stop both.
+    /// Each of two threads wakes the other at any moment while that goes to sleep: one missed wake-up
+    /// would stop both.
     #[test]
     fn no_wake_up_is_missed() -> Result {
         const ROUNDS: u32 = 2000;

@@ -109,8 +109,8 @@ impl Area {
         }
     }
 
-    /// Returns the page frame number of page `page`, to be mapped to users while the port exists. `EINVAL`
-    /// if the page is outside.
+    /// Returns the page frame number of page `page`, to be mapped to users while the port exists.
+    /// `EINVAL` if the page is outside.
     pub(crate) fn pfn(&self, page: usize) -> Result<usize> {
         if page >= self.bytes / PAGE_SIZE {
             return Err(EINVAL);
@@ -197,8 +197,8 @@ impl Area {
         Ok(())
     }
 
-    /// Copies `from` into the area at `off`, in ascending order, by aligned words of 8 bytes where they are
-    /// whole. `EINVAL` if not all bytes are inside.
+    /// Copies `from` into the area at `off`, in ascending order, by aligned words of 8 bytes where they
+    /// are whole. `EINVAL` if not all bytes are inside.
     pub(crate) fn copy_out(&self, off: usize, from: &[u8]) -> Result {
         let to = self.at(off, from.len())?;
         let (head, words) = split(off, from.len());

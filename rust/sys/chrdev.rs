@@ -259,7 +259,8 @@ impl Drop for NodeReg {
 pub(crate) struct Borrowed(ARef<LocalFile>);
 
 impl Borrowed {
-    /// Returns the file of descriptor `fd` of the current process. Wraps `fget()`, `include/linux/file.h`.
+    /// Returns the file of descriptor `fd` of the current process. Wraps `fget()`,
+    /// `include/linux/file.h`.
     ///
     /// # Errors
     ///

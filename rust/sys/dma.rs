@@ -62,8 +62,8 @@ unsafe impl Send for DmaMem {}
 unsafe impl Sync for DmaMem {}
 
 impl DmaMem {
-    /// Allocates `bytes` bytes of zeroed memory. A failure is not logged, as the caller may try again with
-    /// less.
+    /// Allocates `bytes` bytes of zeroed memory. A failure is not logged, as the caller may try again
+    /// with less.
     ///
     /// Wraps `dma_alloc_attrs()`, `include/linux/dma-mapping.h`. Sleeps.
     ///

@@ -45,8 +45,8 @@ impl Drain {
         }
     }
 
-    /// Adds 1 to the count, until [`Drain::leave`]. `Closed` if the object is closed; `Busy` if the count
-    /// is at its maximum.
+    /// Adds 1 to the count, until [`Drain::leave`]. `Closed` if the object is closed; `Busy` if the
+    /// count is at its maximum.
     pub(crate) fn enter(&self) -> Result<(), Refused> {
         let entered = self.update(|now| match now {
             _ if now & CLOSED != 0 => Err(Refused::Closed),

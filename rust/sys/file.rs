@@ -3,8 +3,8 @@
 //! Open files of a character device, and their operations (`struct file_operations`,
 //! `include/linux/fs.h`).
 //!
-//! A file is polled on two wait queues: its own, and the one that all files of the object share. Both live
-//! at least as long as the file: epoll gets the queues of a file once, when the file is added.
+//! A file is polled on two wait queues: its own, and the one that all files of the object share. Both
+//! live at least as long as the file: epoll gets the queues of a file once, when the file is added.
 //!
 //! This file must not know what the device is.
 
@@ -47,8 +47,8 @@ pub(crate) trait File: Any + Send + Sync {
     /// Returns the queue that all files share, on which `poll` waits, too.
     fn common(&self) -> &WaitQueue;
 
-    /// Returns the events that are pending, a mask of [`events`]. `want` are the events that the caller of
-    /// `poll` waits for.
+    /// Returns the events that are pending, a mask of [`events`]. `want` are the events that the caller
+    /// of `poll` waits for.
     fn poll(&self, want: u32) -> u32;
 
     /// Handles `ioctl`. `nonblock`: the file is `O_NONBLOCK`.

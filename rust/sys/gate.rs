@@ -2,9 +2,10 @@
 
 //! A value that can be revoked from its users.
 //!
-//! Entering never blocks: it succeeds or fails at once. A reader-writer lock would deadlock: a task in an
-//! ioctl holds it and faults, so it waits for `mmap_lock`, while another task holds `mmap_lock` in a page
-//! fault and waits for the lock behind a writer that waits for the first task. Hard interrupts enter, too.
+//! Entering never blocks: it succeeds or fails at once. A reader-writer lock would deadlock: a task in
+//! an ioctl holds it and faults, so it waits for `mmap_lock`, while another task holds `mmap_lock` in a
+//! page fault and waits for the lock behind a writer that waits for the first task. Hard interrupts
+//! enter, too.
 
 use crate::sys::{drain::Drain, waitq::WaitQueue};
 use core::{cell::UnsafeCell, ops::Deref};
@@ -74,8 +75,8 @@ impl<T> Gate<T> {
 
     /// Closes the gate, calls `closed`, waits until all guards are dropped and returns the value.
     ///
-    /// `closed` must wake the tasks that sleep with a guard. Returns `None`, without a call of `closed`, if
-    /// the gate is closed already; a gate that never was open cannot be opened then. Sleeps.
+    /// `closed` must wake the tasks that sleep with a guard. Returns `None`, without a call of `closed`,
+    /// if the gate is closed already; a gate that never was open cannot be opened then. Sleeps.
     pub(crate) fn revoke(&self, closed: impl FnOnce()) -> Option<T> {
         // A gate that was not opened stays closed.
         self.used.xchg(true, Full);

@@ -2,9 +2,9 @@
 
 //! Handover of a driver's state of a device from one device to another.
 //!
-//! There is one handover slot. Its holder, a [`HandoverSlot`], names two devices. A driver that is unbound
-//! from one of them leaves the state here that is to survive, and fetches it when it is bound to the other
-//! device, or to the same one again. This file must not know what the state is.
+//! There is one handover slot. Its holder, a [`HandoverSlot`], names two devices. A driver that is
+//! unbound from one of them leaves the state here that is to survive, and fetches it when it is bound to
+//! the other device, or to the same one again. This file must not know what the state is.
 
 use super::{raw_pci, virtfn::VirtFn};
 use core::any::Any;

@@ -37,8 +37,8 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the BAR is absent or too small, which is logged; `EINVAL` if `bar` is no BAR; else what
-    /// `pci_request_region()` returns.
+    /// `ENODEV` if the BAR is absent or too small, which is logged; `EINVAL` if `bar` is no BAR; else
+    /// what `pci_request_region()` returns.
     pub(crate) fn new(dev: &pci::Device<Bound>, bar: u32, min: u64) -> Result<Self> {
         let (start, bytes) = (dev.resource_start(bar)?, dev.resource_len(bar)?);
         if start == 0 || bytes < min {
@@ -105,7 +105,8 @@ impl IoMap {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the range is empty, outside the region or not aligned; `ENOMEM` if it cannot be mapped.
+    /// `EINVAL` if the range is empty, outside the region or not aligned; `ENOMEM` if it cannot be
+    /// mapped.
     pub(crate) fn new(region: &Region, offset: u64, bytes: usize, cache: Cache) -> Result<Self> {
         let end = offset.checked_add(bytes as u64).ok_or(EINVAL)?;
         let aligned = offset % PAGE_SIZE as u64 == 0 && bytes % 8 == 0;
@@ -160,8 +161,8 @@ impl Drop for IoMap {
 /// 32-bit registers, mapped uncached (`readl()`, `writel()`, `asm/io.h`).
 ///
 /// Offsets are in bytes: constants of the register interface, or computed from checked indices. One that
-/// is out of range is a bug of the driver: writes are ignored, reads return all ones, as for a device that
-/// is gone.
+/// is out of range is a bug of the driver: writes are ignored, reads return all ones, as for a device
+/// that is gone.
 pub(crate) struct Regs(IoMap);
 
 impl Regs {

@@ -52,8 +52,8 @@ pub(crate) fn release() {
 pub(crate) struct Pages(KVec<SharedPage>);
 
 impl Pages {
-    /// Allocates as many pages as `bytes` take, charged to the caller's memory cgroup. `ENOMEM` if there is
-    /// no memory. Sleeps.
+    /// Allocates as many pages as `bytes` take, charged to the caller's memory cgroup. `ENOMEM` if there
+    /// is no memory. Sleeps.
     pub(crate) fn new(bytes: usize) -> Result<Self> {
         let count = bytes.div_ceil(PAGE_SIZE);
         let mut pages = KVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The physical address table (PAT) of pinned memory: the addresses of its pages for CPUs and the device.
+//! The physical address table (PAT) of pinned memory: the addresses of its pages for CPUs and the
+//! device.
 //!
-//! A page of the table can be larger than a page of memory, where memory is contiguous. Users, the device
-//! and peers write the memory at any time: it is never behind a reference.
+//! A page of the table can be larger than a page of memory, where memory is contiguous. Users, the
+//! device and peers write the memory at any time: it is never behind a reference.
 
 use crate::sys::{area::Area, bytes, ext, pin::Pinned, raw_dev};
 use kernel::{
@@ -54,8 +55,8 @@ unsafe impl Send for Pat {}
 unsafe impl Sync for Pat {}
 
 impl Pat {
-    /// Returns the maximum size of a page of a table for `dev`, as a power of two of small pages. `dev` is
-    /// bound.
+    /// Returns the maximum size of a page of a table for `dev`, as a power of two of small pages. `dev`
+    /// is bound.
     ///
     /// Wraps `dma_max_mapping_size()`, `include/linux/dma-mapping.h`.
     pub(crate) fn max_order(dev: &pci::Device) -> u32 {
@@ -64,16 +65,16 @@ impl Pat {
         most.checked_ilog2().unwrap_or(0).min(MAX_ORDER)
     }
 
-    /// Makes a table for `pinned` with pages of `1 << order` small pages, and maps it for `dev`, which is
-    /// bound until [`Pat::unmap`]. `order` is at most what `proto::tpt::page_order` returns for the runs of
-    /// `pinned`.
+    /// Makes a table for `pinned` with pages of `1 << order` small pages, and maps it for `dev`, which
+    /// is bound until [`Pat::unmap`]. `order` is at most what `proto::tpt::page_order` returns for the
+    /// runs of `pinned`.
     ///
     /// Wraps `dma_map_page_attrs()`, `include/linux/dma-mapping.h`. Sleeps.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if `order` is too large; `ENOMEM` if there is no memory, or if the memory cannot be mapped
-    /// for DMA.
+    /// `EINVAL` if `order` is too large; `ENOMEM` if there is no memory, or if the memory cannot be
+    /// mapped for DMA.
     pub(crate) fn new(dev: &pci::Device, pinned: Pinned, order: u32) -> Result<Arc<Self>> {
         let order = order.min(MAX_ORDER);
         let shift = PAGE_SHIFT as u32 + order;
@@ -108,8 +109,8 @@ impl Pat {
         Ok(table)
     }
 
-    /// Calls `f` for each page of the table, with the number of bytes before its pinned part, the physical
-    /// address of the pinned part, and its number of bytes.
+    /// Calls `f` for each page of the table, with the number of bytes before its pinned part, the
+    /// physical address of the pinned part, and its number of bytes.
     ///
     /// `EINVAL` if the pages are too large for the runs; else the first error of `f`.
     fn walk(pinned: &Pinned, shift: u32, mut f: impl FnMut(u64, u64, usize) -> Result) -> Result {
@@ -137,7 +138,8 @@ impl Pat {
         Ok(())
     }
 
-    /// Maps the memory for `dev`, which is bound until [`Pat::unmap`], unless it is mapped for it already.
+    /// Maps the memory for `dev`, which is bound until [`Pat::unmap`], unless it is mapped for it
+    /// already.
     ///
     /// Wraps `dma_map_page_attrs()`, `include/linux/dma-mapping.h`. Sleeps.
     ///
@@ -213,8 +215,8 @@ impl Pat {
         self.first
     }
 
-    /// Returns page `index`. `EINVAL` if not all `bytes` bytes from its byte `offset` on are memory of the
-    /// user.
+    /// Returns page `index`. `EINVAL` if not all `bytes` bytes from its byte `offset` on are memory of
+    /// the user.
     fn page(&self, index: u32, offset: usize, bytes: usize) -> Result<&Page> {
         let page = self.pages.get(index as usize).ok_or(EINVAL)?;
         let size = 1usize << self.shift;
@@ -249,8 +251,8 @@ impl Pat {
         Ok(dma.wrapping_add(offset as u64))
     }
 
-    /// Copies `to.len()` bytes from byte `offset` of page `index` on. `EINVAL` if they are not all memory
-    /// of the user.
+    /// Copies `to.len()` bytes from byte `offset` of page `index` on. `EINVAL` if they are not all
+    /// memory of the user.
     pub(crate) fn read(&self, index: u32, offset: usize, to: &mut [u8]) -> Result {
         let from = self.cpu(index, offset, to.len())?;
         // SAFETY: Pinned memory, of `to.len()` bytes; no reference leads there, hence nor `to`.
@@ -258,8 +260,8 @@ impl Pat {
         Ok(())
     }
 
-    /// Copies `from` to byte `offset` of page `index`. `EINVAL` as [`Pat::read`]; `EACCES` if the memory is
-    /// not pinned for writing.
+    /// Copies `from` to byte `offset` of page `index`. `EINVAL` as [`Pat::read`]; `EACCES` if the memory
+    /// is not pinned for writing.
     pub(crate) fn write(&self, index: u32, offset: usize, from: &[u8]) -> Result {
         let to = self.cpu_mut(index, offset, from.len())?;
         // SAFETY: As above.
@@ -267,8 +269,8 @@ impl Pat {
         Ok(())
     }
 
-    /// Copies `bytes` bytes from byte `at` of `area`. Errors as [`Pat::write`]; `EINVAL`, too, if they are
-    /// not all inside the area.
+    /// Copies `bytes` bytes from byte `at` of `area`. Errors as [`Pat::write`]; `EINVAL`, too, if they
+    /// are not all inside the area.
     pub(crate) fn copy_in(
         &self,
         index: u32,
@@ -309,9 +311,9 @@ impl Pat {
         Ok(word.cast())
     }
 
-    /// Adds `value` to the 8 aligned bytes at `offset`, atomically for all CPUs, and returns the previous
-    /// value. `EINVAL` if they are not aligned or not all memory of the user; `EACCES` if it is not pinned
-    /// for writing.
+    /// Adds `value` to the 8 aligned bytes at `offset`, atomically for all CPUs, and returns the
+    /// previous value. `EINVAL` if they are not aligned or not all memory of the user; `EACCES` if it is
+    /// not pinned for writing.
     ///
     /// Wraps `atomic64_fetch_add()`, `include/linux/atomic.h`.
     pub(crate) fn fetch_add(&self, index: u32, offset: usize, value: u64) -> Result<u64> {
@@ -320,8 +322,8 @@ impl Pat {
         Ok(unsafe { ext::weft_fetch_add(word, value) })
     }
 
-    /// Stores `new` in the 8 aligned bytes at `offset` if they contain `old`, atomically for all CPUs, and
-    /// returns the previous value. Errors as [`Pat::fetch_add`].
+    /// Stores `new` in the 8 aligned bytes at `offset` if they contain `old`, atomically for all CPUs,
+    /// and returns the previous value. Errors as [`Pat::fetch_add`].
     ///
     /// Wraps `cmpxchg64()`, `include/linux/atomic.h`.
     pub(crate) fn compare_swap(

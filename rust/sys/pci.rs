@@ -162,12 +162,12 @@ impl<T: Driver> Adapter<T> {
         f(dev, data.get_ref())
     }
 
-    /// Calls `f` with each virtual function of `pf` that this driver is bound to, with the device lock of
-    /// the virtual function held.
+    /// Calls `f` with each virtual function of `pf` that this driver is bound to, with the device lock
+    /// of the virtual function held.
     ///
-    /// The lock of the PF is taken first, as in the PCI core. A reset of the whole bus holds the locks of
-    /// all functions and calls the driver for each: a virtual function is skipped if its lock is not free
-    /// within a second. Sleeps.
+    /// The lock of the PF is taken first, as in the PCI core. A reset of the whole bus holds the locks
+    /// of all functions and calls the driver for each: a virtual function is skipped if its lock is not
+    /// free within a second. Sleeps.
     ///
     /// # Safety
     ///
@@ -186,8 +186,9 @@ impl<T: Driver> Adapter<T> {
                 }
                 fsleep(Delta::from_millis(1));
             };
-            // The bound driver does not change under the locks; the PF's is held by the requirements. The
-            // driver core sets a driver before `probe` and clears it after `remove`, both under the lock.
+            // The bound driver does not change under the locks; the PF's is held by the requirements.
+            // The driver core sets a driver before `probe` and clears it after `remove`, both under the
+            // lock.
             if locked.is_some() && vf.bound() == Bound::SameAsPf {
                 // SAFETY: This driver is bound, as the check says, and the lock is held.
                 unsafe { Self::with(vf.raw(), &mut f) };
@@ -308,7 +309,8 @@ pub(crate) const fn id(vendor: u32, device: u32, override_only: bool) -> pci::De
     unsafe { core::mem::transmute(id) }
 }
 
-/// Defines the id table of a driver that binds to its devices automatically, and the alias in the module.
+/// Defines the id table of a driver that binds to its devices automatically, and the alias in the
+/// module.
 macro_rules! alias_table {
     ($table:ident, $module_table:ident, $($id:expr),+) => {
         #[cfg(not(KERNEL_7_3))]

@@ -2,8 +2,8 @@
 
 //! User memory that is pinned for long, and accounted to its address space.
 //!
-//! Pinned pages stay the same whatever happens to the mapping: a fork copies them for the child, `munmap`
-//! leaves them pinned. They count against RLIMIT_MEMLOCK of the process that pins them, and are
+//! Pinned pages stay the same whatever happens to the mapping: a fork copies them for the child,
+//! `munmap` leaves them pinned. They count against RLIMIT_MEMLOCK of the process that pins them, and are
 //! subtracted from the same address space when any process drops them: the process that closes a file
 //! can be another one than the process that registered the memory.
 
@@ -21,8 +21,8 @@ struct Account {
 }
 
 impl Account {
-    /// Counts pages of the current process. `ENOMEM` if RLIMIT_MEMLOCK does not allow so many; `EFAULT` if
-    /// the task has no address space.
+    /// Counts pages of the current process. `ENOMEM` if RLIMIT_MEMLOCK does not allow so many; `EFAULT`
+    /// if the task has no address space.
     ///
     /// Wraps `weft_account_pinned()`, `c/shim.c`: `account_locked_vm()`, `include/linux/mm.h`.
     fn new(pages: usize) -> Result<Self> {

@@ -2,10 +2,10 @@
 
 //! A table of values that are looked up by index without a lock, and can be revoked from their users.
 //!
-//! A lookup reads two arrays and one atomic; it never waits. To revoke a value, its owner closes the slot,
-//! so that no lookup finds the value any more, then waits until every reference to it is dropped. A slot
-//! goes through this many times, with another value each time; a [`super::gate::Gate`] opens once and does
-//! not suffice.
+//! A lookup reads two arrays and one atomic; it never waits. To revoke a value, its owner closes the
+//! slot, so that no lookup finds the value any more, then waits until every reference to it is dropped.
+//! A slot goes through this many times, with another value each time; a [`super::gate::Gate`] opens once
+//! and does not suffice.
 //!
 //! [`Slots::shut`] revokes all values: when it returns, no value of the table is left anywhere.
 //!
@@ -51,8 +51,8 @@ pub(crate) struct Slots<T> {
     chunks: KVVec<SetOnce<KVVec<Cell<T>>>>,
     #[pin]
     owners: Mutex<Owners>,
-    /// The number of [`Busy`] guards. It grows only with `owners` locked, and only while the table is not
-    /// shut or when a value is taken out of a slot.
+    /// The number of [`Busy`] guards. It grows only with `owners` locked, and only while the table is
+    /// not shut or when a value is taken out of a slot.
     busy: Atomic<u32>,
     /// Where owners wait for the last [`Found`] of a value, and [`Slots::shut`] for the last [`Busy`].
     #[pin]
@@ -131,8 +131,8 @@ impl<T> Slots<T> {
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if no slot is free; `ENODEV` if the table is shut; `ENOMEM` if there is no memory for more
-    /// slots.
+    /// `ENOSPC` if no slot is free; `ENODEV` if the table is shut; `ENOMEM` if there is no memory for
+    /// more slots.
     pub(crate) fn own(self: &Arc<Self>) -> Result<Slot<T>> {
         let mut owners = self.owners.lock();
         if owners.shut {
@@ -294,8 +294,8 @@ impl<T> Slot<T> {
         Ok(())
     }
 
-    /// Closes the slot, and takes the value if there is no reference to it. Does not wait for references:
-    /// `Pending` while there are some.
+    /// Closes the slot, and takes the value if there is no reference to it. Does not wait for
+    /// references: `Pending` while there are some.
     pub(crate) fn try_take(&mut self) -> Poll<Option<Taken<T>>> {
         let Some(cell) = self.slots.cell(self.index) else {
             return Poll::Ready(None);

@@ -73,8 +73,8 @@ impl<D: 'static> Attr<D> {
         attr
     }
 
-    /// Makes a file as [`Attr::writable`] does, to which one of `words` is written; `store` gets the index
-    /// of the word.
+    /// Makes a file as [`Attr::writable`] does, to which one of `words` is written; `store` gets the
+    /// index of the word.
     pub(crate) const fn choice(
         name: &'static CStr,
         show: Show<D>,
@@ -285,8 +285,8 @@ impl<D: 'static> GroupsRef<D> {
     }
 }
 
-/// Wakes the tasks that poll the file `attr` (in directory `dir`) of `dev`. Does nothing if the file does
-/// not exist, not yet or no longer.
+/// Wakes the tasks that poll the file `attr` (in directory `dir`) of `dev`. Does nothing if the file
+/// does not exist, not yet or no longer.
 ///
 /// Wraps `sysfs_notify()`, `include/linux/sysfs.h`. Sleeps.
 pub(crate) fn notify(dev: &pci::Device, dir: Option<&CStr>, attr: &CStr) {
@@ -300,19 +300,19 @@ pub(crate) fn notify(dev: &pci::Device, dir: Option<&CStr>, attr: &CStr) {
 /// Creates or removes the directory `dir` of `dev`, as the [`Show`] function of its first file says now
 /// (`ENOENT`: the directory is removed).
 ///
-/// Returns false if the caller must try again: another task holds the device lock, as while the device is
-/// bound, unbound or reset, or no driver that has this directory is bound.
+/// Returns false if the caller must try again: another task holds the device lock, as while the device
+/// is bound, unbound or reset, or no driver that has this directory is bound.
 ///
 /// Wraps `sysfs_update_group()`, `include/linux/sysfs.h`; its errors are ignored.
 ///
 /// # Context
 ///
-/// Sleeps. The caller delays the unbinding of the driver, after which nothing would remove the directory,
-/// and holds no lock that the [`Show`] functions take.
+/// Sleeps. The caller delays the unbinding of the driver, after which nothing would remove the
+/// directory, and holds no lock that the [`Show`] functions take.
 pub(crate) fn refresh(dev: &pci::Device, dir: &CStr) -> bool {
     let raw = raw_dev(dev);
-    // SAFETY: There is a reference to the device. Its lock keeps the driver; the driver's groups are static.
-    // `trylock`, as the holder of the lock may be waiting for the caller.
+    // SAFETY: There is a reference to the device. Its lock keeps the driver; the driver's groups are
+    // static. `trylock`, as the holder of the lock may be waiting for the caller.
     unsafe {
         if bindings::mutex_trylock(&raw mut (*raw).mutex) == 0 {
             return false;

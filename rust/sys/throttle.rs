@@ -7,8 +7,8 @@ use kernel::{
     time::{Delta, Instant, Monotonic},
 };
 
-/// Lets `burst` messages pass in each interval. Meant for one thread at a time; if two threads call it at
-/// the same time, a message more or fewer passes.
+/// Lets `burst` messages pass in each interval. Meant for one thread at a time; if two threads call it
+/// at the same time, a message more or fewer passes.
 pub(crate) struct Throttle {
     birth: Instant<Monotonic>,
     interval: i64,
@@ -32,8 +32,8 @@ impl Throttle {
         }
     }
 
-    /// Returns `None` if the message must not pass; else the number of messages that were suppressed since
-    /// the last one that passed. Any context.
+    /// Returns `None` if the message must not pass; else the number of messages that were suppressed
+    /// since the last one that passed. Any context.
     pub(crate) fn pass(&self) -> Option<u32> {
         let now = self.birth.elapsed().as_nanos() / self.interval;
         if self.now.load(Relaxed) != now {

@@ -84,13 +84,13 @@ pub(crate) struct UserStruct {
 }
 
 impl UserStruct {
-    /// Copies the structure from address `at`. `min` is the size of its first version, which every caller
-    /// knows. Sleeps.
+    /// Copies the structure from address `at`. `min` is the size of its first version, which every
+    /// caller knows. Sleeps.
     ///
     /// # Errors
     ///
-    /// `EFAULT` if it is not readable; `EINVAL` if it is smaller than `min`; `E2BIG` if it exceeds a page,
-    /// or if the tail that this driver does not know is not zero.
+    /// `EFAULT` if it is not readable; `EINVAL` if it is smaller than `min`; `E2BIG` if it exceeds a
+    /// page, or if the tail that this driver does not know is not zero.
     pub(crate) fn read<T: Extensible>(at: usize, min: usize) -> Result<(Self, T)> {
         let ptr = UserPtr::from_addr(at);
         let bytes = UserSlice::new(ptr, size_of::<u32>())

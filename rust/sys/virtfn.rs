@@ -57,8 +57,8 @@ impl VirtFn {
     /// Returns the driver that is bound to the VF. Without the device lock this may change at once.
     pub(crate) fn bound(&self) -> Bound {
         let vf = self.raw();
-        // SAFETY: There is a reference to the device, which keeps its PF. The addresses of the drivers are
-        // compared, not followed; each is one word that the driver core changes as a whole.
+        // SAFETY: There is a reference to the device, which keeps its PF. The addresses of the drivers
+        // are compared, not followed; each is one word that the driver core changes as a whole.
         unsafe {
             let own = (&raw const (*vf).dev.driver).read_volatile();
             let pf = (*vf).__bindgen_anon_1.physfn;
@@ -78,8 +78,8 @@ impl VirtFn {
     ///
     /// # Errors
     ///
-    /// `EAGAIN` if the device lock is held; `EBUSY` if another driver is bound: to unbind that could take
-    /// any time.
+    /// `EAGAIN` if the device lock is held; `EBUSY` if another driver is bound: to unbind that could
+    /// take any time.
     ///
     /// # Context
     ///
@@ -91,8 +91,8 @@ impl VirtFn {
             Some(Bound::Other) => return Err(EBUSY),
             Some(Bound::SameAsPf) => {}
         }
-        // The driver core has no call that keeps the lock from the check to the unbinding. This waits for
-        // another driver only if, in between, the VF is unbound, bound to that driver and opened.
+        // The driver core has no call that keeps the lock from the check to the unbinding. This waits
+        // for another driver only if, in between, the VF is unbound, bound to that driver and opened.
         // SAFETY: The device is held.
         unsafe { bindings::device_release_driver(&raw mut (*self.raw()).dev) }
         Ok(())
@@ -124,8 +124,8 @@ impl VirtFn {
 
     /// Tells user space which identity has arrived at the VF, by a "change" event with `WEFT_HWID=hwid`.
     ///
-    /// Wraps `kobject_uevent_env()`, `include/linux/kobject.h`, and returns its errors; `ENOMEM` if there
-    /// is no memory for the text. Sleeps.
+    /// Wraps `kobject_uevent_env()`, `include/linux/kobject.h`, and returns its errors; `ENOMEM` if
+    /// there is no memory for the text. Sleeps.
     pub(crate) fn announce(&self, hwid: u64) -> Result {
         let text = CString::try_from_fmt(fmt!("WEFT_HWID={:#018x}", hwid))?;
         let mut env = [text.as_char_ptr().cast_mut(), core::ptr::null_mut()];

@@ -6,8 +6,8 @@
 //! returned; a [`Mapping::zap`] in between would miss it. A fault comes later. Code that revokes a page
 //! first makes faults stop inserting it, then zaps it.
 //!
-//! Every inode of a device node has an address space of its own; here, the address space of one anonymous
-//! inode collects the mappings through all of them.
+//! Every inode of a device node has an address space of its own; here, the address space of one
+//! anonymous inode collects the mappings through all of them.
 
 use crate::sys::{ext, iomap::Cache};
 use core::marker::PhantomData;
@@ -101,8 +101,8 @@ impl<'a> NewVma<'a> {
         ((self.area().end() - self.area().start()) / PAGE_SIZE) as u64
     }
 
-    /// Completes a mapping of page frames, for [`Fault::insert`] (`VM_PFNMAP`: a `struct page` of a frame
-    /// is ignored). It cannot be executed, nor, unless `writable`, written.
+    /// Completes a mapping of page frames, for [`Fault::insert`] (`VM_PFNMAP`: a `struct page` of a
+    /// frame is ignored). It cannot be executed, nor, unless `writable`, written.
     ///
     /// # Errors
     ///
@@ -199,13 +199,13 @@ impl Fault<'_> {
         unsafe { (*self.vmf).__bindgen_anon_1.pgoff as u64 }
     }
 
-    /// Inserts page frame `pfn`. It must be zapped before it is freed. Refuses the fault if the mapping was
-    /// made by [`NewVma::fill`].
+    /// Inserts page frame `pfn`. It must be zapped before it is freed. Refuses the fault if the mapping
+    /// was made by [`NewVma::fill`].
     ///
     /// Wraps `vmf_insert_pfn_prot()`, `include/linux/mm.h`.
     pub(crate) fn insert(&self, pfn: usize) -> Outcome {
-        // SAFETY: By the requirements of `new` the mapping is a VM_PFNMAP one, unless `fill` has made it;
-        // that is refused.
+        // SAFETY: By the requirements of `new` the mapping is a VM_PFNMAP one, unless `fill` has made
+        // it; that is refused.
         Outcome(unsafe {
             let fault = &(*self.vmf).__bindgen_anon_1;
             if VmaRef::from_raw(fault.vma).flags() & flags::PFNMAP == 0 {
@@ -259,8 +259,8 @@ impl SharedPage {
         Ok(unsafe { self.base().add(off).cast::<u64>().read_volatile() })
     }
 
-    /// Copies `to.len()` bytes from byte `off` on out of the page, word by word; a user may write each word
-    /// at any time. `EINVAL` if they are not all inside, or not whole aligned words.
+    /// Copies `to.len()` bytes from byte `off` on out of the page, word by word; a user may write each
+    /// word at any time. `EINVAL` if they are not all inside, or not whole aligned words.
     pub(crate) fn copy_in(&self, off: usize, to: &mut [u8]) -> Result {
         const WORD: usize = size_of::<u64>();
         let end = off.checked_add(to.len()).filter(|end| *end <= PAGE_SIZE);

@@ -2,8 +2,8 @@
 
 //! A wait queue that hard interrupts wake, and that `poll` and blocking calls wait on.
 //!
-//! A caller of `CondVar` checks the condition before the task is queued and relies on a lock to exclude a
-//! wake-up in between; the wake-up of a handler that takes no lock would be missed. Here the task is
+//! A caller of `CondVar` checks the condition before the task is queued and relies on a lock to exclude
+//! a wake-up in between; the wake-up of a handler that takes no lock would be missed. Here the task is
 //! queued first.
 //!
 //! A queue that is polled lives at least as long as the file ([`super::file`] ensures that), so that no

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Functions that the kernel crate's work queues lack: cancelling an item, waiting for it, and moving its
-//! timer (`include/linux/workqueue.h`).
+//! Functions that the kernel crate's work queues lack: cancelling an item, waiting for it, and moving
+//! its timer (`include/linux/workqueue.h`).
 //!
 //! A work item that is queued owns a reference to its object. When an item is cancelled or its timer is
 //! moved, a reference is released; these functions keep the count right.

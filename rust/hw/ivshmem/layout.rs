@@ -2,8 +2,8 @@
 
 //! How up to four nodes share the memory of an ivshmem device.
 //!
-//! The memory is divided into 4 x 4 equal blocks, one for each pair of owner and source; those with owner and
-//! source the same are not used. The source writes the owner's block, and the owner reads it:
+//! The memory is divided into 4 x 4 equal blocks, one for each pair of owner and source; those with
+//! owner and source the same are not used. The source writes the owner's block, and the owner reads it:
 //!
 //! ```text
 //!      0  head, written by the owner: magic and version, generation, messages taken
@@ -81,8 +81,8 @@ mod fence {
         rmb();
     }
 
-    /// Owner: orders loads of a message before the store that lets the source overwrite it. Source: orders
-    /// the load of that word before the stores that overwrite the message.
+    /// Owner: orders loads of a message before the store that lets the source overwrite it. Source:
+    /// orders the load of that word before the stores that overwrite the message.
     pub(super) fn credit() {
         mb();
     }

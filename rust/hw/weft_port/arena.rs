@@ -17,8 +17,8 @@ pub(super) const MIN_ARENA: usize = 256 << 10;
 /// The maximum size of an arena. No more of a slot is mapped, as no neighbour grants more.
 pub(crate) const MAX_ARENA: usize = 64 << 20;
 
-/// Allocates an arena of `bytes` bytes, or of less if there is no contiguous memory, which is logged: half
-/// as much each time, down to [`MIN_ARENA`]. `ENOMEM` if there is not even that. Sleeps.
+/// Allocates an arena of `bytes` bytes, or of less if there is no contiguous memory, which is logged:
+/// half as much each time, down to [`MIN_ARENA`]. `ENOMEM` if there is not even that. Sleeps.
 pub(super) fn new_arena(
     dev: &pci::Device,
     source: &DmaSource,

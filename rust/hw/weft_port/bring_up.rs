@@ -75,8 +75,8 @@ impl Drop for ResetOnDrop<'_> {
     }
 }
 
-/// Reserves the BAR of the windows. Maps the outbound slot of each link through the write-combining alias,
-/// and that of each endpoint slot uncached.
+/// Reserves the BAR of the windows. Maps the outbound slot of each link through the write-combining
+/// alias, and that of each endpoint slot uncached.
 fn new_windows(dev: &pci::Device<Bound>, chip: &Chip) -> Result<(Region, KVec<Area>, KVec<Area>)> {
     let shift = chip.read(ext::WEFT_R_SLOT_SHIFT);
     let alias = chip.regs.read64(ext::WEFT_R_WC_OFFSET as usize);
@@ -134,7 +134,8 @@ fn lines(chip: &Chip) -> Result<KVec<Line>> {
 }
 
 impl WeftPort {
-    /// Brings the port up, except for what [`Port::start`] does. All steps are undone on failure. Sleeps.
+    /// Brings the port up, except for what [`Port::start`] does. All steps are undone on failure.
+    /// Sleeps.
     pub(crate) fn probe(
         dev: &pci::Device<Core<'_>>,
         events: Arc<dyn Events>,
@@ -169,8 +170,8 @@ impl WeftPort {
             None => arena,
         };
         let vfs = steps.step("virtual functions", || {
-            // The default quota of bytes: as much as one arena of this function, but at least the minimum
-            // for all links.
+            // The default quota of bytes: as much as one arena of this function, but at least the
+            // minimum for all links.
             vfs::Vfs::new(&chip, arena.max(chip.caps.links * MIN_ARENA) as u64)
         })?;
         let routes = steps.step("routes", || routes::Routes::new(&chip))?;

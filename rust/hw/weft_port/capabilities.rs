@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The capabilities of a Weft port, read from its registers by the probe: numbers of links, slots, channels.
+//! The capabilities of a Weft port, read from its registers by the probe: numbers of links, slots,
+//! channels.
 
 use super::layout::{field, kick, DMA_ORDER, DMA_PIECES};
 use crate::{
@@ -166,8 +167,8 @@ fn far_links(cap0: u32, n: usize) -> (usize, &'static CStr) {
     .unwrap_or((0, c"driver"))
 }
 
-/// Returns how many endpoint slots a port can have beside `links` links, and the resource that limits their
-/// number.
+/// Returns how many endpoint slots a port can have beside `links` links, and the resource that limits
+/// their number.
 fn endpoint_slots(cap0: u32, links: usize) -> (usize, &'static CStr) {
     let left = |mask, taken, each| left(cap0, mask, taken, each);
     [

@@ -2,9 +2,10 @@
 
 //! A channel of the port's DMA engine: [`Mover`] for one link.
 //!
-//! The ring of descriptors, and a list for each descriptor, are in one piece of coherent memory; descriptor
-//! n and its list are at index n modulo the length of the ring. The engine marks a descriptor in the ring
-//! as done; it raises an interrupt for those that ask for it. This file must not know what is moved.
+//! The ring of descriptors, and a list for each descriptor, are in one piece of coherent memory;
+//! descriptor n and its list are at index n modulo the length of the ring. The engine marks a descriptor
+//! in the ring as done; it raises an interrupt for those that ask for it. This file must not know what
+//! is moved.
 
 use super::{
     chip::Chip,
@@ -222,8 +223,8 @@ impl Mover for Channel {
         // Later loads must see what was written before the status.
         rmb();
         match status & ext::WEFT_DMA_CODE {
-            // The data have left. A refused doorbell is no error here: the layer that waits for its effect
-            // notices.
+            // The data have left. A refused doorbell is no error here: the layer that waits for its
+            // effect notices.
             ext::WEFT_DMA_ST_OK | ext::WEFT_DMA_ST_BELL => Moved::Done,
             ext::WEFT_DMA_ST_LOCAL => Moved::Refused,
             _ => Moved::Failed,

@@ -2,8 +2,9 @@
 
 //! Endpoint slots of a Weft port for functions of shared endpoints: [`EndpointSlots`].
 //!
-//! Endpoint slot n uses the nth outbound slot, doorbell page and doorbell after those of the links, and five
-//! inbound entries after theirs. This file must not know what a function does, nor which code uses it.
+//! Endpoint slot n uses the nth outbound slot, doorbell page and doorbell after those of the links, and
+//! five inbound entries after theirs. This file must not know what a function does, nor which code uses
+//! it.
 
 use super::{
     layout::{endpoint_bell, inbound_reg, page_reg, slot_reg, GATES},
@@ -98,8 +99,8 @@ impl WeftPort {
         Ok(self.links.len() + slot * INBOUND_MAPPINGS + n)
     }
 
-    /// Waits for accesses through the previous inbound entry to drain. `ETIMEDOUT` after 100 ms; `ENODEV` if
-    /// the port does not answer. Sleeps.
+    /// Waits for accesses through the previous inbound entry to drain. `ETIMEDOUT` after 100 ms;
+    /// `ENODEV` if the port does not answer. Sleeps.
     fn let_go(&self, entry: usize) -> Result {
         match self.settle_entry(entry, WITHDRAW_TIME)? {
             u32::MAX => Err(ENODEV),

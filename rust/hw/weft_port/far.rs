@@ -2,9 +2,10 @@
 
 //! Routed links: to ports that are not neighbours, by their local ids.
 //!
-//! A routed link has all resources of a link, with these differences: it needs a destination, its arena is
-//! allocated with the first one, and it is up while its slot has a route. For that the slot stays enabled,
-//! with length 0 while nothing is attached. This file must not know which code sets the destination, nor why.
+//! A routed link has all resources of a link, with these differences: it needs a destination, its arena
+//! is allocated with the first one, and it is up while its slot has a route. For that the slot stays
+//! enabled, with length 0 while nothing is attached. This file must not know which code sets the
+//! destination, nor why.
 
 use super::{
     arena,
@@ -107,8 +108,8 @@ impl WeftPort {
         }
     }
 
-    /// Empties the slot of `link`: disables it, but enables it with length 0 for a routed link that has a
-    /// destination, so that `SLOT_TAKEN` shows the route. `Locks::tables` is held.
+    /// Empties the slot of `link`: disables it, but enables it with length 0 for a routed link that has
+    /// a destination, so that `SLOT_TAKEN` shows the route. `Locks::tables` is held.
     pub(super) fn rest(&self, link: usize) {
         let regs = &self.chip.regs;
         let aimed = self.far_link(link).is_some_and(|far| far.lid() != 0);
@@ -121,8 +122,8 @@ impl WeftPort {
         regs.write32(slot_reg(link, ext::WEFT_SLOT_CTRL), ctrl);
     }
 
-    /// Programs the slot, the doorbell pages and the mailbox of a routed link for its destination, or for
-    /// none. `Locks::tables` is held.
+    /// Programs the slot, the doorbell pages and the mailbox of a routed link for its destination, or
+    /// for none. `Locks::tables` is held.
     fn point(&self, link: usize) {
         let aimed = self.far_link(link).is_some_and(|far| far.lid() != 0);
         let bells = if aimed { u32::MAX } else { 0 };

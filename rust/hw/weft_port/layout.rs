@@ -12,8 +12,8 @@ pub(super) const MBOX_VECTOR: u32 = 1;
 pub(super) const ERROR_VECTOR: u32 = 2;
 pub(super) const DOORBELL_VECTOR: u32 = 4;
 
-// `links` is the number of links to neighbours. Their doorbells and pages come first, then the one for users
-// of this host, then those of routed links.
+// `links` is the number of links to neighbours. Their doorbells and pages come first, then the one for
+// users of this host, then those of routed links.
 
 /// Doorbells of a link: wake, to make the driver read the rings, and echo, to be rung back.
 pub(super) const fn wake(links: usize, link: usize) -> u32 {
@@ -62,8 +62,8 @@ pub(super) const fn far_vector(links: usize) -> u32 {
 
 // `all` is the number of all links. The doorbells and pages of endpoint slots follow those of the links.
 
-/// Doorbell that the remote function of an endpoint slot rings. The page to ring at the remote function has
-/// the same number.
+/// Doorbell that the remote function of an endpoint slot rings. The page to ring at the remote function
+/// has the same number.
 pub(super) const fn endpoint_bell(all: usize, slot: usize) -> u32 {
     (2 * all + 1 + slot) as u32
 }

@@ -2,8 +2,8 @@
 
 //! One end of the mailbox between a physical function and a virtual one.
 //!
-//! The mailbox holds one note in either direction. This file must not know what the notes say, nor which end
-//! it is.
+//! The mailbox holds one note in either direction. This file must not know what the notes say, nor which
+//! end it is.
 
 use crate::{
     proto::pair::{Packed, PAIR_BYTES},
@@ -37,8 +37,8 @@ impl Pair {
         (status != u32::MAX).then_some(status)
     }
 
-    /// Sends a note. Returns false if the previous one was not taken yet; `None` if the function does not
-    /// answer.
+    /// Sends a note. Returns false if the previous one was not taken yet; `None` if the function does
+    /// not answer.
     pub(super) fn send(self, regs: &Regs, note: &Packed) -> Option<bool> {
         if self.status(regs)? & ext::WEFT_PAIR_BUSY != 0 {
             return Some(false);
@@ -50,8 +50,8 @@ impl Pair {
         Some(true)
     }
 
-    /// Takes the note that has arrived, and returns its length; `None` if there is none. The bytes are copied
-    /// before the next note may arrive.
+    /// Takes the note that has arrived, and returns its length; `None` if there is none. The bytes are
+    /// copied before the next note may arrive.
     pub(super) fn take(self, regs: &Regs, buf: &mut [u8; PAIR_BYTES]) -> Option<usize> {
         let status = self.status(regs)?;
         if status & ext::WEFT_PAIR_VALID == 0 {

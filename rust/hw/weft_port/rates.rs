@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Byte counts and speed limits of links. They exist once for each link, so only the first function of the
-//! port's endpoint has them. This file must not know why a link is limited.
+//! Byte counts and speed limits of links. They exist once for each link, so only the first function of
+//! the port's endpoint has them. This file must not know why a link is limited.
 
 use super::{layout::link_reg, WeftPort};
 use crate::{

@@ -2,8 +2,8 @@
 
 //! Local ids, the route table, and configuration requests of a Weft port: [`Router`].
 //!
-//! This file keeps no copy of the settings, and a reset of the port clears them. It must not know which host
-//! manages the fabric, nor what a route is for.
+//! This file keeps no copy of the settings, and a reset of the port clears them. It must not know which
+//! host manages the fabric, nor what a route is for.
 
 use super::{
     chip::Chip,
@@ -23,8 +23,8 @@ use kernel::{
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
-/// How long to wait until a change is in force, or for an answer. Both take microseconds, unless a machine
-/// with windows onto that path is stopped.
+/// How long to wait until a change is in force, or for an answer. Both take microseconds, unless a
+/// machine with windows onto that path is stopped.
 const PATIENCE: Delta = Delta::from_secs(1);
 const POLL: Delta = Delta::from_micros(50);
 
@@ -64,8 +64,8 @@ impl Routes {
         Ok(Some(routes))
     }
 
-    /// Waits until the bits of `busy` in the register at `reg` are clear, and returns its value. `ETIMEDOUT`
-    /// after a second; `ENODEV` if the port does not answer. Sleeps.
+    /// Waits until the bits of `busy` in the register at `reg` are clear, and returns its value.
+    /// `ETIMEDOUT` after a second; `ENODEV` if the port does not answer. Sleeps.
     fn settle(&self, reg: usize, busy: u32) -> Result<u32> {
         let since = Instant::<Monotonic>::now();
         loop {
@@ -83,7 +83,8 @@ impl Routes {
         }
     }
 
-    /// Sends a configuration request and waits for its answer. `write`: the data and the term of a write.
+    /// Sends a configuration request and waits for its answer. `write`: the data and the term of a
+    /// write.
     fn request(
         &self,
         path: &[u8],

@@ -2,8 +2,8 @@
 
 //! The mailbox of a virtual function, which goes through its physical function.
 //!
-//! This driver cuts messages into pieces; the PF's driver passes them on to neighbours, and sends the quota
-//! of the VF. The PF's driver may run on another host, hang, or be absent: waits for it are short.
+//! This driver cuts messages into pieces; the PF's driver passes them on to neighbours, and sends the
+//! quota of the VF. The PF's driver may run on another host, hang, or be absent: waits for it are short.
 
 use super::{chip::Chip, pair::Pair, WeftPort};
 use crate::{
@@ -75,8 +75,8 @@ impl ToPf {
         chip.is_present()
     }
 
-    /// Sends a hello and returns the quota that the PF answers; `None` without an answer. The caller makes
-    /// sure that nothing else takes notes meanwhile. Sleeps for up to 3 seconds.
+    /// Sends a hello and returns the quota that the PF answers; `None` without an answer. The caller
+    /// makes sure that nothing else takes notes meanwhile. Sleeps for up to 3 seconds.
     pub(super) fn ask(&self, chip: &Chip) -> Option<Quota> {
         let _out = self.out.lock();
         let since = Instant::<Monotonic>::now();
@@ -111,7 +111,8 @@ impl ToPf {
         Asked::of(self.asked.load(Relaxed))
     }
 
-    /// Answers the request `asked`. An answer that the PF does not take is lost; callers repeat it. Sleeps.
+    /// Answers the request `asked`. An answer that the PF does not take is lost; callers repeat it.
+    /// Sleeps.
     pub(super) fn tell_left(&self, chip: &Chip, asked: Asked, left: u32) {
         let _out = self.out.lock();
         let _ = Self::post(chip, &Packed::left(asked, left));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Doorbell pages for programs: one for each link, and one for programs of this host to ring for the driver.
+//! Doorbell pages for programs: one for each link, and one for programs of this host to ring for the
+//! driver.
 
 use super::{layout, WeftPort};
 use crate::{hw::UserDoorbells, sys::ext};

@@ -3,9 +3,9 @@
 //! The virtual functions of a physical one: what each may use, and the messages between them and
 //! neighbours.
 //!
-//! The driver of a VF is not trusted. The hardware keeps the VF within its quota; its messages are taken at
-//! a limited rate, checked, and passed on with its own number as the sender only. This file must not know
-//! what is in a message.
+//! The driver of a VF is not trusted. The hardware keeps the VF within its quota; its messages are taken
+//! at a limited rate, checked, and passed on with its own number as the sender only. This file must not
+//! know what is in a message.
 
 use super::{
     chip::Chip,
@@ -26,9 +26,9 @@ use kernel::{
 
 /// The maximum number of messages that wait for a VF; more are dropped, as by a full mailbox.
 const QUEUE: usize = 8;
-/// How often a VF is served in each interval, at most; one note is taken each time. Further notes wait for
-/// the next interval. A VF that keeps raising events delays only the thread that handles them, by [`PAUSE`]
-/// each time.
+/// How often a VF is served in each interval, at most; one note is taken each time. Further notes wait
+/// for the next interval. A VF that keeps raising events delays only the thread that handles them, by
+/// [`PAUSE`] each time.
 const BURST: u32 = 256;
 const INTERVAL: Delta = Delta::from_millis(200);
 /// The minimum rate, in bytes per second: with less, transfers take so long that they time out.
@@ -170,7 +170,8 @@ struct All {
 pub(super) type Post<'a> = &'a dyn Fn(usize, Address, &[u8]);
 
 impl Vfs {
-    /// Returns `None` if this function has no VFs. By default neighbours may access `bytes` bytes of each VF.
+    /// Returns `None` if this function has no VFs. By default neighbours may access `bytes` bytes of
+    /// each VF.
     pub(super) fn new(chip: &Arc<Chip>, bytes: u64) -> Result<Option<Pin<KBox<Self>>>> {
         let function = chip.read(ext::WEFT_R_FUNCTION);
         if function == u32::MAX || function & ext::WEFT_FUNCTION_VF != 0 {
@@ -221,8 +222,8 @@ impl Vfs {
     }
 
     /// Gives each VF its own number; a previous driver may have exchanged the numbers. The VFs are not
-    /// enabled. A VF that cannot get its own number within a second keeps the one that it has, which works,
-    /// too.
+    /// enabled. A VF that cannot get its own number within a second keeps the one that it has, which
+    /// works, too.
     fn own_numbers(chip: &Chip, first: u8, total: usize) {
         let since = Instant::<Monotonic>::now();
         loop {
@@ -289,8 +290,8 @@ impl Vfs {
         regs.write32(vf_reg(n, ext::WEFT_VF_CTRL), 1);
     }
 
-    /// Programs all VFs. Called before any is enabled, and after a reset of this function, which clears all
-    /// quotas and resets the VFs, too.
+    /// Programs all VFs. Called before any is enabled, and after a reset of this function, which clears
+    /// all quotas and resets the VFs, too.
     pub(super) fn restore(&self) {
         let mut all = self.all.lock();
         for (n, kept) in all.kept.iter_mut().enumerate() {
@@ -300,8 +301,9 @@ impl Vfs {
         all.again = 0;
     }
 
-    /// Queues a message that function `sender` of the neighbour on `link` has sent, for the VF with number
-    /// `address.to`. Drops it if that VF may not communicate with `address.from`, or if its queue is full.
+    /// Queues a message that function `sender` of the neighbour on `link` has sent, for the VF with
+    /// number `address.to`. Drops it if that VF may not communicate with `address.from`, or if its queue
+    /// is full.
     pub(super) fn deliver(&self, link: usize, sender: u32, address: Address, message: &[u8]) {
         // Only a PF sends messages of VFs, and only of its own.
         if sender >= ext::WEFT_PFS {
@@ -401,7 +403,8 @@ impl Vfs {
                 let links = kept.quota.links;
                 let function = kept.known_as;
                 if let Ok(Some((link, message))) = kept.inbox.push(piece) {
-                    // To the function with the same number: only slots and doorbells address other peers.
+                    // To the function with the same number: only slots and doorbells address other
+                    // peers.
                     let address = Address {
                         to: function,
                         from: function,
