@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The identity map: maps the own hardware id of a function to the one that it carries after a
-//! migration.
+//! Which hardware id each function has after migrations.
 //!
-//! A migration exchanges the hardware ids of two functions: each id belongs to one function, and no two
-//! functions have the same, whatever is reset, unbound, or unplugged and plugged again. The map is kept
-//! for as long as the module is loaded. This file must not know what an id belongs to.
+//! A function that moves leaves its hardware id to another one, and gets that one's: ids are exchanged,
+//! so each is some function's, and no two have the same, whatever is reset, unbound or pulled and put
+//! back. What was exchanged is kept here for as long as the module is loaded. It must not know what an
+//! id is of.
 
 use kernel::{
     prelude::*,
     sync::atomic::{Acquire, Atomic, Release},
 };
 
-/// The maximum number of functions that can carry another id than their own.
+/// How many functions can have another's id at a time.
 const PLACES: usize = 128;
 
-/// An entry of the map.
+/// A function that has another's id.
 struct Place {
-    /// The function's own id; 0: the entry is free.
+    /// The id that it has by itself; 0: the place is free.
     own: Atomic<u64>,
-    /// The id that the function carries; 0: not known yet.
-    whom: Atomic<u64>,
+    /// The id that it has now; 0: not known yet.
+    id: Atomic<u64>,
 }
 
-/// The map. Reads need no lock; only the holder of the single [`Exchange`] writes.
+/// Read in any context; written by the holder of the only [`Exchange`].
 static TABLE: [Place; PLACES] = [const {
     Place {
         own: Atomic::new(0),
@@ -35,7 +35,7 @@ fn find(own: u64) -> Option<&'static Place> {
     TABLE.iter().find(|place| place.own.load(Acquire) == own)
 }
 
-/// Returns the id that the function with the own id `own` carries now; 0 for 0. Any context.
+/// Returns the id that the function has now that is `own` by itself. Any context.
 pub(crate) fn of(own: u64) -> u64 {
     if own == 0 {
         return 0;
@@ -46,8 +46,7 @@ pub(crate) fn of(own: u64) -> u64 {
     }
 }
 
-/// Maps `own` to `whom`; removes the entry if they are the same. `ENOSPC` if the map is full.
-fn set(own: u64, whom: u64) -> Result {
+fn set(own: u64, id: u64) -> Result {
     if let Some(place) = find(own) {
         place.id.store(id, Release);
         if own == id {
@@ -64,13 +63,13 @@ fn set(own: u64, whom: u64) -> Result {
     Ok(())
 }
 
-/// The right to exchange ids. There is one at a time.
+/// The right to exchange ids: there is one at a time.
 pub(crate) struct Exchange(());
 
 static TAKEN: Atomic<bool> = Atomic::new(false);
 
 impl Exchange {
-    /// Returns the right to exchange ids, or `None` if another caller has it.
+    /// `None`: it is taken.
     pub(crate) fn new() -> Option<Self> {
         TAKEN
             .cmpxchg(false, true, Acquire)
@@ -78,10 +77,8 @@ impl Exchange {
             .then_some(Self(()))
     }
 
-    /// Exchanges the ids that two functions carry; `one` and `other` are their own ids.
-    ///
-    /// `ENOSPC` if the map is full, and nothing is exchanged then; `EINVAL` if an id is 0, thus not
-    /// known, or if both are the same.
+    /// Exchanges the ids of two functions that are `one` and `other` by themselves. `ENOSPC`: too many
+    /// have another's id; `EINVAL`: the id of one is not known.
     pub(crate) fn exchange(&self, one: u64, other: u64) -> Result {
         if one == 0 || other == 0 || one == other {
             return Err(EINVAL);
@@ -89,7 +86,7 @@ impl Exchange {
         let (of_one, of_other) = (of(one), of(other));
         set(one, of_other)?;
         set(other, of_one).inspect_err(|_| {
-            // Cannot fail: there is an entry for it, or none is needed.
+            // There is a place for it, or needs none.
             let _ = set(one, of_one);
         })
     }

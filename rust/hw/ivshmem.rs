@@ -2,10 +2,10 @@
 
 //! QEMU's `ivshmem-doorbell` as a port: memory that up to four guests share, and doorbells.
 //!
-//! The device has no links that go up and down, no mailbox and no protection. Link k leads to the k-th
-//! other node, in the order of their ids, and is up whether or not that node exists: the layers above
-//! detect it by hello and heartbeat. Every node can write all of the memory, even after a withdrawal.
-//! [`layout`] describes how the memory is shared.
+//! It has no links that go up and down, no mailbox and no protection. Link k leads to the k-th
+//! other node, in the order of their ids, and is up whether or not there is a peer: the layers
+//! above find out by hello and heartbeat. Every node can write all of the memory; a withdrawal is
+//! an agreement among friends. See [`layout`] for how the memory is shared.
 
 mod layout;
 
@@ -36,7 +36,7 @@ use kernel::{
 };
 use layout::{Head, Mailbox, Receiver, Sender, ARENA_AT, NODES};
 
-/// The PCI ids of QEMU's device.
+/// The device, of QEMU's.
 pub(crate) const VENDOR_ID: u32 = 0x1af4;
 pub(crate) const DEVICE_ID: u32 = 0x1110;
 
@@ -52,7 +52,7 @@ const WAKE_VECTOR: u32 = 1;
 const ECHO_VECTOR: u32 = 2;
 const VECTORS: u32 = 3;
 
-/// The counters of the port; the device has none.
+/// What the port counts, since the device does not.
 #[derive(Clone, Copy)]
 enum Count {
     TxDoorbells,
@@ -72,7 +72,7 @@ const COUNTERS: [&CStr; 6] = [
     c"interrupts",
 ];
 
-/// The state that the port and its handlers share.
+/// What the handlers need.
 struct Shared {
     pdev: ARef<pci::Device>,
     links: usize,
@@ -95,7 +95,7 @@ impl Handler for Shared {
             return Next::Thread;
         }
         self.count(Count::RxDoorbells);
-        // The device does not tell which node rang.
+        // Who rang is not told.
         for link in 0..self.links {
             if vector == WAKE_VECTOR {
                 trace::port_event(&self.pdev, trace::Port::Wake, link as u64);
@@ -113,7 +113,7 @@ impl Handler for Shared {
     }
 }
 
-/// Both directions of a link's mailbox.
+/// Both halves of a link's mailbox.
 #[pin_data]
 struct Mail {
     inbox: Mailbox,
@@ -125,7 +125,7 @@ struct Mail {
 }
 
 struct Link {
-    /// The id of the node at the other end.
+    /// Id of the node at the other end.
     peer: usize,
     mail: Pin<KBox<Mail>>,
     arena: Area,
@@ -142,7 +142,7 @@ pub(crate) struct Ivshmem {
     shared: Arc<Shared>,
     id: usize,
     generation: Atomic<u32>,
-    /// Counts the resets, as the number of times that the links came up.
+    /// Counts the resets, after each of which the links are others.
     trained: Atomic<u32>,
     suspended: Atomic<bool>,
     regs: Regs,
@@ -151,7 +151,7 @@ pub(crate) struct Ivshmem {
     _enabled: Enabled,
 }
 
-/// Returns the id that ivshmem-server gave this node. `ENODEV` if there is none, or if it is too large.
+/// The id that the server gave this node.
 fn position(dev: &pci::Device<Bound>, regs: &Regs) -> Result<usize> {
     let id = regs.read32(R_POSITION);
     if (id as usize) < NODES {
@@ -199,8 +199,8 @@ fn new_link(map: &Arc<IoMap>, bytes: u64, own: usize, peer: usize) -> Result<Lin
 }
 
 impl Ivshmem {
-    /// Brings the port up, except for what [`Port::start`] does. All steps are undone on failure.
-    /// Sleeps.
+    /// Brings the port up, up to the point where [`Port::start`] has only to let it go. Whatever
+    /// was done is undone on failure.
     pub(crate) fn probe(
         dev: &pci::Device<Core<'_>>,
         events: Arc<dyn Events>,
@@ -232,7 +232,7 @@ impl Ivshmem {
                 {
                     dev_err!(
                         bound,
-                        "the shared memory has a header of another kind: fill it with zeroes first\n"
+                        "the shared memory is used by something else: fill it with zeroes first\n"
                     );
                     return Err(EBUSY);
                 }
@@ -292,7 +292,7 @@ impl Ivshmem {
         }
     }
 
-    /// Empties the inbound mailboxes and claims them for this generation.
+    /// Forgets what was in the mailboxes and takes them for this generation.
     fn claim(&self) -> Result {
         for link in &self.links {
             *link.mail.receiver.lock() = Receiver::new();
@@ -323,7 +323,7 @@ impl Port for Ivshmem {
     }
 
     fn fabric(&self) -> Option<bool> {
-        // The device does not tell whether its server runs.
+        // Its server is not seen from here.
         None
     }
 
@@ -368,13 +368,13 @@ impl Port for Ivshmem {
     }
 
     fn withdraw(&self, link: usize) -> Result {
-        // The neighbour can still access the memory: see the module's documentation.
+        // No node is kept out: see the module's documentation.
         self.link(link).map(|_| ())
     }
 
     fn attach(&self, link: usize, grant: Grant, bells: Doorbells) -> Result {
         let l = self.link(link)?;
-        // The layout fixes the offset of the peer's arena, and its doorbells; other values are wrong.
+        // Where the peer's arena lies is not for the peer to say, nor what its doorbells are.
         if grant.offset != l.window_at || grant.bytes == 0 || bells != self.doorbells(link) {
             return Err(EINVAL);
         }
@@ -475,7 +475,7 @@ impl Drop for Ivshmem {
         self.irqs.disable();
         if self.is_present() {
             for link in &self.links {
-                // Cannot fail: the words are inside the area.
+                // The area has this word: nothing can go wrong.
                 let _ = link.mail.inbox.release();
             }
         }

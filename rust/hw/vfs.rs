@@ -73,7 +73,7 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     fn get(&self, n: usize) -> Result<Vf>;
 
     /// Changes the quota of VF `n`. When this returns, the VF has lost what it used beyond the new
-    /// quota, and carries the identity that [`super::whom`] has for it.
+    /// quota, and carries the identity that [`super::identity_map`] has for it.
     ///
     /// `EINVAL` if there is no such VF, link or function, or if the rate is too low to work with;
     /// `EOPNOTSUPP` if the hardware does not limit rates.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Routed links: to ports that are not neighbours, by their local ids.
+//! Links to ports that are no neighbours, reached by their local ids over routes.
 //!
-//! A routed link has all resources of a link, with these differences: it needs a destination, its arena
-//! is allocated with the first one, and it is up while its slot has a route. For that the slot stays
-//! enabled, with length 0 while nothing is attached. This file must not know which code sets the
-//! destination, nor why.
+//! Such a link has what every link has; this is what differs: it leads nowhere until it is aimed, its
+//! memory is allocated then, and whether it is up is said by the route of its slot, which stays
+//! enabled for that, empty while nothing is attached. It must not know who aims it, nor why.
 
 use super::{
     arena,
@@ -24,16 +23,16 @@ use kernel::{
 const ALL_GATES: u64 = u64::MAX;
 const _: () = assert!(GATES as u32 == u64::BITS);
 
-/// The destination of a link. Changed with `Locks::tables` held.
+/// Where a link leads. Changed with `Locks::tables` held.
 pub(super) struct Far {
-    /// 0: no destination.
+    /// 0: nowhere.
     lid: Atomic<u32>,
     hops: Atomic<u32>,
     speed: Atomic<u32>,
     width: Atomic<u32>,
-    /// The port there may ring doorbells here.
+    /// The port there may ring.
     admitted: Atomic<bool>,
-    /// The number of the route that was seen last, and how many routes were seen.
+    /// The number of the route that was seen last, and how many were.
     taken: Atomic<u32>,
     trained: Atomic<u32>,
 }
@@ -51,7 +50,7 @@ impl Far {
         }
     }
 
-    /// Returns the local id of the destination, 0 without one.
+    /// The local id of the port there, 0 without.
     pub(super) fn lid(&self) -> u32 {
         self.lid.load(Acquire)
     }
@@ -79,7 +78,7 @@ impl Far {
         self.lid.store(lid, Release);
     }
 
-    /// Counts routes: `taken` is the number of the current one, or 0. Returns how many there were.
+    /// Counts routes, by the number of the one that is there.
     fn count(&self, taken: u32) -> u32 {
         if taken != 0 && self.taken.xchg(taken, Relaxed) != taken {
             self.trained.fetch_add(1, Relaxed);
@@ -93,23 +92,23 @@ impl WeftPort {
         self.links.get(link)?.far.as_ref()
     }
 
-    /// Returns the routed link with destination `lid`.
+    /// The link that is aimed at `lid`.
     pub(super) fn link_to(&self, lid: u32) -> Option<usize> {
         let is_it = |link: usize| self.far_link(link).is_some_and(|far| far.lid() == lid);
         (self.chip.caps.links..self.links.len()).find(|&link| lid != 0 && is_it(link))
     }
 
-    /// Returns the destination for the slot and the doorbell pages of `link`, as registers have it.
+    /// Where slots and doorbell pages of `link` lead.
     pub(super) fn dest(&self, link: usize) -> u32 {
         match self.far_link(link) {
-            // To the function that has the routes, there as here.
+            // To the function that has the routes there, as here.
             Some(far) => ext::WEFT_DEST_LID | far.lid(),
             None => ext::WEFT_DEST_LINK | link as u32,
         }
     }
 
-    /// Empties the slot of `link`: disables it, but enables it with length 0 for a routed link that has
-    /// a destination, so that `SLOT_TAKEN` shows the route. `Locks::tables` is held.
+    /// Enables the slot of a link with nothing in it: of a far one the route is known then. With the
+    /// tables locked.
     pub(super) fn rest(&self, link: usize) {
         let regs = &self.chip.regs;
         let aimed = self.far_link(link).is_some_and(|far| far.lid() != 0);
@@ -122,8 +121,7 @@ impl WeftPort {
         regs.write32(slot_reg(link, ext::WEFT_SLOT_CTRL), ctrl);
     }
 
-    /// Programs the slot, the doorbell pages and the mailbox of a routed link for its destination, or
-    /// for none. `Locks::tables` is held.
+    /// Programs what a far link has while it is aimed. With the tables locked.
     fn point(&self, link: usize) {
         let aimed = self.far_link(link).is_some_and(|far| far.lid() != 0);
         let bells = if aimed { u32::MAX } else { 0 };
@@ -136,7 +134,7 @@ impl WeftPort {
         self.chip.regs.write64(ext::WEFT_R_MBOX_VPS as usize, gates);
     }
 
-    /// Programs all routed links that have a destination, after a reset.
+    /// The same for all of them, after a reset.
     pub(super) fn point_all(&self) {
         let _tables = self.locks.tables.lock();
         for link in self.chip.caps.links..self.links.len() {
@@ -146,7 +144,7 @@ impl WeftPort {
         }
     }
 
-    /// Allows or forbids the destination of a routed link to ring doorbells. `Locks::tables` is held.
+    /// Lets the port at the end of a far link ring, or not. With the tables locked.
     pub(super) fn admit(&self, link: usize, admitted: bool) {
         let Some(far) = self.far_link(link) else {
             return;
@@ -157,23 +155,22 @@ impl WeftPort {
         self.admit_all();
     }
 
-    /// Programs, for each gate (link and virtual plane), the doorbells that may be rung through it.
-    /// `Locks::tables` is held.
+    /// Says of each gate who may ring by it. With the tables locked.
     pub(super) fn admit_all(&self) {
         let bells = |link: usize| {
             let far = self.far_link(link).filter(|far| far.admitted.load(Relaxed));
             far.map_or(0, |_| layout::bells(self.chip.caps.links, link))
         };
         let all = (self.chip.caps.links..self.links.len()).fold(0, |all, link| all | bells(link));
-        // The registers do not check the source: any port with a route to this one may ring them.
+        // They say nothing of the source: a port with a route to here may ring them for others.
         for gate in 0..GATES {
             let reg = ext::WEFT_R_DB_ALLOW_VP as usize + 4 * gate;
             self.chip.regs.write32(reg, all | self.slots.bells(gate));
         }
     }
 
-    /// Forgets, after a reset, which ports and remote functions may ring doorbells.
-    pub(super) fn admit_nobody(&self) {
+    /// After a reset none is.
+    pub(super) fn admit_none(&self) {
         for link in self.chip.caps.links..self.links.len() {
             if let Some(far) = self.far_link(link) {
                 far.admitted.store(false, Relaxed);
@@ -182,7 +179,6 @@ impl WeftPort {
         self.slots.forget();
     }
 
-    /// Returns the status of a routed link: it is up while its slot has a route.
     pub(super) fn far_status(&self, link: usize, far: &Far) -> LinkStatus {
         let Some(aim) = far.aim() else {
             return LinkStatus::default();
@@ -228,7 +224,7 @@ impl FarLinks for WeftPort {
             }
             if l.arena.as_ref().is_none() {
                 let memory = self.new_far_arena(link)?;
-                // No effect if another caller has set an arena meanwhile.
+                // Or another thread was as fast.
                 l.arena.populate(memory);
             }
         }
