@@ -81,7 +81,7 @@ impl Manager {
         Ok(version)
     }
 
-    /// The same assignments, with what was noted besides. Errors as of [`Manager::assignment`].
+    /// The same assignments, with what was noted besides. Errors as of [`Manager::set_assignments`].
     pub(in crate::fabric) fn note_assignments(
         &self,
         node: &dyn ManagerHost,
