@@ -408,6 +408,46 @@ fn ready() -> World {
     world
 }
 
+/// A mailbox that loses each third message of each way, while `others` messages of other kinds travel
+/// every 512 ms, as those of managers do. `phase`: how many messages there were before the first.
+fn stays_ready(others: usize, phase: usize) -> bool {
+    const OTHERS_MS: u64 = 512;
+    const TIMER_MS: u64 = TICK_MS + 4;
+    let mut world = ready();
+    let began = world.now;
+    let (mut tick, mut other) = (began + TIMER_MS, began + OTHERS_MS);
+    let mut carried = [phase; 2];
+    while world.now < began + 20 * SILENCE_MS {
+        if other <= tick {
+            carried = carried.map(|count| count + others);
+            other += OTHERS_MS;
+            continue;
+        }
+        world.tick(tick.saturating_sub(world.now));
+        tick += TIMER_MS;
+        while !world.mail.is_empty() {
+            let (to, bytes) = world.mail.remove(0);
+            carried[to] += 1;
+            if carried[to] % 3 != 0 {
+                world.deliver(to, &bytes);
+            }
+        }
+    }
+    world.ends.iter().all(|end| end.port.broken.is_empty())
+}
+
+#[test]
+fn one_lost_in_three_is_no_silence() {
+    for others in 0..=2 {
+        for phase in 0..3 {
+            assert!(
+                stays_ready(others, phase),
+                "{others} others, {phase} before"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_silent_peer_is_dead() {
     let mut world = ready();
