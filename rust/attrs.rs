@@ -5,7 +5,7 @@
 
 use crate::{
     device::Device,
-    fabric::{LinkInfo, LINK_DIRS},
+    fabric::{LinkInfo, Node, LINK_DIRS},
     proto::{link::State, wire},
     sys::{
         ext,
@@ -13,6 +13,40 @@ use crate::{
     },
 };
 use kernel::prelude::*;
+
+/// Makes read-only files with argument `$n`, a line each: the name, and the value of what `$of` returns
+/// for the device and the argument. The files `$more` follow. An `ENOENT` leaves a file out.
+macro_rules! files {
+    ($n:expr, $it:ident = $of:path { $($name:literal => $value:expr,)* } $($more:expr),*) => {
+        [
+            $(Attr::new(
+                $name,
+                |data, n| {
+                    let $it = $of(data, n)?;
+                    Ok(Value::from($value))
+                },
+                $n,
+            ),)*
+            $($more,)*
+        ]
+    };
+}
+
+/// Makes an array of `$count` elements of `$one`, in which `$n` is the index.
+macro_rules! each {
+    ($count:expr, $n:ident => $one:expr) => {{
+        let mut all = [const {
+            let $n = 0;
+            $one
+        }; $count];
+        let mut $n = 0;
+        while $n < $count {
+            all[$n] = $one;
+            $n += 1;
+        }
+        all
+    }};
+}
 
 mod manager;
 mod power;
@@ -25,161 +59,26 @@ fn link(data: &Device, n: usize) -> Result<LinkInfo> {
         .map_err(|e| if e == EINVAL { ENOENT } else { e })
 }
 
-fn hwid(data: &Device, _: usize) -> Result<Value> {
-    Ok(Value::Hex64(data.node.identity()?.hwid))
+/// Returns the node itself, for files that are not of a link.
+fn node(data: &Device, _: usize) -> Result<&Node> {
+    Ok(&data.node)
 }
 
-fn generation(data: &Device, _: usize) -> Result<Value> {
-    Ok(Value::Decimal(data.node.identity()?.generation.into()))
-}
-
-fn kind(data: &Device, _: usize) -> Result<Value> {
-    Ok(Value::Text(match data.node.identity()?.kind {
+fn kind(kind: u32) -> &'static CStr {
+    match kind {
         ext::WEFT_PORT_WEFT => c"weft",
         ext::WEFT_PORT_IVSHMEM => c"ivshmem",
         _ => c"unknown",
-    }))
+    }
 }
 
-fn version(_: &Device, _: usize) -> Result<Value> {
-    Ok(Value::Decimal(wire::VERSION.into()))
-}
-
-fn present(data: &Device, _: usize) -> Result<Value> {
-    // The port of a function that does not answer cannot be entered.
-    let present = data.node.port().is_ok_and(|port| port.is_present());
-    Ok(Value::Decimal(present.into()))
-}
-
-/// How many endpoint slots the port has, for functions of shared endpoints.
-fn endpoint_slots(data: &Device, _: usize) -> Result<Value> {
-    let count = data
-        .node
-        .port()?
-        .endpoint_slots()
-        .map_or(0, |slots| slots.count());
-    Ok(Value::Decimal(count as u64))
-}
-
-/// How often functions of shared endpoints have failed while programs used them.
-fn endpoint_failures(data: &Device, _: usize) -> Result<Value> {
-    Ok(Value::Decimal(data.node.failures()))
-}
-
-/// Whether the port is attached to a fabric. `ENOENT`: the hardware does not say.
-fn attached(data: &Device, _: usize) -> Result<Value> {
-    let fabric = data.node.port()?.fabric();
-    Ok(Value::Decimal(fabric.ok_or(ENOENT)?.into()))
-}
-
-fn link_state(data: &Device, n: usize) -> Result<Value> {
-    let link = link(data, n)?;
-    Ok(Value::Text(match link.state {
+fn link_state(link: &LinkInfo) -> &'static CStr {
+    match link.state {
         _ if link.is_to_switch() => c"switch",
         State::Down => c"down",
         State::Hello => c"hello",
         State::Ready => c"ready",
-    }))
-}
-
-/// `ENOENT` for a link to a neighbour.
-fn link_lid(data: &Device, n: usize) -> Result<Value> {
-    let aim = link(data, n)?.aim.ok_or(ENOENT)?;
-    Ok(Value::Decimal(aim.lid.into()))
-}
-
-fn link_hops(data: &Device, n: usize) -> Result<Value> {
-    let aim = link(data, n)?.aim.ok_or(ENOENT)?;
-    Ok(Value::Decimal(aim.hops.into()))
-}
-
-fn link_speed(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.status.speed.into()))
-}
-
-fn link_width(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.status.width.into()))
-}
-
-fn link_max_speed(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.status.max_speed.into()))
-}
-
-fn link_max_width(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.status.max_width.into()))
-}
-
-fn link_present(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.status.present.into()))
-}
-
-fn link_role(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Text(if link(data, n)?.status.endpoint {
-        c"endpoint"
-    } else {
-        c"root"
-    }))
-}
-
-fn link_trained(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.status.trained.into()))
-}
-
-fn link_peer_hwid(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Hex64(link(data, n)?.peer.map_or(0, |peer| peer.0)))
-}
-
-fn link_peer_generation(data: &Device, n: usize) -> Result<Value> {
-    let peer = link(data, n)?.peer;
-    Ok(Value::Decimal(peer.map_or(0, |peer| peer.1).into()))
-}
-
-fn link_arena_bytes(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.arena_bytes))
-}
-
-fn link_arena_wanted(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.arena_wanted))
-}
-
-fn link_peer_version(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.health.peer_version.into()))
-}
-
-fn link_hello_error(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Text(link(data, n)?.health.hello_error))
-}
-
-fn link_readied(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.health.readied))
-}
-
-fn link_ended(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Text(link(data, n)?.health.ended))
-}
-
-fn link_messages_bad(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.health.messages_bad))
-}
-
-fn link_echo_overdue(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.health.echo_overdue))
-}
-
-fn link_channels(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.usage.open))
-}
-
-fn link_channels_opened(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.usage.opened))
-}
-
-fn link_doorbells_lost(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.usage.doorbells_lost))
-}
-
-fn link_channels_broken(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(link(data, n)?.usage.broken))
+    }
 }
 
 /// The counters of all kinds of ports, by name. The first is one that all kinds have: without its first
@@ -215,19 +114,22 @@ fn counter(data: &Device, n: usize) -> Result<Value> {
     let port = data.node.port()?;
     let mut counters = (0..).map_while(|n| port.counter(n));
     let found = counters.find(|c| c.name == *name).ok_or(ENOENT)?;
-    Ok(Value::Decimal(found.value))
+    Ok(found.value.into())
 }
 
-static ROOT: [Attr<Device>; 8] = [
-    Attr::new(c"hwid", hwid, 0),
-    Attr::new(c"generation", generation, 0),
-    Attr::new(c"kind", kind, 0),
-    Attr::new(c"version", version, 0),
-    Attr::new(c"present", present, 0),
-    Attr::new(c"fabric", attached, 0),
-    Attr::new(c"endpoint_slots", endpoint_slots, 0),
-    Attr::new(c"endpoint_failures", endpoint_failures, 0),
-];
+static ROOT: [Attr<Device>; 8] = files!(0, node = node {
+    c"hwid" => Value::Hex64(node.identity()?.hwid),
+    c"generation" => node.identity()?.generation,
+    c"kind" => kind(node.identity()?.kind),
+    // The port of a function that does not answer cannot be entered.
+    c"present" => node.port().is_ok_and(|port| port.is_present()),
+    // Whether the port is attached to a fabric, if the hardware says it.
+    c"fabric" => node.port()?.fabric().ok_or(ENOENT)?,
+    // For functions of shared endpoints.
+    c"endpoint_slots" => node.port()?.endpoint_slots().map_or(0, |slots| slots.count()) as u64,
+    // How often functions of shared endpoints have failed while programs used them.
+    c"endpoint_failures" => node.failures(),
+} Attr::new(c"version", |_, _| Ok(wire::VERSION.into()), 0));
 static ROOT_LIST: List<Device, 9> = List::new(&ROOT);
 
 /// Files of a link.
@@ -235,78 +137,43 @@ const LINK_FILES: usize = 29;
 
 const fn link_attrs(n: usize) -> [Attr<Device>; LINK_FILES] {
     let [power, target_speed, target_width, bytes_out, bytes_in] = power::attrs(n);
-    [
+    files!(n, link = link {
         // The only file that is notified of changes.
-        Attr::new(c"state", link_state, n),
-        Attr::new(c"lid", link_lid, n),
-        Attr::new(c"hops", link_hops, n),
-        Attr::new(c"speed", link_speed, n),
-        Attr::new(c"width", link_width, n),
-        Attr::new(c"max_speed", link_max_speed, n),
-        Attr::new(c"max_width", link_max_width, n),
-        power,
-        target_speed,
-        target_width,
-        bytes_out,
-        bytes_in,
-        Attr::new(c"present", link_present, n),
-        Attr::new(c"role", link_role, n),
-        Attr::new(c"trained", link_trained, n),
-        Attr::new(c"peer_hwid", link_peer_hwid, n),
-        Attr::new(c"peer_generation", link_peer_generation, n),
-        Attr::new(c"peer_version", link_peer_version, n),
-        Attr::new(c"hello_error", link_hello_error, n),
-        Attr::new(c"readied", link_readied, n),
-        Attr::new(c"ended", link_ended, n),
-        Attr::new(c"messages_bad", link_messages_bad, n),
-        Attr::new(c"echo_overdue", link_echo_overdue, n),
-        Attr::new(c"arena_bytes", link_arena_bytes, n),
-        Attr::new(c"arena_wanted", link_arena_wanted, n),
-        Attr::new(c"channels", link_channels, n),
-        Attr::new(c"channels_opened", link_channels_opened, n),
-        Attr::new(c"channels_broken", link_channels_broken, n),
-        Attr::new(c"doorbells_lost", link_doorbells_lost, n),
-    ]
+        c"state" => link_state(&link),
+        // A link to a neighbour has neither of these.
+        c"lid" => link.aim.ok_or(ENOENT)?.lid,
+        c"hops" => link.aim.ok_or(ENOENT)?.hops,
+        c"speed" => link.status.speed,
+        c"width" => link.status.width,
+        c"max_speed" => link.status.max_speed,
+        c"max_width" => link.status.max_width,
+        c"present" => link.status.present,
+        c"role" => if link.status.endpoint { c"endpoint" } else { c"root" },
+        c"trained" => link.status.trained,
+        c"peer_hwid" => Value::Hex64(link.peer.map_or(0, |peer| peer.0)),
+        c"peer_generation" => link.peer.map_or(0, |peer| peer.1),
+        c"peer_version" => link.health.peer_version,
+        c"hello_error" => link.health.hello_error,
+        c"readied" => link.health.readied,
+        c"ended" => link.health.ended,
+        c"messages_bad" => link.health.messages_bad,
+        c"echo_overdue" => link.health.echo_overdue,
+        c"arena_bytes" => link.arena_bytes,
+        c"arena_wanted" => link.arena_wanted,
+        c"channels" => link.usage.open,
+        c"channels_opened" => link.usage.opened,
+        c"channels_broken" => link.usage.broken,
+        c"doorbells_lost" => link.usage.doorbells_lost,
+    } power, target_speed, target_width, bytes_out, bytes_in)
 }
 
-static LINK: [[Attr<Device>; LINK_FILES]; LINK_DIRS.len()] = [
-    link_attrs(0),
-    link_attrs(1),
-    link_attrs(2),
-    link_attrs(3),
-    link_attrs(4),
-    link_attrs(5),
-    link_attrs(6),
-    link_attrs(7),
-    link_attrs(8),
-    link_attrs(9),
-    link_attrs(10),
-    link_attrs(11),
-];
-static LINK_LISTS: [List<Device, { LINK_FILES + 1 }>; LINK_DIRS.len()] = [
-    List::new(&LINK[0]),
-    List::new(&LINK[1]),
-    List::new(&LINK[2]),
-    List::new(&LINK[3]),
-    List::new(&LINK[4]),
-    List::new(&LINK[5]),
-    List::new(&LINK[6]),
-    List::new(&LINK[7]),
-    List::new(&LINK[8]),
-    List::new(&LINK[9]),
-    List::new(&LINK[10]),
-    List::new(&LINK[11]),
-];
+static LINK: [[Attr<Device>; LINK_FILES]; LINK_DIRS.len()] =
+    each!(LINK_DIRS.len(), n => link_attrs(n));
+static LINK_LISTS: [List<Device, { LINK_FILES + 1 }>; LINK_DIRS.len()] =
+    each!(LINK_DIRS.len(), n => List::new(&LINK[n]));
 
-static COUNTERS: [Attr<Device>; COUNTER_NAMES.len()] = {
-    let mut attrs = [const { Attr::new(c"", counter, 0) }; COUNTER_NAMES.len()];
-    let mut n = 0;
-    while n < COUNTER_NAMES.len() {
-        attrs[n] = Attr::new(COUNTER_NAMES[n], counter, n);
-        n += 1;
-    }
-    attrs
-};
+static COUNTERS: [Attr<Device>; COUNTER_NAMES.len()] =
+    each!(COUNTER_NAMES.len(), n => Attr::new(COUNTER_NAMES[n], counter, n));
 static COUNTERS_LIST: List<Device, { COUNTER_NAMES.len() + 1 }> = List::new(&COUNTERS);
 
 /// The most virtual functions that can have directories.

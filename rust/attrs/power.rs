@@ -31,14 +31,6 @@ fn target(link: &LinkInfo) -> Result<(u32, u32)> {
     Ok(target.map_or(most, |target| (target.speed.into(), target.width.into())))
 }
 
-fn target_speed(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(target(&link(data, n)?)?.0.into()))
-}
-
-fn target_width(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(target(&link(data, n)?)?.1.into()))
-}
-
 /// Returns the bytes that the link has carried, out and in.
 fn carried(data: &Device, n: usize) -> Result<[u64; 2]> {
     data.node
@@ -48,22 +40,15 @@ fn carried(data: &Device, n: usize) -> Result<[u64; 2]> {
         .ok_or(ENOENT)
 }
 
-fn bytes_out(data: &Device, n: usize) -> Result<Value> {
-    let [out, _] = carried(data, n)?;
-    Ok(Value::Decimal(out))
-}
-
-fn bytes_in(data: &Device, n: usize) -> Result<Value> {
-    let [_, into] = carried(data, n)?;
-    Ok(Value::Decimal(into))
-}
-
 pub(super) const fn attrs(n: usize) -> [Attr<Device>; 5] {
-    [
-        Attr::choice(c"power", power, set_power, &WORDS, n),
-        Attr::new(c"target_speed", target_speed, n),
-        Attr::new(c"target_width", target_width, n),
-        Attr::new(c"bytes_out", bytes_out, n),
-        Attr::new(c"bytes_in", bytes_in, n),
-    ]
+    let [speed, width] = files!(n, link = link {
+        c"target_speed" => target(&link)?.0,
+        c"target_width" => target(&link)?.1,
+    });
+    let [out, into] = files!(n, carried = carried {
+        c"bytes_out" => carried[0],
+        c"bytes_in" => carried[1],
+    });
+    let power = Attr::choice(c"power", power, set_power, &WORDS, n);
+    [power, speed, width, out, into]
 }

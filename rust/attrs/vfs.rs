@@ -27,18 +27,13 @@ fn change(data: &Device, n: usize, change: &dyn Fn(&mut VfQuota)) -> Result {
     data.node.port()?.vfs().ok_or(ENOENT)?.change(n, change)
 }
 
-fn state(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Text(match vf(data, n)?.state {
+fn state(state: VfState) -> &'static CStr {
+    match state {
         VfState::Off => c"off",
         VfState::Idle => c"idle",
         VfState::Driven => c"driven",
         VfState::Used => c"used",
-    }))
-}
-
-/// Its hardware id, which migrates; also shown while no driver is bound.
-fn hwid(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Hex64(vf(data, n)?.hwid))
+    }
 }
 
 /// Shows and sets a member of the quota.
@@ -70,38 +65,25 @@ quota!(peers, Value::Hex64);
 quota!(rate, Value::Decimal);
 quota!(rings, Value::Decimal);
 
-/// Shows what of the quota is used.
-macro_rules! used {
-    ($name:ident, $member:ident) => {
-        fn $name(data: &Device, n: usize) -> Result<Value> {
-            Ok(Value::Decimal(vf(data, n)?.$member.into()))
-        }
-    };
-}
-
-used!(used_slots, slots);
-used!(used_apertures, apertures);
-used!(used_bytes, bytes);
-
 /// Returns the bytes that it has moved by DMA, and the doorbells that it has rung. `EOPNOTSUPP`: the
 /// hardware does not say.
-fn done(data: &Device, n: usize) -> Result<(u64, u64)> {
-    vf(data, n)?.done.ok_or(EOPNOTSUPP.into())
-}
-
-fn moved_bytes(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(done(data, n)?.0))
-}
-
-fn rung(data: &Device, n: usize) -> Result<Value> {
-    Ok(Value::Decimal(done(data, n)?.1))
+fn done(vf: &Vf) -> Result<(u64, u64)> {
+    vf.done.ok_or(EOPNOTSUPP.into())
 }
 
 const FILES: usize = 17;
 
 const fn attrs(n: usize) -> [Attr<Device>; FILES] {
-    [
-        Attr::new(c"state", state, n),
+    files!(n, vf = vf {
+        c"state" => state(vf.state),
+        c"used_slots" => vf.slots,
+        c"used_apertures" => vf.apertures,
+        c"used_bytes" => vf.bytes,
+        c"moved_bytes" => done(&vf)?.0,
+        c"rung" => done(&vf)?.1,
+        // It migrates, and is shown while no driver is bound, too.
+        c"hwid" => Value::Hex64(vf.hwid),
+    }
         Attr::writable(c"slots", slots::show, slots::store, n),
         Attr::writable(c"apertures", apertures::show, apertures::store, n),
         Attr::writable(c"doorbells", doorbells::show, doorbells::store, n),
@@ -111,32 +93,10 @@ const fn attrs(n: usize) -> [Attr<Device>; FILES] {
         Attr::writable(c"channels", channels::show, channels::store, n),
         Attr::writable(c"peers", peers::show, peers::store, n),
         Attr::writable(c"rate", rate::show, rate::store, n),
-        Attr::writable(c"rings", rings::show, rings::store, n),
-        Attr::new(c"used_slots", used_slots, n),
-        Attr::new(c"used_apertures", used_apertures, n),
-        Attr::new(c"used_bytes", used_bytes, n),
-        Attr::new(c"moved_bytes", moved_bytes, n),
-        Attr::new(c"rung", rung, n),
-        Attr::new(c"hwid", hwid, n),
-    ]
+        Attr::writable(c"rings", rings::show, rings::store, n))
 }
 
-static FILES_OF: [[Attr<Device>; FILES]; NAMES.len()] = {
-    let mut all = [const { attrs(0) }; NAMES.len()];
-    let mut n = 0;
-    while n < NAMES.len() {
-        all[n] = attrs(n);
-        n += 1;
-    }
-    all
-};
+static FILES_OF: [[Attr<Device>; FILES]; NAMES.len()] = each!(NAMES.len(), n => attrs(n));
 
-pub(super) static LISTS: [List<Device, { FILES + 1 }>; NAMES.len()] = {
-    let mut lists = [const { List::new(&FILES_OF[0]) }; NAMES.len()];
-    let mut n = 0;
-    while n < NAMES.len() {
-        lists[n] = List::new(&FILES_OF[n]);
-        n += 1;
-    }
-    lists
-};
+pub(super) static LISTS: [List<Device, { FILES + 1 }>; NAMES.len()] =
+    each!(NAMES.len(), n => List::new(&FILES_OF[n]));

@@ -18,6 +18,24 @@ pub(crate) enum Value {
     Text(&'static CStr),
 }
 
+macro_rules! decimal {
+    ($($number:ty)*) => {
+        $(impl From<$number> for Value {
+            fn from(number: $number) -> Self {
+                Self::Decimal(number.into())
+            }
+        })*
+    };
+}
+
+decimal!(bool u8 u16 u32 u64);
+
+impl From<&'static CStr> for Value {
+    fn from(text: &'static CStr) -> Self {
+        Self::Text(text)
+    }
+}
+
 /// Returns the value number `arg`. `ENOENT` when the files are created: the file is left out.
 pub(crate) type Show<D> = fn(&D, usize) -> Result<Value>;
 
