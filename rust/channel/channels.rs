@@ -8,7 +8,7 @@ use super::{
     Channel, Listener,
 };
 use crate::{
-    fabric::{Client, Reason, Session, Usage},
+    fabric::{Reason, Session, Usage},
     hw::{Port, MAX_LINKS},
     proto::{cell::Shape, link::Peer, pair::Ask, trunk::Layout, wire::Body},
     sys::{errno::ENOTCONN, ext, home::Home, vma::Mapping},
@@ -131,8 +131,9 @@ impl Channels {
     }
 }
 
-impl Client for Channels {
-    fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
+/// Events of the links, as `fabric::Client` describes them.
+impl Channels {
+    pub(crate) fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
         if let Some(per_link) = self.links.get(link) {
             let bytes = port.arena(link).map_or(0, |arena| arena.bytes());
             let trunk = Layout::of_arena(bytes as u64).map_or(0, Layout::bytes);
@@ -147,7 +148,7 @@ impl Client for Channels {
         }
     }
 
-    fn broken(&self, _port: &dyn Port, link: usize, reason: Reason) {
+    pub(crate) fn broken(&self, link: usize, reason: Reason) {
         let reason = match reason {
             Reason::Link => ext::WEFT_REASON_LINK,
             Reason::Silence | Reason::Bye | Reason::Restart => ext::WEFT_REASON_PEER,
@@ -160,7 +161,7 @@ impl Client for Channels {
         }
     }
 
-    fn bury(&self, port: &dyn Port, link: usize, sound: bool) {
+    pub(crate) fn bury(&self, port: &dyn Port, link: usize, sound: bool) {
         if let Some(per_link) = self.links.get(link) {
             // If something is missing, a message behind the gap must not be taken for complete.
             let arena = port.arena(link).ok().filter(|_| sound);
@@ -168,26 +169,26 @@ impl Client for Channels {
         }
     }
 
-    fn message(&self, session: &mut Session<'_>, body: Body) {
+    pub(crate) fn message(&self, session: &mut Session<'_>, body: Body) {
         // An error means that the message is for a connection that does not exist, or not any more.
         let _ = self.on_message(session, body);
     }
 
     /// Users write to the peer themselves: their windows are unmapped until `go_on`.
-    fn hold(&self, session: &mut Session<'_>) -> bool {
+    pub(crate) fn hold(&self, session: &mut Session<'_>) -> bool {
         if let Some(per_link) = self.links.get(session.link()) {
             per_link.conns.lock().rest(&self.mapping);
         }
         true
     }
 
-    fn go_on(&self, session: &mut Session<'_>) {
+    pub(crate) fn go_on(&self, session: &mut Session<'_>) {
         if let Some(per_link) = self.links.get(session.link()) {
             per_link.conns.lock().go_on();
         }
     }
 
-    fn tick(&self, session: &mut Session<'_>, now: u64) {
+    pub(crate) fn tick(&self, session: &mut Session<'_>, now: u64) {
         if let Some(per_link) = self.links.get(session.link()) {
             let mut lost = 0;
             for conn in &mut per_link.conns.lock().table {
@@ -205,30 +206,17 @@ impl Client for Channels {
         }
     }
 
-    fn wake(&self, link: usize) {
+    pub(crate) fn wake(&self, link: usize) {
         if let Some(per_link) = self.links.get(link) {
             per_link.wake();
         }
     }
 
-    fn retired(&self) {}
-
-    fn asked(&self, ask: Ask) {
+    pub(crate) fn asked(&self, ask: Ask) {
         self.ending.store(ask.concerns_users(), Relaxed);
     }
 
-    /// Returns 0: open channels are counted by [`Client::usage`].
-    fn outstanding(&self, _ask: Ask) -> u32 {
-        0
-    }
-
-    /// Does nothing: this doorbell is not used for channels.
-    fn kicked(&self) {}
-
-    /// Does nothing: users move the data of channels themselves.
-    fn moved(&self, _link: usize) {}
-
-    fn closed(&self) {
+    pub(crate) fn closed(&self) {
         for listener in &*self.listeners.lock() {
             listener.wake_all();
         }
@@ -239,7 +227,7 @@ impl Client for Channels {
         }
     }
 
-    fn usage(&self, link: usize) -> Usage {
+    pub(crate) fn usage(&self, link: usize) -> Usage {
         self.links
             .get(link)
             .map_or_else(Usage::default, PerLink::usage)

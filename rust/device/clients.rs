@@ -47,7 +47,7 @@ impl Client for Clients {
 
     fn broken(&self, port: &dyn Port, link: usize, reason: Reason) {
         self.engine.broken(port, link, reason);
-        self.channels.broken(port, link, reason);
+        self.channels.broken(link, reason);
     }
 
     fn bury(&self, port: &dyn Port, link: usize, sound: bool) {
