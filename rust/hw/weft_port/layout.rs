@@ -81,33 +81,22 @@ pub(super) const DMA_ORDER: u32 = 5;
 /// Elements of a list of the DMA engine.
 pub(super) const DMA_PIECES: usize = 128;
 
-/// Returns the offset of register `reg` in group `n` of the groups at `base`.
-fn group(base: u32, stride: u32, n: usize, reg: u32) -> usize {
-    base as usize + stride as usize * n + reg as usize
+/// Functions that return the offset of register `reg` in group `n` of the groups at a base.
+macro_rules! groups {
+    ($($name:ident: $base:ident, $stride:ident;)*) => {
+        $(pub(super) fn $name(n: usize, reg: u32) -> usize {
+            ext::$base as usize + ext::$stride as usize * n + reg as usize
+        })*
+    };
 }
 
-pub(super) fn link_reg(n: usize, reg: u32) -> usize {
-    group(ext::WEFT_R_LINK, ext::WEFT_LINK_STRIDE, n, reg)
-}
-
-pub(super) fn slot_reg(n: usize, reg: u32) -> usize {
-    group(ext::WEFT_R_SLOT, ext::WEFT_SLOT_STRIDE, n, reg)
-}
-
-pub(super) fn inbound_reg(n: usize, reg: u32) -> usize {
-    group(ext::WEFT_R_INBOUND, ext::WEFT_INBOUND_STRIDE, n, reg)
-}
-
-pub(super) fn page_reg(n: usize, reg: u32) -> usize {
-    group(ext::WEFT_R_DB_PAGE, ext::WEFT_DB_PAGE_STRIDE, n, reg)
-}
-
-pub(super) fn vf_reg(n: usize, reg: u32) -> usize {
-    group(ext::WEFT_R_VF, ext::WEFT_VF_STRIDE, n, reg)
-}
-
-pub(super) fn route_reg(n: usize, reg: u32) -> usize {
-    group(ext::WEFT_R_ROUTE, ext::WEFT_ROUTE_STRIDE, n, reg)
+groups! {
+    link_reg: WEFT_R_LINK, WEFT_LINK_STRIDE;
+    slot_reg: WEFT_R_SLOT, WEFT_SLOT_STRIDE;
+    inbound_reg: WEFT_R_INBOUND, WEFT_INBOUND_STRIDE;
+    page_reg: WEFT_R_DB_PAGE, WEFT_DB_PAGE_STRIDE;
+    vf_reg: WEFT_R_VF, WEFT_VF_STRIDE;
+    route_reg: WEFT_R_ROUTE, WEFT_ROUTE_STRIDE;
 }
 
 /// Returns the field `mask` of a register's value, shifted down.
