@@ -118,7 +118,7 @@ fn request(work: &weft_ep_work) -> Result<Request> {
     }
     Ok(Request {
         cookie: work.cookie,
-        op: Op::new(work.op.into()).ok_or(EINVAL)?,
+        op: Op::of(work.op.into()).ok_or(EINVAL)?,
         sources,
         count,
         segments,

@@ -33,54 +33,33 @@ pub const FLAG_IMM: u8 = 1;
 /// The completion belongs to no work request: the queue pair has gone to ERR.
 pub const FLAG_END: u8 = 2;
 
-/// Status of a completed work request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
-pub enum Status {
-    /// It was done.
-    Success = 0,
-    /// It was not begun, or not completed, when the queue pair went to ERR.
-    Flushed = 1,
-    /// The scatter list is shorter than the data that came.
-    LocalLength = 2,
-    /// The work request is invalid.
-    LocalRequest = 3,
-    /// An STag of the list is invalid or of another PD, or rights or bounds forbid the access.
-    LocalProt = 4,
-    /// The same for an STag at the peer.
-    RemoteAccess = 5,
-    /// The peer does not accept such a request.
-    RemoteRequest = 6,
-    /// The peer failed to do it.
-    RemoteOp = 7,
-    /// The window could not be bound.
-    Bind = 8,
-    /// The link went down.
-    Link = 9,
-    /// The peer's queue pair is in ERR or gone, or its driver is.
-    Peer = 10,
-    /// The peer broke the protocol, or its queue pair has another one.
-    Protocol = 11,
-}
-
-impl Status {
-    /// Returns the status with this number.
-    pub const fn of(number: u16) -> Option<Self> {
-        Some(match number {
-            0 => Self::Success,
-            1 => Self::Flushed,
-            2 => Self::LocalLength,
-            3 => Self::LocalRequest,
-            4 => Self::LocalProt,
-            5 => Self::RemoteAccess,
-            6 => Self::RemoteRequest,
-            7 => Self::RemoteOp,
-            8 => Self::Bind,
-            9 => Self::Link,
-            10 => Self::Peer,
-            11 => Self::Protocol,
-            _ => return None,
-        })
+numbered! {
+    /// Status of a completed work request.
+    pub enum Status: u16 {
+        /// It was done.
+        Success = 0,
+        /// It was not begun, or not completed, when the queue pair went to ERR.
+        Flushed = 1,
+        /// The scatter list is shorter than the data that came.
+        LocalLength = 2,
+        /// The work request is invalid.
+        LocalRequest = 3,
+        /// An STag of the list is invalid or of another PD, or rights or bounds forbid the access.
+        LocalProt = 4,
+        /// The same for an STag at the peer.
+        RemoteAccess = 5,
+        /// The peer does not accept such a request.
+        RemoteRequest = 6,
+        /// The peer failed to do it.
+        RemoteOp = 7,
+        /// The window could not be bound.
+        Bind = 8,
+        /// The link went down.
+        Link = 9,
+        /// The peer's queue pair is in ERR or gone, or its driver is.
+        Peer = 10,
+        /// The peer broke the protocol, or its queue pair has another one.
+        Protocol = 11,
     }
 }
 

@@ -15,11 +15,11 @@
 use super::{
     fence::Fence,
     request::{self, Address, Cell, Data, Lane, Message, HEAD},
-    ring::{passed, Area, Window},
     trunk::{
         Fault, Layout, Slots, CQ_CREDIT_AT, EVENT_AT, PULL_CQ_CREDIT_AT, PULL_CQ_TAIL_AT,
         PULL_CREDIT_AT, PULL_TAIL_AT, RX_CREDIT_AT, TX_CREDIT_AT,
     },
+    window::{passed, Area, Window},
     word::Word,
 };
 
@@ -64,7 +64,8 @@ impl Writer {
 
     /// Loads the count of slots that the peer has taken.
     ///
-    /// No fence: see [`super::ring::Sender::refresh`].
+    /// No fence: a store into a slot that has become free depends on the value loaded here, and no
+    /// processor makes a speculative store visible.
     fn refresh(&mut self, area: &impl Area) -> Result<(), Fault> {
         let taken = area.load(self.credit_at);
         if taken < self.taken || taken > self.written {

@@ -11,6 +11,35 @@
 //! `#[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-fabric"))]`, with the name of the crate.
 //! `scripts/proto-users` checks that the mark is true, and that no item exists for tests alone.
 
+/// Declares an enum of numbers that a format or an interface fixes, and its function `of`, which returns
+/// the value with a number.
+macro_rules! numbered {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident: $number:ty {
+            $($(#[$doc:meta])* $value:ident = $is:literal,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr($number)]
+        pub enum $name {
+            $($(#[$doc])* $value = $is,)*
+        }
+
+        impl $name {
+            /// Returns the value with this number.
+            pub const fn of(number: $number) -> Option<Self> {
+                match number {
+                    $($is => Some(Self::$value),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+pub mod bytes;
 pub mod cell;
 pub mod cqe;
 pub mod crc;
@@ -29,11 +58,13 @@ pub mod pair;
 pub mod protocol;
 pub mod qp;
 pub mod request;
+#[cfg(not(MODULE))]
 pub mod ring;
 pub mod stag;
 pub mod staging;
 pub mod tpt;
 pub mod trunk;
+pub mod window;
 pub mod wire;
 pub mod word;
 pub mod wqe;

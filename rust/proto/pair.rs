@@ -56,37 +56,26 @@ pub struct Quota {
     pub bytes: u64,
 }
 
-/// What a PF asks of the system that uses a VF, because the function is to be migrated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum Ask {
-    /// Nothing; continue if anything else was asked before.
-    #[default]
-    GoOn = 0,
-    /// Complete what is outstanding; once nothing is, begin nothing.
-    Finish = 1,
-    /// Begin nothing from now on; complete what is under way.
-    Stop = 2,
-    /// The function is going to be replaced without its users noticing: begin nothing, and make sure
-    /// that nothing is under way at either end of any link.
-    Still = 3,
-    /// Nothing, except to report how much there is that cannot outlast the function.
-    Look = 4,
+numbered! {
+    /// What a PF asks of the system that uses a VF, because the function is to be migrated.
+    #[derive(Default)]
+    pub enum Ask: u8 {
+        /// Nothing; continue if anything else was asked before.
+        #[default]
+        GoOn = 0,
+        /// Complete what is outstanding; once nothing is, begin nothing.
+        Finish = 1,
+        /// Begin nothing from now on; complete what is under way.
+        Stop = 2,
+        /// The function is going to be replaced without its users noticing: begin nothing, and make sure
+        /// that nothing is under way at either end of any link.
+        Still = 3,
+        /// Nothing, except to report how much there is that cannot outlast the function.
+        Look = 4,
+    }
 }
 
 impl Ask {
-    /// Returns the request with this number.
-    pub const fn of(number: u8) -> Option<Self> {
-        Some(match number {
-            0 => Self::GoOn,
-            1 => Self::Finish,
-            2 => Self::Stop,
-            3 => Self::Still,
-            4 => Self::Look,
-            _ => return None,
-        })
-    }
-
     /// Returns whether users are to be told, so that they finish and begin nothing new.
     pub const fn concerns_users(self) -> bool {
         matches!(self, Self::Finish | Self::Stop)

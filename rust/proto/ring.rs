@@ -9,8 +9,8 @@
 //!   area  <-- window --  credit: cells consumed             |
 //! ```
 //!
-//! Each end stores through its window into the peer's area and loads from its own; [`Area`] and
-//! [`Window`] cannot do the reverse. A [`Sender`] fills cells as long as it has credit, a
+//! Programs are the ends: the module has none of this. Each end stores through its window into the
+//! peer's area and loads from its own; [`Area`] and [`Window`] cannot do the reverse. A [`Sender`] fills cells as long as it has credit, a
 //! [`Receiver`] takes them in order and returns credit in batches. The peer can write what is loaded at
 //! any time: each word is loaded once, checked, and then used.
 //!
@@ -23,52 +23,10 @@ use super::cell::{
     bulk_place, Fault, Head, Kind, Seen, Shape, BULK_UNIT, CREDIT_AT, DATA_AT, INLINE_BYTES,
     RECV_EVENT_AT, SEND_EVENT_AT, TAG_AT,
 };
-use super::fence::Fence;
-
-/// This end's area, which the peer writes at any time.
-pub trait Area {
-    /// Loads the word at `at`, a multiple of 8 within the area, exactly once.
-    fn load(&self, at: usize) -> u64;
-
-    /// Completes loads before this before loads after it. `fence` names the reason.
-    fn rmb(&self, fence: Fence);
-
-    /// Copies `out.len()` bytes from `at`, a multiple of 8.
-    fn read(&self, at: usize, out: &mut [u8]) {
-        for (n, part) in out.chunks_mut(8).enumerate() {
-            let word = self.load(at + 8 * n).to_ne_bytes();
-            part.copy_from_slice(&word[..part.len()]);
-        }
-    }
-}
-
-/// The peer's area, as the window shows it.
-pub trait Window {
-    /// Stores a word at `at`, a multiple of 8 within the area, in one piece.
-    fn store(&self, at: usize, word: u64);
-
-    /// Orders stores before this, as the peer sees them, before stores after it, and loads before it
-    /// before stores after it. `fence` names the reason.
-    fn wmb(&self, fence: Fence);
-
-    /// Issues stores before this before loads from the area after it. `fence` names the reason.
-    fn mb(&self, fence: Fence);
-
-    /// Stores `bytes` at `at`, a multiple of 8, in ascending order; a last word that is not full is
-    /// filled with zeros.
-    fn write(&self, at: usize, bytes: &[u8]) {
-        for (n, part) in bytes.chunks(8).enumerate() {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            self.store(at + 8 * n, u64::from_ne_bytes(word));
-        }
-    }
-}
-
-/// Returns whether a count that went from `old` to `new` has passed `event`.
-pub(super) const fn passed(event: u64, old: u64, new: u64) -> bool {
-    event.wrapping_sub(old) < new.wrapping_sub(old)
-}
+use super::{
+    fence::Fence,
+    window::{passed, Area, Window},
+};
 
 /// Reason why nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +65,6 @@ pub struct Sender<S> {
 impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
     /// Creates the sender of a new channel. `starts` is its memory, one word per cell; returns `None` if
     /// it is shorter.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn new(shape: Shape, starts: S) -> Option<Self> {
         if starts.as_ref().len() < shape.cells() as usize {
             return None;
@@ -124,25 +81,21 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
     }
 
     /// Returns the number of cells sent so far.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn produced(&self) -> u64 {
         self.produced
     }
 
     /// Returns the number of cells that the peer is known to have consumed.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn credit(&self) -> u64 {
         self.credit
     }
 
     /// Returns whether the last cell has been sent.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
     /// Sends one message. Nothing is stored unless all of it fits.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn send<A: Area, W: Window>(
         &mut self,
         area: &A,
@@ -177,7 +130,6 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
     }
 
     /// Sends the last cell, which says that no more will be sent.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn finish<A: Area, W: Window>(&mut self, area: &A, window: &W) -> Result<(), SendError> {
         if self.finished {
             return Err(SendError::Finished);
@@ -190,7 +142,6 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
 
     /// Returns whether the peer's receiver sleeps and its doorbell is to be rung for what was sent since
     /// the last call.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn needs_kick<A: Area, W: Window>(&mut self, area: &A, window: &W) -> bool {
         if self.kicked == self.produced {
             return false;
@@ -315,7 +266,6 @@ pub struct Receiver {
 
 impl Receiver {
     /// Creates the receiver of a new channel.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn new(shape: Shape) -> Self {
         Self {
             shape,
@@ -329,13 +279,11 @@ impl Receiver {
     }
 
     /// Returns the number of cells consumed so far.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
 
     /// Returns the next message without consuming it. May return credit to the peer if there is none.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn peek<A: Area, W: Window>(&mut self, area: &A, window: &W) -> Result<Next, Fault> {
         if self.finished {
             return Ok(Next::End);
@@ -375,7 +323,6 @@ impl Receiver {
 
     /// Copies the payload of `message`, which [`Self::peek`] has returned and which is not consumed
     /// yet, or as much of it as `out` takes. Returns the number of bytes.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn copy<A: Area>(&self, area: &A, message: &Message, out: &mut [u8]) -> usize {
         let len = out.len().min(message.len as usize);
         area.read(message.at, &mut out[..len]);
@@ -383,7 +330,6 @@ impl Receiver {
     }
 
     /// Consumes `message`, which [`Self::peek`] has returned: the peer may overwrite it.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn consume<W: Window>(&mut self, window: &W, message: &Message) {
         self.consumed += 1;
         self.owed += message.room;
@@ -405,7 +351,6 @@ impl Receiver {
 
     /// Returns whether the peer's sender sleeps and its doorbell is to be rung for the credit returned
     /// since the last call.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn needs_kick<A: Area, W: Window>(&mut self, area: &A, window: &W) -> bool {
         if self.kicked == self.returned {
             return false;

@@ -8,6 +8,7 @@
 //! an arena check whether offsets lie inside it. This file knows neither links nor arenas.
 
 use super::{
+    bytes::{check, members, Malformed, Member, Reader, Writer},
     cell::{Shape, PAGE_BYTES},
     crc::crc32c,
     hold::Say,
@@ -184,72 +185,23 @@ const HOLD: u8 = 10;
 const HELD: u8 = 11;
 const GO_ON: u8 = 12;
 
-/// Writes members one after the other. Every message fits; bytes beyond the buffer would be left out.
-struct Writer<'a> {
-    buf: &'a mut [u8; MAX_BYTES],
-    at: usize,
-}
-
-impl Writer<'_> {
-    fn put(&mut self, bytes: &[u8]) {
-        if let Some(to) = self.buf.get_mut(self.at..self.at + bytes.len()) {
-            to.copy_from_slice(bytes);
-            self.at += bytes.len();
+impl From<Malformed> for Error {
+    fn from(why: Malformed) -> Self {
+        match why {
+            Malformed::Short => Self::Short,
+            Malformed::Value => Self::Value,
         }
     }
-
-    fn u8(&mut self, v: u8) {
-        self.put(&v.to_le_bytes());
-    }
-
-    fn u16(&mut self, v: u16) {
-        self.put(&v.to_le_bytes());
-    }
-
-    fn u32(&mut self, v: u32) {
-        self.put(&v.to_le_bytes());
-    }
-
-    fn u64(&mut self, v: u64) {
-        self.put(&v.to_le_bytes());
-    }
 }
 
-/// Reads members one after the other.
-struct Reader<'a>(&'a [u8]);
+fn zero(r: &mut Reader<'_>) -> Result<(), Malformed> {
+    check(r.u32()? == 0)
+}
 
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Error> {
-        let (head, rest) = self.0.split_first_chunk::<N>().ok_or(Error::Short)?;
-        self.0 = rest;
-        Ok(*head)
-    }
-
-    fn u8(&mut self) -> Result<u8, Error> {
-        Ok(u8::from_le_bytes(self.take()?))
-    }
-
-    fn u16(&mut self) -> Result<u16, Error> {
-        Ok(u16::from_le_bytes(self.take()?))
-    }
-
-    fn u32(&mut self) -> Result<u32, Error> {
-        Ok(u32::from_le_bytes(self.take()?))
-    }
-
-    fn u64(&mut self) -> Result<u64, Error> {
-        Ok(u64::from_le_bytes(self.take()?))
-    }
-
-    fn zero(&mut self) -> Result<(), Error> {
-        check(self.u32()? == 0)
-    }
-
-    fn nonzero(&mut self) -> Result<u32, Error> {
-        let v = self.u32()?;
-        check(v != 0)?;
-        Ok(v)
-    }
+fn nonzero(r: &mut Reader<'_>) -> Result<u32, Malformed> {
+    let v = r.u32()?;
+    check(v != 0)?;
+    Ok(v)
 }
 
 /// Returns the CRC32C of the whole message `bytes`, with the checksum field taken as 0.
@@ -257,14 +209,6 @@ pub fn checksum(bytes: &[u8]) -> u32 {
     let own = CHECKSUM_AT..CHECKSUM_AT + 4;
     let members = bytes.iter().enumerate();
     crc32c(members.map(|(at, byte)| if own.contains(&at) { 0 } else { *byte }))
-}
-
-fn check(ok: bool) -> Result<(), Error> {
-    if ok {
-        Ok(())
-    } else {
-        Err(Error::Value)
-    }
 }
 
 impl Offer {
@@ -276,27 +220,14 @@ impl Offer {
         echo: 0,
     };
 
-    fn put(&self, w: &mut Writer<'_>) {
-        w.u64(self.offset);
-        w.u64(self.bytes);
-        w.u32(self.wake);
-        w.u32(self.echo);
+    fn is_valid(&self) -> bool {
+        let aligned = self.offset % PAGE == 0 && self.bytes % PAGE == 0;
+        aligned && self.bytes != 0 && self.offset.checked_add(self.bytes).is_some()
     }
+}
 
-    fn get(r: &mut Reader<'_>) -> Result<Option<Self>, Error> {
-        let offer = Self {
-            offset: r.u64()?,
-            bytes: r.u64()?,
-            wake: r.u32()?,
-            echo: r.u32()?,
-        };
-        if offer == Self::NONE {
-            return Ok(None);
-        }
-        check(offer.offset % PAGE == 0 && offer.bytes % PAGE == 0)?;
-        check(offer.bytes != 0 && offer.offset.checked_add(offer.bytes).is_some())?;
-        Ok(Some(offer))
-    }
+members! {
+    Offer { offset, bytes, wake, echo } if |offer| *offer == Offer::NONE || offer.is_valid();
 }
 
 impl End {
@@ -310,9 +241,9 @@ impl End {
     }
 
     fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
-        let conn = r.nonzero()?;
+        let conn = nonzero(r)?;
         let shape = Shape::new(r.u32()?, r.u32()?).ok_or(Error::Value)?;
-        r.zero()?;
+        zero(r)?;
         let area_offset = r.u64()?;
         check(area_offset % PAGE == 0)?;
         check(r.u64()? == shape.area_bytes() as u64)?;
@@ -397,29 +328,29 @@ impl Body {
 
     fn get(kind: u8, r: &mut Reader<'_>) -> Result<Self, Error> {
         Ok(match kind {
-            HELLO => Body::Hello(Offer::get(r)?),
+            HELLO => Body::Hello(Some(Offer::get(r)?).filter(|offer| *offer != Offer::NONE)),
             HELLO_ACK => Body::HelloAck,
             HEARTBEAT => Body::Heartbeat,
             BYE => Body::Bye,
             CONNECT => {
                 let end = End::get(r)?;
-                let service = r.nonzero()?;
-                r.zero()?;
+                let service = nonzero(r)?;
+                zero(r)?;
                 Body::Connect { end, service }
             }
             ACCEPT => {
                 let end = End::get(r)?;
-                let peer_conn = r.nonzero()?;
-                r.zero()?;
+                let peer_conn = nonzero(r)?;
+                zero(r)?;
                 Body::Accept { end, peer_conn }
             }
             REJECT => Body::Reject {
-                peer_conn: r.nonzero()?,
-                code: r.nonzero()?,
+                peer_conn: nonzero(r)?,
+                code: nonzero(r)?,
             },
             CLOSE => {
-                let (conn, peer_conn, reason) = (r.nonzero()?, r.u32()?, r.u32()?);
-                r.zero()?;
+                let (conn, peer_conn, reason) = (nonzero(r)?, r.u32()?, r.u32()?);
+                zero(r)?;
                 Body::Close {
                     conn,
                     peer_conn,
@@ -427,13 +358,13 @@ impl Body {
                 }
             }
             CLOSE_ACK => {
-                let peer_conn = r.nonzero()?;
-                r.zero()?;
+                let peer_conn = nonzero(r)?;
+                zero(r)?;
                 Body::CloseAck { peer_conn }
             }
             HOLD | HELD | GO_ON => {
-                let number = r.nonzero()?;
-                r.zero()?;
+                let number = nonzero(r)?;
+                zero(r)?;
                 Body::Hold(match kind {
                     HOLD => Say::Hold(number),
                     HELD => Say::Held(number),
@@ -448,20 +379,17 @@ impl Body {
 impl Message {
     /// Encodes the message into `buf` and returns its length in bytes.
     pub fn encode(&self, buf: &mut [u8; MAX_BYTES]) -> usize {
-        let mut body = [0; MAX_BYTES];
-        let mut w = Writer {
-            buf: &mut body,
-            at: 0,
-        };
+        let mut body = [0; MAX_BYTES - HEADER_BYTES];
+        let mut w = Writer::new(&mut body);
         self.body.put(&mut w);
-        let bytes = w.at;
+        let body = w.written();
 
         let h = &self.header;
-        let mut w = Writer { buf, at: 0 };
+        let mut w = Writer::new(buf);
         w.u32(MAGIC);
         w.u8(VERSION);
         w.u8(self.body.kind());
-        w.u16((HEADER_BYTES + bytes) as u16);
+        w.u16((HEADER_BYTES + body.len()) as u16);
         w.u64(h.from.hwid);
         w.u32(h.from.generation);
         w.u32(h.to_generation);
@@ -469,8 +397,9 @@ impl Message {
         w.u64(h.to_session);
         w.u32(h.sequence);
         w.u32(0);
-        w.put(body.get(..bytes).unwrap_or_default());
-        let all = w.at;
+        w.put(body);
+        // Every message fits.
+        let all = HEADER_BYTES + body.len();
         let sum = checksum(buf.get(..all).unwrap_or_default());
         if let Some(at) = buf.get_mut(CHECKSUM_AT..CHECKSUM_AT + 4) {
             at.copy_from_slice(&sum.to_le_bytes());
@@ -480,7 +409,7 @@ impl Message {
 
     /// Decodes a message. `buf` may be longer than the message: some mailboxes carry whole words only.
     pub fn parse(buf: &[u8]) -> Result<Self, Error> {
-        let mut r = Reader(buf);
+        let mut r = Reader::new(buf);
         if r.u32()? != MAGIC {
             return Err(Error::Magic);
         }
@@ -503,9 +432,9 @@ impl Message {
         }
         check(session != 0)?;
 
-        let mut r = Reader(body);
+        let mut r = Reader::new(body);
         let body = Body::get(kind, &mut r)?;
-        if !r.0.is_empty() {
+        if !r.rest().is_empty() {
             return Err(Error::Length);
         }
         Ok(Self {

@@ -39,28 +39,28 @@ const INLINE: u8 = 1 << 1;
 const IMM: u8 = 1 << 2;
 const FENCE: u8 = 1 << 3;
 
-/// Operation of a send request: `WEFT_OP_*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Opcode {
-    /// Sends a message to the peer's receive queue.
-    Send = 1,
-    /// Writes from the list to the peer's memory.
-    Write = 2,
-    /// Writes as [`Opcode::Write`], and takes a receive request.
-    WriteImm = 3,
-    /// Reads from the peer's memory into the list, as many bytes as the list has.
-    Read = 4,
-    /// Reads as [`Opcode::Read`], as many bytes as the peer's memory has.
-    ReadAll = 5,
-    /// Adds to 8 bytes at the peer.
-    FetchAdd = 6,
-    /// Compares 8 bytes at the peer, and swaps them.
-    CmpSwap = 7,
-    /// Binds a window of this end.
-    BindMw = 8,
-    /// Invalidates a window of this end.
-    LocalInv = 9,
+numbered! {
+    /// Operation of a send request: `WEFT_OP_*`.
+    pub enum Opcode: u8 {
+        /// Sends a message to the peer's receive queue.
+        Send = 1,
+        /// Writes from the list to the peer's memory.
+        Write = 2,
+        /// Writes as [`Opcode::Write`], and takes a receive request.
+        WriteImm = 3,
+        /// Reads from the peer's memory into the list, as many bytes as the list has.
+        Read = 4,
+        /// Reads as [`Opcode::Read`], as many bytes as the peer's memory has.
+        ReadAll = 5,
+        /// Adds to 8 bytes at the peer.
+        FetchAdd = 6,
+        /// Compares 8 bytes at the peer, and swaps them.
+        CmpSwap = 7,
+        /// Binds a window of this end.
+        BindMw = 8,
+        /// Invalidates a window of this end.
+        LocalInv = 9,
+    }
 }
 
 /// `WEFT_OP_RECV`, in completions.
@@ -69,22 +69,6 @@ pub const OP_RECV: u8 = 16;
 pub const OP_RECV_WRITE_IMM: u8 = 17;
 
 impl Opcode {
-    /// Returns the operation with this number.
-    pub const fn of(number: u8) -> Option<Self> {
-        Some(match number {
-            1 => Self::Send,
-            2 => Self::Write,
-            3 => Self::WriteImm,
-            4 => Self::Read,
-            5 => Self::ReadAll,
-            6 => Self::FetchAdd,
-            7 => Self::CmpSwap,
-            8 => Self::BindMw,
-            9 => Self::LocalInv,
-            _ => return None,
-        })
-    }
-
     /// Returns whether the list is the source of the data.
     pub const fn reads_list(self) -> bool {
         matches!(self, Self::Send | Self::Write | Self::WriteImm)

@@ -17,8 +17,8 @@ use crate::{
         protocol::Protocol,
         qp::lease::{leases, Buffers},
         request::{Address, Data, Lane, Message},
-        ring,
         trunk::{Fault, Layout},
+        window,
         word::Word,
     },
     sys::area::{self, Area},
@@ -52,12 +52,13 @@ impl<'a> Io<'a> {
         self.port.mover(self.link)
     }
 
-    fn own(&self) -> Own<'a> {
-        Own(self.arena)
+    fn own(&self) -> Queues<'a> {
+        Queues(self.arena)
     }
 
-    fn peer(&self) -> Peers<'a> {
-        Peers(self.window)
+    /// Returns the peer's link queues, for stores; see [`Beyond`] for loads.
+    fn peer(&self) -> impl window::Window + 'a {
+        Queues(self.window)
     }
 
     /// Calls `f`, which loads through the window. `None`: some of its loads failed.
@@ -73,12 +74,13 @@ impl<'a> Io<'a> {
     }
 }
 
-/// The link queues in the own arena.
-struct Own<'a>(&'a Area);
+/// Link queues: those in the own arena, or those of the peer.
+struct Queues<'a>(&'a Area);
 
-impl ring::Area for Own<'_> {
+impl window::Area for Queues<'_> {
     fn load(&self, at: usize) -> u64 {
-        // The offset is inside: the layout was computed from the size of the arena.
+        // The offset is inside: the layout was computed from the size of the arena, all of which is
+        // behind the window.
         self.0.read64(at).unwrap_or_default()
     }
 
@@ -89,7 +91,7 @@ impl ring::Area for Own<'_> {
     }
 }
 
-impl ring::Window for Own<'_> {
+impl window::Window for Queues<'_> {
     fn store(&self, at: usize, word: u64) {
         // As above.
         let _ = self.0.write64(at, word);
@@ -131,10 +133,9 @@ impl<'a> Beyond<'a> {
     }
 }
 
-impl ring::Area for Beyond<'_> {
+impl window::Area for Beyond<'_> {
     fn load(&self, at: usize) -> u64 {
-        // The offset is inside: the layout was computed from the size of the peer's arena, all of
-        // which is behind the window.
+        // The offset is inside, as above.
         let word = self.window.read64(at).unwrap_or_default();
         if word == u64::MAX {
             self.ones.set(true);
@@ -145,28 +146,6 @@ impl ring::Area for Beyond<'_> {
     fn rmb(&self, fence: Fence) {
         if fence.is_there() {
             area::rmb();
-        }
-    }
-}
-
-/// The peer's link queues, for stores.
-struct Peers<'a>(&'a Area);
-
-impl ring::Window for Peers<'_> {
-    fn store(&self, at: usize, word: u64) {
-        // The offset is inside the window, as for the loads above.
-        let _ = self.0.write64(at, word);
-    }
-
-    fn wmb(&self, fence: Fence) {
-        if fence.is_there() {
-            area::wmb();
-        }
-    }
-
-    fn mb(&self, fence: Fence) {
-        if fence.is_there() {
-            area::mb();
         }
     }
 }

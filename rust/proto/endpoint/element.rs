@@ -17,27 +17,21 @@ pub const MAX_BYTES: u64 = 1 << 24;
 const SEGMENT: usize = 0x10;
 const COOKIE: usize = 0x08;
 
-/// An operation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Op {
-    /// Does nothing.
-    Nop = 0,
-    /// Copies the sources to the destinations.
-    Copy = 1,
-    /// Reports the checksum of the sources.
-    Crc32c = 2,
-    /// Does both.
-    CopyCrc32c = 3,
+numbered! {
+    /// An operation.
+    pub enum Op: u32 {
+        /// Does nothing.
+        Nop = 0,
+        /// Copies the sources to the destinations.
+        Copy = 1,
+        /// Reports the checksum of the sources.
+        Crc32c = 2,
+        /// Does both.
+        CopyCrc32c = 3,
+    }
 }
 
 impl Op {
-    /// Returns the operation with this number.
-    pub fn new(op: u32) -> Option<Self> {
-        [Self::Nop, Self::Copy, Self::Crc32c, Self::CopyCrc32c]
-            .into_iter()
-            .find(|known| *known as u32 == op)
-    }
-
     /// Returns whether the operation has sources, and whether it has destinations.
     fn needs(self) -> (bool, bool) {
         match self {

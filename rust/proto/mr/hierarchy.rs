@@ -8,11 +8,13 @@
 //! hierarchy is designed. Format: `Documentation/multiroot.rst`.
 
 use super::{
-    super::nm::{
-        bytes::{Reader, Short, Writer},
-        kind::{is_endpoint, is_host},
-        lid::MAX_LID,
-        port::{HOST_PORTS, PORTS},
+    super::{
+        bytes::{members, Malformed, Member, Reader, Writer},
+        nm::{
+            kind::{is_endpoint, is_host},
+            lid::MAX_LID,
+            port::{HOST_PORTS, PORTS},
+        },
     },
     inventory::Kind,
     plane::{COMMON_VH, COMMON_VP, PLANES},
@@ -106,8 +108,8 @@ pub enum Error {
     Space,
 }
 
-impl From<Short> for Error {
-    fn from(_: Short) -> Self {
+impl From<Malformed> for Error {
+    fn from(_: Malformed) -> Self {
         Self::Length
     }
 }
@@ -139,6 +141,10 @@ impl Gate {
     }
 }
 
+members! {
+    Gate { link, vp };
+}
+
 impl Place {
     fn put(&self, w: &mut Writer<'_>) {
         let (kind, functions, count) = match self.kind {
@@ -163,10 +169,8 @@ impl Place {
         w.u8(functions);
         w.u8(count);
         w.u8(0);
-        for gate in [given.out, given.into] {
-            w.u8(gate.link);
-            w.u8(gate.vp);
-        }
+        given.out.put(w);
+        given.into.put(w);
         w.u64(given.base);
         w.u64(given.limit);
         w.u64(0);
@@ -178,16 +182,7 @@ impl Place {
         let (depth, kind, port, flags) = (r.u8()?, r.u8()?, r.u8()?, r.u8()?);
         let (hwid, lid) = (r.u64()?, r.u32()?);
         let (ve, functions, count, zero) = (r.u8()?, r.u8()?, r.u8()?, r.u8()?);
-        let [out, into] = [
-            Gate {
-                link: r.u8()?,
-                vp: r.u8()?,
-            },
-            Gate {
-                link: r.u8()?,
-                vp: r.u8()?,
-            },
-        ];
+        let (out, into) = (Gate::get(&mut r)?, Gate::get(&mut r)?);
         let (base, limit, rest) = (r.u64()?, r.u64()?, r.u64()?);
         let value = |ok| check(ok, Error::Value);
         let kind = match kind {

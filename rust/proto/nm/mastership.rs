@@ -5,7 +5,7 @@
 //! A new master takes a term above all that it has found. Two that begin at once may take the same term;
 //! then the lower hardware id wins, as everywhere.
 
-use super::bytes::{Reader, Short, Writer};
+use super::super::bytes::{members, Malformed, Member, Reader, Writer};
 
 /// A master and its term. The default is older than any other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -21,18 +21,8 @@ impl Mastership {
     pub fn beats(&self, other: &Self) -> bool {
         self.term > other.term || (self.term == other.term && self.master < other.master)
     }
+}
 
-    /// Writes its 12 bytes.
-    pub fn put(&self, w: &mut Writer<'_>) {
-        w.u32(self.term);
-        w.u64(self.master);
-    }
-
-    /// Reads a mastership.
-    pub fn get(r: &mut Reader<'_>) -> Result<Self, Short> {
-        Ok(Self {
-            term: r.u32()?,
-            master: r.u64()?,
-        })
-    }
+members! {
+    Mastership { term, master };
 }

@@ -12,7 +12,6 @@
 pub mod allow;
 pub mod ask;
 pub mod assignments;
-pub mod bytes;
 pub mod doubt;
 pub mod explore;
 pub mod kept;

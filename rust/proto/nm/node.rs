@@ -603,10 +603,12 @@ where
                 }
             }
             Message::AssignmentsRequest { offset } => {
-                let reply = Message::AssignmentsReply(self.assignments.piece(*offset));
+                let reply = Message::AssignmentsReply {
+                    piece: self.assignments.piece(*offset),
+                };
                 self.tell(back, xid, &reply, fx);
             }
-            Message::AssignmentsReply(piece) => self.fetched(xid, piece, fx),
+            Message::AssignmentsReply { piece } => self.fetched(xid, piece, fx),
         }
     }
 

@@ -7,8 +7,10 @@
 //! independent of what is in a packet, and of the state of the nodes that it passes.
 
 use super::{
-    super::crc::crc32c,
-    bytes::{Reader, Short, Writer},
+    super::{
+        bytes::{check, Malformed, Reader, Writer},
+        crc::crc32c,
+    },
     path::{Path, MAX_HOPS},
     port::PORTS,
 };
@@ -29,15 +31,16 @@ pub const MAX_PAYLOAD: usize = MAX_BYTES - ENVELOPE_BYTES - HEADER_BYTES;
 /// Routing method: by ports.
 const METHOD_PORTS: u8 = 0;
 
-/// Direction of a packet, with the seed's numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Direction {
-    /// Before the master is known.
-    Unknown = 0,
-    /// From the master.
-    FromMaster = 1,
-    /// To the master.
-    ToMaster = 2,
+numbered! {
+    /// Direction of a packet, with the seed's numbers.
+    pub enum Direction: u8 {
+        /// Before the master is known.
+        Unknown = 0,
+        /// From the master.
+        FromMaster = 1,
+        /// To the master.
+        ToMaster = 2,
+    }
 }
 
 /// Reason why bytes are not a packet.
@@ -55,9 +58,12 @@ pub enum Error {
     Value,
 }
 
-impl From<Short> for Error {
-    fn from(_: Short) -> Self {
-        Self::Short
+impl From<Malformed> for Error {
+    fn from(why: Malformed) -> Self {
+        match why {
+            Malformed::Short => Self::Short,
+            Malformed::Value => Self::Value,
+        }
     }
 }
 
@@ -171,12 +177,7 @@ impl Packet {
 
         let mut r = Reader::new(body);
         check(r.u8()? == METHOD_PORTS)?;
-        let direction = match r.u8()? {
-            0 => Direction::Unknown,
-            1 => Direction::FromMaster,
-            2 => Direction::ToMaster,
-            _ => return Err(Error::Value),
-        };
+        let direction = Direction::of(r.u8()?).ok_or(Error::Value)?;
         let (hops, passed) = (usize::from(r.u8()?), usize::from(r.u8()?));
         // A packet on a link has not reached the last node yet.
         check(passed < hops)?;
@@ -194,8 +195,4 @@ fn path(bytes: [u8; MAX_HOPS], hops: usize) -> Result<Path, Error> {
     let ports = bytes.get(..hops).ok_or(Error::Value)?;
     check(ports.iter().all(|port| usize::from(*port) < PORTS))?;
     Path::new(ports).ok_or(Error::Value)
-}
-
-fn check(ok: bool) -> Result<(), Error> {
-    ok.then_some(()).ok_or(Error::Value)
 }

@@ -2,7 +2,7 @@
 
 //! One port of a node: the neighbour at the other end of its link, and the bandwidth of the link.
 
-use super::bytes::{Reader, Short, Writer};
+use super::super::bytes::{Malformed, Member, Reader, Writer};
 
 /// Ports of a host.
 pub const HOST_PORTS: usize = 4;
@@ -59,16 +59,17 @@ impl Port {
         let rate = lane * u32::from(self.width.min(MAX_WIDTH));
         Some(1 + SLOWEST.checked_div(rate)?)
     }
+}
 
-    /// Encodes the port in [`PORT_BYTES`].
-    pub fn put(&self, w: &mut Writer<'_>) {
+/// [`PORT_BYTES`] long. Speed and width above the highest valid value are read as that value.
+impl Member<'_> for Port {
+    fn put(&self, w: &mut Writer<'_>) {
         w.u64(self.peer);
         w.u8(self.speed | if self.excluded { EXCLUDED } else { 0 });
         w.u8(self.width);
     }
 
-    /// Decodes a port. Speed and width above the highest valid value are read as that value.
-    pub fn get(r: &mut Reader<'_>) -> Result<Self, Short> {
+    fn get(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let peer = r.u64()?;
         let (speed, width) = (r.u8()?, r.u8()?);
         Ok(Self {

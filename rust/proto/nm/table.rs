@@ -10,7 +10,7 @@
 //! themselves, and the master may die at any time. This file is independent of how routes are computed.
 
 use super::{
-    bytes::{Reader, Writer},
+    super::bytes::{Reader, Writer},
     member::{Member, Members},
     message::{Differ, Taken, MAX_PIECE},
     path::MAX_HOPS,

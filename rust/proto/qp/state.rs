@@ -2,38 +2,25 @@
 
 //! The states of a queue pair, and the changes that a user may ask for.
 
-/// A state, by its number in the user interface: `WEFT_QP_*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum State {
-    /// Nothing is done.
-    Reset = 0,
-    /// Receive requests can be posted.
-    Init = 1,
-    /// Requests of the peer are taken.
-    Rtr = 2,
-    /// Send requests are carried out, too.
-    Rts = 3,
-    /// No new send requests are begun.
-    Sqd = 4,
-    /// All requests are flushed.
-    Err = 5,
+numbered! {
+    /// A state, by its number in the user interface: `WEFT_QP_*`.
+    pub enum State: u32 {
+        /// Nothing is done.
+        Reset = 0,
+        /// Receive requests can be posted.
+        Init = 1,
+        /// Requests of the peer are taken.
+        Rtr = 2,
+        /// Send requests are carried out, too.
+        Rts = 3,
+        /// No new send requests are begun.
+        Sqd = 4,
+        /// All requests are flushed.
+        Err = 5,
+    }
 }
 
 impl State {
-    /// Returns the state with this number.
-    pub const fn of(number: u32) -> Option<Self> {
-        Some(match number {
-            0 => Self::Reset,
-            1 => Self::Init,
-            2 => Self::Rtr,
-            3 => Self::Rts,
-            4 => Self::Sqd,
-            5 => Self::Err,
-            _ => return None,
-        })
-    }
-
     /// Returns whether a user may ask for this change.
     pub const fn may_become(self, to: Self) -> bool {
         matches!(

@@ -51,7 +51,7 @@ fn q_1_work_has_segments_where_its_operation_has_them_and_ends_where_memory_does
         assert_eq!(work.check(), wanted, "{work:?}");
     }
     assert_eq!(
-        [0, 1, 2, 3, 4, 256].map(|op| Op::new(op).map(Op::sums)),
+        [0, 1, 2, 3, 4, 256].map(|op| Op::of(op).map(Op::sums)),
         [Some(false), Some(false), Some(true), Some(true), None, None]
     );
 }

@@ -15,7 +15,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use weft_proto::cell::{Shape, CREDIT_AT, RECV_EVENT_AT, SEND_EVENT_AT};
 use weft_proto::fence::Fence;
-use weft_proto::ring::{Area, Next, Receiver, SendError, Sender, Window};
+use weft_proto::ring::{Next, Receiver, SendError, Sender};
+use weft_proto::window::{Area, Window};
 
 /// An area, and the loads of it that may still be done later.
 struct Loads<'a> {

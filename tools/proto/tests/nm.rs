@@ -157,7 +157,7 @@ fn messages() -> Vec<Message<'static>> {
         },
         Message::PollAck { from: 1, master: 2 },
         Message::AssignmentsRequest { offset: 3 },
-        Message::AssignmentsReply(piece),
+        Message::AssignmentsReply { piece },
         Message::Hierarchy { write, piece },
     ]
 }

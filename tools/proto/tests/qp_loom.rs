@@ -23,8 +23,8 @@ use trunk::Memory;
 use weft_proto::cqe::Status;
 use weft_proto::fence::Fence;
 use weft_proto::protocol::Protocol;
-use weft_proto::ring::{Area, Window};
 use weft_proto::trunk::Layout;
+use weft_proto::window::{Area, Window};
 
 fn layout() -> Layout {
     Layout::of_arena(128 << 10).expect("large enough")

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_proto::cell::{Shape, CREDIT_AT, RECV_EVENT_AT, SEND_EVENT_AT};
 use weft_proto::fence::Fence;
-use weft_proto::ring::{Area, Next, Receiver, SendError, Sender, Window};
+use weft_proto::ring::{Next, Receiver, SendError, Sender};
+use weft_proto::window::{Area, Window};
 
 const CELLS: u64 = 16;
 

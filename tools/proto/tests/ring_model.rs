@@ -11,7 +11,8 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::ops::Range;
 use weft_proto::cell::{Fault, Head, Kind, Shape, RECV_EVENT_AT, SEND_EVENT_AT};
-use weft_proto::ring::{Area, Next, Receiver, SendError, Sender};
+use weft_proto::ring::{Next, Receiver, SendError, Sender};
+use weft_proto::window::Area;
 
 #[derive(Clone, Debug)]
 enum Step {

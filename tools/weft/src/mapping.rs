@@ -13,7 +13,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{self, AtomicU64, Ordering};
 use weft_proto::fence::Fence;
-use weft_proto::ring;
+use weft_proto::window;
 
 /// A mapping of a file of the driver.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl Area {
     }
 }
 
-impl ring::Area for Area {
+impl window::Area for Area {
     fn load(&self, at: usize) -> u64 {
         self.0.load64(at)
     }
@@ -165,7 +165,7 @@ impl Window {
     }
 }
 
-impl ring::Window for Window {
+impl window::Window for Window {
     fn store(&self, at: usize, word: u64) {
         self.0.store64(at, word);
     }
@@ -352,8 +352,8 @@ fn release() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ring::{Area as _, Window as _};
     use std::os::fd::AsFd;
+    use window::{Area as _, Window as _};
 
     fn both() -> (Window, Area) {
         let file = tempfile::tempfile().expect("a temporary file");

@@ -11,7 +11,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_proto::fence::Fence;
-use weft_proto::ring::{self, Area, Message, Next};
+use weft_proto::ring::{self, Message, Next};
+use weft_proto::window::Area;
 
 /// The half of a channel that receives.
 pub struct Receiver {

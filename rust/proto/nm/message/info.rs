@@ -5,10 +5,9 @@
 //! This file is independent of the node that asks, and of how the description is used.
 
 use super::super::{
-    bytes::{Reader, Writer},
+    super::bytes::{check, members, Malformed, Member, Reader, Writer},
     mastership::Mastership,
 };
-use super::{check, Error};
 
 /// Bytes of [`Info`].
 pub(super) const INFO_BYTES: usize = 40;
@@ -32,28 +31,6 @@ pub struct Info {
     pub assignments: u32,
 }
 
-impl Info {
-    pub(super) fn put(&self, w: &mut Writer<'_>) {
-        w.u64(self.hwid);
-        w.u32(self.life);
-        w.u32(self.lid);
-        w.u32(self.next_lid);
-        self.mastership.put(w);
-        w.u32(self.change);
-        w.u32(self.assignments);
-    }
-
-    pub(super) fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
-        let info = Self {
-            hwid: r.u64()?,
-            life: r.u32()?,
-            lid: r.u32()?,
-            next_lid: r.u32()?,
-            mastership: Mastership::get(r)?,
-            change: r.u32()?,
-            assignments: r.u32()?,
-        };
-        check(info.hwid != 0)?;
-        Ok(info)
-    }
+members! {
+    Info { hwid, life, lid, next_lid, mastership, change, assignments } if |info| info.hwid != 0;
 }

@@ -3,11 +3,11 @@
 //! The ports of a node, as many at a time as a message carries.
 
 use super::super::{
-    bytes::{Reader, Writer},
+    super::bytes::{check, Malformed, Member, Reader, Writer},
     packet::MAX_PAYLOAD,
     port::{Port, PORTS, PORT_BYTES},
 };
-use super::{check, info::INFO_BYTES, Error};
+use super::info::INFO_BYTES;
 
 /// Bytes before the ports of a page: type, number, [`Info`](super::Info), and first port of the next
 /// page.
@@ -42,8 +42,10 @@ impl Page {
         }
         page
     }
+}
 
-    pub(super) fn put(&self, w: &mut Writer<'_>) {
+impl Member<'_> for Page {
+    fn put(&self, w: &mut Writer<'_>) {
         w.u8(self.next);
         for (port, number) in self.ports.iter().zip(0u8..) {
             if port.is_up() {
@@ -53,7 +55,7 @@ impl Page {
         }
     }
 
-    pub(super) fn get(r: &mut Reader<'_>) -> Result<Self, Error> {
+    fn get(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let mut page = Self {
             ports: [Port::NONE; PORTS],
             next: r.u8()?,
@@ -63,7 +65,7 @@ impl Page {
             let number = r.u8()?;
             check(number >= free)?;
             let place = page.ports.get_mut(usize::from(number));
-            *place.ok_or(Error::Value)? = Port::get(r)?;
+            *place.ok_or(Malformed::Value)? = Port::get(r)?;
             free = number + 1;
         }
         check(page.next == 0 || (page.next >= free && usize::from(page.next) < PORTS))?;

@@ -4,8 +4,7 @@
 //!
 //! This file does not interpret the data.
 
-use super::super::bytes::{Reader, Writer};
-use super::{check, Error};
+use super::super::super::bytes::{check, members, Malformed, Member, Reader, Writer};
 
 /// Most bytes of the routes, of the assignments, or of a hierarchy, in one message.
 pub const MAX_PIECE: usize = 120;
@@ -34,24 +33,9 @@ impl<'a> Piece<'a> {
             bytes: rest.get(..MAX_PIECE).unwrap_or(rest),
         }
     }
+}
 
-    pub(super) fn put(&self, w: &mut Writer<'_>) {
-        w.u32(self.version);
-        w.u16(self.total);
-        w.u16(self.offset);
-        w.put(self.bytes);
-    }
-
-    pub(super) fn get(r: &mut Reader<'a>) -> Result<Self, Error> {
-        let (version, total, offset) = (r.u32()?, r.u16()?, r.u16()?);
-        let bytes = r.rest();
-        *r = Reader::new(&[]);
-        check(usize::from(offset) + bytes.len() <= usize::from(total))?;
-        Ok(Self {
-            version,
-            total,
-            offset,
-            bytes,
-        })
-    }
+members! {
+    Piece<'a> { version, total, offset, bytes }
+        if |part| usize::from(part.offset) + part.bytes.len() <= usize::from(part.total);
 }

@@ -7,8 +7,10 @@
 
 use super::{
     super::{
-        super::crc::crc32c,
-        bytes::{Reader, Writer},
+        super::{
+            bytes::{check, Member, Reader, Writer},
+            crc::crc32c,
+        },
         mastership::Mastership,
         packet::{Error, MAX_BYTES},
     },
@@ -194,8 +196,4 @@ fn sum(bytes: &[u8]) -> u32 {
     let head = bytes.get(..8).unwrap_or_default();
     let rest = bytes.get(12..).unwrap_or_default();
     crc32c(head.iter().chain(rest).copied())
-}
-
-fn check(ok: bool) -> Result<(), Error> {
-    ok.then_some(()).ok_or(Error::Value)
 }

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use weft_proto::cell::Shape;
 use weft_proto::fence::Fence;
-use weft_proto::ring::{Area, Window};
+use weft_proto::window::{Area, Window};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {

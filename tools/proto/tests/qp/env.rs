@@ -16,9 +16,9 @@ use weft_proto::qp::{
     Request, Side, Sink, Source, Taken, Transfer, Transport,
 };
 use weft_proto::request::{Address, Data, Extents, Lane, Message};
-use weft_proto::ring::{Area, Window};
 use weft_proto::tpt::Rights;
 use weft_proto::trunk::{Fault, Layout};
+use weft_proto::window::{Area, Window};
 use weft_proto::word::{Says, Word};
 use weft_proto::wqe::{Identity, RecvWqe, SendWqe, Tail};
 

@@ -10,8 +10,8 @@ use weft_proto::fence::Fence;
 use weft_proto::hold::Standing;
 use weft_proto::protocol::Protocol;
 use weft_proto::request::{Data, Extent, Extents, Gone, Inline, Join, Message, Part, Role};
-use weft_proto::ring::{Area, Window};
 use weft_proto::trunk::Layout;
+use weft_proto::window::{Area, Window};
 use weft_proto::word::{Says, Word};
 
 /// A trunk in memory, which either end writes.
