@@ -34,7 +34,7 @@ static bool weft_dma_is_error(unsigned code)
            code != WEFT_DMA_ST_SKIPPED;
 }
 
-/* The status is written last: who sees it sees the data, and may reuse all. */
+/* The status is written last: a reader of it sees the data, and may reuse all. */
 static void weft_dma_finish(WeftPort *s, unsigned n, unsigned code)
 {
     WeftDmaChannel *ch = &s->dma.channel[n];

@@ -217,7 +217,7 @@ enum weft_fab_type {
 	WEFT_FAB_CONFIG_REPLY = 43,
 	/*
 	 * owner -> fabric, before an INBOUND of the same entry, which it is part of:
-	 * who may reach the entry by routes. arg: 0 entry, 1 LID or WEFT_FROM_ANY,
+	 * what may reach the entry by routes. arg: 0 entry, 1 LID or WEFT_FROM_ANY,
 	 * 2 mask of gates. Without it no port may.
 	 */
 	WEFT_FAB_INBOUND_FROM = 44,

@@ -307,8 +307,8 @@ bool weft_inbound_acked(WeftPort *ep, const struct weft_fab_msg *m, int *fds,
 }
 
 /*
- * Link @link went down, or who was at that channel is gone: the fabric waits
- * for him no longer, but he may not have heard of it yet.
+ * Link @link went down, or the port at that channel is gone: the fabric waits
+ * for it no longer, but the port may not have heard of it yet.
  */
 void weft_inbound_link_down(WeftPort *s, unsigned link)
 {

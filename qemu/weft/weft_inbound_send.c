@@ -8,7 +8,7 @@
 #include "weft_inbound.h"
 #include "weft_port.h"
 
-/* Who may come by routes, on the links that the function may use. */
+/* What may come by routes, on the links that the function may use. */
 static uint64_t weft_inbound_gates(const WeftPort *s, const WeftAperture *ap)
 {
     uint64_t gates = 0;

@@ -104,7 +104,7 @@ void weft_link_publish(WeftPort *s)
 
 /*
  * Take the neighbour's lock, with an open file of our own: a lock belongs to
- * the open file, and the one handed over is shared by all who got it.
+ * the open file, and the one handed over is shared by all that got it.
  */
 static int weft_link_hold(int fd, unsigned channel, uint32_t life,
                           Error **errp)

@@ -44,7 +44,7 @@ static bool weft_message_counters(WeftPort *s, const struct weft_fab_msg *m,
 
     QEMU_BUILD_BUG_ON(sizeof(sum) > sizeof(reply.data));
 
-    /* Who reads the counters may look at the cables' next. */
+    /* A reader of the counters may look at the cables' next. */
     for (WeftPort *f = NULL; (f = weft_function_next(s, f)); ) {
         weft_hook_flush(f);
         for (unsigned n = 0; n < WEFT_COUNTERS; n++) {

@@ -204,7 +204,7 @@ static bool weft_vf_is_closed(WeftPort *vf)
 }
 
 /*
- * VF @n gets the number @number, and who has that gets its. Neighbours name a
+ * VF @n gets the number @number, and the VF that has that gets its. Neighbours name a
  * function by its number: what they know of one must be over.
  */
 static void weft_vf_renumber(WeftPort *pf, unsigned n, uint32_t number)

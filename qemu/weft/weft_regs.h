@@ -132,7 +132,7 @@
 #define WEFT_R_MBOX_TX_STATUS		0x304	/* ro */
 #define   WEFT_MBOX_TX_FAILED		0x00000001	/* the last: link down, bad length */
 #define WEFT_R_MBOX_TX_LID		0x308	/* rw: which port ROUTED is for */
-#define WEFT_R_MBOX_VPS			0x310	/* rw, 64: who may send so, bit 16 link + VP */
+#define WEFT_R_MBOX_VPS			0x310	/* rw, 64: allowed senders, bit 16 link + VP */
 #define WEFT_R_MBOX_RX_DATA		0x400	/* ro: 256 bytes of the oldest message */
 #define WEFT_R_MBOX_RX_STATUS		0x500	/* ro */
 #define   WEFT_MBOX_RX_VALID		0x80000000
@@ -142,7 +142,7 @@
 #define   WEFT_MBOX_FROM		0x3f000000	/* function of the neighbour */
 #define   WEFT_MBOX_RX_ROUTED		0x40000000	/* it came by a route */
 #define WEFT_R_MBOX_RX_POP		0x504	/* wo: any value drops the oldest */
-#define WEFT_R_MBOX_RX_LID		0x508	/* ro: whose it is, if ROUTED, else 0 */
+#define WEFT_R_MBOX_RX_LID		0x508	/* ro: its sender, if ROUTED, else 0 */
 #define WEFT_MBOX_ROUTED_DEPTH		16	/* of those held, that came by routes */
 
 /* ---- counters: 64 bits each, at 0x800 + 8 n ------------------------- */
@@ -461,7 +461,7 @@
 #define   WEFT_VF_RX			0x00000200	/* it has sent a message */
 #define   WEFT_VF_TAKEN			0x00000400	/* it has taken ours */
 #define WEFT_VF_FUNCTION		0x004	/* ro: its number in the endpoint */
-#define WEFT_VF_NUMBER			0x008	/* wo: exchanges it with who has that */
+#define WEFT_VF_NUMBER			0x008	/* wo: exchanges it with the VF that has that */
 #define WEFT_VF_SLOTS			0x010	/* rw: it may use slots 0 to this - 1 */
 #define WEFT_VF_INBOUND			0x014	/* rw: entries */
 #define WEFT_VF_DOORBELLS		0x018	/* rw: doorbells that may ring here */

@@ -32,7 +32,7 @@ static WeftLink *weft_remote_link(WeftPort *ep, unsigned n)
     return &ep->link[WEFT_MAX_LINKS + n];
 }
 
-/* ---- who wants what -------------------------------------------------- */
+/* ---- what is wanted -------------------------------------------------- */
 
 static bool weft_remote_used_by(const WeftPort *s, uint32_t lid)
 {

@@ -44,7 +44,7 @@ static void weft_vfs_reset(WeftPort *pf)
 
 /*
  * CTRL.RESET, function level reset and system reset. Links first, so that
- * apertures know who may still reach them. Those of the endpoint alone: of
+ * apertures know what may still reach them. Those of the endpoint alone: of
  * another function a reset touches that function only, and a PF's its VFs.
  */
 void weft_reset(WeftPort *s)

@@ -169,7 +169,7 @@ static void weft_slot_update(WeftPort *s, unsigned n)
                            slot->mapped_pos != t.pos));
 
     if (t.via != slot->target.via || t.function != slot->target.function) {
-        /* Who was to be told is not there any more. */
+        /* The port that was to be told is not there any more. */
         memset(slot->report, 0, sizeof(slot->report));
     }
     if (!weft_slot_same(&slot->target, &t)) {

@@ -52,7 +52,7 @@ typedef struct WeftAperture {
     uint64_t len;               /* 0: closed */
     uint32_t rights;
     uint32_t allow;             /* the owner's own entries only */
-    uint64_t gates;             /* likewise: who may come by routes */
+    uint64_t gates;             /* likewise: what may come by routes */
     uint32_t from;
     uint64_t serial;            /* a new one with every change */
     GArray *segments;
@@ -353,7 +353,7 @@ typedef struct WeftIommu {
     MemoryRegion *mr;           /* that translates; NULL: none does */
     unsigned sections;          /* of it, in the address space */
     unsigned unwatched;         /* sections of what does not tell of unmaps */
-    bool changed;               /* who translates, in this transaction */
+    bool changed;               /* the translation, in this transaction */
     uint32_t vectors;           /* interrupts put off */
     QEMUBH *resume;
 } WeftIommu;

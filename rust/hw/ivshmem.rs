@@ -95,7 +95,7 @@ impl Handler for Shared {
             return Next::Thread;
         }
         self.count(Count::RxDoorbells);
-        // Who rang is not told.
+        // The hardware does not say which node rang.
         for link in 0..self.links {
             if vector == WAKE_VECTOR {
                 trace::port_event(&self.pdev, trace::Port::Wake, link as u64);

@@ -284,12 +284,12 @@ impl Entry {
     /// Checks whether a queue pair of the domain `pd` has the rights `need` by `stag`, whatever the
     /// bytes.
     pub const fn admit(&self, stag: Stag, pd: u64, need: Rights) -> Result<(), Denied> {
-        let who = if need.is_remote() {
+        let side = if need.is_remote() {
             Validation::REMOTE
         } else {
             Validation::LOCAL
         };
-        if !self.validation.has(who) {
+        if !self.validation.has(side) {
             return Err(Denied::Invalid);
         }
         if stag.key() != self.key {

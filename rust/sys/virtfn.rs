@@ -10,7 +10,7 @@ use kernel::{
     str::{CStrExt, CString},
 };
 
-/// Who is bound to a function.
+/// The driver that is bound to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bound {
     None,
@@ -47,7 +47,7 @@ impl VirtFn {
         self.0.as_ptr().addr()
     }
 
-    /// Who is bound to it: it may change at once.
+    /// Returns the driver that is bound to it, which may change at once.
     pub(crate) fn bound(&self) -> Bound {
         let vf = self.raw();
         // SAFETY: The device is held, and as long as it is so is its PF. The drivers' addresses are

@@ -67,7 +67,7 @@
 #define WEFT_PORT_WEFT		1	/* Weft port */
 #define WEFT_PORT_IVSHMEM	2	/* ivshmem-doorbell */
 
-/* Who keeps a peer to what it was granted (weft_port_info.protection). */
+/* What keeps a peer to what it was granted (weft_port_info.protection). */
 #define WEFT_PROT_DEVICE	(1 << 0)	/* the owner's device, on each access */
 #define WEFT_PROT_APERTURE	(1 << 1)	/* the aperture holds granted pages only */
 #define WEFT_PROT_BOUNCE	(1 << 2)	/* the kernel copies out of a ring of its own */
@@ -294,7 +294,7 @@ struct weft_chan_info {
  * @size: sizeof(struct weft_chan_kick)
  * @flags: must be 0
  *
- * Rings the peer's doorbell, for those who sleep at the other end.
+ * Rings the peer's doorbell, for programs that sleep at the other end.
  */
 struct weft_chan_kick {
 	__u32 size;
@@ -452,7 +452,7 @@ struct weft_pd_alloc {
 	__u32 reserved;
 };
 
-/* Who may do what with memory. The owner's own queue pairs may always read. */
+/* Rights to memory. The owner's own queue pairs may always read. */
 #define WEFT_ACCESS_LOCAL_WRITE		(1 << 0)
 #define WEFT_ACCESS_REMOTE_READ		(1 << 1)
 #define WEFT_ACCESS_REMOTE_WRITE	(1 << 2)	/* needs LOCAL_WRITE */
@@ -547,8 +547,8 @@ struct weft_cq_create {
  * struct weft_cq_ctl - the beginning of a completion queue's memory
  * @consumed: written by the user: entries taken
  * @reserved0: 0
- * @produced: written by the driver: entries given, for who would rather count than
- *	look at phases
+ * @produced: written by the driver: entries given, for programs that count rather
+ *	than look at phases
  * @overrun: written by the driver: 1 when an entry found no room. Queue pairs that
  *	complete here are then in ERR
  * @reserved1: 0
@@ -661,8 +661,8 @@ struct weft_srq_create {
 };
 
 /*
- * Who moves what between the ends of a queue pair: pushed, that is, written by who
- * has it, or pulled, read by who wants it. Both ends are to agree. Nothing is
+ * What moves between the ends of a queue pair, and how: pushed, that is, written by the
+ * end that has it, or pulled, read by the end that wants it. Both ends are to agree. Nothing is
  * pulled by default, and then no read crosses the bridge.
  */
 #define WEFT_PULL_WQE		(1 << 0)	/* requests */
@@ -928,8 +928,8 @@ struct weft_destroy {
  * @qp: a queue pair that has work, or 0: only what has come from the peers
  * @budget: requests to handle at most, 0 for 64
  *
- * Returns when what there is was done, or the budget is used up. Who polls a
- * completion queue calls this in its loop: then no interrupt and no other thread is
+ * Returns when what there is was done, or the budget is used up. A program that
+ * polls a completion queue calls this in its loop: then no interrupt and no other thread is
  * needed.
  */
 struct weft_kick {
@@ -953,7 +953,7 @@ struct weft_kick {
 
 /* What stands against it (weft_vf_migrate.obstacles). */
 #define WEFT_MIGRATE_SAME	(1 << 0)	/* source and target are the same */
-#define WEFT_MIGRATE_INCAPABLE	(1 << 1)	/* the hardware cannot change who a VF is */
+#define WEFT_MIGRATE_INCAPABLE	(1 << 1)	/* the hardware cannot change the identity of a VF */
 #define WEFT_MIGRATE_UNKNOWN	(1 << 2)	/* a port is not attached to a fabric */
 #define WEFT_MIGRATE_UNEQUAL	(1 << 3)	/* the target has less than the source */
 #define WEFT_MIGRATE_NO_SOURCE	(1 << 4)	/* the source is not enabled */
@@ -1042,13 +1042,13 @@ struct weft_fabric_port {
 };
 
 /**
- * struct weft_fabric_nodes - ioctl(WEFT_FABRIC_NODES): who is in the fabric, one a call
+ * struct weft_fabric_nodes - ioctl(WEFT_FABRIC_NODES): the nodes of the fabric, one a call
  * @size: sizeof(struct weft_fabric_nodes)
  * @flags: must be 0
  * @index: which node, from 0; that is this port's own
  * @nodes: out: how many there are
- * @serial: out: another one when they are others than before: who reads them one after
- *	the other begins anew then
+ * @serial: out: changes with the list of nodes: a reader of one after the other then
+ *	begins anew
  * @lid: out: local id, 0: none
  * @hwid: out: hardware id
  * @kind: out: WEFT_NODE_*
@@ -1119,7 +1119,7 @@ struct weft_fabric_routes {
 #define WEFT_ASSIGNMENTS_BYTES	4096	/* the longest text */
 
 /**
- * struct weft_fabric_assignments - ioctl(WEFT_FABRIC_ASSIGNMENTS): which endpoint is to be whose
+ * struct weft_fabric_assignments - ioctl(WEFT_FABRIC_ASSIGNMENTS): which endpoint is to belong to which host
  * @size: sizeof(struct weft_fabric_assignments)
  * @flags: WEFT_ASSIGNMENTS_SET, or 0: to read them
  * @text: address of the text, see Documentation/multiroot.rst
@@ -1129,8 +1129,8 @@ struct weft_fabric_routes {
  * @line: out: with EINVAL and ENOSPC, the line of the text, from 1, that is meant; else 0
  * @reserved: must be 0
  *
- * Every host of the fabric keeps them, and tells them to who asks; the master sees to
- * them, see WEFT_FABRIC_ASSIGNMENT.
+ * Every host of the fabric keeps them, and tells them to callers; the master carries
+ * them out, see WEFT_FABRIC_ASSIGNMENT.
  *
  * EOPNOTSUPP: as of WEFT_FABRIC_NODES. ENOBUFS: there is not as much room as @bytes says
  * now. With WEFT_ASSIGNMENTS_SET: EPERM: without CAP_SYS_ADMIN. EREMOTE: this host is not the
@@ -1292,7 +1292,7 @@ struct weft_fabric_vh {
 	__u64 limit;
 };
 
-/* Who moves what (weft_ep_open.flags); without, the function fetches work and data. */
+/* What is pushed (weft_ep_open.flags); without, the function fetches work and data. */
 #define WEFT_EP_PUSH_WORK	(1 << 0)	/* work is written to the function */
 #define WEFT_EP_PUSH_DATA	(1 << 1)	/* areas are in the function's memory */
 #define WEFT_EP_PULL_DONE	(1 << 2)	/* completions are read from the function */

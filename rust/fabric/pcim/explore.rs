@@ -93,7 +93,7 @@ impl Walk<'_> {
             return Ok(());
         };
         let (far, kind, ports) = match self.identify(&path) {
-            Ok(Some(who)) => who,
+            Ok(Some(identity)) => identity,
             Ok(None) => return Ok(()),
             Err(e) if e == EHOSTUNREACH => {
                 self.whole = false;

@@ -4,7 +4,7 @@
 //!
 //! Such a link has what every link has; this is what differs: it leads nowhere until it is aimed, its
 //! memory is allocated then, and whether it is up is said by the route of its slot, which stays
-//! enabled for that, empty while nothing is attached. It must not know who aims it, nor why.
+//! enabled for that, empty while nothing is attached. It must not know what aims it, nor why.
 
 use super::{
     arena,
@@ -155,7 +155,7 @@ impl WeftPort {
         self.admit_all();
     }
 
-    /// Says of each gate who may ring by it. With the tables locked.
+    /// Tells each gate which ports may ring by it. With the tables locked.
     pub(super) fn admit_all(&self) {
         let bells = |link: usize| {
             let far = self.far_link(link).filter(|far| far.admitted.load(Relaxed));

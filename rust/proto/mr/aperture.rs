@@ -37,7 +37,7 @@ pub struct Aperture {
     /// Hardware id of the root complex that the address space belongs to.
     pub space: u64,
     /// Hardware id of the component that is there.
-    pub who: u64,
+    pub owner: u64,
     /// Of an endpoint: number of the virtual endpoint.
     pub ve: u8,
     /// Reason why it is there.
@@ -52,7 +52,7 @@ impl Aperture {
     /// Initial value for memory.
     pub const NONE: Self = Self {
         space: 0,
-        who: 0,
+        owner: 0,
         ve: 0,
         association: Association::Own,
         base: 0,
@@ -66,7 +66,7 @@ pub struct Claim {
     /// Hardware id of the root complex that the address space belongs to.
     pub space: u64,
     /// Hardware id of the component.
-    pub who: u64,
+    pub owner: u64,
     /// Of an endpoint: number of the virtual endpoint.
     pub ve: u8,
     association: Association,
@@ -89,8 +89,8 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
     }
 
     /// Returns the aperture of a component in a space.
-    pub fn of(&self, space: u64, who: u64, ve: u8) -> Option<&Aperture> {
-        let same = |a: &&Aperture| (a.space, a.who, a.ve) == (space, who, ve);
+    pub fn of(&self, space: u64, owner: u64, ve: u8) -> Option<&Aperture> {
+        let same = |a: &&Aperture| (a.space, a.owner, a.ve) == (space, owner, ve);
         self.all().iter().find(same)
     }
 
@@ -129,7 +129,7 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
         L: AsRef<[Link]> + AsMut<[Link]>,
     {
         for claim in claims(inventory, assignments, space.hwid) {
-            if self.of(claim.space, claim.who, claim.ve).is_some() {
+            if self.of(claim.space, claim.owner, claim.ve).is_some() {
                 continue;
             }
             match self.place(space, &claim) {
@@ -150,7 +150,7 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
         });
         let made = |base: u64| {
             let Claim {
-                who,
+                owner,
                 ve,
                 association,
                 ..
@@ -158,7 +158,7 @@ impl<M: AsRef<[Aperture]> + AsMut<[Aperture]>> Apertures<M> {
             let limit = base.checked_add(size(claim)? - 1)?;
             Some(Aperture {
                 space: space.hwid,
-                who,
+                owner,
                 ve,
                 association,
                 base,
@@ -208,7 +208,7 @@ where
     L: AsRef<[Link]> + AsMut<[Link]>,
 {
     let mut all = claims(inventory, assignments, at.space);
-    let claim = all.find(|c| (c.who, c.ve, c.association) == (at.who, at.ve, at.association));
+    let claim = all.find(|c| (c.owner, c.ve, c.association) == (at.owner, at.ve, at.association));
     let space = inventory.get(at.space);
     claim.is_some_and(|claim| space.is_some_and(|space| is_in_place(space, &claim, at)))
 }
@@ -229,10 +229,10 @@ where
         let ves = if c.is_endpoint() { c.ves() } else { 1 };
         (0..ves).filter_map(move |ve| {
             let association = associate(assignments, space, c, ve)?;
-            let (who, lid, bytes) = (c.hwid, c.lid, c.bytes);
+            let (owner, lid, bytes) = (c.hwid, c.lid, c.bytes);
             Some(Claim {
                 space,
-                who,
+                owner,
                 ve,
                 association,
                 lid,

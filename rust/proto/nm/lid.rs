@@ -29,7 +29,7 @@ impl Promises {
     };
 
     fn get(&self, hwid: u64) -> Option<u32> {
-        let found = self.made.iter().find(|(who, _)| *who == hwid);
+        let found = self.made.iter().find(|(known, _)| *known == hwid);
         found.map(|(_, lid)| *lid)
     }
 
@@ -43,7 +43,7 @@ impl Promises {
 
     /// Removes the promise to `hwid`, which has the id now.
     pub fn keep(&mut self, hwid: u64) {
-        for place in self.made.iter_mut().filter(|(who, _)| *who == hwid) {
+        for place in self.made.iter_mut().filter(|(known, _)| *known == hwid) {
             *place = (0, 0);
         }
     }

@@ -283,8 +283,8 @@ impl<H: Heap> Machine<H> {
         // Users may post meanwhile: takes only the requests that are there now.
         let sends = queues.sends_pending();
         for _ in 0..sends.min(most) {
-            if let Some(who) = queues.drop_send() {
-                let cqe = self.without_success(who.wr_id, who.opcode, Status::Flushed);
+            if let Some(identity) = queues.drop_send() {
+                let cqe = self.without_success(identity.wr_id, identity.opcode, Status::Flushed);
                 let _ = queues.complete_send(&cqe);
             }
         }

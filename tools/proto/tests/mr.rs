@@ -92,7 +92,7 @@ fn settle(spaces: &mut Spaces, found: &Found, assignments: &[Assignment]) -> Vec
     for root in found.components().iter().filter(|c| c.is_root()) {
         let none = || Apertures::new(vec![Aperture::NONE; 256]);
         let space = spaces.entry(root.hwid).or_insert_with(none);
-        let no_room = |claim: &Claim| without.push((claim.who, claim.ve));
+        let no_room = |claim: &Claim| without.push((claim.owner, claim.ve));
         space
             .settle(found, assignments, root.hwid, no_room)
             .unwrap();
@@ -389,14 +389,14 @@ proptest! {
                 if a.association != Association::Own {
                     prop_assert!(fabric::WINDOW.0 <= a.base && a.limit <= fabric::WINDOW.1);
                 }
-                let moved = places.iter().find(|b| (b.space, b.who, b.ve) == (a.space, a.who, a.ve));
+                let moved = places.iter().find(|b| (b.space, b.owner, b.ve) == (a.space, a.owner, a.ve));
                 prop_assert!(moved.is_none_or(|b| b == a), "{:?} moved to {:?}", moved, a);
             }
             let logical = all.iter().filter(|a| a.association == Association::Logical);
-            let logical: BTreeSet<_> = logical.map(|a| Assignment { endpoint: a.who, ve: a.ve, root: a.space }).collect();
+            let logical: BTreeSet<_> = logical.map(|a| Assignment { endpoint: a.owner, ve: a.ve, root: a.space }).collect();
             prop_assert_eq!(logical, assignments.iter().copied().collect());
             let roots = shape.roots as usize;
-            prop_assert_eq!(all.iter().filter(|a| a.who < 200).count(), roots * roots, "each in each space");
+            prop_assert_eq!(all.iter().filter(|a| a.owner < 200).count(), roots * roots, "each in each space");
             places = all;
         }
     }

@@ -20,7 +20,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Who moves what between the ends: pushed by who has it, or pulled by who wants it. Both ends have
+/// What moves between the ends, and how: pushed by the end that has it, or pulled by the end that wants it. Both ends have
 /// to agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Protocol {
@@ -109,7 +109,7 @@ impl QpOptions {
         self
     }
 
-    /// Who moves what.
+    /// What is pushed and what is pulled.
     #[must_use]
     pub fn protocol(mut self, protocol: Protocol) -> Self {
         self.protocol = protocol;

@@ -114,14 +114,14 @@ impl<H: Heap> Requester<H> {
     }
 
     /// Fills in a request after its work request was taken from the send queue.
-    fn begin(&mut self, request: &mut Request, who: Identity, sense: Result<(), Senseless>) {
-        request.opcode = who.opcode;
+    fn begin(&mut self, request: &mut Request, identity: Identity, sense: Result<(), Senseless>) {
+        request.opcode = identity.opcode;
         request.psn = 0;
         request.acked = false;
         request.byte_len = 0;
         if sense.is_err() {
             request.wqe = SendWqe::BLANK;
-            request.wqe.wr_id = who.wr_id;
+            request.wqe.wr_id = identity.wr_id;
             request.wait = Wait::Failed(Status::LocalRequest);
             self.fence_wait = true;
             return;

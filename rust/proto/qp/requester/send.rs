@@ -93,7 +93,7 @@ impl<H: Heap> Machine<H> {
             return false;
         };
         match env.take_send(&mut request.wqe) {
-            Ok(Some((who, sense))) => requester.begin(&mut request, who, sense),
+            Ok(Some((identity, sense))) => requester.begin(&mut request, identity, sense),
             Ok(None) => return false,
             Err(status) => {
                 self.fail(env, status, Status::Flushed, Status::Flushed);
