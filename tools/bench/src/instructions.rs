@@ -142,7 +142,7 @@ fn batches(
     let (message, mut got) = ([7; BYTES], [0; BYTES]);
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for _ in 0..BATCHES {
-        // Both look now and then when there is nothing, as who polls does.
+        // Both look now and then when there is nothing, as a program that polls does.
         for _ in 0..POLLS {
             sender.idle()?;
             receiver.idle()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! A shared endpoint at work: hosts with real memory give it copies and checksums to
-//! do, by every combination of who moves what, and get in each other's way nowhere.
+//! do, by every combination of pushed and fetched, and get in each other's way nowhere.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -378,7 +378,7 @@ fn a_base_function_finishes_one_write_before_it_takes_the_next() {
         let arg = [9, ctrl.into(), address.into(), 0, term, 0];
         world.hosts[host].port.say(WEFT_FAB_CONFIG, 0, arg, &path);
     };
-    // It takes the first host's part away, who has not let go; a new master has to wait.
+    // It takes the first host's part away, which has not let go; a new master has to wait.
     ask(&world, 0, WEFT_BASE_VE, 1);
     ask(&world, 1, 2 << 8, 2);
     let reply = world.hosts[1].port.expect(WEFT_FAB_CONFIG_REPLY);

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weft_fabric::wire::abi::*;
 use weft_proto::mr::plan::Entry;
 
-/// Two hosts and an endpoint at one switch; another endpoint and a third host, who is
+/// Two hosts and an endpoint at one switch; another endpoint and a third host, which is
 /// not there yet, behind a second one.
 const FABRIC: &str = r#"
     host = [

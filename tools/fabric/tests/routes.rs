@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Routes through the daemon, with ports that are no QEMU: tables by command and
-//! by configuration request, who may program, and that a change is answered when
+//! by configuration request, what may program, and that a change is answered when
 //! it is in force.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -233,7 +233,7 @@ fn the_highest_term_programs() {
     assert_eq!(read(&h1, &[0], vp, (2 << 8) | 4), WEFT_TABLE_VALID | 700);
     assert_eq!(read(&h1, &[0, 2], WEFT_SPACE_CONFIG, WEFT_CS_TERM), 0, "each switch for itself");
 
-    // Who is no manager, hosts, and what makes no sense.
+    // A port that is no manager, hosts, and what makes no sense.
     assert_eq!(write(&h3, &[0, 0], route, 3, entry, 99), WEFT_CFG_READ_ONLY);
     assert_eq!(write(&h2, &[0, 0], route, 3, entry, 99), WEFT_CFG_READ_ONLY);
     assert_eq!(write(&h2, &[0], WEFT_SPACE_CONFIG, WEFT_CS_TERM, 0, 99), WEFT_CFG_READ_ONLY);

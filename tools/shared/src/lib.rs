@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What ports of one machine share beside their sockets: words of a doorbell page that several
-//! processes change at once, and locks by which an owner sees who may still reach it. All that is
+//! processes change at once, and locks by which an owner sees what may still reach it. All that is
 //! unsafe about that is here. Knows nothing of what the words mean.
 
 use rustix::fs::fstat;
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// What an owner asks: who holds a lock on this byte?
+    /// What an owner asks: which process holds a lock on this byte?
     fn held(fd: &OwnedFd, byte: i64) -> bool {
         let mut lock = libc::flock {
             l_type: libc::F_WRLCK as libc::c_short,

@@ -122,7 +122,7 @@ impl Scale {
         }
     }
 
-    /// Whether the link at a port is there, and who is at its other end.
+    /// Whether the link at a port is there, and the node at its other end.
     pub fn passes(&self, end: End) -> Option<End> {
         let peer = self.topology.peer(end)?;
         let on = self.nodes[end.0].is_some() && self.nodes[peer.0].is_some();

@@ -12,7 +12,7 @@ pub type End = (usize, u8);
 /// A wiring.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
-    /// Who is at each port of each node.
+    /// The neighbour at each port of each node.
     pub peers: Vec<[Option<End>; PORTS]>,
     /// Which nodes are switches: they have more ports, and are never master. Those behind the end are none.
     pub switches: Vec<bool>,
@@ -123,7 +123,7 @@ impl Topology {
         true
     }
 
-    /// Who is at a port.
+    /// The neighbour at a port.
     pub fn peer(&self, (node, port): End) -> Option<End> {
         *self.peers.get(node)?.get(usize::from(port))?
     }

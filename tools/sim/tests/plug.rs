@@ -24,7 +24,7 @@ fn lids(world: &World) -> BTreeMap<usize, u32> {
     (0..world.topology.len()).filter_map(lid).collect()
 }
 
-/// Who keeps what it had: all, but of two that were given one id in fabrics of their own one.
+/// The nodes that keep what they had: all, but of two that were given one id in fabrics of their own one.
 fn keep(before: &BTreeMap<usize, u32>, now: &BTreeMap<usize, u32>) -> Result<(), String> {
     for (node, lid) in before.iter().filter(|(_, lid)| **lid != 0) {
         let other = before.iter().any(|(n, l)| n != node && l == lid);

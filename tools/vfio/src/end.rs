@@ -51,7 +51,7 @@ impl<'a> End<'a> {
         up.then(|| self.function.regs.read(self.link_reg(ext::WEFT_LINK_TRAINED)))
     }
 
-    /// Who the neighbour's accesses reach, and whether this one's do.
+    /// What the neighbour's accesses reach, and whether this one's do.
     pub fn is_intact(&self) -> bool {
         let regs = &self.function.regs;
         regs.read(self.slot_reg(ext::WEFT_SLOT_STATUS)) & ext::WEFT_SLOT_LIVE != 0

@@ -27,7 +27,7 @@ fn main() -> weft::Result<()> {
     let memory = pd.region(BYTES, Rights::LOCAL_WRITE | Rights::REMOTE_WRITE)?;
     let offer = Offer { remote: memory.remote(0), bytes: BYTES as u64 };
     let mut qp = pd.qp(&cq, &cq, &QpOptions::new())?;
-    // Of the two ends only who listens has anything to receive: the word that it is done.
+    // Of the two ends only the one that listens has anything to receive: the word that it is done.
     let theirs =
         verbs::join(&mut channel, &mut qp, Rights::REMOTE_WRITE, &[offer], PATIENCE, |qp| {
             qp.post_recv(0, &[]).map(drop)

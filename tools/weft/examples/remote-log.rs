@@ -3,7 +3,7 @@
 //! A log in memory of another host, to which several programs may append at once: `remote-log
 //! listen` keeps it and prints what it got, `remote-log connect TEXT` appends a line.
 //!
-//! The first 8 bytes count what was handed out. Who appends adds its length by an atomic operation,
+//! The first 8 bytes count what was handed out. A writer that appends adds its length by an atomic operation,
 //! which gives it a place of its own, then writes there.
 
 use std::time::Duration;

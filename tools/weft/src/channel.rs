@@ -66,7 +66,7 @@ impl Channel {
 
     /// Sends a message, and waits for room before that; any time without `timeout`.
     ///
-    /// Two ends that both only send wait for each other for ever: who cannot be sure of the peer
+    /// Two ends that both only send wait for each other for ever: a program that cannot be sure of the peer
     /// uses [`Self::try_send`] and [`Self::wait`].
     pub fn send(&mut self, payload: &[u8], tag: u64, timeout: Option<Duration>) -> Result<()> {
         if !self.sender.try_send(payload, tag)? {

@@ -148,7 +148,7 @@ impl Cq {
             .map_err(|e| Error::os("arming a completion queue", e))
     }
 
-    /// Takes the event back that woke who slept.
+    /// Takes the event back that woke the sleeper.
     pub fn quiet(&self) -> Result<()> {
         match read(&self.shared.event, &mut [0; 8]) {
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),

@@ -101,7 +101,7 @@ pub enum Error {
     BadState(&'static str),
     /// This host is not the master of the fabric, which alone knows, and decides.
     NotMaster,
-    /// The fabric is about to find out who its master is.
+    /// The fabric is about to find out which host is its master.
     NoMaster,
     /// It takes CAP_SYS_ADMIN; what.
     Privilege(&'static str),

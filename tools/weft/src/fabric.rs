@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Who is in the fabric, as the manager of a port knows it: nodes, their ports, and routes to them.
+//! The fabric, as the manager of a port knows it: nodes, their ports, and routes to them.
 
 use crate::abi;
 use crate::error::{Error, Result};
@@ -99,7 +99,7 @@ impl Fabric {
         self.nodes.iter().find(|node| node.master)
     }
 
-    /// Who was found by way of a port of a node.
+    /// The node that was found by way of a port of a node.
     pub fn child(&self, of: &FabricNode, port: u8) -> Option<&FabricNode> {
         let found = |node: &&FabricNode| {
             node.path.split_last().is_some_and(|(last, way)| *last == port && way == of.path)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A link of a port: its state, and who is at the other end.
+//! A link of a port: its state, and the host at the other end.
 
 use crate::abi;
 use std::fmt;
@@ -102,7 +102,7 @@ pub struct Link {
     pub endpoint: bool,
     /// How often it came up.
     pub trained: u32,
-    /// Who is at the other end, if that is known.
+    /// The host at the other end, if it is known.
     pub peer: Option<Peer>,
     /// Channels open on it.
     pub channels: u32,

@@ -54,7 +54,7 @@ impl fmt::Display for PortKind {
     }
 }
 
-/// Who keeps a peer to what it was granted.
+/// What keeps a peer to what it was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protection {
     /// The owner's device, on each access.
@@ -88,7 +88,7 @@ pub struct PortInfo {
     pub lid: Option<u32>,
     /// Links that it has, numbered from 0.
     pub links: u32,
-    /// Who keeps a peer to what it was granted.
+    /// What keeps a peer to what it was granted.
     pub protection: Protection,
 }
 
@@ -184,7 +184,7 @@ impl Port {
         })
     }
 
-    /// Who is in the fabric, as the manager of this port knows it; `None` if it has none.
+    /// The nodes of the fabric, as the manager of this port knows it; `None` if it has none.
     pub fn fabric(&self) -> Result<Option<Fabric>> {
         fabric(self.file.as_fd())
     }

@@ -20,8 +20,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// What moves between the ends, and how: pushed by the end that has it, or pulled by the end that wants it. Both ends have
-/// to agree.
+/// What moves between the ends, and how: pushed by the end that has it, or pulled by the end
+/// that wants it. Both ends have to agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Protocol {
     /// Requests are pulled.

@@ -113,7 +113,7 @@ impl Shared {
         }
     }
 
-    /// Rings for those who sleep at the other end.
+    /// Rings for programs that sleep at the other end.
     pub fn kick(&self) -> Result<()> {
         if let Some((page, value)) = &self.bell {
             page.store32(0, *value);

@@ -2,7 +2,7 @@
 
 //! Both ends of a channel in one process, without a driver: the areas are halves of a file, and
 //! what the driver would write into the status pages is written here. No thread is woken: a file can
-//! always be read, so that who sleeps looks again at once.
+//! always be read, so that a sleeper looks again at once.
 
 use crate::abi::{self, weft_chan_status, weft_chan_user};
 use crate::channel::Channel;
@@ -173,7 +173,7 @@ fn sleepers_are_rung_for_once() {
     pair.rung(1);
     let mut got = Vec::new();
     b.try_recv(&mut got).expect("open");
-    // As the driver of the other end does it for who sleeps there.
+    // As the driver of the other end does it for a program that sleeps there.
     pair.write(pair.area(0) + RECV_EVENT_AT as u64, 1);
     a.try_send(b"x", 1).expect("open");
     assert!(pair.rung(1));

@@ -52,7 +52,7 @@ pub fn join(
     }
     let (qpn, theirs) = decode(&came).ok_or_else(unexpected)?;
     qp.connect(&QpPath { peer: channel.peer().hwid, link: Some(channel.link()), qpn })?;
-    // Who sends first must find the other end in RTR.
+    // The end that sends first must find the other end in RTR.
     channel.send(&[], READY, deadline.left())?;
     if channel.recv(&mut came, deadline.left())? != READY {
         return Err(unexpected());
@@ -61,7 +61,7 @@ pub fn join(
 }
 
 /// Waits until the other end calls this as well: what one of them waits for is not to be taken away
-/// by the other one, who needs nothing more.
+/// by the other one, which needs nothing more.
 pub fn part(channel: &mut Channel, timeout: Option<Duration>) -> Result<()> {
     let deadline = Deadline::after(timeout);
     channel.send(&[], BYE, deadline.left())?;

@@ -36,7 +36,7 @@ pub struct PortInfo {
     pub lid: u32,
     /// How many links it has.
     pub link_count: u32,
-    /// Who keeps a peer to what it was granted, best first.
+    /// What keeps a peer to what it was granted, best first.
     pub protection: Vec<&'static str>,
 }
 
@@ -344,7 +344,7 @@ impl Connector {
         first.ok_or_else(no_ports)
     }
 
-    /// The link to use, and who is to be there.
+    /// The link to use, and the host that is to be there.
     fn choose(&self, port: &Port) -> Result<weft::Connect, Failure> {
         let links = port.links()?;
         let shown = port.0.path().display();

@@ -179,7 +179,7 @@ pub fn candidates(source: &Name, target: Option<&Name>) -> Result<Vec<Candidate>
 struct Override {
     file: PathBuf,
     was: String,
-    /// Who had the function.
+    /// The former owner of the function.
     bound: Option<String>,
     function: String,
 }

@@ -18,7 +18,7 @@ fn ep(n: usize) -> u64 {
     0xc000_0000_0000_0020 + n as u64
 }
 
-/// Everybody with local id, way from rc1, and who is at which port.
+/// All nodes with local id, way from rc1, and what is at which port.
 fn fabric() -> Fabric {
     let node = |hwid: u64, lid: u32, path: &[u8], ports: &[(u8, u64)]| FabricNode {
         hwid,
@@ -58,7 +58,7 @@ fn fabric() -> Fabric {
     }
 }
 
-/// A hierarchy: depth, port of the one above, and who is there.
+/// A hierarchy: depth, port of the one above, and what is there.
 fn hierarchy(number: u32, places: &[(u32, u32, u64)]) -> Hierarchy {
     let lid = |hwid| fabric().node(hwid).and_then(|node| node.lid).unwrap_or(0);
     let kind = |hwid: u64| ["host", "host", "switch", "endpoint"][(hwid >> 62) as usize];

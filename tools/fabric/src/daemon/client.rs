@@ -100,7 +100,7 @@ impl Client {
         self.line(reply)
     }
 
-    /// Sends a line; one who does not read is lost.
+    /// Sends a line; a client that does not read is lost.
     pub fn line(&mut self, line: &impl Serialize) -> Result<(), Lost> {
         serde_json::to_writer(&mut self.output, line).map_err(|_| Lost)?;
         self.output.push(b'\n');

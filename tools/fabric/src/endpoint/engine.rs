@@ -123,7 +123,7 @@ impl Engine {
         if poll(&mut fds, busy.then_some(&at_once)).is_err() {
             return;
         }
-        // Taken before the functions are looked at: who rings meanwhile is not missed.
+        // Taken before the functions are looked at: a ring meanwhile is not missed.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
     }
 

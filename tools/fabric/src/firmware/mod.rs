@@ -78,7 +78,7 @@ impl Firmware {
         self.node.info().lid
     }
 
-    /// Who is at a port, and how fast the link is.
+    /// The neighbour at a port, and how fast the link is.
     pub fn port(&mut self, now: u64, number: u8, port: Port) -> Vec<Action> {
         self.work(&mut |_| false, |node, fx| node.port(now, number, port, fx))
     }

@@ -37,7 +37,7 @@ pub struct Base {
 pub struct Unconfirmed {
     ticket: u32,
     endpoint: usize,
-    /// Who wrote, unless that port is gone, and the answer.
+    /// The writer, unless that port is gone, and the answer.
     writer: Option<(usize, ToPort)>,
 }
 
@@ -68,10 +68,10 @@ pub struct VeStatus {
     pub root: u32,
 }
 
-/// Who has to hear of a write before it is in force.
+/// The ports that have to hear of a write before it is in force.
 enum Told {
     Nothing,
-    /// Those who reach the endpoint by its LID.
+    /// Those that reach the endpoint by its LID.
     Lid,
     /// The endpoint itself.
     Change(BaseChange),
@@ -218,7 +218,7 @@ impl Fabric {
                 format!("LID {data}")
             }
             Register::Root(ve) => {
-                // Who is served does not change without everything being let go of.
+                // The served host does not change without everything being let go of.
                 if base.ves[ve].vp.is_some() {
                     return Err(WEFT_CFG_BAD);
                 }

@@ -183,7 +183,7 @@ impl Fabric {
                     _ => {}
                 },
                 Action::Route(lid, port) => {
-                    // An endpoint has one port, and its base function says who goes by it.
+                    // An endpoint has one port, and its base function says what goes by it.
                     let Node::Switch(switch) = node else { continue };
                     routed = true;
                     if let Ok(change) = self.set_route(switch, lid, port) {

@@ -8,7 +8,7 @@
 //! begin again when it is reset, and a late answer to an old one would then pass
 //! for the answer to a new one.
 //!
-//! Who sees an owner's memory is a *channel* of it: one of its links, or a remote
+//! What sees an owner's memory is a *channel* of it: one of its links, or a remote
 //! of any port whose route ends here (`remote.rs`).
 
 use super::remote::Caller;
@@ -38,7 +38,7 @@ struct Aperture {
     segments: Vec<Segment>,
 }
 
-/// Who may see an entry by a route.
+/// What may see an entry by a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Routed {
     /// The LID it may come from, or `WEFT_FROM_ANY`.
@@ -202,7 +202,7 @@ impl Fabric {
         self.change(host, entry, sequence, aperture)
     }
 
-    /// Who may see the entry by a route, from its next change on.
+    /// What may see the entry by a route, from its next change on.
     pub(super) fn inbound_from(&mut self, host: usize, entry: u16, from: u32, gates: u64) {
         self.entry_mut(host, entry, |e| e.routed = Routed { from, gates });
     }
@@ -318,7 +318,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// Gives who came up at a channel of the owner what is open to it.
+    /// Gives the port that came up at a channel of the owner what is open to it.
     pub(super) fn replay(&mut self, owner: HostEnd, to: HostEnd) {
         let bit = 1 << owner.link;
         for entry in self.used(owner.host) {
@@ -374,7 +374,7 @@ impl Fabric {
         (0..LINKS as u8).chain(routed).collect()
     }
 
-    /// Who sees the owner through a channel, as that port numbers it.
+    /// The port that sees the owner through a channel, as that port numbers it.
     fn viewer(&self, owner: usize, channel: u8) -> Option<HostEnd> {
         if usize::from(channel) < LINKS {
             return self.up_neighbour(owner, channel);

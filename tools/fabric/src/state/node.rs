@@ -33,7 +33,7 @@ pub struct Session {
     pub routes: BTreeMap<u8, RouteEntry>,
     /// What it reaches by routes.
     pub remotes: BTreeMap<u8, Remote>,
-    /// Who reaches it by routes.
+    /// The ports that reach it by routes.
     pub channels: BTreeMap<u8, Caller>,
     /// Of a shared endpoint.
     pub base: Base,
@@ -62,7 +62,7 @@ impl Session {
         }
     }
 
-    /// As who is at the other end of a link or route sees it, in that life of it.
+    /// As the port at the other end of a link or route sees it, in that life of it.
     pub fn peer(&self, life: u32) -> Peer {
         Peer { hwid: self.hwid, generation: self.generation, life }
     }

@@ -172,7 +172,7 @@ impl Fabric {
         self.switches[switch].slots.entry(port).or_default()
     }
 
-    /// Tells who programs the switch, as an interrupt does: that something is to be
+    /// Tells the port that programs the switch, as an interrupt does: that something is to be
     /// read, not what.
     fn presence(&mut self, switch: usize, port: u8) {
         let status = self.slot_register(switch, port);

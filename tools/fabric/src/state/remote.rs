@@ -218,7 +218,7 @@ impl Fabric {
         self.callers().into_iter().filter(due).collect()
     }
 
-    /// Who sees `owner` through a channel, or may until he confirms.
+    /// The ports that see `owner` through a channel, or may until they confirm.
     pub(super) fn caller(&self, owner: usize, channel: u8) -> Option<Caller> {
         self.session(owner)?.channels.get(&channel).copied()
     }

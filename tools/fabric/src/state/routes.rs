@@ -118,7 +118,7 @@ struct Net {
     /// Tickets not confirmed, of remotes and of inbound entries.
     closing: Vec<(usize, u8, u32)>,
     acks: Vec<(usize, u8, u16, u32)>,
-    /// Who was told to let go since this was emptied.
+    /// The ports that were told to let go since this was emptied.
     told: BTreeSet<(usize, u8)>,
     /// Changes that are over.
     over: u32,
@@ -299,7 +299,7 @@ impl Net {
         self.up.iter().filter(|(_, seen)| seen.contains(&0)).map(|(who, _)| *who).collect()
     }
 
-    /// Everybody writes to everybody: who was reached, and how many messages were
+    /// Everybody writes to everybody: what was reached, and how many messages were
     /// counted where they ended.
     fn post(&mut self) -> (BTreeSet<(usize, u8)>, u64) {
         self.mail.clear();
@@ -487,7 +487,7 @@ proptest! {
             net.apply(entry, false);
             let lost: BTreeSet<_> = whole.difference(&left).copied().collect();
             prop_assert_eq!(&net.told, &lost, "{:?}", entry);
-            // A change of an inbound entry is told to those who keep it as well.
+            // A change of an inbound entry is told to those that keep it as well.
             if !lost.is_empty() || !matches!(entry, Entry::Gate { .. }) {
                 prop_assert_eq!(net.over > 0, lost.is_empty(), "answered only when it is over");
             }

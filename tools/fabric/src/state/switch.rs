@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! A switch that routes: its tables, and who programmed them last. The route
+//! A switch that routes: its tables, and the port that programmed them last. The route
 //! table says by which port a local id (LID) is reached. The VP table of a port
 //! says to which virtual hierarchy (VH) traffic on a virtual plane (VP) belongs;
 //! VP numbers mean something on one link only, so traffic that changes links

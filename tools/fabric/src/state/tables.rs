@@ -234,7 +234,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// Those who have not let go of what a command took from them; it waits no
+    /// Those that have not let go of what a command took from them; it waits no
     /// longer.
     pub fn give_up(&mut self, request: u64) -> Vec<String> {
         let names = self.command_waits(request);

@@ -36,7 +36,7 @@ pub struct Course {
 /// Where a route ends that reaches none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// Who stops it.
+    /// What stops it.
     pub node: Node,
     /// By which port it came in there; [`OWN`] at its source.
     pub port: u8,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Changes of tables that are not over: who made one is answered when every port
+//! Changes of tables that are not over: its author is answered when every port
 //! has let go of what the change broke, and at once if it broke nothing.
 
 use super::remote::Caller;
@@ -7,7 +7,7 @@ use super::{Effect, Fabric};
 use crate::topology::Node;
 use crate::wire::ToPort;
 
-/// Who waits.
+/// What waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waiter {
     /// A port, for a change of its route table.
@@ -18,7 +18,7 @@ pub enum Waiter {
     Command(u64),
 }
 
-/// A change, and who has not let go.
+/// A change, and the ports that have not let go.
 pub struct Withdrawal {
     who: Waiter,
     waits: Vec<Caller>,

@@ -140,7 +140,7 @@ pub struct LinkInfo {
     pub switch_up: bool,
 }
 
-/// Who is at the other end of a link or route that is up.
+/// The port at the other end of a link or route that is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Peer {

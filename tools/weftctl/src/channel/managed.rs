@@ -8,7 +8,7 @@ use crate::multiroot::{Assignment, Component, Given, Hierarchy, Hwid, Known, Pla
 use weft::{AssignmentStatus, Assignments, Error, Fabric, FabricRoute};
 
 impl Port {
-    /// Who is in the fabric.
+    /// The nodes of the fabric.
     pub fn fabric(&self) -> Result<Fabric, Failure> {
         let fabric = self.0.fabric().map_err(|e| self.failure(&e))?;
         fabric.ok_or_else(|| self.unmanaged())

@@ -103,7 +103,7 @@ fn failed(file: &Path, what: &str, why: &str) -> Failure {
     Failure::new(Kind::Failed, format!("{} {what}: {why}", file.display()))
 }
 
-/// Leaves out the other ports, also what the log says of them: who is left out is not gone.
+/// Leaves out the other ports, also what the log says of them: what is left out is not gone.
 fn only(snapshot: &mut Snapshot, name: &str) {
     let is_other = |f: &Function| f.port.as_ref().is_some_and(|port| port.name != name);
     let (others, own): (Vec<_>, _) =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! `routes`: by which link of a port others are reached, and who they are.
+//! `routes`: by which link of a port others are reached, and which they are.
 
 use super::table::table;
 use super::{Context, End};

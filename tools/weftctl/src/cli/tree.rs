@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! `tree`: who is in the fabric, as a tree that begins here, or as a picture; the virtual
+//! `tree`: the nodes of the fabric, as a tree that begins here, or as a picture; the virtual
 //! hierarchy of a host.
 
 use super::{Context, End};
@@ -73,7 +73,7 @@ fn chosen(port: &Port, known: &Known, host: Option<&str>) -> Result<Vec<Hierarch
     let host = match host {
         None => return Ok(own()),
         Some("all") if known.components.is_some() => return Ok(known.hierarchies.clone()),
-        // Who may not know them says why.
+        // A caller that may not know them says why.
         Some("all") => return port.components().map(|_| own()),
         Some(host) => host,
     };

@@ -52,7 +52,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// What takes longer is told of.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Who wants to know more.
+/// The hint of each failure.
 const WHY: &str = "`weftctl diagnose` says why";
 
 pub fn run(context: &Context, args: &Args) -> Result<(), End> {

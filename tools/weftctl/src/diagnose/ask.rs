@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What no file of a host says, and its driver has to be asked by the device file:
-//! who is in the fabric, and whose its endpoints are. Adds it to a snapshot of this very host.
+//! the nodes of the fabric, and the hosts of its endpoints. Adds it to a snapshot of this very host.
 
 use super::snapshot::{Snapshot, Unseen};
 use crate::channel::Port;

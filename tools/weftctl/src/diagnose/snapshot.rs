@@ -22,7 +22,7 @@ pub struct Snapshot {
     pub functions: Vec<Function>,
     /// Device files, present or to be expected.
     pub nodes: Vec<Node>,
-    /// Who asks.
+    /// The caller.
     pub user: User,
     /// Lines of the kernel's log that are about any of this, oldest first.
     /// `None`: it could not be read.
@@ -235,7 +235,7 @@ pub struct Node {
     pub group: String,
 }
 
-/// Who asks, and what that is allowed.
+/// The caller, and what it is allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct User {

@@ -192,7 +192,7 @@ impl Fabric {
         format!("Weft fabric: {nodes}, {links}")
     }
 
-    /// The whole of it in words, for who does not see the picture.
+    /// The whole of it in words, for readers that do not see the picture.
     pub fn words(&self) -> String {
         let mut words: Vec<String> = self
             .nodes

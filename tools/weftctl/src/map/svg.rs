@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The picture as SVG: one file that needs no other, light or dark as its reader has
-//! it, with the whole in words for who does not see it. What a colour says, a letter
+//! it, with the whole in words for readers that do not see it. What a colour says, a letter
 //! or a pattern says as well.
 
 use super::fabric::{Fabric, Kind, Link, Role, State, tag};
 use super::layout::{Boxed, EDGE, Layout, Rect, Text, Wire, lay, width_of};
 use std::fmt::Write;
 
-/// Of hierarchies, each with a pattern; told apart by those who see no red or green.
+/// Of hierarchies, each with a pattern; told apart without red and green.
 const COLOURS: [(&str, &str); 6] = [
     ("#0072b2", "none"),
     ("#d55e00", "7 3"),

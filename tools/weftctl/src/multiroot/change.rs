@@ -12,7 +12,7 @@ const MOST_VES: u32 = 256;
 
 /// The assignments that `assign ENDPOINT[.VE] HOST` adds; what is another host's is taken only by
 /// `force`. Without VE one that the host is to have, and has not got yet, is asked for again:
-/// who tries once more does not want two.
+/// a caller that tries once more does not want two.
 pub fn assign(
     known: &Known,
     target: &str,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What a port tells of shared endpoints: plain data, which can be kept in a file and
-//! is the same in JSON. At the master of the fabric, to who may know, that is all of it;
+//! is the same in JSON. At the master of the fabric, to callers that may know, that is all of it;
 //! elsewhere what is the host's own.
 
 use super::assignment::{Assignment, State};

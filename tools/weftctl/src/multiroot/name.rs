@@ -111,7 +111,7 @@ impl<'a> Names<'a> {
         Ok((self.find(endpoint, "endpoint")?, which))
     }
 
-    /// What there is of a kind, for who has mistyped.
+    /// What there is of a kind, for a mistyped name.
     fn known(&self, kind: &str) -> String {
         let of_kind = self.0.iter().filter(|component| component.kind == kind);
         let names: Vec<_> = of_kind.map(|component| self.of(component.hwid)).collect();

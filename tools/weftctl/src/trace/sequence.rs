@@ -46,7 +46,7 @@ impl Way {
 pub struct Step {
     /// Microseconds of the kernel's clock.
     pub at_us: u64,
-    /// Who sends; of data, where they go from.
+    /// The sender; of data, where they go from.
     #[serde(serialize_with = "role")]
     pub from: Role,
     /// By which way.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The kernel's side: an instance of tracefs of our own, in which only the two
-//! tracepoints are on. Others who trace are not disturbed. It goes when it is
+//! tracepoints are on. Other tracers are not disturbed. It goes when it is
 //! dropped.
 
 use crate::failure::{Failure, Kind, plain};

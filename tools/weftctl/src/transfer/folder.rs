@@ -66,7 +66,7 @@ impl Folder {
     }
 
     /// Removes all that is not whole, before the process ends in the middle of it.
-    /// Nothing is created or named afterwards: who wants to waits for ever.
+    /// Nothing is created or named afterwards: a caller that wants to waits for ever.
     pub fn sweep(&self) {
         let parts = self.parts();
         parts.iter().for_each(|name| self.remove(name));

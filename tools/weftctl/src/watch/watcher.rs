@@ -139,7 +139,7 @@ impl Watcher {
     }
 
     /// Watches what there is to be watched of a port. Reading says that one has seen
-    /// what was told so far, and that may be that a link has come: who was there is
+    /// what was told so far, and that may be that a link has come: what was there is
     /// looked up once more behind it.
     fn open(&mut self, place: &Place, files: &mut Files) -> io::Result<()> {
         let mut told = place.told();

@@ -95,7 +95,7 @@ fn run(arguments: &[&str]) -> Result<bool> {
     println!("1..{}", tests.len());
     for (number, (name, test)) in (1..).zip(tests) {
         let mine = test(&mut end).err().map(|error| error.to_string());
-        // A test has succeeded if it has at both ends; who fails leaves what the other one waits for.
+        // A test has succeeded if it has at both ends; an end that fails leaves what the other one waits for.
         let theirs = if mine.is_some() { Ok(0) } else { end.exchange(7) };
         match (mine, theirs) {
             (None, Ok(7)) => println!("ok {number} - {name}"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Memory that is registered: who may do what with which of it.
+//! Memory that is registered: what may be done with which of it.
 
 use crate::end::{BASE, End, KEY, Pair, Result, ensure, noise};
 use weft::{Mw, Remote, Request, Rights, Sge, Status};

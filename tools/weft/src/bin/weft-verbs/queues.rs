@@ -198,7 +198,7 @@ pub fn shared_receive_queue(end: &mut End) -> Result<()> {
     end.meet()
 }
 
-/// One of two queue pairs goes: who waits where both complete is told of it, and the other one goes on.
+/// One of two queue pairs goes: a waiter where both complete is told of it, and the other one goes on.
 pub fn end_at_shared_queue(end: &mut End) -> Result<()> {
     let mut shared = Shared::new(end, 0..2)?;
     end.meet()?;
