@@ -953,7 +953,7 @@ struct weft_kick {
 
 /* What stands against it (weft_vf_migrate.obstacles). */
 #define WEFT_MIGRATE_SAME	(1 << 0)	/* source and target are the same */
-#define WEFT_MIGRATE_INCAPABLE	(1 << 1)	/* the hardware cannot change the identity of a VF */
+#define WEFT_MIGRATE_INCAPABLE	(1 << 1)	/* the hardware cannot change identities */
 #define WEFT_MIGRATE_UNKNOWN	(1 << 2)	/* a port is not attached to a fabric */
 #define WEFT_MIGRATE_UNEQUAL	(1 << 3)	/* the target has less than the source */
 #define WEFT_MIGRATE_NO_SOURCE	(1 << 4)	/* the source is not enabled */
@@ -1119,7 +1119,7 @@ struct weft_fabric_routes {
 #define WEFT_ASSIGNMENTS_BYTES	4096	/* the longest text */
 
 /**
- * struct weft_fabric_assignments - ioctl(WEFT_FABRIC_ASSIGNMENTS): which endpoint is to belong to which host
+ * struct weft_fabric_assignments - ioctl(WEFT_FABRIC_ASSIGNMENTS): the assignments
  * @size: sizeof(struct weft_fabric_assignments)
  * @flags: WEFT_ASSIGNMENTS_SET, or 0: to read them
  * @text: address of the text, see Documentation/multiroot.rst
