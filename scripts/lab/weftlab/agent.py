@@ -34,10 +34,11 @@ class Result:
 class Job:
     """A command that runs in a guest."""
 
-    def __init__(self, agent, number, command):
+    def __init__(self, agent, number, command, capture=None):
         self._agent = agent
         self.number = number
         self.command = command
+        self._capture = capture
         self.started = time.monotonic()
         self.seconds = None
         self.status = None
@@ -77,12 +78,12 @@ class Job:
                     )
                 self._agent.changed.wait(min(left, 1.0))
 
-    def wait(self, timeout=60.0, capture=None):
+    def wait(self, timeout=60.0):
         """Waits for the end; a command that takes longer is captured, then killed."""
         try:
             self._wait(lambda: self.status is not None, timeout, "ended")
         except CommandTimeout as error:
-            evidence = capture() if capture else ""
+            evidence = self._capture() if self._capture else ""
             self.kill(signal.SIGKILL)
             raise CommandTimeout(f"{error}\n{evidence}".rstrip()) from None
         return Result(self.command, self.status, self.out, self.err, self.seconds)
@@ -176,12 +177,13 @@ class Agent:
         except OSError as error:
             raise self.gone or GuestDied(f"{self.name}: agent: {error}") from error
 
-    def start(self, command):
+    def start(self, command, capture=None):
+        """Starts a command; `capture` returns the evidence if it does not end in time."""
         data = command.encode()
         with self.changed:
             if self.gone:
                 raise self.gone
-            job = Job(self, self._next, command)
+            job = Job(self, self._next, command, capture)
             self._next += 1
             self._jobs[job.number] = job
         self.send(f"run {job.number} {len(data)}\n".encode() + data)

@@ -30,8 +30,10 @@ def virtio(guest):
     """How far the guest and QEMU are in each queue of the shares: what was asked, taken, answered."""
     answers = []
     for path in re.findall(r"^(/\S+) \[virtio-9p\]", guest.qmp.human("info virtio", 5), re.M):
-        for ask in ("queue-status", "queue-element"):
-            answers.append(guest.qmp.human(f"info virtio-{ask} {path} 0", 5))
+        said = "".join(guest.qmp.human(f"info virtio-queue-{ask} {path} 0", 5) for ask in ("status", "element"))
+        asked, taken, under_way = (int(re.search(rf"\b{name}: +(\d+)", said)[1])
+                                   for name in (r"avail:\s+flags: \d+\s+idx", "last_avail_idx", "inuse"))
+        answers.append(f"{path}: {(asked - taken) % 0x10000} requests not taken, {under_way} not answered\n{said}")
     return "\n".join(answers)
 
 
@@ -68,6 +70,7 @@ def capture(guest, why):
 def gist(folder):
     """Where the evidence may not be kept, this is what there is."""
     lines = stacks.waiting((folder / "tasks").read_text())[-GIST:] or ["its kernel does not answer"]
+    lines += re.findall(r"^.* not answered$", (folder / "virtio").read_text(), re.M)
     for name in ("registers", "registers-later"):
         found = POINTERS.findall((folder / name).read_text())
         lines.append(f"{name}: {' '.join(found) or 'none'}")

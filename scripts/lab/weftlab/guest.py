@@ -53,10 +53,6 @@ def kvm():
 def clock():
     """For the command line of a kernel without KVM: see scripts/vm/tsc.c."""
     return "" if kvm() else f" tsc_early_khz={paths.tsc_khz()}"
-# With event indices each side leaves out kicks and interrupts that it thinks the other does not need. One
-# that was left out and was needed is missed for good: none follows, whatever is queued. Without, each
-# request has its kick and each answer its interrupt.
-VIRTIO = ("-global", "virtio-device.event_idx=off")
 
 
 class Port:
@@ -155,7 +151,6 @@ class Guest:
             "-smp", self.cpus, *(["-accel", f"kvm{machine.kvm()}", "-cpu", "host"] if fast else
                                  ["-accel", tcg, "-cpu", COUNTED_CPU if self.counted else CPU]),
             *(["-icount", "shift=0"] if self.counted else []),
-            *VIRTIO,
             # Hot plug as hardware does it, by the ports themselves.
             "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",
             # A guest that resets or panics ends; a reboot is asked for by QMP.
@@ -274,23 +269,20 @@ class Guest:
 
     def start_job(self, command):
         """Starts a command in the guest; returns its Job."""
-        return self.agent.start(command)
+        return self.agent.start(command, lambda: console.capture(self, f"{self.name}: `{command}`"))
 
     def run(self, command, timeout=60.0, status=0):
         """Runs a command in the guest to its end. `status=None` takes any."""
-
-        def capture():
-            return console.capture(self, f"{self.name}: `{command}`")
-
         try:
-            result = self.agent.start(command).wait(timeout, capture)
+            result = self.start_job(command).wait(timeout)
         except CommandTimeout:
             raise
         except LabError as error:
             if isinstance(error, GuestDied):
                 self._wait_end()
             if self.alive:
-                raise type(error)(f"{error}\n{capture()}") from error
+                evidence = console.capture(self, f"{self.name}: `{command}`")
+                raise type(error)(f"{error}\n{evidence}") from error
             if not self.expect_death:
                 raise self._death()
             raise

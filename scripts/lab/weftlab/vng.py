@@ -72,7 +72,7 @@ def environment():
 def options(fabric, memory, monitor):
     """Options of QEMU: the ports, RAM that can be handed to the fabric, and a monitor."""
     words = [
-        "-L", "/usr/share/seabios", "-L", "/usr/share/qemu", *guest.VIRTIO,
+        "-L", "/usr/share/seabios", "-L", "/usr/share/qemu",
         "-object", f"memory-backend-memfd,id=ram,size={memory}M,share=on",
         "-machine", "memory-backend=ram",
         "-qmp", f"unix:{monitor},server=on,wait=off",

@@ -7,7 +7,7 @@ import random
 import re
 import signal
 
-from weftlab import kernel, topology, transfer
+from weftlab import console, kernel, topology, transfer
 from weftlab.errors import LabError, Mismatch
 
 
@@ -62,6 +62,7 @@ class UnderWay:
                 at = "for p in $(pidof weftctl); do cat /proc/$p/syscall; cat /proc/$p/stack; done"
                 shown = host.run(f"weftctl show; {at}", status=None)
                 said.append(f"{host.name}: {job.status}: {job.out}{job.err}\n{shown.out}{shown.err}")
+            said.append(console.capture(self.h1, f"{self.h1.name}: what was sent does not arrive"))
             raise type(error)("\n".join(said))
 
     def still(self):
