@@ -334,7 +334,7 @@ static long mw_alloc(void)
 static bool close_with_pd(void)
 {
 	close_one(&now.fd);
-	return !wt_locked_kib();
+	return !wt_pinned_kib();
 }
 
 static bool open_with_mr(void)

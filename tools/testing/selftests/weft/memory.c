@@ -272,7 +272,7 @@ TEST_F(memory, M_2_what_makes_no_sense_is_refused)
 	x.flags = 1;
 	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_DESTROY, &x));
 	/* Nothing was left of it. */
-	EXPECT_EQ(0, wt_locked_kib());
+	EXPECT_EQ(0, wt_pinned_kib());
 	EXPECT_EQ(0, destroy(self->fd, self->pd));
 }
 
@@ -285,7 +285,7 @@ TEST_F(memory, a_caller_that_cannot_be_told_has_nothing)
 	*reg = mr_args(self->pd, p, WT_PAGE, 0);
 	ASSERT_EQ(0, mprotect(reg, WT_PAGE, PROT_READ));
 	EXPECT_EQ(-EFAULT, wt_ioctl(self->fd, WEFT_MR_REG, reg));
-	EXPECT_EQ(0, wt_locked_kib());
+	EXPECT_EQ(0, wt_pinned_kib());
 	EXPECT_EQ(0, destroy(self->fd, self->pd));
 }
 
@@ -316,7 +316,7 @@ TEST_F(memory, M_4_a_mapping_of_a_device_is_no_memory)
 	EXPECT_EQ(-EFAULT, mr_reg(self->fd, self->pd, (void *)a.user, WT_PAGE, 0, NULL));
 	EXPECT_EQ(-EFAULT, mr_reg(self->fd, self->pd, (void *)a.window, WT_PAGE,
 				  WEFT_ACCESS_LOCAL_WRITE, NULL));
-	EXPECT_EQ(0, wt_locked_kib());
+	EXPECT_EQ(0, wt_pinned_kib());
 	wt_close(&a);
 	wt_close(&b);
 }
@@ -328,18 +328,18 @@ TEST_F(memory, pins_are_accounted_by_pages)
 
 	/* Two bytes over a border are two pages. */
 	ASSERT_EQ(0, mr_reg(self->fd, self->pd, p + WT_PAGE - 1, 2, 0, &mr[0]));
-	EXPECT_EQ(8, wt_locked_kib());
+	EXPECT_EQ(8, wt_pinned_kib());
 	ASSERT_EQ(0, mr_reg(self->fd, self->pd, p, 64 * WT_PAGE,
 			    WEFT_ACCESS_LOCAL_WRITE, &mr[1]));
-	EXPECT_EQ(8 + 256, wt_locked_kib());
+	EXPECT_EQ(8 + 256, wt_pinned_kib());
 	EXPECT_EQ(8 + 256, wt_status_kib("VmPin"));
 	/* Registered again, counted again. */
 	ASSERT_EQ(0, mr_reg(self->fd, self->pd, p, 1, 0, &mr[2]));
-	EXPECT_EQ(8 + 256 + 4, wt_locked_kib());
+	EXPECT_EQ(8 + 256 + 4, wt_pinned_kib());
 	EXPECT_EQ(0, destroy(self->fd, mr[1]));
-	EXPECT_EQ(8 + 4, wt_locked_kib());
+	EXPECT_EQ(8 + 4, wt_pinned_kib());
 	close(self->fd);
-	EXPECT_EQ(0, wt_locked_kib());
+	EXPECT_EQ(0, wt_pinned_kib());
 	EXPECT_EQ(0, wt_status_kib("VmPin"));
 	self->fd = -1;
 }
@@ -352,7 +352,7 @@ TEST_F(memory, rlimit_memlock_holds)
 	ASSERT_TRUE(limit_memlock(32 * WT_PAGE));
 	EXPECT_EQ(-ENOMEM, mr_reg(self->fd, self->pd, p, 33 * WT_PAGE, 0, NULL));
 	EXPECT_EQ(-ENOMEM, mr_reg(self->fd, self->pd, p + 1, 32 * WT_PAGE, 0, NULL));
-	EXPECT_EQ(0, wt_locked_kib());
+	EXPECT_EQ(0, wt_pinned_kib());
 	ASSERT_EQ(0, mr_reg(self->fd, self->pd, p, 32 * WT_PAGE, 0, &mr));
 	EXPECT_EQ(-ENOMEM, mr_reg(self->fd, self->pd, p, 1, 0, NULL));
 	EXPECT_EQ(0, destroy(self->fd, mr));
@@ -361,7 +361,7 @@ TEST_F(memory, rlimit_memlock_holds)
 	ASSERT_EQ(0, munmap(p + 8 * WT_PAGE, WT_PAGE));
 	for (int i = 0; i < 64; i++)
 		EXPECT_EQ(-EFAULT, mr_reg(self->fd, self->pd, p, 16 * WT_PAGE, 0, NULL));
-	EXPECT_EQ(4, wt_locked_kib());
+	EXPECT_EQ(4, wt_pinned_kib());
 }
 
 TEST_F(memory, what_is_unmapped_stays_pinned_and_counted)
@@ -372,9 +372,9 @@ TEST_F(memory, what_is_unmapped_stays_pinned_and_counted)
 	ASSERT_EQ(0, mr_reg(self->fd, self->pd, p, 16 * WT_PAGE,
 			    WEFT_ACCESS_LOCAL_WRITE, &mr));
 	ASSERT_EQ(0, munmap(p, 16 * WT_PAGE));
-	EXPECT_EQ(64, wt_locked_kib());
+	EXPECT_EQ(64, wt_pinned_kib());
 	EXPECT_EQ(0, destroy(self->fd, mr));
-	EXPECT_EQ(0, wt_locked_kib());
+	EXPECT_EQ(0, wt_pinned_kib());
 }
 
 /* The child has a descriptor, and may close it last: what it gives back is the parent's. */
@@ -392,23 +392,84 @@ TEST_F(memory, after_a_fork_the_parent_is_charged)
 	ASSERT_GE(pid, 0);
 	if (!pid) {
 		/* A child's own locked memory is none; the parent's can be given back by it. */
-		if (wt_locked_kib() != 0)
+		if (wt_pinned_kib() != 0)
 			_exit(1);
 		if (destroy(self->fd, mr[1]))
 			_exit(2);
-		if (wt_locked_kib() != 0)
+		if (wt_pinned_kib() != 0)
 			_exit(3);
 		/* What it registers counts for itself. */
 		if (mr_reg(self->fd, self->pd, p, WT_PAGE, WEFT_ACCESS_LOCAL_WRITE, NULL))
 			_exit(4);
-		_exit(wt_locked_kib() == 4 ? 0 : 5);
+		_exit(wt_pinned_kib() == 4 ? 0 : 5);
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
-	EXPECT_EQ(64, wt_locked_kib());
+	EXPECT_EQ(64, wt_pinned_kib());
 	EXPECT_EQ(-ENOENT, destroy(self->fd, mr[1]));
 	EXPECT_EQ(0, destroy(self->fd, mr[0]));
-	EXPECT_EQ(0, wt_locked_kib());
+	EXPECT_EQ(0, wt_pinned_kib());
+}
+
+/* As user 65534, with a limit: what @pages pages of @p are registered with. */
+static long as_a_user(int fd, uint32_t pd, void *p, unsigned long pages)
+{
+	struct rlimit l = { .rlim_cur = 32 * WT_PAGE, .rlim_max = 32 * WT_PAGE };
+
+	if (setrlimit(RLIMIT_MEMLOCK, &l) || setresgid(65534, 65534, 65534) ||
+	    setresuid(65534, 65534, 65534))
+		return 1;
+	return mr_reg(fd, pd, p, pages * WT_PAGE, 0, NULL);
+}
+
+/* A child that registers and then waits as another program; or does not wait. Its status. */
+static int child(int fd, uint32_t pd, void *p, unsigned long pages, long want, pid_t *waits)
+{
+	int status, ready[2];
+	char byte;
+	pid_t pid;
+
+	if (pipe2(ready, O_CLOEXEC))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		if (as_a_user(fd, pd, p, pages) != want)
+			_exit(1);
+		if (waits)
+			execlp("sleep", "sleep", "1000", NULL);
+		_exit(waits ? 2 : 0);
+	}
+	close(ready[1]);
+	/* Closed by exec or by the end. */
+	if (pid < 0 || read(ready[0], &byte, 1))
+		return -1;
+	close(ready[0]);
+	if (waits) {
+		*waits = pid;
+		return waitpid(pid, &status, WNOHANG) ? -1 : 0;
+	}
+	return waitpid(pid, &status, 0) == pid ? status : -1;
+}
+
+/* The address space that registered is gone after exec and exit; pages that stay pinned count. */
+TEST_F(memory, neither_exec_nor_exit_makes_room_for_more)
+{
+	char *p = memory(64 * WT_PAGE);
+	pid_t pid;
+
+	EXPECT_EQ(0, child(self->fd, self->pd, p, 16, 0, NULL));
+	EXPECT_EQ(0, child(self->fd, self->pd, p, 17, -ENOMEM, NULL));
+	ASSERT_EQ(0, child(self->fd, self->pd, p, 16, 0, &pid));
+	EXPECT_EQ(0, child(self->fd, self->pd, p, 1, -ENOMEM, NULL));
+	kill(pid, SIGKILL);
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	/* The file is open here. */
+	EXPECT_EQ(0, child(self->fd, self->pd, p, 1, -ENOMEM, NULL));
+	close(self->fd);
+	self->fd = wt_open(0, 0);
+	ASSERT_GE(self->fd, 0);
+	ASSERT_EQ(0, pd_alloc(self->fd, &self->pd));
+	EXPECT_EQ(0, child(self->fd, self->pd, p, 32, 0, NULL));
 }
 
 /* The memory is gone with its process; the object stays until the file is closed. */
@@ -425,7 +486,7 @@ TEST_F(memory, a_killed_process_leaves_nothing)
 	if (!pid) {
 		bool ok = !mr_reg(self->fd, self->pd, p, 64 * WT_PAGE,
 				  WEFT_ACCESS_LOCAL_WRITE, NULL) &&
-			  wt_locked_kib() == 256;
+			  wt_pinned_kib() == 256;
 
 		write(ready[1], ok ? "y" : "n", 1);
 		for (;;)
@@ -440,7 +501,7 @@ TEST_F(memory, a_killed_process_leaves_nothing)
 	EXPECT_EQ(-EBUSY, destroy(self->fd, self->pd));
 	close(self->fd);
 	self->fd = -1;
-	EXPECT_EQ(0, wt_locked_kib());
+	EXPECT_EQ(0, wt_pinned_kib());
 }
 
 TEST_F(memory, the_last_close_destroys_all)
@@ -457,9 +518,9 @@ TEST_F(memory, the_last_close_destroys_all)
 			ASSERT_EQ(0, mr_reg(fd, pd, p, 16 * WT_PAGE, 0x1f, NULL));
 			ASSERT_EQ(0, mw_alloc(fd, pd, NULL, NULL));
 		}
-		EXPECT_EQ(16 * 64, wt_locked_kib());
+		EXPECT_EQ(16 * 64, wt_pinned_kib());
 		close(fd);
-		EXPECT_EQ(0, wt_locked_kib());
+		EXPECT_EQ(0, wt_pinned_kib());
 	}
 }
 
@@ -476,9 +537,9 @@ TEST_F(memory, pages_that_are_huge_and_pages_that_are_not)
 		at[i] = 1;
 	ASSERT_EQ(0, mr_reg(self->fd, self->pd, at + 4097, 2 * huge, 0x1f, &mr));
 	/* Begins in the second page, ends in the second of the third huge one. */
-	EXPECT_EQ(2 * 2048 + 4, wt_locked_kib());
+	EXPECT_EQ(2 * 2048 + 4, wt_pinned_kib());
 	EXPECT_EQ(0, destroy(self->fd, mr));
-	EXPECT_EQ(0, wt_locked_kib());
+	EXPECT_EQ(0, wt_pinned_kib());
 }
 
 TEST_F_TIMEOUT(memory, as_many_domains_as_the_limit_says, 300)
@@ -523,7 +584,7 @@ TEST_F_TIMEOUT(memory, as_many_stags_as_the_limit_says, 300)
 	EXPECT_EQ(l.stags, n);
 	EXPECT_EQ(0, seen & WEFT_STAG_KEY);
 	EXPECT_EQ(-ENOSPC, mr_reg(self->fd, self->pd, p, 1, 0, NULL));
-	EXPECT_EQ(0, wt_locked_kib());
+	EXPECT_EQ(0, wt_pinned_kib());
 	EXPECT_EQ(0, destroy(self->fd, last));
 	EXPECT_EQ(0, mr_reg(self->fd, self->pd, p, 1, 0, NULL));
 }
@@ -570,7 +631,7 @@ TEST_F_TIMEOUT(memory, threads_that_destroy_each_others_objects, 300)
 	EXPECT_FALSE(r.bad);
 	close(self->fd);
 	self->fd = -1;
-	EXPECT_EQ(0, wt_locked_kib());
+	EXPECT_EQ(0, wt_pinned_kib());
 }
 
 TEST_HARNESS_MAIN

@@ -108,13 +108,13 @@ bool wt_attr(unsigned int port, const char *name, char *buf, size_t len);
 /* The same as a number; UINT64_MAX if absent. */
 uint64_t wt_attr_u64(unsigned int port, const char *name);
 
-/* KiB of a line of /proc/self/status like VmLck; -1 if there is none. */
+/* KiB of a line of /proc/self/status like VmPin; -1 if there is none. */
 long wt_status_kib(const char *name);
 
-/* What counts as locked memory of this process. */
-static inline long wt_locked_kib(void)
+/* What is pinned of this process's memory. */
+static inline long wt_pinned_kib(void)
 {
-	return wt_status_kib("VmLck");
+	return wt_status_kib("VmPin");
 }
 
 /* The next number of a sequence that @state, any number at first, stands for. */
