@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! User memory that is pinned for long, and accounted to its address space.
+//! User memory that is pinned for long, and charged to the user of the process that pins it.
 //!
 //! Pinned pages stay the same whatever happens to the mapping: a fork copies them for the child,
-//! `munmap` leaves them pinned. They count against RLIMIT_MEMLOCK of the process that pins them, and are
-//! subtracted from the same address space when any process drops them: the process that closes a file
-//! can be another one than the process that registered the memory.
+//! `munmap` leaves them pinned. They count against RLIMIT_MEMLOCK for as long as they are pinned,
+//! together with all others of the same user: neither `exec` nor the end of the process makes room for
+//! more while a descriptor keeps them.
 
 use crate::sys::ext;
 use kernel::{bindings, page::PAGE_SIZE, prelude::*};
@@ -13,30 +13,35 @@ use kernel::{bindings, page::PAGE_SIZE, prelude::*};
 /// How many pages one call pins at most; a temporary list holds their pointers.
 const BATCH: usize = PAGE_SIZE / size_of::<*mut bindings::page>();
 
-/// A number of pages of an address space that count as locked.
+/// A number of pages that are charged to a user, and counted as pinned by an address space.
 struct Account {
+    /// A reference (`get_uid()`); null if the process was allowed to pin without limit.
+    user: *mut bindings::user_struct,
     /// A reference (`mmgrab()`); the address space itself may be gone.
     mm: *mut bindings::mm_struct,
     pages: usize,
 }
 
 impl Account {
-    /// Counts pages of the current process. `ENOMEM` if RLIMIT_MEMLOCK does not allow so many; `EFAULT`
-    /// if the task has no address space.
+    /// Charges pages to the user of the current process, unless it has CAP_IPC_LOCK. `ENOMEM` if
+    /// RLIMIT_MEMLOCK does not allow so many; `EFAULT` if the task has no address space.
     ///
-    /// Wraps `weft_account_pinned()`, `c/shim.c`: `account_locked_vm()`, `include/linux/mm.h`.
+    /// Wraps `weft_account_pinned()`, `c/shim.c`: `user_struct.locked_vm`, `include/linux/sched/user.h`.
     fn new(pages: usize) -> Result<Self> {
+        let mut user = core::ptr::null_mut();
         let mut mm = core::ptr::null_mut();
-        // SAFETY: In a thread of a process; `mm` takes a reference if this succeeds.
-        kernel::error::to_result(unsafe { ext::weft_account_pinned(pages, &mut mm) })?;
-        Ok(Self { mm, pages })
+        // SAFETY: In a thread of a process; `user` and `mm` take a reference each if this succeeds.
+        kernel::error::to_result(unsafe {
+            ext::weft_account_pinned(pages, &mut user, &mut mm)
+        })?;
+        Ok(Self { user, mm, pages })
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        // SAFETY: Counted by `new`; this drops its reference.
-        unsafe { ext::weft_unaccount_pinned(self.mm, self.pages) };
+        // SAFETY: Charged by `new`; this drops its references.
+        unsafe { ext::weft_unaccount_pinned(self.user, self.mm, self.pages) };
     }
 }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/anon_inodes.h>
 #include <linux/atomic.h>
+#include <linux/capability.h>
+#include <linux/cred.h>
 #include <linux/dma-mapping.h>
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/io.h>
+#include <linux/overflow.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/user.h>
 #include <linux/vmalloc.h>
 #include "shim.h"
 
@@ -94,38 +98,45 @@ bool weft_is_killed(void)
 }
 
 /*
- * Counts pages of the current process as locked and pinned, and takes a reference
- * to its mm on success. -ENOMEM if RLIMIT_MEMLOCK does not allow so many; -EFAULT
- * if the task has no mm.
+ * Charges @pages to the user of the current process, and counts them as pinned by its
+ * mm; takes a reference to both. The charge is to the user, as io_uring's is: an mm ends
+ * with exec() or exit(), while a descriptor that is kept keeps the pages pinned.
+ * With CAP_IPC_LOCK nothing is charged, and *@user is NULL. -ENOMEM if RLIMIT_MEMLOCK
+ * does not allow so many; -EFAULT if the task has no mm.
  */
-int weft_account_pinned(unsigned long pages, struct mm_struct **held)
+int weft_account_pinned(unsigned long pages, struct user_struct **user, struct mm_struct **held)
 {
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	struct user_struct *charged = NULL;
 	struct mm_struct *mm = current->mm;
-	int err;
+	unsigned long now, next;
 
 	if (!mm)
 		return -EFAULT;
-	err = account_locked_vm(mm, pages, true);
-	if (err)
-		return err;
+	if (!capable(CAP_IPC_LOCK)) {
+		charged = current_user();
+		now = atomic_long_read(&charged->locked_vm);
+		do {
+			if (check_add_overflow(now, pages, &next) || next > limit)
+				return -ENOMEM;
+		} while (!atomic_long_try_cmpxchg(&charged->locked_vm, &now, next));
+		get_uid(charged);
+	}
 	atomic64_add(pages, &mm->pinned_vm);
 	mmgrab(mm);
+	*user = charged;
 	*held = mm;
 	return 0;
 }
 
-/*
- * Subtracts what weft_account_pinned() has counted, and drops its reference. An
- * address space without users has no counts left to correct.
- */
-void weft_unaccount_pinned(struct mm_struct *held, unsigned long pages)
+/* Undoes weft_account_pinned(). The mm may have ended. */
+void weft_unaccount_pinned(struct user_struct *user, struct mm_struct *held, unsigned long pages)
 {
-	if (mmget_not_zero(held)) {
-		account_locked_vm(held, pages, false);
-		atomic64_sub(pages, &held->pinned_vm);
-		/* Not mmput(): the last one frees the mm, and the caller may hold locks. */
-		mmput_async(held);
+	if (user) {
+		atomic_long_sub(pages, &user->locked_vm);
+		free_uid(user);
 	}
+	atomic64_sub(pages, &held->pinned_vm);
 	mmdrop(held);
 }
 

@@ -22,8 +22,8 @@ unsigned long weft_page_pfn(struct page *page);
 void *weft_page_address(struct page *page);
 struct inode *weft_mapping_inode(void);
 bool weft_is_killed(void);
-int weft_account_pinned(unsigned long pages, struct mm_struct **held);
-void weft_unaccount_pinned(struct mm_struct *held, unsigned long pages);
+int weft_account_pinned(unsigned long pages, struct user_struct **user, struct mm_struct **held);
+void weft_unaccount_pinned(struct user_struct *user, struct mm_struct *held, unsigned long pages);
 size_t weft_dma_max_mapping(struct device *dev);
 int weft_dma_map(struct device *dev, phys_addr_t phys, size_t bytes, bool write,
 		 dma_addr_t *dma);
