@@ -475,6 +475,17 @@ impl QueueShape {
             None
         }
     }
+
+    /// Returns whether the user's count `posted` tells of entries beyond `seen`, the highest count so far,
+    /// and notes it there. While none is taken, that is the case at most once for each entry of the queue,
+    /// whatever the user writes.
+    pub fn tells_of_more(&self, posted: u64, taken: u64, seen: &mut u64) -> bool {
+        let more = self.pending(posted, taken).is_some() && posted > taken.max(*seen);
+        if more {
+            *seen = posted;
+        }
+        more
+    }
 }
 
 fn word(bytes: &[u8], at: usize) -> Result<u64, Senseless> {

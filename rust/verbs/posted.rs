@@ -22,6 +22,8 @@ pub(crate) struct Posted {
     at: usize,
     shape: QueueShape,
     taken: u64,
+    /// The highest count that [`Posted::has_more`] has seen.
+    seen: u64,
 }
 
 impl Posted {
@@ -37,6 +39,7 @@ impl Posted {
             at,
             shape,
             taken: 0,
+            seen: 0,
         })
     }
 
@@ -49,6 +52,13 @@ impl Posted {
         // Inside the memory, by `new`.
         let posted = self.memory.read64(self.at + POSTED_AT).unwrap_or(0);
         self.shape.pending(posted, self.taken).ok_or(Overposted)
+    }
+
+    /// Returns whether entries were posted since the previous call.
+    pub(crate) fn has_more(&mut self) -> bool {
+        // Inside the memory, by `new`.
+        let posted = self.memory.read64(self.at + POSTED_AT).unwrap_or(0);
+        self.shape.tells_of_more(posted, self.taken, &mut self.seen)
     }
 
     /// Takes the next entry and returns the result of `f` for the copy. The user may overwrite the

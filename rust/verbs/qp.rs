@@ -15,7 +15,7 @@ use super::{
 use crate::{
     proto::{
         protocol::Protocol,
-        qp::{Machine, Queues},
+        qp::Machine,
     },
     sys::{ext, pages::Pages},
 };
@@ -106,7 +106,7 @@ const RING_ALIGN: usize = 128;
 pub(super) struct Rung {
     /// The connection, if there is one.
     pub(super) path: Option<Path>,
-    /// The send queue has work.
+    /// Requests were posted to the send queue since the previous kick.
     pub(super) has_work: bool,
     /// It is in ERR, and posted requests remain to be flushed.
     pub(super) more: bool,
@@ -182,8 +182,9 @@ impl Qp {
     pub(super) fn rung(&self, most: u32) -> Rung {
         let mut inner = self.inner.lock();
         let path = inner.path;
+        // Not whether there are any: a queue pair that is not connected keeps those that it has.
+        let has_work = inner.send.has_more();
         let (machine, mut env) = inner.outside(self);
-        let has_work = env.has_send();
         let more = machine.state() == State::Err && machine.flush(&mut env, most);
         Rung {
             path,
