@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Endpoints with two PFs and their VFs, as the stock kernel sees and handles them."""
 
-from weftlab import kernel
+from weftlab import kernel, transfer
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
@@ -135,6 +135,30 @@ def injected(bench):
         for each in lab.hosts.values():
             each.wait_links(60)
         steps.both_ways(lab)
+
+
+@test("an error that the bus does not recover from ends what waits, and a driver bound anew works")
+def not_recovered(bench):
+    lab, host, functions = endpoints(bench)
+    pf, other = functions.pf
+    # A driver that knows nothing of errors: with it the bus does not recover.
+    host.stock("pci-pf-stub")
+    host.run(
+        f"echo {other} >/sys/bus/pci/drivers/weft/unbind && "
+        f"echo pci-pf-stub >{SYSFS}/{other}/driver_override && echo {other} >/sys/bus/pci/drivers_probe"
+    )
+    receiving = transfer.Receiver(host, ["--timeout", 600 * kernel.patience()])
+    steps.aer(host, "POISON_TLP", r"\(Non-Fatal\)", "device recovery failed")
+    lost = receiving.job.wait(60)
+    steps.refused(lost, lost.status or 1, "port")
+    host.run(
+        f"echo {other} >/sys/bus/pci/drivers/pci-pf-stub/unbind && echo >{SYSFS}/{other}/driver_override && "
+        f"echo {other} >/sys/bus/pci/drivers_probe && "
+        f"echo {pf} >/sys/bus/pci/drivers/weft/unbind && echo {pf} >/sys/bus/pci/drivers/weft/bind"
+    )
+    for each in lab.hosts.values():
+        each.wait_links(60)
+    steps.both_ways(lab)
 
 
 @test("HP-2: an endpoint is pulled with VFs enabled, the driver bound and a file open, and put back")
