@@ -58,11 +58,16 @@ macro_rules! common_callbacks {
         }
 
         fn error_detected(_dev: &pci::Device<Core<'_>>, data: &Device, left: Channel) -> Recovery {
-            data.node.reset_prepare();
             match left {
-                Channel::Dead => Recovery::Disconnect,
+                Channel::Dead => {
+                    data.node.give_up();
+                    Recovery::Disconnect
+                }
                 // It is not known what was lost on the way: begin anew in either case.
-                Channel::Normal | Channel::Frozen => Recovery::NeedReset,
+                Channel::Normal | Channel::Frozen => {
+                    data.node.reset_prepare();
+                    Recovery::NeedReset
+                }
             }
         }
 

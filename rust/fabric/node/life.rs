@@ -152,6 +152,18 @@ impl Node {
         }
     }
 
+    /// Handles that the bus has given the function up: as [`Node::reset_prepare`], and users get `ENODEV`
+    /// until a reset brings the function back. Sleeps.
+    pub(crate) fn give_up(self: &Arc<Self>) {
+        self.reset_prepare();
+        self.gone.store(true, Release);
+        dev_err!(
+            self.pci(),
+            "the bus has not recovered from an error: users get ENODEV; reset the function, or bind it again\n"
+        );
+        self.tell_closed();
+    }
+
     /// Brings the node back after a reset of the function. After an error the timer keeps looking
     /// whether the function answers.
     pub(crate) fn reset_done(&self) -> Result {
