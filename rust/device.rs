@@ -22,6 +22,8 @@ use crate::{
     mem::Memory,
     sys::{
         chrdev::NodeReg,
+        dma,
+        errno::EOPNOTSUPP,
         ext,
         handover::{self, SavedState},
         module::param,
@@ -121,6 +123,18 @@ impl Drop for Again<'_, '_> {
 }
 
 impl Device {
+    /// `EOPNOTSUPP`: users could not map what the device and peers write.
+    fn check_memory(dev: &pci::Device) -> Result {
+        if !dma::is_encrypted() {
+            return Ok(());
+        }
+        dev_err!(
+            dev,
+            "the memory of this guest is encrypted (SEV, TDX): ports do not work in such a guest\n"
+        );
+        Err(EOPNOTSUPP.into())
+    }
+
     /// Does the part of the probe that is the same for every kind of port; `make` makes the port.
     pub(crate) fn bring_up(
         dev: &pci::Device<Core<'_>>,
@@ -134,6 +148,7 @@ impl Device {
         }) {
             return Self::adopt(dev, parts, &mut steps, make);
         }
+        steps.step("memory encryption", || Self::check_memory(dev))?;
         let node = steps.step("node", || Node::new(dev))?;
         let memory = steps.step("memory", || Memory::new(dev, node.home().clone()))?;
         let unwind = Unwind(&node, &memory);

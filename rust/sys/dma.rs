@@ -2,9 +2,18 @@
 
 //! Coherent DMA memory that is not a Rust object: the device, and a peer through it, writes it.
 
-use crate::sys::raw_dev;
+use crate::sys::{ext, raw_dev};
 use core::ptr::NonNull;
 use kernel::{bindings, device::Bound, page::PAGE_SIZE, pci, prelude::*, sync::aref::ARef};
+
+/// Returns whether devices reach only memory that was decrypted for them. A user's mapping of coherent
+/// memory by its page frame number would be one of encrypted memory then.
+///
+/// Wraps `cc_platform_has()`, `include/linux/cc_platform.h`.
+pub(crate) fn is_encrypted() -> bool {
+    // SAFETY: No requirements.
+    unsafe { ext::weft_memory_is_encrypted() }
+}
 
 /// Memory that the device accesses at [`DmaMem::addr`]. Dropped while the device is bound, by
 /// `dma_free_attrs()`, `include/linux/dma-mapping.h`.

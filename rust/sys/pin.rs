@@ -31,9 +31,7 @@ impl Account {
         let mut user = core::ptr::null_mut();
         let mut mm = core::ptr::null_mut();
         // SAFETY: In a thread of a process; `user` and `mm` take a reference each if this succeeds.
-        kernel::error::to_result(unsafe {
-            ext::weft_account_pinned(pages, &mut user, &mut mm)
-        })?;
+        kernel::error::to_result(unsafe { ext::weft_account_pinned(pages, &mut user, &mut mm) })?;
         Ok(Self { user, mm, pages })
     }
 }

@@ -13,10 +13,7 @@ use super::{
     posted::Posted,
 };
 use crate::{
-    proto::{
-        protocol::Protocol,
-        qp::Machine,
-    },
+    proto::{protocol::Protocol, qp::Machine},
     sys::{ext, pages::Pages},
 };
 use kernel::{

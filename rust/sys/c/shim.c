@@ -2,6 +2,7 @@
 #include <linux/anon_inodes.h>
 #include <linux/atomic.h>
 #include <linux/capability.h>
+#include <linux/cc_platform.h>
 #include <linux/cred.h>
 #include <linux/dma-mapping.h>
 #include <linux/err.h>
@@ -95,6 +96,12 @@ struct inode *weft_mapping_inode(void)
 bool weft_is_killed(void)
 {
 	return fatal_signal_pending(current);
+}
+
+/* Whether a device reads only pages that were decrypted for it: in a guest with SEV or TDX. */
+bool weft_memory_is_encrypted(void)
+{
+	return cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT);
 }
 
 /*

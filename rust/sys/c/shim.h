@@ -22,6 +22,7 @@ unsigned long weft_page_pfn(struct page *page);
 void *weft_page_address(struct page *page);
 struct inode *weft_mapping_inode(void);
 bool weft_is_killed(void);
+bool weft_memory_is_encrypted(void);
 int weft_account_pinned(unsigned long pages, struct user_struct **user, struct mm_struct **held);
 void weft_unaccount_pinned(struct user_struct *user, struct mm_struct *held, unsigned long pages);
 size_t weft_dma_max_mapping(struct device *dev);
