@@ -28,7 +28,13 @@ fn a_queue_that_is_served_tells_of_all() {
     let shape = QueueShape::send(ENTRIES, 1, 0).expect("allowed");
     let mut seen = 0;
     for posted in 1..100 {
-        assert!(shape.tells_of_more(posted, posted - 1, &mut seen), "{posted}");
-        assert!(!shape.tells_of_more(posted, posted - 1, &mut seen), "{posted} again");
+        assert!(
+            shape.tells_of_more(posted, posted - 1, &mut seen),
+            "{posted}"
+        );
+        assert!(
+            !shape.tells_of_more(posted, posted - 1, &mut seen),
+            "{posted} again"
+        );
     }
 }
