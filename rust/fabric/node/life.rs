@@ -10,6 +10,7 @@ use super::{super::PortGuard, timer::WATCH_MS, Node, TIMER};
 use crate::{
     fabric::Reason,
     hw::Port,
+    proto::link::SILENCE_MS,
     sys::{trace, work},
 };
 use kernel::{
@@ -22,8 +23,9 @@ use kernel::{
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
-/// The longest time to wait until links are quiesced.
-const HOLD_TIME: Delta = Delta::from_millis(500);
+/// The longest time to wait until links are quiesced: a peer that says nothing for so long is given up. What
+/// is under way then ends with an error.
+const HOLD_TIME: Delta = Delta::from_millis(SILENCE_MS as i64);
 /// How often to look whether they are.
 const HOLD_POLL: Delta = Delta::from_millis(1);
 
