@@ -147,7 +147,10 @@ def refusing(bench):
             done = host.run(host.weftctl_line("vf", "migrate", "0:0", "0:1", "--live", "--stop"), status=None)
             if done.status != 2:
                 raise Mismatch(f"--live --stop: {done.status}, {done.err}")
-            # A neighbour that does not answer: it stays, and goes on. One that is silent for longer is dead.
+            # A neighbour that does not answer: it stays, and goes on. One that is silent for longer is dead. A
+            # driver of the target would have to be removed first, which waits for the neighbour, too.
+            host.run(f"echo {a[0].vf(1)} >/sys/bus/pci/drivers/weft/unbind")
+            a[0].state(1, "idle")
             lab["h2"].freeze()
             try:
                 done = migrate(host, "0:0", "0:1", "--live", "--timeout", 0.3, status=1)
