@@ -45,9 +45,10 @@ class UnderWay:
         self.name = name
         self.size = size
         path, self.source = payload(self.h1, name, size, 9)
-        self.receiving = transfer.Receiver(self.h2)
-        if lasting:
-            options = ("--timeout", DISK, *options)
+        # What is put back may take as long as the disk.
+        patient = ("--timeout", DISK) if lasting else ()
+        self.receiving = transfer.Receiver(self.h2, patient)
+        options = (*patient, *options)
         self.sending = self.h1.start_job(transfer.send_line(self.h1, path, *options))
         self.has(begun)
         self.still()
