@@ -24,8 +24,9 @@ FUZZ = "fuzz"
 FUZZ_SETTINGS = ("WEFT_FUZZ_SECONDS", "WEFT_FUZZ_SEED", "WEFT_FUZZ_STEPS", "WEFT_FUZZ_THREADS")
 # These take as long as all others.
 QUEUES = "qp"
-# Fails allocations, those of what watches in such a kernel among them.
+# Fails allocations, those of what watches in such a kernel among them. It takes hours there, in parts.
 STARVES = "failnth"
+PARTS = 4
 # The programs that are run, where not all of them are wanted.
 CHOSEN = "WEFT_PROGRAMS"
 # Short ones, for the kernel's own runner.
@@ -110,14 +111,14 @@ def outcomes(bench, installed, program, settings="", more=0.0):
         yield f"{program}: ends well", True, "", None, time.monotonic() - begin
 
 
-def chosen(bench, mine):
+def chosen(bench, mine, settings=""):
     """Runs those programs of `mine` that are wanted."""
     installed, programs = build(bench.loopback())
     wanted = os.environ.get(CHOSEN, "").split() or programs
     if unknown := set(wanted) - set(programs):
         raise SetupError(f"{CHOSEN}: there is no {' or '.join(sorted(unknown))} in {programs}")
     for program in filter(mine, wanted):
-        yield from outcomes(bench, installed, program)
+        yield from outcomes(bench, installed, program, settings)
 
 
 @test("kselftests")
@@ -130,12 +131,18 @@ def queue_pairs(bench):
     yield from chosen(bench, lambda program: program == QUEUES)
 
 
-@test("kselftests: allocations that fail")
-def starved(bench):
-    yield from chosen(bench, lambda program: program == STARVES)
-    if kernel.variant():
-        # What comes next is watched by everything again.
-        bench.close()
+def starved(part):
+    @test(f"kselftests: allocations that fail, {part} of {PARTS}")
+    def some(bench):
+        yield from chosen(bench, lambda program: program == STARVES, f"WEFT_NTH={part}/{PARTS}")
+        if kernel.variant():
+            # What comes next is watched by everything again.
+            bench.close()
+
+    return some
+
+
+starved_1, starved_2, starved_3, starved_4 = (starved(part) for part in range(1, PARTS + 1))
 
 
 @test("fuzz")

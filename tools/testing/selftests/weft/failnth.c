@@ -7,7 +7,9 @@
  * is left when the driver goes, and by kmemleak.
  *
  * Skipped on kernels without fault injection. Arguments choose operations: those
- * with such a word in the name.
+ * with such a word in the name. With WEFT_NTH=k/m each m-th allocation is failed,
+ * beginning with the k-th: m runs, which may take place at the same time, do what
+ * one does without it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,6 +37,7 @@
 static const char *module_path;
 static char pci_name[2][32];
 static int self;	/* fail-nth of this thread */
+static unsigned int first = 1, step = 1;
 
 /* What operations work with. */
 static struct {
@@ -593,13 +596,13 @@ static bool to_be_confirmed(unsigned int nth)
 	return nth <= 32 || nth % 16 == 0;
 }
 
-/* Fails each thing that @op asks for. */
+/* Fails each thing that @op asks for, or each of them that is for this run. */
 static bool fail_each(const struct operation *op)
 {
 	unsigned int nth, refused = 0;
 	int task = -1;
 
-	for (nth = 1; nth <= MAX_NTH; nth++) {
+	for (nth = first; nth <= MAX_NTH; nth += step) {
 		int fired;
 		long r;
 
@@ -641,7 +644,7 @@ static bool fail_each(const struct operation *op)
 		}
 	}
 	ksft_print_msg("%s: %u were failed, of which %u made it fail\n",
-		       op->name, nth - 1, refused);
+		       op->name, (nth - first) / step, refused);
 	return nth <= MAX_NTH && nth > op->least;
 }
 
@@ -670,7 +673,7 @@ static void run_all(const struct operation *ops, size_t count, char **words)
 
 int main(int argc, char **argv)
 {
-	const char *lacks = inject_lacks();
+	const char *lacks = inject_lacks(), *part = getenv("WEFT_NTH");
 	bool known = true;
 
 	ksft_print_header();
@@ -679,6 +682,8 @@ int main(int argc, char **argv)
 	module_path = getenv("WEFT_KO");
 	if (!module_path || access(module_path, R_OK))
 		ksft_exit_skip("WEFT_KO does not name weft.ko\n");
+	if (part && (sscanf(part, "%u/%u", &first, &step) != 2 || !first || first > step))
+		ksft_exit_fail_msg("WEFT_NTH=%s: k/m is meant, with k from 1 to m\n", part);
 	ksft_set_plan(ARRAY_SIZE(unloaded) + ARRAY_SIZE(operations) + 2);
 
 	self = inject_open(gettid());
