@@ -383,7 +383,7 @@ impl Connector {
         }
     }
 
-    fn try_connect(&mut self, until: Instant) -> Result<Channel, Failure> {
+    fn try_connect(&mut self, until: Instant, unanswered: &mut bool) -> Result<Channel, Failure> {
         let port = self.port()?;
         let connect = self.choose(&port)?;
         let mut bulk = BULK.into_iter().peekable();
@@ -396,7 +396,10 @@ impl Connector {
                     return Ok(Channel(channel));
                 }
                 Err(Error::NoRoom { .. }) if bulk.peek().is_some() => {}
-                Err(e) => return Err(port.failure(&e)),
+                Err(e) => {
+                    *unanswered = matches!(e, Error::TimedOut(_));
+                    return Err(port.failure(&e));
+                }
             }
         }
         Err(Failure::new(Kind::Failed, "no size of a channel to be asked for"))
@@ -407,10 +410,11 @@ impl Connect for Connector {
     type Wire = Channel;
 
     fn connect(&mut self, until: Instant) -> Result<Channel, NoConnection> {
-        self.try_connect(until).map_err(|failure| {
+        let mut unanswered = false;
+        self.try_connect(until, &mut unanswered).map_err(|failure| {
             // A port or a peer may come back, room may be made.
             let passing = !matches!(failure.kind, Kind::Usage | Kind::Permission);
-            NoConnection { failure, passing }
+            NoConnection { failure, passing, unanswered }
         })
     }
 }

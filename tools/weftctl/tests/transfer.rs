@@ -386,6 +386,7 @@ fn a_receiver_that_stays_away_is_given_up() {
             .run(&mut hub.connector())
             .expect_err("no listener");
         assert_eq!(failure.kind, Kind::Unreachable, "{failure}");
+        assert_eq!(failure.message, "no program listens");
         assert_eq!(hub.attempts() == 1, !at_first);
         assert!(!at_first || start.elapsed() >= Duration::from_millis(50));
     }

@@ -65,6 +65,8 @@ pub struct NoConnection {
     pub failure: Failure,
     /// Whether it may work later.
     pub passing: bool,
+    /// Whether the time ended before any answer came.
+    pub unanswered: bool,
 }
 
 /// Something that connects to the receiver, again and again.

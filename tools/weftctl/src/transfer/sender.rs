@@ -148,8 +148,10 @@ impl<'a> Sender<'a> {
         self.touch();
         let mut connections = 0u32;
         let mut pause = self.patience.pause;
+        let mut said: Option<Failure> = None;
         loop {
             let before = self.confirmed;
+            let begun = Instant::now();
             let why = match connect.connect(self.deadline) {
                 Ok(mut wire) => {
                     connections += 1;
@@ -167,12 +169,14 @@ impl<'a> Sender<'a> {
                         Err(Stop::Broken(broken)) => self.gone(&broken),
                     }
                 }
-                Err(NoConnection { failure, passing }) => {
+                Err(NoConnection { failure, passing, unanswered }) => {
                     let first = connections == 0 && !self.patience.at_first;
                     if first || !passing {
                         return Err(failure);
                     }
-                    failure
+                    // An attempt that the deadline cut short says less than the one before it.
+                    let short = unanswered && begun.elapsed() < self.patience.longest;
+                    said.take().filter(|_| short).unwrap_or(failure)
                 }
             };
             if self.confirmed > before {
@@ -182,6 +186,7 @@ impl<'a> Sender<'a> {
             if left.is_zero() {
                 return Err(why);
             }
+            said = Some(why);
             std::thread::sleep(pause.min(left));
             pause = (pause * 2).min(self.patience.longest);
         }

@@ -247,12 +247,15 @@ pub struct Connector<'a>(&'a Hub);
 impl Connect for Connector<'_> {
     type Wire = End;
 
-    fn connect(&mut self, _until: Instant) -> Result<End, NoConnection> {
+    /// What is refused is told at once, but never after `until`.
+    fn connect(&mut self, until: Instant) -> Result<End, NoConnection> {
         let mut state = self.0.state();
         state.attempts += 1;
         if let Some(passing) = state.refusing {
-            let failure = Failure::new(Kind::Unreachable, "no program listens");
-            return Err(NoConnection { failure, passing });
+            let unanswered = Instant::now() >= until;
+            let why = if unanswered { "no answer" } else { "no program listens" };
+            let failure = Failure::new(Kind::Unreachable, why);
+            return Err(NoConnection { failure, passing, unanswered });
         }
         drop(state);
         Ok(self.0.connect())
