@@ -89,6 +89,13 @@ impl Ask {
         mine
     }
 
+    /// Takes the answer that the node is not ready yet: it is asked again for as long as it says so.
+    pub fn later(&mut self, xid: u32) {
+        if self.state == State::Sent && self.xid == xid {
+            self.tries = 0;
+        }
+    }
+
     /// Returns whether it is answered or given up.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Done | State::Silent)

@@ -21,7 +21,7 @@ pub use self::{
     info::Info,
     page::Page,
     piece::{Piece, MAX_PIECE},
-    write::{Differ, Taken, Write},
+    write::{Differ, Moves, Taken, Write},
 };
 
 /// Declares the messages: number, name, and members in the order in which they are encoded.

@@ -46,7 +46,7 @@ use super::{
     lid::Promises,
     mastership::Mastership,
     member::{Member, Members},
-    message::{Differ, Info, Message, Page, Taken},
+    message::{Differ, Info, Message, Moves, Page, Taken},
     packet::{Arrival, Direction, Packet, MAX_BYTES, MAX_PAYLOAD},
     path::Path,
     port::{Port, PORTS},
@@ -155,9 +155,11 @@ pub struct Node<M, T, B, A> {
     /// [`Self::signature`] of the members when their tables were last complete.
     done: Option<u64>,
     /// Some staged routes replace routes in use that leave by another port.
-    moves: bool,
+    moves: Moves,
     /// Hosts were asked to quiesce their routes, and not to unquiesce them yet.
     rested: bool,
+    /// How long nodes that are not quiesced are waited for.
+    rest_until: u64,
     /// The request to quiesce routes that has no answer yet.
     resting: Option<Resting>,
     /// The fabric has changed since it was explored.
@@ -216,8 +218,9 @@ where
             xids: 0,
             version: 0,
             done: None,
-            moves: false,
+            moves: Moves::No,
             rested: false,
+            rest_until: 0,
             resting: None,
             dirty: false,
             again: None,
@@ -326,8 +329,8 @@ where
             State::Sent => ask.sent() + AGAIN_MS,
             _ => now,
         };
-        if let Some(resting) = &self.resting {
-            return Some(resting.until.min(now + TICK_MS));
+        if self.resting.is_some() {
+            return Some(now + TICK_MS);
         }
         match self.phase {
             Phase::Idle if self.lowest == 0 => None,
@@ -563,7 +566,7 @@ where
                     .and_then(|()| self.written(now, xid, message, fx));
                 match (done, message) {
                     (Ok(_), Message::Rest { on: true, .. }) => {
-                        self.await_rest(now, xid, Some(back));
+                        self.await_rest(now, xid, Some(back), fx);
                     }
                     (Ok(differ), _) => self.acknowledge(back, xid, Taken::Yes, differ, fx),
                     (Err(taken), _) => self.acknowledge(back, xid, taken, Differ::default(), fx),

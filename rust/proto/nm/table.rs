@@ -12,9 +12,9 @@
 use super::{
     super::bytes::{Reader, Writer},
     member::{Member, Members},
-    message::{Differ, Taken, MAX_PIECE},
+    message::{Differ, Moves, Taken, MAX_PIECE},
     path::MAX_HOPS,
-    port::PORTS,
+    port::{Port, PORTS},
 };
 
 /// No route.
@@ -154,15 +154,23 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
         self.of != 0 && self.pieces.count_ones() == u32::from(self.of)
     }
 
-    /// Returns how the staged routes differ from those in use.
-    pub fn differ(&self) -> Differ {
+    /// Returns how the staged routes differ from those in use. `ports` are those of the node.
+    pub fn differ(&self, ports: &[Port]) -> Differ {
         let slots = self.slots.as_ref().iter();
         let differing = slots.filter(|s| s.lid != 0 && s.active != s.staged);
         differing.fold(Differ::default(), |differ, s| {
-            let goes_on = s.active != NONE && s.staged != NONE;
+            let moves = match (port(s.active), port(s.staged)) {
+                (Some(from), Some(to)) if from != to => {
+                    match ports.get(usize::from(from)).is_some_and(Port::is_up) {
+                        true => Moves::Whole,
+                        false => Moves::Broken,
+                    }
+                }
+                _ => Moves::No,
+            };
             Differ {
                 hops: differ.hops | bit(s.staged),
-                moves: differ.moves || goes_on && port(s.active) != port(s.staged),
+                moves: differ.moves.max(moves),
             }
         })
     }

@@ -6,7 +6,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weft_proto::nm::node::rest::{LEASE_MS, REST_MS};
+use weft_proto::nm::node::rest::{LEASE_MS, REST_MS, REST_WHOLE_MS};
 use weft_sim::{
     check,
     rng::Rng,
@@ -120,19 +120,24 @@ proptest! {
     }
 }
 
-/// Six in a ring, of which one cable is missing, until it is there.
-fn shortcut(busy: Option<usize>) -> (World, u64) {
+/// Six in a ring, of which one cable is plugged or unplugged, until a route changes. The time that it takes.
+fn change(plugged: bool, busy: Option<usize>) -> (World, u64) {
     let mut world = World::new(Topology::ring(6), (0x100..0x106).collect(), 1);
     let end = world.topology.links()[0].0;
-    world.link(end, false);
+    world.link(end, !plugged);
     check::settle(&mut world, 500, LIMIT).unwrap();
     if let Some(host) = busy.and_then(|node| world.hosts[node].as_mut()) {
         host.busy = true;
     }
-    let began = world.now();
-    world.link(end, true);
-    let before = ways(&world);
-    while ways(&world) == before {
+    let (began, before) = (world.now(), ways(&world));
+    world.link(end, plugged);
+    // What an unplugged cable carried is out of reach until the routes change.
+    let waits = |world: &World| match plugged {
+        true => ways(world) == before,
+        false => ways(world).len() < before.len(),
+    };
+    assert!(waits(&world));
+    while waits(&world) {
         world.run(1);
         assert!(world.now() - began < LIMIT);
     }
@@ -141,18 +146,44 @@ fn shortcut(busy: Option<usize>) -> (World, u64) {
 }
 
 #[test]
-fn n_6_who_never_rests_is_not_waited_for_long() {
-    let (_, calm) = shortcut(None);
-    for node in 0..6 {
-        let (_, took) = shortcut(Some(node));
-        assert!(took >= REST_MS, "{node}: {took} ms");
-        assert!(took < calm + REST_MS + 100, "{node}: {took} ms, {calm} without");
+fn n_6_a_node_that_never_rests_is_not_waited_for_long() {
+    for (plugged, limit) in [(true, REST_WHOLE_MS), (false, REST_MS)] {
+        let (_, calm) = change(plugged, None);
+        for node in 0..6 {
+            let (_, took) = change(plugged, Some(node));
+            assert!(took >= limit, "{plugged} {node}: {took} ms");
+            assert!(took < calm + limit + 100, "{plugged} {node}: {took} ms, {calm} without");
+        }
     }
 }
 
 #[test]
-fn n_6_a_master_that_dies_leaves_nobody_at_rest() {
-    let (mut world, _) = shortcut(None);
+fn n_6_a_node_that_rests_late_is_waited_for_where_nothing_is_lost() {
+    let (_, calm) = change(true, None);
+    for node in 0..6 {
+        for late in [10, 300, 1000, REST_WHOLE_MS - 200] {
+            let mut world = World::new(Topology::ring(6), (0x100..0x106).collect(), 1);
+            let end = world.topology.links()[0].0;
+            world.link(end, false);
+            check::settle(&mut world, 500, LIMIT).unwrap();
+            world.hosts[node].as_mut().unwrap().busy = true;
+            let (began, before) = (world.now(), ways(&world));
+            world.link(end, true);
+            world.run(calm + late);
+            assert_eq!(ways(&world), before, "{node}: changed under way");
+            world.hosts[node].as_mut().unwrap().busy = false;
+            while ways(&world) == before {
+                world.run(1);
+                let took = world.now() - began;
+                assert!(took < calm + late + 100, "{node}: {took} ms, ready after {late}");
+            }
+        }
+    }
+}
+
+#[test]
+fn n_6_a_master_that_dies_leaves_no_node_at_rest() {
+    let (mut world, _) = change(true, None);
     assert!((1..6).all(|n| world.rests(n)));
     world.hang(0);
     let mut rests = 0;

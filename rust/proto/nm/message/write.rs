@@ -40,13 +40,27 @@ numbered! {
     }
 }
 
+numbered! {
+    /// Whether routes in use will leave by another port.
+    #[derive(PartialOrd, Ord, Default)]
+    pub enum Moves: u8 {
+        /// None will.
+        #[default]
+        No = 0,
+        /// Some will, and all of those lead to a neighbour: nothing is lost yet.
+        Whole = 1,
+        /// Some will, and at least one of those leads nowhere: what is under way there is lost.
+        Broken = 2,
+    }
+}
+
 /// How staged routes differ from those in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Differ {
     /// Bit n: routes of n + 1 links differ.
     pub hops: u32,
-    /// A route in use will leave by another port.
-    pub moves: bool,
+    /// Whether routes in use will leave by another port.
+    pub moves: Moves,
 }
 
 members! {
@@ -56,6 +70,16 @@ members! {
 }
 
 impl Member<'_> for Taken {
+    fn put(&self, w: &mut Writer<'_>) {
+        w.u8(*self as u8);
+    }
+
+    fn get(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Self::of(r.u8()?).ok_or(Malformed::Value)
+    }
+}
+
+impl Member<'_> for Moves {
     fn put(&self, w: &mut Writer<'_>) {
         w.u8(*self as u8);
     }

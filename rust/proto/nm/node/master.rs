@@ -10,9 +10,10 @@ use super::{
         ask::{Ask, AGAIN_MS},
         kind::is_host,
         member::Member,
-        message::{Differ, Info, Message, Piece, Taken, Write, MAX_PIECE},
+        message::{Differ, Info, Message, Moves, Piece, Taken, Write, MAX_PIECE},
         table::{self, Slot},
     },
+    rest::{REST_MS, REST_WHOLE_MS},
     Effects, Node, Phase, Role, CALM_MS, RETRY_MS,
 };
 
@@ -44,7 +45,7 @@ where
             }
         }
         match phase {
-            Phase::Stage => self.moves = false,
+            Phase::Stage => self.moves = Moves::No,
             Phase::Rest => self.rested = true,
             Phase::GoOn => self.rested = false,
             _ => {}
@@ -72,7 +73,11 @@ where
         let next = match self.phase {
             Phase::Fetch(_) => Phase::Assign,
             Phase::Assign => Phase::Stage,
-            Phase::Stage if self.moves => Phase::Rest,
+            Phase::Stage if self.moves != Moves::No => {
+                let broken = self.moves == Moves::Broken;
+                self.rest_until = now + if broken { REST_MS } else { REST_WHOLE_MS };
+                Phase::Rest
+            }
             Phase::Stage | Phase::Rest => longer(0).unwrap_or(used),
             Phase::Commit(hops) => longer(u32::from(hops)).unwrap_or(used),
             Phase::GoOn => Phase::Replicate,
@@ -164,18 +169,18 @@ where
             Message::Commit { hops, .. } => self.table.commit(hops, fx).map(|()| false),
             Message::Rest { on: true, .. } => {
                 fx.rest(true);
-                self.await_rest(now, member.ask.xid, None);
-                self.answer_at_rest(now, fx);
+                self.await_rest(now, member.ask.xid, None, fx);
                 return;
             }
             Message::Rest { on: false, .. } => {
                 fx.rest(false);
+                self.resting = None;
                 Ok(false)
             }
             _ => Ok(false),
         };
         let differ = match taken {
-            Ok(true) => self.table.differ(),
+            Ok(true) => self.table.differ(&self.ports),
             _ => Differ::default(),
         };
         let taken = taken.err().unwrap_or(Taken::Yes);
@@ -197,15 +202,20 @@ where
         let Some(member) = self.members.all_mut().get_mut(at) else {
             return;
         };
+        if taken == Taken::Later && self.phase == Phase::Rest && now < self.rest_until {
+            member.ask.later(xid);
+            return;
+        }
         if !member.ask.answer(xid) {
             return;
         }
-        if taken != Taken::Yes {
+        // A node that is not quiesced in time is not waited for.
+        if taken != Taken::Yes && !(taken == Taken::Later && self.phase == Phase::Rest) {
             self.refused(now);
             return;
         }
         member.differ |= differ.hops;
-        self.moves |= differ.moves;
+        self.moves = self.moves.max(differ.moves);
         match self.phase {
             Phase::Assign => self.promises.keep(from),
             Phase::Stage => {

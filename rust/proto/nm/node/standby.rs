@@ -108,11 +108,14 @@ where
                 piece, of, runs, ..
             } => {
                 if self.table.stage(*piece, *of, runs)? {
-                    return Ok(self.table.differ());
+                    return Ok(self.table.differ(&self.ports));
                 }
             }
             Message::Commit { hops, .. } => self.table.commit(*hops, fx)?,
-            Message::Rest { on, .. } => fx.rest(*on),
+            Message::Rest { on, .. } => {
+                fx.rest(*on);
+                self.resting = None;
+            }
             Message::Assignments { piece, .. } => {
                 let next = self.assignments.take(piece, |_| Ok(()))?;
                 if next.is_none() && self.me.assignments != self.assignments.version() {
