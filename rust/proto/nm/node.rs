@@ -65,6 +65,8 @@ pub const RETRY_MS: u64 = 1000;
 pub const CALM_MS: u64 = 50;
 /// Time from the last write of the master to the survey of a standby.
 pub const SURVEY_MS: u64 = 100;
+/// How often the time until the next survey doubles while a node is silent, from [`RETRY_MS`] on.
+const SURVEYS: u32 = 4;
 /// Most questions and writes that are on their way at a time.
 pub const WINDOW: usize = 16;
 
@@ -183,6 +185,8 @@ pub struct Node<M, T, B, A> {
     survey: Option<u64>,
     /// A survey is under way.
     surveys: bool,
+    /// Number of surveys since the last write of the master, at most [`SURVEYS`].
+    surveyed: u32,
     /// Number of explorations and surveys that were completed.
     found: u32,
     /// Local ids that this master has given, and that their nodes have not confirmed yet.
@@ -234,6 +238,7 @@ where
             heard: false,
             survey: None,
             surveys: false,
+            surveyed: 0,
             promises: Promises::NONE,
             doubts: Doubts::NONE,
             found: 0,

@@ -176,6 +176,29 @@ fn n_6_a_silent_master_is_replaced_at_once() {
     assert!(ms < 500 + 2 * 1300 + 500, "after {ms} ms");
 }
 
+#[test]
+fn n_6_a_node_without_time_is_not_missing_for_good_in_the_list_of_a_standby() {
+    let mut world = settled(Topology::ring(6), (1..7).collect());
+    let listed = |world: &World| {
+        let members = world.manager(5).unwrap().members().all().iter();
+        members.filter(|m| m.known).count()
+    };
+    world.link((0, 0), false);
+    while world.manager(0).unwrap().settled().is_some() {
+        world.run(1);
+    }
+    while world.manager(0).unwrap().settled().is_none() {
+        world.run(1);
+    }
+    // The master has written all, and standbys are about to look. The last in the row has no time for them.
+    world.hang(1);
+    world.run(1500);
+    assert_eq!(listed(&world), 5);
+    world.go_on(1);
+    world.run(2500);
+    assert_eq!(listed(&world), 6);
+}
+
 fn way(world: &World, from: usize, to: usize) -> Vec<usize> {
     let lid = world.manager(to).unwrap().info().lid;
     let (mut at, mut way) = (from, vec![from]);

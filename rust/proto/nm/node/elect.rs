@@ -8,7 +8,7 @@ use super::{
     super::{
         ask::Ask, kind::is_host, mastership::Mastership, member::Member, path::Path, table::Slot,
     },
-    Effects, Node, Phase, Role, RETRY_MS, SURVEY_MS,
+    Effects, Node, Phase, Role, RETRY_MS, SURVEYS, SURVEY_MS,
 };
 
 impl<M, T, B, A> Node<M, T, B, A>
@@ -156,6 +156,11 @@ where
             if asked_all {
                 self.surveys = false;
                 self.found = self.found.wrapping_add(1);
+                // A node that had no time is not missing for good. One that stays silent costs less and
+                // less.
+                let missing = self.members.all().iter().any(|m| !m.known);
+                self.survey = missing.then_some(now + (RETRY_MS << self.surveyed));
+                self.surveyed = (self.surveyed + 1).min(SURVEYS);
             }
         }
     }

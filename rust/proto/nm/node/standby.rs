@@ -95,6 +95,7 @@ where
         let of_others = !matches!(message, Message::Hierarchy { .. });
         if of_others && self.phase == Phase::Standby && is_host(self.me.hwid) {
             self.survey = Some(now + SURVEY_MS);
+            self.surveyed = 0;
         }
         match message {
             Message::Assign { lid, next_lid, .. } => {
