@@ -12,22 +12,28 @@
 //!
 //! Nothing is under way when neither end has anything unanswered. So the asking end ends the session
 //! only if it has nothing unanswered itself and its peer has said the same in answer to a HOLD less than
-//! [`FRESH_MS`] old. The peer stays quiesced for [`LEASE_MS`], which is longer. Messages may be lost, late
-//! or repeated: an end that does not learn in time what the other has done continues, and then the queue
+//! [`FRESH_MS`] old. The peer stays quiesced for [`LEASE_MS`], which is longer. An end that hears no HOLD
+//! any more says HELD again; the other answers with GO_ON if it does not ask. Messages may be lost, late or
+//! repeated: an end that does not learn in time what the other has done continues, and then the queue
 //! pairs of one end or both fail as they do when a link breaks. When a queue pair resumes in the next
 //! session, the ends compare their positions ([`Standing`]).
 //!
 //! This file decides only which end is quiesced, and when. All times are in milliseconds. It is
 //! independent of queue pairs.
 
+use super::link::SILENCE_MS;
+
 /// Shortest interval between two HOLDs of the asking end.
 pub const REPEAT_MS: u64 = 10;
 /// Longest interval between two HOLDs: the mailbox of a peer that does not answer fills up.
 pub const REPEAT_MAX_MS: u64 = 200;
-/// Time for which the other end stays quiesced after the last HOLD.
-pub const LEASE_MS: u64 = 2000;
+/// Time for which the other end stays quiesced after the last HOLD. A peer that says nothing for
+/// [`SILENCE_MS`] is given up; until then it may only be late.
+pub const LEASE_MS: u64 = SILENCE_MS + 1000;
 /// Time for which the asking end relies on an answer, counted from its HOLD.
-pub const FRESH_MS: u64 = 1000;
+pub const FRESH_MS: u64 = SILENCE_MS;
+/// Time without a HOLD after which an end that is quiesced reminds the other, as GO_ON may be lost.
+pub const REMIND_MS: u64 = 3 * REPEAT_MAX_MS;
 /// Time for which queue pairs are kept without a session.
 pub const PATIENCE_MS: u64 = 10_000;
 
@@ -59,6 +65,8 @@ pub struct Hold {
     told: bool,
     /// Number of the peer's last GO_ON: HOLDs with a lower number are out of date.
     after: Option<u32>,
+    /// The peer has said HELD, and this end does not ask.
+    needless: bool,
     /// Time at which an answer was last asked of the caller. It takes time to find, so this is limited.
     looked: Option<u64>,
 }
@@ -84,6 +92,7 @@ impl Hold {
             heard: 0,
             told: false,
             after: None,
+            needless: false,
             looked: None,
         }
     }
@@ -142,7 +151,8 @@ impl Hold {
                 if self.requested.is_some_and(|requested| at >= requested) {
                     self.answered = self.answered.max(Some(at));
                 }
-                false
+                self.needless = self.requested.is_none();
+                self.needless
             }
             Say::GoOn(at) => {
                 self.after = Some(at);
@@ -153,9 +163,19 @@ impl Hold {
         }
     }
 
-    /// Returns the answer to HOLD, if there is one now. `quiet`: nothing that this end has sent is
+    /// Returns whether this end is quiesced and has heard no HOLD for [`REMIND_MS`]: it is to say its
+    /// [`answer`](Hold::answer) again.
+    pub fn reminds(&self, now: u64) -> bool {
+        let left = self.lease.map_or(0, |until| until.saturating_sub(now));
+        left != 0 && left <= LEASE_MS - REMIND_MS
+    }
+
+    /// Returns the answer to a message, if there is one now. `quiet`: nothing that this end has sent is
     /// unanswered, and nothing is sent while it [`holds`](Hold::holds).
     pub fn answer(&mut self, now: u64, quiet: bool) -> Option<Say> {
+        if core::mem::take(&mut self.needless) {
+            return Some(Say::GoOn(number(now)));
+        }
         if !quiet || !self.is_leased(now) {
             return None;
         }

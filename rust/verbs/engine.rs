@@ -316,8 +316,11 @@ impl Engine {
     pub(crate) fn tick(&self, session: &mut Session<'_>, now: u64) {
         // If the interrupt of a kick was lost, no other comes.
         self.kicks.tick();
-        let worker = self.worker(session.link());
-        if worker.is_some_and(|worker| !worker.tick(session.port())) {
+        let Some(worker) = self.worker(session.link()) else {
+            return;
+        };
+        worker.remind(session);
+        if !worker.tick(session.port()) {
             session.begin_anew(now);
         }
     }

@@ -59,6 +59,22 @@ impl Worker {
         }
     }
 
+    /// Reminds a peer that this end is quiesced, if it seems to have forgotten. Called again and again.
+    pub(in crate::verbs) fn remind(&self, session: &mut Session<'_>) {
+        // The link must not wait for the lock.
+        let Some(mut core) = self.core.try_lock() else {
+            return;
+        };
+        let now = clock::now_ms();
+        if !core.hold.reminds(now) {
+            return;
+        }
+        let quiet = Self::is_quiet(&core);
+        if let Some(say) = core.hold.answer(now, quiet) {
+            session.send(Body::Hold(say));
+        }
+    }
+
     /// Reconnects the queue pairs that were kept when a session begins, if it is with their peer; the
     /// others end.
     pub(super) fn resume(&self, core: &mut Core) {

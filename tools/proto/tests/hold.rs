@@ -15,7 +15,7 @@ use qp::user::{Op, Wr};
 use std::rc::Rc;
 use trunk::Memory;
 use weft_proto::cqe::Status;
-use weft_proto::hold::{Hold, Say, Standing, PATIENCE_MS};
+use weft_proto::hold::{Hold, Say, Standing, FRESH_MS, LEASE_MS, PATIENCE_MS, REMIND_MS};
 use weft_proto::protocol::Protocol;
 use weft_proto::qp::{Flow, Machine, State};
 use weft_proto::trunk::Layout;
@@ -103,7 +103,7 @@ impl End {
         self.kept = None;
     }
 
-    /// Its session is over: the queue pair is kept, or ends, as in `queue/worker/session.rs`.
+    /// Its session is over: the queue pair is kept, or ends, as in `verbs/worker/session.rs`.
     fn over(&mut self, now: u64) {
         if self.session.take().is_none() {
             return;
@@ -253,6 +253,17 @@ impl World {
         false
     }
 
+    /// The tick of an end.
+    fn remind(&mut self, n: usize) {
+        let end = &mut self.ends[n];
+        if end.session.is_some() && end.hold.reminds(self.now) {
+            let quiet = end.quiet();
+            if let Some(say) = end.hold.answer(self.now, quiet) {
+                self.post(n, Letter::Say(say));
+            }
+        }
+    }
+
     fn step(&mut self, what: u8, n: usize, pick: usize) {
         let now = self.now;
         match what {
@@ -282,14 +293,15 @@ impl World {
                     self.hear(to, session, letter);
                 }
             }
-            32..=35 => {
-                self.now += [3, 20, 250, 1200][usize::from(what - 32)];
+            32..=34 => {
+                self.now += [3 + 17 * (pick as u64 % 2), 250, 1200][usize::from(what - 32)];
                 self.ends.iter_mut().for_each(|end| end.passed(self.now));
             }
+            35 => self.remind(n),
             36 if pick % 8 == 0 => self.end(n),
             37..=38 if self.ends.iter().any(|end| end.session.is_none()) => self.reconnect(),
             39 if pick % 64 == 0 => {
-                self.now += 6000;
+                self.now += 3 * LEASE_MS;
                 self.ends.iter_mut().for_each(|end| end.passed(self.now));
             }
             _ => {}
@@ -322,7 +334,7 @@ impl World {
             let _ = self.ends[n].hold.give_up(self.now);
         }
         self.mail.clear();
-        self.now += 3000;
+        self.now += LEASE_MS;
         loop {
             let mut more = false;
             for n in 0..2 {
@@ -410,6 +422,41 @@ proptest! {
     }
 }
 
+#[test]
+fn mig_2_an_answer_counts_for_as_long_as_a_peer_may_be_silent() {
+    let (mut here, mut there) = (Hold::new(), Hold::new());
+    here.request(1000);
+    let say = here.due(1000).expect("it asks");
+    assert!(there.hear(1400, say));
+    assert!(!here.hear(1900, there.answer(1400, true).expect("it is quiet")));
+    for now in 1900..1000 + FRESH_MS {
+        assert!(here.is_agreed(now, true), "{now}");
+        assert!(there.holds(now), "{now}");
+    }
+    assert!(!here.is_agreed(1000 + FRESH_MS, true));
+    assert!(!there.holds(1400 + LEASE_MS));
+}
+
+#[test]
+fn mig_2_an_end_whose_go_on_is_lost_is_quiesced_for_a_moment_only() {
+    let (mut here, mut there) = (Hold::new(), Hold::new());
+    here.request(1000);
+    let say = here.due(1000).expect("it asks");
+    assert!(there.hear(1001, say));
+    let held = there.answer(1001, true).expect("it is quiet");
+    assert!(!here.hear(1002, held));
+    assert!(here.give_up(1003).is_some());
+    assert!(there.holds(1004) && !there.reminds(1004));
+    let now = 1001 + REMIND_MS;
+    assert!(there.reminds(now));
+    let again = there.answer(now, true).expect("it is quiet");
+    assert!(here.hear(now, again));
+    let go_on = here.answer(now, true).expect("it does not ask");
+    assert!(!there.hear(now, go_on));
+    assert!(!there.holds(now) && !there.reminds(now));
+    assert_eq!(here.answer(now, true), None);
+}
+
 /// As many requests as there are numbers that travel: after them the next one has the first number
 /// again, so that a peer that has begun anew is not found out by its numbers.
 const ALL_NUMBERS: usize = 1 << 16;
@@ -460,13 +507,14 @@ fn an_end_that_is_asked_begins_again_by_itself() {
     assert!(hold.hear(5000, Say::Hold(77)));
     assert_eq!(hold.answer(5000, false), None);
     assert_eq!(hold.answer(5001, true), Some(Say::Held(77)));
-    assert!(hold.holds(6999));
-    assert!(!hold.holds(7000));
+    let over = 5000 + LEASE_MS;
+    assert!(hold.holds(over - 1));
+    assert!(!hold.holds(over));
     // A late one is of no use once it was taken back.
-    assert!(!hold.hear(7000, Say::GoOn(90)));
-    assert!(!hold.hear(7001, Say::Hold(80)));
-    assert!(!hold.holds(7001));
-    assert!(hold.hear(7002, Say::Hold(91)) && hold.holds(7002));
+    assert!(!hold.hear(over, Say::GoOn(90)));
+    assert!(!hold.hear(over + 1, Say::Hold(80)));
+    assert!(!hold.holds(over + 1));
+    assert!(hold.hear(over + 2, Say::Hold(91)) && hold.holds(over + 2));
 }
 
 #[test]
@@ -477,15 +525,16 @@ fn an_old_answer_does_not_count() {
         panic!("it asks");
     };
     assert_eq!(hold.due(5005), None);
-    hold.hear(5990, Say::Held(first));
-    assert!(hold.is_agreed(5999, true) && !hold.is_agreed(5999, false));
-    assert!(!hold.is_agreed(6000, true));
+    let old = 5000 + FRESH_MS;
+    hold.hear(old - 10, Say::Held(first));
+    assert!(hold.is_agreed(old - 1, true) && !hold.is_agreed(old - 1, false));
+    assert!(!hold.is_agreed(old, true));
     // Of a request before.
-    let _ = hold.give_up(6001);
-    hold.request(6002);
-    hold.hear(6003, Say::Held(first));
-    assert!(!hold.is_agreed(6003, true));
-    assert!(!hold.over(6003));
+    let _ = hold.give_up(old + 1);
+    hold.request(old + 2);
+    hold.hear(old + 3, Say::Held(first));
+    assert!(!hold.is_agreed(old + 3, true));
+    assert!(!hold.over(old + 3));
 }
 
 #[test]
