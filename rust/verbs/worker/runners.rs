@@ -179,7 +179,14 @@ impl Worker {
                     core.watch.asleep = false;
                     return Rest::Hold;
                 }
+                let holds = core.hold.holds(clock::now_ms());
                 if let Some(trunk) = core.trunk.as_mut().filter(|_| !was_asleep) {
+                    if holds {
+                        // Nothing is written to the peer now: there may be no route to it. It is asked
+                        // when this end goes on.
+                        core.watch.asleep = false;
+                        return Rest::Later;
+                    }
                     trunk.sleep(&io);
                 }
                 return rest;
