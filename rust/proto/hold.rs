@@ -21,7 +21,7 @@
 //! This file decides only which end is quiesced, and when. All times are in milliseconds. It is
 //! independent of queue pairs.
 
-use super::link::SILENCE_MS;
+use super::heartbeat::SILENCE_MS;
 
 /// Shortest interval between two HOLDs of the asking end.
 pub const REPEAT_MS: u64 = 10;

@@ -20,14 +20,11 @@
 //!
 //! The machine acts through [`Effects`] only. All times are in milliseconds.
 
-use super::wire::{Body, Header, Incarnation, Message, Offer};
+use super::{
+    heartbeat::{HEARTBEAT_MS, SILENCE_MS},
+    wire::{Body, Header, Incarnation, Message, Offer},
+};
 
-/// Time without a message after which the peer is taken for dead.
-pub const SILENCE_MS: u64 = 3000;
-/// Interval between heartbeats of an end that is READY. More than half of what an idle end sends are
-/// heartbeats, and seven of them make a silence: a mailbox that loses one message in three, in step with
-/// them or not, loses never all.
-pub const HEARTBEAT_MS: u64 = 400;
 /// Time until a hello is repeated first; the interval doubles with each repetition.
 pub const HELLO_MIN_MS: u64 = 200;
 /// The longest time between two hellos.

@@ -49,6 +49,7 @@ pub mod eager;
 pub mod endpoint;
 pub mod fence;
 pub mod fifo;
+pub mod heartbeat;
 pub mod hold;
 pub mod link;
 pub mod migration;

@@ -10,7 +10,7 @@ use super::{super::PortGuard, timer::WATCH_MS, Node, TIMER};
 use crate::{
     fabric::Reason,
     hw::Port,
-    proto::link::SILENCE_MS,
+    proto::heartbeat::SILENCE_MS,
     sys::{trace, work},
 };
 use kernel::{

@@ -6,7 +6,8 @@
 
 use proptest::prelude::*;
 use weft_proto::{
-    link::{Effects, Failed, Link, Peer, Reason, State, SILENCE_MS, TICK_MS},
+    heartbeat::SILENCE_MS,
+    link::{Effects, Failed, Link, Peer, Reason, State, TICK_MS},
     wire::{Body, Incarnation, Message, Offer, MAX_BYTES},
 };
 
