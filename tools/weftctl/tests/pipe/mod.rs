@@ -247,12 +247,15 @@ pub struct Connector<'a>(&'a Hub);
 impl Connect for Connector<'_> {
     type Wire = End;
 
-    /// What is refused is told at once, but never after `until`.
+    /// A refusal is told at once; where it may pass, no attempt after the first has an answer before `until`.
     fn connect(&mut self, until: Instant) -> Result<End, NoConnection> {
         let mut state = self.0.state();
         state.attempts += 1;
         if let Some(passing) = state.refusing {
-            let unanswered = Instant::now() >= until;
+            let unanswered = passing && state.attempts > 1;
+            if unanswered {
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            }
             let why = if unanswered { "no answer" } else { "no program listens" };
             let failure = Failure::new(Kind::Unreachable, why);
             return Err(NoConnection { failure, passing, unanswered });
