@@ -1219,23 +1219,23 @@ TEST_F_TIMEOUT(qp, reads_over_the_bridge, 300)
 
 /*
  * 64 bytes and its completion: 3 posted TLPs and no read; and while both ends
- * poll, no doorbell and no interrupt. A host that does not let them poll is not
- * counted for that.
+ * poll, no doorbell and no interrupt. A batch in which the host did not let them
+ * poll is not counted; the driver has more to tell the peer then.
  */
 TEST_F_TIMEOUT(qp, cost_of_a_message, 300)
 {
 	struct end *a = &self->a, *b = &self->b;
-	uint64_t writes, reads, irqs = 0, others = 0, bells = 0;
-	unsigned int prompt = 0;
+	uint64_t reads, writes = 0;
+	unsigned int prompt = 0, batches = 0;
 	struct weft_cqe cqe;
 
 	if (variant->protocol)
 		SKIP(return, "it costs more if something is pulled");
 	if (!getenv("WEFT_TRACED"))
 		SKIP(return, "the ports are not in traced mode");
-	writes = both("tx_writes");
 	reads = both("tx_reads");
-	for (int n = 0; n < BATCHES; n++) {
+	for (; prompt < BATCHES && batches < 8 * BATCHES; batches++) {
+		uint64_t wrote = both("tx_writes"), irqs = 0, others = 0, bells = 0;
 		int64_t longest = 0, last = now_us();
 
 		/* The first of a batch let the driver see that they poll. */
@@ -1256,23 +1256,29 @@ TEST_F_TIMEOUT(qp, cost_of_a_message, 300)
 				longest = now_us() - last;
 			last = now_us();
 		}
-		if (longest > PROMPT_US)
+		wrote = both("tx_writes") - wrote;
+		bells = both("tx_doorbells") - bells;
+		irqs = both("interrupts") - irqs;
+		others = both("rx_messages") - others;
+		/* Nor has the driver been left alone before all was read. */
+		if (longest > PROMPT_US || now_us() - last > PROMPT_US)
 			continue;
 		prompt++;
-		irqs = both("interrupts") - irqs;
+		writes += wrote;
 		/* Neighbours tell each other now and then that they live. */
-		EXPECT_GE(both("rx_messages") - others, irqs);
-		EXPECT_EQ(0, both("tx_doorbells") - bells);
+		EXPECT_GE(others, irqs);
+		EXPECT_EQ(0, bells);
 	}
-	writes = both("tx_writes") - writes;
+	EXPECT_EQ(0, both("tx_reads") - reads);
+	TH_LOG("%u of %u batches were prompt", prompt, batches);
+	if (!prompt)
+		SKIP(return, "the host is too busy for any batch to be prompt");
 	/*
 	 * And credit, seldom. Words in a row that nothing comes between share
 	 * a line; one that waits for long is closed and costs one more.
 	 */
-	EXPECT_LE(writes, 3 * 2 * BATCH * BATCHES + 2 * BATCH * BATCHES / 8);
-	EXPECT_GE(writes, 2 * 2 * BATCH * BATCHES);
-	EXPECT_EQ(0, both("tx_reads") - reads);
-	TH_LOG("%u of %d batches were prompt", prompt, BATCHES);
+	EXPECT_LE(writes, (3 * 2 * BATCH + 2 * BATCH / 8) * prompt);
+	EXPECT_GE(writes, 2 * 2 * BATCH * prompt);
 }
 
 /* What stands around the payload of a TLP on the wire. */
