@@ -107,6 +107,8 @@ impl Daemon {
                 self.handle(token, flags);
             }
             self.expire();
+            self.fabric.sample();
+            self.apply();
             self.serve_backlog();
             self.carry_out();
         }

@@ -51,9 +51,6 @@ impl Fabric {
     /// Does what is due by now.
     pub(super) fn run_firmware(&mut self) {
         let now = self.now_ms();
-        if self.watches_due().is_some_and(|due| due <= now) && self.watch_links() {
-            self.tell_firmware();
-        }
         let mut messages = Due::new();
         for node in self.firmware_nodes() {
             let due = |f: &&mut Firmware| f.due(now).is_some_and(|due| due <= now);
@@ -65,7 +62,7 @@ impl Fabric {
         self.deliver_due(messages);
     }
 
-    /// When [`Self::run_firmware`] has something to do, in microseconds.
+    /// When [`Self::run_firmware`] or [`Self::sample`] has something to do, in microseconds.
     pub(super) fn firmware_due(&self) -> Option<u64> {
         let now = self.now_ms();
         let all = self.firmware_nodes().into_iter().filter_map(|node| self.firmware(node));

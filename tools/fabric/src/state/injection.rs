@@ -113,7 +113,7 @@ impl Fabric {
         self.faults.iter().map(status).collect()
     }
 
-    /// It is `now_us` by a clock that never goes back: does what is due.
+    /// It is `now_us` by a clock that never goes back: does what is due, but for [`Self::sample`].
     pub fn pass(&mut self, now_us: u64) {
         self.now_us = now_us.max(self.now_us);
         while let Some(at) = self.late.iter().position(|l| l.due_us <= self.now_us) {
@@ -146,7 +146,7 @@ impl Fabric {
         data
     }
 
-    /// When [`Self::pass`] has something to do, by the same clock.
+    /// When [`Self::pass`] or [`Self::sample`] has something to do, by the same clock.
     pub fn next_due(&self) -> Option<u64> {
         let flaps = self.faults.iter().filter(|f| matches!(f.fault, Fault::Flap { .. }));
         let late = self.late.iter().map(|l| l.due_us);

@@ -38,6 +38,15 @@ impl Fabric {
         changed
     }
 
+    /// Has the links looked at that are due. What the ports have reported until then is to be read before:
+    /// read later, it would count for less time than it took, as the traffic of a faster link.
+    pub fn sample(&mut self) {
+        let now = self.now_ms();
+        if self.watches_due().is_some_and(|due| due <= now) && self.watch_links() {
+            self.tell_firmware();
+        }
+    }
+
     /// When one of them wants to look again, in milliseconds.
     pub(super) fn watches_due(&self) -> Option<u64> {
         let inner = self.topology.trunks.iter().filter(|t| self.topology.is_inner(t));

@@ -93,8 +93,19 @@ impl World {
                 self.say(0, FromPort::Moved { link: LINKS as u8 + remote, out, into });
             }
             self.fabric.pass(self.now * 1000);
+            self.fabric.sample();
             self.take();
         }
+    }
+
+    /// As [`Self::run`], while the daemon does not run: it reads all of that when it does again.
+    fn stall(&mut self, ms: u64, remote: u8, [out, into]: [u64; 2]) {
+        self.now += ms;
+        self.fabric.pass(self.now * 1000);
+        let [out, into] = [out, into].map(|bytes| bytes * ms / 1000);
+        self.say(0, FromPort::Moved { link: LINKS as u8 + remote, out, into });
+        self.fabric.sample();
+        self.take();
     }
 
     fn idle(&mut self, ms: u64) {
@@ -159,6 +170,22 @@ fn n_8_a_load_in_either_direction_brings_it_up_at_once_and_once() {
         assert_eq!(world.rate(ENDPOINT), if remote == 1 { MOST } else { LEAST_RATE });
         world.idle(16 * IDLE_MS);
         assert_eq!(world.rates(BETWEEN).last(), Some(&LEAST_RATE));
+    }
+}
+
+#[test]
+fn n_8_a_daemon_that_does_not_run_for_a_moment_takes_the_same_load_for_no_other() {
+    let mut world = World::new();
+    world.idle(IDLE_MS);
+    let load = [240_000_000, 0];
+    world.run(1000, 0, load);
+    let rate = world.rate(BETWEEN);
+    assert_ne!(rate, LEAST_RATE);
+    world.rates(BETWEEN);
+    for ms in (STEP_MS..4 * SAMPLE_MS).step_by(STEP_MS as usize) {
+        world.stall(ms, 0, load);
+        world.run(2 * SAMPLE_MS, 0, load);
+        assert_eq!(world.rates(BETWEEN), [], "{ms} ms");
     }
 }
 
