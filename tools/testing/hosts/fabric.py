@@ -33,14 +33,15 @@ fd = os.open("{PORT}/manager/master", os.O_RDONLY)
 poll = select.poll()
 poll.register(fd, select.POLLPRI)
 poll.register(events, select.POLLIN)
+# Read before each wait, so that no change is missed.
+master = os.pread(fd, 64, 0)
 print("watching", flush=True)
 while True:
-    master = os.pread(fd, 64, 0).decode().strip()
     ready = [one for one, _ in poll.poll()]
-    # Who is waited for has told the file before the event.
-    now = os.pread(fd, 64, 0).decode().strip()
-    if now != master:
-        print("master", now, flush=True)
+    # A waiter is told of the file before the event.
+    before, master = master, os.pread(fd, 64, 0)
+    if master != before:
+        print("master", master.decode().strip(), flush=True)
     if events.fileno() in ready:
         words = events.recv(8192).split(bytes(1))
         told = sorted(w.decode() for w in words if w.startswith(b"WEFT_"))
