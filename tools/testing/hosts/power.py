@@ -14,9 +14,9 @@ from .sriov import Side, vfs
 
 LAB = "figure-5"
 STEPS = [(4, 4), (4, 2), (4, 1), (3, 1), (2, 1), (1, 1)]
-# Bytes a second of one lane of the first generation; more than three quarters of that, and a third or more
-# of what is enough for it.
-LANE, LOAD = 250_000_000, 240_000_000
+# The most that a link is allowed under load, and bytes a second that are more than it needs to get there and to
+# stay there, also if a busy machine lets a quarter of them come about.
+FASTEST, LOAD = (2, 1), 600_000_000
 HUGE_PAGES = "/proc/sys/vm/nr_hugepages"
 # What a VF in the hands of a stranger needs: registers, and memory of which the addresses are known.
 STRANGER = """import ctypes, mmap, os, struct, sys, time
@@ -53,11 +53,10 @@ if regs[(R_INBOUND + INBOUND_STATUS) // 4] & INBOUND_INVALID:
 print("begins", flush=True)
 time.sleep(3600)
 """
-# Keeps the DMA engine busy with writes there: FUNCTION [LID]. How many bytes a second that is, the port sees
-# to: the ring holds two seconds of them, so that the load does not depend on when this program runs.
+# Writes so many bytes a second there: FUNCTION RATE [LID].
 SOURCE = """
-ENTRIES = 1024
-write(R_SLOT + SLOT_DEST, DEST_LID | int(sys.argv[2]) if sys.argv[2:] else DEST_LINK)
+ENTRIES = 64
+write(R_SLOT + SLOT_DEST, DEST_LID | int(sys.argv[3]) if sys.argv[3:] else DEST_LINK)
 write(R_SLOT + SLOT_LEN, BYTES, 8)
 write(R_SLOT + SLOT_CTRL, SLOT_ENABLE)
 for n in range(ENTRIES):
@@ -72,9 +71,15 @@ write(R_DMA + DMA_CTRL, DMA_ENABLE)
 while not regs[(R_SLOT + SLOT_STATUS) // 4] & SLOT_LIVE:
     time.sleep(0.01)
 print("begins", flush=True)
+due, last = 0, time.monotonic()
 while True:
-    write(R_DMA + DMA_TAIL, regs[(R_DMA + DMA_HEAD) // 4] + ENTRIES & 0xffffffff)
-    time.sleep(0.1)
+    # What it was too late for, because others had the processors, it does not make up for: that would be
+    # another load.
+    now = time.monotonic()
+    due += min(now - last, 0.05) * int(sys.argv[2]) / (BYTES // 2)
+    due, last = min(due, regs[(R_DMA + DMA_HEAD) // 4] + ENTRIES // 4), now
+    write(R_DMA + DMA_TAIL, int(due))
+    time.sleep(0.01)
 """
 # Tells of each change of the speed of a link: DIRECTORY.
 WATCH = """import os, select, sys, time
@@ -121,6 +126,11 @@ def power(host, link, word):
     host.run(f"echo {word} >{PORT}/link{link}/power")
 
 
+def limit(lab, end, rate):
+    """What the administrator of the fabric allows the link."""
+    lab.fabric.call("link", "set", end, "--speed", rate[0], "--width", rate[1])
+
+
 def link_file(host, link, name):
     return host.out(f"cat {PORT}/link{link}/{name}")
 
@@ -143,16 +153,16 @@ def needs_huge_pages(host):
         raise Skip("this kernel has no huge pages (CONFIG_HUGETLBFS)")
 
 
-def moves(side, program, *words, rate=0):
-    """VF 0 moves data, `rate` bytes a second or as fast as it likes, or has them moved to it."""
-    side.host.weftctl("vf", "set", 0, 0, f"rate={rate}", "rings=0")
+def moves(side, program, *words):
+    """VF 0 moves data, or has them moved to it, as fast as it likes, whatever it might before."""
+    side.host.weftctl("vf", "set", 0, 0, "rate=0", "rings=0")
     side.host.run(f"echo 1 >{HUGE_PAGES}")
     return stranger(side, 0, STRANGER + program, *words)
 
 
 @test("N-8: a link slows down step by step, is fast enough at once for what comes, and stays so while that does", lab="functions of both")
 def follows(bench):
-    with vfs(bench, 1) as (_, a, b):
+    with vfs(bench, 1) as (lab, a, b):
         needs_huge_pages(a.host)
         before = [sessions(side.host, 0) for side in (a, b)]
         changes = Changes(a.host, 0)
@@ -170,21 +180,22 @@ def follows(bench):
         idle = len(changes.all())
         # Since the reset of either, which was not at the same time.
         counted = bytes_at((a, "bytes_out"), (b, "bytes_in"))
+        limit(lab, "h1:0", FASTEST)
         with moves(b, SINK):
             # Both take part: what is out here is in there.
-            with moves(a, SOURCE, rate=LOAD):
+            with moves(a, SOURCE, LOAD):
                 until("faster", lambda: changes.rates()[-1] != (1, 1), 10)
-                until("twelve seconds of it", lambda: bytes_at((a, "bytes_out"))[0] - counted[0] >= 12 * LOAD, 60)
+                until("seconds of it", lambda: bytes_at((a, "bytes_out"))[0] - counted[0] >= 6 * LOAD, 60)
                 meanwhile = changes.rates()[idle:]
-            # What a sample had of the first moment may have been too little for all of it, once.
-            if meanwhile != [(2, 1)] and meanwhile != [(3, 1)]:
-                raise Mismatch(f"a load of {LOAD} bytes a second that stays the same: {meanwhile}")
+            if meanwhile != [FASTEST]:
+                raise Mismatch(f"a load that lasts: {meanwhile}")
             until("slow again", lambda: changes.rates()[-1] == (1, 1), 60)
         now = bytes_at((a, "bytes_out"), (b, "bytes_in"))
         carried = [here - was for here, was in zip(now, counted)]
         # Heartbeats go on between the two looks.
-        if carried[0] < 10 * LOAD or abs(carried[0] - carried[1]) > 1 << 16:
+        if carried[0] < 6 * LOAD or abs(carried[0] - carried[1]) > 1 << 16:
             raise Mismatch(f"the ends count {carried} bytes")
+        limit(lab, "h1:0", (4, 8))
         for side in (a, b):
             power(side.host, 0, "performance")
         until("the most", lambda: changes.rates()[-1] == (4, 8), 10)
@@ -264,14 +275,15 @@ def switches(bench):
     # There is no other any more.
     lab.fabric.link("down", "s1:5")
     until("the slow cable", by("s1:4"))
-    with moves(b, SINK), moves(a, SOURCE, lids["h2"], rate=LOAD):
+    limit(lab, "s1:4", FASTEST)
+    with moves(b, SINK), moves(a, SOURCE, LOAD, lids["h2"]):
         until("faster", lambda: rates() != STEPS, 20)
         counted = bytes_at((a, "bytes_out"))[0]
-        until("five seconds of it", lambda: bytes_at((a, "bytes_out"))[0] - counted >= 5 * LOAD, 60)
-        # What a sample had of the first moment may have been too little for all of it, once.
+        until("seconds of it", lambda: bytes_at((a, "bytes_out"))[0] - counted >= 4 * LOAD, 60)
         up = rates()[len(STEPS) :]
-        if up not in ([(2, 1)], [(3, 1)]):
-            raise Mismatch(f"a load of {LOAD} bytes a second that stays the same: {up}")
+        if up != [FASTEST]:
+            raise Mismatch(f"a load that lasts: {up}")
+    limit(lab, "s1:4", (4, 8))
     lab.fabric.link("up", "s1:5")
     lab.fabric.call("link", "set", "s1:4", "--power", "performance")
     until("the most", lambda: rates()[-1] == (4, 8), 10)
