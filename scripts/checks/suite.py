@@ -99,6 +99,8 @@ SUITES = (
           "cd tools && ../scripts/in-root cargo test --release --locked -p weft-proto --test fuzz",
           # Of each of a dozen decoders and rings.
           env=(("WEFT_FUZZ_SECONDS", "100"),), seconds=800),
+    Suite("mutants", "rules that are broken on purpose are noticed", ("long",), 60, "setup", GUESTS,
+          "scripts/mutants", seconds=500),
     Suite("device-seeds", "the QEMU device by random programs of 100 seeds", ("long",), 60, "path qemu", ("debug",),
           "tools/testing/device/run random",
           env=(("WEFT_SEEDS", " ".join(map(str, range(10, 110)))),), seconds=240),
