@@ -216,11 +216,45 @@ impl Fault<'_> {
         })
     }
 
-    /// Delays the fault: the task sleeps for 1 ms and faults again, unless a fatal signal ends it.
-    /// Sleeps. For a page that cannot be inserted now.
+    /// Delays the fault: the task sleeps for 1 ms and faults again, unless a fatal signal ends it. For a page
+    /// that cannot be inserted now. The last thing that a handler does: the mapping may be gone when this
+    /// returns. Sleeps.
+    ///
+    /// An access of the kernel for a system call of the task ends with `EFAULT` if the task is killed: the
+    /// architecture's handler looks for the signal before it repeats a fault (`fault_signal_pending()`,
+    /// `include/linux/sched/signal.h`), but not after `VM_FAULT_NOPAGE`. During the sleep `mmap_lock` is not
+    /// held, so that other threads of the process can change its mappings.
     pub(crate) fn later(&self) -> Outcome {
-        fsleep(LATER);
-        Outcome(bindings::vm_fault_reason_VM_FAULT_NOPAGE)
+        // SAFETY: By the requirements of `new`.
+        let (flags, vma) = unsafe { ((*self.vmf).flags, (*self.vmf).__bindgen_anon_1.vma) };
+        let has = |flag| flags & flag != 0;
+        if !has(bindings::fault_flag_FAULT_FLAG_ALLOW_RETRY)
+            || has(bindings::fault_flag_FAULT_FLAG_VMA_LOCK)
+        {
+            // The lock stays held, and the caller may look for no signal.
+            // SAFETY: No requirements.
+            if unsafe { ext::weft_is_killed() } {
+                return self.refuse();
+            }
+            fsleep(LATER);
+            return Outcome(bindings::vm_fault_reason_VM_FAULT_NOPAGE);
+        }
+        if !has(bindings::fault_flag_FAULT_FLAG_RETRY_NOWAIT) {
+            // SAFETY: The mapping has a file, which is held from here on, and `mmap_lock` is held for
+            // reading: `handle_mm_fault()` was called with it, as the flag VMA_LOCK is not set. A
+            // handler that returns VM_FAULT_RETRY has to release it.
+            let file = unsafe {
+                let file = bindings::get_file((*vma).vm_file);
+                bindings::mmap_read_unlock((*vma).vm_mm);
+                file
+            };
+            fsleep(LATER);
+            // SAFETY: Held above. If this is the last reference, the file is released when the task returns
+            // to user mode, or by a work item later on: until this module's code has returned, the file,
+            // and with it the module, are there.
+            unsafe { bindings::fput(file) };
+        }
+        Outcome(bindings::vm_fault_reason_VM_FAULT_RETRY)
     }
 
     /// Refuses the fault: there is no such page. The task gets `SIGBUS`.
