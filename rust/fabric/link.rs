@@ -12,6 +12,7 @@ use crate::{
     hw::{Aim, Doorbells, Grant, LinkStatus, Port},
     proto::{
         link::{Effects, Failed, Link as Machine, Peer, State},
+        quiesce::{Quiesce, QUIESCE_MS},
         wire::{self, Body, Message, Offer, MAX_BYTES},
     },
     sys::{clock, errno::ENOTCONN},
@@ -60,6 +61,8 @@ struct Seen {
     suspect: bool,
     /// The link is quiesced because its route is about to change: nothing is in flight.
     rests: bool,
+    /// How long it may be quiesced, for whatever reason.
+    quiesce: Quiesce,
 }
 
 /// What the lock of a link protects.
@@ -102,6 +105,7 @@ impl Link {
                         status: LinkStatus::default(),
                         suspect: false,
                         rests: false,
+                        quiesce: Quiesce::default(),
                     },
                 },
                 "weft link"
@@ -142,7 +146,10 @@ impl Link {
             },
         };
         let result = f(&mut session, seen);
-        seen.rests &= machine.state() == State::Ready;
+        if machine.state() != State::Ready {
+            seen.rests = false;
+            seen.quiesce.end(clock::now_ms());
+        }
         let after = (machine.state(), seen.status);
         let knows = machine.known();
         drop(inner);
@@ -163,7 +170,7 @@ impl Link {
             let id = session.machine.me();
             let another = id.generation != me.generation || id.hwid != me.hwid;
             let moved = !status.up || status.trained != seen.status.trained;
-            if moved && !another && seen.rests && hold(node, session) {
+            if moved && !another && seen.rests && hold(node, session, seen) {
                 // Nothing was in flight, so nothing is lost.
                 if status.up {
                     seen.status = status;
@@ -256,21 +263,22 @@ impl Link {
         });
     }
 
-    /// Has both ends begin nothing, if the link is READY. Returns true if nothing is in flight.
+    /// Has both ends begin nothing, if the link is READY, but no longer than [`QUIESCE_MS`]. Returns true if
+    /// nothing is in flight. Called again and again until [`Self::go_on`].
     pub(super) fn hold(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
-        self.drive(node, port, |session, _| hold(node, session))
+        self.drive(node, port, |session, seen| hold(node, session, seen))
     }
 
     /// Lets both ends begin again.
     pub(super) fn go_on(&self, node: &dyn LinkHost, port: &dyn Port) {
-        self.drive(node, port, |session, _| go_on(node, session));
+        self.drive(node, port, |session, seen| go_on(node, session, seen));
     }
 
     /// Does [`Self::hold`] because the route of the link is about to change. If nothing is in flight
     /// then, a READY link stays READY over the change.
     pub(super) fn rest(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
         self.drive(node, port, |session, seen| {
-            seen.rests = hold(node, session);
+            seen.rests = hold(node, session, seen);
             seen.rests
         })
     }
@@ -284,11 +292,11 @@ impl Link {
             let leads = port.link_status(self.number).up && intact(port, self.number).is_ok();
             if seen.rests && !leads && !late {
                 // Repeats the request: it holds for a while only.
-                hold(node, session);
+                hold(node, session, seen);
                 return false;
             }
             seen.rests = false;
-            go_on(node, session);
+            go_on(node, session, seen);
             true
         });
         if over {
@@ -362,15 +370,29 @@ impl Link {
     }
 }
 
-/// Has both ends begin nothing, if the link is READY. Returns true if nothing is in flight.
-fn hold(node: &dyn LinkHost, session: &mut Session<'_>) -> bool {
-    match (session.machine.state(), node.client()) {
-        (State::Ready, Some(client)) => client.hold(session),
-        _ => true,
+/// Has both ends begin nothing, if the link is READY. Returns true if nothing is in flight. Lets both begin
+/// again, and returns false, if the link is quiesced for too long.
+fn hold(node: &dyn LinkHost, session: &mut Session<'_>, seen: &mut Seen) -> bool {
+    let (State::Ready, Some(client)) = (session.machine.state(), node.client()) else {
+        return true;
+    };
+    let held = seen.quiesce.is_on();
+    if seen.quiesce.request(clock::now_ms()) {
+        return client.hold(session);
     }
+    if held {
+        client.go_on(session);
+        node.complain(fmt!(
+            "link {}: it has been quiesced for {} ms: it goes on",
+            session.link(),
+            QUIESCE_MS
+        ));
+    }
+    false
 }
 
-fn go_on(node: &dyn LinkHost, session: &mut Session<'_>) {
+fn go_on(node: &dyn LinkHost, session: &mut Session<'_>, seen: &mut Seen) {
+    seen.quiesce.end(clock::now_ms());
     if let (State::Ready, Some(client)) = (session.machine.state(), node.client()) {
         client.go_on(session);
     }

@@ -59,6 +59,7 @@ pub mod pages;
 pub mod pair;
 pub mod protocol;
 pub mod qp;
+pub mod quiesce;
 pub mod request;
 #[cfg(not(MODULE))]
 pub mod ring;

@@ -82,7 +82,7 @@ impl Node {
             }
         }
         self.resting.links.store(left, Relaxed);
-        if now < until && still && !self.resting.still.xchg(true, Full) {
+        if now < until && self.resting.still.xchg(still, Full) != still && still {
             self.manage();
         }
         (now < until || left != 0).then_some(LOOK_MS)
