@@ -2,12 +2,16 @@
 """`weftctl ports`, `events` and `tree --svg`: what is there, and what happens, as it happens."""
 
 import json
+import re
+import signal
+import time
 from xml.etree import ElementTree
 
+from weftlab import kernel
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
-from . import far, steps
+from . import false_master, far, fabric, steps
 
 LAB = "pair"
 CLOSELY = False
@@ -198,3 +202,58 @@ def picture(bench):
             raise Mismatch(f"{name}, {ids} is not in {shown}, or not in {words}")
     if shown.count("gen4 x8") != 3 or len(nodes) != 4 or "host h1: 0x1, LID 1, master, this host" not in words:
         raise Mismatch(f"{shown}, {words}")
+
+
+# Counts uevents of the manager, and says what each has told, and when.
+COUNT = """import json, socket, time
+NETLINK_KOBJECT_UEVENT, SO_RCVBUFFORCE = 15, 33
+events = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_KOBJECT_UEVENT)
+events.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
+events.bind((0, 1))
+since = time.monotonic()
+print("watching", flush=True)
+count = 0
+while True:
+    words = events.recv(8192).decode().split(chr(0))
+    told = dict(word.split("=", 1) for word in words if word.startswith("WEFT_"))
+    if "WEFT_TERM" in told:
+        count += 1
+        told = [told[f"WEFT_{name}"] for name in ("ROLE", "LID", "MASTER", "TERM", "HIERARCHY")]
+        print(json.dumps({"count": count, "seconds": time.monotonic() - since, "told": told}), flush=True)
+"""
+# So many in any second (Documentation/manager.rst).
+MOST = 4
+# Changes that a neighbour makes.
+CHANGES = 300
+
+
+@test("N-1: a neighbour that changes the state of a host's manager all the time causes a few uevents a second, and the "
+      "last one tells the state that stays", lab="chain")  # fmt: skip
+def storm(bench):
+    lab = far.chain(bench)
+    hosts = list(lab.hosts.values())
+    h1, h2, _ = hosts
+    fabric.settled(hosts, 1, 3)
+    files = [f"{false_master.SYSFS}/manager/{name}" for name in ("role", "lid", "master", "term", "hierarchy")]
+    watch = h2.start_job(f"exec python3 {h2.push('count.py', COUNT.encode())}")
+    watch.expect("^watching", 30)
+    before = fabric.standing(h2)["term"]
+    with false_master.writing("TERMS", h1, far.ids(lab)["h2"]):
+        h2.until(f"[ $(cat {files[3]}) -ge {before + CHANGES} ]", 120)
+    fabric.settled(hosts, 1, 3)
+    deadline = time.monotonic() + 30 * kernel.patience()
+    while True:
+        found = re.findall(r"^\{.*\}$", watch.out, re.M)
+        last = json.loads(found[-1]) if found else None
+        have = h2.out(f"cat {' '.join(files)}").split()
+        if last and last["told"] == have:
+            break
+        if time.monotonic() > deadline:
+            raise Mismatch(f"the last uevent was {last}, and the state is {have}")
+        time.sleep(0.2)
+    watch.kill(signal.SIGKILL)
+    watch.wait(20)
+    term = int(have[3]) - before
+    bench.note(f"{last['count']} uevents within {last['seconds']:.1f} s, of {term} terms")
+    if last["count"] > MOST * (last["seconds"] + 1):
+        raise Mismatch(f"{last['count']} uevents within {last['seconds']:.1f} s")
