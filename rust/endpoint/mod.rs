@@ -47,7 +47,9 @@ use self::{reason::Why, slots::Table};
 use crate::{
     fabric::{Node, Reason},
     hw::{endpoint_slots::MAX_ENDPOINT_SLOTS, Port},
+    proto::pace::Pace,
     sys::{
+        clock,
         dma::DmaSource,
         irqlock::{new_spinlock_irq, SpinLockIrq},
         uevent,
@@ -65,6 +67,16 @@ use kernel::{
     },
 };
 
+/// The most uevents of failures in a second: a program may open a function that fails again and again.
+const EVENTS: usize = 4;
+
+/// The failures that users are told of.
+struct Failures {
+    /// The last one, until it is told. Those before it are in the log and in the count.
+    last: Option<(Wanted, &'static CStr)>,
+    pace: Pace<EVENTS>,
+}
+
 /// The functions that are open at a port.
 #[pin_data]
 pub(crate) struct Endpoints {
@@ -81,6 +93,8 @@ pub(crate) struct Endpoints {
     last_id: Atomic<u64>,
     /// How many functions have failed while programs used them.
     failures: Atomic<u64>,
+    #[pin]
+    untold: Mutex<Failures>,
 }
 
 impl Endpoints {
@@ -96,6 +110,13 @@ impl Endpoints {
                 node <- new_mutex!(None, "weft endpoints' node"),
                 last_id: Atomic::new(0),
                 failures: Atomic::new(0),
+                untold <- new_mutex!(
+                    Failures {
+                        last: None,
+                        pace: Pace::new(),
+                    },
+                    "weft endpoint failures"
+                ),
             }),
             GFP_KERNEL,
         )
@@ -149,6 +170,7 @@ impl Endpoints {
         let Some(node) = self.node() else {
             return;
         };
+        self.tell_failure(&node);
         let Some(port) = node.port_at_work() else {
             return;
         };
@@ -219,7 +241,7 @@ impl Endpoints {
 
     /// Counts and reports a failure, for the administrator: in the log and as a uevent. The program
     /// learns of it from its calls.
-    fn failed(&self, which: &Wanted, failure: &CStr) {
+    fn failed(&self, which: &Wanted, failure: &'static CStr) {
         self.failures.fetch_add(1, Relaxed);
         let Some(node) = self.node() else {
             return;
@@ -236,6 +258,27 @@ impl Endpoints {
             ve,
             failure
         ));
+        self.untold.lock().last = Some((*which, failure));
+        self.tell_failure(&node);
+    }
+
+    /// Sends a uevent of the last failure, if it was not told yet and may be told now. Else [`Self::passed`] does
+    /// so later.
+    fn tell_failure(&self, node: &Node) {
+        let mut untold = self.untold.lock();
+        if untold.last.is_none() || untold.pace.wait(clock::now_ms()).is_some() {
+            return;
+        }
+        let last = untold.last.take();
+        drop(untold);
+        let Some((which, failure)) = last else {
+            return;
+        };
+        let Wanted {
+            endpoint,
+            ve,
+            function,
+        } = which;
         uevent::change(
             &node.pci(),
             &[

@@ -73,6 +73,7 @@ struct Inner {
     left_out: (bool, bool),
     /// The port's generation when its tables were last written.
     generation: u32,
+    events: view::Events,
 }
 
 /// The manager of a port.
@@ -124,6 +125,7 @@ impl Manager {
                         aims: Aims::default(),
                         left_out: (false, false),
                         generation: 0,
+                        events: view::Events::new(),
                     },
                     "weft manager"
                 ),
@@ -216,6 +218,7 @@ impl Manager {
             aims,
             left_out,
             generation,
+            events,
         } = &mut *inner;
         if machine.info().hwid != id.hwid {
             machine.begin(id.hwid, id.generation);
@@ -267,7 +270,7 @@ impl Manager {
                 why
             ));
         }
-        self.publish(node, machine);
+        let untold = self.publish(node, machine, events);
         self.settle(node, machine);
         let wanting = aims.follow(node, port, machine, &self.view);
         let now = clock::now_ms();
@@ -276,10 +279,9 @@ impl Manager {
         if !self.inbox.lock().is_empty() {
             return Some(1);
         }
-        let due = match (machine.due(now), again) {
-            (Some(due), Some(again)) => due.min(again),
-            (due, again) => due.or(again)?,
-        };
+        let untold = untold.map(|ms| now + ms);
+        let due = [machine.due(now), again, untold];
+        let due = due.into_iter().flatten().min()?;
         Some(
             due.saturating_sub(now)
                 .max(1)
@@ -328,8 +330,14 @@ impl Manager {
         }
     }
 
-    /// Updates the view, and notifies readers of what has changed.
-    fn publish(&self, node: &dyn ManagerHost, machine: &Machine) {
+    /// Updates the view, and notifies readers of what has changed. Returns after how many milliseconds to do
+    /// that again, as not all could be told.
+    fn publish(
+        &self,
+        node: &dyn ManagerHost,
+        machine: &Machine,
+        events: &mut view::Events,
+    ) -> Option<u64> {
         let mut view = self.view.lock();
         let before = view.standing();
         view.update(machine);
@@ -338,6 +346,7 @@ impl Manager {
         if before != after {
             view::tell(&node.pci(), &before, &after);
         }
+        events.say(&node.pci(), &after, clock::now_ms())
     }
 }
 

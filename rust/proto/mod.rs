@@ -55,6 +55,7 @@ pub mod link;
 pub mod migration;
 pub mod mr;
 pub mod nm;
+pub mod pace;
 pub mod pages;
 pub mod pair;
 pub mod protocol;

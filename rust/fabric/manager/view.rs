@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What other modules see of the manager: the state of this node, the nodes of the fabric, and the
-//! routes.
+//! routes. What users are told of it.
 //!
 //! While the machine looks for nodes, this has what it had found before.
 
@@ -14,6 +14,7 @@ use crate::{
             member::{Member, Members},
             node,
         },
+        pace::Pace,
     },
     sys::{sysfs, trace, uevent},
 };
@@ -55,6 +56,19 @@ pub(crate) struct Standing {
     pub(crate) hierarchy: u32,
 }
 
+impl Standing {
+    /// The state of a node that has found no other yet.
+    const NONE: Self = Self {
+        role: Role::Unknown,
+        lid: 0,
+        master: 0,
+        term: 0,
+        nodes: 0,
+        routes: 0,
+        hierarchy: 0,
+    };
+}
+
 /// What the manager publishes.
 pub(crate) struct View {
     state: Standing,
@@ -74,15 +88,7 @@ pub(crate) struct View {
 impl View {
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
-            state: Standing {
-                role: Role::Unknown,
-                lid: 0,
-                master: 0,
-                term: 0,
-                nodes: 0,
-                routes: 0,
-                hierarchy: 0,
-            },
+            state: Standing::NONE,
             members: Members::new(Memory::new(Member::NONE, node::MAX_NODES)?),
             serial: 0,
             found: None,
@@ -163,13 +169,46 @@ impl View {
     }
 }
 
+/// The most uevents in a second: a master, or a neighbour that flaps its link, can change the state of this node
+/// far more often than udev can follow.
+const EVENTS: usize = 4;
+
+/// What uevents have said.
+pub(super) struct Events {
+    said: Standing,
+    pace: Pace<EVENTS>,
+}
+
+impl Events {
+    pub(super) const fn new() -> Self {
+        Self {
+            said: Standing::NONE,
+            pace: Pace::new(),
+        }
+    }
+
+    /// Sends a uevent if `state` is not what the last one has said. Returns after how many milliseconds to call
+    /// this again, if it cannot be sent now: changes until then are one.
+    pub(super) fn say(&mut self, pdev: &pci::Device, state: &Standing, now: u64) -> Option<u64> {
+        if told(&self.said) == told(state) {
+            return None;
+        }
+        let wait = self.pace.wait(now);
+        if wait.is_none() {
+            self.said = *state;
+            send(pdev, state);
+        }
+        wait
+    }
+}
+
 /// Returns the part of the state whose changes send a uevent. The number of nodes and of routes is not
 /// among it.
 fn told(me: &Standing) -> (Role, u32, u64, u32, u32) {
     (me.role, me.lid, me.master, me.term, me.hierarchy)
 }
 
-/// Notifies readers of the files in sysfs that have changed, and sends a uevent.
+/// Notifies readers of the files in sysfs that have changed.
 pub(super) fn tell(pdev: &pci::Device, before: &Standing, after: &Standing) {
     let files = [
         (before.role != after.role, c"role"),
@@ -192,17 +231,17 @@ pub(super) fn tell(pdev: &pci::Device, before: &Standing, after: &Standing) {
         after.nodes,
         after.routes,
     );
-    if told(before) == told(after) {
-        return;
-    }
+}
+
+fn send(pdev: &pci::Device, state: &Standing) {
     uevent::change(
         pdev,
         &[
-            fmt!("WEFT_ROLE={}", after.role.name()),
-            fmt!("WEFT_LID={}", after.lid),
-            fmt!("WEFT_MASTER={:#018x}", after.master),
-            fmt!("WEFT_TERM={}", after.term),
-            fmt!("WEFT_HIERARCHY={}", after.hierarchy),
+            fmt!("WEFT_ROLE={}", state.role.name()),
+            fmt!("WEFT_LID={}", state.lid),
+            fmt!("WEFT_MASTER={:#018x}", state.master),
+            fmt!("WEFT_TERM={}", state.term),
+            fmt!("WEFT_HIERARCHY={}", state.hierarchy),
         ],
     );
 }

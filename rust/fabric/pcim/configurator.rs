@@ -118,7 +118,7 @@ impl Configurator {
             // If the assignments were changed meanwhile, that change has priority.
             whole &= network.note_assignments(version, noted).is_ok();
         }
-        Ok(whole)
+        Ok(whole && !self.slots.is_late())
     }
 
     /// Begins another mastership: forgets what was known of other nodes, as it may not be true any more.
