@@ -9,7 +9,7 @@
 //! This file must not know what the device is.
 
 use crate::sys::{
-    vma::{Fault, Mapping, NewVma, Outcome},
+    vma::{self, Fault, Mapping, NewVma, Outcome},
     waitq::WaitQueue,
 };
 use core::any::Any;
@@ -181,6 +181,8 @@ pub(super) struct Table<T>(pub(super) T);
 unsafe impl<T> Sync for Table<T> {}
 
 static VM_OPS: Table<bindings::vm_operations_struct> = Table(bindings::vm_operations_struct {
+    open: Some(vma::open),
+    close: Some(vma::close),
     fault: Some(fault),
     ..pin_init::zeroed()
 });

@@ -7,6 +7,7 @@
 
 use kernel::{bindings, device::DeviceContext};
 
+pub(crate) mod account;
 pub(crate) mod area;
 mod bytes;
 pub(crate) mod chrdev;

@@ -3,15 +3,19 @@
 //! Kernel memory that users map and write at any time: queues.
 //!
 //! Every mapping holds references to the pages: they outlive the object that has made them; what users
-//! write then has no effect. Never behind a reference, as in [`super::area`]; a value that was read is a
+//! write then has no effect. They are charged to the user until the last mapping is gone, too. Never behind a reference, as in [`super::area`]; a value that was read is a
 //! copy, to be checked before it is used. This file must not know what the bytes mean.
 
-use crate::sys::vma::{NewVma, SharedPage};
+use crate::sys::{
+    account::Locked,
+    vma::{NewVma, SharedPage},
+};
 #[cfg(KERNEL_7_3)]
 use kernel::sync::barrier;
 use kernel::{
     page::{PAGE_SHIFT, PAGE_SIZE},
     prelude::*,
+    sync::Arc,
 };
 
 /// Orders the store of an entry before the store that publishes it: `smp_wmb()`, `asm/barrier.h`.
@@ -49,28 +53,34 @@ pub(crate) fn release() {
 }
 
 /// Zeroed pages with contiguous offsets; not contiguous in memory.
-pub(crate) struct Pages(KVec<SharedPage>);
+pub(crate) struct Pages {
+    pages: KVec<SharedPage>,
+    /// Held by mappings, too.
+    locked: Arc<Locked>,
+}
 
 impl Pages {
-    /// Allocates as many pages as `bytes` take, charged to the caller's memory cgroup. `ENOMEM` if there
-    /// is no memory. Sleeps.
+    /// Allocates as many pages as `bytes` take, charged to the caller's memory cgroup, and to its user as
+    /// [`Locked::new`] does. `ENOMEM` if there is no memory, or if RLIMIT_MEMLOCK does not allow so much.
+    /// Sleeps.
     pub(crate) fn new(bytes: usize) -> Result<Self> {
         let count = bytes.div_ceil(PAGE_SIZE);
+        let locked = Arc::new(Locked::new(count)?, GFP_KERNEL_ACCOUNT)?;
         let mut pages = KVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..count {
             pages.push(SharedPage::new()?, GFP_KERNEL_ACCOUNT)?;
         }
-        Ok(Self(pages))
+        Ok(Self { pages, locked })
     }
 
     /// Returns the size of all pages in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.len() << PAGE_SHIFT
+        self.pages.len() << PAGE_SHIFT
     }
 
     /// Returns the page that contains byte `off`. `EINVAL` if it is outside.
     fn page(&self, off: usize) -> Result<&SharedPage> {
-        self.0.get(off >> PAGE_SHIFT).ok_or(EINVAL)
+        self.pages.get(off >> PAGE_SHIFT).ok_or(EINVAL)
     }
 
     /// Returns the 64-bit word at byte `off`. `EINVAL` if `off` is outside or not aligned.
@@ -122,6 +132,6 @@ impl Pages {
         let first = usize::try_from(first).map_err(|_| EINVAL)?;
         let count = usize::try_from(vma.count()).map_err(|_| EINVAL)?;
         let end = first.checked_add(count).ok_or(EINVAL)?;
-        vma.fill(self.0.get(first..end).ok_or(EINVAL)?)
+        vma.fill(self.pages.get(first..end).ok_or(EINVAL)?, &self.locked)
     }
 }

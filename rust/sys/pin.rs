@@ -7,7 +7,8 @@
 //! together with all others of the same user: neither `exec` nor the end of the process makes room for
 //! more while a descriptor keeps them.
 
-use crate::sys::ext;
+use crate::sys::{account::Locked, ext};
+use core::ptr::NonNull;
 use kernel::{bindings, page::PAGE_SIZE, prelude::*};
 
 /// How many pages one call pins at most; a temporary list holds their pointers.
@@ -15,31 +16,31 @@ const BATCH: usize = PAGE_SIZE / size_of::<*mut bindings::page>();
 
 /// A number of pages that are charged to a user, and counted as pinned by an address space.
 struct Account {
-    /// A reference (`get_uid()`); null if the process was allowed to pin without limit.
-    user: *mut bindings::user_struct,
     /// A reference (`mmgrab()`); the address space itself may be gone.
-    mm: *mut bindings::mm_struct,
+    mm: NonNull<bindings::mm_struct>,
     pages: usize,
+    _locked: Locked,
 }
 
 impl Account {
-    /// Charges pages to the user of the current process, unless it has CAP_IPC_LOCK. `ENOMEM` if
-    /// RLIMIT_MEMLOCK does not allow so many; `EFAULT` if the task has no address space.
-    ///
-    /// Wraps `weft_account_pinned()`, `c/shim.c`: `user_struct.locked_vm`, `include/linux/sched/user.h`.
+    /// Charges pages as [`Locked::new`] does, and counts them (`mm_struct.pinned_vm`,
+    /// `include/linux/mm_types.h`). `EFAULT` if the task has no address space.
     fn new(pages: usize) -> Result<Self> {
-        let mut user = core::ptr::null_mut();
-        let mut mm = core::ptr::null_mut();
-        // SAFETY: In a thread of a process; `user` and `mm` take a reference each if this succeeds.
-        kernel::error::to_result(unsafe { ext::weft_account_pinned(pages, &mut user, &mut mm) })?;
-        Ok(Self { user, mm, pages })
+        let locked = Locked::new(pages)?;
+        // SAFETY: No requirements; returns a reference or null.
+        let mm = unsafe { ext::weft_count_pinned(pages) };
+        Ok(Self {
+            mm: NonNull::new(mm).ok_or(EFAULT)?,
+            pages,
+            _locked: locked,
+        })
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        // SAFETY: Charged by `new`; this drops its references.
-        unsafe { ext::weft_unaccount_pinned(self.user, self.mm, self.pages) };
+        // SAFETY: Counted by `new`; this drops its reference.
+        unsafe { ext::weft_uncount_pinned(self.mm.as_ptr(), self.pages) };
     }
 }
 

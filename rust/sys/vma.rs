@@ -9,14 +9,15 @@
 //! Every inode of a device node has an address space of its own; here, the address space of one
 //! anonymous inode collects the mappings through all of them.
 
-use crate::sys::{ext, iomap::Cache};
-use core::marker::PhantomData;
+use crate::sys::{account::Locked, ext, iomap::Cache};
+use core::{marker::PhantomData, mem::ManuallyDrop};
 use kernel::{
     bindings,
     error::from_err_ptr,
     mm::virt::{flags, VmaNew, VmaRef},
     page::{Page, PAGE_SHIFT, PAGE_SIZE},
     prelude::*,
+    sync::Arc,
     time::{delay::fsleep, Delta},
 };
 
@@ -135,7 +136,7 @@ impl<'a> NewVma<'a> {
         Ok(())
     }
 
-    /// Completes a mapping of `pages`, which holds references to them.
+    /// Completes a mapping of `pages`, which holds references to them, and to what they are charged as.
     ///
     /// Wraps `vm_insert_page()`, `include/linux/mm.h`.
     ///
@@ -143,7 +144,7 @@ impl<'a> NewVma<'a> {
     ///
     /// `EINVAL` if the mapping is private, or if `pages` has another number of pages than the mapping;
     /// `EPERM` if it asks for execution; else what `vm_insert_page()` returns.
-    pub(super) fn fill(&self, pages: &[SharedPage]) -> Result {
+    pub(super) fn fill(&self, pages: &[SharedPage], locked: &Arc<Locked>) -> Result {
         let area = self.area();
         // SAFETY: By the requirements of `new`.
         if !unsafe { ext::weft_vma_shared(self.vma) } || pages.len() as u64 != self.count() {
@@ -158,9 +159,42 @@ impl<'a> NewVma<'a> {
             mixed.vm_insert_page(address, &page.0)?;
             address += PAGE_SIZE;
         }
-        // SAFETY: The mapping is not linked yet.
-        unsafe { (*self.vma).vm_ops = self.ops };
+        // SAFETY: The mapping is not linked yet. `close` drops the reference.
+        unsafe {
+            (*self.vma).vm_private_data = Arc::into_raw(locked.clone()).cast_mut().cast();
+            (*self.vma).vm_ops = self.ops;
+        }
         Ok(())
+    }
+}
+
+/// Returns the reference that a mapping of [`NewVma::fill`] holds, which stays the mapping's.
+///
+/// # Safety
+///
+/// `vma` was made by [`NewVma::accept`] or [`NewVma::fill`], or copied from such a mapping.
+unsafe fn locked_of(vma: *mut bindings::vm_area_struct) -> Option<ManuallyDrop<Arc<Locked>>> {
+    // SAFETY: By the requirements it is null, or a reference that `fill` or `open` has put there.
+    unsafe {
+        let held = (*vma).vm_private_data.cast::<Locked>().cast_const();
+        (!held.is_null()).then(|| ManuallyDrop::new(Arc::from_raw(held)))
+    }
+}
+
+/// The `open` of mappings: one was copied, or split.
+pub(super) extern "C" fn open(vma: *mut bindings::vm_area_struct) {
+    // SAFETY: Called for mappings with the operations that `NewVma::new` was given. The copy gets a
+    // reference of its own.
+    if let Some(held) = unsafe { locked_of(vma) } {
+        core::mem::forget(Arc::clone(&held));
+    }
+}
+
+/// The `close` of mappings: one is gone.
+pub(super) extern "C" fn close(vma: *mut bindings::vm_area_struct) {
+    // SAFETY: As above; the mapping is not used any more.
+    if let Some(held) = unsafe { locked_of(vma) } {
+        drop(ManuallyDrop::into_inner(held));
     }
 }
 

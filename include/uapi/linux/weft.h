@@ -697,7 +697,9 @@ struct weft_srq_create {
  * @kick_bit: out: number of this pair's bit in the kick page
  *
  * EINVAL: @protocol has a bit that is none of WEFT_PULL_*. ENOSPC: the port has
- * weft_limits.qps of them.
+ * weft_limits.qps of them. The memory of both queues counts against RLIMIT_MEMLOCK
+ * (ENOMEM), as that of other queues does, until the queue pair is destroyed and not mapped
+ * any more.
  *
  * A queue pair has work when @posted of its send queue has grown: set bit @kick_bit of
  * the kick page, by an atomic or of a little endian 64-bit word, then ring; or call

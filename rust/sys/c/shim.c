@@ -104,22 +104,23 @@ bool weft_memory_is_encrypted(void)
 	return cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT);
 }
 
+void weft_put_user(struct user_struct *user)
+{
+	free_uid(user);
+}
+
 /*
- * Charges @pages to the user of the current process, and counts them as pinned by its
- * mm; takes a reference to both. The charge is to the user, as io_uring's is: an mm ends
- * with exec() or exit(), while a descriptor that is kept keeps the pages pinned.
- * With CAP_IPC_LOCK nothing is charged, and *@user is NULL. -ENOMEM if RLIMIT_MEMLOCK
- * does not allow so many; -EFAULT if the task has no mm.
+ * Charges @pages to the user of the current process; takes a reference to it. The charge is
+ * to the user, as io_uring's is: an mm ends with exec() or exit(), while a descriptor that is
+ * kept keeps the pages. With CAP_IPC_LOCK nothing is charged, and *@user is NULL. -ENOMEM if
+ * RLIMIT_MEMLOCK does not allow so many.
  */
-int weft_account_pinned(unsigned long pages, struct user_struct **user, struct mm_struct **held)
+int weft_charge_locked(unsigned long pages, struct user_struct **user)
 {
 	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 	struct user_struct *charged = NULL;
-	struct mm_struct *mm = current->mm;
 	unsigned long now, next;
 
-	if (!mm)
-		return -EFAULT;
 	if (!capable(CAP_IPC_LOCK)) {
 		charged = current_user();
 		now = atomic_long_read(&charged->locked_vm);
@@ -129,22 +130,36 @@ int weft_account_pinned(unsigned long pages, struct user_struct **user, struct m
 		} while (!atomic_long_try_cmpxchg(&charged->locked_vm, &now, next));
 		get_uid(charged);
 	}
-	atomic64_add(pages, &mm->pinned_vm);
-	mmgrab(mm);
 	*user = charged;
-	*held = mm;
 	return 0;
 }
 
-/* Undoes weft_account_pinned(). The mm may have ended. */
-void weft_unaccount_pinned(struct user_struct *user, struct mm_struct *held, unsigned long pages)
+/* Undoes the charge; the reference stays the caller's. */
+void weft_uncharge_locked(struct user_struct *user, unsigned long pages)
 {
-	if (user) {
-		atomic_long_sub(pages, &user->locked_vm);
-		free_uid(user);
+	atomic_long_sub(pages, &user->locked_vm);
+}
+
+/*
+ * Counts @pages as pinned by the mm of the current process, and returns it, with a reference
+ * (mmgrab()); NULL if the task has none.
+ */
+struct mm_struct *weft_count_pinned(unsigned long pages)
+{
+	struct mm_struct *mm = current->mm;
+
+	if (mm) {
+		atomic64_add(pages, &mm->pinned_vm);
+		mmgrab(mm);
 	}
-	atomic64_sub(pages, &held->pinned_vm);
-	mmdrop(held);
+	return mm;
+}
+
+/* Undoes weft_count_pinned(). The mm may have ended. */
+void weft_uncount_pinned(struct mm_struct *mm, unsigned long pages)
+{
+	atomic64_sub(pages, &mm->pinned_vm);
+	mmdrop(mm);
 }
 
 static enum dma_data_direction weft_dma_direction(bool write)

@@ -23,8 +23,11 @@ void *weft_page_address(struct page *page);
 struct inode *weft_mapping_inode(void);
 bool weft_is_killed(void);
 bool weft_memory_is_encrypted(void);
-int weft_account_pinned(unsigned long pages, struct user_struct **user, struct mm_struct **held);
-void weft_unaccount_pinned(struct user_struct *user, struct mm_struct *held, unsigned long pages);
+void weft_put_user(struct user_struct *user);
+int weft_charge_locked(unsigned long pages, struct user_struct **user);
+void weft_uncharge_locked(struct user_struct *user, unsigned long pages);
+struct mm_struct *weft_count_pinned(unsigned long pages);
+void weft_uncount_pinned(struct mm_struct *mm, unsigned long pages);
 size_t weft_dma_max_mapping(struct device *dev);
 int weft_dma_map(struct device *dev, phys_addr_t phys, size_t bytes, bool write,
 		 dma_addr_t *dma);
