@@ -20,6 +20,7 @@ use crate::{
     fabric::Node,
     hw::{Events, Port, VfState},
     mem::Memory,
+    share::Shares,
     sys::{
         chrdev::NodeReg,
         dma,
@@ -31,7 +32,7 @@ use crate::{
         steps::Steps,
         vma::Mapping,
     },
-    verbs::{Counts, Engine},
+    verbs::Engine,
 };
 use core::any::Any;
 use kernel::{
@@ -206,7 +207,7 @@ impl Device {
             memory: memory.clone(),
             engine,
             endpoints,
-            counts: Counts::new()?,
+            shares: Shares::new()?,
         };
         NodeReg::for_pci(Arc::new(device, GFP_KERNEL)?, dev)
     }

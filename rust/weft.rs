@@ -10,6 +10,7 @@
 //!   endpoints; `fabric`: the node, its links, the hello with the neighbours, the manager;
 //! - `driver`: binds the PCI functions; `attrs`: their files in sysfs; `device`: puts together what
 //!   belongs to a port, and takes it apart;
+//! - `share`: what each user has of the tables of a port;
 //! - `hw`: the ports, one file per family;
 //! - `sys`: safe wrappers for what the kernel crate lacks;
 //! - `proto`: layouts and state machines, pure logic.
@@ -23,8 +24,9 @@
 //! 3. the locks of a port: one for windows, apertures and doorbell pages, and those of its mailboxes, in
 //!    the order in which a message of a virtual function goes, see `hw::weft_port`. All are mutexes.
 //!
-//! The locks of `mem` are taken inside none of these, and none of these inside them. Doorbells, in
-//! either direction, take none of the mutexes.
+//! The locks of `mem` are taken inside none of these, and none of these inside them. That of `share` is
+//! taken inside those of `fabric` and its clients, and none inside it. Doorbells, in either direction,
+//! take none of the mutexes.
 
 use kernel::{driver::Registration, prelude::*, InPlaceModule};
 
@@ -42,6 +44,7 @@ mod mem;
 #[allow(unreachable_pub)]
 #[path = "proto/mod.rs"]
 mod proto;
+mod share;
 mod sys;
 mod verbs;
 mod vf;

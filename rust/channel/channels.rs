@@ -11,6 +11,7 @@ use crate::{
     fabric::{Reason, Session, Usage},
     hw::{Port, MAX_LINKS},
     proto::{cell::Shape, link::Peer, pair::Ask, trunk::Layout, wire::Body},
+    share::{Charge, Payer, Table},
     sys::{errno::ENOTCONN, ext, home::Home, vma::Mapping},
 };
 use kernel::{
@@ -68,21 +69,22 @@ impl Channels {
         }
     }
 
-    /// Makes a channel with an empty area. `ENOSPC`: the arena has no room for it; `ENOTCONN`: the
-    /// peer is not known.
+    /// Makes a channel with an empty area, whose pages count for `payer` as long as the connection has the
+    /// charge. `ENOSPC`: the arena has no room for it; `EDQUOT`: `payer` has its share of the arena;
+    /// `ENOTCONN`: the peer is not known.
     pub(super) fn make(
         &self,
         session: &Session<'_>,
         conns: &mut Conns,
+        payer: &Payer,
         service: u32,
         shape: Shape,
-    ) -> Result<Arc<Channel>> {
+    ) -> Result<(Arc<Channel>, Charge)> {
         let link = session.link();
         let peer = session.peer().ok_or(ENOTCONN)?.id;
-        let run = conns
-            .pages
-            .take(shape.area_bytes() / PAGE_SIZE)
-            .ok_or(ENOSPC)?;
+        let pages = shape.area_bytes() / PAGE_SIZE;
+        let charge = payer.take(Table::Arena(link), conns.room(), pages as u32)?;
+        let run = conns.pages.take(pages).ok_or(ENOSPC)?;
         let channel = session
             .port()
             .arena(link)
@@ -102,7 +104,13 @@ impl Channels {
         if channel.is_err() {
             conns.give(run);
         }
-        channel
+        Ok((channel?, charge))
+    }
+
+    /// Returns how many bytes of the arena of a link the user may have in all.
+    pub(crate) fn arena_share(&self, link: usize, payer: &Payer) -> Result<u64> {
+        let room = self.per_link(link)?.conns.lock().room();
+        Ok(u64::from(payer.share(Table::Arena(link), room)) * PAGE_SIZE as u64)
     }
 
     /// Adds a connection. On failure its channel's area is given back.

@@ -12,6 +12,7 @@ use crate::{
         cell::Shape,
         wire::{self, Body},
     },
+    share::{Payer, Table},
     sys::{
         errno::{
             EADDRINUSE, ECONNABORTED, ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ENOBUFS, ENOTCONN,
@@ -23,7 +24,7 @@ use crate::{
 use kernel::{prelude::*, sync::Arc, time::Msecs};
 
 /// The most services that files listen on at a port.
-const MAX_LISTENERS: usize = 4096;
+pub(crate) const MAX_LISTENERS: u32 = 4096;
 
 /// The channel that a user wants.
 pub(crate) struct Wanted {
@@ -37,21 +38,20 @@ pub(crate) struct Wanted {
 }
 
 impl Channels {
-    /// Listens on `service`. `EADDRINUSE`: another file listens on it; `ENOSPC`: the port has
-    /// [`MAX_LISTENERS`].
+    /// Listens on `service`; connections count for `payer`. `EADDRINUSE`: another file listens on it;
+    /// `ENOSPC`: the port has [`MAX_LISTENERS`]; `EDQUOT`: `payer` has its share.
     pub(crate) fn listen(
         &self,
+        payer: Arc<Payer>,
         service: u32,
         backlog: usize,
         waiters: Arc<WaitQueue>,
     ) -> Result<Arc<Listener>> {
-        let listener = Listener::new(service, backlog, waiters)?;
+        let charge = payer.take(Table::Listeners, MAX_LISTENERS, 1)?;
+        let listener = Listener::new(service, backlog, waiters, (payer, charge))?;
         let mut listeners = self.listeners.lock();
         if listeners.iter().any(|other| other.service() == service) {
             return Err(EADDRINUSE.into());
-        }
-        if listeners.len() >= MAX_LISTENERS {
-            return Err(ENOSPC);
         }
         listeners.push(listener.clone(), GFP_KERNEL)?;
         Ok(listener)
@@ -84,10 +84,11 @@ impl Channels {
     pub(crate) fn connect(
         &self,
         node: &Node,
+        payer: &Payer,
         wanted: &Wanted,
         waiters: Arc<WaitQueue>,
     ) -> Result<Arc<Channel>> {
-        let channel = self.ask(node, wanted, &waiters)?;
+        let channel = self.ask(node, payer, wanted, &waiters)?;
         let answered = || channel.state() != State::Pending || node.is_closed();
         let waited = waiters.wait_ms(answered, wanted.timeout);
         if let State::Pending = channel.state() {
@@ -112,14 +113,20 @@ impl Channels {
 
     /// Sends the request over the first link that leads to the wanted peer. `EHOSTUNREACH`: there is
     /// none.
-    fn ask(&self, node: &Node, wanted: &Wanted, waiters: &Arc<WaitQueue>) -> Result<Arc<Channel>> {
+    fn ask(
+        &self,
+        node: &Node,
+        payer: &Payer,
+        wanted: &Wanted,
+        waiters: &Arc<WaitQueue>,
+    ) -> Result<Arc<Channel>> {
         for link in node.link_numbers(wanted.link)? {
             let asked = node.with_link(link, |session| {
                 let is_it = |hwid| wanted.peer == 0 || wanted.peer == hwid;
                 if !session.peer().is_some_and(|peer| is_it(peer.id.hwid)) {
                     return Err(ENOTCONN.into());
                 }
-                self.request(session, wanted, waiters)
+                self.request(session, payer, wanted, waiters)
             });
             match asked {
                 Err(e) if e == ENOTCONN => {}
@@ -132,13 +139,15 @@ impl Channels {
     fn request(
         &self,
         session: &mut Session<'_>,
+        payer: &Payer,
         wanted: &Wanted,
         waiters: &Arc<WaitQueue>,
     ) -> Result<Arc<Channel>> {
         let mut conns = self.per_link(session.link())?.conns.lock();
-        let channel = self.make(session, &mut conns, wanted.service, wanted.shape)?;
+        let (channel, charge) =
+            self.make(session, &mut conns, payer, wanted.service, wanted.shape)?;
         channel.set_waiters(waiters.clone());
-        let conn = Conn::new(channel.clone(), Phase::Connecting);
+        let conn = Conn::new(channel.clone(), Phase::Connecting, charge);
         let body = conn.request();
         self.add(&mut conns, conn)?;
         if let Some(body) = body {

@@ -10,6 +10,7 @@ use crate::{
         pages::{Pages, Run},
         wire::{Body, End},
     },
+    share::Charge,
     sys::{
         area::Area,
         clock,
@@ -51,15 +52,18 @@ pub(super) struct Conn {
     pub(super) phase: Phase,
     sent: u64,
     interval: u64,
+    /// Its pages of the arena count for a user.
+    _charge: Charge,
 }
 
 impl Conn {
-    pub(super) fn new(channel: Arc<Channel>, phase: Phase) -> Self {
+    pub(super) fn new(channel: Arc<Channel>, phase: Phase, charge: Charge) -> Self {
         Self {
             channel,
             phase,
             sent: clock::now_ms(),
             interval: REPEAT_MIN_MS,
+            _charge: charge,
         }
     }
 
@@ -124,6 +128,8 @@ pub(super) struct Conns {
     /// Connections of a link that broke, until the arena is withdrawn.
     wreck: KVec<Conn>,
     pub(super) pages: Pages,
+    /// Pages of the arena that channels can have.
+    room: u32,
     /// The peer's ids of connections that it has closed.
     closed: [u32; REMEMBERED],
     oldest: usize,
@@ -142,6 +148,7 @@ impl Conns {
             table: KVec::new(),
             wreck: KVec::new(),
             pages: Pages::new(0),
+            room: 0,
             closed: [0; REMEMBERED],
             oldest: 0,
             kick: (None, 0),
@@ -183,6 +190,11 @@ impl Conns {
         }
     }
 
+    /// Returns the number of pages of the arena that channels can have, all together.
+    pub(super) fn room(&self) -> u32 {
+        self.room
+    }
+
     /// Forgets a channel of a link that broke: its file is closed, no copy of its area is needed.
     pub(super) fn forget_wreck(&mut self, channel: &Channel) {
         self.wreck
@@ -195,6 +207,8 @@ impl Conns {
         self.pages.reset(pages);
         // All pages are free, hence these are the first ones. They stay taken for the whole session.
         let _ = self.pages.take(trunk);
+        // At most `proto::pages::MAX_PAGES`.
+        self.room = self.pages.free_pages() as u32;
         self.closed = [0; REMEMBERED];
         self.kick = kick;
         self.rests = false;
@@ -242,6 +256,7 @@ impl Conns {
             }
         }
         self.pages.reset(0);
+        self.room = 0;
     }
 
     pub(super) fn usage(&self) -> Usage {

@@ -3,7 +3,10 @@
 //! A file that listens on a service, and the connections that wait to be accepted.
 
 use super::Channel;
-use crate::sys::waitq::WaitQueue;
+use crate::{
+    share::{Charge, Payer},
+    sys::waitq::WaitQueue,
+};
 use kernel::{
     new_mutex,
     prelude::*,
@@ -23,12 +26,20 @@ pub(crate) struct Listener {
     waiters: Arc<WaitQueue>,
     #[pin]
     queue: Mutex<Queue>,
+    /// The user that connections count for.
+    payer: Arc<Payer>,
+    _charge: Charge,
 }
 
 impl Listener {
     /// Makes a listener. It has room for `backlog` connections from the start: none is lost for want
     /// of memory.
-    pub(super) fn new(service: u32, backlog: usize, waiters: Arc<WaitQueue>) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        service: u32,
+        backlog: usize,
+        waiters: Arc<WaitQueue>,
+        (payer, charge): (Arc<Payer>, Charge),
+    ) -> Result<Arc<Self>> {
         let waiting = KVec::with_capacity(backlog, GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
@@ -42,6 +53,8 @@ impl Listener {
                     },
                     "weft listener"
                 ),
+                payer,
+                _charge: charge,
             }),
             GFP_KERNEL,
         )
@@ -49,6 +62,10 @@ impl Listener {
 
     pub(crate) fn service(&self) -> u32 {
         self.service
+    }
+
+    pub(super) fn payer(&self) -> &Payer {
+        &self.payer
     }
 
     /// Returns whether a connection waits.

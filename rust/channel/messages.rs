@@ -71,14 +71,15 @@ impl Channels {
             return Err(wire::REJECT_INVALID);
         }
         let listener = self.listener(service).ok_or(wire::REJECT_REFUSED)?;
-        let channel = self
-            .make(session, conns, service, end.shape)
+        // The user that listens pays.
+        let (channel, charge) = self
+            .make(session, conns, listener.payer(), service, end.shape)
             .map_err(|_| wire::REJECT_NO_ROOM)?;
         channel.remote.populate(Remote {
             conn: end.conn,
             area_at: end.area_offset as usize,
         });
-        let conn = Conn::new(channel.clone(), Phase::Waiting(listener.clone()));
+        let conn = Conn::new(channel.clone(), Phase::Waiting(listener.clone()), charge);
         self.add(conns, conn).map_err(|_| wire::REJECT_NO_ROOM)?;
         if !listener.push(channel.clone()) {
             if let Some(at) = conns.find(&channel) {

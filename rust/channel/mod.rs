@@ -17,6 +17,8 @@
 //!    no user memory, and zaps mappings only after it has released the lock;
 //! 5. `Channel::wakeup`, with interrupts off;
 //! 6. `PerLink::awake`, with interrupts off: taken by the hard interrupt.
+//!
+//! `crate::share` is called with the first one held.
 
 mod channels;
 mod connect;
@@ -28,7 +30,7 @@ mod place;
 
 pub(crate) use self::{
     channels::Channels,
-    connect::Wanted,
+    connect::{Wanted, MAX_LISTENERS},
     end::{Channel, State},
     listener::Listener,
 };

@@ -32,7 +32,9 @@ pub(super) fn listen(call: &Call<'_>, listen: weft_chan_listen) -> Result {
     file.become_role(|| {
         let waiters = file.waiters.clone();
         let backlog = listen.backlog as usize;
-        let listener = file.channels.listen(listen.service, backlog, waiters)?;
+        let listener =
+            file.channels
+                .listen(file.payer.clone(), listen.service, backlog, waiters)?;
         Ok(Role::Listening(listener))
     })
 }
@@ -58,7 +60,9 @@ pub(super) fn connect(call: &Call<'_>, connect: weft_chan_connect) -> Result {
     let file = call.file;
     file.become_role(|| {
         let waiters = file.waiters.clone();
-        let channel = file.channels.connect(&file.node, &wanted, waiters)?;
+        let channel = file
+            .channels
+            .connect(&file.node, &file.payer, &wanted, waiters)?;
         Ok(Role::Channel(channel))
     })
 }

@@ -9,11 +9,12 @@ use crate::{
     endpoint::{Endpoints, Function},
     fabric::Node,
     mem::Memory,
+    share::Payer,
     sys::{
         errno::{EISCONN, ENOTCONN},
         waitq::WaitQueue,
     },
-    verbs::{Counts, Engine},
+    verbs::Engine,
 };
 use kernel::{
     prelude::*,
@@ -38,7 +39,8 @@ pub(super) struct PortFile {
     pub(super) memory: Arc<Memory>,
     pub(super) engine: Arc<Engine>,
     pub(super) endpoints: Arc<Endpoints>,
-    pub(super) counts: Arc<Counts>,
+    /// The user that has opened it.
+    pub(super) payer: Arc<Payer>,
     pub(super) waiters: Arc<WaitQueue>,
     role: SetOnce<Role>,
     /// A task is about to give it a role.
@@ -46,19 +48,20 @@ pub(super) struct PortFile {
 }
 
 impl PortFile {
-    pub(super) fn new(device: &PortDevice, waiters: Arc<WaitQueue>) -> Self {
+    pub(super) fn new(device: &PortDevice, waiters: Arc<WaitQueue>) -> Result<Self> {
+        let payer = Payer::new(&device.shares)?;
         device.node.user_came();
-        Self {
+        Ok(Self {
             node: device.node.clone(),
             channels: device.channels.clone(),
             memory: device.memory.clone(),
             engine: device.engine.clone(),
             endpoints: device.endpoints.clone(),
-            counts: device.counts.clone(),
+            payer,
             waiters,
             role: SetOnce::new(),
             changing: Atomic::new(false),
-        }
+        })
     }
 
     pub(super) fn role(&self) -> Option<&Role> {

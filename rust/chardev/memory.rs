@@ -7,8 +7,10 @@ use super::{
     objects::Object,
 };
 use crate::{
+    channel,
     mem::{self, Pd, Region, Wanted, Window},
     proto::{cqe, wqe},
+    share::Table,
     sys::ext::{self, weft_destroy, weft_limits, weft_mr_reg, weft_mw_alloc, weft_pd_alloc},
     verbs,
 };
@@ -17,6 +19,7 @@ use kernel::prelude::*;
 /// `WEFT_LIMITS`.
 pub(super) fn limits(call: &Call<'_>, mut limits: weft_limits) -> Result {
     check(limits.flags == 0)?;
+    let share = |table, limit| call.file.payer.share(table, limit);
     limits = weft_limits {
         size: limits.size,
         stags: mem::MAX_STAGS,
@@ -30,6 +33,13 @@ pub(super) fn limits(call: &Call<'_>, mut limits: weft_limits) -> Result {
         sges: wqe::MAX_SGES as u32,
         inline_bytes: wqe::MAX_INLINE as u32,
         engine: engine(call)?,
+        qp_share: share(Table::Qps, verbs::MAX_QPS),
+        cq_share: share(Table::Cqs, verbs::MAX_CQS),
+        srq_share: share(Table::Srqs, verbs::MAX_SRQS),
+        stag_share: share(Table::Stags, mem::MAX_STAGS),
+        pd_share: share(Table::Pds, mem::MAX_PDS),
+        listeners: channel::MAX_LISTENERS,
+        listener_share: share(Table::Listeners, channel::MAX_LISTENERS),
         ..Default::default()
     };
     call.write(&limits)
@@ -51,7 +61,7 @@ pub(super) fn pd_alloc(call: &Call<'_>, mut alloc: weft_pd_alloc) -> Result {
     check(alloc.flags == 0 && alloc.reserved == 0)?;
     let objects = call.file.objects_to_be()?;
     let room = objects.room()?;
-    let pd = Pd::new(&call.file.memory)?;
+    let pd = Pd::new(&call.file.memory, &call.file.payer)?;
     alloc.pd = objects.add(room, Object::Pd(pd));
     call.write(&alloc).inspect_err(|_| objects.undo(alloc.pd))
 }
@@ -70,7 +80,7 @@ pub(super) fn mr_reg(call: &Call<'_>, mut reg: weft_mr_reg) -> Result {
     let objects = call.file.objects()?;
     let pd = objects.pd(reg.pd)?;
     let room = objects.room()?;
-    let region = Region::new(&call.file.memory, pd, &wanted)?;
+    let region = Region::new(&call.file.memory, &call.file.payer, pd, &wanted)?;
     reg.stag = region.stag();
     reg.mr = objects.add(room, Object::Region(region));
     call.write(&reg).inspect_err(|_| objects.undo(reg.mr))
@@ -82,7 +92,7 @@ pub(super) fn mw_alloc(call: &Call<'_>, mut alloc: weft_mw_alloc) -> Result {
     let objects = call.file.objects()?;
     let pd = objects.pd(alloc.pd)?;
     let room = objects.room()?;
-    let window = Window::new(&call.file.memory, pd)?;
+    let window = Window::new(&call.file.memory, &call.file.payer, pd)?;
     alloc.stag = window.stag();
     alloc.mw = objects.add(room, Object::Window(window));
     call.write(&alloc).inspect_err(|_| objects.undo(alloc.mw))

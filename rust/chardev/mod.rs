@@ -24,12 +24,13 @@ use crate::{
     endpoint::Endpoints,
     fabric::Node,
     mem::Memory,
+    share::Shares,
     sys::{
         file::{Device, File},
         vma::Mapping,
         waitq::WaitQueue,
     },
-    verbs::{Counts, Engine},
+    verbs::Engine,
 };
 use kernel::{prelude::*, sync::Arc};
 
@@ -40,7 +41,7 @@ pub(crate) struct PortDevice {
     pub(crate) memory: Arc<Memory>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) endpoints: Arc<Endpoints>,
-    pub(crate) counts: Arc<Counts>,
+    pub(crate) shares: Arc<Shares>,
 }
 
 impl Device for PortDevice {
@@ -52,7 +53,7 @@ impl Device for PortDevice {
         if self.node.is_closed() {
             return Err(ENODEV);
         }
-        let file = file::PortFile::new(self, waiters);
+        let file = file::PortFile::new(self, waiters)?;
         Ok(KBox::new(file, GFP_KERNEL)?)
     }
 }

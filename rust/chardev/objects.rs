@@ -14,6 +14,7 @@ use super::open_qp::OpenQp;
 use crate::{
     fabric::Node,
     mem::{Pd, Region, Used, Window},
+    share::Payer,
     sys::{
         pages::Pages,
         vma::{Fault, NewVma, Outcome},
@@ -203,9 +204,14 @@ impl Objects {
 
     /// Returns the kick page of the file, which is made for its first queue pair. `None`: the
     /// hardware has no doorbell for it.
-    pub(super) fn kick_page(&self, engine: &Engine, node: &Node) -> Result<Option<&Arc<KickPage>>> {
+    pub(super) fn kick_page(
+        &self,
+        engine: &Engine,
+        node: &Node,
+        payer: &Payer,
+    ) -> Result<Option<&Arc<KickPage>>> {
         if self.kicks.as_ref().is_none() {
-            if let Some(page) = engine.kick_page(node)? {
+            if let Some(page) = engine.kick_page(node, payer)? {
                 if !self.kicks.populate(page.clone()) {
                     // Another thread was faster.
                     engine.forget(&page);

@@ -29,7 +29,8 @@ pub(super) fn info(call: &Call<'_>, mut info: weft_port_info) -> Result {
 /// `WEFT_LINK_INFO`.
 pub(super) fn link_info(call: &Call<'_>, mut info: weft_link_info) -> Result {
     check(info.flags == 0)?;
-    let link = call.file.node.link_info(info.link as usize)?;
+    let file = call.file;
+    let link = file.node.link_info(info.link as usize)?;
     let (peer_hwid, peer_generation) = link.peer.unwrap_or_default();
     let taken = link.usage.pages.saturating_mul(PAGE_SIZE as u64);
     info = weft_link_info {
@@ -56,6 +57,7 @@ pub(super) fn link_info(call: &Call<'_>, mut info: weft_link_info) -> Result {
             Some(power) if power.auto => ext::WEFT_POWER_AUTO,
             _ => ext::WEFT_POWER_PERFORMANCE,
         },
+        arena_share: file.channels.arena_share(info.link as usize, &file.payer)?,
         ..Default::default()
     };
     call.write(&info)

@@ -56,8 +56,9 @@ pub(super) fn create(call: &Call<'_>, mut create: weft_qp_create) -> Result {
     };
     let room = objects.room()?;
     let engine = call.file.engine.clone();
-    let page = objects.kick_page(&engine, &call.file.node)?.cloned();
-    let qp = engine.create(making)?;
+    let payer = &call.file.payer;
+    let page = objects.kick_page(&engine, &call.file.node, payer)?.cloned();
+    let qp = engine.create(payer, making)?;
     let bell = match &page {
         Some(page) => Some(page.add(&qp).inspect_err(|_| engine.destroy(&qp))?),
         None => None,

@@ -30,7 +30,7 @@ pub(super) fn cq_create(call: &Call<'_>, mut create: weft_cq_create) -> Result {
     let file = call.file;
     let objects = file.objects_to_be()?;
     let room = objects.room()?;
-    let cq = Cq::new(&file.counts, shape, event, file.waiters.clone())?;
+    let cq = Cq::new(&file.payer, shape, event, file.waiters.clone())?;
     create.ring_bytes = cq.memory().bytes() as u64;
     create.cq = objects.add(room, Object::Cq(cq));
     create.ring_offset = place(create.cq);
@@ -54,7 +54,7 @@ pub(super) fn srq_create(call: &Call<'_>, mut create: weft_srq_create) -> Result
     let objects = file.objects()?;
     let pd = objects.pd(create.pd)?;
     let room = objects.room()?;
-    let srq = Srq::new(&file.counts, pd, shape)?;
+    let srq = Srq::new(&file.payer, pd, shape)?;
     create.stride = shape.stride();
     create.ring_bytes = srq.memory().bytes() as u64;
     create.srq = objects.add(room, Object::Srq(srq));

@@ -15,6 +15,8 @@
 //! 1. `Region::held`, `Window::state`;
 //! 2. `Memory::windows`;
 //! 3. those of `sys::slots`.
+//!
+//! `crate::share` is called with none of them held.
 
 mod access;
 mod command;
@@ -71,7 +73,6 @@ pub(crate) struct Memory {
     /// Windows by the index of their STag, which is unique.
     #[pin]
     windows: Mutex<RBTree<u32, Arc<Window>>>,
-    pds: Atomic<u32>,
     last_pd: Atomic<u64>,
     /// `None`: there is no device.
     #[pin]
@@ -92,7 +93,6 @@ impl Memory {
                 home,
                 slots,
                 windows <- new_mutex!(RBTree::new(), "weft windows"),
-                pds: Atomic::new(0),
                 last_pd: Atomic::new(KERNEL_PD),
                 pool <- new_mutex!(Some(pool), "weft pool slot"),
                 pool_at,
@@ -174,17 +174,5 @@ impl Memory {
         let stag = Stag(stag);
         let target = self.slots.find(stag.index()).ok_or(Denied::Invalid)?;
         target.entry.size_from(stag, pd.id(), need, to)
-    }
-
-    /// Increments `counter`. `ENOSPC`: it has reached `limit`.
-    fn count(counter: &Atomic<u32>, limit: u32) -> Result {
-        let mut now = counter.load(Relaxed);
-        while now < limit {
-            match counter.cmpxchg(now, now + 1, Relaxed) {
-                Ok(_) => return Ok(()),
-                Err(other) => now = other,
-            }
-        }
-        Err(ENOSPC)
     }
 }

@@ -3,6 +3,7 @@
 //! A protection domain: queue pairs reach memory of their own domain only.
 
 use super::{Memory, Used, Users, MAX_PDS};
+use crate::share::{Charge, Payer, Table};
 use kernel::{
     prelude::*,
     sync::{atomic::Relaxed, Arc},
@@ -10,23 +11,22 @@ use kernel::{
 
 /// A protection domain.
 pub(crate) struct Pd {
-    memory: Arc<Memory>,
     /// Unique in the port.
     id: u64,
     users: Users,
+    _charge: Charge,
 }
 
 impl Pd {
-    /// Makes a protection domain. `ENOSPC`: the port has [`MAX_PDS`].
-    pub(crate) fn new(memory: &Arc<Memory>) -> Result<Arc<Self>> {
-        Memory::count(&memory.pds, MAX_PDS)?;
+    /// Makes a protection domain. `ENOSPC`: the port has [`MAX_PDS`]; `EDQUOT`: `payer` has its share.
+    pub(crate) fn new(memory: &Memory, payer: &Payer) -> Result<Arc<Self>> {
+        let charge = payer.take(Table::Pds, MAX_PDS, 1)?;
         let pd = Self {
-            memory: memory.clone(),
             // 64 bits do not wrap: no id is used again.
             id: memory.last_pd.fetch_add(1, Relaxed).wrapping_add(1),
             users: Users::new(),
+            _charge: charge,
         };
-        // If the allocation fails, `drop` decrements the count.
         Ok(Arc::new(pd, GFP_KERNEL_ACCOUNT)?)
     }
 
@@ -38,11 +38,5 @@ impl Pd {
 impl Used for Pd {
     fn users(&self) -> &Users {
         &self.users
-    }
-}
-
-impl Drop for Pd {
-    fn drop(&mut self) {
-        self.memory.pds.fetch_sub(1, Relaxed);
     }
 }

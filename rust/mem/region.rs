@@ -4,13 +4,14 @@
 
 use super::{
     access::{Place, Target, Windows},
-    Memory, Pd, Use, Used, Users, KERNEL_PD, MAX_REGION,
+    Memory, Pd, Use, Used, Users, KERNEL_PD, MAX_REGION, MAX_STAGS,
 };
 use crate::{
     proto::{
         stag::Stag,
         tpt::{page_order, Entry, Extent, Owner, Rights},
     },
+    share::{Charge, Payer, Table},
     sys::{pat::Pat, pin::Pinned, slots::Slot},
 };
 use kernel::{
@@ -52,21 +53,29 @@ impl Wanted {
     }
 }
 
+/// The slot of a region. The domain is in use as long as the slot, which counts for the user.
+type Held = (Slot<Target>, Use<Pd>, Charge);
+
 /// A region.
 #[pin_data]
 pub(crate) struct Region {
     stag: Stag,
     windows: Arc<Windows>,
-    /// `None`: it was deregistered. The domain is in use as long as the slot.
+    /// `None`: it was deregistered.
     #[pin]
-    held: Mutex<Option<(Slot<Target>, Use<Pd>)>>,
+    held: Mutex<Option<Held>>,
 }
 
 impl Region {
     /// Registers memory of the current process. `EINVAL`: the arguments are invalid; `ENOSPC`: the
-    /// port has no STag left; `ENODEV`: the port is gone; other errors are those of [`Pinned::new`].
-    /// Sleeps.
-    pub(crate) fn new(memory: &Arc<Memory>, pd: Arc<Pd>, wanted: &Wanted) -> Result<Arc<Self>> {
+    /// port has no STag left; `EDQUOT`: `payer` has its share; `ENODEV`: the port is gone; other errors
+    /// are those of [`Pinned::new`]. Sleeps.
+    pub(crate) fn new(
+        memory: &Memory,
+        payer: &Payer,
+        pd: Arc<Pd>,
+        wanted: &Wanted,
+    ) -> Result<Arc<Self>> {
         let (owner, extent) = wanted.check()?;
         let owner = Owner {
             pd: pd.id(),
@@ -76,6 +85,7 @@ impl Region {
         let bytes = usize::try_from(wanted.length).map_err(|_| EINVAL)?;
         at.checked_add(bytes).ok_or(EFAULT)?;
         let pd = Use::new(pd)?;
+        let charge = payer.take(Table::Stags, MAX_STAGS, 1)?;
         // Pinned for reading only, the pages could be shared with others: only a region without write
         // access may get those. Pinning takes as long as the provider of the pages takes: the device
         // can be unbound meanwhile.
@@ -94,12 +104,12 @@ impl Region {
             place: Place::User(pat),
             windows: Some(windows.clone()),
         })?;
-        let both = (slot, pd);
+        let all = (slot, pd, charge);
         Arc::pin_init(
             pin_init!(Self {
                 stag,
                 windows,
-                held <- new_mutex!(Some(both), "weft region"),
+                held <- new_mutex!(Some(all), "weft region"),
             }),
             GFP_KERNEL_ACCOUNT,
         )

@@ -5,13 +5,14 @@
 
 use super::{
     access::{Target, Windows},
-    Denied, Memory, Pd, Rights, Use, Used, Users,
+    Denied, Memory, Pd, Rights, Use, Used, Users, MAX_STAGS,
 };
 use crate::{
     proto::{
         stag::Stag,
         tpt::{Extent, Owner},
     },
+    share::{Charge, Payer, Table},
     sys::slots::{Slot, Taken},
 };
 use core::task::{ready, Poll};
@@ -23,8 +24,9 @@ use kernel::{
 };
 
 struct State {
-    /// `None`: the window was destroyed. The domain is in use as long as the slot.
-    slot: Option<(Slot<Target>, Use<Pd>)>,
+    /// `None`: the window was destroyed. The domain is in use as long as the slot, which counts for the
+    /// user.
+    slot: Option<(Slot<Target>, Use<Pd>, Charge)>,
     /// The use of the region that it is bound to, and the key that it was bound with. Stays until the
     /// accesses by the binding have ended.
     bound: Option<(Use<Windows>, u8)>,
@@ -35,7 +37,7 @@ impl State {
     /// pending.
     fn unbind(&mut self) -> Poll<Option<Taken<Target>>> {
         let taken = match &mut self.slot {
-            Some((slot, _)) => ready!(slot.try_take()),
+            Some((slot, ..)) => ready!(slot.try_take()),
             None => None,
         };
         self.bound = None;
@@ -73,14 +75,15 @@ pub(crate) struct Binding {
 }
 
 impl Window {
-    /// Makes a window that is not bound. `ENOSPC`: the port has no STag left; `ENOENT`: the domain is
-    /// being destroyed.
-    pub(crate) fn new(memory: &Arc<Memory>, pd: Arc<Pd>) -> Result<Arc<Self>> {
+    /// Makes a window that is not bound. `ENOSPC`: the port has no STag left; `EDQUOT`: `payer` has its
+    /// share; `ENOENT`: the domain is being destroyed.
+    pub(crate) fn new(memory: &Arc<Memory>, payer: &Payer, pd: Arc<Pd>) -> Result<Arc<Self>> {
         let id = pd.id();
         let pd = Use::new(pd)?;
+        let charge = payer.take(Table::Stags, MAX_STAGS, 1)?;
         let slot = memory.slots.own()?;
         let index = slot.index();
-        let held = (slot, pd);
+        let held = (slot, pd, charge);
         let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
         let window = Arc::pin_init(
             pin_init!(Self {
@@ -166,7 +169,7 @@ impl Memory {
         };
         let old = ready!(state.unbind());
         let bound = match (new, &mut state.slot) {
-            (Some((target, region)), Some((slot, _))) => {
+            (Some((target, region)), Some((slot, ..))) => {
                 slot.open(target).map_err(|_| Denied::Invalid)?;
                 Some((region, binding.key))
             }

@@ -64,6 +64,7 @@ pub mod quiesce;
 pub mod request;
 #[cfg(not(MODULE))]
 pub mod ring;
+pub mod share;
 pub mod stag;
 pub mod staging;
 pub mod tpt;

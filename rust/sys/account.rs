@@ -15,6 +15,22 @@ unsafe impl Send for User {}
 // SAFETY: As above.
 unsafe impl Sync for User {}
 
+impl User {
+    /// Returns the user that the current task belongs to, by its real user id. Wraps
+    /// `get_current_user()`, `include/linux/cred.h`.
+    pub(crate) fn current() -> Self {
+        // SAFETY: No requirements; returns a reference, and never null.
+        Self(unsafe { NonNull::new_unchecked(ext::weft_get_user()) })
+    }
+}
+
+impl PartialEq for User {
+    /// There is one object a user id for as long as it is referenced.
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
 impl Drop for User {
     fn drop(&mut self) {
         // SAFETY: The reference is ours.

@@ -24,6 +24,7 @@ pub(crate) const EADDRINUSE: Errno = Errno(bindings::EADDRINUSE);
 pub(crate) const ECONNABORTED: Errno = Errno(bindings::ECONNABORTED);
 pub(crate) const ECONNREFUSED: Errno = Errno(bindings::ECONNREFUSED);
 pub(crate) const ECONNRESET: Errno = Errno(bindings::ECONNRESET);
+pub(crate) const EDQUOT: Errno = Errno(bindings::EDQUOT);
 pub(crate) const EHOSTUNREACH: Errno = Errno(bindings::EHOSTUNREACH);
 pub(crate) const EISCONN: Errno = Errno(bindings::EISCONN);
 pub(crate) const ENOBUFS: Errno = Errno(bindings::ENOBUFS);

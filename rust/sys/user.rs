@@ -23,6 +23,14 @@ pub(crate) fn is_admin() -> bool {
     unsafe { bindings::capable(bindings::CAP_SYS_ADMIN as c_int) }
 }
 
+/// Returns whether the current task has `CAP_SYS_RESOURCE`, so that no share limits it.
+///
+/// Wraps `ns_capable_noaudit()`, `include/linux/capability.h`.
+pub(crate) fn is_unlimited() -> bool {
+    // SAFETY: Looks at the current task only.
+    unsafe { ext::weft_is_unlimited() }
+}
+
 /// A structure of the user interface. Its first member is a `u32`, its size.
 pub(crate) trait Extensible: AsBytes + FromBytes + Default {}
 

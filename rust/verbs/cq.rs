@@ -6,13 +6,13 @@
 //! not poll arms the queue: when there is an entry beyond those taken, an eventfd is signalled and
 //! the file is ready for `poll`. This file must not know what completes, or files.
 
-use super::counts::{Counted, Counts, Kind};
 use crate::{
     mem::{Used, Users},
     proto::{
         cqe::{CqShape, Cqe, Producer, CONSUMED_AT, CQE_VALID, OVERRUN_AT, PRODUCED_AT},
         qp::Overrun,
     },
+    share::{Charge, Payer, Table},
     sys::{
         eventfd::EventFd,
         pages::{publish, Pages},
@@ -40,6 +40,9 @@ impl Inner {
     }
 }
 
+/// Completion queues that a port can have.
+pub(crate) const MAX_CQS: u32 = 16384;
+
 /// A completion queue.
 #[pin_data]
 pub(crate) struct Cq {
@@ -50,18 +53,18 @@ pub(crate) struct Cq {
     /// The waiters of the file.
     waiters: Arc<WaitQueue>,
     users: Users,
-    _counted: Counted,
+    _charge: Charge,
 }
 
 impl Cq {
-    /// Makes a completion queue. `ENOSPC`: the port has `MAX_CQS`.
+    /// Makes a completion queue. `ENOSPC`: the port has [`MAX_CQS`]; `EDQUOT`: `payer` has its share.
     pub(crate) fn new(
-        counts: &Arc<Counts>,
+        payer: &Payer,
         shape: CqShape,
         event: Option<EventFd>,
         waiters: Arc<WaitQueue>,
     ) -> Result<Arc<Self>> {
-        let counted = Counted::new(counts, Kind::Cq)?;
+        let charge = payer.take(Table::Cqs, MAX_CQS, 1)?;
         let memory = Pages::new(shape.bytes())?;
         Arc::pin_init(
             pin_init!(Self {
@@ -77,7 +80,7 @@ impl Cq {
                 event,
                 waiters,
                 users: Users::new(),
-                _counted: counted,
+                _charge: charge,
             }),
             GFP_KERNEL_ACCOUNT,
         )

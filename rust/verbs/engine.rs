@@ -17,6 +17,7 @@ use crate::{
     hw::{Port, MAX_LINKS},
     mem::Memory,
     proto::{hold::Say, link::Peer, pair::Ask},
+    share::Payer,
     sys::{
         errno::{ECONNRESET, EHOSTUNREACH, ENOTCONN},
         home::Home,
@@ -79,9 +80,9 @@ impl Engine {
         Ok(Arc::new(engine, GFP_KERNEL)?)
     }
 
-    /// Makes a queue pair, in RESET. `ENOSPC`: the port has `MAX_QPS`.
-    pub(crate) fn create(&self, making: Making) -> Result<Arc<Qp>> {
-        self.table.add(|number| Qp::new(number, making))
+    /// Makes a queue pair, in RESET. `ENOSPC`: the port has `MAX_QPS`; `EDQUOT`: `payer` has its share.
+    pub(crate) fn create(&self, payer: &Payer, making: Making) -> Result<Arc<Qp>> {
+        self.table.add(payer, |number| Qp::new(number, making))
     }
 
     /// Calls `f` with `qp.inner` locked and, if `qp` is connected or `link` is given, with the worker
@@ -239,9 +240,9 @@ impl Engine {
     }
 
     /// Makes a kick page for a file, to be released by [`Engine::forget`]. `None`: the hardware has
-    /// no doorbell for it.
-    pub(crate) fn kick_page(&self, node: &Node) -> Result<Option<Arc<KickPage>>> {
-        self.kicks.add(node)
+    /// no doorbell for it. `ENOSPC`: the port has as many as it can; `EDQUOT`: `payer` has its share.
+    pub(crate) fn kick_page(&self, node: &Node, payer: &Payer) -> Result<Option<Arc<KickPage>>> {
+        self.kicks.add(node, payer)
     }
 
     /// Releases a kick page: its bits are not looked at any more.

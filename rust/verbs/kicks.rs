@@ -16,6 +16,7 @@ use crate::{
     fabric::Node,
     hw::{Port, MAX_LINKS},
     proto::qp::FLUSH,
+    share::{Charge, Payer, Table},
     sys::{
         clock,
         iomap::Cache,
@@ -47,6 +48,9 @@ const BITS: usize = u64::BITS as usize;
 /// A page has room for all queue pairs of a port.
 const _: () = assert!(super::table::MAX_QPS as usize <= PAGE_SIZE * 8);
 
+/// Kick pages that a port can have: files with queue pairs.
+const MAX_PAGES: u32 = 4096;
+
 /// The queue pairs that the bits of a page stand for.
 struct Owners {
     qps: KVVec<Option<Arc<Qp>>>,
@@ -64,6 +68,7 @@ pub(crate) struct KickPage {
     value: u32,
     #[pin]
     owners: Mutex<Owners>,
+    _charge: Charge,
 }
 
 /// The members of `struct weft_qp_create` by which a user kicks a queue pair; all 0 without a
@@ -77,7 +82,7 @@ pub(crate) struct Bell {
 }
 
 impl KickPage {
-    fn new(value: u32) -> Result<Arc<Self>> {
+    fn new(value: u32, charge: Charge) -> Result<Arc<Self>> {
         Arc::pin_init(
             try_pin_init!(Self {
                 memory: Pages::new(PAGE_SIZE)?,
@@ -90,6 +95,7 @@ impl KickPage {
                     },
                     "weft kick page"
                 ),
+                _charge: charge,
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -281,8 +287,9 @@ impl Kicks {
         }
     }
 
-    /// Makes a kick page for a file. `None`: the hardware has no doorbell for it.
-    pub(super) fn add(&self, node: &Node) -> Result<Option<Arc<KickPage>>> {
+    /// Makes a kick page for a file. `None`: the hardware has no doorbell for it. `ENOSPC`: the port has
+    /// [`MAX_PAGES`]; `EDQUOT`: `payer` has its share.
+    pub(super) fn add(&self, node: &Node, payer: &Payer) -> Result<Option<Arc<KickPage>>> {
         let Some((_, value)) = node
             .port()?
             .user_doorbells()
@@ -290,7 +297,8 @@ impl Kicks {
         else {
             return Ok(None);
         };
-        let page = KickPage::new(value)?;
+        let charge = payer.take(Table::KickPages, MAX_PAGES, 1)?;
+        let page = KickPage::new(value, charge)?;
         self.pages.lock().push(page.clone(), GFP_KERNEL_ACCOUNT)?;
         Ok(Some(page))
     }

@@ -20,7 +20,6 @@
 //!
 //! `Worker::node` and `Kicks::node` are held briefly, and no lock is taken inside them.
 
-mod counts;
 mod cq;
 mod cx;
 mod data;
@@ -43,12 +42,11 @@ mod turns;
 mod worker;
 
 pub(crate) use self::{
-    counts::{Counts, MAX_CQS, MAX_SRQS},
-    cq::Cq,
+    cq::{Cq, MAX_CQS},
     engine::{Change, Engine, Wanted},
     kicks::{Bell, KickPage, PLACE},
     making::Making,
     qp::{Qp, State},
-    srq::Srq,
+    srq::{Srq, MAX_SRQS},
     table::MAX_QPS,
 };

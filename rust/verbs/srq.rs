@@ -4,13 +4,11 @@
 //!
 //! It must not know which those are.
 
-use super::{
-    counts::{Counted, Counts, Kind},
-    posted::{Overposted, Posted},
-};
+use super::posted::{Overposted, Posted};
 use crate::{
     mem::{Pd, Use, Used, Users},
     proto::wqe::QueueShape,
+    share::{Charge, Payer, Table},
     sys::pages::Pages,
 };
 use kernel::{
@@ -18,6 +16,9 @@ use kernel::{
     prelude::*,
     sync::{Arc, SpinLock},
 };
+
+/// Shared receive queues that a port can have.
+pub(crate) const MAX_SRQS: u32 = 16384;
 
 /// A shared receive queue.
 #[pin_data]
@@ -29,14 +30,14 @@ pub(crate) struct Srq {
     shape: QueueShape,
     pd: Use<Pd>,
     users: Users,
-    _counted: Counted,
+    _charge: Charge,
 }
 
 impl Srq {
-    /// Makes a shared receive queue. `ENOSPC`: the port has `MAX_SRQS`; `ENOENT`: the domain is being
-    /// destroyed.
-    pub(crate) fn new(counts: &Arc<Counts>, pd: Arc<Pd>, shape: QueueShape) -> Result<Arc<Self>> {
-        let counted = Counted::new(counts, Kind::Srq)?;
+    /// Makes a shared receive queue. `ENOSPC`: the port has [`MAX_SRQS`]; `EDQUOT`: `payer` has its share;
+    /// `ENOENT`: the domain is being destroyed.
+    pub(crate) fn new(payer: &Payer, pd: Arc<Pd>, shape: QueueShape) -> Result<Arc<Self>> {
+        let charge = payer.take(Table::Srqs, MAX_SRQS, 1)?;
         let pd = Use::new(pd)?;
         let memory = Arc::new(Pages::new(shape.bytes())?, GFP_KERNEL_ACCOUNT)?;
         let posted = Posted::new(memory.clone(), 0, shape)?;
@@ -47,7 +48,7 @@ impl Srq {
                 shape,
                 pd,
                 users: Users::new(),
-                _counted: counted,
+                _charge: charge,
             }),
             GFP_KERNEL_ACCOUNT,
         )

@@ -7,6 +7,7 @@
 //! are.
 
 use super::qp::Qp;
+use crate::share::{Charge, Payer, Table as Shared};
 use kernel::{
     new_mutex,
     prelude::*,
@@ -26,14 +27,14 @@ struct Slot {
     generation: u32,
     /// If the slot is free: the next free one.
     next: u32,
-    qp: Option<Arc<Qp>>,
+    /// It counts for a user until it is removed.
+    qp: Option<(Arc<Qp>, Charge)>,
 }
 
 struct Slots {
     slots: KVVec<Slot>,
     /// The first free slot, or the number of slots if none is free.
     free: u32,
-    used: u32,
 }
 
 impl Slots {
@@ -42,7 +43,6 @@ impl Slots {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.next = self.free;
             self.free = index as u32;
-            self.used = self.used.saturating_sub(1);
         }
     }
 }
@@ -69,7 +69,6 @@ impl Table {
                 Slots {
                     slots: KVVec::new(),
                     free: 0,
-                    used: 0,
                 },
                 "weft qp table"
             ),
@@ -88,14 +87,19 @@ impl Table {
     }
 
     /// Assigns a free QPN and adds the queue pair that `make` makes with it. `ENOSPC`: there are
-    /// [`MAX_QPS`].
-    pub(super) fn add(&self, make: impl FnOnce(u32) -> Result<Arc<Qp>>) -> Result<Arc<Qp>> {
+    /// [`MAX_QPS`]; `EDQUOT`: `payer` has its share.
+    pub(super) fn add(
+        &self,
+        payer: &Payer,
+        make: impl FnOnce(u32) -> Result<Arc<Qp>>,
+    ) -> Result<Arc<Qp>> {
+        let charge = payer.take(Shared::Qps, MAX_QPS, 1)?;
         let (index, qpn) = self.reserve()?;
         // Without the lock: `make` allocates memory, and the engine looks up others meanwhile.
         let made = make(qpn);
         let mut table = self.slots.lock();
         match (&made, table.slots.get_mut(index)) {
-            (Ok(qp), Some(slot)) => slot.qp = Some(qp.clone()),
+            (Ok(qp), Some(slot)) => slot.qp = Some((qp.clone(), charge)),
             _ => table.release(index),
         }
         made
@@ -105,9 +109,6 @@ impl Table {
     fn reserve(&self) -> Result<(usize, u32)> {
         let mut table = self.slots.lock();
         let table = &mut *table;
-        if table.used >= MAX_QPS {
-            return Err(ENOSPC);
-        }
         let index = table.free as usize;
         if index == table.slots.len() {
             let slot = Slot {
@@ -120,14 +121,13 @@ impl Table {
         let slot = table.slots.get_mut(index).ok_or(ENOSPC)?;
         let qpn = (slot.generation & GENERATION) << INDEX_BITS | (index as u32 + 1);
         table.free = slot.next;
-        table.used += 1;
         Ok((index, qpn))
     }
 
     pub(super) fn find(&self, qpn: u32) -> Option<Arc<Qp>> {
         let table = self.slots.lock();
         let slot = table.slots.get(index(qpn)?)?;
-        let qp = slot.qp.as_ref()?;
+        let (qp, _) = slot.qp.as_ref()?;
         (qp.number() == qpn).then(|| qp.clone())
     }
 
@@ -148,24 +148,26 @@ impl Table {
         let rest = table.slots.get(from..)?;
         rest.iter()
             .enumerate()
-            .find_map(|(n, slot)| Some((slot.qp.clone()?, from + n + 1)))
+            .find_map(|(n, slot)| Some((slot.qp.as_ref()?.0.clone(), from + n + 1)))
     }
 
     pub(super) fn remove(&self, qp: &Qp) {
         let mut table = self.slots.lock();
-        let table = &mut *table;
+        let slots = &mut *table;
         let Some(at) = index(qp.number()) else {
             return;
         };
-        let Some(slot) = table.slots.get_mut(at) else {
+        let Some(slot) = slots.slots.get_mut(at) else {
             return;
         };
-        let gone = slot.qp.take_if(|there| core::ptr::eq(&**there, qp));
+        let gone = slot.qp.take_if(|(there, _)| core::ptr::eq(&**there, qp));
         if gone.is_some() {
             slot.generation = slot.generation.wrapping_add(1);
-            table.release(at);
+            slots.release(at);
         }
-        // Not the last reference: the caller holds one.
+        drop(table);
+        // Not the last reference: the caller holds one. The slot is free before the charge ends: there are
+        // never more slots than queue pairs that may be charged.
         drop(gone);
     }
 }

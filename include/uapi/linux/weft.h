@@ -131,6 +131,8 @@ struct weft_port_info {
  * @max_width: out: likewise, lanes
  * @power: out: WEFT_POWER_*
  * @reserved: out: 0
+ * @arena_share: out: the most bytes of the arena that the user of the file may have, for
+ *	all of its channels; 0 while the link is not ready
  */
 struct weft_link_info {
 	__u32 size;
@@ -152,6 +154,7 @@ struct weft_link_info {
 	__u32 max_width;
 	__u32 power;
 	__u32 reserved;
+	__u64 arena_share;
 };
 
 /**
@@ -162,8 +165,9 @@ struct weft_link_info {
  * @backlog: connections that may wait for WEFT_CHAN_ACCEPT, 1 to 64
  *
  * poll() reports POLLIN while a connection waits. EADDRINUSE: another file listens
- * on that service already. EISCONN: the file is not fresh. ENOSPC: there are
- * listeners on 4096 services of this port.
+ * on that service already. EISCONN: the file is not fresh. ENOSPC: the port has
+ * weft_limits.listeners; EDQUOT: the user has weft_limits.listener_share of them.
+ * Connections count for the user that listens, see weft_link_info.arena_share.
  */
 struct weft_chan_listen {
 	__u32 size;
@@ -196,10 +200,11 @@ struct weft_chan_listen {
  *
  * Waits until the peer's listener has accepted. EHOSTUNREACH: no link leads to
  * the peer, or none of them is ready. ECONNREFUSED: no file listens there, or
- * its backlog is full. ENOSPC: the arena of this end has no room; ENOBUFS: that
- * of the peer has none. ETIMEDOUT: no answer. ECONNRESET: the link or the peer
- * went away. EPROTO: the peer broke the protocol. EINTR: a signal came; the file
- * stays fresh. EISCONN: the file is not fresh.
+ * its backlog is full. ENOSPC: the arena of this end has no room; EDQUOT: it has, but
+ * not for this user, see weft_link_info.arena_share; ENOBUFS: that of the peer has no
+ * room, or none for the user that listens there. ETIMEDOUT: no answer. ECONNRESET: the
+ * link or the peer went away. EPROTO: the peer broke the protocol. EINTR: a signal came;
+ * the file stays fresh. EISCONN: the file is not fresh.
  */
 struct weft_chan_connect {
 	__u32 size;
@@ -401,6 +406,7 @@ struct weft_chan_user {
  *  ENOENT	a handle names nothing, or an object of another kind
  *  EISCONN	the file listens, or is one end of a channel
  *  ENOSPC	a limit of the port is reached, see struct weft_limits
+ *  EDQUOT	the share of the user is reached, see there
  */
 
 /**
@@ -418,6 +424,18 @@ struct weft_chan_user {
  * @inline_bytes: out: bytes of inline data of a work request
  * @engine: out: mask of WEFT_ENGINE_*
  * @mr_bytes: out: bytes of a memory region
+ * @qp_share: out: queue pairs that the user of the file may have
+ * @cq_share: out: completion queues
+ * @srq_share: out: shared receive queues
+ * @stag_share: out: memory regions and windows together
+ * @pd_share: out: protection domains
+ * @listeners: out: listeners that the port can have
+ * @listener_share: out: listeners that the user of the file may have
+ * @reserved: out: 0
+ *
+ * A share is for all files that processes of the same real user id have opened. It is half
+ * of what the other users leave of the port's, so it changes; for a file that was opened
+ * with CAP_SYS_RESOURCE it is all that they leave.
  */
 struct weft_limits {
 	__u32 size;
@@ -433,6 +451,14 @@ struct weft_limits {
 	__u32 inline_bytes;
 	__u32 engine;
 	__u64 mr_bytes;
+	__u32 qp_share;
+	__u32 cq_share;
+	__u32 srq_share;
+	__u32 stag_share;
+	__u32 pd_share;
+	__u32 listeners;
+	__u32 listener_share;
+	__u32 reserved;
 };
 
 #define WEFT_ENGINE_DMA		(1 << 0)	/* bulk data are moved by a DMA engine */
@@ -697,9 +723,9 @@ struct weft_srq_create {
  * @kick_bit: out: number of this pair's bit in the kick page
  *
  * EINVAL: @protocol has a bit that is none of WEFT_PULL_*. ENOSPC: the port has
- * weft_limits.qps of them. The memory of both queues counts against RLIMIT_MEMLOCK
- * (ENOMEM), as that of other queues does, until the queue pair is destroyed and not mapped
- * any more.
+ * weft_limits.qps of them, or 4096 files that have made some; EDQUOT: likewise, of the
+ * share of the user. The memory of both queues counts against RLIMIT_MEMLOCK (ENOMEM), as
+ * that of other queues does, until the queue pair is destroyed and not mapped any more.
  *
  * A queue pair has work when @posted of its send queue has grown: set bit @kick_bit of
  * the kick page, by an atomic or of a little endian 64-bit word, then ring; or call

@@ -12,6 +12,7 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/user.h>
+#include <linux/user_namespace.h>
 #include <linux/vmalloc.h>
 #include "shim.h"
 
@@ -104,9 +105,21 @@ bool weft_memory_is_encrypted(void)
 	return cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT);
 }
 
+/* Returns a reference to the user of the current process. */
+struct user_struct *weft_get_user(void)
+{
+	return get_uid(current_user());
+}
+
 void weft_put_user(struct user_struct *user)
 {
 	free_uid(user);
+}
+
+/* Whether the current task has CAP_SYS_RESOURCE; most have not, and need not be audited. */
+bool weft_is_unlimited(void)
+{
+	return ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE);
 }
 
 /*

@@ -204,6 +204,7 @@ pub struct weft_link_info {
     pub max_width: __u32,
     pub power: __u32,
     pub reserved: __u32,
+    pub arena_share: __u64,
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
@@ -307,6 +308,14 @@ pub struct weft_limits {
     pub inline_bytes: __u32,
     pub engine: __u32,
     pub mr_bytes: __u64,
+    pub qp_share: __u32,
+    pub cq_share: __u32,
+    pub srq_share: __u32,
+    pub stag_share: __u32,
+    pub pd_share: __u32,
+    pub listeners: __u32,
+    pub listener_share: __u32,
+    pub reserved: __u32,
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]

@@ -236,48 +236,62 @@ FIXTURE_VARIANT(shares) {
 	/* Another one of the same table. */
 	long (*other)(struct own *o);
 	size_t limit;		/* where struct weft_limits has it; 0: it is FILES */
+	size_t share;		/* 0: it is not told */
 	unsigned int greedy;	/* users */
 };
 
 #define LIMIT(of)	offsetof(struct weft_limits, of)
 
 FIXTURE_VARIANT_ADD(shares, pds) {
-	pd_alloc, pd_alloc, LIMIT(pds), 3
+	pd_alloc, pd_alloc, LIMIT(pds), LIMIT(pd_share), 3
 };
 
 FIXTURE_VARIANT_ADD(shares, stags) {
-	mw_alloc, mr_reg, LIMIT(stags), 1
+	mw_alloc, mr_reg, LIMIT(stags), LIMIT(stag_share), 1
 };
 
 FIXTURE_VARIANT_ADD(shares, cqs) {
-	cq_create, cq_create, LIMIT(cqs), 1
+	cq_create, cq_create, LIMIT(cqs), LIMIT(cq_share), 1
 };
 
 FIXTURE_VARIANT_ADD(shares, srqs) {
-	srq_create, srq_create, LIMIT(srqs), 1
+	srq_create, srq_create, LIMIT(srqs), LIMIT(srq_share), 1
 };
 
 FIXTURE_VARIANT_ADD(shares, qps) {
-	qp_create, qp_create, LIMIT(qps), 1
+	qp_create, qp_create, LIMIT(qps), LIMIT(qp_share), 1
 };
 
 FIXTURE_VARIANT_ADD(shares, kick_pages) {
-	kick_page, qp_create, 0, 1
+	kick_page, qp_create, 0, 0, 1
 };
 
 FIXTURE_VARIANT_ADD(shares, listeners) {
-	listen_on_another, listen_on_another, 0, 2
+	listen_on_another, listen_on_another, LIMIT(listeners), LIMIT(listener_share), 2
 };
+
+/* As root sees them, which may have all that users have not. */
+static struct weft_limits limits(void)
+{
+	struct weft_limits l = { .size = sizeof(l) };
+	int fd = wt_open(0, 0);
+
+	if (wt_ioctl(fd, WEFT_LIMITS, &l))
+		l.size = 0;
+	close(fd);
+	return l;
+}
+
+static uint32_t number(const struct weft_limits *l, size_t at)
+{
+	return *(const uint32_t *)((const char *)l + at);
+}
 
 FIXTURE_SETUP(shares)
 {
-	int fd;
-
 	ASSERT_TRUE(wt_wait_ready(30000));
-	fd = wt_open(0, 0);
-	self->limits.size = sizeof(self->limits);
-	ASSERT_EQ(0, wt_ioctl(fd, WEFT_LIMITS, &self->limits));
-	close(fd);
+	self->limits = limits();
+	ASSERT_EQ(sizeof(self->limits), self->limits.size);
 	modes(0666);
 }
 
@@ -292,11 +306,15 @@ FIXTURE_TEARDOWN(shares)
  */
 TEST_F_TIMEOUT(shares, users_leave_each_other_half, 300)
 {
-	uint32_t left = FILES;
 	struct keeper greedy[MOST_GREEDY], modest, again;
+	struct weft_limits now;
+	uint32_t left = FILES;
 
 	if (variant->limit)
-		left = *(uint32_t *)((char *)&self->limits + variant->limit);
+		left = number(&self->limits, variant->limit);
+	if (variant->share) {
+		EXPECT_EQ(left, number(&self->limits, variant->share));
+	}
 	if (variant->make == kick_page && !(self->limits.engine & WEFT_ENGINE_KICK_PAGE))
 		SKIP(return, "a port without kick pages");
 	for (unsigned int i = 0; i < variant->greedy; i++) {
@@ -306,6 +324,10 @@ TEST_F_TIMEOUT(shares, users_leave_each_other_half, 300)
 		EXPECT_LE(left / 2 - 1, greedy[i].got.count);
 		EXPECT_GE(left / 2, greedy[i].got.count);
 		left -= left / 2;
+		now = limits();
+		if (variant->share) {
+			EXPECT_EQ(left, number(&now, variant->share));
+		}
 	}
 	ASSERT_TRUE(keep(&modest, MODEST, variant->make, 1));
 	EXPECT_EQ(0, modest.got.err);
@@ -322,6 +344,8 @@ TEST_F_TIMEOUT(shares, users_leave_each_other_half, 300)
 		EXPECT_TRUE(let_go(&greedy[i]));
 	EXPECT_TRUE(let_go(&modest));
 	EXPECT_TRUE(let_go(&again));
+	now = limits();
+	EXPECT_EQ(0, memcmp(&now, &self->limits, sizeof(now)));
 }
 
 /* A process that listens at port 1, and accepts. */
@@ -376,7 +400,7 @@ static long connect_another(struct own *o)
 
 FIXTURE(arena) {
 	int fd;
-	uint64_t free;
+	uint64_t free, share;
 	unsigned int most;	/* channels in half of it */
 };
 
@@ -399,7 +423,11 @@ FIXTURE_SETUP(arena)
 	i = wt_link_info(self->fd, 0);
 	/* Of an earlier test nothing may be left; the link queues have a quarter. */
 	ASSERT_TRUE(all_back(self->fd, i.arena_bytes / 4 * 3));
-	self->free = wt_link_info(self->fd, 0).arena_free;
+	i = wt_link_info(self->fd, 0);
+	self->free = i.arena_free;
+	self->share = i.arena_share;
+	/* Root may have it all. */
+	EXPECT_EQ(self->free, self->share);
 	self->most = self->free / 2 / (4096 + CELLS * WEFT_CELL_BYTES + BULK);
 	ASSERT_LE(2, self->most);
 	modes(0666);
@@ -409,6 +437,7 @@ FIXTURE_TEARDOWN(arena)
 {
 	modes(0600);
 	EXPECT_TRUE(all_back(self->fd, self->free));
+	EXPECT_EQ(self->share, wt_link_info(self->fd, 0).arena_share);
 	close(self->fd);
 }
 

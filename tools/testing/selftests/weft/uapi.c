@@ -79,14 +79,25 @@ TEST_F(uapi, unknown_ioctl_is_enotty)
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, TIOCGWINSZ, arg));
 }
 
+/* Some have had members added since their first version. */
+static uint32_t first_size(size_t i)
+{
+	switch (all[i].cmd) {
+	case WEFT_LINK_INFO:
+		return offsetof(struct weft_link_info, lid);
+	case WEFT_LIMITS:
+		return offsetof(struct weft_limits, qp_share);
+	default:
+		return all[i].size;
+	}
+}
+
 TEST_F(uapi, short_size_is_einval)
 {
 	char buf[512];
 
 	for (size_t i = 0; i < ALL; i++) {
-		/* It has had members added since its first version. */
-		uint32_t least = all[i].cmd == WEFT_LINK_INFO ?
-			offsetof(struct weft_link_info, lid) : all[i].size;
+		uint32_t least = first_size(i);
 
 		for (uint32_t size = 0; size < least; size++) {
 			memset(buf, 0, sizeof(buf));
@@ -107,6 +118,17 @@ TEST_F(uapi, first_size_of_link_info)
 	EXPECT_EQ(WEFT_LINK_READY, i.state);
 	EXPECT_EQ(0x55, i.lid);
 	EXPECT_EQ(0xaa, i.hops);
+}
+
+TEST_F(uapi, first_size_of_limits)
+{
+	const uint32_t first = offsetof(struct weft_limits, qp_share);
+	struct weft_limits l = { .size = first, .qp_share = 0x55, .reserved = 0xaa };
+
+	ASSERT_EQ(0, wt_ioctl(self->fd, WEFT_LIMITS, &l));
+	EXPECT_NE(0, l.qps);
+	EXPECT_EQ(0x55, l.qp_share);
+	EXPECT_EQ(0xaa, l.reserved);
 }
 
 TEST_F(uapi, unknown_tail_must_be_zero)
