@@ -118,7 +118,7 @@ impl Channels {
         let run = conn.channel.made.run;
         conns
             .table
-            .push(conn, GFP_KERNEL)
+            .push(conn, GFP_KERNEL_ACCOUNT)
             .inspect_err(|_| conns.give(run))?;
         Ok(())
     }

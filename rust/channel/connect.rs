@@ -53,7 +53,7 @@ impl Channels {
         if listeners.iter().any(|other| other.service() == service) {
             return Err(EADDRINUSE.into());
         }
-        listeners.push(listener.clone(), GFP_KERNEL)?;
+        listeners.push(listener.clone(), GFP_KERNEL_ACCOUNT)?;
         Ok(listener)
     }
 

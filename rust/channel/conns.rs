@@ -309,15 +309,15 @@ impl PerLink {
 
     /// Has the interrupt wake the open channels of `conns` and `channel`, which is about to be open.
     fn listen_to(&self, conns: &Conns, channel: &Arc<Channel>) -> Result {
-        let mut fresh = KVec::with_capacity(conns.table.len() + 1, GFP_KERNEL)?;
+        let mut fresh = KVec::with_capacity(conns.table.len() + 1, GFP_KERNEL_ACCOUNT)?;
         let open = conns
             .table
             .iter()
             .filter(|conn| matches!(conn.phase, Phase::Open));
         for conn in open {
-            fresh.push(conn.channel.clone(), GFP_KERNEL)?;
+            fresh.push(conn.channel.clone(), GFP_KERNEL_ACCOUNT)?;
         }
-        fresh.push(channel.clone(), GFP_KERNEL)?;
+        fresh.push(channel.clone(), GFP_KERNEL_ACCOUNT)?;
         self.replace_awake(fresh);
         Ok(())
     }

@@ -193,7 +193,7 @@ impl Channel {
                 awaits_data: Atomic::new(sleep::NO),
                 awaits_room: Atomic::new(sleep::NO),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

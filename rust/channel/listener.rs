@@ -40,7 +40,7 @@ impl Listener {
         waiters: Arc<WaitQueue>,
         (payer, charge): (Arc<Payer>, Charge),
     ) -> Result<Arc<Self>> {
-        let waiting = KVec::with_capacity(backlog, GFP_KERNEL)?;
+        let waiting = KVec::with_capacity(backlog, GFP_KERNEL_ACCOUNT)?;
         Arc::pin_init(
             pin_init!(Self {
                 service,
@@ -56,7 +56,7 @@ impl Listener {
                 payer,
                 _charge: charge,
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

@@ -54,6 +54,6 @@ impl Device for PortDevice {
             return Err(ENODEV);
         }
         let file = file::PortFile::new(self, waiters)?;
-        Ok(KBox::new(file, GFP_KERNEL)?)
+        Ok(KBox::new(file, GFP_KERNEL_ACCOUNT)?)
     }
 }

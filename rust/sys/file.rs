@@ -103,7 +103,7 @@ pub(super) unsafe fn open(
 ) -> Result {
     let waiters = Arc::pin_init(
         WaitQueue::new(c"weft file", kernel::static_lock_class!()),
-        GFP_KERNEL,
+        GFP_KERNEL_ACCOUNT,
     )?;
     let mapping = device.mapping().as_ptr();
     let open = KBox::new(
@@ -112,7 +112,7 @@ pub(super) unsafe fn open(
             waiters,
             _device: device,
         },
-        GFP_KERNEL,
+        GFP_KERNEL_ACCOUNT,
     )?;
     // SAFETY: The file is being opened, hence ours; `Open` keeps the address space.
     unsafe {

@@ -31,7 +31,7 @@ impl Members {
     pub(super) fn add(&mut self, qp: Arc<Qp>) -> Result {
         let index = table::index(qp.number()).ok_or(EINVAL)?;
         while self.slots.len() <= index {
-            self.slots.push(None, GFP_KERNEL)?;
+            self.slots.push(None, GFP_KERNEL_ACCOUNT)?;
         }
         if let Some(slot) = self.slots.get_mut(index) {
             *slot = Some(qp);

@@ -30,14 +30,14 @@ impl Turns {
         if count <= self.ring.len() {
             return Ok(());
         }
-        let mut ring = KVVec::with_capacity(count.next_power_of_two(), GFP_KERNEL)?;
+        let mut ring = KVVec::with_capacity(count.next_power_of_two(), GFP_KERNEL_ACCOUNT)?;
         while let Some(qp) = self.pop() {
-            ring.push(Some(qp), GFP_KERNEL)?;
+            ring.push(Some(qp), GFP_KERNEL_ACCOUNT)?;
         }
         self.count = ring.len();
         self.first = 0;
         while ring.len() < ring.capacity() {
-            ring.push(None, GFP_KERNEL)?;
+            ring.push(None, GFP_KERNEL_ACCOUNT)?;
         }
         self.ring = ring;
         Ok(())
