@@ -106,6 +106,9 @@ impl Connect {
             Some(Errno::HOSTUNREACH) => Error::Unreachable(self.to_string()),
             Some(Errno::CONNREFUSED) => Error::Refused(self.to_string()),
             Some(Errno::NOSPC) => Error::NoRoom { at_peer: false },
+            Some(Errno::DQUOT) => {
+                Error::Share { what: "memory of the link for channels", most: None }
+            }
             Some(Errno::NOBUFS) => Error::NoRoom { at_peer: true },
             Some(Errno::TIMEDOUT) => Error::TimedOut("connecting"),
             Some(Errno::CONNRESET) => Error::Reset,
@@ -133,5 +136,26 @@ impl fmt::Display for Connect {
             (peer, abi::WEFT_ANY_LINK) => write!(f, "service {} of {peer:#x}", self.service),
             (peer, link) => write!(f, "service {} of {peer:#x} by link {link}", self.service),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_told_from_room_that_is_not_there() {
+        let failed = |e: Errno| Connect::to_link(0, 7).failed(e.into());
+        assert!(matches!(failed(Errno::NOSPC), Error::NoRoom { at_peer: false }));
+        assert!(matches!(failed(Errno::NOBUFS), Error::NoRoom { at_peer: true }));
+        let share = failed(Errno::DQUOT);
+        assert!(matches!(share, Error::Share { .. }));
+        assert_eq!(
+            share.to_string(),
+            "memory of the link for channels: this user has its share of the port's"
+        );
+        assert!(
+            share.hint().is_some_and(|hint| hint.contains("half of what the other users leave"))
+        );
     }
 }

@@ -73,7 +73,7 @@ impl Cq {
             .map_err(|e| Error::os("eventfd", e.into()))?;
         let event_fd = event.as_raw_fd();
         let mut create = abi::weft_cq_create { entries, event_fd, ..Default::default() };
-        objects.make("a completion queue", &mut create)?;
+        objects.make("a completion queue", |l| l.cq_share, &mut create)?;
         let handle = Handle::new(objects, create.cq);
         let bytes = ENTRIES_AT as u64 + u64::from(entries) * ENTRY as u64;
         if create.ring_bytes < bytes {

@@ -89,6 +89,13 @@ pub enum Error {
     Overrun,
     /// A limit of the port, or of what this user may pin, is reached; what it counts.
     Limit(&'static str),
+    /// This user has its share of what the users of a port have together.
+    Share {
+        /// Of what.
+        what: &'static str,
+        /// The share, if it is known.
+        most: Option<u64>,
+    },
     /// The object is needed by another one.
     Busy,
     /// The hierarchy of this host does not give it this function of an endpoint; which.
@@ -127,7 +134,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// What [`Error::Limit`] calls functions of shared endpoints,
+    /// What [`Error::Limit`] calls memory that counts against RLIMIT_MEMLOCK: registered, or of queues,
+    pub(crate) const LOCKED: &'static str = "locked memory";
+    /// functions of shared endpoints,
     pub(crate) const FUNCTIONS: &'static str = "functions of endpoints, or their memory";
     /// and their areas.
     pub(crate) const AREAS: &'static str = "areas of a function, or its memory";
@@ -192,8 +201,9 @@ impl Error {
             Error::Overrun => {
                 "make the completion queue as large as all queues that complete there"
             }
-            Error::Limit("pinned memory") => {
-                "`ulimit -l` shows how much this user may pin; register less, or have it raised"
+            Error::Limit(Self::LOCKED) => {
+                "`ulimit -l` shows how much this user may lock, memory.max of its control group how much \
+                 there may be at all: register less, ask for shorter queues, or have it raised"
             }
             Error::Limit(Self::FUNCTIONS) => {
                 "the file `endpoint_slots` of the port in sysfs says how many it can have open; end a \
@@ -205,6 +215,10 @@ impl Error {
             }
             Error::Limit(_) => {
                 "close what is not used; Objects::limits() tells how many there can be"
+            }
+            Error::Share { .. } => {
+                "close what is not used, or end other programs of this user: a user may have half of what \
+                 the other users leave, and more with CAP_SYS_RESOURCE"
             }
             Error::Busy => "drop what was made of it first",
             Error::NotGiven(_) => {
@@ -260,6 +274,12 @@ impl fmt::Display for Error {
             Error::Failed { wr_id, status } => write!(f, "request {wr_id}: {status}"),
             Error::Overrun => f.write_str("more completions came than the queue has entries"),
             Error::Limit(what) => write!(f, "{what}: a limit is reached"),
+            Error::Share { what, most: None } => {
+                write!(f, "{what}: this user has its share of the port's")
+            }
+            Error::Share { what, most: Some(most) } => {
+                write!(f, "{what}: this user has its share of the port's, {most} now")
+            }
             Error::Busy => f.write_str("another object needs it"),
             Error::NotGiven(what) => write!(f, "{what}: it is not given to this host"),
             Error::Used(what) => write!(f, "{what}: another program uses it"),

@@ -99,7 +99,7 @@ pub use listener::Listener;
 pub use migrate::{Migrate, Migration, Outcome};
 pub use mr::{Mr, Rights};
 pub use mw::Mw;
-pub use objects::{Limits, Objects};
+pub use objects::{Limits, Objects, Share};
 pub use pd::Pd;
 pub use port::{Port, PortKind, Protection};
 pub use qp::{Protocol, Qp, QpOptions, QpPath, QpState, QpStatus};

@@ -110,6 +110,8 @@ pub struct Link {
     pub arena_bytes: u64,
     /// What is left of it.
     pub arena_free: u64,
+    /// The most of it that this user may have, for all of its channels.
+    pub arena_share: u64,
     /// Of a link over a route: the local id that it leads to. `None`: the peer is a neighbour.
     pub lid: Option<u32>,
     /// The links that such a route passes, else 0.
@@ -136,6 +138,7 @@ impl From<abi::weft_link_info> for Link {
             channels: info.channels,
             arena_bytes: info.arena_bytes,
             arena_free: info.arena_free,
+            arena_share: info.arena_share,
             lid: (info.lid != 0).then_some(info.lid),
             hops: info.hops,
             max_speed: info.max_speed,

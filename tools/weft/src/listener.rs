@@ -7,6 +7,7 @@ use crate::channel::Channel;
 use crate::device::open_file;
 use crate::error::{Error, Result};
 use crate::ioctl::Ioctl;
+use crate::objects::share_of;
 use crate::time::{Deadline, sleep};
 use rustix::event::PollFlags;
 use rustix::fs::OFlags;
@@ -14,6 +15,9 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// What errors call them.
+const LISTENERS: &str = "files that listen";
 
 /// A service that waits for connections.
 #[derive(Debug)]
@@ -29,6 +33,10 @@ impl Listener {
         let mut listen = abi::weft_chan_listen { service, backlog, ..Default::default() };
         listen.call(file.as_fd()).map_err(|e| match Errno::from_io_error(&e) {
             Some(Errno::ADDRINUSE) => Error::InUse(service),
+            Some(Errno::NOSPC) => Error::Limit(LISTENERS),
+            Some(Errno::DQUOT) => {
+                Error::Share { what: LISTENERS, most: share_of(file.as_fd(), |l| l.listener_share) }
+            }
             Some(Errno::INVAL) => Error::Invalid(format!(
                 "cannot listen on service {service} with a backlog of {backlog}: \
                  services begin at 1, a backlog is 1 to 64"

@@ -165,8 +165,11 @@ impl abi::weft_mr_reg {
     fn call_for(&mut self, pd: &Pd) -> Result<()> {
         use crate::ioctl::Ioctl;
         self.call(pd.objects().as_fd()).map_err(|e| match Errno::from_io_error(&e) {
-            Some(Errno::NOMEM) => Error::Limit("pinned memory"),
+            Some(Errno::NOMEM) => Error::Limit(Error::LOCKED),
             Some(Errno::NOSPC) => Error::Limit("memory regions and windows"),
+            Some(Errno::DQUOT) => {
+                pd.objects().share("memory regions and windows", |l| l.stag_share)
+            }
             Some(Errno::INVAL) => Error::Invalid(format!(
                 "cannot register {} bytes with rights {:#x} from {:#x} on: the end must not wrap, \
                  and what a peer may change needs LOCAL_WRITE",

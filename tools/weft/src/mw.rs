@@ -20,7 +20,7 @@ pub struct Mw {
 impl Mw {
     fn new(pd: &Pd) -> Result<Self> {
         let mut alloc = abi::weft_mw_alloc { pd: pd.handle.number, ..Default::default() };
-        pd.objects().make("a memory window", &mut alloc)?;
+        pd.objects().make("a memory window", |l| l.stag_share, &mut alloc)?;
         Ok(Mw { _handle: Handle::new(pd.objects(), alloc.mw), stag: alloc.stag, _pd: pd.clone() })
     }
 

@@ -32,6 +32,8 @@ pub struct Limits {
     pub stags: u32,
     /// Protection domains.
     pub pds: u32,
+    /// Files that listen.
+    pub listeners: u32,
     /// Entries of a send, receive or shared receive queue.
     pub queue_entries: u32,
     /// Entries of a completion queue.
@@ -46,6 +48,27 @@ pub struct Limits {
     pub dma: bool,
     /// Queues have a doorbell page.
     pub kick_page: bool,
+    /// What this user may have of the port's, as things are.
+    pub share: Share,
+}
+
+/// How many of what a user may have at the port: half of what the other users leave, or all of it with
+/// CAP_SYS_RESOURCE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Share {
+    /// Queue pairs.
+    pub qps: u32,
+    /// Completion queues.
+    pub cqs: u32,
+    /// Shared receive queues.
+    pub srqs: u32,
+    /// Memory regions and windows together.
+    pub stags: u32,
+    /// Protection domains.
+    pub pds: u32,
+    /// Files that listen.
+    pub listeners: u32,
 }
 
 impl Objects {
@@ -63,6 +86,7 @@ impl Objects {
             srqs: limits.srqs,
             stags: limits.stags,
             pds: limits.pds,
+            listeners: limits.listeners,
             queue_entries: limits.queue_entries,
             cq_entries: limits.cq_entries,
             sges: limits.sges,
@@ -70,7 +94,21 @@ impl Objects {
             mr_bytes: limits.mr_bytes,
             dma: limits.engine & abi::WEFT_ENGINE_DMA != 0,
             kick_page: limits.engine & abi::WEFT_ENGINE_KICK_PAGE != 0,
+            share: Share {
+                qps: limits.qp_share,
+                cqs: limits.cq_share,
+                srqs: limits.srq_share,
+                stags: limits.stag_share,
+                pds: limits.pd_share,
+                listeners: limits.listener_share,
+            },
         })
+    }
+
+    /// The error of a user that has its share of `what`, which `of` finds in the limits.
+    pub(crate) fn share(&self, what: &'static str, of: fn(&abi::weft_limits) -> u32) -> Error {
+        let most = share_of(self.as_fd(), of);
+        Error::Share { what, most }
     }
 
     /// Lets the engine work in this thread: it takes what has come from the peers, and handles up to
@@ -87,10 +125,18 @@ impl Objects {
         }
     }
 
-    /// Calls an ioctl that makes an object of the kind `what`.
-    pub(crate) fn make(&self, what: &'static str, ioctl: &mut impl Ioctl) -> Result<()> {
+    /// Calls an ioctl that makes an object of the kind `what`, of which `share` is in the limits.
+    pub(crate) fn make(
+        &self,
+        what: &'static str,
+        share: fn(&abi::weft_limits) -> u32,
+        ioctl: &mut impl Ioctl,
+    ) -> Result<()> {
         ioctl.call(self.as_fd()).map_err(|e| match Errno::from_io_error(&e) {
             Some(Errno::NOSPC) => Error::Limit(what),
+            Some(Errno::DQUOT) => self.share(what, share),
+            // Nothing else that is asked for is large.
+            Some(Errno::NOMEM) => Error::Limit(Error::LOCKED),
             Some(Errno::INVAL) => Error::Invalid(format!(
                 "{what}: an argument is out of range, see Objects::limits()"
             )),
@@ -103,6 +149,13 @@ impl AsFd for Objects {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// What the user of a file may have of something, which `of` finds in the limits.
+pub fn share_of(file: BorrowedFd<'_>, of: fn(&abi::weft_limits) -> u32) -> Option<u64> {
+    let mut limits = abi::weft_limits::default();
+    limits.call(file).ok()?;
+    Some(of(&limits).into())
 }
 
 /// An object of the driver: destroyed when it is dropped.

@@ -17,7 +17,7 @@ pub struct Pd {
 impl Pd {
     fn new(objects: &Objects) -> Result<Self> {
         let mut alloc = abi::weft_pd_alloc::default();
-        objects.make("a protection domain", &mut alloc)?;
+        objects.make("a protection domain", |l| l.pd_share, &mut alloc)?;
         Ok(Pd { handle: Arc::new(Handle::new(objects, alloc.pd)) })
     }
 

@@ -230,7 +230,7 @@ impl Qp {
             protocol: options.protocol.bits(),
             ..Default::default()
         };
-        objects.make("a queue pair", &mut create)?;
+        objects.make("a queue pair", |l| l.qp_share, &mut create)?;
         let handle = Handle::new(objects, create.qp);
         let (memory, bell) =
             Self::map(objects, &create).map_err(|e| Error::os("mapping a queue pair", e))?;

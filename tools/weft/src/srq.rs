@@ -26,7 +26,7 @@ impl Srq {
     fn new(pd: &Pd, entries: u32, sges: u32) -> Result<Self> {
         let mut create =
             abi::weft_srq_create { pd: pd.handle.number, entries, sges, ..Default::default() };
-        pd.objects().make("a shared receive queue", &mut create)?;
+        pd.objects().make("a shared receive queue", |l| l.srq_share, &mut create)?;
         let handle = Arc::new(Handle::new(pd.objects(), create.srq));
         let memory =
             Ring::new(pd.objects().as_fd(), create.ring_offset, create.ring_bytes as usize)

@@ -395,7 +395,7 @@ impl Connector {
                     self.target.peer = Some(channel.peer().hwid);
                     return Ok(Channel(channel));
                 }
-                Err(Error::NoRoom { .. }) if bulk.peek().is_some() => {}
+                Err(Error::NoRoom { .. } | Error::Share { .. }) if bulk.peek().is_some() => {}
                 Err(e) => {
                     *unanswered = matches!(e, Error::TimedOut(_));
                     return Err(port.failure(&e));
