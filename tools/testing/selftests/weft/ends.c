@@ -57,11 +57,11 @@ static void *map(struct we_end *e, uint64_t offset, size_t bytes)
 static bool queues(struct we_end *e)
 {
 	struct weft_cq_create cq = {
-		.size = sizeof(cq), .entries = WE_CQES, .event_fd = -1,
+		.size = sizeof(cq), .entries = e->cqes, .event_fd = -1,
 	};
 	struct weft_qp_create qp = {
-		.size = sizeof(qp), .pd = e->pd, .send_entries = WE_ENTRIES,
-		.recv_entries = WE_ENTRIES, .send_sges = WE_SGES, .recv_sges = WE_SGES,
+		.size = sizeof(qp), .pd = e->pd, .send_entries = e->entries,
+		.recv_entries = e->entries, .send_sges = WE_SGES, .recv_sges = WE_SGES,
 		.inline_bytes = INLINE,
 	};
 
@@ -89,9 +89,17 @@ static bool queues(struct we_end *e)
 
 bool we_begin(struct we_end *e, unsigned int port, size_t bytes)
 {
+	return we_begin_with(e, port, bytes, WE_ENTRIES, WE_CQES);
+}
+
+bool we_begin_with(struct we_end *e, unsigned int port, size_t bytes, uint32_t entries,
+		   uint32_t cqes)
+{
 	struct weft_pd_alloc pd = { .size = sizeof(pd) };
 
 	memset(e, 0, sizeof(*e));
+	e->entries = entries;
+	e->cqes = cqes;
 	e->fd = wt_open(port, 0);
 	if (e->fd < 0 || wt_ioctl(e->fd, WEFT_PD_ALLOC, &pd))
 		return false;
@@ -151,27 +159,33 @@ void we_kick(struct we_end *e)
 	wt_ioctl(e->fd, WEFT_KICK, &k);
 }
 
+void we_post_wqe(struct we_end *e, const struct weft_send_wqe *wqe, const struct weft_sge *sges)
+{
+	uint8_t *entry = (uint8_t *)e->sq + WEFT_QUEUE_ENTRIES_AT +
+			 (e->posted % e->entries) * e->send_stride;
+
+	memcpy(entry, wqe, sizeof(*wqe));
+	memcpy(entry + sizeof(*wqe), sges, wqe->count * sizeof(*sges));
+	e->posted++;
+	__atomic_store_n(&e->sq->posted, e->posted, __ATOMIC_RELEASE);
+}
+
 void we_post(struct we_end *e, uint64_t id, uint8_t opcode, uint64_t at, uint32_t length,
 	     uint64_t remote_to, uint32_t remote_stag)
 {
-	uint8_t *entry = (uint8_t *)e->sq + WEFT_QUEUE_ENTRIES_AT +
-			 (e->posted % WE_ENTRIES) * e->send_stride;
 	struct weft_send_wqe wqe = {
 		.wr_id = id, .opcode = opcode, .flags = WEFT_WR_SIGNALED,
 		.count = 1, .remote_to = remote_to, .remote_stag = remote_stag,
 	};
 	struct weft_sge sge = { .to = WE_BASE + at, .length = length, .stag = e->stag };
 
-	memcpy(entry, &wqe, sizeof(wqe));
-	memcpy(entry + sizeof(wqe), &sge, sizeof(sge));
-	e->posted++;
-	__atomic_store_n(&e->sq->posted, e->posted, __ATOMIC_RELEASE);
+	we_post_wqe(e, &wqe, &sge);
 }
 
 void we_post_recv(struct we_end *e, uint64_t id, uint64_t at, uint32_t length)
 {
 	uint8_t *entry = (uint8_t *)e->rq + WEFT_QUEUE_ENTRIES_AT +
-			 (e->recvs % WE_ENTRIES) * e->recv_stride;
+			 (e->recvs % e->entries) * e->recv_stride;
 	struct weft_recv_wqe wqe = { .wr_id = id, .count = 1 };
 	struct weft_sge sge = { .to = WE_BASE + at, .length = length, .stag = e->stag };
 
@@ -185,8 +199,8 @@ bool we_poll(struct we_end *e, struct weft_cqe *out)
 {
 	const volatile struct weft_cqe *cqe =
 		(void *)(e->cq_mem + WEFT_CQ_ENTRIES_AT +
-			 (e->consumed % WE_CQES) * sizeof(*cqe));
-	uint32_t phase = e->consumed / WE_CQES % 2 ? 0 : WEFT_CQE_PHASE;
+			 (e->consumed % e->cqes) * sizeof(*cqe));
+	uint32_t phase = e->consumed / e->cqes % 2 ? 0 : WEFT_CQE_PHASE;
 	uint32_t valid = __atomic_load_n(&cqe->valid, __ATOMIC_ACQUIRE);
 
 	if (valid != ((e->consumed & ~WEFT_CQE_PHASE) | phase))

@@ -30,6 +30,8 @@ struct we_end {
 	size_t cq_bytes, qp_bytes;
 	volatile struct weft_queue_ctl *sq, *rq;
 	uint64_t posted, recvs, consumed;
+	/* Of each work queue, and of the completion queue. */
+	uint32_t entries, cqes;
 	uint8_t *mem;
 	size_t bytes;
 	uint32_t mr, stag;
@@ -37,6 +39,8 @@ struct we_end {
 
 /* A file of @port with a PD, a CQ, a QP in RESET, and @bytes registered for everything. */
 bool we_begin(struct we_end *e, unsigned int port, size_t bytes);
+bool we_begin_with(struct we_end *e, unsigned int port, size_t bytes, uint32_t entries,
+		   uint32_t cqes);
 void we_end(struct we_end *e);
 
 /* Registers memory for @e's domain; *@mr gets the handle, *@stag the STag. */
@@ -56,6 +60,7 @@ void we_kick(struct we_end *e);
 /* A signalled request with a list of one element, of the end's own region. */
 void we_post(struct we_end *e, uint64_t id, uint8_t opcode, uint64_t at, uint32_t length,
 	     uint64_t remote_to, uint32_t remote_stag);
+void we_post_wqe(struct we_end *e, const struct weft_send_wqe *wqe, const struct weft_sge *sges);
 void we_post_recv(struct we_end *e, uint64_t id, uint64_t at, uint32_t length);
 
 /* The next completion, if it is there. */
