@@ -16,8 +16,8 @@ use crate::{
 use kernel::{prelude::*, sync::Arc};
 
 /// The budget of `WEFT_KICK` if the caller gives none, and the largest one.
-const DEFAULT_BUDGET: u32 = 64;
-const MAX_BUDGET: u32 = 4096;
+const DEFAULT_BUDGET: u32 = ext::WEFT_KICK_DEFAULT;
+const MAX_BUDGET: u32 = ext::WEFT_KICK_MOST;
 
 const RIGHTS: u32 =
     ext::WEFT_ACCESS_REMOTE_READ | ext::WEFT_ACCESS_REMOTE_WRITE | ext::WEFT_ACCESS_REMOTE_ATOMIC;

@@ -33,6 +33,7 @@ pub(crate) mod random;
 pub(crate) mod slots;
 pub(crate) mod steps;
 pub(crate) mod sysfs;
+pub(crate) mod task;
 pub(crate) mod throttle;
 pub(crate) mod trace;
 pub(crate) mod uevent;

@@ -7,7 +7,7 @@
 //! together with all others of the same user: neither `exec` nor the end of the process makes room for
 //! more while a descriptor keeps them.
 
-use crate::sys::{account::Locked, ext};
+use crate::sys::{account::Locked, ext, task};
 use core::ptr::NonNull;
 use kernel::{bindings, page::PAGE_SIZE, prelude::*};
 
@@ -100,8 +100,7 @@ impl Pinned {
         let mut at = at - offset;
         let mut left = pages;
         while left != 0 {
-            // SAFETY: No requirements.
-            if unsafe { ext::weft_is_killed() } {
+            if task::is_killed() {
                 return Err(EINTR);
             }
             let count = pinned.pin(at, left, &mut list)?;

@@ -23,7 +23,7 @@ use crate::{
 use core::cell::Cell;
 use kernel::{pci, prelude::*};
 
-/// Bytes of long messages that a run moves before it ends.
+/// Bytes that a run moves before it ends.
 const MOST_MOVED: u64 = 1 << 20;
 
 /// The context of a run.
@@ -134,7 +134,7 @@ impl<'a> Cx<'a> {
         Ok(sent)
     }
 
-    /// Accounts `bytes` of work that takes longer than a short message.
+    /// Accounts `bytes` of data that are not in cells, or other work that takes as long.
     pub(super) fn moved(&self, bytes: u64) {
         self.moved.set(self.moved.get().saturating_add(bytes));
     }

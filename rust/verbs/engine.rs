@@ -21,9 +21,13 @@ use crate::{
     sys::{
         errno::{ECONNRESET, EHOSTUNREACH, ENOTCONN},
         home::Home,
+        task,
     },
 };
 use kernel::{prelude::*, sync::Arc};
+
+/// The budget of the run after a change of a queue pair.
+const ONCE: usize = 8;
 
 /// The engine of a port.
 pub(crate) struct Engine {
@@ -159,7 +163,7 @@ impl Engine {
             Ok(())
         })?;
         // Sends what the change made due.
-        self.kick(node, Some(qp), 1)
+        self.kick(node, Some(qp), ONCE)
     }
 
     /// Returns the first READY link to the wanted peer, and the hardware id of that peer.
@@ -206,21 +210,29 @@ impl Engine {
         });
     }
 
-    /// Runs the engine in the caller's thread, for at most `budget` cells, control words and queue
-    /// pairs a link: on the link of `qp`, which has work, or on all links that connect queue pairs.
+    /// Runs the engine in the caller's thread, for at most `budget` cells, control words and requests
+    /// a link: on the link of `qp`, which has work, or on all links that connect queue pairs. Work items
+    /// do what is left. `ENOMEM`: requests of `qp`, which is in ERR, are left to the next call.
     pub(crate) fn kick(&self, node: &Node, qp: Option<&Arc<Qp>>, budget: usize) -> Result {
         let port = node.port()?;
         match qp {
             Some(qp) => {
-                // In the user's own time, hence without a limit.
-                let path = qp.rung(u32::MAX).path;
-                if let Some(worker) = path.and_then(|path| self.worker(path.link)) {
-                    worker.kick(node, &**port, Some(qp), budget);
+                let rung = qp.rung(budget as u32);
+                let left = budget.saturating_sub(rung.flushed as usize);
+                if let Some(worker) = rung.path.and_then(|path| self.worker(path.link)) {
+                    worker.kick(node, &**port, Some(qp), left);
+                }
+                if rung.more {
+                    // It may not be connected any more.
+                    self.kicks.flush_later(qp)?;
                 }
             }
             None => {
                 for worker in self.workers.iter().filter(|worker| worker.has_users()) {
                     worker.kick(node, &**port, None, budget);
+                    if task::is_killed() {
+                        break;
+                    }
                 }
             }
         }

@@ -15,7 +15,6 @@ use super::{qp::Qp, worker::Worker};
 use crate::{
     fabric::Node,
     hw::{Port, MAX_LINKS},
-    proto::qp::FLUSH,
     share::{Charge, Payer, Table},
     sys::{
         clock,
@@ -43,6 +42,9 @@ const BELL_AT: u64 = PLACE + PAGE_SIZE as u64;
 const LINGER_US: u64 = 50;
 /// How long it polls at most, in microseconds, before it lets others run.
 const SHIFT_US: u64 = 1000;
+
+/// Requests of a queue pair in ERR that are flushed at a time.
+const FLUSH: u32 = 256;
 
 const BITS: usize = u64::BITS as usize;
 /// A page has room for all queue pairs of a port.
@@ -200,6 +202,9 @@ pub(super) struct Kicks {
     workers: KVec<Arc<Worker>>,
     #[pin]
     pages: Mutex<KVec<Arc<KickPage>>>,
+    /// Queue pairs in ERR with requests that a kick has left to be flushed.
+    #[pin]
+    unflushed: Mutex<KVVec<Arc<Qp>>>,
     #[pin]
     node: Mutex<Option<Arc<Node>>>,
     #[pin]
@@ -225,7 +230,7 @@ impl WorkItem for Kicks {
         let begin = clock::now_us();
         let mut last = begin;
         loop {
-            let found = this.look(&node, &**port);
+            let found = this.look(&node, &**port) | this.flush();
             let now = clock::now_us();
             if found {
                 last = now;
@@ -257,6 +262,7 @@ impl Kicks {
             pin_init!(Self {
                 workers: own,
                 pages <- new_mutex!(KVec::new(), "weft kick pages"),
+                unflushed <- new_mutex!(KVVec::new(), "weft unflushed"),
                 node <- new_mutex!(None, "weft kicks node"),
                 work <- new_delayed_work!("weft kicks"),
             }),
@@ -264,8 +270,11 @@ impl Kicks {
         )
     }
 
-    pub(super) fn serve(&self, node: Arc<Node>) {
+    pub(super) fn serve(self: &Arc<Self>, node: Arc<Node>) {
         *self.node.lock() = Some(node);
+        if !self.unflushed.lock().is_empty() {
+            self.rung();
+        }
     }
 
     /// Stops the work item: it neither runs nor is queued when this returns. Sleeps.
@@ -280,9 +289,39 @@ impl Kicks {
         work::run_unbound_in(self, 0);
     }
 
+    /// Has the work item flush the rest of the requests of `qp`, which is in ERR. `ENOMEM`: the next
+    /// kick is to do it.
+    pub(super) fn flush_later(self: &Arc<Self>, qp: &Arc<Qp>) -> Result {
+        let mut unflushed = self.unflushed.lock();
+        if !unflushed.iter().any(|other| Arc::ptr_eq(other, qp)) {
+            unflushed.push(qp.clone(), GFP_KERNEL_ACCOUNT)?;
+        }
+        drop(unflushed);
+        self.rung();
+        Ok(())
+    }
+
+    /// Flushes some requests of a queue pair that has more. Returns whether there was one.
+    fn flush(&self) -> bool {
+        // Locked: a kick that finds the queue pair in the list relies on it.
+        let mut unflushed = self.unflushed.lock();
+        let Some(qp) = unflushed.first() else {
+            return false;
+        };
+        if qp.flush(FLUSH) {
+            // Others come first.
+            unflushed.rotate_left(1);
+            return true;
+        }
+        let done = unflushed.remove(0);
+        drop(unflushed);
+        drop(done);
+        true
+    }
+
     /// Queues the work item if there are kick pages: finds work of lost doorbells.
     pub(super) fn tick(self: &Arc<Self>) {
-        if !self.pages.lock().is_empty() {
+        if !self.pages.lock().is_empty() || !self.unflushed.lock().is_empty() {
             self.rung();
         }
     }

@@ -10,7 +10,7 @@
 //!
 //! Inside those of `fabric`, and in this order:
 //!
-//! 1. `Kicks::pages`, then `KickPage::owners`;
+//! 1. `Kicks::pages`, then `KickPage::owners`; or `Kicks::unflushed`;
 //! 2. `Worker::core`, one per link: held by a run of the engine. Those of two links are never held at
 //!    once;
 //! 3. `Table::slots`. No other of these locks is taken while it is held;

@@ -75,6 +75,12 @@ impl Inner {
         machine.reset(&mut env);
     }
 
+    /// In ERR: flushes up to `most` requests. Returns how many.
+    fn flush(&mut self, qp: &Qp, most: u32) -> u32 {
+        let (machine, mut env) = self.outside(qp);
+        machine.flush(&mut env, most)
+    }
+
     /// Returns the machine and its environment in a run of the engine.
     pub(super) fn inside<'a, 'b, 'c>(
         &'a mut self,
@@ -105,7 +111,9 @@ pub(super) struct Rung {
     pub(super) path: Option<Path>,
     /// Requests were posted to the send queue since the previous kick.
     pub(super) has_work: bool,
-    /// It is in ERR, and posted requests remain to be flushed.
+    /// Posted requests that were flushed, in ERR.
+    pub(super) flushed: u32,
+    /// It is in ERR, and posted requests may remain to be flushed.
     pub(super) more: bool,
 }
 
@@ -174,20 +182,27 @@ impl Qp {
         self.made.send_cq.is_overrun() || self.made.recv_cq.is_overrun()
     }
 
-    /// Handles a user's kick of this queue pair. In ERR, flushes up to `most` requests of each queue,
-    /// connected or not.
+    /// Handles a user's kick of this queue pair. In ERR, flushes up to `most` requests, connected or
+    /// not.
     pub(super) fn rung(&self, most: u32) -> Rung {
         let mut inner = self.inner.lock();
         let path = inner.path;
         // Not whether there are any: a queue pair that is not connected keeps those that it has.
         let has_work = inner.send.has_more();
-        let (machine, mut env) = inner.outside(self);
-        let more = machine.state() == State::Err && machine.flush(&mut env, most);
+        let fails = inner.machine.state() == State::Err;
+        let flushed = if fails { inner.flush(self, most) } else { 0 };
         Rung {
             path,
             has_work,
-            more,
+            flushed,
+            more: fails && flushed == most,
         }
+    }
+
+    /// In ERR: flushes up to `most` requests. Returns true if there may be more.
+    pub(super) fn flush(&self, most: u32) -> bool {
+        let mut inner = self.inner.lock();
+        inner.machine.state() == State::Err && inner.flush(self, most) == most
     }
 
     /// Wakes waiters for completions.

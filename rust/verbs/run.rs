@@ -28,9 +28,8 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// Steps of a queue pair each time it is serviced: to take a request from the send queue is one step,
-/// to send it is another.
-const QUANTUM: usize = 16;
+/// Requests that a queue pair sends or flushes each time it is serviced.
+const QUANTUM: usize = 8;
 /// What a search of all queue pairs costs of the budget, in bytes moved.
 const SEARCH: u64 = 64 << 10;
 /// The most GONE messages that wait to be sent about queue pairs that do not exist.
@@ -288,10 +287,14 @@ impl Run<'_> {
     /// Ends the queue pairs that are connected to `peer_qpn`, which the peer does not have.
     fn lost(&mut self, cx: &mut Cx<'_>, peer_qpn: u32) {
         cx.trunk.buffers.revoke_lost(peer_qpn);
-        for qp in self.members.iter() {
+        let members = self.members;
+        for qp in members.iter() {
             let inner = &mut *qp.inner.lock();
             let (machine, mut env) = inner.outside(qp);
-            machine.on_lost(&mut env, peer_qpn);
+            if machine.on_lost(&mut env, peer_qpn) {
+                // It has requests to flush.
+                self.enqueue(qp, inner);
+            }
         }
     }
 
@@ -307,7 +310,8 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Services each queue pair in the run queue once, as far as the budget goes.
+    /// Services each queue pair in the run queue once, as far as the budget of `left` goes: each request
+    /// is one of it, and a service without any is, too.
     pub(super) fn visit(&mut self, cx: &mut Cx<'_>, left: &mut usize) -> Result<Served, Fault> {
         let mut all = Served {
             blocked: !self.tell_gone(cx)?,
@@ -321,12 +325,12 @@ impl Run<'_> {
             if *left == 0 || cx.is_tired() {
                 break;
             }
-            *left -= 1;
             let Some(qp) = self.turns.pop() else {
                 break;
             };
             // It may have been disconnected, and be queued at another link.
             if self.members.find(qp.number()).is_none() {
+                *left -= 1;
                 continue;
             }
             let mut inner = qp.inner.lock();
@@ -336,7 +340,8 @@ impl Run<'_> {
             if machine.state() != State::Err && qp.is_overrun() {
                 machine.overrun(&mut env);
             }
-            let served = machine.serve(&mut env, QUANTUM)?;
+            let served = machine.serve(&mut env, QUANTUM.min(*left))?;
+            *left = left.saturating_sub(served.requests.max(1));
             if served.again || served.blocked || served.starved {
                 self.enqueue(&qp, &mut inner);
             }

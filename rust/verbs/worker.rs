@@ -4,7 +4,7 @@
 //!
 //! One thread runs it at a time: a work item after a doorbell, or a user that calls `WEFT_KICK`. A
 //! run takes what has arrived, then services the queue pairs in the run queue, each for a quantum,
-//! and ends when its budget is exhausted. While users run it no doorbell is requested, and the work
+//! and ends when its budget of requests or bytes is exhausted; the work item does the rest. While users run it no doorbell is requested, and the work
 //! item only checks now and then that they still do. That is in `runners`; what begins and ends with
 //! a session of the link in `session`; what outlasts a session in `still`. This file must not know
 //! what a queue pair is, nor how it is serviced.
@@ -29,7 +29,7 @@ use crate::{
         qp::{Deferred, Disconnect, Flow},
         trunk::{Fault, Layout},
     },
-    sys::{clock, home::Home, work},
+    sys::{clock, home::Home, task, work},
 };
 use kernel::{
     impl_has_delayed_work, new_delayed_work, new_mutex,
@@ -203,8 +203,8 @@ impl Worker {
         }
     }
 
-    /// Runs the engine once, for up to `budget` cells, control words and queue pairs. If the peer
-    /// breaks the protocol, or cannot be reached, its queue pairs end.
+    /// Runs the engine once, for up to `budget` cells, control words and requests, or until the calling
+    /// thread is killed. If the peer breaks the protocol, or cannot be reached, its queue pairs end.
     fn turn(&self, core: &mut Core, node: &Node, port: &dyn Port, budget: usize) -> Rest {
         let Ok(io) = Io::new(node, port, self.link) else {
             return Rest::Idle;
@@ -282,6 +282,9 @@ impl Worker {
                 } else {
                     Rest::Idle
                 };
+            }
+            if task::is_killed() {
+                break Rest::More;
             }
         };
         cx.trunk.ring(io);

@@ -949,14 +949,20 @@ struct weft_destroy {
 	__u32 reserved;
 };
 
+#define WEFT_KICK_DEFAULT	512
+#define WEFT_KICK_MOST		1024
+
 /**
  * struct weft_kick - ioctl(WEFT_KICK): has the engine look, in this thread
  * @size: sizeof(struct weft_kick)
  * @flags: must be 0
  * @qp: a queue pair that has work, or 0: only what has come from the peers
- * @budget: requests to handle at most, 0 for 64
+ * @budget: requests to handle at most, 0 for WEFT_KICK_DEFAULT; more than WEFT_KICK_MOST is
+ *	taken for that
  *
- * Returns when what there is was done, or the budget is used up. A program that
+ * Returns when what there is was done, or the budget is used up, or 1 MiB was moved, or a
+ * fatal signal is pending. The rest is done by the next call, or by a thread of the kernel:
+ * no call is needed for it. Without a queue pair the budget is for each link. A program that
  * polls a completion queue calls this in its loop: then no interrupt and no other thread is
  * needed.
  */

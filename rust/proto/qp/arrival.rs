@@ -5,16 +5,13 @@
 use super::{
     env::{Memory, Queues, Transport},
     lease::Lease,
-    Carried, Heap, Machine, Served, State,
+    Carried, Heap, Machine, Served, State, FLUSHED_AT_ONCE,
 };
 use crate::proto::{
     fifo::Arrived,
     request::{Message, Role},
     word::Word,
 };
-
-/// Requests of a queue that one service flushes at most, in ERR.
-pub const FLUSH: u32 = 256;
 
 impl<H: Heap> Machine<H> {
     /// Handles a cell for this queue pair, in the session in which it was connected; JOIN and GONE are
@@ -83,21 +80,29 @@ impl<H: Heap> Machine<H> {
         true
     }
 
-    /// Services the queue pair: sends the words and cells that are due, sends requests in up to
-    /// `quantum` steps, or flushes some in ERR.
+    /// Services the queue pair: sends the words and cells that are due, and sends up to `quantum`
+    /// requests, or flushes them in ERR.
     pub fn serve<E>(&mut self, env: &mut E, quantum: usize) -> Carried<Served>
     where
         E: Transport + Memory<Heap = H> + Queues,
     {
         let mut served = self.serve_responder(env)?;
         if self.state == State::Err {
-            served.again |= self.flush(env, FLUSH);
+            let most = quantum as u32;
+            let flushed = self.flush(env, most);
+            served.again |= flushed == most;
+            served.requests = flushed as usize;
         } else if self.may_request() {
             let sent = self.serve_requester(env, quantum)?;
             served.progress |= sent.progress;
-            // A failure in this service may have to be reported to the peer.
-            served.again |= sent.again || self.owes_gone;
+            served.again |= sent.again;
             served.blocked |= sent.blocked;
+            served.requests = sent.requests;
+            if self.state == State::Err {
+                // It has failed in this service: the peer is to be told, and the rest is to be flushed.
+                served.again = true;
+                served.requests += FLUSHED_AT_ONCE as usize;
+            }
         }
         Ok(served)
     }

@@ -152,10 +152,14 @@ impl<H: Heap> Machine<H> {
     }
 
     /// Ends this queue pair if it is connected to queue pair `qpn` of the peer, which does not exist.
-    pub fn on_lost<Q: Queues>(&mut self, env: &mut Q, qpn: u32) {
-        if self.is_peer(qpn) && self.hears() {
-            self.fail_silently(env, Status::Peer, Status::Flushed);
+    /// Returns true if it was.
+    pub fn on_lost<Q: Queues>(&mut self, env: &mut Q, qpn: u32) -> bool {
+        let lost = self.is_peer(qpn) && self.hears();
+        if lost {
+            self.fail(env, Status::Peer, Status::Peer, Status::Flushed);
+            self.owes_gone = false;
         }
+        lost
     }
 
     /// Returns whether requests may be sent: the peer takes nothing before JOIN.

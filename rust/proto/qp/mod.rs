@@ -38,7 +38,6 @@ mod state;
 mod transfer;
 
 pub use self::{
-    arrival::FLUSH,
     connect::Joined,
     data::{Refused, Sink, Source},
     disconnect::Disconnect,
@@ -52,6 +51,9 @@ pub use self::{
     transfer::{Deferred, Transfer},
 };
 
+/// Requests that a queue pair flushes at once when it goes to ERR. Its services flush the rest.
+const FLUSHED_AT_ONCE: u32 = 64;
+
 /// Result of a service.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Served {
@@ -63,6 +65,8 @@ pub struct Served {
     pub blocked: bool,
     /// A receive request is missing.
     pub starved: bool,
+    /// Requests that were sent or flushed, for the budget of a run.
+    pub requests: usize,
 }
 
 impl Served {
@@ -212,9 +216,10 @@ impl<H: Heap> Machine<H> {
         self.fail(queues, Status::Flushed, Status::Flushed, Status::Flushed);
     }
 
-    /// Goes to ERR because of `why`: requests that are under way or posted end. `first` is the status
-    /// of the oldest request under way, `rest` that of those behind it. A queue pair that is in ERR
-    /// already only flushes what was posted since.
+    /// Goes to ERR because of `why`: requests that are under way end. `first` is the status of the
+    /// oldest of them, `rest` that of those behind it. Flushes some of the posted requests; the caller
+    /// has the queue pair serviced or flushed until none is left. A queue pair that is in ERR already
+    /// only flushes some.
     pub fn fail<Q: Queues>(&mut self, queues: &mut Q, why: Status, first: Status, rest: Status) {
         let before = self.state;
         if !matches!(before, State::Err | State::Reset) {
@@ -244,13 +249,15 @@ impl<H: Heap> Machine<H> {
                 let _ = queues.complete_recv(&cqe);
             }
         }
-        self.flush(queues, u32::MAX);
+        self.flush(queues, FLUSHED_AT_ONCE);
     }
 
-    /// Goes to ERR without telling the peer, which knows or cannot be reached.
+    /// Goes to ERR without telling the peer, which knows or cannot be reached, and flushes all posted
+    /// requests: it is not serviced any more.
     pub fn fail_silently<Q: Queues>(&mut self, queues: &mut Q, why: Status, rest: Status) {
         self.fail(queues, why, why, rest);
         self.owes_gone = false;
+        self.flush(queues, u32::MAX);
     }
 
     /// Goes to ERR because the peer violates the protocol.
@@ -277,25 +284,25 @@ impl<H: Heap> Machine<H> {
         }
     }
 
-    /// In ERR: flushes posted requests, except those of a shared receive queue; up to `most` of each
-    /// queue. Returns true if there are more.
-    pub fn flush<Q: Queues>(&mut self, queues: &mut Q, most: u32) -> bool {
+    /// In ERR: flushes up to `most` posted requests, except those of a shared receive queue. Returns
+    /// how many; if that is `most`, there may be more.
+    pub fn flush<Q: Queues>(&mut self, queues: &mut Q, most: u32) -> u32 {
         // Users may post meanwhile: takes only the requests that are there now.
-        let sends = queues.sends_pending();
-        for _ in 0..sends.min(most) {
+        let sends = queues.sends_pending().min(most);
+        for _ in 0..sends {
             if let Some(identity) = queues.drop_send() {
                 let cqe = self.without_success(identity.wr_id, identity.opcode, Status::Flushed);
                 let _ = queues.complete_send(&cqe);
             }
         }
-        let recvs = queues.recvs_pending();
-        for _ in 0..recvs.min(most) {
+        let recvs = queues.recvs_pending().min(most - sends);
+        for _ in 0..recvs {
             if let Some((wr_id, _)) = queues.take_recv() {
                 let cqe = self.without_success(wr_id, OP_RECV, Status::Flushed);
                 let _ = queues.complete_recv(&cqe);
             }
         }
-        sends > most || recvs > most
+        sends + recvs
     }
 
     /// Goes to RESET: clears the state and drops posted requests. The caller has told the peer, by

@@ -22,8 +22,8 @@ use kernel::{
     workqueue::WorkItem,
 };
 
-/// The budget of a run by the work item.
-const BUDGET: usize = 256;
+/// The budget of a run by the work item, in cells, control words and requests.
+const BUDGET: usize = 512;
 /// How long the work item polls without anything to do, in microseconds, before it sleeps.
 const LINGER_US: u64 = 50;
 /// How long it polls at most while work comes all the time, in microseconds, before it lets others

@@ -94,7 +94,7 @@ impl Worker {
                 Ok(()) => Self::enqueue(core, &qp, inner),
                 Err(_) => {
                     let (machine, mut env) = inner.outside(&qp);
-                    machine.fail(&mut env, Status::Peer, Status::Peer, Status::Peer);
+                    machine.fail_silently(&mut env, Status::Peer, Status::Peer);
                 }
             }
         }
@@ -110,7 +110,7 @@ impl Worker {
             let mut inner = qp.inner.lock();
             if inner.machine.is_kept() && inner.path.is_some_and(|path| path.link == self.link) {
                 let (machine, mut env) = inner.outside(&qp);
-                machine.fail(&mut env, status, status, status);
+                machine.fail_silently(&mut env, status, status);
             }
         }
     }

@@ -32,8 +32,7 @@ enum Sent {
 }
 
 impl<H: Heap> Machine<H> {
-    /// Sends requests in up to `quantum` steps: taking a request from the send queue is one step,
-    /// sending it another.
+    /// Sends up to `quantum` requests.
     pub(in crate::proto::qp) fn serve_requester<E>(
         &mut self,
         env: &mut E,
@@ -52,7 +51,8 @@ impl<H: Heap> Machine<H> {
             served.blocked = true;
             return Ok(served);
         }
-        for _ in 0..quantum {
+        // A request that is begun is sent in the next turn of the loop, or ends it.
+        while served.requests < quantum {
             self.finish(env, &mut served);
             if !matches!(self.state, State::Rts | State::Sqd) || self.requester.rnr_wait {
                 return Ok(served);
@@ -113,6 +113,7 @@ impl<H: Heap> Machine<H> {
         let next = self.requester.sent;
         match self.transmit(env, next)? {
             Sent::Yes => {
+                served.requests += 1;
                 self.requester.sent += 1;
                 self.sent += 1;
                 self.touched = true;
@@ -131,6 +132,7 @@ impl<H: Heap> Machine<H> {
                     request.wait = Wait::Failed(status);
                 }
                 self.requester.sent += 1;
+                served.requests += 1;
                 self.requester.fence_wait = true;
                 served.progress = true;
                 Ok(true)
@@ -231,6 +233,7 @@ where
             env.untake_eager();
             return Ok(Sent::No(why.locally()));
         }
+        env.moved(len);
         Data::Eager {
             at,
             len: len as u32,

@@ -47,6 +47,7 @@ impl<H: Heap> Machine<H> {
             Data::Inline(inline) => env.write(goal.sink(), inline.as_bytes()),
             Data::Eager { .. } => {
                 let at = env.eager_place(data).ok_or(Status::Protocol)?;
+                env.moved(length);
                 env.take(goal.sink(), at, length)
             }
             Data::Long(_) => return self.begin_message(env, psn, goal, length, imm),

@@ -28,6 +28,10 @@ pub struct End {
     gone: VecDeque<(u32, Disconnect)>,
 }
 
+/// Requests of a queue pair each time it is serviced, and how many more it flushes when it fails.
+const QUANTUM: usize = 8;
+const AT_ONCE: usize = 64;
+
 /// QPN of the first queue pair.
 const FIRST: u32 = 1;
 
@@ -151,7 +155,17 @@ impl End {
         }
         let before = self.link.sent;
         let (machine, mut env) = self.at(q, t);
-        let served: Served = machine.serve(&mut env, 16).expect("the peer is honest");
+        let requests = machine.sent();
+        let served: Served = machine
+            .serve(&mut env, QUANTUM)
+            .expect("the peer is honest");
+        let requests = (machine.sent() - requests) as usize;
+        let most = match machine.state() {
+            State::Err => QUANTUM + AT_ONCE,
+            _ => QUANTUM,
+        };
+        assert!(requests <= served.requests && served.requests <= most);
+        self.link.check_counted();
         self.link.out.tell(t.peer);
         told || served.progress || served.again || self.link.sent != before
     }

@@ -63,6 +63,10 @@ pub struct Link {
     pub has_dma: bool,
     /// Cells and words that were sent.
     pub sent: u64,
+    /// Bytes that were copied from and to the link queues, cells apart,
+    copied: Cell<u64>,
+    /// and how many the machines have counted.
+    counted: Cell<u64>,
 }
 
 impl Link {
@@ -79,7 +83,20 @@ impl Link {
             lost_loads: Cell::new(0),
             has_dma,
             sent: 0,
+            copied: Cell::new(0),
+            counted: Cell::new(0),
         }
+    }
+
+    /// Notes that bytes were copied.
+    fn copies(&self, bytes: usize) {
+        self.copied.set(self.copied.get() + bytes as u64);
+    }
+
+    /// Checks that all bytes that were copied are counted, for the budget of a run.
+    pub fn check_counted(&self) {
+        let (copied, counted) = (self.copied.get(), self.counted.get());
+        assert!(copied <= counted, "{counted} of {copied} bytes are counted");
     }
 
     /// Gives this end credit for all that it has sent.
@@ -313,7 +330,9 @@ impl<M: Trunk> Transport for Env<'_, M> {
         Some(load(self))
     }
 
-    fn moved(&self, _bytes: u64) {}
+    fn moved(&self, bytes: u64) {
+        self.link.counted.set(self.link.counted.get() + bytes);
+    }
 
     fn flow(&self) -> Flow {
         self.link.flow
@@ -342,6 +361,7 @@ impl<M: Trunk> Memory for Env<'_, M> {
     fn put(&self, tail: &Tail, at: usize, len: usize) -> Result<(), Refused> {
         let data = self.gather(Source::Tail(tail), 0, len as u64)?;
         self.t.peer.write(at, &data);
+        self.link.copies(len);
         Ok(())
     }
 
@@ -355,6 +375,7 @@ impl<M: Trunk> Memory for Env<'_, M> {
     ) -> Result<(), Refused> {
         let data = self.gather(source, offset, len)?;
         put(self.area(side), extents, &data);
+        self.link.copies(data.len());
         Ok(())
     }
 
@@ -365,6 +386,7 @@ impl<M: Trunk> Memory for Env<'_, M> {
     fn take(&self, sink: Sink<'_>, at: usize, len: u64) -> Result<(), Refused> {
         let mut data = vec![0; len as usize];
         self.t.own.read(at, &mut data);
+        self.link.copies(data.len());
         self.scatter(sink, 0, &data)
     }
 
@@ -377,6 +399,7 @@ impl<M: Trunk> Memory for Env<'_, M> {
         len: u64,
     ) -> Result<(), Refused> {
         let data = get(self.area(side), extents, len as usize);
+        self.link.copies(data.len());
         self.scatter(sink, offset, &data)
     }
 
