@@ -14,6 +14,44 @@ from weftlab.suite import test
 from .migration import SYSFS, back, holding, migrate, moving
 
 LAB = "twins"
+# A program that sleeps in a call of a port, and makes others meanwhile, until it is asked to end: DEVICE
+# accept|connect|listen SERVICE STOP. "listen" sleeps in none, and accepts nothing.
+SLEEPER = """import fcntl, os, struct, sys, threading, time
+INFO, LISTEN, CONNECT, ACCEPT = 22400, 22402, 22403, 22404
+device, what, service, stop = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+listener, fresh = os.open(device, os.O_RDWR), os.open(device, os.O_RDWR)
+if what != "connect":
+    fcntl.ioctl(listener, LISTEN, struct.pack("=IIII", 16, 0, service, 4))
+    print("listening", flush=True)
+call = {
+    "accept": (ACCEPT, struct.pack("=IIiI", 16, 0, listener, 0)),
+    "connect": (CONNECT, struct.pack("=IIQIIIIII", 40, 0, 0, 0, service, 16, 4096, 60000, 0)),
+}.get(what)
+
+
+def sleeps():
+    try:
+        fcntl.ioctl(fresh, *call)
+        print(what, "done", flush=True)
+    except OSError as error:
+        print(what, "failed:", error.strerror, flush=True)
+
+
+if call:
+    thread = threading.Thread(target=sleeps, daemon=True)
+    thread.start()
+    while "wait_woken" not in open(f"/proc/self/task/{thread.native_id}/wchan").read():
+        time.sleep(0.01)
+    print("asleep", flush=True)
+calls, longest = 0, 0
+while not os.path.exists(stop):
+    begin = time.monotonic()
+    fcntl.ioctl(listener, INFO, struct.pack("=I", 40) + bytes(36))
+    calls, longest = calls + 1, max(longest, time.monotonic() - begin)
+    time.sleep(0.01)
+print(f"{calls} calls, the longest {round(longest * 1000)} ms", flush=True)
+"""
+FOLLOW = "/mnt/tools/weft-follow"
 KEEP = "/mnt/tools/weft-keep"
 SERVICE = 7431
 # How often a function moves in a row: more by hand.
@@ -165,6 +203,48 @@ def refusing(bench):
         refused(host, "0:0", "0:1", "foreign")
         host.run(f"echo {a[0].vf(0)} >/sys/bus/pci/drivers/weft/bind")
         host.wait_link("ready", 60, port=a[0].node(0))
+
+
+@contextlib.contextmanager
+def sleeper(host, node, what, service):
+    """A program that sleeps in that call."""
+    path, stop = host.push("sleeper.py", SLEEPER.encode()), f"/tmp/stop-{what}"
+    host.run(f"rm -f {stop}")
+    job = host.start_job(f"exec python3 {path} /dev/weft{node} {what} {service} {stop}")
+    try:
+        job.expect("listening" if what == "listen" else "asleep", 60)
+        yield job
+        host.run(f"touch {stop}")
+        job.wait(60).must(0)
+    finally:
+        if job.running:
+            job.kill(signal.SIGKILL)
+            with contextlib.suppress(Exception):
+                job.wait(20)
+
+
+@test("MIG-2: a VF moves live while programs sleep in accept and connect: other calls go on, the accept sleeps "
+      "on and gets its connection afterwards, the connect ends", patient=True)
+def sleeping(bench):
+    with moving(bench) as (lab, a, b):
+        host, there, node = lab["h1"], lab["h2"], a[0].node(0)
+        with sleeper(there, b[0].node(0), "listen", SERVICE + 1), sleeper(host, node, "accept", SERVICE) as accept:
+            with sleeper(host, node, "connect", SERVICE + 1) as connect:
+                moved(host, 0, 0, 1)
+                connect.expect("connect failed: Connection reset by peer", 30)
+            bench.note(f"beside a connect: {connect.out.strip().splitlines()[-1]}")
+            host.wait_link("ready", 60, port=node)
+            # The accept has not noticed.
+            if "accept " in accept.out:
+                raise Mismatch(f"{accept.out}")
+            job = there.start_job(f"exec {FOLLOW} hold {b[0].hwid(0)} {SERVICE}")
+            try:
+                accept.expect("accept done", 60)
+            finally:
+                job.kill(signal.SIGKILL)
+                with contextlib.suppress(Exception):
+                    job.wait(20)
+        bench.note(f"beside an accept: {accept.out.strip().splitlines()[-1]}")
 
 
 @test("MIG-2: a target that its driver does not take leads back, live: programs have lost nothing", patient=True)
