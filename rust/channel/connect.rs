@@ -7,7 +7,7 @@ use super::{
     Channel, Channels, Listener, State,
 };
 use crate::{
-    fabric::{Node, Session},
+    fabric::{Inside, Node, Session},
     proto::{
         cell::Shape,
         wire::{self, Body},
@@ -85,12 +85,13 @@ impl Channels {
         &self,
         node: &Node,
         payer: &Payer,
+        inside: &Inside<'_>,
         wanted: &Wanted,
         waiters: Arc<WaitQueue>,
     ) -> Result<Arc<Channel>> {
         let channel = self.ask(node, payer, wanted, &waiters)?;
         let answered = || channel.state() != State::Pending || node.is_closed();
-        let waited = waiters.wait_ms(answered, wanted.timeout);
+        let waited = inside.asleep(|| waiters.wait_ms(answered, wanted.timeout));
         if let State::Pending = channel.state() {
             self.give_up(node, &channel);
         }
@@ -179,6 +180,7 @@ impl Channels {
     pub(crate) fn accept(
         &self,
         node: &Node,
+        inside: &Inside<'_>,
         listener: &Listener,
         waiters: Arc<WaitQueue>,
         nonblock: bool,
@@ -190,7 +192,7 @@ impl Channels {
             match listener.pop() {
                 Some(channel) => break channel,
                 None if nonblock => return Err(EAGAIN),
-                None => listener.wait(|| node.is_closed())?,
+                None => inside.asleep(|| listener.wait(|| node.is_closed()))?,
             }
         };
         let link = channel.made.link;

@@ -5,12 +5,15 @@
 //! This file must not know which ioctls there are.
 
 use super::file::PortFile;
+use crate::fabric::Inside;
 use crate::sys::user::{is_admin, Extensible, UserStruct};
 use kernel::prelude::*;
 
 /// One call of an ioctl.
 pub(super) struct Call<'a> {
     pub(super) file: &'a PortFile,
+    /// What sleeps for a peer or a user leaves it meanwhile.
+    pub(super) inside: &'a Inside<'a>,
     pub(super) user: UserStruct,
     /// The file is `O_NONBLOCK`.
     pub(super) nonblock: bool,

@@ -62,7 +62,7 @@ pub(super) fn connect(call: &Call<'_>, connect: weft_chan_connect) -> Result {
         let waiters = file.waiters.clone();
         let channel = file
             .channels
-            .connect(&file.node, &file.payer, &wanted, waiters)?;
+            .connect(&file.node, &file.payer, call.inside, &wanted, waiters)?;
         Ok(Role::Channel(channel))
     })
 }
@@ -80,9 +80,9 @@ pub(super) fn accept(call: &Call<'_>, accept: weft_chan_accept) -> Result {
     };
     file.become_role(|| {
         let waiters = file.waiters.clone();
-        let channel = file
-            .channels
-            .accept(&file.node, listener, waiters, call.nonblock)?;
+        let channel =
+            file.channels
+                .accept(&file.node, call.inside, listener, waiters, call.nonblock)?;
         Ok(Role::Channel(channel))
     })
 }

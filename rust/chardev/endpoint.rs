@@ -209,9 +209,9 @@ fn wait(call: &Call<'_>, function: &Function, timeout_ms: u32) -> Result {
     if timeout_ms == 0 || call.nonblock {
         return if news() { Ok(()) } else { Err(EAGAIN) };
     }
-    let waited = match timeout_ms {
+    let waited = call.inside.asleep(|| match timeout_ms {
         ext::WEFT_EP_FOREVER => file.waiters.wait(news),
         ms => file.waiters.wait_ms(news, ms),
-    };
+    });
     waited.map_err(|e| if e == ETIMEDOUT { e } else { EINTR })
 }

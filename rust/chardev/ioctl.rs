@@ -6,7 +6,10 @@ use super::{
     assignments, call::Call, channel, endpoint, fabric, file::PortFile, memory, migrate, port, qp,
     queues,
 };
-use crate::sys::{ext, user::UserStruct};
+use crate::{
+    fabric::Inside,
+    sys::{ext, user::UserStruct},
+};
 use kernel::prelude::*;
 
 /// An ioctl.
@@ -16,7 +19,7 @@ struct Row {
     /// and frees what it has.
     outlives: bool,
     /// Copies the structure from an address and calls the handler.
-    run: fn(&PortFile, usize, bool) -> Result,
+    run: fn(&PortFile, &Inside<'_>, usize, bool) -> Result,
 }
 
 /// Makes the rows: number, structure, bytes of its first version, handler.
@@ -26,10 +29,15 @@ macro_rules! rows {
             number: ext::$number,
             outlives: rows!(@outlives $($outlives)?),
             run: {
-                fn run(file: &PortFile, arg: usize, nonblock: bool) -> Result {
+                fn run(
+                    file: &PortFile,
+                    inside: &Inside<'_>,
+                    arg: usize,
+                    nonblock: bool,
+                ) -> Result {
                     const { assert!($min <= size_of::<ext::$name>()) };
                     let (user, value) = UserStruct::read::<ext::$name>(arg, $min)?;
-                    let call = Call { file, user, nonblock };
+                    let call = Call { file, inside, user, nonblock };
                     $module::$handler(&call, value)
                 }
                 run
@@ -101,10 +109,10 @@ const TABLE: [Option<&Row>; NUMBERS] = {
 pub(super) fn dispatch(file: &PortFile, cmd: u32, arg: usize, nonblock: bool) -> Result {
     let row = TABLE.get(place(cmd)).copied().flatten();
     let row = row.filter(|row| row.number == cmd).ok_or(ENOTTY)?;
-    let _call = file.node.call()?;
+    let inside = file.node.call()?;
     let outlives = row.outlives && file.function().is_ok();
     if file.node.is_closed() && !outlives {
         return Err(ENODEV);
     }
-    (row.run)(file, arg, nonblock)
+    (row.run)(file, &inside, arg, nonblock)
 }

@@ -34,6 +34,7 @@ pub(crate) use self::{
     manager::{Manager, Refusal, Role, Standing, View},
     node::Node,
     pcim::{Pcim, Shown},
+    turnstile::Inside,
 };
 pub(crate) use crate::proto::link::Reason;
 

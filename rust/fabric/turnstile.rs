@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The entry gate of users' calls: open, it lets them in; shut, they wait.
+//!
+//! A call that sleeps until a peer or a user does something is not inside meanwhile: the gate would be
+//! shut to all others for as long.
 
 use crate::sys::{
     drain::{Drain, Refused},
     waitq::WaitQueue,
 };
+use core::cell::Cell;
 use kernel::prelude::*;
 
-/// Calls that are inside are not limited in time. Calls that come while the gate is shut wait.
+/// Calls that are inside are not limited in time. Calls that come while the gate is shut wait for it.
 #[pin_data]
 pub(super) struct Turnstile {
     drain: Drain,
@@ -27,9 +31,17 @@ impl Turnstile {
     /// Enters; waits while the gate is shut. `ERESTARTSYS`: a signal came before it was opened;
     /// `EAGAIN`: more calls are inside than can be counted.
     pub(super) fn enter(&self) -> Result<Inside<'_>> {
+        self.go_in()?;
+        Ok(Inside {
+            gate: self,
+            is_in: Cell::new(true),
+        })
+    }
+
+    fn go_in(&self) -> Result {
         loop {
             match self.drain.enter() {
-                Ok(()) => return Ok(Inside(self)),
+                Ok(()) => return Ok(()),
                 Err(Refused::Closed) => self.waiters.wait(|| !self.drain.is_closed())?,
                 Err(Refused::Busy) => return Err(EAGAIN),
             }
@@ -49,11 +61,33 @@ impl Turnstile {
     }
 }
 
-/// A call that is inside, until this is dropped.
-pub(crate) struct Inside<'a>(&'a Turnstile);
+/// A call that is inside, until this is dropped, except in [`Inside::asleep`].
+pub(crate) struct Inside<'a> {
+    gate: &'a Turnstile,
+    is_in: Cell<bool>,
+}
+
+impl Inside<'_> {
+    /// Leaves the gate, calls `f`, which sleeps until a peer or a user does something, and enters again.
+    /// The function may be replaced meanwhile: `f` and the caller must not have the port entered.
+    ///
+    /// Returns the error of [`Turnstile::enter`], after which the call is outside and ends, else that of
+    /// `f`. Sleeps.
+    pub(crate) fn asleep(&self, f: impl FnOnce() -> Result) -> Result {
+        if self.is_in.replace(false) {
+            self.gate.drain.leave();
+        }
+        let slept = f();
+        self.gate.go_in()?;
+        self.is_in.set(true);
+        slept
+    }
+}
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        self.0.drain.leave();
+        if self.is_in.get() {
+            self.gate.drain.leave();
+        }
     }
 }
