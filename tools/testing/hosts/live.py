@@ -52,6 +52,32 @@ while not os.path.exists(stop):
 print(f"{calls} calls, the longest {round(longest * 1000)} ms", flush=True)
 """
 FOLLOW = "/mnt/tools/weft-follow"
+# A program that closes a region that takes long to be unmapped, when a path is not there any more: DEVICE MIB
+# PATH. No two pages beside each other are contiguous in physical memory: each is mapped by itself.
+CLOSER = """import ctypes, fcntl, mmap, os, struct, sys, time
+PD_ALLOC, MR_REG, PAGE, NO_HUGE = 22407, 22408, 4096, 15
+device, bytes, path = sys.argv[1], int(sys.argv[2]) << 20, sys.argv[3]
+memory = mmap.mmap(-1, bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory.madvise(NO_HUGE)
+for first in range(2):
+    for at in range(first * PAGE, bytes, 2 * PAGE):
+        memory[at] = 1
+addr = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+fd = os.open(device, os.O_RDWR)
+pd = bytearray(struct.pack("=IIII", 16, 0, 0, 0))
+fcntl.ioctl(fd, PD_ALLOC, pd)
+pd = struct.unpack("=IIII", pd)[2]
+fcntl.ioctl(fd, MR_REG, struct.pack("=IIQQQIIIIII", 56, 0, addr, bytes, 0, pd, 1, 1, 0, 0, 0))
+print("registered", flush=True)
+while os.path.lexists(path):
+    time.sleep(0.001)
+print("closing", flush=True)
+os.close(fd)
+print("closed", flush=True)
+"""
+TRACING = "/sys/kernel/tracing"
+# What is seen of DMA mappings: a page is unmapped; a driver is to get a device, and has left it.
+PROBES = {"unmap": "weft:weft_dma_unmap", "probe": "pci_device_probe", "unbound": "devres_release_all"}
 KEEP = "/mnt/tools/weft-keep"
 SERVICE = 7431
 # How often a function moves in a row: more by hand.
@@ -245,6 +271,55 @@ def sleeping(bench):
                 with contextlib.suppress(Exception):
                     job.wait(20)
         bench.note(f"beside an accept: {accept.out.strip().splitlines()[-1]}")
+
+
+@contextlib.contextmanager
+def mappings_seen(host):
+    """The order in which pages are unmapped and devices lose their drivers, in the kernel's trace. A stack with
+    each makes it slow to unmap many."""
+    if host.run(f"test -d {TRACING}/events", status=None).status:
+        host.run(f"mount -t tracefs tracefs {TRACING}")
+    for name, where in PROBES.items():
+        host.run(f"echo 'p:dma/{name} {where} dev=%di:x64' >>{TRACING}/kprobe_events")
+    host.run(f"echo 4096 >{TRACING}/buffer_size_kb; echo stacktrace >{TRACING}/events/dma/unmap/trigger; "
+             f"echo >{TRACING}/trace; echo 1 >{TRACING}/events/dma/enable")  # fmt: skip
+    try:
+        yield
+    finally:
+        host.run(f"echo 0 >{TRACING}/events/dma/enable; echo '!stacktrace' >{TRACING}/events/dma/unmap/trigger; "
+                 f"echo >{TRACING}/kprobe_events; echo >{TRACING}/trace; echo 1024 >{TRACING}/buffer_size_kb")  # fmt: skip
+
+
+@test("MIG-2: a program closes a huge region while its VF moves live: no page is unmapped for a function that no "
+      "driver has", patient=True)
+def closing(bench):
+    with moving(bench) as (lab, a, b):
+        host, node = lab["h1"], a[0].node(0)
+        path = host.push("closer.py", CLOSER.encode())
+        # The target is free: the source is taken from its driver next.
+        job = host.start_job(f"exec python3 {path} /dev/weft{node} 32 {SYSFS}/{a[0].vf(1)}/driver")
+        try:
+            job.expect("registered", 60)
+            with mappings_seen(host):
+                moved(host, 0, 0, 1)
+                job.expect("closed", 120)
+                seen = host.out(f"grep -E ' (unmap|probe|unbound): ' {TRACING}/trace")
+                job.wait(30).must(0)
+        finally:
+            if job.running:
+                job.kill(signal.SIGKILL)
+        bound, before, after = {}, 0, 0
+        for event, dev in re.findall(r" (unmap|probe|unbound): .*dev=(0x[0-9a-f]+)", seen):
+            if event != "unmap":
+                bound[dev] = event == "probe"
+            elif bound.get(dev, True):
+                before += 1
+            else:
+                after += 1
+        bench.note(f"{before} pages were unmapped while the function had its driver, {after} afterwards")
+        if after or not before:
+            raise Mismatch(f"{after} pages were unmapped for a function without a driver, {before} before")
+        host.wait_link("ready", 60, port=a[0].node(1))
 
 
 @test("MIG-2: a target that its driver does not take leads back, live: programs have lost nothing", patient=True)
