@@ -192,6 +192,45 @@ mod tests {
         Ok(())
     }
 
+    #[test]
+    fn a_walk_visits_closed_slots_and_what_was_taken_before_is_waited_for() -> Result {
+        let count = count()?;
+        let (slots, mut slot) = one(&count)?;
+        let mut other = slots.own()?;
+        other.open(Value::new(2, &count))?;
+        let visited = || {
+            let mut sum = 0;
+            let _ = slots.each(|value| {
+                sum += value.number;
+                Ok(())
+            });
+            sum
+        };
+        assert_eq!(visited(), 3);
+        // Closed, and its value is not taken yet.
+        let found = slots.find(slot.index()).ok_or(EINVAL)?;
+        assert!(slot.try_take().is_pending() && slots.find(slot.index()).is_none());
+        assert_eq!(visited(), 3);
+        drop(found);
+        let taken = slot.take().ok_or(EINVAL)?;
+        assert_eq!(visited(), 2);
+        let (inside, leave) = (Event::new()?, Event::new()?);
+        let ended = {
+            let (inside, leave) = (inside.clone(), leave.clone());
+            spawn(move || {
+                inside.happens();
+                leave.wait();
+                drop(taken);
+            })?
+        };
+        inside.wait();
+        leave.happens();
+        slots.wait_idle();
+        assert_eq!(count.load(Acquire), 1);
+        ended.wait();
+        Ok(())
+    }
+
     /// Lookups race with values that are put in and taken: a value that is found is a live one of that
     /// slot.
     #[test]

@@ -14,7 +14,8 @@
 //!
 //! 1. `Region::held`, `Window::state`;
 //! 2. `Memory::windows`;
-//! 3. those of `sys::slots`.
+//! 3. those of `sys::slots`;
+//! 4. that of `sys::pat`.
 //!
 //! `crate::share` is called with none of them held.
 
@@ -108,26 +109,26 @@ impl Memory {
     }
 
     /// Unmaps all regions from the device, which is going to be another one, and removes the pool,
-    /// until [`Memory::move_in`]. Waits for accesses to the pool only: the caller makes sure that no
-    /// access to a region is in progress or begins, and that nothing is registered. Sleeps.
+    /// until [`Memory::move_in`]. Waits for accesses to the pool, and for regions that are being
+    /// deregistered: programs end at any time. The caller makes sure that no access to a region is in
+    /// progress or begins, and that nothing is registered. Sleeps.
     pub(crate) fn move_out(&self) {
         let pool = self.pool.lock().take();
         drop(pool);
-        for index in 0..MAX_STAGS + 2 {
-            if let Some(target) = self.slots.find(index) {
-                target.place.unmap();
-            }
-        }
+        // Those that are found by no access any more, too: they are mapped until they are dropped.
+        let _ = self.slots.each(|target| {
+            target.place.unmap();
+            Ok(())
+        });
+        // Those that were taken out before are unmapped by the tasks that drop them, while the device is
+        // bound. Those that are taken out from here on are not mapped.
+        self.slots.wait_idle();
     }
 
     /// Maps all regions for `dev`, which is bound, and makes the pool: STags are valid as before. On
     /// failure the caller calls [`Memory::move_out`] again.
     pub(crate) fn move_in(&self, dev: &pci::Device<Bound>) -> Result {
-        for index in 0..MAX_STAGS + 2 {
-            if let Some(target) = self.slots.find(index) {
-                target.place.map(dev)?;
-            }
-        }
+        self.slots.each(|target| target.place.map(dev))?;
         let pool = register_pool(dev, &self.slots)?;
         self.pool_at.store(pool.index(), Relaxed);
         *self.pool.lock() = Some(pool);

@@ -204,6 +204,24 @@ impl<T> Slots<T> {
         self.extract(cell)
     }
 
+    /// Calls `f` for each value that is in a slot, open or closed, until it fails. Values are neither put
+    /// in nor taken out meanwhile. `f` may sleep.
+    pub(crate) fn each(&self, mut f: impl FnMut(&T) -> Result) -> Result {
+        let owners = self.owners.lock();
+        for cell in (0..owners.total as u32).filter_map(|index| self.cell(index)) {
+            // SAFETY: The value changes with the lock held only.
+            if let Some(value) = unsafe { (*cell.value.get()).as_ref() } {
+                f(value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until there is no [`Busy`] guard: values that were taken out are dropped. Sleeps.
+    pub(crate) fn wait_idle(&self) {
+        self.left.wait_through(|| self.busy.load(Acquire) == 0);
+    }
+
     /// Revokes and drops all values, and lets no slot be opened any more.
     ///
     /// When this returns, all values are dropped, including those that other callers have taken out or,
@@ -217,7 +235,7 @@ impl<T> Slots<T> {
         for cell in (0..total as u32).filter_map(|index| self.cell(index)) {
             drop(self.take(cell));
         }
-        self.left.wait_through(|| self.busy.load(Acquire) == 0);
+        self.wait_idle();
     }
 }
 
