@@ -133,7 +133,7 @@ static ROOT: [Attr<Device>; 8] = files!(0, node = node {
 static ROOT_LIST: List<Device, 9> = List::new(&ROOT);
 
 /// Files of a link.
-const LINK_FILES: usize = 29;
+const LINK_FILES: usize = 30;
 
 const fn link_attrs(n: usize) -> [Attr<Device>; LINK_FILES] {
     let [power, target_speed, target_width, bytes_out, bytes_in] = power::attrs(n);
@@ -160,6 +160,7 @@ const fn link_attrs(n: usize) -> [Attr<Device>; LINK_FILES] {
         c"echo_overdue" => link.health.echo_overdue,
         c"arena_bytes" => link.arena_bytes,
         c"arena_wanted" => link.arena_wanted,
+        c"arena_zeroed" => link.arena_zeroed,
         c"channels" => link.usage.open,
         c"channels_opened" => link.usage.opened,
         c"channels_broken" => link.usage.broken,

@@ -15,7 +15,7 @@ use crate::{
         quiesce::{Quiesce, QUIESCE_MS},
         wire::{self, Body, Message, Offer, MAX_BYTES},
     },
-    sys::{clock, errno::ENOTCONN},
+    sys::{area::Area, clock, errno::ENOTCONN},
 };
 use kernel::{
     fmt, new_mutex,
@@ -41,6 +41,8 @@ pub(crate) struct LinkInfo {
     pub(crate) usage: Usage,
     pub(crate) arena_bytes: u64,
     pub(crate) arena_wanted: u64,
+    /// Bytes of the arena that were zeroed so far.
+    pub(crate) arena_zeroed: u64,
     pub(crate) health: Record,
     /// How its speed is controlled, if it can be.
     pub(crate) power: Option<Aimed>,
@@ -364,6 +366,7 @@ impl Link {
             usage: client.map_or_else(Usage::default, |c| c.usage(self.number)),
             arena_bytes: port.arena(self.number).map_or(0, |a| a.bytes() as u64),
             arena_wanted: port.arena_wanted(self.number),
+            arena_zeroed: port.arena(self.number).map_or(0, Area::zeroed),
             health: self.health.record(),
             power: None,
         }

@@ -15,7 +15,10 @@ use core::ptr::NonNull;
 use kernel::{
     page::{PAGE_SHIFT, PAGE_SIZE},
     prelude::*,
-    sync::Arc,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
 };
 
 /// Makes earlier stores visible, to CPUs and behind a window, before later stores, and drains
@@ -60,6 +63,8 @@ pub(crate) struct Area {
     base: NonNull<u8>,
     bytes: usize,
     owner: Owner,
+    /// Bytes that were zeroed.
+    zeroed: Atomic<u64>,
 }
 
 // SAFETY: The memory belongs to no thread.
@@ -75,6 +80,7 @@ impl Area {
             base: mem.cpu(),
             bytes: mem.bytes(),
             owner: Owner::Dma(mem),
+            zeroed: Atomic::new(0),
         }
     }
 
@@ -93,6 +99,7 @@ impl Area {
             base,
             bytes,
             owner: Owner::Bar { map, offset },
+            zeroed: Atomic::new(0),
         })
     }
 
@@ -224,9 +231,15 @@ impl Area {
         Ok(())
     }
 
+    /// Returns how many bytes [`Area::zero`] has written so far, for statistics.
+    pub(crate) fn zeroed(&self) -> u64 {
+        self.zeroed.load(Relaxed)
+    }
+
     /// Writes `len` zeroes from `off` on. `EINVAL` if they are not all inside.
     pub(crate) fn zero(&self, off: usize, len: usize) -> Result {
         let to = self.at(off, len)?;
+        self.zeroed.fetch_add(len as u64, Relaxed);
         let (head, words) = split(off, len);
         let mut i = 0;
         while i < len {
