@@ -358,6 +358,36 @@ TEST_F(uapi, full_backlog_refuses)
 	close(listener);
 }
 
+TEST_F(uapi, memory_is_zeroed_for_accepted_connections_only)
+{
+	struct connecting first = { .service = wt_service() };
+	uint64_t before = wt_attr_u64(1, "link0/arena_zeroed");
+	int listener = wt_listen(1, first.service, 1);
+	struct weft_chan_user user = { 0 };
+	struct wt_chan l = { .fd = listener, .user = &user };
+	pthread_t thread;
+	int fd;
+
+	ASSERT_GE(listener, 0);
+	ASSERT_NE(UINT64_MAX, before);
+	pthread_create(&thread, NULL, connect_thread, &first);
+	EXPECT_EQ(POLLIN, POLLIN & wt_poll(&l, POLLIN, 5000));
+	EXPECT_EQ(before, wt_attr_u64(1, "link0/arena_zeroed")) TH_LOG("it waits");
+	for (int i = 0; i < 4; i++)
+		EXPECT_EQ(-ECONNREFUSED, wt_connect(self->fd, first.service, 1024, 1 << 20, 0));
+	EXPECT_EQ(before, wt_attr_u64(1, "link0/arena_zeroed")) TH_LOG("the backlog is full");
+	EXPECT_EQ(-ECONNREFUSED, wt_connect(self->fd, wt_service(), 1024, 1 << 20, 0));
+	EXPECT_EQ(before, wt_attr_u64(1, "link0/arena_zeroed")) TH_LOG("no listener");
+	fd = wt_accept(1, listener);
+	EXPECT_GE(fd, 0);
+	pthread_join(thread, NULL);
+	EXPECT_EQ(0, first.result);
+	/* Head, cells and bulk ring have a page each. */
+	EXPECT_EQ(before + 3 * 4096, wt_attr_u64(1, "link0/arena_zeroed"));
+	close(fd);
+	close(listener);
+}
+
 TEST_F(uapi, closed_listener_refuses_those_who_wait)
 {
 	struct connecting first = { .service = wt_service() };
