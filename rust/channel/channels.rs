@@ -69,9 +69,9 @@ impl Channels {
         }
     }
 
-    /// Makes a channel with an empty area, whose pages count for `payer` as long as the connection has the
-    /// charge. `ENOSPC`: the arena has no room for it; `EDQUOT`: `payer` has its share of the arena;
-    /// `ENOTCONN`: the peer is not known.
+    /// Makes a channel, whose pages count for `payer` as long as the connection has the charge. Its area is to
+    /// be zeroed, see [`Self::zero`], before the peer learns of it. `ENOSPC`: the arena has no room for it;
+    /// `EDQUOT`: `payer` has its share of the arena; `ENOTCONN`: the peer is not known.
     pub(super) fn make(
         &self,
         session: &Session<'_>,
@@ -85,22 +85,16 @@ impl Channels {
         let pages = shape.area_bytes() / PAGE_SIZE;
         let charge = payer.take(Table::Arena(link), conns.room(), pages as u32)?;
         let run = conns.pages.take(pages).ok_or(ENOSPC)?;
-        let channel = session
-            .port()
-            .arena(link)
-            .and_then(|arena| arena.zero(run.first * PAGE_SIZE, shape.area_bytes()))
-            .and_then(|()| {
-                Channel::new(Making {
-                    dev: self.home.get(),
-                    id: self.new_id(conns),
-                    link,
-                    service,
-                    shape,
-                    peer,
-                    run,
-                    kick: conns.kick,
-                })
-            });
+        let channel = Channel::new(Making {
+            dev: self.home.get(),
+            id: self.new_id(conns),
+            link,
+            service,
+            shape,
+            peer,
+            run,
+            kick: conns.kick,
+        });
         if channel.is_err() {
             conns.give(run);
         }
@@ -111,6 +105,12 @@ impl Channels {
     pub(crate) fn arena_share(&self, link: usize, payer: &Payer) -> Result<u64> {
         let room = self.per_link(link)?.conns.lock().room();
         Ok(u64::from(payer.share(Table::Arena(link), room)) * PAGE_SIZE as u64)
+    }
+
+    /// Zeroes the area of a channel. `EINVAL`: it is not in the arena.
+    pub(super) fn zero(session: &Session<'_>, channel: &Channel) -> Result {
+        let arena = session.port().arena(session.link())?;
+        arena.zero(channel.area_at(), channel.made.shape.area_bytes())
     }
 
     /// Adds a connection. On failure its channel's area is given back.

@@ -150,6 +150,7 @@ impl Channels {
         channel.set_waiters(waiters.clone());
         let conn = Conn::new(channel.clone(), Phase::Connecting, charge);
         let body = conn.request();
+        Self::zero(session, &channel).inspect_err(|_| conns.give(channel.made.run))?;
         self.add(&mut conns, conn)?;
         if let Some(body) = body {
             session.send(body);
@@ -201,7 +202,8 @@ impl Channels {
             let mut conns = per_link.conns.lock();
             let at = conns.find(&channel).ok_or(ECONNABORTED)?;
             channel.set_waiters(waiters);
-            match per_link.open(&mut conns, at) {
+            let zeroed = Self::zero(session, &channel);
+            match zeroed.and_then(|()| per_link.open(&mut conns, at)) {
                 Ok(()) => {
                     if let Some(conn) = conns.table.get(at) {
                         session.send(conn.acceptance());

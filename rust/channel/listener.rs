@@ -15,6 +15,8 @@ use kernel::{
 
 struct Queue {
     waiting: KVec<Arc<Channel>>,
+    /// Places for channels that are about to wait.
+    reserved: usize,
     closed: bool,
 }
 
@@ -49,6 +51,7 @@ impl Listener {
                 queue <- new_mutex!(
                     Queue {
                         waiting,
+                        reserved: 0,
                         closed: false,
                     },
                     "weft listener"
@@ -73,12 +76,24 @@ impl Listener {
         !self.queue.lock().waiting.is_empty()
     }
 
-    /// Adds `channel` to the queue. Returns false if there is no room, or the listener is closed.
-    pub(super) fn push(&self, channel: Arc<Channel>) -> bool {
+    /// Reserves a place in the queue, before anything is allocated for a channel. `None` if there is no
+    /// room, or the listener is closed.
+    pub(super) fn reserve(self: &Arc<Self>) -> Option<Place> {
         let mut queue = self.queue.lock();
-        if queue.closed || queue.waiting.len() >= self.backlog {
-            return false;
+        if queue.closed || queue.waiting.len() + queue.reserved >= self.backlog {
+            return None;
         }
+        queue.reserved += 1;
+        Some(Place(Some(self.clone())))
+    }
+
+    /// Gives a reserved place to `channel`, or back. Returns false if the listener is closed.
+    fn fill(&self, channel: Option<Arc<Channel>>) -> bool {
+        let mut queue = self.queue.lock();
+        queue.reserved = queue.reserved.saturating_sub(1);
+        let Some(channel) = channel.filter(|_| !queue.closed) else {
+            return false;
+        };
         let pushed = queue.waiting.push_within_capacity(channel).is_ok();
         drop(queue);
         self.waiters.wake_all();
@@ -112,5 +127,25 @@ impl Listener {
 
     pub(super) fn wake_all(&self) {
         self.waiters.wake_all();
+    }
+}
+
+/// A reserved place in the queue of a listener. It is given back when this is dropped.
+pub(super) struct Place(Option<Arc<Listener>>);
+
+impl Place {
+    /// Puts `channel` there. Returns false if the listener was closed meanwhile.
+    pub(super) fn fill(mut self, channel: Arc<Channel>) -> bool {
+        self.0
+            .take()
+            .is_some_and(|listener| listener.fill(Some(channel)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(listener) = self.0.take() {
+            listener.fill(None);
+        }
     }
 }

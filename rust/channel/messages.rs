@@ -55,7 +55,10 @@ impl Channels {
         Ok(())
     }
 
-    /// Queues a connection of the peer until a user accepts it. Fails with the reason to reject it.
+    /// Queues a connection of the peer until a user accepts it. Fails with the reason to reject it. A
+    /// request that finds no listener, or no place in its queue, costs no memory; one that waits has
+    /// pages of the arena, so that the arena bounds how many there are, and they are zeroed when it is
+    /// accepted.
     fn queue(
         &self,
         session: &Session<'_>,
@@ -71,6 +74,7 @@ impl Channels {
             return Err(wire::REJECT_INVALID);
         }
         let listener = self.listener(service).ok_or(wire::REJECT_REFUSED)?;
+        let place = listener.reserve().ok_or(wire::REJECT_REFUSED)?;
         // The user that listens pays.
         let (channel, charge) = self
             .make(session, conns, listener.payer(), service, end.shape)
@@ -79,9 +83,9 @@ impl Channels {
             conn: end.conn,
             area_at: end.area_offset as usize,
         });
-        let conn = Conn::new(channel.clone(), Phase::Waiting(listener.clone()), charge);
+        let conn = Conn::new(channel.clone(), Phase::Waiting(listener), charge);
         self.add(conns, conn).map_err(|_| wire::REJECT_NO_ROOM)?;
-        if !listener.push(channel.clone()) {
+        if !place.fill(channel.clone()) {
             if let Some(at) = conns.find(&channel) {
                 conns.remove(at);
             }
