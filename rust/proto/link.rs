@@ -18,10 +18,14 @@
 //! holds however the mailbox misbehaves; in short: within a session an end knows one incarnation of one
 //! peer, and no other.
 //!
+//! A neighbour can restart as often as it can send messages, and each grant costs the time to zero an
+//! arena: grants have a [`RateLimit`].
+//!
 //! The machine acts through [`Effects`] only. All times are in milliseconds.
 
 use super::{
     heartbeat::{HEARTBEAT_MS, SILENCE_MS},
+    ratelimit::RateLimit,
     wire::{Body, Header, Incarnation, Message, Offer},
 };
 
@@ -31,6 +35,12 @@ pub const HELLO_MIN_MS: u64 = 200;
 pub const HELLO_MAX_MS: u64 = 1000;
 /// Interval at which [`Link::tick`] is to be called while the link is up.
 pub const TICK_MS: u64 = 200;
+
+/// How many grants of the arena are not delayed, though they follow each other at once: those of a
+/// neighbour whose link flaps, or whose driver is loaded again.
+pub const GRANT_BURST: u64 = 8;
+/// The interval of further grants.
+pub const GRANT_MS: u64 = 500;
 
 /// States of a link. The numbers are `WEFT_LINK_*` of the user interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,6 +118,8 @@ pub struct Link {
     attached: Option<Peer>,
     /// A former grant has to be withdrawn before the next one.
     stale_grant: bool,
+    /// Limits how often the arena is granted; the limit outlasts sessions.
+    grants: RateLimit,
     sequence: u32,
     /// Time of the last valid message of the peer; used in READY.
     heard: u64,
@@ -130,6 +142,7 @@ impl Link {
             acknowledged: false,
             attached: None,
             stale_grant: false,
+            grants: RateLimit::new(GRANT_BURST, GRANT_MS),
             sequence: 0,
             heard: 0,
             sent: 0,
@@ -319,9 +332,10 @@ impl Link {
         !self.stale_grant
     }
 
-    /// Returns the grant of this session, and makes it if there is none yet.
-    fn offer(&mut self, fx: &mut impl Effects) -> Option<Offer> {
-        if self.offer.is_none() && self.take_back(fx) {
+    /// Returns the grant of this session, and makes it if there is none yet. `None` if that fails, or is
+    /// too early; a later call tries again.
+    fn offer(&mut self, now: u64, fx: &mut impl Effects) -> Option<Offer> {
+        if self.offer.is_none() && self.take_back(fx) && self.grants.pass(now) {
             self.offer = fx.grant().ok();
         }
         self.offer
@@ -334,7 +348,7 @@ impl Link {
         match self.known {
             None => self.send_to(Incarnation::default(), Body::Hello(None), fx),
             Some(known) => {
-                if let Some(offer) = self.offer(fx) {
+                if let Some(offer) = self.offer(now, fx) {
                     self.send_to(known, Body::Hello(Some(offer)), fx);
                 }
             }
@@ -394,7 +408,7 @@ impl Link {
         }
 
         // `offer` withdraws the former grant before the window is attached again.
-        let accepted = match (self.offer(fx), offer) {
+        let accepted = match (self.offer(now, fx), offer) {
             (Some(_), Some(offer)) if names_me => self.accept(header.from, offer, fx),
             _ => false,
         };

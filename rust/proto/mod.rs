@@ -61,6 +61,7 @@ pub mod pair;
 pub mod protocol;
 pub mod qp;
 pub mod quiesce;
+pub mod ratelimit;
 pub mod request;
 #[cfg(not(MODULE))]
 pub mod ring;

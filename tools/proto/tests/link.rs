@@ -7,8 +7,10 @@
 use proptest::prelude::*;
 use weft_proto::{
     heartbeat::SILENCE_MS,
-    link::{Effects, Failed, Link, Peer, Reason, State, TICK_MS},
-    wire::{Body, Incarnation, Message, Offer, MAX_BYTES},
+    link::{
+        Effects, Failed, Link, Peer, Reason, State, GRANT_BURST, GRANT_MS, HELLO_MAX_MS, TICK_MS,
+    },
+    wire::{Body, Header, Incarnation, Message, Offer, MAX_BYTES},
 };
 
 /// What a port would be, and whether it was used as it has to be.
@@ -196,6 +198,27 @@ impl World {
         body
     }
 
+    /// A hello without an offer comes to `to`, of an incarnation of a peer that keeps to no rule.
+    fn forged(&mut self, to: usize, session: u64) {
+        self.now += 1;
+        let message = Message {
+            header: Header {
+                from: Incarnation {
+                    hwid: 99,
+                    generation: 1,
+                    session,
+                },
+                to_generation: 0,
+                to_session: 0,
+                sequence: 0,
+            },
+            body: Body::Hello(None),
+        };
+        let End { link, port, .. } = &mut self.ends[to];
+        link.message(self.now, &message, port);
+        port.sent.clear();
+    }
+
     /// The host dies and comes back, with a port that was reset or was not.
     fn restart(&mut self, end: usize, reset: bool) {
         self.now += 1000;
@@ -366,8 +389,8 @@ proptest! {
                 _ => Body::Bye,
             };
             let message = Message {
-                header: weft_proto::wire::Header {
-                    from: weft_proto::wire::Incarnation { hwid: 2, generation, session: session + 1 },
+                header: Header {
+                    from: Incarnation { hwid: 2, generation, session: session + 1 },
                     to_generation: me.generation,
                     to_session: if to == 0 { 0 } else { me.session.saturating_sub(to - 1) },
                     sequence: 0,
@@ -610,5 +633,53 @@ fn loss_breaks_both_ends_and_heals() {
     assert_eq!(world.ends[1].port.broken, [Reason::Restart]);
     for (end, before) in world.ends.iter().zip(before) {
         assert_ne!(end.link.me(), before, "a new session");
+    }
+}
+
+/// Each grant zeroes an arena. A peer of another incarnation with each message gets it no more often than
+/// the limit says, and costs the peer that follows no more than a moment.
+#[test]
+fn a_peer_of_many_incarnations_is_granted_the_arena_at_a_limited_rate() {
+    const FLOOD_MS: u64 = 60_000;
+    let mut world = World::new();
+    world.up(0);
+    let end = world.now + FLOOD_MS;
+    for session in 1.. {
+        if world.now >= end {
+            break;
+        }
+        // Both ways: the tick grants as well as the message.
+        if session % TICK_MS == 0 {
+            world.tick(0);
+        }
+        world.forged(0, session);
+    }
+    let grants = world.ends[0].port.grants;
+    let most = GRANT_BURST + FLOOD_MS / GRANT_MS;
+    assert!(grants <= most, "{grants} grants, of {most} at most");
+    assert!(grants >= most / 2, "{grants} grants: nothing was tested");
+    world.mail.clear();
+    world.up(1);
+    world.quiet(GRANT_MS + 2 * HELLO_MAX_MS);
+    assert!(world.are_ready());
+}
+
+/// A link that flaps, as one with a loose plug does, is READY again each time as soon as it is up.
+#[test]
+fn a_link_that_flaps_is_ready_at_once() {
+    let mut world = ready();
+    for flap in 1..GRANT_BURST {
+        for end in 0..2 {
+            world.down(end);
+        }
+        world.mail.clear();
+        for end in 0..2 {
+            world.up(end);
+        }
+        while !world.mail.is_empty() {
+            let (to, bytes) = world.mail.remove(0);
+            world.deliver(to, &bytes);
+        }
+        assert!(world.are_ready(), "flap {flap}");
     }
 }
