@@ -67,6 +67,8 @@ pub(super) struct Health {
     peer_version: Atomic<u32>,
     /// Malformed messages received since then, without those of another version of the protocol.
     bad: Atomic<u64>,
+    /// Messages that were dropped because others of this neighbour waited.
+    dropped: Atomic<u64>,
     /// How often the link became READY.
     readied: Atomic<u64>,
     /// Why it was READY no longer.
@@ -82,6 +84,7 @@ pub(super) struct Health {
 pub(crate) struct Record {
     pub(crate) peer_version: u32,
     pub(crate) messages_bad: u64,
+    pub(crate) messages_dropped: u64,
     pub(crate) readied: u64,
     pub(crate) ended: &'static CStr,
     pub(crate) hello_error: &'static CStr,
@@ -95,6 +98,7 @@ impl Health {
         Self {
             peer_version: Atomic::new(0),
             bad: Atomic::new(0),
+            dropped: Atomic::new(0),
             readied: Atomic::new(0),
             ended: Atomic::new(0),
             failed: Atomic::new(0),
@@ -113,6 +117,11 @@ impl Health {
                 self.bad.fetch_add(1, Relaxed);
             }
         }
+    }
+
+    /// A message was dropped because too many wait.
+    pub(super) fn dropped(&self) {
+        self.dropped.fetch_add(1, Relaxed);
     }
 
     /// The link is down: the next neighbour may be another one.
@@ -163,6 +172,7 @@ impl Health {
         Record {
             peer_version: self.peer_version.load(Relaxed),
             messages_bad: self.bad.load(Relaxed),
+            messages_dropped: self.dropped.load(Relaxed),
             readied: self.readied.load(Relaxed),
             ended: reason_name(self.ended.load(Relaxed)),
             hello_error: Need::name(self.failed.load(Relaxed)),

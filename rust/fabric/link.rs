@@ -85,6 +85,8 @@ pub(super) struct Link {
     bad: Atomic<u64>,
     /// The peer's doorbells, `wake` in the upper half, `echo` in the lower; read in hard interrupts.
     bells: Atomic<u64>,
+    /// The machine has a session, and wants [`Link::tick`].
+    up: Atomic<bool>,
     /// Something that the peer wrote is missing in the arena, while later data are there. Changed with
     /// the link locked.
     spoilt: Atomic<bool>,
@@ -115,9 +117,19 @@ impl Link {
             failing: Atomic::new(0),
             bad: Atomic::new(0),
             bells: Atomic::new(NO_BELLS),
+            up: Atomic::new(false),
             spoilt: Atomic::new(false),
             health: Health::new(),
         })
+    }
+
+    pub(super) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Returns whether [`Link::tick`] has to be called.
+    pub(super) fn is_up(&self) -> bool {
+        self.up.load(Relaxed)
     }
 
     /// Returns the peer's doorbells, `wake` and `echo`, while they are known.
@@ -154,6 +166,7 @@ impl Link {
         }
         let after = (machine.state(), seen.status);
         let knows = machine.known();
+        self.up.store(after.0 != State::Down, Relaxed);
         drop(inner);
         node.link_changed(self.number, before, after);
         if knew != knows {
@@ -206,8 +219,8 @@ impl Link {
         }
     }
 
-    /// Does periodic work. Returns true if the link wants to be called again.
-    pub(super) fn tick(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
+    /// Does periodic work.
+    pub(super) fn tick(&self, node: &dyn LinkHost, port: &dyn Port) {
         let now = clock::now_ms();
         self.drive(node, port, |session, seen| {
             let (machine, fx) = session.split();
@@ -216,12 +229,10 @@ impl Link {
                 self.check(now, machine, fx, &mut seen.suspect);
             }
             machine.tick(now, fx);
-            let state = machine.state();
-            if let (State::Ready, Some(client)) = (state, node.client()) {
+            if let (State::Ready, Some(client)) = (machine.state(), node.client()) {
                 client.tick(session, now);
             }
-            state != State::Down
-        })
+        });
     }
 
     /// Ends a session that has lost something, and that the peer does not end by itself. The loss has to

@@ -145,9 +145,9 @@ impl Manager {
         message.starts_with(&MAGIC)
     }
 
-    /// Queues a message for [`Self::run`]. It is lost if the inbox is full.
-    pub(super) fn put(&self, link: usize, message: &[u8]) {
-        self.inbox.lock().put(link, message);
+    /// Queues a message for [`Self::run`]. Returns false if the inbox has no room for it: it is lost.
+    pub(super) fn put(&self, link: usize, message: &[u8]) -> bool {
+        self.inbox.lock().put(link, message)
     }
 
     /// A component has come or gone at a switch, or will: [`Self::run`] looks for it.

@@ -8,14 +8,15 @@
 //!
 //! The order, outermost first. The gate is not a lock: entering it never blocks.
 //!
-//! 1. `Node::pump`, held while messages are taken from the mailbox and handled one at a time; or the
-//!    lock of the [`Manager`], which is never taken inside `Node::pump`;
+//! 1. the lock of the [`Manager`];
 //! 2. `Link::inner`, held while the state machine of the link runs and while messages are sent;
 //! 3. the locks of the [`Client`];
 //! 4. the locks of the port.
 //!
 //! `Pcim::configurator` is outside all of them: only a run of the multi-root management takes it.
 //!
+//! `Node::pump` is held while messages are taken from the mailbox and put into the inboxes of the links
+//! and of the manager; it is outside the locks of these inboxes and of the port, and inside no other.
 //! `Node::telling` is taken outside `Link::inner` and the locks of the client. `Node::me` nests in 1 and
 //! 2. [`Node`] takes no lock for a doorbell: it handles doorbells in the hard interrupt, with atomics.
 
@@ -27,6 +28,7 @@ mod memory;
 mod node;
 mod pcim;
 mod power;
+mod queue;
 mod turnstile;
 
 pub(crate) use self::{

@@ -29,6 +29,7 @@ use kernel::{
 
 mod events;
 mod host;
+mod inbox;
 mod life;
 mod links;
 mod managed;
@@ -36,7 +37,7 @@ mod resting;
 mod timer;
 mod users;
 
-use self::resting::Resting;
+use self::{inbox::Inbox, resting::Resting};
 
 /// A node of the fabric.
 #[pin_data]
@@ -46,6 +47,8 @@ pub(crate) struct Node {
     gate: Gate<KBox<dyn Port>>,
     #[pin]
     links: [Link; MAX_LINKS],
+    /// What the links have to act upon, by their numbers.
+    inboxes: KVec<Arc<Inbox>>,
     client: SetOnce<Arc<dyn Client>>,
     #[pin]
     pump: Mutex<()>,
@@ -92,8 +95,8 @@ pub(crate) struct Node {
     calls: Turnstile,
 }
 
-/// The node has three work items: that of its links, that of the manager, and that of the multi-root
-/// management of a master.
+/// The node has three work items: the timer, that of the manager, and that of the multi-root management
+/// of a master. Each link has one, too, see [`Inbox`].
 const TIMER: u64 = 0;
 const MANAGING: u64 = 1;
 const SHARING: u64 = 2;
@@ -108,11 +111,16 @@ impl Node {
     /// A node without a port.
     pub(crate) fn new(pdev: &pci::Device) -> Result<Arc<Self>> {
         let home = Home::new(pdev)?;
+        let mut inboxes = KVec::with_capacity(MAX_LINKS, GFP_KERNEL)?;
+        for link in 0..MAX_LINKS {
+            inboxes.push(Inbox::new(link)?, GFP_KERNEL)?;
+        }
         Arc::pin_init(
             try_pin_init!(Self {
                 home,
                 gate <- Gate::new(),
                 links <- pin_init::pin_init_array_from_fn(Link::new),
+                inboxes,
                 client: SetOnce::new(),
                 pump <- new_mutex!((), "weft pump"),
                 me <- new_mutex!(None, "weft node"),

@@ -209,6 +209,15 @@ pub(crate) trait Port: Send + Sync {
     /// Takes the oldest message, and returns its link and its length. May sleep.
     fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)>;
 
+    /// Stops calls of [`Events::message`] for messages that come, until [`Port::unmask_messages`]: the
+    /// caller looks for them by [`Port::recv`] meanwhile. Hardware whose mailboxes cannot flood this
+    /// host need not stop them. May sleep.
+    fn mask_messages(&self) {}
+
+    /// Ends what [`Port::mask_messages`] has begun, if it was called; messages that are there cause a
+    /// call. May sleep.
+    fn unmask_messages(&self) {}
+
     /// Returns counter number `n`, `None` after the last one.
     fn counter(&self, n: usize) -> Option<Counter>;
 

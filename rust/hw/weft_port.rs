@@ -127,6 +127,9 @@ struct Locks {
     send: Mutex<()>,
     #[pin]
     recv: Mutex<()>,
+    /// Whether the events of messages are masked.
+    #[pin]
+    masked: Mutex<bool>,
 }
 
 /// Dropped in this order: handlers before what they use, mappings before the BARs, all before the
@@ -621,6 +624,19 @@ impl Port for WeftPort {
             }
         }
         None
+    }
+
+    fn mask_messages(&self) {
+        let mut masked = self.locks.masked.lock();
+        *masked = true;
+        self.chip.mask_messages();
+    }
+
+    fn unmask_messages(&self) {
+        let mut masked = self.locks.masked.lock();
+        if core::mem::take(&mut *masked) {
+            self.chip.unmask_events();
+        }
     }
 
     fn counter(&self, n: usize) -> Option<Counter> {

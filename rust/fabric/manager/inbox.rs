@@ -2,25 +2,27 @@
 
 //! The queue of mailbox messages for the manager, in the order in which they came.
 
-use crate::fabric::memory::Memory;
-use crate::hw::MBOX_BYTES;
+use crate::fabric::queue::Queue;
+use crate::hw::{MAX_LINKS, MBOX_BYTES};
 use kernel::prelude::*;
 
 /// The most messages that are queued. Only a node that floods sends more at a time.
 pub(super) const DEPTH: usize = 64;
+/// The most that come by one link: a neighbour that floods leaves room for others.
+const DEPTH_OF_LINK: usize = DEPTH / 2;
 
 #[derive(Clone, Copy)]
 struct Message {
-    link: u8,
-    bytes: u16,
+    link: usize,
+    bytes: usize,
     data: [u8; MBOX_BYTES],
 }
 
 /// The queue.
 pub(super) struct Inbox {
-    ring: Memory<Message>,
-    head: usize,
-    count: usize,
+    queue: Queue<Message>,
+    /// How many of the messages have come by each link.
+    of_link: [usize; MAX_LINKS],
 }
 
 impl Inbox {
@@ -31,42 +33,41 @@ impl Inbox {
             data: [0; MBOX_BYTES],
         };
         Ok(Self {
-            ring: Memory::new(none, DEPTH)?,
-            head: 0,
-            count: 0,
+            queue: Queue::new(none, DEPTH)?,
+            of_link: [0; MAX_LINKS],
         })
     }
 
-    /// Queues a message; drops it if there is no room.
-    pub(super) fn put(&mut self, link: usize, message: &[u8]) {
-        let at = (self.head + self.count) % DEPTH;
-        let place = self
-            .ring
-            .as_mut()
-            .get_mut(at)
-            .filter(|_| self.count < DEPTH);
-        let Some(place) = place else {
-            return;
+    /// Queues a message. Returns false if there is no room for it.
+    pub(super) fn put(&mut self, link: usize, message: &[u8]) -> bool {
+        let Some(count) = self.of_link.get_mut(link).filter(|n| **n < DEPTH_OF_LINK) else {
+            return false;
         };
-        let Some(data) = place.data.get_mut(..message.len()) else {
-            return;
+        let mut data = [0; MBOX_BYTES];
+        let Some(place) = data.get_mut(..message.len()) else {
+            return false;
         };
-        data.copy_from_slice(message);
-        place.link = link as u8;
-        place.bytes = message.len() as u16;
-        self.count += 1;
+        place.copy_from_slice(message);
+        let put = self.queue.put(Message {
+            link,
+            bytes: message.len(),
+            data,
+        });
+        *count += usize::from(put);
+        put
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
+        self.queue.is_empty()
     }
 
     /// Takes the oldest message. Returns the link it came by, and its length.
     pub(super) fn take(&mut self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
-        self.count = self.count.checked_sub(1)?;
-        let message = self.ring.as_ref().get(self.head)?;
-        self.head = (self.head + 1) % DEPTH;
+        let message = self.queue.take()?;
+        if let Some(count) = self.of_link.get_mut(message.link) {
+            *count = count.saturating_sub(1);
+        }
         *buf = message.data;
-        Some((usize::from(message.link), usize::from(message.bytes)))
+        Some((message.link, message.bytes))
     }
 }

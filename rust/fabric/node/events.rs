@@ -2,10 +2,12 @@
 
 //! How a node handles the events of its port: changes of links, messages, doorbells.
 //!
-//! It only passes them on, to the link, the manager or the client that they concern. Doorbells are
-//! handled in the hard interrupt, without a lock.
+//! It only passes them on, to the link, the manager or the client that they concern. Messages are read
+//! in the interrupt thread, into inboxes; work items act upon them. A neighbour that sends without end
+//! does not keep that thread busy either: after [`BATCH`] messages the interrupt is masked, and the timer
+//! reads on until the mailbox is empty. Doorbells are handled in the hard interrupt, without a lock.
 
-use super::Node;
+use super::{inbox::DEPTH, Node};
 use crate::{
     fabric::Manager,
     hw::{Events, Port, MBOX_BYTES},
@@ -14,12 +16,12 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The most messages handled in one call.
-const BATCH: usize = 64;
+/// The most messages read in one call: those that a Weft port holds, and that an empty inbox takes.
+const BATCH: usize = DEPTH;
 
 impl Node {
-    /// Handles the messages in the mailbox, up to [`BATCH`]. Returns true if it stopped at that limit: a
-    /// neighbour that floods the mailbox must not keep an interrupt thread on the CPU.
+    /// Reads the messages in the mailbox, up to [`BATCH`], and queues them for those that act upon them.
+    /// Returns true if it stopped at that limit.
     pub(super) fn drain(&self, port: &dyn Port) -> bool {
         let _pump = self.pump.lock();
         let mut buf = [0; MBOX_BYTES];
@@ -29,26 +31,36 @@ impl Node {
             };
             let message = buf.get(..bytes).unwrap_or_default();
             if let Some(manager) = self.manager().filter(|_| Manager::is_mine(message)) {
-                manager.put(link, message);
+                if !manager.put(link, message) {
+                    self.count_dropped(link);
+                }
                 self.manage();
                 continue;
             }
             let parsed = Message::parse(message);
-            let from = self.link(port, link);
-            if let Ok(from) = from {
-                from.health.heard(&parsed);
-            }
-            match (parsed, from) {
-                (Ok(message), Ok(to)) => {
+            let (Ok(from), Some(inbox)) = (self.link(port, link), self.inboxes.get(link)) else {
+                continue;
+            };
+            from.health.heard(&parsed);
+            match parsed {
+                Ok(message) => {
                     let kind = message.body.kind().into();
                     trace::mbox_recv(&self.pci(), link as u32, kind, bytes as u32);
-                    to.message(self, port, &message);
+                    if !inbox.put(message) {
+                        self.count_dropped(link);
+                    }
                 }
-                (Err(e), Ok(from)) => from.bad_message(self, e),
-                (_, Err(_)) => {}
+                Err(e) => from.bad_message(self, e),
             }
         }
         true
+    }
+
+    /// Counts a message for which an inbox had no room.
+    fn count_dropped(&self, link: usize) {
+        if let Some(from) = self.links.get(link) {
+            from.health.dropped();
+        }
     }
 }
 
@@ -64,7 +76,10 @@ impl Events for Node {
         let Some(port) = self.port_at_work() else {
             return;
         };
-        if self.drain(&**port) || self.accept(&**port) {
+        let more = self.drain(&**port);
+        if self.accept(&**port) || more {
+            // Before the timer, which unmasks it once the mailbox is empty.
+            port.mask_messages();
             self.hurry();
         }
     }

@@ -84,6 +84,9 @@ impl Node {
     fn give_port(self: &Arc<Self>, port: KBox<dyn Port>) -> Result<PortGuard<'_>> {
         self.gate.open(port)?;
         *self.me.lock() = Some(self.clone());
+        for inbox in &self.inboxes {
+            inbox.set_node(Some(self.clone()));
+        }
         let port = self.gate.enter().ok_or(ENODEV)?;
         port.start()?;
         Ok(port)
@@ -93,6 +96,9 @@ impl Node {
     /// When this returns no work item of the node runs. Sleeps.
     fn take_port(self: &Arc<Self>, reason: Reason, tell: impl FnOnce()) {
         drop(self.me.lock().take());
+        for inbox in &self.inboxes {
+            drop(inbox.set_node(None));
+        }
         if let Some(port) = self.gate.revoke(tell) {
             // From here on nothing else uses the port: event handlers find the gate closed.
             self.links_down(&*port, reason);
@@ -104,7 +110,11 @@ impl Node {
 
     /// Cancels all work items: none runs when this returns. Sleeps.
     fn cancel_work(self: &Arc<Self>) {
+        // First: it queues those of the links.
         work::cancel_delayed::<_, TIMER>(self);
+        for inbox in &self.inboxes {
+            inbox.cancel();
+        }
         self.cancel_managing();
     }
 

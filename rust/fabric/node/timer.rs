@@ -55,7 +55,10 @@ impl Node {
         let mut delay = WATCH_MS;
         let more = self.drain(port);
         for link in self.links(port) {
-            if link.tick(self, port) {
+            if let Some(inbox) = self.inboxes.get(link.number()) {
+                inbox.tick();
+            }
+            if link.is_up() {
                 delay = TICK_MS as Msecs;
             }
         }
@@ -68,7 +71,10 @@ impl Node {
         if !self.show_links(port) {
             delay = delay.min(SHOW_MS);
         }
-        self.accept(port);
+        let more = self.accept(port) || more;
+        if !more {
+            port.unmask_messages();
+        }
         let ask = Asked::of(self.asked.load(Acquire)).ask;
         if ask != Ask::GoOn {
             self.tell_left(port);

@@ -216,6 +216,7 @@ impl WeftPort {
                 tables <- new_mutex!((), "weft_port::tables"),
                 send <- new_mutex!((), "weft_port::send"),
                 recv <- new_mutex!((), "weft_port::recv"),
+                masked <- new_mutex!(false, "weft_port::masked"),
             }),
             GFP_KERNEL,
         )?;

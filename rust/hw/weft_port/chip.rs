@@ -26,6 +26,9 @@ const EVENTS: u32 = ext::WEFT_EVENT_LINK
     | ext::WEFT_EVENT_PLUG
     | ext::WEFT_EVENT_ERROR;
 
+/// Those of them that stand for messages of others.
+const MESSAGES: u32 = ext::WEFT_EVENT_MBOX | ext::WEFT_EVENT_FUNCTION;
+
 /// The state that the port and its handlers share.
 pub(super) struct Chip {
     pub(super) regs: Regs,
@@ -80,8 +83,18 @@ impl Chip {
         if self.caps.channels != 0 {
             self.write(ext::WEFT_R_DMA_MASK, 0);
         }
-        self.write(ext::WEFT_R_EVENT_MASK, !EVENTS);
+        self.unmask_events();
         self.write(ext::WEFT_R_DB_MASK, !self.doorbells());
+    }
+
+    /// Unmasks the interrupts of all events that have a handler; what has come meanwhile raises its own.
+    pub(super) fn unmask_events(&self) {
+        self.write(ext::WEFT_R_EVENT_MASK, !EVENTS);
+    }
+
+    /// Masks those of messages.
+    pub(super) fn mask_messages(&self) {
+        self.write(ext::WEFT_R_EVENT_MASK, !EVENTS | MESSAGES);
     }
 
     /// Raises the interrupts of all pending events once more, by masking and unmasking them.

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A queue of a fixed size: putting allocates nothing.
+
+use super::memory::Memory;
+use kernel::prelude::*;
+
+/// The queue.
+pub(in crate::fabric) struct Queue<T> {
+    ring: Memory<T>,
+    head: usize,
+    count: usize,
+}
+
+impl<T: Copy> Queue<T> {
+    /// Makes an empty queue of `depth` places, which hold `blank` at first.
+    pub(in crate::fabric) fn new(blank: T, depth: usize) -> Result<Self> {
+        Ok(Self {
+            ring: Memory::new(blank, depth)?,
+            head: 0,
+            count: 0,
+        })
+    }
+
+    /// Queues `element`. Returns false if there is no room.
+    #[must_use]
+    pub(in crate::fabric) fn put(&mut self, element: T) -> bool {
+        let ring = self.ring.as_mut();
+        let depth = ring.len();
+        if self.count >= depth {
+            return false;
+        }
+        let place = ring.get_mut((self.head + self.count) % depth);
+        let Some(place) = place else {
+            return false;
+        };
+        *place = element;
+        self.count += 1;
+        true
+    }
+
+    pub(in crate::fabric) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Takes the oldest element.
+    pub(in crate::fabric) fn take(&mut self) -> Option<T> {
+        self.count = self.count.checked_sub(1)?;
+        let ring = self.ring.as_ref();
+        let element = ring.get(self.head).copied();
+        self.head = (self.head + 1) % ring.len().max(1);
+        element
+    }
+}
