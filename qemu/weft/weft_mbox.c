@@ -25,6 +25,7 @@ void weft_mbox_reset(WeftPort *s)
     s->mbox_head = 0;
     s->mbox_count = 0;
     s->mbox_routed = 0;
+    memset(s->mbox_near, 0, sizeof(s->mbox_near));
 }
 
 /* To the port of a local id. Whether a route leads there the fabric knows. */
@@ -101,6 +102,32 @@ static bool weft_mbox_check(const struct weft_fab_msg *m, Error **errp)
     return true;
 }
 
+/*
+ * Whether there is room for one more. Each link that is up has a few places
+ * of its own, which neither another link's messages nor those by routes take:
+ * a neighbour that sends without end does not silence the others.
+ */
+static bool weft_mbox_has_room(const WeftPort *s, unsigned from, bool routed)
+{
+    unsigned links = weft_dest_links(s), taken = s->mbox_count;
+
+    if (routed && s->mbox_routed == WEFT_MBOX_ROUTED_DEPTH) {
+        return false;
+    }
+    if (!routed && s->mbox_near[from] < WEFT_MBOX_LINK_DEPTH) {
+        return taken < WEFT_MBOX_DEPTH;
+    }
+    for (unsigned link = 0; link < WEFT_MAX_LINKS; link++) {
+        const WeftLink *l = &s->ep->link[link];
+
+        if ((links & BIT(link)) && (l->up || l->switch_up) &&
+            s->mbox_near[link] < WEFT_MBOX_LINK_DEPTH) {
+            taken += WEFT_MBOX_LINK_DEPTH - s->mbox_near[link];
+        }
+    }
+    return taken < WEFT_MBOX_DEPTH;
+}
+
 /* A message, which has been checked, for a function of the endpoint @ep. */
 static void weft_mbox_deliver(WeftPort *ep, const struct weft_fab_msg *msg)
 {
@@ -115,8 +142,7 @@ static void weft_mbox_deliver(WeftPort *ep, const struct weft_fab_msg *msg)
         (s ? s : ep)->counter[WEFT_CNT_MSG_DROPPED]++;
         return;
     }
-    if (s->mbox_count == WEFT_MBOX_DEPTH ||
-        (routed && s->mbox_routed == WEFT_MBOX_ROUTED_DEPTH)) {
+    if (!weft_mbox_has_room(s, msg->link, routed)) {
         s->counter[WEFT_CNT_MSG_DROPPED]++;
         weft_error(s, WEFT_ERR_MSG_DROPPED,
                    routed ? WEFT_WHERE_ROUTED(gate) : msg->link,
@@ -133,6 +159,7 @@ static void weft_mbox_deliver(WeftPort *ep, const struct weft_fab_msg *msg)
     m->lid = routed ? msg->arg[2] : 0;
     m->vp = routed ? msg->arg[3] : 0;
     s->mbox_routed += routed;
+    s->mbox_near[msg->link] += !routed;
     s->mbox_count++;
     s->counter[WEFT_CNT_RX_MSG]++;
     weft_event(s, WEFT_EVENT_MBOX);
@@ -179,7 +206,10 @@ uint32_t weft_mbox_rx_word(WeftPort *s, unsigned offset)
 void weft_mbox_pop(WeftPort *s)
 {
     if (s->mbox_count) {
-        s->mbox_routed -= s->mbox_rx[s->mbox_head].routed;
+        const WeftMessage *m = &s->mbox_rx[s->mbox_head];
+
+        s->mbox_routed -= m->routed;
+        s->mbox_near[m->link] -= !m->routed;
         s->mbox_head = (s->mbox_head + 1) % WEFT_MBOX_DEPTH;
         s->mbox_count--;
     }

@@ -115,6 +115,7 @@ struct WeftPort {
     uint64_t mbox_vps;          /* gates of which messages are taken */
     WeftMessage mbox_rx[WEFT_MBOX_DEPTH];
     unsigned mbox_head, mbox_count, mbox_routed;
+    unsigned mbox_near[WEFT_MAX_LINKS];     /* not by routes, of each link */
 
     /* Of an endpoint. */
     WeftRemote remote[WEFT_FAB_REMOTES];

@@ -126,6 +126,7 @@
 /* ---- neighbour mailbox ---------------------------------------------- */
 #define WEFT_MBOX_BYTES			256
 #define WEFT_MBOX_DEPTH			32	/* messages held for the reader */
+#define WEFT_MBOX_LINK_DEPTH		4	/* of those, kept for each link that is up */
 #define WEFT_R_MBOX_TX_DATA		0x200	/* rw: 256 bytes */
 #define WEFT_R_MBOX_TX_CTRL		0x300	/* wo: link, bytes << 8, DEST_FUNCTION: sends */
 #define   WEFT_MBOX_TX_ROUTED		0x80000000	/* to MBOX_TX_LID, not to a link */

@@ -2,6 +2,7 @@
 """The neighbour mailbox."""
 
 import regs as R
+from fabric import Fabric
 from fixture import Pair
 from port import host
 from tap import equal
@@ -75,6 +76,39 @@ def test_full(scope):
     pair.a.send(0, b"room")
     pair.until(lambda: pair.b.counter(R.CNT_RX_MSG) == R.MBOX_DEPTH + 1, "one more")
     equal(pair.b.receive(), (0, b"room"), "message")
+
+
+def test_places_of_others(scope):
+    """a neighbour that sends without end leaves each other link that is up a few places"""
+    fabric = Fabric(scope)
+    hub = host(scope, "hub", fabric=fabric.path, hwid=1)
+    hub_node = fabric.attach(links=2)
+    flooding, other = (host(scope, f"h{n}", fabric=fabric.path, hwid=16 + n) for n in range(2))
+    for n in range(2):
+        fabric.wire(hub_node, n, fabric.attach(), 0)
+    for port in hub, flooding, other:
+        fabric.until(lambda p=port: p.read(R.R_STATUS) & R.STATUS_FABRIC, "a port to join")
+        port.write(R.R_CTRL, R.CTRL_ENABLE)
+    fabric.until(lambda: hub.link_up(0) and hub.link_up(1), "the links to come up")
+    fabric.until(lambda: flooding.link_up() and other.link_up(), "the links to come up")
+    kept = R.MBOX_LINK_DEPTH
+    for n in range(R.MBOX_DEPTH + 5):
+        flooding.send(0, n.to_bytes(4, "little"))
+    fabric.until(lambda: hub.counter(R.CNT_MSG_DROPPED) == 5 + kept, "the drops")
+    equal(hub.error(), (R.ERR_MSG_DROPPED, 0, 0), "first error")
+    for n in range(kept + 1):
+        other.send(0, n.to_bytes(4, "little"))
+    fabric.until(lambda: hub.counter(R.CNT_MSG_DROPPED) == 6 + kept, "one more drop")
+    # The place of one that is taken is for all: the other has all of its own.
+    equal(hub.receive(), (0, bytes(4)), "message")
+    other.send(0, b"more")
+    fabric.until(lambda: hub.counter(R.CNT_RX_MSG) == R.MBOX_DEPTH + 1, "its message")
+    for n in range(1, R.MBOX_DEPTH - kept):
+        equal(hub.receive(), (0, n.to_bytes(4, "little")), "message")
+    for n in range(kept):
+        equal(hub.receive(), (1, n.to_bytes(4, "little")), "message of the other")
+    equal(hub.receive(), (1, b"more"), "message of the other")
+    equal(hub.receive(), None, "nothing more")
 
 
 def test_pop_empty(scope):
