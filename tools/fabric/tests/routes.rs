@@ -205,10 +205,30 @@ fn configuration_space_tells_what_a_node_is() {
     let checksum = find(b"RV") + 3;
     assert_eq!(vpd[..=checksum].iter().fold(0u8, |sum, b| sum.wrapping_add(*b)), 0);
 
-    for (path, hops) in [(&[3][..], 0), (&[0, 3], 1), (&[0, 1, 0], 2), (&[0, 9], 1)] {
+    for (path, hops) in [(&[3][..], 0), (&[0, 3], 1), (&[0, 1, 1], 2), (&[0, 9], 1)] {
         let reply = config(&h1, path, space, WEFT_CS_ID, None);
         assert_eq!((reply.arg[1] as u32, reply.arg[2]), (WEFT_CFG_NO_PATH, hops), "{path:?}");
     }
+}
+
+#[test]
+fn ports_of_hosts_pass_on_what_reads_registers_and_nothing_else() {
+    let (_daemon, [h1, _h2, _h3]) = fabric();
+    // Into h2 and out again, to h3.
+    let (around, there) = (&[0, 1, 0, 2, 1], &[0, 1, 0]);
+    assert_eq!(read(&h1, around, WEFT_SPACE_CONFIG, WEFT_CS_HWID), 33);
+    assert_eq!(read(&h1, there, WEFT_SPACE_CONFIG, WEFT_CS_PORTS), 4 | (1 << 8));
+    for (space, write) in [
+        (WEFT_SPACE_ROUTE, None),
+        (WEFT_SPACE_VP, None),
+        (WEFT_SPACE_PLUG, None),
+        (WEFT_SPACE_CONFIG, Some((0, 9))),
+        (WEFT_SPACE_ROUTE, Some((WEFT_TABLE_VALID | 2, 9))),
+    ] {
+        let reply = config(&h1, there, space, 3, write);
+        assert_eq!((reply.arg[1] as u32, reply.arg[2]), (WEFT_CFG_NO_PATH, 2), "{space} {write:?}");
+    }
+    assert_eq!(read(&h1, &[0], WEFT_SPACE_CONFIG, WEFT_CS_TERM), 0, "nothing was written");
 }
 
 #[test]

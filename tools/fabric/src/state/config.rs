@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Configuration requests: a port reads and writes the registers and tables of a
-//! node that it names by a path of ports, before any node has an address. Hosts do
-//! not pass them on, and what they show of themselves is read only. A switch, and an
-//! endpoint (`base.rs`), does what it is told by the port that has the highest term;
-//! whose hardware id that is, is not taken from the message.
+//! node that it names by a path of ports, before any node has an address. Ports of hosts
+//! pass on what reads registers, without their host, and nothing else; what they show of
+//! themselves is read only. So any port can find out which node is at the end of a path,
+//! and no host can say otherwise. A switch, and an endpoint (`base.rs`), does what it is
+//! told by the port that has the highest term; whose hardware id that is, is not taken
+//! from the message.
 
 use super::switch::SWITCH_ROUTES;
 use super::withdrawal::Waiter;
@@ -30,7 +32,10 @@ impl Fabric {
         if self.config_is_due(host) {
             return Err("a configuration request before the last one was answered".into());
         }
-        let (result, hops, data, node) = match self.target(host, &config.path) {
+        // What changes a node, or is not for all to see, passes switches alone.
+        let reads = config.write.is_none() && config.space == WEFT_SPACE_CONFIG;
+        let target = self.target(Node::Host(host), &config.path, |_| reads);
+        let (result, hops, data, node) = match target {
             Err(hops) => (Err(WEFT_CFG_NO_PATH), hops, 0, None),
             Ok(target) => match config.write {
                 None => match self.config_read(&target, config) {
@@ -58,12 +63,13 @@ impl Fabric {
         Ok(())
     }
 
-    /// Follows a path; `Err` tells how many links it got over.
-    fn target(&self, host: usize, path: &[u8]) -> Result<Target, u8> {
-        let mut here = End { node: Node::Host(host), port: LINKS as u8 };
+    /// Follows a path, over hosts that `pass` it on; `Err` tells how many links it got over.
+    fn target(&self, from: Node, path: &[u8], pass: impl Fn(usize) -> bool) -> Result<Target, u8> {
+        let mut here = End { node: from, port: LINKS as u8 };
         for (n, &port) in path.iter().enumerate() {
             let hops = n as u8;
-            if n > 0 && matches!(here.node, Node::Host(_)) {
+            let stops = |host: usize| self.topology.hosts[host].endpoint.is_some() || !pass(host);
+            if n > 0 && matches!(here.node, Node::Host(host) if stops(host)) {
                 return Err(hops);
             }
             let out = End { node: here.node, port };
