@@ -27,12 +27,16 @@ fn excluded(data: &Device, n: usize) -> Result<Value> {
     Ok(manager(data, n)?.excluded().into())
 }
 
+fn refused(data: &Device, n: usize) -> Result<Value> {
+    Ok(manager(data, n)?.writes_refused().into())
+}
+
 fn assignments(data: &Device, n: usize) -> Result<Value> {
     Ok(manager(data, n)?.pcim().assignments_serial().into())
 }
 
 /// The first eight are notified of their changes.
-static ATTRS: [Attr<Device>; 10] = files!(0, me = standing {
+static ATTRS: [Attr<Device>; 11] = files!(0, me = standing {
     c"role" => me.role.name(),
     c"lid" => me.lid,
     c"master" => Value::Hex64(me.master),
@@ -42,6 +46,7 @@ static ATTRS: [Attr<Device>; 10] = files!(0, me = standing {
     c"hierarchy" => me.hierarchy,
 }
     Attr::new(c"assignments", assignments, 0),
+    Attr::new(c"writes_refused", refused, 0),
     Attr::writable(c"allow", allow, |data, _, hwid| data.node.allow(hwid), 0),
     Attr::writable(c"excluded", excluded, |data, _, links| data.node.exclude(links), 0));
-pub(super) static LIST: List<Device, 11> = List::new(&ATTRS);
+pub(super) static LIST: List<Device, 12> = List::new(&ATTRS);

@@ -23,13 +23,17 @@ mod inbox;
 mod neighbours;
 mod routes;
 mod view;
+mod witness;
 
 pub(crate) use self::{
     assignments::Refusal,
     view::{Role, Standing, View},
 };
 
-use self::{aims::Aims, allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes};
+use self::{
+    aims::Aims, allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes,
+    witness::Witness,
+};
 use super::{host::ManagerHost, memory::Memory, Pcim};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
@@ -40,9 +44,9 @@ use crate::{
         mastership::Mastership,
         member::Member,
         message::Taken,
-        node::{self, MAX_NODES},
+        node::{self, There, MAX_NODES},
         packet::MAGIC,
-        path::MAX_HOPS,
+        path::{Path, MAX_HOPS},
         table::{self, Slot},
     },
     sys::{clock, waitq::WaitQueue},
@@ -69,6 +73,7 @@ struct Inner {
     neighbours: Neighbours,
     routes: Routes,
     aims: Aims,
+    witness: Witness,
     /// Whether nodes were left out, as was logged last.
     left_out: (bool, bool),
     /// The port's generation when its tables were last written.
@@ -123,6 +128,7 @@ impl Manager {
                         neighbours: Neighbours::default(),
                         routes,
                         aims: Aims::default(),
+                        witness: Witness::default(),
                         left_out: (false, false),
                         generation: 0,
                         events: view::Events::new(),
@@ -183,6 +189,11 @@ impl Manager {
         done
     }
 
+    /// Returns how many writes were refused because the fabric does not attest their master.
+    pub(crate) fn writes_refused(&self) -> u64 {
+        self.inner.lock().machine.refusals()
+    }
+
     /// Returns the links that no route may use, a bit each.
     pub(crate) fn excluded(&self) -> u32 {
         self.inner.lock().neighbours.excluded()
@@ -216,6 +227,7 @@ impl Manager {
             neighbours,
             routes,
             aims,
+            witness,
             left_out,
             generation,
             events,
@@ -233,6 +245,7 @@ impl Manager {
             port,
             router,
             routes,
+            witness,
             view: &self.view,
         };
         let now = clock::now_ms();
@@ -307,13 +320,17 @@ impl Manager {
         let router = port.router().ok_or(ENODEV)?;
         let mut inner = self.inner.lock();
         let Inner {
-            machine, routes, ..
+            machine,
+            routes,
+            witness,
+            ..
         } = &mut *inner;
         let mut means = Means {
             node,
             port: &**port,
             router,
             routes,
+            witness,
             view: &self.view,
         };
         Ok(f(machine, &mut means))
@@ -356,6 +373,7 @@ struct Means<'a> {
     port: &'a dyn Port,
     router: &'a dyn Router,
     routes: &'a mut Routes,
+    witness: &'a mut Witness,
     view: &'a Mutex<View>,
 }
 
@@ -425,6 +443,32 @@ impl node::Effects for Means<'_> {
             client.hierarchy();
         }
         Ok(())
+    }
+
+    fn there(&mut self, path: &Path) -> There {
+        self.witness.there(self.router, path)
+    }
+
+    fn unattested(&mut self, master: u64, there: There) {
+        let refuses = "refuses a write in the name of master";
+        match there {
+            There::Node(other) => self.node.complain(fmt!(
+                "{} {:#018x}: it came from, or by, {:#018x}",
+                refuses,
+                master,
+                other
+            )),
+            There::Nothing => self.node.complain(fmt!(
+                "{} {:#018x}: the path that it came by leads nowhere",
+                refuses,
+                master
+            )),
+            There::Unknown => self.node.complain(fmt!(
+                "{} {:#018x}: the fabric does not say where it came from",
+                refuses,
+                master
+            )),
+        }
     }
 
     fn rest(&mut self, on: bool) {

@@ -3,6 +3,7 @@
 //! Access to ports that are not neighbours: routes to local ids, and routed links (`far` in names), each
 //! of which has one such port as its destination. This file must not know which routes are needed.
 
+use crate::sys::ext;
 use kernel::prelude::*;
 
 /// An entry of a port's route table: the link, and the virtual plane there, to a range of local ids.
@@ -48,6 +49,15 @@ pub(crate) trait Router: Send + Sync {
     /// `EHOSTUNREACH` if the path leads nowhere; `EINVAL` if it is too long or empty, or if there is no
     /// such space or address; `ENOLINK` if there is no fabric.
     fn cfg_read(&self, path: &[u8], space: u32, addr: u32) -> Result<u32>;
+
+    /// Returns the hardware id of the node at the end of `path`, as the fabric attests it: no host on the
+    /// way, nor the one at the end, can change it. Errors as [`Router::cfg_read`].
+    fn hwid_at(&self, path: &[u8]) -> Result<u64> {
+        let half = |reg| self.cfg_read(path, ext::WEFT_SPACE_CONFIG, reg);
+        let low = half(ext::WEFT_CS_HWID)?;
+        let high = half(ext::WEFT_CS_HWID + 4)?;
+        Ok(u64::from(high) << 32 | u64::from(low))
+    }
 
     /// Writes such a register or entry, in the master's `term`. When this returns, no traffic uses the
     /// previous value.

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The neighbours at the links, as the manager has to know them: a host by its hello, a switch by its
-//! registers.
+//! registers. The link has taken no hello that gives another hardware id than the fabric attests.
 
 use super::super::host::ManagerHost;
 use crate::{
     hw::{LinkStatus, Port, Router, MAX_LINKS},
     proto::nm::port,
-    sys::ext,
 };
 
 /// A switch whose hardware id was read.
@@ -75,14 +74,8 @@ impl Neighbours {
             return 0;
         };
         if switch.trained != status.trained || switch.hwid == 0 {
-            let half = |reg| router.cfg_read(&[link as u8], ext::WEFT_SPACE_CONFIG, reg);
-            let low = half(ext::WEFT_CS_HWID);
-            let high = half(ext::WEFT_CS_HWID + 4);
             switch.trained = status.trained;
-            switch.hwid = match (low, high) {
-                (Ok(low), Ok(high)) => u64::from(high) << 32 | u64::from(low),
-                _ => 0,
-            };
+            switch.hwid = router.hwid_at(&[link as u8]).unwrap_or(0);
         }
         if switch.hwid == 0 {
             self.asking |= 1 << link;

@@ -11,9 +11,14 @@ use super::kind::is_host;
 pub struct Allowed<A>(pub A);
 
 impl<A: AsRef<[u64]>> Allowed<A> {
+    /// Returns whether all nodes may take part.
+    pub fn all(&self) -> bool {
+        self.0.as_ref().is_empty()
+    }
+
     /// Returns whether `hwid` may take part. 0 is the id of no node.
     pub fn has(&self, hwid: u64) -> bool {
         let list = self.0.as_ref();
-        hwid != 0 && (list.is_empty() || !is_host(hwid) || list.contains(&hwid))
+        hwid != 0 && (self.all() || !is_host(hwid) || list.contains(&hwid))
     }
 }

@@ -17,13 +17,15 @@
 //! local ids, stages routes at every node and commits them ([`super::table`]). The other nodes poll it
 //! from time to time, tell it when one of their ports changes, and explore again when it does not
 //! answer. Every write names the mastership of its writer. A node obeys no mastership older than the one
-//! that it obeys, nor one of a higher id than its own. A standby surveys the nodes again when its master
+//! that it obeys, nor one of a higher id than its own, nor one whose master the fabric does not attest at
+//! the end of the path back ([`There`]). A standby surveys the nodes again when its master
 //! has changed something, so that it too has a list of the members.
 //!
 //! A node without a host is never master, and does not explore: it waits to be written to.
 //!
 //! The manager acts through [`Effects`] only. All times are in milliseconds.
 
+mod attest;
 mod elect;
 mod hand;
 mod master;
@@ -31,11 +33,12 @@ pub mod rest;
 mod standby;
 
 pub use self::{
+    attest::There,
     hand::{Failure, HAND_MS},
     rest::LEASE_MS,
 };
 
-use self::{hand::Hand, rest::Resting};
+use self::{attest::Attest, hand::Hand, rest::Resting};
 use super::{
     allow::Allowed,
     ask::{Ask, State, AGAIN_MS},
@@ -106,6 +109,11 @@ pub trait Effects: table::Effects {
     fn is_at_rest(&mut self) -> bool {
         true
     }
+    /// Returns what the fabric attests at the end of a path from this node.
+    fn there(&mut self, path: &Path) -> There;
+    /// Called when a write was refused because its master is not at the end of the path by which it
+    /// came: what is there, or the host on the way that may not take part.
+    fn unattested(&mut self, _master: u64, _there: There) {}
     /// Returns whether a mastership that is to be obeyed may write to this node, by what is known
     /// outside of the manager.
     fn admits(&mut self, _mastership: &Mastership) -> bool {
@@ -193,6 +201,8 @@ pub struct Node<M, T, B, A> {
     promises: Promises,
     /// The nodes that were silent in the last exploration.
     doubts: Doubts,
+    /// The hosts that the fabric attests.
+    attest: Attest,
 }
 
 impl<M, T, B, A> Node<M, T, B, A>
@@ -241,6 +251,7 @@ where
             surveyed: 0,
             promises: Promises::NONE,
             doubts: Doubts::NONE,
+            attest: Attest::NONE,
             found: 0,
         };
         node.begin(hwid, life);
@@ -280,6 +291,7 @@ where
         self.changed = false;
         self.promises = Promises::NONE;
         self.doubts = Doubts::NONE;
+        self.attest.forget(None);
         self.heard = false;
         self.survey = None;
         self.surveys = false;
@@ -379,6 +391,11 @@ where
         (!looks && !self.surveys).then_some(self.found)
     }
 
+    /// Returns how many writes were refused because the fabric does not attest their master.
+    pub fn refusals(&self) -> u64 {
+        self.attest.count()
+    }
+
     /// Returns the list of hardware ids that may take part.
     pub fn allowed(&self) -> &A {
         &self.allowed.0
@@ -387,6 +404,7 @@ where
     /// Changes the list of hardware ids that may take part, and explores again.
     pub fn allow(&mut self, now: u64, change: impl FnOnce(&mut A)) {
         change(&mut self.allowed.0);
+        self.attest.forget(None);
         if !matches!(self.phase, Phase::Start | Phase::Idle) {
             self.explore(now);
         }
@@ -438,6 +456,7 @@ where
         }
         let was_up = place.is_up();
         *place = port;
+        self.attest.forget(Some(number));
         self.me.change = self.me.change.wrapping_add(1);
         self.calm = now + CALM_MS;
         match self.phase {

@@ -9,14 +9,17 @@ mod common;
 use common::{Daemon, PATIENCE, Port};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
-use weft_fabric::wire::abi::*;
+use weft_fabric::wire::{Packet, abi::*};
 use weft_proto::nm::{
     assignments::MAX_ASSIGNMENTS,
     mastership::Mastership,
     member::Member,
-    node::{Effects, MAX_NODES, Node, Role, TICK_MS},
+    message::{Message, Taken, Write},
+    node::{Effects, MAX_NODES, Node, Role, TICK_MS, There},
+    packet::{self as mail, Direction, MAX_BYTES, MAX_PAYLOAD},
+    path::Path,
     port,
     table::{self, Slot},
 };
@@ -36,20 +39,37 @@ const FABRIC: &str = r#"
 "#;
 
 /// What a manager wants done.
-#[derive(Default)]
-struct Done {
+struct Done<'a> {
+    port: &'a Port,
+    /// What has come while the fabric was asked.
+    early: &'a mut VecDeque<Packet>,
     sent: Vec<(u8, Vec<u8>)>,
     routes: Vec<(u32, Option<u8>)>,
     lid: Option<u32>,
 }
 
-impl table::Effects for Done {
+impl Done<'_> {
+    /// A register of the node at the end of a path.
+    fn register(&mut self, path: &Path, address: u32) -> Option<u64> {
+        let ctrl = u64::from(path.hops() as u32 | (WEFT_SPACE_CONFIG << 8));
+        self.port.say(WEFT_FAB_CONFIG, 0, [7, ctrl, address.into(), 0, 0, 0], path.ports());
+        loop {
+            let got = self.port.receive().expect("the daemon lives").packet;
+            if got.kind == WEFT_FAB_CONFIG_REPLY {
+                return (got.arg[1] as u32 == WEFT_CFG_OK).then_some(got.arg[3]);
+            }
+            self.early.push_back(got);
+        }
+    }
+}
+
+impl table::Effects for Done<'_> {
     fn route(&mut self, lid: u32, port: Option<u8>) {
         self.routes.push((lid, port));
     }
 }
 
-impl Effects for Done {
+impl Effects for Done<'_> {
     fn send(&mut self, port: u8, message: &[u8]) {
         self.sent.push((port, message.to_vec()));
     }
@@ -58,6 +78,13 @@ impl Effects for Done {
         self.lid = Some(lid);
     }
     fn assignments(&mut self, _version: u32) {}
+    fn there(&mut self, path: &Path) -> There {
+        let half = [0, 4].map(|at| self.register(path, WEFT_CS_HWID + at));
+        match half {
+            [Some(low), Some(high)] => There::Node(low | (high << 32)),
+            _ => There::Nothing,
+        }
+    }
 }
 
 type Manager = Node<Vec<Member>, Vec<Slot>, Vec<u8>, Vec<u64>>;
@@ -65,6 +92,8 @@ type Manager = Node<Vec<Member>, Vec<Slot>, Vec<u8>, Vec<u64>>;
 /// A host: its port, its manager, and where in its route table a LID is.
 struct Host {
     port: Port,
+    /// What has come, and was not taken yet.
+    early: VecDeque<Packet>,
     manager: Manager,
     entries: BTreeMap<u32, u8>,
     /// Hardware id of the port that each link leads to.
@@ -111,7 +140,8 @@ impl Fabric {
             vec![],
         );
         port.enable();
-        self.hosts.insert(name, Host { port, manager, entries: BTreeMap::new(), peers });
+        let (early, entries) = Default::default();
+        self.hosts.insert(name, Host { port, early, manager, entries, peers });
     }
 
     fn now(&self) -> u64 {
@@ -138,7 +168,11 @@ impl Fabric {
         for (host, ready) in self.hosts.values_mut().zip(ready) {
             host.work(|manager, fx| manager.tick(now, fx));
             if ready {
-                host.take(now);
+                let got = host.port.receive().expect("the daemon lives").packet;
+                host.early.push_back(got);
+            }
+            while let Some(got) = host.early.pop_front() {
+                host.take(now, got);
             }
         }
     }
@@ -176,16 +210,18 @@ impl Fabric {
 }
 
 impl Host {
-    fn work(&mut self, what: impl FnOnce(&mut Manager, &mut Done)) {
-        let mut done = Done::default();
+    fn work(&mut self, what: impl FnOnce(&mut Manager, &mut Done<'_>)) {
+        let (port, early) = (&self.port, &mut self.early);
+        let mut done = Done { port, early, sent: vec![], routes: vec![], lid: None };
         what(&mut self.manager, &mut done);
-        for (link, data) in done.sent {
+        let Done { sent, routes, lid, .. } = done;
+        for (link, data) in sent {
             self.port.say(WEFT_FAB_MBOX, link.into(), [0; 6], &data);
         }
-        if let Some(lid) = done.lid {
+        if let Some(lid) = lid {
             self.port.say(WEFT_FAB_LID, 0, [lid.into(), 0, 0, 0, 0, 0], &[]);
         }
-        for (lid, link) in done.routes {
+        for (lid, link) in routes {
             let free = self.entries.len() as u8;
             let entry = u64::from(*self.entries.entry(lid).or_insert(free));
             let lids = u64::from(lid) | (u64::from(lid) << 32);
@@ -195,9 +231,44 @@ impl Host {
         }
     }
 
+    /// Sends a switch what takes all its routes from it, in a later term: how each write was taken.
+    fn forge(&mut self, path: &[u8], to: u64, master: u64) -> [Taken; 5] {
+        let term = self.manager.info().mastership.term + 1;
+        let life = self.manager.members().get(to).expect("the switch is known").info.life;
+        let write = Write { mastership: Mastership { term, master }, version: 1, to, life };
+        let writes = [
+            Message::Assign { write, lid: 4242, next_lid: 4243 },
+            Message::Stage { write, piece: 0, of: 1, runs: &[] },
+            Message::Commit { write, hops: 1 },
+            Message::Commit { write, hops: 2 },
+            Message::Commit { write, hops: 3 },
+        ];
+        let mut xid = 1 << 30;
+        writes.map(|message| {
+            xid += 1;
+            let (mut payload, mut bytes) = ([0; MAX_PAYLOAD], [0; MAX_BYTES]);
+            let len = message.encode(xid, &mut payload).unwrap();
+            let path = Path::new(path).unwrap();
+            let packet = mail::Packet::new(Direction::FromMaster, path, &payload[..len]).unwrap();
+            let len = packet.encode(&mut bytes);
+            let link = path.first().unwrap().into();
+            self.port.say(WEFT_FAB_MBOX, link, [0; 6], &bytes[..len]);
+            loop {
+                let got = self.port.receive().expect("the daemon lives").packet;
+                let mail = (got.kind == WEFT_FAB_MBOX).then(|| mail::Packet::parse(&got.data));
+                if let Some(Ok(mail)) = mail {
+                    match Message::parse(mail.payload()) {
+                        Ok((number, Message::Ack { taken, .. })) if number == xid => break taken,
+                        _ => {}
+                    }
+                }
+                self.early.push_back(got);
+            }
+        })
+    }
+
     /// Takes one packet.
-    fn take(&mut self, now: u64) {
-        let got = self.port.receive().expect("the daemon lives").packet;
+    fn take(&mut self, now: u64, got: Packet) {
         match got.kind {
             WEFT_FAB_MBOX => {
                 self.work(|m, fx| m.receive(now, got.link as u8, &got.data, fx));
@@ -261,6 +332,32 @@ fn n_5_n_6_switches_obey_the_hosts_master() {
     fabric.until("the former master", |f| f.settled(11));
     fabric.check_routes();
     assert!(lids.values().all(|lid| *lid != u64::from(fabric.lid("h1"))), "an id given twice");
+}
+
+#[test]
+fn n_5_a_switch_obeys_no_master_that_is_not_where_its_writes_came_from() {
+    let managed = FABRIC.replacen("host = [", "managers = [\"h1\"]\n    host = [", 1);
+    for topology in [FABRIC, &managed] {
+        let mut fabric = Fabric::of(topology, 2);
+        fabric.until("a master and all routes", |f| f.settled(11));
+        let tables = |f: &Fabric| {
+            let table = |name| f.daemon.json(&["route", "show", name]);
+            let status = f.daemon.json(&["status"])["switches"].clone();
+            (f.lids(), status, [table("s1"), table("s2")])
+        };
+        let before = tables(&fabric);
+        // h3 forges, to the switch next to it and to the other one: of no host, and of the master.
+        let hwid = |n: usize| before.1[n]["hwid"].as_u64().unwrap();
+        for (path, to) in [(&[3][..], hwid(1)), (&[3, 7], hwid(0))] {
+            for master in [1, 11] {
+                let h3 = fabric.hosts.get_mut("h3").unwrap();
+                assert_eq!(h3.forge(path, to, master), [Taken::Stale; 5], "{path:?}, {master}");
+            }
+        }
+        assert_eq!(tables(&fabric), before);
+        fabric.until("that all goes on", |f| f.settled(11));
+        assert_eq!(tables(&fabric), before);
+    }
 }
 
 #[test]

@@ -13,7 +13,8 @@ use weft_proto::nm::{
     mastership::Mastership,
     member::Member,
     message::Taken,
-    node::{Effects, Failure, LEASE_MS, Node, Role, TICK_MS},
+    node::{Effects, Failure, LEASE_MS, Node, Role, TICK_MS, There},
+    path::Path,
     port::{PORTS, Port},
     table::{self, Slot},
 };
@@ -70,8 +71,9 @@ pub const MAX_HIERARCHY: usize = 1024;
 pub const NONSENSE: u8 = 0xee;
 
 /// What a manager has done, until the world does it.
-#[derive(Default)]
-struct Done {
+struct Done<'a> {
+    world: &'a World,
+    node: usize,
     holds: bool,
     busy: bool,
     told: u32,
@@ -82,13 +84,13 @@ struct Done {
     wrote: bool,
 }
 
-impl table::Effects for Done {
+impl table::Effects for Done<'_> {
     fn route(&mut self, _lid: u32, _port: Option<u8>) {
         self.wrote = true;
     }
 }
 
-impl Effects for Done {
+impl Effects for Done<'_> {
     fn send(&mut self, port: u8, message: &[u8]) {
         self.sent.push((port, message.to_vec()));
     }
@@ -108,6 +110,10 @@ impl Effects for Done {
         self.told += 1;
         self.hierarchy = Some(bytes.to_vec());
         Ok(())
+    }
+
+    fn there(&mut self, path: &Path) -> There {
+        self.world.there(self.node, path).map_or(There::Nothing, There::Node)
     }
 
     fn let_go(&mut self) -> bool {
@@ -360,13 +366,38 @@ impl World {
         done
     }
 
+    /// The hardware id at the end of a path from a node, as the fabric knows it: nodes that hang are
+    /// there, and so is the node itself while it works.
+    fn there(&self, from: usize, path: &Path) -> Option<u64> {
+        let on = |node: usize| node == from || self.hosts[node].is_some();
+        let mut here = from;
+        for port in path.ports() {
+            let end = (here, *port);
+            let peer = self.topology.peer(end)?;
+            self.wire(end).filter(|wire| wire.up && on(peer.0))?;
+            here = peer.0;
+        }
+        self.hwids.get(here).copied()
+    }
+
     /// Has a manager do something, and does what it wants done.
-    fn work(&mut self, node: usize, what: impl FnOnce(&mut Manager, u64, &mut Done)) {
+    fn work(&mut self, node: usize, what: impl FnOnce(&mut Manager, u64, &mut Done<'_>)) {
         let now = self.now();
-        let Some(host) = self.hosts[node].as_mut().filter(|host| !host.hangs) else {
+        let Some(mut host) = self.hosts[node].take_if(|host| !host.hangs) else {
             return;
         };
-        let mut done = Done { holds: host.holds, busy: host.busy, ..Done::default() };
+        let mut done = Done {
+            world: self,
+            node,
+            holds: host.holds,
+            busy: host.busy,
+            told: 0,
+            hierarchy: None,
+            rests: None,
+            sent: Vec::new(),
+            lid: None,
+            wrote: false,
+        };
         let before = host.manager.info().lid;
         what(&mut host.manager, now, &mut done);
         if done.lid.is_some_and(|lid| before != 0 && lid != before) {
@@ -379,8 +410,10 @@ impl World {
         if let Some(on) = done.rests {
             host.rests = if on { now + LEASE_MS } else { 0 };
         }
-        self.wrote |= done.wrote;
-        for (port, bytes) in done.sent {
+        let (wrote, sent) = (done.wrote, done.sent);
+        self.hosts[node] = Some(host);
+        self.wrote |= wrote;
+        for (port, bytes) in sent {
             self.send((node, port), bytes);
         }
     }

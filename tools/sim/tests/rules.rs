@@ -43,7 +43,7 @@ fn forge(world: &mut World, write: Write) {
 
 #[test]
 fn n_6_a_write_needs_a_mastership_that_counts_and_names_its_reader() {
-    // Node 1 has id 20; its master is 10, the stranger 5 is allowed, 30 is a node.
+    // Node 1 has id 20; its master, node 0, is 10, 5 would be allowed but is not there, 30 is a node.
     let mut world = settled(Topology::chain(3), vec![10, 20, 30]);
     let info = *world.manager(1).unwrap().info();
     let good = Write { mastership: info.mastership, version: 1000, to: 20, life: info.life };
@@ -54,6 +54,7 @@ fn n_6_a_write_needs_a_mastership_that_counts_and_names_its_reader() {
         Write { mastership: with(term, 11), ..good },
         Write { mastership: with(term + 1, 30), ..good },
         Write { mastership: with(term + 1, 20), ..good },
+        Write { mastership: with(term + 1, 5), ..good },
         Write { version: 0, ..good },
         Write { to: 30, ..good },
         Write { life: info.life + 1, ..good },
@@ -65,10 +66,10 @@ fn n_6_a_write_needs_a_mastership_that_counts_and_names_its_reader() {
     }
     forge(&mut world, good);
     assert_eq!(world.manager(1).unwrap().info().lid, 77);
-    let higher = Write { mastership: with(term + 1, 5), ..good };
+    let higher = Write { mastership: with(term + 1, 10), ..good };
     forge(&mut world, higher);
     assert!(world.manager(1).unwrap().info().mastership.term > term);
-    // The master, which is next to it, sees that it obeys another, and takes a term above.
+    // The master, which is next to it, sees that it obeys a later one, and takes a term above.
     check::settle(&mut world, 500, 20_000).unwrap();
     assert_eq!(world.manager(1).unwrap().master(), 10);
 }

@@ -8,7 +8,7 @@ use super::{
     super::{
         ask::Ask, kind::is_host, mastership::Mastership, member::Member, path::Path, table::Slot,
     },
-    Effects, Node, Phase, Role, RETRY_MS, SURVEYS, SURVEY_MS,
+    Effects, Node, Phase, Role, There, RETRY_MS, SURVEYS, SURVEY_MS,
 };
 
 impl<M, T, B, A> Node<M, T, B, A>
@@ -42,13 +42,13 @@ where
             self.explore(now);
             return;
         }
-        self.members.join();
         let me = self.me.hwid;
+        let (lowest, path) = match self.lowest_attested(now, fx) {
+            Some(found) => found,
+            None => return self.explore_later(now),
+        };
+        self.members.join();
         self.found = self.found.wrapping_add(1);
-        let hosts = self.members.all().iter();
-        let hosts = hosts.filter(|m| m.known && is_host(m.info.hwid));
-        let lowest = hosts.min_by_key(|m| m.info.hwid);
-        let (lowest, path) = lowest.map_or((me, Path::EMPTY), |m| (m.info.hwid, m.path));
         let master = self.obeyed.filter(|master| *master < lowest);
         if master.is_some() {
             // A master with a lower id writes here, though it has not answered: its writes name the
@@ -66,6 +66,31 @@ where
             return;
         }
         self.lead(now, fx);
+    }
+
+    /// Returns the host with the lowest id, and the path to it. A host that the fabric does not attest
+    /// has not answered: another node spoke for it. `None`: the fabric does not say.
+    fn lowest_attested(&mut self, now: u64, fx: &mut impl Effects) -> Option<(u64, Path)> {
+        loop {
+            let hosts = self.members.all().iter().enumerate();
+            let hosts = hosts.filter(|(_, m)| m.known && is_host(m.info.hwid));
+            let lowest = hosts.min_by_key(|(_, m)| m.info.hwid);
+            let (at, hwid, path) = lowest.map_or((0, self.me.hwid, Path::EMPTY), |(at, m)| {
+                (at, m.info.hwid, m.path)
+            });
+            if hwid == self.me.hwid {
+                return Some((hwid, path));
+            }
+            match self.attest.look(now, hwid, &path, &self.allowed, fx) {
+                Ok(()) => return Some((hwid, path)),
+                Err(There::Unknown) => return None,
+                Err(_) => {
+                    if let Some(member) = self.members.all_mut().get_mut(at) {
+                        member.known = false;
+                    }
+                }
+            }
+        }
     }
 
     /// Waits without a master, and explores again after [`RETRY_MS`].

@@ -45,7 +45,10 @@ where
         } else if !mastership.beats(&self.me.mastership) {
             return Err(Taken::Stale);
         }
-        if !fx.admits(&mastership) {
+        let attested = self
+            .attest
+            .admits(now, mastership.master, &back, &self.allowed, fx);
+        if !attested || !fx.admits(&mastership) {
             return Err(Taken::Stale);
         }
         let other = mastership != self.me.mastership;

@@ -9,7 +9,8 @@ use weft_proto::nm::{
     assignments::MAX_ASSIGNMENTS,
     mastership::Mastership,
     member::Member,
-    node::{Effects, MAX_NODES, Node, Role},
+    node::{Effects, MAX_NODES, Node, Role, There},
+    path::Path,
     port::{PORTS, Port},
     power::{Governor, Rate, Seen},
     table::{self, Slot},
@@ -32,13 +33,31 @@ pub struct Firmware {
     governors: [Governor; PORTS],
 }
 
-/// Whether a mastership may write to the node; then it has.
-type Admits<'a> = &'a mut dyn FnMut(&Mastership) -> bool;
+/// What the node is in.
+pub trait Surroundings {
+    /// The hardware id of the node at the end of a path from here, if there is one.
+    fn there(&self, path: &[u8]) -> Option<u64>;
+    /// Whether a mastership may write to the node; then it has.
+    fn admits(&mut self, mastership: &Mastership) -> bool;
+}
+
+/// Those of a node to which nothing was written.
+struct Nowhere;
+
+impl Surroundings for Nowhere {
+    fn there(&self, _path: &[u8]) -> Option<u64> {
+        None
+    }
+
+    fn admits(&mut self, _mastership: &Mastership) -> bool {
+        false
+    }
+}
 
 /// What the manager wants done.
 struct Done<'a> {
     actions: Vec<Action>,
-    admits: Admits<'a>,
+    around: &'a mut dyn Surroundings,
 }
 
 impl table::Effects for Done<'_> {
@@ -58,8 +77,12 @@ impl Effects for Done<'_> {
 
     fn assignments(&mut self, _version: u32) {}
 
+    fn there(&mut self, path: &Path) -> There {
+        self.around.there(path.ports()).map_or(There::Nothing, There::Node)
+    }
+
     fn admits(&mut self, mastership: &Mastership) -> bool {
-        (self.admits)(mastership)
+        self.around.admits(mastership)
     }
 }
 
@@ -80,17 +103,28 @@ impl Firmware {
 
     /// The neighbour at a port, and how fast the link is.
     pub fn port(&mut self, now: u64, number: u8, port: Port) -> Vec<Action> {
-        self.work(&mut |_| false, |node, fx| node.port(now, number, port, fx))
+        self.work(&mut Nowhere, |node, fx| node.port(now, number, port, fx))
     }
 
     /// A message has come in by a port.
-    pub fn receive(&mut self, now: u64, port: u8, bytes: &[u8], admits: Admits<'_>) -> Vec<Action> {
-        self.work(admits, |node, fx| node.receive(now, port, bytes, fx))
+    pub fn receive(
+        &mut self,
+        now: u64,
+        port: u8,
+        bytes: &[u8],
+        around: &mut dyn Surroundings,
+    ) -> Vec<Action> {
+        self.work(around, |node, fx| node.receive(now, port, bytes, fx))
     }
 
     /// Time has passed.
     pub fn tick(&mut self, now: u64) -> Vec<Action> {
-        self.work(&mut |_| false, |node, fx| node.tick(now, fx))
+        self.work(&mut Nowhere, |node, fx| node.tick(now, fx))
+    }
+
+    /// How many writes it has refused because their master is not where they came from.
+    pub fn refusals(&self) -> u64 {
+        self.node.refusals()
     }
 
     /// When [`Self::tick`] is to be called.
@@ -124,10 +158,10 @@ impl Firmware {
 
     fn work(
         &mut self,
-        admits: Admits<'_>,
+        around: &mut dyn Surroundings,
         what: impl FnOnce(&mut Node<[Member; 0], Vec<Slot>, Vec<u8>, [u64; 0]>, &mut Done<'_>),
     ) -> Vec<Action> {
-        let mut done = Done { actions: vec![], admits };
+        let mut done = Done { actions: vec![], around };
         what(&mut self.node, &mut done);
         done.actions
     }

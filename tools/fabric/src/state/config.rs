@@ -82,6 +82,13 @@ impl Fabric {
         Ok(Target { node: here.node, port: here.port, hops: path.len() as u8 })
     }
 
+    /// Which node is at the end of a path from another, over switches, and hosts that may manage
+    /// them: what others relay, they may have made up.
+    pub(super) fn there(&self, from: Node, path: &[u8]) -> Option<u64> {
+        let target = self.target(from, path, |host| self.topology.may_manage(host));
+        target.ok().map(|target| self.hwid_of(target.node))
+    }
+
     fn config_read(&self, target: &Target, config: &ConfigRequest) -> Option<u32> {
         let address = config.address;
         match (config.space, target.node) {

@@ -8,7 +8,7 @@
 use super::mail::Mail;
 use super::walk::Hop;
 use super::{Effect, Event, Fabric, switch};
-use crate::firmware::{Action, Firmware};
+use crate::firmware::{Action, Firmware, Surroundings};
 use crate::topology::{End, Node};
 use crate::wire::ToPort;
 use std::collections::VecDeque;
@@ -22,6 +22,22 @@ const COMMON_VP: u8 = 0;
 
 /// Messages for nodes with firmware, that are on their way.
 type Due = VecDeque<(Node, u8, Vec<u8>)>;
+
+/// The fabric, as a node in it finds it.
+struct Around<'a> {
+    fabric: &'a mut Fabric,
+    node: Node,
+}
+
+impl Surroundings for Around<'_> {
+    fn there(&self, path: &[u8]) -> Option<u64> {
+        self.fabric.there(self.node, path)
+    }
+
+    fn admits(&mut self, mastership: &Mastership) -> bool {
+        self.fabric.admits(self.node, mastership)
+    }
+}
 
 impl Fabric {
     /// Tells all firmware how the ports of its node are.
@@ -135,8 +151,8 @@ impl Fabric {
             let Some(mut firmware) = self.firmware_slot(node).and_then(Option::take) else {
                 continue;
             };
-            let mut admits = |mastership: &Mastership| self.admits(node, mastership);
-            let actions = firmware.receive(now, port, &data, &mut admits);
+            let mut around = Around { fabric: self, node };
+            let actions = firmware.receive(now, port, &data, &mut around);
             if let Some(slot) = self.firmware_slot(node) {
                 *slot = Some(firmware);
             }

@@ -18,7 +18,7 @@ use weft_proto::nm::kind::NO_HOST;
 use weft_proto::nm::mastership::Mastership;
 use weft_proto::nm::member::Member;
 use weft_proto::nm::message::Taken;
-use weft_proto::nm::node::{Effects, Node, Role};
+use weft_proto::nm::node::{Effects, Node, Role, There};
 use weft_proto::nm::packet::{Direction, Packet, HEADER_BYTES, MAX_BYTES};
 use weft_proto::nm::path::Path;
 use weft_proto::nm::port;
@@ -598,6 +598,15 @@ impl Effects for Managed {
     }
     fn assignments(&mut self, _version: u32) {
         self.done.push((5, 0));
+    }
+    fn there(&mut self, path: &Path) -> There {
+        // Two hosts by either port, and a node that nothing is known of.
+        match (path.first(), path.hops()) {
+            (Some(0), 1..=2) => There::Node(10),
+            (Some(1), 1..=2) => There::Node(30),
+            (_, 3) => There::Unknown,
+            _ => There::Nothing,
+        }
     }
     fn hierarchy(&mut self, bytes: &[u8]) -> Result<(), Taken> {
         let whole = mr::hierarchy::Hierarchy::parse(bytes).is_ok();
