@@ -133,7 +133,7 @@ static ROOT: [Attr<Device>; 8] = files!(0, node = node {
 static ROOT_LIST: List<Device, 9> = List::new(&ROOT);
 
 /// Files of a link.
-const LINK_FILES: usize = 31;
+const LINK_FILES: usize = 32;
 
 const fn link_attrs(n: usize) -> [Attr<Device>; LINK_FILES] {
     let [power, target_speed, target_width, bytes_out, bytes_in] = power::attrs(n);
@@ -158,6 +158,7 @@ const fn link_attrs(n: usize) -> [Attr<Device>; LINK_FILES] {
         c"ended" => link.health.ended,
         c"messages_bad" => link.health.messages_bad,
         c"messages_dropped" => link.health.messages_dropped,
+        c"hellos_refused" => link.health.hellos_refused,
         c"echo_overdue" => link.health.echo_overdue,
         c"arena_bytes" => link.arena_bytes,
         c"arena_wanted" => link.arena_wanted,

@@ -69,6 +69,8 @@ pub(super) struct Health {
     bad: Atomic<u64>,
     /// Messages that were dropped because others of this neighbour waited.
     dropped: Atomic<u64>,
+    /// Hellos that gave another hardware id than that of the neighbour.
+    refused: Atomic<u64>,
     /// How often the link became READY.
     readied: Atomic<u64>,
     /// Why it was READY no longer.
@@ -85,6 +87,7 @@ pub(crate) struct Record {
     pub(crate) peer_version: u32,
     pub(crate) messages_bad: u64,
     pub(crate) messages_dropped: u64,
+    pub(crate) hellos_refused: u64,
     pub(crate) readied: u64,
     pub(crate) ended: &'static CStr,
     pub(crate) hello_error: &'static CStr,
@@ -99,6 +102,7 @@ impl Health {
             peer_version: Atomic::new(0),
             bad: Atomic::new(0),
             dropped: Atomic::new(0),
+            refused: Atomic::new(0),
             readied: Atomic::new(0),
             ended: Atomic::new(0),
             failed: Atomic::new(0),
@@ -122,6 +126,11 @@ impl Health {
     /// A message was dropped because too many wait.
     pub(super) fn dropped(&self) {
         self.dropped.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a hello that was refused. Returns how many were.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.fetch_add(1, Relaxed) + 1
     }
 
     /// The link is down: the next neighbour may be another one.
@@ -173,6 +182,7 @@ impl Health {
             peer_version: self.peer_version.load(Relaxed),
             messages_bad: self.bad.load(Relaxed),
             messages_dropped: self.dropped.load(Relaxed),
+            hellos_refused: self.refused.load(Relaxed),
             readied: self.readied.load(Relaxed),
             ended: reason_name(self.ended.load(Relaxed)),
             hello_error: Need::name(self.failed.load(Relaxed)),

@@ -3,6 +3,7 @@
 //! A link: runs the state machine of `proto::link` on the port.
 
 use super::{
+    attested::Attested,
     health::{Health, Need, Record},
     host::LinkHost,
     power::Aimed,
@@ -90,6 +91,9 @@ pub(super) struct Link {
     /// Something that the peer wrote is missing in the arena, while later data are there. Changed with
     /// the link locked.
     spoilt: Atomic<bool>,
+    /// Taken outside of `inner`.
+    #[pin]
+    attested: Mutex<Attested>,
     pub(super) health: Health,
 }
 
@@ -119,6 +123,7 @@ impl Link {
             bells: Atomic::new(NO_BELLS),
             up: Atomic::new(false),
             spoilt: Atomic::new(false),
+            attested <- new_mutex!(Attested::default(), "weft link attested"),
             health: Health::new(),
         })
     }
@@ -267,6 +272,11 @@ impl Link {
     }
 
     pub(super) fn message(&self, node: &dyn LinkHost, port: &dyn Port, message: &Message) {
+        // All else has to come from the peer that a hello has introduced.
+        let hello = matches!(message.body, Body::Hello(_));
+        if hello && !self.attests(node, port, message.header.from.hwid) {
+            return;
+        }
         self.drive(node, port, |session, _| {
             let (machine, fx) = session.split();
             let body = machine.message(clock::now_ms(), message, fx);
@@ -274,6 +284,37 @@ impl Link {
                 client.message(session, body);
             }
         });
+    }
+
+    /// Returns whether `hwid` is that of the neighbour, as far as the fabric attests it. It is asked once
+    /// a training; while it does not answer, hellos are dropped: the neighbour repeats them. Sleeps.
+    fn attests(&self, node: &dyn LinkHost, port: &dyn Port, hwid: u64) -> bool {
+        // Only the first function of a port can ask, and only for a neighbour.
+        let Some(router) = port.router().filter(|_| self.number < port.links()) else {
+            return true;
+        };
+        let there =
+            self.attested
+                .lock()
+                .read(router, self.number, port.link_status(self.number).trained);
+        let Some(there) = there else {
+            return false;
+        };
+        if there == hwid {
+            return true;
+        }
+        // Logs the first, the second, the fourth, and so on.
+        let refused = self.health.refused();
+        if refused.is_power_of_two() {
+            node.complain(fmt!(
+                "link {}: a hello gives the hardware id {:#018x}, and the port there has {:#018x} ({} so far)",
+                self.number,
+                hwid,
+                there,
+                refused
+            ));
+        }
+        false
     }
 
     /// Has both ends begin nothing, if the link is READY, but no longer than [`QUIESCE_MS`]. Returns true if
