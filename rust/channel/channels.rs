@@ -214,9 +214,9 @@ impl Channels {
         }
     }
 
-    pub(crate) fn wake(&self, link: usize) {
-        if let Some(per_link) = self.links.get(link) {
-            per_link.wake();
+    pub(crate) fn wake(&self, port: &dyn Port, link: usize) {
+        if let (Some(per_link), Ok(arena)) = (self.links.get(link), port.arena(link)) {
+            per_link.wake(arena);
         }
     }
 

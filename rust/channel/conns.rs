@@ -329,11 +329,11 @@ impl PerLink {
         drop(old);
     }
 
-    /// Wakes sleepers: the neighbour has rung. Called in hard interrupts.
-    pub(super) fn wake(&self) {
+    /// Wakes the sleepers whose event has come: the neighbour has rung. Called in hard interrupts.
+    pub(super) fn wake(&self, arena: &Area) {
         self.lost_in_a_row.store(0, Relaxed);
         for channel in &*self.awake.lock() {
-            channel.rung();
+            channel.rung(arena);
         }
     }
 

@@ -154,8 +154,6 @@ pub(crate) struct Channel {
     blank: SharedPage,
     /// The waiters of the file that the channel belongs to.
     waiters: SetOnce<Arc<WaitQueue>>,
-    /// Set once a user has slept: doorbells concern this channel from then on.
-    armed: Atomic<bool>,
     /// Whether a user sleeps until there is something to receive: one of `sleep`.
     awaits_data: Atomic<u32>,
     /// Whether a user sleeps until there is room to send: one of `sleep`.
@@ -189,7 +187,6 @@ impl Channel {
                 user: SharedPage::new()?,
                 blank: SharedPage::new()?,
                 waiters: SetOnce::new(),
-                armed: Atomic::new(false),
                 awaits_data: Atomic::new(sleep::NO),
                 awaits_room: Atomic::new(sleep::NO),
             }),
@@ -218,11 +215,28 @@ impl Channel {
         }
     }
 
-    /// Wakes sleepers: the peer has rung. Called in hard interrupts.
-    pub(super) fn rung(&self) {
-        if self.armed.load(Acquire) {
-            self.awaits_data.store(sleep::NO, Release);
-            self.awaits_room.store(sleep::NO, Release);
+    /// Wakes sleepers if what they sleep for has come: the peer has rung. Called in hard interrupts.
+    ///
+    /// If it has not come, the peer knows the event index and rings again. So a doorbell that is rung for
+    /// nothing wakes no program.
+    pub(super) fn rung(&self, arena: &area::Area) {
+        let mut woken = false;
+        for (awaits, recv) in [(&self.awaits_data, true), (&self.awaits_room, false)] {
+            // Pairs with `arm`: either the sleeper is seen here, or it sees what has come.
+            let slept = awaits.load(Acquire);
+            if slept == sleep::NO {
+                continue;
+            }
+            if self.missing(arena, recv).is_none() {
+                // A sleeper that comes meanwhile is woken by the call below, and looks again.
+                awaits.store(sleep::NO, Release);
+                woken = true;
+            } else if slept == sleep::DUE {
+                // Another thread has taken what had come: its doorbell was not lost.
+                let _ = awaits.cmpxchg(sleep::DUE, sleep::YES, Full);
+            }
+        }
+        if woken {
             self.wake_all();
         }
     }
@@ -460,13 +474,14 @@ impl Channel {
         let (Some(remote), Ok(window)) = (self.remote.as_ref(), port.window(self.made.link)) else {
             return false;
         };
-        self.armed.store(true, Release);
         let awaits = if recv {
             &self.awaits_data
         } else {
             &self.awaits_room
         };
-        awaits.store(sleep::YES, Release);
+        // Ordered before the caller's next look: a doorbell that misses the sleeper has come before that
+        // look, and what was rung for before the doorbell.
+        awaits.xchg(sleep::YES, Full);
         // The state cannot change while the lock is held: nothing is written to the peer after it was
         // told of the change.
         let mut wakeup = self.wakeup.lock();

@@ -110,8 +110,8 @@ impl Client for Clients {
         self.engine.tick(session, now);
     }
 
-    fn wake(&self, link: usize) {
-        self.channels.wake(link);
+    fn wake(&self, port: &dyn Port, link: usize) {
+        self.channels.wake(port, link);
         self.engine.wake(link);
     }
 

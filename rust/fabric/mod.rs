@@ -127,8 +127,8 @@ pub(crate) trait Client: Send + Sync {
     /// Does periodic work of a link that is READY.
     fn tick(&self, session: &mut Session<'_>, now: u64);
 
-    /// The neighbour on `link` rang `wake`. Called in hard interrupts.
-    fn wake(&self, link: usize);
+    /// The neighbour on `link` rang `wake`. Called in hard interrupts, or in a thread; must not sleep.
+    fn wake(&self, port: &dyn Port, link: usize);
 
     /// A user of this host kicked the driver. Called in hard interrupts, and in a thread when the
     /// function is back.
@@ -144,7 +144,7 @@ pub(crate) trait Client: Send + Sync {
     /// port's endpoint slots any more. Called in a thread, with no link locked.
     fn lost(&self, _port: &dyn Port, _reason: Reason) {}
 
-    /// The remote function of an endpoint slot rang. Called in hard interrupts.
+    /// The remote function of an endpoint slot rang. Called as [`Client::wake`].
     fn called(&self, _slot: usize) {}
 
     /// The port goes away or does not answer: wakes all waiters.

@@ -5,7 +5,8 @@
 //! It only passes them on, to the link, the manager or the client that they concern. Messages are read
 //! in the interrupt thread, into inboxes; work items act upon them. A neighbour that sends without end
 //! does not keep that thread busy either: after [`BATCH`] messages the interrupt is masked, and the timer
-//! reads on until the mailbox is empty. Doorbells are handled in the hard interrupt, without a lock.
+//! reads on until the mailbox is empty. Doorbells may be handled in the hard interrupt: without a lock that
+//! others hold for long.
 
 use super::{inbox::DEPTH, Node};
 use crate::{
@@ -104,8 +105,9 @@ impl Events for Node {
         if let Some(from) = self.links.get(link) {
             from.health.rung();
         }
-        if let Some(client) = self.client() {
-            client.wake(link);
+        // A port that is being taken away wakes all sleepers by itself.
+        if let (Some(client), Some(port)) = (self.client(), self.gate.enter()) {
+            client.wake(&**port, link);
         }
     }
 
