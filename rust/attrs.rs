@@ -83,13 +83,14 @@ fn link_state(link: &LinkInfo) -> &'static CStr {
 
 /// The counters of all kinds of ports, by name. The first is one that all kinds have: without its first
 /// file there is no directory.
-const COUNTER_NAMES: [&CStr; 22] = [
+const COUNTER_NAMES: [&CStr; 23] = [
     c"tx_messages",
     c"rx_messages",
     c"messages_dropped",
     c"tx_doorbells",
     c"rx_doorbells",
     c"doorbells_denied",
+    c"doorbells_limited",
     c"interrupts",
     c"tx_writes",
     c"tx_write_bytes",

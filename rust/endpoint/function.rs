@@ -201,8 +201,9 @@ impl Function {
         }
     }
 
-    /// Tells the endpoint how much was posted.
-    pub(super) fn pass(&self, registers: &Registers<'_>, inner: &Inner) -> Result {
+    /// Tells the endpoint that `count` requests more were posted.
+    pub(super) fn pass(&self, registers: &Registers<'_>, inner: &Inner, count: usize) -> Result {
+        registers.expect(count);
         wmb();
         let register = ext::WEFT_EP_WQ + ext::WEFT_EP_Q_DOORBELL;
         registers.set(register, inner.ledger.posted())?;
@@ -290,7 +291,7 @@ impl Function {
             posted += 1;
         }
         inner.submitted += posted as u64;
-        self.pass(&registers, &inner).map_err(|e| (0, e))?;
+        self.pass(&registers, &inner, posted).map_err(|e| (0, e))?;
         Ok(posted)
     }
 

@@ -48,6 +48,11 @@ impl<'a> Registers<'a> {
         self.window()?.write32(register as usize, value.to_le())
     }
 
+    /// Allows for the doorbells of so many completions, before their work is announced.
+    pub(super) fn expect(&self, completions: usize) {
+        self.slots.expect(self.slot, completions);
+    }
+
     /// Rings the endpoint, behind all that was written.
     pub(super) fn ring(&self) {
         wmb();

@@ -257,7 +257,7 @@ impl Function {
         let mut inner = self.inner.lock();
         Self::check(&inner)?;
         self.put(registers, &mut inner, Entry::default(), &nothing)?;
-        self.pass(registers, &inner)?;
+        self.pass(registers, &inner, 1)?;
         drop(inner);
         let failed = || registers.get(ext::WEFT_EP_STATUS) & ext::WEFT_EP_FAILED != 0;
         self.until(node, since, EHOSTUNREACH.into(), || {

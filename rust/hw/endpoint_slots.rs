@@ -67,6 +67,10 @@ pub(crate) trait EndpointSlots: Send + Sync {
     /// Rings the doorbell of the remote function. Any context.
     fn ring(&self, slot: usize);
 
+    /// Says that the remote function is about to be given work for which it rings so many times. A port
+    /// that limits how often it may ring allows for that. Any context.
+    fn expect(&self, slot: usize, rings: usize);
+
     /// Lets the remote function alone access memory through mapping `n` of `slot`; in force when this
     /// returns.
     ///

@@ -89,7 +89,7 @@ impl Shared {
 }
 
 impl Handler for Shared {
-    fn hard(&self, vector: u32) -> Next {
+    fn hard(self: &Arc<Self>, vector: u32) -> Next {
         self.count(Count::Interrupts);
         if vector == MBOX_VECTOR {
             return Next::Thread;

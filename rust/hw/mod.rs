@@ -115,8 +115,8 @@ pub(crate) struct Counter {
 
 /// The events that a port reports to the layer above.
 ///
-/// `wake`, `echo`, `kicked`, `moved` and `called` are called in hard interrupts; the others in a thread,
-/// and may sleep.
+/// `kicked` and `moved` are called in hard interrupts; `wake`, `echo` and `called` there, or in a thread if
+/// the port limits how often they are. They must not sleep; the others are called in a thread, and may.
 pub(crate) trait Events: Send + Sync {
     /// The result of [`Port::link_status`] has changed for some link.
     fn links_changed(&self);
@@ -201,6 +201,10 @@ pub(crate) trait Port: Send + Sync {
 
     /// Rings `doorbell` of the neighbour on `link`. Any context.
     fn ring(&self, link: usize, doorbell: u32);
+
+    /// Says that the neighbour on `link` is about to be asked to ring. A port that limits how often a
+    /// neighbour may ring allows for the answers. Any context.
+    fn expect(&self, _link: usize) {}
 
     /// Sends a message of up to [`MBOX_BYTES`] bytes to the neighbour on `link`. It may get lost.
     /// `ENOLINK` if the link is down. May sleep.

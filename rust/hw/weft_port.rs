@@ -16,6 +16,7 @@ mod endpoint_slots;
 mod far;
 mod interrupts;
 mod layout;
+mod limit;
 mod losses;
 mod pair;
 mod rates;
@@ -42,7 +43,7 @@ use crate::{
         iomap::Region,
         irq::IrqSet,
         pci::Enabled,
-        trace,
+        trace, work,
     },
 };
 use arena::Arena;
@@ -176,11 +177,13 @@ impl WeftPort {
         base as usize + n * ext::WEFT_PAGE as usize
     }
 
-    /// Masks all interrupts and waits for the handlers. Sleeps.
+    /// Masks all interrupts, and waits for the handlers and the work item. Sleeps.
     fn silence(&self) {
         self.chip.write(ext::WEFT_R_EVENT_MASK, u32::MAX);
-        self.chip.write(ext::WEFT_R_DB_MASK, u32::MAX);
+        self.chip.limits.stop(&self.chip.regs);
         self.irqs.disable();
+        // No handler runs that could queue it.
+        work::cancel_delayed(&self.chip);
     }
 
     /// Programs all that does not depend on neighbours, and lets links come up.
@@ -232,6 +235,7 @@ impl WeftPort {
         }
         self.irqs.enable();
         chip.unmask();
+        chip.limits.start(&chip.regs, chip.doorbells());
         chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_ENABLE);
         Ok(())
     }
@@ -573,6 +577,15 @@ impl Port for WeftPort {
         }
     }
 
+    fn expect(&self, link: usize) {
+        let near = self.chip.caps.links;
+        if link < self.links.len() {
+            for doorbell in [layout::wake(near, link), layout::echo(near, link)] {
+                self.chip.limits.expect(doorbell);
+            }
+        }
+    }
+
     fn mover(&self, link: usize) -> Option<&dyn Mover> {
         let channel = self.links.get(link)?.channel.as_ref()?;
         Some(channel)
@@ -645,6 +658,12 @@ impl Port for WeftPort {
             return Some(Counter { name, value });
         }
         let n = n.checked_sub(COUNTERS.len())?;
+        let Some(n) = n.checked_sub(1) else {
+            return Some(Counter {
+                name: c"doorbells_limited",
+                value: self.chip.limits.times(),
+            });
+        };
         let name = DMA_COUNTERS.get(n)?;
         let channels = self.links.iter().filter_map(|link| link.channel.as_ref());
         // Each is all ones if the port does not answer.

@@ -42,9 +42,9 @@ pub(crate) enum Next {
 }
 
 /// The interrupt handlers of a device.
-pub(crate) trait Handler: Send + Sync + 'static {
+pub(crate) trait Handler: Send + Sync + Sized + 'static {
     /// Handles `vector` in the hard interrupt; must not sleep.
-    fn hard(&self, vector: u32) -> Next;
+    fn hard(self: &Arc<Self>, vector: u32) -> Next;
 
     /// Handles `vector` in its interrupt thread; may sleep.
     fn thread(&self, vector: u32);

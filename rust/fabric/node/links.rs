@@ -99,6 +99,7 @@ impl Node {
         };
         if let Some((_, echo)) = to.bells() {
             to.health.asked();
+            port.expect(link);
             port.ring(link, echo);
         }
     }

@@ -155,7 +155,7 @@ impl WeftPort {
             let chip = Chip::new(regs, ARef::from(&**dev), events)?;
             // Apertures that a previous driver has left open must not lead into memory.
             chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
-            Ok((control, Arc::new(chip, GFP_KERNEL)?))
+            Ok((control, chip))
         })?;
         let to_pf = if chip.caps.is_vf {
             Some(steps.step("physical function", to_pf::ToPf::new)?)

@@ -6,16 +6,18 @@
 
 use super::{
     capabilities::Capabilities,
-    layout::{endpoint_bell, kick},
+    layout::{bells, endpoint_bell},
+    limit::Limits,
 };
 use crate::{
     hw::Events,
     sys::{ext, iomap::Regs},
 };
 use kernel::{
-    pci,
+    impl_has_delayed_work, new_delayed_work, pci,
     prelude::*,
     sync::{aref::ARef, Arc},
+    workqueue::DelayedWork,
 };
 
 /// The events that are handled.
@@ -30,11 +32,21 @@ const EVENTS: u32 = ext::WEFT_EVENT_LINK
 const MESSAGES: u32 = ext::WEFT_EVENT_MBOX | ext::WEFT_EVENT_FUNCTION;
 
 /// The state that the port and its handlers share.
+#[pin_data]
 pub(super) struct Chip {
     pub(super) regs: Regs,
     pub(super) pdev: ARef<pci::Device>,
     pub(super) caps: Capabilities,
     pub(super) events: Arc<dyn Events>,
+    #[pin]
+    pub(super) limits: Limits,
+    /// Looks at doorbells that are rung too often.
+    #[pin]
+    looking: DelayedWork<Chip>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Chip { self.looking }
 }
 
 impl Chip {
@@ -43,14 +55,19 @@ impl Chip {
         regs: Regs,
         pdev: ARef<pci::Device>,
         events: Arc<dyn Events>,
-    ) -> Result<Self> {
+    ) -> Result<Arc<Self>> {
         let caps = Capabilities::read(&regs, &pdev)?;
-        Ok(Self {
-            regs,
-            pdev,
-            caps,
-            events,
-        })
+        Arc::pin_init(
+            pin_init!(Self {
+                regs,
+                pdev,
+                caps,
+                events,
+                limits <- Limits::new(),
+                looking <- new_delayed_work!("weft doorbells"),
+            }),
+            GFP_KERNEL,
+        )
     }
 
     pub(super) fn read(&self, reg: u32) -> u32 {
@@ -78,13 +95,18 @@ impl Chip {
         (0..self.caps.endpoint_slots).fold(0, |all, slot| all | 1 << endpoint_bell(links, slot))
     }
 
-    /// Unmasks the interrupts of all events, doorbells and channels that have a handler.
+    /// Returns the mask of the doorbells of routed links.
+    pub(super) fn far_bells(&self) -> u32 {
+        let near = self.caps.links;
+        (near..near + self.caps.far).fold(0, |all, link| all | bells(near, link))
+    }
+
+    /// Unmasks the interrupts of all events and channels that have a handler.
     pub(super) fn unmask(&self) {
         if self.caps.channels != 0 {
             self.write(ext::WEFT_R_DMA_MASK, 0);
         }
         self.unmask_events();
-        self.write(ext::WEFT_R_DB_MASK, !self.doorbells());
     }
 
     /// Unmasks the interrupts of all events that have a handler; what has come meanwhile raises its own.
@@ -106,17 +128,7 @@ impl Chip {
             self.write(ext::WEFT_R_DMA_MASK, u32::MAX);
         }
         self.write(ext::WEFT_R_EVENT_MASK, u32::MAX);
-        self.write(ext::WEFT_R_DB_MASK, u32::MAX);
         self.unmask();
-    }
-
-    /// Lets the doorbell of this host's users raise an interrupt, when it is rung after this call.
-    pub(super) fn hear_kicks(&self) {
-        if self.caps.has_kick {
-            self.write(ext::WEFT_R_DB_PENDING, 1 << kick(self.caps.links));
-            self.write(ext::WEFT_R_DB_MASK, !self.doorbells());
-            // The read flushes the writes: a doorbell that is rung from here on raises an interrupt.
-            let _ = self.read(ext::WEFT_R_DB_MASK);
-        }
+        self.limits.remind(&self.regs);
     }
 }

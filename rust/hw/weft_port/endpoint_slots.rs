@@ -222,6 +222,13 @@ impl EndpointSlots for WeftPort {
         }
     }
 
+    fn expect(&self, slot: usize, rings: usize) {
+        if self.slot_state(slot).is_ok() {
+            let doorbell = self.doorbell(slot);
+            self.chip.limits.expect_from_slot(doorbell, rings);
+        }
+    }
+
     fn open(&self, slot: usize, n: usize, mapping: InboundMapping) -> Result {
         let entry = self.entry(slot, n)?;
         let state = self.slot_state(slot)?;

@@ -8,15 +8,18 @@ use super::{
         dma_vector, echo, endpoint_bell, endpoint_vector, far_vector, kick, wake, DOORBELL_VECTOR,
         ERROR_VECTOR, LINK_VECTOR, MBOX_VECTOR,
     },
+    limit::PERIOD_MS,
 };
 use crate::sys::{
     ext,
     irq::{Handler, Next},
-    trace,
+    trace, work,
 };
 use kernel::{
     prelude::*,
-    time::{delay::fsleep, Delta},
+    sync::Arc,
+    time::{delay::fsleep, msecs_to_jiffies, Delta},
+    workqueue::WorkItem,
 };
 
 /// The name of each error, by its bit.
@@ -40,41 +43,51 @@ const ERRORS: [(u32, &CStr); 12] = [
 const ERROR_PAUSE: Delta = Delta::from_millis(10);
 
 impl Chip {
-    /// Handles the doorbells of endpoint slots, which share a vector.
-    fn endpoints_rung(&self) {
-        let pending = self.read(ext::WEFT_R_DB_PENDING);
-        if pending == u32::MAX {
-            return;
-        }
-        // Before the queues are read: a doorbell that is rung from here on raises another interrupt.
-        self.write(ext::WEFT_R_DB_PENDING, pending & self.endpoint_bells());
-        let links = self.caps.links + self.caps.far;
-        for slot in (0..self.caps.endpoint_slots)
-            .filter(|slot| pending & 1 << endpoint_bell(links, *slot) != 0)
-        {
-            self.events.called(slot);
+    /// Returns those of `doorbells` that were rung.
+    fn pending(&self, doorbells: u32) -> u32 {
+        match self.read(ext::WEFT_R_DB_PENDING) {
+            u32::MAX => 0,
+            pending => pending & doorbells,
         }
     }
 
-    /// Handles the doorbells of routed links, which share a vector.
-    fn far_rung(&self) {
-        let near = (1 << (kick(self.caps.links) + 1)) - 1;
-        let pending = self.read(ext::WEFT_R_DB_PENDING);
-        if pending == u32::MAX {
-            return;
+    /// Handles those of `doorbells`, which share a vector, that were rung. A work item looks at those that
+    /// are rung too often.
+    fn some_rung(self: &Arc<Self>, doorbells: u32) {
+        match self.pending(doorbells & !self.limits.limited()) {
+            0 => {}
+            rung => self.answer(rung),
         }
-        // Before the rings are read: a doorbell that is rung from here on raises another interrupt.
-        self.write(
-            ext::WEFT_R_DB_PENDING,
-            pending & !near & !self.endpoint_bells(),
-        );
-        for link in self.caps.links..self.caps.links + self.caps.far {
-            if pending & 1 << wake(self.caps.links, link) != 0 {
-                self.rung(link, true);
+    }
+
+    /// Handles doorbells that were rung. Any context.
+    fn answer(self: &Arc<Self>, doorbells: u32) {
+        // Before the rings are read: a doorbell that is rung from here on is seen again.
+        self.write(ext::WEFT_R_DB_PENDING, doorbells);
+        let near = self.caps.links;
+        let links = near + self.caps.far;
+        for link in 0..links {
+            for (doorbell, is_wake) in [(wake(near, link), true), (echo(near, link), false)] {
+                if doorbells & 1 << doorbell != 0 {
+                    self.charge(doorbell);
+                    self.rung(link, is_wake);
+                }
             }
-            if pending & 1 << echo(self.caps.links, link) != 0 {
-                self.rung(link, false);
+        }
+        for slot in 0..self.caps.endpoint_slots {
+            let doorbell = endpoint_bell(links, slot);
+            if doorbells & 1 << doorbell != 0 {
+                self.charge(doorbell);
+                self.events.called(slot);
             }
+        }
+    }
+
+    /// Counts a ring, and queues the work item if the doorbell was masked for it.
+    fn charge(self: &Arc<Self>, doorbell: u32) {
+        if self.limits.charge(&self.regs, doorbell) {
+            // The port is not stopped: it cancels the work item when the last handler has run.
+            work::again_unbound_in(self, msecs_to_jiffies(PERIOD_MS));
         }
     }
 
@@ -153,8 +166,25 @@ impl Chip {
     }
 }
 
+impl WorkItem for Chip {
+    type Pointer = Arc<Chip>;
+
+    /// Looks at the doorbells that are masked because they were rung too often.
+    fn run(this: Arc<Chip>) {
+        let limited = this.limits.limited();
+        let rung = this.pending(limited);
+        if rung != 0 {
+            this.answer(rung);
+        }
+        if this.limits.look_again(&this.regs, limited) {
+            // As above.
+            work::again_unbound_in(&this, msecs_to_jiffies(PERIOD_MS));
+        }
+    }
+}
+
 impl Handler for Chip {
-    fn hard(&self, vector: u32) -> Next {
+    fn hard(self: &Arc<Self>, vector: u32) -> Next {
         let Some(doorbell) = vector.checked_sub(DOORBELL_VECTOR) else {
             return Next::Thread;
         };
@@ -163,22 +193,15 @@ impl Handler for Chip {
             return Next::Done;
         }
         if vector == far_vector(self.caps.links) {
-            self.far_rung();
-            return Next::Done;
-        }
-        if vector == endpoint_vector(self.caps.links) {
-            self.endpoints_rung();
-            return Next::Done;
-        }
-        if doorbell == kick(self.caps.links) {
-            self.write(ext::WEFT_R_DB_MASK, !self.doorbells() | 1 << doorbell);
+            self.some_rung(self.far_bells());
+        } else if vector == endpoint_vector(self.caps.links) {
+            self.some_rung(self.endpoint_bells());
+        } else if doorbell == kick(self.caps.links) {
+            self.limits.mask(&self.regs, doorbell);
             self.events.kicked();
-            return Next::Done;
+        } else {
+            self.answer(1 << doorbell);
         }
-        // Before the rings are read: a doorbell that is rung from here on raises another interrupt.
-        self.write(ext::WEFT_R_DB_PENDING, 1 << doorbell);
-        let link = (doorbell / 2) as usize;
-        self.rung(link, doorbell == wake(self.caps.links, link));
         Next::Done
     }
 

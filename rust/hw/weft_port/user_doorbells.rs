@@ -27,6 +27,11 @@ impl UserDoorbells for WeftPort {
     }
 
     fn hear_kicks(&self) {
-        self.chip.hear_kicks();
+        let chip = &self.chip;
+        if chip.caps.has_kick {
+            let kick = layout::kick(chip.caps.links);
+            chip.write(ext::WEFT_R_DB_PENDING, 1 << kick);
+            chip.limits.unmask(&chip.regs, kick);
+        }
     }
 }
