@@ -122,11 +122,6 @@ impl Firmware {
         self.work(&mut Nowhere, |node, fx| node.tick(now, fx))
     }
 
-    /// How many writes it has refused because their master is not where they came from.
-    pub fn refusals(&self) -> u64 {
-        self.node.refusals()
-    }
-
     /// When [`Self::tick`] is to be called.
     pub fn due(&self, now: u64) -> Option<u64> {
         self.node.due(now)
