@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Doorbells that neighbours ring all the time: what the host that they ring at has left.
 
-In each neighbour a program without privileges stores to the doorbell page that it has mapped, some thousand
+In each neighbour a program without privileges stores to the doorbell page that it has mapped, some hundred
 times a second. It pauses in between: without that it would keep busy the emulator of the other host, where
 no driver can help. For comparison it stores to memory of its own. What is measured is of the guest's own
 clock. The median of short loops leaves out what else the machine has to do; without a limit each of them
@@ -33,9 +33,9 @@ CHANNELS = 8
 # How often each is measured, with and without doorbells.
 ROUNDS = 3
 TRIPS = 400
-# Seconds from ring to ring: as few as there can be, and enough for the emulator of the other host, which
-# stands for its port, to have processors left for a transfer.
-SHORTEST, SHORT = 1e-6, 1e-3
+# Seconds from ring to ring: few enough for several times as many interrupts as the limit, and enough for the
+# emulator of the other host, which stands for its port, not to be what is measured.
+PAUSE = 2e-3
 
 COMMON = """import fcntl, mmap, os, select, signal, struct, sys, time
 
@@ -51,7 +51,7 @@ def call(file, number, layout, *values):
 SLEEP = """listener = os.open("/dev/weft0", os.O_RDWR)
 count = int(sys.argv[1])
 call(listener, {listen}, "III", 0, {service}, count)
-print("listening", flush=True)
+print("listening", os.getpid(), flush=True)
 files, waiting = select.poll(), select.poll()
 waiting.register(listener, select.POLLIN)
 for _ in range(count):
@@ -129,18 +129,17 @@ def program(host, name, text):
 class Storm:
     """Neighbours of h2 with channels to it, over each of which a receiver there sleeps."""
 
-    def __init__(self, lab, neighbours, pause):
+    def __init__(self, lab, *neighbours):
         self.h2 = lab["h2"]
         count = CHANNELS * len(neighbours)
         self.sleeping = self.h2.start_job(program(self.h2, "sleep.py", COMMON + SLEEP) + f" {count}")
-        self.sleeping.expect("^listening", 30)
+        self.pid = int(self.sleeping.expect(r"^listening (\d+)", 30)[1])
         self.ringing = []
         for name in neighbours:
-            job = lab[name].start_job(program(lab[name], "ring.py", COMMON + RING) + f" {CHANNELS} {pause}")
+            job = lab[name].start_job(program(lab[name], "ring.py", COMMON + RING) + f" {CHANNELS} {PAUSE}")
             job.expect("^connected", 60)
             self.ringing.append(job)
         self.sleeping.expect("^sleeping", 60)
-        self.pid = self.h2.out("pgrep -f sleep.py")
         self.times = 0
 
     def turn(self):
@@ -182,8 +181,8 @@ def work(lab, sender, job):
 
 
 @contextlib.contextmanager
-def storm(lab, *neighbours, pause=SHORTEST):
-    made = Storm(lab, neighbours, pause)
+def storm(lab, *neighbours):
+    made = Storm(lab, *neighbours)
     try:
         yield made
     finally:
@@ -223,7 +222,7 @@ def other_link(bench):
         (took, _), *_ = work(lab, "h3", f"stream:{64 << 10}:2000").values()
         return took
 
-    with storm(lab, "h1", pause=SHORT) as made:
+    with storm(lab, "h1") as made:
         before = made.woken()
         calm, busy = [], []
         for _ in range(ROUNDS):
@@ -239,13 +238,12 @@ def other_link(bench):
         raise Mismatch(f"a transfer of {min(calm):.2f} s takes {min(busy):.2f} s")
 
 
-@test("ends that sleep for each message do not ring too often")
+@test("ends that sleep for each message are not put off")
 def honest(bench):
     lab = chain(bench)
-    files = ("counters/doorbells_limited", "link*/doorbells_lost")
-    count = "grep -s . " + " ".join(f"{DEVICE}/{file}" for file in files)
-    before = [lab[name].out(count) for name in ("h2", "h3")]
     ((took, trips),) = work(lab, "h3", f"round-trip:64:{TRIPS}").values()
-    bench.note(f"{took / trips * 1e6:.0f} us a round trip")
-    if [lab[name].out(count) for name in ("h2", "h3")] != before:
-        raise Mismatch("doorbells that were asked for were put off, or lost")
+    limited = [lab[name].out(f"cat {DEVICE}/counters/doorbells_limited || :") for name in ("h2", "h3")]
+    bench.note(f"{took / trips * 1e6:.0f} us a round trip; doorbells without credit: {' '.join(limited)}")
+    # A message that waits for a doorbell to be looked at waits for half a period, each way.
+    if took / trips > PERIOD / 2:
+        raise Mismatch(f"{took / trips * 1e3:.1f} ms a round trip")
