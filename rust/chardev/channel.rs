@@ -60,9 +60,9 @@ pub(super) fn connect(call: &Call<'_>, connect: weft_chan_connect) -> Result {
     let file = call.file;
     file.become_role(|| {
         let waiters = file.waiters.clone();
-        let channel = file
-            .channels
-            .connect(&file.node, &file.payer, call.inside, &wanted, waiters)?;
+        let channel =
+            file.channels
+                .connect(&file.node, &file.payer, call.inside, &wanted, waiters)?;
         Ok(Role::Channel(channel))
     })
 }
