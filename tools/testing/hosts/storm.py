@@ -30,8 +30,9 @@ SECONDS = 1.5
 LEAST = 0.8
 # Sleepers at the ends of so many channels of each neighbour.
 CHANNELS = 8
-# How often each is measured, with and without doorbells.
-ROUNDS = 3
+# How often each is measured, with and without doorbells: what others do with the machine makes a round longer,
+# never shorter, so the best of each is compared, and of more rounds if the first do not show it.
+ROUNDS, MOST_ROUNDS = 3, 9
 TRIPS = 400
 # Seconds from ring to ring: few enough for several times as many interrupts as the limit, and enough for the
 # emulator of the other host, which stands for its port, not to be what is measured.
@@ -180,6 +181,13 @@ def work(lab, sender, job):
     return {(one["job"], one["bytes"]): (one["seconds"], one["count"]) for one in lines}
 
 
+def more(calm, busy, best):
+    """Whether another round is needed."""
+    if len(busy) < ROUNDS:
+        return True
+    return best(calm) < LEAST * best(busy) and len(busy) < MOST_ROUNDS
+
+
 @contextlib.contextmanager
 def storm(lab, *neighbours):
     made = Storm(lab, *neighbours)
@@ -193,17 +201,16 @@ def storm(lab, *neighbours):
 def processor(bench):
     calm, busy = [], []
     with storm(chain(bench), "h1", "h3") as made:
-        for _ in range(ROUNDS):
+        while more(calm, busy, lambda each: min(each)[0]):
             calm.append(made.measure())
             made.turn()
             busy.append(made.measure())
             made.turn()
     took, interrupts, doorbells, woken = (sum(each[n] for each in busy) for n in range(1, 5))
-    # The best of the medians: others use the machine, too.
     without, within = min(calm)[0], min(busy)[0]
     bench.note(f"{doorbells / took:.0f} doorbells/s, {interrupts / took:.0f} interrupts/s, "
                f"{100 * without / within:.0f} % of the processor")  # fmt: skip
-    rings = len(made.ringing) * (ROUNDS * BURST + took / PERIOD)
+    rings = len(made.ringing) * (len(busy) * BURST + took / PERIOD)
     if doorbells < rings:
         raise Mismatch(f"nothing to limit: {doorbells} doorbells in {took} s")
     if interrupts > rings + OTHERS * took:
@@ -225,13 +232,13 @@ def other_link(bench):
     with storm(lab, "h1") as made:
         before = made.woken()
         calm, busy = [], []
-        for _ in range(ROUNDS):
+        while more(calm, busy, min):
             calm.append(seconds())
             made.turn()
             busy.append(seconds())
             made.turn()
         woken = made.woken() - before
-    bench.note(f"{100 * min(calm) / min(busy):.0f} % of the rate, the best of {ROUNDS} each")
+    bench.note(f"{100 * min(calm) / min(busy):.0f} % of the rate, the best of {len(busy)} each")
     if woken:
         raise Mismatch(f"the sleepers were woken {woken} times, and nothing had come")
     if min(calm) < LEAST * min(busy):
@@ -241,7 +248,8 @@ def other_link(bench):
 @test("ends that sleep for each message are not put off")
 def honest(bench):
     lab = chain(bench)
-    ((took, trips),) = work(lab, "h3", f"round-trip:64:{TRIPS}").values()
+    each = [next(iter(work(lab, "h3", f"round-trip:64:{TRIPS}").values())) for _ in range(ROUNDS)]
+    took, trips = min(each)
     limited = [lab[name].out(f"cat {DEVICE}/counters/doorbells_limited || :") for name in ("h2", "h3")]
     bench.note(f"{took / trips * 1e6:.0f} us a round trip; doorbells without credit: {' '.join(limited)}")
     # A message that waits for a doorbell to be looked at waits for half a period, each way.
