@@ -5,7 +5,6 @@
  * meanwhile: work items are confined to one processor, and this program has it.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,10 +16,6 @@
 /* As many as a queue can have. */
 #define FLOOD		16384
 #define CQES		65536
-/* The longest message that is not sent in segments. */
-#define EAGER		(16 << 10)
-#define EAGERS		1024
-#define CALL_BYTES	(1024 << 10)
 /* What a queue pair ends at once when it fails: requests under way, and posted ones. */
 #define AT_ONCE		128
 /* Generous: guests are slow when others run. */
@@ -28,18 +23,10 @@
 
 #define WORK_CPUS	"/sys/devices/virtual/workqueue/cpumask"
 
-/* A thread that runs the engine of the other end. */
-struct peer {
-	struct we_end *end;
-	volatile bool stop;
-	pthread_t thread;
-};
-
 FIXTURE(kick) {
 	struct we_end a, b;
 	char cpus[64];
 	uint32_t mw_stag;
-	struct peer peer;
 };
 
 /* Work items on processor 0, where this thread is. */
@@ -85,9 +72,6 @@ FIXTURE_SETUP(kick)
 FIXTURE_TEARDOWN(kick)
 {
 	be_quiet(false);
-	self->peer.stop = true;
-	if (self->peer.end)
-		pthread_join(self->peer.thread, NULL);
 	we_end(&self->a);
 	we_end(&self->b);
 	if (self->cpus[0])
@@ -99,6 +83,18 @@ static void kick(struct we_end *e, uint32_t budget)
 	struct weft_kick k = { .size = sizeof(k), .qp = e->qp, .budget = budget };
 
 	wt_ioctl(e->fd, WEFT_KICK, &k);
+}
+
+/*
+ * From here on this thread has the processor, and no other is in the middle of a run of the engine: this
+ * call has waited for it.
+ */
+static bool alone(struct we_end *e)
+{
+	if (!be_quiet(true))
+		return false;
+	kick(e, 1);
+	return true;
 }
 
 /* How many completions have come that were not taken. */
@@ -156,8 +152,8 @@ TEST_F_TIMEOUT(kick, requests_of_a_call, 300)
 	uint64_t count;
 
 	for (int i = 0; i < 4; i++) {
+		ASSERT_TRUE(alone(a));
 		post_local(a, self->mw_stag, FLOOD);
-		ASSERT_TRUE(be_quiet(true));
 		kick(a, budgets[i]);
 		count = come(a);
 		ASSERT_TRUE(be_quiet(false));
@@ -183,13 +179,14 @@ TEST_F_TIMEOUT(kick, flushed_by_a_call, 300)
 			ASSERT_TRUE(we_join(a, &self->b));
 			self->b.recvs = self->b.rq->posted;
 			ASSERT_TRUE(we_exchange(a, &self->b, 1));
+			ASSERT_TRUE(alone(a));
 			we_post_wqe(a, &bad, NULL);
 			post_local(a, self->mw_stag, FLOOD - 1);
 		} else {
 			ASSERT_EQ(0, we_modify(a, WEFT_QP_STATE, WEFT_QP_ERR, 0));
+			ASSERT_TRUE(alone(a));
 			post_local(a, self->mw_stag, FLOOD);
 		}
-		ASSERT_TRUE(be_quiet(true));
 		kick(a, 256);
 		count = come(a);
 		ASSERT_TRUE(be_quiet(false));
@@ -206,51 +203,6 @@ TEST_F_TIMEOUT(kick, flushed_by_a_call, 300)
 	}
 }
 
-static void *run_peer(void *arg)
-{
-	struct peer *peer = arg;
-	cpu_set_t others;
-
-	CPU_ZERO(&others);
-	for (int cpu = 1; cpu < CPU_SETSIZE; cpu++)
-		CPU_SET(cpu, &others);
-	/* With one processor it runs when the other thread sleeps. */
-	sched_setaffinity(0, sizeof(others), &others);
-	while (!peer->stop)
-		we_kick(peer->end);
-	return NULL;
-}
-
-/* Bytes count as well, while the peer takes what comes. */
-TEST_F_TIMEOUT(kick, bytes_of_a_call, 300)
-{
-	struct we_end *a = &self->a;
-	uint64_t before, worst = 0, calls = 0;
-
-	for (unsigned int n = 0; n < EAGERS; n++)
-		we_post(a, n, WEFT_OP_WRITE, 0, EAGER, WE_BASE, self->b.stag);
-	self->peer.end = &self->b;
-	if (pthread_create(&self->peer.thread, NULL, run_peer, &self->peer)) {
-		self->peer.end = NULL;
-		ASSERT_TRUE(false);
-	}
-	while (a->sq->taken < a->posted) {
-		ASSERT_TRUE(be_quiet(true));
-		before = a->sq->taken;
-		kick(a, ~0u);
-		before = a->sq->taken - before;
-		ASSERT_TRUE(be_quiet(false));
-		calls++;
-		if (before > worst)
-			worst = before;
-	}
-	TH_LOG("%u writes of %u bytes by %llu calls, %llu by one at most", EAGERS, EAGER,
-	       (unsigned long long)calls, (unsigned long long)worst);
-	/* Those that are begun and not sent are no more than one turn's. */
-	EXPECT_GE(CALL_BYTES / EAGER + 8, worst);
-	ASSERT_TRUE(take(a, EAGERS, WEFT_WC_SUCCESS));
-}
-
 /* What another file has is done before the flood is. */
 TEST_F_TIMEOUT(kick, others_have_their_turn, 300)
 {
@@ -263,9 +215,9 @@ TEST_F_TIMEOUT(kick, others_have_their_turn, 300)
 	ASSERT_TRUE(we_begin(&d, 1, 4096));
 	ASSERT_TRUE(we_join(&c, &d));
 	ASSERT_TRUE(we_exchange(&c, &d, 0));
+	ASSERT_TRUE(alone(a));
 	post_local(a, self->mw_stag, FLOOD);
 	we_post(&c, 7, WEFT_OP_WRITE, 0, 64, WE_BASE, d.stag);
-	ASSERT_TRUE(be_quiet(true));
 	kick(a, ~0u);
 	/* It is sent; it is taken, and answered; the answer is taken. */
 	kick(&c, 0);
@@ -282,43 +234,6 @@ TEST_F_TIMEOUT(kick, others_have_their_turn, 300)
 	ASSERT_TRUE(take(a, FLOOD, WEFT_WC_SUCCESS));
 	we_end(&c);
 	we_end(&d);
-}
-
-/* Batches of ordinary size take no more calls than there were before calls had limits. */
-TEST_F_TIMEOUT(kick, calls_for_a_batch, 300)
-{
-	static const struct {
-		unsigned int count;
-		uint32_t bytes;
-	} batches[] = { { 64, 64 }, { 256, 64 }, { 64, 4096 }, { 16, 1 << 20 } };
-	struct we_end a, b;
-
-	ASSERT_TRUE(we_begin_with(&a, 0, 1 << 20, 256, 1024));
-	ASSERT_TRUE(we_begin_with(&b, 1, 1 << 20, 256, 1024));
-	ASSERT_TRUE(we_join(&a, &b));
-	ASSERT_TRUE(we_exchange(&a, &b, 0));
-	for (int i = 0; i < 4; i++) {
-		unsigned int calls = 0, done = 0;
-		int64_t until = wt_now_ms() + PATIENCE_MS;
-		struct weft_cqe cqe;
-
-		for (unsigned int n = 0; n < batches[i].count; n++)
-			we_post(&a, n, WEFT_OP_WRITE, 0, batches[i].bytes, WE_BASE, b.stag);
-		ASSERT_TRUE(be_quiet(true));
-		while (done < batches[i].count && wt_now_ms() < until) {
-			kick(&a, 0);
-			kick(&b, 0);
-			calls++;
-			while (we_poll(&a, &cqe))
-				done += cqe.status == WEFT_WC_SUCCESS;
-		}
-		ASSERT_TRUE(be_quiet(false));
-		EXPECT_EQ(batches[i].count, done);
-		TH_LOG("%u writes of %u bytes: %u calls of each end", batches[i].count,
-		       batches[i].bytes, calls);
-	}
-	we_end(&a);
-	we_end(&b);
 }
 
 TEST_HARNESS_MAIN
