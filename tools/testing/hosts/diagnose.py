@@ -251,7 +251,7 @@ def silent(bench):
 
 # A peer without a driver, or with another one: what a user's program at the registers can do.
 PEER = """import mmap, struct, sys, time
-CTRL, LINK_STATUS, ENABLE, UP = 0x30, 0x100, 1, 1
+CTRL, HWID, LINK_STATUS, ENABLE, UP = 0x30, 0x20, 0x100, 1, 1
 TX_DATA, TX_CTRL, RX_DATA, RX_STATUS, RX_POP, VALID = 0x200, 0x300, 0x400, 0x500, 0x504, 1 << 31
 file = open(sys.argv[1], "r+b")
 words = memoryview(mmap.mmap(file.fileno(), 0x40000)).cast("I")
@@ -267,7 +267,9 @@ def crc32c(data):
 # proto/wire.rs: in the version of the other's hello, to the generation and session that it came from.
 def hello(wake, version, generation, session):
     body = struct.pack("<QQII", 0, 1 << 20, wake, 1)
-    head = struct.pack("<4sBBHQIIQQII", b"WEFT", version, 1, 48 + len(body), 99, 1, generation, 1, session, 1, 0)
+    # With the port's own hardware id: the fabric attests no other.
+    hwid = words[HWID // 4] | words[HWID // 4 + 1] << 32
+    head = struct.pack("<4sBBHQIIQQII", b"WEFT", version, 1, 48 + len(body), hwid, 1, generation, 1, session, 1, 0)
     return head[:44] + struct.pack("<I", crc32c(head + body)) + body
 
 # The next message between drivers; the manager's go the same way.
