@@ -36,10 +36,12 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-# rust/proto/wire.rs: without an offer, to whatever session there is.
-def hello(hwid):
+# rust/proto/wire.rs: without an offer, to whatever session there is. The hardware id is the port's own: the
+# fabric attests no other.
+def hello(generation):
     body = bytes(24)
-    head = struct.pack("<4sBBHQIIQQII", b"WEFT", 4, 1, 48 + len(body), hwid, 1, 0, 1, 0, 1, 0)
+    hwid = regs[R_HWID // 4] | regs[R_HWID // 4 + 1] << 32
+    head = struct.pack("<4sBBHQIIQQII", b"WEFT", 4, 1, 48 + len(body), hwid, generation, 0, 1, 0, 1, 0)
     data = head[:44] + struct.pack("<I", crc32c(head + body)) + body
     return [word for word, in struct.iter_unpack("<I", data)]
 
@@ -47,7 +49,7 @@ def hello(hwid):
 regs[R_CTRL // 4] = CTRL_ENABLE
 while not regs[R_LINK // 4] & LINK_UP:
     time.sleep(0.01)
-hellos = [hello(hwid) for hwid in (97, 98, 99)]
+hellos = [hello(generation) for generation in (97, 98, 99)]
 print("begins", flush=True)
 while not os.path.exists(sys.argv[2]):
     time.sleep(0.01)
