@@ -86,8 +86,8 @@ static void kick(struct we_end *e, uint32_t budget)
 }
 
 /*
- * From here on this thread has the processor, and no other is in the middle of a run of the engine: this
- * call has waited for it.
+ * From here on this thread has the processor, and no other is in the middle of a run of the
+ * engine: this call has waited for it.
  */
 static bool alone(struct we_end *e)
 {
