@@ -23,18 +23,14 @@ mod inbox;
 mod neighbours;
 mod routes;
 mod view;
-mod witness;
 
 pub(crate) use self::{
     assignments::Refusal,
     view::{Role, Standing, View},
 };
 
-use self::{
-    aims::Aims, allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes,
-    witness::Witness,
-};
-use super::{host::ManagerHost, memory::Memory, Pcim};
+use self::{aims::Aims, allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes};
+use super::{host::ManagerHost, memory::Memory, witness::Witness, Pcim};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
     proto::mr::hierarchy::{Hierarchy, MAX_BYTES as MAX_HIERARCHY},
@@ -49,7 +45,7 @@ use crate::{
         path::{Path, MAX_HOPS},
         table::{self, Slot},
     },
-    sys::{clock, waitq::WaitQueue},
+    sys::{clock, errno::EHOSTUNREACH, waitq::WaitQueue},
 };
 use kernel::{
     new_mutex,
@@ -446,7 +442,11 @@ impl node::Effects for Means<'_> {
     }
 
     fn there(&mut self, path: &Path) -> There {
-        self.witness.there(self.router, path)
+        match self.witness.hwid_at(self.router, path.ports()) {
+            Ok(hwid) => There::Node(hwid),
+            Err(e) if e == EHOSTUNREACH || e == EINVAL => There::Nothing,
+            Err(_) => There::Unknown,
+        }
     }
 
     fn unattested(&mut self, master: u64, there: There) {

@@ -32,6 +32,7 @@ mod pcim;
 mod power;
 mod queue;
 mod turnstile;
+mod witness;
 
 pub(crate) use self::{
     link::{LinkInfo, Session},
