@@ -266,12 +266,10 @@ impl Endpoints {
     /// so later.
     fn tell_failure(&self, node: &Node) {
         let mut untold = self.untold.lock();
-        if untold.last.is_none() || untold.pace.wait(clock::now_ms()).is_some() {
-            return;
-        }
-        let last = untold.last.take();
+        let Failures { last, pace } = &mut *untold;
+        let told = last.take_if(|_| pace.wait(clock::now_ms()).is_none());
         drop(untold);
-        let Some((which, failure)) = last else {
+        let Some((which, failure)) = told else {
             return;
         };
         let Wanted {
