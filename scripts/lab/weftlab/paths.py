@@ -11,6 +11,8 @@ import subprocess
 from .errors import SetupError
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
+# The checksum of messages, for programs that tests run in guests.
+CRC = TOP / "tools" / "testing" / "device" / "crc.py"
 BUILD = TOP / "build" / "lab"
 
 

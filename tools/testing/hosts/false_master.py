@@ -6,6 +6,7 @@ import contextlib
 import json
 import signal
 
+from weftlab import paths
 from weftlab.errors import Mismatch
 
 SYSFS = "/sys/class/weft/weft0/device"
@@ -25,20 +26,6 @@ regs = mmap.mmap(file, 4096, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
 
 def store(at, value):
     ctypes.c_uint32.from_buffer(regs, at).value = value
-
-
-TABLE = []
-for byte in range(256):
-    for _ in range(8):
-        byte = byte >> 1 ^ (0x82f63b78 if byte & 1 else 0)
-    TABLE.append(byte)
-
-
-def crc32c(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc = TABLE[(crc ^ byte) & 0xff] ^ crc >> 8
-    return crc ^ 0xffffffff
 
 
 def rest(number, term, version, on):
@@ -82,7 +69,7 @@ def writing(what, host, victim):
     term, master, life, path = standing(host, victim)
     if int(master, 0) != int(host.out(f"cat {SYSFS}/hwid"), 0):
         raise Mismatch(f"{host.name} is not the master, {master} is")
-    script = host.push("false_master.py", SCRIPT.encode())
+    script = host.push("false_master.py", (paths.CRC.read_text() + SCRIPT).encode())
     words = " ".join(map(str, [what, term, master, victim, life, *path]))
     job = host.start_job(f"exec python3 {script} {words}")
     job.expect("^writing", 30)

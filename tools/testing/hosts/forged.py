@@ -14,7 +14,6 @@ from .live import keeping
 from .rates import constants
 
 LAB = "four-hosts"
-CRC = paths.TOP / "tools/testing/device/crc.py"
 # The id of no node while h1 is off, and lower than all others.
 NO_NODE = 1
 # Between requests of traffic that is not to notice anything, in milliseconds.
@@ -145,7 +144,7 @@ def forger(host):
 
 def forges(host, function, **todo):
     """Has the port forge: what it says, and which writes were taken."""
-    program = constants() + CRC.read_text() + FORGER
+    program = constants() + paths.CRC.read_text() + FORGER
     path = host.push("forger.py", program.encode())
     said = host.out(f"exec python3 {path} {function} {shlex.quote(json.dumps(todo))}", 240)
     words = [line.split() for line in said.splitlines()]

@@ -5,7 +5,7 @@ other links of that host."""
 import contextlib
 import time
 
-from weftlab import topology
+from weftlab import paths, topology
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
@@ -25,15 +25,6 @@ GO = "/tmp/go"
 # A neighbour without a driver: FILE GO SECONDS. It sends the hellos of three incarnations in turn.
 HELLOS = """import mmap, os, struct, sys, time
 regs = memoryview(mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 1 << 17)).cast("I")
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 # rust/proto/wire.rs: without an offer, to whatever session there is. The hardware id is the port's own: the
@@ -70,7 +61,7 @@ def neighbour(host, program, *words):
     device = host.out(f"readlink -f {PORT}")
     host.rmmod()
     host.run(f"echo 1 >{device}/enable")
-    path = host.push("neighbour.py", (constants() + program).encode())
+    path = host.push("neighbour.py", (constants() + paths.CRC.read_text() + program).encode())
     host.run(f"rm -f {GO}")
     job = host.start_job(f"exec python3 {path} {device}/resource0 {GO} {' '.join(map(str, words))}")
     try:
