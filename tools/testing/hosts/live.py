@@ -147,11 +147,20 @@ def resets(bench):
             bench.note(f"{name}: {counts}, pauses {pauses} ms")
 
 
+# The class directories, one below each function that has a node, in which there is nothing.
+EMPTY = (f"for dir in {SYSFS}/*/weft /sys/devices/virtual/weft; do "
+         "[ ! -d $dir ] || [ -n \"$(ls $dir)\" ] || echo $dir; done")  # fmt: skip
+
+
 def moved(host, port, source, target, *words):
     """Moves it live; the driver does without a word of what went wrong."""
     done = migrate(host, f"{port}:{source}", f"{port}:{target}", "--live", *words)
     if done["outcome"] != "moved" or "step" in done:
         raise Mismatch(f"{done}")
+    # They would be in the way of the nodes of the next weft.ko.
+    left = host.out(EMPTY)
+    if left:
+        raise Mismatch(f"the move has left behind: {left}")
     return done
 
 
