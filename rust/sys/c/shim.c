@@ -8,6 +8,8 @@
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/io.h>
+#include <linux/kobject.h>
+#include <linux/mutex.h>
 #include <linux/overflow.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -239,14 +241,32 @@ void weft_eventfd_put(struct eventfd_ctx *ctx)
 	eventfd_ctx_put(ctx);
 }
 
+static DEFINE_MUTEX(weft_moving_nodes);
+
 int weft_move_node(const struct class *class, dev_t number, struct device *parent)
 {
 	struct device *node = class_find_device_by_devt(class, number);
+	struct kobject *dir;
 	int err;
 
 	if (!node)
 		return -ENODEV;
+	mutex_lock(&weft_moving_nodes);
+	dir = node->kobj.parent;
 	err = device_move(node, parent, DPM_ORDER_NONE);
+	/*
+	 * device_add() took a reference to the directory of the class below the parent, which
+	 * device_del() would give back; device_move() takes one to the next and keeps that one. The
+	 * directory would stay, and the class of the next module could not make it. What is last in
+	 * it removes it. Nothing looks for it meanwhile: below a function there is one node at a time,
+	 * and what has no parent has come there by this function.
+	 */
+	if (!err) {
+		if (kref_read(&dir->kref) == 1)
+			kobject_del(dir);
+		kobject_put(dir);
+	}
+	mutex_unlock(&weft_moving_nodes);
 	put_device(node);
 	return err;
 }
