@@ -32,11 +32,13 @@
 #define MAX_NTH		5000
 #define READY_MS	30000
 #define CELLS		16
+#define MOST_TASKS	64
+/* New worker threads in a row, at the most, before they are taken for a fault. */
+#define MOST_CHANGES	16
 #define BULK		4096
 
 static const char *module_path;
 static char pci_name[2][32];
-static int self;	/* fail-nth of this thread */
 static unsigned int first = 1, step = 1;
 
 /* What operations work with. */
@@ -48,12 +50,12 @@ static struct {
 } now = { .fd = -1, .listener = -1, .epoll = -1 };
 
 /*
- * @run is what is failed, in the calling thread or in that named @thread; it
- * returns 0 or a negative errno. @prepare and @undo run without failures.
+ * @run is what is failed, in the calling thread or in those with @threads in their
+ * name; it returns 0 or a negative errno. @prepare and @undo run without failures.
  */
 struct operation {
 	const char *name;
-	const char *thread;
+	const char *threads;
 	bool (*prepare)(void);
 	long (*run)(void);
 	bool (*undo)(void);
@@ -552,7 +554,8 @@ static const struct operation operations[] = {
 	{ "WEFT_CHAN_CONNECT", NULL, before_connect, connect_now, after_connect, 5, USUAL },
 	{ "WEFT_CHAN_ACCEPT", NULL, before_accept, accept_now, after_accept, 3,
 	  { ENOMEM, EFAULT, ECONNABORTED } },
-	{ "being connected to", "mailbox", before_connect_to, connect_now, after_connect, 4,
+	/* Messages are acted upon in a work item of the link. */
+	{ "being connected to", "kworker/u", before_connect_to, connect_now, after_connect, 4,
 	  { ENOBUFS, ECONNREFUSED, ETIMEDOUT } },
 	{ "WEFT_CHAN_INFO", NULL, pair, chan_info, nothing, 3, USUAL },
 	{ "WEFT_CHAN_KICK", NULL, pair, chan_kick, nothing, 2, USUAL },
@@ -575,16 +578,54 @@ static bool expected(const struct operation *op, long r)
 	return !r;
 }
 
-static int task_of(const struct operation *op)
-{
-	char name[64];
-	pid_t thread;
+/* The tasks in which an operation may fail. */
+struct tasks {
+	pid_t id[MOST_TASKS];
+	int fail_nth[MOST_TASKS];
+	size_t count;
+};
 
-	if (!op->thread)
-		return self;
-	snprintf(name, sizeof(name), "-weft-%s-%s", pci_name[0], op->thread);
-	thread = inject_find(name);
-	return thread ? inject_open(thread) : -ESRCH;
+/* Those of @op: false if they cannot be found, or are too many. */
+static bool tasks_of(const struct operation *op, struct tasks *tasks)
+{
+	tasks->id[0] = gettid();
+	tasks->count = op->threads ? inject_find(op->threads, tasks->id, MOST_TASKS) : 1;
+	return tasks->count && tasks->count <= MOST_TASKS;
+}
+
+static bool same_tasks(const struct tasks *a, const struct tasks *b)
+{
+	return a->count == b->count && !memcmp(a->id, b->id, a->count * sizeof(*a->id));
+}
+
+static bool arm(struct tasks *tasks, unsigned int nth)
+{
+	for (size_t i = 0; i < tasks->count; i++) {
+		int fd = inject_open(tasks->id[i]);
+
+		tasks->fail_nth[i] = fd;
+		/* A worker thread may have ended. */
+		if (fd != -ENOENT && (fd < 0 || !inject_arm(fd, nth)))
+			return false;
+	}
+	return true;
+}
+
+/* As inject_disarm(), of all of them: whether any has failed. */
+static int disarm(struct tasks *tasks)
+{
+	int any = 0;
+
+	for (size_t i = 0; i < tasks->count; i++) {
+		int fd = tasks->fail_nth[i], fired = fd < 0 ? 0 : inject_disarm(fd);
+
+		if (fd >= 0)
+			close(fd);
+		if (fired < 0 && fired != -ESRCH)
+			return fired;
+		any |= fired == 1;
+	}
+	return any;
 }
 
 /*
@@ -599,8 +640,8 @@ static bool to_be_confirmed(unsigned int nth)
 /* Fails each thing that @op asks for, or each of them that is for this run. */
 static bool fail_each(const struct operation *op)
 {
-	unsigned int nth, refused = 0;
-	int task = -1;
+	unsigned int nth, refused = 0, changes = 0;
+	struct tasks tasks, then;
 
 	for (nth = first; nth <= MAX_NTH; nth += step) {
 		int fired;
@@ -610,16 +651,13 @@ static bool fail_each(const struct operation *op)
 			ksft_print_msg("%s: cannot be prepared, %u\n", op->name, nth);
 			return false;
 		}
-		/* A thread of an interrupt is another one each time the port is bound. */
-		task = task_of(op);
-		if (task < 0 || !inject_arm(task, nth)) {
+		/* Which threads there are changes. */
+		if (!tasks_of(op, &tasks) || !arm(&tasks, nth)) {
 			ksft_print_msg("%s: fail-nth: %s\n", op->name, strerror(errno));
 			return false;
 		}
 		r = op->run();
-		fired = inject_disarm(task);
-		if (task != self)
-			close(task);
+		fired = disarm(&tasks);
 		if (!op->undo()) {
 			ksft_print_msg("%s: cannot be undone, %u ended with %ld\n",
 				       op->name, nth, r);
@@ -630,8 +668,18 @@ static bool fail_each(const struct operation *op)
 				       r, strerror(-r), fired);
 			return false;
 		}
+		if (!fired && op->threads && tasks_of(op, &then) && !same_tasks(&tasks, &then)) {
+			/* A worker thread that has come since may have done it. */
+			if (++changes > MOST_CHANGES) {
+				ksft_print_msg("%s: there are new threads all the time\n", op->name);
+				return false;
+			}
+			nth -= step;
+			continue;
+		}
 		if (!fired)
 			break;
+		changes = 0;
 		refused += r != 0;
 		if (!to_be_confirmed(nth))
 			continue;
@@ -686,10 +734,9 @@ int main(int argc, char **argv)
 		ksft_exit_fail_msg("WEFT_NTH=%s: k/m is meant, with k from 1 to m\n", part);
 	ksft_set_plan(ARRAY_SIZE(unloaded) + ARRAY_SIZE(operations) + 2);
 
-	self = inject_open(gettid());
 	for (unsigned int port = 0; port < 2; port++)
 		known &= wt_pci_name(port, pci_name[port], sizeof(pci_name[port]));
-	if (self < 0 || !known || !inject_in_modules())
+	if (!known || !inject_in_modules())
 		ksft_exit_fail_msg("two ports and fault injection are needed\n");
 
 	run_all(unloaded, ARRAY_SIZE(unloaded), argv + !!argc);

@@ -115,13 +115,20 @@ int inject_disarm(int task)
 	return !strtoul(left, NULL, 10);
 }
 
-pid_t inject_find(const char *comm)
+static int ascending(const void *a, const void *b)
+{
+	pid_t left = *(const pid_t *)a, right = *(const pid_t *)b;
+
+	return (left > right) - (left < right);
+}
+
+size_t inject_find(const char *comm, pid_t *found, size_t max)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
-	pid_t found = 0;
+	size_t count = 0;
 
-	while (dir && !found && (entry = readdir(dir))) {
+	while (dir && (entry = readdir(dir))) {
 		char path[300], name[64] = "";
 		FILE *file;
 
@@ -134,10 +141,14 @@ pid_t inject_find(const char *comm)
 		if (fgets(name, sizeof(name), file))
 			name[strcspn(name, "\n")] = 0;
 		fclose(file);
-		if (strstr(name, comm))
-			found = atoi(entry->d_name);
+		if (!strstr(name, comm))
+			continue;
+		if (count < max)
+			found[count] = atoi(entry->d_name);
+		count++;
 	}
 	if (dir)
 		closedir(dir);
-	return found;
+	qsort(found, count < max ? count : max, sizeof(*found), ascending);
+	return count;
 }

@@ -21,7 +21,7 @@ bool inject_in_modules(void);
 /* Everything as it was at boot. */
 void inject_reset(void);
 
-/* Who is to fail: a task, by its number; a negative errno. */
+/* fail-nth of a task, by its number; a negative errno. */
 int inject_open(pid_t task);
 
 /* Has the task's @nth call fail from now on. */
@@ -30,7 +30,10 @@ bool inject_arm(int task, unsigned int nth);
 /* No more of that. 1: it has failed, 0: it never came to that; a negative errno. */
 int inject_disarm(int task);
 
-/* The thread with this name, a kernel's too; 0 if there is none. */
-pid_t inject_find(const char *comm);
+/*
+ * The threads, the kernel's too, with @comm in their name: their numbers in @found, which has room for
+ * @max, in ascending order; returns how many there are.
+ */
+size_t inject_find(const char *comm, pid_t *found, size_t max);
 
 #endif
