@@ -15,23 +15,57 @@ from .migration import SYSFS, back, holding, migrate, moving
 
 LAB = "twins"
 # A program that sleeps in a call of a port, and makes others meanwhile, until it is asked to end: DEVICE
-# accept|connect|listen SERVICE STOP. "listen" sleeps in none, and accepts nothing.
-SLEEPER = """import fcntl, os, struct, sys, threading, time
-INFO, LISTEN, CONNECT, ACCEPT = 22400, 22402, 22403, 22404
+# accept|connect|listen|argument|result|memory SERVICE STOP. "listen" sleeps in none, and accepts nothing. The last
+# three sleep where the driver reads the argument, writes the result, or pins memory: userfaultfd has it wait for
+# a page that does not come.
+SLEEPER = """import ctypes, fcntl, mmap, os, struct, sys, threading, time
+INFO, LISTEN, CONNECT, ACCEPT, PD_ALLOC, MR_REG = 22400, 22402, 22403, 22404, 22407, 22408
+USERFAULTFD, API, REGISTER, PROTECT, MISSING, WRITES = 323, 0xc018aa3f, 0xc020aa00, 0xc018aa06, 1, 2
 device, what, service, stop = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+libc = ctypes.CDLL(None, use_errno=True)
+pages = []
 listener, fresh = os.open(device, os.O_RDWR), os.open(device, os.O_RDWR)
-if what != "connect":
+if what in ("accept", "listen"):
     fcntl.ioctl(listener, LISTEN, struct.pack("=IIII", 16, 0, service, 4))
     print("listening", flush=True)
 call = {
-    "accept": (ACCEPT, struct.pack("=IIiI", 16, 0, listener, 0)),
-    "connect": (CONNECT, struct.pack("=IIQIIIIII", 40, 0, 0, 0, service, 16, 4096, 60000, 0)),
+    "accept": lambda: fcntl.ioctl(fresh, ACCEPT, struct.pack("=IIiI", 16, 0, listener, 0)),
+    "connect": lambda: fcntl.ioctl(fresh, CONNECT, struct.pack("=IIQIIIIII", 40, 0, 0, 0, service, 16, 4096, 60000, 0)),
+    "argument": lambda: by_address(INFO, awaited(MISSING)),
+    "result": lambda: by_address(INFO, awaited(WRITES, struct.pack("=I", 40))),
+    "memory": lambda: memory(),
 }.get(what)
+
+
+def awaited(mode, content=b""):
+    "The address of a page for which the kernel waits in vain, to read it or to write to it."
+    page = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages.append(page)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    fd = libc.syscall(USERFAULTFD, os.O_CLOEXEC)
+    fcntl.ioctl(fd, API, struct.pack("=QQQ", 0xaa, mode & WRITES and 1, 0))
+    fcntl.ioctl(fd, REGISTER, struct.pack("=QQQQ", at, 4096, mode, 0))
+    if mode == WRITES:
+        page[:len(content)] = content
+        fcntl.ioctl(fd, PROTECT, struct.pack("=QQQ", at, 4096, 1))
+    return at
+
+
+def by_address(number, at):
+    if libc.ioctl(fresh, ctypes.c_ulong(number), ctypes.c_void_p(at)):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def memory():
+    pd = bytearray(struct.pack("=IIII", 16, 0, 0, 0))
+    fcntl.ioctl(fresh, PD_ALLOC, pd)
+    fcntl.ioctl(fresh, MR_REG, struct.pack("=IIQQQIIIIII", 56, 0, awaited(MISSING), 4096, 0,
+                                           struct.unpack("=IIII", pd)[2], 1, 1, 0, 0, 0))
 
 
 def sleeps():
     try:
-        fcntl.ioctl(fresh, *call)
+        call()
         print(what, "done", flush=True)
     except OSError as error:
         print(what, "failed:", error.strerror, flush=True)
@@ -40,7 +74,8 @@ def sleeps():
 if call:
     thread = threading.Thread(target=sleeps, daemon=True)
     thread.start()
-    while "wait_woken" not in open(f"/proc/self/task/{thread.native_id}/wchan").read():
+    wchan = f"/proc/self/task/{thread.native_id}/wchan"
+    while open(wchan).read() not in ("wait_woken", "handle_userfault"):
         time.sleep(0.01)
     print("asleep", flush=True)
 calls, longest = 0, 0
@@ -280,6 +315,24 @@ def sleeping(bench):
                 with contextlib.suppress(Exception):
                     job.wait(20)
         bench.note(f"beside an accept: {accept.out.strip().splitlines()[-1]}")
+
+
+@test("MIG-2: a VF moves live while the driver waits for a page of a program: for an argument, a result, or memory "
+      "to be registered: other calls go on", patient=True)
+def awaiting(bench):
+    with moving(bench) as (lab, a, b):
+        host, node = lab["h1"], a[0].node(0)
+        if host.run("grep -q ' userfaultfd_ioctl$' /proc/kallsyms", status=None).status:
+            raise Skip("this kernel has no userfaultfd (CONFIG_USERFAULTFD)")
+        at, to = 0, 1
+        for what in ("argument", "result", "memory"):
+            with sleeper(host, node, what, SERVICE) as job:
+                moved(host, 0, at, to)
+                at, to = to, at
+                if f"{what} " in job.out:
+                    raise Mismatch(f"{job.out}")
+            bench.note(f"beside the {what}: {job.out.strip().splitlines()[-1]}")
+            host.wait_link("ready", 60, port=node)
 
 
 @contextlib.contextmanager
