@@ -28,7 +28,7 @@ pub(super) fn assignments(call: &Call<'_>, mut asked: weft_fabric_assignments) -
     let at = UserPtr::from_addr(usize::try_from(asked.text)?);
     asked.line = 0;
     let done = match asked.flags {
-        0 => read(manager, at, &mut asked),
+        0 => read(call, manager, at, &mut asked),
         _ => set(call, manager, at, &mut asked),
     };
     // In these cases the structure describes the error.
@@ -39,7 +39,12 @@ pub(super) fn assignments(call: &Call<'_>, mut asked: weft_fabric_assignments) -
     done
 }
 
-fn read(manager: &Manager, at: UserPtr, asked: &mut weft_fabric_assignments) -> Result {
+fn read(
+    call: &Call<'_>,
+    manager: &Manager,
+    at: UserPtr,
+    asked: &mut weft_fabric_assignments,
+) -> Result {
     let (version, text) = manager.assignments()?;
     let room = asked.bytes as usize;
     asked.version = version;
@@ -47,7 +52,7 @@ fn read(manager: &Manager, at: UserPtr, asked: &mut weft_fabric_assignments) -> 
     if text.len() > room {
         return Err(ENOBUFS.into());
     }
-    UserSlice::new(at, text.len()).writer().write_slice(&text)
+    call.outside(|| UserSlice::new(at, text.len()).writer().write_slice(&text))
 }
 
 fn set(
@@ -60,9 +65,8 @@ fn set(
     let bytes = asked.bytes as usize;
     let room = ext::WEFT_ASSIGNMENTS_BYTES as usize;
     let mut text = KVVec::from_elem(0, bytes.min(room), GFP_KERNEL)?;
-    UserSlice::new(at, text.len())
-        .reader()
-        .read_slice(&mut text)?;
+    let from = UserSlice::new(at, text.len());
+    call.outside(|| from.reader().read_slice(&mut text))?;
     if bytes > room {
         // The first line that does not fit.
         asked.line = 1 + text.iter().filter(|b| **b == b'\n').count() as u32;

@@ -125,24 +125,26 @@ fn request(work: &weft_ep_work) -> Result<Request> {
     })
 }
 
-/// Copies all requests. An error comes with the index of the request.
-fn requests(submit: &weft_ep_submit) -> Result<KVec<Request>, (usize, Error)> {
+/// Copies all requests to `to`. An error comes with the index of the request.
+fn requests(submit: &weft_ep_submit, to: &mut KVec<Request>) -> Result<(), (usize, Error)> {
     let count = submit.count as usize;
-    let mut all = KVec::with_capacity(count, GFP_KERNEL).map_err(|e| (0, e.into()))?;
+    to.reserve(count, GFP_KERNEL).map_err(|e| (0, e.into()))?;
     for n in 0..count {
         let work = read_element::<weft_ep_work>(submit.work, n);
         let request = work.and_then(|work| request(&work));
         let request = request.map_err(|e| (n, e))?;
-        all.push(request, GFP_KERNEL).map_err(|e| (n, e.into()))?;
+        to.push(request, GFP_KERNEL).map_err(|e| (n, e.into()))?;
     }
-    Ok(all)
+    Ok(())
 }
 
 /// `WEFT_EP_SUBMIT`.
 pub(super) fn submit(call: &Call<'_>, mut submit: weft_ep_submit) -> Result {
     check(submit.flags == 0 && (1..=MAX_BATCH).contains(&(submit.count as usize)))?;
     let function = call.file.function()?;
-    let posted = requests(&submit).and_then(|all| function.submit(&call.file.node, &all));
+    let mut all = KVec::new();
+    let read = call.outside(|| Ok(requests(&submit, &mut all)))?;
+    let posted = read.and_then(|()| function.submit(&call.file.node, &all));
     let (done, result) = match posted {
         Ok(done) => (done, Ok(())),
         Err((which, why)) => (which, Err(why)),
@@ -170,22 +172,35 @@ pub(super) fn reap(call: &Call<'_>, mut reap: weft_ep_reap) -> Result {
         if all.is_empty() {
             return Err(EAGAIN);
         }
-        for (n, done) in all.iter().enumerate() {
-            let done = weft_ep_done {
-                cookie: done.cookie,
-                status: done.status,
-                crc: done.crc,
-                bytes: done.bytes,
-            };
-            write_element(reap.done, n, &done)?;
-        }
         reap.count = all.len() as u32;
-        call.write(&reap)?;
+        call.outside(|| tell(call, &reap, &all)).map_err(interrupted)?;
         // Removed only now: if the results cannot be written, none is lost.
         if function.told(told, reap.count) {
             return Ok(());
         }
         all.clear();
+    }
+}
+
+/// Copies completions to the caller's memory.
+fn tell(call: &Call<'_>, reap: &weft_ep_reap, all: &[Completion]) -> Result {
+    for (n, done) in all.iter().enumerate() {
+        let done = weft_ep_done {
+            cookie: done.cookie,
+            status: done.status,
+            crc: done.crc,
+            bytes: done.bytes,
+        };
+        write_element(reap.done, n, &done)?;
+    }
+    call.write(reap)
+}
+
+/// `EINTR` for a call that is not begun anew: it has changed its structure, or waited.
+fn interrupted(why: Error) -> Error {
+    match why == ERESTARTSYS {
+        true => EINTR,
+        false => why,
     }
 }
 

@@ -15,28 +15,30 @@ use kernel::prelude::*;
 /// An ioctl.
 struct Row {
     number: u32,
-    /// Whether the ioctl works without a port: the user of a function gets the results of its work,
-    /// and frees what it has.
-    outlives: bool,
-    /// Copies the structure from an address and calls the handler.
-    run: fn(&PortFile, &Inside<'_>, usize, bool) -> Result,
+    /// Copies the structure from an address, enters, and calls the handler.
+    run: fn(&PortFile, usize, bool) -> Result,
 }
 
-/// Makes the rows: number, structure, bytes of its first version, handler.
+/// Enters a call; waits while the function changes its identity. `ENODEV`: the port is gone.
+fn enter(file: &PortFile, outlives: bool) -> Result<Inside<'_>> {
+    let inside = file.node.call()?;
+    if file.node.is_closed() && !(outlives && file.function().is_ok()) {
+        return Err(ENODEV);
+    }
+    Ok(inside)
+}
+
+/// Makes the rows: number, structure, bytes of its first version, handler. One that `outlives` the port
+/// works without: the user of a function gets the results of its work, and frees what it has.
 macro_rules! rows {
     ($($number:ident: $name:ident $min:literal $module:ident :: $handler:ident $($outlives:ident)?;)*) => {
         &[$(Row {
             number: ext::$number,
-            outlives: rows!(@outlives $($outlives)?),
             run: {
-                fn run(
-                    file: &PortFile,
-                    inside: &Inside<'_>,
-                    arg: usize,
-                    nonblock: bool,
-                ) -> Result {
+                fn run(file: &PortFile, arg: usize, nonblock: bool) -> Result {
                     const { assert!($min <= size_of::<ext::$name>()) };
                     let (user, value) = UserStruct::read::<ext::$name>(arg, $min)?;
+                    let inside = &enter(file, rows!(@outlives $($outlives)?))?;
                     let call = Call { file, inside, user, nonblock };
                     $module::$handler(&call, value)
                 }
@@ -104,15 +106,9 @@ const TABLE: [Option<&Row>; NUMBERS] = {
     table
 };
 
-/// Calls the handler of `cmd`. `ENOTTY`: there is none; `ENODEV`: the port is gone. Waits while the
-/// function changes its identity.
+/// Calls the handler of `cmd`. `ENOTTY`: there is none; other errors are those of [`enter`].
 pub(super) fn dispatch(file: &PortFile, cmd: u32, arg: usize, nonblock: bool) -> Result {
     let row = TABLE.get(place(cmd)).copied().flatten();
     let row = row.filter(|row| row.number == cmd).ok_or(ENOTTY)?;
-    let inside = file.node.call()?;
-    let outlives = row.outlives && file.function().is_ok();
-    if file.node.is_closed() && !outlives {
-        return Err(ENODEV);
-    }
-    (row.run)(file, &inside, arg, nonblock)
+    (row.run)(file, arg, nonblock)
 }

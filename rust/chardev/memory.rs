@@ -80,7 +80,8 @@ pub(super) fn mr_reg(call: &Call<'_>, mut reg: weft_mr_reg) -> Result {
     let objects = call.file.objects()?;
     let pd = objects.pd(reg.pd)?;
     let room = objects.room()?;
-    let region = Region::new(&call.file.memory, &call.file.payer, pd, &wanted)?;
+    let pinned = call.outside(|| wanted.pin())?;
+    let region = Region::new(&call.file.memory, &call.file.payer, pd, &wanted, pinned)?;
     reg.stag = region.stag();
     reg.mr = objects.add(room, Object::Region(region));
     call.write(&reg).inspect_err(|_| objects.undo(reg.mr))

@@ -3,7 +3,8 @@
 //! The entry gate of users' calls: open, it lets them in; shut, they wait.
 //!
 //! A call that sleeps until a peer or a user does something is not inside meanwhile: the gate would be
-//! shut to all others for as long.
+//! shut to all others for as long. The same holds of a call that accesses memory of its caller, since the
+//! provider of a page may be a program.
 
 use crate::sys::{
     drain::{Drain, Refused},
@@ -68,15 +69,20 @@ pub(crate) struct Inside<'a> {
 }
 
 impl Inside<'_> {
-    /// Leaves the gate, calls `f`, which sleeps until a peer or a user does something, and enters again.
-    /// The function may be replaced meanwhile: `f` and the caller must not have the port entered.
-    ///
-    /// Returns the error of [`Turnstile::enter`], after which the call is outside and ends, else that of
-    /// `f`. Sleeps.
-    pub(crate) fn asleep(&self, f: impl FnOnce() -> Result) -> Result {
+    /// Leaves the gate, for the rest of the call unless [`Inside::asleep`] enters it again.
+    pub(crate) fn leave(&self) {
         if self.is_in.replace(false) {
             self.gate.drain.leave();
         }
+    }
+
+    /// Leaves the gate, calls `f`, which sleeps until a peer or a user does something, and enters again.
+    /// The function may be replaced meanwhile: `f` and the caller must not have the port entered.
+    ///
+    /// Returns the error of [`Turnstile::enter`], after which the call is outside and ends, else what `f`
+    /// returns. Sleeps.
+    pub(crate) fn asleep<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.leave();
         let slept = f();
         self.gate.go_in()?;
         self.is_in.set(true);
@@ -86,8 +92,6 @@ impl Inside<'_> {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        if self.is_in.get() {
-            self.gate.drain.leave();
-        }
+        self.leave();
     }
 }

@@ -51,6 +51,19 @@ impl Wanted {
         };
         Ok((owner, extent))
     }
+
+    /// Pins the memory. It takes as long as the provider of its pages takes, which may be a program: the
+    /// caller must not have the port entered. Errors are those of [`Wanted::check`] and [`Pinned::new`].
+    /// Sleeps.
+    pub(crate) fn pin(&self) -> Result<Pinned> {
+        let (owner, _) = self.check()?;
+        let at = usize::try_from(self.addr).map_err(|_| EFAULT)?;
+        let bytes = usize::try_from(self.length).map_err(|_| EINVAL)?;
+        at.checked_add(bytes).ok_or(EFAULT)?;
+        // Pinned for reading only, the pages could be shared with others: only a region without write
+        // access may get those.
+        Pinned::new(at, bytes, owner.rights.may_write())
+    }
 }
 
 /// The slot of a region. The domain is in use as long as the slot, which counts for the user.
@@ -67,29 +80,22 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Registers memory of the current process. `EINVAL`: the arguments are invalid; `ENOSPC`: the
-    /// port has no STag left; `EDQUOT`: `payer` has its share; `ENODEV`: the port is gone; other errors
-    /// are those of [`Pinned::new`]. Sleeps.
+    /// Registers `pinned`, the memory that is `wanted`. `EINVAL`: the arguments are invalid; `ENOSPC`:
+    /// the port has no STag left; `EDQUOT`: `payer` has its share; `ENODEV`: the port is gone. Sleeps.
     pub(crate) fn new(
         memory: &Memory,
         payer: &Payer,
         pd: Arc<Pd>,
         wanted: &Wanted,
+        pinned: Pinned,
     ) -> Result<Arc<Self>> {
         let (owner, extent) = wanted.check()?;
         let owner = Owner {
             pd: pd.id(),
             ..owner
         };
-        let at = usize::try_from(wanted.addr).map_err(|_| EFAULT)?;
-        let bytes = usize::try_from(wanted.length).map_err(|_| EINVAL)?;
-        at.checked_add(bytes).ok_or(EFAULT)?;
         let pd = Use::new(pd)?;
         let charge = payer.take(Table::Stags, MAX_STAGS, 1)?;
-        // Pinned for reading only, the pages could be shared with others: only a region without write
-        // access may get those. Pinning takes as long as the provider of the pages takes: the device
-        // can be unbound meanwhile.
-        let pinned = Pinned::new(at, bytes, owner.rights.may_write())?;
         // The device stays bound until this is dropped, after everything that is mapped below.
         let _busy = memory.slots.busy()?;
         let mut slot = memory.slots.own()?;
