@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -581,6 +582,123 @@ TEST_F(locked, what_is_mapped_counts)
 	EXPECT_EQ(0, munmap(p, first.ring_bytes));
 	ASSERT_EQ(0, long_cq(&self->own, &second));
 	EXPECT_EQ(0, destroy(self->own.fd, second.cq));
+}
+
+/* A control group of this test alone. */
+FIXTURE(group) {
+	char root[40], dir[64];
+};
+
+/* What the kernel charges ahead for a processor, and other objects of a file. */
+#define GROUP_SLACK	(1 << 20)
+
+static uint64_t charged(const char *dir)
+{
+	unsigned long long bytes = 0;
+	char path[96];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/memory.current", dir);
+	file = fopen(path, "r");
+	if (!file || fscanf(file, "%llu", &bytes) != 1)
+		bytes = UINT64_MAX;
+	if (file)
+		fclose(file);
+	return bytes;
+}
+
+FIXTURE_SETUP(group)
+{
+	char path[96];
+
+	ASSERT_TRUE(wt_wait_ready(30000));
+	snprintf(self->root, sizeof(self->root), "/tmp/weft-cgroup-%d", getpid());
+	snprintf(self->dir, sizeof(self->dir), "%s/weft-%d", self->root, getpid());
+	ASSERT_EQ(0, mkdir(self->root, 0700));
+	if (mount("none", self->root, "cgroup2", 0, NULL)) {
+		rmdir(self->root);
+		SKIP(return, "no control groups (CONFIG_CGROUPS)");
+	}
+	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", self->root);
+	if (wt_write(path, "+memory")) {
+		umount(self->root);
+		rmdir(self->root);
+		SKIP(return, "no memory controller (CONFIG_MEMCG)");
+	}
+	ASSERT_EQ(0, mkdir(self->dir, 0700));
+}
+
+FIXTURE_TEARDOWN(group)
+{
+	EXPECT_EQ(0, rmdir(self->dir));
+	EXPECT_EQ(0, umount(self->root));
+	EXPECT_EQ(0, rmdir(self->root));
+}
+
+/* Makes queues of some MiB: how many bytes they have, or 0. */
+static uint64_t many_queues(struct own *own)
+{
+	struct weft_srq_create srq = {
+		.size = sizeof(srq), .pd = own->pd, .entries = LONG, .sges = 4,
+	};
+	struct weft_cq_create cq;
+	uint64_t bytes = 0;
+
+	for (unsigned int i = 0; i < 4; i++) {
+		if (long_cq(own, &cq) || wt_ioctl(own->fd, WEFT_SRQ_CREATE, &srq))
+			return 0;
+		bytes += cq.ring_bytes + srq.ring_bytes;
+	}
+	return bytes;
+}
+
+TEST_F(group, queues_are_charged)
+{
+	int told[2], end[2], status = -1;
+	uint64_t before, made, limit;
+	char path[96], byte = 0;
+	int64_t deadline;
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(told));
+	ASSERT_EQ(0, pipe(end));
+	snprintf(path, sizeof(path), "%s/cgroup.procs", self->dir);
+	pid = fork();
+	ASSERT_GE(pid, 0);
+	if (!pid) {
+		struct own own;
+
+		if (wt_write(path, "0") || begin(&own) || write(told[1], &byte, 1) != 1 ||
+		    read(end[0], &byte, 1) != 1)
+			_exit(1);
+		made = many_queues(&own);
+		if (write(told[1], &made, sizeof(made)) != sizeof(made) ||
+		    read(end[0], &byte, 1) != 1)
+			_exit(2);
+		close(own.fd);
+		if (write(told[1], &byte, 1) != 1 || read(end[0], &byte, 1) != 1)
+			_exit(3);
+		_exit(0);
+	}
+	close(told[1]);
+	ASSERT_EQ(1, read(told[0], &byte, 1));
+	before = charged(self->dir);
+	ASSERT_NE(UINT64_MAX, before);
+	ASSERT_EQ(1, write(end[1], &byte, 1));
+	ASSERT_EQ(sizeof(made), read(told[0], &made, sizeof(made)));
+	ASSERT_LE(4 * GROUP_SLACK, made);
+	EXPECT_LE(before + made - GROUP_SLACK, charged(self->dir));
+	/* The file is closed, the process is there yet. */
+	ASSERT_EQ(1, write(end[1], &byte, 1));
+	ASSERT_EQ(1, read(told[0], &byte, 1));
+	limit = before + GROUP_SLACK;
+	deadline = wt_now_ms() + 20000;
+	while (charged(self->dir) > limit && wt_now_ms() < deadline)
+		usleep(10000);
+	EXPECT_GE(limit, charged(self->dir));
+	ASSERT_EQ(1, write(end[1], &byte, 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
 }
 
 TEST_HARNESS_MAIN
