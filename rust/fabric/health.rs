@@ -177,6 +177,11 @@ impl Health {
         }
     }
 
+    /// Returns the name of the reason for which the link was READY no longer.
+    pub(super) fn ended(&self) -> &'static CStr {
+        reason_name(self.ended.load(Relaxed))
+    }
+
     pub(super) fn record(&self) -> Record {
         Record {
             peer_version: self.peer_version.load(Relaxed),
@@ -184,7 +189,7 @@ impl Health {
             messages_dropped: self.dropped.load(Relaxed),
             hellos_refused: self.refused.load(Relaxed),
             readied: self.readied.load(Relaxed),
-            ended: reason_name(self.ended.load(Relaxed)),
+            ended: self.ended(),
             hello_error: Need::name(self.failed.load(Relaxed)),
             echo_overdue: match self.asked.load(Relaxed) {
                 0 => 0,

@@ -23,8 +23,15 @@ pub(crate) trait Host {
 
 /// What a link needs in addition.
 pub(crate) trait LinkHost: Host {
-    /// Reports that state and status of the link, which were `before`, are `after` now.
-    fn link_changed(&self, link: usize, before: (State, LinkStatus), after: (State, LinkStatus));
+    /// Reports that state and status of the link, which were `before`, are `after` now, and the reason for
+    /// which a session has `ended`.
+    fn link_changed(
+        &self,
+        link: usize,
+        before: (State, LinkStatus),
+        after: (State, LinkStatus),
+        ended: Option<&'static CStr>,
+    );
 
     /// Traces a message of so many bytes that is sent by the mailbox.
     fn trace_sent(&self, link: usize, message: &Message, bytes: usize);

@@ -30,7 +30,13 @@ impl LinkHost for Node {
         trace::mbox_send(&self.pci(), link as u32, kind, bytes as u32);
     }
 
-    fn link_changed(&self, link: usize, before: (State, LinkStatus), after: (State, LinkStatus)) {
+    fn link_changed(
+        &self,
+        link: usize,
+        before: (State, LinkStatus),
+        after: (State, LinkStatus),
+        ended: Option<&'static CStr>,
+    ) {
         if before.0 != after.0 {
             trace::link_state(&self.pci(), link as u32, before.0 as u32, after.0 as u32);
             if self.throttle.pass().is_some() {
@@ -39,7 +45,16 @@ impl LinkHost for Node {
                     State::Hello => "up, waiting for the neighbour",
                     State::Ready => "ready",
                 };
-                dev_info!(self.pci(), "link {}: {}\n", link, name);
+                match ended {
+                    Some(why) => dev_info!(
+                        self.pci(),
+                        "link {}: {}; the session has ended by: {}\n",
+                        link,
+                        name,
+                        why
+                    ),
+                    None => dev_info!(self.pci(), "link {}: {}\n", link, name),
+                }
             }
         }
         if before != after {
