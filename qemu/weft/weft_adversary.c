@@ -14,10 +14,10 @@
 #include "qemu/bswap.h"
 #include "qapi/error.h"
 #include "hw/core/cpu.h"
-#include "system/fence.h"
 #include "system/qtest.h"
 #include "system/tcg.h"
 #include "weft_fab.h"
+#include "weft_fence.h"
 #include "weft_hook.h"
 #include "weft_mode.h"
 #include "weft_port.h"
@@ -95,12 +95,6 @@ static void weft_adversary_leave_any(WeftPort *s, WeftHeld *h)
     weft_adversary_pause(s);
 }
 
-static bool weft_adversary_is_of(const WeftHeld *h, const CPUState *cpu,
-                                 FenceOf of)
-{
-    return of == FENCE_OF_ALL || (h->cpu == cpu) == (of == FENCE_OF_CPU);
-}
-
 /* Any line of those that are held; NULL: there is none. */
 static WeftHeld *weft_adversary_any(WeftPort *s, const CPUState *cpu,
                                     FenceOf of)
@@ -111,7 +105,7 @@ static WeftHeld *weft_adversary_any(WeftPort *s, const CPUState *cpu,
     for (unsigned n = 0; n < WEFT_WC_LINES; n++) {
         WeftHeld *h = &s->adversary.held[n];
 
-        if (h->valid && weft_adversary_is_of(h, cpu, of)) {
+        if (h->valid && weft_fence_is_for(h->cpu, cpu, of)) {
             found[count++] = h;
         }
     }
@@ -218,22 +212,6 @@ static void weft_adversary_load(WeftPort *s)
     weft_adversary_drain(s, current_cpu, FENCE_OF_CPU);
 }
 
-static void weft_adversary_fence(Notifier *notifier, void *data)
-{
-    WeftPort *s = container_of(notifier, WeftPort, adversary.fence);
-    const Fence *fence = data;
-
-    weft_adversary_drain(s, fence->cpu, fence->of);
-}
-
-/* qtest has no CPU that could execute a fence: it says so. */
-static void weft_adversary_set_fence(Object *obj, bool value, Error **errp)
-{
-    if (value) {
-        weft_adversary_drain(WEFT_PORT(obj), NULL, FENCE_OF_ALL);
-    }
-}
-
 /* What is held for slot @n is lost, as on a dead link. */
 static void weft_adversary_drop(WeftPort *s, unsigned n)
 {
@@ -270,14 +248,12 @@ static void weft_adversary_set(WeftPort *s)
     if (on == s->adversary.on) {
         return;
     }
-    if (on) {
-        fence_add_notifier(&s->adversary.fence);
-    } else {
-        fence_remove_notifier(&s->adversary.fence);
+    if (!on) {
         weft_adversary_drain(s, NULL, FENCE_OF_ALL);
         timer_del(s->adversary.timer);
     }
     s->adversary.on = on;
+    weft_fence_listen(s);
     if (!on) {
         weft_hook_prompt(s);
     }
@@ -318,25 +294,15 @@ bool weft_adversary_check(WeftPort *s, Error **errp)
     return true;
 }
 
-void weft_adversary_class_init(ObjectClass *class)
-{
-    object_class_property_add_bool(class, "fence", NULL,
-                                   weft_adversary_set_fence);
-}
-
 static void weft_adversary_init(WeftPort *s)
 {
-    s->adversary.fence.notify = weft_adversary_fence;
     s->adversary.timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, weft_adversary_tick,
                                       s);
 }
 
 static void weft_adversary_exit(WeftPort *s)
 {
-    if (s->adversary.on) {
-        s->adversary.on = false;
-        fence_remove_notifier(&s->adversary.fence);
-    }
+    s->adversary.on = false;
     timer_free(s->adversary.timer);
     s->adversary.timer = NULL;
 }
@@ -346,6 +312,7 @@ const WeftHooks weft_adversary_hooks = {
     .exit = weft_adversary_exit,
     .reset = weft_adversary_reset,
     .moved = weft_adversary_set,
+    .fence = weft_adversary_drain,
     .drain = weft_adversary_load,
     .store = weft_adversary_store,
     .traps = weft_adversary_traps,

@@ -65,6 +65,15 @@ void weft_hook_flush(WeftPort *s)
     }
 }
 
+void weft_hook_fence(WeftPort *s, const CPUState *cpu, FenceOf of)
+{
+    WEFT_EACH(s, h) {
+        if (h->fence) {
+            h->fence(s, cpu, of);
+        }
+    }
+}
+
 void weft_hook_drain(WeftPort *s)
 {
     WEFT_EACH(s, h) {

@@ -11,6 +11,7 @@
 #ifndef WEFT_HOOK_H
 #define WEFT_HOOK_H
 
+#include "system/fence.h"
 #include "weft_port.h"
 
 /* What becomes of data that a DMA channel writes. */
@@ -51,6 +52,8 @@ typedef struct WeftHooks {
     bool (*silent)(WeftPort *s);
     /* Stores that have been combined so far leave. */
     void (*flush)(WeftPort *s);
+    /* A CPU executes a fence. */
+    void (*fence)(WeftPort *s, const CPUState *cpu, FenceOf of);
     /* A CPU loads: its own stores arrive before. */
     void (*drain)(WeftPort *s);
     /* True: the load is answered with all ones. */
@@ -108,6 +111,7 @@ void weft_hook_reset(WeftPort *s);
 void weft_hook_moved(WeftPort *s);
 bool weft_hook_silent(WeftPort *s);
 void weft_hook_flush(WeftPort *s);
+void weft_hook_fence(WeftPort *s, const CPUState *cpu, FenceOf of);
 void weft_hook_drain(WeftPort *s);
 bool weft_hook_load(WeftPort *s, const WeftAccess *a);
 bool weft_hook_store(WeftPort *s, const WeftAccess *a);

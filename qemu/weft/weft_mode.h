@@ -27,7 +27,6 @@ void weft_trace_burst(WeftPort *s, int via, uint64_t tlps, uint64_t bytes,
 /* weft_adversary.c */
 extern const WeftHooks weft_adversary_hooks;
 bool weft_adversary_check(WeftPort *s, Error **errp);
-void weft_adversary_class_init(ObjectClass *class);
 void weft_adversary_wanted(WeftPort *ep, bool adversarial, uint64_t seed);
 bool weft_adversary_message(WeftPort *ep, const struct weft_fab_msg *m,
                             int *fds, Error **errp);

@@ -8,6 +8,7 @@
 #include "hw/pci/pcie_aer.h"
 #include "weft_dma.h"
 #include "weft_doorbell.h"
+#include "weft_fence.h"
 #include "weft_function.h"
 #include "weft_hook.h"
 #include "weft_inbound.h"
@@ -57,6 +58,7 @@ void weft_pci_close(WeftPort *s)
     weft_inbound_reset(s);
     weft_slots_update(s);
     weft_window_exit(s);
+    weft_fence_exit(s);
     weft_hook_exit(s);
     if (d->exp.aer_cap) {
         pcie_aer_exit(d);

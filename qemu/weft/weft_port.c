@@ -16,6 +16,7 @@
 #include "weft_dma.h"
 #include "weft_doorbell.h"
 #include "weft_fab.h"
+#include "weft_fence.h"
 #include "weft_function.h"
 #include "weft_hook.h"
 #include "weft_inbound.h"
@@ -277,6 +278,7 @@ static void weft_port_init(Object *obj)
 
     PCI_DEVICE(obj)->cap_present |= QEMU_PCI_CAP_EXPRESS;
     s->hooks = weft_port_hooks;
+    weft_fence_init(s);
     weft_iommu_init(s, &weft_port_unmaps);
     s->ram.fd = -1;
     s->db_fd = -1;
@@ -341,7 +343,7 @@ static void weft_port_class_init(ObjectClass *class, WEFT_CLASS_DATA *data)
     dc->desc = "Weft port: NTB endpoint of a PCI Express fabric";
     dc->vmsd = &weft_port_vmstate;
     device_class_set_props(dc, weft_port_properties);
-    weft_adversary_class_init(class);
+    weft_fence_class_init(class);
     set_bit(DEVICE_CATEGORY_MISC, dc->categories);
 }
 

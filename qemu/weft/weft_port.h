@@ -126,9 +126,15 @@ struct WeftPort {
 
     WeftDma dma;
 
+    struct {                    /* fences of the guest, while a mode wants them */
+        bool on;
+        Notifier notifier;
+    } fence;
+
     bool traced;
     struct {                    /* the write-combining buffer, traced mode */
         bool open;
+        const CPUState *cpu;    /* that combines */
         hwaddr next;
         unsigned bytes;
         int via;                /* where it leads */
@@ -140,7 +146,6 @@ struct WeftPort {
         bool always;            /* by property, then with this seed */
         uint64_t seed;
         uint64_t random;
-        Notifier fence;
         WeftHeld held[WEFT_WC_LINES];
         QEMUTimer *timer;
     } adversary;

@@ -6,9 +6,11 @@
  * how many TLPs carry them. Through the uncached alias a store is one memory
  * write and a load one memory read. Through the write-combining alias, stores
  * that each begin where the last one ended share a TLP, as long as they stay
- * within an aligned line.
+ * within an aligned line and their CPU executes no fence in between.
  */
 #include "qemu/osdep.h"
+#include "hw/core/cpu.h"
+#include "weft_fence.h"
 #include "weft_hook.h"
 #include "weft_link.h"
 #include "weft_mode.h"
@@ -40,6 +42,14 @@ static void weft_trace_close(WeftPort *s)
     }
 }
 
+/* A fence closes the line of its CPU, though what follows may follow on. */
+static void weft_trace_fence(WeftPort *s, const CPUState *cpu, FenceOf of)
+{
+    if (weft_fence_is_for(s->wc.cpu, cpu, of)) {
+        weft_trace_close(s);
+    }
+}
+
 /* What the DMA engine sends; it does not pass the write-combining buffer. */
 void weft_trace_burst(WeftPort *s, int via, uint64_t tlps, uint64_t bytes,
                       bool write)
@@ -65,13 +75,14 @@ static bool weft_trace_load(WeftPort *s, const WeftAccess *a)
 static void weft_trace_combine(WeftPort *s, int via, hwaddr addr,
                                unsigned size)
 {
-    if (s->wc.open && addr == s->wc.next) {
+    if (s->wc.open && addr == s->wc.next && s->wc.cpu == current_cpu) {
         s->wc.bytes += size;
     } else {
         weft_trace_close(s);
         s->wc.open = true;
         s->wc.bytes = size;
         s->wc.via = via;
+        s->wc.cpu = current_cpu;
         timer_mod(s->wc.timer, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) +
                   WEFT_WC_TIMEOUT_NS);
     }
@@ -136,6 +147,7 @@ static void weft_trace_set(WeftPort *s)
     }
     weft_trace_close(s);
     s->traced = traced;
+    weft_fence_listen(s);
     weft_slots_update(s);
 }
 
@@ -161,6 +173,7 @@ const WeftHooks weft_trace_hooks = {
     .reset = weft_trace_close,
     .moved = weft_trace_set,
     .flush = weft_trace_close,
+    .fence = weft_trace_fence,
     .load = weft_trace_load,
     .store = weft_trace_store,
     .traps = weft_trace_traps,

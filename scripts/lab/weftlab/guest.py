@@ -17,9 +17,15 @@ from .ivshmem import VECTORS
 from .qmp import Qmp
 
 # The last lines only save time: what is not needed here, at a second or more a boot.
-# What a kernel here is told however it is booted: how to save time, and that one that is stuck may be
-# asked what it does.
-EVERYWHERE = "no_timer_check tsc=reliable random.trust_cpu=on mitigations=off sysrq_always_enabled"
+# What a kernel here is told however it is booted: how to save time, that one that is stuck may be asked
+# what it does, and that both ends of a slot are to use the largest payload they have in common. Firmware
+# of servers sets that before the kernel runs; SeaBIOS does not.
+EVERYWHERE = (
+    "no_timer_check tsc=reliable random.trust_cpu=on mitigations=off sysrq_always_enabled "
+    "pci=pcie_bus_safe"
+)
+# What a port is plugged into.
+ROOT_PORT = "weft-root-port"
 APPEND = (
     "console=ttyS0 loglevel=6 printk.time=1 log_buf_len=2M panic=-1 oops=panic "
     # The host may be busy, or a test stop the machine: that is no lock-up of the guest.
@@ -175,7 +181,7 @@ class Guest:
         for number, port in enumerate(self.ports):
             bus = f"slot{number}"
             args += ["-device",
-                     f"pcie-root-port,id={bus},chassis={number + 1},slot={number + 1},"
+                     f"{ROOT_PORT},id={bus},chassis={number + 1},slot={number + 1},"
                      f"{port.room}"]  # fmt: skip
             args += port.backend()
             for function in port.functions:

@@ -81,7 +81,7 @@ def options(fabric, memory, monitor):
         words += ["-cpu", guest.CPU]
     for number, node in enumerate(("n1", "n2")):
         bus = f"slot{number}"
-        words += ["-device", f"pcie-root-port,id={bus},chassis={number + 1},slot={number + 1},"
+        words += ["-device", f"{guest.ROOT_PORT},id={bus},chassis={number + 1},slot={number + 1},"
                   "pref64-reserve=1G"]  # fmt: skip
         words += ["-device", guest.Port.weft(fabric, node).device(bus)]
     return shlex.join(map(str, words))

@@ -5,7 +5,7 @@ from port import WINDOW
 
 DEVICE = 3
 OPTIONS = ("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",
-           "-device", f"pcie-root-port,id=rp,addr={DEVICE:#x},chassis=1,slot=1")
+           "-device", f"weft-root-port,id=rp,addr={DEVICE:#x},chassis=1,slot=1")
 
 
 class Slot:

@@ -256,6 +256,14 @@ class Port:
         return R.field(R.MBOX_LINK, status), data[:length]
 
 
+def fence(port):
+    """What a fence instruction of a CPU does: qtest has no CPU."""
+    folder = "/machine/peripheral-anon"
+    name = next(child["name"] for child in port.qemu.qmp("qom-list", path=folder)
+                if child["type"] == "child<weft-port>")
+    port.qemu.qmp("qom-set", path=f"{folder}/{name}", property="fence", value=True)
+
+
 def host(scope, name="h1", beside=(), **properties):
     """A machine with one port, on the node of that name if no other is given; `beside`: more options."""
     properties.setdefault("node", name)

@@ -4,7 +4,7 @@
 import dma
 import regs as R
 from fixture import Pair
-from port import MEMORY, PAGE, host
+from port import MEMORY, PAGE, fence, host
 from tap import equal
 
 LINE = 64
@@ -32,14 +32,6 @@ def words(port, offset, count):
     """What has arrived, by the owner's memory."""
     data = port.qemu.read_bytes(MEMORY + offset, 8 * count)
     return [int.from_bytes(data[at:at + 8], "little") for at in range(0, len(data), 8)]
-
-
-def fence(port):
-    """What a fence instruction of a CPU does: qtest has no CPU."""
-    folder = "/machine/peripheral-anon"
-    name = next(child["name"] for child in port.qemu.qmp("qom-list", path=folder)
-                if child["type"] == "child<weft-port>")
-    port.qemu.qmp("qom-set", path=f"{folder}/{name}", property="fence", value=True)
 
 
 def arrivals(port, rounds=200):

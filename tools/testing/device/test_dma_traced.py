@@ -5,7 +5,9 @@ import random
 
 import regs as R
 from dma import LOCAL, OK, Channel, alone, joined, negotiate, read, write
-from port import PAGE
+from hotplug import DEVICE, OPTIONS, Slot
+from port import PAGE, Bus
+from qtest import Qemu
 from tap import equal
 
 
@@ -86,3 +88,22 @@ def test_traced_order(scope):
     equal(channel.counters()[3:6], [0] * 3, "refused")
     channel.run(write(LOCAL, 4096))
     equal(channel.counter(R.DMA_CNT_MWR), 32, "traced")
+
+
+def test_root_port(scope):
+    """a slot carries payloads of 256 bytes, once both ends are told so; a reset of the machine forgets it"""
+    qemu = Qemu(scope, "h1", *OPTIONS)
+    bus = Bus(qemu)
+
+    def field(slot, register):
+        return bus.read(DEVICE, slot.express + register, 2)
+
+    slot = Slot(bus)
+    equal(field(slot, 4) & 7, 1, "Max_Payload_Size Supported: 256")
+    equal(field(slot, 8) & 0xe0, 0, "Max_Payload_Size: 128")
+    bus.write(DEVICE, slot.express + 8, field(slot, 8) | 0x20, 2)
+    equal(field(slot, 8) & 0xe0, 0x20, "Max_Payload_Size: 256")
+    qemu.qmp("system_reset")
+    qemu.wait_event("RESET")
+    slot = Slot(Bus(qemu))
+    equal(field(slot, 8) & 0xe0, 0, "Max_Payload_Size after a reset: 128")

@@ -3,7 +3,7 @@
 
 import regs as R
 from fixture import Pair
-from port import MEMORY, PAGE, host
+from port import MEMORY, PAGE, fence, host
 from tap import equal
 
 
@@ -83,6 +83,34 @@ def test_fence_order(scope):
         store(port, offset)
     store(port, 0)
     equal(tlps(port), (2, 64), "TLPs of a cell whose first word comes last")
+
+
+def test_fence(scope):
+    """a fence closes the line, though the store behind it follows on"""
+    port = traced(scope)
+    store(port, 0)
+    store(port, 8)
+    fence(port)
+    store(port, 16)
+    equal(tlps(port), (2, 24), "TLPs of stores around a fence")
+    fence(port)
+    fence(port)
+    equal(tlps(port), (0, 0), "TLPs of fences alone")
+
+
+def test_fence_on_command(scope):
+    """tracing that is switched on listens to fences, and again after it was off"""
+    pair = Pair(scope)
+    pair.share()
+    pair.a.set_slot(0, R.DEST_LINK, 0, PAGE)
+    for on in 1, 0, 1:
+        pair.node_a.send(R.FAB_TRACE, arg=(on,))
+        pair.until(lambda on=on: bool(pair.a.read(R.R_STATUS) & R.STATUS_TRACED) == bool(on), "the mode to change")
+        pair.a.write(R.R_COUNTERS_CLEAR, 0)
+        store(pair.a, 0)
+        fence(pair.a)
+        store(pair.a, 8)
+        equal(tlps(pair.a), (2 * on, 16 * on), "TLPs around a fence")
 
 
 def test_gap(scope):

@@ -1330,7 +1330,8 @@ TEST_F_TIMEOUT(qp, wire_efficiency_of_long_writes, 300)
 	if (!getenv("WEFT_TRACED"))
 		SKIP(return, "the ports are not in traced mode");
 	p = payload(0);
-	ASSERT_LE(128, p);
+	/* Ports and their slots carry 256 at least: something has negotiated that. */
+	ASSERT_LE(256, p);
 	ASSERT_EQ(p, payload(1));
 	TH_LOG("Max_Payload_Size is %u", p);
 	for (int i = 0; i < 16; i++) {
