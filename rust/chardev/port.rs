@@ -3,8 +3,21 @@
 //! The ioctls that describe a port and its links.
 
 use super::call::{check, Call};
+use crate::hw::Identity;
 use crate::sys::ext::{self, weft_link_info, weft_port_info};
 use kernel::{page::PAGE_SIZE, prelude::*};
+
+/// What guards what, as [`weft_port_info`] has it. Registered memory is out of reach of every kind of
+/// port: this kernel copies between an arena and the memory (see queues.rst, *Protection*).
+fn protection(id: &Identity) -> u32 {
+    let memory = ext::WEFT_PROT_BOUNCE;
+    id.arenas
+        | memory
+        | id.doorbells
+        | id.arenas << ext::WEFT_PROT_CHANNELS
+        | memory << ext::WEFT_PROT_MEMORY
+        | id.doorbells << ext::WEFT_PROT_DOORBELLS
+}
 
 /// `WEFT_PORT_INFO`.
 pub(super) fn info(call: &Call<'_>, mut info: weft_port_info) -> Result {
@@ -19,7 +32,7 @@ pub(super) fn info(call: &Call<'_>, mut info: weft_port_info) -> Result {
         hwid: id.hwid,
         lid: port.router().map_or(0, |router| router.lid()),
         links: node.link_numbers(None)?.last().map_or(0, |n| n + 1) as u32,
-        protection: id.protection,
+        protection: protection(&id),
         ..Default::default()
     };
     drop(port);

@@ -310,7 +310,8 @@ impl Port for Ivshmem {
             kind: ext::WEFT_PORT_IVSHMEM,
             hwid: kind | (self.id as u64 + 1),
             generation: self.generation.load(Relaxed),
-            protection: 0,
+            arenas: 0,
+            doorbells: 0,
         }
     }
 

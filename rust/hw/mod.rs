@@ -65,8 +65,10 @@ pub(crate) struct Identity {
     pub(crate) hwid: u64,
     /// Changes with every reset of the port.
     pub(crate) generation: u32,
-    /// Mask of `WEFT_PROT_*` of the user interface.
-    pub(crate) protection: u32,
+    /// What guards the arenas: mask of `WEFT_PROT_*` of the user interface.
+    pub(crate) arenas: u32,
+    /// What guards the doorbells: a mask as well.
+    pub(crate) doorbells: u32,
 }
 
 /// The physical state of a link.

@@ -413,7 +413,8 @@ impl Port for WeftPort {
             kind: ext::WEFT_PORT_WEFT,
             hwid: self.chip.regs.read64(ext::WEFT_R_HWID as usize),
             generation: self.chip.read(ext::WEFT_R_GENERATION),
-            protection: ext::WEFT_PROT_DEVICE | ext::WEFT_PROT_APERTURE,
+            arenas: ext::WEFT_PROT_DEVICE | ext::WEFT_PROT_APERTURE,
+            doorbells: ext::WEFT_PROT_DEVICE,
         }
     }
 

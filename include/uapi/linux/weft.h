@@ -72,6 +72,15 @@
 #define WEFT_PROT_APERTURE	(1 << 1)	/* the aperture holds granted pages only */
 #define WEFT_PROT_BOUNCE	(1 << 2)	/* the kernel copies out of a ring of its own */
 
+/*
+ * The same by what is guarded: a mask of these, shifted left by one of the following. All of
+ * them are 0 where the driver does not say.
+ */
+#define WEFT_PROT_MASK		0xff
+#define WEFT_PROT_CHANNELS	8	/* arenas, and the channels in them */
+#define WEFT_PROT_MEMORY	16	/* registered memory */
+#define WEFT_PROT_DOORBELLS	24	/* doorbells of this port */
+
 /**
  * struct weft_port_info - ioctl(WEFT_PORT_INFO)
  * @size: sizeof(struct weft_port_info)
@@ -82,7 +91,7 @@
  * @lid: out: local id, 0 while there is none
  * @links: out: one more than the highest number of a link; some numbers below may
  *	be no link's: see WEFT_LINK_INFO
- * @protection: out: mask of WEFT_PROT_*
+ * @protection: out: mask of WEFT_PROT_* that guard anything, and by what they guard
  * @reserved: out: 0
  */
 struct weft_port_info {

@@ -101,7 +101,7 @@ pub use mr::{Mr, Rights};
 pub use mw::Mw;
 pub use objects::{Limits, Objects, Share};
 pub use pd::Pd;
-pub use port::{Port, PortKind, Protection};
+pub use port::{Guards, Port, PortKind, Protection};
 pub use qp::{Protocol, Qp, QpOptions, QpPath, QpState, QpStatus};
 pub use receiver::Receiver;
 pub use request::{Operation, Request};

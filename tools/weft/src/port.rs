@@ -55,7 +55,7 @@ impl fmt::Display for PortKind {
 }
 
 /// What keeps a peer to what it was granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Protection {
     /// The owner's device, on each access.
     pub device: bool,
@@ -66,11 +66,44 @@ pub struct Protection {
 }
 
 impl Protection {
+    /// Of a mask of `WEFT_PROT_*`.
+    fn of(mask: u32) -> Self {
+        Protection {
+            device: mask & abi::WEFT_PROT_DEVICE != 0,
+            aperture: mask & abi::WEFT_PROT_APERTURE != 0,
+            bounce: mask & abi::WEFT_PROT_BOUNCE != 0,
+        }
+    }
+
     /// Names of what there is, best first.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         [(self.device, "device"), (self.aperture, "aperture"), (self.bounce, "bounce")]
             .into_iter()
             .filter_map(|(is, name)| is.then_some(name))
+    }
+}
+
+/// What guards what, of one port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guards {
+    /// Guards arenas, and the channels in them.
+    pub channels: Protection,
+    /// Guards registered memory.
+    pub memory: Protection,
+    /// Guards doorbells.
+    pub doorbells: Protection,
+}
+
+impl Guards {
+    /// Of the mask that the driver tells; `None`: it is one that does not say, as those of version 1
+    /// did not.
+    fn of(mask: u32) -> Option<Self> {
+        let of = |shift| Protection::of(mask >> shift & abi::WEFT_PROT_MASK);
+        (mask & !abi::WEFT_PROT_MASK != 0).then(|| Guards {
+            channels: of(abi::WEFT_PROT_CHANNELS),
+            memory: of(abi::WEFT_PROT_MEMORY),
+            doorbells: of(abi::WEFT_PROT_DOORBELLS),
+        })
     }
 }
 
@@ -88,8 +121,10 @@ pub struct PortInfo {
     pub lid: Option<u32>,
     /// Links that it has, numbered from 0.
     pub links: u32,
-    /// What keeps a peer to what it was granted.
+    /// What keeps a peer to what it was granted, all together.
     pub protection: Protection,
+    /// The same by what is guarded; `None` if the driver does not say.
+    pub guards: Option<Guards>,
 }
 
 /// A port of this host.
@@ -176,11 +211,8 @@ impl Port {
             hwid: info.hwid,
             lid: (info.lid != 0).then_some(info.lid),
             links: info.links,
-            protection: Protection {
-                device: info.protection & abi::WEFT_PROT_DEVICE != 0,
-                aperture: info.protection & abi::WEFT_PROT_APERTURE != 0,
-                bounce: info.protection & abi::WEFT_PROT_BOUNCE != 0,
-            },
+            protection: Protection::of(info.protection),
+            guards: Guards::of(info.protection),
         })
     }
 
@@ -338,5 +370,28 @@ mod tests {
         let Err(error @ Error::NoPort(_)) = missing else { panic!("{missing:?}") };
         assert_eq!(error.to_string(), "/dev/weft-missing: there is no such port");
         assert!(error.hint().is_some_and(|hint| hint.contains("lspci -d 1234:7ef7")));
+    }
+
+    #[test]
+    fn guards_are_told_by_what_they_guard() {
+        let (device, aperture, bounce) =
+            (abi::WEFT_PROT_DEVICE, abi::WEFT_PROT_APERTURE, abi::WEFT_PROT_BOUNCE);
+        let mask = device
+            | aperture
+            | bounce
+            | (device | aperture) << abi::WEFT_PROT_CHANNELS
+            | bounce << abi::WEFT_PROT_MEMORY
+            | device << abi::WEFT_PROT_DOORBELLS;
+        let names = |p: Protection| p.names().collect::<Vec<_>>();
+        let guards = Guards::of(mask).expect("the driver says");
+        assert_eq!(names(guards.channels), ["device", "aperture"]);
+        assert_eq!(names(guards.memory), ["bounce"]);
+        assert_eq!(names(guards.doorbells), ["device"]);
+        assert_eq!(names(Protection::of(mask)), ["device", "aperture", "bounce"]);
+    }
+
+    #[test]
+    fn a_driver_of_version_1_does_not_say_what_guards_what() {
+        assert_eq!(Guards::of(abi::WEFT_PROT_DEVICE | abi::WEFT_PROT_APERTURE), None);
     }
 }

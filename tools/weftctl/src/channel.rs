@@ -38,6 +38,19 @@ pub struct PortInfo {
     pub link_count: u32,
     /// What keeps a peer to what it was granted, best first.
     pub protection: Vec<&'static str>,
+    /// The same by what is guarded; none if the driver does not say.
+    pub guards: Option<Guards>,
+}
+
+/// What guards what.
+#[derive(Serialize)]
+pub struct Guards {
+    /// Channels.
+    pub channels: Vec<&'static str>,
+    /// Registered memory.
+    pub memory: Vec<&'static str>,
+    /// Doorbells.
+    pub doorbells: Vec<&'static str>,
 }
 
 /// A link, as shown.
@@ -222,6 +235,11 @@ impl Port {
             lid: info.lid.unwrap_or(0),
             link_count: info.links,
             protection: info.protection.names().collect(),
+            guards: info.guards.map(|guards| Guards {
+                channels: guards.channels.names().collect(),
+                memory: guards.memory.names().collect(),
+                doorbells: guards.doorbells.names().collect(),
+            }),
         })
     }
 

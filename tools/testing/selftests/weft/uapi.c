@@ -189,6 +189,7 @@ TEST_F(uapi, bad_pointers_are_efault)
 TEST_F(uapi, port_info)
 {
 	struct weft_port_info i = wt_port_info(self->fd);
+	uint32_t channels, doorbells;
 
 	ASSERT_EQ(sizeof(i), i.size);
 	EXPECT_EQ(0, i.flags);
@@ -197,9 +198,13 @@ TEST_F(uapi, port_info)
 	EXPECT_GE(i.links, 1);
 	EXPECT_LE(i.links, 4);
 	EXPECT_EQ(0, i.reserved);
-	if (i.kind == WEFT_PORT_WEFT) {
-		EXPECT_NE(0, i.protection & WEFT_PROT_APERTURE);
-	}
+	/* By what is guarded, and all of it together. */
+	EXPECT_EQ(WEFT_PROT_BOUNCE, i.protection >> WEFT_PROT_MEMORY & WEFT_PROT_MASK);
+	channels = i.kind == WEFT_PORT_WEFT ? WEFT_PROT_DEVICE | WEFT_PROT_APERTURE : 0;
+	EXPECT_EQ(channels, i.protection >> WEFT_PROT_CHANNELS & WEFT_PROT_MASK);
+	doorbells = i.kind == WEFT_PORT_WEFT ? WEFT_PROT_DEVICE : 0;
+	EXPECT_EQ(doorbells, i.protection >> WEFT_PROT_DOORBELLS & WEFT_PROT_MASK);
+	EXPECT_EQ(channels | doorbells | WEFT_PROT_BOUNCE, i.protection & WEFT_PROT_MASK);
 }
 
 TEST_F(uapi, link_info)

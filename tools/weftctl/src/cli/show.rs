@@ -44,26 +44,39 @@ pub fn run(context: &Context, args: Args) -> Result<(), End> {
 }
 
 fn entry(entry: &Entry) -> String {
-    let PortInfo { port, kind, hwid, generation, lid, protection, .. } = &entry.port;
+    let PortInfo { port, kind, hwid, generation, lid, protection, guards, .. } = &entry.port;
     let lid = if *lid == 0 { String::new() } else { format!(", local id {lid}") };
-    let protection = match protection.as_slice() {
-        [] => "nothing that the driver knows of".into(),
-        all => all.iter().map(|p| meaning(p)).collect::<Vec<_>>().join("; "),
+    let guards = match guards {
+        Some(guards) => [
+            ("channels", &guards.channels),
+            ("registered memory", &guards.memory),
+            ("doorbells", &guards.doorbells),
+        ]
+        .map(|(what, by)| format!("  {what} guarded by: {}\n", meanings(by)))
+        .concat(),
+        None => format!("  protected by: {}\n", meanings(protection)),
     };
     let head = ["LINK", "STATE", "SPEED", "ROLE", "UPS", "PEER", "GENERATION", "CHANNELS", "ARENA"];
     let rows = std::iter::once(head.map(String::from).to_vec()).chain(entry.links.iter().map(row));
     format!(
         "{port}: {kind} port, hardware id {hwid}, generation {generation}{lid}\n\
-         \x20 protected by: {protection}\n{}",
+         {guards}{}",
         table(&rows.collect::<Vec<_>>(), 2)
     )
+}
+
+fn meanings(protection: &[&str]) -> String {
+    match protection {
+        [] => "nothing: nodes have to trust each other".into(),
+        all => all.iter().map(|p| meaning(p)).collect::<Vec<_>>().join("; "),
+    }
 }
 
 fn meaning(protection: &str) -> &str {
     match protection {
         "device" => "the device checks each access of a peer",
         "aperture" => "a peer reaches granted pages only",
-        "bounce" => "the kernel copies out of a ring of its own",
+        "bounce" => "the kernel copies what it has checked, and a peer reaches none of it",
         other => other,
     }
 }
