@@ -10,14 +10,16 @@ _COMPARE = {"<=": operator.le, ">=": operator.ge}
 
 class Figure:
     """One figure: the median of its samples. `target` is like "<=3", or None; `model` is what
-    hardware would do, computed (see model.py), in the same unit, or None."""
+    hardware would do, computed (see model.py), in the same unit, or None. `reason` is why it can be no
+    better, as it follows from what else was measured, or None."""
 
-    def __init__(self, name, unit, samples, target=None, model=None):
+    def __init__(self, name, unit, samples, target=None, model=None, reason=None):
         self.id = name
         self.unit = unit
         self.samples = list(samples)
         self.target = target
         self.model = model
+        self.reason = reason
 
     @property
     def value(self):
@@ -38,6 +40,7 @@ class Figure:
             "met": self.met,
             "samples": self.samples,
             "model": self.model,
+            "reason": self.reason,
         }
 
 
@@ -47,14 +50,15 @@ class Figures:
     def __init__(self):
         self._all = {}
 
-    def add(self, name, unit, samples, target=None, model=None):
-        self._all[name] = Figure(name, unit, samples, target, model)
+    def add(self, name, unit, samples, target=None, model=None, reason=None):
+        self._all[name] = Figure(name, unit, samples, target, model, reason)
 
     def keep(self, path):
         """Those that a run has written before, until others of their names are added."""
         if path.exists():
             for one in json.loads(path.read_text()):
-                self.add(one["id"], one["unit"], one["samples"], one["target"], one["model"])
+                self.add(one["id"], one["unit"], one["samples"], one["target"], one["model"],
+                         one.get("reason"))  # fmt: skip
 
     def get(self, name):
         return self._all.get(name)
