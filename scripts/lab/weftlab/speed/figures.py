@@ -11,15 +11,17 @@ _COMPARE = {"<=": operator.le, ">=": operator.ge}
 class Figure:
     """One figure: the median of its samples. `target` is like "<=3", or None; `model` is what
     hardware would do, computed (see model.py), in the same unit, or None. `reason` is why it can be no
-    better, as it follows from what else was measured, or None."""
+    better, as it follows from what else was measured, or None. `tree` names the tree that was measured
+    (tree.py), None of one that was not named."""
 
-    def __init__(self, name, unit, samples, target=None, model=None, reason=None):
+    def __init__(self, name, unit, samples, target=None, model=None, reason=None, tree=None):
         self.id = name
         self.unit = unit
         self.samples = list(samples)
         self.target = target
         self.model = model
         self.reason = reason
+        self.tree = tree
 
     @property
     def value(self):
@@ -41,24 +43,27 @@ class Figure:
             "samples": self.samples,
             "model": self.model,
             "reason": self.reason,
+            "tree": self.tree,
         }
 
 
 class Figures:
     """All of them, in order."""
 
-    def __init__(self):
+    def __init__(self, tree):
+        """`tree`: the name of what is measured now."""
+        self.tree = tree
         self._all = {}
 
     def add(self, name, unit, samples, target=None, model=None, reason=None):
-        self._all[name] = Figure(name, unit, samples, target, model, reason)
+        self._all[name] = Figure(name, unit, samples, target, model, reason, self.tree)
 
     def keep(self, path):
         """Those that a run has written before, until others of their names are added."""
         if path.exists():
             for one in json.loads(path.read_text()):
-                self.add(one["id"], one["unit"], one["samples"], one["target"], one["model"],
-                         one.get("reason"))  # fmt: skip
+                self._all[one["id"]] = Figure(one["id"], one["unit"], one["samples"], one["target"],
+                                              one["model"], one.get("reason"), one.get("tree"))  # fmt: skip
 
     def get(self, name):
         return self._all.get(name)

@@ -8,7 +8,7 @@ import time
 from .. import guest, paths, process
 from ..errors import LabError
 from ..lab import Progress
-from . import parts, report
+from . import parts, report, tree
 from .figures import Figures
 
 LEAST = 7
@@ -34,7 +34,7 @@ def main():
     args = arguments()
     process.on_signals()
     say = Progress(prefix="bench: ")
-    figures = Figures()
+    figures = Figures(tree.name())
     folder = paths.TOP / "bench"
     if args.parts:
         figures.keep(folder / "results.json")

@@ -10,7 +10,7 @@ from .times import HOW, PAIRS, SIZES
 HEAD = """<!-- SPDX-License-Identifier: GPL-2.0 -->
 # What Weft costs, and what else there is
 
-Measured by `make bench` on {date}, kernel {kernel}. Each value is the median of {runs} runs, in
+Measured by `make bench` on {date}, kernel {kernel}, of {tree}. Each value is the median of {runs} runs, in
 brackets the least and the greatest. Times are those of *emulated* machines ({accel}), on processors
 that also run the emulators' own threads: they compare ways with each other, in the same run, and
 say nothing about hardware. Counts of TLPs, interrupts and instructions are exact.
@@ -59,6 +59,16 @@ def _short(figure):
     return f"- `{figure.id}`" + (f": {figure.reason}" if figure.reason else "") + "\n"
 
 
+def _others(figures):
+    """Figures that were kept of a run of another tree."""
+    trees = {}
+    for figure in figures:
+        if figure.tree != figures.tree:
+            trees.setdefault(figure.tree or "a tree without a name", []).append(figure.id)
+    lines = (f"- of {tree}: " + ", ".join(f"`{name}`" for name in names) + "\n" for tree, names in trees.items())
+    return "Kept of earlier runs:\n\n" + "".join(lines) + "\n" if trees else ""
+
+
 def _points(figures, way, what):
     named = ((size, figures.get(f"{way}-{what}-{size_name(size)}")) for size in SIZES)
     return [(size, figure.value) for size, figure in named if figure]
@@ -96,8 +106,9 @@ def write(folder, figures, runs, kernel, accel, date):
     (folder / "results.json").write_text(
         json.dumps([figure.json() for figure in everything], indent=1) + "\n"
     )
-    text = HEAD.format(date=date, kernel=kernel, runs=runs, accel=accel,
+    text = HEAD.format(date=date, kernel=kernel, runs=runs, accel=accel, tree=figures.tree,
                        speed=model.SPEED, width=model.WIDTH)  # fmt: skip
+    text += _others(figures)
     aimed = [figure for figure in everything if figure.target]
     if aimed:
         text += "## Targets\n\n" + _table(aimed) + "\n"
