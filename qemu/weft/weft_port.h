@@ -126,7 +126,7 @@ struct WeftPort {
 
     WeftDma dma;
 
-    struct {                    /* fences of the guest, while a mode wants them */
+    struct {                    /* fences of the guest, if a mode wants them */
         bool on;
         Notifier notifier;
     } fence;
