@@ -95,6 +95,9 @@ SUITES = (
     Suite("fuzz-device", "ten minutes of ioctls, more or less right", ("long",), 30, "setup", GUESTS,
           "scripts/lab/check --results build/check/fuzz-device.json 'selftests: fuzz'",
           env=(("WEFT_FUZZ_SECONDS", "600"), ("WEFT_FUZZ_SEED", "5000")), seconds=660),
+    Suite("fuzz-port", "ten minutes of stores at random to a port, beside a busy neighbour", ("long",), 30, "setup",
+          GUESTS, "scripts/lab/check --results build/check/fuzz-port.json 'raw: a program that stores'",
+          env=(("WEFT_RAW_SECONDS", "600"), ("WEFT_RAW_SEED", "5000")), seconds=700),
     Suite("fuzz-proto", "twenty minutes of processors for bytes of peers and users", ("long",), 60, "path root", (),
           "cd tools && ../scripts/in-root cargo test --release --locked -p weft-proto --test fuzz",
           # Of each of a dozen decoders and rings.
