@@ -106,7 +106,7 @@ def write(folder, figures, runs, kernel, accel, date):
     (folder / "results.json").write_text(
         json.dumps([figure.json() for figure in everything], indent=1) + "\n"
     )
-    text = HEAD.format(date=date, kernel=kernel, runs=runs, accel=accel, tree=figures.tree,
+    text = HEAD.format(date=date, kernel=kernel, runs=runs, accel=accel, tree=figures.tree or "a tree without a name",
                        speed=model.SPEED, width=model.WIDTH)  # fmt: skip
     text += _others(figures)
     aimed = [figure for figure in everything if figure.target]

@@ -16,6 +16,9 @@ def _git(*words):
 
 
 def name():
-    """Its commit, and "-dirty" behind that if there is more than the commit has."""
+    """Its commit, and "-dirty" behind that if there is more than the commit has; None of a tree without
+    commits, as of an archive."""
+    if not (paths.TOP / ".git").exists():
+        return None
     changed = _git("status", "--porcelain", "--", ".", *_ASIDE)
     return _git("rev-parse", "HEAD") + ("-dirty" if changed else "")
