@@ -173,7 +173,8 @@ pub(super) fn reap(call: &Call<'_>, mut reap: weft_ep_reap) -> Result {
             return Err(EAGAIN);
         }
         reap.count = all.len() as u32;
-        call.outside(|| tell(call, &reap, &all)).map_err(interrupted)?;
+        call.outside(|| tell(call, &reap, &all))
+            .map_err(interrupted)?;
         // Removed only now: if the results cannot be written, none is lost.
         if function.told(told, reap.count) {
             return Ok(());

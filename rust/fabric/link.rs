@@ -173,7 +173,8 @@ impl Link {
         let knows = machine.known();
         self.up.store(after.0 != State::Down, Relaxed);
         drop(inner);
-        let ended = (before.0 == State::Ready && after.0 != State::Ready).then(|| self.health.ended());
+        let ended =
+            (before.0 == State::Ready && after.0 != State::Ready).then(|| self.health.ended());
         node.link_changed(self.number, before, after, ended);
         if knew != knows {
             node.manage();

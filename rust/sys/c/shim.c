@@ -258,8 +258,8 @@ int weft_move_node(const struct class *class, dev_t number, struct device *paren
 	 * device_add() took a reference to the directory of the class below the parent, which
 	 * device_del() would give back; device_move() takes one to the next and keeps that one. The
 	 * directory would stay, and the class of the next module could not make it. What is last in
-	 * it removes it. Nothing looks for it meanwhile: below a function there is one node at a time,
-	 * and what has no parent has come there by this function.
+	 * it removes it. Nothing looks for it meanwhile: below a function there is one node at a
+	 * time, and what has no parent has come there by this function.
 	 */
 	if (!err) {
 		if (kref_read(&dir->kref) == 1)

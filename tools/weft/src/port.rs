@@ -98,7 +98,7 @@ impl Guards {
     /// Of the mask that the driver tells; `None`: it is one that does not say, as those of version 1
     /// did not.
     fn of(mask: u32) -> Option<Self> {
-        let of = |shift| Protection::of(mask >> shift & abi::WEFT_PROT_MASK);
+        let of = |shift| Protection::of((mask >> shift) & abi::WEFT_PROT_MASK);
         (mask & !abi::WEFT_PROT_MASK != 0).then(|| Guards {
             channels: of(abi::WEFT_PROT_CHANNELS),
             memory: of(abi::WEFT_PROT_MEMORY),

@@ -671,7 +671,7 @@ static bool fail_each(const struct operation *op)
 		if (!fired && op->threads && tasks_of(op, &then) && !same_tasks(&tasks, &then)) {
 			/* A worker thread that has come since may have done it. */
 			if (++changes > MOST_CHANGES) {
-				ksft_print_msg("%s: there are new threads all the time\n", op->name);
+				ksft_print_msg("%s: new threads come all the time\n", op->name);
 				return false;
 			}
 			nth -= step;

@@ -31,8 +31,8 @@ bool inject_arm(int task, unsigned int nth);
 int inject_disarm(int task);
 
 /*
- * The threads, the kernel's too, with @comm in their name: their numbers in @found, which has room for
- * @max, in ascending order; returns how many there are.
+ * The threads, the kernel's too, with @comm in their name: their numbers in @found, which has room
+ * for @max, in ascending order; returns how many there are.
  */
 size_t inject_find(const char *comm, pid_t *found, size_t max);
 

@@ -590,7 +590,7 @@ FIXTURE(group) {
 };
 
 /* What the kernel charges ahead for a processor, and other objects of a file. */
-#define GROUP_SLACK	(1 << 20)
+#define GROUP_SLACK	(1024 * 1024)
 
 static uint64_t charged(const char *dir)
 {
