@@ -113,6 +113,7 @@ print("closed", flush=True)
 TRACING = "/sys/kernel/tracing"
 # What is seen of DMA mappings: a page is unmapped; a driver is to get a device, and has left it.
 PROBES = {"unmap": "weft:weft_dma_unmap", "probe": "pci_device_probe", "unbound": "devres_release_all"}
+STACKS = "hist:keys=common_stacktrace"
 KEEP = "/mnt/tools/weft-keep"
 SERVICE = 7431
 # How often a function moves in a row: more by hand.
@@ -337,20 +338,20 @@ def awaiting(bench):
 
 @contextlib.contextmanager
 def mappings_seen(host):
-    """The order in which pages are unmapped and devices lose their drivers, in the kernel's trace. A stack with
-    each makes it slow to unmap many."""
+    """The order in which pages are unmapped and devices lose their drivers, in the kernel's trace. A histogram of
+    stacks makes it slow to unmap many; stacks in the trace itself would make it slow to read."""
     if host.run(f"test -d {TRACING}/events", status=None).status:
         host.run(f"mount -t tracefs tracefs {TRACING}")
     if host.run(f"test -e {TRACING}/kprobe_events", status=None).status:
         raise Skip("this kernel has no probes (CONFIG_KPROBE_EVENTS)")
     for name, where in PROBES.items():
         host.run(f"echo 'p:dma/{name} {where} dev=%di:x64' >>{TRACING}/kprobe_events")
-    host.run(f"echo 4096 >{TRACING}/buffer_size_kb; echo stacktrace >{TRACING}/events/dma/unmap/trigger; "
+    host.run(f"echo 4096 >{TRACING}/buffer_size_kb; echo {STACKS} >{TRACING}/events/dma/unmap/trigger; "
              f"echo >{TRACING}/trace; echo 1 >{TRACING}/events/dma/enable")  # fmt: skip
     try:
         yield
     finally:
-        host.run(f"echo 0 >{TRACING}/events/dma/enable; echo '!stacktrace' >{TRACING}/events/dma/unmap/trigger; "
+        host.run(f"echo 0 >{TRACING}/events/dma/enable; echo '!{STACKS}' >{TRACING}/events/dma/unmap/trigger; "
                  f"echo >{TRACING}/kprobe_events; echo >{TRACING}/trace; echo 1024 >{TRACING}/buffer_size_kb")  # fmt: skip
 
 
