@@ -334,6 +334,8 @@ def awaiting(bench):
                     raise Mismatch(f"{job.out}")
             bench.note(f"beside the {what}: {job.out.strip().splitlines()[-1]}")
             host.wait_link("ready", 60, port=node)
+        # Identities outlast the functions that have them, and the test after this one begins with its own.
+        moved(host, 0, at, to)
 
 
 @contextlib.contextmanager
@@ -385,6 +387,8 @@ def closing(bench):
         if after or not before:
             raise Mismatch(f"{after} pages were unmapped for a function without a driver, {before} before")
         host.wait_link("ready", 60, port=a[0].node(1))
+        # The test after this one finds each identity where it was.
+        moved(host, 0, 1, 0)
 
 
 @test("MIG-2: a target that its driver does not take leads back, live: programs have lost nothing", patient=True)
