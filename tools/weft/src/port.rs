@@ -379,9 +379,9 @@ mod tests {
         let mask = device
             | aperture
             | bounce
-            | (device | aperture) << abi::WEFT_PROT_CHANNELS
-            | bounce << abi::WEFT_PROT_MEMORY
-            | device << abi::WEFT_PROT_DOORBELLS;
+            | ((device | aperture) << abi::WEFT_PROT_CHANNELS)
+            | (bounce << abi::WEFT_PROT_MEMORY)
+            | (device << abi::WEFT_PROT_DOORBELLS);
         let names = |p: Protection| p.names().collect::<Vec<_>>();
         let guards = Guards::of(mask).expect("the driver says");
         assert_eq!(names(guards.channels), ["device", "aperture"]);
