@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
@@ -290,6 +291,96 @@ TEST_F_TIMEOUT(death, M_1_taken_back_while_the_peer_writes, 300)
 		ASSERT_TRUE(we_join(&a, &b));
 		take_back(_metadata, &a, &b, round);
 		ASSERT_TRUE(we_exchange(&self->a, &self->b, self->messages++));
+		we_end(&a);
+		we_end(&b);
+	}
+}
+
+/* Sends @bytes, and with them a file. */
+static bool pass(int socket, const void *data, size_t bytes, int fd)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr head;
+	} control = { };
+	struct iovec iov = { .iov_base = (void *)data, .iov_len = bytes };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = &control, .msg_controllen = sizeof(control),
+	};
+
+	control.head.cmsg_level = SOL_SOCKET;
+	control.head.cmsg_type = SCM_RIGHTS;
+	control.head.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+	return sendmsg(socket, &msg, 0) == (ssize_t)bytes;
+}
+
+/* What pass() sent; -1 if no file is with it. */
+static int taken(int socket, void *data, size_t bytes)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr head;
+	} control = { };
+	struct iovec iov = { .iov_base = data, .iov_len = bytes };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = &control, .msg_controllen = sizeof(control),
+	};
+	int fd = -1;
+
+	if (recvmsg(socket, &msg, 0) != (ssize_t)bytes || !CMSG_FIRSTHDR(&msg))
+		return -1;
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fd));
+	return fd;
+}
+
+/*
+ * A file is sent to another process, and the one that opened it ends: queues and memory are
+ * the file's, also memory of a process that is no more, and go with its last descriptor.
+ */
+TEST_F_TIMEOUT(death, file_is_passed_on, 300)
+{
+	for (unsigned int round = 0; round < 4; round++) {
+		struct we_end a, b, from;
+		struct weft_cqe cqe;
+		int status, fd, sockets[2];
+		pid_t pid;
+
+		ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets));
+		pid = fork();
+		ASSERT_GE(pid, 0);
+		if (pid == 0) {
+			if (!we_begin(&from, 0, SMALL))
+				_exit(1);
+			memset(from.mem, 0x40 + round, SMALL);
+			_exit(pass(sockets[1], &from, sizeof(from), from.fd) ? 0 : 2);
+		}
+		fd = taken(sockets[0], &from, sizeof(from));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_EQ(0, status);
+		ASSERT_GE(fd, 0);
+		close(sockets[0]);
+		close(sockets[1]);
+
+		ASSERT_TRUE(we_adopt(&a, &from, fd));
+		ASSERT_TRUE(we_begin(&b, 1, SMALL));
+		ASSERT_TRUE(we_join(&a, &b));
+		we_post(&a, 1, WEFT_OP_WRITE, 0, SMALL, WE_BASE, b.stag);
+		ASSERT_TRUE(we_await(&a, &b, &cqe));
+		EXPECT_EQ(WEFT_WC_SUCCESS, cqe.status);
+		EXPECT_TRUE(is_all(b.mem, SMALL, 0x40 + round));
+
+		/* What this process registers through the file is this one's memory. */
+		ASSERT_EQ(0, we_destroy(&a, a.mr));
+		a.mem = mmap(NULL, SMALL, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		ASSERT_NE(MAP_FAILED, a.mem);
+		ASSERT_EQ(0, we_register(&a, a.mem, SMALL, WEFT_ACCESS_LOCAL_WRITE | WE_REMOTE,
+					 &a.mr, &a.stag));
+		for (unsigned int n = 0; n < 4; n++)
+			ASSERT_TRUE(we_exchange(&a, &b, n));
 		we_end(&a);
 		we_end(&b);
 	}

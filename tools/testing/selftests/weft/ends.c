@@ -69,6 +69,7 @@ static bool queues(struct we_end *e)
 		return false;
 	e->cq = cq.cq;
 	e->cq_bytes = cq.ring_bytes;
+	e->cq_offset = cq.ring_offset;
 	e->cq_mem = map(e, cq.ring_offset, cq.ring_bytes);
 	qp.send_cq = cq.cq;
 	qp.recv_cq = cq.cq;
@@ -79,6 +80,7 @@ static bool queues(struct we_end *e)
 	e->send_stride = qp.send_stride;
 	e->recv_stride = qp.recv_stride;
 	e->qp_bytes = qp.ring_bytes;
+	e->qp_offset = qp.ring_offset;
 	e->qp_mem = map(e, qp.ring_offset, qp.ring_bytes);
 	if (!e->cq_mem || !e->qp_mem)
 		return false;
@@ -105,6 +107,20 @@ bool we_begin_with(struct we_end *e, unsigned int port, size_t bytes, uint32_t e
 		return false;
 	e->pd = pd.pd;
 	return memory(e, bytes) && queues(e);
+}
+
+bool we_adopt(struct we_end *e, const struct we_end *from, int fd)
+{
+	*e = *from;
+	e->fd = fd;
+	e->mem = NULL;
+	e->cq_mem = map(e, e->cq_offset, e->cq_bytes);
+	e->qp_mem = map(e, e->qp_offset, e->qp_bytes);
+	if (!e->cq_mem || !e->qp_mem)
+		return false;
+	e->sq = (void *)(e->qp_mem + ((uint8_t *)from->sq - from->qp_mem));
+	e->rq = (void *)(e->qp_mem + ((uint8_t *)from->rq - from->qp_mem));
+	return true;
 }
 
 void we_end(struct we_end *e)

@@ -28,6 +28,7 @@ struct we_end {
 	uint32_t send_stride, recv_stride;
 	uint8_t *cq_mem, *qp_mem;
 	size_t cq_bytes, qp_bytes;
+	uint64_t cq_offset, qp_offset;
 	volatile struct weft_queue_ctl *sq, *rq;
 	uint64_t posted, recvs, consumed;
 	/* Of each work queue, and of the completion queue. */
@@ -42,6 +43,12 @@ bool we_begin(struct we_end *e, unsigned int port, size_t bytes);
 bool we_begin_with(struct we_end *e, unsigned int port, size_t bytes, uint32_t entries,
 		   uint32_t cqes);
 void we_end(struct we_end *e);
+
+/*
+ * Makes @e what @from is in the process that sent @fd, its file. The memory that @from has
+ * registered is not mapped here.
+ */
+bool we_adopt(struct we_end *e, const struct we_end *from, int fd);
 
 /* Registers memory for @e's domain; *@mr gets the handle, *@stag the STag. */
 long we_register(struct we_end *e, void *at, size_t bytes, uint32_t access,
