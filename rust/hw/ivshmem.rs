@@ -415,21 +415,31 @@ impl Port for Ivshmem {
                 self.shared.count(Count::TxMessages);
                 self.interrupt(link, MBOX_VECTOR);
             }
-            Err(_) => self.shared.count(Count::MessagesDropped),
+            Err(error) => {
+                self.shared.count(Count::MessagesDropped);
+                // The count of what the owner has taken may be another node's: the owner is to look.
+                if error == EAGAIN {
+                    self.interrupt(link, MBOX_VECTOR);
+                }
+            }
         }
         result
     }
 
     fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
         for (n, link) in self.links.iter().enumerate() {
-            let result = link.mail.receiver.lock().recv(&link.mail.inbox, buf);
-            match result {
-                Ok(Some(len)) => {
-                    self.shared.count(Count::RxMessages);
-                    return Some((n, len));
+            // Behind messages that are dropped there may be others: not more than there is room for, as
+            // nodes may write all the time.
+            for _ in 0..layout::SLOTS {
+                let result = link.mail.receiver.lock().recv(&link.mail.inbox, buf);
+                match result {
+                    Ok(Some(len)) => {
+                        self.shared.count(Count::RxMessages);
+                        return Some((n, len));
+                    }
+                    Ok(None) => break,
+                    Err(_) => self.shared.count(Count::MessagesDropped),
                 }
-                Ok(None) => {}
-                Err(_) => self.shared.count(Count::MessagesDropped),
             }
         }
         None

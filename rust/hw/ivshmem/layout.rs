@@ -41,7 +41,8 @@ const HEAD_GENERATION: usize = 12;
 const HEAD_TAKEN: usize = 64;
 
 const RING_AT: usize = 256;
-const SLOTS: u64 = 12;
+/// The number of messages that a mailbox holds.
+pub(super) const SLOTS: u64 = 12;
 const SLOT_BYTES: usize = 320;
 /// Number of the message, from 1; written last. 0 while the slot is being written.
 const SLOT_NUMBER: usize = 0;
@@ -152,7 +153,7 @@ impl Receiver {
     }
 
     /// Takes the next message and returns its length, `None` without one. `EPROTO` if the message is
-    /// malformed; it is taken nevertheless.
+    /// malformed, or lost; it is taken nevertheless.
     pub(super) fn recv(
         &mut self,
         mbox: &Mailbox,
@@ -161,7 +162,22 @@ impl Receiver {
         let at = slot(self.taken);
         let number = self.taken + 1;
         if mbox.0.read64(at + SLOT_NUMBER)? != number {
-            return Ok(None);
+            let Some(later) = self.later(mbox)? else {
+                // A source that was told another count would wait for ever for this one.
+                if mbox.0.read64(HEAD_TAKEN)? != self.taken {
+                    mbox.0.write64(HEAD_TAKEN, self.taken)?;
+                }
+                return Ok(None);
+            };
+            // The source stores in order: what it has stored before the later one is there now, or
+            // another node has overwritten it.
+            fence::head();
+            if mbox.0.read64(at + SLOT_NUMBER)? != number {
+                self.taken = later;
+                fence::credit();
+                mbox.0.write64(HEAD_TAKEN, later)?;
+                return Err(EPROTO.into());
+            }
         }
         fence::head();
         let len = mbox.0.read32(at + SLOT_LEN)? as usize;
@@ -175,6 +191,16 @@ impl Receiver {
             return Err(EPROTO.into());
         }
         Ok(Some(len))
+    }
+
+    /// Returns the number of messages before the first that is there behind the next one.
+    fn later(&self, mbox: &Mailbox) -> Result<Option<u64>> {
+        for before in (self.taken..).take(SLOTS as usize).skip(1) {
+            if mbox.0.read64(slot(before) + SLOT_NUMBER)? == before + 1 {
+                return Ok(Some(before));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -41,6 +41,13 @@ class IvshmemServer:
         wait_until(up, 10, "ivshmem-server's socket")
         return self
 
+    @property
+    def memory(self):
+        """The file that is the shared memory. It has no name any more: the server has it open."""
+        files = f"/proc/{self._child.pid}/fd"
+        (number,) = {n for n in os.listdir(files) if os.readlink(f"{files}/{n}").startswith(str(self._shm))}
+        return f"{files}/{number}"
+
     def stop(self):
         if self._child is not None:
             process.end(self._child)
