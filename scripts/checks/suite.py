@@ -98,10 +98,9 @@ SUITES = (
     Suite("fuzz-port", "ten minutes of stores at random to a port, beside a busy neighbour", ("long",), 30, "setup",
           GUESTS, "scripts/lab/check --results build/check/fuzz-port.json 'raw: a program that stores'",
           env=(("WEFT_RAW_SECONDS", "600"), ("WEFT_RAW_SEED", "5000")), seconds=700),
-    Suite("fuzz-proto", "twenty minutes of processors for bytes of peers and users", ("long",), 60, "path root", (),
-          "cd tools && ../scripts/in-root cargo test --release --locked -p weft-proto --test fuzz",
+    Suite("fuzz-proto", "decoders of bytes of peers and users, twenty minutes, by the code that they reach", ("long",), 60, "path root", (),
           # Of each of a dozen decoders and rings.
-          env=(("WEFT_FUZZ_SECONDS", "100"),), seconds=800),
+          "scripts/fuzz --seconds 100", seconds=1300),
     Suite("mutants", "rules that are broken on purpose are noticed", ("long",), 60, "setup", GUESTS,
           "scripts/mutants", seconds=500),
     Suite("device-seeds", "the QEMU device by random programs of 100 seeds", ("long",), 60, "path qemu", ("debug",),

@@ -5,7 +5,6 @@
 use super::targets::Target;
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::time::{Duration, Instant};
 
 /// As long as bytes become.
 const MOST: usize = 2048;
@@ -88,39 +87,43 @@ impl Drop for Witness<'_> {
     }
 }
 
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
+/// What fuzzing by coverage has found for a target: bytes in hexadecimal, a line each.
+fn corpus(name: &str) -> Vec<Vec<u8>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fuzz/corpus");
+    let text = std::fs::read_to_string(format!("{folder}/{name}")).expect("each target has one");
+    let corpus: Vec<_> = text.lines().map(unhex).collect();
+    assert!(
+        corpus.iter().all(|bytes| !bytes.is_empty()),
+        "{name}: not hexadecimal"
+    );
+    corpus
 }
 
-/// Tries so many bytes; `least` answers of different kinds are to be found.
+/// Tries the corpus, and so many bytes more; `least` answers of different kinds are to be found.
 pub fn fuzz(name: &str, target: Target, tries: usize, least: usize) {
     let mut found = BTreeSet::new();
     let mut kept: Vec<Vec<u8>> = vec![vec![0; 128]];
-    let mut round = |random: &mut Random, tries: usize| {
-        for _ in 0..tries {
-            let mut bytes = kept[random.below(kept.len())].clone();
-            let other = kept[random.below(kept.len())].clone();
-            for _ in 0..=random.below(6) {
-                change(&mut bytes, &other, random);
-            }
-            let witness = Witness(name, &bytes);
-            let answer = target(&bytes);
-            drop(witness);
-            if found.insert(answer) {
-                kept.push(bytes);
-            }
+    let mut once = |kept: &mut Vec<Vec<u8>>, bytes: Vec<u8>| {
+        let witness = Witness(name, &bytes);
+        let answer = target(&bytes);
+        drop(witness);
+        if found.insert(answer) {
+            kept.push(bytes);
         }
-        found.len()
     };
-    let answers = round(&mut Random(1), tries);
+    for bytes in corpus(name) {
+        once(&mut kept, bytes);
+    }
+    let mut random = Random(1);
+    for _ in 0..tries {
+        let mut bytes = kept[random.below(kept.len())].clone();
+        let other = kept[random.below(kept.len())].clone();
+        for _ in 0..=random.below(6) {
+            change(&mut bytes, &other, &mut random);
+        }
+        once(&mut kept, bytes);
+    }
+    let answers = found.len();
     println!("{name}: {answers} kinds of answers");
     assert!(answers >= least, "{name}: {answers} kinds of answers");
-    if let Some(seconds) = setting("WEFT_FUZZ_SECONDS") {
-        let until = Instant::now() + Duration::from_secs(seconds);
-        let mut random = Random(setting("WEFT_FUZZ_SEED").unwrap_or(2));
-        while Instant::now() < until {
-            round(&mut random, 1000);
-        }
-        println!("{name}: {} kinds of answers", found.len());
-    }
 }

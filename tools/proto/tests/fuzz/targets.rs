@@ -38,6 +38,22 @@ use weft_proto::wqe::{QueueShape, RecvWqe, SendWqe, Sgl, MAX_MESSAGE};
 /// Panics if bytes do harm.
 pub type Target = fn(&[u8]) -> u64;
 
+/// All, by name.
+pub const ALL: &[(&str, Target)] = &[
+    ("message_of_a_mailbox", message_of_a_mailbox),
+    ("cell_of_a_channel", cell_of_a_channel),
+    ("ring_of_a_channel", ring_of_a_channel),
+    ("cell_of_a_trunk", cell_of_a_trunk),
+    ("word_of_a_trunk", word_of_a_trunk),
+    ("trunk_of_a_peer", trunk_of_a_peer),
+    ("queue_pair_of_a_peer", queue_pair_of_a_peer),
+    ("send_request", send_request),
+    ("receive_request", receive_request),
+    ("count_of_a_queue", count_of_a_queue),
+    ("access_by_an_stag", access_by_an_stag),
+    ("messages_of_a_manager", messages_of_a_manager),
+];
+
 /// Bytes that are taken from the front; zeros when there are no more.
 struct Bytes<'a>(&'a [u8]);
 
@@ -337,7 +353,7 @@ pub fn queue_pair_of_a_peer(bytes: &[u8]) -> u64 {
                     end.link.buffers.give(&lease.extents);
                 }
             }
-            9..=10 => {
+            9..=10 if end.qps[0].user.has_room() => {
                 let ops = [
                     Op::Send,
                     Op::Write { imm: false },

@@ -132,6 +132,11 @@ impl User {
         (self.base + self.wrs.len()) as u32
     }
 
+    /// Whether there is a free entry in the send queue.
+    pub fn has_room(&self) -> bool {
+        self.wrs.len() - self.sent.len() < SHAPE.0 as usize
+    }
+
     pub fn post(&mut self, wr: Wr) {
         self.wrs.push(wr);
     }
