@@ -65,7 +65,7 @@ def until(link, message, answer):
 
 def hello(hwid, session):
     '''A HELLO that names no receiver and offers nothing.'''
-    head = b"WEFT" + struct.pack("<BBHQIIQQI", 4, 1, 72, hwid, 7, 0, session, 0, 0)
+    head = b"WEFT" + struct.pack("<BBHQIIQQI", WIRE_VERSION, 1, 72, hwid, 7, 0, session, 0, 0)
     return head + struct.pack("<I", crc32c(head + bytes(4 + 24))) + bytes(24)
 
 

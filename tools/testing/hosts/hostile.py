@@ -32,7 +32,7 @@ regs = memoryview(mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 1 << 17)).cast("I")
 def hello(generation):
     body = bytes(24)
     hwid = regs[R_HWID // 4] | regs[R_HWID // 4 + 1] << 32
-    head = struct.pack("<4sBBHQIIQQII", b"WEFT", 4, 1, 48 + len(body), hwid, generation, 0, 1, 0, 1, 0)
+    head = struct.pack("<4sBBHQIIQQII", b"WEFT", WIRE_VERSION, 1, 48 + len(body), hwid, generation, 0, 1, 0, 1, 0)
     data = head[:44] + struct.pack("<I", crc32c(head + body)) + body
     return [word for word, in struct.iter_unpack("<I", data)]
 

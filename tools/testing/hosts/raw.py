@@ -161,7 +161,7 @@ def message():
     body = rnd.randbytes(rnd.choice((0, 24, 24, rnd.randrange(200))))
     hwid = regs[R_HWID // 4] | regs[R_HWID // 4 + 1] << 32
     kind = 1 if rnd.random() < 0.3 else rnd.randrange(256)
-    head = struct.pack("<4sBBHQIIQQII", b"WEFT", 4, kind, 48 + len(body), hwid, rnd.randrange(4), word(),
+    head = struct.pack("<4sBBHQIIQQII", b"WEFT", WIRE_VERSION, kind, 48 + len(body), hwid, rnd.randrange(4), word(),
                        word(), word(), word(), 0)[:44]
     send(head + struct.pack("<I", crc32c(head + bytes(4) + body)) + body)
 
