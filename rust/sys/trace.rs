@@ -131,3 +131,18 @@ tracepoint!(
         detail: u32
     )
 );
+tracepoint!(
+    /// Records that a DMA channel was given a descriptor.
+    dma,
+    __tracepoint_weft_dma,
+    rust_do_trace_weft_dma,
+    (
+        channel: u32,
+        number: u32,
+        ctrl: u32,
+        at: u64,
+        addr: u64,
+        bytes: u32,
+        elements: u32
+    )
+);

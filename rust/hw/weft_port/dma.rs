@@ -16,7 +16,7 @@ use crate::{
     sys::{
         area::{rmb, Area},
         dma::DmaMem,
-        ext,
+        ext, trace,
     },
 };
 use kernel::{
@@ -123,6 +123,16 @@ impl Channel {
         }
         let number = self.tail.load(Relaxed);
         self.fill(Self::place(number) * DESC, desc).ok()?;
+        trace::dma(
+            &self.chip.pdev,
+            self.number as u32,
+            number,
+            desc.ctrl,
+            desc.at,
+            desc.memory,
+            desc.bytes,
+            desc.elements,
+        );
         let tail = number.wrapping_add(1);
         self.tail.store(tail, Relaxed);
         // Ordered after the stores to the ring.

@@ -245,6 +245,40 @@ TRACE_EVENT(weft_word,
 		  show_weft_code(__entry->code), __entry->detail)
 );
 
+/*
+ * A descriptor that DMA channel @channel is given. @at: byte of the window; @addr: the device's
+ * address of the data, or of their list if there are @elements
+ */
+TRACE_EVENT(weft_dma,
+	TP_PROTO(const char *dev, u32 channel, u32 number, u32 ctrl, u64 at,
+		 u64 addr, u32 bytes, u32 elements),
+	TP_ARGS(dev, channel, number, ctrl, at, addr, bytes, elements),
+	TP_STRUCT__entry(
+		__string(dev, dev)
+		__field(u32, channel)
+		__field(u32, number)
+		__field(u32, ctrl)
+		__field(u64, at)
+		__field(u64, addr)
+		__field(u32, bytes)
+		__field(u32, elements)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->channel = channel;
+		__entry->number = number;
+		__entry->ctrl = ctrl;
+		__entry->at = at;
+		__entry->addr = addr;
+		__entry->bytes = bytes;
+		__entry->elements = elements;
+	),
+	TP_printk("dev=%s channel=%u number=%u ctrl=%#x at=%#llx addr=%#llx bytes=%u elements=%u",
+		  __get_str(dev), __entry->channel, __entry->number,
+		  __entry->ctrl, __entry->at, __entry->addr, __entry->bytes,
+		  __entry->elements)
+);
+
 #endif /* _WEFT_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH

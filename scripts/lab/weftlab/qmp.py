@@ -52,7 +52,7 @@ class Qmp:
             elif "return" in answer:
                 return answer["return"]
 
-    def call(self, name, timeout=10.0, **args):
+    def call(self, name, /, timeout=10.0, **args):
         """Runs a command; underscores in names of arguments mean dashes."""
         deadline = time.monotonic() + timeout
         args = {key.replace("_", "-"): value for key, value in args.items()}

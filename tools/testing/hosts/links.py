@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Links that come and go."""
 
+import re
+
 from weftlab import transfer
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
-from . import steps
+from . import hostile, steps
 
 LAB = "pair"
 END = "h1:0"
@@ -98,3 +100,65 @@ def epoll(bench):
         job.expect("^state down\n(?s:.*)^state ready")
         job.kill()
         job.wait(20)
+
+
+# The port of a host in the hands of a program that only listens: FILE GO. Prints each hello that it hears: the
+# bytes of its offer, which are 0 where there is none.
+LISTENER = """import mmap, os, struct, sys, time
+regs = memoryview(mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 1 << 17)).cast("I")
+HEADER, HELLO = 48, 1
+regs[R_CTRL // 4] = CTRL_ENABLE
+print("begins", flush=True)
+while True:
+    status = regs[R_MBOX_RX_STATUS // 4]
+    if not status & MBOX_RX_VALID:
+        time.sleep(0.01)
+        continue
+    length = (status & MBOX_LEN) >> 8
+    words = [regs[R_MBOX_RX_DATA // 4 + n] for n in range(length // 4)]
+    regs[R_MBOX_RX_POP // 4] = 0
+    message = struct.pack(f"<{len(words)}I", *words)
+    if message[:4] == b"WEFT" and message[5] == HELLO:
+        print("hello", message[HEADER:].hex(), flush=True)
+"""
+# Trace events of the device: an inbound entry opens, and something is given to the fabric.
+OPENS, SENDS = "weft_inbound_set", "weft_fab_send"
+HELLOS = 3
+
+
+@test("N-2: a driver says hello before there is any address: its memory is opened when a neighbour has answered")
+def before_addresses(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    h1.rmmod()
+    with hostile.neighbour(h2, LISTENER) as job:
+        begin = h1.qemu_log.stat().st_size
+        traced(h1, True)
+        h1.insmod()
+        job.expect("(?s:(?:^hello .*){%d})" % HELLOS, 60)
+        said = re.findall(r"^hello (\w+)$", job.out, re.M)
+        state, zeroed = h1.link_state(), h1.out("cat /sys/class/weft/weft0/device/link0/arena_zeroed")
+        log = events(h1, begin)
+    if state != "hello" or any(int(offer, 16) for offer in said):
+        raise Mismatch(f"without an answer the link is {state}, and the hellos offer {said}")
+    if zeroed != "0" or any(OPENS in line for line in log) or not any(SENDS in line for line in log):
+        raise Mismatch(f"{zeroed} bytes of the arena are cleared; what the port did:\n" + "\n".join(log))
+    h2.insmod()
+    for host in lab.hosts.values():
+        host.wait_link("ready")
+    opened = [line for line in events(h1, begin) if OPENS in line]
+    traced(h1, False)
+    if not opened:
+        raise Mismatch("the link is ready, and no inbound entry has been opened")
+
+
+def traced(host, on):
+    for event in OPENS, SENDS:
+        host.qmp.call("trace-event-set-state", name=event, enable=on)
+
+
+def events(host, begin):
+    """What QEMU has written of such events."""
+    with open(host.qemu_log, errors="replace") as log:
+        log.seek(begin)
+        return [line for line in log.read().splitlines() if OPENS in line or SENDS in line]

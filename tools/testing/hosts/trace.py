@@ -9,6 +9,7 @@ from weftlab.suite import test
 from . import selftests
 
 LAB = "loopback"
+TRACING = "/sys/kernel/tracing"
 PROGRAM = "cd /tmp/kselftest/weft && ./figures"
 BYTES = 40000
 TRACE = "/mnt/tools/weftctl --json trace"
@@ -47,8 +48,8 @@ def prepared(bench):
     lab = bench.loopback()
     host, (installed, _) = lab["host"], selftests.build(lab)
     selftests.copy(host, installed)
-    if host.run("test -d /sys/kernel/tracing/events", status=None).status:
-        host.run("mount -t tracefs tracefs /sys/kernel/tracing")
+    if host.run(f"test -d {TRACING}/events", status=None).status:
+        host.run(f"mount -t tracefs tracefs {TRACING}")
     return host
 
 
@@ -80,7 +81,7 @@ def errors(bench):
     done = host.run(f"{TRACE} --seconds 0.2", 60)
     if done.out:
         raise Mismatch(f"something was traced while nothing moved:\n{done.out}")
-    left = host.out("ls /sys/kernel/tracing/instances")
+    left = host.out(f"ls {TRACING}/instances")
     if left.strip():
         raise Mismatch(f"instances that are left: {left}")
     done = host.run(f"{TRACE} -- /nowhere", 60, status=None)
