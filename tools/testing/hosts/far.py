@@ -10,6 +10,7 @@ from weftlab.suite import test
 
 from . import steps, verbs
 from .fabric import two_switches
+from .rates import constants
 
 LAB = "four-hosts"
 DEVICE = "/sys/class/weft/weft0/device"
@@ -143,3 +144,46 @@ def deleted(bench):
         lab["h1"].wait_link("ready", link=there)
         lab["h3"].wait_link("ready", link=back)
         there_and_back(lab, "h1", "h3")
+
+
+# Deletes an inbound entry of a port beside its driver: ENTRY. Without such an entry nothing translates what the
+# neighbour stores.
+DELETE = """import mmap, os, sys
+file = os.open("/sys/class/weft/weft0/device/resource0", os.O_RDWR)
+regs = memoryview(mmap.mmap(file, 1 << 17)).cast("I")
+entry = (R_INBOUND + int(sys.argv[1]) * INBOUND_STRIDE) // 4
+regs[entry + INBOUND_CTRL // 4] = 0
+print("live" if regs[entry + INBOUND_STATUS // 4] & INBOUND_LIVE else "deleted")
+"""
+
+
+@test("MR-5: the entry for a neighbour, deleted at the host that owns the memory, stops that neighbour and no other",
+      lab="chain")  # fmt: skip
+def entry_deleted(bench):
+    lab = chain(bench)
+    h1, h2 = lab["h1"], lab["h2"]
+    # Of h2, by the topology. The entry for a neighbour has the number of its link.
+    back, on = 1, 0
+    script = h2.push("delete.py", (constants() + DELETE).encode())
+    sessions = {(host, link): number(host, f"link{link}/readied") for host, link in ((h1, 0), (h2, back), (h2, on))}
+    denied, dropped = number(h2, "counters/in_denied"), number(h1, "counters/out_dropped")
+    stopped = steps.UnderWay(lab, "stopped", options=("--to", ids(lab)["h2"]))
+    other = steps.UnderWay(lab, "other", by="h2", to="h3", options=("--to", ids(lab)["h3"]))
+    told = h2.out(f"python3 {script} {back}")
+    if told != "deleted":
+        raise Mismatch(f"the entry of h1 is {told}")
+    # Both ends notice, and begin another session, for which the driver writes the entry anew.
+    for host, link in ((h1, 0), (h2, back)):
+        host.until(f"[ $(cat {DEVICE}/link{link}/readied) -gt {sessions[host, link]} ]", 60)
+    stopped.whole(resumed=True)
+    if other.whole(resumed=False).get("resumed"):
+        raise Mismatch("a transfer to another neighbour was broken")
+    if number(h2, f"link{on}/readied") != sessions[h2, on]:
+        raise Mismatch("the link to another neighbour has begun anew")
+    lost = number(h1, "counters/out_dropped") - dropped, number(h2, "counters/in_denied") - denied
+    bench.note(f"the entry of a neighbour deleted: {lost[0]} writes led nowhere, {lost[1]} were refused")
+    there_and_back(lab, "h1", "h2")
+
+
+def number(host, name):
+    return int(host.out(f"cat {DEVICE}/{name}"))
