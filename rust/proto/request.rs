@@ -353,6 +353,20 @@ impl Message {
     pub const fn takes_recv(&self) -> bool {
         matches!(self, Self::Send { .. } | Self::Write { imm: Some(_), .. })
     }
+
+    /// Returns whether it is a message with data that come later.
+    pub const fn is_long(&self) -> bool {
+        matches!(
+            self,
+            Self::Send {
+                data: Data::Long(_),
+                ..
+            } | Self::Write {
+                data: Data::Long(_),
+                ..
+            }
+        )
+    }
 }
 
 /// Destination of a message, and the request that it refers to.

@@ -303,9 +303,10 @@ impl Memory for Running<'_, '_, '_> {
         offset: u64,
         extents: &Extents,
         len: u64,
+        whole: u64,
         what: Transfer,
     ) -> Result<(), NotBegun> {
-        let mover = self.cx.io.mover().filter(|_| len >= WORTHWHILE);
+        let mover = self.cx.io.mover().filter(|_| whole >= WORTHWHILE);
         let mover = mover.ok_or(NotBegun::Ever)?;
         let load = Load::new(self.registered(), source, offset, extents, len)?;
         let moving = &mut self.cx.trunk.moving;

@@ -20,7 +20,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// A part of a long message of at least so many bytes is moved by DMA: see Documentation/queues.rst.
+/// A long message, or a read, of at least so many bytes is moved by DMA: see Documentation/queues.rst.
 pub(super) const WORTHWHILE: u64 = 32 << 10;
 /// Milliseconds that a transfer may take as the oldest one. After that the DMA channel counts as
 /// stopped.

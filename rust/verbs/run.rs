@@ -82,8 +82,11 @@ impl Run<'_> {
             if says && !cx.word_behind(&deferred.word)? {
                 break;
             }
-            if let Some(qp) = qp.filter(|_| deferred.answers) {
-                qp.inner.lock().machine.has_told(&deferred);
+            if let Some(qp) = qp {
+                let mut inner = qp.inner.lock();
+                inner.machine.has_told(&deferred);
+                // Data that the CPU stores may wait for it.
+                self.enqueue(&qp, &mut inner);
             }
             let _ = self.deferred.remove(0);
             progress = true;

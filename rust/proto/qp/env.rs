@@ -194,13 +194,15 @@ pub trait Memory {
 
     /// Makes the DMA engine copy `len` bytes of `source` from `offset` on to `extents` of
     /// [`Side::Peer`]. [`Machine::transfer_ended`](super::Machine::transfer_ended) is called with `what`
-    /// when it has.
+    /// when it has. `whole`: judges by so many bytes, of which these are a part, whether the DMA engine
+    /// is worth it.
     fn begin(
         &mut self,
         source: Source<'_>,
         offset: u64,
         extents: &Extents,
         len: u64,
+        whole: u64,
         what: Transfer,
     ) -> Result<(), NotBegun>;
 }

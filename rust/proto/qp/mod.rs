@@ -235,7 +235,7 @@ impl<H: Heap> Machine<H> {
                 let _ = queues.complete_send(&cqe);
                 status = rest;
             }
-            if let Some((wr_id, opcode)) = self.responder.give_up() {
+            while let Some((wr_id, opcode)) = self.responder.give_up() {
                 let cqe = self.without_success(wr_id, opcode, Status::Flushed);
                 let _ = queues.complete_recv(&cqe);
             }

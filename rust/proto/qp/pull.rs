@@ -155,8 +155,7 @@ impl<H: Heap> Machine<H> {
         extents: Extents,
     ) {
         let responder = &mut self.responder;
-        let message = responder.inbound.as_deref_mut();
-        let Some(message) = message.filter(|message| message.psn == psn) else {
+        let Some(message) = responder.inbound.find(psn) else {
             // The segment belongs to a request that was dropped.
             if !responder.drops {
                 self.violated(env);
@@ -188,7 +187,8 @@ impl<H: Heap> Machine<H> {
         E: Transport + Memory<Heap = H> + Queues,
     {
         for n in 0..SEGMENTS {
-            let Some(message) = self.responder.inbound.as_deref_mut() else {
+            // If data are pulled there is one message at a time.
+            let Some(message) = self.responder.inbound.get_mut(0) else {
                 return Ok(());
             };
             let Some((part, extents)) = message.named.get(n).copied().flatten() else {
@@ -215,7 +215,8 @@ impl<H: Heap> Machine<H> {
                 *place = None;
             }
             served.progress = true;
-            self.placed(env, placed);
+            let psn = message.psn;
+            self.placed(env, psn, placed);
         }
         Ok(())
     }

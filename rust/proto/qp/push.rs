@@ -13,7 +13,7 @@ use super::{
     lease::{told_number, Lease},
     request::Wait,
     responder::Reject,
-    segment::{done, MAX_SEGMENT, SEGMENTS},
+    segment::{done, Grant, GRANTS, MAX_SEGMENT, MESSAGES, SEGMENTS},
     transfer::{Deferred, Transfer},
     Carried, Heap, Machine, Served,
 };
@@ -48,46 +48,55 @@ impl<H: Heap> Machine<H> {
             .is_some_and(|request| {
                 let end = part.offset.checked_add(extents.bytes());
                 matches!(request.wait, Wait::Long)
+                    && !request.acked
                     && end.is_some_and(|end| end <= request.wqe.tail.bytes())
             });
-        let free = requester.segments.iter_mut().find(|free| free.is_none());
-        match free {
-            Some(free) if fits => *free = Some((part, extents)),
-            _ => self.violated(env),
+        let grant = Grant { psn, part, extents };
+        if !fits || !requester.grants.push(grant) {
+            self.violated(env);
         }
     }
 
-    /// Puts data of the requester into memory that the peer has granted. Returns false if there is no
-    /// room now, for DONE or in the DMA engine.
+    /// Puts data of the requester into memory that the peer has granted, in the order of the grants, and
+    /// so in that of the messages. Returns false if there is no room now, for DONE or in the DMA engine.
     pub(super) fn put_segments<E>(&mut self, env: &mut E) -> Carried<bool>
     where
         E: Transport + Memory<Heap = H> + Queues,
     {
-        for n in 0..SEGMENTS {
-            let Some((part, extents)) = self.requester.segments.get(n).copied().flatten() else {
-                continue;
-            };
-            let (Some(peer_qpn), Some(last)) = (self.peer_qpn, self.requester.last()) else {
+        let Some(peer_qpn) = self.peer_qpn else {
+            return Ok(true);
+        };
+        while let Some(&Grant { psn, part, extents }) = self.requester.grants.first() {
+            let n = self.requester.find(psn);
+            let Some(request) = n.and_then(|n| self.requester.get(n)) else {
+                // The peer has acknowledged the message before its data were there.
+                self.requester.grants.pop();
                 continue;
             };
             if !env.has_word_room()? {
                 return Ok(false);
             }
-            let what = |psn| Transfer::Segment {
+            let source = Source::Tail(&request.wqe.tail);
+            let len = extents.bytes();
+            // What follows data that the DMA engine moves takes the same way: its DONE would overtake
+            // theirs, and later messages be in their place before earlier ones.
+            let moving = self.requester.moving;
+            let whole = if moving > 0 {
+                u64::MAX
+            } else {
+                request.wqe.tail.bytes()
+            };
+            let what = Transfer::Segment {
                 qpn: self.number,
                 epoch: self.epoch,
                 psn,
                 part: told_number(part.number),
             };
-            let Some(request) = self.requester.get(last) else {
-                continue;
-            };
-            let psn = request.psn as u16;
-            let source = Source::Tail(&request.wqe.tail);
-            let len = extents.bytes();
-            let begun = env.begin(source, part.offset, &extents, len, what(psn));
+            let begun = env.begin(source, part.offset, &extents, len, whole, what);
             let (cost, put) = match begun {
                 Ok(()) => (DMA_COST, Ok(())),
+                // Goes on when the last DONE was sent.
+                Err(NotBegun::Ever) if moving > 0 => return Ok(false),
                 Err(NotBegun::Ever) => {
                     let put = env.spread(source, part.offset, Side::Peer, &extents, len);
                     (len, put)
@@ -101,12 +110,12 @@ impl<H: Heap> Machine<H> {
                 self.fail(env, status, status, Status::Flushed);
                 return Ok(true);
             }
-            if let Some(place) = self.requester.segments.get_mut(n) {
-                *place = None;
-            }
-            if begun.is_err() {
-                // There is room. For a segment that the DMA engine moves, DONE follows when it has
-                // moved.
+            self.requester.grants.pop();
+            if begun.is_ok() {
+                // DONE follows when the DMA engine has moved it.
+                self.requester.moving += 1;
+            } else {
+                // There is room.
                 let word = done(Role::Responder, peer_qpn, psn, part.number);
                 env.word(self.protocol, word)?;
             }
@@ -170,12 +179,18 @@ impl<H: Heap> Machine<H> {
 
     /// Notes that `deferred` was sent.
     pub fn has_told(&mut self, deferred: &Deferred) {
-        if deferred.answers && self.epoch == deferred.epoch {
+        if self.epoch != deferred.epoch {
+            return;
+        }
+        if deferred.answers {
             self.responder.moving = false;
+        } else {
+            self.requester.moving = self.requester.moving.saturating_sub(1);
         }
     }
 
-    /// Grants the peer memory for the missing segments of a long message to the responder.
+    /// Grants the peer memory for the missing segments of long messages to the responder, in the order
+    /// of the messages.
     pub(super) fn grant_more<E>(
         &mut self,
         env: &mut E,
@@ -186,48 +201,61 @@ impl<H: Heap> Machine<H> {
         E: Transport + Memory<Heap = H>,
     {
         let (number, epoch, protocol) = (self.number, self.epoch, self.protocol);
-        let Some(message) = self.responder.inbound.as_deref_mut() else {
-            return Ok(());
+        let inbound = &mut self.responder.inbound;
+        let most = if inbound.are_several() {
+            GRANTS
+        } else {
+            SEGMENTS
         };
-        while message.granted < message.length && message.under_way < SEGMENTS {
-            if !env.has_room(Lane::Transmit)? {
-                served.blocked = true;
-                return Ok(());
+        let mut under_way: usize = inbound.iter().map(|message| message.under_way).sum();
+        for n in 0..MESSAGES {
+            let Some(message) = inbound.get_mut(n) else {
+                break;
+            };
+            while message.granted < message.length {
+                if under_way >= most || message.refused.is_some() {
+                    return Ok(());
+                }
+                if !env.has_room(Lane::Transmit)? {
+                    served.blocked = true;
+                    return Ok(());
+                }
+                let wanted = (message.length - message.granted).min(MAX_SEGMENT);
+                let Some(extents) = env.buffers().take(wanted) else {
+                    // There is memory again when another transfer ends.
+                    served.blocked = true;
+                    return Ok(());
+                };
+                let part = Part {
+                    number: message.segments,
+                    offset: message.granted,
+                };
+                let lease = Lease {
+                    qpn: number,
+                    peer_qpn,
+                    psn: message.psn,
+                    epoch,
+                    role: Role::Responder,
+                    part: told_number(part.number),
+                    offset: part.offset,
+                    extents,
+                };
+                if !env.buffers().lease(lease) {
+                    served.blocked = true;
+                    return Ok(());
+                }
+                let to = Address {
+                    qpn: peer_qpn,
+                    psn: message.psn,
+                };
+                // There is room.
+                env.send(protocol, to, &Message::Lend { part, extents })?;
+                message.granted += extents.bytes();
+                message.segments += 1;
+                message.under_way += 1;
+                under_way += 1;
+                served.progress = true;
             }
-            let wanted = (message.length - message.granted).min(MAX_SEGMENT);
-            let Some(extents) = env.buffers().take(wanted) else {
-                // There is memory again when another transfer ends.
-                served.blocked = true;
-                return Ok(());
-            };
-            let part = Part {
-                number: message.segments,
-                offset: message.granted,
-            };
-            let lease = Lease {
-                qpn: number,
-                peer_qpn,
-                psn: message.psn,
-                epoch,
-                role: Role::Responder,
-                part: told_number(part.number),
-                offset: part.offset,
-                extents,
-            };
-            if !env.buffers().lease(lease) {
-                served.blocked = true;
-                return Ok(());
-            }
-            let to = Address {
-                qpn: peer_qpn,
-                psn: message.psn,
-            };
-            // There is room.
-            env.send(protocol, to, &Message::Lend { part, extents })?;
-            message.granted += extents.bytes();
-            message.segments += 1;
-            message.under_way += 1;
-            served.progress = true;
         }
         Ok(())
     }
@@ -237,17 +265,19 @@ impl<H: Heap> Machine<H> {
     where
         E: Transport + Memory<Heap = H> + Queues,
     {
-        let message = self.responder.inbound.as_deref_mut();
-        let Some(message) = message.filter(|message| message.psn == lease.psn) else {
+        let Some(message) = self.responder.inbound.find(lease.psn) else {
             // The segment belongs to a former message; the memory is free again.
             return;
         };
         let bytes = lease.extents.bytes();
-        env.moved(bytes);
         message.under_way = message.under_way.saturating_sub(1);
+        if message.refused.is_some() {
+            return;
+        }
+        env.moved(bytes);
         let sink = message.goal.sink();
         let placed = env.collect(sink, lease.offset, Side::Own, &lease.extents, bytes);
-        self.placed(env, placed.map(|()| bytes));
+        self.placed(env, lease.psn, placed.map(|()| bytes));
     }
 
     /// Takes the data of a read of the requester, which have come.
@@ -306,7 +336,8 @@ impl<H: Heap> Machine<H> {
                 epoch: self.epoch,
                 psn: read.psn,
             };
-            match env.begin(source, 0, extents, read.length, what) {
+            let length = read.length;
+            match env.begin(source, 0, extents, length, length, what) {
                 Ok(()) => {
                     self.responder.moving = true;
                     return Ok(());

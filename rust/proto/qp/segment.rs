@@ -13,8 +13,63 @@ use crate::proto::{
 
 /// Most segments of a message that are under way at a time.
 pub(super) const SEGMENTS: usize = 4;
+/// Most long messages of a queue pair that are under way at a time, where data are pushed.
+pub(super) const MESSAGES: usize = 8;
+/// Most segments of all long messages of a queue pair for which memory is granted at a time. A message
+/// that is alone gets no more than [`SEGMENTS`]: its end would wait for more of them at once.
+pub(super) const GRANTS: usize = 8;
 /// Most bytes of a segment.
 pub(super) const MAX_SEGMENT: u64 = 64 << 10;
+
+/// Memory of the peer for a segment of one of several messages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grant {
+    /// Low bits of the number of the request.
+    pub(super) psn: u16,
+    pub(super) part: Part,
+    pub(super) extents: Extents,
+}
+
+/// Memory that the peer has granted and that is not written yet, oldest first.
+pub(super) struct Grants {
+    grants: [Option<Grant>; GRANTS],
+    first: usize,
+    count: usize,
+}
+
+impl Grants {
+    pub(super) const NONE: Self = Self {
+        grants: [None; GRANTS],
+        first: 0,
+        count: 0,
+    };
+
+    /// Adds a grant. Returns false if there are too many.
+    pub(super) fn push(&mut self, grant: Grant) -> bool {
+        if self.count == GRANTS {
+            return false;
+        }
+        if let Some(place) = self.grants.get_mut((self.first + self.count) % GRANTS) {
+            *place = Some(grant);
+            self.count += 1;
+        }
+        true
+    }
+
+    /// Returns the oldest grant.
+    pub(super) fn first(&self) -> Option<&Grant> {
+        let first = self.grants.get(self.first)?.as_ref();
+        first.filter(|_| self.count > 0)
+    }
+
+    /// Removes the oldest grant.
+    pub(super) fn pop(&mut self) {
+        if self.count > 0 {
+            self.first = (self.first + 1) % GRANTS;
+            self.count -= 1;
+        }
+    }
+}
 
 /// Memory of the peer for segments of a message.
 pub(super) type Segments = [Option<(Part, Extents)>; SEGMENTS];

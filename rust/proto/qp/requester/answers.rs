@@ -9,7 +9,7 @@ use crate::proto::{
     cqe::Status,
     qp::{
         env::{Memory, Queues, Transport},
-        segment::{Exposed, SEGMENTS},
+        segment::Exposed,
         Heap, Machine, Refused, Sink,
     },
     request::Message,
@@ -41,9 +41,8 @@ impl<H: Heap> Machine<H> {
             Says::NoRecv => {
                 let known = requester.acked(psn, false);
                 if let Some(n) = requester.find(psn) {
-                    requester.sent = n;
+                    requester.go_back(n);
                     requester.rnr_wait = true;
-                    requester.segments = [None; SEGMENTS];
                     self.revoke(env);
                 }
                 known

@@ -3,8 +3,12 @@
 //! The requester's end of a queue pair: work requests, from the send queue to their completion.
 //!
 //! Requests complete in the order in which they were posted. A request that takes more than an
-//! acknowledgement (long messages, reads, atomics), or that concerns memory of this end only, is the
-//! last one under way: nothing is sent behind it until it is done, which is enough to keep the order.
+//! acknowledgement (reads, atomics, and long messages if data are pulled), or that concerns memory of
+//! this end only, is the last one under way: nothing is sent behind it until it is done, which is enough
+//! to keep the order. Long messages with data that are pushed follow each other, up to [`MESSAGES`]; all
+//! else waits for them.
+//!
+//! [`MESSAGES`]: super::segment::MESSAGES
 //!
 //! This file keeps the requests; the submodules send, answer and complete them. The transfer of data
 //! from and to the peer is in `push` and `pull`.
@@ -12,7 +16,7 @@
 use super::{
     env::Heap,
     request::{Request, Wait},
-    segment::{Pulling, Segments, SEGMENTS},
+    segment::{Grants, Pulling, Segments, SEGMENTS},
 };
 use crate::proto::{
     cqe::Status,
@@ -40,7 +44,13 @@ pub struct Requester<H: Heap> {
     fence_wait: bool,
     /// The peer had no receive request (RNR), and will report when there is one.
     rnr_wait: bool,
-    /// Memory that the peer has granted for the last request; if data are pulled, that it has exposed.
+    /// How many of the requests that were sent are long messages with data that are pushed.
+    longs: usize,
+    /// Memory that the peer has granted for them.
+    pub(super) grants: Grants,
+    /// Segments that the DMA engine has, and behind which DONE was not sent yet.
+    pub(super) moving: usize,
+    /// If data are pulled: memory that the peer has exposed for the last request.
     pub(super) segments: Segments,
     pub(super) pulling: Pulling,
 }
@@ -55,6 +65,9 @@ impl<H: Heap> Requester<H> {
             next_psn: 0,
             fence_wait: false,
             rnr_wait: false,
+            longs: 0,
+            grants: Grants::NONE,
+            moving: 0,
             segments: [None; SEGMENTS],
             pulling: Pulling::NONE,
         }
@@ -109,6 +122,9 @@ impl<H: Heap> Requester<H> {
     /// that are to be sent again.
     pub(super) fn rewind(&mut self) {
         self.rnr_wait = false;
+        self.longs = 0;
+        self.grants = Grants::NONE;
+        self.moving = 0;
         self.segments = [None; SEGMENTS];
         self.pulling = Pulling::NONE;
     }
@@ -153,14 +169,31 @@ impl<H: Heap> Requester<H> {
             return None;
         }
         let request = self.requests.get_mut(self.first)?.take();
+        let is_long = |request: &H::Request| matches!(request.wait, Wait::Long);
+        if self.sent > 0 && request.as_ref().is_some_and(is_long) {
+            self.longs = self.longs.saturating_sub(1);
+        }
         self.first = (self.first + 1) % WINDOW;
         self.count -= 1;
         self.sent = self.sent.saturating_sub(1);
         if self.count == 0 {
             self.fence_wait = false;
+            self.longs = 0;
+            self.grants = Grants::NONE;
             self.segments = [None; SEGMENTS];
         }
         request
+    }
+
+    /// Goes back to request `n`: it and those behind it are to be sent again. Those before it were
+    /// carried out.
+    fn go_back(&mut self, n: usize) {
+        self.sent = n;
+        let is_long = |request: &Request| matches!(request.wait, Wait::Long);
+        let sent = (0..n).filter_map(|n| self.get(n));
+        self.longs = sent.filter(|request| is_long(request)).count();
+        self.grants = Grants::NONE;
+        self.segments = [None; SEGMENTS];
     }
 
     /// Returns the index of the request with this number among those that were sent.

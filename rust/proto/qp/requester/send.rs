@@ -11,7 +11,7 @@ use crate::proto::{
     protocol::Protocol,
     qp::{
         env::{Flow, Memory, Queues, Transport},
-        segment::{Exposed, Pulling},
+        segment::{Exposed, Pulling, MESSAGES},
         Carried, Heap, Lease, Machine, Refused, Served, State,
     },
     request::{Address, Data, Extents, Inline, Lane, Message, Role, INLINE_BYTES},
@@ -149,10 +149,22 @@ impl<H: Heap> Machine<H> {
             return Ok(Sent::NotYet);
         };
         let (number, epoch, protocol) = (self.number, self.epoch, self.protocol);
+        let longs = self.requester.longs;
         self.requester.pulling = Pulling::NONE;
         let Some(request) = self.requester.get_mut(n) else {
             return Ok(Sent::NotYet);
         };
+        if longs > 0 {
+            let follows = match request.wait {
+                Wait::Ack | Wait::Long => request.wqe.tail.bytes() > env.eager_most(),
+                // It ends this queue pair when its turn comes.
+                Wait::Failed(_) => true,
+                _ => false,
+            };
+            if !follows || longs >= MESSAGES {
+                return Ok(Sent::NotYet);
+            }
+        }
         let to = Address {
             qpn: peer_qpn,
             psn: request.psn as u16,
@@ -169,7 +181,11 @@ impl<H: Heap> Machine<H> {
                     } else {
                         Wait::Ack
                     };
-                    self.requester.fence_wait |= !matches!(request.wait, Wait::Ack);
+                    match request.wait {
+                        Wait::Ack => {}
+                        Wait::Long => self.requester.longs += 1,
+                        _ => self.requester.fence_wait = true,
+                    }
                 }
                 Ok(sent)
             }

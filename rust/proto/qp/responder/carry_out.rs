@@ -4,7 +4,7 @@
 //!
 //! This file is independent of the lane of the request, and of when the peer is told the result.
 
-use super::Reject;
+use super::{Reject, Verdict};
 use crate::proto::{
     cqe::Status,
     qp::{
@@ -25,13 +25,19 @@ impl<H: Heap> Machine<H> {
     where
         E: Transport + Memory<Heap = H> + Queues,
     {
+        if let Some((_, Verdict::Rejected(_))) = self.responder.verdict {
+            // The peer does not know yet that a request before this one was rejected.
+            return;
+        }
         if psn != self.responder.expected {
             if !self.responder.drops {
                 self.violated(env);
             }
             return;
         }
-        if self.responder.is_busy() {
+        let long = !self.protocol.data && message.is_long();
+        // The peer sends a request again only when it was told that it found no receive request.
+        if self.responder.verdict.is_some() || !self.responder.may_begin(long) {
             self.violated(env);
             return;
         }
@@ -43,9 +49,8 @@ impl<H: Heap> Machine<H> {
         let responder = &mut self.responder;
         if message.takes_recv() && recv.is_none() {
             responder.drops = true;
-            responder.owes_recv = true;
-            responder.says(psn, Says::NoRecv);
-            return;
+            responder.verdict = Some((psn, Verdict::NoRecv));
+            return self.settle(env);
         }
         responder.drops = false;
         responder.owes_recv = false;
@@ -56,7 +61,8 @@ impl<H: Heap> Machine<H> {
         if let Err(mut reject) = self.carry_out(env, psn, message, recv) {
             let flushed = |wr_id| (wr_id, OP_RECV, Status::Flushed);
             reject.recv = reject.recv.or(taken.map(flushed));
-            self.reject(env, psn, reject);
+            self.responder.verdict = Some((psn, Verdict::Rejected(reject)));
+            self.settle(env);
         }
     }
 

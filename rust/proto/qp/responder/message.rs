@@ -2,7 +2,7 @@
 
 //! Receives a message of the peer: copies its data to their destination, then writes its completion.
 
-use super::Reject;
+use super::{Reject, Verdict};
 use crate::proto::{
     cqe::{Cqe, Status},
     qp::{
@@ -13,6 +13,7 @@ use crate::proto::{
     },
     request::Data,
     tpt::Rights,
+    word::Says,
 };
 
 impl<H: Heap> Machine<H> {
@@ -82,41 +83,58 @@ impl<H: Heap> Machine<H> {
             under_way: 0,
             segments: 0,
             named: [None; SEGMENTS],
+            refused: None,
         });
-        if message.is_none() {
+        let Some(message) = message else {
             return Err(rejection(&goal, Refused::Failed));
-        }
-        self.responder.inbound = message;
+        };
+        self.responder.inbound.push(message);
         Ok(())
     }
 
-    /// Counts bytes of a long message that are in their place, or rejects it if they could not be
-    /// copied.
+    /// Counts bytes of the long message `psn` that are in their place, or rejects it if they could not
+    /// be copied.
     pub(in crate::proto::qp) fn placed<Q: Queues>(
         &mut self,
         env: &mut Q,
+        psn: u16,
         bytes: Result<u64, Refused>,
     ) {
-        let Some(message) = self.responder.inbound.as_deref_mut() else {
+        let Some(message) = self.responder.inbound.find(psn) else {
             return;
         };
         match bytes {
             Ok(bytes) => message.placed = message.placed.saturating_add(bytes),
-            Err(why) => {
-                let reject = rejection(&message.goal, why);
-                let psn = message.psn;
-                self.responder.inbound = None;
-                self.reject(env, psn, reject);
+            Err(why) => message.refused = Some(why),
+        }
+        self.settle(env);
+    }
+
+    /// Ends the long messages that are over and have none before them, and then records what the peer
+    /// is to be told of a request behind them.
+    pub(super) fn settle<Q: Queues>(&mut self, env: &mut Q) {
+        while let Some(message) = self.responder.inbound.get_mut(0) {
+            if !message.is_over() {
                 return;
             }
-        }
-        if message.placed == message.length {
-            if let Some(message) = self.responder.inbound.take() {
-                let Inbound {
-                    psn, length, imm, ..
-                } = *message;
-                self.received_all(env, psn, &message.goal, length, imm);
+            let Some(message) = self.responder.inbound.pop() else {
+                return;
+            };
+            let Inbound {
+                psn, length, imm, ..
+            } = *message;
+            match message.refused {
+                None => self.received_all(env, psn, &message.goal, length, imm),
+                Some(why) => self.reject(env, psn, rejection(&message.goal, why)),
             }
+        }
+        match self.responder.verdict.take() {
+            Some((psn, Verdict::NoRecv)) => {
+                self.responder.says(psn, Says::NoRecv);
+                self.responder.owes_recv = true;
+            }
+            Some((psn, Verdict::Rejected(reject))) => self.reject(env, psn, reject),
+            None => {}
         }
     }
 

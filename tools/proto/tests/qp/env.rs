@@ -443,9 +443,11 @@ impl<M: Trunk> Memory for Env<'_, M> {
         offset: u64,
         extents: &Extents,
         len: u64,
+        whole: u64,
         transfer: Transfer,
     ) -> Result<(), NotBegun> {
-        if len < DMA_FROM || !self.link.has_dma {
+        assert!(len <= whole, "a part is not longer than the whole");
+        if whole < DMA_FROM || !self.link.has_dma {
             return Err(NotBegun::Ever);
         }
         if self.link.dma.len() >= 4 {

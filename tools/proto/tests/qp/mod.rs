@@ -15,5 +15,6 @@
 pub mod end;
 pub mod env;
 pub mod user;
+pub mod world;
 
 pub use crate::trunk::Memory;
