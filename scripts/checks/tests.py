@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,25 @@ def lab(*words, environment=()):
     args = [command.TOP / "scripts" / "lab" / "check", *words]
     return subprocess.run(args, env=os.environ | dict(environment), check=True, text=True,
                           stdout=subprocess.PIPE).stdout  # fmt: skip
+
+
+class Documents(unittest.TestCase):
+    def test_the_table_of_modules_has_each_module_of_the_lab(self):
+        text = (command.TOP / "Documentation" / "testing.rst").read_text()
+        table = re.search(r"^module +what$.*?^Fuzzing$", text, re.M | re.S)[0]
+        listed = re.findall(r"^``(\w+)`` ", table, re.M)
+        self.assertEqual(sorted(listed), sorted(ORDER))
+
+    def test_the_files_that_documents_name_are_there(self):
+        named = re.compile(r"`((?:scripts|tools|rust|qemu|include|Documentation|bench)/[\w./-]+)`")
+        documents = [*command.TOP.glob("*.md"), *(command.TOP / "Documentation").rglob("*.rst")]
+        missing = {
+            f"{document.name}: {name}"
+            for document in documents
+            for name in named.findall(document.read_text())
+            if not (command.TOP / name).exists()
+        }
+        self.assertEqual(missing, set())
 
 
 class Parts(unittest.TestCase):
