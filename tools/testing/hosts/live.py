@@ -316,6 +316,8 @@ def sleeping(bench):
                 with contextlib.suppress(Exception):
                     job.wait(20)
         bench.note(f"beside an accept: {accept.out.strip().splitlines()[-1]}")
+        # Identities outlast the functions that have them, and the test after this one begins with its own.
+        moved(host, 0, 1, 0)
 
 
 @test("MIG-2: a VF moves live while the driver waits for a page of a program: for an argument, a result, or memory "
@@ -334,7 +336,7 @@ def awaiting(bench):
                     raise Mismatch(f"{job.out}")
             bench.note(f"beside the {what}: {job.out.strip().splitlines()[-1]}")
             host.wait_link("ready", 60, port=node)
-        # Identities outlast the functions that have them, and the test after this one begins with its own.
+        # Likewise.
         moved(host, 0, at, to)
 
 
@@ -387,7 +389,7 @@ def closing(bench):
         if after or not before:
             raise Mismatch(f"{after} pages were unmapped for a function without a driver, {before} before")
         host.wait_link("ready", 60, port=a[0].node(1))
-        # The test after this one finds each identity where it was.
+        # Likewise.
         moved(host, 0, 1, 0)
 
 
