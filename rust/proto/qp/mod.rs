@@ -27,6 +27,7 @@ mod data;
 mod disconnect;
 mod env;
 mod inbound;
+mod inbounds;
 pub mod lease;
 mod pull;
 mod push;

@@ -10,10 +10,7 @@
 //! This file keeps the state of the responder; the submodules act on it. The transfer of data from and
 //! to the peer is in `push` and `pull`.
 
-use super::{
-    env::Heap,
-    inbound::{Inbounds, Reading},
-};
+use super::{env::Heap, inbound::Reading, inbounds::Inbounds};
 use crate::proto::{cqe::Status, request::Message, word::Says};
 
 mod carry_out;
