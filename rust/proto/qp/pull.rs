@@ -11,7 +11,7 @@ use super::{
     env::{Memory, Queues, Side, Transport},
     lease::{told_number, Lease},
     request::Wait,
-    segment::{done, keep, Exposed, Pulling, MAX_SEGMENT, SEGMENTS},
+    segment::{done, fitting, keep, Exposed, Grant, Pulling, MAX_SEGMENT, SEGMENTS},
     Carried, Heap, Machine, Served,
 };
 use crate::proto::{
@@ -293,7 +293,9 @@ impl<H: Heap> Machine<H> {
                     offset: pulling.named,
                 };
                 let left = u64::from(coming).saturating_sub(pulling.named);
-                keep(&mut requester.segments, next, left, part, extents)
+                let fits = fitting(next, left, part, &extents);
+                let grant = Grant { psn, part, extents };
+                fits.filter(|_| requester.grants.len() < SEGMENTS && requester.grants.push(grant))
             }
             _ => None,
         };
@@ -312,20 +314,20 @@ impl<H: Heap> Machine<H> {
     where
         E: Transport + Memory<Heap = H>,
     {
-        for n in 0..SEGMENTS {
+        loop {
             let requester = &mut self.requester;
-            let Some((part, extents)) = requester.segments.get(n).copied().flatten() else {
-                continue;
+            let Some(&Grant { part, extents, .. }) = requester.grants.first() else {
+                return Ok(true);
             };
             let (Some(peer_qpn), Some(last)) = (self.peer_qpn, requester.last()) else {
-                continue;
+                return Ok(true);
             };
             if !env.has_word_room()? {
                 return Ok(false);
             }
             let pulling = requester.pulling;
             let Some(request) = requester.get_mut(last) else {
-                continue;
+                return Ok(true);
             };
             let psn = request.psn as u16;
             let Wait::Read {
@@ -334,10 +336,10 @@ impl<H: Heap> Machine<H> {
                 coming,
             } = request.wait
             else {
-                continue;
+                return Ok(true);
             };
             let Tail::List(list) = &request.wqe.tail else {
-                continue;
+                return Ok(true);
             };
             match pull(env, Sink::List(list), before + part.offset, &extents) {
                 Ok(true) => {}
@@ -361,14 +363,11 @@ impl<H: Heap> Machine<H> {
             } else {
                 requester.pulling.done = pulled;
             }
-            if let Some(place) = requester.segments.get_mut(n) {
-                *place = None;
-            }
+            requester.grants.pop();
             let word = done(Role::Responder, peer_qpn, psn, part.number);
             // There is room.
             env.word(self.protocol, word)?;
         }
-        Ok(true)
     }
 }
 

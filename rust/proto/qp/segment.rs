@@ -21,7 +21,8 @@ pub(super) const GRANTS: usize = 8;
 /// Most bytes of a segment.
 pub(super) const MAX_SEGMENT: u64 = 64 << 10;
 
-/// Memory of the peer for a segment of one of several messages.
+/// Memory of the peer for a segment: granted for one of several messages or, if data are pulled, exposed
+/// for a read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
     /// Low bits of the number of the request.
@@ -30,7 +31,8 @@ pub(super) struct Grant {
     pub(super) extents: Extents,
 }
 
-/// Memory that the peer has granted and that is not written yet, oldest first.
+/// Memory that the peer has granted and that is not written yet, or has exposed and that is not read yet,
+/// oldest first.
 pub(super) struct Grants {
     grants: [Option<Grant>; GRANTS],
     first: usize,
@@ -56,6 +58,11 @@ impl Grants {
         true
     }
 
+    /// Returns how many there are.
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+
     /// Returns the oldest grant.
     pub(super) fn first(&self) -> Option<&Grant> {
         let first = self.grants.get(self.first)?.as_ref();
@@ -74,8 +81,15 @@ impl Grants {
 /// Memory of the peer for segments of a message.
 pub(super) type Segments = [Option<(Part, Extents)>; SEGMENTS];
 
-/// Records memory that the peer has exposed, if it is for the segment `next` and has at most `left`
-/// bytes. Returns how many bytes it has; `None` if it does not fit.
+/// Returns how many bytes memory has that the peer has exposed, if it is for the segment `next` and has at
+/// most `left` bytes.
+pub(super) fn fitting(next: Part, left: u64, part: Part, extents: &Extents) -> Option<u64> {
+    let bytes = extents.bytes();
+    (part == next && bytes != 0 && bytes <= left).then_some(bytes)
+}
+
+/// Records memory that the peer has exposed, if it is [`fitting`] and there is a place. Returns how many
+/// bytes it has.
 pub(super) fn keep(
     segments: &mut Segments,
     next: Part,
@@ -83,10 +97,7 @@ pub(super) fn keep(
     part: Part,
     extents: Extents,
 ) -> Option<u64> {
-    let bytes = extents.bytes();
-    if part != next || bytes == 0 || bytes > left {
-        return None;
-    }
+    let bytes = fitting(next, left, part, &extents)?;
     *segments.iter_mut().find(|free| free.is_none())? = Some((part, extents));
     Some(bytes)
 }

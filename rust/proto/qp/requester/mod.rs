@@ -16,7 +16,7 @@
 use super::{
     env::Heap,
     request::{Request, Wait},
-    segment::{Grants, Pulling, Segments, SEGMENTS},
+    segment::{Grants, Pulling},
 };
 use crate::proto::{
     cqe::Status,
@@ -46,12 +46,11 @@ pub struct Requester<H: Heap> {
     rnr_wait: bool,
     /// How many of the requests that were sent are long messages with data that are pushed.
     longs: usize,
-    /// Memory that the peer has granted for them.
+    /// Memory that the peer has granted for them; if data are pulled, that it has exposed for the last
+    /// request.
     pub(super) grants: Grants,
     /// Segments that the DMA engine has, and behind which DONE was not sent yet.
     pub(super) moving: usize,
-    /// If data are pulled: memory that the peer has exposed for the last request.
-    pub(super) segments: Segments,
     pub(super) pulling: Pulling,
 }
 
@@ -68,7 +67,6 @@ impl<H: Heap> Requester<H> {
             longs: 0,
             grants: Grants::NONE,
             moving: 0,
-            segments: [None; SEGMENTS],
             pulling: Pulling::NONE,
         }
     }
@@ -125,7 +123,6 @@ impl<H: Heap> Requester<H> {
         self.longs = 0;
         self.grants = Grants::NONE;
         self.moving = 0;
-        self.segments = [None; SEGMENTS];
         self.pulling = Pulling::NONE;
     }
 
@@ -180,7 +177,6 @@ impl<H: Heap> Requester<H> {
             self.fence_wait = false;
             self.longs = 0;
             self.grants = Grants::NONE;
-            self.segments = [None; SEGMENTS];
         }
         request
     }
@@ -193,7 +189,6 @@ impl<H: Heap> Requester<H> {
         let sent = (0..n).filter_map(|n| self.get(n));
         self.longs = sent.filter(|request| is_long(request)).count();
         self.grants = Grants::NONE;
-        self.segments = [None; SEGMENTS];
     }
 
     /// Returns the index of the request with this number among those that were sent.
