@@ -138,8 +138,8 @@ def spoilt(bench):
             time.sleep(0.005)
         refused = [counted(host, "messages_dropped") for host in lab.hosts.values()]
         bench.note(f"{done} changes; messages dropped: {refused}")
-        # And two that a source goes by for ever, unless the owner mends them: the next messages are ones that the
-        # owner does not wait for.
+        # Counts of messages taken that the owner has not written. The source sends from there on, numbers that the
+        # owner does not expect, until the owner writes its own count again.
         for ahead in (0, 1 << 40, 5):
             for block in blocks:
                 taken, = struct.unpack_from("<Q", memory, block + TAKEN)
