@@ -48,6 +48,31 @@ class Documents(unittest.TestCase):
         }
         self.assertEqual(missing, set())
 
+    def test_the_files_in_sysfs_are_those_that_the_abi_lists(self):
+        text = (command.TOP / "Documentation" / "ABI" / "testing" / "sysfs-bus-pci-drivers-weft").read_text()
+        listed = set()
+        for block in re.split(r"\n(?=What:)", re.sub(r"(?m)(^What:.*\n)(?=What:)", r"\1+", text)):
+            mode = re.search(r"\((RO|RW)\)", block)[1]
+            names = re.findall(r"What:\t+/sys/bus/pci/drivers/weft/\.\.\./(\S+)", block)
+            listed |= {f"{mode} {name}" for name in names}
+        listed.remove("RO counters/<name>")
+        table = re.search(r"(?s)counters/<name>.*?\t=+  =+\n(.*?)\t=+  =+\n", text)[1]
+        listed |= {f"RO counters/{name}" for name in re.findall(r"(?m)^\t\t(\w+)", table)}
+
+        declared = set()
+        folders = {"attrs": "", "attrs/power": "link<n>/", "attrs/manager": "manager/", "attrs/vfs": "vf<n>/"}
+        for path in (command.TOP / "rust").glob("attrs*/*.rs"):
+            self.assertIn(f"attrs/{path.stem}", folders)
+        for stem, folder in folders.items():
+            root, of_links, rest = (command.TOP / "rust" / f"{stem}.rs").read_text().partition("const fn link_attrs(")
+            for code, its in ((root, folder), (of_links + rest, "link<n>/")):
+                shown = re.findall(r'c"(\w+)" =>|Attr::new\(\s*c"(\w+)"', code)
+                declared |= {f"RO {its}{one or other}" for one, other in shown}
+                declared |= {f"RW {its}{name}" for name in re.findall(r'Attr::(?:writable|choice)\(\s*c"(\w+)"', code)}
+        counters = re.search(r"(?s)COUNTER_NAMES: .*?\];", (command.TOP / "rust" / "attrs.rs").read_text())[0]
+        declared |= {f"RO counters/{name}" for name in re.findall(r'c"(\w+)"', counters)}
+        self.assertEqual(listed, declared)
+
 
 class Parts(unittest.TestCase):
     def test_every_job_is_in_exactly_one_part(self):
