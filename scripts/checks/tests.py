@@ -54,16 +54,18 @@ class Documents(unittest.TestCase):
         self.assertEqual([page for page in pages if f"(Documentation/{page})" not in text], [])
 
     def test_names_that_documents_use_are_in_the_code(self):
-        names = re.compile(r"\bWEFT_[A-Z0-9_]+")
-        known = set(names.findall((command.TOP / "Makefile").read_text()))
+        # Macros and variables, functions, and paths such as `Type::name`.
+        names = re.compile(r"\bWEFT_[A-Z0-9_]+|`\w+\(\)`|`\w+(?:::\w+)+(?:\(\))?`")
+        known = set(re.findall(r"\w+", (command.TOP / "Makefile").read_text()))
         for folder in ("include", "qemu", "rust", "scripts", "tools"):
             for path in filter(pathlib.Path.is_file, (command.TOP / folder).rglob("*")):
-                known |= set(names.findall(path.read_text(errors="ignore")))
+                known |= set(re.findall(r"\w+", path.read_text(errors="ignore")))
         # WEFT_EP_* stands for all that begin so.
         known |= {name[: end + 1] for name in known for end in range(len(name)) if name[end] == "_"}
         for document in [*command.TOP.glob("*.md"), *(command.TOP / "Documentation").rglob("*.*")]:
             if document.is_file():
-                self.assertEqual(set(names.findall(document.read_text())) - known, set(), document.name)
+                named = set(re.findall(r"\w+", " ".join(names.findall(document.read_text()))))
+                self.assertEqual(named - known, set(), document.name)
 
     def test_the_files_in_sysfs_are_those_that_the_abi_lists(self):
         text = (command.TOP / "Documentation" / "ABI" / "testing" / "sysfs-bus-pci-drivers-weft").read_text()
