@@ -67,6 +67,26 @@ class Documents(unittest.TestCase):
                 named = set(re.findall(r"\w+", " ".join(names.findall(document.read_text()))))
                 self.assertEqual(named - known, set(), document.name)
 
+    def test_the_manual_of_the_port_has_each_property_with_its_default(self):
+        text = (command.TOP / "Documentation" / "hardware.rst").read_text()
+        table = text[text.index("Property          Default") :]
+        listed = dict(re.findall(r"(?m)^``([a-z-]+)`` +(\w+)  ", table))
+        code = (command.TOP / "qemu" / "weft" / "weft_port.c").read_text()
+        short = {"16 * MiB": "16M", "false": "off"}
+        found = re.findall(r'DEFINE_PROP_\w+\("([a-z-]+)", WeftPort, [\w.]+, ([^)]+)\)', code)
+        found += re.findall(r's->(node) = g_strdup\("(\w+)"\)', code)
+        self.assertEqual(listed, {name: short.get(value, value) for name, value in found})
+
+    def test_each_fault_is_told_of_port_driver_and_fabric(self):
+        manual = (command.TOP / "Documentation" / "hardware.rst").read_text()
+        tables = re.findall(r"(?ms)^Fault  [^\n]+\n=+  =+\n(.*?)^=+  =+\n", manual)
+        rows = [{name.lower() for name in re.findall(r"(?m)^(\w+(?: \w+)*)  ", table)} for table in tables]
+        fabric = (command.TOP / "Documentation" / "fabric.rst").read_text()
+        table = re.search(r"(?ms)^``inject`` ….*?^``list``", fabric)[0]
+        faults = {name.replace("-", " ") for name in re.findall(r"(?m)^``([a-z-]+) ", table)}
+        faults = {"slow link" if name == "slow" else name for name in faults}
+        self.assertEqual(rows, [faults, faults])
+
     def test_the_files_in_sysfs_are_those_that_the_abi_lists(self):
         text = (command.TOP / "Documentation" / "ABI" / "testing" / "sysfs-bus-pci-drivers-weft").read_text()
         listed = set()
