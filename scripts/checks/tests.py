@@ -87,6 +87,13 @@ class Documents(unittest.TestCase):
         faults = {"slow link" if name == "slow" else name for name in faults}
         self.assertEqual(rows, [faults, faults])
 
+    def test_the_pages_of_the_interface_have_every_ioctl(self):
+        header = (command.TOP / "include" / "uapi" / "linux" / "weft.h").read_text()
+        ioctls = re.findall(r"#define (WEFT_\w+)\s+_IO\(", header)
+        self.assertIn("WEFT_PORT_INFO", ioctls)
+        page = (command.TOP / "Documentation" / "uapi.rst").read_text()
+        self.assertEqual([name for name in ioctls if f"``{name}``" not in page], [])
+
     def test_the_files_in_sysfs_are_those_that_the_abi_lists(self):
         text = (command.TOP / "Documentation" / "ABI" / "testing" / "sysfs-bus-pci-drivers-weft").read_text()
         listed = set()
