@@ -35,7 +35,7 @@ demo: setup-demo modules tools ## two emulated hosts, a file carried from one to
 	@scripts/lab/demo $(if $(HOSTS),--hosts '$(HOSTS)') $(if $(FILE),'$(FILE)')
 
 .PHONY: check
-check: ## all tests (SUITE=name: one suite; SUITE=quick: what daily work needs)
+check: ## the tests that every change has to pass (SUITE=name: one suite; SUITE=quick: what daily work needs)
 	@scripts/check $(SUITE)
 
 .PHONY: check-long
@@ -63,7 +63,7 @@ vm: setup-demo modules tools ## interactive shells on emulated hosts (HOSTS=3, o
 	@scripts/lab/vm $(HOSTS) $(if $(TOPOLOGY),--topology '$(TOPOLOGY)')
 
 .PHONY: bench
-bench: setup-demo modules tools ## speed beside TCP and Soft-RoCE, into bench/results.md (about 10 min)
+bench: setup-demo modules tools ## speed beside TCP and Soft-RoCE, into bench/results.md (over half an hour)
 	@scripts/lab/bench
 
 .PHONY: modules

@@ -48,6 +48,77 @@ class Documents(unittest.TestCase):
         }
         self.assertEqual(missing, set())
 
+    def test_every_page_of_the_documentation_is_listed_where_reading_begins(self):
+        text = "".join((command.TOP / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
+        pages = [page.name for page in (command.TOP / "Documentation").glob("*.rst")]
+        self.assertEqual([page for page in pages if f"(Documentation/{page})" not in text], [])
+
+    def test_names_that_documents_use_are_in_the_code(self):
+        # Macros and variables, functions, and paths such as `Type::name`.
+        names = re.compile(r"\bWEFT_[A-Z0-9_]+|`\w+\(\)`|`\w+(?:::\w+)+(?:\(\))?`")
+        known = set(re.findall(r"\w+", (command.TOP / "Makefile").read_text()))
+        for folder in ("include", "qemu", "rust", "scripts", "tools"):
+            for path in filter(pathlib.Path.is_file, (command.TOP / folder).rglob("*")):
+                known |= set(re.findall(r"\w+", path.read_text(errors="ignore")))
+        # WEFT_EP_* stands for all that begin so.
+        known |= {name[: end + 1] for name in known for end in range(len(name)) if name[end] == "_"}
+        for document in [*command.TOP.glob("*.md"), *(command.TOP / "Documentation").rglob("*.*")]:
+            if document.is_file():
+                named = set(re.findall(r"\w+", " ".join(names.findall(document.read_text()))))
+                self.assertEqual(named - known, set(), document.name)
+
+    def test_the_manual_of_the_port_has_each_property_with_its_default(self):
+        text = (command.TOP / "Documentation" / "hardware.rst").read_text()
+        table = text[text.index("Property          Default") :]
+        listed = dict(re.findall(r"(?m)^``([a-z-]+)`` +(\w+)  ", table))
+        code = (command.TOP / "qemu" / "weft" / "weft_port.c").read_text()
+        short = {"16 * MiB": "16M", "false": "off"}
+        found = re.findall(r'DEFINE_PROP_\w+\("([a-z-]+)", WeftPort, [\w.]+, ([^)]+)\)', code)
+        found += re.findall(r's->(node) = g_strdup\("(\w+)"\)', code)
+        self.assertEqual(listed, {name: short.get(value, value) for name, value in found})
+
+    def test_each_fault_is_told_of_port_driver_and_fabric(self):
+        manual = (command.TOP / "Documentation" / "hardware.rst").read_text()
+        tables = re.findall(r"(?ms)^Fault  [^\n]+\n=+  =+\n(.*?)^=+  =+\n", manual)
+        rows = [{name.lower() for name in re.findall(r"(?m)^(\w+(?: \w+)*)  ", table)} for table in tables]
+        fabric = (command.TOP / "Documentation" / "fabric.rst").read_text()
+        table = re.search(r"(?ms)^``inject`` ….*?^``list``", fabric)[0]
+        faults = {name.replace("-", " ") for name in re.findall(r"(?m)^``([a-z-]+) ", table)}
+        faults = {"slow link" if name == "slow" else name for name in faults}
+        self.assertEqual(rows, [faults, faults])
+
+    def test_the_pages_of_the_interface_have_every_ioctl(self):
+        header = (command.TOP / "include" / "uapi" / "linux" / "weft.h").read_text()
+        ioctls = re.findall(r"#define (WEFT_\w+)\s+_IO\(", header)
+        self.assertIn("WEFT_PORT_INFO", ioctls)
+        page = (command.TOP / "Documentation" / "uapi.rst").read_text()
+        self.assertEqual([name for name in ioctls if f"``{name}``" not in page], [])
+
+    def test_the_files_in_sysfs_are_those_that_the_abi_lists(self):
+        text = (command.TOP / "Documentation" / "ABI" / "testing" / "sysfs-bus-pci-drivers-weft").read_text()
+        listed = set()
+        for block in re.split(r"\n(?=What:)", re.sub(r"(?m)(^What:.*\n)(?=What:)", r"\1+", text)):
+            mode = re.search(r"\((RO|RW)\)", block)[1]
+            names = re.findall(r"What:\t+/sys/bus/pci/drivers/weft/\.\.\./(\S+)", block)
+            listed |= {f"{mode} {name}" for name in names}
+        listed.remove("RO counters/<name>")
+        table = re.search(r"(?s)counters/<name>.*?\t=+  =+\n(.*?)\t=+  =+\n", text)[1]
+        listed |= {f"RO counters/{name}" for name in re.findall(r"(?m)^\t\t(\w+)", table)}
+
+        declared = set()
+        folders = {"attrs": "", "attrs/power": "link<n>/", "attrs/manager": "manager/", "attrs/vfs": "vf<n>/"}
+        for path in (command.TOP / "rust").glob("attrs*/*.rs"):
+            self.assertIn(f"attrs/{path.stem}", folders)
+        for stem, folder in folders.items():
+            root, of_links, rest = (command.TOP / "rust" / f"{stem}.rs").read_text().partition("const fn link_attrs(")
+            for code, its in ((root, folder), (of_links + rest, "link<n>/")):
+                shown = re.findall(r'c"(\w+)" =>|Attr::new\(\s*c"(\w+)"', code)
+                declared |= {f"RO {its}{one or other}" for one, other in shown}
+                declared |= {f"RW {its}{name}" for name in re.findall(r'Attr::(?:writable|choice)\(\s*c"(\w+)"', code)}
+        counters = re.search(r"(?s)COUNTER_NAMES: .*?\];", (command.TOP / "rust" / "attrs.rs").read_text())[0]
+        declared |= {f"RO counters/{name}" for name in re.findall(r'c"(\w+)"', counters)}
+        self.assertEqual(listed, declared)
+
 
 class Parts(unittest.TestCase):
     def test_every_job_is_in_exactly_one_part(self):

@@ -136,14 +136,24 @@ pub fn completion_knows(program: &Path) {
     offers_all(&entries, &fish);
 }
 
-/// The manual names each subcommand and option.
+/// What manuals name besides: another name of an option, and an option of `groupadd`.
+const OTHERS: [&str; 2] = ["--peer", "--system"];
+
+/// The manual names each subcommand and option, and no option that there is not.
 pub fn manual_knows(program: &Path, page: &str) {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Documentation/man").join(page);
     let text = std::fs::read_to_string(&page).expect("the manual").replace("\\-", "-");
-    for Entry { words, commands, options } in all(program, &[]) {
-        for word in commands.iter().filter(|c| *c != "help").chain(&options) {
+    let entries = all(program, &[]);
+    for Entry { words, commands, options } in &entries {
+        for word in commands.iter().filter(|c| *c != "help").chain(options) {
             assert!(text.contains(word), "{} does not know {word} of {words:?}", page.display());
         }
+    }
+    let is_known = |word: &str| entries.iter().any(|entry| entry.options.iter().any(|o| o == word));
+    let words = text.split(|c: char| !c.is_ascii_lowercase() && c != '-');
+    for word in words.filter(|word| word.starts_with("--") && word.len() > 2) {
+        let known = is_known(word) || OTHERS.contains(&word);
+        assert!(known, "{}: there is no option {word}", page.display());
     }
 }
 

@@ -18,8 +18,10 @@
  * An open file is one of: fresh, listening, one end of a channel, the owner of
  * objects (protection domains, memory, queues), or the user of a function of a shared
  * endpoint. Which of them changes once, by WEFT_CHAN_LISTEN, WEFT_CHAN_CONNECT,
- * WEFT_CHAN_ACCEPT, WEFT_EP_OPEN or the first ioctl that makes an object; a second
- * change fails with EISCONN, one at the same time as another with EBUSY.
+ * WEFT_CHAN_ACCEPT, WEFT_EP_OPEN or the first WEFT_PD_ALLOC or WEFT_CQ_CREATE; a second
+ * change fails with EISCONN, one at the same time as another with EBUSY. While the users
+ * of the port are asked to finish (WEFT_VF_MIGRATE), WEFT_CHAN_LISTEN, WEFT_CHAN_CONNECT,
+ * WEFT_CHAN_ACCEPT, WEFT_QP_CREATE and WEFT_EP_OPEN fail with ESHUTDOWN.
  */
 #ifndef _UAPI_LINUX_WEFT_H
 #define _UAPI_LINUX_WEFT_H
@@ -120,9 +122,9 @@ struct weft_port_info {
  * struct weft_link_info - ioctl(WEFT_LINK_INFO)
  * @size: sizeof(struct weft_link_info)
  * @flags: must be 0
- * @link: in: number of the link; EINVAL if there is no such link. Links 0 to 3 lead to
- *	neighbours; those behind lead over routes to ports that are none, and are there
- *	while the manager of the fabric has them lead to a port
+ * @link: in: number of the link; EINVAL if there is no such link. The first ones, up to
+ *	four, lead to neighbours; those behind, up to eight, lead over routes to ports that
+ *	are none, and are there while the manager of the fabric has them lead to a port
  * @state: out: WEFT_LINK_*
  * @speed: out: PCI Express generation, 0 while unknown
  * @width: out: lanes, 0 while unknown
@@ -212,8 +214,8 @@ struct weft_chan_listen {
  * its backlog is full. ENOSPC: the arena of this end has no room; EDQUOT: it has, but
  * not for this user, see weft_link_info.arena_share; ENOBUFS: that of the peer has no
  * room, or none for the user that listens there. ETIMEDOUT: no answer. ECONNRESET: the
- * link or the peer went away. EPROTO: the peer broke the protocol. EINTR: a signal came;
- * the file stays fresh. EISCONN: the file is not fresh.
+ * link or the peer went away. EPROTO: the peer broke the protocol. EINTR: a signal came.
+ * EISCONN: the file is not fresh. After any other error it stays fresh.
  */
 struct weft_chan_connect {
 	__u32 size;
@@ -235,9 +237,10 @@ struct weft_chan_connect {
  * @reserved: must be 0
  *
  * Called on a fresh file, which becomes the other end of the oldest connection
- * that waits at @listen_fd. Waits for one unless the file is O_NONBLOCK
- * (EAGAIN). EBADF, EINVAL: @listen_fd is not a listening file of this port.
- * ECONNABORTED: the peer gave up meanwhile; call again.
+ * that waits at @listen_fd. Waits for one unless the file, not that of @listen_fd, is
+ * O_NONBLOCK (EAGAIN). EBADF, EINVAL: @listen_fd is not a listening file of this port.
+ * ECONNABORTED: the peer gave up meanwhile; call again. EINTR: a signal came. EISCONN: the
+ * file is not fresh.
  */
 struct weft_chan_accept {
 	__u32 size;
@@ -309,6 +312,9 @@ struct weft_chan_info {
  * @flags: must be 0
  *
  * Rings the peer's doorbell, for programs that sleep at the other end.
+ *
+ * ENOTCONN: the file is not one end of a channel. EPIPE: the peer has closed its end.
+ * ECONNRESET: the channel is broken.
  */
 struct weft_chan_kick {
 	__u32 size;
@@ -412,10 +418,13 @@ struct weft_chan_user {
  * descriptor and mapping of the file destroys all of them. Common errors of the
  * ioctls that make or use objects, besides those above:
  *
- *  ENOENT	a handle names nothing, or an object of another kind
- *  EISCONN	the file listens, or is one end of a channel
+ *  ENOENT	a handle names nothing, or an object of another kind; or the file is fresh
+ *  EISCONN	the file listens, is one end of a channel, or uses a function
  *  ENOSPC	a limit of the port is reached, see struct weft_limits
  *  EDQUOT	the share of the user is reached, see there
+ *
+ * The memory of queues counts against RLIMIT_MEMLOCK (ENOMEM), until the queue is destroyed
+ * and not mapped any more.
  */
 
 /**
@@ -518,7 +527,8 @@ struct weft_pd_alloc {
  * The pages are pinned and count against RLIMIT_MEMLOCK (ENOMEM) until the region is
  * destroyed, whatever is unmapped meanwhile. EFAULT: not all of it is mapped, or not
  * to be written though LOCAL_WRITE asks for it. EOPNOTSUPP: memory that cannot be
- * pinned for long, such as pages of a file in a DAX file system.
+ * pinned for long, such as pages of a file in a DAX file system. EINTR: the process is
+ * being killed.
  */
 struct weft_mr_reg {
 	__u32 size;
@@ -564,6 +574,8 @@ struct weft_mw_alloc {
  * @ring_offset: out: mmap() offset of struct weft_cq_ctl, and the entries at
  *	WEFT_CQ_ENTRIES_AT behind it; to read and write
  * @ring_bytes: out: bytes to map
+ *
+ * EBADF, EINVAL: @event_fd is not an eventfd.
  */
 struct weft_cq_create {
 	__u32 size;
@@ -731,10 +743,9 @@ struct weft_srq_create {
  * @kick_value: out: what to write there, 32 bits, at its start
  * @kick_bit: out: number of this pair's bit in the kick page
  *
- * EINVAL: @protocol has a bit that is none of WEFT_PULL_*. ENOSPC: the port has
- * weft_limits.qps of them, or 4096 files that have made some; EDQUOT: likewise, of the
- * share of the user. The memory of both queues counts against RLIMIT_MEMLOCK (ENOMEM), as
- * that of other queues does, until the queue pair is destroyed and not mapped any more.
+ * EINVAL: @protocol has a bit that is none of WEFT_PULL_*, or @srq is of another PD.
+ * ENOSPC: the port has weft_limits.qps of them, or 4096 files that have made some; EDQUOT:
+ * likewise, of the share of the user.
  *
  * A queue pair has work when @posted of its send queue has grown: set bit @kick_bit of
  * the kick page, by an atomic or of a little endian 64-bit word, then ring; or call
@@ -805,19 +816,23 @@ struct weft_sge {
 #define WEFT_OP_WRITE_IMM	3	/* and takes a receive request of the peer, for @imm */
 #define WEFT_OP_READ		4	/* from there into the list: as many bytes as it has */
 #define WEFT_OP_READ_ALL	5	/* likewise, as many as there are from @remote_to on */
-#define WEFT_OP_FETCH_ADD	6	/* 8 bytes: adds @arg0; the old value goes to the list */
+#define WEFT_OP_FETCH_ADD	6	/* 8 bytes, @remote_to a multiple of 8: adds @arg0; the
+					 * old value goes to the list, of 8 bytes
+					 */
 #define WEFT_OP_CMP_SWAP	7	/* 8 bytes: @arg1 if it is @arg0; likewise */
 #define WEFT_OP_BIND_MW		8	/* window @remote_stag to [@arg0, @arg0 + @arg1) of the
 					 * region of the list's one element, rights @access,
-					 * key @imm; @arg1 = 0 unbinds
+					 * key @imm, 0 to 255; @arg1 = 0 unbinds, and needs no list
 					 */
-#define WEFT_OP_LOCAL_INV	9	/* takes @remote_stag, a window of this end, back */
+#define WEFT_OP_LOCAL_INV	9	/* takes @remote_stag, a window of this end, back; no list */
 #define WEFT_OP_RECV		16	/* in completions: a message came */
 #define WEFT_OP_RECV_WRITE_IMM	17	/* in completions: a write with immediate data */
 
 /* Flags of a send request. */
 #define WEFT_WR_SIGNALED	(1 << 0)	/* a completion, also if it succeeds */
-#define WEFT_WR_INLINE		(1 << 1)	/* @count bytes of data in place of the list */
+#define WEFT_WR_INLINE		(1 << 1)	/* @count bytes of data in place of the list: of
+						 * WEFT_OP_SEND, WEFT_OP_WRITE, WEFT_OP_WRITE_IMM
+						 */
 #define WEFT_WR_IMM		(1 << 2)	/* @imm goes with the message, WEFT_OP_SEND */
 #define WEFT_WR_FENCE		(1 << 3)	/* not before earlier reads and atomics are done */
 
@@ -834,6 +849,9 @@ struct weft_sge {
  * @arg0: operand
  * @arg1: operand
  * @reserved: must be 0
+ *
+ * A list has 2 GiB at most, all elements together. What is not as said here completes with
+ * WEFT_WC_LOCAL_REQUEST.
  */
 struct weft_send_wqe {
 	__u64 wr_id;
@@ -852,7 +870,7 @@ struct weft_send_wqe {
 /**
  * struct weft_recv_wqe - a receive request: this, then the list
  * @wr_id: the user's
- * @count: elements of the list
+ * @count: elements of the list, which has 2 GiB at most
  * @reserved: must be 0
  */
 struct weft_recv_wqe {
@@ -872,7 +890,9 @@ struct weft_recv_wqe {
 /* Members of struct weft_qp_modify that count. */
 #define WEFT_QP_STATE		(1 << 0)
 #define WEFT_QP_ACCESS		(1 << 1)	/* with any state */
-#define WEFT_QP_PATH		(1 << 2)	/* @link, @peer, @peer_qpn; INIT to RTR needs it */
+#define WEFT_QP_PATH		(1 << 2)	/* @link, @peer, @peer_qpn: of INIT to RTR, and of
+						 * no other change
+						 */
 
 /**
  * struct weft_qp_modify - ioctl(WEFT_QP_MODIFY)
@@ -885,7 +905,7 @@ struct weft_recv_wqe {
  * @access: what the peer may do by this queue pair: WEFT_ACCESS_REMOTE_*
  * @peer: hardware id of the peer, or 0 for any that is at the end of @link
  * @link: number of the link, or WEFT_ANY_LINK for the first that leads to @peer
- * @peer_qpn: its queue pair
+ * @peer_qpn: its queue pair, 24 bits, not 0
  *
  * From RTR on it is joined with the pair that it names, if that one names it: nothing is
  * sent or heard before, and requests that are posted wait. They end with WEFT_WC_PEER if the
@@ -971,9 +991,13 @@ struct weft_destroy {
  *
  * Returns when what there is was done, or the budget is used up, or 1 MiB was moved, or a
  * fatal signal is pending. The rest is done by the next call, or by a thread of the kernel:
- * no call is needed for it. Without a queue pair the budget is for each link. A program that
- * polls a completion queue calls this in its loop: then no interrupt and no other thread is
- * needed.
+ * no call is needed for it. Without a queue pair the budget is for each link, and so is the
+ * MiB. A program that polls a completion queue calls this in its loop: then no interrupt and
+ * no other thread is needed.
+ *
+ * ENOMEM: there is no memory to leave to a thread what @qp, which is in ERR, has still to
+ * flush: call again. WEFT_QP_MODIFY does the same with a small budget once it has made its
+ * change, and may end so.
  */
 struct weft_kick {
 	__u32 size;
@@ -1040,7 +1064,9 @@ struct weft_kick {
  * Documentation/sriov.rst.
  *
  * EPERM: without CAP_SYS_ADMIN. EBADF, EINVAL: @target_fd is no open file, or no
- * port's. ENOENT: there is no such VF. EBUSY: another migration is under way.
+ * port's. ENOENT: there is no such VF. EBUSY: another migration is under way, of any port
+ * of this host; a dry run takes place all the same, and with WEFT_MIGRATE_LIVE does not
+ * look then for what stands against that alone.
  */
 struct weft_vf_migrate {
 	__u32 size;
@@ -1257,7 +1283,7 @@ struct weft_fabric_assignment {
  * @ports: out: how many it has
  * @ves: out: virtual endpoints of an endpoint
  * @functions: out: functions of each of them
- * @reserved: out: 0
+ * @reserved: must be 0
  * @part: out: part number, of its VPD; it ends with a NUL
  * @serial_number: out: likewise
  * @blade: out: the hardware unit that it sits on, likewise
@@ -1359,12 +1385,13 @@ struct weft_fabric_vh {
  * @reserved: must be 0
  *
  * The file becomes the user of the function, and no other file can, until it is
- * closed. Waits, for some seconds at the most, until work has gone there and back.
+ * closed. Waits, for three seconds at the most, until work has gone there and back.
  *
  * EOPNOTSUPP: the port has no manager. ENOENT: the hierarchy of this host does not give
- * it such a function. EBUSY: another file uses it. ENOSPC: the port has no slot for it,
- * which the log says, or four functions are used already; or, with WEFT_EP_PUSH_WORK or
- * WEFT_EP_PULL_DONE, the function has no room for so many entries. EHOSTUNREACH: it is
+ * it such a function. EBUSY: another file uses it. ENOSPC: the port has no slots for
+ * functions, which the log says, or all that it has are used (endpoint_slots in sysfs, four
+ * at the most); or, with WEFT_EP_PUSH_WORK or WEFT_EP_PULL_DONE, the function has no room
+ * for so many entries. EHOSTUNREACH: it is
  * not reached, or does not reach this host. EIO: it does not work. EPROTO: it tells what
  * cannot be true. ETIMEDOUT: a machine holds on to what was opened before. ENOMEM: there
  * is no memory for its queues. EINTR: a signal came. EISCONN: the file is not fresh.
@@ -1446,7 +1473,9 @@ struct weft_ep_area {
  * @reserved: must be 0
  *
  * From the function at once: work that names it completes with WEFT_EP_DONE_UNREACHABLE,
- * and what it has done until then is done. Its mappings fault when they are touched.
+ * and what it has done until then is done. With WEFT_EP_PUSH_DATA, where the area is in the
+ * function's own memory, such work is done to its end. Its mappings fault when they are
+ * touched.
  *
  * ENOTCONN: the file uses no function. ENOENT: there is no such area.
  */
@@ -1554,7 +1583,8 @@ struct weft_ep_done {
  *
  * In the order in which the work was submitted. poll() reports POLLIN while there are
  * any. Of a function that works no more what is outstanding is WEFT_EP_DONE_FLUSHED;
- * behind that, the errors are those of WEFT_EP_AREA, and poll() reports POLLHUP.
+ * behind that, the errors are those of WEFT_EP_AREA. poll() reports POLLIN, POLLHUP and
+ * POLLERR as soon as it works no more.
  *
  * ENOTCONN: the file uses no function. EAGAIN: there is none, and @timeout_ms is 0, or the
  * file is O_NONBLOCK, or another thread was faster. ETIMEDOUT: none came. EINTR: a signal

@@ -342,13 +342,13 @@ fn the_function() {
             Level::Fault,
             "nomsi",
         ),
-        ("unbound", |s| function(s).vectors = Some(4), "few-vectors", Level::Fault, "has 4"),
+        ("unbound", |s| function(s).vectors = Some(13), "few-vectors", Level::Fault, "has 13"),
         (
             "unbound",
-            |s| failed(s, &["needs 12 MSI-X vectors", "probe: step 7 (interrupts) failed: -28"]),
+            |s| failed(s, &["needs 16 MSI-X vectors", "probe: step 7 (interrupts) failed: -28"]),
             "probe-failed",
             Level::Fault,
-            "needs 12 MSI-X vectors",
+            "needs 16 MSI-X vectors",
         ),
         (
             "unbound",

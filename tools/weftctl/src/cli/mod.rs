@@ -41,7 +41,7 @@ use std::time::Duration;
                   6 what arrived is not what was sent.\nSee weftctl(8)."
 )]
 struct Cli {
-    /// The port: /dev/weft1, weft1 or 1 [default: the first there is]
+    /// The port: /dev/weft1, weft1 or 1 [default: the first there is, or all, as the command has it]
     #[arg(long, global = true, value_name = "PORT", value_parser = port_path)]
     port: Option<PathBuf>,
     /// Print JSON, one object a line
@@ -76,7 +76,7 @@ enum Command {
     Diagnose(diagnose::Args),
     /// Show what queue pairs tell each other
     Trace(trace::Args),
-    /// Show who is in the fabric, as a tree that begins here, or as a picture
+    /// Show which nodes are in the fabric, as a tree that begins here, or as a picture
     Tree(tree::Args),
     /// Show by which link others are reached
     Routes,

@@ -11,8 +11,8 @@ const MEMORY: u16 = 0x2;
 const BUS_MASTER: u16 = 0x4;
 /// Of a resource.
 const IS_UNSET: u64 = 0x2000_0000;
-/// Vectors that the driver takes: of a Weft port with four links, of an ivshmem.
-const VECTORS: u32 = 12;
+/// Vectors that the driver takes at least: of a Weft port with four links, of an ivshmem.
+const VECTORS: u32 = 14;
 const VECTORS_IVSHMEM: u32 = 3;
 /// Interrupts that may be on their way.
 const UNDER_WAY: u64 = 4;
