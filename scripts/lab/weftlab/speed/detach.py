@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """How long it takes until users know when a function is taken away: a program that waits for an event of
-its device file, or of a queue pair that is connected by it.
+its device file. What a reset costs, which queue pairs outlast, is a pause: see moves.py.
 
 All of it happens in the guest, by the guest's clock: from just before the write that takes the
 function away until the user runs again.
@@ -14,7 +14,6 @@ from . import ways
 from .machines import Samples
 
 VFS = 2
-SERVICE = 7103
 # Waits for a hang-up of a device file.
 WAITER = """import os, select, sys
 poll = select.poll()
@@ -23,14 +22,14 @@ print("watching", flush=True)
 poll.poll()
 print("failed", flush=True)
 """
-# Writes something while one waits who says "watching" before, and "failed" when he knows; or who
-# is in the way of it: FILE VALUE gone|refused COMMAND...
+# Writes something while a program waits that says "watching" before, and "failed" when it knows; or
+# that is in the way of it: FILE VALUE gone|refused COMMAND...
 TAKER = """import json, os, subprocess, sys, time
 file, value, how, *command = sys.argv[1:]
 user = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 if not user.stdout.readline().startswith("watching"):
     sys.exit("no program watches")
-# He has to be asleep.
+# It has to be asleep.
 time.sleep(0.5)
 fd = os.open(file, os.O_WRONLY)
 pid = os.fork() if how == "gone" else 0
@@ -46,7 +45,7 @@ if pid == 0:
         os._exit(error)
 if how == "gone":
     if not user.stdout.readline().startswith("failed"):
-        sys.exit("he has not learned of it")
+        sys.exit("it has not learned of it")
     seconds = time.monotonic() - begin
     if os.waitpid(pid, 0)[1]:
         sys.exit("it was not written")
@@ -103,18 +102,6 @@ class _Place:
     def hup(self, port, file, value, how="gone"):
         return self._taken(file, value, how, f"python3 {self.script['waiter']} /dev/weft{port}")
 
-    def queue_pair(self, port, there, file, value):
-        """One that sleeps until its queue pair fails."""
-
-        def way(node):
-            return f"qp {node} {SERVICE} sleeping 1"
-
-        serving = self.lab["h2"].start_job(f"{ways.PROGRAM} serve {way(there)}")
-        serving.expect("^listening", 60)
-        seconds = self._taken(file, value, "gone", f"{ways.PROGRAM} watch {way(port)}")
-        serving.wait(60)
-        return seconds
-
 
 def _bound(place, function):
     place.host.run(f"echo {function} >{DRIVER}/bind")
@@ -124,12 +111,9 @@ def _bound(place, function):
 
 def _once(place, samples):
     host, pf = place.host, place.pf
-    vf, here, there = place.vf, place.node(place.host), place.node(place.lab["h2"])
+    vf, here = place.vf, place.node(place.host)
     numvfs = f"{DEVICES}/{pf}/sriov_numvfs"
     samples.add("numvfs-refused", place.hup(here, numvfs, 0, "refused"))
-    for name, function, port, there in (("pf", pf, 0, 0), ("vf", vf, here, there)):
-        samples.add(f"{name}-reset-qp", place.queue_pair(port, there, f"{DEVICES}/{function}/reset", 1))
-        place.ready()
     samples.add("vf-unbind", place.hup(here, f"{DRIVER}/unbind", vf))
     _bound(place, vf)
     # The PF's driver takes its VFs along.
@@ -169,8 +153,6 @@ def measure(figures, say, runs):
         ("pf-unbind-vf", "pf-unbind-hup-of-vf"),
         ("pf-unbind-with-vfs", "pf-unbind-hup-with-vfs"),
         ("hot-removal", "hot-removal-hup"),
-        ("vf-reset-qp", "vf-reset-qp-error"),
-        ("pf-reset-qp", "pf-reset-qp-error"),
         ("numvfs-refused", "numvfs-0-refused"),
     ):
         figures.add(f"detach-{figure}", "ms", [1e3 * s for s in samples[name]])
