@@ -13,8 +13,11 @@
 //! is taken. A batch in which another thread got the processor is not counted: it may have done some
 //! of the work, or nothing that has to do with it.
 
+mod bulk;
+
 use crate::Result;
 use crate::verbs::Verbs;
+pub use bulk::tcp;
 use std::hint::black_box;
 use std::thread;
 use std::time::Duration;
@@ -54,13 +57,13 @@ fn median(mut all: Vec<u64>) -> u64 {
     all[all.len() / 2]
 }
 
-fn report(what: &str, batches: Vec<u64>, batch: usize) -> Result<()> {
+fn report(what: &str, bytes: usize, batches: Vec<u64>, batch: usize) -> Result<()> {
     if batches.len() < LEAST {
         let count = batches.len();
-        return Err(format!("{what}: only {count} of {BATCHES} batches were undisturbed").into());
+        return Err(format!("{what}: only {count} batches were undisturbed").into());
     }
     let each = median(batches) as f64 / batch as f64;
-    println!("{{\"job\": \"{what}\", \"bytes\": {BYTES}, \"instructions\": {each:.2}}}");
+    println!("{{\"job\": \"{what}\", \"bytes\": {bytes}, \"instructions\": {each:.2}}}");
     Ok(())
 }
 
@@ -96,8 +99,8 @@ pub fn channel(from: u32, to: u32) -> Result<()> {
         }
         // The first one warms up.
         if run > 0 {
-            report("channel-send", sends, BATCH)?;
-            report("channel-receive", receives, BATCH)?;
+            report("channel-send", BYTES, sends, BATCH)?;
+            report("channel-receive", BYTES, receives, BATCH)?;
         }
     }
     Ok(())
@@ -125,12 +128,12 @@ pub fn queue_pairs(from: u32, to: u32) -> Result<()> {
         for run in 0..=RUNS {
             let (sends, receives) = batches(&mut sender, &mut receiver, ringing)?;
             if run > 0 {
-                report(&format!("{name}-send"), sends, QP_BATCH)?;
-                report(&format!("{name}-receive"), receives, QP_BATCH)?;
+                report(&format!("{name}-send"), BYTES, sends, QP_BATCH)?;
+                report(&format!("{name}-receive"), BYTES, receives, QP_BATCH)?;
             }
         }
     }
-    Ok(())
+    bulk::queue_pair(&mut sender, &mut receiver)
 }
 
 /// What each batch costs either end. `ringing`: for each message.

@@ -7,7 +7,7 @@ use crate::counts::{self, Counts};
 use crate::way::Way;
 use std::hint::spin_loop;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Bytes of the message that announces a job.
 const HEAD: usize = 24;
@@ -20,8 +20,11 @@ const ELSEWHERE: Duration = Duration::from_micros(300);
 enum Kind {
     /// A message there and one back, `count` times.
     RoundTrip,
-    /// `count` messages there, then one back.
+    /// `count` messages there, then one back. Short ones share a call, as many as a way may have wait
+    /// for each other.
     Stream,
+    /// The same, each by a call of its own.
+    Each,
     /// The same, but the receiver does something else for a while after each message, so that it
     /// always finds the next one and the sender always waits for room.
     Flood,
@@ -33,13 +36,36 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str); 5] = [
+    const ALL: [(Kind, &'static str); 6] = [
         (Kind::RoundTrip, "round-trip"),
         (Kind::Stream, "stream"),
+        (Kind::Each, "each"),
         (Kind::Flood, "flood"),
         (Kind::Single, "single"),
         (Kind::Write, "write"),
     ];
+}
+
+/// What came of a job.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// When it began, by the clock of the host: seconds.
+    pub begin: f64,
+    /// How long it took: seconds.
+    pub seconds: f64,
+    /// Of a job that counts: what both ports have sent.
+    pub counted: Option<Counts>,
+    /// Of round trips: how long each took, the shortest first.
+    pub trips: Vec<f64>,
+}
+
+impl Found {
+    /// The round trip that this share of all is no longer than; `None` if there are too few to tell.
+    pub fn percentile(&self, share: f64) -> Option<f64> {
+        let beyond = self.trips.len() as f64 * (1.0 - share);
+        let place = (self.trips.len() as f64 * share) as usize;
+        if beyond < 1.0 { None } else { self.trips.get(place).copied() }
+    }
 }
 
 /// One measurement.
@@ -88,20 +114,33 @@ impl Job {
         head
     }
 
-    /// Has the other end begin, and measures: seconds, and what was counted, if that is the job.
-    pub fn run(self, way: &mut Way) -> Result<(f64, Option<Counts>)> {
+    /// Has the other end begin, and measures.
+    pub fn run(self, way: &mut Way) -> Result<Found> {
         let mut payload: Vec<u8> = (0..self.bytes).map(|n| n as u8).collect();
         way.send(&self.head())?;
         // The other end is ready, and what a first message needs is there.
         way.recv(&mut [0; 8])?;
-        let mut counted = None;
+        let begin = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64();
+        let mut found = Found { begin, ..Found::default() };
         let start = Instant::now();
         match self.kind {
             Kind::RoundTrip => {
+                found.trips.reserve(self.count);
+                let mut before = start;
                 for _ in 0..self.count {
                     way.send(&payload)?;
                     way.recv(&mut payload)?;
+                    let now = Instant::now();
+                    found.trips.push((now - before).as_secs_f64());
+                    before = now;
                 }
+            }
+            Kind::Each => {
+                for _ in 0..self.count {
+                    way.send(&payload)?;
+                }
+                way.settle()?;
+                way.recv(&mut [0; 8])?;
             }
             Kind::Stream | Kind::Flood => {
                 for _ in 0..self.count {
@@ -125,7 +164,7 @@ impl Job {
                 for (sum, part) in both.iter_mut().zip(theirs.chunks_exact(8)) {
                     *sum += u64::from_le_bytes(part.try_into()?);
                 }
-                counted = Some(both);
+                found.counted = Some(both);
             }
             Kind::Write => {
                 for n in 0..self.count {
@@ -135,7 +174,9 @@ impl Job {
                 way.send(&[0; 8])?;
             }
         }
-        Ok((start.elapsed().as_secs_f64(), counted))
+        found.seconds = start.elapsed().as_secs_f64();
+        found.trips.sort_by(f64::total_cmp);
+        Ok(found)
     }
 
     /// The other end's part.
@@ -149,7 +190,7 @@ impl Job {
                     way.send(&payload)?;
                 }
             }
-            Kind::Stream | Kind::Flood => {
+            Kind::Stream | Kind::Each | Kind::Flood => {
                 for _ in 0..self.count {
                     way.recv(&mut payload)?;
                     if self.kind == Kind::Flood {
@@ -205,4 +246,19 @@ pub fn receive(way: &mut Way) -> Result<Option<Job>> {
 pub fn end(way: &mut Way) -> Result<()> {
     way.send(&[0; HEAD])?;
     way.recv(&mut [0; 8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Found;
+
+    #[test]
+    fn a_percentile_needs_a_trip_beyond_it() {
+        let trips: Vec<f64> = (0..100).map(f64::from).collect();
+        let found = Found { trips, ..Found::default() };
+        assert_eq!(found.percentile(0.5), Some(50.0));
+        assert_eq!(found.percentile(0.99), Some(99.0));
+        assert_eq!(found.percentile(0.999), None);
+        assert_eq!(Found::default().percentile(0.5), None);
+    }
 }

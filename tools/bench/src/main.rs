@@ -3,21 +3,32 @@
 //! What `make bench` runs in its guests: the same measurements over a Weft channel and over TCP.
 //!
 //! `weft-bench serve WAY` on one host does what `weft-bench run WAY JOB…` on the other tells it. A
-//! way is `tcp ADDRESS`, `channel PORT SERVICE polled|sleeping`, or `qp PORT SERVICE
-//! polled|sleeping PAIRS`; a job is `KIND:BYTES:COUNT`, see `job.rs`. For each job, one line of JSON.
+//! way is `tcp ADDRESS polled|sleeping`, `channel PORT SERVICE polled|sleeping` (or `small-channel`, of
+//! which a port has room for many), or `qp PORT SERVICE polled|sleeping PAIRS`; a job is `KIND:BYTES:COUNT`, see `job.rs`. For each job, one line of JSON.
+//! `after FILE` before the jobs has them wait until there is such a file: for processes that are to begin
+//! together.
 //! `weft-bench watch qp …` waits until what it is connected to is gone, `weft-bench refused qp …` asks
 //! for what the other end refuses; `weft-bench instructions PORT PORT` counts what a message costs the
-//! processor: see `instructions.rs`.
+//! processor: see `instructions.rs`; `instructions tcp NAMESPACE ADDRESS`, by TCP to an address there. `weft-bench make channel|cq|mr|qp PORT COUNT SERVICE FILE` has so
+//! many objects, when there is such a file, until it is killed (`weft-bench accept PORT SERVICE` accepts the
+//! channels);
+//! `weft-bench first SERVICE COMMAND…` says how long it takes from the command that loads the driver to
+//! the first byte that goes to `serve channel 0 SERVICE sleeping` and back.
 
 mod counts;
+mod first;
 mod instructions;
 mod job;
+mod memory;
+mod tcp;
 mod verbs;
 mod way;
 
-use job::Job;
+use job::{Found, Job};
+use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use way::Way;
 
 /// What everything here may fail with.
@@ -28,10 +39,50 @@ const PATIENCE: Option<Duration> = Some(Duration::from_secs(120));
 
 const USAGE: &str = "usage: weft-bench serve WAY | weft-bench run WAY JOB… | \
                      weft-bench watch WAY | weft-bench refused WAY | \
-                     weft-bench instructions PORT PORT\n\
-                     WAY: tcp ADDRESS | channel PORT SERVICE polled|sleeping | \
+                     weft-bench instructions PORT PORT | \
+                     weft-bench instructions tcp NAMESPACE ADDRESS | \
+                     weft-bench make channel|cq|mr|qp PORT COUNT SERVICE FILE | \
+                     weft-bench accept PORT SERVICE | weft-bench first SERVICE COMMAND…\n\
+                     WAY: tcp ADDRESS polled|sleeping | [small-]channel PORT SERVICE polled|sleeping | \
                      qp PORT SERVICE polled|sleeping PAIRS\n\
-                     JOB: round-trip|stream|flood|single|write:BYTES:COUNT";
+                     JOB: round-trip|stream|each|flood|single|write:BYTES:COUNT, \
+                     first of all after FILE";
+
+/// Of round trips: by name, the share of them that was no slower.
+const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
+
+fn line(job: &Job, found: &Found) -> Result<String> {
+    let mut line = format!(
+        "{{\"job\": \"{}\", \"bytes\": {}, \"count\": {}, \"begin\": {:.6}, \"seconds\": {:.9}",
+        job.name(),
+        job.bytes,
+        job.count,
+        found.begin,
+        found.seconds,
+    );
+    if let Some(counted) = found.counted {
+        write!(line, ", \"counted\": {counted:?}")?;
+    }
+    for (name, share) in PERCENTILES {
+        if let Some(seconds) = found.percentile(share) {
+            write!(line, ", \"{name}\": {seconds:.9}")?;
+        }
+    }
+    line.push('}');
+    Ok(line)
+}
+
+/// Waits until there is such a file.
+fn appears(file: &Path) -> Result<()> {
+    let start = Instant::now();
+    while !file.exists() {
+        if PATIENCE.is_some_and(|limit| start.elapsed() > limit) {
+            return Err(format!("{}: there is no such file", file.display()).into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
 
 fn run(words: &[&str]) -> Result<()> {
     match words {
@@ -43,17 +94,19 @@ fn run(words: &[&str]) -> Result<()> {
             Ok(())
         }
         ["run", words @ ..] => {
-            let (mut way, jobs) = Way::connect(words)?;
+            let (mut way, words) = Way::connect(words)?;
+            let (file, jobs) = match words {
+                ["after", file, jobs @ ..] => (Some(file), jobs),
+                jobs => (None, jobs),
+            };
             let jobs = jobs.iter().map(|word| word.parse()).collect::<Result<Vec<Job>>>()?;
+            if let Some(file) = file {
+                println!("connected");
+                appears(Path::new(file))?;
+            }
             for job in jobs {
-                let (seconds, counted) = job.run(&mut way)?;
-                let counted = counted.map_or(String::new(), |of| format!(", \"counted\": {of:?}"));
-                println!(
-                    "{{\"job\": \"{}\", \"bytes\": {}, \"count\": {}, \"seconds\": {seconds:.9}{counted}}}",
-                    job.name(),
-                    job.bytes,
-                    job.count
-                );
+                let found = job.run(&mut way)?;
+                println!("{}", line(&job, &found)?);
             }
             job::end(&mut way)
         }
@@ -73,6 +126,12 @@ fn run(words: &[&str]) -> Result<()> {
             instructions::channel(from.parse()?, to.parse()?)?;
             instructions::queue_pairs(from.parse()?, to.parse()?)
         }
+        ["instructions", "tcp", namespace, address] => instructions::tcp(namespace, address),
+        ["make", kind, port, count, service, file] => {
+            memory::make(kind, port.parse()?, count.parse()?, service.parse()?, file)
+        }
+        ["accept", port, service] => memory::accept(port.parse()?, service.parse()?),
+        ["first", service, command @ ..] => first::measure(service, command),
         _ => Err(USAGE.into()),
     }
 }

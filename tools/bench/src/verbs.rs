@@ -16,7 +16,7 @@ use weft::{Channel, Completion, Cq, Mr, Objects, Port, Qp, QpOptions, Remote, Re
 const BYTES: usize = (4 << 20) + 64;
 const INLINE: usize = 64;
 /// Requests that a program posts before it rings, when it has so many.
-const BATCH: usize = 16;
+pub const BATCH: usize = 16;
 /// Entries of one queue pair's queues, and at least of each of many. There is a receive request for
 /// each message that a slow receiver has not looked at: without one it would be sent again.
 const SENDS: u32 = 64;
@@ -183,6 +183,13 @@ impl Verbs {
             self.reap()?;
         }
         Ok(())
+    }
+
+    /// Has the engine look, and takes what is done; whether all is.
+    pub fn is_settled(&mut self) -> Result<bool> {
+        self.idle()?;
+        self.look()?;
+        Ok(self.under_way == 0)
     }
 
     /// Receives a message of just so many bytes; copies it out if it is short.

@@ -3,41 +3,46 @@
 //! The ways that messages take between two hosts. Both ends know how long the next one is.
 
 use crate::counts::{self, Counts};
+use crate::tcp::Tcp;
 use crate::verbs::Verbs;
 use crate::{PATIENCE, Result, USAGE};
 use std::hint::spin_loop;
-use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use weft::{Channel, Connect, Port};
 
-/// The bulk ring of a channel. A message that would not leave room for others travels in pieces of
-/// a quarter of it.
-const BULK: u32 = 1 << 20;
-const PIECE: usize = BULK as usize / 4;
+/// Cells and the bulk ring of a channel, and of one of which there are many. A message that would not
+/// leave room for others travels in pieces of a quarter of the ring.
+const LARGE: (u32, u32) = (256, 1 << 20);
+const SMALL: (u32, u32) = (64, 16 << 10);
+
+/// As a way is called.
+fn ring(kind: &str) -> Option<(u32, u32)> {
+    match kind {
+        "channel" => Some(LARGE),
+        "small-channel" => Some(SMALL),
+        _ => None,
+    }
+}
 
 /// A way, connected.
 pub enum Way {
-    /// A channel, and what came last. Polled: neither end ever sleeps.
-    Weft { channel: Channel, polled: bool, last: Vec<u8> },
+    /// A channel, how long a piece of a message may be, and what came last. Polled: neither end ever
+    /// sleeps.
+    Weft { channel: Channel, piece: usize, polled: bool, last: Vec<u8> },
     /// Queue pairs.
     Qp(Box<Verbs>),
-    /// A connection, which does not wait for more to send.
-    Tcp(TcpStream),
+    /// A connection.
+    Tcp(Box<Tcp>),
 }
 
 impl Way {
     /// Waits for the other end; what is left of the words.
     pub fn serve<'a, 'b>(words: &'a [&'b str]) -> Result<(Self, &'a [&'b str])> {
         Ok(match words {
-            ["tcp", address, rest @ ..] => {
+            ["tcp", address, how, rest @ ..] => {
                 let listener = TcpListener::bind(address)?;
                 println!("listening");
-                (Way::tcp(listener.accept()?.0)?, rest)
-            }
-            ["channel", port, service, how, rest @ ..] => {
-                let listener = Port::open(port.parse()?)?.listen(service.parse()?, 1)?;
-                println!("listening");
-                (Way::weft(listener.accept(PATIENCE)?, how)?, rest)
+                (Way::tcp(listener.accept()?.0, how)?, rest)
             }
             ["qp", port, service, how, count, rest @ ..] => {
                 let number = port.parse()?;
@@ -46,6 +51,12 @@ impl Way {
                 println!("listening");
                 (Way::qp(&port, number, listener.accept(PATIENCE)?, how, count)?, rest)
             }
+            [kind, port, service, how, rest @ ..] => {
+                let (_, bulk) = ring(kind).ok_or(USAGE)?;
+                let listener = Port::open(port.parse()?)?.listen(service.parse()?, 1)?;
+                println!("listening");
+                (Way::weft(listener.accept(PATIENCE)?, bulk, how)?, rest)
+            }
             _ => return Err(USAGE.into()),
         })
     }
@@ -53,29 +64,33 @@ impl Way {
     /// Connects; what is left of the words.
     pub fn connect<'a, 'b>(words: &'a [&'b str]) -> Result<(Self, &'a [&'b str])> {
         Ok(match words {
-            ["tcp", address, rest @ ..] => (Way::tcp(TcpStream::connect(address)?)?, rest),
-            ["channel", port, service, how, rest @ ..] => {
-                let connect = Connect::to_link(0, service.parse()?).bulk(BULK);
-                (Way::weft(Port::open(port.parse()?)?.connect(&connect)?, how)?, rest)
+            ["tcp", address, how, rest @ ..] => {
+                (Way::tcp(TcpStream::connect(address)?, how)?, rest)
             }
             ["qp", port, service, how, count, rest @ ..] => {
                 let number = port.parse()?;
                 let port = Port::open(number)?;
-                let channel = port.connect(&Connect::to_link(0, service.parse()?))?;
+                let connect = Connect::to_link(0, service.parse()?).cells(SMALL.0).bulk(SMALL.1);
+                let channel = port.connect(&connect)?;
                 (Way::qp(&port, number, channel, how, count)?, rest)
+            }
+            [kind, port, service, how, rest @ ..] => {
+                let (cells, bulk) = ring(kind).ok_or(USAGE)?;
+                let connect = Connect::to_link(0, service.parse()?).cells(cells).bulk(bulk);
+                (Way::weft(Port::open(port.parse()?)?.connect(&connect)?, bulk, how)?, rest)
             }
             _ => return Err(USAGE.into()),
         })
     }
 
-    fn tcp(stream: TcpStream) -> Result<Self> {
-        stream.set_nodelay(true)?;
-        Ok(Way::Tcp(stream))
+    fn tcp(stream: TcpStream, how: &str) -> Result<Self> {
+        Ok(Way::Tcp(Tcp::new(stream, Self::polled(how)?)?.into()))
     }
 
-    fn weft(channel: Channel, how: &str) -> Result<Self> {
-        let last = Vec::with_capacity(BULK as usize);
-        Ok(Way::Weft { channel, polled: Self::polled(how)?, last })
+    fn weft(channel: Channel, bulk: u32, how: &str) -> Result<Self> {
+        let last = Vec::with_capacity(bulk as usize);
+        let piece = bulk as usize / 4;
+        Ok(Way::Weft { channel, piece, polled: Self::polled(how)?, last })
     }
 
     fn qp(port: &Port, number: u32, channel: Channel, how: &str, count: &str) -> Result<Self> {
@@ -99,10 +114,10 @@ impl Way {
     /// Sends a message.
     pub fn send(&mut self, message: &[u8]) -> Result<()> {
         match self {
-            Way::Tcp(stream) => stream.write_all(message)?,
+            Way::Tcp(tcp) => tcp.send(message)?,
             Way::Qp(verbs) => verbs.send(message)?,
-            Way::Weft { channel, polled, .. } => {
-                for piece in message.chunks(PIECE) {
+            Way::Weft { channel, piece, polled, .. } => {
+                for piece in message.chunks(*piece) {
                     if *polled {
                         while !channel.try_send(piece, 0)? {
                             spin_loop();
@@ -121,17 +136,19 @@ impl Way {
     pub fn queue(&mut self, message: &[u8]) -> Result<()> {
         match self {
             Way::Qp(verbs) => verbs.queue(message),
-            _ => self.send(message),
+            Way::Tcp(tcp) => tcp.queue(message),
+            // Nothing to share: each message is stores into the peer's memory, and no call.
+            Way::Weft { .. } => self.send(message),
         }
     }
 
     /// Receives a message of just this length.
     pub fn recv(&mut self, message: &mut [u8]) -> Result<()> {
         match self {
-            Way::Tcp(stream) => stream.read_exact(message)?,
+            Way::Tcp(tcp) => tcp.recv(message)?,
             Way::Qp(verbs) => verbs.recv(message)?,
-            Way::Weft { channel, polled, last } => {
-                for piece in message.chunks_mut(PIECE) {
+            Way::Weft { channel, piece, polled, last } => {
+                for piece in message.chunks_mut(*piece) {
                     if *polled {
                         while channel.try_recv(last)?.is_none() {
                             spin_loop();
@@ -150,11 +167,12 @@ impl Way {
         Ok(())
     }
 
-    /// Waits until everything that was sent is known to have arrived, where a way knows.
+    /// Sends what was queued, and waits until it is known to have arrived, where a way knows.
     pub fn settle(&mut self) -> Result<()> {
         match self {
             Way::Qp(verbs) => verbs.settle(),
-            _ => Ok(()),
+            Way::Tcp(tcp) => tcp.flush(),
+            Way::Weft { .. } => Ok(()),
         }
     }
 

@@ -9,12 +9,13 @@ _COMPARE = {"<=": operator.le, ">=": operator.ge}
 
 
 class Figure:
-    """One figure: the median of its samples. `target` is like "<=3", or None; `model` is what
+    """One figure: the median of its samples. `target` is like "<=3", or None; `later`, what it is to be
+    when that is reached; `model` is what
     hardware would do, computed (see model.py), in the same unit, or None. `reason` is why it can be no
     better, as it follows from what else was measured, or None. `tree` names the tree that was measured
     (tree.py), None of one that was not named."""
 
-    def __init__(self, name, unit, samples, target=None, model=None, reason=None, tree=None):
+    def __init__(self, name, unit, samples, target=None, model=None, reason=None, tree=None, later=None):
         self.id = name
         self.unit = unit
         self.samples = list(samples)
@@ -22,6 +23,7 @@ class Figure:
         self.model = model
         self.reason = reason
         self.tree = tree
+        self.later = later
 
     @property
     def value(self):
@@ -39,6 +41,7 @@ class Figure:
             "value": self.value,
             "unit": self.unit,
             "target": self.target,
+            "later": self.later,
             "met": self.met,
             "samples": self.samples,
             "model": self.model,
@@ -55,15 +58,16 @@ class Figures:
         self.tree = tree
         self._all = {}
 
-    def add(self, name, unit, samples, target=None, model=None, reason=None):
-        self._all[name] = Figure(name, unit, samples, target, model, reason, self.tree)
+    def add(self, name, unit, samples, target=None, model=None, reason=None, later=None):
+        self._all[name] = Figure(name, unit, samples, target, model, reason, self.tree, later)
 
     def keep(self, path):
         """Those that a run has written before, until others of their names are added."""
         if path.exists():
             for one in json.loads(path.read_text()):
                 self._all[one["id"]] = Figure(one["id"], one["unit"], one["samples"], one["target"],
-                                              one["model"], one.get("reason"), one.get("tree"))  # fmt: skip
+                                              one["model"], one.get("reason"), one.get("tree"),
+                                              one.get("later"))  # fmt: skip
 
     def get(self, name):
         return self._all.get(name)

@@ -1,32 +1,59 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a message costs the processor, from user to user: a guest whose clock counts instructions.
+"""What messages cost the processor, from user to user: a guest whose clock counts instructions.
 
-What is counted, and what is left out, is in tools/bench/src/instructions.rs.
+What is counted, and what is left out, is in tools/bench/src/instructions.rs and instructions/bulk.rs.
 """
 
-import json
 
-from .. import topology
+from .. import paths, topology
 from ..lab import Lab
-from . import ways
+from . import network, ways
+from .figures import size_name
 from .machines import Samples
 
-# By way: the target of either end.
-TARGETS = {"channel": "<=500", "qp": None, "qp-batched": "<=1500"}
+# By way and end: the target, and the one after it.
+TARGETS = {
+    "channel-send-64": ("<=500", None),
+    "channel-receive-64": ("<=500", None),
+    "qp-send-64": ("<=4000", None),
+    "qp-receive-64": (None, None),
+    "qp-batched-send-64": ("<=1500", None),
+    "qp-batched-receive-64": ("<=2200", "<=1500"),
+    "qp-write-1m": (None, None),
+}
+# TCP's ends, and what interrupts do between them, for both.
+TCP = [f"{way}-{part}-64" for way in ("tcp", "tcp-batched") for part in ("send", "receive", "between")] + ["tcp-1m"]
+# Both network cards are the guest's; the second one's is another network namespace.
+ENDS = ("n1", "n2")
+NAMESPACE = "there"
+
+
+def _run(samples, host, words):
+    out = host.run(f"{ways.PROGRAM} instructions {words}", ways.PATIENCE).out
+    for one in ways.parsed(out):
+        samples.add(f"{one['job']}-{size_name(one['bytes'])}", one["instructions"])
 
 
 def measure(figures, say, _runs):
-    """instructions a message: both ends in one guest whose clock counts them"""
+    """instructions a message: both ends in one guest whose clock counts them; TCP, too"""
+    missing = network.prepare(ENDS)
+    if missing:
+        say(f"no taps here, so that TCP is left out: {missing}")
+    cards = [] if missing else [
+        word for end in ENDS for word in network.arguments(end, None, None, ["tap"])
+    ]  # fmt: skip
+    samples = Samples()
     with Lab("bench-counted", say) as lab:
         lab.join(topology.chain(2, prefix="n"))
-        host = lab.add("host", ["n1", "n2"], counted=True)
+        host = lab.add("host", list(ENDS), counted=True, extra=cards, shares={"modules": paths.modules()})
         lab.boot().load()
-        out = host.run(f"{ways.PROGRAM} instructions 0 1", 300).out
-    samples = Samples()
-    for line in out.splitlines():
-        one = json.loads(line)
-        samples.add(one["job"], one["instructions"])
-    for way, target in TARGETS.items():
-        for job in ("send", "receive"):
-            name = f"{way}-{job}"
-            figures.add(f"{name}-64-instructions", "instructions", samples[name], target)
+        _run(samples, host, "0 1")
+        if not missing:
+            host.run(f"ip netns add {NAMESPACE}")
+            network.configure(host, ["tap"], ENDS[0])
+            network.configure(host, ["tap"], ENDS[1], NAMESPACE)
+            _run(samples, host, f"tcp {NAMESPACE} {network.address('tap', ENDS[1])}:7000")
+    for name, (target, later) in TARGETS.items():
+        figures.add(f"{name}-instructions", "instructions", samples[name], target, later=later)
+    for name in [] if missing else TCP:
+        figures.add(f"{name}-instructions", "instructions", samples[name])

@@ -25,7 +25,7 @@ class Samples:
 
 
 @contextlib.contextmanager
-def pair(say, backends=()):
+def pair(say, backends=(), **options):
     """h1 and h2, joined by a link and by virtio-net over these backends."""
     with Lab("bench", say) as lab:
         lab.join(topology.chain(2))
@@ -34,6 +34,7 @@ def pair(say, backends=()):
                 host,
                 extra=network.arguments(host, peer, lab.sockets, backends),
                 shares={"modules": paths.modules(), "bench": paths.env("bench")},
+                **options,
             )
         lab.boot().load()
         yield lab

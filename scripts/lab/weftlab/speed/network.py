@@ -4,6 +4,7 @@
 The bridge and the taps are made in a network namespace of this run's own (scripts/lab/bench).
 """
 
+import functools
 import subprocess
 
 # Backends by name: the NIC's number, which is in its addresses.
@@ -23,11 +24,13 @@ def _ip(*words):
     return subprocess.run(["ip", *words], capture_output=True, text=True)
 
 
+@functools.cache
 def prepare(hosts):
-    """Makes a bridge with a tap for each host; what does not work, or None."""
-    commands = ["link add br0 type bridge", "link set br0 up"]
+    """Makes a bridge with a tap for each host, once; what does not work, or None."""
+    bridge = f"br-{hosts[0]}"
+    commands = [f"link add {bridge} type bridge", f"link set {bridge} up"]
     for host in hosts:
-        commands += [f"tuntap add tap-{host} mode tap", f"link set tap-{host} master br0 up"]
+        commands += [f"tuntap add tap-{host} mode tap", f"link set tap-{host} master {bridge} up"]
     for command in commands:
         done = _ip(*command.split())
         if done.returncode:
@@ -40,27 +43,31 @@ def arguments(host, peer, sockets, backends):
     words = []
     for name in backends:
         if name == "tap":
-            backend = f"tap,id={name},ifname=tap-{host},script=no,downscript=no"
+            backend = f"tap,id={name}-{host},ifname=tap-{host},script=no,downscript=no"
         else:
             backend = (
-                f"dgram,id={name},local.type=unix,local.path={sockets}/net-{host},"
+                f"dgram,id={name}-{host},local.type=unix,local.path={sockets}/net-{host},"
                 f"remote.type=unix,remote.path={sockets}/net-{peer}"
             )
         words += ["-netdev", backend,
-                  "-device", f"virtio-net-pci,netdev={name},mac={_mac(name, host)},romfile="]  # fmt: skip
+                  "-device", f"virtio-net-pci,netdev={name}-{host},mac={_mac(name, host)},romfile="]  # fmt: skip
     return words
 
 
-def configure(host, backends):
-    """Loads the driver in a guest and gives each NIC its address and name."""
+def configure(host, backends, end=None, namespace=None):
+    """Loads the driver in a guest and gives each NIC its address and name. `end`: whose they are, if the
+    guest has those of more than one; `namespace`: where they go."""
     host.run("modprobe virtio_net")
+    end = end or host.name
+    ip = f"ip -n {namespace}" if namespace else "ip"
     for name in backends:
-        mac = _mac(name, host.name)
+        mac = _mac(name, end)
         host.until(f"grep -lq {mac} /sys/class/net/*/address")
         host.run(
             f"nic=$(grep -l {mac} /sys/class/net/*/address | cut -d/ -f5) && "
-            f"ip link set $nic name {name} && "
-            f"ip address add {address(name, host.name)}/24 dev {name} && ip link set {name} up"
+            + (f"ip link set $nic netns {namespace} && " if namespace else "")
+            + f"{ip} link set $nic name {name} && "
+            f"{ip} address add {address(name, end)}/24 dev {name} && {ip} link set {name} up"
         )
 
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """What is measured: each part runs in machines of its own and adds its figures."""
 
-from . import detach, ends, instructions, moves, times, tlps
+from . import costs, detach, ends, instructions, load, moves, times, tlps
 
 ALL = {
     "instructions": instructions.measure,
     "tlps": tlps.measure,
     "speed": times.measure,
+    "load": load.measure,
+    "costs": costs.measure,
     "ends": ends.measure,
     "detach": detach.measure,
     "moves": moves.measure,

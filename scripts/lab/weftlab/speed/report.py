@@ -5,6 +5,7 @@ import json
 
 from . import model, plot
 from .figures import size_name
+from .load import PROCESSES
 from .times import HOW, PAIRS, SIZES
 
 HEAD = """<!-- SPDX-License-Identifier: GPL-2.0 -->
@@ -22,14 +23,27 @@ besides the payload of each TLP, 300 ns from host to host, no software
 """
 
 SERIES = {
-    "qp-polled": "Weft queue pair, polled",
-    "qp-sleeping": "Weft queue pair, sleeping",
-    "qp-write": "Weft RDMA write",
-    "channel-polled": "Weft channel, polled",
-    "channel-sleeping": "Weft channel, sleeping",
-    "tcp-dgram": "TCP, virtio-net over a socket",
-    "tcp-tap": "TCP, virtio-net over taps",
+    "polled": {
+        "qp-polled": "Weft queue pair",
+        "qp-write-polled": "Weft RDMA write",
+        "channel-polled": "Weft channel",
+        "tcp-dgram-polled": "TCP, virtio-net over a socket",
+        "tcp-tap-polled": "TCP, virtio-net over taps",
+    },
+    "sleeping": {
+        "qp-sleeping": "Weft queue pair",
+        "qp-write-sleeping": "Weft RDMA write",
+        "channel-sleeping": "Weft channel",
+        "tcp-dgram-sleeping": "TCP, virtio-net over a socket",
+        "tcp-tap-sleeping": "TCP, virtio-net over taps",
+    },
 }
+# By what a user asks: the figures' names, of which each plot has those of ways that spin or that sleep.
+PLOTS = {
+    "round-trip": ("A message there and one back", "us", lambda size: 2e6 * model.one_way(size)),
+    "throughput": ("Payload in one direction", "MB/s", lambda size: model.throughput(size) / 1e6),
+}
+KINDS = {"qp": "Weft queue pairs", "channel": "Weft channels", "tcp": "TCP connections"}
 
 
 def _number(value):
@@ -45,12 +59,12 @@ def _row(figure):
     met = {None: "", True: "met", False: "**not met**"}[figure.met]
     return (
         f"| `{figure.id}` | {_number(figure.value)} ({spread}) | {figure.unit} | {figure.target or ''} "
-        f"| {met} | {_number(figure.model)} |"
+        f"| {met} | {figure.later or ''} | {_number(figure.model)} |"
     )
 
 
 def _table(figures):
-    lines = ["| figure | median (spread) | unit | target | | model |", "|---|---|---|---|---|---|"]
+    lines = ["| figure | median (spread) | unit | target | | later | model |", "|---|---|---|---|---|---|---|"]
     return "\n".join(lines + [_row(figure) for figure in figures]) + "\n"
 
 
@@ -74,30 +88,47 @@ def _points(figures, way, what):
     return [(size, figure.value) for size, figure in named if figure]
 
 
-def _plot(folder, figures, what, title, unit, modelled):
-    series = {name: _points(figures, way, what) for way, name in SERIES.items()}
+def _plot(folder, figures, what, how):
+    title, unit, modelled = PLOTS[what]
+    title = f"{title}, {how}"
+    series = {name: _points(figures, way, what) for way, name in SERIES[how].items()}
     series = {name: points for name, points in series.items() if points}
     if not series:
         return ""
-    series["Model of hardware"] = [(size, modelled(size)) for size in SIZES]
-    (folder / f"{what}.svg").write_text(plot.svg(title, unit, series))
-    return f"![{title}]({what}.svg)\n\n"
+    if how == "polled":
+        series["Model of hardware"] = [(size, modelled(size)) for size in SIZES]
+    (folder / f"{what}-{how}.svg").write_text(plot.svg(title, unit, series))
+    return f"![{title}]({what}-{how}.svg)\n\n"
 
 
-def _rates(folder, figures):
-    """Message rate by how many queue pairs there are."""
+def _rates(folder, figures, file, title, over, lines):
+    """Message rate by how many there are of something: lines are names with [(how many, figure's id)]."""
     series = {}
-    for how in HOW:
-        named = [(1, figures.get(f"qp-{how}-message-rate-64"))]
-        named += [(n, figures.get(f"qp-{how}-message-rate-64-{n}-pairs")) for n in PAIRS[1:]]
-        points = [(n, figure.value) for n, figure in named if figure]
-        if points:
-            series[f"Weft queue pairs, {how}"] = points
+    for name, named in lines.items():
+        found = [(n, figures.get(figure)) for n, figure in named]
+        series[name] = [(n, figure.value) for n, figure in found if figure]
+    series = {name: points for name, points in series.items() if points}
     if not series:
         return ""
-    title = "Messages of 64 bytes, by queue pairs"
-    (folder / "message-rate.svg").write_text(plot.svg(title, "1/s", series, "queue pairs"))
-    return f"![{title}](message-rate.svg)\n\n"
+    (folder / file).write_text(plot.svg(title, "1/s", series, over))
+    return f"![{title}]({file})\n\n"
+
+
+def _pairs(folder, figures):
+    lines = {}
+    for how in HOW:
+        named = [(1, f"qp-{how}-message-rate-64")]
+        named += [(n, f"qp-{how}-message-rate-64-{n}-pairs") for n in PAIRS[1:]]
+        lines[f"Weft queue pairs, {how}"] = named
+    return _rates(folder, figures, "message-rate.svg", "Messages of 64 bytes, by queue pairs", "queue pairs", lines)
+
+
+def _processes(folder, figures):
+    lines = {
+        name: [(n, f"{kind}-sleeping-message-rate-64-{n}-processes") for n in PROCESSES]
+        for kind, name in KINDS.items()
+    }
+    return _rates(folder, figures, "processes.svg", "Messages of 64 bytes, by processes", "processes", lines)
 
 
 def write(folder, figures, runs, kernel, accel, date):
@@ -115,10 +146,9 @@ def write(folder, figures, runs, kernel, accel, date):
     missed = [figure for figure in aimed if not figure.met]
     if missed:
         text += "### Where it falls short\n\n" + "".join(map(_short, missed)) + "\n"
-    text += _plot(folder, figures, "round-trip", "A message there and one back", "us",
-                  lambda size: 2e6 * model.one_way(size))  # fmt: skip
-    text += _plot(folder, figures, "throughput", "Payload in one direction", "MB/s",
-                  lambda size: model.throughput(size) / 1e6)  # fmt: skip
-    text += _rates(folder, figures)
+    for what in PLOTS:
+        for how in HOW:
+            text += _plot(folder, figures, what, how)
+    text += _pairs(folder, figures) + _processes(folder, figures)
     text += "## All figures\n\n" + _table(everything)
     (folder / "results.md").write_text(text)

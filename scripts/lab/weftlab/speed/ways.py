@@ -11,6 +11,8 @@ FOLDER = "/mnt/bench/usr"
 LIBRARIES = f"{FOLDER}/lib/x86_64-linux-gnu"
 RDMA = f"LD_LIBRARY_PATH={LIBRARIES} RDMAV_DRIVERS={LIBRARIES}/libibverbs/librxe"
 PATIENCE = 300
+# Microseconds that a call may look; one that does not wait looks once.
+BUSY_READ = 50
 
 
 def serve(lab, way):
@@ -20,30 +22,37 @@ def serve(lab, way):
     return serving
 
 
-def _lines(lab, served, run, words):
+def lines(lab, served, run, words):
     """Does jobs between h1 and h2; what is said of each."""
     serving = serve(lab, served)
     done = lab["h1"].run(f"{PROGRAM} run {run} {' '.join(words)}", PATIENCE)
     serving.wait(60).must()
-    return [json.loads(line) for line in done.out.splitlines()]
+    return parsed(done.out)
+
+
+def parsed(out):
+    """What weft-bench says of jobs."""
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
 def jobs(lab, served, run, words):
-    """The same: {(job, bytes): (seconds, count)}."""
-    found = _lines(lab, served, run, words)
-    return {(one["job"], one["bytes"]): (one["seconds"], one["count"]) for one in found}
+    """The same by (job, bytes)."""
+    return {(one["job"], one["bytes"]): one for one in lines(lab, served, run, words)}
 
 
 def single(lab, count, service=7101):
     """Messages of 64 bytes over a queue pair, each only when the one before is done: what both ports
     have sent for all of them, as they count it: posted writes, non-posted requests, doorbells."""
     way = f"qp 0 {service} polled 1"
-    (one,) = _lines(lab, way, way, [f"single:64:{count}"])
+    (one,) = lines(lab, way, way, [f"single:64:{count}"])
     return one["counted"]
 
 
-def tcp(lab, backend, words, port=7000):
-    at = f"tcp {network.address(backend, 'h2')}:{port}"
+def tcp(lab, backend, how, words, port=7000):
+    """Polled: in the kernel as well, which looks into the queue of the network card at each call."""
+    for host in lab.hosts.values():
+        host.run(f"echo {BUSY_READ if how == 'polled' else 0} >/proc/sys/net/core/busy_read")
+    at = f"tcp {network.address(backend, 'h2')}:{port} {how}"
     return jobs(lab, at, at, words)
 
 
@@ -67,9 +76,9 @@ def soft_roce(host, backend):
 
 
 def perftest(lab, backend, test, column, options):
-    """The number in a column of what a program of perftest reports."""
+    """The number in a column of what a program of perftest reports. Both ends sleep."""
     # The first test is over when the second begins: its port is free by then.
-    command = f"{RDMA} {FOLDER}/bin/{test} -F -d rxe0 {options}"
+    command = f"{RDMA} {FOLDER}/bin/{test} -F -e -d rxe0 {options}"
     serving = lab["h2"].start_job(command)
     lab["h2"].until("ss -Hltn 'sport = :18515' | grep -q .")
     done = lab["h1"].run(f"{command} {network.address(backend, 'h2')}", PATIENCE)

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! How many instructions TCP takes for messages, and both TCP and queue pairs for a mebibyte.
+//!
+//! Much of that is done by interrupts while the program waits, so what is spent waiting has to be told from
+//! it: the program looks in a loop, each look in vain costs the same, and that many times their number is
+//! taken off. What a look costs is counted where nothing happens.
+//!
+//! TCP's ends are two network cards of the guest, the other one in a network namespace of its own, so that
+//! what is sent takes the way through both drivers and the emulator, and not the loopback device.
+
+use super::{BYTES, QP_BATCH, RUNS, clock, report};
+use crate::Result;
+use crate::verbs::{BATCH, Verbs};
+use rustix::io::ioctl_fionread;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::thread;
+
+const MIB: usize = 1 << 20;
+/// What TCP is given at a time of a mebibyte.
+const PIECE: usize = 64 << 10;
+/// Batches of a run.
+const BATCHES: usize = 21;
+/// Looks in vain by which their cost is told, and that come behind a batch: acknowledgements go back then.
+const QUIET: u64 = 2000;
+/// In vain, one after the other, when what is waited for will not come.
+const LOST: u64 = 1 << 24;
+
+/// Instructions that are not those of looks in vain.
+struct Looks {
+    each: f64,
+}
+
+impl Looks {
+    /// Counts what looks cost when there is nothing to see: of some rounds the least, as any interrupt adds
+    /// to it.
+    fn new(mut look: impl FnMut() -> Result<bool>) -> Result<Self> {
+        let mut least = u64::MAX;
+        for _ in 0..RUNS {
+            let start = clock();
+            for _ in 0..QUIET {
+                look()?;
+            }
+            least = least.min(clock() - start);
+        }
+        Ok(Looks { each: least as f64 / QUIET as f64 })
+    }
+
+    /// Looks until there is what is waited for; what was done meanwhile, besides.
+    fn until(&self, mut look: impl FnMut() -> Result<bool>) -> Result<u64> {
+        let start = clock();
+        for count in 1..LOST {
+            if look()? {
+                return Ok(self.without(count, clock() - start));
+            }
+        }
+        Err("what was sent does not come".into())
+    }
+
+    /// Looks in vain for a while; what was done meanwhile, besides.
+    fn quiet(&self, mut look: impl FnMut() -> Result<bool>) -> Result<u64> {
+        let start = clock();
+        for _ in 0..QUIET {
+            look()?;
+        }
+        Ok(self.without(QUIET, clock() - start))
+    }
+
+    fn without(&self, count: u64, spent: u64) -> u64 {
+        spent.saturating_sub((count as f64 * self.each) as u64)
+    }
+}
+
+/// A connection from here to an address in another network namespace: both ends of it.
+fn connected(namespace: &str, address: &str) -> Result<(TcpStream, TcpStream)> {
+    let there = File::open(format!("/run/netns/{namespace}"))?;
+    let at = address.to_owned();
+    let bound = thread::spawn(move || -> Result<TcpListener> {
+        move_into_link_name_space(there.as_fd(), Some(LinkNameSpaceType::Network))?;
+        Ok(TcpListener::bind(at)?)
+    });
+    let listener = bound.join().map_err(|_| "the listening thread panicked")??;
+    let here = TcpStream::connect(address)?;
+    let (there, _) = listener.accept()?;
+    for end in [&here, &there] {
+        end.set_nodelay(true)?;
+    }
+    Ok((here, there))
+}
+
+/// Messages of 64 bytes by TCP: `share` of them in each call.
+fn messages(
+    ends: &mut (TcpStream, TcpStream),
+    looks: &Looks,
+    share: usize,
+) -> Result<[Vec<u64>; 3]> {
+    let (from, to) = ends;
+    let mut bytes = vec![7; share * BYTES];
+    let [mut sends, mut receives, mut between] = [const { Vec::new() }; 3];
+    for _ in 0..BATCHES {
+        looks.quiet(|| Ok(ioctl_fionread(&*to)? > 0))?;
+        let start = clock();
+        for _ in 0..QP_BATCH / share {
+            from.write_all(&bytes)?;
+        }
+        let sent = clock();
+        let arriving = looks.until(|| Ok(ioctl_fionread(&*to)? as usize == QP_BATCH * BYTES))?;
+        let arrived = clock();
+        for _ in 0..QP_BATCH / share {
+            to.read_exact(&mut bytes)?;
+        }
+        receives.push(clock() - arrived);
+        sends.push(sent - start);
+        between.push(arriving + looks.quiet(|| Ok(ioctl_fionread(&*to)? > 0))?);
+    }
+    Ok([sends, receives, between])
+}
+
+/// A mebibyte by TCP, both ends and all that happens between.
+fn mebibytes(ends: &mut (TcpStream, TcpStream), looks: &Looks) -> Result<Vec<u64>> {
+    let (from, to) = ends;
+    let (bytes, mut got) = (vec![7; PIECE], vec![0; PIECE]);
+    let mut all = Vec::new();
+    for _ in 0..BATCHES {
+        let (mut done, mut spent) = (0, 0);
+        while done < MIB {
+            let start = clock();
+            let count = from.write(&bytes[..PIECE.min(MIB - done)])?;
+            spent += clock() - start;
+            spent += looks.until(|| Ok(ioctl_fionread(&*to)? as usize >= count))?;
+            let start = clock();
+            to.read_exact(&mut got[..count])?;
+            spent += clock() - start;
+            done += count;
+        }
+        all.push(spent + looks.quiet(|| Ok(ioctl_fionread(&*to)? > 0))?);
+    }
+    Ok(all)
+}
+
+/// By TCP, to an address of a network card in the namespace.
+pub fn tcp(namespace: &str, address: &str) -> Result<()> {
+    let mut ends = connected(namespace, address)?;
+    let receiver = ends.1.try_clone()?;
+    let looks = Looks::new(|| Ok(ioctl_fionread(&receiver)? > 0))?;
+    for run in 0..=RUNS {
+        for (name, share) in [("tcp", 1), ("tcp-batched", BATCH)] {
+            let [sends, receives, between] = messages(&mut ends, &looks, share)?;
+            // The first one warms up.
+            if run > 0 {
+                report(&format!("{name}-send"), BYTES, sends, QP_BATCH)?;
+                report(&format!("{name}-receive"), BYTES, receives, QP_BATCH)?;
+                report(&format!("{name}-between"), BYTES, between, QP_BATCH)?;
+            }
+        }
+        let whole = mebibytes(&mut ends, &looks)?;
+        if run > 0 {
+            report("tcp", MIB, whole, 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// A mebibyte by an RDMA write, both ends.
+pub fn queue_pair(sender: &mut Verbs, receiver: &mut Verbs) -> Result<()> {
+    let looks = Looks::new(|| {
+        receiver.idle()?;
+        sender.is_settled()
+    })?;
+    for run in 0..=RUNS {
+        let mut all = Vec::new();
+        for _ in 0..BATCHES {
+            let start = clock();
+            sender.write(0, MIB)?;
+            let posted = clock() - start;
+            let moved = looks.until(|| {
+                receiver.idle()?;
+                sender.is_settled()
+            })?;
+            all.push(posted + moved);
+        }
+        if run > 0 {
+            report("qp-write", MIB, all, 1)?;
+        }
+    }
+    Ok(())
+}
