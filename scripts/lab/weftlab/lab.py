@@ -75,21 +75,20 @@ class Lab(contextlib.AbstractContextManager):
     def add(self, name, nodes=None, vfs=None, vf_slots=1, slots=None, **options):
         """A host with a port a node; by default one, called as the host. With `vfs` each is
         an endpoint of two physical functions that can have so many virtual ones each, of so
-        many slots. The driver needs a slot a link, and windows of that size would not all fit.
+        many slots; or each that it names, where it is numbers by node. The driver needs a slot a link, and windows of that size would not all fit.
         `slots`: of a port without virtual functions, another number than the device's own."""
         if self.server:
             ports = [Port.ivshmem(self.server, f"{name}-port")]
         else:
             nodes = nodes or [name]
-            if vfs is None:
-                props = {} if slots is None else {"slots": slots}
-                ports = [Port.weft(self.fabric, node, **props) for node in nodes]
-            else:
-                size = {} if vf_slots == 1 else {"slot_size": 4 << 20}
-                ports = [
-                    Port.endpoint(self.fabric, node, vfs=vfs, vf_slots=vf_slots, **size)
-                    for node in nodes
-                ]
+            vfs = vfs if isinstance(vfs, dict) else dict.fromkeys(nodes, vfs)
+            props = {} if slots is None else {"slots": slots}
+            size = {} if vf_slots == 1 else {"slot_size": 4 << 20}
+            ports = [
+                Port.weft(self.fabric, node, **props) if vfs.get(node) is None
+                else Port.endpoint(self.fabric, node, vfs=vfs[node], vf_slots=vf_slots, **size)
+                for node in nodes
+            ]  # fmt: skip
             options["links"] = [
                 (number, link)
                 for number, node in enumerate(nodes)

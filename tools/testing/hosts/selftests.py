@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kselftests of tools/testing/selftests/weft, in one host with two ports in loopback."""
+"""The kselftests of tools/testing/selftests/weft, in one host with two ports in loopback; one of them also in a
+host that has an endpoint and virtual functions."""
 
 import os
 import re
@@ -11,6 +12,11 @@ import time
 from weftlab import kernel, paths, tap
 from weftlab.errors import LabError, Mismatch, SetupError
 from weftlab.suite import test
+from weftlab.topology import Topology
+
+from . import sharing
+from .fabric import settled
+from .migration import Port
 
 LAB = "loopback"
 SOURCE = paths.TOP / "tools" / "testing" / "selftests" / "weft"
@@ -22,6 +28,8 @@ LIST = "kselftest-list.txt"
 # A test of its own, to be run for as long as one likes: see Documentation/testing.rst.
 FUZZ = "fuzz"
 FUZZ_SETTINGS = ("WEFT_FUZZ_SECONDS", "WEFT_FUZZ_SEED", "WEFT_FUZZ_STEPS", "WEFT_FUZZ_THREADS")
+# What it counts.
+COUNTED = r"^# (.*: \d+ calls, \d+ succeeded.*)$"
 # These take as long as all others.
 QUEUES = "qp"
 # Fails allocations, those of what watches in such a kernel among them. It takes hours there, in parts.
@@ -74,9 +82,8 @@ def run(lab, program, settings="", more=0.0):
     return result
 
 
-def outcomes(bench, installed, program, settings="", more=0.0):
+def outcomes(bench, lab, installed, program, settings="", more=0.0):
     """Runs one program; yields its tests, and whether all around them was well."""
-    lab = bench.loopback()
     host = lab["host"]
     copy(host, installed)
     begin = time.monotonic()
@@ -88,6 +95,8 @@ def outcomes(bench, installed, program, settings="", more=0.0):
         bench.after(False)
         return
     parsed = tap.Parsed(result.out)
+    for said in re.findall(COUNTED, result.out, re.M):
+        bench.note(said)
     failures = 0
     for (ok, name, skip), account in zip(parsed.results, parsed.accounts, strict=True):
         name = f"{program}: {name}" if name else program
@@ -118,7 +127,7 @@ def chosen(bench, mine, settings=""):
     if unknown := set(wanted) - set(programs):
         raise SetupError(f"{CHOSEN}: there is no {' or '.join(sorted(unknown))} in {programs}")
     for program in filter(mine, wanted):
-        yield from outcomes(bench, installed, program, settings)
+        yield from outcomes(bench, bench.loopback(), installed, program, settings)
 
 
 @test("kselftests")
@@ -145,14 +154,37 @@ def starved(part):
 starved_1, starved_2, starved_3, starved_4 = (starved(part) for part in range(1, PARTS + 1))
 
 
+def fuzzed(bench, lab, *settings):
+    installed, _ = build(lab)
+    chosen = {name: os.environ[name] for name in FUZZ_SETTINGS if os.environ.get(name)}
+    seconds = float(chosen.get("WEFT_FUZZ_SECONDS", 0))
+    words = [*settings, *(f"{name}={shlex.quote(value)}" for name, value in chosen.items())]
+    yield from outcomes(bench, lab, installed, FUZZ, " ".join(words), seconds)
+
+
 @test("fuzz")
 def fuzz(bench):
     """Every ioctl, more or less right; as long as WEFT_FUZZ_SECONDS says."""
-    installed, _ = build(bench.loopback())
-    settings = {name: os.environ[name] for name in FUZZ_SETTINGS if os.environ.get(name)}
-    seconds = float(settings.get("WEFT_FUZZ_SECONDS", 0))
-    words = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
-    yield from outcomes(bench, installed, FUZZ, words, seconds)
+    yield from fuzzed(bench, bench.loopback())
+
+
+@test("fuzz, in a host that is master, has virtual functions, and functions of a shared endpoint", lab="whole")
+def fuzz_whole(bench):
+    """Likewise; each ioctl has to succeed some time."""
+    shape = Topology().host("n1", 1).host("n2", 2).switch("s1", 2).endpoint("ep", 2)
+    shape.link("n1:0", "n2:0").link("n1:1", "s1:0").link("s1:1", "ep:0")
+    # The virtual functions are the second port's, so that the ports are numbered as in loopback.
+    lab = bench.shape("whole", shape, {"host": ["n1", "n2"]}, vfs={"n2": 2}, vf_slots=4, cpus=2, memory=320)
+    host = lab["host"]
+    settled([host], 1, 4)
+    given = [("ep", ve, "n1") for ve in range(2)]
+    sharing.assign(lab, host, given)
+    sharing.become(lab, host, {assignment: "done" for assignment in given})
+    port = Port(host, 1)
+    port.numvfs(2)
+    for n in range(2):
+        port.state(n, "driven")
+    yield from fuzzed(bench, lab, "WEFT_FUZZ_WHOLE=1")
 
 
 @test("run_kselftest.sh runs an installed copy")

@@ -9,6 +9,7 @@
 
 #[path = "../../tests/qp/mod.rs"]
 mod qp;
+#[macro_use]
 #[path = "../../tests/fuzz/targets.rs"]
 mod targets;
 #[path = "../../tests/trunk/mod.rs"]
@@ -19,10 +20,18 @@ use std::sync::OnceLock;
 
 static TARGET: OnceLock<targets::Target> = OnceLock::new();
 
+macro_rules! by_name {
+    ($($name:ident: $tries:expr, $least:expr;)*) => {
+        const ALL: &[(&str, targets::Target)] = &[$((stringify!($name), targets::$name)),*];
+    };
+}
+
+each_target!(by_name);
+
 /// The target that the environment names.
 fn named() -> targets::Target {
     let name = std::env::var("WEFT_FUZZ_TARGET").unwrap_or_default();
-    let found = targets::ALL.iter().find(|(known, _)| *known == name);
+    let found = ALL.iter().find(|(known, _)| *known == name);
     let Some((_, target)) = found else {
         panic!("WEFT_FUZZ_TARGET={name}: there is no such target")
     };

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,10 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "kselftest_harness.h"
+#include "fuse_file.h"
 #include "inject.h"
 #include "weft_test.h"
 
@@ -328,6 +331,71 @@ TEST_F(endpoint, an_area_that_is_freed_is_named_by_nobody)
 	EXPECT_EQ(0, free_of(self->fd, self->a.area));
 	EXPECT_EQ(-ENOENT, submit(self->fd, &work, 1, NULL));
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, BYTES, PROT_READ, MAP_SHARED, self->fd, self->a.offset));
+}
+
+/* A child that makes a call with a list in the file's first page, for which it waits. */
+static pid_t late_call(struct __test_metadata *_metadata, struct ff_file *file,
+		       long (*call)(int fd, void *list), int fd, void *list)
+{
+	pid_t pid;
+
+	ff_set(file, 0, FF_LATE);
+	pid = ff_fork(file);
+	if (!pid)
+		_exit(call(fd, list) < 0);
+	ASSERT_GT(pid, 0);
+	ASSERT_TRUE(ff_wait(file, 0, 60000));
+	return pid;
+}
+
+static long submit_one(int fd, void *list)
+{
+	return submit(fd, list, 1, NULL);
+}
+
+static long reap_all(int fd, void *list)
+{
+	return reap(fd, list, WEFT_EP_MAX_BATCH, WEFT_EP_FOREVER);
+}
+
+TEST_F_TIMEOUT(endpoint, lists_come_late_and_the_task_is_killed_or_cannot_be_had, 120)
+{
+	long (*const calls[])(int fd, void *list) = { submit_one, reap_all };
+	struct weft_ep_query q = { .size = sizeof(q) };
+	struct weft_ep_work work = { .cookie = 1 };
+	struct weft_ep_done done[3];
+	struct ff_file file;
+	uint8_t *list;
+	int status;
+
+	if (ff_lacks())
+		SKIP(return, "%s", ff_lacks());
+	ASSERT_TRUE(ff_begin(&file));
+	list = ff_map(&file);
+	ASSERT_NE(NULL, list);
+	ASSERT_EQ(0, submit(self->fd, &work, 1, NULL));
+	for (int i = 0; i < 2; i++) {
+		pid_t pid = late_call(_metadata, &file, calls[i], self->fd, list);
+
+		/* The same function's other calls do not wait for it, nor is anything lost. */
+		work.cookie = 2 + i;
+		EXPECT_EQ(0, submit(self->fd, &work, 1, NULL));
+		EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_EP_QUERY, &q));
+		EXPECT_EQ(2 + i, q.submitted);
+		kill(pid, SIGKILL);
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_TRUE(WIFSIGNALED(status));
+		ff_set(&file, 0, FF_ERROR);
+		EXPECT_EQ(-EFAULT, calls[i](self->fd, list));
+	}
+	for (int n = 0; n < 3; n++) {
+		ASSERT_EQ(1, reap(self->fd, &done[n], 1, WEFT_EP_FOREVER));
+		EXPECT_EQ(1 + n, done[n].cookie);
+		EXPECT_EQ(WEFT_EP_DONE_OK, done[n].status);
+	}
+	EXPECT_EQ(-EAGAIN, reap(self->fd, done, 1, 0));
+	munmap(list, FF_PAGES * FF_PAGE);
+	ff_end(&file);
 }
 
 /* A number in a file of a cgroup; -1 if there is none. */

@@ -8,6 +8,10 @@
  * seeds. In the environment: WEFT_FUZZ_SECONDS goes on for so long with others, from
  * WEFT_FUZZ_SEED on (1000), in rounds of WEFT_FUZZ_STEPS for each of WEFT_FUZZ_THREADS.
  * Each round's seed is printed, and told to the kernel's log, before it begins.
+ *
+ * Calls of each kind are counted: of those that the machine has the hardware for some have
+ * to succeed. With WEFT_FUZZ_WHOLE=1 it has to have it for all: two virtual functions, and
+ * a function of a shared endpoint that a port is given by its fabric, whose master it is.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -15,30 +19,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "kselftest.h"
 #include "ends.h"
-#include "fuzz_round.h"
+#include "fuzz_calls.h"
 #include "weft_test.h"
 
 /* Generous: a round is a few seconds. */
 #define PATIENCE_MS	600000
 #define MEMORY		(256 << 10)
 
-struct round {
-	uint64_t seed;
-	unsigned int steps, threads;
-};
-
 /* Of a fixed size, so that what is found here is found again. */
-static const struct round some[] = {
+static const struct fz_round some[] = {
 	{ 1, 4000, 1 }, { 2, 4000, 1 }, { 3, 2000, 4 }, { 4, 2000, 4 },
 };
 
 struct pair {
 	struct we_end a, b;
+	struct fz_machine machine;
+	struct fz_count *counts;
 	unsigned int messages;
 	uint64_t arena_free[2];
 	bool broken;
@@ -60,7 +62,7 @@ static uint64_t arena_free(unsigned int port)
 	return i.arena_free;
 }
 
-static void tell(const struct round *r)
+static void tell(const struct fz_round *r)
 {
 	char text[96];
 	int fd = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
@@ -105,7 +107,7 @@ static bool exchange(struct pair *p)
 }
 
 /* One round in a process of its own, beside traffic that is not to be disturbed. */
-static bool fuzz(struct pair *p, const struct round *r)
+static bool fuzz(struct pair *p, const struct fz_round *r)
 {
 	int64_t until = wt_now_ms() + PATIENCE_MS;
 	uint32_t spared[2];
@@ -127,7 +129,7 @@ static bool fuzz(struct pair *p, const struct round *r)
 		ksft_exit_fail_perror("fork");
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		fz_round(r->seed, r->steps, r->threads, spared, 2);
+		fz_round(r, &p->machine, p->counts, spared, 2);
 		_exit(0);
 	}
 	while (waitpid(pid, &status, WNOHANG) == 0) {
@@ -146,7 +148,7 @@ static bool fuzz(struct pair *p, const struct round *r)
 			       (unsigned long long)r->seed, status);
 		good = false;
 	}
-	good = good && exchange(p);
+	good = fm_restore(&p->machine) && good && exchange(p);
 	/* An area is free again when the peer has confirmed that it closed. */
 	for (unsigned int port = 0; port < 2; port++) {
 		int64_t end = wt_now_ms() + 30000;
@@ -170,7 +172,7 @@ static bool fuzz(struct pair *p, const struct round *r)
 static bool fuzz_on(struct pair *p, uint64_t seconds)
 {
 	int64_t until = wt_now_ms() + seconds * 1000;
-	struct round r = {
+	struct fz_round r = {
 		.seed = number("WEFT_FUZZ_SEED", 1000),
 		.steps = number("WEFT_FUZZ_STEPS", 4000),
 		.threads = number("WEFT_FUZZ_THREADS", 4),
@@ -194,9 +196,15 @@ int main(void)
 	struct pair p = { 0 };
 
 	ksft_print_header();
-	ksft_set_plan(count + !!seconds);
+	ksft_set_plan(count + !!seconds + 1);
 	if (!wt_wait_ready(60000) || !begin(&p))
 		ksft_exit_fail_msg("no queue pair between ports 0 and 1\n");
+	if (!fm_learn(&p.machine))
+		ksft_exit_fail_msg("the fabric has no master\n");
+	p.counts = mmap(NULL, FZ_CALLS * sizeof(*p.counts), PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (p.counts == MAP_FAILED)
+		ksft_exit_fail_perror("mmap");
 	for (unsigned int port = 0; port < 2; port++)
 		p.arena_free[port] = arena_free(port);
 	for (size_t i = 0; i < count; i++)
@@ -206,6 +214,8 @@ int main(void)
 		ksft_test_result(fuzz_on(&p, seconds), "%llu seconds\n",
 				 (unsigned long long)seconds);
 	ksft_print_msg("%u messages beside it\n", p.messages);
+	ksft_test_result(fz_tell(&p.machine, p.counts, number("WEFT_FUZZ_WHOLE", 0)),
+			 "each call that can succeed has done so\n");
 	we_end(&p.a);
 	we_end(&p.b);
 	ksft_finished();

@@ -1,39 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Ioctls of /dev/weftN, as a fuzzer makes them: first one that could be meant, then
- * something in it is changed, or its size, or where it lies.
+ * something in it is changed, or its size, or where it lies. How many of each succeed is
+ * counted: what the machine offers has to be reached.
  */
+#include <assert.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/ioctl.h>
 
-#include "fuzz_round.h"
+#include "fuzz_calls.h"
 #include "weft_test.h"
-
-union arg {
-	uint32_t size;
-	uint32_t words[WT_PAGE / 4];
-	uint8_t bytes[WT_PAGE];
-	struct weft_port_info port;
-	struct weft_link_info link;
-	struct weft_chan_listen listen;
-	struct weft_chan_connect connect;
-	struct weft_chan_accept accept;
-	struct weft_chan_info chan;
-	struct weft_limits limits;
-	struct weft_pd_alloc pd;
-	struct weft_mr_reg mr;
-	struct weft_mw_alloc mw;
-	struct weft_cq_create cq;
-	struct weft_srq_create srq;
-	struct weft_qp_create qp;
-	struct weft_qp_modify modify;
-	struct weft_qp_query query;
-	struct weft_destroy destroy;
-	struct weft_kick kick;
-	struct weft_cq_arm arm;
-};
 
 /* One domain of a file, mostly: what is in different ones cannot meet. */
 static uint32_t a_pd(struct fz_thread *t, struct fz_file *f)
@@ -42,49 +21,23 @@ static uint32_t a_pd(struct fz_thread *t, struct fz_file *f)
 					fz_get(f, FZ_PD, 0).handle;
 }
 
-/* Few, mostly: memory of the machine is not what is tried here. */
-static uint32_t entries(struct fz_rng *r)
+uint32_t fz_entries(struct fz_rng *r)
 {
 	return fz_once_in(r, 64) ? 16u << fz_below(r, 13) : 16u << fz_below(r, 3);
 }
 
-static void none(struct fz_thread *t, struct fz_file *f, union arg *a)
+static void none(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	(void)t, (void)f, (void)a;
 }
 
-static void link_(struct fz_thread *t, struct fz_file *f, union arg *a)
+static void link_(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	(void)f;
 	a->link.link = fz_below(&t->rng, 2);
 }
 
-static void listen_(struct fz_thread *t, struct fz_file *f, union arg *a)
-{
-	(void)f;
-	a->listen.service = 1 + fz_below(&t->rng, 4);
-	a->listen.backlog = 1 + fz_below(&t->rng, 64);
-}
-
-static void connect_(struct fz_thread *t, struct fz_file *f, union arg *a)
-{
-	struct fz_rng *r = &t->rng;
-
-	(void)f;
-	a->connect.link = fz_once_in(r, 2) ? 0 : WEFT_ANY_LINK;
-	a->connect.service = 1 + fz_below(r, 4);
-	a->connect.cells = entries(r);
-	a->connect.bulk = WT_PAGE << fz_below(r, 4);
-	a->connect.timeout_ms = 1 + fz_below(r, 20);
-}
-
-static void accept_(struct fz_thread *t, struct fz_file *f, union arg *a)
-{
-	(void)f;
-	a->accept.listen_fd = fz_fd(fz_any_file(t));
-}
-
-static void mr(struct fz_thread *t, struct fz_file *f, union arg *a)
+static void mr(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	struct fz_rng *r = &t->rng;
 	uint32_t at = fz_below(r, FZ_MEM);
@@ -97,45 +50,45 @@ static void mr(struct fz_thread *t, struct fz_file *f, union arg *a)
 	a->mr.key = fz_below(r, 256);
 }
 
-static void mw(struct fz_thread *t, struct fz_file *f, union arg *a)
+static void mw(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	a->mw.pd = a_pd(t, f);
 }
 
-static void cq(struct fz_thread *t, struct fz_file *f, union arg *a)
+static void cq(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	(void)f;
-	a->cq.entries = entries(&t->rng);
+	a->cq.entries = fz_entries(&t->rng);
 	a->cq.event_fd = fz_once_in(&t->rng, 4) ? t->shared->event_fd : -1;
 }
 
-static void srq(struct fz_thread *t, struct fz_file *f, union arg *a)
+static void srq(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	a->srq.pd = a_pd(t, f);
-	a->srq.entries = entries(&t->rng);
+	a->srq.entries = fz_entries(&t->rng);
 	a->srq.sges = 1 + fz_below(&t->rng, 16);
 }
 
-static void qp(struct fz_thread *t, struct fz_file *f, union arg *a)
+static void qp(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	struct fz_rng *r = &t->rng;
 
 	a->qp.pd = a_pd(t, f);
 	a->qp.send_cq = fz_any(t, f, FZ_CQ).handle;
 	a->qp.recv_cq = fz_once_in(r, 2) ? a->qp.send_cq : fz_any(t, f, FZ_CQ).handle;
-	a->qp.send_entries = entries(r);
+	a->qp.send_entries = fz_entries(r);
 	a->qp.send_sges = 1 + fz_below(r, 16);
 	a->qp.inline_bytes = fz_below(r, 257);
 	a->qp.protocol = fz_once_in(r, 4) ? fz_below(r, 8) : 0;
 	if (fz_once_in(r, 4)) {
 		a->qp.srq = fz_any(t, f, FZ_SRQ).handle;
 	} else {
-		a->qp.recv_entries = entries(r);
+		a->qp.recv_entries = fz_entries(r);
 		a->qp.recv_sges = 1 + fz_below(r, 16);
 	}
 }
 
-static void modify(struct fz_thread *t, struct fz_file *f, union arg *a)
+static void modify(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	struct fz_rng *r = &t->rng;
 
@@ -147,71 +100,173 @@ static void modify(struct fz_thread *t, struct fz_file *f, union arg *a)
 	a->modify.peer_qpn = fz_any(t, fz_any_file(t), FZ_QP).number;
 }
 
-static void query(struct fz_thread *t, struct fz_file *f, union arg *a)
+static void query(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	a->query.qp = fz_any(t, f, FZ_QP).handle;
 }
 
-static void destroy(struct fz_thread *t, struct fz_file *f, union arg *a)
+static void destroy(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	a->destroy.handle = fz_any(t, f, fz_below(&t->rng, FZ_KINDS)).handle;
 }
 
-static void kick(struct fz_thread *t, struct fz_file *f, union arg *a)
+static void kick(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	a->kick.qp = fz_once_in(&t->rng, 4) ? 0 : fz_any(t, f, FZ_QP).handle;
 	a->kick.budget = fz_below(&t->rng, 128);
 }
 
-static void arm(struct fz_thread *t, struct fz_file *f, union arg *a)
+static void arm(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	a->arm.cq = fz_any(t, f, FZ_CQ).handle;
 	a->arm.consumed = fz_below(&t->rng, 4);
 }
 
-/* What makes an object says so by its kind; the others have FZ_KINDS. */
 static const struct call {
 	unsigned long cmd;
+	const char *name;
 	uint32_t size;
 	uint32_t weight;
+	/* Of what it makes; the others have FZ_KINDS. */
 	enum fz_kind makes;
-	void (*mean)(struct fz_thread *t, struct fz_file *f, union arg *a);
+	void (*mean)(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
+	/* Whether it did what is meant, where returning 0 is not all. */
+	bool (*is_good)(const union fz_arg *a);
+	enum fz_need needs;
+	bool is_slow;
 } calls[] = {
-	{ WEFT_PORT_INFO, sizeof(struct weft_port_info), 1, FZ_KINDS, none },
-	{ WEFT_LINK_INFO, sizeof(struct weft_link_info), 1, FZ_KINDS, link_ },
-	{ WEFT_CHAN_LISTEN, sizeof(struct weft_chan_listen), 2, FZ_KINDS, listen_ },
-	{ WEFT_CHAN_CONNECT, sizeof(struct weft_chan_connect), 3, FZ_KINDS, connect_ },
-	{ WEFT_CHAN_ACCEPT, sizeof(struct weft_chan_accept), 4, FZ_KINDS, accept_ },
-	{ WEFT_CHAN_INFO, sizeof(struct weft_chan_info), 1, FZ_KINDS, none },
-	{ WEFT_CHAN_KICK, sizeof(struct weft_chan_kick), 1, FZ_KINDS, none },
-	{ WEFT_LIMITS, sizeof(struct weft_limits), 1, FZ_KINDS, none },
-	{ WEFT_PD_ALLOC, sizeof(struct weft_pd_alloc), 2, FZ_PD, none },
-	{ WEFT_MR_REG, sizeof(struct weft_mr_reg), 6, FZ_MR, mr },
-	{ WEFT_MW_ALLOC, sizeof(struct weft_mw_alloc), 3, FZ_MW, mw },
-	{ WEFT_CQ_CREATE, sizeof(struct weft_cq_create), 3, FZ_CQ, cq },
-	{ WEFT_SRQ_CREATE, sizeof(struct weft_srq_create), 3, FZ_SRQ, srq },
-	{ WEFT_QP_CREATE, sizeof(struct weft_qp_create), 6, FZ_QP, qp },
-	{ WEFT_QP_MODIFY, sizeof(struct weft_qp_modify), 16, FZ_KINDS, modify },
-	{ WEFT_QP_QUERY, sizeof(struct weft_qp_query), 2, FZ_KINDS, query },
-	{ WEFT_DESTROY, sizeof(struct weft_destroy), 6, FZ_KINDS, destroy },
-	{ WEFT_KICK, sizeof(struct weft_kick), 24, FZ_KINDS, kick },
-	{ WEFT_CQ_ARM, sizeof(struct weft_cq_arm), 3, FZ_KINDS, arm },
-	{ WEFT_VF_MIGRATE, sizeof(struct weft_vf_migrate), 1, FZ_KINDS, none },
-	{ WEFT_FABRIC_NODES, sizeof(struct weft_fabric_nodes), 1, FZ_KINDS, none },
-	{ WEFT_FABRIC_ROUTES, sizeof(struct weft_fabric_routes), 1, FZ_KINDS, none },
-	{ WEFT_FABRIC_ASSIGNMENTS, sizeof(struct weft_fabric_assignments), 1, FZ_KINDS, none },
-	{ WEFT_FABRIC_ASSIGNMENT, sizeof(struct weft_fabric_assignment), 1, FZ_KINDS, none },
-	{ WEFT_FABRIC_COMPONENT, sizeof(struct weft_fabric_component), 1, FZ_KINDS, none },
-	{ WEFT_FABRIC_VH, sizeof(struct weft_fabric_vh), 1, FZ_KINDS, none },
-	{ WEFT_EP_OPEN, sizeof(struct weft_ep_open), 1, FZ_KINDS, none },
-	{ WEFT_EP_QUERY, sizeof(struct weft_ep_query), 1, FZ_KINDS, none },
-	{ WEFT_EP_AREA, sizeof(struct weft_ep_area), 1, FZ_KINDS, none },
-	{ WEFT_EP_FREE, sizeof(struct weft_ep_free), 1, FZ_KINDS, none },
-	{ WEFT_EP_SUBMIT, sizeof(struct weft_ep_submit), 1, FZ_KINDS, none },
-	{ WEFT_EP_REAP, sizeof(struct weft_ep_reap), 1, FZ_KINDS, none },
+	{ .cmd = WEFT_PORT_INFO, .name = "PORT_INFO", .size = sizeof(struct weft_port_info),
+	  .weight = 1, .makes = FZ_KINDS, .mean = none },
+	{ .cmd = WEFT_LINK_INFO, .name = "LINK_INFO", .size = sizeof(struct weft_link_info),
+	  .weight = 1, .makes = FZ_KINDS, .mean = link_ },
+	{ .cmd = WEFT_CHAN_LISTEN, .name = "CHAN_LISTEN", .size = sizeof(struct weft_chan_listen),
+	  .weight = 2, .makes = FZ_KINDS, .mean = fz_listen },
+	{ .cmd = WEFT_CHAN_CONNECT, .name = "CHAN_CONNECT",
+	  .size = sizeof(struct weft_chan_connect),
+	  .weight = 3, .makes = FZ_KINDS, .mean = fz_channel },
+	{ .cmd = WEFT_CHAN_ACCEPT, .name = "CHAN_ACCEPT", .size = sizeof(struct weft_chan_accept),
+	  .weight = 4, .makes = FZ_KINDS, .mean = fz_accept },
+	{ .cmd = WEFT_CHAN_INFO, .name = "CHAN_INFO", .size = sizeof(struct weft_chan_info),
+	  .weight = 1, .makes = FZ_KINDS, .mean = none },
+	{ .cmd = WEFT_CHAN_KICK, .name = "CHAN_KICK", .size = sizeof(struct weft_chan_kick),
+	  .weight = 1, .makes = FZ_KINDS, .mean = none },
+	{ .cmd = WEFT_LIMITS, .name = "LIMITS", .size = sizeof(struct weft_limits),
+	  .weight = 1, .makes = FZ_KINDS, .mean = none },
+	{ .cmd = WEFT_PD_ALLOC, .name = "PD_ALLOC", .size = sizeof(struct weft_pd_alloc),
+	  .weight = 2, .makes = FZ_PD, .mean = none },
+	{ .cmd = WEFT_MR_REG, .name = "MR_REG", .size = sizeof(struct weft_mr_reg),
+	  .weight = 6, .makes = FZ_MR, .mean = mr },
+	{ .cmd = WEFT_MW_ALLOC, .name = "MW_ALLOC", .size = sizeof(struct weft_mw_alloc),
+	  .weight = 3, .makes = FZ_MW, .mean = mw },
+	{ .cmd = WEFT_CQ_CREATE, .name = "CQ_CREATE", .size = sizeof(struct weft_cq_create),
+	  .weight = 3, .makes = FZ_CQ, .mean = cq },
+	{ .cmd = WEFT_SRQ_CREATE, .name = "SRQ_CREATE", .size = sizeof(struct weft_srq_create),
+	  .weight = 3, .makes = FZ_SRQ, .mean = srq },
+	{ .cmd = WEFT_QP_CREATE, .name = "QP_CREATE", .size = sizeof(struct weft_qp_create),
+	  .weight = 6, .makes = FZ_QP, .mean = qp },
+	{ .cmd = WEFT_QP_MODIFY, .name = "QP_MODIFY", .size = sizeof(struct weft_qp_modify),
+	  .weight = 16, .makes = FZ_KINDS, .mean = modify },
+	{ .cmd = WEFT_QP_QUERY, .name = "QP_QUERY", .size = sizeof(struct weft_qp_query),
+	  .weight = 2, .makes = FZ_KINDS, .mean = query },
+	{ .cmd = WEFT_DESTROY, .name = "DESTROY", .size = sizeof(struct weft_destroy),
+	  .weight = 6, .makes = FZ_KINDS, .mean = destroy },
+	{ .cmd = WEFT_KICK, .name = "KICK", .size = sizeof(struct weft_kick),
+	  .weight = 24, .makes = FZ_KINDS, .mean = kick },
+	{ .cmd = WEFT_CQ_ARM, .name = "CQ_ARM", .size = sizeof(struct weft_cq_arm),
+	  .weight = 3, .makes = FZ_KINDS, .mean = arm },
+	{ .cmd = WEFT_VF_MIGRATE, .name = "VF_MIGRATE, to look",
+	  .size = sizeof(struct weft_vf_migrate),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_migrate_dry,
+	  .is_good = fz_migrated_dry, .needs = FZ_VFS },
+	{ .cmd = WEFT_VF_MIGRATE, .name = "VF_MIGRATE", .size = sizeof(struct weft_vf_migrate),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_migrate,
+	  .is_good = fz_migrated, .needs = FZ_VFS, .is_slow = true },
+	{ .cmd = WEFT_VF_MIGRATE, .name = "VF_MIGRATE, live",
+	  .size = sizeof(struct weft_vf_migrate),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_migrate_live,
+	  .is_good = fz_migrated_live, .needs = FZ_VFS, .is_slow = true },
+	{ .cmd = WEFT_FABRIC_NODES, .name = "FABRIC_NODES",
+	  .size = sizeof(struct weft_fabric_nodes),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_nodes, .needs = FZ_FABRIC },
+	{ .cmd = WEFT_FABRIC_ROUTES, .name = "FABRIC_ROUTES",
+	  .size = sizeof(struct weft_fabric_routes),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_routes, .needs = FZ_FABRIC },
+	{ .cmd = WEFT_FABRIC_ASSIGNMENTS, .name = "FABRIC_ASSIGNMENTS, to read",
+	  .size = sizeof(struct weft_fabric_assignments),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_read,
+	  .is_good = fz_was_read, .needs = FZ_FABRIC },
+	{ .cmd = WEFT_FABRIC_ASSIGNMENTS, .name = "FABRIC_ASSIGNMENTS, to replace",
+	  .size = sizeof(struct weft_fabric_assignments),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_replace,
+	  .is_good = fz_was_replaced, .needs = FZ_MASTER },
+	{ .cmd = WEFT_FABRIC_ASSIGNMENT, .name = "FABRIC_ASSIGNMENT",
+	  .size = sizeof(struct weft_fabric_assignment),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_assignment, .needs = FZ_MASTER },
+	{ .cmd = WEFT_FABRIC_COMPONENT, .name = "FABRIC_COMPONENT",
+	  .size = sizeof(struct weft_fabric_component),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_component, .needs = FZ_MASTER },
+	{ .cmd = WEFT_FABRIC_VH, .name = "FABRIC_VH", .size = sizeof(struct weft_fabric_vh),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_vh, .needs = FZ_FABRIC },
+	{ .cmd = WEFT_EP_OPEN, .name = "EP_OPEN", .size = sizeof(struct weft_ep_open),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_ep_open,
+	  .needs = FZ_FUNCTIONS, .is_slow = true },
+	{ .cmd = WEFT_EP_QUERY, .name = "EP_QUERY", .size = sizeof(struct weft_ep_query),
+	  .weight = 1, .makes = FZ_KINDS, .mean = none, .needs = FZ_FUNCTIONS },
+	{ .cmd = WEFT_EP_AREA, .name = "EP_AREA", .size = sizeof(struct weft_ep_area),
+	  .weight = 2, .makes = FZ_AREA, .mean = fz_ep_area, .needs = FZ_FUNCTIONS },
+	{ .cmd = WEFT_EP_FREE, .name = "EP_FREE", .size = sizeof(struct weft_ep_free),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_ep_free, .needs = FZ_FUNCTIONS },
+	{ .cmd = WEFT_EP_SUBMIT, .name = "EP_SUBMIT", .size = sizeof(struct weft_ep_submit),
+	  .weight = 3, .makes = FZ_KINDS, .mean = fz_ep_submit, .needs = FZ_FUNCTIONS },
+	{ .cmd = WEFT_EP_REAP, .name = "EP_REAP", .size = sizeof(struct weft_ep_reap),
+	  .weight = 3, .makes = FZ_KINDS, .mean = fz_ep_reap, .needs = FZ_FUNCTIONS },
 };
 
 #define CALLS (sizeof(calls) / sizeof(*calls))
+
+static_assert(CALLS <= FZ_CALLS, "counts have room for each");
+
+static void count(const struct fz_shared *s, const struct call *c, bool is_good)
+{
+	struct fz_count *all = &s->counts[c - calls];
+
+	__atomic_add_fetch(&all->made, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&all->succeeded, is_good, __ATOMIC_RELAXED);
+}
+
+/* What the machine has to have for the call; NULL: it has it. */
+static const char *lacks(const struct fz_machine *m, enum fz_need need)
+{
+	switch (need) {
+	case FZ_VFS:
+		return m->vfs < 2 ? "no two virtual functions" : NULL;
+	case FZ_FABRIC:
+		return m->has_fabric ? NULL : "no manager of a fabric";
+	case FZ_MASTER:
+		return m->master < 0 ? "no port is master of a fabric" : NULL;
+	case FZ_FUNCTIONS:
+		return m->given_count ? NULL : "no function of an endpoint";
+	default:
+		return NULL;
+	}
+}
+
+bool fz_tell(const struct fz_machine *m, const struct fz_count *counts, bool is_whole)
+{
+	bool good = true;
+
+	for (size_t i = 0; i < CALLS; i++) {
+		const char *lack = lacks(m, calls[i].needs);
+
+		printf("# %s: %llu calls, %llu succeeded%s%s\n", calls[i].name,
+		       (unsigned long long)counts[i].made,
+		       (unsigned long long)counts[i].succeeded, lack ? ": " : "",
+		       lack ? lack : "");
+		if (lack ? is_whole : !counts[i].succeeded)
+			good = false;
+	}
+	return good;
+}
 
 static const struct call *any_call(struct fz_rng *r)
 {
@@ -229,7 +284,7 @@ static const struct call *any_call(struct fz_rng *r)
 }
 
 /* Whether a call names an object that is to be left alone. */
-static bool is_spared(const struct fz_shared *s, unsigned long cmd, const union arg *a)
+static bool is_spared(const struct fz_shared *s, unsigned long cmd, const union fz_arg *a)
 {
 	if (cmd != WEFT_QP_MODIFY)
 		return false;
@@ -239,7 +294,7 @@ static bool is_spared(const struct fz_shared *s, unsigned long cmd, const union 
 	return false;
 }
 
-static void keep(struct fz_file *f, enum fz_kind kind, uint32_t place, const union arg *a)
+static void keep(struct fz_file *f, enum fz_kind kind, uint32_t place, const union fz_arg *a)
 {
 	struct fz_object o = { 0 };
 
@@ -256,6 +311,11 @@ static void keep(struct fz_file *f, enum fz_kind kind, uint32_t place, const uni
 	case FZ_MW:
 		o.handle = a->mw.mw;
 		o.number = a->mw.stag;
+		break;
+	case FZ_AREA:
+		o.handle = a->area.area;
+		o.offset = a->area.offset;
+		o.bytes = a->area.bytes;
 		break;
 	case FZ_CQ:
 		o.handle = a->cq.cq;
@@ -291,7 +351,7 @@ static void keep(struct fz_file *f, enum fz_kind kind, uint32_t place, const uni
 	fz_keep(f, kind, place, &o);
 }
 
-static void spoil(struct fz_rng *r, union arg *a, uint32_t size)
+static void spoil(struct fz_rng *r, union fz_arg *a, uint32_t size)
 {
 	uint32_t at = fz_below(r, size);
 
@@ -323,7 +383,7 @@ static void spoil(struct fz_rng *r, union arg *a, uint32_t size)
 }
 
 /* Where the argument lies; @size bytes of it are there. */
-static void *place(struct fz_thread *t, const union arg *a, uint32_t size)
+static void *place(struct fz_thread *t, const union fz_arg *a, uint32_t size)
 {
 	uint32_t how = fz_below(&t->rng, 64);
 	uint64_t number = fz_number(&t->rng);
@@ -348,11 +408,12 @@ static void *place(struct fz_thread *t, const union arg *a, uint32_t size)
 void fz_call(struct fz_thread *t)
 {
 	const struct call *c = any_call(&t->rng);
-	struct fz_file *f = fz_any_file(t);
+	struct fz_file *f = c->needs == FZ_FUNCTIONS ? fz_user(t) : fz_any_file(t);
 	uint32_t where = fz_below(&t->rng, FZ_KEPT);
-	union arg a = { .size = c->size };
+	union fz_arg a = { .size = c->size };
 	unsigned long cmd = c->cmd;
 	uint32_t there = c->size;
+	bool is_calm, is_good;
 	void *at;
 
 	c->mean(t, f, &a);
@@ -360,28 +421,63 @@ void fz_call(struct fz_thread *t)
 		spoil(&t->rng, &a, c->size);
 	if (fz_once_in(&t->rng, 64))
 		cmd = fz_once_in(&t->rng, 2) ? fz_number(&t->rng) :
-			_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + fz_below(&t->rng, 32));
+			_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + fz_below(&t->rng, 64));
+	is_calm = c->is_slow && !fz_once_in(&t->rng, 4);
 	if (a.size > there && a.size < WT_PAGE)
 		there = a.size;
 	at = place(t, &a, there);
 	if (is_spared(t->shared, cmd, &a))
 		return;
-	if (ioctl(fz_fd(f), cmd, at) == 0 && c->makes != FZ_KINDS && cmd == c->cmd &&
-	    at == t->arg + 2 * WT_PAGE - there) {
+	if (is_calm)
+		fz_calm(true);
+	is_good = ioctl(fz_fd(f), cmd, at) == 0 && cmd == c->cmd &&
+		  at == t->arg + 2 * WT_PAGE - there;
+	if (is_calm)
+		fz_calm(false);
+	if (is_good) {
 		memcpy(&a, at, c->size);
 		keep(f, c->makes, where, &a);
 	}
+	count(t->shared, c, is_good && (!c->is_good || c->is_good(&a)));
+}
+
+/* The kind of ioctl that has succeeded as such, else the first. */
+static const struct call *kind_of(unsigned long cmd, const union fz_arg *a)
+{
+	const struct call *first = NULL;
+
+	for (size_t i = 0; i < CALLS; i++) {
+		if (calls[i].cmd != cmd)
+			continue;
+		if (!calls[i].is_good || calls[i].is_good(a))
+			return &calls[i];
+		if (!first)
+			first = &calls[i];
+	}
+	return first;
+}
+
+long fz_do(struct fz_thread *t, struct fz_file *f, unsigned long cmd, union fz_arg *a)
+{
+	const struct call *c = kind_of(cmd, a);
+	long r;
+
+	a->size = c->size;
+	r = wt_ioctl(fz_fd(f), cmd, a);
+	c = kind_of(cmd, a);
+	count(t->shared, c, !r && (!c->is_good || c->is_good(a)));
+	return r;
 }
 
 void fz_make(struct fz_thread *t, struct fz_file *f, enum fz_kind kind, uint32_t where)
 {
 	for (size_t i = 0; i < CALLS; i++) {
-		union arg a = { .size = calls[i].size };
+		union fz_arg a = { .size = calls[i].size };
 
 		if (calls[i].makes != kind)
 			continue;
 		calls[i].mean(t, f, &a);
-		if (!wt_ioctl(fz_fd(f), calls[i].cmd, &a))
+		if (!fz_do(t, f, calls[i].cmd, &a))
 			keep(f, kind, where, &a);
 		return;
 	}
@@ -396,7 +492,7 @@ void fz_connect(struct fz_thread *t, struct fz_file *const files[2],
 
 	for (int s = 0; s < 4; s++) {
 		for (int i = 0; i < 2; i++) {
-			union arg a = { .modify = {
+			union fz_arg a = { .modify = {
 				.size = sizeof(a.modify), .qp = ends[i].handle,
 				.mask = WEFT_QP_STATE | WEFT_QP_ACCESS,
 				.state = states[s], .access = 0xe,

@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "fuzz_round.h"
+#include "fuzz_calls.h"
 #include "weft_test.h"
 
 /* A thread that waits in the kernel is woken by a signal so often, and goes on. */
@@ -72,6 +72,12 @@ int fz_fd(struct fz_file *f)
 	return fd;
 }
 
+void fz_unlock(struct fz_shared *s)
+{
+	for (int i = 0; i < FZ_FILES; i++)
+		pthread_mutex_init(&s->files[i].lock, NULL);
+}
+
 struct fz_object fz_get(struct fz_file *f, enum fz_kind kind, uint32_t place)
 {
 	struct fz_object o;
@@ -100,15 +106,24 @@ struct fz_object fz_any(struct fz_thread *t, struct fz_file *f, enum fz_kind kin
 	return fz_get(f, kind, fz_below(&t->rng, FZ_KEPT));
 }
 
-/* A file that is closed, or open; what was there is closed first. */
-static void reopen(struct fz_thread *t, struct fz_file *f)
+struct fz_file *fz_user(struct fz_thread *t)
 {
-	struct fz_rng *r = &t->rng;
-	unsigned int port = fz_below(r, 2);
-	/* Those that wait are nudged, but most of the time none waits. */
-	int flags = (fz_once_in(r, 16) ? 0 : O_NONBLOCK) |
-		    (fz_once_in(r, 16) ? O_RDONLY : O_RDWR);
-	bool objects = !fz_once_in(r, 3);
+	struct fz_file *last = &t->shared->files[FZ_FILES - FZ_USERS];
+
+	return fz_once_in(&t->rng, 4) ? fz_any_file(t) : last + fz_below(&t->rng, FZ_USERS);
+}
+
+void fz_calm(bool calm)
+{
+	sigset_t nudges;
+
+	sigemptyset(&nudges);
+	sigaddset(&nudges, SIGALRM);
+	pthread_sigmask(calm ? SIG_BLOCK : SIG_UNBLOCK, &nudges, NULL);
+}
+
+void fz_open(struct fz_file *f, unsigned int port, int flags)
+{
 	char path[32];
 	int fd;
 
@@ -121,9 +136,23 @@ static void reopen(struct fz_thread *t, struct fz_file *f)
 	f->port = port;
 	memset(f->kept, 0, sizeof(f->kept));
 	pthread_mutex_unlock(&f->lock);
-	if (!objects)
+}
+
+/* A file that is closed, or open; what was there is closed first. */
+static void reopen(struct fz_thread *t, struct fz_file *f)
+{
+	const struct fz_machine *m = t->shared->machine;
+	struct fz_rng *r = &t->rng;
+	/* The first two have each other as peers. */
+	unsigned int port = fz_below(r, fz_once_in(r, 8) ? m->ports : 2);
+	/* Those that wait are nudged, but most of the time none waits. */
+	int flags = (fz_once_in(r, 16) ? 0 : O_NONBLOCK) |
+		    (fz_once_in(r, 16) ? O_RDONLY : O_RDWR);
+
+	fz_open(f, port, flags);
+	if (fz_once_in(r, 3))
 		return;
-	for (enum fz_kind kind = 0; kind < FZ_KINDS; kind++)
+	for (enum fz_kind kind = 0; kind < FZ_AREA; kind++)
 		for (uint32_t where = 0; where < FZ_KEPT; where++)
 			fz_make(t, f, kind, where);
 }
@@ -141,7 +170,7 @@ static void map(struct fz_thread *t)
 	struct fz_rng *r = &t->rng;
 	struct fz_map *m = &t->maps[fz_below(r, FZ_MAPS)];
 	struct fz_file *f = fz_any_file(t);
-	enum fz_kind kind = FZ_CQ + fz_below(r, 3);
+	enum fz_kind kind = FZ_CQ + fz_below(r, FZ_KINDS - FZ_CQ);
 	struct fz_object o = fz_any(t, f, kind);
 	uint64_t offset = o.offset, bytes = o.bytes;
 	int prot = PROT_READ | PROT_WRITE, flags = MAP_SHARED;
@@ -455,9 +484,7 @@ static void fork_child(struct fz_thread *t)
 
 	if (child == 0) {
 		nudge();
-		/* Other threads may have held these. */
-		for (int i = 0; i < FZ_FILES; i++)
-			pthread_mutex_init(&t->shared->files[i].lock, NULL);
+		fz_unlock(t->shared);
 		while (calls--) {
 			fz_call(t);
 			write_map(t);
@@ -488,8 +515,14 @@ static void step(struct fz_thread *t)
 		reopen(t, fz_any_file(t));
 	else if (what < 1010)
 		other_call(t);
-	else if (what < 1020)
+	else if (what < 1012)
 		lose_memory(t);
+	else if (what < 1014)
+		fz_move(t);
+	else if (what < 1017)
+		fz_work(t);
+	else if (what < 1020)
+		fz_converse(t);
 	else
 		fork_child(t);
 }
@@ -540,13 +573,15 @@ static void *pages(size_t bytes)
 	return at;
 }
 
-void fz_round(uint64_t seed, unsigned int steps, unsigned int threads,
-	      const uint32_t *spared, unsigned int spared_count)
+void fz_round(const struct fz_round *round, const struct fz_machine *machine,
+	      struct fz_count *counts, const uint32_t *spared, unsigned int spared_count)
 {
+	const unsigned int threads = round->threads;
 	struct sigaction on = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER };
 	struct work *all = calloc(threads, sizeof(*all));
 	struct fz_shared shared = {
 		.mem = pages(FZ_MEM), .event_fd = eventfd(0, EFD_NONBLOCK),
+		.machine = machine, .counts = counts,
 		.spared = spared, .spared_count = spared_count,
 	};
 
@@ -554,20 +589,20 @@ void fz_round(uint64_t seed, unsigned int steps, unsigned int threads,
 	sigaction(SIGBUS, &on, NULL);
 	on = (struct sigaction) { .sa_handler = on_nudge };
 	sigaction(SIGALRM, &on, NULL);
-	for (int i = 0; i < FZ_FILES; i++) {
-		pthread_mutex_init(&shared.files[i].lock, NULL);
+	fz_unlock(&shared);
+	for (int i = 0; i < FZ_FILES; i++)
 		shared.files[i].fd = -1;
-	}
 	for (unsigned int i = 0; i < threads; i++) {
 		struct fz_thread *t = &all[i].thread;
 
-		t->rng.state = seed * 64 + i;
+		t->rng.state = round->seed * 64 + i;
 		t->shared = &shared;
 		t->arg = pages(4 * WT_PAGE);
+		t->list = pages(FZ_LIST);
 		t->read_only = t->arg + 3 * WT_PAGE;
 		mprotect(t->arg + 2 * WT_PAGE, WT_PAGE, PROT_NONE);
 		mprotect(t->arg + 3 * WT_PAGE, WT_PAGE, PROT_READ);
-		all[i].steps = steps;
+		all[i].steps = round->steps;
 	}
 	for (unsigned int i = 1; i < threads; i++)
 		if (pthread_create(&all[i].id, NULL, work, &all[i]))

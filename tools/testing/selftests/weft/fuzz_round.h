@@ -14,11 +14,23 @@
 #include <stdint.h>
 #include <pthread.h>
 
+#include "fuzz_machine.h"
+
 #define FZ_FILES	8
+/* The last ones are those that mostly use functions of endpoints, if there are any. */
+#define FZ_USERS	2
 #define FZ_KEPT		3		/* objects of a kind that a file remembers */
 #define FZ_MEM		0x100000UL	/* memory that is registered, and sent */
+#define FZ_LIST		0x4000UL	/* memory for what a call has besides its structure */
+#define FZ_CALLS	64		/* more than there are kinds of calls */
 
-enum fz_kind { FZ_PD, FZ_MR, FZ_MW, FZ_CQ, FZ_SRQ, FZ_QP, FZ_KINDS };
+/* The first of these belong to any file that has objects. */
+enum fz_kind { FZ_PD, FZ_MR, FZ_MW, FZ_CQ, FZ_SRQ, FZ_QP, FZ_AREA, FZ_KINDS };
+
+/* Calls of a kind, of all processes and threads. */
+struct fz_count {
+	uint64_t made, succeeded;
+};
 
 /* What the kernel said of an object when it was made. It may be gone. */
 struct fz_object {
@@ -46,6 +58,8 @@ struct fz_shared {
 	struct fz_file files[FZ_FILES];
 	uint8_t *mem;			/* FZ_MEM bytes */
 	int event_fd;
+	const struct fz_machine *machine;
+	struct fz_count *counts;	/* FZ_CALLS of them, in memory that processes share */
 	/* Of a queue pair that is not to be disturbed: it is not named as a peer. */
 	const uint32_t *spared;
 	unsigned int spared_count;
@@ -68,6 +82,7 @@ struct fz_thread {
 	/* Two pages to read and write, then one that is not there, and one to read only. */
 	uint8_t *arg;
 	const uint8_t *read_only;
+	uint8_t *list;			/* FZ_LIST bytes */
 };
 
 /* Draws. */
@@ -80,7 +95,11 @@ bool fz_once_in(struct fz_rng *r, uint32_t n);
 uint64_t fz_number(struct fz_rng *r);
 
 /* The table of files. */
+/* Opens @f anew; what it was is closed. It has no objects then. */
+void fz_open(struct fz_file *f, unsigned int port, int flags);
 int fz_fd(struct fz_file *f);
+/* In a child: other threads of its parent may have held the locks. */
+void fz_unlock(struct fz_shared *s);
 struct fz_object fz_get(struct fz_file *f, enum fz_kind kind, uint32_t place);
 void fz_keep(struct fz_file *f, enum fz_kind kind, uint32_t place,
 	     const struct fz_object *object);
@@ -88,17 +107,19 @@ void fz_keep(struct fz_file *f, enum fz_kind kind, uint32_t place,
 struct fz_file *fz_any_file(struct fz_thread *t);
 struct fz_object fz_any(struct fz_thread *t, struct fz_file *f, enum fz_kind kind);
 
-/* One ioctl, of any kind, and more or less right. */
-void fz_call(struct fz_thread *t);
-/* One that makes sense, so that there is something to play with. */
-void fz_make(struct fz_thread *t, struct fz_file *f, enum fz_kind kind, uint32_t where);
-/* Brings two queue pairs to RTS, each the other's peer. */
-void fz_connect(struct fz_thread *t, struct fz_file *const files[2],
-		const struct fz_object ends[2]);
-void fz_kick(struct fz_file *f, const struct fz_object *qp);
+/* One that uses a function, mostly. */
+struct fz_file *fz_user(struct fz_thread *t);
+
+/* The signals that wake this thread wait meanwhile: what takes its time can end. */
+void fz_calm(bool calm);
 
 /* All of it. Does not return while anything goes on; called in a process of its own. */
-void fz_round(uint64_t seed, unsigned int steps, unsigned int threads,
-	      const uint32_t *spared, unsigned int spared_count);
+struct fz_round {
+	uint64_t seed;
+	unsigned int steps, threads;
+};
+
+void fz_round(const struct fz_round *round, const struct fz_machine *machine,
+	      struct fz_count *counts, const uint32_t *spared, unsigned int spared_count);
 
 #endif
