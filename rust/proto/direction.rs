@@ -13,7 +13,7 @@ use super::{
 
 impl Protocol {
     /// Returns the lane of a message.
-    pub const fn lane(self, message: &Message) -> Lane {
+    pub const fn lane<P>(self, message: &Message<P>) -> Lane {
         if self.wqe && message.is_pullable() {
             Lane::Pulled
         } else {

@@ -14,7 +14,7 @@
 
 use super::{
     fence::Fence,
-    request::{self, Address, Cell, Data, Lane, Message, HEAD},
+    request::{self, Address, Data, Lane, Message, HEAD},
     trunk::{
         Fault, Layout, Slots, CQ_CREDIT_AT, EVENT_AT, PULL_CQ_CREDIT_AT, PULL_CQ_TAIL_AT,
         PULL_CREDIT_AT, PULL_TAIL_AT, RX_CREDIT_AT, TX_CREDIT_AT,
@@ -76,29 +76,37 @@ impl Writer {
     }
 
     /// Returns the number of free slots.
-    fn free(&self) -> u64 {
-        u64::from(self.slots.count()) - (self.written - self.taken)
+    const fn free(&self) -> u64 {
+        self.slots.count() as u64 - (self.written - self.taken)
     }
 
     /// Makes sure that `count` slots are free; [`Error::Full`] if they are not.
+    #[inline]
     fn reserve(&mut self, area: &impl Area, count: u64) -> Result<(), Error> {
-        if self.free() < count {
-            self.refresh(area)?;
+        if self.free() >= count {
+            return Ok(());
         }
-        if self.free() < count {
-            return Err(Error::Full);
+        self.refresh(area)?;
+        if self.free() >= count {
+            Ok(())
+        } else {
+            Err(Error::Full)
         }
-        Ok(())
     }
 
-    /// Stores `cell` into a slot that was reserved.
-    fn cell(&mut self, window: &impl Window, cell: &Cell) {
+    /// Stores a message into a slot that was reserved.
+    fn cell<P: AsRef<[u8]>>(
+        &mut self,
+        window: &impl Window,
+        address: Address,
+        message: &Message<P>,
+        order: Option<u64>,
+    ) {
         let at = self.slots.place(self.written);
-        for (n, word) in cell.body_words() {
-            window.store(at + 8 * n, word);
-        }
+        let store = |n, word| window.store(at + 8 * n, word);
+        let head = request::encode(address, message, order, store);
         window.wmb(Fence::Publish);
-        window.store(at + 8 * HEAD, cell.head() | self.slots.phase(self.written));
+        window.store(at + 8 * HEAD, head | self.slots.phase(self.written));
         self.written += 1;
     }
 
@@ -157,6 +165,11 @@ impl Reader {
             area.rmb(Fence::Head);
         }
         Ok(*tail != self.taken)
+    }
+
+    /// Returns whether the peer may have posted another slot: a hint that [`Self::is_offered`] checks.
+    fn may_be_offered(&self, area: &impl Area, at: usize, tail: u64) -> bool {
+        tail != self.taken || area.load(at) != tail
     }
 
     /// Returns the next word and takes it, if it has come.
@@ -277,23 +290,22 @@ impl Outbound {
     }
 
     /// Writes a message to the FIFO of its lane.
-    pub fn send(
+    pub fn send<P: AsRef<[u8]>>(
         &mut self,
         area: &impl Area,
         window: &impl Window,
         address: Address,
-        message: &Message,
+        message: &Message<P>,
     ) -> Result<(), Error> {
         let lane = message.lane();
-        let mut cell = Cell::encode(address, message);
-        if lane == Lane::Transmit {
-            cell.set_order(self.rx.written);
-        } else if let Message::Gone { .. } = message {
-            cell.set_order(self.cq.written);
-        }
+        let order = match message {
+            _ if lane == Lane::Transmit => Some(self.rx.written),
+            Message::Gone(_) => Some(self.cq.written),
+            _ => None,
+        };
         let writer = self.lane(lane);
         writer.reserve(area, 1)?;
-        writer.cell(window, &cell);
+        writer.cell(window, address, message, order);
         Ok(())
     }
 
@@ -321,17 +333,16 @@ impl Outbound {
     }
 
     /// Posts a request locally to be pulled. [`Self::tell`] tells the peer.
-    pub fn offer(
+    pub fn offer<P: AsRef<[u8]>>(
         &mut self,
         area: &impl Area,
         own: &impl Window,
         address: Address,
-        message: &Message,
+        message: &Message<P>,
     ) -> Result<(), Error> {
-        let mut cell = Cell::encode(address, message);
-        cell.set_order(self.rx.written);
         self.cells.reserve(area, 1)?;
-        self.cells.cell(own, &cell);
+        let order = Some(self.rx.written);
+        self.cells.cell(own, address, message, order);
         Ok(())
     }
 
@@ -462,6 +473,19 @@ impl Inbound {
             Some(rx) if order > self.rx.taken => self.arrived(Lane::Receive, Some(rx), area),
             _ => Err(Fault::Order),
         }
+    }
+
+    /// Returns whether there may be a request to be pulled. False for almost all calls, and cheap.
+    #[inline]
+    pub fn may_pull(&self, area: &impl Area) -> bool {
+        self.cells.may_be_offered(area, PULL_TAIL_AT, self.tail)
+    }
+
+    /// Returns whether there may be a word to be pulled, as [`Self::may_pull`] does.
+    #[inline]
+    pub fn may_pull_word(&self, area: &impl Area) -> bool {
+        let at = PULL_CQ_TAIL_AT;
+        self.words.may_be_offered(area, at, self.word_tail)
     }
 
     /// Returns the next request to be pulled without taking it.

@@ -2,7 +2,7 @@
 
 //! Messages between the ends of a queue pair, and their encoding in cells.
 //!
-//! [`Cell::encode`] produces only the words that a message needs; the others are not written. [`decode`]
+//! [`encode`] stores only the words that a message needs; the others are not written. [`decode`]
 //! loads each word that the operation has, once, and checks it: its result names only memory for data,
 //! and only lengths that the operation can have. The callers check rights, STags and the order of
 //! requests. This file is independent of how words are accessed.
@@ -12,8 +12,6 @@ use super::protocol::Protocol;
 use super::trunk::{Fault, Layout, UNIT};
 use super::wqe::MAX_MESSAGE;
 
-/// Words of a cell.
-pub const WORDS: usize = 16;
 /// Index of the word that makes a cell valid.
 pub const HEAD: usize = 8;
 /// Most bytes of a payload in a cell.
@@ -63,27 +61,65 @@ const READ: u8 = 25;
 const OFFER: u8 = 26;
 const SIZE: u8 = 27;
 
-/// A payload in a cell.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A payload that is to be sent in a cell: at most [`INLINE_BYTES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payload<'a>(&'a [u8]);
+
+impl<'a> Payload<'a> {
+    /// Returns `bytes` as a payload; `None` if they are more than [`INLINE_BYTES`].
+    pub const fn new(bytes: &'a [u8]) -> Option<Self> {
+        if bytes.len() <= INLINE_BYTES {
+            Some(Self(bytes))
+        } else {
+            None
+        }
+    }
+}
+
+impl AsRef<[u8]> for Payload<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self.0
+    }
+}
+
+/// A payload that has come in a cell.
+#[derive(Clone, Copy, Eq)]
 pub struct Inline {
     len: u8,
     bytes: [u8; INLINE_BYTES],
 }
 
 impl Inline {
-    /// Copies `bytes`; returns `None` if they are more than [`INLINE_BYTES`].
-    pub fn new(bytes: &[u8]) -> Option<Self> {
-        let mut copy = [0; INLINE_BYTES];
-        copy.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        Some(Self {
-            len: bytes.len() as u8,
-            bytes: copy,
-        })
+    /// Loads a payload of `len` bytes, word by word; returns `None` if it is longer than
+    /// [`INLINE_BYTES`].
+    #[inline]
+    pub fn load(len: usize, load: impl Fn(usize) -> u64) -> Option<Self> {
+        let mut bytes = [0; INLINE_BYTES];
+        let words = bytes.get_mut(..len.next_multiple_of(8))?;
+        for (n, part) in words.chunks_exact_mut(8).enumerate() {
+            part.copy_from_slice(&load(n).to_ne_bytes());
+        }
+        // At most INLINE_BYTES: no bits are lost.
+        let len = len as u8;
+        Some(Self { len, bytes })
     }
 
     /// Returns the payload.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len.into()).unwrap_or_default()
+    }
+}
+
+impl PartialEq for Inline {
+    fn eq(&self, other: &Self) -> bool {
+        // What is behind the payload, in its last word, is undefined.
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl AsRef<[u8]> for Inline {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
     }
 }
 
@@ -93,11 +129,11 @@ impl core::fmt::Debug for Inline {
     }
 }
 
-/// Location of the data of a message.
+/// Location of the data of a message; `P` is the payload of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Data {
+pub enum Data<P = Inline> {
     /// In the cell.
-    Inline(Inline),
+    Inline(P),
     /// In the receiver's eager ring.
     Eager {
         /// Offset in the ring.
@@ -162,20 +198,20 @@ impl core::fmt::Debug for Extents {
     }
 }
 
-/// A message in a cell.
+/// A message in a cell, by default one that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum Message<P = Inline> {
     /// Sends data to a receive request of the receiver.
     Send {
         /// The data.
-        data: Data,
+        data: Data<P>,
         /// Immediate data.
         imm: Option<u32>,
     },
     /// Writes data to `to` of `stag`, and takes a receive request if there are immediate data.
     Write {
         /// The data.
-        data: Data,
+        data: Data<P>,
         /// Tagged offset.
         to: u64,
         /// STag of the receiver.
@@ -253,6 +289,9 @@ pub enum Message {
     },
 }
 
+/// A message that is to be sent.
+pub type Outgoing<'a> = Message<Payload<'a>>;
+
 /// Contents of a disconnect message: the sender serves the receiver's queue pair no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone {
@@ -314,7 +353,7 @@ pub enum Lane {
     Pulled,
 }
 
-impl Message {
+impl<P> Message<P> {
     /// Returns the FIFO that it is written to, unless it is a request that is pulled.
     pub const fn lane(&self) -> Lane {
         match self {
@@ -378,210 +417,199 @@ pub struct Address {
     pub psn: u16,
 }
 
-/// A cell to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
-    words: [u64; WORDS],
-    used: u16,
+/// Encodes `message`: calls `store` for each word that precedes the head, in ascending order, with its
+/// index. Returns the head, which is to be stored last, without its phase.
+///
+/// `order`: how many slots of another FIFO precede the cell: cells of the receive FIFO for a cell of
+/// another FIFO, or completion words for [`Message::Gone`].
+pub fn encode<P: AsRef<[u8]>>(
+    address: Address,
+    message: &Message<P>,
+    order: Option<u64>,
+    mut store: impl FnMut(usize, u64),
+) -> u64 {
+    let (op, count, flags) = body(message, &mut store);
+    if let Some(order) = order {
+        store(ORDER, order);
+    }
+    (u64::from(address.qpn) & QPN)
+        | (u64::from(count) << COUNT_SHIFT)
+        | (u64::from(op) << OP_SHIFT)
+        | (u64::from(flags) << FLAGS_SHIFT)
+        | (u64::from(address.psn) << PSN_SHIFT)
 }
 
-impl Cell {
-    /// Encodes `message`. Its phase, and in the transmit FIFO its `order`, are added when it is written.
-    pub fn encode(address: Address, message: &Message) -> Self {
-        let mut cell = Self {
-            words: [0; WORDS],
-            used: 0,
-        };
-        let (op, count, flags) = cell.body(message);
-        let head = (u64::from(address.qpn) & QPN)
-            | (u64::from(count) << COUNT_SHIFT)
-            | (u64::from(op) << OP_SHIFT)
-            | (u64::from(flags) << FLAGS_SHIFT)
-            | (u64::from(address.psn) << PSN_SHIFT);
-        cell.set(HEAD, head);
-        cell
-    }
-
-    /// Iterates over the words to be written before the head, in ascending order, with their indices.
-    pub fn body_words(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let mut left = self.used & !(1 << HEAD);
-        core::iter::from_fn(move || {
-            let n = left.trailing_zeros() as usize;
-            let word = self.words.get(n)?;
-            left &= left.wrapping_sub(1);
-            Some((n, *word))
-        })
-    }
-
-    /// Returns the word to be written last, without its phase.
-    pub const fn head(&self) -> u64 {
-        self.words[HEAD]
-    }
-
-    /// Sets how many slots of another FIFO precede this cell: cells of the receive FIFO for a cell of
-    /// another FIFO, or completion words for [`Message::Gone`].
-    pub fn set_order(&mut self, order: u64) {
-        self.set(ORDER, order);
-    }
-
-    fn set(&mut self, n: usize, word: u64) {
-        if let Some(place) = self.words.get_mut(n) {
-            *place = word;
-            self.used |= 1 << n;
+/// Stores the words of `message`; returns its operation, count and flags.
+#[inline]
+fn body<P: AsRef<[u8]>>(message: &Message<P>, mut store: impl FnMut(usize, u64)) -> (u8, u8, u8) {
+    let store = &mut store;
+    match *message {
+        Message::Send { ref data, imm } => {
+            let count = payload(data, store);
+            if let Some(imm) = imm {
+                store(STAG_IMM, pair(0, imm));
+            }
+            place(data, store);
+            let op = match data {
+                Data::Inline(_) => SEND,
+                Data::Eager { .. } => SEND_EAGER,
+                Data::Long(_) => SEND_LONG,
+            };
+            (op, count, with_imm(imm))
+        }
+        Message::Write {
+            ref data,
+            to,
+            stag,
+            imm,
+        } => {
+            let count = payload(data, store);
+            store(STAG_IMM, pair(stag, imm.unwrap_or(0)));
+            store(TO, to);
+            place(data, store);
+            let op = match data {
+                Data::Inline(_) => WRITE,
+                Data::Eager { .. } => WRITE_EAGER,
+                Data::Long(_) => WRITE_LONG,
+            };
+            (op, count, with_imm(imm))
+        }
+        Message::Size { to, stag } => {
+            store(STAG_IMM, stag.into());
+            store(TO, to);
+            (SIZE, 0, 0)
+        }
+        Message::FetchAdd { to, stag, add } => {
+            store(STAG_IMM, stag.into());
+            store(TO, to);
+            store(ARG0, add);
+            (FETCH_ADD, 0, 0)
+        }
+        Message::CmpSwap {
+            to,
+            stag,
+            expected,
+            new,
+        } => {
+            store(STAG_IMM, stag.into());
+            store(TO, to);
+            store(ARG0, expected);
+            store(ARG1, new);
+            (CMP_SWAP, 0, 0)
+        }
+        Message::Read {
+            to,
+            stag,
+            length,
+            ref extents,
+        } => {
+            let count = list(extents, store);
+            store(STAG_IMM, stag.into());
+            store(TO, to);
+            store(LENGTH, length.into());
+            (READ, count, 0)
+        }
+        Message::SizeIs { length } => {
+            store(LENGTH, length);
+            (SIZE_IS, 0, 0)
+        }
+        Message::Value { old } => {
+            store(ARG0, old);
+            (VALUE, 0, 0)
+        }
+        Message::Gone(gone) => {
+            store(STAG_IMM, pair(gone.epoch, gone.peer_epoch));
+            store(ARG0, gone.qpn.into());
+            store(ARG1, gone.refuses.into());
+            (GONE, 0, 0)
+        }
+        Message::Join(join) => {
+            let how = u64::from(join.protocol.bits())
+                | (u64::from(join.asks) << JOIN_ASKS)
+                | (u64::from(join.stands.resumes) << JOIN_RESUMES)
+                | (u64::from(join.stands.expects) << JOIN_EXPECTS);
+            store(STAG_IMM, pair(join.epoch, join.peer_epoch));
+            store(ARG0, join.qpn.into());
+            store(ARG1, how);
+            (JOIN, 0, 0)
+        }
+        Message::Lend {
+            ref part,
+            ref extents,
+        } => (LEND, exposed(part, extents, store), 0),
+        Message::Offer {
+            to,
+            ref part,
+            ref extents,
+        } => {
+            let flags = match to {
+                Role::Initiator => 0,
+                Role::Responder => FLAG_TO_RESPONDER,
+            };
+            (OFFER, exposed(part, extents, store), flags)
         }
     }
+}
 
-    /// Fills in the words of `message`; returns its operation, count and flags.
-    fn body(&mut self, message: &Message) -> (u8, u8, u8) {
-        match *message {
-            Message::Send { ref data, imm } => {
-                let count = self.data(data);
-                let flags = self.stag_imm(None, imm);
-                let op = match data {
-                    Data::Inline(_) => SEND,
-                    Data::Eager { .. } => SEND_EAGER,
-                    Data::Long(_) => SEND_LONG,
-                };
-                (op, count, flags)
-            }
-            Message::Write {
-                ref data,
-                to,
-                stag,
-                imm,
-            } => {
-                let count = self.data(data);
-                let flags = self.stag_imm(Some(stag), imm);
-                self.set(TO, to);
-                let op = match data {
-                    Data::Inline(_) => WRITE,
-                    Data::Eager { .. } => WRITE_EAGER,
-                    Data::Long(_) => WRITE_LONG,
-                };
-                (op, count, flags)
-            }
-            Message::Size { to, stag } => {
-                self.set(TO, to);
-                (SIZE, 0, self.stag_imm(Some(stag), None))
-            }
-            Message::FetchAdd { to, stag, add } => {
-                self.set(TO, to);
-                self.set(ARG0, add);
-                (FETCH_ADD, 0, self.stag_imm(Some(stag), None))
-            }
-            Message::CmpSwap {
-                to,
-                stag,
-                expected,
-                new,
-            } => {
-                self.set(TO, to);
-                self.set(ARG0, expected);
-                self.set(ARG1, new);
-                (CMP_SWAP, 0, self.stag_imm(Some(stag), None))
-            }
-            Message::Read {
-                to,
-                stag,
-                length,
-                ref extents,
-            } => {
-                self.set(TO, to);
-                self.set(LENGTH, length.into());
-                let count = self.extents(extents);
-                (READ, count, self.stag_imm(Some(stag), None))
-            }
-            Message::SizeIs { length } => {
-                self.set(LENGTH, length);
-                (SIZE_IS, 0, 0)
-            }
-            Message::Value { old } => {
-                self.set(ARG0, old);
-                (VALUE, 0, 0)
-            }
-            Message::Gone(gone) => {
-                self.set(ARG0, gone.qpn.into());
-                self.set(ARG1, gone.refuses.into());
-                self.epochs(gone.epoch, gone.peer_epoch);
-                (GONE, 0, 0)
-            }
-            Message::Join(join) => {
-                let how = u64::from(join.protocol.bits())
-                    | (u64::from(join.asks) << JOIN_ASKS)
-                    | (u64::from(join.stands.resumes) << JOIN_RESUMES)
-                    | (u64::from(join.stands.expects) << JOIN_EXPECTS);
-                self.set(ARG0, join.qpn.into());
-                self.set(ARG1, how);
-                self.epochs(join.epoch, join.peer_epoch);
-                (JOIN, 0, 0)
-            }
-            Message::Lend { part, ref extents } => (LEND, self.part(part, extents), 0),
-            Message::Offer {
-                to,
-                part,
-                ref extents,
-            } => {
-                let flags = match to {
-                    Role::Initiator => 0,
-                    Role::Responder => FLAG_TO_RESPONDER,
-                };
-                (OFFER, self.part(part, extents), flags)
-            }
-        }
+/// Stores a payload, and zeros behind it up to the next word; returns its bytes.
+#[inline]
+fn payload<P: AsRef<[u8]>>(data: &Data<P>, store: &mut impl FnMut(usize, u64)) -> u8 {
+    let Data::Inline(payload) = data else {
+        return 0;
+    };
+    let bytes = payload.as_ref();
+    let words = bytes.chunks_exact(8);
+    let rest = words.remainder();
+    for (n, word) in words.enumerate() {
+        store(n, word.try_into().map_or(0, u64::from_ne_bytes));
     }
-
-    fn data(&mut self, data: &Data) -> u8 {
-        match *data {
-            Data::Inline(ref inline) => {
-                // The bytes behind the payload are zero.
-                let count = usize::from(inline.len).div_ceil(8);
-                let words = inline.bytes.chunks_exact(8).take(count);
-                for (place, part) in self.words.iter_mut().zip(words) {
-                    *place = part.try_into().map_or(0, u64::from_ne_bytes);
-                }
-                self.used |= (1 << count) - 1;
-                inline.len
-            }
-            Data::Eager { at, len } => {
-                self.set(AT, at.into());
-                self.set(LENGTH, len.into());
-                0
-            }
-            Data::Long(length) => {
-                self.set(LENGTH, length);
-                0
-            }
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        for (to, byte) in last.iter_mut().zip(rest) {
+            *to = *byte;
         }
+        store(bytes.len() / 8, u64::from_ne_bytes(last));
     }
+    // At most INLINE_BYTES: no bits are lost.
+    bytes.len() as u8
+}
 
-    fn stag_imm(&mut self, stag: Option<u32>, imm: Option<u32>) -> u8 {
-        if stag.is_some() || imm.is_some() {
-            let (stag, imm) = (stag.unwrap_or(0), imm.unwrap_or(0));
-            self.set(STAG_IMM, u64::from(stag) | (u64::from(imm) << 32));
+/// Stores where data are that are not in the cell.
+#[inline]
+fn place<P>(data: &Data<P>, store: &mut impl FnMut(usize, u64)) {
+    match *data {
+        Data::Inline(_) => {}
+        Data::Eager { at, len } => {
+            store(LENGTH, len.into());
+            store(AT, at.into());
         }
-        if imm.is_some() {
-            FLAG_IMM
-        } else {
-            0
-        }
+        Data::Long(length) => store(LENGTH, length),
     }
+}
 
-    fn epochs(&mut self, own: u32, peer: u32) {
-        self.set(STAG_IMM, u64::from(own) | (u64::from(peer) << 32));
+fn list(extents: &Extents, store: &mut impl FnMut(usize, u64)) -> u8 {
+    for (n, extent) in extents.as_slice().iter().enumerate() {
+        store(n, pair(extent.at / UNIT as u32, extent.bytes));
     }
+    extents.count
+}
 
-    fn extents(&mut self, extents: &Extents) -> u8 {
-        for (n, extent) in extents.as_slice().iter().enumerate() {
-            let unit = extent.at / UNIT as u32;
-            self.set(n, u64::from(unit) | (u64::from(extent.bytes) << 32));
-        }
-        extents.count
-    }
+fn exposed(part: &Part, extents: &Extents, store: &mut impl FnMut(usize, u64)) -> u8 {
+    let count = list(extents, store);
+    store(ARG0, part.offset);
+    store(ARG1, part.number);
+    count
+}
 
-    fn part(&mut self, part: Part, extents: &Extents) -> u8 {
-        self.set(ARG0, part.offset);
-        self.set(ARG1, part.number);
-        self.extents(extents)
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | (u64::from(high) << 32)
+}
+
+const fn with_imm(imm: Option<u32>) -> u8 {
+    if imm.is_some() {
+        FLAG_IMM
+    } else {
+        0
     }
 }
 
@@ -602,24 +630,10 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
         (word as u32, (word >> 32) as u32)
     }
 
+    #[inline]
     fn inline(&self) -> Result<Data, Fault> {
-        let mut bytes = [0; INLINE_BYTES];
-        let len = usize::from(self.count);
-        if len > INLINE_BYTES {
-            return Err(Fault::Length);
-        }
-        let words = bytes.chunks_exact_mut(8).take(len.div_ceil(8));
-        for (n, part) in words.enumerate() {
-            part.copy_from_slice(&(self.load)(n).to_ne_bytes());
-        }
-        // Clears the bytes of the last word behind the payload, which are undefined.
-        for byte in bytes.iter_mut().take(len.next_multiple_of(8)).skip(len) {
-            *byte = 0;
-        }
-        Ok(Data::Inline(Inline {
-            len: self.count,
-            bytes,
-        }))
+        let inline = Inline::load(self.count.into(), &self.load);
+        inline.map(Data::Inline).ok_or(Fault::Length)
     }
 
     fn eager(&self) -> Result<Data, Fault> {
@@ -874,7 +888,7 @@ pub fn decode(
     Ok((address, message))
 }
 
-/// Returns how many slots of another FIFO precede a cell; see [`Cell::set_order`].
+/// Returns how many slots of another FIFO precede a cell; see [`encode`].
 pub fn order(load: impl Fn(usize) -> u64) -> u64 {
     load(ORDER)
 }

@@ -2,9 +2,10 @@
 
 //! Decoding of work requests that a user has written into a queue.
 //!
-//! The values are those of `include/uapi/linux/weft.h`, where they are explained. The caller copies an
-//! entry once and passes the copy; a decoded request is valid by itself. The callers check STags. This
-//! file is independent of how memory is accessed.
+//! The values are those of `include/uapi/linux/weft.h`, where they are explained. The user may write an
+//! entry at any time: the caller passes a function that loads word `n` of it, of 8 bytes, and each word
+//! is loaded at most once. A decoded request is valid by itself. The callers check STags. This file is
+//! independent of how memory is accessed.
 
 /// Bytes of a send request before its list.
 pub const SEND_BYTES: usize = 64;
@@ -16,8 +17,6 @@ pub const SGE_BYTES: usize = 16;
 pub const MAX_SGES: usize = 16;
 /// Most bytes of inline data.
 pub const MAX_INLINE: usize = MAX_SGES * SGE_BYTES;
-/// Bytes of the longest entry of a send queue.
-pub const MAX_SEND_BYTES: usize = SEND_BYTES + MAX_INLINE;
 /// Bytes of the longest message.
 pub const MAX_MESSAGE: u64 = 1 << 31;
 
@@ -33,6 +32,9 @@ pub const POSTED_AT: usize = 0;
 pub const TAKEN_AT: usize = 64;
 /// Alignment of an entry.
 const ENTRY_ALIGN: usize = 16;
+
+/// Bytes of a word.
+const WORD: usize = size_of::<u64>();
 
 const SIGNALED: u8 = 1 << 0;
 const INLINE: u8 = 1 << 1;
@@ -91,7 +93,7 @@ pub struct Sge {
 }
 
 /// A scatter/gather list of at most [`MAX_MESSAGE`] bytes in total.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Sgl {
     count: u8,
     list: [Sge; MAX_SGES],
@@ -109,25 +111,44 @@ impl Sgl {
         self.bytes
     }
 
-    /// Replaces the list by the first `count` elements in `bytes`; at most `most` are allowed.
-    fn read(&mut self, bytes: &[u8], count: u32, most: u32) -> Result<(), Senseless> {
+    /// No elements.
+    const NONE: Self = Self {
+        count: 0,
+        list: [Sge {
+            to: 0,
+            length: 0,
+            stag: 0,
+        }; MAX_SGES],
+        bytes: 0,
+    };
+
+    /// Replaces the list by `count` elements, of which the first begins with word `at`; at most `most`
+    /// are allowed.
+    fn read(
+        &mut self,
+        load: &impl Fn(usize) -> u64,
+        at: usize,
+        count: u32,
+        most: u32,
+    ) -> Result<(), Senseless> {
         if count > most {
             return Err(Senseless);
         }
-        let sgl = self;
-        (sgl.count, sgl.bytes) = (0, 0);
-        let used = count as usize * SGE_BYTES;
-        let elements = bytes.get(..used).ok_or(Senseless)?;
-        for (place, element) in sgl.list.iter_mut().zip(elements.chunks_exact(SGE_BYTES)) {
+        let places = self.list.get_mut(..count as usize).ok_or(Senseless)?;
+        let mut bytes = 0;
+        for (n, place) in places.iter_mut().enumerate() {
+            let [to, rest] = [0, 1].map(|word| u64::from_le(load(at + 2 * n + word)));
             *place = Sge {
-                to: word(element, 0)?,
-                length: half(element, 8)?,
-                stag: half(element, 12)?,
+                to,
+                length: rest as u32,
+                stag: (rest >> 32) as u32,
             };
-            sgl.count += 1;
-            sgl.bytes += u64::from(place.length);
+            bytes += u64::from(place.length);
         }
-        if u32::from(sgl.count) == count && sgl.bytes <= MAX_MESSAGE {
+        // At most MAX_SGES: no bits are lost.
+        self.count = count as u8;
+        self.bytes = bytes;
+        if bytes <= MAX_MESSAGE {
             Ok(())
         } else {
             Err(Senseless)
@@ -178,31 +199,43 @@ impl Tail {
     pub const NONE: Self = Self::Inline(0, [0; MAX_INLINE]);
 
     /// Replaces the tail by a list: see [`Sgl::read`].
-    fn read_list(&mut self, bytes: &[u8], count: u32, most: u32) -> Result<(), Senseless> {
+    fn read_list(
+        &mut self,
+        load: &impl Fn(usize) -> u64,
+        at: usize,
+        count: u32,
+        most: u32,
+    ) -> Result<(), Senseless> {
         if matches!(self, Self::Inline(..)) {
-            *self = Self::List(Sgl::default());
+            *self = Self::List(Sgl::NONE);
         }
         match self {
-            Self::List(sgl) => sgl.read(bytes, count, most),
+            Self::List(sgl) => sgl.read(load, at, count, most),
             Self::Inline(..) => Err(Senseless),
         }
     }
 
-    /// Replaces the tail by a copy of `data`.
-    fn read_inline(&mut self, data: &[u8]) -> Result<(), Senseless> {
+    /// Replaces the tail by a copy of the `len` bytes that begin with word `at`.
+    fn read_inline(
+        &mut self,
+        load: &impl Fn(usize) -> u64,
+        at: usize,
+        len: u32,
+    ) -> Result<(), Senseless> {
         if matches!(self, Self::List(_)) {
             *self = Self::NONE;
         }
-        match self {
-            Self::Inline(count, bytes) => {
-                let place = bytes.get_mut(..data.len()).ok_or(Senseless)?;
-                place.copy_from_slice(data);
-                // At most MAX_INLINE: no bits are lost.
-                *count = data.len() as u16;
-                Ok(())
-            }
-            Self::List(_) => Err(Senseless),
+        let Self::Inline(count, bytes) = self else {
+            return Err(Senseless);
+        };
+        let words = (len as usize).div_ceil(WORD);
+        let places = bytes.get_mut(..words * WORD).ok_or(Senseless)?;
+        for (n, part) in places.chunks_exact_mut(WORD).enumerate() {
+            part.copy_from_slice(&load(at + n).to_ne_bytes());
         }
+        // At most MAX_INLINE: no bits are lost.
+        *count = len as u16;
+        Ok(())
     }
 
     /// Returns the bytes of data, in the list or inline.
@@ -278,11 +311,16 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Decodes the identity from `bytes`, a copy of an entry of a send queue.
-    pub fn of(bytes: &[u8]) -> Self {
+    /// Decodes the identity of an entry of a send queue.
+    pub fn of(load: impl Fn(usize) -> u64) -> Self {
+        Self::new(load(0), u64::from_le(load(1)))
+    }
+
+    /// Decodes it from the first word as it was loaded, and the second one.
+    const fn new(first: u64, second: u64) -> Self {
         Self {
-            wr_id: word(bytes, 0).unwrap_or(0),
-            opcode: bytes.get(8).copied().unwrap_or(0),
+            wr_id: u64::from_le(first),
+            opcode: second as u8,
         }
     }
 }
@@ -304,25 +342,29 @@ impl SendWqe {
         tail: Tail::NONE,
     };
 
-    /// Decodes `bytes` into `self`, which avoids copies of a large object. If the request is invalid,
-    /// the contents of `self` are undefined afterwards.
-    pub fn read(&mut self, bytes: &[u8], shape: &QueueShape) -> (Identity, Result<(), Senseless>) {
-        let identity = Identity::of(bytes);
-        (identity, self.sense(identity, bytes, shape))
+    /// Decodes an entry of a queue of `shape` into `self`, which avoids copies of a large object. If the
+    /// request is invalid, the contents of `self` are undefined afterwards.
+    pub fn read(
+        &mut self,
+        load: impl Fn(usize) -> u64,
+        shape: &QueueShape,
+    ) -> (Identity, Result<(), Senseless>) {
+        let (first, second) = (load(0), u64::from_le(load(1)));
+        let identity = Identity::new(first, second);
+        (identity, self.sense(identity, second, &load, shape))
     }
 
     fn sense(
         &mut self,
         identity: Identity,
-        bytes: &[u8],
+        second: u64,
+        load: &impl Fn(usize) -> u64,
         shape: &QueueShape,
     ) -> Result<(), Senseless> {
         let opcode = Opcode::of(identity.opcode).ok_or(Senseless)?;
-        let flags = bytes.get(9).copied().ok_or(Senseless)?;
-        let count = u32::from(u16::from_le_bytes([
-            bytes.get(10).copied().ok_or(Senseless)?,
-            bytes.get(11).copied().ok_or(Senseless)?,
-        ]));
+        let [_, flags, low, high, ..] = second.to_le_bytes();
+        let count = u32::from(u16::from_le_bytes([low, high]));
+        let imm = (second >> 32) as u32;
         let may = SIGNALED
             | FENCE
             | match opcode {
@@ -330,33 +372,32 @@ impl SendWqe {
                 Opcode::Write | Opcode::WriteImm => INLINE,
                 _ => 0,
             };
-        if flags & !may != 0 || word(bytes, 48)? != 0 || word(bytes, 56)? != 0 {
+        if flags & !may != 0 || load(6) | load(7) != 0 {
             return Err(Senseless);
         }
-        let behind = bytes.get(SEND_BYTES..).ok_or(Senseless)?;
+        const TAIL: usize = SEND_BYTES / WORD;
         if flags & INLINE != 0 {
             if count > shape.inline {
                 return Err(Senseless);
             }
-            let data = behind.get(..count as usize).ok_or(Senseless)?;
-            self.tail.read_inline(data)?;
+            self.tail.read_inline(load, TAIL, count)?;
         } else {
-            self.tail.read_list(behind, count, shape.sges)?;
+            self.tail.read_list(load, TAIL, count, shape.sges)?;
         }
-        let imm = half(bytes, 12)?;
         let with_imm = flags & IMM != 0 || opcode == Opcode::WriteImm;
+        let names = u64::from_le(load(3));
         self.wr_id = identity.wr_id;
         self.opcode = opcode;
         self.signaled = flags & SIGNALED != 0;
         self.fence = flags & FENCE != 0;
         self.imm = with_imm.then_some(imm);
-        self.remote_to = word(bytes, 16)?;
-        self.remote_stag = half(bytes, 24)?;
-        self.access = half(bytes, 28)?;
+        self.remote_to = u64::from_le(load(2));
+        self.remote_stag = names as u32;
+        self.access = (names >> 32) as u32;
         // The key is used by a bind only, which checks it below.
         self.key = imm as u8;
-        self.arg0 = word(bytes, 32)?;
-        self.arg1 = word(bytes, 40)?;
+        self.arg0 = u64::from_le(load(4));
+        self.arg1 = u64::from_le(load(5));
         let fits = match opcode {
             Opcode::FetchAdd | Opcode::CmpSwap => self.tail.bytes() == 8 && self.remote_to % 8 == 0,
             Opcode::BindMw => imm <= 0xff && (count == 1 || count == 0 && self.arg1 == 0),
@@ -381,24 +422,31 @@ pub struct RecvWqe {
 }
 
 impl RecvWqe {
-    /// Decodes `bytes`, a copy of an entry of a receive queue of `shape`. Returns the `wr_id`, which is
-    /// known in any case, and the request.
-    pub fn decode(bytes: &[u8], shape: &QueueShape) -> (u64, Result<Self, Senseless>) {
-        let wr_id = word(bytes, 0).unwrap_or(0);
-        (wr_id, Self::sense(wr_id, bytes, shape))
+    /// A request without a list, to be filled in.
+    pub const BLANK: Self = Self {
+        wr_id: 0,
+        list: Sgl::NONE,
+    };
+
+    /// Returns the `wr_id` of an entry of a receive queue.
+    pub fn wr_id_of(load: impl Fn(usize) -> u64) -> u64 {
+        u64::from_le(load(0))
     }
 
-    fn sense(wr_id: u64, bytes: &[u8], shape: &QueueShape) -> Result<Self, Senseless> {
-        if half(bytes, 12)? != 0 {
+    /// Decodes an entry of a receive queue of `shape` into `self`, as [`SendWqe::read`] does. The
+    /// `wr_id` is valid in any case.
+    pub fn read(
+        &mut self,
+        load: impl Fn(usize) -> u64,
+        shape: &QueueShape,
+    ) -> Result<(), Senseless> {
+        self.wr_id = Self::wr_id_of(&load);
+        let second = u64::from_le(load(1));
+        if second >> 32 != 0 {
             return Err(Senseless);
         }
-        let behind = bytes.get(RECV_BYTES..).ok_or(Senseless)?;
-        let mut wqe = Self {
-            wr_id,
-            list: Sgl::default(),
-        };
-        wqe.list.read(behind, half(bytes, 8)?, shape.sges)?;
-        Ok(wqe)
+        let count = second as u32;
+        self.list.read(&load, RECV_BYTES / WORD, count, shape.sges)
     }
 }
 
@@ -439,7 +487,7 @@ impl QueueShape {
         } else {
             inline_bytes
         };
-        // At most MAX_SEND_BYTES: no bits are lost.
+        // At most SEND_BYTES + MAX_INLINE: no bits are lost.
         let stride = (head + tail).next_multiple_of(ENTRY_ALIGN) as u32;
         Some(Self {
             entries,
@@ -449,7 +497,7 @@ impl QueueShape {
         })
     }
 
-    /// Returns the bytes of an entry, at most [`MAX_SEND_BYTES`].
+    /// Returns the bytes of an entry, at most [`SEND_BYTES`] + [`MAX_INLINE`].
     pub const fn stride(&self) -> u32 {
         self.stride
     }
@@ -486,14 +534,4 @@ impl QueueShape {
         }
         more
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> Result<u64, Senseless> {
-    let part = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
-    part.map(|part| u64::from_le_bytes(*part)).ok_or(Senseless)
-}
-
-fn half(bytes: &[u8], at: usize) -> Result<u32, Senseless> {
-    let part = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
-    part.map(|part| u32::from_le_bytes(*part)).ok_or(Senseless)
 }

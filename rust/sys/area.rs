@@ -141,11 +141,14 @@ impl Area {
     }
 
     /// As [`Area::at`], for a word. `EINVAL` if it is not aligned, too.
+    #[inline]
     fn word<T>(&self, off: usize) -> Result<*mut T> {
-        if off % size_of::<T>() != 0 {
+        // All of an aligned word is inside if its first byte is: the area has whole pages.
+        if off % size_of::<T>() != 0 || off >= self.bytes {
             return Err(EINVAL);
         }
-        Ok(self.at(off, size_of::<T>())?.cast())
+        // SAFETY: `off` is below `self.bytes`.
+        Ok(unsafe { self.base.as_ptr().add(off) }.cast())
     }
 
     /// Returns the 64-bit word at byte `off`. `EINVAL` if it is not all inside, or not aligned.

@@ -21,6 +21,21 @@ pub(crate) enum Port {
 }
 
 macro_rules! tracepoint {
+    ($(#[$doc:meta])* $name:ident if $is_on:ident, $key:ident, $call:ident, ($($arg:ident: $ty:ty),*)) => {
+        /// Returns whether the tracepoint of this name is on: then its arguments are worth finding out.
+        #[inline]
+        pub(crate) fn $is_on() -> bool {
+            // SAFETY: The key is that of a tracepoint that `trace.c` defines.
+            unsafe {
+                kernel::jump_label::static_branch_unlikely!(
+                    ext::$key,
+                    kernel::bindings::tracepoint,
+                    key
+                )
+            }
+        }
+        tracepoint!($(#[$doc])* $name, $key, $call, ($($arg: $ty),*));
+    };
     ($(#[$doc:meta])* $name:ident, $key:ident, $call:ident, ($($arg:ident: $ty:ty),*)) => {
         $(#[$doc])*
         #[allow(
@@ -101,7 +116,7 @@ pub(crate) fn port_event(dev: &pci::Device, what: Port, arg: u64) {
 
 tracepoint!(
     /// Records that a cell of a link queue was sent (`sent` is 1) or taken.
-    cell,
+    cell if traces_cells,
     __tracepoint_weft_cell,
     rust_do_trace_weft_cell,
     (
@@ -117,7 +132,7 @@ tracepoint!(
 );
 tracepoint!(
     /// Records that a control word was sent (`sent` is 1) or taken.
-    word,
+    word if traces_words,
     __tracepoint_weft_word,
     rust_do_trace_weft_word,
     (

@@ -10,7 +10,7 @@
 //! anonymous inode collects the mappings through all of them.
 
 use crate::sys::{account::Locked, ext, iomap::Cache};
-use core::{marker::PhantomData, mem::ManuallyDrop};
+use core::{marker::PhantomData, mem::ManuallyDrop, ptr::NonNull};
 use kernel::{
     bindings,
     error::from_err_ptr,
@@ -156,7 +156,7 @@ impl<'a> NewVma<'a> {
         let mixed = area.set_mixedmap();
         let mut address = area.start();
         for page in pages {
-            mixed.vm_insert_page(address, &page.0)?;
+            mixed.vm_insert_page(address, &page.page)?;
             address += PAGE_SIZE;
         }
         // SAFETY: The mapping is not linked yet. `close` drops the reference.
@@ -298,23 +298,42 @@ impl Fault<'_> {
 }
 
 /// A page of the kernel that users map.
-pub(crate) struct SharedPage(Page);
+///
+/// # Invariants
+///
+/// `base` is the address of `page` in the kernel's direct mapping.
+pub(crate) struct SharedPage {
+    page: Page,
+    base: NonNull<u8>,
+}
+
+// SAFETY: A page, which belongs to no thread.
+unsafe impl Send for SharedPage {}
+// SAFETY: Shared references access the page by volatile and atomic operations only.
+unsafe impl Sync for SharedPage {}
 
 impl SharedPage {
     /// Allocates a page of zeroes, charged to the caller's memory cgroup. Sleeps.
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self(Page::alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO)?))
+        let page = Page::alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO)?;
+        // SAFETY: The page is there, and is not high memory.
+        let base = unsafe { ext::weft_page_address(page.as_ptr()) };
+        // INVARIANT: As above.
+        Ok(Self {
+            page,
+            base: NonNull::new(base.cast()).ok_or(ENOMEM)?,
+        })
     }
 
     /// Returns the page frame number.
     pub(crate) fn pfn(&self) -> usize {
         // SAFETY: The page is ours.
-        unsafe { ext::weft_page_pfn(self.0.as_ptr()) }
+        unsafe { ext::weft_page_pfn(self.page.as_ptr()) }
     }
 
-    fn base(&self) -> *mut u8 {
-        // SAFETY: The page is ours, and in the kernel's direct mapping: it is not high memory.
-        unsafe { ext::weft_page_address(self.0.as_ptr()) }.cast()
+    /// Returns the address of the page, which is valid for volatile accesses while the page is there.
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
     }
 
     /// Returns the 64-bit word at byte `off`, which a user may write at any time. `EINVAL` if `off` is
@@ -325,24 +344,6 @@ impl SharedPage {
         }
         // SAFETY: Inside the page, and aligned.
         Ok(unsafe { self.base().add(off).cast::<u64>().read_volatile() })
-    }
-
-    /// Copies `to.len()` bytes from byte `off` on out of the page, word by word; a user may write each
-    /// word at any time. `EINVAL` if they are not all inside, or not whole aligned words.
-    pub(crate) fn copy_in(&self, off: usize, to: &mut [u8]) -> Result {
-        const WORD: usize = size_of::<u64>();
-        let end = off.checked_add(to.len()).filter(|end| *end <= PAGE_SIZE);
-        if off % WORD != 0 || to.len() % WORD != 0 || end.is_none() {
-            return Err(EINVAL);
-        }
-        // SAFETY: Inside the page, or its end.
-        let from = unsafe { self.base().add(off) }.cast::<u64>();
-        for (n, part) in to.chunks_exact_mut(WORD).enumerate() {
-            // SAFETY: Inside the page, as was checked for all of them, and aligned.
-            let word = unsafe { from.add(n).read_volatile() };
-            part.copy_from_slice(&word.to_ne_bytes());
-        }
-        Ok(())
     }
 
     /// Writes the 64-bit word at byte `off`, which a user may read at any time. `EINVAL` as

@@ -114,12 +114,14 @@ impl Cq {
         };
         let at = producer.shape().entry_at(number);
         let words = cqe.encode(number, producer.shape());
-        for (n, word) in words.iter().enumerate().take(CQE_VALID) {
-            let _ = self.memory.write64(at + 8 * n, *word);
+        if let Ok(entry) = self.memory.words(at, words.len()) {
+            for (n, word) in words.iter().enumerate().take(CQE_VALID) {
+                entry.store(n, *word);
+            }
+            // A reader that sees the last word sees the others.
+            publish();
+            entry.store(CQE_VALID, words[CQE_VALID]);
         }
-        // A reader that sees the last word sees the others.
-        publish();
-        let _ = self.memory.write64(at + 8 * CQE_VALID, words[CQE_VALID]);
         let _ = self.memory.write64(PRODUCED_AT, producer.produced());
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::{
     proto::{
         protocol::Protocol,
         qp::{Disconnect, Flow},
-        request::{Address, Message},
+        request::{Address, Message, Outgoing},
         trunk::{Fault, Layout},
         word::{Says, Word},
     },
@@ -72,7 +72,7 @@ impl<'a> Cx<'a> {
         &mut self,
         protocol: Protocol,
         to: Address,
-        message: &Message,
+        message: &Outgoing<'_>,
     ) -> Result<bool, Fault> {
         let sent = self.trunk.send(&self.io, protocol, to, message)?;
         if sent {

@@ -13,7 +13,7 @@ use crate::{
         qp::{NotBegun, Refused, Sink, Source},
         request::Extents,
         tpt::Rights,
-        wqe::Tail,
+        wqe::{Sgl, Tail},
     },
     sys::area::Area,
 };
@@ -51,24 +51,31 @@ impl Registered<'_> {
         Ok(self.memory.access(self.pd, stag, need, to, len)?)
     }
 
-    /// Copies the first `out.len()` bytes of a request's data.
-    pub(super) fn read(&self, tail: &Tail, out: &mut [u8]) -> Done {
-        match tail {
-            Tail::Inline(..) => {
-                let data = tail.inline().unwrap_or_default();
-                out.copy_from_slice(data.get(..out.len()).ok_or(Refused::Failed)?);
-            }
-            Tail::List(sgl) => {
-                let mut done = 0;
-                for piece in sgl.pieces(0, out.len() as u64) {
-                    let len = piece.length as usize;
-                    let access =
-                        self.access(piece.stag, Rights::LOCAL_READ, piece.to, len as u64)?;
-                    let part = out.get_mut(done..done + len).ok_or(Refused::Failed)?;
-                    access.read(0, part)?;
-                    done += len;
-                }
-            }
+    /// Returns the result of `f` for an access, which is not moved: it is large.
+    #[inline]
+    fn with(
+        &self,
+        stag: u32,
+        need: Rights,
+        to: u64,
+        len: u64,
+        f: impl FnOnce(&Access) -> Result,
+    ) -> Done {
+        match &self.memory.access(self.pd, stag, need, to, len) {
+            Ok(access) => Ok(f(access)?),
+            Err(denied) => Err((*denied).into()),
+        }
+    }
+
+    /// Copies the first `out.len()` bytes of the memory that `list` names.
+    pub(super) fn read(&self, list: &Sgl, out: &mut [u8]) -> Done {
+        let mut done = 0;
+        for piece in list.pieces(0, out.len() as u64) {
+            let len = piece.length as usize;
+            let part = out.get_mut(done..done + len).ok_or(Refused::Failed)?;
+            let read = |access: &Access| access.read(0, part);
+            self.with(piece.stag, Rights::LOCAL_READ, piece.to, len as u64, read)?;
+            done += len;
         }
         Ok(())
     }
@@ -87,9 +94,8 @@ impl Registered<'_> {
                 let mut to = at;
                 for piece in sgl.pieces(offset, len as u64) {
                     let bytes = piece.length as usize;
-                    let access =
-                        self.access(piece.stag, Rights::LOCAL_READ, piece.to, bytes as u64)?;
-                    access.copy_out(0, area, to, bytes)?;
+                    let copy = |access: &Access| access.copy_out(0, area, to, bytes);
+                    self.with(piece.stag, Rights::LOCAL_READ, piece.to, bytes as u64, copy)?;
                     to += bytes;
                 }
             }
@@ -145,17 +151,16 @@ impl Registered<'_> {
                 let mut done = 0;
                 for piece in sgl.pieces(offset, len) {
                     let bytes = piece.length as usize;
-                    let access =
-                        self.access(piece.stag, Rights::LOCAL_WRITE, piece.to, bytes as u64)?;
-                    f(&access, done, bytes)?;
+                    let f = |access: &Access| f(access, done, bytes);
+                    self.with(piece.stag, Rights::LOCAL_WRITE, piece.to, bytes as u64, f)?;
                     done += bytes;
                 }
             }
             Sink::Tagged { stag, to } => {
                 if len > 0 {
                     let to = to.checked_add(offset).ok_or(Refused::Denied)?;
-                    let access = self.access(stag, Rights::REMOTE_WRITE, to, len)?;
-                    f(&access, 0, len as usize)?;
+                    let f = |access: &Access| f(access, 0, len as usize);
+                    self.with(stag, Rights::REMOTE_WRITE, to, len, f)?;
                 }
             }
         }

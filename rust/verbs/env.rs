@@ -11,7 +11,7 @@ use super::{
     heap::{KernelHeap, Leases},
     making::Making,
     moving::{What, WORTHWHILE},
-    posted::Posted,
+    posted::{Overposted, Posted},
 };
 use crate::{
     mem::Binding,
@@ -22,13 +22,13 @@ use crate::{
             lease::Buffers, AtomicOp, Disconnect, Flow, Inbound, Memory, NotBegun, Overrun, Queues,
             Refused, Request, Side, Sink, Source, Taken, Transfer, Transport,
         },
-        request::{Address, Data, Extents, Lane, Message},
+        request::{Address, Data, Extents, Lane, Outgoing},
         tpt::Rights,
         trunk::Fault,
         word::Word,
         wqe::{Identity, QueueShape, RecvWqe, SendWqe, Sgl, Tail},
     },
-    sys::area::Area,
+    sys::{area::Area, pages::Words},
 };
 use kernel::prelude::*;
 
@@ -57,6 +57,23 @@ impl<'a, C> Env<'a, C> {
     }
 }
 
+/// As [`Posted::take`], for the queue that receive requests come from; `recv` is the queue pair's own.
+#[inline]
+fn take_recv<R>(
+    made: &Making,
+    recv: &mut Option<&mut Posted>,
+    f: impl FnOnce(&Words<'_>, &QueueShape) -> R,
+) -> Result<Option<R>, Overposted> {
+    match (&made.srq, recv) {
+        (Some(srq), _) => srq.take(|entry| f(entry, srq.shape())),
+        (None, Some(recv)) => {
+            let shape = *recv.shape();
+            recv.take(|entry| f(entry, &shape))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
 impl<C> Queues for Env<'_, C> {
     fn sends_pending(&self) -> u32 {
         self.send.pending().unwrap_or(0)
@@ -68,12 +85,13 @@ impl<C> Queues for Env<'_, C> {
 
     fn take_send(&mut self, wqe: &mut SendWqe) -> Result<Option<Taken>, Status> {
         let shape = &self.made.send;
-        let taken = self.send.take(|entry| wqe.read(entry, shape));
+        let taken = self.send.take(|entry| wqe.read(|n| entry.load(n), shape));
         taken.map_err(|_| Status::LocalRequest)
     }
 
     fn drop_send(&mut self) -> Option<Identity> {
-        self.send.take(Identity::of).ok().flatten()
+        let taken = self.send.take(|entry| Identity::of(|n| entry.load(n)));
+        taken.ok().flatten()
     }
 
     fn recvs_pending(&self) -> u32 {
@@ -89,20 +107,9 @@ impl<C> Queues for Env<'_, C> {
         }
     }
 
-    fn take_recv(&mut self) -> Option<(u64, Result<RecvWqe, Status>)> {
-        let decode = |entry: &[u8], shape: &QueueShape| {
-            let (wr_id, wqe) = RecvWqe::decode(entry, shape);
-            (wr_id, wqe.map_err(|_| Status::LocalRequest))
-        };
-        let taken = match (&self.made.srq, &mut self.recv) {
-            (Some(srq), _) => srq.take(|entry| decode(entry, srq.shape())),
-            (None, Some(recv)) => {
-                let shape = *recv.shape();
-                recv.take(|entry| decode(entry, &shape))
-            }
-            (None, None) => return None,
-        };
-        taken.unwrap_or(Some((0, Err(Status::LocalRequest))))
+    fn drop_recv(&mut self) -> Option<u64> {
+        let wr_id = |entry: &Words<'_>, _: &_| RecvWqe::wr_id_of(|n| entry.load(n));
+        take_recv(self.made, &mut self.recv, wr_id).unwrap_or(Some(0))
     }
 
     fn has_srq(&self) -> bool {
@@ -156,7 +163,12 @@ impl Transport for Running<'_, '_, '_> {
         self.cx.trunk.may_say(&self.cx.io, protocol)
     }
 
-    fn send(&mut self, protocol: Protocol, to: Address, message: &Message) -> Result<bool, Fault> {
+    fn send(
+        &mut self,
+        protocol: Protocol,
+        to: Address,
+        message: &Outgoing<'_>,
+    ) -> Result<bool, Fault> {
         self.cx.send(protocol, to, message)
     }
 
@@ -213,12 +225,26 @@ impl Memory for Running<'_, '_, '_> {
         self.cx.spares.give(request);
     }
 
+    fn take_recv(&mut self) -> Option<(u64, Result<(), Status>)> {
+        let wqe = &mut *self.cx.spares.recv;
+        let decode = |entry: &Words<'_>, shape: &_| {
+            let sense = wqe.read(|n| entry.load(n), shape);
+            (wqe.wr_id, sense.map_err(|_| Status::LocalRequest))
+        };
+        let invalid = Some((0, Err(Status::LocalRequest)));
+        take_recv(self.made, &mut self.recv, decode).unwrap_or(invalid)
+    }
+
+    fn recv_list(&self) -> &Sgl {
+        &self.cx.spares.recv.list
+    }
+
     fn inbound(&mut self, message: Inbound) -> Option<KBox<Inbound>> {
         KBox::new(message, GFP_KERNEL).ok()
     }
 
-    fn read(&self, tail: &Tail, out: &mut [u8]) -> Result<(), Refused> {
-        self.registered().read(tail, out)
+    fn read(&self, list: &Sgl, out: &mut [u8]) -> Result<(), Refused> {
+        self.registered().read(list, out)
     }
 
     fn put(&self, tail: &Tail, at: usize, len: usize) -> Result<(), Refused> {

@@ -2,12 +2,12 @@
 
 //! A queue of work requests that a user posts to mapped memory: send, receive or shared receive.
 //!
-//! The user writes entries, then their count. Each entry is copied once, and only the copy is used.
-//! This file must not know what is in an entry.
+//! The user writes entries, then their count, and may write both at any time: an entry is decoded word by
+//! word, each of which is loaded once. This file must not know what is in an entry.
 
 use crate::{
-    proto::wqe::{QueueShape, MAX_SEND_BYTES, POSTED_AT, TAKEN_AT},
-    sys::pages::{look, release, Pages},
+    proto::wqe::{QueueShape, POSTED_AT, TAKEN_AT},
+    sys::pages::{look, release, Pages, Words},
 };
 use kernel::{prelude::*, sync::Arc};
 
@@ -61,27 +61,27 @@ impl Posted {
         self.shape.tells_of_more(posted, self.taken, &mut self.seen)
     }
 
-    /// Takes the next entry and returns the result of `f` for the copy. The user may overwrite the
-    /// entry then. `None`: the queue is empty.
+    /// Takes the next entry and returns the result of `f`, which decodes its words. The user may
+    /// overwrite the entry then. `None`: the queue is empty.
     #[inline]
-    pub(crate) fn take<R>(&mut self, f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Overposted> {
+    pub(crate) fn take<R>(
+        &mut self,
+        f: impl FnOnce(&Words<'_>) -> R,
+    ) -> Result<Option<R>, Overposted> {
         if self.pending()? == 0 {
             return Ok(None);
         }
         // The entry was written before the count that was read.
         look();
-        let mut copy = [0; MAX_SEND_BYTES];
-        let entry = copy
-            .get_mut(..self.shape.stride() as usize)
-            .unwrap_or_default();
-        // Inside the memory, by `new`.
-        let _ = self
-            .memory
-            .copy_in(self.at + self.shape.entry_at(self.taken), entry);
+        let at = self.at + self.shape.entry_at(self.taken);
+        let words = self.shape.stride() as usize / size_of::<u64>();
+        // Inside the memory, by `new`, and shorter than a page.
+        let entry = self.memory.words(at, words).map_err(|_| Overposted)?;
+        let decoded = f(&entry);
         self.taken += 1;
-        // The copy is made before the user may write over the entry.
+        // All words are loaded before the user may write over the entry.
         release();
         let _ = self.memory.write64(self.at + TAKEN_AT, self.taken);
-        Ok(Some(f(entry)))
+        Ok(Some(decoded))
     }
 }

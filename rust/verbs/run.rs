@@ -45,10 +45,10 @@ pub(super) struct Run<'a> {
     pub(super) link: usize,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Returns queue pair `qpn`, if it is connected in this session.
-    fn find(&self, qpn: u32) -> Option<Arc<Qp>> {
-        self.members.find(qpn).cloned()
+    fn find(&self, qpn: u32) -> Option<&'a Arc<Qp>> {
+        self.members.find(qpn)
     }
 
     fn enqueue(&mut self, qp: &Arc<Qp>, inner: &mut Inner) {
@@ -78,7 +78,7 @@ impl Run<'_> {
             let qp = self.find(deferred.qpn);
             // A queue pair that is gone sends nothing; GONE has told the peer.
             let says = |qp: &Arc<Qp>| qp.inner.lock().machine.is_to_tell(&deferred);
-            let says = qp.as_ref().is_some_and(says);
+            let says = qp.is_some_and(says);
             if says && !cx.word_behind(&deferred.word)? {
                 break;
             }
@@ -86,7 +86,7 @@ impl Run<'_> {
                 let mut inner = qp.inner.lock();
                 inner.machine.has_told(&deferred);
                 // Data that the CPU stores may wait for it.
-                self.enqueue(&qp, &mut inner);
+                self.enqueue(qp, &mut inner);
             }
             let _ = self.deferred.remove(0);
             progress = true;
@@ -104,7 +104,7 @@ impl Run<'_> {
         if inner.machine.epoch() != epoch {
             return;
         }
-        let (machine, mut env) = inner.outside(&qp);
+        let (machine, mut env) = inner.outside(qp);
         let deferred = machine.transfer_ended(&mut env, transfer, refused);
         if deferred.is_some_and(|deferred| self.deferred.push(deferred, GFP_KERNEL).is_err()) {
             // Otherwise the peer waits for ever.
@@ -112,7 +112,7 @@ impl Run<'_> {
             machine.fail(&mut env, lost, lost, Status::Flushed);
         }
         // The queue pair may have waited for the transfer.
-        self.enqueue(&qp, &mut inner);
+        self.enqueue(qp, &mut inner);
     }
 
     /// Takes up to `most` cells and control words that have arrived; returns how many.
@@ -124,13 +124,18 @@ impl Run<'_> {
                 taken += 1;
                 continue;
             }
-            if let Some(arrived) = cx.trunk.peek(&cx.io)? {
-                if let Message::Gone(_) | Message::Join(_) = arrived.message {
-                    taken += self.catch_up(cx)?;
+            // Looked at where it is: a cell is large.
+            match &cx.trunk.peek(&cx.io) {
+                Ok(Some(arrived)) => {
+                    if let Message::Gone(_) | Message::Join(_) = arrived.message {
+                        taken += self.catch_up(cx)?;
+                    }
+                    self.cell(cx, arrived);
+                    cx.trunk.consume(&cx.io, arrived);
+                    taken += 1;
                 }
-                self.cell(cx, &arrived);
-                cx.trunk.consume(&cx.io, &arrived);
-                taken += 1;
+                Ok(None) => {}
+                Err(fault) => return Err(*fault),
             }
             taken += usize::from(self.pulled_cell(cx)?);
             if taken == before {
@@ -184,12 +189,15 @@ impl Run<'_> {
     }
 
     fn pulled_cell(&mut self, cx: &mut Cx<'_>) -> Result<bool, Fault> {
-        let arrived = cx.trunk.pull(&cx.io)?;
-        if let Some(arrived) = &arrived {
-            self.cell(cx, arrived);
-            cx.trunk.consume(&cx.io, arrived);
+        match &cx.trunk.pull(&cx.io) {
+            Ok(Some(arrived)) => {
+                self.cell(cx, arrived);
+                cx.trunk.consume(&cx.io, arrived);
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(fault) => Err(*fault),
         }
-        Ok(arrived.is_some())
     }
 
     fn word(&mut self, cx: &mut Cx<'_>, word: &Word, pulled: bool) {
@@ -201,9 +209,9 @@ impl Run<'_> {
         };
         if let Some(qp) = self.find(word.qpn) {
             let mut inner = qp.inner.lock();
-            let (machine, mut env) = inner.inside(&qp, cx);
+            let (machine, mut env) = inner.inside(qp, cx);
             if machine.on_word(&mut env, word, pulled, lease.as_ref()) {
-                self.enqueue(&qp, &mut inner);
+                self.enqueue(qp, &mut inner);
             }
         }
         if let Some(Lease { extents, .. }) = lease {
@@ -238,26 +246,26 @@ impl Run<'_> {
         let inner = &mut *qp.inner.lock();
         let heard = match *message {
             Message::Join(ref join) => {
-                let (machine, mut env) = inner.outside(&qp);
+                let (machine, mut env) = inner.outside(qp);
                 if machine.on_join(&mut env, join) == Joined::Refused {
                     self.tell(machine.refusal(join));
                 }
                 true
             }
             Message::Gone(ref gone) => {
-                let (machine, mut env) = inner.inside(&qp, cx);
+                let (machine, mut env) = inner.inside(qp, cx);
                 if let Some(answer) = machine.on_gone(&mut env, gone) {
                     self.tell(answer);
                 }
                 true
             }
             _ => {
-                let (machine, mut env) = inner.inside(&qp, cx);
+                let (machine, mut env) = inner.inside(qp, cx);
                 machine.on_cell(&mut env, arrived)
             }
         };
         if heard {
-            self.enqueue(&qp, inner);
+            self.enqueue(qp, inner);
         }
     }
 

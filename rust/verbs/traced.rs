@@ -12,9 +12,9 @@ use crate::{
 use kernel::pci;
 
 /// Returns the bytes that are carried or announced.
-fn bytes(data: &Data) -> u64 {
+fn bytes<P: AsRef<[u8]>>(data: &Data<P>) -> u64 {
     match data {
-        Data::Inline(inline) => inline.as_bytes().len() as u64,
+        Data::Inline(payload) => payload.as_ref().len() as u64,
         Data::Eager { len, .. } => u64::from(*len),
         Data::Long(length) => *length,
     }
@@ -35,13 +35,27 @@ fn number(role: Role) -> u32 {
 
 /// Traces a cell that queue pair `own` of this end has sent or taken; 0 for none.
 #[inline]
-pub(super) fn cell(
+pub(super) fn cell<P: AsRef<[u8]>>(
     dev: &pci::Device,
     link: usize,
     sent: bool,
     own: u32,
     to: Address,
-    message: &Message,
+    message: &Message<P>,
+) {
+    if trace::traces_cells() {
+        record_cell(dev, link, sent, own, to, message);
+    }
+}
+
+#[cold]
+fn record_cell<P: AsRef<[u8]>>(
+    dev: &pci::Device,
+    link: usize,
+    sent: bool,
+    own: u32,
+    to: Address,
+    message: &Message<P>,
 ) {
     // The numbers are those of Documentation/queues.rst.
     let (op, role, bytes) = match message {
@@ -88,6 +102,13 @@ pub(super) fn cell(
 /// Traces a control word that queue pair `own` has sent or taken; 0 for none.
 #[inline]
 pub(super) fn word(dev: &pci::Device, link: usize, sent: bool, own: u32, word: &Word) {
+    if trace::traces_words() {
+        record_word(dev, link, sent, own, word);
+    }
+}
+
+#[cold]
+fn record_word(dev: &pci::Device, link: usize, sent: bool, own: u32, word: &Word) {
     let (code, role, detail) = match word.says {
         Says::Ack => (1, INITIATOR, 0),
         Says::Nak(why) => (2, INITIATOR, why as u32),

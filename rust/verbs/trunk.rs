@@ -16,7 +16,7 @@ use crate::{
         fifo::{Arrived, Error, Inbound, Outbound},
         protocol::Protocol,
         qp::lease::{leases, Buffers},
-        request::{Address, Data, Lane, Message},
+        request::{Address, Data, Lane, Message, Outgoing},
         trunk::{Fault, Layout},
         window,
         word::Word,
@@ -224,7 +224,7 @@ impl Trunk {
         io: &Io<'_>,
         protocol: Protocol,
         to: Address,
-        message: &Message,
+        message: &Outgoing<'_>,
     ) -> Result<bool, Fault> {
         if let Message::Gone(_) | Message::Join(_) = message {
             // The peer is first told of what was posted for it to pull.
@@ -295,6 +295,9 @@ impl Trunk {
         let Self {
             inbound, unread, ..
         } = self;
+        if !inbound.may_pull(&io.own()) {
+            return Ok(None);
+        }
         let arrived = Beyond::load(io, |beyond| inbound.pull(&io.own(), beyond));
         *unread |= arrived.is_none();
         arrived.unwrap_or(Ok(None))
@@ -306,6 +309,9 @@ impl Trunk {
         let Self {
             inbound, unread, ..
         } = self;
+        if !inbound.may_pull_word(&io.own()) {
+            return Ok(None);
+        }
         // All ones are no control word: none is taken before it is loaded again.
         let word = Beyond::load(io, |beyond| {
             inbound.pull_word(&io.own(), beyond, &io.peer())

@@ -17,11 +17,11 @@ use super::{
 use crate::proto::{
     cqe::{Cqe, Status},
     protocol::Protocol,
-    request::{Address, Data, Extents, Lane, Message},
+    request::{Address, Data, Extents, Lane, Outgoing},
     tpt::Rights,
     trunk::Fault,
     word::Word,
-    wqe::{Identity, RecvWqe, SendWqe, Senseless, Tail},
+    wqe::{Identity, SendWqe, Senseless, Sgl, Tail},
 };
 use core::ops::DerefMut;
 
@@ -66,7 +66,12 @@ pub trait Transport {
     fn may_say(&mut self, protocol: Protocol) -> Result<bool, Fault>;
 
     /// Sends a cell, pushed or pulled as `protocol` says.
-    fn send(&mut self, protocol: Protocol, to: Address, message: &Message) -> Result<bool, Fault>;
+    fn send(
+        &mut self,
+        protocol: Protocol,
+        to: Address,
+        message: &Outgoing<'_>,
+    ) -> Result<bool, Fault>;
 
     /// Sends a word, pushed or pulled as `protocol` says.
     fn word(&mut self, protocol: Protocol, word: Word) -> Result<bool, Fault>;
@@ -139,11 +144,19 @@ pub trait Memory {
     /// Frees a request.
     fn recycle(&mut self, request: <Self::Heap as Heap>::Request);
 
+    /// Takes the next receive request, if there is one, into memory of the environment: its list is
+    /// [`Memory::recv_list`] until the next one is taken. Returns its `wr_id`, and a status if it is
+    /// invalid.
+    fn take_recv(&mut self) -> Option<(u64, Result<(), Status>)>;
+
+    /// Returns the list of the receive request that was taken last.
+    fn recv_list(&self) -> &Sgl;
+
     /// Allocates `message`. `None`: there is no memory.
     fn inbound(&mut self, message: Inbound) -> Option<<Self::Heap as Heap>::Inbound>;
 
-    /// Copies the first `out.len()` bytes of a request's data.
-    fn read(&self, tail: &Tail, out: &mut [u8]) -> Result<(), Refused>;
+    /// Copies the first `out.len()` bytes of the memory that `list` names.
+    fn read(&self, list: &Sgl, out: &mut [u8]) -> Result<(), Refused>;
 
     /// Copies a request's data, `len` bytes from the beginning, to `at` of [`Side::Peer`], without a
     /// fence.
@@ -235,8 +248,8 @@ pub trait Queues {
     /// Returns whether there is a receive request; as [`Queues::has_send`].
     fn has_recv(&self) -> bool;
 
-    /// Takes a receive request. Returns its `wr_id`, and the request, or a status if it is invalid.
-    fn take_recv(&mut self) -> Option<(u64, Result<RecvWqe, Status>)>;
+    /// Drops the next receive request, if there is one, and returns its `wr_id`.
+    fn drop_recv(&mut self) -> Option<u64>;
 
     /// Returns whether receive requests come from a shared queue.
     fn has_srq(&self) -> bool;

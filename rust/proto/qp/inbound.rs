@@ -13,13 +13,9 @@ use crate::proto::wqe::{Sgl, OP_RECV, OP_RECV_WRITE_IMM};
 
 /// Destination of a message.
 #[derive(Clone, Copy, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "lives on the stack or in a message; a box would be an allocation a message"
-)]
 pub(super) enum Goal {
-    /// The list of a receive request.
-    Recv { wr_id: u64, list: Sgl },
+    /// The list of a receive request, which is kept elsewhere: it is large.
+    Recv { wr_id: u64 },
     /// Memory that the peer has named; the receive request is for immediate data.
     Tagged {
         stag: u32,
@@ -29,13 +25,11 @@ pub(super) enum Goal {
 }
 
 impl Goal {
-    pub(super) const fn sink(&self) -> Sink<'_> {
-        match self {
-            Self::Recv { list, .. } => Sink::List(list),
-            Self::Tagged { stag, to, .. } => Sink::Tagged {
-                stag: *stag,
-                to: *to,
-            },
+    /// Returns where the data go; `list` is that of the receive request.
+    pub(super) const fn sink<'a>(&self, list: &'a Sgl) -> Sink<'a> {
+        match *self {
+            Self::Recv { .. } => Sink::List(list),
+            Self::Tagged { stag, to, .. } => Sink::Tagged { stag, to },
         }
     }
 
@@ -53,6 +47,8 @@ impl Goal {
 pub struct Inbound {
     pub(super) psn: u16,
     pub(super) goal: Goal,
+    /// The list of the receive request, if that is the goal.
+    pub(super) list: Sgl,
     pub(super) imm: Option<u32>,
     /// Bytes of the whole message.
     pub(super) length: u64,
@@ -72,6 +68,11 @@ pub struct Inbound {
 }
 
 impl Inbound {
+    /// Returns where the data go.
+    pub(super) const fn sink(&self) -> Sink<'_> {
+        self.goal.sink(&self.list)
+    }
+
     /// Returns whether it ends when the messages before it have.
     pub(super) fn is_over(&self) -> bool {
         self.refused.is_some() || self.placed == self.length

@@ -298,7 +298,7 @@ impl<H: Heap> Machine<H> {
         }
         let recvs = queues.recvs_pending().min(most - sends);
         for _ in 0..recvs {
-            if let Some((wr_id, _)) = queues.take_recv() {
+            if let Some(wr_id) = queues.drop_recv() {
                 let cqe = self.without_success(wr_id, OP_RECV, Status::Flushed);
                 let _ = queues.complete_recv(&cqe);
             }
@@ -322,7 +322,7 @@ impl<H: Heap> Machine<H> {
             let _ = queues.drop_send();
         }
         for _ in 0..queues.recvs_pending() {
-            let _ = queues.take_recv();
+            let _ = queues.drop_recv();
         }
     }
 

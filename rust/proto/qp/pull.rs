@@ -198,7 +198,7 @@ impl<H: Heap> Machine<H> {
                 served.blocked = true;
                 return Ok(());
             }
-            let placed = match pull(env, message.goal.sink(), part.offset, &extents) {
+            let placed = match pull(env, message.sink(), part.offset, &extents) {
                 Ok(true) => {
                     let word = done(Role::Initiator, peer_qpn, message.psn, part.number);
                     // There is room.

@@ -275,7 +275,7 @@ impl<H: Heap> Machine<H> {
             return;
         }
         env.moved(bytes);
-        let sink = message.goal.sink();
+        let sink = message.sink();
         let placed = env.collect(sink, lease.offset, Side::Own, &lease.extents, bytes);
         self.placed(env, lease.psn, placed.map(|()| bytes));
     }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use trunk::{layout, message, word};
 use weft_proto::hold::Standing;
 use weft_proto::protocol::Protocol;
-use weft_proto::request::{Data, Extents, Gone, Inline, Join, Lane, Message, Part, Role};
+use weft_proto::request::{Data, Extents, Gone, Join, Lane, Message, Part, Role};
 use weft_proto::word::Says;
 
 const LANES: [Lane; 3] = [Lane::Receive, Lane::Transmit, Lane::Pulled];
@@ -33,7 +33,7 @@ fn q_3_a_protocol_is_three_bits() {
 /// Which kinds of data an end takes: those that no data travel with, in both.
 #[test]
 fn q_3_data_come_as_agreed_or_not_at_all() {
-    let inline = |bytes: &[u8]| Data::Inline(Inline::new(bytes).expect("short"));
+    let inline = |bytes: &[u8]| Data::Inline(trunk::inline(bytes));
     let send = |data| Message::Send { data, imm: None };
     let mut some = Extents::NONE;
     assert!(some.push(weft_proto::request::Extent { at: 0, bytes: 64 }));

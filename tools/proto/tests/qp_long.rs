@@ -15,7 +15,7 @@ use weft_proto::cqe::Status;
 use weft_proto::fifo::Arrived;
 use weft_proto::protocol::Protocol;
 use weft_proto::qp::State;
-use weft_proto::request::{Address, Data, Extent, Extents, Inline, Lane, Message, Part};
+use weft_proto::request::{Address, Data, Extent, Extents, Lane, Message, Part};
 use weft_proto::trunk::Layout;
 
 const SERVE: usize = 0;
@@ -213,7 +213,7 @@ fn q_2_a_peer_that_sends_something_else_behind_a_long_message_is_refused() {
     let mut world = joined(false);
     given(&mut world, 0, Lane::Receive, write(Data::Long(9000)));
     assert!(!is_violated(&world));
-    let short = Data::Inline(Inline::new(&[1]).expect("short"));
+    let short = Data::Inline(trunk::inline(&[1]));
     given(&mut world, 1, Lane::Receive, write(short));
     assert!(is_violated(&world));
 }

@@ -9,9 +9,9 @@ mod trunk;
 
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use trunk::{layout, message, word, Memory};
+use trunk::{layout, message, word, Memory, WORDS};
 use weft_proto::fifo::{Arrived, Error, Inbound, Outbound};
-use weft_proto::request::{decode, Address, Cell, Gone, Lane, Message, Role, HEAD, WORDS};
+use weft_proto::request::{decode, encode, Address, Gone, Lane, Message, Role, HEAD};
 use weft_proto::trunk::{
     Fault, Layout, CQ_CREDIT_AT, EVENT_AT, PULL_CQ_CREDIT_AT, PULL_CQ_TAIL_AT, PULL_CREDIT_AT,
     PULL_TAIL_AT, RX_CREDIT_AT, TX_CREDIT_AT,
@@ -33,14 +33,17 @@ fn address() -> impl Strategy<Value = Address> {
     (0u32..1 << 24, any::<u16>()).prop_map(|(qpn, psn)| Address { qpn, psn })
 }
 
-/// The words of `cell`; those that it does not need are spoilt.
-fn words(cell: &Cell, junk: u64) -> [u64; WORDS] {
+/// The words of a cell with `message`, and the indices of those that precede the head, in their order;
+/// words that it does not need are spoilt.
+fn words(address: Address, message: &Message, junk: u64) -> ([u64; WORDS], Vec<usize>) {
     let mut words = [junk; WORDS];
-    for (n, word) in cell.body_words() {
+    let mut stored = vec![];
+    let head = encode(address, message, Some(junk), |n, word| {
         words[n] = word;
-    }
-    words[HEAD] = cell.head();
-    words
+        stored.push(n);
+    });
+    words[HEAD] = head;
+    (words, stored)
 }
 
 /// One direction: who sends, who receives, the trunk of either.
@@ -88,8 +91,9 @@ proptest! {
         address in address(),
         junk in any::<u64>(),
     ) {
-        let cell = Cell::encode(address, &message);
-        let words = words(&cell, junk);
+        let (words, stored) = words(address, &message, junk);
+        // A window combines stores into lines as long as they ascend.
+        prop_assert!(stored.is_sorted_by(|a, b| a < b) && !stored.contains(&HEAD), "{stored:?}");
         let lane = message.lane();
         prop_assert_eq!(
             decode(lane, words[HEAD], |n| words[n], &own, &peer),
@@ -239,9 +243,9 @@ fn check(came: Result<(Address, Message), Fault>, own: &Layout, peer: &Layout) {
 }
 
 fn send() -> Message {
-    use weft_proto::request::{Data, Inline};
+    use weft_proto::request::Data;
     Message::Send {
-        data: Data::Inline(Inline::new(&[7; 64]).expect("short enough")),
+        data: Data::Inline(trunk::inline(&[7; 64])),
         imm: None,
     }
 }
@@ -250,8 +254,8 @@ const ADDRESS: Address = Address { qpn: 5, psn: 9 };
 
 #[test]
 fn q_2_a_short_message_is_payload_and_head() {
-    let cell = Cell::encode(ADDRESS, &send());
-    let body: Vec<usize> = cell.body_words().map(|(n, _)| n).collect();
+    let mut body = vec![];
+    encode(ADDRESS, &send(), None, |n, _| body.push(n));
     assert_eq!(body, [0, 1, 2, 3, 4, 5, 6, 7], "one line and the head");
 }
 

@@ -285,6 +285,14 @@ impl Ring {
         value
     }
 
+    /// Loads the `N` words from `at` on, a multiple of 8.
+    #[inline]
+    pub fn words<const N: usize>(&self, at: usize) -> [u64; N] {
+        let from = self.0.place::<u64>(at, N * size_of::<u64>());
+        // SAFETY: `place` has checked all of the words.
+        std::array::from_fn(|n| unsafe { from.add(n).read_volatile() })
+    }
+
     /// Stores 64 bits after everything that was stored and loaded before.
     pub fn publish64(&self, at: usize, value: u64) {
         release();

@@ -271,6 +271,10 @@ mod tests {
 
     const REMOTE: Remote = Remote { stag: 0x1234_5678, to: 0x9abc_def0_1234 };
 
+    fn words(entry: &[u8]) -> impl Fn(usize) -> u64 + '_ {
+        |n| u64::from_ne_bytes(entry[8 * n..][..8].try_into().expect("a word"))
+    }
+
     #[test]
     fn the_driver_reads_what_is_written() {
         let list = [Sge { to: 5, length: 6, stag: 7 }, Sge { to: 8, length: 9, stag: 10 }];
@@ -281,7 +285,7 @@ mod tests {
         // As the driver reads it.
         let read = |out: &[u8]| {
             let mut wqe = wqe::SendWqe::BLANK;
-            let (identity, sense) = wqe.read(&out[..shape.stride() as usize], &shape);
+            let (identity, sense) = wqe.read(words(&out[..shape.stride() as usize]), &shape);
             sense.expect("it makes sense");
             (identity, wqe)
         };
@@ -304,8 +308,9 @@ mod tests {
         let shape = wqe::QueueShape::recv(16, 4).expect("allowed");
         let list = [Sge { to: 5, length: 6, stag: 7 }];
         encode_recv(6, &list, &mut out).expect("room");
-        let (wr_id, decoded) = wqe::RecvWqe::decode(&out[..shape.stride() as usize], &shape);
-        assert_eq!((wr_id, decoded.is_ok()), (6, true));
+        let mut decoded = wqe::RecvWqe::BLANK;
+        let sense = decoded.read(words(&out[..shape.stride() as usize]), &shape);
+        assert_eq!((decoded.wr_id, sense.is_ok()), (6, true));
     }
 
     #[test]

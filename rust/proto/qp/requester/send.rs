@@ -14,8 +14,8 @@ use crate::proto::{
         segment::{Exposed, Pulling, MESSAGES},
         Carried, Heap, Lease, Machine, Refused, Served, State,
     },
-    request::{Address, Data, Extents, Inline, Lane, Message, Role, INLINE_BYTES},
-    wqe::{Opcode, SendWqe},
+    request::{Address, Data, Extents, Lane, Message, Payload, Role, INLINE_BYTES},
+    wqe::{Opcode, SendWqe, Sgl, Tail},
 };
 
 /// Most bytes of a read that are asked for at once.
@@ -118,7 +118,7 @@ impl<H: Heap> Machine<H> {
                 self.sent += 1;
                 self.touched = true;
                 served.progress = true;
-                let exposed = self.expose_segments(env)?;
+                let exposed = !self.protocol.data || self.expose_segments(env)?;
                 served.blocked |= !exposed;
                 Ok(exposed)
             }
@@ -233,12 +233,24 @@ where
         return Ok(Sent::NoRoom);
     }
     let mut eager = false;
+    let mut gathered;
     let data = if protocol.data && len > 0 {
         Data::Long(len)
     } else if len <= INLINE_BYTES as u64 {
-        match inline(env, wqe, len as usize) {
-            Ok(inline) => Data::Inline(inline),
-            Err(status) => return Ok(Sent::No(status)),
+        let payload = match &wqe.tail {
+            // As the user has written them into the queue.
+            Tail::Inline(..) => wqe.tail.inline().and_then(Payload::new),
+            Tail::List(list) => {
+                gathered = [0; INLINE_BYTES];
+                match gather(env, list, &mut gathered, len as usize) {
+                    Ok(payload) => payload,
+                    Err(why) => return Ok(Sent::No(why.locally())),
+                }
+            }
+        };
+        match payload {
+            Some(payload) => Data::Inline(payload),
+            None => return Ok(Sent::No(Status::LocalRequest)),
         }
     } else if len <= env.eager_most() {
         let Some((at, place)) = env.take_eager(len as u32, lane)? else {
@@ -274,12 +286,18 @@ where
     yes(sent)
 }
 
-/// Copies `len` bytes of a request's data, to be sent in a cell.
-fn inline<E: Memory>(env: &E, wqe: &SendWqe, len: usize) -> Result<Inline, Status> {
-    let mut copy = [0; INLINE_BYTES];
-    let part = copy.get_mut(..len).ok_or(Status::LocalRequest)?;
-    env.read(&wqe.tail, part).map_err(Refused::locally)?;
-    Inline::new(part).ok_or(Status::LocalRequest)
+/// Copies the `len` bytes that `list` names, to be sent in a cell. `None`: they do not fit.
+fn gather<'a, E: Memory>(
+    env: &E,
+    list: &Sgl,
+    to: &'a mut [u8; INLINE_BYTES],
+    len: usize,
+) -> Result<Option<Payload<'a>>, Refused> {
+    let Some(part) = to.get_mut(..len) else {
+        return Ok(None);
+    };
+    env.read(list, part)?;
+    Ok(Payload::new(part))
 }
 
 /// Asks for the next part of a read.

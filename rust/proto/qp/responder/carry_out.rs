@@ -16,7 +16,7 @@ use crate::proto::{
     request::Message,
     tpt::Rights,
     word::Says,
-    wqe::{RecvWqe, OP_RECV},
+    wqe::OP_RECV,
 };
 
 impl<H: Heap> Machine<H> {
@@ -57,7 +57,7 @@ impl<H: Heap> Machine<H> {
         responder.expected = psn.wrapping_add(1);
         self.received += 1;
         self.touched = true;
-        let taken = recv.as_ref().map(|(wr_id, _)| *wr_id);
+        let taken = recv.map(|(wr_id, _)| wr_id);
         if let Err(mut reject) = self.carry_out(env, psn, message, recv) {
             let flushed = |wr_id| (wr_id, OP_RECV, Status::Flushed);
             reject.recv = reject.recv.or(taken.map(flushed));
@@ -183,16 +183,13 @@ impl<H: Heap> Machine<H> {
     }
 }
 
-/// A receive request that was taken.
-type Recv = (u64, Result<RecvWqe, Status>);
+/// A receive request that was taken, as [`Memory::take_recv`] returns it.
+type Recv = (u64, Result<(), Status>);
 
 /// Returns the destination of a SEND.
 fn recv_goal(recv: Option<Recv>) -> Result<Goal, Reject> {
     match recv {
-        Some((_, Ok(wqe))) => Ok(Goal::Recv {
-            wr_id: wqe.wr_id,
-            list: wqe.list,
-        }),
+        Some((wr_id, Ok(()))) => Ok(Goal::Recv { wr_id }),
         Some((wr_id, Err(status))) => Err(Reject {
             says: Status::RemoteOp,
             recv: Some((wr_id, OP_RECV, status)),

@@ -35,7 +35,7 @@ impl<H: Heap> Machine<H> {
             Data::Long(length) => *length,
         };
         let room = match &goal {
-            Goal::Recv { list, .. } => list.bytes(),
+            Goal::Recv { .. } => env.recv_list().bytes(),
             Goal::Tagged { .. } => u64::MAX,
         };
         if length > room {
@@ -45,11 +45,11 @@ impl<H: Heap> Machine<H> {
             });
         }
         let placed = match data {
-            Data::Inline(inline) => env.write(goal.sink(), inline.as_bytes()),
+            Data::Inline(inline) => env.write(goal.sink(env.recv_list()), inline.as_bytes()),
             Data::Eager { .. } => {
                 let at = env.eager_place(data).ok_or(Status::Protocol)?;
                 env.moved(length);
-                env.take(goal.sink(), at, length)
+                env.take(goal.sink(env.recv_list()), at, length)
             }
             Data::Long(_) => return self.begin_message(env, psn, goal, length, imm),
         };
@@ -76,6 +76,7 @@ impl<H: Heap> Machine<H> {
         let message = env.inbound(Inbound {
             psn,
             goal,
+            list: *env.recv_list(),
             imm,
             length,
             granted: 0,

@@ -11,7 +11,7 @@
 //! to the peer is in `push` and `pull`.
 
 use super::{env::Heap, inbound::Reading, inbounds::Inbounds};
-use crate::proto::{cqe::Status, request::Message, word::Says};
+use crate::proto::{cqe::Status, request::Outgoing, word::Says};
 
 mod carry_out;
 mod message;
@@ -27,7 +27,7 @@ pub struct Responder<H: Heap> {
     /// Number of the last request that was carried out, if its acknowledgement is due.
     pub(super) ack: Option<u16>,
     say: Option<(u16, Says)>,
-    answer: Option<(u16, Message)>,
+    answer: Option<(u16, Outgoing<'static>)>,
     pub(super) inbound: Inbounds<H>,
     /// What is to be told of the request behind `inbound`, when all of these are complete.
     pub(super) verdict: Option<(u16, Verdict)>,

@@ -5,7 +5,7 @@
 use super::qp::end::{number_of, End, Qp};
 use super::qp::env::{lease_of, Env, Trunks};
 use super::qp::user::{Op, Wr};
-use super::trunk::Memory;
+use super::trunk::{Memory, WORDS};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::discriminant;
 use weft_proto::cell::{bulk_place, Head, Kind, Seen, Shape};
@@ -25,7 +25,7 @@ use weft_proto::nm::port;
 use weft_proto::nm::table::{self, Slot};
 use weft_proto::protocol::Protocol;
 use weft_proto::qp::{Joined, State};
-use weft_proto::request::{decode, Address, Data, Extents, Join, Lane, Message, HEAD, WORDS};
+use weft_proto::request::{decode, Address, Data, Extents, Join, Lane, Message, HEAD};
 use weft_proto::ring::{Next, Receiver};
 use weft_proto::stag::Stag;
 use weft_proto::tpt::{Entry, Extent, Owner, Piece, Rights};
@@ -462,7 +462,7 @@ pub fn trunk_of_a_peer(bytes: &[u8]) -> u64 {
             Err(fault) => return answer((discriminant(&fault), seen.len())),
         }
         let _ = inn.pull_word(&area, &theirs, &theirs);
-        let answer = Message::Value { old: word };
+        let answer: Message = Message::Value { old: word };
         let _ = out.send(&area, &theirs, Address { qpn: 1, psn: 1 }, &answer);
         let _ = out.refresh(&area);
         out.needs_kick(&area, &theirs);
@@ -480,11 +480,23 @@ fn list(list: &Sgl, bytes: &mut Bytes<'_>) -> usize {
     list.as_slice().len().min(3)
 }
 
+/// Loads words of an entry of a queue; behind its end they are 0.
+fn words_of(entry: &[u8]) -> impl Fn(usize) -> u64 + '_ {
+    |n| {
+        let mut word = [0; 8];
+        let there = entry.get(8 * n..).unwrap_or_default();
+        word.iter_mut()
+            .zip(there)
+            .for_each(|(to, byte)| *to = *byte);
+        u64::from_ne_bytes(word)
+    }
+}
+
 pub fn send_request(bytes: &[u8]) -> u64 {
     let (entry, rest) = bytes.split_at(bytes.len().min(320));
     let shape = QueueShape::send(16, 16, 256).expect("allowed");
     let mut wqe = SendWqe::BLANK;
-    let (identity, sense) = wqe.read(entry, &shape);
+    let (identity, sense) = wqe.read(words_of(entry), &shape);
     match sense {
         Ok(()) => {
             assert_eq!(wqe.opcode as u8, identity.opcode);
@@ -501,8 +513,9 @@ pub fn send_request(bytes: &[u8]) -> u64 {
 pub fn receive_request(bytes: &[u8]) -> u64 {
     let (entry, rest) = bytes.split_at(bytes.len().min(272));
     let shape = QueueShape::recv(16, 16).expect("allowed");
-    match RecvWqe::decode(entry, &shape).1 {
-        Ok(wqe) => answer(list(&wqe.list, &mut Bytes(rest))),
+    let mut wqe = RecvWqe::BLANK;
+    match wqe.read(words_of(entry), &shape) {
+        Ok(()) => answer(list(&wqe.list, &mut Bytes(rest))),
         Err(_) => 0,
     }
 }

@@ -15,12 +15,12 @@ use weft_proto::qp::{
     AtomicOp, Disconnect, Flow, Heap, Inbound, Lease, Memory, NotBegun, Overrun, Queues, Refused,
     Request, Side, Sink, Source, Taken, Transfer, Transport,
 };
-use weft_proto::request::{Address, Data, Extents, Lane, Message};
+use weft_proto::request::{Address, Data, Extents, Lane, Message, Outgoing};
 use weft_proto::tpt::Rights;
 use weft_proto::trunk::{Fault, Layout};
 use weft_proto::window::{Area, Window};
 use weft_proto::word::{Says, Word};
-use weft_proto::wqe::{Identity, RecvWqe, SendWqe, Tail};
+use weft_proto::wqe::{Identity, SendWqe, Sgl, Tail};
 
 /// From here on, in bytes, the DMA engine moves data.
 const DMA_FROM: u64 = 3000;
@@ -267,7 +267,12 @@ impl<M: Trunk> Transport for Env<'_, M> {
         })
     }
 
-    fn send(&mut self, protocol: Protocol, to: Address, message: &Message) -> Result<bool, Fault> {
+    fn send(
+        &mut self,
+        protocol: Protocol,
+        to: Address,
+        message: &Outgoing<'_>,
+    ) -> Result<bool, Fault> {
         let (out, t) = (&mut self.link.out, self.t);
         if let Message::Join(_) = message {
             out.tell(t.peer);
@@ -348,12 +353,21 @@ impl<M: Trunk> Memory for Env<'_, M> {
 
     fn recycle(&mut self, _request: Box<Request>) {}
 
+    fn take_recv(&mut self) -> Option<(u64, Result<(), Status>)> {
+        self.user.take_recv()
+    }
+
+    fn recv_list(&self) -> &Sgl {
+        &self.user.recv.list
+    }
+
     fn inbound(&mut self, message: Inbound) -> Option<Box<Inbound>> {
         Some(Box::new(message))
     }
 
-    fn read(&self, tail: &Tail, out: &mut [u8]) -> Result<(), Refused> {
-        let data = self.gather(Source::Tail(tail), 0, out.len() as u64)?;
+    fn read(&self, list: &Sgl, out: &mut [u8]) -> Result<(), Refused> {
+        let tail = Tail::List(*list);
+        let data = self.gather(Source::Tail(&tail), 0, out.len() as u64)?;
         out.copy_from_slice(&data);
         Ok(())
     }
@@ -491,8 +505,8 @@ impl<M> Queues for Env<'_, M> {
         self.user.has_recv()
     }
 
-    fn take_recv(&mut self) -> Option<(u64, Result<RecvWqe, Status>)> {
-        self.user.take_recv()
+    fn drop_recv(&mut self) -> Option<u64> {
+        self.user.drop_recv()
     }
 
     fn has_srq(&self) -> bool {

@@ -97,6 +97,8 @@ pub struct User {
     pub executed: RefCell<Vec<u32>>,
     /// How often the counter was added to.
     pub counter: RefCell<u64>,
+    /// The receive request that was taken last.
+    pub recv: RecvWqe,
     /// The peer sends what its user has posted: what comes is checked.
     pub peer_is_honest: bool,
 }
@@ -114,6 +116,7 @@ impl User {
             written: RefCell::default(),
             executed: RefCell::default(),
             counter: RefCell::default(),
+            recv: RecvWqe::BLANK,
             peer_is_honest: true,
         }
     }
@@ -337,7 +340,8 @@ impl Queues for User {
         if !self.has_send() {
             return Ok(None);
         }
-        let taken = wqe.read(&self.entry(self.begun), &shape());
+        let entry = self.entry(self.begun);
+        let taken = wqe.read(words_of(&entry), &shape());
         assert_eq!(taken.1, Ok(()), "{:?}", self.wrs[self.begun]);
         self.begun += 1;
         Ok(Some(taken))
@@ -347,7 +351,8 @@ impl Queues for User {
         if !self.has_send() {
             return None;
         }
-        let identity = Identity::of(&self.entry(self.begun));
+        let entry = self.entry(self.begun);
+        let identity = Identity::of(words_of(&entry));
         self.begun += 1;
         Some(identity)
     }
@@ -360,17 +365,8 @@ impl Queues for User {
         !self.recvs.is_empty()
     }
 
-    fn take_recv(&mut self) -> Option<(u64, Result<RecvWqe, Status>)> {
-        let number = self.recvs.pop_front()?;
-        let mut entry = vec![0; RECV_BYTES];
-        entry[..8].copy_from_slice(&u64::from(number).to_le_bytes());
-        let list = elements(RECV | number, LONGEST, number as usize % 3);
-        entry[8..12].copy_from_slice(&(list.len() as u32).to_le_bytes());
-        list.iter().for_each(|element| entry.extend(element));
-        let shape = QueueShape::recv(64, 4).expect("allowed");
-        entry.resize(shape.stride() as usize, 0);
-        let (wr_id, wqe) = RecvWqe::decode(&entry, &shape);
-        Some((wr_id, wqe.map_err(|_| Status::LocalRequest)))
+    fn drop_recv(&mut self) -> Option<u64> {
+        self.recvs.pop_front().map(u64::from)
     }
 
     fn has_srq(&self) -> bool {
@@ -387,4 +383,26 @@ impl Queues for User {
         self.received.push(*cqe);
         Ok(())
     }
+}
+
+impl User {
+    /// Takes a receive request into [`Self::recv`].
+    pub fn take_recv(&mut self) -> Option<(u64, Result<(), Status>)> {
+        let number = self.recvs.pop_front()?;
+        let mut entry = vec![0; RECV_BYTES];
+        entry[..8].copy_from_slice(&u64::from(number).to_le_bytes());
+        let list = elements(RECV | number, LONGEST, number as usize % 3);
+        entry[8..12].copy_from_slice(&(list.len() as u32).to_le_bytes());
+        list.iter().for_each(|element| entry.extend(element));
+        let shape = QueueShape::recv(64, 4).expect("allowed");
+        entry.resize(shape.stride() as usize, 0);
+        let sense = self.recv.read(words_of(&entry), &shape);
+        let sense = sense.map_err(|_| Status::LocalRequest);
+        Some((self.recv.wr_id, sense))
+    }
+}
+
+/// Loads words of an entry of a queue.
+fn words_of(entry: &[u8]) -> impl Fn(usize) -> u64 + '_ {
+    |n| u64::from_ne_bytes(entry[8 * n..][..8].try_into().expect("a word"))
 }

@@ -10,9 +10,12 @@ use weft_proto::fence::Fence;
 use weft_proto::hold::Standing;
 use weft_proto::protocol::Protocol;
 use weft_proto::request::{Data, Extent, Extents, Gone, Inline, Join, Message, Part, Role};
-use weft_proto::trunk::Layout;
+use weft_proto::trunk::{Layout, CELL_BYTES};
 use weft_proto::window::{Area, Window};
 use weft_proto::word::{Says, Word};
+
+/// Words of a cell.
+pub const WORDS: usize = CELL_BYTES / 8;
 
 /// A trunk in memory, which either end writes.
 pub struct Memory(pub RefCell<Vec<u64>>);
@@ -51,11 +54,22 @@ pub fn layout() -> impl Strategy<Value = Layout> {
     (17u32..23).prop_map(|shift| Layout::of_arena(1 << shift).expect("large enough"))
 }
 
+/// A payload as it comes.
+pub fn inline(bytes: &[u8]) -> Inline {
+    let word = |n: usize| {
+        let mut word = [0xa5; 8];
+        word.iter_mut()
+            .zip(&bytes[8 * n..])
+            .for_each(|(to, byte)| *to = *byte);
+        u64::from_ne_bytes(word)
+    };
+    Inline::load(bytes.len(), word).expect("short enough")
+}
+
 fn data(own: Layout) -> impl Strategy<Value = Data> {
     let ring = own.eager_bytes() as u32;
     prop_oneof![
-        prop::collection::vec(any::<u8>(), 0..=64)
-            .prop_map(|bytes| Data::Inline(Inline::new(&bytes).expect("short enough"))),
+        prop::collection::vec(any::<u8>(), 0..=64).prop_map(|bytes| Data::Inline(inline(&bytes))),
         (0..=ring / 64, any::<prop::sample::Index>()).prop_map(move |(unit, len)| Data::Eager {
             at: unit * 64,
             len: len.index((ring - unit * 64) as usize + 1) as u32,
