@@ -42,7 +42,7 @@ def patience():
 
 def memory(mebibytes):
     """The RAM for a guest that needs so much on Debian's kernel: shadows and records take theirs."""
-    return mebibytes + {"debug": 192, "kasan": 320}.get(variant(), 0)
+    return mebibytes + {"debug": 320, "kasan": 320}.get(variant(), 0)
 
 
 @contextlib.contextmanager
