@@ -21,6 +21,7 @@ pub mod mastership;
 pub mod member;
 pub mod message;
 pub mod node;
+pub mod order;
 pub mod packet;
 pub mod path;
 pub mod port;

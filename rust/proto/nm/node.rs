@@ -162,6 +162,8 @@ pub struct Node<M, T, B, A> {
     xids: u32,
     /// The newest version of tables of the mastership that the node obeys.
     version: u32,
+    /// A node that obeys this mastership of this node has refused a write: the next one is in a later term.
+    outrun: bool,
     /// [`Self::signature`] of the members when their tables were last complete.
     done: Option<u64>,
     /// Some staged routes replace routes in use that leave by another port.
@@ -231,6 +233,7 @@ where
             allowed: Allowed(allowed),
             xids: 0,
             version: 0,
+            outrun: false,
             done: None,
             moves: Moves::No,
             rested: false,
@@ -278,6 +281,7 @@ where
         self.hierarchy.clear();
         self.hierarchy_by = (Mastership::default(), 0);
         self.version = 0;
+        self.outrun = false;
         self.done = None;
         self.rested = false;
         self.resting = None;
@@ -599,11 +603,13 @@ where
             Message::Ack {
                 from,
                 taken,
+                mastership,
                 differ,
-                ..
             } => {
-                if !self.hand_acked(now, xid, *from, *taken) {
-                    self.acked(now, xid, *from, *taken, *differ);
+                let asked = self.hand_acked(now, xid, *from, *taken)
+                    || self.acked(now, xid, *from, *taken, *differ);
+                if asked && *taken == Taken::Stale && *mastership == self.me.mastership {
+                    self.outrun = true;
                 }
             }
             Message::Poll { info, .. } => {

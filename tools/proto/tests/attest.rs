@@ -182,7 +182,7 @@ fn n_5_a_write_from_the_wrong_place_is_refused_whatever_it_claims() {
     let mut bed = Bed::new(&[]);
     assert_eq!(bed.write(5, 10, &[0, 3]), Taken::Yes);
     // In the mastership in force; in a later one; in the name of a host that is not there.
-    for (term, master) in [(5, 10), (6, 10), (6, 1), (u32::MAX, 1)] {
+    for (term, master) in [(5, 10), (6, 10), (6, 1), (1 << 31, 1)] {
         bed.now += REFUSED_MS;
         assert_eq!(
             bed.write(term, master, &[0, 4]),

@@ -187,32 +187,39 @@ where
         self.acked(now, member.ask.xid, self.me.hwid, taken, differ);
     }
 
-    /// Takes the answer to a write.
-    pub(super) fn acked(&mut self, now: u64, xid: u32, from: u64, taken: Taken, differ: Differ) {
+    /// Takes the answer to a write. Returns whether it was asked for.
+    pub(super) fn acked(
+        &mut self,
+        now: u64,
+        xid: u32,
+        from: u64,
+        taken: Taken,
+        differ: Differ,
+    ) -> bool {
         if matches!(
             self.phase,
             Phase::Start | Phase::Idle | Phase::Explore | Phase::Settled | Phase::Standby
         ) {
-            return;
+            return false;
         }
         let Some(at) = self.members.find(from) else {
-            return;
+            return false;
         };
         let assignments = self.assignments.bytes().len();
         let Some(member) = self.members.all_mut().get_mut(at) else {
-            return;
+            return false;
         };
         if taken == Taken::Later && self.phase == Phase::Rest && now < self.rest_until {
             member.ask.later(xid);
-            return;
+            return true;
         }
         if !member.ask.answer(xid) {
-            return;
+            return false;
         }
         // A node that is not quiesced in time is not waited for.
         if taken != Taken::Yes && !(taken == Taken::Later && self.phase == Phase::Rest) {
             self.refused(now);
-            return;
+            return true;
         }
         member.differ |= differ.hops;
         self.moves = self.moves.max(differ.moves);
@@ -238,6 +245,7 @@ where
             }
             _ => {}
         }
+        true
     }
 
     /// Schedules an exploration because a node has not taken a write: another node is master, or the

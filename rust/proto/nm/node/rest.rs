@@ -79,7 +79,9 @@ where
     fn answer_rest(&mut self, now: u64, to: Resting, taken: Taken, fx: &mut impl Effects) {
         match to.back {
             Some(back) => self.acknowledge(back, to.xid, taken, Differ::default(), fx),
-            None => self.acked(now, to.xid, self.me.hwid, taken, Differ::default()),
+            None => {
+                self.acked(now, to.xid, self.me.hwid, taken, Differ::default());
+            }
         }
     }
 }

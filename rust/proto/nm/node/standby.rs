@@ -11,6 +11,7 @@ use super::{
         kind::is_host,
         member::Member,
         message::{Differ, Message, Taken, Write},
+        order::is_later,
         path::Path,
         table::Slot,
     },
@@ -39,7 +40,7 @@ where
             return Err(Taken::Stale);
         }
         if mastership == self.me.mastership {
-            if write.version < self.version {
+            if write.version != self.version && !is_later(write.version, self.version) {
                 return Err(Taken::Stale);
             }
         } else if !mastership.beats(&self.me.mastership) {
