@@ -30,4 +30,5 @@ pub mod route;
 // The driver does not use it yet.
 #[cfg(not(MODULE))]
 pub mod scale;
+pub mod seal;
 pub mod table;

@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
 
 use std::collections::HashMap;
+use weft_proto::mac::Mac;
 use weft_proto::nm::{
     kind::NO_HOST,
     mastership::Mastership,
@@ -40,6 +41,8 @@ struct Fabric {
 impl table::Effects for Fabric {
     fn route(&mut self, _lid: u32, _port: Option<u8>) {}
 }
+
+impl Mac for Fabric {}
 
 impl Effects for Fabric {
     fn send(&mut self, port: u8, message: &[u8]) {
