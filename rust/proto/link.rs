@@ -288,7 +288,6 @@ impl Link {
                 sequence: self.sequence,
             },
             body,
-            proof: None,
         });
     }
 

@@ -54,7 +54,6 @@ impl Inbox {
                 sequence: 0,
             },
             body: Body::Heartbeat,
-            proof: None,
         };
         let queue = Queue::new(none, DEPTH)?;
         Arc::pin_init(

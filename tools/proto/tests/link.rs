@@ -213,7 +213,6 @@ impl World {
                 sequence: 0,
             },
             body: Body::Hello(None),
-            proof: None,
         };
         let End { link, port, .. } = &mut self.ends[to];
         link.message(self.now, &message, port);
@@ -397,7 +396,6 @@ proptest! {
                     sequence: 0,
                 },
                 body,
-                proof: None,
             };
             let End { link, port, .. } = &mut world.ends[0];
             link.message(world.now, &message, port);

@@ -340,8 +340,7 @@ impl Fabric {
         session.generation = self.generation;
         let (generation, hwid) = (session.generation, session.hwid);
         let links = self.topology.links_of(host);
-        let attests = self.topology.attests;
-        self.tell(host, ToPort::Welcome { generation, hwid, links, traced, attests, seed });
+        self.tell(host, ToPort::Welcome { generation, hwid, links, traced, seed });
         for link in 0..links {
             let info = self.link_info(host, link);
             self.tell_info(host, link, info);
