@@ -116,7 +116,7 @@ impl Link {
             psn: 0,
         };
         self.out.tell(t.peer);
-        let gone = Message::Gone(what.gone);
+        let gone: Outgoing<'_> = Message::Gone(what.gone);
         room(self.out.send(t.own, t.peer, to, &gone)).expect("the peer is honest")
     }
 }
