@@ -150,7 +150,6 @@ impl Memory {
         self.access_of(pd.id(), stag, need, to, len)
     }
 
-    #[inline]
     fn access_of(
         &self,
         pd: u64,

@@ -206,6 +206,7 @@ pub struct Qp {
     qpn: u32,
     send: Queue,
     recv: Option<Queue>,
+    entry: Vec<u8>,
     bell: Option<Bell>,
     _pd: Pd,
     _cqs: [Arc<cq::Shared>; 2],
@@ -242,6 +243,7 @@ impl Qp {
             qpn: create.qpn,
             send: send_queue,
             recv: recv_queue,
+            entry: vec![0; create.send_stride.max(create.recv_stride) as usize],
             bell,
             _pd: pd.clone(),
             _cqs: [send.shared.clone(), recv.shared.clone()],
@@ -276,13 +278,17 @@ impl Qp {
     /// in its place.
     pub fn post_recv(&mut self, wr_id: u64, list: &[Sge]) -> Result<bool> {
         let Some(recv) = &mut self.recv else { return Ok(false) };
-        recv.post(|room, places| encode_recv(wr_id, list, room, |n, word| places.store(n, word)))
+        let stride = recv.stride();
+        let bytes = encode_recv(wr_id, list, &mut self.entry[..stride])?;
+        Ok(recv.post(&self.entry[..bytes]))
     }
 
     /// Posts a request; false if there is no room. The engine need not see it before
     /// [`Self::ring`], or [`Self::progress`], is called.
     pub fn post(&mut self, request: &Request<'_>) -> Result<bool> {
-        self.send.post(|room, places| request.encode(room, |n, word| places.store(n, word)))
+        let stride = self.send.stride();
+        let bytes = request.encode(&mut self.entry[..stride])?;
+        Ok(self.send.post(&self.entry[..bytes]))
     }
 
     /// Tells the engine that requests were posted.
