@@ -41,12 +41,13 @@ fn words() -> impl Strategy<Value = [u64; WORDS]> {
     let second = (0..=10u64, 0..16u64, 0..=20u64, any::<bool>(), any::<u32>()).prop_map(
         |(op, flags, count, long, imm)| {
             let count = if long { 14 * count } else { count };
-            op | flags << 8 | count << 16 | u64::from(imm % 3) << 32
+            op | (flags << 8) | (count << 16) | (u64::from(imm % 3) << 32)
         },
     );
     let rest = prop::collection::vec(prop_oneof![Just(0), 0..1u64 << 40, any::<u64>()], WORDS);
     (second, rest, any::<bool>()).prop_map(|(second, rest, bare)| {
-        let mut words: [u64; WORDS] = rest.try_into().expect("as many");
+        let mut words = [0; WORDS];
+        words.copy_from_slice(&rest);
         words[1] = second;
         if bare {
             (words[6], words[7]) = (0, 0);
@@ -75,7 +76,7 @@ proptest! {
             }
             for (n, sge) in wqe.tail.list().into_iter().flat_map(|list| list.as_slice()).enumerate() {
                 prop_assert_eq!(sge.to, words[8 + 2 * n]);
-                let rest = u64::from(sge.length) | u64::from(sge.stag) << 32;
+                let rest = u64::from(sge.length) | (u64::from(sge.stag) << 32);
                 prop_assert_eq!(rest, words[9 + 2 * n]);
             }
         }
