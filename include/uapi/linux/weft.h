@@ -824,7 +824,7 @@ struct weft_sge {
 					 * region of the list's one element, rights @access,
 					 * key @imm, 0 to 255; @arg1 = 0 unbinds, and needs no list
 					 */
-#define WEFT_OP_LOCAL_INV	9	/* takes @remote_stag, a window of this end, back; no list */
+#define WEFT_OP_LOCAL_INV	9	/* takes back @remote_stag, a window of this end; no list */
 #define WEFT_OP_RECV		16	/* in completions: a message came */
 #define WEFT_OP_RECV_WRITE_IMM	17	/* in completions: a write with immediate data */
 
