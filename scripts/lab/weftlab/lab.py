@@ -75,7 +75,8 @@ class Lab(contextlib.AbstractContextManager):
     def add(self, name, nodes=None, vfs=None, vf_slots=1, slots=None, **options):
         """A host with a port a node; by default one, called as the host. With `vfs` each is
         an endpoint of two physical functions that can have so many virtual ones each, of so
-        many slots; or each that it names, where it is numbers by node. The driver needs a slot a link, and windows of that size would not all fit.
+        many slots; a dictionary has the number by node, and leaves the other nodes as they are. The
+        driver needs a slot a link, and windows of that size would not all fit.
         `slots`: of a port without virtual functions, another number than the device's own."""
         if self.server:
             ports = [Port.ivshmem(self.server, f"{name}-port")]
