@@ -4,14 +4,11 @@
 
 use crate::job::{self, Job};
 use crate::way::Way;
-use crate::{PATIENCE, Result};
+use crate::{PATIENCE, Result, appears};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weft::{LinkState, Port};
-
-/// How often the device file is looked for.
-const LOOK: Duration = Duration::from_millis(1);
 
 /// Runs `command`, waits for the link to be ready, and has one byte go there and back. Says when the
 /// command had ended, the link was ready and the byte was back: seconds from the beginning.
@@ -23,12 +20,7 @@ pub fn measure(service: &str, command: &[&str]) -> Result<()> {
         return Err(format!("{program} has failed").into());
     }
     let loaded = start.elapsed();
-    while !Path::new("/dev/weft0").exists() {
-        if PATIENCE.is_some_and(|limit| start.elapsed() > limit) {
-            return Err("there is no port".into());
-        }
-        std::thread::sleep(LOOK);
-    }
+    appears(Path::new("/dev/weft0"))?;
     Port::open(0)?.wait_link(0, LinkState::Ready, PATIENCE)?;
     let ready = start.elapsed();
     let words = ["channel", "0", service, "sleeping"];

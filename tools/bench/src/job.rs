@@ -135,16 +135,10 @@ impl Job {
                     before = now;
                 }
             }
-            Kind::Each => {
+            Kind::Stream | Kind::Each | Kind::Flood => {
+                let send = if self.kind == Kind::Each { Way::send } else { Way::queue };
                 for _ in 0..self.count {
-                    way.send(&payload)?;
-                }
-                way.settle()?;
-                way.recv(&mut [0; 8])?;
-            }
-            Kind::Stream | Kind::Flood => {
-                for _ in 0..self.count {
-                    way.queue(&payload)?;
+                    send(way, &payload)?;
                 }
                 way.settle()?;
                 way.recv(&mut [0; 8])?;

@@ -4,16 +4,17 @@
 //!
 //! `weft-bench serve WAY` on one host does what `weft-bench run WAY JOB…` on the other tells it. A
 //! way is `tcp ADDRESS polled|sleeping`, `channel PORT SERVICE polled|sleeping` (or `small-channel`, of
-//! which a port has room for many), or `qp PORT SERVICE polled|sleeping PAIRS`; a job is `KIND:BYTES:COUNT`, see `job.rs`. For each job, one line of JSON.
-//! `after FILE` before the jobs has them wait until there is such a file: for processes that are to begin
-//! together.
+//! which a port has room for many), or `qp PORT SERVICE polled|sleeping PAIRS`; a job is
+//! `KIND:BYTES:COUNT`, see `job.rs`. For each job, one line of JSON. `after FILE` before the jobs has them
+//! wait until there is such a file: for processes that are to begin together.
+//!
 //! `weft-bench watch qp …` waits until what it is connected to is gone, `weft-bench refused qp …` asks
-//! for what the other end refuses; `weft-bench instructions PORT PORT` counts what a message costs the
-//! processor: see `instructions.rs`; `instructions tcp NAMESPACE ADDRESS`, by TCP to an address there. `weft-bench make channel|cq|mr|qp PORT COUNT SERVICE FILE` has so
-//! many objects, when there is such a file, until it is killed (`weft-bench accept PORT SERVICE` accepts the
-//! channels);
-//! `weft-bench first SERVICE COMMAND…` says how long it takes from the command that loads the driver to
-//! the first byte that goes to `serve channel 0 SERVICE sleeping` and back.
+//! for what the other end refuses. `weft-bench instructions PORT PORT` counts what a message costs the
+//! processor, see `instructions.rs`; `instructions tcp NAMESPACE ADDRESS`, by TCP to an address there.
+//! `weft-bench make channel|cq|mr|qp PORT COUNT SERVICE FILE` has so many objects, when there is such a
+//! file, until it is killed; `weft-bench accept PORT SERVICE` accepts the channels. `weft-bench first
+//! SERVICE COMMAND…` says how long it takes from the command that loads the driver to the first byte that
+//! goes to `serve channel 0 SERVICE sleeping` and back.
 
 mod counts;
 mod first;

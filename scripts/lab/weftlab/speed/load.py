@@ -4,7 +4,8 @@ many processes at once. All of them sleep: programs that spin would measure the 
 
 from . import network, ways
 from ..errors import LabError
-from .machines import Samples, pair
+from .machines import Samples, networked
+from .times import PERCENTILES
 
 PROCESSES = (1, 4, 16, 64)
 # Messages of all processes together.
@@ -33,13 +34,13 @@ def _loaded(samples, lab, kind, backend):
     try:
         stream.expect("^connected", 60)
         served, run = _ends(kind, backend, 7302)
-        ((_, found),) = ways.jobs(lab, served, run, [f"round-trip:8:{TRIPS}"]).items()
+        (found,) = ways.jobs(lab, served, run, [f"round-trip:8:{TRIPS}"]).values()
     finally:
         for job in (stream, serving):
             job.kill(9)
     for job in (stream, serving):
         job.wait(60)
-    for percentile in ("p50", "p90", "p99"):
+    for percentile in PERCENTILES:
         samples.add(f"{kind}-{percentile}", found[percentile])
 
 
@@ -70,16 +71,8 @@ def _together(samples, lab, kind, backend, processes):
 
 def measure(figures, say, runs):
     """round trips beside a stream, and rates of many processes"""
-    backends = list(network.BACKENDS)
-    if network.prepare(("h1", "h2")):
-        backends.remove("tap")
     samples = Samples()
-    with pair(say, backends, memory=MEMORY) as lab:
-        for host in lab.hosts.values():
-            network.configure(host, backends)
-        backends = network.ready(lab["h1"], "h2", backends)
-        if not backends:
-            raise LabError("virtio-net carries nothing between the two machines")
+    with networked(say, memory=MEMORY) as (lab, backends):
         for run in range(runs):
             for kind in ("channel", "qp", "tcp"):
                 _loaded(samples, lab, kind, backends[-1])
@@ -87,7 +80,7 @@ def measure(figures, say, runs):
                     _together(samples, lab, kind, backends[-1], processes)
             say(f"run {run + 1} of {runs}")
     for kind in ("channel", "qp", "tcp"):
-        for percentile in ("p50", "p90", "p99"):
+        for percentile in PERCENTILES:
             figures.add(f"{kind}-sleeping-loaded-round-trip-8-{percentile}", "us",
                         [1e6 * s for s in samples[f"{kind}-{percentile}"]])  # fmt: skip
         for processes in PROCESSES:

@@ -4,6 +4,7 @@
 import contextlib
 
 from .. import paths, topology
+from ..errors import LabError
 from ..lab import Lab
 from . import network
 
@@ -38,3 +39,20 @@ def pair(say, backends=(), **options):
             )
         lab.boot().load()
         yield lab
+
+
+@contextlib.contextmanager
+def networked(say, **options):
+    """The same, and the backends over which virtio-net carries packets."""
+    backends = list(network.BACKENDS)
+    missing = network.prepare(("h1", "h2"))
+    if missing:
+        say(f"no taps here, only sockets between the machines: {missing}")
+        backends.remove("tap")
+    with pair(say, backends, **options) as lab:
+        for host in lab.hosts.values():
+            network.configure(host, backends)
+        backends = network.ready(lab["h1"], "h2", backends)
+        if not backends:
+            raise LabError("virtio-net carries nothing between the two machines")
+        yield lab, backends

@@ -5,10 +5,9 @@ All ways take turns in each run, so that what else the machine does falls on all
 spin are compared with TCP that spins, ways that sleep with TCP that sleeps.
 """
 
-from ..errors import LabError
-from . import model, network, ways
+from . import model, ways
 from .figures import size_name
-from .machines import Samples, pair
+from .machines import Samples, networked
 
 SIZES = (8, 64, 512, 4096, 32768, 262144, 1 << 20, 4 << 20)
 # Queue pairs at once, for message rates.
@@ -68,18 +67,8 @@ def _run(samples, lab, backends, rdma):
 
 def measure(figures, say, runs):
     """latency, throughput and message rate: channels, queue pairs, TCP, Soft-RoCE"""
-    backends = list(network.BACKENDS)
-    missing = network.prepare(("h1", "h2"))
-    if missing:
-        say(f"no taps here, only sockets between the machines: {missing}")
-        backends.remove("tap")
     samples = Samples()
-    with pair(say, backends) as lab:
-        for host in lab.hosts.values():
-            network.configure(host, backends)
-        backends = network.ready(lab["h1"], "h2", backends)
-        if not backends:
-            raise LabError("virtio-net carries nothing between the two machines")
+    with networked(say) as (lab, backends):
         rdma = all(ways.soft_roce(host, backends[-1]) for host in lab.hosts.values())
         say(f"virtio-net over {' and '.join(backends)}; Soft-RoCE {'works' if rdma else 'does not work'}")
         for run in range(runs):
