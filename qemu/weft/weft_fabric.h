@@ -73,7 +73,8 @@ enum weft_fab_type {
 	WEFT_FAB_HELLO = 1,
 	/*
 	 * fabric -> port. arg: 0 generation, 1 hardware id, 2 links, 3 traced (0, 1),
-	 * 4 adversarial (0, 1) and 5 its seed.
+	 * 4 adversarial (bit 0), no hardware id is attested (bit 1, WEFT_FAB_UNATTESTED),
+	 * and 5 the seed of adversarial mode.
 	 */
 	WEFT_FAB_WELCOME = 2,
 	/* fabric -> port, then closed. data: why. */
@@ -287,5 +288,7 @@ enum weft_fab_fault {
 
 /* In arg 4 of a DENIED. */
 #define WEFT_FAB_ROUTED		1
+/* In arg 4 of a WELCOME. */
+#define WEFT_FAB_UNATTESTED	2
 
 #endif /* WEFT_FABRIC_H */

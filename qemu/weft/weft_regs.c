@@ -53,6 +53,7 @@ static uint32_t weft_cap1(WeftPort *s)
 {
     return WEFT_MAX_LINKS | WEFT_CAP1_TRACED | WEFT_CAP1_ROUTES |
            (s == s->ep ? WEFT_CAP1_LINK_BYTES : 0) |
+           (s == s->ep && s->fab.attests ? WEFT_CAP1_ATTESTS : 0) |
            (s == s->pf ? WEFT_CAP1_MBOX_LID : 0) |
            (weft_dma_channels(s) ? WEFT_CAP1_DMA : 0) |
            (s->vfs ? WEFT_CAP1_SRIOV | WEFT_CAP1_VF_HWID |

@@ -61,6 +61,7 @@
 #define WEFT_R_CAP1			0x00c	/* ro */
 #define   WEFT_CAP1_LINKS		0x0000000f
 #define   WEFT_CAP1_LINK_BYTES		0x00000010	/* LINK_OUT, LINK_IN are there */
+#define   WEFT_CAP1_ATTESTS		0x00000020	/* CS_HWID is the fabric's word */
 #define   WEFT_CAP1_TRACED		0x00000100
 #define   WEFT_CAP1_DMA			0x00000200
 #define   WEFT_CAP1_SRIOV		0x00000400

@@ -89,6 +89,7 @@ bool weft_session_welcome(WeftPort *s, const struct weft_fab_msg *m, int *fds,
     s->hwid = m->arg[1];
     s->fab.links = m->arg[2];
     s->fab.welcomed = true;
+    s->fab.attests = !(m->arg[4] & WEFT_FAB_UNATTESTED);
     weft_linger_joined(s);
     weft_trace_wanted(s, m->arg[3] & 1);
     weft_adversary_wanted(s, m->arg[4] & 1, m->arg[5]);
@@ -138,6 +139,7 @@ void weft_session_lost(WeftPort *ep, bool was_welcomed)
     if (was_welcomed) {
         weft_error_all(ep, WEFT_ERR_FABRIC_LOST);
     }
+    ep->fab.attests = false;
     weft_trace_wanted(ep, false);
     weft_adversary_wanted(ep, false, 0);
 }

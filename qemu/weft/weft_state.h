@@ -319,6 +319,7 @@ typedef struct WeftFab {
     const WeftFabOps *ops;
     int sock;
     bool welcomed;              /* has been, on this connection */
+    bool attests;               /* this fabric, hardware ids */
     bool broken;                /* to be closed by the timer */
     unsigned welcomes_due;      /* HELLO and RESETs not answered yet */
     unsigned links;

@@ -5,6 +5,7 @@
 use crate::{
     device::Device,
     fabric::{Manager, Standing, View},
+    proto::nm::node::Mismatch,
     sys::sysfs::{Attr, List, Value},
 };
 use kernel::prelude::*;
@@ -31,12 +32,42 @@ fn refused(data: &Device, n: usize) -> Result<Value> {
     Ok(manager(data, n)?.writes_refused().into())
 }
 
+/// By what this node believes messages of managers.
+fn authenticated(data: &Device, _: usize) -> Result<Value> {
+    let by = match data.node.authentication()? {
+        (true, true) => c"fabric+key",
+        (true, false) => c"fabric",
+        (false, true) => c"key",
+        (false, false) => c"nothing",
+    };
+    Ok(by.into())
+}
+
+fn unsealed(data: &Device, n: usize) -> Result<Value> {
+    Ok(manager(data, n)?.messages_refused().into())
+}
+
+fn mismatch(data: &Device, n: usize) -> Result<Value> {
+    let how = match manager(data, n)?.mismatch() {
+        None => c"none",
+        Some((Mismatch::Here, _)) => c"here",
+        Some((Mismatch::There, _)) => c"there",
+        Some((Mismatch::Differs, _)) => c"differs",
+    };
+    Ok(how.into())
+}
+
+fn mismatch_hwid(data: &Device, n: usize) -> Result<Value> {
+    let with = manager(data, n)?.mismatch().map_or(0, |(_, hwid)| hwid);
+    Ok(Value::Hex64(with))
+}
+
 fn assignments(data: &Device, n: usize) -> Result<Value> {
     Ok(manager(data, n)?.pcim().assignments_serial().into())
 }
 
 /// The first eight are notified of their changes.
-static ATTRS: [Attr<Device>; 11] = files!(0, me = standing {
+static ATTRS: [Attr<Device>; 16] = files!(0, me = standing {
     c"role" => me.role.name(),
     c"lid" => me.lid,
     c"master" => Value::Hex64(me.master),
@@ -47,6 +78,11 @@ static ATTRS: [Attr<Device>; 11] = files!(0, me = standing {
 }
     Attr::new(c"assignments", assignments, 0),
     Attr::new(c"writes_refused", refused, 0),
+    Attr::new(c"authenticated", authenticated, 0),
+    Attr::new(c"messages_refused", unsealed, 0),
+    Attr::new(c"key_mismatch", mismatch, 0),
+    Attr::new(c"key_mismatch_hwid", mismatch_hwid, 0),
+    Attr::secret(c"key", refused, |data, _, text| data.node.set_key(text), 0),
     Attr::writable(c"allow", allow, |data, _, hwid| data.node.allow(hwid), 0),
     Attr::writable(c"excluded", excluded, |data, _, links| data.node.exclude(links), 0));
-pub(super) static LIST: List<Device, 12> = List::new(&ATTRS);
+pub(super) static LIST: List<Device, 17> = List::new(&ATTRS);

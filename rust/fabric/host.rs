@@ -2,7 +2,7 @@
 
 //! What links and the network manager need of their node.
 
-use super::{Client, PortGuard};
+use super::{keyring::Keyring, Client, PortGuard};
 use crate::{
     hw::{Aim, LinkStatus, Port},
     proto::{link::State, mr::due::Due, wire::Message},
@@ -32,6 +32,9 @@ pub(crate) trait LinkHost: Host {
         after: (State, LinkStatus),
         ended: Option<&'static CStr>,
     );
+
+    /// Returns the key of the fabric, if this port may have one.
+    fn keyring(&self) -> Option<&Keyring>;
 
     /// Traces a message of so many bytes that is sent by the mailbox.
     fn trace_sent(&self, link: usize, message: &Message, bytes: usize);

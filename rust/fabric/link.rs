@@ -10,7 +10,7 @@ use super::{
     Client, Reason, Usage,
 };
 use crate::{
-    hw::{Aim, Doorbells, Grant, LinkStatus, Port},
+    hw::{Aim, Doorbells, Grant, LinkStatus, Port, Router},
     proto::{
         link::{Effects, Failed, Link as Machine, Peer, State},
         quiesce::{Quiesce, QUIESCE_MS},
@@ -72,6 +72,8 @@ struct Seen {
 struct Inner {
     machine: Machine,
     seen: Seen,
+    /// Nonce of the neighbour, by its last hello that was proved; 0: none was.
+    nonce: u64,
 }
 
 /// One end of a link.
@@ -115,6 +117,7 @@ impl Link {
                         rests: false,
                         quiesce: Quiesce::default(),
                     },
+                    nonce: 0,
                 },
                 "weft link"
             ),
@@ -153,7 +156,11 @@ impl Link {
         f: impl FnOnce(&mut Session<'_>, &mut Seen) -> R,
     ) -> R {
         let mut inner = self.inner.lock();
-        let Inner { machine, seen } = &mut *inner;
+        let Inner {
+            machine,
+            seen,
+            nonce,
+        } = &mut *inner;
         let before = (machine.state(), seen.status);
         let knew = machine.known();
         let mut session = Session {
@@ -162,6 +169,7 @@ impl Link {
                 node,
                 port,
                 link: self,
+                nonce,
             },
         };
         let result = f(&mut session, seen);
@@ -276,11 +284,14 @@ impl Link {
     pub(super) fn message(&self, node: &dyn LinkHost, port: &dyn Port, message: &Message) {
         // All else has to come from the peer that a hello has introduced.
         let hello = matches!(message.body, Body::Hello(_));
-        if hello && !self.attests(node, port, message.header.from.hwid) {
+        if hello && !self.believes(node, port, message) {
             return;
         }
         self.drive(node, port, |session, _| {
             let (machine, fx) = session.split();
+            if let Some(proof) = message.proof {
+                *fx.nonce = proof.nonce;
+            }
             let body = machine.message(clock::now_ms(), message, fx);
             if let (Some(body), Some(client)) = (body, node.client()) {
                 client.message(session, body);
@@ -288,35 +299,61 @@ impl Link {
         });
     }
 
-    /// Returns whether `hwid` is that of the neighbour, as far as the fabric attests it. It is asked once
-    /// a training; while it does not answer, hellos are dropped: the neighbour repeats them. Sleeps.
-    fn attests(&self, node: &dyn LinkHost, port: &dyn Port, hwid: u64) -> bool {
-        // Only the first function of a port can ask, and only for a neighbour.
-        let Some(router) = port.router().filter(|_| self.number < port.links()) else {
+    /// Returns whether a hello gives the hardware id of the neighbour, as far as that can be known: by what the
+    /// fabric attests, else by a proof, if there is a key. Sleeps.
+    fn believes(&self, node: &dyn LinkHost, port: &dyn Port, message: &Message) -> bool {
+        // Only the first function of a port can ask the fabric, and only for a neighbour.
+        let neighbour = |_: &&dyn Router| self.number < port.links();
+        let router = port.router().filter(neighbour);
+        if let Some(router) = router.filter(|router| router.attests()) {
+            return self.attests(node, port, router, message.header.from.hwid);
+        }
+        let Some(keyring) = node.keyring().filter(|keyring| keyring.nonce() != 0) else {
             return true;
         };
-        let there =
-            self.attested
-                .lock()
-                .read(router, self.number, port.link_status(self.number).trained);
-        let Some(there) = there else {
-            return false;
-        };
-        if there == hwid {
+        if keyring.is_proved(message) {
             return true;
         }
+        let what = match message.proof {
+            Some(_) => "was not made with this host's key, or is late",
+            None => "was made without a key, and this host has one",
+        };
+        self.refuse(node, message.header.from.hwid, fmt!("{}", what));
+        false
+    }
+
+    /// Returns whether `hwid` is that of the neighbour, by what the fabric attests. It is asked once
+    /// a training; while it does not answer, hellos are dropped: the neighbour repeats them. Sleeps.
+    fn attests(
+        &self,
+        node: &dyn LinkHost,
+        port: &dyn Port,
+        router: &dyn Router,
+        hwid: u64,
+    ) -> bool {
+        let trained = port.link_status(self.number).trained;
+        let Some(there) = self.attested.lock().read(router, self.number, trained) else {
+            return false;
+        };
+        if there != hwid {
+            self.refuse(node, hwid, fmt!("came from the port of {:#018x}", there));
+        }
+        there == hwid
+    }
+
+    /// Counts a hello that gives this hardware id, and is refused.
+    fn refuse(&self, node: &dyn LinkHost, hwid: u64, why: fmt::Arguments<'_>) {
         // Logs the first, the second, the fourth, and so on.
         let refused = self.health.refused();
         if refused.is_power_of_two() {
             node.complain(fmt!(
-                "link {}: a hello gives the hardware id {:#018x}, and the port there has {:#018x} ({} so far)",
+                "link {}: a hello of {:#018x} {} ({} so far)",
                 self.number,
                 hwid,
-                there,
+                why,
                 refused
             ));
         }
-        false
     }
 
     /// Has both ends begin nothing, if the link is READY, but no longer than [`QUIESCE_MS`]. Returns true if
@@ -504,6 +541,8 @@ struct Means<'a> {
     node: &'a dyn LinkHost,
     port: &'a dyn Port,
     link: &'a Link,
+    /// As `Inner::nonce`.
+    nonce: &'a mut u64,
 }
 
 impl Means<'_> {
@@ -592,6 +631,12 @@ impl Effects for Means<'_> {
     }
 
     fn send(&mut self, message: &Message) {
+        let mut message = *message;
+        if let Some(keyring) = self.node.keyring() {
+            // On any link: only the receiver knows whether it has to ask for a proof.
+            message.proof = keyring.prove(&message, *self.nonce);
+        }
+        let message = &message;
         let mut buf = [0; MAX_BYTES];
         let bytes = message.encode(&mut buf);
         self.node.trace_sent(self.link.number, message, bytes);

@@ -13,7 +13,8 @@
 //! `Manager::handing` is taken inside `Pcim::configurator` alone; its holder waits for the machine.
 //! `Manager::inner` is inside both, and outside the locks of the links, as the manager asks the links
 //! for their neighbours; the links never call it with their locks held. Of the client it calls only the
-//! methods whose documentation says so. The inbox and the view are innermost, and held for copies only.
+//! methods whose documentation says so. The inbox and the view are innermost, and held for copies only; so is
+//! the keyring, and held while a tag is computed.
 
 mod aims;
 mod allow;
@@ -30,9 +31,10 @@ pub(crate) use self::{
 };
 
 use self::{aims::Aims, allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes};
-use super::{host::ManagerHost, memory::Memory, witness::Witness, Pcim};
+use super::{host::ManagerHost, keyring::Keyring, memory::Memory, witness::Witness, Pcim};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
+    proto::mac::{Mac, Tag},
     proto::mr::hierarchy::{Hierarchy, MAX_BYTES as MAX_HIERARCHY},
     proto::nm::{
         assignments::MAX_ASSIGNMENTS,
@@ -40,7 +42,7 @@ use crate::{
         mastership::Mastership,
         member::Member,
         message::Taken,
-        node::{self, There, MAX_NODES},
+        node::{self, Mismatch, There, MAX_NODES},
         packet::MAGIC,
         path::{Path, MAX_HOPS},
         table::{self, Slot},
@@ -86,6 +88,8 @@ pub(crate) struct Manager {
     inbox: Mutex<Inbox>,
     #[pin]
     view: Mutex<View>,
+    #[pin]
+    keyring: Keyring,
     #[pin]
     pcim: Pcim,
     #[pin]
@@ -133,6 +137,7 @@ impl Manager {
                 ),
                 inbox <- new_mutex!(inbox, "weft manager inbox"),
                 view <- new_mutex!(view, "weft manager view"),
+                keyring <- Keyring::new(),
                 pcim <- Pcim::new(),
                 handing <- new_mutex!((), "weft manager handing"),
                 handed <- WaitQueue::new(c"weft manager", kernel::static_lock_class!()),
@@ -190,6 +195,31 @@ impl Manager {
         self.inner.lock().machine.refusals()
     }
 
+    /// Replaces the key of messages between managers, as [`Keyring::set`].
+    pub(super) fn set_key(&self, text: &[u8]) -> Result {
+        // Locked, so that the machine never takes one key for another.
+        let mut inner = self.inner.lock();
+        let nonce = self.keyring.set(text)?;
+        inner.machine.rekey(clock::now_ms(), nonce);
+        Ok(())
+    }
+
+    /// Returns the key.
+    pub(crate) fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    /// Returns how many messages were refused because they are not sealed with the key of this node.
+    pub(crate) fn messages_refused(&self) -> u64 {
+        self.inner.lock().machine.unsealed()
+    }
+
+    /// Returns how the key of another host does not match, and the hardware id that this host gave, if that
+    /// was seen of late.
+    pub(crate) fn mismatch(&self) -> Option<(Mismatch, u64)> {
+        self.inner.lock().machine.mismatch(clock::now_ms())
+    }
+
     /// Returns the links that no route may use, a bit each.
     pub(crate) fn excluded(&self) -> u32 {
         self.inner.lock().neighbours.excluded()
@@ -242,6 +272,7 @@ impl Manager {
             router,
             routes,
             witness,
+            keyring: &self.keyring,
             view: &self.view,
         };
         let now = clock::now_ms();
@@ -327,6 +358,7 @@ impl Manager {
             router,
             routes,
             witness,
+            keyring: &self.keyring,
             view: &self.view,
         };
         Ok(f(machine, &mut means))
@@ -370,6 +402,7 @@ struct Means<'a> {
     router: &'a dyn Router,
     routes: &'a mut Routes,
     witness: &'a mut Witness,
+    keyring: &'a Keyring,
     view: &'a Mutex<View>,
 }
 
@@ -401,6 +434,12 @@ impl table::Effects for Means<'_> {
         // In force when this returns: the machine may report it next.
         self.routes
             .set(self.router, self.port.links(), lid, port.map(usize::from));
+    }
+}
+
+impl Mac for Means<'_> {
+    fn tag(&self, message: &[u8]) -> Option<Tag> {
+        self.keyring.tag(message)
     }
 }
 
@@ -447,6 +486,19 @@ impl node::Effects for Means<'_> {
             Err(e) if e == EHOSTUNREACH || e == EINVAL => There::Nothing,
             Err(_) => There::Unknown,
         }
+    }
+
+    fn attests(&self) -> bool {
+        self.router.attests()
+    }
+
+    fn mismatched(&mut self, how: Mismatch, hwid: u64) {
+        let what = match how {
+            Mismatch::Here => "has a key for messages of managers, and this one has none",
+            Mismatch::There => "has no key for messages of managers, and this one has",
+            Mismatch::Differs => "has another key for messages of managers",
+        };
+        self.node.complain(fmt!("host {:#018x} {}", hwid, what));
     }
 
     fn unattested(&mut self, master: u64, there: There) {

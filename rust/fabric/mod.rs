@@ -18,12 +18,14 @@
 //! `Node::pump` is held while messages are taken from the mailbox and put into the inboxes of the links
 //! and of the manager; it is outside the locks of these inboxes and of the port, and inside no other.
 //! `Node::telling` is taken outside `Link::inner` and the locks of the client. `Node::me` nests in 1 and
-//! 2. `Link::attested` nests in `Node::pump`, outside the locks of the port. [`Node`] takes no lock for a
+//! 2. `Link::attested` nests in `Node::pump`, outside the locks of the port. The lock of a [`Keyring`](keyring::Keyring) is
+//! innermost. [`Node`] takes no lock for a
 //! doorbell: it handles doorbells in the hard interrupt, with atomics.
 
 mod attested;
 mod health;
 mod host;
+mod keyring;
 mod link;
 mod manager;
 mod memory;

@@ -50,7 +50,11 @@ pub(crate) trait Router: Send + Sync {
     /// such space or address; `ENOLINK` if there is no fabric.
     fn cfg_read(&self, path: &[u8], space: u32, addr: u32) -> Result<u32>;
 
-    /// Returns the hardware id of the node at the end of `path`, as the fabric attests it: no host on the
+    /// Returns whether the fabric attests hardware ids: [`Router::hwid_at`] is its word. If not, it is what the
+    /// node there says of itself, or what a host on the way makes of it.
+    fn attests(&self) -> bool;
+
+    /// Returns the hardware id of the node at the end of `path`. If the fabric attests it, no host on the
     /// way, nor the one at the end, can change it. Errors as [`Router::cfg_read`].
     fn hwid_at(&self, path: &[u8]) -> Result<u64> {
         let half = |reg| self.cfg_read(path, ext::WEFT_SPACE_CONFIG, reg);

@@ -288,6 +288,7 @@ impl Link {
                 sequence: self.sequence,
             },
             body,
+            proof: None,
         });
     }
 

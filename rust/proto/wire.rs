@@ -12,6 +12,7 @@ use super::{
     cell::{Shape, PAGE_BYTES},
     crc::crc32c,
     hold::Say,
+    mac::Tag,
 };
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -21,7 +22,7 @@ pub const MAX_BYTES: usize = 256;
 /// First four bytes of every message: "WEFT".
 pub const MAGIC: u32 = 0x5446_4557;
 /// Version of the protocol. Messages of other versions are rejected.
-pub const VERSION: u8 = 5;
+pub const VERSION: u8 = 6;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 48;
 /// Offset of the checksum in the header.
@@ -101,6 +102,15 @@ pub struct Offer {
     pub echo: u32,
 }
 
+/// Shows that a hello is one of a node with the receiver's key ([`super::proof`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Proof {
+    /// The sender has drawn it with its key.
+    pub nonce: u64,
+    /// Tag of the hello.
+    pub tag: Tag,
+}
+
 /// Description of one end of a channel, sent when the channel is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct End {
@@ -170,6 +180,8 @@ pub struct Message {
     pub header: Header,
     /// Type and contents.
     pub body: Body,
+    /// Of a hello, if the sender has a key.
+    pub proof: Option<Proof>,
 }
 
 const HELLO: u8 = 1;
@@ -213,7 +225,7 @@ pub fn checksum(bytes: &[u8]) -> u32 {
 
 impl Offer {
     /// Encodes the absence of an offer.
-    const NONE: Self = Self {
+    pub const NONE: Self = Self {
         offset: 0,
         bytes: 0,
         wake: 0,
@@ -227,6 +239,7 @@ impl Offer {
 }
 
 members! {
+    Proof { nonce, tag };
     Offer { offset, bytes, wake, echo } if |offer| *offer == Offer::NONE || offer.is_valid();
 }
 
@@ -382,6 +395,9 @@ impl Message {
         let mut body = [0; MAX_BYTES - HEADER_BYTES];
         let mut w = Writer::new(&mut body);
         self.body.put(&mut w);
+        if let (Some(proof), HELLO) = (&self.proof, self.body.kind()) {
+            proof.put(&mut w);
+        }
         let body = w.written();
 
         let h = &self.header;
@@ -434,6 +450,9 @@ impl Message {
 
         let mut r = Reader::new(body);
         let body = Body::get(kind, &mut r)?;
+        let is_proof = kind == HELLO && !r.rest().is_empty();
+        let proof = is_proof.then(|| Proof::get(&mut r)).transpose();
+        let proof = proof.map_err(|_| Error::Length)?;
         if !r.rest().is_empty() {
             return Err(Error::Length);
         }
@@ -449,6 +468,7 @@ impl Message {
                 sequence,
             },
             body,
+            proof,
         })
     }
 }

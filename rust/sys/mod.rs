@@ -20,6 +20,7 @@ pub(crate) mod ext;
 pub(crate) mod file;
 pub(crate) mod gate;
 pub(crate) mod handover;
+pub(crate) mod hmac;
 pub(crate) mod home;
 pub(crate) mod iomap;
 pub(crate) mod irq;

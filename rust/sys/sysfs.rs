@@ -42,12 +42,16 @@ pub(crate) type Show<D> = fn(&D, usize) -> Result<Value>;
 /// Applies a number that an administrator has written to the file; the second argument is `arg`.
 pub(crate) type Store<D> = fn(&D, usize, u64) -> Result;
 
+/// Applies the bytes that an administrator has written to the file; the second argument is `arg`.
+pub(crate) type StoreBytes<D> = fn(&D, usize, &[u8]) -> Result;
+
 /// A file: a `struct device_attribute` and its functions.
 #[repr(C)]
 pub(crate) struct Attr<D: 'static> {
     raw: bindings::device_attribute,
     show: Show<D>,
     store: Option<Store<D>>,
+    store_bytes: Option<StoreBytes<D>>,
     /// If not empty: the words that may be written; `store` gets the index of the word.
     words: &'static [&'static CStr],
     arg: usize,
@@ -71,6 +75,7 @@ impl<D: 'static> Attr<D> {
             raw,
             show,
             store: None,
+            store_bytes: None,
             words: &[],
             arg,
         }
@@ -102,6 +107,22 @@ impl<D: 'static> Attr<D> {
     ) -> Self {
         let mut attr = Self::writable(name, show, store, arg);
         attr.words = words;
+        attr
+    }
+
+    /// Makes a file that cannot be read, mode 0200, for a secret. What a task with `CAP_SYS_ADMIN` writes is given
+    /// to `store` as it is; other writers get `EPERM`. `show` only says, by `ENOENT`, that the file is left out.
+    pub(crate) const fn secret(
+        name: &'static CStr,
+        show: Show<D>,
+        store: StoreBytes<D>,
+        arg: usize,
+    ) -> Self {
+        let mut attr = Self::new(name, show, arg);
+        attr.raw.attr.mode = 0o200;
+        attr.raw.__bindgen_anon_1.show = None;
+        attr.raw.__bindgen_anon_2.store = Some(store_bytes_cb::<D>);
+        attr.store_bytes = Some(store);
         attr
     }
 
@@ -186,6 +207,26 @@ extern "C" fn store_cb<D: 'static>(
     }
     let store = attr.store.ok_or(EACCES);
     match parsed.and_then(|value| store?(data, attr.arg, value)) {
+        Ok(()) => count as isize,
+        Err(e) => e.to_errno() as isize,
+    }
+}
+
+extern "C" fn store_bytes_cb<D: 'static>(
+    dev: *mut bindings::device,
+    attr: *mut bindings::device_attribute,
+    buf: *const c_char,
+    count: usize,
+) -> isize {
+    // SAFETY: As in `show_cb`.
+    let (data, attr) = unsafe { (data::<D>(dev), &*kernel::container_of!(attr, Attr<D>, raw)) };
+    if !is_admin() {
+        return EPERM.to_errno() as isize;
+    }
+    // SAFETY: sysfs has copied so many bytes to its buffer, which stays as it is during the call.
+    let bytes = unsafe { core::slice::from_raw_parts(buf.cast::<u8>(), count) };
+    let store = attr.store_bytes.ok_or(EACCES);
+    match store.and_then(|store| store(data, attr.arg, bytes)) {
         Ok(()) => count as isize,
         Err(e) => e.to_errno() as isize,
     }

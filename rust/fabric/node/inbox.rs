@@ -54,6 +54,7 @@ impl Inbox {
                 sequence: 0,
             },
             body: Body::Heartbeat,
+            proof: None,
         };
         let queue = Queue::new(none, DEPTH)?;
         Arc::pin_init(

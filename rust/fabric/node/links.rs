@@ -12,8 +12,9 @@ use super::{
 use crate::{
     fabric::{
         host::LinkHost,
+        keyring::Keyring,
         link::{Link, LinkInfo, Session},
-        Reason, LINK_DIRS,
+        Manager, Reason, LINK_DIRS,
     },
     hw::{Aim, LinkStatus, Port, MAX_LINKS},
     proto::{
@@ -25,6 +26,10 @@ use crate::{
 use kernel::{prelude::*, time::Msecs};
 
 impl LinkHost for Node {
+    fn keyring(&self) -> Option<&Keyring> {
+        self.manager().map(Manager::keyring)
+    }
+
     fn trace_sent(&self, link: usize, message: &Message, bytes: usize) {
         let kind = message.body.kind().into();
         trace::mbox_send(&self.pci(), link as u32, kind, bytes as u32);

@@ -60,6 +60,22 @@ impl Node {
         Ok(())
     }
 
+    /// Calls [`Manager::set_key`], and has the manager look at all nodes again.
+    pub(crate) fn set_key(&self, text: &[u8]) -> Result {
+        self.manager().ok_or(ENODEV)?.set_key(text)?;
+        self.manage();
+        Ok(())
+    }
+
+    /// Returns what messages of managers are believed by: an attestation of the fabric, and a key. `ENOENT`: the
+    /// port has no manager.
+    pub(crate) fn authentication(&self) -> Result<(bool, bool)> {
+        let manager = self.manager().ok_or(ENOENT)?;
+        let port = self.port()?;
+        let attests = port.router().is_some_and(|router| router.attests());
+        Ok((attests, manager.keyring().nonce() != 0))
+    }
+
     /// Sets the links that no route leads over, a bit each. `EINVAL`: there is no such link.
     pub(crate) fn exclude(&self, links: u64) -> Result {
         let manager = self.manager().ok_or(ENODEV)?;

@@ -179,6 +179,12 @@ impl Router for Routes {
         Ok(())
     }
 
+    fn attests(&self) -> bool {
+        let cap1 = self.chip.read(ext::WEFT_R_CAP1);
+        // A port that does not answer is in no fabric.
+        cap1 & ext::WEFT_CAP1_ATTESTS != 0
+    }
+
     fn cfg_read(&self, path: &[u8], space: u32, addr: u32) -> Result<u32> {
         self.request(path, space, addr, None)
     }

@@ -13,6 +13,7 @@ use super::{
     member::{Member, Members, NO_MEMBER},
     message::{Info, Page},
     port::{Port, PORTS},
+    seal::Origin,
 };
 
 impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
@@ -31,8 +32,8 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
 
     /// Takes the answer of a node to question `xid`. If its ports do not fit into one page, the next
     /// page is due to be asked for. Ports that change meanwhile do no harm: the change is reported, and
-    /// the exploration begins again.
-    pub fn answer(&mut self, xid: u32, info: &Info, page: &Page) {
+    /// the exploration begins again. `origin` is that of the answer.
+    pub fn answer(&mut self, xid: u32, info: &Info, page: &Page, origin: Origin) {
         // Another node may be at the end of the path by now: then this is no answer.
         let member = self
             .all_mut()
@@ -47,6 +48,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         if member.piece == 0 {
             member.info = *info;
         }
+        member.origin = origin;
         for (port, told) in member.ports.iter_mut().zip(&page.ports) {
             if told.is_up() {
                 *port = *told;

@@ -7,6 +7,7 @@ use super::{
     message::Info,
     path::Path,
     port::{Port, PORTS},
+    seal::Origin,
 };
 
 /// No member.
@@ -23,6 +24,8 @@ pub struct Member {
     pub known: bool,
     /// How to reach it.
     pub path: Path,
+    /// Origin of the last message of it that was sealed, if any was.
+    pub origin: Origin,
     /// The question, or the write, that is on its way to it.
     pub ask: Ask,
     /// The piece that is next, of an answer or a write that has several.
@@ -78,6 +81,11 @@ impl Member {
         ports: [Port::NONE; PORTS],
         known: false,
         path: Path::EMPTY,
+        origin: Origin {
+            hwid: 0,
+            nonce: 0,
+            number: 0,
+        },
         ask: Ask::DUE,
         piece: 0,
         differ: 0,

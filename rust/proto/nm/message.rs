@@ -221,4 +221,12 @@ impl Message<'_> {
             _ => true,
         }
     }
+
+    /// Returns whether it asks the node at the end of a path, whichever that is: its seal is for any.
+    pub fn is_question(&self) -> bool {
+        matches!(
+            self,
+            Self::PortsRequest { .. } | Self::AssignmentsRequest { .. } | Self::Poll { .. }
+        )
+    }
 }

@@ -21,6 +21,7 @@ pub mod mastership;
 pub mod member;
 pub mod message;
 pub mod node;
+pub mod order;
 pub mod packet;
 pub mod path;
 pub mod port;
@@ -29,4 +30,5 @@ pub mod route;
 // The driver does not use it yet.
 #[cfg(not(MODULE))]
 pub mod scale;
+pub mod seal;
 pub mod table;

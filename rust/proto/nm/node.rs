@@ -19,13 +19,15 @@
 //! answer. Every write names the mastership of its writer. A node obeys no mastership older than the one
 //! that it obeys, nor one of a higher id than its own, nor one whose master the fabric does not attest at
 //! the end of the path back ([`There`]). A standby surveys the nodes again when its master
-//! has changed something, so that it too has a list of the members.
+//! has changed something, so that it too has a list of the members. A node that has a key believes other
+//! hosts only by their seals ([`super::seal`]).
 //!
 //! A node without a host is never master, and does not explore: it waits to be written to.
 //!
 //! The manager acts through [`Effects`] only. All times are in milliseconds.
 
 mod attest;
+mod auth;
 mod elect;
 mod hand;
 mod master;
@@ -34,12 +36,19 @@ mod standby;
 
 pub use self::{
     attest::There,
+    auth::Mismatch,
     hand::{Failure, HAND_MS},
     rest::LEASE_MS,
 };
 
-use self::{attest::Attest, hand::Hand, rest::Resting};
+use self::{
+    attest::Attest,
+    auth::{Auth, Return},
+    hand::Hand,
+    rest::Resting,
+};
 use super::{
+    super::mac::Mac,
     allow::Allowed,
     ask::{Ask, State, AGAIN_MS},
     assignments::version_after,
@@ -50,7 +59,7 @@ use super::{
     mastership::Mastership,
     member::{Member, Members},
     message::{Differ, Info, Message, Moves, Page, Taken},
-    packet::{Arrival, Direction, Packet, MAX_BYTES, MAX_PAYLOAD},
+    packet::{Arrival, Direction, Packet, MAX_BYTES},
     path::Path,
     port::{Port, PORTS},
     table::{self, Slot, Table},
@@ -85,7 +94,7 @@ pub enum Role {
 }
 
 /// The actions of the machine.
-pub trait Effects: table::Effects {
+pub trait Effects: table::Effects + Mac {
     /// Sends to the neighbour at `port`; the message may get lost.
     fn send(&mut self, port: u8, message: &[u8]);
     /// Called when the role of the node, or the mastership that it obeys, has changed.
@@ -111,6 +120,14 @@ pub trait Effects: table::Effects {
     }
     /// Returns what the fabric attests at the end of a path from this node.
     fn there(&mut self, path: &Path) -> There;
+    /// Returns whether the fabric attests what [`Self::there`] returns. If not, it is not asked, and masters
+    /// are believed by their seals alone, if there is a key.
+    fn attests(&self) -> bool {
+        true
+    }
+    /// Called when a message shows that the node with this hardware id, as it says, has another key, or that
+    /// one of both has none.
+    fn mismatched(&mut self, _how: Mismatch, _hwid: u64) {}
     /// Called when a write was refused because its master is not at the end of the path by which it
     /// came: what is there, or the host on the way that may not take part.
     fn unattested(&mut self, _master: u64, _there: There) {}
@@ -162,6 +179,8 @@ pub struct Node<M, T, B, A> {
     xids: u32,
     /// The newest version of tables of the mastership that the node obeys.
     version: u32,
+    /// A node that obeys this mastership of this node has refused a write: the next one is in a later term.
+    outrun: bool,
     /// [`Self::signature`] of the members when their tables were last complete.
     done: Option<u64>,
     /// Some staged routes replace routes in use that leave by another port.
@@ -203,6 +222,8 @@ pub struct Node<M, T, B, A> {
     doubts: Doubts,
     /// The hosts that the fabric attests.
     attest: Attest,
+    /// The nodes that have the same key.
+    auth: Auth,
 }
 
 impl<M, T, B, A> Node<M, T, B, A>
@@ -231,6 +252,7 @@ where
             allowed: Allowed(allowed),
             xids: 0,
             version: 0,
+            outrun: false,
             done: None,
             moves: Moves::No,
             rested: false,
@@ -252,6 +274,7 @@ where
             promises: Promises::NONE,
             doubts: Doubts::NONE,
             attest: Attest::NONE,
+            auth: Auth::NONE,
             found: 0,
         };
         node.begin(hwid, life);
@@ -278,6 +301,7 @@ where
         self.hierarchy.clear();
         self.hierarchy_by = (Mastership::default(), 0);
         self.version = 0;
+        self.outrun = false;
         self.done = None;
         self.rested = false;
         self.resting = None;
@@ -394,6 +418,28 @@ where
     /// Returns how many writes were refused because the fabric does not attest their master.
     pub fn refusals(&self) -> u64 {
         self.attest.count()
+    }
+
+    /// Returns how many messages were refused because they are not sealed with the key of this node.
+    pub fn unsealed(&self) -> u64 {
+        self.auth.refused()
+    }
+
+    /// Returns how the key of a node that was heard of late does not match that of this node, and the hardware
+    /// id that it gave; `None`: there is no such node.
+    pub fn mismatch(&self, now: u64) -> Option<(Mismatch, u64)> {
+        self.auth.mismatch(now)
+    }
+
+    /// [`Mac::tag`] has another key from now on, or none. `nonce` is a random number; 0: there is no key.
+    /// Explores again, as other nodes may be believed now.
+    pub fn rekey(&mut self, now: u64, nonce: u64) {
+        self.auth.rekey(nonce);
+        self.table.begin();
+        self.resting = None;
+        if !matches!(self.phase, Phase::Start | Phase::Idle) {
+            self.explore(now);
+        }
     }
 
     /// Returns the list of hardware ids that may take part.
@@ -519,29 +565,28 @@ where
         port.is_some_and(|port| self.allowed.has(port.peer))
     }
 
-    /// Sends a message to the end of a path.
-    fn tell(&self, path: Path, xid: u32, message: &Message<'_>, fx: &mut impl Effects) {
-        let direction = match self.phase {
+    /// Returns the direction of a message that this node sends.
+    fn direction(&self, message: &Message<'_>) -> Direction {
+        match self.phase {
             _ if matches!(message, Message::Ack { .. } | Message::Poll { .. }) => {
                 Direction::ToMaster
             }
             Phase::Start | Phase::Idle | Phase::Explore => Direction::Unknown,
             Phase::Standby => Direction::ToMaster,
             _ => Direction::FromMaster,
-        };
-        let mut payload = [0; MAX_PAYLOAD];
-        let packet = message
-            .encode(xid, &mut payload)
-            .and_then(|len| payload.get(..len))
-            .and_then(|payload| Packet::new(direction, path, payload));
-        if let Some(packet) = packet {
-            send(&packet, fx);
         }
     }
 
+    /// Sends a message.
+    fn tell(&mut self, to: &Return, xid: u32, message: &Message<'_>, fx: &mut impl Effects) {
+        let direction = self.direction(message);
+        self.auth
+            .send(self.me.hwid, direction, to, xid, message, fx);
+    }
+
     fn acknowledge(
-        &self,
-        path: Path,
+        &mut self,
+        to: &Return,
         xid: u32,
         taken: Taken,
         differ: Differ,
@@ -553,7 +598,7 @@ where
             mastership: self.me.mastership,
             differ,
         };
-        self.tell(path, xid, &ack, fx);
+        self.tell(to, xid, &ack, fx);
     }
 
     fn message(
@@ -564,16 +609,21 @@ where
         message: &Message<'_>,
         fx: &mut impl Effects,
     ) {
-        let back = packet.way_back();
+        let sender = self.auth.open(now, self.me.hwid, packet, message, fx);
+        let back = Return {
+            path: packet.way_back(),
+            to: sender.receiver(),
+        };
         match message {
             Message::PortsRequest { first } => {
                 let page = Page::of(&self.ports, *first);
                 let info = self.me;
-                self.tell(back, xid, &Message::PortsReply { info, page }, fx);
+                self.tell(&back, xid, &Message::PortsReply { info, page }, fx);
             }
             Message::PortsReply { info, page } => {
-                if self.phase == Phase::Explore || self.surveys {
-                    self.members.answer(xid, info, page);
+                let looks = self.phase == Phase::Explore || self.surveys;
+                if looks && self.auth.believes(now, &sender, info.hwid, fx) {
+                    self.members.answer(xid, info, page, sender.origin());
                 }
             }
             Message::Assign { write, .. }
@@ -585,25 +635,34 @@ where
                 if write.to != self.me.hwid || write.life != self.me.life {
                     return;
                 }
+                if write.mastership == self.me.mastership && self.auth.is_late(&sender) {
+                    // It was done, or the master has sent it again.
+                    return;
+                }
                 let done = self
-                    .obey(now, write, back, fx)
+                    .obey(now, write, back.path, &sender, fx)
                     .and_then(|()| self.written(now, xid, message, fx));
                 match (done, message) {
                     (Ok(_), Message::Rest { on: true, .. }) => {
                         self.await_rest(now, xid, Some(back), fx);
                     }
-                    (Ok(differ), _) => self.acknowledge(back, xid, Taken::Yes, differ, fx),
-                    (Err(taken), _) => self.acknowledge(back, xid, taken, Differ::default(), fx),
+                    (Ok(differ), _) => self.acknowledge(&back, xid, Taken::Yes, differ, fx),
+                    (Err(taken), _) => self.acknowledge(&back, xid, taken, Differ::default(), fx),
                 }
             }
             Message::Ack {
                 from,
                 taken,
+                mastership,
                 differ,
-                ..
             } => {
-                if !self.hand_acked(now, xid, *from, *taken) {
-                    self.acked(now, xid, *from, *taken, *differ);
+                if !self.auth.believes(now, &sender, *from, fx) {
+                    return;
+                }
+                let asked = self.hand_acked(now, xid, *from, *taken)
+                    || self.acked(now, xid, *from, *taken, *differ);
+                if asked && *taken == Taken::Stale && *mastership == self.me.mastership {
+                    self.outrun = true;
                 }
             }
             Message::Poll { info, .. } => {
@@ -611,12 +670,18 @@ where
                     from: self.me.hwid,
                     master: self.master(),
                 };
-                self.tell(back, xid, &ack, fx);
-                self.polled(now, info);
+                self.tell(&back, xid, &ack, fx);
+                if self.auth.believes(now, &sender, info.hwid, fx) {
+                    self.polled(now, info, sender.origin());
+                }
             }
             Message::PollAck { from, master } => {
                 let mine = matches!(self.phase, Phase::Idle | Phase::Standby);
-                if mine && *from == self.lowest && self.poll.answer(xid) {
+                let is_masters = mine && *from == self.lowest;
+                if is_masters
+                    && self.auth.believes(now, &sender, *from, fx)
+                    && self.poll.answer(xid)
+                {
                     self.poll_at = now + POLL_MS;
                     if *master != 0 && *master != self.lowest {
                         // The node that was taken for the master obeys another one.
@@ -630,12 +695,13 @@ where
                 }
             }
             Message::AssignmentsRequest { offset } => {
-                let reply = Message::AssignmentsReply {
-                    piece: self.assignments.piece(*offset),
-                };
-                self.tell(back, xid, &reply, fx);
+                let piece = self.assignments.piece(*offset);
+                let reply = Message::AssignmentsReply { piece };
+                let direction = self.direction(&reply);
+                self.auth
+                    .send(self.me.hwid, direction, &back, xid, &reply, fx);
             }
-            Message::AssignmentsReply { piece } => self.fetched(xid, piece, fx),
+            Message::AssignmentsReply { piece } => self.fetched(now, xid, piece, &sender, fx),
         }
     }
 

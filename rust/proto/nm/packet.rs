@@ -8,11 +8,13 @@
 
 use super::{
     super::{
-        bytes::{check, Malformed, Reader, Writer},
+        bytes::{check, Malformed, Member, Reader, Writer},
         crc::crc32c,
+        mac::Mac,
     },
     path::{Path, MAX_HOPS},
     port::PORTS,
+    seal::{Origin, Receiver, Seal, SEAL_BYTES},
 };
 
 /// Bytes of the longest message that a mailbox carries.
@@ -20,13 +22,15 @@ pub const MAX_BYTES: usize = 256;
 /// First four bytes: "WFNM". No other message between neighbours begins with them.
 pub const MAGIC: [u8; 4] = *b"WFNM";
 /// Version of the protocol between managers.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes before the header.
 pub const ENVELOPE_BYTES: usize = 12;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 6 + 2 * MAX_HOPS;
-/// Bytes of the longest payload.
-pub const MAX_PAYLOAD: usize = MAX_BYTES - ENVELOPE_BYTES - HEADER_BYTES;
+/// Bytes of the longest payload: a seal has to fit as well.
+pub const MAX_PAYLOAD: usize = MAX_BYTES - ENVELOPE_BYTES - HEADER_BYTES - SEAL_BYTES;
+/// Flag in the envelope: a seal follows the payload.
+const SEALED: u8 = 1;
 
 /// Routing method: by ports.
 const METHOD_PORTS: u8 = 0;
@@ -81,6 +85,8 @@ pub enum Arrival {
 pub struct Packet {
     /// Its direction.
     pub direction: Direction,
+    /// Its seal, if it has one. Nodes on the way send it on as it is.
+    pub seal: Option<Seal>,
     forward: Path,
     /// The ports by which it came into the nodes that it has reached.
     backward: Path,
@@ -95,6 +101,7 @@ impl Packet {
         forward.first()?;
         let mut packet = Self {
             direction,
+            seal: None,
             forward,
             backward: Path::EMPTY,
             len: payload.len(),
@@ -105,6 +112,19 @@ impl Packet {
             .get_mut(..payload.len())?
             .copy_from_slice(payload);
         Some(packet)
+    }
+
+    /// Seals the packet for a receiver, if there is a key.
+    pub fn seal(&mut self, mac: &impl Mac, origin: Origin, to: Receiver) {
+        self.seal = Seal::new(mac, origin, to, self.direction as u8, self.payload());
+    }
+
+    /// Returns the origin that the packet's seal shows to this receiver; `None` if it has no valid seal.
+    pub fn origin(&self, mac: &impl Mac, to: Receiver) -> Option<Origin> {
+        let direction = self.direction as u8;
+        let seal = self.seal.as_ref();
+        let seal = seal.filter(|seal| seal.is_valid(mac, to, direction, self.payload()))?;
+        Some(seal.origin)
     }
 
     /// Returns the payload.
@@ -131,11 +151,12 @@ impl Packet {
 
     /// Encodes the packet and returns its length in bytes.
     pub fn encode(&self, buf: &mut [u8; MAX_BYTES]) -> usize {
-        let all = ENVELOPE_BYTES + HEADER_BYTES + self.len;
+        let sealed = self.seal.map_or(0, |_| SEAL_BYTES);
+        let all = ENVELOPE_BYTES + HEADER_BYTES + self.len + sealed;
         let mut w = Writer::new(buf);
         w.put(&MAGIC);
         w.u8(VERSION);
-        w.u8(0);
+        w.u8(self.seal.map_or(0, |_| SEALED));
         w.u16(all as u16);
         w.u32(0);
         w.u8(METHOD_PORTS);
@@ -149,6 +170,9 @@ impl Packet {
         }
         w.u16(self.len as u16);
         w.put(self.payload());
+        if let Some(seal) = &self.seal {
+            seal.put(&mut w);
+        }
         let body = buf.get(ENVELOPE_BYTES..all).unwrap_or_default();
         let sum = crc32c(body.iter().copied());
         if let Some(at) = buf.get_mut(8..ENVELOPE_BYTES) {
@@ -167,7 +191,8 @@ impl Packet {
         if version != VERSION {
             return Err(Error::Version(version));
         }
-        check(r.u8()? == 0)?;
+        let flags = r.u8()?;
+        check(flags & !SEALED == 0)?;
         let all = usize::from(r.u16()?);
         let sum = r.u32()?;
         let body = buf.get(ENVELOPE_BYTES..all).ok_or(Error::Short)?;
@@ -184,9 +209,14 @@ impl Packet {
         let forward = path(r.array()?, hops)?;
         let backward = path(r.array()?, passed)?;
         let len = usize::from(r.u16()?);
-        check(r.rest().len() == len)?;
-        let mut packet = Self::new(direction, forward, r.rest()).ok_or(Error::Value)?;
+        let payload = r.rest().get(..len).ok_or(Error::Value)?;
+        let mut packet = Self::new(direction, forward, payload).ok_or(Error::Value)?;
         packet.backward = backward;
+        let mut r = Reader::new(r.rest().get(len..).unwrap_or_default());
+        if flags & SEALED != 0 {
+            packet.seal = Some(Seal::get(&mut r)?);
+        }
+        check(r.rest().is_empty())?;
         Ok(packet)
     }
 }

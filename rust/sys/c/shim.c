@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <crypto/sha2.h>
 #include <linux/anon_inodes.h>
 #include <linux/atomic.h>
 #include <linux/capability.h>
@@ -14,6 +15,8 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/user.h>
+#include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/user_namespace.h>
 #include <linux/vmalloc.h>
 #include "shim.h"
@@ -239,6 +242,31 @@ void weft_eventfd_signal(struct eventfd_ctx *ctx)
 void weft_eventfd_put(struct eventfd_ctx *ctx)
 {
 	eventfd_ctx_put(ctx);
+}
+
+/* Returns a key of HMAC-SHA-256 that is prepared, or NULL. */
+void *weft_key_new(const u8 *raw, size_t bytes)
+{
+	struct hmac_sha256_key *key = kmalloc(sizeof(*key), GFP_KERNEL);
+
+	if (key)
+		hmac_sha256_preparekey(key, raw, bytes);
+	return key;
+}
+
+void weft_key_code(const void *key, const u8 *message, size_t bytes, u8 *code)
+{
+	hmac_sha256(key, message, bytes, code);
+}
+
+void weft_key_free(void *key)
+{
+	kfree_sensitive(key);
+}
+
+void weft_memzero(void *memory, size_t bytes)
+{
+	memzero_explicit(memory, bytes);
 }
 
 static DEFINE_MUTEX(weft_moving_nodes);

@@ -41,6 +41,10 @@ u64 weft_compare_swap(void *word, u64 old, u64 new);
 struct eventfd_ctx *weft_eventfd_get(int fd);
 void weft_eventfd_signal(struct eventfd_ctx *ctx);
 void weft_eventfd_put(struct eventfd_ctx *ctx);
+void *weft_key_new(const u8 *raw, size_t bytes);
+void weft_key_code(const void *key, const u8 *message, size_t bytes, u8 *code);
+void weft_key_free(void *key);
+void weft_memzero(void *memory, size_t bytes);
 int weft_move_node(const struct class *class, dev_t number, struct device *parent);
 
 #endif /* WEFT_SHIM_H */

@@ -13,6 +13,8 @@ class Topology:
         self.links = []
         # Who may program switches; by default all.
         self.managers = None
+        # What the fabric says of hardware ids is true.
+        self.attests = True
 
     def host(self, name, hwid):
         self.hosts.append((name, hwid))
@@ -45,6 +47,8 @@ class Topology:
         lines = []
         if self.managers is not None:
             lines += [f"managers = {self.managers!r}".replace("'", '"'), ""]
+        if not self.attests:
+            lines += ["attests = false", ""]
         for name, hwid in self.hosts:
             lines += ["[[host]]", f'name = "{name}"', f"hwid = {hwid}", ""]
         for name, ports in self.switches:

@@ -183,6 +183,8 @@ pub struct Topology {
     pub trunks: Vec<Trunk>,
     /// The hosts that may program switches; none: all may.
     pub managers: Vec<usize>,
+    /// What it says of hardware ids is true; else nodes have to believe each other.
+    pub attests: bool,
 }
 
 /// A fault of the file, and where it is.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 use weft_fabric::wire::{Packet, abi::*};
+use weft_proto::mac::Mac;
 use weft_proto::nm::{
     assignments::MAX_ASSIGNMENTS,
     mastership::Mastership,
@@ -68,6 +69,8 @@ impl table::Effects for Done<'_> {
         self.routes.push((lid, port));
     }
 }
+
+impl Mac for Done<'_> {}
 
 impl Effects for Done<'_> {
     fn send(&mut self, port: u8, message: &[u8]) {
@@ -358,6 +361,17 @@ fn n_5_a_switch_obeys_no_master_that_is_not_where_its_writes_came_from() {
         fabric.until("that all goes on", |f| f.settled(11));
         assert_eq!(tables(&fabric), before);
     }
+}
+
+#[test]
+fn n_5_a_switch_that_cannot_attest_obeys_what_claims_to_be_the_master() {
+    let blind = FABRIC.replacen("host = [", "attests = false\n    host = [", 1);
+    let mut fabric = Fabric::of(&blind, 2);
+    fabric.until("a master and all routes", |f| f.settled(11));
+    let to = fabric.daemon.json(&["status"])["switches"][1]["hwid"].as_u64().unwrap();
+    let h3 = fabric.hosts.get_mut("h3").unwrap();
+    assert_eq!(h3.forge(&[3], to, 1), [Taken::Yes; 5]);
+    assert_eq!(fabric.daemon.json(&["status"])["switches"][1]["master"], 1);
 }
 
 #[test]

@@ -321,6 +321,13 @@ fn traced_mode_is_told_now_and_at_the_next_welcome() {
 }
 
 #[test]
+fn a_port_is_told_whether_its_fabric_attests_hardware_ids() {
+    let daemon = Daemon::start(&format!("attests = false\n{TWO}"));
+    let (_, welcome) = Port::join(&daemon, "h1");
+    assert_eq!(welcome.arg[4..], [u64::from(WEFT_FAB_UNATTESTED), 0]);
+}
+
+#[test]
 fn adversarial_mode_is_told_with_its_seed_now_and_at_the_next_welcome() {
     let daemon = Daemon::start(TWO);
     let (h1, welcome) = Port::join(&daemon, "h1");

@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
 
 use std::collections::HashMap;
+use weft_proto::mac::Mac;
 use weft_proto::nm::{
     kind::NO_HOST,
     mastership::Mastership,
@@ -40,6 +41,8 @@ struct Fabric {
 impl table::Effects for Fabric {
     fn route(&mut self, _lid: u32, _port: Option<u8>) {}
 }
+
+impl Mac for Fabric {}
 
 impl Effects for Fabric {
     fn send(&mut self, port: u8, message: &[u8]) {
@@ -182,7 +185,7 @@ fn n_5_a_write_from_the_wrong_place_is_refused_whatever_it_claims() {
     let mut bed = Bed::new(&[]);
     assert_eq!(bed.write(5, 10, &[0, 3]), Taken::Yes);
     // In the mastership in force; in a later one; in the name of a host that is not there.
-    for (term, master) in [(5, 10), (6, 10), (6, 1), (u32::MAX, 1)] {
+    for (term, master) in [(5, 10), (6, 10), (6, 1), (1 << 31, 1)] {
         bed.now += REFUSED_MS;
         assert_eq!(
             bed.write(term, master, &[0, 4]),

@@ -213,6 +213,7 @@ impl World {
                 sequence: 0,
             },
             body: Body::Hello(None),
+            proof: None,
         };
         let End { link, port, .. } = &mut self.ends[to];
         link.message(self.now, &message, port);
@@ -396,6 +397,7 @@ proptest! {
                     sequence: 0,
                 },
                 body,
+                proof: None,
             };
             let End { link, port, .. } = &mut world.ends[0];
             link.message(world.now, &message, port);

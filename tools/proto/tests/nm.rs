@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
 
 use proptest::prelude::*;
+use weft_proto::mac::{Mac, Tag, TAG_BYTES};
 use weft_proto::nm::{
     mastership::Mastership,
     message::{
@@ -16,6 +17,7 @@ use weft_proto::nm::{
     path::{Path, MAX_HOPS},
     port::{Port, PORTS},
     power::{Governor, Policy, Rate, Seen, LEAST, MOST_PATIENCE, PATIENCE, SAMPLE_MS, WORTH},
+    seal::{Origin, Receiver},
     table::{Effects, Slot, Table},
 };
 
@@ -54,11 +56,20 @@ fn n_4_the_way_back_is_the_way_reversed() {
     assert_eq!(packet.way_back().ports(), [3, 1]);
 }
 
+struct Keyed;
+
+impl Mac for Keyed {
+    fn tag(&self, _message: &[u8]) -> Option<Tag> {
+        Some([0xa5; TAG_BYTES])
+    }
+}
+
 #[test]
 fn n_4_the_longest_packet_fits_a_mailbox() {
     let path = Path::new(&[3; MAX_HOPS]).unwrap();
     assert!(path.then(0).is_none());
-    let packet = Packet::new(Direction::Unknown, path, &[9; MAX_PAYLOAD]).unwrap();
+    let mut packet = Packet::new(Direction::Unknown, path, &[9; MAX_PAYLOAD]).unwrap();
+    packet.seal(&Keyed, Origin::default(), Receiver::ANY);
     let bytes = encode(&packet);
     assert_eq!(bytes.len(), MAX_BYTES);
     assert_eq!(Packet::parse(&bytes), Ok(packet));
@@ -91,6 +102,12 @@ fn n_4_a_header_that_makes_no_sense_is_dropped() {
         assert_eq!(Packet::parse(&bytes), Err(Error::Checksum));
         seal(&mut bytes);
         assert_eq!(Packet::parse(&bytes), Err(Error::Value), "{place}: {value}");
+    }
+    // A flag that is not known, and one of a seal that is not there.
+    for flags in [2, 1] {
+        let mut bytes = good.clone();
+        bytes[5] = flags;
+        assert!(Packet::parse(&bytes).is_err(), "{flags}");
     }
     for len in 0..good.len() {
         assert!(Packet::parse(&good[..len]).is_err());

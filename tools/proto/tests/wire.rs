@@ -9,9 +9,11 @@ use weft_proto::{
     cell::{Shape, MAX_BULK, MAX_CELLS},
     crc::crc32c,
     hold::Say,
+    mac::{parse_key, Mac, Tag, MAX_KEY_BYTES},
+    proof::{is_proved, prove},
     wire::{
-        checksum, Body, End, Error, Header, Incarnation, Message, Offer, HEADER_BYTES, MAGIC,
-        MAX_BYTES,
+        checksum, Body, End, Error, Header, Incarnation, Message, Offer, Proof, HEADER_BYTES,
+        MAGIC, MAX_BYTES,
     },
 };
 
@@ -63,6 +65,11 @@ fn body() -> impl Strategy<Value = Body> {
     ]
 }
 
+fn proof() -> impl Strategy<Value = Option<Proof>> {
+    let proof = (any::<u64>(), any::<Tag>()).prop_map(|(nonce, tag)| Proof { nonce, tag });
+    prop::option::of(proof)
+}
+
 fn message() -> impl Strategy<Value = Message> {
     (
         incarnation(),
@@ -70,15 +77,17 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u64>(),
         any::<u32>(),
         body(),
+        proof(),
     )
         .prop_map(
-            |(from, to_generation, to_session, sequence, body)| Message {
+            |(from, to_generation, to_session, sequence, body, proof)| Message {
                 header: Header {
                     from,
                     to_generation,
                     to_session,
                     sequence,
                 },
+                proof: proof.filter(|_| matches!(body, Body::Hello(_))),
                 body,
             },
         )
@@ -201,15 +210,16 @@ fn layout() {
             },
             service: 0x4142_4344,
         },
+        proof: None,
     };
     #[rustfmt::skip]
     let expected = [
-        b'W', b'E', b'F', b'T', 5, 5, 88, 0,
+        b'W', b'E', b'F', b'T', 6, 5, 88, 0,
         0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
         0xcc, 0xbb, 0xaa, 0x99, 0x00, 0xff, 0xee, 0xdd,
         8, 7, 6, 5, 4, 3, 2, 1,
         0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,
-        0x24, 0x23, 0x22, 0x21, 0xc4, 0x6d, 0xb4, 0x64,
+        0x24, 0x23, 0x22, 0x21, 0x01, 0x03, 0x73, 0x40,
         0x34, 0x33, 0x32, 0x31, 0, 1, 0, 0,
         0, 0, 1, 0, 0, 0, 0, 0,
         0, 0x50, 0, 0, 0, 0, 0, 0,
@@ -242,6 +252,7 @@ fn what_is_wrong_is_named() {
             },
             peer_conn: 2,
         },
+        proof: None,
     };
     let good = bytes(&good);
     let with = |at: usize, value: u8| {
@@ -277,6 +288,123 @@ fn what_is_wrong_is_named() {
     longer.extend([0; 8]);
     seal(&mut longer);
     assert_eq!(Message::parse(&longer), Err(Error::Length));
+}
+
+/// A key that makes a tag of the sum of all bytes, each times its place.
+struct Key(u8);
+
+impl Mac for Key {
+    fn tag(&self, message: &[u8]) -> Option<Tag> {
+        let places = message.iter().zip(1u128..);
+        let sum = places.fold(u128::from(self.0), |sum, (byte, place)| {
+            (sum ^ u128::from(*byte))
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835 + 2 * place)
+        });
+        (self.0 != 0).then(|| sum.to_le_bytes())
+    }
+}
+
+fn hello(to_session: u64, offer: Option<Offer>) -> Message {
+    Message {
+        header: Header {
+            from: Incarnation {
+                hwid: 1,
+                generation: 2,
+                session: 3,
+            },
+            to_generation: 4,
+            to_session,
+            sequence: 5,
+        },
+        body: Body::Hello(offer),
+        proof: None,
+    }
+}
+
+/// The nonces of a sender, and of a receiver.
+const NONCES: [u64; 2] = [77, 88];
+
+#[test]
+fn n_5_a_hello_is_proved_by_the_key_for_the_receiver_it_names() {
+    let offer = Offer {
+        offset: 0x1000,
+        bytes: 0x2000,
+        wake: 1,
+        echo: 2,
+    };
+    for (session, offer) in [(9, Some(offer)), (9, None), (0, None)] {
+        let mut message = hello(session, offer);
+        assert!(!is_proved(&Key(1), &message, NONCES[1]), "without a proof");
+        assert!(prove(&Key(0), &message, NONCES[0], NONCES[1]).is_none());
+        message.proof = prove(&Key(1), &message, NONCES[0], NONCES[1]);
+        let came = Message::parse(&bytes(&message)).expect("a hello");
+        assert!(is_proved(&Key(1), &came, NONCES[1]));
+        assert!(!is_proved(&Key(2), &came, NONCES[1]), "another key");
+        assert!(!is_proved(&Key(0), &came, NONCES[1]), "no key");
+        // What was said to another life of the receiver; a hello to any is for all.
+        assert_eq!(is_proved(&Key(1), &came, NONCES[1] + 1), session == 0);
+    }
+    // Nothing else is proved.
+    let ack = Message {
+        body: Body::HelloAck,
+        ..hello(9, None)
+    };
+    assert!(prove(&Key(1), &ack, NONCES[0], NONCES[1]).is_none());
+}
+
+#[test]
+fn a_proof_is_whole_or_there_is_none() {
+    let mut message = hello(0, None);
+    message.proof = prove(&Key(1), &message, NONCES[0], 0);
+    let good = bytes(&message);
+    for cut in 1..24 {
+        let mut bytes = good[..good.len() - cut].to_vec();
+        bytes[6] -= cut as u8;
+        seal(&mut bytes);
+        assert_eq!(Message::parse(&bytes), Err(Error::Length), "{cut}");
+    }
+}
+
+#[test]
+fn a_key_is_hexadecimal_digits() {
+    let parse = |text: &[u8]| {
+        let mut key = [0; MAX_KEY_BYTES];
+        parse_key(text, &mut key).map(|len| key[..len].to_vec())
+    };
+    let text: String = (0..64).map(|n| format!("{n:02x}")).collect();
+    let raw: Vec<u8> = (0..64).collect();
+    for len in [32, 33, 64] {
+        let text = &text[..2 * len];
+        let expected = Some(raw[..len].to_vec());
+        assert_eq!(parse(text.as_bytes()), expected);
+        assert_eq!(parse(text.to_uppercase().as_bytes()), expected);
+        assert_eq!(parse(format!("  {text}\n").as_bytes()), expected);
+    }
+    assert_eq!(parse(b""), Some(vec![]));
+    assert_eq!(parse(b" \n"), Some(vec![]));
+    let long = format!("{text}00");
+    let odd = &text[..65];
+    let other = text.replace('0', "g");
+    let split = format!("{} {}", &text[..64], &text[64..126]);
+    for wrong in [&text[..62], odd, &long, &other, &split, "0x"] {
+        assert_eq!(parse(wrong.as_bytes()), None, "{wrong}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn n_5_no_part_of_a_proved_hello_can_be_changed(at in 4..72 + 24usize, bit in 0..8u8) {
+        let offer = Offer { offset: 0x1000, bytes: 0x2000, wake: 1, echo: 2 };
+        let mut message = hello(9, Some(offer));
+        message.proof = prove(&Key(1), &message, NONCES[0], NONCES[1]);
+        let mut bytes = bytes(&message);
+        bytes[at] ^= 1 << bit;
+        seal(&mut bytes);
+        let came = Message::parse(&bytes);
+        // The number counts messages for diagnosis; the checksum was made anew.
+        let free = (40..48).contains(&at);
+        prop_assert!(free || !came.is_ok_and(|came| is_proved(&Key(1), &came, NONCES[1])), "{}", at);
+    }
 }
 
 /// The value that everybody gives for CRC-32C (RFC 3720, appendix B.4, and others).

@@ -6,7 +6,12 @@ use crate::{
     rng::Rng,
     topology::{End, Topology},
 };
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+use weft_proto::mac::{Mac, Tag};
 use weft_proto::nm::{
     assignments::MAX_ASSIGNMENTS,
     kind::NO_HOST,
@@ -76,6 +81,7 @@ struct Done<'a> {
     node: usize,
     holds: bool,
     busy: bool,
+    key: u64,
     told: u32,
     hierarchy: Option<Vec<u8>>,
     rests: Option<bool>,
@@ -87,6 +93,22 @@ struct Done<'a> {
 impl table::Effects for Done<'_> {
     fn route(&mut self, _lid: u32, _port: Option<u8>) {
         self.wrote = true;
+    }
+}
+
+/// Returns the tag of a message: no cryptography, but as hard to guess for what is simulated.
+pub fn tag(key: u64, message: &[u8]) -> Option<Tag> {
+    let half = |n: u8| {
+        let mut hasher = DefaultHasher::new();
+        (key, n, message).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    (key != 0).then(|| (half(1) << 64 | half(2)).to_le_bytes())
+}
+
+impl Mac for Done<'_> {
+    fn tag(&self, message: &[u8]) -> Option<Tag> {
+        tag(self.key, message)
     }
 }
 
@@ -114,6 +136,10 @@ impl Effects for Done<'_> {
 
     fn there(&mut self, path: &Path) -> There {
         self.world.there(self.node, path).map_or(There::Nothing, There::Node)
+    }
+
+    fn attests(&self) -> bool {
+        !self.world.blind
     }
 
     fn let_go(&mut self) -> bool {
@@ -157,6 +183,12 @@ pub struct World {
     pub faults: Faults,
     /// Which hardware ids may take part; none for all.
     pub allowed: Vec<u64>,
+    /// The fabric attests no hardware ids.
+    pub blind: bool,
+    /// The key of each node's messages, from when it is on; 0: none.
+    pub keys: Vec<u64>,
+    /// What was sent since this was set, and by which ends.
+    pub record: Option<Vec<(End, Vec<u8>)>>,
     /// Messages that were sent over a link, and their bytes.
     pub messages: u64,
     /// Bytes of those.
@@ -191,10 +223,13 @@ impl World {
         Self {
             hosts: (0..topology.len()).map(|_| None).collect(),
             wires: vec![[wire; PORTS]; topology.len()],
+            keys: vec![0; topology.len()],
             topology,
             hwids,
             faults: Faults::default(),
             allowed: Vec::new(),
+            blind: false,
+            record: None,
             messages: 0,
             bytes: 0,
             wrote: false,
@@ -264,6 +299,9 @@ impl World {
             ticks,
             hangs: false,
         });
+        if self.keys[node] != 0 {
+            self.set_key(node, self.keys[node]);
+        }
         let first = self.now_us + self.rng.below(1000 * TICK_MS);
         self.at(first, Event::Tick(node, ticks));
         self.tell_around(node);
@@ -293,6 +331,22 @@ impl World {
         if let Some(host) = &mut self.hosts[node] {
             host.hangs = false;
         }
+    }
+
+    /// All hosts are to have this key from when they are on, and the fabric attests nothing.
+    pub fn give_keys(&mut self, key: u64) {
+        self.blind = true;
+        for (node, place) in self.keys.iter_mut().enumerate() {
+            *place = if self.topology.is_switch(node) { 0 } else { key };
+        }
+    }
+
+    /// The administrator gives a node another key; 0: none.
+    pub fn set_key(&mut self, node: usize, key: u64) {
+        self.lives += 1;
+        let nonce = if key == 0 { 0 } else { u64::from(self.lives) };
+        self.keys[node] = key;
+        self.work(node, |manager, now, _| manager.rekey(now, nonce));
     }
 
     /// Changes the link at a port.
@@ -391,6 +445,7 @@ impl World {
             node,
             holds: host.holds,
             busy: host.busy,
+            key: self.keys[node],
             told: 0,
             hierarchy: None,
             rests: None,
@@ -422,6 +477,9 @@ impl World {
     pub fn send(&mut self, from: End, mut bytes: Vec<u8>) {
         self.messages += 1;
         self.bytes += bytes.len() as u64;
+        if let Some(record) = &mut self.record {
+            record.push((from, bytes.clone()));
+        }
         let (Some(to), Some(wire)) = (self.passes(from), self.wire(from)) else {
             return;
         };

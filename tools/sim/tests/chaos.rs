@@ -93,10 +93,17 @@ proptest! {
         seed in any::<u64>(),
         faults in faults(),
         strikes in 0..25u64,
+        keyed: bool,
     ) {
         let mut rng = Rng::new(seed);
         let hwids = hwids(nodes, &mut rng);
-        let mut world = World::new(Topology::of(kind, nodes, seed), hwids, seed);
+        let mut world = World::off(Topology::of(kind, nodes, seed), hwids, seed);
+        if keyed {
+            world.give_keys(7);
+        }
+        for node in 0..world.topology.len() {
+            world.power_on(node);
+        }
         world.faults = faults;
         let result = survives(&mut world, &mut rng, strikes);
         prop_assert!(result.is_ok(), "{}", result.unwrap_err());

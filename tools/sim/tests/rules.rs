@@ -74,6 +74,45 @@ fn n_6_a_write_needs_a_mastership_that_counts_and_names_its_reader() {
     assert_eq!(world.manager(1).unwrap().master(), 10);
 }
 
+/// Something changes at the far end, so that the master has something to write.
+fn change(world: &mut World, end: (usize, u8)) {
+    for up in [false, true] {
+        world.link(end, up);
+        check::settle(world, 500, 20_000).unwrap();
+    }
+}
+
+#[test]
+fn n_6_no_version_and_no_term_is_the_last() {
+    let with = |write: &dyn Fn(Write) -> Write| {
+        let mut world = settled(Topology::chain(3), vec![10, 20, 30]);
+        let info = *world.manager(1).unwrap().info();
+        let good = Write { mastership: info.mastership, version: 1, to: 20, life: info.life };
+        // What is forged names the true master, and comes from where it is.
+        forge(&mut world, write(good));
+        assert_eq!(world.manager(1).unwrap().info().lid, 77, "it was taken");
+        change(&mut world, (1, 1));
+        world
+    };
+    for version in [1 << 31, 1000, u32::MAX - (1 << 23)] {
+        let world = with(&|good| Write { version, ..good });
+        assert_eq!(world.manager(2).unwrap().master(), 10);
+    }
+    for term in [1 << 31, u32::MAX - (1 << 23), 1000] {
+        let mastership = Mastership { term, master: 10 };
+        let mut world = with(&|good| Write { mastership, version: 1 << 31, ..good });
+        assert_eq!(world.manager(2).unwrap().master(), 10);
+        // The next master, and the first one when it is back.
+        world.power_off(0);
+        check::settle(&mut world, 500, 20_000).unwrap();
+        let master = world.manager(1).unwrap().info().mastership;
+        assert_eq!((master.master, world.manager(2).unwrap().info().mastership), (20, master));
+        world.power_on(0);
+        check::settle(&mut world, 500, 20_000).unwrap();
+        assert_eq!(world.manager(2).unwrap().info().mastership.master, 10);
+    }
+}
+
 #[test]
 fn n_5_a_stranger_with_the_lowest_id_is_left_out() {
     let mut world = World::off(Topology::ring(5), vec![50, 40, 30, 20, 1], 3);

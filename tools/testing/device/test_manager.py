@@ -18,7 +18,7 @@ def packet(path, payload, spoilt=0):
     """The seed's Table 2 behind the envelope of the mailbox, not sent yet: Documentation/manager.rst."""
     header = bytes([0, 0, len(path), 0]) + bytes(path).ljust(HOPS, b"\0") + bytes(HOPS)
     body = header + struct.pack("<H", len(payload)) + payload
-    return b"WFNM" + struct.pack("<BBHI", 1, 0, 12 + len(body), crc32c(body) ^ spoilt) + body
+    return b"WFNM" + struct.pack("<BBHI", 2, 0, 12 + len(body), crc32c(body) ^ spoilt) + body
 
 
 def read(message):

@@ -9,14 +9,16 @@ import signal
 from weftlab import paths
 from weftlab.errors import Mismatch
 
+from .rates import constants
+
 SYSFS = "/sys/class/weft/weft0/device"
 # REST sends "come to rest" in the term of the true master, again and again; TERMS writes in one term after the
 # other, as fast as it can: WHAT TERM MASTER HWID LIFE PORT...
 SCRIPT = """import ctypes, mmap, os, struct, sys, time
 TX_DATA, TX_CTRL = 0x200, 0x300
 FROM_MASTER, REST = 1, 13
-# No write of the true master is newer.
-NEWEST = 0xffffffff
+# Later than any version that the true master comes to (Documentation/manager.rst).
+NEWEST = 0x7fffffff
 what = sys.argv[1]
 term, master, to, life = (int(word, 0) for word in sys.argv[2:6])
 path = bytes(map(int, sys.argv[6:]))
@@ -32,7 +34,7 @@ def rest(number, term, version, on):
     payload = struct.pack("<BIIQIQIB", REST, number, term, master, version, to, life, on)
     body = struct.pack("<BBBB", 0, FROM_MASTER, len(path), 0) + path.ljust(32, bytes(1)) + bytes(32)
     body += struct.pack("<H", len(payload)) + payload
-    packet = b"WFNM" + struct.pack("<BBHI", 1, 0, 12 + len(body), crc32c(body)) + body
+    packet = b"WFNM" + struct.pack("<BBHI", NM_VERSION, 0, 12 + len(body), crc32c(body)) + body
     padded = packet.ljust(-len(packet) % 4 + len(packet), bytes(1))
     for at in range(0, len(padded), 4):
         store(TX_DATA + at, int.from_bytes(padded[at:at + 4], "little"))
@@ -69,7 +71,7 @@ def writing(what, host, victim):
     term, master, life, path = standing(host, victim)
     if int(master, 0) != int(host.out(f"cat {SYSFS}/hwid"), 0):
         raise Mismatch(f"{host.name} is not the master, {master} is")
-    script = host.push("false_master.py", (paths.CRC.read_text() + SCRIPT).encode())
+    script = host.push("false_master.py", (constants() + paths.CRC.read_text() + SCRIPT).encode())
     words = " ".join(map(str, [what, term, master, victim, life, *path]))
     job = host.start_job(f"exec python3 {script} {words}")
     job.expect("^writing", 30)

@@ -75,7 +75,7 @@ def packet(path, payload):
     '''From a master, by Table 2 of the seed.'''
     body = bytes([0, 1, len(path), 0]) + bytes(path).ljust(HOPS, b"\\0") + bytes(HOPS)
     body += struct.pack("<H", len(payload)) + payload
-    return b"WFNM" + struct.pack("<BBHI", 1, 0, 12 + len(body), crc32c(body)) + body
+    return b"WFNM" + struct.pack("<BBHI", NM_VERSION, 0, 12 + len(body), crc32c(body)) + body
 
 
 def ask(path, kind, payload, answered):
@@ -129,8 +129,21 @@ def lie(link, false, true, heard):
     until(link, hello(true, 2), lambda message: named(message) == 2)
 
 
+def greet(link, hwid):
+    '''Hellos of a host with this id, and whether the neighbour names their session.'''
+    session = 1 << 40
+    for _ in range(20):
+        send(link, hello(hwid, session))
+        time.sleep(0.1)
+        message = receive()
+        if message[:4] == b"WEFT" and struct.unpack_from("<Q", message, 32)[0] == session:
+            print("greeted", hwid, flush=True)
+
+
 regs[R_CTRL // 4] = CTRL_ENABLE
 todo = json.loads(sys.argv[2])
+if "greet" in todo:
+    greet(*todo["greet"])
 if "lie" in todo:
     lie(*todo["lie"])
 for path, claims in todo["forge"]:

@@ -18,6 +18,7 @@ LAB = "functions of both"
 NAMES = paths.TOP / "tools/testing/device/regs.py"
 # Where the version of the protocol is.
 WIRE = paths.TOP / "rust/proto/wire.rs"
+MANAGERS = paths.TOP / "rust/proto/nm/packet.rs"
 # A stranger that drives a VF by its registers alone: FUNCTION. It copies by DMA, from page to page of
 # its own, and rings every doorbell of its neighbour, as fast as it can, until it is killed.
 GREEDY = """import ctypes, mmap, os, struct, sys
@@ -89,12 +90,13 @@ ROOM, LEAST_RINGS = (64 << 10) + 4096, 16
 
 
 def constants():
-    """The registers, and the version of the protocol, as lines of Python."""
+    """The registers, and the versions of the protocols, as lines of Python."""
     spec = importlib.util.spec_from_file_location("regs", NAMES)
     regs = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(regs)
     values = {name: value for name, value in vars(regs).items() if isinstance(value, int)}
-    (values["WIRE_VERSION"],) = re.findall(r"^pub const VERSION: u8 = (\d+);", WIRE.read_text(), re.MULTILINE)
+    for name, path in (("WIRE_VERSION", WIRE), ("NM_VERSION", MANAGERS)):
+        (values[name],) = re.findall(r"^pub const VERSION: u8 = (\d+);", path.read_text(), re.MULTILINE)
     return "".join(f"{name} = {value}\n" for name, value in values.items())
 
 

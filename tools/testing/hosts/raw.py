@@ -170,7 +170,7 @@ def message():
 def manager():
     payload = bytes([rnd.randrange(24)]) + rnd.randbytes(rnd.randrange(120))
     body = struct.pack("<BBBB", 0, rnd.randrange(3), 1, 0) + bytes(64) + struct.pack("<H", len(payload)) + payload
-    send(b"WFNM" + struct.pack("<BBHI", 1, 0, 12 + len(body), crc32c(body)) + body)
+    send(b"WFNM" + struct.pack("<BBHI", NM_VERSION, 0, 12 + len(body), crc32c(body)) + body)
 
 
 # So that the link comes back, whatever was stored.

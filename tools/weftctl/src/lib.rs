@@ -7,6 +7,7 @@ pub mod channel;
 pub mod cli;
 pub mod diagnose;
 pub mod failure;
+pub mod key;
 pub mod map;
 pub mod migrate;
 pub mod multiroot;

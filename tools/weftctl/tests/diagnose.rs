@@ -563,6 +563,27 @@ fn manager(s: &mut Snapshot) -> &mut Manager {
 }
 
 #[test]
+fn a_missing_key_is_said_also_where_nothing_works_for_want_of_it() {
+    let mut snapshot = recorded("well");
+    managed(&mut snapshot);
+    mismatched(&mut snapshot, "here");
+    port(&mut snapshot).manager.as_mut().expect("a manager").lid = 0;
+    let found = diagnose(&snapshot);
+    assert_eq!(ids(&found, Level::Fault), ["switch-unmanaged"]);
+    assert_eq!(ids(&found, Level::Warning), ["key-missing"]);
+    let mut snapshot = recorded("well");
+    manager(&mut snapshot).authenticated = Some("nothing".into());
+    assert_eq!(ids(&diagnose(&snapshot), Level::Note), ["no-authentication"]);
+}
+
+/// A message has shown how keys do not match.
+fn mismatched(s: &mut Snapshot, how: &str) {
+    let manager = manager(s);
+    manager.key_mismatch = how.into();
+    manager.key_mismatch_hwid = "0x0000000000000002".into();
+}
+
+#[test]
 fn the_fabric() {
     let mut snapshot = recorded("well");
     managed(&mut snapshot);
@@ -641,6 +662,27 @@ fn the_fabric() {
             "not-allowed",
             Level::Warning,
             "`echo 0x9 >manager/allow`",
+        ),
+        (
+            "well",
+            |s| mismatched(s, "here"),
+            "key-missing",
+            Level::Warning,
+            "`weftctl key set FILE` here",
+        ),
+        (
+            "well",
+            |s| mismatched(s, "there"),
+            "key-missing",
+            Level::Warning,
+            "on host 0x2: `weftctl key set FILE`",
+        ),
+        (
+            "well",
+            |s| mismatched(s, "differs"),
+            "key-differs",
+            Level::Warning,
+            "`weftctl key set FILE` on both",
         ),
         (
             "well",

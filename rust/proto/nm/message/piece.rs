@@ -7,7 +7,7 @@
 use super::super::super::bytes::{check, members, Malformed, Member, Reader, Writer};
 
 /// Most bytes of the routes, of the assignments, or of a hierarchy, in one message.
-pub const MAX_PIECE: usize = 120;
+pub const MAX_PIECE: usize = 88;
 
 /// Part of the assignments, or of a hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

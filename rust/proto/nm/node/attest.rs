@@ -125,6 +125,9 @@ impl Attest {
         allowed: &Allowed<impl AsRef<[u64]>>,
         fx: &mut impl Effects,
     ) -> Result<(), There> {
+        if !fx.attests() {
+            return Ok(());
+        }
         let mut way = Path::EMPTY;
         for port in path.ports() {
             way = way.then(*port).ok_or(There::Nothing)?;

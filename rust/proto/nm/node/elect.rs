@@ -6,7 +6,8 @@
 
 use super::{
     super::{
-        ask::Ask, kind::is_host, mastership::Mastership, member::Member, path::Path, table::Slot,
+        ask::Ask, kind::is_host, mastership::Mastership, member::Member, order, path::Path,
+        table::Slot,
     },
     Effects, Node, Phase, Role, There, RETRY_MS, SURVEYS, SURVEY_MS,
 };
@@ -102,27 +103,24 @@ where
 
     /// Becomes, or stays, master.
     pub(super) fn lead(&mut self, now: u64, fx: &mut impl Effects) {
-        let mut known = self.members.all().iter().filter(|m| m.known);
-        let top = known
-            .clone()
-            .map(|m| m.info.mastership.term)
-            .max()
-            .unwrap_or(0);
+        let known = self.members.all().iter().filter(|m| m.known);
+        let mut known = known.map(|m| m.info.mastership);
         let mine = Mastership {
-            term: top,
             master: self.me.hwid,
+            ..self.me.mastership
         };
-        let newest = known.clone().filter(|m| m.info.mastership.term == top);
-        let unchallenged = newest.clone().all(|m| m.info.mastership == mine);
-        let obeyed = known.all(|m| m.info.mastership == mine);
-        if self.me.mastership != mine || !unchallenged || top == 0 {
-            self.me.mastership = Mastership {
-                term: top.saturating_add(1),
-                master: self.me.hwid,
-            };
+        let unchallenged = known
+            .clone()
+            .all(|theirs| theirs == mine || (theirs.term != mine.term && mine.beats(&theirs)));
+        if self.me.mastership != mine || !unchallenged || mine.term == 0 || self.outrun {
+            let terms = known.clone().map(|theirs| theirs.term);
+            self.me.mastership.term = order::after(mine.term, terms);
+            self.me.mastership.master = self.me.hwid;
             self.version = 0;
             self.done = None;
+            self.outrun = false;
         }
+        let obeyed = known.all(|theirs| theirs == self.me.mastership);
         fx.role(Role::Master, &self.me.mastership);
 
         // A node alone is in no fabric, and needs no local id.
@@ -138,7 +136,7 @@ where
             self.settle(now);
             return;
         }
-        self.version = self.version.saturating_add(1);
+        self.version = self.version.wrapping_add(1);
         self.done = None;
         self.start(Phase::Assign);
         let newest = self.members.all().iter().enumerate();

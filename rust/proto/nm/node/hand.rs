@@ -15,9 +15,9 @@ use super::{
         mastership::Mastership,
         member::Member,
         message::{Message, Piece, Taken, Write, MAX_PIECE},
-        path::Path,
         table::Slot,
     },
+    auth::Return,
     Effects, Node, Phase, Role,
 };
 
@@ -179,16 +179,16 @@ where
             self.hand.over = Some(Err(Failure::Late));
         } else if self.phase == Phase::Settled && !self.dirty {
             let member = self.members.get(self.hand.to).filter(|m| m.known);
-            let found = member.map(|m| (m.path, m.info.life));
+            let found = member.map(|m| (Return::of(m), m.info.life));
             match found.filter(|(_, life)| self.hand.life.is_none_or(|before| before == *life)) {
-                Some((path, life)) => self.hand_to(now, path, life, fx),
+                Some((to, life)) => self.hand_to(now, &to, life, fx),
                 None => self.hand.over = Some(Err(Failure::Silent)),
             }
         }
     }
 
     /// Sends the next piece to the receiver, if it is due.
-    fn hand_to(&mut self, now: u64, path: Path, life: u32, fx: &mut impl Effects) {
+    fn hand_to(&mut self, now: u64, to: &Return, life: u32, fx: &mut impl Effects) {
         if self.hand.life.is_none() || self.hand.found != self.found {
             // Answers to what was sent before do not count any more: it may have had another version.
             self.hand.life = Some(life);
@@ -217,7 +217,9 @@ where
             },
             piece: self.hand.piece(),
         };
-        self.tell(path, self.hand.ask.xid, &message, fx);
+        let direction = self.direction(&message);
+        let (auth, me) = (&mut self.auth, self.me.hwid);
+        auth.send(me, direction, to, self.hand.ask.xid, &message, fx);
     }
 
     /// Writes the master's own hierarchy in the same way as that of other nodes.

@@ -11,8 +11,10 @@ use super::{
         kind::is_host,
         member::Member,
         message::{Differ, Info, Message, Moves, Piece, Taken, Write, MAX_PIECE},
+        seal::Origin,
         table::{self, Slot},
     },
+    auth::{Return, Sender},
     rest::{REST_MS, REST_WHOLE_MS},
     Effects, Node, Phase, Role, CALM_MS, RETRY_MS,
 };
@@ -153,7 +155,10 @@ where
             _ => return,
         };
         if at != 0 {
-            self.tell(member.path, member.ask.xid, &message, fx);
+            let to = Return::of(&member);
+            let direction = self.direction(&message);
+            let (auth, me) = (&mut self.auth, self.me.hwid);
+            auth.send(me, direction, &to, member.ask.xid, &message, fx);
             return;
         }
         // The master writes its own table in the same way as that of other nodes.
@@ -187,32 +192,39 @@ where
         self.acked(now, member.ask.xid, self.me.hwid, taken, differ);
     }
 
-    /// Takes the answer to a write.
-    pub(super) fn acked(&mut self, now: u64, xid: u32, from: u64, taken: Taken, differ: Differ) {
+    /// Takes the answer to a write. Returns whether it was asked for.
+    pub(super) fn acked(
+        &mut self,
+        now: u64,
+        xid: u32,
+        from: u64,
+        taken: Taken,
+        differ: Differ,
+    ) -> bool {
         if matches!(
             self.phase,
             Phase::Start | Phase::Idle | Phase::Explore | Phase::Settled | Phase::Standby
         ) {
-            return;
+            return false;
         }
         let Some(at) = self.members.find(from) else {
-            return;
+            return false;
         };
         let assignments = self.assignments.bytes().len();
         let Some(member) = self.members.all_mut().get_mut(at) else {
-            return;
+            return false;
         };
         if taken == Taken::Later && self.phase == Phase::Rest && now < self.rest_until {
             member.ask.later(xid);
-            return;
+            return true;
         }
         if !member.ask.answer(xid) {
-            return;
+            return false;
         }
         // A node that is not quiesced in time is not waited for.
         if taken != Taken::Yes && !(taken == Taken::Later && self.phase == Phase::Rest) {
             self.refused(now);
-            return;
+            return true;
         }
         member.differ |= differ.hops;
         self.moves = self.moves.max(differ.moves);
@@ -238,6 +250,7 @@ where
             }
             _ => {}
         }
+        true
     }
 
     /// Schedules an exploration because a node has not taken a write: another node is master, or the
@@ -249,14 +262,21 @@ where
     }
 
     /// Takes a piece of the newest assignments from the member that has them.
-    pub(super) fn fetched(&mut self, xid: u32, piece: &Piece<'_>, fx: &mut impl Effects) {
+    pub(super) fn fetched(
+        &mut self,
+        now: u64,
+        xid: u32,
+        piece: &Piece<'_>,
+        sender: &Sender,
+        fx: &mut impl Effects,
+    ) {
         let Phase::Fetch(at) = self.phase else {
             return;
         };
         let Some(member) = self.members.all_mut().get_mut(at) else {
             return;
         };
-        if !member.ask.answer(xid) {
+        if !self.auth.believes(now, sender, member.info.hwid, fx) || !member.ask.answer(xid) {
             return;
         }
         match self.assignments.take(piece, |_| Ok(())) {
@@ -273,8 +293,20 @@ where
         }
     }
 
-    /// Takes a poll: compares the description of its sender with what is known.
-    pub(super) fn polled(&mut self, now: u64, info: &Info) {
+    /// Takes a poll: compares the description of its sender with what is known. One that was sealed, and is
+    /// not later than what the sender said last, is old.
+    pub(super) fn polled(&mut self, now: u64, info: &Info, origin: Origin) {
+        if let Some(at) = self.members.find(info.hwid) {
+            let member = self.members.all_mut().get_mut(at);
+            let last = member.map(|member| (member.known, &mut member.origin));
+            if let Some((true, last)) = last {
+                let sealed = origin.nonce != 0 && last.nonce != 0;
+                if sealed && (origin.nonce != last.nonce || origin.number <= last.number) {
+                    return;
+                }
+                *last = origin;
+            }
+        }
         let same = |m: &Member| m.info.life == info.life && m.info.change == info.change;
         let member = self.members.get(info.hwid);
         if self.phase == Phase::Explore {

@@ -13,9 +13,9 @@ use super::{
     super::{
         member::Member,
         message::{Differ, Taken},
-        path::Path,
         table::Slot,
     },
+    auth::Return,
     Effects, Node,
 };
 
@@ -33,8 +33,8 @@ pub const LEASE_MS: u64 = 3000;
 #[derive(Clone, Copy)]
 pub(super) struct Resting {
     xid: u32,
-    /// The path to the master; `None`: this node is the master.
-    back: Option<Path>,
+    /// Where the master is; `None`: this node is the master.
+    back: Option<Return>,
     /// When the quiesce ends, and is answered no more.
     until: u64,
 }
@@ -52,7 +52,7 @@ where
         &mut self,
         now: u64,
         xid: u32,
-        back: Option<Path>,
+        back: Option<Return>,
         fx: &mut impl Effects,
     ) {
         let until = now + LEASE_MS;
@@ -78,8 +78,10 @@ where
 
     fn answer_rest(&mut self, now: u64, to: Resting, taken: Taken, fx: &mut impl Effects) {
         match to.back {
-            Some(back) => self.acknowledge(back, to.xid, taken, Differ::default(), fx),
-            None => self.acked(now, to.xid, self.me.hwid, taken, Differ::default()),
+            Some(back) => self.acknowledge(&back, to.xid, taken, Differ::default(), fx),
+            None => {
+                self.acked(now, to.xid, self.me.hwid, taken, Differ::default());
+            }
         }
     }
 }

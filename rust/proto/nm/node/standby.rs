@@ -11,9 +11,11 @@ use super::{
         kind::is_host,
         member::Member,
         message::{Differ, Message, Taken, Write},
+        order::is_later,
         path::Path,
         table::Slot,
     },
+    auth::{Return, Sender},
     hand::keep,
     Effects, Node, Phase, Role, SURVEY_MS,
 };
@@ -31,6 +33,7 @@ where
         now: u64,
         write: &Write,
         back: Path,
+        sender: &Sender,
         fx: &mut impl Effects,
     ) -> Result<(), Taken> {
         let mastership = write.mastership;
@@ -39,10 +42,17 @@ where
             return Err(Taken::Stale);
         }
         if mastership == self.me.mastership {
-            if write.version < self.version {
+            if write.version != self.version && !is_later(write.version, self.version) {
                 return Err(Taken::Stale);
             }
         } else if !mastership.beats(&self.me.mastership) {
+            return Err(Taken::Stale);
+        }
+        if !self.auth.believes(now, sender, mastership.master, fx) {
+            return Err(Taken::Stale);
+        }
+        if self.auth.is_late(sender) {
+            // Another master has written since: one that explores learns the numbers.
             return Err(Taken::Stale);
         }
         let attested = self
@@ -51,6 +61,7 @@ where
         if !attested || !fx.admits(&mastership) {
             return Err(Taken::Stale);
         }
+        self.auth.obeyed(sender);
         let other = mastership != self.me.mastership;
         if other || write.version != self.version {
             self.table.begin();
@@ -151,7 +162,7 @@ where
                 info: self.me,
                 changed: self.changed,
             };
-            self.tell(self.to_master, self.poll.xid, &poll, fx);
+            self.tell(&Return::to(self.to_master), self.poll.xid, &poll, fx);
         }
         if self.poll.state == State::Silent {
             self.explore(now);

@@ -5,6 +5,7 @@
 //! out as [`Action`]s. It must not know what kind of node it runs in, nor how its
 //! neighbours are reached.
 
+use weft_proto::mac::Mac;
 use weft_proto::nm::{
     assignments::MAX_ASSIGNMENTS,
     mastership::Mastership,
@@ -37,6 +38,8 @@ pub struct Firmware {
 pub trait Surroundings {
     /// The hardware id of the node at the end of a path from here, if there is one.
     fn there(&self, path: &[u8]) -> Option<u64>;
+    /// Whether that is true, and not only what nodes say of themselves.
+    fn attests(&self) -> bool;
     /// Whether a mastership may write to the node; then it has.
     fn admits(&mut self, mastership: &Mastership) -> bool;
 }
@@ -47,6 +50,10 @@ struct Nowhere;
 impl Surroundings for Nowhere {
     fn there(&self, _path: &[u8]) -> Option<u64> {
         None
+    }
+
+    fn attests(&self) -> bool {
+        true
     }
 
     fn admits(&mut self, _mastership: &Mastership) -> bool {
@@ -66,6 +73,9 @@ impl table::Effects for Done<'_> {
     }
 }
 
+/// A node without a host has no key.
+impl Mac for Done<'_> {}
+
 impl Effects for Done<'_> {
     fn send(&mut self, port: u8, message: &[u8]) {
         self.actions.push(Action::Send(port, message.to_vec()));
@@ -79,6 +89,10 @@ impl Effects for Done<'_> {
 
     fn there(&mut self, path: &Path) -> There {
         self.around.there(path.ports()).map_or(There::Nothing, There::Node)
+    }
+
+    fn attests(&self) -> bool {
+        self.around.attests()
     }
 
     fn admits(&mut self, mastership: &Mastership) -> bool {

@@ -34,6 +34,10 @@ impl Surroundings for Around<'_> {
         self.fabric.there(self.node, path)
     }
 
+    fn attests(&self) -> bool {
+        self.fabric.topology.attests
+    }
+
     fn admits(&mut self, mastership: &Mastership) -> bool {
         self.fabric.admits(self.node, mastership)
     }

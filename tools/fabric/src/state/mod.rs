@@ -340,7 +340,8 @@ impl Fabric {
         session.generation = self.generation;
         let (generation, hwid) = (session.generation, session.hwid);
         let links = self.topology.links_of(host);
-        self.tell(host, ToPort::Welcome { generation, hwid, links, traced, seed });
+        let attests = self.topology.attests;
+        self.tell(host, ToPort::Welcome { generation, hwid, links, traced, attests, seed });
         for link in 0..links {
             let info = self.link_info(host, link);
             self.tell_info(host, link, info);

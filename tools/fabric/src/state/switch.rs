@@ -11,6 +11,7 @@ use crate::topology::Switch;
 use crate::wire::VPS;
 use crate::wire::abi::{WEFT_CFG_BAD, WEFT_CFG_FULL, WEFT_CFG_STALE};
 use std::collections::{BTreeMap, BTreeSet};
+use weft_proto::nm::order::is_later;
 
 /// Entries of a switch's route table.
 pub const SWITCH_ROUTES: usize = 65536;
@@ -130,10 +131,11 @@ impl SwitchState {
 }
 
 /// Makes `master` and its `term` those in force, or answers `WEFT_CFG_STALE`: a term
-/// is one master's, and never returns.
+/// is one master's, and no earlier one is taken.
 pub fn accept(last: (&mut u64, &mut u32), master: u64, term: u32) -> Result<(), u32> {
     let (by, in_force) = last;
-    if term < *in_force || (term == *in_force && *by != 0 && *by != master) {
+    let earlier = *in_force != 0 && term != *in_force && (term == 0 || !is_later(term, *in_force));
+    if earlier || (term == *in_force && *by != 0 && *by != master) {
         return Err(WEFT_CFG_STALE);
     }
     (*by, *in_force) = (master, term);

@@ -16,6 +16,9 @@ struct RawFile {
     /// Hosts that may program switches; left out, all may.
     #[serde(default)]
     managers: Vec<Spanned<String>>,
+    /// Fabrics of hardware that cannot attest hardware ids have `false`.
+    #[serde(default = "default_attests")]
+    attests: bool,
     #[serde(default)]
     host: Vec<Spanned<RawHost>>,
     #[serde(default)]
@@ -89,6 +92,10 @@ enum RawState {
     Down,
 }
 
+fn default_attests() -> bool {
+    true
+}
+
 fn default_plugged() -> bool {
     true
 }
@@ -120,6 +127,7 @@ pub fn parse(text: &str) -> Result<Topology, Vec<Problem>> {
             paths: vec![],
             trunks: vec![],
             managers: vec![],
+            attests: raw.attests,
         },
         routes: vec![],
         used: HashMap::new(),

@@ -152,6 +152,12 @@ fn managers_are_hosts() {
     assert!(found[0].contains("line 1: ") && found[0].contains("\"h9\""), "{found:?}");
 }
 
+#[test]
+fn a_fabric_attests_hardware_ids_unless_it_is_told_not_to() {
+    assert!(parse(TWO).unwrap().attests);
+    assert!(!parse(&format!("attests = false\n{TWO}")).unwrap().attests);
+}
+
 /// A host and a switch that routes, on lines 1 to 6.
 const ONE: &str = "[[host]]\nname = \"h\"\n[[switch]]\nname = \"s\"\nports = 4\nroutes = true\n";
 

@@ -154,31 +154,130 @@ pub struct Peer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ToPort {
-    Welcome { generation: u32, hwid: u64, links: u8, traced: bool, seed: Option<u64> },
+    Welcome {
+        generation: u32,
+        hwid: u64,
+        links: u8,
+        traced: bool,
+        attests: bool,
+        seed: Option<u64>,
+    },
     Refused(String),
-    LinkUp { link: u8, speed: u8, width: u8, endpoint: bool, far: u8, peer: Peer },
-    LinkDown { link: u8 },
-    LinkInfo { link: u8, info: LinkInfo },
-    Inbound { link: u8, part: InboundPart },
-    InboundAck { entry: u16, sequence: u32 },
-    Mbox { link: u8, to: u8, from: u8, data: Vec<u8> },
-    Denied { link: u8, offset: u64, kind: u64, count: u64, to: u8 },
+    LinkUp {
+        link: u8,
+        speed: u8,
+        width: u8,
+        endpoint: bool,
+        far: u8,
+        peer: Peer,
+    },
+    LinkDown {
+        link: u8,
+    },
+    LinkInfo {
+        link: u8,
+        info: LinkInfo,
+    },
+    Inbound {
+        link: u8,
+        part: InboundPart,
+    },
+    InboundAck {
+        entry: u16,
+        sequence: u32,
+    },
+    Mbox {
+        link: u8,
+        to: u8,
+        from: u8,
+        data: Vec<u8>,
+    },
+    Denied {
+        link: u8,
+        offset: u64,
+        kind: u64,
+        count: u64,
+        to: u8,
+    },
     Trace(bool),
     Adversarial(Option<u64>),
-    CountersGet { request: u64, clear: bool },
-    Generation { generation: u32, function: u8 },
-    RouteAck { entry: u8, sequence: u32 },
-    RemoteUp { remote: u8, hops: u8, gate: u8, channel: u8, peer: Peer },
-    RemoteDown { remote: u8, why: u32, hops: u8, last: bool, ticket: u32 },
-    PeerGone { channel: u8, life: u32 },
-    RoutedDenied { gate: u8, offset: u64, kind: u64, count: u64, to: u8 },
-    RouteDenied { link: u8, lid: u32, count: u64, why: u32 },
-    ConfigReply { request: u64, result: u32, hops: u8, data: u32 },
-    Fault { link: u8, kind: u64, times: u64, latency_ns: u64, bytes_per_second: u64 },
-    Base { ticket: u32, change: BaseChange },
-    Presence { switch: u64, port: u8, status: u32 },
-    RoutedMbox { gate: u8, lid: u32, to: u8, from: u8, data: Vec<u8> },
-    Moved { link: u8, out: u64, into: u64 },
+    CountersGet {
+        request: u64,
+        clear: bool,
+    },
+    Generation {
+        generation: u32,
+        function: u8,
+    },
+    RouteAck {
+        entry: u8,
+        sequence: u32,
+    },
+    RemoteUp {
+        remote: u8,
+        hops: u8,
+        gate: u8,
+        channel: u8,
+        peer: Peer,
+    },
+    RemoteDown {
+        remote: u8,
+        why: u32,
+        hops: u8,
+        last: bool,
+        ticket: u32,
+    },
+    PeerGone {
+        channel: u8,
+        life: u32,
+    },
+    RoutedDenied {
+        gate: u8,
+        offset: u64,
+        kind: u64,
+        count: u64,
+        to: u8,
+    },
+    RouteDenied {
+        link: u8,
+        lid: u32,
+        count: u64,
+        why: u32,
+    },
+    ConfigReply {
+        request: u64,
+        result: u32,
+        hops: u8,
+        data: u32,
+    },
+    Fault {
+        link: u8,
+        kind: u64,
+        times: u64,
+        latency_ns: u64,
+        bytes_per_second: u64,
+    },
+    Base {
+        ticket: u32,
+        change: BaseChange,
+    },
+    Presence {
+        switch: u64,
+        port: u8,
+        status: u32,
+    },
+    RoutedMbox {
+        gate: u8,
+        lid: u32,
+        to: u8,
+        from: u8,
+        data: Vec<u8>,
+    },
+    Moved {
+        link: u8,
+        out: u64,
+        into: u64,
+    },
 }
 
 impl FromPort {
@@ -275,13 +374,14 @@ impl ToPort {
     pub fn packet(&self) -> Packet {
         let mut p = Packet::default();
         p.kind = match self {
-            ToPort::Welcome { generation, hwid, links, traced, seed } => {
+            ToPort::Welcome { generation, hwid, links, traced, attests, seed } => {
                 p.arg = [
                     (*generation).into(),
                     *hwid,
                     (*links).into(),
                     (*traced).into(),
-                    seed.is_some().into(),
+                    u64::from(seed.is_some())
+                        | if *attests { 0 } else { WEFT_FAB_UNATTESTED.into() },
                     seed.unwrap_or_default(),
                 ];
                 WEFT_FAB_WELCOME

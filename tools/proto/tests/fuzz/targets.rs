@@ -10,9 +10,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::discriminant;
 use weft_proto::cell::{bulk_place, Head, Kind, Seen, Shape};
 use weft_proto::cqe::{CqShape, Producer};
+use weft_proto::crc::crc32c;
 use weft_proto::fence::Fence;
 use weft_proto::fifo::{Arrived, Inbound, Outbound};
 use weft_proto::hold::Standing;
+use weft_proto::mac::{Mac, Tag};
 use weft_proto::mr;
 use weft_proto::nm::kind::NO_HOST;
 use weft_proto::nm::mastership::Mastership;
@@ -22,6 +24,7 @@ use weft_proto::nm::node::{Effects, Node, Role, There};
 use weft_proto::nm::packet::{Direction, Packet, HEADER_BYTES, MAX_BYTES};
 use weft_proto::nm::path::Path;
 use weft_proto::nm::port;
+use weft_proto::nm::seal::{self, Origin};
 use weft_proto::nm::table::{self, Slot};
 use weft_proto::protocol::Protocol;
 use weft_proto::qp::{Joined, State};
@@ -605,6 +608,14 @@ pub fn access_by_an_stag(bytes: &[u8]) -> u64 {
 #[derive(Default)]
 struct Managed {
     done: Vec<(u8, u8)>,
+    keyed: bool,
+}
+
+impl Mac for Managed {
+    fn tag(&self, message: &[u8]) -> Option<Tag> {
+        let sum = crc32c(message.iter().copied());
+        self.keyed.then(|| u128::from(sum).to_le_bytes())
+    }
 }
 
 impl table::Effects for Managed {
@@ -649,6 +660,9 @@ impl Effects for Managed {
     }
 }
 
+/// Nonce of a manager with a key.
+const NONCE: u64 = 77;
+
 /// What neighbours send to a manager: whole packets, for any peer can see to that, with anything in them.
 pub fn messages_of_a_manager(bytes: &[u8]) -> u64 {
     let mut bytes = Bytes(bytes);
@@ -664,6 +678,10 @@ pub fn messages_of_a_manager(bytes: &[u8]) -> u64 {
         vec![],
     );
     let mut fx = Managed::default();
+    fx.keyed = first & 2 != 0;
+    if fx.keyed {
+        node.rekey(0, NONCE);
+    }
     for (number, peer) in [(0, 10), (1, 30)] {
         let port = port::Port {
             peer,
@@ -693,9 +711,27 @@ pub fn messages_of_a_manager(bytes: &[u8]) -> u64 {
         let len = (how >> 16) as usize % 80;
         let (payload, rest) = bytes.0.split_at(bytes.0.len().min(len));
         bytes.0 = rest;
-        let Some(packet) = path.and_then(|path| Packet::new(direction, path, payload)) else {
+        let Some(mut packet) = path.and_then(|path| Packet::new(direction, path, payload)) else {
             continue;
         };
+        // By a host with the same key, to this node or to any; or by none.
+        let origin = Origin {
+            hwid: if how >> 63 == 0 { 10 } else { 30 },
+            nonce: 5,
+            number: how >> 20 & 0xff,
+        };
+        let to = match how >> 60 & 3 {
+            0 => Some(seal::Receiver::ANY),
+            1 => Some(seal::Receiver { hwid, nonce: NONCE }),
+            2 => Some(seal::Receiver {
+                hwid,
+                nonce: NONCE + 1,
+            }),
+            _ => None,
+        };
+        if let Some(to) = to {
+            packet.seal(&fx, origin, to);
+        }
         let mut message = [0; MAX_BYTES];
         let len = packet.encode(&mut message);
         let by = (how >> 13) as u8 & 1;

@@ -6,6 +6,7 @@ mod assign;
 mod assignments;
 mod diagnose;
 mod events;
+mod key;
 mod list;
 mod migrate;
 mod number;
@@ -88,6 +89,8 @@ enum Command {
     Assignments(assignments::Args),
     /// Show virtual functions, or change what one may use
     Vf(vf::Args),
+    /// Show by what messages of managers are authenticated, or change the key
+    Key(key::Args),
 }
 
 /// What every command gets.
@@ -235,6 +238,7 @@ pub fn main() -> ExitCode {
         Command::Withdraw(args) => assign::withdraw(&context, &args),
         Command::Assignments(args) => assignments::run(&context, &args),
         Command::Vf(args) => vf::run(&context, &args),
+        Command::Key(args) => key::run(&context, &args),
     };
     match done {
         Ok(()) | Err(End::OutputClosed) => ExitCode::SUCCESS,

@@ -3,8 +3,9 @@
 
 use super::number::bytes;
 use super::table::table;
-use super::{Context, End, port_path};
+use super::{Context, End, key, port_path};
 use crate::channel::{LinkInfo, Port, PortInfo};
+use crate::key::Manager;
 use serde::Serialize;
 use std::path::PathBuf;
 use weft::Power;
@@ -26,6 +27,8 @@ struct Entry {
     #[serde(flatten)]
     port: PortInfo,
     links: Vec<LinkInfo>,
+    /// By what messages of managers are; none if the port has no manager.
+    authenticated: Option<Vec<String>>,
 }
 
 pub fn run(context: &Context, args: Args) -> Result<(), End> {
@@ -36,7 +39,10 @@ pub fn run(context: &Context, args: Args) -> Result<(), End> {
     let mut ports = Vec::new();
     for path in paths {
         let port = Port::open(&path)?;
-        ports.push(Entry { port: port.info()?, links: port.links()? });
+        // Not by an older driver.
+        let managed = Manager::new(&path).and_then(|manager| manager.authentication());
+        let authenticated = managed.ok().map(|now| now.authenticated);
+        ports.push(Entry { port: port.info()?, links: port.links()?, authenticated });
     }
     context.print(&Report { ports }, |report| {
         report.ports.iter().map(entry).collect::<Vec<_>>().join("\n")
@@ -56,11 +62,14 @@ fn entry(entry: &Entry) -> String {
         .concat(),
         None => format!("  protected by: {}\n", meanings(protection)),
     };
+    let authenticated = entry.authenticated.as_ref().map_or(String::new(), |by| {
+        format!("  messages of managers authenticated by: {}\n", key::by(by))
+    });
     let head = ["LINK", "STATE", "SPEED", "ROLE", "UPS", "PEER", "GENERATION", "CHANNELS", "ARENA"];
     let rows = std::iter::once(head.map(String::from).to_vec()).chain(entry.links.iter().map(row));
     format!(
         "{port}: {kind} port, hardware id {hwid}, generation {generation}{lid}\n\
-         {guards}{}",
+         {guards}{authenticated}{}",
         table(&rows.collect::<Vec<_>>(), 2)
     )
 }

@@ -381,6 +381,10 @@ fn manager(dir: &Path) -> Option<Manager> {
         routes: count("routes"),
         allow: count("allow"),
         excluded: count("excluded"),
+        authenticated: text(&dir.join("authenticated")),
+        messages_refused: count("messages_refused"),
+        key_mismatch: word("key_mismatch"),
+        key_mismatch_hwid: word("key_mismatch_hwid"),
     })
 }
 

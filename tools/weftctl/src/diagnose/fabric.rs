@@ -14,13 +14,14 @@ pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
     }
     let at_switch = port.links.iter().find(|link| link.state == "switch");
     let unrouted = at_switch.is_some() && manager.nodes > 1 && manager.routes == 0;
+    let keys = keys(function, manager);
     if !is_settled(manager) || unrouted {
-        return vec![unmanaged(function, at_switch, manager)];
+        return keys.into_iter().chain([unmanaged(function, at_switch, manager)]).collect();
     }
     let here = Place::Function(function.address.clone());
     let others = port.nodes.iter().filter(|node| !node.own);
-    let mut found: Vec<_> =
-        others.filter_map(|node| unreached(&here, port, manager, node)).collect();
+    let mut found: Vec<_> = keys.into_iter().collect();
+    found.extend(others.filter_map(|node| unreached(&here, port, manager, node)));
     found.extend(strangers(function, port, manager));
     found.extend(excluded(function, port, manager));
     let is_alone = !port.nodes.iter().any(|node| !node.own && node.kind == "host");
@@ -35,9 +36,45 @@ pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
     if port.nodes.is_empty() && missing > 0 {
         let what = format!("of {} other nodes {missing} have no route", manager.nodes - 1);
         let finding = Finding::fault("no-route", here, what);
-        return vec![finding.mend("who they are, `weftctl tree` says to who may open the port")];
+        found.push(finding.mend("who they are, `weftctl tree` says to who may open the port"));
     }
     found
+}
+
+/// How messages of managers are authenticated, where that is not as it should be.
+fn keys(function: &Function, manager: &Manager) -> Option<Finding> {
+    let here = Place::Function(function.address.clone());
+    let host = short(&manager.key_mismatch_hwid);
+    let (id, what, mend) = match manager.key_mismatch.as_str() {
+        "here" => (
+            "key-missing",
+            format!("host {host} has a key for messages of managers, and this one has none"),
+            "`weftctl key set FILE` here, with the key of that host; until then it believes nothing \
+             that this host says"
+                .to_owned(),
+        ),
+        "there" => (
+            "key-missing",
+            format!("host {host} has no key for messages of managers, and this one has"),
+            format!(
+                "on host {host}: `weftctl key set FILE`, with the key of this one; until then this \
+                 host believes nothing that it says"
+            ),
+        ),
+        "differs" => (
+            "key-differs",
+            format!("host {host} has another key for messages of managers than this one"),
+            "`weftctl key set FILE` on both, with the same key".to_owned(),
+        ),
+        _ if manager.authenticated.as_deref() == Some("nothing") => {
+            let what = "the fabric attests no hardware ids, and there is no key: any host can speak \
+                        for the master";
+            let finding = Finding::note("no-authentication", here, what);
+            return Some(finding.mend("`weftctl key set FILE` on all hosts, with the same key"));
+        }
+        _ => return None,
+    };
+    Some(Finding::warning(id, here, what).mend(mend))
 }
 
 /// It has a master and an address.

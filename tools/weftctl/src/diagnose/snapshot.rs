@@ -163,6 +163,11 @@ pub struct Manager {
     pub routes: u64,
     pub allow: u64,
     pub excluded: u64,
+    /// Not of an older driver.
+    pub authenticated: Option<String>,
+    pub messages_refused: u64,
+    pub key_mismatch: String,
+    pub key_mismatch_hwid: String,
 }
 
 /// What the driver of a physical function shows of a virtual one.
