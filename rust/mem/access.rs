@@ -101,6 +101,7 @@ impl Access {
     }
 
     /// Calls `f` for each piece of the `len` bytes at `at`, with the number of bytes before it.
+    #[inline]
     fn pieces(
         &self,
         at: u64,

@@ -150,6 +150,7 @@ impl Memory {
         self.access_of(pd.id(), stag, need, to, len)
     }
 
+    #[inline]
     fn access_of(
         &self,
         pd: u64,

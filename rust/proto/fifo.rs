@@ -16,8 +16,8 @@ use super::{
     fence::Fence,
     request::{self, Address, Data, Lane, Message, HEAD},
     trunk::{
-        Fault, Layout, Slots, CQ_CREDIT_AT, EVENT_AT, PULL_CQ_CREDIT_AT, PULL_CQ_TAIL_AT,
-        PULL_CREDIT_AT, PULL_TAIL_AT, RX_CREDIT_AT, TX_CREDIT_AT,
+        Fault, Layout, Slots, CELL_BYTES, CQ_CREDIT_AT, EVENT_AT, PULL_CQ_CREDIT_AT,
+        PULL_CQ_TAIL_AT, PULL_CREDIT_AT, PULL_TAIL_AT, RX_CREDIT_AT, TX_CREDIT_AT,
     },
     window::{passed, Area, Window},
     word::Word,
@@ -103,10 +103,10 @@ impl Writer {
         order: Option<u64>,
     ) {
         let at = self.slots.place(self.written);
-        let store = |n, word| window.store(at + 8 * n, word);
-        let head = request::encode(address, message, order, store);
+        let store = window.places(at, CELL_BYTES / 8);
+        let head = request::encode(address, message, order, &store);
         window.wmb(Fence::Publish);
-        window.store(at + 8 * HEAD, head | self.slots.phase(self.written));
+        store(HEAD, head | self.slots.phase(self.written));
         self.written += 1;
     }
 
@@ -528,9 +528,8 @@ impl Inbound {
             Lane::Transmit => &self.tx,
             Lane::Pulled => &self.cells,
         };
-        let place = reader.slots.place(reader.taken);
-        let load = |n| area.load(place + 8 * n);
-        let (address, message) = request::decode(lane, head, load, &self.own, &self.peer)?;
+        let load = area.words(reader.slots.place(reader.taken), CELL_BYTES / 8);
+        let (address, message) = request::decode(lane, head, &load, &self.own, &self.peer)?;
         if self.is_early(&message, load)? {
             return Ok(None);
         }

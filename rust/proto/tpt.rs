@@ -441,6 +441,7 @@ pub struct Pieces(Span);
 impl Iterator for Pieces {
     type Item = Piece;
 
+    #[inline]
     fn next(&mut self) -> Option<Piece> {
         let span = &mut self.0;
         if span.len == 0 {

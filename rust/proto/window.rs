@@ -13,6 +13,13 @@ pub trait Area {
     /// Loads the word at `at`, a multiple of 8 within the area, exactly once.
     fn load(&self, at: usize) -> u64;
 
+    /// Returns a function that loads word `n`, counted from `at`, exactly once per call; `count` words are
+    /// within the area.
+    #[inline]
+    fn words(&self, at: usize, _count: usize) -> impl Fn(usize) -> u64 {
+        move |n| self.load(at + 8 * n)
+    }
+
     /// Completes loads before this before loads after it. `fence` names the reason.
     fn rmb(&self, fence: Fence);
 
@@ -30,6 +37,13 @@ pub trait Area {
 pub trait Window {
     /// Stores a word at `at`, a multiple of 8 within the area, in one piece.
     fn store(&self, at: usize, word: u64);
+
+    /// Returns a function that stores word `n`, counted from `at`, in one piece; `count` words are within
+    /// the area.
+    #[inline]
+    fn places(&self, at: usize, _count: usize) -> impl Fn(usize, u64) {
+        move |n, word| self.store(at + 8 * n, word)
+    }
 
     /// Orders stores before this, as the peer sees them, before stores after it, and loads before it
     /// before stores after it. `fence` names the reason.

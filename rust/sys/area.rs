@@ -10,7 +10,12 @@
 
 pub(crate) use crate::sys::iomap::Cache;
 
-use crate::sys::{dma::DmaMem, ext, iomap::IoMap};
+use crate::sys::{
+    dma::DmaMem,
+    ext,
+    iomap::IoMap,
+    words::{Words, WORD},
+};
 use core::ptr::NonNull;
 use kernel::{
     page::{PAGE_SHIFT, PAGE_SIZE},
@@ -149,6 +154,22 @@ impl Area {
         }
         // SAFETY: `off` is below `self.bytes`.
         Ok(unsafe { self.base.as_ptr().add(off) }.cast())
+    }
+
+    /// Returns the `count` words of 8 bytes from byte `off` on, to be accessed one by one. `EINVAL` if they
+    /// are not all inside, or not aligned.
+    #[inline]
+    pub(crate) fn words(&self, off: usize, count: usize) -> Result<Words<'_>> {
+        let end = count
+            .checked_mul(WORD)
+            .and_then(|bytes| off.checked_add(bytes));
+        if off % WORD != 0 || end.is_none_or(|end| end > self.bytes) {
+            return Err(EINVAL);
+        }
+        // SAFETY: `off` is at most `self.bytes`.
+        let at = unsafe { self.base.as_ptr().add(off) }.cast();
+        // SAFETY: All are inside the area, which stays while `self` is borrowed, and aligned.
+        Ok(unsafe { Words::new(at, count, at, count) })
     }
 
     /// Returns the 64-bit word at byte `off`. `EINVAL` if it is not all inside, or not aligned.

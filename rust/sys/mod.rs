@@ -42,6 +42,7 @@ pub(crate) mod user;
 pub(crate) mod virtfn;
 pub(crate) mod vma;
 pub(crate) mod waitq;
+pub(crate) mod words;
 pub(crate) mod work;
 
 /// Returns the `struct pci_dev` of `dev`; `pci::Device::as_raw` is private.

@@ -9,8 +9,8 @@
 use crate::sys::{
     account::Locked,
     vma::{NewVma, SharedPage},
+    words::{Words, WORD},
 };
-use core::marker::PhantomData;
 #[cfg(KERNEL_7_3)]
 use kernel::sync::barrier;
 use kernel::{
@@ -51,57 +51,6 @@ pub(crate) fn look() {
 #[cfg(KERNEL_7_3)]
 pub(crate) fn release() {
     barrier::smp_mb(barrier::Full);
-}
-
-/// Bytes of a word.
-const WORD: usize = size_of::<u64>();
-
-/// Words in one or two pages that a user may write at any time: not behind a reference.
-///
-/// # Invariants
-///
-/// `first` is valid for volatile accesses of `here` words, and `second` of `count - here`, during `'a`.
-pub(crate) struct Words<'a> {
-    first: *mut u64,
-    here: usize,
-    second: *mut u64,
-    count: usize,
-    _pages: PhantomData<&'a Pages>,
-}
-
-impl Words<'_> {
-    /// Loads word `n`, once; 0 if there are not so many.
-    #[inline]
-    pub(crate) fn load(&self, n: usize) -> u64 {
-        if n < self.here {
-            // SAFETY: By the invariants.
-            return unsafe { self.first.add(n).read_volatile() };
-        }
-        match self.in_second(n) {
-            // SAFETY: By the invariants.
-            Some(word) => unsafe { word.read_volatile() },
-            None => 0,
-        }
-    }
-
-    /// Stores word `n`, in one piece; nothing if there are not so many.
-    #[inline]
-    pub(crate) fn store(&self, n: usize, value: u64) {
-        if n < self.here {
-            // SAFETY: By the invariants.
-            return unsafe { self.first.add(n).write_volatile(value) };
-        }
-        if let Some(word) = self.in_second(n) {
-            // SAFETY: By the invariants.
-            unsafe { word.write_volatile(value) };
-        }
-    }
-
-    /// Returns the address of word `n`, which is not in the first page, if there are so many.
-    #[cold]
-    fn in_second(&self, n: usize) -> Option<*mut u64> {
-        (n < self.count).then(|| self.second.wrapping_add(n - self.here))
-    }
 }
 
 /// Zeroed pages with contiguous offsets; not contiguous in memory.
@@ -177,15 +126,10 @@ impl Pages {
             0 => first,
             _ => self.page(off + here * WORD)?,
         };
-        // INVARIANT: The first page holds `here` words from byte `inside` on; the others, at most as many
-        // as a page holds, are at the beginning of the second one.
-        Ok(Words {
-            first: first.base().wrapping_add(inside).cast(),
-            here,
-            second: second.base().cast(),
-            count,
-            _pages: PhantomData,
-        })
+        let at = first.base().wrapping_add(inside);
+        // SAFETY: The first page holds `here` words from byte `inside` on; the others, at most as many as a
+        // page holds, are at the beginning of the second one. The pages stay while `self` is borrowed.
+        Ok(unsafe { Words::new(at.cast(), here, second.base().cast(), count) })
     }
 
     /// Maps the pages from page `first` on, as many as `vma` has. `EINVAL` if `vma` has more than there

@@ -217,6 +217,7 @@ impl Pat {
 
     /// Returns page `index`. `EINVAL` if not all `bytes` bytes from its byte `offset` on are memory of
     /// the user.
+    #[inline]
     fn page(&self, index: u32, offset: usize, bytes: usize) -> Result<&Page> {
         let page = self.pages.get(index as usize).ok_or(EINVAL)?;
         let size = 1usize << self.shift;

@@ -28,7 +28,7 @@ use crate::{
         word::Word,
         wqe::{Identity, QueueShape, RecvWqe, SendWqe, Sgl, Tail},
     },
-    sys::{area::Area, pages::Words},
+    sys::{area::Area, words::Words},
 };
 use kernel::prelude::*;
 
@@ -62,7 +62,7 @@ impl<'a, C> Env<'a, C> {
 fn take_recv<R>(
     made: &Making,
     recv: &mut Option<&mut Posted>,
-    f: impl FnOnce(&Words<'_>, &QueueShape) -> R,
+    f: impl FnOnce(Words<'_>, &QueueShape) -> R,
 ) -> Result<Option<R>, Overposted> {
     match (&made.srq, recv) {
         (Some(srq), _) => srq.take(|entry| f(entry, srq.shape())),
@@ -85,12 +85,14 @@ impl<C> Queues for Env<'_, C> {
 
     fn take_send(&mut self, wqe: &mut SendWqe) -> Result<Option<Taken>, Status> {
         let shape = &self.made.send;
-        let taken = self.send.take(|entry| wqe.read(|n| entry.load(n), shape));
+        let taken = self
+            .send
+            .take(|entry| wqe.read(move |n| entry.load(n), shape));
         taken.map_err(|_| Status::LocalRequest)
     }
 
     fn drop_send(&mut self) -> Option<Identity> {
-        let taken = self.send.take(|entry| Identity::of(|n| entry.load(n)));
+        let taken = self.send.take(|entry| Identity::of(move |n| entry.load(n)));
         taken.ok().flatten()
     }
 
@@ -108,7 +110,7 @@ impl<C> Queues for Env<'_, C> {
     }
 
     fn drop_recv(&mut self) -> Option<u64> {
-        let wr_id = |entry: &Words<'_>, _: &_| RecvWqe::wr_id_of(|n| entry.load(n));
+        let wr_id = |entry: Words<'_>, _: &_| RecvWqe::wr_id_of(move |n| entry.load(n));
         take_recv(self.made, &mut self.recv, wr_id).unwrap_or(Some(0))
     }
 
@@ -227,8 +229,8 @@ impl Memory for Running<'_, '_, '_> {
 
     fn take_recv(&mut self) -> Option<(u64, Result<(), Status>)> {
         let wqe = &mut *self.cx.spares.recv;
-        let decode = |entry: &Words<'_>, shape: &_| {
-            let sense = wqe.read(|n| entry.load(n), shape);
+        let decode = |entry: Words<'_>, shape: &_| {
+            let sense = wqe.read(move |n| entry.load(n), shape);
             (wqe.wr_id, sense.map_err(|_| Status::LocalRequest))
         };
         let invalid = Some((0, Err(Status::LocalRequest)));

@@ -7,7 +7,10 @@
 
 use crate::{
     proto::wqe::{QueueShape, POSTED_AT, TAKEN_AT},
-    sys::pages::{look, release, Pages, Words},
+    sys::{
+        pages::{look, release, Pages},
+        words::Words,
+    },
 };
 use kernel::{prelude::*, sync::Arc};
 
@@ -66,7 +69,7 @@ impl Posted {
     #[inline]
     pub(crate) fn take<R>(
         &mut self,
-        f: impl FnOnce(&Words<'_>) -> R,
+        f: impl FnOnce(Words<'_>) -> R,
     ) -> Result<Option<R>, Overposted> {
         if self.pending()? == 0 {
             return Ok(None);
@@ -77,7 +80,7 @@ impl Posted {
         let words = self.shape.stride() as usize / size_of::<u64>();
         // Inside the memory, by `new`, and shorter than a page.
         let entry = self.memory.words(at, words).map_err(|_| Overposted)?;
-        let decoded = f(&entry);
+        let decoded = f(entry);
         self.taken += 1;
         // All words are loaded before the user may write over the entry.
         release();

@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
         let mut taken = 0;
         while taken < most && !cx.is_tired() {
             let before = taken;
-            if self.pushed_word(cx)? || self.pulled_word(cx)? {
+            if self.pushed_word(cx)? || cx.trunk.may_pull_word(&cx.io) && self.pulled_word(cx)? {
                 taken += 1;
                 continue;
             }
@@ -137,7 +137,9 @@ impl<'a> Run<'a> {
                 Ok(None) => {}
                 Err(fault) => return Err(*fault),
             }
-            taken += usize::from(self.pulled_cell(cx)?);
+            if cx.trunk.may_pull(&cx.io) {
+                taken += usize::from(self.pulled_cell(cx)?);
+            }
             if taken == before {
                 break;
             }

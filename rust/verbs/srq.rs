@@ -9,7 +9,7 @@ use crate::{
     mem::{Pd, Use, Used, Users},
     proto::wqe::QueueShape,
     share::{Charge, Payer, Table},
-    sys::pages::{Pages, Words},
+    sys::{pages::Pages, words::Words},
 };
 use kernel::{
     new_spinlock,
@@ -74,7 +74,7 @@ impl Srq {
 
     /// Takes the oldest receive request and returns the result of `f` for it. Does not sleep, and `f`
     /// must not.
-    pub(crate) fn take<R>(&self, f: impl FnOnce(&Words<'_>) -> R) -> Result<Option<R>, Overposted> {
+    pub(crate) fn take<R>(&self, f: impl FnOnce(Words<'_>) -> R) -> Result<Option<R>, Overposted> {
         self.inner.lock().take(f)
     }
 }

@@ -21,7 +21,10 @@ use crate::{
         window,
         word::Word,
     },
-    sys::area::{self, Area},
+    sys::{
+        area::{self, Area},
+        words::Words,
+    },
 };
 use core::cell::Cell;
 use kernel::prelude::*;
@@ -84,6 +87,12 @@ impl window::Area for Queues<'_> {
         self.0.read64(at).unwrap_or_default()
     }
 
+    fn words(&self, at: usize, count: usize) -> impl Fn(usize) -> u64 {
+        // As above.
+        let words = self.0.words(at, count).unwrap_or(Words::NONE);
+        move |n| words.load(n)
+    }
+
     fn rmb(&self, fence: Fence) {
         if fence.is_there() {
             area::rmb();
@@ -95,6 +104,12 @@ impl window::Window for Queues<'_> {
     fn store(&self, at: usize, word: u64) {
         // As above.
         let _ = self.0.write64(at, word);
+    }
+
+    fn places(&self, at: usize, count: usize) -> impl Fn(usize, u64) {
+        // As above.
+        let words = self.0.words(at, count).unwrap_or(Words::NONE);
+        move |n, word| words.store(n, word)
     }
 
     fn wmb(&self, fence: Fence) {
@@ -289,15 +304,24 @@ impl Trunk {
         self.inbound.word(&io.own(), &io.peer())
     }
 
+    /// Returns whether the peer may have posted a request to be pulled: mostly not.
+    #[inline]
+    pub(super) fn may_pull(&self, io: &Io<'_>) -> bool {
+        self.inbound.may_pull(&io.own())
+    }
+
+    /// As [`Self::may_pull`], for a control word.
+    #[inline]
+    pub(super) fn may_pull_word(&self, io: &Io<'_>) -> bool {
+        self.inbound.may_pull_word(&io.own())
+    }
+
     /// Returns the next request that the peer has posted to be pulled, and leaves it there. `None`,
     /// too, if it cannot be read now.
     pub(super) fn pull(&mut self, io: &Io<'_>) -> Result<Option<Arrived>, Fault> {
         let Self {
             inbound, unread, ..
         } = self;
-        if !inbound.may_pull(&io.own()) {
-            return Ok(None);
-        }
         let arrived = Beyond::load(io, |beyond| inbound.pull(&io.own(), beyond));
         *unread |= arrived.is_none();
         arrived.unwrap_or(Ok(None))
@@ -309,9 +333,6 @@ impl Trunk {
         let Self {
             inbound, unread, ..
         } = self;
-        if !inbound.may_pull_word(&io.own()) {
-            return Ok(None);
-        }
         // All ones are no control word: none is taken before it is loaded again.
         let word = Beyond::load(io, |beyond| {
             inbound.pull_word(&io.own(), beyond, &io.peer())

@@ -276,7 +276,8 @@ impl Worker {
             if left == 0 || cx.is_tired() {
                 break Rest::More;
             }
-            if taken == 0 && !moved && !served.progress && !served.again {
+            // What comes from here on is found by the next run, as after a run without work.
+            if taken == 0 && !moved && !served.again {
                 break if waits || !run.deferred.is_empty() {
                     Rest::Later
                 } else {

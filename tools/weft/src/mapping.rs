@@ -9,6 +9,7 @@
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ffi::c_void;
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{self, AtomicU64, Ordering};
@@ -241,6 +242,24 @@ impl Page {
     }
 }
 
+/// Words of a queue, to be stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    to: *mut u64,
+    count: usize,
+    _mapping: PhantomData<&'a Mapping>,
+}
+
+impl Places<'_> {
+    /// Stores word `n` of them.
+    #[inline]
+    pub fn store(&self, n: usize, word: u64) {
+        assert!(n < self.count, "word {n} of {}", self.count);
+        // SAFETY: `place` has checked all of the words, and the mapping is borrowed.
+        unsafe { self.to.add(n).write_volatile(word) }
+    }
+}
+
 /// Memory of a queue, which this end and the driver both read and write.
 #[derive(Debug)]
 pub struct Ring(Mapping);
@@ -283,6 +302,13 @@ impl Ring {
         let value = self.0.load64(at);
         fence::load();
         value
+    }
+
+    /// The `count` words from `at` on, a multiple of 8, to be stored one by one.
+    #[inline]
+    pub fn places(&self, at: usize, count: usize) -> Places<'_> {
+        let to = self.0.place::<u64>(at, count * size_of::<u64>());
+        Places { to, count, _mapping: PhantomData }
     }
 
     /// Loads the `N` words from `at` on, a multiple of 8.

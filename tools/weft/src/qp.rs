@@ -206,7 +206,6 @@ pub struct Qp {
     qpn: u32,
     send: Queue,
     recv: Option<Queue>,
-    entry: Vec<u8>,
     bell: Option<Bell>,
     _pd: Pd,
     _cqs: [Arc<cq::Shared>; 2],
@@ -243,7 +242,6 @@ impl Qp {
             qpn: create.qpn,
             send: send_queue,
             recv: recv_queue,
-            entry: vec![0; create.send_stride.max(create.recv_stride) as usize],
             bell,
             _pd: pd.clone(),
             _cqs: [send.shared.clone(), recv.shared.clone()],
@@ -278,17 +276,13 @@ impl Qp {
     /// in its place.
     pub fn post_recv(&mut self, wr_id: u64, list: &[Sge]) -> Result<bool> {
         let Some(recv) = &mut self.recv else { return Ok(false) };
-        let stride = recv.stride();
-        let bytes = encode_recv(wr_id, list, &mut self.entry[..stride])?;
-        Ok(recv.post(&self.entry[..bytes]))
+        recv.post(|room, places| encode_recv(wr_id, list, room, |n, word| places.store(n, word)))
     }
 
     /// Posts a request; false if there is no room. The engine need not see it before
     /// [`Self::ring`], or [`Self::progress`], is called.
     pub fn post(&mut self, request: &Request<'_>) -> Result<bool> {
-        let stride = self.send.stride();
-        let bytes = request.encode(&mut self.entry[..stride])?;
-        Ok(self.send.post(&self.entry[..bytes]))
+        self.send.post(|room, places| request.encode(room, |n, word| places.store(n, word)))
     }
 
     /// Tells the engine that requests were posted.

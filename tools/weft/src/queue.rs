@@ -3,7 +3,8 @@
 //! Queues of requests: what this end writes and the driver takes.
 
 use crate::abi;
-use crate::mapping::Ring;
+use crate::error::Result;
+use crate::mapping::{Places, Ring};
 use std::mem::offset_of;
 use std::sync::Arc;
 
@@ -28,13 +29,10 @@ impl Queue {
         Queue { memory, at, entries: entries.into(), stride, posted: 0, taken: 0 }
     }
 
-    /// Bytes of an entry.
-    pub fn stride(&self) -> usize {
-        self.stride
-    }
-
-    /// Writes an entry and says that it is there; false if there is no room.
-    pub fn post(&mut self, entry: &[u8]) -> bool {
+    /// Has `encode` write the words of an entry, of so many bytes, and says that it is there; false if
+    /// there is no room.
+    #[inline]
+    pub fn post(&mut self, encode: impl FnOnce(usize, Places<'_>) -> Result<()>) -> Result<bool> {
         if self.posted.wrapping_sub(self.taken) >= self.entries {
             let taken = self.memory.load64(self.at + offset_of!(abi::weft_queue_ctl, taken));
             // What makes no sense is not believed.
@@ -42,14 +40,15 @@ impl Queue {
                 self.taken = self.taken.max(taken);
             }
             if self.posted - self.taken >= self.entries {
-                return false;
+                return Ok(false);
             }
         }
         let index = (self.posted % self.entries) as usize;
-        self.memory.write(self.at + ENTRIES_AT + index * self.stride, entry);
+        let at = self.at + ENTRIES_AT + index * self.stride;
+        encode(self.stride, self.memory.places(at, self.stride / size_of::<u64>()))?;
         self.posted += 1;
         self.memory.publish64(self.at + offset_of!(abi::weft_queue_ctl, posted), self.posted);
-        true
+        Ok(true)
     }
 }
 
@@ -61,16 +60,23 @@ mod tests {
     fn a_queue_holds_its_entries_and_no_more() {
         let memory = Arc::new(Ring::anonymous(4096).expect("mapped"));
         let mut queue = Queue::new(memory.clone(), 256, 16, 32);
-        for n in 0..16u8 {
-            assert!(queue.post(&[n + 1; 32]));
+        let mut post = |byte: u8| {
+            let entry = |room: usize, places: Places<'_>| {
+                (0..room / 8).for_each(|n| places.store(n, u64::from_ne_bytes([byte; 8])));
+                Ok(())
+            };
+            queue.post(entry).expect("nothing fails")
+        };
+        for n in 0..16 {
+            assert!(post(n + 1));
         }
-        assert!(!queue.post(&[99; 32]));
+        assert!(!post(99));
         assert_eq!(memory.load64(256), 16);
         memory.publish64(256 + 64, 3);
-        for n in 16..19u8 {
-            assert!(queue.post(&[n + 1; 32]));
+        for n in 16..19 {
+            assert!(post(n + 1));
         }
-        assert!(!queue.post(&[99; 32]));
+        assert!(!post(99));
         let mut entry = [0; 32];
         memory.read(256 + ENTRIES_AT + 2 * 32, &mut entry);
         assert_eq!(entry, [19; 32]);
@@ -78,6 +84,6 @@ mod tests {
         assert_eq!(entry, [4; 32]);
         // More than was posted cannot have been taken.
         memory.publish64(256 + 64, 20);
-        assert!(!queue.post(&[99; 32]));
+        assert!(!post(99));
     }
 }

@@ -75,6 +75,7 @@ pub struct Request<'a> {
 const HEAD: usize = size_of::<abi::weft_send_wqe>();
 const RECV_HEAD: usize = size_of::<abi::weft_recv_wqe>();
 const SGE: usize = size_of::<abi::weft_sge>();
+const WORD: usize = size_of::<u64>();
 
 impl<'a> Request<'a> {
     fn new(wr_id: u64, opcode: u32, remote: Remote, data: Data<'a>) -> Self {
@@ -183,22 +184,18 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Writes the entry into `out`; its bytes.
+    /// Writes the entry by words, each with its number; `room` is the bytes of an entry.
     #[inline]
-    pub(crate) fn encode(&self, out: &mut [u8]) -> Result<usize> {
+    pub(crate) fn encode(&self, room: usize, mut store: impl FnMut(usize, u64)) -> Result<()> {
         let head = &self.head;
         let (count, bytes) = match self.data {
             Data::List(list) => (list.len(), list.len() * SGE),
             Data::Inline(bytes) => (bytes.len(), bytes.len()),
         };
-        let body = body(out, HEAD, bytes)?;
+        check(room, HEAD, bytes)?;
         let mut flags = head.flags;
-        match self.data {
-            Data::List(list) => put_list(body, list),
-            Data::Inline(bytes) => {
-                flags |= abi::WEFT_WR_INLINE as u8;
-                body.copy_from_slice(bytes);
-            }
+        if let Data::Inline(_) = self.data {
+            flags |= abi::WEFT_WR_INLINE as u8;
         }
         // No entry has room for more.
         let [low, high] = (count as u16).to_ne_bytes();
@@ -210,51 +207,76 @@ impl<'a> Request<'a> {
             pair(head.remote_stag.to_ne_bytes(), head.access.to_ne_bytes()),
             head.arg0.to_ne_bytes(),
             head.arg1.to_ne_bytes(),
-            [0; 8],
-            [0; 8],
+            [0; WORD],
+            [0; WORD],
         ];
-        put(out, &words);
-        Ok(HEAD + bytes)
+        for (n, word) in words.into_iter().enumerate() {
+            store(n, u64::from_ne_bytes(word));
+        }
+        match self.data {
+            Data::List(list) => put_list(list, HEAD / WORD, store),
+            Data::Inline(bytes) => put_bytes(bytes, HEAD / WORD, store),
+        }
+        Ok(())
     }
 }
 
-/// Writes an entry of a receive queue into `out`; its bytes.
+/// Writes an entry of a receive queue by words; `room` is the bytes of an entry.
 #[inline]
-pub fn encode_recv(wr_id: u64, list: &[Sge], out: &mut [u8]) -> Result<usize> {
-    let bytes = list.len() * SGE;
-    put_list(body(out, RECV_HEAD, bytes)?, list);
-    put(out, &[wr_id.to_ne_bytes(), pair((list.len() as u32).to_ne_bytes(), [0; 4])]);
-    Ok(RECV_HEAD + bytes)
+pub fn encode_recv(
+    wr_id: u64,
+    list: &[Sge],
+    room: usize,
+    mut store: impl FnMut(usize, u64),
+) -> Result<()> {
+    check(room, RECV_HEAD, list.len() * SGE)?;
+    store(0, wr_id);
+    store(1, u64::from_ne_bytes(pair((list.len() as u32).to_ne_bytes(), [0; 4])));
+    put_list(list, RECV_HEAD / WORD, store);
+    Ok(())
 }
 
-/// What comes behind a head, if an entry has room for it.
-fn body(out: &mut [u8], head: usize, bytes: usize) -> Result<&mut [u8]> {
-    let room = out.len().saturating_sub(head);
-    out.get_mut(head..).and_then(|out| out.get_mut(..bytes)).ok_or_else(|| {
-        Error::Invalid(format!(
-            "a list or inline data of {bytes} bytes in a queue whose entries have room for {room}"
-        ))
-    })
+/// Whether an entry has room for what comes behind a head.
+fn check(room: usize, head: usize, bytes: usize) -> Result<()> {
+    let room = room.saturating_sub(head);
+    if bytes <= room {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "a list or inline data of {bytes} bytes in a queue whose entries have room for {room}"
+    )))
 }
 
-fn put_list(out: &mut [u8], list: &[Sge]) {
-    for (place, element) in out.chunks_exact_mut(SGE).zip(list) {
+/// Writes the elements of a list, from word `at` on.
+#[inline]
+fn put_list(list: &[Sge], at: usize, mut store: impl FnMut(usize, u64)) {
+    for (n, element) in list.iter().enumerate() {
         let who = pair(element.length.to_ne_bytes(), element.stag.to_ne_bytes());
-        put(place, &[element.to.to_ne_bytes(), who]);
+        store(at + 2 * n, element.to);
+        store(at + 2 * n + 1, u64::from_ne_bytes(who));
+    }
+}
+
+/// Writes bytes, and zeros up to the next word, from word `at` on.
+#[inline]
+fn put_bytes(bytes: &[u8], at: usize, mut store: impl FnMut(usize, u64)) {
+    let words = bytes.chunks_exact(WORD);
+    let rest = words.remainder();
+    for (n, part) in words.enumerate() {
+        let mut word = [0; WORD];
+        word.copy_from_slice(part);
+        store(at + n, u64::from_ne_bytes(word));
+    }
+    if !rest.is_empty() {
+        let mut word = [0; WORD];
+        word[..rest.len()].copy_from_slice(rest);
+        store(at + bytes.len() / WORD, u64::from_ne_bytes(word));
     }
 }
 
 /// Two halves of a word, in the order of addresses.
-fn pair([a, b, c, d]: [u8; 4], [e, f, g, h]: [u8; 4]) -> [u8; 8] {
+fn pair([a, b, c, d]: [u8; 4], [e, f, g, h]: [u8; 4]) -> [u8; WORD] {
     [a, b, c, d, e, f, g, h]
-}
-
-/// Writes words at the beginning of `out`.
-#[inline]
-fn put(out: &mut [u8], words: &[[u8; 8]]) {
-    for (place, word) in out.chunks_exact_mut(8).zip(words) {
-        place.copy_from_slice(word);
-    }
 }
 
 impl Mr {
@@ -271,25 +293,27 @@ mod tests {
 
     const REMOTE: Remote = Remote { stag: 0x1234_5678, to: 0x9abc_def0_1234 };
 
-    fn words(entry: &[u8]) -> impl Fn(usize) -> u64 + '_ {
-        |n| u64::from_ne_bytes(entry[8 * n..][..8].try_into().expect("a word"))
+    /// An entry with what `encode` writes; other bytes are as they were.
+    fn entry(encode: impl FnOnce(&mut dyn FnMut(usize, u64)) -> Result<()>) -> Vec<u64> {
+        let mut words = vec![u64::MAX; 40];
+        encode(&mut |n, word| words[n] = word).expect("room");
+        words
     }
 
     #[test]
     fn the_driver_reads_what_is_written() {
         let list = [Sge { to: 5, length: 6, stag: 7 }, Sge { to: 8, length: 9, stag: 10 }];
         let shape = wqe::QueueShape::send(16, 4, 64).expect("allowed");
-        let mut out = [0xff; 320];
-        let request = Request::write(3, &list, REMOTE).signaled().fence();
-        request.encode(&mut out).expect("room");
         // As the driver reads it.
-        let read = |out: &[u8]| {
+        let room = shape.stride() as usize;
+        let read = |request: Request<'_>| {
+            let words = entry(|store| request.encode(room, store));
             let mut wqe = wqe::SendWqe::BLANK;
-            let (identity, sense) = wqe.read(words(&out[..shape.stride() as usize]), &shape);
+            let (identity, sense) = wqe.read(|n| words[..room / WORD][n], &shape);
             sense.expect("it makes sense");
             (identity, wqe)
         };
-        let (who, decoded) = read(&out);
+        let (who, decoded) = read(Request::write(3, &list, REMOTE).signaled().fence());
         assert_eq!((who.wr_id, decoded.opcode), (3, wqe::Opcode::Write));
         assert_eq!((decoded.remote_stag, decoded.remote_to), (REMOTE.stag, REMOTE.to));
         let elements = decoded.tail.list().expect("a list").as_slice();
@@ -297,30 +321,34 @@ mod tests {
         assert_eq!(elements, [(5, 6, 7), (8, 9, 10)]);
 
         let list = [Sge { to: 0, length: 8, stag: 7 }];
-        Request::compare_swap(4, &list, REMOTE.offset(4), 77, 78).encode(&mut out).expect("room");
-        let (_, decoded) = read(&out);
+        let (_, decoded) = read(Request::compare_swap(4, &list, REMOTE.offset(4), 77, 78));
         assert_eq!((decoded.arg0, decoded.arg1), (77, 78));
 
-        Request::send_inline(5, b"a word").encode(&mut out).expect("room");
-        let (_, decoded) = read(&out);
-        assert_eq!(decoded.tail.inline(), Some(&b"a word"[..]));
+        for data in [&b"a word"[..], b"two words, and 1"] {
+            let (_, decoded) = read(Request::send_inline(5, data));
+            assert_eq!(decoded.tail.inline(), Some(data));
+        }
 
         let shape = wqe::QueueShape::recv(16, 4).expect("allowed");
         let list = [Sge { to: 5, length: 6, stag: 7 }];
-        encode_recv(6, &list, &mut out).expect("room");
+        let room = shape.stride() as usize;
+        let words = entry(|store| encode_recv(6, &list, room, store));
         let mut decoded = wqe::RecvWqe::BLANK;
-        let sense = decoded.read(words(&out[..shape.stride() as usize]), &shape);
+        let sense = decoded.read(|n| words[..room / WORD][n], &shape);
         assert_eq!((decoded.wr_id, sense.is_ok()), (6, true));
     }
 
     #[test]
     fn a_write_with_immediate_data_is_an_operation_of_its_own() {
-        let mut out = [0; 128];
-        Request::write_inline(1, b"abc", REMOTE).imm(9).encode(&mut out).expect("room");
+        let bytes = |request: Request<'_>| {
+            let words = entry(|store| request.encode(128, store));
+            words.into_iter().flat_map(u64::to_ne_bytes).collect::<Vec<_>>()
+        };
+        let out = bytes(Request::write_inline(1, b"abc", REMOTE).imm(9));
         assert_eq!(out[8], abi::WEFT_OP_WRITE_IMM as u8);
         assert_eq!(out[9], abi::WEFT_WR_INLINE as u8);
         assert_eq!(out[64..67], *b"abc");
-        Request::send_inline(1, b"abc").imm(9).encode(&mut out).expect("room");
+        let out = bytes(Request::send_inline(1, b"abc").imm(9));
         assert_eq!(out[8], abi::WEFT_OP_SEND as u8);
         assert_eq!(out[9], (abi::WEFT_WR_INLINE | abi::WEFT_WR_IMM) as u8);
     }
@@ -328,12 +356,17 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let list = [Sge { to: 0, length: 1, stag: 1 }; 5];
-        let mut out = [0; 64 + 4 * 16];
-        assert!(Request::send(1, &list[..4]).encode(&mut out).is_ok());
-        assert!(matches!(Request::send(1, &list).encode(&mut out), Err(Error::Invalid(_))));
-        assert!(Request::send_inline(1, &[0; 64]).encode(&mut out).is_ok());
-        assert!(Request::send_inline(1, &[0; 65]).encode(&mut out).is_err());
-        assert!(encode_recv(1, &list, &mut out[..64]).is_err());
-        assert_eq!(encode_recv(1, &list[..3], &mut out[..64]).expect("room"), 64);
+        let room = 64 + 4 * 16;
+        let encode = |request: Request<'_>| {
+            request.encode(room, |n, _| assert!(n < room / WORD, "word {n}"))
+        };
+        assert!(encode(Request::send(1, &list[..4])).is_ok());
+        assert!(matches!(encode(Request::send(1, &list)), Err(Error::Invalid(_))));
+        assert!(encode(Request::send_inline(1, &[0; 64])).is_ok());
+        assert!(encode(Request::send_inline(1, &[0; 65])).is_err());
+        let encode =
+            |list: &[Sge]| encode_recv(1, list, 64, |n, _| assert!(n < 64 / WORD, "word {n}"));
+        assert!(encode(&list).is_err());
+        assert!(encode(&list[..3]).is_ok());
     }
 }

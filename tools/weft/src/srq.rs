@@ -4,7 +4,7 @@
 
 use crate::abi;
 use crate::error::{Error, Result};
-use crate::mapping::Ring;
+use crate::mapping::{Places, Ring};
 use crate::objects::Handle;
 use crate::pd::Pd;
 use crate::queue::Queue;
@@ -37,9 +37,10 @@ impl Srq {
 
     /// Posts a receive request for what the list names; false if there is no room.
     pub fn post_recv(&mut self, wr_id: u64, list: &[Sge]) -> Result<bool> {
-        let mut entry = vec![0; self.queue.stride()];
-        let bytes = encode_recv(wr_id, list, &mut entry)?;
-        Ok(self.queue.post(&entry[..bytes]))
+        let store = |room: usize, places: Places<'_>| {
+            encode_recv(wr_id, list, room, |n, word| places.store(n, word))
+        };
+        self.queue.post(store)
     }
 }
 
