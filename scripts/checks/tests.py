@@ -98,7 +98,7 @@ class Documents(unittest.TestCase):
         text = (command.TOP / "Documentation" / "ABI" / "testing" / "sysfs-bus-pci-drivers-weft").read_text()
         listed = set()
         for block in re.split(r"\n(?=What:)", re.sub(r"(?m)(^What:.*\n)(?=What:)", r"\1+", text)):
-            mode = re.search(r"\((RO|RW)\)", block)[1]
+            mode = re.search(r"\((RO|RW|WO)\)", block)[1]
             names = re.findall(r"What:\t+/sys/bus/pci/drivers/weft/\.\.\./(\S+)", block)
             listed |= {f"{mode} {name}" for name in names}
         listed.remove("RO counters/<name>")
@@ -115,9 +115,26 @@ class Documents(unittest.TestCase):
                 shown = re.findall(r'c"(\w+)" =>|Attr::new\(\s*c"(\w+)"', code)
                 declared |= {f"RO {its}{one or other}" for one, other in shown}
                 declared |= {f"RW {its}{name}" for name in re.findall(r'Attr::(?:writable|choice)\(\s*c"(\w+)"', code)}
+                declared |= {f"WO {its}{name}" for name in re.findall(r'Attr::secret\(\s*c"(\w+)"', code)}
         counters = re.search(r"(?s)COUNTER_NAMES: .*?\];", (command.TOP / "rust" / "attrs.rs").read_text())[0]
         declared |= {f"RO counters/{name}" for name in re.findall(r'c"(\w+)"', counters)}
         self.assertEqual(listed, declared)
+
+
+class Mutants(unittest.TestCase):
+    def test_each_mutant_can_be_made_of_the_tree_and_names_tests_that_there_are(self):
+        folder = command.TOP / "tools" / "testing"
+        unit = (command.TOP / "tools" / "proto" / "tests").rglob("*.rs")
+        functions = re.findall(r"\bfn (\w+)", "".join(path.read_text() for path in unit))
+        mutants = sorted((folder / "mutants").glob("*.patch"))
+        self.assertGreaterEqual(len(mutants), 3)
+        for path in mutants:
+            subprocess.run(("git", "apply", "--check", path), cwd=command.TOP, check=True)
+            head = path.read_text().partition("\ndiff ")[0]
+            *_, name = re.search(r"(?m)^unit: (.+)$", head)[1].split()
+            self.assertTrue([its for its in functions if name in its], path.name)
+            for program in re.search(r"(?m)^programs: (.+)$", head)[1].split():
+                self.assertTrue((folder / "selftests" / "weft" / f"{program}.c").exists(), path.name)
 
 
 class Parts(unittest.TestCase):
