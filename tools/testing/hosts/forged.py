@@ -108,9 +108,9 @@ def forge(path, claims):
             print("taken", ".".join(map(str, path)), claim, name, taken, flush=True)
 
 
-def lie(link, false, true, heard):
-    '''The neighbour at a link is told this id until there is a file that says that it was heard, for any
-    message may be lost; and then the true one until that is believed.'''
+def lie(link, false, true, heard=""):
+    '''The neighbour at a link is told this id until that is believed, or until there is a file that says that
+    it was heard, for any message may be lost; and then the true one until that is believed.'''
     def named(message):
         session = struct.unpack_from("<Q", message, 32)[0] if message[:4] == b"WEFT" else None
         if session == 1:
@@ -124,7 +124,8 @@ def lie(link, false, true, heard):
         if time.monotonic() > end:
             sys.exit("not heard")
         send(link, hello(false, 1))
-        named(receive())
+        if named(receive()) == 1:
+            break
         time.sleep(0.1)
     until(link, hello(true, 2), lambda message: named(message) == 2)
 
