@@ -68,7 +68,7 @@ def standing(host):
 
 
 def settled(hosts, master, nodes, timeout=60):
-    """Until all these hosts obey `master`, and know `nodes` nodes and the routes to them."""
+    """Until all these hosts obey `master` in the same term, and know `nodes` nodes and the routes to them."""
     deadline = time.monotonic() + timeout * kernel.patience()
     while True:
         found = {host.name: standing(host) for host in hosts}
@@ -76,7 +76,7 @@ def settled(hosts, master, nodes, timeout=60):
             s["master"] == master and s["nodes"] == nodes and s["routes"] == nodes - 1 and s["lid"]
             for s in found.values()
         )
-        if good:
+        if good and len({s["term"] for s in found.values()}) == 1:
             return found
         if time.monotonic() > deadline:
             raise Mismatch(f"no master {master} of {nodes} nodes: {found}")
