@@ -8,7 +8,14 @@
 
 use crate::sys::{raw_dev, user::is_admin};
 use core::marker::PhantomData;
-use kernel::{bindings, device::CoreInternal, error::to_result, pci, prelude::*, str::CStrExt};
+use kernel::{
+    bindings,
+    device::{CoreInternal, Device},
+    error::to_result,
+    pci,
+    prelude::*,
+    str::CStrExt,
+};
 
 /// The value of a file, and its format.
 pub(crate) enum Value {
@@ -155,13 +162,12 @@ impl<D: 'static> Attr<D> {
 ///
 /// # Safety
 ///
-/// `dev` is a PCI device bound to a driver with data of type `D`, and stays so during `'a`.
+/// `dev` is bound to a driver with data of type `D`, and stays so during `'a`.
 unsafe fn data<'a, D>(dev: *mut bindings::device) -> &'a D {
-    // SAFETY: By the requirements; `pci::Device` is transparent around `struct pci_dev`.
+    // SAFETY: By the requirements.
     unsafe {
-        let pdev = kernel::container_of!(dev, bindings::pci_dev, dev);
-        let pdev = &*pdev.cast::<pci::Device<CoreInternal<'_>>>();
-        pdev.as_ref().drvdata_borrow::<D>().get_ref()
+        let dev = Device::<CoreInternal<'_>>::from_raw(dev);
+        dev.drvdata_borrow::<D>().get_ref()
     }
 }
 
