@@ -12,7 +12,6 @@ use kernel::{
     bindings,
     device::{CoreInternal, Device},
     error::to_result,
-    pci,
     prelude::*,
     str::CStrExt,
 };
@@ -354,7 +353,7 @@ impl<D: 'static> GroupsRef<D> {
 /// does not exist, not yet or no longer.
 ///
 /// Wraps `sysfs_notify()`, `include/linux/sysfs.h`. Sleeps.
-pub(crate) fn notify(dev: &pci::Device, dir: Option<&CStr>, attr: &CStr) {
+pub(crate) fn notify(dev: &Device, dir: Option<&CStr>, attr: &CStr) {
     let dir = dir.map_or(core::ptr::null(), CStrExt::as_char_ptr);
     // SAFETY: The device is held; the strings are read during the call.
     unsafe {
@@ -374,7 +373,7 @@ pub(crate) fn notify(dev: &pci::Device, dir: Option<&CStr>, attr: &CStr) {
 ///
 /// Sleeps. The caller delays the unbinding of the driver, after which nothing would remove the
 /// directory, and holds no lock that the [`Show`] functions take.
-pub(crate) fn refresh(dev: &pci::Device, dir: &CStr) -> bool {
+pub(crate) fn refresh(dev: &Device, dir: &CStr) -> bool {
     let raw = raw_dev(dev);
     // SAFETY: There is a reference to the device. Its lock keeps the driver; the driver's groups are
     // static. `trylock`, as the holder of the lock may be waiting for the caller.
