@@ -36,7 +36,7 @@ use crate::{
 };
 use core::any::Any;
 use kernel::{
-    device::{Bound, Core},
+    device::{self, Bound, Core},
     pci,
     prelude::*,
     sync::{
@@ -125,7 +125,7 @@ impl Drop for Again<'_, '_> {
 
 impl Device {
     /// `EOPNOTSUPP`: users could not map what the device and peers write.
-    fn check_memory(dev: &pci::Device) -> Result {
+    fn check_memory(dev: &device::Device) -> Result {
         if !dma::is_encrypted() {
             return Ok(());
         }
@@ -141,7 +141,8 @@ impl Device {
         dev: &pci::Device<Core<'_>>,
         make: impl FnOnce(Arc<dyn Events>, &mut Steps<'_>) -> Result<KBox<dyn Port>>,
     ) -> Result<Self> {
-        let mut steps = Steps::new(dev, param(crate::module_parameters::fail_probe.value()));
+        let bound: &device::Device<Bound> = dev.as_ref();
+        let mut steps = Steps::new(bound, param(crate::module_parameters::fail_probe.value()));
         let waiting = handover::fetch(dev);
         if let Some(parts) = waiting.and_then(|mut saved| {
             let waiting = saved.as_any().downcast_mut::<Waiting>();
@@ -149,9 +150,9 @@ impl Device {
         }) {
             return Self::adopt(dev, parts, &mut steps, make);
         }
-        steps.step("memory encryption", || Self::check_memory(dev))?;
-        let node = steps.step("node", || Node::new(dev))?;
-        let memory = steps.step("memory", || Memory::new(dev, node.home().clone()))?;
+        steps.step("memory encryption", || Self::check_memory(bound))?;
+        let node = steps.step("node", || Node::new(bound))?;
+        let memory = steps.step("memory", || Memory::new(bound, node.home().clone()))?;
         let unwind = Unwind(&node, &memory);
         let port = make(node.clone(), &mut steps)?;
         steps.step("saved state", || sys_pci::save_state(dev))?;
@@ -159,7 +160,7 @@ impl Device {
         let (hwid, links) = (port.identity().hwid, port.links());
         // Removed before the port if the start fails; until the start no file finds a port behind it.
         let register = || {
-            let registration = Self::register(&node, &memory, dev)?;
+            let registration = Self::register(&node, &memory, bound)?;
             Ok(Arc::new(registration, GFP_KERNEL)?)
         };
         let registration = steps.step("character device", register)?;
@@ -190,7 +191,7 @@ impl Device {
     fn register(
         node: &Arc<Node>,
         memory: &Arc<Memory>,
-        dev: &pci::Device<Bound>,
+        dev: &device::Device<Bound>,
     ) -> Result<NodeReg> {
         // All files of a port share one address space, in which each mapping has an offset of its own.
         let mapping = Arc::new(Mapping::new()?, GFP_KERNEL)?;
@@ -209,7 +210,7 @@ impl Device {
             endpoints,
             shares: Shares::new()?,
         };
-        NodeReg::for_pci(Arc::new(device, GFP_KERNEL)?, dev)
+        NodeReg::with_parent(Arc::new(device, GFP_KERNEL)?, dev)
     }
 
     /// Does the same for a function that takes the place of another one, whose files stay open.
@@ -219,13 +220,16 @@ impl Device {
         steps: &mut Steps<'_>,
         make: impl FnOnce(Arc<dyn Events>, &mut Steps<'_>) -> Result<KBox<dyn Port>>,
     ) -> Result<Self> {
+        let bound: &device::Device<Bound> = dev.as_ref();
         let again = Again(&parts, dev);
         let port = make(parts.node.clone(), steps)?;
         steps.step("saved state", || sys_pci::save_state(dev))?;
         let hwid = port.identity().hwid;
-        steps.step("registered memory", || parts.memory.move_in(dev))?;
-        steps.step("character device", || parts.registration.move_to(Some(dev)))?;
-        steps.step("start", || parts.node.adopt(dev, port))?;
+        steps.step("registered memory", || parts.memory.move_in(bound))?;
+        steps.step("character device", || {
+            parts.registration.move_to(Some(bound))
+        })?;
+        steps.step("start", || parts.node.adopt(bound, port))?;
         let minor = parts.registration.minor();
         dev_info!(dev, "weft{}: is {:#018x} now\n", minor, hwid);
         core::mem::forget(again);

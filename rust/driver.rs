@@ -30,7 +30,7 @@ macro_rules! common_callbacks {
 
         fn remove(dev: &pci::Device<Core<'_>>, data: &Device) {
             if !sys_pci::is_present(dev) {
-                trace::port_event(dev, trace::Port::Gone, 0);
+                trace::port_event(dev.as_ref(), trace::Port::Gone, 0);
             }
             // Before the port is taken away: virtual functions say goodbye through it.
             sys_pci::disable_vfs(dev);

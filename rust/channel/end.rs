@@ -29,9 +29,9 @@ use crate::{
 };
 use core::mem::offset_of;
 use kernel::{
+    device::Device,
     new_mutex,
     page::{PAGE_SHIFT, PAGE_SIZE},
-    pci,
     prelude::*,
     sync::{
         aref::ARef,
@@ -126,7 +126,7 @@ enum AreaPages {
 
 /// The fixed parameters of a channel.
 pub(super) struct Making {
-    pub(super) dev: ARef<pci::Device>,
+    pub(super) dev: ARef<Device>,
     pub(super) id: u32,
     pub(super) link: usize,
     pub(super) service: u32,

@@ -9,7 +9,7 @@ use crate::hw::{
     endpoint_slots::{EndpointSlots, INBOUND_MAPPINGS, MAX_ENDPOINT_SLOTS},
     Port,
 };
-use kernel::{pci, prelude::*};
+use kernel::{device::Device, prelude::*};
 
 /// Memory that an endpoint may still access.
 pub(super) struct Held {
@@ -72,7 +72,7 @@ impl Endpoints {
 
     /// Gives up the memory that is still held, because the port is gone: it is leaked, rather than
     /// reused while an endpoint may write to it.
-    pub(super) fn give_up_held(&self, dev: &pci::Device) {
+    pub(super) fn give_up_held(&self, dev: &Device) {
         for place in 0..MAX_ENDPOINT_SLOTS * INBOUND_MAPPINGS {
             let held = self
                 .slots

@@ -58,8 +58,8 @@ use crate::{
     },
 };
 use kernel::{
-    device::Bound,
-    new_mutex, pci,
+    device::{Bound, Device},
+    new_mutex,
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
@@ -100,7 +100,7 @@ pub(crate) struct Endpoints {
 impl Endpoints {
     /// Makes it, without open functions. The caller calls [`Self::retired`] while the device is
     /// bound.
-    pub(crate) fn new(dev: &pci::Device<Bound>, mapping: Arc<Mapping>) -> Result<Arc<Self>> {
+    pub(crate) fn new(dev: &Device<Bound>, mapping: Arc<Mapping>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 source: DmaSource::new(dev),
@@ -230,7 +230,7 @@ impl Endpoints {
         }
         let node = self.node.lock().take();
         if let Some(node) = node {
-            self.give_up_held(&node.pci());
+            self.give_up_held(&node.dev());
         }
     }
 
@@ -278,7 +278,7 @@ impl Endpoints {
             function,
         } = which;
         uevent::change(
-            &node.pci(),
+            &node.dev(),
             &[
                 fmt!("WEFT_FAILURE={}", failure),
                 fmt!("WEFT_ENDPOINT={:#018x}", endpoint),

@@ -7,7 +7,7 @@ use crate::{
     hw::{Aim, LinkStatus, Port},
     proto::{link::State, mr::due::Due, wire::Message},
 };
-use kernel::{fmt::Arguments, pci, prelude::*, sync::aref::ARef};
+use kernel::{device::Device, fmt::Arguments, prelude::*, sync::aref::ARef};
 
 /// What both need.
 pub(crate) trait Host {
@@ -42,8 +42,8 @@ pub(crate) trait LinkHost: Host {
 
 /// What the network manager needs in addition.
 pub(crate) trait ManagerHost: Host {
-    /// Returns the PCI function of the port.
-    fn pci(&self) -> ARef<pci::Device>;
+    /// Returns the device of the port.
+    fn dev(&self) -> ARef<Device>;
 
     /// Enters the port, unless it is gone, does not answer, or the function is being reset.
     fn port_at_work(&self) -> Option<PortGuard<'_>>;

@@ -389,9 +389,9 @@ impl Manager {
         let after = view.standing();
         drop(view);
         if before != after {
-            view::tell(&node.pci(), &before, &after);
+            view::tell(&node.dev(), &before, &after);
         }
-        events.say(&node.pci(), &after, clock::now_ms())
+        events.say(&node.dev(), &after, clock::now_ms())
     }
 }
 

@@ -15,8 +15,9 @@ use crate::{
     sys::{gate::Gate, home::Home, throttle::Throttle, waitq::WaitQueue},
 };
 use kernel::{
+    device::Device,
     fmt::Arguments,
-    impl_has_delayed_work, new_delayed_work, new_mutex, pci,
+    impl_has_delayed_work, new_delayed_work, new_mutex,
     prelude::*,
     sync::{
         aref::ARef,
@@ -109,8 +110,8 @@ impl_has_delayed_work! {
 
 impl Node {
     /// A node without a port.
-    pub(crate) fn new(pdev: &pci::Device) -> Result<Arc<Self>> {
-        let home = Home::new(pdev)?;
+    pub(crate) fn new(dev: &Device) -> Result<Arc<Self>> {
+        let home = Home::new(dev)?;
         let mut inboxes = KVec::with_capacity(MAX_LINKS, GFP_KERNEL)?;
         for link in 0..MAX_LINKS {
             inboxes.push(Inbox::new(link)?, GFP_KERNEL)?;
@@ -168,12 +169,12 @@ impl Node {
         self.client().map_or(0, Client::failures)
     }
 
-    /// Returns the PCI function that the node belongs to now.
-    pub(crate) fn pci(&self) -> ARef<pci::Device> {
+    /// Returns the device that the node belongs to now.
+    pub(crate) fn dev(&self) -> ARef<Device> {
         self.home.get()
     }
 
-    /// Returns the reference to the function, which follows when another function takes over the node.
+    /// Returns the reference to the device, which follows when another one takes over the node.
     pub(crate) fn home(&self) -> &Arc<Home> {
         &self.home
     }
@@ -216,7 +217,7 @@ impl Node {
     /// Warns in the log, at a limited rate.
     pub(crate) fn complain(&self, what: Arguments<'_>) {
         if self.throttle.pass().is_some() {
-            dev_warn!(self.pci(), "{}\n", what);
+            dev_warn!(self.dev(), "{}\n", what);
         }
     }
 

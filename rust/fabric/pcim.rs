@@ -45,8 +45,9 @@ use crate::{
     sys::{errno::ESTALE, sysfs},
 };
 use kernel::{
+    device::Device,
     fmt::Arguments,
-    new_mutex, pci,
+    new_mutex,
     prelude::*,
     sync::{aref::ARef, Mutex},
     time::Msecs,
@@ -54,8 +55,8 @@ use kernel::{
 
 /// What the management needs of this host, and of its network manager.
 pub(super) trait Network {
-    /// Returns the PCI function of the port.
-    fn pci(&self) -> ARef<pci::Device>;
+    /// Returns the device of the port.
+    fn dev(&self) -> ARef<Device>;
 
     /// Enters the port. `ENODEV`: it is gone, or does not answer.
     fn port(&self) -> Result<PortGuard<'_>>;
@@ -188,7 +189,7 @@ impl Pcim {
     /// change.
     pub(super) fn show_assignments(
         &self,
-        dev: &pci::Device,
+        dev: &Device,
         assignments: &[Assignment],
         outcome: impl Fn(usize) -> Option<Outcome>,
     ) -> Result {

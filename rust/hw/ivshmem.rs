@@ -24,7 +24,7 @@ use crate::{
     },
 };
 use kernel::{
-    device::{Bound, Core},
+    device::{Bound, Core, Device},
     new_mutex, pci,
     prelude::*,
     str::CString,
@@ -74,7 +74,7 @@ const COUNTERS: [&CStr; 6] = [
 
 /// What the handlers need.
 struct Shared {
-    pdev: ARef<pci::Device>,
+    dev: ARef<Device>,
     links: usize,
     events: Arc<dyn Events>,
     counts: [Atomic<u64>; COUNTERS.len()],
@@ -98,10 +98,10 @@ impl Handler for Shared {
         // The hardware does not say which node rang.
         for link in 0..self.links {
             if vector == WAKE_VECTOR {
-                trace::port_event(&self.pdev, trace::Port::Wake, link as u64);
+                trace::port_event(&self.dev, trace::Port::Wake, link as u64);
                 self.events.wake(link);
             } else {
-                trace::port_event(&self.pdev, trace::Port::Echo, link as u64);
+                trace::port_event(&self.dev, trace::Port::Echo, link as u64);
                 self.events.echo(link);
             }
         }
@@ -152,7 +152,7 @@ pub(crate) struct Ivshmem {
 }
 
 /// The id that the server gave this node.
-fn position(dev: &pci::Device<Bound>, regs: &Regs) -> Result<usize> {
+fn position(dev: &Device<Bound>, regs: &Regs) -> Result<usize> {
     let id = regs.read32(R_POSITION);
     if (id as usize) < NODES {
         return Ok(id as usize);
@@ -206,16 +206,16 @@ impl Ivshmem {
         events: Arc<dyn Events>,
         steps: &mut Steps<'_>,
     ) -> Result<KBox<dyn Port>> {
-        let bound: &pci::Device<Bound> = dev;
+        let bound: &Device<Bound> = dev.as_ref();
         let enabled = steps.step("enable", || Enabled::new(dev))?;
         let (control, regs, id) = steps.step("registers", || {
-            let control = Region::new(bound, BAR_REGS, REGS_BYTES as u64)?;
+            let control = Region::new(dev, BAR_REGS, REGS_BYTES as u64)?;
             let regs = Regs::new(&control, REGS_BYTES)?;
             let id = position(bound, &regs)?;
             Ok((control, regs, id))
         })?;
         let (memory, links) = steps.step("shared memory", || {
-            let memory = Region::new(bound, BAR_MEMORY, layout::MIN_BYTES)?;
+            let memory = Region::new(dev, BAR_MEMORY, layout::MIN_BYTES)?;
             let bytes = memory.bytes();
             let map = IoMap::new(&memory, 0, bytes.try_into()?, Cache::Normal)?;
             let map = Arc::new(map, GFP_KERNEL)?;
@@ -241,7 +241,7 @@ impl Ivshmem {
         })?;
         let shared = Arc::new(
             Shared {
-                pdev: ARef::from(&**dev),
+                dev: bound.into(),
                 links: links.len(),
                 events,
                 counts: [const { Atomic::new(0) }; COUNTERS.len()],
@@ -259,7 +259,7 @@ impl Ivshmem {
                 let name = CString::try_from_fmt(fmt!("{}", name))?;
                 lines.push(Line { vector, name }, GFP_KERNEL)?;
             }
-            IrqSet::new(bound, &shared, VECTORS, lines)
+            IrqSet::new(dev, &shared, VECTORS, lines)
         })?;
         let port = KBox::new(
             Self {
@@ -452,7 +452,7 @@ impl Port for Ivshmem {
     }
 
     fn start(&self) -> Result {
-        trace::port_event(&self.shared.pdev, trace::Port::Start, 0);
+        trace::port_event(&self.shared.dev, trace::Port::Start, 0);
         if !self.is_present() {
             return Err(ENODEV);
         }
@@ -463,17 +463,17 @@ impl Port for Ivshmem {
 
     fn stop(&self) {
         self.irqs.disable();
-        trace::port_event(&self.shared.pdev, trace::Port::Stop, 0);
+        trace::port_event(&self.shared.dev, trace::Port::Stop, 0);
     }
 
     fn suspend(&self) {
-        trace::port_event(&self.shared.pdev, trace::Port::Reset, 0);
+        trace::port_event(&self.shared.dev, trace::Port::Reset, 0);
         self.irqs.disable();
         self.suspended.store(true, Release);
     }
 
     fn resume(&self) -> Result {
-        trace::port_event(&self.shared.pdev, trace::Port::Reset, 1);
+        trace::port_event(&self.shared.dev, trace::Port::Reset, 1);
         self.generation.store(random::nonzero32(), Relaxed);
         self.trained.fetch_add(1, Relaxed);
         self.suspended.store(false, Release);

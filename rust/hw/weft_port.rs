@@ -302,7 +302,7 @@ impl WeftPort {
             held_since.store(0, Relaxed);
             if held.xchg(false, Relaxed) {
                 dev_info!(
-                    self.chip.pdev,
+                    self.chip.dev,
                     "link {}: the neighbour has let go of the arena\n",
                     link
                 );
@@ -318,7 +318,7 @@ impl WeftPort {
                 patience >= LAST_TIME || first != 0 && now.saturating_sub(first) >= HELD_LONG_MS;
             if long && !held.xchg(true, Relaxed) {
                 dev_err!(
-                    self.chip.pdev,
+                    self.chip.dev,
                     "link {}: the neighbour still holds on to the arena: is its machine stopped?\n",
                     link
                 );
@@ -713,17 +713,17 @@ impl Port for WeftPort {
     }
 
     fn start(&self) -> Result {
-        trace::port_event(&self.chip.pdev, trace::Port::Start, 0);
+        trace::port_event(&self.chip.dev, trace::Port::Start, 0);
         self.program()
     }
 
     fn stop(&self) {
         self.silence();
-        trace::port_event(&self.chip.pdev, trace::Port::Stop, 0);
+        trace::port_event(&self.chip.dev, trace::Port::Stop, 0);
     }
 
     fn suspend(&self) {
-        trace::port_event(&self.chip.pdev, trace::Port::Reset, 0);
+        trace::port_event(&self.chip.dev, trace::Port::Reset, 0);
         self.silence();
         if self.suspended.load(Relaxed) {
             return;
@@ -736,7 +736,7 @@ impl Port for WeftPort {
     }
 
     fn resume(&self) -> Result {
-        trace::port_event(&self.chip.pdev, trace::Port::Reset, 1);
+        trace::port_event(&self.chip.dev, trace::Port::Reset, 1);
         if !self.suspended.load(Relaxed) {
             return Ok(());
         }
@@ -791,7 +791,7 @@ impl Drop for WeftPort {
             if let (true, Some(arena)) = (held, link.arena.as_ref()) {
                 // Leaked: a neighbour may still write to this memory, so it must not be allocated again.
                 dev_err!(
-                    self.chip.pdev,
+                    self.chip.dev,
                     "{} KiB of memory are given up for good\n",
                     arena.area.bytes() >> 10
                 );

@@ -7,7 +7,7 @@ use crate::{
     proto::tpt::{Entry, Piece, Rights, Span},
     sys::{area::Area, pat::Pat, slots::Found},
 };
-use kernel::{pci, prelude::*, sync::Arc};
+use kernel::{device::Device, prelude::*, sync::Arc};
 
 /// Where the bytes of an entry are.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ impl Place {
     }
 
     /// Maps the memory for `dev`, which is bound.
-    pub(super) fn map(&self, dev: &pci::Device) -> Result {
+    pub(super) fn map(&self, dev: &Device) -> Result {
         match self {
             Self::User(pat) => pat.map(dev),
             Self::Pool(_) => Ok(()),

@@ -12,8 +12,7 @@ use crate::{
     sys::slots::{Slot, Slots},
 };
 use kernel::{
-    device::Bound,
-    pci,
+    device::{Bound, Device},
     prelude::*,
     sync::{atomic::Relaxed, Arc},
 };
@@ -23,7 +22,7 @@ const KEY: u8 = 0;
 
 /// Makes the pool and gives it an STag.
 pub(super) fn register_pool(
-    dev: &pci::Device<Bound>,
+    dev: &Device<Bound>,
     slots: &Arc<Slots<Target>>,
 ) -> Result<Slot<Target>> {
     let pool = Pool::new(dev)?;

@@ -46,8 +46,8 @@ use crate::{
     },
 };
 use kernel::{
-    device::Bound,
-    new_mutex, pci,
+    device::{Bound, Device},
+    new_mutex,
     prelude::*,
     rbtree::RBTree,
     sync::{
@@ -85,7 +85,7 @@ pub(crate) struct Memory {
 impl Memory {
     /// Makes it with the pool as the only region. The caller calls [`Memory::close`] while the device
     /// is bound.
-    pub(crate) fn new(dev: &pci::Device<Bound>, home: Arc<Home>) -> Result<Arc<Self>> {
+    pub(crate) fn new(dev: &Device<Bound>, home: Arc<Home>) -> Result<Arc<Self>> {
         let slots = Slots::new(MAX_STAGS + 2)?;
         let pool = register_pool(dev, &slots)?;
         let pool_at = Atomic::new(pool.index());
@@ -127,7 +127,7 @@ impl Memory {
 
     /// Maps all regions for `dev`, which is bound, and makes the pool: STags are valid as before. On
     /// failure the caller calls [`Memory::move_out`] again.
-    pub(crate) fn move_in(&self, dev: &pci::Device<Bound>) -> Result {
+    pub(crate) fn move_in(&self, dev: &Device<Bound>) -> Result {
         self.slots.each(|target| target.place.map(dev))?;
         let pool = register_pool(dev, &self.slots)?;
         self.pool_at.store(pool.index(), Relaxed);

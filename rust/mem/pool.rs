@@ -13,7 +13,12 @@ use crate::sys::{
     dma::DmaMem,
     irqlock::{new_spinlock_irq, SpinLockIrq},
 };
-use kernel::{device::Bound, page::PAGE_SIZE, pci, prelude::*, sync::Arc};
+use kernel::{
+    device::{Bound, Device},
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::Arc,
+};
 
 /// Bytes of a command.
 pub(crate) const COMMAND_BYTES: usize = 256;
@@ -32,7 +37,7 @@ pub(super) struct Pool {
 
 impl Pool {
     /// Makes the pool, for `dev`.
-    pub(super) fn new(dev: &pci::Device<Bound>) -> Result<Arc<Self>> {
+    pub(super) fn new(dev: &Device<Bound>) -> Result<Arc<Self>> {
         let mem = DmaMem::new(dev, COMMANDS * COMMAND_BYTES)?;
         let address = mem.addr();
         let mut free = KVec::with_capacity(COMMANDS, GFP_KERNEL)?;

@@ -196,9 +196,9 @@ impl NodeReg {
     }
 
     /// As `new`, for a device node of `dev`, which is bound while the node exists.
-    pub(crate) fn for_pci(
+    pub(crate) fn with_parent(
         device: Arc<dyn Device>,
-        dev: &kernel::pci::Device<kernel::device::Bound>,
+        dev: &kernel::device::Device<kernel::device::Bound>,
     ) -> Result<Self> {
         // SAFETY: The driver unregisters the node when it is unbound.
         unsafe { Self::new(device, crate::sys::raw_dev(dev)) }
@@ -215,7 +215,7 @@ impl NodeReg {
     /// `device_move()` returns. Sleeps.
     pub(crate) fn move_to(
         &self,
-        dev: Option<&kernel::pci::Device<kernel::device::Bound>>,
+        dev: Option<&kernel::device::Device<kernel::device::Bound>>,
     ) -> Result {
         let parent = dev.map_or(core::ptr::null_mut(), crate::sys::raw_dev);
         // SAFETY: The class exists, and so does the new parent, until the driver is unbound.

@@ -4,7 +4,13 @@
 
 use crate::sys::{ext, raw_dev};
 use core::ptr::NonNull;
-use kernel::{bindings, device::Bound, page::PAGE_SIZE, pci, prelude::*, sync::aref::ARef};
+use kernel::{
+    bindings,
+    device::{Bound, Device},
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::aref::ARef,
+};
 
 /// Returns whether devices reach only memory that was decrypted for them. A user's mapping of coherent
 /// memory by its page frame number would be one of encrypted memory then.
@@ -22,18 +28,18 @@ pub(crate) fn is_encrypted() -> bool {
 ///
 /// `cpu` is valid for `bytes` bytes, a multiple of the page size, until this is dropped.
 pub(crate) struct DmaMem {
-    pdev: ARef<pci::Device>,
+    dev: ARef<Device>,
     cpu: NonNull<u8>,
     addr: bindings::dma_addr_t,
     bytes: usize,
 }
 
 /// Allocates such memory later, when the size is known. Used while the device is bound.
-pub(crate) struct DmaSource(ARef<pci::Device>);
+pub(crate) struct DmaSource(ARef<Device>);
 
 impl DmaSource {
     /// Keeps a reference to `dev`.
-    pub(crate) fn new(dev: &pci::Device<Bound>) -> Self {
+    pub(crate) fn new(dev: &Device<Bound>) -> Self {
         Self(dev.into())
     }
 
@@ -57,7 +63,7 @@ impl DmaSource {
         let cpu =
             unsafe { bindings::dma_alloc_attrs(raw_dev(&self.0), bytes, &mut addr, flags, 0) };
         Ok(DmaMem {
-            pdev: self.0.clone(),
+            dev: self.0.clone(),
             cpu: NonNull::new(cpu.cast()).ok_or(ENOMEM)?,
             addr,
             bytes,
@@ -79,7 +85,7 @@ impl DmaMem {
     /// # Errors
     ///
     /// `EINVAL` if `bytes` is 0 or not a multiple of the page size; `ENOMEM` if there is no memory.
-    pub(crate) fn new(dev: &pci::Device<Bound>, bytes: usize) -> Result<Self> {
+    pub(crate) fn new(dev: &Device<Bound>, bytes: usize) -> Result<Self> {
         DmaSource::new(dev).take(bytes)
     }
 
@@ -116,7 +122,7 @@ impl Drop for DmaMem {
         // SAFETY: Allocated in `take_as` with the same arguments.
         unsafe {
             bindings::dma_free_attrs(
-                raw_dev(&self.pdev),
+                raw_dev(&self.dev),
                 self.bytes,
                 self.cpu.as_ptr().cast(),
                 self.addr,

@@ -3,7 +3,8 @@
 //! A changeable reference to the device that an object belongs to: a migration moves it to another one.
 
 use kernel::{
-    new_mutex, pci,
+    device::Device,
+    new_mutex,
     prelude::*,
     sync::{aref::ARef, Arc, Mutex},
 };
@@ -13,13 +14,13 @@ use kernel::{
 #[pin_data]
 pub(crate) struct Home {
     #[pin]
-    dev: Mutex<ARef<pci::Device>>,
+    dev: Mutex<ARef<Device>>,
 }
 
 impl Home {
     /// Makes a reference to `dev`.
-    pub(crate) fn new(dev: &pci::Device) -> Result<Arc<Self>> {
-        let dev: ARef<pci::Device> = dev.into();
+    pub(crate) fn new(dev: &Device) -> Result<Arc<Self>> {
+        let dev: ARef<Device> = dev.into();
         Arc::pin_init(
             pin_init!(Self {
                 dev <- new_mutex!(dev, "weft home"),
@@ -29,12 +30,12 @@ impl Home {
     }
 
     /// Returns the current device. Sleeps.
-    pub(crate) fn get(&self) -> ARef<pci::Device> {
+    pub(crate) fn get(&self) -> ARef<Device> {
         self.dev.lock().clone()
     }
 
     /// Makes `dev` the current device. Sleeps.
-    pub(crate) fn set(&self, dev: &pci::Device) {
+    pub(crate) fn set(&self, dev: &Device) {
         let before = core::mem::replace(&mut *self.dev.lock(), dev.into());
         drop(before);
     }

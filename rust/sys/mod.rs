@@ -5,7 +5,10 @@
 //! `unsafe` is used here and in `hw` only. This is the only module that depends on the kernel series
 //! (`cfg(KERNEL_7_3)`). It must not know ports, links or channels.
 
-use kernel::{bindings, device::DeviceContext};
+use kernel::{
+    bindings,
+    device::{Device, DeviceContext},
+};
 
 pub(crate) mod account;
 pub(crate) mod area;
@@ -51,8 +54,8 @@ pub(crate) fn raw_pci<C: DeviceContext>(dev: &kernel::pci::Device<C>) -> *mut bi
     core::ptr::from_ref(dev).cast_mut().cast()
 }
 
-/// Returns the `struct device` inside the `struct pci_dev` of `dev`.
-pub(crate) fn raw_dev<C: DeviceContext>(dev: &kernel::pci::Device<C>) -> *mut bindings::device {
-    // SAFETY: The reference makes it a valid `struct pci_dev`; only an address is computed.
-    unsafe { &raw mut (*raw_pci(dev)).dev }
+/// Returns the `struct device` of `dev`; `Device::as_raw` is not public.
+pub(crate) fn raw_dev<C: DeviceContext>(dev: &Device<C>) -> *mut bindings::device {
+    // `Device` is transparent around `Opaque<struct device>`.
+    core::ptr::from_ref(dev).cast_mut().cast()
 }

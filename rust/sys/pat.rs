@@ -8,9 +8,9 @@
 
 use crate::sys::{area::Area, bytes, ext, pin::Pinned, raw_dev};
 use kernel::{
+    device::Device,
     new_mutex,
     page::{PAGE_SHIFT, PAGE_SIZE},
-    pci,
     prelude::*,
     sync::{
         aref::ARef,
@@ -41,7 +41,7 @@ struct Page {
 #[pin_data(PinnedDrop)]
 pub(crate) struct Pat {
     #[pin]
-    mapped: Mutex<Option<ARef<pci::Device>>>,
+    mapped: Mutex<Option<ARef<Device>>>,
     pages: KVVec<Page>,
     shift: u32,
     /// Where the first byte is in the first page.
@@ -59,7 +59,7 @@ impl Pat {
     /// is bound.
     ///
     /// Wraps `dma_max_mapping_size()`, `include/linux/dma-mapping.h`.
-    pub(crate) fn max_order(dev: &pci::Device) -> u32 {
+    pub(crate) fn max_order(dev: &Device) -> u32 {
         // SAFETY: The device is bound.
         let most = unsafe { ext::weft_dma_max_mapping(raw_dev(dev)) } >> PAGE_SHIFT;
         most.checked_ilog2().unwrap_or(0).min(MAX_ORDER)
@@ -75,7 +75,7 @@ impl Pat {
     ///
     /// `EINVAL` if `order` is too large; `ENOMEM` if there is no memory, or if the memory cannot be
     /// mapped for DMA.
-    pub(crate) fn new(dev: &pci::Device, pinned: Pinned, order: u32) -> Result<Arc<Self>> {
+    pub(crate) fn new(dev: &Device, pinned: Pinned, order: u32) -> Result<Arc<Self>> {
         let order = order.min(MAX_ORDER);
         let shift = PAGE_SHIFT as u32 + order;
         let size = 1usize << shift;
@@ -146,7 +146,7 @@ impl Pat {
     /// # Errors
     ///
     /// `EBUSY` if it is mapped for another device; `ENOMEM` if it cannot be mapped for DMA.
-    pub(crate) fn map(&self, dev: &pci::Device) -> Result {
+    pub(crate) fn map(&self, dev: &Device) -> Result {
         let mut mapped = self.mapped.lock();
         if let Some(before) = &*mapped {
             let same = core::ptr::eq(raw_dev(before), raw_dev(dev));
@@ -175,7 +175,7 @@ impl Pat {
     }
 
     /// Unmaps the first `count` pages, which are mapped for `dev`.
-    fn undo(&self, dev: &pci::Device, count: usize) {
+    fn undo(&self, dev: &Device, count: usize) {
         for (index, page) in self.pages.iter().enumerate().take(count) {
             let (from, bytes) = self.pinned_part(index);
             let dma = page.dma.load(Relaxed).wrapping_add(from as u64);

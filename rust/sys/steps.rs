@@ -2,19 +2,19 @@
 
 //! The numbered steps of a probe: a step that fails is logged by its name; a test can make one fail.
 
-use kernel::{pci, prelude::*};
+use kernel::{device::Device, prelude::*};
 
 /// Counts the steps. The module parameter `fail_probe=N` makes step N fail after it is done, so that
 /// its own undoing is tested, too; an N beyond the last step has no effect.
 pub(crate) struct Steps<'a> {
-    dev: &'a pci::Device,
+    dev: &'a Device,
     done: u32,
     fail: u32,
 }
 
 impl<'a> Steps<'a> {
     /// Begins with no step done; step `fail` fails.
-    pub(crate) fn new(dev: &'a pci::Device, fail: u32) -> Self {
+    pub(crate) fn new(dev: &'a Device, fail: u32) -> Self {
         Self { dev, done: 0, fail }
     }
 

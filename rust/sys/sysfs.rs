@@ -8,7 +8,13 @@
 
 use crate::sys::{raw_dev, user::is_admin};
 use core::marker::PhantomData;
-use kernel::{bindings, device::CoreInternal, error::to_result, pci, prelude::*, str::CStrExt};
+use kernel::{
+    bindings,
+    device::{CoreInternal, Device},
+    error::to_result,
+    prelude::*,
+    str::CStrExt,
+};
 
 /// The value of a file, and its format.
 pub(crate) enum Value {
@@ -155,13 +161,12 @@ impl<D: 'static> Attr<D> {
 ///
 /// # Safety
 ///
-/// `dev` is a PCI device bound to a driver with data of type `D`, and stays so during `'a`.
+/// `dev` is bound to a driver with data of type `D`, and stays so during `'a`.
 unsafe fn data<'a, D>(dev: *mut bindings::device) -> &'a D {
-    // SAFETY: By the requirements; `pci::Device` is transparent around `struct pci_dev`.
+    // SAFETY: By the requirements.
     unsafe {
-        let pdev = kernel::container_of!(dev, bindings::pci_dev, dev);
-        let pdev = &*pdev.cast::<pci::Device<CoreInternal<'_>>>();
-        pdev.as_ref().drvdata_borrow::<D>().get_ref()
+        let dev = Device::<CoreInternal<'_>>::from_raw(dev);
+        dev.drvdata_borrow::<D>().get_ref()
     }
 }
 
@@ -348,7 +353,7 @@ impl<D: 'static> GroupsRef<D> {
 /// does not exist, not yet or no longer.
 ///
 /// Wraps `sysfs_notify()`, `include/linux/sysfs.h`. Sleeps.
-pub(crate) fn notify(dev: &pci::Device, dir: Option<&CStr>, attr: &CStr) {
+pub(crate) fn notify(dev: &Device, dir: Option<&CStr>, attr: &CStr) {
     let dir = dir.map_or(core::ptr::null(), CStrExt::as_char_ptr);
     // SAFETY: The device is held; the strings are read during the call.
     unsafe {
@@ -368,7 +373,7 @@ pub(crate) fn notify(dev: &pci::Device, dir: Option<&CStr>, attr: &CStr) {
 ///
 /// Sleeps. The caller delays the unbinding of the driver, after which nothing would remove the
 /// directory, and holds no lock that the [`Show`] functions take.
-pub(crate) fn refresh(dev: &pci::Device, dir: &CStr) -> bool {
+pub(crate) fn refresh(dev: &Device, dir: &CStr) -> bool {
     let raw = raw_dev(dev);
     // SAFETY: There is a reference to the device. Its lock keeps the driver; the driver's groups are
     // static. `trylock`, as the holder of the lock may be waiting for the caller.

@@ -5,7 +5,7 @@
 //! (`kernel::declare_trace!` only knows tracepoints that are in `kernel::bindings`.)
 
 use crate::sys::ext;
-use kernel::{pci, str::CStrExt};
+use kernel::{device::Device, str::CStrExt};
 
 /// The event that [`port_event`] reports, as `weft_trace.h` names it.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ macro_rules! tracepoint {
             clippy::too_many_arguments,
             reason = "a tracepoint has as many as it has fields"
         )]
-        pub(crate) fn $name(dev: &pci::Device, $($arg: $ty),*) {
+        pub(crate) fn $name(dev: &Device, $($arg: $ty),*) {
             // SAFETY: The key is that of a tracepoint that `trace.c` defines.
             let on = unsafe {
                 kernel::jump_label::static_branch_unlikely!(
@@ -52,7 +52,7 @@ macro_rules! tracepoint {
                 )
             };
             if on {
-                let name = dev.as_ref().name().as_char_ptr();
+                let name = dev.name().as_char_ptr();
                 // SAFETY: The name lives as long as the device; the rest are numbers.
                 unsafe { ext::$call(name, $($arg),*) };
             }
@@ -110,7 +110,7 @@ tracepoint!(
 );
 
 /// Records an event of the port; `arg` is the link, if the event concerns one.
-pub(crate) fn port_event(dev: &pci::Device, what: Port, arg: u64) {
+pub(crate) fn port_event(dev: &Device, what: Port, arg: u64) {
     raw_port_event(dev, what as u32, arg);
 }
 

@@ -4,7 +4,9 @@
 
 use crate::sys::raw_dev;
 use kernel::{
-    bindings, fmt, pci,
+    bindings,
+    device::Device,
+    fmt,
     prelude::*,
     str::{CStrExt, CString},
 };
@@ -17,7 +19,7 @@ const MAX: usize = 8;
 /// Errors are ignored: without memory no event is sent.
 ///
 /// Wraps `kobject_uevent_env()`, `include/linux/kobject.h`. Sleeps.
-pub(crate) fn change(dev: &pci::Device, variables: &[fmt::Arguments<'_>]) {
+pub(crate) fn change(dev: &Device, variables: &[fmt::Arguments<'_>]) {
     let mut strings = [const { None }; MAX];
     for (string, variable) in strings.iter_mut().zip(variables) {
         match CString::try_from_fmt(*variable) {

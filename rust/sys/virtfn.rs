@@ -5,7 +5,9 @@
 use crate::sys::raw_pci;
 use core::ptr::NonNull;
 use kernel::{
-    bindings, pci,
+    bindings,
+    device::Device,
+    pci,
     prelude::*,
     str::{CStrExt, CString},
 };
@@ -23,8 +25,9 @@ pub(crate) enum Bound {
 pub(crate) struct VirtFn(NonNull<bindings::pci_dev>);
 
 impl VirtFn {
-    /// VF `n` of `pf`. `None`: it is not enabled, or gone. Sleeps not.
-    pub(crate) fn find(pf: &pci::Device, n: usize) -> Option<Self> {
+    /// VF `n` of `pf`. `None`: it is not enabled, or gone, or `pf` is no PCI function. Sleeps not.
+    pub(crate) fn find(pf: &Device, n: usize) -> Option<Self> {
+        let pf = <&pci::Device>::try_from(pf).ok()?;
         each(raw_pci(pf)).find(|vf| {
             // SAFETY: It is held, and a virtual function.
             usize::try_from(unsafe { bindings::pci_iov_vf_id(vf.raw()) }) == Ok(n)

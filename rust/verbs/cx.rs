@@ -21,7 +21,7 @@ use crate::{
     },
 };
 use core::cell::Cell;
-use kernel::{pci, prelude::*};
+use kernel::{device::Device, prelude::*};
 
 /// Bytes that a run moves before it ends.
 const MOST_MOVED: u64 = 1 << 20;
@@ -33,7 +33,7 @@ pub(super) struct Cx<'a> {
     pub(super) trunk: &'a mut Trunk,
     pub(super) spares: &'a mut Spares,
     pub(super) memory: &'a Memory,
-    pub(super) dev: &'a pci::Device,
+    pub(super) dev: &'a Device,
     /// The queue pair that is being serviced, or 0: for the tracepoints.
     pub(super) own_qpn: Cell<u32>,
     /// Bytes that were moved in this run.
@@ -51,7 +51,7 @@ impl<'a> Cx<'a> {
         trunk: &'a mut Trunk,
         spares: &'a mut Spares,
         memory: &'a Memory,
-        dev: &'a pci::Device,
+        dev: &'a Device,
     ) -> Self {
         Self {
             io,

@@ -9,7 +9,7 @@ use crate::{
     },
     sys::trace,
 };
-use kernel::pci;
+use kernel::device::Device;
 
 /// Returns the bytes that are carried or announced.
 fn bytes<P: AsRef<[u8]>>(data: &Data<P>) -> u64 {
@@ -36,7 +36,7 @@ fn number(role: Role) -> u32 {
 /// Traces a cell that queue pair `own` of this end has sent or taken; 0 for none.
 #[inline]
 pub(super) fn cell<P: AsRef<[u8]>>(
-    dev: &pci::Device,
+    dev: &Device,
     link: usize,
     sent: bool,
     own: u32,
@@ -50,7 +50,7 @@ pub(super) fn cell<P: AsRef<[u8]>>(
 
 #[cold]
 fn record_cell<P: AsRef<[u8]>>(
-    dev: &pci::Device,
+    dev: &Device,
     link: usize,
     sent: bool,
     own: u32,
@@ -101,14 +101,14 @@ fn record_cell<P: AsRef<[u8]>>(
 
 /// Traces a control word that queue pair `own` has sent or taken; 0 for none.
 #[inline]
-pub(super) fn word(dev: &pci::Device, link: usize, sent: bool, own: u32, word: &Word) {
+pub(super) fn word(dev: &Device, link: usize, sent: bool, own: u32, word: &Word) {
     if trace::traces_words() {
         record_word(dev, link, sent, own, word);
     }
 }
 
 #[cold]
-fn record_word(dev: &pci::Device, link: usize, sent: bool, own: u32, word: &Word) {
+fn record_word(dev: &Device, link: usize, sent: bool, own: u32, word: &Word) {
     let (code, role, detail) = match word.says {
         Says::Ack => (1, INITIATOR, 0),
         Says::Nak(why) => (2, INITIATOR, why as u32),

@@ -9,7 +9,7 @@ use crate::{
     sys::virtfn::{Bound, VirtFn},
 };
 use kernel::{
-    pci,
+    device::Device,
     prelude::*,
     sync::aref::ARef,
     time::{delay::fsleep, Delta, Instant, Monotonic},
@@ -52,8 +52,8 @@ impl<'a> Side<'a> {
         self.n
     }
 
-    pub(super) fn pf(&self) -> ARef<pci::Device> {
-        self.node.pci()
+    pub(super) fn pf(&self) -> ARef<Device> {
+        self.node.dev()
     }
 
     /// Calls `f` with the VFs of the port. `ENODEV`: the port is gone; `ENOENT`: it can have no such VF.

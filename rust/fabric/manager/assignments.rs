@@ -76,7 +76,7 @@ impl Manager {
         // show them: then they are to be seen when they are looked at.
         let _ = self
             .pcim()
-            .show_assignments(&node.pci(), assignments.all(), |_| None);
+            .show_assignments(&node.dev(), assignments.all(), |_| None);
         node.manage();
         Ok(version)
     }

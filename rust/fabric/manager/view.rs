@@ -18,7 +18,7 @@ use crate::{
     },
     sys::{sysfs, trace, uevent},
 };
-use kernel::{pci, prelude::*};
+use kernel::{device::Device, prelude::*};
 
 /// The role of a node, as in the user interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -189,14 +189,14 @@ impl Events {
 
     /// Sends a uevent if `state` is not what the last one has said. Returns after how many milliseconds to call
     /// this again, if it cannot be sent now: changes until then are one.
-    pub(super) fn say(&mut self, pdev: &pci::Device, state: &Standing, now: u64) -> Option<u64> {
+    pub(super) fn say(&mut self, dev: &Device, state: &Standing, now: u64) -> Option<u64> {
         if told(&self.said) == told(state) {
             return None;
         }
         let wait = self.pace.wait(now);
         if wait.is_none() {
             self.said = *state;
-            send(pdev, state);
+            send(dev, state);
         }
         wait
     }
@@ -209,7 +209,7 @@ fn told(me: &Standing) -> (Role, u32, u64, u32, u32) {
 }
 
 /// Notifies readers of the files in sysfs that have changed.
-pub(super) fn tell(pdev: &pci::Device, before: &Standing, after: &Standing) {
+pub(super) fn tell(dev: &Device, before: &Standing, after: &Standing) {
     let files = [
         (before.role != after.role, c"role"),
         (before.lid != after.lid, c"lid"),
@@ -220,10 +220,10 @@ pub(super) fn tell(pdev: &pci::Device, before: &Standing, after: &Standing) {
         (before.hierarchy != after.hierarchy, c"hierarchy"),
     ];
     for (_, file) in files.iter().filter(|(changed, _)| *changed) {
-        sysfs::notify(pdev, Some(c"manager"), file);
+        sysfs::notify(dev, Some(c"manager"), file);
     }
     trace::manager(
-        pdev,
+        dev,
         after.role as u32,
         after.lid,
         after.master,
@@ -233,9 +233,9 @@ pub(super) fn tell(pdev: &pci::Device, before: &Standing, after: &Standing) {
     );
 }
 
-fn send(pdev: &pci::Device, state: &Standing) {
+fn send(dev: &Device, state: &Standing) {
     uevent::change(
-        pdev,
+        dev,
         &[
             fmt!("WEFT_ROLE={}", state.role.name()),
             fmt!("WEFT_LID={}", state.lid),

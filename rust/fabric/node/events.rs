@@ -46,7 +46,7 @@ impl Node {
             match parsed {
                 Ok(message) => {
                     let kind = message.body.kind().into();
-                    trace::mbox_recv(&self.pci(), link as u32, kind, bytes as u32);
+                    trace::mbox_recv(&self.dev(), link as u32, kind, bytes as u32);
                     if !inbox.put(message) {
                         self.count_dropped(link);
                     }
@@ -67,7 +67,7 @@ impl Node {
 
 impl Events for Node {
     fn links_changed(&self) {
-        trace::port_event(&self.pci(), trace::Port::Links, 0);
+        trace::port_event(&self.dev(), trace::Port::Links, 0);
         if let Some(port) = self.port_at_work() {
             self.look(&**port);
         }
@@ -86,7 +86,7 @@ impl Events for Node {
     }
 
     fn plugged(&self) {
-        trace::port_event(&self.pci(), trace::Port::Plug, 0);
+        trace::port_event(&self.dev(), trace::Port::Plug, 0);
         if let Some(manager) = self.manager() {
             manager.plugged();
             self.manage();
@@ -95,7 +95,7 @@ impl Events for Node {
 
     fn error(&self, what: &CStr, addr: u64) {
         if self.reports.pass().is_some() {
-            dev_warn!(self.pci(), "the port reports: {} at {:#x}\n", what, addr);
+            dev_warn!(self.dev(), "the port reports: {} at {:#x}\n", what, addr);
         }
         // The timer checks what the error means for the links.
         self.hurry();

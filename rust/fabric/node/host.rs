@@ -12,7 +12,7 @@ use crate::{
     hw::{Aim, Port},
     proto::mr::due::Due,
 };
-use kernel::{fmt::Arguments, pci, prelude::*, sync::aref::ARef};
+use kernel::{device::Device, fmt::Arguments, prelude::*, sync::aref::ARef};
 
 impl Host for Node {
     fn client(&self) -> Option<&dyn Client> {
@@ -29,8 +29,8 @@ impl Host for Node {
 }
 
 impl ManagerHost for Node {
-    fn pci(&self) -> ARef<pci::Device> {
-        self.pci()
+    fn dev(&self) -> ARef<Device> {
+        self.dev()
     }
 
     fn port_at_work(&self) -> Option<PortGuard<'_>> {
@@ -71,8 +71,8 @@ impl<'a> OfNode<'a> {
 }
 
 impl Network for OfNode<'_> {
-    fn pci(&self) -> ARef<pci::Device> {
-        self.node.pci()
+    fn dev(&self) -> ARef<Device> {
+        self.node.dev()
     }
 
     fn port(&self) -> Result<PortGuard<'_>> {

@@ -14,7 +14,7 @@ use crate::{
     sys::{trace, work},
 };
 use kernel::{
-    pci,
+    device::Device,
     prelude::*,
     sync::{
         atomic::{Acquire, Full, Release},
@@ -67,7 +67,7 @@ impl Node {
 
     /// Attaches the detached node to the port of `dev`. After an error the caller has to call
     /// [`Node::park`] or [`Node::revoke`].
-    pub(crate) fn adopt(self: &Arc<Self>, dev: &pci::Device, port: KBox<dyn Port>) -> Result {
+    pub(crate) fn adopt(self: &Arc<Self>, dev: &Device, port: KBox<dyn Port>) -> Result {
         self.home.set(dev);
         if let Some(client) = self.client() {
             client.adopted(self);
@@ -170,7 +170,7 @@ impl Node {
         self.reset_prepare();
         self.gone.store(true, Release);
         dev_err!(
-            self.pci(),
+            self.dev(),
             "the bus has not recovered from an error: users get ENODEV; reset the function, or bind it again\n"
         );
         self.tell_closed();
@@ -205,15 +205,15 @@ impl Node {
                     return false;
                 }
                 self.gone.store(false, Release);
-                dev_info!(self.pci(), "the function answers again\n");
+                dev_info!(self.dev(), "the function answers again\n");
                 self.is_back(port);
             }
             (false, false) => {
                 dev_err!(
-                    self.pci(),
+                    self.dev(),
                     "the function does not answer: all reads are ones; users get ENODEV\n"
                 );
-                trace::port_event(&self.pci(), trace::Port::Gone, 0);
+                trace::port_event(&self.dev(), trace::Port::Gone, 0);
                 self.gone.store(true, Release);
                 self.links_down(port, Reason::Removed);
                 port.suspend();
@@ -229,7 +229,7 @@ impl Node {
                     self.tell_closed();
                     return false;
                 }
-                dev_info!(self.pci(), "was reset by its physical function\n");
+                dev_info!(self.dev(), "was reset by its physical function\n");
                 self.is_back(port);
             }
             (true, false) | (false, true) => {}

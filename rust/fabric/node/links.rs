@@ -32,7 +32,7 @@ impl LinkHost for Node {
 
     fn trace_sent(&self, link: usize, message: &Message, bytes: usize) {
         let kind = message.body.kind().into();
-        trace::mbox_send(&self.pci(), link as u32, kind, bytes as u32);
+        trace::mbox_send(&self.dev(), link as u32, kind, bytes as u32);
     }
 
     fn link_changed(
@@ -43,7 +43,7 @@ impl LinkHost for Node {
         ended: Option<&'static CStr>,
     ) {
         if before.0 != after.0 {
-            trace::link_state(&self.pci(), link as u32, before.0 as u32, after.0 as u32);
+            trace::link_state(&self.dev(), link as u32, before.0 as u32, after.0 as u32);
             if self.throttle.pass().is_some() {
                 let name = match after.0 {
                     State::Down => "down",
@@ -52,19 +52,19 @@ impl LinkHost for Node {
                 };
                 match ended {
                     Some(why) => dev_info!(
-                        self.pci(),
+                        self.dev(),
                         "link {}: {}; the session has ended by: {}\n",
                         link,
                         name,
                         why
                     ),
-                    None => dev_info!(self.pci(), "link {}: {}\n", link, name),
+                    None => dev_info!(self.dev(), "link {}: {}\n", link, name),
                 }
             }
         }
         if before != after {
             let dir = LINK_DIRS.get(link).copied();
-            sysfs::notify(&self.pci(), dir, c"state");
+            sysfs::notify(&self.dev(), dir, c"state");
         }
     }
 }
@@ -177,7 +177,7 @@ impl Node {
             let done = LINK_DIRS
                 .get(link)
                 // The port is entered, as `refresh` requires.
-                .is_some_and(|dir| sysfs::refresh(&self.pci(), dir));
+                .is_some_and(|dir| sysfs::refresh(&self.dev(), dir));
             if !done {
                 all = false;
             } else {
@@ -186,7 +186,7 @@ impl Node {
         }
         if *shown != before {
             // A new directory notifies no program.
-            sysfs::notify(&self.pci(), Some(c"manager"), c"routes");
+            sysfs::notify(&self.dev(), Some(c"manager"), c"routes");
         }
         all
     }

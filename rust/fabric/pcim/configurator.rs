@@ -83,7 +83,7 @@ impl Configurator {
             network.complain(fmt!("the assignments make no sense: {:?}", e));
             return Ok(true);
         }
-        pcim.show_assignments(&network.pci(), self.plan.assignments.all(), |_| None)?;
+        pcim.show_assignments(&network.dev(), self.plan.assignments.all(), |_| None)?;
         let mut whole = self.look(&bus)?;
         let (assignments, reach) = (self.plan.assignments.all(), self.reach.as_mut());
         whole &= self.ways.learn(&bus, &self.found, assignments, reach)?;
@@ -112,7 +112,7 @@ impl Configurator {
         let told = carry::told(&mut with, plan, tables)?;
         pcim.show_hierarchies(told);
         let assignments = plan.assignments.all();
-        pcim.show_assignments(&network.pci(), assignments, |n| Some(plan.outcome(n)))?;
+        pcim.show_assignments(&network.dev(), assignments, |n| Some(plan.outcome(n)))?;
         let text = self.text.as_ref().get(..bytes).unwrap_or_default();
         if let Some(noted) = self.kept.note(text, &self.found) {
             // If the assignments were changed meanwhile, that change has priority.

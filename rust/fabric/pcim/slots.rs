@@ -138,7 +138,7 @@ impl Told {
 
     fn tell(&self, bus: &Bus<'_>, port: u8, what: &CStr) {
         uevent::change(
-            &bus.network.pci(),
+            &bus.network.dev(),
             &[
                 fmt!("WEFT_PLUG={}", what),
                 fmt!("WEFT_SWITCH={:#018x}", self.switch),

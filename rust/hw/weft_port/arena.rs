@@ -3,7 +3,7 @@
 //! The arena of a link: the memory that its neighbour may access.
 
 use crate::sys::{area::Area, dma::DmaSource};
-use kernel::{pci, prelude::*};
+use kernel::{device::Device, prelude::*};
 
 /// The arena of a link.
 pub(super) struct Arena {
@@ -20,7 +20,7 @@ pub(crate) const MAX_ARENA: usize = 64 << 20;
 /// Allocates an arena of `bytes` bytes, or of less if there is no contiguous memory, which is logged:
 /// half as much each time, down to [`MIN_ARENA`]. `ENOMEM` if there is not even that. Sleeps.
 pub(super) fn new_arena(
-    dev: &pci::Device,
+    dev: &Device,
     source: &DmaSource,
     link: usize,
     bytes: usize,

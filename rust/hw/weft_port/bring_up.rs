@@ -24,19 +24,19 @@ use crate::{
     },
 };
 use kernel::{
-    device::{Bound, Core},
+    device::{Bound, Core, Device},
     dma::{Device as _, DmaMask},
     fmt, new_mutex, pci,
     prelude::*,
     str::CString,
-    sync::{aref::ARef, atomic::Atomic, Arc, SetOnce},
+    sync::{atomic::Atomic, Arc, SetOnce},
 };
 
 /// Returns the size of each arena of a VF, a part of the quota that its PF answers, at most `most`.
 ///
 /// `ENODEV` if the PF does not answer; `ENOSPC` if the quota is too small. Sleeps.
 fn arena_of_vf(
-    dev: &pci::Device<Bound>,
+    dev: &Device<Bound>,
     chip: &Chip,
     to_pf: &to_pf::ToPf,
     most: usize,
@@ -142,7 +142,7 @@ impl WeftPort {
         arena: usize,
         steps: &mut Steps<'_>,
     ) -> Result<KBox<dyn Port>> {
-        let bound: &pci::Device<Bound> = dev;
+        let bound: &Device<Bound> = dev.as_ref();
         let enabled = steps.step("enable", || Enabled::new(dev))?;
         steps.step("DMA mask", || {
             // SAFETY: Nothing was allocated for DMA yet.
@@ -150,9 +150,9 @@ impl WeftPort {
         })?;
         let (control, chip) = steps.step("registers", || {
             let bytes = ext::WEFT_BAR_CTRL_SIZE as usize;
-            let control = Region::new(bound, ext::WEFT_BAR_CTRL, bytes as u64)?;
+            let control = Region::new(dev, ext::WEFT_BAR_CTRL, bytes as u64)?;
             let regs = Regs::new(&control, bytes)?;
-            let chip = Chip::new(regs, ARef::from(&**dev), events)?;
+            let chip = Chip::new(regs, bound.into(), events)?;
             // Apertures that a previous driver has left open must not lead into memory.
             chip.write(ext::WEFT_R_CTRL, ext::WEFT_CTRL_RESET);
             Ok((control, chip))
@@ -166,7 +166,7 @@ impl WeftPort {
         let held = chip.clone();
         let reset = ResetOnDrop(&held);
         let arena = match &to_pf {
-            Some(to_pf) => arena_of_vf(dev, &chip, to_pf, arena)?,
+            Some(to_pf) => arena_of_vf(bound, &chip, to_pf, arena)?,
             None => arena,
         };
         let vfs = steps.step("virtual functions", || {
@@ -175,7 +175,7 @@ impl WeftPort {
             vfs::Vfs::new(&chip, arena.max(chip.caps.links * MIN_ARENA) as u64)
         })?;
         let routes = steps.step("routes", || routes::Routes::new(&chip))?;
-        let (windows, mapped, slots) = steps.step("windows", || new_windows(bound, &chip))?;
+        let (windows, mapped, slots) = steps.step("windows", || new_windows(dev, &chip))?;
         let source = DmaSource::new(bound);
         let links = steps.step("arenas", || {
             let mut links = KVec::with_capacity(chip.caps.links + chip.caps.far, GFP_KERNEL)?;
@@ -209,7 +209,7 @@ impl WeftPort {
             dev.set_master();
             let lines = lines(&chip)?;
             let last = lines.iter().map(|line| line.vector).max();
-            IrqSet::new(bound, &chip, last.unwrap_or(0) + 1, lines)
+            IrqSet::new(dev, &chip, last.unwrap_or(0) + 1, lines)
         })?;
         let locks = KBox::pin_init(
             pin_init!(Locks {

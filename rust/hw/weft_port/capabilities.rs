@@ -11,7 +11,7 @@ use crate::{
     },
     sys::{ext, iomap::Regs},
 };
-use kernel::{pci, prelude::*};
+use kernel::{device::Device, prelude::*};
 
 /// The capabilities of a port, as far as the driver uses them.
 pub(super) struct Capabilities {
@@ -35,16 +35,16 @@ pub(super) struct Capabilities {
 
 impl Capabilities {
     /// Reads the capabilities. `ENODEV` if this is not a port that the driver supports, which is logged.
-    pub(super) fn read(regs: &Regs, pdev: &pci::Device) -> Result<Self> {
+    pub(super) fn read(regs: &Regs, dev: &Device) -> Result<Self> {
         let id = regs.read32(ext::WEFT_R_ID as usize);
         if id != ext::WEFT_ID {
-            dev_err!(pdev, "is no Weft port: id {:#010x}\n", id);
+            dev_err!(dev, "is no Weft port: id {:#010x}\n", id);
             return Err(ENODEV);
         }
         let version = regs.read32(ext::WEFT_R_VERSION as usize);
         if version >> 16 != ext::WEFT_VERSION >> 16 {
             dev_err!(
-                pdev,
+                dev,
                 "has registers of version {}.{}, this driver knows {}.x\n",
                 version >> 16,
                 version & 0xffff,
@@ -80,7 +80,7 @@ impl Capabilities {
             is_vf,
             is_first: function & ext::WEFT_FUNCTION_NUMBER == 0,
         };
-        caps.check(cap0, cap1, pdev)?;
+        caps.check(cap0, cap1, dev)?;
         let needed = ext::WEFT_CAP1_ROUTES | ext::WEFT_CAP1_MBOX_LID;
         let routes =
             cap1 & needed == needed && links == MAX_NEIGHBOURS && has_kick && caps.is_first;
@@ -89,7 +89,7 @@ impl Capabilities {
             caps.far = far;
             if far < MAX_FAR {
                 dev_info!(
-                    pdev,
+                    dev,
                     "can have links to {} hosts that are no neighbours: there are no more {}\n",
                     far,
                     what
@@ -103,7 +103,7 @@ impl Capabilities {
     }
 
     /// Checks that there are enough resources for the links. `ENODEV` if not, which is logged.
-    fn check(&self, cap0: u32, cap1: u32, pdev: &pci::Device) -> Result {
+    fn check(&self, cap0: u32, cap1: u32, dev: &Device) -> Result {
         let links = self.links as u32;
         let needs = [
             ("slots", field(cap0, ext::WEFT_CAP0_SLOTS), links),
@@ -122,13 +122,13 @@ impl Capabilities {
             ),
         ];
         if self.links == 0 || self.links > MAX_NEIGHBOURS {
-            dev_err!(pdev, "has {} links, not 1 to {}\n", links, MAX_NEIGHBOURS);
+            dev_err!(dev, "has {} links, not 1 to {}\n", links, MAX_NEIGHBOURS);
             return Err(ENODEV);
         }
         for (what, has, needed) in needs {
             if has < needed {
                 dev_err!(
-                    pdev,
+                    dev,
                     "capabilities: {} {}, {} are needed\n",
                     has,
                     what,

@@ -14,7 +14,8 @@ use crate::{
     sys::{ext, iomap::Regs},
 };
 use kernel::{
-    impl_has_delayed_work, new_delayed_work, pci,
+    device::Device,
+    impl_has_delayed_work, new_delayed_work,
     prelude::*,
     sync::{aref::ARef, Arc},
     workqueue::DelayedWork,
@@ -35,7 +36,7 @@ const MESSAGES: u32 = ext::WEFT_EVENT_MBOX | ext::WEFT_EVENT_FUNCTION;
 #[pin_data]
 pub(super) struct Chip {
     pub(super) regs: Regs,
-    pub(super) pdev: ARef<pci::Device>,
+    pub(super) dev: ARef<Device>,
     pub(super) caps: Capabilities,
     pub(super) events: Arc<dyn Events>,
     #[pin]
@@ -51,16 +52,12 @@ impl_has_delayed_work! {
 
 impl Chip {
     /// Reads the capabilities. `ENODEV` if this is not a port that the driver supports.
-    pub(super) fn new(
-        regs: Regs,
-        pdev: ARef<pci::Device>,
-        events: Arc<dyn Events>,
-    ) -> Result<Arc<Self>> {
-        let caps = Capabilities::read(&regs, &pdev)?;
+    pub(super) fn new(regs: Regs, dev: ARef<Device>, events: Arc<dyn Events>) -> Result<Arc<Self>> {
+        let caps = Capabilities::read(&regs, &dev)?;
         Arc::pin_init(
             pin_init!(Self {
                 regs,
-                pdev,
+                dev,
                 caps,
                 events,
                 limits <- Limits::new(),

@@ -20,9 +20,8 @@ use crate::{
     },
 };
 use kernel::{
-    device::Bound,
+    device::{Bound, Device},
     page::PAGE_SIZE,
-    pci,
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
@@ -74,7 +73,7 @@ pub(super) struct Channel {
 impl Channel {
     /// Allocates the memory of channel `number`; `page` is the doorbell page of the kernel for its link.
     pub(super) fn new(
-        dev: &pci::Device<Bound>,
+        dev: &Device<Bound>,
         chip: &Arc<Chip>,
         number: usize,
         page: usize,
@@ -124,7 +123,7 @@ impl Channel {
         let number = self.tail.load(Relaxed);
         self.fill(Self::place(number) * DESC, desc).ok()?;
         trace::dma(
-            &self.chip.pdev,
+            &self.chip.dev,
             self.number as u32,
             number,
             desc.ctrl,

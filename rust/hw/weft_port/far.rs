@@ -202,7 +202,7 @@ impl WeftPort {
 
     fn new_far_arena(&self, link: usize) -> Result<Arena> {
         let wanted = self.arena_wanted as usize;
-        arena::new_arena(&self.chip.pdev, &self.memory, link, wanted)
+        arena::new_arena(&self.chip.dev, &self.memory, link, wanted)
     }
 }
 

@@ -94,10 +94,10 @@ impl Chip {
     /// Reports that doorbell `wake`, or else `echo`, of `link` was rung.
     fn rung(&self, link: usize, wake: bool) {
         if wake {
-            trace::port_event(&self.pdev, trace::Port::Wake, link as u64);
+            trace::port_event(&self.dev, trace::Port::Wake, link as u64);
             self.events.wake(link);
         } else {
-            trace::port_event(&self.pdev, trace::Port::Echo, link as u64);
+            trace::port_event(&self.dev, trace::Port::Echo, link as u64);
             self.events.echo(link);
         }
     }
@@ -118,7 +118,7 @@ impl Chip {
     fn link_event(&self) {
         let bits = self.read(ext::WEFT_R_EVENT);
         if bits == u32::MAX {
-            trace::port_event(&self.pdev, trace::Port::Gone, 0);
+            trace::port_event(&self.dev, trace::Port::Gone, 0);
         } else {
             // Before the status is read: a change from here on is another event.
             self.write(
@@ -152,7 +152,7 @@ impl Chip {
         // Info and address are those of the first error; they are read before its bit is cleared.
         let info = self.read(ext::WEFT_R_ERR_INFO);
         let addr = self.regs.read64(ext::WEFT_R_ERR_ADDR as usize);
-        trace::port_error(&self.pdev, status, info, addr);
+        trace::port_error(&self.dev, status, info, addr);
         for (bit, what) in ERRORS {
             if status & bit == 0 {
                 continue;
