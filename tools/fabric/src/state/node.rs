@@ -30,7 +30,7 @@ pub struct Session {
     /// 0: it has none.
     pub lid: u32,
     /// Its route table, without what is not live.
-    pub routes: BTreeMap<u8, RouteEntry>,
+    pub routes: BTreeMap<u16, RouteEntry>,
     /// What it reaches by routes.
     pub remotes: BTreeMap<u8, Remote>,
     /// The ports that reach it by routes.

@@ -111,7 +111,7 @@ struct Net {
     hosts: usize,
     entries: BTreeSet<Entry>,
     /// Numbers of the hosts' entries in their tables.
-    numbers: BTreeMap<Entry, u8>,
+    numbers: BTreeMap<Entry, u16>,
     sequence: u32,
     /// Remotes that are up, and what they see: (host, remote).
     up: BTreeMap<(usize, u8), BTreeSet<u16>>,
@@ -245,7 +245,7 @@ impl Net {
         let sequence = self.sequence;
         match *entry {
             Entry::Host { host, lid, from, link, vp } => {
-                let next = self.numbers.len() as u8;
+                let next = self.numbers.len() as u16;
                 let number = *self.numbers.entry(*entry).or_insert(next);
                 let route = there.then(|| RouteEntry {
                     lids: lid..=lid,

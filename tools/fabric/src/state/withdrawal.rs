@@ -11,7 +11,7 @@ use crate::wire::ToPort;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waiter {
     /// A port, for a change of its route table.
-    Route { host: usize, entry: u8, sequence: u32 },
+    Route { host: usize, entry: u16, sequence: u32 },
     /// A port, for the answer to its configuration request.
     Config { host: usize, reply: ToPort },
     /// The command line.

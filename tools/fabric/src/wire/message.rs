@@ -100,7 +100,7 @@ pub enum FromPort {
     Denied { link: u8, offset: u64, kind: u64, count: u64, to: u8 },
     Counters { request: u64, values: Vec<u64> },
     FunctionReset { function: u8 },
-    Route { entry: u8, sequence: u32, route: Option<RouteEntry> },
+    Route { entry: u16, sequence: u32, route: Option<RouteEntry> },
     Lid(u32),
     Want { remote: u8, lid: u32 },
     RemoteAck { remote: u8, ticket: u32 },
@@ -210,7 +210,7 @@ pub enum ToPort {
         function: u8,
     },
     RouteAck {
-        entry: u8,
+        entry: u16,
         sequence: u32,
     },
     RemoteUp {
@@ -602,8 +602,8 @@ fn remote_link(remote: u8) -> u16 {
     u16::from(remote) + LINKS as u16
 }
 
-fn route_number(n: u64) -> Result<u8, Complaint> {
-    match u8::try_from(n) {
+fn route_number(n: u64) -> Result<u16, Complaint> {
+    match u16::try_from(n) {
         Ok(n) if usize::from(n) < ROUTES => Ok(n),
         _ => Err(format!("route {n}; a port has routes 0 to {}", ROUTES - 1)),
     }
@@ -721,6 +721,21 @@ mod tests {
                 Err(why) => prop_assert!(!why.is_empty()),
             }
         }
+    }
+
+    #[test]
+    fn each_entry_of_a_route_table_can_be_set() {
+        let set = |entry: u64| {
+            let arg = [entry, 1 | 1 << 32, 0, 0, 0, 0];
+            FromPort::read(Packet { kind: WEFT_FAB_ROUTE, link: 0, arg, data: Vec::new() })
+        };
+        for n in 0..ROUTES as u64 {
+            let Ok(FromPort::Route { entry, route: Some(_), .. }) = set(n) else {
+                panic!("{:?}", set(n));
+            };
+            assert_eq!(u64::from(entry), n);
+        }
+        assert!(set(ROUTES as u64).is_err());
     }
 
     #[test]
