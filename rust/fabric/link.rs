@@ -190,8 +190,8 @@ impl Link {
         result
     }
 
-    /// Updates the machine from the hardware. Returns true if [`Link::tick`] has to be called.
-    pub(super) fn look(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
+    /// Updates the machine from the hardware. [`Link::tick`] is to be called then.
+    pub(super) fn look(&self, node: &dyn LinkHost, port: &dyn Port) {
         self.drive(node, port, |session, seen| {
             // Read under the lock: of two callers that look at once, the one with the older state must
             // not come last, as nothing would cause another look.
@@ -205,7 +205,7 @@ impl Link {
                 if status.up {
                     seen.status = status;
                 }
-                return true;
+                return;
             }
             let (machine, fx) = session.split();
             if moved || another {
@@ -220,8 +220,7 @@ impl Link {
             if status.up && !status.is_switch {
                 machine.up(clock::now_ms(), fx);
             }
-            machine.state() != State::Down
-        })
+        });
     }
 
     /// Tells a client that was set late that the link is READY, if it is.

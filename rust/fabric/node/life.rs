@@ -6,7 +6,7 @@
 //! It must not know what goes over the links: it takes them down, and looks at them when they may come
 //! up again.
 
-use super::{super::PortGuard, timer::WATCH_MS, Node, TIMER};
+use super::{super::PortGuard, Node, TIMER};
 use crate::{
     fabric::Reason,
     hw::Port,
@@ -188,7 +188,7 @@ impl Node {
             self.is_back(&**port);
         } else {
             self.tell_closed();
-            self.run_in(WATCH_MS);
+            self.watch_later();
         }
         resumed
     }

@@ -5,10 +5,7 @@
 //!
 //! What a link does is in `fabric::link`.
 
-use super::{
-    timer::{SHOW_MS, WATCH_MS},
-    Node,
-};
+use super::Node;
 use crate::{
     fabric::{
         host::LinkHost,
@@ -17,13 +14,10 @@ use crate::{
         Manager, Reason, LINK_DIRS,
     },
     hw::{Aim, LinkStatus, Port, MAX_LINKS},
-    proto::{
-        link::{State, TICK_MS},
-        wire::Message,
-    },
+    proto::{link::State, wire::Message},
     sys::{sysfs, trace},
 };
-use kernel::{prelude::*, time::Msecs};
+use kernel::prelude::*;
 
 impl LinkHost for Node {
     fn keyring(&self) -> Option<&Keyring> {
@@ -156,8 +150,8 @@ impl Node {
         if aim.is_some() {
             to.look(self, &**port);
         }
-        let shown = self.show_links(&**port);
-        self.run_in(if shown { TICK_MS as Msecs } else { SHOW_MS });
+        // Also makes the link's directory in sysfs, or removes it.
+        self.hurry();
         Ok(())
     }
 
@@ -210,15 +204,13 @@ impl Node {
 
     /// Has the links, the client and the manager look at what may have changed at the port.
     pub(super) fn look(&self, port: &dyn Port) {
-        let mut again = false;
         for link in self.links(port) {
-            again |= link.look(self, port);
+            link.look(self, port);
         }
         if let Some(client) = self.client() {
             client.looked(port);
         }
-        let delay = if again { TICK_MS as Msecs } else { WATCH_MS };
-        self.run_in(delay);
+        self.hurry();
         self.manage();
     }
 }

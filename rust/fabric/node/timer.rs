@@ -21,11 +21,11 @@ use kernel::{
 };
 
 /// How often to check the function while no link is up.
-pub(super) const WATCH_MS: Msecs = 1000;
+const WATCH_MS: Msecs = 1000;
 /// How often to look whether users have finished after they were asked to.
 const FINISH_MS: Msecs = 20;
 /// After this time, directories of links that could not be made are tried again.
-pub(super) const SHOW_MS: Msecs = 100;
+const SHOW_MS: Msecs = 100;
 /// How often to look whether nothing is in flight while calls of users wait.
 const STILL_MS: Msecs = 4;
 
@@ -90,15 +90,18 @@ impl Node {
         }
     }
 
-    /// Runs the timer at once: what is to be sent is sent soon.
+    /// Runs the timer at once: what is to be sent is sent soon. A neighbour may cause this as often as it
+    /// likes, so nothing of that kind may set a later time: the timer would never run.
     pub(crate) fn hurry(&self) {
-        self.run_in(0);
+        if let Some(me) = &*self.me.lock() {
+            work::run_in::<_, TIMER>(me, 0);
+        }
     }
 
-    /// Runs the timer after so many milliseconds.
-    pub(super) fn run_in(&self, delay: Msecs) {
+    /// Runs the timer after [`WATCH_MS`] at the latest.
+    pub(super) fn watch_later(&self) {
         if let Some(me) = &*self.me.lock() {
-            work::run_in::<_, TIMER>(me, msecs_to_jiffies(delay));
+            work::again_in::<_, TIMER>(me, msecs_to_jiffies(WATCH_MS));
         }
     }
 }

@@ -20,6 +20,8 @@ TRACING = "/sys/kernel/tracing"
 BURST, RATE = 8, 2
 # How long the neighbour sends.
 SECONDS = 3
+# Longer than a neighbour may be silent (rust/proto/heartbeat.rs), twice.
+FLAP_SECONDS = 8
 # Until it is there, the neighbour sends nothing.
 GO = "/tmp/go"
 # A neighbour without a driver: FILE GO SECONDS. It sends the hellos of three incarnations in turn.
@@ -52,6 +54,24 @@ while time.monotonic() < end:
         regs[R_MBOX_TX_CTRL // 4] = 4 * len(words) << 8
         sent += 1
 print(f"{sent} sent", flush=True)
+"""
+
+# FILE GO SECONDS. It takes its end of the link down and up again, ten times a second.
+FLAPS = """import mmap, os, sys, time
+regs = memoryview(mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 1 << 17)).cast("I")
+regs[R_CTRL // 4] = CTRL_ENABLE
+while not regs[R_LINK // 4] & LINK_UP:
+    time.sleep(0.01)
+print("begins", flush=True)
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.01)
+times, end = 0, time.monotonic() + float(sys.argv[3])
+while time.monotonic() < end:
+    for disable in (LINK_DISABLE, 0):
+        regs[(R_LINK + LINK_CTRL) // 4] = disable
+        time.sleep(0.05)
+    times += 1
+print(f"{times} times", flush=True)
 """
 
 
@@ -135,3 +155,21 @@ def normal_priority(bench):
     bench.note(f"the driver dropped {flooded}")
     if lost or number(h2, "link0/readied") != readied:
         raise Mismatch(f"of h3's messages {lost} were dropped, or its session ended")
+
+
+@test("a neighbour whose link goes down and comes up without end has no other link fall silent")
+def flapping(bench):
+    lab = bench.shape("chain", topology.chain(3))
+    h1, h2, h3 = (lab[name] for name in ("h1", "h2", "h3"))
+    names = ("link0/readied", "link1/trained", "counters/tx_messages")
+    before = [number(h2, name) for name in names]
+    with neighbour(h1, FLAPS, FLAP_SECONDS) as job:
+        h1.run(f"touch {GO}")
+        job.expect("times", 60)
+    readied, trained, sent = (number(h2, name) - old for name, old in zip(names, before))
+    bench.note(f"{job.out.split()[-2]} times in {FLAP_SECONDS} s; h2 saw it come up {trained} times, and sent {sent} messages")
+    if trained < FLAP_SECONDS:
+        raise Mismatch("h2 hardly noticed: nothing was tested")
+    if readied:
+        raise Mismatch("the session with h3 ended")
+    h3.check_dmesg()
