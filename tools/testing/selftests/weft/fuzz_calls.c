@@ -422,7 +422,8 @@ void fz_call(struct fz_thread *t)
 	if (fz_once_in(&t->rng, 64))
 		cmd = fz_once_in(&t->rng, 2) ? fz_number(&t->rng) :
 			_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + fz_below(&t->rng, 64));
-	is_calm = c->is_slow && !fz_once_in(&t->rng, 4);
+	/* Another call could wait for ever. */
+	is_calm = c->is_slow && !fz_once_in(&t->rng, 4) && cmd == c->cmd;
 	if (a.size > there && a.size < WT_PAGE)
 		there = a.size;
 	at = place(t, &a, there);
