@@ -27,9 +27,9 @@ MODULE = "/mnt/module/weft.ko"
 LIST = "kselftest-list.txt"
 # A test of its own, to be run for as long as one likes: see Documentation/testing.rst.
 FUZZ = "fuzz"
-FUZZ_SETTINGS = ("WEFT_FUZZ_SECONDS", "WEFT_FUZZ_SEED", "WEFT_FUZZ_STEPS", "WEFT_FUZZ_THREADS")
+FUZZ_SETTINGS = ("WEFT_FUZZ_SECONDS", "WEFT_FUZZ_SEED", "WEFT_FUZZ_STEPS", "WEFT_FUZZ_THREADS", "WEFT_FUZZ_GUIDED")
 # What it counts.
-COUNTED = r"^# (.*: \d+ calls, \d+ succeeded.*)$"
+COUNTED = r"^# (.*: \d+ calls, \d+ succeeded.*|coverage: .*)$"
 # These take as long as all others.
 QUEUES = "qp"
 # Fails allocations, those of what watches in such a kernel among them. It takes hours there, in parts.

@@ -9,6 +9,13 @@
  * WEFT_FUZZ_SEED on (1000), in rounds of WEFT_FUZZ_STEPS for each of WEFT_FUZZ_THREADS.
  * Each round's seed is printed, and told to the kernel's log, before it begins.
  *
+ * Where the kernel has kcov the calls in all rounds note which program counters they reach,
+ * and arguments that reach new ones are kept. Those of WEFT_FUZZ_SECONDS are then guided:
+ * one call in four begins with a kept argument, which is changed further. What a guided
+ * round does depends on the rounds before it, so the seed alone does not repeat it. The
+ * fixed rounds are never guided: they draw the same on every kernel. With
+ * WEFT_FUZZ_GUIDED=0 no round is.
+ *
  * Calls of each kind are counted: of those that the machine has the hardware for some have
  * to succeed. With WEFT_FUZZ_WHOLE=1 it has to have it for all: two virtual functions, and
  * a function of a shared endpoint that a port is given by its fabric, whose master it is.
@@ -26,21 +33,25 @@
 #include "kselftest.h"
 #include "ends.h"
 #include "fuzz_calls.h"
+#include "fuzz_cover.h"
 #include "weft_test.h"
 
 /* Generous: a round is a few seconds. */
 #define PATIENCE_MS	600000
 #define MEMORY		(256 << 10)
+/* A part of what the fixed rounds reach, and more than the parts in C are. */
+#define LEAST_REACHED	1000
 
 /* Of a fixed size, so that what is found here is found again. */
 static const struct fz_round some[] = {
-	{ 1, 4000, 1 }, { 2, 4000, 1 }, { 3, 2000, 4 }, { 4, 2000, 4 },
+	{ 1, 4000, 1, false }, { 2, 4000, 1, false }, { 3, 2000, 4, false }, { 4, 2000, 4, false },
 };
 
 struct pair {
 	struct we_end a, b;
 	struct fz_machine machine;
 	struct fz_count *counts;
+	struct fc_cover *cover;		/* NULL: no kcov */
 	unsigned int messages;
 	uint64_t arena_free[2];
 	bool broken;
@@ -66,8 +77,9 @@ static void tell(const struct fz_round *r)
 {
 	char text[96];
 	int fd = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
-	int n = snprintf(text, sizeof(text), "fuzz: seed %llu, %u steps, threads %u\n",
-			 (unsigned long long)r->seed, r->steps, r->threads);
+	int n = snprintf(text, sizeof(text), "fuzz: seed %llu, %u steps, threads %u%s\n",
+			 (unsigned long long)r->seed, r->steps, r->threads,
+			 r->is_guided ? ", guided" : "");
 
 	ksft_print_msg("%s", text);
 	fflush(stdout);
@@ -129,7 +141,7 @@ static bool fuzz(struct pair *p, const struct fz_round *r)
 		ksft_exit_fail_perror("fork");
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		fz_round(r, &p->machine, p->counts, spared, 2);
+		fz_round(r, &p->machine, p->counts, p->cover, spared, 2);
 		_exit(0);
 	}
 	while (waitpid(pid, &status, WNOHANG) == 0) {
@@ -169,6 +181,13 @@ static bool fuzz(struct pair *p, const struct fz_round *r)
 	return good;
 }
 
+static void tell_cover(const struct pair *p)
+{
+	if (p->cover)
+		ksft_print_msg("coverage: %u program counters reached, %u arguments kept\n",
+			       fc_reached(p->cover), fc_kept(p->cover));
+}
+
 static bool fuzz_on(struct pair *p, uint64_t seconds)
 {
 	int64_t until = wt_now_ms() + seconds * 1000;
@@ -176,10 +195,12 @@ static bool fuzz_on(struct pair *p, uint64_t seconds)
 		.seed = number("WEFT_FUZZ_SEED", 1000),
 		.steps = number("WEFT_FUZZ_STEPS", 4000),
 		.threads = number("WEFT_FUZZ_THREADS", 4),
+		.is_guided = p->cover && number("WEFT_FUZZ_GUIDED", 1),
 	};
 	bool good = true;
 	unsigned int rounds = 0;
 
+	tell_cover(p);
 	while (wt_now_ms() < until) {
 		good = fuzz(p, &r) && good;
 		r.seed++;
@@ -196,7 +217,7 @@ int main(void)
 	struct pair p = { 0 };
 
 	ksft_print_header();
-	ksft_set_plan(count + !!seconds + 1);
+	ksft_set_plan(count + !!seconds + 2);
 	if (!wt_wait_ready(60000) || !begin(&p))
 		ksft_exit_fail_msg("no queue pair between ports 0 and 1\n");
 	if (!fm_learn(&p.machine))
@@ -205,6 +226,7 @@ int main(void)
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (p.counts == MAP_FAILED)
 		ksft_exit_fail_perror("mmap");
+	p.cover = fc_begin();
 	for (unsigned int port = 0; port < 2; port++)
 		p.arena_free[port] = arena_free(port);
 	for (size_t i = 0; i < count; i++)
@@ -216,6 +238,11 @@ int main(void)
 	ksft_print_msg("%u messages beside it\n", p.messages);
 	ksft_test_result(fz_tell(&p.machine, p.counts, number("WEFT_FUZZ_WHOLE", 0)),
 			 "each call that can succeed has done so\n");
+	tell_cover(&p);
+	if (p.cover)
+		ksft_test_result(fc_reached(p.cover) >= LEAST_REACHED, "calls reach the module\n");
+	else
+		ksft_test_result_skip("calls reach the module: no kcov\n");
 	we_end(&p.a);
 	we_end(&p.b);
 	ksft_finished();

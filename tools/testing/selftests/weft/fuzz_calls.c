@@ -122,6 +122,10 @@ static void arm(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 	a->arm.consumed = fz_below(&t->rng, 4);
 }
 
+#define NAMES		4
+/* A member of an argument, of four bytes. */
+#define AT(member) offsetof(union fz_arg, member)
+
 static const struct call {
 	unsigned long cmd;
 	const char *name;
@@ -132,6 +136,8 @@ static const struct call {
 	void (*mean)(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 	/* Whether it did what is meant, where returning 0 is not all. */
 	bool (*is_good)(const union fz_arg *a);
+	/* Members that name what there is at the moment; the rest is 0. */
+	uint16_t names[NAMES];
 	enum fz_need needs;
 	bool is_slow;
 } calls[] = {
@@ -145,7 +151,8 @@ static const struct call {
 	  .size = sizeof(struct weft_chan_connect),
 	  .weight = 3, .makes = FZ_KINDS, .mean = fz_channel },
 	{ .cmd = WEFT_CHAN_ACCEPT, .name = "CHAN_ACCEPT", .size = sizeof(struct weft_chan_accept),
-	  .weight = 4, .makes = FZ_KINDS, .mean = fz_accept },
+	  .weight = 4, .makes = FZ_KINDS, .mean = fz_accept,
+	  .names = { AT(accept.listen_fd) } },
 	{ .cmd = WEFT_CHAN_INFO, .name = "CHAN_INFO", .size = sizeof(struct weft_chan_info),
 	  .weight = 1, .makes = FZ_KINDS, .mean = none },
 	{ .cmd = WEFT_CHAN_KICK, .name = "CHAN_KICK", .size = sizeof(struct weft_chan_kick),
@@ -155,36 +162,41 @@ static const struct call {
 	{ .cmd = WEFT_PD_ALLOC, .name = "PD_ALLOC", .size = sizeof(struct weft_pd_alloc),
 	  .weight = 2, .makes = FZ_PD, .mean = none },
 	{ .cmd = WEFT_MR_REG, .name = "MR_REG", .size = sizeof(struct weft_mr_reg),
-	  .weight = 6, .makes = FZ_MR, .mean = mr },
+	  .weight = 6, .makes = FZ_MR, .mean = mr, .names = { AT(mr.pd) } },
 	{ .cmd = WEFT_MW_ALLOC, .name = "MW_ALLOC", .size = sizeof(struct weft_mw_alloc),
-	  .weight = 3, .makes = FZ_MW, .mean = mw },
+	  .weight = 3, .makes = FZ_MW, .mean = mw, .names = { AT(mw.pd) } },
 	{ .cmd = WEFT_CQ_CREATE, .name = "CQ_CREATE", .size = sizeof(struct weft_cq_create),
 	  .weight = 3, .makes = FZ_CQ, .mean = cq },
 	{ .cmd = WEFT_SRQ_CREATE, .name = "SRQ_CREATE", .size = sizeof(struct weft_srq_create),
-	  .weight = 3, .makes = FZ_SRQ, .mean = srq },
+	  .weight = 3, .makes = FZ_SRQ, .mean = srq, .names = { AT(srq.pd) } },
 	{ .cmd = WEFT_QP_CREATE, .name = "QP_CREATE", .size = sizeof(struct weft_qp_create),
-	  .weight = 6, .makes = FZ_QP, .mean = qp },
+	  .weight = 6, .makes = FZ_QP, .mean = qp,
+	  .names = { AT(qp.pd), AT(qp.send_cq), AT(qp.recv_cq), AT(qp.srq) } },
 	{ .cmd = WEFT_QP_MODIFY, .name = "QP_MODIFY", .size = sizeof(struct weft_qp_modify),
-	  .weight = 16, .makes = FZ_KINDS, .mean = modify },
+	  .weight = 16, .makes = FZ_KINDS, .mean = modify,
+	  .names = { AT(modify.qp), AT(modify.peer_qpn) } },
 	{ .cmd = WEFT_QP_QUERY, .name = "QP_QUERY", .size = sizeof(struct weft_qp_query),
-	  .weight = 2, .makes = FZ_KINDS, .mean = query },
+	  .weight = 2, .makes = FZ_KINDS, .mean = query, .names = { AT(query.qp) } },
 	{ .cmd = WEFT_DESTROY, .name = "DESTROY", .size = sizeof(struct weft_destroy),
-	  .weight = 6, .makes = FZ_KINDS, .mean = destroy },
+	  .weight = 6, .makes = FZ_KINDS, .mean = destroy,
+	  .names = { AT(destroy.handle) } },
 	{ .cmd = WEFT_KICK, .name = "KICK", .size = sizeof(struct weft_kick),
-	  .weight = 24, .makes = FZ_KINDS, .mean = kick },
+	  .weight = 24, .makes = FZ_KINDS, .mean = kick, .names = { AT(kick.qp) } },
 	{ .cmd = WEFT_CQ_ARM, .name = "CQ_ARM", .size = sizeof(struct weft_cq_arm),
-	  .weight = 3, .makes = FZ_KINDS, .mean = arm },
+	  .weight = 3, .makes = FZ_KINDS, .mean = arm, .names = { AT(arm.cq) } },
 	{ .cmd = WEFT_VF_MIGRATE, .name = "VF_MIGRATE, to look",
 	  .size = sizeof(struct weft_vf_migrate),
 	  .weight = 1, .makes = FZ_KINDS, .mean = fz_migrate_dry,
-	  .is_good = fz_migrated_dry, .needs = FZ_VFS },
+	  .is_good = fz_migrated_dry, .names = { AT(migrate.target_fd) }, .needs = FZ_VFS },
 	{ .cmd = WEFT_VF_MIGRATE, .name = "VF_MIGRATE", .size = sizeof(struct weft_vf_migrate),
 	  .weight = 1, .makes = FZ_KINDS, .mean = fz_migrate,
-	  .is_good = fz_migrated, .needs = FZ_VFS, .is_slow = true },
+	  .is_good = fz_migrated, .names = { AT(migrate.target_fd) }, .needs = FZ_VFS,
+	  .is_slow = true },
 	{ .cmd = WEFT_VF_MIGRATE, .name = "VF_MIGRATE, live",
 	  .size = sizeof(struct weft_vf_migrate),
 	  .weight = 1, .makes = FZ_KINDS, .mean = fz_migrate_live,
-	  .is_good = fz_migrated_live, .needs = FZ_VFS, .is_slow = true },
+	  .is_good = fz_migrated_live, .names = { AT(migrate.target_fd) }, .needs = FZ_VFS,
+	  .is_slow = true },
 	{ .cmd = WEFT_FABRIC_NODES, .name = "FABRIC_NODES",
 	  .size = sizeof(struct weft_fabric_nodes),
 	  .weight = 1, .makes = FZ_KINDS, .mean = fz_nodes, .needs = FZ_FABRIC },
@@ -194,11 +206,14 @@ static const struct call {
 	{ .cmd = WEFT_FABRIC_ASSIGNMENTS, .name = "FABRIC_ASSIGNMENTS, to read",
 	  .size = sizeof(struct weft_fabric_assignments),
 	  .weight = 1, .makes = FZ_KINDS, .mean = fz_read,
-	  .is_good = fz_was_read, .needs = FZ_FABRIC },
+	  .is_good = fz_was_read,
+	  .names = { AT(assignments.text), AT(assignments.text) + 4 }, .needs = FZ_FABRIC },
 	{ .cmd = WEFT_FABRIC_ASSIGNMENTS, .name = "FABRIC_ASSIGNMENTS, to replace",
 	  .size = sizeof(struct weft_fabric_assignments),
 	  .weight = 1, .makes = FZ_KINDS, .mean = fz_replace,
-	  .is_good = fz_was_replaced, .needs = FZ_MASTER },
+	  .is_good = fz_was_replaced,
+	  .names = { AT(assignments.text), AT(assignments.text) + 4,
+		     AT(assignments.bytes), AT(assignments.version) }, .needs = FZ_MASTER },
 	{ .cmd = WEFT_FABRIC_ASSIGNMENT, .name = "FABRIC_ASSIGNMENT",
 	  .size = sizeof(struct weft_fabric_assignment),
 	  .weight = 1, .makes = FZ_KINDS, .mean = fz_assignment, .needs = FZ_MASTER },
@@ -215,16 +230,20 @@ static const struct call {
 	{ .cmd = WEFT_EP_AREA, .name = "EP_AREA", .size = sizeof(struct weft_ep_area),
 	  .weight = 2, .makes = FZ_AREA, .mean = fz_ep_area, .needs = FZ_FUNCTIONS },
 	{ .cmd = WEFT_EP_FREE, .name = "EP_FREE", .size = sizeof(struct weft_ep_free),
-	  .weight = 1, .makes = FZ_KINDS, .mean = fz_ep_free, .needs = FZ_FUNCTIONS },
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_ep_free,
+	  .names = { AT(free.area) }, .needs = FZ_FUNCTIONS },
 	{ .cmd = WEFT_EP_SUBMIT, .name = "EP_SUBMIT", .size = sizeof(struct weft_ep_submit),
-	  .weight = 3, .makes = FZ_KINDS, .mean = fz_ep_submit, .needs = FZ_FUNCTIONS },
+	  .weight = 3, .makes = FZ_KINDS, .mean = fz_ep_submit,
+	  .names = { AT(submit.work), AT(submit.work) + 4 }, .needs = FZ_FUNCTIONS },
 	{ .cmd = WEFT_EP_REAP, .name = "EP_REAP", .size = sizeof(struct weft_ep_reap),
-	  .weight = 3, .makes = FZ_KINDS, .mean = fz_ep_reap, .needs = FZ_FUNCTIONS },
+	  .weight = 3, .makes = FZ_KINDS, .mean = fz_ep_reap,
+	  .names = { AT(reap.done), AT(reap.done) + 4 }, .needs = FZ_FUNCTIONS },
 };
 
 #define CALLS (sizeof(calls) / sizeof(*calls))
 
 static_assert(CALLS <= FZ_CALLS, "counts have room for each");
+static_assert(FC_BYTES <= WT_PAGE, "an argument has so many bytes");
 
 static void count(const struct fz_shared *s, const struct call *c, bool is_good)
 {
@@ -382,6 +401,22 @@ static void spoil(struct fz_rng *r, union fz_arg *a, uint32_t size)
 	}
 }
 
+/*
+ * In place of @a an argument of the kind that has reached something new, if there is one. Half
+ * of the times it names what @a does: what it named itself may be gone.
+ */
+static bool recall(struct fz_thread *t, const struct call *c, union fz_arg *a)
+{
+	const union fz_arg meant = *a;
+
+	if (!fc_get(t->shared->cover, c - calls, fz_next(&t->rng), a->bytes))
+		return false;
+	if (fz_once_in(&t->rng, 2))
+		for (int n = 0; n < NAMES && c->names[n]; n++)
+			memcpy(a->bytes + c->names[n], meant.bytes + c->names[n], 4);
+	return true;
+}
+
 /* Where the argument lies; @size bytes of it are there. */
 static void *place(struct fz_thread *t, const union fz_arg *a, uint32_t size)
 {
@@ -413,25 +448,33 @@ void fz_call(struct fz_thread *t)
 	union fz_arg a = { .size = c->size };
 	unsigned long cmd = c->cmd;
 	uint32_t there = c->size;
-	bool is_calm, is_good;
+	bool is_kept = false, is_calm, is_usual, is_good;
 	void *at;
 
 	c->mean(t, f, &a);
+	if (t->shared->is_guided && fz_once_in(&t->rng, 4))
+		is_kept = recall(t, c, &a);
+	if (is_kept)
+		spoil(&t->rng, &a, c->size);
 	for (uint32_t n = fz_below(&t->rng, 8); n >= 5; n--)
 		spoil(&t->rng, &a, c->size);
 	if (fz_once_in(&t->rng, 64))
 		cmd = fz_once_in(&t->rng, 2) ? fz_number(&t->rng) :
 			_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + fz_below(&t->rng, 64));
-	is_calm = c->is_slow && !fz_once_in(&t->rng, 4);
+	/* Another call could wait for ever. */
+	is_calm = c->is_slow && !fz_once_in(&t->rng, 4) && cmd == c->cmd;
 	if (a.size > there && a.size < WT_PAGE)
 		there = a.size;
 	at = place(t, &a, there);
 	if (is_spared(t->shared, cmd, &a))
 		return;
+	is_usual = cmd == c->cmd && at == t->arg + 2 * WT_PAGE - there;
 	if (is_calm)
 		fz_calm(true);
-	is_good = ioctl(fz_fd(f), cmd, at) == 0 && cmd == c->cmd &&
-		  at == t->arg + 2 * WT_PAGE - there;
+	fc_clear(t->trace);
+	is_good = ioctl(fz_fd(f), cmd, at) == 0 && is_usual;
+	if (t->trace && fc_is_new(t->shared->cover, t->trace) && is_usual)
+		fc_keep(t->shared->cover, c - calls, a.bytes);
 	if (is_calm)
 		fz_calm(false);
 	if (is_good) {

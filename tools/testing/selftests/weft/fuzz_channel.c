@@ -60,6 +60,7 @@ void fz_converse(struct fz_thread *t)
 	struct fz_file *far = &t->shared->files[(first + 2) % FZ_FILES];
 	union fz_arg listen = { 0 }, connect = { 0 }, accept = { 0 };
 	struct pollfd p = { .events = POLLIN };
+	bool is_coming;
 	pid_t child;
 
 	fz_listen(t, listener, &listen);
@@ -80,11 +81,13 @@ void fz_converse(struct fz_thread *t)
 		_exit(fz_do(t, near, WEFT_CHAN_CONNECT, &connect) < 0);
 	}
 	p.fd = fz_fd(listener);
-	if (child > 0 && poll(&p, 1, LONGEST_MS) > 0) {
+	is_coming = child > 0 && poll(&p, 1, LONGEST_MS) > 0;
+	fz_calm(false);
+	/* Other threads may accept it, and make this wait for the next. */
+	if (is_coming) {
 		accept.accept.listen_fd = p.fd;
 		fz_do(t, far, WEFT_CHAN_ACCEPT, &accept);
 	}
-	fz_calm(false);
 	if (child > 0)
 		while (waitpid(child, NULL, 0) < 0)
 			;

@@ -485,6 +485,8 @@ static void fork_child(struct fz_thread *t)
 	if (child == 0) {
 		nudge();
 		fz_unlock(t->shared);
+		/* That of the parent. */
+		t->trace = NULL;
 		while (calls--) {
 			fz_call(t);
 			write_map(t);
@@ -550,6 +552,8 @@ static void *work(void *arg)
 	struct work *w = arg;
 	timer_t timer = nudge();
 
+	if (w->thread.shared->cover)
+		w->thread.trace = fc_trace();
 	while (w->steps--) {
 		/* However much a step draws, the next one begins where it would anyway. */
 		uint64_t then = fz_next(&w->thread.rng);
@@ -574,7 +578,8 @@ static void *pages(size_t bytes)
 }
 
 void fz_round(const struct fz_round *round, const struct fz_machine *machine,
-	      struct fz_count *counts, const uint32_t *spared, unsigned int spared_count)
+	      struct fz_count *counts, struct fc_cover *cover, const uint32_t *spared,
+	      unsigned int spared_count)
 {
 	const unsigned int threads = round->threads;
 	struct sigaction on = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER };
@@ -582,6 +587,7 @@ void fz_round(const struct fz_round *round, const struct fz_machine *machine,
 	struct fz_shared shared = {
 		.mem = pages(FZ_MEM), .event_fd = eventfd(0, EFD_NONBLOCK),
 		.machine = machine, .counts = counts,
+		.cover = cover, .is_guided = round->is_guided,
 		.spared = spared, .spared_count = spared_count,
 	};
 

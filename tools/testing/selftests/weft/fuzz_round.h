@@ -4,7 +4,8 @@
  *
  * What each step of a thread begins to draw from follows from the seed, and from nothing
  * that the kernel answers: an object is chosen by its place in a table, not by what stands
- * there. With one thread the same seed then does the same; with more, each thread does.
+ * there. With one thread the same seed then does the same; with more, each thread does. That
+ * is otherwise in a guided round, which also draws from arguments that reached something new.
  */
 #ifndef WEFT_FUZZ_ROUND_H
 #define WEFT_FUZZ_ROUND_H
@@ -14,6 +15,7 @@
 #include <stdint.h>
 #include <pthread.h>
 
+#include "fuzz_cover.h"
 #include "fuzz_machine.h"
 
 #define FZ_FILES	8
@@ -22,7 +24,7 @@
 #define FZ_KEPT		3		/* objects of a kind that a file remembers */
 #define FZ_MEM		0x100000UL	/* memory that is registered, and sent */
 #define FZ_LIST		0x4000UL	/* memory for what a call has besides its structure */
-#define FZ_CALLS	64		/* more than there are kinds of calls */
+#define FZ_CALLS	FC_KINDS	/* more than there are kinds of calls */
 
 /* The first of these belong to any file that has objects. */
 enum fz_kind { FZ_PD, FZ_MR, FZ_MW, FZ_CQ, FZ_SRQ, FZ_QP, FZ_AREA, FZ_KINDS };
@@ -60,6 +62,8 @@ struct fz_shared {
 	int event_fd;
 	const struct fz_machine *machine;
 	struct fz_count *counts;	/* FZ_CALLS of them, in memory that processes share */
+	struct fc_cover *cover;		/* NULL: the kernel does not tell what is reached */
+	bool is_guided;			/* by it: kept arguments are used again */
 	/* Of a queue pair that is not to be disturbed: it is not named as a peer. */
 	const uint32_t *spared;
 	unsigned int spared_count;
@@ -83,6 +87,7 @@ struct fz_thread {
 	uint8_t *arg;
 	const uint8_t *read_only;
 	uint8_t *list;			/* FZ_LIST bytes */
+	uint64_t *trace;		/* of fc_trace(), or NULL */
 };
 
 /* Draws. */
@@ -117,9 +122,11 @@ void fz_calm(bool calm);
 struct fz_round {
 	uint64_t seed;
 	unsigned int steps, threads;
+	bool is_guided;			/* only if there is @cover */
 };
 
 void fz_round(const struct fz_round *round, const struct fz_machine *machine,
-	      struct fz_count *counts, const uint32_t *spared, unsigned int spared_count);
+	      struct fz_count *counts, struct fc_cover *cover, const uint32_t *spared,
+	      unsigned int spared_count);
 
 #endif
