@@ -92,6 +92,7 @@ SUITES = (
     Suite("reloads", "insmod and rmmod 200 times, with a busy neighbour", ("long",), 60, "setup", GUESTS,
           "scripts/lab/check --results build/check/reloads.json 'lifecycle: insmod and rmmod'",
           env=(("WEFT_RELOADS", "200"),), seconds=200),
+    # By seeds alone: Debian's kernel has no kcov.
     Suite("fuzz-device", "ten minutes of ioctls, more or less right, on two kinds of hosts", ("long",), 30, "setup",
           GUESTS, "scripts/lab/check --results build/check/fuzz-device.json 'selftests: fuzz'",
           env=(("WEFT_FUZZ_SECONDS", "300"), ("WEFT_FUZZ_SEED", "5000")), seconds=720),

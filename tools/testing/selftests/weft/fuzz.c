@@ -11,9 +11,9 @@
  *
  * Where the kernel has kcov the calls in all rounds note which program counters they reach,
  * and arguments that reach new ones are kept. Those of WEFT_FUZZ_SECONDS are then guided:
- * one call in four begins with a kept argument, which is changed further. What a guided
- * round does depends on the rounds before it, so the seed alone does not repeat it. The
- * fixed rounds are never guided: they draw the same on every kernel. With
+ * half of the calls have a kept argument, which is spoilt further as often as any. What a
+ * guided round does depends on the rounds before it, so the seed alone does not repeat it.
+ * The fixed rounds are never guided: they draw the same on every kernel. With
  * WEFT_FUZZ_GUIDED=0 no round is.
  *
  * Calls of each kind are counted: of those that the machine has the hardware for some have
@@ -39,7 +39,7 @@
 /* Generous: a round is a few seconds. */
 #define PATIENCE_MS	600000
 #define MEMORY		(256 << 10)
-/* A part of what the fixed rounds reach, and more than the parts in C are. */
+/* A fifth of what the fixed rounds reach, and more than the module's C has. */
 #define LEAST_REACHED	1000
 
 /* Of a fixed size, so that what is found here is found again. */

@@ -405,16 +405,15 @@ static void spoil(struct fz_rng *r, union fz_arg *a, uint32_t size)
  * In place of @a an argument of the kind that has reached something new, if there is one. Half
  * of the times it names what @a does: what it named itself may be gone.
  */
-static bool recall(struct fz_thread *t, const struct call *c, union fz_arg *a)
+static void recall(struct fz_thread *t, const struct call *c, union fz_arg *a)
 {
 	const union fz_arg meant = *a;
 
-	if (!fc_get(t->shared->cover, c - calls, fz_next(&t->rng), a->bytes))
-		return false;
-	if (fz_once_in(&t->rng, 2))
-		for (int n = 0; n < NAMES && c->names[n]; n++)
-			memcpy(a->bytes + c->names[n], meant.bytes + c->names[n], 4);
-	return true;
+	if (!fc_get(t->shared->cover, c - calls, fz_next(&t->rng), a->bytes) ||
+	    fz_once_in(&t->rng, 2))
+		return;
+	for (int n = 0; n < NAMES && c->names[n]; n++)
+		memcpy(a->bytes + c->names[n], meant.bytes + c->names[n], 4);
 }
 
 /* Where the argument lies; @size bytes of it are there. */
@@ -448,14 +447,12 @@ void fz_call(struct fz_thread *t)
 	union fz_arg a = { .size = c->size };
 	unsigned long cmd = c->cmd;
 	uint32_t there = c->size;
-	bool is_kept = false, is_calm, is_usual, is_good;
+	bool is_calm, is_usual, is_good;
 	void *at;
 
 	c->mean(t, f, &a);
-	if (t->shared->is_guided && fz_once_in(&t->rng, 4))
-		is_kept = recall(t, c, &a);
-	if (is_kept)
-		spoil(&t->rng, &a, c->size);
+	if (t->shared->is_guided && fz_once_in(&t->rng, 2))
+		recall(t, c, &a);
 	for (uint32_t n = fz_below(&t->rng, 8); n >= 5; n--)
 		spoil(&t->rng, &a, c->size);
 	if (fz_once_in(&t->rng, 64))
