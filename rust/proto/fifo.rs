@@ -400,6 +400,11 @@ impl Outbound {
         passed(event, if is_new { 0 } else { before }, total)
     }
 
+    /// Returns whether anything was written or posted locally since the last check for a doorbell.
+    pub const fn has_unkicked(&self) -> bool {
+        self.kicked != self.total()
+    }
+
     /// Notes that everything written is stored, or precedes its doorbell on the same path.
     pub fn told_all(&mut self) {
         self.told = self.kicked;

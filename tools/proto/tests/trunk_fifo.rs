@@ -491,11 +491,14 @@ fn who_asks_too_late_is_rung_for_what_comes_next() {
     while world.receive().expect("honest").is_some() {}
     world.send(ADDRESS, &send()).expect("room");
     assert!(!kick(&mut world), "the peer looks by itself");
+    assert!(!world.out.has_unkicked());
     world.inn.sleep(&world.sender);
     assert_eq!(world.sender.0.borrow()[EVENT_AT / 8], 1);
     assert!(!kick(&mut world), "nothing is written");
     world.send(ADDRESS, &send()).expect("room");
+    assert!(world.out.has_unkicked());
     assert!(kick(&mut world));
+    assert!(!world.out.has_unkicked());
     world.send(ADDRESS, &send()).expect("room");
     assert!(!kick(&mut world), "once");
 }
