@@ -53,7 +53,7 @@ pub fn parse_key(text: &[u8], to: &mut [u8; MAX_KEY_BYTES]) -> Option<usize> {
         let [high, low] = pair else {
             return None;
         };
-        *to = (digit(*high)? << 4 | digit(*low)?) as u8;
+        *to = (16 * digit(*high)? + digit(*low)?) as u8;
     }
     Some(bytes)
 }

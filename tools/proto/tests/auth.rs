@@ -45,7 +45,7 @@ impl Mac for Key {
             (self.0, n, message).hash(&mut hasher);
             u128::from(hasher.finish())
         };
-        (self.0 != 0).then(|| (half(1) << 64 | half(2)).to_le_bytes())
+        (self.0 != 0).then(|| ((half(1) << 64) | half(2)).to_le_bytes())
     }
 }
 

@@ -371,7 +371,10 @@ fn a_key_is_hexadecimal_digits() {
         let mut key = [0; MAX_KEY_BYTES];
         parse_key(text, &mut key).map(|len| key[..len].to_vec())
     };
-    let text: String = (0..64).map(|n| format!("{n:02x}")).collect();
+    let digits = (0..64).flat_map(|n| [n >> 4, n & 15]);
+    let text: String = digits
+        .map(|n| char::from_digit(n, 16).expect("a digit"))
+        .collect();
     let raw: Vec<u8> = (0..64).collect();
     for len in [32, 33, 64] {
         let text = &text[..2 * len];

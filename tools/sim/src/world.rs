@@ -103,7 +103,7 @@ pub fn tag(key: u64, message: &[u8]) -> Option<Tag> {
         (key, n, message).hash(&mut hasher);
         u128::from(hasher.finish())
     };
-    (key != 0).then(|| (half(1) << 64 | half(2)).to_le_bytes())
+    (key != 0).then(|| ((half(1) << 64) | half(2)).to_le_bytes())
 }
 
 impl Mac for Done<'_> {

@@ -158,7 +158,7 @@ mod tests {
             (&digits[..130], "130 hexadecimal digits"),
             ("secret", "not only"),
         ] {
-            let failure = read(text).err().expect("a failure");
+            let failure = read(text).expect_err("a failure");
             assert_eq!(failure.kind, Kind::Usage);
             assert!(failure.message.contains(why), "{}", failure.message);
             assert!(!failure.message.contains(text.trim()) || text == "\n", "it tells the key");

@@ -726,7 +726,7 @@ mod tests {
     #[test]
     fn each_entry_of_a_route_table_can_be_set() {
         let set = |entry: u64| {
-            let arg = [entry, 1 | 1 << 32, 0, 0, 0, 0];
+            let arg = [entry, 1 | (1 << 32), 0, 0, 0, 0];
             FromPort::read(Packet { kind: WEFT_FAB_ROUTE, link: 0, arg, data: Vec::new() })
         };
         for n in 0..ROUTES as u64 {

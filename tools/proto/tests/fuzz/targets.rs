@@ -677,8 +677,10 @@ pub fn messages_of_a_manager(bytes: &[u8]) -> u64 {
         [vec![0; 64], vec![0; 128], vec![0; 64]],
         vec![],
     );
-    let mut fx = Managed::default();
-    fx.keyed = first & 2 != 0;
+    let mut fx = Managed {
+        keyed: first & 2 != 0,
+        ..Managed::default()
+    };
     if fx.keyed {
         node.rekey(0, NONCE);
     }
@@ -718,9 +720,9 @@ pub fn messages_of_a_manager(bytes: &[u8]) -> u64 {
         let origin = Origin {
             hwid: if how >> 63 == 0 { 10 } else { 30 },
             nonce: 5,
-            number: how >> 20 & 0xff,
+            number: (how >> 20) & 0xff,
         };
-        let to = match how >> 60 & 3 {
+        let to = match (how >> 60) & 3 {
             0 => Some(seal::Receiver::ANY),
             1 => Some(seal::Receiver { hwid, nonce: NONCE }),
             2 => Some(seal::Receiver {
