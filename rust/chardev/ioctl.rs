@@ -66,6 +66,7 @@ const ROWS: &[Row] = rows! {
     WEFT_SRQ_CREATE: weft_srq_create 48 queues::srq_create;
     WEFT_DESTROY: weft_destroy 16 memory::destroy;
     WEFT_CQ_ARM: weft_cq_arm 24 queues::cq_arm;
+    WEFT_CQ_WAIT: weft_cq_wait 32 queues::cq_wait;
     WEFT_QP_CREATE: weft_qp_create 112 qp::create;
     WEFT_QP_MODIFY: weft_qp_modify 40 qp::modify;
     WEFT_QP_QUERY: weft_qp_query 64 qp::query;

@@ -75,8 +75,9 @@ impl Object {
         match self {
             Self::Region(region) => region.destroy(),
             Self::Window(window) => window.destroy(),
+            Self::Cq(cq) => cq.destroy(),
             Self::Qp(qp) => qp.destroy(),
-            Self::Pd(_) | Self::Cq(_) | Self::Srq(_) => {}
+            Self::Pd(_) | Self::Srq(_) => {}
         }
     }
 

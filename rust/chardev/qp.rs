@@ -156,10 +156,16 @@ pub(super) fn kick(call: &Call<'_>, kick: weft_kick) -> Result {
         0 => None,
         qp => Some(objects.qp(qp)?),
     };
-    let budget = match kick.budget {
+    let qp = open.as_ref().map(|open| &open.qp);
+    let budget = budget(kick.budget);
+    call.file.engine.kick(&call.file.node, qp, budget)
+}
+
+/// Returns the budget that a caller of `WEFT_KICK` or `WEFT_CQ_WAIT` has.
+pub(super) fn budget(wanted: u32) -> usize {
+    let budget = match wanted {
         0 => DEFAULT_BUDGET,
         budget => budget.min(MAX_BUDGET),
     };
-    let qp = open.as_ref().map(|open| &open.qp);
-    call.file.engine.kick(&call.file.node, qp, budget as usize)
+    budget as usize
 }

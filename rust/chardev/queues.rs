@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ioctls that make completion queues and shared receive queues.
+//! The ioctls of completion queues and shared receive queues: they make them, and wait for completions.
 
 use super::{
     call::{check, Call},
     objects::{place, Object},
+    qp::budget,
 };
 use crate::{
     proto::{cqe::CqShape, wqe::QueueShape},
     sys::{
         eventfd::EventFd,
-        ext::{weft_cq_arm, weft_cq_create, weft_srq_create},
+        ext::{self, weft_cq_arm, weft_cq_create, weft_cq_wait, weft_srq_create},
+        waitq::Patience,
     },
-    verbs::{Cq, Srq},
+    verbs::{Cq, Next, Srq, Wait},
 };
 use kernel::prelude::*;
 
@@ -44,6 +46,43 @@ pub(super) fn cq_arm(call: &Call<'_>, arm: weft_cq_arm) -> Result {
         call.file.engine.user_sleeps(&call.file.node);
     }
     Ok(())
+}
+
+/// `WEFT_CQ_WAIT`.
+pub(super) fn cq_wait(call: &Call<'_>, mut user: weft_cq_wait) -> Result {
+    check(user.flags == 0)?;
+    let file = call.file;
+    let objects = file.objects()?;
+    let wait = Wait {
+        next: Next {
+            cq: objects.cq(user.cq)?,
+            consumed: user.consumed,
+        },
+        qp: match user.qp {
+            0 => None,
+            qp => Some(objects.qp(qp)?.qp.clone()),
+        },
+        budget: budget(user.budget),
+    };
+    let patience = match user.timeout_ms {
+        0 => None,
+        ext::WEFT_CQ_FOREVER => Some(Patience::FOREVER),
+        ms => Some(Patience::new(ms)),
+    }
+    .filter(|_| !call.nonblock);
+    let waited = file
+        .engine
+        .wait(&file.node, call.inside, wait, patience.as_ref());
+    match waited {
+        Err(e) if e == ERESTARTSYS => {
+            // A call that is begun anew, after a signal without a handler, waits for the rest.
+            let left = patience.and_then(|patience| patience.left());
+            user.timeout_ms = left.map_or(ext::WEFT_CQ_FOREVER, |ms| ms.max(1));
+            call.write(&user).map_err(|_| EINTR)?;
+            Err(ERESTARTNOHAND)
+        }
+        waited => waited,
+    }
 }
 
 /// `WEFT_SRQ_CREATE`.

@@ -5,7 +5,7 @@
 use super::spawn;
 use crate::sys::{
     irqlock::{new_spinlock_irq, SpinLockIrq},
-    waitq::WaitQueue,
+    waitq::{sleep_on, On, Patience, WaitQueue},
 };
 use kernel::{
     prelude::*,
@@ -138,5 +138,74 @@ mod tests {
         }
         assert_eq!(woken.load(Acquire), THREADS as i32);
         Ok(())
+    }
+
+    /// Whichever queue the waker knows, and whatever the other one is for.
+    #[test]
+    fn a_sleeper_on_two_queues_is_woken_by_either() -> Result {
+        const ROUNDS: u32 = 500;
+        let courts = [Court::new()?, Court::new()?];
+        let ended = {
+            let [first, second] = [courts[0].clone(), courts[1].clone()];
+            spawn(move || {
+                for round in 0..ROUNDS {
+                    let queues = [On::All(&first.waiters), On::Turn(&second.waiters)];
+                    let due = || first.has(2 * round + 1) || second.has(2 * round + 1);
+                    if sleep_on(queues, due, &Patience::new(20_000)).is_err() {
+                        return;
+                    }
+                    first.play(2 * round + 2);
+                }
+            })?
+        };
+        for round in 0..ROUNDS {
+            let [first, second] = &courts;
+            let court = if round % 2 == 0 { first } else { second };
+            court.play(2 * round + 1);
+            first.waiters.wait_ms(|| first.has(2 * round + 2), 20_000)?;
+        }
+        ended.wait();
+        Ok(())
+    }
+
+    /// Each that is woken wakes the next one.
+    #[test]
+    fn one_at_a_time_is_woken() -> Result {
+        const THREADS: usize = 4;
+        let court = Court::new()?;
+        let woken = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let mut ended = KVec::with_capacity(THREADS, GFP_KERNEL)?;
+        for _ in 0..THREADS {
+            let (court, woken) = (court.clone(), woken.clone());
+            let thread = spawn(move || {
+                let turn = [On::Turn(&court.waiters)];
+                if sleep_on(turn, || court.has(1), &Patience::new(20_000)).is_ok() {
+                    woken.fetch_add(1, Release);
+                }
+                court.waiters.wake_one();
+            })?;
+            ended.push(thread, GFP_KERNEL)?;
+        }
+        court.ball.store(1, Release);
+        court.waiters.wake_one();
+        for thread in &ended {
+            thread.wait();
+        }
+        assert_eq!(woken.load(Acquire), THREADS as i32);
+        Ok(())
+    }
+
+    #[test]
+    fn patience_has_an_end() -> Result {
+        let court = Court::new()?;
+        let begin = Instant::<Monotonic>::now();
+        let patience = Patience::new(30);
+        assert!(patience.left().is_some_and(|left| left <= 30));
+        let queues = [On::All(&court.waiters)];
+        assert_eq!(sleep_on(queues, || false, &patience), Err(ETIMEDOUT));
+        assert!(begin.elapsed().as_millis() >= 30);
+        assert_eq!(patience.left(), Some(0));
+        assert_eq!(Patience::FOREVER.left(), None);
+        sleep_on(queues, || true, &Patience::new(0))
     }
 }

@@ -22,6 +22,11 @@ impl Users {
         })
     }
 
+    /// Returns whether it is closed: the object is being destroyed, or was.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
     /// Closes it: no user is added any more. `EBUSY`: there are users; `ENOENT`: it was closed
     /// before.
     pub(crate) fn close(&self) -> Result {

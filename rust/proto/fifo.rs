@@ -213,6 +213,8 @@ pub struct Outbound {
     offered_words: u64,
     /// Total ([`Self::total`]) at the last check for a doorbell.
     kicked: u64,
+    /// The peer's event index at that check.
+    event: u64,
     /// Total at the last check at which everything was stored.
     told: u64,
 }
@@ -229,6 +231,7 @@ impl Outbound {
             offered: 0,
             offered_words: 0,
             kicked: 0,
+            event: 0,
             told: 0,
         }
     }
@@ -383,7 +386,8 @@ impl Outbound {
     }
 
     /// Returns whether the peer sleeps and its doorbell is to be rung for what was written since the
-    /// last call.
+    /// last call. Rings, too, for what was written before, if the peer has asked since: it may not have
+    /// seen that when it did.
     pub fn needs_kick(&mut self, area: &impl Area, window: &impl Window) -> bool {
         let total = self.total();
         if self.kicked == total {
@@ -391,7 +395,14 @@ impl Outbound {
         }
         window.mb(Fence::WakeReceiver);
         let event = area.load(EVENT_AT);
-        passed(event, core::mem::replace(&mut self.kicked, total), total)
+        let before = core::mem::replace(&mut self.kicked, total);
+        let is_new = core::mem::replace(&mut self.event, event) != event;
+        passed(event, if is_new { 0 } else { before }, total)
+    }
+
+    /// Returns whether anything was written or posted locally since the last check for a doorbell.
+    pub const fn has_unkicked(&self) -> bool {
+        self.kicked != self.total()
     }
 
     /// Notes that everything written is stored, or precedes its doorbell on the same path.

@@ -9,6 +9,7 @@
 //! A queue that is polled lives at least as long as the file ([`super::file`] ensures that), so that no
 //! entry of `poll` or epoll is left on it when it is freed.
 
+use super::{clock, task};
 use core::mem::MaybeUninit;
 use kernel::{
     bindings,
@@ -49,6 +50,13 @@ impl WaitQueue {
     pub(crate) fn wake_all(&self) {
         // SAFETY: Initialised.
         unsafe { bindings::__wake_up(self.head.get(), TASK_NORMAL, 0, core::ptr::null_mut()) };
+    }
+
+    /// Wakes the waiters, but of those that were queued by [`On::Turn`] only the first one that sleeps.
+    /// Wraps `__wake_up()`, `include/linux/wait.h`. Any context.
+    pub(crate) fn wake_one(&self) {
+        // SAFETY: Initialised.
+        unsafe { bindings::__wake_up(self.head.get(), TASK_NORMAL, 1, core::ptr::null_mut()) };
     }
 
     /// Adds the queue to those that `poll` waits on. Wraps `poll_wait()`, `include/linux/poll.h`.
@@ -120,7 +128,7 @@ impl WaitQueue {
                 if done() {
                     break Ok(());
                 }
-                if kernel::current!().signal_pending() {
+                if task::has_signal() {
                     break Err(ERESTARTSYS);
                 }
                 if jiffies == 0 {
@@ -132,4 +140,100 @@ impl WaitQueue {
             result
         }
     }
+}
+
+/// Until when to sleep; `None`: any time.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience(Option<u64>);
+
+impl Patience {
+    pub(crate) const FOREVER: Self = Self(None);
+
+    /// Until `timeout` from now.
+    pub(crate) fn new(timeout: Msecs) -> Self {
+        Self(Some(clock::now_ms() + u64::from(timeout)))
+    }
+
+    /// Returns what is left; `None`: any time.
+    pub(crate) fn left(&self) -> Option<Msecs> {
+        let left = self.0?.saturating_sub(clock::now_ms());
+        Some(Msecs::try_from(left).unwrap_or(Msecs::MAX))
+    }
+
+    /// Returns the same in jiffies, not less.
+    fn jiffies(&self) -> c_long {
+        match self.left() {
+            None => MAX_SCHEDULE_TIMEOUT as c_long,
+            Some(0) => 0,
+            Some(ms) => {
+                let jiffies = c_long::try_from(msecs_to_jiffies(ms)).unwrap_or(c_long::MAX);
+                jiffies.saturating_add(1)
+            }
+        }
+    }
+}
+
+/// A queue to sleep on.
+#[derive(Clone, Copy)]
+pub(crate) enum On<'a> {
+    /// Each waker wakes all that sleep.
+    All(&'a WaitQueue),
+    /// [`WaitQueue::wake_one`] wakes one of those that sleep.
+    Turn(&'a WaitQueue),
+}
+
+/// Sleeps on all these queues until `done`, which must not sleep, returns true.
+///
+/// A task that [`WaitQueue::wake_one`] has woken may return all the same because of something else.
+///
+/// Wraps `prepare_to_wait()`, `finish_wait()`, `include/linux/wait.h`, and `schedule_timeout()`,
+/// `include/linux/sched.h`.
+///
+/// # Errors
+///
+/// `ERESTARTSYS` if a signal is pending; `ETIMEDOUT` if `patience` is at its end.
+pub(crate) fn sleep_on<const N: usize>(
+    queues: [On<'_>; N],
+    mut done: impl FnMut() -> bool,
+    patience: &Patience,
+) -> Result {
+    let mut jiffies = patience.jiffies();
+    let mut entries = [const { MaybeUninit::<bindings::wait_queue_entry>::uninit() }; N];
+    for entry in &mut entries {
+        // SAFETY: The entry does not move, and is off its queue when this returns.
+        unsafe { bindings::init_wait_entry(entry.as_mut_ptr(), 0) };
+    }
+    let result = loop {
+        for (on, entry) in queues.iter().zip(&mut entries) {
+            // Queued, and in the state in which it sleeps, before `done` is called: a wake-up from here
+            // on is not missed.
+            // SAFETY: Both are initialised.
+            unsafe {
+                let (entry, state) = (entry.as_mut_ptr(), TASK_INTERRUPTIBLE as c_int);
+                match on {
+                    On::All(queue) => bindings::prepare_to_wait(queue.head.get(), entry, state),
+                    On::Turn(queue) => {
+                        bindings::prepare_to_wait_exclusive(queue.head.get(), entry, state);
+                    }
+                }
+            }
+        }
+        if done() {
+            break Ok(());
+        }
+        if task::has_signal() {
+            break Err(ERESTARTSYS);
+        }
+        if jiffies == 0 {
+            break Err(ETIMEDOUT);
+        }
+        // SAFETY: The state was set above.
+        jiffies = unsafe { bindings::schedule_timeout(jiffies) };
+    };
+    for (on, entry) in queues.iter().zip(&mut entries) {
+        let (On::All(queue) | On::Turn(queue)) = on;
+        // SAFETY: As above. It is in the state TASK_RUNNING again, and the entry off the queue.
+        unsafe { bindings::finish_wait(queue.head.get(), entry.as_mut_ptr()) };
+    }
+    result
 }

@@ -4,7 +4,8 @@
 //!
 //! The engine adds entries, in any thread; the user takes them from mapped memory. A user that does
 //! not poll arms the queue: when there is an entry beyond those taken, an eventfd is signalled and
-//! the file is ready for `poll`. This file must not know what completes, or files.
+//! the file is ready for `poll`. Or it sleeps in a call ([`Sleeper`]), which any entry wakes: each
+//! sleeper knows which one it waits for. This file must not know what completes, or files.
 
 use crate::{
     mem::{Used, Users},
@@ -31,6 +32,8 @@ struct Inner {
     wanted: Option<u64>,
     /// and was not notified yet.
     armed: bool,
+    /// How many users sleep in a call.
+    sleepers: u32,
 }
 
 impl Inner {
@@ -52,6 +55,9 @@ pub(crate) struct Cq {
     event: Option<EventFd>,
     /// The waiters of the file.
     waiters: Arc<WaitQueue>,
+    /// The users that sleep in a call.
+    #[pin]
+    sleepers: WaitQueue,
     users: Users,
     _charge: Charge,
 }
@@ -73,12 +79,14 @@ impl Cq {
                         producer: Producer::new(shape),
                         wanted: None,
                         armed: false,
+                        sleepers: 0,
                     },
                     "weft cq"
                 ),
                 memory,
                 event,
                 waiters,
+                sleepers <- WaitQueue::new(c"weft cq sleepers", kernel::static_lock_class!()),
                 users: Users::new(),
                 _charge: charge,
             }),
@@ -99,9 +107,13 @@ impl Cq {
         if tell {
             inner.armed = false;
         }
+        let wake = inner.sleepers != 0;
         drop(inner);
         if tell {
-            self.tell();
+            self.notify();
+        }
+        if wake {
+            self.sleepers.wake_all();
         }
         result
     }
@@ -126,8 +138,14 @@ impl Cq {
         Ok(())
     }
 
-    /// Notifies waiters: signals the eventfd and wakes the file's waiters.
+    /// Wakes all that wait for an entry: there may be none any more, or something else is wanted of them.
     pub(super) fn tell(&self) {
+        self.notify();
+        self.sleepers.wake_all();
+    }
+
+    /// Signals the eventfd and wakes the file's waiters.
+    fn notify(&self) {
         if let Some(event) = &self.event {
             event.signal();
         }
@@ -143,9 +161,14 @@ impl Cq {
         inner.armed = !ready;
         drop(inner);
         if ready {
-            self.tell();
+            self.notify();
         }
         !ready
+    }
+
+    /// Wakes the users that sleep, after the queue was closed: it is destroyed.
+    pub(crate) fn destroy(&self) {
+        self.sleepers.wake_all();
     }
 
     /// Returns whether there is an entry that the user has armed the queue for.
@@ -156,6 +179,60 @@ impl Cq {
     /// Returns whether an entry has found no room.
     pub(crate) fn is_overrun(&self) -> bool {
         self.inner.lock().producer.is_overrun()
+    }
+}
+
+/// The entry that a user waits for: the first one that it has not taken.
+pub(crate) struct Next {
+    pub(crate) cq: Arc<Cq>,
+    /// Entries that it has taken.
+    pub(crate) consumed: u64,
+}
+
+impl Next {
+    /// Returns whether it is there.
+    ///
+    /// # Errors
+    ///
+    /// It is not, and will not come. `EOVERFLOW`: an entry found no room; `ENOENT`: the queue is
+    /// destroyed.
+    pub(super) fn is_there(&self) -> Result<bool> {
+        let inner = self.cq.inner.lock();
+        if inner.producer.is_beyond(self.consumed) {
+            Ok(true)
+        } else if inner.producer.is_overrun() {
+            Err(EOVERFLOW)
+        } else if self.cq.users.is_closed() {
+            Err(ENOENT)
+        } else {
+            Ok(false)
+        }
+    }
+
+    /// Returns whether it is there, or will not come.
+    pub(super) fn has_ended(&self) -> bool {
+        self.is_there() != Ok(false)
+    }
+}
+
+/// A user that is about to sleep until there is an entry, or sleeps: each entry wakes it.
+pub(super) struct Sleeper<'a>(&'a Cq);
+
+impl<'a> Sleeper<'a> {
+    pub(super) fn new(next: &'a Next) -> Self {
+        next.cq.inner.lock().sleepers += 1;
+        Self(&next.cq)
+    }
+
+    /// Returns the queue to sleep on.
+    pub(super) fn queue(&self) -> &'a WaitQueue {
+        &self.0.sleepers
+    }
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        self.0.inner.lock().sleepers -= 1;
     }
 }
 

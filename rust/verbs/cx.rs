@@ -23,6 +23,9 @@ use crate::{
 use core::cell::Cell;
 use kernel::{device::Device, prelude::*};
 
+/// Several queue pairs, by a number that none has.
+pub(super) const SEVERAL: u32 = u32::MAX;
+
 /// Bytes that a run moves before it ends.
 const MOST_MOVED: u64 = 1 << 20;
 
@@ -40,6 +43,10 @@ pub(super) struct Cx<'a> {
     moved: Cell<u64>,
     /// Cells that were sent in this run.
     pub(super) sent: usize,
+    /// Requests among them, which the peer answers.
+    pub(super) asked: usize,
+    /// The queue pair that has sent control words in this run, or [`SEVERAL`].
+    pub(super) said: Option<u32>,
     pub(super) flow: Flow,
 }
 
@@ -63,6 +70,8 @@ impl<'a> Cx<'a> {
             own_qpn: Cell::new(0),
             moved: Cell::new(0),
             sent: 0,
+            asked: 0,
+            said: None,
             flow: Flow::Open,
         }
     }
@@ -77,6 +86,7 @@ impl<'a> Cx<'a> {
         let sent = self.trunk.send(&self.io, protocol, to, message)?;
         if sent {
             self.sent += 1;
+            self.asked += usize::from(message.is_request());
             traced::cell(
                 self.dev,
                 self.io.link,
@@ -93,6 +103,11 @@ impl<'a> Cx<'a> {
     pub(super) fn word(&mut self, protocol: Protocol, word: Word) -> Result<bool, Fault> {
         let sent = self.trunk.word(&self.io, protocol, &word)?;
         if sent {
+            let own = self.own_qpn.get();
+            self.said = Some(
+                self.said
+                    .map_or(own, |qpn| if qpn == own { own } else { SEVERAL }),
+            );
             traced::word(self.dev, self.io.link, true, self.own_qpn.get(), &word);
         }
         Ok(sent)

@@ -224,7 +224,7 @@ impl Engine {
                 }
                 if rung.more {
                     // It may not be connected any more.
-                    self.kicks.flush_later(qp)?;
+                    self.flush_later(qp)?;
                 }
             }
             None => {
@@ -270,8 +270,17 @@ impl Engine {
         self.kicks.serve(node.clone());
     }
 
-    fn worker(&self, link: usize) -> Option<&Arc<Worker>> {
+    pub(super) fn worker(&self, link: usize) -> Option<&Arc<Worker>> {
         self.workers.get(link)
+    }
+
+    pub(super) fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
+        self.workers.iter()
+    }
+
+    /// Has a work item flush the rest of `qp`, which is in ERR. `ENOMEM`: the next kick is to do it.
+    pub(super) fn flush_later(&self, qp: &Arc<Qp>) -> Result {
+        self.kicks.flush_later(qp)
     }
 
     pub(crate) fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {
@@ -341,7 +350,7 @@ impl Engine {
     /// Handles the neighbour's doorbell. Called in hard interrupts.
     pub(crate) fn wake(&self, link: usize) {
         if let Some(worker) = self.worker(link) {
-            worker.rung();
+            worker.called();
         }
     }
 

@@ -39,14 +39,16 @@ mod table;
 mod traced;
 mod trunk;
 mod turns;
+mod wait;
 mod worker;
 
 pub(crate) use self::{
-    cq::{Cq, MAX_CQS},
+    cq::{Cq, Next, MAX_CQS},
     engine::{Change, Engine, Wanted},
     kicks::{Bell, KickPage, PLACE},
     making::Making,
     qp::{Qp, State},
     srq::{Srq, MAX_SRQS},
     table::MAX_QPS,
+    wait::Wait,
 };

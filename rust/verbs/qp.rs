@@ -6,6 +6,7 @@
 //! files, or how messages travel.
 
 use super::{
+    cq::Cq,
     cx::Cx,
     env::{Env, Running},
     heap::KernelHeap,
@@ -197,6 +198,16 @@ impl Qp {
             flushed,
             more: fails && flushed == most,
         }
+    }
+
+    /// Returns whether any of its requests complete in `cq`.
+    pub(super) fn completes_in(&self, cq: &Arc<Cq>) -> bool {
+        Arc::ptr_eq(&self.made.send_cq, cq) || Arc::ptr_eq(&self.made.recv_cq, cq)
+    }
+
+    /// Returns its connection, if there is one.
+    pub(super) fn path(&self) -> Option<Path> {
+        self.inner.lock().path
     }
 
     /// In ERR: flushes up to `most` requests. Returns true if there may be more.

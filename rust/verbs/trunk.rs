@@ -410,9 +410,20 @@ impl Trunk {
         }
     }
 
-    /// Gives all credit back and asks the peer to ring.
-    pub(super) fn sleep(&mut self, io: &Io<'_>) {
+    /// As [`Trunk::ring`], but leaves the doorbell to the next call of that. Returns whether there is
+    /// anything to ring for.
+    pub(super) fn ring_later(&mut self, io: &Io<'_>) -> bool {
+        self.outbound.tell(&io.peer());
+        self.outbound.has_unkicked()
+    }
+
+    /// Gives all credit back and asks the peer to ring for what it writes once it knows of that.
+    pub(super) fn ask(&mut self, io: &Io<'_>) {
         self.inbound.sleep(&io.peer());
+    }
+
+    /// Has the peer ring once more, behind what it had written before it knew of [`Trunk::ask`].
+    pub(super) fn echo(&self, io: &Io<'_>) {
         io.node.ring_echo(io.port, io.link);
     }
 }

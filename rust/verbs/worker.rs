@@ -2,14 +2,16 @@
 
 //! The engine's end of one link: its state, and a run of it.
 //!
-//! One thread runs it at a time: a work item after a doorbell, or a user that calls `WEFT_KICK`. A
-//! run takes what has arrived, then services the queue pairs in the run queue, each for a quantum,
-//! and ends when its budget of requests or bytes is exhausted; the work item does the rest. While users run it no doorbell is requested, and the work
-//! item only checks now and then that they still do. That is in `runners`; what begins and ends with
-//! a session of the link in `session`; what outlasts a session in `still`. This file must not know
-//! what a queue pair is, nor how it is serviced.
+//! One thread runs it at a time: a work item after a doorbell, or a user that calls `WEFT_KICK` or
+//! `WEFT_CQ_WAIT`. A run takes what has arrived, then services the queue pairs in the run queue, each
+//! for a quantum, and ends when its budget of requests or bytes is exhausted; the work item does the
+//! rest. While users run it no doorbell is requested, and the work item only checks now and then that
+//! they still do. That is in `runners`; users that sleep between two runs are in `sleepers`; what begins
+//! and ends with a session of the link in `session`; what outlasts a session in `still`. This file must
+//! not know what a queue pair is, nor how it is serviced.
 
 use super::{
+    cq::Next,
     cx::Cx,
     members::Members,
     qp::{Inner, Qp},
@@ -44,10 +46,12 @@ use kernel::{
 
 mod runners;
 mod session;
+mod sleepers;
 mod still;
 mod watch;
 
-use self::watch::Watch;
+pub(super) use self::sleepers::Runner;
+use self::{sleepers::Sleepers, watch::Watch};
 
 /// How a run ended.
 enum Rest {
@@ -95,10 +99,11 @@ impl Core {
             .is_some_and(|trunk| !trunk.moving.is_idle())
     }
 
-    /// Returns whether a doorbell or an interrupt announces all that comes.
+    /// Returns whether a doorbell or an interrupt announces all that comes, and nothing is to be announced
+    /// to the peer.
     fn is_asleep(&self) -> bool {
         let told = |trunk: &KBox<Trunk>| trunk.moving.is_idle() || trunk.moving.is_reported();
-        self.watch.asleep && self.trunk.as_ref().is_none_or(told)
+        self.watch.is_asleep() && self.trunk.as_ref().is_none_or(told)
     }
 }
 
@@ -119,6 +124,8 @@ pub(super) struct Worker {
     users: Atomic<u32>,
     /// How many threads wait for `core` in [`Worker::hurry`].
     waiting: Atomic<u32>,
+    #[pin]
+    sleepers: Sleepers,
 }
 
 impl_has_delayed_work! {
@@ -161,6 +168,7 @@ impl Worker {
                 work <- new_delayed_work!("weft engine"),
                 users: Atomic::new(0),
                 waiting: Atomic::new(0),
+                sleepers <- Sleepers::new(),
             }),
             GFP_KERNEL,
         )
@@ -206,10 +214,23 @@ impl Worker {
     /// Runs the engine once, for up to `budget` cells, control words and requests, or until the calling
     /// thread is killed. If the peer breaks the protocol, or cannot be reached, its queue pairs end.
     fn turn(&self, core: &mut Core, node: &Node, port: &dyn Port, budget: usize) -> Rest {
+        self.turn_for(core, node, port, budget, None)
+    }
+
+    /// As [`Worker::turn`]. If it leaves a user `next`, control words of a queue pair that completes there
+    /// are not announced to the peer unless something else is: another run soon is to do that.
+    fn turn_for(
+        &self,
+        core: &mut Core,
+        node: &Node,
+        port: &dyn Port,
+        budget: usize,
+        next: Option<&Next>,
+    ) -> Rest {
         let Ok(io) = Io::new(node, port, self.link) else {
             return Rest::Idle;
         };
-        match self.work_off(core, &io, budget) {
+        match self.work_off(core, &io, budget, next) {
             Ok(rest) => rest,
             Err(fault) => {
                 node.complain(fmt!(
@@ -230,8 +251,14 @@ impl Worker {
         }
     }
 
-    /// As [`Worker::turn`], without the handling of faults.
-    fn work_off(&self, core: &mut Core, io: &Io<'_>, budget: usize) -> Result<Rest, Fault> {
+    /// As [`Worker::turn_for`], without the handling of faults.
+    fn work_off(
+        &self,
+        core: &mut Core,
+        io: &Io<'_>,
+        budget: usize,
+        next: Option<&Next>,
+    ) -> Result<Rest, Fault> {
         let Core {
             own: Some(own),
             trunk: Some(trunk),
@@ -288,8 +315,18 @@ impl Worker {
                 break Rest::More;
             }
         };
-        cx.trunk.ring(io);
-        watch.sent(cx.sent);
+        watch.sent(cx.sent, cx.asked);
+        let is_own = |next: &&Next| {
+            let qp = cx.said.and_then(|qpn| members.find(qpn));
+            qp.is_some_and(|qp| qp.completes_in(&next.cq)) && next.has_ended()
+        };
+        let words = cx.sent == 0 && cx.trunk.moving.is_idle();
+        watch.owes = if words && next.as_ref().is_some_and(is_own) {
+            cx.trunk.ring_later(io)
+        } else {
+            cx.trunk.ring(io);
+            false
+        };
         Ok(rest)
     }
 }

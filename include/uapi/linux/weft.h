@@ -58,6 +58,7 @@
 #define WEFT_FABRIC_ASSIGNMENT	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 23)
 #define WEFT_FABRIC_COMPONENT	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 24)
 #define WEFT_FABRIC_VH		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 25)
+#define WEFT_CQ_WAIT		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 26)
 #define WEFT_EP_OPEN		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 32)
 #define WEFT_EP_QUERY		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 33)
 #define WEFT_EP_AREA		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 34)
@@ -1004,6 +1005,41 @@ struct weft_kick {
 	__u32 flags;
 	__u32 qp;
 	__u32 budget;
+};
+
+#define WEFT_CQ_FOREVER		0xffffffffu	/* @timeout_ms: any time */
+
+/**
+ * struct weft_cq_wait - ioctl(WEFT_CQ_WAIT): rings, and sleeps until there is a completion
+ * @size: sizeof(struct weft_cq_wait)
+ * @flags: must be 0
+ * @consumed: entries of the completion queue that were taken so far
+ * @cq: completion queue
+ * @qp: a queue pair that has work, or 0
+ * @budget: as of struct weft_kick, for each look of the engine
+ * @timeout_ms: how long to sleep at most, 0: not at all, or WEFT_CQ_FOREVER. out, with
+ *	EINTR: what is left of it
+ *
+ * Does what WEFT_KICK does, then returns as soon as there is an entry beyond @consumed, at
+ * once if there is. Without @qp nothing is done before it is looked for an entry. The engine
+ * runs in this thread before it sleeps, and may do so when a peer rings meanwhile. Needs no
+ * event_fd, and neither causes nor takes away an event that WEFT_CQ_ARM asks for. Several
+ * threads may wait for one completion queue; each returns by its own @consumed.
+ *
+ * EAGAIN: there is none, and @timeout_ms is 0 or the file O_NONBLOCK. ETIMEDOUT: none came
+ * in time. EINTR: a signal handler ran; signals without one do not end the call. ENOENT:
+ * likewise, if the completion queue is destroyed meanwhile. EOVERFLOW: all entries were taken,
+ * and none will come, since one found no room (weft_cq_ctl.overrun). ENODEV: likewise, if the
+ * port goes meanwhile. ENOMEM: as of WEFT_KICK.
+ */
+struct weft_cq_wait {
+	__u32 size;
+	__u32 flags;
+	__u64 consumed;
+	__u32 cq;
+	__u32 qp;
+	__u32 budget;
+	__u32 timeout_ms;
 };
 
 /* What a migration shall be (weft_vf_migrate.flags). */

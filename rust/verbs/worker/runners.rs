@@ -3,7 +3,7 @@
 //! Decides which thread runs the engine of a link, a work item or a user that calls `WEFT_KICK`, for
 //! how long, and what announces new work when no thread does.
 //!
-//! What a run does is in the parent module.
+//! What a run does is in the parent module; users that sleep between two runs are in `sleepers`.
 
 use super::{watch::SOON, Core, Rest, Worker};
 use crate::{
@@ -47,9 +47,13 @@ impl WorkItem for Worker {
         let mut rest = this.turn(&mut core, &node, &**port, BUDGET);
         let awake = !core.watch.asleep || core.is_moving();
         let idle = matches!(rest, Rest::Idle | Rest::Later);
-        if idle && awake && !core.watch.expects_users() {
-            core.watch.expects_nobody();
-            rest = this.linger(&mut core, &node, &**port);
+        if idle && !core.watch.expects_users() {
+            if awake {
+                core.watch.expects_nobody();
+                rest = this.linger(&mut core, &node, &**port);
+            } else if core.watch.doubts() {
+                rest = this.make_sure(&mut core, &node, &**port, rest);
+            }
         }
         let delay = match rest {
             Rest::More | Rest::Hold => 0,
@@ -128,7 +132,7 @@ impl Worker {
 
     /// Queues the work item in `delay` jiffies if there is work left, or if no doorbell announces new
     /// work.
-    fn go_on(self: &Arc<Self>, core: &mut Core, rest: &Rest, delay: usize) {
+    pub(super) fn go_on(self: &Arc<Self>, core: &mut Core, rest: &Rest, delay: usize) {
         let idle = matches!(rest, Rest::Idle) && core.is_asleep();
         if !idle && !core.watch.timer && core.trunk.is_some() {
             core.watch.timer = true;
@@ -172,29 +176,56 @@ impl Worker {
                 (moves, since) = (now, clock::now_us());
             }
             if clock::now_us().saturating_sub(since) >= LINGER_US {
-                if let Some(mover) = io.mover().filter(|_| !trunk.moving.is_idle()) {
-                    trunk.moving.report(mover);
-                }
+                core.watch.asleep = was_asleep;
                 if core.watch.holds_off() {
                     core.watch.asleep = false;
                     return Rest::Hold;
                 }
-                let holds = core.hold.holds(clock::now_ms());
-                if let Some(trunk) = core.trunk.as_mut().filter(|_| !was_asleep) {
-                    if holds {
-                        // Nothing is written to the peer now: there may be no route to it. It is asked
-                        // when this end goes on.
-                        core.watch.asleep = false;
-                        return Rest::Later;
-                    }
-                    trunk.sleep(&io);
-                }
-                return rest;
+                return Self::fall_asleep(core, &io, rest, true);
             }
             core::hint::spin_loop();
         };
         // Unless the peer was asked before, it is not asked to ring now.
         core.watch.asleep &= was_asleep;
         rest
+    }
+
+    /// Asks the peer to ring, unless that was done and nothing has come since; for an echo as well, if
+    /// `echoes` and that was not done. `rest` is what the last run has left. Returns what is left now.
+    pub(super) fn fall_asleep(core: &mut Core, io: &Io<'_>, rest: Rest, echoes: bool) -> Rest {
+        let Some(trunk) = &mut core.trunk else {
+            return Rest::Idle;
+        };
+        if let Some(mover) = io.mover().filter(|_| !trunk.moving.is_idle()) {
+            trunk.moving.report(mover);
+        }
+        let watch = &mut core.watch;
+        let (asks, echoes) = (!watch.asleep, echoes && (!watch.asleep || watch.unsure));
+        if !asks && !echoes {
+            return rest;
+        }
+        if core.hold.holds(clock::now_ms()) {
+            // Nothing is written to the peer now: there may be no route to it. It is asked when this end
+            // goes on.
+            return Rest::Later;
+        }
+        if asks {
+            trunk.ask(io);
+        }
+        if echoes {
+            trunk.echo(io);
+        } else {
+            io.port.expect(io.link);
+        }
+        core.watch.sleeps(echoes);
+        rest
+    }
+
+    /// Asks the peer, which was asked to ring, for an echo.
+    fn make_sure(&self, core: &mut Core, node: &Node, port: &dyn Port, rest: Rest) -> Rest {
+        match Io::new(node, port, self.link) {
+            Ok(io) => Self::fall_asleep(core, &io, rest, true),
+            Err(_) => Rest::Idle,
+        }
     }
 }

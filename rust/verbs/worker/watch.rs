@@ -25,6 +25,15 @@ const PATIENCE: u32 = 12;
 pub(super) struct Watch {
     /// The peer was asked to ring when something comes.
     pub(super) asleep: bool,
+    /// It was not asked for an echo: what it had written before it saw that is not announced, unless it
+    /// rings for something else.
+    pub(super) unsure: bool,
+    /// The work item has not run since.
+    fresh: bool,
+    /// The peer is still to be rung for control words.
+    pub(super) owes: bool,
+    /// The last run has sent a request: the peer rings when it answers, if it was asked to before.
+    pub(super) asks: bool,
     /// Cells and control words that have come, and cells that have gone, since the peer was asked to
     /// ring, or was last polled.
     came: usize,
@@ -46,6 +55,10 @@ impl Watch {
         Self {
             // Link queues that are zero ask for a doorbell at the first message.
             asleep: true,
+            unsure: false,
+            fresh: false,
+            owes: false,
+            asks: false,
             came: 0,
             hold_off: 0,
             timer: false,
@@ -53,6 +66,24 @@ impl Watch {
             polls: 0,
             patience: 0,
         }
+    }
+
+    /// Returns whether a doorbell announces all that comes, and nothing is to be announced to the peer.
+    pub(super) fn is_asleep(&self) -> bool {
+        self.asleep && !self.unsure && !self.owes
+    }
+
+    /// Notes that the peer was asked to ring; `echoes`: for an echo as well.
+    pub(super) fn sleeps(&mut self, echoes: bool) {
+        self.asleep = true;
+        self.unsure = !echoes;
+        self.fresh = true;
+    }
+
+    /// Returns whether it has been unsure since the last call, or longer: users that run the engine all
+    /// the time soon are sure by themselves.
+    pub(super) fn doubts(&mut self) -> bool {
+        self.asleep && self.unsure && !core::mem::take(&mut self.fresh)
     }
 
     /// Notes that the work item runs.
@@ -99,13 +130,15 @@ impl Watch {
     pub(super) fn took(&mut self, count: usize) {
         if count > 0 {
             self.asleep = false;
+            self.unsure = false;
             self.came = self.came.saturating_add(count);
         }
     }
 
-    /// Notes that `count` cells have gone.
-    pub(super) fn sent(&mut self, count: usize) {
+    /// Notes that `count` cells have gone, `requests` of them requests.
+    pub(super) fn sent(&mut self, count: usize, requests: usize) {
         self.came = self.came.saturating_add(count);
+        self.asks = requests != 0;
     }
 
     /// Notes that polling is prolonged. As little traffic as an answer to each message is no load,
@@ -133,5 +166,11 @@ impl Watch {
             self.hold_off = HOLD_OFF;
         }
         self.hold_off != 0
+    }
+
+    /// As [`Watch::holds_off`], for a user that is going to sleep. While the peer is polled it is the work
+    /// item that counts.
+    pub(super) fn holds_off_user(&mut self) -> bool {
+        self.hold_off != 0 || self.holds_off()
     }
 }

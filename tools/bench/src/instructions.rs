@@ -11,13 +11,13 @@
 //! and after. What a call costs that gives credit back or looks for it is in, as it is part of the
 //! work; what interrupts of other things cost is in as well, and is why the median of many batches
 //! is taken. A batch in which another thread got the processor is not counted: it may have done some
-//! of the work, or nothing that has to do with it.
+//! of the work, or nothing that has to do with it. Round trips whose ends sleep are in `asleep`.
 
+mod asleep;
 mod bulk;
 
 use crate::Result;
-use crate::verbs::Verbs;
-pub use bulk::tcp;
+use crate::verbs::{How, Verbs};
 use std::hint::black_box;
 use std::thread;
 use std::time::Duration;
@@ -119,10 +119,11 @@ const POLLS: usize = 8;
 pub fn queue_pairs(from: u32, to: u32) -> Result<()> {
     let port = Port::open(to)?;
     let listener = port.listen(SERVICE + 1, 1)?;
-    let accepting = thread::spawn(move || Verbs::join(&port, listener.accept(PATIENCE)?, true, 1));
+    let accepting =
+        thread::spawn(move || Verbs::join(&port, listener.accept(PATIENCE)?, How::Polled, 1));
     let port = Port::open(from)?;
     let channel = port.connect(&Connect::to_link(0, SERVICE + 1))?;
-    let mut sender = Verbs::join(&port, channel, true, 1)?;
+    let mut sender = Verbs::join(&port, channel, How::Polled, 1)?;
     let mut receiver = accepting.join().map_err(|_| "the accepting thread panicked")??;
     for (name, ringing) in [("qp", true), ("qp-batched", false)] {
         for run in 0..=RUNS {
@@ -133,7 +134,15 @@ pub fn queue_pairs(from: u32, to: u32) -> Result<()> {
             }
         }
     }
-    bulk::queue_pair(&mut sender, &mut receiver)
+    bulk::queue_pair(&mut sender, &mut receiver)?;
+    asleep::queue_pairs(from, to)
+}
+
+/// By TCP, to an address of a network card in the namespace.
+pub fn tcp(namespace: &str, address: &str) -> Result<()> {
+    let ends = bulk::connected(namespace, address)?;
+    asleep::tcp(&ends)?;
+    bulk::tcp(ends)
 }
 
 /// What each batch costs either end. `ringing`: for each message.

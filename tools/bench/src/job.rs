@@ -116,7 +116,7 @@ impl Job {
 
     /// Has the other end begin, and measures.
     pub fn run(self, way: &mut Way) -> Result<Found> {
-        let mut payload: Vec<u8> = (0..self.bytes).map(|n| n as u8).collect();
+        let payload: Vec<u8> = (0..self.bytes).map(|n| n as u8).collect();
         way.send(&self.head())?;
         // The other end is ready, and what a first message needs is there.
         way.recv(&mut [0; 8])?;
@@ -127,9 +127,9 @@ impl Job {
             Kind::RoundTrip => {
                 found.trips.reserve(self.count);
                 let mut before = start;
+                let mut answer = vec![0; self.bytes];
                 for _ in 0..self.count {
-                    way.send(&payload)?;
-                    way.recv(&mut payload)?;
+                    way.exchange(&payload, &mut answer)?;
                     let now = Instant::now();
                     found.trips.push((now - before).as_secs_f64());
                     before = now;
@@ -178,12 +178,16 @@ impl Job {
         let mut payload = vec![0; self.bytes];
         way.send(&[0; 8])?;
         match self.kind {
-            Kind::RoundTrip => {
-                for _ in 0..self.count {
-                    way.recv(&mut payload)?;
-                    way.send(&payload)?;
+            Kind::RoundTrip if self.count > 0 => {
+                let mut next = vec![0; self.bytes];
+                way.recv(&mut payload)?;
+                for _ in 1..self.count {
+                    way.exchange(&payload, &mut next)?;
+                    std::mem::swap(&mut payload, &mut next);
                 }
+                way.send(&payload)?;
             }
+            Kind::RoundTrip => {}
             Kind::Stream | Kind::Each | Kind::Flood => {
                 for _ in 0..self.count {
                     way.recv(&mut payload)?;

@@ -4,7 +4,7 @@
 //!
 //! `weft-bench serve WAY` on one host does what `weft-bench run WAY JOB…` on the other tells it. A
 //! way is `tcp ADDRESS polled|sleeping`, `channel PORT SERVICE polled|sleeping` (or `small-channel`, of
-//! which a port has room for many), or `qp PORT SERVICE polled|sleeping PAIRS`; a job is
+//! which a port has room for many), or `qp PORT SERVICE polled|sleeping|events PAIRS`; a job is
 //! `KIND:BYTES:COUNT`, see `job.rs`. For each job, one line of JSON. `after FILE` before the jobs has them
 //! wait until there is such a file: for processes that are to begin together.
 //!
@@ -45,7 +45,7 @@ const USAGE: &str = "usage: weft-bench serve WAY | weft-bench run WAY JOB… | \
                      weft-bench make channel|cq|mr|qp PORT COUNT SERVICE FILE | \
                      weft-bench accept PORT SERVICE | weft-bench first SERVICE COMMAND…\n\
                      WAY: tcp ADDRESS polled|sleeping | [small-]channel PORT SERVICE polled|sleeping | \
-                     qp PORT SERVICE polled|sleeping PAIRS\n\
+                     qp PORT SERVICE polled|sleeping|events PAIRS\n\
                      JOB: round-trip|stream|each|flood|single|write:BYTES:COUNT, \
                      first of all after FILE";
 

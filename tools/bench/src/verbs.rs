@@ -8,7 +8,9 @@
 //! complete in the same queues.
 
 use crate::{PATIENCE, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
+use std::str::FromStr;
 use weft::verbs::{self, Offer};
 use weft::{Channel, Completion, Cq, Mr, Objects, Port, Qp, QpOptions, Remote, Request, Rights};
 
@@ -22,6 +24,51 @@ pub const BATCH: usize = 16;
 const SENDS: u32 = 64;
 const RECVS: u32 = 2048;
 const LEAST: u32 = 16;
+
+/// How an end waits for completions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// It has the engine look all the time.
+    Polled,
+    /// It sleeps in the driver, in the call that rings for what it has sent.
+    Sleeping,
+    /// It sleeps in poll(), for a descriptor that it arms: what programs do that wait for other things, too.
+    Events,
+}
+
+impl FromStr for How {
+    type Err = Box<dyn std::error::Error + Send + Sync>;
+
+    fn from_str(word: &str) -> Result<Self> {
+        match word {
+            "polled" => Ok(How::Polled),
+            "sleeping" => Ok(How::Sleeping),
+            "events" => Ok(How::Events),
+            _ => Err(crate::USAGE.into()),
+        }
+    }
+}
+
+impl How {
+    /// The next completion.
+    fn wait(self, cq: &mut Cq) -> Result<Completion> {
+        Ok(match self {
+            How::Polled => cq.spin(PATIENCE)?,
+            How::Sleeping => cq.wait(PATIENCE)?,
+            How::Events => loop {
+                if let Some(done) = cq.poll()? {
+                    break done;
+                }
+                cq.arm()?;
+                let limit = PATIENCE.and_then(|limit| Timespec::try_from(limit).ok());
+                if poll(&mut [PollFd::new(&*cq, PollFlags::IN)], limit.as_ref())? == 0 {
+                    return Err("nothing has come".into());
+                }
+                cq.quiet()?;
+            },
+        })
+    }
+}
 
 /// A queue pair, and how many requests it was not told of.
 struct Pair {
@@ -45,14 +92,14 @@ pub struct Verbs {
     under_way: u64,
     /// No more may be under way than have room in the completion queue.
     most: u64,
-    polled: bool,
+    how: How,
     objects: Objects,
     _channel: Channel,
 }
 
 impl Verbs {
     /// Joins `count` queue pairs of `port` with as many at the other end of `channel`.
-    pub fn join(port: &Port, mut channel: Channel, polled: bool, count: u32) -> Result<Self> {
+    pub fn join(port: &Port, mut channel: Channel, how: How, count: u32) -> Result<Self> {
         let objects = port.objects()?;
         let pd = objects.pd()?;
         let each = |all: u32| (all / count).max(LEAST).next_power_of_two();
@@ -86,7 +133,7 @@ impl Verbs {
             peer: peer.ok_or("the other end offers nothing")?,
             under_way: 0,
             most: room(sends).into(),
-            polled,
+            how,
             objects,
             _channel: channel,
         })
@@ -141,7 +188,7 @@ impl Verbs {
         if std::mem::take(unrung) == 0 {
             return Ok(());
         }
-        if self.polled {
+        if self.how == How::Polled {
             qp.progress(0)?
         } else {
             qp.ring()?
@@ -172,8 +219,8 @@ impl Verbs {
     }
 
     fn reap(&mut self) -> Result<()> {
-        let done = if self.polled { self.sent.spin(PATIENCE) } else { self.sent.wait(PATIENCE) };
-        self.ended(done?)
+        let done = self.how.wait(&mut self.sent)?;
+        self.ended(done)
     }
 
     /// Waits until all that was posted is done.
@@ -194,9 +241,22 @@ impl Verbs {
 
     /// Receives a message of just so many bytes; copies it out if it is short.
     pub fn recv(&mut self, message: &mut [u8]) -> Result<()> {
-        let done =
-            if self.polled { self.received.spin(PATIENCE) } else { self.received.wait(PATIENCE) };
-        self.took(done?, message)
+        let done = self.how.wait(&mut self.received)?;
+        self.took(done, message)
+    }
+
+    /// Sends a message and receives one of just so many bytes: in one call, if it sleeps in that.
+    pub fn exchange(&mut self, message: &[u8], answer: &mut [u8]) -> Result<()> {
+        let place = self.turn;
+        self.queue(message)?;
+        if self.how != How::Sleeping {
+            self.flush()?;
+            return self.recv(answer);
+        }
+        self.pairs[place].unrung = 0;
+        let done = self.pairs[place].qp.ring_and_wait(&mut self.received, PATIENCE)?;
+        self.flush()?;
+        self.took(done, answer)
     }
 
     /// Receives one that is there already; false if none is. The engine looks once.
@@ -249,7 +309,7 @@ impl Verbs {
         let pair = &mut self.pairs[0];
         pair.qp.post(&Request::write_inline(0, &[0; 8], nowhere))?;
         pair.qp.ring()?;
-        let done = if self.polled { self.sent.spin(PATIENCE) } else { self.sent.wait(PATIENCE) }?;
+        let done = self.how.wait(&mut self.sent)?;
         let seconds = start.elapsed().as_secs_f64();
         match done.status {
             weft::Status::RemoteAccess => Ok(seconds),

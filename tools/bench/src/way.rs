@@ -98,7 +98,7 @@ impl Way {
         if !(1..=1024).contains(&count) {
             return Err(format!("{count} queue pairs: from 1 to 1024").into());
         }
-        let mut verbs = Verbs::join(port, channel, Self::polled(how)?, count)?;
+        let mut verbs = Verbs::join(port, channel, how.parse()?, count)?;
         verbs.port = number;
         Ok(Way::Qp(verbs.into()))
     }
@@ -165,6 +165,17 @@ impl Way {
             }
         }
         Ok(())
+    }
+
+    /// Sends a message, and receives one of just this length that the other end sends when it has come.
+    pub fn exchange(&mut self, message: &[u8], answer: &mut [u8]) -> Result<()> {
+        match self {
+            Way::Qp(verbs) => verbs.exchange(message, answer),
+            _ => {
+                self.send(message)?;
+                self.recv(answer)
+            }
+        }
     }
 
     /// Sends what was queued, and waits until it is known to have arrived, where a way knows.

@@ -13,8 +13,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_proto::cell::{Shape, CREDIT_AT, RECV_EVENT_AT, SEND_EVENT_AT};
 use weft_proto::fence::Fence;
+use weft_proto::fifo::Outbound;
 use weft_proto::ring::{Next, Receiver, SendError, Sender};
+use weft_proto::trunk::{Layout, EVENT_AT, RX_CREDIT_AT};
 use weft_proto::window::{Area, Window};
+use weft_proto::word::{Says, Word};
 
 const CELLS: u64 = 16;
 
@@ -279,8 +282,12 @@ mod sleep {
 
     impl Way {
         fn new(slots: &[u64]) -> Arc<Self> {
+            Self::to(Side::new(slots, 0, None))
+        }
+
+        fn to(side: Side) -> Arc<Self> {
             Arc::new(Way {
-                side: Side::new(slots, 0, None),
+                side,
                 posted: Mutex::new(VecDeque::new()),
                 arrived: Condvar::new(),
                 rung: Mutex::new(0),
@@ -378,8 +385,15 @@ mod sleep {
         test: impl Fn(Arc<Way>, Arc<Way>) + Sync + Send + 'static,
         slots: &'static [u64],
     ) {
+        joined(move || [Way::new(&[]), Way::new(slots)], test);
+    }
+
+    fn joined(
+        ends: impl Fn() -> [Arc<Way>; 2] + Sync + Send + 'static,
+        test: impl Fn(Arc<Way>, Arc<Way>) + Sync + Send + 'static,
+    ) {
         explore(2, move || {
-            let (a, b) = (Way::new(&[]), Way::new(slots));
+            let [a, b] = ends();
             let bridges = [(a.clone(), b.clone()), (b.clone(), a.clone())]
                 .map(|(to, back)| thread::spawn(move || to.carry(&back)));
             test(a.clone(), b.clone());
@@ -496,5 +510,101 @@ mod sleep {
     #[should_panic(expected = "deadlock")]
     fn without_the_echo_a_sender_sleeps_on() {
         sleeping_sender(false);
+    }
+
+    fn link_queues() -> Layout {
+        Layout::of_arena(128 << 10).expect("large enough")
+    }
+
+    /// A word of the sender's link queues that nothing here uses otherwise: it was asked for an answer.
+    const ASKED_AT: usize = RX_CREDIT_AT;
+
+    /// An end of link queues asks the other one to ring, without an echo, and for an answer: first one,
+    /// then the other. It sleeps until it has a word that the other end says of its own accord.
+    fn sleeping_for_an_answer(rings_first: bool) {
+        let place = |number| link_queues().cq().place(number);
+        let ends = move || {
+            [vec![EVENT_AT, ASKED_AT], vec![place(0), place(1), place(2)]].map(|words| {
+                let words = words.into_iter().map(|at| (at, AtomicU64::new(0)));
+                Way::to(Side {
+                    words: words.collect(),
+                    without: None,
+                })
+            })
+        };
+        joined(ends, move |a, b| {
+            let mut out = Outbound::new(link_queues(), link_queues());
+            let mut say = move |area: &Way, window: &dyn Fn(Post), psn| {
+                let word = Word {
+                    qpn: 1,
+                    psn,
+                    says: Says::Ack,
+                };
+                let window = Posting(window);
+                out.word(area, &window, &word).expect("room");
+                if out.needs_kick(area, &window) {
+                    (window.0)(Post::Wake);
+                }
+            };
+            // One that was taken: the end does not sleep as it does when link queues begin.
+            say(
+                &a,
+                &|post| {
+                    if let Post::Store(at, word) = post {
+                        Directly(&b).store(at, word)
+                    }
+                },
+                0,
+            );
+            let (here, there) = (a.clone(), b.clone());
+            let saying = thread::spawn(move || {
+                say(&here, &|post| there.post(post), 1);
+                let mut seen = 0;
+                while here.load(ASKED_AT) == 0 {
+                    here.sleep(&mut seen);
+                }
+                say(&here, &|post| there.post(post), 2);
+            });
+            let event = Post::Store(EVENT_AT, 1);
+            let request = Post::Store(ASKED_AT, 1);
+            let order = if rings_first {
+                [event, request, Post::Wake]
+            } else {
+                [request, Post::Wake, event]
+            };
+            order.into_iter().for_each(|post| a.post(post));
+            let mut seen = 0;
+            while b.load(place(1)) == 0 {
+                b.sleep(&mut seen);
+            }
+            saying.join().expect("said");
+        });
+    }
+
+    /// A window whose stores are posted by a function.
+    struct Posting<'a>(&'a dyn Fn(Post));
+
+    impl Window for Posting<'_> {
+        fn store(&self, at: usize, word: u64) {
+            (self.0)(Post::Store(at, word));
+        }
+
+        fn wmb(&self, _: Fence) {}
+
+        fn mb(&self, _: Fence) {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// The doorbell of the answer comes behind all that was said before it.
+    #[test]
+    fn an_answer_is_as_good_as_an_echo() {
+        sleeping_for_an_answer(true);
+    }
+
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn an_answer_to_an_earlier_request_is_not() {
+        sleeping_for_an_answer(false);
     }
 }

@@ -481,6 +481,28 @@ fn who_sleeps_is_rung_once() {
     assert!(!kick(&mut world));
 }
 
+/// The first message had left when the peer asked to be rung, and did not see it: the next one rings.
+#[test]
+fn who_asks_too_late_is_rung_for_what_comes_next() {
+    let mut world = World::new(small(), small());
+    let kick = |world: &mut World| world.out.needs_kick(&world.sender, &world.receiver);
+    world.send(ADDRESS, &send()).expect("room");
+    assert!(kick(&mut world));
+    while world.receive().expect("honest").is_some() {}
+    world.send(ADDRESS, &send()).expect("room");
+    assert!(!kick(&mut world), "the peer looks by itself");
+    assert!(!world.out.has_unkicked());
+    world.inn.sleep(&world.sender);
+    assert_eq!(world.sender.0.borrow()[EVENT_AT / 8], 1);
+    assert!(!kick(&mut world), "nothing is written");
+    world.send(ADDRESS, &send()).expect("room");
+    assert!(world.out.has_unkicked());
+    assert!(kick(&mut world));
+    assert!(!world.out.has_unkicked());
+    world.send(ADDRESS, &send()).expect("room");
+    assert!(!kick(&mut world), "once");
+}
+
 /// GONE frees what was lent to the queue pair: not before the words that stand before it, behind which
 /// a DMA engine's data may be, have come.
 #[test]

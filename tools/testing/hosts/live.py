@@ -15,11 +15,12 @@ from .migration import SYSFS, back, holding, migrate, moving
 
 LAB = "twins"
 # A program that sleeps in a call of a port, and makes others meanwhile, until it is asked to end: DEVICE
-# accept|connect|listen|argument|result|memory SERVICE STOP. "listen" sleeps in none, and accepts nothing. The last
-# three sleep where the driver reads the argument, writes the result, or pins memory: userfaultfd has it wait for
+# accept|connect|completion|listen|argument|result|memory SERVICE STOP. "listen" sleeps in none, and accepts nothing.
+# The last three sleep where the driver reads the argument, writes the result, or pins memory: userfaultfd has it wait for
 # a page that does not come.
 SLEEPER = """import ctypes, fcntl, mmap, os, struct, sys, threading, time
 INFO, LISTEN, CONNECT, ACCEPT, PD_ALLOC, MR_REG = 22400, 22402, 22403, 22404, 22407, 22408
+CQ_CREATE, CQ_WAIT, FOREVER = 22410, 22426, 0xffffffff
 USERFAULTFD, API, REGISTER, PROTECT, MISSING, WRITES = 323, 0xc018aa3f, 0xc020aa00, 0xc018aa06, 1, 2
 device, what, service, stop = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 libc = ctypes.CDLL(None, use_errno=True)
@@ -31,6 +32,7 @@ if what in ("accept", "listen"):
 call = {
     "accept": lambda: fcntl.ioctl(fresh, ACCEPT, struct.pack("=IIiI", 16, 0, listener, 0)),
     "connect": lambda: fcntl.ioctl(fresh, CONNECT, struct.pack("=IIQIIIIII", 40, 0, 0, 0, service, 16, 4096, 60000, 0)),
+    "completion": lambda: completion(),
     "argument": lambda: by_address(INFO, awaited(MISSING)),
     "result": lambda: by_address(INFO, awaited(WRITES, struct.pack("=I", 40))),
     "memory": lambda: memory(),
@@ -56,6 +58,18 @@ def by_address(number, at):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
+def completion():
+    cq = bytearray(struct.pack("=IIIiIIQQ", 40, 0, 16, -1, 0, 0, 0, 0))
+    fcntl.ioctl(fresh, CQ_CREATE, cq)
+    handle = struct.unpack_from("=I", cq, 16)[0]
+    fcntl.ioctl(fresh, CQ_WAIT, struct.pack("=IIQIIII", 32, 0, 0, handle, 0, 0, FOREVER))
+
+
+def asleep(function):
+    "In the kernel's words, or in a function of the driver's."
+    return function in ("wait_woken", "handle_userfault") or "weft" in function
+
+
 def memory():
     pd = bytearray(struct.pack("=IIII", 16, 0, 0, 0))
     fcntl.ioctl(fresh, PD_ALLOC, pd)
@@ -75,7 +89,7 @@ if call:
     thread = threading.Thread(target=sleeps, daemon=True)
     thread.start()
     wchan = f"/proc/self/task/{thread.native_id}/wchan"
-    while open(wchan).read() not in ("wait_woken", "handle_userfault"):
+    while not asleep(open(wchan).read()):
         time.sleep(0.01)
     print("asleep", flush=True)
 calls, longest = 0, 0
@@ -317,6 +331,21 @@ def sleeping(bench):
                     job.wait(20)
         bench.note(f"beside an accept: {accept.out.strip().splitlines()[-1]}")
         # Identities outlast the functions that have them, and the test after this one begins with its own.
+        moved(host, 0, 1, 0)
+
+
+@test("MIG-2: a VF moves live while a program sleeps until a completion comes: other calls go on, and it sleeps on",
+      patient=True)
+def expecting(bench):
+    with moving(bench) as (lab, a, _):
+        host, node = lab["h1"], a[0].node(0)
+        with sleeper(host, node, "completion", SERVICE) as job:
+            moved(host, 0, 0, 1)
+            host.wait_link("ready", 60, port=node)
+            if "completion " in job.out:
+                raise Mismatch(f"{job.out}")
+        bench.note(f"beside it: {job.out.strip().splitlines()[-1]}")
+        # Likewise.
         moved(host, 0, 1, 0)
 
 

@@ -35,16 +35,14 @@ fn main() -> weft::Result<()> {
     for round in 0..ROUNDS {
         if connects || round > 0 {
             qp.post(&Request::send_inline(1, b"ping").signaled())?;
-            qp.ring()?;
-            sent.wait(PATIENCE)?.must()?;
+            qp.ring_and_wait(&mut sent, PATIENCE)?.must()?;
         }
         received.wait(PATIENCE)?.must()?;
         qp.post_recv(0, &[memory.all()])?;
     }
     if !connects {
         qp.post(&Request::send_inline(1, b"pong").signaled())?;
-        qp.ring()?;
-        sent.wait(PATIENCE)?.must()?;
+        qp.ring_and_wait(&mut sent, PATIENCE)?.must()?;
     }
     println!("{ROUNDS} round trips, {:?} each", start.elapsed() / ROUNDS);
     verbs::part(&mut channel, PATIENCE)

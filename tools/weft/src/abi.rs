@@ -96,6 +96,7 @@ pub const WEFT_QP_ACCESS: u32 = 2;
 pub const WEFT_QP_PATH: u32 = 4;
 pub const WEFT_KICK_DEFAULT: u32 = 512;
 pub const WEFT_KICK_MOST: u32 = 1024;
+pub const WEFT_CQ_FOREVER: u32 = 4294967295;
 pub const WEFT_MIGRATE_DRY_RUN: u32 = 1;
 pub const WEFT_MIGRATE_STOP: u32 = 2;
 pub const WEFT_MIGRATE_LIVE: u32 = 4;
@@ -526,6 +527,17 @@ pub struct weft_kick {
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
+pub struct weft_cq_wait {
+    pub size: __u32,
+    pub flags: __u32,
+    pub consumed: __u64,
+    pub cq: __u32,
+    pub qp: __u32,
+    pub budget: __u32,
+    pub timeout_ms: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
 pub struct weft_vf_migrate {
     pub size: __u32,
     pub flags: __u32,
@@ -754,6 +766,7 @@ pub const IOCTL_WEFT_QP_QUERY: __u32 = 22414;
 pub const IOCTL_WEFT_DESTROY: __u32 = 22415;
 pub const IOCTL_WEFT_KICK: __u32 = 22416;
 pub const IOCTL_WEFT_CQ_ARM: __u32 = 22417;
+pub const IOCTL_WEFT_CQ_WAIT: __u32 = 22426;
 pub const IOCTL_WEFT_LIMITS: __u32 = 22418;
 pub const IOCTL_WEFT_VF_MIGRATE: __u32 = 22419;
 pub const IOCTL_WEFT_FABRIC_NODES: __u32 = 22420;

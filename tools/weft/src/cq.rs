@@ -9,8 +9,8 @@ use crate::mapping::Ring;
 use crate::objects::{Handle, Objects};
 use crate::request::Operation;
 use crate::status::Status;
-use crate::time::{Deadline, sleep};
-use rustix::event::{EventfdFlags, PollFlags, eventfd};
+use crate::time::Deadline;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, read};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -102,22 +102,37 @@ impl Cq {
         Ok(Some(completion))
     }
 
-    /// Waits for the next completion, asleep; any time without `timeout`.
+    /// Waits for the next completion, asleep; any time without `timeout`. The engine works in this thread
+    /// before it sleeps, and when a peer rings.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Completion> {
-        if let Some(completion) = self.poll()? {
-            // Without a look at the clock, which costs more than the rest.
-            return Ok(completion);
+        match self.poll()? {
+            Some(completion) => Ok(completion),
+            None => self.sleep(0, timeout),
         }
-        let deadline = Deadline::after(timeout);
+    }
+
+    /// Rings for the queue pair `qp`, 0 for none, and waits likewise.
+    pub(crate) fn sleep(&mut self, qp: u32, timeout: Option<Duration>) -> Result<Completion> {
+        let mut wait = abi::weft_cq_wait {
+            cq: self.shared.handle.number,
+            consumed: self.consumed,
+            qp,
+            timeout_ms: timeout.map_or(abi::WEFT_CQ_FOREVER, milliseconds),
+            ..Default::default()
+        };
         loop {
+            let waited = wait.call(self.shared.handle.objects.as_fd());
             if let Some(completion) = self.poll()? {
                 return Ok(completion);
             }
-            self.arm()?;
-            if deadline.is_over() || !sleep(self.as_fd(), PollFlags::IN, deadline)? {
-                return Err(Error::TimedOut("waiting for a completion"));
+            match waited.as_ref().map_err(Errno::from_io_error) {
+                // Interrupted, the driver has taken from the timeout what has passed.
+                Ok(()) | Err(Some(Errno::INTR)) => {}
+                Err(Some(Errno::TIMEDOUT | Errno::AGAIN)) => {
+                    return Err(Error::TimedOut("waiting for a completion"));
+                }
+                Err(_) => waited.map_err(|e| Error::os("waiting for a completion", e))?,
             }
-            self.quiet()?;
         }
     }
 
@@ -176,6 +191,12 @@ impl AsFd for Cq {
     }
 }
 
+/// As the driver counts, rounded up; the longest time if there are too many.
+fn milliseconds(time: Duration) -> u32 {
+    let all = time.as_nanos().div_ceil(1_000_000);
+    u32::try_from(all).unwrap_or(u32::MAX).min(abi::WEFT_CQ_FOREVER - 1)
+}
+
 /// Whether `valid`, of the entry in the place of this number, says that it has come.
 fn is_there(valid: u32, number: u64, entries: u64) -> bool {
     let lap = number / entries;
@@ -208,6 +229,15 @@ fn decode(entry: [u64; WORDS]) -> Completion {
 mod tests {
     use super::*;
     use weft_proto::cqe::{self, CqShape, Cqe};
+
+    #[test]
+    fn no_limit_is_taken_for_none_or_for_nothing() {
+        let cases = [(0, 0), (1, 1), (999_999, 1), (1_000_000, 1), (1_000_001, 2)];
+        for (nanos, ms) in cases {
+            assert_eq!(milliseconds(Duration::from_nanos(nanos)), ms);
+        }
+        assert_eq!(milliseconds(Duration::MAX), abi::WEFT_CQ_FOREVER - 1);
+    }
 
     /// What the driver writes of a completion is what a program is told.
     #[test]

@@ -42,6 +42,7 @@ ioctls! {
     weft_mw_alloc: IOCTL_WEFT_MW_ALLOC;
     weft_cq_create: IOCTL_WEFT_CQ_CREATE;
     weft_cq_arm: IOCTL_WEFT_CQ_ARM;
+    weft_cq_wait: IOCTL_WEFT_CQ_WAIT;
     weft_srq_create: IOCTL_WEFT_SRQ_CREATE;
     weft_qp_create: IOCTL_WEFT_QP_CREATE;
     weft_qp_modify: IOCTL_WEFT_QP_MODIFY;

@@ -3,7 +3,7 @@
 //! Queue pairs: where requests are posted, and the way to a peer.
 
 use crate::abi;
-use crate::cq::{self, Cq};
+use crate::cq::{self, Completion, Cq};
 use crate::error::{Error, Result};
 use crate::ioctl::Ioctl;
 use crate::mapping::{Page, Ring};
@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What moves between the ends, and how: pushed by the end that has it, or pulled by the end
 /// that wants it. Both ends have to agree.
@@ -295,6 +296,12 @@ impl Qp {
             }
             None => self.progress(0),
         }
+    }
+
+    /// Tells the engine that requests were posted, and waits for the next completion of `cq`, asleep, in one
+    /// call: what [`Self::ring`] and [`Cq::wait`] do in several.
+    pub fn ring_and_wait(&self, cq: &mut Cq, timeout: Option<Duration>) -> Result<Completion> {
+        cq.sleep(self.handle.number, timeout)
     }
 
     /// Lets the engine work in this thread: it handles up to `budget` requests, 0 for a number of its

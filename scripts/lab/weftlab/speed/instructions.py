@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What messages cost the processor, from user to user: a guest whose clock counts instructions.
 
-What is counted, and what is left out, is in tools/bench/src/instructions.rs and instructions/bulk.rs.
+What is counted, and what is left out, is in tools/bench/src/instructions.rs and the files of its folder.
 """
 
 
@@ -20,9 +20,12 @@ TARGETS = {
     "qp-batched-send-64": ("<=1500", None),
     "qp-batched-receive-64": ("<=2200", "<=1500"),
     "qp-write-1m": (None, None),
+    "qp-sleeping-round-trip-64": (None, None),
+    "qp-events-round-trip-64": (None, None),
 }
 # TCP's ends, and what interrupts do between them, for both.
-TCP = [f"{way}-{part}-64" for way in ("tcp", "tcp-batched") for part in ("send", "receive", "between")] + ["tcp-1m"]
+TCP = [f"{way}-{part}-64" for way in ("tcp", "tcp-batched") for part in ("send", "receive", "between")]
+TCP += ["tcp-1m", "tcp-sleeping-round-trip-64"]
 # Both network cards are the guest's; the second one's is another network namespace.
 ENDS = ("n1", "n2")
 NAMESPACE = "there"
@@ -57,3 +60,7 @@ def measure(figures, say, _runs):
         figures.add(f"{name}-instructions", "instructions", samples[name], target, later=later)
     for name in [] if missing else TCP:
         figures.add(f"{name}-instructions", "instructions", samples[name])
+    if not missing:
+        ours, theirs = (samples[f"{way}-sleeping-round-trip-64"] for way in ("qp", "tcp"))
+        ratio = [a / b for a, b in zip(ours, theirs)]
+        figures.add("qp-sleeping-round-trip-64-instructions-to-tcp", "ratio", ratio, "<=1")

@@ -76,7 +76,7 @@ impl Looks {
 }
 
 /// A connection from here to an address in another network namespace: both ends of it.
-fn connected(namespace: &str, address: &str) -> Result<(TcpStream, TcpStream)> {
+pub fn connected(namespace: &str, address: &str) -> Result<(TcpStream, TcpStream)> {
     let there = File::open(format!("/run/netns/{namespace}"))?;
     let at = address.to_owned();
     let bound = thread::spawn(move || -> Result<TcpListener> {
@@ -142,9 +142,8 @@ fn mebibytes(ends: &mut (TcpStream, TcpStream), looks: &Looks) -> Result<Vec<u64
     Ok(all)
 }
 
-/// By TCP, to an address of a network card in the namespace.
-pub fn tcp(namespace: &str, address: &str) -> Result<()> {
-    let mut ends = connected(namespace, address)?;
+/// By TCP, over this connection.
+pub fn tcp(mut ends: (TcpStream, TcpStream)) -> Result<()> {
     let receiver = ends.1.try_clone()?;
     let looks = Looks::new(|| Ok(ioctl_fionread(&receiver)? > 0))?;
     for run in 0..=RUNS {

@@ -342,6 +342,25 @@ static bool close_with_pd(void)
 	return !wt_pinned_kib();
 }
 
+static bool open_with_cq(void)
+{
+	struct weft_cq_create c = { .size = sizeof(c), .entries = 16, .event_fd = -1 };
+
+	if (!open_first() || wt_ioctl(now.fd, WEFT_CQ_CREATE, &c))
+		return false;
+	now.object = c.cq;
+	return true;
+}
+
+/* No completion comes: that is its success. */
+static long cq_wait(void)
+{
+	struct weft_cq_wait w = { .size = sizeof(w), .cq = now.object, .timeout_ms = 1 };
+	long r = wt_ioctl(now.fd, WEFT_CQ_WAIT, &w);
+
+	return r == -ETIMEDOUT ? 0 : r ? r : -EPROTO;
+}
+
 static bool open_with_mr(void)
 {
 	return open_with_pd() && !mr_reg();
@@ -563,6 +582,7 @@ static const struct operation operations[] = {
 	{ "WEFT_MR_REG", NULL, open_with_pd, mr_reg, close_with_pd, 8, USUAL },
 	{ "WEFT_MW_ALLOC", NULL, open_with_pd, mw_alloc, close_with_pd, 4, USUAL },
 	{ "WEFT_DESTROY", NULL, open_with_mr, destroy, close_with_pd, 1, USUAL },
+	{ "WEFT_CQ_WAIT", NULL, open_with_cq, cq_wait, close_with_pd, 1, USUAL },
 	{ "epoll_ctl", NULL, before_epoll, epoll_add, after_epoll, 1, USUAL },
 	{ "mmap and its pages", NULL, pair, map_and_touch, nothing, 3, USUAL },
 	{ "close", NULL, pair, close_channel, after_close, 0, {} },

@@ -122,6 +122,17 @@ static void arm(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 	a->arm.consumed = fz_below(&t->rng, 4);
 }
 
+static void wait_(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
+{
+	struct fz_rng *r = &t->rng;
+
+	a->wait.cq = fz_any(t, f, FZ_CQ).handle;
+	a->wait.consumed = fz_below(r, 4);
+	a->wait.qp = fz_once_in(r, 4) ? 0 : fz_any(t, f, FZ_QP).handle;
+	a->wait.budget = fz_below(r, 128);
+	a->wait.timeout_ms = fz_below(r, 20);
+}
+
 #define NAMES		4
 /* A member of an argument, of four bytes. */
 #define AT(member) offsetof(union fz_arg, member)
@@ -184,6 +195,9 @@ static const struct call {
 	  .weight = 24, .makes = FZ_KINDS, .mean = kick, .names = { AT(kick.qp) } },
 	{ .cmd = WEFT_CQ_ARM, .name = "CQ_ARM", .size = sizeof(struct weft_cq_arm),
 	  .weight = 3, .makes = FZ_KINDS, .mean = arm, .names = { AT(arm.cq) } },
+	{ .cmd = WEFT_CQ_WAIT, .name = "CQ_WAIT", .size = sizeof(struct weft_cq_wait),
+	  .weight = 6, .makes = FZ_KINDS, .mean = wait_,
+	  .names = { AT(wait.cq), AT(wait.qp) } },
 	{ .cmd = WEFT_VF_MIGRATE, .name = "VF_MIGRATE, to look",
 	  .size = sizeof(struct weft_vf_migrate),
 	  .weight = 1, .makes = FZ_KINDS, .mean = fz_migrate_dry,

@@ -31,6 +31,7 @@ union fz_arg {
 	struct weft_destroy destroy;
 	struct weft_kick kick;
 	struct weft_cq_arm arm;
+	struct weft_cq_wait wait;
 	struct weft_vf_migrate migrate;
 	struct weft_fabric_nodes nodes;
 	struct weft_fabric_routes routes;

@@ -35,6 +35,7 @@ static const struct {
 	{ "MR_REG", WEFT_MR_REG, sizeof(struct weft_mr_reg) },
 	{ "MW_ALLOC", WEFT_MW_ALLOC, sizeof(struct weft_mw_alloc) },
 	{ "DESTROY", WEFT_DESTROY, sizeof(struct weft_destroy) },
+	{ "CQ_WAIT", WEFT_CQ_WAIT, sizeof(struct weft_cq_wait) },
 	{ "VF_MIGRATE", WEFT_VF_MIGRATE, sizeof(struct weft_vf_migrate) },
 	{ "FABRIC_NODES", WEFT_FABRIC_NODES, sizeof(struct weft_fabric_nodes) },
 	{ "FABRIC_ROUTES", WEFT_FABRIC_ROUTES, sizeof(struct weft_fabric_routes) },
@@ -72,7 +73,7 @@ TEST_F(uapi, unknown_ioctl_is_enotty)
 {
 	uint32_t arg[2] = { sizeof(arg) };
 
-	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, WEFT_FABRIC_VH + 1, arg));
+	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, WEFT_CQ_WAIT + 1, arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, WEFT_EP_REAP + 1, arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO(WEFT_IOC_TYPE, WEFT_IOC_BASE - 1), arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO('w', WEFT_IOC_BASE), arg));
