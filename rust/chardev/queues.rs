@@ -12,7 +12,7 @@ use crate::{
     sys::{
         eventfd::EventFd,
         ext::{self, weft_cq_arm, weft_cq_create, weft_cq_wait, weft_srq_create},
-        waitq::Patience,
+        waitq::Deadline,
     },
     verbs::{Cq, Next, Srq, Wait},
 };
@@ -64,19 +64,19 @@ pub(super) fn cq_wait(call: &Call<'_>, mut user: weft_cq_wait) -> Result {
         },
         budget: budget(user.budget),
     };
-    let patience = match user.timeout_ms {
+    let deadline = match user.timeout_ms {
         0 => None,
-        ext::WEFT_CQ_FOREVER => Some(Patience::FOREVER),
-        ms => Some(Patience::new(ms)),
+        ext::WEFT_CQ_FOREVER => Some(Deadline::NEVER),
+        ms => Some(Deadline::new(ms)),
     }
     .filter(|_| !call.nonblock);
     let waited = file
         .engine
-        .wait(&file.node, call.inside, wait, patience.as_ref());
+        .wait(&file.node, call.inside, wait, deadline.as_ref());
     match waited {
         Err(e) if e == ERESTARTSYS => {
             // A call that is begun anew, after a signal without a handler, waits for the rest.
-            let left = patience.and_then(|patience| patience.left());
+            let left = deadline.and_then(|deadline| deadline.left());
             user.timeout_ms = left.map_or(ext::WEFT_CQ_FOREVER, |ms| ms.max(1));
             call.write(&user).map_err(|_| EINTR)?;
             Err(ERESTARTNOHAND)

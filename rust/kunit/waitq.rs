@@ -5,7 +5,7 @@
 use super::spawn;
 use crate::sys::{
     irqlock::{new_spinlock_irq, SpinLockIrq},
-    waitq::{sleep_on, On, Patience, WaitQueue},
+    waitq::{sleep_on, Deadline, On, WaitQueue},
 };
 use kernel::{
     prelude::*,
@@ -151,7 +151,7 @@ mod tests {
                 for round in 0..ROUNDS {
                     let queues = [On::All(&first.waiters), On::Turn(&second.waiters)];
                     let due = || first.has(2 * round + 1) || second.has(2 * round + 1);
-                    if sleep_on(queues, due, &Patience::new(20_000)).is_err() {
+                    if sleep_on(queues, due, &Deadline::new(20_000)).is_err() {
                         return;
                     }
                     first.play(2 * round + 2);
@@ -179,7 +179,7 @@ mod tests {
             let (court, woken) = (court.clone(), woken.clone());
             let thread = spawn(move || {
                 let turn = [On::Turn(&court.waiters)];
-                if sleep_on(turn, || court.has(1), &Patience::new(20_000)).is_ok() {
+                if sleep_on(turn, || court.has(1), &Deadline::new(20_000)).is_ok() {
                     woken.fetch_add(1, Release);
                 }
                 court.waiters.wake_one();
@@ -196,16 +196,16 @@ mod tests {
     }
 
     #[test]
-    fn patience_has_an_end() -> Result {
+    fn a_deadline_passes() -> Result {
         let court = Court::new()?;
         let begin = Instant::<Monotonic>::now();
-        let patience = Patience::new(30);
-        assert!(patience.left().is_some_and(|left| left <= 30));
+        let deadline = Deadline::new(30);
+        assert!(deadline.left().is_some_and(|left| left <= 30));
         let queues = [On::All(&court.waiters)];
-        assert_eq!(sleep_on(queues, || false, &patience), Err(ETIMEDOUT));
+        assert_eq!(sleep_on(queues, || false, &deadline), Err(ETIMEDOUT));
         assert!(begin.elapsed().as_millis() >= 30);
-        assert_eq!(patience.left(), Some(0));
-        assert_eq!(Patience::FOREVER.left(), None);
-        sleep_on(queues, || true, &Patience::new(0))
+        assert_eq!(deadline.left(), Some(0));
+        assert_eq!(Deadline::NEVER.left(), None);
+        sleep_on(queues, || true, &Deadline::new(0))
     }
 }

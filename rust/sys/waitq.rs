@@ -144,10 +144,10 @@ impl WaitQueue {
 
 /// Until when to sleep; `None`: any time.
 #[derive(Clone, Copy)]
-pub(crate) struct Patience(Option<u64>);
+pub(crate) struct Deadline(Option<u64>);
 
-impl Patience {
-    pub(crate) const FOREVER: Self = Self(None);
+impl Deadline {
+    pub(crate) const NEVER: Self = Self(None);
 
     /// Until `timeout` from now.
     pub(crate) fn new(timeout: Msecs) -> Self {
@@ -191,13 +191,13 @@ pub(crate) enum On<'a> {
 ///
 /// # Errors
 ///
-/// `ERESTARTSYS` if a signal is pending; `ETIMEDOUT` if `patience` is at its end.
+/// `ERESTARTSYS` if a signal is pending; `ETIMEDOUT` if `deadline` has passed.
 pub(crate) fn sleep_on<const N: usize>(
     queues: [On<'_>; N],
     mut done: impl FnMut() -> bool,
-    patience: &Patience,
+    deadline: &Deadline,
 ) -> Result {
-    let mut jiffies = patience.jiffies();
+    let mut jiffies = deadline.jiffies();
     let mut entries = [const { MaybeUninit::<bindings::wait_queue_entry>::uninit() }; N];
     for entry in &mut entries {
         // SAFETY: The entry does not move, and is off its queue when this returns.

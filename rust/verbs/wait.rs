@@ -16,7 +16,7 @@ use crate::{
     fabric::{Inside, Node},
     sys::{
         task,
-        waitq::{sleep_on, On, Patience},
+        waitq::{sleep_on, Deadline, On},
     },
 };
 use kernel::{prelude::*, sync::Arc};
@@ -42,26 +42,26 @@ struct Waiter<'a> {
 }
 
 impl Engine {
-    /// Runs the engine for `wait.qp`, and sleeps until there is a completion. `patience`: `None` if it is
+    /// Runs the engine for `wait.qp`, and sleeps until there is a completion. `deadline`: `None` if it is
     /// not to sleep.
     ///
     /// # Errors
     ///
     /// Those of [`Engine::kick`], [`Next::is_there`] and [`Inside::asleep`]. `ENODEV`: the port goes;
-    /// `EAGAIN`: it would have to sleep; `ETIMEDOUT`: `patience` is at its end; `ERESTARTSYS`: a signal
+    /// `EAGAIN`: it would have to sleep; `ETIMEDOUT`: `deadline` has passed; `ERESTARTSYS`: a signal
     /// is pending.
     pub(crate) fn wait(
         &self,
         node: &Node,
         inside: &Inside<'_>,
         wait: Wait,
-        patience: Option<&Patience>,
+        deadline: Option<&Deadline>,
     ) -> Result {
         let Wait { next, qp, budget } = wait;
         if qp.is_none() && next.is_there()? {
             return Ok(());
         }
-        let Some(patience) = patience else {
+        let Some(deadline) = deadline else {
             self.kick(node, qp.as_ref(), budget)?;
             return if next.is_there()? {
                 Ok(())
@@ -76,7 +76,7 @@ impl Engine {
             on_all: qp.is_none(),
             runner: self.own_worker(qp.as_ref()).map(Runner::new),
         };
-        let waited = self.run_and_sleep(&waiter, qp, inside, patience);
+        let waited = self.run_and_sleep(&waiter, qp, inside, deadline);
         if let Some(runner) = waiter.runner.as_ref().filter(|runner| runner.is_called()) {
             // The work item is queued with the port entered only.
             if let Ok(_port) = node.port() {
@@ -105,11 +105,11 @@ impl Engine {
         waiter: &Waiter<'_>,
         qp: Option<Arc<Qp>>,
         inside: &Inside<'_>,
-        patience: &Patience,
+        deadline: &Deadline,
     ) -> Result {
         self.run_to_sleep(waiter, qp)?;
         while !waiter.next.is_there()? {
-            inside.asleep(|| waiter.sleep(patience))?;
+            inside.asleep(|| waiter.sleep(deadline))?;
             if waiter.node.is_closed() {
                 return Err(ENODEV);
             }
@@ -119,6 +119,9 @@ impl Engine {
             // However often the peer rings.
             if task::has_signal() {
                 return Err(ERESTARTSYS);
+            }
+            if deadline.left() == Some(0) {
+                return Err(ETIMEDOUT);
             }
             self.run_to_sleep(waiter, None)?;
         }
@@ -162,7 +165,7 @@ impl Engine {
 
 impl Waiter<'_> {
     /// Sleeps until what is waited for is there or will not come, or the peer rings.
-    fn sleep(&self, patience: &Patience) -> Result {
+    fn sleep(&self, deadline: &Deadline) -> Result {
         let sleeper = Sleeper::new(self.next);
         let (entries, port) = (On::All(sleeper.queue()), On::All(self.node.waiters()));
         let over = || self.node.is_closed() || self.next.has_ended();
@@ -170,9 +173,9 @@ impl Waiter<'_> {
             Some(runner) => sleep_on(
                 [entries, port, runner.queue()],
                 || over() || runner.is_called(),
-                patience,
+                deadline,
             ),
-            None => sleep_on([entries, port], over, patience),
+            None => sleep_on([entries, port], over, deadline),
         }
     }
 }
