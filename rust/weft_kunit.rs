@@ -12,6 +12,7 @@ mod kunit;
 /// The parts of `sys` that are tested, the same files that the driver has.
 #[allow(dead_code)]
 mod sys {
+    pub(crate) mod clock;
     pub(crate) mod drain;
     pub(crate) mod gate;
     pub(crate) mod irqlock;

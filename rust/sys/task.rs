@@ -12,8 +12,3 @@ pub(crate) fn is_killed() -> bool {
     // SAFETY: No requirements.
     unsafe { ext::weft_is_killed() }
 }
-
-/// Returns whether a signal is pending for the current task: it is not to sleep for long. Any context.
-pub(crate) fn has_signal() -> bool {
-    kernel::current!().signal_pending()
-}

@@ -9,7 +9,7 @@
 //! A queue that is polled lives at least as long as the file ([`super::file`] ensures that), so that no
 //! entry of `poll` or epoll is left on it when it is freed.
 
-use super::{clock, task};
+use super::clock;
 use core::mem::MaybeUninit;
 use kernel::{
     bindings,
@@ -128,7 +128,7 @@ impl WaitQueue {
                 if done() {
                     break Ok(());
                 }
-                if task::has_signal() {
+                if kernel::current!().signal_pending() {
                     break Err(ERESTARTSYS);
                 }
                 if jiffies == 0 {
@@ -221,7 +221,7 @@ pub(crate) fn sleep_on<const N: usize>(
         if done() {
             break Ok(());
         }
-        if task::has_signal() {
+        if kernel::current!().signal_pending() {
             break Err(ERESTARTSYS);
         }
         if jiffies == 0 {

@@ -14,10 +14,7 @@ use super::{
 };
 use crate::{
     fabric::{Inside, Node},
-    sys::{
-        task,
-        waitq::{sleep_on, Deadline, On},
-    },
+    sys::waitq::{sleep_on, Deadline, On},
 };
 use kernel::{prelude::*, sync::Arc};
 
@@ -117,7 +114,7 @@ impl Engine {
                 break;
             }
             // However often the peer rings.
-            if task::has_signal() {
+            if kernel::current!().signal_pending() {
                 return Err(ERESTARTSYS);
             }
             if deadline.left() == Some(0) {
