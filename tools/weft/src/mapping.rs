@@ -39,9 +39,12 @@ impl Mapping {
 
     /// Where `bytes` bytes at `at` are. Offsets come from code that has checked them: one that does
     /// not fit is a bug there.
+    #[inline]
     fn place<T>(&self, at: usize, bytes: usize) -> *mut T {
         let fits = at.checked_add(bytes).is_some_and(|end| end <= self.bytes);
-        assert!(fits && at % size_of::<T>() == 0, "{at:#x}+{bytes:#x} in {:#x}", self.bytes);
+        if !fits || at % size_of::<T>() != 0 {
+            outside(at, bytes, self.bytes);
+        }
         // SAFETY: Inside of the mapping, as just checked.
         unsafe { self.base.as_ptr().byte_add(at).cast() }
     }
@@ -56,6 +59,13 @@ impl Mapping {
         // SAFETY: As for `load64`; what is stored to was mapped writable.
         unsafe { self.place::<u64>(at, 8).write_volatile(word) }
     }
+}
+
+/// Not inlined, so that accesses carry nothing along for what this says.
+#[cold]
+#[inline(never)]
+fn outside(at: usize, bytes: usize, of: usize) -> ! {
+    panic!("{at:#x}+{bytes:#x} in {of:#x}")
 }
 
 impl Drop for Mapping {
@@ -254,7 +264,9 @@ impl Places<'_> {
     /// Stores word `n` of them.
     #[inline]
     pub fn store(&self, n: usize, word: u64) {
-        assert!(n < self.count, "word {n} of {}", self.count);
+        if n >= self.count {
+            outside(n * size_of::<u64>(), size_of::<u64>(), self.count * size_of::<u64>());
+        }
         // SAFETY: `place` has checked all of the words, and the mapping is borrowed.
         unsafe { self.to.add(n).write_volatile(word) }
     }

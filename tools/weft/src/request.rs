@@ -198,21 +198,16 @@ impl<'a> Request<'a> {
             flags |= abi::WEFT_WR_INLINE as u8;
         }
         // No entry has room for more.
-        let [low, high] = (count as u16).to_ne_bytes();
-        let what = [head.opcode, flags, low, high];
-        let words = [
-            head.wr_id.to_ne_bytes(),
-            pair(what, head.imm.to_ne_bytes()),
-            head.remote_to.to_ne_bytes(),
-            pair(head.remote_stag.to_ne_bytes(), head.access.to_ne_bytes()),
-            head.arg0.to_ne_bytes(),
-            head.arg1.to_ne_bytes(),
-            [0; WORD],
-            [0; WORD],
-        ];
-        for (n, word) in words.into_iter().enumerate() {
-            store(n, u64::from_ne_bytes(word));
-        }
+        let count = (count as u16).to_ne_bytes();
+        let what = u32::from_ne_bytes([head.opcode, flags, count[0], count[1]]);
+        store(0, head.wr_id);
+        store(1, pair(what, head.imm));
+        store(2, head.remote_to);
+        store(3, pair(head.remote_stag, head.access));
+        store(4, head.arg0);
+        store(5, head.arg1);
+        store(6, 0);
+        store(7, 0);
         match self.data {
             Data::List(list) => put_list(list, HEAD / WORD, store),
             Data::Inline(bytes) => put_bytes(bytes, HEAD / WORD, store),
@@ -231,7 +226,7 @@ pub fn encode_recv(
 ) -> Result<()> {
     check(room, RECV_HEAD, list.len() * SGE)?;
     store(0, wr_id);
-    store(1, u64::from_ne_bytes(pair((list.len() as u32).to_ne_bytes(), [0; 4])));
+    store(1, pair(list.len() as u32, 0));
     put_list(list, RECV_HEAD / WORD, store);
     Ok(())
 }
@@ -251,9 +246,8 @@ fn check(room: usize, head: usize, bytes: usize) -> Result<()> {
 #[inline]
 fn put_list(list: &[Sge], at: usize, mut store: impl FnMut(usize, u64)) {
     for (n, element) in list.iter().enumerate() {
-        let who = pair(element.length.to_ne_bytes(), element.stag.to_ne_bytes());
         store(at + 2 * n, element.to);
-        store(at + 2 * n + 1, u64::from_ne_bytes(who));
+        store(at + 2 * n + 1, pair(element.length, element.stag));
     }
 }
 
@@ -275,8 +269,10 @@ fn put_bytes(bytes: &[u8], at: usize, mut store: impl FnMut(usize, u64)) {
 }
 
 /// Two halves of a word, in the order of addresses.
-fn pair([a, b, c, d]: [u8; 4], [e, f, g, h]: [u8; 4]) -> [u8; WORD] {
-    [a, b, c, d, e, f, g, h]
+#[inline]
+fn pair(first: u32, second: u32) -> u64 {
+    let (low, high) = if cfg!(target_endian = "little") { (first, second) } else { (second, first) };
+    u64::from(low) | u64::from(high) << 32
 }
 
 impl Mr {
