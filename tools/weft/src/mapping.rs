@@ -6,6 +6,7 @@
 //! are checked here. Fences are those of the bridge, not of the language: a window is mapped write
 //! combining, which Rust's atomics know nothing of.
 
+use crate::request::Entry;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ffi::c_void;
 use std::io;
@@ -195,20 +196,8 @@ impl window::Window for Window {
 
     fn write(&self, at: usize, bytes: &[u8]) {
         let to = self.0.place::<u64>(at, bytes.len().next_multiple_of(8));
-        let words = bytes.chunks_exact(8);
-        let rest = words.remainder();
-        for (n, part) in words.enumerate() {
-            let mut word = [0; 8];
-            word.copy_from_slice(part);
-            // SAFETY: `place` has checked all of the words.
-            unsafe { to.add(n).write_volatile(u64::from_ne_bytes(word)) };
-        }
-        if !rest.is_empty() {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            // SAFETY: As above.
-            unsafe { to.add(bytes.len() / 8).write_volatile(u64::from_ne_bytes(word)) };
-        }
+        // SAFETY: `place` has checked all of the words.
+        unsafe { put_bytes(to, bytes) };
     }
 }
 
@@ -261,14 +250,56 @@ pub struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// Stores word `n` of them.
+    /// Where `count` of them from `at` on are.
     #[inline]
-    pub fn store(&self, n: usize, word: u64) {
-        if n >= self.count {
-            outside(n * size_of::<u64>(), size_of::<u64>(), self.count * size_of::<u64>());
+    fn some(&self, at: usize, count: usize) -> *mut u64 {
+        let fits = at.checked_add(count).is_some_and(|end| end <= self.count);
+        if !fits {
+            outside(at, count, self.count);
         }
-        // SAFETY: `place` has checked all of the words, and the mapping is borrowed.
-        unsafe { self.to.add(n).write_volatile(word) }
+        // SAFETY: `place` has checked all of the words.
+        unsafe { self.to.add(at) }
+    }
+}
+
+impl Entry for Places<'_> {
+    #[inline]
+    fn put<const N: usize>(&mut self, at: usize, words: [u64; N]) {
+        let to = self.some(at, N);
+        for (n, word) in words.into_iter().enumerate() {
+            // SAFETY: `some` has checked all of the words, and the mapping is borrowed.
+            unsafe { to.add(n).write_volatile(word) };
+        }
+    }
+
+    #[inline]
+    fn put_bytes(&mut self, at: usize, bytes: &[u8]) {
+        let to = self.some(at, bytes.len().div_ceil(8));
+        // SAFETY: `some` has checked all of the words, and the mapping is borrowed.
+        unsafe { put_bytes(to, bytes) };
+    }
+}
+
+/// Stores bytes, and zeros up to the next word.
+///
+/// # Safety
+///
+/// They are in a mapping, all words of them.
+#[inline]
+unsafe fn put_bytes(to: *mut u64, bytes: &[u8]) {
+    let words = bytes.chunks_exact(8);
+    let rest = words.remainder();
+    for (n, part) in words.enumerate() {
+        let mut word = [0; 8];
+        word.copy_from_slice(part);
+        // SAFETY: As the caller says.
+        unsafe { to.add(n).write_volatile(u64::from_ne_bytes(word)) };
+    }
+    if !rest.is_empty() {
+        let mut word = [0; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        // SAFETY: As the caller says.
+        unsafe { to.add(bytes.len() / 8).write_volatile(u64::from_ne_bytes(word)) };
     }
 }
 
@@ -316,7 +347,7 @@ impl Ring {
         value
     }
 
-    /// The `count` words from `at` on, a multiple of 8, to be stored one by one.
+    /// The `count` words from `at` on, a multiple of 8, to be stored.
     #[inline]
     pub fn places(&self, at: usize, count: usize) -> Places<'_> {
         let to = self.0.place::<u64>(at, count * size_of::<u64>());

@@ -277,13 +277,13 @@ impl Qp {
     /// in its place.
     pub fn post_recv(&mut self, wr_id: u64, list: &[Sge]) -> Result<bool> {
         let Some(recv) = &mut self.recv else { return Ok(false) };
-        recv.post(|room, places| encode_recv(wr_id, list, room, |n, word| places.store(n, word)))
+        recv.post(|room, mut places| encode_recv(wr_id, list, room, &mut places))
     }
 
     /// Posts a request; false if there is no room. The engine need not see it before
     /// [`Self::ring`], or [`Self::progress`], is called.
     pub fn post(&mut self, request: &Request<'_>) -> Result<bool> {
-        self.send.post(|room, places| request.encode(room, |n, word| places.store(n, word)))
+        self.send.post(|room, mut places| request.encode(room, &mut places))
     }
 
     /// Tells the engine that requests were posted.

@@ -56,14 +56,15 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Entry;
 
     #[test]
     fn a_queue_holds_its_entries_and_no_more() {
         let memory = Arc::new(Ring::anonymous(4096).expect("mapped"));
         let mut queue = Queue::new(memory.clone(), 256, 16, 32);
         let mut post = |byte: u8| {
-            let entry = |room: usize, places: Places<'_>| {
-                (0..room / 8).for_each(|n| places.store(n, u64::from_ne_bytes([byte; 8])));
+            let entry = |room: usize, mut places: Places<'_>| {
+                places.put_bytes(0, &vec![byte; room]);
                 Ok(())
             };
             queue.post(entry).expect("nothing fails")

@@ -184,9 +184,9 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Writes the entry by words, each with its number; `room` is the bytes of an entry.
+    /// Writes the entry; `room` is the bytes of it.
     #[inline]
-    pub(crate) fn encode(&self, room: usize, mut store: impl FnMut(usize, u64)) -> Result<()> {
+    pub(crate) fn encode(&self, room: usize, entry: &mut (impl Entry + ?Sized)) -> Result<()> {
         let head = &self.head;
         let (count, bytes) = match self.data {
             Data::List(list) => (list.len(), list.len() * SGE),
@@ -200,35 +200,46 @@ impl<'a> Request<'a> {
         // No entry has room for more.
         let count = (count as u16).to_ne_bytes();
         let what = u32::from_ne_bytes([head.opcode, flags, count[0], count[1]]);
-        store(0, head.wr_id);
-        store(1, pair(what, head.imm));
-        store(2, head.remote_to);
-        store(3, pair(head.remote_stag, head.access));
-        store(4, head.arg0);
-        store(5, head.arg1);
-        store(6, 0);
-        store(7, 0);
+        let words = [
+            head.wr_id,
+            pair(what, head.imm),
+            head.remote_to,
+            pair(head.remote_stag, head.access),
+            head.arg0,
+            head.arg1,
+            0,
+            0,
+        ];
+        entry.put(0, words);
         match self.data {
-            Data::List(list) => put_list(list, HEAD / WORD, store),
-            Data::Inline(bytes) => put_bytes(bytes, HEAD / WORD, store),
+            Data::List(list) => put_list(list, HEAD / WORD, entry),
+            Data::Inline(bytes) => entry.put_bytes(HEAD / WORD, bytes),
         }
         Ok(())
     }
 }
 
-/// Writes an entry of a receive queue by words; `room` is the bytes of an entry.
+/// Writes an entry of a receive queue; `room` is the bytes of it.
 #[inline]
 pub fn encode_recv(
     wr_id: u64,
     list: &[Sge],
     room: usize,
-    mut store: impl FnMut(usize, u64),
+    entry: &mut (impl Entry + ?Sized),
 ) -> Result<()> {
     check(room, RECV_HEAD, list.len() * SGE)?;
-    store(0, wr_id);
-    store(1, pair(list.len() as u32, 0));
-    put_list(list, RECV_HEAD / WORD, store);
+    entry.put(0, [wr_id, pair(list.len() as u32, 0)]);
+    put_list(list, RECV_HEAD / WORD, entry);
     Ok(())
+}
+
+/// Where an entry is written, by words of 8 bytes.
+pub trait Entry {
+    /// Writes words, the first of them into place `at`.
+    fn put<const N: usize>(&mut self, at: usize, words: [u64; N]);
+
+    /// Writes bytes, and zeros up to the next word.
+    fn put_bytes(&mut self, at: usize, bytes: &[u8]);
 }
 
 /// Whether an entry has room for what comes behind a head.
@@ -244,34 +255,17 @@ fn check(room: usize, head: usize, bytes: usize) -> Result<()> {
 
 /// Writes the elements of a list, from word `at` on.
 #[inline]
-fn put_list(list: &[Sge], at: usize, mut store: impl FnMut(usize, u64)) {
+fn put_list(list: &[Sge], at: usize, entry: &mut (impl Entry + ?Sized)) {
     for (n, element) in list.iter().enumerate() {
-        store(at + 2 * n, element.to);
-        store(at + 2 * n + 1, pair(element.length, element.stag));
-    }
-}
-
-/// Writes bytes, and zeros up to the next word, from word `at` on.
-#[inline]
-fn put_bytes(bytes: &[u8], at: usize, mut store: impl FnMut(usize, u64)) {
-    let words = bytes.chunks_exact(WORD);
-    let rest = words.remainder();
-    for (n, part) in words.enumerate() {
-        let mut word = [0; WORD];
-        word.copy_from_slice(part);
-        store(at + n, u64::from_ne_bytes(word));
-    }
-    if !rest.is_empty() {
-        let mut word = [0; WORD];
-        word[..rest.len()].copy_from_slice(rest);
-        store(at + bytes.len() / WORD, u64::from_ne_bytes(word));
+        entry.put(at + 2 * n, [element.to, pair(element.length, element.stag)]);
     }
 }
 
 /// Two halves of a word, in the order of addresses.
 #[inline]
 fn pair(first: u32, second: u32) -> u64 {
-    let (low, high) = if cfg!(target_endian = "little") { (first, second) } else { (second, first) };
+    let (low, high) =
+        if cfg!(target_endian = "little") { (first, second) } else { (second, first) };
     u64::from(low) | u64::from(high) << 32
 }
 
@@ -289,10 +283,24 @@ mod tests {
 
     const REMOTE: Remote = Remote { stag: 0x1234_5678, to: 0x9abc_def0_1234 };
 
-    /// An entry with what `encode` writes; other bytes are as they were.
-    fn entry(encode: impl FnOnce(&mut dyn FnMut(usize, u64)) -> Result<()>) -> Vec<u64> {
-        let mut words = vec![u64::MAX; 40];
-        encode(&mut |n, word| words[n] = word).expect("room");
+    impl Entry for [u64] {
+        fn put<const N: usize>(&mut self, at: usize, words: [u64; N]) {
+            self[at..at + N].copy_from_slice(&words);
+        }
+
+        fn put_bytes(&mut self, at: usize, bytes: &[u8]) {
+            for (n, part) in bytes.chunks(WORD).enumerate() {
+                let mut word = [0; WORD];
+                word[..part.len()].copy_from_slice(part);
+                self[at + n] = u64::from_ne_bytes(word);
+            }
+        }
+    }
+
+    /// An entry of `room` bytes with what `encode` writes; other bytes are as they were.
+    fn entry(room: usize, encode: impl FnOnce(&mut [u64]) -> Result<()>) -> Vec<u64> {
+        let mut words = vec![u64::MAX; room / WORD];
+        encode(&mut words).expect("room");
         words
     }
 
@@ -303,9 +311,9 @@ mod tests {
         // As the driver reads it.
         let room = shape.stride() as usize;
         let read = |request: Request<'_>| {
-            let words = entry(|store| request.encode(room, store));
+            let words = entry(room, |words| request.encode(room, &mut *words));
             let mut wqe = wqe::SendWqe::BLANK;
-            let (identity, sense) = wqe.read(|n| words[..room / WORD][n], &shape);
+            let (identity, sense) = wqe.read(|n| words[n], &shape);
             sense.expect("it makes sense");
             (identity, wqe)
         };
@@ -328,16 +336,16 @@ mod tests {
         let shape = wqe::QueueShape::recv(16, 4).expect("allowed");
         let list = [Sge { to: 5, length: 6, stag: 7 }];
         let room = shape.stride() as usize;
-        let words = entry(|store| encode_recv(6, &list, room, store));
+        let words = entry(room, |words| encode_recv(6, &list, room, &mut *words));
         let mut decoded = wqe::RecvWqe::BLANK;
-        let sense = decoded.read(|n| words[..room / WORD][n], &shape);
+        let sense = decoded.read(|n| words[n], &shape);
         assert_eq!((decoded.wr_id, sense.is_ok()), (6, true));
     }
 
     #[test]
     fn a_write_with_immediate_data_is_an_operation_of_its_own() {
         let bytes = |request: Request<'_>| {
-            let words = entry(|store| request.encode(128, store));
+            let words = entry(128, |words| request.encode(128, &mut *words));
             words.into_iter().flat_map(u64::to_ne_bytes).collect::<Vec<_>>()
         };
         let out = bytes(Request::write_inline(1, b"abc", REMOTE).imm(9));
@@ -353,15 +361,12 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let list = [Sge { to: 0, length: 1, stag: 1 }; 5];
         let room = 64 + 4 * 16;
-        let encode = |request: Request<'_>| {
-            request.encode(room, |n, _| assert!(n < room / WORD, "word {n}"))
-        };
+        let encode = |request: Request<'_>| request.encode(room, &mut vec![0; room / WORD][..]);
         assert!(encode(Request::send(1, &list[..4])).is_ok());
         assert!(matches!(encode(Request::send(1, &list)), Err(Error::Invalid(_))));
         assert!(encode(Request::send_inline(1, &[0; 64])).is_ok());
         assert!(encode(Request::send_inline(1, &[0; 65])).is_err());
-        let encode =
-            |list: &[Sge]| encode_recv(1, list, 64, |n, _| assert!(n < 64 / WORD, "word {n}"));
+        let encode = |list: &[Sge]| encode_recv(1, list, 64, &mut vec![0; 64 / WORD][..]);
         assert!(encode(&list).is_err());
         assert!(encode(&list[..3]).is_ok());
     }

@@ -37,9 +37,8 @@ impl Srq {
 
     /// Posts a receive request for what the list names; false if there is no room.
     pub fn post_recv(&mut self, wr_id: u64, list: &[Sge]) -> Result<bool> {
-        let store = |room: usize, places: Places<'_>| {
-            encode_recv(wr_id, list, room, |n, word| places.store(n, word))
-        };
+        let store =
+            |room: usize, mut places: Places<'_>| encode_recv(wr_id, list, room, &mut places);
         self.queue.post(store)
     }
 }
