@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_come_and_go_while_it_closes_see_the_value_or_nothing() -> Result {
+    fn users_that_come_and_go_while_it_closes_see_the_value_or_nothing() -> Result {
         const THREADS: usize = 4;
         for _ in 0..50 {
             let gate = gate()?;

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn taking_waits_for_those_who_have_it() -> Result {
+    fn taking_waits_for_those_that_have_it() -> Result {
         let count = count()?;
         let (slots, mut slot) = one(&count)?;
         let (inside, leave) = (Event::new()?, Event::new()?);

@@ -49,7 +49,7 @@ impl WorkItem for Worker {
         let idle = matches!(rest, Rest::Idle | Rest::Later);
         if idle && !core.watch.expects_users() {
             if awake {
-                core.watch.expects_nobody();
+                core.watch.expects_no_users();
                 rest = this.linger(&mut core, &node, &**port);
             } else if core.watch.doubts() {
                 rest = this.make_sure(&mut core, &node, &**port, rest);

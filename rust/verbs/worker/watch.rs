@@ -43,7 +43,7 @@ pub(super) struct Watch {
     pub(super) timer: bool,
     /// A user has run the engine since the work item did,
     polled: bool,
-    /// and how often since [`Watch::user_sleeps`] or [`Watch::expects_nobody`].
+    /// and how often since [`Watch::user_sleeps`] or [`Watch::expects_no_users`].
     polls: u32,
     /// How many times the work item still checks for users that run the engine before it asks the
     /// peer to ring.
@@ -102,7 +102,7 @@ impl Watch {
     }
 
     /// Notes that users are not expected to run the engine.
-    pub(super) fn expects_nobody(&mut self) {
+    pub(super) fn expects_no_users(&mut self) {
         self.polls = 0;
     }
 

@@ -137,7 +137,7 @@ const SHARED: &str = r#"
 "#;
 
 #[test]
-fn who_names_an_endpoint_or_a_switch_in_place_of_a_host_is_told() {
+fn an_endpoint_or_a_switch_in_place_of_a_host_is_refused_by_name() {
     let daemon = Daemon::start(SHARED);
     for (args, why) in [
         (&["trace", "ep1", "on"][..], "ep1 is an endpoint, which has no device of QEMU's"),

@@ -136,7 +136,7 @@ fn an_endpoint_that_is_stalled_works_on_when_that_is_cleared() {
 }
 
 #[test]
-fn a_wqe_that_makes_no_sense_hurts_nobody_but_itself() {
+fn a_wqe_that_makes_no_sense_hurts_no_other() {
     let (world, _pcim, [mut queue, mut other]) = shared();
     type Segments<'a> = &'a [(u64, u64)];
     let cases: [(u32, Segments<'_>, Segments<'_>, u32); 9] = [
@@ -191,7 +191,7 @@ fn a_queue_that_is_set_up_wrongly_or_overrun_says_so() {
 }
 
 #[test]
-fn completions_that_nobody_takes_stop_the_queue_and_lose_nothing() {
+fn completions_that_are_not_taken_stop_the_queue_and_lose_nothing() {
     let (world, _pcim, [mut queue, _other]) = shared();
     for _ in 0..ENTRIES {
         queue.post(&world, WEFT_EP_NOP, &[], &[]);
@@ -312,7 +312,7 @@ fn mr_5_what_a_host_opens_for_reading_is_not_written() {
 }
 
 #[test]
-fn mr_7_a_virtual_endpoint_is_wiped_before_it_is_somebody_elses() {
+fn mr_7_a_virtual_endpoint_is_wiped_before_another_host_has_it() {
     let (mut world, mut pcim, [mut first, _second]) = shared();
     first.works(&world, 1);
     first.write(&world, true, OWN_FROM, b"what the first host leaves behind");
@@ -394,7 +394,7 @@ fn a_base_function_finishes_one_write_before_it_takes_the_next() {
 }
 
 #[test]
-fn nobody_can_pass_for_an_endpoint() {
+fn no_node_can_pass_for_an_endpoint() {
     let daemon = common::Daemon::start(FABRIC);
     let port = common::Port::connect(&daemon);
     let hello = common::Port::hello_packet("ep");

@@ -71,7 +71,7 @@ fn interrupt(world: &mut World) -> (u64, u8, u32) {
 }
 
 #[test]
-fn hp_1_presence_detect_change_goes_to_the_one_who_programs_the_switch() {
+fn hp_1_presence_detect_change_goes_to_the_host_that_programs_the_switch() {
     let (mut world, pcim) = fabric();
     let s1 = pcim.named("s1");
     let there = WEFT_PLUG_PRESENT | WEFT_PLUG_POWER | WEFT_PLUG_LINK;

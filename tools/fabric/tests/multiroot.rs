@@ -90,7 +90,7 @@ fn mr_1_vpd_that_are_damaged_are_none() {
 }
 
 #[test]
-fn mr_2_who_sits_with_whom_is_told_to_the_endpoints() {
+fn mr_2_endpoints_are_told_which_host_they_sit_with() {
     let (mut world, mut pcim) = found();
     let resident = |name: &str| pcim.found.get(pcim.named(name)).unwrap().resident;
     let (rc1, rc2) = (pcim.named("rc1"), pcim.named("rc2"));

@@ -201,7 +201,7 @@ fn a_hello_that_is_not_in_order_is_refused_with_a_reason() {
 }
 
 #[test]
-fn whoever_breaks_the_protocol_is_closed_and_nobody_else_is() {
+fn a_peer_that_breaks_the_protocol_is_closed_and_no_other_is() {
     let mut daemon = Daemon::start(TWO);
     let mut events = daemon.events();
     let (h1, mut h2) = linked(&daemon);
@@ -281,7 +281,7 @@ fn descriptors_go_with_their_ports() {
 }
 
 #[test]
-fn one_who_does_not_read_holds_nobody_up() {
+fn a_reader_that_does_not_read_holds_no_other_up() {
     let mut daemon = Daemon::start(TWO);
     let (h1, h2) = linked(&daemon);
     // Far more than sockets hold. h2 reads nothing.

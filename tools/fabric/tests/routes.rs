@@ -109,7 +109,7 @@ fn a_change_of_tables_is_answered_when_it_is_in_force() {
 }
 
 #[test]
-fn one_who_does_not_let_go_is_named() {
+fn a_holder_that_does_not_let_go_is_named() {
     let (daemon, [h1, _h2, _h3]) = fabric();
     program(&daemon, &h1);
     h1.say(WEFT_FAB_WANT, REMOTE, [3, 0, 0, 0, 0, 0], &[]);

@@ -203,7 +203,7 @@ fn q_2_completions_stay_until_they_were_told() {
 proptest! {
     /// Whatever an endpoint writes, nothing completes that was not posted, or twice, or out of turn.
     #[test]
-    fn q_2_nobody_invents_completions(
+    fn q_2_no_end_invents_completions(
         steps in prop::collection::vec((0u32..3, 0u32..20, 0u64..20, 0u32..7, 0u64..200), 1..200),
     ) {
         let mut ledger = ledger(8);

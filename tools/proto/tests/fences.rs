@@ -185,7 +185,7 @@ fn sender_sleeps(without: Option<Fence>) {
 }
 
 #[test]
-fn who_sleeps_is_woken() {
+fn an_end_that_sleeps_is_woken() {
     receiver_sleeps(None);
     sender_sleeps(None);
 }

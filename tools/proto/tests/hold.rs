@@ -462,7 +462,7 @@ fn mig_2_an_end_whose_go_on_is_lost_is_quiesced_for_a_moment_only() {
 const ALL_NUMBERS: usize = 1 << 16;
 
 #[test]
-fn who_begins_anew_meanwhile_is_not_taken_for_who_was_there() {
+fn a_peer_that_begins_anew_meanwhile_is_not_taken_for_the_former_one() {
     for comes_back in 0..2 {
         let mut world = World::new();
         for _ in 0..ALL_NUMBERS / 64 {

@@ -414,7 +414,7 @@ fn two_hosts_meet() {
 }
 
 #[test]
-fn meets_who_comes_late() {
+fn meets_a_late_comer() {
     let mut world = World::new();
     world.up(0);
     for _ in 0..50 {
@@ -512,7 +512,7 @@ fn a_peer_that_restarts_gets_another_grant() {
 }
 
 #[test]
-fn an_arena_that_cannot_be_withdrawn_is_granted_to_nobody() {
+fn an_arena_that_cannot_be_withdrawn_is_granted_to_no_peer() {
     let mut world = ready();
     let granted = world.ends[0].port.granted;
     world.ends[0].port.fail_withdraw = true;
@@ -567,7 +567,7 @@ fn a_late_hello_of_a_former_life_breaks_nothing() {
 /// Each knows the other by a former life. If they answered by naming the one that they know, each answer would
 /// be answered in the same way.
 #[test]
-fn two_who_name_former_lives_do_not_argue_for_ever() {
+fn two_ends_that_name_former_lives_do_not_argue_for_ever() {
     let mut world = World::new();
     world.up(0);
     let first = world.newest(1);

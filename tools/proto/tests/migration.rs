@@ -223,7 +223,7 @@ fn mig_2_the_sequence_of_the_figure() {
 }
 
 #[test]
-fn mig_2_a_source_that_nobody_drives_is_not_asked() {
+fn mig_2_a_source_without_a_driver_is_not_asked() {
     let mut machine = Machine::new(Plan {
         asks: false,
         ..PLAN

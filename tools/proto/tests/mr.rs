@@ -279,7 +279,7 @@ proptest! {
     /// A host that keeps its endpoint keeps it without a break at any step of a plan, and no host gets at
     /// what is neither his before nor after.
     #[test]
-    fn hp_2_a_change_of_assignments_touches_nobody_else(shape in shape(), before in picks(), after in picks()) {
+    fn hp_2_a_change_of_assignments_touches_no_other_host(shape in shape(), before in picks(), after in picks()) {
         let found = shape.inventory(|_| false);
         let (before, after) = (assignments_of(&shape, &before), assignments_of(&shape, &after));
         let mut manager = Manager::new();
@@ -307,7 +307,7 @@ proptest! {
     /// A component that goes takes what went by it along, and nothing else is written for the others;
     /// when it is back, everything is as it was.
     #[test]
-    fn hp_2_who_goes_and_comes_touches_nobody_else(shape in shape(), picks in picks(), who: Index) {
+    fn hp_2_a_host_that_goes_and_comes_touches_no_other(shape in shape(), picks in picks(), who: Index) {
         let all = shape.components();
         let gone = who.get(&all).hwid;
         let whole = shape.inventory(|_| false);
@@ -422,7 +422,7 @@ proptest! {
 
     /// Whatever a component answers as its vital product data.
     #[test]
-    fn mr_1_vpd_of_anybody_is_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn mr_1_any_vpd_is_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = Vpd::parse(&bytes);
     }
 
@@ -614,7 +614,7 @@ fn mr_7_a_link_has_fifteen_planes_to_give_and_the_sixteenth_assignment_says_so()
 }
 
 #[test]
-fn mr_4_a_space_that_is_full_says_for_whom() {
+fn mr_4_a_space_that_is_full_names_the_host() {
     let mut found = empty();
     let mut small = root(0);
     small.window = (1 << 32, (1 << 32) + (2 << 16) - 1);
@@ -697,7 +697,7 @@ fn mr_3_a_text_of_assignments_says_which_line_is_none() {
 }
 
 #[test]
-fn mr_1_who_says_what_cannot_be_is_no_component() {
+fn mr_1_a_node_that_says_what_cannot_be_is_no_component() {
     let ep = |functions| Kind::Endpoint { ves: 4, functions };
     let switch = |ports| Kind::Switch { ports };
     for (kind, ports, port) in [

@@ -219,7 +219,7 @@ proptest! {
 }
 
 #[test]
-fn mr_7_a_hierarchy_that_nobody_is_in_is_nobodys() {
+fn mr_7_an_empty_hierarchy_belongs_to_no_host() {
     let mut found = empty();
     for component in [root(0), switch(0), endpoint(0)] {
         found.found(component).unwrap();

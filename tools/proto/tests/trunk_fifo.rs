@@ -456,7 +456,7 @@ fn a_claimed_word_holds_later_ones_back() {
 }
 
 #[test]
-fn who_sleeps_is_rung_once() {
+fn an_end_that_sleeps_is_rung_once() {
     let mut world = World::new(small(), small());
     let kick = |world: &mut World| world.out.needs_kick(&world.sender, &world.receiver);
     world.send(ADDRESS, &send()).expect("room");
@@ -483,7 +483,7 @@ fn who_sleeps_is_rung_once() {
 
 /// The first message had left when the peer asked to be rung, and did not see it: the next one rings.
 #[test]
-fn who_asks_too_late_is_rung_for_what_comes_next() {
+fn an_end_that_asks_too_late_is_rung_for_what_comes_next() {
     let mut world = World::new(small(), small());
     let kick = |world: &mut World| world.out.needs_kick(&world.sender, &world.receiver);
     world.send(ADDRESS, &send()).expect("room");
@@ -534,7 +534,7 @@ fn gone_waits_for_the_words_before_it() {
 /// The peer was rung for a word, looked, found nothing and sleeps again: it is rung when the word is
 /// there.
 #[test]
-fn who_sleeps_again_is_rung_for_what_is_late() {
+fn an_end_that_sleeps_again_is_rung_for_what_is_late() {
     let mut world = World::new(small(), small());
     let word = Word {
         qpn: 1,

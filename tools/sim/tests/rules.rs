@@ -353,7 +353,7 @@ fn n_6_a_node_that_was_written_to_by_others_gets_a_master_above_them() {
 }
 
 #[test]
-fn n_3_every_host_knows_who_has_come_and_gone() {
+fn n_3_every_host_knows_which_have_come_and_gone() {
     let mut world = World::off(two_switches(), vec![40, 30, 1, 2, 20], 3);
     let known = |world: &World, node: usize| {
         let members = world.manager(node).unwrap().members().all();

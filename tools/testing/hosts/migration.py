@@ -333,7 +333,7 @@ def back(port, count):
     port.numvfs(count)
 
 
-def nobody_twice(*ports):
+def none_twice(*ports):
     hwids = [port.hwid(n) for port, count in ports for n in range(count)]
     if len(set(hwids)) != len(hwids):
         raise Mismatch(f"two functions are the same: {hwids}")
@@ -384,7 +384,7 @@ def dying(bench):
                 raise Mismatch(f"the target is {a[0].hwid(1)}")
             a[0].state(1, "used")
             back(a[2], 1)
-            nobody_twice((a[0], 2), (a[1], 1), (a[2], 1))
+            none_twice((a[0], 2), (a[1], 1), (a[2], 1))
             moves, breaks, said = work.whole()
             # It has moved five times. A reset breaks what has not finished yet; and who is asked for a moment
             # only, as the target goes, may miss it. Nothing is lost, repeated or out of order either way.
@@ -419,7 +419,7 @@ def any_moment(bench):
                 raise Mismatch(f"{done.out}: the target is {a[0].hwid(1)}, and was {own}; {hwid} moves")
             host.wait_link("ready", 60, port=a[0].node(1))
             back(a[2], 1)
-            nobody_twice((a[0], 2), (a[1], 1), (a[2], 1))
+            none_twice((a[0], 2), (a[1], 1), (a[2], 1))
             if (a[2].hwid(0) == hwid) == moved:
                 raise Mismatch(f"the source comes back as {a[2].hwid(0)}, after {outcomes[-1]}")
         bench.note(f"outcomes: {', '.join(outcomes)}")

@@ -7,7 +7,7 @@ import json
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
-from .migration import MIGRATIONS, SYSFS, back, holding, migrate, moving, nobody_twice
+from .migration import MIGRATIONS, SYSFS, back, holding, migrate, moving, none_twice
 
 LAB = "twins"
 # Waits until a step is seen to be done, by what sysfs shows, and does something at once: PATH WANTED
@@ -131,7 +131,7 @@ def each_step(bench):
                     ends.append(f"{case} ({done.get('step', 'all')}, {done.get('event', 'done')})")
                     mended(host, source)
                     mended(host, target)
-                    nobody_twice((a[0], 2), (target, 1), (source, 1))
+                    none_twice((a[0], 2), (target, 1), (source, 1))
                     moved = done["outcome"] in ("moved", "at-target")
                     have = source.hwid(0), target.hwid(0)
                     # A target that is taken away with the identity of another comes back with it.

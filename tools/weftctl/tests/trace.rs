@@ -133,7 +133,7 @@ fn both_ends_may_be_initiators_of_the_same_number() {
 }
 
 #[test]
-fn pulled_data_go_to_who_says_that_they_went() {
+fn pulled_data_go_to_the_end_that_says_that_they_went() {
     let (ended, _) =
         told(&[("> SEND_LONG", 1, 5000), ("> OFFER", 1, 5000), ("< DONE", 1, 0), ("< ACK", 1, 0)]);
     let [send] = ended.as_slice() else { panic!("{ended:?}") };

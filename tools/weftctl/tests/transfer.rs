@@ -394,7 +394,7 @@ fn a_receiver_that_stays_away_is_given_up() {
 }
 
 #[test]
-fn a_transfer_that_nobody_goes_on_with_leaves_nothing() {
+fn a_transfer_that_is_abandoned_leaves_nothing() {
     let dirs = dirs();
     let hub = Hub::new(vec![]);
     let folder = Folder::open(&dirs.to, false).expect("folder");

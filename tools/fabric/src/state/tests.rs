@@ -480,7 +480,7 @@ fn a_change_waits_for_the_neighbour_that_sees_it() {
 }
 
 #[test]
-fn a_change_nobody_sees_is_answered_at_once() {
+fn a_change_that_no_host_sees_is_answered_at_once() {
     let mut world = pair();
     world.step(&Step::Inbound { host: 0, entry: 1, allow: 0, pages: 1 });
     assert_eq!(world.ports[0].due, []);
@@ -592,7 +592,7 @@ fn what_neighbours_never_confirm_is_bounded() {
 }
 
 #[test]
-fn a_function_that_was_reset_gets_a_generation_nobody_has_had() {
+fn a_function_that_was_reset_gets_a_new_generation() {
     let mut world = pair();
     let mut last = world.last_generation;
     for function in [1, 33, 1] {

@@ -323,7 +323,7 @@ TEST_F(endpoint, who_cannot_be_told_has_lost_nothing)
 	munmap(end, page);
 }
 
-TEST_F(endpoint, an_area_that_is_freed_is_named_by_nobody)
+TEST_F(endpoint, an_area_that_is_freed_is_named_by_no_request)
 {
 	struct weft_ep_work work = { .op = WEFT_EP_OP_CRC32C, .sources = 1,
 				     .segment = { { self->a.area, 64, 0 } } };

@@ -119,7 +119,7 @@ FIXTURE_TEARDOWN(memory)
 	close(self->fd);
 }
 
-TEST_F(memory, limits_are_told_to_whoever_asks)
+TEST_F(memory, limits_are_told_to_any_user)
 {
 	struct weft_limits l = { .size = sizeof(l) };
 	int fd = wt_open(0, 0);

@@ -294,7 +294,7 @@ TEST_F(uapi, connect_limits)
 	}
 }
 
-TEST_F(uapi, nobody_listens)
+TEST_F(uapi, no_program_listens)
 {
 	EXPECT_EQ(-ECONNREFUSED, wt_connect(self->fd, wt_service(), 16, 4096, 0));
 	/* The file is fresh still. */
@@ -313,7 +313,7 @@ TEST_F(uapi, unknown_peer)
 	EXPECT_EQ(-EHOSTUNREACH, wt_ioctl(self->fd, WEFT_CHAN_CONNECT, &c));
 }
 
-TEST_F(uapi, connection_times_out_when_nobody_accepts)
+TEST_F(uapi, connection_times_out_when_no_program_accepts)
 {
 	unsigned int service = wt_service();
 	int listener = wt_listen(1, service, 1);

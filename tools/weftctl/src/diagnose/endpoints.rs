@@ -16,7 +16,7 @@ pub fn check(snapshot: &Snapshot, function: &Function, port: &Port) -> Vec<Findi
     for component in known.components.iter().flatten() {
         found.extend(component_itself(component, &names));
         found.extend(driverless(component, port, &names));
-        found.extend(nobodys(component, known, &names));
+        found.extend(unassigned(component, known, &names));
     }
     found.extend(no_endpoint_slots(function, port));
     found.extend(failed(snapshot, function, port));
@@ -100,7 +100,7 @@ fn driverless(component: &Component, port: &Port, names: &Names<'_>) -> Option<F
 }
 
 /// An endpoint of which no host is to have anything.
-fn nobodys(component: &Component, known: &Known, names: &Names<'_>) -> Option<Finding> {
+fn unassigned(component: &Component, known: &Known, names: &Names<'_>) -> Option<Finding> {
     let assigned = known.assignments.iter().any(|assignment| assignment.endpoint == component.hwid);
     if component.kind != "endpoint" || !component.there || assigned {
         return None;

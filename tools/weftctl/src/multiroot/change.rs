@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn mr_3_who_tries_again_does_not_get_another_one() {
+    fn mr_3_a_host_that_tries_again_does_not_get_another_one() {
         let mut known = known();
         for (state, wanted) in [(State::Done, 1), (State::NoRoot, 0), (State::Waits, 0)] {
             known.assignments[0].state = Some(state);

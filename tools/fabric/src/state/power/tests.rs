@@ -193,7 +193,7 @@ fn n_8_a_daemon_that_does_not_run_for_a_moment_takes_the_same_load_for_no_other(
 const MOST_BYTES: u64 = 250_000_000 * 8 * 8;
 
 #[test]
-fn n_8_what_the_administrator_allows_is_not_exceeded_and_who_wants_no_policy_has_none() {
+fn n_8_what_the_administrator_allows_is_not_exceeded_and_no_policy_is_forced() {
     let mut world = World::new();
     let busy = [MOST_BYTES, 0];
     world.set(BETWEEN, Some((3, 2)), Power::Auto).unwrap();
