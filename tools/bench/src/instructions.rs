@@ -15,6 +15,7 @@
 
 mod asleep;
 mod bulk;
+pub mod profile;
 
 use crate::Result;
 use crate::verbs::{How, Verbs};
@@ -34,7 +35,9 @@ const RUNS: usize = 7;
 /// Batches of a run that have to be undisturbed.
 const LEAST: usize = 11;
 
+/// A function of its own: a trace shows where it is called.
 #[cfg(target_arch = "x86_64")]
+#[inline(never)]
 fn clock() -> u64 {
     // SAFETY: Every x86-64 has it, and Linux lets programs use it unless told otherwise.
     unsafe { std::arch::x86_64::_rdtsc() }
@@ -117,17 +120,10 @@ const POLLS: usize = 8;
 /// First the engine is rung for each message by itself, then as programs ring that have more than one
 /// to send.
 pub fn queue_pairs(from: u32, to: u32) -> Result<()> {
-    let port = Port::open(to)?;
-    let listener = port.listen(SERVICE + 1, 1)?;
-    let accepting =
-        thread::spawn(move || Verbs::join(&port, listener.accept(PATIENCE)?, How::Polled, 1));
-    let port = Port::open(from)?;
-    let channel = port.connect(&Connect::to_link(0, SERVICE + 1))?;
-    let mut sender = Verbs::join(&port, channel, How::Polled, 1)?;
-    let mut receiver = accepting.join().map_err(|_| "the accepting thread panicked")??;
+    let (mut sender, mut receiver) = joined(from, to)?;
     for (name, ringing) in [("qp", true), ("qp-batched", false)] {
         for run in 0..=RUNS {
-            let (sends, receives) = batches(&mut sender, &mut receiver, ringing)?;
+            let (sends, receives) = batches(&mut sender, &mut receiver, ringing, BATCHES)?;
             if run > 0 {
                 report(&format!("{name}-send"), BYTES, sends, QP_BATCH)?;
                 report(&format!("{name}-receive"), BYTES, receives, QP_BATCH)?;
@@ -138,6 +134,20 @@ pub fn queue_pairs(from: u32, to: u32) -> Result<()> {
     asleep::queue_pairs(from, to)
 }
 
+/// Queue pairs of two ports that are joined, polled.
+fn joined(from: u32, to: u32) -> Result<(Verbs, Verbs)> {
+    let port = Port::open(to)?;
+    let listener = port.listen(SERVICE + 1, 1)?;
+    let accepting =
+        thread::spawn(move || Verbs::join(&port, listener.accept(PATIENCE)?, How::Polled, 1));
+    let port = Port::open(from)?;
+    let channel = port.connect(&Connect::to_link(0, SERVICE + 1))?;
+    let sender = Verbs::join(&port, channel, How::Polled, 1)?;
+    Ok((sender, accepting.join().map_err(|_| "the accepting thread panicked")??))
+}
+
+pub use asleep::spent;
+
 /// By TCP, to an address of a network card in the namespace.
 pub fn tcp(namespace: &str, address: &str) -> Result<()> {
     let ends = bulk::connected(namespace, address)?;
@@ -145,15 +155,16 @@ pub fn tcp(namespace: &str, address: &str) -> Result<()> {
     bulk::tcp(ends)
 }
 
-/// What each batch costs either end. `ringing`: for each message.
+/// What each of `count` batches costs either end. `ringing`: for each message.
 fn batches(
     sender: &mut Verbs,
     receiver: &mut Verbs,
     ringing: bool,
+    count: usize,
 ) -> Result<(Vec<u64>, Vec<u64>)> {
     let (message, mut got) = ([7; BYTES], [0; BYTES]);
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
-    for _ in 0..BATCHES {
+    for _ in 0..count {
         // Both look now and then when there is nothing, as a program that polls does.
         for _ in 0..POLLS {
             sender.idle()?;

@@ -11,6 +11,9 @@
 //! `weft-bench watch qp …` waits until what it is connected to is gone, `weft-bench refused qp …` asks
 //! for what the other end refuses. `weft-bench instructions PORT PORT` counts what a message costs the
 //! processor, see `instructions.rs`; `instructions tcp NAMESPACE ADDRESS`, by TCP to an address there.
+//! `weft-bench profile FOLDER …` does part of that for the emulator to write it down, see
+//! `instructions/profile.rs`.
+//! `weft-bench spent COMMAND…` counts what a command takes of the machine.
 //! `weft-bench make channel|cq|mr|qp PORT COUNT SERVICE FILE` has so many objects, when there is such a
 //! file, until it is killed; `weft-bench accept PORT SERVICE` accepts the channels. `weft-bench first
 //! SERVICE COMMAND…` says how long it takes from the command that loads the driver to the first byte that
@@ -42,6 +45,9 @@ const USAGE: &str = "usage: weft-bench serve WAY | weft-bench run WAY JOB… | \
                      weft-bench watch WAY | weft-bench refused WAY | \
                      weft-bench instructions PORT PORT | \
                      weft-bench instructions tcp NAMESPACE ADDRESS | \
+                     weft-bench profile FOLDER PORT PORT | \
+                     weft-bench profile FOLDER tcp NAMESPACE ADDRESS | \
+                     weft-bench spent COMMAND… | \
                      weft-bench make channel|cq|mr|qp PORT COUNT SERVICE FILE | \
                      weft-bench accept PORT SERVICE | weft-bench first SERVICE COMMAND…\n\
                      WAY: tcp ADDRESS polled|sleeping | [small-]channel PORT SERVICE polled|sleeping | \
@@ -128,6 +134,13 @@ fn run(words: &[&str]) -> Result<()> {
             instructions::queue_pairs(from.parse()?, to.parse()?)
         }
         ["instructions", "tcp", namespace, address] => instructions::tcp(namespace, address),
+        ["profile", folder, "tcp", namespace, address] => {
+            instructions::profile::tcp(namespace, address, folder)
+        }
+        ["profile", folder, from, to] => {
+            instructions::profile::queue_pairs(from.parse()?, to.parse()?, folder)
+        }
+        ["spent", command @ ..] => instructions::spent(command),
         ["make", kind, port, count, service, file] => {
             memory::make(kind, port.parse()?, count.parse()?, service.parse()?, file)
         }

@@ -4,6 +4,7 @@
 What is counted, and what is left out, is in tools/bench/src/instructions.rs and the files of its folder.
 """
 
+import contextlib
 
 from .. import paths, topology
 from ..lab import Lab
@@ -19,16 +20,18 @@ TARGETS = {
     "qp-receive-64": (None, None),
     "qp-batched-send-64": ("<=1500", None),
     "qp-batched-receive-64": ("<=2200", "<=1500"),
+    "qp-write-32k": (None, None),
     "qp-write-1m": (None, None),
     "qp-sleeping-round-trip-64": (None, None),
     "qp-events-round-trip-64": (None, None),
 }
 # TCP's ends, and what interrupts do between them, for both.
 TCP = [f"{way}-{part}-64" for way in ("tcp", "tcp-batched") for part in ("send", "receive", "between")]
-TCP += ["tcp-1m", "tcp-sleeping-round-trip-64"]
+TCP += ["tcp-32k", "tcp-1m", "tcp-sleeping-round-trip-64"]
 # Both network cards are the guest's; the second one's is another network namespace.
 ENDS = ("n1", "n2")
 NAMESPACE = "there"
+TCP_ENDS = f"tcp {NAMESPACE} {network.address('tap', ENDS[1])}:7000"
 
 
 def _run(samples, host, words):
@@ -37,25 +40,36 @@ def _run(samples, host, words):
         samples.add(f"{one['job']}-{size_name(one['bytes'])}", one["instructions"])
 
 
-def measure(figures, say, _runs):
-    """instructions a message: both ends in one guest whose clock counts them; TCP, too"""
+@contextlib.contextmanager
+def machine(name, say):
+    """The guest, and why there is no TCP in it, or None."""
     missing = network.prepare(ENDS)
     if missing:
         say(f"no taps here, so that TCP is left out: {missing}")
     cards = [] if missing else [
         word for end in ENDS for word in network.arguments(end, None, None, ["tap"])
     ]  # fmt: skip
-    samples = Samples()
-    with Lab("bench-counted", say) as lab:
+    with Lab(name, say) as lab:
         lab.join(topology.chain(2, prefix="n"))
         host = lab.add("host", list(ENDS), counted=True, extra=cards, shares={"modules": paths.modules()})
         lab.boot().load()
+        yield host, missing
+
+
+def join_by_tcp(host):
+    host.run(f"ip netns add {NAMESPACE}")
+    network.configure(host, ["tap"], ENDS[0])
+    network.configure(host, ["tap"], ENDS[1], NAMESPACE)
+
+
+def measure(figures, say, _runs):
+    """instructions a message: both ends in one guest whose clock counts them; TCP, too"""
+    samples = Samples()
+    with machine("bench-counted", say) as (host, missing):
         _run(samples, host, "0 1")
         if not missing:
-            host.run(f"ip netns add {NAMESPACE}")
-            network.configure(host, ["tap"], ENDS[0])
-            network.configure(host, ["tap"], ENDS[1], NAMESPACE)
-            _run(samples, host, f"tcp {NAMESPACE} {network.address('tap', ENDS[1])}:7000")
+            join_by_tcp(host)
+            _run(samples, host, TCP_ENDS)
     for name, (target, later) in TARGETS.items():
         figures.add(f"{name}-instructions", "instructions", samples[name], target, later=later)
     for name in [] if missing else TCP:

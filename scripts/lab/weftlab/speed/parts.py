@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """What is measured: each part runs in machines of its own and adds its figures."""
 
-from . import costs, detach, ends, instructions, load, moves, times, tlps
+from . import costs, detach, ends, instructions, load, moves, profile, roce, times, tlps
 
 ALL = {
     "instructions": instructions.measure,
+    "roce": roce.measure,
+    "profile": profile.measure,
     "tlps": tlps.measure,
     "speed": times.measure,
     "load": load.measure,

@@ -3,7 +3,7 @@
 
 import json
 
-from . import model, plot
+from . import model, plot, reasons
 from .figures import size_name
 from .load import PROCESSES
 from .times import HOW, PAIRS, SIZES
@@ -68,9 +68,10 @@ def _table(figures):
     return "\n".join(lines + [_row(figure) for figure in figures]) + "\n"
 
 
-def _short(figure):
+def _short(figure, figures):
     """A target that is missed, with a reason only where what was measured gives one."""
-    return f"- `{figure.id}`" + (f": {figure.reason}" if figure.reason else "") + "\n"
+    reason = figure.reason or reasons.of(figure.id, figures)
+    return f"- `{figure.id}`" + (f": {reason}" if reason else "") + "\n"
 
 
 def _others(figures):
@@ -145,7 +146,7 @@ def write(folder, figures, runs, kernel, accel, date):
         text += "## Targets\n\n" + _table(aimed) + "\n"
     missed = [figure for figure in aimed if not figure.met]
     if missed:
-        text += "### Where it falls short\n\n" + "".join(map(_short, missed)) + "\n"
+        text += "### Where it falls short\n\n" + "".join(_short(figure, figures) for figure in missed) + "\n"
     for what in PLOTS:
         for how in HOW:
             text += _plot(folder, figures, what, how)

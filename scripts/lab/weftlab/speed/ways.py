@@ -75,19 +75,24 @@ def soft_roce(host, backend):
     ).status
 
 
-def perftest(lab, backend, test, column, options):
-    """The number in a column of what a program of perftest reports. Both ends sleep."""
+def perftest_ends(lab, backend, test, options, before=""):
+    """What a program of perftest says on h1, and on h2. Both ends sleep. `before`: what runs the program."""
     # The first test is over when the second begins: its port is free by then.
-    command = f"{RDMA} {FOLDER}/bin/{test} -F -e -d rxe0 {options}"
+    command = f"{before} env {RDMA} {FOLDER}/bin/{test} -F -e -d rxe0 {options}"
     serving = lab["h2"].start_job(command)
     lab["h2"].until("ss -Hltn 'sport = :18515' | grep -q .")
     done = lab["h1"].run(f"{command} {network.address(backend, 'h2')}", PATIENCE)
-    serving.wait(60).must()
-    for line in reversed(done.out.splitlines()):
+    return done.out, serving.wait(60).must().out
+
+
+def perftest(lab, backend, test, column, options):
+    """The number in a column of what a program of perftest reports."""
+    out, _ = perftest_ends(lab, backend, test, options)
+    for line in reversed(out.splitlines()):
         words = line.split()
         if words and words[0].isdigit():
             return float(words[column])
-    raise CommandFailed(f"{test} reports nothing:\n{done.out}{done.err}")
+    raise CommandFailed(f"{test} reports nothing:\n{out}")
 
 
 def interrupts(host):

@@ -4,6 +4,7 @@
 //! both do is counted, and all that the kernel does for them meanwhile, but not what is left over for
 //! [`Rest`]: that is how long the emulator takes to carry a doorbell or a packet.
 
+use super::profile::Trace;
 use super::{BYTES, PATIENCE, RUNS, SERVICE, clock, report};
 use crate::Result;
 use crate::tcp::Tcp;
@@ -21,6 +22,8 @@ use weft::{Connect, Port};
 /// Round trips that are counted together, and such batches of a run.
 const TRIPS: usize = 64;
 const BATCHES: usize = 21;
+/// Batches that are traced: the first one has more in it than round trips.
+const TRACED: usize = 4;
 /// How long it is looked what a round of [`Rest`] costs.
 const QUIET: Duration = Duration::from_millis(20);
 
@@ -63,11 +66,11 @@ impl Rest {
     }
 }
 
-/// Answers as many messages as the other end sends.
-fn answer(mut way: Way) -> Result<()> {
+/// Answers `count` messages.
+fn answer(mut way: Way, count: usize) -> Result<()> {
     let (mut message, mut next) = ([0; BYTES], [0; BYTES]);
     way.recv(&mut message)?;
-    for _ in 1..(RUNS + 1) * BATCHES * TRIPS {
+    for _ in 1..count {
         way.exchange(&message, &mut next)?;
         std::mem::swap(&mut message, &mut next);
     }
@@ -75,51 +78,106 @@ fn answer(mut way: Way) -> Result<()> {
     way.settle()
 }
 
-fn round_trips(rest: &Rest, name: &str, mut near: Way, far: Way) -> Result<()> {
-    let answering = thread::spawn(move || answer(far));
+/// What each of some batches of round trips takes. `left`: how many instructions were left over so far.
+fn batches(near: &mut Way, count: usize, left: impl Fn() -> u64) -> Result<Vec<u64>> {
     let (message, mut got) = ([7; BYTES], [0; BYTES]);
-    for run in 0..=RUNS {
-        let mut all = Vec::new();
-        for _ in 0..BATCHES {
-            let (before, start) = (rest.all(), clock());
-            for _ in 0..TRIPS {
-                near.exchange(&message, &mut got)?;
-            }
-            let spent = clock() - start;
-            all.push(spent.saturating_sub(rest.all() - before));
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let (before, start) = (left(), clock());
+        for _ in 0..TRIPS {
+            near.exchange(&message, &mut got)?;
         }
-        // The first one warms up.
-        if run > 0 {
-            report(&format!("{name}-round-trip"), BYTES, all, TRIPS)?;
-        }
+        let spent = clock() - start;
+        all.push(spent.saturating_sub(left() - before));
     }
+    Ok(all)
+}
+
+/// Has `work` do `count` batches of round trips, the other end of which answers.
+fn answered(
+    mut near: Way,
+    far: Way,
+    count: usize,
+    work: impl FnOnce(&mut Way) -> Result<()>,
+) -> Result<()> {
+    let answering = thread::spawn(move || answer(far, count * TRIPS));
+    work(&mut near)?;
     near.settle()?;
     answering.join().map_err(|_| "the answering thread panicked")?
+}
+
+fn counted(rest: &Rest, name: &str, (near, far): (Way, Way)) -> Result<()> {
+    answered(near, far, (RUNS + 1) * BATCHES, |near| {
+        // The first one warms up.
+        batches(near, BATCHES, || rest.all())?;
+        for _ in 0..RUNS {
+            let all = batches(near, BATCHES, || rest.all())?;
+            report(&format!("{name}-round-trip"), BYTES, all, TRIPS)?;
+        }
+        Ok(())
+    })
+}
+
+/// The machine idles when it has nothing to do: there would be much to write down of the thread that counts that.
+fn traced(name: &str, (near, far): (Way, Way), trace: &Trace<'_>) -> Result<()> {
+    answered(near, far, BATCHES + TRACED, |near| {
+        batches(near, BATCHES, || 0)?;
+        trace.of(name, || batches(near, TRACED, || 0).map(drop))
+    })
+}
+
+/// Queue pairs of one port and of another of this host.
+fn joined(from: u32, to: u32, service: u32, how: How) -> Result<(Way, Way)> {
+    let port = Port::open(to)?;
+    let listener = port.listen(service, 1)?;
+    let accepting = thread::spawn(move || Verbs::join(&port, listener.accept(PATIENCE)?, how, 1));
+    let port = Port::open(from)?;
+    let channel = port.connect(&Connect::to_link(0, service))?;
+    let near = Verbs::join(&port, channel, how, 1)?;
+    let far = accepting.join().map_err(|_| "the accepting thread panicked")??;
+    Ok((Way::Qp(near.into()), Way::Qp(far.into())))
 }
 
 /// Over queue pairs, from one port to another of this host.
 pub fn queue_pairs(from: u32, to: u32) -> Result<()> {
     let rest = Rest::new()?;
-    for (service, name, how) in
-        [(SERVICE + 2, "qp-sleeping", How::Sleeping), (SERVICE + 3, "qp-events", How::Events)]
-    {
-        let port = Port::open(to)?;
-        let listener = port.listen(service, 1)?;
-        let accepting =
-            thread::spawn(move || Verbs::join(&port, listener.accept(PATIENCE)?, how, 1));
-        let port = Port::open(from)?;
-        let channel = port.connect(&Connect::to_link(0, service))?;
-        let near = Verbs::join(&port, channel, how, 1)?;
-        let far = accepting.join().map_err(|_| "the accepting thread panicked")??;
-        round_trips(&rest, name, Way::Qp(near.into()), Way::Qp(far.into()))?;
-    }
-    Ok(())
+    counted(&rest, "qp-sleeping", joined(from, to, SERVICE + 2, How::Sleeping)?)?;
+    counted(&rest, "qp-events", joined(from, to, SERVICE + 3, How::Events)?)
+}
+
+/// The same, in the one call, to be traced.
+pub fn traced_queue_pairs(from: u32, to: u32, trace: &Trace<'_>) -> Result<()> {
+    let ends = joined(from, to, SERVICE + 2, How::Sleeping)?;
+    traced("qp-sleeping", ends, trace)
+}
+
+fn ways(ends: &(TcpStream, TcpStream)) -> Result<(Way, Way)> {
+    let way = |end: &TcpStream| -> Result<Way> {
+        Ok(Way::Tcp(Tcp::new(end.try_clone()?, false)?.into()))
+    };
+    Ok((way(&ends.0)?, way(&ends.1)?))
 }
 
 /// By TCP, over this connection.
 pub fn tcp(ends: &(TcpStream, TcpStream)) -> Result<()> {
-    let way = |end: &TcpStream| -> Result<Way> {
-        Ok(Way::Tcp(Tcp::new(end.try_clone()?, false)?.into()))
-    };
-    round_trips(&Rest::new()?, "tcp-sleeping", way(&ends.0)?, way(&ends.1)?)
+    counted(&Rest::new()?, "tcp-sleeping", ways(ends)?)
+}
+
+/// The same, to be traced.
+pub fn traced_tcp(ends: &(TcpStream, TcpStream), trace: &Trace<'_>) -> Result<()> {
+    traced("tcp-sleeping", ways(ends)?, trace)
+}
+
+/// What the machine does while a command runs, in its programs and for them, but not what is left over.
+pub fn spent(command: &[&str]) -> Result<()> {
+    let [program, arguments @ ..] = command else { return Err(crate::USAGE.into()) };
+    let rest = Rest::new()?;
+    let (before, start) = (rest.all(), clock());
+    let status = Command::new(program).args(arguments).status()?;
+    let spent = (clock() - start).saturating_sub(rest.all() - before);
+    if !status.success() {
+        return Err(format!("{program}: {status}").into());
+    }
+    println!("{{\"job\": \"spent\", \"instructions\": {spent}}}");
+    Ok(())
 }

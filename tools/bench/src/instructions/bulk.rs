@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! How many instructions TCP takes for messages, and both TCP and queue pairs for a mebibyte.
+//! How many instructions TCP takes for messages, and both TCP and queue pairs for 32 KiB and for a mebibyte.
 //!
 //! Much of that is done by interrupts while the program waits, so what is spent waiting has to be told from
 //! it: the program looks in a loop, each look in vain costs the same, and that many times their number is
@@ -20,8 +20,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::thread;
 
-const MIB: usize = 1 << 20;
-/// What TCP is given at a time of a mebibyte.
+const SIZES: [usize; 2] = [32 << 10, 1 << 20];
+/// What TCP is given at a time.
 const PIECE: usize = 64 << 10;
 /// Batches of a run.
 const BATCHES: usize = 21;
@@ -120,16 +120,16 @@ fn messages(
     Ok([sends, receives, between])
 }
 
-/// A mebibyte by TCP, both ends and all that happens between.
-fn mebibytes(ends: &mut (TcpStream, TcpStream), looks: &Looks) -> Result<Vec<u64>> {
+/// So many bytes by TCP, both ends and all that happens between.
+fn piece(ends: &mut (TcpStream, TcpStream), looks: &Looks, size: usize) -> Result<Vec<u64>> {
     let (from, to) = ends;
     let (bytes, mut got) = (vec![7; PIECE], vec![0; PIECE]);
     let mut all = Vec::new();
     for _ in 0..BATCHES {
         let (mut done, mut spent) = (0, 0);
-        while done < MIB {
+        while done < size {
             let start = clock();
-            let count = from.write(&bytes[..PIECE.min(MIB - done)])?;
+            let count = from.write(&bytes[..PIECE.min(size - done)])?;
             spent += clock() - start;
             spent += looks.until(|| Ok(ioctl_fionread(&*to)? as usize >= count))?;
             let start = clock();
@@ -156,34 +156,38 @@ pub fn tcp(mut ends: (TcpStream, TcpStream)) -> Result<()> {
                 report(&format!("{name}-between"), BYTES, between, QP_BATCH)?;
             }
         }
-        let whole = mebibytes(&mut ends, &looks)?;
-        if run > 0 {
-            report("tcp", MIB, whole, 1)?;
+        for size in SIZES {
+            let whole = piece(&mut ends, &looks, size)?;
+            if run > 0 {
+                report("tcp", size, whole, 1)?;
+            }
         }
     }
     Ok(())
 }
 
-/// A mebibyte by an RDMA write, both ends.
+/// RDMA writes, both ends.
 pub fn queue_pair(sender: &mut Verbs, receiver: &mut Verbs) -> Result<()> {
     let looks = Looks::new(|| {
         receiver.idle()?;
         sender.is_settled()
     })?;
     for run in 0..=RUNS {
-        let mut all = Vec::new();
-        for _ in 0..BATCHES {
-            let start = clock();
-            sender.write(0, MIB)?;
-            let posted = clock() - start;
-            let moved = looks.until(|| {
-                receiver.idle()?;
-                sender.is_settled()
-            })?;
-            all.push(posted + moved);
-        }
-        if run > 0 {
-            report("qp-write", MIB, all, 1)?;
+        for size in SIZES {
+            let mut all = Vec::new();
+            for _ in 0..BATCHES {
+                let start = clock();
+                sender.write(0, size)?;
+                let posted = clock() - start;
+                let moved = looks.until(|| {
+                    receiver.idle()?;
+                    sender.is_settled()
+                })?;
+                all.push(posted + moved);
+            }
+            if run > 0 {
+                report("qp-write", size, all, 1)?;
+            }
         }
     }
     Ok(())
