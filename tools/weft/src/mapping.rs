@@ -44,7 +44,7 @@ impl Mapping {
     fn place<T>(&self, at: usize, bytes: usize) -> *mut T {
         let fits = at.checked_add(bytes).is_some_and(|end| end <= self.bytes);
         if !fits || at % size_of::<T>() != 0 {
-            outside(at, bytes, self.bytes);
+            must_fit(at, bytes, self.bytes, size_of::<T>());
         }
         // SAFETY: Inside of the mapping, as just checked.
         unsafe { self.base.as_ptr().byte_add(at).cast() }
@@ -62,11 +62,13 @@ impl Mapping {
     }
 }
 
-/// Not inlined, so that accesses carry nothing along for what this says.
+/// Stops what [`Mapping::place`] or [`Places::some`] has found to be outside. Not inlined, so that an access carries
+/// nothing along for what this says.
 #[cold]
 #[inline(never)]
-fn outside(at: usize, bytes: usize, of: usize) -> ! {
-    panic!("{at:#x}+{bytes:#x} in {of:#x}")
+fn must_fit(at: usize, count: usize, of: usize, align: usize) {
+    let fits = at.checked_add(count).is_some_and(|end| end <= of);
+    assert!(fits && at % align == 0, "{at:#x}+{count:#x} in {of:#x}");
 }
 
 impl Drop for Mapping {
@@ -255,7 +257,7 @@ impl Places<'_> {
     fn some(&self, at: usize, count: usize) -> *mut u64 {
         let fits = at.checked_add(count).is_some_and(|end| end <= self.count);
         if !fits {
-            outside(at, count, self.count);
+            must_fit(at, count, self.count, 1);
         }
         // SAFETY: `place` has checked all of the words.
         unsafe { self.to.add(at) }

@@ -266,7 +266,7 @@ fn put_list(list: &[Sge], at: usize, entry: &mut (impl Entry + ?Sized)) {
 fn pair(first: u32, second: u32) -> u64 {
     let (low, high) =
         if cfg!(target_endian = "little") { (first, second) } else { (second, first) };
-    u64::from(low) | u64::from(high) << 32
+    u64::from(low) | (u64::from(high) << 32)
 }
 
 impl Mr {
