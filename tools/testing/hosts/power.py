@@ -103,12 +103,12 @@ while True:
 
 
 class Changes:
-    """What a link of a host has run at since, each time with when that began."""
+    """What a link of a host has run at since, each time with when that began. At first: `rate`."""
 
-    def __init__(self, host, link):
+    def __init__(self, host, link, rate=(4, 8)):
         path = host.push("watch.py", WATCH.encode())
         self.job = host.start_job(f"exec python3 {path} {PORT}/link{link}")
-        self.job.expect(" 4 8$", 30)
+        self.job.expect(" {} {}$".format(*rate), 30)
 
     def all(self):
         lines = [line.split() for line in self.job.out.splitlines()]
@@ -228,10 +228,15 @@ def routes(bench):
     if any((link["power"], link["max_speed"], link["max_width"]) != ("auto", 4, 8) for link in shown):
         raise Mismatch(f"{shown}")
     # A port that is reset has not forgotten it: the link begins at the most, and slows down again.
+    until("the slowest", lambda: (link_file(n2, 2, "speed"), link_file(n2, 2, "width")) == ("1", "1"), 60)
+    changes = Changes(n2, 2, STEPS[-1])
     n3.run(f"echo 1 >{PORT}/reset", 60)
+    # The steps are seen as they come: the first one is over after two seconds.
+    until("slow again", lambda: changes.rates()[-len(STEPS) - 1 :] == [(4, 8), *STEPS], 60)
+    changes.end()
     n3.wait_link("ready")
-    until("the most again", lambda: link_file(n3, 2, "power") == "auto" and link_file(n3, 2, "target_width") == "8")
-    until("slow again", lambda: link_file(n2, 2, "width") == "1", 60)
+    if link_file(n3, 2, "power") != "auto":
+        raise Mismatch("a port that was reset has forgotten the policy of its link")
     power(n3, 2, "performance")
     until("the direct route again", direct(True))
     settled(hosts, 2, 3)
