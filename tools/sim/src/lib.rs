@@ -6,7 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod bound;
 pub mod check;
 pub mod rng;
 pub mod scale;
