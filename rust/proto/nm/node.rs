@@ -477,6 +477,12 @@ where
         &self.table
     }
 
+    /// Returns the routes, to be changed.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by proto::nm::modes"))]
+    pub fn table_mut(&mut self) -> &mut Table<T> {
+        &mut self.table
+    }
+
     /// Returns the assignments.
     pub fn assignments(&self) -> &Kept<B> {
         &self.assignments

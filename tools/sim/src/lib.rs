@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod growth;
 pub mod rng;
 pub mod scale;
 pub mod topology;
