@@ -74,6 +74,10 @@ modules: ## weft.ko as build/<kernel>/weft.ko
 tools: ## weftctl, weft-fabric, the library and its examples
 	@cd tools && ../scripts/in-root cargo build --release --locked --lib --bins --examples
 
+.PHONY: sim
+sim: tools ## fabrics of up to 65 536 simulated nodes, into Documentation/manager.rst (an hour, 8 GiB)
+	@scripts/sim
+
 .PHONY: install
 install: ## the module, the tools and their manual pages on this machine (PREFIX, DESTDIR)
 	@scripts/install

@@ -12,7 +12,7 @@ pub const MAX_ASSIGNMENTS: usize = 4096;
 const CONTENT_BITS: u32 = 12;
 
 /// Returns the version of assignments that replace those of version `before`. It rises with each change.
-pub(super) fn version_after(before: u32, bytes: &[u8]) -> u32 {
+pub fn version_after(before: u32, bytes: &[u8]) -> u32 {
     let count = (before >> CONTENT_BITS).wrapping_add(1);
     let content = crc32c(bytes.iter().copied()) & ((1 << CONTENT_BITS) - 1);
     (count << CONTENT_BITS) | content

@@ -10,8 +10,9 @@ use super::{
     allow::Allowed,
     ask::{Ask, State},
     doubt::Doubts,
+    mastership::Mastership,
     member::{Member, Members, NO_MEMBER},
-    message::{Info, Page},
+    message::{Info, Listed, Page},
     port::{Port, PORTS},
     seal::Origin,
 };
@@ -28,6 +29,66 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         };
         first.ask.state = State::Done;
         self.push(first);
+        self.placed = 1;
+    }
+
+    /// Begins an exploration as [`Self::begin`] does. What the last one has found is kept until this one is
+    /// complete: a node that the master has found unchanged ([`Self::listed`]) need not be asked.
+    pub fn recall(&mut self, me: Info, ports: [Port; PORTS]) {
+        let Some((first, others)) = self.all_mut().split_first_mut() else {
+            return self.begin(me, ports);
+        };
+        (first.info, first.ports, first.ask) = (me, ports, Ask::DONE);
+        for member in others {
+            member.fresh = false;
+            member.ask = Ask::DONE;
+        }
+        self.placed = 1;
+        self.expanded = 0;
+        self.too_many = false;
+        self.too_far = false;
+    }
+
+    /// Takes what the master, in this mastership, has found of a node.
+    pub fn listed(&mut self, mastership: Mastership, node: &Listed) {
+        let same = |m: &&mut Member| {
+            m.known
+                && m.info.hwid == node.hwid
+                && m.info.life == node.life
+                && m.info.change == node.change
+        };
+        if let Some(member) = self.all_mut().iter_mut().find(same) {
+            member.fresh = true;
+            member.info.lid = node.lid;
+            member.info.mastership = mastership;
+        }
+    }
+
+    /// Adds a node that this exploration has found behind those that it has found before. Returns whether
+    /// there was room.
+    fn place(&mut self, found: Member) -> bool {
+        let place = self.placed;
+        let known = self.find(found.info.hwid).filter(|at| *at >= place);
+        let others = self.all_mut().get_mut(place..).unwrap_or_default();
+        match (known, others.first().copied()) {
+            (Some(at), _) => others.swap(0, at - place),
+            (None, None) if !self.push(found) => return false,
+            (None, None) => {}
+            // The one that is in the place goes to the end, or is asked if it is found.
+            (None, Some(other)) => _ = self.push(other),
+        }
+        if let Some(member) = self.all_mut().get_mut(place) {
+            *member = match known {
+                Some(_) if member.fresh => Member {
+                    path: found.path,
+                    piece: 0,
+                    ..*member
+                },
+                _ => found,
+            };
+        }
+        self.placed += 1;
+        true
     }
 
     /// Takes the answer of a node to question `xid`. If its ports do not fit into one page, the next
@@ -65,7 +126,10 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
 
     /// Processes the answers that are next in turn. Returns true if no node is left to ask.
     pub fn expand<A: AsRef<[u64]>>(&mut self, allowed: &Allowed<A>, doubts: &Doubts) -> bool {
-        while let Some(member) = self.all().get(self.expanded).copied() {
+        while self.expanded < self.placed {
+            let Some(member) = self.all().get(self.expanded).copied() else {
+                break;
+            };
             if !member.ask.is_over() {
                 return false;
             }
@@ -74,7 +138,8 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
                 continue;
             }
             for (port, at) in member.ports.iter().zip(0u8..) {
-                if !port.is_up() || !allowed.has(port.peer) || self.find(port.peer).is_some() {
+                let is_found = self.find(port.peer).is_some_and(|at| at < self.placed);
+                if !port.is_up() || !allowed.has(port.peer) || is_found {
                     continue;
                 }
                 let Some(path) = member.path.then(at) else {
@@ -89,11 +154,12 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
                 if doubts.has(port.peer) {
                     found.ask = Ask::BRIEF;
                 }
-                if !self.push(found) {
+                if !self.place(found) {
                     self.too_many = true;
                 }
             }
         }
+        self.truncate(self.placed);
         true
     }
 

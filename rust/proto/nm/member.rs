@@ -22,6 +22,8 @@ pub struct Member {
     pub ports: [Port; PORTS],
     /// Whether it has answered.
     pub known: bool,
+    /// Whether the master has found it as it has answered, since [`Members::recall`].
+    pub(super) fresh: bool,
     /// How to reach it.
     pub path: Path,
     /// Origin of the last message of it that was sealed, if any was.
@@ -80,6 +82,7 @@ impl Member {
         },
         ports: [Port::NONE; PORTS],
         known: false,
+        fresh: false,
         path: Path::EMPTY,
         origin: Origin {
             hwid: 0,
@@ -98,6 +101,8 @@ impl Member {
 pub struct Members<M> {
     memory: M,
     count: usize,
+    /// Number of members that this exploration has found. Those behind them were found by the last one.
+    pub(super) placed: usize,
     /// Number of members that were expanded: their neighbours are in the list as well.
     pub(super) expanded: usize,
     /// A node was left out for want of memory.
@@ -112,6 +117,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         Self {
             memory,
             count: 0,
+            placed: 0,
             expanded: 0,
             too_many: false,
             too_far: false,
@@ -132,10 +138,16 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
 
     /// Removes all members.
     pub(super) fn clear(&mut self) {
-        self.count = 0;
+        self.truncate(0);
         self.expanded = 0;
         self.too_many = false;
         self.too_far = false;
+    }
+
+    /// Removes all members from number `count` on.
+    pub(super) fn truncate(&mut self, count: usize) {
+        self.count = count.min(self.count);
+        self.placed = self.placed.min(self.count);
     }
 
     /// Appends a member. Returns whether there was room.

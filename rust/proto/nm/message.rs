@@ -13,12 +13,14 @@ use super::{
 };
 
 mod info;
+pub mod listing;
 pub mod page;
 mod piece;
 mod write;
 
 pub use self::{
     info::Info,
+    listing::{Listed, Listing},
     page::Page,
     piece::{Piece, MAX_PIECE},
     write::{Differ, Moves, Taken, Write},
@@ -181,6 +183,16 @@ messages! {
             /// Quiesce; else unquiesce.
             on: bool,
         },
+        /// Asks the master for the nodes that it has found, from a place in its list on.
+        14 ListRequest {
+            /// The place.
+            first: u16,
+        },
+        /// Answers [`Message::ListRequest`].
+        15 ListReply {
+            /// The part of the list.
+            listing: Listing,
+        },
     }
 }
 
@@ -226,7 +238,10 @@ impl Message<'_> {
     pub fn is_question(&self) -> bool {
         matches!(
             self,
-            Self::PortsRequest { .. } | Self::AssignmentsRequest { .. } | Self::Poll { .. }
+            Self::PortsRequest { .. }
+                | Self::AssignmentsRequest { .. }
+                | Self::Poll { .. }
+                | Self::ListRequest { .. }
         )
     }
 }

@@ -20,6 +20,9 @@ pub mod lid;
 pub mod mastership;
 pub mod member;
 pub mod message;
+// The driver does not use it yet.
+#[cfg(not(MODULE))]
+pub mod modes;
 pub mod node;
 pub mod order;
 pub mod packet;

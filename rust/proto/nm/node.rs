@@ -33,6 +33,7 @@ mod hand;
 mod master;
 pub mod rest;
 mod standby;
+mod survey;
 
 pub use self::{
     attest::There,
@@ -46,6 +47,7 @@ use self::{
     auth::{Auth, Return},
     hand::Hand,
     rest::Resting,
+    survey::List,
 };
 use super::{
     super::mac::Mac,
@@ -212,6 +214,8 @@ pub struct Node<M, T, B, A> {
     survey: Option<u64>,
     /// A survey is under way.
     surveys: bool,
+    /// The list of the master, on its way to this survey.
+    list: List,
     /// Number of surveys since the last write of the master, at most [`SURVEYS`].
     surveyed: u32,
     /// Number of explorations and surveys that were completed.
@@ -270,6 +274,7 @@ where
             heard: false,
             survey: None,
             surveys: false,
+            list: List::NONE,
             surveyed: 0,
             promises: Promises::NONE,
             doubts: Doubts::NONE,
@@ -470,6 +475,12 @@ where
     /// Returns the routes.
     pub fn table(&self) -> &Table<T> {
         &self.table
+    }
+
+    /// Returns the routes, to be changed.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by proto::nm::modes"))]
+    pub fn table_mut(&mut self) -> &mut Table<T> {
+        &mut self.table
     }
 
     /// Returns the assignments.
@@ -701,6 +712,11 @@ where
                 self.auth
                     .send(self.me.hwid, direction, &back, xid, &reply, fx);
             }
+            Message::ListRequest { first } => {
+                let listing = self.listing(*first);
+                self.tell(&back, xid, &Message::ListReply { listing }, fx);
+            }
+            Message::ListReply { listing } => self.list(now, xid, listing, &sender, fx),
             Message::AssignmentsReply { piece } => self.fetched(now, xid, piece, &sender, fx),
         }
     }

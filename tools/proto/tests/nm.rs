@@ -9,7 +9,8 @@ use weft_proto::mac::{Mac, Tag, TAG_BYTES};
 use weft_proto::nm::{
     mastership::Mastership,
     message::{
-        page::PAGE_PORTS, Differ, Info, Message, Moves, Page, Piece, Taken, Write, MAX_PIECE,
+        listing::LISTED, page::PAGE_PORTS, Differ, Info, Listed, Listing, Message, Moves, Page,
+        Piece, Taken, Write, MAX_PIECE,
     },
     packet::{
         Arrival, Direction, Error, Packet, ENVELOPE_BYTES, HEADER_BYTES, MAX_BYTES, MAX_PAYLOAD,
@@ -144,6 +145,14 @@ fn messages() -> Vec<Message<'static>> {
         offset: 80,
         bytes: &[5; MAX_PIECE],
     };
+    let mut listing = Listing::new(mastership, 1, 2);
+    listing.of = 2 + LISTED as u16;
+    while listing.push(Listed {
+        hwid: 1,
+        life: 2,
+        lid: 3,
+        change: 4,
+    }) {}
     vec![
         Message::PortsRequest { first: 11 },
         Message::PortsReply { info, page },
@@ -178,6 +187,8 @@ fn messages() -> Vec<Message<'static>> {
         Message::AssignmentsRequest { offset: 3 },
         Message::AssignmentsReply { piece },
         Message::Hierarchy { write, piece },
+        Message::ListRequest { first: 5 },
+        Message::ListReply { listing },
     ]
 }
 
@@ -188,6 +199,32 @@ fn n_4_every_message_fits_a_packet_and_comes_back() {
         let len = message.encode(42, &mut buf).expect("fits");
         assert_eq!(Message::parse(&buf[..len]), Ok((42, message)));
     }
+}
+
+#[test]
+fn a_part_of_a_list_has_nodes_that_are_in_the_list() {
+    let parse = |listing: Listing| {
+        let mut buf = [0; MAX_PAYLOAD];
+        let len = Message::ListReply { listing }
+            .encode(1, &mut buf)
+            .expect("fits");
+        Message::parse(&buf[..len]).is_ok()
+    };
+    let mut listing = Listing::new(Mastership { term: 3, master: 5 }, 1, 2);
+    assert!(parse(listing), "there is no list");
+    listing.of = 3;
+    assert!(!parse(listing), "it would be asked for for ever");
+    let node = Listed {
+        hwid: 1,
+        ..Listed::default()
+    };
+    assert!(listing.push(node));
+    assert!(parse(listing));
+    listing.of = 2;
+    assert!(!parse(listing), "behind the end");
+    listing.of = 3;
+    assert!(listing.push(Listed::default()));
+    assert!(!parse(listing), "a node without a hardware id");
 }
 
 #[test]

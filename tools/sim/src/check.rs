@@ -197,6 +197,33 @@ pub fn routed(world: &World) -> Result<(), String> {
     Ok(())
 }
 
+/// Each host has a list of all nodes of its group, with their local ids and their ports as they are.
+pub fn listed(world: &World) -> Result<(), String> {
+    for group in components(world) {
+        for host in group.iter().filter(|node| is_host(world.hwids[**node])) {
+            let Some(manager) = world.manager(*host) else {
+                continue;
+            };
+            let members = manager.members();
+            let known = members.all().iter().filter(|m| m.known).count();
+            if known != group.len() {
+                return Err(format!("{host} lists {known} nodes of {}", group.len()));
+            }
+            for node in &group {
+                let member = members.get(world.hwids[*node]);
+                let Some((member, other)) = member.zip(world.manager(*node)) else {
+                    return Err(format!("{host} does not list {node}"));
+                };
+                let (lid, ports) = (member.info.lid, member.ports);
+                if (lid, &ports) != (other.info().lid, other.ports()) {
+                    return Err(format!("{host} lists {node} with lid {lid}, {ports:?}"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What the cheapest way costs between any two of a group, `u64::MAX` where there is none.
 fn cheapest(world: &World, group: &[usize]) -> Vec<Vec<u64>> {
     let count = group.len();
@@ -252,6 +279,7 @@ pub fn settle_telling(
                 let since = *quiet_since.get_or_insert(world.now());
                 if world.now() - since >= calm {
                     routed(world)?;
+                    listed(world)?;
                     return Ok(since - start);
                 }
             }

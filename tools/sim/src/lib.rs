@@ -6,8 +6,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod bound;
 pub mod check;
+pub mod growth;
 pub mod rng;
 pub mod scale;
 pub mod topology;

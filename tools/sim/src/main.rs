@@ -8,12 +8,15 @@ use std::{
     process::ExitCode,
     time::{Duration, Instant},
 };
-use weft_proto::nm::{member::Member, scale::Node, table::Slot};
+use weft_proto::nm::{
+    member::Member,
+    scale::{directory::Holder, entry::Entry, letter::Name},
+    table::Slot,
+};
 use weft_sim::{
-    bound::{self, Bound},
     check,
     rng::Rng,
-    scale::{Scale, Traffic},
+    scale::{Manager as Large, Measured, Scale, Traffic},
     topology::{Kind, Topology},
     world::{Faults, Manager, World},
 };
@@ -32,8 +35,6 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Nodes that report up a tree: what it costs until all have ids and routes.
-    ///
-    /// Messages, bytes and rounds stand beside a lower bound, which Documentation/manager.rst derives.
     Scale(ScaleArgs),
     /// Nodes that all explore, as PEARL's do: up to 256.
     Seed(SeedArgs),
@@ -41,7 +42,7 @@ enum Command {
 
 #[derive(Args)]
 struct Common {
-    /// chain, ring, torus, tree, random, and with seed also switched; all for each in turn.
+    /// chain, ring, torus, tree, random, switched, and with scale also fat; all for each in turn.
     #[arg(long, default_value = "all")]
     topology: String,
     /// What everything follows from that is left to chance.
@@ -87,17 +88,15 @@ struct ScaleResult {
     #[serde(flatten)]
     traffic: Traffic,
     rounds: u64,
-    bound: Bound,
-    /// Of messages, bytes and rounds over the bound.
-    times: [f64; 3],
     link_mean_messages: f64,
     link_worst_messages: u32,
     link_worst_bytes: u64,
+    host_bytes: usize,
     master_bytes: usize,
-    standby_bytes: usize,
-    intervals_mean: f64,
-    intervals_most: usize,
-    stretch: f64,
+    #[serde(flatten)]
+    measured: Measured,
+    /// What is sent when a node has died.
+    death_messages: u64,
     seconds: f64,
 }
 
@@ -163,7 +162,7 @@ fn hwids(nodes: usize, seed: u64) -> Vec<u64> {
 fn scale(kind: Kind, nodes: usize, seed: u64) -> Result<ScaleResult, String> {
     let mut progress = Progress::new(format!("{kind} of {nodes}"));
     let topology = Topology::of(kind, nodes, seed);
-    let links = topology.links().len();
+    let (nodes, links) = (topology.len(), topology.links().len());
     let mut scale = Scale::new(topology, hwids(nodes, seed), seed);
     scale.power_on_all();
     let limit = 100 * nodes as u64 + 100_000;
@@ -175,32 +174,30 @@ fn scale(kind: Kind, nodes: usize, seed: u64) -> Result<ScaleResult, String> {
     }
     let rounds = scale.changed;
     progress.tell(|| "quiet; following routes".into());
-    let stretch = scale.check(4096, seed).map_err(|why| format!("{kind} of {nodes}: {why}"))?;
-    let bound = bound::of(&scale, seed);
+    let measured = scale.check(4096, seed).map_err(|why| format!("{kind} of {nodes}: {why}"))?;
     let traffic = scale.traffic;
-    let times = [
-        traffic.messages as f64 / bound.messages,
-        traffic.bytes as f64 / bound.bytes,
-        rounds as f64 / bound.rounds.max(1) as f64,
-    ];
     let (link_worst_messages, link_worst_bytes) = scale.worst();
-    let intervals: Vec<usize> = scale.nodes.iter().flatten().map(Node::intervals).collect();
+    scale.count_anew();
+    // The first node may be a switch; it is not the master.
+    let dead = usize::from(scale.hwids.first() == Some(&1));
+    scale.power(dead, false);
+    if !scale.run(limit, |_| ()) {
+        return Err(format!("{kind} of {nodes}: not quiet after a death: {}", scale.busy()));
+    }
+    let host = size_of::<Large>() + measured.routes.1 * size_of::<Entry>();
     Ok(ScaleResult {
         topology: kind.name(),
         nodes,
         links,
         traffic,
         rounds,
-        bound,
-        times,
         link_mean_messages: traffic.messages as f64 / (2 * links).max(1) as f64,
         link_worst_messages,
         link_worst_bytes,
-        master_bytes: size_of::<Node>(),
-        standby_bytes: size_of::<Node>(),
-        intervals_mean: intervals.iter().sum::<usize>() as f64 / nodes as f64,
-        intervals_most: intervals.iter().max().copied().unwrap_or(0),
-        stretch,
+        host_bytes: host,
+        master_bytes: host + nodes * (size_of::<Name>() + size_of::<Holder>()),
+        measured,
+        death_messages: scale.traffic.messages,
         seconds: progress.start.elapsed().as_secs_f64(),
     })
 }
@@ -226,21 +223,22 @@ fn seed(kind: Kind, nodes: usize, args: &SeedArgs) -> Result<SeedResult, String>
 
 fn print_scale(r: &ScaleResult) {
     println!(
-        "{:7} {:6} {:6} {:9} {:5.2} {:10} {:5.2} {:6} {:5.2} {:7.1} {:6} {:8.1} {:5} {:7.2} {:6.1}",
+        "{:8} {:6} {:6} {:9} {:11} {:6} {:7.1} {:6} {:7.1} {:5} {:7} {:8} {:7} {:7.2} {:8} {:6.1}",
         r.topology,
         r.nodes,
         r.links,
         r.traffic.messages,
-        r.times[0],
         r.traffic.bytes,
-        r.times[1],
         r.rounds,
-        r.times[2],
         r.link_mean_messages,
         r.link_worst_messages,
-        r.intervals_mean,
-        r.intervals_most,
-        r.stretch,
+        r.measured.routes.0,
+        r.measured.routes.1,
+        r.host_bytes,
+        r.master_bytes,
+        r.measured.longest,
+        r.measured.stretch,
+        r.death_messages,
         r.seconds,
     );
 }
@@ -251,31 +249,32 @@ fn run(cli: &Cli) -> Result<(), String> {
     };
     match &cli.command {
         Command::Scale(args) => {
-            let kinds = kinds(&args.common.topology, &Kind::HOSTS)?;
+            let kinds = kinds(&args.common.topology, &Kind::LARGE)?;
             let sizes = sizes(&args.nodes, 65_536)?;
             if !args.common.json {
-                println!("a node, master or standby, has {} bytes", size_of::<Node>());
                 println!(
-                    "{:7} {:>6} {:>6} {:>9} {:>5} {:>10} {:>5} {:>6} {:>5} {:>7} {:>6} {:>8} {:>5} {:>7} {:>6}",
+                    "{:8} {:>6} {:>6} {:>9} {:>11} {:>6} {:>7} {:>6} {:>7} {:>5} {:>7} {:>8} {:>7} {:>7} {:>8} {:>6}",
                     "",
                     "nodes",
                     "links",
                     "messages",
-                    "times",
                     "bytes",
-                    "times",
                     "rounds",
-                    "times",
                     "a link",
                     "worst",
-                    "interv.",
+                    "routes",
                     "most",
+                    "B host",
+                    "B master",
+                    "longest",
                     "stretch",
+                    "death",
                     "s",
                 );
             }
             for kind in kinds {
-                for nodes in &sizes {
+                // A route has no more than 32 links.
+                for nodes in sizes.iter().filter(|n| kind != Kind::Ring || **n <= 32) {
                     let result = scale(kind, *nodes, args.common.seed)?;
                     if args.common.json {
                         json(serde_json::to_string(&result))?;

@@ -7,11 +7,88 @@ use crate::{
     topology::{End, Topology},
 };
 use serde::Serialize;
-use std::{cmp::Reverse, collections::BinaryHeap};
-use weft_proto::nm::{
-    port::HOST_PORTS,
-    scale::{Effects, Node},
+use std::{
+    cell::Cell,
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap},
+    rc::Rc,
 };
+use weft_proto::nm::{
+    assignments::MAX_ASSIGNMENTS,
+    kind::NO_HOST,
+    port::{PORTS, Port},
+    scale::{
+        Effects, Memory, Node, directory::Holder, entry::Entry, letter::Name, routes, store::Store,
+    },
+};
+
+/// Memory that grows.
+pub struct Grown<T> {
+    all: Vec<T>,
+    /// So many allocations succeed.
+    left: Rc<Cell<u32>>,
+}
+
+impl<T> Grown<T> {
+    fn new(left: &Rc<Cell<u32>>) -> Self {
+        Self { all: Vec::new(), left: left.clone() }
+    }
+}
+
+impl<T> Grown<T> {
+    /// Memory that does not end.
+    pub fn endless() -> Self {
+        Self::new(&Rc::new(Cell::new(u32::MAX)))
+    }
+}
+
+impl<T> Store<T> for Grown<T> {
+    fn all(&self) -> &[T] {
+        &self.all
+    }
+
+    fn all_mut(&mut self) -> &mut [T] {
+        &mut self.all
+    }
+
+    fn insert(&mut self, at: usize, what: T) -> bool {
+        let left = self.left.get();
+        if left == 0 {
+            return false;
+        }
+        self.left.set(left - 1);
+        self.all.insert(at, what);
+        true
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.all.remove(at);
+    }
+}
+
+/// Memory of a manager.
+pub struct Heap;
+
+impl Memory for Heap {
+    type Routes = Grown<Entry>;
+    type Names = Grown<Name>;
+    type Holders = Grown<Holder>;
+    type Bytes = Vec<u8>;
+}
+
+/// A manager in memory of its own.
+pub type Manager = Node<Heap>;
+
+/// What was measured of a fabric that is right.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Measured {
+    /// The mean of the routes' lengths over that of the shortest.
+    pub stretch: f64,
+    /// Links of the longest route.
+    pub longest: u32,
+    /// Destinations of a node: the mean, and the most.
+    pub routes: (f64, usize),
+}
 
 /// A round is a millisecond for the nodes.
 pub struct Scale {
@@ -20,15 +97,24 @@ pub struct Scale {
     /// Hardware ids.
     pub hwids: Vec<u64>,
     /// The nodes; `None` for one that is off.
-    pub nodes: Vec<Option<Node>>,
+    pub nodes: Vec<Option<Manager>>,
     /// Whether each port's link is up, the same at both ends.
-    up: Vec<[bool; HOST_PORTS]>,
+    up: Vec<[bool; PORTS]>,
+    /// Generation and lanes of each port's link, the same at both ends; 0: no data.
+    speed: Vec<[(u8, u8); PORTS]>,
+    lives: u32,
+    /// So many allocations of a node that starts succeed; `None`: all do.
+    pub left: Option<u32>,
+    /// How many allocations of each node that was short of memory still succeed.
+    memory: HashMap<usize, Rc<Cell<u32>>>,
+    /// Room for assignments, in bytes.
+    pub room: usize,
     /// Messages lost, doubled and late, in thousandths.
     pub faults: (u32, u32, u32),
     /// What was sent.
     pub traffic: Traffic,
     /// Messages and bytes that left by each port.
-    links: Vec<[(u32, u64); HOST_PORTS]>,
+    links: Vec<[(u32, u64); PORTS]>,
     /// Messages by the round in which they arrive; the first is the next one.
     coming: std::collections::VecDeque<Vec<(End, Vec<u8>)>>,
     timers: BinaryHeap<Reverse<(u64, usize)>>,
@@ -40,6 +126,8 @@ pub struct Scale {
     pub now: u64,
     /// The last in which routes of a node changed.
     pub changed: u64,
+    /// The last answer of a master's directory.
+    pub found: Option<Name>,
     rng: Rng,
 }
 
@@ -56,35 +144,57 @@ pub struct Traffic {
 struct Done {
     sent: Vec<(u8, Vec<u8>)>,
     routes: bool,
+    found: Option<Name>,
 }
 
-impl Effects for Done {
+impl routes::Effects for Done {
     fn send(&mut self, port: u8, message: &[u8]) {
         self.sent.push((port, message.to_vec()));
     }
 
-    fn routes(&mut self, _lid: u32) {
+    fn route(&mut self, _first: u32, _last: u32, _port: Option<u8>) {
         self.routes = true;
+    }
+}
+
+impl Effects for Done {
+    fn lid(&mut self, _lid: u32) {
+        self.routes = true;
+    }
+
+    fn found(&mut self, name: &Name) {
+        self.found = Some(*name);
     }
 }
 
 impl Scale {
     /// All nodes off, all links ready to come up.
-    pub fn new(topology: Topology, hwids: Vec<u64>, seed: u64) -> Self {
+    pub fn new(topology: Topology, mut hwids: Vec<u64>, seed: u64) -> Self {
         let count = topology.len();
+        for (node, hwid) in hwids.iter_mut().enumerate() {
+            if topology.is_switch(node) {
+                *hwid |= NO_HOST;
+            }
+        }
         Self {
+            speed: vec![[(3, 8); PORTS]; count],
+            lives: 0,
+            left: None,
+            memory: HashMap::new(),
+            room: if count > 4096 { 0 } else { MAX_ASSIGNMENTS },
             hwids,
             nodes: (0..count).map(|_| None).collect(),
-            up: vec![[true; HOST_PORTS]; count],
+            up: vec![[true; PORTS]; count],
             faults: (0, 0, 0),
             traffic: Traffic::default(),
-            links: vec![[(0, 0); HOST_PORTS]; count],
+            links: vec![[(0, 0); PORTS]; count],
             coming: std::collections::VecDeque::new(),
             timers: BinaryHeap::new(),
             set: vec![u64::MAX; count],
             acted: vec![0; count],
             now: 0,
             changed: 0,
+            found: None,
             rng: Rng::new(seed),
             topology,
         }
@@ -93,20 +203,64 @@ impl Scale {
     /// All nodes on.
     pub fn power_on_all(&mut self) {
         for node in 0..self.nodes.len() {
-            self.nodes[node] = Some(Node::new(self.hwids[node]));
+            self.nodes[node] = Some(self.boot(node));
         }
         for node in 0..self.nodes.len() {
-            for port in 0..HOST_PORTS as u8 {
+            for port in 0..PORTS as u8 {
                 self.tell((node, port));
             }
             self.work(node, |node, now, fx| node.tick(now, fx));
         }
     }
 
+    fn boot(&mut self, node: usize) -> Manager {
+        self.lives += 1;
+        let left = Rc::new(Cell::new(self.left.unwrap_or(u32::MAX)));
+        if self.left.is_some() {
+            self.memory.insert(node, left.clone());
+        }
+        let directory = (Grown::new(&left), Grown::new(&left));
+        let bytes = 2 * self.room;
+        let routes = Grown::new(&left);
+        Node::new(self.hwids[node], self.lives, (0, 0), routes, directory, vec![0; bytes])
+    }
+
+    /// A node that was short of memory has enough.
+    pub fn grow(&mut self, node: usize) {
+        if let Some(left) = self.memory.remove(&node) {
+            left.set(u32::MAX);
+        }
+    }
+
+    /// A node asks for the local id of the node with a hardware id.
+    pub fn find(&mut self, node: usize, hwid: u64) {
+        self.work(node, |node, now, fx| node.find(now, hwid, fx));
+    }
+
+    /// The administrator gives a node other assignments.
+    pub fn set_assignments(&mut self, node: usize, bytes: &[u8]) -> bool {
+        let mut taken = false;
+        self.work(node, |node, now, fx| taken = node.set_assignments(now, bytes, fx));
+        taken
+    }
+
+    /// A link is as fast as this; 0 lanes: it carries no data.
+    pub fn set_speed(&mut self, end: End, speed: (u8, u8)) {
+        let Some(peer) = self.topology.peer(end) else {
+            return;
+        };
+        for end in [end, peer] {
+            self.speed[end.0][usize::from(end.1)] = speed;
+        }
+        for end in [end, peer] {
+            self.tell(end);
+        }
+    }
+
     /// A node starts with an empty memory, or dies.
     pub fn power(&mut self, node: usize, on: bool) {
-        self.nodes[node] = on.then(|| Node::new(self.hwids[node]));
-        for port in 0..HOST_PORTS as u8 {
+        self.nodes[node] = if on { Some(self.boot(node)) } else { None };
+        for port in 0..PORTS as u8 {
             self.cut((node, port));
         }
         self.work(node, |node, now, fx| node.tick(now, fx));
@@ -138,7 +292,7 @@ impl Scale {
             round.retain(|(to, _)| *to != end && *to != peer);
         }
         for end in [end, peer] {
-            self.work(end.0, |node, now, fx| node.port(now, end.1, false, fx));
+            self.work(end.0, |node, now, fx| node.port(now, end.1, Port::NONE, fx));
         }
         for end in [end, peer] {
             self.tell(end);
@@ -146,11 +300,14 @@ impl Scale {
     }
 
     fn tell(&mut self, end: End) {
-        let up = self.passes(end).is_some();
-        self.work(end.0, |node, now, fx| node.port(now, end.1, up, fx));
+        let port = self.passes(end).map_or(Port::NONE, |(peer, _)| {
+            let (speed, width) = self.speed[end.0][usize::from(end.1)];
+            Port { peer: self.hwids[peer], speed, width, excluded: width == 0 }
+        });
+        self.work(end.0, |node, now, fx| node.port(now, end.1, port, fx));
     }
 
-    fn work(&mut self, number: usize, what: impl FnOnce(&mut Node, u64, &mut Done)) {
+    fn work(&mut self, number: usize, what: impl FnOnce(&mut Manager, u64, &mut Done)) {
         let Some(node) = &mut self.nodes[number] else {
             return;
         };
@@ -164,6 +321,7 @@ impl Scale {
         if done.routes {
             self.changed = self.now;
         }
+        self.found = done.found.or(self.found);
         for (port, bytes) in done.sent {
             self.send((number, port), bytes);
         }
@@ -206,9 +364,7 @@ impl Scale {
         // All that has come is read before any node acts on it, as from a mailbox.
         let come = self.coming.pop_front().unwrap_or_default();
         for (to, bytes) in &come {
-            if let Some(node) = &mut self.nodes[to.0] {
-                node.receive(self.now, to.1, bytes);
-            }
+            self.work(to.0, |node, now, fx| node.receive(now, to.1, bytes, fx));
         }
         for (to, _) in come {
             if std::mem::replace(&mut self.acted[to.0], self.now) != self.now {
@@ -244,11 +400,10 @@ impl Scale {
     /// Where a packet for `lid` ends that `node` sends, and over how many links: `None` for a node
     /// without a route, `Some(None)` for never.
     pub fn follow(&self, mut node: usize, lid: u32) -> Option<Option<(usize, u32)>> {
-        let (mut hops, mut from) = (0, None);
+        let mut hops = 0;
         while self.nodes[node].as_ref()?.lid() != lid {
-            let port = self.nodes[node].as_ref()?.lookup(lid, from)?;
-            let (next, by) = self.passes((node, port))?;
-            (node, from) = (next, Some(by));
+            let port = self.nodes[node].as_ref()?.routes().lookup(lid)?;
+            node = self.passes((node, port))?.0;
             hops += 1;
             if hops as usize > self.nodes.len() {
                 return Some(None);
@@ -264,10 +419,29 @@ impl Scale {
         (messages, links().map(|link| link.1).max().unwrap_or(0))
     }
 
+    /// What keeps nodes from being quiet.
+    pub fn busy(&self) -> String {
+        let on = self.nodes.iter().enumerate().filter_map(|(at, node)| Some((at, node.as_ref()?)));
+        let busy = on.filter(|(_, node)| node.deadline().is_some()).map(|(at, node)| {
+            let entries = node.routes().entries().iter();
+            let open: Vec<_> = entries.filter(|e| e.wanting || e.wants != 0 || e.due != [0; 3]).collect();
+            let (tree, lid) = (node.tree(), node.lid());
+            let (master, life) = tree.mastership();
+            format!(
+                "node {at}, lid {lid:#x} of {master:x?} {life}, parent {:?}, short of memory {}, settled {}, due {:?}, {open:x?}",
+                tree.parent(),
+                node.routes().is_short(),
+                tree.is_settled(),
+                node.deadline().map(|at| at.saturating_sub(self.now)),
+            )
+        });
+        busy.collect::<Vec<_>>().join("\n")
+    }
+
     /// Forgets what was counted.
     pub fn count_anew(&mut self) {
         self.traffic = Traffic::default();
-        self.links.fill([(0, 0); HOST_PORTS]);
+        self.links.fill([(0, 0); PORTS]);
     }
 
     /// How far every node is from `from`; `u32::MAX` for those that are out of reach.
@@ -278,7 +452,7 @@ impl Scale {
         let mut at = 0;
         while let Some(node) = queue.get(at).copied() {
             at += 1;
-            for port in 0..HOST_PORTS as u8 {
+            for port in 0..PORTS as u8 {
                 if let Some((peer, _)) = self.passes((node, port)) {
                     if far[peer] == u32::MAX {
                         far[peer] = far[node] + 1;
@@ -291,10 +465,11 @@ impl Scale {
     }
 
     /// Checks that in each component all obey the lowest id by a shortest way, that ids are unique, and
-    /// that routes lead from nodes drawn by lot (or from all of a small fabric) to where they shall.
-    /// Answers the mean of the ways' lengths over that of the shortest.
-    pub fn check(&self, pairs: u64, seed: u64) -> Result<f64, String> {
+    /// that routes lead from nodes drawn by lot (or from all of a small fabric) to where they shall. Of switches
+    /// without a host nothing is asked.
+    pub fn check(&self, pairs: u64, seed: u64) -> Result<Measured, String> {
         let mut rng = Rng::new(seed);
+        let mut measured = Measured::default();
         let (mut hops, mut best) = (0u64, 0u64);
         let mut seen = vec![false; self.nodes.len()];
         for start in 0..self.nodes.len() {
@@ -304,30 +479,44 @@ impl Scale {
             let reach = self.distances(start);
             let group: Vec<usize> = (0..reach.len()).filter(|n| reach[*n] != u32::MAX).collect();
             let master = group.iter().min_by_key(|n| self.hwids[**n]).copied().unwrap_or(start);
+            for number in &group {
+                seen[*number] = true;
+            }
+            if self.hwids[master] & NO_HOST != 0 {
+                continue;
+            }
             let far = self.distances(master);
             let mut lids = Vec::new();
             for number in &group {
-                seen[*number] = true;
                 let Some(node) = &self.nodes[*number] else {
                     continue;
                 };
-                if !node.is_settled() || node.mastership().master != self.hwids[master] {
+                if node.mastership().master != self.hwids[master] {
                     return Err(format!("{number} obeys {:?}", node.mastership()));
                 }
                 // Later links may be shorter: they are not used before the tree is made anew.
-                if node.parent().0 < far[*number] {
-                    return Err(format!(
-                        "{number}: {:?} away, not {}",
-                        node.parent(),
-                        far[*number]
-                    ));
+                let parent = node.tree().parent();
+                if parent.0 < far[*number] {
+                    return Err(format!("{number}: {parent:?} away, not {}", far[*number]));
                 }
                 lids.push(node.lid());
+                let version = self.nodes[master].as_ref().map(|node| node.assignments().version());
+                if Some(node.assignments().version()) != version {
+                    return Err(format!("{number} has other assignments than the master"));
+                }
             }
             let lid = lids.clone();
+            let directory = self.nodes[master].as_ref().map(Node::directory);
+            for (number, lid) in group.iter().zip(&lid) {
+                let noted = directory.map_or(0, |directory| directory.find(self.hwids[*number]));
+                if noted != *lid {
+                    return Err(format!("the master has noted {noted} for {number}, not {lid}"));
+                }
+            }
             lids.sort_unstable();
             lids.dedup();
-            if lids.len() != group.len() || lids.first() == Some(&0) {
+            let has_none = lids.first() == Some(&0) && group.len() > 1;
+            if lids.len() != group.len() || has_none {
                 return Err("ids are not unique".into());
             }
             let count = group.len() as u64;
@@ -342,12 +531,17 @@ impl Scale {
                         Some(Some((end, links))) if end == group[to] => {
                             hops += u64::from(links);
                             best += u64::from(far[end]);
+                            measured.longest = measured.longest.max(links);
                         }
                         other => return Err(format!("{from} to {}: {other:?}", group[to])),
                     }
                 }
             }
         }
-        Ok(if best == 0 { 1.0 } else { hops as f64 / best as f64 })
+        let counts: Vec<usize> = self.nodes.iter().flatten().map(|n| n.routes().count()).collect();
+        let mean = counts.iter().sum::<usize>() as f64 / counts.len().max(1) as f64;
+        measured.routes = (mean, counts.into_iter().max().unwrap_or(0));
+        measured.stretch = if best == 0 { 1.0 } else { hops as f64 / best as f64 };
+        Ok(measured)
     }
 }

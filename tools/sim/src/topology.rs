@@ -9,6 +9,9 @@ use weft_proto::nm::port::{HOST_PORTS, PORTS};
 /// One end of a link: a node and its port.
 pub type End = (usize, u8);
 
+/// Most nodes of a torus of hosts: in a larger one routes would have more than 32 links.
+const FLAT: usize = 576;
+
 /// A wiring.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
@@ -33,12 +36,14 @@ pub enum Kind {
     Random,
     /// A third are switches, joined by lot; each host is at one or two of them.
     Switched,
+    /// Hosts below several levels of switches, each of which has as many links up as down.
+    Fat,
 }
 
 impl Kind {
-    /// All that are of hosts only.
-    pub const HOSTS: [Self; 5] = [Self::Chain, Self::Ring, Self::Torus, Self::Tree, Self::Random];
-    /// All of them.
+    /// Those that large fabrics are measured with.
+    pub const LARGE: [Self; 5] = [Self::Ring, Self::Torus, Self::Tree, Self::Fat, Self::Random];
+    /// Those of any number of nodes.
     pub const ALL: [Self; 6] =
         [Self::Chain, Self::Ring, Self::Torus, Self::Tree, Self::Random, Self::Switched];
 
@@ -51,6 +56,7 @@ impl Kind {
             Self::Tree => "tree",
             Self::Random => "random",
             Self::Switched => "switched",
+            Self::Fat => "fat",
         }
     }
 }
@@ -65,8 +71,9 @@ impl FromStr for Kind {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let all = Self::ALL.map(Self::name).join(", ");
-        let kind = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        let all = || Self::ALL.into_iter().chain([Self::Fat]);
+        let kind = all().find(|kind| kind.name() == name);
+        let all = all().map(Self::name).collect::<Vec<_>>().join(", ");
         kind.ok_or(format!("no such topology; there are {all}"))
     }
 }
@@ -91,10 +98,12 @@ impl Topology {
         match kind {
             Kind::Chain => Self::chain(nodes),
             Kind::Ring => Self::ring(nodes),
+            Kind::Torus if nodes > FLAT => Self::deep_torus(nodes),
             Kind::Torus => Self::torus(nodes),
             Kind::Tree => Self::tree(nodes),
             Kind::Random => Self::random(nodes, seed),
             Kind::Switched => Self::switched(nodes, seed),
+            Kind::Fat => Self::fat(nodes),
         }
     }
 
@@ -186,6 +195,55 @@ impl Topology {
             if height > 1 {
                 topology.join((node, 2), ((y + 1) % height * width + x, 3));
             }
+        }
+        topology
+    }
+
+    /// A torus of switches with as many dimensions as keep it narrow, and a host at each.
+    fn deep_torus(nodes: usize) -> Self {
+        let switches = nodes / 2;
+        let mut topology = Self::new(2 * switches);
+        topology.switches = vec![true; switches];
+        let mut step = 1;
+        while step < switches {
+            let left = switches / step;
+            let side = if left <= 16 { left } else { 8 };
+            for node in 0..switches {
+                let at = node / step % side;
+                topology.join_nodes(node, node - at * step + (at + 1) % side * step);
+            }
+            step *= side;
+        }
+        for node in 0..switches {
+            topology.join_nodes(node, switches + node);
+        }
+        topology
+    }
+
+    /// The largest fat tree of no more than so many nodes, hosts and switches.
+    fn fat(nodes: usize) -> Self {
+        // Links up and down of a switch, and levels.
+        let sizes = (2..=8).flat_map(|ways| (2..=6u32).map(move |levels| (ways, levels)));
+        let count = |(ways, levels): (usize, u32)| ways.pow(levels - 1) * (ways + levels as usize);
+        let sizes = sizes.filter(|size| count(*size) <= nodes);
+        let (ways, levels) = sizes.max_by_key(|size| count(*size)).unwrap_or((2, 2));
+        let row = ways.pow(levels - 1);
+        let switches = row * levels as usize;
+        let mut topology = Self::new(switches + row * ways);
+        topology.switches = vec![true; switches];
+        for level in 0..levels - 1 {
+            let step = ways.pow(level);
+            for node in 0..row {
+                for other in 0..ways {
+                    let below = node - node / step % ways * step + other * step;
+                    let (above, below) =
+                        (level as usize * row + node, (level as usize + 1) * row + below);
+                    topology.join_nodes(above, below);
+                }
+            }
+        }
+        for host in 0..row * ways {
+            topology.join_nodes(switches - row + host / ways, switches + host);
         }
         topology
     }

@@ -9,7 +9,7 @@ use super::{
         ask::Ask, kind::is_host, mastership::Mastership, member::Member, order, path::Path,
         table::Slot,
     },
-    Effects, Node, Phase, Role, There, RETRY_MS, SURVEYS, SURVEY_MS,
+    Effects, Node, Phase, Role, There, RETRY_MS, SURVEY_MS,
 };
 
 impl<M, T, B, A> Node<M, T, B, A>
@@ -164,28 +164,6 @@ where
             }
         }
         hash.0
-    }
-
-    /// Runs the survey of a standby, so that its list of members is up to date.
-    pub(super) fn survey(&mut self, now: u64, fx: &mut impl Effects) {
-        if self.survey.is_some_and(|at| now >= at) {
-            self.survey = None;
-            self.surveys = true;
-            self.members.begin(self.me, self.ports);
-        }
-        if self.surveys {
-            let asked_all = self.members.expand(&self.allowed, &self.doubts);
-            self.write_all(now, fx);
-            if asked_all {
-                self.surveys = false;
-                self.found = self.found.wrapping_add(1);
-                // A node that had no time is not missing for good. One that stays silent costs less and
-                // less.
-                let missing = self.members.all().iter().any(|m| !m.known);
-                self.survey = missing.then_some(now + (RETRY_MS << self.surveyed));
-                self.surveyed = (self.surveyed + 1).min(SURVEYS);
-            }
-        }
     }
 }
 

@@ -1,512 +1,457 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The manager of one node, in a fabric in which nodes report up a tree.
+//! The manager of one node in a large fabric: its place in the tree, its routes, its entry in the master's
+//! directory, and the assignments.
 //!
-//! A node obeys the lowest id of the highest term that it has heard of; its parent is the neighbour that
-//! is nearest to the master. When all its neighbours have said that they obey the same master and its
-//! children have reported, it reports itself. The master, which gets all reports, gives local ids, and
-//! each node passes on those for the nodes below it. A node that loses its parent, or a child, begins a
-//! new term: then no node relies on the former tree any more.
-//!
-//! A node uses its routes from the moment ids are given until it obeys another master. When ids are
-//! given, every node has left the former tree, and so has given up its routes. A packet thus stays in
-//! one tree, and in a tree a packet that never turns back cannot loop.
-//!
-//! The manager acts through [`Effects`] only. All times are in milliseconds. A link must not deliver
-//! messages that were sent before it was down; [`crate::link`](super::super::super::link) ensures this.
+//! The manager acts through [`Effects`] only. All times are in milliseconds.
 
 use super::{
-    super::{lid::MAX_LID, mastership::Mastership, packet::MAX_BYTES, port::HOST_PORTS},
-    set::Set,
-    state::{Grant, Message, Report, State},
+    super::{
+        assignments::version_after,
+        kept::Kept,
+        kind::is_host,
+        mastership::Mastership,
+        packet::MAX_BYTES,
+        path::Path,
+        port::{Port, PORTS},
+    },
+    directory::{Directory, Holder},
+    entry::Entry,
+    letter::{self, Letter, Name},
+    routes::{self, Routes},
+    state,
+    store::Store,
+    tree::{self, Tree},
+    update,
 };
 
-/// Time after which a message is acknowledged, unless there is something else to send.
-pub const ACK_MS: u64 = 50;
-/// Time after which a message that is not acknowledged is sent again.
-pub const AGAIN_MS: u64 = 400;
-/// Time without a message after its link has come up, after which a neighbour is taken to have no
-/// manager.
-pub const HELLO_MS: u64 = 100;
-/// Most links to the master: a node does not obey a master that is further away.
-pub const MAX_DISTANCE: u32 = 1 << 20;
+/// Time after which the master is asked again; doubled each time, [`PATIENCE`] times.
+pub const ASK_MS: u64 = 500;
+const PATIENCE: u32 = 5;
 
 /// The actions of the machine.
-pub trait Effects {
-    /// Sends to the neighbour at `port`; the message may get lost.
-    fn send(&mut self, port: u8, message: &[u8]);
-    /// Called when the routes have changed. The node has the local id `lid` now; 0: there are no routes.
-    fn routes(&mut self, lid: u32);
+pub trait Effects: routes::Effects {
+    /// The node has another local id; 0: none.
+    fn lid(&mut self, lid: u32);
+    /// The master has answered which local id the node with a hardware id has; 0: there is no such node.
+    fn found(&mut self, _name: &Name) {}
+    /// The assignments have changed.
+    fn assignments(&mut self, _version: u32) {}
 }
 
-/// Initial state, which no node sends.
-const UNSAID: State = State {
-    mastership: Mastership { term: 0, master: 0 },
-    distance: 0,
-    child: false,
-    report: None,
-    grant: None,
-};
-
-/// A neighbour.
-#[derive(Clone, Copy)]
-struct Peer {
-    up: bool,
-    /// Time until which its first message is awaited, if none has come yet.
-    wanted: Option<u64>,
-    /// Its newest state, and the number of that; 0 if none has come.
-    state: State,
-    number: u32,
-    /// Of a child: the grant since its report.
-    granted: Option<Grant>,
-    /// Of a child: it and all nodes below it are to get new ids.
-    anew: bool,
-    /// Number of the newest state that was sent.
-    sent: u32,
-    /// The newest state that was sent.
-    told: State,
-    /// Number of the newest state that was acknowledged.
-    acked: u32,
-    sent_at: u64,
-    /// Time since which a message of the neighbour waits to be acknowledged.
-    owes: Option<u64>,
+/// Memory of a manager, all of which may grow.
+pub trait Memory {
+    /// For routes.
+    type Routes: Store<Entry>;
+    /// For the directory of a master.
+    type Names: Store<Name>;
+    /// For the same, by local ids.
+    type Holders: Store<Holder>;
+    /// For the assignments, twice the longest.
+    type Bytes: AsRef<[u8]> + AsMut<[u8]>;
 }
 
-impl Peer {
+/// What the tree does: a local id is kept for the routes.
+struct Acts<'a, E> {
+    fx: &'a mut E,
+    lid: Option<u32>,
+}
+
+impl<E: Effects> tree::Effects for Acts<'_, E> {
+    fn send(&mut self, port: u8, message: &[u8]) {
+        self.fx.send(port, message);
+    }
+
+    fn lid(&mut self, lid: u32) {
+        self.lid = Some(lid);
+        self.fx.lid(lid);
+    }
+}
+
+/// A question to the master, or a neighbour.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    /// When it is to be sent, or sent again.
+    due: Option<u64>,
+    tries: u32,
+}
+
+impl Asked {
     const NONE: Self = Self {
-        up: false,
-        wanted: None,
-        state: UNSAID,
-        number: 0,
-        granted: None,
-        anew: false,
-        sent: 0,
-        told: UNSAID,
-        acked: 0,
-        sent_at: 0,
-        owes: None,
+        due: None,
+        tries: 0,
     };
+
+    fn at(now: u64) -> Self {
+        Self {
+            due: Some(now),
+            tries: 0,
+        }
+    }
+
+    /// Returns whether it is to be sent now.
+    fn is_due(&mut self, now: u64) -> bool {
+        let due = self.due.is_some_and(|due| now >= due);
+        if due {
+            self.due = Some(now + (ASK_MS << self.tries));
+            self.tries = (self.tries + 1).min(PATIENCE);
+        }
+        due
+    }
 }
 
 /// The manager.
-pub struct Node {
+pub struct Node<M: Memory> {
     hwid: u64,
-    lid: u32,
-    /// No id from this one on was ever given away.
-    next: u32,
-    mastership: Mastership,
-    distance: u32,
-    /// Port towards the master; `None` for the master.
-    parent: Option<u8>,
-    /// The routes may be used.
-    live: bool,
-    /// It has reported to its parent, which it therefore keeps.
-    reported: bool,
-    /// The last grant that was taken: a grant is taken only once.
-    taken: Option<Grant>,
-    peers: [Peer; HOST_PORTS],
+    tree: Tree,
+    routes: Routes<M::Routes>,
+    directory: Directory<M::Names, M::Holders>,
+    /// With which master, in which incarnation, which local id was noted.
+    noted: (u64, u32, u32),
+    /// The same, as it is to be noted.
+    asked: (u64, u32, u32),
+    register: Asked,
+    /// The hardware id that is looked for.
+    wanted: u64,
+    find: Asked,
+    assignments: Kept<M::Bytes>,
+    /// The neighbour from which the assignments come, and the offset of what comes next.
+    source: (u8, u16),
+    fetch: Asked,
 }
 
-impl Node {
-    /// Creates a node with all ports down.
-    pub const fn new(hwid: u64) -> Self {
+impl<M: Memory> Node<M> {
+    /// Creates a node with all ports down. No two incarnations have the same `life`. `lid` is the local id that
+    /// it has already, and no id from `next` on was given away; 0: it has none.
+    pub fn new(
+        hwid: u64,
+        life: u32,
+        (lid, next): (u32, u32),
+        routes: M::Routes,
+        directory: (M::Names, M::Holders),
+        bytes: M::Bytes,
+    ) -> Self {
         Self {
             hwid,
-            lid: 0,
-            next: 1,
-            mastership: Mastership {
-                term: 0,
-                master: hwid,
-            },
-            distance: 0,
-            parent: None,
-            live: false,
-            reported: false,
-            taken: None,
-            peers: [Peer::NONE; HOST_PORTS],
+            tree: Tree::new(hwid, life, lid, next),
+            routes: Routes::new(routes),
+            directory: Directory::new(directory.0, directory.1),
+            noted: (0, 0, 0),
+            asked: (0, 0, 0),
+            register: Asked::NONE,
+            wanted: 0,
+            find: Asked::NONE,
+            assignments: Kept::new(bytes),
+            source: (0, 0),
+            fetch: Asked::NONE,
         }
     }
 
     /// Returns the local id, 0 if it has none.
     pub fn lid(&self) -> u32 {
-        self.lid
+        self.tree.lid()
     }
 
     /// Returns the mastership that it obeys.
     pub fn mastership(&self) -> Mastership {
-        self.mastership
+        self.tree.mastership().0
     }
 
-    /// Returns the number of links to the master, and the port towards it.
-    pub fn parent(&self) -> (u32, Option<u8>) {
-        (self.distance, self.parent)
+    /// Returns the node's place in the tree.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
     }
 
-    /// Returns whether it has an id and valid routes.
-    pub fn is_settled(&self) -> bool {
-        self.live
+    /// Returns the routes.
+    pub fn routes(&self) -> &Routes<M::Routes> {
+        &self.routes
     }
 
-    /// Returns the port by which traffic for `lid` leaves that has come in by `from`; `None`: from this
-    /// node. Traffic never goes back: for a moment, two neighbours may each take an id to be at the
-    /// other.
-    pub fn lookup(&self, lid: u32, from: Option<u8>) -> Option<u8> {
-        if !self.live || lid == self.lid {
-            return None;
+    /// Returns the directory, which is that of the fabric if this is the master.
+    pub fn directory(&self) -> &Directory<M::Names, M::Holders> {
+        &self.directory
+    }
+
+    /// Returns the assignments.
+    pub fn assignments(&self) -> &Kept<M::Bytes> {
+        &self.assignments
+    }
+
+    /// Takes over assignments that the node has already.
+    pub fn keep(&mut self, version: u32, bytes: &[u8]) {
+        if version != 0 && self.assignments.set(version, bytes) {
+            self.tree.set_version(version);
         }
-        let mut below = self.peers.iter().zip(0u8..);
-        let child = below.find(|(peer, _)| self.below(peer).is_some_and(|r| r.held.has(lid)));
-        let port = child.map(|(_, port)| port).or(self.parent);
-        port.filter(|port| from != Some(*port))
     }
 
-    /// Returns how many intervals its table has: those of its children, and one for all other ids.
-    pub fn intervals(&self) -> usize {
-        let below = self.peers.iter().filter_map(|peer| self.below(peer));
-        let below: usize = below.map(|report| report.held.intervals().len()).sum();
-        below + usize::from(self.parent.is_some())
+    /// Returns whether this is the master.
+    fn leads(&self) -> bool {
+        is_host(self.hwid) && self.tree.parent().1.is_none()
     }
 
-    /// Returns the report of a neighbour, if it is a child.
-    fn below<'a>(&self, peer: &'a Peer) -> Option<&'a Report> {
-        let child = peer.up && peer.state.mastership == self.mastership && peer.state.child;
-        peer.state.report.as_ref().filter(|_| child)
+    /// Begins with the local id that the node has already.
+    pub fn begin(&mut self, now: u64, fx: &mut impl Effects) {
+        self.routes.set_lid(now, self.tree.lid(), fx);
     }
 
-    /// Takes note that a link is up, or down.
-    pub fn port(&mut self, now: u64, port: u8, up: bool, fx: &mut impl Effects) {
-        let Some(peer) = self.peers.get_mut(usize::from(port)) else {
-            return;
-        };
-        if peer.up == up {
-            return;
-        }
-        let child = peer.up && peer.state.mastership == self.mastership && peer.state.child;
-        *peer = Peer {
-            up,
-            wanted: Some(now + HELLO_MS),
-            ..Peer::NONE
-        };
-        if !up && (child || self.parent == Some(port)) {
-            let term = self.mastership.term.saturating_add(1);
-            self.rule(term, fx);
-        }
-        self.update(now, fx);
-    }
-
-    /// Does what is due at `now`.
-    pub fn tick(&mut self, now: u64, fx: &mut impl Effects) {
-        self.update(now, fx);
-    }
-
-    /// Returns when [`Self::tick`] is to be called, if nothing happens before.
-    pub fn deadline(&self) -> Option<u64> {
-        let up = self.peers.iter().filter(|peer| peer.up);
-        up.filter_map(|peer| {
-            let ack = peer.owes.map(|since| since + ACK_MS);
-            let again = (peer.sent > peer.acked).then_some(peer.sent_at + AGAIN_MS);
-            [ack, again, peer.wanted].into_iter().flatten().min()
-        })
-        .min()
+    /// Takes the new state of a port: up, down, faster, slower, or excluded.
+    pub fn port(&mut self, now: u64, number: u8, port: Port, fx: &mut impl Effects) {
+        self.act(now, fx, |tree, acts| {
+            tree.port(now, number, port.is_up(), acts)
+        });
+        let cost = port.is_up().then(|| port.cost().unwrap_or(0));
+        self.routes.port(now, number, cost, fx);
+        self.follow(now, fx);
     }
 
     /// Takes a message from the neighbour at `port`. To be followed by [`Self::tick`] when no more
     /// messages are there: most of several that come together need no answer of their own.
-    pub fn receive(&mut self, now: u64, port: u8, bytes: &[u8]) {
-        let Some(peer) = self.peers.get_mut(usize::from(port)) else {
-            return;
-        };
-        let Ok(message) = Message::parse(bytes) else {
-            return;
-        };
-        if !peer.up || message.seen > peer.sent {
-            return;
-        }
-        peer.acked = peer.acked.max(message.seen);
-        if message.again {
-            // Acknowledged at once: the last acknowledgement may have got lost.
-            peer.owes = Some(now.saturating_sub(ACK_MS));
-        }
-        if message.number > peer.number {
-            peer.number = message.number;
-            peer.wanted = None;
-            // The neighbour takes only a grant that answers its newest report.
-            peer.granted = None;
-            peer.anew = false;
-            peer.state = message.state;
-            peer.owes.get_or_insert(now);
+    pub fn receive(&mut self, now: u64, port: u8, bytes: &[u8], fx: &mut impl Effects) {
+        match bytes.get(..4) {
+            Some(magic) if magic == state::MAGIC => self.tree.receive(now, port, bytes),
+            Some(magic) if magic == update::MAGIC => self.routes.receive(now, port, bytes, fx),
+            Some(magic) if magic == letter::MAGIC => {
+                if let Ok((path, letter)) = Letter::parse(bytes) {
+                    self.letter(now, port, path, &letter, fx);
+                }
+            }
+            _ => {}
         }
     }
 
-    /// Becomes the master of this term, until it hears of a lower id.
-    fn rule(&mut self, term: u32, fx: &mut impl Effects) {
-        let mastership = Mastership {
-            term,
-            master: self.hwid,
-        };
-        self.obey(mastership, 0, None, fx);
+    /// Asks the master for the local id of the node with a hardware id: [`Effects::found`] is called. Another
+    /// question that has no answer yet is dropped.
+    pub fn find(&mut self, now: u64, hwid: u64, fx: &mut impl Effects) {
+        self.wanted = hwid;
+        self.find = Asked::at(now);
+        self.follow(now, fx);
     }
 
-    fn obey(
+    /// Takes new assignments of the administrator. Returns whether it took them: only a master does, if
+    /// it has room for them.
+    pub fn set_assignments(&mut self, now: u64, bytes: &[u8], fx: &mut impl Effects) -> bool {
+        let version = version_after(self.assignments.version(), bytes);
+        let taken = self.leads() && self.assignments.set(version, bytes);
+        if taken {
+            self.tree.set_version(version);
+            fx.assignments(version);
+            self.tick(now, fx);
+        }
+        taken
+    }
+
+    /// Does what is due at `now`.
+    pub fn tick(&mut self, now: u64, fx: &mut impl Effects) {
+        self.act(now, fx, |tree, acts| tree.tick(now, acts));
+        self.routes.tick(now, fx);
+        self.follow(now, fx);
+    }
+
+    /// Returns when [`Self::tick`] is to be called, if nothing happens before.
+    pub fn deadline(&self) -> Option<u64> {
+        // A message of a neighbour comes before the tree is settled.
+        let settled = self.tree.is_settled() && is_host(self.mastership().master);
+        let asked = [self.register.due, self.find.due].map(|due| due.filter(|_| settled));
+        let others = [self.fetch.due, self.tree.deadline(), self.routes.deadline()];
+        asked.into_iter().chain(others).flatten().min()
+    }
+
+    /// Has the tree do something.
+    fn act<E: Effects>(
         &mut self,
-        mastership: Mastership,
-        distance: u32,
-        parent: Option<u8>,
-        fx: &mut impl Effects,
+        now: u64,
+        fx: &mut E,
+        what: impl FnOnce(&mut Tree, &mut Acts<'_, E>),
     ) {
-        self.mastership = mastership;
-        self.distance = distance;
-        self.parent = parent;
-        self.reported = false;
-        self.taken = None;
-        if self.live {
-            self.live = false;
-            fx.routes(0);
+        let (lack, from) = self.tree.lack();
+        if lack != 0 {
+            self.tree.reuse(self.directory.free_areas(from, lack));
+        }
+        let mut acts = Acts { fx, lid: None };
+        what(&mut self.tree, &mut acts);
+        if let Some(lid) = acts.lid {
+            self.routes.set_lid(now, lid, fx);
         }
     }
 
-    /// Does what follows from what is known.
-    fn update(&mut self, now: u64, fx: &mut impl Effects) {
-        let heard = self.peers.iter().filter(|peer| peer.up && peer.number != 0);
-        let term = heard.map(|peer| peer.state.mastership.term).max();
-        if let Some(term) = term.filter(|term| *term > self.mastership.term) {
-            self.rule(term, fx);
+    /// Does what follows from the node's place in the tree, and from its neighbours' assignments.
+    fn follow<E: Effects>(&mut self, now: u64, fx: &mut E) {
+        if !self.leads() && self.directory.count() != 0 {
+            // If it is the master again, nodes are to register again.
+            self.directory.clear();
+            self.tree.renew();
         }
-        for (port, peer) in (0u8..).zip(self.peers) {
-            let (mastership, distance) =
-                (peer.state.mastership, peer.state.distance.saturating_add(1));
-            let heard = peer.up && peer.number != 0 && mastership.term == self.mastership.term;
-            let lower = (mastership.master, distance) < (self.mastership.master, self.distance);
-            if !heard || !lower || distance > MAX_DISTANCE {
-                continue;
-            }
-            if self.parent == Some(port) && mastership == self.mastership {
-                self.distance = distance;
-            } else if !(self.reported && mastership == self.mastership) {
-                // A node that has reported keeps its parent, which relies on the report.
-                self.obey(mastership, distance, Some(port), fx);
-            }
+        let (mastership, life) = self.tree.mastership();
+        let current = (mastership.master, life, self.tree.lid());
+        if current == self.noted || current.2 == 0 || !is_host(current.0) {
+            self.register = Asked::NONE;
+        } else if current != self.asked || self.register.due.is_none() {
+            self.register = Asked::at(now);
         }
-        for peer in &mut self.peers {
-            peer.wanted = peer.wanted.filter(|until| now < *until);
-        }
-        if let Some(report) = self.report() {
-            self.take_grant(&report, fx);
-            self.let_in();
-        }
-        for port in 0..HOST_PORTS as u8 {
-            self.speak(now, port, fx);
-        }
-    }
-
-    /// Returns the report on the nodes below, if all children have reported.
-    ///
-    /// If the ids of a child clash with those of other children, it gets new ones, with all nodes below
-    /// it.
-    fn report(&mut self) -> Option<Report> {
-        let mut all = Report {
-            total: 1,
-            fresh: u32::from(self.lid == 0),
-            next: self.next,
-            held: Set::EMPTY,
-        };
-        if self.lid != 0 {
-            all.held.add(self.lid, self.lid);
-        }
-        let (mastership, parent) = (self.mastership, self.parent);
-        for (port, peer) in (0u8..).zip(&mut self.peers) {
-            if !peer.up || parent == Some(port) {
-                continue;
-            }
-            if peer.wanted.is_some() {
-                return None;
-            }
-            if peer.number == 0 {
-                continue;
-            }
-            if peer.state.mastership != mastership {
-                return None;
-            }
-            if !peer.state.child {
-                continue;
-            }
-            let report = peer.state.report.as_ref()?;
-            all.total = all.total.checked_add(report.total)?;
-            all.next = all.next.max(report.next);
-            peer.anew = !all.held.add_all(&report.held);
-            let fresh = if peer.anew {
-                report.total
-            } else {
-                report.fresh
+        self.asked = current;
+        // While another master may be found it is too soon.
+        let settled = self.tree.is_settled() && is_host(current.0);
+        if settled && self.register.is_due(now) {
+            let name = Name {
+                hwid: self.hwid,
+                lid: current.2,
             };
-            all.fresh = all.fresh.checked_add(fresh)?;
+            self.ask(now, Letter::Register(life, name), fx);
         }
-        Some(all)
+        if settled && self.find.is_due(now) {
+            let name = Name {
+                hwid: self.wanted,
+                lid: 0,
+            };
+            self.ask(now, Letter::Find(name), fx);
+        }
+        let newest = (0..PORTS as u8).max_by_key(|port| self.tree.version_at(*port));
+        let newest = newest.filter(|port| {
+            let room = self.assignments.capacity() != 0;
+            room && self.tree.version_at(*port) > self.assignments.version()
+        });
+        let Some(port) = newest else {
+            self.fetch = Asked::NONE;
+            return;
+        };
+        if self.fetch.due.is_none()
+            || self.tree.version_at(self.source.0) != self.tree.version_at(port)
+        {
+            self.source = (port, 0);
+            self.fetch = Asked::at(now);
+        }
+        if self.fetch.is_due(now) {
+            let letter = Letter::Fetch(self.source.1);
+            self.send(self.source.0, &Path::EMPTY, &letter, fx);
+        }
     }
 
-    /// Takes a grant from the parent, or makes it if this node is the master.
-    fn take_grant(&mut self, report: &Report, fx: &mut impl Effects) {
-        let grant = match self.parent {
-            None => {
-                if self.live && report.fresh == 0 {
-                    return;
-                }
-                let end = report.next.checked_add(report.fresh);
-                let anew = end.is_none_or(|end| end > MAX_LID + 1);
-                let (first, count) = if anew {
-                    (1, report.total)
-                } else {
-                    (report.next, report.fresh)
-                };
-                Grant {
-                    first,
-                    count,
-                    next: first.saturating_add(count),
-                    answers: 0,
-                    anew,
+    /// Asks the master, which may be this node.
+    fn ask<E: Effects>(&mut self, now: u64, letter: Letter<'_>, fx: &mut E) {
+        match self.tree.parent().1 {
+            Some(parent) => self.send(parent, &Path::EMPTY, &letter, fx),
+            None if self.leads() => {
+                if let Some(answer) = self.answer(&letter) {
+                    self.answered(now, &answer, fx);
                 }
             }
-            Some(port) => {
-                let parent = self.peers.get(usize::from(port));
-                let parent = parent.filter(|parent| parent.state.mastership == self.mastership);
-                // The grant has to answer this report, not a former one.
-                let parent = parent.filter(|parent| parent.told.report.as_ref() == Some(report));
-                let sent = parent.map(|parent| parent.sent);
-                let grant = parent.and_then(|parent| parent.state.grant);
-                let grant = grant.filter(|grant| Some(grant.answers) == sent);
-                let Some(grant) = grant.filter(|grant| self.taken != Some(*grant)) else {
-                    return;
-                };
-                grant
-            }
-        };
-        let wanted = if grant.anew {
-            report.total
-        } else {
-            report.fresh
-        };
-        if grant.count != wanted {
-            return;
-        }
-        self.taken = Some(grant);
-        self.next = self.next.max(grant.next);
-        let mut first = grant.first;
-        if grant.anew || self.lid == 0 {
-            self.lid = first;
-            first += 1;
-        }
-        let mastership = self.mastership;
-        for peer in &mut self.peers {
-            let Some(report) = peer.state.report.as_mut() else {
-                continue;
-            };
-            if !peer.up || peer.state.mastership != mastership || !peer.state.child {
-                continue;
-            }
-            let anew = peer.anew || grant.anew;
-            let count = if anew { report.total } else { report.fresh };
-            if anew {
-                report.held = Set::EMPTY;
-            }
-            if count == 0 && peer.granted.is_some() {
-                continue;
-            }
-            peer.granted = Some(Grant {
-                first,
-                count,
-                next: grant.next,
-                answers: peer.number,
-                anew,
-            });
-            // Updates the child's report: the child does not report this again.
-            if count != 0 {
-                report.held.add(first, first + (count - 1));
-            }
-            report.fresh = report.total - report.held.count().min(report.total);
-            report.next = grant.next;
-            first += count;
-        }
-        self.live = true;
-        fx.routes(self.lid);
-        // The parent knows what it has granted: the new state is not sent to it.
-        let state = self.parent.and_then(|port| self.state(port));
-        let parent = self
-            .parent
-            .and_then(|port| self.peers.get_mut(usize::from(port)));
-        if let (Some(state), Some(parent)) = (state, parent) {
-            parent.told = state;
+            None => {}
         }
     }
 
-    /// Sends an empty grant to children that join later with ids of their own: it lets them use their
-    /// routes.
-    fn let_in(&mut self) {
-        let (mastership, next) = (self.mastership, self.next);
-        for peer in self.peers.iter_mut().filter(|_| self.live) {
-            let child = peer.up && peer.state.mastership == mastership && peer.state.child;
-            let complete = peer.state.report.is_some_and(|report| report.fresh == 0);
-            if child && complete && !peer.anew && peer.granted.is_none() {
-                peer.granted = Some(Grant {
-                    first: next,
-                    count: 0,
-                    next,
-                    answers: peer.number,
-                    anew: false,
-                });
-            }
-        }
-    }
-
-    /// Returns the state for the neighbour at `port`.
-    fn state(&mut self, port: u8) -> Option<State> {
-        let mut state = State {
-            mastership: self.mastership,
-            distance: self.distance,
-            ..State::default()
-        };
-        if self.parent == Some(port) {
-            state.child = true;
-            state.report = self.report();
-        } else {
-            let peer = self.peers.get(usize::from(port))?;
-            state.grant = peer.granted.filter(|_| self.below(peer).is_some());
-        }
-        Some(state)
-    }
-
-    /// Sends the state to the neighbour at `port` if it is new, unacknowledged, or an acknowledgement is
-    /// due.
-    fn speak(&mut self, now: u64, port: u8, fx: &mut impl Effects) {
-        let state = self.state(port);
-        let (Some(state), Some(peer)) = (state, self.peers.get_mut(usize::from(port))) else {
-            return;
-        };
-        // A change without a report need not be sent: the parent waits for the report anyway.
-        let early = state.child && state.report.is_none() && peer.told.mastership.master != 0;
-        let news = state != peer.told;
-        let owes = peer
-            .owes
-            .is_some_and(|since| now >= since.saturating_add(ACK_MS));
-        let again = peer.sent > peer.acked && now >= peer.sent_at.saturating_add(AGAIN_MS);
-        if !peer.up || ((!news || early) && !owes && !again) {
-            return;
-        }
-        // An unchanged state keeps its number: a pure acknowledgement is not acknowledged.
-        if news {
-            peer.sent = peer.sent.saturating_add(1);
-        }
-        self.reported |= state.child && state.report.is_some();
-        peer.told = state;
-        peer.sent_at = now;
-        peer.owes = None;
-        let message = Message {
-            number: peer.sent,
-            seen: peer.number,
-            again,
-            state,
-        };
+    fn send<E: Effects>(&mut self, port: u8, path: &Path, letter: &Letter<'_>, fx: &mut E) {
         let mut buf = [0; MAX_BYTES];
-        let len = message.encode(&mut buf);
+        let len = letter.encode(path, &mut buf);
         fx.send(port, buf.get(..len).unwrap_or_default());
+    }
+
+    fn letter<E: Effects>(
+        &mut self,
+        now: u64,
+        port: u8,
+        path: Path,
+        letter: &Letter<'_>,
+        fx: &mut E,
+    ) {
+        match letter {
+            Letter::Fetch(offset) => {
+                let piece = self.assignments.piece(*offset);
+                let mut buf = [0; MAX_BYTES];
+                let len = Letter::Part(piece).encode(&Path::EMPTY, &mut buf);
+                fx.send(port, buf.get(..len).unwrap_or_default());
+            }
+            Letter::Part(piece) => {
+                let wanted = port == self.source.0 && piece.version > self.assignments.version();
+                if !wanted || self.fetch.due.is_none() {
+                    return;
+                }
+                match self.assignments.take(piece, |_| Ok(())) {
+                    Ok(Some(next)) => {
+                        self.source.1 = next;
+                        self.fetch = Asked::at(now);
+                    }
+                    Ok(None) => {
+                        self.fetch = Asked::NONE;
+                        self.tree.set_version(self.assignments.version());
+                        fx.assignments(self.assignments.version());
+                    }
+                    Err(_) => self.source.1 = 0,
+                }
+            }
+            up if up.is_for_master() => {
+                let Some(path) = path.then(port) else {
+                    return;
+                };
+                match self.tree.parent().1 {
+                    Some(parent) => self.send(parent, &path, letter, fx),
+                    None if self.leads() => {
+                        if let Some(answer) = self.answer(letter) {
+                            self.pass_down(now, path, &answer, fx);
+                        }
+                    }
+                    None => {}
+                }
+            }
+            _ => self.pass_down(now, path, letter, fx),
+        }
+    }
+
+    /// Passes an answer on, or takes it.
+    fn pass_down<E: Effects>(&mut self, now: u64, path: Path, letter: &Letter<'_>, fx: &mut E) {
+        match path.ports().split_last() {
+            Some((port, rest)) => {
+                if let Some(rest) = Path::new(rest) {
+                    self.send(*port, &rest, letter, fx);
+                }
+            }
+            None => self.answered(now, letter, fx),
+        }
+    }
+
+    /// Answers a question as the master.
+    fn answer(&mut self, letter: &Letter<'_>) -> Option<Letter<'static>> {
+        match letter {
+            Letter::Register(life, name) if name.lid != 0 => {
+                // An earlier one would not be in the directory any more.
+                if *life != self.tree.mastership().1 {
+                    return None;
+                }
+                let noted = self.directory.note(*name)?;
+                // Most of those that are noted are gone.
+                let all = self.tree.total().map_or(usize::MAX, |total| total as usize);
+                if self.directory.count() / 2 > all {
+                    self.directory.clear();
+                    self.tree.renew();
+                }
+                Some(Letter::Registered(*life, *name, noted))
+            }
+            Letter::Find(name) => Some(Letter::Found(Name {
+                hwid: name.hwid,
+                lid: self.directory.find(name.hwid),
+            })),
+            _ => None,
+        }
+    }
+
+    /// Takes an answer of the master.
+    fn answered<E: Effects>(&mut self, now: u64, letter: &Letter<'_>, fx: &mut E) {
+        match letter {
+            Letter::Registered(life, name, noted) => {
+                let asked = (name.hwid, *life, name.lid);
+                if asked != (self.hwid, self.asked.1, self.tree.lid()) {
+                    return;
+                }
+                self.noted = self.asked;
+                self.register = Asked::NONE;
+                if !noted {
+                    self.act(now, fx, |tree, acts| tree.renumber(now, acts));
+                }
+            }
+            Letter::Found(name) if name.hwid == self.wanted && self.find.due.is_some() => {
+                self.find = Asked::NONE;
+                fx.found(name);
+            }
+            _ => {}
+        }
     }
 }

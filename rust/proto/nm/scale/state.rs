@@ -7,22 +7,21 @@
 
 use super::{
     super::{
-        super::{
-            bytes::{check, Member, Reader, Writer},
-            crc::crc32c,
-        },
+        super::bytes::{check, Member, Reader, Writer},
         mastership::Mastership,
         packet::{Error, MAX_BYTES},
     },
-    set::Set,
+    area::{first, MAX_AREA},
+    group::{Group, LIMITS},
+    sum,
 };
 
 /// First four bytes: "WFNS". No other message between neighbours begins with them.
 pub const MAGIC: [u8; 4] = *b"WFNS";
 /// Version of these messages.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes of a state without a report and a grant.
-pub const SHORTEST: usize = 36;
+pub const SHORTEST: usize = 44;
 
 const CHILD: u8 = 1;
 const REPORT: u8 = 2;
@@ -36,25 +35,33 @@ pub struct Report {
     pub total: u32,
     /// Number of nodes without a local id.
     pub fresh: u32,
-    /// No id from this one on was ever given away, as far as they know.
+    /// No area from this one on was ever given away, as far as they know.
     pub next: u32,
-    /// The ids of the others.
-    pub held: Set,
+    /// The nodes without a local id, for each of [`LIMITS`].
+    pub groups: [Group; LIMITS.len()],
 }
 
 /// Local ids for the nodes below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Grant {
-    /// The first id.
-    pub first: u32,
-    /// Number of ids.
-    pub count: u32,
-    /// No id from this one on was ever given away.
+    /// Which of [`LIMITS`] holds.
+    pub limit: u8,
+    /// The first id for the nodes that are joined with the receiver, and their number.
+    pub lid: u32,
+    /// Number of those.
+    pub open: u16,
+    /// First of the ids that they may give to nodes that come later.
+    pub spare: u32,
+    /// Number of those ids.
+    pub spares: u16,
+    /// The first area for the others.
+    pub area: u32,
+    /// Number of areas.
+    pub areas: u32,
+    /// No area from this one on was ever given away.
     pub next: u32,
     /// Number of the message with the report that this answers.
     pub answers: u32,
-    /// The ids are for all nodes below, not only for those that have none.
-    pub anew: bool,
 }
 
 /// State of a node.
@@ -62,6 +69,10 @@ pub struct Grant {
 pub struct State {
     /// The mastership that it obeys.
     pub mastership: Mastership,
+    /// Incarnation of the master.
+    pub life: u32,
+    /// Version of the assignments that it keeps.
+    pub version: u32,
     /// Number of links to the master.
     pub distance: u32,
     /// The receiver is the parent of the sender.
@@ -99,34 +110,36 @@ impl Message {
         w.put(&MAGIC);
         w.u8(VERSION);
         w.u8(flags.iter().filter(|f| f.0).fold(0, |all, f| all | f.1));
-        let intervals = state.report.map_or(0, |r| r.held.intervals().len());
-        w.u8(intervals as u8);
-        w.u8(u8::from(state.grant.is_some_and(|grant| grant.anew)));
+        w.u16(0);
         w.u32(0);
         w.u32(self.number);
         w.u32(self.seen);
         state.mastership.put(&mut w);
+        w.u32(state.life);
+        w.u32(state.version);
         w.u32(state.distance);
         if let Some(report) = &state.report {
             w.u32(report.total);
             w.u32(report.fresh);
             w.u32(report.next);
-            for interval in report.held.intervals() {
-                w.u32(interval.first);
-                w.u32(interval.last);
+            for group in &report.groups {
+                w.u16(group.open);
+                w.u32(group.areas);
             }
         }
         if let Some(grant) = &state.grant {
-            w.u32(grant.first);
-            w.u32(grant.count);
+            w.u8(grant.limit);
+            w.u32(grant.lid);
+            w.u16(grant.open);
+            w.u32(grant.spare);
+            w.u16(grant.spares);
+            w.u32(grant.area);
+            w.u32(grant.areas);
             w.u32(grant.next);
             w.u32(grant.answers);
         }
         let bytes = w.finish().unwrap_or(0);
-        let sum = sum(buf.get(..bytes).unwrap_or_default());
-        if let Some(at) = buf.get_mut(8..12) {
-            at.copy_from_slice(&sum.to_le_bytes());
-        }
+        sum::put(buf.get_mut(..bytes).unwrap_or_default());
         bytes
     }
 
@@ -140,16 +153,17 @@ impl Message {
         if version != VERSION {
             return Err(Error::Version(version));
         }
-        let (flags, intervals, anew) = (r.u8()?, r.u8()?, r.u8()?);
-        if r.u32()? != sum(buf) {
+        let (flags, rest) = (r.u8()?, r.u16()?);
+        if r.u32()? != sum::sum(buf) {
             return Err(Error::Checksum);
         }
         let has = |flag: u8| flags & flag != 0;
-        check(flags < 16 && anew <= u8::from(has(GRANT)))?;
-        check(has(REPORT) || intervals == 0)?;
+        check(flags < 16 && rest == 0)?;
         let (number, seen) = (r.u32()?, r.u32()?);
         let mut state = State {
             mastership: Mastership::get(&mut r)?,
+            life: r.u32()?,
+            version: r.u32()?,
             distance: r.u32()?,
             child: has(CHILD),
             report: None,
@@ -157,29 +171,42 @@ impl Message {
         };
         check(state.mastership.master != 0 && number != 0)?;
         if has(REPORT) {
-            let (total, fresh, next) = (r.u32()?, r.u32()?, r.u32()?);
-            let mut held = Set::EMPTY;
-            for _ in 0..intervals {
-                check(held.add(r.u32()?, r.u32()?))?;
+            let mut report = Report {
+                total: r.u32()?,
+                fresh: r.u32()?,
+                next: r.u32()?,
+                ..Report::default()
+            };
+            for group in &mut report.groups {
+                (group.open, group.areas) = (r.u16()?, r.u32()?);
+                let all = u32::from(group.open).checked_add(group.areas);
+                check(all.is_some_and(|all| all <= report.fresh))?;
             }
-            check(held.count().checked_add(fresh) == Some(total))?;
-            state.report = Some(Report {
-                total,
-                fresh,
-                next,
-                held,
-            });
+            check(report.fresh <= report.total && report.next <= MAX_AREA + 1)?;
+            state.report = Some(report);
         }
         if has(GRANT) {
-            let (first, count, next, answers) = (r.u32()?, r.u32()?, r.u32()?, r.u32()?);
-            check(first != 0 && first.checked_add(count).is_some_and(|end| end <= next))?;
-            state.grant = Some(Grant {
-                first,
-                count,
-                next,
-                answers,
-                anew: anew == 1,
-            });
+            let grant = Grant {
+                limit: r.u8()?,
+                lid: r.u32()?,
+                open: r.u16()?,
+                spare: r.u32()?,
+                spares: r.u16()?,
+                area: r.u32()?,
+                areas: r.u32()?,
+                next: r.u32()?,
+                answers: r.u32()?,
+            };
+            let end = |first: u32, count: u32, end: u32| {
+                first.checked_add(count).is_some_and(|all| all <= end)
+            };
+            let lids = first(MAX_AREA + 1);
+            check(usize::from(grant.limit) < LIMITS.len())?;
+            check(grant.lid != 0 || grant.open == 0)?;
+            check(end(grant.lid, grant.open.into(), lids))?;
+            check(end(grant.spare, grant.spares.into(), lids))?;
+            check(end(grant.area, grant.areas, MAX_AREA + 1) && grant.next <= MAX_AREA + 1)?;
+            state.grant = Some(grant);
         }
         check(r.rest().is_empty())?;
         Ok(Self {
@@ -189,11 +216,4 @@ impl Message {
             state,
         })
     }
-}
-
-/// Returns the CRC32C of the message without its checksum field.
-fn sum(bytes: &[u8]) -> u32 {
-    let head = bytes.get(..8).unwrap_or_default();
-    let rest = bytes.get(12..).unwrap_or_default();
-    crc32c(head.iter().chain(rest).copied())
 }

@@ -1,0 +1,644 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The tree of the fabric: by it the master is elected, nodes are counted, and local ids are given.
+//!
+//! A node obeys the lowest id of the highest term that it has heard of; its parent is the neighbour that
+//! is nearest to the master. When all its neighbours have said that they obey the same master and its
+//! children have reported, it reports itself. The master, which gets all reports, gives areas of local ids
+//! ([`super::group`]), and each node passes on those for the nodes below it. A node that has an id keeps it; it
+//! gives a neighbour that comes later one of its spare ids. A node that loses its parent, or a child, begins a new
+//! term. Routes do not follow the tree, and do not change with it.
+//!
+//! The tree acts through [`Effects`] only. All times are in milliseconds. A link must not deliver
+//! messages that were sent before it was down; [`crate::link`](super::super::super::link) ensures this.
+
+use super::{
+    super::{kind::is_host, mastership::Mastership, packet::MAX_BYTES, port::PORTS},
+    area::{area, first, last, AREA_LIDS, MAX_AREA},
+    group::{choose, gather, Group, LIMITS},
+    state::{Grant, Message, Report, State},
+};
+
+/// Time after which a message is acknowledged, unless there is something else to send.
+pub const ACK_MS: u64 = 50;
+/// Time after which a message that is not acknowledged is sent again.
+pub const AGAIN_MS: u64 = 400;
+/// Time without a message after its link has come up, after which a neighbour is taken to have no
+/// manager.
+pub const HELLO_MS: u64 = 100;
+/// Most links to the master: a node does not obey a master that is further away.
+pub const MAX_DISTANCE: u32 = 1 << 20;
+
+/// Areas that fabrics use while they are small.
+const FEW: u32 = 256;
+
+/// What an incarnation is more by when all nodes are to register anew: no node is incarnated as often.
+const RENEWED: u32 = 1 << 24;
+
+/// The actions of the machine.
+pub trait Effects {
+    /// Sends to the neighbour at `port`; the message may get lost.
+    fn send(&mut self, port: u8, message: &[u8]);
+    /// The node has another local id.
+    fn lid(&mut self, lid: u32);
+}
+
+/// Initial state, which no node sends.
+const UNSAID: State = State {
+    mastership: Mastership { term: 0, master: 0 },
+    life: 0,
+    version: 0,
+    distance: 0,
+    child: false,
+    report: None,
+    grant: None,
+};
+
+/// A neighbour.
+#[derive(Clone, Copy)]
+struct Peer {
+    up: bool,
+    /// Time until which its first message is awaited, if none has come yet.
+    wanted: Option<u64>,
+    /// Its newest state, and the number of that; 0 if none has come.
+    state: State,
+    number: u32,
+    /// Of a child: the grant since its report.
+    granted: Option<Grant>,
+    /// Number of the newest state that was sent.
+    sent: u32,
+    /// The newest state that was sent.
+    told: State,
+    /// Number of the newest state that was acknowledged.
+    acked: u32,
+    sent_at: u64,
+    /// Time since which a message of the neighbour waits to be acknowledged.
+    owes: Option<u64>,
+}
+
+impl Peer {
+    const NONE: Self = Self {
+        up: false,
+        wanted: None,
+        state: UNSAID,
+        number: 0,
+        granted: None,
+        sent: 0,
+        told: UNSAID,
+        acked: 0,
+        sent_at: 0,
+        owes: None,
+    };
+}
+
+/// Returns a number that has no more to do with those of other hardware ids than chance has.
+fn scatter(hwid: u64) -> u32 {
+    (hwid.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32
+}
+
+/// The node's place in the tree.
+pub struct Tree {
+    hwid: u64,
+    /// Incarnation of the node.
+    me: u32,
+    lid: u32,
+    /// The first of the ids that it may give to nodes that come later, and their number.
+    spare: (u32, u32),
+    /// No area from this one on was ever given away.
+    next: u32,
+    /// Version of the assignments that it keeps.
+    version: u32,
+    mastership: Mastership,
+    /// Incarnation of the master.
+    life: u32,
+    distance: u32,
+    /// Port towards the master; `None` for the master.
+    parent: Option<u8>,
+    /// It has reported to its parent, which it therefore keeps.
+    reported: bool,
+    /// The last grant that was taken: a grant is taken only once.
+    taken: Option<Grant>,
+    /// So many areas were wanted, and there are not as many that were never given away.
+    lack: u32,
+    /// Areas from this one on are free again.
+    free: Option<u32>,
+    peers: [Peer; PORTS],
+}
+
+impl Tree {
+    /// Creates a node with all ports down. No two incarnations have the same `life`. `lid` is the local id that
+    /// it has already, and no id from `next` on was given away; 0: it has none.
+    pub const fn new(hwid: u64, life: u32, lid: u32, next: u32) -> Self {
+        let next = match next {
+            0 => 0,
+            next => area(next - 1) + 1,
+        };
+        Self {
+            hwid,
+            me: life,
+            lid,
+            spare: (0, 0),
+            next,
+            version: 0,
+            mastership: Mastership {
+                term: 0,
+                master: hwid,
+            },
+            life,
+            distance: 0,
+            parent: None,
+            reported: false,
+            taken: None,
+            lack: 0,
+            free: None,
+            peers: [Peer::NONE; PORTS],
+        }
+    }
+
+    /// Returns the local id, 0 if it has none.
+    pub fn lid(&self) -> u32 {
+        self.lid
+    }
+
+    /// Returns the mastership that it obeys, and the master's incarnation.
+    pub fn mastership(&self) -> (Mastership, u32) {
+        (self.mastership, self.life)
+    }
+
+    /// Returns the number of links to the master, and the port towards it.
+    pub fn parent(&self) -> (u32, Option<u8>) {
+        (self.distance, self.parent)
+    }
+
+    /// Returns how many areas are wanted that were given away before; the second: not below this one.
+    pub fn lack(&self) -> (u32, u32) {
+        (self.lack, self.free.unwrap_or(0))
+    }
+
+    /// No node has a local id in the areas that are wanted, from this one on.
+    pub fn reuse(&mut self, from: u32) {
+        self.free = Some(from);
+    }
+
+    /// Returns the version of the assignments that the neighbour at a port keeps.
+    pub fn version_at(&self, port: u8) -> u32 {
+        let peer = self.peers.get(usize::from(port));
+        peer.map_or(0, |peer| peer.state.version)
+    }
+
+    /// The node keeps other assignments.
+    pub fn set_version(&mut self, version: u32) {
+        self.version = version;
+    }
+
+    /// Returns the number of nodes, if this is the master and all have reported.
+    pub fn total(&mut self) -> Option<u32> {
+        let master = self.parent.is_none();
+        self.report().filter(|_| master).map(|report| report.total)
+    }
+
+    /// The directory is empty: all nodes are to register anew.
+    pub fn renew(&mut self) {
+        self.me = self.me.wrapping_add(RENEWED);
+        if self.parent.is_none() {
+            self.life = self.me;
+        }
+    }
+
+    /// Returns whether the node knows its master, and is not about to find another.
+    pub fn is_settled(&self) -> bool {
+        let mut peers = self.peers.iter().filter(|peer| peer.up && peer.number != 0);
+        self.reported
+            || (self.parent.is_none() && peers.all(|p| p.state.mastership == self.mastership))
+    }
+
+    /// The local id is that of another node, too: the node gets another one.
+    pub fn renumber(&mut self, now: u64, fx: &mut impl Effects) {
+        self.lid = 0;
+        self.spare = (0, 0);
+        fx.lid(0);
+        self.update(now, fx);
+    }
+
+    /// Takes note that a link is up, or down.
+    pub fn port(&mut self, now: u64, port: u8, up: bool, fx: &mut impl Effects) {
+        let Some(peer) = self.peers.get_mut(usize::from(port)) else {
+            return;
+        };
+        if peer.up == up {
+            return;
+        }
+        let child = peer.up && peer.state.mastership == self.mastership && peer.state.child;
+        *peer = Peer {
+            up,
+            wanted: Some(now + HELLO_MS),
+            ..Peer::NONE
+        };
+        if !up && (child || self.parent == Some(port)) {
+            let term = self.mastership.term.saturating_add(1);
+            self.rule(term);
+        }
+        self.update(now, fx);
+    }
+
+    /// Does what is due at `now`.
+    pub fn tick(&mut self, now: u64, fx: &mut impl Effects) {
+        self.update(now, fx);
+    }
+
+    /// Returns when [`Self::tick`] is to be called, if nothing happens before.
+    pub fn deadline(&self) -> Option<u64> {
+        let up = self.peers.iter().filter(|peer| peer.up);
+        up.filter_map(|peer| {
+            let ack = peer.owes.map(|since| since + ACK_MS);
+            let again = (peer.sent > peer.acked).then_some(peer.sent_at + AGAIN_MS);
+            [ack, again, peer.wanted].into_iter().flatten().min()
+        })
+        .min()
+    }
+
+    /// Takes a message from the neighbour at `port`. To be followed by [`Self::tick`] when no more
+    /// messages are there: most of several that come together need no answer of their own.
+    pub fn receive(&mut self, now: u64, port: u8, bytes: &[u8]) {
+        let Some(peer) = self.peers.get_mut(usize::from(port)) else {
+            return;
+        };
+        let Ok(message) = Message::parse(bytes) else {
+            return;
+        };
+        if !peer.up || message.seen > peer.sent {
+            return;
+        }
+        peer.acked = peer.acked.max(message.seen);
+        if message.again {
+            // Acknowledged at once: the last acknowledgement may have got lost.
+            peer.owes = Some(now.saturating_sub(ACK_MS));
+        }
+        if message.number > peer.number {
+            peer.number = message.number;
+            peer.wanted = None;
+            // The neighbour takes only a grant that answers its newest report.
+            peer.granted = None;
+            peer.state = message.state;
+            peer.owes.get_or_insert(now);
+        }
+    }
+
+    /// Becomes the master of this term, until it hears of a lower id.
+    fn rule(&mut self, term: u32) {
+        let mastership = Mastership {
+            term,
+            master: self.hwid,
+        };
+        self.obey(mastership, self.me, 0, None);
+    }
+
+    fn obey(&mut self, mastership: Mastership, life: u32, distance: u32, parent: Option<u8>) {
+        self.mastership = mastership;
+        self.life = life;
+        self.distance = distance;
+        self.parent = parent;
+        self.reported = false;
+        self.taken = None;
+    }
+
+    /// Does what follows from what is known.
+    fn update(&mut self, now: u64, fx: &mut impl Effects) {
+        let heard = self.peers.iter().filter(|peer| peer.up && peer.number != 0);
+        let term = heard.map(|peer| peer.state.mastership.term).max();
+        if let Some(term) = term.filter(|term| *term > self.mastership.term) {
+            self.rule(term);
+        }
+        for (port, peer) in (0u8..).zip(self.peers) {
+            let (mastership, distance) =
+                (peer.state.mastership, peer.state.distance.saturating_add(1));
+            let heard = peer.up && peer.number != 0 && mastership.term == self.mastership.term;
+            let lower = (mastership.master, distance) < (self.mastership.master, self.distance);
+            if self.parent == Some(port) && mastership == self.mastership {
+                self.life = peer.state.life;
+            }
+            if !heard || !lower || distance > MAX_DISTANCE {
+                continue;
+            }
+            if self.parent == Some(port) && mastership == self.mastership {
+                self.distance = distance;
+            } else if !(self.reported && mastership == self.mastership) {
+                // A node that has reported keeps its parent, which relies on the report.
+                self.obey(mastership, peer.state.life, distance, Some(port));
+            }
+        }
+        for peer in &mut self.peers {
+            peer.wanted = peer.wanted.filter(|until| now < *until);
+        }
+        self.give_spares();
+        if let Some(report) = self.report() {
+            self.take_grant(&report, fx);
+        }
+        for port in 0..PORTS as u8 {
+            self.speak(now, port, fx);
+        }
+    }
+
+    /// Returns whether the neighbour at a port is a child.
+    fn is_child(&self, peer: &Peer) -> bool {
+        peer.up && peer.state.mastership == self.mastership && peer.state.child
+    }
+
+    /// Returns the groups below, for one of [`LIMITS`].
+    fn below(&self, limit: usize) -> [Option<Group>; PORTS] {
+        let mut below = [None; PORTS];
+        for (place, peer) in below.iter_mut().zip(&self.peers) {
+            let report = peer.state.report.as_ref().filter(|_| self.is_child(peer));
+            *place = report.and_then(|report| report.groups.get(limit)).copied();
+        }
+        below
+    }
+
+    /// Returns the report on the nodes below, if all children have reported.
+    fn report(&mut self) -> Option<Report> {
+        let has_id = self.lid != 0;
+        let mut all = Report {
+            total: 1,
+            fresh: u32::from(!has_id),
+            next: self.next,
+            groups: [Group::default(); LIMITS.len()],
+        };
+        if has_id {
+            all.next = all.next.max(area(self.lid) + 1);
+        }
+        for (port, peer) in (0u8..).zip(&self.peers) {
+            if !peer.up || self.parent == Some(port) {
+                continue;
+            }
+            if peer.wanted.is_some() {
+                return None;
+            }
+            if peer.number == 0 {
+                continue;
+            }
+            if peer.state.mastership != self.mastership {
+                return None;
+            }
+            if !peer.state.child {
+                continue;
+            }
+            let report = peer.state.report.as_ref()?;
+            all.total = all.total.checked_add(report.total)?;
+            all.fresh = all.fresh.checked_add(report.fresh)?;
+            all.next = all.next.max(report.next);
+        }
+        for ((at, group), limit) in all.groups.iter_mut().enumerate().zip(LIMITS) {
+            *group = gather(limit, has_id, &self.below(at)).0;
+        }
+        Some(all)
+    }
+
+    /// Gives children that come later, with few nodes without an id, some of the spare ids: half of them are for
+    /// the nodes that may come after these.
+    fn give_spares(&mut self) {
+        if self.lid == 0 {
+            return;
+        }
+        let limit = LIMITS.len() - 1;
+        for port in 0..self.peers.len() {
+            let Some(peer) = self.peers.get(port).filter(|peer| self.is_child(peer)) else {
+                continue;
+            };
+            let (number, next) = (peer.number, self.next);
+            let Some(report) = peer.state.report.filter(|report| report.fresh != 0) else {
+                continue;
+            };
+            let group = report.groups.get(limit).copied().unwrap_or_default();
+            let (from, spares) = self.spare;
+            let open = u32::from(group.open);
+            if group.areas != 0 || open != report.fresh || spares < 2 * open {
+                continue;
+            }
+            let more = (spares - open) / 2;
+            self.spare = (from + open + more, spares - open - more);
+            let grant = Grant {
+                limit: limit as u8,
+                lid: from,
+                open: group.open,
+                spare: from + open,
+                spares: more as u16,
+                area: 0,
+                areas: 0,
+                next: next.max(report.next),
+                answers: number,
+            };
+            self.give(port, grant);
+        }
+    }
+
+    /// Gives ids to all nodes below a child that have none: it does not report these again.
+    fn give(&mut self, port: usize, grant: Grant) {
+        let Some(peer) = self.peers.get_mut(port) else {
+            return;
+        };
+        peer.granted = Some(grant);
+        if let Some(report) = peer.state.report.as_mut() {
+            report.fresh = 0;
+            report.groups = [Group::default(); LIMITS.len()];
+            report.next = report.next.max(grant.next);
+        }
+    }
+
+    /// Returns about how many areas the nodes with a local id are in: they hold eight nodes at the least, but for
+    /// those of single nodes that came later.
+    fn areas_of(&self, report: &Report) -> u32 {
+        let have = report.total.saturating_sub(report.fresh);
+        have.min(report.next) / 8
+    }
+
+    /// Makes the grant of the master for all nodes.
+    fn grant_all(&mut self, report: &Report) -> Option<Grant> {
+        // A node alone is in no fabric, and needs no local id.
+        if !is_host(self.hwid) || report.total == 1 {
+            return None;
+        }
+        // Small fabrics all begin with the same ids. A large one keeps away from those of others, that it may be
+        // joined with.
+        let next = match report.next {
+            next if next <= FEW && report.total >= AREA_LIDS => {
+                FEW + 1 + scatter(self.hwid) % (MAX_AREA / 2)
+            }
+            next => next,
+        };
+        let used = self.areas_of(report);
+        let areas = report.groups.map(|group| group.areas.saturating_add(used));
+        let limit = choose(report.total, areas);
+        let group = report.groups.get(limit)?;
+        let own = u32::from(group.open != 0);
+        let wanted = own.checked_add(group.areas)?;
+        let (next, end) = match next.checked_add(wanted) {
+            Some(end) if end <= MAX_AREA + 1 => (next, end),
+            _ => {
+                let free = self.free.filter(|_| self.lack == wanted);
+                self.lack = wanted;
+                let free = free?;
+                let end = free.checked_add(wanted)?;
+                self.free = Some(end);
+                (free, end)
+            }
+        };
+        self.lack = 0;
+        (end <= MAX_AREA + 1).then(|| {
+            let lid = first(next);
+            let spare = lid + u32::from(group.open);
+            Grant {
+                limit: limit as u8,
+                lid,
+                open: group.open,
+                spare,
+                spares: (last(next) + 1).saturating_sub(spare) as u16 * own as u16,
+                area: next + own,
+                areas: group.areas,
+                next: end.max(report.next),
+                answers: 0,
+            }
+        })
+    }
+
+    /// Takes a grant from the parent, or makes it if this node is the master.
+    fn take_grant(&mut self, report: &Report, fx: &mut impl Effects) {
+        if report.fresh == 0 {
+            return;
+        }
+        let grant = match self.parent {
+            None => self.grant_all(report),
+            Some(port) => {
+                let parent = self.peers.get(usize::from(port));
+                let parent = parent.filter(|parent| parent.state.mastership == self.mastership);
+                // The grant has to answer this report, not a former one.
+                let parent = parent.filter(|parent| parent.told.report.as_ref() == Some(report));
+                let sent = parent.map(|parent| parent.sent);
+                let grant = parent.and_then(|parent| parent.state.grant);
+                let grant = grant.filter(|grant| Some(grant.answers) == sent);
+                grant.filter(|grant| self.taken != Some(*grant))
+            }
+        };
+        let Some(grant) = grant else {
+            return;
+        };
+        let limit = usize::from(grant.limit);
+        let wanted = report.groups.get(limit).copied().unwrap_or_default();
+        if (grant.open, grant.areas) != (wanted.open, wanted.areas) {
+            return;
+        }
+        self.taken = Some(grant);
+        self.next = self.next.max(grant.next);
+        self.hand_out(&grant, fx);
+        // The parent knows what it has granted: the new state is not sent to it.
+        let state = self.parent.and_then(|port| self.state(port));
+        let parent = self
+            .parent
+            .and_then(|port| self.peers.get_mut(usize::from(port)));
+        if let (Some(state), Some(parent)) = (state, parent) {
+            parent.told = state;
+        }
+    }
+
+    /// Takes an id of a grant, if the node has none, and gives the others to the children.
+    fn hand_out(&mut self, grant: &Grant, fx: &mut impl Effects) {
+        let limit = usize::from(grant.limit);
+        let below = self.below(limit);
+        let most = LIMITS.get(limit).copied().unwrap_or_default();
+        let (_, joined) = gather(most, self.lid != 0, &below);
+        let (mut lid, mut spare, mut next) = (grant.lid, grant.spare, grant.area);
+        let share = grant.spares.checked_div(grant.open).unwrap_or(0);
+        if self.lid == 0 {
+            self.lid = lid;
+            self.spare = (spare, u32::from(share));
+            lid += 1;
+            spare += u32::from(share);
+            fx.lid(self.lid);
+        }
+        for (port, group) in below.iter().enumerate() {
+            let Some(group) = group else {
+                continue;
+            };
+            let mut grant = Grant {
+                open: group.open,
+                areas: group.areas,
+                answers: self.peers.get(port).map_or(0, |peer| peer.number),
+                ..*grant
+            };
+            let open = u32::from(group.open);
+            if joined & (1 << port) != 0 {
+                (grant.lid, grant.spare) = (lid, spare);
+                grant.spares = share.saturating_mul(group.open);
+                lid += open;
+                spare += u32::from(grant.spares);
+            } else if open != 0 {
+                grant.lid = first(next);
+                grant.spare = grant.lid + open;
+                grant.spares = (last(next) + 1).saturating_sub(grant.spare) as u16;
+                next += 1;
+            } else {
+                grant.spares = 0;
+            }
+            grant.area = next;
+            next += group.areas;
+            let fresh = self.peers.get(port).and_then(|peer| peer.state.report);
+            if fresh.is_some_and(|report| report.fresh != 0) {
+                self.give(port, grant);
+            }
+        }
+    }
+
+    /// Returns the state for the neighbour at `port`.
+    fn state(&mut self, port: u8) -> Option<State> {
+        let mut state = State {
+            mastership: self.mastership,
+            life: self.life,
+            version: self.version,
+            distance: self.distance,
+            ..State::default()
+        };
+        if self.parent == Some(port) {
+            state.child = true;
+            state.report = self.report();
+        } else {
+            let peer = self.peers.get(usize::from(port))?;
+            state.grant = peer.granted.filter(|_| self.is_child(peer));
+        }
+        Some(state)
+    }
+
+    /// Sends the state to the neighbour at `port` if it is new, unacknowledged, or an acknowledgement is
+    /// due.
+    fn speak(&mut self, now: u64, port: u8, fx: &mut impl Effects) {
+        let state = self.state(port);
+        let (Some(state), Some(peer)) = (state, self.peers.get_mut(usize::from(port))) else {
+            return;
+        };
+        // A change without a report need not be sent: the parent waits for the report anyway.
+        let early = state.child && state.report.is_none() && peer.told.mastership.master != 0;
+        let news = state != peer.told;
+        let owes = peer
+            .owes
+            .is_some_and(|since| now >= since.saturating_add(ACK_MS));
+        let again = peer.sent > peer.acked && now >= peer.sent_at.saturating_add(AGAIN_MS);
+        if !peer.up || ((!news || early) && !owes && !again) {
+            return;
+        }
+        // An unchanged state keeps its number: a pure acknowledgement is not acknowledged.
+        if news {
+            peer.sent = peer.sent.saturating_add(1);
+        }
+        self.reported |= state.child && state.report.is_some();
+        peer.told = state;
+        peer.sent_at = now;
+        peer.owes = None;
+        let message = Message {
+            number: peer.sent,
+            seen: peer.number,
+            again,
+            state,
+        };
+        let mut buf = [0; MAX_BYTES];
+        let len = message.encode(&mut buf);
+        fx.send(port, buf.get(..len).unwrap_or_default());
+    }
+}
