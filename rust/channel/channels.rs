@@ -235,6 +235,11 @@ impl Channels {
         }
     }
 
+    pub(crate) fn is_used(&self, link: usize) -> bool {
+        let per_link = self.links.get(link);
+        per_link.is_some_and(|per_link| !per_link.conns.lock().table.is_empty())
+    }
+
     pub(crate) fn usage(&self, link: usize) -> Usage {
         self.links
             .get(link)

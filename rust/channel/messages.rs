@@ -30,7 +30,12 @@ impl Channels {
             } => self.on_close(session, conn, peer_conn),
             Body::CloseAck { peer_conn } => self.on_close_ack(session, peer_conn),
             // Not for channels.
-            Body::Hello(_) | Body::HelloAck | Body::Heartbeat | Body::Bye | Body::Hold(_) => Ok(()),
+            Body::Hello(_)
+            | Body::HelloAck
+            | Body::Heartbeat
+            | Body::Bye
+            | Body::InUse
+            | Body::Hold(_) => Ok(()),
         }
     }
 

@@ -10,7 +10,7 @@
 mod layout;
 
 use crate::{
-    hw::{Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, MBOX_BYTES},
+    hw::{Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, Source, MBOX_BYTES},
     sys::{
         area::{Area, Cache},
         errno::ENOLINK,
@@ -426,7 +426,7 @@ impl Port for Ivshmem {
         result
     }
 
-    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
+    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(Source, usize)> {
         for (n, link) in self.links.iter().enumerate() {
             // Behind messages that are dropped there may be others: not more than there is room for, as
             // nodes may write all the time.
@@ -435,7 +435,7 @@ impl Port for Ivshmem {
                 match result {
                     Ok(Some(len)) => {
                         self.shared.count(Count::RxMessages);
-                        return Some((n, len));
+                        return Some((Source::Link(n), len));
                     }
                     Ok(None) => break,
                     Err(_) => self.shared.count(Count::MessagesDropped),

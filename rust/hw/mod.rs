@@ -115,6 +115,15 @@ pub(crate) struct Counter {
     pub(crate) value: u64,
 }
 
+/// Where a message comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The neighbour on this link, or the destination of this routed link.
+    Link(usize),
+    /// The port with this local id, to which no link leads.
+    Lid(u32),
+}
+
 /// The events that a port reports to the layer above.
 ///
 /// `kicked` and `moved` are called in hard interrupts; `wake`, `echo` and `called` there, or in a thread if
@@ -212,8 +221,8 @@ pub(crate) trait Port: Send + Sync {
     /// `ENOLINK` if the link is down. May sleep.
     fn send(&self, link: usize, msg: &[u8]) -> Result;
 
-    /// Takes the oldest message, and returns its link and its length. May sleep.
-    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)>;
+    /// Takes the oldest message, and returns its source and its length. May sleep.
+    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(Source, usize)>;
 
     /// Stops calls of [`Events::message`] for messages that come, until [`Port::unmask_messages`]: the
     /// caller looks for them by [`Port::recv`] meanwhile. Hardware whose mailboxes cannot flood this

@@ -30,8 +30,8 @@ pub(crate) use arena::MAX_ARENA;
 use crate::{
     hw::{
         endpoint_slots::EndpointSlots, Counter, Doorbells, FarLinks, Grant, Identity, LinkStatus,
-        Losses, Mover, Owner, Port, Rates, Router, UserDoorbells, VirtualFunctions, MAX_LINKS,
-        MBOX_BYTES,
+        Losses, Mover, Owner, Port, Rates, Router, Source, UserDoorbells, VirtualFunctions,
+        MAX_LINKS, MBOX_BYTES,
     },
     proto::pair::{unwrap, wrap, Address},
     sys::{
@@ -381,16 +381,19 @@ impl WeftPort {
         }
         let near = field(status, ext::WEFT_MBOX_LINK) as usize;
         let from = field(status, ext::WEFT_MBOX_FROM);
-        let link = if status & ext::WEFT_MBOX_RX_ROUTED == 0 {
-            Some(near).filter(|link| *link < self.chip.caps.links)
+        let source = if status & ext::WEFT_MBOX_RX_ROUTED == 0 {
+            Some(near)
+                .filter(|link| *link < self.chip.caps.links)
+                .map(Source::Link)
         } else if from == 0 {
-            self.link_to(self.chip.read(ext::WEFT_R_MBOX_RX_LID))
+            let lid = self.chip.read(ext::WEFT_R_MBOX_RX_LID);
+            Some(self.link_to(lid).map_or(Source::Lid(lid), Source::Link))
         } else {
             // Routed links lead to first functions only.
             None
         };
         Some(Head {
-            link,
+            source,
             bytes: field(status, ext::WEFT_MBOX_LEN) as usize,
             from,
         })
@@ -399,8 +402,8 @@ impl WeftPort {
 
 /// The head of a message: its sender and length, before the data are read.
 struct Head {
-    /// `None`: there is no link to the sender.
-    link: Option<usize>,
+    /// `None`: it is for no function here.
+    source: Option<Source>,
     bytes: usize,
     /// The function of the neighbour that has sent it.
     from: u32,
@@ -604,35 +607,41 @@ impl Port for WeftPort {
         }
     }
 
-    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
+    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(Source, usize)> {
         let chip = &self.chip;
         if let Some(to_pf) = &self.to_pf {
-            return to_pf.recv(chip, buf);
+            let (link, len) = to_pf.recv(chip, buf)?;
+            return Some((Source::Link(link), len));
         }
         let _recv = self.locks.recv.lock();
         self.pump();
         for _ in 0..ext::WEFT_MBOX_DEPTH {
             let Head {
-                link,
+                source,
                 bytes: len,
                 from,
             } = self.rx_head()?;
-            let link = link.filter(|_| (1..=MBOX_BYTES).contains(&len));
-            if link.is_some() {
+            let source = source.filter(|_| (1..=MBOX_BYTES).contains(&len));
+            if source.is_some() {
                 let message = buf.get_mut(..len).unwrap_or_default();
                 chip.regs
                     .read_bytes(ext::WEFT_R_MBOX_RX_DATA as usize, message);
             }
             chip.write(ext::WEFT_R_MBOX_RX_POP, 1);
-            let Some(link) = link else {
+            let Some(source) = source else {
                 continue;
             };
             let Some(opened) = unwrap(buf.get(..len).unwrap_or_default()) else {
-                return Some((link, len));
+                return Some((source, len));
             };
             // A message for a VF, which has no routed links, or a malformed one.
-            let vfs = self.vfs.as_ref().filter(|_| link < chip.caps.links);
-            if let (Some(vfs), Ok((address, message))) = (vfs, opened) {
+            let near = match source {
+                Source::Link(link) if link < chip.caps.links => Some(link),
+                _ => None,
+            };
+            if let (Some(link), Some(vfs), Ok((address, message))) =
+                (near, self.vfs.as_ref(), opened)
+            {
                 vfs.deliver(link, from, address, message);
                 self.pump();
             }

@@ -39,9 +39,9 @@ impl Use {
     }
 }
 
-/// All links are in use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Full {
+/// How many links are in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
     /// The number of links that something of this host uses,
     pub own: usize,
     /// and of those that only the hosts there use.
@@ -98,12 +98,6 @@ impl<const LINKS: usize> Reach<LINKS> {
         led.map(|led| led.hwid)
     }
 
-    /// Returns the links that lead to a host.
-    pub fn links(&self) -> impl Iterator<Item = usize> + '_ {
-        let all = self.led.iter().enumerate();
-        all.filter_map(|(link, led)| led.map(|_| link))
-    }
-
     /// Records that a link leads to a host now, because of a program or of a call of that host.
     pub fn lead(&mut self, link: usize, hwid: u64, called: bool, now: u64) {
         if let Some(led) = self.led.get_mut(link) {
@@ -151,23 +145,34 @@ impl<const LINKS: usize> Reach<LINKS> {
         })
     }
 
+    /// Returns the number of links.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Returns how many links are in use, by what uses each.
+    pub fn counts(&self, uses: impl Fn(usize) -> Use) -> Counts {
+        let mut counts = Counts::default();
+        for (_, _, at) in self.all(&uses) {
+            counts.own += usize::from(at.own);
+            counts.peers += usize::from(!at.own && at.peer);
+        }
+        counts
+    }
+
     /// Returns the link that a program takes to reach another host, by what uses each link: one that leads
     /// nowhere, else the least recently used one that is idle. If hosts there claim more than half of
-    /// the links, and nothing of this host uses these, it may be one of them.
-    pub fn choose(&self, uses: impl Fn(usize) -> Use) -> Result<usize, Full> {
-        let (mut own, mut peers) = (0, 0);
-        for (_, _, at) in self.all(&uses) {
-            own += usize::from(at.own);
-            peers += usize::from(!at.own && at.peer);
-        }
-        let claims = peers > self.count / 2;
+    /// the links, and nothing of this host uses these, it may be one of them. Fails if all are in use.
+    pub fn choose(&self, uses: impl Fn(usize) -> Use) -> Result<usize, Counts> {
+        let counts = self.counts(&uses);
+        let claims = counts.peers > self.count / 2;
         let may = |at: Use| at.is_idle() || claims && !at.own;
         let order = |at: Use, led: Option<Led>| (at.peer, led.map(|led| led.used));
         self.all(&uses)
             .filter(|(_, _, at)| may(*at))
             .min_by_key(|(_, led, at)| order(*at, *led))
             .map(|(link, ..)| link)
-            .ok_or(Full { own, peers })
+            .ok_or(counts)
     }
 
     /// Returns the link that a call of a host takes to which no link leads. It never ends what is in use,

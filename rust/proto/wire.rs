@@ -171,6 +171,8 @@ pub enum Body {
     /// Quiesces or unquiesces the queue pairs of the session. A driver that does not know the message
     /// does not answer it.
     Hold(Say),
+    /// The sender uses this link, which is a routed one: something is open on it, or a program connects.
+    InUse,
 }
 
 /// A message.
@@ -196,6 +198,7 @@ const CLOSE_ACK: u8 = 9;
 const HOLD: u8 = 10;
 const HELD: u8 = 11;
 const GO_ON: u8 = 12;
+const IN_USE: u8 = 13;
 
 impl From<Malformed> for Error {
     fn from(why: Malformed) -> Self {
@@ -297,13 +300,14 @@ impl Body {
             Body::Hold(Say::Hold(_)) => HOLD,
             Body::Hold(Say::Held(_)) => HELD,
             Body::Hold(Say::GoOn(_)) => GO_ON,
+            Body::InUse => IN_USE,
         }
     }
 
     fn put(&self, w: &mut Writer<'_>) {
         match self {
             Body::Hello(offer) => offer.unwrap_or(Offer::NONE).put(w),
-            Body::HelloAck | Body::Heartbeat | Body::Bye => {}
+            Body::HelloAck | Body::Heartbeat | Body::Bye | Body::InUse => {}
             Body::Connect { end, service } => {
                 end.put(w);
                 w.u32(*service);
@@ -384,6 +388,7 @@ impl Body {
                     _ => Say::GoOn(number),
                 })
             }
+            IN_USE => Body::InUse,
             other => return Err(Error::Type(other)),
         })
     }

@@ -117,6 +117,8 @@ pub(super) struct Worker {
     work: DelayedWork<Worker>,
     /// How many queue pairs this session connects. Read in hard interrupts.
     users: Atomic<u32>,
+    /// Queue pairs are kept until there is another session.
+    keeping: Atomic<bool>,
     /// How many threads wait for `core` in [`Worker::hurry`].
     waiting: Atomic<u32>,
 }
@@ -160,6 +162,7 @@ impl Worker {
                 ),
                 work <- new_delayed_work!("weft engine"),
                 users: Atomic::new(0),
+                keeping: Atomic::new(false),
                 waiting: Atomic::new(0),
             }),
             GFP_KERNEL,
@@ -188,6 +191,11 @@ impl Worker {
     /// Returns whether this session connects queue pairs.
     pub(super) fn has_users(&self) -> bool {
         self.users.load(Relaxed) != 0
+    }
+
+    /// Returns whether queue pairs are kept until there is another session.
+    pub(super) fn keeps(&self) -> bool {
+        self.keeping.load(Relaxed)
     }
 
     /// Locks the core: no run takes place meanwhile.

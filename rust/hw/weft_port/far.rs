@@ -128,15 +128,16 @@ impl WeftPort {
         self.rest(link);
         self.set_page(layout::user_page(self.chip.caps.links, link), link, 0);
         self.set_page(layout::kernel_page(self.chip.caps.links, link), link, bells);
-        let any = (self.chip.caps.links..self.links.len())
-            .any(|link| self.far_link(link).is_some_and(|far| far.lid() != 0));
-        let gates = if any { ALL_GATES } else { 0 };
-        self.chip.regs.write64(ext::WEFT_R_MBOX_VPS as usize, gates);
     }
 
-    /// The same for all of them, after a reset.
+    /// The same for all of them, after a reset. Also lets messages in that come over routes: by them other
+    /// hosts ask for a link, so they come while no link is aimed as well.
     pub(super) fn point_all(&self) {
         let _tables = self.locks.tables.lock();
+        if self.count() != 0 {
+            let gates = ext::WEFT_R_MBOX_VPS as usize;
+            self.chip.regs.write64(gates, ALL_GATES);
+        }
         for link in self.chip.caps.links..self.links.len() {
             if self.far_link(link).is_some_and(|far| far.lid() != 0) {
                 self.point(link);

@@ -32,9 +32,10 @@ def ids(lab):
 
 
 def far_link(host, hwid, state="ready"):
-    """The number of the link that leads over a route to who has that id, once it is there."""
+    """The number of the link that leads over a route to the host of that id. It does so once something has
+    connected to that host, if only to be refused."""
     words = f"grep -l '0x{hwid:016x}' {DEVICE}/link*/peer_hwid"
-    host.until(words)
+    host.until(f"{{ {host.weftctl_line('ping', '--to', hwid, '--timeout', 5)} >/dev/null 2>&1; {words}; }}")
     found = host.out(words)
     link = int(found.splitlines()[-1].split("/link")[-1].split("/")[0])
     host.wait_link(state, link=link)

@@ -7,6 +7,8 @@ use crate::channel::Channel;
 use crate::device::open_file;
 use crate::error::{Error, Result};
 use crate::ioctl::Ioctl;
+use crate::link::Link;
+use crate::port::links;
 use crate::time::Deadline;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -38,7 +40,8 @@ impl Connect {
         }
     }
 
-    /// To `service` of the peer with hardware id `hwid`, by the first link that leads there.
+    /// To `service` of the peer with hardware id `hwid`, by the first link that leads there. If none does,
+    /// one is made over a route, see [`Error::NoLink`].
     pub fn to_peer(hwid: u64, service: u32) -> Self {
         Connect::new(hwid, abi::WEFT_ANY_LINK, service)
     }
@@ -96,16 +99,20 @@ impl Connect {
                 Ok(()) => return Channel::new(file),
                 // The file is still fresh.
                 Err(e) if Errno::from_io_error(&e) == Some(Errno::INTR) && !deadline.is_over() => {}
-                Err(e) => return Err(self.failed(e)),
+                Err(e) => return Err(self.failed(e, || links(file.as_fd()))),
             }
         }
     }
 
-    fn failed(&self, e: std::io::Error) -> Error {
+    /// `links` tells those that there are.
+    fn failed(&self, e: std::io::Error, links: impl Fn() -> Result<Vec<Link>>) -> Error {
         match Errno::from_io_error(&e) {
             Some(Errno::HOSTUNREACH) => Error::Unreachable(self.to_string()),
             Some(Errno::CONNREFUSED) => Error::Refused(self.to_string()),
-            Some(Errno::NOSPC) => Error::NoRoom { at_peer: false },
+            Some(Errno::NOSPC) => match self.without_link(&links().unwrap_or_default()) {
+                Some(links) => Error::NoLink { peer: self.peer, links },
+                None => Error::NoRoom { at_peer: false },
+            },
             Some(Errno::DQUOT) => {
                 Error::Share { what: "memory of the link for channels", most: None }
             }
@@ -129,6 +136,16 @@ impl Connect {
     }
 }
 
+impl Connect {
+    /// How many links over routes there are, if one is needed to reach the peer, and none leads there.
+    fn without_link(&self, links: &[Link]) -> Option<usize> {
+        let leads = |link: &Link| link.peer.is_some_and(|peer| peer.hwid == self.peer);
+        let needs = self.peer != 0 && self.link == abi::WEFT_ANY_LINK;
+        let routed = links.iter().filter(|link| link.lid.is_some()).count();
+        (needs && routed != 0 && !links.iter().any(leads)).then_some(routed)
+    }
+}
+
 impl fmt::Display for Connect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.peer, self.link) {
@@ -145,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_share_is_told_from_room_that_is_not_there() {
-        let failed = |e: Errno| Connect::to_link(0, 7).failed(e.into());
+        let failed = |e: Errno| Connect::to_link(0, 7).failed(e.into(), || Ok(Vec::new()));
         assert!(matches!(failed(Errno::NOSPC), Error::NoRoom { at_peer: false }));
         assert!(matches!(failed(Errno::NOBUFS), Error::NoRoom { at_peer: true }));
         let share = failed(Errno::DQUOT);
@@ -157,5 +174,36 @@ mod tests {
         assert!(
             share.hint().is_some_and(|hint| hint.contains("half of what the other users leave"))
         );
+    }
+
+    #[test]
+    fn p_5_a_link_that_is_missing_is_told_from_memory_that_is() {
+        let lead = |(number, hwid): (u32, u64)| {
+            let info = abi::weft_link_info {
+                link: number,
+                lid: number,
+                peer_hwid: hwid,
+                ..Default::default()
+            };
+            Link::from(info)
+        };
+        let to = |connect: Connect, hwids: &[u64]| {
+            let links = || Ok((4..).zip(hwids.iter().copied()).map(lead).collect());
+            connect.failed(Errno::NOSPC.into(), links)
+        };
+        let none = to(Connect::to_peer(9, 7), &[5, 6]);
+        assert!(matches!(none, Error::NoLink { peer: 9, links: 2 }), "{none}");
+        assert_eq!(
+            none.to_string(),
+            "no link is left for host 0x9: all 2 links over routes are in use"
+        );
+        assert!(none.hint().is_some_and(|hint| hint.contains("weftctl show")));
+        for full in [
+            to(Connect::to_peer(6, 7), &[5, 6]),
+            to(Connect::to_peer(9, 7), &[]),
+            to(Connect::to_link(4, 7), &[5, 6]),
+        ] {
+            assert!(matches!(full, Error::NoRoom { at_peer: false }), "{full}");
+        }
     }
 }

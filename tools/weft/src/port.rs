@@ -24,7 +24,7 @@ use rustix::event::PollFlags;
 use rustix::fs::{OFlags, fstat, major, minor};
 use rustix::io::Errno;
 use std::fs::{File, read_dir};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -270,20 +270,13 @@ impl Port {
 
     /// The same; `None` if there is no such link.
     fn link_if_any(&self, number: u32) -> Result<Option<Link>> {
-        let mut info = abi::weft_link_info { link: number, ..Default::default() };
-        match info.call(self.file.as_fd()) {
-            Ok(()) => Ok(Some(info.into())),
-            Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) => Ok(None),
-            Err(e) => Err(Error::os("asking for a link", e)),
-        }
+        link_if_any(self.file.as_fd(), number)
     }
 
-    /// All of its links, as they are now: those to neighbours, and those to other hosts that routes lead
-    /// to.
+    /// All of its links, as they are now: those to neighbours, and those over routes, which lead to hosts
+    /// that a program has connected to of late, or that have connected to this one.
     pub fn links(&self) -> Result<Vec<Link>> {
-        // Between those there may be numbers of none.
-        let all = (0..self.info()?.links).map(|number| self.link_if_any(number));
-        all.filter_map(Result::transpose).collect()
+        links(self.file.as_fd())
     }
 
     /// Waits until link `number` is in `state`; any time without `timeout`.
@@ -340,6 +333,24 @@ impl Port {
     pub fn connect(&self, connect: &Connect) -> Result<Channel> {
         connect.connect(&self.path)
     }
+}
+
+fn link_if_any(port: BorrowedFd<'_>, number: u32) -> Result<Option<Link>> {
+    let mut info = abi::weft_link_info { link: number, ..Default::default() };
+    match info.call(port) {
+        Ok(()) => Ok(Some(info.into())),
+        Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) => Ok(None),
+        Err(e) => Err(Error::os("asking for a link", e)),
+    }
+}
+
+/// All links of a port.
+pub(crate) fn links(port: BorrowedFd<'_>) -> Result<Vec<Link>> {
+    let mut info = abi::weft_port_info::default();
+    info.call(port).map_err(|e| Error::os("asking for the port", e))?;
+    // Between those there may be numbers of none.
+    let all = (0..info.links).map(|number| link_if_any(port, number));
+    all.filter_map(Result::transpose).collect()
 }
 
 /// The number in the name of a device file.
