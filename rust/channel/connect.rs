@@ -129,7 +129,7 @@ impl Channels {
             peer: wanted.peer,
             link: wanted.link,
         };
-        let held = node.reach(inside, to, wanted.timeout)?;
+        let held = node.reach(payer, inside, to, wanted.timeout)?;
         let asked = node.with_link(held.link(), |session| {
             // The link may have had another session meanwhile.
             if session.peer().is_none_or(|peer| peer.id.hwid != held.peer) {
@@ -151,10 +151,10 @@ impl Channels {
         waiters: &Arc<WaitQueue>,
     ) -> Result<Arc<Channel>> {
         let mut conns = self.per_link(session.link())?.conns.lock();
-        let (channel, charge) =
+        let (channel, charges) =
             self.make(session, &mut conns, payer, wanted.service, wanted.shape)?;
         channel.set_waiters(waiters.clone());
-        let conn = Conn::new(channel.clone(), Phase::Connecting, charge);
+        let conn = Conn::new(channel.clone(), Phase::Connecting, charges);
         let body = conn.request();
         Self::zero(session, &channel).inspect_err(|_| conns.give(channel.made.run))?;
         self.add(&mut conns, conn)?;

@@ -68,7 +68,8 @@ struct Seen {
     rests: bool,
     /// How long it may be quiesced, for whatever reason.
     quiesce: Quiesce,
-    /// When the peer was told last that this end uses the link, in milliseconds.
+    /// When the peer was told last that this end uses the link, in milliseconds; 0: it was not, or was told
+    /// since that this end does not.
     said: u64,
 }
 
@@ -187,6 +188,7 @@ impl Link {
         if machine.state() != State::Ready {
             seen.rests = false;
             seen.quiesce.end(clock::now_ms());
+            seen.said = 0;
             self.claimed.store(0, Relaxed);
         }
         let after = (machine.state(), seen.status);
@@ -266,13 +268,16 @@ impl Link {
     /// link: the peer may have no other sign of it.
     fn claim(&self, now: u64, machine: &mut Machine, fx: &mut Means<'_>, said: &mut u64) {
         let is_far = self.number >= fx.port.links();
-        if machine.state() != State::Ready || !is_far || now < *said + HEARTBEAT_MS {
+        if machine.state() != State::Ready || !is_far {
             return;
         }
-        if self.uses(fx.node).own {
-            *said = now;
-            machine.send(Body::InUse, fx);
+        match self.uses(fx.node).own {
+            true if now < *said + HEARTBEAT_MS => return,
+            true => *said = now,
+            false if *said == 0 => return,
+            false => *said = 0,
         }
+        machine.send(Body::Use(*said != 0), fx);
     }
 
     /// Ends a session that has lost something, and that the peer does not end by itself. The loss has to
@@ -318,7 +323,10 @@ impl Link {
                 *fx.nonce = proof.nonce;
             }
             match (machine.message(clock::now_ms(), message, fx), node.client()) {
-                (Some(Body::InUse), _) => self.claimed.store(clock::now_ms(), Relaxed),
+                (Some(Body::Use(on)), _) => {
+                    let since = if on { clock::now_ms() } else { 0 };
+                    self.claimed.store(since, Relaxed);
+                }
                 (Some(body), Some(client)) => client.message(session, body),
                 _ => {}
             }

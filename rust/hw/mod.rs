@@ -19,6 +19,7 @@
 //! message that follows a barrier arrives after them. There is no order between different links.
 
 use crate::sys::area::Area;
+use core::ops::Range;
 use kernel::prelude::*;
 
 pub(crate) mod endpoint_slots;
@@ -170,6 +171,12 @@ pub(crate) trait Port: Send + Sync {
     fn has_link(&self, link: usize) -> bool {
         let aimed = |far: &dyn FarLinks| far.aimed(link).is_some();
         link < self.links() || self.far().is_some_and(aimed)
+    }
+
+    /// Returns the numbers of the routed links, with or without a destination.
+    fn far_links(&self) -> Range<usize> {
+        let first = self.links();
+        first..first + self.far().map_or(0, FarLinks::count)
     }
 
     fn link_status(&self, link: usize) -> LinkStatus;

@@ -171,8 +171,9 @@ pub enum Body {
     /// Quiesces or unquiesces the queue pairs of the session. A driver that does not know the message
     /// does not answer it.
     Hold(Say),
-    /// The sender uses this link, which is a routed one: something is open on it, or a program connects.
-    InUse,
+    /// Whether the sender uses this link, which is a routed one: something is open on it, or a program
+    /// connects.
+    Use(bool),
 }
 
 /// A message.
@@ -198,7 +199,7 @@ const CLOSE_ACK: u8 = 9;
 const HOLD: u8 = 10;
 const HELD: u8 = 11;
 const GO_ON: u8 = 12;
-const IN_USE: u8 = 13;
+const USE: u8 = 13;
 
 impl From<Malformed> for Error {
     fn from(why: Malformed) -> Self {
@@ -300,14 +301,18 @@ impl Body {
             Body::Hold(Say::Hold(_)) => HOLD,
             Body::Hold(Say::Held(_)) => HELD,
             Body::Hold(Say::GoOn(_)) => GO_ON,
-            Body::InUse => IN_USE,
+            Body::Use(_) => USE,
         }
     }
 
     fn put(&self, w: &mut Writer<'_>) {
         match self {
             Body::Hello(offer) => offer.unwrap_or(Offer::NONE).put(w),
-            Body::HelloAck | Body::Heartbeat | Body::Bye | Body::InUse => {}
+            Body::HelloAck | Body::Heartbeat | Body::Bye => {}
+            Body::Use(on) => {
+                w.u32(u32::from(*on));
+                w.u32(0);
+            }
             Body::Connect { end, service } => {
                 end.put(w);
                 w.u32(*service);
@@ -388,7 +393,12 @@ impl Body {
                     _ => Say::GoOn(number),
                 })
             }
-            IN_USE => Body::InUse,
+            USE => {
+                let on = r.u32()?;
+                check(on <= 1)?;
+                zero(r)?;
+                Body::Use(on == 1)
+            }
             other => return Err(Error::Type(other)),
         })
     }

@@ -115,12 +115,13 @@ impl Engine {
     pub(crate) fn modify(
         &self,
         node: &Node,
+        payer: &Payer,
         inside: &Inside<'_>,
         qp: &Arc<Qp>,
         change: &Change,
     ) -> Result {
-        let held = match &change.path {
-            Some(wanted) => Some(Self::reach(node, inside, qp, wanted)?),
+        let mut held = match &change.path {
+            Some(wanted) => Some(Self::reach(node, payer, inside, qp, wanted)?),
             None => None,
         };
         let link = held.as_ref().map(Held::link);
@@ -142,11 +143,12 @@ impl Engine {
             match to {
                 State::Rtr if connects => {
                     let (Some(wanted), Some(held), Some((worker, core))) =
-                        (&change.path, &held, worker)
+                        (&change.path, &mut held, worker)
                     else {
                         return Err(EINVAL);
                     };
                     worker.bind(qp, inner, core, held.peer, wanted.peer_qpn)?;
+                    inner.charge = held.take_charge();
                 }
                 State::Reset => {
                     if let Some((worker, core)) = worker {
@@ -175,6 +177,7 @@ impl Engine {
     /// Returns a READY link to the wanted peer, held. Errors as [`Node::reach`].
     fn reach<'a>(
         node: &'a Node,
+        payer: &Payer,
         inside: &Inside<'_>,
         qp: &Qp,
         wanted: &Wanted,
@@ -186,9 +189,9 @@ impl Engine {
         // No link is taken for a change that will fail.
         let state = qp.inner.lock().machine.state();
         if state != State::Init {
-            return node.find(to);
+            return node.find(payer, to);
         }
-        node.reach(inside, to, REACH_MS)
+        node.reach(payer, inside, to, REACH_MS)
     }
 
     /// Returns the result of `WEFT_QP_QUERY`.

@@ -161,28 +161,30 @@ impl Manager {
         machine.found().is_some() && self.aims.lock().follow(node, self)
     }
 
-    /// Aims a routed link at the host `hwid`, if none leads there. Returns what `hold` makes of its number;
-    /// the link is not aimed elsewhere before `hold` returns.
+    /// Aims a routed link at the host `hwid`, if none leads there and one `may` be taken. Returns what `hold` makes
+    /// of its number; the link is not aimed elsewhere before `hold` returns.
     ///
     /// `EHOSTUNREACH`: no route leads to such a host, or a link to a neighbour does, which is not READY; `ENOSPC`:
-    /// all routed links are in use.
+    /// all routed links are in use; and the errors of `may` and `hold`.
     pub(in crate::fabric) fn lead<T>(
         &self,
         node: &dyn ManagerHost,
         hwid: u64,
-        hold: impl FnOnce(usize) -> Result<T>,
+        may: impl FnOnce(&dyn Port) -> Result,
+        hold: impl FnOnce(&dyn Port, usize) -> Result<T>,
     ) -> Result<T> {
         let port = node.port_at_work().ok_or(EHOSTUNREACH)?;
         let mut aims = self.aims.lock();
         let first = aims.first;
         if let Some(link) = aims.reach.link_to(hwid) {
-            return hold(first + link);
+            return hold(&**port, first + link);
         }
         let aim = self.look(|view| target(view, hwid));
         let aim = aim.filter(|_| !is_next_door(node, &**port, hwid));
         let aim = aim.ok_or(EHOSTUNREACH)?;
+        may(&**port)?;
         match aims.take(node, hwid, aim) {
-            Ok(link) => hold(first + link),
+            Ok(link) => hold(&**port, first + link),
             Err(Untaken::Failed(why)) => Err(why),
             Err(Untaken::Full(full)) => {
                 tell_full(node, hwid, full);

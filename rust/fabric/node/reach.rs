@@ -7,6 +7,8 @@
 use super::Node;
 use crate::{
     fabric::{link::Link, turnstile::Inside},
+    hw::Port,
+    share::{Charge, Payer},
     sys::{
         clock,
         errno::{EHOSTUNREACH, ENOTCONN},
@@ -28,12 +30,21 @@ pub(crate) struct Held<'a> {
     link: &'a Link,
     /// Hardware id of the peer.
     pub(crate) peer: u64,
+    /// Of a routed link: it counts for the user.
+    charge: Option<Charge>,
 }
 
 impl<'a> Held<'a> {
-    fn new(link: &'a Link, peer: u64) -> Self {
+    /// Errors are those of [`Payer::take_link`].
+    fn new(link: &'a Link, peer: u64, payer: &Payer, port: &dyn Port) -> Result<Self> {
+        let charge = payer.take_link(&port.far_links(), link.number())?;
         link.hold_on();
-        Self { link, peer }
+        Ok(Self { link, peer, charge })
+    }
+
+    /// Returns what counts for the user, to be kept as long as what it opens.
+    pub(crate) fn take_charge(&mut self) -> Option<Charge> {
+        self.charge.take()
     }
 
     /// Returns the number of the link.
@@ -50,14 +61,16 @@ impl Drop for Held<'_> {
 
 impl Node {
     /// Returns the first READY link to the wanted host, held. `EHOSTUNREACH`: there is none; `EINVAL`:
-    /// there is no such link.
-    pub(crate) fn find(&self, to: Destination) -> Result<Held<'_>> {
+    /// there is no such link; `EDQUOT`: `payer` has its share of the routed links.
+    pub(crate) fn find(&self, payer: &Payer, to: Destination) -> Result<Held<'_>> {
         for number in self.link_numbers(to.link)? {
             let link = self.links.get(number).ok_or(EINVAL)?;
             let held = self.with_link(number, |session| {
                 let peer = session.peer().map_or(0, |peer| peer.id.hwid);
                 // With the link locked: from here on it is not aimed elsewhere.
-                Ok((to.peer == 0 || to.peer == peer).then(|| Held::new(link, peer)))
+                let is_it = to.peer == 0 || to.peer == peer;
+                let held = is_it.then(|| Held::new(link, peer, payer, session.port()));
+                held.transpose()
             });
             match held {
                 Ok(Some(held)) => return Ok(held),
@@ -74,9 +87,11 @@ impl Node {
     /// routed link and waits for up to `timeout` until it is READY. Sleeps.
     ///
     /// `EHOSTUNREACH` also: no route leads there, or the link has not become READY in time; `ENOSPC`: all
-    /// routed links are in use; `EINTR`: a signal came.
+    /// routed links are in use; `EDQUOT`: `payer` has its share of
+    /// them; `EINTR`: a signal came.
     pub(crate) fn reach(
         &self,
+        payer: &Payer,
         inside: &Inside<'_>,
         to: Destination,
         timeout: Msecs,
@@ -84,7 +99,7 @@ impl Node {
         let unreached = Error::from(EHOSTUNREACH);
         let until = clock::now_ms() + u64::from(timeout);
         loop {
-            match self.find(to) {
+            match self.find(payer, to) {
                 Err(e) if e == unreached => {}
                 found => return found,
             }
@@ -99,11 +114,12 @@ impl Node {
                 return Err(unreached);
             }
             // It counts as used while this call waits.
-            let hold = |link| {
+            let hold = |port: &dyn Port, link| {
                 let link = self.links.get(link).ok_or(EINVAL)?;
-                Ok(Held::new(link, to.peer))
+                Held::new(link, to.peer, payer, port)
             };
-            let aimed = manager.lead(self, to.peer, hold)?;
+            let may = |port: &dyn Port| payer.may_take_link(&port.far_links());
+            let aimed = manager.lead(self, to.peer, may, hold)?;
             let over = || {
                 let leads = manager.leads(aimed.link(), to.peer);
                 !leads || aimed.link.is_ready() || self.is_closed()

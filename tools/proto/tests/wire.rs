@@ -50,6 +50,7 @@ fn body() -> impl Strategy<Value = Body> {
         Just(Body::HelloAck),
         Just(Body::Heartbeat),
         Just(Body::Bye),
+        any::<bool>().prop_map(Body::Use),
         (end(), 1u32..).prop_map(|(end, service)| Body::Connect { end, service }),
         (end(), 1u32..).prop_map(|(end, peer_conn)| Body::Accept { end, peer_conn }),
         (1u32.., 1u32..).prop_map(|(peer_conn, code)| Body::Reject { peer_conn, code }),
