@@ -176,7 +176,7 @@ impl Channels {
         if let Some(per_link) = self.links.get(link) {
             // If something is missing, a message behind the gap must not be taken for complete.
             let arena = port.arena(link).ok().filter(|_| sound);
-            per_link.conns.lock().bury(&self.mapping, arena);
+            per_link.conns.lock().bury(&self.mapping, arena.as_deref());
         }
     }
 
@@ -219,7 +219,7 @@ impl Channels {
 
     pub(crate) fn wake(&self, port: &dyn Port, link: usize) {
         if let (Some(per_link), Ok(arena)) = (self.links.get(link), port.arena(link)) {
-            per_link.wake(arena);
+            per_link.wake(&arena);
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
     Client, Reason, Usage,
 };
 use crate::{
-    hw::{Aim, Doorbells, Grant, LinkStatus, Port, Router},
+    hw::{Aim, Doorbells, FarLinks, Grant, LinkStatus, Port, Router},
     proto::{
         heartbeat::{HEARTBEAT_MS, SILENCE_MS},
         link::{Effects, Failed, Link as Machine, Peer, State},
@@ -18,7 +18,7 @@ use crate::{
         reach::Use,
         wire::{self, Body, Message, Offer, MAX_BYTES},
     },
-    sys::{area::Area, clock, errno::ENOTCONN},
+    sys::{clock, errno::ENOTCONN},
 };
 use kernel::{
     fmt, new_mutex,
@@ -95,6 +95,8 @@ pub(super) struct Link {
     bells: Atomic<u64>,
     /// The machine has a session, and wants [`Link::tick`].
     up: Atomic<bool>,
+    /// The machine is READY.
+    ready: Atomic<bool>,
     /// Calls of users that are about to open something on the link. Grows with the link locked.
     held: Atomic<u32>,
     /// When the peer said last that it uses the link, in milliseconds; 0: it has not, in this session.
@@ -135,6 +137,7 @@ impl Link {
             bad: Atomic::new(0),
             bells: Atomic::new(NO_BELLS),
             up: Atomic::new(false),
+            ready: Atomic::new(false),
             held: Atomic::new(0),
             claimed: Atomic::new(0),
             spoilt: Atomic::new(false),
@@ -194,6 +197,7 @@ impl Link {
         let after = (machine.state(), seen.status);
         let knows = machine.known();
         self.up.store(after.0 != State::Down, Relaxed);
+        self.ready.store(after.0 == State::Ready, Relaxed);
         drop(inner);
         let ended =
             (before.0 == State::Ready && after.0 != State::Ready).then(|| self.health.ended());
@@ -472,6 +476,23 @@ impl Link {
         })
     }
 
+    /// Gives back the memory of a routed link that leads nowhere, once no peer can reach it any more. Sleeps.
+    pub(super) fn clear(&self, node: &dyn LinkHost, port: &dyn Port) {
+        let leads = |far: &dyn FarLinks| far.aimed(self.number).is_some();
+        let Some(far) = port.far().filter(|far| !leads(*far)) else {
+            return;
+        };
+        if port.arena(self.number).is_err() {
+            return;
+        }
+        self.drive(node, port, |session, _| {
+            let (machine, fx) = session.split();
+            if !leads(far) && machine.is_withdrawn(fx) {
+                far.forget(self.number);
+            }
+        });
+    }
+
     /// Calls `f` with the session if the link is READY. `ENOTCONN`: it is not.
     pub(super) fn with<R>(
         &self,
@@ -494,11 +515,12 @@ impl Link {
         Use {
             own: opened || self.held.load(Acquire) != 0,
             peer: claimed != 0 && clock::now_ms() < claimed + SILENCE_MS,
+            unanswered: self.up.load(Relaxed) && !self.ready.load(Relaxed),
         }
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        self.inner.lock().machine.state() == State::Ready
+        self.ready.load(Relaxed)
     }
 
     /// Holds the link: it counts as used until [`Self::release`].
@@ -526,7 +548,7 @@ impl Link {
             usage: client.map_or_else(Usage::default, |c| c.usage(self.number)),
             arena_bytes: port.arena(self.number).map_or(0, |a| a.bytes() as u64),
             arena_wanted: port.arena_wanted(self.number),
-            arena_zeroed: port.arena(self.number).map_or(0, Area::zeroed),
+            arena_zeroed: port.arena(self.number).map_or(0, |a| a.zeroed()),
             health: self.health.record(),
             power: None,
         }

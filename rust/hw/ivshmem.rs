@@ -10,7 +10,9 @@
 mod layout;
 
 use crate::{
-    hw::{Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, Source, MBOX_BYTES},
+    hw::{
+        Arena, Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, Source, MBOX_BYTES,
+    },
     sys::{
         area::{Area, Cache},
         errno::ENOLINK,
@@ -352,8 +354,8 @@ impl Port for Ivshmem {
         }
     }
 
-    fn arena(&self, link: usize) -> Result<&Area> {
-        Ok(&self.link(link)?.arena)
+    fn arena(&self, link: usize) -> Result<Arena<'_>> {
+        Ok(Arena::Fixed(&self.link(link)?.arena))
     }
 
     fn arena_wanted(&self, link: usize) -> u64 {

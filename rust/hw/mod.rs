@@ -18,8 +18,8 @@
 //! in program order if a write barrier of [`crate::sys::area`] separates them; a doorbell or a
 //! message that follows a barrier arrives after them. There is no order between different links.
 
-use crate::sys::area::Area;
-use core::ops::Range;
+use crate::sys::{area::Area, gate::Guard};
+use core::ops::{Deref, Range};
 use kernel::prelude::*;
 
 pub(crate) mod endpoint_slots;
@@ -90,6 +90,25 @@ pub(crate) struct LinkStatus {
     pub(crate) trained: u32,
     /// The neighbour is a switch that routes: it has no memory, no doorbells and no mailbox.
     pub(crate) is_switch: bool,
+}
+
+/// The arena of a link. It stays as long as this exists.
+pub(crate) enum Arena<'a> {
+    /// It stays as long as the port,
+    Fixed(&'a Area),
+    /// or may be given back.
+    Entered(Guard<'a, Area>),
+}
+
+impl Deref for Arena<'_> {
+    type Target = Area;
+
+    fn deref(&self) -> &Area {
+        match self {
+            Self::Fixed(area) => area,
+            Self::Entered(area) => area,
+        }
+    }
 }
 
 /// The position of an arena in its owner's aperture space, which is sent to the neighbour.
@@ -182,8 +201,8 @@ pub(crate) trait Port: Send + Sync {
     fn link_status(&self, link: usize) -> LinkStatus;
 
     /// Returns the local memory that the neighbour on `link` may access. `ENOTCONN` for a routed link
-    /// that never had a destination.
-    fn arena(&self, link: usize) -> Result<&Area>;
+    /// without a destination, unless it has kept its memory. Any context.
+    fn arena(&self, link: usize) -> Result<Arena<'_>>;
 
     /// Returns the number of bytes that were requested for the arena; it may have fewer.
     fn arena_wanted(&self, link: usize) -> u64;

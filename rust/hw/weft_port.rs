@@ -29,9 +29,9 @@ pub(crate) use arena::MAX_ARENA;
 
 use crate::{
     hw::{
-        endpoint_slots::EndpointSlots, Counter, Doorbells, FarLinks, Grant, Identity, LinkStatus,
-        Losses, Mover, Owner, Port, Rates, Router, Source, UserDoorbells, VirtualFunctions,
-        MAX_LINKS, MBOX_BYTES,
+        self, endpoint_slots::EndpointSlots, Counter, Doorbells, FarLinks, Grant, Identity,
+        LinkStatus, Losses, Mover, Owner, Port, Rates, Router, Source, UserDoorbells,
+        VirtualFunctions, MAX_LINKS, MBOX_BYTES,
     },
     proto::pair::{unwrap, wrap, Address},
     sys::{
@@ -40,6 +40,7 @@ use crate::{
         dma::DmaSource,
         errno::{ENOLINK, ENOTCONN},
         ext,
+        gate::Gate,
         iomap::Region,
         irq::IrqSet,
         pci::Enabled,
@@ -52,7 +53,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Acquire, Atomic, Relaxed, Release},
-        Arc, Mutex, SetOnce,
+        Arc, Mutex,
     },
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
@@ -103,8 +104,10 @@ const DMA_COUNTERS: [&CStr; 5] = [
 struct Link {
     /// The DMA channel for bulk data through the window.
     channel: Option<dma::Channel>,
-    /// For a routed link: set with its first destination.
-    arena: SetOnce<Arena>,
+    /// Of a routed link: closed unless it has a destination, or had one a moment ago.
+    arena: Pin<KBox<Gate<Area>>>,
+    /// The address of the arena for the port.
+    arena_addr: Atomic<u64>,
     window: Area,
     /// The destination, for a routed link.
     far: Option<far::Far>,
@@ -155,6 +158,14 @@ pub(crate) struct WeftPort {
     _windows: Region,
     control: Region,
     _enabled: Enabled,
+}
+
+impl Link {
+    /// Gives the link an arena. `EBUSY`: it has one.
+    fn set_arena(&self, arena: Arena) -> Result {
+        self.arena_addr.store(arena.addr, Release);
+        self.arena.open(arena.area)
+    }
 }
 
 impl WeftPort {
@@ -459,9 +470,9 @@ impl Port for WeftPort {
         }
     }
 
-    fn arena(&self, link: usize) -> Result<&Area> {
-        let arena = self.link(link)?.arena.as_ref();
-        Ok(&arena.ok_or(ENOTCONN)?.area)
+    fn arena(&self, link: usize) -> Result<hw::Arena<'_>> {
+        let arena = self.link(link)?.arena.enter();
+        Ok(hw::Arena::Entered(arena.ok_or(ENOTCONN)?))
     }
 
     fn arena_wanted(&self, _link: usize) -> u64 {
@@ -470,10 +481,11 @@ impl Port for WeftPort {
 
     fn grant(&self, link: usize) -> Result<Grant> {
         let regs = &self.chip.regs;
-        let arena = self.link(link)?.arena.as_ref().ok_or(ENOTCONN)?;
+        let arena = self.arena(link)?;
+        let addr = self.link(link)?.arena_addr.load(Acquire);
         let grant = Grant {
             offset: (link as u64) << 32,
-            bytes: arena.area.bytes() as u64,
+            bytes: arena.bytes() as u64,
         };
         // Accesses from before a reset may be in progress.
         self.settle(link, WITHDRAW_TIME)?;
@@ -481,7 +493,7 @@ impl Port for WeftPort {
         let reg = |reg| inbound_reg(link, reg);
         regs.write64(reg(ext::WEFT_INBOUND_OFFSET), grant.offset);
         regs.write64(reg(ext::WEFT_INBOUND_LEN), grant.bytes);
-        regs.write64(reg(ext::WEFT_INBOUND_BASE), arena.addr);
+        regs.write64(reg(ext::WEFT_INBOUND_BASE), addr);
         regs.write32(
             reg(ext::WEFT_INBOUND_RIGHTS),
             ext::WEFT_RIGHT_READ | ext::WEFT_RIGHT_WRITE,
@@ -797,14 +809,15 @@ impl Drop for WeftPort {
         }
         let links = core::mem::replace(&mut self.links, KVec::new());
         for (link, held) in links.into_iter().zip(held) {
-            if let (true, Some(arena)) = (held, link.arena.as_ref()) {
+            let arena = link.arena.revoke(|| ());
+            if let (true, Some(arena)) = (held, arena) {
                 // Leaked: a neighbour may still write to this memory, so it must not be allocated again.
                 dev_err!(
                     self.chip.dev,
                     "{} KiB of memory are given up for good\n",
-                    arena.area.bytes() >> 10
+                    arena.bytes() >> 10
                 );
-                core::mem::forget(link.arena);
+                core::mem::forget(arena);
             }
         }
     }

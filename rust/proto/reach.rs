@@ -13,8 +13,8 @@
 
 use super::ratelimit::RateLimit;
 
-/// Time until a call may take an idle link, and until a link that was called is given back if the caller
-/// does not use it.
+/// Time until a call may take an idle link, and until an idle link is given back that was called and not used
+/// here, or whose host does not answer.
 pub const LAPSE_MS: u64 = 2_000;
 /// Time until an idle link is given back: it leads nowhere then, and has no memory.
 pub const KEEP_MS: u64 = 60_000;
@@ -30,6 +30,8 @@ pub struct Use {
     pub own: bool,
     /// Something of the host there, which says so.
     pub peer: bool,
+    /// A route leads to the host there, and the host does not answer: it has no link that leads back.
+    pub unanswered: bool,
 }
 
 impl Use {
@@ -197,10 +199,13 @@ impl<const LINKS: usize> Reach<LINKS> {
 
     /// Returns a link that is to be given back.
     pub fn due(&self, uses: impl Fn(usize) -> Use, now: u64) -> Option<usize> {
-        let keep = |led: &Led| if led.called { LAPSE_MS } else { KEEP_MS };
+        let keep = |led: &Led, at: Use| match led.called || at.unanswered {
+            true => LAPSE_MS,
+            false => KEEP_MS,
+        };
         self.all(&uses)
             .filter_map(|(link, led, at)| Some((link, led?, at)))
-            .find(|(_, led, at)| at.is_idle() && now >= led.used + keep(led))
+            .find(|(_, led, at)| at.is_idle() && now >= led.used + keep(led, *at))
             .map(|(link, ..)| link)
     }
 }

@@ -214,7 +214,10 @@ impl Worker {
     /// Runs the engine once, for up to `budget` cells, control words and requests, or until the calling
     /// thread is killed. If the peer breaks the protocol, or cannot be reached, its queue pairs end.
     fn turn(&self, core: &mut Core, node: &Node, port: &dyn Port, budget: usize) -> Rest {
-        let Ok(io) = Io::new(node, port, self.link) else {
+        let Ok(arena) = port.arena(self.link) else {
+            return Rest::Idle;
+        };
+        let Ok(io) = Io::new(node, port, self.link, &arena) else {
             return Rest::Idle;
         };
         match self.work_off(core, &io, budget) {

@@ -150,13 +150,28 @@ impl Node {
         let port = self.port_at_work().ok_or(ENODEV)?;
         let to = self.links.get(link).ok_or(EINVAL)?;
         to.aim(self, &**port, aim, spared)?;
-        if aim.is_some() {
-            to.look(self, &**port);
+        match aim {
+            Some(_) => to.look(self, &**port),
+            None => to.clear(self, &**port),
         }
         self.reaching.wake_all();
         // Also makes the link's directory in sysfs, or removes it.
         self.hurry();
         Ok(())
+    }
+
+    /// Gives back the memory of routed links that lead nowhere, if that was not possible at once.
+    pub(super) fn clear_links(&self, port: &dyn Port) {
+        for link in port.far_links().filter_map(|link| self.links.get(link)) {
+            link.clear(self, port);
+        }
+    }
+
+    /// Returns how many bytes of memory the arenas of routed links have now.
+    pub(crate) fn routed_bytes(&self) -> Result<u64> {
+        let port = self.port()?;
+        let arenas = port.far_links().filter_map(|link| port.arena(link).ok());
+        Ok(arenas.map(|arena| arena.bytes() as u64).sum())
     }
 
     /// Has a directory in sysfs for each routed link that has a destination, and for no other. Returns

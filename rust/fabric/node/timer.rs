@@ -68,6 +68,7 @@ impl Node {
         if let Some(manager) = self.manager() {
             manager.keep_aims(self);
         }
+        self.clear_links(port);
         if let Some(ms) = self.keep_rest(port) {
             delay = delay.min(ms);
         }

@@ -3,7 +3,7 @@
 //! Links to ports that are no neighbours, reached by their local ids over routes.
 //!
 //! Such a link has what every link has; this is what differs: it leads nowhere until it is aimed, its
-//! memory is allocated then, and whether it is up is said by the route of its slot, which stays
+//! memory is allocated then and freed when it leads nowhere again, and whether it is up is said by the route of its slot, which stays
 //! enabled for that, empty while nothing is attached. It must not know what aims it, nor why.
 
 use super::{
@@ -223,13 +223,16 @@ impl FarLinks for WeftPort {
             if aim.lid == 0 || aim.lid > ext::WEFT_DEST_WHERE {
                 return Err(EINVAL);
             }
-            if l.arena.as_ref().is_none() {
-                let memory = self.new_far_arena(link)?;
-                // Or another thread was as fast.
-                l.arena.populate(memory);
-            }
         }
+        let memory = match aim {
+            Some(_) if l.arena.is_closed() => Some(self.new_far_arena(link)?),
+            _ => None,
+        };
         let _tables = self.locks.tables.lock();
+        // Or another thread was as fast.
+        if let Some(memory) = memory.filter(|_| l.arena.is_closed()) {
+            l.set_arena(memory)?;
+        }
         if let Some(aim) = aim {
             if self.link_to(aim.lid).is_some_and(|other| other != link) {
                 return Err(EEXIST);
@@ -241,5 +244,17 @@ impl FarLinks for WeftPort {
             self.point(link);
         }
         Ok(())
+    }
+
+    fn forget(&self, link: usize) {
+        let Some(l) = self.links.get(link) else {
+            return;
+        };
+        let _tables = self.locks.tables.lock();
+        let is_aimed = l.far.as_ref().is_none_or(|far| far.lid() != 0);
+        if !is_aimed && !l.arena.is_closed() {
+            drop(l.arena.revoke(|| ()));
+            l.arena.renew();
+        }
     }
 }

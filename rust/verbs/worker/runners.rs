@@ -138,7 +138,10 @@ impl Worker {
 
     /// Polls for a while, then asks the peer to ring, unless the link is loaded.
     fn linger(&self, core: &mut Core, node: &Node, port: &dyn Port) -> Rest {
-        let Ok(io) = Io::new(node, port, self.link) else {
+        let Ok(arena) = port.arena(self.link) else {
+            return Rest::Idle;
+        };
+        let Ok(io) = Io::new(node, port, self.link, &arena) else {
             return Rest::Idle;
         };
         let begin = clock::now_us();

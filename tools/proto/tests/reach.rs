@@ -7,15 +7,10 @@ use weft_proto::reach::{Counts, Reach, Refused, Use, CALL_BURST, CALL_MS, KEEP_M
 const IDLE: Use = Use {
     own: false,
     peer: false,
+    unanswered: false,
 };
-const OWN: Use = Use {
-    own: true,
-    peer: false,
-};
-const PEER: Use = Use {
-    own: false,
-    peer: true,
-};
+const OWN: Use = Use { own: true, ..IDLE };
+const PEER: Use = Use { peer: true, ..IDLE };
 
 /// Each link leads to the host of its number plus 1, taken by a program at the time of its number.
 fn led(count: usize) -> Reach<8> {
@@ -141,6 +136,13 @@ fn p_5_idle_links_are_given_back_and_called_ones_soon() {
     reach.note(|_| PEER, KEEP_MS);
     assert_eq!(reach.due(|_| IDLE, 2 * KEEP_MS - 1), None);
     assert_eq!((reach.host_at(0), reach.host_at(1)), (Some(1), None));
+    // A host that has no link back is not waited for.
+    let unanswered = Use {
+        unanswered: true,
+        ..IDLE
+    };
+    assert_eq!(reach.due(|_| unanswered, KEEP_MS + LAPSE_MS - 1), None);
+    assert_eq!(reach.due(|_| unanswered, KEEP_MS + LAPSE_MS), Some(0));
 }
 
 /// Hosts of two links each. One after the other connects to each other one, and closes again: each

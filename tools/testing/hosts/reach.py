@@ -179,3 +179,29 @@ def master_dies(bench):
         lab.fabric.link("up", "n1:0")
         eight(bench)
         answered(lab, "n1", "n5")
+
+
+@test("P-5: memory of routed links is granted when they are needed, and given back when they are idle")
+def memory(bench):
+    lab = eight(bench)
+
+    def given_back(node, patience):
+        guest, port = place(node)
+        guest = lab[guest]
+        guest.until(f"[ $(cat {device(port)}/manager/routed_bytes) = 0 ]", patience)
+        guest.until(f"! ls -d {device(port)}/link[4-7]", 10)
+
+    # What other tests have used, too: an idle link is kept for a minute.
+    for node in NODES:
+        given_back(node, 90)
+    # Without a listener: neither end uses the link any more, and the end that was called does not keep it.
+    steps.refused(ping(lab, "n1", "n5"), 5, "no program listens")
+    for node in ("n1", "n5"):
+        given_back(node, 20)
+    with Servers(lab):
+        use = Use(lab, "n1", "n5")
+        until_open(lab, "n1", ("n5",))
+        memory = [value(lab, node, "manager/routed_bytes") for node in NODES]
+        if memory != [memory[0] if node in ("n1", "n5") else 0 for node in NODES] or not memory[0]:
+            raise Mismatch(f"bytes of routed links: {memory}")
+        use.end()
