@@ -118,6 +118,22 @@ impl Shares {
         )
     }
 
+    /// Writes to `places` the user ids of those that have something open on a routed link, as many as there is
+    /// room for. Returns how many it has written. Sleeps.
+    pub(crate) fn users_of(&self, link: usize, places: &mut [u32]) -> usize {
+        let accounts = self.accounts.lock();
+        let has = |account: &&Arc<Account>| {
+            let count = account.has.of(Table::Link(link));
+            count.is_ok_and(|count| count.load(Relaxed) != 0)
+        };
+        let mut written = 0;
+        for (account, place) in accounts.iter().filter(has).zip(places) {
+            *place = account.user.uid();
+            written += 1;
+        }
+        written
+    }
+
     /// Returns the account of the current user, with one more payer.
     fn open(&self) -> Result<Arc<Account>> {
         let user = User::current();

@@ -227,7 +227,10 @@ impl Channels {
             }
         });
         match opened {
-            Ok(()) => Ok(channel),
+            Ok(()) => {
+                node.touch(link);
+                Ok(channel)
+            }
             Err(e) if e == ENOTCONN => Err(ECONNABORTED.into()),
             Err(e) => Err(e),
         }

@@ -16,7 +16,7 @@ use super::ratelimit::RateLimit;
 /// Time until a call may take an idle link, and until an idle link is given back that was called and not used
 /// here, or whose host does not answer.
 pub const LAPSE_MS: u64 = 2_000;
-/// Time until an idle link is given back: it leads nowhere then, and has no memory.
+/// Time until an idle link is given back, unless told: it leads nowhere then, and has no memory.
 pub const KEEP_MS: u64 = 60_000;
 /// How many calls are followed though they come at once.
 pub const CALL_BURST: u64 = 8;
@@ -76,6 +76,8 @@ pub struct Reach<const LINKS: usize> {
     count: usize,
     led: [Option<Led>; LINKS],
     calls: RateLimit,
+    /// Time until an idle link is given back; 0: it is not.
+    keep: u64,
 }
 
 impl<const LINKS: usize> Reach<LINKS> {
@@ -85,6 +87,7 @@ impl<const LINKS: usize> Reach<LINKS> {
             count: if count < LINKS { count } else { LINKS },
             led: [None; LINKS],
             calls: RateLimit::new(CALL_BURST, CALL_MS),
+            keep: KEEP_MS,
         }
     }
 
@@ -108,6 +111,24 @@ impl<const LINKS: usize> Reach<LINKS> {
                 used: now,
                 called,
             });
+        }
+    }
+
+    /// Returns after what time an idle link is given back; 0: it is not.
+    pub fn keep(&self) -> u64 {
+        self.keep
+    }
+
+    /// Sets that time.
+    pub fn set_keep(&mut self, ms: u64) {
+        self.keep = ms;
+    }
+
+    /// Records that something of this host uses a link now, for however short.
+    pub fn touch(&mut self, link: usize, now: u64) {
+        if let Some(Some(led)) = self.led.get_mut(link) {
+            led.used = now;
+            led.called = false;
         }
     }
 
@@ -199,13 +220,14 @@ impl<const LINKS: usize> Reach<LINKS> {
 
     /// Returns a link that is to be given back.
     pub fn due(&self, uses: impl Fn(usize) -> Use, now: u64) -> Option<usize> {
-        let keep = |led: &Led, at: Use| match led.called || at.unanswered {
-            true => LAPSE_MS,
-            false => KEEP_MS,
+        let keep = |led: &Led, at: Use| match (led.called || at.unanswered, self.keep) {
+            (true, _) => LAPSE_MS,
+            (false, 0) => u64::MAX - led.used,
+            (false, keep) => keep,
         };
         self.all(&uses)
             .filter_map(|(link, led, at)| Some((link, led?, at)))
-            .find(|(_, led, at)| at.is_idle() && now >= led.used + keep(led, *at))
+            .find(|(_, led, at)| at.is_idle() && now >= led.used.saturating_add(keep(led, *at)))
             .map(|(link, ..)| link)
     }
 }

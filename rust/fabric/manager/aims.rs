@@ -20,6 +20,9 @@ use crate::{
 };
 use kernel::prelude::*;
 
+/// The longest time that an idle link is kept if it is limited, in seconds.
+const MAX_IDLE: u64 = 24 * 60 * 60;
+
 /// The routed links, numbered from 0, less the number of the first.
 pub(super) struct Aims {
     pub(super) reach: Reach<MAX_FAR>,
@@ -199,6 +202,28 @@ impl Manager {
         (aims.reach.count(), aims.reach.counts(aims.uses(node)))
     }
 
+    /// Notes that something of this host uses a link, if it is a routed one.
+    pub(in crate::fabric) fn touch(&self, link: usize) {
+        let mut aims = self.aims.lock();
+        if let Some(link) = link.checked_sub(aims.first) {
+            aims.reach.touch(link, clock::now_ms());
+        }
+    }
+
+    /// Returns after how many seconds an idle link is given back; 0: it is not.
+    pub(crate) fn routed_idle(&self) -> u64 {
+        self.aims.lock().reach.keep() / 1000
+    }
+
+    /// Sets that time. `EINVAL`: it is more than a day.
+    pub(crate) fn set_routed_idle(&self, seconds: u64) -> Result {
+        if seconds > MAX_IDLE {
+            return Err(EINVAL);
+        }
+        self.aims.lock().reach.set_keep(1000 * seconds);
+        Ok(())
+    }
+
     /// Returns whether a link is aimed at the host `hwid`.
     pub(in crate::fabric) fn leads(&self, link: usize, hwid: u64) -> bool {
         let aims = self.aims.lock();
@@ -225,7 +250,7 @@ impl Manager {
 fn tell_full(node: &dyn ManagerHost, hwid: u64, full: Counts) {
     node.complain(fmt!(
         "no routed link is left for host {:#018x}: of {} this host uses {}, and other hosts use {}; end a \
-         program that uses one, see weftctl show",
+         program that uses one: its user is in users of the link's directory",
         hwid,
         full.own + full.peers,
         full.own,

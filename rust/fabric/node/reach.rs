@@ -60,6 +60,13 @@ impl Drop for Held<'_> {
 }
 
 impl Node {
+    /// Notes that a user has something open on a link, for however short.
+    pub(crate) fn touch(&self, link: usize) {
+        if let Some(manager) = self.manager() {
+            manager.touch(link);
+        }
+    }
+
     /// Returns the first READY link to the wanted host, held. `EHOSTUNREACH`: there is none; `EINVAL`:
     /// there is no such link; `EDQUOT`: `payer` has its share of the routed links.
     pub(crate) fn find(&self, payer: &Payer, to: Destination) -> Result<Held<'_>> {
@@ -101,7 +108,7 @@ impl Node {
         loop {
             match self.find(payer, to) {
                 Err(e) if e == unreached => {}
-                found => return found,
+                found => return found.inspect(|held| self.touch(held.link())),
             }
             let manager = match to {
                 Destination { peer: 0, .. } | Destination { link: Some(_), .. } => {

@@ -136,6 +136,8 @@ fn p_5_idle_links_are_given_back_and_called_ones_soon() {
     reach.note(|_| PEER, KEEP_MS);
     assert_eq!(reach.due(|_| IDLE, 2 * KEEP_MS - 1), None);
     assert_eq!((reach.host_at(0), reach.host_at(1)), (Some(1), None));
+    reach.set_keep(0);
+    assert_eq!(reach.due(|_| IDLE, u64::MAX - 1), None);
     // A host that has no link back is not waited for.
     let unanswered = Use {
         unanswered: true,
@@ -180,4 +182,15 @@ fn p_5_all_hosts_reach_all_over_time() {
         }
     }
     assert_eq!(met, HOSTS * (HOSTS - 1));
+}
+
+#[test]
+fn a_use_that_is_over_at_once_counts() {
+    let mut reach: Reach<8> = Reach::new(2);
+    reach.lead(0, 1, true, 0);
+    reach.lead(1, 2, false, 1);
+    reach.touch(0, 2);
+    assert_eq!(reach.choose(|_| IDLE), Ok(1));
+    assert_eq!(reach.due(|_| IDLE, LAPSE_MS + 2), None);
+    assert_eq!(reach.due(|_| IDLE, KEEP_MS + 1), Some(1));
 }
