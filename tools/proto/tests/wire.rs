@@ -266,7 +266,7 @@ fn what_is_wrong_is_named() {
     assert_eq!(with(0, b'w'), Err(Error::Magic));
     assert_eq!(with(4, 1), Err(Error::Version(1)));
     assert_eq!(with(5, 0), Err(Error::Type(0)));
-    assert_eq!(with(5, 13), Err(Error::Type(13)));
+    assert_eq!(with(5, 14), Err(Error::Type(14)));
     // Longer than what came, shorter than its type.
     assert_eq!(with(6, 89), Err(Error::Short));
     assert_eq!(with(6, 80), Err(Error::Short));

@@ -72,10 +72,10 @@ class Servers:
 class Use:
     """A program of a node that has a channel to another one open, and uses it, until it is killed."""
 
-    def __init__(self, lab, node, to):
+    def __init__(self, lab, node, to, before=""):
         self.guest, self.path = lab[place(node)[0]], f"/mnt/run/{node}-{to}"
         words = line(node, "--json", "ping", "--to", hwid(to), "--count", 1200, "--interval", 0.05, "--timeout", PATIENCE)
-        self.job = self.guest.start_job(f"exec {words} >{self.path}")
+        self.job = self.guest.start_job(f"exec {before} {words} >{self.path}")
         self.lab, self.node = lab, node
 
     def end(self):
@@ -148,6 +148,14 @@ def all_in_use(bench):
         if channels(lab, "n1") != before:
             raise Mismatch(f"{before} became {channels(lab, 'n1')}")
 
+        # Which users have them, an administrator alone is told.
+        names = f"cat {device(0)}/link[4-7]/users"
+        if guest.out(names).split() != ["0"] * LINKS:
+            raise Mismatch(f"the users: {guest.out(names)}")
+        told = guest.run(f"setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin {names}", status=None)
+        if told.out.strip() or "not permitted" not in told.err:
+            raise Mismatch(f"without CAP_SYS_ADMIN the users are {told.out}, {told.err}")
+
         # A program that dies leaves its link to the next, and a moment later to a call.
         uses.pop(0).end()
         counts = f"{device(0)}/manager/routed_used {device(0)}/manager/routed_claimed"
@@ -159,6 +167,25 @@ def all_in_use(bench):
                     raise Mismatch(f"links in use: {before} became {channels(lab, 'n1')}")
         for use in uses:
             use.end()
+
+
+@test("P-5: a user gets half of the routed links, and others get theirs")
+def share(bench):
+    lab = eight(bench)
+    guest = lab["g1"]
+    user = "setpriv --reuid=1000 --regid=1000 --clear-groups"
+    guest.run("chmod o+rw /dev/weft0; chmod o+rwx /mnt/run")
+    with Servers(lab):
+        uses = [Use(lab, "n1", to, user) for to in ("n2", "n5")]
+        until_open(lab, "n1", ("n2", "n5"))
+        words = line("n1", "ping", "--to", hwid("n6"), "--count", 1, "--timeout", 2)
+        steps.refused(guest.run(f"{user} {words}", status=None), 1, "links over routes", "this user has its share")
+        # The same user may open more where it has something open, and another one elsewhere.
+        guest.run(f"{user} {line('n1', 'ping', '--to', hwid('n5'), '--count', 1)}")
+        answered(lab, "n1", "n6")
+        for use in uses:
+            use.end()
+    guest.run("chmod o-rw /dev/weft0")
 
 
 @test("P-5, N-6: a link in use stays while the master dies, and while others take links")

@@ -114,7 +114,11 @@ impl Connect {
                 None => Error::NoRoom { at_peer: false },
             },
             Some(Errno::DQUOT) => {
-                Error::Share { what: "memory of the link for channels", most: None }
+                let what = match self.without_link(&links().unwrap_or_default()) {
+                    Some(_) => "links over routes",
+                    None => "memory of the link for channels",
+                };
+                Error::Share { what, most: None }
             }
             Some(Errno::NOBUFS) => Error::NoRoom { at_peer: true },
             Some(Errno::TIMEDOUT) => Error::TimedOut("connecting"),
@@ -198,6 +202,12 @@ mod tests {
             "no link is left for host 0x9: all 2 links over routes are in use"
         );
         assert!(none.hint().is_some_and(|hint| hint.contains("weftctl show")));
+        let links = || Ok((4..).zip([5, 6]).map(lead).collect());
+        let share = Connect::to_peer(9, 7).failed(Errno::DQUOT.into(), links);
+        assert!(
+            share.to_string().starts_with("links over routes: this user has its share"),
+            "{share}"
+        );
         for full in [
             to(Connect::to_peer(6, 7), &[5, 6]),
             to(Connect::to_peer(9, 7), &[]),
