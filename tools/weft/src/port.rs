@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::fabric::{Fabric, FabricRoute, fabric, routes};
 use crate::hierarchy::{Hierarchy, hierarchy};
 use crate::ioctl::Ioctl;
-use crate::link::{Link, LinkState};
+use crate::link::{Link, LinkState, link_if_any, links};
 use crate::listener::Listener;
 use crate::migrate::{Migrate, Migration, migrate};
 use crate::objects::Objects;
@@ -24,7 +24,7 @@ use rustix::event::PollFlags;
 use rustix::fs::{OFlags, fstat, major, minor};
 use rustix::io::Errno;
 use std::fs::{File, read_dir};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -333,24 +333,6 @@ impl Port {
     pub fn connect(&self, connect: &Connect) -> Result<Channel> {
         connect.connect(&self.path)
     }
-}
-
-fn link_if_any(port: BorrowedFd<'_>, number: u32) -> Result<Option<Link>> {
-    let mut info = abi::weft_link_info { link: number, ..Default::default() };
-    match info.call(port) {
-        Ok(()) => Ok(Some(info.into())),
-        Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) => Ok(None),
-        Err(e) => Err(Error::os("asking for a link", e)),
-    }
-}
-
-/// All links of a port.
-pub(crate) fn links(port: BorrowedFd<'_>) -> Result<Vec<Link>> {
-    let mut info = abi::weft_port_info::default();
-    info.call(port).map_err(|e| Error::os("asking for the port", e))?;
-    // Between those there may be numbers of none.
-    let all = (0..info.links).map(|number| link_if_any(port, number));
-    all.filter_map(Result::transpose).collect()
 }
 
 /// The number in the name of a device file.
