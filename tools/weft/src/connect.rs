@@ -113,8 +113,11 @@ impl Connect {
                 None => Error::NoRoom { at_peer: false },
             },
             Some(Errno::DQUOT) => {
-                let what = match self.without_link(&links().unwrap_or_default()) {
+                let links = links().unwrap_or_default();
+                let routed = |link: &Link| link.lid.is_some() && self.leads(link);
+                let what = match self.without_link(&links) {
                     Some(_) => "links over routes",
+                    None if links.iter().any(routed) => "links over routes, or memory of the link",
                     None => "memory of the link for channels",
                 };
                 Error::Share { what, most: None }
@@ -142,10 +145,15 @@ impl Connect {
 impl Connect {
     /// How many links over routes there are, if one is needed to reach the peer, and none leads there.
     fn without_link(&self, links: &[Link]) -> Option<usize> {
-        let leads = |link: &Link| link.peer.is_some_and(|peer| peer.hwid == self.peer);
         let needs = self.peer != 0 && self.link == abi::WEFT_ANY_LINK;
         let routed = links.iter().filter(|link| link.lid.is_some()).count();
-        (needs && routed != 0 && !links.iter().any(leads)).then_some(routed)
+        (needs && routed != 0 && !links.iter().any(|link| self.leads(link))).then_some(routed)
+    }
+
+    /// Whether a link is one that the connection may use.
+    fn leads(&self, link: &Link) -> bool {
+        let is_peer = link.peer.is_some_and(|peer| peer.hwid == self.peer);
+        is_peer || link.number == self.link
     }
 }
 
