@@ -57,6 +57,7 @@ mod connect;
 mod cq;
 mod device;
 mod endpoint;
+mod entry;
 mod error;
 mod fabric;
 mod hierarchy;

@@ -6,7 +6,7 @@
 //! are checked here. Fences are those of the bridge, not of the language: a window is mapped write
 //! combining, which Rust's atomics know nothing of.
 
-use crate::request::Entry;
+use crate::entry::Entry;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ffi::c_void;
 use std::io;

@@ -56,7 +56,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Entry;
+    use crate::entry::Entry;
 
     #[test]
     fn a_queue_holds_its_entries_and_no_more() {

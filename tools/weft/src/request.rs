@@ -3,6 +3,7 @@
 //! Work requests: what a queue pair is asked to do.
 
 use crate::abi;
+use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::mr::{Mr, Rights};
 use crate::mw::Mw;
@@ -231,15 +232,6 @@ pub fn encode_recv(
     entry.put(0, [wr_id, pair(list.len() as u32, 0)]);
     put_list(list, RECV_HEAD / WORD, entry);
     Ok(())
-}
-
-/// Where an entry is written, by words of 8 bytes.
-pub trait Entry {
-    /// Writes words, the first of them into place `at`.
-    fn put<const N: usize>(&mut self, at: usize, words: [u64; N]);
-
-    /// Writes bytes, and zeros up to the next word.
-    fn put_bytes(&mut self, at: usize, bytes: &[u8]);
 }
 
 /// Whether an entry has room for what comes behind a head.
