@@ -16,6 +16,7 @@
 mod asleep;
 mod bulk;
 pub mod profile;
+mod trace;
 
 use crate::Result;
 use crate::verbs::{How, Verbs};

@@ -4,7 +4,7 @@
 //! both do is counted, and all that the kernel does for them meanwhile, but not what is left over for
 //! [`Rest`]: that is how long the emulator takes to carry a doorbell or a packet.
 
-use super::profile::Trace;
+use super::trace::Trace;
 use super::{BYTES, PATIENCE, RUNS, SERVICE, clock, report};
 use crate::Result;
 use crate::tcp::Tcp;

@@ -2,37 +2,20 @@
 
 //! Does what is counted a few times more, for the emulator to write down each instruction meanwhile.
 //!
-//! Each calls [`clock`] where it begins and ends. By that function's address the trace is cut into the same
+//! Each calls [`super::clock`] where it begins and ends. By that function's address the trace is cut into the same
 //! parts as are counted (`scripts/lab/weftlab/speed/profile.py`).
 
-use super::{asleep, batches, bulk, clock, joined};
-use crate::{Result, appears};
-use std::path::Path;
+use super::trace::Trace;
+use super::{asleep, batches, bulk, joined};
+use crate::Result;
 
 /// Batches of messages that are traced: the first one has in it what the emulator's user has done to begin.
 const BATCHES: usize = 10;
 const WARM: usize = 8;
 
-/// What is done for a trace is announced, and begins when the trace does.
-pub struct Trace<'a> {
-    /// Where that is said, by files.
-    folder: &'a Path,
-}
-
-impl Trace<'_> {
-    /// Does `work` when it may be traced.
-    pub fn of(&self, name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
-        println!("ready {name} {:#x}", clock as fn() -> u64 as usize);
-        appears(&self.folder.join(format!("{name}.begin")))?;
-        work()?;
-        println!("done {name}");
-        appears(&self.folder.join(format!("{name}.end")))
-    }
-}
-
 /// Messages over queue pairs, rung for by themselves and in batches, and round trips of ends that sleep.
 pub fn queue_pairs(from: u32, to: u32, folder: &str) -> Result<()> {
-    let trace = Trace { folder: Path::new(folder) };
+    let trace = Trace::new(folder);
     let (mut sender, mut receiver) = joined(from, to)?;
     for (name, ringing) in [("qp", true), ("qp-batched", false)] {
         batches(&mut sender, &mut receiver, ringing, WARM)?;
@@ -47,5 +30,5 @@ pub fn queue_pairs(from: u32, to: u32, folder: &str) -> Result<()> {
 /// Round trips by TCP to an address of a network card in the namespace, whose ends sleep.
 pub fn tcp(namespace: &str, address: &str, folder: &str) -> Result<()> {
     let ends = bulk::connected(namespace, address)?;
-    asleep::traced_tcp(&ends, &Trace { folder: Path::new(folder) })
+    asleep::traced_tcp(&ends, &Trace::new(folder))
 }
