@@ -115,6 +115,7 @@ class Documents(unittest.TestCase):
                 shown = re.findall(r'c"(\w+)" =>|Attr::new\(\s*c"(\w+)"', code)
                 declared |= {f"RO {its}{one or other}" for one, other in shown}
                 declared |= {f"RW {its}{name}" for name in re.findall(r'Attr::(?:writable|choice)\(\s*c"(\w+)"', code)}
+                declared |= {f"RO {its}{name}" for name in re.findall(r'Attr::private\(\s*c"(\w+)"', code)}
                 declared |= {f"WO {its}{name}" for name in re.findall(r'Attr::secret\(\s*c"(\w+)"', code)}
         counters = re.search(r"(?s)COUNTER_NAMES: .*?\];", (command.TOP / "rust" / "attrs.rs").read_text())[0]
         declared |= {f"RO counters/{name}" for name in re.findall(r'c"(\w+)"', counters)}
@@ -133,7 +134,11 @@ class Mutants(unittest.TestCase):
             head = path.read_text().partition("\ndiff ")[0]
             *_, name = re.search(r"(?m)^unit: (.+)$", head)[1].split()
             self.assertTrue([its for its in functions if name in its], path.name)
-            for program in re.search(r"(?m)^programs: (.+)$", head)[1].split():
+            kind, tests = re.search(r"(?m)^(programs|lab): (.+)$", head).groups()
+            if kind == "lab":
+                self.assertTrue(lab(tests, "--list").strip(), path.name)
+                continue
+            for program in tests.split():
                 self.assertTrue((folder / "selftests" / "weft" / f"{program}.c").exists(), path.name)
 
 
