@@ -31,7 +31,10 @@ pub fn gather(limit: u16, has_id: bool, below: &[Option<Group>; PORTS]) -> (Grou
         areas: below.iter().map(areas).fold(0, u32::saturating_add),
     };
     let mut joined = 0u16;
-    while !has_id {
+    if has_id {
+        return (all, joined);
+    }
+    loop {
         let groups = below.iter().zip(0u8..);
         let open = groups.filter_map(|(group, port)| Some((group.as_ref()?.open, port)));
         let free = open.filter(|(open, port)| *open != 0 && joined & (1 << port) == 0);

@@ -20,8 +20,6 @@ use super::{
 pub const MAGIC: [u8; 4] = *b"WFNS";
 /// Version of these messages.
 pub const VERSION: u8 = 2;
-/// Bytes of a state without a report and a grant.
-pub const SHORTEST: usize = 44;
 
 const CHILD: u8 = 1;
 const REPORT: u8 = 2;
