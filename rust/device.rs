@@ -59,7 +59,6 @@ struct Parts {
     node: Arc<Node>,
     memory: Arc<Memory>,
     registration: Arc<NodeReg>,
-    shares: Arc<Shares>,
 }
 
 impl Parts {
@@ -161,11 +160,10 @@ impl Device {
         let (hwid, links) = (port.identity().hwid, port.links());
         // Removed before the port if the start fails; until the start no file finds a port behind it.
         let register = || {
-            let shares = Shares::new()?;
-            let registration = Self::register(&node, &memory, shares.clone(), bound)?;
-            Ok((Arc::new(registration, GFP_KERNEL)?, shares))
+            let registration = Self::register(&node, &memory, bound)?;
+            Ok(Arc::new(registration, GFP_KERNEL)?)
         };
-        let (registration, shares) = steps.step("character device", register)?;
+        let registration = steps.step("character device", register)?;
         steps.step("start", || node.open(port))?;
         // Marked in the log, so that virtual functions that come and go are not mistaken for removed
         // devices.
@@ -186,7 +184,6 @@ impl Device {
             node,
             memory,
             registration,
-            shares,
         }))
     }
 
@@ -194,7 +191,6 @@ impl Device {
     fn register(
         node: &Arc<Node>,
         memory: &Arc<Memory>,
-        shares: Arc<Shares>,
         dev: &device::Device<Bound>,
     ) -> Result<NodeReg> {
         // All files of a port share one address space, in which each mapping has an offset of its own.
@@ -212,7 +208,7 @@ impl Device {
             memory: memory.clone(),
             engine,
             endpoints,
-            shares,
+            shares: Shares::new()?,
         };
         NodeReg::with_parent(Arc::new(device, GFP_KERNEL)?, dev)
     }
@@ -246,11 +242,6 @@ impl Device {
             parts,
             left: Atomic::new(false),
         }
-    }
-
-    /// Returns what the users of the port have.
-    pub(crate) fn shares(&self) -> &Shares {
-        &self.parts.shares
     }
 
     fn take_down(&self) {

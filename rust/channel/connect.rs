@@ -7,14 +7,13 @@ use super::{
     Channel, Channels, Listener, State,
 };
 use crate::{
-    fabric::{Destination, Inside, Node, Session},
+    fabric::{Inside, Node, Session},
     proto::{
         cell::Shape,
         wire::{self, Body},
     },
     share::{Payer, Table},
     sys::{
-        clock,
         errno::{
             EADDRINUSE, ECONNABORTED, ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ENOBUFS, ENOTCONN,
             EPROTO,
@@ -90,12 +89,9 @@ impl Channels {
         wanted: &Wanted,
         waiters: Arc<WaitQueue>,
     ) -> Result<Arc<Channel>> {
-        let since = clock::now_ms();
-        let channel = self.ask(node, payer, inside, wanted, &waiters)?;
-        let passed = clock::now_ms().saturating_sub(since) as Msecs;
-        let left = wanted.timeout.saturating_sub(passed);
+        let channel = self.ask(node, payer, wanted, &waiters)?;
         let answered = || channel.state() != State::Pending || node.is_closed();
-        let waited = inside.asleep(|| waiters.wait_ms(answered, left));
+        let waited = inside.asleep(|| waiters.wait_ms(answered, wanted.timeout));
         if let State::Pending = channel.state() {
             self.give_up(node, &channel);
         }
@@ -116,31 +112,29 @@ impl Channels {
         }
     }
 
-    /// Sends the request over the first link that leads to the wanted peer. Errors as [`Node::reach`].
+    /// Sends the request over the first link that leads to the wanted peer. `EHOSTUNREACH`: there is
+    /// none.
     fn ask(
         &self,
         node: &Node,
         payer: &Payer,
-        inside: &Inside<'_>,
         wanted: &Wanted,
         waiters: &Arc<WaitQueue>,
     ) -> Result<Arc<Channel>> {
-        let to = Destination {
-            peer: wanted.peer,
-            link: wanted.link,
-        };
-        let held = node.reach(payer, inside, to, wanted.timeout)?;
-        let asked = node.with_link(held.link(), |session| {
-            // The link may have had another session meanwhile.
-            if session.peer().is_none_or(|peer| peer.id.hwid != held.peer) {
-                return Err(ENOTCONN.into());
+        for link in node.link_numbers(wanted.link)? {
+            let asked = node.with_link(link, |session| {
+                let is_it = |hwid| wanted.peer == 0 || wanted.peer == hwid;
+                if !session.peer().is_some_and(|peer| is_it(peer.id.hwid)) {
+                    return Err(ENOTCONN.into());
+                }
+                self.request(session, payer, wanted, waiters)
+            });
+            match asked {
+                Err(e) if e == ENOTCONN => {}
+                other => return other,
             }
-            self.request(session, payer, wanted, waiters)
-        });
-        match asked {
-            Err(e) if e == ENOTCONN => Err(EHOSTUNREACH.into()),
-            other => other,
         }
+        Err(EHOSTUNREACH.into())
     }
 
     fn request(
@@ -151,10 +145,10 @@ impl Channels {
         waiters: &Arc<WaitQueue>,
     ) -> Result<Arc<Channel>> {
         let mut conns = self.per_link(session.link())?.conns.lock();
-        let (channel, charges) =
+        let (channel, charge) =
             self.make(session, &mut conns, payer, wanted.service, wanted.shape)?;
         channel.set_waiters(waiters.clone());
-        let conn = Conn::new(channel.clone(), Phase::Connecting, charges);
+        let conn = Conn::new(channel.clone(), Phase::Connecting, charge);
         let body = conn.request();
         Self::zero(session, &channel).inspect_err(|_| conns.give(channel.made.run))?;
         self.add(&mut conns, conn)?;
@@ -227,10 +221,7 @@ impl Channels {
             }
         });
         match opened {
-            Ok(()) => {
-                node.touch(link);
-                Ok(channel)
-            }
+            Ok(()) => Ok(channel),
             Err(e) if e == ENOTCONN => Err(ECONNABORTED.into()),
             Err(e) => Err(e),
         }

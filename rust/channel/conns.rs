@@ -52,25 +52,18 @@ pub(super) struct Conn {
     pub(super) phase: Phase,
     sent: u64,
     interval: u64,
-    _charges: Charges,
-}
-
-/// What counts for a user as long as there is a connection.
-pub(super) struct Charges {
-    /// Its pages of the arena.
-    pub(super) _pages: Charge,
-    /// The routed link.
-    pub(super) _link: Option<Charge>,
+    /// Its pages of the arena count for a user.
+    _charge: Charge,
 }
 
 impl Conn {
-    pub(super) fn new(channel: Arc<Channel>, phase: Phase, charges: Charges) -> Self {
+    pub(super) fn new(channel: Arc<Channel>, phase: Phase, charge: Charge) -> Self {
         Self {
             channel,
             phase,
             sent: clock::now_ms(),
             interval: REPEAT_MIN_MS,
-            _charges: charges,
+            _charge: charge,
         }
     }
 

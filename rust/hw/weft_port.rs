@@ -29,9 +29,9 @@ pub(crate) use arena::MAX_ARENA;
 
 use crate::{
     hw::{
-        self, endpoint_slots::EndpointSlots, Counter, Doorbells, FarLinks, Grant, Identity,
-        LinkStatus, Losses, Mover, Owner, Port, Rates, Router, Source, UserDoorbells,
-        VirtualFunctions, MAX_LINKS, MBOX_BYTES,
+        endpoint_slots::EndpointSlots, Counter, Doorbells, FarLinks, Grant, Identity, LinkStatus,
+        Losses, Mover, Owner, Port, Rates, Router, UserDoorbells, VirtualFunctions, MAX_LINKS,
+        MBOX_BYTES,
     },
     proto::pair::{unwrap, wrap, Address},
     sys::{
@@ -40,7 +40,6 @@ use crate::{
         dma::DmaSource,
         errno::{ENOLINK, ENOTCONN},
         ext,
-        gate::Gate,
         iomap::Region,
         irq::IrqSet,
         pci::Enabled,
@@ -53,7 +52,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Acquire, Atomic, Relaxed, Release},
-        Arc, Mutex,
+        Arc, Mutex, SetOnce,
     },
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
@@ -104,10 +103,8 @@ const DMA_COUNTERS: [&CStr; 5] = [
 struct Link {
     /// The DMA channel for bulk data through the window.
     channel: Option<dma::Channel>,
-    /// Of a routed link: closed unless it has a destination, or had one a moment ago.
-    arena: Pin<KBox<Gate<Area>>>,
-    /// The address of the arena for the port.
-    arena_addr: Atomic<u64>,
+    /// For a routed link: set with its first destination.
+    arena: SetOnce<Arena>,
     window: Area,
     /// The destination, for a routed link.
     far: Option<far::Far>,
@@ -158,14 +155,6 @@ pub(crate) struct WeftPort {
     _windows: Region,
     control: Region,
     _enabled: Enabled,
-}
-
-impl Link {
-    /// Gives the link an arena. `EBUSY`: it has one.
-    fn set_arena(&self, arena: Arena) -> Result {
-        self.arena_addr.store(arena.addr, Release);
-        self.arena.open(arena.area)
-    }
 }
 
 impl WeftPort {
@@ -392,19 +381,16 @@ impl WeftPort {
         }
         let near = field(status, ext::WEFT_MBOX_LINK) as usize;
         let from = field(status, ext::WEFT_MBOX_FROM);
-        let source = if status & ext::WEFT_MBOX_RX_ROUTED == 0 {
-            Some(near)
-                .filter(|link| *link < self.chip.caps.links)
-                .map(Source::Link)
+        let link = if status & ext::WEFT_MBOX_RX_ROUTED == 0 {
+            Some(near).filter(|link| *link < self.chip.caps.links)
         } else if from == 0 {
-            let lid = self.chip.read(ext::WEFT_R_MBOX_RX_LID);
-            Some(self.link_to(lid).map_or(Source::Lid(lid), Source::Link))
+            self.link_to(self.chip.read(ext::WEFT_R_MBOX_RX_LID))
         } else {
             // Routed links lead to first functions only.
             None
         };
         Some(Head {
-            source,
+            link,
             bytes: field(status, ext::WEFT_MBOX_LEN) as usize,
             from,
         })
@@ -413,8 +399,8 @@ impl WeftPort {
 
 /// The head of a message: its sender and length, before the data are read.
 struct Head {
-    /// `None`: it is for no function here.
-    source: Option<Source>,
+    /// `None`: there is no link to the sender.
+    link: Option<usize>,
     bytes: usize,
     /// The function of the neighbour that has sent it.
     from: u32,
@@ -470,9 +456,9 @@ impl Port for WeftPort {
         }
     }
 
-    fn arena(&self, link: usize) -> Result<hw::Arena<'_>> {
-        let arena = self.link(link)?.arena.enter();
-        Ok(hw::Arena::Entered(arena.ok_or(ENOTCONN)?))
+    fn arena(&self, link: usize) -> Result<&Area> {
+        let arena = self.link(link)?.arena.as_ref();
+        Ok(&arena.ok_or(ENOTCONN)?.area)
     }
 
     fn arena_wanted(&self, _link: usize) -> u64 {
@@ -481,11 +467,10 @@ impl Port for WeftPort {
 
     fn grant(&self, link: usize) -> Result<Grant> {
         let regs = &self.chip.regs;
-        let arena = self.arena(link)?;
-        let addr = self.link(link)?.arena_addr.load(Acquire);
+        let arena = self.link(link)?.arena.as_ref().ok_or(ENOTCONN)?;
         let grant = Grant {
             offset: (link as u64) << 32,
-            bytes: arena.bytes() as u64,
+            bytes: arena.area.bytes() as u64,
         };
         // Accesses from before a reset may be in progress.
         self.settle(link, WITHDRAW_TIME)?;
@@ -493,7 +478,7 @@ impl Port for WeftPort {
         let reg = |reg| inbound_reg(link, reg);
         regs.write64(reg(ext::WEFT_INBOUND_OFFSET), grant.offset);
         regs.write64(reg(ext::WEFT_INBOUND_LEN), grant.bytes);
-        regs.write64(reg(ext::WEFT_INBOUND_BASE), addr);
+        regs.write64(reg(ext::WEFT_INBOUND_BASE), arena.addr);
         regs.write32(
             reg(ext::WEFT_INBOUND_RIGHTS),
             ext::WEFT_RIGHT_READ | ext::WEFT_RIGHT_WRITE,
@@ -619,41 +604,35 @@ impl Port for WeftPort {
         }
     }
 
-    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(Source, usize)> {
+    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
         let chip = &self.chip;
         if let Some(to_pf) = &self.to_pf {
-            let (link, len) = to_pf.recv(chip, buf)?;
-            return Some((Source::Link(link), len));
+            return to_pf.recv(chip, buf);
         }
         let _recv = self.locks.recv.lock();
         self.pump();
         for _ in 0..ext::WEFT_MBOX_DEPTH {
             let Head {
-                source,
+                link,
                 bytes: len,
                 from,
             } = self.rx_head()?;
-            let source = source.filter(|_| (1..=MBOX_BYTES).contains(&len));
-            if source.is_some() {
+            let link = link.filter(|_| (1..=MBOX_BYTES).contains(&len));
+            if link.is_some() {
                 let message = buf.get_mut(..len).unwrap_or_default();
                 chip.regs
                     .read_bytes(ext::WEFT_R_MBOX_RX_DATA as usize, message);
             }
             chip.write(ext::WEFT_R_MBOX_RX_POP, 1);
-            let Some(source) = source else {
+            let Some(link) = link else {
                 continue;
             };
             let Some(opened) = unwrap(buf.get(..len).unwrap_or_default()) else {
-                return Some((source, len));
+                return Some((link, len));
             };
             // A message for a VF, which has no routed links, or a malformed one.
-            let near = match source {
-                Source::Link(link) if link < chip.caps.links => Some(link),
-                _ => None,
-            };
-            if let (Some(link), Some(vfs), Ok((address, message))) =
-                (near, self.vfs.as_ref(), opened)
-            {
+            let vfs = self.vfs.as_ref().filter(|_| link < chip.caps.links);
+            if let (Some(vfs), Ok((address, message))) = (vfs, opened) {
                 vfs.deliver(link, from, address, message);
                 self.pump();
             }
@@ -809,15 +788,14 @@ impl Drop for WeftPort {
         }
         let links = core::mem::replace(&mut self.links, KVec::new());
         for (link, held) in links.into_iter().zip(held) {
-            let arena = link.arena.revoke(|| ());
-            if let (true, Some(arena)) = (held, arena) {
+            if let (true, Some(arena)) = (held, link.arena.as_ref()) {
                 // Leaked: a neighbour may still write to this memory, so it must not be allocated again.
                 dev_err!(
                     self.chip.dev,
                     "{} KiB of memory are given up for good\n",
-                    arena.bytes() >> 10
+                    arena.area.bytes() >> 10
                 );
-                core::mem::forget(arena);
+                core::mem::forget(link.arena);
             }
         }
     }

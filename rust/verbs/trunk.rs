@@ -40,18 +40,12 @@ pub(super) struct Io<'a> {
 }
 
 impl<'a> Io<'a> {
-    /// `arena` is that of the link.
-    pub(super) fn new(
-        node: &'a Node,
-        port: &'a dyn Port,
-        link: usize,
-        arena: &'a Area,
-    ) -> Result<Self> {
+    pub(super) fn new(node: &'a Node, port: &'a dyn Port, link: usize) -> Result<Self> {
         Ok(Self {
             node,
             port,
             link,
-            arena,
+            arena: port.arena(link)?,
             window: port.window(link)?,
         })
     }

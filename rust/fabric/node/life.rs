@@ -256,7 +256,6 @@ impl Node {
             client.closed();
         }
         self.waiters.wake_all();
-        self.reaching.wake_all();
         self.wake_manager();
     }
 }

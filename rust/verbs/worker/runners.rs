@@ -142,10 +142,7 @@ impl Worker {
 
     /// Polls for a while, then asks the peer to ring, unless the link is loaded.
     fn linger(&self, core: &mut Core, node: &Node, port: &dyn Port) -> Rest {
-        let Ok(arena) = port.arena(self.link) else {
-            return Rest::Idle;
-        };
-        let Ok(io) = Io::new(node, port, self.link, &arena) else {
+        let Ok(io) = Io::new(node, port, self.link) else {
             return Rest::Idle;
         };
         let begin = clock::now_us();
@@ -226,7 +223,9 @@ impl Worker {
 
     /// Asks the peer, which was asked to ring, for an echo.
     fn make_sure(&self, core: &mut Core, node: &Node, port: &dyn Port, rest: Rest) -> Rest {
-        self.with_io(node, port, |io| Self::fall_asleep(core, io, rest, true))
-            .unwrap_or(Rest::Idle)
+        match Io::new(node, port, self.link) {
+            Ok(io) => Self::fall_asleep(core, &io, rest, true),
+            Err(_) => Rest::Idle,
+        }
     }
 }
