@@ -93,7 +93,7 @@ class Bench:
                     shape.host(node, number)
                 made.join(shape.link("a1:0", "a2:0").link("b1:0", "b2:0"))
                 for name, nodes in (("h1", ["a1", "b1"]), ("h2", ["a2", "b2"])):
-                    made.add(name, nodes, vfs=vfs, vf_slots=4, cpus=2)
+                    made.add(name, nodes, vfs=vfs, vf_slots=4, cpus=2, memory=320)
             except BaseException:
                 made.abandon()
                 raise
