@@ -25,7 +25,7 @@ use super::{
     update,
 };
 
-/// Time after which the master is asked again; doubled each time, [`PATIENCE`] times.
+/// Time after which the master is asked again; doubled each time, `PATIENCE` times.
 pub const ASK_MS: u64 = 500;
 const PATIENCE: u32 = 5;
 
