@@ -76,7 +76,7 @@ tools: ## weftctl, weft-fabric, the library and its examples
 
 .PHONY: sim
 sim: tools ## fabrics of up to 65 536 simulated nodes, into Documentation/manager.rst (an hour, 8 GiB)
-	@scripts/sim
+	@scripts/sim $(ARGS)
 
 .PHONY: install
 install: ## the module, the tools and their manual pages on this machine (PREFIX, DESTDIR)
