@@ -44,7 +44,7 @@ impl Mapping {
     fn place<T>(&self, at: usize, bytes: usize) -> *mut T {
         let fits = at.checked_add(bytes).is_some_and(|end| end <= self.bytes);
         if !fits || at % size_of::<T>() != 0 {
-            must_fit(at, bytes, self.bytes, size_of::<T>());
+            outside(at, bytes, self.bytes, size_of::<T>());
         }
         // SAFETY: Inside of the mapping, as just checked.
         unsafe { self.base.as_ptr().byte_add(at).cast() }
@@ -62,13 +62,14 @@ impl Mapping {
     }
 }
 
-/// Stops what [`Mapping::place`] or [`Places::some`] has found to be outside. Not inlined, so that an access carries
-/// nothing along for what this says.
+/// Stops what [`Mapping::place`] or [`Places::some`] has found to be outside. Not inlined, and does not return, so that
+/// an access carries nothing along for it.
 #[cold]
 #[inline(never)]
-fn must_fit(at: usize, count: usize, of: usize, align: usize) {
+fn outside(at: usize, count: usize, of: usize, align: usize) -> ! {
     let fits = at.checked_add(count).is_some_and(|end| end <= of);
     assert!(fits && at % align == 0, "{at:#x}+{count:#x} in {of:#x}");
+    unreachable!("it is inside")
 }
 
 impl Drop for Mapping {
@@ -257,7 +258,7 @@ impl Places<'_> {
     fn some(&self, at: usize, count: usize) -> *mut u64 {
         let fits = at.checked_add(count).is_some_and(|end| end <= self.count);
         if !fits {
-            must_fit(at, count, self.count, 1);
+            outside(at, count, self.count, 1);
         }
         // SAFETY: `place` has checked all of the words.
         unsafe { self.to.add(at) }
@@ -400,13 +401,9 @@ impl Ring {
     pub fn write(&self, at: usize, bytes: &[u8]) {
         let to = self.0.place::<u8>(at, bytes.len());
         let whole = if at % 8 == 0 { bytes.len() & !7 } else { 0 };
-        for (n, part) in bytes[..whole].chunks_exact(8).enumerate() {
-            let mut word = [0; 8];
-            word.copy_from_slice(part);
-            // SAFETY: `place` has checked all of the bytes; `at` is a multiple of 8, and mappings
-            // begin at a page.
-            unsafe { to.cast::<u64>().add(n).write_volatile(u64::from_ne_bytes(word)) };
-        }
+        // SAFETY: `place` has checked all of the bytes; if there are whole words, `at` is a multiple of 8, and
+        // mappings begin at a page.
+        unsafe { put_bytes(to.cast(), &bytes[..whole]) };
         for (n, byte) in bytes.iter().enumerate().skip(whole) {
             // SAFETY: As above.
             unsafe { to.add(n).write_volatile(*byte) };
