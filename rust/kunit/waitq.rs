@@ -117,8 +117,8 @@ mod tests {
         Ok(())
     }
 
-    #[test]
-    fn all_are_woken() -> Result {
+    /// Has some threads `wait` for what `wake` does. Each is to be woken.
+    fn each_is_woken(wait: fn(&Court) -> Result, wake: impl FnOnce(&Court)) -> Result {
         const THREADS: usize = 4;
         let court = Court::new()?;
         let woken = Arc::new(Atomic::new(0), GFP_KERNEL)?;
@@ -126,18 +126,24 @@ mod tests {
         for _ in 0..THREADS {
             let (court, woken) = (court.clone(), woken.clone());
             let thread = spawn(move || {
-                if court.waiters.wait_ms(|| court.has(1), 20_000).is_ok() {
+                if wait(&court).is_ok() {
                     woken.fetch_add(1, Release);
                 }
             })?;
             ended.push(thread, GFP_KERNEL)?;
         }
-        court.play(1);
+        wake(&court);
         for thread in &ended {
             thread.wait();
         }
         assert_eq!(woken.load(Acquire), THREADS as i32);
         Ok(())
+    }
+
+    #[test]
+    fn all_are_woken() -> Result {
+        let wait = |court: &Court| court.waiters.wait_ms(|| court.has(1), 20_000);
+        each_is_woken(wait, |court| court.play(1))
     }
 
     /// Whichever queue the waker knows, and whatever the other one is for.
@@ -171,28 +177,17 @@ mod tests {
     /// Each that is woken wakes the next one.
     #[test]
     fn one_at_a_time_is_woken() -> Result {
-        const THREADS: usize = 4;
-        let court = Court::new()?;
-        let woken = Arc::new(Atomic::new(0), GFP_KERNEL)?;
-        let mut ended = KVec::with_capacity(THREADS, GFP_KERNEL)?;
-        for _ in 0..THREADS {
-            let (court, woken) = (court.clone(), woken.clone());
-            let thread = spawn(move || {
-                let turn = [On::Turn(&court.waiters)];
-                if sleep_on(turn, || court.has(1), &Deadline::new(20_000)).is_ok() {
-                    woken.fetch_add(1, Release);
-                }
-                court.waiters.wake_one();
-            })?;
-            ended.push(thread, GFP_KERNEL)?;
-        }
-        court.ball.store(1, Release);
-        court.waiters.wake_one();
-        for thread in &ended {
-            thread.wait();
-        }
-        assert_eq!(woken.load(Acquire), THREADS as i32);
-        Ok(())
+        let wait = |court: &Court| {
+            let turn = [On::Turn(&court.waiters)];
+            let woken = sleep_on(turn, || court.has(1), &Deadline::new(20_000));
+            court.waiters.wake_one();
+            woken
+        };
+        let wake = |court: &Court| {
+            court.ball.store(1, Release);
+            court.waiters.wake_one();
+        };
+        each_is_woken(wait, wake)
     }
 
     #[test]

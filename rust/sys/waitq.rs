@@ -110,8 +110,7 @@ impl WaitQueue {
     ///
     /// `ERESTARTSYS` if a signal is pending; `ETIMEDOUT` if `done` returns false for that long.
     pub(crate) fn wait_ms(&self, done: impl FnMut() -> bool, timeout: Msecs) -> Result {
-        let jiffies = c_long::try_from(msecs_to_jiffies(timeout)).unwrap_or(c_long::MAX);
-        self.sleep(done, jiffies.saturating_add(1))
+        self.sleep(done, jiffies_of(timeout))
     }
 
     /// Calls `done` in the state `TASK_RUNNING`, so that it may sleep itself (for a mutex). A wake-up in
@@ -142,6 +141,12 @@ impl WaitQueue {
     }
 }
 
+/// Returns a time in jiffies, not less.
+fn jiffies_of(time: Msecs) -> c_long {
+    let jiffies = c_long::try_from(msecs_to_jiffies(time)).unwrap_or(c_long::MAX);
+    jiffies.saturating_add(1)
+}
+
 /// Until when to sleep; `None`: any time.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline(Option<u64>);
@@ -165,10 +170,7 @@ impl Deadline {
         match self.left() {
             None => MAX_SCHEDULE_TIMEOUT as c_long,
             Some(0) => 0,
-            Some(ms) => {
-                let jiffies = c_long::try_from(msecs_to_jiffies(ms)).unwrap_or(c_long::MAX);
-                jiffies.saturating_add(1)
-            }
+            Some(ms) => jiffies_of(ms),
         }
     }
 }
