@@ -217,15 +217,8 @@ impl Engine {
         let port = node.port()?;
         match qp {
             Some(qp) => {
-                let rung = qp.rung(budget as u32);
-                let left = budget.saturating_sub(rung.flushed as usize);
-                if let Some(worker) = rung.path.and_then(|path| self.worker(path.link)) {
-                    worker.kick(node, &**port, Some(qp), left);
-                }
-                if rung.more {
-                    // It may not be connected any more.
-                    self.flush_later(qp)?;
-                }
+                let run = |worker: &Arc<Worker>, left| worker.kick(node, &**port, Some(qp), left);
+                self.rung(qp, budget, run)?;
             }
             None => {
                 for worker in self.workers.iter().filter(|worker| worker.has_users()) {
@@ -278,9 +271,25 @@ impl Engine {
         self.workers.iter()
     }
 
-    /// Has a work item flush the rest of `qp`, which is in ERR. `ENOMEM`: the next kick is to do it.
-    pub(super) fn flush_later(&self, qp: &Arc<Qp>) -> Result {
-        self.kicks.flush_later(qp)
+    /// Does what is due because `qp` has work: flushes its requests if it is in ERR, and has `run` run the worker
+    /// of its link with what is left of `budget`. Returns that. `ENOMEM`: what a work item was to flush is
+    /// left to the next call.
+    pub(super) fn rung<'a>(
+        &'a self,
+        qp: &Arc<Qp>,
+        budget: usize,
+        run: impl FnOnce(&'a Arc<Worker>, usize),
+    ) -> Result<usize> {
+        let rung = qp.rung(budget as u32);
+        let left = budget.saturating_sub(rung.flushed as usize);
+        if let Some(worker) = rung.path.and_then(|path| self.worker(path.link)) {
+            run(worker, left);
+        }
+        if rung.more {
+            // It may not be connected any more.
+            self.kicks.flush_later(qp)?;
+        }
+        Ok(left)
     }
 
     pub(crate) fn ready(&self, port: &dyn Port, link: usize, peer: &Peer) {

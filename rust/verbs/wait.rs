@@ -133,16 +133,10 @@ impl Engine {
         let mut budget = waiter.budget;
         let mut rung = None;
         if let Some(qp) = &rings {
-            let found = qp.rung(budget as u32);
-            budget = budget.saturating_sub(found.flushed as usize);
-            rung = found.path.and_then(|path| self.worker(path.link));
-            if let Some(worker) = rung {
-                worker.run_to_sleep(node, &**port, Some(qp), budget, next);
-            }
-            if found.more {
-                // It may not be connected any more.
-                self.flush_later(qp)?;
-            }
+            budget = self.rung(qp, budget, |worker, left| {
+                worker.run_to_sleep(node, &**port, Some(qp), left, next);
+                rung = Some(worker);
+            })?;
         }
         let own = waiter.runner.as_ref().map(Runner::worker);
         for worker in self.workers() {
