@@ -44,9 +44,7 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
             member.ask = Ask::DONE;
         }
         self.placed = 1;
-        self.expanded = 0;
-        self.too_many = false;
-        self.too_far = false;
+        self.rewind();
     }
 
     /// Takes what the master, in this mastership, has found of a node.

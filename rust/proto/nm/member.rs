@@ -139,6 +139,11 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
     /// Removes all members.
     pub(super) fn clear(&mut self) {
         self.truncate(0);
+        self.rewind();
+    }
+
+    /// Forgets how far the exploration has come, and what it has left out.
+    pub(super) fn rewind(&mut self) {
         self.expanded = 0;
         self.too_many = false;
         self.too_far = false;
