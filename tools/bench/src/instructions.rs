@@ -121,7 +121,7 @@ const POLLS: usize = 8;
 /// First the engine is rung for each message by itself, then as programs ring that have more than one
 /// to send.
 pub fn queue_pairs(from: u32, to: u32) -> Result<()> {
-    let (mut sender, mut receiver) = joined(from, to)?;
+    let (mut sender, mut receiver) = joined(from, to, SERVICE + 1, How::Polled)?;
     for (name, ringing) in [("qp", true), ("qp-batched", false)] {
         for run in 0..=RUNS {
             let (sends, receives) = batches(&mut sender, &mut receiver, ringing, BATCHES)?;
@@ -135,15 +135,14 @@ pub fn queue_pairs(from: u32, to: u32) -> Result<()> {
     asleep::queue_pairs(from, to)
 }
 
-/// Queue pairs of two ports that are joined, polled.
-fn joined(from: u32, to: u32) -> Result<(Verbs, Verbs)> {
+/// Queue pairs of two ports of this host that are joined.
+fn joined(from: u32, to: u32, service: u32, how: How) -> Result<(Verbs, Verbs)> {
     let port = Port::open(to)?;
-    let listener = port.listen(SERVICE + 1, 1)?;
-    let accepting =
-        thread::spawn(move || Verbs::join(&port, listener.accept(PATIENCE)?, How::Polled, 1));
+    let listener = port.listen(service, 1)?;
+    let accepting = thread::spawn(move || Verbs::join(&port, listener.accept(PATIENCE)?, how, 1));
     let port = Port::open(from)?;
-    let channel = port.connect(&Connect::to_link(0, SERVICE + 1))?;
-    let sender = Verbs::join(&port, channel, How::Polled, 1)?;
+    let channel = port.connect(&Connect::to_link(0, service))?;
+    let sender = Verbs::join(&port, channel, how, 1)?;
     Ok((sender, accepting.join().map_err(|_| "the accepting thread panicked")??))
 }
 

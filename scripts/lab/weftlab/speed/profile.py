@@ -11,16 +11,13 @@ from .. import paths
 from . import instructions, trace, tree, ways
 
 FOLDER = "/tmp"
-TRIPS = 64
-MESSAGES = 32
-# By what weft-bench calls it: what stands between two looks at the clock, and how many messages that is for.
-# None is left out.
+# By what weft-bench calls it: what stands between two looks at the clock. None is left out.
 QUEUE_PAIRS = {
-    "qp": (("64 B, sent alone", "64 B, received", "64 B, sent alone", None), MESSAGES),
-    "qp-batched": (("64 B, sent in batches", "64 B, received", "64 B, sent in batches", None), MESSAGES),
-    "qp-sleeping": (("round trip of 64 B, both ends asleep", None), TRIPS),
+    "qp": ("64 B, sent alone", "64 B, received", "64 B, sent alone", None),
+    "qp-batched": ("64 B, sent in batches", "64 B, received", "64 B, sent in batches", None),
+    "qp-sleeping": ("round trip of 64 B, both ends asleep", None),
 }
-TCP = {"tcp-sleeping": (("round trip of 64 B by TCP, both ends asleep", None), TRIPS)}
+TCP = {"tcp-sleeping": ("round trip of 64 B by TCP, both ends asleep", None)}
 # The figures that they explain.
 EXPLAINED = {
     "64 B, sent alone": "qp-send-64-instructions",
@@ -48,10 +45,11 @@ def _median(rounds, phase):
 def _traced(host, command, jobs):
     """Instructions a message by (where, function) for each of the phases."""
     job = host.start_job(command)
-    found = {}
-    for name, (phases, messages) in jobs.items():
-        file, clock = trace.record(host, job, name, FOLDER)
-        symbols = trace.Symbols(host.out("cat /proc/kallsyms"), paths.tools_dir() / "weft-bench", clock)
+    found, symbols = {}, None
+    for name, phases in jobs.items():
+        file, messages, clock = trace.record(host, job, name, FOLDER)
+        # It is one process: its functions stay where they are.
+        symbols = symbols or trace.Symbols(host.out("cat /proc/kallsyms"), paths.tools_dir() / "weft-bench", clock)
         rounds = trace.rounds(file, symbols, phases)
         file.unlink()
         for phase in filter(None, dict.fromkeys(phases)):

@@ -57,9 +57,9 @@ def _demangled(names):
 
 
 def record(host, job, name, folder):
-    """Has `job` do what it calls `name`, and QEMU write down its instructions. The file, and where the
-    program's function `clock` is."""
-    clock = int(job.expect(rf"^ready {name} (\S+)", 300)[1], 16)
+    """Has `job` do what it calls `name`, and QEMU write down its instructions. The file, the number of messages
+    of a batch, and where the program's function `clock` is."""
+    ready = job.expect(rf"^ready {name} (\d+) (\S+)", 300)
     file = host.run_dir / f"{name}.trace"
     host.qmp.human("one-insn-per-tb on")
     host.qmp.human(f"logfile {file}")
@@ -69,7 +69,7 @@ def record(host, job, name, folder):
     host.qmp.human("log none")
     host.qmp.human("one-insn-per-tb off")
     host.run(f"touch {folder}/{name}.end")
-    return file, clock
+    return file, int(ready[1]), int(ready[2], 16)
 
 
 def rounds(file, symbols, phases):

@@ -5,10 +5,10 @@
 //! [`Rest`]: that is how long the emulator takes to carry a doorbell or a packet.
 
 use super::trace::Trace;
-use super::{BYTES, PATIENCE, RUNS, SERVICE, clock, report};
+use super::{BYTES, RUNS, SERVICE, clock, joined, report};
 use crate::Result;
 use crate::tcp::Tcp;
-use crate::verbs::{How, Verbs};
+use crate::verbs::How;
 use crate::way::Way;
 use rustix::thread::gettid;
 use std::net::TcpStream;
@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
-use weft::{Connect, Port};
 
 /// Round trips that are counted together, and such batches of a run.
 const TRIPS: usize = 64;
@@ -122,32 +121,26 @@ fn counted(rest: &Rest, name: &str, (near, far): (Way, Way)) -> Result<()> {
 fn traced(name: &str, (near, far): (Way, Way), trace: &Trace<'_>) -> Result<()> {
     answered(near, far, BATCHES + TRACED, |near| {
         batches(near, BATCHES, || 0)?;
-        trace.of(name, || batches(near, TRACED, || 0).map(drop))
+        trace.of(name, TRIPS, || batches(near, TRACED, || 0).map(drop))
     })
 }
 
 /// Queue pairs of one port and of another of this host.
-fn joined(from: u32, to: u32, service: u32, how: How) -> Result<(Way, Way)> {
-    let port = Port::open(to)?;
-    let listener = port.listen(service, 1)?;
-    let accepting = thread::spawn(move || Verbs::join(&port, listener.accept(PATIENCE)?, how, 1));
-    let port = Port::open(from)?;
-    let channel = port.connect(&Connect::to_link(0, service))?;
-    let near = Verbs::join(&port, channel, how, 1)?;
-    let far = accepting.join().map_err(|_| "the accepting thread panicked")??;
+fn pairs(from: u32, to: u32, service: u32, how: How) -> Result<(Way, Way)> {
+    let (near, far) = joined(from, to, service, how)?;
     Ok((Way::Qp(near.into()), Way::Qp(far.into())))
 }
 
 /// Over queue pairs, from one port to another of this host.
 pub fn queue_pairs(from: u32, to: u32) -> Result<()> {
     let rest = Rest::new()?;
-    counted(&rest, "qp-sleeping", joined(from, to, SERVICE + 2, How::Sleeping)?)?;
-    counted(&rest, "qp-events", joined(from, to, SERVICE + 3, How::Events)?)
+    counted(&rest, "qp-sleeping", pairs(from, to, SERVICE + 2, How::Sleeping)?)?;
+    counted(&rest, "qp-events", pairs(from, to, SERVICE + 3, How::Events)?)
 }
 
 /// The same, in the one call, to be traced.
 pub fn traced_queue_pairs(from: u32, to: u32, trace: &Trace<'_>) -> Result<()> {
-    let ends = joined(from, to, SERVICE + 2, How::Sleeping)?;
+    let ends = pairs(from, to, SERVICE + 2, How::Sleeping)?;
     traced("qp-sleeping", ends, trace)
 }
 

@@ -6,8 +6,9 @@
 //! parts as are counted (`scripts/lab/weftlab/speed/profile.py`).
 
 use super::trace::Trace;
-use super::{asleep, batches, bulk, joined};
+use super::{QP_BATCH, SERVICE, asleep, batches, bulk, joined};
 use crate::Result;
+use crate::verbs::How;
 
 /// Batches of messages that are traced: the first one has in it what the emulator's user has done to begin.
 const BATCHES: usize = 10;
@@ -16,10 +17,10 @@ const WARM: usize = 8;
 /// Messages over queue pairs, rung for by themselves and in batches, and round trips of ends that sleep.
 pub fn queue_pairs(from: u32, to: u32, folder: &str) -> Result<()> {
     let trace = Trace::new(folder);
-    let (mut sender, mut receiver) = joined(from, to)?;
+    let (mut sender, mut receiver) = joined(from, to, SERVICE + 1, How::Polled)?;
     for (name, ringing) in [("qp", true), ("qp-batched", false)] {
         batches(&mut sender, &mut receiver, ringing, WARM)?;
-        trace.of(name, || {
+        trace.of(name, QP_BATCH, || {
             batches(&mut sender, &mut receiver, ringing, BATCHES)?;
             Ok(())
         })?;

@@ -17,9 +17,9 @@ impl<'a> Trace<'a> {
         Trace { folder: Path::new(folder) }
     }
 
-    /// Does `work` when it may be traced.
-    pub fn of(&self, name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
-        println!("ready {name} {:#x}", clock as fn() -> u64 as usize);
+    /// Does `work`, batches of so many `messages`, when it may be traced.
+    pub fn of(&self, name: &str, messages: usize, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        println!("ready {name} {messages} {:#x}", clock as fn() -> u64 as usize);
         appears(&self.folder.join(format!("{name}.begin")))?;
         work()?;
         println!("done {name}");
