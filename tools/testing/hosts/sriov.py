@@ -304,7 +304,8 @@ def cycles(bench):
     with vfs(bench, 1) as (lab, a, b):
         a.numvfs(0)
         serve = b.host.weftctl_line("ping", "--serve", "--port", b.node(0))
-        server = b.host.start_job(f"while {serve}; do :; done")
+        server = b.host.start_job(serve)
+        server.expect("listening", 30)
         count = f"/bin/echo %d >{SYSFS}/{a.pf}/sriov_numvfs"
         node = f"$(basename {SYSFS}/{a.pf}/virtfn0/weft/weft* | tr -d a-z)"
         once = (
