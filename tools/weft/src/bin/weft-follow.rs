@@ -4,7 +4,8 @@
 //! HWID SERVICE STOP` on another.
 //!
 //! The sender uses the port that has the hardware id HWID. When the port is to be taken away it sends
-//! no more, waits until all that it has sent is acknowledged, closes, and goes on where the id is then.
+//! no more, waits until all that it has sent is acknowledged, closes, and goes on where the id is then. It
+//! prints how often it has gone on, each time that it sends again.
 //! The listener listens on every port that there is; `weft-follow
 //! hold HWID SERVICE` connects to one, too, and keeps the connection whatever is wanted. A message that is lost, doubled, torn or out of
 //! order ends either with an error, however often the function has moved in between. The sender ends
@@ -235,10 +236,9 @@ fn send(hwid: u64, service: u32, stop: &Path) -> Result<()> {
         let since = paused.take();
         if begun {
             longest = longest.max(since.map_or(Duration::ZERO, |since| since.elapsed()));
-        } else {
-            println!("sending");
-            begun = true;
         }
+        begun = true;
+        println!("sending {}", moves + breaks);
         match send_by(&port, &mut channel, &mut sending, stop) {
             Ok(true) => {
                 moves += 1;
