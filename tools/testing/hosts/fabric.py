@@ -96,7 +96,7 @@ def peers(host):
 
 def reaches(host, others):
     """Connects a host to others; whether it has links then that carry to all of them."""
-    steps.meet(host, others)
+    steps.meet({host: others})
     return peers(host) >= set(others)
 
 

@@ -111,23 +111,27 @@ class Plant:
             return f"{name}: ready with {ready}, not with {hosts - {self.hwids[name]}}"
         return None
 
-    def meet(self, name):
-        """Has a host connect to all that it can reach: links over routes lead there then, and stay."""
-        others = {self.hwids[n] for n in self.group(name) if n in self.hwids} - {self.hwids[name]}
-        steps.meet(self.lab[name], others)
+    def meet(self, names):
+        """Has hosts connect to all that they can reach: links over routes lead there then, and stay."""
+
+        def others(name):
+            return {self.hwids[n] for n in self.group(name) if n in self.hwids} - {self.hwids[name]}
+
+        steps.meet({self.lab[name]: others(name) for name in names})
 
     def settle(self, timeout=60, but=()):
         """Until every host knows its group and is ready with all hosts of it, but for some that have no
         driver now."""
         deadline = time.monotonic() + timeout * kernel.patience()
         waiting = [name for name in self.hwids if name not in but]
-        for name in waiting:
-            self.meet(name)
+        everyone = waiting
+        self.meet(everyone)
         while waiting:
             misfits = {name: self._misfit(name) for name in waiting}
             waiting = [name for name, misfit in misfits.items() if misfit]
-            for name in waiting:
-                self.meet(name)
+            if waiting:
+                # A link has two ends: of one that is missing the other may be at any host.
+                self.meet(everyone)
             if waiting and time.monotonic() > deadline:
                 raise Mismatch(f"not within {timeout} s: {[misfits[name] for name in waiting]}")
 

@@ -17,12 +17,18 @@ def two_apart(bench):
     return bench.shape("two apart", shape.link("h1:0", "s1:0").link("s1:1", "s2:0").link("s2:1", "h2:0"))
 
 
-def meet(host, ids):
-    """Has a host connect to others, if only to be refused: links over routes lead there then. They stay if
-    the others do so, too."""
-    pings = (f"weftctl ping --to {hwid} --count 1 --timeout 3" for hwid in sorted(ids))
-    idle = "/sys/class/weft/weft0/device/manager/routed_idle"
-    host.run(f"echo 0 >{idle}; {'; '.join(f'{ping} >/dev/null 2>&1' for ping in pings)}; true", 120)
+def meet(others):
+    """Has hosts connect to others, by hardware id, if only to be refused: links over routes lead there then. They
+    stay if both ends have used them, within the two seconds for which an end keeps one for the other: so all
+    begin at once."""
+
+    def line(ids):
+        lines = ["echo 0 >/sys/class/weft/weft0/device/manager/routed_idle"]
+        lines += [f"weftctl ping --to {hwid} --count 1 --timeout 3 >/dev/null 2>&1" for hwid in sorted(ids)]
+        return "; ".join([*lines, "true"])
+
+    for job in [host.start_job(line(ids)) for host, ids in others.items()]:
+        job.wait(120)
 
 
 def payload(host, name, size, seed=1):
