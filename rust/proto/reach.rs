@@ -6,15 +6,15 @@
 //! it has sent a hello, by which it asks this port to aim a link back. A program takes a link that leads
 //! nowhere, or the least recently used one that is idle. A call takes one that leads nowhere, or that has
 //! been idle for [`LAPSE_MS`]; links that were called, and that nothing of this host has used, are at most
-//! half of all. So calls, also forged ones, keep no program from connecting.
+//! half of all: a further call takes one of these, once that is idle for so long. So calls, also forged ones,
+//! keep no program from connecting.
 //!
 //! This file decides; the caller aims the links. It must not know what uses a link, nor what a route is.
 //! All times are in milliseconds.
 
 use super::ratelimit::RateLimit;
 
-/// Time until a call may take an idle link, and until an idle link is given back that was called and not used
-/// here, or whose host does not answer.
+/// Time until a call may take an idle link, and until an idle link is given back whose host does not answer.
 pub const LAPSE_MS: u64 = 2_000;
 /// Time until an idle link is given back, unless told: it leads nowhere then, and has no memory.
 pub const KEEP_MS: u64 = 60_000;
@@ -55,7 +55,7 @@ pub struct Counts {
 pub enum Refused {
     /// Calls come too fast.
     Often,
-    /// Half of the links were called, and nothing of this host has used them.
+    /// Half of the links were called, nothing of this host has used them, and none is idle for long enough.
     Share,
     /// No link is free, or idle for long enough.
     InUse,
@@ -201,17 +201,22 @@ impl<const LINKS: usize> Reach<LINKS> {
     /// Returns the link that a call of a host takes to which no link leads. It never ends what is in use,
     /// or was until a moment ago.
     pub fn answer(&mut self, uses: impl Fn(usize) -> Use, now: u64) -> Result<usize, Refused> {
-        let called = self.led.iter().flatten().filter(|led| led.called);
-        if called.count() >= self.count.div_ceil(2) {
-            return Err(Refused::Share);
-        }
-        let lapsed = |led: Option<Led>| led.is_none_or(|led| now >= led.used + LAPSE_MS);
+        let called = self.led.iter().flatten().filter(|led| led.called).count();
+        let is_shared_out = called >= self.count.div_ceil(2);
+        let may = |led: Option<Led>| match led {
+            Some(led) => now >= led.used + LAPSE_MS && (led.called || !is_shared_out),
+            None => !is_shared_out,
+        };
+        let refused = match is_shared_out {
+            true => Refused::Share,
+            false => Refused::InUse,
+        };
         let link = self
             .all(&uses)
-            .filter(|(_, led, at)| at.is_idle() && lapsed(*led))
+            .filter(|(_, led, at)| at.is_idle() && may(*led))
             .min_by_key(|(_, led, _)| led.map(|led| led.used))
             .map(|(link, ..)| link)
-            .ok_or(Refused::InUse)?;
+            .ok_or(refused)?;
         if !self.calls.pass(now) {
             return Err(Refused::Often);
         }
@@ -220,14 +225,14 @@ impl<const LINKS: usize> Reach<LINKS> {
 
     /// Returns a link that is to be given back.
     pub fn due(&self, uses: impl Fn(usize) -> Use, now: u64) -> Option<usize> {
-        let keep = |led: &Led, at: Use| match (led.called || at.unanswered, self.keep) {
+        let keep = |at: Use| match (at.unanswered, self.keep) {
             (true, _) => LAPSE_MS,
-            (false, 0) => u64::MAX - led.used,
+            (false, 0) => u64::MAX,
             (false, keep) => keep,
         };
         self.all(&uses)
             .filter_map(|(link, led, at)| Some((link, led?, at)))
-            .find(|(_, led, at)| at.is_idle() && now >= led.used.saturating_add(keep(led, *at)))
+            .find(|(_, led, at)| at.is_idle() && now >= led.used.saturating_add(keep(*at)))
             .map(|(link, ..)| link)
     }
 }

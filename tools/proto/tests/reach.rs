@@ -122,18 +122,18 @@ fn calls_are_followed_at_a_limited_rate() {
 }
 
 #[test]
-fn p_5_idle_links_are_given_back_and_called_ones_soon() {
+fn p_5_idle_links_are_given_back_and_unanswered_ones_soon() {
     let mut reach: Reach<8> = Reach::new(2);
     reach.lead(0, 1, false, 0);
-    reach.lead(1, 2, true, 0);
-    assert_eq!(reach.due(|_| IDLE, LAPSE_MS - 1), None);
-    assert_eq!(reach.due(|_| IDLE, LAPSE_MS), Some(1));
-    assert_eq!(reach.due(|_| PEER, LAPSE_MS), None);
-    reach.free(1);
+    reach.lead(1, 2, true, 1);
     assert_eq!(reach.due(|_| IDLE, KEEP_MS - 1), None);
     assert_eq!(reach.due(|_| OWN, KEEP_MS), None);
     assert_eq!(reach.due(|_| IDLE, KEEP_MS), Some(0));
-    reach.note(|_| PEER, KEEP_MS);
+    reach.note(|link| if link == 0 { PEER } else { IDLE }, KEEP_MS);
+    // Whether it was called makes no difference.
+    assert_eq!(reach.due(|_| PEER, KEEP_MS + 1), None);
+    assert_eq!(reach.due(|_| IDLE, KEEP_MS + 1), Some(1));
+    reach.free(1);
     assert_eq!(reach.due(|_| IDLE, 2 * KEEP_MS - 1), None);
     assert_eq!((reach.host_at(0), reach.host_at(1)), (Some(1), None));
     reach.set_keep(0);
@@ -145,6 +145,21 @@ fn p_5_idle_links_are_given_back_and_called_ones_soon() {
     };
     assert_eq!(reach.due(|_| unanswered, KEEP_MS + LAPSE_MS - 1), None);
     assert_eq!(reach.due(|_| unanswered, KEEP_MS + LAPSE_MS), Some(0));
+}
+
+#[test]
+fn calls_beyond_their_share_take_turns() {
+    let mut reach: Reach<8> = Reach::new(4);
+    reach.lead(0, 1, false, 0);
+    for (link, now) in [(1, 10), (2, 20)] {
+        reach.lead(link, 10 + link as u64, true, now);
+    }
+    // The third link leads nowhere, and the first was idle for longest: neither is for calls now.
+    assert_eq!(reach.answer(|_| IDLE, 9 + LAPSE_MS), Err(Refused::Share));
+    assert_eq!(reach.answer(|_| IDLE, 10 + LAPSE_MS), Ok(1));
+    reach.lead(1, 20, true, 10 + LAPSE_MS);
+    assert_eq!(reach.answer(|_| IDLE, 20 + LAPSE_MS), Ok(2));
+    assert_eq!(reach.answer(|_| PEER, 20 + LAPSE_MS), Err(Refused::Share));
 }
 
 /// Hosts of two links each. One after the other connects to each other one, and closes again: each

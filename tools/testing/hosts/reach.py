@@ -3,6 +3,8 @@
 
 Two guests with four ports each are eight hosts at one switch. Each port has slots for four routed links."""
 
+import time
+
 from weftlab import topology
 from weftlab.errors import Mismatch
 from weftlab.suite import test
@@ -218,10 +220,17 @@ def memory(bench):
         guest.until(f"[ $(cat {device(port)}/manager/routed_bytes) = 0 ]", patience)
         guest.until(f"! ls -d {device(port)}/link[4-7]", 10)
 
-    # What other tests have used, too: an idle link is kept for a minute.
+    def keep(seconds):
+        for node in NODES:
+            guest, port = place(node)
+            lab[guest].run(f"echo {seconds} >{device(port)}/manager/routed_idle")
+
+    usual = value(lab, "n1", "manager/routed_idle")
+    keep(3)
+    # What other tests have used, too.
     for node in NODES:
-        given_back(node, 90)
-    # Without a listener: neither end uses the link any more, and the end that was called does not keep it.
+        given_back(node, 20)
+    # Without a listener: neither end uses the link any more.
     steps.refused(ping(lab, "n1", "n5"), 5, "no program listens")
     for node in ("n1", "n5"):
         given_back(node, 20)
@@ -231,4 +240,9 @@ def memory(bench):
         memory = [value(lab, node, "manager/routed_bytes") for node in NODES]
         if memory != [memory[0] if node in ("n1", "n5") else 0 for node in NODES] or not memory[0]:
             raise Mismatch(f"bytes of routed links: {memory}")
+        # A link in use is not idle, however long.
+        time.sleep(2 * 3)
+        if channels(lab, "n1").get(hwid("n5")) != (1, 0):
+            raise Mismatch(f"the link in use: {channels(lab, 'n1')}")
         use.end()
+    keep(usual)

@@ -18,9 +18,8 @@ def two_apart(bench):
 
 
 def meet(others):
-    """Has hosts connect to others, by hardware id, if only to be refused: links over routes lead there then. They
-    stay if both ends have used them, within the two seconds for which an end keeps one for the other: so all
-    begin at once."""
+    """Has hosts connect to others, by hardware id, if only to be refused: links over routes lead there then, and
+    stay."""
 
     def line(ids):
         lines = ["echo 0 >/sys/class/weft/weft0/device/manager/routed_idle"]
