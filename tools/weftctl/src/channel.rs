@@ -469,7 +469,12 @@ impl Connect for Connector {
 fn unready(port: &Port, hwid: u64, links: &[LinkInfo]) -> Failure {
     let shown = port.0.path().display();
     let message = format!("no link of {shown} that is ready leads to {}", hex(hwid));
-    Failure::new(Kind::Unreachable, message).hint(states(&links.iter().collect::<Vec<_>>()))
+    let mut hint = states(&links.iter().collect::<Vec<_>>());
+    if port.has_route(hwid) {
+        hint += "; a route leads there: the host there has no weft.ko, or no link left for this one, \
+                 as manager/calls_refused counts there";
+    }
+    Failure::new(Kind::Unreachable, message).hint(hint)
 }
 
 /// States of links, for hints.
