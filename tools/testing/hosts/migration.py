@@ -107,6 +107,9 @@ def moving(bench):
     for each in ports.values():
         for port in each:
             port.numvfs(0)
+    # The next test looks for the links of each port by its number.
+    for host in lab.hosts.values():
+        renumber(host)
 
 
 def migrate(host, source, target, *words, status=0):
