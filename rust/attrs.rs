@@ -9,7 +9,7 @@ use crate::{
     proto::{link::State, wire},
     sys::{
         ext,
-        sysfs::{Attr, Group, Groups, GroupsRef, List, Value},
+        sysfs::{Attr, Group, Groups, GroupsRef, List, Value, MOST_DECIMALS},
     },
 };
 use kernel::prelude::*;
@@ -62,6 +62,14 @@ fn link(data: &Device, n: usize) -> Result<LinkInfo> {
 /// Returns the node itself, for files that are not of a link.
 fn node(data: &Device, _: usize) -> Result<&Node> {
     Ok(&data.node)
+}
+
+/// Returns the users of link `n`. `ENOENT`: it is no routed link.
+fn users(data: &Device, n: usize) -> Result<Value> {
+    link(data, n)?.aim.ok_or(ENOENT)?;
+    let mut uids = [0; MOST_DECIMALS];
+    let count = data.shares().users_of(n, &mut uids);
+    Ok(Value::Decimals(uids, count))
 }
 
 fn kind(kind: u32) -> &'static CStr {
@@ -134,7 +142,7 @@ static ROOT: [Attr<Device>; 8] = files!(0, node = node {
 static ROOT_LIST: List<Device, 9> = List::new(&ROOT);
 
 /// Files of a link.
-const LINK_FILES: usize = 32;
+const LINK_FILES: usize = 33;
 
 const fn link_attrs(n: usize) -> [Attr<Device>; LINK_FILES] {
     let [power, target_speed, target_width, bytes_out, bytes_in] = power::attrs(n);
@@ -168,7 +176,7 @@ const fn link_attrs(n: usize) -> [Attr<Device>; LINK_FILES] {
         c"channels_opened" => link.usage.opened,
         c"channels_broken" => link.usage.broken,
         c"doorbells_lost" => link.usage.doorbells_lost,
-    } power, target_speed, target_width, bytes_out, bytes_in)
+    } power, target_speed, target_width, bytes_out, bytes_in, Attr::private(c"users", users, n))
 }
 
 static LINK: [[Attr<Device>; LINK_FILES]; LINK_DIRS.len()] =

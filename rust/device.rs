@@ -59,6 +59,7 @@ struct Parts {
     node: Arc<Node>,
     memory: Arc<Memory>,
     registration: Arc<NodeReg>,
+    shares: Arc<Shares>,
 }
 
 impl Parts {
@@ -160,10 +161,11 @@ impl Device {
         let (hwid, links) = (port.identity().hwid, port.links());
         // Removed before the port if the start fails; until the start no file finds a port behind it.
         let register = || {
-            let registration = Self::register(&node, &memory, bound)?;
-            Ok(Arc::new(registration, GFP_KERNEL)?)
+            let shares = Shares::new()?;
+            let registration = Self::register(&node, &memory, shares.clone(), bound)?;
+            Ok((Arc::new(registration, GFP_KERNEL)?, shares))
         };
-        let registration = steps.step("character device", register)?;
+        let (registration, shares) = steps.step("character device", register)?;
         steps.step("start", || node.open(port))?;
         // Marked in the log, so that virtual functions that come and go are not mistaken for removed
         // devices.
@@ -184,6 +186,7 @@ impl Device {
             node,
             memory,
             registration,
+            shares,
         }))
     }
 
@@ -191,6 +194,7 @@ impl Device {
     fn register(
         node: &Arc<Node>,
         memory: &Arc<Memory>,
+        shares: Arc<Shares>,
         dev: &device::Device<Bound>,
     ) -> Result<NodeReg> {
         // All files of a port share one address space, in which each mapping has an offset of its own.
@@ -208,7 +212,7 @@ impl Device {
             memory: memory.clone(),
             engine,
             endpoints,
-            shares: Shares::new()?,
+            shares,
         };
         NodeReg::with_parent(Arc::new(device, GFP_KERNEL)?, dev)
     }
@@ -242,6 +246,11 @@ impl Device {
             parts,
             left: Atomic::new(false),
         }
+    }
+
+    /// Returns what the users of the port have.
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.parts.shares
     }
 
     fn take_down(&self) {

@@ -13,9 +13,10 @@
 
 use crate::{
     hw::MAX_LINKS,
-    proto::share::share,
+    proto::share::{share, share_of_links},
     sys::{account::User, errno::EDQUOT, user},
 };
+use core::ops::Range;
 use kernel::{
     new_mutex,
     prelude::*,
@@ -44,11 +45,15 @@ pub(crate) enum Table {
     Listeners,
     /// Pages of the arena of a link.
     Arena(usize),
+    /// What is open on a routed link, or about to be. Links are shared out, by [`Payer::take_link`], not what
+    /// is open on them.
+    Link(usize),
 }
 
 /// The tables besides arenas.
 const ARENAS_AT: usize = 7;
-const TABLES: usize = ARENAS_AT + MAX_LINKS;
+const LINKS_AT: usize = ARENAS_AT + MAX_LINKS;
+const TABLES: usize = LINKS_AT + MAX_LINKS;
 
 impl Table {
     fn index(self) -> usize {
@@ -61,6 +66,7 @@ impl Table {
             Self::KickPages => 5,
             Self::Listeners => 6,
             Self::Arena(link) => ARENAS_AT + link,
+            Self::Link(link) => LINKS_AT + link,
         }
     }
 }
@@ -110,6 +116,22 @@ impl Shares {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Writes to `places` the user ids of those that have something open on a routed link, as many as there is
+    /// room for. Returns how many it has written. Sleeps.
+    pub(crate) fn users_of(&self, link: usize, places: &mut [u32]) -> usize {
+        let accounts = self.accounts.lock();
+        let has = |account: &&Arc<Account>| {
+            let count = account.has.of(Table::Link(link));
+            count.is_ok_and(|count| count.load(Relaxed) != 0)
+        };
+        let mut written = 0;
+        for (account, place) in accounts.iter().filter(has).zip(places) {
+            *place = account.user.uid();
+            written += 1;
+        }
+        written
     }
 
     /// Returns the account of the current user, with one more payer.
@@ -177,14 +199,61 @@ impl Payer {
         if !fits(has.load(Relaxed), self.share(table, limit)) {
             return Err(EDQUOT.into());
         }
+        Ok(self.charge(table, (taken, has), count))
+    }
+
+    /// Counts entries, with the accounts locked.
+    fn charge(
+        &self,
+        table: Table,
+        (taken, has): (&Atomic<u32>, &Atomic<u32>),
+        count: u32,
+    ) -> Charge {
         taken.fetch_add(count, Relaxed);
         has.fetch_add(count, Relaxed);
-        Ok(Charge {
+        Charge {
             shares: self.shares.clone(),
             account: self.account.clone(),
             table,
             count,
-        })
+        }
+    }
+
+    /// Checks that the user may have something open on one more of the routed links `links`. `EDQUOT`: it has
+    /// its share of them.
+    pub(crate) fn may_take_link(&self, links: &Range<usize>) -> Result {
+        let (mut own, mut others) = (0, 0);
+        for link in links.clone() {
+            let of = |counts: &Counts| {
+                counts
+                    .of(Table::Link(link))
+                    .map(|count| count.load(Relaxed))
+            };
+            match (of(&self.account.has)?, of(&self.shares.taken)?) {
+                (1.., _) => own += 1,
+                (0, 1..) => others += 1,
+                (0, 0) => {}
+            }
+        }
+        match self.exempt || own < share_of_links(links.len() as u32, others) {
+            true => Ok(()),
+            false => Err(EDQUOT.into()),
+        }
+    }
+
+    /// Counts something that the user has open on a link, if that is one of the routed links `links`.
+    /// `EDQUOT`: the user has nothing on it yet, and has its share of these links. Sleeps.
+    pub(crate) fn take_link(&self, links: &Range<usize>, link: usize) -> Result<Option<Charge>> {
+        if !links.contains(&link) {
+            return Ok(None);
+        }
+        let table = Table::Link(link);
+        let (taken, has) = (self.shares.taken.of(table)?, self.account.has.of(table)?);
+        let _accounts = self.shares.accounts.lock();
+        if has.load(Relaxed) == 0 {
+            self.may_take_link(links)?;
+        }
+        Ok(Some(self.charge(table, (taken, has), 1)))
     }
 }
 

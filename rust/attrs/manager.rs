@@ -62,12 +62,40 @@ fn mismatch_hwid(data: &Device, n: usize) -> Result<Value> {
     Ok(Value::Hex64(with))
 }
 
+fn routed_links(data: &Device, _: usize) -> Result<Value> {
+    Ok((data.node.routed()?.0 as u64).into())
+}
+
+fn routed_used(data: &Device, _: usize) -> Result<Value> {
+    Ok((data.node.routed()?.1.own as u64).into())
+}
+
+fn routed_claimed(data: &Device, _: usize) -> Result<Value> {
+    Ok((data.node.routed()?.1.peers as u64).into())
+}
+
+fn routed_bytes(data: &Device, _: usize) -> Result<Value> {
+    Ok(data.node.routed_bytes()?.into())
+}
+
+fn routed_idle(data: &Device, n: usize) -> Result<Value> {
+    Ok(manager(data, n)?.routed_idle().into())
+}
+
+fn set_routed_idle(data: &Device, n: usize, seconds: u64) -> Result {
+    manager(data, n)?.set_routed_idle(seconds)
+}
+
+fn calls_refused(data: &Device, n: usize) -> Result<Value> {
+    Ok(manager(data, n)?.calls_refused().into())
+}
+
 fn assignments(data: &Device, n: usize) -> Result<Value> {
     Ok(manager(data, n)?.pcim().assignments_serial().into())
 }
 
 /// The first eight are notified of their changes.
-static ATTRS: [Attr<Device>; 16] = files!(0, me = standing {
+static ATTRS: [Attr<Device>; 22] = files!(0, me = standing {
     c"role" => me.role.name(),
     c"lid" => me.lid,
     c"master" => Value::Hex64(me.master),
@@ -78,6 +106,12 @@ static ATTRS: [Attr<Device>; 16] = files!(0, me = standing {
 }
     Attr::new(c"assignments", assignments, 0),
     Attr::new(c"writes_refused", refused, 0),
+    Attr::new(c"routed_links", routed_links, 0),
+    Attr::new(c"routed_used", routed_used, 0),
+    Attr::new(c"routed_claimed", routed_claimed, 0),
+    Attr::new(c"routed_bytes", routed_bytes, 0),
+    Attr::writable(c"routed_idle", routed_idle, set_routed_idle, 0),
+    Attr::new(c"calls_refused", calls_refused, 0),
     Attr::new(c"authenticated", authenticated, 0),
     Attr::new(c"messages_refused", unsealed, 0),
     Attr::new(c"key_mismatch", mismatch, 0),
@@ -85,4 +119,4 @@ static ATTRS: [Attr<Device>; 16] = files!(0, me = standing {
     Attr::secret(c"key", refused, |data, _, text| data.node.set_key(text), 0),
     Attr::writable(c"allow", allow, |data, _, hwid| data.node.allow(hwid), 0),
     Attr::writable(c"excluded", excluded, |data, _, links| data.node.exclude(links), 0));
-pub(super) static LIST: List<Device, 17> = List::new(&ATTRS);
+pub(super) static LIST: List<Device, 23> = List::new(&ATTRS);

@@ -3,7 +3,7 @@
 //! The channels of a port, and how they handle the events of a link.
 
 use super::{
-    conns::{Conn, Conns, PerLink},
+    conns::{Charges, Conn, Conns, PerLink},
     end::Making,
     Channel, Listener,
 };
@@ -11,7 +11,7 @@ use crate::{
     fabric::{Reason, Session, Usage},
     hw::{Port, MAX_LINKS},
     proto::{cell::Shape, link::Peer, pair::Ask, trunk::Layout, wire::Body},
-    share::{Charge, Payer, Table},
+    share::{Payer, Table},
     sys::{errno::ENOTCONN, ext, home::Home, vma::Mapping},
 };
 use kernel::{
@@ -71,7 +71,7 @@ impl Channels {
 
     /// Makes a channel, whose pages count for `payer` as long as the connection has the charge. Its area is to
     /// be zeroed, see [`Self::zero`], before the peer learns of it. `ENOSPC`: the arena has no room for it;
-    /// `EDQUOT`: `payer` has its share of the arena; `ENOTCONN`: the peer is not known.
+    /// `EDQUOT`: `payer` has its share of the arena, or of the routed links; `ENOTCONN`: the peer is not known.
     pub(super) fn make(
         &self,
         session: &Session<'_>,
@@ -79,11 +79,14 @@ impl Channels {
         payer: &Payer,
         service: u32,
         shape: Shape,
-    ) -> Result<(Arc<Channel>, Charge)> {
+    ) -> Result<(Arc<Channel>, Charges)> {
         let link = session.link();
         let peer = session.peer().ok_or(ENOTCONN)?.id;
         let pages = shape.area_bytes() / PAGE_SIZE;
-        let charge = payer.take(Table::Arena(link), conns.room(), pages as u32)?;
+        let charges = Charges {
+            _pages: payer.take(Table::Arena(link), conns.room(), pages as u32)?,
+            _link: payer.take_link(&session.port().far_links(), link)?,
+        };
         let run = conns.pages.take(pages).ok_or(ENOSPC)?;
         let channel = Channel::new(Making {
             dev: self.home.get(),
@@ -98,7 +101,7 @@ impl Channels {
         if channel.is_err() {
             conns.give(run);
         }
-        Ok((channel?, charge))
+        Ok((channel?, charges))
     }
 
     /// Returns how many bytes of the arena of a link the user may have in all.
@@ -173,7 +176,7 @@ impl Channels {
         if let Some(per_link) = self.links.get(link) {
             // If something is missing, a message behind the gap must not be taken for complete.
             let arena = port.arena(link).ok().filter(|_| sound);
-            per_link.conns.lock().bury(&self.mapping, arena);
+            per_link.conns.lock().bury(&self.mapping, arena.as_deref());
         }
     }
 
@@ -216,7 +219,7 @@ impl Channels {
 
     pub(crate) fn wake(&self, port: &dyn Port, link: usize) {
         if let (Some(per_link), Ok(arena)) = (self.links.get(link), port.arena(link)) {
-            per_link.wake(arena);
+            per_link.wake(&arena);
         }
     }
 
@@ -233,6 +236,11 @@ impl Channels {
                 conn.channel.wake_all();
             }
         }
+    }
+
+    pub(crate) fn is_used(&self, link: usize) -> bool {
+        let per_link = self.links.get(link);
+        per_link.is_some_and(|per_link| !per_link.conns.lock().table.is_empty())
     }
 
     pub(crate) fn usage(&self, link: usize) -> Usage {

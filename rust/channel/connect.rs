@@ -7,13 +7,14 @@ use super::{
     Channel, Channels, Listener, State,
 };
 use crate::{
-    fabric::{Inside, Node, Session},
+    fabric::{Destination, Inside, Node, Session},
     proto::{
         cell::Shape,
         wire::{self, Body},
     },
     share::{Payer, Table},
     sys::{
+        clock,
         errno::{
             EADDRINUSE, ECONNABORTED, ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ENOBUFS, ENOTCONN,
             EPROTO,
@@ -89,9 +90,12 @@ impl Channels {
         wanted: &Wanted,
         waiters: Arc<WaitQueue>,
     ) -> Result<Arc<Channel>> {
-        let channel = self.ask(node, payer, wanted, &waiters)?;
+        let since = clock::now_ms();
+        let channel = self.ask(node, payer, inside, wanted, &waiters)?;
+        let passed = clock::now_ms().saturating_sub(since) as Msecs;
+        let left = wanted.timeout.saturating_sub(passed);
         let answered = || channel.state() != State::Pending || node.is_closed();
-        let waited = inside.asleep(|| waiters.wait_ms(answered, wanted.timeout));
+        let waited = inside.asleep(|| waiters.wait_ms(answered, left));
         if let State::Pending = channel.state() {
             self.give_up(node, &channel);
         }
@@ -112,29 +116,31 @@ impl Channels {
         }
     }
 
-    /// Sends the request over the first link that leads to the wanted peer. `EHOSTUNREACH`: there is
-    /// none.
+    /// Sends the request over the first link that leads to the wanted peer. Errors as [`Node::reach`].
     fn ask(
         &self,
         node: &Node,
         payer: &Payer,
+        inside: &Inside<'_>,
         wanted: &Wanted,
         waiters: &Arc<WaitQueue>,
     ) -> Result<Arc<Channel>> {
-        for link in node.link_numbers(wanted.link)? {
-            let asked = node.with_link(link, |session| {
-                let is_it = |hwid| wanted.peer == 0 || wanted.peer == hwid;
-                if !session.peer().is_some_and(|peer| is_it(peer.id.hwid)) {
-                    return Err(ENOTCONN.into());
-                }
-                self.request(session, payer, wanted, waiters)
-            });
-            match asked {
-                Err(e) if e == ENOTCONN => {}
-                other => return other,
+        let to = Destination {
+            peer: wanted.peer,
+            link: wanted.link,
+        };
+        let held = node.reach(payer, inside, to, wanted.timeout)?;
+        let asked = node.with_link(held.link(), |session| {
+            // The link may have had another session meanwhile.
+            if session.peer().is_none_or(|peer| peer.id.hwid != held.peer) {
+                return Err(ENOTCONN.into());
             }
+            self.request(session, payer, wanted, waiters)
+        });
+        match asked {
+            Err(e) if e == ENOTCONN => Err(EHOSTUNREACH.into()),
+            other => other,
         }
-        Err(EHOSTUNREACH.into())
     }
 
     fn request(
@@ -145,10 +151,10 @@ impl Channels {
         waiters: &Arc<WaitQueue>,
     ) -> Result<Arc<Channel>> {
         let mut conns = self.per_link(session.link())?.conns.lock();
-        let (channel, charge) =
+        let (channel, charges) =
             self.make(session, &mut conns, payer, wanted.service, wanted.shape)?;
         channel.set_waiters(waiters.clone());
-        let conn = Conn::new(channel.clone(), Phase::Connecting, charge);
+        let conn = Conn::new(channel.clone(), Phase::Connecting, charges);
         let body = conn.request();
         Self::zero(session, &channel).inspect_err(|_| conns.give(channel.made.run))?;
         self.add(&mut conns, conn)?;
@@ -221,7 +227,10 @@ impl Channels {
             }
         });
         match opened {
-            Ok(()) => Ok(channel),
+            Ok(()) => {
+                node.touch(link);
+                Ok(channel)
+            }
             Err(e) if e == ENOTCONN => Err(ECONNABORTED.into()),
             Err(e) => Err(e),
         }

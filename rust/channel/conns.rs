@@ -52,18 +52,25 @@ pub(super) struct Conn {
     pub(super) phase: Phase,
     sent: u64,
     interval: u64,
-    /// Its pages of the arena count for a user.
-    _charge: Charge,
+    _charges: Charges,
+}
+
+/// What counts for a user as long as there is a connection.
+pub(super) struct Charges {
+    /// Its pages of the arena.
+    pub(super) _pages: Charge,
+    /// The routed link.
+    pub(super) _link: Option<Charge>,
 }
 
 impl Conn {
-    pub(super) fn new(channel: Arc<Channel>, phase: Phase, charge: Charge) -> Self {
+    pub(super) fn new(channel: Arc<Channel>, phase: Phase, charges: Charges) -> Self {
         Self {
             channel,
             phase,
             sent: clock::now_ms(),
             interval: REPEAT_MIN_MS,
-            _charge: charge,
+            _charges: charges,
         }
     }
 

@@ -254,7 +254,7 @@ impl Channel {
         let mut lost = false;
         for (awaits, recv) in [(&self.awaits_data, true), (&self.awaits_room, false)] {
             let slept = awaits.load(Acquire);
-            if slept == sleep::NO || self.missing(area, recv).is_some() {
+            if slept == sleep::NO || self.missing(&area, recv).is_some() {
                 continue;
             }
             let again = slept == sleep::DUE;
@@ -426,12 +426,12 @@ impl Channel {
         let mut got = 0;
         for (bit, event_at) in [(events::IN, RECV_EVENT_AT), (events::OUT, SEND_EVENT_AT)] {
             let recv = bit == events::IN;
-            match self.missing(area, recv) {
+            match self.missing(&area, recv) {
                 None => got |= bit,
                 Some(event) if want & bit != 0 => {
                     // The event may have come meanwhile. If it comes later, the peer rings.
                     if self.arm(node, &**port, recv, event_at, event)
-                        && self.missing(area, recv).is_none()
+                        && self.missing(&area, recv).is_none()
                     {
                         got |= bit;
                     }

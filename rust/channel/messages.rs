@@ -30,7 +30,12 @@ impl Channels {
             } => self.on_close(session, conn, peer_conn),
             Body::CloseAck { peer_conn } => self.on_close_ack(session, peer_conn),
             // Not for channels.
-            Body::Hello(_) | Body::HelloAck | Body::Heartbeat | Body::Bye | Body::Hold(_) => Ok(()),
+            Body::Hello(_)
+            | Body::HelloAck
+            | Body::Heartbeat
+            | Body::Bye
+            | Body::Use(_)
+            | Body::Hold(_) => Ok(()),
         }
     }
 
@@ -76,14 +81,14 @@ impl Channels {
         let listener = self.listener(service).ok_or(wire::REJECT_REFUSED)?;
         let place = listener.reserve().ok_or(wire::REJECT_REFUSED)?;
         // The user that listens pays.
-        let (channel, charge) = self
+        let (channel, charges) = self
             .make(session, conns, listener.payer(), service, end.shape)
             .map_err(|_| wire::REJECT_NO_ROOM)?;
         channel.remote.populate(Remote {
             conn: end.conn,
             area_at: end.area_offset as usize,
         });
-        let conn = Conn::new(channel.clone(), Phase::Waiting(listener), charge);
+        let conn = Conn::new(channel.clone(), Phase::Waiting(listener), charges);
         self.add(conns, conn).map_err(|_| wire::REJECT_NO_ROOM)?;
         if !place.fill(channel.clone()) {
             if let Some(at) = conns.find(&channel) {

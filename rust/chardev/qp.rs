@@ -121,7 +121,9 @@ pub(super) fn modify(call: &Call<'_>, modify: weft_qp_modify) -> Result {
         });
     }
     let open = call.file.objects()?.qp(modify.qp)?;
-    open.engine.modify(&call.file.node, &open.qp, &change)
+    let file = call.file;
+    open.engine
+        .modify(&file.node, &file.payer, call.inside, &open.qp, &change)
 }
 
 /// `WEFT_QP_QUERY`.

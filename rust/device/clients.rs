@@ -155,6 +155,10 @@ impl Client for Clients {
         self.engine.outstanding(ask)
     }
 
+    fn is_used(&self, link: usize) -> bool {
+        self.channels.is_used(link) || self.engine.is_used(link)
+    }
+
     fn usage(&self, link: usize) -> Usage {
         self.channels.usage(link)
     }

@@ -5,9 +5,31 @@
 use super::{keyring::Keyring, Client, PortGuard};
 use crate::{
     hw::{Aim, LinkStatus, Port},
-    proto::{link::State, mr::due::Due, wire::Message},
+    proto::{link::State, mr::due::Due, reach::Use, wire::Message},
 };
 use kernel::{device::Device, fmt::Arguments, prelude::*, sync::aref::ARef};
+
+/// What keeps a routed link from being aimed elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spared {
+    /// Nothing: the host there is gone, or has another local id.
+    Nothing,
+    /// What this host uses.
+    Own,
+    /// What either end uses.
+    Used,
+}
+
+impl Spared {
+    /// Returns whether a link with these uses is spared.
+    pub(super) fn is(self, uses: Use) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Own => uses.own,
+            Self::Used => !uses.is_idle(),
+        }
+    }
+}
 
 /// What both need.
 pub(crate) trait Host {
@@ -49,7 +71,10 @@ pub(crate) trait ManagerHost: Host {
     fn port_at_work(&self) -> Option<PortGuard<'_>>;
 
     /// Sets the destination of a routed link, as [`Node::aim`](super::Node::aim).
-    fn aim(&self, link: usize, aim: Option<Aim>) -> Result;
+    fn aim(&self, link: usize, aim: Option<Aim>, spared: Spared) -> Result;
+
+    /// Returns what uses a link.
+    fn uses(&self, link: usize) -> Use;
 
     /// Returns the hardware id of the neighbour on `link`, while known.
     fn peer_hwid(&self, port: &dyn Port, link: usize) -> Option<u64>;

@@ -5,24 +5,26 @@
 use super::{
     attested::Attested,
     health::{Health, Need, Record},
-    host::LinkHost,
+    host::{LinkHost, Spared},
     power::Aimed,
     Client, Reason, Usage,
 };
 use crate::{
-    hw::{Aim, Doorbells, Grant, LinkStatus, Port, Router},
+    hw::{Aim, Doorbells, FarLinks, Grant, LinkStatus, Port, Router},
     proto::{
+        heartbeat::{HEARTBEAT_MS, SILENCE_MS},
         link::{Effects, Failed, Link as Machine, Peer, State},
         quiesce::{Quiesce, QUIESCE_MS},
+        reach::Use,
         wire::{self, Body, Message, Offer, MAX_BYTES},
     },
-    sys::{area::Area, clock, errno::ENOTCONN},
+    sys::{clock, errno::ENOTCONN},
 };
 use kernel::{
     fmt, new_mutex,
     prelude::*,
     sync::{
-        atomic::{Acquire, Atomic, Relaxed, Release},
+        atomic::{Acquire, Atomic, Full, Relaxed, Release},
         Mutex,
     },
 };
@@ -66,6 +68,9 @@ struct Seen {
     rests: bool,
     /// How long it may be quiesced, for whatever reason.
     quiesce: Quiesce,
+    /// When the peer was told last that this end uses the link, in milliseconds; 0: it was not, or was told
+    /// since that this end does not.
+    said: u64,
 }
 
 /// What the lock of a link protects.
@@ -90,6 +95,12 @@ pub(super) struct Link {
     bells: Atomic<u64>,
     /// The machine has a session, and wants [`Link::tick`].
     up: Atomic<bool>,
+    /// The machine is READY.
+    ready: Atomic<bool>,
+    /// Calls of users that are about to open something on the link. Grows with the link locked.
+    held: Atomic<u32>,
+    /// When the peer said last that it uses the link, in milliseconds; 0: it has not, in this session.
+    claimed: Atomic<u64>,
     /// Something that the peer wrote is missing in the arena, while later data are there. Changed with
     /// the link locked.
     spoilt: Atomic<bool>,
@@ -116,6 +127,7 @@ impl Link {
                         suspect: false,
                         rests: false,
                         quiesce: Quiesce::default(),
+                        said: 0,
                     },
                     nonce: 0,
                 },
@@ -125,6 +137,9 @@ impl Link {
             bad: Atomic::new(0),
             bells: Atomic::new(NO_BELLS),
             up: Atomic::new(false),
+            ready: Atomic::new(false),
+            held: Atomic::new(0),
+            claimed: Atomic::new(0),
             spoilt: Atomic::new(false),
             attested <- new_mutex!(Attested::default(), "weft link attested"),
             health: Health::new(),
@@ -176,10 +191,13 @@ impl Link {
         if machine.state() != State::Ready {
             seen.rests = false;
             seen.quiesce.end(clock::now_ms());
+            seen.said = 0;
+            self.claimed.store(0, Relaxed);
         }
         let after = (machine.state(), seen.status);
         let knows = machine.known();
         self.up.store(after.0 != State::Down, Relaxed);
+        self.ready.store(after.0 == State::Ready, Relaxed);
         drop(inner);
         let ended =
             (before.0 == State::Ready && after.0 != State::Ready).then(|| self.health.ended());
@@ -243,10 +261,27 @@ impl Link {
                 self.check(now, machine, fx, &mut seen.suspect);
             }
             machine.tick(now, fx);
+            self.claim(now, machine, fx, &mut seen.said);
             if let (State::Ready, Some(client)) = (machine.state(), node.client()) {
                 client.tick(session, now);
             }
         });
+    }
+
+    /// Tells the peer of a routed link, as often as it is told that this end lives, that this end uses the
+    /// link: the peer may have no other sign of it.
+    fn claim(&self, now: u64, machine: &mut Machine, fx: &mut Means<'_>, said: &mut u64) {
+        let is_far = self.number >= fx.port.links();
+        if machine.state() != State::Ready || !is_far {
+            return;
+        }
+        match self.uses(fx.node).own {
+            true if now < *said + HEARTBEAT_MS => return,
+            true => *said = now,
+            false if *said == 0 => return,
+            false => *said = 0,
+        }
+        machine.send(Body::Use(*said != 0), fx);
     }
 
     /// Ends a session that has lost something, and that the peer does not end by itself. The loss has to
@@ -291,9 +326,13 @@ impl Link {
             if let Some(proof) = message.proof {
                 *fx.nonce = proof.nonce;
             }
-            let body = machine.message(clock::now_ms(), message, fx);
-            if let (Some(body), Some(client)) = (body, node.client()) {
-                client.message(session, body);
+            match (machine.message(clock::now_ms(), message, fx), node.client()) {
+                (Some(Body::Use(on)), _) => {
+                    let since = if on { clock::now_ms() } else { 0 };
+                    self.claimed.store(since, Relaxed);
+                }
+                (Some(body), Some(client)) => client.message(session, body),
+                _ => {}
             }
         });
     }
@@ -413,9 +452,19 @@ impl Link {
     }
 
     /// Does `Node::aim` for this link. The session with another port ends.
-    pub(super) fn aim(&self, node: &dyn LinkHost, port: &dyn Port, aim: Option<Aim>) -> Result {
+    pub(super) fn aim(
+        &self,
+        node: &dyn LinkHost,
+        port: &dyn Port,
+        aim: Option<Aim>,
+        spared: Spared,
+    ) -> Result {
         let lid = |aim: Option<Aim>| aim.map_or(0, |aim| aim.lid);
         self.drive(node, port, |session, seen| {
+            // With the link locked: nothing is opened between this and the end of the session.
+            if spared.is(self.uses(node)) {
+                return Err(EBUSY);
+            }
             if lid(port.far().and_then(|far| far.aimed(self.number))) != lid(aim) {
                 let (machine, fx) = session.split();
                 machine.bye(fx);
@@ -425,6 +474,23 @@ impl Link {
             }
             port.far().ok_or(EINVAL)?.aim(self.number, aim)
         })
+    }
+
+    /// Gives back the memory of a routed link that leads nowhere, once no peer can reach it any more. Sleeps.
+    pub(super) fn clear(&self, node: &dyn LinkHost, port: &dyn Port) {
+        let leads = |far: &dyn FarLinks| far.aimed(self.number).is_some();
+        let Some(far) = port.far().filter(|far| !leads(*far)) else {
+            return;
+        };
+        if port.arena(self.number).is_err() {
+            return;
+        }
+        self.drive(node, port, |session, _| {
+            let (machine, fx) = session.split();
+            if !leads(far) && machine.is_withdrawn(fx) {
+                far.forget(self.number);
+            }
+        });
     }
 
     /// Calls `f` with the session if the link is READY. `ENOTCONN`: it is not.
@@ -438,6 +504,32 @@ impl Link {
             State::Ready => f(session),
             _ => Err(ENOTCONN.into()),
         })
+    }
+
+    /// Returns what uses the link.
+    pub(super) fn uses(&self, node: &dyn LinkHost) -> Use {
+        let opened = node
+            .client()
+            .is_some_and(|client| client.is_used(self.number));
+        let claimed = self.claimed.load(Relaxed);
+        Use {
+            own: opened || self.held.load(Acquire) != 0,
+            peer: claimed != 0 && clock::now_ms() < claimed + SILENCE_MS,
+            unanswered: self.up.load(Relaxed) && !self.ready.load(Relaxed),
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready.load(Relaxed)
+    }
+
+    /// Holds the link: it counts as used until [`Self::release`].
+    pub(super) fn hold_on(&self) {
+        self.held.fetch_add(1, Full);
+    }
+
+    pub(super) fn release(&self) {
+        self.held.fetch_sub(1, Full);
     }
 
     /// Returns the hardware id of the neighbour, while known.
@@ -456,7 +548,7 @@ impl Link {
             usage: client.map_or_else(Usage::default, |c| c.usage(self.number)),
             arena_bytes: port.arena(self.number).map_or(0, |a| a.bytes() as u64),
             arena_wanted: port.arena_wanted(self.number),
-            arena_zeroed: port.arena(self.number).map_or(0, Area::zeroed),
+            arena_zeroed: port.arena(self.number).map_or(0, |a| a.zeroed()),
             health: self.health.record(),
             power: None,
         }

@@ -12,13 +12,15 @@
 //!
 //! `Manager::handing` is taken inside `Pcim::configurator` alone; its holder waits for the machine.
 //! `Manager::inner` is inside both, and outside the locks of the links, as the manager asks the links
-//! for their neighbours; the links never call it with their locks held. Of the client it calls only the
-//! methods whose documentation says so. The inbox and the view are innermost, and held for copies only; so is
+//! for their neighbours; the links never call it with their locks held. So is `Manager::aims`, which nests
+//! in `inner`. Of the client it calls only the
+//! methods whose documentation says so. The inbox, the calls and the view are innermost, and held for copies only; so is
 //! the keyring, and held while a tag is computed.
 
 mod aims;
 mod allow;
 mod assignments;
+mod call;
 mod hand;
 mod inbox;
 mod neighbours;
@@ -30,7 +32,9 @@ pub(crate) use self::{
     view::{Role, Standing, View},
 };
 
-use self::{aims::Aims, allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes};
+use self::{
+    aims::Aims, allow::Allow, call::Calls, inbox::Inbox, neighbours::Neighbours, routes::Routes,
+};
 use super::{host::ManagerHost, keyring::Keyring, memory::Memory, witness::Witness, Pcim};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
@@ -70,7 +74,6 @@ struct Inner {
     machine: Machine,
     neighbours: Neighbours,
     routes: Routes,
-    aims: Aims,
     witness: Witness,
     /// Whether nodes were left out, as was logged last.
     left_out: (bool, bool),
@@ -84,8 +87,13 @@ struct Inner {
 pub(crate) struct Manager {
     #[pin]
     inner: Mutex<Inner>,
+    /// Where routed links lead.
+    #[pin]
+    aims: Mutex<Aims>,
     #[pin]
     inbox: Mutex<Inbox>,
+    #[pin]
+    calls: Mutex<Calls>,
     #[pin]
     view: Mutex<View>,
     #[pin]
@@ -99,11 +107,14 @@ pub(crate) struct Manager {
     handed: WaitQueue,
     /// A hot-plug controller has reported something.
     plugged: Atomic<bool>,
+    /// Calls that were not followed.
+    refused: Atomic<u64>,
 }
 
 impl Manager {
-    /// Makes the manager of a port that is in no fabric yet.
-    pub(super) fn new() -> Result<Arc<Self>> {
+    /// Makes the manager of a port that is in no fabric yet, and has so many links to neighbours and
+    /// routed ones.
+    pub(super) fn new(near: usize, far: usize) -> Result<Arc<Self>> {
         // The port has its hardware id once it has joined a fabric.
         let machine = Machine::new(
             0,
@@ -119,6 +130,7 @@ impl Manager {
         );
         let routes = Routes::new()?;
         let inbox = Inbox::new()?;
+        let calls = Calls::new()?;
         let view = View::new()?;
         Arc::pin_init(
             pin_init!(Self {
@@ -127,7 +139,6 @@ impl Manager {
                         machine,
                         neighbours: Neighbours::default(),
                         routes,
-                        aims: Aims::default(),
                         witness: Witness::default(),
                         left_out: (false, false),
                         generation: 0,
@@ -135,13 +146,16 @@ impl Manager {
                     },
                     "weft manager"
                 ),
+                aims <- new_mutex!(Aims::new(near, far), "weft manager aims"),
                 inbox <- new_mutex!(inbox, "weft manager inbox"),
+                calls <- new_mutex!(calls, "weft manager calls"),
                 view <- new_mutex!(view, "weft manager view"),
                 keyring <- Keyring::new(),
                 pcim <- Pcim::new(),
                 handing <- new_mutex!((), "weft manager handing"),
                 handed <- WaitQueue::new(c"weft manager", kernel::static_lock_class!()),
                 plugged: Atomic::new(false),
+                refused: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
@@ -252,7 +266,6 @@ impl Manager {
             machine,
             neighbours,
             routes,
-            aims,
             witness,
             left_out,
             generation,
@@ -312,7 +325,8 @@ impl Manager {
         }
         let untold = self.publish(node, machine, events);
         self.settle(node, machine);
-        let wanting = aims.follow(node, port, machine, &self.view);
+        let wanting = self.follow_aims(node, machine);
+        self.answer_calls(node, port);
         let now = clock::now_ms();
         let waits = missing.is_some() || neighbours.is_asking() || wanting || routes.has_stale();
         let again = waits.then_some(now + AGAIN_MS);

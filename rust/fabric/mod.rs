@@ -8,7 +8,7 @@
 //!
 //! The order, outermost first. The gate is not a lock: entering it never blocks.
 //!
-//! 1. the lock of the [`Manager`];
+//! 1. the lock of the [`Manager`], then that of its aims;
 //! 2. `Link::inner`, held while the state machine of the link runs and while messages are sent;
 //! 3. the locks of the [`Client`];
 //! 4. the locks of the port.
@@ -39,7 +39,7 @@ mod witness;
 pub(crate) use self::{
     link::{LinkInfo, Session},
     manager::{Manager, Refusal, Role, Standing, View},
-    node::Node,
+    node::{Destination, Held, Node},
     pcim::{Pcim, Shown},
     turnstile::Inside,
 };
@@ -165,6 +165,11 @@ pub(crate) trait Client: Send + Sync {
     /// Returns how much is outstanding with respect to `ask`. After it has returned 0, nothing is begun
     /// until something else is asked for. Called as [`Client::asked`] is, after it.
     fn outstanding(&self, ask: Ask) -> u32;
+
+    /// Returns whether something of a user is open on `link`, or about to be. Called in a thread, with or
+    /// without the link locked. What is opened later finds the link locked, or holds it, see
+    /// [`Node::reach`].
+    fn is_used(&self, link: usize) -> bool;
 
     /// Returns what the client uses on `link`, for statistics.
     fn usage(&self, link: usize) -> Usage;

@@ -34,10 +34,12 @@ mod inbox;
 mod life;
 mod links;
 mod managed;
+mod reach;
 mod resting;
 mod timer;
 mod users;
 
+pub(crate) use self::reach::{Destination, Held};
 use self::{inbox::Inbox, resting::Resting};
 
 /// A node of the fabric.
@@ -89,6 +91,9 @@ pub(crate) struct Node {
     /// nothing else.
     #[pin]
     waiters: WaitQueue,
+    /// Woken when a link changes. For calls that wait until a host is reached.
+    #[pin]
+    reaching: WaitQueue,
     /// The node is detached: its port is gone, and another one will take its place.
     parked: Atomic<bool>,
     /// Calls of users. They wait here while the node is detached or quiesced.
@@ -140,6 +145,7 @@ impl Node {
                 asked: Atomic::new(Asked::default().word()),
                 shown <- new_mutex!(0, "weft shown"),
                 waiters <- WaitQueue::new(c"weft node", kernel::static_lock_class!()),
+                reaching <- WaitQueue::new(c"weft reaching", kernel::static_lock_class!()),
                 parked: Atomic::new(false),
                 calls <- Turnstile::new(),
             }),

@@ -10,7 +10,9 @@
 mod layout;
 
 use crate::{
-    hw::{Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, MBOX_BYTES},
+    hw::{
+        Arena, Counter, Doorbells, Events, Grant, Identity, LinkStatus, Port, Source, MBOX_BYTES,
+    },
     sys::{
         area::{Area, Cache},
         errno::ENOLINK,
@@ -352,8 +354,8 @@ impl Port for Ivshmem {
         }
     }
 
-    fn arena(&self, link: usize) -> Result<&Area> {
-        Ok(&self.link(link)?.arena)
+    fn arena(&self, link: usize) -> Result<Arena<'_>> {
+        Ok(Arena::Fixed(&self.link(link)?.arena))
     }
 
     fn arena_wanted(&self, link: usize) -> u64 {
@@ -426,7 +428,7 @@ impl Port for Ivshmem {
         result
     }
 
-    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
+    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(Source, usize)> {
         for (n, link) in self.links.iter().enumerate() {
             // Behind messages that are dropped there may be others: not more than there is room for, as
             // nodes may write all the time.
@@ -435,7 +437,7 @@ impl Port for Ivshmem {
                 match result {
                     Ok(Some(len)) => {
                         self.shared.count(Count::RxMessages);
-                        return Some((n, len));
+                        return Some((Source::Link(n), len));
                     }
                     Ok(None) => break,
                     Err(_) => self.shared.count(Count::MessagesDropped),

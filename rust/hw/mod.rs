@@ -18,7 +18,8 @@
 //! in program order if a write barrier of [`crate::sys::area`] separates them; a doorbell or a
 //! message that follows a barrier arrives after them. There is no order between different links.
 
-use crate::sys::area::Area;
+use crate::sys::{area::Area, gate::Guard};
+use core::ops::{Deref, Range};
 use kernel::prelude::*;
 
 pub(crate) mod endpoint_slots;
@@ -91,6 +92,25 @@ pub(crate) struct LinkStatus {
     pub(crate) is_switch: bool,
 }
 
+/// The arena of a link. It stays as long as this exists.
+pub(crate) enum Arena<'a> {
+    /// It stays as long as the port,
+    Fixed(&'a Area),
+    /// or may be given back.
+    Entered(Guard<'a, Area>),
+}
+
+impl Deref for Arena<'_> {
+    type Target = Area;
+
+    fn deref(&self) -> &Area {
+        match self {
+            Self::Fixed(area) => area,
+            Self::Entered(area) => area,
+        }
+    }
+}
+
 /// The position of an arena in its owner's aperture space, which is sent to the neighbour.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grant {
@@ -113,6 +133,15 @@ pub(crate) struct Doorbells {
 pub(crate) struct Counter {
     pub(crate) name: &'static CStr,
     pub(crate) value: u64,
+}
+
+/// Where a message comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The neighbour on this link, or the destination of this routed link.
+    Link(usize),
+    /// The port with this local id, to which no link leads.
+    Lid(u32),
 }
 
 /// The events that a port reports to the layer above.
@@ -163,11 +192,17 @@ pub(crate) trait Port: Send + Sync {
         link < self.links() || self.far().is_some_and(aimed)
     }
 
+    /// Returns the numbers of the routed links, with or without a destination.
+    fn far_links(&self) -> Range<usize> {
+        let first = self.links();
+        first..first + self.far().map_or(0, FarLinks::count)
+    }
+
     fn link_status(&self, link: usize) -> LinkStatus;
 
     /// Returns the local memory that the neighbour on `link` may access. `ENOTCONN` for a routed link
-    /// that never had a destination.
-    fn arena(&self, link: usize) -> Result<&Area>;
+    /// without a destination, unless it has kept its memory. Any context.
+    fn arena(&self, link: usize) -> Result<Arena<'_>>;
 
     /// Returns the number of bytes that were requested for the arena; it may have fewer.
     fn arena_wanted(&self, link: usize) -> u64;
@@ -212,8 +247,8 @@ pub(crate) trait Port: Send + Sync {
     /// `ENOLINK` if the link is down. May sleep.
     fn send(&self, link: usize, msg: &[u8]) -> Result;
 
-    /// Takes the oldest message, and returns its link and its length. May sleep.
-    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)>;
+    /// Takes the oldest message, and returns its source and its length. May sleep.
+    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(Source, usize)>;
 
     /// Stops calls of [`Events::message`] for messages that come, until [`Port::unmask_messages`]: the
     /// caller looks for them by [`Port::recv`] meanwhile. Hardware whose mailboxes cannot flood this

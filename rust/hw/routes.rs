@@ -95,9 +95,13 @@ pub(crate) trait FarLinks: Send + Sync {
     /// Sets the destination of `link`, or clears it.
     ///
     /// The link must be down, unless the local id stays the same. It is up while there is a route to the
-    /// destination. Its arena is allocated with the first destination. May sleep.
+    /// destination. Its arena is allocated if it has none. May sleep.
     ///
     /// `EINVAL` if there is no such routed link or local id; `EEXIST` if another link has that
     /// destination; `ENOMEM` if there is no memory for the arena.
     fn aim(&self, link: usize, aim: Option<Aim>) -> Result;
+
+    /// Frees the arena of a link that has no destination and grants nothing. Waits until nothing uses it.
+    /// May sleep.
+    fn forget(&self, link: usize);
 }

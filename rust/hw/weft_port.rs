@@ -29,9 +29,9 @@ pub(crate) use arena::MAX_ARENA;
 
 use crate::{
     hw::{
-        endpoint_slots::EndpointSlots, Counter, Doorbells, FarLinks, Grant, Identity, LinkStatus,
-        Losses, Mover, Owner, Port, Rates, Router, UserDoorbells, VirtualFunctions, MAX_LINKS,
-        MBOX_BYTES,
+        self, endpoint_slots::EndpointSlots, Counter, Doorbells, FarLinks, Grant, Identity,
+        LinkStatus, Losses, Mover, Owner, Port, Rates, Router, Source, UserDoorbells,
+        VirtualFunctions, MAX_LINKS, MBOX_BYTES,
     },
     proto::pair::{unwrap, wrap, Address},
     sys::{
@@ -40,6 +40,7 @@ use crate::{
         dma::DmaSource,
         errno::{ENOLINK, ENOTCONN},
         ext,
+        gate::Gate,
         iomap::Region,
         irq::IrqSet,
         pci::Enabled,
@@ -52,7 +53,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Acquire, Atomic, Relaxed, Release},
-        Arc, Mutex, SetOnce,
+        Arc, Mutex,
     },
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
@@ -103,8 +104,10 @@ const DMA_COUNTERS: [&CStr; 5] = [
 struct Link {
     /// The DMA channel for bulk data through the window.
     channel: Option<dma::Channel>,
-    /// For a routed link: set with its first destination.
-    arena: SetOnce<Arena>,
+    /// Of a routed link: closed unless it has a destination, or had one a moment ago.
+    arena: Pin<KBox<Gate<Area>>>,
+    /// The address of the arena for the port.
+    arena_addr: Atomic<u64>,
     window: Area,
     /// The destination, for a routed link.
     far: Option<far::Far>,
@@ -155,6 +158,14 @@ pub(crate) struct WeftPort {
     _windows: Region,
     control: Region,
     _enabled: Enabled,
+}
+
+impl Link {
+    /// Gives the link an arena. `EBUSY`: it has one.
+    fn set_arena(&self, arena: Arena) -> Result {
+        self.arena_addr.store(arena.addr, Release);
+        self.arena.open(arena.area)
+    }
 }
 
 impl WeftPort {
@@ -381,16 +392,19 @@ impl WeftPort {
         }
         let near = field(status, ext::WEFT_MBOX_LINK) as usize;
         let from = field(status, ext::WEFT_MBOX_FROM);
-        let link = if status & ext::WEFT_MBOX_RX_ROUTED == 0 {
-            Some(near).filter(|link| *link < self.chip.caps.links)
+        let source = if status & ext::WEFT_MBOX_RX_ROUTED == 0 {
+            Some(near)
+                .filter(|link| *link < self.chip.caps.links)
+                .map(Source::Link)
         } else if from == 0 {
-            self.link_to(self.chip.read(ext::WEFT_R_MBOX_RX_LID))
+            let lid = self.chip.read(ext::WEFT_R_MBOX_RX_LID);
+            Some(self.link_to(lid).map_or(Source::Lid(lid), Source::Link))
         } else {
             // Routed links lead to first functions only.
             None
         };
         Some(Head {
-            link,
+            source,
             bytes: field(status, ext::WEFT_MBOX_LEN) as usize,
             from,
         })
@@ -399,8 +413,8 @@ impl WeftPort {
 
 /// The head of a message: its sender and length, before the data are read.
 struct Head {
-    /// `None`: there is no link to the sender.
-    link: Option<usize>,
+    /// `None`: it is for no function here.
+    source: Option<Source>,
     bytes: usize,
     /// The function of the neighbour that has sent it.
     from: u32,
@@ -456,9 +470,9 @@ impl Port for WeftPort {
         }
     }
 
-    fn arena(&self, link: usize) -> Result<&Area> {
-        let arena = self.link(link)?.arena.as_ref();
-        Ok(&arena.ok_or(ENOTCONN)?.area)
+    fn arena(&self, link: usize) -> Result<hw::Arena<'_>> {
+        let arena = self.link(link)?.arena.enter();
+        Ok(hw::Arena::Entered(arena.ok_or(ENOTCONN)?))
     }
 
     fn arena_wanted(&self, _link: usize) -> u64 {
@@ -467,10 +481,11 @@ impl Port for WeftPort {
 
     fn grant(&self, link: usize) -> Result<Grant> {
         let regs = &self.chip.regs;
-        let arena = self.link(link)?.arena.as_ref().ok_or(ENOTCONN)?;
+        let arena = self.arena(link)?;
+        let addr = self.link(link)?.arena_addr.load(Acquire);
         let grant = Grant {
             offset: (link as u64) << 32,
-            bytes: arena.area.bytes() as u64,
+            bytes: arena.bytes() as u64,
         };
         // Accesses from before a reset may be in progress.
         self.settle(link, WITHDRAW_TIME)?;
@@ -478,7 +493,7 @@ impl Port for WeftPort {
         let reg = |reg| inbound_reg(link, reg);
         regs.write64(reg(ext::WEFT_INBOUND_OFFSET), grant.offset);
         regs.write64(reg(ext::WEFT_INBOUND_LEN), grant.bytes);
-        regs.write64(reg(ext::WEFT_INBOUND_BASE), arena.addr);
+        regs.write64(reg(ext::WEFT_INBOUND_BASE), addr);
         regs.write32(
             reg(ext::WEFT_INBOUND_RIGHTS),
             ext::WEFT_RIGHT_READ | ext::WEFT_RIGHT_WRITE,
@@ -604,35 +619,41 @@ impl Port for WeftPort {
         }
     }
 
-    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
+    fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(Source, usize)> {
         let chip = &self.chip;
         if let Some(to_pf) = &self.to_pf {
-            return to_pf.recv(chip, buf);
+            let (link, len) = to_pf.recv(chip, buf)?;
+            return Some((Source::Link(link), len));
         }
         let _recv = self.locks.recv.lock();
         self.pump();
         for _ in 0..ext::WEFT_MBOX_DEPTH {
             let Head {
-                link,
+                source,
                 bytes: len,
                 from,
             } = self.rx_head()?;
-            let link = link.filter(|_| (1..=MBOX_BYTES).contains(&len));
-            if link.is_some() {
+            let source = source.filter(|_| (1..=MBOX_BYTES).contains(&len));
+            if source.is_some() {
                 let message = buf.get_mut(..len).unwrap_or_default();
                 chip.regs
                     .read_bytes(ext::WEFT_R_MBOX_RX_DATA as usize, message);
             }
             chip.write(ext::WEFT_R_MBOX_RX_POP, 1);
-            let Some(link) = link else {
+            let Some(source) = source else {
                 continue;
             };
             let Some(opened) = unwrap(buf.get(..len).unwrap_or_default()) else {
-                return Some((link, len));
+                return Some((source, len));
             };
             // A message for a VF, which has no routed links, or a malformed one.
-            let vfs = self.vfs.as_ref().filter(|_| link < chip.caps.links);
-            if let (Some(vfs), Ok((address, message))) = (vfs, opened) {
+            let near = match source {
+                Source::Link(link) if link < chip.caps.links => Some(link),
+                _ => None,
+            };
+            if let (Some(link), Some(vfs), Ok((address, message))) =
+                (near, self.vfs.as_ref(), opened)
+            {
                 vfs.deliver(link, from, address, message);
                 self.pump();
             }
@@ -788,14 +809,15 @@ impl Drop for WeftPort {
         }
         let links = core::mem::replace(&mut self.links, KVec::new());
         for (link, held) in links.into_iter().zip(held) {
-            if let (true, Some(arena)) = (held, link.arena.as_ref()) {
+            let arena = link.arena.revoke(|| ());
+            if let (true, Some(arena)) = (held, arena) {
                 // Leaked: a neighbour may still write to this memory, so it must not be allocated again.
                 dev_err!(
                     self.chip.dev,
                     "{} KiB of memory are given up for good\n",
-                    arena.area.bytes() >> 10
+                    arena.bytes() >> 10
                 );
-                core::mem::forget(link.arena);
+                core::mem::forget(arena);
             }
         }
     }

@@ -180,6 +180,12 @@ impl Link {
         self.generation = generation;
     }
 
+    /// Returns whether no peer can reach the arena: this end is down, and its last grant is withdrawn. Tries
+    /// to withdraw it.
+    pub fn is_withdrawn(&mut self, fx: &mut impl Effects) -> bool {
+        self.state == State::Down && self.take_back(fx)
+    }
+
     /// Begins a session; to be called when the hardware has a link.
     pub fn up(&mut self, now: u64, fx: &mut impl Effects) {
         if self.state == State::Down {

@@ -64,6 +64,7 @@ pub mod protocol;
 pub mod qp;
 pub mod quiesce;
 pub mod ratelimit;
+pub mod reach;
 pub mod request;
 #[cfg(not(MODULE))]
 pub mod ring;

@@ -12,6 +12,17 @@ pub const fn share(limit: u32, others: u32) -> u32 {
     limit.saturating_sub(others) / 2
 }
 
+/// Returns the number of routed links that a user may have in all, of `links` of which only other users have
+/// `others`. There may be so few that half of what is left is none: one is what a user may have at least.
+pub const fn share_of_links(links: u32, others: u32) -> u32 {
+    let most = share(links, others);
+    if most == 0 {
+        1
+    } else {
+        most
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,6 +60,23 @@ mod tests {
             let left = limit - taken(limit, 40).iter().sum::<u32>();
             assert_eq!(left, limit.min(1));
         }
+    }
+
+    #[test]
+    fn p_5_a_user_has_half_of_the_routed_links_and_one_at_least() {
+        let most: Vec<u32> = [8, 4, 2, 1]
+            .into_iter()
+            .map(|links| share_of_links(links, 0))
+            .collect();
+        assert_eq!(most, [4, 2, 1, 1]);
+        assert_eq!(
+            (
+                share_of_links(8, 4),
+                share_of_links(8, 7),
+                share_of_links(8, 8)
+            ),
+            (2, 1, 1)
+        );
     }
 
     #[test]

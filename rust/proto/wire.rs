@@ -171,6 +171,9 @@ pub enum Body {
     /// Quiesces or unquiesces the queue pairs of the session. A driver that does not know the message
     /// does not answer it.
     Hold(Say),
+    /// Whether the sender uses this link, which is a routed one: something is open on it, or a program
+    /// connects.
+    Use(bool),
 }
 
 /// A message.
@@ -196,6 +199,7 @@ const CLOSE_ACK: u8 = 9;
 const HOLD: u8 = 10;
 const HELD: u8 = 11;
 const GO_ON: u8 = 12;
+const USE: u8 = 13;
 
 impl From<Malformed> for Error {
     fn from(why: Malformed) -> Self {
@@ -297,6 +301,7 @@ impl Body {
             Body::Hold(Say::Hold(_)) => HOLD,
             Body::Hold(Say::Held(_)) => HELD,
             Body::Hold(Say::GoOn(_)) => GO_ON,
+            Body::Use(_) => USE,
         }
     }
 
@@ -304,6 +309,10 @@ impl Body {
         match self {
             Body::Hello(offer) => offer.unwrap_or(Offer::NONE).put(w),
             Body::HelloAck | Body::Heartbeat | Body::Bye => {}
+            Body::Use(on) => {
+                w.u32(u32::from(*on));
+                w.u32(0);
+            }
             Body::Connect { end, service } => {
                 end.put(w);
                 w.u32(*service);
@@ -383,6 +392,12 @@ impl Body {
                     HELD => Say::Held(number),
                     _ => Say::GoOn(number),
                 })
+            }
+            USE => {
+                let on = r.u32()?;
+                check(on <= 1)?;
+                zero(r)?;
+                Body::Use(on == 1)
             }
             other => return Err(Error::Type(other)),
         })

@@ -24,6 +24,14 @@ impl User {
     }
 }
 
+impl User {
+    /// Returns its user id, as the host's first user namespace has it.
+    pub(crate) fn uid(&self) -> u32 {
+        // SAFETY: The reference is ours; the id never changes.
+        unsafe { (*self.0.as_ptr()).uid.val }
+    }
+}
+
 impl PartialEq for User {
     /// There is one object a user id for as long as it is referenced.
     fn eq(&self, other: &Self) -> bool {

@@ -22,7 +22,12 @@ pub(crate) enum Value {
     /// `0x` and 16 digits: an id.
     Hex64(u64),
     Text(&'static CStr),
+    /// Numbers with a comma in between; of so many.
+    Decimals([u32; MOST_DECIMALS], usize),
 }
+
+/// The most numbers of one value.
+pub(crate) const MOST_DECIMALS: usize = 16;
 
 macro_rules! decimal {
     ($($number:ty)*) => {
@@ -85,6 +90,15 @@ impl<D: 'static> Attr<D> {
             words: &[],
             arg,
         }
+    }
+
+    /// Makes a file that a task with `CAP_SYS_ADMIN` may read, and no other. Mode 0400; a reader without the
+    /// capability gets `EPERM`.
+    pub(crate) const fn private(name: &'static CStr, show: Show<D>, arg: usize) -> Self {
+        let mut attr = Self::new(name, show, arg);
+        attr.raw.attr.mode = 0o400;
+        attr.raw.__bindgen_anon_1.show = Some(show_private_cb::<D>);
+        attr
     }
 
     /// Makes a file that a task with `CAP_SYS_ADMIN` may write, too: a number, decimal, octal or
@@ -193,7 +207,29 @@ extern "C" fn show_cb<D: 'static>(
         Ok(Value::Text(s)) => unsafe {
             bindings::sysfs_emit(buf, c"%s\n".as_char_ptr(), s.as_char_ptr()) as isize
         },
+        Ok(Value::Decimals(values, count)) => {
+            let mut at = 0;
+            for (n, value) in values.iter().take(count).enumerate() {
+                let format = if n == 0 { c"%u" } else { c",%u" };
+                // SAFETY: `buf` is the page of sysfs, of which `at` bytes are written; the format takes one u32.
+                at += unsafe { bindings::sysfs_emit_at(buf, at, format.as_char_ptr(), *value) };
+            }
+            // SAFETY: As above, without an argument.
+            at += unsafe { bindings::sysfs_emit_at(buf, at, c"\n".as_char_ptr()) };
+            at as isize
+        }
         Err(e) => e.to_errno() as isize,
+    }
+}
+
+extern "C" fn show_private_cb<D: 'static>(
+    dev: *mut bindings::device,
+    attr: *mut bindings::device_attribute,
+    buf: *mut c_char,
+) -> isize {
+    match is_admin() {
+        true => show_cb::<D>(dev, attr, buf),
+        false => EPERM.to_errno() as isize,
     }
 }
 

@@ -13,21 +13,20 @@ use super::{
     worker::{CoreGuard, Worker},
 };
 use crate::{
-    fabric::{Node, Reason, Session},
+    fabric::{Destination, Held, Inside, Node, Reason, Session},
     hw::{Port, MAX_LINKS},
     mem::Memory,
     proto::{hold::Say, link::Peer, pair::Ask},
     share::Payer,
-    sys::{
-        errno::{ECONNRESET, EHOSTUNREACH, ENOTCONN},
-        home::Home,
-        task,
-    },
+    sys::{errno::ECONNRESET, home::Home, task},
 };
-use kernel::{prelude::*, sync::Arc};
+use kernel::{prelude::*, sync::Arc, time::Msecs};
 
 /// The budget of the run after a change of a queue pair.
 const ONCE: usize = 8;
+
+/// How long to wait until the peer of a queue pair is reached.
+const REACH_MS: Msecs = 5000;
 
 /// The engine of a port.
 pub(crate) struct Engine {
@@ -113,12 +112,20 @@ impl Engine {
     }
 
     /// Changes a queue pair as `WEFT_QP_MODIFY` specifies, then runs the engine once.
-    pub(crate) fn modify(&self, node: &Node, qp: &Arc<Qp>, change: &Change) -> Result {
-        let link = match &change.path {
-            Some(wanted) => Some(Self::find_link(node, wanted)?),
+    pub(crate) fn modify(
+        &self,
+        node: &Node,
+        payer: &Payer,
+        inside: &Inside<'_>,
+        qp: &Arc<Qp>,
+        change: &Change,
+    ) -> Result {
+        let mut held = match &change.path {
+            Some(wanted) => Some(Self::reach(node, payer, inside, qp, wanted)?),
             None => None,
         };
-        self.change(qp, link.map(|(link, _)| link), |inner, worker| {
+        let link = held.as_ref().map(Held::link);
+        self.change(qp, link, |inner, worker| {
             let before = inner.machine.state();
             let to = change.state.unwrap_or(before);
             if change.state.is_some() {
@@ -135,12 +142,13 @@ impl Engine {
             }
             match to {
                 State::Rtr if connects => {
-                    let (Some(wanted), Some((_, peer)), Some((worker, core))) =
-                        (&change.path, link, worker)
+                    let (Some(wanted), Some(held), Some((worker, core))) =
+                        (&change.path, &mut held, worker)
                     else {
                         return Err(EINVAL);
                     };
-                    worker.bind(qp, inner, core, peer, wanted.peer_qpn)?;
+                    worker.bind(qp, inner, core, held.peer, wanted.peer_qpn)?;
+                    inner.charge = held.take_charge();
                 }
                 State::Reset => {
                     if let Some((worker, core)) = worker {
@@ -166,22 +174,24 @@ impl Engine {
         self.kick(node, Some(qp), ONCE)
     }
 
-    /// Returns the first READY link to the wanted peer, and the hardware id of that peer.
-    /// `EHOSTUNREACH`: there is none.
-    fn find_link(node: &Node, wanted: &Wanted) -> Result<(usize, u64)> {
-        for link in node.link_numbers(wanted.link)? {
-            let found = node.with_link(link, |session| {
-                let peer = session.peer().map(|peer| peer.id.hwid);
-                Ok(peer.filter(|hwid| wanted.peer == 0 || wanted.peer == *hwid))
-            });
-            match found {
-                Ok(Some(hwid)) => return Ok((link, hwid)),
-                Ok(None) => {}
-                Err(e) if e == ENOTCONN => {}
-                Err(e) => return Err(e),
-            }
+    /// Returns a READY link to the wanted peer, held. Errors as [`Node::reach`].
+    fn reach<'a>(
+        node: &'a Node,
+        payer: &Payer,
+        inside: &Inside<'_>,
+        qp: &Qp,
+        wanted: &Wanted,
+    ) -> Result<Held<'a>> {
+        let to = Destination {
+            peer: wanted.peer,
+            link: wanted.link,
+        };
+        // No link is taken for a change that will fail.
+        let state = qp.inner.lock().machine.state();
+        if state != State::Init {
+            return node.find(payer, to);
         }
-        Err(EHOSTUNREACH.into())
+        node.reach(payer, inside, to, REACH_MS)
     }
 
     /// Returns the result of `WEFT_QP_QUERY`.
@@ -261,6 +271,12 @@ impl Engine {
             worker.serve(node.clone());
         }
         self.kicks.serve(node.clone());
+    }
+
+    /// Returns whether a queue pair is connected over `link`, or waits for its next session.
+    pub(crate) fn is_used(&self, link: usize) -> bool {
+        let worker = self.worker(link);
+        worker.is_some_and(|worker| worker.has_users() || worker.keeps())
     }
 
     pub(super) fn worker(&self, link: usize) -> Option<&Arc<Worker>> {

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     proto::{protocol::Protocol, qp::Machine},
+    share::Charge,
     sys::{ext, pages::Pages},
 };
 use kernel::{
@@ -46,6 +47,8 @@ pub(crate) struct Path {
 pub(super) struct Inner {
     pub(super) machine: Machine<KernelHeap>,
     pub(super) path: Option<Path>,
+    /// The routed link of the path counts for the user.
+    pub(super) charge: Option<Charge>,
     /// It is in the run queue of its link.
     pub(super) queued: bool,
     send: Posted,
@@ -72,6 +75,7 @@ impl Inner {
     /// Moves to RESET and drops the connection.
     pub(super) fn reset(&mut self, qp: &Qp) {
         self.path = None;
+        self.charge = None;
         let (machine, mut env) = self.outside(qp);
         machine.reset(&mut env);
     }
@@ -139,6 +143,7 @@ impl Qp {
                     Inner {
                         machine: Machine::new(*number, made.protocol),
                         path: None,
+                        charge: None,
                         queued: false,
                         send,
                         recv,

@@ -40,12 +40,18 @@ pub(super) struct Io<'a> {
 }
 
 impl<'a> Io<'a> {
-    pub(super) fn new(node: &'a Node, port: &'a dyn Port, link: usize) -> Result<Self> {
+    /// `arena` is that of the link.
+    pub(super) fn new(
+        node: &'a Node,
+        port: &'a dyn Port,
+        link: usize,
+        arena: &'a Area,
+    ) -> Result<Self> {
         Ok(Self {
             node,
             port,
             link,
-            arena: port.arena(link)?,
+            arena,
             window: port.window(link)?,
         })
     }

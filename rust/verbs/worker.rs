@@ -122,6 +122,8 @@ pub(super) struct Worker {
     work: DelayedWork<Worker>,
     /// How many queue pairs this session connects. Read in hard interrupts.
     users: Atomic<u32>,
+    /// Queue pairs are kept until there is another session.
+    keeping: Atomic<bool>,
     /// How many threads wait for `core` in [`Worker::hurry`].
     waiting: Atomic<u32>,
     #[pin]
@@ -167,6 +169,7 @@ impl Worker {
                 ),
                 work <- new_delayed_work!("weft engine"),
                 users: Atomic::new(0),
+                keeping: Atomic::new(false),
                 waiting: Atomic::new(0),
                 sleepers <- Sleepers::new(),
             }),
@@ -198,6 +201,11 @@ impl Worker {
         self.users.load(Relaxed) != 0
     }
 
+    /// Returns whether queue pairs are kept until there is another session.
+    pub(super) fn keeps(&self) -> bool {
+        self.keeping.load(Relaxed)
+    }
+
     /// Locks the core: no run takes place meanwhile.
     pub(super) fn lock(&self) -> CoreGuard<'_> {
         CoreGuard(self.core.lock())
@@ -209,6 +217,13 @@ impl Worker {
             // Room was reserved when the queue pair was connected.
             inner.queued = core.turns.push(qp.clone());
         }
+    }
+
+    /// Calls `f` with the way to the peer. `None`: there is none, without a session.
+    fn with_io<R>(&self, node: &Node, port: &dyn Port, f: impl FnOnce(&Io<'_>) -> R) -> Option<R> {
+        let arena = port.arena(self.link).ok()?;
+        let io = Io::new(node, port, self.link, &arena).ok()?;
+        Some(f(&io))
     }
 
     /// Runs the engine once, for up to `budget` cells, control words and requests, or until the calling
@@ -227,7 +242,10 @@ impl Worker {
         budget: usize,
         next: Option<&Next>,
     ) -> Rest {
-        let Ok(io) = Io::new(node, port, self.link) else {
+        let Ok(arena) = port.arena(self.link) else {
+            return Rest::Idle;
+        };
+        let Ok(io) = Io::new(node, port, self.link, &arena) else {
             return Rest::Idle;
         };
         match self.work_off(core, &io, budget, next) {

@@ -210,10 +210,17 @@ struct weft_chan_listen {
  * @timeout_ms: how long to wait for the peer, 0 for 5000, at most 60000
  * @reserved: must be 0
  *
- * Waits until the peer's listener has accepted. EHOSTUNREACH: no link leads to
- * the peer, or none of them is ready. ECONNREFUSED: no file listens there, or
- * its backlog is full. ENOSPC: the arena of this end has no room; EDQUOT: it has, but
- * not for this user, see weft_link_info.arena_share; ENOBUFS: that of the peer has no
+ * Waits until the peer's listener has accepted. If no link leads to @peer, a link over a
+ * route is aimed at it, with WEFT_ANY_LINK: one that leads nowhere, or the least recently used
+ * one on which nothing is open.
+ *
+ * EHOSTUNREACH: no link leads to the peer, and no route, or none of the links was READY in
+ * @timeout_ms: the peer's own links may all be in use. ECONNREFUSED: no file listens there, or
+ * its backlog is full. ENOSPC: the arena of this end has no room; or no link leads to the peer, and
+ * all links over routes are in use (manager/routed_links in sysfs; the log counts what uses them):
+ * close channels and queue pairs to another host. EDQUOT: there is room, but
+ * not for this user, see weft_link_info.arena_share; or the user has something open on half of the
+ * links over routes that other users leave, one at least; ENOBUFS: that of the peer has no
  * room, or none for the user that listens there. ETIMEDOUT: no answer. ECONNRESET: the
  * link or the peer went away. EPROTO: the peer broke the protocol. EINTR: a signal came.
  * EISCONN: the file is not fresh. After any other error it stays fresh.
@@ -913,7 +920,8 @@ struct weft_recv_wqe {
  * other one names another pair, is in ERR or is not there, and with WEFT_WC_PROTOCOL if its
  * @protocol is another.
  *
- * EHOSTUNREACH: no link leads to @peer, or none of them is READY. ECONNRESET: to RTS,
+ * To RTR, a link is aimed at @peer if none leads there, as by WEFT_CHAN_CONNECT, and waited for
+ * for five seconds: EHOSTUNREACH, ENOSPC, EDQUOT and EINTR as there. ECONNRESET: to RTS,
  * of a queue pair whose link went down meanwhile: it is in ERR.
  */
 struct weft_qp_modify {

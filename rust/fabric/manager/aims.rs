@@ -1,142 +1,259 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The destinations of the routed links of the port: hosts that a route leads to and that are no
-//! neighbours.
+//! Where the routed links of the port lead: aims them at hosts that programs connect to, or that call, and
+//! keeps them there while routes and local ids change.
 //!
-//! A host that stays keeps its link, and with it what users have open there. So does a host that only
-//! does not answer, as long as its master has a route lead there. If there are more hosts than links,
-//! the nearest hosts have them.
+//! Which link is taken, and for how long a link stays, `proto::reach` says. A host that only does not answer
+//! keeps its link as long as its master has a route lead there.
 
-use super::{super::host::ManagerHost, Machine, View};
-use crate::{
-    hw::{Aim, Port, MAX_LINKS},
-    proto::nm::kind::is_host,
+use super::{
+    super::host::{ManagerHost, Spared},
+    Machine, Manager, View,
 };
-use kernel::{prelude::*, sync::Mutex};
+use crate::{
+    hw::{Aim, Port, MAX_FAR},
+    proto::{
+        nm::kind::is_host,
+        reach::{Counts, Reach, Use},
+    },
+    sys::{clock, errno::EHOSTUNREACH},
+};
+use kernel::prelude::*;
 
-/// A host that a routed link is for.
-#[derive(Clone, Copy)]
-struct Target {
-    hwid: u64,
-    aim: Aim,
-}
+/// The longest time that an idle link is kept if it is limited, in seconds.
+const MAX_IDLE: u64 = 24 * 60 * 60;
 
-/// The destinations of the routed links, indexed by their number less that of the first.
-#[derive(Default)]
+/// The routed links, numbered from 0, less the number of the first.
 pub(super) struct Aims {
-    aimed: [Option<Target>; MAX_LINKS],
+    pub(super) reach: Reach<MAX_FAR>,
+    /// As they were set last.
+    aims: [Option<Aim>; MAX_FAR],
+    /// The number of the first link.
+    first: usize,
 }
 
 impl Aims {
-    /// Sets the destinations of the links to the hosts that are there now. Returns true if something
-    /// failed and is to be tried again.
-    pub(super) fn follow(
+    /// Makes the state of `count` links, of which the first has the number `first`.
+    pub(super) fn new(first: usize, count: usize) -> Self {
+        Self {
+            first,
+            reach: Reach::new(count),
+            aims: [None; MAX_FAR],
+        }
+    }
+
+    /// Returns what tells what uses each link.
+    pub(super) fn uses<'a>(&self, node: &'a dyn ManagerHost) -> impl Fn(usize) -> Use + Copy + 'a {
+        let first = self.first;
+        move |link| node.uses(first + link)
+    }
+
+    /// Sets the destination of a link that is not `spared`.
+    pub(super) fn set(
         &mut self,
         node: &dyn ManagerHost,
-        port: &dyn Port,
-        machine: &Machine,
-        view: &Mutex<View>,
-    ) -> bool {
-        let first = port.links();
-        let count = port
-            .far()
-            .map_or(0, |far| far.count())
-            .min(MAX_LINKS - first.min(MAX_LINKS));
-        // While the manager still looks for nodes, a missing node may yet be found.
-        if machine.found().is_none() {
-            return false;
+        link: usize,
+        aim: Option<Aim>,
+        spared: Spared,
+    ) -> Result {
+        node.aim(self.first + link, aim, spared)?;
+        if let Some(place) = self.aims.get_mut(link) {
+            *place = aim;
         }
-        let mut wanted = [None; MAX_LINKS];
-        let mut silent = [false; MAX_LINKS];
-        let seen = view.lock();
-        targets(machine, &seen, wanted.get_mut(..count).unwrap_or_default());
-        for (silent, target) in silent.iter_mut().zip(&self.aimed) {
-            *silent = target.is_some_and(|target| is_silent(&seen, &target));
-        }
-        drop(seen);
+        Ok(())
+    }
+
+    /// Has a link lead nowhere.
+    fn free(&mut self, node: &dyn ManagerHost, link: usize, spared: Spared) -> Result {
+        self.set(node, link, None, spared)?;
+        self.reach.free(link);
+        Ok(())
+    }
+
+    /// Follows the routes and local ids that there are now. Returns true if something failed and is to be
+    /// tried again.
+    fn follow(&mut self, node: &dyn ManagerHost, manager: &Manager) -> bool {
         let mut again = false;
-        // First free the links that are to lead elsewhere, as no two links may lead to one port.
-        for (n, place) in self.aimed.iter_mut().enumerate().take(count) {
-            let Some(target) = *place else {
+        for link in 0..MAX_FAR {
+            let Some(hwid) = self.reach.host_at(link) else {
                 continue;
             };
-            let stays = wanted.iter_mut().find(|w: &&mut Option<Target>| {
-                w.is_some_and(|w| w.hwid == target.hwid && w.aim.lid == target.aim.lid)
+            let before = self.aims.get(link).copied().flatten();
+            let aim = manager.look(|view| match target(view, hwid) {
+                None if is_silent(view, hwid, before) => before,
+                found => found,
             });
-            match stays {
-                Some(assignment) => {
-                    let now = assignment.take();
-                    // If only the route has changed, the link goes on.
-                    if now.map(|now| now.aim) != Some(target.aim) {
-                        again |= aim(node, first + n, place, now);
-                    }
-                }
-                None if silent.get(n) == Some(&true) => {}
-                None => again |= aim(node, first + n, place, None),
+            if aim == before {
+                continue;
             }
-        }
-        for assignment in wanted.into_iter().flatten() {
-            let free = self.aimed.iter_mut().enumerate().take(count);
-            let Some((n, place)) = free.into_iter().find(|(_, place)| place.is_none()) else {
-                break;
+            let done = match aim {
+                Some(_) => self.set(node, link, aim, Spared::Nothing),
+                None => self.free(node, link, Spared::Nothing),
             };
-            again |= aim(node, first + n, place, Some(assignment));
+            if let Err(why) = done {
+                again = true;
+                node.complain(fmt!(
+                    "link {} cannot be aimed at local id {}: {:?}; trying again",
+                    self.first + link,
+                    aim.map_or(0, |aim| aim.lid),
+                    why
+                ));
+            }
         }
         again
     }
+
+    /// Aims a link at a host to which none leads. Returns the link.
+    fn take(&mut self, node: &dyn ManagerHost, hwid: u64, aim: Aim) -> Result<usize, Untaken> {
+        // A link that is used meanwhile is another one that is not idle.
+        for _ in 0..MAX_FAR {
+            let link = self.reach.choose(self.uses(node)).map_err(Untaken::Full)?;
+            match self.set(node, link, Some(aim), Spared::Own) {
+                Ok(()) => {
+                    self.reach.lead(link, hwid, false, clock::now_ms());
+                    return Ok(link);
+                }
+                Err(e) if e == EBUSY => {}
+                Err(e) => return Err(Untaken::Failed(e)),
+            }
+        }
+        Err(Untaken::Failed(EAGAIN))
+    }
 }
 
-/// Sets the destination of a link. Returns true if that failed.
-fn aim(
-    node: &dyn ManagerHost,
-    link: usize,
-    place: &mut Option<Target>,
-    target: Option<Target>,
-) -> bool {
-    let done = node.aim(link, target.map(|target| target.aim));
-    match done {
-        Ok(()) => *place = target,
-        Err(why) => node.complain(fmt!(
-            "link {} cannot be aimed at local id {}: {:?}; trying again",
-            link,
-            target.map_or(0, |target| target.aim.lid),
-            why
-        )),
-    }
-    done.is_err()
+/// Reason why no link was taken.
+enum Untaken {
+    Full(Counts),
+    Failed(Error),
 }
 
 /// Returns whether a host has not answered this node, while its master still has a route lead there:
 /// then it is the questions that were lost, as on a shared cable.
-fn is_silent(view: &View, target: &Target) -> bool {
+fn is_silent(view: &View, hwid: u64, aim: Option<Aim>) -> bool {
     let mut known = view.members().iter().filter(|m| m.known);
     let mut routes = view.routes().iter();
-    known.all(|m| m.info.hwid != target.hwid) && routes.any(|(to, ..)| *to == target.aim.lid)
+    known.all(|m| m.info.hwid != hwid)
+        && aim.is_some_and(|aim| routes.any(|(to, ..)| *to == aim.lid))
 }
 
-/// Writes to `places` the hosts that are to have a link, nearest first.
-fn targets(machine: &Machine, view: &View, places: &mut [Option<Target>]) {
-    let is_next_door = |hwid| machine.ports().iter().any(|port| port.peer == hwid);
-    let others = view.members().iter().skip(1);
-    let hosts = others.filter(|m| m.known && is_host(m.info.hwid) && !is_next_door(m.info.hwid));
-    let reached = hosts.filter_map(|m| {
-        let lid = m.info.lid;
-        let (_, hops, _) = *view
-            .routes()
-            .iter()
-            .find(|(to, ..)| lid != 0 && *to == lid)?;
-        let (speed, width) = m.route.slowest;
-        Some(Target {
-            hwid: m.info.hwid,
-            aim: Aim {
-                lid,
-                hops: hops.into(),
-                speed: speed.into(),
-                width: width.into(),
-            },
-        })
-    });
-    for (place, target) in places.iter_mut().zip(reached) {
-        *place = Some(target);
+/// Returns what a link to a host is to be aimed at; `None`: no such host, or no route leads there.
+pub(super) fn target(view: &View, hwid: u64) -> Option<Aim> {
+    let mut others = view.members().iter().skip(1);
+    let m = others.find(|m| m.known && is_host(m.info.hwid) && m.info.hwid == hwid)?;
+    let lid = m.info.lid;
+    let mut routes = view.routes().iter();
+    let (_, hops, _) = *routes.find(|(to, ..)| lid != 0 && *to == lid)?;
+    let (speed, width) = m.route.slowest;
+    Some(Aim {
+        lid,
+        hops: hops.into(),
+        speed: speed.into(),
+        width: width.into(),
+    })
+}
+
+/// Returns whether a link to a neighbour leads to a host.
+pub(super) fn is_next_door(node: &dyn ManagerHost, port: &dyn Port, hwid: u64) -> bool {
+    (0..port.links()).any(|link| node.peer_hwid(port, link) == Some(hwid))
+}
+
+impl Manager {
+    /// Has the aims follow what the manager has found. Returns true if this has to be called again.
+    pub(super) fn follow_aims(&self, node: &dyn ManagerHost, machine: &Machine) -> bool {
+        // While the manager still looks for nodes, a missing node may yet be found.
+        machine.found().is_some() && self.aims.lock().follow(node, self)
     }
+
+    /// Aims a routed link at the host `hwid`, if none leads there and one `may` be taken. Returns what `hold` makes
+    /// of its number; the link is not aimed elsewhere before `hold` returns.
+    ///
+    /// `EHOSTUNREACH`: no route leads to such a host, or a link to a neighbour does, which is not READY; `ENOSPC`:
+    /// all routed links are in use; and the errors of `may` and `hold`.
+    pub(in crate::fabric) fn lead<T>(
+        &self,
+        node: &dyn ManagerHost,
+        hwid: u64,
+        may: impl FnOnce(&dyn Port) -> Result,
+        hold: impl FnOnce(&dyn Port, usize) -> Result<T>,
+    ) -> Result<T> {
+        let port = node.port_at_work().ok_or(EHOSTUNREACH)?;
+        let mut aims = self.aims.lock();
+        let first = aims.first;
+        if let Some(link) = aims.reach.link_to(hwid) {
+            return hold(&**port, first + link);
+        }
+        let aim = self.look(|view| target(view, hwid));
+        let aim = aim.filter(|_| !is_next_door(node, &**port, hwid));
+        let aim = aim.ok_or(EHOSTUNREACH)?;
+        may(&**port)?;
+        match aims.take(node, hwid, aim) {
+            Ok(link) => hold(&**port, first + link),
+            Err(Untaken::Failed(why)) => Err(why),
+            Err(Untaken::Full(full)) => {
+                tell_full(node, hwid, full);
+                Err(ENOSPC)
+            }
+        }
+    }
+
+    /// Returns the number of routed links, and how many are in use.
+    pub(in crate::fabric) fn routed(&self, node: &dyn ManagerHost) -> (usize, Counts) {
+        let aims = self.aims.lock();
+        (aims.reach.count(), aims.reach.counts(aims.uses(node)))
+    }
+
+    /// Notes that something of this host uses a link, if it is a routed one.
+    pub(in crate::fabric) fn touch(&self, link: usize) {
+        let mut aims = self.aims.lock();
+        if let Some(link) = link.checked_sub(aims.first) {
+            aims.reach.touch(link, clock::now_ms());
+        }
+    }
+
+    /// Returns after how many seconds an idle link is given back; 0: it is not.
+    pub(crate) fn routed_idle(&self) -> u64 {
+        self.aims.lock().reach.keep() / 1000
+    }
+
+    /// Sets that time. `EINVAL`: it is more than a day.
+    pub(crate) fn set_routed_idle(&self, seconds: u64) -> Result {
+        if seconds > MAX_IDLE {
+            return Err(EINVAL);
+        }
+        self.aims.lock().reach.set_keep(1000 * seconds);
+        Ok(())
+    }
+
+    /// Returns whether a link is aimed at the host `hwid`.
+    pub(in crate::fabric) fn leads(&self, link: usize, hwid: u64) -> bool {
+        let aims = self.aims.lock();
+        let link = link.checked_sub(aims.first);
+        link.and_then(|link| aims.reach.host_at(link)) == Some(hwid)
+    }
+
+    /// Notes what is in use, and gives back what has been idle for long. Called again and again.
+    pub(in crate::fabric) fn keep_aims(&self, node: &dyn ManagerHost) {
+        let now = clock::now_ms();
+        let mut aims = self.aims.lock();
+        let uses = aims.uses(node);
+        aims.reach.note(uses, now);
+        while let Some(link) = aims.reach.due(uses, now) {
+            // In use again, or it cannot be: the next call finds out.
+            if aims.free(node, link, Spared::Used).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// Logs that a host cannot be reached because all links are in use.
+fn tell_full(node: &dyn ManagerHost, hwid: u64, full: Counts) {
+    node.complain(fmt!(
+        "no routed link is left for host {:#018x}: of {} this host uses {}, and other hosts use {}; end a \
+         program that uses one: its user is in users of the link's directory",
+        hwid,
+        full.own + full.peers,
+        full.own,
+        full.peers
+    ));
 }

@@ -11,8 +11,8 @@
 use super::{inbox::DEPTH, Node};
 use crate::{
     fabric::Manager,
-    hw::{Events, Port, MBOX_BYTES},
-    proto::wire::Message,
+    hw::{Events, Port, Source, MBOX_BYTES},
+    proto::wire::{Body, Message},
     sys::trace,
 };
 use kernel::prelude::*;
@@ -27,10 +27,17 @@ impl Node {
         let _pump = self.pump.lock();
         let mut buf = [0; MBOX_BYTES];
         for _ in 0..BATCH {
-            let Some((link, bytes)) = port.recv(&mut buf) else {
+            let Some((source, bytes)) = port.recv(&mut buf) else {
                 return false;
             };
             let message = buf.get(..bytes).unwrap_or_default();
+            let link = match source {
+                Source::Link(link) => link,
+                Source::Lid(lid) => {
+                    self.hear_call(lid, message);
+                    continue;
+                }
+            };
             if let Some(manager) = self.manager().filter(|_| Manager::is_mine(message)) {
                 if !manager.put(link, message) {
                     self.count_dropped(link);
@@ -55,6 +62,18 @@ impl Node {
             }
         }
         true
+    }
+
+    /// Handles a message of a port to which no link leads: a hello of a host asks for one. Others are late.
+    fn hear_call(&self, lid: u32, message: &[u8]) {
+        let (Some(manager), Ok(message)) = (self.manager(), Message::parse(message)) else {
+            return;
+        };
+        if matches!(message.body, Body::Hello(_)) {
+            trace::mbox_recv(&self.dev(), u32::MAX, message.body.kind().into(), 0);
+            manager.called(lid, message);
+            self.manage();
+        }
     }
 
     /// Counts a message for which an inbox had no room.

@@ -5,12 +5,12 @@
 use super::Node;
 use crate::{
     fabric::{
-        host::{Host, ManagerHost},
+        host::{Host, ManagerHost, Spared},
         pcim::Network,
         Client, Manager, PortGuard, Role, View,
     },
     hw::{Aim, Port},
-    proto::mr::due::Due,
+    proto::{mr::due::Due, reach::Use},
 };
 use kernel::{device::Device, fmt::Arguments, prelude::*, sync::aref::ARef};
 
@@ -37,8 +37,13 @@ impl ManagerHost for Node {
         self.port_at_work()
     }
 
-    fn aim(&self, link: usize, aim: Option<Aim>) -> Result {
-        self.aim(link, aim)
+    fn aim(&self, link: usize, aim: Option<Aim>, spared: Spared) -> Result {
+        self.aim(link, aim, spared)
+    }
+
+    fn uses(&self, link: usize) -> Use {
+        let link = self.links.get(link);
+        link.map_or_else(Use::default, |link| link.uses(self))
     }
 
     fn peer_hwid(&self, port: &dyn Port, link: usize) -> Option<u64> {

@@ -256,6 +256,7 @@ impl Node {
             client.closed();
         }
         self.waiters.wake_all();
+        self.reaching.wake_all();
         self.wake_manager();
     }
 }

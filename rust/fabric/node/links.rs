@@ -8,7 +8,7 @@
 use super::Node;
 use crate::{
     fabric::{
-        host::LinkHost,
+        host::{LinkHost, Spared},
         keyring::Keyring,
         link::{Link, LinkInfo, Session},
         Manager, Reason, LINK_DIRS,
@@ -55,6 +55,9 @@ impl LinkHost for Node {
                     None => dev_info!(self.dev(), "link {}: {}\n", link, name),
                 }
             }
+        }
+        if before.0 != after.0 {
+            self.reaching.wake_all();
         }
         if before != after {
             let dir = LINK_DIRS.get(link).copied();
@@ -142,17 +145,33 @@ impl Node {
 
     /// Sets the destination of the routed link `link`; `None`: it has none. If the local id changes,
     /// what is done over the link ends with [`Reason::Link`]. Sleeps; the errors are those of
-    /// [`FarLinks::aim`](crate::hw::FarLinks::aim), and `ENODEV`.
-    pub(crate) fn aim(&self, link: usize, aim: Option<Aim>) -> Result {
+    /// [`FarLinks::aim`](crate::hw::FarLinks::aim), `EBUSY`: the link is `spared`, and `ENODEV`.
+    pub(crate) fn aim(&self, link: usize, aim: Option<Aim>, spared: Spared) -> Result {
         let port = self.port_at_work().ok_or(ENODEV)?;
         let to = self.links.get(link).ok_or(EINVAL)?;
-        to.aim(self, &**port, aim)?;
-        if aim.is_some() {
-            to.look(self, &**port);
+        to.aim(self, &**port, aim, spared)?;
+        match aim {
+            Some(_) => to.look(self, &**port),
+            None => to.clear(self, &**port),
         }
+        self.reaching.wake_all();
         // Also makes the link's directory in sysfs, or removes it.
         self.hurry();
         Ok(())
+    }
+
+    /// Gives back the memory of routed links that lead nowhere, if that was not possible at once.
+    pub(super) fn clear_links(&self, port: &dyn Port) {
+        for link in port.far_links().filter_map(|link| self.links.get(link)) {
+            link.clear(self, port);
+        }
+    }
+
+    /// Returns how many bytes of memory the arenas of routed links have now.
+    pub(crate) fn routed_bytes(&self) -> Result<u64> {
+        let port = self.port()?;
+        let arenas = port.far_links().filter_map(|link| port.arena(link).ok());
+        Ok(arenas.map(|arena| arena.bytes() as u64).sum())
     }
 
     /// Has a directory in sysfs for each routed link that has a destination, and for no other. Returns

@@ -3,7 +3,11 @@
 //! The fabric manager of a node whose port has routes: when it runs, and what other modules use of it.
 
 use super::{super::Manager, host::OfNode, Node, MANAGING, SHARING};
-use crate::{hw::Port, proto::mr::due::Due, sys::work};
+use crate::{
+    hw::Port,
+    proto::{mr::due::Due, reach::Counts},
+    sys::work,
+};
 use kernel::{prelude::*, sync::Arc, time::msecs_to_jiffies, workqueue::WorkItem};
 
 impl WorkItem<MANAGING> for Node {
@@ -42,7 +46,8 @@ impl Node {
         if port.router().is_none() {
             return Ok(());
         }
-        match self.manager.populate(Manager::new()?) {
+        let far = port.far().map_or(0, |far| far.count());
+        match self.manager.populate(Manager::new(port.links(), far)?) {
             true => Ok(()),
             false => Err(EBUSY),
         }
@@ -74,6 +79,11 @@ impl Node {
         let port = self.port()?;
         let attests = port.router().is_some_and(|router| router.attests());
         Ok((attests, manager.keyring().nonce() != 0))
+    }
+
+    /// Returns the number of routed links, and how many are in use. `ENOENT`: the port has no manager.
+    pub(crate) fn routed(&self) -> Result<(usize, Counts)> {
+        Ok(self.manager().ok_or(ENOENT)?.routed(self))
     }
 
     /// Sets the links that no route leads over, a bit each. `EINVAL`: there is no such link.

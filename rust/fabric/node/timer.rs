@@ -65,6 +65,10 @@ impl Node {
         if let Some(ms) = self.power.sample(port, clock::now_ms()) {
             delay = delay.min(ms as Msecs);
         }
+        if let Some(manager) = self.manager() {
+            manager.keep_aims(self);
+        }
+        self.clear_links(port);
         if let Some(ms) = self.keep_rest(port) {
             delay = delay.min(ms);
         }

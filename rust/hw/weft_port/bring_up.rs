@@ -17,6 +17,7 @@ use crate::{
         area::{Area, Cache},
         dma::DmaSource,
         ext,
+        gate::Gate,
         iomap::{IoMap, Region, Regs},
         irq::{IrqSet, Line},
         pci::Enabled,
@@ -29,7 +30,7 @@ use kernel::{
     fmt, new_mutex, pci,
     prelude::*,
     str::CString,
-    sync::{atomic::Atomic, Arc, SetOnce},
+    sync::{atomic::Atomic, Arc},
 };
 
 /// Returns the size of each arena of a VF, a part of the quota that its PF answers, at most `most`.
@@ -181,10 +182,6 @@ impl WeftPort {
             let mut links = KVec::with_capacity(chip.caps.links + chip.caps.far, GFP_KERNEL)?;
             for (n, window) in mapped.into_iter().enumerate() {
                 let is_far = n >= chip.caps.links;
-                let memory = SetOnce::new();
-                if !is_far {
-                    memory.populate(new_arena(bound, &source, n, arena)?);
-                }
                 let channel = if n < chip.caps.channels {
                     let page = layout::kernel_page(chip.caps.links, n);
                     Some(dma::Channel::new(bound, &chip, n, page)?)
@@ -193,7 +190,8 @@ impl WeftPort {
                 };
                 let link = Link {
                     channel,
-                    arena: memory,
+                    arena: KBox::pin_init(Gate::new(), GFP_KERNEL)?,
+                    arena_addr: Atomic::new(0),
                     window,
                     far: is_far.then(Far::new),
                     trained_before: Atomic::new(0),
@@ -201,6 +199,9 @@ impl WeftPort {
                     held_since: Atomic::new(0),
                     held: Atomic::new(false),
                 };
+                if !is_far {
+                    link.set_arena(new_arena(bound, &source, n, arena)?)?;
+                }
                 links.push(link, GFP_KERNEL)?;
             }
             Ok(links)

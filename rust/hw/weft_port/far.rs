@@ -3,7 +3,7 @@
 //! Links to ports that are no neighbours, reached by their local ids over routes.
 //!
 //! Such a link has what every link has; this is what differs: it leads nowhere until it is aimed, its
-//! memory is allocated then, and whether it is up is said by the route of its slot, which stays
+//! memory is allocated then and freed when it leads nowhere again, and whether it is up is said by the route of its slot, which stays
 //! enabled for that, empty while nothing is attached. It must not know what aims it, nor why.
 
 use super::{
@@ -128,15 +128,16 @@ impl WeftPort {
         self.rest(link);
         self.set_page(layout::user_page(self.chip.caps.links, link), link, 0);
         self.set_page(layout::kernel_page(self.chip.caps.links, link), link, bells);
-        let any = (self.chip.caps.links..self.links.len())
-            .any(|link| self.far_link(link).is_some_and(|far| far.lid() != 0));
-        let gates = if any { ALL_GATES } else { 0 };
-        self.chip.regs.write64(ext::WEFT_R_MBOX_VPS as usize, gates);
     }
 
-    /// The same for all of them, after a reset.
+    /// The same for all of them, after a reset. Also lets messages in that come over routes: by them other
+    /// hosts ask for a link, so they come while no link is aimed as well.
     pub(super) fn point_all(&self) {
         let _tables = self.locks.tables.lock();
+        if self.count() != 0 {
+            let gates = ext::WEFT_R_MBOX_VPS as usize;
+            self.chip.regs.write64(gates, ALL_GATES);
+        }
         for link in self.chip.caps.links..self.links.len() {
             if self.far_link(link).is_some_and(|far| far.lid() != 0) {
                 self.point(link);
@@ -222,13 +223,16 @@ impl FarLinks for WeftPort {
             if aim.lid == 0 || aim.lid > ext::WEFT_DEST_WHERE {
                 return Err(EINVAL);
             }
-            if l.arena.as_ref().is_none() {
-                let memory = self.new_far_arena(link)?;
-                // Or another thread was as fast.
-                l.arena.populate(memory);
-            }
         }
+        let memory = match aim {
+            Some(_) if l.arena.is_closed() => Some(self.new_far_arena(link)?),
+            _ => None,
+        };
         let _tables = self.locks.tables.lock();
+        // Or another thread was as fast.
+        if let Some(memory) = memory.filter(|_| l.arena.is_closed()) {
+            l.set_arena(memory)?;
+        }
         if let Some(aim) = aim {
             if self.link_to(aim.lid).is_some_and(|other| other != link) {
                 return Err(EEXIST);
@@ -240,5 +244,17 @@ impl FarLinks for WeftPort {
             self.point(link);
         }
         Ok(())
+    }
+
+    fn forget(&self, link: usize) {
+        let Some(l) = self.links.get(link) else {
+            return;
+        };
+        let _tables = self.locks.tables.lock();
+        let is_aimed = l.far.as_ref().is_none_or(|far| far.lid() != 0);
+        if !is_aimed && !l.arena.is_closed() {
+            drop(l.arena.revoke(|| ()));
+            l.arena.renew();
+        }
     }
 }

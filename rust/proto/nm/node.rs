@@ -331,11 +331,6 @@ where
         &self.me
     }
 
-    /// Returns the ports of the node.
-    pub fn ports(&self) -> &[Port; PORTS] {
-        &self.ports
-    }
-
     /// Returns the role of the node.
     pub fn role(&self) -> Role {
         match self.phase {

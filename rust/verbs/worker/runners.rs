@@ -142,7 +142,10 @@ impl Worker {
 
     /// Polls for a while, then asks the peer to ring, unless the link is loaded.
     fn linger(&self, core: &mut Core, node: &Node, port: &dyn Port) -> Rest {
-        let Ok(io) = Io::new(node, port, self.link) else {
+        let Ok(arena) = port.arena(self.link) else {
+            return Rest::Idle;
+        };
+        let Ok(io) = Io::new(node, port, self.link, &arena) else {
             return Rest::Idle;
         };
         let begin = clock::now_us();
@@ -223,9 +226,7 @@ impl Worker {
 
     /// Asks the peer, which was asked to ring, for an echo.
     fn make_sure(&self, core: &mut Core, node: &Node, port: &dyn Port, rest: Rest) -> Rest {
-        match Io::new(node, port, self.link) {
-            Ok(io) => Self::fall_asleep(core, &io, rest, true),
-            Err(_) => Rest::Idle,
-        }
+        self.with_io(node, port, |io| Self::fall_asleep(core, io, rest, true))
+            .unwrap_or(Rest::Idle)
     }
 }

@@ -121,6 +121,7 @@ impl Worker {
         core.members.clear();
         self.users.store(0, Relaxed);
         while core.turns.pop().is_some() {}
+        let mut keeps = false;
         for qp in self.table.all() {
             let mut inner = qp.inner.lock();
             if inner.path.is_some_and(|path| path.link == self.link) {
@@ -129,12 +130,14 @@ impl Worker {
                     && inner.is_of(self.link, core.session)
                     && inner.machine.keep()
                 {
+                    keeps = true;
                     continue;
                 }
                 let (machine, mut env) = inner.outside(&qp);
                 machine.fail_silently(&mut env, status, status);
             }
         }
+        self.keeping.store(keeps, Relaxed);
     }
 
     /// Connects a queue pair. `EHOSTUNREACH`: the link has no link queues, or leads to another peer.

@@ -96,7 +96,7 @@ impl Worker {
         }
         let mut rest = self.turn_for(&mut core, node, port, budget, Some(next));
         core.watch.user_sleeps();
-        if let (Rest::Idle | Rest::Later, Ok(io)) = (&rest, Io::new(node, port, self.link)) {
+        if let Rest::Idle | Rest::Later = rest {
             if core.watch.holds_off_user() {
                 core.watch.asleep = false;
                 rest = Rest::Hold;
@@ -104,7 +104,9 @@ impl Worker {
                 // The peer answers a request, and knows that it is to ring if it was asked before: what
                 // it had written until then is in front of that doorbell.
                 let answers = core.watch.asleep && core.watch.asks;
-                rest = Self::fall_asleep(&mut core, &io, rest, !answers && !next.has_ended());
+                let echoes = !answers && !next.has_ended();
+                let asleep = |io: &Io<'_>| Self::fall_asleep(&mut core, io, rest, echoes);
+                rest = self.with_io(node, port, asleep).unwrap_or(Rest::Idle);
             }
         }
         match rest {

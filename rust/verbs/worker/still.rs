@@ -12,6 +12,7 @@ use crate::{
     proto::{cqe::Status, hold::Say, wire::Body},
     sys::clock,
 };
+use kernel::sync::atomic::Relaxed;
 
 impl Worker {
     /// Returns whether all requests that queue pairs of this session have sent are answered.
@@ -98,6 +99,7 @@ impl Worker {
                 }
             }
         }
+        self.keeping.store(false, Relaxed);
     }
 
     /// Ends the queue pairs that were kept, as those of a link that broke: no session has begun in
@@ -113,6 +115,7 @@ impl Worker {
                 machine.fail_silently(&mut env, status, status);
             }
         }
+        self.keeping.store(false, Relaxed);
     }
 
     /// Ends the queue pairs that were kept for too long.

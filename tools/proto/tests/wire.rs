@@ -50,6 +50,7 @@ fn body() -> impl Strategy<Value = Body> {
         Just(Body::HelloAck),
         Just(Body::Heartbeat),
         Just(Body::Bye),
+        any::<bool>().prop_map(Body::Use),
         (end(), 1u32..).prop_map(|(end, service)| Body::Connect { end, service }),
         (end(), 1u32..).prop_map(|(end, peer_conn)| Body::Accept { end, peer_conn }),
         (1u32.., 1u32..).prop_map(|(peer_conn, code)| Body::Reject { peer_conn, code }),
@@ -265,7 +266,7 @@ fn what_is_wrong_is_named() {
     assert_eq!(with(0, b'w'), Err(Error::Magic));
     assert_eq!(with(4, 1), Err(Error::Version(1)));
     assert_eq!(with(5, 0), Err(Error::Type(0)));
-    assert_eq!(with(5, 13), Err(Error::Type(13)));
+    assert_eq!(with(5, 14), Err(Error::Type(14)));
     // Longer than what came, shorter than its type.
     assert_eq!(with(6, 89), Err(Error::Short));
     assert_eq!(with(6, 80), Err(Error::Short));

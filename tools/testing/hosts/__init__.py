@@ -5,7 +5,7 @@
 # two hosts over ivshmem. `alone` boots machines of its own.
 ORDER = [
     "selftests", "kunit", "slots", "transfer", "library", "verbs", "trace", "pool", "fences", "links", "events",
-    "far", "storm", "forged", "keys", "hostile", "raw", "quiesced", "fabric", "hotplug", "multiroot", "hierarchy",
+    "far", "reach", "storm", "forged", "keys", "hostile", "raw", "quiesced", "fabric", "hotplug", "multiroot", "hierarchy",
     "assign", "unfulfilled", "endpoints", "lifecycle", "death", "faults", "errors", "iommu", "diagnose",
     "functions", "sriov", "rates", "power", "migration", "moments", "live", "sleep", "ivshmem", "alone",
 ]  # fmt: skip

@@ -94,6 +94,12 @@ def peers(host):
     return {int(link["peer_hwid"], 0) for link in links if link["state"] == "ready"}
 
 
+def reaches(host, others):
+    """Connects a host to others; whether it has links then that carry to all of them."""
+    steps.meet({host: others})
+    return peers(host) >= set(others)
+
+
 def until(what, condition, timeout=30):
     deadline = time.monotonic() + timeout * kernel.patience()
     while not condition():
@@ -265,8 +271,9 @@ def four_hosts(bench):
     if {r["lid"]: r["links"] for r in routes["routes"]}[lids["h4"]] != 3:
         raise Mismatch(f"{routes}")
 
-    for host in hosts:
-        until(f"{host.name} ready with all others", lambda: len(peers(host)) == 3)
+    ids = set(dict(lab.fabric.topology.hosts).values())
+    for host, own in zip(hosts, sorted(ids)):
+        until(f"{host.name} ready with all others", lambda: reaches(host, ids - {own}))
 
     # The faster of the two cables between the switches goes: the other carries.
     def via(end):

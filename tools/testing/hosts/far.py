@@ -9,7 +9,7 @@ from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 from . import steps, verbs
-from .fabric import two_switches
+from .fabric import two_switches, until
 from .rates import constants
 
 LAB = "four-hosts"
@@ -31,19 +31,27 @@ def ids(lab):
     return dict(lab.fabric.topology.hosts)
 
 
-def far_link(host, hwid, state="ready"):
-    """The number of the link that leads over a route to who has that id, once it is there."""
-    words = f"grep -l '0x{hwid:016x}' {DEVICE}/link*/peer_hwid"
-    host.until(words)
-    found = host.out(words)
-    link = int(found.splitlines()[-1].split("/link")[-1].split("/")[0])
-    host.wait_link(state, link=link)
-    return link
+def far_link(host, hwid):
+    """The number of the link that leads over a route to the host of that id and is ready; `None`: none does."""
+    links = host.weftctl_json("show")["ports"][0]["links"]
+    found = [link for link in links if link["lid"] and int(link["peer_hwid"] or "0", 0) == hwid]
+    return next((link["link"] for link in found if link["state"] == "ready"), None)
 
 
 def met(lab, one, other):
-    """Waits until two hosts reach each other; (link of the one, link of the other)."""
-    return far_link(lab[one], ids(lab)[other]), far_link(lab[other], ids(lab)[one])
+    """Has two hosts connect to each other, if only to be refused, so that links lead there: they stay if both
+    have used them. (link of the one, link of the other)."""
+    found = None
+
+    def have_met():
+        nonlocal found
+        for a, b in (one, other), (other, one):
+            lab[a].weftctl("ping", "--to", ids(lab)[b], "--timeout", 5, status=None)
+        found = far_link(lab[one], ids(lab)[other]), far_link(lab[other], ids(lab)[one])
+        return None not in found
+
+    until(f"{one} and {other}", have_met, 60)
+    return found
 
 
 def reaches(lab, one, other, hops):

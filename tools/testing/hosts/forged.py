@@ -9,7 +9,7 @@ from weftlab import paths
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
-from .fabric import PORT, figure_5, peers, settled, standing, two_switches, until
+from .fabric import PORT, figure_5, reaches, settled, standing, two_switches, until
 from .live import keeping
 from .rates import constants
 
@@ -209,7 +209,7 @@ def writes(bench):
             switches = {s["name"]: (s["master"], s["term"]) for s in lab.fabric.status()["switches"]}
             return switches, lab.fabric.walk("h2", before["h4"]["lid"]), lab.fabric.walk("h4", before["h2"]["lid"])
 
-        until("a link from h2 to h4", lambda: 4 in peers(h2) and 2 in peers(h4))
+        until("a link from h2 to h4", lambda: reaches(h2, {4}) and reaches(h4, {2}))
         tables = ways()
         claims = [IN_FORCE, 2, NO_NODE]
         with keeping(h2, f"0x2:{link(h2, 4)}", h4, 0, PACE) as work:

@@ -6,7 +6,7 @@ from weftlab.suite import test
 from weftlab.topology import chain
 
 from .diagnose import diagnose, named
-from .fabric import PORT, peers, settled, standing, two_switches, until
+from .fabric import PORT, reaches, settled, standing, two_switches, until
 from .forged import IN_FORCE, NO_NODE, WRITES, forger, forges
 
 LAB = "unattested"
@@ -94,7 +94,7 @@ def forging(bench):
     found = settled(hosts, 2, 3)
     if {s["term"] for s in found.values()} == {before["h1"]["term"]}:
         raise Mismatch(f"no later term than {before}: {found}")
-    until("a link over a route, by a proof", lambda: 4 in peers(h1) and 2 in peers(h3))
+    until("a link over a route, by a proof", lambda: reaches(h1, {4}) and reaches(h3, {2}))
     keys(hosts, None)
     settled(hosts, 2, 3)
 
@@ -167,7 +167,9 @@ def attested(bench):
             host.insmod()
             give(host, KEY)
         settled(hosts, 1, 6)
-        until("links by a proof", lambda: all(len(peers(host)) == 3 for host in hosts))
+        ids = {1, 2, 3, 4}
+        others = [(host, ids - {own}) for own, host in enumerate(hosts, 1)]
+        until("links by a proof", lambda: all(reaches(host, there) for host, there in others))
     finally:
         keys(hosts, None)
     settled(hosts, 1, 6)

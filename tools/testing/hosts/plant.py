@@ -8,7 +8,7 @@ from weftlab import kernel
 from weftlab.errors import Mismatch
 from weftlab.topology import Topology
 
-from . import sharing
+from . import sharing, steps
 
 PORT = "/sys/class/weft/weft0/device"
 # The hierarchy of traffic between hosts, by the same number wherever it is.
@@ -111,14 +111,27 @@ class Plant:
             return f"{name}: ready with {ready}, not with {hosts - {self.hwids[name]}}"
         return None
 
+    def meet(self, names):
+        """Has hosts connect to all that they can reach: links over routes lead there then, and stay."""
+
+        def others(name):
+            return {self.hwids[n] for n in self.group(name) if n in self.hwids} - {self.hwids[name]}
+
+        steps.meet({self.lab[name]: others(name) for name in names})
+
     def settle(self, timeout=60, but=()):
         """Until every host knows its group and is ready with all hosts of it, but for some that have no
         driver now."""
         deadline = time.monotonic() + timeout * kernel.patience()
         waiting = [name for name in self.hwids if name not in but]
+        everyone = waiting
+        self.meet(everyone)
         while waiting:
             misfits = {name: self._misfit(name) for name in waiting}
             waiting = [name for name, misfit in misfits.items() if misfit]
+            if waiting:
+                # A link has two ends: of one that is missing the other may be at any host.
+                self.meet(everyone)
             if waiting and time.monotonic() > deadline:
                 raise Mismatch(f"not within {timeout} s: {[misfits[name] for name in waiting]}")
 

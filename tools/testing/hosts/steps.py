@@ -17,6 +17,19 @@ def two_apart(bench):
     return bench.shape("two apart", shape.link("h1:0", "s1:0").link("s1:1", "s2:0").link("s2:1", "h2:0"))
 
 
+def meet(others):
+    """Has hosts connect to others, by hardware id, if only to be refused: links over routes lead there then, and
+    stay."""
+
+    def line(ids):
+        lines = ["echo 0 >/sys/class/weft/weft0/device/manager/routed_idle"]
+        lines += [f"weftctl ping --to {hwid} --count 1 --timeout 3 >/dev/null 2>&1" for hwid in sorted(ids)]
+        return "; ".join([*lines, "true"])
+
+    for job in [host.start_job(line(ids)) for host, ids in others.items()]:
+        job.wait(120)
+
+
 def payload(host, name, size, seed=1):
     """A file of noise at `host`; (path there, path here)."""
     path = host.push(name, random.Random(seed).randbytes(size))

@@ -7,6 +7,7 @@ use crate::channel::Channel;
 use crate::device::open_file;
 use crate::error::{Error, Result};
 use crate::ioctl::Ioctl;
+use crate::link::{Link, links};
 use crate::time::Deadline;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -38,7 +39,8 @@ impl Connect {
         }
     }
 
-    /// To `service` of the peer with hardware id `hwid`, by the first link that leads there.
+    /// To `service` of the peer with hardware id `hwid`, by the first link that leads there. If none does,
+    /// one is made over a route, see [`Error::NoLink`].
     pub fn to_peer(hwid: u64, service: u32) -> Self {
         Connect::new(hwid, abi::WEFT_ANY_LINK, service)
     }
@@ -96,18 +98,29 @@ impl Connect {
                 Ok(()) => return Channel::new(file),
                 // The file is still fresh.
                 Err(e) if Errno::from_io_error(&e) == Some(Errno::INTR) && !deadline.is_over() => {}
-                Err(e) => return Err(self.failed(e)),
+                Err(e) => return Err(self.failed(e, || links(file.as_fd()))),
             }
         }
     }
 
-    fn failed(&self, e: std::io::Error) -> Error {
+    /// `links` tells those that there are.
+    fn failed(&self, e: std::io::Error, links: impl Fn() -> Result<Vec<Link>>) -> Error {
         match Errno::from_io_error(&e) {
             Some(Errno::HOSTUNREACH) => Error::Unreachable(self.to_string()),
             Some(Errno::CONNREFUSED) => Error::Refused(self.to_string()),
-            Some(Errno::NOSPC) => Error::NoRoom { at_peer: false },
+            Some(Errno::NOSPC) => match self.without_link(&links().unwrap_or_default()) {
+                Some(links) => Error::NoLink { peer: self.peer, links },
+                None => Error::NoRoom { at_peer: false },
+            },
             Some(Errno::DQUOT) => {
-                Error::Share { what: "memory of the link for channels", most: None }
+                let links = links().unwrap_or_default();
+                let routed = |link: &Link| link.lid.is_some() && self.leads(link);
+                let what = match self.without_link(&links) {
+                    Some(_) => "links over routes",
+                    None if links.iter().any(routed) => "links over routes, or memory of the link",
+                    None => "memory of the link for channels",
+                };
+                Error::Share { what, most: None }
             }
             Some(Errno::NOBUFS) => Error::NoRoom { at_peer: true },
             Some(Errno::TIMEDOUT) => Error::TimedOut("connecting"),
@@ -129,6 +142,21 @@ impl Connect {
     }
 }
 
+impl Connect {
+    /// How many links over routes there are, if one is needed to reach the peer, and none leads there.
+    fn without_link(&self, links: &[Link]) -> Option<usize> {
+        let needs = self.peer != 0 && self.link == abi::WEFT_ANY_LINK;
+        let routed = links.iter().filter(|link| link.lid.is_some()).count();
+        (needs && routed != 0 && !links.iter().any(|link| self.leads(link))).then_some(routed)
+    }
+
+    /// Whether a link is one that the connection may use.
+    fn leads(&self, link: &Link) -> bool {
+        let is_peer = link.peer.is_some_and(|peer| peer.hwid == self.peer);
+        is_peer || link.number == self.link
+    }
+}
+
 impl fmt::Display for Connect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.peer, self.link) {
@@ -145,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_share_is_told_from_room_that_is_not_there() {
-        let failed = |e: Errno| Connect::to_link(0, 7).failed(e.into());
+        let failed = |e: Errno| Connect::to_link(0, 7).failed(e.into(), || Ok(Vec::new()));
         assert!(matches!(failed(Errno::NOSPC), Error::NoRoom { at_peer: false }));
         assert!(matches!(failed(Errno::NOBUFS), Error::NoRoom { at_peer: true }));
         let share = failed(Errno::DQUOT);
@@ -157,5 +185,42 @@ mod tests {
         assert!(
             share.hint().is_some_and(|hint| hint.contains("half of what the other users leave"))
         );
+    }
+
+    #[test]
+    fn p_5_a_link_that_is_missing_is_told_from_memory_that_is() {
+        let lead = |(number, hwid): (u32, u64)| {
+            let info = abi::weft_link_info {
+                link: number,
+                lid: number,
+                peer_hwid: hwid,
+                ..Default::default()
+            };
+            Link::from(info)
+        };
+        let to = |connect: Connect, hwids: &[u64]| {
+            let links = || Ok((4..).zip(hwids.iter().copied()).map(lead).collect());
+            connect.failed(Errno::NOSPC.into(), links)
+        };
+        let none = to(Connect::to_peer(9, 7), &[5, 6]);
+        assert!(matches!(none, Error::NoLink { peer: 9, links: 2 }), "{none}");
+        assert_eq!(
+            none.to_string(),
+            "no link is left for host 0x9: all 2 links over routes are in use"
+        );
+        assert!(none.hint().is_some_and(|hint| hint.contains("weftctl show")));
+        let links = || Ok((4..).zip([5, 6]).map(lead).collect());
+        let share = Connect::to_peer(9, 7).failed(Errno::DQUOT.into(), links);
+        assert!(
+            share.to_string().starts_with("links over routes: this user has its share"),
+            "{share}"
+        );
+        for full in [
+            to(Connect::to_peer(6, 7), &[5, 6]),
+            to(Connect::to_peer(9, 7), &[]),
+            to(Connect::to_link(4, 7), &[5, 6]),
+        ] {
+            assert!(matches!(full, Error::NoRoom { at_peer: false }), "{full}");
+        }
     }
 }

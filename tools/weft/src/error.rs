@@ -59,6 +59,13 @@ pub enum Error {
         /// Whether it is the peer that has none.
         at_peer: bool,
     },
+    /// No link leads to the host, and all links over routes are in use.
+    NoLink {
+        /// The host.
+        peer: u64,
+        /// How many there are of these links.
+        links: usize,
+    },
     /// The link or the peer went away while the connection was made.
     Reset,
     /// It did not happen in time; what.
@@ -190,6 +197,10 @@ impl Error {
             Error::Refused(_) => {
                 "start the listener on the other host, or look at its service number"
             }
+            Error::NoLink { .. } => {
+                "`weftctl show` says which hosts they lead to; one is free again when all channels and queue \
+                 pairs over it are closed, at both ends"
+            }
             Error::NoRoom { .. } => "close channels, or ask for smaller rings",
             Error::Reset | Error::Broken(Reason::LinkDown | Reason::PeerRestarted) => {
                 "connect again when the link is ready"
@@ -260,6 +271,10 @@ impl fmt::Display for Error {
                 f,
                 "{} has no memory left for a channel of this size",
                 if *at_peer { "the peer" } else { "this port" }
+            ),
+            Error::NoLink { peer, links } => write!(
+                f,
+                "no link is left for host {peer:#x}: all {links} links over routes are in use"
             ),
             Error::Reset => f.write_str("the link or the peer went away while connecting"),
             Error::TimedOut(what) => write!(f, "{what}: not in time"),

@@ -3,7 +3,11 @@
 //! A link of a port: its state, and the host at the other end.
 
 use crate::abi;
+use crate::error::{Error, Result};
+use crate::ioctl::Ioctl;
+use rustix::io::Errno;
 use std::fmt;
+use std::os::fd::BorrowedFd;
 
 /// States of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,4 +150,23 @@ impl From<abi::weft_link_info> for Link {
             power: info.power.into(),
         }
     }
+}
+
+/// A link of a port; `None` if there is no such link.
+pub(crate) fn link_if_any(port: BorrowedFd<'_>, number: u32) -> Result<Option<Link>> {
+    let mut info = abi::weft_link_info { link: number, ..Default::default() };
+    match info.call(port) {
+        Ok(()) => Ok(Some(info.into())),
+        Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) => Ok(None),
+        Err(e) => Err(Error::os("asking for a link", e)),
+    }
+}
+
+/// All links of a port.
+pub(crate) fn links(port: BorrowedFd<'_>) -> Result<Vec<Link>> {
+    let mut info = abi::weft_port_info::default();
+    info.call(port).map_err(|e| Error::os("asking for the port", e))?;
+    // Between those there may be numbers of none.
+    let all = (0..info.links).map(|number| link_if_any(port, number));
+    all.filter_map(Result::transpose).collect()
 }

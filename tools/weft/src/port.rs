@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::fabric::{Fabric, FabricRoute, fabric, routes};
 use crate::hierarchy::{Hierarchy, hierarchy};
 use crate::ioctl::Ioctl;
-use crate::link::{Link, LinkState};
+use crate::link::{Link, LinkState, link_if_any, links};
 use crate::listener::Listener;
 use crate::migrate::{Migrate, Migration, migrate};
 use crate::objects::Objects;
@@ -270,20 +270,13 @@ impl Port {
 
     /// The same; `None` if there is no such link.
     fn link_if_any(&self, number: u32) -> Result<Option<Link>> {
-        let mut info = abi::weft_link_info { link: number, ..Default::default() };
-        match info.call(self.file.as_fd()) {
-            Ok(()) => Ok(Some(info.into())),
-            Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) => Ok(None),
-            Err(e) => Err(Error::os("asking for a link", e)),
-        }
+        link_if_any(self.file.as_fd(), number)
     }
 
-    /// All of its links, as they are now: those to neighbours, and those to other hosts that routes lead
-    /// to.
+    /// All of its links, as they are now: those to neighbours, and those over routes, which lead to hosts
+    /// that a program has connected to of late, or that have connected to this one.
     pub fn links(&self) -> Result<Vec<Link>> {
-        // Between those there may be numbers of none.
-        let all = (0..self.info()?.links).map(|number| self.link_if_any(number));
-        all.filter_map(Result::transpose).collect()
+        links(self.file.as_fd())
     }
 
     /// Waits until link `number` is in `state`; any time without `timeout`.

@@ -136,6 +136,7 @@ fn kind(error: &Error) -> Kind {
         Error::NoPort(_) | Error::Gone => Kind::NoDevice,
         Error::Permission(_) => Kind::Permission,
         Error::Unreachable(_)
+        | Error::NoLink { .. }
         | Error::Refused(_)
         | Error::Reset
         | Error::TimedOut(_)
@@ -249,6 +250,21 @@ impl Port {
         Ok(links.into_iter().map(LinkInfo::from).collect())
     }
 
+    /// Whether a route leads to a host, as far as it is known.
+    pub fn has_route(&self, hwid: u64) -> bool {
+        let fabric = self.0.fabric().ok().flatten();
+        fabric.is_some_and(|fabric| fabric.node(hwid).is_some_and(|node| node.links.is_some()))
+    }
+
+    /// Whether a route leads to any other host, as far as it is known.
+    pub fn has_routes(&self) -> bool {
+        let other = |node: &weft::FabricNode| {
+            !node.own && node.kind == weft::NodeKind::Host && node.links.is_some()
+        };
+        let fabric = self.0.fabric().ok().flatten();
+        fabric.is_some_and(|fabric| fabric.nodes.iter().any(other))
+    }
+
     /// Listens on a service.
     pub fn listen(&self, service: u32) -> Result<Listener, Failure> {
         let listener = self.0.listen(service, BACKLOG).map_err(|e| self.failure(&e))?;
@@ -341,12 +357,12 @@ impl Connector {
         Connector { target, service }
     }
 
-    /// The port to use; without one that leads to the peer, the first.
+    /// The port to use; without one that leads to the peer, one with a route there, or else the first.
     fn port(&self) -> Result<Port, Failure> {
         if let Some(path) = &self.target.port {
             return Port::open(path);
         }
-        let mut first = None;
+        let (mut first, mut routed) = (None, None);
         for path in ports() {
             let port = match Port::open(&path) {
                 Ok(port) => port,
@@ -357,9 +373,13 @@ impl Connector {
             if port.links()?.iter().any(|link| link.hwid == peer) {
                 return Ok(port);
             }
-            first.get_or_insert(port);
+            if routed.is_none() && port.has_route(peer) {
+                routed = Some(port);
+            } else {
+                first.get_or_insert(port);
+            }
         }
-        first.ok_or_else(no_ports)
+        routed.or(first).ok_or_else(no_ports)
     }
 
     /// The link to use, and the host that is to be there.
@@ -378,11 +398,15 @@ impl Connector {
         let fitting: Vec<&LinkInfo> = links.iter().filter(fits).collect();
         let ready: Vec<&LinkInfo> = fitting.iter().copied().filter(|link| link.ready()).collect();
         match (ready.as_slice(), self.target.peer) {
-            ([], Some(hwid)) => {
-                let message = format!("no link of {shown} that is ready leads to {}", hex(hwid));
-                Err(Failure::new(Kind::Unreachable, message)
-                    .hint(states(&links.iter().collect::<Vec<_>>())))
+            // The driver has a link lead there.
+            ([], Some(hwid))
+                if self.target.link.is_none()
+                    && fitting.iter().all(|link| link.lid != 0)
+                    && port.has_route(hwid) =>
+            {
+                Ok(weft::Connect::to_peer(hwid, self.service))
             }
+            ([], Some(hwid)) => Err(unready(port, hwid, &links)),
             ([], None) => {
                 let message = format!("no link of {shown} is ready");
                 let hint = format!("{}; `weftctl diagnose` says why", states(&fitting));
@@ -414,6 +438,10 @@ impl Connector {
                     return Ok(Channel(channel));
                 }
                 Err(Error::NoRoom { .. } | Error::Share { .. }) if bulk.peek().is_some() => {}
+                Err(Error::Unreachable(_)) if self.target.peer.is_some() => {
+                    let hwid = self.target.peer.unwrap_or_default();
+                    return Err(unready(&port, hwid, &port.links()?));
+                }
                 Err(e) => {
                     *unanswered = matches!(e, Error::TimedOut(_));
                     return Err(port.failure(&e));
@@ -435,6 +463,18 @@ impl Connect for Connector {
             NoConnection { failure, passing, unanswered }
         })
     }
+}
+
+/// The failure of a host to which no link leads that is ready.
+fn unready(port: &Port, hwid: u64, links: &[LinkInfo]) -> Failure {
+    let shown = port.0.path().display();
+    let message = format!("no link of {shown} that is ready leads to {}", hex(hwid));
+    let mut hint = states(&links.iter().collect::<Vec<_>>());
+    if port.has_route(hwid) {
+        hint += "; a route leads there: the host there has no weft.ko, or no link left for this one, \
+                 as manager/calls_refused counts there";
+    }
+    Failure::new(Kind::Unreachable, message).hint(hint)
 }
 
 /// States of links, for hints.

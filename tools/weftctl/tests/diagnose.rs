@@ -711,6 +711,18 @@ fn the_fabric() {
         (
             "well",
             |s| {
+                let manager = manager(s);
+                (manager.routed_links, manager.routed_used, manager.routed_claimed) =
+                    (Some(8), 6, 2);
+                managed(s).links.truncate(4);
+            },
+            "links-in-use",
+            Level::Note,
+            "all 8 links over routes are in use: 6 by this host, 2 by other hosts",
+        ),
+        (
+            "well",
+            |s| {
                 managed(s).links.truncate(4);
                 port(s).nodes.remove(0);
             },

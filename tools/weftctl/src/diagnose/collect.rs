@@ -385,6 +385,9 @@ fn manager(dir: &Path) -> Option<Manager> {
         messages_refused: count("messages_refused"),
         key_mismatch: word("key_mismatch"),
         key_mismatch_hwid: word("key_mismatch_hwid"),
+        routed_links: number(&dir.join("routed_links")),
+        routed_used: count("routed_used"),
+        routed_claimed: count("routed_claimed"),
     })
 }
 

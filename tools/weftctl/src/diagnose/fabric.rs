@@ -85,7 +85,8 @@ pub fn is_settled(manager: &Manager) -> bool {
 /// Whether everybody that is known can be reached, so far.
 pub fn is_complete(port: &Port) -> bool {
     port.manager.as_ref().is_none_or(|manager| {
-        is_settled(manager) && port.nodes.iter().all(|node| node.own || reached(port, node))
+        is_settled(manager)
+            && port.nodes.iter().all(|node| node.own || reached(port, manager, node))
     })
 }
 
@@ -115,11 +116,14 @@ fn unmanaged(function: &Function, at_switch: Option<&Link>, manager: &Manager) -
     finding.mend(mend)
 }
 
-/// By a link of its own, or it is none that has one.
-fn reached(port: &Port, node: &Node) -> bool {
+/// By a link of its own, or by one that is made when it is needed, or it is none that has one.
+fn reached(port: &Port, manager: &Manager, node: &Node) -> bool {
     let same =
         |link: &&Link| short(&link.peer_hwid) == node.hwid || link.lid == Some(node.lid.into());
-    node.known && node.links != 0 && (node.kind != "host" || port.links.iter().any(|l| same(&l)))
+    let in_use = manager.routed_used + manager.routed_claimed;
+    let has_link = port.links.iter().any(|link| same(&link))
+        || manager.routed_links.is_some_and(|links| in_use < links);
+    node.known && node.links != 0 && (node.kind != "host" || has_link)
 }
 
 /// Neighbours that the manager takes no notice of.
@@ -157,7 +161,7 @@ fn excluded(function: &Function, port: &Port, manager: &Manager) -> Vec<Finding>
 
 /// What keeps a node from being reached.
 fn unreached(here: &Place, port: &Port, manager: &Manager, node: &Node) -> Option<Finding> {
-    if reached(port, node) {
+    if reached(port, manager, node) {
         return None;
     }
     let who = match node.lid {
@@ -186,15 +190,25 @@ fn unreached(here: &Place, port: &Port, manager: &Manager, node: &Node) -> Optio
         );
         return Some(Finding::fault("no-route", at, what).mend(mend));
     }
-    let far = port.links.iter().filter(|link| link.lid.is_some()).count();
-    let why = match far {
-        0 => "this port has none for links over routes".to_owned(),
-        far => format!("all {far} links over routes lead to nearer hosts"),
-    };
-    let what = format!("{who} is {} links away, and no window is left for it: {why}", node.links);
+    if let Some(links @ 1..) = manager.routed_links {
+        let (used, claimed) = (manager.routed_used, manager.routed_claimed);
+        let what = format!(
+            "{who} is {} links away, and all {links} links over routes are in use: {used} by this host, \
+             {claimed} by other hosts",
+            node.links
+        );
+        return Some(Finding::note("links-in-use", at, what).mend(
+            "`weftctl show` says which hosts they lead to: a connection gets one when all channels and \
+             queue pairs over it are closed",
+        ));
+    }
+    let what = format!(
+        "{who} is {} links away, and no window is left for it: this port has none for links over routes",
+        node.links
+    );
     Some(Finding::fault("no-window", at, what).mend(
-        "a cable that is nearer to it; a port has up to 8 such links if it has the slots, apertures \
-         and doorbells for them: `dmesg` says which it lacks",
+        "a cable to it; a port has up to 8 such links if it has the slots, apertures and doorbells for \
+         them: `dmesg` says which it lacks",
     ))
 }
 

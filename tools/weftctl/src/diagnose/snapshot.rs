@@ -168,6 +168,10 @@ pub struct Manager {
     pub messages_refused: u64,
     pub key_mismatch: String,
     pub key_mismatch_hwid: String,
+    /// Not of an older driver, whose routed links lead to the nearest hosts.
+    pub routed_links: Option<u64>,
+    pub routed_used: u64,
+    pub routed_claimed: u64,
 }
 
 /// What the driver of a physical function shows of a virtual one.

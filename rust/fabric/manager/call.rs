@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls: hellos of hosts to which no link leads. Such a host has aimed a link at this one, and asks for one
+//! back.
+//!
+//! A call is not believed beyond what the manager knows by itself: the link is aimed at the node that has this
+//! hardware id and this local id, or at none. What a call may take, `proto::reach` says.
+
+use super::{
+    super::{
+        host::{ManagerHost, Spared},
+        queue::Queue,
+    },
+    aims::{is_next_door, target},
+    Manager,
+};
+use crate::{
+    hw::Port,
+    proto::wire::{Body, Header, Incarnation, Message},
+    sys::clock,
+};
+use kernel::{prelude::*, sync::atomic::Relaxed};
+
+/// The most calls that wait. Callers repeat them.
+const DEPTH: usize = 16;
+
+/// A hello that came from this local id.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    lid: u32,
+    hello: Message,
+}
+
+/// The calls that wait.
+pub(super) struct Calls(Queue<Call>);
+
+impl Calls {
+    pub(super) fn new() -> Result<Self> {
+        let none = Call {
+            lid: 0,
+            hello: Message {
+                header: Header {
+                    from: Incarnation::default(),
+                    to_generation: 0,
+                    to_session: 0,
+                    sequence: 0,
+                },
+                body: Body::Heartbeat,
+                proof: None,
+            },
+        };
+        Ok(Self(Queue::new(none, DEPTH)?))
+    }
+}
+
+impl Manager {
+    /// Queues a call for [`Self::run`]. One that finds no room is lost.
+    pub(in crate::fabric) fn called(&self, lid: u32, hello: Message) {
+        let _ = self.calls.lock().0.put(Call { lid, hello });
+    }
+
+    /// Returns how many calls were refused.
+    pub(crate) fn calls_refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    /// Follows the calls that wait, as far as they may be.
+    pub(super) fn answer_calls(&self, node: &dyn ManagerHost, port: &dyn Port) {
+        for _ in 0..DEPTH {
+            let next = self.calls.lock().0.take();
+            let Some(call) = next else {
+                return;
+            };
+            if !self.answer(node, port, &call) {
+                self.refused.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    /// Aims a link at the host that calls. Returns false if that is refused.
+    fn answer(&self, node: &dyn ManagerHost, port: &dyn Port, call: &Call) -> bool {
+        let hwid = call.hello.header.from.hwid;
+        if self.keyring.nonce() != 0 && !self.keyring.is_proved(&call.hello) {
+            return false;
+        }
+        let aim = self.look(|view| target(view, hwid));
+        let Some(aim) = aim.filter(|aim| aim.lid == call.lid) else {
+            return false;
+        };
+        if is_next_door(node, port, hwid) {
+            return false;
+        }
+        let mut aims = self.aims.lock();
+        if aims.reach.link_to(hwid).is_some() {
+            // It has followed the same call before.
+            return true;
+        }
+        let now = clock::now_ms();
+        let uses = aims.uses(node);
+        aims.reach.note(uses, now);
+        let Ok(link) = aims.reach.answer(uses, now) else {
+            return false;
+        };
+        let done = aims.set(node, link, Some(aim), Spared::Used);
+        if done.is_ok() {
+            aims.reach.lead(link, hwid, true, now);
+        }
+        done.is_ok()
+    }
+}

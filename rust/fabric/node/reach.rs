@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How a call of a user reaches a host: over a link that is READY, or one that is aimed for it.
+//!
+//! Which link that is, the manager says. This file must not know what the call opens then.
+
+use super::Node;
+use crate::{
+    fabric::{link::Link, turnstile::Inside},
+    hw::Port,
+    share::{Charge, Payer},
+    sys::{
+        clock,
+        errno::{EHOSTUNREACH, ENOTCONN},
+    },
+};
+use kernel::{prelude::*, time::Msecs};
+
+/// The host that a user wants to reach.
+#[derive(Clone, Copy)]
+pub(crate) struct Destination {
+    /// Its hardware id, 0 for any.
+    pub(crate) peer: u64,
+    /// The link, `None` for any.
+    pub(crate) link: Option<usize>,
+}
+
+/// A link that counts as used until this is dropped, and so is not aimed elsewhere.
+pub(crate) struct Held<'a> {
+    link: &'a Link,
+    /// Hardware id of the peer.
+    pub(crate) peer: u64,
+    /// Of a routed link: it counts for the user.
+    charge: Option<Charge>,
+}
+
+impl<'a> Held<'a> {
+    /// Errors are those of [`Payer::take_link`].
+    fn new(link: &'a Link, peer: u64, payer: &Payer, port: &dyn Port) -> Result<Self> {
+        let charge = payer.take_link(&port.far_links(), link.number())?;
+        link.hold_on();
+        Ok(Self { link, peer, charge })
+    }
+
+    /// Returns what counts for the user, to be kept as long as what it opens.
+    pub(crate) fn take_charge(&mut self) -> Option<Charge> {
+        self.charge.take()
+    }
+
+    /// Returns the number of the link.
+    pub(crate) fn link(&self) -> usize {
+        self.link.number()
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.link.release();
+    }
+}
+
+impl Node {
+    /// Notes that a user has something open on a link, for however short.
+    pub(crate) fn touch(&self, link: usize) {
+        if let Some(manager) = self.manager() {
+            manager.touch(link);
+        }
+    }
+
+    /// Returns the first READY link to the wanted host, held. `EHOSTUNREACH`: there is none; `EINVAL`:
+    /// there is no such link; `EDQUOT`: `payer` has its share of the routed links.
+    pub(crate) fn find(&self, payer: &Payer, to: Destination) -> Result<Held<'_>> {
+        for number in self.link_numbers(to.link)? {
+            let link = self.links.get(number).ok_or(EINVAL)?;
+            let held = self.with_link(number, |session| {
+                let peer = session.peer().map_or(0, |peer| peer.id.hwid);
+                // With the link locked: from here on it is not aimed elsewhere.
+                let is_it = to.peer == 0 || to.peer == peer;
+                let held = is_it.then(|| Held::new(link, peer, payer, session.port()));
+                held.transpose()
+            });
+            match held {
+                Ok(Some(held)) => return Ok(held),
+                Ok(None) => {}
+                // A routed link may have been given back meanwhile.
+                Err(e) if e == ENOTCONN || e == EINVAL => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Err(EHOSTUNREACH.into())
+    }
+
+    /// As [`Node::find`]; if no link leads to the wanted host, and the caller has not named one, aims a
+    /// routed link and waits for up to `timeout` until it is READY. Sleeps.
+    ///
+    /// `EHOSTUNREACH` also: no route leads there, or the link has not become READY in time; `ENOSPC`: all
+    /// routed links are in use; `EDQUOT`: `payer` has its share of
+    /// them; `EINTR`: a signal came.
+    pub(crate) fn reach(
+        &self,
+        payer: &Payer,
+        inside: &Inside<'_>,
+        to: Destination,
+        timeout: Msecs,
+    ) -> Result<Held<'_>> {
+        let unreached = Error::from(EHOSTUNREACH);
+        let until = clock::now_ms() + u64::from(timeout);
+        loop {
+            match self.find(payer, to) {
+                Err(e) if e == unreached => {}
+                found => return found.inspect(|held| self.touch(held.link())),
+            }
+            let manager = match to {
+                Destination { peer: 0, .. } | Destination { link: Some(_), .. } => {
+                    return Err(unreached)
+                }
+                _ => self.manager().ok_or(unreached)?,
+            };
+            let left = until.saturating_sub(clock::now_ms());
+            if left == 0 {
+                return Err(unreached);
+            }
+            // It counts as used while this call waits.
+            let hold = |port: &dyn Port, link| {
+                let link = self.links.get(link).ok_or(EINVAL)?;
+                Held::new(link, to.peer, payer, port)
+            };
+            let may = |port: &dyn Port| payer.may_take_link(&port.far_links());
+            let aimed = manager.lead(self, to.peer, may, hold)?;
+            let over = || {
+                let leads = manager.leads(aimed.link(), to.peer);
+                !leads || aimed.link.is_ready() || self.is_closed()
+            };
+            let waited = inside.asleep(|| self.reaching.wait_ms(over, left as Msecs));
+            match waited {
+                Err(e) if e == ETIMEDOUT => {}
+                Err(e) if e == ERESTARTSYS => return Err(EINTR),
+                other => other?,
+            }
+        }
+    }
+}
