@@ -331,6 +331,12 @@ where
         &self.me
     }
 
+    /// Returns the ports of the node.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-sim"))]
+    pub fn ports(&self) -> &[Port; PORTS] {
+        &self.ports
+    }
+
     /// Returns the role of the node.
     pub fn role(&self) -> Role {
         match self.phase {
