@@ -711,18 +711,6 @@ fn the_fabric() {
         (
             "well",
             |s| {
-                let manager = manager(s);
-                (manager.routed_links, manager.routed_used, manager.routed_claimed) =
-                    (Some(8), 6, 2);
-                managed(s).links.truncate(4);
-            },
-            "links-in-use",
-            Level::Note,
-            "all 8 links over routes are in use: 6 by this host, 2 by other hosts",
-        ),
-        (
-            "well",
-            |s| {
                 managed(s).links.truncate(4);
                 port(s).nodes.remove(0);
             },
@@ -733,6 +721,15 @@ fn the_fabric() {
     ]);
     manager(&mut snapshot).excluded = 1;
     assert_eq!(ids(&diagnose(&snapshot), Level::Note), ["link-excluded"]);
+    let full = managed(&mut snapshot);
+    full.links.truncate(4);
+    let used = full.manager.as_mut().expect("a manager");
+    (used.routed_links, used.routed_used, used.routed_claimed) = (Some(8), 6, 2);
+    let found = diagnose(&snapshot);
+    assert_eq!(ids(&found, Level::Note), ["links-in-use"]);
+    assert!(!is_wrong(&found));
+    let said = "all 8 links over routes are in use: 6 by this host, 2 by other hosts";
+    assert!(found[0].what.ends_with(said), "{found:?}");
     // What comes by itself is worth another look, unless there is no host at all.
     manager(&mut snapshot).lid = 0;
     assert!(is_settling(&snapshot));

@@ -4,7 +4,8 @@
 //! one host, `weft-post care HWID SERVICE` or `weft-post careless HWID SERVICE` on another.
 //!
 //! The careful one posts no more when the port is to be taken away, and waits for its completions; the
-//! careless one goes on until the port is gone. Either way each request has one completion then, in
+//! careless one goes on until the port is gone, and has requests outstanding all the time: one of them is a
+//! SEND, for which the other end posts no receive request. Either way each request has one completion then, in
 //! order, and none succeeds behind one that was flushed; else it ends with an error.
 
 use std::process::ExitCode;
@@ -18,6 +19,8 @@ const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const LATE: Duration = Duration::from_secs(90);
 const BYTES: usize = 64 << 10;
 const ENTRIES: u32 = 64;
+/// Number of the SEND of the careless one.
+const BLOCKED: u64 = 100;
 
 fn listen(number: u32, service: u32) -> Result<()> {
     let port = Port::open(number)?;
@@ -43,17 +46,23 @@ fn listen(number: u32, service: u32) -> Result<()> {
 /// What was posted, and what became of it.
 #[derive(Default)]
 struct Counts {
+    care: bool,
     posted: u64,
     done: u64,
     flushed: u64,
 }
 
 impl Counts {
-    fn post(&mut self, qp: &mut Qp, data: Sge, to: Remote) -> Result<()> {
-        let list = [data];
-        while self.posted - self.done - self.flushed < u64::from(ENTRIES)
-            && qp.post(&Request::write(self.posted, &list, to).signaled())?
-        {
+    fn post(&mut self, qp: &mut Qp, [long, short]: [Sge; 2], to: Remote) -> Result<()> {
+        let (long, short) = ([long], [short]);
+        while self.posted - self.done - self.flushed < u64::from(ENTRIES) {
+            let request = match self.posted {
+                BLOCKED if !self.care => Request::send(BLOCKED, &short),
+                number => Request::write(number, &long, to),
+            };
+            if !qp.post(&request.signaled())? {
+                break;
+            }
             self.posted += 1;
         }
         match qp.ring() {
@@ -93,10 +102,10 @@ fn post(hwid: u64, service: u32, care: bool) -> Result<()> {
     let mut qp = pd.qp(&cq, &cq, &QpOptions::new().entries(ENTRIES, 16))?;
     let theirs = verbs::join(&mut channel, &mut qp, Rights::REMOTE, &[], PATIENCE, |_| Ok(()))?;
     let to = theirs.first().ok_or("the other end offers nothing")?.remote;
-    let data = memory.sge(0, 16 << 10);
+    let data = [memory.sge(0, 16 << 10), memory.sge(0, 64)];
     drop(channel);
-    println!("posting");
-    let mut counts = Counts::default();
+    let mut counts = Counts { care, ..Counts::default() };
+    let mut posting = false;
     let (mut asked, mut gone): (bool, Option<Instant>) = (false, None);
     let begin = Instant::now();
     while begin.elapsed() < LATE {
@@ -109,16 +118,20 @@ fn post(hwid: u64, service: u32, care: bool) -> Result<()> {
             counts.post(&mut qp, data, to)?;
         }
         let more = counts.complete(&mut cq)?;
+        if !posting && (care || counts.done == BLOCKED) {
+            println!("posting");
+            posting = true;
+        }
         if gone.is_some() && !more && counts.all() {
             if care && counts.flushed != 0 {
                 return Err(format!("{} requests were flushed", counts.flushed).into());
             }
-            let Counts { posted, done, flushed } = counts;
+            let Counts { posted, done, flushed, .. } = counts;
             println!("{posted} posted, {done} done, {flushed} flushed");
             return Ok(());
         }
         if gone.is_some_and(|since| since.elapsed() > Duration::from_secs(10)) {
-            let Counts { posted, done, flushed } = counts;
+            let Counts { posted, done, flushed, .. } = counts;
             return Err(format!("{posted} posted, {done} done, {flushed} flushed").into());
         }
     }
