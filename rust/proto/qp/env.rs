@@ -30,7 +30,8 @@ use core::ops::DerefMut;
 pub enum Flow {
     /// Requests may be begun.
     Open,
-    /// None is begun; those under way continue.
+    /// None is begun; those under way continue. What the peer has refused for want of a receive request is
+    /// not sent again.
     Paused,
     /// None is begun, and none is sent again.
     Quiesced,

@@ -192,11 +192,14 @@ impl<H: Heap> Machine<H> {
     }
 
     /// Returns the number of requests without a completion: those under way, and, if `posted`, those
-    /// that can be begun.
+    /// that can be begun, or sent again once the peer has a receive request.
     pub fn outstanding(&self, queues: &impl Queues, posted: bool) -> u32 {
+        if !posted {
+            return self.requester.unrefused() as u32;
+        }
         let waits = match self.state {
             // Requests that are posted in other states are never begun.
-            State::Rts | State::Sqd if posted => queues.sends_pending(),
+            State::Rts | State::Sqd => queues.sends_pending(),
             _ => 0,
         };
         (self.requester.under_way() as u32).saturating_add(waits)

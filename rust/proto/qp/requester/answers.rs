@@ -43,6 +43,7 @@ impl<H: Heap> Machine<H> {
                 if let Some(n) = requester.find(psn) {
                     requester.go_back(n);
                     requester.rnr_wait = true;
+                    requester.refused = true;
                     self.revoke(env);
                 }
                 known

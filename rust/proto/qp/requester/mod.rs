@@ -44,6 +44,8 @@ pub struct Requester<H: Heap> {
     fence_wait: bool,
     /// The peer had no receive request (RNR), and will report when there is one.
     rnr_wait: bool,
+    /// What is to be sent again was refused by the peer for that reason: it has nothing of it.
+    refused: bool,
     /// How many of the requests that were sent are long messages with data that are pushed.
     longs: usize,
     /// Memory that the peer has granted for them; if data are pulled, that it has exposed for the last
@@ -64,6 +66,7 @@ impl<H: Heap> Requester<H> {
             next_psn: 0,
             fence_wait: false,
             rnr_wait: false,
+            refused: false,
             longs: 0,
             grants: Grants::NONE,
             moving: 0,
@@ -99,6 +102,16 @@ impl<H: Heap> Requester<H> {
         self.count
     }
 
+    /// Returns how many requests are under way, less those that the peer has refused for want of a receive
+    /// request, and that were not sent again.
+    pub(super) const fn unrefused(&self) -> usize {
+        if self.refused {
+            self.sent
+        } else {
+            self.count
+        }
+    }
+
     /// Returns the index of the newest request.
     pub(super) const fn last(&self) -> Option<usize> {
         self.count.checked_sub(1)
@@ -120,6 +133,7 @@ impl<H: Heap> Requester<H> {
     /// that are to be sent again.
     pub(super) fn rewind(&mut self) {
         self.rnr_wait = false;
+        self.refused = false;
         self.longs = 0;
         self.grants = Grants::NONE;
         self.moving = 0;

@@ -63,6 +63,10 @@ impl<H: Heap> Machine<H> {
                 served.blocked = unsent || env.has_send();
                 return Ok(served);
             }
+            if self.requester.refused && env.flow() == Flow::Paused {
+                // It does not count as under way.
+                return Ok(served);
+            }
             let goes_on = if unsent {
                 self.send_next(env, &mut served)?
             } else {
@@ -115,6 +119,7 @@ impl<H: Heap> Machine<H> {
             Sent::Yes => {
                 served.requests += 1;
                 self.requester.sent += 1;
+                self.requester.refused = false;
                 self.sent += 1;
                 self.touched = true;
                 served.progress = true;
@@ -132,6 +137,7 @@ impl<H: Heap> Machine<H> {
                     request.wait = Wait::Failed(status);
                 }
                 self.requester.sent += 1;
+                self.requester.refused = false;
                 served.requests += 1;
                 self.requester.fence_wait = true;
                 served.progress = true;
