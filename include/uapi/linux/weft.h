@@ -920,8 +920,8 @@ struct weft_recv_wqe {
  * other one names another pair, is in ERR or is not there, and with WEFT_WC_PROTOCOL if its
  * @protocol is another.
  *
- * To RTR, a link is aimed at @peer if none leads there, as by WEFT_CHAN_CONNECT, and waited for
- * for five seconds: EHOSTUNREACH, ENOSPC, EDQUOT and EINTR as there. ECONNRESET: to RTS,
+ * To RTR, a link is aimed at @peer if none leads there, as by WEFT_CHAN_CONNECT, and the call
+ * waits up to five seconds for it: EHOSTUNREACH, ENOSPC, EDQUOT and EINTR as there. ECONNRESET: to RTS,
  * of a queue pair whose link went down meanwhile: it is in ERR.
  */
 struct weft_qp_modify {
