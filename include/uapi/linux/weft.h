@@ -921,8 +921,8 @@ struct weft_recv_wqe {
  * @protocol is another.
  *
  * To RTR, a link is aimed at @peer if none leads there, as by WEFT_CHAN_CONNECT, and the call
- * waits up to five seconds for it: EHOSTUNREACH, ENOSPC, EDQUOT and EINTR as there. ECONNRESET: to RTS,
- * of a queue pair whose link went down meanwhile: it is in ERR.
+ * waits up to five seconds for it: EHOSTUNREACH, ENOSPC, EDQUOT and EINTR as there.
+ * ECONNRESET: to RTS, of a queue pair whose link went down meanwhile: it is in ERR.
  */
 struct weft_qp_modify {
 	__u32 size;
