@@ -390,12 +390,17 @@
 #define WEFT_SPACE_PLUG			4	/* hot-plug controllers: port << 8 | VP */
 #define   WEFT_PLUG_PHYSICAL		0xff	/* in place of a VP: that of the port */
 
-/* Data of a hot-plug controller. Writing it sets POWER, and clears CHANGED by a 1. */
+/*
+ * Data of a hot-plug controller. Writing it sets POWER, and clears CHANGED by a 1. By a 1 in
+ * ANNOUNCE, and in WITHDRAW, a physical one has ANNOUNCED set, and cleared.
+ */
 #define WEFT_PLUG_PRESENT		0x00000001	/* ro: something is plugged in */
 #define WEFT_PLUG_CHANGED		0x00000002	/* rw1c: something came or went */
 #define WEFT_PLUG_POWER			0x00000004	/* rw: of a VP, it is connected */
 #define WEFT_PLUG_ANNOUNCED		0x00000008	/* ro: something will come, or go */
 #define WEFT_PLUG_LINK			0x00000010	/* ro: the link is up */
+#define WEFT_PLUG_ANNOUNCE		0x00000020	/* wo: something will come; ignored if it is there */
+#define WEFT_PLUG_WITHDRAW		0x00000040	/* wo: nothing will come, nor go */
 
 /* CFG_RESULT */
 #define WEFT_CFG_OK			0

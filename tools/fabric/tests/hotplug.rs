@@ -112,6 +112,45 @@ fn hp_1_presence_detect_change_goes_to_the_host_that_programs_the_switch() {
 }
 
 #[test]
+fn hp_1_who_programs_a_switch_announces_at_it_what_will_come() {
+    let (mut world, pcim) = fabric();
+    let (s2, slot) = (pcim.named("s2"), physical(2));
+    let announce = WEFT_PLUG_POWER | WEFT_PLUG_ANNOUNCE;
+    let at_s2 = [0, 3];
+    let write = |world: &mut World, host, data, term| {
+        world.config(host, &at_s2, SLOT, slot, Some((data, term))).0
+    };
+    let announced = |world: &World| {
+        let status = world.daemon.json(&["status"]);
+        let s2 = status["switches"].as_array().unwrap().iter().find(|s| s["name"] == "s2").unwrap();
+        let slots = s2["slots"].as_array().unwrap();
+        slots.iter().find(|s| s["port"] == 2).unwrap()["announced"].as_bool().unwrap()
+    };
+    // Only the host that programs it can.
+    assert_eq!(write(&mut world, 1, announce, 0), WEFT_CFG_STALE);
+    assert!(!announced(&world));
+    assert_eq!(write(&mut world, 0, announce, 1), WEFT_CFG_OK);
+    let waits = WEFT_PLUG_POWER | WEFT_PLUG_ANNOUNCED;
+    assert_eq!(interrupt(&mut world), (s2, 2, waits));
+    assert_eq!(world.read(0, &at_s2, SLOT, slot), waits);
+    assert!(announced(&world));
+    // What takes notice of something else, and switches power, leaves it.
+    assert_eq!(write(&mut world, 0, WEFT_PLUG_POWER | WEFT_PLUG_CHANGED, 1), WEFT_CFG_OK);
+    assert_eq!(world.read(0, &at_s2, SLOT, slot), waits);
+    // The next master finds it, and withdraws it.
+    assert_eq!(write(&mut world, 1, WEFT_PLUG_POWER | WEFT_PLUG_WITHDRAW, 2), WEFT_CFG_OK);
+    assert_eq!(world.read(1, &at_s2, SLOT, slot), WEFT_PLUG_POWER);
+    // It is over when the component comes, and what is there cannot come.
+    assert_eq!(write(&mut world, 0, announce, 3), WEFT_CFG_OK);
+    assert_eq!(interrupt(&mut world), (s2, 2, waits));
+    world.daemon.json(&["plug", "h3"]);
+    let there = WEFT_PLUG_PRESENT | WEFT_PLUG_CHANGED | WEFT_PLUG_POWER;
+    assert_eq!(interrupt(&mut world), (s2, 2, there));
+    assert_eq!(write(&mut world, 0, announce, 3), WEFT_CFG_OK);
+    assert_eq!(world.read(0, &at_s2, SLOT, slot), there);
+}
+
+#[test]
 fn hp_1_a_virtual_controller_disconnects_one_hierarchy_at_one_port() {
     let (mut world, pcim) = fabric();
     let mut queues = [0, 1].map(|host| queue(&mut world, &pcim, "near", host));

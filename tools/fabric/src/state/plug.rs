@@ -220,8 +220,8 @@ impl Fabric {
         )
     }
 
-    /// Writes a controller: takes notice of a change, switches power. In words, what
-    /// was done.
+    /// Writes a controller: takes notice of a change, switches power, and has a physical one
+    /// announced what will come. In words, what was done.
     pub(super) fn slot_write(
         &mut self,
         switch: usize,
@@ -239,12 +239,36 @@ impl Fabric {
             if switched {
                 self.settle();
             }
-            return Ok(format!("slot {port} {on}"));
+            let said = match self.slot_announce(switch, port, data) {
+                Some(true) => ", announced",
+                Some(false) => ", not announced any more",
+                None => "",
+            };
+            return Ok(format!("slot {port} {on}{said}"));
         }
         let slot = self.switches[switch].virtual_slots.entry((port, who)).or_default();
         slot.changed = (slot.changed && !seen) || slot.off == power;
         slot.off = !power;
         Ok(format!("slot {port} {on} for VP {who}"))
+    }
+
+    /// Has a physical controller announce, as a write asks for. What has changed by that.
+    fn slot_announce(&mut self, switch: usize, port: u8, data: u32) -> Option<bool> {
+        let is = self.slot_register(switch, port);
+        let asks = |bit: u32| data & bit != 0;
+        let announced = is & WEFT_PLUG_ANNOUNCED != 0;
+        if asks(WEFT_PLUG_WITHDRAW) && announced {
+            self.slot(switch, port).announced = false;
+            return Some(false);
+        }
+        // What is there already cannot come any more.
+        let may = asks(WEFT_PLUG_ANNOUNCE) && !asks(WEFT_PLUG_WITHDRAW);
+        if !may || announced || is & WEFT_PLUG_PRESENT != 0 {
+            return None;
+        }
+        self.slot(switch, port).announced = true;
+        self.presence(switch, port);
+        Some(true)
     }
 
     fn slot_address(&self, switch: usize, address: u32) -> Option<(u8, u8)> {
