@@ -15,6 +15,7 @@
 mod bus;
 mod carry;
 mod configurator;
+mod controller;
 mod explore;
 mod found;
 mod hierarchies;
@@ -24,6 +25,7 @@ mod plan;
 mod public;
 mod slots;
 mod tables;
+mod virtual_slots;
 mod vpd;
 mod ways;
 
@@ -31,10 +33,12 @@ pub(super) use self::plan::MAX_ASSIGNMENTS;
 pub(crate) use self::public::Shown;
 
 use self::{
+    bus::Bus,
     configurator::Configurator,
     found::Found,
     outcome::Outcome,
     public::{Public, Told},
+    slots::Slot,
 };
 use super::PortGuard;
 use crate::{
@@ -173,6 +177,35 @@ impl Pcim {
         (public.components.len(), public.components_serial, shown)
     }
 
+    /// Returns the number of slots of switches, a serial number that changes when any of them does, and slot
+    /// number `n`.
+    pub(crate) fn slot(&self, n: usize) -> (usize, u32, Option<Slot>) {
+        let public = self.public.lock();
+        let slot = public.slots.get(n).copied();
+        (public.slots.len(), public.slots_serial, slot)
+    }
+
+    /// Has the hot-plug controller of a slot announce a component or, if not `on`, nothing any more. It is kept
+    /// at the switch: another master finds it there. Sleeps, not with the configurator locked: a run may take
+    /// long.
+    ///
+    /// `ENOENT`: there is no such slot, as far as the last run has found; others as of [`Slot::announce`].
+    pub(super) fn announce(
+        &self,
+        network: &dyn Network,
+        term: u32,
+        (switch, port): (u64, u8),
+        on: bool,
+    ) -> Result {
+        let slot = self.public.lock().slot(switch, port);
+        let mut slot = slot.ok_or(ENOENT)?;
+        slot.announce(&Bus::new(network, term), on)?;
+        self.public.lock().show_slot(slot);
+        // A run shows all slots again, and notes that what was withdrawn may be announced again.
+        self.plugged();
+        Ok(())
+    }
+
     /// Calls `f` with the serial number of a host's hierarchy, and the hierarchy as
     /// [`crate::proto::mr::hierarchy`] encodes it. `ENOENT`: no hierarchy of such a host is known.
     pub(crate) fn hierarchy<R>(
@@ -202,6 +235,16 @@ impl Pcim {
 
     fn show_components(&self, found: &Found) -> Result {
         self.public.lock().show_components(found)
+    }
+
+    /// Returns a number that changes when a slot is written by a caller.
+    fn slots_written(&self) -> u32 {
+        self.public.lock().slots_written
+    }
+
+    fn show_slots(&self, slots: KVVec<Slot>, written: u32) {
+        let mut public = self.public.lock();
+        public.show_slots(slots, written);
     }
 
     fn show_hierarchies(&self, told: KVVec<Told>) {

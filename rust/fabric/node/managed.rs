@@ -4,6 +4,7 @@
 
 use super::{super::Manager, host::OfNode, Node, MANAGING, SHARING};
 use crate::{
+    fabric::View,
     hw::Port,
     proto::{mr::due::Due, reach::Counts},
     sys::work,
@@ -61,6 +62,17 @@ impl Node {
     /// Calls [`Manager::allow`], and has the manager look at all nodes again.
     pub(crate) fn allow(&self, hwid: u64) -> Result {
         self.manager().ok_or(ENODEV)?.allow(hwid)?;
+        self.manage();
+        Ok(())
+    }
+
+    /// Calls [`Pcim::announce`](super::super::Pcim::announce) as the master that this host is, and has all slots
+    /// looked at. Sleeps.
+    pub(crate) fn announce(&self, slot: (u64, u8), on: bool) -> Result {
+        let manager = self.manager().ok_or(ENODEV)?;
+        let term = manager.look(View::standing).term;
+        let network = OfNode::new(self, manager);
+        manager.pcim().announce(&network, term, slot, on)?;
         self.manage();
         Ok(())
     }

@@ -84,6 +84,7 @@ impl Configurator {
             return Ok(true);
         }
         pcim.show_assignments(&network.dev(), self.plan.assignments.all(), |_| None)?;
+        let written = pcim.slots_written();
         let mut whole = self.look(&bus)?;
         let (assignments, reach) = (self.plan.assignments.all(), self.reach.as_mut());
         whole &= self.ways.learn(&bus, &self.found, assignments, reach)?;
@@ -111,6 +112,7 @@ impl Configurator {
         whole &= self.carrier.carry_out(&mut with, plan, tables)?;
         let told = carry::told(&mut with, plan, tables)?;
         pcim.show_hierarchies(told);
+        pcim.show_slots(self.slots.seen(tables)?, written);
         let assignments = plan.assignments.all();
         pcim.show_assignments(&network.dev(), assignments, |n| Some(plan.outcome(n)))?;
         let text = self.text.as_ref().get(..bytes).unwrap_or_default();
@@ -149,7 +151,7 @@ impl Configurator {
                 hwid
             ));
         });
-        self.slots.look(bus, &self.found)?;
+        self.slots.look(bus, &self.found, &self.tables)?;
         Ok(whole)
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What other modules see of the multi-root management while this host is the master: what was found,
-//! the outcomes of the assignments, and the hierarchies of all hosts.
+//! the outcomes of the assignments, the hierarchies of all hosts, and the slots of switches.
 
-use super::{found::Found, outcome::Outcome};
+use super::{found::Found, outcome::Outcome, slots::Slot};
 use crate::proto::{
     crc::crc32c,
     mr::{assignment::Assignment, inventory::Component},
@@ -34,6 +34,10 @@ pub(super) struct Public {
     pub(super) assignments: KVVec<(Assignment, Outcome)>,
     pub(super) assignments_serial: u32,
     pub(super) hierarchies: KVVec<Told>,
+    pub(super) slots: KVVec<Slot>,
+    pub(super) slots_serial: u32,
+    /// Incremented whenever one of them is written by a caller.
+    pub(super) slots_written: u32,
 }
 
 impl Public {
@@ -44,6 +48,9 @@ impl Public {
             assignments: KVVec::new(),
             assignments_serial: 0,
             hierarchies: KVVec::new(),
+            slots: KVVec::new(),
+            slots_serial: 0,
+            slots_written: 0,
         }
     }
 
@@ -96,6 +103,34 @@ impl Public {
             self.assignments = all;
         }
         Ok(differs)
+    }
+
+    /// Shows the slots that a run has found, unless one was written since `written` was read: what the run
+    /// knows of that one may be older.
+    pub(super) fn show_slots(&mut self, slots: KVVec<Slot>, written: u32) {
+        if self.slots_written == written && *self.slots != *slots {
+            self.slots_serial = self.slots_serial.wrapping_add(1);
+            self.slots = slots;
+        }
+    }
+
+    /// Returns a slot.
+    pub(super) fn slot(&self, switch: u64, port: u8) -> Option<Slot> {
+        let is = |slot: &&Slot| (slot.switch, slot.port) == (switch, port);
+        self.slots.iter().find(is).copied()
+    }
+
+    /// Shows a slot that was written as it is now, unless a run has found meanwhile that it is gone.
+    pub(super) fn show_slot(&mut self, slot: Slot) {
+        self.slots_written = self.slots_written.wrapping_add(1);
+        let is = |shown: &&mut Slot| (shown.switch, shown.port) == (slot.switch, slot.port);
+        let Some(shown) = self.slots.iter_mut().find(is) else {
+            return;
+        };
+        if *shown != slot {
+            *shown = slot;
+            self.slots_serial = self.slots_serial.wrapping_add(1);
+        }
     }
 
     /// Returns a number that differs for different hierarchies, and the hierarchy of a host.

@@ -2,7 +2,7 @@
 
 //! The contents of the tables of switches and endpoints, as far as hierarchies need them: read once in
 //! the life of a component after this host became the master, and afterwards known from what was
-//! written.
+//! written. A plane in the table of a port goes with its virtual hot-plug controller being on.
 //!
 //! This must not know what they should contain.
 
@@ -10,6 +10,7 @@ use super::{
     super::memory::Memory,
     bus::Bus,
     found::{Contact, Found},
+    virtual_slots,
 };
 use crate::{
     proto::{
@@ -53,6 +54,19 @@ impl Tables {
     /// Returns the entries, sorted.
     pub(super) fn entries(&self) -> &[Entry] {
         self.entries.all()
+    }
+
+    /// Returns the virtual planes of a port of a switch that are of a hierarchy, all connected.
+    pub(super) fn planes_of(&self, switch: u64, port: u8) -> impl Iterator<Item = u8> + '_ {
+        self.entries().iter().filter_map(move |entry| match *entry {
+            Entry::Plane {
+                switch: at,
+                port: by,
+                vp,
+                ..
+            } if (at, by) == (switch, port) => Some(vp),
+            _ => None,
+        })
     }
 
     /// Forgets the tables of all components.
@@ -112,10 +126,12 @@ impl Tables {
     fn read_planes(&mut self, bus: &Bus<'_>, switch: u64, ports: u8, path: &Path) -> Result {
         for port in 0..ports {
             for vp in COMMON_VP + 1..PLANES {
-                let at = plane_at(port, vp);
+                let at = virtual_slots::plane_at(port, vp);
                 let said = bus.read(path, ext::WEFT_SPACE_VP, at)?;
                 if said & ext::WEFT_TABLE_VALID != 0 {
                     let vh = (said & ext::WEFT_TABLE_VH) as u16;
+                    // The master before this one may have lost its mastership between two writes.
+                    virtual_slots::connect(bus, path, port, vp)?;
                     self.put(Entry::Plane {
                         switch,
                         port,
@@ -151,10 +167,6 @@ fn no_room(_: Full) -> Error {
     ENOSPC
 }
 
-fn plane_at(port: u8, vp: u8) -> u32 {
-    u32::from(port) << 8 | u32::from(vp)
-}
-
 fn ve_at(ve: u8, register: u32) -> u32 {
     u32::from(ve) << 8 | register
 }
@@ -167,8 +179,15 @@ pub(super) fn write(bus: &Bus<'_>, path: &Path, entry: &Entry, put: bool) -> Res
     };
     match *entry {
         Entry::Plane { port, vp, vh, .. } => {
-            let at = plane_at(port, vp);
-            bus.write(path, ext::WEFT_SPACE_VP, at, valid(vh.into()))
+            if !put {
+                virtual_slots::disconnect(bus, path, port, vp)?;
+            }
+            let at = virtual_slots::plane_at(port, vp);
+            bus.write(path, ext::WEFT_SPACE_VP, at, valid(vh.into()))?;
+            match put {
+                true => virtual_slots::connect(bus, path, port, vp),
+                false => Ok(()),
+            }
         }
         Entry::Base { ve, vp, root, .. } => {
             let at = |register| ve_at(ve, register);

@@ -8,7 +8,7 @@
 //! in every address space, and the entries of all tables. Only the difference between the present
 //! entries and the new ones is written ([`plan`]), so that components that are not concerned are not
 //! touched. A host is told what it needs to know as its [`hierarchy`]. [`due`] decides when all this is
-//! done. The folder is independent of how a component is accessed or a table written. Rules and limits:
+//! done, [`slot`] what hot-plug controllers are written. The folder is independent of how a component is accessed or a table written. Rules and limits:
 //! `Documentation/multiroot.rst`.
 
 pub mod aperture;
@@ -20,5 +20,6 @@ pub mod inventory;
 pub mod list;
 pub mod plan;
 pub mod plane;
+pub mod slot;
 pub mod tree;
 pub mod vpd;
