@@ -4,7 +4,7 @@
 
 use super::{
     assignments, call::Call, channel, endpoint, fabric, file::PortFile, memory, migrate, port, qp,
-    queues,
+    queues, slots,
 };
 use crate::{
     fabric::Inside,
@@ -78,6 +78,8 @@ const ROWS: &[Row] = rows! {
     WEFT_FABRIC_ASSIGNMENT: weft_fabric_assignment 48 assignments::assignment;
     WEFT_FABRIC_COMPONENT: weft_fabric_component 160 assignments::component;
     WEFT_FABRIC_VH: weft_fabric_vh 88 fabric::vh;
+    WEFT_FABRIC_SLOT: weft_fabric_slot 40 slots::slot;
+    WEFT_FABRIC_ANNOUNCE: weft_fabric_announce 24 slots::announce;
     WEFT_EP_OPEN: weft_ep_open 32 endpoint::open;
     WEFT_EP_QUERY: weft_ep_query 48 endpoint::query outlives;
     WEFT_EP_AREA: weft_ep_area 32 endpoint::area;

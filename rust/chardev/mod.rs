@@ -18,6 +18,7 @@ mod ops;
 mod port;
 mod qp;
 mod queues;
+mod slots;
 
 use crate::{
     channel::Channels,

@@ -55,6 +55,7 @@ structures! {
         weft_srq_create weft_qp_create weft_qp_modify weft_qp_query weft_destroy weft_kick
         weft_cq_arm weft_cq_wait weft_limits weft_vf_migrate weft_fabric_nodes weft_fabric_routes
         weft_fabric_assignments weft_fabric_assignment weft_fabric_component weft_fabric_vh
+        weft_fabric_slot weft_fabric_announce
         weft_ep_open weft_ep_query weft_ep_area weft_ep_free weft_ep_submit weft_ep_reap;
     Element:
         weft_ep_work weft_ep_done;

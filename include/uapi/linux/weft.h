@@ -59,6 +59,8 @@
 #define WEFT_FABRIC_COMPONENT	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 24)
 #define WEFT_FABRIC_VH		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 25)
 #define WEFT_CQ_WAIT		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 26)
+#define WEFT_FABRIC_SLOT	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 27)
+#define WEFT_FABRIC_ANNOUNCE	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 28)
 #define WEFT_EP_OPEN		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 32)
 #define WEFT_EP_QUERY		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 33)
 #define WEFT_EP_AREA		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 34)
@@ -1403,6 +1405,71 @@ struct weft_fabric_vh {
 	__u32 vp;
 	__u64 base;
 	__u64 limit;
+};
+
+/* What its hot-plug controller says (weft_fabric_slot.state). */
+#define WEFT_SLOT_OCCUPIED	(1 << 0)	/* a component is plugged in */
+#define WEFT_SLOT_ANNOUNCED	(1 << 1)	/* one will come or, if OCCUPIED, it will go */
+#define WEFT_SLOT_POWER		(1 << 2)	/* it has power */
+#define WEFT_SLOT_LINK		(1 << 3)	/* the link is up */
+
+/**
+ * struct weft_fabric_slot - ioctl(WEFT_FABRIC_SLOT): a port of a switch, by its hot-plug controllers
+ * @size: sizeof(struct weft_fabric_slot)
+ * @flags: must be 0
+ * @index: which one, from 0
+ * @count: out: how many there are
+ * @serial: out: another one when anything of this is different for any slot
+ * @port: out: number of the port
+ * @hwid: out: hardware id of the switch
+ * @state: out: mask of WEFT_SLOT_*
+ * @planes: out: mask of the virtual planes, 1 and up, on which a hierarchy is connected
+ *
+ * As the master has seen it in its last look at all components; after WEFT_FABRIC_ANNOUNCE,
+ * as it is then.
+ *
+ * EOPNOTSUPP: as of WEFT_FABRIC_NODES. EPERM: without CAP_SYS_ADMIN. EREMOTE: this host is
+ * not the master. ENOENT: there is no slot @index.
+ */
+struct weft_fabric_slot {
+	__u32 size;
+	__u32 flags;
+	__u32 index;
+	__u32 count;
+	__u32 serial;
+	__u32 port;
+	__u64 hwid;
+	__u32 state;
+	__u32 planes;
+};
+
+/* Nothing will come, nor go (weft_fabric_announce.flags). */
+#define WEFT_ANNOUNCE_WITHDRAW	(1 << 0)
+
+/**
+ * struct weft_fabric_announce - ioctl(WEFT_FABRIC_ANNOUNCE): announce a component
+ * @size: sizeof(struct weft_fabric_announce)
+ * @flags: WEFT_ANNOUNCE_WITHDRAW, or 0: a component will be put in
+ * @hwid: hardware id of the switch
+ * @port: number of its port
+ * @reserved: must be 0
+ *
+ * The announcement is kept by the hot-plug controller of the port, until a component comes or
+ * goes there, or the announcement is withdrawn. Every host that is or becomes the master tells
+ * its users of it (uevent). What is announced already, or not at all, stays as it is.
+ *
+ * EOPNOTSUPP: as of WEFT_FABRIC_NODES. EPERM: without CAP_SYS_ADMIN. EREMOTE: this host is
+ * not the master. ENOENT: the master has found no such switch, or it has no such port. EEXIST:
+ * a component is there already. EHOSTUNREACH: the switch does not answer. ETIMEDOUT: not in
+ * time. EACCES: the switch does not let this host write. EIO: its controller does not take
+ * announcements.
+ */
+struct weft_fabric_announce {
+	__u32 size;
+	__u32 flags;
+	__u64 hwid;
+	__u32 port;
+	__u32 reserved;
 };
 
 /* What is pushed (weft_ep_open.flags); without, the function fetches work and data. */

@@ -149,6 +149,11 @@ pub const WEFT_COMPONENT_NO_VPD: u32 = 4;
 pub const WEFT_COMPONENT_SOCKETS: u32 = 8;
 pub const WEFT_VPD_TEXT: u32 = 32;
 pub const WEFT_VH_GIVEN: u32 = 1;
+pub const WEFT_SLOT_OCCUPIED: u32 = 1;
+pub const WEFT_SLOT_ANNOUNCED: u32 = 2;
+pub const WEFT_SLOT_POWER: u32 = 4;
+pub const WEFT_SLOT_LINK: u32 = 8;
+pub const WEFT_ANNOUNCE_WITHDRAW: u32 = 1;
 pub const WEFT_EP_PUSH_WORK: u32 = 1;
 pub const WEFT_EP_PUSH_DATA: u32 = 2;
 pub const WEFT_EP_PULL_DONE: u32 = 4;
@@ -665,6 +670,28 @@ pub struct weft_fabric_vh {
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
+pub struct weft_fabric_slot {
+    pub size: __u32,
+    pub flags: __u32,
+    pub index: __u32,
+    pub count: __u32,
+    pub serial: __u32,
+    pub port: __u32,
+    pub hwid: __u64,
+    pub state: __u32,
+    pub planes: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_fabric_announce {
+    pub size: __u32,
+    pub flags: __u32,
+    pub hwid: __u64,
+    pub port: __u32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
 pub struct weft_ep_open {
     pub size: __u32,
     pub flags: __u32,
@@ -775,6 +802,8 @@ pub const IOCTL_WEFT_FABRIC_ASSIGNMENTS: __u32 = 22422;
 pub const IOCTL_WEFT_FABRIC_ASSIGNMENT: __u32 = 22423;
 pub const IOCTL_WEFT_FABRIC_COMPONENT: __u32 = 22424;
 pub const IOCTL_WEFT_FABRIC_VH: __u32 = 22425;
+pub const IOCTL_WEFT_FABRIC_SLOT: __u32 = 22427;
+pub const IOCTL_WEFT_FABRIC_ANNOUNCE: __u32 = 22428;
 pub const IOCTL_WEFT_EP_OPEN: __u32 = 22432;
 pub const IOCTL_WEFT_EP_QUERY: __u32 = 22433;
 pub const IOCTL_WEFT_EP_AREA: __u32 = 22434;

@@ -236,6 +236,11 @@ static const struct call {
 	  .weight = 1, .makes = FZ_KINDS, .mean = fz_component, .needs = FZ_MASTER },
 	{ .cmd = WEFT_FABRIC_VH, .name = "FABRIC_VH", .size = sizeof(struct weft_fabric_vh),
 	  .weight = 1, .makes = FZ_KINDS, .mean = fz_vh, .needs = FZ_FABRIC },
+	{ .cmd = WEFT_FABRIC_SLOT, .name = "FABRIC_SLOT", .size = sizeof(struct weft_fabric_slot),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_slot, .needs = FZ_SLOTS },
+	{ .cmd = WEFT_FABRIC_ANNOUNCE, .name = "FABRIC_ANNOUNCE",
+	  .size = sizeof(struct weft_fabric_announce),
+	  .weight = 1, .makes = FZ_KINDS, .mean = fz_announce, .needs = FZ_SLOTS },
 	{ .cmd = WEFT_EP_OPEN, .name = "EP_OPEN", .size = sizeof(struct weft_ep_open),
 	  .weight = 1, .makes = FZ_KINDS, .mean = fz_ep_open,
 	  .needs = FZ_FUNCTIONS, .is_slow = true },
@@ -277,6 +282,8 @@ static const char *lacks(const struct fz_machine *m, enum fz_need need)
 		return m->has_fabric ? NULL : "no manager of a fabric";
 	case FZ_MASTER:
 		return m->master < 0 ? "no port is master of a fabric" : NULL;
+	case FZ_SLOTS:
+		return m->slot_count ? NULL : "no port of a switch, at the master";
 	case FZ_FUNCTIONS:
 		return m->given_count ? NULL : "no function of an endpoint";
 	default:

@@ -39,6 +39,8 @@ union fz_arg {
 	struct weft_fabric_assignment assignment;
 	struct weft_fabric_component component;
 	struct weft_fabric_vh vh;
+	struct weft_fabric_slot slot;
+	struct weft_fabric_announce announce;
 	struct weft_ep_open open;
 	struct weft_ep_area area;
 	struct weft_ep_free free;
@@ -47,7 +49,7 @@ union fz_arg {
 };
 
 /* What a machine has to have for a call to succeed. */
-enum fz_need { FZ_NOTHING, FZ_VFS, FZ_FABRIC, FZ_MASTER, FZ_FUNCTIONS };
+enum fz_need { FZ_NOTHING, FZ_VFS, FZ_FABRIC, FZ_MASTER, FZ_SLOTS, FZ_FUNCTIONS };
 
 /* One ioctl, of any kind, and more or less right. */
 void fz_call(struct fz_thread *t);
@@ -79,6 +81,8 @@ void fz_replace(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 void fz_assignment(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 void fz_component(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 void fz_vh(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
+void fz_slot(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
+void fz_announce(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 bool fz_was_read(const union fz_arg *a);
 bool fz_was_replaced(const union fz_arg *a);
 

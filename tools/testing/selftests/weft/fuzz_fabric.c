@@ -52,6 +52,24 @@ void fz_vh(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 	a->vh.index = index_of(t, t->shared->machine->nodes);
 }
 
+void fz_slot(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
+{
+	(void)f;
+	a->slot.index = index_of(t, t->shared->machine->slot_count);
+}
+
+/* Where a component is, only withdrawing works. */
+void fz_announce(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
+{
+	const struct fz_machine *m = t->shared->machine;
+	const struct fm_slot *slot = &m->slots[m->slot_count ? fz_below(&t->rng, m->slot_count) : 0];
+
+	(void)f;
+	a->announce.flags = fz_once_in(&t->rng, 2) ? WEFT_ANNOUNCE_WITHDRAW : 0;
+	a->announce.hwid = slot->hwid;
+	a->announce.port = slot->port;
+}
+
 void fz_read(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	(void)f;

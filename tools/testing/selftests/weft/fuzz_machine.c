@@ -58,6 +58,16 @@ static void components(int fd, struct fz_machine *m)
 		m->ves[m->ve_count++] = (struct fm_ve) { .endpoint = NO_ENDPOINT };
 }
 
+/* Ports of switches, as the master sees them. */
+static void slots(int fd, struct fz_machine *m)
+{
+	struct weft_fabric_slot s = { .size = sizeof(s) };
+
+	m->slot_count = 0;
+	for (; m->slot_count < FM_SLOTS && !wt_ioctl(fd, WEFT_FABRIC_SLOT, &s); s.index++)
+		m->slots[m->slot_count++] = (struct fm_slot) { .hwid = s.hwid, .port = s.port };
+}
+
 /* Appends what the port's own hierarchy gives it. */
 static void hierarchy(int fd, unsigned int port, struct fz_machine *m)
 {
@@ -108,6 +118,7 @@ static bool learn(struct fz_machine *m)
 			m->master = port;
 			m->bytes = bytes < 0 ? 0 : bytes;
 			components(fd, m);
+			slots(fd, m);
 		}
 		hierarchy(fd, port, m);
 		vfs = functions(fd);
@@ -188,6 +199,14 @@ bool fm_restore(const struct fz_machine *m)
 		return true;
 	fd = wt_open(m->master, 0);
 	r = put_back(m, fd, until);
+	for (unsigned int n = 0; n < m->slot_count; n++) {
+		struct weft_fabric_announce a = {
+			.size = sizeof(a), .flags = WEFT_ANNOUNCE_WITHDRAW,
+			.hwid = m->slots[n].hwid, .port = m->slots[n].port,
+		};
+
+		wt_ioctl(fd, WEFT_FABRIC_ANNOUNCE, &a);
+	}
 	while (given(m) != m->given_count && good) {
 		usleep(50000);
 		good = wt_now_ms() < until;

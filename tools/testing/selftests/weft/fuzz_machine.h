@@ -13,6 +13,7 @@
 #define FM_PORTS	8
 #define FM_HOSTS	8
 #define FM_VES		8
+#define FM_SLOTS	32
 
 /* A virtual endpoint. */
 struct fm_ve {
@@ -21,6 +22,12 @@ struct fm_ve {
 	uint32_t functions;
 	uint64_t host;			/* which has it, or 0 */
 	unsigned int port;		/* of this machine, if the host is here */
+};
+
+/* A port of a switch. */
+struct fm_slot {
+	uint64_t hwid;
+	uint32_t port;
 };
 
 struct fz_machine {
@@ -34,6 +41,8 @@ struct fz_machine {
 	/* Those of the fabric, and those that ports of this machine are given. */
 	struct fm_ve ves[FM_VES], given[FM_VES];
 	unsigned int ve_count, given_count;
+	struct fm_slot slots[FM_SLOTS];
+	unsigned int slot_count;
 	/* The port that has virtual functions, and how many. */
 	unsigned int vf_port;
 	uint32_t vfs;
@@ -44,7 +53,7 @@ struct fz_machine {
 
 /* False if there is no master within a minute. */
 bool fm_learn(struct fz_machine *m);
-/* Puts the assignments back; false if not all is given again within a minute. */
+/* Puts the assignments back, and withdraws what is announced; false if not all is given again within a minute. */
 bool fm_restore(const struct fz_machine *m);
 
 /* A text of assignments; its length, or a negative errno. @version is what it replaces, or is. */

@@ -43,6 +43,8 @@ static const struct {
 	{ "FABRIC_ASSIGNMENT", WEFT_FABRIC_ASSIGNMENT, sizeof(struct weft_fabric_assignment) },
 	{ "FABRIC_COMPONENT", WEFT_FABRIC_COMPONENT, sizeof(struct weft_fabric_component) },
 	{ "FABRIC_VH", WEFT_FABRIC_VH, sizeof(struct weft_fabric_vh) },
+	{ "FABRIC_SLOT", WEFT_FABRIC_SLOT, sizeof(struct weft_fabric_slot) },
+	{ "FABRIC_ANNOUNCE", WEFT_FABRIC_ANNOUNCE, sizeof(struct weft_fabric_announce) },
 	{ "EP_OPEN", WEFT_EP_OPEN, sizeof(struct weft_ep_open) },
 	{ "EP_QUERY", WEFT_EP_QUERY, sizeof(struct weft_ep_query) },
 	{ "EP_AREA", WEFT_EP_AREA, sizeof(struct weft_ep_area) },
@@ -629,6 +631,41 @@ TEST_F(uapi, MR_3_assignments_are_read_by_all_and_replaced_by_who_may)
 	w.flags = 0;
 	w.bytes = WEFT_ASSIGNMENTS_BYTES;
 	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_FABRIC_ASSIGNMENTS, &w));
+}
+
+TEST_F(uapi, HP_1_slots_are_for_who_may_and_what_makes_no_sense_is_refused)
+{
+	struct weft_fabric_announce a = { .size = sizeof(a), .hwid = 0x7777 };
+	struct weft_fabric_slot s = { .size = sizeof(s) };
+	struct weft_port_info i = { .size = sizeof(i) };
+	long no;
+
+	ASSERT_EQ(0, wt_ioctl(self->fd, WEFT_PORT_INFO, &i));
+	if (i.kind != WEFT_PORT_WEFT) {
+		EXPECT_EQ(-EOPNOTSUPP, wt_ioctl(self->fd, WEFT_FABRIC_SLOT, &s));
+		EXPECT_EQ(-EOPNOTSUPP, wt_ioctl(self->fd, WEFT_FABRIC_ANNOUNCE, &a));
+		return;
+	}
+	s.flags = 1;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_SLOT, &s));
+	s.flags = 0;
+	a.flags = WEFT_ANNOUNCE_WITHDRAW << 1;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_ANNOUNCE, &a));
+	a.flags = 0;
+	a.reserved = 1;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_FABRIC_ANNOUNCE, &a));
+	a.reserved = 0;
+	/* There is no such switch; only the master knows. */
+	no = wt_ioctl(self->fd, WEFT_FABRIC_ANNOUNCE, &a);
+	EXPECT_TRUE(no == -ENOENT || no == -EREMOTE) TH_LOG("%ld", no);
+	a.port = 0x100;
+	EXPECT_EQ(no, wt_ioctl(self->fd, WEFT_FABRIC_ANNOUNCE, &a));
+	s.index = UINT32_MAX;
+	EXPECT_EQ(no, wt_ioctl(self->fd, WEFT_FABRIC_SLOT, &s));
+
+	ASSERT_EQ(0, setresuid(65534, 65534, 65534));
+	EXPECT_EQ(-EPERM, wt_ioctl(self->fd, WEFT_FABRIC_ANNOUNCE, &a));
+	EXPECT_EQ(-EPERM, wt_ioctl(self->fd, WEFT_FABRIC_SLOT, &s));
 }
 
 TEST_F(uapi, MR_7_of_others_who_may_not_sees_nothing)
