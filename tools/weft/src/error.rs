@@ -127,6 +127,20 @@ pub enum Error {
     AssignmentRoom(u32),
     /// There is no such host in the fabric, by its hardware id.
     NoHost(u64),
+    /// The master has found no such switch, or it has no such port.
+    NoSlot {
+        /// Hardware id of the switch.
+        switch: u64,
+        /// Number of the port.
+        port: u32,
+    },
+    /// A component is plugged in at this port of a switch already.
+    Occupied {
+        /// Hardware id of the switch.
+        switch: u64,
+        /// Number of the port.
+        port: u32,
+    },
     /// An argument is out of range; which, and what it may be.
     Invalid(String),
     /// The driver is not the one that this library was made for; what is odd about it.
@@ -248,6 +262,11 @@ impl Error {
                 "leave out comments, and assignments for what will not come back"
             }
             Error::NoHost(_) => "`weftctl tree` shows who is in the fabric",
+            Error::NoSlot { .. } => "`weftctl slots` shows the ports of all switches",
+            Error::Occupied { .. } => {
+                "what is there already cannot be announced: take it out first, or name another port; \
+                 `weftctl slots` shows which are empty"
+            }
             Error::Driver(_) => "use the library and the driver of one release",
             _ => return None,
         })
@@ -311,6 +330,12 @@ impl fmt::Display for Error {
                 write!(f, "there is no room for line {line} of the assignments")
             }
             Error::NoHost(hwid) => write!(f, "there is no host {hwid:#x} in the fabric"),
+            Error::NoSlot { switch, port } => {
+                write!(f, "there is no port {port} of a switch {switch:#x} in the fabric")
+            }
+            Error::Occupied { switch, port } => {
+                write!(f, "port {port} of switch {switch:#x}: a component is plugged in there")
+            }
             Error::Invalid(what) => f.write_str(what),
             Error::Driver(what) => write!(f, "the driver is not as expected: {what}"),
             Error::Os { what, source } => write!(f, "{what}: {source}"),

@@ -55,6 +55,8 @@ ioctls! {
     weft_fabric_assignment: IOCTL_WEFT_FABRIC_ASSIGNMENT;
     weft_fabric_component: IOCTL_WEFT_FABRIC_COMPONENT;
     weft_fabric_vh: IOCTL_WEFT_FABRIC_VH;
+    weft_fabric_slot: IOCTL_WEFT_FABRIC_SLOT;
+    weft_fabric_announce: IOCTL_WEFT_FABRIC_ANNOUNCE;
     weft_ep_open: IOCTL_WEFT_EP_OPEN;
     weft_ep_query: IOCTL_WEFT_EP_QUERY;
     weft_ep_area: IOCTL_WEFT_EP_AREA;

@@ -19,6 +19,7 @@ use crate::link::{Link, LinkState, link_if_any, links};
 use crate::listener::Listener;
 use crate::migrate::{Migrate, Migration, migrate};
 use crate::objects::Objects;
+use crate::slot::{Slot, announce, slots};
 use crate::time::{Deadline, sleep};
 use rustix::event::PollFlags;
 use rustix::fs::{OFlags, fstat, major, minor};
@@ -252,6 +253,22 @@ impl Port {
     /// [`Error::NotMaster`]; [`Error::Privilege`].
     pub fn components(&self) -> Result<Option<Vec<Component>>> {
         components(self.file.as_fd())
+    }
+
+    /// The ports of all switches, as their hot-plug controllers see them; `None` if the port has no manager.
+    /// [`Error::NotMaster`]; [`Error::Privilege`].
+    pub fn slots(&self) -> Result<Option<Vec<Slot>>> {
+        slots(self.file.as_fd())
+    }
+
+    /// Has the hot-plug controller of a port of a switch, by its hardware id, announce that a component will be
+    /// put in; if not `coming`, withdraws that. `false` if this port has no manager. The switch keeps it until
+    /// the component comes.
+    ///
+    /// [`Error::NotMaster`]; [`Error::Privilege`]; [`Error::NoSlot`]; [`Error::Occupied`]: a component is there
+    /// already. [`Error::Unreachable`]: the switch does not answer.
+    pub fn announce(&self, switch: u64, port: u32, coming: bool) -> Result<bool> {
+        announce(self.file.as_fd(), switch, port, coming)
     }
 
     /// The virtual hierarchy of this host, or, at the master, of the one with hardware id `root`; `None`
