@@ -144,7 +144,7 @@ fn kind(error: &Error) -> Kind {
         | Error::Closed
         | Error::Ended => Kind::Unreachable,
         Error::Privilege(_) => Kind::Permission,
-        Error::NoHost(_) | Error::AssignmentLine(_) => Kind::Usage,
+        Error::NoHost(_) | Error::NoSlot { .. } | Error::AssignmentLine(_) => Kind::Usage,
         _ => Kind::Failed,
     }
 }

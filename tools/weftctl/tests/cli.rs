@@ -31,7 +31,7 @@ fn refused(words: &[&str], status: i32, wanted: &[&str]) {
 /// A port that no host has.
 const MISSING: &str = "/dev/weft4000000";
 
-const COMMANDS: [&[&str]; 14] = [
+const COMMANDS: [&[&str]; 16] = [
     &["list"],
     &["show"],
     &["ports"],
@@ -46,6 +46,8 @@ const COMMANDS: [&[&str]; 14] = [
     &["assign", "ep1", "rc1"],
     &["withdraw", "ep1.0"],
     &["assignments"],
+    &["slots"],
+    &["announce", "s1", "2"],
 ];
 
 #[test]
@@ -95,7 +97,7 @@ fn a_source_that_cannot_be_sent_is_named() {
 
 #[test]
 fn wrong_arguments_are_named() {
-    let cases: [(&[&str], &str); 23] = [
+    let cases: [(&[&str], &str); 25] = [
         (&["bogus"], "bogus"),
         (&[], "Usage"),
         (&["send"], "FILE"),
@@ -119,6 +121,8 @@ fn wrong_arguments_are_named() {
         (&["withdraw"], "ENDPOINT"),
         (&["assignments", "--save", "f", "--restore", "f"], "--restore"),
         (&["tree", "--svg", "--vh"], "--vh"),
+        (&["announce", "s1"], "PORT"),
+        (&["announce", "s1", "first"], "first"),
     ];
     for (words, wanted) in cases {
         refused(words, 2, &[wanted]);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What the manager of a port tells of the fabric and of the endpoints that hosts share,
-//! and the assignments that it takes.
+//! and the assignments and announcements that it takes.
 
 use super::Port;
 use crate::failure::{Failure, Kind};
-use crate::multiroot::{Assignment, Component, Given, Hierarchy, Hwid, Known, Place};
+use crate::multiroot::{Assignment, Component, Given, Hierarchy, Hwid, Known, Place, Slot};
 use weft::{AssignmentStatus, Assignments, Error, Fabric, FabricRoute};
 
 impl Port {
@@ -49,6 +49,20 @@ impl Port {
     pub fn components(&self) -> Result<Vec<Component>, Failure> {
         let all = self.0.components().map_err(|e| self.failure(&e))?;
         Ok(all.ok_or_else(|| self.unmanaged())?.into_iter().map(Component::from).collect())
+    }
+
+    /// The slots of all switches.
+    pub fn slots(&self) -> Result<Vec<Slot>, Failure> {
+        let all = self.0.slots().map_err(|e| self.failure(&e))?;
+        Ok(all.ok_or_else(|| self.unmanaged())?.into_iter().map(Slot::from).collect())
+    }
+
+    /// Announces a component at a port of a switch or, if not `coming`, withdraws that.
+    pub fn announce(&self, switch: Hwid, port: u32, coming: bool) -> Result<(), Failure> {
+        match self.0.announce(switch.0, port, coming).map_err(|e| self.failure(&e))? {
+            true => Ok(()),
+            false => Err(self.unmanaged()),
+        }
     }
 
     /// The virtual hierarchy of this host.
@@ -161,6 +175,13 @@ impl From<weft::Component> for Component {
             serial_number: tame(&found.serial_number),
             blade: tame(&found.blade),
         }
+    }
+}
+
+impl From<weft::Slot> for Slot {
+    fn from(slot: weft::Slot) -> Self {
+        let weft::Slot { switch, port, occupied, announced, power, link, planes } = slot;
+        Slot { switch: Hwid(switch), port, occupied, announced, power, link, planes }
     }
 }
 

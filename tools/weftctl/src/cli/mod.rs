@@ -16,6 +16,7 @@ mod recv;
 mod routes;
 mod send;
 mod show;
+mod slots;
 mod table;
 mod trace;
 mod tree;
@@ -87,6 +88,10 @@ enum Command {
     Withdraw(assign::Withdraw),
     /// Show which endpoint is to be whose, and what became of that; save or restore it
     Assignments(assignments::Args),
+    /// Show what is plugged into the ports of switches, and what is announced there
+    Slots(slots::Slots),
+    /// Say that a component will be put into a port of a switch
+    Announce(slots::Announce),
     /// Show virtual functions, or change what one may use
     Vf(vf::Args),
     /// Show by what messages of managers are authenticated, or change the key
@@ -237,6 +242,8 @@ pub fn main() -> ExitCode {
         Command::Assign(args) => assign::assign(&context, &args),
         Command::Withdraw(args) => assign::withdraw(&context, &args),
         Command::Assignments(args) => assignments::run(&context, &args),
+        Command::Slots(args) => slots::slots(&context, &args),
+        Command::Announce(args) => slots::announce(&context, &args),
         Command::Vf(args) => vf::run(&context, &args),
         Command::Key(args) => key::run(&context, &args),
     };
