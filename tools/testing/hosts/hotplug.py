@@ -12,9 +12,11 @@ import random
 
 from weftlab import kernel
 from weftlab.errors import LabError, Mismatch
+from weftlab.fabric import wait_until
 from weftlab.suite import test
 
 from . import sharing, steps
+from .events import Events
 from .live import keeping
 from .plant import Moment, Plant, triangle
 
@@ -30,6 +32,9 @@ MOST_OUT = 4
 # Whose the virtual endpoints are to be, whenever both are there.
 ASSIGNMENTS = [("e1", 0, "h1"), ("e1", 1, "h4"), ("e3", 0, "h2"), ("e3", 1, "h3")]
 TRACING = "/sys/kernel/tracing"
+UNPRIVILEGED = "setpriv --reuid=65534 --regid=65534 --clear-groups"
+# The port of the switch s3 that the endpoint e3 is at.
+PORT_OF_E3 = 1
 
 
 def plant(bench):
@@ -91,6 +96,103 @@ def controller(bench):
     finally:
         master.run(f"echo 0 >{TRACING}/events/weft/weft_port_event/enable")
     made.settle()
+
+
+def slot_of_e3(host):
+    """As the master sees it."""
+    (slot,) = (s for s in host.weftctl_json("slots", "s3")["slots"] if s["switch_port"] == PORT_OF_E3)
+    return slot
+
+
+def at_switch(made):
+    """The same, as the switch has it."""
+    (switch,) = (s for s in made.fabric.status()["switches"] if s["name"] == "s3")
+    (slot,) = (s for s in switch["slots"] if s["port"] == PORT_OF_E3)
+    return slot
+
+
+def slot_is(made, host, **expected):
+    """Until the master sees it so."""
+    wait_until(
+        lambda: expected.items() <= slot_of_e3(host).items(), 60 * kernel.patience(),
+        f"{host.name} to see the slot of e3 as {expected}",
+    )  # fmt: skip
+
+
+@test("HP-1: what the administrator announces at the master is kept by the switch, also for the next master, until the "
+      "component comes")  # fmt: skip
+def announced(bench):
+    made = plant(bench)
+    h1, h2 = made.lab["h1"], made.lab["h2"]
+    e3 = ("announce", "s3", PORT_OF_E3)
+    steps.refused(h1.weftctl(*e3, status=None), 1, "port 1 of switch", "a component is plugged in there", "weftctl slots")
+    made.toggle("e3")
+    made.settle()
+    slot_is(made, h1, occupied=False)
+    # Not for any user, not at any host, not for what there is not.
+    h1.run("cp $(command -v weftctl) /tmp/weftctl; chmod 755 /tmp/weftctl")
+    for result, status, words in (
+        (h1.run(f"{UNPRIVILEGED} /tmp/weftctl announce s3 1", status=None), 4, ("weft0",)),
+        (h2.weftctl(*e3, status=None), 1, ("not the master", "run this there")),
+        (h1.weftctl("announce", "s3", 15, status=None), 2, ("no port 15 of a switch", "weftctl slots")),
+        (h1.weftctl("announce", "s9", 1, status=None), 2, ("no switch s9", "s1, s2, s3")),
+        (h1.weftctl("announce", "h2", 1, status=None), 2, ("h2 is a host, no switch",)),
+    ):
+        steps.refused(result, status, *words)
+    if at_switch(made)["announced"]:
+        raise Mismatch("a refused announcement is at the switch")
+    told = h1.weftctl(*e3).out
+    if told != "switch s3 port 1: empty, a component is announced\n" or not at_switch(made)["announced"]:
+        raise Mismatch(f"announced: {told!r}, at the switch {at_switch(made)}")
+    slot_is(made, h1, announced=True)
+    # Twice is once, and it can be withdrawn.
+    h1.weftctl(*e3)
+    told = h1.weftctl(*e3, "--withdraw").out
+    if told != "switch s3 port 1: empty\n" or at_switch(made)["announced"]:
+        raise Mismatch(f"withdrawn: {told!r}, at the switch {at_switch(made)}")
+    h1.weftctl(*e3)
+    events = Events(h2).ready()
+    made.toggle("h1")
+    made.settle()
+    events.job.expect('"WEFT_PLUG":"announced"', 30)
+    slot_is(made, h2, occupied=False, announced=True)
+    made.toggle("e3")
+    events.job.expect('"WEFT_PLUG":"came"', 30)
+    events.job.kill()
+    events.job.wait(30)
+    slot_is(made, h2, occupied=True, announced=False)
+    if at_switch(made)["announced"]:
+        raise Mismatch("it has come, and the switch still announces it")
+    made.toggle("h1")
+    made.settle()
+
+
+@test("HP-1: the virtual hot-plug controllers of a port connect the hierarchies that have something there, and no other")
+def planes(bench):
+    made = plant(bench)
+    h1 = made.lab["h1"]
+    sharing.assign(made.lab, h1, [])
+    sharing.become(made.lab, h1, {})
+
+    def given(*assignments):
+        sharing.assign(made.lab, h1, assignments)
+        sharing.become(made.lab, h1, {assignment: "done" for assignment in assignments})
+        return {
+            vp: vh
+            for (_, port, vp), vh in sharing.planes(made.lab, ["s3"]).items()
+            if port == PORT_OF_E3
+        }
+
+    one, other = ("e3", 0, "h2"), ("e3", 1, "h3")
+    for assignments in ((one, other), (other,), (one, other), ()):
+        mine = given(*assignments)
+        if len(mine) != len(assignments):
+            raise Mismatch(f"{assignments}: the planes are {mine}")
+        slot_is(made, h1, planes=sorted(mine))
+        # What is connected is on: traffic passes there. What was connected is off.
+        off = set(at_switch(made)["disconnected"])
+        if off & set(mine) or (len(assignments) < 2 and not off):
+            raise Mismatch(f"{assignments}: the planes are {mine}, and {off} are disconnected")
 
 
 @test("HP-2: a host is pulled and put back, by surprise and announced; others' traffic does not notice", core=True)
