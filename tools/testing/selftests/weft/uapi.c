@@ -75,7 +75,7 @@ TEST_F(uapi, unknown_ioctl_is_enotty)
 {
 	uint32_t arg[2] = { sizeof(arg) };
 
-	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, WEFT_CQ_WAIT + 1, arg));
+	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, WEFT_FABRIC_ANNOUNCE + 1, arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, WEFT_EP_REAP + 1, arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO(WEFT_IOC_TYPE, WEFT_IOC_BASE - 1), arg));
 	EXPECT_EQ(-ENOTTY, wt_ioctl(self->fd, _IO('w', WEFT_IOC_BASE), arg));
@@ -633,7 +633,7 @@ TEST_F(uapi, MR_3_assignments_are_read_by_all_and_replaced_by_who_may)
 	EXPECT_EQ(0, wt_ioctl(self->fd, WEFT_FABRIC_ASSIGNMENTS, &w));
 }
 
-TEST_F(uapi, HP_1_slots_are_for_who_may_and_what_makes_no_sense_is_refused)
+TEST_F(uapi, HP_1_slots_are_for_administrators_and_what_makes_no_sense_is_refused)
 {
 	struct weft_fabric_announce a = { .size = sizeof(a), .hwid = 0x7777 };
 	struct weft_fabric_slot s = { .size = sizeof(s) };
