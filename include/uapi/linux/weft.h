@@ -1414,7 +1414,7 @@ struct weft_fabric_vh {
 #define WEFT_SLOT_LINK		(1 << 3)	/* the link is up */
 
 /**
- * struct weft_fabric_slot - ioctl(WEFT_FABRIC_SLOT): a port of a switch, by its hot-plug controllers
+ * struct weft_fabric_slot - ioctl(WEFT_FABRIC_SLOT): a switch port, by its hot-plug controllers
  * @size: sizeof(struct weft_fabric_slot)
  * @flags: must be 0
  * @index: which one, from 0

@@ -85,7 +85,7 @@ mod tests {
             hwid: 3 << 62,
             port: 5,
             state: abi::WEFT_SLOT_ANNOUNCED | abi::WEFT_SLOT_POWER,
-            planes: 1 << 1 | 1 << 15,
+            planes: (1 << 1) | (1 << 15),
             ..Default::default()
         };
         let slot = Slot {

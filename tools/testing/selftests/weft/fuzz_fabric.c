@@ -62,7 +62,8 @@ void fz_slot(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 void fz_announce(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 {
 	const struct fz_machine *m = t->shared->machine;
-	const struct fm_slot *slot = &m->slots[m->slot_count ? fz_below(&t->rng, m->slot_count) : 0];
+	unsigned int n = m->slot_count ? fz_below(&t->rng, m->slot_count) : 0;
+	const struct fm_slot *slot = &m->slots[n];
 
 	(void)f;
 	a->announce.flags = fz_once_in(&t->rng, 2) ? WEFT_ANNOUNCE_WITHDRAW : 0;

@@ -53,7 +53,10 @@ struct fz_machine {
 
 /* False if there is no master within a minute. */
 bool fm_learn(struct fz_machine *m);
-/* Puts the assignments back, and withdraws what is announced; false if not all is given again within a minute. */
+/*
+ * Puts the assignments back, and withdraws what is announced; false if not all is given again
+ * within a minute.
+ */
 bool fm_restore(const struct fz_machine *m);
 
 /* A text of assignments; its length, or a negative errno. @version is what it replaces, or is. */
