@@ -399,7 +399,7 @@
 #define WEFT_PLUG_POWER			0x00000004	/* rw: of a VP, it is connected */
 #define WEFT_PLUG_ANNOUNCED		0x00000008	/* ro: something will come, or go */
 #define WEFT_PLUG_LINK			0x00000010	/* ro: the link is up */
-#define WEFT_PLUG_ANNOUNCE		0x00000020	/* wo: one will come; not if it is there */
+#define WEFT_PLUG_ANNOUNCE		0x00000020	/* wo: something will come */
 #define WEFT_PLUG_WITHDRAW		0x00000040	/* wo: nothing will come, nor go */
 
 /* CFG_RESULT */

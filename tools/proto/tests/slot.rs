@@ -9,7 +9,7 @@ use weft_proto::mr::slot::{Announced, Controller, Refused, Write};
 /// Every state of a controller.
 fn all() -> impl Iterator<Item = Controller> {
     (0..32u8).map(|bits| {
-        let is = |bit: u8| bits & 1 << bit != 0;
+        let is = |bit: u8| bits & (1 << bit) != 0;
         Controller {
             occupied: is(0),
             changed: is(1),
