@@ -7,7 +7,6 @@
 mod qp;
 mod trunk;
 
-use qp::end::End;
 use qp::user::{Op, Wr};
 use qp::world::{Do, World};
 use weft_proto::cqe::Status;
@@ -16,17 +15,6 @@ use weft_proto::qp::Flow;
 use weft_proto::trunk::Layout;
 
 const WRITE: Op = Op::Write { imm: false };
-
-/// Has both ends do what there is to do.
-fn settle(world: &mut World) {
-    let steps = || (0..2).flat_map(|end| (0..End::STEPS).map(move |n| (end, n)));
-    loop {
-        let did: Vec<bool> = steps().map(|(end, n)| world.step(end, 0, n)).collect();
-        if !did.contains(&true) {
-            return;
-        }
-    }
-}
 
 /// How many requests of the first end have no completion: in all, and of those that a stopped port waits for.
 fn outstanding(world: &World) -> (u32, u32) {
@@ -52,7 +40,7 @@ fn mig_2_what_finds_no_receive_request_keeps_no_port_from_being_stopped() {
         ));
     }
     assert_eq!(outstanding(&world), (3, 0));
-    settle(&mut world);
+    world.settle();
     assert_eq!(world.ends[0].qps[0].user.sent.len(), 1);
     assert_eq!(
         outstanding(&world),
@@ -64,7 +52,7 @@ fn mig_2_what_finds_no_receive_request_keeps_no_port_from_being_stopped() {
     world.run((0, 0, Do::Flow(Flow::Paused)));
     world.run((1, 0, Do::Recv(1)));
     let before = world.ends[0].link.sent;
-    settle(&mut world);
+    world.settle();
     assert_eq!(world.ends[0].link.sent, before, "sent again");
     assert_eq!(outstanding(&world), (2, 0));
 

@@ -4,7 +4,7 @@
 //!
 //! Requests are not completed here, but in order, in `completion`.
 
-use super::Wait;
+use super::{Rnr, Wait};
 use crate::proto::{
     cqe::Status,
     qp::{
@@ -42,13 +42,18 @@ impl<H: Heap> Machine<H> {
                 let known = requester.acked(psn, false);
                 if let Some(n) = requester.find(psn) {
                     requester.go_back(n);
-                    requester.rnr_wait = true;
-                    requester.refused = true;
+                    requester.rnr = Rnr::Waits;
                     self.revoke(env);
                 }
                 known
             }
-            Says::Recv => core::mem::replace(&mut requester.rnr_wait, false),
+            Says::Recv => {
+                let known = requester.rnr == Rnr::Waits;
+                if known {
+                    requester.rnr = Rnr::Over;
+                }
+                known
+            }
             // DONE is handled by its lease.
             Says::Done { .. } => false,
         };

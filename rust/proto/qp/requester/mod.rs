@@ -31,6 +31,17 @@ mod send;
 /// Most requests of a queue pair that are under way.
 const WINDOW: usize = 64;
 
+/// Whether the peer has refused what is to be sent again, as it had no receive request (RNR).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rnr {
+    /// It has not.
+    No,
+    /// It has, and will report when it has one.
+    Waits,
+    /// It has one now.
+    Over,
+}
+
 /// Requests under way. Each is identified by its index, counted from the oldest; those that are sent to
 /// the peer also by their number (psn).
 pub struct Requester<H: Heap> {
@@ -42,10 +53,7 @@ pub struct Requester<H: Heap> {
     next_psn: u32,
     /// Nothing is sent behind the last of them.
     fence_wait: bool,
-    /// The peer had no receive request (RNR), and will report when there is one.
-    rnr_wait: bool,
-    /// What is to be sent again was refused by the peer for that reason: it has nothing of it.
-    refused: bool,
+    rnr: Rnr,
     /// How many of the requests that were sent are long messages with data that are pushed.
     longs: usize,
     /// Memory that the peer has granted for them; if data are pulled, that it has exposed for the last
@@ -65,8 +73,7 @@ impl<H: Heap> Requester<H> {
             sent: 0,
             next_psn: 0,
             fence_wait: false,
-            rnr_wait: false,
-            refused: false,
+            rnr: Rnr::No,
             longs: 0,
             grants: Grants::NONE,
             moving: 0,
@@ -105,10 +112,9 @@ impl<H: Heap> Requester<H> {
     /// Returns how many requests are under way, less those that the peer has refused for want of a receive
     /// request, and that were not sent again.
     pub(super) const fn unrefused(&self) -> usize {
-        if self.refused {
-            self.sent
-        } else {
-            self.count
+        match self.rnr {
+            Rnr::No => self.count,
+            Rnr::Waits | Rnr::Over => self.sent,
         }
     }
 
@@ -132,8 +138,7 @@ impl<H: Heap> Requester<H> {
     /// Prepares a quiet requester for another session: clears what the peer has reported on requests
     /// that are to be sent again.
     pub(super) fn rewind(&mut self) {
-        self.rnr_wait = false;
-        self.refused = false;
+        self.rnr = Rnr::No;
         self.longs = 0;
         self.grants = Grants::NONE;
         self.moving = 0;

@@ -5,7 +5,7 @@
 //! Data that are part of the request's cell, or in the eager ring, are sent here; data that take
 //! segments follow it, by `push` and `pull`.
 
-use super::{Request, Wait, WINDOW};
+use super::{Request, Rnr, Wait, WINDOW};
 use crate::proto::{
     cqe::Status,
     protocol::Protocol,
@@ -54,17 +54,19 @@ impl<H: Heap> Machine<H> {
         // A request that is begun is sent in the next turn of the loop, or ends it.
         while served.requests < quantum {
             self.finish(env, &mut served);
-            if !matches!(self.state, State::Rts | State::Sqd) || self.requester.rnr_wait {
+            let refused = match self.requester.rnr {
+                Rnr::No => false,
+                Rnr::Waits => true,
+                // It does not count as under way.
+                Rnr::Over => env.flow() == Flow::Paused,
+            };
+            if refused || !matches!(self.state, State::Rts | State::Sqd) {
                 return Ok(served);
             }
             let unsent = self.requester.sent < self.requester.count;
             if env.flow() == Flow::Quiesced {
                 // No event reports the end of the quiesce.
                 served.blocked = unsent || env.has_send();
-                return Ok(served);
-            }
-            if self.requester.refused && env.flow() == Flow::Paused {
-                // It does not count as under way.
                 return Ok(served);
             }
             let goes_on = if unsent {
@@ -119,7 +121,7 @@ impl<H: Heap> Machine<H> {
             Sent::Yes => {
                 served.requests += 1;
                 self.requester.sent += 1;
-                self.requester.refused = false;
+                self.requester.rnr = Rnr::No;
                 self.sent += 1;
                 self.touched = true;
                 served.progress = true;
@@ -137,7 +139,7 @@ impl<H: Heap> Machine<H> {
                     request.wait = Wait::Failed(status);
                 }
                 self.requester.sent += 1;
-                self.requester.refused = false;
+                self.requester.rnr = Rnr::No;
                 served.requests += 1;
                 self.requester.fence_wait = true;
                 served.progress = true;

@@ -80,6 +80,22 @@ impl World {
         }
     }
 
+    /// Has both ends do what there is to do.
+    pub fn settle(&mut self) {
+        let pairs = self.ends[0].qps.len();
+        let mut busy = true;
+        while busy {
+            busy = false;
+            for end in 0..2 {
+                for pair in 0..pairs {
+                    for n in 0..End::STEPS {
+                        busy |= self.step(end, pair, n);
+                    }
+                }
+            }
+        }
+    }
+
     /// Goes on until nothing is left to do. Receive requests come one by one.
     pub fn finish(&mut self) {
         let pairs = self.ends[0].qps.len();
@@ -88,17 +104,7 @@ impl World {
             end.link.lost_loads.set(0);
         }
         loop {
-            let mut busy = false;
-            for end in 0..2 {
-                for pair in 0..pairs {
-                    for n in 0..End::STEPS {
-                        busy |= self.step(end, pair, n);
-                    }
-                }
-            }
-            if busy {
-                continue;
-            }
+            self.settle();
             let mut waiting = vec![];
             for end in 0..2 {
                 for pair in 0..pairs {
