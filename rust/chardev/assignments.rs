@@ -10,7 +10,10 @@ use super::{
 };
 use crate::{
     fabric::{Manager, Refusal, Shown},
-    proto::mr::{inventory::Kind, vpd::Text},
+    proto::{
+        bytes::flag,
+        mr::{inventory::Kind, vpd::Text},
+    },
     sys::{
         errno::ENOBUFS,
         ext::{self, weft_fabric_assignment, weft_fabric_assignments, weft_fabric_component},
@@ -119,7 +122,6 @@ pub(super) fn component(call: &Call<'_>, mut asked: weft_fabric_component) -> Re
 }
 
 fn tell(to: &mut weft_fabric_component, shown: &Shown) {
-    let flag = |set: bool, bit: u32| if set { bit } else { 0 };
     let component = &shown.component;
     to.state = flag(shown.there, ext::WEFT_COMPONENT_THERE)
         | flag(shown.replaced, ext::WEFT_COMPONENT_REPLACED)

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     fabric::{Manager, View},
     proto::{
+        bytes::flag,
         mr::{
             hierarchy::{Hierarchy, Place},
             inventory::Kind,
@@ -40,7 +41,6 @@ pub(super) fn nodes(call: &Call<'_>, mut asked: weft_fabric_nodes) -> Result {
 fn tell(to: &mut weft_fabric_nodes, member: &Member, view: &View) {
     let info = &member.info;
     let hwid = info.hwid;
-    let flag = |set: bool, bit: u32| if set { bit } else { 0 };
     to.lid = info.lid;
     to.hwid = hwid;
     to.kind = match hwid {

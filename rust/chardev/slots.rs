@@ -7,9 +7,12 @@ use super::{
     call::{as_admin, check, Call},
     manager::{as_master, manager},
 };
-use crate::sys::{
-    errno::{EREMOTE, ESTALE},
-    ext::{self, weft_fabric_announce, weft_fabric_slot},
+use crate::{
+    proto::bytes::flag,
+    sys::{
+        errno::{EREMOTE, ESTALE},
+        ext::{self, weft_fabric_announce, weft_fabric_slot},
+    },
 };
 use kernel::prelude::*;
 
@@ -22,7 +25,6 @@ pub(super) fn slot(call: &Call<'_>, asked: weft_fabric_slot) -> Result {
     let (count, serial, slot) = as_master(manager)?.pcim().slot(asked.index as usize);
     let slot = slot.ok_or(ENOENT)?;
     let said = slot.controller;
-    let flag = |set: bool, bit: u32| if set { bit } else { 0 };
     call.write(&weft_fabric_slot {
         size: asked.size,
         index: asked.index,

@@ -14,7 +14,10 @@ use super::{
 use crate::{
     fabric::Node,
     hw::endpoint_slots::{EndpointSlots, InboundMapping, RemoteFunction},
-    proto::endpoint::{Entry, Op, Places, Protocol, Work},
+    proto::{
+        bytes::flag,
+        endpoint::{Entry, Op, Places, Protocol, Work},
+    },
     sys::{
         area::wmb,
         errno::{EHOSTUNREACH, EOPNOTSUPP},
@@ -227,13 +230,12 @@ impl Function {
             let base = if place.own { place.at } else { host + place.at };
             registers.set_queue(group, place, base)?;
         }
-        let bit = |set: bool, bit: u32| if set { bit } else { 0 };
         let protocol = self.made.protocol;
         let doorbell = slots.doorbell(self.made.slot) << ext::WEFT_EP_DOORBELL.trailing_zeros();
         let ctrl = ext::WEFT_EP_ENABLE
-            | bit(protocol.push_wqe, ext::WEFT_EP_WQE_PUSH)
-            | bit(protocol.push_data, ext::WEFT_EP_DATA_PUSH)
-            | bit(protocol.pull_cqe, ext::WEFT_EP_CQE_PULL)
+            | flag(protocol.push_wqe, ext::WEFT_EP_WQE_PUSH)
+            | flag(protocol.push_data, ext::WEFT_EP_DATA_PUSH)
+            | flag(protocol.pull_cqe, ext::WEFT_EP_CQE_PULL)
             | ext::WEFT_EP_RING
             | doorbell;
         wmb();

@@ -19,6 +19,15 @@ pub fn check(ok: bool) -> Result<(), Malformed> {
     ok.then_some(()).ok_or(Malformed::Value)
 }
 
+/// Returns `bit` if it is `set`, else 0.
+pub const fn flag(set: bool, bit: u32) -> u32 {
+    if set {
+        bit
+    } else {
+        0
+    }
+}
+
 /// A member with an encoding of its own.
 pub trait Member<'a>: Sized {
     /// Writes it.

@@ -3,7 +3,10 @@
 //! The register of a hot-plug controller of a switch, physical or virtual.
 
 use crate::{
-    proto::mr::slot::{Controller, Write},
+    proto::{
+        bytes::flag,
+        mr::slot::{Controller, Write},
+    },
     sys::ext,
 };
 
@@ -21,7 +24,6 @@ pub(super) fn decode(register: u32) -> Controller {
 
 /// Returns the data of a write to a controller.
 pub(super) fn encode(write: Write) -> u32 {
-    let flag = |set: bool, bit: u32| if set { bit } else { 0 };
     flag(write.on, ext::WEFT_PLUG_POWER)
         | flag(write.seen, ext::WEFT_PLUG_CHANGED)
         | flag(write.announces == Some(true), ext::WEFT_PLUG_ANNOUNCE)
