@@ -227,6 +227,13 @@ impl<S: Store<Entry>> Routes<S> {
         }
     }
 
+    /// Returns the ports of the neighbours that are in the area of this node.
+    fn inside(&self) -> u16 {
+        let links = self.links.iter().zip(0u8..);
+        let inside = links.filter(|(link, _)| link.lid != 0 && area(link.lid) == area(self.lid));
+        inside.fold(0, |mask, (_, port)| mask | bit(port))
+    }
+
     /// Returns whether this node is the destination, or in it.
     fn is_here(&self, key: Key) -> bool {
         self.lid != 0

@@ -4,9 +4,8 @@
 
 use super::{
     super::{
-        area::{area, Key},
+        area::Key,
         entry::{bit, is_newer, Way, NOWHERE},
-        link::Link,
         store::Store,
         update::{Item, Says, Update, INF, ITEMS},
     },
@@ -98,15 +97,7 @@ impl<S: Store<Entry>> Routes<S> {
         entry.way.seq = seq;
         self.refresh(now, at, fx);
         if key.is_area() {
-            let within = key.its_area();
-            let inside = |link: &Link| link.lid != 0 && area(link.lid) == within;
-            let links = self
-                .links
-                .iter()
-                .zip(0u8..)
-                .filter(|(link, _)| inside(link));
-            let ports = links.fold(0, |mask, (_, port)| mask | bit(port));
-            self.due(at, WAY, ports);
+            self.due(at, WAY, self.inside());
         }
     }
 

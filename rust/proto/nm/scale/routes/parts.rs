@@ -58,10 +58,7 @@ impl<S: Store<Entry>> Routes<S> {
         entry.other = anchor;
         self.apart = Some(now + APART_MS);
         self.look.get_or_insert(now + LOOK_MS);
-        let inside = self.links.iter().zip(0u8..);
-        let inside = inside.filter(|(link, _)| link.lid != 0 && area(link.lid) == area(self.lid));
-        let ports = inside.fold(0, |mask, (_, port)| mask | bit(port));
-        self.due(at, PART, ports);
+        self.due(at, PART, self.inside());
         // First each node by itself, then no more by the area.
         for key in own(self.lid) {
             if let Ok(at) = self.find(key) {
