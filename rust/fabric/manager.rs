@@ -33,9 +33,11 @@ pub(crate) use self::{
 };
 
 use self::{
-    aims::Aims, allow::Allow, call::Calls, inbox::Inbox, neighbours::Neighbours, routes::Routes,
+    aims::Aims, allow::Allow, call::Call, inbox::Inbox, neighbours::Neighbours, routes::Routes,
 };
-use super::{host::ManagerHost, keyring::Keyring, memory::Memory, witness::Witness, Pcim};
+use super::{
+    host::ManagerHost, keyring::Keyring, memory::Memory, queue::Queue, witness::Witness, Pcim,
+};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
     proto::mac::{Mac, Tag},
@@ -93,7 +95,7 @@ pub(crate) struct Manager {
     #[pin]
     inbox: Mutex<Inbox>,
     #[pin]
-    calls: Mutex<Calls>,
+    calls: Mutex<Queue<Call>>,
     #[pin]
     view: Mutex<View>,
     #[pin]
@@ -130,7 +132,7 @@ impl Manager {
         );
         let routes = Routes::new()?;
         let inbox = Inbox::new()?;
-        let calls = Calls::new()?;
+        let calls = call::queue()?;
         let view = View::new()?;
         Arc::pin_init(
             pin_init!(Self {

@@ -405,6 +405,22 @@ impl Body {
 }
 
 impl Message {
+    /// Fills memory in which no message is yet.
+    pub const BLANK: Self = Self {
+        header: Header {
+            from: Incarnation {
+                hwid: 0,
+                generation: 0,
+                session: 0,
+            },
+            to_generation: 0,
+            to_session: 0,
+            sequence: 0,
+        },
+        body: Body::Heartbeat,
+        proof: None,
+    };
+
     /// Encodes the message into `buf` and returns its length in bytes.
     pub fn encode(&self, buf: &mut [u8; MAX_BYTES]) -> usize {
         let mut body = [0; MAX_BYTES - HEADER_BYTES];

@@ -14,11 +14,7 @@ use super::{
     aims::{is_next_door, target},
     Manager,
 };
-use crate::{
-    hw::Port,
-    proto::wire::{Body, Header, Incarnation, Message},
-    sys::clock,
-};
+use crate::{hw::Port, proto::wire::Message, sys::clock};
 use kernel::{prelude::*, sync::atomic::Relaxed};
 
 /// The most calls that wait. Callers repeat them.
@@ -31,32 +27,19 @@ pub(super) struct Call {
     hello: Message,
 }
 
-/// The calls that wait.
-pub(super) struct Calls(Queue<Call>);
-
-impl Calls {
-    pub(super) fn new() -> Result<Self> {
-        let none = Call {
-            lid: 0,
-            hello: Message {
-                header: Header {
-                    from: Incarnation::default(),
-                    to_generation: 0,
-                    to_session: 0,
-                    sequence: 0,
-                },
-                body: Body::Heartbeat,
-                proof: None,
-            },
-        };
-        Ok(Self(Queue::new(none, DEPTH)?))
-    }
+/// Makes the queue of the calls that wait.
+pub(super) fn queue() -> Result<Queue<Call>> {
+    let none = Call {
+        lid: 0,
+        hello: Message::BLANK,
+    };
+    Queue::new(none, DEPTH)
 }
 
 impl Manager {
     /// Queues a call for [`Self::run`]. One that finds no room is lost.
     pub(in crate::fabric) fn called(&self, lid: u32, hello: Message) {
-        let _ = self.calls.lock().0.put(Call { lid, hello });
+        let _ = self.calls.lock().put(Call { lid, hello });
     }
 
     /// Returns how many calls were refused.
@@ -67,7 +50,7 @@ impl Manager {
     /// Follows the calls that wait, as far as they may be.
     pub(super) fn answer_calls(&self, node: &dyn ManagerHost, port: &dyn Port) {
         for _ in 0..DEPTH {
-            let next = self.calls.lock().0.take();
+            let next = self.calls.lock().take();
             let Some(call) = next else {
                 return;
             };

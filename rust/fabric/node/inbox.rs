@@ -7,11 +7,7 @@
 //! most [`DEPTH`] messages of it wait here; more are dropped, as a mailbox may.
 
 use super::Node;
-use crate::{
-    fabric::queue::Queue,
-    proto::wire::{Body, Header, Incarnation, Message},
-    sys::work,
-};
+use crate::{fabric::queue::Queue, proto::wire::Message, sys::work};
 use kernel::{
     impl_has_delayed_work, new_delayed_work, new_mutex,
     prelude::*,
@@ -46,17 +42,7 @@ impl_has_delayed_work! {
 
 impl Inbox {
     pub(super) fn new(link: usize) -> Result<Arc<Self>> {
-        let none = Message {
-            header: Header {
-                from: Incarnation::default(),
-                to_generation: 0,
-                to_session: 0,
-                sequence: 0,
-            },
-            body: Body::Heartbeat,
-            proof: None,
-        };
-        let queue = Queue::new(none, DEPTH)?;
+        let queue = Queue::new(Message::BLANK, DEPTH)?;
         Arc::pin_init(
             pin_init!(Self {
                 link,
