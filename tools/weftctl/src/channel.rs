@@ -438,13 +438,12 @@ impl Connector {
                     return Ok(Channel(channel));
                 }
                 Err(Error::NoRoom { .. } | Error::Share { .. }) if bulk.peek().is_some() => {}
-                Err(Error::Unreachable(_)) if self.target.peer.is_some() => {
-                    let hwid = self.target.peer.unwrap_or_default();
-                    return Err(unready(&port, hwid, &port.links()?));
-                }
                 Err(e) => {
                     *unanswered = matches!(e, Error::TimedOut(_));
-                    return Err(port.failure(&e));
+                    return Err(match (&e, self.target.peer) {
+                        (Error::Unreachable(_), Some(hwid)) => unready(&port, hwid, &port.links()?),
+                        _ => port.failure(&e),
+                    });
                 }
             }
         }
