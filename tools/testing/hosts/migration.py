@@ -93,8 +93,6 @@ def moving(bench):
     """The two hosts, with VFs 0 and 1 of the first port and VF 0 of the next two: of the same endpoint,
     and of the other one."""
     lab = bench.twins(VFS)
-    for host in lab.hosts.values():
-        renumber(host)
     ports = {name: [Port(host, n) for n in range(3)] for name, host in lab.hosts.items()}
     for each in ports.values():
         for port, count in zip(each, (2, 1, 1)):
