@@ -183,8 +183,8 @@ pub struct Node<M, T, B, A> {
     version: u32,
     /// A node that obeys this mastership of this node has refused a write: the next one is in a later term.
     outrun: bool,
-    /// [`Self::signature`] of the members when their tables were last complete.
-    done: Option<u64>,
+    /// [`Self::signature`] and [`Self::changes`] of the members when their tables were last complete.
+    done: Option<(u64, u32)>,
     /// Some staged routes replace routes in use that leave by another port.
     moves: Moves,
     /// Hosts were asked to quiesce their routes, and not to unquiesce them yet.
@@ -366,8 +366,10 @@ where
     /// Returns one number for everything that the tables depend on, if this is a master with complete and
     /// current tables; `None` otherwise.
     pub fn settled(&self) -> Option<u64> {
-        self.done
-            .filter(|_| self.phase == Phase::Settled && !self.dirty)
+        let (tables, _) = self
+            .done
+            .filter(|_| self.phase == Phase::Settled && !self.dirty)?;
+        Some(tables)
     }
 
     /// Returns when [`Self::tick`] has something to do, if nothing happens until then.

@@ -416,6 +416,24 @@ fn n_3_a_fabric_that_is_too_wide_is_noticed() {
 }
 
 #[test]
+fn n_6_a_standby_that_sees_a_port_in_between_has_it_as_it_is_in_the_end() {
+    // A survey of node 2 begins in the 40 ms for which its port is narrow; what it tells the master then is
+    // lost, so that the master looks when the port is wide again.
+    for at in (0..300).step_by(20) {
+        let mut world = settled(Topology::chain(3), vec![10, 20, 30]);
+        world.set_wire((0, 0), |wire| wire.width = 4);
+        world.run(at);
+        world.faults.lost = 1000;
+        world.set_wire((2, 1), |wire| wire.width = 2);
+        world.run(1);
+        world.faults.lost = 0;
+        world.run(40);
+        world.set_wire((2, 1), |wire| wire.width = 8);
+        check::settle(&mut world, 500, 10_000).unwrap_or_else(|why| panic!("{at} ms: {why}"));
+    }
+}
+
+#[test]
 fn n_6_a_master_says_when_its_tables_are_others_than_before() {
     let mut world = settled(Topology::ring(4), vec![10, 20, 30, 40]);
     let settled = |world: &World| world.manager(0).unwrap().settled();

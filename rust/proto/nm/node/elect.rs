@@ -60,8 +60,13 @@ where
         if lowest != me {
             let written = self.obeyed.is_some();
             self.stand_by(now, lowest, path);
-            // What was found may be older than what the master has written.
-            self.survey = written.then_some(now + SURVEY_MS);
+            // What was found may be older than what the master has written, and a node that had no time to
+            // answer is not missing for good.
+            self.surveyed = 0;
+            match written {
+                true => self.survey = Some(now + SURVEY_MS),
+                false => self.survey_later(now),
+            }
             self.poll = Ask::DUE;
             fx.role(Role::Standby, &self.me.mastership);
             return;
@@ -132,7 +137,9 @@ where
             self.me.lid = lid;
             fx.lid(lid);
         }
-        if obeyed && self.done == Some(self.signature()) {
+        // A port that has changed and is as before needs no other tables, but a standby may have seen it in
+        // between: it surveys again when it is written to.
+        if obeyed && self.done == Some((self.signature(), self.changes())) {
             self.settle(now);
             return;
         }
@@ -148,6 +155,12 @@ where
                 self.start(Phase::Fetch(at));
             }
         }
+    }
+
+    /// Returns a number that differs when any port of the members has changed, if the members are the same.
+    pub(super) fn changes(&self) -> u32 {
+        let known = self.members.all().iter().filter(|m| m.known);
+        known.fold(0, |sum, m| sum.wrapping_add(m.info.change))
     }
 
     /// Returns one number for everything that the tables depend on.

@@ -70,10 +70,17 @@ where
         if asked_all {
             self.surveys = false;
             self.found = self.found.wrapping_add(1);
-            // A node that had no time is not missing for good. One that stays silent costs less and less.
-            let missing = self.members.all().iter().any(|m| !m.known);
-            self.survey = missing.then_some(now + (RETRY_MS << self.surveyed));
+            self.survey_later(now);
             self.surveyed = (self.surveyed + 1).min(SURVEYS);
+        }
+    }
+
+    /// Schedules a survey if a node was silent; one that stays silent costs less and less. One that is
+    /// scheduled for what the master has written meanwhile is sooner.
+    pub(super) fn survey_later(&mut self, now: u64) {
+        if self.members.all().iter().any(|m| !m.known) {
+            let retry = now + (RETRY_MS << self.surveyed);
+            self.survey = Some(self.survey.map_or(retry, |at| at.min(retry)));
         }
     }
 
