@@ -55,6 +55,9 @@ pub(crate) trait LinkHost: Host {
         ended: Option<&'static CStr>,
     );
 
+    /// Returns whether a message of the link waits for which `f` returns true.
+    fn has_message(&self, link: usize, f: &dyn Fn(&Message) -> bool) -> bool;
+
     /// Returns the key of the fabric, if this port may have one.
     fn keyring(&self) -> Option<&Keyring>;
 

@@ -227,7 +227,9 @@ impl Link {
             }
             let (machine, fx) = session.split();
             if moved || another {
-                machine.down(Reason::Link, fx);
+                // A peer that goes away says so just before its port is disabled: often that message still waits.
+                let bye = fx.node.has_message(self.number, &|m| machine.is_bye(m));
+                machine.down(if bye { Reason::Bye } else { Reason::Link }, fx);
                 self.health.down();
             }
             if another {

@@ -17,6 +17,7 @@
 //!
 //! `Node::pump` is held while messages are taken from the mailbox and put into the inboxes of the links
 //! and of the manager; it is outside the locks of these inboxes and of the port, and inside no other.
+//! `Link::inner` is outside the lock of its inbox too.
 //! `Node::telling` is taken outside `Link::inner` and the locks of the client. `Node::me` nests in 1 and
 //! 2. `Link::attested` nests in `Node::pump`, outside the locks of the port. The lock of a [`Keyring`](keyring::Keyring) is
 //! innermost. [`Node`] takes no lock for a

@@ -43,6 +43,13 @@ impl<T: Copy> Queue<T> {
         self.count == 0
     }
 
+    /// Returns whether there is an element for which `f` returns true.
+    pub(in crate::fabric) fn any(&self, f: &dyn Fn(&T) -> bool) -> bool {
+        let ring = self.ring.as_ref();
+        let mut places = (self.head..).take(self.count);
+        places.any(|at| ring.get(at % ring.len().max(1)).is_some_and(f))
+    }
+
     /// Takes the oldest element.
     pub(in crate::fabric) fn take(&mut self) -> Option<T> {
         self.count = self.count.checked_sub(1)?;

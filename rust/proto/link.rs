@@ -232,6 +232,12 @@ impl Link {
         }
     }
 
+    /// Returns whether `m` ends READY by [`Reason::Bye`]. A link that goes down while such a message waits goes
+    /// down for that reason.
+    pub fn is_bye(&self, m: &Message) -> bool {
+        self.state == State::Ready && matches!(m.body, Body::Bye) && self.is_of_peer(&m.header)
+    }
+
     /// Ends READY because something that was sent or received in it is lost; both ends begin a new
     /// session.
     pub fn lost(&mut self, now: u64, fx: &mut impl Effects) {
@@ -248,12 +254,11 @@ impl Link {
         if self.state == State::Down {
             return None;
         }
-        let names_me = m.header.to_session == self.session && self.is_my_generation(&m.header);
         if let Body::Hello(offer) = &m.body {
-            self.hello(now, &m.header, names_me, offer.as_ref(), fx);
+            self.hello(now, &m.header, self.names_me(&m.header), offer.as_ref(), fx);
             return None;
         }
-        if self.known != Some(m.header.from) || !names_me {
+        if !self.is_of_peer(&m.header) {
             return None;
         }
         match (m.body, self.state) {
@@ -296,6 +301,15 @@ impl Link {
             body,
             proof: None,
         });
+    }
+
+    /// Returns whether a message comes from the peer of this session, and is for this session.
+    fn is_of_peer(&self, header: &Header) -> bool {
+        self.known == Some(header.from) && self.names_me(header)
+    }
+
+    fn names_me(&self, header: &Header) -> bool {
+        header.to_session == self.session && self.is_my_generation(header)
     }
 
     fn is_my_generation(&self, header: &Header) -> bool {

@@ -88,6 +88,9 @@ impl Events for Node {
     fn links_changed(&self) {
         trace::port_event(&self.dev(), trace::Port::Links, 0);
         if let Some(port) = self.port_at_work() {
+            // What a neighbour said before its link went down tells why it did. If there is more, the
+            // mailbox's own interrupt, or the timer, reads on.
+            self.drain(&**port);
             self.look(&**port);
         }
     }

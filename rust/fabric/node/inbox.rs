@@ -67,6 +67,11 @@ impl Inbox {
         put
     }
 
+    /// Returns whether a message waits for which `f` returns true.
+    pub(super) fn has(&self, f: &dyn Fn(&Message) -> bool) -> bool {
+        self.queue.lock().any(f)
+    }
+
     /// Has the link look at the clock, behind the messages that wait. To be called with the port entered.
     pub(super) fn tick(self: &Arc<Self>) {
         self.due.store(true, Release);

@@ -24,6 +24,10 @@ impl LinkHost for Node {
         self.manager().map(Manager::keyring)
     }
 
+    fn has_message(&self, link: usize, f: &dyn Fn(&Message) -> bool) -> bool {
+        self.inboxes.get(link).is_some_and(|inbox| inbox.has(f))
+    }
+
     fn trace_sent(&self, link: usize, message: &Message, bytes: usize) {
         let kind = message.body.kind().into();
         trace::mbox_send(&self.dev(), link as u32, kind, bytes as u32);

@@ -351,6 +351,33 @@ fn run(world: &mut World, steps: Vec<Step>) {
     }
 }
 
+#[test]
+fn a_good_bye_that_waits_is_known_as_one_of_this_session_only() {
+    let mut world = World::both_up();
+    world.quiet(100);
+    let mut bye = None;
+    for _ in 0..2 {
+        assert!(world.are_ready());
+        assert!(
+            bye.is_none_or(|old| !world.ends[1].link.is_bye(&old)),
+            "of a former session"
+        );
+        world.bye(0);
+        let newest = Message::parse(&world.newest(1)).unwrap();
+        assert!(world.ends[1].link.is_bye(&newest));
+        assert!(
+            !world.ends[0].link.is_bye(&newest),
+            "it is for the other end"
+        );
+        world.down(1);
+        assert!(!world.ends[1].link.is_bye(&newest), "the session is over");
+        bye = Some(newest);
+        world.up(0);
+        world.up(1);
+        world.quiet(100);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 

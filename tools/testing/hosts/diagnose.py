@@ -186,6 +186,21 @@ def no_peer_driver(bench):
     h1.wait_link("ready")
 
 
+@test("diagnose: a peer whose driver goes while this host does not run: good-bye and link down come at once")
+def no_peer_driver_at_once(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    h1.qmp.call("stop")
+    try:
+        h2.rmmod()
+    finally:
+        h1.qmp.call("cont")
+    h1.wait_link("down")
+    only(diagnose(h1), "peer-unloaded", "link 0", "good-bye")
+    h2.insmod()
+    h1.wait_link("ready")
+
+
 @test("diagnose: a link that is switched off, and one that came back")
 def link_down(bench):
     lab = bench.pair()
