@@ -102,6 +102,9 @@ SUITES = (
     Suite("fuzz-proto", "decoders of bytes of peers and users, twenty minutes, by the code that they reach", ("long",), 60, "path root", (),
           # Of each of a dozen decoders and rings.
           "scripts/fuzz --seconds 100", seconds=1300),
+    Suite("fabrics", "the network manager under faults, 50 times as often as in unit", ("long",), 20, "path root",
+          (), "cd tools && ../scripts/in-root cargo test --locked -p weft-sim --no-fail-fast",
+          env=(("WEFT_TIMES", "50"),), seconds=400),
     Suite("mutants", "rules that are broken on purpose are noticed", ("long",), 60, "setup", GUESTS,
           "scripts/mutants", seconds=500),
     Suite("device-seeds", "the QEMU device by random programs of 100 seeds", ("long",), 60, "path qemu", ("debug",),

@@ -5,6 +5,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
 
+mod often;
+
 use proptest::prelude::*;
 use weft_sim::{
     check,
@@ -110,13 +112,8 @@ impl Fabric {
     }
 }
 
-/// How many fabrics are tried: more with `WEFT_CASES`.
-fn cases() -> u32 {
-    std::env::var("WEFT_CASES").map_or(60, |cases| cases.parse().expect("WEFT_CASES is a number"))
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: often::cases(60), ..ProptestConfig::default() })]
 
     #[test]
     fn n_6_any_fabric_heals_after_any_faults(

@@ -4,6 +4,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
 
+mod often;
+
 use proptest::prelude::*;
 use weft_sim::{
     growth::Growth,
@@ -65,7 +67,7 @@ fn grows(kind: Kind, seed: u64, faults: (u32, u32), dies: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 30, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: often::cases(30), ..ProptestConfig::default() })]
 
     #[test]
     fn n_6_a_fabric_changes_its_mode_and_no_route_is_lost_meanwhile(

@@ -5,6 +5,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
 
+mod often;
+
 use proptest::prelude::*;
 use weft_proto::nm::{
     mastership::Mastership,
@@ -260,7 +262,7 @@ fn n_6_a_hierarchy_needs_a_mastership_that_counts_and_names_its_reader() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: often::cases(60), ..ProptestConfig::default() })]
 
     /// Messages are lost, come twice, late, spoilt: a hierarchy arrives whole or not at all, and who is
     /// told that it has arrived is told the truth.

@@ -5,6 +5,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
 
+mod often;
+
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weft_sim::{
@@ -137,7 +139,7 @@ fn kind() -> impl Strategy<Value = Kind> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: often::cases(300), ..ProptestConfig::default() })]
 
     #[test]
     fn hp_2_additions_and_removals_leave_no_trace_but_in_local_ids(

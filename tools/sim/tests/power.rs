@@ -5,6 +5,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
 
+mod often;
+
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weft_proto::nm::{
@@ -181,7 +183,7 @@ impl Case {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: often::cases(60), ..ProptestConfig::default() })]
 
     #[test]
     fn n_8_with_constant_traffic_links_and_routes_come_to_rest(

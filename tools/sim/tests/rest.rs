@@ -4,6 +4,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
 
+mod often;
+
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weft_proto::nm::node::rest::{LEASE_MS, REST_MS, REST_WHOLE_MS};
@@ -106,7 +108,7 @@ fn kind() -> impl Strategy<Value = Kind> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: often::cases(60), ..ProptestConfig::default() })]
 
     #[test]
     fn n_6_whose_way_changes_has_nothing_under_way(

@@ -4,6 +4,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test may.
 
+mod often;
+
 use proptest::prelude::*;
 use weft_sim::{
     rng::Rng,
@@ -106,7 +108,7 @@ fn survives(scale: &mut Scale, rng: &mut Rng, strikes: u64) -> Result<(), String
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: often::cases(100), ..ProptestConfig::default() })]
 
     #[test]
     fn n_6_any_fabric_heals_after_any_faults_at_scale_too(
