@@ -152,9 +152,10 @@ pub(super) fn target(view: &View, hwid: u64) -> Option<Aim> {
     })
 }
 
-/// Returns whether a link to a neighbour leads to a host.
-pub(super) fn is_next_door(node: &dyn ManagerHost, port: &dyn Port, hwid: u64) -> bool {
-    (0..port.links()).any(|link| node.peer_hwid(port, link) == Some(hwid))
+/// Returns whether a link to a neighbour leads to the host, to which a link could be aimed by `aim`, or will do so
+/// when both drivers have met there.
+pub(super) fn is_next_door(node: &dyn ManagerHost, port: &dyn Port, hwid: u64, aim: &Aim) -> bool {
+    aim.hops == 1 || (0..port.links()).any(|link| node.peer_hwid(port, link) == Some(hwid))
 }
 
 impl Manager {
@@ -183,7 +184,7 @@ impl Manager {
             return hold(&**port, first + link);
         }
         let aim = self.look(|view| target(view, hwid));
-        let aim = aim.filter(|_| !is_next_door(node, &**port, hwid));
+        let aim = aim.filter(|aim| !is_next_door(node, &**port, hwid, aim));
         let aim = aim.ok_or(EHOSTUNREACH)?;
         may(&**port)?;
         match aims.take(node, hwid, aim) {

@@ -70,7 +70,7 @@ impl Manager {
         let Some(aim) = aim.filter(|aim| aim.lid == call.lid) else {
             return false;
         };
-        if is_next_door(node, port, hwid) {
+        if is_next_door(node, port, hwid, &aim) {
             return false;
         }
         let mut aims = self.aims.lock();

@@ -90,6 +90,12 @@ impl Node {
         Err(EHOSTUNREACH.into())
     }
 
+    /// Returns whether a link to this host is READY.
+    fn is_ready_to(&self, peer: u64) -> bool {
+        let mut ready = self.links.iter().filter(|link| link.is_ready());
+        ready.any(|link| link.peer_hwid() == Some(peer))
+    }
+
     /// As [`Node::find`]; if no link leads to the wanted host, and the caller has not named one, aims a
     /// routed link and waits for up to `timeout` until it is READY. Sleeps.
     ///
@@ -127,9 +133,10 @@ impl Node {
             };
             let may = |port: &dyn Port| payer.may_take_link(&port.far_links());
             let aimed = manager.lead(self, to.peer, may, hold)?;
+            // Another link may come to lead there: a cable is plugged in.
             let over = || {
                 let leads = manager.leads(aimed.link(), to.peer);
-                !leads || aimed.link.is_ready() || self.is_closed()
+                !leads || self.is_ready_to(to.peer) || self.is_closed()
             };
             let waited = inside.asleep(|| self.reaching.wait_ms(over, left as Msecs));
             match waited {
