@@ -79,8 +79,8 @@ class Host(Guest):
         """Until the driver says that a link is in that state."""
         timeout *= kernel.patience()
         attribute = f"/sys/class/weft/weft{port}/device/link{link}/state"
-        loop = f"until read -r s <{attribute} && [ $s = {state} ]; do sleep 0.02; done"
-        result = self.run(f"timeout {timeout} sh -c '{loop}' 2>/dev/null", timeout + 30, None)
+        line = self.until_line(f"read -r s <{attribute} && [ $s = {state} ]", timeout, 20)
+        result = self.run(f"exec 2>/dev/null; {line}", timeout + 30, None)
         if result.status:
             have = self.run(f"cat {attribute}", status=None)
             raise CommandTimeout(

@@ -64,6 +64,13 @@ def _make(args, output):
         raise SetupError(f"cannot make {output}:\n{done.stdout}")
 
 
+def _compile(source, program, *options):
+    if not _fresh(program, [source]):
+        new = program.with_suffix(".new")
+        _make(["gcc", "-O2", "-Wall", *options, "-o", str(new), str(source)], program)
+        new.rename(program)
+
+
 @contextlib.contextmanager
 def alone():
     """While something is made that other runs use as well: they wait."""
@@ -96,21 +103,15 @@ def _guest_files():
     initrd = BUILD / f"initrd-{kver}.cpio"
     if not _fresh(initrd, [vm / "init", vm / "mkinitrd", image]):
         _make([str(vm / "mkinitrd"), kver, str(initrd)], initrd)
-    agent = shared / "agent"
-    if not _fresh(agent, [vm / "agent.c"]):
-        new = shared / "agent.new"
-        _make(["gcc", "-O2", "-Wall", "-o", str(new), str(vm / "agent.c")], agent)
-        new.rename(agent)
+    _compile(vm / "agent.c", shared / "agent")
+    _compile(vm / "nap.c", shared / "nap", "-static")
     return str(kernel), str(initrd), str(shared)
 
 
 @functools.cache
 def tsc_khz():
     """The rate of the time stamp counter, as the guests are told."""
-    source, program = TOP / "scripts" / "vm" / "tsc.c", BUILD / "tsc"
+    program = BUILD / "tsc"
     with alone():
-        if not _fresh(program, [source]):
-            new = BUILD / "tsc.new"
-            _make(["gcc", "-O2", "-Wall", "-o", str(new), str(source)], program)
-            new.rename(program)
+        _compile(TOP / "scripts" / "vm" / "tsc.c", program)
     return subprocess.run([program], stdout=subprocess.PIPE, check=True, text=True).stdout.strip()

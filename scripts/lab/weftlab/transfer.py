@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """A file from host to host, and the proof that it came as it was."""
 
+import contextlib
 import hashlib
 import json
 import shlex
 import shutil
 import signal
 
+from . import kernel
 from .errors import CommandFailed, LabError, Mismatch
+from .fabric import wait_until
 
 # A file travels at megabytes a second even here, through a port that is adversarial, on a
 # machine that has other things to do, at less than one.
@@ -57,13 +60,20 @@ class Receiver:
         self.job.expect("listening on", 30)
 
     def has(self, size, timeout=60):
-        """Waits until so many bytes of a file have come."""
-        there = shlex.quote(self.there)
-        self.host.run(
-            f"until [ $(find {there} -type f -printf '%s\\n' | sort -n | tail -n 1 | grep . || echo 0)"
-            f" -ge {size} ]; do sleep 0.02; done",
-            timeout,
-        )
+        """Waits until so many bytes of a file have come: of the folder as the host has it, which costs the guest
+        nothing."""
+        wait_until(
+            lambda: self._most() >= size, timeout * kernel.patience(),
+            f"{self.host.name}: {size} bytes of a file in {self.folder.name}", every=0.02,
+        )  # fmt: skip
+
+    def _most(self):
+        sizes = [0]
+        for file in self.folder.rglob("*"):
+            # One that has come is named anew.
+            with contextlib.suppress(FileNotFoundError):
+                sizes.append(file.stat().st_size if file.is_file() else 0)
+        return max(sizes)
 
     def wait(self, timeout):
         """Until it ends by itself, with success."""

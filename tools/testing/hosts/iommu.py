@@ -72,8 +72,8 @@ def physical_address(bench):
     if told != [str(INVALID), str(ERR_IN_INVALID), "1"]:
         raise Mismatch(f"status, errors and faults are {' '.join(told)}")
     # The kernel prints a fault when its interrupt has come.
-    h1.run(f"timeout 30 sh -c 'until dmesg | grep -q \"DMAR:.*{name[5:]}.*fault addr 0x1000000\"; "
-           "do sleep 0.02; done' || { dmesg | grep DMAR; exit 1; }")  # fmt: skip
+    fault = f"dmesg | grep -q 'DMAR:.*{name[5:]}.*fault addr 0x1000000'"
+    h1.run(f"{h1.until_line(fault, 30)} || {{ dmesg | grep DMAR; exit 1; }}")
     h1.run(f"echo {name} >/sys/bus/pci/drivers/weft/bind")
     for host in lab.hosts.values():
         host.wait_links()

@@ -132,6 +132,7 @@ class Plant:
             if waiting:
                 # A link has two ends: of one that is missing the other may be at any host.
                 self.meet(everyone)
+                time.sleep(0.1)
             if waiting and time.monotonic() > deadline:
                 raise Mismatch(f"not within {timeout} s: {[misfits[name] for name in waiting]}")
 
