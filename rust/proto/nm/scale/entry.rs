@@ -9,7 +9,11 @@
 //! feasible way left, or a cheaper one that is not feasible, asks for a newer sequence number: the
 //! destination alone gives them out. This file is independent of messages.
 
-use super::{super::path::MAX_HOPS, area::Key, update::INF};
+use super::{
+    super::{path::MAX_HOPS, port::PORTS},
+    area::Key,
+    update::INF,
+};
 
 /// The port of no way.
 pub const NOWHERE: u8 = 0xff;
@@ -65,6 +69,10 @@ pub struct Entry {
     heard: [Way; HEARD],
     /// A neighbour's way was left out of `heard`.
     more: bool,
+    /// Neighbours whose ways are left out of `heard`, a bit a port, and the anchors of these: parts of an area
+    /// are found by them.
+    left: u16,
+    anchors: [u8; PORTS],
     /// Neighbours that offer a way that is wanted and not feasible, a bit a port.
     pub better: u16,
     /// A way is wanted, whether or not a neighbour offers one.
@@ -94,6 +102,8 @@ impl Entry {
             bound: (0, INF),
             heard: [Way::NONE; HEARD],
             more: false,
+            left: 0,
+            anchors: [0; PORTS],
             better: 0,
             wanting: false,
             wanted: 0,
@@ -126,6 +136,7 @@ impl Entry {
 
     /// Takes what the neighbour at `way.port` offers; with a cost of [`INF`] it offers nothing.
     pub fn hear(&mut self, way: Way) {
+        self.left &= !bit(way.port);
         let mine = self.heard.iter().position(|h| h.port == way.port);
         if way.metric == INF {
             if let Some(place) = mine.and_then(|at| self.heard.get_mut(at)) {
@@ -143,9 +154,18 @@ impl Entry {
                 .map(|(at, _)| at)
         };
         let place = mine.or_else(free);
-        self.more |= place.is_none();
+        let full = place.is_none();
+        let mut out = way;
         if let Some(place) = place.or_else(worst).and_then(|at| self.heard.get_mut(at)) {
-            *place = way;
+            out = core::mem::replace(place, way);
+        }
+        if !full {
+            return;
+        }
+        self.more = true;
+        if let Some(anchor) = self.anchors.get_mut(usize::from(out.port)) {
+            *anchor = out.anchor;
+            self.left |= bit(out.port);
         }
     }
 
@@ -217,10 +237,23 @@ impl Entry {
         self.way = best;
     }
 
+    /// Returns the anchors of all ways that neighbours offer, and the ports to these.
+    fn offered(&self) -> impl Iterator<Item = (u8, u8)> + '_ {
+        let kept = self.heard().map(|h| (h.port, h.anchor));
+        let left = (0u8..).zip(&self.anchors);
+        let left = left.filter(|(port, _)| self.left & bit(*port) != 0);
+        kept.chain(left.map(|(port, anchor)| (port, *anchor)))
+    }
+
+    /// Returns whether a neighbour offers a way with a lower anchor.
+    pub fn hears_lower(&self, than: u8) -> bool {
+        self.offered().any(|(_, anchor)| anchor < than)
+    }
+
     /// Returns the lowest anchor that a neighbour offers, if it is lower than that of the way in use.
     pub fn lower_anchor(&self, cost: impl Fn(u8) -> Option<u32>) -> Option<u8> {
-        let offered = self.heard().filter(|h| cost(h.port).is_some());
-        let lowest = offered.map(|h| h.anchor).min()?;
+        let offered = self.offered().filter(|(port, _)| cost(*port).is_some());
+        let lowest = offered.map(|(_, anchor)| anchor).min()?;
         let parted = self.way.port != NOWHERE && lowest < self.way.anchor;
         parted.then_some(lowest)
     }

@@ -107,10 +107,8 @@ impl<S: Store<Entry>> Routes<S> {
         if let Some(until) = self.apart {
             let whole = self.find(Key::area(area(self.lid))).ok();
             let anchor = self.anchor();
-            let other = whole.and_then(|at| self.entry(at)).is_some_and(|entry| {
-                let outside = entry.heard().filter(|h| h.anchor < anchor);
-                outside.count() != 0
-            });
+            let whole = whole.and_then(|at| self.entry(at));
+            let other = whole.is_some_and(|entry| entry.hears_lower(anchor));
             again |= now < until;
             if now >= until && !other {
                 self.apart = None;
