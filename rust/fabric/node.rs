@@ -77,10 +77,14 @@ pub(crate) struct Node {
     paused: Atomic<bool>,
     /// The function does not answer.
     gone: Atomic<bool>,
+    /// Limits warnings in the log.
     throttle: Throttle,
     /// Limits the log messages about the port's reports, apart from `throttle`: others can provoke
     /// reports, which must not crowd out other messages.
     reports: Throttle,
+    /// Limits the log messages about links that change, apart from `throttle`: routed links change with every
+    /// program that connects.
+    changes: Throttle,
     /// What the owner wanted of the users last, an [`Asked`].
     asked: Atomic<u32>,
     /// Links to ports that are no neighbours that have a directory in sysfs, a bit each; links to
@@ -142,6 +146,7 @@ impl Node {
                 gone: Atomic::new(false),
                 throttle: Throttle::new(10, Delta::from_secs(5)),
                 reports: Throttle::new(10, Delta::from_secs(5)),
+                changes: Throttle::new(10, Delta::from_secs(5)),
                 asked: Atomic::new(Asked::default().word()),
                 shown <- new_mutex!(0, "weft shown"),
                 waiters <- WaitQueue::new(c"weft node", kernel::static_lock_class!()),

@@ -42,7 +42,7 @@ impl LinkHost for Node {
     ) {
         if before.0 != after.0 {
             trace::link_state(&self.dev(), link as u32, before.0 as u32, after.0 as u32);
-            if self.throttle.pass().is_some() {
+            if self.changes.pass().is_some() {
                 let name = match after.0 {
                     State::Down => "down",
                     State::Hello => "up, waiting for the neighbour",
