@@ -4,7 +4,6 @@
 import contextlib
 import hashlib
 import json
-import shlex
 import shutil
 import signal
 
