@@ -243,8 +243,7 @@ impl Pcim {
     }
 
     fn show_slots(&self, slots: KVVec<Slot>, written: u32) {
-        let mut public = self.public.lock();
-        public.show_slots(slots, written);
+        self.public.lock().show_slots(slots, written);
     }
 
     fn show_hierarchies(&self, told: KVVec<Told>) {

@@ -183,7 +183,7 @@ pub struct Node<M, T, B, A> {
     version: u32,
     /// A node that obeys this mastership of this node has refused a write: the next one is in a later term.
     outrun: bool,
-    /// [`Self::signature`] and [`Self::changes`] of the members when their tables were last complete.
+    /// [`Self::signature`] of the members when their tables were last complete.
     done: Option<(u64, u32)>,
     /// Some staged routes replace routes in use that leave by another port.
     moves: Moves,

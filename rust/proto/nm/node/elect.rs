@@ -139,7 +139,7 @@ where
         }
         // A port that has changed and is as before needs no other tables, but a standby may have seen it in
         // between: it surveys again when it is written to.
-        if obeyed && self.done == Some((self.signature(), self.changes())) {
+        if obeyed && self.done == Some(self.signature()) {
             self.settle(now);
             return;
         }
@@ -157,26 +157,23 @@ where
         }
     }
 
-    /// Returns a number that differs when any port of the members has changed, if the members are the same.
-    pub(super) fn changes(&self) -> u32 {
-        let known = self.members.all().iter().filter(|m| m.known);
-        known.fold(0, |sum, m| sum.wrapping_add(m.info.change))
-    }
-
-    /// Returns one number for everything that the tables depend on.
-    pub(super) fn signature(&self) -> u64 {
+    /// Returns one number for everything that the tables depend on, and one that differs when any port of the
+    /// same members has changed, even if it is as before.
+    pub(super) fn signature(&self) -> (u64, u32) {
         let mut hash = Hash(0xcbf2_9ce4_8422_2325);
+        let mut changes = 0u32;
         for m in self.members.all().iter().filter(|m| m.known) {
             hash.add(m.info.hwid);
             hash.add(u64::from(m.info.life));
             hash.add(u64::from(m.info.lid));
             hash.add(u64::from(m.info.assignments));
+            changes = changes.wrapping_add(m.info.change);
             for (port, next) in m.ports.iter().zip(m.next) {
                 hash.add(u64::from(port.cost().unwrap_or(0)));
                 hash.add(u64::from(next));
             }
         }
-        hash.0
+        (hash.0, changes)
     }
 }
 

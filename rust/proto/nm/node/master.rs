@@ -88,7 +88,7 @@ where
                     member.info.assignments = self.me.assignments;
                     member.info.mastership = self.me.mastership;
                 }
-                self.done = Some((self.signature(), self.changes()));
+                self.done = Some(self.signature());
                 self.settle(now);
                 return;
             }

@@ -145,23 +145,17 @@ impl Entry {
             return;
         }
         let free = || self.heard.iter().position(|h| h.port == NOWHERE);
-        let worst = || {
-            let others = self.heard.iter().enumerate();
-            let others = others.filter(|(_, h)| h.port != self.way.port);
-            let worst = others.max_by_key(|(_, h)| h.metric);
-            worst
-                .filter(|(_, h)| h.metric > way.metric)
-                .map(|(at, _)| at)
-        };
-        let place = mine.or_else(free);
-        let full = place.is_none();
-        let mut out = way;
-        if let Some(place) = place.or_else(worst).and_then(|at| self.heard.get_mut(at)) {
-            out = core::mem::replace(place, way);
-        }
-        if !full {
+        if let Some(place) = mine.or_else(free).and_then(|at| self.heard.get_mut(at)) {
+            *place = way;
             return;
         }
+        let others = self.heard.iter_mut();
+        let others = others.filter(|h| h.port != self.way.port);
+        let worst = others.max_by_key(|h| h.metric);
+        let out = match worst.filter(|h| h.metric > way.metric) {
+            Some(place) => core::mem::replace(place, way),
+            None => way,
+        };
         self.more = true;
         if let Some(anchor) = self.anchors.get_mut(usize::from(out.port)) {
             *anchor = out.anchor;

@@ -6,7 +6,7 @@ use super::table::table;
 use super::{Context, End};
 use crate::channel::Port;
 use crate::failure::{Failure, Kind};
-use crate::multiroot::{Component, Names, Slot};
+use crate::multiroot::{Names, Slot};
 use serde::Serialize;
 
 #[derive(clap::Args)]
@@ -51,17 +51,18 @@ struct Announced {
     named: Named,
 }
 
-fn named(slot: Slot, components: &[Component]) -> Named {
-    Named { switch_name: Names::new(Some(components)).of(slot.switch), slot }
+fn named(slot: Slot, names: &Names<'_>) -> Named {
+    Named { switch_name: names.of(slot.switch), slot }
 }
 
 pub fn slots(context: &Context, args: &Slots) -> Result<(), End> {
     let port = Port::open(&context.port()?)?;
     let components = port.components()?;
-    let find = |text: &String| Names::new(Some(&components)).find(text, "switch");
+    let names = Names::new(Some(&components));
+    let find = |text: &String| names.find(text, "switch");
     let only = args.switch.as_ref().map(find).transpose()?;
     let is = |slot: &Slot| only.is_none_or(|switch| slot.switch == switch);
-    let slots = port.slots()?.into_iter().filter(is).map(|slot| named(slot, &components));
+    let slots = port.slots()?.into_iter().filter(is).map(|slot| named(slot, &names));
     let all = All { ok: true, port: port.info()?.port, slots: slots.collect() };
     context.print(&all, |all| {
         let head = ["SWITCH", "PORT", "LINK", "PLANES", "SLOT"].map(String::from).to_vec();
@@ -78,7 +79,8 @@ pub fn slots(context: &Context, args: &Slots) -> Result<(), End> {
 pub fn announce(context: &Context, args: &Announce) -> Result<(), End> {
     let port = Port::open(&context.port()?)?;
     let components = port.components()?;
-    let switch = Names::new(Some(&components)).find(&args.switch, "switch")?;
+    let names = Names::new(Some(&components));
+    let switch = names.find(&args.switch, "switch")?;
     port.announce(switch, args.at, !args.withdraw)?;
     let is = |slot: &Slot| (slot.switch, slot.port) == (switch, args.at);
     let Some(slot) = port.slots()?.into_iter().find(is) else {
@@ -87,7 +89,7 @@ pub fn announce(context: &Context, args: &Announce) -> Result<(), End> {
             .hint("`weftctl slots` shows what is there")
             .into());
     };
-    let report = Announced { ok: true, named: named(slot, &components) };
+    let report = Announced { ok: true, named: named(slot, &names) };
     context.print(&report, |report| {
         let Named { switch_name, slot } = &report.named;
         format!("switch {switch_name} port {}: {}\n", slot.port, slot.presence())
