@@ -35,9 +35,7 @@ pub(crate) use self::{
 use self::{
     aims::Aims, allow::Allow, call::Call, inbox::Inbox, neighbours::Neighbours, routes::Routes,
 };
-use super::{
-    host::ManagerHost, keyring::Keyring, memory::Memory, queue::Queue, witness::Witness, Pcim,
-};
+use super::{host::ManagerHost, keyring::Keyring, witness::Witness, Pcim};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
     proto::mac::{Mac, Tag},
@@ -53,7 +51,7 @@ use crate::{
         path::{Path, MAX_HOPS},
         table::{self, Slot},
     },
-    sys::{clock, errno::EHOSTUNREACH, waitq::WaitQueue},
+    sys::{clock, errno::EHOSTUNREACH, memory::Memory, queue::Queue, waitq::WaitQueue},
 };
 use kernel::{
     new_mutex,

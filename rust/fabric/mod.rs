@@ -29,11 +29,9 @@ mod host;
 mod keyring;
 mod link;
 mod manager;
-mod memory;
 mod node;
 mod pcim;
 mod power;
-mod queue;
 mod turnstile;
 mod witness;
 

@@ -3,7 +3,7 @@
 //! The text of the assignments, which the machine keeps and hands out, and looks not into.
 
 use super::{
-    super::{host::ManagerHost, memory::Memory, pcim::MAX_ASSIGNMENTS},
+    super::{host::ManagerHost, pcim::MAX_ASSIGNMENTS},
     Manager,
 };
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
     sys::{
         clock,
         errno::{EREMOTE, ESTALE},
+        memory::Memory,
     },
 };
 use kernel::prelude::*;

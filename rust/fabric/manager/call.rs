@@ -7,14 +7,15 @@
 //! hardware id and this local id, or at none. What a call may take, `proto::reach` says.
 
 use super::{
-    super::{
-        host::{ManagerHost, Spared},
-        queue::Queue,
-    },
+    super::host::{ManagerHost, Spared},
     aims::{is_next_door, target},
     Manager,
 };
-use crate::{hw::Port, proto::wire::Message, sys::clock};
+use crate::{
+    hw::Port,
+    proto::wire::Message,
+    sys::{clock, queue::Queue},
+};
 use kernel::{prelude::*, sync::atomic::Relaxed};
 
 /// The most calls that wait. Callers repeat them.

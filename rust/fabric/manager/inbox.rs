@@ -2,8 +2,10 @@
 
 //! The queue of mailbox messages for the manager, in the order in which they came.
 
-use crate::fabric::queue::Queue;
-use crate::hw::{MAX_LINKS, MBOX_BYTES};
+use crate::{
+    hw::{MAX_LINKS, MBOX_BYTES},
+    sys::queue::Queue,
+};
 use kernel::prelude::*;
 
 /// The most messages that are queued. Only a node that floods sends more at a time.

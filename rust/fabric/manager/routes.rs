@@ -8,7 +8,6 @@
 //! order does not matter, as no two entries are for the same local id. Traffic of neighbours is relayed
 //! like the host's own, but not back to where it came from.
 
-use crate::fabric::memory::Memory;
 use crate::{
     hw::{self, Router},
     proto::{
@@ -18,6 +17,7 @@ use crate::{
         },
         nm::node::MAX_NODES,
     },
+    sys::memory::Memory,
 };
 use kernel::prelude::*;
 

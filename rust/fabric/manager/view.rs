@@ -7,7 +7,6 @@
 
 use super::Machine;
 use crate::{
-    fabric::memory::Memory,
     proto::{
         mr::hierarchy::{self, Hierarchy},
         nm::{
@@ -16,7 +15,7 @@ use crate::{
         },
         pace::Pace,
     },
-    sys::{sysfs, trace, uevent},
+    sys::{memory::Memory, sysfs, trace, uevent},
 };
 use kernel::{device::Device, prelude::*};
 

@@ -7,7 +7,10 @@
 //! most [`DEPTH`] messages of it wait here; more are dropped, as a mailbox may.
 
 use super::Node;
-use crate::{fabric::queue::Queue, proto::wire::Message, sys::work};
+use crate::{
+    proto::wire::Message,
+    sys::{queue::Queue, work},
+};
 use kernel::{
     impl_has_delayed_work, new_delayed_work, new_mutex,
     prelude::*,

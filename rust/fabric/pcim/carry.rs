@@ -10,7 +10,6 @@
 //! outcome of its assignment says so.
 
 use super::{
-    super::memory::Memory,
     bus::Bus,
     found::Found,
     hierarchies::Hierarchies,
@@ -30,7 +29,10 @@ use crate::{
         },
         nm::node::MAX_NODES,
     },
-    sys::errno::{EHOSTUNREACH, ENOLINK, ESTALE},
+    sys::{
+        errno::{EHOSTUNREACH, ENOLINK, ESTALE},
+        memory::Memory,
+    },
 };
 use kernel::prelude::*;
 

@@ -7,7 +7,6 @@
 //! from there: so a host keeps its endpoint when another host becomes the master.
 
 use super::{
-    super::memory::Memory,
     bus::Bus,
     carry::{self, Carrier, Means},
     explore::explore,
@@ -25,7 +24,7 @@ use crate::{
         mr::{list::Full, tree::Reach},
         nm::{assignments, node::MAX_NODES},
     },
-    sys::errno::EHOSTUNREACH,
+    sys::{errno::EHOSTUNREACH, memory::Memory},
 };
 use kernel::prelude::*;
 

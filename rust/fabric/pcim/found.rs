@@ -2,10 +2,12 @@
 
 //! What was found: the inventory, and for each component its path and the life in which it was found.
 
-use super::super::memory::Memory;
-use crate::proto::{
-    mr::inventory::{Component, Inventory, Kind, Link},
-    nm::{node::MAX_NODES, path::Path},
+use crate::{
+    proto::{
+        mr::inventory::{Component, Inventory, Kind, Link},
+        nm::{node::MAX_NODES, path::Path},
+    },
+    sys::memory::Memory,
 };
 use kernel::prelude::*;
 

@@ -3,15 +3,18 @@
 //! The hierarchy of a host, made from what is designed for it: its tree, and for each virtual endpoint
 //! that belongs to it the routes there and back and the place in the host's address space.
 
-use super::{super::memory::Memory, found::Found};
-use crate::proto::mr::{
-    aperture::{Aperture, Apertures},
-    assignment::Assignment,
-    hierarchy::{self, Gate, Given, Place, MAX_BYTES, MAX_PLACES},
-    inventory::{Component, Kind},
-    list::List,
-    plan::Entry,
-    tree::{Reach, Tree},
+use super::found::Found;
+use crate::{
+    proto::mr::{
+        aperture::{Aperture, Apertures},
+        assignment::Assignment,
+        hierarchy::{self, Gate, Given, Place, MAX_BYTES, MAX_PLACES},
+        inventory::{Component, Kind},
+        list::List,
+        plan::Entry,
+        tree::{Reach, Tree},
+    },
+    sys::memory::Memory,
 };
 use kernel::prelude::*;
 

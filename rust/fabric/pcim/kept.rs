@@ -4,13 +4,16 @@
 //! another's place under its hardware id is noticed, also by the next master, as the digests travel with
 //! the assignments.
 
-use super::{super::memory::Memory, found::Found};
-use crate::proto::{
-    mr::{
-        assignment::{self, Seen},
-        list::List,
+use super::found::Found;
+use crate::{
+    proto::{
+        mr::{
+            assignment::{self, Seen},
+            list::List,
+        },
+        nm::{assignments::MAX_ASSIGNMENTS, node::MAX_NODES},
     },
-    nm::{assignments::MAX_ASSIGNMENTS, node::MAX_NODES},
+    sys::memory::Memory,
 };
 use kernel::prelude::*;
 

@@ -4,19 +4,21 @@
 //! has no room is left out as if it did not exist, so that the others are fulfilled.
 
 use super::{
-    super::memory::Memory, found::Found, hierarchies::Hierarchies, outcome::Outcome,
-    tables::MAX_ENTRIES, ways::Ways,
+    found::Found, hierarchies::Hierarchies, outcome::Outcome, tables::MAX_ENTRIES, ways::Ways,
 };
-use crate::proto::{
-    mr::{
-        assignment::{Assignment, Assignments},
-        design::design,
-        list::{Full, List},
-        plan::Entry,
-        plane::{Hierarchy, Plane, Planes},
-        tree::Reach,
+use crate::{
+    proto::{
+        mr::{
+            assignment::{Assignment, Assignments},
+            design::design,
+            list::{Full, List},
+            plan::Entry,
+            plane::{Hierarchy, Plane, Planes},
+            tree::Reach,
+        },
+        nm::node::MAX_NODES,
     },
-    nm::node::MAX_NODES,
+    sys::memory::Memory,
 };
 use kernel::prelude::*;
 

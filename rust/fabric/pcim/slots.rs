@@ -6,7 +6,6 @@
 //! The next traversal finds what has come or gone; this must not know what follows from it.
 
 use super::{
-    super::memory::Memory,
     bus::Bus,
     controller::{decode, encode},
     found::{Contact, Found},
@@ -23,7 +22,7 @@ use crate::{
         nm::{node::MAX_NODES, path::Path, port::PORTS},
         pace::Pace,
     },
-    sys::{clock, errno::EHOSTUNREACH, ext, uevent},
+    sys::{clock, errno::EHOSTUNREACH, ext, memory::Memory, uevent},
 };
 use kernel::prelude::*;
 

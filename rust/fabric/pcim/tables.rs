@@ -7,7 +7,6 @@
 //! This must not know what they should contain.
 
 use super::{
-    super::memory::Memory,
     bus::Bus,
     found::{Contact, Found},
     virtual_slots,
@@ -22,7 +21,7 @@ use crate::{
         },
         nm::{node::MAX_NODES, path::Path},
     },
-    sys::{errno::EHOSTUNREACH, ext},
+    sys::{errno::EHOSTUNREACH, ext, memory::Memory},
 };
 use kernel::prelude::*;
 

@@ -4,7 +4,7 @@
 //! them, read from the route tables of the switches. At a host, it is the first step of the shortest
 //! route.
 
-use super::{super::memory::Memory, bus::Bus, found::Found};
+use super::{bus::Bus, found::Found};
 use crate::{
     proto::{
         mr::{
@@ -15,7 +15,7 @@ use crate::{
         },
         nm::path::Path,
     },
-    sys::{errno::EHOSTUNREACH, ext},
+    sys::{errno::EHOSTUNREACH, ext, memory::Memory},
 };
 use kernel::prelude::*;
 

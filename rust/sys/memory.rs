@@ -5,10 +5,10 @@
 use kernel::prelude::*;
 
 /// A fixed number of elements.
-pub(in crate::fabric) struct Memory<T>(KVVec<T>);
+pub(crate) struct Memory<T>(KVVec<T>);
 
 impl<T: Clone> Memory<T> {
-    pub(in crate::fabric) fn new(what: T, count: usize) -> Result<Self> {
+    pub(crate) fn new(what: T, count: usize) -> Result<Self> {
         Ok(Self(KVVec::from_elem(what, count, GFP_KERNEL)?))
     }
 }

@@ -6,7 +6,7 @@ use super::memory::Memory;
 use kernel::prelude::*;
 
 /// The queue.
-pub(in crate::fabric) struct Queue<T> {
+pub(crate) struct Queue<T> {
     ring: Memory<T>,
     head: usize,
     count: usize,
@@ -14,7 +14,7 @@ pub(in crate::fabric) struct Queue<T> {
 
 impl<T: Copy> Queue<T> {
     /// Makes an empty queue of `depth` places, which hold `blank` at first.
-    pub(in crate::fabric) fn new(blank: T, depth: usize) -> Result<Self> {
+    pub(crate) fn new(blank: T, depth: usize) -> Result<Self> {
         Ok(Self {
             ring: Memory::new(blank, depth)?,
             head: 0,
@@ -24,7 +24,7 @@ impl<T: Copy> Queue<T> {
 
     /// Queues `element`. Returns false if there is no room.
     #[must_use]
-    pub(in crate::fabric) fn put(&mut self, element: T) -> bool {
+    pub(crate) fn put(&mut self, element: T) -> bool {
         let ring = self.ring.as_mut();
         let depth = ring.len();
         if self.count >= depth {
@@ -39,19 +39,19 @@ impl<T: Copy> Queue<T> {
         true
     }
 
-    pub(in crate::fabric) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// Returns whether there is an element for which `f` returns true.
-    pub(in crate::fabric) fn any(&self, f: &dyn Fn(&T) -> bool) -> bool {
+    pub(crate) fn any(&self, f: &dyn Fn(&T) -> bool) -> bool {
         let ring = self.ring.as_ref();
         let mut places = (self.head..).take(self.count);
         places.any(|at| ring.get(at % ring.len().max(1)).is_some_and(f))
     }
 
     /// Takes the oldest element.
-    pub(in crate::fabric) fn take(&mut self) -> Option<T> {
+    pub(crate) fn take(&mut self) -> Option<T> {
         self.count = self.count.checked_sub(1)?;
         let ring = self.ring.as_ref();
         let element = ring.get(self.head).copied();
