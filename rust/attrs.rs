@@ -89,6 +89,14 @@ fn link_state(link: &LinkInfo) -> &'static CStr {
     }
 }
 
+fn role(link: &LinkInfo) -> &'static CStr {
+    match (link.is_loopback, link.status.endpoint) {
+        (true, _) => c"loopback",
+        (false, true) => c"endpoint",
+        (false, false) => c"root",
+    }
+}
+
 /// The counters of all kinds of ports, by name. The first is one that all kinds have: without its first
 /// file there is no directory.
 const COUNTER_NAMES: [&CStr; 23] = [
@@ -157,7 +165,7 @@ const fn link_attrs(n: usize) -> [Attr<Device>; LINK_FILES] {
         c"max_speed" => link.status.max_speed,
         c"max_width" => link.status.max_width,
         c"present" => link.status.present,
-        c"role" => if link.status.endpoint { c"endpoint" } else { c"root" },
+        c"role" => role(&link),
         c"trained" => link.status.trained,
         c"peer_hwid" => Value::Hex64(link.peer.map_or(0, |peer| peer.0)),
         c"peer_generation" => link.peer.map_or(0, |peer| peer.1),

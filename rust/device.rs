@@ -18,7 +18,7 @@ use crate::{
     chardev::PortDevice,
     endpoint::Endpoints,
     fabric::Node,
-    hw::{Events, Port, VfState},
+    hw::{loopback, Events, Port, VfState},
     mem::Memory,
     share::Shares,
     sys::{
@@ -155,7 +155,7 @@ impl Device {
         let node = steps.step("node", || Node::new(bound))?;
         let memory = steps.step("memory", || Memory::new(bound, node.home().clone()))?;
         let unwind = Unwind(&node, &memory);
-        let port = make(node.clone(), &mut steps)?;
+        let port = loopback::join(bound, node.clone(), make(node.clone(), &mut steps)?)?;
         steps.step("saved state", || sys_pci::save_state(dev))?;
         steps.step("manager", || node.add_manager(&*port))?;
         let (hwid, links) = (port.identity().hwid, port.links());
@@ -226,7 +226,8 @@ impl Device {
     ) -> Result<Self> {
         let bound: &device::Device<Bound> = dev.as_ref();
         let again = Again(&parts, dev);
-        let port = make(parts.node.clone(), steps)?;
+        let node = &parts.node;
+        let port = loopback::join(bound, node.clone(), make(node.clone(), steps)?)?;
         steps.step("saved state", || sys_pci::save_state(dev))?;
         let hwid = port.identity().hwid;
         steps.step("registered memory", || parts.memory.move_in(bound))?;

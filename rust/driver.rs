@@ -7,7 +7,8 @@ use crate::{
     device::Device,
     hw::{
         ivshmem::{self, Ivshmem},
-        weft_port::{WeftPort, MAX_ARENA},
+        weft_port::WeftPort,
+        MAX_ARENA,
     },
     sys::{
         ext,

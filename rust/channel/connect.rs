@@ -128,6 +128,7 @@ impl Channels {
         let to = Destination {
             peer: wanted.peer,
             link: wanted.link,
+            end: 0,
         };
         let held = node.reach(payer, inside, to, wanted.timeout)?;
         let asked = node.with_link(held.link(), |session| {

@@ -55,7 +55,11 @@ pub(super) fn link_info(call: &Call<'_>, mut info: weft_link_info) -> Result {
         },
         speed: link.status.speed,
         width: link.status.width,
-        role: link.status.endpoint.into(),
+        role: match (link.is_loopback, link.status.endpoint) {
+            (true, _) => ext::WEFT_ROLE_LOOPBACK,
+            (false, true) => ext::WEFT_ROLE_ENDPOINT,
+            (false, false) => ext::WEFT_ROLE_ROOT,
+        },
         trained: link.status.trained,
         peer_hwid,
         peer_generation,

@@ -39,6 +39,8 @@ pub(crate) struct LinkInfo {
     pub(crate) status: LinkStatus,
     /// The destination of a routed link.
     pub(crate) aim: Option<Aim>,
+    /// The other end is this port's, too.
+    pub(crate) is_loopback: bool,
     /// Hardware id and generation, while known.
     pub(crate) peer: Option<(u64, u32)>,
     pub(crate) usage: Usage,
@@ -273,7 +275,7 @@ impl Link {
     /// Tells the peer of a routed link, as often as it is told that this end lives, that this end uses the
     /// link: the peer may have no other sign of it.
     fn claim(&self, now: u64, machine: &mut Machine, fx: &mut Means<'_>, said: &mut u64) {
-        let is_far = self.number >= fx.port.links();
+        let is_far = fx.port.far_links().contains(&self.number);
         if machine.state() != State::Ready || !is_far {
             return;
         }
@@ -342,6 +344,9 @@ impl Link {
     /// Returns whether a hello gives the hardware id of the neighbour, as far as that can be known: by what the
     /// fabric attests, else by a proof, if there is a key. Sleeps.
     fn believes(&self, node: &dyn LinkHost, port: &dyn Port, message: &Message) -> bool {
+        if port.loopback_links().contains(&self.number) {
+            return true;
+        }
         // Only the first function of a port can ask the fabric, and only for a neighbour.
         let neighbour = |_: &&dyn Router| self.number < port.links();
         let router = port.router().filter(neighbour);
@@ -546,6 +551,7 @@ impl Link {
             state: inner.machine.state(),
             status: port.link_status(self.number),
             aim: port.far().and_then(|far| far.aimed(self.number)),
+            is_loopback: port.loopback_links().contains(&self.number),
             peer: inner.machine.known().map(|id| (id.hwid, id.generation)),
             usage: client.map_or_else(Usage::default, |c| c.usage(self.number)),
             arena_bytes: port.arena(self.number).map_or(0, |a| a.bytes() as u64),

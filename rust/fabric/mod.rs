@@ -57,7 +57,7 @@ pub(crate) type PortGuard<'a> = Guard<'a, KBox<dyn Port>>;
 /// The names of the links' directories in sysfs.
 pub(crate) const LINK_DIRS: [&CStr; MAX_LINKS] = [
     c"link0", c"link1", c"link2", c"link3", c"link4", c"link5", c"link6", c"link7", c"link8",
-    c"link9", c"link10", c"link11",
+    c"link9", c"link10", c"link11", c"link12", c"link13",
 ];
 
 /// What a client uses on a link, for statistics.

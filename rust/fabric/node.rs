@@ -87,8 +87,8 @@ pub(crate) struct Node {
     changes: Throttle,
     /// What the owner wanted of the users last, an [`Asked`].
     asked: Atomic<u32>,
-    /// Links to ports that are no neighbours that have a directory in sysfs, a bit each; links to
-    /// neighbours always have one.
+    /// Routed and loopback links that have a directory in sysfs, a bit each; links to neighbours always
+    /// have one.
     #[pin]
     shown: Mutex<u32>,
     /// Woken when the port goes, and when something is wanted of the users. For files that wait for

@@ -12,7 +12,8 @@
 //! - doorbells in both directions and a mailbox for short messages that may get lost.
 //!
 //! A *routed* link (`far` in names) leads to a port that is not a neighbour; [`FarLinks::aim`] sets its
-//! destination, a local id. For a routed link "the neighbour" means that port.
+//! destination, a local id. For a routed link "the neighbour" means that port. The *loopback* links of a port
+//! lead to each other, in memory.
 //!
 //! The layers above rely on this ordering: stores through a window reach the neighbour's memory
 //! in program order if a write barrier of [`crate::sys::area`] separates them; a doorbell or a
@@ -22,9 +23,11 @@ use crate::sys::{area::Area, gate::Guard};
 use core::ops::{Deref, Range};
 use kernel::prelude::*;
 
+mod arena;
 pub(crate) mod endpoint_slots;
 pub(crate) mod identity_map;
 pub(crate) mod ivshmem;
+pub(crate) mod loopback;
 mod losses;
 mod mover;
 mod owner;
@@ -35,7 +38,9 @@ mod vfs;
 pub(crate) mod weft_port;
 
 pub(crate) use self::{
+    arena::MAX_ARENA,
     endpoint_slots::EndpointSlots,
+    loopback::LoopbackLinks,
     losses::Losses,
     mover::{Moved, Mover, Piece},
     owner::Owner,
@@ -51,8 +56,11 @@ pub(crate) const MAX_NEIGHBOURS: usize = 4;
 /// The maximum number of routed links of a port. Their numbers follow those of the links to neighbours.
 pub(crate) const MAX_FAR: usize = 8;
 
+/// The number of loopback links of a port. Their numbers follow those of the routed links.
+pub(crate) const LOOPBACK_LINKS: usize = 2;
+
 /// The maximum number of links of a port.
-pub(crate) const MAX_LINKS: usize = MAX_NEIGHBOURS + MAX_FAR;
+pub(crate) const MAX_LINKS: usize = MAX_NEIGHBOURS + MAX_FAR + LOOPBACK_LINKS;
 
 /// The maximum size of a mailbox message in bytes. Every port supports it.
 pub(crate) const MBOX_BYTES: usize = 256;
@@ -198,6 +206,11 @@ pub(crate) trait Port: Send + Sync {
         first..first + self.far().map_or(0, FarLinks::count)
     }
 
+    /// Returns the numbers of the loopback links, whether they exist or not.
+    fn loopback_links(&self) -> Range<usize> {
+        0..0
+    }
+
     fn link_status(&self, link: usize) -> LinkStatus;
 
     /// Returns the local memory that the neighbour on `link` may access. `ENOTCONN` for a routed link
@@ -304,6 +317,11 @@ pub(crate) trait Port: Send + Sync {
 
     /// Returns the links to ports that are not neighbours.
     fn far(&self) -> Option<&dyn FarLinks> {
+        None
+    }
+
+    /// Returns the links of the port to itself.
+    fn loopback(&self) -> Option<&dyn LoopbackLinks> {
         None
     }
 

@@ -7,7 +7,6 @@
 //! one for the kernel. One more doorbell, with a page, lets users of this host ring for the driver.
 //! `layout` has the numbers. Functions of shared endpoints use the rest: `endpoint_slots`.
 
-mod arena;
 mod bring_up;
 mod capabilities;
 mod chip;
@@ -25,12 +24,10 @@ mod to_pf;
 mod user_doorbells;
 mod vfs;
 
-pub(crate) use arena::MAX_ARENA;
-
 use crate::{
     hw::{
-        self, endpoint_slots::EndpointSlots, Counter, Doorbells, FarLinks, Grant, Identity,
-        LinkStatus, Losses, Mover, Owner, Port, Rates, Router, Source, UserDoorbells,
+        self, arena::Arena, endpoint_slots::EndpointSlots, Counter, Doorbells, FarLinks, Grant,
+        Identity, LinkStatus, Losses, Mover, Owner, Port, Rates, Router, Source, UserDoorbells,
         VirtualFunctions, MAX_LINKS, MBOX_BYTES,
     },
     proto::pair::{unwrap, wrap, Address},
@@ -47,7 +44,6 @@ use crate::{
         trace, work,
     },
 };
-use arena::Arena;
 use chip::Chip;
 use kernel::{
     prelude::*,

@@ -174,7 +174,8 @@ impl Engine {
         self.kick(node, Some(qp), ONCE)
     }
 
-    /// Returns a READY link to the wanted peer, held. Errors as [`Node::reach`].
+    /// Returns a READY link to the wanted peer, held. Errors as [`Node::reach`]; `EINVAL`: the peer is the queue
+    /// pair itself.
     fn reach<'a>(
         node: &'a Node,
         payer: &Payer,
@@ -185,7 +186,13 @@ impl Engine {
         let to = Destination {
             peer: wanted.peer,
             link: wanted.link,
+            // The two of a pair in this host take one each.
+            end: usize::from(qp.number() > wanted.peer_qpn),
         };
+        // It would have to be at both ends of a link.
+        if wanted.peer_qpn == qp.number() && node.identity()?.hwid == wanted.peer {
+            return Err(EINVAL);
+        }
         // No link is taken for a change that will fail.
         let state = qp.inner.lock().machine.state();
         if state != State::Init {

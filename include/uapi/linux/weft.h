@@ -117,6 +117,11 @@ struct weft_port_info {
 #define WEFT_LINK_READY		2	/* channels can be connected */
 #define WEFT_LINK_TO_SWITCH	3	/* up, to a switch */
 
+/* Which end of a link this is (weft_link_info.role). */
+#define WEFT_ROLE_ROOT		0	/* the root complex */
+#define WEFT_ROLE_ENDPOINT	1
+#define WEFT_ROLE_LOOPBACK	2	/* the other end is this port's, too */
+
 /* What the speed of a link follows (weft_link_info.power). */
 #define WEFT_POWER_PERFORMANCE	0	/* it runs at the most that it can */
 #define WEFT_POWER_AUTO		1	/* its traffic */
@@ -127,11 +132,13 @@ struct weft_port_info {
  * @flags: must be 0
  * @link: in: number of the link; EINVAL if there is no such link. The first ones, up to
  *	four, lead to neighbours; those behind, up to eight, lead over routes to ports that
- *	are none, and are there while the manager of the fabric has them lead to a port
+ *	are none, and are there while the manager of the fabric has them lead to a port;
+ *	the last two lead to each other, and are there once a program has connected to
+ *	this host itself
  * @state: out: WEFT_LINK_*
  * @speed: out: PCI Express generation, 0 while unknown
  * @width: out: lanes, 0 while unknown
- * @role: out: 1 if this end is the endpoint, 0 if it is the root complex
+ * @role: out: WEFT_ROLE_*
  * @trained: out: how often the link came up
  * @peer_hwid: out: hardware id of the neighbour, 0 while unknown
  * @peer_generation: out: its generation
@@ -214,7 +221,8 @@ struct weft_chan_listen {
  *
  * Waits until the peer's listener has accepted. If no link leads to @peer, a link over a
  * route is aimed at it, with WEFT_ANY_LINK: one that leads nowhere, or the least recently used
- * one on which nothing is open.
+ * one on which nothing is open. @peer may be the hardware id of this port: the peer is another
+ * program of this host then, see weft_link_info.link.
  *
  * EHOSTUNREACH: no link leads to the peer, and no route, or none of the links was READY in
  * @timeout_ms: the peer's own links may all be in use. ECONNREFUSED: no file listens there, or
@@ -223,9 +231,10 @@ struct weft_chan_listen {
  * close channels and queue pairs to another host. EDQUOT: there is room, but
  * not for this user, see weft_link_info.arena_share; or the user has something open on half of the
  * links over routes that other users leave, one at least; ENOBUFS: that of the peer has no
- * room, or none for the user that listens there. ETIMEDOUT: no answer. ECONNRESET: the
- * link or the peer went away. EPROTO: the peer broke the protocol. EINTR: a signal came.
- * EISCONN: the file is not fresh. After any other error it stays fresh.
+ * room, or none for the user that listens there. ENOMEM: the peer is this host, and there
+ * is no memory for a loopback. ETIMEDOUT: no answer. ECONNRESET: the link or the peer went
+ * away. EPROTO: the peer broke the protocol. EINTR: a signal came. EISCONN: the file is not
+ * fresh. After any other error it stays fresh.
  */
 struct weft_chan_connect {
 	__u32 size;
@@ -915,7 +924,9 @@ struct weft_recv_wqe {
  * @access: what the peer may do by this queue pair: WEFT_ACCESS_REMOTE_*
  * @peer: hardware id of the peer, or 0 for any that is at the end of @link
  * @link: number of the link, or WEFT_ANY_LINK for the first that leads to @peer
- * @peer_qpn: its queue pair, 24 bits, not 0
+ * @peer_qpn: its queue pair, 24 bits, not 0. If it is of this port, both name
+ *	WEFT_ANY_LINK, or one of the two links of the loopback each; EINVAL for a queue pair
+ *	that names itself
  *
  * From RTR on it is joined with the pair that it names, if that one names it: nothing is
  * sent or heard before, and requests that are posted wait. They end with WEFT_WC_PEER if the

@@ -77,7 +77,20 @@ impl Node {
         self.accept(&**port);
         self.calls.open();
         self.is_back(&**port);
+        self.loop_again(&**port);
         Ok(())
+    }
+
+    /// Opens the loopback of another port, if the client keeps something on that of the former one.
+    fn loop_again(&self, port: &dyn Port) {
+        let mut links = port.loopback_links();
+        let used = links.any(|link| self.client().is_some_and(|client| client.is_used(link)));
+        if !used {
+            return;
+        }
+        if let Err(e) = self.open_loopback() {
+            self.complain(fmt!("no loopback: {:?}; what was open on it ends", e));
+        }
     }
 
     /// Opens the gate with `port`, and starts it.

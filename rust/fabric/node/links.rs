@@ -15,7 +15,7 @@ use crate::{
     },
     hw::{Aim, LinkStatus, Port, MAX_LINKS},
     proto::{link::State, wire::Message},
-    sys::{sysfs, trace},
+    sys::{errno::EHOSTUNREACH, sysfs, trace},
 };
 use kernel::prelude::*;
 
@@ -164,6 +164,22 @@ impl Node {
         Ok(())
     }
 
+    /// Makes the loopback links exist, and come up. `EHOSTUNREACH`: the port cannot have them; `ENOMEM`;
+    /// `ENODEV`. Sleeps.
+    pub(super) fn open_loopback(&self) -> Result {
+        let port = self.port()?;
+        port.loopback().ok_or(EHOSTUNREACH)?.open()?;
+        for link in port
+            .loopback_links()
+            .filter_map(|link| self.links.get(link))
+        {
+            link.look(self, &**port);
+        }
+        // Makes the directories in sysfs.
+        self.hurry();
+        Ok(())
+    }
+
     /// Gives back the memory of routed links that lead nowhere, if that was not possible at once.
     pub(super) fn clear_links(&self, port: &dyn Port) {
         for link in port.far_links().filter_map(|link| self.links.get(link)) {
@@ -178,15 +194,13 @@ impl Node {
         Ok(arenas.map(|arena| arena.bytes() as u64).sum())
     }
 
-    /// Has a directory in sysfs for each routed link that has a destination, and for no other. Returns
-    /// false if this failed and has to be called again.
+    /// Has a directory in sysfs for each routed link that has a destination and for each loopback link that exists,
+    /// and for no other. Returns false if this failed and has to be called again.
     pub(super) fn show_links(&self, port: &dyn Port) -> bool {
-        let far =
-            port.links()..(port.links() + port.far().map_or(0, |far| far.count())).min(MAX_LINKS);
         let mut all = true;
         let mut shown = self.shown.lock();
         let before = *shown;
-        for link in far {
+        for link in port.links()..MAX_LINKS {
             let (bit, has) = (1 << link, port.has_link(link));
             if (*shown & bit != 0) == has {
                 continue;

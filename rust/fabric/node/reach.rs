@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a call of a user reaches a host: over a link that is READY, or one that is aimed for it.
+//! How a call of a user reaches a host: over a link that is READY, or one that is aimed for it. The host may be
+//! this one.
 //!
 //! Which link that is, the manager says. This file must not know what the call opens then.
 
@@ -14,6 +15,7 @@ use crate::{
         errno::{EHOSTUNREACH, ENOTCONN},
     },
 };
+use core::ops::Range;
 use kernel::{prelude::*, time::Msecs};
 
 /// The host that a user wants to reach.
@@ -23,6 +25,17 @@ pub(crate) struct Destination {
     pub(crate) peer: u64,
     /// The link, `None` for any.
     pub(crate) link: Option<usize>,
+    /// Which of the loopback links is taken if the host is this one, 0 or 1.
+    pub(crate) end: usize,
+}
+
+impl Destination {
+    /// Returns whether a link may be taken, if it leads to the host. A host of any hardware id is another one
+    /// than this.
+    fn may_take(&self, link: usize, loopback: &Range<usize>) -> bool {
+        let is_end = self.peer != 0 && link == loopback.start + self.end;
+        self.link.is_some() || !loopback.contains(&link) || is_end
+    }
 }
 
 /// A link that counts as used until this is dropped, and so is not aimed elsewhere.
@@ -70,7 +83,11 @@ impl Node {
     /// Returns the first READY link to the wanted host, held. `EHOSTUNREACH`: there is none; `EINVAL`:
     /// there is no such link; `EDQUOT`: `payer` has its share of the routed links.
     pub(crate) fn find(&self, payer: &Payer, to: Destination) -> Result<Held<'_>> {
+        let loopback = self.port()?.loopback_links();
         for number in self.link_numbers(to.link)? {
+            if !to.may_take(number, &loopback) {
+                continue;
+            }
             let link = self.links.get(number).ok_or(EINVAL)?;
             let held = self.with_link(number, |session| {
                 let peer = session.peer().map_or(0, |peer| peer.id.hwid);
@@ -90,10 +107,27 @@ impl Node {
         Err(EHOSTUNREACH.into())
     }
 
-    /// Returns whether a link to this host is READY.
-    fn is_ready_to(&self, peer: u64) -> bool {
-        let mut ready = self.links.iter().filter(|link| link.is_ready());
-        ready.any(|link| link.peer_hwid() == Some(peer))
+    /// Returns whether a link to this host is READY, of those that may be taken.
+    fn is_ready_to(&self, to: Destination, loopback: &Range<usize>) -> bool {
+        let links = self.links.iter();
+        let mut ready =
+            links.filter(|link| link.is_ready() && to.may_take(link.number(), loopback));
+        ready.any(|link| link.peer_hwid() == Some(to.peer))
+    }
+
+    /// Has a link lead to the host `peer` soon: a routed link, which is returned, held; or a loopback link. Sleeps.
+    /// Errors are those of [`Node::reach`].
+    fn lead(&self, payer: &Payer, peer: u64) -> Result<Option<Held<'_>>> {
+        if self.identity()?.hwid == peer {
+            return self.open_loopback().map(|()| None);
+        }
+        let hold = |port: &dyn Port, link| {
+            let link = self.links.get(link).ok_or(EINVAL)?;
+            Held::new(link, peer, payer, port)
+        };
+        let may = |port: &dyn Port| payer.may_take_link(&port.far_links());
+        let manager = self.manager().ok_or(EHOSTUNREACH)?;
+        manager.lead(self, peer, may, hold).map(Some)
     }
 
     /// As [`Node::find`]; if no link leads to the wanted host, and the caller has not named one, aims a
@@ -101,7 +135,7 @@ impl Node {
     ///
     /// `EHOSTUNREACH` also: no route leads there, or the link has not become READY in time; `ENOSPC`: all
     /// routed links are in use; `EDQUOT`: `payer` has its share of
-    /// them; `EINTR`: a signal came.
+    /// them; `ENOMEM`: there is no memory for an arena; `EINTR`: a signal came.
     pub(crate) fn reach(
         &self,
         payer: &Payer,
@@ -111,32 +145,29 @@ impl Node {
     ) -> Result<Held<'_>> {
         let unreached = Error::from(EHOSTUNREACH);
         let until = clock::now_ms() + u64::from(timeout);
+        let loopback = self.port()?.loopback_links();
         loop {
             match self.find(payer, to) {
                 Err(e) if e == unreached => {}
                 found => return found.inspect(|held| self.touch(held.link())),
             }
-            let manager = match to {
-                Destination { peer: 0, .. } | Destination { link: Some(_), .. } => {
-                    return Err(unreached)
-                }
-                _ => self.manager().ok_or(unreached)?,
-            };
+            if to.peer == 0 || to.link.is_some() {
+                return Err(unreached);
+            }
             let left = until.saturating_sub(clock::now_ms());
             if left == 0 {
                 return Err(unreached);
             }
             // It counts as used while this call waits.
-            let hold = |port: &dyn Port, link| {
-                let link = self.links.get(link).ok_or(EINVAL)?;
-                Held::new(link, to.peer, payer, port)
+            let aimed = self.lead(payer, to.peer)?;
+            let is_lost = |aimed: &Held<'_>| {
+                let mut manager = self.manager().into_iter();
+                !manager.any(|manager| manager.leads(aimed.link(), to.peer))
             };
-            let may = |port: &dyn Port| payer.may_take_link(&port.far_links());
-            let aimed = manager.lead(self, to.peer, may, hold)?;
             // Another link may come to lead there: a cable is plugged in.
             let over = || {
-                let leads = manager.leads(aimed.link(), to.peer);
-                !leads || self.is_ready_to(to.peer) || self.is_closed()
+                let lost = aimed.as_ref().is_some_and(is_lost);
+                lost || self.is_ready_to(to, &loopback) || self.is_closed()
             };
             let waited = inside.asleep(|| self.reaching.wait_ms(over, left as Msecs));
             match waited {

@@ -7,11 +7,7 @@
 //! affected. This file must not know which routes change.
 
 use super::Node;
-use crate::{
-    hw::{Port, MAX_LINKS},
-    proto::nm::node::LEASE_MS,
-    sys::clock,
-};
+use crate::{hw::Port, proto::nm::node::LEASE_MS, sys::clock};
 use kernel::{
     sync::atomic::{Acquire, Atomic, Full, Relaxed, Release},
     time::Msecs,
@@ -70,7 +66,7 @@ impl Node {
             return None;
         }
         let (mut left, mut still) = (0, true);
-        for number in port.links()..MAX_LINKS {
+        for number in port.far_links() {
             let Ok(link) = self.link(port, number) else {
                 continue;
             };

@@ -3,7 +3,6 @@
 //! The probe of a Weft port: its memory, its mappings and its vectors, step by step.
 
 use super::{
-    arena::{new_arena, MAX_ARENA, MIN_ARENA},
     chip::Chip,
     dma,
     endpoint_slots::SlotTable,
@@ -12,7 +11,11 @@ use super::{
     routes, to_pf, vfs, Link, Locks, WeftPort,
 };
 use crate::{
-    hw::{endpoint_slots::WINDOW_BYTES, Events, Port},
+    hw::{
+        arena::{new_arena, MAX_ARENA, MIN_ARENA},
+        endpoint_slots::WINDOW_BYTES,
+        Events, Port,
+    },
     sys::{
         area::{Area, Cache},
         dma::DmaSource,

@@ -7,12 +7,11 @@
 //! enabled for that, empty while nothing is attached. It must not know what aims it, nor why.
 
 use super::{
-    arena,
     layout::{self, slot_reg, GATES},
     Arena, WeftPort,
 };
 use crate::{
-    hw::{Aim, FarLinks, LinkStatus},
+    hw::{arena, Aim, FarLinks, LinkStatus},
     sys::ext,
 };
 use kernel::{

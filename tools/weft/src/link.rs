@@ -104,6 +104,8 @@ pub struct Link {
     pub width: u32,
     /// This end is the endpoint, not the root complex.
     pub endpoint: bool,
+    /// The other end is this port's, too.
+    pub loopback: bool,
     /// How often it came up.
     pub trained: u32,
     /// The host at the other end, if it is known.
@@ -135,7 +137,8 @@ impl From<abi::weft_link_info> for Link {
             state: info.state.into(),
             speed: info.speed,
             width: info.width,
-            endpoint: info.role != 0,
+            endpoint: info.role == abi::WEFT_ROLE_ENDPOINT,
+            loopback: info.role == abi::WEFT_ROLE_LOOPBACK,
             trained: info.trained,
             peer: (info.peer_hwid != 0)
                 .then_some(Peer { hwid: info.peer_hwid, generation: info.peer_generation }),

@@ -92,7 +92,15 @@ pub struct LinkInfo {
     hwid: u64,
 }
 
+/// The role of links whose other end is the same port's.
+const LOOPBACK: &str = "loopback";
+
 impl LinkInfo {
+    /// Whether its other end is the same port's.
+    pub fn is_loopback(&self) -> bool {
+        self.role == LOOPBACK
+    }
+
     /// Whether channels can be connected.
     pub fn ready(&self) -> bool {
         self.state == LinkState::Ready.to_string()
@@ -110,6 +118,7 @@ impl From<Link> for LinkInfo {
             max_width: link.max_width,
             power: link.power.to_string(),
             role: match (link.lid, link.endpoint) {
+                _ if link.loopback => LOOPBACK,
                 (Some(_), _) => "far",
                 (None, true) => "endpoint",
                 (None, false) => "root",
@@ -250,6 +259,11 @@ impl Port {
         Ok(links.into_iter().map(LinkInfo::from).collect())
     }
 
+    /// Whether a host is the port's own. The driver has links to it, too.
+    pub fn leads_to_itself(&self, hwid: u64) -> bool {
+        self.0.info().is_ok_and(|info| info.hwid == hwid)
+    }
+
     /// Whether a route leads to a host, as far as it is known.
     pub fn has_route(&self, hwid: u64) -> bool {
         let fabric = self.0.fabric().ok().flatten();
@@ -370,7 +384,7 @@ impl Connector {
                 Err(_) => continue,
             };
             let Some(peer) = self.target.peer else { return Ok(port) };
-            if port.links()?.iter().any(|link| link.hwid == peer) {
+            if port.leads_to_itself(peer) || port.links()?.iter().any(|link| link.hwid == peer) {
                 return Ok(port);
             }
             if routed.is_none() && port.has_route(peer) {
@@ -389,11 +403,17 @@ impl Connector {
         let fits = |link: &&LinkInfo| {
             self.target.link.is_none_or(|n| n == link.link)
                 && self.target.peer.is_none_or(|hwid| hwid == link.hwid)
+                && (self.target.link.is_some() || !link.is_loopback())
         };
         if let Some(n) = self.target.link.filter(|n| links.iter().all(|link| link.link != *n)) {
             let count = links.len();
             let message = format!("{shown} has no link {n}; it has {count} of them, from 0 on");
             return Err(Failure::new(Kind::Usage, message));
+        }
+        if let (Some(hwid), None) = (self.target.peer, self.target.link) {
+            if port.leads_to_itself(hwid) {
+                return Ok(weft::Connect::to_peer(hwid, self.service));
+            }
         }
         let fitting: Vec<&LinkInfo> = links.iter().filter(fits).collect();
         let ready: Vec<&LinkInfo> = fitting.iter().copied().filter(|link| link.ready()).collect();

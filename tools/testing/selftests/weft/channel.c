@@ -2,7 +2,8 @@
 /*
  * A channel as its two users see it: messages by stores alone, credits, sleep
  * and wake-up, ends of life, what a mapping allows, and what a hostile user of
- * one channel can do to another. Ports 0 and 1, joined by link 0 of each.
+ * one channel can do to another. Ports 0 and 1, joined by link 0 of each; and port 0
+ * alone, whose peer is itself.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,8 +28,23 @@ FIXTURE(channel) {
 	struct wt_chan a, b;
 };
 
+FIXTURE_VARIANT(channel) {
+	bool loopback;
+};
+
+FIXTURE_VARIANT_ADD(channel, over_a_link)
+{
+	.loopback = false,
+};
+
+FIXTURE_VARIANT_ADD(channel, loopback)
+{
+	.loopback = true,
+};
+
 FIXTURE_SETUP(channel)
 {
+	wt_loopback = variant->loopback;
 	ASSERT_TRUE(wt_wait_ready(60000));
 	ASSERT_TRUE(wt_pair(&self->a, &self->b, CELLS, BULK));
 }

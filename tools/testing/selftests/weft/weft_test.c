@@ -21,12 +21,14 @@ long wt_ioctl(int fd, unsigned long cmd, void *arg)
 	return r < 0 ? -errno : r;
 }
 
+bool wt_loopback;
+
 int wt_open(unsigned int port, int flags)
 {
 	char path[32];
 	int fd;
 
-	snprintf(path, sizeof(path), "/dev/weft%u", port);
+	snprintf(path, sizeof(path), "/dev/weft%u", wt_loopback ? 0 : port);
 	fd = open(path, O_RDWR | O_CLOEXEC | flags);
 	return fd < 0 ? -errno : fd;
 }
@@ -38,6 +40,12 @@ struct weft_port_info wt_port_info(int fd)
 	if (wt_ioctl(fd, WEFT_PORT_INFO, &i))
 		i.size = 0;
 	return i;
+}
+
+void wt_way(int fd, __u64 *peer, __u32 *link)
+{
+	*peer = wt_loopback ? wt_port_info(fd).hwid : 0;
+	*link = wt_loopback ? WEFT_ANY_LINK : 0;
 }
 
 struct weft_link_info wt_link_info(int fd, unsigned int link)
@@ -115,10 +123,11 @@ long wt_connect(int fd, unsigned int service, unsigned int cells,
 		unsigned int bulk, unsigned int timeout_ms)
 {
 	struct weft_chan_connect c = {
-		.size = sizeof(c), .link = 0, .service = service,
+		.size = sizeof(c), .service = service,
 		.cells = cells, .bulk = bulk, .timeout_ms = timeout_ms,
 	};
 
+	wt_way(fd, &c.peer, &c.link);
 	return wt_ioctl(fd, WEFT_CHAN_CONNECT, &c);
 }
 

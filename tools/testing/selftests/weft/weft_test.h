@@ -18,8 +18,17 @@
 /* Result of an ioctl: 0 or more, or a negative errno. */
 long wt_ioctl(int fd, unsigned long cmd, void *arg);
 
+/*
+ * Set by a test whose two ends are to be programs of one host: port 1 is port 0 then, and
+ * its peer is itself.
+ */
+extern bool wt_loopback;
+
 /* Opens /dev/weft<port>; a negative errno. */
 int wt_open(unsigned int port, int flags);
+
+/* What leads from @fd, a file of either port, to the other: hardware id, and number of the link. */
+void wt_way(int fd, __u64 *peer, __u32 *link);
 
 struct weft_port_info wt_port_info(int fd);
 struct weft_link_info wt_link_info(int fd, unsigned int link);

@@ -2,7 +2,7 @@
 
 //! Keeps a queue pair busy in both directions, whatever becomes of what is below it: `weft-keep listen
 //! NUMBER SERVICE [PACE]` on one host, `weft-keep run HWID[:LINK] SERVICE STOP [PACE]` on another, over
-//! link 0 or that one.
+//! link 0 or that one; or `run HWID:self …` on the same host.
 //!
 //! An end posts as many requests as its window holds, or, with a PACE, one in so many milliseconds on
 //! average, so that its machine has time for other work.
@@ -347,12 +347,16 @@ fn run() -> Result<()> {
             let (hwid, link) = place.split_once(':').unwrap_or((place, "0"));
             let hwid = u64::from_str_radix(hwid.trim_start_matches("0x"), 16)?;
             let port = Port::find(hwid)?.ok_or("no port has that id")?;
-            let channel = port.connect(&Connect::to_link(link.parse()?, service.parse()?))?;
+            let service = service.parse()?;
+            let channel = port.connect(&match link {
+                "self" => Connect::to_peer(hwid, service),
+                link => Connect::to_link(link.parse()?, service),
+            })?;
             (port, channel, Some(Path::new(stop)), pace.first())
         }
         _ => {
             return Err(
-                "weft-keep listen NUMBER SERVICE [PACE] | weft-keep run HWID[:LINK] SERVICE STOP [PACE]"
+                "weft-keep listen NUMBER SERVICE [PACE] | weft-keep run HWID[:LINK|:self] SERVICE STOP [PACE]"
                     .into(),
             );
         }

@@ -2,7 +2,7 @@
 //! `diagnose`: why it does not work, and what mends it.
 
 use super::{Context, End};
-use crate::diagnose::snapshot::{Family, Function, Node, Unseen};
+use crate::diagnose::snapshot::{Family, Function, Link, Node, Unseen};
 use crate::diagnose::{Finding, Snapshot, ask, collect, diagnose, is_settling, is_wrong, picture};
 use crate::failure::{Failure, Kind, plain};
 use serde::Serialize;
@@ -124,18 +124,26 @@ fn can_show_utf8() -> bool {
     locale.is_some_and(|l| ["utf-8", "utf8"].iter().any(|u| l.to_ascii_lowercase().contains(u)))
 }
 
+/// The ports, with their links to others.
 fn ports(snapshot: &Snapshot) -> Vec<PortReport<'_>> {
+    let is_other = |link: &&Link| !link.is_loopback();
     let functions = snapshot.functions.iter().map(|function| PortReport {
         address: &function.address,
         family: function.family,
         driver: function.driver.as_deref(),
         port: function.port.as_ref().map(|port| port.name.as_str()),
-        links: function.port.iter().flat_map(|port| &port.links).map(link).collect(),
+        links: function
+            .port
+            .iter()
+            .flat_map(|port| &port.links)
+            .filter(is_other)
+            .map(link)
+            .collect(),
     });
     functions.collect()
 }
 
-fn link(link: &crate::diagnose::snapshot::Link) -> LinkReport<'_> {
+fn link(link: &Link) -> LinkReport<'_> {
     LinkReport { link: link.number, state: &link.state, peer_hwid: &link.peer_hwid }
 }
 

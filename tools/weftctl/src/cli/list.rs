@@ -22,7 +22,8 @@ pub fn run(context: &Context) -> Result<(), End> {
     let mut ports = Vec::new();
     for path in context.ports()? {
         let port = Port::open(&path)?;
-        let ready = port.links()?.iter().filter(|link| link.ready()).count();
+        let links = port.links()?;
+        let ready = links.iter().filter(|link| link.ready() && !link.is_loopback()).count();
         ports.push(Entry { port: port.info()?, ready });
     }
     context.print(&Report { ports }, |report| {

@@ -93,7 +93,8 @@ fn check(context: &Context, args: &Args) -> Result<(), Failure> {
         // Without --link those that never were up do not count, nor those to switches, but one has to be
         // there.
         let plugged = |link: &&LinkInfo| {
-            args.link.is_some() || link.state != "switch" && (link.speed != 0 || link.trained != 0)
+            let is_there = link.speed != 0 || link.trained != 0;
+            args.link.is_some() || link.state != "switch" && !link.is_loopback() && is_there
         };
         let at_switch = links.iter().any(|link| link.state == "switch");
         if !links.iter().any(|link| plugged(&link)) {

@@ -132,7 +132,8 @@ fn strangers(function: &Function, port: &Port, manager: &Manager) -> Vec<Finding
         return Vec::new();
     }
     let is_known = |link: &&Link| port.nodes.iter().any(|node| node.hwid == short(&link.peer_hwid));
-    let next_door = port.links.iter().filter(|link| link.state == "ready" && link.lid.is_none());
+    let is_near = |link: &&Link| link.lid.is_none() && !link.is_loopback();
+    let next_door = port.links.iter().filter(|link| link.state == "ready" && is_near(link));
     let finding = |link: &Link| {
         let at = Place::link(&function.address, link.number);
         not_allowed(at, &format!("host {}", short(&link.peer_hwid)), &short(&link.peer_hwid))

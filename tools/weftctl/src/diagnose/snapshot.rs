@@ -273,6 +273,11 @@ pub struct Unseen {
 }
 
 impl Link {
+    /// Its other end is the same port's.
+    pub fn is_loopback(&self) -> bool {
+        self.role == "loopback"
+    }
+
     /// There is nothing plugged in, as far as the port knows.
     pub fn is_unplugged(&self) -> bool {
         let near = self.lid.is_none();

@@ -6,20 +6,20 @@ use crate::sys::{area::Area, dma::DmaSource};
 use kernel::{device::Device, prelude::*};
 
 /// The arena of a link.
-pub(super) struct Arena {
-    pub(super) area: Area,
+pub(in crate::hw) struct Arena {
+    pub(in crate::hw) area: Area,
     /// Its address for the port.
-    pub(super) addr: u64,
+    pub(in crate::hw) addr: u64,
 }
 
 /// The minimum size of an arena in bytes.
-pub(super) const MIN_ARENA: usize = 256 << 10;
+pub(in crate::hw) const MIN_ARENA: usize = 256 << 10;
 /// The maximum size of an arena. No more of a slot is mapped, as no neighbour grants more.
 pub(crate) const MAX_ARENA: usize = 64 << 20;
 
 /// Allocates an arena of `bytes` bytes, or of less if there is no contiguous memory, which is logged:
 /// half as much each time, down to [`MIN_ARENA`]. `ENOMEM` if there is not even that. Sleeps.
-pub(super) fn new_arena(
+pub(in crate::hw) fn new_arena(
     dev: &Device,
     source: &DmaSource,
     link: usize,
