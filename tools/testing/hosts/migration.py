@@ -82,9 +82,12 @@ def renumber(host):
     number."""
     have = host.out("for p in /sys/class/weft/*; do echo ${p##*/} $(basename $(readlink -f $p/device)); done")
     places = sorted((int(name.removeprefix("weft")), at) for name, at in map(str.split, have.splitlines()))
-    if places != list(enumerate(sorted(at for _, at in places))):
-        host.rmmod()
-        host.insmod()
+    ordered = sorted(at for _, at in places)
+    if places != list(enumerate(ordered)):
+        # Not by insmod: it takes functions in the order in which they have come to the bus.
+        each = " ".join(ordered)
+        lines = [f"for f in {each}; do echo $f >{how}; done" for how in ("unbind", "bind")]
+        host.run("(set -e; cd /sys/bus/pci/drivers/weft; " + "; ".join(lines) + ")", 60)
         host.wait_links(60)
 
 
