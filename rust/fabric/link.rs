@@ -101,6 +101,8 @@ pub(super) struct Link {
     ready: Atomic<bool>,
     /// Calls of users that are about to open something on the link. Grows with the link locked.
     held: Atomic<u32>,
+    /// The last session has ended by [`Reason::Bye`], and none has begun since.
+    parted: Atomic<bool>,
     /// When the peer said last that it uses the link, in milliseconds; 0: it has not, in this session.
     claimed: Atomic<u64>,
     /// Something that the peer wrote is missing in the arena, while later data are there. Changed with
@@ -141,6 +143,7 @@ impl Link {
             up: Atomic::new(false),
             ready: Atomic::new(false),
             held: Atomic::new(0),
+            parted: Atomic::new(false),
             claimed: Atomic::new(0),
             spoilt: Atomic::new(false),
             attested <- new_mutex!(Attested::default(), "weft link attested"),
@@ -264,12 +267,21 @@ impl Link {
             if !seen.rests {
                 self.check(now, machine, fx, &mut seen.suspect);
             }
-            machine.tick(now, fx);
+            if !self.is_left(fx.node, fx.port) {
+                machine.tick(now, fx);
+            }
             self.claim(now, machine, fx, &mut seen.said);
             if let (State::Ready, Some(client)) = (machine.state(), node.client()) {
                 client.tick(session, now);
             }
         });
+    }
+
+    /// Returns whether the peer of a routed link has said good-bye, and nothing of this host uses the link: it is
+    /// about to be given back. A hello would have the peer aim a link back, which it has just given back itself.
+    fn is_left(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
+        let parted = self.parted.load(Relaxed) && port.far_links().contains(&self.number);
+        parted && !self.uses(node).own
     }
 
     /// Tells the peer of a routed link, as often as it is told that this end lives, that this end uses the
@@ -478,6 +490,8 @@ impl Link {
                 machine.down(Reason::Link, fx);
                 seen.status = LinkStatus::default();
                 self.health.down();
+                // Of the former peer.
+                self.parted.store(false, Relaxed);
             }
             port.far().ok_or(EINVAL)?.aim(self.number, aim)
         })
@@ -523,6 +537,7 @@ impl Link {
             own: opened || self.held.load(Acquire) != 0,
             peer: claimed != 0 && clock::now_ms() < claimed + SILENCE_MS,
             unanswered: self.up.load(Relaxed) && !self.ready.load(Relaxed),
+            parted: self.parted.load(Relaxed),
         }
     }
 
@@ -747,6 +762,7 @@ impl Effects for Means<'_> {
 
     fn ready(&mut self, peer: &Peer) {
         self.link.health.ready();
+        self.link.parted.store(false, Relaxed);
         if let Some(client) = self.client() {
             client.ready(self.port, self.link.number, peer);
         }
@@ -754,6 +770,7 @@ impl Effects for Means<'_> {
 
     fn broken(&mut self, reason: Reason) {
         self.link.health.broken(reason);
+        self.link.parted.store(reason == Reason::Bye, Relaxed);
         if let Some(client) = self.client() {
             client.broken(self.port, self.link.number, reason);
         }

@@ -274,7 +274,8 @@ impl Link {
             }
             (Body::Bye, State::Ready) => {
                 self.restart(Reason::Bye, now, fx);
-                self.greet(now, fx);
+                // The first hello waits for its time: the peer has said that nothing of it would answer.
+                self.sent = now;
                 None
             }
             (body, State::Ready) => {

@@ -32,6 +32,8 @@ pub struct Use {
     pub peer: bool,
     /// A route leads to the host there, and the host does not answer: it has no link that leads back.
     pub unanswered: bool,
+    /// The host there has said good-bye: its link leads elsewhere now, or its driver has gone.
+    pub parted: bool,
 }
 
 impl Use {
@@ -225,10 +227,12 @@ impl<const LINKS: usize> Reach<LINKS> {
 
     /// Returns a link that is to be given back.
     pub fn due(&self, uses: impl Fn(usize) -> Use, now: u64) -> Option<usize> {
-        let keep = |at: Use| match (at.unanswered, self.keep) {
-            (true, _) => LAPSE_MS,
-            (false, 0) => u64::MAX,
-            (false, keep) => keep,
+        let keep = |at: Use| match self.keep {
+            // If it stayed, its hellos would have the host there aim a link back.
+            _ if at.parted => 0,
+            _ if at.unanswered => LAPSE_MS,
+            0 => u64::MAX,
+            keep => keep,
         };
         self.all(&uses)
             .filter_map(|(link, led, at)| Some((link, led?, at)))

@@ -8,6 +8,7 @@ const IDLE: Use = Use {
     own: false,
     peer: false,
     unanswered: false,
+    parted: false,
 };
 const OWN: Use = Use { own: true, ..IDLE };
 const PEER: Use = Use { peer: true, ..IDLE };
@@ -145,6 +146,22 @@ fn p_5_idle_links_are_given_back_and_unanswered_ones_soon() {
     };
     assert_eq!(reach.due(|_| unanswered, KEEP_MS + LAPSE_MS - 1), None);
     assert_eq!(reach.due(|_| unanswered, KEEP_MS + LAPSE_MS), Some(0));
+    // Nor is one that has given its own back, unless something here uses the link.
+    let parted = Use {
+        parted: true,
+        ..unanswered
+    };
+    assert_eq!(reach.due(|_| parted, KEEP_MS), Some(0));
+    assert_eq!(
+        reach.due(
+            |_| Use {
+                own: true,
+                ..parted
+            },
+            u64::MAX
+        ),
+        None
+    );
 }
 
 #[test]

@@ -47,6 +47,11 @@ def value(lab, node, name):
     return int(lab[guest].out(f"cat {device(port)}/{name}"))
 
 
+def opened(lab):
+    """How often links have become ready, at each guest."""
+    return [int(lab[guest].out("dmesg | grep -c ': ready' || true")) for guest in HOSTS]
+
+
 def line(node, *words):
     return f"weftctl --port {place(node)[1]} " + " ".join(map(str, words))
 
@@ -234,6 +239,11 @@ def memory(bench):
     steps.refused(ping(lab, "n1", "n5"), 5, "no program listens")
     for node in ("n1", "n5"):
         given_back(node, 20)
+    # The one that is given back last does not call the other again.
+    before = opened(lab)
+    time.sleep(3 * 3)
+    if opened(lab) != before or any(value(lab, node, "manager/routed_bytes") for node in NODES):
+        raise Mismatch("links that were given back are there again")
     with Servers(lab):
         use = Use(lab, "n1", "n5")
         until_open(lab, "n1", ("n5",))
