@@ -131,6 +131,10 @@ def lid_of(lab, host):
 def deleted(bench):
     lab = switches(bench)
     (there, back), lid = met(lab, "h1", "h3"), lid_of(lab, "h3")
+    # The transfers may take longer than an idle link is kept.
+    idle = "/sys/class/weft/weft0/device/manager/routed_idle"
+    usual = lab["h1"].out(f"cat {idle}")
+    lab["h1"].run(f"echo 0 >{idle}")
     way = lab.fabric.walk("h1", lid)["hops"]
     out, last = way[1]["from"].split(":"), way[2]["from"].split(":")
     planes = json.loads(lab.fabric.call("vp", "show", last[0], "--json").stdout)
@@ -152,6 +156,7 @@ def deleted(bench):
         lab["h1"].wait_link("ready", link=there)
         lab["h3"].wait_link("ready", link=back)
         there_and_back(lab, "h1", "h3")
+    lab["h1"].run(f"echo {usual} >{idle}")
 
 
 # Deletes an inbound entry of a port beside its driver: ENTRY. Without such an entry nothing translates what the
