@@ -88,6 +88,13 @@ impl Joined {
         arenas.get(end).ok_or(EINVAL)
     }
 
+    /// Returns the size of an arena: that of others of this port, as a power of two, since it is halved if there is
+    /// no memory.
+    fn wanted(&self) -> usize {
+        let wanted = self.port.arena_wanted(0).max(MIN_ARENA as u64);
+        (1usize << wanted.ilog2()).min(MAX_ARENA)
+    }
+
     fn new_area(&self, end: usize, bytes: usize) -> Result<Area> {
         Ok(new_arena(&self.dev, &self.source, self.first + end, bytes)?.area)
     }
@@ -115,9 +122,7 @@ impl LoopbackLinks for Joined {
         if self.arenas.as_ref().is_some() {
             return Ok(());
         }
-        // As large as others of this port, and a power of two: it is halved if there is no memory.
-        let wanted = self.port.arena_wanted(0).max(MIN_ARENA as u64);
-        let bytes = (1usize << wanted.ilog2()).min(MAX_ARENA);
+        let bytes = self.wanted();
         let arenas = [self.new_area(0, bytes)?, self.new_area(1, bytes)?];
         // Another thread may have been as fast: its arenas stay.
         self.arenas.populate(arenas);
@@ -194,8 +199,10 @@ impl Port for Joined {
     }
 
     fn arena_wanted(&self, link: usize) -> u64 {
-        let is_own = self.end(link).is_some();
-        self.port.arena_wanted(if is_own { 0 } else { link })
+        match self.end(link) {
+            Some(_) => self.wanted() as u64,
+            None => self.port.arena_wanted(link),
+        }
     }
 
     fn grant(&self, link: usize) -> Result<Grant> {
