@@ -280,15 +280,17 @@ impl Link {
     /// Returns whether the peer of a routed link has said good-bye, and nothing of this host uses the link: it is
     /// about to be given back. A hello would have the peer aim a link back, which it has just given back itself.
     fn is_left(&self, node: &dyn LinkHost, port: &dyn Port) -> bool {
-        let parted = self.parted.load(Relaxed) && port.far_links().contains(&self.number);
-        parted && !self.uses(node).own
+        self.parted.load(Relaxed) && self.is_far(port) && !self.uses(node).own
+    }
+
+    fn is_far(&self, port: &dyn Port) -> bool {
+        port.far_links().contains(&self.number)
     }
 
     /// Tells the peer of a routed link, as often as it is told that this end lives, that this end uses the
     /// link: the peer may have no other sign of it.
     fn claim(&self, now: u64, machine: &mut Machine, fx: &mut Means<'_>, said: &mut u64) {
-        let is_far = fx.port.far_links().contains(&self.number);
-        if machine.state() != State::Ready || !is_far {
+        if machine.state() != State::Ready || !self.is_far(fx.port) {
             return;
         }
         match self.uses(fx.node).own {

@@ -13,7 +13,7 @@
 
 mod wire;
 
-use self::wire::{Bell, Wire};
+use self::wire::{Bell, Wire, BELLS};
 use super::{
     arena::{new_arena, MAX_ARENA, MIN_ARENA},
     Arena, Counter, Doorbells, EndpointSlots, Events, FarLinks, Grant, Identity, LinkStatus,
@@ -258,10 +258,8 @@ impl Port for Joined {
         let Some(end) = self.end(link) else {
             return self.port.ring(link, doorbell);
         };
-        if doorbell == Bell::Wake as u32 {
-            self.wire.ring(other(end), Bell::Wake);
-        } else if doorbell == Bell::Echo as u32 {
-            self.wire.ring(other(end), Bell::Echo);
+        if let Some(bell) = BELLS.into_iter().find(|bell| *bell as u32 == doorbell) {
+            self.wire.ring(other(end), bell);
         }
     }
 
@@ -301,9 +299,7 @@ impl Port for Joined {
     }
 
     fn start(&self) -> Result {
-        self.port.start()?;
-        self.come_up();
-        Ok(())
+        self.port.start().inspect(|()| self.come_up())
     }
 
     fn stop(&self) {
@@ -317,15 +313,11 @@ impl Port for Joined {
     }
 
     fn resume(&self) -> Result {
-        self.port.resume()?;
-        self.come_up();
-        Ok(())
+        self.port.resume().inspect(|()| self.come_up())
     }
 
     fn restart(&self) -> Result {
-        self.port.restart()?;
-        self.come_up();
-        Ok(())
+        self.port.restart().inspect(|()| self.come_up())
     }
 
     fn mover(&self, link: usize) -> Option<&dyn Mover> {

@@ -29,7 +29,7 @@ pub(super) enum Bell {
     Echo = 1,
 }
 
-const BELLS: [Bell; 2] = [Bell::Wake, Bell::Echo];
+pub(super) const BELLS: [Bell; 2] = [Bell::Wake, Bell::Echo];
 
 #[derive(Clone, Copy)]
 struct Letter {
