@@ -19,10 +19,12 @@ use crate::{
     endpoint::Endpoints,
     fabric::Node,
     hw::{loopback, Events, Port, VfState},
+    kclient::ClientPort,
     mem::Memory,
     share::Shares,
     sys::{
         chrdev::NodeReg,
+        client::Shown,
         dma,
         errno::EOPNOTSUPP,
         ext,
@@ -60,10 +62,16 @@ struct Parts {
     memory: Arc<Memory>,
     registration: Arc<NodeReg>,
     shares: Arc<Shares>,
+    /// The port, as clients in the kernel see it.
+    shown: Arc<Shown>,
 }
 
 impl Parts {
     fn take_down(&self) {
+        // Clients close what they have while the peers can still be told. For that they may wait for their
+        // calls.
+        self.node.await_no_port();
+        self.shown.hide();
         self.registration.unregister();
         self.node.revoke();
         // The port is gone, and with it all that could use the memory that the device reaches.
@@ -162,11 +170,23 @@ impl Device {
         // Removed before the port if the start fails; until the start no file finds a port behind it.
         let register = || {
             let shares = Shares::new()?;
-            let registration = Self::register(&node, &memory, shares.clone(), bound)?;
-            Ok((Arc::new(registration, GFP_KERNEL)?, shares))
+            let (registration, channels) = Self::register(&node, &memory, shares.clone(), bound)?;
+            Ok((Arc::new(registration, GFP_KERNEL)?, channels, shares))
         };
-        let (registration, shares) = steps.step("character device", register)?;
+        let (registration, channels, shares) = steps.step("character device", register)?;
         steps.step("start", || node.open(port))?;
+        let shown = steps.step("clients in the kernel", || {
+            let port = ClientPort {
+                node: node.clone(),
+                channels,
+                shares: shares.clone(),
+                minor: registration.minor() as u32,
+            };
+            Ok(Arc::new(
+                Shown::new(KBox::new(port, GFP_KERNEL)?)?,
+                GFP_KERNEL,
+            )?)
+        })?;
         // Marked in the log, so that virtual functions that come and go are not mistaken for removed
         // devices.
         let virt = match u32::from(dev.device_id()) {
@@ -187,16 +207,18 @@ impl Device {
             memory,
             registration,
             shares,
+            shown,
         }))
     }
 
     /// Gives `node` its channels, its engine and its functions of shared endpoints, and makes `/dev/weftN`.
+    /// Returns that and the channels.
     fn register(
         node: &Arc<Node>,
         memory: &Arc<Memory>,
         shares: Arc<Shares>,
         dev: &device::Device<Bound>,
-    ) -> Result<NodeReg> {
+    ) -> Result<(NodeReg, Arc<Channels>)> {
         // All files of a port share one address space, in which each mapping has an offset of its own.
         let mapping = Arc::new(Mapping::new()?, GFP_KERNEL)?;
         let channels = Channels::new(node.home(), mapping.clone())?;
@@ -208,13 +230,14 @@ impl Device {
         node.set_client(clients)?;
         let device = PortDevice {
             node: node.clone(),
-            channels,
+            channels: channels.clone(),
             memory: memory.clone(),
             engine,
             endpoints,
             shares,
         };
-        NodeReg::with_parent(Arc::new(device, GFP_KERNEL)?, dev)
+        let registration = NodeReg::with_parent(Arc::new(device, GFP_KERNEL)?, dev)?;
+        Ok((registration, channels))
     }
 
     /// Does the same for a function that takes the place of another one, whose files stay open.

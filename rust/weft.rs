@@ -4,7 +4,7 @@
 //!
 //! The driver of the ports of a fabric. From top to bottom; no layer knows those above it:
 //!
-//! - `chardev`: `/dev/weftN`;
+//! - `chardev`: `/dev/weftN`; `kclient`: channels for other modules of the kernel;
 //! - `vf`: migrates virtual functions; it knows `fabric` only to find ports;
 //! - `channel`: channels; `verbs`: queue pairs; `mem`: protected memory; `endpoint`: functions of shared
 //!   endpoints; `fabric`: the node, its links, the hello with the neighbours, the manager;
@@ -38,6 +38,7 @@ mod driver;
 mod endpoint;
 mod fabric;
 mod hw;
+mod kclient;
 mod mem;
 // Public for the crate weft-proto, which is made of the same files. Private here, so that what the
 // module does not use of it is reported as dead code.

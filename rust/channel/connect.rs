@@ -26,6 +26,10 @@ use kernel::{prelude::*, sync::Arc, time::Msecs};
 
 /// The most services that files listen on at a port.
 pub(crate) const MAX_LISTENERS: u32 = 4096;
+/// The most connections that wait at a listener.
+pub(crate) const MAX_BACKLOG: u32 = 64;
+/// The longest time that a user waits for an answer.
+pub(crate) const MAX_TIMEOUT_MS: Msecs = 60_000;
 
 /// The channel that a user wants.
 pub(crate) struct Wanted {

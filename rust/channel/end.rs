@@ -20,6 +20,7 @@ use crate::{
         errno::ECONNRESET,
         ext::{self, weft_chan_status, weft_chan_user},
         file::events,
+        gate::Gate,
         iomap::Cache,
         irqlock::{new_spinlock_irq, SpinLockIrq},
         trace,
@@ -148,6 +149,9 @@ pub(crate) struct Channel {
     wakeup: SpinLockIrq<Wakeup>,
     #[pin]
     maps: Mutex<Maps>,
+    /// Entered for accesses of the kernel's own end. Closed while the channel is not open, or quiesced.
+    #[pin]
+    pub(super) accesses: Gate<()>,
     status: SharedPage,
     user: SharedPage,
     /// Mapped in place of pages that were taken away.
@@ -183,6 +187,7 @@ impl Channel {
                     },
                     "weft maps"
                 ),
+                accesses <- Gate::new(),
                 status: SharedPage::new()?,
                 user: SharedPage::new()?,
                 blank: SharedPage::new()?,
@@ -201,6 +206,12 @@ impl Channel {
     /// Returns the offset of this end's area in the arena.
     pub(super) fn area_at(&self) -> usize {
         self.made.run.first * PAGE_SIZE
+    }
+
+    /// Writes a count of `struct weft_chan_user` at byte `at`, for the kernel's own end.
+    pub(super) fn note(&self, at: usize, count: u64) {
+        // Inside the page.
+        let _ = self.user.write64(at, count);
     }
 
     /// Sets the wait queue, once.
@@ -309,8 +320,18 @@ impl Channel {
         maps.window = true;
         maps.rests = rests;
         drop(maps);
+        if !rests {
+            self.admit();
+        }
         self.change(|old| old == State::Pending, State::Open)
             .is_some()
+    }
+
+    /// Lets the kernel's own end access the memory.
+    fn admit(&self) {
+        self.accesses.renew();
+        // It was not open: the callers exclude each other, by the lock of the connections.
+        let _ = self.accesses.open(());
     }
 
     /// Refuses the channel, with one of `REJECT_*`.
@@ -324,6 +345,11 @@ impl Channel {
     pub(super) fn close_by_peer(&self, mapping: &Mapping) -> bool {
         let was_open = self.change(|old| old == State::Open, State::PeerClosed);
         self.zap_window(mapping);
+        // What enters from now on finds the new state, and writes nothing to the peer. If the channel is
+        // quiesced, nothing enters until it is unquiesced.
+        if self.accesses.revoke(|| ()).is_some() {
+            self.admit();
+        }
         self.wake_all();
         was_open.is_some()
     }
@@ -334,6 +360,7 @@ impl Channel {
         let not_yet = |old| !matches!(old, State::Broken(_) | State::Refused(_));
         let old = self.change(not_yet, State::Broken(reason));
         self.zap_window(mapping);
+        self.accesses.revoke(|| ());
         self.wake_all();
         matches!(old, Some(State::Open | State::PeerClosed))
     }
@@ -344,12 +371,16 @@ impl Channel {
         self.wakeup.lock().rests = true;
         self.maps.lock().rests = true;
         self.zap(mapping);
+        self.accesses.revoke(|| ());
     }
 
     /// Unquiesces the channel: writers continue.
     pub(super) fn go_on(&self) {
         self.maps.lock().rests = false;
         self.wakeup.lock().rests = false;
+        if matches!(self.state(), State::Open | State::PeerClosed) {
+            self.admit();
+        }
         // Users that began to sleep meanwhile have not announced it to the peer: they do so when they
         // are woken.
         self.wake_all();

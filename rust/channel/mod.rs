@@ -3,8 +3,9 @@
 //! Channels: pairs of posted rings between users of two hosts.
 //!
 //! The kernel makes a channel, maps it and takes it away; its users move the data, by the rules of
-//! `proto::ring`. Besides that, the kernel only puts them to sleep and wakes them. This module
-//! reaches links through `fabric` only, and must not know files.
+//! `proto::ring`. Besides that, the kernel only puts them to sleep and wakes them. The end of a client in
+//! the kernel is moved by the kernel itself ([`KernelEnd`]). This module reaches links through `fabric`
+//! only, and must not know files, nor the interface of clients.
 //!
 //! # Locks
 //!
@@ -20,17 +21,20 @@
 //!
 //! `crate::share` is called with the first one held.
 
+mod access;
 mod channels;
 mod connect;
 mod conns;
 mod end;
+mod kernel;
 mod listener;
 mod messages;
 mod place;
 
 pub(crate) use self::{
     channels::Channels,
-    connect::{Wanted, MAX_LISTENERS},
+    connect::{Wanted, MAX_BACKLOG, MAX_LISTENERS, MAX_TIMEOUT_MS},
     end::{Channel, State},
+    kernel::KernelEnd,
     listener::Listener,
 };

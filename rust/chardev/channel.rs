@@ -7,7 +7,7 @@ use super::{
     file::{PortFile, Role},
 };
 use crate::{
-    channel::Wanted,
+    channel::{Wanted, MAX_BACKLOG, MAX_TIMEOUT_MS},
     proto::cell::Shape,
     sys::{
         chrdev::Borrowed,
@@ -19,9 +19,7 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Arc, time::Msecs};
 
-const MAX_BACKLOG: u32 = 64;
 const DEFAULT_TIMEOUT_MS: Msecs = 5000;
-const MAX_TIMEOUT_MS: Msecs = 60_000;
 
 /// `WEFT_CHAN_LISTEN`.
 pub(super) fn listen(call: &Call<'_>, listen: weft_chan_listen) -> Result {

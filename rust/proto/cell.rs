@@ -34,10 +34,8 @@ pub const RECV_EVENT_AT: usize = 64;
 pub const SEND_EVENT_AT: usize = 128;
 
 /// Offset in a cell of the user's tag.
-#[cfg_attr(MODULE, expect(dead_code, reason = "used by proto::ring"))]
 pub const TAG_AT: usize = 8;
 /// Offset in a cell of the payload, or of the offset of a bulk payload.
-#[cfg_attr(MODULE, expect(dead_code, reason = "used by proto::ring"))]
 pub const DATA_AT: usize = 16;
 
 const KIND_SHIFT: u32 = 32;
@@ -140,7 +138,6 @@ pub enum Fault {
     /// A bulk payload does not lie in the bulk ring, or not at a multiple of [`BULK_UNIT`].
     Offset,
     /// The count of consumed cells went back, or beyond what was sent.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by proto::ring"))]
     Credit,
 }
 
@@ -157,7 +154,6 @@ pub enum Seen {
 
 impl Head {
     /// Encodes the word that makes cell `number` valid.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by proto::ring"))]
     pub const fn encode(self, number: u64, shape: Shape) -> u64 {
         self.len as u64
             | ((self.kind as u64) << KIND_SHIFT)
@@ -195,7 +191,6 @@ impl Head {
 
 /// Checks `offset`, a copy of the offset in a bulk cell of `len` bytes, and returns the offset of the
 /// payload in the area.
-#[cfg_attr(MODULE, expect(dead_code, reason = "used by proto::ring"))]
 pub const fn bulk_place(offset: u64, len: u32, shape: Shape) -> Result<usize, Fault> {
     let aligned = offset % BULK_UNIT as u64 == 0;
     let inside = offset <= shape.bulk as u64 && len as u64 <= shape.bulk as u64 - offset;

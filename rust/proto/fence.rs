@@ -19,7 +19,6 @@ pub enum Fence {
     /// Sender: the head, then the load of the event index at which the receiver wants to be woken.
     WakeReceiver,
     /// Receiver: the credit, then the load of the event index at which the sender wants to be woken.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by proto::ring"))]
     WakeSender,
     /// Driver of the sleeping end: the event index, then the doorbell that asks for an echo.
     Sleep,

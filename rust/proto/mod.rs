@@ -59,6 +59,7 @@ pub mod nm;
 pub mod pace;
 pub mod pages;
 pub mod pair;
+pub mod payload;
 pub mod proof;
 pub mod protocol;
 pub mod qp;
@@ -66,7 +67,6 @@ pub mod quiesce;
 pub mod ratelimit;
 pub mod reach;
 pub mod request;
-#[cfg(not(MODULE))]
 pub mod ring;
 pub mod share;
 pub mod stag;

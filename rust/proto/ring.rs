@@ -9,10 +9,11 @@
 //!   area  <-- window --  credit: cells consumed             |
 //! ```
 //!
-//! Programs are the ends: the module has none of this. Each end stores through its window into the
-//! peer's area and loads from its own; [`Area`] and [`Window`] cannot do the reverse. A [`Sender`] fills cells as long as it has credit, a
-//! [`Receiver`] takes them in order and returns credit in batches. The peer can write what is loaded at
-//! any time: each word is loaded once, checked, and then used.
+//! A program is an end, or a kernel for one of its clients; it makes no difference to the other end. Each end
+//! stores through its window into the peer's area and loads from its own; [`Area`] and [`Window`] cannot do
+//! the reverse. A [`Sender`] fills cells as long as it has credit, a [`Receiver`] takes them in order and
+//! returns credit in batches. The peer can write what is loaded at any time: each word is loaded once, checked,
+//! and then used.
 //!
 //! An end that sleeps has left an *event index* in the other end's area: the number of cells after which
 //! its doorbell is to be rung. Each end checks the index after its stores (`needs_kick`). A store and
@@ -25,6 +26,7 @@ use super::cell::{
 };
 use super::{
     fence::Fence,
+    payload::Payload,
     window::{passed, Area, Window},
 };
 
@@ -86,11 +88,13 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
     }
 
     /// Returns the number of cells that the peer is known to have consumed.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn credit(&self) -> u64 {
         self.credit
     }
 
     /// Returns whether the last cell has been sent.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn is_finished(&self) -> bool {
         self.finished
     }
@@ -100,31 +104,32 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
         &mut self,
         area: &A,
         window: &W,
-        payload: &[u8],
+        payload: &(impl Payload + ?Sized),
         tag: u64,
     ) -> Result<(), SendError> {
         if self.finished {
             return Err(SendError::Finished);
         }
-        if payload.len() > self.shape.bulk() as usize {
+        let bytes = payload.bytes();
+        if bytes > self.shape.bulk() as usize {
             return Err(SendError::TooLong(self.shape.bulk()));
         }
         let at = self.shape.cell_at(self.produced);
-        if payload.len() <= INLINE_BYTES {
+        if bytes <= INLINE_BYTES {
             self.reserve(area, self.position, 0)?;
             window.store(at + TAG_AT, tag);
-            window.write(at + DATA_AT, payload);
-            self.publish(window, Kind::Inline, payload.len());
+            payload.store(window, at + DATA_AT);
+            self.publish(window, Kind::Inline, bytes);
         } else {
-            let room = payload.len().next_multiple_of(BULK_UNIT) as u64;
+            let room = bytes.next_multiple_of(BULK_UNIT) as u64;
             let start = self.place(room);
             self.reserve(area, start, room)?;
             let offset = start % u64::from(self.shape.bulk());
-            window.write(self.shape.bulk_at() + offset as usize, payload);
+            payload.store(window, self.shape.bulk_at() + offset as usize);
             window.store(at + TAG_AT, tag);
             window.store(at + DATA_AT, offset);
             self.position = start + room;
-            self.publish(window, Kind::Bulk, payload.len());
+            self.publish(window, Kind::Bulk, bytes);
         }
         Ok(())
     }
@@ -322,10 +327,13 @@ impl Receiver {
     }
 
     /// Copies the payload of `message`, which [`Self::peek`] has returned and which is not consumed
-    /// yet, or as much of it as `out` takes. Returns the number of bytes.
-    pub fn copy<A: Area>(&self, area: &A, message: &Message, out: &mut [u8]) -> usize {
-        let len = out.len().min(message.len as usize);
-        area.read(message.at, &mut out[..len]);
+    /// yet, from byte `from` on, a multiple of 8, or as much of it as `out` takes. Returns the number of
+    /// bytes.
+    pub fn copy<A: Area>(&self, area: &A, message: &Message, from: usize, out: &mut [u8]) -> usize {
+        let len = out.len().min((message.len as usize).saturating_sub(from));
+        if let Some(out) = out.get_mut(..len).filter(|out| !out.is_empty()) {
+            area.read(message.at + from, out);
+        }
         len
     }
 

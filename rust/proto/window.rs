@@ -24,7 +24,6 @@ pub trait Area {
     fn rmb(&self, fence: Fence);
 
     /// Copies `out.len()` bytes from `at`, a multiple of 8.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by proto::ring"))]
     fn read(&self, at: usize, out: &mut [u8]) {
         for (n, part) in out.chunks_mut(8).enumerate() {
             let word = self.load(at + 8 * n).to_ne_bytes();
@@ -54,7 +53,6 @@ pub trait Window {
 
     /// Stores `bytes` at `at`, a multiple of 8, in ascending order; a last word that is not full is
     /// filled with zeros.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by proto::ring"))]
     fn write(&self, at: usize, bytes: &[u8]) {
         for (n, part) in bytes.chunks(8).enumerate() {
             let mut word = [0; 8];

@@ -14,6 +14,7 @@ pub(crate) mod account;
 pub(crate) mod area;
 mod bytes;
 pub(crate) mod chrdev;
+pub(crate) mod client;
 pub(crate) mod clock;
 pub(crate) mod dma;
 pub(crate) mod drain;

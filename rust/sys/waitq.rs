@@ -10,12 +10,12 @@
 //! entry of `poll` or epoll is left on it when it is freed.
 
 use super::clock;
-use core::mem::MaybeUninit;
+use core::{mem::MaybeUninit, ptr::NonNull};
 use kernel::{
     bindings,
     prelude::*,
     str::CStrExt,
-    sync::LockClassKey,
+    sync::{Arc, LockClassKey},
     task::{MAX_SCHEDULE_TIMEOUT, TASK_INTERRUPTIBLE, TASK_NORMAL, TASK_UNINTERRUPTIBLE},
     time::{msecs_to_jiffies, Msecs},
     types::Opaque,
@@ -139,6 +139,91 @@ impl WaitQueue {
             result
         }
     }
+}
+
+/// What [`Callback`] has on the queue.
+#[repr(C)]
+struct Called {
+    entry: bindings::wait_queue_entry,
+    function: unsafe extern "C" fn(*mut c_void),
+    context: *mut c_void,
+}
+
+/// A function that each wake-up of a queue calls, until this is dropped.
+pub(crate) struct Callback {
+    /// From a `KBox`.
+    called: NonNull<Called>,
+    queue: Arc<WaitQueue>,
+}
+
+// SAFETY: The entry belongs to no thread; by the requirements of `new` neither does what is called.
+unsafe impl Send for Callback {}
+// SAFETY: As above. Nothing is done by a shared reference.
+unsafe impl Sync for Callback {}
+
+impl Callback {
+    /// Has the wake-ups of `queue` call `function`, with interrupts off.
+    ///
+    /// Wraps `add_wait_queue()`, `include/linux/wait.h`. Any context.
+    ///
+    /// # Safety
+    ///
+    /// `function` may be called with `context` until this is dropped, in any context; it wakes nothing on `queue`.
+    pub(super) unsafe fn new(
+        queue: &Arc<WaitQueue>,
+        function: unsafe extern "C" fn(*mut c_void),
+        context: *mut c_void,
+    ) -> Result<Self> {
+        let entry = bindings::wait_queue_entry {
+            func: Some(call),
+            ..Default::default()
+        };
+        let called = KBox::new(
+            Called {
+                entry,
+                function,
+                context,
+            },
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        let called = NonNull::from(KBox::leak(called));
+        // SAFETY: The entry stays where it is, and is taken off in `drop`.
+        unsafe { bindings::add_wait_queue(queue.head.get(), &raw mut (*called.as_ptr()).entry) };
+        Ok(Self {
+            called,
+            queue: queue.clone(),
+        })
+    }
+}
+
+impl Drop for Callback {
+    fn drop(&mut self) {
+        let called = self.called.as_ptr();
+        // SAFETY: `new` has added it. It takes the lock under which the function is called: afterwards it
+        // does not run, and nothing else has the box.
+        unsafe {
+            bindings::remove_wait_queue(self.queue.head.get(), &raw mut (*called).entry);
+            drop(KBox::from_raw(called));
+        }
+    }
+}
+
+/// The `func` of the entry of a [`Callback`].
+extern "C" fn call(
+    entry: *mut bindings::wait_queue_entry,
+    _mode: c_uint,
+    _flags: c_int,
+    _key: *mut c_void,
+) -> c_int {
+    // SAFETY: The entry is the first member of `Called`, whose box lives while it is on the queue.
+    let (function, context) = unsafe {
+        let called = entry.cast::<Called>();
+        ((*called).function, (*called).context)
+    };
+    // SAFETY: By the requirements of `Callback::new`.
+    unsafe { function(context) };
+    // As for `poll`: not counted among those that `wake_one` is to wake.
+    0
 }
 
 /// Returns a time in jiffies, not less.

@@ -41,14 +41,20 @@ impl Node {
     /// Removes the port for good: waits until nothing uses it, and nothing can enter it afterwards.
     /// Sleeps. May be called again.
     pub(crate) fn revoke(self: &Arc<Self>) {
-        if self.parked.xchg(false, Full) {
-            self.tell_closed();
-        }
-        self.calls.open();
+        self.await_no_port();
         self.take_port(Reason::Removed, || self.tell_closed());
         if let Some(client) = self.client() {
             client.retired();
         }
+    }
+
+    /// No port follows the one that the node was detached from: calls that wait for it end. For
+    /// [`Node::revoke`], and before what waits for these calls. Sleeps.
+    pub(crate) fn await_no_port(&self) {
+        if self.parked.xchg(false, Full) {
+            self.tell_closed();
+        }
+        self.calls.open();
     }
 
     /// Detaches the node from its port, as [`Node::revoke`] does, but until another port follows by

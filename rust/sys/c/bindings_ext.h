@@ -3,6 +3,7 @@
  * The input of bindgen for bindings that the kernel crate does not have.
  */
 #include <linux/weft.h>
+#include <linux/weft_client.h>
 #include "weft_regs.h"
 #include "weft_endpoint.h"
 #include "shim.h"

@@ -45,6 +45,9 @@ void *weft_key_new(const u8 *raw, size_t bytes);
 void weft_key_code(const void *key, const u8 *message, size_t bytes, u8 *code);
 void weft_key_free(void *key);
 void weft_memzero(void *memory, size_t bytes);
+struct weft_port *weft_port_add(const void *port);
+void weft_port_remove(struct weft_port *port);
+const void *weft_port_of(const struct weft_port *port);
 int weft_move_node(const struct class *class, dev_t number, struct device *parent);
 
 #endif /* WEFT_SHIM_H */

@@ -66,7 +66,12 @@ fn overwrite(without: Option<Fence>, len: usize) {
     let mut fill = |first: u8| {
         let mut number = first;
         loop {
-            match sender.send(&here, &To(&there), &vec![number; len], number.into()) {
+            match sender.send(
+                &here,
+                &To(&there),
+                vec![number; len].as_slice(),
+                number.into(),
+            ) {
                 Ok(()) => number += 1,
                 Err(SendError::Full(_)) => break,
                 Err(error) => panic!("{error:?}"),
@@ -91,7 +96,7 @@ fn overwrite(without: Option<Fence>, len: usize) {
             panic!("lost")
         };
         let mut payload = vec![0; len];
-        receiver.copy(&loads, &message, &mut payload);
+        receiver.copy(&loads, &message, 0, &mut payload);
         assert_eq!(payload, vec![number; len]);
         receiver.consume(&back, &message);
     }
@@ -154,7 +159,9 @@ fn receiver_sleeps(without: Option<Fence>) {
         without,
     };
     here.poke(RECV_EVENT_AT, u64::MAX);
-    sender.send(&here, &held, b"wake", 0).expect("room");
+    sender
+        .send(&here, &held, b"wake".as_slice(), 0)
+        .expect("room");
     let rung = sender.needs_kick(&here, &held);
     here.poke(RECV_EVENT_AT, 0);
     let found = there.load(shape.cell_at(0)) != 0;
@@ -167,7 +174,9 @@ fn sender_sleeps(without: Option<Fence>) {
     let shape = Shape::new(16, 4096).expect("allowed");
     let (here, there) = (Side::new(shape), Side::new(shape));
     let mut sender = Sender::new(shape, vec![0; 16]).expect("long enough");
-    sender.send(&here, &To(&there), b"room", 0).expect("room");
+    sender
+        .send(&here, &To(&there), b"room".as_slice(), 0)
+        .expect("room");
     there.land_all();
     let held = Held { to: &here, without };
     there.poke(SEND_EVENT_AT, u64::MAX);

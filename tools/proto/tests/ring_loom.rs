@@ -87,7 +87,7 @@ fn send_all(mut sender: Sender<Vec<u64>>, area: &Side, window: &To, lens: &[usiz
     for len in lens {
         let number = sender.produced();
         loop {
-            match sender.send(area, window, &message(number, *len), number) {
+            match sender.send(area, window, message(number, *len).as_slice(), number) {
                 Ok(()) => break,
                 Err(SendError::Full(_)) => thread::yield_now(),
                 Err(error) => panic!("{error:?}"),
@@ -101,7 +101,7 @@ fn receive(receiver: &mut Receiver, area: &Side, window: &To, len: usize) {
         match receiver.peek(area, window).expect("the sender is honest") {
             Next::Message(next) => {
                 let mut payload = vec![0; next.len as usize];
-                receiver.copy(area, &next, &mut payload);
+                receiver.copy(area, &next, 0, &mut payload);
                 assert_eq!(payload, message(receiver.consumed(), len), "torn");
                 assert_eq!(next.tag, receiver.consumed(), "lost or doubled");
                 receiver.consume(window, &next);

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::ops::Range;
 use weft_proto::cell::{Fault, Head, Kind, Shape, RECV_EVENT_AT, SEND_EVENT_AT};
+use weft_proto::payload::Pieces;
 use weft_proto::ring::{Next, Receiver, SendError, Sender};
 use weft_proto::window::Area;
 
@@ -88,12 +89,17 @@ impl World {
         let payload = Self::payload(self.number, len);
         let cell = self.shape.cell_at(self.sender.produced());
         let log = self.at_receiver.log.borrow().len();
-        let result = self.sender.send(
-            &self.at_sender,
-            &To(&self.at_receiver),
-            &payload,
-            self.number,
-        );
+        // As programs send it, or in pieces, as clients in the kernel do.
+        let (here, there) = (&self.at_sender, To(&self.at_receiver));
+        let result = match self.number % 3 {
+            0 => self
+                .sender
+                .send(here, &there, payload.as_slice(), self.number),
+            _ => {
+                let pieces = Pieces(payload.chunks(1 + self.number as usize % 29));
+                self.sender.send(here, &there, &pieces, self.number)
+            }
+        };
         let stored = self.at_receiver.log.borrow()[log..].to_vec();
         match result {
             Err(SendError::Full(wanted)) => {
@@ -150,12 +156,15 @@ impl World {
             assert_eq!(next, Next::Nothing);
             return false;
         };
+        // In two parts, as clients in the kernel may have them.
         let mut payload = vec![0xee; message.len as usize];
-        assert_eq!(
-            self.receiver
-                .copy(&self.at_receiver, &message, &mut payload),
-            message.len as usize
-        );
+        let part = payload.len() / 2 & !7;
+        let (first, second) = payload.split_at_mut(part);
+        for (from, out) in [(part, second), (0, first)] {
+            let room = out.len();
+            let copied = self.receiver.copy(&self.at_receiver, &message, from, out);
+            assert_eq!(copied, room);
+        }
         let sent = self
             .model
             .pop_front()
@@ -308,7 +317,7 @@ proptest! {
         for _ in 0..40 {
             let Ok(Next::Message(message)) = receiver.peek(&area, &To(&back)) else { break };
             prop_assert!(message.len <= 4096);
-            receiver.copy(&area, &message, &mut buffer);
+            receiver.copy(&area, &message, 0, &mut buffer);
             receiver.consume(&To(&back), &message);
         }
     }
@@ -401,9 +410,12 @@ fn the_end_is_seen_after_everything_else() {
         .sender
         .finish(&world.at_sender, &To(&world.at_receiver))
         .expect("room");
-    let again = world
-        .sender
-        .send(&world.at_sender, &To(&world.at_receiver), b"x", 0);
+    let again = world.sender.send(
+        &world.at_sender,
+        &To(&world.at_receiver),
+        b"x".as_slice(),
+        0,
+    );
     assert_eq!(again, Err(SendError::Finished));
     let again = world
         .sender
@@ -431,7 +443,9 @@ fn the_end_is_seen_after_everything_else() {
 fn a_message_longer_than_the_bulk_ring_is_refused() {
     let mut world = World::new(shape(16, 4096));
     let window = To(&world.at_receiver);
-    let sent = world.sender.send(&world.at_sender, &window, &[0; 4097], 0);
+    let sent = world
+        .sender
+        .send(&world.at_sender, &window, [0; 4097].as_slice(), 0);
     assert_eq!(sent, Err(SendError::TooLong(4096)));
 }
 

@@ -9,7 +9,7 @@ import signal
 from weftlab import paths
 from weftlab.errors import Mismatch
 
-from .rates import constants
+from .constants import constants
 
 SYSFS = "/sys/class/weft/weft0/device"
 # REST sends "come to rest" in the term of the true master, again and again; TERMS writes in one term after the

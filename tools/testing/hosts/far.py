@@ -10,7 +10,7 @@ from weftlab.suite import test
 
 from . import steps, verbs
 from .fabric import two_switches, until
-from .rates import constants
+from .constants import constants
 
 LAB = "four-hosts"
 DEVICE = "/sys/class/weft/weft0/device"

@@ -9,9 +9,9 @@ from weftlab import paths
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
+from .constants import constants
 from .fabric import PORT, figure_5, reaches, settled, standing, two_switches, until
 from .live import keeping
-from .rates import constants
 
 LAB = "four-hosts"
 # The id of no node while h1 is off, and lower than all others.

@@ -10,8 +10,8 @@ from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 from . import steps
+from .constants import constants
 from .far import ids
-from .rates import constants
 
 LAB = "chain"
 PORT = "/sys/class/weft/weft0/device"

@@ -3,22 +3,17 @@
 and of the driver."""
 
 import contextlib
-import importlib.util
 import re
 
-from weftlab import kernel, paths
+from weftlab import kernel
 from weftlab.errors import Mismatch
 from weftlab.speed import ways
 from weftlab.suite import test
 
+from .constants import constants
 from .sriov import SYSFS, carry, undisturbed, vfs
 
 LAB = "functions of both"
-# Every register by its name, from the header.
-NAMES = paths.TOP / "tools/testing/device/regs.py"
-# Where the version of the protocol is.
-WIRE = paths.TOP / "rust/proto/wire.rs"
-MANAGERS = paths.TOP / "rust/proto/nm/packet.rs"
 # A stranger that drives a VF by its registers alone: FUNCTION. It copies by DMA, from page to page of
 # its own, and rings every doorbell of its neighbour, as fast as it can, until it is killed.
 GREEDY = """import ctypes, mmap, os, struct, sys
@@ -87,17 +82,6 @@ print(time.monotonic() - begin, *(b - a for a, b in zip(before, after)))
 RATE, RINGS = 1 << 20, 100
 # What a bucket has room for, and a step.
 ROOM, LEAST_RINGS = (64 << 10) + 4096, 16
-
-
-def constants():
-    """The registers, and the versions of the protocols, as lines of Python."""
-    spec = importlib.util.spec_from_file_location("regs", NAMES)
-    regs = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(regs)
-    values = {name: value for name, value in vars(regs).items() if isinstance(value, int)}
-    for name, path in (("WIRE_VERSION", WIRE), ("NM_VERSION", MANAGERS)):
-        (values[name],) = re.findall(r"^pub const VERSION: u8 = (\d+);", path.read_text(), re.MULTILINE)
-    return "".join(f"{name} = {value}\n" for name, value in values.items())
 
 
 @contextlib.contextmanager

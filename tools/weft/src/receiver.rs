@@ -102,7 +102,7 @@ impl Receiver {
 
     fn take(&mut self, message: &Message, payload: &mut Vec<u8>) -> Result<u64> {
         payload.resize(message.len as usize, 0);
-        self.ring.copy(&self.shared.area, message, payload);
+        self.ring.copy(&self.shared.area, message, 0, payload);
         self.shared.area.rmb(Fence::Reread);
         if let State::Broken(reason) = self.state() {
             // The area may have been taken away in the middle; then the cell is gone as well.

@@ -205,7 +205,7 @@ pub fn ring_of_a_channel(bytes: &[u8]) -> u64 {
         match receiver.peek(&area, &back) {
             Ok(Next::Message(message)) => {
                 assert_eq!(
-                    receiver.copy(&area, &message, &mut buffer),
+                    receiver.copy(&area, &message, 0, &mut buffer),
                     message.len as usize
                 );
                 receiver.consume(&back, &message);

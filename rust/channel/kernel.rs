@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The end of a channel that the kernel itself uses, for a client in another module.
+//!
+//! By the rules of `proto::ring`, as programs do in the library. The counts that a program keeps in the
+//! page of `struct weft_chan_user` are kept there too, so that sleepers are woken in the same way. Nothing
+//! here sleeps. This file must not know the interface of clients.
+//!
+//! # Locks
+//!
+//! `KernelEnd::sender`, `KernelEnd::receiver`: never waited for, as calls of one direction exclude each
+//! other by themselves; outside of the locks of a channel that a hard interrupt takes.
+
+use super::{
+    access::{Access, Part},
+    Channel, Channels, State,
+};
+use crate::{
+    fabric::Node,
+    proto::{
+        payload::Payload,
+        ring::{Message, Next, Receiver, SendError, Sender},
+    },
+    sys::{
+        errno::{EMSGSIZE, ENODATA, EPROTO},
+        ext::weft_chan_user,
+        file::events,
+    },
+};
+use core::mem::offset_of;
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::{Arc, SpinLock},
+};
+
+/// Memory for [`Sender`].
+struct Starts(KVVec<u64>);
+
+impl AsRef<[u64]> for Starts {
+    fn as_ref(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+impl AsMut<[u64]> for Starts {
+    fn as_mut(&mut self) -> &mut [u64] {
+        &mut self.0
+    }
+}
+
+/// What comes.
+struct Incoming {
+    receiver: Receiver,
+    /// The message that is being read.
+    now: Option<Message>,
+}
+
+/// One end of a channel, closed when this is dropped.
+#[pin_data(PinnedDrop)]
+pub(crate) struct KernelEnd {
+    node: Arc<Node>,
+    channels: Arc<Channels>,
+    channel: Arc<Channel>,
+    #[pin]
+    sender: SpinLock<Sender<Starts>>,
+    #[pin]
+    incoming: SpinLock<Incoming>,
+}
+
+impl KernelEnd {
+    /// Makes it of `channel`, which is open, and closes that if there is no memory.
+    pub(crate) fn new(
+        node: &Arc<Node>,
+        channels: &Arc<Channels>,
+        channel: Arc<Channel>,
+    ) -> Result<Arc<Self>> {
+        let made = Self::make(node.clone(), channels.clone(), channel.clone());
+        if made.is_err() {
+            channels.close(node, &channel);
+        }
+        made
+    }
+
+    fn make(node: Arc<Node>, channels: Arc<Channels>, channel: Arc<Channel>) -> Result<Arc<Self>> {
+        let shape = channel.made.shape;
+        let starts = KVVec::from_elem(0, shape.cells() as usize, GFP_KERNEL_ACCOUNT)?;
+        let sender = Sender::new(shape, Starts(starts)).ok_or(EINVAL)?;
+        let incoming = Incoming {
+            receiver: Receiver::new(shape),
+            now: None,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                node,
+                channels,
+                channel,
+                sender <- new_spinlock!(sender, "weft sender"),
+                incoming <- new_spinlock!(incoming, "weft incoming"),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    pub(crate) fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    /// Sends a message. With `more` the peer is not woken for it. `EAGAIN`: there is no room for it, or the
+    /// channel is quiesced; the waiters are woken when that has changed. `EMSGSIZE`: it is longer than the bulk
+    /// ring. `EPIPE`: the peer has closed its end, or this one was finished. `ECONNRESET`: the channel is broken.
+    /// `EPROTO`: the peer has broken the protocol. `EBUSY`: another call sends. Any context but hard interrupts.
+    pub(crate) fn send(&self, payload: &impl Payload, tag: u64, more: bool) -> Result {
+        self.put(more, |sender, own, peer| {
+            sender.send(own, peer, payload, tag)
+        })
+    }
+
+    /// Sends that no more will be sent. Errors as [`Self::send`].
+    pub(crate) fn finish(&self) -> Result {
+        self.put(false, |sender, own, peer| sender.finish(own, peer))
+    }
+
+    fn put(
+        &self,
+        more: bool,
+        put: impl Fn(&mut Sender<Starts>, &Part<'_>, &Part<'_>) -> Result<(), SendError>,
+    ) -> Result {
+        let mut sender = self.sender.try_lock().ok_or(EBUSY)?;
+        let port = self.node.port()?;
+        let access = Access::new(&self.channel, &**port)?;
+        if self.channel.state() != State::Open {
+            return Err(EPIPE);
+        }
+        let (own, peer) = (access.own(), access.peer());
+        // Room may come between the first try and the announcement that this end waits for it.
+        for _ in 0..2 {
+            let wanted = match put(&mut sender, &own, &peer) {
+                Ok(()) => {
+                    if !more && sender.needs_kick(&own, &peer) {
+                        self.kick();
+                    }
+                    return Ok(());
+                }
+                Err(SendError::Full(wanted)) => wanted,
+                Err(SendError::TooLong(_)) => return Err(EMSGSIZE.into()),
+                Err(SendError::Finished) => return Err(EPIPE),
+                Err(SendError::Corrupt(_)) => return Err(EPROTO.into()),
+            };
+            // The peer makes room when it has seen what was sent.
+            if sender.needs_kick(&own, &peer) {
+                self.kick();
+            }
+            self.note(offset_of!(weft_chan_user, produced), sender.produced());
+            self.note(offset_of!(weft_chan_user, credit_wanted), wanted);
+            if self.channel.poll(&self.node, events::OUT) & events::OUT == 0 {
+                break;
+            }
+        }
+        Err(EAGAIN)
+    }
+
+    /// Returns how many messages can be sent before the peer has read one; long ones may be fewer. Errors as
+    /// [`Self::send`].
+    pub(crate) fn room(&self) -> Result<u32> {
+        let mut sender = self.sender.try_lock().ok_or(EBUSY)?;
+        let port = self.node.port()?;
+        let access = Access::new(&self.channel, &**port)?;
+        let credit = sender.refresh(&access.own()).map_err(|_| EPROTO)?;
+        // At most as many as there are cells.
+        let sent = (sender.produced() - credit) as u32;
+        Ok(self.channel.made.shape.cells() - sent)
+    }
+
+    /// Returns the message that is to be read next, its tag and its length. `EAGAIN`: none has come, or the
+    /// channel is quiesced; the waiters are woken when that has changed. `ENODATA`: the peer has finished, and all
+    /// was read. `EPIPE`: likewise, but the peer has closed its end without that. Other errors as those of
+    /// [`Self::send`].
+    pub(crate) fn next(&self) -> Result<(u64, u32)> {
+        let mut incoming = self.incoming.try_lock().ok_or(EBUSY)?;
+        if let Some(message) = incoming.now {
+            return Ok((message.tag, message.len));
+        }
+        let port = self.node.port()?;
+        let access = Access::new(&self.channel, &**port)?;
+        let (own, peer) = (access.own(), access.peer());
+        // As in `put`.
+        for _ in 0..2 {
+            // Before the look: what was sent before the peer closed has come by then.
+            let closed = self.channel.state() == State::PeerClosed;
+            let receiver = &mut incoming.receiver;
+            match receiver.peek(&own, &peer).map_err(|_| EPROTO)? {
+                Next::Message(message) => {
+                    incoming.now = Some(message);
+                    return Ok((message.tag, message.len));
+                }
+                Next::End => return Err(ENODATA.into()),
+                Next::Nothing if closed => return Err(EPIPE),
+                Next::Nothing => {}
+            }
+            // The peer may wait for the last of its credit.
+            receiver.flush(&peer);
+            if receiver.needs_kick(&own, &peer) {
+                self.kick();
+            }
+            self.note(offset_of!(weft_chan_user, consumed), receiver.consumed());
+            if self.channel.poll(&self.node, events::IN) & events::IN == 0 {
+                break;
+            }
+        }
+        Err(EAGAIN)
+    }
+
+    /// Copies a part of the message that [`Self::next`] has returned, from byte `from` on. `ENODATA`: it has
+    /// returned none, or that was consumed. `EINVAL`: `from` is no multiple of 8, or the message is shorter.
+    /// Other errors as those of [`Self::send`].
+    pub(crate) fn read(&self, from: usize, to: &mut [u8]) -> Result {
+        let incoming = self.incoming.try_lock().ok_or(EBUSY)?;
+        let message = incoming.now.ok_or(ENODATA)?;
+        let port = self.node.port()?;
+        let access = Access::new(&self.channel, &**port)?;
+        let wanted = to.len();
+        let whole = from % size_of::<u64>() == 0
+            && incoming.receiver.copy(&access.own(), &message, from, to) == wanted;
+        match whole {
+            true => Ok(()),
+            false => Err(EINVAL),
+        }
+    }
+
+    /// Gives the place of that message back to the peer. Errors as those of [`Self::read`].
+    pub(crate) fn consume(&self) -> Result {
+        let mut incoming = self.incoming.try_lock().ok_or(EBUSY)?;
+        let port = self.node.port()?;
+        let access = Access::new(&self.channel, &**port)?;
+        let (own, peer) = (access.own(), access.peer());
+        let message = incoming.now.take().ok_or(ENODATA)?;
+        incoming.receiver.consume(&peer, &message);
+        if incoming.receiver.needs_kick(&own, &peer) {
+            self.kick();
+        }
+        Ok(())
+    }
+
+    /// Rings for sleepers at the other end. If the channel is not open any more, none is there.
+    fn kick(&self) {
+        let _ = self.channel.kick(&self.node);
+    }
+
+    /// Writes a count where the wake-up looks for it.
+    fn note(&self, at: usize, count: u64) {
+        self.channel.note(at, count);
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for KernelEnd {
+    fn drop(self: Pin<&mut Self>) {
+        self.channels.close(&self.node, &self.channel);
+    }
+}

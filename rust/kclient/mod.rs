@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Clients in the kernel: a port and its channels, as other modules use them, see
+//! `Documentation/kernel-clients.rst`.
+//!
+//! What `chardev` is for programs. A listener and an end of a channel count as users of the port, and for
+//! the user of the task that has made them, as files do. This module must not know files.
+
+mod end;
+
+use self::end::End;
+use crate::{
+    channel::{Channels, KernelEnd, Listener, Wanted, MAX_BACKLOG, MAX_TIMEOUT_MS},
+    fabric::Node,
+    proto::cell::Shape,
+    share::{Payer, Shares},
+    sys::{
+        client,
+        ext::{self, weft_destination, weft_port_attr},
+        waitq::WaitQueue,
+    },
+};
+use kernel::{prelude::*, sync::Arc};
+
+/// The parts of a port that clients work on.
+pub(crate) struct ClientPort {
+    pub(crate) node: Arc<Node>,
+    pub(crate) channels: Arc<Channels>,
+    pub(crate) shares: Arc<Shares>,
+    pub(crate) minor: u32,
+}
+
+impl client::Port for ClientPort {
+    fn attr(&self) -> weft_port_attr {
+        weft_port_attr {
+            hwid: self.node.identity().map_or(0, |identity| identity.hwid),
+            minor: self.minor,
+            finish: self.node.is_asked(),
+            ..Default::default()
+        }
+    }
+
+    fn listen(
+        &self,
+        service: u32,
+        backlog: u32,
+        waiters: Arc<WaitQueue>,
+    ) -> Result<KBox<dyn client::Listener>> {
+        if service == 0 || !(1..=MAX_BACKLOG).contains(&backlog) {
+            return Err(EINVAL);
+        }
+        let _inside = self.node.call()?;
+        self.node.may_begin()?;
+        let payer = Payer::new(&self.shares)?;
+        let user = User::new(&self.node);
+        let listener = self
+            .channels
+            .listen(payer, service, backlog as usize, waiters)?;
+        let listening = Listening {
+            listener,
+            channels: self.channels.clone(),
+            user,
+        };
+        Ok(KBox::new(listening, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    fn connect(
+        &self,
+        to: &weft_destination,
+        waiters: Arc<WaitQueue>,
+    ) -> Result<KBox<dyn client::Channel>> {
+        let wanted = Wanted {
+            peer: to.peer,
+            link: match to.link {
+                ext::WEFT_CLIENT_ANY_LINK => None,
+                link => Some(link as usize),
+            },
+            service: to.service,
+            shape: Shape::new(to.cells, to.bulk).ok_or(EINVAL)?,
+            timeout: to.timeout_ms,
+        };
+        if to.service == 0 || !(1..=MAX_TIMEOUT_MS).contains(&to.timeout_ms) {
+            return Err(EINVAL);
+        }
+        let inside = self.node.call()?;
+        self.node.may_begin()?;
+        let payer = Payer::new(&self.shares)?;
+        let user = User::new(&self.node);
+        let channel = self
+            .channels
+            .connect(&self.node, &payer, &inside, &wanted, waiters)?;
+        End::make(KernelEnd::new(&self.node, &self.channels, channel)?, user)
+    }
+}
+
+/// A user of the port, until this is dropped.
+struct User(Arc<Node>);
+
+impl User {
+    fn new(node: &Arc<Node>) -> Self {
+        node.user_came();
+        Self(node.clone())
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.0.user_left();
+    }
+}
+
+/// What listens on a service.
+struct Listening {
+    listener: Arc<Listener>,
+    channels: Arc<Channels>,
+    user: User,
+}
+
+impl client::Listener for Listening {
+    fn accept(&self, waiters: Arc<WaitQueue>) -> Result<KBox<dyn client::Channel>> {
+        let node = &self.user.0;
+        let inside = node.call()?;
+        node.may_begin()?;
+        let user = User::new(node);
+        let channel = self
+            .channels
+            .accept(node, &inside, &self.listener, waiters, true)?;
+        End::make(KernelEnd::new(node, &self.channels, channel)?, user)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.channels.unlisten(&self.user.0, &self.listener);
+    }
+}

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ports and channels for other modules of the kernel, `include/linux/weft_client.h`.
+//!
+//! A handle of C is a box of an object of the driver, with the callback of the client beside it. `c/client.c`
+//! keeps the lists of ports and of clients, and exports the functions of this file. This file must not know
+//! what a port or a channel does.
+//!
+//! All functions that C calls have the same requirements: handles are those that this file has returned and
+//! that are not closed, pointers to structures are valid, and a handle is closed once, when no other call has
+//! it.
+
+use super::{
+    ext::{self, weft_channel_attr, weft_destination, weft_message, weft_notifier, weft_port_attr},
+    waitq::{Callback, WaitQueue},
+};
+use core::{ptr::NonNull, slice};
+use kernel::{
+    bindings::kvec,
+    error::from_result,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Full},
+        Arc,
+    },
+};
+
+/// A port, as clients have it.
+pub(crate) trait Port: Send + Sync {
+    fn attr(&self) -> weft_port_attr;
+
+    /// Listens on a service; `waiters` are woken when a connection waits, or the port goes.
+    fn listen(
+        &self,
+        service: u32,
+        backlog: u32,
+        waiters: Arc<WaitQueue>,
+    ) -> Result<KBox<dyn Listener>>;
+
+    /// Connects, and waits for the answer; `waiters` are woken when the channel changes.
+    fn connect(&self, to: &weft_destination, waiters: Arc<WaitQueue>) -> Result<KBox<dyn Channel>>;
+}
+
+/// What listens on a service, until it is dropped.
+pub(crate) trait Listener: Send + Sync {
+    /// Accepts the oldest connection. `EAGAIN`: none waits.
+    fn accept(&self, waiters: Arc<WaitQueue>) -> Result<KBox<dyn Channel>>;
+}
+
+/// One end of a channel, which is closed when this is dropped. Nothing here sleeps.
+pub(crate) trait Channel: Send + Sync {
+    fn attr(&self) -> weft_channel_attr;
+
+    /// Sends a message. With `more` others follow at once.
+    fn send(&self, pieces: Pieces<'_>, tag: u64, more: bool) -> Result;
+
+    /// Sends that no more will be sent.
+    fn finish(&self) -> Result;
+
+    /// Returns how many short messages there is room for.
+    fn room(&self) -> Result<u32>;
+
+    /// Returns tag and length of the message that is next.
+    fn next(&self) -> Result<(u64, u32)>;
+
+    /// Copies a part of it, from byte `from` on.
+    fn read(&self, from: usize, to: &mut [u8]) -> Result;
+
+    /// Takes it out.
+    fn consume(&self) -> Result;
+}
+
+/// The pieces of memory of a client that are one message.
+///
+/// # Invariants
+///
+/// Each is valid for reads during `'a`, and is not written to.
+#[derive(Clone)]
+pub(crate) struct Pieces<'a>(slice::Iter<'a, kvec>);
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let piece = self.0.next()?;
+        match NonNull::new(piece.iov_base.cast::<u8>()) {
+            // SAFETY: By the invariants.
+            Some(at) => Some(unsafe { slice::from_raw_parts(at.as_ptr(), piece.iov_len) }),
+            None => Some(&[]),
+        }
+    }
+}
+
+/// An object of the driver, and the callback of its client. The callback goes first.
+struct Handle<T: ?Sized> {
+    _callback: Callback,
+    object: KBox<T>,
+}
+
+impl<T: ?Sized> Handle<T> {
+    /// Makes a handle of the object that `make` makes with the waiters of the client. Returns it for C, or an
+    /// error as `ERR_PTR()`.
+    ///
+    /// # Safety
+    ///
+    /// `notifier` is valid; what it names may be called until the handle is closed.
+    unsafe fn make<C>(
+        notifier: *const weft_notifier,
+        make: impl FnOnce(Arc<WaitQueue>) -> Result<KBox<T>>,
+    ) -> *mut C {
+        // SAFETY: By the requirements.
+        let notifier = unsafe { &*notifier };
+        let made = || -> Result<KBox<Self>> {
+            let waiters = Arc::pin_init(
+                WaitQueue::new(c"weft client", kernel::static_lock_class!()),
+                GFP_KERNEL_ACCOUNT,
+            )?;
+            let function = notifier.notify.ok_or(EINVAL)?;
+            // SAFETY: By the requirements; a client wakes nothing of the driver in its callback.
+            let callback = unsafe { Callback::new(&waiters, function, notifier.context) }?;
+            let object = make(waiters)?;
+            Ok(KBox::new(
+                Self {
+                    _callback: callback,
+                    object,
+                },
+                GFP_KERNEL_ACCOUNT,
+            )?)
+        };
+        match made() {
+            Ok(handle) => KBox::into_raw(handle).cast(),
+            Err(e) => e.to_ptr(),
+        }
+    }
+
+    /// Returns the object of a handle.
+    ///
+    /// # Safety
+    ///
+    /// `handle` is of [`Self::make`], and not closed during `'a`.
+    unsafe fn of<'a, C>(handle: *mut C) -> &'a T {
+        // SAFETY: By the requirements.
+        unsafe { &(*handle.cast::<Self>()).object }
+    }
+
+    /// Closes a handle.
+    ///
+    /// # Safety
+    ///
+    /// `handle` is of [`Self::make`]; this is its last use.
+    unsafe fn close<C>(handle: *mut C) {
+        // SAFETY: By the requirements.
+        drop(unsafe { KBox::from_raw(handle.cast::<Self>()) });
+    }
+}
+
+type Listening = Handle<dyn Listener>;
+type End = Handle<dyn Channel>;
+
+/// A port that clients see.
+pub(crate) struct Shown {
+    port: NonNull<ext::weft_port>,
+    hidden: Atomic<bool>,
+    /// What `port` points to.
+    _object: KBox<KBox<dyn Port>>,
+}
+
+// SAFETY: Lists of C have the port, with a lock of their own.
+unsafe impl Send for Shown {}
+// SAFETY: As above.
+unsafe impl Sync for Shown {}
+
+impl Shown {
+    /// Shows `port` to all clients. Calls those that there are; sleeps. `ENOMEM`.
+    pub(crate) fn new(port: KBox<dyn Port>) -> Result<Self> {
+        let object = KBox::new(port, GFP_KERNEL)?;
+        let at: *const KBox<dyn Port> = &*object;
+        // SAFETY: The object lives until the port is removed, in `hide`.
+        let port = unsafe { ext::weft_port_add(at.cast()) };
+        Ok(Self {
+            port: NonNull::new(port).ok_or(ENOMEM)?,
+            hidden: Atomic::new(false),
+            _object: object,
+        })
+    }
+
+    /// Takes the port from all clients: they have closed what they had of it when this returns. Sleeps. The
+    /// second call does nothing.
+    pub(crate) fn hide(&self) {
+        if !self.hidden.xchg(true, Full) {
+            // SAFETY: `new` has added it, and only one caller gets here.
+            unsafe { ext::weft_port_remove(self.port.as_ptr()) };
+        }
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.hide();
+    }
+}
+
+/// Returns the object of a port.
+///
+/// # Safety
+///
+/// The port is not removed during `'a`.
+unsafe fn port_of<'a>(port: *mut ext::weft_port) -> &'a dyn Port {
+    // SAFETY: By the requirements, and as `Shown::new` has made it.
+    unsafe { &**ext::weft_port_of(port).cast::<KBox<dyn Port>>() }
+}
+
+/// Returns 0, or the error as a negative number.
+fn number(result: Result) -> c_int {
+    from_result(|| result.map(|()| 0))
+}
+
+/// Describes a port.
+///
+/// # Safety
+///
+/// See the module.
+#[no_mangle]
+unsafe extern "C" fn weft_query_port(port: *mut ext::weft_port, attr: *mut weft_port_attr) {
+    // SAFETY: By the requirements.
+    unsafe { *attr = port_of(port).attr() };
+}
+
+/// Listens on a service.
+///
+/// # Safety
+///
+/// See the module.
+#[no_mangle]
+unsafe extern "C" fn weft_listen(
+    port: *mut ext::weft_port,
+    service: u32,
+    backlog: u32,
+    notifier: *const weft_notifier,
+) -> *mut ext::weft_listener {
+    // SAFETY: By the requirements.
+    unsafe {
+        let port = port_of(port);
+        Listening::make(notifier, |waiters| port.listen(service, backlog, waiters))
+    }
+}
+
+/// Closes a listener, and refuses the connections that wait.
+///
+/// # Safety
+///
+/// See the module.
+#[no_mangle]
+unsafe extern "C" fn weft_listener_close(listener: *mut ext::weft_listener) {
+    // SAFETY: By the requirements.
+    unsafe { Listening::close(listener) };
+}
+
+/// Accepts the oldest connection that waits.
+///
+/// # Safety
+///
+/// See the module.
+#[no_mangle]
+unsafe extern "C" fn weft_accept(
+    listener: *mut ext::weft_listener,
+    notifier: *const weft_notifier,
+) -> *mut ext::weft_channel {
+    // SAFETY: By the requirements.
+    unsafe {
+        let listener = Listening::of(listener);
+        End::make(notifier, |waiters| listener.accept(waiters))
+    }
+}
+
+/// Connects to a service of another host, or of this one.
+///
+/// # Safety
+///
+/// See the module.
+#[no_mangle]
+unsafe extern "C" fn weft_connect(
+    port: *mut ext::weft_port,
+    to: *const weft_destination,
+    notifier: *const weft_notifier,
+) -> *mut ext::weft_channel {
+    // SAFETY: By the requirements.
+    unsafe {
+        let (port, to) = (port_of(port), &*to);
+        End::make(notifier, |waiters| port.connect(to, waiters))
+    }
+}
+
+/// Closes an end of a channel.
+///
+/// # Safety
+///
+/// See the module.
+#[no_mangle]
+unsafe extern "C" fn weft_channel_close(channel: *mut ext::weft_channel) {
+    // SAFETY: By the requirements.
+    unsafe { End::close(channel) };
+}
+
+/// Describes a channel.
+///
+/// # Safety
+///
+/// See the module.
+#[no_mangle]
+unsafe extern "C" fn weft_query_channel(
+    channel: *mut ext::weft_channel,
+    attr: *mut weft_channel_attr,
+) {
+    // SAFETY: By the requirements.
+    unsafe { *attr = End::of(channel).attr() };
+}
+
+/// Sends a message.
+///
+/// # Safety
+///
+/// See the module; the `count` pieces are valid for reads, and are not written to meanwhile.
+#[no_mangle]
+unsafe extern "C" fn weft_channel_send(
+    channel: *mut ext::weft_channel,
+    pieces: *const kvec,
+    count: usize,
+    tag: u64,
+    flags: c_uint,
+) -> c_int {
+    if flags & !ext::WEFT_SEND_MORE != 0 {
+        return EINVAL.to_errno();
+    }
+    let pieces = match count {
+        0 => &[],
+        // SAFETY: By the requirements.
+        _ => unsafe { slice::from_raw_parts(pieces, count) },
+    };
+    // SAFETY: By the requirements.
+    let channel = unsafe { End::of(channel) };
+    // INVARIANT: By the requirements.
+    let pieces = Pieces(pieces.iter());
+    number(channel.send(pieces, tag, flags & ext::WEFT_SEND_MORE != 0))
+}
+
+/// Sends that no more will be sent.
+///
+/// # Safety
+///
+/// See the module.
+#[no_mangle]
+unsafe extern "C" fn weft_channel_finish(channel: *mut ext::weft_channel) -> c_int {
+    // SAFETY: By the requirements.
+    number(unsafe { End::of(channel) }.finish())
+}
+
+/// Returns how many short messages there is room for.
+///
+/// # Safety
+///
+/// See the module.
+#[no_mangle]
+unsafe extern "C" fn weft_channel_room(channel: *mut ext::weft_channel) -> c_int {
+    // SAFETY: By the requirements.
+    let room = unsafe { End::of(channel) }.room();
+    from_result(|| Ok(c_int::try_from(room?).unwrap_or(c_int::MAX)))
+}
+
+/// Returns the message that is next.
+///
+/// # Safety
+///
+/// See the module.
+#[no_mangle]
+unsafe extern "C" fn weft_channel_next(
+    channel: *mut ext::weft_channel,
+    message: *mut weft_message,
+) -> c_int {
+    // SAFETY: By the requirements.
+    let next = unsafe { End::of(channel) }.next();
+    number(next.map(|(tag, bytes)| {
+        let next = weft_message {
+            tag,
+            bytes,
+            ..Default::default()
+        };
+        // SAFETY: By the requirements.
+        unsafe { *message = next };
+    }))
+}
+
+/// Copies a part of that message.
+///
+/// # Safety
+///
+/// See the module; `to` is valid for writes of `bytes` bytes, and nothing else has them meanwhile.
+#[no_mangle]
+unsafe extern "C" fn weft_channel_read(
+    channel: *mut ext::weft_channel,
+    offset: u32,
+    to: *mut c_void,
+    bytes: usize,
+) -> c_int {
+    let to = match bytes {
+        0 => &mut [],
+        // SAFETY: By the requirements.
+        _ => unsafe { slice::from_raw_parts_mut(to.cast::<u8>(), bytes) },
+    };
+    // SAFETY: By the requirements.
+    number(unsafe { End::of(channel) }.read(offset as usize, to))
+}
+
+/// Takes that message out.
+///
+/// # Safety
+///
+/// See the module.
+#[no_mangle]
+unsafe extern "C" fn weft_channel_consume(channel: *mut ext::weft_channel) -> c_int {
+    // SAFETY: By the requirements.
+    number(unsafe { End::of(channel) }.consume())
+}
