@@ -183,7 +183,7 @@ impl Device {
                 minor: registration.minor() as u32,
             };
             Ok(Arc::new(
-                Shown::new(KBox::new(port, GFP_KERNEL)?)?,
+                Shown::new(Arc::new(port, GFP_KERNEL)?)?,
                 GFP_KERNEL,
             )?)
         })?;

@@ -4,7 +4,8 @@
 //!
 //! The driver of the ports of a fabric. From top to bottom; no layer knows those above it:
 //!
-//! - `chardev`: `/dev/weftN`; `kclient`: channels for other modules of the kernel;
+//! - `chardev`: `/dev/weftN`; `kclient`: channels for other modules of the kernel; `net`: the Ethernet
+//!   interface, which is such a client;
 //! - `vf`: migrates virtual functions; it knows `fabric` only to find ports;
 //! - `channel`: channels; `verbs`: queue pairs; `mem`: protected memory; `endpoint`: functions of shared
 //!   endpoints; `fabric`: the node, its links, the hello with the neighbours, the manager;
@@ -40,6 +41,7 @@ mod fabric;
 mod hw;
 mod kclient;
 mod mem;
+mod net;
 // Public for the crate weft-proto, which is made of the same files. Private here, so that what the
 // module does not use of it is reported as dead code.
 #[allow(unreachable_pub)]
@@ -57,6 +59,7 @@ struct WeftModule {
     _weft: Registration<sys::pci::Adapter<driver::WeftDriver>>,
     #[pin]
     _ivshmem: Registration<sys::pci::Adapter<driver::IvshmemDriver>>,
+    _net: sys::net::Kind,
     _region: sys::chrdev::Region,
     _handover: sys::handover::Handover,
 }
@@ -68,6 +71,7 @@ impl InPlaceModule for WeftModule {
         try_pin_init!(Self {
             _handover: sys::handover::Handover::new(),
             _region: sys::chrdev::Region::new()?,
+            _net: sys::net::Kind::new::<net::Ethernet>()?,
             _weft <- Registration::new(c"weft", module),
             _ivshmem <- Registration::new(c"weft-ivshmem", module),
         })

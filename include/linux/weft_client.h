@@ -120,6 +120,7 @@ struct weft_message {
 void weft_register_client(struct weft_client *client);
 void weft_unregister_client(struct weft_client *client);
 void weft_query_port(struct weft_port *port, struct weft_port_attr *attr);
+size_t weft_query_hosts(struct weft_port *port, u64 *hwids, size_t count);
 struct weft_listener *weft_listen(struct weft_port *port, u32 service, u32 backlog,
 				  const struct weft_notifier *notifier);
 void weft_listener_close(struct weft_listener *listener);

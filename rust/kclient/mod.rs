@@ -12,7 +12,7 @@ use self::end::End;
 use crate::{
     channel::{Channels, KernelEnd, Listener, Wanted, MAX_BACKLOG, MAX_TIMEOUT_MS},
     fabric::Node,
-    proto::cell::Shape,
+    proto::{cell::Shape, nm::kind::is_host},
     share::{Payer, Shares},
     sys::{
         client,
@@ -38,6 +38,39 @@ impl client::Port for ClientPort {
             finish: self.node.is_asked(),
             ..Default::default()
         }
+    }
+
+    fn hosts(&self, to: &mut [u64]) -> usize {
+        let mut found = 0;
+        let mut note = |hwid| {
+            let known = to.get(..found.min(to.len())).unwrap_or_default();
+            if hwid != 0 && !known.contains(&hwid) {
+                if let Some(place) = to.get_mut(found) {
+                    *place = hwid;
+                }
+                found += 1;
+            }
+        };
+        for link in self.node.link_numbers(None).into_iter().flatten() {
+            let info = self.node.link_info(link).ok();
+            let peer = info
+                .filter(|info| !info.is_loopback)
+                .and_then(|info| info.peer);
+            if let Some((hwid, _)) = peer {
+                note(hwid);
+            }
+        }
+        if let Some(manager) = self.node.manager() {
+            manager.look(|view| {
+                // The first one is this host.
+                for member in view.members().iter().skip(1) {
+                    if member.known && is_host(member.info.hwid) {
+                        note(member.info.hwid);
+                    }
+                }
+            });
+        }
+        found
     }
 
     fn listen(

@@ -12,7 +12,7 @@
 
 use super::{
     ext::{self, weft_channel_attr, weft_destination, weft_message, weft_notifier, weft_port_attr},
-    waitq::{Callback, WaitQueue},
+    waitq::{Callback, WaitQueue, Woken},
 };
 use core::{ptr::NonNull, slice};
 use kernel::{
@@ -28,6 +28,10 @@ use kernel::{
 /// A port, as clients have it.
 pub(crate) trait Port: Send + Sync {
     fn attr(&self) -> weft_port_attr;
+
+    /// Writes the hardware ids of the other hosts that are known to `to`, and returns how many there are; those
+    /// beyond its end are left out.
+    fn hosts(&self, to: &mut [u64]) -> usize;
 
     /// Listens on a service; `waiters` are woken when a connection waits, or the port goes.
     fn listen(
@@ -78,6 +82,18 @@ pub(crate) trait Channel: Send + Sync {
 #[derive(Clone)]
 pub(crate) struct Pieces<'a>(slice::Iter<'a, kvec>);
 
+impl<'a> Pieces<'a> {
+    /// Makes it of these.
+    ///
+    /// # Safety
+    ///
+    /// See the invariants.
+    pub(super) unsafe fn new(pieces: &'a [kvec]) -> Self {
+        // INVARIANT: By the requirements.
+        Self(pieces.iter())
+    }
+}
+
 impl<'a> Iterator for Pieces<'a> {
     type Item = &'a [u8];
 
@@ -91,9 +107,27 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
+/// The notifier of a client.
+struct Notifier {
+    notify: unsafe extern "C" fn(*mut c_void),
+    context: *mut c_void,
+}
+
+// SAFETY: A client expects to be notified in any context.
+unsafe impl Send for Notifier {}
+// SAFETY: As above.
+unsafe impl Sync for Notifier {}
+
+impl Woken for Notifier {
+    fn woken(&self) {
+        // SAFETY: By the requirements of `Handle::make`.
+        unsafe { (self.notify)(self.context) };
+    }
+}
+
 /// An object of the driver, and the callback of its client. The callback goes first.
 struct Handle<T: ?Sized> {
-    _callback: Callback,
+    _callback: Callback<Notifier>,
     object: KBox<T>,
 }
 
@@ -115,9 +149,11 @@ impl<T: ?Sized> Handle<T> {
                 WaitQueue::new(c"weft client", kernel::static_lock_class!()),
                 GFP_KERNEL_ACCOUNT,
             )?;
-            let function = notifier.notify.ok_or(EINVAL)?;
-            // SAFETY: By the requirements; a client wakes nothing of the driver in its callback.
-            let callback = unsafe { Callback::new(&waiters, function, notifier.context) }?;
+            let notifier = Notifier {
+                notify: notifier.notify.ok_or(EINVAL)?,
+                context: notifier.context,
+            };
+            let callback = Callback::new(&waiters, notifier)?;
             let object = make(waiters)?;
             Ok(KBox::new(
                 Self {
@@ -162,7 +198,7 @@ pub(crate) struct Shown {
     port: NonNull<ext::weft_port>,
     hidden: Atomic<bool>,
     /// What `port` points to.
-    _object: KBox<KBox<dyn Port>>,
+    _object: KBox<Arc<dyn Port>>,
 }
 
 // SAFETY: Lists of C have the port, with a lock of their own.
@@ -172,9 +208,9 @@ unsafe impl Sync for Shown {}
 
 impl Shown {
     /// Shows `port` to all clients. Calls those that there are; sleeps. `ENOMEM`.
-    pub(crate) fn new(port: KBox<dyn Port>) -> Result<Self> {
+    pub(crate) fn new(port: Arc<dyn Port>) -> Result<Self> {
         let object = KBox::new(port, GFP_KERNEL)?;
-        let at: *const KBox<dyn Port> = &*object;
+        let at: *const Arc<dyn Port> = &*object;
         // SAFETY: The object lives until the port is removed, in `hide`.
         let port = unsafe { ext::weft_port_add(at.cast()) };
         Ok(Self {
@@ -205,9 +241,9 @@ impl Drop for Shown {
 /// # Safety
 ///
 /// The port is not removed during `'a`.
-unsafe fn port_of<'a>(port: *mut ext::weft_port) -> &'a dyn Port {
+pub(super) unsafe fn port_of<'a>(port: *mut ext::weft_port) -> &'a Arc<dyn Port> {
     // SAFETY: By the requirements, and as `Shown::new` has made it.
-    unsafe { &**ext::weft_port_of(port).cast::<KBox<dyn Port>>() }
+    unsafe { &*ext::weft_port_of(port).cast::<Arc<dyn Port>>() }
 }
 
 /// Returns 0, or the error as a negative number.
@@ -224,6 +260,26 @@ fn number(result: Result) -> c_int {
 unsafe extern "C" fn weft_query_port(port: *mut ext::weft_port, attr: *mut weft_port_attr) {
     // SAFETY: By the requirements.
     unsafe { *attr = port_of(port).attr() };
+}
+
+/// Writes the hardware ids of up to `count` hosts that are known, and returns how many there are.
+///
+/// # Safety
+///
+/// See the module; `hwids` has room for so many.
+#[no_mangle]
+unsafe extern "C" fn weft_query_hosts(
+    port: *mut ext::weft_port,
+    hwids: *mut u64,
+    count: usize,
+) -> usize {
+    let to = match count {
+        0 => &mut [],
+        // SAFETY: By the requirements.
+        _ => unsafe { slice::from_raw_parts_mut(hwids, count) },
+    };
+    // SAFETY: By the requirements.
+    unsafe { port_of(port) }.hosts(to)
 }
 
 /// Listens on a service.
@@ -339,8 +395,8 @@ unsafe extern "C" fn weft_channel_send(
     };
     // SAFETY: By the requirements.
     let channel = unsafe { End::of(channel) };
-    // INVARIANT: By the requirements.
-    let pieces = Pieces(pieces.iter());
+    // SAFETY: By the requirements.
+    let pieces = unsafe { Pieces::new(pieces) };
     number(channel.send(pieces, tag, flags & ext::WEFT_SEND_MORE != 0))
 }
 

@@ -31,6 +31,7 @@ pub(crate) mod irq;
 pub(crate) mod irqlock;
 pub(crate) mod memory;
 pub(crate) mod module;
+pub(crate) mod net;
 pub(crate) mod pages;
 pub(crate) mod pat;
 pub(crate) mod pci;

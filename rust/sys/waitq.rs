@@ -141,51 +141,41 @@ impl WaitQueue {
     }
 }
 
+/// What a [`Callback`] calls.
+pub(crate) trait Woken: Send + Sync {
+    /// Called with interrupts off, perhaps in a hard interrupt, and with the queue locked: wakes nothing on it.
+    fn woken(&self);
+}
+
 /// What [`Callback`] has on the queue.
 #[repr(C)]
-struct Called {
+struct Called<W> {
     entry: bindings::wait_queue_entry,
-    function: unsafe extern "C" fn(*mut c_void),
-    context: *mut c_void,
+    woken: W,
 }
 
 /// A function that each wake-up of a queue calls, until this is dropped.
-pub(crate) struct Callback {
+pub(crate) struct Callback<W: Woken> {
     /// From a `KBox`.
-    called: NonNull<Called>,
+    called: NonNull<Called<W>>,
     queue: Arc<WaitQueue>,
 }
 
-// SAFETY: The entry belongs to no thread; by the requirements of `new` neither does what is called.
-unsafe impl Send for Callback {}
+// SAFETY: The entry belongs to no thread, and `W` is `Send`.
+unsafe impl<W: Woken> Send for Callback<W> {}
 // SAFETY: As above. Nothing is done by a shared reference.
-unsafe impl Sync for Callback {}
+unsafe impl<W: Woken> Sync for Callback<W> {}
 
-impl Callback {
-    /// Has the wake-ups of `queue` call `function`, with interrupts off.
+impl<W: Woken> Callback<W> {
+    /// Has the wake-ups of `queue` call `woken`. `ENOMEM`.
     ///
-    /// Wraps `add_wait_queue()`, `include/linux/wait.h`. Any context.
-    ///
-    /// # Safety
-    ///
-    /// `function` may be called with `context` until this is dropped, in any context; it wakes nothing on `queue`.
-    pub(super) unsafe fn new(
-        queue: &Arc<WaitQueue>,
-        function: unsafe extern "C" fn(*mut c_void),
-        context: *mut c_void,
-    ) -> Result<Self> {
+    /// Wraps `add_wait_queue()`, `include/linux/wait.h`.
+    pub(crate) fn new(queue: &Arc<WaitQueue>, woken: W) -> Result<Self> {
         let entry = bindings::wait_queue_entry {
-            func: Some(call),
+            func: Some(call::<W>),
             ..Default::default()
         };
-        let called = KBox::new(
-            Called {
-                entry,
-                function,
-                context,
-            },
-            GFP_KERNEL_ACCOUNT,
-        )?;
+        let called = KBox::new(Called { entry, woken }, GFP_KERNEL_ACCOUNT)?;
         let called = NonNull::from(KBox::leak(called));
         // SAFETY: The entry stays where it is, and is taken off in `drop`.
         unsafe { bindings::add_wait_queue(queue.head.get(), &raw mut (*called.as_ptr()).entry) };
@@ -196,10 +186,10 @@ impl Callback {
     }
 }
 
-impl Drop for Callback {
+impl<W: Woken> Drop for Callback<W> {
     fn drop(&mut self) {
         let called = self.called.as_ptr();
-        // SAFETY: `new` has added it. It takes the lock under which the function is called: afterwards it
+        // SAFETY: `new` has added it. This takes the lock under which the function is called: afterwards it
         // does not run, and nothing else has the box.
         unsafe {
             bindings::remove_wait_queue(self.queue.head.get(), &raw mut (*called).entry);
@@ -209,19 +199,15 @@ impl Drop for Callback {
 }
 
 /// The `func` of the entry of a [`Callback`].
-extern "C" fn call(
+extern "C" fn call<W: Woken>(
     entry: *mut bindings::wait_queue_entry,
     _mode: c_uint,
     _flags: c_int,
     _key: *mut c_void,
 ) -> c_int {
     // SAFETY: The entry is the first member of `Called`, whose box lives while it is on the queue.
-    let (function, context) = unsafe {
-        let called = entry.cast::<Called>();
-        ((*called).function, (*called).context)
-    };
-    // SAFETY: By the requirements of `Callback::new`.
-    unsafe { function(context) };
+    let woken = unsafe { &(*entry.cast::<Called<W>>()).woken };
+    woken.woken();
     // As for `poll`: not counted among those that `wake_one` is to wake.
     0
 }

@@ -96,6 +96,7 @@ EXPORT_SYMBOL_NS_GPL(weft_unregister_client, "WEFT");
 #define WEFT_EXPORT(function)	EXPORT_SYMBOL_NS_GPL(function, "WEFT")
 
 WEFT_EXPORT(weft_query_port);
+WEFT_EXPORT(weft_query_hosts);
 WEFT_EXPORT(weft_listen);
 WEFT_EXPORT(weft_listener_close);
 WEFT_EXPORT(weft_accept);

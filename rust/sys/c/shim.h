@@ -9,6 +9,8 @@
 #include <linux/eventfd.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
+#include <linux/netdevice.h>
+#include <linux/uio.h>
 
 void weft_wmb(void);
 void weft_rmb(void);
@@ -49,5 +51,51 @@ struct weft_port *weft_port_add(const void *port);
 void weft_port_remove(struct weft_port *port);
 const void *weft_port_of(const struct weft_port *port);
 int weft_move_node(const struct class *class, dev_t number, struct device *parent);
+
+/* ---- the Ethernet interface, c/net.c ---------------------------------------- */
+
+/* Peers of an interface. */
+#define WEFT_NET_PEERS		16
+/* Counters of ethtool. */
+#define WEFT_NET_COUNTERS	6
+/* Bytes of the linear part of a packet that came, a multiple of 8. */
+#define WEFT_NET_LINEAR		256U
+/* Pieces of a packet at most: the linear part and the fragments. */
+#define WEFT_NET_PIECES		64
+/* A frame with its header has 65535 bytes at most. */
+#define WEFT_NET_MAX_MTU	65521
+
+#define WEFT_NET_SENT		0
+#define WEFT_NET_FULL		1
+#define WEFT_NET_DROP		2
+
+struct weft_net;
+
+/* Of rust/sys/net.rs. @interface is what new_interface() has returned. */
+struct weft_net_calls {
+	void *(*new_interface)(struct weft_port *port, struct weft_net *net);
+	void (*free)(void *interface);
+	int (*open)(void *interface);
+	void (*stop)(void *interface);
+	u32 (*xmit)(void *interface, struct sk_buff *skb, const u8 *frame, u32 queue);
+	u16 (*select)(void *interface, const u8 *frame);
+	int (*poll)(void *interface, u32 number, int budget);
+	void (*counters)(void *interface, u64 *values);
+};
+
+int weft_net_register(const struct weft_net_calls *calls);
+void weft_net_unregister(void);
+void weft_net_set_carrier(struct weft_net *net, bool on);
+bool weft_net_set_address(struct weft_net *net, const u8 *address, bool registered);
+void weft_net_stop_queue(struct weft_net *net, u32 number);
+void weft_net_wake_queue(struct weft_net *net, u32 number);
+void weft_net_schedule(struct weft_net *net, u32 number);
+bool weft_net_complete(struct weft_net *net, u32 number, int done);
+size_t weft_net_pieces(struct sk_buff *skb, void *header, struct kvec *pieces);
+struct sk_buff *weft_net_alloc(struct weft_net *net, u32 bytes);
+void *weft_net_part(struct sk_buff *skb, u32 number, size_t *bytes);
+void weft_net_drop(struct weft_net *net, struct sk_buff *skb);
+bool weft_net_receive(struct weft_net *net, u32 number, struct sk_buff *skb,
+		      const void *header);
 
 #endif /* WEFT_SHIM_H */

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Ethernet interfaces over ports: `ip link add`, and TCP/IP between hosts."""
+
+import contextlib
+import json
+import time
+
+from weftlab import topology
+from weftlab.errors import Mismatch
+from weftlab.suite import test
+
+from .far import ids
+
+LAB = "pair"
+NAME = "wire0"
+DEVICE = "/sys/class/weft/weft0/device"
+# serve PORT: takes what each connection sends, and answers with how much came and its digest. send ADDRESS PORT MIB
+# SEED: sends noise, and compares the answer. echo PORT, and datagrams ADDRESS PORT SIZE...: datagrams that come back.
+PROGRAM = """import hashlib, json, os, random, socket, sys, time
+
+
+def serve(port):
+    server = socket.create_server(("::", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
+    print("listening", flush=True)
+    while True:
+        peer, _ = server.accept()
+        digest, count = hashlib.sha256(), 0
+        while part := peer.recv(1 << 20):
+            digest.update(part)
+            count += len(part)
+        peer.sendall(json.dumps([count, digest.hexdigest()]).encode())
+        peer.close()
+
+
+def send(address, port, mib, seed):
+    noise, digest = random.Random(int(seed)), hashlib.sha256()
+    parts = [noise.randbytes(1 << 20) for _ in range(4)]
+    peer = socket.create_connection((address, int(port)), 30)
+    peer.settimeout(120)
+    begun = time.monotonic()
+    for n in range(int(mib)):
+        digest.update(parts[n % 4])
+        peer.sendall(parts[n % 4])
+        if not n:
+            print("begun", flush=True)
+    peer.shutdown(socket.SHUT_WR)
+    answer = b"".join(iter(lambda: peer.recv(4096), b""))
+    count, came = json.loads(answer)
+    print(json.dumps({"same": came == digest.hexdigest(), "bytes": count,
+                      "seconds": time.monotonic() - begun}), flush=True)
+
+
+def echo(port):
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("", int(port)))
+    print("listening", flush=True)
+    while True:
+        server.sendto(*server.recvfrom(1 << 16))
+
+
+def datagrams(address, port, *sizes):
+    client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    client.connect((address, int(port)))
+    client.settimeout(10)
+    for size in map(int, sizes):
+        payload = os.urandom(size)
+        client.send(payload)
+        if client.recv(1 << 16) != payload:
+            sys.exit(f"a datagram of {size} bytes came back as another one")
+
+
+globals()[sys.argv[1]](*sys.argv[2:])
+"""
+
+
+def address(lab, host):
+    return f"10.87.0.{list(lab.hosts).index(host.name) + 1}"
+
+
+def up(lab, hosts=None, mtu=None):
+    """An interface at each host, with an address each."""
+    hosts = hosts or list(lab.hosts.values())
+    for host in hosts:
+        host.run(f"ip link add {NAME} parentdev weft0 type weft && ip addr add {address(lab, host)}/24 dev {NAME} && "
+                 f"ip link set {NAME} {f'mtu {mtu}' if mtu else ''} up", 30)  # fmt: skip
+    return hosts
+
+
+def down(hosts):
+    for host in hosts:
+        host.run(f"! ip link show {NAME} >/dev/null 2>&1 || ip link del {NAME}", 60)
+
+
+@contextlib.contextmanager
+def interfaces(lab, hosts=None, mtu=None):
+    hosts = up(lab, hosts, mtu)
+    try:
+        for host in hosts:
+            host.until(f"[ $(cat /sys/class/net/{NAME}/carrier) = 1 ]", 30)
+        yield hosts
+    finally:
+        down(hosts)
+
+
+@contextlib.contextmanager
+def program(host, *words):
+    job = host.start_job(f"exec python3 {host.push('net.py', PROGRAM.encode())} {' '.join(map(str, words))}")
+    try:
+        job.expect("listening|begun", 60)
+        yield job
+    finally:
+        if job.running:
+            job.kill()
+            job.wait(20)
+
+
+def carry(lab, sender, receiver, mib, to=None):
+    """Noise by TCP: it arrives as it was."""
+    with program(receiver, "serve", 5201):
+        path = sender.push("net.py", PROGRAM.encode())
+        said = sender.out(f"python3 {path} send {to or address(lab, receiver)} 5201 {mib} 7", 200)
+    done = json.loads(said.splitlines()[-1])
+    if not done["same"] or done["bytes"] != mib << 20:
+        raise Mismatch(f"{mib} MiB did not arrive as they were: {done}")
+    return done
+
+
+def counters(host):
+    """What the interface has counted."""
+    stats = f"/sys/class/net/{NAME}/statistics"
+    names = ("rx_packets", "tx_packets", "rx_dropped", "tx_dropped", "rx_bytes", "tx_bytes")
+    return {name: int(host.out(f"cat {stats}/{name}")) for name in names}
+
+
+@test("an interface carries TCP and datagrams of all sizes between two hosts, over IPv4 and IPv6", core=True)
+def both(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    with interfaces(lab):
+        for host in (h1, h2):
+            mac = host.out(f"cat /sys/class/net/{NAME}/address")
+            if mac != f"02:00:00:00:00:{ids(lab)[host.name]:02x}":
+                raise Mismatch(f"{host.name}: address {mac}, hardware id {ids(lab)[host.name]:#x}")
+        carry(lab, h1, h2, 16)
+        carry(lab, h2, h1, 16)
+        link_local = h2.out(f"ip -6 -o addr show dev {NAME} scope link | tr -s ' ' | cut -d' ' -f4 | cut -d/ -f1")
+        carry(lab, h1, h2, 4, f"{link_local}%{NAME}")
+        with program(h2, "echo", 5202):
+            path = h1.push("net.py", PROGRAM.encode())
+            sizes = (0, 1, 17, 18, 19, 1472, 1473, 9000, 40000, 65507)
+            h1.run(f"python3 {path} datagrams {address(lab, h2)} 5202 {' '.join(map(str, sizes))}", 60)
+        found = counters(h1)
+        # Segments were put together before they were sent.
+        if found["tx_bytes"] < 4 * 1500 * found["tx_packets"]:
+            raise Mismatch(f"packets are no larger than segments: {found}")
+        bench.note(f"h1: {found}")
+
+
+@test("an interface carries frames of its largest and of its least MTU")
+def mtu(bench):
+    lab = bench.pair()
+    for size in (576, 9000, 65521):
+        with interfaces(lab, mtu=size):
+            carry(lab, lab["h1"], lab["h2"], 8)
+    refused = lab["h1"].run(f"ip link add {NAME} mtu 65522 parentdev weft0 type weft", status=None)
+    down([lab["h1"]])
+    if not refused.status:
+        raise Mismatch("an MTU of 65522 was taken")
+
+
+@test("an interface outlasts resets, a link that flaps and its peer's module; TCP goes on")
+def outlasts(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    ways = {
+        "flap": lambda: (lab.fabric.link("down", "h1:0"), h1.wait_link("down"), lab.fabric.link("up", "h1:0")),
+        "own reset": lambda: h1.run(f"echo 1 >{DEVICE}/reset", 60),
+        "peer's reset": lambda: h2.run(f"echo 1 >{DEVICE}/reset", 60),
+    }
+    with interfaces(lab), program(h2, "serve", 5201):
+        path = h1.push("net.py", PROGRAM.encode())
+        job = h1.start_job(f"exec python3 {path} send {address(lab, h2)} 5201 128 3")
+        job.expect("begun", 60)
+        for name, way in ways.items():
+            if not job.running:
+                raise Mismatch(f"{name}: the transfer was over before: nothing was tested")
+            way()
+            time.sleep(1)
+        done = json.loads(job.wait(200).must().out.splitlines()[-1])
+        if not done["same"]:
+            raise Mismatch(f"{done}")
+        bench.note(f"{done}")
+    with interfaces(lab):
+        # The peer's interface goes with its module, and comes anew.
+        h2.rmmod()
+        h1.until(f"[ $(cat /sys/class/net/{NAME}/carrier) = 0 ]", 30)
+        h2.insmod()
+        up(lab, [h2])
+        h1.until(f"[ $(cat /sys/class/net/{NAME}/carrier) = 1 ]", 60)
+        carry(lab, h1, h2, 2)
+
+
+@test("an interface that goes, comes and is moved between namespaces under load harms nothing")
+def goes(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    with interfaces(lab), program(h2, "serve", 5201):
+        path = h1.push("net.py", PROGRAM.encode())
+        for n in range(5):
+            job = h1.start_job(f"exec python3 {path} send {address(lab, h2)} 5201 4096 {n}")
+            job.expect("begun", 60)
+            down([h1])
+            job.kill()
+            job.wait(30)
+            up(lab, [h1])
+            h1.until(f"[ $(cat /sys/class/net/{NAME}/carrier) = 1 ]", 30)
+        said = h1.run(f"ip link add other0 parentdev weft0 type weft", status=None)
+        if not said.status or "has an interface" not in said.err:
+            raise Mismatch(f"a second interface of a port: {said}")
+        said = h1.run(f"ip link add other0 parentdev weft77 type weft", status=None)
+        if not said.status or "no such port" not in said.err:
+            raise Mismatch(f"an interface of no port: {said}")
+        h1.run(f"ip netns add n1 && ip link set {NAME} netns n1 && ip netns del n1", 30)
+    # It went with its namespace; with the module it goes, too.
+    up(lab, [h1, h2])
+    h1.rmmod()
+    h1.insmod()
+    down([h2])
+    h1.wait_link("ready")
+
+
+@test("three hosts of which two are no neighbours reach each other, and all hear what is sent to all", lab="chain")
+def three(bench):
+    lab = bench.shape("chain", topology.chain(3))
+    with interfaces(lab) as (h1, h2, h3):
+        for host in (h1, h2, h3):
+            host.until(f"[ $(ip neigh flush dev {NAME}; ls {DEVICE}/link*/channels | xargs cat | grep -c 1) -ge 2 ]", 60)
+        for one, other in ((h1, h2), (h2, h3), (h1, h3), (h3, h1)):
+            carry(lab, one, other, 2)
