@@ -32,7 +32,6 @@ impl client::Channel for End {
             service: info.service,
             cells: info.cells,
             bulk: info.bulk,
-            ..Default::default()
         }
     }
 

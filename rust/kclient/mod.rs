@@ -36,7 +36,6 @@ impl client::Port for ClientPort {
             hwid: self.node.identity().map_or(0, |identity| identity.hwid),
             minor: self.minor,
             finish: self.node.is_asked(),
-            ..Default::default()
         }
     }
 

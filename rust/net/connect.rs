@@ -158,7 +158,6 @@ impl Ethernet {
                 cells: CELLS,
                 bulk: BULK,
                 timeout_ms: TIMEOUT_MS,
-                ..Default::default()
             };
             let made = Connected::new(self, number, |waiters| self.port.connect(&to, waiters));
             all &= made

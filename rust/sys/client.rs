@@ -436,13 +436,8 @@ unsafe extern "C" fn weft_channel_next(
     // SAFETY: By the requirements.
     let next = unsafe { End::of(channel) }.next();
     number(next.map(|(tag, bytes)| {
-        let next = weft_message {
-            tag,
-            bytes,
-            ..Default::default()
-        };
         // SAFETY: By the requirements.
-        unsafe { *message = next };
+        unsafe { *message = weft_message { tag, bytes } };
     }))
 }
 

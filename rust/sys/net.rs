@@ -221,13 +221,13 @@ impl Drop for Kind {
     }
 }
 
-/// What C calls. `interface` is what [`Calls::new`] has returned, a reference to the driver's half, until it is given
+/// What C calls. `interface` is what [`Calls::make`] has returned, a reference to the driver's half, until it is given
 /// to [`Calls::free`].
 struct Calls<I>(PhantomData<I>);
 
 impl<I: Interface> Calls<I> {
     const TABLE: ext::weft_net_calls = ext::weft_net_calls {
-        new_interface: Some(Self::new),
+        new_interface: Some(Self::make),
         free: Some(Self::free),
         open: Some(Self::open),
         stop: Some(Self::stop),
@@ -237,7 +237,7 @@ impl<I: Interface> Calls<I> {
         counters: Some(Self::counters),
     };
 
-    unsafe extern "C" fn new(port: *mut ext::weft_port, net: *mut ext::weft_net) -> *mut c_void {
+    unsafe extern "C" fn make(port: *mut ext::weft_port, net: *mut ext::weft_net) -> *mut c_void {
         // SAFETY: The port is not removed while an interface is made; the interface outlives its half.
         let (port, net) = unsafe { (client::port_of(port).clone(), NonNull::new_unchecked(net)) };
         match I::new(port, Device(net)) {

@@ -238,7 +238,7 @@ fn a_cell_is_overwritten_after_it_was_consumed() {
         let window = To(there.clone());
         for number in 0..CELLS {
             sender
-                .send(&*here, &window, &message(number, 8), number)
+                .send(&*here, &window, message(number, 8).as_slice(), number)
                 .expect("room");
         }
         let area = here.clone();
@@ -425,7 +425,7 @@ mod sleep {
         let mut receiver = Receiver::new(shape());
         for number in 0..sent {
             sender
-                .send(a, &Directly(b), &message(number, 8), number)
+                .send(a, &Directly(b), message(number, 8).as_slice(), number)
                 .expect("room");
             sender.needs_kick(a, &Directly(b));
         }
@@ -448,7 +448,7 @@ mod sleep {
                 let sending = thread::spawn(move || {
                     let window = Over(&there);
                     sender
-                        .send(&*here, &window, &message(1, 8), 1)
+                        .send(&*here, &window, message(1, 8).as_slice(), 1)
                         .expect("room");
                     if sender.needs_kick(&*here, &window) {
                         there.post(Post::Wake);

@@ -158,7 +158,7 @@ impl World {
         };
         // In two parts, as clients in the kernel may have them.
         let mut payload = vec![0xee; message.len as usize];
-        let part = payload.len() / 2 & !7;
+        let part = (payload.len() / 2) & !7;
         let (first, second) = payload.split_at_mut(part);
         for (from, out) in [(part, second), (0, first)] {
             let room = out.len();

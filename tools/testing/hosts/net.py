@@ -143,8 +143,10 @@ def both(bench):
                 raise Mismatch(f"{host.name}: address {mac}, hardware id {ids(lab)[host.name]:#x}")
         carry(lab, h1, h2, 16)
         carry(lab, h2, h1, 16)
-        link_local = h2.out(f"ip -6 -o addr show dev {NAME} scope link | tr -s ' ' | cut -d' ' -f4 | cut -d/ -f1")
-        carry(lab, h1, h2, 4, f"{link_local}%{NAME}")
+        # The kernels that look closely have no IPv6.
+        if not h1.run("test -e /proc/net/if_inet6", status=None).status:
+            local = h2.out(f"ip -6 -o addr show dev {NAME} scope link | tr -s ' ' | cut -d' ' -f4 | cut -d/ -f1")
+            carry(lab, h1, h2, 4, f"{local}%{NAME}")
         with program(h2, "echo", 5202):
             path = h1.push("net.py", PROGRAM.encode())
             sizes = (0, 1, 17, 18, 19, 1472, 1473, 9000, 40000, 65507)
@@ -214,13 +216,14 @@ def goes(bench):
             job.wait(30)
             up(lab, [h1])
             h1.until(f"[ $(cat /sys/class/net/{NAME}/carrier) = 1 ]", 30)
-        said = h1.run(f"ip link add other0 parentdev weft0 type weft", status=None)
+        said = h1.run("ip link add other0 parentdev weft0 type weft", status=None)
         if not said.status or "has an interface" not in said.err:
             raise Mismatch(f"a second interface of a port: {said}")
-        said = h1.run(f"ip link add other0 parentdev weft77 type weft", status=None)
+        said = h1.run("ip link add other0 parentdev weft77 type weft", status=None)
         if not said.status or "no such port" not in said.err:
             raise Mismatch(f"an interface of no port: {said}")
-        h1.run(f"ip netns add n1 && ip link set {NAME} netns n1 && ip netns del n1", 30)
+        if not h1.run("test -e /proc/self/ns/net", status=None).status:
+            h1.run(f"ip netns add n1 && ip link set {NAME} netns n1 && ip netns del n1", 30)
     # It went with its namespace; with the module it goes, too.
     up(lab, [h1, h2])
     h1.rmmod()
