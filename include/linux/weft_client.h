@@ -42,7 +42,7 @@ struct weft_client {
  * @notify: a connection waits; a message, or room for one, has come where a call returned
  *	-EAGAIN; the state has changed, or the users of the port are asked to finish. Called with
  *	interrupts off, perhaps in a hard interrupt, and also when there is nothing new. It
- *	schedules what looks (queue_work(), napi_schedule(), wake_up()), and calls no function of
+ *	schedules what looks (queue_work(), irq_work_queue(), wake_up()), and calls no function of
  *	this file.
  * @context: its argument
  *

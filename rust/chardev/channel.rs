@@ -21,10 +21,20 @@ use kernel::{prelude::*, sync::Arc, time::Msecs};
 
 const DEFAULT_TIMEOUT_MS: Msecs = 5000;
 
+/// Checks the number of a service. `EINVAL`: it is none; `EACCES`: it is the kernel's own, at the peer too.
+fn check_service(service: u32) -> Result {
+    match service {
+        0 => Err(EINVAL),
+        ext::WEFT_SERVICE_KERNEL.. => Err(EACCES),
+        _ => Ok(()),
+    }
+}
+
 /// `WEFT_CHAN_LISTEN`.
 pub(super) fn listen(call: &Call<'_>, listen: weft_chan_listen) -> Result {
     check(listen.flags == 0)?;
-    check(listen.service != 0 && (1..=MAX_BACKLOG).contains(&listen.backlog))?;
+    check((1..=MAX_BACKLOG).contains(&listen.backlog))?;
+    check_service(listen.service)?;
     let file = call.file;
     file.node.may_begin()?;
     file.become_role(|| {
@@ -40,7 +50,8 @@ pub(super) fn listen(call: &Call<'_>, listen: weft_chan_listen) -> Result {
 /// `WEFT_CHAN_CONNECT`.
 pub(super) fn connect(call: &Call<'_>, connect: weft_chan_connect) -> Result {
     check(connect.flags == 0 && connect.reserved == 0)?;
-    check(connect.service != 0 && connect.timeout_ms <= MAX_TIMEOUT_MS)?;
+    check(connect.timeout_ms <= MAX_TIMEOUT_MS)?;
+    check_service(connect.service)?;
     call.file.node.may_begin()?;
     let wanted = Wanted {
         peer: connect.peer,

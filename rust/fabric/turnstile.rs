@@ -32,17 +32,28 @@ impl Turnstile {
     /// Enters; waits while the gate is shut. `ERESTARTSYS`: a signal came before it was opened;
     /// `EAGAIN`: more calls are inside than can be counted.
     pub(super) fn enter(&self) -> Result<Inside<'_>> {
-        self.go_in()?;
+        self.enter_as(true)
+    }
+
+    /// As [`Self::enter`], but never waits: `EAGAIN` while the gate is shut, also from [`Inside::asleep`].
+    pub(super) fn try_enter(&self) -> Result<Inside<'_>> {
+        self.enter_as(false)
+    }
+
+    fn enter_as(&self, waits: bool) -> Result<Inside<'_>> {
+        self.go_in(waits)?;
         Ok(Inside {
             gate: self,
             is_in: Cell::new(true),
+            waits,
         })
     }
 
-    fn go_in(&self) -> Result {
+    fn go_in(&self, waits: bool) -> Result {
         loop {
             match self.drain.enter() {
                 Ok(()) => return Ok(()),
+                Err(Refused::Closed) if !waits => return Err(EAGAIN),
                 Err(Refused::Closed) => self.waiters.wait(|| !self.drain.is_closed())?,
                 Err(Refused::Busy) => return Err(EAGAIN),
             }
@@ -66,6 +77,8 @@ impl Turnstile {
 pub(crate) struct Inside<'a> {
     gate: &'a Turnstile,
     is_in: Cell<bool>,
+    /// It waits when it enters again.
+    waits: bool,
 }
 
 impl Inside<'_> {
@@ -84,7 +97,7 @@ impl Inside<'_> {
     pub(crate) fn asleep<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
         self.leave();
         let slept = f();
-        self.gate.go_in()?;
+        self.gate.go_in(self.waits)?;
         self.is_in.set(true);
         slept
     }

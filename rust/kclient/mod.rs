@@ -81,7 +81,7 @@ impl client::Port for ClientPort {
         if service == 0 || !(1..=MAX_BACKLOG).contains(&backlog) {
             return Err(EINVAL);
         }
-        let _inside = self.node.call()?;
+        let _inside = self.node.call_now()?;
         self.node.may_begin()?;
         let payer = Payer::new(&self.shares)?;
         let user = User::new(&self.node);
@@ -114,7 +114,7 @@ impl client::Port for ClientPort {
         if to.service == 0 || !(1..=MAX_TIMEOUT_MS).contains(&to.timeout_ms) {
             return Err(EINVAL);
         }
-        let inside = self.node.call()?;
+        let inside = self.node.call_now()?;
         self.node.may_begin()?;
         let payer = Payer::new(&self.shares)?;
         let user = User::new(&self.node);
@@ -151,7 +151,7 @@ struct Listening {
 impl client::Listener for Listening {
     fn accept(&self, waiters: Arc<WaitQueue>) -> Result<KBox<dyn client::Channel>> {
         let node = &self.user.0;
-        let inside = node.call()?;
+        let inside = node.call_now()?;
         node.may_begin()?;
         let user = User::new(node);
         let channel = self

@@ -22,8 +22,8 @@ use kernel::{
     time::{msecs_to_jiffies, Jiffies, Msecs},
 };
 
-/// What interfaces listen on: "net".
-const SERVICE: u32 = 0x006e_6574;
+/// What interfaces listen on: of the services that no program gets to.
+const SERVICE: u32 = ext::WEFT_SERVICE_KERNEL;
 /// The channel to a peer: the bulk ring has room for three of the longest frames.
 const CELLS: u32 = 256;
 const BULK: u32 = 256 << 10;

@@ -182,12 +182,12 @@ struct weft_link_info {
  * struct weft_chan_listen - ioctl(WEFT_CHAN_LISTEN)
  * @size: sizeof(struct weft_chan_listen)
  * @flags: must be 0
- * @service: service number, 1 to 0xffffffff
+ * @service: service number, from 1, less than WEFT_SERVICE_KERNEL
  * @backlog: connections that may wait for WEFT_CHAN_ACCEPT, 1 to 64
  *
  * poll() reports POLLIN while a connection waits. EADDRINUSE: another file listens
- * on that service already. EISCONN: the file is not fresh. ENOSPC: the port has
- * weft_limits.listeners; EDQUOT: the user has weft_limits.listener_share of them.
+ * on that service already. EISCONN: the file is not fresh. EACCES: the
+ * service is the kernel's. ENOSPC: the port has weft_limits.listeners; EDQUOT: the user has weft_limits.listener_share of them.
  * Connections count for the user that listens, see weft_link_info.arena_share.
  */
 struct weft_chan_listen {
@@ -198,6 +198,9 @@ struct weft_chan_listen {
 };
 
 #define WEFT_ANY_LINK		0xffffffffu
+
+/* From here on services are the kernel's own: no program listens on them, or connects to them. */
+#define WEFT_SERVICE_KERNEL	0xffff0000u
 
 /* Limits of a channel. */
 #define WEFT_CHAN_MIN_CELLS	16
@@ -233,7 +236,7 @@ struct weft_chan_listen {
  * links over routes that other users leave, one at least; ENOBUFS: that of the peer has no
  * room, or none for the user that listens there. ENOMEM: the peer is this host, and there
  * is no memory for a loopback. ETIMEDOUT: no answer. ECONNRESET: the link or the peer went
- * away. EPROTO: the peer broke the protocol. EINTR: a signal came. EISCONN: the file is not
+ * away. EPROTO: the peer broke the protocol. EACCES: the service is the kernel's. EINTR: a signal came. EISCONN: the file is not
  * fresh. After any other error it stays fresh.
  */
 struct weft_chan_connect {

@@ -69,6 +69,11 @@ impl Node {
         self.calls.enter()
     }
 
+    /// As [`Node::call`], but never waits: `EAGAIN` while the function is being replaced.
+    pub(crate) fn call_now(&self) -> Result<Inside<'_>> {
+        self.calls.try_enter()
+    }
+
     /// Passes on what the owner wants of the users. Returns true if it has changed.
     pub(super) fn accept(&self, port: &dyn Port) -> bool {
         let _one = self.telling.lock();

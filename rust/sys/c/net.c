@@ -5,6 +5,7 @@
  */
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
+#include <linux/irq_work.h>
 #include <linux/rtnetlink.h>
 #include <linux/virtio_net.h>
 #include <net/rtnetlink.h>
@@ -20,6 +21,7 @@ struct weft_net {
 	void *interface;
 	struct weft_net_queue {
 		struct napi_struct napi;
+		struct irq_work schedule;
 		struct weft_net *net;
 		u32 number;
 	} queues[WEFT_NET_PEERS];
@@ -41,6 +43,18 @@ static LIST_HEAD(weft_nets);
 
 /* ---- what the kernel calls ------------------------------------------------- */
 
+/* Nothing schedules any more. */
+static void weft_net_quiet(struct weft_net *net)
+{
+	int i;
+
+	netif_tx_disable(net->dev);
+	for (i = 0; i < WEFT_NET_PEERS; i++) {
+		irq_work_sync(&net->queues[i].schedule);
+		napi_disable(&net->queues[i].napi);
+	}
+}
+
 static int weft_net_dev_open(struct net_device *dev)
 {
 	struct weft_net *net = netdev_priv(dev);
@@ -50,23 +64,18 @@ static int weft_net_dev_open(struct net_device *dev)
 		napi_enable(&net->queues[i].napi);
 	netif_tx_start_all_queues(dev);
 	err = weft_net_calls->open(net->interface);
-	if (!err)
-		return 0;
-	netif_tx_disable(dev);
-	for (i = 0; i < WEFT_NET_PEERS; i++)
-		napi_disable(&net->queues[i].napi);
+	if (err)
+		weft_net_quiet(net);
 	return err;
 }
 
 static int weft_net_dev_stop(struct net_device *dev)
 {
 	struct weft_net *net = netdev_priv(dev);
-	int i;
 
 	netif_tx_disable(dev);
 	weft_net_calls->stop(net->interface);
-	for (i = 0; i < WEFT_NET_PEERS; i++)
-		napi_disable(&net->queues[i].napi);
+	weft_net_quiet(net);
 	return 0;
 }
 
@@ -105,6 +114,11 @@ static int weft_net_dev_poll(struct napi_struct *napi, int budget)
 	struct weft_net_queue *queue = container_of(napi, struct weft_net_queue, napi);
 
 	return weft_net_calls->poll(queue->net->interface, queue->number, budget);
+}
+
+static void weft_net_irq_work(struct irq_work *work)
+{
+	napi_schedule(&container_of(work, struct weft_net_queue, schedule)->napi);
 }
 
 static const struct net_device_ops weft_net_ops = {
@@ -173,6 +187,7 @@ static void weft_net_setup(struct net_device *dev)
 		net->queues[i].net = net;
 		net->queues[i].number = i;
 		netif_napi_add(dev, &net->queues[i].napi, weft_net_dev_poll);
+		init_irq_work(&net->queues[i].schedule, weft_net_irq_work);
 	}
 	dev->needs_free_netdev = true;
 	dev->priv_destructor = weft_net_destructor;
@@ -369,15 +384,13 @@ void weft_net_wake_queue(struct weft_net *net, u32 number)
 /* Any context. */
 void weft_net_schedule(struct weft_net *net, u32 number)
 {
-	struct napi_struct *napi = &net->queues[number].napi;
-	bool thread = !in_hardirq() && !irqs_disabled();
+	struct weft_net_queue *queue = &net->queues[number];
 
-	/* Otherwise nothing would run the softirq soon. */
-	if (thread)
-		local_bh_disable();
-	napi_schedule(napi);
-	if (thread)
-		local_bh_enable();
+	/* In a thread napi_schedule() leaves the softirq to the next interrupt. */
+	if (in_interrupt())
+		napi_schedule(&queue->napi);
+	else
+		irq_work_queue(&queue->schedule);
 }
 
 bool weft_net_complete(struct weft_net *net, u32 number, int done)

@@ -16,7 +16,8 @@ NAME = "wire0"
 DEVICE = "/sys/class/weft/weft0/device"
 # serve PORT: takes what each connection sends, and answers with how much came and its digest. send ADDRESS PORT MIB
 # SEED: sends noise, and compares the answer. echo PORT, and datagrams ADDRESS PORT SIZE...: datagrams that come back.
-PROGRAM = """import hashlib, json, os, random, socket, sys, time
+# frames NAME TO SOURCE...: a frame from each of these addresses. statistics NAME: what ethtool -S shows.
+PROGRAM = """import ctypes, fcntl, hashlib, json, os, random, socket, struct, sys, time
 
 
 def serve(port):
@@ -67,6 +68,29 @@ def datagrams(address, port, *sizes):
         client.send(payload)
         if client.recv(1 << 16) != payload:
             sys.exit(f"a datagram of {size} bytes came back as another one")
+
+
+def frames(name, to, *sources):
+    raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    raw.bind((name, 0))
+    for source in sources:
+        # An experimental EtherType.
+        raw.send(bytes.fromhex((to + source).replace(":", "")) + b"\\x88\\xb5" + bytes(50))
+
+
+def statistics(name):
+    SIOCETHTOOL, GSTRINGS, GSTATS, SS_STATS, COUNT, BYTES = 0x8946, 0x1b, 0x1d, 1, 6, 32
+    control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    def ask(head, data):
+        asked = ctypes.create_string_buffer(head + bytes(data))
+        fcntl.ioctl(control, SIOCETHTOOL, struct.pack("16sP16x", name.encode(), ctypes.addressof(asked)))
+        return asked.raw[len(head):len(head) + data]
+
+    names = ask(struct.pack("<III", GSTRINGS, SS_STATS, COUNT), COUNT * BYTES)
+    names = [names[n * BYTES:(n + 1) * BYTES].rstrip(bytes(1)).decode() for n in range(COUNT)]
+    values = struct.unpack(f"<{COUNT}Q", ask(struct.pack("<II", GSTATS, COUNT), 8 * COUNT))
+    print(json.dumps(dict(zip(names, values))))
 
 
 globals()[sys.argv[1]](*sys.argv[2:])
@@ -168,6 +192,28 @@ def mtu(bench):
     down([lab["h1"]])
     if not refused.status:
         raise Mismatch("an MTU of 65522 was taken")
+
+
+@test("a frame from another address than that of the host that sends it is dropped, and counted")
+def forged(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+
+    def statistics():
+        return json.loads(h2.out(f"python3 {h2.push('net.py', PROGRAM.encode())} statistics {NAME}"))
+
+    with interfaces(lab):
+        before = statistics()
+        own, other = ("02:00:00:00:00:01", "02:00:00:00:00:02")
+        path = h1.push("net.py", PROGRAM.encode())
+        h1.run(f"python3 {path} frames {NAME} {other} 02:00:00:00:00:03 {other} 00:00:00:00:00:00 {own}", 30)
+        # Behind these frames, in order, come those of the transfer.
+        carry(lab, h1, h2, 1)
+        after = statistics()
+        if after["rx_foreign_source"] - before["rx_foreign_source"] != 3 or after["rx_malformed"]:
+            raise Mismatch(f"of 4 frames 3 were forged: {before}, then {after}")
+        if after["peers"] != 1 or not after["connections"]:
+            raise Mismatch(f"{after}")
 
 
 @test("an interface outlasts resets, a link that flaps and its peer's module; TCP goes on")

@@ -22,6 +22,7 @@ pub const WEFT_ROLE_LOOPBACK: u32 = 2;
 pub const WEFT_POWER_PERFORMANCE: u32 = 0;
 pub const WEFT_POWER_AUTO: u32 = 1;
 pub const WEFT_ANY_LINK: u32 = 4294967295;
+pub const WEFT_SERVICE_KERNEL: u32 = 4294901760;
 pub const WEFT_CHAN_MIN_CELLS: u32 = 16;
 pub const WEFT_CHAN_MAX_CELLS: u32 = 16384;
 pub const WEFT_CHAN_MIN_BULK: u32 = 4096;

@@ -114,5 +114,8 @@ pub use srq::Srq;
 pub use stag::{Remote, Sge};
 pub use status::Status;
 
+/// Services from this number on are the kernel's own: no program listens on them, or connects to them.
+pub const FIRST_KERNEL_SERVICE: u32 = abi::WEFT_SERVICE_KERNEL;
+
 /// The longest payload that travels without the bulk ring, in bytes.
 pub const INLINE_BYTES: usize = weft_proto::cell::INLINE_BYTES;

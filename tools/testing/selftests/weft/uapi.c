@@ -250,6 +250,18 @@ TEST_F(uapi, listen_limits)
 	EXPECT_EQ(-EADDRINUSE, wt_listen(0, l.service, 1));
 }
 
+TEST_F(uapi, services_of_the_kernel_are_no_program_s)
+{
+	static const unsigned int services[] = { WEFT_SERVICE_KERNEL, 0xffffffff };
+
+	for (size_t i = 0; i < ARRAY_SIZE(services); i++) {
+		EXPECT_EQ(-EACCES, wt_listen(0, services[i], 1));
+		EXPECT_EQ(-EACCES, wt_connect(self->fd, services[i], 16, 4096, 100));
+	}
+	/* The last one that is. */
+	EXPECT_EQ(-ECONNREFUSED, wt_connect(self->fd, WEFT_SERVICE_KERNEL - 1, 16, 4096, 1000));
+}
+
 TEST_F(uapi, a_service_is_free_when_its_listener_is_closed)
 {
 	unsigned int service = wt_service();

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+/// Those behind it are the kernel's.
+const LAST_SERVICE: u32 = weft::FIRST_KERNEL_SERVICE - 1;
+
 /// A number, decimal or hexadecimal with 0x.
 fn any(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -23,8 +26,8 @@ pub fn hwid(text: &str) -> Result<u64, String> {
 /// The number of a service.
 pub fn service(text: &str) -> Result<u32, String> {
     match u32::try_from(any(text)?) {
-        Ok(number) if number != 0 => Ok(number),
-        _ => Err(format!("a service is a number from 1 to {}", u32::MAX)),
+        Ok(number) if (1..=LAST_SERVICE).contains(&number) => Ok(number),
+        _ => Err(format!("a service is a number from 1 to {LAST_SERVICE}")),
     }
 }
 
@@ -55,7 +58,8 @@ mod tests {
         for text in ["", "0", "x", "0x", "0x+1", "-1", "18446744073709551616"] {
             assert!(hwid(text).is_err(), "{text}");
         }
-        for text in ["0", "4294967296"] {
+        assert_eq!(service("0xfffeffff"), Ok(0xfffe_ffff));
+        for text in ["0", "0xffff0000", "4294967296"] {
             assert!(service(text).is_err(), "{text}");
         }
     }
