@@ -18,6 +18,7 @@ use self::{
 };
 use crate::sys::{
     client::{Pieces, Port},
+    errno::ENOTCONN,
     net::{Device, Fate, Interface, Packet, COUNTERS, ETHERNET, HEADER, MAX_FRAME, PEERS},
     work,
 };
