@@ -84,6 +84,10 @@ impl window::Area for Part<'_> {
         self.0.load(at / size_of::<u64>())
     }
 
+    fn read(&self, at: usize, out: &mut [u8]) {
+        self.0.read(at / size_of::<u64>(), out);
+    }
+
     fn rmb(&self, fence: Fence) {
         if fence.is_there() {
             area::rmb();
@@ -94,6 +98,10 @@ impl window::Area for Part<'_> {
 impl window::Window for Part<'_> {
     fn store(&self, at: usize, word: u64) {
         self.0.store(at / size_of::<u64>(), word);
+    }
+
+    fn write(&self, at: usize, bytes: &[u8]) {
+        self.0.write(at / size_of::<u64>(), bytes);
     }
 
     fn wmb(&self, fence: Fence) {

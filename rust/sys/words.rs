@@ -83,6 +83,61 @@ impl Words<'_> {
         }
     }
 
+    /// Returns the address of `count` words of the first piece from word `first` on, if there are so many.
+    #[inline]
+    fn run(&self, first: usize, count: usize) -> Option<*mut u64> {
+        let end = first.checked_add(count)?;
+        // SAFETY: Inside the piece, or at its end.
+        (end <= self.here).then(|| unsafe { self.first.add(first) })
+    }
+
+    /// Copies the bytes of words, each loaded once, from word `first` on; nothing if there are not so many in
+    /// the first piece.
+    pub(crate) fn read(&self, first: usize, to: &mut [u8]) {
+        let Some(mut at) = self.run(first, to.len().div_ceil(WORD)) else {
+            return;
+        };
+        for part in to.chunks_mut(WORD) {
+            // SAFETY: A word of the run.
+            let word = unsafe {
+                let word = at.read_volatile().to_ne_bytes();
+                at = at.add(1);
+                word
+            };
+            match <&mut [u8; WORD]>::try_from(&mut *part) {
+                Ok(whole) => *whole = word,
+                Err(_) => part.iter_mut().zip(word).for_each(|(to, from)| *to = from),
+            }
+        }
+    }
+
+    /// Stores bytes as words, in ascending order and each in one piece, from word `first` on; a last word that is
+    /// not full is filled with zeros. Nothing if there are not so many in the first piece.
+    pub(crate) fn write(&self, first: usize, bytes: &[u8]) {
+        let Some(mut at) = self.run(first, bytes.len().div_ceil(WORD)) else {
+            return;
+        };
+        let mut store = |word| {
+            // SAFETY: A word of the run.
+            unsafe {
+                at.write_volatile(u64::from_ne_bytes(word));
+                at = at.add(1);
+            }
+        };
+        let whole = bytes.chunks_exact(WORD);
+        let rest = whole.remainder();
+        for part in whole {
+            if let Ok(word) = part.try_into() {
+                store(word);
+            }
+        }
+        if !rest.is_empty() {
+            let mut word = [0; WORD];
+            word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+            store(word);
+        }
+    }
+
     /// Returns the address of word `n`, which is not in the first piece, if there are so many.
     #[cold]
     fn in_second(&self, n: usize) -> Option<*mut u64> {

@@ -99,6 +99,9 @@ SUITES = (
     Suite("fuzz-port", "ten minutes of stores at random to a port, beside a busy neighbour", ("long",), 30, "setup",
           GUESTS, "scripts/lab/check --results build/check/fuzz-port.json 'raw: a program that stores'",
           env=(("WEFT_RAW_SECONDS", "600"), ("WEFT_RAW_SEED", "5000")), seconds=700),
+    Suite("fuzz-frames", "frames at random to an Ethernet interface, by 60 seeds", ("long",), 30, "setup",
+          GUESTS, "scripts/lab/check --results build/check/fuzz-frames.json 'net: anything'",
+          env=(("WEFT_FRAMES_SEEDS", "60"), ("WEFT_FRAMES_SEED", "5000")), seconds=200),
     Suite("fuzz-proto", "decoders of bytes of peers and users, twenty minutes, by the code that they reach", ("long",), 60, "path root", (),
           # Of each of a dozen decoders and rings.
           "scripts/fuzz --seconds 100", seconds=1300),

@@ -215,6 +215,15 @@ static struct weft_net_port *weft_net_find(const char *name)
 	return NULL;
 }
 
+static int weft_net_validate(struct nlattr *tb[], struct nlattr *data[],
+			     struct netlink_ext_ack *extack)
+{
+	if (!tb[IFLA_ADDRESS])
+		return 0;
+	NL_SET_ERR_MSG(extack, "weft: the address is made of the hardware id");
+	return -EOPNOTSUPP;
+}
+
 static int weft_net_newlink(struct net_device *dev, struct rtnl_newlink_params *params,
 			    struct netlink_ext_ack *extack)
 {
@@ -275,6 +284,7 @@ static struct rtnl_link_ops weft_net_link_ops __read_mostly = {
 	.kind = "weft",
 	.priv_size = sizeof(struct weft_net),
 	.setup = weft_net_setup,
+	.validate = weft_net_validate,
 	.newlink = weft_net_newlink,
 	.dellink = weft_net_dellink,
 	.get_num_tx_queues = weft_net_tx_queues,

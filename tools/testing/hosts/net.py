@@ -3,16 +3,21 @@
 
 import contextlib
 import json
+import os
 import time
 
 from weftlab import topology
-from weftlab.errors import Mismatch
+from weftlab.errors import Mismatch, Skip
 from weftlab.suite import test
 
 from .far import ids
 
 LAB = "pair"
 NAME = "wire0"
+FRAMES = "/mnt/module/tools/testing/modules/weft_frames.ko"
+# Of what a hostile neighbour sends.
+SEED = int(os.environ.get("WEFT_FRAMES_SEED", 1))
+SEEDS = int(os.environ.get("WEFT_FRAMES_SEEDS", 5))
 DEVICE = "/sys/class/weft/weft0/device"
 # serve PORT: takes what each connection sends, and answers with how much came and its digest. send ADDRESS PORT MIB
 # SEED: sends noise, and compares the answer. echo PORT, and datagrams ADDRESS PORT SIZE...: datagrams that come back.
@@ -202,6 +207,9 @@ def forged(bench):
     lab = bench.pair()
     h1, h2 = lab["h1"], lab["h2"]
 
+    if h1.run("test -e /proc/net/packet", status=None).status:
+        raise Skip("the kernel has no packet sockets")
+
     def statistics():
         return json.loads(h2.out(f"python3 {h2.push('net.py', PROGRAM.encode())} statistics {NAME}"))
 
@@ -217,6 +225,23 @@ def forged(bench):
             raise Mismatch(f"of 4 frames 3 were forged: {before}, then {after}")
         if after["peers"] != 1 or not after["connections"]:
             raise Mismatch(f"{after}")
+
+
+@test("anything that a neighbour's kernel sends to an interface harms nothing, and is counted")
+def anything(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    up(lab, [h2])
+    for seed in range(SEED, SEED + SEEDS):
+        h1.run(f"insmod {FRAMES} peer={ids(lab)['h2']} seed={seed}", 120)
+        h1.run("rmmod weft_frames")
+    stats = json.loads(h2.out(f"python3 {h2.push('net.py', PROGRAM.encode())} statistics {NAME}"))
+    down([h2])
+    if not stats["rx_malformed"] or not stats["rx_foreign_source"]:
+        raise Mismatch(f"nothing was malformed, or foreign: nothing was tested: {stats}")
+    bench.note(f"seeds {SEED} to {SEED + SEEDS - 1}: {stats}")
+    with interfaces(lab):
+        carry(lab, h1, h2, 2)
 
 
 @test("an interface outlasts resets, a link that flaps and its peer's module; TCP goes on")

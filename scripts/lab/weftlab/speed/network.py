@@ -9,11 +9,13 @@ import subprocess
 
 # Backends by name: the NIC's number, which is in its addresses.
 BACKENDS = {"dgram": 1, "tap": 2}
+# The interface of the port, of that name, beside them.
+WEFT = "weft"
 
 
 def address(backend, host):
     """Of a guest: h1 or h2."""
-    return f"10.{BACKENDS[backend]}.0.{host[1:]}"
+    return f"10.{(BACKENDS | {WEFT: 3})[backend]}.0.{host[1:]}"
 
 
 def _mac(backend, host):
@@ -69,6 +71,15 @@ def configure(host, backends, end=None, namespace=None):
             + f"{ip} link set $nic name {name} && "
             f"{ip} address add {address(name, end)}/24 dev {name} && {ip} link set {name} up"
         )
+
+
+def interface(hosts):
+    """An interface over the port of each host."""
+    for host in hosts:
+        host.run(f"ip link add {WEFT} type weft && ip address add {address(WEFT, host.name)}/24 dev {WEFT} && "
+                 f"ip link set {WEFT} up")  # fmt: skip
+    for host in hosts:
+        host.until(f"[ $(cat /sys/class/net/{WEFT}/carrier) = 1 ]", 30)
 
 
 def ready(host, peer, backends):

@@ -20,16 +20,16 @@ MESSAGES = 2048
 HOW = ("polled", "sleeping")
 
 
-def _jobs(kind, counts):
+def jobs(kind, counts):
     return [f"{kind}:{size}:{count}" for size, count in counts.items()]
 
 
 STREAMS = {size: max(2, min(MESSAGES, STREAMED // size)) for size in SIZES}
-JOBS = _jobs("round-trip", ROUND_TRIPS) + _jobs("stream", STREAMS) + [f"each:64:{MESSAGES}"]
-WRITES = _jobs("write", STREAMS)
+JOBS = jobs("round-trip", ROUND_TRIPS) + jobs("stream", STREAMS) + [f"each:64:{MESSAGES}"]
+WRITES = jobs("write", STREAMS)
 
 
-def _take(samples, way, found):
+def take(samples, way, found):
     """Of a run over one way: seconds there and back, bytes a second; of small ones how many."""
     for (job, size), one in found.items():
         seconds, count = one["seconds"], one["count"]
@@ -52,15 +52,15 @@ def _soft_roce(samples, lab, backend):
 
 def _run(samples, lab, backends, rdma):
     for how in HOW:
-        _take(samples, f"channel-{how}", ways.channel(lab, how, JOBS))
-        _take(samples, f"qp-{how}", ways.qp(lab, how, JOBS))
+        take(samples, f"channel-{how}", ways.channel(lab, how, JOBS))
+        take(samples, f"qp-{how}", ways.qp(lab, how, JOBS))
         for backend in backends:
-            _take(samples, f"tcp-{backend}-{how}", ways.tcp(lab, backend, how, JOBS))
+            take(samples, f"tcp-{backend}-{how}", ways.tcp(lab, backend, how, JOBS))
         for pairs in PAIRS[1:]:
             (found,) = ways.qp(lab, how, [f"stream:64:{MESSAGES}"], pairs).values()
             samples.add(f"qp-{how}-rate-64-{pairs}", found["count"] / found["seconds"])
         # A side that sleeps leaves a processor to the thread of QEMU's that is the port's engine.
-        _take(samples, f"qp-write-{how}", ways.qp(lab, how, WRITES))
+        take(samples, f"qp-write-{how}", ways.qp(lab, how, WRITES))
     if rdma:
         _soft_roce(samples, lab, backends[-1])
 
@@ -84,8 +84,8 @@ def _report(figures, samples, backends):
     for how in HOW:
         for pairs in PAIRS[1:]:
             figures.add(f"qp-{how}-message-rate-64-{pairs}-pairs", "1/s", samples[f"qp-{how}-rate-64-{pairs}"])
-        _ratio(figures, f"qp-{how}-message-rate-64-{PAIRS[-1]}-pairs-to-1", samples[f"qp-{how}-rate-64-{PAIRS[-1]}"],
-               samples[f"qp-{how}-stream-rate-64"], ">=0.9")  # fmt: skip
+        ratio(figures, f"qp-{how}-message-rate-64-{PAIRS[-1]}-pairs-to-1", samples[f"qp-{how}-rate-64-{PAIRS[-1]}"],
+              samples[f"qp-{how}-stream-rate-64"], ">=0.9")  # fmt: skip
         for size in SIZES:
             name = size_name(size)
             rate = [s / 1e6 for s in samples[f"qp-write-{how}-write-{name}"]]
@@ -118,7 +118,7 @@ def _way(figures, samples, way, modelled):
     figures.add(f"{way}-message-rate-64-each", "1/s", samples[f"{way}-each-rate-64"])
 
 
-def _ratio(figures, name, ours, theirs, target=None, later=None):
+def ratio(figures, name, ours, theirs, target=None, later=None):
     figures.add(name, "ratio", [a / b for a, b in zip(ours, theirs)], target, later=later)
 
 
@@ -129,19 +129,19 @@ def _compare(figures, samples, backends, how):
         return [choose(of) for of in zip(*(samples[f"tcp-{name}-{how}-{what}"] for name in backends))]
 
     trip = best("round-trip-8", min)
-    _ratio(figures, f"channel-{how}-round-trip-8-to-tcp", samples[f"channel-{how}-round-trip-8"], trip)
-    _ratio(figures, f"qp-{how}-round-trip-8-to-tcp", samples[f"qp-{how}-round-trip-8"], trip,
-           "<=0.1" if how == "polled" else "<=1")  # fmt: skip
+    ratio(figures, f"channel-{how}-round-trip-8-to-tcp", samples[f"channel-{how}-round-trip-8"], trip)
+    ratio(figures, f"qp-{how}-round-trip-8-to-tcp", samples[f"qp-{how}-round-trip-8"], trip,
+          "<=0.1" if how == "polled" else "<=1")  # fmt: skip
     for kind, target in (("channel", None), ("qp", ">=2")):
         way = f"{kind}-{how}"
         # As many messages share a call on either side.
-        _ratio(figures, f"{way}-message-rate-64-to-tcp", samples[f"{way}-stream-rate-64"],
-               best("stream-rate-64", max), target)  # fmt: skip
-        _ratio(figures, f"{way}-message-rate-64-each-to-tcp", samples[f"{way}-each-rate-64"],
-               best("each-rate-64", max))  # fmt: skip
+        ratio(figures, f"{way}-message-rate-64-to-tcp", samples[f"{way}-stream-rate-64"],
+              best("stream-rate-64", max), target)  # fmt: skip
+        ratio(figures, f"{way}-message-rate-64-each-to-tcp", samples[f"{way}-each-rate-64"],
+              best("each-rate-64", max))  # fmt: skip
         for size in ("32k", "1m", "4m"):
-            _ratio(figures, f"{way}-throughput-{size}-to-tcp", samples[f"{way}-stream-{size}"],
-                   best(f"stream-{size}", max), target)  # fmt: skip
+            ratio(figures, f"{way}-throughput-{size}-to-tcp", samples[f"{way}-stream-{size}"],
+                  best(f"stream-{size}", max), target)  # fmt: skip
     for size in ("32k", "1m", "4m"):
-        _ratio(figures, f"qp-write-{how}-throughput-{size}-to-tcp", samples[f"qp-write-{how}-write-{size}"],
-               best(f"stream-{size}", max), ">=2", ">=5" if size == "1m" else None)  # fmt: skip
+        ratio(figures, f"qp-write-{how}-throughput-{size}-to-tcp", samples[f"qp-write-{how}-write-{size}"],
+              best(f"stream-{size}", max), ">=2", ">=5" if size == "1m" else None)  # fmt: skip
