@@ -186,8 +186,9 @@ struct weft_link_info {
  * @backlog: connections that may wait for WEFT_CHAN_ACCEPT, 1 to 64
  *
  * poll() reports POLLIN while a connection waits. EADDRINUSE: another file listens
- * on that service already. EISCONN: the file is not fresh. EACCES: the
- * service is the kernel's. ENOSPC: the port has weft_limits.listeners; EDQUOT: the user has weft_limits.listener_share of them.
+ * on that service already. EISCONN: the file is not fresh. EACCES: the service is
+ * the kernel's. ENOSPC: the port has weft_limits.listeners; EDQUOT: the user has
+ * weft_limits.listener_share of them.
  * Connections count for the user that listens, see weft_link_info.arena_share.
  */
 struct weft_chan_listen {
@@ -236,8 +237,8 @@ struct weft_chan_listen {
  * links over routes that other users leave, one at least; ENOBUFS: that of the peer has no
  * room, or none for the user that listens there. ENOMEM: the peer is this host, and there
  * is no memory for a loopback. ETIMEDOUT: no answer. ECONNRESET: the link or the peer went
- * away. EPROTO: the peer broke the protocol. EACCES: the service is the kernel's. EINTR: a signal came. EISCONN: the file is not
- * fresh. After any other error it stays fresh.
+ * away. EPROTO: the peer broke the protocol. EACCES: the service is the kernel's. EINTR: a
+ * signal came. EISCONN: the file is not fresh. After any other error it stays fresh.
  */
 struct weft_chan_connect {
 	__u32 size;
