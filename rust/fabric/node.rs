@@ -95,9 +95,8 @@ pub(crate) struct Node {
     /// nothing else.
     #[pin]
     waiters: WaitQueue,
-    /// Woken when a link changes. For calls that wait until a host is reached.
-    #[pin]
-    reaching: WaitQueue,
+    /// Woken when a link changes. For calls that wait until a host is reached, and for clients in the kernel.
+    reaching: Arc<WaitQueue>,
     /// The node is detached: its port is gone, and another one will take its place.
     parked: Atomic<bool>,
     /// Calls of users. They wait here while the node is detached or quiesced.
@@ -125,6 +124,10 @@ impl Node {
         for link in 0..MAX_LINKS {
             inboxes.push(Inbox::new(link)?, GFP_KERNEL)?;
         }
+        let reaching = Arc::pin_init(
+            WaitQueue::new(c"weft reaching", kernel::static_lock_class!()),
+            GFP_KERNEL,
+        )?;
         Arc::pin_init(
             try_pin_init!(Self {
                 home,
@@ -150,7 +153,7 @@ impl Node {
                 asked: Atomic::new(Asked::default().word()),
                 shown <- new_mutex!(0, "weft shown"),
                 waiters <- WaitQueue::new(c"weft node", kernel::static_lock_class!()),
-                reaching <- WaitQueue::new(c"weft reaching", kernel::static_lock_class!()),
+                reaching,
                 parked: Atomic::new(false),
                 calls <- Turnstile::new(),
             }),
@@ -194,6 +197,11 @@ impl Node {
     /// users.
     pub(crate) fn waiters(&self) -> &WaitQueue {
         &self.waiters
+    }
+
+    /// Returns the wait queue that is woken when a link changes, or the port goes.
+    pub(crate) fn reaching(&self) -> &Arc<WaitQueue> {
+        &self.reaching
     }
 
     /// Enters the port. `ENODEV`: it is gone, or does not answer.

@@ -39,6 +39,10 @@ impl client::Port for ClientPort {
         }
     }
 
+    fn changes(&self) -> &Arc<WaitQueue> {
+        self.node.reaching()
+    }
+
     fn hosts(&self, to: &mut [u64]) -> usize {
         let mut found = 0;
         let mut note = |hwid| {

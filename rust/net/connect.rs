@@ -44,9 +44,10 @@ impl Woken for Tend {
     }
 }
 
-/// What an interface has while it is up. The callback goes first.
+/// What an interface has while it is up. The callbacks go first.
 pub(super) struct Listening {
-    _callback: Callback<Tend>,
+    _connected: Callback<Tend>,
+    _changed: Callback<Tend>,
     listener: KBox<dyn Listener>,
     /// The hardware id of the port.
     own: u64,
@@ -64,7 +65,8 @@ impl Listening {
             GFP_KERNEL,
         )?;
         Ok(Self {
-            _callback: Callback::new(&waiters, Tend(ethernet.clone()))?,
+            _connected: Callback::new(&waiters, Tend(ethernet.clone()))?,
+            _changed: Callback::new(ethernet.port.changes(), Tend(ethernet.clone()))?,
             listener: ethernet.port.listen(SERVICE, PEERS as u32, waiters)?,
             own: ethernet.port.attr().hwid,
             delay: FIRST_MS,
@@ -130,7 +132,11 @@ impl Ethernet {
     /// Accepts the connections that wait. Returns whether there were any.
     fn accept(self: &Arc<Self>, up: &Listening) -> bool {
         let mut any = false;
-        while let Some((number, peer)) = self.free_place() {
+        // As many as there are peers: the others do not wait for one that connects again and again.
+        for _ in 0..PEERS {
+            let Some((number, peer)) = self.free_place() else {
+                break;
+            };
             let made = Connected::new(self, number, |waiters| up.listener.accept(waiters));
             match made {
                 Ok(connected) => any |= self.join(up, (number, peer), connected).is_ok(),
@@ -147,6 +153,9 @@ impl Ethernet {
         for hwid in hosts.iter().copied().filter(|hwid| *hwid > up.own) {
             if self.peers.iter().any(|peer| peer.hwid() == Some(hwid)) {
                 continue;
+            }
+            if self.stopping.load(Relaxed) {
+                return false;
             }
             let Some((number, peer)) = self.free_place() else {
                 return false;

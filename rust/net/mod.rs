@@ -56,6 +56,8 @@ pub(crate) struct Ethernet {
     listening: Mutex<Option<Listening>>,
     #[pin]
     tending: DelayedWork<Self>,
+    /// The work item is waited for, with the RTNL held: it begins nothing that takes long.
+    stopping: Atomic<bool>,
     counters: Counters,
 }
 
@@ -191,6 +193,7 @@ impl Interface for Ethernet {
                 peers <- pin_init::pin_init_array_from_fn(|_| Peer::new()),
                 listening <- new_mutex!(None, "weft net"),
                 tending <- new_delayed_work!("weft net"),
+                stopping: Atomic::new(false),
                 counters: Counters {
                     connections: Atomic::new(0),
                     foreign: Atomic::new(0),
@@ -204,6 +207,7 @@ impl Interface for Ethernet {
     }
 
     fn open(self: &Arc<Self>) -> Result {
+        self.stopping.store(false, Relaxed);
         let listening = Listening::new(self)?;
         *self.listening.lock() = Some(listening);
         self.hurry();
@@ -211,6 +215,7 @@ impl Interface for Ethernet {
     }
 
     fn stop(self: &Arc<Self>) {
+        self.stopping.store(true, Relaxed);
         let listening = self.listening.lock().take();
         drop(listening);
         // It does not run again by itself: it has found that nothing listens.

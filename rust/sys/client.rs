@@ -29,6 +29,9 @@ use kernel::{
 pub(crate) trait Port: Send + Sync {
     fn attr(&self) -> weft_port_attr;
 
+    /// Returns the queue that is woken when a link has changed, so that another host may be reached.
+    fn changes(&self) -> &Arc<WaitQueue>;
+
     /// Writes the hardware ids of the other hosts that are known to `to`, and returns how many there are; those
     /// beyond its end are left out.
     fn hosts(&self, to: &mut [u64]) -> usize;

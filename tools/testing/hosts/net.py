@@ -18,9 +18,14 @@ FRAMES = "/mnt/module/tools/testing/modules/weft_frames.ko"
 # Of what a hostile neighbour sends.
 SEED = int(os.environ.get("WEFT_FRAMES_SEED", 1))
 SEEDS = int(os.environ.get("WEFT_FRAMES_SEEDS", 5))
+# Of what an interface outlasts in a row.
+ROUNDS = int(os.environ.get("WEFT_NET_ROUNDS", 5))
+# What page caches and slabs of a guest differ by.
+MEMORY_KIB = 16 << 10
 DEVICE = "/sys/class/weft/weft0/device"
 # serve PORT: takes what each connection sends, and answers with how much came and its digest. send ADDRESS PORT MIB
 # SEED: sends noise, and compares the answer. echo PORT, and datagrams ADDRESS PORT SIZE...: datagrams that come back.
+# until ADDRESS PORT FILE SEED: sends until there is the file.
 # frames NAME TO SOURCE...: a frame from each of these addresses. statistics NAME: what ethtool -S shows.
 PROGRAM = """import ctypes, fcntl, hashlib, json, os, random, socket, struct, sys, time
 
@@ -58,6 +63,23 @@ def send(address, port, mib, seed):
     count, came = json.loads(answer)
     print(json.dumps({"same": came == digest.hexdigest(), "bytes": count,
                       "seconds": time.monotonic() - begun}), flush=True)
+
+
+def until(address, port, end, seed):
+    rnd, digest = random.Random(int(seed)), hashlib.sha256()
+    parts = [rnd.randbytes(1 << 16) for _ in range(8)]
+    peer = socket.create_connection((address, int(port)), 30)
+    peer.settimeout(120)
+    count = 0
+    while not os.path.exists(end):
+        digest.update(parts[count % 8])
+        peer.sendall(parts[count % 8])
+        if not count:
+            print("begun", flush=True)
+        count += 1
+    peer.shutdown(socket.SHUT_WR)
+    came = json.loads(b"".join(iter(lambda: peer.recv(4096), b"")))
+    print(json.dumps({"same": came == [count << 16, digest.hexdigest()], "bytes": came[0]}), flush=True)
 
 
 def echo(port):
@@ -274,6 +296,58 @@ def outlasts(bench):
         up(lab, [h2])
         h1.until(f"[ $(cat /sys/class/net/{NAME}/carrier) = 1 ]", 60)
         carry(lab, h1, h2, 2)
+
+
+def in_a_row(bench, rounds, way):
+    """A stream that outlasts so many of these; the interface is the same one afterwards, and no memory is gone."""
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    which = f"cat /sys/class/net/{NAME}/ifindex /sys/class/net/{NAME}/address"
+    free = "sync; echo 3 >/proc/sys/vm/drop_caches; awk '/MemAvailable/ { print $2 }' /proc/meminfo"
+    came = f"cat /sys/class/net/{NAME}/statistics/rx_bytes"
+    end = "/tmp/net-end"
+    with interfaces(lab), program(h2, "serve", 5201):
+        before = [host.out(which) for host in (h1, h2)]
+        kib = [int(host.out(free)) for host in (h1, h2)]
+        path = h1.push("net.py", PROGRAM.encode())
+        h1.run(f"rm -f {end}")
+        job = h1.start_job(f"exec python3 {path} until {address(lab, h2)} 5201 {end} 5")
+        job.expect("begun", 60)
+        for _ in range(rounds):
+            way(lab)
+            h2.until(f"[ $({came}) -gt {int(h2.out(came)) + (1 << 20)} ]", 60)
+        h1.run(f"touch {end}")
+        done = json.loads(job.wait(200).must().out.splitlines()[-1])
+        if not done["same"]:
+            raise Mismatch(f"what was acknowledged is lost: {done}")
+        if [host.out(which) for host in (h1, h2)] != before:
+            raise Mismatch("an interface is another one")
+        lost = [was - int(host.out(free)) for was, host in zip(kib, (h1, h2))]
+    bench.note(f"{rounds} times, {done['bytes'] >> 20} MiB; KiB less than before: {lost}")
+    if max(lost) > MEMORY_KIB:
+        raise Mismatch(f"of the memory of the hosts {lost} KiB are gone")
+
+
+def flap(lab):
+    lab.fabric.link("down", "h1:0")
+    lab["h1"].wait_link("down")
+    lab.fabric.link("up", "h1:0")
+    lab["h1"].wait_link("ready")
+
+
+def peer_reset(lab):
+    lab["h2"].run(f"echo 1 >{DEVICE}/reset", 60)
+    lab["h1"].wait_link("ready")
+
+
+@test("an interface outlasts a link that flaps again and again under load: no acknowledged byte is lost, no memory")
+def flaps(bench):
+    in_a_row(bench, ROUNDS, flap)
+
+
+@test("an interface outlasts resets of its peer again and again under load: no acknowledged byte is lost, no memory")
+def resets(bench):
+    in_a_row(bench, ROUNDS, peer_reset)
 
 
 @test("an interface that goes, comes and is moved between namespaces under load harms nothing")
