@@ -1,0 +1,27 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Programs that know nothing of Weft and that tests run over it: Debian's own, and what they need
+# beyond the root, unpacked beside it. Only the guests of these tests see them.
+
+PROGRAMS=$WEFT_CACHE/programs
+
+programs_packages() { echo iperf3 openssh-client openssh-server redis-server redis-tools nginx-light apache2-utils; }
+
+programs_key() { digest "$(root_key)" "$(programs_packages)" "$(recipe programs.sh programs_make)"; }
+
+programs_make() {
+	local dir deb
+	dir=$(scratch programs)
+	mkdir -p "$dir"/{archives/partial,programs}
+	# shellcheck disable=SC2046 # words
+	apt_get "$dir" -y --no-install-recommends --download-only -o Debug::NoLocking=1 \
+		-o Dir::Cache::archives="$dir/archives" install $(programs_packages)
+	for deb in "$dir"/archives/*.deb; do dpkg-deb -x "$deb" "$dir/programs"; done
+	[ -x "$dir/programs/usr/sbin/nginx" ]
+	publish "$dir/programs" "$PROGRAMS"
+}
+
+need_programs() {
+	step programs "$(programs_key)" "programs: downloading and unpacking what tests run over Weft (15 s)" programs_make
+}

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Programs that know nothing of Weft, over an Ethernet interface: Debian's own, as they come, and what they carry
+compared."""
+
+import contextlib
+import json
+import shlex
+
+from weftlab import kernel, paths, topology
+from weftlab.errors import Mismatch, Skip
+from weftlab.suite import test
+
+from .net import address, interfaces
+
+LAB = "programs"
+ROOT = "/tmp/programs"
+# The root with the programs over it, where their paths are those that they were built for.
+MOUNT = f"""mkdir -p /tmp/layers/upper /tmp/layers/work {ROOT}
+mount -t overlay overlay -o lowerdir=/mnt/programs:/,upperdir=/tmp/layers/upper,workdir=/tmp/layers/work {ROOT}
+for dir in proc sys dev mnt; do mkdir -p {ROOT}/$dir; mount --rbind /$dir {ROOT}/$dir; done
+mkdir -p {ROOT}/run/sshd {ROOT}/root/.ssh {ROOT}/tmp {ROOT}/var/log/nginx {ROOT}/var/lib/nginx/body
+chmod 755 {ROOT}/run/sshd && chmod 700 {ROOT}/root/.ssh && chmod 1777 {ROOT}/tmp
+echo 'sshd:x:174:65534::/run/sshd:/usr/sbin/nologin' >>{ROOT}/etc/passwd
+"""
+NGINX = """daemon off; error_log stderr; pid /tmp/nginx.pid; user root;
+events {} http { server { listen 8080; root /tmp/www; access_log off; } }
+"""
+
+
+def inside(*words):
+    return f"chroot {ROOT} " + " ".join(shlex.quote(str(word)) for word in words)
+
+
+@contextlib.contextmanager
+def hosts(bench):
+    """h1, h2 and the address of h2, with interfaces and programs."""
+    if kernel.variant():
+        raise Skip("this kernel has no overlay file system")
+    shares = {"programs": paths.env("programs")}
+    lab = bench.shape("programs", topology.chain(2), shares=shares, memory=512)
+    for host in lab.hosts.values():
+        if host.run(f"mountpoint -q {ROOT}", status=None).status:
+            host.stock_module("overlay")
+            host.run(MOUNT)
+    with interfaces(lab) as (h1, h2):
+        yield h1, h2, address(lab, h2)
+
+
+@contextlib.contextmanager
+def daemon(host, port, *words):
+    """A program that listens on a port of TCP."""
+    job = host.start_job(f"exec {inside(*words)}")
+    try:
+        host.until(f"grep -q ':{port:04X} 00000000:0000 0A' /proc/net/tcp || "
+                   f"grep -q ':{port:04X} 00000000000000000000000000000000:0000 0A' /proc/net/tcp6", 60)  # fmt: skip
+        yield job
+    finally:
+        if job.running:
+            job.kill()
+            job.wait(20)
+
+
+def noise(host, name, mib):
+    """A file of noise, and its digest."""
+    path = f"{ROOT}/tmp/{name}"
+    host.run(f"mkdir -p $(dirname {path}) && head -c {mib}M /dev/urandom >{path}")
+    return f"/tmp/{name}", digest(host, f"/tmp/{name}")
+
+
+def digest(host, path):
+    return host.out(f"sha256sum <{ROOT}{path}").split()[0]
+
+
+@test("iperf3 runs over an interface, both ways and with four streams")
+def iperf3(bench):
+    with hosts(bench) as (h1, h2, at), daemon(h2, 5201, "iperf3", "-s"):
+        for options in ((), ("-R",), ("-P", 4), ("-u", "-b", "50M")):
+            said = json.loads(h1.out(inside("iperf3", "-c", at, "-t", 2, "-J", *options), 60))
+            end = said["end"]
+            found = end.get("sum_received") or end["sum"]
+            if not found["bytes"]:
+                raise Mismatch(f"iperf3 {options}: nothing came: {end}")
+            bench.note(f"iperf3 {' '.join(map(str, options))}: {found['bits_per_second'] / 8e6:.1f} MB/s")
+
+
+@test("ssh and scp run over an interface: a command, and files both ways, as they were")
+def ssh(bench):
+    with hosts(bench) as (h1, h2, at):
+        for host, key in ((h1, "/root/.ssh/id_ed25519"), (h2, "/root/hostkey")):
+            host.run(f"[ -e {ROOT}{key} ] || {inside('ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', key)}", 60)
+        public = h1.out(f"cat {ROOT}/root/.ssh/id_ed25519.pub")
+        h2.run(f"echo {shlex.quote(public)} >{ROOT}/root/.ssh/authorized_keys")
+        options = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
+        serve = ("/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", "-p", 2222, "-h", "/root/hostkey", "-o", "UsePAM=no",
+                 "-o", "StrictModes=no", "-o", "PidFile=none", "-o", "Subsystem=sftp internal-sftp")  # fmt: skip
+        with daemon(h2, 2222, *serve):
+            said = h1.out(inside("ssh", *options, "-p", 2222, f"root@{at}", "hostname"), 120)
+            if said.strip() != "h2":
+                raise Mismatch(f"a command by ssh says {said!r}")
+            path, want = noise(h1, "forth", 8)
+            h1.run(inside("scp", *options, "-P", 2222, path, f"root@{at}:/tmp/arrived"), 120)
+            h1.run(inside("scp", *options, "-P", 2222, f"root@{at}:/tmp/arrived", "/tmp/back"), 120)
+            for host, file in ((h2, "/tmp/arrived"), (h1, "/tmp/back")):
+                if digest(host, file) != want:
+                    raise Mismatch(f"{host.name}: {file} is not what was sent")
+
+
+@test("redis runs over an interface: its benchmark, and a large value, as it was")
+def redis(bench):
+    with hosts(bench) as (h1, h2, at):
+        serve = ("redis-server", "--port", 6379, "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "",
+                 "--appendonly", "no")  # fmt: skip
+        with daemon(h2, 6379, *serve):
+            path, want = noise(h1, "value", 4)
+            client = ("redis-cli", "-h", at)
+            h1.run(f"{inside(*client, '-x', 'set', 'value')} <{ROOT}{path}", 60)
+            # What it prints ends with a line feed.
+            h1.run(f"{inside(*client, '--raw', 'get', 'value')} | head -c -1 >{ROOT}/tmp/got", 60)
+            if digest(h1, "/tmp/got") != want:
+                raise Mismatch("the value is another one")
+            words = ("redis-benchmark", "-h", at, "-n", 2000, "-c", 10, "-t", "set,get,lrange_100", "--csv")
+            said = h1.out(inside(*words), 180)
+            rates = [line.split(",")[:2] for line in said.splitlines()[1:]]
+            if len(rates) < 3:
+                raise Mismatch(f"the benchmark says {said!r}")
+            bench.note("requests a second: " + ", ".join(f"{name} {rate}" for name, rate in rates).replace('"', ""))
+
+
+@test("nginx and a load generator run over an interface: no request fails, a file is what it was")
+def nginx(bench):
+    with hosts(bench) as (h1, h2, at):
+        _, want = noise(h2, "www/file", 2)
+        h2.run(f"echo index >{ROOT}/tmp/www/small && cat >{ROOT}/tmp/nginx.conf <<'END'\n{NGINX}END")
+        with daemon(h2, 8080, "nginx", "-c", "/tmp/nginx.conf"):
+            for name, requests in (("small", 1000), ("file", 20)):
+                said = h1.out(inside("ab", "-q", "-n", requests, "-c", 8, f"http://{at}:8080/{name}"), 180)
+                told = dict(line.split(":", 1) for line in said.splitlines() if ":" in line)
+                done, failed = int(told["Complete requests"]), int(told["Failed requests"])
+                if (done, failed) != (requests, 0):
+                    raise Mismatch(f"{name}: of {requests} requests {done} were done, {failed} failed")
+                bench.note(f"{name}: {told['Requests per second'].split()[0]} requests a second")
+            fetch = "import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen(sys.argv[1]).read())"
+            h1.run(f"python3 -c {shlex.quote(fetch)} http://{at}:8080/file >{ROOT}/tmp/fetched", 60)
+            if digest(h1, "/tmp/fetched") != want:
+                raise Mismatch("the file is another one")
