@@ -160,16 +160,29 @@ impl KernelEnd {
         Err(EAGAIN)
     }
 
-    /// Returns how many messages can be sent before the peer has read one; long ones may be fewer. Errors as
-    /// [`Self::send`].
+    /// Returns how many messages can be sent before the peer has read one; long ones may be fewer. If there is room
+    /// for none, the waiters are woken when that has changed. Errors as [`Self::send`].
     pub(crate) fn room(&self) -> Result<u32> {
         let mut sender = self.sender.try_lock().ok_or(EBUSY)?;
         let port = self.node.port()?;
         let access = Access::new(&self.channel, &**port)?;
-        let credit = sender.refresh(&access.own()).map_err(|_| EPROTO)?;
-        // At most as many as there are cells.
-        let sent = (sender.produced() - credit) as u32;
-        Ok(self.channel.made.shape.cells() - sent)
+        let own = access.own();
+        // As in `put`.
+        for _ in 0..2 {
+            let credit = sender.refresh(&own).map_err(|_| EPROTO)?;
+            // At most as many as there are cells.
+            let sent = (sender.produced() - credit) as u32;
+            let room = self.channel.made.shape.cells() - sent;
+            if room != 0 {
+                return Ok(room);
+            }
+            self.note(offset_of!(weft_chan_user, produced), sender.produced());
+            self.note(offset_of!(weft_chan_user, credit_wanted), 0);
+            if self.channel.poll(&self.node, events::OUT) & events::OUT == 0 {
+                break;
+            }
+        }
+        Ok(0)
     }
 
     /// Returns the message that is to be read next, its tag and its length. `EAGAIN`: none has come, or the
@@ -228,16 +241,23 @@ impl KernelEnd {
         }
     }
 
-    /// Gives the place of that message back to the peer. Errors as those of [`Self::read`].
+    /// Consumes that message. Its place is given back to the peer now, or, if the channel is quiesced, by a later
+    /// call: were this to fail, the caller would get a message again that it has dealt with. `ENODATA`, `EBUSY`: as
+    /// [`Self::read`].
     pub(crate) fn consume(&self) -> Result {
         let mut incoming = self.incoming.try_lock().ok_or(EBUSY)?;
-        let port = self.node.port()?;
-        let access = Access::new(&self.channel, &**port)?;
-        let (own, peer) = (access.own(), access.peer());
         let message = incoming.now.take().ok_or(ENODATA)?;
-        incoming.receiver.consume(&peer, &message);
-        if incoming.receiver.needs_kick(&own, &peer) {
-            self.kick();
+        let receiver = &mut incoming.receiver;
+        receiver.take(&message);
+        let Ok(port) = self.node.port() else {
+            return Ok(());
+        };
+        if let Ok(access) = Access::new(&self.channel, &**port) {
+            let (own, peer) = (access.own(), access.peer());
+            receiver.settle(&peer);
+            if receiver.needs_kick(&own, &peer) {
+                self.kick();
+            }
         }
         Ok(())
     }

@@ -338,9 +338,21 @@ impl Receiver {
     }
 
     /// Consumes `message`, which [`Self::peek`] has returned: the peer may overwrite it.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn consume<W: Window>(&mut self, window: &W, message: &Message) {
+        self.take(message);
+        self.settle(window);
+    }
+
+    /// Consumes `message`, and stores nothing: credit is returned by [`Self::settle`] or [`Self::flush`], when
+    /// the peer can be reached again.
+    pub fn take(&mut self, message: &Message) {
         self.consumed += 1;
         self.owed += message.room;
+    }
+
+    /// Returns credit to the peer, if it is for enough.
+    pub fn settle<W: Window>(&mut self, window: &W) {
         let cells = self.consumed - self.returned;
         if cells >= u64::from(self.shape.cells() / 4) || self.owed >= self.shape.bulk() / 4 {
             self.flush(window);

@@ -73,7 +73,7 @@ pub(crate) trait Channel: Send + Sync {
     /// Copies a part of it, from byte `from` on.
     fn read(&self, from: usize, to: &mut [u8]) -> Result;
 
-    /// Takes it out.
+    /// Takes it out. Fails only if there is none, or another call of this direction is under way.
     fn consume(&self) -> Result;
 }
 
