@@ -57,7 +57,7 @@ class Documents(unittest.TestCase):
         # Macros and variables, functions, and paths such as `Type::name`.
         names = re.compile(r"\bWEFT_[A-Z0-9_]+|`\w+\(\)`|`\w+(?:::\w+)+(?:\(\))?`")
         known = set(re.findall(r"\w+", (command.TOP / "Makefile").read_text()))
-        for folder in ("include", "qemu", "rust", "samples", "scripts", "tools"):
+        for folder in ("include", "modules", "qemu", "rust", "samples", "scripts", "tools"):
             for path in filter(pathlib.Path.is_file, (command.TOP / folder).rglob("*")):
                 known |= set(re.findall(r"\w+", path.read_text(errors="ignore")))
         # WEFT_EP_* stands for all that begin so.

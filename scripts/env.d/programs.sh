@@ -6,7 +6,7 @@
 
 PROGRAMS=$WEFT_CACHE/programs
 
-programs_packages() { echo iperf3 openssh-client openssh-server redis-server redis-tools nginx-light apache2-utils; }
+programs_packages() { echo iperf3 openssh-client openssh-server redis-server redis-tools nginx-light apache2-utils socat; }
 
 programs_key() { digest "$(root_key)" "$(programs_packages)" "$(recipe programs.sh programs_make)"; }
 

@@ -11,6 +11,7 @@ from weftlab.errors import Mismatch, Skip
 from weftlab.suite import test
 
 from .net import address, interfaces
+from .vsock import transport
 
 LAB = "programs"
 ROOT = "/tmp/programs"
@@ -22,6 +23,8 @@ mkdir -p {ROOT}/run/sshd {ROOT}/root/.ssh {ROOT}/tmp {ROOT}/var/log/nginx {ROOT}
 chmod 755 {ROOT}/run/sshd && chmod 700 {ROOT}/root/.ssh && chmod 1777 {ROOT}/tmp
 echo 'sshd:x:174:65534::/run/sshd:/usr/sbin/nologin' >>{ROOT}/etc/passwd
 """
+SSH = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
+SSHD = ("-f", "/dev/null", "-h", "/root/hostkey", "-o", "UsePAM=no", "-o", "StrictModes=no", "-o", "PidFile=none")
 NGINX = """daemon off; error_log stderr; pid /tmp/nginx.pid; user root;
 events {} http { server { listen 8080; root /tmp/www; access_log off; } }
 """
@@ -47,17 +50,31 @@ def hosts(bench):
 
 
 @contextlib.contextmanager
-def daemon(host, port, *words):
-    """A program that listens on a port of TCP."""
-    job = host.start_job(f"exec {inside(*words)}")
+def running(host, command):
+    job = host.start_job(f"exec {command}")
     try:
-        host.until(f"grep -q ':{port:04X} 00000000:0000 0A' /proc/net/tcp || "
-                   f"grep -q ':{port:04X} 00000000000000000000000000000000:0000 0A' /proc/net/tcp6", 60)  # fmt: skip
         yield job
     finally:
         if job.running:
             job.kill()
             job.wait(20)
+
+
+@contextlib.contextmanager
+def daemon(host, port, *words):
+    """A program that listens on a port of TCP."""
+    with running(host, inside(*words)) as job:
+        host.until(f"grep -q ':{port:04X} 00000000:0000 0A' /proc/net/tcp || "
+                   f"grep -q ':{port:04X} 00000000000000000000000000000000:0000 0A' /proc/net/tcp6", 60)  # fmt: skip
+        yield job
+
+
+def keys(client, server):
+    """The key of the server, and one by which the client gets in."""
+    for host, key in ((client, "/root/.ssh/id_ed25519"), (server, "/root/hostkey")):
+        host.run(f"[ -e {ROOT}{key} ] || {inside('ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', key)}", 60)
+    public = client.out(f"cat {ROOT}/root/.ssh/id_ed25519.pub")
+    server.run(f"echo {shlex.quote(public)} >{ROOT}/root/.ssh/authorized_keys")
 
 
 def noise(host, name, mib):
@@ -86,23 +103,38 @@ def iperf3(bench):
 @test("ssh and scp run over an interface: a command, and files both ways, as they were")
 def ssh(bench):
     with hosts(bench) as (h1, h2, at):
-        for host, key in ((h1, "/root/.ssh/id_ed25519"), (h2, "/root/hostkey")):
-            host.run(f"[ -e {ROOT}{key} ] || {inside('ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', key)}", 60)
-        public = h1.out(f"cat {ROOT}/root/.ssh/id_ed25519.pub")
-        h2.run(f"echo {shlex.quote(public)} >{ROOT}/root/.ssh/authorized_keys")
-        options = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
-        serve = ("/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", "-p", 2222, "-h", "/root/hostkey", "-o", "UsePAM=no",
-                 "-o", "StrictModes=no", "-o", "PidFile=none", "-o", "Subsystem=sftp internal-sftp")  # fmt: skip
-        with daemon(h2, 2222, *serve):
-            said = h1.out(inside("ssh", *options, "-p", 2222, f"root@{at}", "hostname"), 120)
+        keys(h1, h2)
+        with daemon(h2, 2222, "/usr/sbin/sshd", "-D", "-e", "-p", 2222, *SSHD, "-o", "Subsystem=sftp internal-sftp"):
+            said = h1.out(inside("ssh", *SSH, "-p", 2222, f"root@{at}", "hostname"), 120)
             if said.strip() != "h2":
                 raise Mismatch(f"a command by ssh says {said!r}")
             path, want = noise(h1, "forth", 8)
-            h1.run(inside("scp", *options, "-P", 2222, path, f"root@{at}:/tmp/arrived"), 120)
-            h1.run(inside("scp", *options, "-P", 2222, f"root@{at}:/tmp/arrived", "/tmp/back"), 120)
+            h1.run(inside("scp", *SSH, "-P", 2222, path, f"root@{at}:/tmp/arrived"), 120)
+            h1.run(inside("scp", *SSH, "-P", 2222, f"root@{at}:/tmp/arrived", "/tmp/back"), 120)
             for host, file in ((h2, "/tmp/arrived"), (h1, "/tmp/back")):
                 if digest(host, file) != want:
                     raise Mismatch(f"{host.name}: {file} is not what was sent")
+
+
+@test("socat and ssh run over AF_VSOCK: a file, and a command, as they were")
+def socat(bench):
+    with hosts(bench) as (h1, h2, _), transport((h1, h2)) as (_, other):
+        path, want = noise(h1, "by-socat", 4)
+        job = h2.start_job(f"exec {inside('socat', '-u', 'VSOCK-LISTEN:2000', 'CREATE:/tmp/by-socat')}")
+        # Until it listens, it is refused.
+        send = inside("socat", "-u", f"OPEN:{path}", f"VSOCK-CONNECT:{other}:2000")
+        h1.until(f"{send} 2>/dev/null", 60)
+        job.wait(60).must()
+        if digest(h2, "/tmp/by-socat") != want:
+            raise Mismatch("the file is another one")
+        keys(h1, h2)
+        serve = f"SYSTEM:/usr/sbin/sshd -i {' '.join(map(str, SSHD))}"
+        with running(h2, inside("socat", "VSOCK-LISTEN:22,fork", serve)):
+            words = ("ssh", *SSH, "-o", "ConnectionAttempts=10", "-o", f"ProxyCommand=socat - VSOCK-CONNECT:{other}:22",
+                     "root@there", "hostname")  # fmt: skip
+            said = h1.out(inside(*words), 120)
+            if said.strip() != "h2":
+                raise Mismatch(f"a command by ssh says {said!r}")
 
 
 @test("redis runs over an interface: its benchmark, and a large value, as it was")
