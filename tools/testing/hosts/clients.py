@@ -78,7 +78,7 @@ def programs(bench):
     lab["h1"].wait_link("ready")
 
 
-@test("two kernels carry messages of all lengths to each other, and one to itself", core=True)
+@test("two kernels carry messages of all lengths to each other, and one to itself")
 def kernels(bench):
     lab = bench.pair()
     h1, h2 = lab["h1"], lab["h2"]
