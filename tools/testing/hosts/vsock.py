@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""AF_VSOCK over ports, by modules/weft_vsock.ko: sockets of programs that know no other host than a number."""
+"""AF_VSOCK over ports, by modules/vsock/weft_vsock.ko: sockets of programs that know no other host than a number."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from . import far
 from .far import ids
 
 LAB = "pair"
-MODULE = "/mnt/module/modules/weft_vsock.ko"
+MODULE = "/mnt/module/modules/vsock/weft_vsock.ko"
 DEVICE = "/sys/class/weft/weft0/device"
 # serve PORT: takes what each connection sends until its end, and answers with how much came and its digest. send CID
 # PORT KIB SEED: compares the answer. many CID PORT COUNT: connections one after the other, and 20 at once. refused CID
