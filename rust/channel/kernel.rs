@@ -8,7 +8,7 @@
 //!
 //! # Locks
 //!
-//! `KernelEnd::sender`, `KernelEnd::receiver`: never waited for, as calls of one direction exclude each
+//! `KernelEnd::sender`, `KernelEnd::incoming`: never waited for, as calls of one direction exclude each
 //! other by themselves; outside of the locks of a channel that a hard interrupt takes.
 
 use super::{

@@ -9,18 +9,11 @@ BENCH=$WEFT_CACHE/bench
 
 bench_packages() { echo qperf perftest iperf3 ibverbs-providers; }
 
-bench_key() { digest "$(root_key)" "$(bench_packages)" "$(recipe bench.sh bench_make)"; }
+bench_key() { digest "$(root_key)" "$(bench_packages)" "$(recipe bench.sh bench_make)" "$(recipe root.sh unpack_beside)"; }
 
 bench_make() {
-	local dir deb
-	dir=$(scratch bench)
-	mkdir -p "$dir"/{archives/partial,bench}
 	# shellcheck disable=SC2046 # words
-	apt_get "$dir" -y --no-install-recommends --download-only -o Debug::NoLocking=1 \
-		-o Dir::Cache::archives="$dir/archives" install $(bench_packages)
-	for deb in "$dir"/archives/*.deb; do dpkg-deb -x "$deb" "$dir/bench"; done
-	[ -x "$dir/bench/usr/bin/qperf" ]
-	publish "$dir/bench" "$BENCH"
+	unpack_beside bench "$BENCH" usr/bin/qperf $(bench_packages)
 }
 
 need_bench() {

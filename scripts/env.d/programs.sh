@@ -8,18 +8,11 @@ PROGRAMS=$WEFT_CACHE/programs
 
 programs_packages() { echo iperf3 openssh-client openssh-server redis-server redis-tools nginx-light apache2-utils socat; }
 
-programs_key() { digest "$(root_key)" "$(programs_packages)" "$(recipe programs.sh programs_make)"; }
+programs_key() { digest "$(root_key)" "$(programs_packages)" "$(recipe programs.sh programs_make)" "$(recipe root.sh unpack_beside)"; }
 
 programs_make() {
-	local dir deb
-	dir=$(scratch programs)
-	mkdir -p "$dir"/{archives/partial,programs}
 	# shellcheck disable=SC2046 # words
-	apt_get "$dir" -y --no-install-recommends --download-only -o Debug::NoLocking=1 \
-		-o Dir::Cache::archives="$dir/archives" install $(programs_packages)
-	for deb in "$dir"/archives/*.deb; do dpkg-deb -x "$deb" "$dir/programs"; done
-	[ -x "$dir/programs/usr/sbin/nginx" ]
-	publish "$dir/programs" "$PROGRAMS"
+	unpack_beside programs "$PROGRAMS" usr/sbin/nginx $(programs_packages)
 }
 
 need_programs() {

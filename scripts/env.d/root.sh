@@ -121,3 +121,18 @@ need_index() {
 	need_root
 	step index "$SERIES" "package lists: asking which kernels and which QEMU can be had (10 s)" index_make
 }
+
+# unpack_beside NAME PLACE FILE PACKAGE...: what these packages need beyond the root, and they, in
+# PLACE. FILE is one that has to be there then.
+unpack_beside() {
+	local name=$1 place=$2 file=$3 dir deb
+	shift 3
+	dir=$(scratch "$name")
+	mkdir -p "$dir"/{archives/partial,unpacked}
+	# The root knows what it has: the rest is downloaded, and not installed.
+	apt_get "$dir" -y --no-install-recommends --download-only -o Debug::NoLocking=1 \
+		-o Dir::Cache::archives="$dir/archives" install "$@"
+	for deb in "$dir"/archives/*.deb; do dpkg-deb -x "$deb" "$dir/unpacked"; done
+	[ -x "$dir/unpacked/$file" ]
+	publish "$dir/unpacked" "$place"
+}

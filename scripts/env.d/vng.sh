@@ -6,18 +6,10 @@
 
 VNG=$WEFT_CACHE/vng
 
-vng_key() { digest "$(root_key)" "$(recipe vng.sh vng_make)"; }
+vng_key() { digest "$(root_key)" "$(recipe vng.sh vng_make)" "$(recipe root.sh unpack_beside)"; }
 
 vng_make() {
-	local dir deb
-	dir=$(scratch vng)
-	mkdir -p "$dir"/{archives/partial,vng}
-	# The root knows what it has: the rest is downloaded, and not installed.
-	apt_get "$dir" -y --no-install-recommends --download-only -o Debug::NoLocking=1 \
-		-o Dir::Cache::archives="$dir/archives" install virtme-ng
-	for deb in "$dir"/archives/*.deb; do dpkg-deb -x "$deb" "$dir/vng"; done
-	[ -x "$dir/vng/usr/bin/vng" ]
-	publish "$dir/vng" "$VNG"
+	unpack_beside vng "$VNG" usr/bin/vng virtme-ng
 }
 
 need_vng() {
