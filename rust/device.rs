@@ -21,7 +21,9 @@ use crate::{
     hw::{loopback, Events, Port, VfState},
     kclient::ClientPort,
     mem::Memory,
+    proto::mr::vpd::Vpd,
     share::Shares,
+    socket::Sockets,
     sys::{
         chrdev::NodeReg,
         client::Shown,
@@ -145,6 +147,16 @@ impl Device {
         Err(EOPNOTSUPP.into())
     }
 
+    /// Returns whether the vital product data of the function, if it has any that are in order, say that it supports sockets.
+    fn has_sockets(dev: &pci::Device<Core<'_>>) -> bool {
+        let mut data = [0; ext::WEFT_CS_VPD_BYTES as usize];
+        let vpd = match sys_pci::read_vpd(dev, &mut data) {
+            Ok(have) => Vpd::parse(data.get(..have).unwrap_or_default()).ok(),
+            Err(_) => None,
+        };
+        vpd.is_none_or(|vpd| vpd.sockets)
+    }
+
     /// Does the part of the probe that is the same for every kind of port; `make` makes the port.
     pub(crate) fn bring_up(
         dev: &pci::Device<Core<'_>>,
@@ -170,7 +182,9 @@ impl Device {
         // Removed before the port if the start fails; until the start no file finds a port behind it.
         let register = || {
             let shares = Shares::new()?;
-            let (registration, channels) = Self::register(&node, &memory, shares.clone(), bound)?;
+            let sockets = Self::has_sockets(dev);
+            let (registration, channels) =
+                Self::register(&node, &memory, shares.clone(), bound, sockets)?;
             Ok((Arc::new(registration, GFP_KERNEL)?, channels, shares))
         };
         let (registration, channels, shares) = steps.step("character device", register)?;
@@ -211,28 +225,36 @@ impl Device {
         }))
     }
 
-    /// Gives `node` its channels, its engine and its functions of shared endpoints, and makes `/dev/weftN`.
-    /// Returns that and the channels.
+    /// Gives `node` its channels, its engine, its sockets, if it is to have any, and its functions of shared endpoints, and
+    /// makes `/dev/weftN`. Returns that and the channels.
     fn register(
         node: &Arc<Node>,
         memory: &Arc<Memory>,
         shares: Arc<Shares>,
         dev: &device::Device<Bound>,
+        has_sockets: bool,
     ) -> Result<(NodeReg, Arc<Channels>)> {
         // All files of a port share one address space, in which each mapping has an offset of its own.
         let mapping = Arc::new(Mapping::new()?, GFP_KERNEL)?;
         let channels = Channels::new(node.home(), mapping.clone())?;
-        let engine = Engine::new(node.home(), memory)?;
+        let sockets = Sockets::new(&channels, has_sockets)?;
+        let engine = Engine::new(node.home(), memory, sockets.clone())?;
         let endpoints = Endpoints::new(dev, mapping)?;
         engine.serve(node);
         endpoints.serve(node);
-        let clients = Clients::new(channels.clone(), engine.clone(), endpoints.clone())?;
+        let clients = Clients::new(
+            channels.clone(),
+            engine.clone(),
+            sockets.clone(),
+            endpoints.clone(),
+        )?;
         node.set_client(clients)?;
         let device = PortDevice {
             node: node.clone(),
             channels: channels.clone(),
             memory: memory.clone(),
             engine,
+            sockets,
             endpoints,
             shares,
         };

@@ -7,6 +7,7 @@
 //! - `chardev`: `/dev/weftN`; `kclient`: channels for other modules of the kernel; `net`: the Ethernet
 //!   interface, which is such a client;
 //! - `vf`: migrates virtual functions; it knows `fabric` only to find ports;
+//! - `socket`: sockets, which use channels' arenas and the engine of queue pairs;
 //! - `channel`: channels; `verbs`: queue pairs; `mem`: protected memory; `endpoint`: functions of shared
 //!   endpoints; `fabric`: the node, its links, the hello with the neighbours, the manager;
 //! - `driver`: binds the PCI functions; `attrs`: their files in sysfs; `device`: puts together what
@@ -48,6 +49,7 @@ mod net;
 #[path = "proto/mod.rs"]
 mod proto;
 mod share;
+mod socket;
 mod sys;
 mod verbs;
 mod vf;

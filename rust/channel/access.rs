@@ -7,14 +7,8 @@
 
 use super::{Channel, State};
 use crate::{
-    hw::{Arena, Port},
-    proto::{fence::Fence, window},
-    sys::{
-        area::{self, Area},
-        errno::ECONNRESET,
-        gate,
-        words::Words,
-    },
+    hw::{Arena, Part, Port},
+    sys::{area::Area, errno::ECONNRESET, gate},
 };
 use kernel::prelude::*;
 
@@ -60,59 +54,7 @@ impl<'a> Access<'a> {
                 remote.area_at,
                 self.channel.made.shape.area_bytes(),
             ),
-            None => Part(Words::NONE),
-        }
-    }
-}
-
-/// An area, in the arena or behind the window.
-#[derive(Clone, Copy)]
-pub(super) struct Part<'a>(Words<'a>);
-
-impl<'a> Part<'a> {
-    /// `bytes` bytes from `at` on. Both were checked when the channel was made; nothing, if they are not inside.
-    fn of(area: &'a Area, at: usize, bytes: usize) -> Self {
-        Self(
-            area.words(at, bytes / size_of::<u64>())
-                .unwrap_or(Words::NONE),
-        )
-    }
-}
-
-impl window::Area for Part<'_> {
-    fn load(&self, at: usize) -> u64 {
-        self.0.load(at / size_of::<u64>())
-    }
-
-    fn read(&self, at: usize, out: &mut [u8]) {
-        self.0.read(at / size_of::<u64>(), out);
-    }
-
-    fn rmb(&self, fence: Fence) {
-        if fence.is_there() {
-            area::rmb();
-        }
-    }
-}
-
-impl window::Window for Part<'_> {
-    fn store(&self, at: usize, word: u64) {
-        self.0.store(at / size_of::<u64>(), word);
-    }
-
-    fn write(&self, at: usize, bytes: &[u8]) {
-        self.0.write(at / size_of::<u64>(), bytes);
-    }
-
-    fn wmb(&self, fence: Fence) {
-        if fence.is_there() {
-            area::wmb();
-        }
-    }
-
-    fn mb(&self, fence: Fence) {
-        if fence.is_there() {
-            area::mb();
+            None => Part::NONE,
         }
     }
 }

@@ -145,6 +145,8 @@ pub(super) struct Conns {
     pub(super) kick: (Option<u64>, u32),
     /// Quiesced: nothing is written to the peer for now.
     rests: bool,
+    /// Counts sessions, and their ends.
+    session: u64,
     opened: u64,
     broken: u64,
 }
@@ -160,6 +162,7 @@ impl Conns {
             oldest: 0,
             kick: (None, 0),
             rests: false,
+            session: 0,
             opened: 0,
             broken: 0,
         }
@@ -197,6 +200,11 @@ impl Conns {
         }
     }
 
+    /// Returns the number of the session; pages are those of one session.
+    pub(super) fn session(&self) -> u64 {
+        self.session
+    }
+
     /// Returns the number of pages of the arena that channels can have, all together.
     pub(super) fn room(&self) -> u32 {
         self.room
@@ -211,6 +219,7 @@ impl Conns {
     /// Starts a session of the link. The arena has `pages` pages, of which the first `trunk` are
     /// those of the link queues; `kick` is the peer's doorbell.
     pub(super) fn begin(&mut self, (pages, trunk): (usize, usize), kick: (Option<u64>, u32)) {
+        self.session += 1;
         self.pages.reset(pages);
         // All pages are free, hence these are the first ones. They stay taken for the whole session.
         let _ = self.pages.take(trunk);
@@ -262,6 +271,7 @@ impl Conns {
                 conn.channel.bury(mapping, arena);
             }
         }
+        self.session += 1;
         self.pages.reset(0);
         self.room = 0;
     }

@@ -11,12 +11,10 @@
 //! `KernelEnd::sender`, `KernelEnd::incoming`: never waited for, as calls of one direction exclude each
 //! other by themselves; outside of the locks of a channel that a hard interrupt takes.
 
-use super::{
-    access::{Access, Part},
-    Channel, Channels, State,
-};
+use super::{access::Access, Channel, Channels, State};
 use crate::{
     fabric::Node,
+    hw::Part,
     proto::{
         payload::Payload,
         ring::{Message, Next, Receiver, SendError, Sender},

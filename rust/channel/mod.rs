@@ -29,6 +29,7 @@ mod end;
 mod kernel;
 mod listener;
 mod messages;
+mod pages;
 mod place;
 
 pub(crate) use self::{
@@ -37,4 +38,5 @@ pub(crate) use self::{
     end::{Channel, State},
     kernel::KernelEnd,
     listener::Listener,
+    pages::Pages,
 };

@@ -22,7 +22,7 @@ use kernel::{prelude::*, sync::Arc, time::Msecs};
 const DEFAULT_TIMEOUT_MS: Msecs = 5000;
 
 /// Checks the number of a service. `EINVAL`: it is none; `EACCES`: it is the kernel's own, at the peer too.
-fn check_service(service: u32) -> Result {
+pub(super) fn check_service(service: u32) -> Result {
     match service {
         0 => Err(EINVAL),
         ext::WEFT_SERVICE_KERNEL.. => Err(EACCES),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An open file of a port: fresh, listening, one end of a channel, the owner of objects, or the user of a
-//! function of a shared endpoint.
+//! An open file of a port: fresh, listening, one end of a channel, a socket or what listens for some, the owner of
+//! objects, or the user of a function of a shared endpoint.
 
 use super::{objects::Objects, PortDevice};
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
     fabric::Node,
     mem::Memory,
     share::Payer,
+    socket::{Listener as SocketListener, Socket, Sockets},
     sys::{
         errno::{EISCONN, ENOTCONN},
         waitq::WaitQueue,
@@ -28,6 +29,8 @@ use kernel::{
 pub(super) enum Role {
     Listening(Arc<Listener>),
     Channel(Arc<Channel>),
+    SocketListening(Arc<SocketListener>),
+    Socket(Arc<Socket>),
     Objects(Arc<Objects>),
     Function(Arc<Function>),
 }
@@ -38,6 +41,7 @@ pub(super) struct PortFile {
     pub(super) channels: Arc<Channels>,
     pub(super) memory: Arc<Memory>,
     pub(super) engine: Arc<Engine>,
+    pub(super) sockets: Arc<Sockets>,
     pub(super) endpoints: Arc<Endpoints>,
     /// The user that has opened it.
     pub(super) payer: Arc<Payer>,
@@ -56,6 +60,7 @@ impl PortFile {
             channels: device.channels.clone(),
             memory: device.memory.clone(),
             engine: device.engine.clone(),
+            sockets: device.sockets.clone(),
             endpoints: device.endpoints.clone(),
             payer,
             waiters,
@@ -72,6 +77,14 @@ impl PortFile {
     pub(super) fn channel(&self) -> Result<&Arc<Channel>> {
         match self.role() {
             Some(Role::Channel(channel)) => Ok(channel),
+            _ => Err(ENOTCONN.into()),
+        }
+    }
+
+    /// Returns the socket of the file. `ENOTCONN`: it has none.
+    pub(super) fn socket(&self) -> Result<&Arc<Socket>> {
+        match self.role() {
+            Some(Role::Socket(socket)) => Ok(socket),
             _ => Err(ENOTCONN.into()),
         }
     }
@@ -137,6 +150,10 @@ impl Drop for PortFile {
         match self.role() {
             Some(Role::Listening(listener)) => self.channels.unlisten(&self.node, listener),
             Some(Role::Channel(channel)) => self.channels.close(&self.node, channel),
+            Some(Role::SocketListening(listener)) => {
+                self.sockets.unlisten(&self.node, &self.engine, listener);
+            }
+            Some(Role::Socket(socket)) => self.sockets.close(&self.node, &self.engine, socket),
             Some(Role::Objects(objects)) => objects.destroy_all(&self.engine),
             Some(Role::Function(function)) => self.endpoints.close(&self.node, function),
             None => {}

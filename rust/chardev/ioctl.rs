@@ -4,7 +4,7 @@
 
 use super::{
     assignments, call::Call, channel, endpoint, fabric, file::PortFile, memory, migrate, port, qp,
-    queues, slots,
+    queues, slots, socket,
 };
 use crate::{
     fabric::Inside,
@@ -80,6 +80,11 @@ const ROWS: &[Row] = rows! {
     WEFT_FABRIC_VH: weft_fabric_vh 88 fabric::vh;
     WEFT_FABRIC_SLOT: weft_fabric_slot 40 slots::slot;
     WEFT_FABRIC_ANNOUNCE: weft_fabric_announce 24 slots::announce;
+    WEFT_SOCK_LISTEN: weft_sock_listen 16 socket::listen;
+    WEFT_SOCK_CONNECT: weft_sock_connect 40 socket::connect;
+    WEFT_SOCK_ACCEPT: weft_sock_accept 16 socket::accept;
+    WEFT_SOCK_INFO: weft_sock_info 72 socket::info;
+    WEFT_SOCK_SHUTDOWN: weft_sock_shutdown 16 socket::shutdown;
     WEFT_EP_OPEN: weft_ep_open 32 endpoint::open;
     WEFT_EP_QUERY: weft_ep_query 48 endpoint::query outlives;
     WEFT_EP_AREA: weft_ep_area 32 endpoint::area;

@@ -19,6 +19,7 @@ mod port;
 mod qp;
 mod queues;
 mod slots;
+mod socket;
 
 use crate::{
     channel::Channels,
@@ -26,6 +27,7 @@ use crate::{
     fabric::Node,
     mem::Memory,
     share::Shares,
+    socket::Sockets,
     sys::{
         file::{Device, File},
         vma::Mapping,
@@ -41,6 +43,7 @@ pub(crate) struct PortDevice {
     pub(crate) channels: Arc<Channels>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) engine: Arc<Engine>,
+    pub(crate) sockets: Arc<Sockets>,
     pub(crate) endpoints: Arc<Endpoints>,
     pub(crate) shares: Arc<Shares>,
 }

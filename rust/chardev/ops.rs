@@ -6,13 +6,21 @@ use super::{
     file::{PortFile, Role},
     ioctl,
 };
+use crate::socket::Socket;
 use crate::sys::{
     file::{events, File},
     vma::{Fault, NewVma, Outcome},
     waitq::WaitQueue,
 };
 use core::any::Any;
-use kernel::prelude::*;
+use kernel::{prelude::*, sync::Arc};
+
+impl PortFile {
+    /// Returns the socket of the file. `EINVAL`: its role has no bytes to read and write.
+    fn stream(&self) -> Result<&Arc<Socket>> {
+        self.socket().map_err(|_| EINVAL)
+    }
+}
 
 impl File for PortFile {
     fn as_any(&self) -> &dyn Any {
@@ -31,8 +39,10 @@ impl File for PortFile {
         let there = match self.role() {
             Some(Role::Channel(channel)) => channel.poll(&self.node, want),
             Some(Role::Function(function)) => function.poll(&self.node),
+            Some(Role::Socket(socket)) => socket.poll(&self.node, want),
             _ if self.node.is_closed() => events::HUP | events::ERR,
             Some(Role::Listening(listener)) if listener.is_ready() => events::IN,
+            Some(Role::SocketListening(listener)) if listener.is_ready() => events::IN,
             Some(Role::Objects(objects)) if objects.is_ready() => events::IN,
             _ => 0,
         };
@@ -41,6 +51,28 @@ impl File for PortFile {
 
     fn ioctl(&self, cmd: u32, arg: usize, nonblock: bool) -> Result {
         ioctl::dispatch(self, cmd, arg, nonblock)
+    }
+
+    fn read(
+        &self,
+        bytes: usize,
+        nonblock: bool,
+        to: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> Result<usize> {
+        let socket = self.stream()?;
+        let over = (&*self.node, &*self.engine);
+        self.sockets.receive(over, socket, bytes, nonblock, to)
+    }
+
+    fn write(
+        &self,
+        bytes: usize,
+        nonblock: bool,
+        from: &mut dyn FnMut(&mut [u8]) -> usize,
+    ) -> Result<usize> {
+        let socket = self.stream()?;
+        let over = (&*self.node, &*self.engine);
+        self.sockets.send(over, socket, bytes, nonblock, from)
     }
 
     fn mmap(&self, vma: &NewVma<'_>) -> Result {

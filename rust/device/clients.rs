@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The clients of a port: its channels, its engine, and its functions of shared endpoints.
+//! The clients of a port: its channels, its engine, its sockets, and its functions of shared endpoints.
 //!
 //! Passes each event to them; none knows the others. The engine's link queues are at the beginning of an
-//! arena; the channels have the rest.
+//! arena; channels and sockets have the rest.
 
 use crate::{
     channel::Channels,
@@ -11,6 +11,7 @@ use crate::{
     fabric::{Client, Node, Reason, Session, Usage},
     hw::{Port, MAX_LINKS},
     proto::{link::Peer, pair::Ask, wire::Body},
+    socket::Sockets,
     verbs::{Engine, KickPage},
 };
 use kernel::{prelude::*, sync::Arc};
@@ -18,6 +19,7 @@ use kernel::{prelude::*, sync::Arc};
 pub(super) struct Clients {
     channels: Arc<Channels>,
     engine: Arc<Engine>,
+    sockets: Arc<Sockets>,
     endpoints: Arc<Endpoints>,
 }
 
@@ -25,11 +27,13 @@ impl Clients {
     pub(super) fn new(
         channels: Arc<Channels>,
         engine: Arc<Engine>,
+        sockets: Arc<Sockets>,
         endpoints: Arc<Endpoints>,
     ) -> Result<Arc<Self>> {
         let clients = Self {
             channels,
             engine,
+            sockets,
             endpoints,
         };
         Ok(Arc::new(clients, GFP_KERNEL)?)
@@ -42,11 +46,13 @@ impl Client for Clients {
         // there.
         KickPage::zap(self.channels.mapping());
         self.channels.ready(port, link, peer);
+        self.sockets.ready(link);
         self.engine.ready(port, link, peer);
     }
 
     fn broken(&self, port: &dyn Port, link: usize, reason: Reason) {
         self.engine.broken(port, link, reason);
+        self.sockets.broken(link, reason);
         self.channels.broken(link, reason);
     }
 
@@ -63,11 +69,13 @@ impl Client for Clients {
 
     fn hold(&self, session: &mut Session<'_>) -> bool {
         let channels = self.channels.hold(session);
-        self.engine.hold(session) && channels
+        let sockets = self.sockets.hold(session);
+        self.engine.hold(session) && channels && sockets
     }
 
     fn go_on(&self, session: &mut Session<'_>) {
         self.channels.go_on(session);
+        self.sockets.go_on(session);
         self.engine.go_on(session);
     }
 
@@ -107,11 +115,13 @@ impl Client for Clients {
 
     fn tick(&self, session: &mut Session<'_>, now: u64) {
         self.channels.tick(session, now);
+        self.sockets.tick(session);
         self.engine.tick(session, now);
     }
 
     fn wake(&self, port: &dyn Port, link: usize) {
         self.channels.wake(port, link);
+        self.sockets.wake(port, link);
         self.engine.wake(link);
     }
 
@@ -125,6 +135,7 @@ impl Client for Clients {
 
     fn closed(&self) {
         self.channels.closed();
+        self.sockets.closed();
         self.engine.closed();
         self.endpoints.closed();
     }
@@ -137,26 +148,27 @@ impl Client for Clients {
 
     fn asked(&self, ask: Ask) {
         self.channels.asked(ask);
+        self.sockets.asked(ask);
         // Waiters have to see what is wanted.
         self.closed();
         self.outstanding(ask);
     }
 
     fn outstanding(&self, ask: Ask) -> u32 {
-        let open = |link| self.channels.usage(link).open as u32;
-        let channels = match ask {
+        let open = |link| self.channels.usage(link).open as u32 + self.sockets.count(link);
+        let connections = match ask {
             Ask::Finish | Ask::Look => (0..MAX_LINKS).map(open).sum(),
-            // Channels end with the function: what was sent arrives.
+            // Channels and sockets end with the function: what was sent arrives.
             Ask::GoOn | Ask::Stop | Ask::Still => 0,
         };
-        if channels != 0 {
-            return channels;
+        if connections != 0 {
+            return connections;
         }
         self.engine.outstanding(ask)
     }
 
     fn is_used(&self, link: usize) -> bool {
-        self.channels.is_used(link) || self.engine.is_used(link)
+        self.channels.is_used(link) || self.sockets.count(link) != 0 || self.engine.is_used(link)
     }
 
     fn usage(&self, link: usize) -> Usage {

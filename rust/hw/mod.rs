@@ -31,6 +31,7 @@ pub(crate) mod loopback;
 mod losses;
 mod mover;
 mod owner;
+mod part;
 mod rates;
 mod routes;
 mod user_doorbells;
@@ -44,6 +45,7 @@ pub(crate) use self::{
     losses::Losses,
     mover::{Moved, Mover, Piece},
     owner::Owner,
+    part::Part,
     rates::Rates,
     routes::{Aim, FarLinks, Route, Router},
     user_doorbells::UserDoorbells,

@@ -69,6 +69,7 @@ pub mod reach;
 pub mod request;
 pub mod ring;
 pub mod share;
+pub mod socket;
 pub mod stag;
 pub mod staging;
 pub mod tpt;

@@ -9,6 +9,7 @@
 
 use super::hold::Standing;
 use super::protocol::Protocol;
+use super::socket::message as socket;
 use super::trunk::{Fault, Layout, UNIT};
 use super::wqe::MAX_MESSAGE;
 
@@ -60,6 +61,9 @@ const LEND: u8 = 24;
 const READ: u8 = 25;
 const OFFER: u8 = 26;
 const SIZE: u8 = 27;
+/// The first of those of [`socket`].
+const SOCKET: u8 = 32;
+const SOCKET_LAST: u8 = SOCKET + socket::OPS - 1;
 
 /// A payload that is to be sent in a cell: at most [`INLINE_BYTES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,6 +275,8 @@ pub enum Message<P = Inline> {
     Gone(Gone),
     /// Connects: the sender is connected to the receiver.
     Join(Join),
+    /// Makes or ends a socket. Names no queue pair.
+    Socket(socket::Message),
     /// Grants memory of the sender for a part of a long message.
     Lend {
         /// The part.
@@ -385,12 +391,18 @@ impl<P> Message<P> {
                 ..
             }
         );
-        offer || self.is_request()
+        let socket = matches!(self, Self::Socket(message) if message.is_pulled());
+        offer || socket || self.is_request()
     }
 
     /// Returns whether it takes a receive request.
     pub const fn takes_recv(&self) -> bool {
         matches!(self, Self::Send { .. } | Self::Write { imm: Some(_), .. })
+    }
+
+    /// Returns whether it is taken after all that the peer has posted before, to be pulled.
+    pub const fn follows_all(&self) -> bool {
+        matches!(self, Self::Gone(_) | Self::Join(_) | Self::Socket(_))
     }
 
     /// Returns whether it is a message with data that come later.
@@ -532,6 +544,13 @@ fn body<P: AsRef<[u8]>>(message: &Message<P>, mut store: impl FnMut(usize, u64))
             store(ARG0, join.qpn.into());
             store(ARG1, how);
             (JOIN, 0, 0)
+        }
+        Message::Socket(ref message) => {
+            let (op, words) = message.encode();
+            for (n, word) in words.into_iter().enumerate() {
+                store(n, word);
+            }
+            (SOCKET + op, 0, 0)
         }
         Message::Lend {
             ref part,
@@ -838,6 +857,11 @@ impl<F: Fn(usize) -> u64> Reader<'_, F> {
                     epoch,
                     peer_epoch,
                 })
+            }
+            SOCKET..=SOCKET_LAST => {
+                self.bare()?;
+                let message = socket::Message::decode(op - SOCKET, &self.load);
+                Message::Socket(message.ok_or(Fault::Value)?)
             }
             LEND => {
                 let (part, extents) = self.part()?;

@@ -17,6 +17,7 @@ use kernel::{
     bindings,
     error::from_result,
     fs::file::{flags, LocalFile},
+    iov::{IovIterDest, IovIterSource},
     prelude::*,
     sync::Arc,
 };
@@ -53,6 +54,23 @@ pub(crate) trait File: Any + Send + Sync {
 
     /// Handles `ioctl`. `nonblock`: the file is `O_NONBLOCK`.
     fn ioctl(&self, cmd: u32, arg: usize, nonblock: bool) -> Result;
+
+    /// Handles `read`: has `to` copy up to `bytes` bytes, which returns how many it could, and returns how many there were.
+    fn read(
+        &self,
+        bytes: usize,
+        nonblock: bool,
+        to: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> Result<usize>;
+
+    /// Handles `write`: has `from` copy up to `bytes` bytes, in order, which returns how many it could, and returns how
+    /// many it has taken.
+    fn write(
+        &self,
+        bytes: usize,
+        nonblock: bool,
+        from: &mut dyn FnMut(&mut [u8]) -> usize,
+    ) -> Result<usize>;
 
     /// Handles `mmap`.
     fn mmap(&self, vma: &NewVma<'_>) -> Result;
@@ -156,6 +174,50 @@ extern "C" fn unlocked_ioctl(file: *mut bindings::file, cmd: c_uint, arg: c_ulon
     }
 }
 
+/// Returns the file of an access, and whether it must not wait.
+///
+/// # Safety
+///
+/// `kiocb` is that of an access of a file that was opened by [`open`], during the access.
+unsafe fn accessed<'a>(kiocb: *mut bindings::kiocb) -> (&'a Open, bool) {
+    // SAFETY: By the requirements; the access keeps the file.
+    unsafe {
+        // `IOCB_NOWAIT` does not come here: the files have no `FMODE_NOWAIT`.
+        let file = (*kiocb).ki_filp;
+        let opened = LocalFile::from_raw_file(file).flags();
+        (of(file), opened & flags::O_NONBLOCK != 0)
+    }
+}
+
+fn counted(result: Result<usize>) -> isize {
+    match result {
+        // At most the bytes that were asked for, which the VFS limits.
+        Ok(count) => count as isize,
+        Err(e) => e.to_errno() as isize,
+    }
+}
+
+extern "C" fn read_iter(kiocb: *mut bindings::kiocb, to: *mut bindings::iov_iter) -> isize {
+    // SAFETY: The VFS calls this for an access of such a file, and keeps both during the call; `to` is a
+    // destination.
+    let ((open, nonblock), to) = unsafe { (accessed(kiocb), IovIterDest::from_raw(to)) };
+    let bytes = to.len();
+    counted(
+        open.file
+            .read(bytes, nonblock, &mut |part| to.copy_to_iter(part)),
+    )
+}
+
+extern "C" fn write_iter(kiocb: *mut bindings::kiocb, from: *mut bindings::iov_iter) -> isize {
+    // SAFETY: As in `read_iter`; `from` is a source.
+    let ((open, nonblock), from) = unsafe { (accessed(kiocb), IovIterSource::from_raw(from)) };
+    let bytes = from.len();
+    counted(
+        open.file
+            .write(bytes, nonblock, &mut |part| from.copy_from_iter(part)),
+    )
+}
+
 extern "C" fn mmap(file: *mut bindings::file, vma: *mut bindings::vm_area_struct) -> c_int {
     from_result(|| {
         // SAFETY: The mapping is being set up for a file of ours.
@@ -199,6 +261,10 @@ pub(super) const fn operations(
         unlocked_ioctl: Some(unlocked_ioctl),
         compat_ioctl: bindings::compat_ptr_ioctl,
         mmap: Some(mmap),
+        read_iter: Some(read_iter),
+        write_iter: Some(write_iter),
+        splice_read: Some(bindings::copy_splice_read),
+        splice_write: Some(bindings::iter_file_splice_write),
         ..pin_init::zeroed()
     }
 }

@@ -361,6 +361,20 @@ impl Drop for Enabled {
     }
 }
 
+/// Reads the beginning of the vital product data of the function into `to`, and returns how many bytes there are.
+///
+/// Wraps `pci_read_vpd()`, `include/linux/pci.h`. Sleeps. Errors: `ENODEV`, the function has none; others of reading
+/// it.
+pub(crate) fn read_vpd(dev: &pci::Device<Core<'_>>, to: &mut [u8]) -> Result<usize> {
+    // SAFETY: `to` has room for so many bytes.
+    let read = unsafe { bindings::pci_read_vpd(raw_pci(dev), 0, to.len(), to.as_mut_ptr().cast()) };
+    match usize::try_from(read) {
+        Ok(count) => Ok(count),
+        // An errno: it fits.
+        Err(_) => Err(Error::from_errno(read as c_int)),
+    }
+}
+
 /// Saves the configuration space, for [`restore_state`].
 ///
 /// Wraps `pci_save_state()`, `include/linux/pci.h`, and returns its errors.

@@ -6,6 +6,7 @@
 //! `worker` runs then.
 
 use super::{
+    control::Control,
     kicks::{KickPage, Kicks},
     making::Making,
     qp::{Inner, Path, Qp, State},
@@ -67,9 +68,14 @@ pub(crate) struct Status {
 }
 
 impl Engine {
-    pub(crate) fn new(home: &Arc<Home>, memory: &Arc<Memory>) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        home: &Arc<Home>,
+        memory: &Arc<Memory>,
+        control: Arc<dyn Control>,
+    ) -> Result<Arc<Self>> {
         let table = Arc::pin_init(Table::new(), GFP_KERNEL)?;
-        let worker = |link| Worker::new(home, link, table.clone(), memory.clone());
+        let (table_of, memory_of) = (|| table.clone(), || memory.clone());
+        let worker = |link| Worker::new(home, link, table_of(), memory_of(), control.clone());
         let mut workers = KVec::with_capacity(MAX_LINKS, GFP_KERNEL)?;
         for link in 0..MAX_LINKS {
             workers.push(worker(link)?, GFP_KERNEL)?;
@@ -246,6 +252,15 @@ impl Engine {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Has the engine send what [`Control::next`] returns of a link, in the caller's thread. Work items do what is
+    /// left. `EINVAL`: there is no such link.
+    pub(crate) fn tell(&self, node: &Node, link: usize) -> Result {
+        let port = node.port()?;
+        let worker = self.worker(link).ok_or(EINVAL)?;
+        worker.kick(node, &**port, None, ONCE);
         Ok(())
     }
 

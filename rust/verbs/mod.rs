@@ -16,10 +16,12 @@
 //! 3. `Table::slots`. No other of these locks is taken while it is held;
 //! 4. `Qp::inner`: those of two queue pairs are never held at once. [`crate::mem`] is called with it
 //!    held;
-//! 5. completion queues and shared receive queues, a spin lock each, inside all others.
+//! 5. the locks of the [`Control`];
+//! 6. completion queues and shared receive queues, a spin lock each, inside all others.
 //!
 //! `Worker::node` and `Kicks::node` are held briefly, and no lock is taken inside them.
 
+mod control;
 mod cq;
 mod cx;
 mod data;
@@ -43,6 +45,7 @@ mod wait;
 mod worker;
 
 pub(crate) use self::{
+    control::{Control, Reached},
     cq::{Cq, Next, MAX_CQS},
     engine::{Change, Engine, Wanted},
     kicks::{Bell, KickPage, PLACE},

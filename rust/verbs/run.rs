@@ -6,6 +6,7 @@
 //! What a queue pair does with it is in `proto::qp`; when a run takes place is decided by `worker`.
 
 use super::{
+    control::Control,
     cx::Cx,
     members::Members,
     moving::What,
@@ -20,8 +21,8 @@ use crate::{
         cqe::Status,
         fifo::Arrived,
         protocol::Protocol,
-        qp::{Deferred, Disconnect, Joined, Lease, Served, Transfer},
-        request::Message,
+        qp::{Deferred, Disconnect, Flow, Joined, Lease, Served, Transfer},
+        request::{Address, Message},
         trunk::Fault,
         word::{Says, Word},
     },
@@ -42,6 +43,7 @@ pub(super) struct Run<'a> {
     pub(super) deferred: &'a mut KVec<Deferred>,
     pub(super) gone: &'a mut KVec<Disconnect>,
     pub(super) members: &'a Members,
+    pub(super) control: &'a dyn Control,
     pub(super) link: usize,
 }
 
@@ -127,7 +129,7 @@ impl<'a> Run<'a> {
             // Looked at where it is: a cell is large.
             match &cx.trunk.peek(&cx.io) {
                 Ok(Some(arrived)) => {
-                    if let Message::Gone(_) | Message::Join(_) = arrived.message {
+                    if arrived.message.follows_all() {
                         taken += self.catch_up(cx)?;
                     }
                     self.cell(cx, arrived);
@@ -228,6 +230,10 @@ impl<'a> Run<'a> {
         } = arrived;
         cx.own_qpn.set(address.qpn);
         traced::cell(cx.dev, self.link, false, address.qpn, *address, message);
+        if let Message::Socket(socket) = message {
+            self.control.arrived(&cx.io.reached(), socket);
+            return;
+        }
         if let Message::Gone(gone) = message {
             let buffers = &mut cx.trunk.buffers;
             buffers.revoke_peer(address.qpn, gone.qpn, gone.peer_epoch);
@@ -323,11 +329,29 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
+    /// Sends the messages of sockets that are due. Returns false if there is no room now.
+    fn tell_sockets(&mut self, cx: &mut Cx<'_>) -> Result<bool, Fault> {
+        cx.own_qpn.set(0);
+        while let Some(message) = self.control.next(self.link) {
+            // Only a request may be pulled.
+            let protocol = Protocol {
+                wqe: message.is_pulled(),
+                ..Protocol::PUSH
+            };
+            let to = Address { qpn: 0, psn: 0 };
+            if cx.flow == Flow::Quiesced || !cx.send(protocol, to, &Message::Socket(message))? {
+                return Ok(false);
+            }
+            self.control.sent(self.link);
+        }
+        Ok(true)
+    }
+
     /// Services each queue pair in the run queue once, as far as the budget of `left` goes: each request
     /// is one of it, and a service without any is, too.
     pub(super) fn visit(&mut self, cx: &mut Cx<'_>, left: &mut usize) -> Result<Served, Fault> {
         let mut all = Served {
-            blocked: !self.tell_gone(cx)?,
+            blocked: !self.tell_gone(cx)? || !self.tell_sockets(cx)?,
             ..Served::default()
         };
         if all.blocked {

@@ -5,7 +5,7 @@
 //! The rules are in `proto::fifo`; this file applies them to the arena and the window. It must not
 //! know queue pairs.
 
-use super::{heap::Leases, moving::Moving};
+use super::{control::Reached, heap::Leases, moving::Moving};
 use crate::{
     fabric::Node,
     hw::{Mover, Port},
@@ -16,7 +16,7 @@ use crate::{
         fifo::{Arrived, Error, Inbound, Outbound},
         protocol::Protocol,
         qp::lease::{leases, Buffers},
-        request::{Address, Data, Lane, Message, Outgoing},
+        request::{Address, Data, Lane, Outgoing},
         trunk::{Fault, Layout},
         window,
         word::Word,
@@ -54,6 +54,15 @@ impl<'a> Io<'a> {
             arena,
             window: port.window(link)?,
         })
+    }
+
+    /// Returns what else is reached over the link.
+    pub(super) fn reached(&self) -> Reached<'a> {
+        Reached {
+            node: self.node,
+            port: self.port,
+            link: self.link,
+        }
     }
 
     /// Returns the DMA channel of the link, if the port has one.
@@ -247,7 +256,7 @@ impl Trunk {
         to: Address,
         message: &Outgoing<'_>,
     ) -> Result<bool, Fault> {
-        if let Message::Gone(_) | Message::Join(_) = message {
+        if message.follows_all() {
             // The peer is first told of what was posted for it to pull.
             self.outbound.tell(&io.peer());
         }

@@ -11,6 +11,7 @@
 //! not know what a queue pair is, nor how it is serviced.
 
 use super::{
+    control::Control,
     cq::Next,
     cx::Cx,
     members::Members,
@@ -114,6 +115,7 @@ pub(super) struct Worker {
     link: usize,
     table: Arc<Table>,
     memory: Arc<Memory>,
+    control: Arc<dyn Control>,
     #[pin]
     node: Mutex<Option<Arc<Node>>>,
     #[pin]
@@ -140,6 +142,7 @@ impl Worker {
         link: usize,
         table: Arc<Table>,
         memory: Arc<Memory>,
+        control: Arc<dyn Control>,
     ) -> Result<Arc<Self>> {
         let spares = Spares::new()?;
         Arc::pin_init(
@@ -148,6 +151,7 @@ impl Worker {
                 link,
                 table,
                 memory,
+                control,
                 node <- new_mutex!(None, "weft engine node"),
                 core <- new_mutex!(
                     Core {
@@ -199,6 +203,11 @@ impl Worker {
     /// Returns whether this session connects queue pairs.
     pub(super) fn has_users(&self) -> bool {
         self.users.load(Relaxed) != 0
+    }
+
+    /// Returns whether what the peer sends is waited for.
+    fn is_awaited(&self) -> bool {
+        self.has_users() || self.control.listens()
     }
 
     /// Returns whether queue pairs are kept until there is another session.
@@ -307,6 +316,7 @@ impl Worker {
             deferred,
             gone,
             members,
+            control: &*self.control,
             link: self.link,
         };
         let mut left = budget;

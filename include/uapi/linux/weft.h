@@ -61,6 +61,11 @@
 #define WEFT_CQ_WAIT		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 26)
 #define WEFT_FABRIC_SLOT	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 27)
 #define WEFT_FABRIC_ANNOUNCE	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 28)
+#define WEFT_SOCK_LISTEN	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 40)
+#define WEFT_SOCK_CONNECT	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 41)
+#define WEFT_SOCK_ACCEPT	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 42)
+#define WEFT_SOCK_INFO		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 43)
+#define WEFT_SOCK_SHUTDOWN	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 44)
 #define WEFT_EP_OPEN		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 32)
 #define WEFT_EP_QUERY		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 33)
 #define WEFT_EP_AREA		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 34)
@@ -343,6 +348,151 @@ struct weft_chan_kick {
 	__u32 size;
 	__u32 flags;
 };
+
+/*
+ * Sockets: a file becomes one end of a stream of bytes, which read(), write(), poll() and
+ * splice() move, blocking or with O_NONBLOCK. See Documentation/sockets.rst.
+ */
+
+/**
+ * struct weft_sock_listen - ioctl(WEFT_SOCK_LISTEN)
+ * @size: sizeof(struct weft_sock_listen)
+ * @flags: must be 0
+ * @service: service number, not 0; those of sockets and those of channels are apart
+ * @backlog: requests that may wait to be accepted, 1 to WEFT_SOCK_MAX_BACKLOG
+ *
+ * poll() reports POLLIN when a request waits. EADDRINUSE: another file listens there;
+ * ENOSPC, EDQUOT: as WEFT_CHAN_LISTEN; EACCES: the service is the kernel's; EOPNOTSUPP: the
+ * vital product data of the port say that it has no sockets; EISCONN: the file is not fresh.
+ */
+struct weft_sock_listen {
+	__u32 size;
+	__u32 flags;
+	__u32 service;
+	__u32 backlog;
+};
+
+#define WEFT_SOCK_MAX_BACKLOG	4096
+
+/**
+ * struct weft_sock_connect - ioctl(WEFT_SOCK_CONNECT)
+ * @size: sizeof(struct weft_sock_connect)
+ * @flags: must be 0
+ * @peer: as in struct weft_chan_connect
+ * @link: likewise
+ * @service: service number at the peer
+ * @protocol: 0: data are pushed, stored into the memory of the end that receives them;
+ *	WEFT_PULL_WQE | WEFT_PULL_DATA: pulled, fetched from the memory of the end that sends them
+ * @bytes: of each of the two halves, of the arenas of the two ends: a multiple of 4096,
+ *	WEFT_SOCK_MIN_BYTES to WEFT_SOCK_MAX_BYTES; 0: WEFT_SOCK_DEFAULT_BYTES
+ * @timeout_ms: how long to wait for the peer, 0 for 5000, at most 60000
+ *
+ * Waits until the peer has accepted. With O_NONBLOCK it fails with EINPROGRESS, and the file
+ * is a socket all the same: poll() reports POLLOUT, or POLLERR, when there is an answer, and
+ * WEFT_SOCK_INFO says which. It may wait for a link to the peer even then.
+ *
+ * ECONNREFUSED: nothing listens there, or its backlog is full, or a service that listened has
+ * closed; ENOBUFS: the arena of the link has no room for another half, at either end; EOPNOTSUPP:
+ * the vital product data of this port or of the peer's say that it has no sockets, or @protocol
+ * is another combination of WEFT_PULL_*. EHOSTUNREACH, EDQUOT, ENOMEM, ETIMEDOUT, ECONNRESET,
+ * EACCES, EINTR, EISCONN, and ENOSPC for links: as WEFT_CHAN_CONNECT.
+ */
+struct weft_sock_connect {
+	__u32 size;
+	__u32 flags;
+	__u64 peer;
+	__u32 link;
+	__u32 service;
+	__u32 protocol;
+	__u32 bytes;
+	__u32 timeout_ms;
+	__u32 reserved;
+};
+
+#define WEFT_SOCK_MIN_BYTES	4096
+#define WEFT_SOCK_DEFAULT_BYTES	16384
+#define WEFT_SOCK_MAX_BYTES	1048576
+
+/**
+ * struct weft_sock_accept - ioctl(WEFT_SOCK_ACCEPT): makes a fresh file a socket
+ * @size: sizeof(struct weft_sock_accept)
+ * @flags: must be 0
+ * @listen_fd: a file of the same port that listens for sockets
+ * @reserved: must be 0
+ *
+ * Waits for a request, unless the file is O_NONBLOCK (EAGAIN). ECONNABORTED: the peer has given
+ * up; ENOBUFS: the arena has no room for the half of this end, EDQUOT: no more for this user. The
+ * peer gets ENOBUFS then.
+ */
+struct weft_sock_accept {
+	__u32 size;
+	__u32 flags;
+	__s32 listen_fd;
+	__u32 reserved;
+};
+
+/* States of a socket (weft_sock_info.state). */
+#define WEFT_SOCK_CONNECTING	1
+#define WEFT_SOCK_OPEN		2
+#define WEFT_SOCK_PEER_CLOSED	3	/* what the peer has sent can still be read */
+#define WEFT_SOCK_ENDED		4	/* error says why */
+
+/**
+ * struct weft_sock_info - ioctl(WEFT_SOCK_INFO)
+ * @size: sizeof(struct weft_sock_info)
+ * @flags: must be 0
+ * @state: out: WEFT_SOCK_*
+ * @error: out: the errno that calls fail with, or 0
+ * @peer_hwid: out: hardware id of the peer, as its port attests it
+ * @peer_generation: out: its generation when the socket was made
+ * @link: out: link that the socket uses
+ * @service: out: service number
+ * @protocol: out: 0, or WEFT_PULL_WQE | WEFT_PULL_DATA
+ * @bytes: out: bytes of a half
+ * @reserved: out: 0
+ * @sent: out: bytes sent
+ * @received: out: bytes received
+ * @buffer_full: out: how often this end had to wait for room, and told the peer by its
+ *	buffer-full flag
+ *
+ * ENOTCONN: the file is not a socket.
+ */
+struct weft_sock_info {
+	__u32 size;
+	__u32 flags;
+	__u32 state;
+	__u32 error;
+	__u64 peer_hwid;
+	__u32 peer_generation;
+	__u32 link;
+	__u32 service;
+	__u32 protocol;
+	__u32 bytes;
+	__u32 reserved;
+	__u64 sent;
+	__u64 received;
+	__u64 buffer_full;
+};
+
+/**
+ * struct weft_sock_shutdown - ioctl(WEFT_SOCK_SHUTDOWN)
+ * @size: sizeof(struct weft_sock_shutdown)
+ * @flags: must be 0
+ * @how: mask of WEFT_SHUT_*
+ * @reserved: must be 0
+ *
+ * After WEFT_SHUT_SEND the peer reads to the end of the stream, and write() here fails with EPIPE.
+ * After WEFT_SHUT_RECV read() returns 0. ENOTCONN: there is no connection (yet, or any more).
+ */
+struct weft_sock_shutdown {
+	__u32 size;
+	__u32 flags;
+	__u32 how;
+	__u32 reserved;
+};
+
+#define WEFT_SHUT_RECV		(1 << 0)
+#define WEFT_SHUT_SEND		(1 << 1)
 
 /*
  * What is in memory.

@@ -73,10 +73,10 @@ impl WorkItem for Worker {
 }
 
 impl Worker {
-    /// Queues the work item if queue pairs are connected: there may be work. Any context, with the
+    /// Queues the work item if something of the peer is waited for: there may be work. Any context, with the
     /// port entered.
     pub(in crate::verbs) fn rung(self: &Arc<Self>) {
-        if self.users.load(Relaxed) != 0 {
+        if self.is_awaited() {
             work::run_unbound_in(self, 0);
         }
     }

@@ -69,7 +69,7 @@ impl Worker {
     /// Has a user that sleeps run the engine, or the work item: the peer has rung. Called in hard
     /// interrupts, with the port entered.
     pub(in crate::verbs) fn called(self: &Arc<Self>) {
-        if !self.has_users() {
+        if !self.is_awaited() {
             return;
         }
         if self.sleepers.call() {

@@ -35,6 +35,16 @@ pub const WEFT_REASON_LINK: u32 = 1;
 pub const WEFT_REASON_PEER: u32 = 2;
 pub const WEFT_REASON_PROTOCOL: u32 = 3;
 pub const WEFT_REASON_REMOVED: u32 = 4;
+pub const WEFT_SOCK_MAX_BACKLOG: u32 = 4096;
+pub const WEFT_SOCK_MIN_BYTES: u32 = 4096;
+pub const WEFT_SOCK_DEFAULT_BYTES: u32 = 16384;
+pub const WEFT_SOCK_MAX_BYTES: u32 = 1048576;
+pub const WEFT_SOCK_CONNECTING: u32 = 1;
+pub const WEFT_SOCK_OPEN: u32 = 2;
+pub const WEFT_SOCK_PEER_CLOSED: u32 = 3;
+pub const WEFT_SOCK_ENDED: u32 = 4;
+pub const WEFT_SHUT_RECV: u32 = 1;
+pub const WEFT_SHUT_SEND: u32 = 2;
 pub const WEFT_CELL_BYTES: u32 = 64;
 pub const WEFT_CELL_INLINE: u32 = 48;
 pub const WEFT_CHAN_CELLS_AT: u32 = 4096;
@@ -277,6 +287,61 @@ pub struct weft_chan_info {
 pub struct weft_chan_kick {
     pub size: __u32,
     pub flags: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_sock_listen {
+    pub size: __u32,
+    pub flags: __u32,
+    pub service: __u32,
+    pub backlog: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_sock_connect {
+    pub size: __u32,
+    pub flags: __u32,
+    pub peer: __u64,
+    pub link: __u32,
+    pub service: __u32,
+    pub protocol: __u32,
+    pub bytes: __u32,
+    pub timeout_ms: __u32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_sock_accept {
+    pub size: __u32,
+    pub flags: __u32,
+    pub listen_fd: __s32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_sock_info {
+    pub size: __u32,
+    pub flags: __u32,
+    pub state: __u32,
+    pub error: __u32,
+    pub peer_hwid: __u64,
+    pub peer_generation: __u32,
+    pub link: __u32,
+    pub service: __u32,
+    pub protocol: __u32,
+    pub bytes: __u32,
+    pub reserved: __u32,
+    pub sent: __u64,
+    pub received: __u64,
+    pub buffer_full: __u64,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_sock_shutdown {
+    pub size: __u32,
+    pub flags: __u32,
+    pub how: __u32,
+    pub reserved: __u32,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -808,6 +873,11 @@ pub const IOCTL_WEFT_FABRIC_COMPONENT: __u32 = 22424;
 pub const IOCTL_WEFT_FABRIC_VH: __u32 = 22425;
 pub const IOCTL_WEFT_FABRIC_SLOT: __u32 = 22427;
 pub const IOCTL_WEFT_FABRIC_ANNOUNCE: __u32 = 22428;
+pub const IOCTL_WEFT_SOCK_LISTEN: __u32 = 22440;
+pub const IOCTL_WEFT_SOCK_CONNECT: __u32 = 22441;
+pub const IOCTL_WEFT_SOCK_ACCEPT: __u32 = 22442;
+pub const IOCTL_WEFT_SOCK_INFO: __u32 = 22443;
+pub const IOCTL_WEFT_SOCK_SHUTDOWN: __u32 = 22444;
 pub const IOCTL_WEFT_EP_OPEN: __u32 = 22432;
 pub const IOCTL_WEFT_EP_QUERY: __u32 = 22433;
 pub const IOCTL_WEFT_EP_AREA: __u32 = 22434;

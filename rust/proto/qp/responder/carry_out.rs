@@ -139,6 +139,7 @@ impl<H: Heap> Machine<H> {
             | Message::Gone(_)
             | Message::Join(_)
             | Message::Lend { .. }
+            | Message::Socket(_)
             | Message::Offer { .. } => Err(Status::Protocol.into()),
         }
     }

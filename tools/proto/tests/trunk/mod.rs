@@ -10,6 +10,7 @@ use weft_proto::fence::Fence;
 use weft_proto::hold::Standing;
 use weft_proto::protocol::Protocol;
 use weft_proto::request::{Data, Extent, Extents, Gone, Inline, Join, Message, Part, Role};
+use weft_proto::socket::{message as socket, Half, Mode, Shape, MIN_HALF};
 use weft_proto::trunk::{Layout, CELL_BYTES};
 use weft_proto::window::{Area, Window};
 use weft_proto::word::{Says, Word};
@@ -166,6 +167,16 @@ pub fn message(own: Layout, peer: Layout) -> impl Strategy<Value = Message> {
                 epoch: epochs.0,
                 peer_epoch: epochs.1,
             })),
+        (any::<bool>(), 1u32.., 1u32.., 0u64..1 << 20).prop_map(|(pulls, service, from, page)| {
+            let mode = if pulls { Mode::Pull } else { Mode::Push };
+            let shape = Shape::new(mode, MIN_HALF).expect("a page");
+            let half = Half {
+                base: page << 12,
+                shape,
+            };
+            let says = socket::Says::Init { service, half };
+            Message::Socket(socket::Message { to: 0, from, says })
+        }),
         (part(), extents(peer)).prop_map(|(part, extents)| Message::Lend { part, extents }),
         (role(), part(), extents(peer)).prop_map(|(to, part, extents)| Message::Offer {
             to,

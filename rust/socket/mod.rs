@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sockets: streams of bytes between programs of two hosts, with the errors that programs of TCP know.
+//!
+//! Each end has a half in its arena, `proto::socket`. The kernel moves the bytes, in the calls of the programs: what
+//! is sent is in the memory of the other host, or ready to be fetched from there, when `write` returns. Messages of
+//! the link queues make sockets and end them, see [`crate::verbs::Control`]. Documentation/sockets.rst explains what
+//! programs see. This module must not know files.
+//!
+//! # Locks
+//!
+//! Inside those of `fabric` and of `crate::verbs`, and in this order:
+//!
+//! 1. `Socket::sending`, then `Socket::receiving`: held by a call that sends or receives, also while it copies memory
+//!    of its program or waits for the peer. Only a program's calls wait for them, and can be interrupted;
+//! 2. `Sockets::listeners`, then the queue of a [`Listener`];
+//! 3. `PerLink::outbox`;
+//! 4. `PerLink::table`, with interrupts off: taken by the hard interrupt;
+//! 5. `Socket::wakeup`, with interrupts off.
+//!
+//! `crate::channel` and `crate::share` are called with none of them held.
+
+mod access;
+mod calls;
+mod events;
+mod listener;
+mod per_link;
+mod socket;
+mod sockets;
+mod transfer;
+
+pub(crate) use self::{calls::Wanted, listener::Listener, socket::Socket, sockets::Sockets};

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The sockets of a link, by their ids, and the messages that are to be sent to its peer.
+
+use super::Socket;
+use crate::{
+    proto::socket::message::Message,
+    sys::irqlock::{new_spinlock_irq, SpinLockIrq},
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    rbtree::{RBTree, RBTreeNode},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
+};
+
+/// The most messages that wait to be sent: far more than a peer that obeys the protocol causes. Beyond it the peer gets
+/// no answer.
+const MOST_WAITING: usize = 16384;
+
+/// The sockets of a link.
+#[pin_data]
+pub(super) struct PerLink {
+    #[pin]
+    table: SpinLockIrq<RBTree<u32, Arc<Socket>>>,
+    #[pin]
+    outbox: Mutex<KVVec<Message>>,
+    /// Sockets in the table.
+    count: Atomic<u32>,
+    /// Counts sessions.
+    session: Atomic<u64>,
+    /// Quiesced.
+    rests: Atomic<bool>,
+}
+
+impl PerLink {
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            table <- new_spinlock_irq!(RBTree::new(), c"weft sockets"),
+            outbox <- new_mutex!(KVVec::new(), "weft socket messages"),
+            count: Atomic::new(0),
+            session: Atomic::new(0),
+            rests: Atomic::new(false),
+        })
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.count.load(Relaxed)
+    }
+
+    pub(super) fn session(&self) -> u64 {
+        self.session.load(Relaxed)
+    }
+
+    /// Begins a session. Called with the link locked.
+    pub(super) fn begin(&self) {
+        self.session.fetch_add(1, Relaxed);
+        self.rests.store(false, Relaxed);
+    }
+
+    pub(super) fn rests(&self) -> bool {
+        self.rests.load(Relaxed)
+    }
+
+    pub(super) fn set_rests(&self, rests: bool) {
+        self.rests.store(rests, Relaxed);
+    }
+
+    /// Adds a socket, and makes room for its messages: posting those does not fail. `EEXIST`: its id is that of another
+    /// one.
+    pub(super) fn add(&self, socket: &Arc<Socket>) -> Result {
+        // A request or an answer, Close, and Closed.
+        let most = 3 * (self.count() as usize + 1);
+        self.outbox.lock().reserve(most, GFP_KERNEL)?;
+        let node = RBTreeNode::new(socket.made.id, socket.clone(), GFP_KERNEL_ACCOUNT)?;
+        let mut table = self.table.lock();
+        if table.get(&socket.made.id).is_some() {
+            drop(table);
+            drop(node);
+            return Err(EEXIST);
+        }
+        let replaced = table.insert(node);
+        drop(table);
+        drop(replaced);
+        self.count.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    pub(super) fn find(&self, id: u32) -> Option<Arc<Socket>> {
+        self.table.lock().get(&id).cloned()
+    }
+
+    /// Finds the socket that the peer has called `id` in its request.
+    pub(super) fn find_peer(&self, id: u32) -> Option<Arc<Socket>> {
+        self.all()
+            .find(|socket| socket.remote.as_ref().is_some_and(|remote| remote.id == id))
+    }
+
+    /// Removes a socket. Returns whether it was there.
+    pub(super) fn remove(&self, socket: &Socket) -> bool {
+        let mut table = self.table.lock();
+        let id = socket.made.id;
+        let is_it = |other: &Arc<Socket>| core::ptr::eq(&**other, socket);
+        let gone = match table.get(&id).is_some_and(is_it) {
+            true => table.remove_node(&id),
+            false => None,
+        };
+        drop(table);
+        let removed = gone.is_some();
+        if removed {
+            self.count.fetch_sub(1, Relaxed);
+        }
+        // It may have been the last reference.
+        drop(gone);
+        removed
+    }
+
+    /// Iterates over the sockets, in the order of their ids. The table is not locked while the caller has an item.
+    pub(super) fn all(&self) -> impl Iterator<Item = Arc<Socket>> + '_ {
+        let mut next = Some(0);
+        core::iter::from_fn(move || {
+            let table = self.table.lock();
+            let found = table.cursor_lower_bound(&next?)?;
+            let (id, socket) = found.current();
+            next = id.checked_add(1);
+            Some(socket.clone())
+        })
+    }
+
+    /// Calls `f` with each socket, with interrupts off.
+    pub(super) fn for_each(&self, f: impl Fn(&Socket)) {
+        if self.count() != 0 {
+            self.table.lock().values().for_each(|socket| f(socket));
+        }
+    }
+
+    /// Has a message sent by the next run of the engine. `ENOMEM`, also if too many wait.
+    pub(super) fn post(&self, message: Message) -> Result {
+        let mut outbox = self.outbox.lock();
+        if outbox.len() >= MOST_WAITING {
+            return Err(ENOMEM);
+        }
+        outbox.push(message, GFP_KERNEL)?;
+        Ok(())
+    }
+
+    pub(super) fn first(&self) -> Option<Message> {
+        self.outbox.lock().first().copied()
+    }
+
+    pub(super) fn forget_first(&self) {
+        let _ = self.outbox.lock().remove(0);
+    }
+
+    /// Forgets all messages: the session has ended.
+    pub(super) fn clear(&self) {
+        self.outbox.lock().clear();
+    }
+}

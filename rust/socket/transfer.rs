@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sending and receiving: what `read`, `write` and `poll` of a socket's file do.
+//!
+//! Bytes go by a buffer of the kernel, since the memory of a program may be one that another program provides, which
+//! nothing of the link may wait for.
+
+use super::{
+    access::Access,
+    socket::{Receiving, Sending, State},
+    Socket, Sockets,
+};
+use crate::{
+    fabric::Node,
+    hw::Port,
+    proto::socket::stream::{Fault, Found},
+    sys::{
+        errno::{ECONNRESET, EPROTO},
+        file::events,
+    },
+    verbs::Engine,
+};
+use core::ops::Range;
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{Acquire, Relaxed, Release},
+        lock::{mutex::MutexBackend, Guard},
+        Mutex,
+    },
+    time::Msecs,
+};
+
+/// The most bytes that are moved at once.
+const BUFFER: usize = 16 << 10;
+/// After how many milliseconds a load that has failed is repeated.
+const REPEAT_MS: Msecs = 20;
+
+/// Sets the length of a buffer to `bytes`, or to [`BUFFER`] if that is less.
+fn sized(buffer: &mut KVec<u8>, bytes: u64) -> Result<&mut [u8]> {
+    // At most `BUFFER`: no bits are lost.
+    let bytes = bytes.min(BUFFER as u64) as usize;
+    if buffer.len() < bytes {
+        // Whole powers of two: the buffer soon has its size.
+        buffer.resize(bytes.next_power_of_two(), 0, GFP_KERNEL_ACCOUNT)?;
+    }
+    buffer.get_mut(..bytes).ok_or(EINVAL)
+}
+
+impl Socket {
+    /// Has the caller be the only one of its direction. `EAGAIN`: another call is, with `nonblock`; `ERESTARTSYS`: a
+    /// signal came.
+    fn turn<'a, T>(
+        &self,
+        lock: &'a Mutex<T>,
+        nonblock: bool,
+    ) -> Result<Guard<'a, T, MutexBackend>> {
+        if let Some(guard) = lock.try_lock() {
+            return Ok(guard);
+        }
+        if nonblock {
+            return Err(EAGAIN);
+        }
+        let mut guard = None;
+        self.queued.fetch_add(1, Relaxed);
+        let waited = self.waiters.wait(|| {
+            guard = lock.try_lock();
+            guard.is_some()
+        });
+        self.queued.fetch_sub(1, Relaxed);
+        waited.and_then(|()| guard.ok_or(EINTR))
+    }
+
+    /// Ends a turn: another call may be waiting for it.
+    fn pass<T>(&self, turn: Guard<'_, T, MutexBackend>) {
+        drop(turn);
+        if self.queued.load(Relaxed) != 0 {
+            self.wake_all();
+        }
+    }
+
+    /// Returns whether a call that receives is to go on: there may be something, or there never will be. If not, the peer
+    /// is asked to ring.
+    fn may_receive(&self, node: &Node) -> bool {
+        match self.state() {
+            State::Connecting => node.is_closed(),
+            State::Open | State::Draining => {
+                let port = node.port();
+                self.deaf.load(Acquire)
+                    || port.is_ok_and(|port| self.is_ready(node, &**port, true, true))
+                    || node.is_closed()
+            }
+            _ => true,
+        }
+    }
+
+    fn may_send(&self, node: &Node) -> bool {
+        match self.state() {
+            State::Connecting => node.is_closed(),
+            State::Open => {
+                let port = node.port();
+                self.finished.load(Acquire)
+                    || port.is_ok_and(|port| self.is_ready(node, &**port, false, true))
+                    || node.is_closed()
+            }
+            _ => true,
+        }
+    }
+
+    /// Returns the state of poll, a mask of [`events`]. For those in `want` that have not come the peer is asked to ring.
+    pub(crate) fn poll(&self, node: &Node, want: u32) -> u32 {
+        let ended = events::IN | events::OUT | events::RDHUP | events::HUP;
+        let Ok(port) = node.port() else {
+            return ended | events::ERR;
+        };
+        if self.error().is_some() {
+            return ended | events::ERR;
+        }
+        let state = self.state();
+        let mut got = match state {
+            State::Connecting => return 0,
+            State::Open => 0,
+            // The peer takes nothing any more.
+            State::Draining | State::PeerClosed => events::OUT | events::RDHUP,
+            _ => return ended,
+        };
+        let ready = |recv, bit| self.is_ready(node, &**port, recv, want & bit != 0);
+        if state == State::PeerClosed || self.deaf.load(Acquire) || ready(true, events::IN) {
+            got |= events::IN;
+        }
+        if state == State::Open && (self.finished.load(Acquire) || ready(false, events::OUT)) {
+            got |= events::OUT;
+        }
+        got
+    }
+
+    /// Looks for what has come. `None`: it cannot be looked at now.
+    fn look(&self, port: &dyn Port, receiving: &mut Receiving) -> Result<Option<Found>, Fault> {
+        let Some(access) = Access::new(self, port) else {
+            return Ok(None);
+        };
+        let (own, remote) = (access.own(), access.remote());
+        let receiver = &mut receiving.receiver;
+        let Ok(found) = access.loads(|| receiver.look(&own, &remote)) else {
+            return Ok(None);
+        };
+        self.input.set_mark(Some(receiver.mark()));
+        Ok(Some(found?))
+    }
+
+    /// Tells the peer of what was taken; of all, before sleep.
+    fn give_back(&self, node: &Node, port: &dyn Port, receiving: &mut Receiving, all: bool) {
+        // While it is quiesced nothing is said; the next call does.
+        let Some(access) = Access::new(self, port) else {
+            return;
+        };
+        let (own, peer) = (access.own(), access.peer());
+        let receiver = &mut receiving.receiver;
+        match all {
+            true => receiver.flush(&peer),
+            false => receiver.settle(&own, &peer),
+        }
+        if receiver.needs_kick(&own, &peer) {
+            node.ring_wake(port, self.made.link);
+        }
+    }
+
+    /// Copies up to `most` bytes of what was found into the buffer, and returns them. `None`: not now.
+    fn copy<'a>(
+        &self,
+        port: &dyn Port,
+        receiving: &'a mut Receiving,
+        most: u64,
+    ) -> Result<Option<&'a [u8]>> {
+        let Some(access) = Access::new(self, port) else {
+            return Ok(None);
+        };
+        let Receiving { receiver, buffer } = receiving;
+        let buffer = sized(buffer, most)?;
+        let ring = access.source();
+        match access.loads(|| receiver.copy(&ring, buffer)) {
+            Ok(()) => Ok(Some(buffer)),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Sends what there is room for of the bytes `part` of the buffer, and returns how many.
+    fn put(
+        &self,
+        node: &Node,
+        port: &dyn Port,
+        sending: &mut Sending,
+        part: Range<usize>,
+    ) -> Result<usize, Fault> {
+        // While it is quiesced nothing is sent.
+        let Some(access) = Access::new(self, port) else {
+            return Ok(0);
+        };
+        let (own, peer) = (access.own(), access.peer());
+        let Sending { sender, buffer } = sending;
+        let count = sender.send(&own, &peer, buffer.get(part).unwrap_or_default())?;
+        self.output.set_mark(sender.mark());
+        if sender.needs_kick(&own, &peer) {
+            node.ring_wake(port, self.made.link);
+        }
+        Ok(count)
+    }
+
+    /// Sends the end, once no other call sends and the peer can be reached. Errors as [`Sockets::shut_down`].
+    pub(super) fn finish(&self, node: &Node) -> Result {
+        self.finished.store(true, Release);
+        // A call that waits for room returns.
+        self.wake_all();
+        let interrupted = |e| if e == ERESTARTSYS { EINTR } else { e };
+        let mut sending = self.turn(&self.sending, false).map_err(interrupted)?;
+        let sent = self.waiters.wait(|| {
+            if self.state() != State::Open {
+                return true;
+            }
+            let Ok(port) = node.port() else {
+                return true;
+            };
+            let Some(access) = Access::new(self, &**port) else {
+                return node.is_closed();
+            };
+            let (own, peer) = (access.own(), access.peer());
+            sending.sender.end(&peer);
+            if sending.sender.needs_kick(&own, &peer) {
+                node.ring_wake(&**port, self.made.link);
+            }
+            true
+        });
+        self.pass(sending);
+        sent.map_err(interrupted)
+    }
+}
+
+impl Sockets {
+    /// Ends a socket whose peer has broken the protocol, and returns the error of the call.
+    fn broke(&self, node: &Node, engine: &Engine, socket: &Socket) -> Error {
+        let link = socket.made.link;
+        node.complain(fmt!(
+            "link {}: the peer broke the protocol of a socket: it ends\n",
+            link
+        ));
+        if let (Ok(per_link), Some(remote)) = (self.per_link(link), socket.remote.as_ref()) {
+            socket.fail(EPROTO.into(), per_link, remote.id);
+            let _ = engine.tell(node, link);
+        }
+        EPROTO.into()
+    }
+
+    /// Receives up to `most` bytes, and has `to` copy them, which returns how many it could. Returns how many there were, 0
+    /// at the end of the stream. Sleeps until there is something.
+    ///
+    /// `EAGAIN`: there is nothing, with `nonblock`; `ERESTARTSYS`: a signal came; `EFAULT`: nothing could be copied;
+    /// `ECONNRESET`: the link, the session or the peer was lost; `ENETDOWN`: the port was removed; `EPROTO`: the peer
+    /// broke the protocol.
+    pub(crate) fn receive(
+        &self,
+        (node, engine): (&Node, &Engine),
+        socket: &Socket,
+        most: usize,
+        nonblock: bool,
+        to: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> Result<usize> {
+        let mut receiving = socket.turn(&socket.receiving, nonblock)?;
+        let got = self.take((node, engine), socket, &mut receiving, most, nonblock, to);
+        socket.pass(receiving);
+        if let Ok(got) = got {
+            socket.received.fetch_add(got as u64, Relaxed);
+        }
+        got
+    }
+
+    fn take(
+        &self,
+        (node, engine): (&Node, &Engine),
+        socket: &Socket,
+        receiving: &mut Receiving,
+        most: usize,
+        nonblock: bool,
+        to: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> Result<usize> {
+        let mut got = 0;
+        while got < most {
+            if socket.deaf.load(Acquire) {
+                break;
+            }
+            if let Some(error) = socket.error() {
+                return if got == 0 { Err(error) } else { Ok(got) };
+            }
+            let closed = socket.state() == State::PeerClosed;
+            let port = node.port()?;
+            let found = match socket.look(&**port, receiving) {
+                Ok(found) => found,
+                Err(_) if got != 0 => break,
+                Err(_) => {
+                    drop(port);
+                    return Err(self.broke(node, engine, socket));
+                }
+            };
+            if let Some(Found::Bytes(count)) = found {
+                let wanted = count.min((most - got) as u64);
+                let copied = socket.copy(&**port, receiving, wanted)?;
+                // The memory of the program is accessed with nothing of the port held.
+                drop(port);
+                let count = match copied {
+                    Some(bytes) => {
+                        let count = to(bytes);
+                        if count == 0 {
+                            return if got == 0 { Err(EFAULT) } else { Ok(got) };
+                        }
+                        count
+                    }
+                    None => 0,
+                };
+                receiving.receiver.take(count as u64);
+                got += count;
+                let port = node.port()?;
+                socket.input.set_mark(Some(receiving.receiver.mark()));
+                socket.give_back(node, &**port, receiving, false);
+                if count != 0 {
+                    continue;
+                }
+            }
+            if got != 0 {
+                break;
+            }
+            match found {
+                Some(Found::End) => {
+                    self.has_drained(node, engine, socket);
+                    break;
+                }
+                // The peer always sends an end, unless it was lost.
+                Some(Found::Nothing) if closed => return Err(ECONNRESET.into()),
+                Some(Found::Nothing) => {
+                    if let Ok(port) = node.port() {
+                        socket.give_back(node, &**port, receiving, true);
+                    }
+                }
+                _ => {}
+            }
+            if nonblock {
+                return Err(EAGAIN);
+            }
+            self.rest(socket, found.is_none(), || socket.may_receive(node))?;
+        }
+        Ok(got)
+    }
+
+    /// Sleeps until `ready`, or, if a load is to be repeated, a little.
+    fn rest(&self, socket: &Socket, again: bool, ready: impl Fn() -> bool) -> Result {
+        if !again {
+            return socket.waiters.wait(ready);
+        }
+        match socket.waiters.wait_ms(|| false, REPEAT_MS) {
+            Err(e) if e == ETIMEDOUT => Ok(()),
+            waited => waited,
+        }
+    }
+
+    /// Sends `bytes` bytes, which `from` copies, in order, and returns how many were sent. Sleeps until there is room for
+    /// all; with `nonblock`, sends those that there is room for.
+    ///
+    /// `EPIPE`: the peer has closed its end, or this one sends no more. Others as [`Self::receive`].
+    pub(crate) fn send(
+        &self,
+        (node, engine): (&Node, &Engine),
+        socket: &Socket,
+        bytes: usize,
+        nonblock: bool,
+        from: &mut dyn FnMut(&mut [u8]) -> usize,
+    ) -> Result<usize> {
+        let mut sending = socket.turn(&socket.sending, nonblock)?;
+        let mut sent = 0;
+        // Copied of the program's memory, and not sent yet.
+        let (mut held, mut done) = (0, 0);
+        let result = loop {
+            if sent == bytes {
+                break Ok(());
+            }
+            if let Some(error) = socket.error() {
+                break Err(error);
+            }
+            match socket.state() {
+                State::Connecting | State::Open if !socket.finished.load(Acquire) => {}
+                _ => break Err(EPIPE),
+            }
+            if held == done {
+                let room = match sized(&mut sending.buffer, (bytes - sent) as u64) {
+                    Ok(room) => room,
+                    Err(e) => break Err(e),
+                };
+                (held, done) = (from(room), 0);
+                if held == 0 {
+                    break Err(EFAULT);
+                }
+            }
+            let put = match node.port() {
+                Ok(port) => socket.put(node, &**port, &mut sending, done..held),
+                Err(e) => break Err(e),
+            };
+            let Ok(count) = put else {
+                break Err(self.broke(node, engine, socket));
+            };
+            done += count;
+            sent += count;
+            if count != 0 {
+                continue;
+            }
+            if nonblock {
+                break Err(EAGAIN);
+            }
+            if let Err(e) = socket.waiters.wait(|| socket.may_send(node)) {
+                break Err(e);
+            }
+        };
+        socket.pass(sending);
+        socket.sent.fetch_add(sent as u64, Relaxed);
+        match result {
+            Err(e) if sent == 0 => Err(e),
+            _ => Ok(sent),
+        }
+    }
+}
