@@ -2,9 +2,9 @@
 
 //! The sockets of a link, by their ids, and the messages that are to be sent to its peer.
 
-use super::Socket;
+use super::{socket::State, Socket};
 use crate::{
-    proto::socket::message::Message,
+    proto::socket::message::{Message, Says},
     sys::irqlock::{new_spinlock_irq, SpinLockIrq},
 };
 use kernel::{
@@ -145,6 +145,33 @@ impl PerLink {
         }
         outbox.push(message, GFP_KERNEL)?;
         Ok(())
+    }
+
+    /// Ends a socket of the link whose peer has broken the protocol: calls of the program fail with `error`. `remote` is the
+    /// peer's id of it. Sleeps.
+    pub(super) fn fail(&self, socket: &Socket, error: Error, remote: u32) {
+        socket.failure.populate(error);
+        let old = socket.change(|state| match state {
+            State::Connecting | State::Open | State::Draining => Some(State::Closing),
+            _ => None,
+        });
+        socket.accesses.revoke(|| ());
+        socket.wake_all();
+        let says = match old {
+            Some(State::Draining) => {
+                // The peer has closed its end: nothing of it comes.
+                self.remove(socket);
+                Says::Closed
+            }
+            Some(_) => Says::Close,
+            None => return,
+        };
+        // There is room: see `Self::add`.
+        let _ = self.post(Message {
+            to: remote,
+            from: socket.made.id,
+            says,
+        });
     }
 
     pub(super) fn first(&self) -> Option<Message> {

@@ -4,7 +4,6 @@
 //!
 //! The peer writes the own half at any time; each word is loaded once. What is sent and received is in `transfer`.
 
-use super::{access::Access, per_link::PerLink};
 use crate::{
     channel::Pages,
     fabric::Node,
@@ -12,7 +11,6 @@ use crate::{
     proto::{
         fence::Fence,
         socket::{
-            message::{Message, Says},
             stream::{Receiver, Sender},
             Mode, Shape, END, EVENT_AT, FULL_AT, SENT_AT, WQES_AT,
         },
@@ -156,7 +154,7 @@ pub(crate) struct Socket {
     pub(super) input: Direction,
     pub(super) output: Direction,
     /// Why the connection was given up here.
-    failure: SetOnce<Error>,
+    pub(super) failure: SetOnce<Error>,
     /// This end receives no more.
     pub(super) deaf: Atomic<bool>,
     /// This end sends no more.
@@ -281,8 +279,8 @@ impl Socket {
         self.state() != State::Draining
     }
 
-    /// All that the peer has left was fetched, or will not be. Returns whether the peer waits for that: it is to be told
-    /// by [`Says::Closed`]. Sleeps.
+    /// All that the peer has left was fetched, or will not be. Returns whether the peer waits for that: it is to be told.
+    /// Sleeps.
     pub(super) fn drained(&self) -> bool {
         let draining = |state| (state == State::Draining).then_some(State::PeerClosed);
         let waits = self.change(draining).is_some();
@@ -290,33 +288,6 @@ impl Socket {
             self.settle();
         }
         waits
-    }
-
-    /// Ends a socket whose peer has broken the protocol: calls of the program fail with `error`. `remote` is the peer's
-    /// id of it. Sleeps.
-    pub(super) fn fail(&self, error: Error, per_link: &PerLink, remote: u32) {
-        self.failure.populate(error);
-        let old = self.change(|state| match state {
-            State::Connecting | State::Open | State::Draining => Some(State::Closing),
-            _ => None,
-        });
-        self.accesses.revoke(|| ());
-        self.wake_all();
-        let says = match old {
-            Some(State::Draining) => {
-                // The peer has closed its end: nothing of it comes.
-                per_link.remove(self);
-                Says::Closed
-            }
-            Some(_) => Says::Close,
-            None => return,
-        };
-        // There is room: see `PerLink::add`.
-        let _ = per_link.post(Message {
-            to: remote,
-            from: self.made.id,
-            says,
-        });
     }
 
     /// Returns the error that calls of the program end with, if there is no connection any more.
@@ -353,22 +324,6 @@ impl Socket {
         }
         // Those that began to wait meanwhile have not told the peer.
         self.wake_all();
-    }
-
-    /// Tells the peer what it may send, as soon as it can be told. Does not wait.
-    pub(super) fn greet(&self, node: &Node, port: &dyn Port) {
-        // A call that has the lock tells the peer itself.
-        let Some(mut receiving) = self.receiving.try_lock() else {
-            return;
-        };
-        if let Some(access) = Access::new(self, port) {
-            let (own, peer) = (access.own(), access.peer());
-            let receiver = &mut receiving.receiver;
-            receiver.flush(&peer);
-            if receiver.needs_kick(&own, &peer) {
-                node.ring_wake(port, self.made.link);
-            }
-        }
     }
 
     /// Returns `None` if there is something to receive, or room to send, by the counts of the peer; otherwise the count

@@ -118,7 +118,7 @@ impl Sockets {
             base: half.base as usize,
         };
         if half.shape != socket.made.shape {
-            socket.fail(EPROTO.into(), per_link, from);
+            per_link.fail(&socket, EPROTO.into(), from);
             return;
         }
         if socket.open(remote, per_link.rests()) {

@@ -79,17 +79,31 @@ impl Socket {
         }
     }
 
+    /// Tells the peer what it may send, as soon as it can be told. Does not wait.
+    pub(super) fn greet(&self, node: &Node, port: &dyn Port) {
+        // A call that has the lock tells the peer itself.
+        let Some(mut receiving) = self.receiving.try_lock() else {
+            return;
+        };
+        if let Some(access) = Access::new(self, port) {
+            let (own, peer) = (access.own(), access.peer());
+            let receiver = &mut receiving.receiver;
+            receiver.flush(&peer);
+            if receiver.needs_kick(&own, &peer) {
+                node.ring_wake(port, self.made.link);
+            }
+        }
+    }
+
     /// Returns whether a call that receives is to go on: there may be something, or there never will be. If not, the peer
     /// is asked to ring.
     fn may_receive(&self, node: &Node) -> bool {
         match self.state() {
             State::Connecting => node.is_closed(),
             State::Open | State::Draining => {
-                let port = node.port();
-                self.deaf.load(Acquire)
-                    || port.is_ok_and(|port| self.is_ready(node, &**port, true, true))
-                    || node.is_closed()
+                self.deaf.load(Acquire) || node.is_closed() || self.can(node, true)
             }
+            State::PeerClosed => !self.accesses.is_closed(),
             _ => true,
         }
     }
@@ -98,13 +112,20 @@ impl Socket {
         match self.state() {
             State::Connecting => node.is_closed(),
             State::Open => {
-                let port = node.port();
-                self.finished.load(Acquire)
-                    || port.is_ok_and(|port| self.is_ready(node, &**port, false, true))
-                    || node.is_closed()
+                self.finished.load(Acquire) || node.is_closed() || self.can(node, false)
             }
             _ => true,
         }
+    }
+
+    /// Returns whether there is something to receive, or room to send, and it can be done now. Waiters are woken when it
+    /// can.
+    fn can(&self, node: &Node, recv: bool) -> bool {
+        // Quiesced: `go_on` wakes all.
+        !self.accesses.is_closed()
+            && node
+                .port()
+                .is_ok_and(|port| self.is_ready(node, &**port, recv, true))
     }
 
     /// Returns the state of poll, a mask of [`events`]. For those in `want` that have not come the peer is asked to ring.
@@ -124,7 +145,8 @@ impl Socket {
             State::Draining | State::PeerClosed => events::OUT | events::RDHUP,
             _ => return ended,
         };
-        let ready = |recv, bit| self.is_ready(node, &**port, recv, want & bit != 0);
+        let still = self.accesses.is_closed();
+        let ready = |recv, bit| !still && self.is_ready(node, &**port, recv, want & bit != 0);
         if state == State::PeerClosed || self.deaf.load(Acquire) || ready(true, events::IN) {
             got |= events::IN;
         }
@@ -244,7 +266,7 @@ impl Sockets {
             link
         ));
         if let (Ok(per_link), Some(remote)) = (self.per_link(link), socket.remote.as_ref()) {
-            socket.fail(EPROTO.into(), per_link, remote.id);
+            per_link.fail(socket, EPROTO.into(), remote.id);
             let _ = engine.tell(node, link);
         }
         EPROTO.into()
@@ -344,7 +366,8 @@ impl Sockets {
             if nonblock {
                 return Err(EAGAIN);
             }
-            self.rest(socket, found.is_none(), || socket.may_receive(node))?;
+            let again = found.is_none() && !socket.accesses.is_closed();
+            self.rest(socket, again, || socket.may_receive(node))?;
         }
         Ok(got)
     }
@@ -380,10 +403,12 @@ impl Sockets {
             if sent == bytes {
                 break Ok(());
             }
+            // The state before the error: one that ends meanwhile is waited for, and found to have ended.
+            let state = socket.state();
             if let Some(error) = socket.error() {
                 break Err(error);
             }
-            match socket.state() {
+            match state {
                 State::Connecting | State::Open if !socket.finished.load(Acquire) => {}
                 _ => break Err(EPIPE),
             }

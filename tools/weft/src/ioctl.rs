@@ -57,6 +57,11 @@ ioctls! {
     weft_fabric_vh: IOCTL_WEFT_FABRIC_VH;
     weft_fabric_slot: IOCTL_WEFT_FABRIC_SLOT;
     weft_fabric_announce: IOCTL_WEFT_FABRIC_ANNOUNCE;
+    weft_sock_listen: IOCTL_WEFT_SOCK_LISTEN;
+    weft_sock_connect: IOCTL_WEFT_SOCK_CONNECT;
+    weft_sock_accept: IOCTL_WEFT_SOCK_ACCEPT;
+    weft_sock_info: IOCTL_WEFT_SOCK_INFO;
+    weft_sock_shutdown: IOCTL_WEFT_SOCK_SHUTDOWN;
     weft_ep_open: IOCTL_WEFT_EP_OPEN;
     weft_ep_query: IOCTL_WEFT_EP_QUERY;
     weft_ep_area: IOCTL_WEFT_EP_AREA;

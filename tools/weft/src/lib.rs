@@ -66,6 +66,7 @@ mod listener;
 mod migrate;
 mod mr;
 mod mw;
+pub mod net;
 mod objects;
 mod pd;
 mod port;

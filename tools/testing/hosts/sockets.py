@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Sockets between hosts: streams that are pushed and pulled, and what becomes of them when something goes."""
+
+import contextlib
+import signal
+import time
+
+from weftlab import topology
+from weftlab.errors import Mismatch
+from weftlab.suite import test
+
+from . import false_master, far
+from .far import ids
+
+LAB = "pair"
+DEVICE = "/sys/class/weft/weft0/device"
+SERVICE = 9000
+EPIPE, EOPNOTSUPP, ECONNRESET, ENOBUFS, ECONNREFUSED, ENETDOWN = 32, 95, 104, 105, 111, 100
+WAYS = {"pushed": "", "pulled": "pull"}
+
+
+def stream(*words):
+    return f"/mnt/tools/weft-stream {' '.join(str(word) for word in words)}".rstrip()
+
+
+@contextlib.contextmanager
+def serving(host):
+    job = host.start_job(f"exec {stream('serve', 0, SERVICE)}")
+    job.expect("listening", 30)
+    try:
+        yield job
+    finally:
+        if job.running:
+            job.kill()
+            job.wait(20)
+
+
+@contextlib.contextmanager
+def holding(host, hwid, way):
+    job = host.start_job(f"exec {stream('hold', 0, hwid, SERVICE, way)}")
+    job.expect("holding", 30)
+    try:
+        yield job
+    finally:
+        if job.running:
+            job.kill()
+            job.wait(20)
+
+
+def carried(host, hwid, kib, way="", seed=1, patience=60):
+    """Seconds that so many bytes took, which arrived as they were."""
+    return float(host.out(stream("send", 0, hwid, SERVICE, kib, seed, way), patience))
+
+
+def room(host):
+    """Bytes of the arena of the link to the neighbour that are free."""
+    return host.weftctl_json("show")["ports"][0]["links"][0]["arena_free"]
+
+
+@contextlib.contextmanager
+def given_back(*hosts):
+    """All that sockets have of the arenas meanwhile is given back."""
+    before = [room(host) for host in hosts]
+    yield
+    since = time.monotonic()
+    while (after := [room(host) for host in hosts]) != before:
+        if time.monotonic() - since > 30:
+            raise Mismatch(f"free bytes of arenas: {before}, now {after}")
+        time.sleep(0.1)
+
+
+@test("S-1, S-2: sockets carry streams between two hosts, and within one, pushed and pulled", core=True)
+def streams(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    other = ids(lab)["h2"]
+    with serving(h2):
+        for name, way in WAYS.items():
+            for kib in (0, 1, 17, 2048):
+                bench.note(f"{name}: {kib} KiB in {carried(h1, other, kib, way):.3f} s")
+            carried(h2, other, 256, way)
+            bench.note(f"{name}: {h1.out(stream('many', 0, other, SERVICE, 100, way), 60)} connections a second")
+    for errno, host in ((ECONNREFUSED, h1), (ECONNREFUSED, h2)):
+        said = host.out(stream("open", 0, other, SERVICE, 1))
+        if said != f"0 {errno}":
+            raise Mismatch(f"{host.name}: where nothing listens: {said}")
+
+
+@test("S-1: two programs of a host have sockets at the same time, hundreds of them, and one more gets ENOBUFS")
+def hundreds(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    with given_back(h1, h2), serving(h2):
+        # They are closed with the program, and make room.
+        for _ in range(2):
+            with given_back(h1, h2):
+                count, error = map(int, h1.out(stream("open", 0, ids(lab)["h2"], SERVICE, 1000), 60).split())
+            if error != ENOBUFS or count < 150:
+                raise Mismatch(f"{count} sockets, then {error}")
+            bench.note(f"{count} sockets in an arena")
+
+
+@test("sockets whose link, peer or port goes say so, and another one can be made")
+def losses(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    address = h1.out(f"basename $(readlink -f {DEVICE})")
+    bind = f"cd /sys/bus/pci/drivers/weft && echo {address} >unbind && echo {address} >bind"
+    ways = {
+        "the cable is pulled": (lambda: lab.fabric.link("down", "h1:0"), ECONNRESET),
+        "the peer is reset": (lambda: h2.run(f"echo 1 >{DEVICE}/reset", 60), ECONNRESET),
+        "the port is reset": (lambda: h1.run(f"echo 1 >{DEVICE}/reset", 60), ECONNRESET),
+        "the port is unbound": (lambda: h1.run(bind, 60), None),
+    }
+    for way in WAYS.values():
+        for name, (go, errno) in ways.items():
+            with serving(h2), holding(h1, ids(lab)["h2"], way) as job:
+                go()
+                said = int(job.wait(60).must().out.split()[-1])
+                # A port that was unbound is removed, and its sockets with the link before that.
+                if said not in ((errno,) if errno else (ENETDOWN, ECONNRESET, 19)):
+                    raise Mismatch(f"{name} ({way}): {said}")
+            lab.fabric.link("up", "h1:0")
+            for host in (h1, h2):
+                host.wait_link("ready")
+        with serving(h2):
+            with given_back(h1, h2):
+                carried(h1, ids(lab)["h2"], 64, way)
+
+
+@test("a socket whose peer is killed ends, and its memory is given back")
+def killed(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    for way in WAYS.values():
+        with given_back(h1, h2), serving(h2) as server, holding(h1, ids(lab)["h2"], way) as job:
+            server.kill(signal.SIGKILL)
+            server.wait(20)
+            said = int(job.wait(60).must().out.split()[-1])
+            if said != EPIPE:
+                raise Mismatch(f"the peer was killed ({way}): {said}")
+
+
+@test("S-3: a port that says that it supports no sockets has none, and its peers learn that", lab="mute")
+def unsupported(bench):
+    lab = bench.shape("mute", topology.chain(2), without_sockets=("h2",))
+    h1, h2 = lab["h1"], lab["h2"]
+    for host, hwid in ((h1, ids(lab)["h2"]), (h2, ids(lab)["h1"]), (h2, ids(lab)["h2"])):
+        said = host.out(stream("open", 0, hwid, SERVICE, 1), 60)
+        if said != f"0 {EOPNOTSUPP}":
+            raise Mismatch(f"{host.name} to {hwid}: {said}")
+    done = h2.run(stream("serve", 0, SERVICE), status=None)
+    if done.status == 0 or "os error 95" not in done.out + done.err:
+        raise Mismatch(f"h2 listens: {done.out} {done.err}")
+    with serving(h1):
+        carried(h1, ids(lab)["h1"], 16)
+
+
+@test("S-2: over a route sockets carry streams, also after the link was quiesced", lab="chain")
+def over_a_route(bench):
+    lab = bench.shape("chain", topology.chain(3))
+    h1, h3 = lab["h1"], lab["h3"]
+    far.met(lab, "h1", "h3")
+    for way in WAYS.values():
+        with serving(h1), holding(h3, ids(lab)["h1"], way) as job:
+            with false_master.writing("REST", h1, ids(lab)["h3"]):
+                since = time.monotonic()
+                while time.monotonic() - since < 3:
+                    carried(h3, ids(lab)["h1"], 64, way)
+            if not job.running:
+                raise Mismatch(f"the socket did not outlast the quiesce: {job.wait(5)}")
+            carried(h3, ids(lab)["h1"], 512, way)
+    # It takes no older write than those of the false master, in this life.
+    h3.rmmod()
+    h3.insmod()
+    far.met(lab, "h1", "h3")
