@@ -6,7 +6,7 @@
 //! can write as well. First fit, lowest address first.
 
 const WORD: usize = u64::BITS as usize;
-const WORDS: usize = 128;
+const WORDS: usize = 256;
 
 /// Most pages that are managed; only this part of a larger arena is used.
 pub const MAX_PAGES: usize = WORDS * WORD;

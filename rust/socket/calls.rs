@@ -266,16 +266,19 @@ impl Sockets {
                 id: request.from,
                 base: request.half.base as usize,
             };
-            socket.open(remote, per_link.rests());
+            per_link.open(&socket, remote);
             socket.greet(node, session.port());
             let half = Half {
                 base: socket.made.at() as u64,
                 shape: request.half.shape,
             };
-            per_link.post(Message {
+            let answer = Message {
                 to: request.from,
                 from: socket.made.id,
                 says: Says::Accept(half),
+            };
+            per_link.post(answer).inspect_err(|_| {
+                per_link.remove(&socket);
             })?;
             Ok(socket)
         });
@@ -321,7 +324,8 @@ impl Sockets {
 
     /// Tells the peer, if it waits for that, that all that it has left was fetched.
     pub(super) fn has_drained(&self, node: &Node, engine: &Engine, socket: &Socket) {
-        if socket.drained() {
+        let per_link = self.per_link(socket.made.link);
+        if per_link.is_ok_and(|per_link| per_link.drained(socket)) {
             self.confirm(node, engine, socket);
         }
     }
@@ -371,7 +375,7 @@ impl Sockets {
         let _ = per_link.post(Message {
             to: socket.remote.as_ref().map_or(0, |remote| remote.id),
             from: socket.made.id,
-            says: Says::Close,
+            says: Says::Close { aborts: false },
         });
         // If the port is gone, no peer waits.
         let _ = engine.tell(node, socket.made.link);

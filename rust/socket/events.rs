@@ -39,20 +39,14 @@ impl Sockets {
     /// When this returns, nothing is written to the peer until `go_on`.
     pub(crate) fn hold(&self, session: &Session<'_>) -> bool {
         if let Some(per_link) = self.links.get(session.link()) {
-            if !per_link.rests() {
-                per_link.set_rests(true);
-                per_link.all().for_each(|socket| socket.rest());
-            }
+            per_link.rest();
         }
         true
     }
 
     pub(crate) fn go_on(&self, session: &Session<'_>) {
         if let Some(per_link) = self.links.get(session.link()) {
-            if per_link.rests() {
-                per_link.set_rests(false);
-                per_link.all().for_each(|socket| socket.go_on());
-            }
+            per_link.go_on();
         }
     }
 

@@ -14,9 +14,10 @@
 //! 1. `Socket::sending`, then `Socket::receiving`: held by a call that sends or receives, also while it copies memory
 //!    of its program or waits for the peer. Only a program's calls wait for them, and can be interrupted;
 //! 2. `Sockets::listeners`, then the queue of a [`Listener`];
-//! 3. `PerLink::outbox`;
-//! 4. `PerLink::table`, with interrupts off: taken by the hard interrupt;
-//! 5. `Socket::wakeup`, with interrupts off.
+//! 3. `PerLink::rests`; accesses of calls are waited for with it held, and take none of these locks;
+//! 4. `PerLink::outbox`;
+//! 5. `PerLink::table`, with interrupts off: taken by the hard interrupt;
+//! 6. `Socket::wakeup`, with interrupts off.
 //!
 //! `crate::channel` and `crate::share` are called with none of them held.
 

@@ -2,7 +2,10 @@
 
 //! The sockets of a link, by their ids, and the messages that are to be sent to its peer.
 
-use super::{socket::State, Socket};
+use super::{
+    socket::{Remote, State},
+    Socket,
+};
 use crate::{
     proto::socket::message::{Message, Says},
     sys::irqlock::{new_spinlock_irq, SpinLockIrq},
@@ -32,8 +35,10 @@ pub(super) struct PerLink {
     count: Atomic<u32>,
     /// Counts sessions.
     session: Atomic<u64>,
-    /// Quiesced.
-    rests: Atomic<bool>,
+    /// Quiesced. Locked while sockets are quiesced, and while one is opened or made to see another state: what is
+    /// written to the peer is none of a socket that was quiesced.
+    #[pin]
+    rests: Mutex<bool>,
 }
 
 impl PerLink {
@@ -43,7 +48,7 @@ impl PerLink {
             outbox <- new_mutex!(KVVec::new(), "weft socket messages"),
             count: Atomic::new(0),
             session: Atomic::new(0),
-            rests: Atomic::new(false),
+            rests <- new_mutex!(false, "weft sockets rest"),
         })
     }
 
@@ -58,15 +63,40 @@ impl PerLink {
     /// Begins a session. Called with the link locked.
     pub(super) fn begin(&self) {
         self.session.fetch_add(1, Relaxed);
-        self.rests.store(false, Relaxed);
+        *self.rests.lock() = false;
     }
 
-    pub(super) fn rests(&self) -> bool {
-        self.rests.load(Relaxed)
+    /// Quiesces all sockets: when this returns, nothing is written to the peer until [`Self::go_on`]. Sleeps.
+    pub(super) fn rest(&self) {
+        let mut rests = self.rests.lock();
+        if !core::mem::replace(&mut *rests, true) {
+            self.all().for_each(|socket| socket.rest());
+        }
     }
 
-    pub(super) fn set_rests(&self, rests: bool) {
-        self.rests.store(rests, Relaxed);
+    pub(super) fn go_on(&self) {
+        let mut rests = self.rests.lock();
+        if core::mem::take(&mut *rests) {
+            self.all().for_each(|socket| socket.go_on());
+        }
+    }
+
+    /// Opens a socket whose other half is known, quiesced if the others are. Returns false if it was not waiting for that.
+    pub(super) fn open(&self, socket: &Socket, remote: Remote) -> bool {
+        let rests = self.rests.lock();
+        socket.open(remote, *rests)
+    }
+
+    /// As [`Socket::close_by_peer`]. Sleeps.
+    pub(super) fn close_by_peer(&self, socket: &Socket) -> bool {
+        let _rests = self.rests.lock();
+        socket.close_by_peer()
+    }
+
+    /// As [`Socket::drained`]. Sleeps.
+    pub(super) fn drained(&self, socket: &Socket) -> bool {
+        let _rests = self.rests.lock();
+        socket.drained()
     }
 
     /// Adds a socket, and makes room for its messages: posting those does not fail. `EEXIST`: its id is that of another
@@ -163,7 +193,7 @@ impl PerLink {
                 self.remove(socket);
                 Says::Closed
             }
-            Some(_) => Says::Close,
+            Some(_) => Says::Close { aborts: true },
             None => return,
         };
         // There is room: see `Self::add`.

@@ -155,7 +155,7 @@ pub(crate) struct Socket {
     pub(super) output: Direction,
     /// Why the connection was given up here.
     pub(super) failure: SetOnce<Error>,
-    /// This end receives no more.
+    /// This end receives no more: the program does not want it, or has come to the end of the stream.
     pub(super) deaf: Atomic<bool>,
     /// This end sends no more.
     pub(super) finished: Atomic<bool>,
@@ -254,7 +254,7 @@ impl Socket {
 
     fn admit(&self) {
         self.accesses.renew();
-        // It was not open: the callers exclude each other, by the lock of the link or of its engine.
+        // It was not open: the callers exclude each other, by `PerLink::rests`.
         let _ = self.accesses.open(());
     }
 
@@ -268,7 +268,7 @@ impl Socket {
     /// Handles that the peer has closed its end. Returns whether nothing is stored for it any more: a socket that pulls
     /// first fetches what the peer has left. Sleeps.
     pub(super) fn close_by_peer(&self) -> bool {
-        let drains = self.is_pulled() && !self.deaf.load(Relaxed);
+        let drains = self.is_pulled() && !self.deaf.load(Relaxed) && self.error().is_none();
         self.change(|state| match state {
             State::Open if drains => Some(State::Draining),
             State::Open => Some(State::PeerClosed),

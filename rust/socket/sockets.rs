@@ -15,7 +15,7 @@ use crate::{
         message::{Message, Reject, Says},
         Half,
     },
-    sys::errno::{ECONNREFUSED, ENOBUFS, EOPNOTSUPP, EPROTO},
+    sys::errno::{ECONNREFUSED, ECONNRESET, ENOBUFS, EOPNOTSUPP, EPROTO},
     verbs::{Control, Reached},
 };
 use kernel::{
@@ -121,7 +121,7 @@ impl Sockets {
             per_link.fail(&socket, EPROTO.into(), from);
             return;
         }
-        if socket.open(remote, per_link.rests()) {
+        if per_link.open(&socket, remote) {
             socket.greet(reached.node, reached.port);
             socket.wake_all();
         }
@@ -147,7 +147,13 @@ impl Sockets {
     }
 
     /// Handles that the peer has closed its end, or has withdrawn its request. Returns whether that can be confirmed.
-    fn closed_by_peer(&self, link: usize, per_link: &PerLink, to: u32, from: u32) -> bool {
+    fn closed_by_peer(
+        &self,
+        link: usize,
+        per_link: &PerLink,
+        (to, from): (u32, u32),
+        aborts: bool,
+    ) -> bool {
         let socket = match to {
             0 => {
                 for listener in &*self.listeners.lock() {
@@ -159,16 +165,21 @@ impl Sockets {
         };
         let is_it = |socket: &Arc<Socket>| socket.remote.as_ref().is_some_and(|r| r.id == from);
         match socket.filter(is_it) {
-            Some(socket) => socket.close_by_peer(),
+            Some(socket) => {
+                if aborts {
+                    socket.failure.populate(ECONNRESET.into());
+                }
+                per_link.close_by_peer(&socket)
+            }
             None => true,
         }
     }
 }
 
 impl Control for Sockets {
-    fn arrived(&self, reached: &Reached<'_>, message: &Message) {
+    fn arrived(&self, reached: &Reached<'_>, message: &Message) -> bool {
         let Some(per_link) = self.links.get(reached.link) else {
-            return;
+            return false;
         };
         let Message { to, from, says } = *message;
         let answer = match says {
@@ -184,8 +195,8 @@ impl Control for Sockets {
                 Self::rejected(per_link, to, why);
                 None
             }
-            Says::Close => self
-                .closed_by_peer(reached.link, per_link, to, from)
+            Says::Close { aborts } => self
+                .closed_by_peer(reached.link, per_link, (to, from), aborts)
                 .then_some((Says::Closed, from, to)),
             Says::Closed => {
                 if let Some(socket) = per_link.find(to) {
@@ -200,6 +211,7 @@ impl Control for Sockets {
             // Without memory for it the peer waits until its user gives up.
             let _ = per_link.post(Message { to, from, says });
         }
+        matches!(message.says, Says::Close { .. }) && message.to == 0
     }
 
     fn next(&self, link: usize) -> Option<Message> {

@@ -14,10 +14,7 @@ use crate::{
     fabric::Node,
     hw::Port,
     proto::socket::stream::{Fault, Found},
-    sys::{
-        errno::{ECONNRESET, EPROTO},
-        file::events,
-    },
+    sys::{errno::EPROTO, file::events},
     verbs::Engine,
 };
 use core::ops::Range;
@@ -100,10 +97,8 @@ impl Socket {
     fn may_receive(&self, node: &Node) -> bool {
         match self.state() {
             State::Connecting => node.is_closed(),
-            State::Open | State::Draining => {
-                self.deaf.load(Acquire) || node.is_closed() || self.can(node, true)
-            }
-            State::PeerClosed => !self.accesses.is_closed(),
+            State::Open => self.deaf.load(Acquire) || node.is_closed() || self.can(node, true),
+            State::Draining | State::PeerClosed => !self.accesses.is_closed(),
             _ => true,
         }
     }
@@ -111,9 +106,7 @@ impl Socket {
     fn may_send(&self, node: &Node) -> bool {
         match self.state() {
             State::Connecting => node.is_closed(),
-            State::Open => {
-                self.finished.load(Acquire) || node.is_closed() || self.can(node, false)
-            }
+            State::Open => self.finished.load(Acquire) || node.is_closed() || self.can(node, false),
             _ => true,
         }
     }
@@ -147,7 +140,7 @@ impl Socket {
         };
         let still = self.accesses.is_closed();
         let ready = |recv, bit| !still && self.is_ready(node, &**port, recv, want & bit != 0);
-        if state == State::PeerClosed || self.deaf.load(Acquire) || ready(true, events::IN) {
+        if state != State::Open || self.deaf.load(Acquire) || ready(true, events::IN) {
             got |= events::IN;
         }
         if state == State::Open && (self.finished.load(Acquire) || ready(false, events::OUT)) {
@@ -312,7 +305,8 @@ impl Sockets {
             if let Some(error) = socket.error() {
                 return if got == 0 { Err(error) } else { Ok(got) };
             }
-            let closed = socket.state() == State::PeerClosed;
+            // What was sent before the peer closed has come by then.
+            let closed = matches!(socket.state(), State::Draining | State::PeerClosed);
             let port = node.port()?;
             let found = match socket.look(&**port, receiving) {
                 Ok(found) => found,
@@ -350,12 +344,14 @@ impl Sockets {
                 break;
             }
             match found {
-                Some(Found::End) => {
+                Some(Found::End | Found::Nothing) if closed => {
                     self.has_drained(node, engine, socket);
                     break;
                 }
-                // The peer always sends an end, unless it was lost.
-                Some(Found::Nothing) if closed => return Err(ECONNRESET.into()),
+                Some(Found::End) => {
+                    socket.deaf.store(true, Release);
+                    break;
+                }
                 Some(Found::Nothing) => {
                     if let Ok(port) = node.port() {
                         socket.give_back(node, &**port, receiving, true);

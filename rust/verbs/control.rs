@@ -15,8 +15,8 @@ pub(crate) struct Reached<'a> {
 
 /// The other end of such messages. Called with the link's `Worker::core` locked; must not call the engine.
 pub(crate) trait Control: Send + Sync {
-    /// Handles a message of the peer.
-    fn arrived(&self, reached: &Reached<'_>, message: &Message);
+    /// Handles a message of the peer. Returns whether it took a search of all connections.
+    fn arrived(&self, reached: &Reached<'_>, message: &Message) -> bool;
 
     /// Returns the oldest message that is to be sent over a link.
     fn next(&self, link: usize) -> Option<Message>;

@@ -31,7 +31,7 @@ use kernel::{prelude::*, sync::Arc};
 
 /// Requests that a queue pair sends or flushes each time it is serviced.
 const QUANTUM: usize = 8;
-/// What a search of all queue pairs costs of the budget, in bytes moved.
+/// What a search of all queue pairs, or of all sockets, costs of the budget, in bytes moved.
 const SEARCH: u64 = 64 << 10;
 /// The most GONE messages that wait to be sent about queue pairs that do not exist.
 const MOST_GONE: usize = 256;
@@ -231,7 +231,9 @@ impl<'a> Run<'a> {
         cx.own_qpn.set(address.qpn);
         traced::cell(cx.dev, self.link, false, address.qpn, *address, message);
         if let Message::Socket(socket) = message {
-            self.control.arrived(&cx.io.reached(), socket);
+            if self.control.arrived(&cx.io.reached(), socket) {
+                cx.moved(SEARCH);
+            }
             return;
         }
         if let Message::Gone(gone) = message {

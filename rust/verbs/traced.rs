@@ -81,7 +81,7 @@ fn record_cell<P: AsRef<[u8]>>(
         Message::Value { .. } => (17, INITIATOR, 8),
         Message::Gone(_) => (18, EITHER, 0),
         Message::Join(_) => (19, EITHER, 0),
-        Message::Socket(_) => (32, EITHER, 0),
+        Message::Socket(message) => (32 + u32::from(message.encode().0), EITHER, 0),
         Message::Lend { extents, .. } => (24, INITIATOR, extents.bytes()),
         Message::Read { length, .. } => (25, RESPONDER, u64::from(*length)),
         Message::Offer { to, extents, .. } => (26, number(*to), extents.bytes()),

@@ -34,7 +34,10 @@ pub enum Says {
     Reject(Reject),
     /// The sender has closed its end, and stores nothing any more. Without a socket of the receiver: it withdraws its
     /// request.
-    Close,
+    Close {
+        /// The receiver has broken the protocol: what it still gets may not be what was sent.
+        aborts: bool,
+    },
     /// The answer to each [`Says::Close`]: nothing is stored for the receiver any more.
     Closed,
 }
@@ -79,7 +82,7 @@ impl Message {
             Says::Init { service, half } => (INIT, service, Some(half)),
             Says::Accept(half) => (ACCEPT, 0, Some(half)),
             Says::Reject(code) => (REJECT, code as u32, None),
-            Says::Close => (CLOSE, 0, None),
+            Says::Close { aborts } => (CLOSE, aborts.into(), None),
             Says::Closed => (CLOSED, 0, None),
         };
         let mut words = [pair(self.to, self.from), u64::from(value), 0, 0];
@@ -117,7 +120,7 @@ impl Message {
             },
             ACCEPT if value == 0 && to != 0 && from != 0 => Says::Accept(half()?),
             REJECT if bare && to != 0 && from == 0 => Says::Reject(Reject::of(value)?),
-            CLOSE if bare && value == 0 && from != 0 => Says::Close,
+            CLOSE if bare && value <= 1 && from != 0 => Says::Close { aborts: value != 0 },
             CLOSED if bare && value == 0 && to != 0 => Says::Closed,
             _ => return None,
         };
