@@ -466,6 +466,10 @@ fn mr_1_vpd_says_what_a_component_is() {
     assert_eq!(vpd.serial.bytes(), b"0815");
     assert_eq!(vpd.blade.bytes(), b"blade A");
     assert!(vpd.sockets && vpd.resident.is_empty());
+    for no in [&b"0"[..], b"", b"11"] {
+        let vpd = Vpd::parse(&vpd_bytes(&[(b"V1", no)])).unwrap();
+        assert!(!vpd.sockets, "S-3: {no:?}");
+    }
     assert_eq!(Vpd::parse(&bytes[..bytes.len() - 1]), Err(Error::Short));
     let long = vpd_bytes(&[(b"SN", &[b'x'; 33])]);
     assert_eq!(Vpd::parse(&long), Err(Error::Long));

@@ -226,7 +226,7 @@ fn message() -> impl Strategy<Value = Message> {
         (1u32.., half()).prop_map(|(service, half)| Says::Init { service, half }),
         half().prop_map(Says::Accept),
         reject.prop_map(Says::Reject),
-        Just(Says::Close),
+        any::<bool>().prop_map(|aborts| Says::Close { aborts }),
         Just(Says::Closed),
     ];
     (says, 1u32.., 1u32..).prop_map(|(says, to, from)| {

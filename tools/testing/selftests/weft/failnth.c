@@ -428,6 +428,87 @@ static bool after_accept(void)
 	return peer_ends();
 }
 
+/* ---- sockets ---------------------------------------------------------- */
+
+static long sock_listen(void)
+{
+	struct weft_sock_listen l = {
+		.size = sizeof(l), .service = wt_service(), .backlog = 4,
+	};
+
+	return wt_ioctl(now.fd, WEFT_SOCK_LISTEN, &l);
+}
+
+static bool before_sock_connect(void)
+{
+	now.fd = wt_open(0, O_NONBLOCK);
+	return now.fd >= 0;
+}
+
+/* The answer comes later, and is a refusal. */
+static long sock_connect(void)
+{
+	struct weft_sock_connect c = { .size = sizeof(c), .service = wt_service() };
+	long r;
+
+	wt_way(now.fd, &c.peer, &c.link);
+	r = wt_ioctl(now.fd, WEFT_SOCK_CONNECT, &c);
+	return r == -EINPROGRESS || r == -ECONNREFUSED ? 0 : r;
+}
+
+/* One of the peer waits to be accepted: epoll is a name for its file here. */
+static bool before_sock_accept(void)
+{
+	struct weft_sock_listen l = {
+		.size = sizeof(l), .service = wt_service(), .backlog = 4,
+	};
+	struct weft_sock_connect c = { .size = sizeof(c), .service = l.service };
+	struct pollfd p = { .events = POLLIN };
+	long r;
+
+	now.listener = wt_open(0, 0);
+	now.epoll = wt_open(1, O_NONBLOCK);
+	if (wt_ioctl(now.listener, WEFT_SOCK_LISTEN, &l))
+		return false;
+	wt_way(now.epoll, &c.peer, &c.link);
+	r = wt_ioctl(now.epoll, WEFT_SOCK_CONNECT, &c);
+	p.fd = now.listener;
+	return r == -EINPROGRESS && poll(&p, 1, READY_MS) == 1 && open_first();
+}
+
+static long sock_accept(void)
+{
+	struct weft_sock_accept a = { .size = sizeof(a), .listen_fd = now.listener };
+
+	return wt_ioctl(now.fd, WEFT_SOCK_ACCEPT, &a);
+}
+
+static bool before_sock_calls(void)
+{
+	return before_sock_accept() && !sock_accept();
+}
+
+static long sock_calls(void)
+{
+	struct weft_sock_info i = { .size = sizeof(i) };
+	struct weft_sock_shutdown s = { .size = sizeof(s), .how = WEFT_SHUT_SEND };
+	long r = wt_ioctl(now.fd, WEFT_SOCK_INFO, &i);
+
+	if (r)
+		return r;
+	if (write(now.fd, &i, sizeof(i)) < 0)
+		return -errno;
+	return wt_ioctl(now.fd, WEFT_SOCK_SHUTDOWN, &s);
+}
+
+/* What was forgotten is found by the room of the arena, when the peer has confirmed. */
+static bool after_sock(void)
+{
+	close_one(&now.listener);
+	close_one(&now.epoll);
+	return close_first();
+}
+
 /* ---- channels --------------------------------------------------------- */
 
 static void unpair(void)
@@ -576,6 +657,11 @@ static const struct operation operations[] = {
 	/* Messages are acted upon in a work item of the link. */
 	{ "being connected to", "kworker/u", before_connect_to, connect_now, after_connect, 4,
 	  { ENOBUFS, ECONNREFUSED, ETIMEDOUT } },
+	{ "WEFT_SOCK_LISTEN", NULL, open_first, sock_listen, close_first, 3, USUAL },
+	{ "WEFT_SOCK_CONNECT", NULL, before_sock_connect, sock_connect, close_first, 4, USUAL },
+	{ "WEFT_SOCK_ACCEPT", NULL, before_sock_accept, sock_accept, after_sock, 4, USUAL },
+	/* After a failure it is another socket, which has not been shut down. */
+	{ "sockets: info, write, shutdown", NULL, before_sock_calls, sock_calls, after_sock, 4, USUAL },
 	{ "WEFT_CHAN_INFO", NULL, pair, chan_info, nothing, 3, USUAL },
 	{ "WEFT_CHAN_KICK", NULL, pair, chan_kick, nothing, 2, USUAL },
 	{ "WEFT_PD_ALLOC", NULL, open_first, pd_alloc, close_first, 3, USUAL },

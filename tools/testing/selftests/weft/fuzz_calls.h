@@ -19,6 +19,11 @@ union fz_arg {
 	struct weft_chan_connect connect;
 	struct weft_chan_accept accept;
 	struct weft_chan_info chan;
+	struct weft_sock_listen sock_listen;
+	struct weft_sock_connect sock_connect;
+	struct weft_sock_accept sock_accept;
+	struct weft_sock_info sock_info;
+	struct weft_sock_shutdown sock_shutdown;
 	struct weft_limits limits;
 	struct weft_pd_alloc pd;
 	struct weft_mr_reg mr;
@@ -68,10 +73,12 @@ bool fz_tell(const struct fz_machine *m, const struct fz_count *counts, bool is_
 /* Entries of a queue: few, mostly; memory of the machine is not what is tried here. */
 uint32_t fz_entries(struct fz_rng *r);
 
-/* What calls of a kind mean to ask for. Of channels: fuzz_channel.c. */
+/* What calls of a kind mean to ask for. Of channels and sockets: fuzz_channel.c. */
 void fz_listen(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 void fz_channel(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 void fz_accept(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
+void fz_sock_connect(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
+void fz_sock_shutdown(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 
 /* Of the fabric, by what the machine is known to have: fuzz_fabric.c. */
 void fz_nodes(struct fz_thread *t, struct fz_file *f, union fz_arg *a);

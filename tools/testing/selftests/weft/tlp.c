@@ -4,6 +4,9 @@
  * two posted TLPs up to 48 bytes, no read, and no interrupt while the receiver
  * looks. Skipped where the port does not count.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -150,6 +153,140 @@ TEST_F(tlp, a_busy_receiver_takes_no_interrupt)
 	/* Heartbeats come by the mailbox meanwhile, with an interrupt each. */
 	irqs = count(1, "interrupts") - irqs;
 	EXPECT_LE(irqs, count(1, "rx_messages") - mail + 1);
+}
+
+#define BYTES	64
+
+FIXTURE(socket) {
+	struct wt_chan a, b;
+	int listener, from, to;
+};
+
+FIXTURE_VARIANT(socket) {
+	uint32_t protocol;
+};
+
+FIXTURE_VARIANT_ADD(socket, pushed)
+{
+	.protocol = 0,
+};
+
+FIXTURE_VARIANT_ADD(socket, pulled)
+{
+	.protocol = WEFT_PULL_WQE | WEFT_PULL_DATA,
+};
+
+/* A request of port 0 that waits at port 1; false if none comes. */
+static bool request(int listener, int fd, unsigned int service, uint32_t protocol)
+{
+	struct weft_sock_connect c = {
+		.size = sizeof(c), .service = service, .protocol = protocol,
+	};
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+
+	return wt_ioctl(fd, WEFT_SOCK_CONNECT, &c) == -EINPROGRESS && poll(&p, 1, 10000) == 1;
+}
+
+FIXTURE_SETUP(socket)
+{
+	struct weft_sock_listen l = {
+		.size = sizeof(l), .service = wt_service(), .backlog = 1,
+	};
+	struct weft_sock_accept a = { .size = sizeof(a) };
+	struct pollfd p = { .events = POLLOUT };
+	bool on;
+
+	ASSERT_TRUE(wt_wait_ready(60000));
+	ASSERT_TRUE(wt_pair(&self->a, &self->b, 512, 8192));
+	on = traced(&self->a, &self->b);
+	if (!on && !getenv("WEFT_TRACED"))
+		SKIP(return, "the port is not in traced mode");
+	ASSERT_TRUE(on);
+	self->listener = wt_open(1, 0);
+	self->from = wt_open(0, O_NONBLOCK);
+	self->to = wt_open(1, O_NONBLOCK);
+	ASSERT_EQ(0, wt_ioctl(self->listener, WEFT_SOCK_LISTEN, &l));
+	ASSERT_TRUE(request(self->listener, self->from, l.service, variant->protocol));
+	a.listen_fd = self->listener;
+	ASSERT_EQ(0, wt_ioctl(self->to, WEFT_SOCK_ACCEPT, &a));
+	p.fd = self->from;
+	ASSERT_EQ(1, poll(&p, 1, 10000));
+	ASSERT_TRUE(quiet());
+}
+
+FIXTURE_TEARDOWN(socket)
+{
+	wt_close(&self->a);
+	wt_close(&self->b);
+	close(self->from);
+	close(self->to);
+	close(self->listener);
+}
+
+/* TLPs of both ports: posted writes and doorbells, and reads. */
+struct tlps {
+	uint64_t posted, reads;
+};
+
+static struct tlps tlps(void)
+{
+	struct tlps sum = { 0, 0 };
+
+	for (unsigned int port = 0; port < 2; port++) {
+		sum.posted += count(port, "tx_writes") + count(port, "tx_doorbells");
+		sum.reads += count(port, "tx_reads");
+	}
+	return sum;
+}
+
+/*
+ * S-2, Figs 20 and 21: pushed, bytes and a count go one way, and what says that there are receive
+ * WQEs again the other, for several messages at once; nothing is read. Pulled, a count goes one way,
+ * the WQE and the bytes are read, a word of 8 at a time, and the completion goes back.
+ */
+TEST_F(socket, messages_of_64_bytes)
+{
+	struct tlps least = { UINT64_MAX, UINT64_MAX }, before, after;
+	char out[BYTES] = "", in[BYTES];
+
+	for (int round = 0; round < ROUNDS; round++) {
+		before = tlps();
+		for (int i = 0; i < 8; i++) {
+			ssize_t got;
+
+			ASSERT_EQ(BYTES, write(self->from, out, BYTES));
+			do
+				got = read(self->to, in, BYTES);
+			while (got < 0 && errno == EAGAIN);
+			ASSERT_EQ(BYTES, got);
+		}
+		after = tlps();
+		if (after.posted - before.posted < least.posted)
+			least.posted = after.posted - before.posted;
+		if (after.reads - before.reads < least.reads)
+			least.reads = after.reads - before.reads;
+	}
+	ksft_print_msg("%.2f posted TLPs a message, %.2f reads\n", least.posted / 8.0,
+		       least.reads / 8.0);
+	EXPECT_GE(8 * 31 / 10, least.posted);
+	EXPECT_EQ(variant->protocol ? 8 * (2 + BYTES / 8) : 0, least.reads);
+}
+
+/* S-1, Fig. 19: a request that is pulled is read by the listener, one that is pushed is not. */
+TEST_F(socket, a_request_is_fetched_or_stored)
+{
+	struct weft_sock_listen l = {
+		.size = sizeof(l), .service = wt_service(), .backlog = 1,
+	};
+	int listener = wt_open(1, 0), fd = wt_open(0, O_NONBLOCK);
+	uint64_t reads = count(1, "tx_reads");
+
+	ASSERT_EQ(0, wt_ioctl(listener, WEFT_SOCK_LISTEN, &l));
+	ASSERT_TRUE(request(listener, fd, l.service, variant->protocol));
+	reads = count(1, "tx_reads") - reads;
+	EXPECT_EQ(variant->protocol != 0, reads != 0) TH_LOG("%llu reads", (unsigned long long)reads);
+	close(fd);
+	close(listener);
 }
 
 TEST_HARNESS_MAIN
