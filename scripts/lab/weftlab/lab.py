@@ -72,12 +72,13 @@ class Lab(contextlib.AbstractContextManager):
         self.server = IvshmemServer(self.folder, self.sockets, size).start()
         return self.server
 
-    def add(self, name, nodes=None, vfs=None, vf_slots=1, slots=None, without_sockets=(), **options):
+    def add(self, name, nodes=None, vfs=None, vf_slots=1, slots=None, slot_size=None, without_sockets=(), **options):
         """A host with a port a node; by default one, called as the host. With `vfs` each is
         an endpoint of two physical functions that can have so many virtual ones each, of so
         many slots; a dictionary has the number by node, and leaves the other nodes as they are. The
         driver needs a slot a link, and windows of that size would not all fit.
         `slots`: of a port without virtual functions, another number than the device's own.
+        `slot_size`: bytes of a slot of such a port, so of the largest arena of its peers.
         `without_sockets`: nodes whose vital product data say that they support none."""
         if self.server:
             ports = [Port.ivshmem(self.server, f"{name}-port")]
@@ -85,6 +86,7 @@ class Lab(contextlib.AbstractContextManager):
             nodes = nodes or [name]
             vfs = vfs if isinstance(vfs, dict) else dict.fromkeys(nodes, vfs)
             props = {} if slots is None else {"slots": slots}
+            props |= {} if slot_size is None else {"slot_size": slot_size}
             size = {} if vf_slots == 1 else {"slot_size": 4 << 20}
             mute = {node: {"sockets": "0"} for node in nodes if node in without_sockets}
             ports = [
@@ -92,6 +94,9 @@ class Lab(contextlib.AbstractContextManager):
                 else Port.endpoint(self.fabric, node, vfs=vfs[node], vf_slots=vf_slots, **size)
                 for node in nodes
             ]  # fmt: skip
+            for port in ports:
+                if slot_size is not None:
+                    port.room = "pref64-reserve=4G"
             options["links"] = [
                 (number, link)
                 for number, node in enumerate(nodes)

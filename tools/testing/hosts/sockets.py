@@ -24,8 +24,8 @@ def stream(*words):
 
 
 @contextlib.contextmanager
-def serving(host):
-    job = host.start_job(f"exec {stream('serve', 0, SERVICE)}")
+def serving(host, how="serve"):
+    job = host.start_job(f"ulimit -n 10000 && exec {stream(how, 0, SERVICE)}")
     job.expect("listening", 30)
     try:
         yield job
@@ -94,10 +94,35 @@ def hundreds(bench):
         # They are closed with the program, and make room.
         for _ in range(2):
             with given_back(h1, h2):
-                count, error = map(int, h1.out(stream("open", 0, ids(lab)["h2"], SERVICE, 1000), 60).split())
+                count, error = opened(h1, ids(lab)["h2"], 1000)
             if error != ENOBUFS or count < 150:
                 raise Mismatch(f"{count} sockets, then {error}")
             bench.note(f"{count} sockets in an arena")
+
+
+def opened(host, hwid, most):
+    """How many sockets could be opened at once, and what the next one ended with."""
+    line = f"ulimit -n 10000 && {stream('open', 0, hwid, SERVICE, most)}"
+    return tuple(map(int, host.out(line, 300).split()))
+
+
+@test("S-1: 4,000 sockets fit into an arena of 64 MiB", iommu=True, lab="large-arena")
+def thousands(bench):
+    lab = bench.shape("large-arena", topology.chain(2), memory=768, slot_size=64 << 20)
+    h1, h2 = lab["h1"], lab["h2"]
+    for host in (h1, h2):
+        host.rmmod()
+        host.insmod("arena_kib=65536")
+    for host in (h1, h2):
+        host.wait_link("ready")
+    with serving(h2, "keep"):
+        count, error = opened(h1, ids(lab)["h2"], 5000)
+    if error != ENOBUFS or count < 4000:
+        raise Mismatch(f"{count} sockets, then {error}")
+    bench.note(f"{count} sockets")
+    for host in (h1, h2):
+        host.rmmod()
+        host.insmod()
 
 
 @test("sockets whose link, peer or port goes say so, and another one can be made")

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Streams for tests, by sockets of ports: `weft-stream serve PORT SERVICE` answers each connection, at its end, with how
-//! many bytes came and their checksum. `send PORT HWID SERVICE KIB SEED` sends so much and compares the answer; `hold` with the
-//! same PORT, HWID and SERVICE sends a little all the time, until an error, whose number it prints; `many PORT HWID SERVICE
-//! COUNT` makes connections one after the other; `open PORT HWID SERVICE COUNT` so many at once, and says how many it got and
-//! what the next one ended with. `pull` behind them has data fetched instead of stored.
+//! Streams for tests, by sockets of ports.
+//!
+//! `weft-stream serve PORT SERVICE` answers each connection, at its end, with how many bytes came and their checksum;
+//! `keep` with the same keeps what it accepts, and does nothing with it. `send PORT HWID SERVICE KIB SEED` sends so
+//! much and compares the answer; `hold PORT HWID SERVICE` sends a little all the time, until an error, whose number it
+//! prints; `many PORT HWID SERVICE COUNT` makes connections one after the other; `open` with the same so many at once,
+//! and says how many it got and what the next one ended with. `pull` behind them has data fetched instead of stored.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -54,6 +56,20 @@ fn serve(port: &Port, service: u32) -> Result<()> {
             // The other end finds out.
             let _ = answer(stream);
         });
+    }
+    Ok(())
+}
+
+fn keep(port: &Port, service: u32) -> Result<()> {
+    let listener = Listener::bind(port, service, 64)?;
+    println!("listening");
+    let mut kept = Vec::new();
+    for stream in listener.incoming() {
+        match stream {
+            Ok(stream) => kept.push(stream),
+            // No room: the other end learns of it.
+            Err(e) => println!("{}", e.raw_os_error().unwrap_or_default()),
+        }
     }
     Ok(())
 }
@@ -129,6 +145,7 @@ fn run(args: &[String]) -> Result<()> {
     };
     match *args {
         ["serve", at, service] => serve(&port(at)?, service.parse()?),
+        ["keep", at, service] => keep(&port(at)?, service.parse()?),
         ["send", at, hwid, service, kib, seed] => {
             let bytes: usize = kib.parse()?;
             let took = send(&port(at)?, &to(hwid, service)?, bytes << 10, seed.parse()?)?;
@@ -146,9 +163,7 @@ fn run(args: &[String]) -> Result<()> {
             println!("{:.0}", count as f64 / begun.elapsed().as_secs_f64());
             Ok(())
         }
-        ["open", at, hwid, service, count] => {
-            open(&port(at)?, &to(hwid, service)?, count.parse()?)
-        }
+        ["open", at, hwid, service, count] => open(&port(at)?, &to(hwid, service)?, count.parse()?),
         _ => Err("usage: weft-stream serve|send|hold|many|open PORT …: see its source".into()),
     }
 }
