@@ -9,8 +9,9 @@ from weftlab import topology
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
-from . import false_master, far
+from . import false_master, far, live
 from .far import ids
+from .migration import SYSFS, migrate, moving
 
 LAB = "pair"
 DEVICE = "/sys/class/weft/weft0/device"
@@ -24,8 +25,8 @@ def stream(*words):
 
 
 @contextlib.contextmanager
-def serving(host, how="serve"):
-    job = host.start_job(f"ulimit -n 10000 && exec {stream(how, 0, SERVICE)}")
+def serving(host, how="serve", port=0):
+    job = host.start_job(f"ulimit -n 10000 && exec {stream(how, port, SERVICE)}")
     job.expect("listening", 30)
     try:
         yield job
@@ -36,8 +37,8 @@ def serving(host, how="serve"):
 
 
 @contextlib.contextmanager
-def holding(host, hwid, way):
-    job = host.start_job(f"exec {stream('hold', 0, hwid, SERVICE, way)}")
+def holding(host, hwid, way, port=0):
+    job = host.start_job(f"exec {stream('hold', port, hwid, SERVICE, way)}")
     job.expect("holding", 30)
     try:
         yield job
@@ -47,9 +48,9 @@ def holding(host, hwid, way):
             job.wait(20)
 
 
-def carried(host, hwid, kib, way="", seed=1, patience=60):
+def carried(host, hwid, kib, way="", port=0):
     """Seconds that so many bytes took, which arrived as they were."""
-    return float(host.out(stream("send", 0, hwid, SERVICE, kib, seed, way), patience))
+    return float(host.out(stream("send", port, hwid, SERVICE, kib, 1, way), 60))
 
 
 def room(host):
@@ -199,3 +200,41 @@ def over_a_route(bench):
     h3.rmmod()
     h3.insmod()
     far.met(lab, "h1", "h3")
+
+
+@test("sockets of a virtual function end with its reset, and keep it from moving live; it moves when they are closed",
+      lab="twins", patient=True)
+def functions(bench):
+    with moving(bench) as (lab, a, b):
+        h1, h2 = lab["h1"], lab["h2"]
+        hwid, node, other = int(a[0].hwid(0), 0), a[0].node(0), b[0].node(0)
+
+        def carry():
+            for host, port in ((h1, node), (h2, other)):
+                host.wait_link("ready", 60, port=port)
+            for way in WAYS.values():
+                carried(h2, hwid, 256, way, other)
+
+        with serving(h1, port=node):
+            carry()
+            with holding(h2, hwid, "", other) as job:
+                h1.run(f"echo 1 >{SYSFS}/{a[0].vf(0)}/reset", 60)
+                said = int(job.wait(60).must().out.split()[-1])
+            if said != ECONNRESET:
+                raise Mismatch(f"after a reset: {said}")
+            carry()
+            with holding(h2, hwid, "", other) as job:
+                obstacles = migrate(h1, "0:0", "0:1", "--live", status=1)["obstacles"]
+                if obstacles != ["channels"] or not job.running:
+                    raise Mismatch(f"with an open socket: {obstacles}")
+            live.moved(h1, 0, 0, 1)
+            carry()
+
+
+@test("over ivshmem-doorbell sockets carry streams between hosts likewise", lab="ivshmem")
+def ivshmem(bench):
+    lab = bench.ivshmem()
+    h1, h2 = lab["h1"], lab["h2"]
+    with serving(h2):
+        for way in WAYS.values():
+            carried(h1, int(h2.out(f"cat {DEVICE}/hwid"), 0), 512, way)
