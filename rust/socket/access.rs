@@ -6,7 +6,7 @@
 //! nothing is written to the peer any more.
 
 use super::{
-    socket::{Remote, State},
+    end::{Remote, State},
     Socket,
 };
 use crate::{

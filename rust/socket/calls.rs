@@ -4,9 +4,9 @@
 
 use super::{
     access::Access,
+    end::{Making, Remote, State},
     listener::{Listener, Request},
     per_link::PerLink,
-    socket::{Making, Remote, State},
     Socket, Sockets,
 };
 use crate::{

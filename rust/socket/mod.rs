@@ -9,25 +9,27 @@
 //!
 //! # Locks
 //!
+//! `Socket::sending` and `Socket::receiving` are outside those of `crate::verbs`, and never both held: a call that sends
+//! or receives holds one, also while it copies memory of its program or waits for the peer. Only a program's calls wait for
+//! them, and can be interrupted; others try.
+//!
 //! Inside those of `fabric` and of `crate::verbs`, and in this order:
 //!
-//! 1. `Socket::sending`, then `Socket::receiving`: held by a call that sends or receives, also while it copies memory
-//!    of its program or waits for the peer. Only a program's calls wait for them, and can be interrupted;
-//! 2. `Sockets::listeners`, then the queue of a [`Listener`];
-//! 3. `PerLink::rests`; accesses of calls are waited for with it held, and take none of these locks;
-//! 4. `PerLink::outbox`;
-//! 5. `PerLink::table`, with interrupts off: taken by the hard interrupt;
-//! 6. `Socket::wakeup`, with interrupts off.
+//! 1. `Sockets::listeners`, then the queue of a [`Listener`];
+//! 2. `PerLink::rests`; accesses of calls are waited for with it held, and take none of these locks;
+//! 3. `PerLink::outbox`;
+//! 4. `PerLink::table`, with interrupts off: taken by the hard interrupt;
+//! 5. `Socket::wakeup`, with interrupts off.
 //!
 //! `crate::channel` and `crate::share` are called with none of them held.
 
 mod access;
 mod calls;
+mod end;
 mod events;
 mod listener;
 mod per_link;
-mod socket;
 mod sockets;
 mod transfer;
 
-pub(crate) use self::{calls::Wanted, listener::Listener, socket::Socket, sockets::Sockets};
+pub(crate) use self::{calls::Wanted, end::Socket, listener::Listener, sockets::Sockets};

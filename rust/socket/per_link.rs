@@ -3,7 +3,7 @@
 //! The sockets of a link, by their ids, and the messages that are to be sent to its peer.
 
 use super::{
-    socket::{Remote, State},
+    end::{Remote, State},
     Socket,
 };
 use crate::{

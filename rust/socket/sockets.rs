@@ -3,9 +3,9 @@
 //! The sockets of a port, and how they handle messages of their peers.
 
 use super::{
+    end::{Remote, State},
     listener::{Listener, Request},
     per_link::PerLink,
-    socket::{Remote, State},
     Socket,
 };
 use crate::{

@@ -7,7 +7,7 @@
 
 use super::{
     access::Access,
-    socket::{Receiving, Sending, State},
+    end::{Receiving, Sending, State},
     Socket, Sockets,
 };
 use crate::{

@@ -3,6 +3,8 @@
 //! S-2: streams of bytes through two halves, pushed and pulled, with ends that wait and are woken by
 //! doorbells alone; S-1: the messages that make and end a socket.
 
+#![allow(clippy::expect_used)]
+
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use weft_proto::{

@@ -661,7 +661,8 @@ static const struct operation operations[] = {
 	{ "WEFT_SOCK_CONNECT", NULL, before_sock_connect, sock_connect, close_first, 4, USUAL },
 	{ "WEFT_SOCK_ACCEPT", NULL, before_sock_accept, sock_accept, after_sock, 4, USUAL },
 	/* After a failure it is another socket, which has not been shut down. */
-	{ "sockets: info, write, shutdown", NULL, before_sock_calls, sock_calls, after_sock, 4, USUAL },
+	{ "sockets: info, write, shutdown", NULL, before_sock_calls, sock_calls, after_sock, 4,
+	  USUAL },
 	{ "WEFT_CHAN_INFO", NULL, pair, chan_info, nothing, 3, USUAL },
 	{ "WEFT_CHAN_KICK", NULL, pair, chan_kick, nothing, 2, USUAL },
 	{ "WEFT_PD_ALLOC", NULL, open_first, pd_alloc, close_first, 3, USUAL },

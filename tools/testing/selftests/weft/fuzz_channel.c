@@ -4,7 +4,6 @@
  */
 #include <fcntl.h>
 #include <poll.h>
-#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/wait.h>
@@ -57,7 +56,7 @@ void fz_sock_shutdown(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 	a->sock_shutdown.how = 1 + fz_below(&t->rng, 3);
 }
 
-/* What two ends are made by: the members of the arguments are in the same places. */
+/* What two ends are made by. */
 static const struct kind {
 	unsigned long listen, connect, accept;
 	void (*mean)(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
@@ -65,13 +64,6 @@ static const struct kind {
 	{ WEFT_CHAN_LISTEN, WEFT_CHAN_CONNECT, WEFT_CHAN_ACCEPT, fz_channel },
 	{ WEFT_SOCK_LISTEN, WEFT_SOCK_CONNECT, WEFT_SOCK_ACCEPT, fz_sock_connect },
 };
-
-_Static_assert(offsetof(union fz_arg, listen.service) ==
-	       offsetof(union fz_arg, sock_listen.service), "listen");
-_Static_assert(offsetof(union fz_arg, connect.service) ==
-	       offsetof(union fz_arg, sock_connect.service), "connect");
-_Static_assert(offsetof(union fz_arg, connect.timeout_ms) ==
-	       offsetof(union fz_arg, sock_connect.timeout_ms), "timeout");
 
 /* Both ends move bytes, as many as there is room for, and end a direction. */
 static void move(struct fz_thread *t, struct fz_file *const ends[2])
@@ -134,9 +126,15 @@ void fz_converse(struct fz_thread *t)
 
 	fz_listen(t, listener, &listen);
 	kind->mean(t, near, &connect);
-	connect.connect.link = 0;
-	connect.connect.service = listen.listen.service;
-	connect.connect.timeout_ms = LONGEST_MS;
+	if (kind->mean == fz_channel) {
+		connect.connect.link = 0;
+		connect.connect.service = listen.listen.service;
+		connect.connect.timeout_ms = LONGEST_MS;
+	} else {
+		connect.sock_connect.link = 0;
+		connect.sock_connect.service = listen.listen.service;
+		connect.sock_connect.timeout_ms = LONGEST_MS;
+	}
 	fz_open(listener, port, O_RDWR | O_NONBLOCK);
 	fz_open(far, port, O_RDWR | O_NONBLOCK);
 	fz_open(near, !port, O_RDWR);

@@ -22,7 +22,7 @@
 #include "weft_test.h"
 
 #define PULL	(WEFT_PULL_WQE | WEFT_PULL_DATA)
-#define MORE	(1 << 20)
+#define MORE	1048576
 
 FIXTURE(socket) {
 	unsigned int service;

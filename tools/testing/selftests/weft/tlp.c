@@ -240,9 +240,10 @@ static struct tlps tlps(void)
 }
 
 /*
- * S-2, Figs 20 and 21: pushed, bytes and a count go one way, and what says that there are receive
- * WQEs again the other, for several messages at once; nothing is read. Pulled, a count goes one way,
- * the WQE and the bytes are read, a word of 8 at a time, and the completion goes back.
+ * S-2, Figs 20 and 21: pushed, bytes and a count go one way, and what says that there are
+ * receive WQEs again the other, for several messages at once; nothing is read. Pulled, a count
+ * goes one way, the WQE and the bytes are read, a word of 8 at a time, and the completion goes
+ * back.
  */
 TEST_F(socket, messages_of_64_bytes)
 {
@@ -284,7 +285,8 @@ TEST_F(socket, a_request_is_fetched_or_stored)
 	ASSERT_EQ(0, wt_ioctl(listener, WEFT_SOCK_LISTEN, &l));
 	ASSERT_TRUE(request(listener, fd, l.service, variant->protocol));
 	reads = count(1, "tx_reads") - reads;
-	EXPECT_EQ(variant->protocol != 0, reads != 0) TH_LOG("%llu reads", (unsigned long long)reads);
+	EXPECT_EQ(variant->protocol != 0, reads != 0)
+		TH_LOG("%llu reads", (unsigned long long)reads);
 	close(fd);
 	close(listener);
 }
