@@ -71,7 +71,7 @@ modules: ## weft.ko as build/<kernel>/weft.ko
 	@scripts/modules
 
 .PHONY: tools
-tools: ## weftctl, weft-fabric, the library and its examples
+tools: ## weftctl, weft-fabric, weft-run, the libraries and their examples
 	@cd tools && ../scripts/in-root cargo build --release --locked --lib --bins --examples
 
 .PHONY: sim

@@ -4,19 +4,19 @@
 //! which `weft_vsock.ko` carries. See weft-sockets(7).
 //!
 //! It translates addresses, and carries no data: what a program has in its hands afterwards is a socket of the kernel,
-//! under the same descriptor. All that is remembered of such a socket is a mark in the socket itself ([`mark`]), so
+//! under the same descriptor. All that is remembered of such a socket is a mark in the socket itself (`mark`), so
 //! that `fork`, `exec`, `dup` and the passing of descriptors lose nothing. A descriptor that listens is an epoll
-//! descriptor over the TCP socket and one of AF_VSOCK; of these there is a table ([`listeners`]).
+//! descriptor over the TCP socket and one of AF_VSOCK; of these there is a table (`listeners`).
 //!
 //! Functions of libc are called first, and looked at closer only where they fail, or answer with an address of
 //! AF_VSOCK: other descriptors cost next to nothing. Nothing here allocates, takes a lock, or panics: any of it may run
 //! in a signal handler, and between `fork` and `exec`.
 //!
 //! - [`interpose`]: the functions that programs call in place of libc's
-//! - [`connect`], [`accept`]: how a connection begins, at either end
-//! - [`descriptors`], [`names`], [`options`]: what else programs do with sockets
-//! - [`peers`]: which host has an address, by [`netlink`] or [`hosts`]
-//! - [`settings`], [`explain`]: what the environment says, and what is said on request
+//! - `connect`, `accept`: how a connection begins, at either end
+//! - `descriptors`, `names`, `options`: what else programs do with sockets
+//! - `peers`: which host has an address, by `netlink` or `hosts`
+//! - `settings`, `explain`: what the environment says, and what is said on request
 
 mod accept;
 mod address;
