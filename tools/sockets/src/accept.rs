@@ -14,13 +14,14 @@ use crate::{
     listeners::{self, Listener},
     mark::{Mark, Peer},
     peers, real,
-    sys::{self, Fd, fail},
-    watches::Watch,
+    sys::{self, Fd, NoCancel, fail},
+    watches::{self, Watch},
 };
 
 /// Makes a descriptor that listens one over two sockets.
 fn extend(fd: c_int, family: c_int, at: Inet, backlog: c_int) -> Result<(), Why> {
     is_allowed(at.port)?;
+    watches::check(fd)?;
     peers::is_reachable_at(at.ip)?;
     let failed = |call| move || Why::Failed(call, sys::errno());
     let cloexec = sys::is_cloexec(fd);
@@ -83,6 +84,7 @@ pub fn listen(fd: c_int, backlog: c_int) -> c_int {
             None => done,
         };
     }
+    let _whole = NoCancel::new();
     if let (Some(family), Some(at)) = (sys::tcp_family(fd), sys::local_address(fd)) {
         let errno = sys::errno();
         match extend(fd, family, at, backlog) {
@@ -107,6 +109,7 @@ struct Wanted {
 ///
 /// As of `accept`.
 unsafe fn take(listener: &Listener, wanted: Wanted, flags: c_int) -> c_int {
+    let _whole = NoCancel::new();
     let mut from = vsock(0, 0);
     let mut len = size_of::<libc::sockaddr_vm>() as socklen_t;
     // SAFETY: there is as much room.

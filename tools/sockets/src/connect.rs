@@ -12,8 +12,8 @@ use crate::{
     peers::{self, Host},
     real,
     settings::settings,
-    sys::{self, Fd, fail, now_ms},
-    watches::Watch,
+    sys::{self, Fd, NoCancel, fail, now_ms},
+    watches::{self, Watch},
 };
 
 /// How long the other host may take to answer, for a program that waits anyway, and for one that does not.
@@ -123,7 +123,9 @@ pub fn copy_options(from: c_int, to: c_int) {
 /// Connects over AF_VSOCK, and puts the connection in the place of the TCP socket.
 fn attempt(fd: c_int, family: c_int, to: Inet) -> Result<u32, Why> {
     is_allowed(to.port)?;
-    let host = peers::host_of(to)?;
+    watches::check(fd)?;
+    let nonblocking = sys::is_nonblocking(fd);
+    let host = peers::host_of(to, if nonblocking { NONBLOCKING_MS } else { BLOCKING_MS })?;
     let bound = sys::local_address(fd);
     check_binding(fd, &host, bound)?;
     let moved = sys::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0)
@@ -133,7 +135,6 @@ fn attempt(fd: c_int, family: c_int, to: Inet) -> Result<u32, Why> {
         return Err(Why::Failed("setsockopt", sys::errno()));
     }
     bind(&moved, bound.map_or(0, |at| at.port));
-    let nonblocking = sys::is_nonblocking(fd);
     let limit = if nonblocking {
         NONBLOCKING_MS
     } else {
@@ -168,9 +169,19 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
         // SAFETY: by the contract.
         return unsafe { real::connect(fd, addr, len) };
     };
+    match try_to_move(fd, to) {
+        Some(done) => done,
+        // SAFETY: by the contract.
+        None => unsafe { real::connect(fd, addr, len) },
+    }
+}
+
+/// Returns what `connect` returns, `None` if TCP is to connect.
+fn try_to_move(fd: c_int, to: Inet) -> Option<c_int> {
+    let _whole = NoCancel::new();
     let errno = sys::errno();
     if Mark::of(fd).is_some() {
-        return fail(libc::EISCONN);
+        return Some(fail(libc::EISCONN));
     }
     let state = sys::option::<[u8; 8]>(fd, libc::IPPROTO_TCP, libc::TCP_INFO);
     if let (Some(family), Some([TCP_CLOSE, ..])) = (sys::tcp_family(fd), state) {
@@ -178,12 +189,11 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
             Ok(cid) => {
                 explain!("connect {to}: moved to CID {cid}");
                 sys::set_errno(errno);
-                return 0;
+                return Some(0);
             }
             Err(why) => explain!("connect {to}: stays TCP: {why}"),
         }
     }
     sys::set_errno(errno);
-    // SAFETY: by the contract.
-    unsafe { real::connect(fd, addr, len) }
+    None
 }

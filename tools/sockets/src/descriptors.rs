@@ -33,8 +33,14 @@ pub fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> c_int {
 
 /// A descriptor that a call has made of another one.
 fn copied(from: c_int, to: c_int) -> c_int {
-    if to >= 0 && from != to && listeners::any() {
-        listeners::copied(from, to);
+    if to >= 0 && from != to {
+        let _keep = sys::KeepErrno::new();
+        if listeners::any() {
+            listeners::copied(from, to);
+        }
+        if is_idle(from) {
+            watches::copied(from, to);
+        }
     }
     to
 }
@@ -138,7 +144,7 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
         match (op, copy) {
             (libc::EPOLL_CTL_ADD, Some(event)) if is_idle(fd) => watches::added(epfd, fd, event),
             (libc::EPOLL_CTL_MOD, Some(event)) => watches::changed(epfd, fd, event),
-            (libc::EPOLL_CTL_DEL, _) => watches::forget(fd),
+            (libc::EPOLL_CTL_DEL, _) => watches::removed(epfd, fd),
             _ => (),
         }
     }

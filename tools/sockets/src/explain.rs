@@ -10,7 +10,7 @@ use libc::c_int;
 
 use crate::{
     settings::{Explain, settings},
-    sys::{self, Fd, KeepErrno},
+    sys::{self, Fd, KeepErrno, NoCancel},
 };
 
 const STDERR: c_int = 2;
@@ -47,6 +47,10 @@ pub enum Why {
     Refused,
     /// Too many sockets listen.
     Full,
+    /// Several epoll sets know the socket.
+    Watched,
+    /// Another descriptor is the same socket.
+    Copied,
 }
 
 impl fmt::Display for Why {
@@ -68,6 +72,8 @@ impl fmt::Display for Why {
             Self::Silent => "no answer over AF_VSOCK in time",
             Self::Refused => "nothing listens on that port of AF_VSOCK",
             Self::Full => "too many sockets listen",
+            Self::Watched => "the socket is in several epoll sets",
+            Self::Copied => "another descriptor is the same socket",
         })
     }
 }
@@ -125,7 +131,7 @@ pub fn say(what: fmt::Arguments<'_>) {
         Explain::Stderr => None,
         Explain::File(path) => Some(path),
     };
-    let _keep = KeepErrno::new();
+    let (_keep, _whole) = (KeepErrno::new(), NoCancel::new());
     let mut line = Line { text: [0; LINE], count: 0 };
     let pid = sys::pid();
     // A line that is too long is cut.

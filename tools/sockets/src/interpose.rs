@@ -10,14 +10,14 @@ use libc::{
     c_int, c_uint, c_ulong, c_void, epoll_event, msghdr, size_t, sockaddr, socklen_t, ssize_t,
 };
 
-use crate::{accept, connect, descriptors, explain, listeners, names, options, real};
+use crate::{accept, connect, descriptors, explain, names, options, real, sys};
 
 /// Finds the functions of libc and reads the settings, before the program begins.
 #[cfg_attr(test, expect(dead_code))]
 extern "C" fn load() {
     real::find_all();
     explain::start();
-    listeners::start();
+    sys::start();
 }
 
 /// Called by the dynamic linker.
@@ -34,7 +34,7 @@ macro_rules! interpose {
             /// As libc's.
             #[cfg_attr(not(test), unsafe(no_mangle))]
             #[allow(unused_unsafe)]
-            pub unsafe extern "C" fn $name($($arg: $type),*) -> $ret {
+            pub unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $ret {
                 // SAFETY: by the contract.
                 unsafe { $called($($arg),*) }
             }

@@ -5,7 +5,8 @@
 //!
 //! The table has no lock: a place is taken, filled, and shown. It is only looked at for descriptors that are no
 //! sockets, and what it says is checked with the kernel before anything is closed: a program may have closed
-//! descriptors by means that this library does not see. A descriptor that came over `exec` is found in `/proc`.
+//! descriptors by means that this library does not see. (Changing a registration finds out whether there is one. It also
+//! wakes what waits, so that it is not done each time.) A descriptor that came over `exec` is found in `/proc`.
 
 use std::fmt::Write;
 use std::sync::atomic::{
@@ -17,7 +18,7 @@ use libc::c_int;
 
 use crate::{
     real,
-    sys::{self, KeepErrno, pid},
+    sys::{self, KeepErrno, NoCancel},
 };
 
 const PLACES: usize = 256;
@@ -38,8 +39,6 @@ static TABLE: [Place; PLACES] = [const {
 }; PLACES];
 /// How many places have ever been taken.
 static USED: AtomicI32 = AtomicI32::new(0);
-/// The process that the table is about: a child of `vfork` sees its parent's.
-static OWNER: AtomicI32 = AtomicI32::new(0);
 
 /// A descriptor that listens, and its two sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,17 +49,6 @@ pub struct Listener {
     pub tcp: c_int,
     /// The socket of AF_VSOCK.
     pub vsock: c_int,
-}
-
-extern "C" fn forked() {
-    OWNER.store(pid(), Relaxed);
-}
-
-/// To be called when the library is loaded.
-pub fn start() {
-    forked();
-    // SAFETY: the function only stores a number. Without it children change no table.
-    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
 }
 
 fn places() -> impl Iterator<Item = &'static Place> {
@@ -116,7 +104,7 @@ impl Listener {
 
 /// Adds one; false if there is no place.
 pub fn add(listener: Listener) -> bool {
-    if OWNER.load(Relaxed) != pid() {
+    if !sys::is_own_process() {
         return false;
     }
     let Some(n) = TABLE
@@ -138,8 +126,9 @@ pub fn add(listener: Listener) -> bool {
 /// Returns what a descriptor is, also if that was so in the program before an `exec`.
 pub fn find(fd: c_int) -> Option<Listener> {
     let known = all().find(|(_, listener)| listener.fd == fd).map(|(_, listener)| listener);
+    let _whole = NoCancel::new();
     if let Some(listener) = known {
-        return listener.is_valid().then_some(listener);
+        return sys::is_anonymous(fd).then_some(listener);
     }
     let _keep = KeepErrno::new();
     let inherited = inherited(fd).filter(Listener::is_valid)?;
@@ -153,9 +142,7 @@ pub fn remove(fd: c_int) {
         return;
     };
     let _keep = KeepErrno::new();
-    if OWNER.load(Relaxed) != pid()
-        || place.fd.compare_exchange(fd, TAKEN, AcqRel, Relaxed).is_err()
-    {
+    if !sys::is_own_process() || place.fd.compare_exchange(fd, TAKEN, AcqRel, Relaxed).is_err() {
         return;
     }
     let valid = listener.is_valid();
@@ -193,7 +180,7 @@ pub fn copied(from: c_int, to: c_int) {
 /// A descriptor is to end with `exec`, or not any more.
 pub fn cloexec_changed(fd: c_int) {
     if let Some((_, listener)) = all().find(|(_, listener)| listener.fd == fd) {
-        if OWNER.load(Relaxed) == pid() && listener.is_valid() {
+        if sys::is_own_process() && listener.is_valid() {
             let _keep = KeepErrno::new();
             listener.share_cloexec();
         }
@@ -270,7 +257,7 @@ mod tests {
     // One test: the table is one, and descriptors that are closed come again.
     #[test]
     fn sockets_go_with_the_last_descriptor_and_are_found_again_without_a_table() {
-        forked();
+        sys::own_process();
         let made = listener();
         assert_eq!(inherited(made.fd), Some(made));
         assert!(add(made));
@@ -288,9 +275,9 @@ mod tests {
         remove(made.fd);
         assert!(is_open(made.tcp) && is_open(made.vsock));
         // The other one is not affected by a child that shares memory, but no descriptors.
-        OWNER.store(1, Relaxed);
+        sys::disown_process();
         remove(copy);
-        forked();
+        sys::own_process();
         assert!(find(copy).is_some());
         remove(copy);
         assert!(!is_open(made.tcp) && !is_open(made.vsock));

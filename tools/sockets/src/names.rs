@@ -10,7 +10,7 @@ use crate::{
     listeners,
     mark::{Mark, Peer},
     peers, real,
-    sys::{self, fail},
+    sys::{self, NoCancel, fail},
 };
 
 /// Asks for the CID and the port of a socket of AF_VSOCK.
@@ -73,6 +73,7 @@ unsafe fn name(
     // SAFETY: the call has written as much, by the check above.
     let family = i32::from(unsafe { addr.cast::<libc::sa_family_t>().read_unaligned() });
     if family == libc::AF_VSOCK {
+        let _whole = NoCancel::new();
         if let Some(mark) = Mark::of(fd) {
             let Some(inet) = translate(fd, mark) else {
                 return fail(libc::ENOTCONN);

@@ -17,8 +17,6 @@ use crate::{
 
 /// The kind of the interfaces, as in `ip link add … type weft`.
 const KIND: &[u8] = b"weft";
-/// How long a neighbour may take to answer for its address.
-const RESOLVE_MS: i64 = 500;
 /// How long this host may take to learn the address of a host that has connected already.
 const LEARN_MS: i64 = 100;
 const DISCARD: u16 = 9;
@@ -79,8 +77,8 @@ fn until<R>(limit_ms: i64, mut look: impl FnMut() -> Option<R>) -> Option<R> {
     }
 }
 
-/// Returns the host with an address.
-pub fn host_of(to: Inet) -> Result<Host, Why> {
+/// Returns the host with an address, which may take so long to answer for it.
+pub fn host_of(to: Inet, limit_ms: i64) -> Result<Host, Why> {
     match hosts::entry_of(to.ip) {
         Some(hosts::Entry::Tcp) => return Err(Why::OtherWay),
         Some(hosts::Entry::Host(hwid)) => {
@@ -110,7 +108,7 @@ pub fn host_of(to: Inet) -> Result<Host, Why> {
         }
         None => {
             poke(to);
-            until(RESOLVE_MS, look).ok_or(Why::NoHost)?
+            until(limit_ms, look).ok_or(Why::NoHost)?
         }
     };
     let cid = hwid_of_mac(found.mac).and_then(cid_of).ok_or(Why::NoCid)?;

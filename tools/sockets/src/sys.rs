@@ -4,6 +4,7 @@
 //! library, and must not know what they are for.
 
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use libc::{c_int, c_void, socklen_t};
 
@@ -102,6 +103,15 @@ pub fn is_nonblocking(fd: c_int) -> bool {
     flags >= 0 && flags & libc::O_NONBLOCK != 0
 }
 
+/// Returns whether a descriptor is none of a file, a pipe or a socket: an epoll descriptor, for one.
+pub fn is_anonymous(fd: c_int) -> bool {
+    let _keep = KeepErrno::new();
+    // SAFETY: all zeros is a status.
+    let mut found: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: it is written there.
+    unsafe { libc::fstat(fd, &raw mut found) == 0 && found.st_mode & libc::S_IFMT == 0 }
+}
+
 /// Makes a descriptor block, or not.
 pub fn set_nonblocking(fd: c_int, nonblocking: bool) {
     let flags = control(fd, libc::F_GETFL, 0);
@@ -189,11 +199,70 @@ pub fn pid() -> c_int {
     unsafe { libc::getpid() }
 }
 
-/// Waits for an event of a descriptor: what has happened, 0 for nothing, or -1.
+/// The process whose descriptors the tables of the library are about: a child of `vfork` sees those of its parent.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+
+/// Makes the process the one that the tables are about.
+pub extern "C" fn own_process() {
+    OWNER.store(pid(), Relaxed);
+}
+
+/// Returns whether the tables are about this process.
+pub fn is_own_process() -> bool {
+    OWNER.load(Relaxed) == pid()
+}
+
+/// To be called when the library is loaded.
+pub fn start() {
+    own_process();
+    // SAFETY: the function only stores a number. Without it children change no table.
+    unsafe { libc::pthread_atfork(None, None, Some(own_process)) };
+}
+
+/// Lets a test be a child of `vfork`.
+#[cfg(test)]
+pub fn disown_process() {
+    OWNER.store(1, Relaxed);
+}
+
+/// Waits for an event of a descriptor: more than 0 if something has happened, 0 for nothing, or -1. The thread may be
+/// cancelled meanwhile.
 pub fn wait(fd: c_int, events: libc::c_short, timeout_ms: c_int) -> c_int {
     let mut polled = libc::pollfd { fd, events, revents: 0 };
     // SAFETY: it is one.
-    unsafe { libc::poll(&raw mut polled, 1, timeout_ms) }
+    unsafe { poll(&raw mut polled, 1, timeout_ms) }
+}
+
+unsafe extern "C-unwind" {
+    /// Unlike the crate's, it may be cancelled.
+    fn poll(polled: *mut libc::pollfd, count: libc::nfds_t, timeout_ms: c_int) -> c_int;
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// While it lives, the thread is not cancelled: not in the middle of what the library does, with descriptors of its own.
+pub struct NoCancel(c_int);
+
+impl NoCancel {
+    /// `PTHREAD_CANCEL_DISABLE`.
+    const DISABLE: c_int = 1;
+
+    /// From now on.
+    pub fn new() -> Self {
+        let mut before = 0;
+        // SAFETY: the state before is written there.
+        unsafe { pthread_setcancelstate(Self::DISABLE, &raw mut before) };
+        Self(before)
+    }
+}
+
+impl Drop for NoCancel {
+    fn drop(&mut self) {
+        // SAFETY: nothing is to be written.
+        unsafe { pthread_setcancelstate(self.0, std::ptr::null_mut()) };
+    }
 }
 
 /// Reads as much of a file as there is room for.

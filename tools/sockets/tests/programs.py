@@ -220,6 +220,40 @@ def copies():
     assert refused_now.connect_ex((THERE, port)) == errno.ECONNREFUSED
 
 
+def known_twice():
+    """A socket that has a copy before it is connected, or is in two sets, is what it was: the other one goes on with it."""
+    server, port = listener()
+    client = socket.socket()
+    with client.dup() as other:
+        client.connect((THERE, port))
+        assert other.getpeername() == (THERE, port) and not is_moved(client)
+    server.accept()[0].close()
+    client = socket.socket()
+    client.setblocking(False)
+    with select.epoll() as one, select.epoll() as other:
+        for waits in (one, other):
+            waits.register(client, select.EPOLLOUT)
+        client.connect_ex((THERE, port))
+        for waits in (one, other):
+            assert waits.poll(10)[0][0] == client.fileno()
+        assert not is_moved(client)
+        # One that was closed does not count.
+        client.close()
+        client = socket.socket()
+        client.setblocking(False)
+        one.register(client, select.EPOLLOUT)
+        assert client.connect_ex((THERE, port)) in (0, errno.EINPROGRESS)
+        assert is_moved(client) == MOVED and one.poll(10)
+    # What listens has a copy that listens, too.
+    server = socket.socket()
+    server.bind(("", 0))
+    with server.dup() as other:
+        server.listen()
+        with socket.create_connection((THERE, server.getsockname()[1])) as client:
+            other.accept()[0].close()
+            assert not is_moved(client)
+
+
 def ranges():
     """What listens is closed with all others; the numbers come again as something else."""
     server, port = listener()

@@ -14,32 +14,43 @@ const RUN: &str = env!("CARGO_BIN_EXE_weft-run");
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs.py");
 const HOSTS: &str = "127.0.0.2 2\n127.0.0.3 1 # what connects\n";
 
+/// `weft-run` with the library as it is built for tests.
+fn weft_run() -> Command {
+    let mut command = Command::new(RUN);
+    command.arg("--library").arg(Path::new(RUN).with_file_name("deps").join("libweft_sockets.so"));
+    command
+}
+
 fn stub() -> PathBuf {
     let path = Path::new(RUN).with_file_name("examples").join("libvsock_stub.so");
     assert!(path.exists(), "{} is built by `cargo test` without --test", path.display());
     path
 }
 
-/// Runs a part of the script in its three ways, and returns what was explained in the last one.
-fn script(part: &str) -> String {
+/// Runs a program in its three ways, the last of them with one more word, and returns what was explained then.
+fn three_ways(program: &[&str]) -> String {
     let done = |output: Output| {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
             output.status.success(),
-            "{part}: {said}{}",
+            "{program:?}: {said}{}",
             String::from_utf8_lossy(&output.stdout)
         );
         said
     };
-    done(Command::new("python3").args([SCRIPT, part]).output().unwrap());
-    done(Command::new(RUN).args(["python3", SCRIPT, part]).output().unwrap());
+    done(Command::new(program[0]).args(&program[1..]).output().unwrap());
+    done(weft_run().args(program).output().unwrap());
 
     let dir = tempfile::tempdir().unwrap();
     let hosts = dir.path().join("hosts");
     std::fs::write(&hosts, HOSTS).unwrap();
-    let mut command = Command::new(RUN);
-    command.arg("--explain").arg("--hosts").arg(hosts).args(["python3", SCRIPT, part, "moved"]);
+    let mut command = weft_run();
+    command.arg("--explain").arg("--hosts").arg(hosts).args(program).arg("moved");
     done(command.env("LD_PRELOAD", stub()).env("VSOCK_STUB", dir.path()).output().unwrap())
+}
+
+fn script(part: &str) -> String {
+    three_ways(&["python3", SCRIPT, part])
 }
 
 #[test]
@@ -77,6 +88,15 @@ fn copies_and_flags_of_what_listens() {
 }
 
 #[test]
+fn sockets_that_are_known_twice_stay_what_they_are() {
+    let said = script("known_twice");
+    assert!(
+        said.contains("in several epoll sets") && said.contains("another descriptor is the same"),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_is_closed_all_at_once_is_not_closed_twice() {
     script("ranges");
 }
@@ -96,16 +116,27 @@ fn signals_end_a_call_or_not() {
     script("signals");
 }
 
+#[test]
+fn threads_can_be_cancelled() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("cancel");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cancel.c");
+    let built =
+        Command::new("cc").args(["-o", program.to_str().unwrap(), source]).status().unwrap();
+    assert!(built.success());
+    let said = three_ways(&[program.to_str().unwrap()]);
+    assert!(said.contains("on AF_VSOCK, too"), "{said}");
+}
+
 fn run(words: &[&str]) -> (i32, String) {
-    let output = Command::new(RUN).args(words).output().unwrap();
+    let output = weft_run().args(words).output().unwrap();
     (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 #[test]
 fn weft_run_ends_as_the_program_does_and_hands_its_arguments_on() {
     assert_eq!(run(&["sh", "-c", "exit 7"]), (7, String::new()));
-    let output =
-        Command::new(RUN).args(["sh", "-c", "echo $0 $LD_PRELOAD", "--help"]).output().unwrap();
+    let output = weft_run().args(["sh", "-c", "echo $0 $LD_PRELOAD", "--help"]).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(
         said.starts_with("--help /") && said.trim_end().ends_with("libweft_sockets.so"),
@@ -134,13 +165,15 @@ fn weft_run_says_what_cannot_be_run_or_takes_no_library() {
         (vec![&script], 126, "missing"),
         (vec![&text], 126, "neither a program of this machine nor a script"),
         (vec![&set], 126, "set-user-ID"),
-        (vec!["--library", &missing, "true"], 126, "missing"),
         (vec![], 2, "PROGRAM"),
     ] {
         let (code, said) = run(&words);
         assert_eq!(code, status, "{words:?}: {said}");
         assert!(said.contains(wanted), "{words:?}: {said}");
     }
+    let output = Command::new(RUN).args(["--library", &missing, "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(126));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&missing));
     // Debian's busybox-static, which guests boot from.
     if Path::new("/bin/busybox").exists() {
         let (code, said) = run(&["/bin/busybox", "true"]);
