@@ -9,19 +9,19 @@ use libc::{c_int, sockaddr, socklen_t};
 
 use crate::{
     address::{Inet, raw, vsock},
-    connect::{copy_options, is_allowed},
+    connect::{check_socket, copy_options, is_allowed},
     explain::{Why, explain},
     listeners::{self, Listener},
     mark::{Mark, Peer},
     peers, real,
     sys::{self, Fd, NoCancel, fail},
-    watches::{self, Watch},
+    watches::Watch,
 };
 
 /// Makes a descriptor that listens one over two sockets.
 fn extend(fd: c_int, family: c_int, at: Inet, backlog: c_int) -> Result<(), Why> {
     is_allowed(at.port)?;
-    watches::check(fd)?;
+    check_socket(fd)?;
     peers::is_reachable_at(at.ip)?;
     let failed = |call| move || Why::Failed(call, sys::errno());
     let cloexec = sys::is_cloexec(fd);
@@ -37,7 +37,7 @@ fn extend(fd: c_int, family: c_int, at: Inet, backlog: c_int) -> Result<(), Why>
     let (address, len) = raw(&address);
     // SAFETY: there are as many bytes.
     if unsafe { libc::bind(moved.get(), address, len) } != 0 {
-        return Err(failed("bind")());
+        return Err(if sys::errno() == libc::EADDRINUSE { Why::Taken } else { failed("bind")() });
     }
     // SAFETY: there are no pointers.
     if unsafe { real::listen(moved.get(), backlog) } != 0 {

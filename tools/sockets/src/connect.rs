@@ -41,6 +41,16 @@ pub fn is_allowed(port: u16) -> Result<(), Why> {
     if is_loaded() { Ok(()) } else { Err(Why::NotLoaded) }
 }
 
+/// Returns whether a socket can be another one, as far as the program has prepared it: something else may know it, or it
+/// has options that promise more than AF_VSOCK does.
+pub fn check_socket(fd: c_int) -> Result<(), Why> {
+    watches::check(fd)?;
+    match sys::option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_ZEROCOPY) {
+        Some(1) => Err(Why::Option("SO_ZEROCOPY")),
+        _ => Ok(()),
+    }
+}
+
 /// Returns whether the program has bound the socket elsewhere than where the connection would go.
 fn check_binding(fd: c_int, host: &Host, bound: Option<Inet>) -> Result<(), Why> {
     let Some((interface, source)) = host.way else {
@@ -123,7 +133,7 @@ pub fn copy_options(from: c_int, to: c_int) {
 /// Connects over AF_VSOCK, and puts the connection in the place of the TCP socket.
 fn attempt(fd: c_int, family: c_int, to: Inet) -> Result<u32, Why> {
     is_allowed(to.port)?;
-    watches::check(fd)?;
+    check_socket(fd)?;
     let nonblocking = sys::is_nonblocking(fd);
     let host = peers::host_of(to, if nonblocking { NONBLOCKING_MS } else { BLOCKING_MS })?;
     let bound = sys::local_address(fd);

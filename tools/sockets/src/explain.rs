@@ -47,6 +47,10 @@ pub enum Why {
     Refused,
     /// Too many sockets listen.
     Full,
+    /// Another socket of AF_VSOCK has the port.
+    Taken,
+    /// The program has set an option that AF_VSOCK does not have.
+    Option(&'static str),
     /// Several epoll sets know the socket.
     Watched,
     /// Another descriptor is the same socket.
@@ -72,6 +76,8 @@ impl fmt::Display for Why {
             Self::Silent => "no answer over AF_VSOCK in time",
             Self::Refused => "nothing listens on that port of AF_VSOCK",
             Self::Full => "too many sockets listen",
+            Self::Option(name) => return write!(f, "the socket has {name}"),
+            Self::Taken => "another socket has that port of AF_VSOCK",
             Self::Watched => "the socket is in several epoll sets",
             Self::Copied => "another descriptor is the same socket",
         })

@@ -107,6 +107,10 @@ pub fn add(listener: Listener) -> bool {
     if !sys::is_own_process() {
         return false;
     }
+    // Of one that was closed unseen, whose number has come again.
+    for (place, _) in all().filter(|(_, other)| other.fd == listener.fd) {
+        place.fd.store(FREE, Release);
+    }
     let Some(n) = TABLE
         .iter()
         .position(|place| place.fd.compare_exchange(FREE, TAKEN, AcqRel, Relaxed).is_ok())
@@ -290,6 +294,12 @@ mod tests {
             // SAFETY: nothing else has them.
             unsafe { real::close(fd) };
         }
+        // The number comes again as another one that listens.
+        let again = Listener { tcp: listener().tcp, ..made };
+        assert!(add(again));
+        assert_eq!(all().filter(|(_, listener)| listener.fd == made.fd).count(), 1);
+        assert_eq!(find(made.fd), Some(again));
+        assert!(add(made));
         // SAFETY: as above.
         let other = [(); 2].map(|()| unsafe { libc::eventfd(0, 0) });
         remove(made.fd);

@@ -221,7 +221,8 @@ def copies():
 
 
 def known_twice():
-    """A socket that has a copy before it is connected, or is in two sets, is what it was: the other one goes on with it."""
+    """A socket that has a copy before it is connected, or is in two sets, is what it was: the other one goes on with it.
+    So is one with an option that AF_VSOCK does not have."""
     server, port = listener()
     client = socket.socket()
     with client.dup() as other:
@@ -244,6 +245,11 @@ def known_twice():
         one.register(client, select.EPOLLOUT)
         assert client.connect_ex((THERE, port)) in (0, errno.EINPROGRESS)
         assert is_moved(client) == MOVED and one.poll(10)
+    # A program that has asked for completions waits for them.
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, 60, 1)
+    client.connect((THERE, port))
+    assert not is_moved(client)
     # What listens has a copy that listens, too.
     server = socket.socket()
     server.bind(("", 0))
