@@ -16,9 +16,11 @@ LAB = "programs"
 RUN = "/mnt/tools/weft-run"
 # What the interface may carry beside: to find out Ethernet addresses.
 BESIDE = 100_000
+# More connections than the 4 MiB of an arena have room for.
+MANY = 110
 # serve PORT HOW: takes what each connection sends until its end, and sends it back behind its size and the peer's
 # address, by processes (fork) or a loop of epoll. send ADDRESS PORT HOW...: compares, by sockets that block or do not.
-# refused ADDRESS PORT: the errors of both.
+# many ADDRESS PORT COUNT: connections that are there at the same time. refused ADDRESS PORT: the errors of both.
 PROGRAM = """import errno, os, select, socket, sys
 
 PAYLOAD = bytes(range(256)) * 1024
@@ -82,6 +84,15 @@ def send(address, port, *ways):
         print("same", flush=True)
 
 
+def many(address, port, count):
+    peers = [connected(address, port, "blocking")[0] for _ in range(int(count))]
+    for n, peer in enumerate(peers):
+        peer.sendall(b"%d" % n)
+        peer.shutdown(socket.SHUT_WR)
+        assert whole(peer).endswith(b"\\n%d" % n)
+    print("same")
+
+
 def refused(address, port):
     print(*(connected(address, port, how)[1] for how in ("blocking", "nonblocking")))
 
@@ -141,14 +152,15 @@ def iperf3(bench):
     with moving(bench) as (h1, h2, at), serving(h2, 5201, "iperf3", "-s"), beside(h1, h2):
         # Nothing is known of the other end yet.
         h1.run(f"ip neigh flush dev {NAME}")
-        for options in ((), ("-R", "-P", 4)):
-            end = json.loads(h1.out(inside(*run("iperf3", "iperf3", "-c", at, "-t", 2, "-J", *options)), 60))["end"]
+        local = h2.out(f"ip -6 -o addr show dev {NAME} scope link | tr -s ' ' | cut -d' ' -f4 | cut -d/ -f1")
+        for to, *options in ((at,), (at, "-R", "-P", 4), (f"{local}%{NAME}",)):
+            end = json.loads(h1.out(inside(*run("iperf3", "iperf3", "-c", to, "-t", 1, "-J", *options)), 60))["end"]
             found = end["sum_received"]
             if found["bytes"] < 10 * BESIDE:
-                raise Mismatch(f"iperf3 {options}: {found}")
-            bench.note(f"iperf3 {' '.join(map(str, options))}: {found['bits_per_second'] / 8e6:.1f} MB/s")
+                raise Mismatch(f"iperf3 to {to} {options}: {found}")
+            bench.note(f"iperf3 to {to} {' '.join(map(str, options))}: {found['bits_per_second'] / 8e6:.1f} MB/s")
         # The one for control, and those for data.
-        if all_moved(h1, "iperf3", 5201) != 7:
+        if all_moved(h1, "iperf3", 5201) != 2 + 5 + 2:
             raise Mismatch(f"{said(h1, 'iperf3')}")
 
 
@@ -243,6 +255,18 @@ def servers(bench):
                 all_moved(h1, how, 5301)
                 # It is one of TCP for programs that know nothing else.
                 h1.run(inside(*send), 60)
+                if how == "epoll":
+                    beyond(bench, h1, at, 5301)
+
+
+def beyond(bench, host, at, port):
+    """More connections than the arena of the link has room for: the rest are of TCP."""
+    host.run(inside(*run("many", *python(host, "many", at, port, MANY))), 120)
+    lines = said(host, "many")
+    moved = sum(": moved to CID " in line for line in lines)
+    bench.note(f"of {len(lines)} connections at once {moved} were moved; {lines[-1]}")
+    if len(lines) != MANY or not MANY // 2 < moved < MANY:
+        raise Mismatch(f"of {len(lines)} connections {moved} were moved: {lines[-1]}")
 
 
 @test("under weft-run a connection stays TCP where only that listens, and is refused where nothing does")
