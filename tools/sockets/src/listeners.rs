@@ -129,10 +129,12 @@ pub fn add(listener: Listener) -> bool {
 
 /// Returns what a descriptor is, also if that was so in the program before an `exec`.
 pub fn find(fd: c_int) -> Option<Listener> {
-    let known = all().find(|(_, listener)| listener.fd == fd).map(|(_, listener)| listener);
     let _whole = NoCancel::new();
-    if let Some(listener) = known {
-        return sys::is_anonymous(fd).then_some(listener);
+    if !sys::is_anonymous(fd) {
+        return None;
+    }
+    if let Some((_, known)) = all().find(|(_, listener)| listener.fd == fd) {
+        return Some(known);
     }
     let _keep = KeepErrno::new();
     let inherited = inherited(fd).filter(Listener::is_valid)?;
