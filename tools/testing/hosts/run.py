@@ -122,6 +122,7 @@ def said(host, name):
 @contextlib.contextmanager
 def serving(host, port, *words):
     """A program that listens on a port of TCP, and of AF_VSOCK."""
+    host.run(f"rm -f {ROOT}/tmp/served.said")
     with daemon(host, port, *run("served", *words)) as job:
         host.until(f"grep -q ':{port}: on AF_VSOCK' {ROOT}/tmp/served.said", 30)
         yield job
