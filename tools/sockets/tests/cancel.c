@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Threads that are cancelled while they sleep in accept(): of a socket that the library may have made one over two, and
- * of one that is TCP alone. Exits with 0 if both end so.
+ * Threads that are cancelled while they sleep in accept(): of a socket that the library may
+ * have made one over two, and of one that is TCP alone. Exits with 0 if both end so.
  */
 #include <arpa/inet.h>
 #include <pthread.h>
