@@ -101,12 +101,20 @@ fn finish(fd: &Fd, limit_ms: i64) -> Result<(), Why> {
             break;
         }
     }
-    match sys::option::<c_int>(fd.get(), libc::SOL_SOCKET, libc::SO_ERROR) {
+    match sys::option(fd.get(), libc::SOL_SOCKET, libc::SO_ERROR) {
         Some(0) => Ok(()),
-        Some(libc::ECONNREFUSED) => Err(Why::Refused),
-        Some(libc::ETIMEDOUT) => Err(Why::Silent),
-        Some(errno) => Err(Why::Failed("connect", errno)),
+        Some(errno) => Err(why(errno)),
         None => Err(Why::Failed("getsockopt", sys::errno())),
+    }
+}
+
+/// The errors of `Documentation/vsock.rst`.
+fn why(errno: c_int) -> Why {
+    match errno {
+        libc::ECONNREFUSED => Why::Refused,
+        libc::ETIMEDOUT => Why::Silent,
+        libc::ENOSPC | libc::ENOBUFS => Why::NoRoom,
+        _ => Why::Failed("connect", errno),
     }
 }
 
@@ -153,8 +161,7 @@ fn attempt(fd: c_int, family: c_int, to: Inet) -> Result<u32, Why> {
     if sys::connect(moved.get(), &vsock(host.cid, u32::from(to.port)), None) != 0 {
         match sys::errno() {
             libc::EINPROGRESS => finish(&moved, limit)?,
-            libc::ECONNREFUSED => return Err(Why::Refused),
-            errno => return Err(Why::Failed("connect", errno)),
+            errno => return Err(why(errno)),
         }
     }
     copy_options(fd, moved.get());

@@ -43,6 +43,8 @@ pub enum Why {
     Failed(&'static str, c_int),
     /// No answer in time.
     Silent,
+    /// The arena of a link, at either end, holds no further connection.
+    NoRoom,
     /// The host of the address refused.
     Refused,
     /// Too many sockets listen.
@@ -74,6 +76,7 @@ impl fmt::Display for Why {
             Self::Netlink => "the kernel does not say what the route is",
             Self::Failed(call, errno) => return write!(f, "{call}: errno {errno}"),
             Self::Silent => "no answer over AF_VSOCK in time",
+            Self::NoRoom => "no room for another connection in the arena of a link",
             Self::Refused => "nothing listens on that port of AF_VSOCK",
             Self::Full => "too many sockets listen",
             Self::Option(name) => return write!(f, "the socket has {name}"),

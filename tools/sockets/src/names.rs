@@ -36,11 +36,14 @@ fn peer_of(fd: c_int, mark: Mark) -> Option<Inet> {
     Some(found.unwrap_or(unknown).with_port(at.svm_port as u16))
 }
 
-/// Returns the address of this end, with its port.
+/// Returns the address of this end, with its port; also when the peer is gone.
 fn own_of(fd: c_int, mark: Mark) -> Option<Inet> {
     let at = vsock_address(fd, real::getsockname)?;
     let unknown = Inet::of(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
-    let peer = peer_of(fd, mark).filter(|peer| !peer.ip.is_unspecified());
+    let peer = match mark.peer {
+        Peer::V4(ip) => Some(Inet::of(ip.into(), 0)),
+        _ => peer_of(fd, mark).filter(|peer| !peer.ip.is_unspecified()),
+    };
     let own = peer.and_then(peers::own_address_for).unwrap_or(unknown);
     Some(own.with_port(at.svm_port as u16))
 }

@@ -92,6 +92,8 @@ def carries():
                 except OSError:
                     pass
                 exchange(peer, moved)
+                thread.join()
+                assert peer.getsockname()[0] == ("::ffff:127.0.0.1" if six else "127.0.0.1"), peer.getsockname()
                 try:
                     peer.connect((name, port))
                     raise AssertionError("connected twice")

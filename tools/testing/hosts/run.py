@@ -89,6 +89,8 @@ def many(address, port, count):
     for n, peer in enumerate(peers):
         peer.sendall(b"%d" % n)
         peer.shutdown(socket.SHUT_WR)
+    # They are answered in any order.
+    for n, peer in enumerate(peers):
         assert whole(peer).endswith(b"\\n%d" % n)
     print("same")
 
@@ -154,14 +156,14 @@ def iperf3(bench):
         # Nothing is known of the other end yet.
         h1.run(f"ip neigh flush dev {NAME}")
         local = h2.out(f"ip -6 -o addr show dev {NAME} scope link | tr -s ' ' | cut -d' ' -f4 | cut -d/ -f1")
-        for to, *options in ((at,), (at, "-R", "-P", 4), (f"{local}%{NAME}",)):
+        for to, *options in ((f"{local}%{NAME}",), (at, "-R", "-P", 4)):
             end = json.loads(h1.out(inside(*run("iperf3", "iperf3", "-c", to, "-t", 1, "-J", *options)), 60))["end"]
             found = end["sum_received"]
             if found["bytes"] < 10 * BESIDE:
                 raise Mismatch(f"iperf3 to {to} {options}: {found}")
             bench.note(f"iperf3 to {to} {' '.join(map(str, options))}: {found['bits_per_second'] / 8e6:.1f} MB/s")
         # The one for control, and those for data.
-        if all_moved(h1, "iperf3", 5201) != 2 + 5 + 2:
+        if all_moved(h1, "iperf3", 5201) != 2 + 5:
             raise Mismatch(f"{said(h1, 'iperf3')}")
 
 
@@ -203,7 +205,7 @@ def redis(bench):
         listed = h1.out(inside(*client, "client", "list"), 60)
         if f" addr={address_of(h1)}:" not in listed or f" laddr={at}:6379 " not in listed:
             raise Mismatch(f"the server knows its clients as {listed!r}")
-        words = ("redis-benchmark", "-h", at, "-n", 1000, "-c", 10, "-t", "set,get", "--csv")
+        words = ("redis-benchmark", "-h", at, "-n", 500, "-c", 10, "-t", "set,get", "--csv")
         lines = h1.out(inside(*run("redis", *words)), 180).splitlines()[1:]
         if len(lines) != 2:
             raise Mismatch(f"the benchmark says {lines}")
@@ -218,7 +220,7 @@ def nginx(bench):
         conf = "worker_processes 2; " + NGINX.replace("8080;", "8081; sendfile on;")
         h2.run(f"echo index >{ROOT}/tmp/www/small && cat >{ROOT}/tmp/nginx-run.conf <<'END'\n{conf}END")
         with serving(h2, 8081, "nginx", "-c", "/tmp/nginx-run.conf"), beside(h1, h2):
-            for name, requests in (("small", 300), ("file", 10)):
+            for name, requests in (("small", 100), ("file", 5)):
                 words = ("ab", "-q", "-n", requests, "-c", 8, f"http://{at}:8081/{name}")
                 lines = h1.out(inside(*run("ab", *words)), 180).splitlines()
                 told = dict(line.split(":", 1) for line in lines if ":" in line)
@@ -268,6 +270,8 @@ def beyond(bench, host, at, port):
     bench.note(f"of {len(lines)} connections at once {moved} were moved; {lines[-1]}")
     if len(lines) != MANY or not MANY // 2 < moved < MANY:
         raise Mismatch(f"of {len(lines)} connections {moved} were moved: {lines[-1]}")
+    if not any("stays TCP: no room for another connection" in line for line in lines):
+        raise Mismatch(f"{lines[-1]}")
 
 
 @test("under weft-run a connection stays TCP where only that listens, and is refused where nothing does")
