@@ -395,7 +395,7 @@ fn s_1_halves_are_checked() {
     for (at, word) in [
         (2, 4097),
         (3, u64::from(MIN_HALF)),
-        (3, u64::from(MIN_HALF) | 768 << 32),
+        (3, u64::from(MIN_HALF) | (768 << 32)),
         (1, 1 << 32),
         (1, 2 << 32),
         (0, 1),
