@@ -39,7 +39,7 @@ pub struct Neighbour {
     pub ip: IpAddr,
     /// Its Ethernet address.
     pub mac: [u8; 6],
-    /// That was found out, or told, lately.
+    /// That was found out, or told, lately, or is being found out.
     pub sure: bool,
 }
 
@@ -163,7 +163,7 @@ fn neighbour_of(body: &[u8]) -> Option<Neighbour> {
             _ => (),
         }
     }
-    let sure = state & (libc::NUD_PERMANENT | libc::NUD_REACHABLE) != 0;
+    let sure = state & (VALID & !libc::NUD_STALE) != 0;
     (state & VALID != 0).then_some(Neighbour { interface, ip: ip?, mac: mac?, sure })
 }
 
@@ -336,6 +336,7 @@ mod tests {
         for (state, known) in [
             (libc::NUD_REACHABLE, true),
             (libc::NUD_STALE, true),
+            (libc::NUD_DELAY, true),
             (libc::NUD_FAILED, false),
             (libc::NUD_INCOMPLETE, false),
         ] {
@@ -348,7 +349,7 @@ mod tests {
                 &[(libc::NDA_DST, &[10, 87, 0, 2]), (libc::NDA_LLADDR, &mac)],
             );
             let found = messages(&bytes).next().and_then(|(_, body)| neighbour_of(body));
-            let sure = state == libc::NUD_REACHABLE;
+            let sure = known && state != libc::NUD_STALE;
             let ip = "10.87.0.2".parse().unwrap();
             assert_eq!(found, known.then_some(Neighbour { interface: 7, ip, mac, sure }));
         }
