@@ -255,7 +255,7 @@ impl Sockets {
     fn broke(&self, node: &Node, engine: &Engine, socket: &Socket) -> Error {
         let link = socket.made.link;
         node.complain(fmt!(
-            "link {}: the peer broke the protocol of a socket: it ends\n",
+            "link {}: the peer broke the protocol of a socket: it ends",
             link
         ));
         if let (Ok(per_link), Some(remote)) = (self.per_link(link), socket.remote.as_ref()) {
@@ -280,69 +280,61 @@ impl Sockets {
         to: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<usize> {
         let mut receiving = socket.turn(&socket.receiving, nonblock)?;
-        let got = self.take((node, engine), socket, &mut receiving, most, nonblock, to);
+        let mut got = 0;
+        let over = (node, engine);
+        let result = self.take(over, socket, &mut receiving, (most, &mut got), nonblock, to);
         socket.pass(receiving);
-        if let Ok(got) = got {
-            socket.received.fetch_add(got as u64, Relaxed);
+        socket.received.fetch_add(got as u64, Relaxed);
+        match result {
+            Err(e) if got == 0 => Err(e),
+            _ => Ok(got),
         }
-        got
     }
 
+    /// As [`Self::receive`]; adds what it has received to `got`, also if it fails then.
     fn take(
         &self,
         (node, engine): (&Node, &Engine),
         socket: &Socket,
         receiving: &mut Receiving,
-        most: usize,
+        (most, got): (usize, &mut usize),
         nonblock: bool,
         to: &mut dyn FnMut(&[u8]) -> usize,
-    ) -> Result<usize> {
-        let mut got = 0;
-        while got < most {
-            if socket.deaf.load(Acquire) {
-                break;
-            }
+    ) -> Result {
+        while *got < most && !socket.deaf.load(Acquire) {
             if let Some(error) = socket.error() {
-                return if got == 0 { Err(error) } else { Ok(got) };
+                return Err(error);
             }
             // What was sent before the peer closed has come by then.
             let closed = matches!(socket.state(), State::Draining | State::PeerClosed);
             let port = node.port()?;
-            let found = match socket.look(&**port, receiving) {
-                Ok(found) => found,
-                Err(_) if got != 0 => break,
-                Err(_) => {
-                    drop(port);
-                    return Err(self.broke(node, engine, socket));
+            let found = socket.look(&**port, receiving);
+            let copied = match found {
+                Ok(Some(Found::Bytes(count))) => {
+                    let wanted = count.min((most - *got) as u64);
+                    socket.copy(&**port, receiving, wanted)?
                 }
+                _ => None,
             };
-            if let Some(Found::Bytes(count)) = found {
-                let wanted = count.min((most - got) as u64);
-                let copied = socket.copy(&**port, receiving, wanted)?;
-                // The memory of the program is accessed with nothing of the port held.
-                drop(port);
-                let count = match copied {
-                    Some(bytes) => {
-                        let count = to(bytes);
-                        if count == 0 {
-                            return if got == 0 { Err(EFAULT) } else { Ok(got) };
-                        }
-                        count
-                    }
-                    None => 0,
-                };
-                receiving.receiver.take(count as u64);
-                got += count;
-                let port = node.port()?;
-                socket.input.set_mark(Some(receiving.receiver.mark()));
-                socket.give_back(node, &**port, receiving, false);
-                if count != 0 {
-                    continue;
+            // The memory of the program is accessed with nothing of the port held.
+            drop(port);
+            if let Some(bytes) = copied {
+                let count = to(bytes);
+                if count == 0 {
+                    return Err(EFAULT);
                 }
+                receiving.receiver.take(count as u64);
+                *got += count;
+                socket.input.set_mark(Some(receiving.receiver.mark()));
+                socket.give_back(node, &**node.port()?, receiving, false);
+                continue;
             }
-            if got != 0 {
+            if *got != 0 {
                 break;
             }
+            let Ok(found) = found else {
+                return Err(self.broke(node, engine, socket));
+            };
             match found {
                 Some(Found::End | Found::Nothing) if closed => {
                     self.has_drained(node, engine, socket);
@@ -352,20 +344,18 @@ impl Sockets {
                     socket.deaf.store(true, Release);
                     break;
                 }
-                Some(Found::Nothing) => {
-                    if let Ok(port) = node.port() {
-                        socket.give_back(node, &**port, receiving, true);
-                    }
-                }
-                _ => {}
+                Some(Found::Nothing) => socket.give_back(node, &**node.port()?, receiving, true),
+                // It cannot be loaded now.
+                Some(Found::Bytes(_)) | None => {}
             }
             if nonblock {
                 return Err(EAGAIN);
             }
-            let again = found.is_none() && !socket.accesses.is_closed();
+            // Unless the link is quiesced, a load has failed.
+            let again = found != Some(Found::Nothing) && !socket.accesses.is_closed();
             self.rest(socket, again, || socket.may_receive(node))?;
         }
-        Ok(got)
+        Ok(())
     }
 
     /// Sleeps until `ready`, or, if a load is to be repeated, a little.
