@@ -243,57 +243,83 @@ impl Sockets {
         waiters: Arc<WaitQueue>,
         nonblock: bool,
     ) -> Result<Arc<Socket>> {
-        let request = loop {
+        loop {
             if node.is_closed() {
                 return Err(ENODEV);
             }
-            match listener.pop() {
-                Some(request) => break request,
-                None if nonblock => return Err(EAGAIN),
-                None => inside.asleep(|| listener.wait(|| node.is_closed()))?,
+            let Some(request) = listener.first() else {
+                if nonblock {
+                    return Err(EAGAIN);
+                }
+                inside.asleep(|| listener.wait(|| node.is_closed()))?;
+                continue;
+            };
+            let waiters = waiters.clone();
+            match self.take_request(node, payer, listener, &request, waiters) {
+                Ok(Some(socket)) => {
+                    engine.tell(node, request.link)?;
+                    node.touch(request.link);
+                    return Ok(socket);
+                }
+                Ok(None) => {}
+                Err(e) => {
+                    // It is still there if its link was lost.
+                    listener.take(&request);
+                    if e == ENOTCONN {
+                        return Err(ECONNABORTED.into());
+                    }
+                    self.reject(node, engine, &request, Reject::NoRoom);
+                    return Err(e);
+                }
             }
-        };
-        let made = node.with_link(request.link, |session| {
+        }
+    }
+
+    /// Takes a request from its listener, and makes the socket that answers it. `None`: it is not there any more. Errors as
+    /// [`Self::accept`], but `ENOTCONN` if its link was lost.
+    fn take_request(
+        &self,
+        node: &Node,
+        payer: &Payer,
+        listener: &Listener,
+        request: &Request,
+        waiters: Arc<WaitQueue>,
+    ) -> Result<Option<Arc<Socket>>> {
+        node.with_link(request.link, |session| {
             let per_link = self.per_link(request.link)?;
             if per_link.session() != request.session {
                 return Err(ENOTCONN.into());
             }
-            let far = session.port().far_links();
-            let charge = payer.take_link(&far, request.link)?;
-            let what = (listener.service, request.half.shape);
-            let socket = self.make(session, payer, what, charge, waiters)?;
-            let remote = Remote {
-                id: request.from,
-                base: request.half.base as usize,
-            };
-            per_link.open(&socket, remote);
-            socket.greet(node, session.port());
-            let half = Half {
-                base: socket.made.at() as u64,
-                shape: request.half.shape,
-            };
-            let answer = Message {
-                to: request.from,
-                from: socket.made.id,
-                says: Says::Accept(half),
-            };
-            per_link.post(answer).inspect_err(|_| {
-                per_link.remove(&socket);
-            })?;
-            Ok(socket)
-        });
-        match made {
-            Ok(socket) => {
-                engine.tell(node, request.link)?;
-                node.touch(request.link);
-                Ok(socket)
-            }
-            Err(e) if e == ENOTCONN => Err(ECONNABORTED.into()),
-            Err(e) => {
-                self.reject(node, engine, &request, Reject::NoRoom);
-                Err(e)
-            }
-        }
+            per_link.changing(|rests| {
+                // Another call may have accepted it, or the peer withdrawn it: its half is not to be written then.
+                if !listener.take(request) {
+                    return Ok(None);
+                }
+                let far = session.port().far_links();
+                let charge = payer.take_link(&far, request.link)?;
+                let what = (listener.service, request.half.shape);
+                let socket = self.make(session, payer, what, charge, waiters)?;
+                let remote = Remote {
+                    id: request.from,
+                    base: request.half.base as usize,
+                };
+                socket.open(remote, rests);
+                socket.greet(node, session.port());
+                let half = Half {
+                    base: socket.made.at() as u64,
+                    shape: request.half.shape,
+                };
+                let answer = Message {
+                    to: request.from,
+                    from: socket.made.id,
+                    says: Says::Accept(half),
+                };
+                per_link.post(answer).inspect_err(|_| {
+                    per_link.remove(&socket);
+                })?;
+                Ok(Some(socket))
+            })
+        })
     }
 
     /// Sends no more, with `sends`; receives no more, with `receives`. `ENOTCONN`: there is no connection; `EINTR`: a

@@ -81,9 +81,16 @@ impl Listener {
         added
     }
 
-    /// Takes the oldest request.
-    pub(super) fn pop(&self) -> Option<Request> {
-        self.queue.lock().waiting.remove(0).ok()
+    /// Returns the oldest request, and leaves it there.
+    pub(super) fn first(&self) -> Option<Request> {
+        self.queue.lock().waiting.first().copied()
+    }
+
+    /// Takes a request. Returns false if it is not there any more.
+    pub(super) fn take(&self, request: &Request) -> bool {
+        let mut queue = self.queue.lock();
+        let at = queue.waiting.iter().position(|other| other == request);
+        at.is_some_and(|at| queue.waiting.remove(at).is_ok())
     }
 
     /// Removes the requests for which `f` returns true.

@@ -15,13 +15,13 @@
 //!
 //! Inside those of `fabric` and of `crate::verbs`, and in this order:
 //!
-//! 1. `Sockets::listeners`, then the queue of a [`Listener`];
-//! 2. `PerLink::rests`; accesses of calls are waited for with it held, and take none of these locks;
+//! 1. `PerLink::rests`; accesses of calls are waited for with it held, and take none of these locks;
+//! 2. `Sockets::listeners`, then the queue of a [`Listener`];
 //! 3. `PerLink::outbox`;
 //! 4. `PerLink::table`, with interrupts off: taken by the hard interrupt;
 //! 5. `Socket::wakeup`, with interrupts off.
 //!
-//! `crate::channel` and `crate::share` are called with none of them held.
+//! `crate::channel` and `crate::share` are called with the first one held at the most.
 
 mod access;
 mod calls;

@@ -35,8 +35,8 @@ pub(super) struct PerLink {
     count: Atomic<u32>,
     /// Counts sessions.
     session: Atomic<u64>,
-    /// Quiesced. Locked while sockets are quiesced, and while one is opened or made to see another state: what is
-    /// written to the peer is none of a socket that was quiesced.
+    /// Quiesced. Locked while sockets are quiesced, and while one is opened, or closed by its peer: a socket that is
+    /// quiesced writes nothing to its peer, and a request that the peer has withdrawn is not accepted.
     #[pin]
     rests: Mutex<bool>,
 }
@@ -83,20 +83,18 @@ impl PerLink {
 
     /// Opens a socket whose other half is known, quiesced if the others are. Returns false if it was not waiting for that.
     pub(super) fn open(&self, socket: &Socket, remote: Remote) -> bool {
-        let rests = self.rests.lock();
-        socket.open(remote, *rests)
+        self.changing(|rests| socket.open(remote, rests))
     }
 
-    /// As [`Socket::close_by_peer`]. Sleeps.
-    pub(super) fn close_by_peer(&self, socket: &Socket) -> bool {
-        let _rests = self.rests.lock();
-        socket.close_by_peer()
+    /// Calls `f` while no other socket is opened, closed by its peer, or quiesced; with whether they are quiesced. Sleeps.
+    pub(super) fn changing<R>(&self, f: impl FnOnce(bool) -> R) -> R {
+        let rests = self.rests.lock();
+        f(*rests)
     }
 
     /// As [`Socket::drained`]. Sleeps.
     pub(super) fn drained(&self, socket: &Socket) -> bool {
-        let _rests = self.rests.lock();
-        socket.drained()
+        self.changing(|_| socket.drained())
     }
 
     /// Adds a socket, and makes room for its messages: posting those does not fail. `EEXIST`: its id is that of another

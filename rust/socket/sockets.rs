@@ -154,25 +154,25 @@ impl Sockets {
         (to, from): (u32, u32),
         aborts: bool,
     ) -> bool {
-        let socket = match to {
-            0 => {
-                for listener in &*self.listeners.lock() {
-                    listener.remove(|request| request.link == link && request.from == from);
-                }
-                per_link.find_peer(from)
-            }
-            to => per_link.find(to),
-        };
         let is_it = |socket: &Arc<Socket>| socket.remote.as_ref().is_some_and(|r| r.id == from);
-        match socket.filter(is_it) {
-            Some(socket) => {
-                if aborts {
-                    socket.failure.populate(ECONNRESET.into());
+        per_link.changing(|_| {
+            let socket = match to {
+                0 => {
+                    for listener in &*self.listeners.lock() {
+                        listener.remove(|request| request.link == link && request.from == from);
+                    }
+                    per_link.find_peer(from)
                 }
-                per_link.close_by_peer(&socket)
+                to => per_link.find(to),
+            };
+            let Some(socket) = socket.filter(is_it) else {
+                return true;
+            };
+            if aborts {
+                socket.failure.populate(ECONNRESET.into());
             }
-            None => true,
-        }
+            socket.close_by_peer()
+        })
     }
 }
 

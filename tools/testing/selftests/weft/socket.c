@@ -608,6 +608,67 @@ TEST_F(request, that_is_not_accepted_in_time_is_withdrawn)
 	close(listener);
 }
 
+struct echo {
+	int listener;
+	bool over;
+};
+
+/* Sends back what comes on each connection, one after the other. */
+static void *echoes(void *arg)
+{
+	struct echo *echo = arg;
+	uint8_t buf[200];
+
+	while (!__atomic_load_n(&echo->over, __ATOMIC_ACQUIRE)) {
+		int fd = accept_at(echo->listener, O_NONBLOCK);
+		ssize_t got;
+
+		if (fd < 0) {
+			state(echo->listener, POLLIN, 10);
+			continue;
+		}
+		blocks(fd, true);
+		got = read_all(fd, buf, sizeof(buf));
+		if (got > 0)
+			(void)!write(fd, buf, got);
+		close(fd);
+	}
+	return NULL;
+}
+
+/*
+ * Those that are closed at once are withdrawn just when they are accepted: their halves are used
+ * again by those that are not, and nothing is stored there for the former.
+ */
+TEST_F(request, that_is_withdrawn_while_it_is_accepted_spoils_no_other)
+{
+	struct echo echo = { listen_at(self->service, 4), false };
+	uint8_t out[100], in[200];
+	pthread_t server;
+	long err;
+
+	ASSERT_LE(0, echo.listener);
+	ASSERT_EQ(0, pthread_create(&server, NULL, echoes, &echo));
+	for (int i = 0; i < 300; i++) {
+		int fd = begin(self->service, variant->protocol, O_NONBLOCK, &err);
+
+		/* The backlog may be full of those that were closed. */
+		if (i % 3 && (err == -EINPROGRESS || !err) &&
+		    state(fd, POLLOUT, 10000) == POLLOUT) {
+			blocks(fd, true);
+			fill(out, sizeof(out), i);
+			ASSERT_EQ(sizeof(out), write(fd, out, sizeof(out))) TH_LOG("%d", i);
+			ASSERT_EQ(0, shut_down(fd, WEFT_SHUT_SEND)) TH_LOG("%d", i);
+			ASSERT_EQ(sizeof(out), read_all(fd, in, sizeof(in))) TH_LOG("%d", i);
+			ASSERT_EQ(0, memcmp(in, out, sizeof(out))) TH_LOG("%d", i);
+		}
+		close(fd);
+	}
+	__atomic_store_n(&echo.over, true, __ATOMIC_RELEASE);
+	pthread_join(server, NULL);
+	close(echo.listener);
+}
+
 TEST_F(request, of_the_wrong_kind_is_an_error)
 {
 	struct weft_sock_connect arg = { .size = sizeof(arg), .service = self->service };
