@@ -229,6 +229,9 @@ def functions(bench):
                     raise Mismatch(f"with an open socket: {obstacles}")
             live.moved(h1, 0, 0, 1)
             carry()
+            # The next test finds identities where they were.
+            live.moved(h1, 0, 1, 0)
+            carry()
 
 
 @test("over ivshmem-doorbell sockets carry streams between hosts likewise", lab="ivshmem")
