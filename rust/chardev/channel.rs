@@ -4,7 +4,7 @@
 
 use super::{
     call::{check, Call},
-    file::{PortFile, Role},
+    file::Role,
 };
 use crate::{
     channel::{Wanted, MAX_BACKLOG, MAX_TIMEOUT_MS},
@@ -17,7 +17,7 @@ use crate::{
         },
     },
 };
-use kernel::{prelude::*, sync::Arc, time::Msecs};
+use kernel::{prelude::*, time::Msecs};
 
 const DEFAULT_TIMEOUT_MS: Msecs = 5000;
 
@@ -27,6 +27,22 @@ pub(super) fn check_service(service: u32) -> Result {
         0 => Err(EINVAL),
         ext::WEFT_SERVICE_KERNEL.. => Err(EACCES),
         _ => Ok(()),
+    }
+}
+
+/// Returns the number of the link that a caller names, `None` for any.
+pub(super) fn link(link: u32) -> Option<usize> {
+    match link {
+        ext::WEFT_ANY_LINK => None,
+        link => Some(link as usize),
+    }
+}
+
+/// Returns how long a caller waits for its peer.
+pub(super) fn timeout(ms: Msecs) -> Msecs {
+    match ms {
+        0 => DEFAULT_TIMEOUT_MS,
+        ms => ms,
     }
 }
 
@@ -55,16 +71,10 @@ pub(super) fn connect(call: &Call<'_>, connect: weft_chan_connect) -> Result {
     call.file.node.may_begin()?;
     let wanted = Wanted {
         peer: connect.peer,
-        link: match connect.link {
-            ext::WEFT_ANY_LINK => None,
-            link => Some(link as usize),
-        },
+        link: link(connect.link),
         service: connect.service,
         shape: Shape::new(connect.cells, connect.bulk).ok_or(EINVAL)?,
-        timeout: match connect.timeout_ms {
-            0 => DEFAULT_TIMEOUT_MS,
-            ms => ms,
-        },
+        timeout: timeout(connect.timeout_ms),
     };
     let file = call.file;
     file.become_role(|| {
@@ -81,11 +91,9 @@ pub(super) fn accept(call: &Call<'_>, accept: weft_chan_accept) -> Result {
     check(accept.flags == 0 && accept.reserved == 0)?;
     call.file.node.may_begin()?;
     let listening = Borrowed::get(accept.listen_fd)?;
-    let other = listening.file().as_any().downcast_ref::<PortFile>();
     let file = call.file;
-    let listener = match other.map(|other| (other.role(), &other.node)) {
-        Some((Some(Role::Listening(listener)), node)) if Arc::ptr_eq(node, &file.node) => listener,
-        _ => return Err(EINVAL),
+    let Some(Role::Listening(listener)) = file.role_of(listening.file()) else {
+        return Err(EINVAL);
     };
     file.become_role(|| {
         let waiters = file.waiters.clone();

@@ -13,6 +13,7 @@ use crate::{
     socket::{Listener as SocketListener, Socket, Sockets},
     sys::{
         errno::{EISCONN, ENOTCONN},
+        file::File,
         waitq::WaitQueue,
     },
     verbs::Engine,
@@ -71,6 +72,14 @@ impl PortFile {
 
     pub(super) fn role(&self) -> Option<&Role> {
         self.role.as_ref()
+    }
+
+    /// Returns the role of another file, if that is one of the same port.
+    pub(super) fn role_of<'a>(&self, other: &'a dyn File) -> Option<&'a Role> {
+        let other = other.as_any().downcast_ref::<Self>()?;
+        other
+            .role()
+            .filter(|_| Arc::ptr_eq(&other.node, &self.node))
     }
 
     /// Returns the channel of the file. `ENOTCONN`: it has none.

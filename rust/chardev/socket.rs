@@ -4,8 +4,8 @@
 
 use super::{
     call::{check, Call},
-    channel::check_service,
-    file::{PortFile, Role},
+    channel::{check_service, link, timeout},
+    file::Role,
 };
 use crate::{
     channel::MAX_TIMEOUT_MS,
@@ -18,9 +18,7 @@ use crate::{
         },
     },
 };
-use kernel::{prelude::*, sync::Arc, time::Msecs};
-
-const DEFAULT_TIMEOUT_MS: Msecs = 5000;
+use kernel::prelude::*;
 
 /// `WEFT_SOCK_LISTEN`.
 pub(super) fn listen(call: &Call<'_>, listen: weft_sock_listen) -> Result {
@@ -50,16 +48,10 @@ pub(super) fn connect(call: &Call<'_>, connect: weft_sock_connect) -> Result {
     };
     let wanted = Wanted {
         peer: connect.peer,
-        link: match connect.link {
-            ext::WEFT_ANY_LINK => None,
-            link => Some(link as usize),
-        },
+        link: link(connect.link),
         service: connect.service,
         shape: Wanted::shape(connect.protocol, bytes)?,
-        timeout: match connect.timeout_ms {
-            0 => DEFAULT_TIMEOUT_MS,
-            ms => ms,
-        },
+        timeout: timeout(connect.timeout_ms),
     };
     let file = call.file;
     let mut answered = Ok(());
@@ -81,13 +73,9 @@ pub(super) fn accept(call: &Call<'_>, accept: weft_sock_accept) -> Result {
     check(accept.flags == 0 && accept.reserved == 0)?;
     call.file.node.may_begin()?;
     let listening = Borrowed::get(accept.listen_fd)?;
-    let other = listening.file().as_any().downcast_ref::<PortFile>();
     let file = call.file;
-    let listener = match other.map(|other| (other.role(), &other.node)) {
-        Some((Some(Role::SocketListening(listener)), node)) if Arc::ptr_eq(node, &file.node) => {
-            listener
-        }
-        _ => return Err(EINVAL),
+    let Some(Role::SocketListening(listener)) = file.role_of(listening.file()) else {
+        return Err(EINVAL);
     };
     file.become_role(|| {
         let over = (&*file.node, &*file.engine);
