@@ -5,7 +5,7 @@
 //! The peer writes the area, the user the page of `struct weft_chan_user`. The kernel copies words of
 //! either once; a wrong value harms only the side that wrote it.
 
-use super::place::Region;
+use super::{place::Region, sleeper::Sleeper};
 use crate::{
     fabric::Node,
     hw::Port,
@@ -34,11 +34,7 @@ use kernel::{
     new_mutex,
     page::{PAGE_SHIFT, PAGE_SIZE},
     prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::{Acquire, Atomic, Full, Release},
-        Arc, Mutex, SetOnce,
-    },
+    sync::{aref::ARef, Arc, Mutex, SetOnce},
 };
 
 /// All of `struct weft_chan_status` as one word.
@@ -88,15 +84,6 @@ pub(super) struct Remote {
     pub(super) conn: u32,
     /// Where its area is in the window.
     pub(super) area_at: usize,
-}
-
-/// The states of a sleeper that the peer is to wake.
-mod sleep {
-    /// There is no sleeper, or the peer has rung.
-    pub(super) const NO: u32 = 0;
-    pub(super) const YES: u32 = 1;
-    /// The event that it sleeps for has come, but no doorbell yet.
-    pub(super) const DUE: u32 = 2;
 }
 
 /// The state that is locked for a store to the peer's area.
@@ -158,10 +145,10 @@ pub(crate) struct Channel {
     blank: SharedPage,
     /// The waiters of the file that the channel belongs to.
     waiters: SetOnce<Arc<WaitQueue>>,
-    /// Whether a user sleeps until there is something to receive: one of `sleep`.
-    awaits_data: Atomic<u32>,
-    /// Whether a user sleeps until there is room to send: one of `sleep`.
-    awaits_room: Atomic<u32>,
+    /// Sleeps until there is something to receive,
+    awaits_data: Sleeper,
+    /// and until there is room to send.
+    awaits_room: Sleeper,
 }
 
 impl Channel {
@@ -192,8 +179,8 @@ impl Channel {
                 user: SharedPage::new()?,
                 blank: SharedPage::new()?,
                 waiters: SetOnce::new(),
-                awaits_data: Atomic::new(sleep::NO),
-                awaits_room: Atomic::new(sleep::NO),
+                awaits_data: Sleeper::new(),
+                awaits_room: Sleeper::new(),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -227,34 +214,17 @@ impl Channel {
     }
 
     /// Wakes sleepers if what they sleep for has come: the peer has rung. Called in hard interrupts.
-    ///
-    /// If it has not come, the peer knows the event index and rings again. So a doorbell that is rung for
-    /// nothing wakes no program.
     pub(super) fn rung(&self, arena: &area::Area) {
         let mut woken = false;
         for (awaits, recv) in [(&self.awaits_data, true), (&self.awaits_room, false)] {
-            // Pairs with `arm`: either the sleeper is seen here, or it sees what has come.
-            let slept = awaits.load(Acquire);
-            if slept == sleep::NO {
-                continue;
-            }
-            if self.missing(arena, recv).is_none() {
-                // A sleeper that comes meanwhile is woken by the call below, and looks again.
-                awaits.store(sleep::NO, Release);
-                woken = true;
-            } else if slept == sleep::DUE {
-                // Another thread has taken what had come: its doorbell was not lost.
-                let _ = awaits.cmpxchg(sleep::DUE, sleep::YES, Full);
-            }
+            woken |= awaits.rung(|| self.missing(arena, recv).is_none());
         }
         if woken {
             self.wake_all();
         }
     }
 
-    /// Wakes sleepers if the event was there at the previous call already and still has no doorbell:
-    /// the doorbell was lost, since one on its way arrives within the time between two calls. Returns
-    /// whether a doorbell was lost.
+    /// Wakes sleepers whose doorbell was lost, see [`Sleeper::recheck`]. Returns whether one was.
     pub(super) fn recheck(&self, port: &dyn Port) -> bool {
         let Ok(area) = port.arena(self.made.link) else {
             return false;
@@ -264,14 +234,7 @@ impl Channel {
         }
         let mut lost = false;
         for (awaits, recv) in [(&self.awaits_data, true), (&self.awaits_room, false)] {
-            let slept = awaits.load(Acquire);
-            if slept == sleep::NO || self.missing(&area, recv).is_some() {
-                continue;
-            }
-            let again = slept == sleep::DUE;
-            let next = if again { sleep::NO } else { sleep::DUE };
-            // A doorbell in between takes precedence.
-            lost |= awaits.cmpxchg(slept, next, Full).is_ok() && again;
+            lost |= awaits.recheck(|| self.missing(&area, recv).is_none());
         }
         if lost {
             self.wake_all();
@@ -510,9 +473,7 @@ impl Channel {
         } else {
             &self.awaits_room
         };
-        // Ordered before the caller's next look: a doorbell that misses the sleeper has come before that
-        // look, and what was rung for before the doorbell.
-        awaits.xchg(sleep::YES, Full);
+        awaits.sleeps();
         // The state cannot change while the lock is held: nothing is written to the peer after it was
         // told of the change.
         let mut wakeup = self.wakeup.lock();

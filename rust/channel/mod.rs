@@ -31,6 +31,7 @@ mod listener;
 mod messages;
 mod pages;
 mod place;
+mod sleeper;
 
 pub(crate) use self::{
     channels::Channels,
@@ -39,4 +40,5 @@ pub(crate) use self::{
     kernel::KernelEnd,
     listener::Listener,
     pages::Pages,
+    sleeper::Sleeper,
 };

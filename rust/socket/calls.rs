@@ -3,10 +3,8 @@
 //! The requests of users: to listen, to connect, to accept, to shut down, to close.
 
 use super::{
-    access::Access,
     end::{Making, Remote, State},
     listener::{Listener, Request},
-    per_link::PerLink,
     Socket, Sockets,
 };
 use crate::{
@@ -16,7 +14,7 @@ use crate::{
         protocol::Protocol,
         socket::{
             message::{Message, Reject, Says},
-            Half, Mode, Shape,
+            Mode, Shape,
         },
     },
     share::{Charge, Payer, Table},
@@ -188,19 +186,11 @@ impl Sockets {
             let what = (wanted.service, wanted.shape);
             let socket = self.make(session, payer, what, charge, waiters.clone())?;
             let per_link = self.per_link(link)?;
-            let half = Half {
-                base: socket.made.at() as u64,
-                shape: wanted.shape,
+            let request = Says::Init {
+                service: wanted.service,
+                half: socket.made.half(),
             };
-            let request = Message {
-                to: 0,
-                from: socket.made.id,
-                says: Says::Init {
-                    service: wanted.service,
-                    half,
-                },
-            };
-            per_link.post(request).inspect_err(|_| {
+            per_link.say(&socket, request).inspect_err(|_| {
                 per_link.remove(&socket);
             })?;
             Ok(socket)
@@ -305,16 +295,8 @@ impl Sockets {
                 };
                 socket.open(remote, rests);
                 socket.greet(node, session.port());
-                let half = Half {
-                    base: socket.made.at() as u64,
-                    shape: request.half.shape,
-                };
-                let answer = Message {
-                    to: request.from,
-                    from: socket.made.id,
-                    says: Says::Accept(half),
-                };
-                per_link.post(answer).inspect_err(|_| {
+                let answer = Says::Accept(socket.made.half());
+                per_link.say(&socket, answer).inspect_err(|_| {
                     per_link.remove(&socket);
                 })?;
                 Ok(Some(socket))
@@ -352,20 +334,15 @@ impl Sockets {
     pub(super) fn has_drained(&self, node: &Node, engine: &Engine, socket: &Socket) {
         let per_link = self.per_link(socket.made.link);
         if per_link.is_ok_and(|per_link| per_link.drained(socket)) {
-            self.confirm(node, engine, socket);
+            self.tell(node, engine, socket, Says::Closed);
         }
     }
 
-    fn confirm(&self, node: &Node, engine: &Engine, socket: &Socket) {
-        if let (Ok(per_link), Some(remote)) =
-            (self.per_link(socket.made.link), socket.remote.as_ref())
-        {
-            // There is room: see `PerLink::add`.
-            let _ = per_link.post(Message {
-                to: remote.id,
-                from: socket.made.id,
-                says: Says::Closed,
-            });
+    /// Sends the peer a message of the socket, for which there is room: see [`PerLink::add`].
+    fn tell(&self, node: &Node, engine: &Engine, socket: &Socket, says: Says) {
+        if let Ok(per_link) = self.per_link(socket.made.link) {
+            let _ = per_link.say(socket, says);
+            // If the port is gone, no peer waits.
             let _ = engine.tell(node, socket.made.link);
         }
     }
@@ -384,49 +361,23 @@ impl Sockets {
         });
         socket.accesses.revoke(|| ());
         match old {
-            Some(State::Connecting | State::Open) => self.part(node, engine, per_link, socket),
+            // Of a request that has no answer: it is withdrawn.
+            Some(State::Connecting | State::Open) => {
+                self.tell(node, engine, socket, Says::Close { aborts: false });
+            }
             Some(was) => {
                 // The peer stores nothing any more.
                 per_link.remove(socket);
                 if was == State::Draining {
-                    self.confirm(node, engine, socket);
+                    self.tell(node, engine, socket, Says::Closed);
                 }
             }
             None => {}
         }
     }
-
-    /// Tells the peer that this end is closed, or that the request is withdrawn.
-    fn part(&self, node: &Node, engine: &Engine, per_link: &PerLink, socket: &Socket) {
-        let _ = per_link.post(Message {
-            to: socket.remote.as_ref().map_or(0, |remote| remote.id),
-            from: socket.made.id,
-            says: Says::Close { aborts: false },
-        });
-        // If the port is gone, no peer waits.
-        let _ = engine.tell(node, socket.made.link);
-    }
 }
 
 impl Socket {
-    /// Sends the end at once, if no other call sends and the peer can be reached: the file is being closed.
-    fn finish_now(&self, node: &Node) {
-        let Ok(port) = node.port() else {
-            return;
-        };
-        let Some(mut sending) = self.sending.try_lock() else {
-            return;
-        };
-        let Some(access) = Access::new(self, &**port) else {
-            return;
-        };
-        let (own, peer) = (access.own(), access.peer());
-        sending.sender.end(&peer);
-        if sending.sender.needs_kick(&own, &peer) {
-            node.ring_wake(&**port, self.made.link);
-        }
-    }
-
     /// Returns the result of `WEFT_SOCK_INFO`.
     pub(crate) fn info(&self) -> weft_sock_info {
         use crate::sys::ext;

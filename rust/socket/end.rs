@@ -5,14 +5,14 @@
 //! The peer writes the own half at any time; each word is loaded once. What is sent and received is in `transfer`.
 
 use crate::{
-    channel::Pages,
+    channel::{Pages, Sleeper},
     fabric::Node,
     hw::Port,
     proto::{
         fence::Fence,
         socket::{
             stream::{Receiver, Sender},
-            Mode, Shape, END, EVENT_AT, FULL_AT, SENT_AT, WQES_AT,
+            Half, Mode, Shape, END, EVENT_AT, FULL_AT, SENT_AT, WQES_AT,
         },
         wire::Incarnation,
     },
@@ -29,7 +29,7 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     sync::{
-        atomic::{Acquire, Atomic, Full, Relaxed, Release},
+        atomic::{Acquire, Atomic, Relaxed, Release},
         Arc, Mutex, SetOnce,
     },
 };
@@ -67,6 +67,14 @@ impl Making {
     pub(super) fn at(&self) -> usize {
         self.pages.first() * PAGE_SIZE
     }
+
+    /// Returns the half, as messages describe it.
+    pub(super) fn half(&self) -> Half {
+        Half {
+            base: self.at() as u64,
+            shape: self.shape,
+        }
+    }
 }
 
 /// What the peer has said.
@@ -90,8 +98,8 @@ struct Wakeup {
 
 /// One of the two directions, as those that wait for it see it.
 pub(super) struct Direction {
-    /// Whether something waits for the peer's doorbell: one of `sleep`.
-    awaits: Atomic<u32>,
+    /// Waits for the peer's doorbell.
+    sleeper: Sleeper,
     /// The count of the peer at which there is nothing to do; [`READY`]: there is something, whatever it has counted.
     mark: Atomic<u64>,
 }
@@ -102,7 +110,7 @@ const READY: u64 = u64::MAX;
 impl Direction {
     const fn new(mark: Option<u64>) -> Self {
         Self {
-            awaits: Atomic::new(sleep::NO),
+            sleeper: Sleeper::new(),
             mark: Atomic::new(match mark {
                 Some(mark) => mark,
                 None => READY,
@@ -113,14 +121,6 @@ impl Direction {
     pub(super) fn set_mark(&self, mark: Option<u64>) {
         self.mark.store(mark.unwrap_or(READY), Release);
     }
-}
-
-/// The states of a waiter, as those of a channel.
-mod sleep {
-    pub(super) const NO: u32 = 0;
-    pub(super) const YES: u32 = 1;
-    /// What it waits for has come, but no doorbell yet.
-    pub(super) const DUE: u32 = 2;
 }
 
 /// What sends.
@@ -360,9 +360,7 @@ impl Socket {
             return false;
         };
         let direction = if recv { &self.input } else { &self.output };
-        // Ordered before the caller's next look: a doorbell that misses the waiter has come before that look, and what
-        // was rung for before the doorbell.
-        direction.awaits.xchg(sleep::YES, Full);
+        direction.sleeper.sleeps();
         // The state cannot change while the lock is held: nothing is written to the peer after it was told of the
         // change.
         let mut wakeup = self.wakeup.lock();
@@ -397,38 +395,22 @@ impl Socket {
     pub(super) fn rung(&self, arena: &Area) {
         let mut woken = false;
         for (direction, recv) in [(&self.input, true), (&self.output, false)] {
-            // Pairs with `arm`: either the waiter is seen here, or it sees what has come.
-            let slept = direction.awaits.load(Acquire);
-            if slept == sleep::NO {
-                continue;
-            }
-            if self.missing(arena, recv).is_none() {
-                // A waiter that comes meanwhile is woken by the call below, and looks again.
-                direction.awaits.store(sleep::NO, Release);
-                woken = true;
-            } else if slept == sleep::DUE {
-                // Another call has taken what had come: its doorbell was not lost.
-                let _ = direction.awaits.cmpxchg(sleep::DUE, sleep::YES, Full);
-            }
+            woken |= direction
+                .sleeper
+                .rung(|| self.missing(arena, recv).is_none());
         }
         if woken {
             self.wake_all();
         }
     }
 
-    /// Wakes waiters for which something had come at the previous call already, and whose doorbell was lost: one on its
-    /// way arrives within the time between two calls.
+    /// Wakes waiters whose doorbell was lost, see [`Sleeper::recheck`].
     pub(super) fn recheck(&self, arena: &Area) {
         let mut lost = false;
         for (direction, recv) in [(&self.input, true), (&self.output, false)] {
-            let slept = direction.awaits.load(Acquire);
-            if slept == sleep::NO || self.missing(arena, recv).is_some() {
-                continue;
-            }
-            let again = slept == sleep::DUE;
-            let next = if again { sleep::NO } else { sleep::DUE };
-            // A doorbell in between takes precedence.
-            lost |= direction.awaits.cmpxchg(slept, next, Full).is_ok() && again;
+            lost |= direction
+                .sleeper
+                .recheck(|| self.missing(arena, recv).is_none());
         }
         if lost {
             self.wake_all();

@@ -175,6 +175,15 @@ impl PerLink {
         Ok(())
     }
 
+    /// As [`Self::post`], a message of `socket` to its peer; of a request that has no answer, to none of its sockets.
+    pub(super) fn say(&self, socket: &Socket, says: Says) -> Result {
+        self.post(Message {
+            to: socket.remote.as_ref().map_or(0, |remote| remote.id),
+            from: socket.made.id,
+            says,
+        })
+    }
+
     /// Ends a socket of the link whose peer has broken the protocol: calls of the program fail with `error`. `remote` is the
     /// peer's id of it. Sleeps.
     pub(super) fn fail(&self, socket: &Socket, error: Error, remote: u32) {

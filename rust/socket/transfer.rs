@@ -82,14 +82,7 @@ impl Socket {
         let Some(mut receiving) = self.receiving.try_lock() else {
             return;
         };
-        if let Some(access) = Access::new(self, port) {
-            let (own, peer) = (access.own(), access.peer());
-            let receiver = &mut receiving.receiver;
-            receiver.flush(&peer);
-            if receiver.needs_kick(&own, &peer) {
-                node.ring_wake(port, self.made.link);
-            }
-        }
+        self.give_back(node, port, &mut receiving, true);
     }
 
     /// Returns whether a call that receives is to go on: there may be something, or there never will be. If not, the peer
@@ -235,18 +228,30 @@ impl Socket {
             let Ok(port) = node.port() else {
                 return true;
             };
-            let Some(access) = Access::new(self, &**port) else {
-                return node.is_closed();
-            };
-            let (own, peer) = (access.own(), access.peer());
-            sending.sender.end(&peer);
-            if sending.sender.needs_kick(&own, &peer) {
-                node.ring_wake(&**port, self.made.link);
-            }
-            true
+            self.put_end(node, &**port, &mut sending) || node.is_closed()
         });
         self.pass(sending);
         sent.map_err(interrupted)
+    }
+
+    /// Sends the end at once, if no other call sends and the peer can be reached: the file is being closed.
+    pub(super) fn finish_now(&self, node: &Node) {
+        if let (Ok(port), Some(mut sending)) = (node.port(), self.sending.try_lock()) {
+            self.put_end(node, &**port, &mut sending);
+        }
+    }
+
+    /// Sends the end. Returns false if the peer cannot be reached now.
+    fn put_end(&self, node: &Node, port: &dyn Port, sending: &mut Sending) -> bool {
+        let Some(access) = Access::new(self, port) else {
+            return false;
+        };
+        let (own, peer) = (access.own(), access.peer());
+        sending.sender.end(&peer);
+        if sending.sender.needs_kick(&own, &peer) {
+            node.ring_wake(port, self.made.link);
+        }
+        true
     }
 }
 
