@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What is said on request: which connections have been moved, which have not, and why. A line is one write, of memory
-//! on the stack.
+//! The report of `weft-run --explain`: which connections have been moved, which have not, and why. A line is one write,
+//! of memory on the stack.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

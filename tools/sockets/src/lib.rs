@@ -16,7 +16,7 @@
 //! - `connect`, `accept`: how a connection begins, at either end
 //! - `descriptors`, `names`, `options`: what else programs do with sockets
 //! - `peers`: which host has an address, by `netlink` or `hosts`
-//! - `settings`, `explain`: what the environment says, and what is said on request
+//! - `settings`: the environment; `explain`: the report of `weft-run --explain`
 
 mod accept;
 mod address;

@@ -10,8 +10,10 @@ from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 from . import false_master, far, live
+from .fabric import until
 from .far import ids
 from .migration import SYSFS, migrate, moving
+from .programs import running
 
 LAB = "pair"
 DEVICE = "/sys/class/weft/weft0/device"
@@ -26,26 +28,16 @@ def stream(*words):
 
 @contextlib.contextmanager
 def serving(host, how="serve", port=0):
-    job = host.start_job(f"ulimit -n 10000 && exec {stream(how, port, SERVICE)}")
-    job.expect("listening", 30)
-    try:
+    with running(host, f"sh -c 'ulimit -n 10000 && exec {stream(how, port, SERVICE)}'") as job:
+        job.expect("listening", 30)
         yield job
-    finally:
-        if job.running:
-            job.kill()
-            job.wait(20)
 
 
 @contextlib.contextmanager
 def holding(host, hwid, way, port=0):
-    job = host.start_job(f"exec {stream('hold', port, hwid, SERVICE, way)}")
-    job.expect("holding", 30)
-    try:
+    with running(host, stream("hold", port, hwid, SERVICE, way)) as job:
+        job.expect("holding", 30)
         yield job
-    finally:
-        if job.running:
-            job.kill()
-            job.wait(20)
 
 
 def carried(host, hwid, kib, way="", port=0):
@@ -63,11 +55,11 @@ def given_back(*hosts):
     """All that sockets have of the arenas meanwhile is given back."""
     before = [room(host) for host in hosts]
     yield
-    since = time.monotonic()
-    while (after := [room(host) for host in hosts]) != before:
-        if time.monotonic() - since > 30:
-            raise Mismatch(f"free bytes of arenas: {before}, now {after}")
-        time.sleep(0.1)
+
+    def now():
+        return [room(host) for host in hosts]
+
+    until(f"free bytes of arenas to be {before}", lambda: now() == before, 30, now)
 
 
 @test("S-1, S-2: sockets carry streams between two hosts, and within one, pushed and pulled", core=True)
