@@ -338,7 +338,7 @@ impl Sockets {
         }
     }
 
-    /// Sends the peer a message of the socket, for which there is room: see [`PerLink::add`].
+    /// Sends the peer a message of the socket, for which there is room: see [`per_link`](super::per_link).
     fn tell(&self, node: &Node, engine: &Engine, socket: &Socket, says: Says) {
         if let Ok(per_link) = self.per_link(socket.made.link) {
             let _ = per_link.say(socket, says);
