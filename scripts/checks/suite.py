@@ -108,6 +108,8 @@ SUITES = (
     Suite("fuzz-frames", "frames at random to an Ethernet interface, by 60 seeds", ("long",), 30, "setup",
           GUESTS, "scripts/lab/check --results build/check/fuzz-frames.json 'net: anything'",
           env=(("WEFT_FRAMES_SEEDS", "60"), ("WEFT_FRAMES_SEED", "5000")), seconds=200),
+    Suite("workloads", "programs of Debian over an interface and under weft-run, ten times as much", ("long",), 60,
+          "setup", GUESTS, lab=("programs", "run", "postgres", "nbd"), env=(("WEFT_WORKLOAD", "10"),), slower=5.0),
     Suite("fuzz-proto", "decoders of bytes of peers and users, twenty minutes, by the code that they reach", ("long",), 60, "path root", (),
           # Of each of a dozen decoders and rings.
           "scripts/fuzz --seconds 100", seconds=1300),

@@ -4,6 +4,7 @@ compared."""
 
 import contextlib
 import json
+import os
 import shlex
 
 from weftlab import kernel, paths, topology
@@ -14,10 +15,14 @@ from .net import address, interfaces
 from .vsock import transport
 
 LAB = "programs"
+# How many times as long, and as much, as in `make check`; and clients at once.
+TIMES = int(os.environ.get("WEFT_WORKLOAD", 1))
+CLIENTS = 4 if TIMES == 1 else 16
 ROOT = "/tmp/programs"
 # The root with the programs over it, where their paths are those that they were built for.
+LAYERS = "lowerdir=/mnt/servers:/mnt/programs:/,upperdir=/tmp/layers/upper,workdir=/tmp/layers/work"
 MOUNT = f"""mkdir -p /tmp/layers/upper /tmp/layers/work {ROOT}
-mount -t overlay overlay -o lowerdir=/mnt/programs:/,upperdir=/tmp/layers/upper,workdir=/tmp/layers/work {ROOT}
+mount -t overlay overlay -o {LAYERS} {ROOT}
 for dir in proc sys dev mnt; do mkdir -p {ROOT}/$dir; mount --rbind /$dir {ROOT}/$dir; done
 mkdir -p {ROOT}/run/sshd {ROOT}/root/.ssh {ROOT}/tmp {ROOT}/var/log/nginx {ROOT}/var/lib/nginx/body
 chmod 755 {ROOT}/run/sshd && chmod 700 {ROOT}/root/.ssh && chmod 1777 {ROOT}/tmp
@@ -39,7 +44,7 @@ def hosts(bench):
     """h1, h2 and the address of h2, with interfaces and programs."""
     if kernel.variant():
         raise Skip("this kernel has no overlay file system")
-    shares = {"programs": paths.env("programs")}
+    shares = {"programs": paths.env("programs"), "servers": paths.env("servers")}
     lab = bench.shape("programs", topology.chain(2), shares=shares, memory=512)
     for host in lab.hosts.values():
         if host.run(f"mountpoint -q {ROOT}", status=None).status:
@@ -78,9 +83,9 @@ def keys(client, server):
 
 
 def noise(host, name, mib):
-    """A file of noise, and its digest."""
+    """A file of noise, and its digest. There is memory for several of three times as much, and not more."""
     path = f"{ROOT}/tmp/{name}"
-    host.run(f"mkdir -p $(dirname {path}) && head -c {mib}M /dev/urandom >{path}")
+    host.run(f"mkdir -p $(dirname {path}) && head -c {mib * min(TIMES, 3)}M /dev/urandom >{path}")
     return f"/tmp/{name}", digest(host, f"/tmp/{name}")
 
 
@@ -92,7 +97,7 @@ def digest(host, path):
 def iperf3(bench):
     with hosts(bench) as (h1, h2, at), daemon(h2, 5201, "iperf3", "-s"):
         for options in ((), ("-R",), ("-P", 4), ("-u", "-b", "50M")):
-            said = json.loads(h1.out(inside("iperf3", "-c", at, "-t", 2, "-J", *options), 60))
+            said = json.loads(h1.out(inside("iperf3", "-c", at, "-t", 2 * TIMES, "-J", *options), 60 * TIMES))
             end = said["end"]
             found = end.get("sum_received") or end["sum"]
             if not found["bytes"]:
@@ -128,13 +133,15 @@ def socat(bench):
         if digest(h2, "/tmp/by-socat") != want:
             raise Mismatch("the file is another one")
         keys(h1, h2)
-        serve = f"SYSTEM:/usr/sbin/sshd -i {' '.join(map(str, SSHD))}"
-        with running(h2, inside("socat", "VSOCK-LISTEN:22,fork", serve)):
-            words = ("ssh", *SSH, "-o", "ConnectionAttempts=10", "-o", f"ProxyCommand=socat - VSOCK-CONNECT:{other}:22",
-                     "root@there", "hostname")  # fmt: skip
-            said = h1.out(inside(*words), 120)
-            if said.strip() != "h2":
-                raise Mismatch(f"a command by ssh says {said!r}")
+        # What the client finds, and what listens, where systemd has started the machine.
+        h1.run(inside("systemd-tmpfiles", "--create", "20-systemd-ssh-generator.conf"))
+        serve = ("systemd-socket-activate", "--listen=vsock::22", "--accept", "--inetd", "/usr/sbin/sshd", "-i", *SSHD)
+        with running(h2, inside(*serve)) as job:
+            job.expect("Listening on vsock::22", 30)
+            there = inside("ssh", "-o", "LogLevel=ERROR", f"root@vsock/{other}", "cat >/tmp/by-ssh; hostname")
+            said = h1.out(f"{there} <{ROOT}{path}", 120)
+            if said != "h2" or digest(h2, "/tmp/by-ssh") != want:
+                raise Mismatch(f"a command by ssh says {said!r}, or its input is another one")
 
 
 @test("redis runs over an interface: its benchmark, and a large value, as it was")
@@ -150,8 +157,8 @@ def redis(bench):
             h1.run(f"{inside(*client, '--raw', 'get', 'value')} | head -c -1 >{ROOT}/tmp/got", 60)
             if digest(h1, "/tmp/got") != want:
                 raise Mismatch("the value is another one")
-            words = ("redis-benchmark", "-h", at, "-n", 2000, "-c", 10, "-t", "set,get,lrange_100", "--csv")
-            said = h1.out(inside(*words), 180)
+            words = ("redis-benchmark", "-h", at, "-n", 2000 * TIMES, "-c", 10, "-t", "set,get,lrange_100", "--csv")
+            said = h1.out(inside(*words), 180 * TIMES)
             rates = [line.split(",")[:2] for line in said.splitlines()[1:]]
             if len(rates) < 3:
                 raise Mismatch(f"the benchmark says {said!r}")
@@ -164,8 +171,9 @@ def nginx(bench):
         _, want = noise(h2, "www/file", 2)
         h2.run(f"echo index >{ROOT}/tmp/www/small && cat >{ROOT}/tmp/nginx.conf <<'END'\n{NGINX}END")
         with daemon(h2, 8080, "nginx", "-c", "/tmp/nginx.conf"):
-            for name, requests in (("small", 1000), ("file", 20)):
-                said = h1.out(inside("ab", "-q", "-n", requests, "-c", 8, f"http://{at}:8080/{name}"), 180)
+            for name, requests in (("small", 1000 * TIMES), ("file", 20 * TIMES)):
+                words = ("ab", "-q", "-n", requests, "-c", 2 * CLIENTS, f"http://{at}:8080/{name}")
+                said = h1.out(inside(*words), 180 * TIMES)
                 told = dict(line.split(":", 1) for line in said.splitlines() if ":" in line)
                 done, failed = int(told["Complete requests"]), int(told["Failed requests"])
                 if (done, failed) != (requests, 0):

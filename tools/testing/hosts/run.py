@@ -9,7 +9,7 @@ from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 from .net import NAME, counters
-from .programs import NGINX, ROOT, SSH, SSHD, daemon, digest, hosts, inside, keys, noise
+from .programs import CLIENTS, NGINX, ROOT, SSH, SSHD, TIMES, daemon, digest, hosts, inside, keys, noise
 from .vsock import transport
 
 LAB = "programs"
@@ -157,7 +157,8 @@ def iperf3(bench):
         h1.run(f"ip neigh flush dev {NAME}")
         local = h2.out(f"ip -6 -o addr show dev {NAME} scope link | tr -s ' ' | cut -d' ' -f4 | cut -d/ -f1")
         for to, *options in ((f"{local}%{NAME}",), (at, "-R", "-P", 4)):
-            end = json.loads(h1.out(inside(*run("iperf3", "iperf3", "-c", to, "-t", 1, "-J", *options)), 60))["end"]
+            words = run("iperf3", "iperf3", "-c", to, "-t", TIMES, "-J", *options)
+            end = json.loads(h1.out(inside(*words), 60 * TIMES))["end"]
             found = end["sum_received"]
             if found["bytes"] < 10 * BESIDE:
                 raise Mismatch(f"iperf3 to {to} {options}: {found}")
@@ -206,8 +207,8 @@ def redis(bench):
         listed = h1.out(inside(*client, "client", "list"), 60)
         if f" addr={address_of(h1)}:" not in listed or f" laddr={at}:6379 " not in listed:
             raise Mismatch(f"the server knows its clients as {listed!r}")
-        words = ("redis-benchmark", "-h", at, "-n", 300, "-c", 10, "-t", "set,get", "--csv")
-        lines = h1.out(inside(*run("redis", *words)), 180).splitlines()[1:]
+        words = ("redis-benchmark", "-h", at, "-n", 300 * TIMES, "-c", 10, "-t", "set,get", "--csv")
+        lines = h1.out(inside(*run("redis", *words)), 180 * TIMES).splitlines()[1:]
         if len(lines) != 2:
             raise Mismatch(f"the benchmark says {lines}")
         bench.note("requests a second: " + ", ".join(" ".join(line.split(",")[:2]) for line in lines).replace('"', ""))
@@ -221,9 +222,9 @@ def nginx(bench):
         conf = "worker_processes 2; " + NGINX.replace("8080;", "8081; sendfile on;")
         h2.run(f"echo index >{ROOT}/tmp/www/small && cat >{ROOT}/tmp/nginx-run.conf <<'END'\n{conf}END")
         with serving(h2, 8081, "nginx", "-c", "/tmp/nginx-run.conf"), beside(h1, h2):
-            for name, requests in (("small", 60), ("file", 8)):
-                words = ("ab", "-q", "-n", requests, "-c", 8, f"http://{at}:8081/{name}")
-                lines = h1.out(inside(*run("ab", *words)), 180).splitlines()
+            for name, requests in (("small", 60 * TIMES), ("file", 8 * TIMES)):
+                words = ("ab", "-q", "-n", requests, "-c", 2 * CLIENTS, f"http://{at}:8081/{name}")
+                lines = h1.out(inside(*run("ab", *words)), 180 * TIMES).splitlines()
                 told = dict(line.split(":", 1) for line in lines if ":" in line)
                 done, failed = int(told["Complete requests"]), int(told["Failed requests"])
                 if (done, failed) != (requests, 0):
