@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What completion and the manual have to know of a program: everything that its
-//! own help names. Shared by the tests of both programs.
+//! own help names. Shared by the tests of all programs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -29,7 +29,7 @@ pub fn all(program: &Path, words: &[&str]) -> Vec<Entry> {
     let command = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
     let commands: Vec<_> = part("Commands:").filter(command).filter_map(first).collect();
     let option = |line: &str| {
-        let mut words = line.split([' ', ',']).filter(|word| !word.is_empty());
+        let mut words = line.split([' ', ',', '[']).filter(|word| !word.is_empty());
         let word = words.find(|word| word.starts_with("--") || !word.starts_with('-'))?;
         word.starts_with("--").then(|| word.to_owned())
     };
@@ -136,8 +136,8 @@ pub fn completion_knows(program: &Path) {
     offers_all(&entries, &fish);
 }
 
-/// What manuals name besides: another name of an option, and an option of `groupadd`.
-const OTHERS: [&str; 2] = ["--peer", "--system"];
+/// What manuals name besides: another name of an option, and options of `groupadd` and `redis-server`.
+const OTHERS: [&str; 4] = ["--peer", "--system", "--bind", "--protected-mode"];
 
 /// The manual names each subcommand and option, and no option that there is not.
 pub fn manual_knows(program: &Path, page: &str) {

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR MIT
 #
-# Completion of weftctl(8) and weft-fabric(8) for bash. What there is to offer, the
+# Completion of weftctl(8), weft-fabric(8) and weft-run(1) for bash. What there is to offer, the
 # programs' own help says: nothing here has to know it. See weft.zsh and weft.fish.
 
 # _weft_help COMMAND...: a line each for a subcommand (c NAME), an option (o --NAME
@@ -54,6 +54,20 @@ _weft_values() {
 	esac
 }
 
+# _weft_program HELP: of weft-run, where the program that it is to run is in COMP_WORDS; 0: that has still to come.
+_weft_program() {
+	local i
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		# The value of an option: a word of its own, to bash also behind a sign of equality.
+		=) i=$((i + 1)) ;;
+		-*) ! grep -q "^o ${COMP_WORDS[i]} ." <<<"$1" || i=$((i + 1)) ;;
+		*) echo "$i" && return ;;
+		esac
+	done
+	echo 0
+}
+
 _weft() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
 	local command=("${COMP_WORDS[0]}") kind name value words i
@@ -62,6 +76,14 @@ _weft() {
 	# Which subcommand this is: what its parent's help calls one.
 	local help
 	help=$(_weft_help "${command[@]}")
+	if [ "${command[0]##*/}" = weft-run ]; then
+		i=$(_weft_program "$help")
+		if [ "$i" != 0 ]; then
+			# As if it stood alone, if bash-completion is there.
+			_command_offset "$i" 2>/dev/null || mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+		fi
+	fi
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		if grep -qxF "c ${COMP_WORDS[i]}" <<<"$help"; then
 			command+=("${COMP_WORDS[i]}")
@@ -92,6 +114,7 @@ _weft() {
 	for name in $wanted; do
 		case $name in
 		FILE | TOPOLOGY) compopt -o filenames && mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- "$cur") ;;
+		PROGRAM) mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -c -- "$cur") ;;
 		DIR) compopt -o filenames && mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -d -- "$cur") ;;
 		*[A-Z]) takes+=" $(_weft_values "${COMP_WORDS[0]}" "$name")" ;;
 		*) takes+=" $name" ;;
@@ -99,6 +122,6 @@ _weft() {
 	done 2>/dev/null
 	mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W "$takes" -- "$cur")
 }
-complete -F _weft weftctl weft-fabric
+complete -F _weft weftctl weft-fabric weft-run
 # A colon is part of an END.
 COMP_WORDBREAKS=${COMP_WORDBREAKS//:/}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
 #
-# Completion of weftctl(8) and weft-fabric(8) for fish, in a folder of
-# $fish_complete_path as weftctl.fish and as weft-fabric.fish. As weft.bash, it asks
+# Completion of weftctl(8), weft-fabric(8) and weft-run(1) for fish, in a folder of
+# $fish_complete_path as weftctl.fish, weft-fabric.fish and weft-run.fish. As weft.bash, it asks
 # the programs' own help.
 
 # As _weft_help of weft.bash.
@@ -35,6 +35,23 @@ function __weft_complete
     set -l current (commandline -ct)
     set -l command $words[1]
     set -l help (__weft_help $command)
+    if string match -qr '(^|/)weft-run$' -- $command
+        set -l takes 0
+        for i in (seq 2 (count $words))
+            if test $takes = 1
+                set takes 0
+            else if string match -q -- '-*' $words[$i]
+                # The value of an option.
+                if string match -qr -- '^o '(string escape --style=regex -- $words[$i])' .' $help
+                    set takes 1
+                end
+            else
+                # The program, as if it stood alone.
+                complete -C (string join ' ' -- (string escape -- $words[$i..]) $current)
+                return
+            end
+        end
+    end
     set -l dir
     set -l previous
     for word in $words[2..]
@@ -71,6 +88,8 @@ function __weft_complete
         switch $word
             case FILE TOPOLOGY
                 __fish_complete_path $current
+            case PROGRAM
+                __fish_complete_command
             case DIR
                 __fish_complete_directories $current
             case PORT
@@ -100,3 +119,4 @@ end
 
 complete -c weftctl -f -a '(__weft_complete)'
 complete -c weft-fabric -f -a '(__weft_complete)'
+complete -c weft-run -f -a '(__weft_complete)'

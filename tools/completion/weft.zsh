@@ -1,7 +1,7 @@
-#compdef weftctl weft-fabric
+#compdef weftctl weft-fabric weft-run
 # SPDX-License-Identifier: GPL-2.0 OR MIT
 #
-# Completion of weftctl(8) and weft-fabric(8) for zsh, in a folder of $fpath as
+# Completion of weftctl(8), weft-fabric(8) and weft-run(1) for zsh, in a folder of $fpath as
 # _weft. As weft.bash, it asks the programs' own help.
 
 # As _weft_help of weft.bash.
@@ -35,6 +35,20 @@ _weft() {
 	local word i
 	command=(${words[1]})
 	help=("${(@f)$(_weft_help $command)}")
+	if [[ ${command[1]:t} == weft-run ]]; then
+		for ((i = 2; i < CURRENT; i++)); do
+			if [[ ${words[i]} == -* ]]; then
+				# The value of an option.
+				(( ! ${help[(I)o ${words[i]} ?*]} )) || (( i++ ))
+			else
+				# The program, as if it stood alone.
+				shift $((i - 1)) words
+				(( CURRENT -= i - 1 ))
+				_normal
+				return
+			fi
+		done
+	fi
 	for ((i = 2; i < CURRENT; i++)); do
 		word=${words[i]}
 		[[ ${words[i - 1]} != --dir ]] || dir=(--dir $word)
@@ -72,6 +86,7 @@ _weft() {
 	for word in $wanted; do
 		case ${words[1]:t}:$word in
 		*:FILE | *:TOPOLOGY) _files ;;
+		*:PROGRAM) _command_names -e ;;
 		*:DIR) _files -/ ;;
 		*:PORT) takes+=(/dev/weft[0-9]*(N)) ;;
 		# As in weft.bash.
