@@ -8,7 +8,7 @@ from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 from .programs import ROOT, TIMES, daemon, digest, hosts, inside, noise
-from .run import all_moved, beside, moving, run, serving
+from .run import RUN, all_moved, beside, moving, run, serving
 
 LAB = "programs"
 PORT = 10809
@@ -73,11 +73,12 @@ def image(host):
 
 
 @contextlib.contextmanager
-def attached(host, at):
-    """The device at the client, with the file system mounted, until all of that is written."""
+def attached(host, at, *under):
+    """The device at the client, with the file system mounted, until all of that is written; `under`: what runs the
+    client."""
     for module in ("nbd", "ext4"):
         host.stock_module(module)
-    host.run(inside("nbd-client", at, PORT, "/dev/nbd0", "-connections", 2))
+    host.run(inside(*under, "nbd-client", at, PORT, "/dev/nbd0", "-connections", 2))
     host.run(f"mkdir -p {MOUNTED} && mount -t ext4 /dev/nbd0 {MOUNTED}")
     yield
     host.run(f"umount {MOUNTED}", 120)
@@ -104,21 +105,30 @@ def interface(bench):
             h2.run(f"rm -r {ROOT}{out}")
 
 
-@test("a network block device under weft-run is read and written as it is, by several connections")
+def copied_whole(client, server, device):
+    """Both ways, by four connections each."""
+    copy = run("nbd", "nbdcopy", "--connections=4", "--threads=4", "--requests=8")
+    client.run(f"mkdir {ROOT}{PLACE}")
+    for _ in range(TIMES):
+        client.run(inside(*copy, device, f"{PLACE}/read"), 120)
+        if digest(client, f"{PLACE}/read") != digest(server, IMAGE):
+            raise Mismatch("the client reads another image than the server has")
+        path, _ = noise(client, "nbd/written", 4)
+        client.run(f"truncate -s {DEVICE}M {ROOT}{path}")
+        client.run(inside(*copy, path, device), 120)
+        if digest(server, IMAGE) != digest(client, path):
+            raise Mismatch("the server has another image than the client has written")
+    client.run(f"rm -r {ROOT}{PLACE}")
+    if all_moved(client, "nbd", PORT) < 2 * 4 * TIMES:
+        raise Mismatch("of the connections some are missing")
+
+
+@test("a network block device under weft-run is read and written as it is; the kernel's own client stays with TCP")
 def moved(bench):
-    with moving(bench) as (h1, h2, at), image(h2), serving(h2, PORT, *SERVER), beside(h1, h2):
-        copy = run("nbd", "nbdcopy", "--connections=4", "--threads=4", "--requests=8")
-        device = f"nbd://{at}:{PORT}"
-        h1.run(f"mkdir {ROOT}{PLACE}")
-        for _ in range(TIMES):
-            h1.run(inside(*copy, device, f"{PLACE}/read"), 120)
-            if digest(h1, f"{PLACE}/read") != digest(h2, IMAGE):
-                raise Mismatch("the client reads another image than the server has")
-            path, _ = noise(h1, "nbd/written", 4)
-            h1.run(f"truncate -s {DEVICE}M {ROOT}{path}")
-            h1.run(inside(*copy, path, device), 120)
-            if digest(h2, IMAGE) != digest(h1, path):
-                raise Mismatch("the server has another image than the client has written")
-        h1.run(f"rm -r {ROOT}{PLACE}")
-        if all_moved(h1, "nbd", PORT) < 2 * 4 * TIMES:
-            raise Mismatch("of the connections some are missing")
+    with moving(bench) as (h1, h2, at), image(h2) as first, serving(h2, PORT, *SERVER):
+        # The kernel's client takes a socket of TCP alone: its port is left out.
+        with attached(h1, at, RUN, "--ports=1"):
+            if tree(h1, "digest", f"{MOUNTED}/first") != first:
+                raise Mismatch("the client reads other files than the server has")
+        with beside(h1, h2):
+            copied_whole(h1, h2, f"nbd://{at}:{PORT}")
