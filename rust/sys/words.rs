@@ -97,17 +97,23 @@ impl Words<'_> {
         let Some(mut at) = self.run(first, to.len().div_ceil(WORD)) else {
             return;
         };
-        for part in to.chunks_mut(WORD) {
+        let mut load = || {
             // SAFETY: A word of the run.
-            let word = unsafe {
-                let word = at.read_volatile().to_ne_bytes();
+            unsafe {
+                let word = at.read_volatile();
                 at = at.add(1);
-                word
-            };
-            match <&mut [u8; WORD]>::try_from(&mut *part) {
-                Ok(whole) => *whole = word,
-                Err(_) => part.iter_mut().zip(word).for_each(|(to, from)| *to = from),
+                word.to_ne_bytes()
             }
+        };
+        let mut whole = to.chunks_exact_mut(WORD);
+        for part in &mut whole {
+            part.copy_from_slice(&load());
+        }
+        let rest = whole.into_remainder();
+        if !rest.is_empty() {
+            rest.iter_mut()
+                .zip(load())
+                .for_each(|(to, from)| *to = from);
         }
     }
 
