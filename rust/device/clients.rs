@@ -122,7 +122,7 @@ impl Client for Clients {
     fn wake(&self, port: &dyn Port, link: usize) {
         self.channels.wake(port, link);
         self.sockets.wake(port, link);
-        self.engine.wake(link);
+        self.engine.wake(port, link);
     }
 
     fn moved(&self, link: usize) {

@@ -432,6 +432,25 @@ pub struct Arrived {
     pub message: Message,
 }
 
+/// Where the next message of what makes and ends connections shows: it has the receive FIFO, or is posted to be
+/// pulled.
+#[derive(Clone, Copy, Debug)]
+pub struct Next {
+    /// Offset of the head of the next cell, and its phase bit.
+    head_at: usize,
+    phase: u64,
+    /// Count of what was posted to be pulled.
+    tail: u64,
+}
+
+impl Next {
+    /// Returns whether there may be one. A hint, since the peer may write anything: what has come is checked by the
+    /// functions of [`Inbound`].
+    pub fn has_come(&self, area: &impl Area) -> bool {
+        area.load(self.head_at) & PHASE == self.phase || area.load(PULL_TAIL_AT) != self.tail
+    }
+}
+
 /// The receiving side of this end. In its functions `area` is this end's link queues (loads), `window`
 /// the peer's (stores), and `remote` the peer's again (loads over the bridge).
 #[derive(Debug)]
@@ -483,6 +502,15 @@ impl Inbound {
         match rx.or_else(|| self.rx.head(area)) {
             Some(rx) if order > self.rx.taken => self.arrived(Lane::Receive, Some(rx), area),
             _ => Err(Fault::Order),
+        }
+    }
+
+    /// Returns where the next message shows, as long as none is taken.
+    pub const fn next(&self) -> Next {
+        Next {
+            head_at: self.rx.slots.place(self.rx.taken) + 8 * HEAD,
+            phase: self.rx.slots.phase(self.rx.taken),
+            tail: self.cells.taken,
         }
     }
 

@@ -187,9 +187,9 @@ impl Hold {
         self.lease.is_some_and(|until| now < until)
     }
 
-    /// Returns whether this end may begin nothing.
-    pub fn holds(&self, now: u64) -> bool {
-        self.requested.is_some() || self.is_leased(now)
+    /// Returns whether this end may begin nothing. `now` is asked for only if it matters: mostly not.
+    pub fn holds(&self, now: impl FnOnce() -> u64) -> bool {
+        self.requested.is_some() || self.lease.is_some_and(|until| now() < until)
     }
 
     /// Returns whether this end may end the session, as nothing is under way in either direction.

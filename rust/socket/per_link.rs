@@ -31,6 +31,8 @@ pub(super) struct PerLink {
     table: SpinLockIrq<RBTree<u32, Arc<Socket>>>,
     #[pin]
     outbox: Mutex<KVVec<Message>>,
+    /// Messages in it: each run of the engine looks.
+    waiting: Atomic<usize>,
     /// Sockets in the table.
     count: Atomic<u32>,
     /// Counts sessions.
@@ -46,6 +48,7 @@ impl PerLink {
         pin_init!(Self {
             table <- new_spinlock_irq!(RBTree::new(), c"weft sockets"),
             outbox <- new_mutex!(KVVec::new(), "weft socket messages"),
+            waiting: Atomic::new(0),
             count: Atomic::new(0),
             session: Atomic::new(0),
             rests <- new_mutex!(false, "weft sockets rest"),
@@ -172,6 +175,7 @@ impl PerLink {
             return Err(ENOMEM);
         }
         outbox.push(message, GFP_KERNEL)?;
+        self.waiting.store(outbox.len(), Relaxed);
         Ok(())
     }
 
@@ -211,16 +215,24 @@ impl PerLink {
         });
     }
 
+    /// Returns the oldest message. One that is posted meanwhile may not be seen: the run of the engine after it sees it.
     pub(super) fn first(&self) -> Option<Message> {
+        if self.waiting.load(Relaxed) == 0 {
+            return None;
+        }
         self.outbox.lock().first().copied()
     }
 
     pub(super) fn forget_first(&self) {
-        let _ = self.outbox.lock().remove(0);
+        let mut outbox = self.outbox.lock();
+        let _ = outbox.remove(0);
+        self.waiting.store(outbox.len(), Relaxed);
     }
 
     /// Forgets all messages: the session has ended.
     pub(super) fn clear(&self) {
-        self.outbox.lock().clear();
+        let mut outbox = self.outbox.lock();
+        outbox.clear();
+        self.waiting.store(0, Relaxed);
     }
 }

@@ -395,15 +395,17 @@ impl Engine {
     }
 
     /// Handles the neighbour's doorbell. Called in hard interrupts.
-    pub(crate) fn wake(&self, link: usize) {
+    pub(crate) fn wake(&self, port: &dyn Port, link: usize) {
         if let Some(worker) = self.worker(link) {
-            worker.called();
+            worker.called(port);
         }
     }
 
     /// Handles the report of the link's DMA channel. Called in hard interrupts.
     pub(crate) fn moved(&self, link: usize) {
-        self.wake(link);
+        if let Some(worker) = self.worker(link) {
+            worker.moved();
+        }
     }
 
     /// Handles the doorbell of the kick pages. Called in hard interrupts.

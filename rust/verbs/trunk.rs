@@ -13,7 +13,7 @@ use crate::{
     proto::{
         eager::{self, Eager, Piece},
         fence::Fence,
-        fifo::{Arrived, Error, Inbound, Outbound},
+        fifo::{Arrived, Error, Inbound, Next, Outbound},
         protocol::Protocol,
         qp::lease::{leases, Buffers},
         request::{Address, Data, Lane, Outgoing},
@@ -193,6 +193,11 @@ impl AsMut<[Piece]> for Pieces {
     fn as_mut(&mut self) -> &mut [Piece] {
         &mut self.0
     }
+}
+
+/// Returns whether there may be the message that `next` is about. Any context.
+pub(super) fn has_come(next: &Next, arena: &Area) -> bool {
+    next.has_come(&Queues(arena))
 }
 
 /// The link queues of a link that is READY.

@@ -28,11 +28,17 @@ use crate::{
     mem::Memory,
     proto::{
         cqe::Status,
+        fifo,
         hold::Hold,
         qp::{Deferred, Disconnect, Flow},
         trunk::{Fault, Layout},
     },
-    sys::{clock, home::Home, task, work},
+    sys::{
+        clock,
+        home::Home,
+        irqlock::{new_spinlock_irq, SpinLockIrq},
+        task, work,
+    },
 };
 use kernel::{
     impl_has_delayed_work, new_delayed_work, new_mutex,
@@ -128,6 +134,9 @@ pub(super) struct Worker {
     keeping: Atomic<bool>,
     /// How many threads wait for `core` in [`Worker::hurry`].
     waiting: Atomic<u32>,
+    /// Where the next message of [`Control`] shows, while no run takes place and no queue pair is connected.
+    #[pin]
+    next: SpinLockIrq<Option<fifo::Next>>,
     #[pin]
     sleepers: Sleepers,
 }
@@ -175,6 +184,7 @@ impl Worker {
                 users: Atomic::new(0),
                 keeping: Atomic::new(false),
                 waiting: Atomic::new(0),
+                next <- new_spinlock_irq!(None, c"weft engine next"),
                 sleepers <- Sleepers::new(),
             }),
             GFP_KERNEL,
@@ -257,7 +267,15 @@ impl Worker {
         let Ok(io) = Io::new(node, port, self.link, &arena) else {
             return Rest::Idle;
         };
-        match self.work_off(core, &io, budget, next) {
+        let alone = !self.has_users() && self.control.listens();
+        if alone {
+            *self.next.lock() = None;
+        }
+        let worked = self.work_off(core, &io, budget, next);
+        if alone {
+            *self.next.lock() = core.trunk.as_ref().map(|trunk| trunk.inbound.next());
+        }
+        match worked {
             Ok(rest) => rest,
             Err(fault) => {
                 node.complain(fmt!(
@@ -303,7 +321,7 @@ impl Worker {
         };
         let dev = self.home.get();
         let mut cx = Cx::new(*io, *own, trunk, spares, &self.memory, &dev);
-        cx.flow = if hold.holds(clock::now_ms()) {
+        cx.flow = if hold.holds(clock::now_ms) {
             Flow::Quiesced
         } else if self.table.is_paused() {
             Flow::Paused

@@ -207,7 +207,7 @@ impl Worker {
         if !asks && !echoes {
             return rest;
         }
-        if core.hold.holds(clock::now_ms()) {
+        if core.hold.holds(clock::now_ms) {
             // Nothing is written to the peer now: there may be no route to it. It is asked when this end
             // goes on.
             return Rest::Later;

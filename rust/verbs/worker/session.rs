@@ -116,6 +116,7 @@ impl Worker {
             let _ = warn_on!(!whole);
         }
         core.trunk = None;
+        *self.next.lock() = None;
         core.deferred.clear();
         core.gone.clear();
         core.members.clear();
@@ -168,6 +169,8 @@ impl Worker {
         let most = core.turns.len() + core.members.len() + 1;
         core.turns.reserve(most)?;
         core.members.add(qp.clone())?;
+        // From here on runs do not note it.
+        *self.next.lock() = None;
         self.users.store(core.members.len() as u32, Relaxed);
         inner.path = Some(Path {
             link: self.link,

@@ -20,7 +20,11 @@ use crate::{
         waitq::{On, WaitQueue},
         work,
     },
-    verbs::{cq::Next, qp::Qp, trunk::Io},
+    verbs::{
+        cq::Next,
+        qp::Qp,
+        trunk::{self, Io},
+    },
 };
 use kernel::{
     prelude::*,
@@ -66,12 +70,32 @@ impl Sleepers {
 }
 
 impl Worker {
-    /// Has a user that sleeps run the engine, or the work item: the peer has rung. Called in hard
-    /// interrupts, with the port entered.
-    pub(in crate::verbs) fn called(self: &Arc<Self>) {
-        if !self.is_awaited() {
-            return;
+    /// Handles the peer's doorbell, which is not always meant for the engine. Called in hard interrupts, with the port
+    /// entered.
+    pub(in crate::verbs) fn called(self: &Arc<Self>, port: &dyn Port) {
+        if self.has_users() || self.control.listens() && self.may_be_told(port) {
+            self.call();
         }
+    }
+
+    /// Handles the report of the DMA channel. Called as [`Worker::called`].
+    pub(in crate::verbs) fn moved(self: &Arc<Self>) {
+        if self.is_awaited() {
+            self.call();
+        }
+    }
+
+    /// Returns whether there may be a message of [`Control`](crate::verbs::Control).
+    fn may_be_told(&self, port: &dyn Port) -> bool {
+        let Some(next) = *self.next.lock() else {
+            return true;
+        };
+        let arena = port.arena(self.link);
+        arena.is_ok_and(|arena| trunk::has_come(&next, &arena))
+    }
+
+    /// Has a user that sleeps run the engine, or the work item.
+    fn call(self: &Arc<Self>) {
         if self.sleepers.call() {
             work::again_unbound_in(self, SOON);
         } else {

@@ -196,7 +196,7 @@ impl World {
         let Some(session) = end.session.clone() else {
             return false;
         };
-        let holds = end.hold.holds(now);
+        let holds = end.hold.holds(|| now);
         end.end
             .set_flow(if holds { Flow::Quiesced } else { Flow::Open });
         let [own, peer] = [n, 1 - n].map(|n| &session.memories[n]);
@@ -431,10 +431,10 @@ fn mig_2_an_answer_counts_for_as_long_as_a_peer_may_be_silent() {
     assert!(!here.hear(1900, there.answer(1400, true).expect("it is quiet")));
     for now in 1900..1000 + FRESH_MS {
         assert!(here.is_agreed(now, true), "{now}");
-        assert!(there.holds(now), "{now}");
+        assert!(there.holds(|| now), "{now}");
     }
     assert!(!here.is_agreed(1000 + FRESH_MS, true));
-    assert!(!there.holds(1400 + LEASE_MS));
+    assert!(!there.holds(|| 1400 + LEASE_MS));
 }
 
 #[test]
@@ -446,14 +446,14 @@ fn mig_2_an_end_whose_go_on_is_lost_is_quiesced_for_a_moment_only() {
     let held = there.answer(1001, true).expect("it is quiet");
     assert!(!here.hear(1002, held));
     assert!(here.give_up(1003).is_some());
-    assert!(there.holds(1004) && !there.reminds(1004));
+    assert!(there.holds(|| 1004) && !there.reminds(1004));
     let now = 1001 + REMIND_MS;
     assert!(there.reminds(now));
     let again = there.answer(now, true).expect("it is quiet");
     assert!(here.hear(now, again));
     let go_on = here.answer(now, true).expect("it does not ask");
     assert!(!there.hear(now, go_on));
-    assert!(!there.holds(now) && !there.reminds(now));
+    assert!(!there.holds(|| now) && !there.reminds(now));
     assert_eq!(here.answer(now, true), None);
 }
 
@@ -508,13 +508,13 @@ fn an_end_that_is_asked_begins_again_by_itself() {
     assert_eq!(hold.answer(5000, false), None);
     assert_eq!(hold.answer(5001, true), Some(Say::Held(77)));
     let over = 5000 + LEASE_MS;
-    assert!(hold.holds(over - 1));
-    assert!(!hold.holds(over));
+    assert!(hold.holds(|| over - 1));
+    assert!(!hold.holds(|| over));
     // A late one is of no use once it was taken back.
     assert!(!hold.hear(over, Say::GoOn(90)));
     assert!(!hold.hear(over + 1, Say::Hold(80)));
-    assert!(!hold.holds(over + 1));
-    assert!(hold.hear(over + 2, Say::Hold(91)) && hold.holds(over + 2));
+    assert!(!hold.holds(|| over + 1));
+    assert!(hold.hear(over + 2, Say::Hold(91)) && hold.holds(|| over + 2));
 }
 
 #[test]

@@ -83,6 +83,45 @@ impl World {
     }
 }
 
+/// Where a message shows is known for as long as none is taken, over more than a lap of the FIFO; control words are none.
+#[test]
+fn s_1_a_message_shows_where_the_next_one_is_expected() {
+    let mut world = World::new(small(), small());
+    let to = Address { qpn: 7, psn: 0 };
+    for _ in 0..3 * small().rx().count() {
+        let next = world.inn.next();
+        assert!(!next.has_come(&world.receiver));
+        let says = Says::Done {
+            to: Role::Initiator,
+            part: 0,
+        };
+        let word = Word {
+            qpn: 7,
+            psn: 0,
+            says,
+        };
+        world
+            .out
+            .word(&world.sender, &world.receiver, &word)
+            .expect("room");
+        assert!(!next.has_come(&world.receiver));
+        world.send(to, &GONE).expect("room");
+        assert!(next.has_come(&world.receiver));
+        let taken = world.inn.word(&world.receiver, &world.sender);
+        assert_eq!(taken, Ok(Some(word)));
+        assert!(world.receive().expect("valid").is_some());
+    }
+    let next = world.inn.next();
+    let message: Message = Message::Size { to: 0, stag: 1 };
+    world
+        .out
+        .offer(&world.sender, &world.sender, to, &message)
+        .expect("room");
+    assert!(!next.has_come(&world.receiver));
+    world.out.tell(&world.receiver);
+    assert!(next.has_come(&world.receiver));
+}
+
 proptest! {
     #[test]
     fn q_2_a_cell_comes_out_as_it_went_in(
