@@ -133,7 +133,7 @@ impl Ethernet {
         }
         let mut header = [0; HEADER];
         connected.channel.read(0, &mut header)?;
-        let Some(mut packet) = self.device.new_packet(bytes - HEADER) else {
+        let Some(mut packet) = self.device.new_packet(number, bytes - HEADER) else {
             return Ok(());
         };
         let (mut at, mut n) = (HEADER, 0);

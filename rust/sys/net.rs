@@ -116,10 +116,14 @@ impl Device {
     }
 
     /// Allocates a packet of `bytes` bytes for what has come; at most [`MAX_FRAME`]. `None`, and counted: there is
-    /// no memory. In [`Interface::poll`].
-    pub(crate) fn new_packet(&self, bytes: usize) -> Option<Incoming> {
-        // SAFETY: It exists.
-        let skb = unsafe { ext::weft_net_alloc(self.0.as_ptr(), u32::try_from(bytes).ok()?) };
+    /// no memory. In [`Interface::poll`] of `queue`.
+    pub(crate) fn new_packet(&self, queue: usize, bytes: usize) -> Option<Incoming> {
+        if queue >= PEERS {
+            return None;
+        }
+        let bytes = u32::try_from(bytes).ok()?;
+        // SAFETY: It exists, and has the queue, which is being polled.
+        let skb = unsafe { ext::weft_net_alloc(self.0.as_ptr(), queue as u32, bytes) };
         Some(Incoming {
             device: *self,
             skb: NonNull::new(skb)?,

@@ -8,6 +8,7 @@
 #include <linux/irq_work.h>
 #include <linux/rtnetlink.h>
 #include <linux/virtio_net.h>
+#include <net/page_pool/helpers.h>
 #include <net/rtnetlink.h>
 #include <linux/weft_client.h>
 #include "shim.h"
@@ -22,6 +23,8 @@ struct weft_net {
 	struct weft_net_queue {
 		struct napi_struct napi;
 		struct irq_work schedule;
+		/* Of an interface that is up, if the kernel has any. */
+		struct page_pool *pool;
 		struct weft_net *net;
 		u32 number;
 	} queues[WEFT_NET_PEERS];
@@ -55,17 +58,58 @@ static void weft_net_quiet(struct weft_net *net)
 	}
 }
 
+/* After weft_net_quiet(), or before anything was scheduled. */
+static void weft_net_free_pools(struct weft_net *net)
+{
+	int i;
+
+	for (i = 0; i < WEFT_NET_PEERS; i++) {
+		page_pool_destroy(net->queues[i].pool);
+		net->queues[i].pool = NULL;
+	}
+}
+
+/* CONFIG_PAGE_POOL is there only if a driver of the kernel selects it. */
+static int weft_net_make_pools(struct weft_net *net)
+{
+	int i;
+
+	for (i = 0; IS_ENABLED(CONFIG_PAGE_POOL) && i < WEFT_NET_PEERS; i++) {
+		struct page_pool_params params = {
+			.order = WEFT_NET_ORDER,
+			.pool_size = WEFT_NET_POOL,
+			.nid = NUMA_NO_NODE,
+			.napi = &net->queues[i].napi,
+			.netdev = net->dev,
+			.queue_idx = i,
+		};
+		struct page_pool *pool = page_pool_create(&params);
+
+		if (IS_ERR(pool)) {
+			weft_net_free_pools(net);
+			return PTR_ERR(pool);
+		}
+		net->queues[i].pool = pool;
+	}
+	return 0;
+}
+
 static int weft_net_dev_open(struct net_device *dev)
 {
 	struct weft_net *net = netdev_priv(dev);
 	int i, err;
 
+	err = weft_net_make_pools(net);
+	if (err)
+		return err;
 	for (i = 0; i < WEFT_NET_PEERS; i++)
 		napi_enable(&net->queues[i].napi);
 	netif_tx_start_all_queues(dev);
 	err = weft_net_calls->open(net->interface);
-	if (err)
+	if (err) {
 		weft_net_quiet(net);
+		weft_net_free_pools(net);
+	}
 	return err;
 }
 
@@ -76,6 +120,7 @@ static int weft_net_dev_stop(struct net_device *dev)
 	netif_tx_disable(dev);
 	weft_net_calls->stop(net->interface);
 	weft_net_quiet(net);
+	weft_net_free_pools(net);
 	return 0;
 }
 
@@ -429,23 +474,66 @@ size_t weft_net_pieces(struct sk_buff *skb, void *header, struct kvec *pieces)
 	return n;
 }
 
-/* Headers in the linear part, the rest in pages: there is no 64 KiB in one piece in a softirq. */
-struct sk_buff *weft_net_alloc(struct weft_net *net, u32 bytes)
+/* Of pages that come back to the pool. */
+static struct sk_buff *weft_net_alloc_pooled(struct weft_net_queue *queue, u32 linear, u32 rest)
 {
-	u32 room = NET_SKB_PAD + NET_IP_ALIGN, linear = min(bytes, WEFT_NET_LINEAR);
+	struct sk_buff *skb = napi_alloc_skb(&queue->napi, linear);
+
+	if (!skb)
+		return NULL;
+	skb_mark_for_recycle(skb);
+	skb_put(skb, linear);
+	while (rest) {
+		u32 part = min_t(u32, rest, PAGE_SIZE << WEFT_NET_ORDER), offset;
+		struct page *page = page_pool_dev_alloc_frag(queue->pool, &offset, part);
+
+		if (!page) {
+			kfree_skb(skb);
+			return NULL;
+		}
+		skb_add_rx_frag(skb, skb_shinfo(skb)->nr_frags, page, offset, part,
+				SKB_DATA_ALIGN(part));
+		rest -= part;
+	}
+	return skb;
+}
+
+/* Of pages of whatever size there is. */
+static struct sk_buff *weft_net_alloc_any(u32 linear, u32 rest)
+{
+	u32 room = NET_SKB_PAD + NET_IP_ALIGN;
 	struct sk_buff *skb;
 	int err;
 
-	skb = alloc_skb_with_frags(room + linear, bytes - linear, PAGE_ALLOC_COSTLY_ORDER, &err,
+	skb = alloc_skb_with_frags(room + linear, rest, WEFT_NET_ORDER, &err,
 				   GFP_ATOMIC | __GFP_NOWARN);
+	if (!skb)
+		return NULL;
+	skb_reserve(skb, room);
+	skb_put(skb, linear);
+	skb->data_len = rest;
+	skb->len += rest;
+	return skb;
+}
+
+/*
+ * Headers in the linear part, the rest in pages: there is no 64 KiB in one piece in a softirq. In
+ * the poll of queue @number.
+ */
+struct sk_buff *weft_net_alloc(struct weft_net *net, u32 number, u32 bytes)
+{
+	struct weft_net_queue *queue = &net->queues[number];
+	u32 linear = min(bytes, WEFT_NET_LINEAR);
+	struct sk_buff *skb = NULL;
+
+	if (IS_ENABLED(CONFIG_PAGE_POOL))
+		skb = weft_net_alloc_pooled(queue, linear, bytes - linear);
+	if (!skb)
+		skb = weft_net_alloc_any(linear, bytes - linear);
 	if (!skb) {
 		dev_core_stats_rx_dropped_inc(net->dev);
 		return NULL;
 	}
-	skb_reserve(skb, room);
-	skb_put(skb, linear);
-	skb->data_len = bytes - linear;
-	skb->len += bytes - linear;
 	skb->dev = net->dev;
 	return skb;
 }

@@ -60,6 +60,9 @@ int weft_move_node(const struct class *class, dev_t number, struct device *paren
 #define WEFT_NET_COUNTERS	6
 /* Bytes of the linear part of a packet that came, a multiple of 8. */
 #define WEFT_NET_LINEAR		256U
+/* Its other parts are of pages of this order, of which a queue keeps so many that were free. */
+#define WEFT_NET_ORDER		PAGE_ALLOC_COSTLY_ORDER
+#define WEFT_NET_POOL		64
 /* Pieces of a packet at most: the linear part and the fragments. */
 #define WEFT_NET_PIECES		64
 /* A frame with its header has 65535 bytes at most. */
@@ -92,7 +95,7 @@ void weft_net_wake_queue(struct weft_net *net, u32 number);
 void weft_net_schedule(struct weft_net *net, u32 number);
 bool weft_net_complete(struct weft_net *net, u32 number, int done);
 size_t weft_net_pieces(struct sk_buff *skb, void *header, struct kvec *pieces);
-struct sk_buff *weft_net_alloc(struct weft_net *net, u32 bytes);
+struct sk_buff *weft_net_alloc(struct weft_net *net, u32 number, u32 bytes);
 void *weft_net_part(struct sk_buff *skb, u32 number, size_t *bytes);
 void weft_net_drop(struct weft_net *net, struct sk_buff *skb);
 bool weft_net_receive(struct weft_net *net, u32 number, struct sk_buff *skb,
