@@ -16,6 +16,7 @@
 mod asleep;
 mod bulk;
 pub mod profile;
+mod sockets;
 mod trace;
 
 use crate::Result;
@@ -147,6 +148,7 @@ fn joined(from: u32, to: u32, service: u32, how: How) -> Result<(Verbs, Verbs)> 
 }
 
 pub use asleep::spent;
+pub use sockets::sockets;
 
 /// By TCP, to an address of a network card in the namespace.
 pub fn tcp(namespace: &str, address: &str) -> Result<()> {

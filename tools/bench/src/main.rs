@@ -3,8 +3,9 @@
 //! What `make bench` runs in its guests: the same measurements over a Weft channel and over TCP.
 //!
 //! `weft-bench serve WAY` on one host does what `weft-bench run WAY JOB…` on the other tells it. A
-//! way is `tcp ADDRESS polled|sleeping`, `channel PORT SERVICE polled|sleeping` (or `small-channel`, of
-//! which a port has room for many), or `qp PORT SERVICE polled|sleeping|events PAIRS`; a job is
+//! way is `tcp ADDRESS polled|sleeping`, `socket PORT SERVICE polled|sleeping`, `channel PORT SERVICE
+//! polled|sleeping` (or `small-channel`, of which a port has room for many), or
+//! `qp PORT SERVICE polled|sleeping|events PAIRS`; a job is
 //! `KIND:BYTES:COUNT`, see `job.rs`. For each job, one line of JSON. `after FILE` before the jobs has them
 //! wait until there is such a file: for processes that are to begin together.
 //!
@@ -13,18 +14,21 @@
 //! processor, see `instructions.rs`; `instructions tcp NAMESPACE ADDRESS`, by TCP to an address there.
 //! `weft-bench profile FOLDER …` does part of that for the emulator to write it down, see
 //! `instructions/profile.rs`.
+//! `weft-bench connections tcp ADDRESS COUNT`, or `socket PORT SERVICE COUNT`, makes that many connections, one
+//! after the other, each for a byte and its answer; `weft-bench answer` is the other end.
 //! `weft-bench spent COMMAND…` counts what a command takes of the machine.
-//! `weft-bench make channel|cq|mr|qp PORT COUNT SERVICE FILE` has so many objects, when there is such a
-//! file, until it is killed; `weft-bench accept PORT SERVICE` accepts the channels. `weft-bench first
-//! SERVICE COMMAND…` says how long it takes from the command that loads the driver to the first byte that
+//! `weft-bench make channel|cq|mr|qp|socket PORT COUNT SERVICE FILE` has so many objects, when there is such a
+//! file, until it is killed; `weft-bench accept PORT SERVICE` accepts channels and sockets. `weft-bench
+//! first SERVICE COMMAND…` says how long it takes from the command that loads the driver to the first byte that
 //! goes to `serve channel 0 SERVICE sleeping` and back.
 
+mod connections;
 mod counts;
 mod first;
 mod instructions;
 mod job;
 mod memory;
-mod tcp;
+mod stream;
 mod verbs;
 mod way;
 
@@ -48,9 +52,11 @@ const USAGE: &str = "usage: weft-bench serve WAY | weft-bench run WAY JOB… | \
                      weft-bench profile FOLDER PORT PORT | \
                      weft-bench profile FOLDER tcp NAMESPACE ADDRESS | \
                      weft-bench spent COMMAND… | \
-                     weft-bench make channel|cq|mr|qp PORT COUNT SERVICE FILE | \
+                     weft-bench answer AT | weft-bench connections AT COUNT | \
+                     weft-bench make channel|cq|mr|qp|socket PORT COUNT SERVICE FILE | \
                      weft-bench accept PORT SERVICE | weft-bench first SERVICE COMMAND…\n\
-                     WAY: tcp ADDRESS polled|sleeping | [small-]channel PORT SERVICE polled|sleeping | \
+                     AT: tcp ADDRESS | socket PORT SERVICE; \
+                     WAY: AT polled|sleeping | [small-]channel PORT SERVICE polled|sleeping | \
                      qp PORT SERVICE polled|sleeping|events PAIRS\n\
                      JOB: round-trip|stream|each|flood|single|write:BYTES:COUNT, \
                      first of all after FILE";
@@ -131,15 +137,18 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["instructions", from, to] => {
             instructions::channel(from.parse()?, to.parse()?)?;
-            instructions::queue_pairs(from.parse()?, to.parse()?)
+            instructions::queue_pairs(from.parse()?, to.parse()?)?;
+            instructions::sockets(from.parse()?, to.parse()?)
         }
         ["instructions", "tcp", namespace, address] => instructions::tcp(namespace, address),
         ["profile", folder, "tcp", namespace, address] => {
             instructions::profile::tcp(namespace, address, folder)
         }
         ["profile", folder, from, to] => {
-            instructions::profile::queue_pairs(from.parse()?, to.parse()?, folder)
+            instructions::profile::ports(from.parse()?, to.parse()?, folder)
         }
+        ["answer", at @ ..] => connections::answer(at),
+        ["connections", at @ .., count] => connections::make(at, count.parse()?),
         ["spent", command @ ..] => instructions::spent(command),
         ["make", kind, port, count, service, file] => {
             memory::make(kind, port.parse()?, count.parse()?, service.parse()?, file)

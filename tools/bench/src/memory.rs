@@ -6,7 +6,8 @@
 
 use crate::{Result, appears};
 use std::path::Path;
-use weft::{Connect, Port, QpOptions, Rights};
+use std::thread;
+use weft::{Connect, Port, QpOptions, Rights, net};
 
 /// Entries of a queue, and bytes of a region.
 const ENTRIES: u32 = 64;
@@ -14,9 +15,20 @@ const REGION: usize = 4096;
 /// Of a channel: messages under way, and bytes of long ones.
 const CELLS: u32 = 16;
 const BULK: u32 = 4096;
+/// Of a socket: bytes under way.
+const HALF: u32 = 4096;
+/// Requests that wait to be accepted.
+const BACKLOG: u32 = 16;
 
 /// Makes one, says "one", waits for the file, makes the others, says "made", and keeps them all.
-fn make_all<T>(count: usize, file: &str, make: impl Fn() -> weft::Result<T>) -> Result<()> {
+fn make_all<T, E>(
+    count: usize,
+    file: &str,
+    make: impl Fn() -> std::result::Result<T, E>,
+) -> Result<()>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
     let mut all = Vec::with_capacity(1 + count);
     all.push(make()?);
     println!("one");
@@ -34,12 +46,16 @@ fn stay() -> ! {
     }
 }
 
-/// Makes `count` objects of a kind by a port; channels, to a service at the other end of its link 0.
+/// Makes `count` objects of a kind by a port; channels and sockets, to a service at the other end of its link 0.
 pub fn make(kind: &str, port: u32, count: usize, service: u32, file: &str) -> Result<()> {
     let port = Port::open(port)?;
     if kind == "channel" {
         let connect = Connect::to_link(0, service).cells(CELLS).bulk(BULK);
         return make_all(count, file, || port.connect(&connect));
+    }
+    if kind == "socket" {
+        let connect = net::Connect::new(0, service).link(0).bytes(HALF);
+        return make_all(count, file, || net::Stream::connect(&port, &connect));
     }
     let objects = port.objects()?;
     let pd = objects.pd()?;
@@ -51,14 +67,17 @@ pub fn make(kind: &str, port: u32, count: usize, service: u32, file: &str) -> Re
             let options = QpOptions::new().entries(ENTRIES, ENTRIES);
             make_all(count, file, || pd.qp(&cq, &cq, &options))
         }
-        _ => Err(format!("{kind:?} is no kind of object: channel, cq, mr or qp").into()),
+        _ => Err(format!("{kind:?} is no kind of object: channel, cq, mr, qp or socket").into()),
     }
 }
 
-/// Accepts channels, which stay.
+/// Accepts channels and sockets, which stay.
 pub fn accept(port: u32, service: u32) -> Result<()> {
-    let listener = Port::open(port)?.listen(service, 16)?;
+    let port = Port::open(port)?;
+    let sockets = net::Listener::bind(&port, service, BACKLOG)?;
+    let listener = port.listen(service, BACKLOG)?;
     println!("listening");
+    thread::spawn(move || sockets.incoming().collect::<std::io::Result<Vec<_>>>().map(drop));
     let mut all = Vec::new();
     loop {
         all.push(listener.accept(None)?);

@@ -3,17 +3,19 @@
 //! The ways that messages take between two hosts. Both ends know how long the next one is.
 
 use crate::counts::{self, Counts};
-use crate::tcp::Tcp;
+use crate::stream::{Connection, Stream};
 use crate::verbs::Verbs;
 use crate::{PATIENCE, Result, USAGE};
 use std::hint::spin_loop;
 use std::net::{TcpListener, TcpStream};
-use weft::{Channel, Connect, Port};
+use weft::{Channel, Connect, Port, net};
 
 /// Cells and the bulk ring of a channel, and of one of which there are many. A message that would not
 /// leave room for others travels in pieces of a quarter of the ring.
 const LARGE: (u32, u32) = (256, 1 << 20);
 const SMALL: (u32, u32) = (64, 16 << 10);
+/// Bytes of either end's memory of a socket.
+const HALF: u32 = 256 << 10;
 
 /// As a way is called.
 fn ring(kind: &str) -> Option<(u32, u32)> {
@@ -31,8 +33,10 @@ pub enum Way {
     Weft { channel: Channel, piece: usize, polled: bool, last: Vec<u8> },
     /// Queue pairs.
     Qp(Box<Verbs>),
-    /// A connection.
-    Tcp(Box<Tcp>),
+    /// A connection of TCP.
+    Tcp(Box<Stream<TcpStream>>),
+    /// A native socket.
+    Socket(Box<Stream<net::Stream>>),
 }
 
 impl Way {
@@ -42,7 +46,13 @@ impl Way {
             ["tcp", address, how, rest @ ..] => {
                 let listener = TcpListener::bind(address)?;
                 println!("listening");
-                (Way::tcp(listener.accept()?.0, how)?, rest)
+                (Way::Tcp(Self::stream(listener.accept()?.0, how)?), rest)
+            }
+            ["socket", port, service, how, rest @ ..] => {
+                let listener =
+                    net::Listener::bind(&Port::open(port.parse()?)?, service.parse()?, 1)?;
+                println!("listening");
+                (Way::Socket(Self::stream(listener.accept()?, how)?), rest)
             }
             ["qp", port, service, how, count, rest @ ..] => {
                 let number = port.parse()?;
@@ -65,7 +75,12 @@ impl Way {
     pub fn connect<'a, 'b>(words: &'a [&'b str]) -> Result<(Self, &'a [&'b str])> {
         Ok(match words {
             ["tcp", address, how, rest @ ..] => {
-                (Way::tcp(TcpStream::connect(address)?, how)?, rest)
+                (Way::Tcp(Self::stream(TcpStream::connect(address)?, how)?), rest)
+            }
+            ["socket", port, service, how, rest @ ..] => {
+                let to = net::Connect::new(0, service.parse()?).link(0).bytes(HALF);
+                let connected = net::Stream::connect(&Port::open(port.parse()?)?, &to)?;
+                (Way::Socket(Self::stream(connected, how)?), rest)
             }
             ["qp", port, service, how, count, rest @ ..] => {
                 let number = port.parse()?;
@@ -83,8 +98,8 @@ impl Way {
         })
     }
 
-    fn tcp(stream: TcpStream, how: &str) -> Result<Self> {
-        Ok(Way::Tcp(Tcp::new(stream, Self::polled(how)?)?.into()))
+    fn stream<C: Connection>(connection: C, how: &str) -> Result<Box<Stream<C>>> {
+        Ok(Stream::new(connection, Self::polled(how)?)?.into())
     }
 
     fn weft(channel: Channel, bulk: u32, how: &str) -> Result<Self> {
@@ -115,6 +130,7 @@ impl Way {
     pub fn send(&mut self, message: &[u8]) -> Result<()> {
         match self {
             Way::Tcp(tcp) => tcp.send(message)?,
+            Way::Socket(socket) => socket.send(message)?,
             Way::Qp(verbs) => verbs.send(message)?,
             Way::Weft { channel, piece, polled, .. } => {
                 for piece in message.chunks(*piece) {
@@ -137,6 +153,7 @@ impl Way {
         match self {
             Way::Qp(verbs) => verbs.queue(message),
             Way::Tcp(tcp) => tcp.queue(message),
+            Way::Socket(socket) => socket.queue(message),
             // Nothing to share: each message is stores into the peer's memory, and no call.
             Way::Weft { .. } => self.send(message),
         }
@@ -146,6 +163,7 @@ impl Way {
     pub fn recv(&mut self, message: &mut [u8]) -> Result<()> {
         match self {
             Way::Tcp(tcp) => tcp.recv(message)?,
+            Way::Socket(socket) => socket.recv(message)?,
             Way::Qp(verbs) => verbs.recv(message)?,
             Way::Weft { channel, piece, polled, last } => {
                 for piece in message.chunks_mut(*piece) {
@@ -183,6 +201,7 @@ impl Way {
         match self {
             Way::Qp(verbs) => verbs.settle(),
             Way::Tcp(tcp) => tcp.flush(),
+            Way::Socket(socket) => socket.flush(),
             Way::Weft { .. } => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ from . import ways
 from .machines import Samples, pair
 
 # So many of each kind are made: what is not theirs is lost in them.
-OBJECTS = {"cq": 512, "mr": 4096, "qp": 256, "channel": 128}
+OBJECTS = {"cq": 512, "mr": 4096, "qp": 256, "channel": 128, "socket": 128}
 # What a region itself has of the memory, in bytes: the program's own.
 OWN = {"mr": 4096}
 SERVICE = 7400

@@ -24,20 +24,32 @@ TARGETS = {
     "qp-write-1m": (None, None),
     "qp-sleeping-round-trip-64": (None, None),
     "qp-events-round-trip-64": (None, None),
+    "socket-send-64": (None, None),
+    "socket-receive-64": (None, None),
+    "socket-batched-send-64": (None, None),
+    "socket-batched-receive-64": (None, None),
+    "socket-32k": (None, None),
+    "socket-1m": (None, None),
+    "socket-sleeping-round-trip-64": (None, None),
 }
 # TCP's ends, and what interrupts do between them, for both.
 TCP = [f"{way}-{part}-64" for way in ("tcp", "tcp-batched") for part in ("send", "receive", "between")]
 TCP += ["tcp-32k", "tcp-1m", "tcp-sleeping-round-trip-64"]
-# Both network cards are the guest's; the second one's is another network namespace.
+# The same over the interfaces of the ports.
+NET = [name.replace("tcp", "net", 1) for name in TCP]
+# Both network cards are the guest's, and both interfaces of ports; the second one's is another network namespace.
 ENDS = ("n1", "n2")
 NAMESPACE = "there"
 TCP_ENDS = f"tcp {NAMESPACE} {network.address('tap', ENDS[1])}:7000"
+NET_ENDS = f"tcp {NAMESPACE} {network.address(network.WEFT, ENDS[1])}:7000"
 
 
-def _run(samples, host, words):
+def _run(samples, host, words, called=None):
+    """`called`: what TCP is, in the names of the counts."""
     out = host.run(f"{ways.PROGRAM} instructions {words}", ways.PATIENCE).out
     for one in ways.parsed(out):
-        samples.add(f"{one['job']}-{size_name(one['bytes'])}", one["instructions"])
+        job = one["job"].replace("tcp", called or "tcp", 1)
+        samples.add(f"{job}-{size_name(one['bytes'])}", one["instructions"])
 
 
 @contextlib.contextmanager
@@ -57,22 +69,34 @@ def machine(name, say):
 
 
 def join_by_tcp(host):
-    host.run(f"ip netns add {NAMESPACE}")
     network.configure(host, ["tap"], ENDS[0])
     network.configure(host, ["tap"], ENDS[1], NAMESPACE)
 
 
+def join_by_interfaces(host):
+    """Those of the two ports."""
+    host.run(f"ip netns add {NAMESPACE}")
+    for number, (end, ip) in enumerate(zip(ENDS, ("ip", f"ip -n {NAMESPACE}"))):
+        name = f"{network.WEFT}{number}"
+        host.run(f"{ip} link add {name}n parentdev {name} type weft && "
+                 f"{ip} address add {network.address(network.WEFT, end)}/24 dev {name}n && "
+                 f"{ip} link set {name}n up")  # fmt: skip
+    host.until(f"[ $(cat /sys/class/net/{network.WEFT}0n/carrier) = 1 ]", 30)
+
+
 def measure(figures, say, _runs):
-    """instructions a message: both ends in one guest whose clock counts them; TCP, too"""
+    """instructions a message: both ends in one guest whose clock counts them; TCP, too, over each kind of interface"""
     samples = Samples()
     with machine("bench-counted", say) as (host, missing):
         _run(samples, host, "0 1")
+        join_by_interfaces(host)
+        _run(samples, host, NET_ENDS, "net")
         if not missing:
             join_by_tcp(host)
             _run(samples, host, TCP_ENDS)
     for name, (target, later) in TARGETS.items():
         figures.add(f"{name}-instructions", "instructions", samples[name], target, later=later)
-    for name in [] if missing else TCP:
+    for name in [*NET, *([] if missing else TCP)]:
         figures.add(f"{name}-instructions", "instructions", samples[name])
     if not missing:
         ours, theirs = (samples[f"{way}-sleeping-round-trip-64"] for way in ("qp", "tcp"))

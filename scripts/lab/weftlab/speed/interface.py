@@ -10,7 +10,9 @@ from .times import HOW, PERCENTILES, SIZES, jobs, ratio, take
 ROUND_TRIPS = {8: 400, 64: 100, 4096: 50, 32768: 20}
 STREAMED = 16 << 20
 MESSAGES = 4096
-JOBS = jobs("round-trip", ROUND_TRIPS) + jobs("stream", {size: min(MESSAGES, STREAMED // size) for size in SIZES})
+STREAM_SIZES = [size for size in SIZES if size >= 64]
+STREAMS = {size: min(MESSAGES, STREAMED // size) for size in STREAM_SIZES}
+JOBS = jobs("round-trip", ROUND_TRIPS) + jobs("stream", STREAMS)
 # From this size on a stream is to be this much faster; a shorter one not slower.
 LARGE, TARGET_LARGE, TARGET_SMALL, TARGET_TRIP = 16 << 10, ">=1.2", ">=1", "<=0.8"
 
@@ -42,7 +44,7 @@ def _report(figures, samples, backends, how):
               TARGET_TRIP if size == min(ROUND_TRIPS) else None)  # fmt: skip
     for percentile in PERCENTILES:
         figures.add(f"net-{how}-round-trip-8-{percentile}", "us", [1e6 * s for s in samples[f"{ours}-{percentile}"]])
-    for size in SIZES:
+    for size in STREAM_SIZES:
         name = f"stream-{size_name(size)}"
         figures.add(f"net-{how}-throughput-{size_name(size)}", "MB/s", [s / 1e6 for s in samples[f"{ours}-{name}"]])
         ratio(figures, f"net-{how}-throughput-{size_name(size)}-to-virtio-net", samples[f"{ours}-{name}"],

@@ -12,12 +12,24 @@ from . import instructions, trace, tree, ways
 
 FOLDER = "/tmp"
 # By what weft-bench calls it: what stands between two looks at the clock. None is left out.
-QUEUE_PAIRS = {
+PORTS = {
     "qp": ("64 B, sent alone", "64 B, received", "64 B, sent alone", None),
     "qp-batched": ("64 B, sent in batches", "64 B, received", "64 B, sent in batches", None),
     "qp-sleeping": ("round trip of 64 B, both ends asleep", None),
+    "socket": ("64 B, sent by a socket", "64 B, received by a socket", None),
+    "socket-1m": ("1 MiB by sockets, both ends", None),
+    "socket-sleeping": ("round trip of 64 B by sockets, both ends asleep", None),
 }
-TCP = {"tcp-sleeping": ("round trip of 64 B by TCP, both ends asleep", None)}
+
+
+def _tcp(over):
+    """TCP over a kind of interface."""
+    return {
+        "tcp-sleeping": (f"round trip of 64 B by TCP over {over}, both ends asleep", None),
+        "tcp-1m": (f"1 MiB by TCP over {over}, both ends", None),
+    }
+
+
 # The figures that they explain.
 EXPLAINED = {
     "64 B, sent alone": "qp-send-64-instructions",
@@ -44,6 +56,7 @@ def _median(rounds, phase):
 
 def _traced(host, command, jobs):
     """Instructions a message by (where, function) for each of the phases."""
+    host.run(f"rm -f {FOLDER}/*.begin {FOLDER}/*.end")
     job = host.start_job(command)
     found, symbols = {}, None
     for name, phases in jobs.items():
@@ -80,10 +93,12 @@ def measure(figures, say, _runs):
     """where the instructions of a message are spent"""
     found = {}
     with instructions.machine("bench-traced", say) as (host, missing):
-        found |= _traced(host, f"{ways.PROGRAM} profile {FOLDER} 0 1", QUEUE_PAIRS)
+        found |= _traced(host, f"{ways.PROGRAM} profile {FOLDER} 0 1", PORTS)
+        instructions.join_by_interfaces(host)
+        found |= _traced(host, f"{ways.PROGRAM} profile {FOLDER} {instructions.NET_ENDS}", _tcp("the ports"))
         if not missing:
             instructions.join_by_tcp(host)
-            found |= _traced(host, f"{ways.PROGRAM} profile {FOLDER} {instructions.TCP_ENDS}", TCP)
+            found |= _traced(host, f"{ways.PROGRAM} profile {FOLDER} {instructions.TCP_ENDS}", _tcp("virtio-net"))
     for phase, name in EXPLAINED.items():
         if figures.get(name):
             figures.get(name).reason = f"{_sums(found[phase])} instructions; by functions in [profile.md](profile.md)"

@@ -1,16 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0
 """Why times are not better, as far as counts of instructions tell: what a message takes by one way and by the other."""
 
-# By how a ratio's name ends: what is done, and the counts that make it up, of queue pairs and of TCP.
-_BATCHED = ("a message of 64 B in a batch of 16", ("qp-batched-send-64", "qp-batched-receive-64"),
-            ("tcp-batched-send-64", "tcp-batched-receive-64", "tcp-batched-between-64"))  # fmt: skip
-_WRITTEN = ("32 KiB", ("qp-write-32k",), ("tcp-32k",))
-_COUNTS = {
-    "message-rate-64-to-tcp": _BATCHED,
-    "throughput-32k-to-tcp": _WRITTEN,
-    "sleeping-round-trip-8-to-tcp": ("a round trip of ends that sleep", ("qp-sleeping-round-trip-64",),
-                                     ("tcp-sleeping-round-trip-64",)),
-}  # fmt: skip
+import re
+
+# What a ratio is called; what is done, and the counts that make it up, of ours and of the other way.
+_PAIRS, _TCP = "queue pairs", "TCP"
+_PORTS, _VIRTIO = "TCP over the ports", "TCP over virtio-net"
+_SOCKETS = "native sockets"
+_TRIP = "a round trip of ends that sleep"
+_COUNTS = (
+    ("(qp|channel)-.*-message-rate-64-to-tcp", "a message of 64 B in a batch of 16",
+     _PAIRS, ("qp-batched-send-64", "qp-batched-receive-64"),
+     _TCP, ("tcp-batched-send-64", "tcp-batched-receive-64", "tcp-batched-between-64")),
+    ("qp-.*-throughput-32k-to-tcp", "32 KiB", _PAIRS, ("qp-write-32k",), _TCP, ("tcp-32k",)),
+    ("qp-sleeping-round-trip-8-to-tcp", _TRIP,
+     _PAIRS, ("qp-sleeping-round-trip-64",), _TCP, ("tcp-sleeping-round-trip-64",)),
+    ("net-sleeping-round-trip-8-to-virtio-net", _TRIP,
+     _PORTS, ("net-sleeping-round-trip-64",), _VIRTIO, ("tcp-sleeping-round-trip-64",)),
+    ("net-.*-throughput-(8|64|512|4k)-to-virtio-net", "a message of 64 B in a batch of 16",
+     _PORTS, ("net-batched-send-64", "net-batched-receive-64", "net-batched-between-64"),
+     _VIRTIO, ("tcp-batched-send-64", "tcp-batched-receive-64", "tcp-batched-between-64")),
+    ("net-.*-throughput-32k-to-virtio-net", "32 KiB", _PORTS, ("net-32k",), _VIRTIO, ("tcp-32k",)),
+    ("net-.*-throughput-.*-to-virtio-net", "1 MiB", _PORTS, ("net-1m",), _VIRTIO, ("tcp-1m",)),
+    ("run-sleeping-round-trip-8-to-virtio-net", _TRIP,
+     _SOCKETS, ("socket-sleeping-round-trip-64",), _VIRTIO, ("tcp-sleeping-round-trip-64",)),
+    ("run-.*-throughput-32k-to-virtio-net", "32 KiB", _SOCKETS, ("socket-32k",), _VIRTIO, ("tcp-32k",)),
+    ("run-.*-throughput-.*-to-virtio-net", "1 MiB", _SOCKETS, ("socket-1m",), _VIRTIO, ("tcp-1m",)),
+)  # fmt: skip
 
 
 def _sum(names, figures):
@@ -20,10 +36,11 @@ def _sum(names, figures):
 
 def of(name, figures):
     """The reason for the figure of this name, or None."""
-    for end, (what, ours, theirs) in _COUNTS.items():
-        if name.endswith(end):
+    for pattern, what, our_way, ours, their_way, theirs in _COUNTS:
+        if re.fullmatch(pattern, name):
             ours, theirs = _sum(ours, figures), _sum(theirs, figures)
             if ours and theirs:
-                return (f"both ends together, {what} takes {ours:.0f} instructions by queue pairs and "
-                        f"{theirs:.0f} by TCP")  # fmt: skip
+                return (f"both ends together, {what} takes {ours:.0f} instructions by {our_way} and "
+                        f"{theirs:.0f} by {their_way}")  # fmt: skip
+            return None
     return None

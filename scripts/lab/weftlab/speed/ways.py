@@ -15,17 +15,17 @@ PATIENCE = 300
 BUSY_READ = 50
 
 
-def serve(lab, way):
-    """Has h2 do what h1 is going to tell it."""
-    serving = lab["h2"].start_job(f"{PROGRAM} serve {way}")
+def serve(lab, way, before=""):
+    """Has h2 do what h1 is going to tell it. `before`: what runs the program."""
+    serving = lab["h2"].start_job(f"{before} {PROGRAM} serve {way}")
     serving.expect("^listening", 60)
     return serving
 
 
-def lines(lab, served, run, words):
+def lines(lab, served, run, words, before=""):
     """Does jobs between h1 and h2; what is said of each."""
-    serving = serve(lab, served)
-    done = lab["h1"].run(f"{PROGRAM} run {run} {' '.join(words)}", PATIENCE)
+    serving = serve(lab, served, before)
+    done = lab["h1"].run(f"{before} {PROGRAM} run {run} {' '.join(words)}", PATIENCE)
     serving.wait(60).must()
     return parsed(done.out)
 
@@ -35,9 +35,9 @@ def parsed(out):
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
-def jobs(lab, served, run, words):
+def jobs(lab, served, run, words, before=""):
     """The same by (job, bytes)."""
-    return {(one["job"], one["bytes"]): one for one in lines(lab, served, run, words)}
+    return {(one["job"], one["bytes"]): one for one in lines(lab, served, run, words, before)}
 
 
 def single(lab, count, service=7101):

@@ -7,7 +7,7 @@
 use super::trace::Trace;
 use super::{BYTES, RUNS, SERVICE, clock, joined, report};
 use crate::Result;
-use crate::tcp::Tcp;
+use crate::stream::Stream;
 use crate::verbs::How;
 use crate::way::Way;
 use rustix::thread::gettid;
@@ -146,9 +146,27 @@ pub fn traced_queue_pairs(from: u32, to: u32, trace: &Trace<'_>) -> Result<()> {
 
 fn ways(ends: &(TcpStream, TcpStream)) -> Result<(Way, Way)> {
     let way = |end: &TcpStream| -> Result<Way> {
-        Ok(Way::Tcp(Tcp::new(end.try_clone()?, false)?.into()))
+        Ok(Way::Tcp(Stream::new(end.try_clone()?, false)?.into()))
     };
     Ok((way(&ends.0)?, way(&ends.1)?))
+}
+
+fn over_sockets((near, far): (weft::net::Stream, weft::net::Stream)) -> Result<(Way, Way)> {
+    let way = |end| -> Result<Way> { Ok(Way::Socket(Stream::new(end, false)?.into())) };
+    Ok((way(near)?, way(far)?))
+}
+
+/// Over a connection of sockets.
+pub fn sockets(ends: (weft::net::Stream, weft::net::Stream)) -> Result<()> {
+    counted(&Rest::new()?, "socket-sleeping", over_sockets(ends)?)
+}
+
+/// The same, to be traced.
+pub fn traced_sockets(
+    ends: (weft::net::Stream, weft::net::Stream),
+    trace: &Trace<'_>,
+) -> Result<()> {
+    traced("socket-sleeping", over_sockets(ends)?, trace)
 }
 
 /// By TCP, over this connection.

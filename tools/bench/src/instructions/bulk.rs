@@ -9,6 +9,7 @@
 //! TCP's ends are two network cards of the guest, the other one in a network namespace of its own, so that
 //! what is sent takes the way through both drivers and the emulator, and not the loopback device.
 
+use super::trace::Trace;
 use super::{BYTES, QP_BATCH, RUNS, clock, report};
 use crate::Result;
 use crate::verbs::{BATCH, Verbs};
@@ -25,6 +26,8 @@ const SIZES: [usize; 2] = [32 << 10, 1 << 20];
 const PIECE: usize = 64 << 10;
 /// Batches of a run.
 const BATCHES: usize = 21;
+/// Batches that are traced: the first one has more in it.
+const TRACED: usize = 4;
 /// Looks in vain by which their cost is told, and that come behind a batch: acknowledgements go back then.
 const QUIET: u64 = 2000;
 /// In vain, one after the other, when what is waited for will not come.
@@ -140,6 +143,25 @@ fn piece(ends: &mut (TcpStream, TcpStream), looks: &Looks, size: usize) -> Resul
         all.push(spent + looks.quiet(|| Ok(ioctl_fionread(&*to)? > 0))?);
     }
     Ok(all)
+}
+
+/// A mebibyte at a time, to be traced: the end that receives sleeps until it comes.
+pub fn traced_tcp(ends: (TcpStream, TcpStream), trace: &Trace<'_>) -> Result<()> {
+    let (mut from, mut to) = ends;
+    let (bytes, mut got) = (vec![7; PIECE], vec![0; PIECE]);
+    let mut some = |count: usize| -> Result<()> {
+        for _ in 0..count {
+            clock();
+            for _ in 0..(1 << 20) / PIECE {
+                from.write_all(&bytes)?;
+                to.read_exact(&mut got)?;
+            }
+            clock();
+        }
+        Ok(())
+    };
+    some(BATCHES)?;
+    trace.of("tcp-1m", 1, || some(TRACED))
 }
 
 /// By TCP, over this connection.

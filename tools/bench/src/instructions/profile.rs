@@ -6,7 +6,7 @@
 //! parts as are counted (`scripts/lab/weftlab/speed/profile.py`).
 
 use super::trace::Trace;
-use super::{QP_BATCH, SERVICE, asleep, batches, bulk, joined};
+use super::{QP_BATCH, SERVICE, asleep, batches, bulk, joined, sockets};
 use crate::Result;
 use crate::verbs::How;
 
@@ -14,8 +14,8 @@ use crate::verbs::How;
 const BATCHES: usize = 10;
 const WARM: usize = 8;
 
-/// Messages over queue pairs, rung for by themselves and in batches, and round trips of ends that sleep.
-pub fn queue_pairs(from: u32, to: u32, folder: &str) -> Result<()> {
+/// Messages over queue pairs, rung for by themselves and in batches, over sockets, and round trips of ends that sleep.
+pub fn ports(from: u32, to: u32, folder: &str) -> Result<()> {
     let trace = Trace::new(folder);
     let (mut sender, mut receiver) = joined(from, to, SERVICE + 1, How::Polled)?;
     for (name, ringing) in [("qp", true), ("qp-batched", false)] {
@@ -25,11 +25,13 @@ pub fn queue_pairs(from: u32, to: u32, folder: &str) -> Result<()> {
             Ok(())
         })?;
     }
-    asleep::traced_queue_pairs(from, to, &trace)
+    asleep::traced_queue_pairs(from, to, &trace)?;
+    sockets::traced(from, to, &trace)
 }
 
-/// Round trips by TCP to an address of a network card in the namespace, whose ends sleep.
+/// Round trips, and mebibytes, by TCP to an address of a network card in the namespace; ends sleep.
 pub fn tcp(namespace: &str, address: &str, folder: &str) -> Result<()> {
-    let ends = bulk::connected(namespace, address)?;
-    asleep::traced_tcp(&ends, &Trace::new(folder))
+    let (ends, trace) = (bulk::connected(namespace, address)?, Trace::new(folder));
+    asleep::traced_tcp(&ends, &trace)?;
+    bulk::traced_tcp(ends, &trace)
 }

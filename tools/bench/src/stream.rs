@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Messages over a TCP connection, which has no messages of its own: both ends know their lengths.
+//! Messages over a stream of bytes, which has none of its own: both ends know their lengths.
 //!
 //! Short ones that follow each other share a system call, as requests of a queue pair share a doorbell:
 //! [`BATCH`] of them go in one write, and one read takes as many as have come.
@@ -12,12 +12,31 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
 
+/// A connection that is a stream of bytes.
+pub trait Connection: Read + Write {
+    /// Sends at once, rather than wait for more; has no call sleep if it is to be `polled`.
+    fn prepare(&self, polled: bool) -> std::io::Result<()>;
+}
+
+impl Connection for TcpStream {
+    fn prepare(&self, polled: bool) -> std::io::Result<()> {
+        self.set_nodelay(true)?;
+        self.set_nonblocking(polled)
+    }
+}
+
+impl Connection for weft::net::Stream {
+    fn prepare(&self, polled: bool) -> std::io::Result<()> {
+        self.set_nonblocking(polled)
+    }
+}
+
 /// What is longer goes by itself.
 const SHORT: usize = 4096;
 
 /// One end of a connection.
-pub struct Tcp {
-    stream: TcpStream,
+pub struct Stream<C> {
+    stream: C,
     polled: bool,
     /// What is to go with the next write, and of how many messages it is.
     queued: Vec<u8>,
@@ -28,14 +47,13 @@ pub struct Tcp {
     taken: usize,
 }
 
-impl Tcp {
-    /// A connection that does not wait for more to send. Polled: no call of it ever sleeps; whether the
-    /// kernel looks into the device's queue meanwhile is up to `net.core.busy_read`.
-    pub fn new(stream: TcpStream, polled: bool) -> Result<Self> {
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(polled)?;
+impl<C: Connection> Stream<C> {
+    /// Polled: no call of it ever sleeps; whether the kernel looks into the queue of a network card meanwhile is
+    /// up to `net.core.busy_read`.
+    pub fn new(stream: C, polled: bool) -> Result<Self> {
+        stream.prepare(polled)?;
         let come = vec![0; BATCH * SHORT];
-        Ok(Tcp { stream, polled, queued: Vec::new(), messages: 0, come, filled: 0, taken: 0 })
+        Ok(Stream { stream, polled, queued: Vec::new(), messages: 0, come, filled: 0, taken: 0 })
     }
 
     /// Does what may have to be done again until it can be done.
@@ -64,7 +82,7 @@ impl Tcp {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let mut done = 0;
         while done < bytes.len() {
-            done += self.until(|tcp| tcp.stream.write(&bytes[done..]))?;
+            done += self.until(|this| this.stream.write(&bytes[done..]))?;
         }
         Ok(())
     }
@@ -107,11 +125,11 @@ impl Tcp {
                 self.taken += now;
                 done += now;
             } else if rest > SHORT {
-                done += self.until(|tcp| tcp.stream.read(&mut message[done..]))?;
+                done += self.until(|this| this.stream.read(&mut message[done..]))?;
             } else {
                 self.taken = 0;
                 self.filled = 0;
-                self.filled = self.until(|tcp| tcp.stream.read(&mut tcp.come))?;
+                self.filled = self.until(|this| this.stream.read(&mut this.come))?;
             }
         }
         Ok(())

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Native sockets, and TCP under weft-run, beside TCP over virtio-net: the same program between the same two machines."""
+
+from ..errors import LabError
+from . import network, ways
+from .figures import size_name
+from .interface import JOBS, ROUND_TRIPS, STREAM_SIZES
+from .machines import Samples, networked
+from .times import HOW, PERCENTILES, ratio, take
+
+RUN = "/mnt/tools/weft-run --explain=/tmp/said"
+TRANSPORT = "/mnt/module/modules/vsock/weft_vsock.ko"
+# One after the other.
+CONNECTIONS = 100
+# By a ratio's name: what programs are to have of it under weft-run.
+LARGE, TARGET_LARGE, TARGET_TRIP, TARGET_CONNECTIONS = 16 << 10, ">=1.5", "<=0.5", ">=2"
+
+
+def _moved(host):
+    """Whether what ran under weft-run went over AF_VSOCK."""
+    said = host.out("cat /tmp/said; rm /tmp/said")
+    if ": moved to CID " not in said:
+        raise LabError(f"{host.name}: what ran under weft-run was not moved: {said}")
+
+
+def _under_run(lab, how, port):
+    """The jobs, by TCP over the interface, both ends under weft-run."""
+    served = f"tcp {network.address(network.WEFT, 'h2')}:{port} {how}"
+    found = ways.jobs(lab, served, served, JOBS, before=RUN)
+    _moved(lab["h1"])
+    return found
+
+
+def _connections(lab, at, before=""):
+    """How many a second."""
+    serving = lab["h2"].start_job(f"exec {before} {ways.PROGRAM} answer {at}")
+    serving.expect("^listening", 60)
+    done = lab["h1"].run(f"{before} {ways.PROGRAM} connections {at} {CONNECTIONS}", ways.PATIENCE)
+    serving.kill()
+    serving.wait(60)
+    (one,) = ways.parsed(done.out)
+    return one["count"] / one["seconds"]
+
+
+def _run(samples, lab, backends):
+    for how in HOW:
+        for backend in backends:
+            take(samples, f"{backend}-{how}", ways.tcp(lab, backend, how, JOBS))
+        way = f"socket 0 7150 {how}"
+        take(samples, f"socket-{how}", ways.jobs(lab, way, way, JOBS))
+        take(samples, f"run-{how}", _under_run(lab, how, 7001))
+    for name in (*backends, network.WEFT):
+        samples.add(f"{name}-connections", _connections(lab, f"tcp {network.address(name, 'h2')}:7002"))
+    samples.add("socket-connections", _connections(lab, "socket 0 7151"))
+    samples.add("run-connections", _connections(lab, f"tcp {network.address(network.WEFT, 'h2')}:7003", RUN))
+    _moved(lab["h1"])
+
+
+def measure(figures, say, runs):
+    """native sockets and TCP under weft-run, beside TCP over virtio-net"""
+    samples = Samples()
+    with networked(say) as (lab, backends):
+        network.interface(list(lab.hosts.values()))
+        for host in lab.hosts.values():
+            host.stock_module("vsock")
+            host.run(f"insmod {TRANSPORT}")
+        for run in range(runs):
+            _run(samples, lab, backends)
+            say(f"run {run + 1} of {runs}")
+    for name in ("socket", "run"):
+        for how in HOW:
+            _report(figures, samples, backends, name, how)
+        _report_connections(figures, samples, backends, name)
+    figures.add("net-connections", "1/s", samples[f"{network.WEFT}-connections"])
+
+
+def _report(figures, samples, backends, name, how):
+    ours, aimed = f"{name}-{how}", name == "run"
+
+    def best(what, choose):
+        return [choose(of) for of in zip(*(samples[f"{backend}-{how}-{what}"] for backend in backends))]
+
+    for size in ROUND_TRIPS:
+        trip = f"round-trip-{size_name(size)}"
+        figures.add(f"{ours}-{trip}", "us", [1e6 * s for s in samples[f"{ours}-{trip}"]])
+        ratio(figures, f"{ours}-{trip}-to-virtio-net", samples[f"{ours}-{trip}"], best(trip, min),
+              TARGET_TRIP if aimed and size == min(ROUND_TRIPS) else None)  # fmt: skip
+    for percentile in PERCENTILES:
+        figures.add(f"{ours}-round-trip-8-{percentile}", "us", [1e6 * s for s in samples[f"{ours}-{percentile}"]])
+    for size in STREAM_SIZES:
+        stream = f"stream-{size_name(size)}"
+        figures.add(f"{ours}-throughput-{size_name(size)}", "MB/s", [s / 1e6 for s in samples[f"{ours}-{stream}"]])
+        ratio(figures, f"{ours}-throughput-{size_name(size)}-to-virtio-net", samples[f"{ours}-{stream}"],
+              best(stream, max), TARGET_LARGE if aimed and size >= LARGE else None)  # fmt: skip
+
+
+def _report_connections(figures, samples, backends, name):
+    ours = samples[f"{name}-connections"]
+    best = [max(of) for of in zip(*(samples[f"{backend}-connections"] for backend in backends))]
+    figures.add(f"{name}-connections", "1/s", ours)
+    ratio(figures, f"{name}-connections-to-virtio-net", ours, best, TARGET_CONNECTIONS if name == "run" else None)
