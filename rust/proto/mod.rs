@@ -53,6 +53,9 @@ pub mod heartbeat;
 pub mod hold;
 pub mod link;
 pub mod mac;
+// The driver does not use it yet.
+#[cfg(not(MODULE))]
+pub mod matching;
 pub mod migration;
 pub mod mr;
 pub mod nm;
