@@ -15,6 +15,7 @@
 
 #[path = "fuzz/driver.rs"]
 mod driver;
+mod matching;
 mod qp;
 #[macro_use]
 #[path = "fuzz/targets.rs"]

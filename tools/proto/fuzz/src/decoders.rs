@@ -7,6 +7,8 @@
 #![no_main]
 #![allow(dead_code, clippy::expect_used, clippy::panic)] // As in tests, of which some is used here.
 
+#[path = "../../tests/matching/mod.rs"]
+mod matching;
 #[path = "../../tests/qp/mod.rs"]
 mod qp;
 #[macro_use]

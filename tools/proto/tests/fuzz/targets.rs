@@ -2,6 +2,7 @@
 
 //! What is fuzzed. Each takes any bytes and says how they were answered, as a number of its own.
 
+use super::matching::{play, queues::play_queues};
 use super::qp::end::{number_of, End, Qp};
 use super::qp::env::{lease_of, Env, Trunks};
 use super::qp::user::{Op, Wr};
@@ -58,6 +59,8 @@ macro_rules! each_target {
             count_of_a_queue: 200_000, 5;
             access_by_an_stag: 150_000, 15;
             messages_of_a_manager: 10_000, 2000;
+            match_requests: 8_000, 500;
+            match_queues: 8_000, 200;
         }
     };
 }
@@ -750,4 +753,20 @@ pub fn messages_of_a_manager(bytes: &[u8]) -> u64 {
     fx.done.sort_unstable();
     fx.done.dedup();
     answer(fx.done)
+}
+
+/// Words of eight bytes.
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.chunks(8).map(|chunk| Bytes(chunk).u64())
+}
+
+/// Commands of programs and messages of peers, in any order, for one processing engine: it does what its
+/// model does.
+pub fn match_requests(bytes: &[u8]) -> u64 {
+    play(words(bytes))
+}
+
+/// Match requests for a dispatcher with few slots, and endings of those that it gives out.
+pub fn match_queues(bytes: &[u8]) -> u64 {
+    play_queues(words(bytes))
 }

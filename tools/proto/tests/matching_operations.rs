@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! L-7: atomic operations, packets, flow control, retries, counters and triggered operations.
+
+#![allow(clippy::expect_used, clippy::panic)] // A test may.
+
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use weft_proto::matching::{
+    atomic::{Integer, Operation},
+    counter::{Counter, Counters, Trigger},
+    flow::{ProtocolError, Refusal, Refusals, Source, Stage},
+    packet::{Packet, Packets},
+    retry::{Class, Id, Operations, Pending, Policy, Verdict},
+};
+
+const ALL: [Operation; 20] = [
+    Operation::Min,
+    Operation::Max,
+    Operation::Sum,
+    Operation::Product,
+    Operation::Difference,
+    Operation::LogicalOr,
+    Operation::LogicalAnd,
+    Operation::BitOr,
+    Operation::BitAnd,
+    Operation::LogicalXor,
+    Operation::BitXor,
+    Operation::Read,
+    Operation::Write,
+    Operation::SwapEqual,
+    Operation::SwapNotEqual,
+    Operation::SwapLessEqual,
+    Operation::SwapLess,
+    Operation::SwapGreaterEqual,
+    Operation::SwapGreater,
+    Operation::MaskedSwap,
+];
+
+/// An operation on integers of a type, in that type.
+macro_rules! typed {
+    ($integer:ty, $operation:expr, $memory:expr, $operand:expr, $compare:expr) => {{
+        let (old, with, compare) = (
+            $memory as $integer,
+            $operand as $integer,
+            $compare as $integer,
+        );
+        let swap = |set: bool| if set { with } else { old };
+        let new: $integer = match $operation {
+            Operation::Min => old.min(with),
+            Operation::Max => old.max(with),
+            Operation::Sum => old.wrapping_add(with),
+            Operation::Product => old.wrapping_mul(with),
+            Operation::Difference => old.wrapping_sub(with),
+            Operation::LogicalOr => <$integer>::from(old != 0 || with != 0),
+            Operation::LogicalAnd => <$integer>::from(old != 0 && with != 0),
+            Operation::LogicalXor => <$integer>::from((old == 0) != (with == 0)),
+            Operation::BitOr => old | with,
+            Operation::BitAnd => old & with,
+            Operation::BitXor => old ^ with,
+            Operation::Read => old,
+            Operation::Write => with,
+            Operation::SwapEqual => swap(compare == old),
+            Operation::SwapNotEqual => swap(compare != old),
+            Operation::SwapLessEqual => swap(compare <= old),
+            Operation::SwapLess => swap(compare < old),
+            Operation::SwapGreaterEqual => swap(compare >= old),
+            Operation::SwapGreater => swap(compare > old),
+            Operation::MaskedSwap => (with & compare) | (old & !compare),
+        };
+        // As bits, without those of the sign.
+        (new as u64) << (64 - <$integer>::BITS) >> (64 - <$integer>::BITS)
+    }};
+}
+
+fn expected(operation: Operation, bytes: u8, signed: bool, words: [u64; 3]) -> u64 {
+    let [memory, operand, compare] = words;
+    match (bytes, signed) {
+        (1, false) => typed!(u8, operation, memory, operand, compare),
+        (2, false) => typed!(u16, operation, memory, operand, compare),
+        (4, false) => typed!(u32, operation, memory, operand, compare),
+        (8, false) => typed!(u64, operation, memory, operand, compare),
+        (1, true) => typed!(i8, operation, memory, operand, compare),
+        (2, true) => typed!(i16, operation, memory, operand, compare),
+        (4, true) => typed!(i32, operation, memory, operand, compare),
+        _ => typed!(i64, operation, memory, operand, compare),
+    }
+}
+
+/// Words among which equal ones and the ends of ranges are frequent.
+fn word() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        any::<u64>(),
+        0u64..3,
+        prop::sample::select(vec![0x7f, 0x80, 0xffff, 1 << 31, 1 << 63, u64::MAX]),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn l_7_atomic_operations_are_those_of_the_integers(
+        words in [word(), word(), word()],
+        shift in 0usize..4,
+        signed in any::<bool>(),
+    ) {
+        let bytes = 1u8 << shift;
+        let integer = Integer::new(bytes, signed).expect("a width");
+        prop_assert_eq!(integer.bytes(), bytes);
+        for operation in ALL {
+            let [memory, operand, compare] = words;
+            prop_assert_eq!(
+                operation.apply(integer, memory, operand, compare),
+                expected(operation, bytes, signed, words),
+                "{:?} of {} bytes, signed {}", operation, bytes, signed
+            );
+        }
+    }
+
+    #[test]
+    fn l_7_packets_cover_a_message_once(length in 0u64..100_000, mtu in 1u32..5000) {
+        let packets: Vec<Packet> = Packets::new(length, mtu).collect();
+        let mut end = 0;
+        for (n, packet) in packets.iter().enumerate() {
+            prop_assert_eq!(packet.offset, end);
+            prop_assert_eq!(packet.first, n == 0);
+            prop_assert_eq!(packet.last, n + 1 == packets.len());
+            prop_assert!(packet.last || packet.length == mtu);
+            prop_assert!(packet.length <= mtu);
+            end += u64::from(packet.length);
+        }
+        prop_assert_eq!(end, length);
+        prop_assert!(!packets.is_empty());
+    }
+}
+
+#[test]
+fn l_7_there_are_no_integers_of_other_widths() {
+    for bytes in [0, 3, 5, 16, 255] {
+        assert_eq!(Integer::new(bytes, true), None);
+    }
+    let compares = ALL.iter().filter(|operation| operation.compares()).count();
+    assert_eq!(compares, 7);
+    assert!(ALL
+        .iter()
+        .all(|operation| operation.only_reads() == (*operation == Operation::Read)));
+}
+
+#[test]
+fn l_7_a_message_of_any_length_has_an_end() {
+    assert_eq!(Packets::new(5, 0).next(), None);
+    let mut packets = Packets::new(u64::MAX, u32::MAX);
+    assert_eq!(packets.next().expect("the first").offset, 0);
+    assert_eq!(
+        packets.next().expect("the second").offset,
+        u64::from(u32::MAX)
+    );
+}
+
+fn operations(places: usize, retries: u8) -> Operations<Vec<Pending>> {
+    Operations::new(vec![Pending::FREE; places], Policy { retries })
+}
+
+#[test]
+fn l_7_idempotent_operations_are_retried_and_ordered_ones_fail() {
+    let mut table = operations(8, 2);
+    let put = table.begin(1, Class::Idempotent, 10).expect("room");
+    let atomic = table.begin(1, Class::Ordered, 11).expect("room");
+    let other = table.begin(2, Class::Ordered, 12).expect("room");
+    let mut verdicts = vec![];
+    let mut from = 0;
+    while let Some((verdict, next)) = table.lost(1, from) {
+        verdicts.push(verdict);
+        from = next;
+    }
+    let [Verdict::Retry(again, 10), Verdict::Fail(11)] = verdicts[..] else {
+        panic!("{verdicts:?}")
+    };
+    // Answers to the tries before are late: they complete nothing.
+    assert_ne!(again, put);
+    assert_eq!(table.complete(put), None);
+    assert_eq!(table.complete(atomic), None);
+    assert_eq!(table.complete(again), Some(10));
+    assert_eq!(table.complete(again), None, "once");
+    assert_eq!(table.complete(other), Some(12));
+    assert_eq!(table.complete(Id(77)), None);
+}
+
+#[test]
+fn l_7_retries_end() {
+    let mut table = operations(1, 2);
+    table.begin(1, Class::Idempotent, 10).expect("room");
+    assert_eq!(table.begin(1, Class::Ordered, 11), None, "no place");
+    for _ in 0..2 {
+        assert!(matches!(table.lost(1, 0), Some((Verdict::Retry(_, 10), _))));
+    }
+    assert_eq!(table.lost(1, 0), Some((Verdict::Fail(10), 1)));
+    assert_eq!(table.lost(1, 0), None);
+    assert!(table.begin(1, Class::Ordered, 11).is_some());
+}
+
+type VecCounters = Counters<Vec<Counter>, Vec<Trigger>>;
+
+fn counters(triggers: usize) -> VecCounters {
+    Counters::new(vec![Counter::ZERO; 2], vec![Trigger::FREE; triggers])
+}
+
+#[test]
+fn l_7_triggered_operations_are_due_by_threshold() {
+    let mut counters = counters(5);
+    for (threshold, operation) in [(3, 30), (1, 10), (2, 20), (1, 11)] {
+        assert!(counters.add(0, threshold, operation));
+    }
+    assert!(counters.add(1, 1, 99));
+    assert!(!counters.add(0, 1, 12), "no place");
+    assert!(!counters.add(2, 1, 12), "no such counter");
+    assert_eq!(counters.due(0), None);
+    counters.count(0, 0, 5);
+    assert_eq!(counters.due(0), None, "failures trigger nothing");
+    counters.count(0, 1, 0);
+    assert_eq!((counters.due(0), counters.due(0)), (Some(10), Some(11)));
+    assert_eq!(counters.due(0), None);
+    counters.count(0, 2, 0);
+    assert_eq!((counters.due(0), counters.due(0)), (Some(20), Some(30)));
+    // One whose threshold is reached is due at once.
+    assert!(counters.add(0, 2, 21));
+    assert_eq!(counters.due(0), Some(21));
+    let counter = counters.get(0).expect("one");
+    assert_eq!((counter.success, counter.failure), (3, 5));
+    assert_eq!(counters.cancel(1), Some(99));
+    assert_eq!(counters.cancel(1), None);
+    counters.set(1, 7, 0);
+    assert!(counters.add(1, 7, 70));
+    assert_eq!(counters.due(1), Some(70));
+}
+
+proptest! {
+    #[test]
+    fn l_7_each_triggered_operation_is_due_once(
+        acts in prop::collection::vec((0u8..4, 0u64..20, 0u32..2), 1..200),
+    ) {
+        let mut counters = counters(12);
+        let mut model: Vec<Vec<(u64, u64)>> = vec![vec![]; 2];
+        let mut counts = [0; 2];
+        for (number, (what, value, counter)) in (0..).zip(acts) {
+            let at = counter as usize;
+            match what {
+                0 | 1 => {
+                    let room = model.iter().map(Vec::len).sum::<usize>() < 12;
+                    prop_assert_eq!(counters.add(counter, value, number), room);
+                    if room {
+                        model[at].push((value, number));
+                        model[at].sort_by_key(|(threshold, _)| *threshold);
+                    }
+                }
+                2 => {
+                    counts[at] += value / 8;
+                    counters.count(counter, value / 8, 0);
+                }
+                _ => {
+                    let due = model[at].first().copied().filter(|(least, _)| *least <= counts[at]);
+                    prop_assert_eq!(counters.due(counter), due.map(|(_, number)| number));
+                    if due.is_some() {
+                        model[at].remove(0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A source, a link that delivers in order both ways, and a target with a queue and an engine. Both have room by
+/// chance.
+struct Link {
+    source: Source,
+    there: VecDeque<u32>,
+    back: VecDeque<Said>,
+    queue: VecDeque<u32>,
+    refusals: Refusals<Vec<Refusal>>,
+    taken: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Said {
+    Acknowledge(u32),
+    NoSpace(u32),
+    Resume,
+}
+
+const FROM: u32 = 77;
+const TO: u16 = 5;
+
+impl Link {
+    fn new(places: usize) -> Self {
+        Self {
+            source: Source::new(),
+            there: VecDeque::new(),
+            back: VecDeque::new(),
+            queue: VecDeque::new(),
+            refusals: Refusals::new(vec![Refusal::FREE; places], [3, 4]),
+            taken: vec![],
+        }
+    }
+
+    fn arrive(&mut self, room: bool) {
+        let Some(number) = self.there.pop_front() else {
+            return;
+        };
+        if !self.refusals.admit(FROM, TO, number, Stage::Queue) {
+            return;
+        }
+        if room {
+            self.queue.push_back(number);
+        } else {
+            assert!(self.refusals.refuse(FROM, TO, number, Stage::Queue));
+            self.back.push_back(Said::NoSpace(number));
+        }
+    }
+
+    fn execute(&mut self, room: bool) {
+        let Some(number) = self.queue.pop_front() else {
+            return;
+        };
+        if !self.refusals.admit(FROM, TO, number, Stage::Engine) {
+            return;
+        }
+        if room {
+            self.taken.push(number);
+            self.back.push_back(Said::Acknowledge(number));
+        } else {
+            assert!(self.refusals.refuse(FROM, TO, number, Stage::Engine));
+            self.back.push_back(Said::NoSpace(number));
+        }
+    }
+
+    fn resume(&mut self) {
+        if let Some((source, endpoint, _)) = self.refusals.resume(Some(TO), 0) {
+            assert_eq!((source, endpoint), (FROM, TO));
+            self.back.push_back(Said::Resume);
+        }
+    }
+
+    fn hear(&mut self) {
+        let heard = match self.back.pop_front() {
+            Some(Said::Acknowledge(number)) => self.source.acknowledge(number),
+            Some(Said::NoSpace(number)) => self.source.no_space(number),
+            Some(Said::Resume) => self.source.resume(),
+            None => Ok(()),
+        };
+        assert_eq!(heard, Ok(()));
+    }
+}
+
+proptest! {
+    #[test]
+    fn l_7_messages_are_taken_once_and_in_order_whatever_room_there_is(
+        acts in prop::collection::vec((0u8..6, any::<bool>()), 1..400),
+    ) {
+        let mut link = Link::new(1);
+        let mut queued = 0;
+        let last = (0..4000).map(|n| ((n % 6) as u8, true));
+        for (what, room) in acts.into_iter().chain(last) {
+            match what {
+                0 if queued < 60 => queued += u32::from(link.source.queue(16).is_some()),
+                0 => {}
+                1 => link.there.extend(link.source.send()),
+                2 => link.arrive(room),
+                3 => link.execute(room),
+                4 => link.resume(),
+                _ => link.hear(),
+            }
+        }
+        let expected: Vec<u32> = (0..queued).collect();
+        prop_assert_eq!(&link.taken, &expected);
+        prop_assert_eq!(link.source.unacknowledged(), 0);
+        prop_assert!(link.refusals.resume(None, 0).is_none());
+    }
+}
+
+#[test]
+fn l_7_a_target_that_breaks_the_protocol_is_noticed() {
+    let mut source = Source::new();
+    assert_eq!(source.resume(), Err(ProtocolError));
+    assert_eq!(source.acknowledge(0), Err(ProtocolError));
+    assert_eq!(source.no_space(0), Err(ProtocolError));
+    assert_eq!(source.queue(2), Some(0));
+    assert_eq!(source.queue(2), Some(1));
+    assert_eq!(source.queue(2), None, "no more than two");
+    assert_eq!(source.acknowledge(0), Err(ProtocolError), "it is not sent");
+    assert_eq!(source.send(), Some(0));
+    assert_eq!(source.acknowledge(1), Err(ProtocolError));
+    assert_eq!(source.acknowledge(0), Ok(()));
+    assert_eq!(source.acknowledge(0), Err(ProtocolError), "twice");
+}
+
+#[test]
+fn l_7_a_target_has_state_for_refused_sources_alone() {
+    let mut refusals = Refusals::new(vec![Refusal::FREE; 4], [1, 2]);
+    assert!(refusals.admit(1, 1, 5, Stage::Queue));
+    for source in 0..4 {
+        assert!(refusals.refuse(source, 1, 5, Stage::Engine));
+        assert!(
+            refusals.refuse(source, 1, 5, Stage::Engine),
+            "it has a place"
+        );
+    }
+    assert!(!refusals.refuse(4, 1, 5, Stage::Queue), "no place");
+    // Others, and other endpoints, go on.
+    assert!(refusals.admit(9, 1, 6, Stage::Queue));
+    assert!(refusals.admit(0, 2, 6, Stage::Queue));
+    assert!(!refusals.admit(0, 1, 6, Stage::Queue));
+    let mut told = vec![];
+    let mut from = 0;
+    while let Some((source, endpoint, next)) = refusals.resume(Some(1), from) {
+        told.push((source, endpoint));
+        from = next;
+    }
+    assert_eq!(told, [(0, 1), (1, 1), (2, 1), (3, 1)]);
+    assert_eq!(refusals.resume(None, 0), None, "they are told once");
+    assert!(refusals.admit(2, 1, 5, Stage::Queue));
+    assert!(refusals.admit(2, 1, 5, Stage::Engine));
+    assert!(refusals.admit(2, 1, 6, Stage::Queue));
+    assert!(refusals.refuse(4, 1, 5, Stage::Queue), "its place");
+    refusals.forget(|source, _| source != 4);
+    assert!(refusals.admit(3, 1, 9, Stage::Queue));
+    assert!(!refusals.admit(4, 1, 9, Stage::Queue));
+}
