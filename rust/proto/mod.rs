@@ -10,7 +10,8 @@
 //! compile. An item that only the library or a tool uses is marked
 //! `#[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-fabric"))]`, with the name of the crate,
 //! or of a file here that the module does not have: `proto::ring`.
-//! `scripts/proto-users` checks that the mark is true, and that no item exists for tests alone.
+//! `scripts/proto-users` checks that the mark is true, and that no item exists for tests alone. A folder that is
+//! written before what uses it is in `AHEAD` there.
 
 /// Declares an enum of numbers that a format or an interface fixes, and its function `of`, which returns
 /// the value with a number.

@@ -27,18 +27,18 @@ impl Integer {
         self.bytes
     }
 
-    const fn unused_bits(self) -> u32 {
+    const fn spare_bits(self) -> u32 {
         64 - 8 * self.bytes as u32
     }
 
     /// Returns the lower bits of a word.
     const fn cut(self, word: u64) -> u64 {
-        word << self.unused_bits() >> self.unused_bits()
+        word << self.spare_bits() >> self.spare_bits()
     }
 
     /// Returns a word that is ordered, as an unsigned one, as the integers are.
     const fn order(self, word: u64) -> u64 {
-        let high = word << self.unused_bits();
+        let high = word << self.spare_bits();
         match self.signed {
             true => high ^ (1 << 63),
             false => high,

@@ -10,73 +10,14 @@
 
 use super::{
     cache::{Cache, Line},
+    endpoint_queues::{EndpointQueues, Kind},
     outcome::{CacheHint, Order, Outcome, Resume},
     queue::{Queue, Slot, Slots},
     request::{Request, Work},
+    step::{Step, Trace},
     storage::{Storage, NONE},
     ENGINES, TRAFFIC_CLASSES,
 };
-
-numbered! {
-    /// The steps of Fig. 5.
-    pub enum Step: u16 {
-        /// A match request is received.
-        Receive = 502,
-        /// It is put into the match request queue of its kind and endpoint.
-        Queue = 504,
-        /// An arbiter selects a queue, which is dequeued.
-        Select = 506,
-        /// The engine of the endpoint is looked up.
-        Map = 508,
-        /// The request is sent to the cache.
-        Probe = 510,
-        /// The cache tries to find a match.
-        Match = 512,
-        /// The cache has found one: the entry is put out.
-        Hit = 514,
-        /// The request is put into the queue of its engine and traffic class.
-        Enqueue = 516,
-        /// An arbiter selects an engine and a traffic class, whose queue is dequeued.
-        Dequeue = 518,
-        /// The engine searches its lists.
-        Search = 520,
-    }
-}
-
-/// Is told of each step.
-pub trait Trace {
-    /// A request for an endpoint makes a step.
-    fn step(&mut self, step: Step, endpoint: u16);
-}
-
-impl Trace for () {
-    fn step(&mut self, _: Step, _: u16) {}
-}
-
-/// The two kinds of match requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// From the program of the endpoint.
-    Command = 0,
-    /// From the network.
-    Message = 1,
-}
-
-impl Kind {
-    const fn of(request: &Request) -> Self {
-        match request.work {
-            Work::Command(_) => Self::Command,
-            Work::Message(_) => Self::Message,
-        }
-    }
-
-    const fn other(self) -> Self {
-        match self {
-            Self::Command => Self::Message,
-            Self::Message => Self::Command,
-        }
-    }
-}
 
 /// A request that is to be executed: it ends with [`Dispatch::done`] or [`Dispatch::defer`].
 #[derive(Debug)]
@@ -100,79 +41,6 @@ pub enum SubmitError {
     Full,
 }
 
-/// An endpoint, as the dispatcher knows it.
-#[derive(Clone, Copy, Debug)]
-pub struct Port {
-    queues: [Queue; 2],
-    /// The next in the ring of those that wait for their turn.
-    next: u32,
-    /// Messages that found their entry in the cache, and are not done.
-    hits: u32,
-    /// The line of the cache.
-    line: u32,
-    engine: u8,
-    open: bool,
-    /// A request is being executed.
-    blocked: bool,
-    /// The caller has deferred it.
-    deferred: bool,
-    /// Messages are held.
-    held: bool,
-    /// A message found the queue full.
-    refused: bool,
-    /// The kind that was taken last.
-    last: Kind,
-    /// The kind for which it waits for its turn.
-    waits: Option<Kind>,
-}
-
-impl Port {
-    /// Initial value for memory.
-    pub const CLOSED: Self = Self {
-        queues: [Queue::EMPTY; 2],
-        next: NONE,
-        hits: 0,
-        line: NONE,
-        engine: 0,
-        open: false,
-        blocked: false,
-        deferred: false,
-        held: false,
-        refused: false,
-        last: Kind::Message,
-        waits: None,
-    };
-
-    fn queue_mut(&mut self, kind: Kind) -> &mut Queue {
-        let [commands, messages] = &mut self.queues;
-        match kind {
-            Kind::Command => commands,
-            Kind::Message => messages,
-        }
-    }
-
-    fn waiting(&self, kind: Kind) -> u32 {
-        let [commands, messages] = &self.queues;
-        match kind {
-            Kind::Command => commands.count,
-            Kind::Message => messages.count,
-        }
-    }
-
-    /// Returns the kind whose turn it is.
-    fn turn(&self) -> Option<Kind> {
-        if self.blocked || self.deferred {
-            return None;
-        }
-        let ready = |kind| self.waiting(kind) > 0 && !(kind == Kind::Message && self.held);
-        let kind = [self.last.other(), self.last]
-            .into_iter()
-            .find(|kind| ready(*kind))?;
-        // A command may unlink the entry that hits are using: it waits for them, and messages wait for it.
-        (kind == Kind::Message || self.hits == 0).then_some(kind)
-    }
-}
-
 /// Endpoints that wait for their turn.
 #[derive(Clone, Copy)]
 struct Ring {
@@ -194,7 +62,7 @@ const BATCH: usize = 64;
 
 /// The dispatcher of a port.
 pub struct Dispatch<P, R, C, T> {
-    ports: P,
+    endpoints: P,
     slots: Slots<R>,
     cache: Cache<C>,
     rings: [Ring; 2],
@@ -212,13 +80,15 @@ pub struct Dispatch<P, R, C, T> {
     trace: T,
 }
 
-impl<P: Storage<Port>, R: Storage<Slot>, C: Storage<Line>, T: Trace> Dispatch<P, R, C, T> {
-    /// Makes a dispatcher. `ports` are [`Port::CLOSED`], one for each endpoint there may be; `slots` are
+impl<P: Storage<EndpointQueues>, R: Storage<Slot>, C: Storage<Line>, T: Trace>
+    Dispatch<P, R, C, T>
+{
+    /// Makes a dispatcher. `endpoints` are [`EndpointQueues::CLOSED`], one for each endpoint there may be; `slots` are
     /// [`Slot::FREE`], for the requests of all endpoints; `lines` are [`Line::EMPTY`]. A traffic class is given
     /// as many requests in a round as it weighs, one at least. No more than `limit` requests of one kind wait for
     /// an endpoint.
     pub const fn new(
-        ports: P,
+        endpoints: P,
         slots: R,
         lines: C,
         weights: [u8; TRAFFIC_CLASSES],
@@ -226,7 +96,7 @@ impl<P: Storage<Port>, R: Storage<Slot>, C: Storage<Line>, T: Trace> Dispatch<P,
         trace: T,
     ) -> Self {
         Self {
-            ports,
+            endpoints,
             slots: Slots::new(slots),
             cache: Cache::new(lines),
             rings: [Ring {
@@ -251,15 +121,15 @@ impl<P: Storage<Port>, R: Storage<Slot>, C: Storage<Line>, T: Trace> Dispatch<P,
     /// Opens an endpoint, and assigns it to an engine. Returns false if it is open already, or there is no such
     /// engine.
     pub fn open(&mut self, endpoint: u16, engine: u8) -> bool {
-        match self.ports.at_mut(u32::from(endpoint)) {
-            Some(port) if !port.open && usize::from(engine) < ENGINES => {
+        match self.endpoints.at_mut(u32::from(endpoint)) {
+            Some(own) if !own.open && usize::from(engine) < ENGINES => {
                 // It may wait for its turn still from before.
-                *port = Port {
+                *own = EndpointQueues {
                     engine,
                     open: true,
-                    next: port.next,
-                    waits: port.waits,
-                    ..Port::CLOSED
+                    next: own.next,
+                    waits: own.waits,
+                    ..EndpointQueues::CLOSED
                 };
                 true
             }
@@ -270,17 +140,17 @@ impl<P: Storage<Port>, R: Storage<Slot>, C: Storage<Line>, T: Trace> Dispatch<P,
     /// Takes out the next request of an endpoint that is being closed; with `None` it is closed, if none of its
     /// requests is being executed. The caller submits none meanwhile.
     pub fn close(&mut self, endpoint: u16) -> Option<Request> {
-        let port = self.ports.at_mut(u32::from(endpoint))?;
+        let own = self.endpoints.at_mut(u32::from(endpoint))?;
         for kind in [Kind::Command, Kind::Message] {
-            if let Some(at) = self.slots.pop(port.queue_mut(kind)) {
+            if let Some(at) = self.slots.pop(own.queue_mut(kind)) {
                 let request = self.slots.request(at);
                 self.slots.put(at);
                 return request;
             }
         }
-        if !port.blocked && port.hits == 0 {
-            port.open = false;
-            let line = core::mem::replace(&mut port.line, NONE);
+        if !own.blocked && own.hits == 0 {
+            own.open = false;
+            let line = core::mem::replace(&mut own.line, NONE);
             self.cache.deallocate(line);
         }
         None
@@ -288,32 +158,32 @@ impl<P: Storage<Port>, R: Storage<Slot>, C: Storage<Line>, T: Trace> Dispatch<P,
 
     /// Returns whether an endpoint is open.
     pub fn is_open(&self, endpoint: u16) -> bool {
-        self.ports
+        self.endpoints
             .at(u32::from(endpoint))
-            .is_some_and(|port| port.open)
+            .is_some_and(|own| own.open)
     }
 
     /// Queues a request.
     pub fn submit(&mut self, request: Request) -> Result<(), SubmitError> {
         let kind = Kind::of(&request);
         let endpoint = request.endpoint;
-        let port = self.ports.at_mut(u32::from(endpoint));
-        let Some(port) = port.filter(|port| port.open) else {
+        let own = self.endpoints.at_mut(u32::from(endpoint));
+        let Some(own) = own.filter(|own| own.open) else {
             return Err(SubmitError::Invalid);
         };
         if usize::from(request.class) >= TRAFFIC_CLASSES {
             return Err(SubmitError::Invalid);
         }
         self.trace.step(Step::Receive, endpoint);
-        if port.waiting(kind) >= self.limit {
-            port.refused |= kind == Kind::Message;
+        if own.waiting(kind) >= self.limit {
+            own.refused |= kind == Kind::Message;
             return Err(SubmitError::Full);
         }
         let Some(slot) = self.slots.take(request) else {
             self.starved |= kind == Kind::Message;
             return Err(SubmitError::Full);
         };
-        self.slots.push(port.queue_mut(kind), slot);
+        self.slots.push(own.queue_mut(kind), slot);
         self.trace.step(Step::Queue, endpoint);
         self.wake(endpoint);
         Ok(())
@@ -339,28 +209,28 @@ impl<P: Storage<Port>, R: Storage<Slot>, C: Storage<Line>, T: Trace> Dispatch<P,
     pub fn done(&mut self, job: Job, order: Order) -> Resume {
         let endpoint = job.request.endpoint;
         self.apply(endpoint, order);
-        let Some(port) = self.ports.at_mut(u32::from(endpoint)) else {
+        let Some(own) = self.endpoints.at_mut(u32::from(endpoint)) else {
             return Resume::None;
         };
         if job.hit.is_some() {
-            port.hits = port.hits.saturating_sub(1);
+            own.hits = own.hits.saturating_sub(1);
         } else {
-            port.blocked = false;
+            own.blocked = false;
         }
         if order.again {
             let kind = Kind::of(&job.request);
-            self.slots.push_front(port.queue_mut(kind), job.slot);
+            self.slots.push_front(own.queue_mut(kind), job.slot);
             // It has not had its turn.
-            port.last = kind.other();
+            own.last = kind.other();
         } else {
             self.slots.put(job.slot);
         }
-        let has_room = !port.held && port.waiting(Kind::Message) <= self.limit / 2;
+        let has_room = !own.held && own.waiting(Kind::Message) <= self.limit / 2;
         let resume = if self.starved && !order.again {
             self.starved = false;
             Resume::All
-        } else if port.refused && has_room {
-            port.refused = false;
+        } else if own.refused && has_room {
+            own.refused = false;
             Resume::Endpoint
         } else {
             Resume::None
@@ -371,8 +241,8 @@ impl<P: Storage<Port>, R: Storage<Slot>, C: Storage<Line>, T: Trace> Dispatch<P,
 
     /// Puts a request back that cannot be executed now: its endpoint waits for [`Self::resume`], and no other.
     pub fn defer(&mut self, job: Job) {
-        if let Some(port) = self.ports.at_mut(u32::from(job.request.endpoint)) {
-            port.deferred = true;
+        if let Some(own) = self.endpoints.at_mut(u32::from(job.request.endpoint)) {
+            own.deferred = true;
         }
         self.done(
             job,
@@ -385,33 +255,33 @@ impl<P: Storage<Port>, R: Storage<Slot>, C: Storage<Line>, T: Trace> Dispatch<P,
 
     /// Goes on with an endpoint that was deferred.
     pub fn resume(&mut self, endpoint: u16) {
-        if let Some(port) = self.ports.at_mut(u32::from(endpoint)) {
-            port.deferred = false;
+        if let Some(own) = self.endpoints.at_mut(u32::from(endpoint)) {
+            own.deferred = false;
         }
         self.wake(endpoint);
     }
 
     /// Does what the engine has ordered for an endpoint apart from a request: when all is given in a hand-over.
     pub fn apply(&mut self, endpoint: u16, order: Order) {
-        let Some(port) = self.ports.at_mut(u32::from(endpoint)) else {
+        let Some(own) = self.endpoints.at_mut(u32::from(endpoint)) else {
             return;
         };
         if let Some(hold) = order.hold {
-            port.held = hold;
+            own.held = hold;
         }
         match order.cache {
-            CacheHint::Allocate(entry) if port.line == NONE => {
+            CacheHint::Allocate(entry) if own.line == NONE => {
                 if let Some((line, evicted)) = self.cache.allocate(endpoint, entry) {
-                    port.line = line;
+                    own.line = line;
                     if let Some(evicted) = evicted {
-                        if let Some(port) = self.ports.at_mut(u32::from(evicted)) {
-                            port.line = NONE;
+                        if let Some(own) = self.endpoints.at_mut(u32::from(evicted)) {
+                            own.line = NONE;
                         }
                     }
                 }
             }
             CacheHint::Deallocate => {
-                let line = core::mem::replace(&mut port.line, NONE);
+                let line = core::mem::replace(&mut own.line, NONE);
                 self.cache.deallocate(line);
             }
             _ => {}
@@ -422,20 +292,20 @@ impl<P: Storage<Port>, R: Storage<Slot>, C: Storage<Line>, T: Trace> Dispatch<P,
     /// Lets an endpoint wait for its turn, if it has something to do.
     fn wake(&mut self, endpoint: u16) {
         let at = u32::from(endpoint);
-        let Some(port) = self.ports.at_mut(at) else {
+        let Some(own) = self.endpoints.at_mut(at) else {
             return;
         };
-        let Some(kind) = port.turn().filter(|_| port.waits.is_none()) else {
+        let Some(kind) = own.turn().filter(|_| own.waits.is_none()) else {
             return;
         };
-        port.waits = Some(kind);
-        port.next = NONE;
+        own.waits = Some(kind);
+        own.next = NONE;
         let [commands, messages] = &mut self.rings;
         let ring = match kind {
             Kind::Command => commands,
             Kind::Message => messages,
         };
-        match self.ports.at_mut(ring.last) {
+        match self.endpoints.at_mut(ring.last) {
             Some(last) => last.next = at,
             None => ring.first = at,
         }
@@ -450,9 +320,9 @@ impl<P: Storage<Port>, R: Storage<Slot>, C: Storage<Line>, T: Trace> Dispatch<P,
             Kind::Message => messages,
         };
         let at = ring.first;
-        let port = self.ports.at_mut(at)?;
-        port.waits = None;
-        ring.first = port.next;
+        let own = self.endpoints.at_mut(at)?;
+        own.waits = None;
+        ring.first = own.next;
         if ring.first == NONE {
             ring.last = NONE;
         }
@@ -468,36 +338,36 @@ impl<P: Storage<Port>, R: Storage<Slot>, C: Storage<Line>, T: Trace> Dispatch<P,
                 Some(endpoint) => (turn, endpoint),
                 None => (other, self.first(other)?),
             };
-            let Some(port) = self.ports.at_mut(u32::from(endpoint)) else {
+            let Some(own) = self.endpoints.at_mut(u32::from(endpoint)) else {
                 continue;
             };
-            if port.turn() != Some(kind) {
+            if own.turn() != Some(kind) {
                 // It was closed, or messages are held.
                 self.wake(endpoint);
                 continue;
             }
-            let Some(slot) = self.slots.pop(port.queue_mut(kind)) else {
+            let Some(slot) = self.slots.pop(own.queue_mut(kind)) else {
                 continue;
             };
             self.kind = kind;
-            port.last = kind;
+            own.last = kind;
             self.trace.step(Step::Select, endpoint);
             let Some(request) = self.slots.request(slot) else {
                 continue;
             };
             self.trace.step(Step::Map, endpoint);
-            let engine = port.engine;
+            let engine = own.engine;
             self.trace.step(Step::Probe, endpoint);
             self.trace.step(Step::Match, endpoint);
             let entry = match &request.work {
                 Work::Message(message) => {
-                    let line = self.cache.line(port.line);
+                    let line = self.cache.line(own.line);
                     line.map(|entry| entry.receive(message))
                 }
                 Work::Command(_) => None,
             };
             if entry.is_some() {
-                port.hits += 1;
+                own.hits += 1;
                 self.trace.step(Step::Hit, endpoint);
                 self.wake(endpoint);
                 return Some(Job {
@@ -507,7 +377,7 @@ impl<P: Storage<Port>, R: Storage<Slot>, C: Storage<Line>, T: Trace> Dispatch<P,
                     slot,
                 });
             }
-            port.blocked = true;
+            own.blocked = true;
             if let Some(lane) = self.lanes.get_mut(usize::from(engine)) {
                 if let Some(queue) = lane.queues.get_mut(usize::from(request.class)) {
                     self.slots.push(queue, slot);

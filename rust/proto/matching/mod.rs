@@ -23,6 +23,7 @@ pub mod cache;
 pub mod counter;
 pub mod dispatch;
 pub mod endpoint;
+pub mod endpoint_queues;
 pub mod engine;
 pub mod entry;
 pub mod flow;
@@ -34,6 +35,7 @@ mod pool;
 pub mod queue;
 pub mod request;
 pub mod retry;
+pub mod step;
 pub mod storage;
 
 /// Matching endpoints of a port.
@@ -51,5 +53,7 @@ pub const TRAFFIC_CLASSES: usize = 4;
 
 // What an endpoint takes, apart from its entries and requests.
 const _: () = assert!(
-    core::mem::size_of::<endpoint::Endpoint>() + core::mem::size_of::<dispatch::Port>() <= 512
+    core::mem::size_of::<endpoint::Endpoint>()
+        + core::mem::size_of::<endpoint_queues::EndpointQueues>()
+        <= 512
 );

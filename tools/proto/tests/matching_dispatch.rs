@@ -12,11 +12,13 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use weft_proto::matching::{
     cache::Line,
-    dispatch::{Dispatch, Job, Port, Step, SubmitError, Trace},
+    dispatch::{Dispatch, Job, SubmitError},
     endpoint::{Config, Endpoint},
+    endpoint_queues::EndpointQueues,
     outcome::{CacheHint, Order, Outcome, Resume},
     queue::Slot,
     request::{Buffer, Command, Criteria, List, Op, Options, Request, Work},
+    step::{Step, Trace},
     ENDPOINTS, ENGINES, LINES,
 };
 
@@ -30,11 +32,11 @@ impl Trace for Steps {
     }
 }
 
-type Queues = Dispatch<Vec<Port>, Vec<Slot>, Vec<Line>, Steps>;
+type Queues = Dispatch<Vec<EndpointQueues>, Vec<Slot>, Vec<Line>, Steps>;
 
 fn queues(weights: [u8; 4], limit: u32) -> Queues {
     Dispatch::new(
-        vec![Port::CLOSED; usize::from(ENDPOINTS)],
+        vec![EndpointQueues::CLOSED; usize::from(ENDPOINTS)],
         vec![Slot::FREE; 4096],
         vec![Line::EMPTY; LINES as usize],
         weights,
@@ -236,9 +238,9 @@ fn l_4_a_queue_that_is_full_says_when_it_has_room() {
 
 #[test]
 fn l_4_without_a_slot_all_sources_are_told_when_there_is_one() {
-    let ports = vec![Port::CLOSED; 2];
+    let endpoints = vec![EndpointQueues::CLOSED; 2];
     let mut queues: Queues = Dispatch::new(
-        ports,
+        endpoints,
         vec![Slot::FREE; 1],
         vec![],
         [1; 4],

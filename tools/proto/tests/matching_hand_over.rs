@@ -11,8 +11,9 @@ use matching::{eager, engine, receive, slab, Numbers, VecEngine, MATCHING};
 use std::collections::VecDeque;
 use weft_proto::matching::{
     cache::Line,
-    dispatch::{Dispatch, Port, SubmitError},
+    dispatch::{Dispatch, SubmitError},
     endpoint::{Config, Endpoint, State},
+    endpoint_queues::EndpointQueues,
     engine::{Given, SHORT_NS},
     outcome::{Outcome, Receipt},
     queue::Slot,
@@ -28,7 +29,7 @@ const TAGS: u64 = 5;
 
 /// A program with its lists, as the provider will have them, over the driver's part.
 struct World {
-    queues: Dispatch<Vec<Port>, Vec<Slot>, Vec<Line>, ()>,
+    queues: Dispatch<Vec<EndpointQueues>, Vec<Slot>, Vec<Line>, ()>,
     engine: VecEngine,
     endpoint: Endpoint,
     now: u64,
@@ -55,7 +56,7 @@ impl World {
         };
         let mut new = Self {
             queues: Dispatch::new(
-                vec![Port::CLOSED; 1],
+                vec![EndpointQueues::CLOSED; 1],
                 vec![Slot::FREE; 64],
                 vec![Line::EMPTY; 1],
                 [1; 4],

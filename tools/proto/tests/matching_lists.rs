@@ -109,6 +109,19 @@ fn l_2_the_oldest_buffer_that_a_message_matches_is_found() {
     assert_eq!(context(1, 0x10), 0);
     assert_eq!(context(9, 0x99), 7);
     assert_eq!(world.message(eager(1, 0x10, 8)), Outcome::NoSpace);
+    // The oldest is of a later class than the next, or of none that is hashed.
+    let posted = [
+        (None, 0x30, 0),
+        (Some(2), 0x30, 0),
+        (None, 0x40, 0xff),
+        (Some(2), 0x41, 0),
+    ];
+    for (context, (source, bits, ignore)) in (20..).zip(posted) {
+        world.append(List::Priority, receive(source, bits, ignore, context));
+    }
+    let mut context = |bits| received(world.message(eager(2, bits, 8))).context;
+    assert_eq!([context(0x30), context(0x30)], [20, 21]);
+    assert_eq!([context(0x41), context(0x41)], [22, 23]);
 }
 
 #[test]

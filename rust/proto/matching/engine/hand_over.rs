@@ -9,9 +9,8 @@
 //! what the program still has.
 
 use super::{
-    super::{index::Key, outcome::Reason},
-    Buffer, CacheHint, Endpoint, Engine, Entry, Header, List, Order, Outcome, Reply, Resume, State,
-    Storage, NONE,
+    super::outcome::Reason, Buffer, CacheHint, Endpoint, Engine, Entry, Header, List, Order,
+    Outcome, Reply, Resume, State, Storage, NONE,
 };
 
 /// The lists of a program have to be short for so long before they return, in nanoseconds.
@@ -123,29 +122,5 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
             },
             ..Reply::of(Outcome::Return)
         }
-    }
-
-    /// Keeps a header that was taken out of the unexpected list for a receive.
-    pub(super) fn claim(&mut self, endpoint: &mut Endpoint, at: u32, context: u64) {
-        if let Some(entry) = self.pool.at_mut(at) {
-            entry.set_list(List::Claimed);
-            entry.context = context;
-        }
-        if let Some(ends) = endpoint.ends_mut(List::Claimed) {
-            self.pool.append(ends, at);
-        }
-        let key = Key::of_context(endpoint.number, true, context);
-        self.index.insert(&mut self.pool, &key, at);
-    }
-
-    /// Returns the oldest buffer, or the oldest claimed header, with a context.
-    pub(super) fn find_context(
-        &self,
-        endpoint: &Endpoint,
-        claimed: bool,
-        context: u64,
-    ) -> Option<u32> {
-        let key = Key::of_context(endpoint.number, claimed, context);
-        self.index.find(&self.pool, &key)
     }
 }

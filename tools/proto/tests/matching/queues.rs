@@ -7,8 +7,9 @@ use super::{eager, engine, receive, VecEngine, MATCHING};
 use std::collections::VecDeque;
 use weft_proto::matching::{
     cache::Line,
-    dispatch::{Dispatch, Job, Port},
+    dispatch::{Dispatch, Job},
     endpoint::{Config, Endpoint},
+    endpoint_queues::EndpointQueues,
     outcome::Order,
     queue::Slot,
     request::{Command, Criteria, List, Options, Request, Work},
@@ -17,7 +18,7 @@ use weft_proto::matching::{
 const ENDPOINTS: usize = 5;
 
 struct World {
-    queues: Dispatch<Vec<Port>, Vec<Slot>, Vec<Line>, ()>,
+    queues: Dispatch<Vec<EndpointQueues>, Vec<Slot>, Vec<Line>, ()>,
     engine: VecEngine,
     endpoints: Vec<Endpoint>,
     /// Requests that are not done, by endpoint and kind.
@@ -40,7 +41,7 @@ impl World {
             ..MATCHING
         };
         let mut queues = Dispatch::new(
-            vec![Port::CLOSED; ENDPOINTS],
+            vec![EndpointQueues::CLOSED; ENDPOINTS],
             vec![Slot::FREE; 20],
             vec![Line::EMPTY; 2],
             [3, 1, 2, 0],
