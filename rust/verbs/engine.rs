@@ -259,8 +259,9 @@ impl Engine {
     /// left. `EINVAL`: there is no such link.
     pub(crate) fn tell(&self, node: &Node, link: usize) -> Result {
         let port = node.port()?;
+        // The caller is no user that runs the engine again and again: the peer is asked to ring as ever.
         let worker = self.worker(link).ok_or(EINVAL)?;
-        worker.kick(node, &**port, None, ONCE);
+        worker.serve_posted(node, &**port);
         Ok(())
     }
 

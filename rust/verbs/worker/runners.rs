@@ -87,7 +87,8 @@ impl Worker {
         Self::enqueue(&mut core, qp, &mut qp.inner.lock());
     }
 
-    /// Runs the engine for the queue pairs that were [`Worker::posted`], in a thread of the driver.
+    /// Runs the engine for the queue pairs that were [`Worker::posted`], or for messages that are due, in a thread
+    /// of the driver.
     pub(in crate::verbs) fn serve_posted(self: &Arc<Self>, node: &Node, port: &dyn Port) {
         let mut core = self.hurry();
         let rest = self.turn(&mut core, node, port, BUDGET);
